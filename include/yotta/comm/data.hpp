@@ -1,0 +1,130 @@
+// What collectives work on: a run of numbers of one type, how it is cut into chunks, how two are reduced.
+//
+//     17 numbers over 4 ranks: the first 17 % 4 chunks are one longer
+//     chunk 0 [0 1 2 3 4]  chunk 1 [5 6 7 8]  chunk 2 [9 10 11 12]  chunk 3 [13 14 15 16]
+//
+// Data is a view, not an owner: it is made from a Tensor, a std::vector or a std::span and must not
+// outlive it. ConstData is the same for what is only read. Counts are in elements, never in bytes.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "yotta/core/parallel_for.hpp"
+#include "yotta/core/tensor.hpp"
+
+namespace yotta {
+
+struct ConstData {
+  const std::byte* bytes = nullptr;
+  int64_t count = 0;
+  DType dtype = DType::u8;
+
+  ConstData() = default;
+  ConstData(const std::byte* bytes, int64_t count, DType dtype)
+      : bytes(bytes), count(count), dtype(dtype) {}
+  ConstData(const Tensor& tensor)
+      : bytes(static_cast<const std::byte*>(tensor.raw())),
+        count(tensor.numel()),
+        dtype(tensor.dtype()) {}
+  template <class T>
+  ConstData(std::span<const T> numbers)
+      : bytes(reinterpret_cast<const std::byte*>(numbers.data())),
+        count(std::ssize(numbers)),
+        dtype(dtype_of<T>) {}
+  template <class T>
+  ConstData(const std::vector<T>& numbers) : ConstData(std::span<const T>(numbers)) {}
+
+  int64_t nbytes() const { return count * bytes_of(dtype); }
+  // Elements [begin, end).
+  ConstData part(int64_t begin, int64_t end) const {
+    return {bytes + begin * bytes_of(dtype), end - begin, dtype};
+  }
+  // Chunk i of p.
+  ConstData chunk(int64_t i, int64_t p) const {
+    return part(chunk_begin(count, p, i), chunk_begin(count, p, i + 1));
+  }
+};
+
+struct Data {
+  std::byte* bytes = nullptr;
+  int64_t count = 0;
+  DType dtype = DType::u8;
+
+  Data() = default;
+  Data(std::byte* bytes, int64_t count, DType dtype) : bytes(bytes), count(count), dtype(dtype) {}
+  Data(Tensor& tensor)
+      : bytes(static_cast<std::byte*>(tensor.raw())),
+        count(tensor.numel()),
+        dtype(tensor.dtype()) {}
+  template <class T>
+  Data(std::span<T> numbers)
+      : bytes(reinterpret_cast<std::byte*>(numbers.data())),
+        count(std::ssize(numbers)),
+        dtype(dtype_of<T>) {}
+  template <class T>
+  Data(std::vector<T>& numbers) : Data(std::span<T>(numbers)) {}
+
+  operator ConstData() const { return {bytes, count, dtype}; }
+  int64_t nbytes() const { return count * bytes_of(dtype); }
+  Data part(int64_t begin, int64_t end) const {
+    return {bytes + begin * bytes_of(dtype), end - begin, dtype};
+  }
+  Data chunk(int64_t i, int64_t p) const {
+    return part(chunk_begin(count, p, i), chunk_begin(count, p, i + 1));
+  }
+};
+
+// Length of chunk i when `count` elements are cut into p chunks.
+constexpr int64_t chunk_count(int64_t count, int64_t p, int64_t i) {
+  return chunk_begin(count, p, i + 1) - chunk_begin(count, p, i);
+}
+
+// to = from; same count and type.
+inline void copy_data(ConstData from, Data to) {
+  if (from.nbytes() > 0 && from.bytes != to.bytes)
+    std::memmove(to.bytes, from.bytes, static_cast<size_t>(from.nbytes()));
+}
+
+// NCCL's names. mean is a sum that is divided by the number of ranks at the end.
+enum class ReduceOp : uint8_t { sum, mean, max, min, prod };
+constexpr const char* name(ReduceOp op) {
+  constexpr const char* names[] = {"sum", "mean", "max", "min", "prod"};
+  return names[static_cast<int>(op)];
+}
+
+// to = to (op) from, element by element. Small floats are combined in f32 and rounded once. A NaN on
+// either side survives every operation, max and min included.
+inline void reduce_into(Data to, ConstData from, ReduceOp op) {
+  visit(to.dtype, [&]<class T>(Type<T>) {
+    using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+    T* a = reinterpret_cast<T*>(to.bytes);
+    const T* b = reinterpret_cast<const T*>(from.bytes);
+    auto each = [&](auto combine) {
+      for (int64_t i = 0; i < to.count; ++i)
+        a[i] = static_cast<T>(combine(static_cast<Wide>(a[i]), static_cast<Wide>(b[i])));
+    };
+    switch (op) {
+      case ReduceOp::sum:
+      case ReduceOp::mean: return each([](Wide x, Wide y) { return x + y; });
+      case ReduceOp::prod: return each([](Wide x, Wide y) { return x * y; });
+      case ReduceOp::max: return each([](Wide x, Wide y) { return x > y || x != x ? x : y; });
+      case ReduceOp::min: return each([](Wide x, Wide y) { return x < y || x != x ? x : y; });
+    }
+  });
+}
+
+// data = data / p: what turns a sum over p ranks into a mean. Integers round towards zero.
+inline void divide(Data data, int p) {
+  visit(data.dtype, [&]<class T>(Type<T>) {
+    using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+    T* a = reinterpret_cast<T*>(data.bytes);
+    for (int64_t i = 0; i < data.count; ++i)
+      a[i] = static_cast<T>(static_cast<Wide>(a[i]) / static_cast<Wide>(p));
+  });
+}
+
+}  // namespace yotta

@@ -1,0 +1,118 @@
+// The rank context: what the code running on this thread may take for granted.
+//
+//     thread of rank 0        thread of rank 1             main thread, no ranks
+//     ┌──────────────┐        ┌──────────────┐             ┌──────────────────┐
+//     │ RankContext  │        │ RankContext  │             │ default context  │
+//     │  rank 0 of 2 │        │  rank 1 of 2 │             │  rank 0 of 1     │
+//     │  ledger      │        │  ledger      │             │  ledger          │
+//     │  clock?      │        │  clock?      │             │                  │
+//     └──────────────┘        └──────────────┘             └──────────────────┘
+//
+// Ops charge their cost here once, on entry, on the rank's own thread: to the ledger always, and to a
+// clock if a machine is described. core/ knows the clock only as a CostSink.
+#pragma once
+
+#include <algorithm>
+#include <thread>
+
+#include "yotta/core/ledger.hpp"
+
+namespace yotta {
+
+// One message between two ranks as a clock sees it. Lane 0 is point to point; a communicator's
+// collectives run on a lane of their own, beside compute.
+struct MessageCost {
+  int peer;  // rank in the world
+  int64_t bytes;
+  int lane;
+};
+
+// Somebody who turns costs into time. Times are seconds since the start of the run.
+class CostSink {
+ public:
+  virtual ~CostSink() = default;
+  virtual void op(const OpCost& cost) = 0;
+  virtual double send(const MessageCost& message) = 0;                 // -> when it arrives
+  virtual void receive(const MessageCost& message, double stamp) = 0;  // waits for that time
+  virtual void issue(int lane) = 0;                                    // a lane starts work now
+  virtual void join(int lane) = 0;                                     // compute waits for a lane
+};
+
+// cpu computes; meta has shapes and costs but no data, so a model of any size fits.
+enum class Device : uint8_t { cpu, meta, cuda };
+constexpr const char* name(Device device) {
+  constexpr const char* names[] = {"cpu", "meta", "cuda"};
+  return names[static_cast<int>(device)];
+}
+
+struct RankContext {
+  int rank = 0;  // in the world
+  int size = 1;
+  int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));  // in this rank
+  Device device = Device::cpu;                       // where new tensors live
+  MemoryKind memory_kind = MemoryKind::activations;  // what new tensors are counted as
+  Ledger ledger;
+  CostSink* clock = nullptr;
+};
+
+namespace detail {
+// A plain pointer: thread_local objects with destructors do not survive clang-repl.
+inline thread_local RankContext* current_context = nullptr;
+inline RankContext& default_context() {
+  static RankContext context;
+  return context;
+}
+}  // namespace detail
+
+// The context of the rank that runs on this thread.
+inline RankContext& context() {
+  return detail::current_context != nullptr ? *detail::current_context : detail::default_context();
+}
+
+// Makes a context current on this thread for as long as it lives.
+class ContextScope {
+ public:
+  explicit ContextScope(RankContext& context) : before_(detail::current_context) {
+    detail::current_context = &context;
+  }
+  ~ContextScope() { detail::current_context = before_; }
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  RankContext* before_;
+};
+
+// New tensors are counted as `kind`, or live on `device`, until the end of the scope.
+class MemoryScope {
+ public:
+  explicit MemoryScope(MemoryKind kind) : before_(context().memory_kind) {
+    context().memory_kind = kind;
+  }
+  ~MemoryScope() { context().memory_kind = before_; }
+  MemoryScope(const MemoryScope&) = delete;
+  MemoryScope& operator=(const MemoryScope&) = delete;
+
+ private:
+  MemoryKind before_;
+};
+
+class DeviceScope {
+ public:
+  explicit DeviceScope(Device device) : before_(context().device) { context().device = device; }
+  ~DeviceScope() { context().device = before_; }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  Device before_;
+};
+
+// Charge an operation to this rank: charge({"gelu", DType::f32, 8.0 * n, 4.0 * n, 4.0 * n}).
+inline void charge(const OpCost& cost) {
+  RankContext& self = context();
+  self.ledger.charge(cost);
+  if (self.clock != nullptr) self.clock->op(cost);
+}
+
+}  // namespace yotta

@@ -1,0 +1,246 @@
+// Tensor: a shape, a type, and a shared buffer of numbers in row-major order.
+//
+//     Tensor x = Tensor::zeros({4, 3});        buffer  [ . . . | . . . | . . . | . . . ]
+//     Tensor y = x.rows(1, 3);      // (2, 3)                    ^-------------^  same memory
+//     Tensor z = y.reshape({6});    // (6)                       ^-------------^  same memory
+//     Tensor w = z.clone();         // (6)     a buffer of its own
+//
+// Copying a Tensor copies the handle, as in PyTorch. Tensors are always contiguous: leading rows and
+// reshapes are views, everything else is an explicit copy, so a pointer and a count say it all to a
+// communication library and to a kernel. New tensors live on context().device and are counted as
+// context().memory_kind. A tensor on Device::meta has no data: asking for it throws.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "yotta/core/memory.hpp"
+
+namespace yotta {
+
+using Shape = std::vector<int64_t>;
+
+inline int64_t product(const Shape& shape) {
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;
+  return count;
+}
+
+// "(2, 3)"
+inline std::string str(const Shape& shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + ")";
+}
+
+class Tensor {
+ public:
+  Tensor() = default;  // holds nothing: defined() is false
+
+  // Values are not set (in debug builds they are NaN).
+  static Tensor empty(Shape shape, DType dtype = DType::f32, Where where = Where::current()) {
+    for (const int64_t size : shape)
+      if (size < 0) fail(where, "a tensor of shape {} has a negative size", str(shape));
+    Tensor made;
+    made.device_ = context().device;
+    if (made.device_ == Device::cuda)
+      fail(where, "this build has no CUDA tensors; use Device::cpu or Device::meta");
+    made.buffer_ = std::make_shared<Buffer>(product(shape) * bytes_of(dtype), made.device_);
+    made.bytes_ = static_cast<std::byte*>(made.buffer_->data());
+    made.shape_ = std::move(shape);
+    made.dtype_ = dtype;
+    return made;
+  }
+  static Tensor zeros(Shape shape, DType dtype = DType::f32, Where where = Where::current()) {
+    Tensor made = empty(std::move(shape), dtype, where);
+    made.zero();
+    return made;
+  }
+  static Tensor full(Shape shape, double value, DType dtype = DType::f32,
+                     Where where = Where::current()) {
+    Tensor made = empty(std::move(shape), dtype, where);
+    made.fill(value);
+    return made;
+  }
+  // from<float>({1, 2, 3, 4}, {2, 2})
+  template <class T>
+  static Tensor from(const std::vector<T>& values, Shape shape, Where where = Where::current()) {
+    if (product(shape) != std::ssize(values))
+      fail(where, "{} values do not fill a tensor of shape {}", values.size(), str(shape));
+    Tensor made = empty(std::move(shape), dtype_of<T>, where);
+    if (made.device_ == Device::cpu) std::copy(values.begin(), values.end(), made.data<T>());
+    return made;
+  }
+
+  bool defined() const { return buffer_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  int ndim() const { return static_cast<int>(shape_.size()); }
+  int64_t numel() const { return defined() ? product(shape_) : 0; }
+  int64_t nbytes() const { return numel() * bytes_of(dtype_); }
+  DType dtype() const { return dtype_; }
+  Device device() const { return device_; }
+  MemoryKind memory_kind() const { return buffer_->kind(); }
+  // Whether both look at the same buffer.
+  bool shares_memory(const Tensor& other) const { return defined() && buffer_ == other.buffer_; }
+
+  // Size of a dimension; negative counts from the last: dim(-1) is the row length.
+  int64_t dim(int i, Where where = Where::current()) const {
+    const int index = i < 0 ? i + ndim() : i;
+    if (index < 0 || index >= ndim()) fail(where, "dim {} of a tensor {}", i, describe());
+    return shape_[static_cast<size_t>(index)];
+  }
+
+  // "(2, 3) f32", with the device if it is not the cpu.
+  std::string describe() const {
+    if (!defined()) return "(undefined)";
+    const std::string text = str(shape_) + " " + name(dtype_);
+    return device_ == Device::cpu ? text : text + " on " + name(device_);
+  }
+
+  // The numbers, row-major. T must be the tensor's own type.
+  template <class T>
+  T* data(Where where = Where::current()) {
+    return static_cast<T*>(raw(dtype_of<T>, where));
+  }
+  template <class T>
+  const T* data(Where where = Where::current()) const {
+    return static_cast<const T*>(raw(dtype_of<T>, where));
+  }
+  template <class T>
+  std::span<T> span(Where where = Where::current()) {
+    return {data<T>(where), static_cast<size_t>(numel())};
+  }
+  template <class T>
+  std::span<const T> span(Where where = Where::current()) const {
+    return {data<T>(where), static_cast<size_t>(numel())};
+  }
+  // Untyped, for those who move bytes; null on meta.
+  void* raw() const { return bytes_; }
+
+  // One element as a double: x.item({1, 2}). For tests and printing, not for loops.
+  double item(std::initializer_list<int64_t> index = {}, Where where = Where::current()) const {
+    if (std::ssize(index) != ndim()) fail(where, "{} indices into {}", index.size(), describe());
+    int64_t offset = 0;
+    for (int i = 0; const int64_t at : index) {
+      const int64_t size = shape_[static_cast<size_t>(i++)];
+      if (at < 0 || at >= size) fail(where, "index {} is outside {}", at, describe());
+      offset = offset * size + at;
+    }
+    return visit(dtype_,
+                 [&]<class T>(Type<T>) { return static_cast<double>(data<T>(where)[offset]); });
+  }
+  // All elements as doubles, row-major.
+  std::vector<double> values(Where where = Where::current()) const {
+    std::vector<double> out(static_cast<size_t>(numel()));
+    visit(dtype_, [&]<class T>(Type<T>) {
+      for (int64_t i = 0; const T& value : span<T>(where))
+        out[static_cast<size_t>(i++)] = static_cast<double>(value);
+    });
+    return out;
+  }
+
+  // Views: the same memory.
+  Tensor rows(int64_t begin, int64_t end, Where where = Where::current()) const {  // leading dim
+    if (ndim() == 0 || begin < 0 || end < begin || end > shape_[0])
+      fail(where, "rows {} to {} of a tensor {}", begin, end, describe());
+    Tensor view = *this;
+    view.shape_[0] = end - begin;
+    const int64_t row_bytes = shape_[0] == 0 ? 0 : nbytes() / shape_[0];
+    if (bytes_ != nullptr) view.bytes_ = bytes_ + begin * row_bytes;
+    return view;
+  }
+  Tensor reshape(Shape shape, Where where = Where::current()) const {  // one size may be -1
+    int64_t known = 1;
+    int64_t* open = nullptr;
+    for (int64_t& size : shape) {
+      if (size == -1 && open == nullptr)
+        open = &size;
+      else
+        known *= size;
+    }
+    if (open != nullptr) *open = known > 0 ? numel() / known : 0;
+    if (product(shape) != numel())
+      fail(where, "{} has {} elements, which do not reshape to {}", describe(), numel(),
+           str(shape));
+    Tensor view = *this;
+    view.shape_ = std::move(shape);
+    return view;
+  }
+
+  // Copies: memory of their own.
+  Tensor clone(Where where = Where::current()) const {
+    const DeviceScope scope(device_);
+    Tensor made = empty(shape_, dtype_, where);
+    made.copy_from(*this, where);
+    return made;
+  }
+  Tensor to(DType dtype, Where where = Where::current()) const {
+    const DeviceScope scope(device_);
+    Tensor made = empty(shape_, dtype, where);
+    made.copy_from(*this, where);
+    return made;
+  }
+
+  // Overwrite with the values of a tensor of the same shape, converted if the types differ.
+  void copy_from(const Tensor& from, Where where = Where::current()) {
+    if (from.shape_ != shape_ || from.device_ != device_)
+      fail(where, "copy of {} into {}: shapes and devices must agree", from.describe(), describe());
+    if (device_ == Device::meta) return;
+    if (from.dtype_ == dtype_) {
+      std::memmove(bytes_, from.bytes_, static_cast<size_t>(nbytes()));
+      return;
+    }
+    visit(dtype_, [&]<class To>(Type<To>) {
+      visit(from.dtype_, [&]<class From>(Type<From>) {
+        std::span<const From> source = from.span<From>(where);
+        std::transform(source.begin(), source.end(), data<To>(where), convert<To, From>);
+      });
+    });
+  }
+  void fill(double value, Where where = Where::current()) {
+    if (device_ == Device::meta) return;
+    visit(dtype_, [&]<class T>(Type<T>) {
+      std::span<T> all = span<T>(where);
+      std::fill(all.begin(), all.end(), static_cast<T>(value));
+    });
+  }
+  void zero() {  // every type's zero is zero bytes
+    if (bytes_ != nullptr) std::memset(bytes_, 0, static_cast<size_t>(nbytes()));
+  }
+
+ private:
+  template <class To, class From>
+  static To convert(From value) {
+    if constexpr (std::is_arithmetic_v<To> && std::is_arithmetic_v<From>)
+      return static_cast<To>(value);
+    else
+      return static_cast<To>(static_cast<float>(value));
+  }
+  void* raw(DType wanted, Where where) const {
+    if (!defined()) fail(where, "this tensor holds nothing yet");
+    if (device_ == Device::meta)
+      fail(where, "{} has a shape but no data; what depends on values needs Device::cpu",
+           describe());
+    if (wanted != dtype_)
+      fail(where, "{} was read as {}; convert with .to(DType::{})", describe(), name(wanted),
+           name(wanted));
+    return bytes_;
+  }
+
+  std::shared_ptr<Buffer> buffer_;
+  std::byte* bytes_ = nullptr;  // this view's first element
+  Shape shape_;
+  DType dtype_ = DType::f32;
+  Device device_ = Device::cpu;
+};
+
+// Throws unless x has the shape that an operation expects.
+inline void expect_shape(const char* operation, const char* what, const Tensor& x,
+                         const Shape& expected, Where where = Where::current()) {
+  if (x.shape() != expected)
+    fail(where, "{}: {} is {}, expected {}", operation, what, x.describe(), str(expected));
+}
+
+}  // namespace yotta

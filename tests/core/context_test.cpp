@@ -1,0 +1,61 @@
+#include "yotta/core/context.hpp"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+using namespace yotta;
+
+namespace {
+struct Recorder : CostSink {
+  double flops = 0;
+  void op(const OpCost& cost) override { flops += cost.flops; }
+  double send(const MessageCost&) override { return 0; }
+  void receive(const MessageCost&, double) override {}
+  void issue(int) override {}
+  void join(int) override {}
+};
+}  // namespace
+
+TEST_CASE("each thread has its own context, and none leaks out of its scope") {
+  RankContext zero, one;
+  one.rank = 1;
+  const ContextScope scope(zero);
+  std::thread([&] {
+    const ContextScope inner(one);
+    CHECK(context().rank == 1);
+    charge({"op", DType::f32, 5, 0, 0});
+  }).join();
+  charge({"op", DType::f32, 7, 0, 0});
+  CHECK(zero.ledger.op("op").flops == 7);
+  CHECK(one.ledger.op("op").flops == 5);
+  {
+    const ContextScope inner(one);
+    CHECK(context().rank == 1);
+  }
+  CHECK(context().rank == 0);
+}
+
+TEST_CASE("costs reach the clock if there is one") {
+  RankContext rank;
+  Recorder clock;
+  const ContextScope scope(rank);
+  charge({"op", DType::f32, 5, 0, 0});
+  rank.clock = &clock;
+  charge({"op", DType::f32, 6, 0, 0});
+  CHECK(clock.flops == 6);
+  CHECK(rank.ledger.op("op").flops == 11);
+}
+
+TEST_CASE("scopes restore what they changed") {
+  RankContext rank;
+  const ContextScope scope(rank);
+  {
+    const MemoryScope memory(MemoryKind::optimizer);
+    const DeviceScope device(Device::meta);
+    CHECK(rank.memory_kind == MemoryKind::optimizer);
+    CHECK(rank.device == Device::meta);
+  }
+  CHECK(rank.memory_kind == MemoryKind::activations);
+  CHECK(rank.device == Device::cpu);
+}

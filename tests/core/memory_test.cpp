@@ -1,0 +1,40 @@
+#include "yotta/core/memory.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace yotta;
+
+TEST_CASE("sizes are rounded up by at most an eighth, to whole cache lines") {
+  for (int64_t bytes = 0; bytes < 100000; bytes += 7) {
+    const int64_t size = BlockCache::rounded(bytes);
+    CHECK_UNARY(size >= bytes);
+    CHECK_UNARY(size % 64 == 0);
+    CHECK_UNARY(size <= bytes + std::max<int64_t>(64, bytes / 8));
+  }
+}
+
+TEST_CASE("a freed block is handed out again, aligned") {
+  BlockCache cache;
+  void* first = cache.take(100000);
+  CHECK(reinterpret_cast<uintptr_t>(first) % 64 == 0);
+  cache.give(first, 100000);
+  void* second = cache.take(100000);
+  if (!YOTTA_ASAN) CHECK(second == first);
+  cache.give(second, 100000);
+  cache.release();
+}
+
+TEST_CASE("buffers are counted for the rank that made them") {
+  RankContext rank, other;
+  const ContextScope scope(rank);
+  auto buffer = std::make_unique<Buffer>(1000, Device::cpu);
+  const Buffer meta(int64_t{1} << 40, Device::meta);
+  CHECK(meta.data() == nullptr);
+  CHECK(rank.ledger.memory()->live() == 1000 + (int64_t{1} << 40));
+  {
+    const ContextScope elsewhere(other);
+    buffer.reset();
+  }
+  CHECK(rank.ledger.memory()->live() == int64_t{1} << 40);
+  CHECK(other.ledger.memory()->live() == 0);
+}
