@@ -24,8 +24,8 @@ struct ConstData {
   DType dtype = DType::u8;
 
   ConstData() = default;
-  ConstData(const std::byte* bytes, int64_t count, DType dtype)
-      : bytes(bytes), count(count), dtype(dtype) {}
+  ConstData(const std::byte* first, int64_t elements, DType type)
+      : bytes(first), count(elements), dtype(type) {}
   ConstData(const Tensor& tensor)
       : bytes(static_cast<const std::byte*>(tensor.raw())),
         count(tensor.numel()),
@@ -55,7 +55,8 @@ struct Data {
   DType dtype = DType::u8;
 
   Data() = default;
-  Data(std::byte* bytes, int64_t count, DType dtype) : bytes(bytes), count(count), dtype(dtype) {}
+  Data(std::byte* first, int64_t elements, DType type)
+      : bytes(first), count(elements), dtype(type) {}
   Data(Tensor& tensor)
       : bytes(static_cast<std::byte*>(tensor.raw())),
         count(tensor.numel()),

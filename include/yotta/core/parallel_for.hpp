@@ -22,9 +22,9 @@ constexpr int64_t chunk_begin(int64_t count, int64_t parts, int64_t i) {
 
 template <class Body>
 void parallel_for(int64_t count, int64_t grain, Body&& body) {
-  const int64_t parts =
-      std::clamp<int64_t>(count / std::max<int64_t>(grain, 1), 1, context().threads);
 #if defined(_OPENMP)
+  const int64_t most = count / std::max<int64_t>(grain, 1);
+  const int64_t parts = std::clamp<int64_t>(most, 1, context().threads);
   if (parts > 1) {
 #pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static, 1)
     for (int64_t i = 0; i < parts; ++i)
