@@ -1,0 +1,16 @@
+# The cuda preset: .cu files are compiled by nvcc as C++20.
+# CMake before 3.25.2 does not know nvcc's -std=c++20 and drops it in silence, so say it here.
+if(CMAKE_VERSION VERSION_LESS 3.25.2)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80 90a)
+endif()
+enable_language(CUDA)
+if(CMAKE_VERSION VERSION_LESS 3.25.2)
+  set(CMAKE_CUDA20_COMPILE_FEATURES cuda_std_20)
+  list(APPEND CMAKE_CUDA_COMPILE_FEATURES cuda_std_20)
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+find_package(CUDAToolkit REQUIRED)

@@ -1,0 +1,38 @@
+# The library itself: yotta::yotta, in the build tree and installed.
+include(CheckCXXCompilerFlag)
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+add_library(yotta INTERFACE)
+add_library(yotta::yotta ALIAS yotta)
+target_compile_features(yotta INTERFACE cxx_std_20)
+target_include_directories(yotta INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
+                                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+# The installed package names its dependencies again in yottaConfig.cmake, so that a fetched {fmt} need not be installed.
+set(yotta_links fmt::fmt Boost::context Threads::Threads)
+if(TARGET OpenMP::OpenMP_CXX)
+  list(APPEND yotta_links OpenMP::OpenMP_CXX)
+endif()
+target_link_libraries(yotta INTERFACE "$<BUILD_INTERFACE:${yotta_links}>")
+
+# What this machine's compiler calls "this machine": x86 says -march=native, clang on Arm says -mcpu=native.
+foreach(flag -march=native -mcpu=native)
+  string(MAKE_C_IDENTIFIER "YOTTA_HAS${flag}" has)
+  check_cxx_compiler_flag(${flag} ${has})
+  if(${has})
+    set(yotta_native_flag ${flag})
+    break()
+  endif()
+endforeach()
+if(YOTTA_NATIVE AND yotta_native_flag)
+  target_compile_options(yotta INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:${yotta_native_flag}>>")
+endif()
+
+install(TARGETS yotta EXPORT yottaTargets)
+install(DIRECTORY include/yotta DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT yottaTargets NAMESPACE yotta:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)
+configure_package_config_file(cmake/yottaConfig.cmake.in yottaConfig.cmake
+                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)
+write_basic_package_version_file(yottaConfigVersion.cmake COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/yottaConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/yottaConfigVersion.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)

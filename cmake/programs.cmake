@@ -1,0 +1,26 @@
+# How the course's own programs are built: warnings are errors for us, and for no one who uses the library.
+add_library(yotta_strict INTERFACE)
+target_compile_options(yotta_strict INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion;-Werror>)
+if(NOT TARGET OpenMP::OpenMP_CXX)  # the pragmas stand in the headers either way
+  target_compile_options(yotta_strict INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-unknown-pragmas>)
+endif()
+target_link_libraries(yotta_strict INTERFACE yotta::yotta)
+# For programs that read and build the course itself: where it lies, and where it is built.
+add_library(yotta_paths INTERFACE)
+target_compile_definitions(yotta_paths INTERFACE YOTTA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                                 YOTTA_BUILD_DIR="${PROJECT_BINARY_DIR}")
+
+# yotta_program(name files...): a program of our own.
+function(yotta_program name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE yotta_strict)
+endfunction()
+
+# yotta_use_mpi(target): links MPI and defines YOTTA_HAVE_MPI, where MPI was found.
+function(yotta_use_mpi target)
+  if(TARGET MPI::MPI_CXX)
+    target_link_libraries(${target} PRIVATE MPI::MPI_CXX)
+    target_compile_definitions(${target} PRIVATE YOTTA_HAVE_MPI OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+  endif()
+endfunction()
