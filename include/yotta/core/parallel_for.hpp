@@ -21,7 +21,7 @@ constexpr int64_t chunk_begin(int64_t count, int64_t parts, int64_t i) {
 }
 
 template <class Body>
-void parallel_for(int64_t count, int64_t grain, Body&& body) {
+void parallel_for(int64_t count, [[maybe_unused]] int64_t grain, Body&& body) {
 #if defined(_OPENMP)
   const int64_t most = count / std::max<int64_t>(grain, 1);
   const int64_t parts = std::clamp<int64_t>(most, 1, context().threads);
