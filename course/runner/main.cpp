@@ -3,14 +3,58 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "runner/suite.hpp"
+#include "runner/topics.hpp"
+
+namespace {
+
+struct Chosen {
+  std::string name;
+  std::string json;
+};
+
+// `lesson` and `bench`: a name to run, or a list.
+CLI::App* add_choice(CLI::App& app, const std::string& verb, const std::string& help,
+                     Chosen& chosen) {
+  CLI::App* choice = app.add_subcommand(verb, help);
+  choice->add_option("name", chosen.name,
+                     "Its number or name; everything after it goes to the program");
+  choice->add_option("--json", chosen.json, "Without a name: write the list to this file");
+  return choice;
+}
+
+// After the name of a lesson or benchmark every word is the program's own. Takes them off the command line.
+std::vector<std::string> take_program_arguments(std::vector<std::string>& words) {
+  if (words.size() < 2 || (words[0] != "lesson" && words[0] != "bench")) return {};
+  if (words[1].starts_with("-")) return {};
+  std::vector<std::string> taken(words.begin() + 2, words.end());
+  words.resize(2);
+  if (!taken.empty() && taken[0] == "--") taken.erase(taken.begin());
+  return taken;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const std::vector<std::string> rest = take_program_arguments(words);
+  int result = 0;
+
   CLI::App app{"Yotta's lessons, exercises, benchmarks and tests", "./yotta"};
   app.require_subcommand(1);
-  int result = 0;
+
+  Chosen lesson, bench;
+  add_choice(app, "lesson", "List the lessons, or run one", lesson)->callback([&] {
+    result = runner::lesson(lesson.name, rest, lesson.json);
+  });
+  add_choice(app, "bench", "List the benchmarks, or run one", bench)->callback([&] {
+    result = runner::bench(bench.name, rest, bench.json);
+  });
 
   runner::SuiteOptions suite;
   CLI::App* test =
@@ -22,7 +66,8 @@ int main(int argc, char** argv) {
   test->callback([&] { result = runner::test_everything(suite); });
 
   try {
-    app.parse(argc, argv);
+    std::reverse(words.begin(), words.end());  // the order in which CLI11 takes a list
+    app.parse(words);
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
   } catch (const std::exception& error) {

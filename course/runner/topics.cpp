@@ -1,0 +1,143 @@
+#include "runner/topics.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <stdexcept>
+
+#include "runner/process.hpp"
+
+namespace fs = std::filesystem;
+
+namespace runner {
+namespace {
+
+// The first line of a file without its comment or heading marks.
+std::string first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line.substr(std::min(line.find_first_not_of("#/ "), line.size()));
+}
+
+void sort_by_id(std::vector<Topic>& topics) {
+  std::sort(topics.begin(), topics.end(),
+            [](const Topic& a, const Topic& b) { return a.id < b.id; });
+}
+
+int list(const std::vector<Topic>& topics, std::string_view kind, const std::string& json) {
+  nlohmann::json document = nlohmann::json::array();
+  if (topics.empty()) fmt::print("There is no {} yet.\n", kind);
+  for (const Topic& topic : topics) {
+    fmt::print("  {:<28} {}\n", topic.id, topic.title);
+    document.push_back(
+        {{"id", topic.id}, {"number", topic.number}, {"name", topic.name}, {"title", topic.title}});
+  }
+  if (json.empty()) return 0;
+  std::ofstream file(json);
+  file << document.dump(2) << '\n';
+  if (!file) throw std::runtime_error("cannot write " + json);
+  return 0;
+}
+
+// Builds one target of the release build, then becomes its program.
+int build_and_become(const std::string& target, const std::string& folder,
+                     const std::vector<std::string>& arguments) {
+  const std::string build = YOTTA_BUILD_DIR;
+  // Progress goes to standard error, so that a program's output can be piped.
+  const int built =
+      run({"sh", "-c", "cmake --build \"$1\" --target \"$2\" >&2", "sh", build, target});
+  if (built != 0) return built;
+  Command command = {fmt::format("{}/{}/{}", build, folder, target)};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return become(command);
+}
+
+}  // namespace
+
+std::vector<Topic> find_lessons(const std::string& root) {
+  std::vector<Topic> topics;
+  const fs::path folder = fs::path(root) / "lessons";
+  if (!fs::is_directory(folder)) return topics;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string id = entry.path().filename();
+    if (id.size() < 4 || !std::isdigit(id[0]) || !std::isdigit(id[1]) || id[2] != '_') continue;
+    topics.push_back({id, id.substr(0, 2), id.substr(3), first_line(entry.path() / "README.md")});
+  }
+  sort_by_id(topics);
+  return topics;
+}
+
+std::vector<Topic> find_benchmarks(const std::string& root) {
+  std::vector<Topic> topics;
+  const fs::path folder = fs::path(root) / "bench";
+  if (!fs::is_directory(folder)) return topics;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".cpp") continue;
+    const std::string name = entry.path().stem();
+    topics.push_back({name, "", name, first_line(entry.path())});
+  }
+  sort_by_id(topics);
+  return topics;
+}
+
+int edit_distance(std::string_view a, std::string_view b) {
+  std::vector<int> row(b.size() +
+                       1);  // distances from the start of a read so far to each start of b
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int diagonal = row[0];
+    row[0] = static_cast<int>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+const Topic& choose(const std::vector<Topic>& topics, std::string_view word,
+                    std::string_view kind) {
+  const std::string padded = word.size() == 1 ? "0" + std::string(word) : std::string(word);
+  const Topic* nearest = nullptr;
+  int best = 0;
+  for (const Topic& topic : topics) {
+    if (word == topic.id || word == topic.name || padded == topic.number) return topic;
+    const int distance = std::min(edit_distance(word, topic.id), edit_distance(word, topic.name));
+    if (nearest == nullptr || distance < best) {
+      nearest = &topic;
+      best = distance;
+    }
+  }
+  if (nearest == nullptr) throw std::runtime_error(fmt::format("there is no {} yet", kind));
+  throw std::runtime_error(
+      fmt::format("there is no {} '{}'; did you mean {}? `./yotta {}` lists them all", kind, word,
+                  nearest->id, kind == "lesson" ? "lesson" : "bench"));
+}
+
+int lesson(const std::string& name, const std::vector<std::string>& arguments,
+           const std::string& json) {
+  const std::vector<Topic> lessons = find_lessons(YOTTA_SOURCE_DIR);
+  if (name.empty()) return list(lessons, "lesson", json);
+  const Topic& topic = choose(lessons, name, "lesson");
+  const std::string folder = fmt::format("{}/lessons/{}", YOTTA_SOURCE_DIR, topic.id);
+  fmt::print(stderr, "Read along: {}/README.md\n", folder);
+  if (!fs::exists(folder + "/lesson.cpp")) return 0;  // a lesson of text alone
+  return build_and_become("lesson_" + topic.id, "lessons", arguments);
+}
+
+int bench(const std::string& name, const std::vector<std::string>& arguments,
+          const std::string& json) {
+  const std::vector<Topic> benchmarks = find_benchmarks(YOTTA_SOURCE_DIR);
+  if (name.empty()) return list(benchmarks, "benchmark", json);
+  return build_and_become("bench_" + choose(benchmarks, name, "benchmark").id, "bench", arguments);
+}
+
+}  // namespace runner
