@@ -1,16 +1,14 @@
-// Meeting: what a native collective may use when the ranks of a group share one memory.
+// Meeting: what a native collective of threads may use. All ranks are in one memory, so nothing has to
+// be sent: each shows its addresses to the others, all meet, and then everyone reads what it needs.
 //
-//     rank 0   post A ─┐           read and write each       ─┐
-//     rank 1   post B ─┼─ meet ─►  other's buffers, as        ─┼─ meet ─►  buffers are their owner's again
-//     rank 2   post C ─┘           A, B and C tell where      ─┘
+//     rank 0   show(in, out) ── meet ── reads its share of everybody's `in` ── meet ── reads others' `out` ── meet
+//     rank 1   show(in, out) ── meet ── ...                                                                     ▲
+//                                                         nobody may leave while others still read its buffers ─┘
 //
-// A collective over messages copies every number through a mailbox. Ranks that are threads can do
-// without: each says where its buffers are, and the others read and write them in place.
+// Like Channel, it hides whether the caller runs on the rank's own stack or in a fiber: meet() blocks.
 #pragma once
 
-#include <span>
-
-#include "yotta/core/ledger.hpp"
+#include "yotta/comm/data.hpp"
 
 namespace yotta {
 
@@ -20,13 +18,17 @@ class Meeting {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Leaves `mine`, waits for the ranks that have not come yet (in a fiber: suspends), and returns what
-  // each rank has left, by rank. The answer and what it points to hold until this rank's next meet().
-  // Writes made before a meeting are seen by everybody after it.
-  virtual std::span<const void* const> meet(const void* mine) = 0;
+  // What the others may see of this rank after the next meet().
+  virtual void show(ConstData in, Data out) = 0;
+  // Blocks until all ranks of the group have called it as often as this one. What they wrote before is
+  // seen after. A collective must end with a meet() if others read this rank's buffers after the last.
+  virtual void meet() = 0;
+  virtual ConstData in(int rank) const = 0;
+  virtual Data out(int rank) const = 0;
 
-  // Counts what crossed between this rank and others since the last meeting.
-  virtual void count(const Traffic& crossed) = 0;
+  // Counts in this rank's ledger what the others' memory gave it and what they took: a native
+  // collective sends no message, but the bytes cross all the same.
+  virtual void count(const Traffic& traffic) = 0;
 };
 
 }  // namespace yotta
