@@ -1,0 +1,145 @@
+// The transformer's sizes, and everything that follows from them by arithmetic.
+//
+//     C width   H heads   d = C / H head size   K key/value heads   F feed-forward width
+//     L layers  V vocabulary   T context        K < H: grouped queries, H / K heads share a key
+//
+//                       GPT-2                          Llama
+//     positions         learned, added to x            rope, turns q and k
+//     norm              layernorm, weight and bias     rmsnorm, weight
+//     attention         q, k, v, o with bias           q, k, v, o without; K <= H
+//     feed-forward      down(gelu(up x)), bias         down(silu(gate x) * up x)
+//     output matrix     the token table (tied)         its own (untied)
+//
+// Parameters, both dialects:  embeddings + L * block + norm + (untied: V C)
+//     GPT-2  block = 4 C^2 + 4 C + 2 C F + F + C + 4 C       Llama  block = 2 C^2 + 2 C d K + 3 C F + 2 C
+// Model FLOPs of a step over n tokens: 6 N n + 12 L C T n: two for each parameter and token forward
+// (multiply, add), twice that backward, and attention's two T x T products, counted whole although
+// half of each is masked. N counts every parameter, as PaLM's formula does.
+// References: Radford et al. 2019 (GPT-2); Llama team 2024, table 3; Chowdhery et al. 2022, app. B.
+#pragma once
+
+#include <cstdint>
+
+#include "yotta/core/dtype.hpp"
+
+namespace yotta {
+
+enum class Dialect : uint8_t { gpt2, llama };
+constexpr const char* name(Dialect dialect) { return dialect == Dialect::gpt2 ? "gpt2" : "llama"; }
+
+// plain keeps the T x T probabilities for the backward pass; blockwise computes them again.
+enum class AttentionKind : uint8_t { plain, blockwise };
+constexpr const char* name(AttentionKind kind) {
+  return kind == AttentionKind::plain ? "plain" : "blockwise";
+}
+
+struct TransformerConfig {
+  Dialect dialect = Dialect::gpt2;
+  int64_t layers = 2;          // L
+  int64_t width = 64;          // C
+  int64_t heads = 4;           // H
+  int64_t kv_heads = 4;        // K
+  int64_t feed_forward = 256;  // F
+  int64_t vocabulary = 256;    // V
+  int64_t context = 64;        // T, the longest sequence
+  bool tied = true;            // the output matrix is the token table
+  double dropout = 0;          // after the embedding, attention and feed-forward
+  AttentionKind attention = AttentionKind::blockwise;
+  double norm_epsilon = 1e-5;
+  double rope_theta = 10000;
+  double deviation = 0.02;   // of initial weights
+  DType dtype = DType::f32;  // of the parameters: f32, f64 or bf16
+  uint64_t seed = 0;
+
+  constexpr int64_t head_size() const { return width / heads; }
+  constexpr int64_t kv_width() const { return kv_heads * head_size(); }
+  constexpr bool has_bias() const { return dialect == Dialect::gpt2; }
+  // Throws with the rule that is broken.
+  void check(Where where = Where::current()) const;
+};
+
+// GPT-2's proportions: F = 4 C, as many key heads as heads, tied.
+constexpr TransformerConfig gpt2_config(int64_t layers, int64_t width, int64_t heads,
+                                        int64_t context, int64_t vocabulary) {
+  TransformerConfig config;
+  config.layers = layers, config.width = width, config.heads = config.kv_heads = heads;
+  config.feed_forward = 4 * width, config.context = context, config.vocabulary = vocabulary;
+  return config;
+}
+
+// Llama's: F and the number of key/value heads are free, untied.
+constexpr TransformerConfig llama_config(int64_t layers, int64_t width, int64_t feed_forward,
+                                         int64_t heads, int64_t kv_heads, int64_t context,
+                                         int64_t vocabulary) {
+  TransformerConfig config = gpt2_config(layers, width, heads, context, vocabulary);
+  config.dialect = Dialect::llama;
+  config.feed_forward = feed_forward, config.kv_heads = kv_heads;
+  config.tied = false;
+  return config;
+}
+
+constexpr TransformerConfig gpt2_124m() { return gpt2_config(12, 768, 12, 1024, 50257); }
+constexpr TransformerConfig llama3_config(int64_t layers, int64_t width, int64_t feed_forward,
+                                          int64_t heads) {
+  TransformerConfig config = llama_config(layers, width, feed_forward, heads, 8, 8192, 128256);
+  config.rope_theta = 500000;
+  return config;
+}
+constexpr TransformerConfig llama3_8b() { return llama3_config(32, 4096, 14336, 32); }
+constexpr TransformerConfig llama3_70b() { return llama3_config(80, 8192, 28672, 64); }
+constexpr TransformerConfig llama3_405b() { return llama3_config(126, 16384, 53248, 128); }
+
+inline void TransformerConfig::check(Where where) const {
+  if (layers < 0 || width < 1 || heads < 1 || kv_heads < 1 || feed_forward < 1 || vocabulary < 1 ||
+      context < 1)
+    fail(where,
+         "every size of a transformer is at least 1: width {}, heads {}, key/value heads {}, "
+         "feed-forward {}, vocabulary {}, context {}, layers {} (0 is allowed)",
+         width, heads, kv_heads, feed_forward, vocabulary, context, layers);
+  if (width % heads != 0)
+    fail(where, "width {} does not divide into {} heads; the nearest width is {}", width, heads,
+         (width / heads + 1) * heads);
+  if (heads % kv_heads != 0)
+    fail(where, "{} heads cannot share {} key/value heads evenly; heads must be a multiple", heads,
+         kv_heads);
+  if (dialect == Dialect::gpt2 && kv_heads != heads)
+    fail(where, "GPT-2 has a key/value head for each of its {} heads, not {}", heads, kv_heads);
+  if (dialect == Dialect::llama && head_size() % 2 != 0)
+    fail(where, "rope turns pairs of numbers, so the head size {} must be even", head_size());
+  if (!(dropout >= 0 && dropout < 1))
+    fail(where, "dropout {} must be at least 0 and below 1", dropout);
+  if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::bf16)
+    fail(where, "a transformer's parameters are f32, f64 or bf16, not {}", yotta::name(dtype));
+}
+
+// ---- parameters ----
+constexpr int64_t norm_parameters(const TransformerConfig& c) {
+  return c.has_bias() ? 2 * c.width : c.width;
+}
+constexpr int64_t attention_parameters(const TransformerConfig& c) {
+  const int64_t outputs = 2 * c.width + 2 * c.kv_width();  // of q and o, of k and v
+  return outputs * c.width + (c.has_bias() ? outputs : 0);
+}
+constexpr int64_t feed_forward_parameters(const TransformerConfig& c) {
+  if (c.dialect == Dialect::llama) return 3 * c.width * c.feed_forward;
+  return 2 * c.width * c.feed_forward + c.feed_forward + c.width;
+}
+constexpr int64_t block_parameters(const TransformerConfig& c) {
+  return 2 * norm_parameters(c) + attention_parameters(c) + feed_forward_parameters(c);
+}
+constexpr int64_t parameters(const TransformerConfig& c) {
+  const int64_t table = c.vocabulary * c.width;
+  const int64_t positions = c.dialect == Dialect::gpt2 ? c.context * c.width : 0;
+  return (c.tied ? 1 : 2) * table + positions + c.layers * block_parameters(c) + norm_parameters(c);
+}
+
+// ---- FLOPs ----
+// Model FLOPs of a whole training step, forward and backward, on B sequences of T tokens.
+constexpr double step_flops(const TransformerConfig& c, int64_t batch, int64_t sequence) {
+  const double tokens = static_cast<double>(batch * sequence);
+  const double dense = 6.0 * static_cast<double>(parameters(c)) * tokens;
+  const double attention = 12.0 * static_cast<double>(c.layers * c.width * sequence) * tokens;
+  return dense + attention;
+}
+
+}  // namespace yotta

@@ -1,0 +1,100 @@
+// Layer: forward, and a backward pass in two halves.
+//
+// For y = f(x, w) and an incoming dy = dLoss/dy a backward pass owes two things: dx, which the layer
+// below is waiting for, and dw, which nobody needs before the optimizer. They are two calls:
+//
+//            x ──> forward ──> y               F   fills Saved
+//           dx <── backward_input <── dy       I   dgrad: overwrites dx, keeps what wgrad needs
+//     w.grad += backward_weight                W   wgrad: accumulates, uses Saved up
+//
+// A full backward pass B is I then W. Pipelines with no bubble delay W; the price is that x and dy
+// stay in Saved until then.
+//
+// A model is a stack of layers with this one signature. A pipeline stage and an FSDP unit are slices
+// of that stack, so the functions here take a span:
+//
+//     embedding │ layers.0 │ layers.1 │ layers.2 │ head        loss apart
+//     └──── stage 0 ───────┘└──────── stage 1 ───────────┘
+//
+// A layer holds no activations itself: the same layer serves many microbatches in flight, each with a
+// Saved of its own. Cost: see each layer. dx of a layer of token ids is an undefined tensor.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "yotta/nn/parameter.hpp"
+#include "yotta/nn/saved.hpp"
+
+namespace yotta {
+
+class Layer {
+ public:
+  explicit Layer(std::string name) : name_(std::move(name)) {}
+  virtual ~Layer() = default;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  const std::string& name() const { return name_; }
+
+  // F: y of x. Keeps in `saved` what the backward pass will read.
+  virtual Tensor forward(const Tensor& x, Saved& saved) = 0;
+  // I: dx of dy. Keeps in `saved` what backward_weight will read, drops the rest.
+  virtual Tensor backward_input(const Tensor& dy, Saved& saved) = 0;
+  // W: adds to the gradients of this layer's parameters, tells them so, and uses `saved` up.
+  virtual void backward_weight(Saved& saved) = 0;
+  // Appends this layer's parameters in forward order, one entry a use.
+  virtual void add_parameters(std::vector<ParameterPtr>& to) const = 0;
+
+ private:
+  std::string name_;  // "layers.3.attention.q": names its parameters and its Saved
+};
+
+// What the parameters of a new layer are made from.
+struct ParameterOptions {
+  uint64_t seed = 0;
+  DType dtype = DType::f32;
+};
+
+using LayerPtr = std::unique_ptr<Layer>;
+using Layers = std::span<const LayerPtr>;  // a model, or a slice of one
+
+// Every parameter of a stack once, in order of first use.
+inline std::vector<ParameterPtr> parameters(Layers layers) {
+  std::vector<ParameterPtr> all, distinct;
+  for (const LayerPtr& layer : layers) layer->add_parameters(all);
+  for (ParameterPtr& each : all)
+    if (std::find(distinct.begin(), distinct.end(), each) == distinct.end())
+      distinct.push_back(std::move(each));
+  return distinct;
+}
+
+inline int64_t parameter_count(Layers layers) {
+  int64_t count = 0;
+  for (const ParameterPtr& each : parameters(layers)) count += each->value.numel();
+  return count;
+}
+
+inline void zero_gradients(Layers layers) {
+  for (const ParameterPtr& each : parameters(layers)) each->zero_grad();
+}
+
+// F of a whole stack.
+inline Tensor forward(Layers layers, Tensor x, Saved& saved) {
+  for (const LayerPtr& layer : layers) x = layer->forward(x, saved.child(layer->name()));
+  return x;
+}
+
+// B of a whole stack: dx, with every layer's weight gradients accumulated on the way down.
+inline Tensor backward(Layers layers, Tensor dy, Saved& saved) {
+  for (size_t i = layers.size(); i-- > 0;) {
+    Saved& own = saved.child(layers[i]->name());
+    dy = layers[i]->backward_input(dy, own);
+    layers[i]->backward_weight(own);
+  }
+  return dy;
+}
+
+}  // namespace yotta

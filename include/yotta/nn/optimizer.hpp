@@ -1,0 +1,78 @@
+// Optimizer: what every rule that turns gradients into new weights has in common.
+//
+//     parameter          value   bf16 or f32, what layers compute with
+//                        grad    f32
+//     optimizer state    master  f32, only if value is bf16: the weight that small steps can change
+//                        ...     the rule's own tensors, f32: momentum, or Adam's m and v
+//
+// Why a master copy: bf16 has 8 significant bits, so 1 + 0.001 rounds back to 1 and training with small
+// steps stands still. The step is taken in f32 on the master and the rounded result goes to value.
+// Memory per parameter with Adam: f32 4 + 4 + 8 = 16 bytes; bf16 2 + 4 + 12 = 18 (16 where gradients
+// are reduced in bf16, as in the ZeRO paper's table).
+//
+// Contract: step() reads grad and leaves it; the caller zeroes it. A parameter whose gradient was
+// never made is skipped, as in PyTorch.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "yotta/nn/parameter.hpp"
+
+namespace yotta {
+
+class Optimizer {
+ public:
+  // One parameter and its state, all of one shape.
+  struct Slot {
+    ParameterPtr parameter;
+    Tensor master;              // undefined unless the value has 16 bits
+    std::vector<Tensor> state;  // one a name of state_names()
+
+    // The weight that the step changes, in f32 or f64.
+    Tensor& weight() { return master.defined() ? master : parameter->value; }
+  };
+
+  // State starts as zeros.
+  Optimizer(const std::vector<ParameterPtr>& parameters, std::vector<std::string> state_names)
+      : state_names_(std::move(state_names)) {
+    const MemoryScope memory(MemoryKind::optimizer);
+    for (const ParameterPtr& each : parameters) {
+      const DeviceScope device(each->value.device());
+      Slot slot{each, {}, {}};
+      if (bytes_of(each->value.dtype()) < 4) slot.master = each->value.to(DType::f32);
+      for (size_t i = 0; i < state_names_.size(); ++i)
+        slot.state.push_back(Tensor::zeros(each->value.shape(), slot.weight().dtype()));
+      slots_.push_back(std::move(slot));
+    }
+  }
+  virtual ~Optimizer() = default;
+
+  // One step with this learning rate. Gradients count `scale` times, which is how they are clipped
+  // without a pass of their own.
+  void step(double learning_rate, double scale = 1) {
+    ++steps_;
+    for (Slot& slot : slots_) {
+      if (!slot.parameter->grad.defined()) continue;
+      update(slot, learning_rate, scale);
+      if (slot.master.defined()) slot.parameter->value.copy_from(slot.master);
+    }
+  }
+
+  // For checkpoints: steps taken, and the state under names such as "exp_avg".
+  int64_t steps() const { return steps_; }
+  void set_steps(int64_t steps) { steps_ = steps; }
+  std::vector<Slot>& slots() { return slots_; }
+  const std::vector<std::string>& state_names() const { return state_names_; }
+
+ protected:
+  // The rule: changes slot.weight() and slot.state.
+  virtual void update(Slot& slot, double learning_rate, double scale) = 0;
+
+ private:
+  std::vector<std::string> state_names_;
+  std::vector<Slot> slots_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace yotta

@@ -1,0 +1,151 @@
+// Parameter: a named weight with its gradient, and the moment its gradient is final.
+//
+// Two things matter when a model is spread over ranks. First, a weight's initial values must be those
+// of the whole model, whoever holds which part: value (r, c) is draw number r * columns + c of the
+// generator named after the parameter, with r and c counted in the whole matrix.
+//
+//     whole (4, 6)      rank 0 holds rows 0, 1      rank 1 holds rows 2, 3: draws 12 to 23
+//
+// Second, whoever reduces gradients over ranks must know when one is finished. A weight may be used in
+// two places (GPT-2's token table is also its output matrix). Every use reports its weight gradient
+// (wgrad); on_final fires when all uses have reported as often, that is once a microbatch:
+//
+//     head's wgrad        ── done ──┐
+//                                   ├──> on_final(parameter): "this gradient is final"
+//     embedding's wgrad   ── done ──┘
+//
+// With gradient accumulation it fires for each microbatch; the listener knows which one is the last.
+//
+// Types: value is f32 (f64 for gradient checks) or bf16. Layers compute in f32: a bf16 weight is
+// widened while it is used. Gradients of bf16 weights are summed in f32.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "yotta/core/parallel_for.hpp"
+#include "yotta/core/random.hpp"
+#include "yotta/core/tensor.hpp"
+
+namespace yotta {
+
+// What a parameter starts as: a constant, or normal with mean 0.
+struct Initial {
+  double constant = 0;
+  double deviation = 0;  // of the normal; 0: the constant
+};
+constexpr Initial zeros() { return {}; }
+constexpr Initial ones() { return {1, 0}; }
+constexpr Initial normal(double deviation) { return {0, deviation}; }
+
+// The part of a whole (rows, columns) matrix that this rank holds. A vector is one row.
+struct Part {
+  int64_t rows = 1, columns = 0;              // held here
+  int64_t first_row = 0, first_column = 0;    // of them, in the whole
+  int64_t whole_rows = 0, whole_columns = 0;  // 0: the same as held here
+};
+
+// Fills `to` with the part's values of the whole parameter called `name`.
+inline void fill_initial(Tensor& to, const Part& part, Initial initial, uint64_t seed,
+                         std::string_view name) {
+  if (initial.deviation == 0) return to.fill(initial.constant);
+  if (to.device() == Device::meta) return;
+  const Random random(seed, name);
+  const int64_t stride = part.whole_columns > 0 ? part.whole_columns : part.columns;
+  visit(to.dtype(), [&]<class T>(Type<T>) {
+    T* values = to.data<T>();
+    parallel_for(part.rows, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r)
+        for (int64_t c = 0; c < part.columns; ++c) {
+          const int64_t index = (part.first_row + r) * stride + part.first_column + c;
+          const double draw = initial.deviation * random.normal(static_cast<uint64_t>(index));
+          values[r * part.columns + c] = static_cast<T>(draw);
+        }
+    });
+  });
+}
+
+struct Parameter {
+  std::string name;
+  Tensor value;           // this rank's part
+  Tensor grad;            // the same shape; undefined until the first wgrad
+  bool is_matrix = true;  // weight decay applies to these, not to biases and norms
+  int uses = 0;           // how many layers use it
+  std::function<void(Parameter&)> on_final;  // this gradient is final for this microbatch
+
+  // The value in the type that layers compute in: a copy in f32 if it is stored in 16 bits.
+  Tensor wide() const { return bytes_of(value.dtype()) < 4 ? value.to(DType::f32) : value; }
+
+  // The gradient to accumulate into; zeros the first time.
+  Tensor& gradient() {
+    if (!grad.defined()) {
+      const MemoryScope memory(MemoryKind::gradients);
+      const DeviceScope device(value.device());
+      grad = Tensor::zeros(value.shape(), bytes_of(value.dtype()) < 4 ? DType::f32 : value.dtype());
+    }
+    return grad;
+  }
+  void zero_grad() {
+    if (grad.defined()) grad.zero();
+  }
+
+  // Use number `use` has added its part for one more microbatch.
+  void used(int use) {
+    reports_.resize(static_cast<size_t>(uses));
+    const int64_t complete = *std::min_element(reports_.begin(), reports_.end());
+    ++reports_[static_cast<size_t>(use)];
+    const bool one_more = *std::min_element(reports_.begin(), reports_.end()) > complete;
+    if (one_more && on_final) on_final(*this);
+  }
+
+ private:
+  std::vector<int64_t> reports_;  // by use: wgrads so far
+};
+
+using ParameterPtr = std::shared_ptr<Parameter>;
+
+// A new parameter with its initial values, on context().device.
+inline ParameterPtr make_parameter(std::string name, const Part& part, bool is_matrix,
+                                   Initial initial, uint64_t seed, DType dtype) {
+  const MemoryScope memory(MemoryKind::parameters);
+  ParameterPtr made = std::make_shared<Parameter>();
+  made->name = std::move(name);
+  made->is_matrix = is_matrix;
+  made->value =
+      Tensor::empty(is_matrix ? Shape{part.rows, part.columns} : Shape{part.columns}, dtype);
+  fill_initial(made->value, part, initial, seed, made->name);
+  return made;
+}
+
+// A layer's hold on a parameter. Making one registers a use.
+class Use {
+ public:
+  Use() = default;  // of nothing: a layer without a bias
+  explicit Use(ParameterPtr parameter)
+      : parameter_(std::move(parameter)), index_(parameter_->uses++) {}
+  // A second Use of one parameter is made on purpose, never by a copy.
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  Use(Use&&) = default;
+  Use& operator=(Use&&) = default;
+
+  bool defined() const { return parameter_ != nullptr; }
+  const ParameterPtr& parameter() const { return parameter_; }
+  // The value to compute with; undefined if there is no parameter.
+  Tensor value() const { return defined() ? parameter_->wide() : Tensor(); }
+  DType dtype() const { return parameter_->value.dtype(); }
+  Tensor& grad() const { return parameter_->gradient(); }
+  // This use has added its weight gradient for the microbatch.
+  void done() const {
+    if (defined()) parameter_->used(index_);
+  }
+
+ private:
+  ParameterPtr parameter_;
+  int index_ = 0;
+};
+
+}  // namespace yotta

@@ -1,0 +1,59 @@
+#include "yotta/model/config.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace yotta;
+
+// Published totals: Llama 3 report and its checkpoints; GPT-2's smallest checkpoint.
+TEST_CASE("the count of parameters is the published one") {
+  static_assert(parameters(gpt2_124m()) == 124'439'808);
+  static_assert(parameters(llama3_8b()) == 8'030'261'248);
+  CHECK(parameters(llama3_70b()) == 70'553'706'496);
+  CHECK(parameters(llama3_405b()) == 405'853'388'800);
+}
+
+// The rule "10 C^2 a block" of a lecture, against what Llama 3's blocks have.
+TEST_CASE("a Llama 3 block has 13, 12.75 and 11.875 times C^2 parameters, norms apart") {
+  const auto in_squares = [](const TransformerConfig& c) {
+    const int64_t weights = block_parameters(c) - 2 * norm_parameters(c);
+    return static_cast<double>(weights) / static_cast<double>(c.width * c.width);
+  };
+  CHECK(in_squares(llama3_8b()) == 13.0);
+  CHECK(in_squares(llama3_70b()) == 12.75);
+  CHECK(in_squares(llama3_405b()) == 11.875);
+}
+
+// PaLM 540B: 6 N + 12 L H Q T FLOPs a token; 238.3k tokens/s on 6144 chips of 275 TFLOP/s is 46.2%.
+TEST_CASE("model FLOPs of a step are 6 N n + 12 L C T n") {
+  const TransformerConfig c = gpt2_config(6, 384, 6, 256, 256);
+  const double n = 8 * 256;
+  CHECK(step_flops(c, 8, 256) ==
+        6.0 * static_cast<double>(parameters(c)) * n + 12.0 * 6 * 384 * 256 * n);
+}
+
+TEST_CASE("a configuration that cannot be built says which rule it breaks") {
+  const auto message = [](auto&& change) -> std::string {
+    TransformerConfig c = llama_config(2, 64, 96, 4, 2, 32, 100);
+    change(c);
+    try {
+      c.check();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  using C = TransformerConfig&;
+  const auto says = [&](auto&& change, const char* part) {
+    return message(change).find(part) != std::string::npos;
+  };
+  CHECK(message([](C) {}) == "accepted");
+  CHECK(says([](C c) { c.width = 66; }, "nearest width is 68"));
+  CHECK(says([](C c) { c.kv_heads = 3; }, "cannot share 3"));
+  CHECK(says([](C c) { c.width = 60; }, "must be even"));
+  CHECK(says([](C c) { c.dropout = 1; }, "dropout 1"));
+  CHECK(says([](C c) { c.dtype = DType::f16; }, "not f16"));
+  CHECK(says([](C c) { c.context = 0; }, "at least 1"));
+  CHECK(says([](C c) { c.dialect = Dialect::gpt2; }, "GPT-2 has a key/value head"));
+}
