@@ -1,0 +1,145 @@
+// Files: read whole or in pieces, and written so that nobody ever sees half of one.
+//
+//     write   model.safetensors.partial   |#####.....|    a crash here leaves the old file as it was
+//     fsync   model.safetensors.partial   |##########|    now the bytes are on the disk
+//     rename  -> model.safetensors                        one step: either the old file or the new one
+//
+// A run that is killed while it saves must find a whole checkpoint when it starts again. POSIX promises
+// that rename replaces a name at once; fsync before it keeps a power cut from leaving a new name on old
+// blocks, fsync of the folder makes the name itself last.
+// Reference: Pillai et al., "All file systems are not created equal", OSDI 2014.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "yotta/core/error.hpp"
+
+namespace yotta {
+
+// A file that is read at given places; every failure names the file.
+class InputFile {
+ public:
+  explicit InputFile(std::filesystem::path path, Where where = Where::current())
+      : path_(std::move(path)) {
+    std::error_code error;
+    const auto kind = std::filesystem::status(path_, error).type();
+    if (kind == std::filesystem::file_type::not_found)
+      fail(where, "{}: there is no such file; check the spelling and the current folder", name());
+    if (kind == std::filesystem::file_type::directory)
+      fail(where, "{}: this is a folder, and a file is expected", name());
+    stream_.open(path_, std::ios::binary);
+    if (kind != std::filesystem::file_type::regular || !stream_)
+      fail(where, "{}: this file cannot be opened for reading (ls -l shows its permissions)",
+           name());
+    size_ = static_cast<int64_t>(std::filesystem::file_size(path_, error));
+  }
+
+  std::string name() const { return path_.string(); }
+  int64_t size() const { return size_; }
+
+  // Exactly `count` bytes, from byte `offset` on.
+  void read(int64_t offset, void* to, int64_t count, Where where = Where::current()) {
+    stream_.clear();
+    stream_.seekg(offset);
+    stream_.read(static_cast<char*>(to), count);
+    if (stream_.gcount() != count)
+      fail(where, "{}: {} bytes were expected from byte {} on, and {} could be read", name(), count,
+           offset, stream_.gcount());
+  }
+
+  // The whole file from its beginning, whatever size the file system claims.
+  std::string read_all(Where where = Where::current()) {
+    constexpr size_t piece = 1 << 16;
+    std::string text;
+    stream_.clear();
+    stream_.seekg(0);
+    for (std::streamsize got = piece; got == static_cast<std::streamsize>(piece);) {
+      const size_t before = text.size();
+      text.resize(before + piece);
+      stream_.read(text.data() + before, piece);
+      got = stream_.gcount();
+      text.resize(before + static_cast<size_t>(got));
+    }
+    if (stream_.bad()) fail(where, "{}: reading failed after {} bytes", name(), text.size());
+    return text;
+  }
+
+ private:
+  std::filesystem::path path_;
+  std::ifstream stream_;
+  int64_t size_ = 0;
+};
+
+inline std::string read_file(const std::filesystem::path& path, Where where = Where::current()) {
+  return InputFile(path, where).read_all(where);
+}
+
+// A file that appears under its name, whole, when commit() is called; dropped before, it never was.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path, Where where = Where::current())
+      : path_(std::move(path)), partial_(path_.string() + ".partial") {
+    file_ = std::fopen(partial_.c_str(), "wb");
+    if (file_ == nullptr) give_up("cannot be created", where);
+  }
+  ~AtomicFile() {
+    if (file_ != nullptr) std::fclose(file_);
+    if (!committed_) std::remove(partial_.c_str());
+  }
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* from, int64_t count, Where where = Where::current()) {
+    const size_t bytes = static_cast<size_t>(count);
+    if (bytes > 0 && std::fwrite(from, 1, bytes, file_) != bytes)
+      give_up("cannot be written", where);
+  }
+
+  void commit(Where where = Where::current()) {
+    if (std::fflush(file_) != 0 || fsync(fileno(file_)) != 0) give_up("cannot be written", where);
+    const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
+    if (!closed || std::rename(partial_.c_str(), path_.c_str()) != 0)
+      give_up("cannot be put in place", where);
+    committed_ = true;
+    sync_folder();
+  }
+
+ private:
+  [[noreturn]] void give_up(const char* what, Where where) {
+    const std::string reason = std::strerror(errno);
+    fail(where, "{} {}: {}; is there space, and may you write there?", path_.string(), what,
+         reason);
+  }
+  // Some file systems cannot sync a folder; the file itself is whole either way.
+  void sync_folder() {
+    const std::filesystem::path folder = std::filesystem::absolute(path_).parent_path();
+    const int handle = open(folder.c_str(), O_RDONLY);
+    if (handle < 0) return;
+    static_cast<void>(fsync(handle));
+    close(handle);
+  }
+
+  std::filesystem::path path_;
+  std::string partial_;
+  std::FILE* file_ = nullptr;
+  bool committed_ = false;
+};
+
+inline void write_file(const std::filesystem::path& path, const std::string& text,
+                       Where where = Where::current()) {
+  AtomicFile file(path, where);
+  file.write(text.data(), static_cast<int64_t>(text.size()), where);
+  file.commit(where);
+}
+
+}  // namespace yotta

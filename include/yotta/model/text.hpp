@@ -1,0 +1,227 @@
+// Text: bytes as tokens, and batches that every rank can find without asking another.
+//
+//     files        "to be or not"          tokens  116 111 32 98 101 32 111 114 32 110 111 116
+//     one sequence of context T = 4, drawn at byte 3
+//                      inputs  (T)         98 101 32 111          "be o"
+//                      targets (T)         101 32 111 114         "e or", the byte that follows each
+//
+// A byte is a token: the vocabulary is 256, no tokenizer stands between the text and the model, and any
+// language works. UTF-8 spells one letter with one to four bytes, which the model learns like spelling.
+// A batch is a pure function of (seed, step, which sequence of the global batch), so 1, 2 or 8 ranks cut
+// the same batch into rows, and a resumed run needs no more than the number of its step.
+// Cost: the text is held in memory once; a batch of B sequences is 2 B T int32, 8 B T bytes.
+// Letters: B sequences, T context.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "yotta/core/random.hpp"
+#include "yotta/core/tensor.hpp"
+#include "yotta/model/files.hpp"
+
+namespace yotta {
+
+inline constexpr int64_t byte_vocabulary = 256;
+
+struct Text {
+  std::string bytes;    // every byte is a token, 0 to 255
+  int64_t files = 0;    // read
+  int64_t skipped = 0;  // hidden, empty, or no UTF-8 text
+};
+
+// Where UTF-8 breaks: the offset of the first byte that no character can hold; the size if none.
+inline size_t first_invalid_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = [&](size_t at) -> uint32_t {
+      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
+    };
+    const uint32_t lead = byte(i);
+    const size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    if (length == 0 || lead > 0xF4) return i;
+    for (size_t k = 1; k < length; ++k)
+      if ((byte(i + k) & 0xC0) != 0x80) return i;
+    const uint32_t second = byte(i + 1);
+    const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
+    const bool surrogate = lead == 0xED && second > 0x9F;
+    const bool too_large = lead == 0xF4 && second > 0x8F;  // beyond U+10FFFF
+    if (overlong || surrogate || too_large) return i;
+    i += length;
+  }
+  return text.size();
+}
+
+inline bool is_binary(std::string_view bytes) { return bytes.find('\0') != bytes.npos; }
+
+// ---- reading ---------------------------------------------------------------------------------------
+
+namespace detail {
+// Files of a folder and its folders in the order of their names, so that every machine reads the same
+// text; hidden ones are counted and left out.
+inline std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
+                                                      int64_t& hidden, Where where) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> found;
+  try {
+    for (fs::recursive_directory_iterator it(folder), end; it != end; ++it) {
+      if (it->path().filename().string().starts_with('.')) {
+        hidden += 1;
+        it.disable_recursion_pending();
+      } else if (it->is_regular_file()) {
+        found.push_back(it->path());
+      }
+    }
+  } catch (const fs::filesystem_error& error) {
+    fail(where, "{} cannot be read: {}", folder.string(), error.code().message());
+  }
+  std::sort(found.begin(), found.end(), [](const fs::path& a, const fs::path& b) {
+    return a.generic_string() < b.generic_string();
+  });
+  return found;
+}
+
+inline Text read_folder(const std::filesystem::path& folder, Where where) {
+  Text text;
+  for (const std::filesystem::path& path : files_below(folder, text.skipped, where)) {
+    const std::string bytes = read_file(path, where);
+    const bool usable =
+        !bytes.empty() && !is_binary(bytes) && first_invalid_utf8(bytes) == bytes.size();
+    (usable ? text.files : text.skipped) += 1;
+    if (usable) text.bytes += bytes;
+  }
+  if (text.files == 0)
+    fail(where, "{}: no text in this folder ({} files were hidden, empty or not UTF-8)",
+         folder.string(), text.skipped);
+  return text;
+}
+}  // namespace detail
+
+// The text of a UTF-8 file, or of all text files of a folder and the folders in it, in order of name.
+inline Text read_text(const std::filesystem::path& path, Where where = Where::current()) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return detail::read_folder(path, where);
+  Text text{read_file(path, where), 1, 0};
+  if (text.bytes.empty())
+    fail(where, "{} is empty; give a UTF-8 text of a few thousand characters", path.string());
+  if (is_binary(text.bytes))
+    fail(where, "{} is binary (byte {} is zero); give a UTF-8 text", path.string(),
+         text.bytes.find('\0'));
+  if (const size_t bad = first_invalid_utf8(text.bytes); bad < text.bytes.size())
+    fail(where,
+         "{} is not UTF-8: byte {} is 0x{:02x}; convert it, for example with iconv -f latin1",
+         path.string(), bad, static_cast<unsigned char>(text.bytes[bad]));
+  return text;
+}
+
+// The course's own prose and headers, for those who bring no text. `root` is the folder of the course.
+inline Text course_text(const std::filesystem::path& root, Where where = Where::current()) {
+  Text all;
+  for (const char* part : {"README.md", "lessons", "include"}) {
+    const std::filesystem::path path = root / part;
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error) && std::filesystem::is_empty(path, error))
+      continue;
+    const Text text = read_text(path, where);
+    all.bytes += text.bytes;
+    all.files += text.files;
+    all.skipped += text.skipped;
+  }
+  return all;
+}
+
+// ---- training and validation -----------------------------------------------------------------------
+
+struct TextSplit {
+  std::string_view train, validation;  // views of the text, which must outlive them
+};
+
+// The last part of the text is kept for validation: what the model never saw. No character is cut, and
+// both parts hold at least one sequence of `context` tokens and the token after it.
+inline TextSplit split_text(std::string_view text, int64_t context, double validation_share = 0.1,
+                            Where where = Where::current()) {
+  if (!(validation_share >= 0 && validation_share < 1))
+    fail(where, "the share kept for validation is {}, expected 0 to below 1", validation_share);
+  const double kept = static_cast<double>(text.size()) * validation_share;
+  size_t cut = text.size() - static_cast<size_t>(kept);
+  while (cut > 0 && cut < text.size() && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80)
+    --cut;  // inside a character
+  const TextSplit split{text.substr(0, cut), text.substr(cut)};
+  const auto too_short = [&](std::string_view part) { return std::ssize(part) < context + 1; };
+  if (too_short(split.train) || (validation_share > 0 && too_short(split.validation)))
+    fail(where,
+         "the text has {} bytes, {} to train on and {} to validate on; a context of {} needs "
+         "{} in each: give a longer text or a shorter context",
+         text.size(), split.train.size(), split.validation.size(), context, context + 1);
+  return split;
+}
+
+// ---- batches ---------------------------------------------------------------------------------------
+
+struct Batch {
+  Tensor inputs;   // (B, T) i32
+  Tensor targets;  // (B, T) i32, the token after each input
+};
+
+// Draws sequences from a text.
+class Batches {
+ public:
+  // `text` must outlive this, and hold at least context + 1 bytes.
+  Batches(std::string_view text, int64_t context, uint64_t seed, Where where = Where::current())
+      : text_(text), context_(context), random_(seed, "batch") {
+    if (context < 1) fail(where, "the context is {} tokens, expected 1 or more", context);
+    if (std::ssize(text) < context + 1)
+      fail(where,
+           "the text has {} bytes; a context of {} needs {}: give a longer text or a shorter "
+           "context",
+           text.size(), context, context + 1);
+  }
+
+  // Sequences first .. first + count of a step's global batch, each from a place drawn at random.
+  Batch draw(int64_t step, int64_t first, int64_t count) const {
+    return gather(count, [&](int64_t i) { return random_start(step, first + i); });
+  }
+
+  // Sequences first .. first + count of the text cut into pieces of T, for validation.
+  Batch in_order(int64_t first, int64_t count, Where where = Where::current()) const {
+    if (first < 0 || first + count > sequences())
+      fail(where, "sequences {} to {} of a text that holds {}", first, first + count, sequences());
+    return gather(count, [&](int64_t i) { return (first + i) * context_; });
+  }
+  int64_t sequences() const { return (std::ssize(text_) - 1) / context_; }
+
+ private:
+  // 64 bits of the block that belongs to this sequence of this step; the bias of % is below 2^-30.
+  int64_t random_start(int64_t step, int64_t sequence) const {
+    const uint64_t starts = text_.size() - static_cast<uint64_t>(context_);
+    const Block128 words =
+        random_.block(static_cast<uint64_t>(step) << 32 | static_cast<uint32_t>(sequence));
+    return static_cast<int64_t>((uint64_t{words[0]} << 32 | words[1]) % starts);
+  }
+
+  template <class Start>
+  Batch gather(int64_t count, const Start& start_of) const {
+    const MemoryScope scope(MemoryKind::buffers);
+    Batch batch{Tensor::empty({count, context_}, DType::i32),
+                Tensor::empty({count, context_}, DType::i32)};
+    if (batch.inputs.device() != Device::cpu) return batch;
+    int32_t* inputs = batch.inputs.data<int32_t>();
+    int32_t* targets = batch.targets.data<int32_t>();
+    for (int64_t i = 0; i < count; ++i) {
+      const char* from = text_.data() + start_of(i);
+      for (int64_t t = 0; t < context_; ++t, ++inputs, ++targets) {
+        *inputs = static_cast<unsigned char>(from[t]);
+        *targets = static_cast<unsigned char>(from[t + 1]);
+      }
+    }
+    return batch;
+  }
+
+  std::string_view text_;
+  int64_t context_;
+  Random random_;
+};
+
+}  // namespace yotta

@@ -1,0 +1,63 @@
+#include "yotta/model/files.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/message_of.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+namespace fs = std::filesystem;
+
+TEST_CASE("what is written is read, whole and in pieces") {
+  const TemporaryFolder folder;
+  const std::string text(200'001, 'x');  // more than one piece
+  for (const std::string& content : {std::string(), std::string("abc\0def", 7), text}) {
+    write_file(folder / "a", content);
+    CHECK(read_file(folder / "a") == content);
+  }
+  write_file(folder / "a", "0123456789");
+  InputFile file(folder / "a");
+  char some[3] = {};
+  file.read(7, some, 3);
+  CHECK(std::string(some, 3) == "789");
+  CHECK(contains(message_of([&] { file.read(8, some, 3); }), "3 bytes were expected from byte 8"));
+  file.read(0, some, 3);  // still usable
+  CHECK(std::string(some, 3) == "012");
+}
+
+TEST_CASE("a file that is not committed leaves the old one as it was") {
+  const TemporaryFolder folder;
+  write_file(folder / "a", "old");
+  {
+    AtomicFile file(folder / "a");
+    file.write("new", 3);
+    CHECK(read_file(folder / "a") == "old");
+  }
+  CHECK(read_file(folder / "a") == "old");
+  {
+    AtomicFile file(folder / "a");
+    file.write("new", 3);
+    file.commit();
+  }
+  CHECK(read_file(folder / "a") == "new");
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);  // no partial file is left
+}
+
+TEST_CASE("missing, folder, unreadable and unwritable are named") {
+  const TemporaryFolder folder;
+  CHECK(contains(message_of([&] { read_file(folder / "nowhere"); }), "there is no such file"));
+  CHECK(contains(message_of([&] { read_file(folder / "nowhere"); }), "files_test.cpp:"));
+  CHECK(contains(message_of([&] { read_file(folder.path()); }), "this is a folder"));
+  CHECK(contains(message_of([&] { read_file("/dev/null"); }), "cannot be opened for reading"));
+  CHECK(contains(message_of([&] { write_file(folder / "no/where", "x"); }), "cannot be created"));
+  fs::create_directory(folder / "taken");
+  CHECK(contains(message_of([&] { write_file(folder / "taken", "x"); }), "cannot be put in place"));
+  CHECK_FALSE(fs::exists(folder / "taken.partial"));
+}
+
+TEST_CASE("a file that cannot be read to its end is an error") {
+  const char* unreadable = "/proc/self/mem";  // its first page is never mapped
+  if (!fs::exists(unreadable)) return;
+  CHECK(contains(message_of([&] { read_file(unreadable); }), "reading failed after 0 bytes"));
+}
