@@ -76,8 +76,8 @@ class AdamW : public Optimizer {
   void update(Slot& slot, double learning_rate, double scale) override {
     Tensor& weight = slot.weight();
     const int64_t n = weight.numel();
-    const double numbers = static_cast<double>(n), bytes = numbers * bytes_of(weight.dtype());
-    charge({"adamw", weight.dtype(), 14 * numbers, 4 * bytes, 3 * bytes});
+    const double bytes = static_cast<double>(weight.nbytes());
+    charge({"adamw", weight.dtype(), 14 * static_cast<double>(n), 4 * bytes, 3 * bytes});
     if (weight.device() == Device::meta) return;
     visit_real(weight.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
       const bool decays = slot.parameter->is_matrix;

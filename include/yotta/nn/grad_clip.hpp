@@ -20,8 +20,8 @@ namespace yotta {
 // Sum of squares of one tensor, in double.
 inline double sum_of_squares(const Tensor& x) {
   const int64_t n = x.numel(), piece = 1 << 14, pieces = (n + piece - 1) / piece;
-  const double numbers = static_cast<double>(n);
-  charge({"sum_of_squares", x.dtype(), 2 * numbers, numbers * bytes_of(x.dtype()), 0});
+  const double flops = 2 * static_cast<double>(n);
+  charge({"sum_of_squares", x.dtype(), flops, static_cast<double>(x.nbytes()), 0});
   if (x.device() == Device::meta) return 0;  // stands for a gradient that needs no clipping
   std::vector<double> sums(static_cast<size_t>(pieces));
   visit_real(x.dtype(), Where::current(), [&]<class Real>(Type<Real>) {

@@ -27,7 +27,7 @@ class Sgd : public Optimizer {
   void update(Slot& slot, double learning_rate, double scale) override {
     Tensor& weight = slot.weight();
     const int64_t n = weight.numel();
-    const double bytes = static_cast<double>(n * bytes_of(weight.dtype()));
+    const double bytes = static_cast<double>(weight.nbytes());
     const bool has_momentum = !slot.state.empty();
     charge({"sgd", weight.dtype(), 6.0 * static_cast<double>(n), (has_momentum ? 3 : 2) * bytes,
             (has_momentum ? 2 : 1) * bytes});
