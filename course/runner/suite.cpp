@@ -100,11 +100,10 @@ void add_cases(const fs::path& folder, const std::string& test, bool ctest_passe
   }
   bool failed = false;
   for (size_t i = before; i < outcomes.size(); ++i) failed |= outcomes[i].status == Status::failed;
-  if (outcomes.size() == before) {
-    const std::string why = inside.empty() ? "no test case ran" : "crashed or ran out of time";
-    outcomes.push_back({test, inside, Status::failed, why});
-  } else if (!failed && !inside.empty()) {
-    outcomes.push_back({test, inside, Status::failed, "crashed or ran out of time"});
+  if (!inside.empty()) {
+    outcomes.push_back({test, inside, Status::failed, "crashed, exited or ran out of time here"});
+  } else if (outcomes.size() == before) {
+    outcomes.push_back({test, "", Status::failed, "no test case ran"});
   } else if (!failed && !ctest_passed) {
     outcomes.push_back({test, "", Status::failed, "failed after its last case"});
   }

@@ -110,7 +110,9 @@ const Topic& choose(const std::vector<Topic>& topics, std::string_view word,
   int best = 0;
   for (const Topic& topic : topics) {
     if (word == topic.id || word == topic.name || padded == topic.number) return topic;
-    const int distance = std::min(edit_distance(word, topic.id), edit_distance(word, topic.name));
+    const bool begins = topic.id.starts_with(word) || topic.name.starts_with(word);
+    const int distance =
+        begins ? 0 : std::min(edit_distance(word, topic.id), edit_distance(word, topic.name));
     if (nearest == nullptr || distance < best) {
       nearest = &topic;
       best = distance;
