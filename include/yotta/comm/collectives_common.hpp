@@ -1,0 +1,99 @@
+// What the collective algorithms share: their names, their costs' two units, and three small helpers.
+//
+// Letters used in all of them: p ranks, this one is `rank`; n elements of `width` bytes in the whole
+// array (not in one rank's chunk), N = n * width bytes; lg is the logarithm to base 2. Every array of n
+// elements is cut into p chunks by chunk_begin, the longer chunks first, so any n works, 0 included.
+// A message may be empty: how many are sent does not depend on n.
+//
+// Cost is given twice beside each algorithm. `..._sent` is exact, for any p, n and rank, and tests
+// compare it with the ledger. `..._seconds` is the form found in papers, in the alpha-beta model:
+//
+//     a message of N bytes takes  alpha + N beta  seconds;  to reduce N bytes takes  N gamma  more
+//
+// and holds where p is a power of two that divides n, unless it says otherwise.
+// References for all of them: Thakur, Rabenseifner, Gropp, "Optimization of collective communication
+// operations in MPICH", 2005; Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication:
+// theory, practice, and experience", 2007.
+#pragma once
+
+#include <bit>
+
+#include "yotta/comm/channel.hpp"
+
+namespace yotta {
+
+enum class Algorithm : uint8_t {
+  automatic,
+  naive,
+  ring,
+  tree,
+  recursive_doubling,
+  recursive_halving,
+  rabenseifner,
+  bruck,
+  pairwise,
+  dissemination,
+  chain,
+  scatter_all_gather,
+  native
+};
+constexpr const char* name(Algorithm algorithm) {
+  constexpr const char* names[] = {"automatic",
+                                   "naive",
+                                   "ring",
+                                   "tree",
+                                   "recursive doubling",
+                                   "recursive halving",
+                                   "Rabenseifner",
+                                   "Bruck",
+                                   "pairwise",
+                                   "dissemination",
+                                   "chain",
+                                   "scatter + all_gather",
+                                   "native"};
+  return names[static_cast<int>(algorithm)];
+}
+
+// What one rank sends during a collective.
+struct Sent {
+  int64_t messages = 0;
+  int64_t bytes = 0;
+
+  constexpr Sent operator+(const Sent& other) const {
+    return {messages + other.messages, bytes + other.bytes};
+  }
+  constexpr bool operator==(const Sent&) const = default;
+};
+
+// A network in three numbers.
+struct AlphaBeta {
+  double alpha = 0;  // seconds a message
+  double beta = 0;   // seconds a byte sent
+  double gamma = 0;  // seconds a byte reduced
+};
+
+// i modulo p, in 0 to p - 1 for negative i too: ranks stand in a circle. For -p <= i.
+constexpr int wrap(int i, int p) { return (i + p) % p; }
+
+// How often 1 must be doubled to reach p: the rounds after which p ranks can all have heard from one.
+constexpr int ceil_log2(int p) { return std::bit_width(static_cast<unsigned>(p - 1)); }
+
+// The largest power of two that is not above p.
+constexpr int floor_power(int p) {
+  return static_cast<int>(std::bit_floor(static_cast<unsigned>(p)));
+}
+
+// Memory for `count` elements on their way, on the ledger as buffers.
+inline Tensor scratch(int64_t count, DType dtype) {
+  const MemoryScope buffers(MemoryKind::buffers);
+  return Tensor::empty({count}, dtype);
+}
+
+// Elements in the chunks of `many` ranks from `first` on, going round: 0 <= first < p, many <= p.
+constexpr int64_t chunks_count(int64_t n, int p, int first, int many) {
+  const int past = first + many;
+  if (past <= p) return chunk_begin(n, p, past) - chunk_begin(n, p, first);
+  return n - chunk_begin(n, p, first) + chunk_begin(n, p, past - p);
+}
+
+}  // namespace yotta

@@ -1,0 +1,180 @@
+// Recursive doubling and halving: lg p rounds of exchanges between partners who differ in one bit.
+//
+//     p = 4     rank 00      rank 01      rank 10      rank 11
+//     bit 0     00 ◄────────►01           10 ◄────────►11           partner = rank ^ 1
+//     bit 1     00 ◄───────────────────►10, 01 ◄──────────────────►11   partner = rank ^ 2
+//
+// Doubling, all_reduce:  partners swap all N bytes; sums over 2, 4, ... ranks. Fewest messages.
+// Halving, reduce_scatter:  partners (farthest first) swap halves of what they are left with, and each
+//     keeps the half with its own chunk:                         abcd → ab → a    (rank 0)
+// Doubling, all_gather:  the same way back (nearest first):      a → ab → abcd
+// Rabenseifner's all_reduce:  halving, then doubling: few messages and few bytes.
+//
+//                                     messages     bytes sent     seconds
+//     all_reduce, doubling            lg p         lg p N         lg p (alpha + N (beta + gamma))
+//     reduce_scatter, halving         lg p         (p-1)/p N      lg p alpha + (p-1)/p N (beta + gamma)
+//     all_gather, doubling            lg p         (p-1)/p N      lg p alpha + (p-1)/p N beta
+//     all_reduce, Rabenseifner        2 lg p       2(p-1)/p N     2 lg p alpha + 2(p-1)/p N beta + (p-1)/p N gamma
+//
+// Any other p: let q be the largest power of two below it and e = p - q. The first 2e ranks form pairs.
+// First the even rank of a pair folds its data into the odd one, then q cores run the algorithm, then
+// the odd one hands the result back. Core v stands for one rank or two:
+//
+//     p = 6, q = 4      ranks  0 ─► 1    2 ─► 3    4    5
+//                       cores       0         1    2    3
+//
+// Contract: any p and n. All ranks end with the same bits: of two partners' values, the lower core's
+// always stands left of the operation.
+// References: collectives_common.hpp; Rabenseifner, "Optimization of collective reduction operations", 2004.
+#pragma once
+
+#include "yotta/comm/collectives_common.hpp"
+
+namespace yotta {
+
+// Who works for whom when p is no power of two.
+struct Fold {
+  int q, extra;  // cores; pairs
+  int core;      // the core this rank belongs to
+  bool folded;   // this rank's partner works for it
+  int partner;   // the other rank of its pair, or -1
+
+  constexpr Fold(int p, int rank)
+      : q(floor_power(p)),
+        extra(p - q),
+        core(rank < 2 * extra ? rank / 2 : rank - extra),
+        folded(rank < 2 * extra && rank % 2 == 0),
+        partner(rank < 2 * extra ? rank ^ 1 : -1) {}
+
+  constexpr int first_rank(int v) const { return v + std::min(v, extra); }  // of core v; v may be q
+  constexpr int rank_of(int v) const { return first_rank(v) + (v < extra ? 1 : 0); }
+};
+
+// After halving level `distance`, core v is left with the cores [begin, end) that share its higher bits.
+struct CoreRange {
+  int begin, end;
+};
+constexpr CoreRange cores_around(int v, int distance) {
+  const int begin = v / distance * distance;
+  return {begin, begin + distance};
+}
+
+namespace detail {
+
+// to = left (op) right where left comes from the lower core. `arriving` is overwritten.
+inline void reduce_in_core_order(Data mine, Data arriving, bool mine_is_lower, ReduceOp op) {
+  if (mine_is_lower) return reduce_into(mine, arriving, op);
+  reduce_into(arriving, mine, op);
+  copy_data(arriving, mine);
+}
+
+// The cores' data cut in q parts, the part of core v beginning at cut(v): afterwards core v has part v of
+// the sum in place.
+template <class Cut>
+void halve(Channel& channel, const Fold& fold, Data data, Cut cut, ReduceOp op) {
+  const int v = fold.core;
+  const CoreRange half = cores_around(v, std::max(1, fold.q / 2));
+  Tensor buffer = scratch(cut(half.end) - cut(half.begin), data.dtype);
+  for (int distance = fold.q / 2; distance > 0; distance /= 2) {
+    const int partner = v ^ distance;
+    const CoreRange keep = cores_around(v, distance), give = cores_around(partner, distance);
+    const Data kept = data.part(cut(keep.begin), cut(keep.end));
+    const Data given = data.part(cut(give.begin), cut(give.end));
+    const Data arriving = Data(buffer).part(0, kept.count);
+    channel.send_recv(given, fold.rank_of(partner), arriving, fold.rank_of(partner));
+    reduce_in_core_order(kept, arriving, v < partner, op);
+  }
+}
+
+// The way back: from part v on core v to all parts on all cores.
+template <class Cut>
+void double_up(Channel& channel, const Fold& fold, Data data, Cut cut) {
+  const int v = fold.core;
+  for (int distance = 1; distance < fold.q; distance *= 2) {
+    const int partner = v ^ distance;
+    const CoreRange have = cores_around(v, distance), get = cores_around(partner, distance);
+    channel.send_recv(data.part(cut(have.begin), cut(have.end)), fold.rank_of(partner),
+                      data.part(cut(get.begin), cut(get.end)), fold.rank_of(partner));
+  }
+}
+
+// The even rank of a pair gives its data to the odd one, which adds it.
+inline void fold_in(Channel& channel, const Fold& fold, Data data, ReduceOp op) {
+  if (fold.partner < 0) return;
+  if (fold.folded) return channel.send(data, fold.partner);
+  Tensor arriving = scratch(data.count, data.dtype);
+  channel.recv(arriving, fold.partner);
+  reduce_in_core_order(data, arriving, /*mine_is_lower=*/false, op);
+}
+
+// The odd rank of a pair gives the result to the even one.
+inline void fold_out(Channel& channel, const Fold& fold, Data data) {
+  if (fold.partner < 0) return;
+  if (fold.folded) return channel.recv(data, fold.partner);
+  channel.send(data, fold.partner);
+}
+
+// Where core v's part begins when each core has the chunks of the ranks it stands for.
+inline auto cut_by_ranks(const Fold& fold, int64_t n, int p) {
+  return [=](int v) { return chunk_begin(n, p, fold.first_rank(v)); };
+}
+
+}  // namespace detail
+
+// Every rank ends with the sum, in place.
+inline void all_reduce_recursive_doubling(Channel& channel, Data data, ReduceOp op) {
+  const Fold fold(channel.size(), channel.rank());
+  detail::fold_in(channel, fold, data, op);
+  if (!fold.folded) {
+    Tensor arriving = scratch(data.count, data.dtype);
+    for (int distance = 1; distance < fold.q; distance *= 2) {
+      const int partner = fold.core ^ distance;
+      channel.send_recv(data, fold.rank_of(partner), arriving, fold.rank_of(partner));
+      detail::reduce_in_core_order(data, arriving, fold.core < partner, op);
+    }
+  }
+  detail::fold_out(channel, fold, data);
+}
+
+// Every rank ends with the sum, in place.
+inline void all_reduce_rabenseifner(Channel& channel, Data data, ReduceOp op) {
+  const Fold fold(channel.size(), channel.rank());
+  const auto cut = [&](int v) { return chunk_begin(data.count, fold.q, v); };
+  detail::fold_in(channel, fold, data, op);
+  if (!fold.folded) {
+    detail::halve(channel, fold, data, cut, op);
+    detail::double_up(channel, fold, data, cut);
+  }
+  detail::fold_out(channel, fold, data);
+}
+
+// Rank r ends with chunk r of the sum. `in` has n elements, `out` those of chunk r.
+inline void reduce_scatter_recursive_halving(Channel& channel, ConstData in, Data out,
+                                             ReduceOp op) {
+  const int p = channel.size(), rank = channel.rank();
+  const Fold fold(p, rank);
+  Tensor work = scratch(in.count, in.dtype);
+  const Data data = work;
+  copy_data(in, data);
+  detail::fold_in(channel, fold, data, op);
+  if (fold.folded) return channel.recv(out, fold.partner);
+  detail::halve(channel, fold, data, detail::cut_by_ranks(fold, in.count, p), op);
+  if (fold.partner >= 0) channel.send(data.chunk(fold.partner, p), fold.partner);
+  copy_data(data.chunk(rank, p), out);
+}
+
+// All ranks end with all n elements; `in` is this rank's chunk.
+inline void all_gather_recursive_doubling(Channel& channel, ConstData in, Data out) {
+  const int p = channel.size(), rank = channel.rank();
+  const Fold fold(p, rank);
+  if (fold.folded) {
+    channel.send(in, fold.partner);
+    return channel.recv(out, fold.partner);
+  }
+  copy_data(in, out.chunk(rank, p));
+  if (fold.partner >= 0) channel.recv(out.chunk(fold.partner, p), fold.partner);
+  detail::double_up(channel, fold, out, detail::cut_by_ranks(fold, out.count, p));
+  detail::fold_out(channel, fold, out);
+}
+
+}  // namespace yotta

@@ -1,0 +1,158 @@
+// Binomial trees: broadcast, reduce, gather and scatter in ceil(lg p) rounds instead of p - 1.
+//
+// Whoever has the data passes it on, so the number of ranks that have it doubles in every round. Ranks
+// are counted from the root: v = rank - root, going round. In binary, v's parent is v with its lowest 1
+// made 0, and v's subtree is the next `span` ranks, where span is the value of that 1.
+//
+//     p = 8, root 0        v:  0       1       2       3       4       5       6       7
+//     round 1                  0 ──────────────────────────────►4
+//     round 2                  0 ──────────────►2               4 ──────────────►6
+//     round 3                  0 ──────►1       2 ──────►3      4 ──────►5       6 ──────►7
+//
+// reduce and gather are the same picture with arrows turned and rounds in reverse. A subtree is a run of
+// neighbours, so gather and scatter move each chunk as part of one contiguous block.
+//
+//                 messages (root / others)      bytes sent                    seconds
+//     broadcast   ceil(lg p) / fewer            N a message                   ceil(lg p) (alpha + N beta)
+//     reduce      0 / 1                         N                             ceil(lg p) (alpha + N (beta + gamma))
+//     gather      0 / 1                         its subtree's chunks          lg p alpha + (p-1)/p N beta
+//     scatter     ceil(lg p) / fewer            its children's subtrees       lg p alpha + (p-1)/p N beta
+//
+// Contract: any p, n and root. Ranks other than the root keep their data in a reduce.
+// References: collectives_common.hpp.
+#pragma once
+
+#include "yotta/comm/collectives_common.hpp"
+
+namespace yotta {
+
+// Where a rank stands in the binomial tree of a root.
+struct TreePlace {
+  int p, root;
+  int v;     // this rank, counted from the root
+  int span;  // ranks in its subtree if p were a power of two
+
+  constexpr TreePlace(int p_, int rank, int root_)
+      : p(p_), root(root_), v(wrap(rank - root_, p_)), span(v == 0 ? 1 << ceil_log2(p_) : v & -v) {}
+
+  constexpr bool has_child(int distance) const { return v + distance < p; }
+  constexpr int child(int distance) const { return wrap(root + v + distance, p); }
+  constexpr int parent() const { return wrap(root + v - span, p); }
+  constexpr bool is_root() const { return v == 0; }
+
+  // Elements in the chunks of the subtree of rank v + distance; 0 for this rank's own.
+  constexpr int64_t subtree_count(int64_t n, int distance = 0) const {
+    const int ranks = distance == 0 ? span : distance;
+    const int first = v + distance;
+    return chunks_count(n, p, wrap(root + first, p), std::min(ranks, p - first));
+  }
+};
+
+// All ranks end with the root's data.
+inline void broadcast_tree(Channel& channel, Data data, int root) {
+  const TreePlace place(channel.size(), channel.rank(), root);
+  if (!place.is_root()) channel.recv(data, place.parent());
+  for (int distance = place.span / 2; distance > 0; distance /= 2)
+    if (place.has_child(distance)) channel.send(data, place.child(distance));
+}
+
+// The root ends with the sum; the others' data stays as it was.
+inline void reduce_tree(Channel& channel, Data data, ReduceOp op, int root) {
+  const TreePlace place(channel.size(), channel.rank(), root);
+  const bool parent = place.span > 1 && place.has_child(1);
+  Tensor arriving = scratch(parent ? data.count : 0, data.dtype);
+  Tensor copy = scratch(parent && !place.is_root() ? data.count : 0, data.dtype);
+  Data sum = data;
+  if (parent && !place.is_root()) copy_data(data, sum = copy);
+  for (int distance = 1; distance < place.span && place.has_child(distance); distance *= 2) {
+    channel.recv(arriving, place.child(distance));
+    reduce_into(sum, Data(arriving), op);
+  }
+  if (!place.is_root()) channel.send(sum, place.parent());
+}
+
+inline void all_reduce_tree(Channel& channel, Data data, ReduceOp op) {
+  reduce_tree(channel, data, op, 0);
+  broadcast_tree(channel, data, 0);
+}
+
+// The root ends with all n elements; `in` is this rank's chunk. `out` is used at the root only.
+inline void gather_tree(Channel& channel, ConstData in, Data out, int root, int64_t n) {
+  const TreePlace place(channel.size(), channel.rank(), root);
+  Tensor buffer = scratch(place.subtree_count(n), in.dtype);  // chunks of v, v + 1, ...
+  const Data block = buffer;
+  copy_data(in, block.part(0, in.count));
+  int64_t have = in.count;
+  for (int distance = 1; distance < place.span && place.has_child(distance); distance *= 2) {
+    const int64_t count = place.subtree_count(n, distance);
+    channel.recv(block.part(have, have + count), place.child(distance));
+    have += count;
+  }
+  if (!place.is_root()) return channel.send(block, place.parent());
+  const int64_t before = chunk_begin(n, place.p, root);  // the block starts at the root's chunk
+  copy_data(block.part(0, n - before), out.part(before, n));
+  copy_data(block.part(n - before, n), out.part(0, before));
+}
+
+// Each rank ends with its chunk of the root's n elements. `in` is used at the root only.
+inline void scatter_tree(Channel& channel, ConstData in, Data out, int root, int64_t n) {
+  const TreePlace place(channel.size(), channel.rank(), root);
+  Tensor buffer = scratch(place.subtree_count(n), out.dtype);  // chunks of v, v + 1, ...
+  const Data block = buffer;
+  if (place.is_root()) {
+    const int64_t before = chunk_begin(n, place.p, root);
+    copy_data(in.part(before, n), block.part(0, n - before));
+    copy_data(in.part(0, before), block.part(n - before, n));
+  } else {
+    channel.recv(block, place.parent());
+  }
+  int64_t have = block.count;
+  for (int distance = place.span / 2; distance > 0; distance /= 2) {
+    if (!place.has_child(distance)) continue;
+    const int64_t count = place.subtree_count(n, distance);
+    channel.send(block.part(have - count, have), place.child(distance));
+    have -= count;
+  }
+  copy_data(block.part(0, have), out);
+}
+
+// Exact costs: what rank `rank` sends.
+constexpr Sent broadcast_tree_sent(int p, int rank, int64_t n, int64_t width, int root) {
+  const TreePlace place(p, rank, root);
+  int64_t children = 0;
+  for (int distance = 1; distance < place.span; distance *= 2)
+    children += place.has_child(distance);
+  return {children, children * n * width};
+}
+constexpr Sent reduce_tree_sent(int, int rank, int64_t n, int64_t width, int root) {
+  return rank == root ? Sent{} : Sent{1, n * width};
+}
+constexpr Sent all_reduce_tree_sent(int p, int rank, int64_t n, int64_t width) {
+  return reduce_tree_sent(p, rank, n, width, 0) + broadcast_tree_sent(p, rank, n, width, 0);
+}
+constexpr Sent gather_tree_sent(int p, int rank, int64_t n, int64_t width, int root) {
+  return rank == root ? Sent{} : Sent{1, TreePlace(p, rank, root).subtree_count(n) * width};
+}
+constexpr Sent scatter_tree_sent(int p, int rank, int64_t n, int64_t width, int root) {
+  const int64_t passed_on = TreePlace(p, rank, root).subtree_count(n) - chunk_count(n, p, rank);
+  return {broadcast_tree_sent(p, rank, 0, 0, root).messages, passed_on * width};
+}
+
+// Published costs, for any p (gather and scatter: p a power of two).
+constexpr double broadcast_tree_seconds(int p, double bytes, AlphaBeta link) {
+  return ceil_log2(p) * (link.alpha + bytes * link.beta);
+}
+constexpr double reduce_tree_seconds(int p, double bytes, AlphaBeta link) {
+  return ceil_log2(p) * (link.alpha + bytes * (link.beta + link.gamma));
+}
+constexpr double all_reduce_tree_seconds(int p, double bytes, AlphaBeta link) {
+  return reduce_tree_seconds(p, bytes, link) + broadcast_tree_seconds(p, bytes, link);
+}
+constexpr double gather_tree_seconds(int p, double bytes, AlphaBeta link) {
+  return ceil_log2(p) * link.alpha + (p - 1.0) / p * bytes * link.beta;
+}
+constexpr double scatter_tree_seconds(int p, double bytes, AlphaBeta link) {
+  return gather_tree_seconds(p, bytes, link);
+}
+
+}  // namespace yotta

@@ -1,0 +1,148 @@
+// Ranks for tests of the algorithms alone: p threads, each with a Channel and a Meeting that count what
+// they carry. Sends are never buffered, so an order that works only by luck stands still (and fails after
+// a while instead of hanging).
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/meeting.hpp"
+
+namespace yotta_test {
+
+using namespace yotta;
+
+class LocalRanks {
+ public:
+  explicit LocalRanks(int size) : size_(size) {}
+
+  class Rank : public Channel, public Meeting {
+   public:
+    Rank(LocalRanks& world, int rank) : world_(world), rank_(rank) {}
+    int rank() const override { return rank_; }
+    int size() const override { return world_.size_; }
+
+    void send(ConstData data, int to) override {
+      Letter letter{data};
+      post(letter, to);
+      world_.wait([&] { return letter.taken; });
+    }
+    void recv(Data data, int from) override {
+      std::deque<Letter*>& box = world_.boxes_[{from, rank_}];
+      world_.wait([&] { return !box.empty(); });
+      const std::lock_guard lock(world_.mutex_);
+      const ConstData arrived = box.front()->data;
+      if (arrived.count != data.count || arrived.dtype != data.dtype)
+        fail(Where::current(), "rank {} sent {} {}, rank {} expected {} {}", from, arrived.count,
+             name(arrived.dtype), rank_, data.count, name(data.dtype));
+      copy_data(arrived, data);
+      box.front()->taken = true;
+      box.pop_front();
+      world_.changed_.notify_all();
+    }
+    void send_recv(ConstData out, int to, Data in, int from) override {
+      Letter letter{out};
+      post(letter, to);
+      recv(in, from);
+      world_.wait([&] { return letter.taken; });
+    }
+
+    void show(ConstData in, Data out) override {
+      const std::lock_guard lock(world_.mutex_);
+      in_ = in;
+      out_ = out;
+    }
+    void meet() override {
+      const int64_t meeting = ++meetings_;
+      {
+        const std::lock_guard lock(world_.mutex_);
+        ++world_.arrivals_;
+        world_.changed_.notify_all();
+      }
+      world_.wait([&] { return world_.arrivals_ >= meeting * world_.size_; });
+    }
+    ConstData in(int rank) const override { return world_.ranks_[static_cast<size_t>(rank)]->in_; }
+    Data out(int rank) const override { return world_.ranks_[static_cast<size_t>(rank)]->out_; }
+    void count(const Traffic& crossed) override {
+      sent_.messages += crossed.messages_sent;
+      sent_.bytes += crossed.bytes_sent;
+      received_.messages += crossed.messages_received;
+      received_.bytes += crossed.bytes_received;
+    }
+
+    Sent sent() const { return sent_; }
+    Sent received() const { return received_; }
+
+   private:
+    struct Letter {
+      ConstData data;
+      bool taken = false;
+    };
+    void post(Letter& letter, int to) {
+      const std::lock_guard lock(world_.mutex_);
+      world_.boxes_[{rank_, to}].push_back(&letter);
+      sent_ = sent_ + Sent{1, letter.data.nbytes()};
+      world_.changed_.notify_all();
+    }
+    LocalRanks& world_;
+    int rank_;
+    int64_t meetings_ = 0;
+    ConstData in_;
+    Data out_;
+    Sent sent_, received_;
+    friend class LocalRanks;
+  };
+
+  // Runs body(rank) on every rank and returns what each has sent; rethrows the first error.
+  template <class Body>
+  static std::vector<Sent> run(int size, Body body) {
+    LocalRanks world(size);
+    std::vector<std::exception_ptr> errors(static_cast<size_t>(size));
+    for (int r = 0; r < size; ++r) {
+      world.ranks_.push_back(std::make_unique<Rank>(world, r));
+      for (int from = 0; from < size; ++from) world.boxes_[{from, r}];
+    }
+    std::vector<std::thread> threads;
+    for (int r = 0; r < size; ++r)
+      threads.emplace_back([&, r] {
+        try {
+          RankContext self;
+          const ContextScope scope(self);
+          body(*world.ranks_[static_cast<size_t>(r)]);
+        } catch (...) {
+          errors[static_cast<size_t>(r)] = std::current_exception();
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (const std::exception_ptr& error : errors)
+      if (error) std::rethrow_exception(error);
+    std::vector<Sent> sent;
+    for (const auto& rank : world.ranks_) sent.push_back(rank->sent());
+    return sent;
+  }
+
+ private:
+  template <class Ready>
+  void wait(Ready ready) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, std::chrono::seconds(5), ready))
+      fail(Where::current(), "nothing has come for 5 seconds: the ranks stand still");
+  }
+
+  int size_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::pair<int, int>, std::deque<typename Rank::Letter*>> boxes_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  int64_t arrivals_ = 0;
+};
+
+}  // namespace yotta_test
