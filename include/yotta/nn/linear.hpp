@@ -1,0 +1,104 @@
+// Linear: y = x W' + b, the layer in which nearly all FLOPs of a transformer are spent.
+//
+//     x (N, I)  ──>  y (N, O)         W (O, I), b (O): rows of W are outputs, as in PyTorch
+//     F   y  = x W' + b       2 N I O FLOPs      keeps x
+//     I   dx = dy W           2 N I O            keeps dy; x stays
+//     W   dW += dy' x         2 N I O            uses both up
+//         db += column sums of dy
+//
+// With bf16 weights, x and dy are rounded to bf16 and kept so, products are summed in f32, and y is rounded
+// to bf16 once: what a tensor core does. What flows between layers is f32 all the same.
+// Leading dims of x are free: (B, T, I) gives (B, T, O). Letters: N = B T tokens, I inputs, O outputs.
+#pragma once
+
+#include "yotta/nn/columns.hpp"
+#include "yotta/nn/layer.hpp"
+#include "yotta/nn/linear_ops.hpp"
+
+namespace yotta {
+
+// x as (rows, last dim): what the ops work on.
+inline Tensor as_rows(const Tensor& x) { return x.reshape({-1, x.dim(-1)}); }
+
+// y (rows, O) with the leading dims of x: (B, T, O).
+inline Tensor with_leading_dims_of(const Tensor& x, const Tensor& y) {
+  Shape shape = x.shape();
+  shape.back() = y.dim(-1);
+  return y.reshape(std::move(shape));
+}
+
+// x itself if it has this type, else a copy.
+inline Tensor as_type(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : x.to(dtype); }
+
+struct LinearOptions {
+  int64_t inputs, outputs;
+  bool bias = false;
+  Initial initial = normal(0.02);
+};
+
+constexpr int64_t parameter_count(const LinearOptions& o) {
+  return o.inputs * o.outputs + (o.bias ? o.outputs : 0);
+}
+
+class Linear : public Layer {
+ public:
+  Linear(std::string name, const LinearOptions& options, const ParameterOptions& made = {})
+      : Layer(std::move(name)),
+        weight_(make_parameter(this->name() + ".weight", {options.outputs, options.inputs}, true,
+                               options.initial, made.seed, made.dtype)) {
+    if (options.bias)
+      bias_ = Use(make_parameter(this->name() + ".bias", {1, options.outputs}, false, zeros(),
+                                 made.seed, made.dtype));
+  }
+  // Uses a weight (O, I) that another layer has made: a tied output matrix.
+  Linear(std::string name, ParameterPtr tied) : Layer(std::move(name)), weight_(std::move(tied)) {}
+
+  // x (..., I) -> y (..., O)
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    const Tensor rows = as_type(as_rows(x), weight_.dtype());
+    saved.keep("x", rows);
+    const Tensor y =
+        bias_.defined() ? linear(rows, weight(), bias_.parameter()->value) : linear(rows, weight());
+    return with_leading_dims_of(x, as_type(y, x.dtype()));
+  }
+
+  // dy (..., O) -> dx (..., I)
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    const Tensor rows = keep_dy(dy, saved);
+    Tensor dx = empty_beside(rows, {rows.dim(0), weight().dim(1)}, dy.dtype(), Where::current());
+    linear_backward_input_into(dx, Into::overwrite, rows, weight());
+    return with_leading_dims_of(dy, dx);
+  }
+  // dx (..., I) += this layer's part, for layers that share an input.
+  void add_backward_input(Tensor& dx, const Tensor& dy, Saved& saved) {
+    Tensor sum = as_rows(dx);
+    linear_backward_input_into(sum, Into::accumulate, keep_dy(dy, saved), weight());
+  }
+
+  void backward_weight(Saved& saved) override {
+    const Tensor x = saved.take("x"), dy = saved.take("dy");
+    linear_backward_weight(dy, x, weight_.grad());
+    weight_.done();
+    if (!bias_.defined()) return;
+    bias_backward(as_type(dy, bias_.grad().dtype()), bias_.grad());
+    bias_.done();
+  }
+
+  void add_parameters(std::vector<ParameterPtr>& to) const override {
+    to.push_back(weight_.parameter());
+    if (bias_.defined()) to.push_back(bias_.parameter());
+  }
+
+ private:
+  const Tensor& weight() const { return weight_.parameter()->value; }
+  Tensor keep_dy(const Tensor& dy, Saved& saved) const {
+    Tensor rows = as_type(as_rows(dy), weight_.dtype());
+    saved.keep("dy", rows);
+    return rows;
+  }
+
+  Use weight_;  // (O, I)
+  Use bias_;    // (O)
+};
+
+}  // namespace yotta

@@ -1,0 +1,54 @@
+// The linear net Y = W_{L-1} ... W_1 W_0 X: the smallest model that can be distributed in every way.
+//
+//     X ──> [W_0] ──> [W_1] ──> ... ──> [W_{L-1}] ──> Y        each W is (d, d), X is (m, d): m rows
+//
+// It computes nothing that one matrix could not, but it has layers, weights, activations, and a backward
+// pass, so pipelines, FSDP and activation checkpointing can be seen on it with nothing in the way.
+//
+//     parameters   L d^2
+//     activations  L m d numbers kept for the backward pass (the input of each layer)
+//     FLOPs        forward 2 L d^2 m, backward 4 L d^2 m
+//
+// A lecture gives the forward pass as L d^2 m: that counts a multiply and an add as one.
+#pragma once
+
+#include <cmath>
+
+#include "yotta/nn/linear.hpp"
+
+namespace yotta {
+
+struct LinearNetConfig {
+  int64_t layers = 4;  // L
+  int64_t width = 8;   // d
+};
+
+constexpr int64_t parameters(const LinearNetConfig& c) { return c.layers * c.width * c.width; }
+constexpr double forward_flops(const LinearNetConfig& c, int64_t rows) {
+  return 2.0 * static_cast<double>(parameters(c)) * static_cast<double>(rows);
+}
+constexpr double step_flops(const LinearNetConfig& c, int64_t rows) {
+  return 3 * forward_flops(c, rows);
+}
+// Numbers that one microbatch of `rows` rows keeps between its forward and backward pass.
+constexpr int64_t saved_numbers(const LinearNetConfig& c, int64_t rows) {
+  return c.layers * rows * c.width;
+}
+
+// The layers from `first` up to `last` of the net: all of it, or a pipeline stage. Weights have deviation
+// 1 / sqrt(d), so that numbers keep their size on the way through.
+inline std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c, int64_t first, int64_t last,
+                                             const ParameterOptions& made = {}) {
+  const Initial initial = normal(1 / std::sqrt(static_cast<double>(c.width)));
+  std::vector<LayerPtr> layers;
+  for (int64_t i = first; i < last; ++i)
+    layers.push_back(std::make_unique<Linear>(
+        "layers." + std::to_string(i), LinearOptions{c.width, c.width, false, initial}, made));
+  return layers;
+}
+inline std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c,
+                                             const ParameterOptions& made = {}) {
+  return make_linear_net(c, 0, c.layers, made);
+}
+
+}  // namespace yotta

@@ -1,0 +1,96 @@
+// Finite differences: is a layer's backward pass the derivative of its forward pass?
+//
+//     loss(x) = sum of y * dy for a fixed dy, so dLoss/dy = dy
+//     dx_i  against  (loss(x + h e_i) - loss(x - h e_i)) / 2h        in double, h = 1e-5
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "yotta/nn/layer.hpp"
+
+namespace yotta_test {
+
+// Normal numbers of a shape, always the same for a name.
+inline yotta::Tensor draw(yotta::Shape shape, const char* name,
+                          yotta::DType dtype = yotta::DType::f64, double deviation = 1) {
+  yotta::Tensor made = yotta::Tensor::empty(shape, dtype);
+  yotta::fill_initial(made, {1, made.numel()}, yotta::normal(deviation), 7, name);
+  return made;
+}
+
+inline double dot(const yotta::Tensor& a, const yotta::Tensor& b) {
+  const std::vector<double> left = a.values(), right = b.values();
+  double sum = 0;
+  for (size_t i = 0; i < left.size(); ++i) sum += left[i] * right[i];
+  return sum;
+}
+
+// The largest difference of two tensors' numbers; NaN if there is one.
+inline double largest_difference(const yotta::Tensor& a, const yotta::Tensor& b) {
+  if (a.shape() != b.shape()) return 1e300;
+  const std::vector<double> left = a.values(), right = b.values();
+  double worst = 0;
+  for (size_t i = 0; i < left.size(); ++i) {
+    const double difference = std::abs(left[i] - right[i]);
+    if (!(difference <= worst)) worst = difference;
+  }
+  return worst;
+}
+
+// Compares `gradient` with central differences of `loss` over the numbers of `x`: all of them, or about
+// `most` spread evenly.
+inline void check_slope(const std::string& what, yotta::Tensor x, const yotta::Tensor& gradient,
+                        const std::function<double()>& loss, int64_t most = 40) {
+  CAPTURE(what);
+  REQUIRE(gradient.shape() == x.shape());
+  const double h = 1e-5;
+  const int64_t stride = std::max<int64_t>(1, x.numel() / most);
+  for (int64_t i = 0; i < x.numel(); i += stride) {
+    double* number = x.data<double>() + i;
+    const double before = *number;
+    *number = before + h;
+    const double above = loss();
+    *number = before - h;
+    const double below = loss();
+    *number = before;
+    const double slope = (above - below) / (2 * h), given = gradient.data<double>()[i];
+    CAPTURE(i);
+    CAPTURE(slope);
+    CAPTURE(given);
+    CHECK(std::abs(slope - given) <= 2e-8 * (1 + std::abs(slope)));
+  }
+}
+
+// dx and every weight gradient of a stack of f64 layers on x. Weight gradients must accumulate, so they
+// start from something; Saved must be used up at the end. x of token ids has no gradient.
+inline void check_gradients(yotta::Layers layers, const yotta::Tensor& x,
+                            const yotta::Place& place = {}) {
+  using namespace yotta;
+  const auto run = [&] {
+    Saved saved(place);
+    return forward(layers, x, saved);
+  };
+  const Tensor dy = draw(run().shape(), "dy");
+  const auto loss = [&] { return dot(run(), dy); };
+  for (const ParameterPtr& each : parameters(layers)) each->gradient().fill(0.25);
+  Saved saved(place);
+  forward(layers, x, saved);
+  CHECK(saved.bytes() > 0);
+  const Tensor dx = backward(layers, dy, saved);
+  CHECK(saved.bytes() == 0);
+  if (x.dtype() == DType::f64)
+    check_slope("dx", x, dx, loss);
+  else
+    CHECK_FALSE(dx.defined());
+  for (const ParameterPtr& each : parameters(layers)) {
+    Tensor added = each->grad.clone();
+    for (double& g : added.span<double>()) g -= 0.25;
+    check_slope(each->name, each->value, added, loss);
+  }
+}
+
+}  // namespace yotta_test
