@@ -1,18 +1,20 @@
 // Transport: how bytes get from rank to rank. One object a rank; threads, MPI and NCCL each have one.
 //
-//     Communicator   checks arguments, counts, names what went wrong        communicator.hpp
+//     Communicator   checks arguments, counts, says what went wrong          communicator.hpp
 //     Engine         blocks, or suspends fibers, until requests are done     engine.hpp
 //     Transport      post, test, sleep until something is done               here
 //
-// The whole interface is: post a Request, ask whether it is done, sleep until any is. A request is a
+// The whole interface is: post a Request, ask whether it is done, sleep until one is. A request is a
 // plain struct owned by whoever waits for it; it must stay where it is until it is done or withdrawn.
 // Messages of one (group, sender, receiver, tag) are matched in the order in which they were posted.
 // Ranks are world ranks here; a group (the transport's side of a communicator) is a number.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "yotta/comm/data.hpp"
@@ -20,31 +22,54 @@
 
 namespace yotta {
 
+// What the user called: for messages to people, and to compare the calls of a collective.
+struct Call {
+  const char* operation = "";
+  int64_t count = 0;  // elements; -1: may differ between ranks
+  DType dtype = DType::u8;
+  int root = -1;  // -1: has none
+  const char* op = "";
+  const char* algorithm = "";
+  Where where;
+};
+
+// "all_reduce of 16 f32, sum, at a.cpp:10"
+inline std::string describe(const Call& call) {
+  std::string text = call.operation;
+  if (call.count >= 0) text += fmt::format(" of {} {}", call.count, name(call.dtype));
+  if (*call.op != 0) text += fmt::format(", {}", call.op);
+  if (call.root >= 0) text += fmt::format(", root {}", call.root);
+  if (*call.algorithm != 0) text += fmt::format(", {}", call.algorithm);
+  return text + " at " + at(call.where);
+}
+
 struct Request {
   enum class Kind : uint8_t { send, recv, meet };
   Kind kind = Kind::send;
   int group = 0;
-  int peer = 0;       // world rank; for meet unused
-  int64_t tag = 0;    // 0 and up: the user's; below 0: -1 - the number of a collective of the group
-  Data data;          // a send only reads it
-  double stamp = 0;   // a send brings it, a recv finds it: when the message arrives, on a virtual clock
-  const char* operation = "";  // what the user called, and where
-  Where where;
-  std::atomic<bool> done = false;  // set by the transport; everything else is then safe to read
-  uintptr_t handle = 0;            // for the transport's own use
+  int peer = 0;      // world rank at the other end
+  int64_t tag = 0;   // 0 and up: the user's; below 0: -1 - the number of a collective of the group
+  Data data;         // a send only reads it
+  double stamp = 0;  // when the message arrives on a virtual clock: goes from send to recv
+  const Call* call = nullptr;      // must live as long as the request
+  std::atomic<bool> done = false;  // set by the transport, after everything else
+  int owner = 0;                   // world rank that posted it  ┐ the transport's own
+  uintptr_t handle = 0;            //                            ┘
 
   Request() = default;
   Request(const Request&) = delete;  // others hold its address
   Request& operator=(const Request&) = delete;
 };
 
-// One strand of a rank, and all it waits for: the rank's main code, or a collective in a fiber.
+// One strand of a rank and what it waits for. Strand 0 is the rank's main code, the others are
+// collectives in fibers. A strand waits until all its requests are done, or for another strand.
 struct Waiting {
-  const char* operation = "";  // for people: what was called, and where
-  Where where;
-  std::vector<const Request*> requests;  // all of them must be done
-  int strand = -1;                       // or: waits for this other strand of the same rank (a Work)
+  const Call* call = nullptr;
+  std::array<Request*, 2> requests = {};  // null: none
+  int strand = -1;                        // a Work of the same rank, or -1
 };
+
+class Gathering;  // shared memory's meeting place for one collective (gathering.hpp)
 
 class Transport {
  public:
@@ -58,17 +83,30 @@ class Transport {
   virtual bool test(Request& request) = 0;
   // Takes back a request that is not done; on return nobody touches its data any more.
   virtual void withdraw(Request& request) = 0;
-  // Sleeps until any request in `strands` may be done (it may also return early). strands[0] is the
-  // rank's main code. Errors: Deadlock, PeerFailed.
+  // Sleeps until all requests of any strand are done, `seconds` have passed, or for no reason at all.
+  // Errors: Deadlock, PeerFailed.
   virtual void sleep(std::span<const Waiting> strands, double seconds) = 0;
 
-  // Throws PeerFailed if another rank has failed; cheap, called on entry to every operation.
+  // Has a rank failed? Then every operation throws from now on.
+  virtual bool failed() const = 0;
+  // Throws if so; cheap, called on entry to every operation.
   virtual void check(Where where) = 0;
+  // Tells the other ranks that this one has failed: their calls throw from now on.
+  virtual void fail(const std::string& message) = 0;
 
-  // A new group of these world ranks. Every member calls it with the same arguments; (parent,
-  // sequence, color) names it. Returns the group's number on this rank. Group 0 is the world.
-  virtual int open_group(int parent, int64_t sequence, int color,
-                         const std::vector<int>& members) = 0;
+  // A new group of these world ranks, made by all of them; (parent, sequence, color) names it. Returns
+  // its number here. Group 0 is the world.
+  virtual int open_group(int parent, int64_t sequence, int color, std::span<const int> members) = 0;
+
+  // Called when a rank starts and ends the collective `number` of a group. A transport that can
+  // compares the calls (Mismatch) and, where all ranks share memory, returns their meeting place.
+  virtual Gathering* enter(int group, int64_t number, const Call& call) {
+    static_cast<void>(group), static_cast<void>(number), static_cast<void>(call);
+    return nullptr;
+  }
+  virtual void leave(int group, Gathering* gathering) {
+    static_cast<void>(group), static_cast<void>(gathering);
+  }
 };
 
 }  // namespace yotta

@@ -1,0 +1,117 @@
+// Which algorithm a collective runs. Every function here is a table: the operation's algorithms by name.
+//
+// `automatic` takes the native one where ranks share memory. It does not where a clock is set: the
+// clock times messages, so messages must be sent. Then small arrays take what needs few messages (a
+// tree, doubling), large ones what sends few bytes (the ring). All ranks choose alike, since they see
+// the same sizes; a difference would be a Mismatch.
+#pragma once
+
+#include "yotta/comm/collective.hpp"
+#include "yotta/comm/collectives.hpp"
+#include "yotta/comm/collectives_bruck.hpp"
+#include "yotta/comm/collectives_chain.hpp"
+#include "yotta/comm/collectives_exchange.hpp"
+#include "yotta/comm/collectives_naive.hpp"
+#include "yotta/comm/collectives_recursive.hpp"
+#include "yotta/comm/collectives_tree.hpp"
+
+namespace yotta {
+
+// Arrays of fewer bytes are small: the time of a message outweighs that of its bytes.
+inline constexpr int64_t small_bytes = 16 * 1024;
+
+// The algorithm to run when `wanted` was asked for.
+inline Algorithm choose(Algorithm wanted, Algorithm small, Algorithm large, int64_t bytes) {
+  if (wanted != Algorithm::automatic) return wanted;
+  return bytes < small_bytes ? small : large;
+}
+
+[[noreturn]] inline void no_such_algorithm(const Call& call) {
+  fail(call.where, "{} has no algorithm called {}; see comm/algorithms.hpp for those it has",
+       call.operation, call.algorithm);
+}
+
+inline void run_broadcast(Collective& c, Algorithm algorithm, Data data, int root) {
+  switch (algorithm) {
+    case Algorithm::naive: return broadcast_naive(c, data, root);
+    case Algorithm::tree: return broadcast_tree(c, data, root);
+    case Algorithm::chain: return broadcast_chain(c, data, root);
+    case Algorithm::scatter_all_gather: return broadcast_scatter_all_gather(c, data, root);
+    default: no_such_algorithm(c.call());
+  }
+}
+
+inline void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op, int root) {
+  switch (algorithm) {
+    case Algorithm::naive: return reduce_naive(c, data, op, root);
+    case Algorithm::tree: return reduce_tree(c, data, op, root);
+    default: no_such_algorithm(c.call());
+  }
+}
+
+inline void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op) {
+  switch (algorithm) {
+    case Algorithm::naive: return all_reduce_naive(c, data, op);
+    case Algorithm::ring: return all_reduce_ring(c, data, op);
+    case Algorithm::tree: return all_reduce_tree(c, data, op);
+    case Algorithm::recursive_doubling: return all_reduce_recursive_doubling(c, data, op);
+    case Algorithm::rabenseifner: return all_reduce_rabenseifner(c, data, op);
+    default: no_such_algorithm(c.call());
+  }
+}
+
+inline void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                               ReduceOp op) {
+  switch (algorithm) {
+    case Algorithm::naive: return reduce_scatter_naive(c, in, out, op);
+    case Algorithm::ring: return reduce_scatter_ring(c, in, out, op);
+    case Algorithm::recursive_halving: return reduce_scatter_recursive_halving(c, in, out, op);
+    default: no_such_algorithm(c.call());
+  }
+}
+
+inline void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Data out) {
+  switch (algorithm) {
+    case Algorithm::naive: return all_gather_naive(c, in, out);
+    case Algorithm::ring: return all_gather_ring(c, in, out);
+    case Algorithm::recursive_doubling: return all_gather_recursive_doubling(c, in, out);
+    case Algorithm::bruck: return all_gather_bruck(c, in, out);
+    default: no_such_algorithm(c.call());
+  }
+}
+
+inline void run_all_to_all(Collective& c, Algorithm algorithm, ConstData in, Data out) {
+  switch (algorithm) {
+    case Algorithm::naive: return all_to_all_naive(c, in, out);
+    case Algorithm::pairwise: return all_to_all_pairwise(c, in, out);
+    case Algorithm::bruck: return all_to_all_bruck(c, in, out);
+    default: no_such_algorithm(c.call());
+  }
+}
+
+inline void run_gather(Collective& c, Algorithm algorithm, ConstData in, Data out, int root) {
+  switch (algorithm) {
+    case Algorithm::naive: return gather_naive(c, in, out, root);
+    case Algorithm::tree: return gather_tree(c, in, out, root, out.count);
+    default: no_such_algorithm(c.call());
+  }
+}
+
+inline void run_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out, int root) {
+  switch (algorithm) {
+    case Algorithm::naive: return scatter_naive(c, in, out, root);
+    case Algorithm::tree: return scatter_tree(c, in, out, root, in.count);
+    default: no_such_algorithm(c.call());
+  }
+}
+
+inline void run_barrier(Collective& c, Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::naive: return barrier_naive(c);
+    case Algorithm::dissemination: return barrier_dissemination(c);
+    case Algorithm::native: return c.meet();
+    default: no_such_algorithm(c.call());
+  }
+}
+
+}  // namespace yotta

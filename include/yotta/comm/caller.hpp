@@ -1,0 +1,148 @@
+// Caller: the way of every call, from the user's line to the algorithm. Point to point here, the
+// collectives in calls.hpp.
+//
+//     enter     is the rank still able to communicate? move on what is in flight
+//     check     ranks, tags, addresses, counts: an Error at the user's line
+//     run       blocking: on this stack.  async: in a fiber, and return a Work
+#pragma once
+
+#include "yotta/comm/collective.hpp"
+#include "yotta/comm/watch.hpp"
+#include "yotta/comm/work.hpp"
+
+namespace yotta {
+
+enum class Mode : uint8_t { blocking, async };
+
+// Checks of arguments.
+inline void expect_data(ConstData data, const char* what, Where where) {
+  if (data.count < 0) fail(where, "{} has a negative count, {}", what, data.count);
+  if (data.count > 0 && data.bytes == nullptr)
+    fail(where, "{} has {} elements but no address", what, data.count);
+}
+inline void expect_rank(int rank, int size, const char* what, Where where) {
+  if (rank < 0 || rank >= size)
+    fail(where, "{} is {}, but the communicator has ranks 0 to {}", what, rank, size - 1);
+}
+
+class Caller {
+ public:
+  std::shared_ptr<Group> group;  // null: not a member
+
+  Group& group_or_fail(Where where) const {
+    if (group == nullptr)
+      fail(where,
+           "this communicator is empty: its rank gave split() a negative color; ask is_member()");
+    return *group;
+  }
+
+  void send(ConstData data, int to, int tag, Where where) const {
+    Group& self = enter_message(data, to, tag, where);
+    const Call call{"send", data.count, data.dtype, -1, "", "", where};
+    if (self.engine->options().buffered_sends) return send_copy(self, call, data, to, tag);
+    Messages message(self, call, "send", 0);
+    message.send(data, to, tag);
+    message.wait();
+  }
+  void recv(Data data, int from, int tag, Where where) const {
+    Group& self = enter_message(data, from, tag, where);
+    const Call call{"recv", data.count, data.dtype, -1, "", "", where};
+    Messages message(self, call, "send", 0);
+    message.recv(data, from, tag);
+    message.wait();
+  }
+  void send_recv(ConstData out, int to, Data in, int from, int tag, Where where) const {
+    Group& self = enter_message(out, to, tag, where);
+    expect_data(in, "in", where);
+    expect_rank(from, self.size(), "from", where);
+    const Call call{"send_recv", out.count, out.dtype, -1, "", "", where};
+    Messages both(self, call, "send", 0);
+    both.send(out, to, tag);
+    both.recv(in, from, tag);
+    both.wait();
+  }
+  Work send_async(ConstData data, int to, int tag, Where where) const {
+    const Group& self = enter_message(data, to, tag, where);
+    const Call call{"send", data.count, data.dtype, -1, "", "", where};
+    return start_message(self, Request::Kind::send, call, {}, data, to, tag);
+  }
+  Work recv_async(Data data, int from, int tag, Where where) const {
+    const Group& self = enter_message(data, from, tag, where);
+    const Call call{"recv", data.count, data.dtype, -1, "", "", where};
+    return start_message(self, Request::Kind::recv, call, data, {}, from, tag);
+  }
+
+  // Runs a collective: body(collective, out, in), with out and in as given or, when buffers are
+  // checked, aside.
+  template <class Body>
+  Work launch(Mode mode, const Call& call, const char* label, Data out, ConstData in,
+              Body body) const {
+    Group& self = *group;
+    if (label == nullptr) label = call.operation;
+    auto collective = std::make_shared<Collective>(group, self.collectives++, call, label);
+    if (CostSink* clock = context().clock) clock->issue(self.lane());
+    if (mode == Mode::blocking) {
+      if (const auto before = self.engine->last(self.number))
+        self.engine->wait(*before, call.where);
+      auto algorithm = [&](Collective& c) { body(c, out, in); };
+      collective->run(algorithm);
+      join_clock(self.lane());
+      return {};
+    }
+    auto watch = std::make_shared<Watch>(self.engine->options().check_buffers, out, in);
+    auto job = std::make_shared<Job>();
+    job->call = call;
+    job->group = self.number;
+    job->body = [collective, watch, body] {
+      auto algorithm = [&](Collective& c) { body(c, watch->out(), watch->in()); };
+      collective->run(algorithm);
+    };
+    job->finish = [watch, call, lane = self.lane()] {
+      join_clock(lane);
+      watch->finish(call);
+    };
+    self.engine->start(job);
+    return {self.engine, job};
+  }
+
+ private:
+  Group& enter_message(ConstData data, int peer, int tag, Where where) const {
+    Group& self = group_or_fail(where);
+    self.engine->enter(where);
+    expect_data(data, "data", where);
+    expect_rank(peer, self.size(), "the other rank", where);
+    if (tag < 0) fail(where, "a tag is 0 or more, not {}", tag);
+    return self;
+  }
+  static void join_clock(int lane) {
+    if (CostSink* clock = context().clock) clock->join(lane);
+  }
+  // A buffered send: the message lives in a copy until somebody takes it.
+  static void send_copy(const Group& self, const Call& call, ConstData data, int to, int tag) {
+    auto send = std::make_unique<Job>();
+    send->call = call;
+    std::vector<std::byte> copy(data.bytes, data.bytes + data.nbytes());
+    const Data copied(copy.data(), data.count, data.dtype);
+    fill(send->request, Request::Kind::send, self, send->call, copied, to, tag);
+    charge_send(send->request, "send", 0);
+    self.engine->post_detached(std::move(send), std::move(copy));
+  }
+  static Work start_message(const Group& self, Request::Kind kind, const Call& call, Data in,
+                            ConstData out, int peer, int tag) {
+    auto watch = std::make_shared<Watch>(self.engine->options().check_buffers, in, out);
+    auto job = std::make_shared<Job>();
+    job->call = call;
+    const bool sends = kind == Request::Kind::send;
+    fill(job->request, kind, self, job->call, sends ? writable(watch->in()) : watch->out(), peer,
+         tag);
+    if (sends) charge_send(job->request, "send", 0);
+    job->finish = [watch, job = job.get(), sends] {
+      if (!sends) charge_recv(job->request, "send", 0);
+      watch->finish(job->call);
+    };
+    self.engine->transport().post(job->request);
+    return {self.engine, job};
+  }
+};
+
+}  // namespace yotta

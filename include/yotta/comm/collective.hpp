@@ -1,0 +1,121 @@
+// Collective: one call of a collective on one rank, as its algorithm sees it.
+//
+// It is the Channel of message algorithms and, where the ranks share memory, the Meeting of native
+// ones. Its messages have a tag of their own (the number of the call in its group), so they never meet
+// those of the user or of another collective. Whether its waits block the rank or suspend a fiber is
+// decided below, in the engine.
+#pragma once
+
+#include "yotta/comm/channel.hpp"
+#include "yotta/comm/gathering.hpp"
+#include "yotta/comm/meeting.hpp"
+#include "yotta/comm/message.hpp"
+
+namespace yotta {
+
+class Collective : public Channel, public Meeting {
+ public:
+  // Numbers the call and, on threads, compares it with those of the other ranks.
+  Collective(std::shared_ptr<const Group> group, int64_t number, const Call& call,
+             std::string_view label)
+      : group_(std::move(group)),
+        number_(number),
+        call_(call),
+        label_(label),
+        gathering_(transport().enter(group_->number, number, call)) {}
+  ~Collective() override {
+    if (reading_) gathering_->stop_reading();
+    if (gathering_ != nullptr) transport().leave(group_->number, gathering_);
+  }
+  Collective(const Collective&) = delete;
+  Collective& operator=(const Collective&) = delete;
+
+  int rank() const override { return group_->rank; }
+  int size() const override { return group_->size(); }
+  const Call& call() const { return call_; }
+  bool can_meet() const { return gathering_ != nullptr; }
+
+  // Runs the algorithm. If it throws, the collective cannot be completed by anybody.
+  template <class Algorithm>
+  void run(Algorithm& algorithm) {
+    try {
+      algorithm(*this);
+    } catch (const std::exception& error) {
+      give_up(error.what());
+      throw;
+    } catch (...) {
+      give_up("it was given up");
+      throw;
+    }
+  }
+
+  // Channel
+  void send(ConstData data, int to) override {
+    Messages message(*group_, call_, label_, group_->lane());
+    message.send(data, to, tag());
+    message.wait();
+  }
+  void recv(Data data, int from) override {
+    Messages message(*group_, call_, label_, group_->lane());
+    message.recv(data, from, tag());
+    message.wait();
+  }
+  void send_recv(ConstData out, int to, Data in, int from) override {
+    Messages both(*group_, call_, label_, group_->lane());
+    both.send(out, to, tag());
+    both.recv(in, from, tag());
+    both.wait();
+  }
+
+  // Meeting
+  void show(ConstData in, Data out) override {
+    gathering_->seat(rank()).in = in;
+    gathering_->seat(rank()).out = out;
+  }
+  void meet() override {
+    if (std::exchange(reading_, false)) gathering_->stop_reading();
+    Request request;
+    request.kind = Request::Kind::meet;
+    request.group = group_->number;
+    request.peer = rank();
+    request.tag = ++meetings_;
+    request.call = &call_;
+    request.handle = reinterpret_cast<uintptr_t>(gathering_);
+    transport().post(request);
+    group_->engine->wait({&call_, {&request, nullptr}, -1});
+    // First say that we read, then look whether someone has failed and may leave: see give_up().
+    gathering_->start_reading();
+    reading_ = true;
+    transport().check(call_.where);
+  }
+  ConstData in(int other) const override { return gathering_->seat(other).in; }
+  Data out(int other) const override { return gathering_->seat(other).out; }
+  void count(const Traffic& traffic) override {
+    Ledger& ledger = context().ledger;
+    ledger.sent(label_, traffic.messages_sent, traffic.bytes_sent);
+    ledger.received(label_, traffic.messages_received, traffic.bytes_received);
+  }
+
+ private:
+  Transport& transport() const { return group_->engine->transport(); }
+  int64_t tag() const { return -1 - number_; }
+
+  // After this, our buffers may go: nobody starts to read them, since the world has failed, and those
+  // who were reading have ended.
+  void give_up(const char* why) {
+    transport().fail(fmt::format("{} was given up: {}", call_.operation, why));
+    if (gathering_ == nullptr) return;
+    if (std::exchange(reading_, false)) gathering_->stop_reading();
+    gathering_->wait_for_readers();
+  }
+
+  std::shared_ptr<const Group> group_;
+  int64_t number_;
+  Call call_;
+  std::string label_;
+  Gathering* gathering_;
+  int meetings_ = 0;
+  bool reading_ = false;
+};
+
+}  // namespace yotta

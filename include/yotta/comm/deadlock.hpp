@@ -1,0 +1,122 @@
+// Deadlock: proving that a rank can never go on.
+//
+//     rank 0  recv from 1 ──►  rank 1  recv from 2 ──►  rank 2  recv from 0 ──► rank 0: a circle
+//     rank 3  recv from 4 ──►  rank 4  has returned: nobody will ever send
+//     rank 5  computes; rank 6  recv from 5: may still be served, so it is not deadlocked
+//
+// Every rank is a few strands: its main code and the collectives it has in flight. A strand that runs,
+// or has what it waits for, is alive. A strand that waits is alive if everyone it waits for has some
+// strand alive: that one may yet send. We start from the strands that run and add what they may serve,
+// until nothing changes. What is left can only be woken by what is left: it is dead, and no proof by
+// time-out is needed. No helper threads send messages, so nobody is missing from the picture.
+//
+// Here are plain data and plain functions, without a thread. Cost: O(strands x ranks) a round.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "yotta/comm/failures.hpp"
+
+namespace yotta {
+
+// What one waiting strand needs before it can go on.
+struct StrandWait {
+  bool ready = false;      // it has all it waits for: it will run as soon as its rank wakes up
+  std::vector<int> needs;  // world ranks that must act, all of them
+  int strand = -1;         // or: another strand of this rank that must end first
+  std::string doing;       // "recv of 16 f32 with tag 7 at ring.cpp:12"
+  std::string hint;        // "rank 1 has sent tag 8"
+};
+
+struct RankWait {
+  enum class State : uint8_t { runs, waits, returned };
+  State state = State::runs;
+  std::vector<StrandWait> strands;  // of a rank that waits; [0] is its main code
+};
+
+// alive[rank]: can the rank's main code go on, ever?
+inline std::vector<bool> find_alive(const std::vector<RankWait>& ranks) {
+  std::vector<bool> any(ranks.size());  // has a strand alive
+  std::vector<std::vector<bool>> alive(ranks.size());
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    any[r] = ranks[r].state == RankWait::State::runs;
+    alive[r].assign(ranks[r].strands.size(), false);
+  }
+  auto may_go_on = [&](size_t r, const StrandWait& wait) {
+    if (wait.strand >= 0) return static_cast<bool>(alive[r][static_cast<size_t>(wait.strand)]);
+    for (int other : wait.needs)
+      if (!any[static_cast<size_t>(other)]) return false;
+    return true;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      for (size_t s = 0; s < ranks[r].strands.size(); ++s) {
+        const StrandWait& wait = ranks[r].strands[s];
+        if (alive[r][s] || !(wait.ready || may_go_on(r, wait))) continue;
+        alive[r][s] = any[r] = changed = true;
+      }
+    }
+  }
+  std::vector<bool> main_alive(ranks.size());
+  for (size_t r = 0; r < ranks.size(); ++r)
+    main_alive[r] = ranks[r].state != RankWait::State::waits || alive[r][0];
+  return main_alive;
+}
+
+// The strand that a rank's main code really waits in: its own, or that of the Work it waits for.
+inline const StrandWait& blocked_in(const RankWait& rank) {
+  const StrandWait& main = rank.strands[0];
+  return main.strand < 0 ? main : rank.strands[static_cast<size_t>(main.strand)];
+}
+
+// "0 waits for 1 waits for 2 waits for 0", or "... waits for 3, which has returned".
+inline std::string describe_chain(const std::vector<RankWait>& ranks,
+                                  const std::vector<bool>& alive, int first) {
+  std::vector<int> chain = {first};
+  std::string end;
+  for (;;) {
+    const StrandWait& wait = blocked_in(ranks[static_cast<size_t>(chain.back())]);
+    int next = -1;  // a rank it waits for that cannot act
+    for (int other : wait.needs) {
+      const RankWait& rank = ranks[static_cast<size_t>(other)];
+      if (rank.state == RankWait::State::returned) {
+        next = other, end = ", which has returned";
+        break;
+      }
+      if (next < 0 && !alive[static_cast<size_t>(other)]) next = other;
+    }
+    if (next < 0) break;
+    const auto seen = std::find(chain.begin(), chain.end(), next);
+    const bool closed = seen != chain.end();
+    if (closed) chain.erase(chain.begin(), seen);  // what leads to the circle is not part of it
+    chain.push_back(next);
+    if (closed || !end.empty()) break;
+  }
+  std::string text = fmt::format("{}", chain[0]);
+  for (size_t i = 1; i < chain.size(); ++i) text += fmt::format(" waits for {}", chain[i]);
+  return text + end;
+}
+
+// The whole story for the user: the circle, the table, the cure.
+inline std::string describe_deadlock(const std::vector<RankWait>& ranks,
+                                     const std::vector<bool>& alive) {
+  const auto first = std::find(alive.begin(), alive.end(), false) - alive.begin();
+  std::string text = "deadlock: rank " + describe_chain(ranks, alive, static_cast<int>(first));
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r].state == RankWait::State::returned)
+      text += fmt::format("\n  rank {} has returned", r);
+    if (alive[r]) continue;
+    const StrandWait& wait = blocked_in(ranks[r]);
+    text += fmt::format("\n  rank {} waits for", r);
+    for (size_t i = 0; i < wait.needs.size(); ++i)
+      text += fmt::format("{} {}", i == 0 ? "" : ",", wait.needs[i]);
+    text += " in " + wait.doing;
+    if (!wait.hint.empty()) text += "; " + wait.hint;
+  }
+  return text;
+}
+
+}  // namespace yotta

@@ -1,0 +1,89 @@
+// Gathering: where the thread ranks of a group meet for one collective.
+//
+//     first to arrive    leaves its call here: "all_reduce of 16 f32, sum, at a.cpp:10"
+//     the others         compare theirs with it: any difference is a Mismatch, with both places
+//     native collectives show their buffers here and meet: a barrier that counts arrivals
+//
+// A barrier is counted, never reset: the k-th meeting is complete when p k arrivals have been counted.
+// While a rank reads the buffers of others it is a reader; a rank that has to give up a collective
+// (somebody failed) waits until nobody reads before it lets go of its own buffers.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "yotta/comm/failures.hpp"
+#include "yotta/comm/transport.hpp"
+
+namespace yotta {
+
+class Gathering {
+ public:
+  Gathering(std::vector<int> members, int first_rank, const Call& call)
+      : first_rank_(first_rank),
+        call_(call),
+        seats_(members.size()),
+        members_(std::move(members)) {}
+
+  // Throws if `call` of `rank` differs from that of whoever came first.
+  void compare(int rank, const Call& call) const {
+    auto same = [](const char* a, const char* b) { return std::string_view(a) == b; };
+    const Call& first = call_;
+    if (same(first.operation, call.operation) && first.count == call.count &&
+        first.dtype == call.dtype && first.root == call.root && same(first.op, call.op) &&
+        same(first.algorithm, call.algorithm))
+      return;
+    fail_as<Mismatch>(call.where,
+                      "all ranks of a group must call the same collectives in the same order.\n"
+                      "  rank {}: {}\n  rank {}: {}",
+                      first_rank_, describe(first), rank, describe(call));
+  }
+
+  // What a native collective shows to the others, by rank of the group.
+  struct Seat {
+    ConstData in;
+    Data out;
+    std::atomic<int> meetings = 0;  // how often this rank has arrived
+  };
+  Seat& seat(int rank) { return seats_[static_cast<size_t>(rank)]; }
+  int size() const { return static_cast<int>(seats_.size()); }
+  const std::vector<int>& members() const { return members_; }
+
+  // Counts one arrival of `rank`; true for the last of a meeting.
+  bool arrive(int rank) {
+    ++seat(rank).meetings;
+    return ++arrived_ % size() == 0;
+  }
+  // Have all arrived `meetings` times?
+  bool complete(int meetings) const { return arrived_ >= meetings * size(); }
+  // World ranks that have not yet.
+  std::vector<int> missing(int meetings) const {
+    std::vector<int> ranks;
+    for (size_t r = 0; r < seats_.size(); ++r)
+      if (seats_[r].meetings < meetings) ranks.push_back(members_[r]);
+    return ranks;
+  }
+
+  void start_reading() { ++readers_; }
+  void stop_reading() { --readers_; }
+  void wait_for_readers() const {
+    while (readers_ > 0) std::this_thread::yield();
+  }
+
+  // One more rank is through with it; true for the last.
+  bool leave() { return ++left_ == size(); }
+  bool over() const { return left_ == size(); }
+
+ private:
+  int first_rank_;
+  Call call_;
+  std::vector<Seat> seats_;
+  std::vector<int> members_;  // world ranks
+  std::atomic<int64_t> arrived_ = 0;
+  std::atomic<int> readers_ = 0;
+  std::atomic<int> left_ = 0;
+};
+
+}  // namespace yotta

@@ -1,0 +1,110 @@
+// run_ranks: n ranks, each a thread with its own context, and one function that all of them run.
+//
+//     run_ranks(4, [](Communicator& world) {
+//       std::vector<float> x = {float(world.rank())};
+//       world.all_reduce(x);                           // 6 on every rank
+//     });
+//
+// Returns when all ranks have. If one throws, the others' communication throws PeerFailed, and run_ranks
+// throws the root cause: Deadlock, Mismatch and Timeout as they are (their text names the ranks), any
+// other std::exception as a RankFailed that says which rank, and what is no std::exception unchanged.
+#pragma once
+
+#include "yotta/comm/communicator.hpp"
+#include "yotta/comm/threads.hpp"
+
+namespace yotta {
+
+struct RunOptions : EngineOptions {
+  int threads = 0;                           // a rank may compute with; 0: max(1, cores / ranks)
+  std::function<CostSink*(int rank)> clock;  // null: no virtual clock
+};
+
+// What is left of a rank when it has ended.
+struct RankReport {
+  std::shared_ptr<RankContext> context;  // with its ledger
+  std::shared_ptr<Engine> engine;        // keeps sent messages until all ranks have ended
+  std::exception_ptr error;
+
+  const Ledger& ledger() const { return context->ledger; }
+};
+
+namespace detail {
+inline int default_threads(int ranks) {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+}
+
+// Rethrows the root cause: the error of the rank that failed first, or else of the lowest that did.
+inline void rethrow_root_cause(const std::vector<RankReport>& reports, int first, Where where) {
+  int rank = first;
+  if (rank < 0 || !reports[static_cast<size_t>(rank)].error) {
+    rank = 0;
+    while (rank < std::ssize(reports) && !reports[static_cast<size_t>(rank)].error) ++rank;
+  }
+  if (rank == std::ssize(reports)) return;
+  const std::exception_ptr cause = reports[static_cast<size_t>(rank)].error;
+  try {
+    std::rethrow_exception(cause);
+  } catch (const CommError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw RankFailed(where, rank, error.what(), cause);
+  }
+}
+
+// One rank, on its own thread.
+template <class Body>
+void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world, Body& body,
+              const RunOptions& options, RankReport& report, Where where) {
+  const ContextScope scope(*report.context);
+  auto group = std::make_shared<Group>();
+  group->engine = std::make_shared<Engine>(std::make_shared<ThreadTransport>(world, rank), options);
+  group->rank = rank;
+  for (int r = 0; r < world->size(); ++r) group->members.push_back(r);
+  report.engine = group->engine;
+  Communicator communicator(group);
+  auto guarded = [&](auto&& code) {
+    try {
+      code();
+    } catch (const std::exception& error) {
+      world->fail(rank, error.what());
+      if (!report.error) report.error = std::current_exception();
+    } catch (...) {
+      world->fail(rank, "it threw something that is no std::exception");
+      if (!report.error) report.error = std::current_exception();
+    }
+  };
+  guarded([&] { body(communicator); });
+  guarded([&] { group->engine->end(where); });
+  world->returned(rank);
+}
+}  // namespace detail
+
+// body(world) on n thread ranks. Returns each rank's report, by rank.
+template <class Body>
+std::vector<RankReport> run_ranks(int n, Body body, const RunOptions& options = {},
+                                  Where where = Where::current()) {
+  if (n < 1) fail(where, "run_ranks needs at least one rank, not {}", n);
+  auto world = std::make_shared<ThreadWorld>(n);
+  std::vector<RankReport> reports(static_cast<size_t>(n));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < n; ++rank) {
+    RankReport& report = reports[static_cast<size_t>(rank)];
+    report.context = std::make_shared<RankContext>();
+    report.context->rank = rank;
+    report.context->size = n;
+    report.context->threads = options.threads > 0 ? options.threads : detail::default_threads(n);
+    if (options.clock) report.context->clock = options.clock(rank);
+  }
+  for (int rank = 0; rank < n; ++rank)
+    threads.emplace_back([&, rank] {
+      detail::run_rank(rank, world, body, options, reports[static_cast<size_t>(rank)], where);
+    });
+  for (std::thread& thread : threads) thread.join();
+  detail::rethrow_root_cause(reports, world->first_failed(), where);
+  const std::string unreceived = world->find_unreceived();
+  if (!unreceived.empty() && !world->failed()) throw CommError(where, unreceived);
+  return reports;
+}
+
+}  // namespace yotta
