@@ -1,0 +1,151 @@
+// Matmul on tensors, in the three shapes that a linear layer needs. They are all of a transformer's FLOPs
+// but attention's: 2 a parameter and token forward, 4 backward.
+//
+//     x (M, K)     w (N, K)     y = x w'    (M, N)       forward            2 M N K
+//     dy (M, N)                 dx = dy w   (M, K)       backward, input    2 M N K
+//                               dw += dy' x (N, K)       backward, weight   2 M N K
+//
+// Why: y(m,n) = sum_k x(m,k) w(n,k), so x(m,k) reaches the loss through all n with factor w(n,k), and
+// w(n,k) through all m with factor x(m,k). The weight's rows are output features, as in PyTorch.
+//
+// Types: f64; or f32 and bf16 in any mixture, summed in f32. The result has the type of x (of dy); dw is f32
+// (f64 if all is). Letters: M tokens, K input features, N output features.
+#pragma once
+
+#include "yotta/core/matmul.hpp"
+#include "yotta/nn/columns.hpp"
+
+namespace yotta {
+
+// C (m, n) = A (m, k) B (k, n): operands read once, the result written once.
+constexpr OpCost linear_cost(const char* name, DType dtype, int64_t m, int64_t n, int64_t k) {
+  return op_cost(name, dtype, 2 * m * n * k, m * k + k * n, m * n);
+}
+
+namespace detail {
+
+// Calls f(Type<A>, Type<B>, Type<Sum>) for a pair of types that can be multiplied.
+template <class F>
+void visit_factors(const char* operation, const Tensor& a, const Tensor& b, Where where, F&& f) {
+  const auto narrow = [](DType dtype) { return dtype == DType::bf16; };
+  const auto single = [&](DType dtype) { return dtype == DType::f32 || narrow(dtype); };
+  if (a.dtype() == DType::f64 && b.dtype() == DType::f64)
+    return f(Type<double>{}, Type<double>{}, Type<double>{});
+  if (!single(a.dtype()) || !single(b.dtype()))
+    fail(where, "{}: {} times {}; expected both f64, or f32 and bf16", operation, a.describe(),
+         b.describe());
+  if (narrow(a.dtype()))
+    return narrow(b.dtype()) ? f(Type<bfloat16>{}, Type<bfloat16>{}, Type<float>{})
+                             : f(Type<bfloat16>{}, Type<float>{}, Type<float>{});
+  return narrow(b.dtype()) ? f(Type<float>{}, Type<bfloat16>{}, Type<float>{})
+                           : f(Type<float>{}, Type<float>{}, Type<float>{});
+}
+
+template <class T>
+MatrixView<const T> view(const Tensor& x, Where where) {
+  return row_major(x.data<T>(where), x.dim(0), x.dim(1));
+}
+template <class T>
+MatrixView<T> view(Tensor& x, Where where) {
+  return row_major(x.data<T>(where), x.dim(0), x.dim(1));
+}
+
+// c = a b or c = a b', c in any float type: sums are f32 (f64) and rounded once.
+template <class BOf>
+void multiply_into(const char* operation, const Tensor& a, const Tensor& b, BOf b_of, Tensor& c,
+                   Into into, Where where) {
+  if (c.device() == Device::meta) return;
+  visit_factors(operation, a, b, where,
+                [&]<class A, class B, class Sum>(Type<A>, Type<B>, Type<Sum>) {
+                  const bool direct = c.dtype() == dtype_of<Sum>;
+                  Tensor sum = direct ? c : c.to(dtype_of<Sum>, where);
+                  matmul(view<A>(a, where), b_of(view<B>(b, where)), view<Sum>(sum, where), into,
+                         context().threads, where);
+                  if (!direct) c.copy_from(sum, where);
+                });
+}
+
+// bias (N) into every row of y (M, N).
+inline void fill_rows(Tensor& y, const Tensor& bias, Where where) {
+  if (y.device() == Device::meta) return;
+  const int64_t M = y.dim(0), row_bytes = bias.nbytes();
+  std::byte* to = static_cast<std::byte*>(y.raw());
+  if (bias.dtype() != y.dtype())
+    fail(where, "linear: bias is {}, y is {}; they must agree", bias.describe(), y.describe());
+  parallel_for(M, rows_per_thread(y.dim(1)), [&](int64_t begin, int64_t end) {
+    for (int64_t m = begin; m < end; ++m)
+      std::memcpy(to + m * row_bytes, bias.raw(), static_cast<size_t>(row_bytes));
+  });
+}
+
+inline void expect_linear(const char* operation, const Tensor& a, const Tensor& w, int w_dim,
+                          Where where) {
+  if (a.ndim() != 2 || w.ndim() != 2 || a.dim(1) != w.dim(w_dim))
+    fail(where, "{}: {} is {} and w (N, K) is {}; size 1 of the first and size {} of w must agree",
+         operation, w_dim == 1 ? "x (M, K)" : "dy (M, N)", a.describe(), w.describe(), w_dim);
+}
+
+}  // namespace detail
+
+// y (M, N) = x (M, K) w (N, K)'.
+inline Tensor linear(const Tensor& x, const Tensor& w, Where where = Where::current()) {
+  detail::expect_linear("linear", x, w, 1, where);
+  charge(linear_cost("linear", x.dtype(), x.dim(0), w.dim(0), x.dim(1)));
+  Tensor y = empty_beside(x, {x.dim(0), w.dim(0)}, x.dtype(), where);
+  const auto transpose = [](auto view) { return transposed(view); };
+  detail::multiply_into("linear", x, w, transpose, y, Into::overwrite, where);
+  return y;
+}
+
+// y (M, N) = x w' + bias (N): the product is added to rows that hold the bias already, which is cheaper than
+// a second pass over y.
+inline Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias,
+                     Where where = Where::current()) {
+  detail::expect_linear("linear", x, w, 1, where);
+  expect_shape("linear", "bias", bias, {w.dim(0)}, where);
+  charge(linear_cost("linear", x.dtype(), x.dim(0), w.dim(0), x.dim(1)));
+  charge(add_bias_cost(x.dtype(), x.dim(0), w.dim(0)));
+  Tensor y = empty_beside(x, {x.dim(0), w.dim(0)}, x.dtype(), where);
+  detail::fill_rows(y, bias, where);
+  const auto transpose = [](auto view) { return transposed(view); };
+  detail::multiply_into("linear", x, w, transpose, y, Into::accumulate, where);
+  return y;
+}
+
+// dx (M, K) += dy (M, N) w (N, K), or dx = dy w.
+inline void linear_backward_input_into(Tensor& dx, Into into, const Tensor& dy, const Tensor& w,
+                                       Where where = Where::current()) {
+  detail::expect_linear("linear_backward_input", dy, w, 0, where);
+  expect_shape("linear_backward_input", "dx", dx, {dy.dim(0), w.dim(1)}, where);
+  charge(linear_cost("linear_backward_input", dy.dtype(), dy.dim(0), w.dim(1), w.dim(0)));
+  const auto as_is = [](auto view) { return view; };
+  detail::multiply_into("linear_backward_input", dy, w, as_is, dx, into, where);
+}
+
+// dx (M, K) = dy (M, N) w (N, K).
+inline Tensor linear_backward_input(const Tensor& dy, const Tensor& w,
+                                    Where where = Where::current()) {
+  detail::expect_linear("linear_backward_input", dy, w, 0, where);
+  Tensor dx = empty_beside(dy, {dy.dim(0), w.dim(1)}, dy.dtype(), where);
+  linear_backward_input_into(dx, Into::overwrite, dy, w, where);
+  return dx;
+}
+
+// dw (N, K) += dy (M, N)' x (M, K).
+inline void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dw,
+                                   Where where = Where::current()) {
+  if (dy.ndim() != 2 || x.ndim() != 2 || dy.dim(0) != x.dim(0))
+    fail(where, "linear_backward_weight: dy (M, N) is {} and x (M, K) is {}; rows must agree",
+         dy.describe(), x.describe());
+  expect_shape("linear_backward_weight", "dw", dw, {dy.dim(1), x.dim(1)}, where);
+  charge(linear_cost("linear_backward_weight", x.dtype(), dw.dim(0), dw.dim(1), dy.dim(0)));
+  if (dw.device() == Device::meta) return;
+  detail::visit_factors("linear_backward_weight", dy, x, where,
+                        [&]<class A, class B, class Sum>(Type<A>, Type<B>, Type<Sum>) {
+                          matmul(transposed(detail::view<A>(dy, where)), detail::view<B>(x, where),
+                                 detail::view<Sum>(dw, where), Into::accumulate, context().threads,
+                                 where);
+                        });
+}
+
+}  // namespace yotta

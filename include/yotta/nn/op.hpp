@@ -1,0 +1,77 @@
+// What every op of nn/ does before it computes: check shapes, make its result, charge its cost.
+//
+//     Tensor silu(const Tensor& x, Where where = Where::current()) {
+//       charge(silu_cost(x.dtype(), x.numel()));           once, also on meta
+//       Tensor y = empty_like(x, where);                   on x's device
+//       if (x.device() == Device::meta) return y;          shapes and costs only
+//       visit_real(...);                                   f32 or f64
+//
+// Conventions of all ops: x, y inputs and outputs, dx, dy the gradients of the loss with respect to
+// them. Results are new tensors. Gradients of activations are returned; gradients of weights are *added*
+// to what the caller passes, since a weight may be used more than once and by several microbatches.
+// A FLOP is one +, -, *, /, comparison, exp or square root.
+#pragma once
+
+#include "yotta/core/context.hpp"
+#include "yotta/core/parallel_for.hpp"
+#include "yotta/core/tensor.hpp"
+
+namespace yotta {
+
+// A new tensor on the device of `x`.
+inline Tensor empty_beside(const Tensor& x, Shape shape, DType dtype, Where where) {
+  const DeviceScope scope(x.device());
+  return Tensor::empty(std::move(shape), dtype, where);
+}
+inline Tensor empty_like(const Tensor& x, Where where) {
+  return empty_beside(x, x.shape(), x.dtype(), where);
+}
+inline Tensor zeros_like(const Tensor& x, Where where) {
+  Tensor made = empty_like(x, where);
+  made.zero();
+  return made;
+}
+
+// Throws unless both have the same shape and type.
+inline void expect_same(const char* operation, const char* a_name, const Tensor& a,
+                        const char* b_name, const Tensor& b, Where where) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype())
+    fail(where, "{}: {} is {} and {} is {}; they must agree", operation, a_name, a.describe(),
+         b_name, b.describe());
+}
+
+// Throws unless x is of type `dtype`.
+inline void expect_dtype(const char* operation, const char* what, const Tensor& x, DType dtype,
+                         Where where) {
+  if (x.dtype() != dtype)
+    fail(where, "{}: {} is {}, expected {}; convert with .to(DType::{})", operation, what,
+         x.describe(), name(dtype), name(dtype));
+}
+
+// Throws unless x has `dims` dimensions, given by name: "(N, C)".
+inline void expect_dims(const char* operation, const char* what, const Tensor& x, int dims,
+                        const char* names, Where where) {
+  if (x.ndim() != dims)
+    fail(where, "{}: {} is {}, expected {}", operation, what, x.describe(), names);
+}
+
+// The cost of an op that reads and writes so many numbers of one type.
+constexpr OpCost op_cost(const char* name, DType dtype, int64_t flops, int64_t read,
+                         int64_t written) {
+  return {name, dtype, static_cast<double>(flops), static_cast<double>(read * bytes_of(dtype)),
+          static_cast<double>(written * bytes_of(dtype))};
+}
+// An op on n elements, each at `flops`, that reads and writes so many arrays of n.
+constexpr OpCost elementwise_cost(const char* name, DType dtype, int64_t n, int flops, int reads,
+                                  int writes) {
+  return op_cost(name, dtype, flops * n, reads * n, writes * n);
+}
+
+// Elements that are worth a thread of their own: some ten microseconds of work.
+inline constexpr int64_t elements_per_thread = 16384;
+// The same for a loop over rows of `row` elements.
+constexpr int64_t rows_per_thread(int64_t row) {
+  return std::max<int64_t>(1, elements_per_thread / std::max<int64_t>(1, row));
+}
+
+}  // namespace yotta
