@@ -21,7 +21,7 @@ std::string file_of(const std::string& header, size_t data_bytes) {
 TEST_CASE("every type and shape comes back, bit for bit") {
   const TemporaryFolder folder;
   std::vector<NamedTensor> tensors;
-  for (const auto& [dtype, name] : safetensors_dtypes) {
+  for (const auto& [dtype, name] : safetensors_types) {
     Tensor x = Tensor::empty({3, 5}, dtype);
     for (int64_t i = 0; i < x.nbytes(); ++i)
       static_cast<unsigned char*>(x.raw())[i] = static_cast<unsigned char>(37 * i + 1);

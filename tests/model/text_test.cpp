@@ -27,6 +27,12 @@ TEST_CASE("UTF-8 is told from what is not, to the byte") {
   CHECK(first_invalid_utf8("\xFF") == 0);
 }
 
+TEST_CASE("whatever bytes a model writes can be shown") {
+  CHECK(printable_utf8("").empty());
+  CHECK(printable_utf8("caf\xC3\xA9") == "caf\xC3\xA9");
+  CHECK(printable_utf8("\xE9x\xC3") == "\xEF\xBF\xBDx\xEF\xBF\xBD");
+}
+
 TEST_CASE("a file is its bytes, a folder its text files in the order of their names") {
   const TemporaryFolder folder;
   fs::create_directories(folder / "b/.hidden");

@@ -105,11 +105,16 @@ class AtomicFile {
       give_up("cannot be written", where);
   }
 
-  void commit(Where where = Where::current()) {
-    if (std::fflush(file_) != 0 || fsync(fileno(file_)) != 0) give_up("cannot be written", where);
+  // All bytes are on the disk, still under the partial name.
+  void finish(Where where = Where::current()) {
+    if (file_ == nullptr) return;
+    const bool synced = std::fflush(file_) == 0 && fsync(fileno(file_)) == 0;
     const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
-    if (!closed || std::rename(partial_.c_str(), path_.c_str()) != 0)
-      give_up("cannot be put in place", where);
+    if (!synced || !closed) give_up("cannot be written", where);
+  }
+  void commit(Where where = Where::current()) {
+    finish(where);
+    if (std::rename(partial_.c_str(), path_.c_str()) != 0) give_up("cannot be put in place", where);
     committed_ = true;
     sync_folder();
   }

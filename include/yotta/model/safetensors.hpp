@@ -23,34 +23,31 @@
 #include <set>
 #include <vector>
 
-#include "yotta/core/tensor.hpp"
 #include "yotta/model/files.hpp"
+#include "yotta/model/named_tensor.hpp"
 
 namespace yotta {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
-struct NamedTensor {
-  std::string name;
-  Tensor value;
-};
 using Metadata = std::map<std::string, std::string>;
 
-inline constexpr struct {
+struct SafetensorsType {
   DType dtype;
   const char* name;
-} safetensors_dtypes[] = {
+};
+inline constexpr SafetensorsType safetensors_types[] = {
     {DType::f64, "F64"},          {DType::f32, "F32"},          {DType::bf16, "BF16"},
     {DType::f16, "F16"},          {DType::i64, "I64"},          {DType::i32, "I32"},
     {DType::fp8_e4m3, "F8_E4M3"}, {DType::fp8_e5m2, "F8_E5M2"}, {DType::u8, "U8"}};
 
 constexpr const char* safetensors_name(DType dtype) {
-  for (const auto& row : safetensors_dtypes)
+  for (const SafetensorsType& row : safetensors_types)
     if (row.dtype == dtype) return row.name;
   return "?";
 }
 inline std::optional<DType> safetensors_dtype(std::string_view name) {
-  for (const auto& row : safetensors_dtypes)
+  for (const SafetensorsType& row : safetensors_types)
     if (row.name == name) return row.dtype;
   return std::nullopt;
 }
@@ -90,17 +87,22 @@ inline std::string safetensors_header(const std::vector<NamedTensor>& tensors,
 }
 }  // namespace detail
 
+inline void write_safetensors(AtomicFile& file, const std::vector<NamedTensor>& tensors,
+                              const Metadata& metadata = {}, Where where = Where::current()) {
+  const std::vector<NamedTensor> ordered = detail::in_file_order(tensors);
+  const std::string header = detail::safetensors_header(ordered, metadata, where);
+  const uint64_t header_bytes = header.size();
+  file.write(&header_bytes, sizeof header_bytes, where);
+  file.write(header.data(), static_cast<int64_t>(header.size()), where);
+  for (const auto& [name, value] : ordered) file.write(value.raw(), value.nbytes(), where);
+}
+
 // Write all tensors, and strings about them, to one file, which appears whole or not at all.
 inline void save_safetensors(const std::filesystem::path& path,
                              const std::vector<NamedTensor>& tensors, const Metadata& metadata = {},
                              Where where = Where::current()) {
-  const std::vector<NamedTensor> ordered = detail::in_file_order(tensors);
-  const std::string header = detail::safetensors_header(ordered, metadata, where);
-  const uint64_t header_bytes = header.size();
   AtomicFile file(path, where);
-  file.write(&header_bytes, sizeof header_bytes, where);
-  file.write(header.data(), static_cast<int64_t>(header.size()), where);
-  for (const auto& [name, value] : ordered) file.write(value.raw(), value.nbytes(), where);
+  write_safetensors(file, tensors, metadata, where);
   file.commit(where);
 }
 

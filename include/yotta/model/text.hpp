@@ -54,6 +54,19 @@ inline size_t first_invalid_utf8(std::string_view text) {
   return text.size();
 }
 
+// For screens and files that must be UTF-8, whatever a model wrote: each byte that fits no character
+// becomes U+FFFD, the replacement character.
+inline std::string printable_utf8(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t good = first_invalid_utf8(text);
+    out += text.substr(0, good);
+    if (good < text.size()) out += "\xEF\xBF\xBD";
+    text.remove_prefix(std::min(good + 1, text.size()));
+  }
+  return out;
+}
+
 inline bool is_binary(std::string_view bytes) { return bytes.find('\0') != bytes.npos; }
 
 // ---- reading ---------------------------------------------------------------------------------------

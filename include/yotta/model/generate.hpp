@@ -1,0 +1,87 @@
+// Generate: a model writes text, one token at a time.
+//
+//     "To be"  ──> model ──> logits of the next byte ──> draw ──> ","      and again with "To be,"
+//
+//     temperature   logits / temperature: below 1 bolder, above 1 wilder, 0 always the likeliest
+//     top_k         only the k likeliest tokens can be drawn
+//
+// Cost: every token runs the whole window again, so n tokens cost n forward passes of min(length, T)
+// tokens. A cache of keys and values would make each pass one token long; here the model stays the one
+// that was trained, and the window slides when the text outgrows T.
+// The draw of token i is a pure function of (seed, i): the same seed writes the same text.
+// Letters: T context, V vocabulary.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "yotta/core/random.hpp"
+#include "yotta/core/tensor.hpp"
+
+namespace yotta {
+
+struct SampleOptions {
+  double temperature = 1;  // 0: greedy
+  int64_t top_k = 0;       // 0: all tokens
+  uint64_t seed = 0;
+};
+
+// The token that a uniform draw in [0, 1) picks from the softmax of `logits` (V).
+inline int32_t sample_token(std::span<const float> logits, const SampleOptions& options,
+                            double draw, Where where = Where::current()) {
+  if (!(options.temperature >= 0) || options.top_k < 0)
+    fail(where, "temperature {} and top_k {} must be at least 0", options.temperature,
+         options.top_k);
+  if (logits.empty() ||
+      !std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); }))
+    fail(where,
+         "the model's logits ({}) are none, infinite or NaN: it has diverged, or its weights "
+         "were never set",
+         logits.size());
+  std::vector<int32_t> order(logits.size());  // token ids, likeliest first; equal ones by id
+  std::iota(order.begin(), order.end(), 0);
+  const bool limited = options.top_k > 0 && options.top_k < std::ssize(order);
+  const int64_t kept = options.temperature == 0 ? 1 : limited ? options.top_k : std::ssize(order);
+  std::partial_sort(order.begin(), order.begin() + kept, order.end(), [&](int32_t a, int32_t b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  });
+  if (options.temperature == 0) return order[0];
+
+  std::vector<double> weight;  // of the kept ones, against the likeliest
+  for (int64_t i = 0; i < kept; ++i)
+    weight.push_back(std::exp((logits[order[i]] - logits[order[0]]) / options.temperature));
+  double left = draw * std::accumulate(weight.begin(), weight.end(), 0.0);
+  for (int64_t i = 0; i < kept; ++i)
+    if ((left -= weight[i]) < 0) return order[i];
+  return order[kept - 1];  // rounding used up the draw
+}
+
+// Continues a text of byte tokens by `count` bytes and returns what was added. `forward` is called with
+// ids (1, n) i32, n <= context, and returns logits f32 whose last row (V) is of the next token.
+template <class Forward>
+std::string generate(Forward&& forward, const std::string& prompt, int64_t count, int64_t context,
+                     const SampleOptions& options = {}, Where where = Where::current()) {
+  if (prompt.empty()) fail(where, "a model continues a text: give a prompt of at least one byte");
+  const Random random(options.seed, "sample");
+  std::string text = prompt;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t n = std::min(std::ssize(text), context);
+    Tensor ids = Tensor::empty({1, n}, DType::i32);
+    std::transform(text.end() - n, text.end(), ids.data<int32_t>(),
+                   [](char c) { return static_cast<unsigned char>(c); });
+    const Tensor logits = forward(ids);
+    const int64_t vocabulary = logits.dim(-1);
+    const std::span<const float> last = logits.span<float>().last(static_cast<size_t>(vocabulary));
+    const int32_t token = sample_token(last, options, random.uniform(i), where);
+    if (token > 255)
+      fail(where, "token {} is no byte: the model's vocabulary is {}", token, vocabulary);
+    text += static_cast<char>(token);
+  }
+  return text.substr(prompt.size());
+}
+
+}  // namespace yotta

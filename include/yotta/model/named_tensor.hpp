@@ -1,0 +1,85 @@
+// Named tensors: what files hold, and how a whole set of them is taken over, all or nothing.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "yotta/core/tensor.hpp"
+#include "yotta/nn/parameter.hpp"
+
+namespace yotta {
+
+struct NamedTensor {
+  std::string name;
+  Tensor value;
+};
+
+// A model's weights under their names; the same memory.
+inline std::vector<NamedTensor> named_values(const std::vector<ParameterPtr>& parameters) {
+  std::vector<NamedTensor> named;
+  for (const ParameterPtr& each : parameters) named.push_back({each->name, each->value});
+  return named;
+}
+
+// "a, b, c and 9 more"
+inline std::string list_names(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < 3; ++i) text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > 3) text += fmt::format(" and {} more", names.size() - 3);
+  return text;
+}
+
+// Throws unless both lists hold the same names. `source` says where `found` comes from.
+inline void expect_same_names(const std::string& source, const std::vector<std::string>& expected,
+                              const std::vector<std::string>& found, Where where) {
+  const auto absent_from = [](const std::vector<std::string>& from,
+                              const std::vector<std::string>& names) {
+    std::vector<std::string> absent;
+    for (const std::string& name : names)
+      if (std::find(from.begin(), from.end(), name) == from.end()) absent.push_back(name);
+    return absent;
+  };
+  const std::vector<std::string> missing = absent_from(found, expected);
+  const std::vector<std::string> unknown = absent_from(expected, found);
+  if (!missing.empty())
+    fail(where, "{} lacks {} tensors of this model ({}){}", source, missing.size(),
+         list_names(missing),
+         unknown.empty() ? "" : " and holds others (" + list_names(unknown) + ")");
+  if (!unknown.empty())
+    fail(where, "{} holds {} tensors that this model has not ({})", source, unknown.size(),
+         list_names(unknown));
+}
+
+// Throws unless a tensor can be loaded where another is expected: the same shape, and floats for
+// floats, which are rounded where their types differ.
+inline void expect_loadable(const std::string& source, const std::string& name,
+                            const Shape& expected_shape, DType expected_dtype, const Shape& shape,
+                            DType dtype, Where where) {
+  if (shape != expected_shape || info(dtype).is_float != info(expected_dtype).is_float)
+    fail(where, "{}: '{}' is {} {}, expected {} {}", source, name, str(shape), yotta::name(dtype),
+         str(expected_shape), yotta::name(expected_dtype));
+}
+
+// Sets every target to the value of its name. Everything is checked before the first is changed.
+inline void assign_all(const std::vector<NamedTensor>& targets,
+                       const std::vector<NamedTensor>& values, const std::string& source,
+                       Where where = Where::current()) {
+  std::map<std::string, Tensor> by_name;
+  std::vector<std::string> expected, found;
+  for (const NamedTensor& target : targets) expected.push_back(target.name);
+  for (const NamedTensor& each : values) {
+    found.push_back(each.name);
+    by_name[each.name] = each.value;
+  }
+  expect_same_names(source, expected, found, where);
+  for (const NamedTensor& target : targets) {
+    const Tensor& value = by_name[target.name];
+    expect_loadable(source, target.name, target.value.shape(), target.value.dtype(), value.shape(),
+                    value.dtype(), where);
+  }
+  for (NamedTensor target : targets) target.value.copy_from(by_name[target.name], where);
+}
+
+}  // namespace yotta
