@@ -1,0 +1,214 @@
+// Causal attention as the formula has it: every token looks at all tokens before it, and at itself.
+//
+//     S = Q K' / sqrt(d)      (T, T)     scores            keys ->
+//     P = softmax(S), causal  (T, T)     probabilities   q [ x . . . ]     row t sees keys 0..t;
+//     O = P V                 (T, d)                     | [ x x . . ]     what is above the diagonal
+//                                                        v [ x x x . ]     is computed here and thrown
+//     one head each of B * H                               [ x x x x ]     away
+//
+// This `plain` form keeps P of every head for the backward pass: B H T^2 numbers, which at T = 8192 and 32 heads is
+// 8 GiB a sequence and layer. attention_blockwise.hpp computes the same without it. This one is the reference, and
+// the one with dropout on P.
+//
+// Backward: dV = P' dO;  dP = dO V';  dS = softmax backward of dP;  dQ = dS K / sqrt(d);  dK = dS' Q / sqrt(d).
+//
+// Grouped queries: H query heads share Hkv key and value heads, query head h uses h / (H / Hkv); their dK and dV
+// are the sums over the group.
+// Cost: forward 2 matmuls = 4 T^2 d FLOPs a head, backward 4 = 8 T^2 d.
+// Letters: B batch, T sequence, H query heads, Hkv key and value heads, d numbers a head.
+// References: Vaswani et al. (2017), section 3.2; Ainslie et al. (2023), GQA.
+#pragma once
+
+#include <cmath>
+
+#include "yotta/core/matmul.hpp"
+#include "yotta/nn/dropout.hpp"
+#include "yotta/nn/softmax.hpp"
+
+namespace yotta {
+
+struct AttentionSizes {
+  int64_t B, T, H, Hkv, d;
+  int64_t group() const { return H / Hkv; }
+};
+
+struct AttentionGradients {
+  Tensor dq;      // (B, T, H, d)
+  Tensor dk, dv;  // (B, T, Hkv, d)
+};
+
+// Dropout on probabilities. Head h of sequence b of this rank is head first_head + h of `heads` in sequence
+// first_sequence + b of the whole run; heads 0 means that all are here.
+struct AttentionDropout {
+  double p = 0;
+  Random random{0, "attention"};
+  int64_t first_sequence = 0, first_head = 0, heads = 0;
+};
+
+struct PlainAttention {
+  Tensor o;              // (B, T, H, d)
+  Tensor probabilities;  // (B, H, T, T), before dropout
+  Tensor mask;           // (B, H, T, T) u8; undefined without dropout
+};
+
+// The sizes behind q (B, T, H, d), k and v (B, T, Hkv, d), or an error.
+inline AttentionSizes attention_sizes(const char* operation, const Tensor& q, const Tensor& k,
+                                      const Tensor& v, Where where) {
+  expect_dims(operation, "q", q, 4, "(B, T, H, d)", where);
+  expect_dims(operation, "k", k, 4, "(B, T, Hkv, d)", where);
+  expect_same(operation, "k", k, "v", v, where);
+  const AttentionSizes sizes{q.dim(0), q.dim(1), q.dim(2), k.dim(2), q.dim(3)};
+  if (sizes.Hkv <= 0 || sizes.H % sizes.Hkv != 0 || sizes.d <= 0 ||
+      k.shape() != Shape{sizes.B, sizes.T, sizes.Hkv, sizes.d})
+    fail(where,
+         "{}: q is {} and k is {}; batch, sequence and d must agree, and q's heads be a "
+         "multiple of k's",
+         operation, q.describe(), k.describe());
+  return sizes;
+}
+
+// FLOPs of the matmuls, T^2 d a head: forward 4, backward 8; half of each where only the causal half is done.
+constexpr int64_t attention_flops(const AttentionSizes& s, int per_score) {
+  return per_score * s.B * s.H * s.T * s.T * s.d;
+}
+// Numbers in q (and o), in k (and v), and in all heads' scores.
+constexpr int64_t query_numbers(const AttentionSizes& s) { return s.B * s.T * s.H * s.d; }
+constexpr int64_t key_numbers(const AttentionSizes& s) { return s.B * s.T * s.Hkv * s.d; }
+constexpr int64_t score_numbers(const AttentionSizes& s) { return s.B * s.H * s.T * s.T; }
+constexpr OpCost attention_plain_cost(DType dtype, const AttentionSizes& s) {
+  return op_cost("attention_plain", dtype, attention_flops(s, 4),
+                 query_numbers(s) + 2 * key_numbers(s) + 2 * score_numbers(s),
+                 query_numbers(s) + 2 * score_numbers(s));
+}
+constexpr OpCost attention_plain_backward_cost(DType dtype, const AttentionSizes& s) {
+  return op_cost("attention_plain_backward", dtype, attention_flops(s, 8),
+                 2 * query_numbers(s) + 2 * key_numbers(s) + 4 * score_numbers(s),
+                 query_numbers(s) + 2 * key_numbers(s) + 2 * score_numbers(s));
+}
+
+namespace detail {
+
+// Head h of sequence b in x (B, T, heads, d): a (T, d) matrix whose rows are heads * d apart.
+template <class T>
+MatrixView<T> head_of(T* x, const AttentionSizes& s, int64_t heads, int64_t b, int64_t h) {
+  return row_major(x + (b * s.T * heads + h) * s.d, s.T, s.d, heads * s.d);
+}
+
+// x *= mask / (1 - p).
+template <class Real>
+void drop(Real* x, const uint8_t* mask, int64_t n, double p) {
+  const Real grow = static_cast<Real>(1 / (1 - p));
+  for (int64_t i = 0; i < n; ++i) x[i] = mask[i] != 0 ? x[i] * grow : Real{0};
+}
+
+template <class Real>
+void plain_head(MatrixView<const Real> q, MatrixView<const Real> k, MatrixView<const Real> v,
+                const uint8_t* mask, double p, Real* P, MatrixView<Real> o) {
+  const int64_t T = q.rows;
+  const Real factor = Real{1} / std::sqrt(static_cast<Real>(q.cols));
+  matmul(q, transposed(k), row_major(P, T, T), Into::overwrite);
+  for (int64_t t = 0; t < T; ++t) {
+    softmax_row(P + t * T, t + 1, factor, P + t * T);
+    std::fill(P + t * T + t + 1, P + (t + 1) * T, Real{0});
+  }
+  if (mask == nullptr) return matmul(row_major<const Real>(P, T, T), v, o, Into::overwrite);
+  const PackBuffer<Real> dropped(T * T);
+  std::copy_n(P, T * T, dropped.data());
+  drop(dropped.data(), mask, T * T, p);
+  matmul(row_major<const Real>(dropped.data(), T, T), v, o, Into::overwrite);
+}
+
+// One query head: dq is overwritten, dk and dv are overwritten or added to.
+template <class Real>
+void plain_head_backward(MatrixView<const Real> dout, MatrixView<const Real> q,
+                         MatrixView<const Real> k, MatrixView<const Real> v, const Real* P,
+                         const uint8_t* mask, double p, Into into, MatrixView<Real> dq,
+                         MatrixView<Real> dk, MatrixView<Real> dv) {
+  const int64_t T = q.rows;
+  const Real factor = Real{1} / std::sqrt(static_cast<Real>(q.cols));
+  const PackBuffer<Real> scratch(T * T);
+  Real* S = scratch.data();  // P with dropout, then dP, then dS
+  const MatrixView<const Real> s = row_major<const Real>(S, T, T);
+  std::copy_n(P, T * T, S);
+  if (mask != nullptr) drop(S, mask, T * T, p);
+  matmul(transposed(s), dout, dv, into);
+  matmul(dout, transposed(v), row_major(S, T, T), Into::overwrite);
+  if (mask != nullptr) drop(S, mask, T * T, p);
+  for (int64_t t = 0; t < T; ++t) softmax_backward_row(S + t * T, P + t * T, T, factor, S + t * T);
+  matmul(s, k, dq, Into::overwrite);
+  matmul(transposed(s), q, dk, into);
+}
+
+}  // namespace detail
+
+// o (B, T, H, d) of q (B, T, H, d), k and v (B, T, Hkv, d).
+inline PlainAttention attention_plain(const Tensor& q, const Tensor& k, const Tensor& v,
+                                      const AttentionDropout& dropout = {},
+                                      Where where = Where::current()) {
+  const AttentionSizes s = attention_sizes("attention_plain", q, k, v, where);
+  expect_probability("attention_plain", dropout.p, where);
+  charge(attention_plain_cost(q.dtype(), s));
+  const Shape scores{s.B, s.H, s.T, s.T};
+  PlainAttention out{empty_like(q, where), empty_beside(q, scores, q.dtype(), where), {}};
+  if (dropout.p > 0) out.mask = empty_beside(q, scores, DType::u8, where);
+  if (q.device() == Device::meta) return out;
+  const int64_t heads = dropout.heads > 0 ? dropout.heads : s.H, square = s.T * s.T;
+  uint8_t* masks = dropout.p > 0 ? out.mask.data<uint8_t>() : nullptr;
+  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
+    const Real *Q = q.data<Real>(where), *K = k.data<Real>(where), *V = v.data<Real>(where);
+    Real *P = out.probabilities.data<Real>(), *O = out.o.data<Real>();
+    parallel_for(s.B * s.H, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t b = i / s.H, h = i % s.H, shared = h / s.group();
+        uint8_t* mask = masks == nullptr ? nullptr : masks + i * square;
+        if (mask != nullptr) {
+          const int64_t head = (dropout.first_sequence + b) * heads + dropout.first_head + h;
+          draw_mask(dropout.random, dropout.p, head * square, square, mask);
+        }
+        detail::plain_head(detail::head_of(Q, s, s.H, b, h),
+                           detail::head_of(K, s, s.Hkv, b, shared),
+                           detail::head_of(V, s, s.Hkv, b, shared), mask, dropout.p, P + i * square,
+                           detail::head_of(O, s, s.H, b, h));
+      }
+    });
+  });
+  return out;
+}
+
+// dq, dk, dv from dout (B, T, H, d) and what the forward pass kept; p as in its dropout.
+inline AttentionGradients attention_plain_backward(const Tensor& dout, const Tensor& q,
+                                                   const Tensor& k, const Tensor& v,
+                                                   const PlainAttention& saved, double p = 0,
+                                                   Where where = Where::current()) {
+  const char* operation = "attention_plain_backward";
+  const AttentionSizes s = attention_sizes(operation, q, k, v, where);
+  expect_same(operation, "dout", dout, "q", q, where);
+  expect_shape(operation, "probabilities", saved.probabilities, {s.B, s.H, s.T, s.T}, where);
+  if ((p > 0) != saved.mask.defined())
+    fail(where, "{}: p is {} and the forward pass {}", operation, p,
+         saved.mask.defined() ? "drew a mask" : "drew no mask");
+  charge(attention_plain_backward_cost(q.dtype(), s));
+  AttentionGradients d{empty_like(q, where), empty_like(k, where), empty_like(v, where)};
+  if (q.device() == Device::meta) return d;
+  const uint8_t* masks = p > 0 ? saved.mask.data<uint8_t>(where) : nullptr;
+  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
+    const Real *dO = dout.data<Real>(where), *P = saved.probabilities.data<Real>(where);
+    const Real *Q = q.data<Real>(where), *K = k.data<Real>(where), *V = v.data<Real>(where);
+    Real *dQ = d.dq.data<Real>(), *dK = d.dk.data<Real>(), *dV = d.dv.data<Real>();
+    parallel_for(s.B * s.Hkv, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin * s.group(); i < end * s.group(); ++i) {
+        const int64_t b = i / s.H, h = i % s.H, shared = h / s.group();
+        detail::plain_head_backward(
+            detail::head_of(dO, s, s.H, b, h), detail::head_of(Q, s, s.H, b, h),
+            detail::head_of(K, s, s.Hkv, b, shared), detail::head_of(V, s, s.Hkv, b, shared),
+            P + i * s.T * s.T, masks == nullptr ? nullptr : masks + i * s.T * s.T, p,
+            h % s.group() == 0 ? Into::overwrite : Into::accumulate,
+            detail::head_of(dQ, s, s.H, b, h), detail::head_of(dK, s, s.Hkv, b, shared),
+            detail::head_of(dV, s, s.Hkv, b, shared));
+      }
+    });
+  });
+  return d;
+}
+
+}  // namespace yotta
