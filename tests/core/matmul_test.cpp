@@ -109,7 +109,7 @@ TEST_CASE("bf16 and f16 are widened, products summed in float") {
   check_sizes<float, float16>({1, 30}, {2, 33}, {1, 70});
 }
 TEST_CASE("several cache blocks in every direction, none of them full") {
-  constexpr int64_t BK = BlockShape<float>::BK, BN = BlockShape<float>::BN;
+  constexpr int64_t BK = BlockShape<float>::BK, BN = BlockShape<float>::b_size / BK;
   check_sizes<float, float>({131}, {BN + 37}, {17});
   check_sizes<float, float>({31}, {37}, {2 * BK + 3});
   CHECK_UNARY(worst_error<float, float>(33, BN + 1, BK + 1, Layout::rows, Layout::columns,

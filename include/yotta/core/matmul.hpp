@@ -27,26 +27,26 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
+#include "yotta/core/crew.hpp"
 #include "yotta/core/matmul_ladder.hpp"
 #include "yotta/core/matmul_pack.hpp"
 #include "yotta/core/memory.hpp"
 
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
-
 namespace yotta {
 
-// Cache blocks. BK * TN numbers of B and BK * pitch of A share L1; BK * BN numbers of B fill half of L2.
+// Cache blocks, in elements of one type; f32: 256 steps of k, and up to 1024 columns of B for them.
 template <class Real>
 struct BlockShape {
-  static constexpr int64_t BK = 1024 / sizeof(Real);
-  static constexpr int64_t BN = 1024 / TileShape<Real>::TN * TileShape<Real>::TN;
-  static constexpr int64_t panels = 8;  // of A in a block: BM = 8 TM
+  static constexpr int64_t BK = 1024 / sizeof(Real);  // up to half more if that is all of k
+  static constexpr int64_t b_size = (1 << 20) / sizeof(Real);  // BK * BN: half of an L2 of 2 MiB
+  static constexpr int64_t panels = 8;                         // of A in a block: BM = 8 TM
+  static constexpr int64_t group = 4;                          // panels of B packed by one task
 };
 
 // The innermost loop: one (Rows, TN) tile of C, kept in registers for `depth` steps of k. Each step is
@@ -58,6 +58,10 @@ void matmul_tile(const Real* a, const Real* b, int64_t depth, Real* c, int64_t s
   using Shape = TileShape<Real>;
   using Register = typename Shape::Register;
   constexpr int lanes = Shape::lanes, N = tile_registers;
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i)  // C is needed in a few thousand cycles: fetch it meanwhile
+#pragma GCC unroll 4
+    for (int j = 0; j < N; ++j) __builtin_prefetch(c + i * stride + j * lanes, 1);
   Register sum[Rows][N] = {};
   for (int64_t l = 0; l < depth; ++l, a += Shape::pitch, b += Shape::TN) {
     Register row[N];
@@ -68,7 +72,7 @@ void matmul_tile(const Real* a, const Real* b, int64_t depth, Real* c, int64_t s
 #pragma GCC unroll 4
       for (int j = 0; j < N; ++j) sum[i][j] += a[i] * row[j];
   }
-  Real edge[Shape::TN];  // a tile that hangs over C's right edge is written through here
+  Real edge[Shape::TN] = {};  // a tile that hangs over C's right edge is written through here
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i, c += stride) {
     Real* to = cols == Shape::TN ? c : edge;
@@ -87,18 +91,24 @@ constexpr auto tiles_by_rows(std::integer_sequence<int, Row...>) {
   return std::array{&matmul_tile<Row + 1, Real>...};
 }
 
-// body(task, thread) for every task in [0, count), on up to `threads` threads; a free thread takes the
-// next one, so a busy neighbour on one core does not hold up the others.
+// Rounds of two phases, `first` tasks and then `second`. Tasks are handed out in order to whichever thread
+// is free, and begin when every task of the phases before is done: body(round, task, thread).
 template <class Body>
-void share_tasks([[maybe_unused]] int threads, int64_t count, const Body& body) {
-#if defined(_OPENMP)
-  if (threads > 1 && count > 1) {
-#pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (int64_t task = 0; task < count; ++task) body(task, omp_get_thread_num());
-    return;
-  }
-#endif
-  for (int64_t task = 0; task < count; ++task) body(task, 0);
+void run_rounds(int threads, int64_t rounds, int64_t first, int64_t second, const Body& body) {
+  const int64_t round_tasks = first + second;
+  std::atomic<int64_t> next{0}, done{0};
+  const auto work = [&](int thread) {
+    for (;;) {
+      const int64_t t = next.fetch_add(1, std::memory_order_relaxed);
+      if (t >= rounds * round_tasks) return;
+      const int64_t task = t % round_tasks;
+      const int64_t before = t - (task < first ? task : task - first);
+      while (done.load(std::memory_order_acquire) < before) std::this_thread::yield();
+      body(t / round_tasks, task, thread);
+      done.fetch_add(1, std::memory_order_release);
+    }
+  };
+  Crew::instance().run(threads, work);
 }
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -120,44 +130,85 @@ class PackBuffer {
   Real* data_;
 };
 
-// c (m, BN) (+)= a (m, BK) b (BK, BN): the two inner blocks of the picture. c's columns are neighbours.
+// One call: how it is cut, and its two kinds of task. c's columns are neighbours in memory.
 template <class A, class B, class Real>
-void matmul_block(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, bool add, int threads,
-                  Real* packed_b, Real* packed_a) {
+class PackedMatmul {
   using Shape = TileShape<Real>;
-  constexpr int TM = Shape::TM, TN = Shape::TN, pitch = Shape::pitch;
-  static constexpr auto tile = tiles_by_rows<Real>(std::make_integer_sequence<int, TM>{});
-  const int64_t depth = a.cols, column_panels = ceil_div(c.cols, TN);
-  const int64_t group = 4;
-  share_tasks(threads, ceil_div(column_panels, group), [&](int64_t task, int) {
-    const int64_t p = task * group;
-    pack_panels<TN>(&b(0, p * TN), b.col_stride, b.row_stride, TN,
-                    std::min(group, column_panels - p), b.cols - p * TN, depth,
-                    packed_b + p * TN * depth);
-  });
-  // Enough tasks for an even load: lower blocks first, then pieces of a row of tiles.
-  const int64_t row_panels = ceil_div(c.rows, TM), wanted = threads > 1 ? 8 * threads : 1;
-  const int64_t height = std::clamp<int64_t>(row_panels / wanted, 1, BlockShape<Real>::panels);
-  const int64_t blocks = ceil_div(row_panels, height);
-  const int64_t pieces = std::min(column_panels, ceil_div(wanted, 4 * blocks));
-  share_tasks(threads, blocks * pieces, [&](int64_t task, int thread) {
-    const int64_t first = task / pieces * height, last = std::min(first + height, row_panels);
-    const int64_t begin = column_panels * (task % pieces) / pieces;
-    const int64_t end = column_panels * (task % pieces + 1) / pieces;
-    Real* mine = packed_a + thread * (BlockShape<Real>::panels * pitch * BlockShape<Real>::BK);
-    pack_panels<pitch>(&a(first * TM, 0), a.row_stride, a.col_stride, TM, last - first,
-                       a.rows - first * TM, depth, mine);
-    for (int64_t i = first; i < last; ++i)
-      for (int64_t j = begin; j < end; ++j) {
-        const int64_t rows = std::min<int64_t>(TM, c.rows - i * TM);
-        tile[static_cast<size_t>(rows - 1)](
-            mine + (i - first) * pitch * depth, packed_b + j * TN * depth, depth,
-            &c(i * TM, j * TN), c.row_stride, std::min<int64_t>(TN, c.cols - j * TN), add);
-      }
-  });
-}
+  using Block = BlockShape<Real>;
+  static constexpr int64_t TM = Shape::TM, TN = Shape::TN, pitch = Shape::pitch;
 
-// C (m, n) = A (m, k) B (k, n), or C += A B, on up to `threads` threads (OpenMP; 1 without it).
+ public:
+  PackedMatmul(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into into, int threads)
+      : a_(a), b_(b), c_(c), into_(into) {
+    const int64_t row_panels = ceil_div(c.rows, TM), column_panels = ceil_div(c.cols, TN);
+    depth_blocks_ = std::max<int64_t>(1, ceil_div(2 * a.cols - Block::BK, 2 * Block::BK));
+    depth_ = ceil_div(ceil_div(a.cols, depth_blocks_), Shape::lanes) * Shape::lanes;
+    column_blocks_ = ceil_div(column_panels, Block::b_size / (depth_ * TN));
+    width_ = ceil_div(column_panels, column_blocks_);
+    // Enough tasks for an even load: lower blocks of rows first, then pieces of their columns.
+    const int64_t wanted = threads > 1 ? 8 * threads : 1;
+    height_ = std::clamp<int64_t>(row_panels / wanted, 1, Block::panels);
+    row_blocks_ = ceil_div(row_panels, height_);
+    pieces_ = std::min(width_, ceil_div(wanted, 4 * row_blocks_));
+  }
+
+  void run(int threads) {
+    const PackBuffer<Real> b(width_ * TN * depth_), a(threads * height_ * pitch * depth_);
+    packed_b_ = b.data();
+    packed_a_ = a.data();
+    const int64_t pack_tasks = ceil_div(width_, Block::group);
+    run_rounds(threads, column_blocks_ * depth_blocks_, pack_tasks, row_blocks_ * pieces_,
+               [&](int64_t round, int64_t task, int thread) {
+                 const int64_t l = round % depth_blocks_ * depth_;
+                 const int64_t j = round / depth_blocks_ * width_ * TN;
+                 const auto b_block = sub_matrix(b_, l, j, depth_, width_ * TN);
+                 if (task < pack_tasks)
+                   pack_b(b_block, task * Block::group);
+                 else
+                   multiply(b_block.rows, l, j, task - pack_tasks, thread);
+               });
+  }
+
+ private:
+  // Panels [first, first + group) of a block of B.
+  void pack_b(MatrixView<B> b, int64_t first) {
+    const int64_t panels = std::min(Block::group, ceil_div(b.cols, TN) - first);
+    if (panels > 0)
+      pack_panels<TN>(&b(0, first * TN), b.col_stride, b.row_stride, TN, panels,
+                      b.cols - first * TN, b.rows, packed_b_ + first * TN * b.rows);
+  }
+
+  // c (BM, a piece of BN) (+)= a (BM, BK) b (BK, that piece).
+  void multiply(int64_t depth, int64_t l, int64_t j, int64_t task, int thread) {
+    static constexpr auto tile = tiles_by_rows<Real>(std::make_integer_sequence<int, tile_rows>{});
+    const int64_t i = task / pieces_ * height_ * TM, piece = task % pieces_;
+    const auto a = sub_matrix(a_, i, l, height_ * TM, depth);
+    const auto c = sub_matrix(c_, i, j, height_ * TM, width_ * TN);
+    const int64_t panels = ceil_div(a.rows, TM), columns = ceil_div(c.cols, TN);
+    const bool add = l > 0 || into_ == Into::accumulate;
+    Real* packed_a = packed_a_ + thread * height_ * pitch * depth_;
+    pack_panels<pitch>(a.data, a.row_stride, a.col_stride, TM, panels, a_.rows - i, depth,
+                       packed_a);
+    for (int64_t p = 0; p < panels; ++p)
+      for (int64_t q = columns * piece / pieces_; q < columns * (piece + 1) / pieces_; ++q)
+        tile[static_cast<size_t>(std::min(TM, c.rows - p * TM) - 1)](
+            packed_a + p * pitch * depth, packed_b_ + q * TN * depth, depth, &c(p * TM, q * TN),
+            c.row_stride, std::min(TN, c.cols - q * TN), add);
+  }
+
+  MatrixView<A> a_;     // (m, k)
+  MatrixView<B> b_;     // (k, n)
+  MatrixView<Real> c_;  // (m, n)
+  Into into_;
+  int64_t column_blocks_, width_;  // blocks of columns, each of width_ panels
+  int64_t depth_blocks_, depth_;   // blocks of k, each of depth_ steps
+  int64_t row_blocks_, height_,
+      pieces_;                // blocks of rows, each of height_ panels; pieces of their width
+  Real* packed_b_ = nullptr;  // (panels, depth, TN)
+  Real* packed_a_ = nullptr;  // (threads, panels, depth, pitch)
+};
+
+// C (m, n) = A (m, k) B (k, n), or C += A B, on up to `threads` threads (crew.hpp).
 // C: float or double; A, B: that, bf16 or f16. Throws Error if the shapes do not fit.
 template <class A, class B, class C>
 void matmul(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into, int threads = 1,
@@ -170,14 +221,7 @@ void matmul(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into, int th
   if (flops < 8192 || c.col_stride != 1) return matmul_reordered(a, b, c, into, where);
   if (flops < 2e6) threads = 1;  // a few microseconds: waking a thread would cost more
 
-  constexpr int64_t BK = BlockShape<C>::BK, BN = BlockShape<C>::BN, TN = TileShape<C>::TN;
-  const PackBuffer<C> packed_b(BK * ceil_div(std::min(BN, c.cols), TN) * TN);
-  const PackBuffer<C> packed_a(threads * (BlockShape<C>::panels * TileShape<C>::pitch * BK));
-  for (int64_t j = 0; j < c.cols; j += BN)
-    for (int64_t l = 0; l < a.cols; l += BK)
-      matmul_block(sub_matrix(a, 0, l, a.rows, BK), sub_matrix(b, l, j, BK, BN),
-                   sub_matrix(c, 0, j, c.rows, BN), l > 0 || into == Into::accumulate, threads,
-                   packed_b.data(), packed_a.data());
+  PackedMatmul(a, b, c, into, threads).run(threads);
 }
 
 }  // namespace yotta

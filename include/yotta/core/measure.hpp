@@ -1,0 +1,71 @@
+// What this machine can do: its matmul rate and its memory rate, measured.
+//
+// Every speed in the course is stated as a share of these two numbers, taken in the same process on the
+// same day: 60 GFLOP/s say nothing; 70% of the matmul rate does. The two corners of the roofline
+// (lesson 02) are the same pair.
+//
+//     rate = most work done in one try / time of that try, after a warm-up
+//
+// The best of several tries, since whatever else runs on the machine can only slow a try down.
+// Cost: the time given, plus 12 MiB (matmul) or 192 MiB (memory) while it runs.
+// Reference: McCalpin, STREAM (1995), whose triad and way of counting bytes these are.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "yotta/core/context.hpp"
+#include "yotta/core/matmul.hpp"
+#include "yotta/core/parallel_for.hpp"
+
+namespace yotta {
+
+inline double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The shortest time of `body()` in seconds: one warm-up, then at least 3 tries, until the budget is spent.
+template <class Body>
+double shortest_seconds(double seconds_budget, Body&& body) {
+  body();
+  double best = 1e300;
+  const double begin = seconds_now();
+  for (int tries = 0; tries < 3 || seconds_now() - begin < seconds_budget; ++tries) {
+    const double start = seconds_now();
+    body();
+    best = std::min(best, seconds_now() - start);
+  }
+  return std::max(best, 1e-9);  // a clock may be coarser than a small body
+}
+
+// The best f32 matmul rate of `threads` threads, in GFLOP/s, on squares of `size`.
+inline double measure_matmul_gflops(int threads, double seconds_budget = 0.5, int64_t size = 1024) {
+  std::vector<float> a(static_cast<size_t>(size * size), 1.0f), b(a), c(a);
+  const double seconds = shortest_seconds(seconds_budget, [&] {
+    matmul(row_major(a.data(), size, size), row_major(b.data(), size, size),
+           row_major(c.data(), size, size), Into::overwrite, threads);
+  });
+  return matmul_flops(size, size, size) / seconds * 1e-9;
+}
+
+// The best rate of x = y + 3 z over three arrays much larger than a core's caches, in GB/s: two reads
+// and one write an element (the line that a write first fetches is not counted, as in STREAM).
+inline double measure_memory_gbps(int threads, double seconds_budget = 0.5,
+                                  int64_t array_bytes = int64_t{64} << 20) {
+  const int64_t count = array_bytes / static_cast<int64_t>(sizeof(float));
+  std::vector<float> x(static_cast<size_t>(count), 1.0f), y(x), z(x);
+  RankContext rank;
+  rank.threads = threads;
+  const ContextScope scope(rank);
+  const double seconds = shortest_seconds(seconds_budget, [&] {
+    parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        x[static_cast<size_t>(i)] = y[static_cast<size_t>(i)] + 3.0f * z[static_cast<size_t>(i)];
+    });
+  });
+  return 3.0 * static_cast<double>(count) * sizeof(float) / seconds * 1e-9;
+}
+
+}  // namespace yotta
