@@ -97,34 +97,46 @@ constexpr const char* name(ReduceOp op) {
   return names[static_cast<int>(op)];
 }
 
-// to = to (op) from, element by element. Small floats are combined in f32 and rounded once. A NaN on
-// either side survives every operation, max and min included.
+// The type that numbers of type T are combined in: small floats in f32, then rounded once.
+template <class T>
+using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+
+// Calls f(combine), where combine(x, y) is x (op) y on numbers of type T. A NaN on either side survives
+// every operation, max and min included.
+template <class T, class F>
+void visit_op(ReduceOp op, F&& f) {
+  const auto rounded = [&](auto combine) {
+    f([=](T x, T y) {
+      return static_cast<T>(combine(static_cast<Wide<T>>(x), static_cast<Wide<T>>(y)));
+    });
+  };
+  using W = Wide<T>;
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::mean: return rounded([](W x, W y) { return x + y; });
+    case ReduceOp::prod: return rounded([](W x, W y) { return x * y; });
+    case ReduceOp::max: return rounded([](W x, W y) { return x > y || x != x ? x : y; });
+    case ReduceOp::min: return rounded([](W x, W y) { return x < y || x != x ? x : y; });
+  }
+}
+
+// to = to (op) from, element by element.
 inline void reduce_into(Data to, ConstData from, ReduceOp op) {
   visit(to.dtype, [&]<class T>(Type<T>) {
-    using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
     T* a = reinterpret_cast<T*>(to.bytes);
     const T* b = reinterpret_cast<const T*>(from.bytes);
-    auto each = [&](auto combine) {
-      for (int64_t i = 0; i < to.count; ++i)
-        a[i] = static_cast<T>(combine(static_cast<Wide>(a[i]), static_cast<Wide>(b[i])));
-    };
-    switch (op) {
-      case ReduceOp::sum:
-      case ReduceOp::mean: return each([](Wide x, Wide y) { return x + y; });
-      case ReduceOp::prod: return each([](Wide x, Wide y) { return x * y; });
-      case ReduceOp::max: return each([](Wide x, Wide y) { return x > y || x != x ? x : y; });
-      case ReduceOp::min: return each([](Wide x, Wide y) { return x < y || x != x ? x : y; });
-    }
+    visit_op<T>(op, [&](auto combine) {
+      for (int64_t i = 0; i < to.count; ++i) a[i] = combine(a[i], b[i]);
+    });
   });
 }
 
 // data = data / p: what turns a sum over p ranks into a mean. Integers round towards zero.
 inline void divide(Data data, int p) {
   visit(data.dtype, [&]<class T>(Type<T>) {
-    using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
     T* a = reinterpret_cast<T*>(data.bytes);
     for (int64_t i = 0; i < data.count; ++i)
-      a[i] = static_cast<T>(static_cast<Wide>(a[i]) / static_cast<Wide>(p));
+      a[i] = static_cast<T>(static_cast<Wide<T>>(a[i]) / static_cast<Wide<T>>(p));
   });
 }
 

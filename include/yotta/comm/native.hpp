@@ -1,0 +1,257 @@
+// Native collectives of ranks that share one memory: nothing is sent, every rank reads and writes the
+// others' buffers in place.
+//
+// all_reduce: rank r is responsible for chunk r of everybody. Between two meetings it reads that chunk
+// from all p buffers, sums it, and writes the sum back to all p:
+//
+//                    chunk 0   chunk 1   chunk 2   chunk 3
+//     rank 0's data     │         │         │         │
+//     rank 1's data     │         │         │         │          read down, sum, write down
+//     rank 2's data     │         │         │         │
+//     rank 3's data     ▼         ▼         ▼         ▼
+//             done by rank 0    rank 1    rank 2    rank 3
+//
+// Each number is read once and written once, where a ring of messages would move it 2(p-1) times. The work
+// goes in blocks that stay in the first-level cache, and in the ring's order, from rank r + 1 round to
+// rank r, so the bits are those of all_reduce_ring.
+//
+// Cost: two meetings, whatever p. On the ledger stands what crossed from rank to rank, and a run of
+// numbers read from or written to another rank counts as one message: 2(p-1) messages and 2(p-1)/p N
+// bytes a rank for all_reduce, as for the ring.
+// Contract: as in collectives.hpp; no rank returns before the others are done with its buffers.
+#pragma once
+
+#include <array>
+
+#include "yotta/comm/collectives_exchange.hpp"
+#include "yotta/comm/failures.hpp"
+#include "yotta/comm/meeting.hpp"
+
+namespace yotta {
+
+namespace detail {
+
+inline constexpr int64_t block_bytes = 2048;  // p of them fit in the first-level cache
+
+// out = a (op) b (op) c (op) d from the left, rounded after each step as a message would be. One pass
+// over two to four sources, which a compiler turns into vector instructions.
+template <class T, class Combine>
+void combine_block(T* __restrict out, const T* const* from, int sources, int64_t n, Combine op) {
+  const T *a = from[0], *b = from[1], *c = from[2], *d = from[3];
+  if (sources == 2)
+    for (int64_t i = 0; i < n; ++i) out[i] = op(a[i], b[i]);
+  if (sources == 3)
+    for (int64_t i = 0; i < n; ++i) out[i] = op(op(a[i], b[i]), c[i]);
+  if (sources == 4)
+    for (int64_t i = 0; i < n; ++i) out[i] = op(op(op(a[i], b[i]), c[i]), d[i]);
+}
+
+// sum = elements [begin, begin + sum.count) of all sources, in their order.
+inline void reduce_sources(std::span<const ConstData> sources, int64_t begin, Data sum,
+                           ReduceOp op) {
+  const auto block = [&](size_t i) { return sources[i].part(begin, begin + sum.count); };
+  if (sources.size() == 1) return copy_data(block(0), sum);
+  const size_t together = std::min<size_t>(sources.size(), 4);
+  visit(sum.dtype, [&]<class T>(Type<T>) {
+    const T* from[4] = {};
+    for (size_t i = 0; i < together; ++i) from[i] = reinterpret_cast<const T*>(block(i).bytes);
+    visit_op<T>(op, [&](auto combine) {
+      combine_block(reinterpret_cast<T*>(sum.bytes), from, static_cast<int>(together), sum.count,
+                    combine);
+    });
+  });
+  for (size_t i = together; i < sources.size(); ++i) reduce_into(sum, block(i), op);
+}
+
+// Reduces elements [begin, end) of what all ranks show, block by block in the order of the ring that
+// ends here, and hands each block to put(first element, block).
+template <class Put>
+void reduce_blocks(const Meeting& meeting, int64_t begin, int64_t end, ReduceOp op, Put put) {
+  const int p = meeting.size();
+  std::vector<ConstData> sources;
+  for (int i = 1; i <= p; ++i) sources.push_back(meeting.in(wrap(meeting.rank() + i, p)));
+  const DType dtype = sources[0].dtype;
+  const int64_t most = block_bytes / bytes_of(dtype);
+  alignas(64) std::array<std::byte, block_bytes> memory;
+  for (int64_t at = begin; at < end; at += most) {
+    const Data sum(memory.data(), std::min(most, end - at), dtype);
+    reduce_sources(sources, at, sum, op);
+    put(at, sum);
+  }
+}
+
+// This rank's chunk of n elements: [begin, end).
+struct Range {
+  int64_t begin, end;
+};
+inline Range my_chunk(const Meeting& meeting, int64_t n) {
+  const int p = meeting.size(), rank = meeting.rank();
+  return {chunk_begin(n, p, rank), chunk_begin(n, p, rank + 1)};
+}
+
+}  // namespace detail
+
+// What crosses between rank `rank` and the others: exact, for any p and n.
+constexpr Traffic all_reduce_native_traffic(int p, int rank, int64_t n, int64_t width) {
+  const int64_t mine = chunk_count(n, p, rank);
+  const int64_t bytes = (n - mine + (p - 1) * mine) * width;  // others read theirs, I write mine
+  return {2 * (p - 1), bytes, 2 * (p - 1), bytes};
+}
+constexpr Traffic reduce_scatter_native_traffic(int p, int rank, int64_t n, int64_t width) {
+  const int64_t mine = chunk_count(n, p, rank);
+  return {p - 1, (n - mine) * width, p - 1, (p - 1) * mine * width};
+}
+constexpr Traffic all_gather_native_traffic(int p, int rank, int64_t n, int64_t width) {
+  const int64_t mine = chunk_count(n, p, rank);
+  return {p - 1, (p - 1) * mine * width, p - 1, (n - mine) * width};
+}
+constexpr Traffic all_to_all_native_traffic(int p, int rank, int64_t n, int64_t width) {
+  return reduce_scatter_native_traffic(p, rank, n, width);  // the same reading, without the sum
+}
+constexpr Traffic broadcast_native_traffic(int p, int rank, int64_t n, int64_t width, int root) {
+  if (rank == root) return {p - 1, (p - 1) * n * width, 0, 0};
+  return {0, 0, 1, n * width};
+}
+constexpr Traffic gather_native_traffic(int p, int rank, int64_t n, int64_t width, int root) {
+  const int64_t mine = chunk_count(n, p, rank);
+  if (rank == root) return {0, 0, p - 1, (n - mine) * width};
+  return {1, mine * width, 0, 0};
+}
+constexpr Traffic scatter_native_traffic(int p, int rank, int64_t n, int64_t width, int root) {
+  const Traffic back = gather_native_traffic(p, rank, n, width, root);
+  return {back.messages_received, back.bytes_received, back.messages_sent, back.bytes_sent};
+}
+inline Traffic reduce_native_traffic(int p, int rank, int64_t n, int64_t width, int root) {
+  Traffic traffic = reduce_scatter_native_traffic(p, rank, n, width);
+  return traffic += gather_native_traffic(p, rank, n, width, root);
+}
+
+// Every rank ends with the sum, in place.
+inline void all_reduce_native(Meeting& meeting, Data data, ReduceOp op) {
+  const auto [begin, end] = detail::my_chunk(meeting, data.count);
+  meeting.show(data, data);
+  meeting.meet();
+  detail::reduce_blocks(meeting, begin, end, op, [&](int64_t at, ConstData block) {
+    for (int rank = 0; rank < meeting.size(); ++rank)
+      copy_data(block, meeting.out(rank).part(at, at + block.count));
+  });
+  meeting.meet();
+  meeting.count(
+      all_reduce_native_traffic(meeting.size(), meeting.rank(), data.count, bytes_of(data.dtype)));
+}
+
+// The root ends with the sum; the others' data stays as it was. All ranks work, each on its chunk.
+inline void reduce_native(Meeting& meeting, Data data, ReduceOp op, int root) {
+  const auto [begin, end] = detail::my_chunk(meeting, data.count);
+  meeting.show(data, data);
+  meeting.meet();
+  detail::reduce_blocks(meeting, begin, end, op, [&](int64_t at, ConstData block) {
+    copy_data(block, meeting.out(root).part(at, at + block.count));
+  });
+  meeting.meet();
+  meeting.count(reduce_native_traffic(meeting.size(), meeting.rank(), data.count,
+                                      bytes_of(data.dtype), root));
+}
+
+// Rank r ends with chunk r of the sum.
+inline void reduce_scatter_native(Meeting& meeting, ConstData in, Data out, ReduceOp op) {
+  const auto [begin, end] = detail::my_chunk(meeting, in.count);
+  meeting.show(in, out);
+  meeting.meet();
+  detail::reduce_blocks(meeting, begin, end, op, [&, first = begin](int64_t at, ConstData block) {
+    copy_data(block, out.part(at - first, at - first + block.count));
+  });
+  meeting.meet();
+  meeting.count(
+      reduce_scatter_native_traffic(meeting.size(), meeting.rank(), in.count, bytes_of(in.dtype)));
+}
+
+// All ranks end with the root's data.
+inline void broadcast_native(Meeting& meeting, Data data, int root) {
+  meeting.show(data, data);
+  meeting.meet();
+  if (meeting.rank() != root) copy_data(meeting.in(root), data);
+  meeting.meet();
+  meeting.count(broadcast_native_traffic(meeting.size(), meeting.rank(), data.count,
+                                         bytes_of(data.dtype), root));
+}
+
+// All ranks end with all n elements; `in` is this rank's chunk.
+inline void all_gather_native(Meeting& meeting, ConstData in, Data out) {
+  const int p = meeting.size();
+  meeting.show(in, out);
+  meeting.meet();
+  for (int rank = 0; rank < p; ++rank) copy_data(meeting.in(rank), out.chunk(rank, p));
+  meeting.meet();
+  meeting.count(all_gather_native_traffic(p, meeting.rank(), out.count, bytes_of(out.dtype)));
+}
+
+// Chunk j of `in` goes to rank j; `out` holds chunk `rank` of rank 0, of rank 1, ...
+inline void all_to_all_native(Meeting& meeting, ConstData in, Data out) {
+  const int p = meeting.size(), mine = meeting.rank();
+  meeting.show(in, out);
+  meeting.meet();
+  for (int rank = 0; rank < p; ++rank)
+    copy_data(meeting.in(rank).chunk(mine, p), out.chunk(rank, p));
+  meeting.meet();
+  meeting.count(all_to_all_native_traffic(p, mine, in.count, bytes_of(in.dtype)));
+}
+
+// in_counts[j] elements go to rank j, out_counts[i] come from rank i. All show their counts first, then
+// their data. Errors: Mismatch, where the two sides differ.
+inline void all_to_all_v_native(Meeting& meeting, ConstData in, Counts in_counts, Data out,
+                                Counts out_counts, Where where = Where::current()) {
+  const int p = meeting.size(), self = meeting.rank();
+  meeting.show(in_counts, {});
+  meeting.meet();
+  std::vector<int64_t> begins;  // where this rank's numbers begin in those of each rank
+  for (int rank = 0; rank < p; ++rank) {
+    const auto* theirs = reinterpret_cast<const int64_t*>(meeting.in(rank).bytes);
+    const int64_t expected = out_counts[static_cast<size_t>(rank)];
+    if (theirs[self] != expected)
+      fail_as<Mismatch>(where,
+                        "all_to_all_v: rank {} sends {} elements to rank {}, which expects {}",
+                        rank, theirs[self], self, expected);
+    begins.push_back(std::accumulate(theirs, theirs + self, int64_t{0}));
+  }
+  meeting.meet();
+  meeting.show(in, out);
+  meeting.meet();
+  for (int rank = 0; rank < p; ++rank) {
+    const Data place = run_of(out, out_counts, rank);
+    const int64_t begin = begins[static_cast<size_t>(rank)];
+    copy_data(meeting.in(rank).part(begin, begin + place.count), place);
+  }
+  meeting.meet();
+  const int64_t sent = in.count - in_counts[static_cast<size_t>(self)];
+  const int64_t received = out.count - out_counts[static_cast<size_t>(self)];
+  const int64_t width = bytes_of(in.dtype);
+  meeting.count({p - 1, sent * width, p - 1, received * width});
+}
+
+// The root ends with all n elements; each rank writes its chunk there. `out` is used at the root only.
+inline void gather_native(Meeting& meeting, ConstData in, Data out, int root) {
+  meeting.show(in, out);
+  meeting.meet();
+  const Data all = meeting.out(root);
+  copy_data(in, all.chunk(meeting.rank(), meeting.size()));
+  meeting.meet();
+  meeting.count(
+      gather_native_traffic(meeting.size(), meeting.rank(), all.count, bytes_of(in.dtype), root));
+}
+
+// Each rank ends with its chunk of the root's n elements. `in` is used at the root only.
+inline void scatter_native(Meeting& meeting, ConstData in, Data out, int root) {
+  meeting.show(in, out);
+  meeting.meet();
+  const ConstData all = meeting.in(root);
+  copy_data(all.chunk(meeting.rank(), meeting.size()), out);
+  meeting.meet();
+  meeting.count(
+      scatter_native_traffic(meeting.size(), meeting.rank(), all.count, bytes_of(out.dtype), root));
+}
+
+// Nobody leaves before everybody has come.
+inline void barrier_native(Meeting& meeting) { meeting.meet(); }
+
+}  // namespace yotta
