@@ -12,8 +12,8 @@ struct Recorder : CostSink {
   void op(const OpCost& cost) override { flops += cost.flops; }
   double send(const MessageCost&) override { return 0; }
   void receive(const MessageCost&, double) override {}
-  void issue(int) override {}
-  void join(int) override {}
+  double now(int) override { return 0; }
+  void wait(int, double) override {}
 };
 }  // namespace
 

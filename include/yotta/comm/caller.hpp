@@ -40,15 +40,15 @@ class Caller {
     Group& self = enter_message(data, to, tag, where);
     const Call call{"send", data.count, data.dtype, -1, "", "", where};
     if (self.engine->options().buffered_sends) return send_copy(self, call, data, to, tag);
-    Messages message(self, call, "send", 0);
-    message.send(data, to, tag);
+    Messages message(self, call, "send", tag);
+    message.send(data, to);
     message.wait();
   }
   void recv(Data data, int from, int tag, Where where) const {
     Group& self = enter_message(data, from, tag, where);
     const Call call{"recv", data.count, data.dtype, -1, "", "", where};
-    Messages message(self, call, "send", 0);
-    message.recv(data, from, tag);
+    Messages message(self, call, "send", tag);
+    message.recv(data, from);
     message.wait();
   }
   void send_recv(ConstData out, int to, Data in, int from, int tag, Where where) const {
@@ -56,9 +56,9 @@ class Caller {
     expect_data(in, "in", where);
     expect_rank(from, self.size(), "from", where);
     const Call call{"send_recv", out.count, out.dtype, -1, "", "", where};
-    Messages both(self, call, "send", 0);
-    both.send(out, to, tag);
-    both.recv(in, from, tag);
+    Messages both(self, call, "send", tag);
+    both.send(out, to);
+    both.recv(in, from);
     both.wait();
   }
   Work send_async(ConstData data, int to, int tag, Where where) const {
@@ -80,13 +80,11 @@ class Caller {
     Group& self = *group;
     if (label == nullptr) label = call.operation;
     auto collective = std::make_shared<Collective>(group, self.collectives++, call, label);
-    if (CostSink* clock = context().clock) clock->issue(self.lane());
     if (mode == Mode::blocking) {
       if (const auto before = self.engine->last(self.number))
         self.engine->wait(*before, call.where);
-      auto algorithm = [&](Collective& c) { body(c, out, in); };
-      collective->run(algorithm);
-      join_clock(self.lane());
+      collective->run([&](Collective& c) { body(c, out, in); });
+      collective->join_clock();
       return {};
     }
     auto watch = std::make_shared<Watch>(self.engine->options().check_buffers, out, in);
@@ -94,12 +92,11 @@ class Caller {
     job->call = call;
     job->group = self.number;
     job->body = [collective, watch, body] {
-      auto algorithm = [&](Collective& c) { body(c, watch->out(), watch->in()); };
-      collective->run(algorithm);
+      collective->run([&](Collective& c) { body(c, watch->out(), watch->in()); });
     };
-    job->finish = [watch, call, lane = self.lane()] {
-      join_clock(lane);
-      watch->finish(call);
+    job->finish = [collective, watch] {
+      collective->join_clock();
+      watch->finish(collective->call());
     };
     self.engine->start(job);
     return {self.engine, job};
@@ -114,9 +111,6 @@ class Caller {
     if (tag < 0) fail(where, "a tag is 0 or more, not {}", tag);
     return self;
   }
-  static void join_clock(int lane) {
-    if (CostSink* clock = context().clock) clock->join(lane);
-  }
   // A buffered send: the message lives in a copy until somebody takes it.
   static void send_copy(const Group& self, const Call& call, ConstData data, int to, int tag) {
     auto send = std::make_unique<Job>();
@@ -124,7 +118,8 @@ class Caller {
     std::vector<std::byte> copy(data.bytes, data.bytes + data.nbytes());
     const Data copied(copy.data(), data.count, data.dtype);
     fill(send->request, Request::Kind::send, self, send->call, copied, to, tag);
-    charge_send(send->request, "send", 0);
+    join_lane(lane_of(send->request), compute_lane);
+    charge_send(send->request, "send", lane_of(send->request));
     self.engine->post_detached(std::move(send), std::move(copy));
   }
   static Work start_message(const Group& self, Request::Kind kind, const Call& call, Data in,
@@ -135,9 +130,14 @@ class Caller {
     const bool sends = kind == Request::Kind::send;
     fill(job->request, kind, self, job->call, sends ? writable(watch->in()) : watch->out(), peer,
          tag);
-    if (sends) charge_send(job->request, "send", 0);
-    job->finish = [watch, job = job.get(), sends] {
-      if (!sends) charge_recv(job->request, "send", 0);
+    const int lane = lane_of(job->request);
+    if (sends) {
+      join_lane(lane, compute_lane);
+      charge_send(job->request, "send", lane);
+    }
+    job->finish = [watch, job = job.get(), sends, lane] {
+      if (!sends) charge_recv(job->request, "send", lane);
+      join_lane(compute_lane, lane);
       watch->finish(job->call);
     };
     self.engine->transport().post(job->request);

@@ -22,10 +22,12 @@ class Collective : public Channel, public Meeting {
         number_(number),
         call_(call),
         label_(label),
-        gathering_(transport().enter(group_->number, number, call)) {}
+        gathering_(transport().enter(group_->number, number, call)) {
+    if (CostSink* clock = context().clock) issued_ = clock->now(compute_lane);
+  }
   ~Collective() override {
     if (reading_) gathering_->stop_reading();
-    if (gathering_ != nullptr) transport().leave(group_->number, gathering_);
+    if (gathering_ != nullptr) transport().leave(group_->number, *gathering_);
   }
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
@@ -37,9 +39,12 @@ class Collective : public Channel, public Meeting {
 
   // Runs the algorithm. If it throws, the collective cannot be completed by anybody.
   template <class Algorithm>
-  void run(Algorithm& algorithm) {
+  void run(Algorithm algorithm) {
+    CostSink* const clock = context().clock;
     try {
+      if (clock != nullptr) clock->wait(group_->lane(), issued_);
       algorithm(*this);
+      if (clock != nullptr) ended_ = clock->now(group_->lane());
     } catch (const std::exception& error) {
       give_up(error.what());
       throw;
@@ -49,21 +54,26 @@ class Collective : public Channel, public Meeting {
     }
   }
 
+  // The rank's own code goes on when the collective has ended.
+  void join_clock() const {
+    if (CostSink* clock = context().clock) clock->wait(compute_lane, ended_);
+  }
+
   // Channel
   void send(ConstData data, int to) override {
-    Messages message(*group_, call_, label_, group_->lane());
-    message.send(data, to, tag());
+    Messages message(*group_, call_, label_, tag());
+    message.send(data, to);
     message.wait();
   }
   void recv(Data data, int from) override {
-    Messages message(*group_, call_, label_, group_->lane());
-    message.recv(data, from, tag());
+    Messages message(*group_, call_, label_, tag());
+    message.recv(data, from);
     message.wait();
   }
   void send_recv(ConstData out, int to, Data in, int from) override {
-    Messages both(*group_, call_, label_, group_->lane());
-    both.send(out, to, tag());
-    both.recv(in, from, tag());
+    Messages both(*group_, call_, label_, tag());
+    both.send(out, to);
+    both.recv(in, from);
     both.wait();
   }
 
@@ -77,12 +87,11 @@ class Collective : public Channel, public Meeting {
     Request request;
     request.kind = Request::Kind::meet;
     request.group = group_->number;
-    request.peer = rank();
     request.tag = ++meetings_;
     request.call = &call_;
     request.handle = reinterpret_cast<uintptr_t>(gathering_);
-    transport().post(request);
-    group_->engine->wait({&call_, {&request, nullptr}, -1});
+    transport().arrive(*gathering_, rank());
+    group_->engine->wait({&call_, call_.where, {&request, nullptr}, -1});
     // First say that we read, then look whether someone has failed and may leave: see give_up().
     gathering_->start_reading();
     reading_ = true;
@@ -116,6 +125,7 @@ class Collective : public Channel, public Meeting {
   Gathering* gathering_;
   int meetings_ = 0;
   bool reading_ = false;
+  double issued_ = 0, ended_ = 0;  // on a virtual clock
 };
 
 }  // namespace yotta

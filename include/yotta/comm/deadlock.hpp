@@ -26,7 +26,8 @@ struct StrandWait {
   bool ready = false;      // it has all it waits for: it will run as soon as its rank wakes up
   std::vector<int> needs;  // world ranks that must act, all of them
   int strand = -1;         // or: another strand of this rank that must end first
-  std::string doing;       // "recv of 16 f32 with tag 7 at ring.cpp:12"
+  std::string doing;       // "recv of 16 f32 at ring.cpp:12"
+  std::string waited_at;   // "ring.cpp:20", where the rank stands: the same place or a later wait()
   std::string hint;        // "rank 1 has sent tag 8"
 };
 
@@ -114,6 +115,8 @@ inline std::string describe_deadlock(const std::vector<RankWait>& ranks,
     for (size_t i = 0; i < wait.needs.size(); ++i)
       text += fmt::format("{} {}", i == 0 ? "" : ",", wait.needs[i]);
     text += " in " + wait.doing;
+    const std::string& waited_at = ranks[r].strands[0].waited_at;
+    if (!wait.doing.ends_with(" at " + waited_at)) text += ", waited for at " + waited_at;
     if (!wait.hint.empty()) text += "; " + wait.hint;
   }
   return text;

@@ -14,41 +14,21 @@
 #pragma once
 
 #include <chrono>
-#include <cmath>
 #include <deque>
-#include <functional>
-#include <limits>
 #include <map>
-#include <memory>
+#include <optional>
 #include <thread>
 
 #include "yotta/comm/failures.hpp"
-#include "yotta/comm/transport.hpp"
-#include "yotta/core/context.hpp"
-#include "yotta/core/fiber.hpp"
+#include "yotta/comm/job.hpp"
 
 namespace yotta {
 
 struct EngineOptions {
   bool buffered_sends = true;   // send() copies and returns; false: it waits for the receiver
-  bool check_buffers = false;   // watch the buffers of operations in flight (work.hpp)
+  bool check_buffers = false;   // watch the buffers of operations in flight (watch.hpp)
   double timeout = 600;         // seconds that one call may wait
-  std::function<double()> now;  // the clock for it; empty: the computer's
-  int spins = 100;              // how often a waiting rank looks before it sleeps
-};
-
-// Something in flight: a message, or a collective in a fiber.
-struct Job {
-  Call call;
-  int group = 0;
-  Request request;             // of a message
-  std::function<void()> body;  // of a collective: runs in a fiber
-  std::unique_ptr<Fiber> fiber;
-  Waiting waiting;     // what the fiber waits for
-  bool ended = false;  // the fiber
-  std::exception_ptr error;
-  std::function<void()> finish;  // on the first wait() that finds it done
-  bool seen = false;             // the user knows that it is done
+  std::function<double()> now;  // the clock for it, in seconds; empty: the computer's
 };
 
 class Engine {
@@ -59,7 +39,7 @@ class Engine {
   Transport& transport() { return *transport_; }
   const EngineOptions& options() const { return options_; }
 
-  // On entry to every call of the user: is this rank still in a state to communicate?
+  // On entry to every call of the user: is this rank in a state to communicate?
   void enter(Where where) {
     if (ended_) fail(where, "this communicator's world has ended; use it inside run_ranks only");
     if (std::this_thread::get_id() != thread_)
@@ -75,21 +55,19 @@ class Engine {
     advance();
   }
 
-  // Blocks the strand that runs until the requests are done. Errors: Deadlock, PeerFailed, Timeout.
-  void wait(Waiting waiting) {
+  // Blocks whoever runs, a fiber or the main code, until the requests are done.
+  // Errors: Deadlock, PeerFailed, Timeout.
+  void wait(const Waiting& waiting) {
     if (running_ != nullptr) {
       running_->waiting = waiting;
       while (!is_ready(waiting)) Fiber::suspend();
-      return;
+    } else {
+      wait_until(waiting, nullptr, [&] { return is_ready(waiting); });
     }
-    wait_until(waiting, [&] { return is_ready(waiting); });
   }
-  // The same for something in flight. Its error, if it has one, is thrown here.
+  // The same for a job, by the main code. If it has failed, its error is thrown here.
   void wait(Job& job, Where where) {
-    Call call = job.call;
-    call.where = where;
-    wait_until(
-        {&call, {}, -1}, [&] { return is_done(job); }, &job);
+    wait_until({&job.call, where, {}, -1}, &job, [&] { return is_done(job); });
     if (job.error) std::rethrow_exception(job.error);
   }
   bool is_done(Job& job) { return job.body ? job.ended : transport_->test(job.request); }
@@ -105,44 +83,52 @@ class Engine {
     const auto queue = queues_.find(group);
     return queue == queues_.end() || queue->second.empty() ? nullptr : queue->second.back();
   }
-
   // Moves on whatever can be moved on. True if anything was.
   bool advance() {
     bool moved = false;
-    for (auto& [group, queue] : queues_)
+    for (auto& [group, queue] : queues_) {
       while (!queue.empty() && resume(*queue.front())) {
         moved = true;
-        if (!queue.front()->ended) break;
-        queue.pop_front();
+        if (queue.front()->ended) queue.pop_front();
       }
-    retire_sends();
+    }
+    std::erase_if(detached_, [&](auto& send) { return transport_->test(send.first->request); });
     return moved;
   }
 
-  // A send that has copied its data and needs nobody to wait for it.
+  // Posts a send whose data is a copy, and keeps both until somebody has taken it.
   void post_detached(std::unique_ptr<Job> send, std::vector<std::byte> copy) {
-    send->request.data.bytes = copy.data();
     transport_->post(send->request);
     if (!send->request.done) detached_.emplace_back(std::move(send), std::move(copy));
   }
 
-  // A Work that is dropped unfinished leaves the others waiting for a message that will not come.
+  // A Work that is dropped unfinished leaves the others waiting for messages that will not come.
   void drop(const std::shared_ptr<Job>& job) {
-    poison(fmt::format("the Work of {} was dropped before wait(); keep it and wait for it",
-                       describe(job->call)));
-    abandon(*job);
+    if (!transport_->failed()) {  // else it is only a consequence
+      poison_ =
+          fmt::format("the Work of {} was dropped before it was done; keep it and wait() for it",
+                      describe(job->call));
+      transport_->fail(poison_);
+    }
+    if (!job->body && !job->request.done) transport_->withdraw(job->request);
+    job->worker.reset();  // unwinds its stack, which withdraws its requests
+    job->ended = true;
     if (job->body) std::erase(queues_[job->group], job);
   }
 
-  // The end of the rank's code.
+  // The end of the rank's code. Throws if a Work was dropped and no call has said so yet.
   void end(Where where) {
-    ended_ = true;
     for (auto& [group, queue] : queues_)
       while (!queue.empty()) drop(std::shared_ptr<Job>(queue.front()));
+    idle_.clear();
+    ended_ = true;
     if (!poison_.empty() && !poison_heard_) throw CommError(where, poison_);
   }
 
  private:
+  static constexpr int looks =
+      100;  // how often a rank looks before it sleeps: some 20 microseconds
+
   bool is_ready(const Waiting& waiting) {
     for (Request* request : waiting.requests)
       if (request != nullptr && !transport_->test(*request)) return false;
@@ -151,39 +137,43 @@ class Engine {
 
   // The one loop in which a rank's main code waits: look, move fibers on, look again, sleep.
   template <class Ready>
-  void wait_until(Waiting waiting, Ready ready, Job* job = nullptr) {
-    double deadline = std::numeric_limits<double>::quiet_NaN();
-    for (int spins = 0; !ready();) {
+  void wait_until(const Waiting& waiting, Job* job, Ready ready) {
+    std::optional<double> deadline;
+    for (int looked = 0; !ready();) {
       if (advance()) {
-        spins = 0;
-      } else if (++spins < options_.spins) {
+        looked = 0;
+      } else if (++looked < looks) {
         std::this_thread::yield();
       } else {
-        if (std::isnan(deadline)) deadline = now() + options_.timeout;
-        sleep(waiting, job, deadline);
-        spins = 0;
+        if (!deadline) deadline = now() + options_.timeout;
+        sleep(waiting, job, *deadline);
+        looked = 0;
       }
     }
   }
-  void sleep(Waiting waiting, Job* job, double deadline) {
+  // Shows the transport all strands of this rank: main code first, then the collective that runs in
+  // each group.
+  void sleep(const Waiting& waiting, Job* job, double deadline) {
     const double left = deadline - now();
-    if (left <= 0) time_out(waiting);
+    if (!(left > 0)) time_out(waiting);
     strands_.assign(1, waiting);
+    if (job != nullptr && !job->body) strands_[0].requests[0] = &job->request;
     for (auto& [group, queue] : queues_) {
       if (queue.empty()) continue;
-      strands_.push_back(queue.front()->waiting);
       if (job != nullptr && job->body && job->group == group)
-        strands_[0].strand = static_cast<int>(strands_.size()) - 1;
+        strands_[0].strand = static_cast<int>(strands_.size());
+      strands_.push_back(queue.front()->waiting);
     }
-    if (job != nullptr && !job->body) strands_[0].requests[0] = &job->request;
-    transport_->sleep(strands_, options_.now ? std::min(left, 0.001) : left);
+    // Another clock does not wake us, so we look at it now and then.
+    transport_->sleep(strands_, std::min(left, options_.now ? 0.001 : 3600.0));
   }
   [[noreturn]] void time_out(const Waiting& waiting) {
-    const std::string message =
-        fmt::format("rank {} has waited for {} s in {}; the others are alive but have not come",
-                    transport_->rank(), options_.timeout, describe(*waiting.call));
+    const std::string message = fmt::format(
+        "rank {} has waited for more than {} s in {}; the others still run, but have not come. If "
+        "they only need longer, raise RunOptions::timeout",
+        transport_->rank(), options_.timeout, describe(*waiting.call));
     transport_->fail(message);
-    throw Timeout(waiting.call->where, message);
+    throw Timeout(waiting.where, message);
   }
   double now() const {
     if (options_.now) return options_.now();
@@ -191,37 +181,28 @@ class Engine {
     return std::chrono::duration<double>(since).count();
   }
 
-  // Runs a fiber until it waits again; false if it has to wait still.
+  // Runs a collective until it waits again; false if it has to wait still.
   bool resume(Job& job) {
-    if (job.fiber && !is_ready(job.waiting)) return false;
-    if (!job.fiber) {
-      job.waiting.call = &job.call;
-      job.fiber = std::make_unique<Fiber>(job.body);
-    }
+    if (job.worker && !is_ready(job.waiting)) return false;
     running_ = &job;
-    try {
-      job.fiber->resume();
-    } catch (...) {
-      job.error = std::current_exception();
+    if (job.worker) {
+      job.worker->resume();
+    } else {
+      job.worker = idle_worker();
+      job.worker->start(job.body);
     }
     running_ = nullptr;
-    if (!job.fiber->done()) return true;
+    if (!job.worker->idle()) return true;
     job.ended = true;
-    job.fiber.reset();
+    job.error = job.worker->error();
+    idle_.push_back(std::move(job.worker));
     return true;
   }
-  void retire_sends() {
-    std::erase_if(detached_, [&](auto& send) { return transport_->test(send.first->request); });
-  }
-  void poison(const std::string& message) {
-    if (transport_->failed()) return;  // then this is a consequence
-    poison_ = message;
-    transport_->fail(message);
-  }
-  void abandon(Job& job) {
-    job.fiber.reset();  // its requests are withdrawn as its stack unwinds
-    if (!job.body && !job.request.done) transport_->withdraw(job.request);
-    job.ended = true;
+  std::unique_ptr<FiberWorker> idle_worker() {
+    if (idle_.empty()) return std::make_unique<FiberWorker>();
+    std::unique_ptr<FiberWorker> worker = std::move(idle_.back());
+    idle_.pop_back();
+    return worker;
   }
 
   std::shared_ptr<Transport> transport_;
@@ -229,8 +210,9 @@ class Engine {
   std::thread::id thread_ = std::this_thread::get_id();
   std::map<int, std::deque<std::shared_ptr<Job>>> queues_;  // by group; the first of each runs
   std::vector<std::pair<std::unique_ptr<Job>, std::vector<std::byte>>> detached_;
-  std::vector<Waiting> strands_;
-  Job* running_ = nullptr;  // whose fiber runs now
+  std::vector<std::unique_ptr<FiberWorker>> idle_;
+  std::vector<Waiting> strands_;  // while the rank sleeps
+  Job* running_ = nullptr;        // whose fiber runs now
   std::string poison_;
   bool poison_heard_ = false;
   bool ended_ = false;

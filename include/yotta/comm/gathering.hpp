@@ -27,18 +27,17 @@ class Gathering {
         seats_(members.size()),
         members_(std::move(members)) {}
 
-  // Throws if `call` of `rank` differs from that of whoever came first.
-  void compare(int rank, const Call& call) const {
+  // What is different between `call` of `rank` and that of whoever came first; empty if nothing is.
+  std::string compare(int rank, const Call& call) const {
     auto same = [](const char* a, const char* b) { return std::string_view(a) == b; };
-    const Call& first = call_;
-    if (same(first.operation, call.operation) && first.count == call.count &&
-        first.dtype == call.dtype && first.root == call.root && same(first.op, call.op) &&
-        same(first.algorithm, call.algorithm))
-      return;
-    fail_as<Mismatch>(call.where,
-                      "all ranks of a group must call the same collectives in the same order.\n"
-                      "  rank {}: {}\n  rank {}: {}",
-                      first_rank_, describe(first), rank, describe(call));
+    if (same(call_.operation, call.operation) && call_.count == call.count &&
+        call_.dtype == call.dtype && call_.root == call.root && same(call_.op, call.op) &&
+        same(call_.algorithm, call.algorithm))
+      return "";
+    return fmt::format(
+        "all ranks of a communicator must call the same collectives in the same order.\n"
+        "  rank {}: {}\n  rank {}: {}",
+        first_rank_, describe(call_), rank, describe(call));
   }
 
   // What a native collective shows to the others, by rank of the group.

@@ -23,8 +23,18 @@ struct Group {
 
   int size() const { return static_cast<int>(members.size()); }
   int world(int group_rank) const { return members[static_cast<size_t>(group_rank)]; }
-  int lane() const { return number + 1; }  // of its collectives; lane 0 is point to point
+  // Lanes of the clock: one for the collectives of a group, one for each peer and direction.
+  int lane() const { return -1 - number; }
 };
+
+// The lane of point-to-point messages to (or from) a rank of the world.
+inline int lane_of(const Request& request) {
+  return 1 + 2 * request.peer + (request.kind == Request::Kind::recv ? 1 : 0);
+}
+inline constexpr int compute_lane = 0;
+inline void join_lane(int waiting, int other) {
+  if (CostSink* clock = context().clock) clock->wait(waiting, clock->now(other));
+}
 
 // Counts a message when it is posted (a send) or done (a recv), and tells the clock.
 inline void charge_send(Request& request, std::string_view label, int lane) {
@@ -56,8 +66,9 @@ inline Data writable(ConstData data) {
 
 class Messages {
  public:
-  Messages(const Group& group, const Call& call, std::string_view label, int lane)
-      : group_(group), call_(call), label_(label), lane_(lane) {}
+  // Of a collective: they run on its lane.
+  Messages(const Group& group, const Call& call, std::string_view label, int64_t tag)
+      : group_(group), call_(call), label_(label), tag_(tag) {}
   ~Messages() {
     for (Request* request : {&send_, &recv_})
       if (request->call != nullptr && !request->done) transport().withdraw(*request);
@@ -65,29 +76,35 @@ class Messages {
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
 
-  void send(ConstData data, int to, int64_t tag) {
-    fill(send_, Request::Kind::send, group_, call_, writable(data), to, tag);
-    charge_send(send_, label_, lane_);
+  void send(ConstData data, int to) {
+    fill(send_, Request::Kind::send, group_, call_, writable(data), to, tag_);
+    if (is_user()) join_lane(lane_of(send_), compute_lane);
+    charge_send(send_, label_, is_user() ? lane_of(send_) : group_.lane());
     transport().post(send_);
   }
-  void recv(Data data, int from, int64_t tag) {
-    fill(recv_, Request::Kind::recv, group_, call_, data, from, tag);
+  void recv(Data data, int from) {
+    fill(recv_, Request::Kind::recv, group_, call_, data, from, tag_);
     transport().post(recv_);
   }
   void wait() {
-    Waiting waiting{&call_, {}, -1};
+    Waiting waiting{&call_, call_.where, {}, -1};
     if (send_.call != nullptr) waiting.requests[0] = &send_;
     if (recv_.call != nullptr) waiting.requests[1] = &recv_;
     group_.engine->wait(waiting);
-    if (recv_.call != nullptr) charge_recv(recv_, label_, lane_);
+    if (recv_.call != nullptr)
+      charge_recv(recv_, label_, is_user() ? lane_of(recv_) : group_.lane());
+    if (!is_user()) return;
+    for (const Request* request : waiting.requests)
+      if (request != nullptr) join_lane(compute_lane, lane_of(*request));
   }
 
  private:
   Transport& transport() { return group_.engine->transport(); }
+  bool is_user() const { return tag_ >= 0; }  // not a collective's: on a lane of its own
   const Group& group_;
   const Call& call_;
   std::string_view label_;
-  int lane_;
+  int64_t tag_;
   Request send_, recv_;
 };
 

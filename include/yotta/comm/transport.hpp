@@ -64,7 +64,8 @@ struct Request {
 // One strand of a rank and what it waits for. Strand 0 is the rank's main code, the others are
 // collectives in fibers. A strand waits until all its requests are done, or for another strand.
 struct Waiting {
-  const Call* call = nullptr;
+  const Call* call = nullptr;             // the operation
+  Where where;                            // where the rank stands now: the call, or a later wait()
   std::array<Request*, 2> requests = {};  // null: none
   int strand = -1;                        // a Work of the same rank, or -1
 };
@@ -98,13 +99,17 @@ class Transport {
   // its number here. Group 0 is the world.
   virtual int open_group(int parent, int64_t sequence, int color, std::span<const int> members) = 0;
 
-  // Called when a rank starts and ends the collective `number` of a group. A transport that can
-  // compares the calls (Mismatch) and, where all ranks share memory, returns their meeting place.
+  // When a rank starts and ends the collective `number` of a group. A transport that can compares the
+  // calls (Mismatch) and, where all ranks share memory, returns their meeting place: it is the handle
+  // of a meet request, whose tag says how many meetings must be complete.
   virtual Gathering* enter(int group, int64_t number, const Call& call) {
     static_cast<void>(group), static_cast<void>(number), static_cast<void>(call);
     return nullptr;
   }
-  virtual void leave(int group, Gathering* gathering) {
+  virtual void arrive(Gathering& gathering, int group_rank) {
+    static_cast<void>(gathering), static_cast<void>(group_rank);
+  }
+  virtual void leave(int group, Gathering& gathering) {
     static_cast<void>(group), static_cast<void>(gathering);
   }
 };

@@ -19,8 +19,8 @@
 
 namespace yotta {
 
-// One message between two ranks as a clock sees it. Lane 0 is point to point; a communicator's
-// collectives run on a lane of their own, beside compute.
+// One message between two ranks as a clock sees it. What can happen side by side on one rank has lanes:
+// lane 0 computes, the others belong to comm/ (one a peer and direction, one a communicator).
 struct MessageCost {
   int peer;  // rank in the world
   int64_t bytes;
@@ -31,11 +31,11 @@ struct MessageCost {
 class CostSink {
  public:
   virtual ~CostSink() = default;
-  virtual void op(const OpCost& cost) = 0;
+  virtual void op(const OpCost& cost) = 0;                             // on lane 0
   virtual double send(const MessageCost& message) = 0;                 // -> when it arrives
-  virtual void receive(const MessageCost& message, double stamp) = 0;  // waits for that time
-  virtual void issue(int lane) = 0;                                    // a lane starts work now
-  virtual void join(int lane) = 0;                                     // compute waits for a lane
+  virtual void receive(const MessageCost& message, double stamp) = 0;  // its lane waits for that
+  virtual double now(int lane) = 0;              // how far a lane has come
+  virtual void wait(int lane, double time) = 0;  // a lane does nothing before that time
 };
 
 // cpu computes; meta has shapes and costs but no data, so a model of any size fits.
