@@ -1,0 +1,145 @@
+// Lesson 10: every all_reduce counted, the crossover between trees and rings, and four ways to fail.
+#include <vector>
+
+#include "course/shared/lesson.hpp"
+#include "yotta/comm/run_ranks.hpp"
+
+using namespace yotta;
+
+namespace {
+
+struct Counted {
+  std::vector<Traffic> ranks;
+  Traffic all;
+};
+
+// Runs one all_reduce of n f32 on p ranks and reads the ledgers.
+Counted count_all_reduce(int p, int64_t n, Algorithm algorithm) {
+  Counted counted;
+  for (const RankReport& rank : run_ranks(p, [&](Communicator& world) {
+         std::vector<float> x(static_cast<size_t>(n), 1.0f);
+         world.all_reduce(x, ReduceOp::sum, {.algorithm = algorithm});
+       })) {
+    counted.ranks.push_back(rank.ledger().total_traffic());
+    counted.all += counted.ranks.back();
+  }
+  return counted;
+}
+
+constexpr Algorithm algorithms[] = {Algorithm::naive, Algorithm::tree,
+                                    Algorithm::recursive_doubling, Algorithm::rabenseifner,
+                                    Algorithm::ring};
+
+void naive_and_ring(Lesson& lesson, int p, int64_t n) {
+  lesson.section(fmt::format("all_reduce of {} numbers of 4 bytes on {} ranks", n, p));
+  const Counted naive = count_all_reduce(p, n, Algorithm::naive);
+  const Counted ring = count_all_reduce(p, n, Algorithm::ring);
+  const size_t other = p > 1 ? 1 : 0;
+  lesson.say("naive: rank 0 sent {} bytes, rank {} sent {} bytes", naive.ranks[0].bytes_sent, other,
+             naive.ranks[other].bytes_sent);
+  lesson.say("ring:  rank 0 sent {} bytes, rank {} sent {} bytes", ring.ranks[0].bytes_sent, other,
+             ring.ranks[other].bytes_sent);
+  lesson.say("       the formula 2(p-1)/p N gives {:.0f}",
+             2.0 * (p - 1) / p * 4.0 * static_cast<double>(n));
+  lesson.number("naive.rank0.bytes_sent", static_cast<double>(naive.ranks[0].bytes_sent));
+  lesson.number("ring.rank0.bytes_sent", static_cast<double>(ring.ranks[0].bytes_sent));
+}
+
+void all_algorithms(Lesson& lesson, int p, int64_t n) {
+  lesson.section("All of them, all ranks together");
+  std::vector<Counted> counted;
+  lesson.say("{:<18}  {:>19}  {:>16}", "algorithm", "messages, all ranks", "bytes, all ranks");
+  for (const Algorithm algorithm : algorithms) {
+    counted.push_back(count_all_reduce(p, n, algorithm));
+    lesson.say("{:<18}  {:>19}  {:>16}", name(algorithm), counted.back().all.messages_sent,
+               counted.back().all.bytes_sent);
+    lesson.number(fmt::format("{}.bytes_sent", name(algorithm)),
+                  static_cast<double>(counted.back().all.bytes_sent));
+  }
+  lesson.section("Who sends: bytes by rank");
+  int64_t most = 1;
+  for (const Counted& each : counted)
+    for (const Traffic& rank : each.ranks) most = std::max(most, rank.bytes_sent);
+  for (size_t a = 0; a < counted.size(); ++a)
+    for (size_t r = 0; r < counted[a].ranks.size(); ++r) {
+      const auto bytes = static_cast<double>(counted[a].ranks[r].bytes_sent);
+      lesson.say("{:<18} rank {}  {} {}", r == 0 ? name(algorithms[a]) : "", r,
+                 console::bar(bytes, static_cast<double>(most), 24),
+                 counted[a].ranks[r].bytes_sent);
+    }
+}
+
+// The alpha-beta model, from the cost functions that stand beside the algorithms.
+void crossover(Lesson& lesson, int p) {
+  const AlphaBeta link = {1e-6, 1 / 50e9, 0};
+  lesson.section(
+      fmt::format("Where the ring overtakes the tree (model: alpha 1 us, 50 GB/s, {} ranks)", p));
+  lesson.say("{:>10}  {:>12}  {:>12}", "bytes", "tree, us", "ring, us");
+  bool crossed = false;
+  for (int64_t bytes = 64; bytes <= int64_t{1} << 26; bytes *= 8) {
+    const auto n = static_cast<double>(bytes);
+    const double tree = all_reduce_tree_seconds(p, n, link);
+    const double ring = all_reduce_ring_seconds(p, n, link);
+    lesson.say("{:>10}  {:>12.2f}  {:>12.2f}{}", bytes, 1e6 * tree, 1e6 * ring,
+               ring < tree && !crossed ? "   <- from here on the ring" : "");
+    crossed = crossed || ring < tree;
+  }
+}
+
+// Runs ranks that make a mistake, and prints what a user would read.
+void provoke(Lesson& lesson, const char* mistake, int p, const RunOptions& options, auto body) {
+  lesson.section(mistake);
+  try {
+    run_ranks(p, body, options);
+    lesson.say("(nothing was reported)");
+  } catch (const std::exception& error) {
+    lesson.say("{}", error.what());
+  }
+}
+
+void failures(Lesson& lesson) {
+  RunOptions unbuffered;
+  unbuffered.buffered_sends = false;
+  provoke(lesson, "Mistake: everybody sends first, and sends are unbuffered", 4, unbuffered,
+          [](Communicator& world) {
+            std::vector<float> x(8), y(8);
+            world.send(x, (world.rank() + 1) % 4);
+            world.recv(y, (world.rank() + 3) % 4);
+          });
+  provoke(lesson, "Mistake: one rank calls something else", 2, {}, [](Communicator& world) {
+    std::vector<float> x(8);
+    if (world.rank() == 0)
+      world.all_reduce(x);
+    else
+      world.broadcast(x, 0);
+  });
+  provoke(lesson, "Mistake: one rank throws while the others wait for it", 3, {},
+          [](Communicator& world) {
+            std::vector<float> x(8);
+            if (world.rank() == 2) throw std::runtime_error("the disk is full");
+            world.all_reduce(x);
+          });
+  provoke(lesson, "Mistake: a result nobody waited for", 2, {}, [](Communicator& world) {
+    std::vector<float> x(8);
+    { const Work forgotten = world.all_reduce_async(x); }
+    world.barrier();
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int64_t ranks = 4, count = 1000;
+  return run_lesson(
+      argc, argv,
+      {"10", "Collectives", "what each all_reduce sends, who sends it, and how to fail"},
+      [&](Lesson& lesson) {
+        naive_and_ring(lesson, static_cast<int>(ranks), count);
+        all_algorithms(lesson, static_cast<int>(ranks), count);
+        crossover(lesson, static_cast<int>(ranks));
+        failures(lesson);
+        lesson.say("\nNext: write the ring yourself, ./yotta check 10");
+      },
+      {{"ranks", "how many ranks", &ranks, 1, 32},
+       {"count", "how many numbers each rank has", &count, 0, 10'000'000}});
+}
