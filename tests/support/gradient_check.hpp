@@ -1,7 +1,7 @@
 // Finite differences: is a layer's backward pass the derivative of its forward pass?
 //
 //     loss(x) = sum of y * dy for a fixed dy, so dLoss/dy = dy
-//     dx_i  against  (loss(x + h e_i) - loss(x - h e_i)) / 2h        in double, h = 1e-5
+//     dx_i  against  (loss(x + h e_i) - loss(x - h e_i)) / 2h        in double, h = 2e-6
 #pragma once
 
 #include <doctest/doctest.h>
@@ -44,10 +44,10 @@ inline double largest_difference(const yotta::Tensor& a, const yotta::Tensor& b)
 // Compares `gradient` with central differences of `loss` over the numbers of `x`: all of them, or about
 // `most` spread evenly.
 inline void check_slope(const std::string& what, yotta::Tensor x, const yotta::Tensor& gradient,
-                        const std::function<double()>& loss, int64_t most = 40) {
+                        const std::function<double()>& loss, int64_t most = 16) {
   CAPTURE(what);
   REQUIRE(gradient.shape() == x.shape());
-  const double h = 1e-5;
+  const double h = 2e-6;
   const int64_t stride = std::max<int64_t>(1, x.numel() / most);
   for (int64_t i = 0; i < x.numel(); i += stride) {
     double* number = x.data<double>() + i;
@@ -61,7 +61,7 @@ inline void check_slope(const std::string& what, yotta::Tensor x, const yotta::T
     CAPTURE(i);
     CAPTURE(slope);
     CAPTURE(given);
-    CHECK(std::abs(slope - given) <= 2e-8 * (1 + std::abs(slope)));
+    CHECK(std::abs(slope - given) <= 5e-8 * (1 + std::abs(slope)));
   }
 }
 
@@ -70,6 +70,9 @@ inline void check_slope(const std::string& what, yotta::Tensor x, const yotta::T
 inline void check_gradients(yotta::Layers layers, const yotta::Tensor& x,
                             const yotta::Place& place = {}) {
   using namespace yotta;
+  RankContext one_thread;  // for thousands of tiny forward passes
+  one_thread.threads = 1;
+  const ContextScope scope(one_thread);
   const auto run = [&] {
     Saved saved(place);
     return forward(layers, x, saved);

@@ -20,30 +20,25 @@
 
 #include <cstdint>
 
-#include "yotta/core/dtype.hpp"
+#include "yotta/nn/attention_layer.hpp"
 
 namespace yotta {
 
 enum class Dialect : uint8_t { gpt2, llama };
 constexpr const char* name(Dialect dialect) { return dialect == Dialect::gpt2 ? "gpt2" : "llama"; }
 
-// plain keeps the T x T probabilities for the backward pass; blockwise computes them again.
-enum class AttentionKind : uint8_t { plain, blockwise };
-constexpr const char* name(AttentionKind kind) {
-  return kind == AttentionKind::plain ? "plain" : "blockwise";
-}
-
 struct TransformerConfig {
   Dialect dialect = Dialect::gpt2;
-  int64_t layers = 2;          // L
-  int64_t width = 64;          // C
-  int64_t heads = 4;           // H
-  int64_t kv_heads = 4;        // K
-  int64_t feed_forward = 256;  // F
-  int64_t vocabulary = 256;    // V
-  int64_t context = 64;        // T, the longest sequence
-  bool tied = true;            // the output matrix is the token table
-  double dropout = 0;          // after the embedding, attention and feed-forward
+  int64_t layers = 2;            // L
+  int64_t width = 64;            // C
+  int64_t heads = 4;             // H
+  int64_t kv_heads = 4;          // K
+  int64_t feed_forward = 256;    // F
+  int64_t vocabulary = 256;      // V
+  int64_t context = 64;          // T, the longest sequence
+  bool tied = true;              // the output matrix is the token table
+  double dropout = 0;            // after the embedding, attention and feed-forward
+  double attention_dropout = 0;  // of the probabilities; needs plain attention
   AttentionKind attention = AttentionKind::blockwise;
   double norm_epsilon = 1e-5;
   double rope_theta = 10000;
@@ -108,6 +103,10 @@ inline void TransformerConfig::check(Where where) const {
     fail(where, "rope turns pairs of numbers, so the head size {} must be even", head_size());
   if (!(dropout >= 0 && dropout < 1))
     fail(where, "dropout {} must be at least 0 and below 1", dropout);
+  if (!(attention_dropout >= 0 && attention_dropout < 1) ||
+      (attention_dropout > 0 && attention != AttentionKind::plain))
+    fail(where, "attention dropout {} must be 0, or below 1 with plain attention",
+         attention_dropout);
   if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::bf16)
     fail(where, "a transformer's parameters are f32, f64 or bf16, not {}", yotta::name(dtype));
 }

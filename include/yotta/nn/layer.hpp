@@ -46,10 +46,33 @@ class Layer {
   // W: adds to the gradients of this layer's parameters, tells them so, and uses `saved` up.
   virtual void backward_weight(Saved& saved) = 0;
   // Appends this layer's parameters in forward order, one entry a use.
-  virtual void add_parameters(std::vector<ParameterPtr>& to) const = 0;
+  virtual void add_parameters(std::vector<ParameterPtr>& to) = 0;
 
  private:
   std::string name_;  // "layers.3.attention.q": names its parameters and its Saved
+};
+
+// A layer made of layers: its weights are theirs.
+class Composite : public Layer {
+ public:
+  using Layer::Layer;
+  void backward_weight(Saved& saved) override {
+    const std::vector<Layer*> all = parts();
+    for (size_t i = all.size(); i-- > 0;) all[i]->backward_weight(saved.child(all[i]->name()));
+  }
+  void add_parameters(std::vector<ParameterPtr>& to) override {
+    for (Layer* part : parts()) part->add_parameters(to);
+  }
+
+ protected:
+  virtual std::vector<Layer*> parts() = 0;  // in forward order
+  // F and I of one part, with its own place in this layer's Saved.
+  static Tensor run(Layer& part, const Tensor& x, Saved& saved) {
+    return part.forward(x, saved.child(part.name()));
+  }
+  static Tensor run_back(Layer& part, const Tensor& dy, Saved& saved) {
+    return part.backward_input(dy, saved.child(part.name()));
+  }
 };
 
 // What the parameters of a new layer are made from.

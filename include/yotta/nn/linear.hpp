@@ -84,7 +84,7 @@ class Linear : public Layer {
     bias_.done();
   }
 
-  void add_parameters(std::vector<ParameterPtr>& to) const override {
+  void add_parameters(std::vector<ParameterPtr>& to) override {
     to.push_back(weight_.parameter());
     if (bias_.defined()) to.push_back(bias_.parameter());
   }

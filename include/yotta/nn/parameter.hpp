@@ -57,7 +57,8 @@ inline void fill_initial(Tensor& to, const Part& part, Initial initial, uint64_t
   const int64_t stride = part.whole_columns > 0 ? part.whole_columns : part.columns;
   visit(to.dtype(), [&]<class T>(Type<T>) {
     T* values = to.data<T>();
-    parallel_for(part.rows, 1, [&](int64_t begin, int64_t end) {
+    const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(part.columns, 1));
+    parallel_for(part.rows, grain, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
         for (int64_t c = 0; c < part.columns; ++c) {
           const int64_t index = (part.first_row + r) * stride + part.first_column + c;

@@ -1,0 +1,115 @@
+// The transformer: a stack of layers, in one of two dialects.
+//
+//     entry          0            1 ... L                 L + 1
+//                    embedding    layers.0 ... L-1        head
+//     takes          ids (B, T)   x (B, T, C)             x (B, T, C)
+//     gives          (B, T, C)    (B, T, C)               logits (B, T, V)
+//
+// Any slice of the stack is a model of its own: a pipeline stage, an FSDP unit. A slice is built with the
+// values it has in the whole model. A tied table that is in the slice twice is one parameter with two uses;
+// if a slice has only the head, it has a copy of its own, with the same initial values.
+//
+//     Transformer model(gpt2_config(6, 384, 6, 256, 256));
+//     Saved saved(place);
+//     Tensor logits = forward(model.stack(), ids, saved);
+//
+// All local sizes are derived in block_options() and the like, from the configuration, and nowhere else.
+// Initial weights as GPT-2: normal with deviation 0.02; what is added to the residual stream (attention.o,
+// mlp.down) divided by sqrt(2 L), since 2 L such terms are summed; biases 0, norms 1.
+#pragma once
+
+#include <cmath>
+
+#include "yotta/model/config.hpp"
+#include "yotta/nn/block.hpp"
+#include "yotta/nn/embedding_layer.hpp"
+#include "yotta/nn/head.hpp"
+
+namespace yotta {
+
+inline EmbeddingOptions embedding_options(const TransformerConfig& c) {
+  const bool learned = c.dialect == Dialect::gpt2;
+  return {c.vocabulary, c.width, learned ? c.context : 0, c.dropout, normal(c.deviation)};
+}
+
+inline NormOptions norm_options(const TransformerConfig& c) {
+  const bool gpt2 = c.dialect == Dialect::gpt2;
+  return {gpt2 ? NormKind::layernorm : NormKind::rmsnorm, c.width, c.norm_epsilon};
+}
+
+inline BlockOptions block_options(const TransformerConfig& c) {
+  const bool llama = c.dialect == Dialect::llama;
+  const Initial initial = normal(c.deviation);
+  const double terms = 2 * static_cast<double>(c.layers);
+  const Initial residual = normal(c.deviation / std::sqrt(terms));
+  const AttentionOptions attention{.width = c.width,
+                                   .heads = c.heads,
+                                   .kv_heads = c.kv_heads,
+                                   .head_size = c.head_size(),
+                                   .kind = c.attention,
+                                   .bias = c.has_bias(),
+                                   .rope_theta = llama ? c.rope_theta : 0,
+                                   .dropout = c.dropout,
+                                   .probability_dropout = c.attention_dropout,
+                                   .initial = initial,
+                                   .initial_o = residual};
+  const MlpOptions mlp{.kind = llama ? MlpKind::swiglu : MlpKind::gelu,
+                       .width = c.width,
+                       .hidden = c.feed_forward,
+                       .bias = c.has_bias(),
+                       .dropout = c.dropout,
+                       .initial = initial,
+                       .initial_down = residual};
+  return {norm_options(c), attention, mlp};
+}
+
+class Transformer {
+ public:
+  // Entries of the whole stack: embedding, blocks, head.
+  static constexpr int64_t entries(const TransformerConfig& config) { return config.layers + 2; }
+
+  explicit Transformer(const TransformerConfig& config, Where where = Where::current())
+      : Transformer(config, 0, entries(config), where) {}
+  // Entries [first, last) of the stack.
+  Transformer(const TransformerConfig& config, int64_t first, int64_t last,
+              Where where = Where::current())
+      : config_(config) {
+    config.check(where);
+    if (first < 0 || last < first || last > entries(config))
+      fail(where, "entries {} to {} of a stack of {}", first, last, entries(config));
+    for (int64_t i = first; i < last; ++i) layers_.push_back(make(i));
+  }
+
+  const TransformerConfig& config() const { return config_; }
+  Layers stack() const { return layers_; }
+
+ private:
+  LayerPtr make(int64_t entry) {
+    const ParameterOptions made{config_.seed, config_.dtype};
+    if (entry == 0) {
+      auto embedding =
+          std::make_unique<TokenEmbedding>("embedding", embedding_options(config_), made);
+      table_ = embedding->table();
+      return embedding;
+    }
+    if (entry <= config_.layers)
+      return std::make_unique<Block>("layers." + std::to_string(entry - 1), block_options(config_),
+                                     made);
+    return make_head(made);
+  }
+  LayerPtr make_head(const ParameterOptions& made) {
+    const Initial initial = normal(config_.deviation);
+    const NormOptions norm = norm_options(config_);
+    if (!config_.tied) return std::make_unique<Head>(norm, config_.vocabulary, initial, made);
+    if (table_ == nullptr)
+      table_ = make_parameter("embedding.token.weight", {config_.vocabulary, config_.width}, true,
+                              initial, made.seed, made.dtype);
+    return std::make_unique<Head>(norm, table_, made);
+  }
+
+  TransformerConfig config_;
+  std::vector<LayerPtr> layers_;
+  ParameterPtr table_;  // (V, C), if tied
+};
+
+}  // namespace yotta

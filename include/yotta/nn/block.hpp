@@ -1,0 +1,59 @@
+// Block: one layer of a transformer. Two halves, each added to the residual stream.
+//
+//     x ──┬─────────────────────> + ── h ──┬───────────────────> + ──> y
+//         └─> norm1 ─> attention ─┘        └─> norm2 ─> mlp ─────┘
+//
+//     backward: a sum hands its dy to both arms, so dh = dy + (mlp's arm), dx = dh + (attention's arm)
+//
+// x, y (B, T, C). The stream itself is never normalised (pre-norm), which is why deep stacks train.
+#pragma once
+
+#include "yotta/nn/attention_layer.hpp"
+#include "yotta/nn/mlp.hpp"
+#include "yotta/nn/norm_layer.hpp"
+
+namespace yotta {
+
+struct BlockOptions {
+  NormOptions norm;
+  AttentionOptions attention;
+  MlpOptions mlp;
+};
+
+class Block : public Composite {
+ public:
+  Block(std::string name, const BlockOptions& options, const ParameterOptions& made = {})
+      : Composite(std::move(name)),
+        norm1_(this->name() + ".norm1", options.norm, made),
+        attention_(this->name() + ".attention", options.attention, made),
+        norm2_(this->name() + ".norm2", options.norm, made),
+        mlp_(this->name() + ".mlp", options.mlp, made) {}
+
+  // x (B, T, C) -> (B, T, C)
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    Tensor h = run(attention_, run(norm1_, x, saved), saved);
+    add_into(h, x);
+    Tensor y = run(mlp_, run(norm2_, h, saved), saved);
+    add_into(y, h);
+    return y;
+  }
+
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    Tensor dh = run_back(norm2_, run_back(mlp_, dy, saved), saved);
+    add_into(dh, dy);
+    Tensor dx = run_back(norm1_, run_back(attention_, dh, saved), saved);
+    add_into(dx, dh);
+    return dx;
+  }
+
+ protected:
+  std::vector<Layer*> parts() override { return {&norm1_, &attention_, &norm2_, &mlp_}; }
+
+ private:
+  Norm norm1_;
+  Attention attention_;
+  Norm norm2_;
+  Mlp mlp_;
+};
+
+}  // namespace yotta

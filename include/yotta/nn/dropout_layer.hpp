@@ -1,0 +1,52 @@
+// Dropout as a layer that draws the same mask in every layout of ranks.
+//
+//     the whole batch                    a rank holds some sequences, and some positions of each:
+//       positions ->                     number (s, t, c) of the whole batch is draw
+//     s [ . . . . . . . . ]                  (s * 2^20 + t) * C + c
+//     | [ . . . . # # # # ] <- this rank     of the generator named after the layer and the step
+//     v [ . . . . # # # # ]
+//
+// With the step in its name every step drops other numbers; running forward again for the same Place (to
+// recompute activations) drops the same ones. With p = 0 it does nothing and keeps nothing.
+// x (B, T, C); keeps B T C bytes. Positions must be below 2^20.
+#pragma once
+
+#include "yotta/nn/dropout.hpp"
+#include "yotta/nn/layer.hpp"
+
+namespace yotta {
+
+inline constexpr int64_t most_positions = int64_t{1} << 20;
+
+// The generator of a layer's masks at a step.
+inline Random mask_random(const Place& place, const std::string& layer) {
+  return {place.seed, layer + ".mask." + std::to_string(place.step)};
+}
+
+class Dropout : public Layer {
+ public:
+  Dropout(std::string name, double probability)
+      : Layer(std::move(name)), probability_(probability) {}
+
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    if (probability_ == 0) return x;
+    const Place& place = saved.place();
+    const int64_t width = x.dim(-1);
+    const int64_t first = (place.first_sequence * most_positions + place.first_position) * width;
+    Tensor mask;
+    Tensor y = dropout_rows(x, probability_, mask_random(place, name()), first,
+                            most_positions * width, mask);
+    saved.keep("mask", std::move(mask));
+    return y;
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    return probability_ == 0 ? dy : dropout_backward(dy, saved.take("mask"), probability_);
+  }
+  void backward_weight(Saved&) override {}
+  void add_parameters(std::vector<ParameterPtr>&) override {}
+
+ private:
+  double probability_;
+};
+
+}  // namespace yotta
