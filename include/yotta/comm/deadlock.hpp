@@ -26,9 +26,12 @@ struct StrandWait {
   bool ready = false;      // it has all it waits for: it will run as soon as its rank wakes up
   std::vector<int> needs;  // world ranks that must act, all of them
   int strand = -1;         // or: another strand of this rank that must end first
-  std::string doing;       // "recv of 16 f32 at ring.cpp:12"
-  std::string waited_at;   // "ring.cpp:20", where the rank stands: the same place or a later wait()
-  std::string hint;        // "rank 1 has sent tag 8"
+  // For people:
+  enum class Kind : uint8_t { send, recv, collective } kind = Kind::recv;
+  std::string doing;      // "recv of 16 f32 with tag 7"
+  std::string called_at;  // "ring.cpp:12"
+  std::string waited_at;  // "ring.cpp:20", where the rank stands: the same place or a later wait()
+  std::string hint;       // "rank 1 has sent tag 8"
 };
 
 struct RankWait {
@@ -101,6 +104,26 @@ inline std::string describe_chain(const std::vector<RankWait>& ranks,
   return text + end;
 }
 
+// What usually helps.
+inline const char* suggest_cure(const std::vector<RankWait>& ranks,
+                                const std::vector<bool>& alive) {
+  using Kind = StrandWait::Kind;
+  bool all_send = true, all_recv = true;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    if (alive[r]) continue;
+    const StrandWait& wait = blocked_in(ranks[r]);
+    if (!wait.hint.empty()) return "use the same tag and communicator on both sides";
+    if (wait.kind == Kind::collective)
+      return "let all ranks make the same collective calls, and in the same order on all "
+             "communicators";
+    all_send = all_send && wait.kind == Kind::send;
+    all_recv = all_recv && wait.kind == Kind::recv;
+  }
+  if (all_send) return "use send_recv or send_async, or let some of the ranks receive first";
+  if (all_recv) return "give every recv its send; in a circle somebody must send first";
+  return "write down the order of sends and receives on each rank: every recv needs its send";
+}
+
 // The whole story for the user: the circle, the table, the cure.
 inline std::string describe_deadlock(const std::vector<RankWait>& ranks,
                                      const std::vector<bool>& alive) {
@@ -114,12 +137,12 @@ inline std::string describe_deadlock(const std::vector<RankWait>& ranks,
     text += fmt::format("\n  rank {} waits for", r);
     for (size_t i = 0; i < wait.needs.size(); ++i)
       text += fmt::format("{} {}", i == 0 ? "" : ",", wait.needs[i]);
-    text += " in " + wait.doing;
+    text += " in " + wait.doing + " at " + wait.called_at;
     const std::string& waited_at = ranks[r].strands[0].waited_at;
-    if (!wait.doing.ends_with(" at " + waited_at)) text += ", waited for at " + waited_at;
+    if (waited_at != wait.called_at) text += ", waited for at " + waited_at;
     if (!wait.hint.empty()) text += "; " + wait.hint;
   }
-  return text;
+  return text + "\n  try: " + suggest_cure(ranks, alive);
 }
 
 }  // namespace yotta

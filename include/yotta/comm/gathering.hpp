@@ -10,8 +10,11 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
+#include <map>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "yotta/comm/failures.hpp"
@@ -21,7 +24,7 @@ namespace yotta {
 
 class Gathering {
  public:
-  Gathering(std::vector<int> members, int first_rank, const Call& call)
+  Gathering(const std::vector<int>& members, int first_rank, const Call& call)
       : first_rank_(first_rank),
         call_(call),
         seats_(members.size()),
@@ -79,10 +82,48 @@ class Gathering {
   int first_rank_;
   Call call_;
   std::vector<Seat> seats_;
-  std::vector<int> members_;  // world ranks
+  const std::vector<int>& members_;  // world ranks, of the group
   std::atomic<int64_t> arrived_ = 0;
   std::atomic<int> readers_ = 0;
   std::atomic<int> left_ = 0;
+};
+
+// The groups of a world, and of each the gatherings of the collectives that not all its ranks have left.
+class Groups {
+ public:
+  explicit Groups(int ranks) : groups_(1) {
+    for (int r = 0; r < ranks; ++r) groups_[0].members.push_back(r);
+  }
+  const std::vector<int>& members(int group) const {
+    return groups_[static_cast<size_t>(group)].members;
+  }
+  int open(int parent, int64_t sequence, int color, std::span<const int> members) {
+    const auto [place, is_new] =
+        numbers_.try_emplace({parent, sequence, color}, static_cast<int>(groups_.size()));
+    if (is_new) groups_.emplace_back().members.assign(members.begin(), members.end());
+    return place->second;
+  }
+  // That of the group's collective number `number`. The first rank to come makes it.
+  Gathering& enter(int rank, int group_number, int64_t number, const Call& call) {
+    Group& group = groups_[static_cast<size_t>(group_number)];
+    const auto index = static_cast<size_t>(number - group.first);
+    if (index == group.gatherings.size()) group.gatherings.emplace_back(group.members, rank, call);
+    return group.gatherings[index];
+  }
+  void clean_up(int group_number) {
+    Group& group = groups_[static_cast<size_t>(group_number)];
+    for (; !group.gatherings.empty() && group.gatherings.front().over(); ++group.first)
+      group.gatherings.pop_front();
+  }
+
+ private:
+  struct Group {
+    std::vector<int> members;          // world ranks
+    std::deque<Gathering> gatherings;  // of its collectives from `first` on
+    int64_t first = 0;
+  };
+  std::deque<Group> groups_;
+  std::map<std::tuple<int, int64_t, int>, int> numbers_;  // by parent, sequence, color
 };
 
 }  // namespace yotta

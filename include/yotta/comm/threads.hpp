@@ -14,10 +14,8 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <tuple>
 
 #include "yotta/comm/deadlock.hpp"
 #include "yotta/comm/gathering.hpp"
@@ -28,9 +26,7 @@ namespace yotta {
 // What the threads share.
 class ThreadWorld {
  public:
-  explicit ThreadWorld(int size) : boxes_(size), ranks_(static_cast<size_t>(size)), groups_(1) {
-    for (int r = 0; r < size; ++r) groups_[0].members.push_back(r);
-  }
+  explicit ThreadWorld(int size) : boxes_(size), ranks_(static_cast<size_t>(size)), groups_(size) {}
   int size() const { return static_cast<int>(ranks_.size()); }
 
   // --- messages ---
@@ -67,29 +63,19 @@ class ThreadWorld {
   // --- collectives ---
   int open_group(int parent, int64_t sequence, int color, std::span<const int> members) {
     std::lock_guard lock(mutex_);
-    const auto [place, is_new] =
-        group_numbers_.try_emplace({parent, sequence, color}, static_cast<int>(groups_.size()));
-    if (is_new) groups_.emplace_back().members.assign(members.begin(), members.end());
-    return place->second;
+    return groups_.open(parent, sequence, color, members);
   }
-  // The gathering of a group's collective number `number`. The first rank to come makes it.
-  Gathering* enter(int rank, int group_number, int64_t number, const Call& call) {
+  Gathering& enter(int rank, int group, int64_t number, const Call& call) {
     std::lock_guard lock(mutex_);
-    Group& group = groups_[static_cast<size_t>(group_number)];
-    const auto index = static_cast<size_t>(number - group.first);
-    if (index == group.gatherings.size())
-      group.gatherings.push_back(std::make_unique<Gathering>(group.members, rank, call));
-    Gathering& gathering = *group.gatherings[index];
+    Gathering& gathering = groups_.enter(rank, group, number, call);
     const std::string difference = gathering.compare(rank, call);
     if (!difference.empty()) mismatch(rank, call.where, difference);
-    return &gathering;
+    return gathering;
   }
-  void leave(int group_number, Gathering& gathering) {
+  void leave(int group, Gathering& gathering) {
     if (!gathering.leave()) return;
     std::lock_guard lock(mutex_);
-    Group& group = groups_[static_cast<size_t>(group_number)];
-    for (; !group.gatherings.empty() && group.gatherings.front()->over(); ++group.first)
-      group.gatherings.pop_front();
+    groups_.clean_up(group);
   }
   void arrive(Gathering& gathering, int group_rank) {
     if (!gathering.arrive(group_rank)) return;
@@ -146,11 +132,6 @@ class ThreadWorld {
     bool woken = false;
     std::condition_variable bell;
   };
-  struct Group {
-    std::vector<int> members;
-    std::deque<std::unique_ptr<Gathering>> gatherings;  // of its collectives from `first` on
-    int64_t first = 0;
-  };
 
   void compare(const Request& first, const Request& second) {
     if (first.data.count == second.data.count && first.data.dtype == second.data.dtype) return;
@@ -200,19 +181,34 @@ class ThreadWorld {
         StrandWait& wait = ranks[r].strands.emplace_back();
         wait.ready = is_ready(strand);
         wait.strand = strand.strand;
-        if (with_text) wait.doing = describe(*strand.call);
-        if (with_text) wait.waited_at = at(strand.where);
+        if (with_text) add_words(strand, wait);
         for (const Request* request : strand.requests)
           if (request != nullptr && !is_done(*request)) add_needs(*request, with_text, wait);
       }
     }
     return ranks;
   }
+  void add_words(const Waiting& strand, StrandWait& wait) const {
+    wait.doing = describe_operation(*strand.call);
+    wait.called_at = at(strand.call->where);
+    wait.waited_at = at(strand.where);
+    const Request* first = strand.requests[0] ? strand.requests[0] : strand.requests[1];
+    if (first == nullptr) return;
+    using Kind = StrandWait::Kind;
+    const bool sends = first->kind == Request::Kind::send;
+    wait.kind = first->tag < 0 || first->kind == Request::Kind::meet ? Kind::collective
+                : sends                                              ? Kind::send
+                                                                     : Kind::recv;
+    if (wait.kind != Kind::collective) wait.doing += fmt::format(" with tag {}", first->tag);
+    if (first->group == 0) return;
+    wait.doing += " on the communicator of ranks";
+    for (int member : groups_.members(first->group)) wait.doing += fmt::format(" {}", member);
+  }
   void add_needs(const Request& request, bool with_text, StrandWait& wait) const {
     if (request.kind == Request::Kind::meet) {
       wait.needs = gathering_of(request).missing(static_cast<int>(request.tag));
     } else if (request.handle != in_transit) {  // else it is being copied: nobody is needed
-      wait.needs.push_back(request.peer);
+      if (wait.needs != std::vector{request.peer}) wait.needs.push_back(request.peer);
       if (with_text && request.kind == Request::Kind::recv && request.tag >= 0)
         wait.hint = boxes_.find_other_tag(request);
     }
@@ -235,8 +231,7 @@ class ThreadWorld {
   mutable std::mutex mutex_;
   LetterBoxes boxes_;
   std::vector<Rank> ranks_;
-  std::deque<Group> groups_;
-  std::map<std::tuple<int, int64_t, int>, int> group_numbers_;  // by parent, sequence, color
+  Groups groups_;
   std::atomic<bool> failed_ = false;
   std::atomic<int> failed_rank_ = -1;
   std::string message_;
@@ -269,7 +264,7 @@ class ThreadTransport : public Transport {
     return world_->open_group(parent, sequence, color, members);
   }
   Gathering* enter(int group, int64_t number, const Call& call) override {
-    return world_->enter(rank_, group, number, call);
+    return &world_->enter(rank_, group, number, call);
   }
   void arrive(Gathering& gathering, int group_rank) override {
     world_->arrive(gathering, group_rank);

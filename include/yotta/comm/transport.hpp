@@ -33,14 +33,18 @@ struct Call {
   Where where;
 };
 
-// "all_reduce of 16 f32, sum, at a.cpp:10"
-inline std::string describe(const Call& call) {
+// "all_reduce of 16 f32, sum"
+inline std::string describe_operation(const Call& call) {
   std::string text = call.operation;
   if (call.count >= 0) text += fmt::format(" of {} {}", call.count, name(call.dtype));
   if (*call.op != 0) text += fmt::format(", {}", call.op);
   if (call.root >= 0) text += fmt::format(", root {}", call.root);
   if (*call.algorithm != 0) text += fmt::format(", {}", call.algorithm);
-  return text + " at " + at(call.where);
+  return text;
+}
+// "all_reduce of 16 f32, sum, at a.cpp:10"
+inline std::string describe(const Call& call) {
+  return describe_operation(call) + " at " + at(call.where);
 }
 
 struct Request {
