@@ -10,8 +10,11 @@
 //     norm_epsilon    layer_norm_epsilon                       rms_norm_eps
 //     rope_theta                                               rope_parameters.rope_theta (since version
 //                                                              5), rope_theta (before); we write both
-//     dropout         embd_pdrop = resid_pdrop                 (has none there; not written)
+//     dropout         embd_pdrop = resid_pdrop                 (none)
+//     attention_dropout  attn_pdrop                            attention_dropout
 //
+// Dropout is written for others and not read: it belongs to a run, not to a model, and a model that is
+// loaded to be used must not drop anything.
 // Contract: what our transformer cannot compute is refused by the name of its entry: another model or
 // activation, biases in Llama, scaled rope, a head size other than C / H. What does not change the
 // result is ignored. Sizes come back through TransformerConfig::check.
@@ -44,7 +47,7 @@ inline nlohmann::ordered_json gpt2_entries(const TransformerConfig& c) {
           {"layer_norm_epsilon", c.norm_epsilon},
           {"embd_pdrop", c.dropout},
           {"resid_pdrop", c.dropout},
-          {"attn_pdrop", 0.0}};
+          {"attn_pdrop", c.attention_dropout}};
 }
 
 inline nlohmann::ordered_json llama_entries(const TransformerConfig& c) {
@@ -61,6 +64,7 @@ inline nlohmann::ordered_json llama_entries(const TransformerConfig& c) {
           {"rms_norm_eps", c.norm_epsilon},
           {"rope_theta", c.rope_theta},
           {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", c.rope_theta}}},
+          {"attention_dropout", c.attention_dropout},
           {"attention_bias", false},
           {"mlp_bias", false}};
 }
@@ -156,7 +160,6 @@ inline TransformerConfig read_gpt2(const ConfigEntries& entries) {
                                          entries.size("n_positions"), entries.size("vocab_size"));
   config.feed_forward = entries.size("n_inner", 4 * width);
   config.tied = entries.flag("tie_word_embeddings", true);
-  config.dropout = entries.number("resid_pdrop", 0.1);
   config.norm_epsilon = entries.number("layer_norm_epsilon", 1e-5);
   return config;
 }
