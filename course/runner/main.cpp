@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runner/check.hpp"
+#include "runner/exercise.hpp"
 #include "runner/suite.hpp"
 #include "runner/topics.hpp"
 
@@ -26,6 +28,35 @@ CLI::App* add_choice(CLI::App& app, const std::string& verb, const std::string& 
                      "Its number or name; everything after it goes to the program");
   choice->add_option("--json", chosen.json, "Without a name: write the list to this file");
   return choice;
+}
+
+void add_check(CLI::App& app, runner::CheckOptions& options, int& result) {
+  CLI::App* check = app.add_subcommand("check", "List the exercises, or grade one");
+  check->add_option("name", options.name, "Its number or name");
+  check->add_option("--file", options.file, "Grade this file instead of the one in work/");
+  check->add_option("--json", options.json, "Write the verdict to this file too");
+  check->add_flag("--hint", options.hint, "Show the next hint for the first open task");
+  check->add_flag("--afresh", options.afresh,
+                  "Start again from the starter; your file is kept beside it");
+  check->add_flag("--cut", options.cut,
+                  "For authors: cut the starter from the library's header again");
+  check->callback([&] { result = runner::check(options); });
+}
+
+// What the build calls to make the files that the suite proves an exercise with.
+struct Variant {
+  std::string exercise, name, out;
+};
+void add_variant(CLI::App& app, Variant& variant) {
+  CLI::App* command =
+      app.add_subcommand("variant", "Write the starter, library or wrong variant")->group("");
+  command->add_option("exercise", variant.exercise)->required();
+  command->add_option("name", variant.name)->required();
+  command->add_option("out", variant.out)->required();
+  command->callback([&] {
+    const runner::Exercise exercise = runner::read_exercise(YOTTA_SOURCE_DIR, variant.exercise);
+    runner::write_text(variant.out, runner::variant_of(exercise, variant.name));
+  });
 }
 
 // After the name of a lesson or benchmark every word is the program's own. Takes them off the command line.
@@ -55,6 +86,11 @@ int main(int argc, char** argv) {
   add_choice(app, "bench", "List the benchmarks, or run one", bench)->callback([&] {
     result = runner::bench(bench.name, rest, bench.json);
   });
+
+  runner::CheckOptions check;
+  add_check(app, check, result);
+  Variant variant;
+  add_variant(app, variant);
 
   runner::SuiteOptions suite;
   CLI::App* test =

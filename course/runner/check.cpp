@@ -1,0 +1,247 @@
+#include "runner/check.hpp"
+
+#include <fmt/core.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+
+#include "course/shared/console.hpp"
+#include "runner/grade.hpp"
+#include "runner/topics.hpp"
+
+namespace fs = std::filesystem;
+using yotta::console::Color;
+using yotta::console::paint;
+
+namespace runner {
+namespace {
+
+std::string relative(const std::string& path) {
+  const std::string root = std::string(YOTTA_SOURCE_DIR) + "/";
+  return path.starts_with(root) ? path.substr(root.size()) : path;
+}
+
+// What is remembered between two checks, in work/NN_topic/.state.json: the starter that the student's
+// file was copied from, the task that is open, the hints that were shown.
+class State {
+ public:
+  explicit State(const Exercise& exercise)
+      : path_(fs::path(exercise.work_copy()).parent_path() / ".state.json") {
+    if (!fs::exists(path_)) return;
+    json_ = nlohmann::json::parse(read_text(path_), nullptr, /*allow_exceptions=*/false);
+    if (!json_.is_object()) json_ = nlohmann::json::object();
+  }
+  std::string text(const char* key) const { return json_.value(key, ""); }
+  int hints(const std::string& task) const { return json_.value("hints " + task, 0); }
+  void set(const std::string& key, const nlohmann::json& value) {
+    json_[key] = value;
+    write_text(path_, json_.dump(2) + "\n");
+  }
+
+ private:
+  std::string path_;
+  nlohmann::json json_ = nlohmann::json::object();
+};
+
+// The student's file: copied from the starter the first time, and again as long as it was not touched.
+std::string student_file(const Exercise& exercise, const CheckOptions& options) {
+  if (!options.file.empty()) {
+    if (!fs::is_regular_file(options.file))
+      throw std::runtime_error("there is no file " + options.file);
+    return fs::absolute(options.file);
+  }
+  const std::string file = exercise.work_copy(), starter = read_text(exercise.starter());
+  State state(exercise);
+  const bool exists = fs::exists(file);
+  const bool untouched = exists && read_text(file) == state.text("starter");
+  if (!exists || untouched || options.afresh) {
+    if (exists && !untouched) {
+      fs::copy_file(file, file + ".before", fs::copy_options::overwrite_existing);
+      fmt::print("Your file was kept as {}.before.\n", relative(file));
+    }
+    write_text(file, starter);
+    state.set("starter", starter);
+    if (!exists)
+      fmt::print("Your file is {}; it was copied from {}.\n", relative(file),
+                 relative(exercise.starter()));
+  } else if (state.text("starter") != starter) {
+    fmt::print("The starter {} has changed since you began; your file is as you left it.\n",
+               relative(exercise.starter()));
+  }
+  return file;
+}
+
+// The adapter includes this one-line file, so that any file can be graded without another build folder.
+std::string point_adapter_at(const Exercise& exercise, const std::string& file) {
+  const std::string folder = fmt::format("{}/exercises/{}", YOTTA_BUILD_DIR, exercise.id);
+  write_text(folder + "/student.hpp", fmt::format("#include \"{}\"\n", file));
+  return fmt::format("{}/exercises/exercise_{}_student", YOTTA_BUILD_DIR, exercise.id);
+}
+
+struct Built {
+  bool well = false;
+  std::string errors;
+};
+
+Built build(const Exercise& exercise, const std::string& file) {
+  const std::string target = fmt::format("exercise_{}_student", exercise.id);
+  const std::string program = point_adapter_at(exercise, file);
+  if (!fs::exists(program))
+    fmt::print(stderr, "Building the tests of {}: once, half a minute ...\n", exercise.id);
+  const Ending ending = run_limited({"cmake", "--build", YOTTA_BUILD_DIR, "--target", target}, 600);
+  if (ending.well()) return {true, ""};
+  const std::string errors = readable_errors(ending.output, file);
+  if (!errors.empty()) return {false, errors};
+  return {
+      false,
+      "The compiler stopped outside your file. If a function's name or parameters were changed, "
+      "the tests no longer fit:\n" +
+          ending.output};
+}
+
+void print_tasks(const Grade& grade) {
+  for (const TaskResult& result : grade.tasks) {
+    const bool done = result.points == result.task.points;
+    fmt::print("  {}  {:<5} {:<52} {:>2} of {:>2} points  {}/{} cases\n",
+               paint(done ? Color::green : Color::red, done ? "✓" : "✗"), result.task.id,
+               result.task.title, result.points, result.task.points, result.passed, result.cases);
+  }
+}
+
+std::string indented(const std::string& text) {
+  std::string out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) out += "  " + line + "\n";
+  return out;
+}
+
+void print_verdict(const Exercise& exercise, const Grade& grade) {
+  print_tasks(grade);
+  if (const CaseResult* failed = grade.first_failed()) {
+    fmt::print("\n{}\n{}", paint(Color::bold, failed->name), indented(failed->message));
+    if (!exercise.tasks.empty())
+      fmt::print("\nFor a hint: ./yotta check {} --hint\n", exercise.number());
+  }
+  fmt::print("\n{}\n", paint(grade.complete() ? Color::green : Color::bold,
+                             fmt::format("{} of {} points", grade.points, grade.of)));
+}
+
+nlohmann::json as_json(const Exercise& exercise, const std::string& file, const Grade& grade,
+                       const std::string& compile_errors, double seconds) {
+  nlohmann::json json = {{"exercise", exercise.id},
+                         {"file", relative(file)},
+                         {"compiled", compile_errors.empty()},
+                         {"compile_errors", compile_errors},
+                         {"points", grade.points},
+                         {"of", grade.of},
+                         {"complete", grade.complete()},
+                         {"seconds", seconds},
+                         {"tasks", nlohmann::json::array()},
+                         {"cases", nlohmann::json::array()}};
+  for (const TaskResult& result : grade.tasks)
+    json["tasks"].push_back({{"id", result.task.id},
+                             {"title", result.task.title},
+                             {"points", result.points},
+                             {"of", result.task.points},
+                             {"cases", result.cases},
+                             {"passed", result.passed}});
+  for (const CaseResult& one : grade.cases)
+    json["cases"].push_back({{"name", one.name}, {"passed", one.passed}, {"message", one.message}});
+  return json;
+}
+
+int list_exercises() {
+  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
+    const Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, id);
+    fmt::print("  {:<20} {:>3} minutes, {:<7} {}\n", id, exercise.minutes, exercise.difficulty,
+               exercise.title);
+  }
+  return 0;
+}
+
+Exercise choose_exercise(const std::string& name) {
+  std::vector<Topic> topics;
+  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR))
+    topics.push_back({id, id.substr(0, 2), id.substr(3), ""});
+  return read_exercise(YOTTA_SOURCE_DIR, choose(topics, name, "exercise").id);
+}
+
+int show_hint(const Exercise& exercise) {
+  State state(exercise);
+  std::string task = state.text("open task");
+  if (task.empty() && !exercise.tasks.empty()) task = exercise.tasks.front().id;
+  const std::vector<std::string> hints = read_hints(exercise, task);
+  const auto shown = static_cast<size_t>(state.hints(task));
+  for (size_t i = 0; i < std::min(shown + 1, hints.size()); ++i)
+    fmt::print("{}\n{}\n",
+               paint(Color::bold, fmt::format("{}, hint {} of {}", task, i + 1, hints.size())),
+               indented(hints[i]));
+  if (shown < hints.size()) state.set("hints " + task, shown + 1);
+  if (shown + 1 < hints.size()) fmt::print("Once more for the next one.\n");
+  return 0;
+}
+
+// Authors, after they have changed the library's header.
+int cut_again(const Exercise& exercise) {
+  write_text(exercise.starter(), cut_starter(read_text(exercise.library_header())));
+  fmt::print("{} is cut from {}\n", relative(exercise.starter()),
+             relative(exercise.library_header()));
+  return 0;
+}
+
+}  // namespace
+
+std::string readable_errors(const std::string& log, const std::string& file, int most) {
+  std::string text;
+  int errors = 0;
+  bool inside = false;  // in the source lines under a message about the file
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    const bool ours = line.starts_with(file + ":");
+    const bool source = line.starts_with(" ") && line.find('|') != std::string::npos;
+    const bool about_a_name = ours && line.find(": In ") != std::string::npos;  // "In function ..."
+    if (ours && line.find(" error: ") != std::string::npos) ++errors;
+    inside = (ours && !about_a_name) || (inside && source);
+    if (inside && errors > 0 && errors <= most) text += relative(line) + "\n";
+  }
+  if (errors > most)
+    text +=
+        fmt::format("... and {} more {}\n", errors - most, errors - most == 1 ? "error" : "errors");
+  return text;
+}
+
+int check(const CheckOptions& options) {
+  if (options.name.empty()) return list_exercises();
+  const Exercise exercise = choose_exercise(options.name);
+  if (options.hint) return show_hint(exercise);
+  if (options.cut) return cut_again(exercise);
+
+  const auto start = std::chrono::steady_clock::now();
+  const std::string file = student_file(exercise, options);
+  fmt::print("{} {}: {}\n\n", exercise.number(), exercise.title, relative(file));
+  std::fflush(stdout);
+  const Built built = build(exercise, file);
+  Grade result;
+  if (built.well) {
+    result = grade(exercise, point_adapter_at(exercise, file));
+    print_verdict(exercise, result);
+  } else {
+    for (const Task& task : exercise.tasks) {
+      result.tasks.push_back({task});
+      result.of += task.points;
+    }
+    fmt::print("It does not compile:\n\n{}\n0 of {} points\n", built.errors, result.of);
+  }
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (const CaseResult* failed = result.first_failed())
+    State(exercise).set("open task", failed->task());
+  if (!options.json.empty())
+    write_text(options.json, as_json(exercise, file, result, built.errors, seconds).dump(2) + "\n");
+  return result.complete() ? 0 : 1;
+}
+
+}  // namespace runner

@@ -1,0 +1,24 @@
+// The verb `check`: compiles a student's file, runs its graded cases and explains the first that failed.
+#pragma once
+
+#include <string>
+
+namespace runner {
+
+struct CheckOptions {
+  std::string name;     // "10", "collectives"; empty: list the exercises
+  std::string file;     // grade this file; the default is work/NN_topic/<header>
+  std::string json;     // write the verdict to this file too
+  bool hint = false;    // show the next hint of the first open task instead
+  bool afresh = false;  // throw the student's file away and start from the starter
+  bool cut = false;     // for authors: cut the starter from the library's header again
+};
+
+// Returns 0 only when every point was earned (or what was asked for instead was done).
+int check(const CheckOptions& options);
+
+// What a compiler said, without what is not about `file`: its errors with their source lines, at most
+// `most` of them; paths begin at the project's root. Empty when no error is about the file.
+std::string readable_errors(const std::string& log, const std::string& file, int most = 3);
+
+}  // namespace runner

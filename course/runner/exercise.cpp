@@ -1,0 +1,236 @@
+#include "runner/exercise.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+
+namespace fs = std::filesystem;
+
+namespace runner {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Lines lines_of(const std::string& text) {
+  Lines lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string joined(const Lines& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+// "10.1" of "  // exercise 10.1: pass ...", with the given words before it; else empty.
+std::string mark(const std::string& line, const std::string& words) {
+  const size_t at = line.find_first_not_of(' ');
+  if (at == std::string::npos || !line.substr(at).starts_with(words)) return "";
+  const size_t begin = at + words.size();
+  return line.substr(begin, line.find_first_not_of("0123456789.", begin) - begin);
+}
+std::string opening_mark(const std::string& line) { return mark(line, "// exercise "); }
+std::string closing_mark(const std::string& line) { return mark(line, "// end of exercise "); }
+
+// A comment with these words, and what follows it in the namespace, is left out of the starter.
+constexpr const char* not_in_the_exercise = "not in the exercise";
+
+// The lines in namespace yotta::student.
+Lines as_student(Lines lines) {
+  for (std::string& line : lines) {
+    if (line == "namespace yotta {") line = "namespace yotta::student {";
+    if (line == "}  // namespace yotta") line = "}  // namespace yotta::student";
+  }
+  return lines;
+}
+
+struct Hunk {
+  Lines before, after;
+};
+
+std::vector<Hunk> hunks_of(const std::string& patch) {
+  std::vector<Hunk> hunks;
+  for (const std::string& line : lines_of(patch)) {
+    if (line.starts_with("@@")) hunks.emplace_back();
+    if (hunks.empty() || line.starts_with("@@") || line.starts_with("\\")) continue;
+    const std::string rest = line.empty() ? "" : line.substr(1);
+    if (!line.starts_with("+")) hunks.back().before.push_back(rest);
+    if (!line.starts_with("-")) hunks.back().after.push_back(rest);
+  }
+  return hunks;
+}
+
+std::vector<std::string> strings(const nlohmann::json& list) {
+  return list.get<std::vector<std::string>>();
+}
+
+}  // namespace
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) throw std::runtime_error("cannot read " + path);
+  return text.str();
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  if (fs::exists(path) && read_text(path) == text) return;
+  fs::create_directories(fs::path(path).parent_path());
+  std::ofstream file(path);
+  file << text;
+  if (!file.flush()) throw std::runtime_error("cannot write " + path);
+}
+
+std::string Exercise::file_name() const { return fs::path(header).filename(); }
+std::string Exercise::number() const { return id.substr(0, 2); }
+std::string Exercise::library_header() const {
+  return fmt::format("{}/include/yotta/{}", YOTTA_SOURCE_DIR, header);
+}
+std::string Exercise::starter() const { return folder + "/" + file_name(); }
+std::string Exercise::work_copy() const {
+  return fmt::format("{}/work/{}/{}", YOTTA_SOURCE_DIR, id, file_name());
+}
+
+std::vector<std::string> find_exercises(const std::string& root) {
+  std::vector<std::string> ids;
+  const fs::path folder = fs::path(root) / "exercises";
+  if (!fs::is_directory(folder)) return ids;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (fs::exists(entry.path() / "exercise.json")) ids.push_back(entry.path().filename());
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+Exercise read_exercise(const std::string& root, const std::string& id) {
+  Exercise exercise;
+  exercise.id = id;
+  exercise.folder = root + "/exercises/" + id;
+  const std::string path = exercise.folder + "/exercise.json";
+  try {
+    const nlohmann::json json = nlohmann::json::parse(read_text(path));
+    exercise.header = json.at("header");
+    exercise.title = json.at("title");
+    exercise.difficulty = json.at("difficulty");
+    exercise.minutes = json.at("minutes");
+    exercise.prerequisites = strings(json.at("prerequisites"));
+    exercise.outcomes = strings(json.at("outcomes"));
+    for (const auto& task : json.at("tasks"))
+      exercise.tasks.push_back({task.at("id"), task.at("title"), task.at("points")});
+    for (const auto& wrong : json.at("wrong"))
+      exercise.wrong.push_back({wrong.at("name"), wrong.at("about"), wrong.at("rejected_by"),
+                                strings(wrong.at("says"))});
+  } catch (const nlohmann::json::exception& error) {
+    throw std::runtime_error(path + ": " + error.what());
+  }
+  return exercise;
+}
+
+std::vector<std::string> marked_parts(const std::string& header) {
+  std::vector<std::string> parts;
+  std::string open;
+  int number = 0;
+  for (const std::string& line : lines_of(header)) {
+    ++number;
+    const std::string begins = opening_mark(line), ends = closing_mark(line);
+    if (!begins.empty() && !open.empty())
+      throw std::runtime_error(
+          fmt::format("line {}: exercise {} begins inside {}", number, begins, open));
+    if (!ends.empty() && ends != open)
+      throw std::runtime_error(fmt::format("line {}: exercise {} ends, but {}", number, ends,
+                                           open.empty() ? "none is open" : open + " is open"));
+    if (!begins.empty()) parts.push_back(open = begins);
+    if (!ends.empty()) open.clear();
+  }
+  if (!open.empty()) throw std::runtime_error("exercise " + open + " does not end");
+  return parts;
+}
+
+std::string cut_solution(const std::string& header) {
+  marked_parts(header);
+  return joined(as_student(lines_of(header)));
+}
+
+std::string cut_starter(const std::string& header) {
+  marked_parts(header);
+  Lines starter;
+  bool inside = false, included = false, given_away = false;
+  for (const std::string& line : as_student(lines_of(header))) {
+    if (!closing_mark(line).empty()) inside = false;
+    if (line.starts_with("// ") && line.find(not_in_the_exercise) != std::string::npos)
+      given_away = true;
+    if (line.starts_with("}  // namespace")) given_away = false;
+    if (inside || given_away) continue;
+    starter.push_back(line);
+    const std::string part = opening_mark(line);
+    if (!part.empty()) {
+      inside = true;
+      starter.push_back(
+          fmt::format("{}not_done(\"{}\");", std::string(line.find_first_not_of(' '), ' '), part));
+    }
+    if (!included && line.starts_with("#include \"yotta/")) {
+      included = true;
+      starter.push_back("#include \"yotta/core/exercise.hpp\"");
+    }
+  }
+  return joined(starter);
+}
+
+std::string apply_patch(const std::string& text, const std::string& patch) {
+  Lines lines = lines_of(text);
+  const std::vector<Hunk> hunks = hunks_of(patch);
+  if (hunks.empty()) throw std::runtime_error("the patch has no hunk (no line begins with @@)");
+  for (size_t h = 0; h < hunks.size(); ++h) {
+    const auto& [before, after] = hunks[h];
+    const auto found = std::search(lines.begin(), lines.end(), before.begin(), before.end());
+    if (found == lines.end())
+      throw std::runtime_error(
+          fmt::format("hunk {} does not apply: its lines, from '{}' on, are not in the file", h + 1,
+                      before.empty() ? "" : before[0]));
+    const auto next = std::search(found + 1, lines.end(), before.begin(), before.end());
+    if (next != lines.end())
+      throw std::runtime_error(fmt::format("hunk {} applies in more than one place", h + 1));
+    const auto place = lines.erase(found, found + static_cast<std::ptrdiff_t>(before.size()));
+    lines.insert(place, after.begin(), after.end());
+  }
+  return joined(lines);
+}
+
+std::string variant_of(const Exercise& exercise, const std::string& name) {
+  if (name == "starter") return read_text(exercise.starter());
+  const std::string solution = cut_solution(read_text(exercise.library_header()));
+  if (name == "library") return solution;
+  const std::string patch = fmt::format("{}/wrong/{}.patch", exercise.folder, name);
+  try {
+    return apply_patch(solution, read_text(patch));
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(patch + ": " + error.what());
+  }
+}
+
+std::vector<std::string> read_hints(const Exercise& exercise, const std::string& task) {
+  std::vector<std::string> hints;
+  bool inside = false, open = false;
+  for (const std::string& line : lines_of(read_text(exercise.folder + "/hints.md"))) {
+    if (line.starts_with("## ")) {
+      inside = line.substr(3).starts_with(task);
+    } else if (inside && line.empty()) {
+      open = false;
+    } else if (inside) {
+      if (!open) hints.emplace_back();
+      hints.back() += (open ? "\n" : "") + line;
+      open = true;
+    }
+  }
+  return hints;
+}
+
+}  // namespace runner

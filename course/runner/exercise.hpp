@@ -1,0 +1,77 @@
+// Exercises: exercises/NN_topic/exercise.json, and how a student's file is cut from the library's header.
+//
+//     include/yotta/comm/collectives.hpp      // exercise 10.1: pass partial sums round ...
+//                                             ... the library's own lines ...
+//                                             // end of exercise 10.1
+//          │ cut_starter                           │ cut_solution
+//          ▼                                       ▼
+//     the same file, with not_done("10.1")    the same file, ── apply_patch ──► a wrong solution
+//     in place of those lines                 complete
+//
+// A comment that says "not in the exercise" ends the starter early: what follows it in the header would
+// give an answer away.
+//
+// All three live in namespace yotta::student, so that a program may hold the library's and the student's
+// functions at the same time.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace runner {
+
+struct Task {
+  std::string id;  // "10.1"
+  std::string title;
+  int points = 0;
+};
+
+// A wrong solution, who must notice it, and what the student must be told.
+struct Wrong {
+  std::string name;  // wrong/<name>.patch
+  std::string about;
+  std::string rejected_by;        // the name of a test case
+  std::vector<std::string> says;  // words of its message
+};
+
+struct Exercise {
+  std::string id;      // "10_collectives"
+  std::string folder;  // exercises/10_collectives
+  std::string header;  // "comm/collectives.hpp", below include/yotta
+  std::string title, difficulty;
+  int minutes = 0;
+  std::vector<std::string> prerequisites, outcomes;
+  std::vector<Task> tasks;
+  std::vector<Wrong> wrong;
+
+  std::string file_name() const;       // "collectives.hpp"
+  std::string number() const;          // "10"
+  std::string library_header() const;  // the header's whole path
+  std::string starter() const;         // the committed starter's
+  std::string work_copy() const;       // the student's own file's
+};
+
+// Ids of everything in exercises/ that has an exercise.json, sorted.
+std::vector<std::string> find_exercises(const std::string& root);
+// Throws std::runtime_error that names the file and the field, if one is missing or of the wrong kind.
+Exercise read_exercise(const std::string& root, const std::string& id);
+
+// The tasks' ids in the order of their marks. Throws std::runtime_error with the line of a mark that has
+// no partner.
+std::vector<std::string> marked_parts(const std::string& header);
+std::string cut_starter(const std::string& header);
+std::string cut_solution(const std::string& header);
+// Applies a unified diff of one file. Every line of context must be there, in one place; else throws.
+std::string apply_patch(const std::string& text, const std::string& patch);
+
+// The text of one variant: "starter" (as committed), "library", or the name of a wrong solution.
+std::string variant_of(const Exercise& exercise, const std::string& name);
+
+// The hints of one task, from hints.md: "## 10.1", then one paragraph a hint.
+std::vector<std::string> read_hints(const Exercise& exercise, const std::string& task);
+
+std::string read_text(const std::string& path);  // throws when it cannot
+// Writes only if something changes, so that nothing is compiled again for nothing.
+void write_text(const std::string& path, const std::string& text);
+
+}  // namespace runner

@@ -1,0 +1,38 @@
+// What the graded cases of exercises share.
+//
+//     TEST_CASE("10.1: every rank ends with its chunk") {        task 10.1 of exercise.json
+//       expect(compare(actual, expected, 1e-6, clues));
+//
+// A case ends with its first failure, so that a student reads one message at a time.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <exception>
+#include <string>
+
+#include "yotta/core/compare.hpp"
+#include "yotta/core/exercise.hpp"
+
+namespace exercise {
+
+inline void expect(const yotta::Verdict& verdict) {
+  if (!verdict) FAIL(verdict.text);
+  CHECK(verdict.equal);
+}
+
+inline void expect(bool right, const std::string& what_is_wrong) {
+  expect(yotta::Verdict{right, what_is_wrong});
+}
+
+// What is not begun says just that, not which rank noticed it.
+inline void rethrow_not_done(std::exception_ptr cause) {
+  try {
+    std::rethrow_exception(cause);
+  } catch (const yotta::NotDone&) {
+    throw;
+  } catch (...) {
+  }
+}
+
+}  // namespace exercise

@@ -1,0 +1,286 @@
+// The graded cases of exercise 10. Sends are unbuffered: an order that only works by luck shows.
+#include "course/shared/graded.hpp"
+#include "interface.hpp"
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/core/random.hpp"
+
+using namespace yotta;
+using exercise::expect;
+using exercise::solution;
+
+namespace {
+
+constexpr double untouched = -77;  // what output buffers hold before
+constexpr int64_t slack = 8;       // elements behind each output, to see who writes past the end
+
+// Each rank's n numbers, and what they add up to (or the largest of them).
+struct Inputs {
+  std::vector<Numbers> parts;
+  Numbers result;
+};
+
+Inputs make_inputs(int p, int64_t n, ReduceOp op) {
+  Inputs inputs{{}, Numbers(static_cast<size_t>(n))};
+  for (int r = 0; r < p; ++r) {
+    const Random random(10, "rank " + std::to_string(r));
+    Numbers part;
+    for (int64_t i = 0; i < n; ++i) part.push_back(random.normal(static_cast<uint64_t>(i)));
+    for (size_t i = 0; i < part.size(); ++i) {
+      double& sofar = inputs.result[i];
+      const bool first = r == 0;
+      sofar = op == ReduceOp::sum ? sofar + part[i] : first ? part[i] : std::max(sofar, part[i]);
+    }
+    inputs.parts.push_back(part);
+  }
+  return inputs;
+}
+
+// An output of `count` elements with room behind it.
+struct Output {
+  explicit Output(int64_t elements)
+      : numbers(static_cast<size_t>(elements + slack), untouched), count(elements) {}
+  Data data() { return Data(numbers).part(0, count); }
+  std::span<const double> values() const {
+    return std::span(numbers).first(static_cast<size_t>(count));
+  }
+  bool overrun() const {
+    return std::any_of(numbers.end() - slack, numbers.end(),
+                       [](double x) { return x != untouched; });
+  }
+  Numbers numbers;
+  int64_t count;
+};
+
+Verdict compare_output(const Output& actual, std::span<const double> expected, const Clues& clues) {
+  Verdict verdict = compare(actual.values(), expected, 1e-12, clues);
+  if (verdict && actual.overrun())
+    verdict = {false, clues.what + ": something was written behind its end"};
+  return verdict;
+}
+
+constexpr const char* about_sends =
+    "Here a send waits until its receiver is there. If all ranks send before they receive, nobody "
+    "is: "
+    "send_recv does both at once.";
+
+// body(channel) on p ranks. Returns what each rank sent.
+template <class Body>
+std::vector<Traffic> run(int p, Body body) {
+  RunOptions options;
+  options.buffered_sends = false;
+  options.timeout = 3;
+  options.threads = 1;
+  std::vector<Traffic> sent;
+  const auto on_each_rank = [&](Communicator& world) { world.collective("your ring", body); };
+  for (const RankReport& report : run_ranks(p, on_each_rank, options))
+    sent.push_back(report.ledger().total_traffic());
+  return sent;
+}
+
+// A verdict for each number of ranks. What works for powers of two only is told so.
+template <class Trial>
+void expect_for_all_ranks(Trial trial) {
+  std::string first, right, wrong;
+  bool powers_right = true, others_wrong = true;
+  for (const int p : {1, 2, 3, 4, 5, 8}) {
+    Verdict verdict;
+    try {
+      for (const int64_t n : {17, 1, 0})
+        if (verdict) verdict = trial(p, n);
+    } catch (const RankFailed& error) {
+      exercise::rethrow_not_done(error.cause());
+      verdict = {false, error.what()};
+    } catch (const Deadlock& error) {
+      verdict = {false, std::string(error.what()) + "\n" + about_sends};
+    } catch (const NotDone&) {
+      throw;
+    } catch (const std::exception& error) {
+      verdict = {false, error.what()};
+    }
+    const bool power = (p & (p - 1)) == 0;
+    powers_right = powers_right && (!power || verdict);
+    others_wrong = others_wrong && (power || !verdict);
+    std::string& list = verdict ? right : wrong;
+    list += (list.empty() ? "" : ", ") + std::to_string(p);
+    if (!verdict && first.empty())
+      first = fmt::format("with {} {}: {}", p, p == 1 ? "rank" : "ranks", verdict.text);
+  }
+  if (powers_right && others_wrong)
+    first = fmt::format(
+        "right for {} ranks and wrong for {}: does something hold for powers of two only?\n{}",
+        right, wrong, first);
+  expect(wrong.empty(), first);
+}
+
+Clues clues_for(const Inputs& inputs, const std::string& what) {
+  Clues clues;
+  clues.what = fmt::format("{}, {} elements", what, inputs.result.size());
+  clues.ranks = static_cast<int>(inputs.parts.size());
+  return clues;
+}
+
+Verdict try_reduce_scatter(int p, int64_t n, ReduceOp op) {
+  const Inputs inputs = make_inputs(p, n, op);
+  std::vector<Output> out;
+  for (int r = 0; r < p; ++r) out.emplace_back(chunk_count(n, p, r));
+  run(p, [&](Channel& ring) {
+    const auto r = static_cast<size_t>(ring.rank());
+    solution.reduce_scatter_ring(ring, inputs.parts[r], out[r].data(), op);
+  });
+  for (int r = 0; r < p; ++r) {
+    Clues clues = clues_for(inputs, fmt::format("{}, chunk of rank {}", name(op), r));
+    clues.whole = inputs.result;
+    clues.chunk = r;
+    const auto begin = chunk_begin(n, p, r), end = chunk_begin(n, p, r + 1);
+    for (const Numbers& part : inputs.parts)
+      clues.parts.emplace_back(part.begin() + begin, part.begin() + end);
+    clues.before = Numbers(static_cast<size_t>(end - begin), untouched);
+    const Numbers expected(inputs.result.begin() + begin, inputs.result.begin() + end);
+    if (Verdict verdict = compare_output(out[static_cast<size_t>(r)], expected, clues); !verdict)
+      return verdict;
+  }
+  return {};
+}
+
+Verdict try_all_gather(int p, int64_t n) {
+  const Inputs inputs = make_inputs(1, n, ReduceOp::sum);
+  const Numbers& whole = inputs.result;
+  std::vector<Output> out(static_cast<size_t>(p), Output(n));
+  run(p, [&](Channel& ring) {
+    const int r = ring.rank();
+    const Numbers chunk(whole.begin() + chunk_begin(n, p, r),
+                        whole.begin() + chunk_begin(n, p, r + 1));
+    solution.all_gather_ring(ring, chunk, out[static_cast<size_t>(r)].data());
+  });
+  for (int r = 0; r < p; ++r) {
+    Clues clues = clues_for(inputs, fmt::format("what rank {} has gathered", r));
+    clues.ranks = p;
+    clues.before = Numbers(whole.size(), untouched);
+    if (Verdict verdict = compare_output(out[static_cast<size_t>(r)], whole, clues); !verdict)
+      return verdict;
+  }
+  return {};
+}
+
+Verdict try_all_reduce(int p, int64_t n, ReduceOp op) {
+  const Inputs inputs = make_inputs(p, n, op);
+  std::vector<Output> data;
+  for (const Numbers& part : inputs.parts) {
+    data.emplace_back(n);
+    std::copy(part.begin(), part.end(), data.back().numbers.begin());
+  }
+  run(p, [&](Channel& ring) {
+    solution.all_reduce_ring(ring, data[static_cast<size_t>(ring.rank())].data(), op);
+  });
+  for (size_t r = 0; r < data.size(); ++r) {
+    Clues clues = clues_for(inputs, fmt::format("{} on rank {}", name(op), r));
+    clues.parts = inputs.parts;
+    clues.before = inputs.parts[r];
+    if (Verdict verdict = compare_output(data[r], inputs.result, clues); !verdict) return verdict;
+  }
+  return {};
+}
+
+// Elements that rank r sends on one way round, when all chunks but one pass through its hands.
+int64_t all_but(int kept, int64_t n, int p) { return n - chunk_count(n, p, kept % p); }
+
+// "rank 0 sent 48 elements in 3 messages; a ring sends 24 in 6"
+Verdict compare_traffic(const std::vector<Traffic>& sent, int64_t messages,
+                        const std::function<int64_t(int rank)>& elements) {
+  for (int r = 0; r < std::ssize(sent); ++r) {
+    const Traffic& traffic = sent[static_cast<size_t>(r)];
+    const auto actual = traffic.bytes_sent / static_cast<int64_t>(sizeof(double));
+    if (actual != elements(r) || traffic.messages_sent != messages)
+      return {false, fmt::format("rank {} sent {} elements in {} messages; a ring sends {} in {}",
+                                 r, actual, traffic.messages_sent, elements(r), messages)};
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("10.1: rank r ends with chunk r of the sum") {
+  expect_for_all_ranks([](int p, int64_t n) { return try_reduce_scatter(p, n, ReduceOp::sum); });
+}
+
+TEST_CASE("10.1: the operation is the caller's") {
+  expect_for_all_ranks([](int p, int64_t n) { return try_reduce_scatter(p, n, ReduceOp::max); });
+}
+
+TEST_CASE("10.1: every rank sends p - 1 messages, all chunks but its own") {
+  expect_for_all_ranks([](int p, int64_t n) {
+    const Numbers in(static_cast<size_t>(n), 1);
+    const auto sent = run(p, [&](Channel& ring) {
+      Output out(chunk_count(n, p, ring.rank()));
+      solution.reduce_scatter_ring(ring, in, out.data(), ReduceOp::sum);
+    });
+    return compare_traffic(sent, p - 1, [&](int r) { return all_but(r, n, p); });
+  });
+}
+
+TEST_CASE("10.2: every rank ends with every chunk") {
+  expect_for_all_ranks([](int p, int64_t n) { return try_all_gather(p, n); });
+}
+
+TEST_CASE("10.2: every rank sends p - 1 messages, all chunks but its neighbour's") {
+  expect_for_all_ranks([](int p, int64_t n) {
+    const auto sent = run(p, [&](Channel& ring) {
+      const Numbers chunk(static_cast<size_t>(chunk_count(n, p, ring.rank())), 1);
+      Output out(n);
+      solution.all_gather_ring(ring, chunk, out.data());
+    });
+    return compare_traffic(sent, p - 1, [&](int r) { return all_but(r + 1, n, p); });
+  });
+}
+
+TEST_CASE("10.3: every rank ends with the whole sum") {
+  expect_for_all_ranks([](int p, int64_t n) { return try_all_reduce(p, n, ReduceOp::sum); });
+  expect_for_all_ranks([](int p, int64_t n) { return try_all_reduce(p, n, ReduceOp::max); });
+}
+
+TEST_CASE("10.3: each rank sends what a ring sends and no more") {
+  const int p = 4;
+  const int64_t n = 16;
+  std::vector<Numbers> data(p, Numbers(n, 1));
+  const auto sent = run(p, [&](Channel& ring) {
+    solution.all_reduce_ring(ring, data[static_cast<size_t>(ring.rank())], ReduceOp::sum);
+  });
+  const bool right =
+      std::all_of(data.begin(), data.end(), [](const Numbers& x) { return x == Numbers(n, p); });
+  for (int r = 0; r < p; ++r) {
+    const double share =
+        static_cast<double>(sent[static_cast<size_t>(r)].bytes_sent) / (n * sizeof(double));
+    expect(share == 1.5,
+           fmt::format("{} values, but rank {} sent {:g}n; a ring sends 1.5n on 4 ranks",
+                       right ? "right" : "wrong", r, share));
+  }
+  expect_for_all_ranks([](int ranks, int64_t count) {
+    const auto traffic = run(ranks, [&](Channel& ring) {
+      Output mine(count);
+      solution.all_reduce_ring(ring, mine.data(), ReduceOp::sum);
+    });
+    return compare_traffic(traffic, 2 * (ranks - 1), [&](int r) {
+      return all_but(r, count, ranks) + all_but(r + 1, count, ranks);
+    });
+  });
+}
+
+TEST_CASE("10.4: the bytes of every rank, to the byte") {
+  expect_for_all_ranks([](int p, int64_t n) -> Verdict {
+    int64_t all = 0;
+    for (int r = 0; r < p; ++r) {
+      for (const int64_t width : {8, 2}) {
+        const int64_t answer = solution.ring_bytes_sent(p, r, n, width);
+        const int64_t sent = width * (all_but(r, n, p) + all_but(r + 1, n, p));
+        if (answer != sent)
+          return {false,
+                  fmt::format("{} elements of {} bytes: rank {} sends {} bytes, your answer is {}",
+                              n, width, r, sent, answer)};
+        all += width == 8 ? answer : 0;
+      }
+    }
+    const int64_t least = 2 * (p - 1) * n * 8;  // 2(p-1)/p N each, p of them
+    return {all == least,
+            fmt::format("all ranks together send {} bytes, your answers add up to {}", least, all)};
+  });
+}

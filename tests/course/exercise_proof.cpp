@@ -1,0 +1,106 @@
+// Is an exercise fair? For the exercise that YOTTA_EXERCISE names: the starter is a fresh cut and fails
+// every case, the library passes all, and each wrong solution is rejected by the case and with the words
+// that exercise.json promises. The programs are built by exercises/CMakeLists.txt.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <stdexcept>
+
+#include "runner/grade.hpp"
+
+using namespace runner;
+
+namespace {
+
+const Exercise& the_exercise() {
+  static const Exercise exercise = [] {
+    const char* id = std::getenv("YOTTA_EXERCISE");
+    if (id == nullptr) throw std::runtime_error("YOTTA_EXERCISE names no exercise");
+    return read_exercise(YOTTA_SOURCE_DIR, id);
+  }();
+  return exercise;
+}
+
+Grade grade_of(const std::string& variant) {
+  const Exercise& exercise = the_exercise();
+  return grade(exercise,
+               fmt::format("{}/exercises/exercise_{}_{}", YOTTA_BUILD_DIR, exercise.id, variant),
+               20);
+}
+
+std::set<std::string> names(const Grade& grade) {
+  std::set<std::string> all;
+  for (const CaseResult& one : grade.cases) all.insert(one.name);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("the starter is a fresh cut of the library's header, with a part for every task") {
+  const Exercise& exercise = the_exercise();
+  const std::string header = read_text(exercise.library_header());
+  const bool fresh = read_text(exercise.starter()) == cut_starter(header);
+  CHECK_MESSAGE(fresh, fmt::format("run ./yotta check {} --cut", exercise.number()));
+  std::vector<std::string> tasks;
+  for (const Task& task : exercise.tasks) tasks.push_back(task.id);
+  CHECK(marked_parts(header) == tasks);
+}
+
+TEST_CASE("the starter compiles, and every graded case fails on it because it is not done") {
+  const Grade result = grade_of("starter");
+  CHECK(result.cases.size() >= the_exercise().tasks.size());
+  CHECK(result.points == 0);
+  for (const CaseResult& one : result.cases) {
+    CHECK_FALSE_MESSAGE(one.passed, one.name);
+    CHECK_MESSAGE(one.message.find("is not done yet") != std::string::npos,
+                  (one.name + ": " + one.message));
+  }
+}
+
+TEST_CASE("the library earns every point, and every case belongs to a task") {
+  const Grade result = grade_of("library");
+  CHECK(result.complete());
+  CHECK(names(result) == names(grade_of("starter")));
+  int counted = 0;
+  for (const TaskResult& task : result.tasks) {
+    CHECK_MESSAGE(task.cases > 0, task.task.id);
+    counted += task.cases;
+  }
+  CHECK(counted == static_cast<int>(result.cases.size()));
+  for (const CaseResult& one : result.cases)
+    CHECK_MESSAGE(one.passed, (one.name + ": " + one.message));
+}
+
+TEST_CASE("each wrong solution is rejected by its case, with its words") {
+  const Exercise& exercise = the_exercise();
+  CHECK_FALSE(exercise.wrong.empty());
+  for (const Wrong& wrong : exercise.wrong) {
+    INFO(wrong.name);
+    const Grade result = grade_of(wrong.name);
+    const auto found =
+        std::find_if(result.cases.begin(), result.cases.end(),
+                     [&](const CaseResult& one) { return one.name == wrong.rejected_by; });
+    REQUIRE_MESSAGE(found != result.cases.end(), ("there is no case " + wrong.rejected_by));
+    CHECK_FALSE_MESSAGE(found->passed, wrong.rejected_by);
+    CHECK_FALSE(result.complete());
+    for (const std::string& words : wrong.says) {
+      const bool said = found->message.find(words) != std::string::npos;
+      CHECK_MESSAGE(said, fmt::format("not said: '{}', but: {}", words, found->message));
+    }
+  }
+}
+
+TEST_CASE("every wrong solution has its patch, every patch its entry, every task its hints") {
+  const Exercise& exercise = the_exercise();
+  std::set<std::string> listed, there;
+  for (const Wrong& wrong : exercise.wrong) listed.insert(wrong.name);
+  for (const auto& entry : std::filesystem::directory_iterator(exercise.folder + "/wrong"))
+    there.insert(entry.path().stem());
+  CHECK(listed == there);
+  for (const Task& task : exercise.tasks)
+    CHECK_MESSAGE(read_hints(exercise, task.id).size() >= 2, task.id);
+}

@@ -1,0 +1,109 @@
+#include "runner/exercise.hpp"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+
+#include "runner/check.hpp"
+
+using namespace runner;
+
+namespace {
+
+const std::string header =
+    "#pragma once\n\n#include \"yotta/comm/channel.hpp\"\n\nnamespace yotta {\n\n"
+    "constexpr int twice(int x) {\n"
+    "  // exercise 7.1: two of them\n"
+    "  const int y = x;\n"
+    "  return x + y;\n"
+    "  // end of exercise 7.1\n"
+    "}\n\n"
+    "inline void nothing() {\n"
+    "    // exercise 7.2: do nothing\n"
+    "    // end of exercise 7.2\n"
+    "}\n\n"
+    "// Answers, not in the exercise.\n"
+    "constexpr int answer = 42;\n"
+    "}  // namespace yotta\n";
+
+std::string said(const std::string& text, const std::string& patch) {
+  try {
+    return apply_patch(text, patch);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+std::string mark_error(const std::string& text) {
+  try {
+    marked_parts(text);
+    return "";
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a starter is the header without the marked lines and what gives them away") {
+  CHECK(cut_starter(header) ==
+        "#pragma once\n\n#include \"yotta/comm/channel.hpp\"\n#include "
+        "\"yotta/core/exercise.hpp\"\n\n"
+        "namespace yotta::student {\n\n"
+        "constexpr int twice(int x) {\n"
+        "  // exercise 7.1: two of them\n"
+        "  not_done(\"7.1\");\n"
+        "  // end of exercise 7.1\n"
+        "}\n\n"
+        "inline void nothing() {\n"
+        "    // exercise 7.2: do nothing\n"
+        "    not_done(\"7.2\");\n"
+        "    // end of exercise 7.2\n"
+        "}\n\n"
+        "}  // namespace yotta::student\n");
+}
+
+TEST_CASE("a solution is the header in the student's namespace, nothing else") {
+  std::string expected = header;
+  expected.replace(expected.find("namespace yotta {"), 17, "namespace yotta::student {");
+  expected.replace(expected.find("}  // namespace yotta\n"), 22,
+                   "}  // namespace yotta::student\n");
+  CHECK(cut_solution(header) == expected);
+}
+
+TEST_CASE("marks come in pairs") {
+  CHECK(marked_parts(header) == std::vector<std::string>{"7.1", "7.2"});
+  CHECK(mark_error("// exercise 7.1: x\n") == "exercise 7.1 does not end");
+  CHECK(mark_error("// end of exercise 7.1\n") == "line 1: exercise 7.1 ends, but none is open");
+  CHECK(mark_error("// exercise 7.1: x\n// exercise 7.2: y\n") ==
+        "line 2: exercise 7.2 begins inside 7.1");
+  CHECK(mark_error("// exercise 7.1: x\n// end of exercise 7.2\n") ==
+        "line 2: exercise 7.2 ends, but 7.1 is open");
+}
+
+TEST_CASE("a patch applies where its lines are, and nowhere else") {
+  const std::string patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,3 @@\n one\n-two\n+2\n+2.5\n";
+  CHECK(said("zero\none\ntwo\nthree\n", patch) == "zero\none\n2\n2.5\nthree\n");
+  CHECK(said("one\nthree\n", patch).starts_with("hunk 1 does not apply"));
+  CHECK(said("one\ntwo\none\ntwo\n", patch).starts_with("hunk 1 applies in more than one place"));
+  CHECK(said("one\n", "").starts_with("the patch has no hunk"));
+  const std::string two = patch + "@@ -9,1 +10,1 @@\n-nine\n+9\n";
+  CHECK(said("one\ntwo\nnine\n", two) == "one\n2\n2.5\n9\n");
+  CHECK(said("one\ntwo\n", two).starts_with("hunk 2 does not apply"));
+}
+
+TEST_CASE("a compiler's errors are cut down to those in the student's file") {
+  const std::string log =
+      "[1/3] Building CXX object adapter.cpp.o\nFAILED: adapter.cpp.o\n/usr/bin/c++ -O1 "
+      "adapter.cpp\n"
+      "In file included from student.hpp:1,\n                 from adapter.cpp:4:\n"
+      "/w/ring.hpp: In function 'void f()':\n"
+      "/w/ring.hpp:7:3: error: 'x' was not declared\n    7 |   x = 1;\n      |   ^\n"
+      "/usr/include/vector:90:1: note: candidate\n   90 | template\n      | ^\n"
+      "/w/ring.hpp:9:3: error: expected ';'\n    9 |   y\n"
+      "/w/ring.hpp:10:3: error: third\nninja: build stopped\n";
+  CHECK(readable_errors(log, "/w/ring.hpp", 2) ==
+        "/w/ring.hpp:7:3: error: 'x' was not declared\n    7 |   x = 1;\n      |   ^\n"
+        "/w/ring.hpp:9:3: error: expected ';'\n    9 |   y\n... and 1 more error\n");
+  CHECK(readable_errors(log, "/w/other.hpp") == "");
+}
