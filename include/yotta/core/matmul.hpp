@@ -46,7 +46,7 @@ struct BlockShape {
   static constexpr int64_t BK = 1024 / sizeof(Real);  // up to half more if that is all of k
   static constexpr int64_t b_size = (1 << 20) / sizeof(Real);  // BK * BN: half of an L2 of 2 MiB
   static constexpr int64_t panels = 8;                         // of A in a block: BM = 8 TM
-  static constexpr int64_t group = 4;                          // panels of B packed by one task
+  static constexpr int64_t group = 16;                         // of B packed by one task, at most
 };
 
 // The innermost loop: one (Rows, TN) tile of C, kept in registers for `depth` steps of k. Each step is
@@ -113,6 +113,16 @@ void run_rounds(int threads, int64_t rounds, int64_t first, int64_t second, cons
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Asks for part `part` of `parts` of a block of A that will be packed next, a cache line at a time. Where
+// k runs across memory its rows are short and far apart, and the hardware does not see them coming.
+template <class T>
+void prefetch_part(MatrixView<T> x, int64_t part, int64_t parts) {
+  if (x.col_stride == 1) return;
+  for (int64_t l = x.cols * part / parts; l < x.cols * (part + 1) / parts; ++l)
+    for (int64_t i = 0; i < x.rows; i += 64 / static_cast<int64_t>(sizeof(T)))
+      __builtin_prefetch(&x(i, l));
+}
+
 // Scratch for packed blocks, taken from the process's cache of free blocks and given back.
 template <class Real>
 class PackBuffer {
@@ -156,23 +166,24 @@ class PackedMatmul {
     const PackBuffer<Real> b(width_ * TN * depth_), a(threads * height_ * pitch * depth_);
     packed_b_ = b.data();
     packed_a_ = a.data();
-    const int64_t pack_tasks = ceil_div(width_, Block::group);
+    group_ = std::clamp<int64_t>(ceil_div(width_, std::max(1, threads)), 1, Block::group);
+    const int64_t pack_tasks = ceil_div(width_, group_);
     run_rounds(threads, column_blocks_ * depth_blocks_, pack_tasks, row_blocks_ * pieces_,
                [&](int64_t round, int64_t task, int thread) {
                  const int64_t l = round % depth_blocks_ * depth_;
                  const int64_t j = round / depth_blocks_ * width_ * TN;
                  const auto b_block = sub_matrix(b_, l, j, depth_, width_ * TN);
                  if (task < pack_tasks)
-                   pack_b(b_block, task * Block::group);
+                   pack_b(b_block, task * group_);
                  else
                    multiply(b_block.rows, l, j, task - pack_tasks, thread);
                });
   }
 
  private:
-  // Panels [first, first + group) of a block of B.
+  // Panels [first, first + group_) of a block of B.
   void pack_b(MatrixView<B> b, int64_t first) {
-    const int64_t panels = std::min(Block::group, ceil_div(b.cols, TN) - first);
+    const int64_t panels = std::min(group_, ceil_div(b.cols, TN) - first);
     if (panels > 0)
       pack_panels<TN>(&b(0, first * TN), b.col_stride, b.row_stride, TN, panels,
                       b.cols - first * TN, b.rows, packed_b_ + first * TN * b.rows);
@@ -189,17 +200,22 @@ class PackedMatmul {
     Real* packed_a = packed_a_ + thread * height_ * pitch * depth_;
     pack_panels<pitch>(a.data, a.row_stride, a.col_stride, TM, panels, a_.rows - i, depth,
                        packed_a);
+    const auto next = sub_matrix(a_, std::min(i + height_ * TM, a_.rows), l, height_ * TM, depth);
+    const int64_t begin = columns * piece / pieces_, end = columns * (piece + 1) / pieces_;
     for (int64_t p = 0; p < panels; ++p)
-      for (int64_t q = columns * piece / pieces_; q < columns * (piece + 1) / pieces_; ++q)
+      for (int64_t q = begin; q < end; ++q) {
+        prefetch_part(next, p * (end - begin) + q - begin, panels * (end - begin));
         tile[static_cast<size_t>(std::min(TM, c.rows - p * TM) - 1)](
             packed_a + p * pitch * depth, packed_b_ + q * TN * depth, depth, &c(p * TM, q * TN),
             c.row_stride, std::min(TN, c.cols - q * TN), add);
+      }
   }
 
   MatrixView<A> a_;     // (m, k)
   MatrixView<B> b_;     // (k, n)
   MatrixView<Real> c_;  // (m, n)
   Into into_;
+  int64_t group_ = 1;              // panels of B packed by one task
   int64_t column_blocks_, width_;  // blocks of columns, each of width_ panels
   int64_t depth_blocks_, depth_;   // blocks of k, each of depth_ steps
   int64_t row_blocks_, height_,
