@@ -11,6 +11,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "runner/lesson_text.hpp"
 #include "runner/process.hpp"
 
 namespace fs = std::filesystem;
@@ -57,6 +58,15 @@ int build_and_become(const std::string& target, const std::string& folder,
   Command command = {fmt::format("{}/{}/{}", build, folder, target)};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return become(command);
+}
+
+// For authors: the lines that a lesson's text quotes, as its program prints them now.
+int refresh(const std::string& folder, const std::string& program) {
+  const std::string build = YOTTA_BUILD_DIR;
+  const int built = run({"cmake", "--build", build, "--target", program});
+  if (built != 0) return built;
+  const std::string path = fmt::format("{}/lessons/{}", build, program);
+  return check_lesson_text(folder + "/README.md", path, /*refresh=*/true) == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -132,7 +142,9 @@ int lesson(const std::string& name, const std::vector<std::string>& arguments,
   const std::string folder = fmt::format("{}/lessons/{}", YOTTA_SOURCE_DIR, topic.id);
   fmt::print(stderr, "Read along: {}/README.md\n", folder);
   if (!fs::exists(folder + "/lesson.cpp")) return 0;  // a lesson of text alone
-  return build_and_become("lesson_" + topic.id, "lessons", arguments);
+  const std::string program = "lesson_" + topic.id;
+  if (arguments == std::vector<std::string>{"--refresh"}) return refresh(folder, program);
+  return build_and_become(program, "lessons", arguments);
 }
 
 int bench(const std::string& name, const std::vector<std::string>& arguments,

@@ -1,0 +1,226 @@
+#include "runner/lesson_text.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+
+#include "runner/exercise.hpp"
+#include "runner/grade.hpp"
+
+namespace runner {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Lines lines_of(const std::string& text) {
+  Lines lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// A line as words and numbers: "sent 6,000 B in 1.5 ms" -> sent | 6,000 | B in | 1.5 | ms
+struct Piece {
+  std::string text;  // without blanks
+  bool number = false;
+};
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// The end of the number that begins at `begin`: digits, commas between them, a point, an exponent.
+size_t number_end(const std::string& line, size_t begin) {
+  size_t end = begin;
+  const auto digit_at = [&](size_t i) { return i < line.size() && is_digit(line[i]); };
+  while (digit_at(end) || ((line[end] == ',' || line[end] == '.') && digit_at(end + 1))) ++end;
+  if (end < line.size() && line[end] == 'e') {
+    const size_t digits =
+        end + 1 + (end + 1 < line.size() && (line[end + 1] == '-' || line[end + 1] == '+'));
+    if (digit_at(digits)) {
+      end = digits;
+      while (digit_at(end)) ++end;
+    }
+  }
+  return end;
+}
+
+std::vector<Piece> pieces_of(const std::string& line) {
+  std::vector<Piece> pieces;
+  for (size_t i = 0; i < line.size();) {
+    if (is_digit(line[i])) {
+      const size_t end = number_end(line, i);
+      pieces.push_back({line.substr(i, end - i), true});
+      i = end;
+      continue;
+    }
+    if (line[i] != ' ' && line[i] != '\t') {
+      if (pieces.empty() || pieces.back().number) pieces.emplace_back();
+      pieces.back().text += line[i];
+    }
+    ++i;
+  }
+  return pieces;
+}
+
+// Whether what follows a number makes it a time or a speed.
+bool measured(const std::vector<Piece>& pieces, size_t number) {
+  if (number + 1 == pieces.size() || pieces[number + 1].number) return false;
+  const std::string& unit = pieces[number + 1].text;
+  for (const std::string_view time : {"s", "ms", "us", "µs", "ns", "min", "seconds", "minutes"}) {
+    if (!unit.starts_with(time)) continue;
+    const unsigned char next =
+        unit.size() > time.size() ? static_cast<unsigned char>(unit[time.size()]) : ' ';
+    if (std::isalpha(next) == 0 && next < 0x80) return true;
+  }
+  return unit.find("/s") != std::string::npos && unit.find("/s") < 12;  // tokens/s, GFLOP/s, GB/s
+}
+
+bool same_number(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  if (a.find_first_of(".e") == std::string::npos || b.find_first_of(".e") == std::string::npos)
+    return false;
+  const double x = std::strtod(a.c_str(), nullptr), y = std::strtod(b.c_str(), nullptr);
+  return std::abs(x - y) <= 1e-3 * std::max(std::abs(x), std::abs(y));
+}
+
+bool same_words(const std::string& quoted, const std::string& printed) {
+  const auto a = pieces_of(quoted), b = pieces_of(printed);
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Piece& x, const Piece& y) {
+    return x.number == y.number && (x.number || x.text == y.text);
+  });
+}
+
+// Where the quote's lines stand in the output, judged by `same`; or the end.
+template <class Same>
+Lines::const_iterator find_lines(const Lines& output, const Quote& quote, Same same) {
+  return std::search(
+      output.begin(), output.end(), quote.lines.begin(), quote.lines.end(),
+      [&](const std::string& printed, const std::string& quoted) { return same(quoted, printed); });
+}
+
+// The printed line that shares the most pieces with a quoted one.
+std::string nearest(const std::string& quoted, const Lines& output) {
+  std::string best;
+  size_t most = 0;
+  const auto wanted = pieces_of(quoted);
+  for (const std::string& line : output) {
+    size_t shared = 0;
+    for (const Piece& piece : pieces_of(line))
+      shared += std::any_of(wanted.begin(), wanted.end(),
+                            [&](const Piece& w) { return w.text == piece.text; });
+    if (shared > most) most = shared, best = line;
+  }
+  return best;
+}
+
+// "\033[1m" and the like: colours.
+std::string without_colors(const std::string& text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\033')
+      while (i < text.size() && text[i] != 'm') ++i;
+    else
+      plain += text[i];
+  }
+  return plain;
+}
+
+}  // namespace
+
+std::vector<Quote> find_quotes(const std::string& text) {
+  std::vector<Quote> quotes;
+  std::set<std::string> names;
+  bool inside = false;
+  int number = 0;
+  for (const std::string& line : lines_of(text)) {
+    ++number;
+    if (!inside && line.starts_with("```output ")) {
+      inside = true;
+      quotes.push_back({line.substr(10), number + 1, {}});
+      if (!names.insert(quotes.back().name).second)
+        throw std::runtime_error(
+            fmt::format("line {}: there are two quotes called {}", number, quotes.back().name));
+    } else if (inside && line == "```") {
+      inside = false;
+      if (quotes.back().lines.empty())
+        throw std::runtime_error(
+            fmt::format("line {}: the quote {} is empty", number, quotes.back().name));
+    } else if (inside) {
+      quotes.back().lines.push_back(line);
+    }
+  }
+  if (inside) throw std::runtime_error("the quote " + quotes.back().name + " does not end");
+  return quotes;
+}
+
+bool same_line(const std::string& quoted, const std::string& printed) {
+  if (quoted.starts_with("... ")) {
+    for (size_t begin = 0; begin < printed.size(); ++begin)
+      if (same_line(quoted.substr(4), printed.substr(begin))) return true;
+    return false;
+  }
+  if (!same_words(quoted, printed)) return false;
+  const auto a = pieces_of(quoted), b = pieces_of(printed);
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i].number && !measured(a, i) && !same_number(a[i].text, b[i].text)) return false;
+  return true;
+}
+
+std::vector<std::string> compare_quotes(const std::string& text, const std::string& output) {
+  std::vector<std::string> complaints;
+  const Lines printed = lines_of(without_colors(output));
+  for (const Quote& quote : find_quotes(text)) {
+    if (find_lines(printed, quote, same_line) != printed.end()) continue;
+    const auto stale =
+        std::find_if(quote.lines.begin(), quote.lines.end(), [&](const std::string& line) {
+          return std::none_of(printed.begin(), printed.end(),
+                              [&](const std::string& p) { return same_line(line, p); });
+        });
+    if (stale == quote.lines.end()) {
+      complaints.push_back(
+          fmt::format("line {}: {}: its lines are printed, but not one after the other", quote.line,
+                      quote.name));
+      continue;
+    }
+    complaints.push_back(fmt::format("line {}: {}\n    quoted:  {}\n    printed: {}",
+                                     quote.line + (stale - quote.lines.begin()), quote.name, *stale,
+                                     nearest(*stale, printed)));
+  }
+  return complaints;
+}
+
+std::string refresh_quotes(const std::string& text, const std::string& output) {
+  Lines lines = lines_of(text);
+  const Lines printed = lines_of(without_colors(output));
+  for (const Quote& quote : find_quotes(text)) {
+    if (find_lines(printed, quote, same_line) != printed.end()) continue;
+    const auto found = find_lines(printed, quote, same_words);
+    if (found == printed.end()) continue;
+    std::copy_n(found, quote.lines.size(), lines.begin() + quote.line - 1);
+  }
+  std::string refreshed;
+  for (const std::string& line : lines) refreshed += line + "\n";
+  return refreshed;
+}
+
+int check_lesson_text(const std::string& readme, const std::string& program, bool refresh) {
+  const Ending ending = run_limited({program}, 300);
+  if (!ending.well()) {
+    fmt::print("{} failed:\n{}\n", program, ending.output);
+    return 1;
+  }
+  if (refresh) write_text(readme, refresh_quotes(read_text(readme), ending.output));
+  const std::string text = read_text(readme);
+  const std::vector<std::string> complaints = compare_quotes(text, ending.output);
+  for (const std::string& complaint : complaints) fmt::print("{}: {}\n", readme, complaint);
+  if (complaints.empty())
+    fmt::print("{} quotes of {} are what its program prints\n", find_quotes(text).size(), readme);
+  return static_cast<int>(complaints.size());
+}
+
+}  // namespace runner
