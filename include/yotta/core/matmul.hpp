@@ -166,7 +166,7 @@ class PackedMatmul {
     const PackBuffer<Real> b(width_ * TN * depth_), a(threads * height_ * pitch * depth_);
     packed_b_ = b.data();
     packed_a_ = a.data();
-    group_ = std::clamp<int64_t>(ceil_div(width_, std::max(1, threads)), 1, Block::group);
+    group_ = std::clamp<int64_t>(ceil_div(width_, threads), 1, Block::group);
     const int64_t pack_tasks = ceil_div(width_, group_);
     run_rounds(threads, column_blocks_ * depth_blocks_, pack_tasks, row_blocks_ * pieces_,
                [&](int64_t round, int64_t task, int thread) {
@@ -235,7 +235,8 @@ void matmul(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into, int th
     return matmul(transposed(b), transposed(a), transposed(c), into, threads, where);
   const double flops = matmul_flops(c.rows, c.cols, a.cols);
   if (flops < 8192 || c.col_stride != 1) return matmul_reordered(a, b, c, into, where);
-  if (flops < 2e6) threads = 1;  // a few microseconds: waking a thread would cost more
+  if (flops < 2e6 || threads < 1)
+    threads = 1;  // a few microseconds: waking a thread would cost more
 
   PackedMatmul(a, b, c, into, threads).run(threads);
 }
