@@ -1,0 +1,158 @@
+// The training step: forward and backward of each microbatch, then one step of the optimizer.
+//
+//     gradients = 0
+//     for each microbatch:   logits = F(ids);  loss += ...;  B(dlogits)      gradients add up
+//     sum over ranks         gradients and loss                              hooks: DDP and its like
+//     norm, clip             one factor for all gradients
+//     optimizer              weights change
+//
+// The loss is a sum over local tokens divided by the tokens of the *whole* batch, on every rank and in every
+// microbatch. So sums of losses and of gradients are exact for any split: into microbatches, over ranks,
+// even or uneven.
+//
+//     one batch of 8       sum of 8 / 8          three of 3, 3, 2       sum of 3 / 8 + sum of 3 / 8 + sum of 2 / 8
+//
+// Memory: one microbatch's Saved at a time. FLOPs: 6 a weight and token, and attention (config.hpp).
+// A loss or gradient that is not finite, and a loss that jumps, stop the run before the weights change.
+#pragma once
+
+#include <functional>
+
+#include "yotta/model/diagnose.hpp"
+#include "yotta/nn/optimizer.hpp"
+#include "yotta/nn/schedule.hpp"
+
+namespace yotta {
+
+// A run that cannot go on: the message names the step, the layer, and what to look at.
+class TrainingDiverged : public Error {
+ public:
+  using Error::Error;
+};
+
+struct TrainOptions {
+  Schedule schedule;
+  double clip = 1;    // largest norm of all gradients; 0: no clipping
+  uint64_t seed = 0;  // of dropout
+  double spike_factor =
+      2;  // a loss above this many times the recent average, plus 1, is a spike; 0: never
+};
+
+// What a parallel technique does around the step. Any may be empty.
+struct TrainHooks {
+  std::function<void(bool last)> before_microbatch;  // DDP: all but the last under no_sync
+  std::function<void()> after_backward;              // DDP: finish()
+  std::function<double(double)> sum_over_ranks;      // of the loss
+  std::function<double(double)> sum_of_squares;      // over shards; empty where gradients are whole
+};
+
+struct StepReport {
+  double loss = 0;           // of the whole batch, before the step
+  double gradient_norm = 0;  // before clipping
+  double learning_rate = 0;
+};
+
+// Cuts a rank's sequences (B, T) into `count` microbatches, the longer ones first; empty ones are left out.
+inline std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
+                                            int64_t count, int64_t first_sequence = 0) {
+  std::vector<Microbatch> parts;
+  const int64_t B = inputs.dim(0);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t begin = chunk_begin(B, count, i), end = chunk_begin(B, count, i + 1);
+    if (begin < end)
+      parts.push_back({inputs.rows(begin, end), targets.rows(begin, end), first_sequence + begin});
+  }
+  return parts;
+}
+
+// The mean loss of some microbatches, without dropout's randomness mattering to anyone: forward only.
+inline double evaluate(Layers layers, std::span<const Microbatch> batches) {
+  double loss = 0;
+  int64_t tokens = 0;
+  for (const Microbatch& each : batches) tokens += each.inputs.numel();
+  for (const Microbatch& each : batches) {
+    Saved saved;
+    loss += loss_of(forward(layers, each.inputs, saved), each, 1.0 / static_cast<double>(tokens),
+                    nullptr);
+  }
+  return loss;
+}
+
+class Trainer {
+ public:
+  // `layers` ends in logits. All must outlive the trainer.
+  Trainer(Layers layers, Optimizer& optimizer, TrainOptions options, TrainHooks hooks = {})
+      : layers_(layers),
+        parameters_(yotta::parameters(layers)),
+        optimizer_(optimizer),
+        options_(options),
+        hooks_(std::move(hooks)) {}
+
+  // One step on this rank's microbatches; `tokens`: of the whole batch, over all ranks.
+  StepReport step(int64_t step, std::span<const Microbatch> batches, int64_t tokens) {
+    StepReport report;
+    report.learning_rate = options_.schedule(step);
+    report.loss = forward_backward(step, batches, tokens);
+    report.gradient_norm = norm();
+    check(step, report, batches, tokens);
+    optimizer_.step(report.learning_rate, clip_scale(report.gradient_norm, options_.clip));
+    return report;
+  }
+
+  // Gradients of all microbatches, summed over ranks; returns the loss.
+  double forward_backward(int64_t step, std::span<const Microbatch> batches, int64_t tokens) {
+    for (const ParameterPtr& each : parameters_) each->zero_grad();
+    double loss = 0;
+    for (size_t i = 0; i < batches.size(); ++i) {
+      if (hooks_.before_microbatch) hooks_.before_microbatch(i + 1 == batches.size());
+      Saved saved({options_.seed, step, batches[i].first_sequence, 0});
+      Tensor dlogits;
+      loss +=
+          loss_of(forward(layers_, batches[i].inputs, saved), batches[i], scale(tokens), &dlogits);
+      backward(layers_, std::move(dlogits), saved);
+    }
+    if (hooks_.after_backward) hooks_.after_backward();
+    return hooks_.sum_over_ranks ? hooks_.sum_over_ranks(loss) : loss;
+  }
+
+ private:
+  static double scale(int64_t tokens) { return 1.0 / static_cast<double>(tokens); }
+
+  double norm() const {
+    const double squares = sum_of_squares(parameters_);
+    return std::sqrt(hooks_.sum_of_squares ? hooks_.sum_of_squares(squares) : squares);
+  }
+
+  // Throws TrainingDiverged if this step must not be taken.
+  void check(int64_t step, const StepReport& report, std::span<const Microbatch> batches,
+             int64_t tokens) {
+    const bool finite = std::isfinite(report.loss) && std::isfinite(report.gradient_norm);
+    const bool spike = options_.spike_factor > 0 && losses_ >= 10 &&
+                       report.loss > options_.spike_factor * average_ + 1;
+    if (!finite || spike) {
+      const std::string cause =
+          finite ? largest_gradient(layers_)
+                 : diagnose(layers_, batches, scale(tokens), {options_.seed, step, 0, 0});
+      fail_as<TrainingDiverged>(
+          Where::current(),
+          "step {}: {} (loss {:.4g}, recent average {:.4g}, gradient norm {:.3g}, the step before "
+          "{:.3g}). {}. Look at: the learning rate ({:.3g}) and its warm-up; clipping ({}); these "
+          "sequences; f16 or bf16 sums. The weights are as before this step",
+          step, finite ? "the loss jumped" : "a number is not finite", report.loss, average_,
+          report.gradient_norm, last_norm_, cause, report.learning_rate, options_.clip);
+    }
+    average_ = losses_ == 0 ? report.loss : 0.9 * average_ + 0.1 * report.loss;
+    last_norm_ = report.gradient_norm;
+    ++losses_;
+  }
+
+  Layers layers_;
+  std::vector<ParameterPtr> parameters_;
+  Optimizer& optimizer_;
+  TrainOptions options_;
+  TrainHooks hooks_;
+  int64_t losses_ = 0;
+  double average_ = 0, last_norm_ = 0;  // of recent losses; of the last step
+};
+
+}  // namespace yotta

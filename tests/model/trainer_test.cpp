@@ -1,0 +1,216 @@
+#include "yotta/model/trainer.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/gradient_check.hpp"
+#include "support/message_of.hpp"
+#include "yotta/model/transformer.hpp"
+#include "yotta/nn/adamw.hpp"
+#include "yotta/nn/sgd.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+constexpr const char* text = "the quick brown fox jumps over the lazy dog, and the dog sleeps on";
+
+// `count` sequences of T bytes of the text and what follows each byte.
+Microbatch sequences(int64_t count, int64_t T, int64_t first = 0) {
+  Microbatch made{Tensor::empty({count, T}, DType::i32), Tensor::empty({count, T}, DType::i32),
+                  first};
+  for (int64_t b = 0; b < count; ++b)
+    for (int64_t t = 0; t < T; ++t) {
+      made.inputs.data<int32_t>()[b * T + t] = text[7 * (first + b) + t];
+      made.targets.data<int32_t>()[b * T + t] = text[7 * (first + b) + t + 1];
+    }
+  return made;
+}
+TransformerConfig small(Dialect dialect = Dialect::gpt2, DType dtype = DType::f64) {
+  TransformerConfig c = dialect == Dialect::gpt2 ? gpt2_config(2, 16, 2, 12, 128)
+                                                 : llama_config(2, 16, 24, 4, 2, 12, 128);
+  c.dtype = dtype;
+  return c;
+}
+// Models this small are faster on one thread.
+struct OneThread {
+  OneThread() : scope(rank) { rank.threads = 1; }
+  RankContext rank;
+  ContextScope scope;
+};
+// Gradients and loss of the first step on some microbatches of the same 5 sequences of 8 tokens.
+struct Gradients {
+  double loss;
+  std::vector<Tensor> of;
+};
+Gradients gradients(const TransformerConfig& c, std::span<const Microbatch> batches) {
+  const OneThread scope;
+  const Transformer model(c);
+  Sgd sgd(parameters(model.stack()));
+  Trainer trainer(model.stack(), sgd, {});
+  Gradients out{trainer.forward_backward(3, batches, 40), {}};
+  for (const ParameterPtr& each : parameters(model.stack())) out.of.push_back(each->grad);
+  return out;
+}
+double last_loss(const TransformerConfig& c, int64_t steps) {
+  const OneThread scope;
+  const Transformer model(c);
+  AdamW adamw(parameters(model.stack()), {.weight_decay = 0});
+  Trainer trainer(model.stack(), adamw, {.schedule = {0.02, 0.01, 5, steps}});
+  const std::vector<Microbatch> batch = {sequences(4, 8)};
+  StepReport report;
+  for (int64_t step = 0; step < steps; ++step) report = trainer.step(step, batch, 32);
+  return report.loss;
+}
+}  // namespace
+
+TEST_CASE("any cut of the batch into microbatches gives the same loss and gradients") {
+  for (const Dialect dialect : {Dialect::gpt2, Dialect::llama}) {
+    TransformerConfig c = small(dialect);
+    c.dropout = 0.3;  // drawn by place, so it does not depend on the cut
+    const Microbatch all = sequences(5, 8);
+    const Gradients whole = gradients(c, std::vector{all});
+    for (const int64_t count : {2, 3, 5, 7}) {
+      const std::vector<Microbatch> parts = microbatches(all.inputs, all.targets, count);
+      CHECK(std::ssize(parts) == std::min<int64_t>(count, 5));
+      const Gradients cut = gradients(c, parts);
+      CHECK(std::abs(cut.loss - whole.loss) <= 1e-12);
+      for (size_t i = 0; i < whole.of.size(); ++i)
+        CHECK(largest_difference(cut.of[i], whole.of[i]) <= 1e-12);
+    }
+  }
+}
+
+TEST_CASE("losses and gradients of ranks with 3 and 2 sequences add up to the whole batch's") {
+  const TransformerConfig c = small();
+  const Gradients whole = gradients(c, std::vector{sequences(5, 8)});
+  const Gradients left = gradients(c, std::vector{sequences(3, 8)});
+  const Gradients right = gradients(c, std::vector{sequences(2, 8, 3)});
+  CHECK(std::abs(left.loss + right.loss - whole.loss) <= 1e-12);
+  for (size_t i = 0; i < whole.of.size(); ++i) {
+    Tensor sum = left.of[i].clone();
+    add_into(sum, right.of[i]);
+    CHECK(largest_difference(sum, whole.of[i]) <= 1e-12);
+  }
+}
+
+TEST_CASE("a tiny text is learnt by heart, in both dialects and in bf16 with f32 masters") {
+  CHECK(last_loss(small(Dialect::gpt2, DType::f32), 60) < 0.1);
+  CHECK(last_loss(small(Dialect::llama, DType::f32), 60) < 0.1);
+  CHECK(last_loss(small(Dialect::gpt2, DType::bf16), 60) < 0.2);
+  CHECK(last_loss(small(Dialect::gpt2, DType::f32), 1) ==
+        doctest::Approx(std::log(128)).epsilon(0.02));
+}
+
+TEST_CASE("the loss of a step is that of evaluate before it") {
+  const Transformer model(small());
+  Sgd sgd(parameters(model.stack()));
+  Trainer trainer(model.stack(), sgd, {.schedule = {0.1, 0.1, 0, 10}});
+  const std::vector<Microbatch> batch = {sequences(2, 8), sequences(1, 5, 2)};
+  const double before = evaluate(model.stack(), batch);
+  const StepReport report = trainer.step(0, batch, 21);
+  CHECK(std::abs(report.loss - before) <= 1e-12);
+  CHECK(report.learning_rate == 0.1);
+  CHECK(evaluate(model.stack(), batch) < before);
+}
+
+TEST_CASE("clipping bounds the step: SGD moves the weights by lr times the limit") {
+  const Transformer model(small());
+  const std::vector<ParameterPtr> all = parameters(model.stack());
+  std::vector<Tensor> before;
+  for (const ParameterPtr& each : all) before.push_back(each->value.clone());
+  Sgd sgd(all);
+  Trainer trainer(model.stack(), sgd, {.schedule = {1, 1, 0, 1}, .clip = 0.01});
+  const StepReport report = trainer.step(0, std::vector{sequences(2, 8)}, 16);
+  double moved = 0;
+  for (size_t i = 0; i < all.size(); ++i)
+    for (int64_t k = 0; k < before[i].numel(); ++k)
+      moved += std::pow(all[i]->value.data<double>()[k] - before[i].data<double>()[k], 2);
+  CHECK(report.gradient_norm > 0.01);
+  CHECK(std::sqrt(moved) == doctest::Approx(0.01));
+}
+
+TEST_CASE("hooks run around the microbatches, and gradients become final once in each") {
+  const Transformer model(small());
+  std::string calls;
+  for (const ParameterPtr& each : parameters(model.stack()))
+    if (each->name == "embedding.token.weight")
+      each->on_final = [&](Parameter& self) { calls += self.uses == 2 ? "f" : "?"; };
+  Sgd sgd(parameters(model.stack()));
+  TrainHooks hooks;
+  hooks.before_microbatch = [&](bool last) { calls += last ? "L" : "m"; };
+  hooks.after_backward = [&] { calls += "e"; };
+  hooks.sum_over_ranks = [](double loss) { return 3 * loss; };
+  Trainer trainer(model.stack(), sgd, {.schedule = {}, .spike_factor = 0}, hooks);
+  const Microbatch all = sequences(3, 8);
+  const std::vector<Microbatch> parts = microbatches(all.inputs, all.targets, 3);
+  const double loss = evaluate(model.stack(), parts);
+  CHECK(trainer.step(0, parts, 24).loss == doctest::Approx(3 * loss));
+  CHECK(calls == "mfmfLfe");
+}
+
+TEST_CASE("a number that is not finite stops before the step, with the step, layer and sequences") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Transformer model(small());
+  const std::vector<ParameterPtr> all = parameters(model.stack());
+  const auto called = [&](const char* name) -> Parameter& {
+    for (const ParameterPtr& each : all)
+      if (each->name == name) return *each;
+    FAIL("no such parameter");
+    return *all[0];
+  };
+  Sgd sgd(all);
+  Trainer trainer(model.stack(), sgd, {});
+  const std::vector<Microbatch> batch = {sequences(2, 8, 4)};
+  const auto message = [&] { return message_of([&] { trainer.step(12, batch, 16); }); };
+
+  SUBCASE("an output overflows") {
+    called("layers.1.mlp.up.weight").value.fill(1e300);
+    called("layers.1.mlp.down.weight").value.fill(1e300);
+    const Tensor before = called("layers.0.mlp.up.weight").value.clone();
+    const std::string said = message();
+    CHECK(contains(said, "step 12: a number is not finite"));
+    CHECK(contains(said, "the output of layers.1 is the first that is not finite"));
+    CHECK(contains(said, "sequences 4 to 5"));
+    CHECK(contains(said, "learning rate"));
+    CHECK(called("layers.0.mlp.up.weight").value.values() == before.values());
+  }
+  SUBCASE("a weight was broken before") {
+    called("layers.0.attention.k.weight").value.data<double>()[5] = nan;
+    CHECK(contains(message(), "the weight layers.0.attention.k.weight was not finite before"));
+  }
+  SUBCASE("only a gradient overflows") {
+    called("layers.1.mlp.up.weight").value.fill(1e200);  // gelu's slope: 0 times infinity
+    called("layers.1.mlp.down.weight").value.fill(0);
+    CHECK(contains(message(), "the gradient of layers.1's input is the first"));
+  }
+}
+
+TEST_CASE("a jump of the loss stops the run and names the largest gradient") {
+  const Transformer model(small());
+  const std::vector<ParameterPtr> all = parameters(model.stack());
+  Sgd sgd(all);
+  Trainer trainer(model.stack(), sgd, {.schedule = {0, 0, 0, 1}});
+  const std::vector<Microbatch> batch = {sequences(2, 8)};
+  for (int64_t step = 0; step < 10; ++step) trainer.step(step, batch, 16);
+  for (const ParameterPtr& each : all)
+    if (each->name == "norm.weight") each->value.fill(1e4);
+  const std::string said = message_of([&] { trainer.step(10, batch, 16); });
+  CHECK(contains(said, "step 10: the loss jumped"));
+  CHECK(contains(said, "the largest gradient is that of"));
+  CHECK_THROWS_AS(trainer.step(10, batch, 16), TrainingDiverged);
+}
+
+TEST_CASE("a whole training step runs on meta, at any size") {
+  RankContext rank;
+  const ContextScope scope(rank);
+  const DeviceScope meta(Device::meta);
+  const Transformer model(llama3_8b());
+  AdamW adamw(parameters(model.stack()));
+  Trainer trainer(model.stack(), adamw, {});
+  const std::vector<Microbatch> batch =
+      microbatches(Tensor::empty({2, 8192}, DType::i32), Tensor::empty({2, 8192}, DType::i32), 2);
+  trainer.step(0, batch, 2 * 8192);
+  CHECK(rank.ledger.memory()->live(MemoryKind::optimizer) == 8 * parameters(llama3_8b()));
+  CHECK(rank.ledger.total_flops() / step_flops(llama3_8b(), 2, 8192) ==
+        doctest::Approx(0.9).epsilon(0.1));
+}
