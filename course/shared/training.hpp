@@ -1,0 +1,62 @@
+// One training run, as `train` and `tour` do it: text in, a transformer on some ranks, figures out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "yotta/model/config.hpp"
+#include "yotta/nn/adamw.hpp"
+
+namespace yotta {
+
+struct TrainingPlan {
+  TransformerConfig model = gpt2_config(4, 128, 4, 128, 256);
+  int ranks = 1;
+  int64_t batch = 8;  // sequences of all ranks together
+  int64_t microbatches = 1;
+  int64_t steps = 200;
+  double learning_rate = 1e-3;
+  int64_t warmup = 20;
+  double clip = 1;
+  AdamWOptions adamw;
+  std::string gradients = "overlapped";  // or bucketed, naive
+  int64_t bucket_bytes = 1 << 20;
+  std::string text;          // a UTF-8 file or folder; empty: the course's own prose and headers
+  std::string save;          // a folder, written after the last step
+  std::string load;          // start from the weights in this folder
+  std::string resume;        // go on where the run saved in this folder stopped
+  std::string save_batches;  // a safetensors file with the tokens of every step
+  std::string prompt = "The ";
+  int64_t sample_bytes = 0;  // written by the model before and after training
+};
+
+struct StepFigures {
+  int64_t step = 0;  // done so far, of all
+  double loss = 0, tokens_per_second = 0;
+};
+
+// What one rank sent during training, and held at its peak.
+struct RankFigures {
+  int64_t bytes_sent = 0, messages_sent = 0, peak_bytes = 0;
+  std::vector<int64_t> peak_by_kind;  // in the order of MemoryKind
+};
+
+struct TrainingFigures {
+  std::vector<double> loss, step_seconds;
+  int64_t first_step = 0, parameters = 0, tokens_per_step = 0, text_bytes = 0, text_files = 0;
+  double validation_loss = 0;
+  double median_step_seconds = 0, tokens_per_second = 0;
+  double model_flops_per_step = 0, matmul_gflops = 0, mfu = 0;
+  std::vector<RankFigures> ranks;
+  std::string sample_before, sample_after;
+};
+
+// Trains; calls `on_step` on rank 0 after each step. The same losses for any number of ranks, to rounding.
+// Errors: everything that the text, the folders, the sizes or the run itself can have wrong, in words.
+TrainingFigures run_training(const TrainingPlan& plan,
+                             const std::function<void(const StepFigures&)>& on_step);
+
+}  // namespace yotta

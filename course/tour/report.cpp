@@ -1,0 +1,178 @@
+#include "course/tour/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "course/shared/console.hpp"
+#include "yotta/core/ledger.hpp"
+
+namespace yotta {
+
+namespace {
+
+constexpr const char* style = R"(
+:root { --ink: #1d2430; --soft: #5b6675; --line: #d9dee5; --blue: #2b6cb0; --orange: #dd6b20; --back: #ffffff; --card: #f7f9fb; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6eaf0; --soft: #9aa7b8; --line: #39424f; --blue: #63a4e8; --orange: #f6a35c; --back: #14181e; --card: #1c222b; }
+}
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--back); max-width: 860px; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
+p.soft, td.soft, figcaption { color: var(--soft); }
+table { border-collapse: collapse; width: 100%; font-size: .95rem; } th { text-align: left; }
+th, td { border-bottom: 1px solid var(--line); padding: .35rem .6rem; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+pre { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: .8rem; white-space: pre-wrap; word-break: break-word; }
+.cards { display: flex; flex-wrap: wrap; gap: .8rem; } .card { flex: 1 1 150px; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem .9rem; }
+.card b { display: block; font-size: 1.35rem; } figure { margin: 0; } svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
+)";
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '&')
+      out += "&amp;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string card(const std::string& number, const std::string& what) {
+  return fmt::format("<div class=\"card\"><b>{}</b>{}</div>\n", number, what);
+}
+
+// Two loss curves in one frame: the serial one wide and pale, the parallel one thin on top of it, so that
+// they can be seen to be the same line.
+std::string loss_chart(const std::vector<double>& serial, const std::vector<double>& parallel) {
+  constexpr double width = 820, height = 300, left = 46, right = 12, top = 12, bottom = 34;
+  if (serial.size() < 2) return "";
+  double high = 0, low = serial.front();
+  for (const auto* curve : {&serial, &parallel})
+    for (const double loss : *curve)
+      if (std::isfinite(loss)) high = std::max(high, loss), low = std::min(low, loss);
+  high = std::ceil(high * 2) / 2;
+  low = std::floor(low * 2) / 2;
+  const auto x = [&](size_t i) {
+    return left +
+           (width - left - right) * static_cast<double>(i) / static_cast<double>(serial.size() - 1);
+  };
+  const auto y = [&](double loss) {
+    return top + (height - top - bottom) * (high - loss) / std::max(high - low, 1e-9);
+  };
+  const auto path = [&](const std::vector<double>& curve, const char* color, double stroke,
+                        double opacity) {
+    std::string points;
+    for (size_t i = 0; i < curve.size() && i < serial.size(); ++i)
+      points += fmt::format("{:.1f},{:.1f} ", x(i), y(curve[i]));
+    return fmt::format(
+        "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" stroke-opacity=\"{}\" "
+        "points=\"{}\"/>\n",
+        color, stroke, opacity, points);
+  };
+  std::string svg =
+      fmt::format("<figure><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"loss by step\">\n",
+                  width, height);
+  for (double loss = low; loss <= high + 1e-9; loss += (high - low) / 4)
+    svg += fmt::format(
+        "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"var(--line)\"/>"
+        "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5:.2f}</text>\n",
+        left, width - right, y(loss), left - 6, y(loss) + 4, loss);
+  for (int i = 0; i <= 4; ++i) {
+    const size_t step = (serial.size() - 1) * static_cast<size_t>(i) / 4;
+    svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x(step),
+                       height - 14, step);
+  }
+  svg += path(serial, "var(--blue)", 7, 0.35) + path(parallel, "var(--orange)", 2, 1);
+  return svg +
+         "</svg><figcaption>Loss (nats per byte) by step. Wide blue: one rank. Thin orange: the "
+         "ranks together. One line on the other is the result.</figcaption></figure>\n";
+}
+
+std::string rank_table(const TourFigures& figures) {
+  std::string html =
+      "<table><tr><th>rank</th><th class=\"n\">sent</th><th class=\"n\">messages</th>";
+  for (int kind = 0; kind < memory_kinds; ++kind)
+    html += fmt::format("<th class=\"n\">{}</th>", name(static_cast<MemoryKind>(kind)));
+  html += "<th class=\"n\">peak</th></tr>\n";
+  const auto row = [&](const std::string& title, const RankFigures& rank) {
+    html += fmt::format("<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>", title,
+                        console::bytes(static_cast<double>(rank.bytes_sent)), rank.messages_sent);
+    for (const int64_t peak : rank.peak_by_kind)
+      html += fmt::format("<td class=\"n\">{}</td>", console::bytes(static_cast<double>(peak)));
+    html += fmt::format("<td class=\"n\">{}</td></tr>\n",
+                        console::bytes(static_cast<double>(rank.peak_bytes)));
+  };
+  for (const RankFigures& rank : figures.serial) row("alone", rank);
+  for (size_t i = 0; i < figures.parallel.size(); ++i)
+    row(fmt::format("{} of {}", i, figures.parallel.size()), figures.parallel[i]);
+  return html + "</table>\n";
+}
+
+}  // namespace
+
+std::string report_html(const TourFigures& figures) {
+  const size_t ranks = figures.parallel.size();
+  std::string html = fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+      "<title>Yotta: your first distributed training</title><style>{}</style></head><body>\n",
+      style);
+  html += fmt::format(
+      "<h1>Your first distributed training</h1>\n<p class=\"soft\">{}; {} parameters; {} steps of "
+      "{} "
+      "tokens; text: {}.</p>\n",
+      escaped(figures.model), figures.parameters, figures.steps, figures.tokens_per_step,
+      escaped(figures.text));
+  html += "<div class=\"cards\">\n";
+  html += card(fmt::format("{:.0f} GFLOP/s", figures.matmul_gflops),
+               fmt::format("matrix products, {} cores", figures.cores));
+  html += card(fmt::format("{:.1f} GB/s", figures.memory_gbps), "memory");
+  html += card(fmt::format("{:.0f}", figures.serial_tokens_per_second), "tokens/s on 1 rank");
+  html += card(fmt::format("{:.0f}", figures.parallel_tokens_per_second),
+               fmt::format("tokens/s on {} ranks", ranks));
+  html +=
+      card(fmt::format("{:.0f}%", 100 * figures.mfu), "of the matmul rate is used (MFU), 1 rank");
+  html += "</div>\n<h2>One rank and " + std::to_string(ranks) + " ranks learn the same</h2>\n";
+  html += loss_chart(figures.serial_loss, figures.parallel_loss);
+  html += fmt::format(
+      "<p>The largest relative difference between the two curves is {:.1e}. It is rounding: the "
+      "ranks "
+      "add the same gradients in another order, and f32 addition is not associative. Nothing else "
+      "differs: initial weights and batches depend on where they are in the whole model and the "
+      "whole "
+      "text, not on who holds them.</p>\n",
+      figures.largest_difference);
+  html += fmt::format(
+      "<h2>Why {} ranks are not faster here</h2>\n<p>They share the same {} cores, so the "
+      "arithmetic "
+      "takes as long as before, and adding up gradients comes on top. On a cluster each rank "
+      "brings "
+      "its own GPU. What is real on a laptop is the traffic and the memory:</p>\n",
+      ranks, figures.cores);
+  html += rank_table(figures);
+  html += fmt::format(
+      "<p>Each rank sent 2(p-1)/p times the gradients in every step (p = {}), and holds all "
+      "weights, "
+      "gradients and optimizer state that the lone rank holds: data parallelism saves time, not "
+      "memory. Its activations are those of its share of the batch.</p>\n",
+      ranks);
+  html += fmt::format(
+      "<h2>What the model writes</h2>\n<p>Prompt: <code>{}</code></p>\n<p>Before training:</p>"
+      "<pre>{}</pre>\n<p>After {} steps:</p><pre>{}</pre>\n",
+      escaped(figures.prompt), escaped(figures.sample_before), figures.steps,
+      escaped(figures.sample_after));
+  html +=
+      "<h2>Next</h2>\n<ol><li><code>./yotta lesson 00</code>: what a rank is, and every letter</li>"
+      "<li><code>./yotta lesson 10</code>: how the ranks added up their gradients</li>"
+      "<li><code>./yotta check 10</code>: write the ring yourself</li>"
+      "<li><code>./yotta train --text my_notes.txt --ranks 4</code>: your own text</li></ol>\n"
+      "</body></html>\n";
+  return html;
+}
+
+}  // namespace yotta

@@ -1,0 +1,242 @@
+#include "yotta/parallel/ddp.hpp"
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/core/compare.hpp"
+#include "yotta/nn/linear_net.hpp"
+
+using namespace yotta;
+
+namespace {
+
+constexpr LinearNetConfig net = {5, 6};
+constexpr int64_t rows = 13;  // does not divide by 2, 3, 4 or 8
+constexpr double rate = 0.05;
+
+enum class How { naive, bucketed, overlapped };
+
+// Row i of the whole batch, the same whoever asks.
+Tensor batch_rows(const char* name, int64_t step, int64_t begin, int64_t end) {
+  Tensor x = Tensor::empty({end - begin, net.width}, DType::f64);
+  const Random random(static_cast<uint64_t>(step), name);
+  for (int64_t i = 0; i < x.numel(); ++i)
+    x.data<double>()[i] = random.normal(static_cast<uint64_t>(begin * net.width + i));
+  return x;
+}
+
+// Forward and backward on rows [begin, end) of a step's batch; loss = sum (y - t)^2 / (2 * rows of all).
+void run_microbatch(Layers layers, int64_t step, int64_t begin, int64_t end) {
+  Saved saved;
+  const Tensor y = forward(layers, batch_rows("x", step, begin, end), saved);
+  Tensor dy = batch_rows("t", step, begin, end);
+  for (int64_t i = 0; i < dy.numel(); ++i)
+    dy.data<double>()[i] = (y.data<double>()[i] - dy.data<double>()[i]) / static_cast<double>(rows);
+  backward(layers, dy, saved);
+}
+
+struct Outcome {
+  std::vector<double> gradients, weights;  // gradients of the first step, weights after all
+};
+
+void take_step(const std::vector<ParameterPtr>& parameters) {
+  for (const ParameterPtr& each : parameters)
+    for (int64_t i = 0; i < each->value.numel(); ++i)
+      each->value.data<double>()[i] -= rate * each->grad.data<double>()[i];
+}
+
+void append(std::vector<double>& to, const Tensor& tensor) {
+  const std::vector<double> values = tensor.values();
+  to.insert(to.end(), values.begin(), values.end());
+}
+
+// Three steps of rank `world.rank()`'s share of the batch, cut in `microbatches`.
+Outcome train(Communicator& world, How how, int64_t bucket_bytes, int64_t microbatches) {
+  const uint64_t seed = how == How::naive ? 1 : 1 + static_cast<uint64_t>(world.rank());
+  const std::vector<LayerPtr> layers = make_linear_net(net, {seed, DType::f64});
+  const std::vector<ParameterPtr> all = parameters(Layers(layers));
+  std::optional<Ddp> ddp;
+  if (how != How::naive)
+    ddp.emplace(all, world, DdpOptions{bucket_bytes, ReduceOp::sum, how == How::overlapped});
+  Outcome outcome;
+  for (int64_t step = 0; step < 3; ++step) {
+    zero_gradients(layers);
+    const int64_t first = chunk_begin(rows, world.size(), world.rank());
+    const int64_t count = chunk_count(rows, world.size(), world.rank());
+    for (int64_t i = 0; i < microbatches; ++i) {
+      std::optional<Ddp::NoSync> quiet;
+      if (ddp && i + 1 < microbatches) quiet.emplace(*ddp);
+      run_microbatch(layers, step, first + chunk_begin(count, microbatches, i),
+                     first + chunk_begin(count, microbatches, i + 1));
+    }
+    if (ddp)
+      ddp->finish();
+    else
+      reduce_gradients(all, world, ReduceOp::sum);
+    for (const ParameterPtr& each : all)
+      if (step == 0) append(outcome.gradients, each->grad);
+    take_step(all);
+  }
+  for (const ParameterPtr& each : all) append(outcome.weights, each->value);
+  return outcome;
+}
+
+std::vector<Outcome> train_on(int ranks, How how, int64_t bucket_bytes, int64_t microbatches) {
+  std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
+  run_ranks(ranks, [&](Communicator& world) {
+    outcomes[static_cast<size_t>(world.rank())] = train(world, how, bucket_bytes, microbatches);
+  });
+  return outcomes;
+}
+
+void check_equal(const std::vector<double>& actual, const std::vector<double>& expected, int ranks,
+                 const char* what) {
+  Clues clues;
+  clues.what = what;
+  clues.ranks = ranks;
+  const Verdict verdict = compare(actual, expected, 1e-12, clues);
+  CHECK_MESSAGE(verdict.equal, verdict.text);
+}
+
+constexpr int64_t one_weight = net.width * net.width * 8;  // bytes of a gradient
+
+}  // namespace
+
+TEST_CASE("gradients and weights equal the single rank's, however they are reduced") {
+  const Outcome serial = train_on(1, How::naive, 0, 1).front();
+  for (const int ranks : {1, 2, 3, 4, 8})
+    for (const How how : {How::naive, How::bucketed, How::overlapped})
+      for (const int64_t bucket_bytes : {int64_t{1}, 2 * one_weight, int64_t{1} << 20})
+        for (const int64_t microbatches : {1, 2}) {
+          CAPTURE(ranks);
+          CAPTURE(bucket_bytes);
+          for (const Outcome& rank : train_on(ranks, how, bucket_bytes, microbatches)) {
+            check_equal(rank.gradients, serial.gradients, ranks, "gradients");
+            check_equal(rank.weights, serial.weights, ranks, "weights after 3 steps");
+          }
+        }
+}
+
+TEST_CASE(
+    "all ranks together send exactly 2(p-1) times the gradients, under a label of their own") {
+  const int64_t gradient_bytes = net.layers * one_weight;
+  for (const int ranks : {1, 2, 3, 4, 8})
+    for (const How how : {How::naive, How::bucketed, How::overlapped}) {
+      std::vector<int64_t> sent(static_cast<size_t>(ranks));
+      run_ranks(ranks, [&](Communicator& world) {
+        train(world, how, 2 * one_weight, 2);
+        const Ledger& ledger = context().ledger;
+        sent[static_cast<size_t>(world.rank())] = ledger.traffic("ddp.gradients").bytes_sent;
+      });
+      const int64_t all = std::accumulate(sent.begin(), sent.end(), int64_t{0});
+      CHECK(all == 3 * ddp_bytes_sent_by_all(ranks, gradient_bytes));
+    }
+}
+
+TEST_CASE("buckets are filled in backward's order, and gradients are views into them") {
+  const std::vector<LayerPtr> layers = make_linear_net(net, {1, DType::f64});
+  const std::vector<ParameterPtr> all = parameters(Layers(layers));
+  const std::deque<Bucket> buckets = make_buckets(all, 2 * one_weight);
+  REQUIRE(buckets.size() == 3);  // 5 weights, two a bucket
+  CHECK(buckets[0].parameters == std::vector<ParameterPtr>{all[4], all[3]});
+  CHECK(buckets[2].parameters == std::vector<ParameterPtr>{all[0]});
+  for (const Bucket& bucket : buckets)
+    for (const ParameterPtr& each : bucket.parameters) CHECK(each->grad.shares_memory(bucket.flat));
+  all[3]->grad.fill(7);
+  CHECK(buckets[0].flat.item({2 * net.width * net.width - 1}) == 7);
+  CHECK(make_buckets(all, 1).size() == 5);
+}
+
+TEST_CASE("overlapped buckets leave during backward, in order; the others wait for finish()") {
+  for (const bool overlap : {false, true})
+    run_ranks(2, [&](Communicator& world) {
+      const std::vector<LayerPtr> layers = make_linear_net(net, {1, DType::f64});
+      Ddp ddp(parameters(Layers(layers)), world, {2 * one_weight, ReduceOp::sum, overlap});
+      std::vector<int> launched;  // after each layer's wgrad, from the last layer down
+      Saved saved;
+      const Tensor y = forward(layers, batch_rows("x", 0, 0, 4), saved);
+      Tensor dy = y;
+      for (size_t i = layers.size(); i-- > 0;) {
+        Saved& own = saved.child(layers[i]->name());
+        dy = layers[i]->backward_input(dy, own);
+        layers[i]->backward_weight(own);
+        launched.push_back(ddp.launched());
+      }
+      const std::vector<int> expected =
+          overlap ? std::vector<int>{0, 1, 1, 2, 3} : std::vector<int>{0, 0, 0, 0, 0};
+      CHECK(launched == expected);
+      ddp.finish();
+      CHECK(ddp.launched() == 0);
+    });
+}
+
+TEST_CASE("under no_sync nothing is sent") {
+  run_ranks(2, [&](Communicator& world) {
+    const std::vector<LayerPtr> layers = make_linear_net(net, {1, DType::f64});
+    Ddp ddp(parameters(Layers(layers)), world);
+    {
+      const Ddp::NoSync quiet = ddp.no_sync();
+      run_microbatch(layers, 0, 0, 3);
+    }
+    CHECK(ddp.launched() == 0);
+    CHECK(context().ledger.traffic("ddp.gradients").bytes_sent == 0);
+    run_microbatch(layers, 0, 3, 6);
+    CHECK(ddp.launched() == 1);
+    ddp.finish();
+  });
+}
+
+TEST_CASE("a parameter that no rank, or only one rank, used is reduced all the same") {
+  run_ranks(3, [&](Communicator& world) {
+    const std::vector<LayerPtr> layers = make_linear_net(net, {1, DType::f64});
+    const std::vector<ParameterPtr> all = parameters(Layers(layers));
+    Ddp ddp(all, world, {one_weight, ReduceOp::sum, true});
+    const Layers used = world.rank() == 1 ? Layers(layers) : Layers(layers).subspan(0, 3);
+    run_microbatch(used, 0, world.rank(), world.rank() + 1);
+    ddp.finish();
+    std::vector<double> mine, everyone;
+    for (const ParameterPtr& each : all) append(mine, each->grad);
+    everyone = mine;
+    world.all_reduce(everyone, ReduceOp::max);
+    CHECK(everyone == mine);
+    CHECK(std::abs(all[4]->grad.item({0, 0})) > 0);  // rank 1's alone
+  });
+}
+
+TEST_CASE("a mean of local means is the mean over equal shares") {
+  std::vector<double> sums, means;
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean})
+    run_ranks(4, [&](Communicator& world) {
+      const std::vector<LayerPtr> layers = make_linear_net(net, {1, DType::f64});
+      const std::vector<ParameterPtr> all = parameters(Layers(layers));
+      Ddp ddp(all, world, {one_weight, op, true});
+      run_microbatch(layers, 0, 2 * world.rank(), 2 * world.rank() + 2);
+      ddp.finish();
+      if (world.rank() == 0) append(op == ReduceOp::sum ? sums : means, all[0]->grad);
+    });
+  for (double& each : sums) each /= 4;
+  check_equal(means, sums, 4, "gradients");
+}
+
+TEST_CASE("mistakes are named") {
+  CHECK_THROWS_WITH_AS(run_ranks(2,
+                                 [&](Communicator& world) {
+                                   const std::vector<LayerPtr> layers = make_linear_net(net);
+                                   Ddp ddp(parameters(Layers(layers)), world);
+                                   for (const ParameterPtr& each : parameters(Layers(layers)))
+                                     for (int twice = 0; twice < 2; ++twice) each->used(0);
+                                 }),
+                       doctest::Contains("final twice before finish()"), Error);
+  CHECK_THROWS_WITH_AS(run_ranks(3,
+                                 [&](Communicator& world) {
+                                   const Tensor ids =
+                                       Tensor::full({4}, world.rank() % 2, DType::i32);
+                                   check_ranks_differ(ids, world);
+                                 }),
+                       doctest::Contains("ranks 0 and 2 saw identical tokens"), Error);
+  run_ranks(3, [&](Communicator& world) {
+    check_ranks_differ(Tensor::full({4}, world.rank(), DType::i32), world);
+  });
+}
