@@ -47,8 +47,8 @@ TEST_CASE("the bytes are the format's: length, header, spaces, data, wide types 
   const TemporaryFolder folder;
   save_safetensors(folder / "a", {{"b", Tensor::full({1}, 255, DType::u8)},
                                   {"c", Tensor::from<float>({1, 2}, {2, 1})}});
-  const std::string header = R"({"c":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
-                             R"("b":{"dtype":"U8","shape":[1],"data_offsets":[8,9]}})";
+  const std::string header = R"({"b":{"data_offsets":[8,9],"dtype":"U8","shape":[1]},)"
+                             R"("c":{"data_offsets":[0,8],"dtype":"F32","shape":[2,1]}})";
   const std::string padded = header + std::string((8 - header.size() % 8) % 8, ' ');
   const std::string data("\0\0\x80\x3F\0\0\0\x40\xFF", 9);
   CHECK(read_file(folder / "a") == length(padded.size()) + padded + data);

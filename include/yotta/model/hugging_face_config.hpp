@@ -35,7 +35,7 @@ constexpr const char* torch_name(DType dtype) {
 // ---- writing ---------------------------------------------------------------------------------------
 
 namespace detail {
-inline nlohmann::ordered_json gpt2_entries(const TransformerConfig& c) {
+inline nlohmann::json gpt2_entries(const TransformerConfig& c) {
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"model_type", "gpt2"},
           {"n_embd", c.width},
@@ -50,7 +50,7 @@ inline nlohmann::ordered_json gpt2_entries(const TransformerConfig& c) {
           {"attn_pdrop", c.attention_dropout}};
 }
 
-inline nlohmann::ordered_json llama_entries(const TransformerConfig& c) {
+inline nlohmann::json llama_entries(const TransformerConfig& c) {
   return {{"architectures", {"LlamaForCausalLM"}},
           {"model_type", "llama"},
           {"hidden_size", c.width},
@@ -72,8 +72,8 @@ inline nlohmann::ordered_json llama_entries(const TransformerConfig& c) {
 
 // The text of config.json. Byte tokens need no tokenizer and have no token that begins or ends a text.
 inline std::string hugging_face_config(const TransformerConfig& config) {
-  nlohmann::ordered_json entries = config.dialect == Dialect::gpt2 ? detail::gpt2_entries(config)
-                                                                   : detail::llama_entries(config);
+  nlohmann::json entries = config.dialect == Dialect::gpt2 ? detail::gpt2_entries(config)
+                                                           : detail::llama_entries(config);
   entries["vocab_size"] = config.vocabulary;
   entries["tie_word_embeddings"] = config.tied;
   entries["initializer_range"] = config.deviation;

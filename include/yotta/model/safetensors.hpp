@@ -66,7 +66,7 @@ inline std::vector<NamedTensor> in_file_order(std::vector<NamedTensor> tensors) 
 
 inline std::string safetensors_header(const std::vector<NamedTensor>& tensors,
                                       const Metadata& metadata, Where where) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  nlohmann::json header = nlohmann::json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t begin = 0;
   for (const auto& [name, value] : tensors) {

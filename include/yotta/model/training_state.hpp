@@ -51,7 +51,7 @@ inline void restore_optimizer(const TrainingState& state, Optimizer& optimizer,
 }
 
 inline std::string training_state_json(const TrainingState& state) {
-  const nlohmann::ordered_json json{{"step", state.step},
+  const nlohmann::json json{{"step", state.step},
                                     {"seed", state.seed},
                                     {"optimizer_steps", state.optimizer_steps},
                                     {"options", state.options}};
