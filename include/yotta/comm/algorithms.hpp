@@ -14,6 +14,7 @@
 #include "yotta/comm/collectives_naive.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_tree.hpp"
+#include "yotta/comm/native.hpp"
 
 namespace yotta {
 
@@ -21,9 +22,20 @@ namespace yotta {
 inline constexpr int64_t small_bytes = 16 * 1024;
 
 // The algorithm to run when `wanted` was asked for.
-inline Algorithm choose(Algorithm wanted, Algorithm small, Algorithm large, int64_t bytes) {
+inline Algorithm choose(const Group& group, Algorithm wanted, Algorithm small, Algorithm large,
+                        int64_t bytes) {
   if (wanted != Algorithm::automatic) return wanted;
+  if (group.engine->transport().shares_memory() && context().clock == nullptr)
+    return Algorithm::native;
   return bytes < small_bytes ? small : large;
+}
+
+// The meeting place of a native algorithm.
+inline Meeting& meeting(Collective& c) {
+  if (!c.can_meet())
+    fail(c.call().where, "native {} needs ranks that share one memory; take another algorithm",
+         c.call().operation);
+  return c;
 }
 
 [[noreturn]] inline void no_such_algorithm(const Call& call) {
@@ -37,6 +49,7 @@ inline void run_broadcast(Collective& c, Algorithm algorithm, Data data, int roo
     case Algorithm::tree: return broadcast_tree(c, data, root);
     case Algorithm::chain: return broadcast_chain(c, data, root);
     case Algorithm::scatter_all_gather: return broadcast_scatter_all_gather(c, data, root);
+    case Algorithm::native: return broadcast_native(meeting(c), data, root);
     default: no_such_algorithm(c.call());
   }
 }
@@ -45,6 +58,7 @@ inline void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp o
   switch (algorithm) {
     case Algorithm::naive: return reduce_naive(c, data, op, root);
     case Algorithm::tree: return reduce_tree(c, data, op, root);
+    case Algorithm::native: return reduce_native(meeting(c), data, op, root);
     default: no_such_algorithm(c.call());
   }
 }
@@ -56,6 +70,7 @@ inline void run_all_reduce(Collective& c, Algorithm algorithm, Data data, Reduce
     case Algorithm::tree: return all_reduce_tree(c, data, op);
     case Algorithm::recursive_doubling: return all_reduce_recursive_doubling(c, data, op);
     case Algorithm::rabenseifner: return all_reduce_rabenseifner(c, data, op);
+    case Algorithm::native: return all_reduce_native(meeting(c), data, op);
     default: no_such_algorithm(c.call());
   }
 }
@@ -66,6 +81,7 @@ inline void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in,
     case Algorithm::naive: return reduce_scatter_naive(c, in, out, op);
     case Algorithm::ring: return reduce_scatter_ring(c, in, out, op);
     case Algorithm::recursive_halving: return reduce_scatter_recursive_halving(c, in, out, op);
+    case Algorithm::native: return reduce_scatter_native(meeting(c), in, out, op);
     default: no_such_algorithm(c.call());
   }
 }
@@ -76,6 +92,7 @@ inline void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Dat
     case Algorithm::ring: return all_gather_ring(c, in, out);
     case Algorithm::recursive_doubling: return all_gather_recursive_doubling(c, in, out);
     case Algorithm::bruck: return all_gather_bruck(c, in, out);
+    case Algorithm::native: return all_gather_native(meeting(c), in, out);
     default: no_such_algorithm(c.call());
   }
 }
@@ -85,6 +102,17 @@ inline void run_all_to_all(Collective& c, Algorithm algorithm, ConstData in, Dat
     case Algorithm::naive: return all_to_all_naive(c, in, out);
     case Algorithm::pairwise: return all_to_all_pairwise(c, in, out);
     case Algorithm::bruck: return all_to_all_bruck(c, in, out);
+    case Algorithm::native: return all_to_all_native(meeting(c), in, out);
+    default: no_such_algorithm(c.call());
+  }
+}
+
+inline void run_all_to_all_v(Collective& c, Algorithm algorithm, ConstData in, Counts in_counts,
+                             Data out, Counts out_counts) {
+  switch (algorithm) {
+    case Algorithm::pairwise: return all_to_all_v_pairwise(c, in, in_counts, out, out_counts);
+    case Algorithm::native:
+      return all_to_all_v_native(meeting(c), in, in_counts, out, out_counts, c.call().where);
     default: no_such_algorithm(c.call());
   }
 }
@@ -93,6 +121,7 @@ inline void run_gather(Collective& c, Algorithm algorithm, ConstData in, Data ou
   switch (algorithm) {
     case Algorithm::naive: return gather_naive(c, in, out, root);
     case Algorithm::tree: return gather_tree(c, in, out, root, out.count);
+    case Algorithm::native: return gather_native(meeting(c), in, out, root);
     default: no_such_algorithm(c.call());
   }
 }
@@ -101,6 +130,7 @@ inline void run_scatter(Collective& c, Algorithm algorithm, ConstData in, Data o
   switch (algorithm) {
     case Algorithm::naive: return scatter_naive(c, in, out, root);
     case Algorithm::tree: return scatter_tree(c, in, out, root, in.count);
+    case Algorithm::native: return scatter_native(meeting(c), in, out, root);
     default: no_such_algorithm(c.call());
   }
 }
@@ -109,7 +139,7 @@ inline void run_barrier(Collective& c, Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::naive: return barrier_naive(c);
     case Algorithm::dissemination: return barrier_dissemination(c);
-    case Algorithm::native: return c.meet();
+    case Algorithm::native: return barrier_native(meeting(c));
     default: no_such_algorithm(c.call());
   }
 }

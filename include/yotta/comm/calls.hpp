@@ -14,20 +14,21 @@ struct CommOptions {
 class CollectiveCaller : public Caller {
  public:
   Work broadcast(Mode mode, Data data, int root, CommOptions options, Where where) const {
-    enter_rooted(root, where);
+    const Group& self = enter_rooted(root, where);
     expect_data(data, "data", where);
-    const Algorithm algorithm =
-        choose(options.algorithm, Algorithm::tree, Algorithm::scatter_all_gather, data.nbytes());
+    const Algorithm algorithm = choose(self, options.algorithm, Algorithm::tree,
+                                       Algorithm::scatter_all_gather, data.nbytes());
     return launch(
         mode, describe("broadcast", data, algorithm, where, root), options.label, data, {},
         [=](Collective& c, Data out, ConstData) { run_broadcast(c, algorithm, out, root); });
   }
 
   Work reduce(Mode mode, Data data, int root, ReduceOp op, CommOptions options, Where where) const {
-    const int p = enter_rooted(root, where).size();
+    const Group& self = enter_rooted(root, where);
+    const int p = self.size();
     expect_data(data, "data", where);
     const Algorithm algorithm =
-        choose(options.algorithm, Algorithm::tree, Algorithm::tree, data.nbytes());
+        choose(self, options.algorithm, Algorithm::tree, Algorithm::tree, data.nbytes());
     return launch(mode, describe("reduce", data, algorithm, where, root, name(op)), options.label,
                   data, {}, [=](Collective& c, Data out, ConstData) {
                     run_reduce(c, algorithm, out, op, root);
@@ -36,10 +37,11 @@ class CollectiveCaller : public Caller {
   }
 
   Work all_reduce(Mode mode, Data data, ReduceOp op, CommOptions options, Where where) const {
-    const int p = enter(where).size();
+    const Group& self = enter(where);
+    const int p = self.size();
     expect_data(data, "data", where);
-    const Algorithm algorithm =
-        choose(options.algorithm, Algorithm::recursive_doubling, Algorithm::ring, data.nbytes());
+    const Algorithm algorithm = choose(self, options.algorithm, Algorithm::recursive_doubling,
+                                       Algorithm::ring, data.nbytes());
     return launch(mode, describe("all_reduce", data, algorithm, where, -1, name(op)), options.label,
                   data, {}, [=](Collective& c, Data out, ConstData) {
                     run_all_reduce(c, algorithm, out, op);
@@ -54,7 +56,7 @@ class CollectiveCaller : public Caller {
     expect_data(in, "in", where);
     expect_count(out, chunk_count(in.count, p, self.rank), in, "out, this rank's chunk,", where);
     const Algorithm algorithm =
-        choose(options.algorithm, Algorithm::recursive_halving, Algorithm::ring, in.nbytes());
+        choose(self, options.algorithm, Algorithm::recursive_halving, Algorithm::ring, in.nbytes());
     return launch(mode, describe("reduce_scatter", in, algorithm, where, -1, name(op)),
                   options.label, out, in, [=](Collective& c, Data sum, ConstData mine) {
                     run_reduce_scatter(c, algorithm, mine, sum, op);
@@ -68,7 +70,7 @@ class CollectiveCaller : public Caller {
     expect_count(in, chunk_count(out.count, self.size(), self.rank), out, "in, this rank's chunk,",
                  where);
     const Algorithm algorithm =
-        choose(options.algorithm, Algorithm::bruck, Algorithm::ring, out.nbytes());
+        choose(self, options.algorithm, Algorithm::bruck, Algorithm::ring, out.nbytes());
     return launch(
         mode, describe("all_gather", out, algorithm, where), options.label, out, in,
         [=](Collective& c, Data all, ConstData mine) { run_all_gather(c, algorithm, mine, all); });
@@ -81,7 +83,7 @@ class CollectiveCaller : public Caller {
     expect_count(out, p * chunk_count(in.count, p, self.rank), in, "out, this rank's chunk of all,",
                  where);
     const Algorithm algorithm =
-        choose(options.algorithm, Algorithm::bruck, Algorithm::pairwise, in.nbytes());
+        choose(self, options.algorithm, Algorithm::bruck, Algorithm::pairwise, in.nbytes());
     return launch(
         mode, describe("all_to_all", in, algorithm, where), options.label, out, in,
         [=](Collective& c, Data mine, ConstData all) { run_all_to_all(c, algorithm, all, mine); });
@@ -97,13 +99,15 @@ class CollectiveCaller : public Caller {
     if (in_counts[i] != out_counts[i])
       fail(where, "this rank sends {} elements to itself but expects {}", in_counts[i],
            out_counts[i]);
-    Call call = describe("all_to_all_v", in, Algorithm::pairwise, where);
+    const Algorithm algorithm =
+        choose(self, options.algorithm, Algorithm::pairwise, Algorithm::pairwise, in.nbytes());
+    Call call = describe("all_to_all_v", in, algorithm, where);
     call.count = -1;
     return launch(mode, call, options.label, out, in,
-                  [ins = std::vector(in_counts.begin(), in_counts.end()),
+                  [algorithm, ins = std::vector(in_counts.begin(), in_counts.end()),
                    outs = std::vector(out_counts.begin(), out_counts.end())](Collective& c, Data to,
                                                                              ConstData from) {
-                    all_to_all_v_pairwise(c, from, ins, to, outs);
+                    run_all_to_all_v(c, algorithm, from, ins, to, outs);
                   });
   }
 
@@ -115,7 +119,7 @@ class CollectiveCaller : public Caller {
     if (self.rank != root && out.count == 0) out = {nullptr, in.count * p, in.dtype};
     expect_count(in, chunk_count(out.count, p, self.rank), out, "in, this rank's chunk,", where);
     const Algorithm algorithm =
-        choose(options.algorithm, Algorithm::tree, Algorithm::tree, out.nbytes());
+        choose(self, options.algorithm, Algorithm::tree, Algorithm::tree, out.nbytes());
     return launch(mode, describe("gather", out, algorithm, where, root), options.label, out, in,
                   [=](Collective& c, Data all, ConstData mine) {
                     run_gather(c, algorithm, mine, all, root);
@@ -131,7 +135,7 @@ class CollectiveCaller : public Caller {
     if (self.rank != root && in.count == 0) in = {nullptr, out.count * p, out.dtype};
     expect_count(out, chunk_count(in.count, p, self.rank), in, "out, this rank's chunk,", where);
     const Algorithm algorithm =
-        choose(options.algorithm, Algorithm::tree, Algorithm::tree, in.nbytes());
+        choose(self, options.algorithm, Algorithm::tree, Algorithm::tree, in.nbytes());
     return launch(mode, describe("scatter", in, algorithm, where, root), options.label, out, in,
                   [=](Collective& c, Data mine, ConstData all) {
                     run_scatter(c, algorithm, all, mine, root);
@@ -139,9 +143,9 @@ class CollectiveCaller : public Caller {
   }
 
   Work barrier(Mode mode, CommOptions options, Where where) const {
-    enter(where);
+    const Group& self = enter(where);
     const Algorithm algorithm =
-        choose(options.algorithm, Algorithm::dissemination, Algorithm::dissemination, 0);
+        choose(self, options.algorithm, Algorithm::dissemination, Algorithm::dissemination, 0);
     Call call = describe("barrier", {}, algorithm, where);
     call.count = -1;
     return launch(mode, call, options.label, {}, {},

@@ -26,7 +26,6 @@ class Collective : public Channel, public Meeting {
     if (CostSink* clock = context().clock) issued_ = clock->now(compute_lane);
   }
   ~Collective() override {
-    if (reading_) gathering_->stop_reading();
     if (gathering_ != nullptr) transport().leave(group_->number, *gathering_);
   }
   Collective(const Collective&) = delete;
@@ -44,6 +43,7 @@ class Collective : public Channel, public Meeting {
     try {
       if (clock != nullptr) clock->wait(group_->lane(), issued_);
       algorithm(*this);
+      stop_reading();
       if (clock != nullptr) ended_ = clock->now(group_->lane());
     } catch (const std::exception& error) {
       give_up(error.what());
@@ -83,7 +83,7 @@ class Collective : public Channel, public Meeting {
     gathering_->seat(rank()).out = out;
   }
   void meet() override {
-    if (std::exchange(reading_, false)) gathering_->stop_reading();
+    stop_reading();
     Request request;
     request.kind = Request::Kind::meet;
     request.group = group_->number;
@@ -109,12 +109,15 @@ class Collective : public Channel, public Meeting {
   Transport& transport() const { return group_->engine->transport(); }
   int64_t tag() const { return -1 - number_; }
 
+  void stop_reading() {
+    if (std::exchange(reading_, false)) gathering_->stop_reading();
+  }
   // After this, our buffers may go: nobody starts to read them, since the world has failed, and those
   // who were reading have ended.
   void give_up(const char* why) {
     transport().fail(fmt::format("{} was given up: {}", call_.operation, why));
     if (gathering_ == nullptr) return;
-    if (std::exchange(reading_, false)) gathering_->stop_reading();
+    stop_reading();
     gathering_->wait_for_readers();
   }
 

@@ -28,7 +28,7 @@ class Gathering {
       : first_rank_(first_rank),
         call_(call),
         seats_(members.size()),
-        members_(std::move(members)) {}
+        members_(members) {}
 
   // What is different between `call` of `rank` and that of whoever came first; empty if nothing is.
   std::string compare(int rank, const Call& call) const {

@@ -263,6 +263,7 @@ class ThreadTransport : public Transport {
   int open_group(int parent, int64_t sequence, int color, std::span<const int> members) override {
     return world_->open_group(parent, sequence, color, members);
   }
+  bool shares_memory() const override { return true; }
   Gathering* enter(int group, int64_t number, const Call& call) override {
     return &world_->enter(rank_, group, number, call);
   }

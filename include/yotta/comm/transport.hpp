@@ -103,6 +103,8 @@ class Transport {
   // its number here. Group 0 is the world.
   virtual int open_group(int parent, int64_t sequence, int color, std::span<const int> members) = 0;
 
+  // Are all ranks in one memory, so that native collectives can read each other's buffers?
+  virtual bool shares_memory() const { return false; }
   // When a rank starts and ends the collective `number` of a group. A transport that can compares the
   // calls (Mismatch) and, where all ranks share memory, returns their meeting place: it is the handle
   // of a meet request, whose tag says how many meetings must be complete.
