@@ -3,14 +3,17 @@
 //     parallel_for(rows, 16, [&](int64_t begin, int64_t end) { ... });
 //
 // Each call of the body gets a range [begin, end) of at least `grain` items and writes only what belongs
-// to those items; no sum crosses a range, so results do not depend on the number of threads. With
-// context().threads == 1, without OpenMP, or with too little work the body simply runs.
+// to those items; no sum crosses a range, so results do not depend on the number of threads. Whoever is
+// free takes the next range (crew.hpp); with context().threads == 1 or too little work the body simply
+// runs.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "yotta/core/context.hpp"
+#include "yotta/core/crew.hpp"
 
 namespace yotta {
 
@@ -21,18 +24,18 @@ constexpr int64_t chunk_begin(int64_t count, int64_t parts, int64_t i) {
 }
 
 template <class Body>
-void parallel_for(int64_t count, [[maybe_unused]] int64_t grain, Body&& body) {
-#if defined(_OPENMP)
-  const int64_t most = count / std::max<int64_t>(grain, 1);
-  const int64_t parts = std::clamp<int64_t>(most, 1, context().threads);
-  if (parts > 1) {
-#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static, 1)
-    for (int64_t i = 0; i < parts; ++i)
+void parallel_for(int64_t count, int64_t grain, Body&& body) {
+  const int threads = context().threads;
+  // Some more ranges than threads, so that a thread that comes late finds less left to do.
+  const int64_t most = threads > 1 ? 4 * threads : 1;
+  const int64_t parts = std::clamp<int64_t>(count / std::max<int64_t>(grain, 1), 1, most);
+  if (count <= 0) return;
+  if (parts == 1) return body(int64_t{0}, count);
+  std::atomic<int64_t> next = 0;
+  Crew::instance().run(threads, [&](int) {
+    for (int64_t i = next++; i < parts; i = next++)
       body(chunk_begin(count, parts, i), chunk_begin(count, parts, i + 1));
-    return;
-  }
-#endif
-  if (count > 0) body(int64_t{0}, count);
+  });
 }
 
 }  // namespace yotta
