@@ -33,34 +33,41 @@ namespace detail {
 
 inline constexpr int64_t block_bytes = 2048;  // p of them fit in the first-level cache
 
-// out = a (op) b (op) c (op) d from the left, rounded after each step as a message would be. One pass
-// over two to four sources, which a compiler turns into vector instructions.
-template <class T, class Combine>
-void combine_block(T* __restrict out, const T* const* from, int sources, int64_t n, Combine op) {
+// sum = the first two to four sources, from the left: one pass, which a compiler turns into vector
+// instructions. Returns how many sources that were.
+template <class T>
+size_t combine_first(std::span<const ConstData> sources, int64_t begin, Data sum, ReduceOp op) {
+  const size_t together = std::min<size_t>(sources.size(), 4);
+  const T* from[4] = {};
+  for (size_t i = 0; i < together; ++i)
+    from[i] = reinterpret_cast<const T*>(sources[i].bytes) + begin;
   const T *a = from[0], *b = from[1], *c = from[2], *d = from[3];
-  if (sources == 2)
-    for (int64_t i = 0; i < n; ++i) out[i] = op(a[i], b[i]);
-  if (sources == 3)
-    for (int64_t i = 0; i < n; ++i) out[i] = op(op(a[i], b[i]), c[i]);
-  if (sources == 4)
-    for (int64_t i = 0; i < n; ++i) out[i] = op(op(op(a[i], b[i]), c[i]), d[i]);
+  T* __restrict out = reinterpret_cast<T*>(sum.bytes);
+  visit_op<T>(op, [&](auto combine) {
+    if (together == 2)
+      for (int64_t i = 0; i < sum.count; ++i) out[i] = combine(a[i], b[i]);
+    if (together == 3)
+      for (int64_t i = 0; i < sum.count; ++i) out[i] = combine(combine(a[i], b[i]), c[i]);
+    if (together == 4)
+      for (int64_t i = 0; i < sum.count; ++i)
+        out[i] = combine(combine(combine(a[i], b[i]), c[i]), d[i]);
+  });
+  return together;
 }
 
-// sum = elements [begin, begin + sum.count) of all sources, in their order.
+// sum = elements [begin, begin + sum.count) of all sources, in their order. Small floats and integers go
+// one source after the other, so that not every type brings its own vector loops.
 inline void reduce_sources(std::span<const ConstData> sources, int64_t begin, Data sum,
                            ReduceOp op) {
-  const auto block = [&](size_t i) { return sources[i].part(begin, begin + sum.count); };
-  if (sources.size() == 1) return copy_data(block(0), sum);
-  const size_t together = std::min<size_t>(sources.size(), 4);
-  visit(sum.dtype, [&]<class T>(Type<T>) {
-    const T* from[4] = {};
-    for (size_t i = 0; i < together; ++i) from[i] = reinterpret_cast<const T*>(block(i).bytes);
-    visit_op<T>(op, [&](auto combine) {
-      combine_block(reinterpret_cast<T*>(sum.bytes), from, static_cast<int>(together), sum.count,
-                    combine);
-    });
-  });
-  for (size_t i = together; i < sources.size(); ++i) reduce_into(sum, block(i), op);
+  size_t done = 1;
+  if (sources.size() > 1 && sum.dtype == DType::f32)
+    done = combine_first<float>(sources, begin, sum, op);
+  else if (sources.size() > 1 && sum.dtype == DType::f64)
+    done = combine_first<double>(sources, begin, sum, op);
+  else
+    copy_data(sources[0].part(begin, begin + sum.count), sum);
+  for (size_t i = done; i < sources.size(); ++i)
+    reduce_into(sum, sources[i].part(begin, begin + sum.count), op);
 }
 
 // Reduces elements [begin, end) of what all ranks show, block by block in the order of the ring that

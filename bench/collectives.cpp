@@ -1,0 +1,326 @@
+// The collectives of thread ranks against Open MPI's over shared memory, on the same cores in one run.
+//
+// In each round, for each number of ranks, this program runs ours (threads) and starts itself under
+// mpirun to run Open MPI's (processes), first one and then the other in front, so that a busy machine
+// slows both. A sample is the time of the slowest rank; a row is the median over rounds of the median over
+// a round's samples, and `ratio` the median over rounds of Open MPI's time over ours in that round.
+// Both sides work on f32 zeros, in place where the operation allows it.
+//
+// As in nccl-tests: bytes = the whole array; algbw = bytes / seconds; busbw = algbw x factor, the
+// share of the links' rate that an ideal ring would need: 2(p-1)/p for all_reduce, (p-1)/p for
+// reduce_scatter, all_gather and all_to_all, 1 for broadcast and reduce.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "../course/shared/console.hpp"
+#include "bench.hpp"
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/core/measure.hpp"
+
+#ifdef YOTTA_HAVE_MPI
+#include <mpi.h>
+#endif
+
+namespace {
+
+using namespace yotta;
+using bench::Json;
+
+struct Options {
+  std::string json;
+  std::vector<std::string> operations = {"all_reduce", "reduce_scatter", "all_gather",
+                                         "all_to_all", "broadcast",      "reduce"};
+  std::vector<int> ranks = {2, 4};
+  std::vector<int64_t> mebibytes = {4, 16, 64};
+  int rounds = 5, samples = 5;
+  bool native_only = false, child = false;
+};
+
+struct Key {
+  std::string operation, algorithm, transport;
+  int ranks;
+  int64_t bytes;
+  auto operator<=>(const Key&) const = default;
+};
+using Samples = std::map<Key, std::vector<double>>;  // one median a round
+
+double bus_factor(const std::string& operation, int p) {
+  if (operation == "all_reduce") return 2.0 * (p - 1) / p;
+  return operation == "broadcast" || operation == "reduce" ? 1.0 : (p - 1.0) / p;
+}
+
+std::vector<Algorithm> algorithms_of(const std::string& operation, bool native_only) {
+  if (native_only) return {Algorithm::native};
+  if (operation == "all_reduce")
+    return {Algorithm::native,       Algorithm::ring,
+            Algorithm::rabenseifner, Algorithm::recursive_doubling,
+            Algorithm::tree,         Algorithm::naive};
+  if (operation == "reduce_scatter")
+    return {Algorithm::native, Algorithm::ring, Algorithm::recursive_halving};
+  if (operation == "all_gather")
+    return {Algorithm::native, Algorithm::ring, Algorithm::recursive_doubling, Algorithm::bruck};
+  if (operation == "all_to_all") return {Algorithm::native, Algorithm::pairwise, Algorithm::bruck};
+  if (operation == "broadcast")
+    return {Algorithm::native, Algorithm::tree, Algorithm::chain, Algorithm::scatter_all_gather};
+  return {Algorithm::native, Algorithm::tree};
+}
+
+// n numbers and n more, for the largest size; touched by the rank that owns them.
+struct Arrays {
+  explicit Arrays(int64_t n) : a(Tensor::zeros({n})), b(Tensor::zeros({n})) {}
+  Tensor a, b;
+};
+
+// --- ours ---
+
+void run_ours(Communicator& world, const std::string& operation, Algorithm algorithm,
+              Arrays& arrays, int64_t n) {
+  const Data a = Data(arrays.a).part(0, n), b = Data(arrays.b).part(0, n);
+  const Data chunk = b.chunk(world.rank(), world.size());
+  const CommOptions options{.algorithm = algorithm, .label = nullptr};
+  if (operation == "all_reduce") world.all_reduce(a, ReduceOp::sum, options);
+  if (operation == "reduce_scatter") world.reduce_scatter(chunk, a, ReduceOp::sum, options);
+  if (operation == "all_gather") world.all_gather(b, chunk, options);
+  if (operation == "all_to_all") world.all_to_all(b, a, options);
+  if (operation == "broadcast") world.broadcast(a, 0, options);
+  if (operation == "reduce") world.reduce(a, 0, ReduceOp::sum, options);
+}
+
+// Calls `body` `samples` times, after one to warm up; the median of what slowest(seconds) makes of them.
+template <class Body, class Slowest, class Meet>
+double sample(int samples, Body body, Meet meet, Slowest slowest) {
+  std::vector<double> seconds;
+  for (int i = 0; i <= samples; ++i) {
+    meet();
+    const double start = seconds_now();
+    body();
+    const double slow = slowest(seconds_now() - start);
+    if (i > 0) seconds.push_back(slow);
+  }
+  return bench::median(seconds);
+}
+
+int64_t largest_count(const Options& options) {
+  return *std::max_element(options.mebibytes.begin(), options.mebibytes.end()) << 18;
+}
+
+void measure_ours(const Options& options, int ranks, Samples& all) {
+  run_ranks(ranks, [&](Communicator& world) {
+    Arrays arrays(largest_count(options));
+    const auto slowest = [&](double seconds) {
+      world.all_reduce(std::span<double>(&seconds, 1), ReduceOp::max);
+      return seconds;
+    };
+    for (const std::string& operation : options.operations)
+      for (const int64_t mebibytes : options.mebibytes)
+        for (const Algorithm algorithm : algorithms_of(operation, options.native_only)) {
+          const double seconds = sample(
+              options.samples,
+              [&] { run_ours(world, operation, algorithm, arrays, mebibytes << 18); },
+              [&] { world.barrier(); }, slowest);
+          if (world.rank() == 0)
+            all[{operation, name(algorithm), "threads", ranks, mebibytes << 20}].push_back(seconds);
+        }
+  });
+}
+
+// --- Open MPI's: this program once more, as processes ---
+
+#ifdef YOTTA_HAVE_MPI
+
+void run_theirs(const std::string& operation, float* a, float* b, int n, int rank, int size) {
+  const MPI_Comm world = MPI_COMM_WORLD;
+  const int chunk = n / size;
+  const void* in_place = MPI_IN_PLACE;
+  if (operation == "all_reduce") MPI_Allreduce(in_place, a, n, MPI_FLOAT, MPI_SUM, world);
+  if (operation == "reduce_scatter")
+    MPI_Reduce_scatter_block(a, b, chunk, MPI_FLOAT, MPI_SUM, world);
+  if (operation == "all_gather")
+    MPI_Allgather(in_place, 0, MPI_DATATYPE_NULL, b, chunk, MPI_FLOAT, world);
+  if (operation == "all_to_all") MPI_Alltoall(a, chunk, MPI_FLOAT, b, chunk, MPI_FLOAT, world);
+  if (operation == "broadcast") MPI_Bcast(a, n, MPI_FLOAT, 0, world);
+  if (operation == "reduce")
+    MPI_Reduce(rank == 0 ? in_place : a, rank == 0 ? a : nullptr, n, MPI_FLOAT, MPI_SUM, 0, world);
+}
+
+// Prints "operation mebibytes seconds" for each.
+int run_child(const Options& options) {
+  MPI_Init(nullptr, nullptr);
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  {
+    Arrays arrays(largest_count(options));
+    const auto slowest = [](double seconds) {
+      MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+      return seconds;
+    };
+    for (const std::string& operation : options.operations)
+      for (const int64_t mebibytes : options.mebibytes) {
+        const double seconds = sample(
+            options.samples,
+            [&] {
+              run_theirs(operation, arrays.a.data<float>(), arrays.b.data<float>(),
+                         static_cast<int>(mebibytes << 18), rank, size);
+            },
+            [] { MPI_Barrier(MPI_COMM_WORLD); }, slowest);
+        if (rank == 0) fmt::print("{} {} {:.9f}\n", operation, mebibytes, seconds);
+      }
+  }
+  MPI_Finalize();
+  return 0;
+}
+
+std::string mpi_name() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string whole(text, static_cast<size_t>(length));
+  return whole.substr(0, whole.find(','));
+}
+
+template <class Values>
+std::string joined(const char* flag, const Values& values) {
+  std::string text;
+  for (const auto& value : values) text += fmt::format(" {} {}", flag, value);
+  return text;
+}
+
+// False, and why on stderr, if mpirun did not do it.
+bool measure_theirs(const std::string& program, const Options& options, int ranks, Samples& all) {
+  for (const char* setting : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+                              "OMPI_MCA_rmaps_base_oversubscribe"})
+    setenv(setting, "1", 0);
+  const std::string command = fmt::format(
+      "mpirun -n {} '{}' --child --samples {}{}{} 2>&1", ranks, program, options.samples,
+      joined("--op", options.operations), joined("--mib", options.mebibytes));
+  std::FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return false;
+  std::string output;
+  size_t rows = 0;
+  for (char line[512]; std::fgets(line, sizeof line, pipe) != nullptr; output += line) {
+    char operation[32];
+    long mebibytes = 0;
+    double seconds = 0;
+    if (std::sscanf(line, "%31s %ld %lf", operation, &mebibytes, &seconds) != 3) continue;
+    all[{operation, "native", "mpi", ranks, int64_t{mebibytes} << 20}].push_back(seconds);
+    ++rows;
+  }
+  const bool good =
+      pclose(pipe) == 0 && rows == options.operations.size() * options.mebibytes.size();
+  if (!good) fmt::print(stderr, "Open MPI could not be measured: {}\n{}", command, output);
+  return good;
+}
+
+constexpr bool built_with_mpi = true;
+#else
+int run_child(const Options&) { return 1; }
+std::string mpi_name() { return "not found"; }
+bool measure_theirs(const std::string&, const Options&, int, Samples&) { return false; }
+constexpr bool built_with_mpi = false;
+#endif
+
+// --- together ---
+
+Samples measure(const std::string& program, const Options& options) {
+  Samples all;
+  bool mpi = built_with_mpi;
+  if (!mpi)
+    fmt::print(
+        "MPI was not found when this was built: only yotta's threads are measured\n"
+        "(Debian, Ubuntu: apt-get install libopenmpi-dev openmpi-bin)\n");
+  console::Progress progress("collectives",
+                             static_cast<int64_t>(options.rounds * std::ssize(options.ranks)));
+  int64_t done = 0;
+  for (int round = 0; round < options.rounds; ++round)
+    for (const int ranks : options.ranks) {
+      progress.update(done++, fmt::format("{} ranks", ranks));
+      if (mpi && round % 2 == 1) mpi = measure_theirs(program, options, ranks, all);
+      measure_ours(options, ranks, all);
+      if (mpi && round % 2 == 0) mpi = measure_theirs(program, options, ranks, all);
+    }
+  progress.update(done);
+  return all;
+}
+
+// Open MPI's seconds over ours, round by round; null where it was not measured.
+Json ratio(const Samples& all, const Key& key, const std::vector<double>& ours) {
+  const auto theirs = all.find({key.operation, "native", "mpi", key.ranks, key.bytes});
+  if (key.transport == "mpi" || theirs == all.end() || theirs->second.size() != ours.size())
+    return nullptr;
+  std::vector<double> ratios;
+  for (size_t round = 0; round < ours.size(); ++round)
+    ratios.push_back(theirs->second[round] / ours[round]);
+  return bench::median(ratios);
+}
+
+std::vector<Json> rows_of(const Samples& all) {
+  std::vector<Json> rows;
+  for (const auto& [key, rounds] : all) {
+    const double seconds = bench::median(rounds);
+    const double algbw = static_cast<double>(key.bytes) / seconds * 1e-9;
+    rows.push_back({{"op", key.operation},
+                    {"algorithm", key.algorithm},
+                    {"transport", key.transport},
+                    {"ranks", key.ranks},
+                    {"bytes", key.bytes},
+                    {"seconds", seconds},
+                    {"algbw", algbw},
+                    {"busbw", algbw * bus_factor(key.operation, key.ranks)},
+                    {"ratio", ratio(all, key, rounds)}});
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Json& a, const Json& b) {
+    return std::tuple(a["op"], a["ranks"], a["bytes"], a["seconds"]) <
+           std::tuple(b["op"], b["ranks"], b["bytes"], b["seconds"]);
+  });
+  return rows;
+}
+
+void print_rows(const std::vector<Json>& rows) {
+  console::Table table({"operation", "ranks", "size", "algorithm", "on", "ms", "algbw GB/s",
+                        "busbw GB/s", "times Open MPI"});
+  for (const Json& row : rows)
+    table.row({row["op"].get<std::string>(), row["ranks"].dump(),
+               console::bytes(row["bytes"].get<double>()), row["algorithm"].get<std::string>(),
+               row["transport"].get<std::string>(),
+               fmt::format("{:.3f}", row["seconds"].get<double>() * 1e3),
+               fmt::format("{:.2f}", row["algbw"].get<double>()),
+               fmt::format("{:.2f}", row["busbw"].get<double>()),
+               row["ratio"].is_null() ? "-" : fmt::format("{:.2f}", row["ratio"].get<double>())});
+  fmt::print("{}", table.text());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Collectives of thread ranks against Open MPI's over shared memory"};
+  Options options;
+  app.add_option("--json", options.json, "also write the rows to this file");
+  app.add_option("--op", options.operations, "operations to measure")
+      ->check(CLI::IsMember(Options{}.operations));
+  app.add_option("--ranks", options.ranks, "numbers of ranks")->check(CLI::Range(1, 64));
+  app.add_option("--mib", options.mebibytes, "sizes in MiB")->check(CLI::Range(1, 1024));
+  app.add_option("--rounds", options.rounds, "rounds of ours and theirs")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--samples", options.samples, "samples in a round")->check(CLI::Range(1, 1000));
+  app.add_flag("--native-only", options.native_only, "leave out the algorithms over messages");
+  app.add_flag("--child", options.child, "be one of mpirun's processes")->group("");
+  CLI11_PARSE(app, argc, argv);
+  if (options.child) return run_child(options);
+  try {
+    fmt::print("Open MPI: {}\n", mpi_name());
+    const std::vector<Json> rows = rows_of(measure(bench::own_path(argv[0]), options));
+    print_rows(rows);
+    const Json report = {{"benchmark", "collectives"}, {"mpi", mpi_name()}, {"rows", rows}};
+    return options.json.empty() ? 0 : bench::write_json(options.json, report);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
