@@ -48,7 +48,7 @@ TEST_CASE("every gradient with plain attention and dropout everywhere") {
   c.dropout = 0.2;
   c.attention_dropout = 0.3;
   const Transformer model(c);
-  check_gradients(model.stack(), ids(2, 5, 11), {1, 2, 3, 0});
+  check_gradients(model.stack(), ids(2, 5, 11), {1, 2, 3, 0, true});
 }
 
 TEST_CASE("blockwise attention gives plain's logits and gradients, with far less memory") {
@@ -156,19 +156,67 @@ TEST_CASE("Llama 3 8B runs forward and backward on meta, and its ledger is the f
   CHECK(saved.bytes() == 0);
 }
 
+TEST_CASE("a rank that holds later positions knows where they are") {
+  TransformerConfig c = tiny(Dialect::gpt2, true);
+  c.layers = 0;  // no attention: each position is on its own
+  const Tensor tokens = ids(1, 6, 11);
+  const Tensor whole = logits(c, tokens).reshape({6, 11});
+  const Tensor later = tokens.reshape({6}).rows(2, 6).reshape({1, 4});
+  CHECK(largest_difference(logits(c, later, {.first_position = 2}).reshape({4, 11}),
+                           whole.rows(2, 6)) <= 1e-12);
+  CHECK(largest_difference(logits(c, later).reshape({4, 11}), whole.rows(2, 6)) > 1e-3);
+
+  // Rope turns by distances: shifting a whole sequence changes nothing, moving a token would.
+  c = tiny(Dialect::llama, true);
+  CHECK(largest_difference(logits(c, tokens, {.first_position = 9}), logits(c, tokens)) <= 1e-12);
+  c.rope_theta = 2;
+  const Tensor turned = logits(c, tokens);
+  c.rope_theta = 10000;
+  CHECK(largest_difference(turned, logits(c, tokens)) > 1e-3);
+}
+
 TEST_CASE("dropout draws the same for any cut of the batch, and anew at every step") {
   TransformerConfig c = tiny(Dialect::gpt2, true);
   c.attention = AttentionKind::plain;
   c.dropout = 0.5;
   c.attention_dropout = 0.5;
   const Tensor tokens = ids(3, 5, 11);
-  const Tensor whole = logits(c, tokens, {.seed = 1, .step = 4});
-  CHECK(logits(c, tokens, {.seed = 1, .step = 4}).values() == whole.values());
-  CHECK(logits(c, tokens, {.seed = 1, .step = 5}).values() != whole.values());
-  CHECK(logits(c, tokens, {.seed = 2, .step = 4}).values() != whole.values());
+  const Tensor whole = logits(c, tokens, {.seed = 1, .step = 4, .training = true});
+  CHECK(logits(c, tokens, {.seed = 1, .step = 4, .training = true}).values() == whole.values());
+  CHECK(logits(c, tokens, {.seed = 1, .step = 5, .training = true}).values() != whole.values());
+  CHECK(logits(c, tokens, {.seed = 2, .step = 4, .training = true}).values() != whole.values());
   for (int64_t b = 0; b < 3; ++b)
-    CHECK(largest_difference(logits(c, tokens.rows(b, b + 1), {1, 4, b, 0}),
+    CHECK(largest_difference(logits(c, tokens.rows(b, b + 1), {1, 4, b, 0, true}),
                              whole.rows(b, b + 1)) <= 1e-12);
+}
+
+TEST_CASE("outside training nothing is dropped") {
+  TransformerConfig c = tiny(Dialect::gpt2, true);
+  c.attention = AttentionKind::plain;
+  const Tensor whole = logits(c, ids(3, 5, 11));
+  c.dropout = c.attention_dropout = 0.5;
+  CHECK(logits(c, ids(3, 5, 11)).values() == whole.values());
+}
+
+TEST_CASE("gradients become final from the head down, each once; a tied table's is the last") {
+  for (const bool tied : {false, true}) {
+    const Transformer model(tiny(Dialect::gpt2, tied));
+    std::vector<std::string> order;
+    for (const ParameterPtr& each : parameters(model.stack()))
+      each->on_final = [&](Parameter& self) { order.push_back(self.name); };
+    Saved saved;
+    backward(model.stack(), forward(model.stack(), ids(2, 5, 11), saved), saved);
+    CHECK(order.size() == parameters(model.stack()).size());
+    CHECK(order.front() == (tied ? "norm.weight" : "head.weight"));
+    const auto place = [&](const char* name) {
+      return std::find(order.begin(), order.end(), name) - order.begin();
+    };
+    CHECK(place("norm.weight") < place("layers.1.mlp.down.weight"));
+    CHECK(place("layers.1.mlp.down.weight") < place("layers.1.attention.q.weight"));
+    CHECK(place("layers.1.norm1.bias") < place("layers.0.mlp.down.weight"));
+    CHECK(place("layers.0.norm1.bias") < place("embedding.token.weight"));
+    CHECK(place("embedding.token.weight") >= std::ssize(order) - 2);
+  }
 }
 
 TEST_CASE("the first weights are GPT-2's: 0.02, and less for what is added to the stream") {

@@ -65,7 +65,7 @@ inline std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& 
   return parts;
 }
 
-// The mean loss of some microbatches, without dropout's randomness mattering to anyone: forward only.
+// The mean loss of some microbatches: forward only, nothing dropped.
 inline double evaluate(Layers layers, std::span<const Microbatch> batches) {
   double loss = 0;
   int64_t tokens = 0;
@@ -89,12 +89,13 @@ class Trainer {
         hooks_(std::move(hooks)) {}
 
   // One step on this rank's microbatches; `tokens`: of the whole batch, over all ranks.
-  StepReport step(int64_t step, std::span<const Microbatch> batches, int64_t tokens) {
+  StepReport step(int64_t step, std::span<const Microbatch> batches, int64_t tokens,
+                  Where where = Where::current()) {
     StepReport report;
     report.learning_rate = options_.schedule(step);
     report.loss = forward_backward(step, batches, tokens);
     report.gradient_norm = norm();
-    check(step, report, batches, tokens);
+    check(step, report, batches, tokens, where);
     optimizer_.step(report.learning_rate, clip_scale(report.gradient_norm, options_.clip));
     return report;
   }
@@ -105,7 +106,7 @@ class Trainer {
     double loss = 0;
     for (size_t i = 0; i < batches.size(); ++i) {
       if (hooks_.before_microbatch) hooks_.before_microbatch(i + 1 == batches.size());
-      Saved saved({options_.seed, step, batches[i].first_sequence, 0});
+      Saved saved({options_.seed, step, batches[i].first_sequence, 0, true});
       Tensor dlogits;
       loss +=
           loss_of(forward(layers_, batches[i].inputs, saved), batches[i], scale(tokens), &dlogits);
@@ -125,16 +126,16 @@ class Trainer {
 
   // Throws TrainingDiverged if this step must not be taken.
   void check(int64_t step, const StepReport& report, std::span<const Microbatch> batches,
-             int64_t tokens) {
+             int64_t tokens, Where where) {
     const bool finite = std::isfinite(report.loss) && std::isfinite(report.gradient_norm);
     const bool spike = options_.spike_factor > 0 && losses_ >= 10 &&
                        report.loss > options_.spike_factor * average_ + 1;
     if (!finite || spike) {
       const std::string cause =
           finite ? largest_gradient(layers_)
-                 : diagnose(layers_, batches, scale(tokens), {options_.seed, step, 0, 0});
+                 : diagnose(layers_, batches, scale(tokens), {options_.seed, step, 0, 0, true});
       fail_as<TrainingDiverged>(
-          Where::current(),
+          where,
           "step {}: {} (loss {:.4g}, recent average {:.4g}, gradient norm {:.3g}, the step before "
           "{:.3g}). {}. Look at: the learning rate ({:.3g}) and its warm-up; clipping ({}); these "
           "sequences; f16 or bf16 sums. The weights are as before this step",

@@ -95,10 +95,11 @@ class Attention : public Composite {
       return out.o;
     }
     const Place& place = saved.place();
-    const PlainAttention out = attention_plain(q, k, v,
-                                               {.p = options_.probability_dropout,
-                                                .random = mask_random(place, name()),
-                                                .first_sequence = place.first_sequence});
+    const PlainAttention out =
+        attention_plain(q, k, v,
+                        {.p = place.training ? options_.probability_dropout : 0,
+                         .random = mask_random(place, name()),
+                         .first_sequence = place.first_sequence});
     saved.keep("probabilities", out.probabilities);
     if (out.mask.defined()) saved.keep("mask", out.mask);
     return out.o;
@@ -109,7 +110,8 @@ class Attention : public Composite {
       return attention_blockwise_backward(dout, q, k, v,
                                           {saved.take("o"), saved.take("log_sum_exp")});
     PlainAttention out{{}, saved.take("probabilities"), {}};
-    if (saved.has("mask")) out.mask = saved.take("mask");
+    if (!saved.has("mask")) return attention_plain_backward(dout, q, k, v, out);
+    out.mask = saved.take("mask");
     return attention_plain_backward(dout, q, k, v, out, options_.probability_dropout);
   }
 

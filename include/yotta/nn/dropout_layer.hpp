@@ -7,7 +7,7 @@
 //     v [ . . . . # # # # ]
 //
 // With the step in its name every step drops other numbers; running forward again for the same Place (to
-// recompute activations) drops the same ones. With p = 0 it does nothing and keeps nothing.
+// recompute activations) drops the same ones. With p = 0, and outside training, it does nothing and keeps nothing.
 // x (B, T, C); keeps B T C bytes. Positions must be below 2^20.
 #pragma once
 
@@ -29,8 +29,8 @@ class Dropout : public Layer {
       : Layer(std::move(name)), probability_(probability) {}
 
   Tensor forward(const Tensor& x, Saved& saved) override {
-    if (probability_ == 0) return x;
     const Place& place = saved.place();
+    if (probability_ == 0 || !place.training) return x;
     const int64_t width = x.dim(-1);
     const int64_t first = (place.first_sequence * most_positions + place.first_position) * width;
     Tensor mask;
@@ -40,7 +40,7 @@ class Dropout : public Layer {
     return y;
   }
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    return probability_ == 0 ? dy : dropout_backward(dy, saved.take("mask"), probability_);
+    return !saved.has("mask") ? dy : dropout_backward(dy, saved.take("mask"), probability_);
   }
   void backward_weight(Saved&) override {}
   void add_parameters(std::vector<ParameterPtr>&) override {}

@@ -36,6 +36,7 @@ struct Place {
   int64_t step = 0;
   int64_t first_sequence = 0;  // of its rows, in the whole batch of this step
   int64_t first_position = 0;  // of its columns, in the whole sequence
+  bool training = false;       // false: nothing is dropped
 };
 
 class Saved {
