@@ -8,7 +8,7 @@ endif()
 if(NOT TARGET OpenMP::OpenMP_CXX)  # the pragmas stand in the headers either way
   target_compile_options(yotta_strict INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-unknown-pragmas>)
 endif()
-target_link_libraries(yotta_strict INTERFACE yotta::yotta)
+target_link_libraries(yotta_strict INTERFACE yotta::yotta nlohmann_json::nlohmann_json)  # model/ reads and writes json
 # For programs that read and build the course itself: where it lies, and where it is built.
 add_library(yotta_paths INTERFACE)
 target_compile_definitions(yotta_paths INTERFACE YOTTA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
