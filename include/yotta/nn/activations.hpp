@@ -6,8 +6,8 @@
 //     -----+--_/------ x  silu(x) = x s(x)
 //       \__|_/            swiglu(g, u) = silu(g) u
 //
-// gelu in its tanh form (GPT-2's) is x/2 (1 + tanh u). Since 1 + tanh u = 2 s(2u), one exp and one division
-// do it, and the left tail keeps its digits, where 1 + tanh u would cancel to zero.
+// gelu in its tanh form (GPT-2's) is x/2 (1 + tanh u). Since 1 + tanh u = 2 s(2u), one exp and one
+// division do it, and the left tail keeps its digits, where 1 + tanh u would cancel to zero.
 //
 // Backward, with y = x s(z(x)): dy/dx = s + x s (1 - s) z'(x).
 //     gelu: z = 2u, z' = 2 sqrt(2/pi) (1 + 3 * 0.044715 x^2);  silu: z = x, z' = 1;

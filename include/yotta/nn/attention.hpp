@@ -1,19 +1,20 @@
 // Causal attention as the formula has it: every token looks at all tokens before it, and at itself.
 //
 //     S = Q K' / sqrt(d)      (T, T)     scores            keys ->
-//     P = softmax(S), causal  (T, T)     probabilities   q [ x . . . ]     row t sees keys 0..t;
+//     P = softmax(S), causal  (T, T)     probabilities   q [ x . . . ]     row t sees keys 0 to t;
 //     O = P V                 (T, d)                     | [ x x . . ]     what is above the diagonal
-//                                                        v [ x x x . ]     is computed here and thrown
-//     one head each of B * H                               [ x x x x ]     away
+//                                                        v [ x x x . ]     is computed here and
+//     for each head of each sequence                       [ x x x x ]     thrown away
 //
-// This `plain` form keeps P of every head for the backward pass: B H T^2 numbers, which at T = 8192 and 32 heads is
-// 8 GiB a sequence and layer. attention_blockwise.hpp computes the same without it. This one is the reference, and
-// the one with dropout on P.
+// This `plain` form keeps P of every head for the backward pass: B H T^2 numbers, at T = 8192 and 32
+// heads 8 GiB a sequence and layer. attention_blockwise.hpp computes the same without it. Plain is the
+// reference, and the one with dropout on P.
 //
-// Backward: dV = P' dO;  dP = dO V';  dS = softmax backward of dP;  dQ = dS K / sqrt(d);  dK = dS' Q / sqrt(d).
+// Backward: dV = P' dO and dP = dO V', as for any product; dS = P (dP - row sums of dP P), as for
+// softmax; S = Q K' / sqrt(d) gives dQ = dS K / sqrt(d) and dK = dS' Q / sqrt(d).
 //
-// Grouped queries: H query heads share Hkv key and value heads, query head h uses h / (H / Hkv); their dK and dV
-// are the sums over the group.
+// Grouped queries: H query heads share Hkv heads of keys and values; query head h uses h / (H / Hkv),
+// and dK and dV are sums over the group.
 // Cost: forward 2 matmuls = 4 T^2 d FLOPs a head, backward 4 = 8 T^2 d.
 // Letters: B batch, T sequence, H query heads, Hkv key and value heads, d numbers a head.
 // References: Vaswani et al. (2017), section 3.2; Ainslie et al. (2023), GQA.
@@ -37,8 +38,8 @@ struct AttentionGradients {
   Tensor dk, dv;  // (B, T, Hkv, d)
 };
 
-// Dropout on probabilities. Head h of sequence b of this rank is head first_head + h of `heads` in sequence
-// first_sequence + b of the whole run; heads 0 means that all are here.
+// Dropout on probabilities. Head h of sequence b of this rank is head first_head + h of `heads` in
+// sequence first_sequence + b of the whole run; heads 0 means that all are here.
 struct AttentionDropout {
   double p = 0;
   Random random{0, "attention"};
@@ -67,7 +68,7 @@ inline AttentionSizes attention_sizes(const char* operation, const Tensor& q, co
   return sizes;
 }
 
-// FLOPs of the matmuls, T^2 d a head: forward 4, backward 8; half of each where only the causal half is done.
+// FLOPs of the matmuls: T^2 d for each head, times `per_score`.
 constexpr int64_t attention_flops(const AttentionSizes& s, int per_score) {
   return per_score * s.B * s.H * s.T * s.T * s.d;
 }

@@ -1,22 +1,24 @@
-// Causal attention block by block: the same numbers as attention_plain, without ever holding (T, T).
+// Causal attention block by block: the numbers of attention_plain, without ever holding (T, T).
 //
-//              keys, BK at a time            forward, for each tile of BQ queries: walk over the keys before it
-//            0      1      2      3          and keep, for every query, the largest score m so far, the sum l of
-//     q  0 [ \ ]  .      .      .            e^(s - m), and o = sum of e^(s - m) v. When a larger score turns
-//        1 [   ] [ \ ]  .      .             up, what was summed is worth e^(m - m_new) of itself:
-//        2 [   ] [   ] [ \ ]  .                  l = l e^(m - m_new) + sum e^(s - m_new),   o likewise
-//        3 [   ] [   ] [   ] [ \ ]           At the end o / l is the result; L = m + log l is kept: B H T numbers.
+//           keys, BK at a time         forward, for each tile of BQ queries: walk over the keys up to
+//            0    1    2    3          it and keep for every query the largest score m so far, the
+//     q  0 [ \ ]  .    .    .          sum l of e^(s - m), and o, the sum of e^(s - m) v. When a
+//        1 [   ][ \ ]  .    .          larger score turns up, what was summed is worth only
+//        2 [   ][   ][ \ ]  .          e^(m - m_new) of itself:
+//        3 [   ][   ][   ][ \ ]            l = l e^(m - m_new) + sum of e^(s - m_new);  o likewise
+//                                      At the end O = o / l, and L = m + log l is kept.
+//     tiles above the diagonal (.) are not computed: half the work of plain
 //
-//        tiles above the diagonal (.) are not computed: half the work of plain
-//
-// Backward: P = e^(S - L) is computed again from q, k and L, tile by tile. The softmax backward needs
-// sum_j dP_ij P_ij for each row; it equals D_i = dO_i . O_i, since sum_j P_ij (dO_i . V_j) = dO_i . O_i. Then
+// Backward: P = e^(S - L) is computed again from q, k and L, tile by tile. Softmax needs the row sums of
+// dP P; they equal D_i = dO_i . O_i, since sum_j P_ij (dO_i . V_j) = dO_i . (sum_j P_ij V_j). Then
 //     dV_j += P' dO_i,  dS = P (dO V' - D),  dQ_i += dS K_j / sqrt(d),  dK_j += dS' Q_i / sqrt(d).
 //
-// Cost: forward 2 T^2 d FLOPs a head (4 T^2 d, causal half), backward 5 matmuls, 5 T^2 d: 2.5 times. Memory:
-// q, k, v, o and L. A tile of scores, BQ * BK numbers, stays in L2. (On a GPU, in shared memory: lesson 07.)
+// Cost: forward 2 T^2 d FLOPs a head (4 T^2 d, causal half), backward 5 matmuls, 5 T^2 d: 2.5 times.
+// Memory: q, k, v, o and L, B H T numbers. A tile of BQ * BK scores stays in L2 (on a GPU: in shared
+// memory, lesson 07).
 // Letters: B batch, T sequence, H query heads, Hkv key and value heads, d numbers a head.
-// References: Dao et al. (2022), FlashAttention; Dao (2023), FlashAttention-2; Milakov and Gimelshein (2018).
+// References: Milakov and Gimelshein (2018), online softmax; Dao et al. (2022), FlashAttention;
+// Dao (2023), FlashAttention-2.
 #pragma once
 
 #include "yotta/nn/attention.hpp"
@@ -41,8 +43,11 @@ constexpr OpCost attention_blockwise_backward_cost(DType dtype, const AttentionS
 
 namespace detail {
 
-// Tiles: BQ queries by BK keys; BK is a multiple of BQ, so a tile's queries all see its first key.
+// Tiles of BQ queries by BK keys. At d = 64 on one core, 64 by 256 was the fastest of 24 shapes tried,
+// from 42 by 64 to 256 by 256.
 inline constexpr int64_t attention_BQ = 64, attention_BK = 256;
+static_assert(attention_BK % attention_BQ == 0,
+              "every query of a tile sees the first key it meets");
 
 // Rows [begin, end) of a matrix.
 template <class T>
@@ -58,7 +63,7 @@ struct BlockwiseHead {
   Real* log_sum_exp;               // (T)
 };
 
-// One row of a tile: scores (visible of them) become e^(score - m); m, l and the row of o are brought up to date.
+// One row of a tile: its `visible` scores become e^(score - m); m, l and the row of o follow.
 template <class Real>
 void online_softmax_row(Real* scores, int64_t visible, int64_t width, Real factor, bool first,
                         Real& m, Real& l, Real* o, int64_t d) {
@@ -95,7 +100,7 @@ void blockwise_tile(const BlockwiseHead<Real>& head, int64_t begin, int64_t end,
   }
 }
 
-// What one query head's backward pass works on; dk and dv are shared by the heads of a group.
+// What one query head's backward pass works on.
 template <class Real>
 struct BlockwiseBackwardHead {
   MatrixView<const Real> q, k, v, o, dout;  // (T, d)
@@ -109,7 +114,7 @@ template <class Real>
 void blockwise_scores(const BlockwiseBackwardHead<Real>& head, int64_t i, int64_t rows, int64_t j,
                       int64_t keys, Real factor, Real* P, Real* dS) {
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t visible = std::min(keys, i + r + 1 - j);
+    const int64_t visible = std::min(keys, i + r + 1 - j);  // i >= j: at least one
     const Real L = head.log_sum_exp[i + r], D = head.D[i + r];
     Real *p = P + r * keys, *ds = dS + r * keys;
     for_lanes<Real>(visible, [&](int64_t c, auto count) {

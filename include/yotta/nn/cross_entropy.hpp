@@ -1,16 +1,16 @@
 // Cross-entropy: how surprised the model is by the token that really came next.
 //
-//     logits of one token (V)   [ 1.2  0.3  4.0  -2.1 ... ]      l = log(sum of e^logit)      (log-sum-exp)
-//     target                              ^ t                   loss = l - logit_t = -log softmax_t
+//     logits of one token (V)   [ 1.2  0.3  4.0  -2.1 ... ]    l = log(sum of e^logit), log-sum-exp
+//     target                              ^ t                  loss = l - logit_t = -log softmax_t
 //
 //     loss of the batch = scale * sum over tokens,   scale = 1 / (tokens in the *global* batch)
 //
 // With that scale the losses and the gradients of ranks are *summed*, not averaged, so ranks may hold
 // different numbers of tokens and the result is still exact.
 //
-// Backward: dl/dlogit_v = softmax_v, so dlogit_v = scale (softmax_v - 1[v = t]): softmax is never stored in
-// the forward pass, only l; and the gradient can take the logits' own place, which at V = 128,256 and
-// 8,192 tokens saves 4 GB in f32.
+// Backward: dl/dlogit_v = softmax_v, so dlogit_v = scale (softmax_v - 1[v = t]). The forward pass stores
+// no softmax, only l; and the gradient can take the logits' own place, which at V = 128,256 and 8,192
+// tokens saves 4 GB in f32.
 //
 // l is computed as m + log(sum of e^(logit - m)), m the largest logit, so that nothing overflows.
 // Cost: forward 4 FLOPs a logit, one read; backward 4 FLOPs, a read and a write.

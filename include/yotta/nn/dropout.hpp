@@ -1,13 +1,13 @@
-// Dropout: each number is set to zero with probability p, and the others grow by 1 / (1 - p), so that the
-// mean stays. The network cannot rely on any single number.
+// Dropout: each number is set to zero with probability p, and the others grow by 1 / (1 - p), so that
+// the mean stays. The network cannot rely on any single number.
 //
 //     x     [ 3  1  4  1  5 ]      p = 0.5             forward   y = x mask / (1-p)
 //     mask  [ 1  0  0  1  1 ]      u8, kept            backward  dx = dy mask / (1-p)
 //     y     [ 6  0  0  2 10 ]
 //
 // Number i of the tensor is number first_index + i of the whole run's tensor, and the mask is a pure
-// function of (seed, name, that index): however the batch is cut over ranks, the same numbers are dropped,
-// and the mask may be thrown away and drawn again.
+// function of (seed, name, that index): however the batch is cut over ranks, the same numbers are
+// dropped, and the mask may be thrown away and drawn again.
 //
 // Cost: 2 FLOPs a number and a tenth of a Philox block; a byte of mask each.
 // Reference: Srivastava et al. (2014), Dropout.
@@ -45,8 +45,8 @@ inline void draw_mask(const Random& random, double p, int64_t first_index, int64
   }
 }
 
-// y = x mask / (1 - p); draws the mask (u8, x's shape) into `mask`. x (B, ...): number i of its row b is number
-// first_index + b * row_stride + i of the whole run's tensor, of which a rank may hold a part of every row.
+// y = x mask / (1 - p); draws the mask (u8, x's shape) into `mask`. x (B, ...): number i of its row b is
+// number first_index + b * row_stride + i of the whole run's tensor, of whose rows a rank may hold parts.
 inline Tensor dropout_rows(const Tensor& x, double p, const Random& random, int64_t first_index,
                            int64_t row_stride, Tensor& mask, Where where = Where::current()) {
   expect_probability("dropout", p, where);

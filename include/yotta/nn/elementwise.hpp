@@ -1,7 +1,7 @@
 // Element-wise ops: every output number depends on the input numbers at the same place.
 //
-//     x  [ . . . . | . . . . ]      thread 0 | thread 1        no number is used twice: 1 to 20 FLOPs for
-//     y  [ . . . . | . . . . ]                                 8 to 16 bytes, so memory sets the speed
+//     x  [ . . . . | . . . . ]      thread 0 | thread 1        no number is used twice: 1 to 20 FLOPs
+//     y  [ . . . . | . . . . ]                                 for 8 to 16 bytes: memory sets the speed
 //
 //     op              formula                              backward
 //     add             c = a + b                            da = db = dc          (no work: no function)

@@ -110,8 +110,8 @@ inline void embedding_backward(const Tensor& dy, const Tensor& ids, Tensor& dtab
   });
 }
 
-// x(n) += positions(first + n mod T), in place: x (N, C) holds N / T sequences of T tokens, the first token of
-// each at position `first`. positions (max T, C).
+// x(n) += positions(first + n mod T), in place: x (N, C) holds N / T sequences of T tokens, the first
+// token of each at position `first`. positions (max T, C).
 inline void add_positions(Tensor& x, const Tensor& positions, int64_t T, int64_t first = 0,
                           Where where = Where::current()) {
   detail::expect_positions("add_positions", x, positions, T, first, where);

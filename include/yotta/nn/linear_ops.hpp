@@ -1,5 +1,5 @@
-// Matmul on tensors, in the three shapes that a linear layer needs. They are all of a transformer's FLOPs
-// but attention's: 2 a parameter and token forward, 4 backward.
+// Matmul on tensors, in the three shapes that a linear layer needs. They are all of a transformer's
+// FLOPs but attention's: 2 a parameter and token forward, 4 backward.
 //
 //     x (M, K)     w (N, K)     y = x w'    (M, N)       forward            2 M N K
 //     dy (M, N)                 dx = dy w   (M, K)       backward, input    2 M N K
@@ -8,8 +8,9 @@
 // Why: y(m,n) = sum_k x(m,k) w(n,k), so x(m,k) reaches the loss through all n with factor w(n,k), and
 // w(n,k) through all m with factor x(m,k). The weight's rows are output features, as in PyTorch.
 //
-// Types: f64; or f32 and bf16 in any mixture, summed in f32. The result has the type of x (of dy); dw is f32
-// (f64 if all is). Letters: M tokens, K input features, N output features.
+// Types: f64; or f32 and bf16 in any mixture, summed in f32. The result has the type of x (of dy); dw
+// is f32 (f64 if all is).
+// Letters: M tokens, K input features, N output features.
 #pragma once
 
 #include "yotta/core/matmul.hpp"
@@ -97,8 +98,8 @@ inline Tensor linear(const Tensor& x, const Tensor& w, Where where = Where::curr
   return y;
 }
 
-// y (M, N) = x w' + bias (N): the product is added to rows that hold the bias already, which is cheaper than
-// a second pass over y.
+// y (M, N) = x w' + bias (N): the product is added to rows that hold the bias already, which is cheaper
+// than a second pass over y.
 inline Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias,
                      Where where = Where::current()) {
   detail::expect_linear("linear", x, w, 1, where);

@@ -6,14 +6,13 @@
 //     normalised                              n = (x - m) r
 //     output                                  y = n w + b                  y = n w
 //
-// Backward, with g = dy w. n depends on x directly and through m and r, and both of these only take
-// something *out* of g: its mean, and its part along n. Since mean(n) = 0 and mean(n^2) = 1 (but for eps),
+// Backward, with g = dy w. n depends on x directly and through m and r: dm/dx_i = 1/C takes the mean out
+// of g, and dr/dx_i = -r^2 n_i / C takes its part along n out of g:
 //     dx = r (g - mean(g) - n mean(g n))      rmsnorm: without mean(g)
 //     dw(c) += sum over rows of dy n,  db(c) += sum over rows of dy
-// (With eps the formula is still exact: dr/dx = -r^2 n / C holds as it stands.)
 //
-// Kept for backward: x, and m and r of each row: 2 numbers for C. The sums of a row are done by one thread
-// and the sum over rows by one thread a column, so results do not depend on the number of threads.
+// Kept for backward: x, and m and r of each row: 2 numbers for C. The sums of a row are done by one
+// thread and the sum over rows by one thread a column: results do not depend on the number of threads.
 // Cost: 8 FLOPs a number for 8 bytes: memory-bound, like everything that is not a matmul.
 // Letters: N rows (tokens), C columns (channels).
 // References: Ba, Kiros and Hinton (2016), Layer Normalization; Zhang and Sennrich (2019), RMSNorm.

@@ -1,8 +1,8 @@
-// Rotary position embedding: turn each pair of numbers of a query or key by an angle that grows with its
-// position. A score q.k then depends on how far apart the two tokens are, not on where they stand.
+// Rotary position embedding: turn each pair of numbers of a query or key by an angle that grows with
+// its position. A score q.k then depends on how far apart two tokens are, not on where they stand.
 //
-//     one head (d = 6)   [ a0 a1 a2 | b0 b1 b2 ]      pairs are (a_i, b_i): "rotate half", Hugging Face's order
-//                                                      (interleaved pairs (x0,x1), (x2,x3) are the paper's)
+//     one head (d = 6)   [ a0 a1 a2 | b0 b1 b2 ]      pairs are (a_i, b_i), "rotate half", as in
+//                                                     Hugging Face; the paper pairs neighbours
 //     (a', b') = (a cos - b sin, b cos + a sin),   angle = position * theta^(-2i/d)
 //
 // Rotations by s and t compose: R(s)q . R(t)k = q . R(t-s)k, which is the point.

@@ -1,9 +1,10 @@
 // Softmax: a row of scores becomes a row of probabilities.
 //
-//     x  [  2   1  -1 ]      m = max x               the shift by m changes nothing, e^m cancels, but
-//     y  [ .71 .26 .03 ]     y = e^(x-m) / sum       without it e^x overflows f32 at x = 89
+//     x  [  2    1    -1  ]     m = max x              the shift by m changes nothing, e^m cancels;
+//     y  [ .705 .259 .035 ]     y = e^(x-m) / sum      without it e^x overflows f32 at x = 89
 //
-// Backward: dy_j/dx_i = y_j (1[i=j] - y_i), so dx_i = sum_j dy_j dy_j/dx_i = y_i (dy_i - sum_j dy_j y_j).
+// Backward: dy_j/dx_i = y_j (1[i=j] - y_i), so with g = dy
+// dx_i = sum_j g_j dy_j/dx_i = y_i (g_i - sum_j g_j y_j).
 // Only y is kept.
 //
 // Cost: 5 FLOPs a number (largest, subtract, exp, sum, multiply) for 8 bytes: memory-bound.
