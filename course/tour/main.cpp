@@ -1,0 +1,175 @@
+// ./yotta tour: measure this machine, train the same transformer on one rank and on four, and see why.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "course/shared/console.hpp"
+#include "course/shared/training.hpp"
+#include "course/tour/report.hpp"
+#include "yotta/core/measure.hpp"
+#include "yotta/model/files.hpp"
+
+using namespace yotta;
+
+namespace {
+
+void heading(const char* text) { fmt::print("\n{}\n", console::paint(console::Color::bold, text)); }
+
+TrainingFigures train(const TrainingPlan& plan, const std::string& title) {
+  console::Progress progress(title, plan.steps);
+  return run_training(plan, [&](const StepFigures& step) {
+    progress.update(step.step,
+                    fmt::format("loss {:.3f}  {:.0f} tokens/s", step.loss, step.tokens_per_second));
+  });
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = a.size() == b.size() ? 0 : INFINITY;
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i)
+    most = std::max(most, std::abs(a[i] - b[i]) / std::abs(a[i]));
+  return most;
+}
+
+void machine(TourFigures& figures) {
+  heading("1. What this machine can do");
+  figures.cores = context().threads;
+  figures.matmul_gflops = measure_matmul_gflops(figures.cores, 1);
+  figures.memory_gbps = measure_memory_gbps(figures.cores, 1);
+  fmt::print("{} cores: {:.0f} GFLOP/s in matrix products, {:.1f} GB/s from memory.\n",
+             figures.cores, figures.matmul_gflops, figures.memory_gbps);
+  fmt::print("A number from memory must be used in {:.0f} FLOPs, or the cores wait for it.\n",
+             4 * figures.matmul_gflops / figures.memory_gbps);
+}
+
+void train_both(TourFigures& figures, TrainingPlan plan, int ranks) {
+  heading("2. The same transformer on 1 rank and on several");
+  plan.ranks = 1;
+  const TrainingFigures serial = train(plan, "1 rank ");
+  plan.ranks = ranks;
+  plan.sample_bytes = 0;
+  const TrainingFigures parallel = train(plan, fmt::format("{} ranks", ranks));
+  figures.parameters = serial.parameters;
+  figures.steps = std::ssize(serial.loss);
+  figures.tokens_per_step = serial.tokens_per_step;
+  figures.serial_loss = serial.loss;
+  figures.parallel_loss = parallel.loss;
+  figures.serial_tokens_per_second = serial.tokens_per_second;
+  figures.parallel_tokens_per_second = parallel.tokens_per_second;
+  figures.mfu = serial.mfu;
+  figures.serial = serial.ranks;
+  figures.parallel = parallel.ranks;
+  figures.largest_difference = largest_difference(serial.loss, parallel.loss);
+  figures.sample_before = console::printable(serial.sample_before);
+  figures.sample_after = console::printable(serial.sample_after);
+  figures.text += fmt::format(", {}", console::bytes(static_cast<double>(serial.text_bytes)));
+}
+
+void what_happened(const TourFigures& figures) {
+  const size_t ranks = figures.parallel.size();
+  heading("3. What happened");
+  fmt::print("{:>6}  {:>9}  {:>9}\n", "step", "1 rank", fmt::format("{} ranks", ranks));
+  const size_t last = figures.serial_loss.size() - 1;
+  for (const size_t step : {size_t{0}, last / 4, last / 2, 3 * last / 4, last})
+    fmt::print("{:>6}  {:>9.4f}  {:>9.4f}\n", step, figures.serial_loss[step],
+               figures.parallel_loss[step]);
+  fmt::print(
+      "The losses differ by {:.0e} at most: rounding, since {} ranks add the same gradients in "
+      "another "
+      "order.\n",
+      figures.largest_difference, ranks);
+  fmt::print(
+      "{:.0f} tokens/s on 1 rank, {:.0f} on {}. They share the same {} cores: the arithmetic is "
+      "the same, "
+      "and the\ngradients' journey comes on top. On a cluster each rank brings its own GPU.\n",
+      figures.serial_tokens_per_second, figures.parallel_tokens_per_second, ranks, figures.cores);
+  console::Table table({"rank", "sent", "per step", "peak memory"});
+  for (size_t r = 0; r < ranks; ++r) {
+    const auto sent = static_cast<double>(figures.parallel[r].bytes_sent);
+    table.row({std::to_string(r), console::bytes(sent),
+               console::bytes(sent / static_cast<double>(figures.steps)),
+               console::bytes(static_cast<double>(figures.parallel[r].peak_bytes))});
+  }
+  fmt::print("{}", table.text());
+  fmt::print("The formula says 2(p-1)/p times the gradients per step: {}.\n",
+             console::bytes(2.0 * static_cast<double>(ranks - 1) / static_cast<double>(ranks) * 4 *
+                            static_cast<double>(figures.parameters)));
+}
+
+void samples(const TourFigures& figures) {
+  heading("4. What the model writes");
+  fmt::print("{} {}{}\n\n", console::paint(console::Color::dim, "before:"), figures.prompt,
+             figures.sample_before);
+  fmt::print("{} {}{}\n", console::paint(console::Color::dim, "after: "), figures.prompt,
+             figures.sample_after);
+}
+
+void write_json(const std::string& path, const TourFigures& figures) {
+  nlohmann::ordered_json json = {{"ranks", figures.parallel.size()},
+                                 {"serial_loss", figures.serial_loss},
+                                 {"parallel_loss", figures.parallel_loss},
+                                 {"largest_difference", figures.largest_difference},
+                                 {"tokens_per_second", figures.parallel_tokens_per_second},
+                                 {"serial_tokens_per_second", figures.serial_tokens_per_second},
+                                 {"matmul_gflops", figures.matmul_gflops},
+                                 {"memory_gbps", figures.memory_gbps},
+                                 {"mfu", figures.mfu},
+                                 {"parameters", figures.parameters},
+                                 {"sample_before", figures.sample_before},
+                                 {"sample_after", figures.sample_after}};
+  for (const RankFigures& rank : figures.parallel) {
+    json["bytes_sent_per_rank"].push_back(rank.bytes_sent);
+    json["peak_bytes"].push_back(rank.peak_bytes);
+  }
+  json["serial_peak_bytes"] = figures.serial.front().peak_bytes;
+  write_file(path, json.dump(2) + "\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Trains a transformer on one rank and on several, and shows what differs. Three minutes.");
+  app.name("yotta tour");
+  TrainingPlan plan;
+  plan.model = gpt2_config(4, 128, 4, 128, 256);
+  plan.steps = 300;
+  plan.learning_rate = 2e-3;
+  plan.sample_bytes = 200;
+  plan.prompt = "The ";
+  int ranks = 4;
+  std::string json, report = "report.html";
+  app.add_option("--ranks", ranks, "ranks of the parallel run")
+      ->check(CLI::Range(2, 8))
+      ->capture_default_str();
+  app.add_option("--steps", plan.steps, "optimizer steps of each run")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_option("--text", plan.text, "a UTF-8 file or folder; default: this course's own text");
+  app.add_option("--report", report, "where the report goes")->capture_default_str();
+  app.add_option("--json", json, "write every number shown to this file");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    TourFigures figures;
+    figures.text = plan.text.empty() ? "this course's own prose and headers" : plan.text;
+    figures.model =
+        fmt::format("GPT-2 dialect, {} layers, width {}", plan.model.layers, plan.model.width);
+    figures.prompt = plan.prompt;
+    machine(figures);
+    train_both(figures, plan, ranks);
+    what_happened(figures);
+    samples(figures);
+    write_file(report, report_html(figures));
+    if (!json.empty()) write_json(json, figures);
+    heading("5. Next");
+    fmt::print("{} has the curves and tables: open it in a browser. Then:\n", report);
+    fmt::print("  ./yotta lesson 00      what a rank is, and every letter\n");
+    fmt::print("  ./yotta lesson 10      how the ranks added up their gradients\n");
+    fmt::print("  ./yotta check 10       write the ring yourself\n");
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{} {}\n", console::paint(console::Color::red, "error:", stderr),
+               error.what());
+    return 1;
+  }
+}
