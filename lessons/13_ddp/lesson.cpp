@@ -1,0 +1,152 @@
+// Lesson 13: one transformer on one rank and on several, and what its gradients' journey costs.
+#include "course/shared/lesson.hpp"
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/model/text.hpp"
+#include "yotta/model/trainer.hpp"
+#include "yotta/model/transformer.hpp"
+#include "yotta/nn/sgd.hpp"
+#include "yotta/parallel/ddp.hpp"
+
+using namespace yotta;
+
+namespace {
+
+// A text that never changes, so that the numbers in the lesson do not either.
+const std::string text = [] {
+  std::string all;
+  for (int i = 0; i < 40; ++i)
+    all +=
+        "Each rank holds the whole model and a share of the batch. After backward the ranks add up "
+        "their gradients, so all of them take the same step. ";
+  return all;
+}();
+
+enum class How { naive, bucketed, overlapped };
+constexpr const char* name(How how) {
+  constexpr const char* names[] = {"naive", "bucketed", "overlapped"};
+  return names[static_cast<int>(how)];
+}
+
+struct Sizes {
+  int ranks = 4;
+  int64_t steps = 5, batch = 8, bucket_bytes = 100'000;
+};
+
+struct Outcome {
+  std::vector<double> loss;
+  int buckets = 0, launched_when_backward_ended = 0;
+  int64_t all_reduces = 0, bytes_by_all = 0, gradient_bytes = 0;
+};
+
+const TransformerConfig config = gpt2_config(2, 64, 4, 32, 256);
+
+// Trains with SGD, which shows a wrong scale at once (AdamW would hide it).
+void train(Communicator& world, How how, const Sizes& sizes, Outcome& outcome) {
+  const Transformer model(config);
+  const std::vector<ParameterPtr> all = parameters(model.stack());
+  Sgd optimizer(all);
+  TrainHooks hooks;
+  std::optional<Ddp> ddp;
+  int launched = 0;
+  if (how == How::naive) {
+    hooks.after_backward = [&] { reduce_gradients(all, world, ReduceOp::sum); };
+  } else {
+    ddp.emplace(all, world, DdpOptions{sizes.bucket_bytes, ReduceOp::sum, how == How::overlapped});
+    hooks.after_backward = [&] {
+      launched = ddp->launched();
+      ddp->finish();
+    };
+  }
+  hooks.sum_over_ranks = [&](double loss) {
+    std::vector<double> sum = {loss};
+    world.all_reduce(sum, ReduceOp::sum, {.label = "loss"});
+    return sum[0];
+  };
+  Trainer trainer(model.stack(), optimizer, {.schedule = {0.5, 0.5, 0, sizes.steps}}, hooks);
+  const Batches batches(text, config.context, 1);
+  const int64_t first = chunk_begin(sizes.batch, world.size(), world.rank());
+  const int64_t count = chunk_count(sizes.batch, world.size(), world.rank());
+  std::vector<double> losses;
+  for (int64_t step = 0; step < sizes.steps; ++step) {
+    const Batch batch = batches.draw(step, first, count);
+    losses.push_back(trainer
+                         .step(step, microbatches(batch.inputs, batch.targets, 1, first),
+                               sizes.batch * config.context)
+                         .loss);
+  }
+  if (world.rank() != 0) return;
+  outcome.loss = losses;
+  outcome.buckets = ddp ? ddp->buckets() : static_cast<int>(all.size());
+  outcome.launched_when_backward_ended = launched;
+  outcome.gradient_bytes = 4 * parameters(config);
+}
+
+Outcome run(int ranks, How how, const Sizes& sizes) {
+  Outcome outcome;
+  for (const RankReport& rank :
+       run_ranks(ranks, [&](Communicator& world) { train(world, how, sizes, outcome); }))
+    outcome.bytes_by_all += rank.ledger().traffic("ddp.gradients").bytes_sent;
+  return outcome;
+}
+
+void same_losses(Lesson& lesson, const Sizes& sizes) {
+  lesson.section(fmt::format("The same losses on 1 rank and on {}", sizes.ranks));
+  const Outcome one = run(1, How::overlapped, sizes);
+  const Outcome many = run(sizes.ranks, How::overlapped, sizes);
+  for (size_t step = 0; step < one.loss.size(); ++step)
+    lesson.say("step {}: loss {:.3f} on 1 rank, {:.3f} on {} ranks", step, one.loss[step],
+               many.loss[step], sizes.ranks);
+  lesson.numbers("loss.serial", one.loss);
+  lesson.numbers("loss.parallel", many.loss);
+}
+
+void traffic(Lesson& lesson, const Sizes& sizes) {
+  const double formula =
+      static_cast<double>(sizes.steps * ddp_bytes_sent_by_all(sizes.ranks, 4 * parameters(config)));
+  lesson.section("Three ways to reduce the gradients");
+  lesson.say("{:<11} {:>18} {:>26} {:>10}", "", "all_reduces a step", "bytes sent by all / 2(p-1)G",
+             "launched");
+  for (const How how : {How::naive, How::bucketed, How::overlapped}) {
+    const Outcome outcome = run(sizes.ranks, how, sizes);
+    lesson.say("{:<11} {:>18} {:>26.4f} {:>7} of {}", name(how), outcome.buckets,
+               sizes.ranks > 1 ? static_cast<double>(outcome.bytes_by_all) / formula : 1.0,
+               outcome.launched_when_backward_ended, outcome.buckets);
+    lesson.number(fmt::format("{}.all_reduces", name(how)), outcome.buckets);
+    lesson.number(fmt::format("{}.bytes_sent_by_all", name(how)),
+                  static_cast<double>(outcome.bytes_by_all));
+  }
+  lesson.say("(launched: how many had left when backward ended)");
+}
+
+void same_data(Lesson& lesson, const Sizes& sizes) {
+  lesson.section("Mistake: the sampler forgot the rank");
+  try {
+    run_ranks(sizes.ranks, [&](Communicator& world) {
+      const Batches batches(text, config.context, 1);
+      check_ranks_differ(batches.draw(0, 0, 2).inputs, world);
+    });
+  } catch (const std::exception& error) {
+    lesson.say("{}", error.what());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Sizes sizes;
+  int64_t ranks = sizes.ranks;
+  return run_lesson(
+      argc, argv,
+      {"13", "DDP", "losses on one rank and on several, and three ways to reduce gradients"},
+      [&](Lesson& lesson) {
+        sizes.ranks = static_cast<int>(ranks);
+        same_losses(lesson, sizes);
+        traffic(lesson, sizes);
+        same_data(lesson, sizes);
+        lesson.say("\nNext: write it yourself, ./yotta check 13");
+      },
+      {{"ranks", "data-parallel ranks", &ranks, 1, 16},
+       {"steps", "optimizer steps", &sizes.steps, 1, 10'000},
+       {"batch", "sequences of all ranks together", &sizes.batch, 1, 1024},
+       {"bucket-bytes", "gradients that travel together", &sizes.bucket_bytes, 1, 1 << 30}});
+}
