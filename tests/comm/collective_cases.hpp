@@ -96,6 +96,16 @@ Sent cost(Formula formula, const Case& c, int rank) {
     return formula(c.p, rank, c.n, c.width());
 }
 
+// The sending half of a native collective's traffic formula.
+template <class Formula>
+auto sends(Formula traffic) {
+  return [=](auto... arguments) requires requires { traffic(arguments...); }
+  {
+    const Traffic t = traffic(arguments...);
+    return Sent{t.messages_sent, t.bytes_sent};
+  };
+}
+
 // Runs body(rank, case) on all ranks and checks what each has sent.
 template <class Body, class Formula>
 void run_case(const Case& c, Body body, Formula formula) {

@@ -10,22 +10,6 @@ using namespace yotta_test;
 
 namespace {
 
-// What a rank sends of the traffic that a formula predicts.
-template <class Formula>
-auto sent_of(Formula traffic) {
-  return [=](int p, int rank, int64_t n, int64_t width) {
-    const Traffic t = traffic(p, rank, n, width);
-    return Sent{t.messages_sent, t.bytes_sent};
-  };
-}
-template <class Formula>
-auto rooted_sent_of(Formula traffic) {
-  return [=](int p, int rank, int64_t n, int64_t width, int root) {
-    const Traffic t = traffic(p, rank, n, width, root);
-    return Sent{t.messages_sent, t.bytes_sent};
-  };
-}
-
 // Bits of n numbers of rank `rank` that round differently in every order of summation.
 Tensor rough(DType dtype, int64_t n, int rank) {
   Tensor x = Tensor::empty({n});
@@ -38,15 +22,15 @@ Tensor rough(DType dtype, int64_t n, int rank) {
 }  // namespace
 
 TEST_CASE("native all_reduce, reduce and reduce_scatter") {
-  check_all_reduce(all_reduce_native, sent_of(all_reduce_native_traffic));
-  check_reduce(reduce_native, rooted_sent_of(reduce_native_traffic));
-  check_reduce_scatter(reduce_scatter_native, sent_of(reduce_scatter_native_traffic));
+  check_all_reduce(all_reduce_native, sends(all_reduce_native_traffic));
+  check_reduce(reduce_native, sends(reduce_native_traffic));
+  check_reduce_scatter(reduce_scatter_native, sends(reduce_scatter_native_traffic));
 }
 
 TEST_CASE("native broadcast, all_gather and all_to_all") {
-  check_broadcast(broadcast_native, rooted_sent_of(broadcast_native_traffic));
-  check_all_gather(all_gather_native, sent_of(all_gather_native_traffic));
-  check_all_to_all(all_to_all_native, sent_of(all_to_all_native_traffic));
+  check_broadcast(broadcast_native, sends(broadcast_native_traffic));
+  check_all_gather(all_gather_native, sends(all_gather_native_traffic));
+  check_all_to_all(all_to_all_native, sends(all_to_all_native_traffic));
 }
 
 TEST_CASE("native gather, scatter and barrier") {
@@ -56,8 +40,8 @@ TEST_CASE("native gather, scatter and barrier") {
   const auto scatter = [](Meeting& meeting, ConstData in, Data out, int root, int64_t) {
     scatter_native(meeting, in, out, root);
   };
-  check_gather(gather, rooted_sent_of(gather_native_traffic));
-  check_scatter(scatter, rooted_sent_of(scatter_native_traffic));
+  check_gather(gather, sends(gather_native_traffic));
+  check_scatter(scatter, sends(scatter_native_traffic));
   check_barrier(barrier_native, [](int, int, int64_t, int64_t) { return Sent{}; });
 }
 
