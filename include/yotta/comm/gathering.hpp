@@ -74,8 +74,8 @@ class Gathering {
     while (readers_ > 0) std::this_thread::yield();
   }
 
-  // One more rank is through with it; true for the last.
-  bool leave() { return ++left_ == size(); }
+  // Under the lock of the world: one more rank is through with it; have all?
+  void leave() { ++left_; }
   bool over() const { return left_ == size(); }
 
  private:
@@ -85,7 +85,7 @@ class Gathering {
   const std::vector<int>& members_;  // world ranks, of the group
   std::atomic<int64_t> arrived_ = 0;
   std::atomic<int> readers_ = 0;
-  std::atomic<int> left_ = 0;
+  int left_ = 0;
 };
 
 // The groups of a world, and of each the gatherings of the collectives that not all its ranks have left.
@@ -110,7 +110,8 @@ class Groups {
     if (index == group.gatherings.size()) group.gatherings.emplace_back(group.members, rank, call);
     return group.gatherings[index];
   }
-  void clean_up(int group_number) {
+  void leave(int group_number, Gathering& gathering) {
+    gathering.leave();
     Group& group = groups_[static_cast<size_t>(group_number)];
     for (; !group.gatherings.empty() && group.gatherings.front().over(); ++group.first)
       group.gatherings.pop_front();

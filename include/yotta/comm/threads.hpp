@@ -73,9 +73,8 @@ class ThreadWorld {
     return gathering;
   }
   void leave(int group, Gathering& gathering) {
-    if (!gathering.leave()) return;
     std::lock_guard lock(mutex_);
-    groups_.clean_up(group);
+    groups_.leave(group, gathering);
   }
   void arrive(Gathering& gathering, int group_rank) {
     if (!gathering.arrive(group_rank)) return;

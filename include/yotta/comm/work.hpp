@@ -30,6 +30,7 @@ class [[nodiscard]] Work {
   // Blocks until it is done; its buffers are the caller's again. Throws what went wrong in flight.
   void wait(Where where = Where::current()) {
     if (!job_ || job_->seen) return;
+    if (job_->error) std::rethrow_exception(job_->error);  // it failed in an earlier call
     engine_->enter(where);
     engine_->wait(*job_, where);
     see();
