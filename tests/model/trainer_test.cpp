@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "support/gradient_check.hpp"
+#include "support/layer_check.hpp"
 #include "support/message_of.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <string>
 
+#include "support/message_of.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/core/tensor.hpp"
 
@@ -78,20 +79,6 @@ inline double largest_difference(const yotta::Tensor& a, const yotta::Tensor& b)
 inline bool same_bits(const yotta::Tensor& a, const yotta::Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.nbytes())) == 0;
-}
-
-// What f throws, or "nothing was thrown".
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const yotta::Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-inline bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Runs f with 1, 2 and 3 threads in the rank; true if its tensor has the same bits each time.

@@ -2,13 +2,13 @@
 
 #include <doctest/doctest.h>
 
-#include "support/gradient_check.hpp"
+#include "support/layer_check.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
 
 TEST_CASE("gradients of the linear net") {
-  check_gradients(make_linear_net({3, 5}, {4, DType::f64}), draw({6, 5}, "x"));
+  check_gradients(make_linear_net({3, 5}, {4, DType::f64}), random_tensor({6, 5}, "x"));
 }
 
 TEST_CASE("parameters, activations and FLOPs are those of the formulas, 2 included, also on meta") {
@@ -32,7 +32,7 @@ TEST_CASE("parameters, activations and FLOPs are those of the formulas, 2 includ
 TEST_CASE("two stages are the whole net, cut anywhere") {
   const LinearNetConfig config{4, 6};
   const std::vector<LayerPtr> whole = make_linear_net(config);
-  const Tensor x = draw({3, 6}, "x", DType::f32);
+  const Tensor x = random_tensor({3, 6}, "x", DType::f32);
   Saved saved;
   const Tensor y = forward(whole, x, saved);
   for (int64_t cut = 0; cut <= 4; ++cut) {

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "support/gradient_check.hpp"
+#include "support/layer_check.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -14,7 +14,7 @@ TEST_CASE("gradients of a linear layer, with and without bias, at sizes that do 
                                               ParameterOptions{1, DType::f64}));
     layers.push_back(std::make_unique<Linear>("b", LinearOptions{5, 2, bias, normal(1)},
                                               ParameterOptions{1, DType::f64}));
-    check_gradients(layers, draw({2, 7, 3}, "x"));
+    check_gradients(layers, random_tensor({2, 7, 3}, "x"));
   }
 }
 
@@ -33,7 +33,7 @@ TEST_CASE("dgrad overwrites or adds, wgrad accumulates and reports each paramete
   linear.add_parameters(own);
   int final_gradients = 0;
   for (const ParameterPtr& each : own) each->on_final = [&](Parameter&) { ++final_gradients; };
-  const Tensor x = draw({4, 3}, "x"), dy = draw({4, 2}, "dy");
+  const Tensor x = random_tensor({4, 3}, "x"), dy = random_tensor({4, 2}, "dy");
   Saved saved;
   linear.forward(x, saved);
   const Tensor dx = linear.backward_input(dy, saved);
@@ -66,7 +66,8 @@ TEST_CASE("x is kept from forward to wgrad, dy from dgrad to wgrad") {
 TEST_CASE("in bf16 the activations kept have 2 bytes, and results are f32's to 8 bits") {
   Linear wide("l", {32, 16, true, normal(1)}),
       narrow("l", {32, 16, true, normal(1)}, {0, DType::bf16});
-  const Tensor x = draw({8, 32}, "x", DType::f32), dy = draw({8, 16}, "dy", DType::f32);
+  const Tensor x = random_tensor({8, 32}, "x", DType::f32),
+               dy = random_tensor({8, 16}, "dy", DType::f32);
   Saved a, b;
   const Tensor y = wide.forward(x, a), rounded = narrow.forward(x, b);
   CHECK(rounded.dtype() == DType::f32);
@@ -94,5 +95,5 @@ TEST_CASE("a tied weight has two uses and sums both gradients") {
   CHECK(parameters(layers).size() == 1);
   CHECK(parameter_count(Layers(layers)) == 16);
   CHECK(own[0]->uses == 2);
-  check_gradients(layers, draw({3, 4}, "x"));
+  check_gradients(layers, random_tensor({3, 4}, "x"));
 }

@@ -1,4 +1,5 @@
-// Finite differences: is a layer's backward pass the derivative of its forward pass?
+// Finite differences of layers: is a layer's backward pass the derivative of its forward pass, for its input
+// and each of its weights?
 //
 //     loss(x) = sum of y * dy for a fixed dy, so dLoss/dy = dy
 //     dx_i  against  (loss(x + h e_i) - loss(x - h e_i)) / 2h        in double, h = 2e-6
@@ -10,36 +11,10 @@
 #include <functional>
 #include <string>
 
+#include "nn/gradient_check.hpp"
 #include "yotta/nn/layer.hpp"
 
 namespace yotta_test {
-
-// Normal numbers of a shape, always the same for a name.
-inline yotta::Tensor draw(yotta::Shape shape, const char* name,
-                          yotta::DType dtype = yotta::DType::f64, double deviation = 1) {
-  yotta::Tensor made = yotta::Tensor::empty(shape, dtype);
-  yotta::fill_initial(made, {1, made.numel()}, yotta::normal(deviation), 7, name);
-  return made;
-}
-
-inline double dot(const yotta::Tensor& a, const yotta::Tensor& b) {
-  const std::vector<double> left = a.values(), right = b.values();
-  double sum = 0;
-  for (size_t i = 0; i < left.size(); ++i) sum += left[i] * right[i];
-  return sum;
-}
-
-// The largest difference of two tensors' numbers; NaN if there is one.
-inline double largest_difference(const yotta::Tensor& a, const yotta::Tensor& b) {
-  if (a.shape() != b.shape()) return 1e300;
-  const std::vector<double> left = a.values(), right = b.values();
-  double worst = 0;
-  for (size_t i = 0; i < left.size(); ++i) {
-    const double difference = std::abs(left[i] - right[i]);
-    if (!(difference <= worst)) worst = difference;
-  }
-  return worst;
-}
 
 // Compares `gradient` with central differences of `loss` over the numbers of `x`: all of them, or about
 // `most` spread evenly.
@@ -77,7 +52,7 @@ inline void check_gradients(yotta::Layers layers, const yotta::Tensor& x,
     Saved saved(place);
     return forward(layers, x, saved);
   };
-  const Tensor dy = draw(run().shape(), "dy");
+  const Tensor dy = random_tensor(run().shape(), "dy");
   const auto loss = [&] { return dot(run(), dy); };
   for (const ParameterPtr& each : parameters(layers)) each->gradient().fill(0.25);
   Saved saved(place);
