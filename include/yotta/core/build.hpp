@@ -1,4 +1,4 @@
-// Which sanitizer this build runs under: YOTTA_ASAN and YOTTA_TSAN are 0 or 1 with g++ and clang.
+// What differs between compilers. YOTTA_ASAN and YOTTA_TSAN, 0 or 1: which sanitizer this build runs under.
 #pragma once
 
 #if defined(__has_feature)  // clang
@@ -15,4 +15,13 @@
 #else
 #define YOTTA_TSAN 0
 #endif
+#endif
+
+// A variable of this thread, defined in a header: YOTTA_THREAD_LOCAL Fiber* current = nullptr;
+// clang-repl (notebooks) loses an inline one between cells and crashes. There a session is one translation
+// unit, so the definition need not be inline.
+#if defined(__CLANG_REPL__)
+#define YOTTA_THREAD_LOCAL thread_local
+#else
+#define YOTTA_THREAD_LOCAL inline thread_local
 #endif

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "yotta/core/build.hpp"
 #include "yotta/core/ledger.hpp"
 
 namespace yotta {
@@ -34,7 +35,7 @@ class CostSink {
   virtual void op(const OpCost& cost) = 0;                             // on lane 0
   virtual double send(const MessageCost& message) = 0;                 // -> when it arrives
   virtual void receive(const MessageCost& message, double stamp) = 0;  // its lane waits for that
-  virtual double now(int lane) = 0;              // how far a lane has come
+  virtual double now(int lane) = 0;                                    // how far a lane has come
   virtual void wait(int lane, double time) = 0;  // a lane does nothing before that time
 };
 
@@ -57,7 +58,7 @@ struct RankContext {
 
 namespace detail {
 // A plain pointer: thread_local objects with destructors do not survive clang-repl.
-inline thread_local RankContext* current_context = nullptr;
+YOTTA_THREAD_LOCAL RankContext* current_context = nullptr;
 inline RankContext& default_context() {
   static RankContext context;
   return context;

@@ -33,6 +33,11 @@
 
 namespace yotta {
 
+class Fiber;
+namespace detail {
+YOTTA_THREAD_LOCAL Fiber* current_fiber = nullptr;
+}
+
 class Fiber {
  public:
   // The body starts at the first resume(). Its stack is given in bytes, with a guard page below.
@@ -79,10 +84,7 @@ class Fiber {
   }
 
   // The fiber that runs on this thread, or null.
-  static Fiber*& current() {
-    static thread_local Fiber* fiber = nullptr;
-    return fiber;
-  }
+  static Fiber*& current() { return detail::current_fiber; }
 
  private:
   struct Unwind {};  // thrown by suspend() in a fiber that is destroyed before its end
