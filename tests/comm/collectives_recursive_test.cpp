@@ -22,13 +22,13 @@ TEST_CASE("recursive halving reduce_scatter, recursive doubling all_gather") {
   check_all_gather(all_gather_recursive_doubling, all_gather_recursive_doubling_sent);
 }
 
-TEST_CASE("six ranks are four cores: 0+1, 2+3, 4, 5") {
+TEST_CASE("six ranks are four teams: 0+1, 2+3, 4, 5") {
   const Fold zero(6, 0), three(6, 3), five(6, 5);
   CHECK(zero.folded);
   CHECK(zero.partner == 1);
   CHECK_FALSE(three.folded);
-  CHECK(three.core == 1);
-  CHECK(five.core == 3);
+  CHECK(three.team == 1);
+  CHECK(five.team == 3);
   CHECK(five.partner == -1);
   CHECK(five.rank_of(1) == 3);
   CHECK(five.rank_of(2) == 4);

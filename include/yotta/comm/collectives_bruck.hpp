@@ -15,9 +15,9 @@
 // grow from (p-1)/p N to lg p N/2, and messages fall from p-1 to ceil(lg p): for short messages.
 //
 //                                messages       bytes sent         seconds
-//     all_gather                 ceil(lg p)     (p-1)/p N          ceil(lg p) alpha + (p-1)/p N beta
-//     all_to_all                 ceil(lg p)     lg p N/2           lg p (alpha + N/2 beta)
-//     barrier (dissemination)    ceil(lg p)     0                  ceil(lg p) alpha
+//     all_gather                 ceil(lg p)     (p-1)/p N          ceil(lg p) a + (p-1)/p N b
+//     all_to_all                 ceil(lg p)     lg p N/2           lg p (a + N/2 b)
+//     barrier (dissemination)    ceil(lg p)     0                  ceil(lg p) a
 //
 // Contract: any p and n.
 // References: Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in

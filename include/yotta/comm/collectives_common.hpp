@@ -8,9 +8,9 @@
 // Cost is given twice beside each algorithm. `..._sent` is exact, for any p, n and rank, and tests
 // compare it with the ledger. `..._seconds` is the form found in papers, in the alpha-beta model:
 //
-//     a message of N bytes takes  alpha + N beta  seconds;  to reduce N bytes takes  N gamma  more
+//     a message of N bytes takes alpha + N beta seconds; to reduce N bytes takes N gamma more
 //
-// and holds where p is a power of two that divides n, unless it says otherwise.
+// (a, b and g in tables) and holds where p is a power of two that divides n, unless it says otherwise.
 // References for all of them: Thakur, Rabenseifner, Gropp, "Optimization of collective communication
 // operations in MPICH", 2005; Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication:
 // theory, practice, and experience", 2007.

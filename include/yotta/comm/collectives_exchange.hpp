@@ -14,7 +14,7 @@
 //     rank 3   d0 d1 d2 d3            a3 b3 c3 d3
 //
 // In every step each rank sends one block and receives one, so no link is used twice at once.
-// Cost: p-1 messages, (p-1)/p N bytes, (p-1) alpha + (p-1)/p N beta: for long messages; Bruck's
+// Cost: p-1 messages, (p-1)/p N bytes, (p-1) a + (p-1)/p N b: for long messages; Bruck's
 // (collectives_bruck.hpp) for short ones.
 // Contract: any p and n. In the uneven form in_counts[j] elements go to rank j and out_counts[i] come
 // from rank i, one after the other in both arrays; rank i's in_counts[j] is rank j's out_counts[i].

@@ -1,31 +1,32 @@
 // Recursive doubling and halving: lg p rounds of exchanges between partners who differ in one bit.
 //
-//     p = 4     rank 00      rank 01      rank 10      rank 11
-//     bit 0     00 ◄────────►01           10 ◄────────►11           partner = rank ^ 1
-//     bit 1     00 ◄───────────────────►10, 01 ◄──────────────────►11   partner = rank ^ 2
+//     p = 8     distance 1, partner = rank ^ 1     0 ◄─► 1    2 ◄─► 3    4 ◄─► 5    6 ◄─► 7
+//               distance 2, partner = rank ^ 2     0 ◄─► 2    1 ◄─► 3    4 ◄─► 6    5 ◄─► 7
+//               distance 4, partner = rank ^ 4     0 ◄─► 4    1 ◄─► 5    2 ◄─► 6    3 ◄─► 7
 //
 // Doubling, all_reduce:  partners swap all N bytes; sums over 2, 4, ... ranks. Fewest messages.
 // Halving, reduce_scatter:  partners (farthest first) swap halves of what they are left with, and each
-//     keeps the half with its own chunk:                         abcd → ab → a    (rank 0)
-// Doubling, all_gather:  the same way back (nearest first):      a → ab → abcd
+//     keeps the half with its own chunk. What rank 0 of 4 is left with:  abcd, ab, a
+// Doubling, all_gather:  the same way back (nearest first):  a, ab, abcd
 // Rabenseifner's all_reduce:  halving, then doubling: few messages and few bytes.
 //
 //                                     messages     bytes sent     seconds
-//     all_reduce, doubling            lg p         lg p N         lg p (alpha + N (beta + gamma))
-//     reduce_scatter, halving         lg p         (p-1)/p N      lg p alpha + (p-1)/p N (beta + gamma)
-//     all_gather, doubling            lg p         (p-1)/p N      lg p alpha + (p-1)/p N beta
-//     all_reduce, Rabenseifner        2 lg p       2(p-1)/p N     2 lg p alpha + 2(p-1)/p N beta + (p-1)/p N gamma
+//     all_reduce, doubling            lg p         lg p N         lg p (a + N (b + g))
+//     reduce_scatter, halving         lg p         (p-1)/p N      lg p a + (p-1)/p N (b + g)
+//     all_gather, doubling            lg p         (p-1)/p N      lg p a + (p-1)/p N b
+//     all_reduce, Rabenseifner        2 lg p       2(p-1)/p N     2 lg p a + 2(p-1)/p N b + (p-1)/p N g
 //
 // Any other p: let q be the largest power of two below it and e = p - q. The first 2e ranks form pairs.
-// First the even rank of a pair folds its data into the odd one, then q cores run the algorithm, then
-// the odd one hands the result back. Core v stands for one rank or two:
+// First the even rank of a pair folds its data into the odd one, then q teams, of one rank or two, run
+// the algorithm, then the odd one hands the result back:
 //
 //     p = 6, q = 4      ranks  0 ─► 1    2 ─► 3    4    5
-//                       cores       0         1    2    3
+//                       team     0         1       2    3
 //
-// Contract: any p and n. All ranks end with the same bits: of two partners' values, the lower core's
+// Contract: any p and n. All ranks end with the same bits: of two partners' values, the lower team's
 // always stands left of the operation.
-// References: collectives_common.hpp; Rabenseifner, "Optimization of collective reduction operations", 2004.
+// References: collectives_common.hpp; Rabenseifner, "Optimization of collective reduction operations",
+// 2004.
 #pragma once
 
 #include "yotta/comm/collectives_common.hpp"
@@ -34,65 +35,65 @@ namespace yotta {
 
 // Who works for whom when p is no power of two.
 struct Fold {
-  int q, extra;  // cores; pairs
-  int core;      // the core this rank belongs to
+  int q, extra;  // teams; pairs
+  int team;      // the team this rank belongs to
   bool folded;   // this rank's partner works for it
   int partner;   // the other rank of its pair, or -1
 
   constexpr Fold(int p, int rank)
       : q(floor_power(p)),
         extra(p - q),
-        core(rank < 2 * extra ? rank / 2 : rank - extra),
+        team(rank < 2 * extra ? rank / 2 : rank - extra),
         folded(rank < 2 * extra && rank % 2 == 0),
         partner(rank < 2 * extra ? rank ^ 1 : -1) {}
 
-  constexpr int first_rank(int v) const { return v + std::min(v, extra); }  // of core v; v may be q
+  constexpr int first_rank(int v) const { return v + std::min(v, extra); }  // of team v; v may be q
   constexpr int rank_of(int v) const { return first_rank(v) + (v < extra ? 1 : 0); }
 };
 
-// After halving level `distance`, core v is left with the cores [begin, end) that share its higher bits.
-struct CoreRange {
+// After halving level `distance`, team v is left with the teams [begin, end) that share its higher bits.
+struct TeamRange {
   int begin, end;
 };
-constexpr CoreRange cores_around(int v, int distance) {
+constexpr TeamRange teams_around(int v, int distance) {
   const int begin = v / distance * distance;
   return {begin, begin + distance};
 }
 
 namespace detail {
 
-// to = left (op) right where left comes from the lower core. `arriving` is overwritten.
-inline void reduce_in_core_order(Data mine, Data arriving, bool mine_is_lower, ReduceOp op) {
+// to = left (op) right where left comes from the lower team. `arriving` is overwritten.
+inline void reduce_in_team_order(Data mine, Data arriving, bool mine_is_lower, ReduceOp op) {
   if (mine_is_lower) return reduce_into(mine, arriving, op);
   reduce_into(arriving, mine, op);
   copy_data(arriving, mine);
 }
 
-// The cores' data cut in q parts, the part of core v beginning at cut(v): afterwards core v has part v of
+// The teams' data cut in q parts, the part of team v beginning at cut(v): afterwards team v has part v of
 // the sum in place.
 template <class Cut>
 void halve(Channel& channel, const Fold& fold, Data data, Cut cut, ReduceOp op) {
-  const int v = fold.core;
-  const CoreRange half = cores_around(v, std::max(1, fold.q / 2));
+  const int v = fold.team;
+  const TeamRange half = teams_around(v, std::max(1, fold.q / 2));
   Tensor buffer = scratch(cut(half.end) - cut(half.begin), data.dtype);
   for (int distance = fold.q / 2; distance > 0; distance /= 2) {
     const int partner = v ^ distance;
-    const CoreRange keep = cores_around(v, distance), give = cores_around(partner, distance);
+    const TeamRange keep = teams_around(v, distance), give = teams_around(partner, distance);
     const Data kept = data.part(cut(keep.begin), cut(keep.end));
     const Data given = data.part(cut(give.begin), cut(give.end));
     const Data arriving = Data(buffer).part(0, kept.count);
     channel.send_recv(given, fold.rank_of(partner), arriving, fold.rank_of(partner));
-    reduce_in_core_order(kept, arriving, v < partner, op);
+    reduce_in_team_order(kept, arriving, v < partner, op);
   }
 }
 
-// The way back: from part v on core v to all parts on all cores.
+// The way back: from part v on team v to all parts on all teams.
 template <class Cut>
 void double_up(Channel& channel, const Fold& fold, Data data, Cut cut) {
-  const int v = fold.core;
+  const int v = fold.team;
   for (int distance = 1; distance < fold.q; distance *= 2) {
     const int partner = v ^ distance;
-    const CoreRange have = cores_around(v, distance), get = cores_around(partner, distance);
+    const TeamRange have = teams_around(v, distance), get = teams_around(partner, distance);
     channel.send_recv(data.part(cut(have.begin), cut(have.end)), fold.rank_of(partner),
                       data.part(cut(get.begin), cut(get.end)), fold.rank_of(partner));
   }
@@ -104,7 +105,7 @@ inline void fold_in(Channel& channel, const Fold& fold, Data data, ReduceOp op) 
   if (fold.folded) return channel.send(data, fold.partner);
   Tensor arriving = scratch(data.count, data.dtype);
   channel.recv(arriving, fold.partner);
-  reduce_in_core_order(data, arriving, /*mine_is_lower=*/false, op);
+  reduce_in_team_order(data, arriving, /*mine_is_lower=*/false, op);
 }
 
 // The odd rank of a pair gives the result to the even one.
@@ -114,7 +115,7 @@ inline void fold_out(Channel& channel, const Fold& fold, Data data) {
   channel.send(data, fold.partner);
 }
 
-// Where core v's part begins when each core has the chunks of the ranks it stands for.
+// Where team v's part begins when each team has the chunks of the ranks it stands for.
 inline auto cut_by_ranks(const Fold& fold, int64_t n, int p) {
   return [=](int v) { return chunk_begin(n, p, fold.first_rank(v)); };
 }
@@ -128,9 +129,9 @@ inline void all_reduce_recursive_doubling(Channel& channel, Data data, ReduceOp 
   if (!fold.folded) {
     Tensor arriving = scratch(data.count, data.dtype);
     for (int distance = 1; distance < fold.q; distance *= 2) {
-      const int partner = fold.core ^ distance;
+      const int partner = fold.team ^ distance;
       channel.send_recv(data, fold.rank_of(partner), arriving, fold.rank_of(partner));
-      detail::reduce_in_core_order(data, arriving, fold.core < partner, op);
+      detail::reduce_in_team_order(data, arriving, fold.team < partner, op);
     }
   }
   detail::fold_out(channel, fold, data);

@@ -8,18 +8,18 @@ namespace yotta {
 
 namespace detail {
 
-// Elements that a core sends in halving: the partners' sides, over all rounds. cut as in halve().
+// Elements that a team sends in halving: the partners' sides, over all rounds. cut as in halve().
 template <class Cut>
 constexpr int64_t halving_count(const Fold& fold, Cut cut) {
-  return cut(fold.q) - (cut(fold.core + 1) - cut(fold.core));  // all parts but its own
+  return cut(fold.q) - (cut(fold.team + 1) - cut(fold.team));  // all parts but its own
 }
 
-// Elements that a core sends in doubling: 1, 2, 4, ... parts around its own.
+// Elements that a team sends in doubling: 1, 2, 4, ... parts around its own.
 template <class Cut>
 constexpr int64_t doubling_count(const Fold& fold, Cut cut) {
   int64_t count = 0;
   for (int distance = 1; distance < fold.q; distance *= 2) {
-    const CoreRange have = cores_around(fold.core, distance);
+    const TeamRange have = teams_around(fold.team, distance);
     count += cut(have.end) - cut(have.begin);
   }
   return count;

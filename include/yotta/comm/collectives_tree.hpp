@@ -13,10 +13,10 @@
 // neighbours, so gather and scatter move each chunk as part of one contiguous block.
 //
 //                 messages (root / others)      bytes sent                    seconds
-//     broadcast   ceil(lg p) / fewer            N a message                   ceil(lg p) (alpha + N beta)
-//     reduce      0 / 1                         N                             ceil(lg p) (alpha + N (beta + gamma))
-//     gather      0 / 1                         its subtree's chunks          lg p alpha + (p-1)/p N beta
-//     scatter     ceil(lg p) / fewer            its children's subtrees       lg p alpha + (p-1)/p N beta
+//     broadcast   ceil(lg p) / fewer            N a message                   ceil(lg p) (a + N b)
+//     reduce      0 / 1                         N                             ceil(lg p) (a + N (b + g))
+//     gather      0 / 1                         its subtree's chunks          lg p a + (p-1)/p N b
+//     scatter     ceil(lg p) / fewer            its children's subtrees       lg p a + (p-1)/p N b
 //
 // Contract: any p, n and root. Ranks other than the root keep their data in a reduce.
 // References: collectives_common.hpp.
