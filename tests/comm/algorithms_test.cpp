@@ -1,0 +1,96 @@
+#include "yotta/comm/algorithms.hpp"
+
+#include <doctest/doctest.h>
+
+#include "yotta/comm/run_ranks.hpp"
+
+using namespace yotta;
+
+namespace {
+// How many of all algorithms an operation accepts; the others it must refuse by name.
+template <class Call>
+int accepted(Call call) {
+  int count = 0;
+  for (int a = 1; a <= static_cast<int>(Algorithm::native); ++a) {
+    const auto algorithm = static_cast<Algorithm>(a);
+    try {
+      run_ranks(3, [&](Communicator& world) { call(world, algorithm); });
+      ++count;
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      CHECK(text.find(std::string("has no algorithm called ") + name(algorithm)) !=
+            std::string::npos);
+    }
+  }
+  return count;
+}
+using C = Communicator;
+using V = std::vector<float>;
+}  // namespace
+
+TEST_CASE("each operation has these algorithms and refuses the others") {
+  CHECK(accepted([](C& w, Algorithm a) {
+          V x(7, 1);
+          w.all_reduce(x, ReduceOp::sum, {a});
+          CHECK(x == V(7, 3));
+        }) == 6);
+  CHECK(accepted([](C& w, Algorithm a) {
+          V x(7, static_cast<float>(w.rank()));
+          w.broadcast(x, 2, {a});
+          CHECK(x == V(7, 2));
+        }) == 5);
+  CHECK(accepted([](C& w, Algorithm a) {
+          V x(7, 1);
+          w.reduce(x, 1, ReduceOp::sum, {a});
+          CHECK((w.rank() != 1 || x == V(7, 3)));
+        }) == 3);
+  CHECK(accepted([](C& w, Algorithm a) {
+          V in(6, 1), out(2);
+          w.reduce_scatter(out, in, ReduceOp::sum, {a});
+          CHECK(out == V(2, 3));
+        }) == 4);
+  CHECK(accepted([](C& w, Algorithm a) {
+          V in(2, 1), out(6);
+          w.all_gather(out, in, {a});
+          CHECK(out == V(6, 1));
+        }) == 5);
+  CHECK(accepted([](C& w, Algorithm a) {
+          V in(6, 1), out(6);
+          w.all_to_all(out, in, {a});
+          CHECK(out == V(6, 1));
+        }) == 4);
+  CHECK(accepted([](C& w, Algorithm a) {
+          V in(2, 1), out(6);
+          w.gather(out, in, 1, {a});
+          CHECK((w.rank() != 1 || out == V(6, 1)));
+        }) == 3);
+  CHECK(accepted([](C& w, Algorithm a) {
+          V in(6, 1), out(2);
+          w.scatter(out, in, 1, {a});
+          CHECK(out == V(2, 1));
+        }) == 3);
+  CHECK(accepted([](C& w, Algorithm a) { w.barrier({a}); }) == 3);
+}
+
+TEST_CASE("automatic: native on shared memory; by size where messages must be sent") {
+  struct NoClock : CostSink {
+    void op(const OpCost&) override {}
+    double send(const MessageCost&) override { return 0; }
+    void receive(const MessageCost&, double) override {}
+    double now(int) override { return 0; }
+    void wait(int, double) override {}
+  } clock;
+  Group group;
+  group.engine = std::make_shared<Engine>(
+      std::make_shared<ThreadTransport>(std::make_shared<ThreadWorld>(1), 0), EngineOptions{});
+  auto chosen = [&](Algorithm wanted, int64_t bytes) {
+    return choose(group, wanted, Algorithm::tree, Algorithm::ring, bytes);
+  };
+  RankContext rank;
+  const ContextScope scope(rank);
+  CHECK(chosen(Algorithm::automatic, 8) == Algorithm::native);
+  CHECK(chosen(Algorithm::bruck, 8) == Algorithm::bruck);
+  rank.clock = &clock;
+  CHECK(chosen(Algorithm::automatic, small_bytes - 1) == Algorithm::tree);
+  CHECK(chosen(Algorithm::automatic, small_bytes) == Algorithm::ring);
+}

@@ -1,0 +1,51 @@
+#include "yotta/comm/run_ranks.hpp"
+
+#include <doctest/doctest.h>
+
+#include <mutex>
+#include <set>
+
+using namespace yotta;
+
+TEST_CASE("each rank is a thread with a context of its own") {
+  std::set<std::thread::id> threads;
+  std::mutex mutex;
+  const auto reports = run_ranks(5, [&](Communicator& world) {
+    CHECK(world.size() == 5);
+    CHECK(context().rank == world.rank());
+    CHECK(context().size == 5);
+    CHECK(context().threads >= 1);
+    charge({"op", DType::f32, 1.0 + world.rank(), 0, 0});
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+  });
+  CHECK(threads.size() == 5);
+  for (size_t r = 0; r < 5; ++r)
+    CHECK(reports[r].ledger().op("op").flops == 1 + static_cast<double>(r));
+}
+
+TEST_CASE("options reach the ranks") {
+  RunOptions options;
+  options.threads = 3;
+  run_ranks(
+      2, [](Communicator&) { CHECK(context().threads == 3); }, options);
+  CHECK(detail::default_threads(1) >= 1);
+  CHECK(detail::default_threads(1000) == 1);
+}
+
+TEST_CASE("no ranks is an error") {
+  CHECK_THROWS_WITH_AS(run_ranks(0, [](Communicator&) {}), doctest::Contains("run_ranks_test.cpp"),
+                       Error);
+}
+
+TEST_CASE("worlds within worlds") {
+  run_ranks(2, [](Communicator& outer) {
+    const int base = outer.rank();
+    run_ranks(2, [&](Communicator& inner) {
+      std::vector<int32_t> x = {base};
+      inner.all_reduce(x);
+      CHECK(x[0] == 2 * base);
+    });
+    outer.barrier();
+  });
+}
