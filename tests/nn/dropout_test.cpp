@@ -37,6 +37,14 @@ TEST_CASE("the mask depends on the place in the whole run, however it is cut") {
   CHECK_FALSE(same_bits(other, whole));
 }
 
+TEST_CASE("a rank that holds some columns of every row draws the whole tensor's mask there") {
+  Tensor whole, part;
+  dropout(Tensor::full({5, 12}, 1), 0.5, random_numbers, 100, whole);
+  dropout_rows(Tensor::full({5, 7}, 1), 0.5, random_numbers, 100 + 3, 12, part);  // columns 3 to 9
+  for (int64_t row = 0; row < 5; ++row)
+    for (int64_t c = 0; c < 7; ++c) CHECK(part.item({row, c}) == whole.item({row, c + 3}));
+}
+
 TEST_CASE("p = 0 changes nothing") {
   const Tensor x = random_tensor({50}, "x");
   Tensor mask;

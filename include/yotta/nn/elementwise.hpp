@@ -7,7 +7,7 @@
 //     add             c = a + b                            da = db = dc          (no work: no function)
 //     scale           y = factor x                         dx = factor dy
 //     multiply        c = a b                              da = dc b, db = dc a  (multiply again)
-//     add_bias        y(n, c) = x(n, c) + b(c)             db(c) += sum over n of dy(n, c)
+//     add_bias        columns.hpp
 //     activations     gelu, silu, swiglu: activations.hpp
 //
 // Contract: f32 or f64, equal shapes and types, results in new tensors except for the *_into forms.
@@ -29,6 +29,19 @@ void map(int64_t n, Real* y, F f, const In*... in) {
       store(y + begin + i, f(load(in + begin + i, count)...), count);
     });
   });
+}
+
+// A new tensor f(a, b), f a function of two Vectors.
+template <class F>
+Tensor combine(const OpCost& cost, const Tensor& a, const Tensor& b, F f, Where where) {
+  expect_same(cost.name, "a", a, "b", b, where);
+  charge(cost);
+  Tensor c = empty_like(a, where);
+  if (a.device() == Device::meta) return c;
+  visit_real(a.dtype(), where, [&]<class Real>(Type<Real>) {
+    map(a.numel(), c.data<Real>(), f, a.data<Real>(where), b.data<Real>(where));
+  });
+  return c;
 }
 
 }  // namespace detail
@@ -58,17 +71,8 @@ inline void add_into(Tensor& a, const Tensor& b, Where where = Where::current())
 
 // a + b, both of any shape.
 inline Tensor add(const Tensor& a, const Tensor& b, Where where = Where::current()) {
-  expect_same("add", "a", a, "b", b, where);
-  charge(add_cost(a.dtype(), a.numel()));
-  Tensor c = empty_like(a, where);
-  if (a.device() == Device::meta) return c;
-  visit_real(a.dtype(), where, [&]<class Real>(Type<Real>) {
-    using V = Vector<Real>;
-    detail::map(
-        a.numel(), c.data<Real>(), [](V p, V q) { return p + q; }, a.data<Real>(where),
-        b.data<Real>(where));
-  });
-  return c;
+  const auto sum = [](auto p, auto q) { return p + q; };
+  return detail::combine(add_cost(a.dtype(), a.numel()), a, b, sum, where);
 }
 
 // factor * x; its backward is scale(dy, factor).
@@ -86,17 +90,8 @@ inline Tensor scale(const Tensor& x, double factor, Where where = Where::current
 
 // a * b element by element; its backward is multiply(dc, b) and multiply(dc, a).
 inline Tensor multiply(const Tensor& a, const Tensor& b, Where where = Where::current()) {
-  expect_same("multiply", "a", a, "b", b, where);
-  charge(multiply_cost(a.dtype(), a.numel()));
-  Tensor c = empty_like(a, where);
-  if (a.device() == Device::meta) return c;
-  visit_real(a.dtype(), where, [&]<class Real>(Type<Real>) {
-    using V = Vector<Real>;
-    detail::map(
-        a.numel(), c.data<Real>(), [](V p, V q) { return p * q; }, a.data<Real>(where),
-        b.data<Real>(where));
-  });
-  return c;
+  const auto product = [](auto p, auto q) { return p * q; };
+  return detail::combine(multiply_cost(a.dtype(), a.numel()), a, b, product, where);
 }
 
 }  // namespace yotta
