@@ -55,15 +55,15 @@ struct BlockShape {
 template <int Rows, class Real>
 void matmul_tile(const Real* a, const Real* b, int64_t depth, Real* c, int64_t stride, int64_t cols,
                  bool add) {
-  using Shape = TileShape<Real>;
-  using Register = typename Shape::Register;
-  constexpr int lanes = Shape::lanes, N = tile_registers;
+  using Tile = TileShape<Real>;
+  using Register = typename Tile::Register;
+  constexpr int lanes = Tile::lanes, N = tile_registers;
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i)  // C is needed in a few thousand cycles: fetch it meanwhile
 #pragma GCC unroll 4
     for (int j = 0; j < N; ++j) __builtin_prefetch(c + i * stride + j * lanes, 1);
   Register sum[Rows][N] = {};
-  for (int64_t l = 0; l < depth; ++l, a += Shape::pitch, b += Shape::TN) {
+  for (int64_t l = 0; l < depth; ++l, a += Tile::pitch, b += Tile::TN) {
     Register row[N];
 #pragma GCC unroll 4
     for (int j = 0; j < N; ++j) row[j] = load_register<Real>(b + j * lanes);
@@ -72,10 +72,10 @@ void matmul_tile(const Real* a, const Real* b, int64_t depth, Real* c, int64_t s
 #pragma GCC unroll 4
       for (int j = 0; j < N; ++j) sum[i][j] += a[i] * row[j];
   }
-  Real edge[Shape::TN] = {};  // a tile that hangs over C's right edge is written through here
+  Real edge[Tile::TN] = {};  // a tile that hangs over C's right edge is written through here
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i, c += stride) {
-    Real* to = cols == Shape::TN ? c : edge;
+    Real* to = cols == Tile::TN ? c : edge;
     if (add && to == edge) std::copy_n(c, cols, edge);
 #pragma GCC unroll 4
     for (int j = 0; j < N; ++j)
@@ -143,16 +143,16 @@ class PackBuffer {
 // One call: how it is cut, and its two kinds of task. c's columns are neighbours in memory.
 template <class A, class B, class Real>
 class PackedMatmul {
-  using Shape = TileShape<Real>;
+  using Tile = TileShape<Real>;
   using Block = BlockShape<Real>;
-  static constexpr int64_t TM = Shape::TM, TN = Shape::TN, pitch = Shape::pitch;
+  static constexpr int64_t TM = Tile::TM, TN = Tile::TN, pitch = Tile::pitch;
 
  public:
   PackedMatmul(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into into, int threads)
       : a_(a), b_(b), c_(c), into_(into) {
     const int64_t row_panels = ceil_div(c.rows, TM), column_panels = ceil_div(c.cols, TN);
     depth_blocks_ = std::max<int64_t>(1, ceil_div(2 * a.cols - Block::BK, 2 * Block::BK));
-    depth_ = ceil_div(ceil_div(a.cols, depth_blocks_), Shape::lanes) * Shape::lanes;
+    depth_ = ceil_div(ceil_div(a.cols, depth_blocks_), Tile::lanes) * Tile::lanes;
     column_blocks_ = ceil_div(column_panels, Block::b_size / (depth_ * TN));
     width_ = ceil_div(column_panels, column_blocks_);
     // Enough tasks for an even load: lower blocks of rows first, then pieces of their columns.
