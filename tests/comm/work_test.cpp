@@ -77,19 +77,21 @@ TEST_CASE("done() does not block, and counts as waited for; wait() twice is harm
 }
 
 TEST_CASE("a Work that is dropped unfinished poisons its world") {
-  auto run = [](auto drop) {
+  auto run = [](auto drop, Algorithm algorithm = Algorithm::automatic) {
     return error_of<CommError>(2, [&](Communicator& world) {
       std::vector<float> x(4);
       if (world.rank() == 0) drop(world, x);
-      world.all_reduce(x);
+      world.all_reduce(x, ReduceOp::sum, {algorithm});
     });
   };
   check_says(run([](Communicator& w, std::vector<float>& x) { Work work = w.recv_async(x, 1); }),
              {"the Work of recv of 4 f32 at work_test.cpp:", "was dropped before it was done"});
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::native})
-    check_says(run([&](Communicator& w, std::vector<float>& x) {
-                 Work work = w.all_reduce_async(x, ReduceOp::sum, {algorithm});
-               }),
+    check_says(run(
+                   [&](Communicator& w, std::vector<float>& x) {
+                     Work work = w.all_reduce_async(x, ReduceOp::sum, {algorithm});
+                   },
+                   algorithm),
                {"the Work of all_reduce of 4 f32", "work_test.cpp:"});
 }
 
