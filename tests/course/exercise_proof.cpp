@@ -45,9 +45,10 @@ TEST_CASE("the starter is a fresh cut of the library's header, with a part for e
   const std::string header = read_text(exercise.library_header());
   const bool fresh = read_text(exercise.starter()) == cut_starter(header);
   CHECK_MESSAGE(fresh, fmt::format("run ./yotta check {} --cut", exercise.number()));
-  std::vector<std::string> tasks;
+  std::vector<std::string> tasks, parts = marked_parts(header);
   for (const Task& task : exercise.tasks) tasks.push_back(task.id);
-  CHECK(marked_parts(header) == tasks);
+  std::sort(parts.begin(), parts.end());  // a header may have them in another order
+  CHECK(parts == tasks);
 }
 
 TEST_CASE("the starter compiles, and every graded case fails on it because it is not done") {

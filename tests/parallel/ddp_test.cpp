@@ -240,3 +240,18 @@ TEST_CASE("mistakes are named") {
     check_ranks_differ(Tensor::full({4}, world.rank(), DType::i32), world);
   });
 }
+
+TEST_CASE("the ranks' shares of a batch are the batch, each row once") {
+  for (const int ranks : {1, 2, 3, 4, 8})
+    for (const int64_t batch : {17, 8, 3, 0}) {
+      int64_t next = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Share share = share_of_batch(batch, ranks, rank);
+        CHECK(share.begin == next);
+        CHECK(share.end - share.begin >= batch / ranks);
+        CHECK(share.end - share.begin <= batch / ranks + 1);
+        next = share.end;
+      }
+      CHECK(next == batch);
+    }
+}

@@ -40,6 +40,21 @@ namespace yotta {
 
 using Parameters = std::span<const ParameterPtr>;
 
+// Rows [begin, end) of a batch.
+struct Share {
+  int64_t begin = 0, end = 0;
+};
+
+// The rows that rank `rank` trains on. Together the shares are the batch, each row once.
+constexpr Share share_of_batch(int64_t batch, int ranks, int rank) {
+  Share share;
+  // exercise 13.1: cut the batch among the ranks; their shares may differ by one row
+  share.begin = chunk_begin(batch, ranks, rank);
+  share.end = chunk_begin(batch, ranks, rank + 1);
+  // end of exercise 13.1
+  return share;
+}
+
 // Rank 0's weights for everyone, so that all start from the same model.
 inline void broadcast_parameters(Parameters parameters, Communicator& comm) {
   for (const ParameterPtr& each : parameters)
@@ -48,10 +63,10 @@ inline void broadcast_parameters(Parameters parameters, Communicator& comm) {
 
 // Naive: after backward, one all_reduce a parameter.
 inline void reduce_gradients(Parameters parameters, Communicator& comm, ReduceOp op) {
-  // exercise 13.1: reduce every gradient over the ranks of comm with the given operation
+  // exercise 13.2: reduce every gradient over the ranks of comm with the given operation
   for (const ParameterPtr& each : parameters)
     comm.all_reduce(each->gradient(), op, {.label = "ddp.gradients"});
-  // end of exercise 13.1
+  // end of exercise 13.2
 }
 
 // What all ranks together send to reduce gradients of G bytes: with 2(p-1)/p G each, p of them.
@@ -70,8 +85,8 @@ struct Bucket {
 // Cuts the parameters, last one first (backward's order), into buckets of up to `bucket_bytes` of
 // gradients, one at least, and makes each gradient a view into its bucket's flat tensor.
 inline std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_bytes) {
-  // exercise 13.2: fill buckets with parameters in reverse order, and point the gradients into them
   std::deque<Bucket> buckets;
+  // exercise 13.3: fill buckets with parameters in reverse order, and point the gradients into them
   int64_t filled = 0;
   for (size_t i = parameters.size(); i-- > 0;) {
     const Tensor& grad = parameters[i]->gradient();
@@ -98,8 +113,8 @@ inline std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_byt
       begin = end;
     }
   }
+  // end of exercise 13.3
   return buckets;
-  // end of exercise 13.2
 }
 
 struct DdpOptions {
@@ -142,14 +157,14 @@ class Ddp {
   // After backward: launches what has not left yet (a parameter that this batch did not use never
   // became final; its zeros are added like any other), and waits for everything.
   void finish() {
-    // exercise 13.4: launch what is left, wait for every bucket, and be ready for the next backward
+    // exercise 13.5: launch what is left, wait for every bucket, and be ready for the next backward
     while (launched_ < std::ssize(buckets_)) launch_next();
     for (Bucket& bucket : buckets_) {
       bucket.work.wait();
       bucket.missing = static_cast<int>(bucket.parameters.size());
     }
     launched_ = 0;
-    // end of exercise 13.4
+    // end of exercise 13.5
   }
 
   int buckets() const { return static_cast<int>(buckets_.size()); }
@@ -159,17 +174,16 @@ class Ddp {
   // Every rank must launch the same buckets in the same order, and backward may finish them in
   // another (or, on some rank, not at all): so bucket k leaves only after buckets 0 to k-1.
   void gradient_is_final(Bucket& bucket) {
-    // exercise 13.3: count the bucket's gradients down and launch every bucket whose turn has come
+    // exercise 13.4: count the bucket's gradients down and launch every bucket whose turn has come
     if (!syncing_) return;
     if (bucket.missing == 0)
       fail(Where::current(),
            "a gradient became final twice before finish(): call finish() after each backward, or "
-           "run "
-           "all microbatches but the last under no_sync()");
+           "run all microbatches but the last under no_sync()");
     --bucket.missing;
     if (!options_.overlap) return;
     while (launched_ < std::ssize(buckets_) && next().missing == 0) launch_next();
-    // end of exercise 13.3
+    // end of exercise 13.4
   }
 
   Bucket& next() { return buckets_[static_cast<size_t>(launched_)]; }

@@ -1,0 +1,323 @@
+// The graded cases of exercise 13. Gradients are compared, not weights after a step of Adam: Adam divides
+// by the gradient's size, so a gradient four times too large would not show.
+#include "course/shared/graded.hpp"
+#include "interface.hpp"
+#include "yotta/comm/run_ranks.hpp"
+
+using namespace yotta;
+using exercise::AnyDdp;
+using exercise::expect;
+using exercise::ParameterPtrs;
+using exercise::solution;
+
+namespace {
+
+// Six parameters, and buckets of up to six numbers, the last parameter first:
+//     layer        0  1  2  3  4  5       bucket 0   bucket 1   bucket 2   bucket 3
+//     numbers      1  5  2  4  6  1       5          4          3, 2       1, 0
+constexpr int64_t sizes[] = {1, 5, 2, 4, 6, 1};
+constexpr size_t numbers = 19;
+constexpr int64_t bucket_bytes = 6 * sizeof(double);
+
+ParameterPtrs make_parameters(int rank) {
+  ParameterPtrs made;
+  for (size_t i = 0; i < std::size(sizes); ++i) {
+    const Part part{1, sizes[i]};
+    const std::string name = "layer " + std::to_string(i);
+    made.push_back(
+        make_parameter(name, part, false, normal(1), static_cast<uint64_t>(rank), DType::f64));
+    made.back()->uses = 1;
+  }
+  return made;
+}
+
+// The gradient that a microbatch gives on one rank: its i-th number, over all parameters in order.
+Numbers local_gradient(int rank, int microbatch = 0) {
+  const Random random(13, fmt::format("rank {} microbatch {}", rank, microbatch));
+  Numbers gradient;
+  for (size_t i = 0; i < numbers; ++i) gradient.push_back(random.normal(i));
+  return gradient;
+}
+
+// Adds a microbatch's gradient to parameter `index`, and reports it final.
+void backward_one(const ParameterPtrs& parameters, size_t index, const Numbers& gradient) {
+  size_t begin = 0;
+  for (size_t i = 0; i < index; ++i) begin += static_cast<size_t>(sizes[i]);
+  const std::span<double> grad = parameters[index]->gradient().span<double>();
+  for (size_t i = 0; i < grad.size(); ++i) grad[i] += gradient[begin + i];
+  parameters[index]->used(0);
+}
+void backward(const ParameterPtrs& parameters, const Numbers& gradient) {
+  for (size_t i = parameters.size(); i-- > 0;) backward_one(parameters, i, gradient);
+}
+
+Numbers all_gradients(const ParameterPtrs& parameters) {
+  Numbers all;
+  for (const ParameterPtr& each : parameters)
+    for (const double value : each->gradient().values()) all.push_back(value);
+  return all;
+}
+
+// body(world) on p ranks; what is not begun says just that.
+template <class Body>
+void run(int p, Body body) {
+  RunOptions options;
+  options.threads = 1;
+  options.timeout = 3;
+  try {
+    run_ranks(p, body, options);
+  } catch (const RankFailed& error) {
+    exercise::rethrow_not_done(error.cause());
+    throw;
+  }
+}
+
+// Runs body(world, parameters) on p ranks and compares the gradients that each is left with.
+template <class Body>
+void expect_gradients(int p, ReduceOp op, int microbatches, Body body) {
+  std::vector<Numbers> left(static_cast<size_t>(p));
+  run(p, [&](Communicator& world) {
+    const ParameterPtrs parameters = make_parameters(world.rank());
+    body(world, parameters);
+    left[static_cast<size_t>(world.rank())] = all_gradients(parameters);
+  });
+  Clues clues;
+  clues.ranks = p;
+  Numbers expected(left[0].size());
+  for (int r = 0; r < p; ++r) {
+    clues.parts.emplace_back(expected.size());
+    for (int m = 0; m < microbatches; ++m) {
+      const Numbers gradient = local_gradient(r, m);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        clues.parts.back()[i] += gradient[i];
+        expected[i] += op == ReduceOp::mean ? gradient[i] / p : gradient[i];
+      }
+    }
+  }
+  for (int r = 0; r < p; ++r) {
+    clues.what = fmt::format("{} of the gradients, rank {} of {}", name(op), r, p);
+    expect(compare(left[static_cast<size_t>(r)], expected, 1e-12, clues));
+  }
+}
+
+std::unique_ptr<AnyDdp> make_ddp(const ParameterPtrs& parameters, Communicator& world,
+                                 bool overlap = true, ReduceOp op = ReduceOp::mean) {
+  return solution.make_ddp(parameters, world, bucket_bytes, op, overlap);
+}
+
+// A whole step with Ddp, right or not, on p ranks.
+void expect_ddp_step(int p, ReduceOp op, bool overlap) {
+  expect_gradients(p, op, 1, [&](Communicator& world, const ParameterPtrs& parameters) {
+    const auto ddp = make_ddp(parameters, world, overlap, op);
+    backward(parameters, local_gradient(world.rank()));
+    ddp->finish();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("13.1: the ranks' shares are the batch, each row once") {
+  for (const int p : {1, 2, 3, 4, 5, 8})
+    for (const int64_t batch : {17, 8, 3, 0}) {
+      int64_t next = 0;
+      std::pair<int64_t, int64_t> before = {0, 0};
+      for (int r = 0; r < p; ++r) {
+        const auto share = solution.share_of_batch(batch, p, r);
+        const auto [begin, end] = share;
+        expect(
+            r == 0 || share != before || begin == end,
+            fmt::format("ranks {} and {} saw identical tokens: both train on rows {} to {} of {}",
+                        r - 1, r, begin, end - 1, batch));
+        expect(begin == next,
+               fmt::format("{} rows on {} ranks: rank {} begins with row {}, but row {} is next",
+                           batch, p, r, begin, next));
+        expect(end - begin >= batch / p && end - begin <= batch / p + 1,
+               fmt::format("{} rows on {} ranks: rank {} takes {}", batch, p, r, end - begin));
+        next = end;
+        before = share;
+      }
+      expect(next == batch, fmt::format("{} rows on {} ranks: nobody trains on the last {}", batch,
+                                        p, batch - next));
+    }
+}
+
+TEST_CASE("13.2: every rank ends with the mean or the sum of all ranks' gradients") {
+  for (const ReduceOp op : {ReduceOp::mean, ReduceOp::sum})
+    for (const int p : {4, 1, 2, 3})
+      expect_gradients(p, op, 1, [&](Communicator& world, const ParameterPtrs& parameters) {
+        backward(parameters, local_gradient(world.rank()));
+        solution.reduce_gradients(parameters, world, op);
+      });
+}
+
+TEST_CASE("13.3: buckets hold the last parameters first, up to their limit") {
+  const ParameterPtrs parameters = make_parameters(0);
+  struct Plan {
+    int64_t bytes;
+    std::vector<std::vector<size_t>> members;  // indices of parameters
+  };
+  const std::vector<Plan> plans = {{bucket_bytes, {{5}, {4}, {3, 2}, {1, 0}}},
+                                   {8 * sizeof(double), {{5, 4}, {3, 2}, {1, 0}}},
+                                   {1, {{5}, {4}, {3}, {2}, {1}, {0}}},
+                                   {1000, {{5, 4, 3, 2, 1, 0}}}};
+  for (const Plan& plan : plans) {
+    const auto buckets = solution.make_buckets(parameters, plan.bytes);
+    std::string wanted, got;
+    for (const auto& members : plan.members) {
+      wanted += "[";
+      for (const size_t i : members) wanted += " " + parameters[i]->name;
+      wanted += " ] ";
+    }
+    for (const auto& bucket : buckets) {
+      got += "[";
+      for (const ParameterPtr& each : bucket.parameters) got += " " + each->name;
+      got += " ] ";
+    }
+    expect(wanted == got, fmt::format("buckets of up to {} bytes\n    expected {}\n    got      {}",
+                                      plan.bytes, wanted, got));
+  }
+}
+
+TEST_CASE("13.3: gradients are views into their bucket, and keep their values") {
+  const ParameterPtrs parameters = make_parameters(0);
+  backward(parameters, local_gradient(0));
+  for (const auto& bucket : solution.make_buckets(parameters, bucket_bytes)) {
+    Numbers members;
+    for (const ParameterPtr& each : bucket.parameters) {
+      expect(each->grad.shares_memory(bucket.flat),
+             each->name + ": its gradient is not a view into the flat tensor of its bucket");
+      for (const double value : each->grad.values()) members.push_back(value);
+    }
+    Clues clues;
+    clues.what =
+        "the flat tensor of the bucket that begins with " + bucket.parameters.front()->name;
+    expect(compare(bucket.flat.values(), members, 0, clues));
+  }
+  Clues clues;
+  clues.what = "the gradients after the move";
+  expect(compare(all_gradients(parameters), local_gradient(0), 0, clues));
+}
+
+TEST_CASE("13.4: a bucket leaves as soon as its last gradient is final") {
+  run(2, [](Communicator& world) {
+    const ParameterPtrs parameters = make_parameters(world.rank());
+    const auto ddp = make_ddp(parameters, world);
+    const int launched[] = {4, 3, 3,
+                            2, 2, 1};  // once the gradient of parameter 0, 1, ... 5 is final
+    for (size_t i = parameters.size(); i-- > 0;) {
+      backward_one(parameters, i, local_gradient(world.rank()));
+      if (ddp->launched() < launched[i])
+        fail(Where::current(), "bucket {} never launched, though all its gradients are final",
+             ddp->launched());
+      if (ddp->launched() > launched[i])
+        fail(Where::current(), "bucket {} launched before all its gradients were final",
+             launched[i]);
+    }
+    ddp->finish();
+  });
+  CHECK(true);
+}
+
+TEST_CASE("13.4: the callback launches and does not wait: communication overlaps backward") {
+  // Rank 1 goes on only after it has heard from rank 0, and rank 0 tells it after its first callback.
+  try {
+    run(2, [](Communicator& world) {
+      const ParameterPtrs parameters = make_parameters(world.rank());
+      const auto ddp = make_ddp(parameters, world);
+      Numbers token = {1};
+      if (world.rank() == 1) world.recv(token, 0);
+      backward_one(parameters, 5, local_gradient(world.rank()));
+      if (world.rank() == 0) world.send(token, 1);
+      for (size_t i = 5; i-- > 0;) backward_one(parameters, i, local_gradient(world.rank()));
+      ddp->finish();
+    });
+  } catch (const Deadlock&) {
+    expect_ddp_step(2, ReduceOp::mean, true);
+    FAIL(
+        "right, but nothing overlapped: the callback waits for the bucket that it has launched, so "
+        "backward "
+        "stands still meanwhile. Launch there, wait in finish().");
+  }
+  CHECK(true);
+}
+
+TEST_CASE("13.4: under no_sync nothing is reduced, and gradients add up") {
+  run(2, [](Communicator& world) {
+    const ParameterPtrs parameters = make_parameters(world.rank());
+    const auto ddp = make_ddp(parameters, world);
+    {
+      const auto quiet = ddp->no_sync();
+      backward(parameters, local_gradient(world.rank()));
+    }
+    const int launched = ddp->launched();
+    if (launched > 0)
+      fail(Where::current(),
+           "reduced under no_sync: {} buckets were launched, where gradients should only add up",
+           launched);
+  });
+  for (const int p : {1, 2, 4})
+    expect_gradients(p, ReduceOp::mean, 3,
+                     [&](Communicator& world, const ParameterPtrs& parameters) {
+                       const auto ddp = make_ddp(parameters, world);
+                       for (int m = 0; m < 3; ++m) {
+                         const auto quiet = m < 2 ? ddp->no_sync() : nullptr;
+                         backward(parameters, local_gradient(world.rank(), m));
+                       }
+                       ddp->finish();
+                     });
+}
+
+TEST_CASE("13.5: after finish the gradients are reduced, overlapped or not") {
+  for (const int p : {4, 1, 2, 3})
+    for (const bool overlap : {true, false}) expect_ddp_step(p, ReduceOp::mean, overlap);
+  expect_ddp_step(3, ReduceOp::sum, true);
+}
+
+TEST_CASE("13.5: a parameter that one rank did not use does not hold the others up") {
+  const int p = 3;
+  std::vector<Numbers> left(p);
+  run(p, [&](Communicator& world) {
+    const ParameterPtrs parameters = make_parameters(world.rank());
+    const auto ddp = make_ddp(parameters, world);
+    for (size_t i = parameters.size(); i-- > 0;)
+      if (i != 4 || world.rank() != 1) backward_one(parameters, i, local_gradient(world.rank()));
+    ddp->finish();
+    left[static_cast<size_t>(world.rank())] = parameters[4]->gradient().values();
+  });
+  Numbers expected(6);
+  for (const int r : {0, 2})
+    for (size_t i = 0; i < 6; ++i) expected[i] += local_gradient(r)[12 + i] / p;
+  for (int r = 0; r < p; ++r) {
+    Clues clues;
+    clues.what = fmt::format("layer 4, which rank 1 did not use, on rank {}", r);
+    clues.ranks = p;
+    expect(compare(left[static_cast<size_t>(r)], expected, 1e-12, clues));
+  }
+}
+
+TEST_CASE("13.5: the next backward finds everything ready") {
+  run(2, [](Communicator& world) {
+    const ParameterPtrs parameters = make_parameters(world.rank());
+    const auto ddp = make_ddp(parameters, world);
+    for (int step = 0; step < 3; ++step) {
+      for (const ParameterPtr& each : parameters) each->zero_grad();
+      backward(parameters, local_gradient(world.rank(), step));
+      ddp->finish();
+      if (ddp->launched() != 0)
+        fail(Where::current(), "after finish() launched() is {}; it counts from zero again",
+             ddp->launched());
+      Numbers expected(numbers);
+      for (const int r : {0, 1})
+        for (size_t i = 0; i < numbers; ++i) expected[i] += local_gradient(r, step)[i] / 2;
+      Clues clues;
+      clues.what = fmt::format("gradients of step {} on rank {}", step, world.rank());
+      clues.ranks = 2;
+      clues.suspects = {
+          {"this rank's own gradient: it was not reduced", local_gradient(world.rank(), step)}};
+      if (const Verdict verdict = compare(all_gradients(parameters), expected, 1e-12, clues);
+          !verdict)
+        fail(Where::current(), "{}", verdict.text);
+    }
+  });
+  CHECK(true);
+}
