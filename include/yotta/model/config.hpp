@@ -20,7 +20,8 @@
 
 #include <cstdint>
 
-#include "yotta/nn/attention_layer.hpp"
+#include "yotta/core/dtype.hpp"
+#include "yotta/nn/attention_kind.hpp"
 
 namespace yotta {
 

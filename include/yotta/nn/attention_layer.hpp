@@ -13,16 +13,12 @@
 
 #include "yotta/nn/attention.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
+#include "yotta/nn/attention_kind.hpp"
 #include "yotta/nn/dropout_layer.hpp"
 #include "yotta/nn/linear.hpp"
 #include "yotta/nn/rope.hpp"
 
 namespace yotta {
-
-enum class AttentionKind : uint8_t { plain, blockwise };
-constexpr const char* name(AttentionKind kind) {
-  return kind == AttentionKind::plain ? "plain" : "blockwise";
-}
 
 struct AttentionOptions {
   int64_t width = 1, heads = 1, kv_heads = 1, head_size = 1;  // C, H, K, d

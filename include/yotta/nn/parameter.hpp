@@ -16,8 +16,8 @@
 //
 // With gradient accumulation it fires for each microbatch; the listener knows which one is the last.
 //
-// Types: value is f32 (f64 for gradient checks) or bf16. Layers compute in f32: a bf16 weight is
-// widened while it is used. Gradients of bf16 weights are summed in f32.
+// Types: value is f32 (f64 for gradient checks) or bf16. Linear layers multiply bf16 by bf16 and sum in f32;
+// other layers widen a bf16 weight while they use it. Gradients of bf16 weights are summed in f32.
 #pragma once
 
 #include <algorithm>
