@@ -85,7 +85,8 @@ TEST_CASE("sends that nobody can receive yet are a circle when sends are not buf
   RunOptions unbuffered;
   unbuffered.buffered_sends = false;
   check_says(error_of<Deadlock>(2, body, unbuffered),
-             {"rank 0 waits for 1 waits for 0", "send of 2 f64 with tag 0 at", "try: use send_recv or send_async"});
+             {"rank 0 waits for 1 waits for 0", "send of 2 f64 with tag 0 at",
+              "try: use send_recv or send_async"});
 }
 
 TEST_CASE("a circle in a subgroup is found while others still work") {
@@ -109,10 +110,10 @@ TEST_CASE("a circle in a subgroup is found while others still work") {
 TEST_CASE("waiting for a rank that has returned") {
   const std::string text = error_of<Deadlock>(3, [](Communicator& world) {
     std::vector<int32_t> x(1);
-    if (world.rank() == 1) world.recv(x, 2);
+    if (world.rank() == 1) world.recv(x, 2);  // may be found before rank 0 waits for it in turn
     if (world.rank() == 0) world.recv(x, 1);
   });
-  check_says(text, {"rank 0 waits for 1 waits for 2, which has returned", "rank 2 has returned",
+  check_says(text, {"waits for 2, which has returned", "rank 2 has returned",
                     "recv of 1 i32 with tag 0 at deadlock_test.cpp"});
 }
 

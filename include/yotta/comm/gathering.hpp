@@ -25,10 +25,7 @@ namespace yotta {
 class Gathering {
  public:
   Gathering(const std::vector<int>& members, int first_rank, const Call& call)
-      : first_rank_(first_rank),
-        call_(call),
-        seats_(members.size()),
-        members_(members) {}
+      : first_rank_(first_rank), call_(call), seats_(members.size()), members_(members) {}
 
   // What is different between `call` of `rank` and that of whoever came first; empty if nothing is.
   std::string compare(int rank, const Call& call) const {

@@ -1,9 +1,10 @@
 // Messages: a send or a recv of one rank, from posting to the ledger.
 //
-//     Messages both(group, call, "send");    a send and a recv that are in flight together
-//     both.send(out, to, tag);               posted; counted in the ledger; stamped by the clock
-//     both.recv(in, from, tag);              posted
-//     both.wait();                           done; the recv is counted, and the clock waits for its stamp
+//     Messages both(group, call, "send", tag);   a send and a recv that are in flight together
+//     both.send(out, to);                        posted; in the ledger; stamped by the clock
+//     both.recv(in, from);                       posted
+//     both.wait();                               done; the recv is in the ledger; the clock waits
+//                                                for its stamp
 //
 // If an exception passes, what is not done is withdrawn: nobody writes into a buffer that has gone.
 #pragma once
@@ -66,7 +67,7 @@ inline Data writable(ConstData data) {
 
 class Messages {
  public:
-  // Of a collective: they run on its lane.
+  // tag < 0: messages of a collective, which run on its lane of the clock.
   Messages(const Group& group, const Call& call, std::string_view label, int64_t tag)
       : group_(group), call_(call), label_(label), tag_(tag) {}
   ~Messages() {
