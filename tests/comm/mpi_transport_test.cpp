@@ -34,16 +34,16 @@ TEST_CASE("messages go round the ring, by tag and not by order, empty ones too")
     const int p = world.size(), next = (world.rank() + 1) % p,
               previous = (world.rank() + p - 1) % p;
     for (const int64_t n : {0, 1, 100000}) {
-      const std::vector<float> out = values(world.rank(), n);
+      const std::vector<float> out = values(world.rank(), n), out8 = values(world.rank() + 10, n);
       std::vector<float> in(out.size(), -1), second(out.size(), -1);
       Work first = world.send_async(out, next, 7);
-      Work other = world.send_async(out, next, 8);
+      Work other = world.send_async(out8, next, 8);
       world.recv(second, previous, 8);
       world.recv(in, previous, 7);
       first.wait();
       other.wait();
       CHECK(in == values(previous, n));
-      CHECK(second == in);
+      CHECK(second == values(previous + 10, n));
     }
   });
 }
