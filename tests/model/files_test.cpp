@@ -44,6 +44,46 @@ TEST_CASE("a file that is not committed leaves the old one as it was") {
   CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);  // no partial file is left
 }
 
+TEST_CASE("wherever a save of two files is cut short, both are old or both are new") {
+  for (const char* cut : {"before the list", "after the list", "after one name", "not at all"}) {
+    CAPTURE(cut);
+    const TemporaryFolder folder;
+    write_file(folder / "a", "old");
+    write_file(folder / "b", "old");
+    const bool is_new = cut != std::string("before the list");
+    if (cut == std::string("not at all")) {
+      std::list<AtomicFile> files;
+      files.emplace_back(folder / "a").write("new", 3);
+      files.emplace_back(folder / "b").write("new", 3);
+      commit_together(folder.path(), files);
+    } else {
+      write_file(folder / "a.partial", "new");
+      write_file(folder / "b.partial", "new");
+      if (is_new) write_file(folder / commit_list, "a\nb\n");
+      if (cut == std::string("after one name")) fs::rename(folder / "a.partial", folder / "a");
+    }
+    finish_commit(folder.path());
+    CHECK(read_file(folder / "a") == (is_new ? "new" : "old"));
+    CHECK(read_file(folder / "b") == (is_new ? "new" : "old"));
+    CHECK_FALSE(fs::exists(folder / commit_list));
+    CHECK(fs::exists(folder / "b.partial") != is_new);  // a leftover: the next save overwrites it
+  }
+}
+
+TEST_CASE("files that cannot be written together are not written at all") {
+  const TemporaryFolder folder;
+  write_file(folder / "a", "old");
+  fs::create_directory(folder / commit_list);  // the list cannot be put there
+  {
+    std::list<AtomicFile> files;
+    files.emplace_back(folder / "a").write("new", 3);
+    CHECK(contains(message_of([&] { commit_together(folder.path(), files); }),
+                   "cannot be put in place"));
+  }
+  CHECK(read_file(folder / "a") == "old");
+  CHECK_FALSE(fs::exists(folder / "a.partial"));
+}
+
 TEST_CASE("missing, folder, unreadable and unwritable are named") {
   const TemporaryFolder folder;
   CHECK(contains(message_of([&] { read_file(folder / "nowhere"); }), "there is no such file"));

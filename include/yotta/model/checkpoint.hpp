@@ -6,14 +6,12 @@
 //     DIR/training_state.json           step, seed, options               only to continue the run
 //     DIR/training_state.safetensors    the optimizer's tensors           (training_state.hpp)
 //
-// All files are written under partial names and put in place together at the end; each says its step,
-// so files of two steps are never mixed. Loading reads and checks everything, then sets the weights:
-// after an error the model is as it was.
+// A save that is cut short, wherever it is, leaves all files of the step before or all of this one
+// (files.hpp), and each says its step. Loading reads and checks everything, then sets the weights: after
+// an error the model is as it was.
 // Cost: a file of the weights' size, and while saving or loading one more copy of them in memory.
 // Contract: with data parallelism one rank saves; any number of ranks may load.
 #pragma once
-
-#include <list>
 
 #include "yotta/model/hugging_face_config.hpp"
 #include "yotta/model/hugging_face_names.hpp"
@@ -44,6 +42,7 @@ inline void save_checkpoint(const std::filesystem::path& folder, const Transform
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(where, "{} cannot be made: {}", folder.string(), error.message());
+  finish_commit(folder);
   Metadata metadata{{"format", "pt"}};  // transformers asks for this
   if (state != nullptr) metadata["step"] = std::to_string(state->step);
 
@@ -60,8 +59,7 @@ inline void save_checkpoint(const std::filesystem::path& folder, const Transform
     add_text("training_state.json", training_state_json(*state));
     add_tensors("training_state.safetensors", state->tensors);
   }
-  for (AtomicFile& file : files) file.finish(where);
-  for (AtomicFile& file : files) file.commit(where);
+  commit_together(folder, files, where);
 }
 
 // ---- loading ---------------------------------------------------------------------------------------
@@ -69,6 +67,7 @@ inline void save_checkpoint(const std::filesystem::path& folder, const Transform
 // The sizes of the model in a folder: what to build before its weights can be loaded.
 inline TransformerConfig load_config(const std::filesystem::path& folder,
                                      Where where = Where::current()) {
+  finish_commit(folder);
   const std::filesystem::path path = folder / "config.json";
   return parse_hugging_face_config(read_file(path, where), path.string(), where);
 }
@@ -143,6 +142,7 @@ inline void load_weights(const std::filesystem::path& folder, const TransformerC
 // The state of the run that was saved with the weights in a folder.
 inline TrainingState load_training_state(const std::filesystem::path& folder,
                                          Where where = Where::current()) {
+  finish_commit(folder);
   const std::filesystem::path json = folder / "training_state.json";
   const std::filesystem::path tensors = folder / "training_state.safetensors";
   if (!std::filesystem::exists(json))

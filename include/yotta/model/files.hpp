@@ -6,7 +6,10 @@
 //
 // A run that is killed while it saves must find a whole checkpoint when it starts again. POSIX promises
 // that rename replaces a name at once; fsync before it keeps a power cut from leaving a new name on old
-// blocks, fsync of the folder makes the name itself last.
+// blocks. For several files that belong together a list of their names is written last, in one step:
+//
+//     killed before the list is there    the old files count; partial ones are leftovers
+//     killed after                       the new files count; whoever comes next renames the rest
 // Reference: Pillai et al., "All file systems are not created equal", OSDI 2014.
 #pragma once
 
@@ -19,6 +22,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <list>
 #include <string>
 #include <utility>
 
@@ -84,30 +88,44 @@ inline std::string read_file(const std::filesystem::path& path, Where where = Wh
   return InputFile(path, where).read_all(where);
 }
 
+// ---- writing ---------------------------------------------------------------------------------------
+
+// Names last through a power cut only when their folder is synced too (where the system can do that).
+inline void sync_folder(const std::filesystem::path& folder) {
+  const int handle = open(folder.c_str(), O_RDONLY);
+  if (handle < 0) return;
+  static_cast<void>(fsync(handle));
+  close(handle);
+}
+
+inline std::filesystem::path partial_name(const std::filesystem::path& path) {
+  return path.string() + ".partial";
+}
+
 // A file that appears under its name, whole, when commit() is called; dropped before, it never was.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path, Where where = Where::current())
-      : path_(std::move(path)), partial_(path_.string() + ".partial") {
+      : path_(std::move(path)), partial_(partial_name(path_)) {
     file_ = std::fopen(partial_.c_str(), "wb");
     if (file_ == nullptr) give_up("cannot be created", where);
   }
   ~AtomicFile() {
     if (file_ != nullptr) std::fclose(file_);
-    if (!committed_) std::remove(partial_.c_str());
+    if (!kept_) std::remove(partial_.c_str());
   }
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
+
+  std::string file_name() const { return path_.filename().string(); }
 
   void write(const void* from, int64_t count, Where where = Where::current()) {
     const size_t bytes = static_cast<size_t>(count);
     if (bytes > 0 && std::fwrite(from, 1, bytes, file_) != bytes)
       give_up("cannot be written", where);
   }
-
-  // All bytes are on the disk, still under the partial name.
+  // All bytes are on the disk, under the partial name.
   void finish(Where where = Where::current()) {
-    if (file_ == nullptr) return;
     const bool synced = std::fflush(file_) == 0 && fsync(fileno(file_)) == 0;
     const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
     if (!synced || !closed) give_up("cannot be written", where);
@@ -115,29 +133,23 @@ class AtomicFile {
   void commit(Where where = Where::current()) {
     finish(where);
     if (std::rename(partial_.c_str(), path_.c_str()) != 0) give_up("cannot be put in place", where);
-    committed_ = true;
-    sync_folder();
+    keep();
+    sync_folder(std::filesystem::absolute(path_).parent_path());
   }
+  // The partial file stays when this is dropped.
+  void keep() { kept_ = true; }
 
  private:
-  [[noreturn]] void give_up(const char* what, Where where) {
+  [[noreturn]] void give_up(const char* what, Where where) const {
     const std::string reason = std::strerror(errno);
     fail(where, "{} {}: {}; is there space, and may you write there?", path_.string(), what,
          reason);
   }
-  // Some file systems cannot sync a folder; the file itself is whole either way.
-  void sync_folder() {
-    const std::filesystem::path folder = std::filesystem::absolute(path_).parent_path();
-    const int handle = open(folder.c_str(), O_RDONLY);
-    if (handle < 0) return;
-    static_cast<void>(fsync(handle));
-    close(handle);
-  }
 
   std::filesystem::path path_;
-  std::string partial_;
+  std::filesystem::path partial_;
   std::FILE* file_ = nullptr;
-  bool committed_ = false;
+  bool kept_ = false;
 };
 
 inline void write_file(const std::filesystem::path& path, const std::string& text,
@@ -145,6 +157,40 @@ inline void write_file(const std::filesystem::path& path, const std::string& tex
   AtomicFile file(path, where);
   file.write(text.data(), static_cast<int64_t>(text.size()), where);
   file.commit(where);
+}
+
+// ---- several files that change together ------------------------------------------------------------
+
+// Which partial files are complete and count from now on; gone when all have their names.
+inline constexpr const char* commit_list = "commit.list";
+
+// Give the files of a commit list their names. Call it before reading or writing such a folder: if a
+// save was cut short after its list was written, this ends it. Several threads may.
+inline void finish_commit(const std::filesystem::path& folder) {
+  std::ifstream list(folder / commit_list);
+  if (!list) return;
+  std::error_code error;
+  bool done = true;
+  for (std::string name; std::getline(list, name);) {
+    const std::filesystem::path path = folder / std::filesystem::path(name).filename();
+    std::filesystem::rename(partial_name(path), path, error);
+    done = done && !std::filesystem::exists(partial_name(path));
+  }
+  sync_folder(folder);
+  if (done) std::filesystem::remove(folder / commit_list, error);
+}
+
+// Put all files of a folder in place, or none: the list is the one step that decides.
+inline void commit_together(const std::filesystem::path& folder, std::list<AtomicFile>& files,
+                            Where where = Where::current()) {
+  std::string names;
+  for (AtomicFile& file : files) {
+    file.finish(where);
+    names += file.file_name() + "\n";
+  }
+  write_file(folder / commit_list, names, where);
+  for (AtomicFile& file : files) file.keep();
+  finish_commit(folder);
 }
 
 }  // namespace yotta

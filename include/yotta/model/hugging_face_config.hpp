@@ -11,10 +11,9 @@
 //     rope_theta                                               rope_parameters.rope_theta (since version
 //                                                              5), rope_theta (before); we write both
 //     dropout         embd_pdrop = resid_pdrop                 (none)
-//     attention_dropout  attn_pdrop                            attention_dropout
+//     attention_dropout attn_pdrop                             attention_dropout
 //
-// Dropout is written for others and not read: it belongs to a run, not to a model, and a model that is
-// loaded to be used must not drop anything.
+// Dropout is written for others and not read: it belongs to a run, not to a model.
 // Contract: what our transformer cannot compute is refused by the name of its entry: another model or
 // activation, biases in Llama, scaled rope, a head size other than C / H. What does not change the
 // result is ignored. Sizes come back through TransformerConfig::check.

@@ -52,9 +52,9 @@ inline void restore_optimizer(const TrainingState& state, Optimizer& optimizer,
 
 inline std::string training_state_json(const TrainingState& state) {
   const nlohmann::json json{{"step", state.step},
-                                    {"seed", state.seed},
-                                    {"optimizer_steps", state.optimizer_steps},
-                                    {"options", state.options}};
+                            {"seed", state.seed},
+                            {"optimizer_steps", state.optimizer_steps},
+                            {"options", state.options}};
   return json.dump(2) + "\n";
 }
 
