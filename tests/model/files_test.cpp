@@ -84,6 +84,22 @@ TEST_CASE("files that cannot be written together are not written at all") {
   CHECK_FALSE(fs::exists(folder / "a.partial"));
 }
 
+TEST_CASE("a decided save waits for a name that is taken, and is ended later") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "b");
+  {
+    std::list<AtomicFile> files;
+    files.emplace_back(folder / "a").write("new", 3);
+    files.emplace_back(folder / "b").write("new", 3);
+    CHECK(contains(message_of([&] { commit_together(folder.path(), files); }),
+                   "not all files named in commit.list can be put in place"));
+  }
+  fs::remove(folder / "b");
+  finish_commit(folder.path());
+  CHECK(read_file(folder / "a") == "new");
+  CHECK(read_file(folder / "b") == "new");
+}
+
 TEST_CASE("missing, folder, unreadable and unwritable are named") {
   const TemporaryFolder folder;
   CHECK(contains(message_of([&] { read_file(folder / "nowhere"); }), "there is no such file"));

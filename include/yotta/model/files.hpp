@@ -191,6 +191,11 @@ inline void commit_together(const std::filesystem::path& folder, std::list<Atomi
   write_file(folder / commit_list, names, where);
   for (AtomicFile& file : files) file.keep();
   finish_commit(folder);
+  if (std::filesystem::exists(folder / commit_list))
+    fail(where,
+         "{}: not all files named in {} can be put in place; make way for them, and the next "
+         "load or save will end this one",
+         folder.string(), commit_list);
 }
 
 }  // namespace yotta
