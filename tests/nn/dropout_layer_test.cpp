@@ -1,0 +1,39 @@
+#include "yotta/nn/dropout_layer.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/layer_check.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+TEST_CASE("backward drops what forward dropped, and grows the rest alike") {
+  std::vector<LayerPtr> layers;
+  layers.push_back(std::make_unique<Dropout>("d", 0.4));
+  const Tensor x = random_tensor({2, 3, 5}, "x");
+  check_gradients(layers, x, {1, 2, 3, 4, true});
+}
+
+TEST_CASE("a part of the sequences and positions drops what the whole drops there") {
+  Dropout dropout("d", 0.5);
+  const Tensor x = Tensor::full({3, 8, 4}, 1);
+  Saved whole({.seed = 9, .step = 2, .training = true});
+  const Tensor y = dropout.forward(x, whole);
+  Saved part({9, 2, 1, 5, true});  // sequences 1 and 2, positions 5 to 7
+  const Tensor z = dropout.forward(Tensor::full({2, 3, 4}, 1), part);
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t t = 0; t < 3; ++t)
+      for (int64_t c = 0; c < 4; ++c) CHECK(z.item({b, t, c}) == y.item({1 + b, 5 + t, c}));
+  CHECK(whole.bytes() == 3 * 8 * 4);
+}
+
+TEST_CASE("outside training and at p = 0 x passes through, and nothing is kept") {
+  const Tensor x = Tensor::full({2, 3, 4}, 1);
+  for (const bool training : {false, true}) {
+    Dropout dropout("d", training ? 0 : 0.5);
+    Saved saved({.training = training});
+    CHECK(dropout.forward(x, saved).shares_memory(x));
+    CHECK(dropout.backward_input(x, saved).shares_memory(x));
+    CHECK(saved.bytes() == 0);
+  }
+}
