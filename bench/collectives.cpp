@@ -23,6 +23,10 @@
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/measure.hpp"
 
+#ifdef __linux__
+#include <pthread.h>
+#endif
+
 #ifdef YOTTA_HAVE_MPI
 #include <mpi.h>
 #endif
@@ -110,8 +114,20 @@ int64_t largest_count(const Options& options) {
   return *std::max_element(options.mebibytes.begin(), options.mebibytes.end()) << 18;
 }
 
+// Open MPI binds each process to a core of its own where there are enough; so do we.
+void bind_to_core([[maybe_unused]] int rank, [[maybe_unused]] int ranks) {
+#ifdef __linux__
+  if (ranks > static_cast<int>(std::thread::hardware_concurrency())) return;
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(static_cast<size_t>(rank), &cores);
+  pthread_setaffinity_np(pthread_self(), sizeof cores, &cores);  // if it may not: unbound
+#endif
+}
+
 void measure_ours(const Options& options, int ranks, Samples& all) {
   run_ranks(ranks, [&](Communicator& world) {
+    bind_to_core(world.rank(), ranks);
     Arrays arrays(largest_count(options));
     const auto slowest = [&](double seconds) {
       world.all_reduce(std::span<double>(&seconds, 1), ReduceOp::max);
