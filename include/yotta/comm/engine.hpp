@@ -215,7 +215,7 @@ class Engine {
   Job* running_ = nullptr;        // whose fiber runs now
   std::string poison_;
   bool poison_heard_ = false;
-  bool ended_ = false;
+  std::atomic<bool> ended_ = false;  // another thread may ask, wrongly
 };
 
 }  // namespace yotta
