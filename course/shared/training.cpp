@@ -88,7 +88,13 @@ class Run {
     Trainer trainer(model_.stack(), optimizer_, options, hooks);
     if (is_first()) figures_.first_step = first, figures_.sample_before = sample();
     context().ledger.reset();
-    for (int64_t step = first; step < plan_.steps; ++step) take_step(trainer, step, on_step);
+    const int64_t last =
+        plan_.stop_after > 0 ? std::min(plan_.stop_after, plan_.steps) : plan_.steps;
+    for (int64_t step = first; step < last; ++step) {
+      take_step(trainer, step, on_step);
+      const bool is_due = plan_.save_every > 0 && (step + 1) % plan_.save_every == 0;
+      if (is_due || step + 1 == last) save(step + 1);
+    }
     finish();
   }
 
@@ -138,8 +144,12 @@ class Run {
     figures_.parameters = parameter_count(model_.stack());
     figures_.validation_loss = validate();
     figures_.sample_after = sample();
-    if (plan_.save.empty()) return;
-    const TrainingState state = training_state(optimizer_, plan_.steps, plan_.model.seed, options_);
+  }
+
+  // The state after `step` steps, by rank 0: all ranks hold the same.
+  void save(int64_t step) {
+    if (plan_.save.empty() || !is_first()) return;
+    const TrainingState state = training_state(optimizer_, step, plan_.model.seed, options_);
     save_checkpoint(plan_.save, plan_.model, named_values(parameters_), &state);
   }
 

@@ -24,10 +24,12 @@ struct TrainingPlan {
   AdamWOptions adamw;
   std::string gradients = "overlapped";  // or bucketed, naive
   int64_t bucket_bytes = 1 << 20;
-  std::string text;          // a UTF-8 file or folder; empty: the course's own prose and headers
-  std::string save;          // a folder, written after the last step
-  std::string load;          // start from the weights in this folder
-  std::string resume;        // go on where the run saved in this folder stopped
+  std::string text;        // a UTF-8 file or folder; empty: the course's own prose and headers
+  int64_t stop_after = 0;  // stop when so many steps are done; 0: all. --resume goes on from there
+  std::string save;        // a folder, written after the last step
+  int64_t save_every = 0;  // and after each so many steps; 0: only then
+  std::string load;        // start from the weights in this folder
+  std::string resume;      // go on where the run saved in this folder stopped
   std::string save_batches;  // a safetensors file with the tokens of every step
   std::string prompt = "The ";
   int64_t sample_bytes = 0;  // written by the model before and after training

@@ -77,6 +77,14 @@ void add_options(CLI::App& app, Arguments& a) {
   group(app.add_option("--load", p.load,
                        "start from the weights in this folder, ours or Hugging Face's"),
         "Files");
+  group(app.add_option("--save-every", p.save_every,
+                       "save after each so many steps too; 0: at the end"),
+        "Files")
+      ->check(at_least(0));
+  group(
+      app.add_option("--stop-after", p.stop_after, "stop when so many of --steps are done; 0: all"),
+      "Files")
+      ->check(at_least(0));
   group(app.add_option("--resume", p.resume, "go on exactly where the run saved here stopped"),
         "Files");
   group(
