@@ -23,9 +23,7 @@ endif()
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
-if(YOTTA_OPENMP)
-  find_package(OpenMP QUIET COMPONENTS CXX)
-endif()
+find_package(nlohmann_json QUIET)
 
 if(YOTTA_DEVELOP)
   yotta_dependency(doctest doctest-dev doctest/doctest v2.4.11)

@@ -10,8 +10,8 @@ target_include_directories(yotta INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOU
                                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 # The installed package names its dependencies again in yottaConfig.cmake, so that a fetched {fmt} need not be installed.
 set(yotta_links fmt::fmt Boost::context Threads::Threads)
-if(TARGET OpenMP::OpenMP_CXX)
-  list(APPEND yotta_links OpenMP::OpenMP_CXX)
+if(TARGET nlohmann_json::nlohmann_json)  # for model/, which reads and writes config.json and safetensors
+  list(APPEND yotta_links nlohmann_json::nlohmann_json)
 endif()
 target_link_libraries(yotta INTERFACE "$<BUILD_INTERFACE:${yotta_links}>")
 

@@ -5,10 +5,7 @@ target_compile_options(yotta_strict INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # g++ 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105651)
   target_compile_options(yotta_strict INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
-if(NOT TARGET OpenMP::OpenMP_CXX)  # the pragmas stand in the headers either way
-  target_compile_options(yotta_strict INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-unknown-pragmas>)
-endif()
-target_link_libraries(yotta_strict INTERFACE yotta::yotta nlohmann_json::nlohmann_json)  # model/ reads and writes json
+target_link_libraries(yotta_strict INTERFACE yotta::yotta)
 # For programs that read and build the course itself: where it lies, and where it is built.
 add_library(yotta_paths INTERFACE)
 target_compile_definitions(yotta_paths INTERFACE YOTTA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"

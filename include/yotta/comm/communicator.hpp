@@ -13,7 +13,7 @@
 //
 //                     in                  out
 //     broadcast       data: n             data: n, the root's
-//     reduce          data: n             data: n on the root: the sum; elsewhere destroyed
+//     reduce          data: n             data: n on the root: the sum; elsewhere unchanged
 //     all_reduce      data: n             data: n: the sum
 //     reduce_scatter  n                   chunk `rank` of the sum
 //     all_gather      chunk `rank`        n: all chunks
