@@ -25,7 +25,7 @@ TEST_CASE("all_finite sees NaN and infinity in every float type, and nothing in 
 TEST_CASE("the first layer is named, whichever it is; a sound model has none") {
   for (int64_t broken = 0; broken <= 3; ++broken) {
     const std::vector<LayerPtr> net = make_linear_net({3, 4});
-    if (broken < 3) parameters(net)[static_cast<size_t>(broken)]->value.fill(3e38);
+    if (broken < 3) parameters(net)[static_cast<size_t>(broken)]->value.fill(INFINITY);
     const Microbatch batch{Tensor::full({2, 4}, 1), Tensor::zeros({2}, DType::i32)};
     const std::string said = first_not_finite(net, batch, 0.5, {});
     CHECK(said ==
