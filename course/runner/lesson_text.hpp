@@ -4,9 +4,9 @@
 //     ring:  rank 0 sent 6000 bytes, rank 1 sent 6000 bytes
 //     ```
 //
-// and its lines must stand in the output, one after the other; "... waits for 0" is the end of a line. Words and whole numbers are compared exactly
-// (how many blanks stand between them does not matter), numbers with a decimal point to three digits, and
-// numbers before a unit of time or of speed not at all.
+// and its lines must stand in the output, one after the other; "... waits for 0" is the end of a line.
+// Words and whole numbers are compared exactly (how many blanks stand between them does not matter),
+// numbers with a decimal point to three digits, and numbers before a unit of time or of speed not at all.
 #pragma once
 
 #include <string>

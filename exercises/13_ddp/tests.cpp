@@ -58,6 +58,8 @@ Numbers all_gradients(const ParameterPtrs& parameters) {
   return all;
 }
 
+using Light = student::Communicator;
+
 // body(world) on p ranks; what is not begun says just that.
 template <class Body>
 void run(int p, Body body) {
@@ -65,7 +67,13 @@ void run(int p, Body body) {
   options.threads = 1;
   options.timeout = 3;
   try {
-    run_ranks(p, body, options);
+    run_ranks(
+        p,
+        [&](Communicator& world) {
+          Light light(world);
+          body(light);
+        },
+        options);
   } catch (const RankFailed& error) {
     exercise::rethrow_not_done(error.cause());
     throw;
@@ -76,7 +84,7 @@ void run(int p, Body body) {
 template <class Body>
 void expect_gradients(int p, ReduceOp op, int microbatches, Body body) {
   std::vector<Numbers> left(static_cast<size_t>(p));
-  run(p, [&](Communicator& world) {
+  run(p, [&](Light& world) {
     const ParameterPtrs parameters = make_parameters(world.rank());
     body(world, parameters);
     left[static_cast<size_t>(world.rank())] = all_gradients(parameters);
@@ -100,14 +108,14 @@ void expect_gradients(int p, ReduceOp op, int microbatches, Body body) {
   }
 }
 
-std::unique_ptr<AnyDdp> make_ddp(const ParameterPtrs& parameters, Communicator& world,
-                                 bool overlap = true, ReduceOp op = ReduceOp::mean) {
+std::unique_ptr<AnyDdp> make_ddp(const ParameterPtrs& parameters, Light& world, bool overlap = true,
+                                 ReduceOp op = ReduceOp::mean) {
   return solution.make_ddp(parameters, world, bucket_bytes, op, overlap);
 }
 
 // A whole step with Ddp, right or not, on p ranks.
 void expect_ddp_step(int p, ReduceOp op, bool overlap) {
-  expect_gradients(p, op, 1, [&](Communicator& world, const ParameterPtrs& parameters) {
+  expect_gradients(p, op, 1, [&](Light& world, const ParameterPtrs& parameters) {
     const auto ddp = make_ddp(parameters, world, overlap, op);
     backward(parameters, local_gradient(world.rank()));
     ddp->finish();
@@ -144,7 +152,7 @@ TEST_CASE("13.1: the ranks' shares are the batch, each row once") {
 TEST_CASE("13.2: every rank ends with the mean or the sum of all ranks' gradients") {
   for (const ReduceOp op : {ReduceOp::mean, ReduceOp::sum})
     for (const int p : {4, 1, 2, 3})
-      expect_gradients(p, op, 1, [&](Communicator& world, const ParameterPtrs& parameters) {
+      expect_gradients(p, op, 1, [&](Light& world, const ParameterPtrs& parameters) {
         backward(parameters, local_gradient(world.rank()));
         solution.reduce_gradients(parameters, world, op);
       });
@@ -199,7 +207,7 @@ TEST_CASE("13.3: gradients are views into their bucket, and keep their values") 
 }
 
 TEST_CASE("13.4: a bucket leaves as soon as its last gradient is final") {
-  run(2, [](Communicator& world) {
+  run(2, [](Light& world) {
     const ParameterPtrs parameters = make_parameters(world.rank());
     const auto ddp = make_ddp(parameters, world);
     const int launched[] = {4, 3, 3,
@@ -221,7 +229,7 @@ TEST_CASE("13.4: a bucket leaves as soon as its last gradient is final") {
 TEST_CASE("13.4: the callback launches and does not wait: communication overlaps backward") {
   // Rank 1 goes on only after it has heard from rank 0, and rank 0 tells it after its first callback.
   try {
-    run(2, [](Communicator& world) {
+    run(2, [](Light& world) {
       const ParameterPtrs parameters = make_parameters(world.rank());
       const auto ddp = make_ddp(parameters, world);
       Numbers token = {1};
@@ -242,7 +250,7 @@ TEST_CASE("13.4: the callback launches and does not wait: communication overlaps
 }
 
 TEST_CASE("13.4: under no_sync nothing is reduced, and gradients add up") {
-  run(2, [](Communicator& world) {
+  run(2, [](Light& world) {
     const ParameterPtrs parameters = make_parameters(world.rank());
     const auto ddp = make_ddp(parameters, world);
     {
@@ -256,15 +264,14 @@ TEST_CASE("13.4: under no_sync nothing is reduced, and gradients add up") {
            launched);
   });
   for (const int p : {1, 2, 4})
-    expect_gradients(p, ReduceOp::mean, 3,
-                     [&](Communicator& world, const ParameterPtrs& parameters) {
-                       const auto ddp = make_ddp(parameters, world);
-                       for (int m = 0; m < 3; ++m) {
-                         const auto quiet = m < 2 ? ddp->no_sync() : nullptr;
-                         backward(parameters, local_gradient(world.rank(), m));
-                       }
-                       ddp->finish();
-                     });
+    expect_gradients(p, ReduceOp::mean, 3, [&](Light& world, const ParameterPtrs& parameters) {
+      const auto ddp = make_ddp(parameters, world);
+      for (int m = 0; m < 3; ++m) {
+        const auto quiet = m < 2 ? ddp->no_sync() : nullptr;
+        backward(parameters, local_gradient(world.rank(), m));
+      }
+      ddp->finish();
+    });
 }
 
 TEST_CASE("13.5: after finish the gradients are reduced, overlapped or not") {
@@ -276,7 +283,7 @@ TEST_CASE("13.5: after finish the gradients are reduced, overlapped or not") {
 TEST_CASE("13.5: a parameter that one rank did not use does not hold the others up") {
   const int p = 3;
   std::vector<Numbers> left(p);
-  run(p, [&](Communicator& world) {
+  run(p, [&](Light& world) {
     const ParameterPtrs parameters = make_parameters(world.rank());
     const auto ddp = make_ddp(parameters, world);
     for (size_t i = parameters.size(); i-- > 0;)
@@ -296,7 +303,7 @@ TEST_CASE("13.5: a parameter that one rank did not use does not hold the others 
 }
 
 TEST_CASE("13.5: the next backward finds everything ready") {
-  run(2, [](Communicator& world) {
+  run(2, [](Light& world) {
     const ParameterPtrs parameters = make_parameters(world.rank());
     const auto ddp = make_ddp(parameters, world);
     for (int step = 0; step < 3; ++step) {
