@@ -95,11 +95,11 @@ Built build(const Exercise& exercise, const std::string& file) {
   if (ending.well()) return {true, ""};
   const std::string errors = readable_errors(ending.output, file);
   if (!errors.empty()) return {false, errors};
-  return {
-      false,
-      "The compiler stopped outside your file. If a function's name or parameters were changed, "
-      "the tests no longer fit:\n" +
-          ending.output};
+  const std::string misfit = readable_errors(ending.output, exercise.folder + "/adapter.cpp", 1);
+  if (misfit.empty()) return {false, "The compiler stopped outside your file:\n" + ending.output};
+  return {false,
+          "A function that the tests call has another name or other parameters than before:\n" +
+              misfit};
 }
 
 void print_tasks(const Grade& grade) {

@@ -34,7 +34,7 @@ struct NotebookTools {
   std::string folder;                  // for files on the way
   std::vector<std::string> flags;      // for the compiler: -I...
   std::vector<std::string> libraries;  // -l...
-  double seconds = 100;
+  double seconds = 150;                // for each program
 };
 NotebookRun run_natively(const std::vector<CodeCell>& cells, const NotebookTools& tools);
 NotebookRun run_in_repl(const std::vector<CodeCell>& cells, const NotebookTools& tools);
