@@ -2,21 +2,9 @@
 
 #include <doctest/doctest.h>
 
-using namespace yotta;
+#include "support/message_of.hpp"
 
-namespace {
-std::string message_of(auto&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-}  // namespace
+using namespace yotta;
 
 TEST_CASE("a tensor is filled, read and described") {
   const Tensor x = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3});
