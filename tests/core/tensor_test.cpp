@@ -5,6 +5,7 @@
 #include "support/message_of.hpp"
 
 using namespace yotta;
+using namespace yotta_test;
 
 TEST_CASE("a tensor is filled, read and described") {
   const Tensor x = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3});
