@@ -118,13 +118,12 @@ class Run {
 
   void take_step(Trainer& trainer, int64_t step,
                  const std::function<void(const StepFigures&)>& on_step) {
-    const int64_t first = chunk_begin(plan_.batch, world_.size(), world_.rank());
-    const int64_t count = chunk_count(plan_.batch, world_.size(), world_.rank());
+    const Share mine = share_of_batch(plan_.batch, world_.size(), world_.rank());
     const int64_t tokens = plan_.batch * plan_.model.context;
-    const Batch batch = batches_.draw(step, first, count);
+    const Batch batch = batches_.draw(step, mine.begin, mine.end - mine.begin);
     const double begin = seconds_now();
     const StepReport report = trainer.step(
-        step, microbatches(batch.inputs, batch.targets, plan_.microbatches, first), tokens);
+        step, microbatches(batch.inputs, batch.targets, plan_.microbatches, mine.begin), tokens);
     const double seconds = seconds_now() - begin;
     if (!is_first()) return;
     figures_.loss.push_back(report.loss);

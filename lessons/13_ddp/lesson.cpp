@@ -64,13 +64,12 @@ void train(Communicator& world, How how, const Sizes& sizes, Outcome& outcome) {
   };
   Trainer trainer(model.stack(), optimizer, {.schedule = {0.5, 0.5, 0, sizes.steps}}, hooks);
   const Batches batches(text, config.context, 1);
-  const int64_t first = chunk_begin(sizes.batch, world.size(), world.rank());
-  const int64_t count = chunk_count(sizes.batch, world.size(), world.rank());
+  const Share mine = share_of_batch(sizes.batch, world.size(), world.rank());
   std::vector<double> losses;
   for (int64_t step = 0; step < sizes.steps; ++step) {
-    const Batch batch = batches.draw(step, first, count);
+    const Batch batch = batches.draw(step, mine.begin, mine.end - mine.begin);
     losses.push_back(trainer
-                         .step(step, microbatches(batch.inputs, batch.targets, 1, first),
+                         .step(step, microbatches(batch.inputs, batch.targets, 1, mine.begin),
                                sizes.batch * config.context)
                          .loss);
   }
