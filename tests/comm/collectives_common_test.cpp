@@ -1,4 +1,4 @@
-// Every algorithm through the communicator on thread ranks, blocking and asynchronous: the ledger's
+// What the algorithms share, and what they promise together: every algorithm through the communicator on thread ranks, blocking and asynchronous: the ledger's
 // messages and bytes against the formulas, the values against the serial answer.
 #include <doctest/doctest.h>
 
@@ -86,6 +86,39 @@ void scatter(Communicator& world, const Case& c, CommOptions options) {
 }
 
 }  // namespace
+
+TEST_CASE("ranks stand in a circle, and rounds double") {
+  CHECK(wrap(-1, 4) == 3);
+  CHECK(wrap(-4, 4) == 0);
+  CHECK(wrap(4, 4) == 0);
+  CHECK(wrap(6, 4) == 2);
+  for (int p = 1; p <= 64; ++p) {
+    CAPTURE(p);
+    CHECK_UNARY((1 << ceil_log2(p)) >= p);
+    CHECK_UNARY(p == 1 || (1 << (ceil_log2(p) - 1)) < p);
+    CHECK_UNARY(floor_power(p) <= p);
+    CHECK_UNARY(2 * floor_power(p) > p);
+  }
+}
+
+TEST_CASE("elements of several ranks' chunks, counted round the circle") {
+  for (const int p : sizes)
+    for (const int64_t n : counts)
+      for (int first = 0; first < p; ++first)
+        for (int many = 0; many <= p; ++many) {
+          int64_t one_by_one = 0;
+          for (int i = 0; i < many; ++i) one_by_one += chunk_count(n, p, wrap(first + i, p));
+          CHECK(chunks_count(n, p, first, many) == one_by_one);
+        }
+}
+
+TEST_CASE("scratch is counted as buffers") {
+  RankContext rank;
+  const ContextScope scope(rank);
+  const Tensor held = scratch(10, DType::f64);
+  CHECK(rank.ledger.memory()->live(MemoryKind::buffers) == 80);
+  CHECK(rank.ledger.memory()->live() == 80);
+}
 
 TEST_CASE("the ledger of all_reduce, by every algorithm") {
   check_ledger(Algorithm::naive, all_reduce, all_reduce_naive_sent);
