@@ -17,11 +17,11 @@ constexpr const char* style = R"(
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6eaf0; --soft: #9aa7b8; --line: #39424f; --blue: #63a4e8; --orange: #f6a35c; --back: #14181e; --card: #1c222b; }
 }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--back); max-width: 860px; margin: 2rem auto; padding: 0 1rem; }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--back); max-width: 900px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 p.soft, td.soft, figcaption { color: var(--soft); }
-table { border-collapse: collapse; width: 100%; font-size: .95rem; } th { text-align: left; }
-th, td { border-bottom: 1px solid var(--line); padding: .35rem .6rem; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; width: 100%; font-size: .85rem; white-space: nowrap; } th { text-align: left; }
+th, td { border-bottom: 1px solid var(--line); padding: .35rem .4rem; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 pre { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: .8rem; white-space: pre-wrap; word-break: break-word; }
 .cards { display: flex; flex-wrap: wrap; gap: .8rem; } .card { flex: 1 1 150px; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem .9rem; }
 .card b { display: block; font-size: 1.35rem; } figure { margin: 0; } svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
