@@ -2,9 +2,17 @@
 //
 // In each round, for each number of ranks, this program runs ours (threads) and starts itself under
 // mpirun to run Open MPI's (processes), first one and then the other in front, so that a busy machine
-// slows both. A sample is the time of the slowest rank; a row is the median over rounds of the median over
-// a round's samples, and `ratio` the median over rounds of Open MPI's time over ours in that round.
-// Both sides work on f32 zeros, in place where the operation allows it.
+// slows both. Both bind rank r to core r where there are enough cores, and bind nothing otherwise; both
+// warm up equally often and meet in a barrier before each sample. A sample is the time of the slowest
+// rank; a row is the median over rounds of the median over a round's samples.
+//
+// Both sides work on f32 zeros. Most of MPI's operations can be called in place (MPI_IN_PLACE) or with a
+// buffer to send and another to receive, which is the usual call and the default of the OSU benchmarks
+// and nccl-tests. Open MPI is measured both ways; ours have one way each, in place where that is possible.
+// The ratios are Open MPI's time over ours in the same round, the median over rounds:
+//
+//     ratio_in_place   against Open MPI in place
+//     ratio_separate   against Open MPI with separate buffers
 //
 // As in nccl-tests: bytes = the whole array; algbw = bytes / seconds; busbw = algbw x factor, the
 // share of the links' rate that an ideal ring would need: 2(p-1)/p for all_reduce, (p-1)/p for
@@ -42,12 +50,12 @@ struct Options {
                                          "all_to_all", "broadcast",      "reduce"};
   std::vector<int> ranks = {2, 4};
   std::vector<int64_t> mebibytes = {4, 16, 64};
-  int rounds = 5, samples = 5;
+  int rounds = 5, warm_ups = 5, samples = 11;
   bool native_only = false, child = false;
 };
 
 struct Key {
-  std::string operation, algorithm, transport;
+  std::string operation, algorithm, transport, buffers;  // "in_place" or "separate"
   int ranks;
   int64_t bytes;
   auto operator<=>(const Key&) const = default;
@@ -75,6 +83,19 @@ std::vector<Algorithm> algorithms_of(const std::string& operation, bool native_o
   return {Algorithm::native, Algorithm::tree};
 }
 
+constexpr const char* in_place = "in_place";
+constexpr const char* separate = "separate";
+
+// How ours uses its buffers, and how Open MPI's is called.
+const char* buffers_of(const std::string& operation) {
+  return operation == "reduce_scatter" || operation == "all_to_all" ? separate : in_place;
+}
+std::vector<std::string> their_buffers_of(const std::string& operation) {
+  if (operation == "broadcast") return {in_place};
+  if (buffers_of(operation) == separate) return {separate};
+  return {in_place, separate};
+}
+
 // n numbers and n more, for the largest size; touched by the rank that owns them.
 struct Arrays {
   explicit Arrays(int64_t n) : a(Tensor::zeros({n})), b(Tensor::zeros({n})) {}
@@ -96,16 +117,16 @@ void run_ours(Communicator& world, const std::string& operation, Algorithm algor
   if (operation == "reduce") world.reduce(a, 0, ReduceOp::sum, options);
 }
 
-// Calls `body` `samples` times, after one to warm up; the median of what slowest(seconds) makes of them.
+// Calls `body` until it is warm and then for the samples; the median of what slowest(seconds) makes of them.
 template <class Body, class Slowest, class Meet>
-double sample(int samples, Body body, Meet meet, Slowest slowest) {
+double sample(const Options& options, Body body, Meet meet, Slowest slowest) {
   std::vector<double> seconds;
-  for (int i = 0; i <= samples; ++i) {
+  for (int i = 0; i < options.warm_ups + options.samples; ++i) {
     meet();
     const double start = seconds_now();
     body();
     const double slow = slowest(seconds_now() - start);
-    if (i > 0) seconds.push_back(slow);
+    if (i >= options.warm_ups) seconds.push_back(slow);
   }
   return bench::median(seconds);
 }
@@ -114,7 +135,7 @@ int64_t largest_count(const Options& options) {
   return *std::max_element(options.mebibytes.begin(), options.mebibytes.end()) << 18;
 }
 
-// Open MPI binds each process to a core of its own where there are enough; so do we.
+// One core for each rank, thread or process, where there are enough.
 void bind_to_core([[maybe_unused]] int rank, [[maybe_unused]] int ranks) {
 #ifdef __linux__
   if (ranks > static_cast<int>(std::thread::hardware_concurrency())) return;
@@ -137,11 +158,12 @@ void measure_ours(const Options& options, int ranks, Samples& all) {
       for (const int64_t mebibytes : options.mebibytes)
         for (const Algorithm algorithm : algorithms_of(operation, options.native_only)) {
           const double seconds = sample(
-              options.samples,
-              [&] { run_ours(world, operation, algorithm, arrays, mebibytes << 18); },
+              options, [&] { run_ours(world, operation, algorithm, arrays, mebibytes << 18); },
               [&] { world.barrier(); }, slowest);
           if (world.rank() == 0)
-            all[{operation, name(algorithm), "threads", ranks, mebibytes << 20}].push_back(seconds);
+            all[{operation, name(algorithm), "threads", buffers_of(operation), ranks,
+                 mebibytes << 20}]
+                .push_back(seconds);
         }
   });
 }
@@ -150,27 +172,30 @@ void measure_ours(const Options& options, int ranks, Samples& all) {
 
 #ifdef YOTTA_HAVE_MPI
 
-void run_theirs(const std::string& operation, float* a, float* b, int n, int rank, int size) {
+// With separate buffers from a to b, in place in b.
+void run_theirs(const std::string& operation, bool inside, Arrays& arrays, int n, int rank,
+                int size) {
   const MPI_Comm world = MPI_COMM_WORLD;
   const int chunk = n / size;
-  const void* in_place = MPI_IN_PLACE;
-  if (operation == "all_reduce") MPI_Allreduce(in_place, a, n, MPI_FLOAT, MPI_SUM, world);
+  float* const b = arrays.b.data<float>();
+  const void* const a = inside ? MPI_IN_PLACE : arrays.a.data<float>();
+  if (operation == "all_reduce") MPI_Allreduce(a, b, n, MPI_FLOAT, MPI_SUM, world);
   if (operation == "reduce_scatter")
     MPI_Reduce_scatter_block(a, b, chunk, MPI_FLOAT, MPI_SUM, world);
-  if (operation == "all_gather")
-    MPI_Allgather(in_place, 0, MPI_DATATYPE_NULL, b, chunk, MPI_FLOAT, world);
+  if (operation == "all_gather") MPI_Allgather(a, chunk, MPI_FLOAT, b, chunk, MPI_FLOAT, world);
   if (operation == "all_to_all") MPI_Alltoall(a, chunk, MPI_FLOAT, b, chunk, MPI_FLOAT, world);
-  if (operation == "broadcast") MPI_Bcast(a, n, MPI_FLOAT, 0, world);
-  if (operation == "reduce")
-    MPI_Reduce(rank == 0 ? in_place : a, rank == 0 ? a : nullptr, n, MPI_FLOAT, MPI_SUM, 0, world);
+  if (operation == "broadcast") MPI_Bcast(b, n, MPI_FLOAT, 0, world);
+  if (operation == "reduce")  // in place is the root's word only
+    MPI_Reduce(rank == 0 || !inside ? a : b, b, n, MPI_FLOAT, MPI_SUM, 0, world);
 }
 
-// Prints "operation mebibytes seconds" for each.
+// Prints "operation buffers mebibytes seconds" for each.
 int run_child(const Options& options) {
   MPI_Init(nullptr, nullptr);
   int rank = 0, size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  bind_to_core(rank, size);
   {
     Arrays arrays(largest_count(options));
     const auto slowest = [](double seconds) {
@@ -178,16 +203,17 @@ int run_child(const Options& options) {
       return seconds;
     };
     for (const std::string& operation : options.operations)
-      for (const int64_t mebibytes : options.mebibytes) {
-        const double seconds = sample(
-            options.samples,
-            [&] {
-              run_theirs(operation, arrays.a.data<float>(), arrays.b.data<float>(),
-                         static_cast<int>(mebibytes << 18), rank, size);
-            },
-            [] { MPI_Barrier(MPI_COMM_WORLD); }, slowest);
-        if (rank == 0) fmt::print("{} {} {:.9f}\n", operation, mebibytes, seconds);
-      }
+      for (const int64_t mebibytes : options.mebibytes)
+        for (const std::string& buffers : their_buffers_of(operation)) {
+          const double seconds = sample(
+              options,
+              [&] {
+                run_theirs(operation, buffers == in_place, arrays,
+                           static_cast<int>(mebibytes << 18), rank, size);
+              },
+              [] { MPI_Barrier(MPI_COMM_WORLD); }, slowest);
+          if (rank == 0) fmt::print("{} {} {} {:.9f}\n", operation, buffers, mebibytes, seconds);
+        }
   }
   MPI_Finalize();
   return 0;
@@ -213,23 +239,26 @@ bool measure_theirs(const std::string& program, const Options& options, int rank
   for (const char* setting : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
                               "OMPI_MCA_rmaps_base_oversubscribe"})
     setenv(setting, "1", 0);
-  const std::string command = fmt::format(
-      "mpirun -n {} '{}' --child --samples {}{}{} 2>&1", ranks, program, options.samples,
-      joined("--op", options.operations), joined("--mib", options.mebibytes));
+  const std::string command =
+      fmt::format("mpirun --bind-to none -n {} '{}' --child --warm-ups {} --samples {}{}{} 2>&1",
+                  ranks, program, options.warm_ups, options.samples,
+                  joined("--op", options.operations), joined("--mib", options.mebibytes));
   std::FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return false;
   std::string output;
-  size_t rows = 0;
+  size_t rows = 0, expected = 0;
+  for (const std::string& operation : options.operations)
+    expected += their_buffers_of(operation).size() * options.mebibytes.size();
   for (char line[512]; std::fgets(line, sizeof line, pipe) != nullptr; output += line) {
-    char operation[32];
+    char operation[32], buffers[32];
     long mebibytes = 0;
     double seconds = 0;
-    if (std::sscanf(line, "%31s %ld %lf", operation, &mebibytes, &seconds) != 3) continue;
-    all[{operation, "native", "mpi", ranks, int64_t{mebibytes} << 20}].push_back(seconds);
+    if (std::sscanf(line, "%31s %31s %ld %lf", operation, buffers, &mebibytes, &seconds) != 4)
+      continue;
+    all[{operation, "native", "mpi", buffers, ranks, int64_t{mebibytes} << 20}].push_back(seconds);
     ++rows;
   }
-  const bool good =
-      pclose(pipe) == 0 && rows == options.operations.size() * options.mebibytes.size();
+  const bool good = pclose(pipe) == 0 && rows == expected;
   if (!good) fmt::print(stderr, "Open MPI could not be measured: {}\n{}", command, output);
   return good;
 }
@@ -265,9 +294,10 @@ Samples measure(const std::string& program, const Options& options) {
   return all;
 }
 
-// Open MPI's seconds over ours, round by round; null where it was not measured.
-Json ratio(const Samples& all, const Key& key, const std::vector<double>& ours) {
-  const auto theirs = all.find({key.operation, "native", "mpi", key.ranks, key.bytes});
+// Open MPI's seconds over ours, round by round; null where it was not measured that way.
+Json ratio(const Samples& all, const Key& key, const std::vector<double>& ours,
+           const char* buffers) {
+  const auto theirs = all.find({key.operation, "native", "mpi", buffers, key.ranks, key.bytes});
   if (key.transport == "mpi" || theirs == all.end() || theirs->second.size() != ours.size())
     return nullptr;
   std::vector<double> ratios;
@@ -284,12 +314,14 @@ std::vector<Json> rows_of(const Samples& all) {
     rows.push_back({{"op", key.operation},
                     {"algorithm", key.algorithm},
                     {"transport", key.transport},
+                    {"buffers", key.buffers},
                     {"ranks", key.ranks},
                     {"bytes", key.bytes},
                     {"seconds", seconds},
                     {"algbw", algbw},
                     {"busbw", algbw * bus_factor(key.operation, key.ranks)},
-                    {"ratio", ratio(all, key, rounds)}});
+                    {"ratio_in_place", ratio(all, key, rounds, in_place)},
+                    {"ratio_separate", ratio(all, key, rounds, separate)}});
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Json& a, const Json& b) {
     return std::tuple(a["op"], a["ranks"], a["bytes"], a["seconds"]) <
@@ -299,16 +331,20 @@ std::vector<Json> rows_of(const Samples& all) {
 }
 
 void print_rows(const std::vector<Json>& rows) {
-  console::Table table({"operation", "ranks", "size", "algorithm", "on", "ms", "algbw GB/s",
-                        "busbw GB/s", "times Open MPI"});
+  fmt::print("Last two columns: Open MPI's time, in place and with separate buffers, over ours.\n");
+  console::Table table({"operation", "ranks", "size", "algorithm", "on", "buffers", "ms",
+                        "algbw GB/s", "busbw GB/s", "in place", "separate"});
+  const auto times = [](const Json& value) {
+    return value.is_null() ? "-" : fmt::format("{:.2f}x", value.get<double>());
+  };
   for (const Json& row : rows)
     table.row({row["op"].get<std::string>(), row["ranks"].dump(),
                console::bytes(row["bytes"].get<double>()), row["algorithm"].get<std::string>(),
-               row["transport"].get<std::string>(),
+               row["transport"].get<std::string>(), row["buffers"].get<std::string>(),
                fmt::format("{:.3f}", row["seconds"].get<double>() * 1e3),
                fmt::format("{:.2f}", row["algbw"].get<double>()),
-               fmt::format("{:.2f}", row["busbw"].get<double>()),
-               row["ratio"].is_null() ? "-" : fmt::format("{:.2f}", row["ratio"].get<double>())});
+               fmt::format("{:.2f}", row["busbw"].get<double>()), times(row["ratio_in_place"]),
+               times(row["ratio_separate"])});
   fmt::print("{}", table.text());
 }
 
@@ -324,6 +360,8 @@ int main(int argc, char** argv) {
   app.add_option("--mib", options.mebibytes, "sizes in MiB")->check(CLI::Range(1, 1024));
   app.add_option("--rounds", options.rounds, "rounds of ours and theirs")
       ->check(CLI::Range(1, 1000));
+  app.add_option("--warm-ups", options.warm_ups, "calls before the samples, in a round")
+      ->check(CLI::Range(0, 1000));
   app.add_option("--samples", options.samples, "samples in a round")->check(CLI::Range(1, 1000));
   app.add_flag("--native-only", options.native_only, "leave out the algorithms over messages");
   app.add_flag("--child", options.child, "be one of mpirun's processes")->group("");
