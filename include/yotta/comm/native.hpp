@@ -31,7 +31,7 @@ namespace yotta {
 
 namespace detail {
 
-inline constexpr int64_t tile_bytes = 512;  // what is reduced in one step
+inline constexpr int64_t tile_bytes = 1024;  // what is reduced in one step
 
 // What one rank reduces: the runs it reads, in the order of the ring that ends at this rank, and those
 // that get the result. All have the same length. A run may be both source and target.
