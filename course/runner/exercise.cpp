@@ -42,9 +42,11 @@ std::string closing_mark(const std::string& line) { return mark(line, "// end of
 // A comment with these words, and what follows it in the namespace, is left out of the starter.
 constexpr const char* not_in_the_exercise = "not in the exercise";
 
-// The lines in namespace yotta::student.
+// The lines in namespace yotta::student, with the communicator that compiles fast.
 Lines as_student(Lines lines) {
   for (std::string& line : lines) {
+    if (line == "#include \"yotta/comm/communicator.hpp\"")
+      line = "#include \"course/shared/light_communicator.hpp\"";
     if (line == "namespace yotta {") line = "namespace yotta::student {";
     if (line == "}  // namespace yotta") line = "}  // namespace yotta::student";
   }
@@ -176,7 +178,7 @@ std::string cut_starter(const std::string& header) {
       starter.push_back(
           fmt::format("{}not_done(\"{}\");", std::string(line.find_first_not_of(' '), ' '), part));
     }
-    if (!included && line.starts_with("#include \"yotta/")) {
+    if (!included && line.starts_with("#include \"")) {
       included = true;
       starter.push_back("#include \"yotta/core/exercise.hpp\"");
     }

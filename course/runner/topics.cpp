@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
@@ -47,25 +48,36 @@ int list(const std::vector<Topic>& topics, std::string_view kind, const std::str
   return 0;
 }
 
-// Builds one target of the release build, then becomes its program.
+// Builds one target of the release build. Progress goes to standard error, so that a program's output
+// can be piped; if there is nothing to build, nothing is said.
+int build(const std::string& target) {
+  const std::string command =
+      fmt::format("cmake --build '{}' --target '{}' 2>&1", YOTTA_BUILD_DIR, target);
+  FILE* const output = popen(command.c_str(), "r");
+  if (output == nullptr) throw std::runtime_error("cannot start cmake");
+  std::array<char, 4096> line;
+  while (std::fgets(line.data(), line.size(), output) != nullptr) {
+    const std::string_view text = line.data();
+    if (!text.ends_with("Re-checking globbed directories...\n") &&
+        text != "ninja: no work to do.\n")
+      fmt::print(stderr, "{}", text);
+  }
+  return pclose(output) == 0 ? 0 : 1;
+}
+
+// Builds a target, then becomes its program.
 int build_and_become(const std::string& target, const std::string& folder,
                      const std::vector<std::string>& arguments) {
-  const std::string build = YOTTA_BUILD_DIR;
-  // Progress goes to standard error, so that a program's output can be piped.
-  const int built =
-      run({"sh", "-c", "cmake --build \"$1\" --target \"$2\" >&2", "sh", build, target});
-  if (built != 0) return built;
-  Command command = {fmt::format("{}/{}/{}", build, folder, target)};
+  if (const int failed = build(target)) return failed;
+  Command command = {fmt::format("{}/{}/{}", YOTTA_BUILD_DIR, folder, target)};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return become(command);
 }
 
 // For authors: the lines that a lesson's text quotes, as its program prints them now.
 int refresh(const std::string& folder, const std::string& program) {
-  const std::string build = YOTTA_BUILD_DIR;
-  const int built = run({"cmake", "--build", build, "--target", program});
-  if (built != 0) return built;
-  const std::string path = fmt::format("{}/lessons/{}", build, program);
+  if (const int failed = build(program)) return failed;
+  const std::string path = fmt::format("{}/lessons/{}", YOTTA_BUILD_DIR, program);
   return check_lesson_text(folder + "/README.md", path, /*refresh=*/true) == 0 ? 0 : 1;
 }
 
@@ -129,9 +141,11 @@ const Topic& choose(const std::vector<Topic>& topics, std::string_view word,
     }
   }
   if (nearest == nullptr) throw std::runtime_error(fmt::format("there is no {} yet", kind));
-  throw std::runtime_error(
-      fmt::format("there is no {} '{}'; did you mean {}? `./yotta {}` lists them all", kind, word,
-                  nearest->id, kind == "lesson" ? "lesson" : "bench"));
+  const char* verb = kind == "lesson" ? "lesson" : kind == "exercise" ? "check" : "bench";
+  const bool is_number = word.find_first_not_of("0123456789") == word.npos;  // near to no other
+  throw std::runtime_error(fmt::format("there is no {} '{}';{} `./yotta {}` lists them all", kind,
+                                       word, is_number ? "" : " did you mean " + nearest->id + "?",
+                                       verb));
 }
 
 int lesson(const std::string& name, const std::vector<std::string>& arguments,

@@ -1,5 +1,7 @@
 #include "course/shared/light_communicator.hpp"
 
+#include "yotta/comm/communicator.hpp"
+
 namespace yotta::student {
 namespace {
 

@@ -8,7 +8,13 @@
 
 #include <memory>
 
-#include "yotta/comm/communicator.hpp"
+#include "yotta/comm/collectives_common.hpp"
+#include "yotta/core/error.hpp"
+
+namespace yotta {
+class Communicator;
+class Work;
+}  // namespace yotta
 
 namespace yotta::student {
 

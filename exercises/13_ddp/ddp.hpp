@@ -33,7 +33,7 @@
 #include <span>
 #include <vector>
 
-#include "yotta/comm/communicator.hpp"
+#include "course/shared/light_communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/parameter.hpp"
 
@@ -85,7 +85,7 @@ struct Bucket {
 // gradients, one at least, and makes each gradient a view into its bucket's flat tensor.
 inline std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_bytes) {
   std::deque<Bucket> buckets;
-  // exercise 13.3: fill buckets with parameters in reverse order, and point the gradients into them
+  // exercise 13.3: fill buckets, each of one dtype, in reverse order; point the gradients into them
   not_done("13.3");
   // end of exercise 13.3
   return buckets;

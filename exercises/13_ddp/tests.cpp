@@ -303,7 +303,7 @@ TEST_CASE("13.5: a parameter that one rank did not use does not hold the others 
 }
 
 TEST_CASE("13.5: the next backward finds everything ready") {
-  run(2, [](Light& world) {
+  const auto three_steps = [](Light& world) {
     const ParameterPtrs parameters = make_parameters(world.rank());
     const auto ddp = make_ddp(parameters, world);
     for (int step = 0; step < 3; ++step) {
@@ -325,6 +325,12 @@ TEST_CASE("13.5: the next backward finds everything ready") {
           !verdict)
         fail(Where::current(), "{}", verdict.text);
     }
-  });
+  };
+  try {
+    run(2, three_steps);
+  } catch (const RankFailed& error) {
+    FAIL(error.what() << "\nfinish() was called after each backward: has it set `missing` and "
+                         "`launched_` as the constructor did?");
+  }
   CHECK(true);
 }

@@ -5,6 +5,7 @@
 using namespace yotta;
 using yotta_test::check_says;
 using yotta_test::error_of;
+using yotta_test::here;
 
 TEST_CASE("a channel passes messages in order, and its sends are never buffered") {
   run_ranks(2, [](Communicator& world) {
@@ -21,14 +22,31 @@ TEST_CASE("a channel passes messages in order, and its sends are never buffered"
       }
     });
   });
-  check_says(error_of<Deadlock>(3,
-                                [](Communicator& world) {
-                                  world.collective("first send, then receive", [](Channel& ring) {
-                                    std::vector<float> x(4), y(4);
-                                    const int p = ring.size();
-                                    ring.send(x, (ring.rank() + 1) % p);
-                                    ring.recv(y, (ring.rank() + p - 1) % p);
-                                  });
-                                }),
-             {"0 waits for 1 waits for 2 waits for 0", "first send, then receive at"});
+}
+
+TEST_CASE("what goes wrong in a collective of one's own is told with its own line") {
+  for (const bool async : {false, true}) {
+    const auto send_first = [&](Channel& ring) {
+      std::vector<float> x(4), y(4);
+      const int p = ring.size();
+      ring.send(x, (ring.rank() + 1) % p);
+      ring.recv(y, (ring.rank() + p - 1) % p);
+    };
+    const auto error = error_of<Deadlock>(3, [&](Communicator& world) {
+      if (async) world.collective_async("a ring", send_first).wait();
+      if (!async) world.collective("a ring", send_first);
+    });
+    check_says(error, {"0 waits for 1 waits for 2 waits for 0",
+                       "in send of 4 f32, a ring at channel_test.cpp:"});
+  }
+  const std::string sent_at = "sends 4 f32 at " + here(4),
+                    received_at = "receives 5 f32 at " + here(4);
+  const auto too_long = [](Channel& pair) {
+    std::vector<float> x(4), y(5);
+    if (pair.rank() == 0) pair.send(x, 1);
+    if (pair.rank() == 1) pair.recv(y, 0);
+  };
+  check_says(
+      error_of<Mismatch>(2, [&](Communicator& world) { world.collective("a pair", too_long); }),
+      {sent_at.c_str(), received_at.c_str()});
 }

@@ -47,6 +47,30 @@ TEST_CASE("chunks of 17 numbers over 4 ranks are 5, 4, 4, 4") {
   CHECK(chunk_count(17, 4, 0) == 5);
 }
 
+TEST_CASE("a chunk or a part that is not there is refused at the caller's line") {
+  std::vector<int32_t> numbers(17);
+  const Data all(numbers);
+  const ConstData read = all;
+  const auto expect_refused = [](const char* words, auto take) {
+    try {
+      take();
+    } catch (const Error& error) {
+      CAPTURE(error.what());
+      CHECK(std::string(error.what()).find(words) != std::string::npos);
+      CHECK(at(error.where()).starts_with("data_test.cpp"));
+      return;
+    }
+    FAIL("not refused: " << words);
+  };
+  expect_refused("chunk -2 of 4: the chunks are 0 to 3; wrap(i, p)", [&] { all.chunk(-2, 4); });
+  expect_refused("chunk 4 of 4", [&] { read.chunk(4, 4); });
+  expect_refused("part 3 to 18 of 17 elements", [&] { all.part(3, 18); });
+  expect_refused("part -1 to 2 of 17", [&] { read.part(-1, 2); });
+  expect_refused("part 5 to 4 of 17", [&] { read.part(5, 4); });
+  CHECK(all.part(17, 17).count == 0);
+  CHECK(ConstData().chunk(1, 2).count == 0);
+}
+
 TEST_CASE("a sum over ranks becomes a mean") {
   std::vector<float> a = {6, 1};
   divide(a, 4);

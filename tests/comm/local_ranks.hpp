@@ -30,28 +30,28 @@ class LocalRanks {
     int rank() const override { return rank_; }
     int size() const override { return world_.size_; }
 
-    void send(ConstData data, int to) override {
+    void send(ConstData data, int to, Where) override {
       Letter letter{data};
       post(letter, to);
       world_.wait([&] { return letter.taken; });
     }
-    void recv(Data data, int from) override {
+    void recv(Data data, int from, Where where) override {
       std::deque<Letter*>& box = world_.boxes_[{from, rank_}];
       world_.wait([&] { return !box.empty(); });
       const std::lock_guard lock(world_.mutex_);
       const ConstData arrived = box.front()->data;
       if (arrived.count != data.count || arrived.dtype != data.dtype)
-        fail(Where::current(), "rank {} sent {} {}, rank {} expected {} {}", from, arrived.count,
+        fail(where, "rank {} sent {} {}, rank {} expected {} {}", from, arrived.count,
              name(arrived.dtype), rank_, data.count, name(data.dtype));
       copy_data(arrived, data);
       box.front()->taken = true;
       box.pop_front();
       world_.changed_.notify_all();
     }
-    void send_recv(ConstData out, int to, Data in, int from) override {
+    void send_recv(ConstData out, int to, Data in, int from, Where where) override {
       Letter letter{out};
       post(letter, to);
-      recv(in, from);
+      recv(in, from, where);
       world_.wait([&] { return letter.taken; });
     }
 

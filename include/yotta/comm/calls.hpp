@@ -6,11 +6,6 @@
 
 namespace yotta {
 
-struct CommOptions {
-  Algorithm algorithm = Algorithm::automatic;
-  const char* label = nullptr;  // in the ledger; default: the operation's name
-};
-
 class CollectiveCaller : public Caller {
  public:
   Work broadcast(Mode mode, Data data, int root, CommOptions options, Where where) const {
@@ -155,7 +150,7 @@ class CollectiveCaller : public Caller {
   template <class Algorithm>
   Work custom(Mode mode, const char* name, Algorithm algorithm, Where where) const {
     enter(where);
-    const Call call{name, -1, DType::u8, -1, "", "", where};
+    const Call call{name, -1, DType::u8, -1, "", "", where, /*is_custom=*/true};
     return launch(mode, call, nullptr, {}, {}, [algorithm](Collective& c, Data, ConstData) {
       algorithm(static_cast<Channel&>(c));
     });

@@ -3,6 +3,7 @@
 // Every algorithm of collectives.hpp is written once, as plain blocking code on these calls. Whether a
 // call runs on the rank's own stack or inside a fiber (asynchronous), over threads or over MPI, is the
 // business of whoever implements the channel. Messages between two ranks arrive in the order sent.
+// `where` is the algorithm's own line: what goes wrong in a collective of your own is reported there.
 #pragma once
 
 #include "yotta/comm/data.hpp"
@@ -16,11 +17,12 @@ class Channel {
   virtual int size() const = 0;
 
   // Blocks until `data` may be written again. Unbuffered: until the receiver has taken it.
-  virtual void send(ConstData data, int to) = 0;
+  virtual void send(ConstData data, int to, Where where = Where::current()) = 0;
   // Blocks until `data` is filled.
-  virtual void recv(Data data, int from) = 0;
+  virtual void recv(Data data, int from, Where where = Where::current()) = 0;
   // Both at once, so that a ring of ranks that all send first does not stand still.
-  virtual void send_recv(ConstData out, int to, Data in, int from) = 0;
+  virtual void send_recv(ConstData out, int to, Data in, int from,
+                         Where where = Where::current()) = 0;
 };
 
 }  // namespace yotta

@@ -60,18 +60,21 @@ class Collective : public Channel, public Meeting {
   }
 
   // Channel
-  void send(ConstData data, int to) override {
-    Messages message(*group_, call_, label_, tag());
+  void send(ConstData data, int to, Where where) override {
+    const Call call = call_of("send", data, where);
+    Messages message(*group_, call, label_, tag());
     message.send(data, to);
     message.wait();
   }
-  void recv(Data data, int from) override {
-    Messages message(*group_, call_, label_, tag());
+  void recv(Data data, int from, Where where) override {
+    const Call call = call_of("recv", data, where);
+    Messages message(*group_, call, label_, tag());
     message.recv(data, from);
     message.wait();
   }
-  void send_recv(ConstData out, int to, Data in, int from) override {
-    Messages both(*group_, call_, label_, tag());
+  void send_recv(ConstData out, int to, Data in, int from, Where where) override {
+    const Call call = call_of("send_recv", out, where);
+    Messages both(*group_, call, label_, tag());
     both.send(out, to);
     both.recv(in, from);
     both.wait();
@@ -108,6 +111,12 @@ class Collective : public Channel, public Meeting {
  private:
   Transport& transport() const { return group_->engine->transport(); }
   int64_t tag() const { return -1 - number_; }
+  // A message as people are told of it: of the library's algorithms at the user's call, of the user's
+  // own at the line that sends.
+  Call call_of(const char* message, ConstData data, Where where) const {
+    if (!call_.is_custom) return call_;
+    return {message, data.count, data.dtype, -1, "", call_.operation, where, true};
+  }
 
   void stop_reading() {
     if (std::exchange(reading_, false)) gathering_->stop_reading();

@@ -54,6 +54,12 @@ constexpr const char* name(Algorithm algorithm) {
   return names[static_cast<int>(algorithm)];
 }
 
+// How a collective is run: the same on all ranks.
+struct CommOptions {
+  Algorithm algorithm = Algorithm::automatic;
+  const char* label = nullptr;  // in the ledger; default: the operation's name
+};
+
 // What one rank sends during a collective.
 struct Sent {
   int64_t messages = 0;

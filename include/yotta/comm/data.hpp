@@ -18,6 +18,22 @@
 
 namespace yotta {
 
+// Elements [begin, end) of `count`; chunk i of p. Inline checks, so that the way to the error is short.
+[[noreturn]] inline void fail_part(int64_t begin, int64_t end, int64_t count, Where where) {
+  fail(where, "part {} to {} of {} elements: 0 <= begin <= end <= {} must hold", begin, end, count,
+       count);
+}
+[[noreturn]] inline void fail_chunk(int64_t i, int64_t p, Where where) {
+  fail(where, "chunk {} of {}: the chunks are 0 to {}; wrap(i, p) goes round a circle of ranks", i,
+       p, p - 1);
+}
+inline void expect_part(int64_t begin, int64_t end, int64_t count, Where where) {
+  if (begin < 0 || end < begin || count < end) fail_part(begin, end, count, where);
+}
+inline void expect_chunk(int64_t i, int64_t p, Where where) {
+  if (i < 0 || i >= p) fail_chunk(i, p, where);
+}
+
 struct ConstData {
   const std::byte* bytes = nullptr;
   int64_t count = 0;
@@ -40,12 +56,14 @@ struct ConstData {
 
   int64_t nbytes() const { return count * bytes_of(dtype); }
   // Elements [begin, end).
-  ConstData part(int64_t begin, int64_t end) const {
+  ConstData part(int64_t begin, int64_t end, Where where = Where::current()) const {
+    expect_part(begin, end, count, where);
     return {bytes + begin * bytes_of(dtype), end - begin, dtype};
   }
   // Chunk i of p.
-  ConstData chunk(int64_t i, int64_t p) const {
-    return part(chunk_begin(count, p, i), chunk_begin(count, p, i + 1));
+  ConstData chunk(int64_t i, int64_t p, Where where = Where::current()) const {
+    expect_chunk(i, p, where);
+    return part(chunk_begin(count, p, i), chunk_begin(count, p, i + 1), where);
   }
 };
 
@@ -71,11 +89,13 @@ struct Data {
 
   operator ConstData() const { return {bytes, count, dtype}; }
   int64_t nbytes() const { return count * bytes_of(dtype); }
-  Data part(int64_t begin, int64_t end) const {
+  Data part(int64_t begin, int64_t end, Where where = Where::current()) const {
+    expect_part(begin, end, count, where);
     return {bytes + begin * bytes_of(dtype), end - begin, dtype};
   }
-  Data chunk(int64_t i, int64_t p) const {
-    return part(chunk_begin(count, p, i), chunk_begin(count, p, i + 1));
+  Data chunk(int64_t i, int64_t p, Where where = Where::current()) const {
+    expect_chunk(i, p, where);
+    return part(chunk_begin(count, p, i), chunk_begin(count, p, i + 1), where);
   }
 };
 

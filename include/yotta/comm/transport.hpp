@@ -31,6 +31,7 @@ struct Call {
   const char* op = "";
   const char* algorithm = "";
   Where where;
+  bool is_custom = false;  // a collective that the user has written
 };
 
 // "all_reduce of 16 f32, sum"

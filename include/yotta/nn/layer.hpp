@@ -20,6 +20,7 @@
 // Saved of its own. Cost: see each layer. dx of a layer of token ids is an undefined tensor.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>

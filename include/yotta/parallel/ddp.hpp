@@ -86,7 +86,7 @@ struct Bucket {
 // gradients, one at least, and makes each gradient a view into its bucket's flat tensor.
 inline std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_bytes) {
   std::deque<Bucket> buckets;
-  // exercise 13.3: fill buckets with parameters in reverse order, and point the gradients into them
+  // exercise 13.3: fill buckets, each of one dtype, in reverse order; point the gradients into them
   int64_t filled = 0;
   for (size_t i = parameters.size(); i-- > 0;) {
     const Tensor& grad = parameters[i]->gradient();
