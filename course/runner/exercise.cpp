@@ -85,7 +85,7 @@ std::string read_text(const std::string& path) {
 
 void write_text(const std::string& path, const std::string& text) {
   if (fs::exists(path) && read_text(path) == text) return;
-  fs::create_directories(fs::path(path).parent_path());
+  fs::create_directories(fs::absolute(path).parent_path());
   std::ofstream file(path);
   file << text;
   if (!file.flush()) throw std::runtime_error("cannot write " + path);

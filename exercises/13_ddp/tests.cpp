@@ -329,8 +329,9 @@ TEST_CASE("13.5: the next backward finds everything ready") {
   try {
     run(2, three_steps);
   } catch (const RankFailed& error) {
-    FAIL(error.what() << "\nfinish() was called after each backward: has it set `missing` and "
-                         "`launched_` as the constructor did?");
+    FAIL(std::string(error.what())
+         << "\nfinish() was called after each backward: has it set `missing` and "
+            "`launched_` as the constructor did?");
   }
   CHECK(true);
 }
