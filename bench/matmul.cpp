@@ -126,11 +126,15 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// GFLOP/s over `repeats` calls, after one that wakes the threads and warms the caches.
+// GFLOP/s over `repeats` calls of a library that is at work: with several threads there is first a pause, in
+// which the other library's threads stop looking for work and go to sleep, and then untimed calls until
+// this one's threads are awake and on cores of their own, which a scheduler may take milliseconds for.
 template <class Call>
 double rate(const Problem& problem, int repeats, int threads, Call&& call) {
   if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(40));
-  call();
+  const double settled = seconds_now() + (threads > 1 ? 0.025 : 0);
+  do call();
+  while (seconds_now() < settled);
   const double start = seconds_now();
   for (int i = 0; i < repeats; ++i) call();
   return problem.flops() * repeats / (seconds_now() - start) * 1e-9;

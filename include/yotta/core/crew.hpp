@@ -12,7 +12,8 @@
 // Contract: `work(index)` takes tasks from a shared counter until none is left, so it is right whether
 // one thread runs it or all; index is 0 for the caller, then 1, 2, ... below `threads`, each once a job.
 // It must not throw. Helpers are started as they are first wanted and live as long as the process.
-// Cost: about a microsecond a job when the helpers are awake; a wake-up of some ten when they are not.
+// Cost: about a microsecond a job when the helpers are awake. One that sleeps may come milliseconds late,
+// since a scheduler first lets it wait on the caller's own core; so helpers stay awake for 5 ms.
 // Why not an OpenMP region: it ends when its last thread has come, and GCC's runtime spins for that
 // without giving way. With other programs running on the same two cores, a 256 x 256 matmul took 8 ms
 // so, and 0.2 ms with a crew.
@@ -113,7 +114,7 @@ class Crew {
 
   // Until another job is posted: first awake but giving way to everybody, then asleep.
   void rest(uint64_t seen) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(500);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
     while (std::chrono::steady_clock::now() < until) {
       if (posted_.load(std::memory_order_acquire) != seen) return;
       std::this_thread::yield();
