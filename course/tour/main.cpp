@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
   app.name("yotta tour");
   TrainingPlan plan;
   plan.model = gpt2_config(4, 128, 4, 128, 256);
-  plan.steps = 300;
+  plan.steps = 800;
   plan.learning_rate = 2e-3;
   plan.sample_bytes = 200;
   plan.prompt = "The ";

@@ -195,10 +195,11 @@ class ThreadWorld {
     if (first == nullptr) return;
     using Kind = StrandWait::Kind;
     const bool sends = first->kind == Request::Kind::send;
-    wait.kind = first->tag < 0 || first->kind == Request::Kind::meet ? Kind::collective
-                : sends                                              ? Kind::send
-                                                                     : Kind::recv;
-    if (wait.kind != Kind::collective) wait.doing += fmt::format(" with tag {}", first->tag);
+    const bool own = strand.call->is_custom;  // the user's own algorithm: his sends and receives
+    wait.kind = first->kind == Request::Kind::meet || (first->tag < 0 && !own) ? Kind::collective
+                : sends                                                        ? Kind::send
+                                                                               : Kind::recv;
+    if (first->tag >= 0) wait.doing += fmt::format(" with tag {}", first->tag);
     if (first->group == 0) return;
     wait.doing += " on the communicator of ranks";
     for (int member : groups_.members(first->group)) wait.doing += fmt::format(" {}", member);
