@@ -18,7 +18,7 @@
 #endif
 
 // A variable of this thread, defined in a header: YOTTA_THREAD_LOCAL Fiber* current = nullptr;
-// clang-repl (notebooks) loses an inline one between cells and crashes. There a session is one translation
+// clang-repl (notebooks) loses an inline one between cells and crashes. There a notebook is one translation
 // unit, so the definition need not be inline.
 #if defined(__CLANG_REPL__)
 #define YOTTA_THREAD_LOCAL thread_local
