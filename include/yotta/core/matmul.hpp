@@ -156,7 +156,7 @@ class PackedMatmul {
     column_blocks_ = ceil_div(column_panels, Block::b_size / (depth_ * TN));
     width_ = ceil_div(column_panels, column_blocks_);
     // Enough tasks for an even load: lower blocks of rows first, then pieces of their columns.
-    const int64_t wanted = threads > 1 ? 8 * threads : 1;
+    const int64_t wanted = threads > 1 ? 16 * threads : 1;
     height_ = std::clamp<int64_t>(row_panels / wanted, 1, Block::panels);
     row_blocks_ = ceil_div(row_panels, height_);
     pieces_ = std::min(width_, ceil_div(wanted, 4 * row_blocks_));
