@@ -12,9 +12,6 @@
 namespace fs = std::filesystem;
 
 namespace runner {
-namespace {
-
-using Lines = std::vector<std::string>;
 
 Lines lines_of(const std::string& text) {
   Lines lines;
@@ -22,6 +19,8 @@ Lines lines_of(const std::string& text) {
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
 }
+
+namespace {
 
 std::string joined(const Lines& lines) {
   std::string text;

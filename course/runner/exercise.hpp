@@ -70,6 +70,8 @@ std::string variant_of(const Exercise& exercise, const std::string& name);
 // The hints of one task, from hints.md: "## 10.1", then one paragraph a hint.
 std::vector<std::string> read_hints(const Exercise& exercise, const std::string& task);
 
+using Lines = std::vector<std::string>;
+Lines lines_of(const std::string& text);         // without their line ends
 std::string read_text(const std::string& path);  // throws when it cannot
 // Writes only if something changes, so that nothing is compiled again for nothing.
 void write_text(const std::string& path, const std::string& text);

@@ -16,15 +16,6 @@
 namespace runner {
 namespace {
 
-using Lines = std::vector<std::string>;
-
-Lines lines_of(const std::string& text) {
-  Lines lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
 // A line as words and numbers: "sent 6,000 B in 1.5 ms" -> sent | 6,000 | B in | 1.5 | ms
 struct Piece {
   std::string text;  // without blanks
