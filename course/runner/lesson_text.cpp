@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 #include <string_view>
 
