@@ -1,0 +1,176 @@
+// Mesh: the ranks as a box, with one axis for each way of splitting the work.
+//
+// One technique seldom suffices: tensor parallelism inside a node, pipelines between nodes, data parallelism
+// over everything. Rank numbers are then coordinates, the innermost axis counted fastest, because
+// neighbouring ranks share the fastest links:
+//
+//     tp 2, pp 2, dp_shard 2:   rank = tp + 2 (pp + 2 dp_shard)
+//
+//                             tp 0   tp 1
+//         dp_shard 0   pp 0      0      1     <- mesh[Axis::tp] of ranks 0 and 1
+//         dp_shard 0   pp 1      2      3
+//         dp_shard 1   pp 0      4      5
+//         dp_shard 1   pp 1      6      7
+//                                |
+//                                mesh[Axis::dp_shard] of ranks 0 and 4: the same place in the model,
+//                                different sequences
+//
+// The communicator of some axes holds the ranks that differ from this one in those coordinates alone.
+// Axes, innermost first: tp splits inside a layer, cp the sequence, pp the stack of layers, dp_shard (FSDP)
+// the batch and the weights, dp_replicate (DDP) the batch.
+// Contract: all ranks of the world make the mesh and its communicators, in the same order.
+// Reference: Llama team (2024), section 3.3.2: 4D parallelism ordered [TP, CP, PP, DP].
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <string>
+
+#include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
+
+namespace yotta {
+
+enum class Axis : uint8_t { tp, cp, pp, dp_shard, dp_replicate };
+inline constexpr std::array<Axis, 5> all_axes = {Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard,
+                                                 Axis::dp_replicate};
+constexpr const char* name(Axis axis) {
+  constexpr const char* names[] = {"tp", "cp", "pp", "dp_shard", "dp_replicate"};
+  return names[static_cast<int>(axis)];
+}
+
+// Ranks along each axis: {.tp = 2, .dp_shard = 4}.
+struct MeshShape {
+  int tp = 1, cp = 1, pp = 1, dp_shard = 1, dp_replicate = 1;
+
+  constexpr int& operator[](Axis axis) { return this->*members[static_cast<size_t>(axis)]; }
+  constexpr int operator[](Axis axis) const { return this->*members[static_cast<size_t>(axis)]; }
+  // Ranks in all.
+  constexpr int64_t ranks() const { return int64_t{1} * tp * cp * pp * dp_shard * dp_replicate; }
+  constexpr bool operator==(const MeshShape&) const = default;
+
+ private:
+  static const std::array<int MeshShape::*, 5> members;
+};
+inline constexpr std::array<int MeshShape::*, 5> MeshShape::members = {
+    &MeshShape::tp, &MeshShape::cp, &MeshShape::pp, &MeshShape::dp_shard, &MeshShape::dp_replicate};
+
+// How far apart two ranks are that are neighbours on an axis: the product of the sizes further in.
+constexpr int stride(const MeshShape& shape, Axis axis) {
+  int product = 1;
+  for (const Axis inner : all_axes)
+    if (inner < axis) product *= shape[inner];
+  return product;
+}
+constexpr int coordinate(const MeshShape& shape, int rank, Axis axis) {
+  return rank / stride(shape, axis) % shape[axis];
+}
+
+// "tp 2 x dp_shard 4": the axes that split something.
+inline std::string describe(const MeshShape& shape) {
+  std::string text;
+  for (const Axis axis : all_axes)
+    if (shape[axis] != 1)
+      text += fmt::format("{}{} {}", text.empty() ? "" : " x ", name(axis), shape[axis]);
+  return text.empty() ? "1 rank" : text;
+}
+
+// The shape of exactly `ranks` ranks that is nearest to `wanted`: the fewest doublings and halvings of sizes
+// in all. Among equals the outer axes change, which are the cheapest to change.
+inline MeshShape nearest_mesh(const MeshShape& wanted, int ranks) {
+  MeshShape tried, best;
+  double least = std::numeric_limits<double>::infinity();
+  const std::function<void(size_t, int, double)> choose = [&](size_t at, int left, double sum) {
+    for (int size = 1; size <= left; ++size) {
+      if (left % size != 0 || (at + 1 == all_axes.size() && size != left)) continue;
+      const double price = 1.04 - 0.01 * static_cast<double>(at);
+      const double change = std::abs(std::log2(static_cast<double>(size) / wanted[all_axes[at]]));
+      const double total = sum + price * change;
+      if (total >= least) continue;
+      tried[all_axes[at]] = size;
+      if (at + 1 == all_axes.size())
+        least = total, best = tried;
+      else
+        choose(at + 1, left / size, total);
+    }
+  };
+  choose(0, ranks, 0);
+  return best;
+}
+
+// Throws unless the shape has exactly `ranks` ranks.
+inline void expect_mesh(const MeshShape& shape, int ranks, Where where = Where::current()) {
+  for (const Axis axis : all_axes)
+    if (shape[axis] < 1)
+      fail(where, "{} is {}; every axis has at least one rank", name(axis), shape[axis]);
+  if (shape.ranks() != ranks)
+    fail(where,
+         "{} makes {} ranks, but there are {}: the sizes of the axes multiply to the number of "
+         "ranks. The nearest that does: {}",
+         describe(shape), shape.ranks(), ranks, describe(nearest_mesh(shape, ranks)));
+}
+
+// Which rank has which coordinates, as a table: a column for each (cp, tp), a row for each of the rest.
+inline std::string picture(const MeshShape& shape) {
+  const auto label = [&](int rank, bool inside) {
+    std::string text;
+    for (size_t i = all_axes.size(); i-- > 0;)
+      if (const Axis axis = all_axes[i]; shape[axis] > 1 && (axis < Axis::pp) == inside)
+        text += fmt::format("   {} {}", name(axis), coordinate(shape, rank, axis));
+    return text;
+  };
+  const int columns = shape.tp * shape.cp, rows = static_cast<int>(shape.ranks()) / columns;
+  const size_t left = label((rows - 1) * columns, false).size();
+  const size_t wide = std::max<size_t>(label(columns - 1, true).size(), 7);
+  std::string text(left, ' ');
+  for (int c = 0; c < columns; ++c) text += fmt::format("{:>{}}", label(c, true), wide);
+  for (int r = 0; r < rows; ++r) {
+    text += fmt::format("\n{:<{}}", label(r * columns, false), left);
+    for (int c = 0; c < columns; ++c) text += fmt::format("{:>{}}", r * columns + c, wide);
+  }
+  return text + "\n";
+}
+
+// The axes that reach inside a layer. Empty ones stand for size 1: the serial layer.
+struct LayerAxes {
+  Communicator tp, cp;
+};
+
+class Mesh {
+ public:
+  Mesh(const Communicator& world, const MeshShape& shape, Where where = Where::current())
+      : world_(world), shape_(shape) {
+    expect_mesh(shape, world.size(where), where);
+    for (const Axis axis : all_axes) axes_[static_cast<size_t>(axis)] = along({axis}, where);
+    dp_ = along({Axis::dp_shard, Axis::dp_replicate}, where);
+  }
+
+  const MeshShape& shape() const { return shape_; }
+  int size(Axis axis) const { return shape_[axis]; }
+  int coordinate(Axis axis) const { return yotta::coordinate(shape_, world_.rank(), axis); }
+
+  // The ranks along one axis through this rank; one member where the size is 1.
+  Communicator& operator[](Axis axis) { return axes_[static_cast<size_t>(axis)]; }
+  // dp_shard and dp_replicate as one: all that train on different sequences.
+  Communicator& dp() { return dp_; }
+  Communicator& world() { return world_; }
+  LayerAxes layer_axes() { return {(*this)[Axis::tp], (*this)[Axis::cp]}; }
+
+  // The ranks that differ from this one along these axes alone, by rank. All ranks of the world must call.
+  Communicator along(std::initializer_list<Axis> axes, Where where = Where::current()) const {
+    int inside = 0;  // what this rank's coordinates along them add to its number
+    for (const Axis axis : axes) inside += coordinate(axis) * stride(shape_, axis);
+    return world_.split(world_.rank() - inside, inside, where);
+  }
+
+ private:
+  Communicator world_;
+  MeshShape shape_;
+  std::array<Communicator, 5> axes_;
+  Communicator dp_;
+};
+
+}  // namespace yotta

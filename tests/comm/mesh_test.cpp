@@ -1,0 +1,91 @@
+#include "yotta/comm/mesh.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/message_of.hpp"
+#include "support/rank_errors.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+using Members = std::vector<int>;
+}  // namespace
+
+TEST_CASE("the mesh of Llama 3's picture: tp pairs 0-1, cp 0-2, pp 0-4, dp 0-8") {
+  const MeshShape shape{.tp = 2, .cp = 2, .pp = 2, .dp_replicate = 2};
+  CHECK(shape.ranks() == 16);
+  run_ranks(16, [&](Communicator& world) {
+    Mesh mesh(world, shape);
+    if (world.rank() == 0) {
+      CHECK(mesh[Axis::tp].members() == Members{0, 1});
+      CHECK(mesh[Axis::cp].members() == Members{0, 2});
+      CHECK(mesh[Axis::pp].members() == Members{0, 4});
+      CHECK(mesh[Axis::dp_replicate].members() == Members{0, 8});
+    }
+    if (world.rank() == 13) {  // 1 + 2 (0 + 2 (1 + 2 * 1))
+      CHECK(mesh.coordinate(Axis::tp) == 1);
+      CHECK(mesh.coordinate(Axis::cp) == 0);
+      CHECK(mesh.coordinate(Axis::pp) == 1);
+      CHECK(mesh.coordinate(Axis::dp_replicate) == 1);
+      CHECK(mesh[Axis::pp].members() == Members{9, 13});
+    }
+    CHECK(mesh[Axis::dp_shard].size() == 1);
+  });
+}
+
+TEST_CASE("on any mesh: axes have their sizes and ranks, and combinations hold what they join") {
+  for (const MeshShape shape : {MeshShape{}, MeshShape{.tp = 3}, MeshShape{.cp = 2, .dp_shard = 3},
+                                MeshShape{.tp = 2, .dp_shard = 2, .dp_replicate = 2},
+                                MeshShape{.pp = 4, .dp_replicate = 2}, MeshShape{1, 1, 1, 2, 3}})
+    run_ranks(static_cast<int>(shape.ranks()), [&](Communicator& world) {
+      Mesh mesh(world, shape);
+      for (const Axis axis : all_axes) {
+        CHECK(mesh[axis].size() == shape[axis]);
+        CHECK(mesh[axis].rank() == mesh.coordinate(axis));
+        std::vector<int> sum = {world.rank()}, by_hand = {0};
+        mesh[axis].all_reduce(sum);
+        for (const int member : mesh[axis].members()) by_hand[0] += member;
+        CHECK(sum == by_hand);
+      }
+      CHECK(mesh.dp().size() == shape.dp_shard * shape.dp_replicate);
+      CHECK(mesh.dp().rank() ==
+            mesh.coordinate(Axis::dp_shard) + shape.dp_shard * mesh.coordinate(Axis::dp_replicate));
+      const Communicator all =
+          mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard, Axis::dp_replicate});
+      CHECK(all.members() == world.members());
+      CHECK(mesh.along({}).members() == Members{world.rank()});
+      CHECK(mesh.layer_axes().tp.members() == mesh[Axis::tp].members());
+      CHECK(mesh.layer_axes().cp.members() == mesh[Axis::cp].members());
+    });
+}
+
+TEST_CASE("sizes that do not multiply out are refused with the nearest that do") {
+  const std::string text = error_of<RankFailed>(
+      8, [](Communicator& world) { Mesh(world, {.tp = 2, .dp_replicate = 3}); });
+  check_says(text, {"tp 2 x dp_replicate 3 makes 6 ranks, but there are 8",
+                    "The nearest that does: tp 2 x dp_replicate 4"});
+  CHECK(contains(message_of([] { expect_mesh({.tp = 0}, 1); }), "tp is 0"));
+  CHECK(contains(message_of([] { expect_mesh({}, 2); }), "1 rank makes 1 ranks, but there are 2"));
+  expect_mesh({.tp = 2, .cp = 3}, 6);
+}
+
+TEST_CASE("the nearest mesh changes as little as it can, outer axes first") {
+  CHECK(nearest_mesh({.tp = 2, .dp_replicate = 3}, 8) == MeshShape{.tp = 2, .dp_replicate = 4});
+  CHECK(nearest_mesh({.tp = 3, .dp_shard = 2}, 8) == MeshShape{.tp = 4, .dp_shard = 2});
+  CHECK(nearest_mesh({.tp = 2, .pp = 2}, 8) == MeshShape{.tp = 2, .pp = 2, .dp_replicate = 2});
+  CHECK(nearest_mesh({.tp = 8, .pp = 16, .dp_shard = 64}, 16384) ==
+        MeshShape{.tp = 8, .pp = 16, .dp_shard = 64, .dp_replicate = 2});
+  CHECK(nearest_mesh({.tp = 2, .dp_replicate = 2}, 7).ranks() == 7);
+}
+
+TEST_CASE("the picture shows which rank has which coordinates") {
+  CHECK(picture({.tp = 2, .pp = 2, .dp_shard = 2}) ==
+        "                       tp 0   tp 1\n"
+        "   dp_shard 0   pp 0      0      1\n"
+        "   dp_shard 0   pp 1      2      3\n"
+        "   dp_shard 1   pp 0      4      5\n"
+        "   dp_shard 1   pp 1      6      7\n");
+  CHECK(picture({}) == "       \n      0\n");
+  CHECK(describe(MeshShape{}) == "1 rank");
+}
