@@ -162,13 +162,13 @@ TEST_CASE("a rank that holds later positions knows where they are") {
   const Tensor tokens = ids(1, 6, 11);
   const Tensor whole = logits(c, tokens).reshape({6, 11});
   const Tensor later = tokens.reshape({6}).rows(2, 6).reshape({1, 4});
-  CHECK(largest_difference(logits(c, later, {.first_position = 2}).reshape({4, 11}),
-                           whole.rows(2, 6)) <= 1e-12);
+  CHECK(largest_difference(logits(c, later, {.positions = 2}).reshape({4, 11}), whole.rows(2, 6)) <=
+        1e-12);
   CHECK(largest_difference(logits(c, later).reshape({4, 11}), whole.rows(2, 6)) > 1e-3);
 
   // Rope turns by distances: shifting a whole sequence changes nothing, moving a token would.
   c = tiny(Dialect::llama, true);
-  CHECK(largest_difference(logits(c, tokens, {.first_position = 9}), logits(c, tokens)) <= 1e-12);
+  CHECK(largest_difference(logits(c, tokens, {.positions = 9}), logits(c, tokens)) <= 1e-12);
   c.rope_theta = 2;
   const Tensor turned = logits(c, tokens);
   c.rope_theta = 10000;

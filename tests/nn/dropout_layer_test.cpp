@@ -27,6 +27,19 @@ TEST_CASE("a part of the sequences and positions drops what the whole drops ther
   CHECK(whole.bytes() == 3 * 8 * 4);
 }
 
+TEST_CASE("two runs of positions drop what the whole drops at each") {
+  Dropout dropout("d", 0.5);
+  Saved whole({.seed = 9, .step = 2, .training = true});
+  const Tensor y = dropout.forward(Tensor::full({3, 12, 4}, 1), whole);
+  const Positions zigzag(3, 9);  // columns 0 to 2 at 3 to 5, 3 to 5 at 9 to 11
+  Saved part({9, 2, 1, zigzag, true});
+  const Tensor z = dropout.forward(Tensor::full({2, 6, 4}, 1), part);
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t t = 0; t < 6; ++t)
+      for (int64_t c = 0; c < 4; ++c)
+        CHECK(z.item({b, t, c}) == y.item({1 + b, zigzag.of(t, 6), c}));
+}
+
 TEST_CASE("outside training and at p = 0 x passes through, and nothing is kept") {
   const Tensor x = Tensor::full({2, 3, 4}, 1);
   for (const bool training : {false, true}) {

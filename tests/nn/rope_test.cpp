@@ -32,6 +32,17 @@ TEST_CASE("position 0 is left alone, no position changes a length") {
     CHECK(norm_of_row(y, row) == doctest::Approx(norm_of_row(x, row)).epsilon(1e-13));
 }
 
+TEST_CASE("columns of two runs turn as they do in the whole sequence") {
+  const Tensor whole = random_tensor({1, 12, 2, 6}, "x"), y = rope(whole).reshape({12, 12});
+  const Tensor rows = whole.reshape({12, 12});
+  Tensor part = Tensor::empty({4, 12}, DType::f64);
+  part.rows(0, 2).copy_from(rows.rows(3, 5));
+  part.rows(2, 4).copy_from(rows.rows(9, 11));
+  const Tensor turned = rope(part.reshape({1, 4, 2, 6}), {3, 9}).reshape({4, 12});
+  CHECK(same_bits(turned.rows(0, 2), y.rows(3, 5)));
+  CHECK(same_bits(turned.rows(2, 4), y.rows(9, 11)));
+}
+
 TEST_CASE("scores depend on the distance of two tokens only") {
   const Tensor q = random_tensor({1, 1, 1, 16}, "q"), k = random_tensor({1, 1, 1, 16}, "k");
   const double near = dot(rope(q, 3), rope(k, 1));

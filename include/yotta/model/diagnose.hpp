@@ -26,6 +26,7 @@ struct Microbatch {
   Tensor inputs;               // (B, T) i32 token ids
   Tensor targets;              // (B, T) i32, the token after each
   int64_t first_sequence = 0;  // of these rows, in the whole batch of the step
+  Positions positions = {};    // of these columns, in the whole sequence
 };
 
 // The loss of a microbatch, and dlogits if asked for. scale = 1 / tokens of the whole batch.
@@ -87,6 +88,7 @@ inline std::string diagnose(Layers layers, std::span<const Microbatch> batches, 
   }
   for (const Microbatch& batch : batches) {
     place.first_sequence = batch.first_sequence;
+    place.positions = batch.positions;
     const std::string found = first_not_finite(layers, batch, scale, place);
     if (!found.empty())
       return fmt::format("{}, on sequences {} to {} of the batch", found, batch.first_sequence,

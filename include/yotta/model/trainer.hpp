@@ -54,13 +54,15 @@ struct StepReport {
 
 // Cuts a rank's sequences (B, T) into `count` microbatches, the longer ones first; empty ones are left out.
 inline std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
-                                            int64_t count, int64_t first_sequence = 0) {
+                                            int64_t count, int64_t first_sequence = 0,
+                                            const Positions& positions = {}) {
   std::vector<Microbatch> parts;
   const int64_t B = inputs.dim(0);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t begin = chunk_begin(B, count, i), end = chunk_begin(B, count, i + 1);
     if (begin < end)
-      parts.push_back({inputs.rows(begin, end), targets.rows(begin, end), first_sequence + begin});
+      parts.push_back(
+          {inputs.rows(begin, end), targets.rows(begin, end), first_sequence + begin, positions});
   }
   return parts;
 }
@@ -71,7 +73,7 @@ inline double evaluate(Layers layers, std::span<const Microbatch> batches) {
   int64_t tokens = 0;
   for (const Microbatch& each : batches) tokens += each.inputs.numel();
   for (const Microbatch& each : batches) {
-    Saved saved;
+    Saved saved(Place{.positions = each.positions});
     loss += loss_of(forward(layers, each.inputs, saved), each, 1.0 / static_cast<double>(tokens),
                     nullptr);
   }
@@ -106,7 +108,7 @@ class Trainer {
     double loss = 0;
     for (size_t i = 0; i < batches.size(); ++i) {
       if (hooks_.before_microbatch) hooks_.before_microbatch(i + 1 == batches.size());
-      Saved saved({options_.seed, step, batches[i].first_sequence, 0, true});
+      Saved saved({options_.seed, step, batches[i].first_sequence, batches[i].positions, true});
       Tensor dlogits;
       loss +=
           loss_of(forward(layers_, batches[i].inputs, saved), batches[i], scale(tokens), &dlogits);

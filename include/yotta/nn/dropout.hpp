@@ -45,10 +45,11 @@ inline void draw_mask(const Random& random, double p, int64_t first_index, int64
   }
 }
 
-// y = x mask / (1 - p); draws the mask (u8, x's shape) into `mask`. x (B, ...): number i of its row b is
-// number first_index + b * row_stride + i of the whole run's tensor, of whose rows a rank may hold parts.
-inline Tensor dropout_rows(const Tensor& x, double p, const Random& random, int64_t first_index,
-                           int64_t row_stride, Tensor& mask, Where where = Where::current()) {
+// y = x mask / (1 - p); draws the mask (u8, x's shape) into `mask`. x has `rows` rows: number i of row r is
+// number first_of_row(r) + i of the whole run's tensor, of whose rows a rank may hold parts.
+template <class FirstOfRow>
+Tensor dropout_rows(const Tensor& x, int64_t rows, double p, const Random& random,
+                    FirstOfRow first_of_row, Tensor& mask, Where where = Where::current()) {
   expect_probability("dropout", p, where);
   charge(dropout_cost(x.dtype(), x.numel()));
   Tensor y = empty_like(x, where);
@@ -58,12 +59,12 @@ inline Tensor dropout_rows(const Tensor& x, double p, const Random& random, int6
     const Real* from = x.data<Real>(where);
     Real* to = y.data<Real>();
     uint8_t* keep = mask.data<uint8_t>();
-    const int64_t row = x.numel() / x.dim(0);
+    const int64_t row = x.numel() / rows;
     const Real grow = static_cast<Real>(1 / (1 - p));
     parallel_for(x.numel(), 1024, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end;) {  // row by row
         const int64_t count = std::min(end - i, row - i % row);
-        draw_mask(random, p, first_index + i / row * row_stride + i % row, count, keep + i);
+        draw_mask(random, p, first_of_row(i / row) + i % row, count, keep + i);
         i += count;
       }
       for (int64_t i = begin; i < end; ++i) to[i] = keep[i] != 0 ? from[i] * grow : Real{0};
@@ -75,11 +76,8 @@ inline Tensor dropout_rows(const Tensor& x, double p, const Random& random, int6
 // The same for x of any shape whose numbers are neighbours in the whole tensor too.
 inline Tensor dropout(const Tensor& x, double p, const Random& random, int64_t first_index,
                       Tensor& mask, Where where = Where::current()) {
-  Tensor flat_mask;
-  const Tensor flat = x.reshape({1, x.numel()});
-  const Tensor y = dropout_rows(flat, p, random, first_index, 0, flat_mask, where);
-  mask = flat_mask.reshape(x.shape());
-  return y.reshape(x.shape());
+  return dropout_rows(
+      x, 1, p, random, [first_index](int64_t) { return first_index; }, mask, where);
 }
 
 // dx from dy and the mask that was drawn.

@@ -31,11 +31,17 @@ class Dropout : public Layer {
   Tensor forward(const Tensor& x, Saved& saved) override {
     const Place& place = saved.place();
     if (probability_ == 0 || !place.training) return x;
-    const int64_t width = x.dim(-1);
-    const int64_t first = (place.first_sequence * most_positions + place.first_position) * width;
+    const int64_t B = x.dim(0), T = x.dim(1), width = x.dim(2);
+    const Positions& positions = place.positions;
+    // Numbers that are neighbours in the whole: a sequence's columns, or each of its two runs.
+    const auto first_of_run = [&](int64_t run) {
+      const int64_t sequence = place.first_sequence + run / positions.runs();
+      const int64_t column = run % positions.runs() * (T / positions.runs());
+      return (sequence * most_positions + positions.of(column, T)) * width;
+    };
     Tensor mask;
-    Tensor y = dropout_rows(x, probability_, mask_random(place, name()), first,
-                            most_positions * width, mask);
+    Tensor y = dropout_rows(x, B * positions.runs(), probability_, mask_random(place, name()),
+                            first_of_run, mask);
     saved.keep("mask", std::move(mask));
     return y;
   }

@@ -4,7 +4,7 @@
 //     table (V, C)                     backward   dtable(id_n) += dy(n)
 //       0 [ a ]         y  [ c ]                  (token 2 came twice: its row gets two gradients)
 //       1 [ b ]            [ a ]
-//       2 [ c ]            [ c ]       positions  y(n) = x(n) + positions(first + n mod T)
+//       2 [ c ]            [ c ]       positions  y(n) = x(n) + table(position of column n mod T)
 //
 // Forward copies rows. Backward adds rows, and two tokens may add to the same one: threads share out the
 // *columns*, so each number of the table is summed by one thread, in the order of the tokens.
@@ -14,6 +14,7 @@
 #pragma once
 
 #include "yotta/nn/columns.hpp"
+#include "yotta/nn/positions.hpp"
 
 namespace yotta {
 
@@ -43,15 +44,15 @@ inline void expect_ids(const char* operation, const Tensor& ids, int64_t V, Wher
   }
 }
 
-inline void expect_positions(const char* operation, const Tensor& x, const Tensor& positions,
-                             int64_t T, int64_t first, Where where) {
+inline void expect_positions(const char* operation, const Tensor& x, const Tensor& table, int64_t T,
+                             const Positions& at, Where where) {
   expect_dims(operation, "x", x, 2, "(N, C)", where);
-  expect_dims(operation, "positions", positions, 2, "(T, C)", where);
+  expect_dims(operation, "positions", table, 2, "(T, C)", where);
   if (T <= 0 || x.dim(0) % T != 0)
     fail(where, "{}: {} rows are no whole sequences of {} tokens", operation, x.dim(0), T);
-  if (x.dim(1) != positions.dim(1) || first < 0 || first + T > positions.dim(0))
+  if (x.dim(1) != table.dim(1) || at.first < 0 || at.end(T) > table.dim(0))
     fail(where, "{}: x is {}, positions is {}; positions {} to {} are needed", operation,
-         x.describe(), positions.describe(), first, first + T);
+         x.describe(), table.describe(), at.first, at.end(T));
 }
 
 // to(row(n)) += from(n) for n = 0, 1, ..., columns shared out over threads.
@@ -110,11 +111,11 @@ inline void embedding_backward(const Tensor& dy, const Tensor& ids, Tensor& dtab
   });
 }
 
-// x(n) += positions(first + n mod T), in place: x (N, C) holds N / T sequences of T tokens, the first
-// token of each at position `first`. positions (max T, C).
-inline void add_positions(Tensor& x, const Tensor& positions, int64_t T, int64_t first = 0,
+// x(n) += the row of n's position, in place: x (N, C) holds N / T sequences of T tokens, whose columns
+// stand at `at`. positions (max T, C).
+inline void add_positions(Tensor& x, const Tensor& positions, int64_t T, const Positions& at = {},
                           Where where = Where::current()) {
-  detail::expect_positions("add_positions", x, positions, T, first, where);
+  detail::expect_positions("add_positions", x, positions, T, at, where);
   const int64_t N = x.dim(0), C = x.dim(1);
   charge(add_positions_cost(x.dtype(), N, C));
   if (x.device() == Device::meta) return;
@@ -124,7 +125,7 @@ inline void add_positions(Tensor& x, const Tensor& positions, int64_t T, int64_t
     parallel_for(N, rows_per_thread(C), [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
         Real* row = to + n * C;
-        const Real* position = from + (first + n % T) * C;
+        const Real* position = from + at.of(n % T, T) * C;
         for_lanes<Real>(C, [&](int64_t c, auto count) {
           store(row + c, load(static_cast<const Real*>(row) + c, count) + load(position + c, count),
                 count);
@@ -135,15 +136,15 @@ inline void add_positions(Tensor& x, const Tensor& positions, int64_t T, int64_t
 }
 
 // dpositions (max T, C) += dy (N, C), summed over the sequences.
-inline void positions_backward(const Tensor& dy, Tensor& dpositions, int64_t T, int64_t first = 0,
-                               Where where = Where::current()) {
-  detail::expect_positions("positions_backward", dy, dpositions, T, first, where);
+inline void positions_backward(const Tensor& dy, Tensor& dpositions, int64_t T,
+                               const Positions& at = {}, Where where = Where::current()) {
+  detail::expect_positions("positions_backward", dy, dpositions, T, at, where);
   const int64_t N = dy.dim(0), C = dy.dim(1);
   charge(positions_backward_cost(dy.dtype(), N, C));
   if (dy.device() == Device::meta) return;
   visit_real(dy.dtype(), where, [&]<class Real>(Type<Real>) {
     detail::add_rows(
-        dy.data<Real>(where), N, C, [=](int64_t n) { return first + n % T; },
+        dy.data<Real>(where), N, C, [=](int64_t n) { return at.of(n % T, T); },
         dpositions.data<Real>(where));
   });
 }

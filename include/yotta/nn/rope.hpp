@@ -16,6 +16,7 @@
 #include <cmath>
 
 #include "yotta/nn/op.hpp"
+#include "yotta/nn/positions.hpp"
 #include "yotta/nn/vectors.hpp"
 
 namespace yotta {
@@ -28,14 +29,14 @@ namespace detail {
 
 // cosines and sines of every position and pair, in the layout [position][cos d/2 | sin d/2].
 template <class Real>
-std::vector<Real> rope_table(int64_t T, int64_t d, int64_t first_position, double theta) {
+std::vector<Real> rope_table(int64_t T, int64_t d, const Positions& positions, double theta) {
   std::vector<Real> table(static_cast<size_t>(T * d));
   const double log_step = -2.0 / static_cast<double>(d) * std::log(theta);
   parallel_for(T, rows_per_thread(32 * d), [&](int64_t begin, int64_t end) {
     for (int64_t i = 0; i < d / 2; ++i) {
       const double frequency = std::exp(log_step * static_cast<double>(i));
       for (int64_t t = begin; t < end; ++t) {
-        const double angle = static_cast<double>(first_position + t) * frequency;
+        const double angle = static_cast<double>(positions.of(t, T)) * frequency;
         table[static_cast<size_t>(t * d + i)] = static_cast<Real>(std::cos(angle));
         table[static_cast<size_t>(t * d + d / 2 + i)] = static_cast<Real>(std::sin(angle));
       }
@@ -45,8 +46,8 @@ std::vector<Real> rope_table(int64_t T, int64_t d, int64_t first_position, doubl
 }
 
 // y = x turned by `direction` (1 or -1) times the angles.
-inline Tensor rotate(const char* operation, const Tensor& x, int64_t first_position, double theta,
-                     double direction, Where where) {
+inline Tensor rotate(const char* operation, const Tensor& x, const Positions& positions,
+                     double theta, double direction, Where where) {
   expect_dims(operation, "x", x, 4, "(B, T, H, d)", where);
   const int64_t B = x.dim(0), T = x.dim(1), H = x.dim(2), d = x.dim(3), half = d / 2;
   if (d % 2 != 0) fail(where, "{}: x is {}; the last size must be even", operation, x.describe());
@@ -54,7 +55,7 @@ inline Tensor rotate(const char* operation, const Tensor& x, int64_t first_posit
   Tensor y = empty_like(x, where);
   if (x.device() == Device::meta) return y;
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const std::vector<Real> table = rope_table<Real>(T, d, first_position, theta);
+    const std::vector<Real> table = rope_table<Real>(T, d, positions, theta);
     const Real* from = x.data<Real>(where);
     Real* to = y.data<Real>();
     const Real sign = static_cast<Real>(direction);
@@ -76,14 +77,14 @@ inline Tensor rotate(const char* operation, const Tensor& x, int64_t first_posit
 
 }  // namespace detail
 
-// x (B, T, H, d) turned; token t of each sequence stands at first_position + t.
-inline Tensor rope(const Tensor& x, int64_t first_position = 0, double theta = 10000.0,
+// x (B, T, H, d) turned; token t of each sequence stands at positions.of(t, T).
+inline Tensor rope(const Tensor& x, const Positions& positions = {}, double theta = 10000.0,
                    Where where = Where::current()) {
-  return detail::rotate("rope", x, first_position, theta, 1, where);
+  return detail::rotate("rope", x, positions, theta, 1, where);
 }
-inline Tensor rope_backward(const Tensor& dy, int64_t first_position = 0, double theta = 10000.0,
-                            Where where = Where::current()) {
-  return detail::rotate("rope_backward", dy, first_position, theta, -1, where);
+inline Tensor rope_backward(const Tensor& dy, const Positions& positions = {},
+                            double theta = 10000.0, Where where = Where::current()) {
+  return detail::rotate("rope_backward", dy, positions, theta, -1, where);
 }
 
 }  // namespace yotta

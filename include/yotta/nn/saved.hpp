@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "yotta/core/tensor.hpp"
+#include "yotta/nn/positions.hpp"
 
 namespace yotta {
 
@@ -35,7 +36,7 @@ struct Place {
   uint64_t seed = 0;
   int64_t step = 0;
   int64_t first_sequence = 0;  // of its rows, in the whole batch of this step
-  int64_t first_position = 0;  // of its columns, in the whole sequence
+  Positions positions = {};    // of its columns, in the whole sequence
   bool training = false;       // false: nothing is dropped
 };
 
