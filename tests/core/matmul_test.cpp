@@ -2,13 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "yotta/core/dtype.hpp"
@@ -133,18 +130,6 @@ TEST_CASE("the result has the same bits on 1, 2, 3 and 8 threads") {
             0);
     }
   }
-}
-
-TEST_CASE("a phase begins when every task of the phases before is done") {
-  constexpr int64_t rounds = 10, first = 2, second = 3;
-  std::atomic<int64_t> done{0}, early{0};
-  run_rounds(3, rounds, first, second, [&](int64_t round, int64_t task, int) {
-    early += done < round * (first + second) + (task < first ? 0 : first);
-    if (task == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    ++done;
-  });
-  CHECK(early == 0);
-  CHECK(done == rounds * (first + second));
 }
 
 TEST_CASE("overwrite does not read C, and NaN in A reaches its row only") {

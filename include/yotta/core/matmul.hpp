@@ -20,22 +20,20 @@
 //
 // Threads share out rows of C and never split k, so every number of C is summed in one order and the
 // result does not depend on how many there are. Cost: 2 m n k FLOPs; packing A n/BN times and B once;
-// scratch BK BN + threads BM BK numbers, kept for the next call.
+// scratch 2 BK BN + threads BM BK numbers, kept for the next call.
 // Contract and letters: matmul_ladder.hpp. The tile is written in the compiler's portable vector types.
 // References: Goto and van de Geijn (2008), algorithm gebp; Van Zee and van de Geijn, BLIS (2015).
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdint>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
-#include "yotta/core/crew.hpp"
 #include "yotta/core/matmul_ladder.hpp"
 #include "yotta/core/matmul_pack.hpp"
+#include "yotta/core/matmul_rounds.hpp"
 #include "yotta/core/memory.hpp"
 
 namespace yotta {
@@ -91,26 +89,6 @@ constexpr auto tiles_by_rows(std::integer_sequence<int, Row...>) {
   return std::array{&matmul_tile<Row + 1, Real>...};
 }
 
-// Rounds of two phases, `first` tasks and then `second`. Tasks are handed out in order to whichever thread
-// is free, and begin when every task of the phases before is done: body(round, task, thread).
-template <class Body>
-void run_rounds(int threads, int64_t rounds, int64_t first, int64_t second, const Body& body) {
-  const int64_t round_tasks = first + second;
-  std::atomic<int64_t> next{0}, done{0};
-  const auto work = [&](int thread) {
-    for (;;) {
-      const int64_t t = next.fetch_add(1, std::memory_order_relaxed);
-      if (t >= rounds * round_tasks) return;
-      const int64_t task = t % round_tasks;
-      const int64_t before = t - (task < first ? task : task - first);
-      while (done.load(std::memory_order_acquire) < before) std::this_thread::yield();
-      body(t / round_tasks, task, thread);
-      done.fetch_add(1, std::memory_order_release);
-    }
-  };
-  Crew::instance().run(threads, work);
-}
-
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Asks for part `part` of `parts` of a block of A that will be packed next, a cache line at a time. Where
@@ -156,42 +134,36 @@ class PackedMatmul {
     column_blocks_ = ceil_div(column_panels, Block::b_size / (depth_ * TN));
     width_ = ceil_div(column_panels, column_blocks_);
     // Enough tasks for an even load: lower blocks of rows first, then pieces of their columns.
-    const int64_t wanted = threads > 1 ? 16 * threads : 1;
+    const int64_t wanted = threads > 1 ? 8 * threads : 1;
     height_ = std::clamp<int64_t>(row_panels / wanted, 1, Block::panels);
     row_blocks_ = ceil_div(row_panels, height_);
     pieces_ = std::min(width_, ceil_div(wanted, 4 * row_blocks_));
   }
 
   void run(int threads) {
-    const PackBuffer<Real> b(width_ * TN * depth_), a(threads * height_ * pitch * depth_);
+    buffers_ = pack_buffers(threads);
+    const PackBuffer<Real> b(buffers_ * width_ * TN * depth_);
+    const PackBuffer<Real> a(threads * height_ * pitch * depth_);
     packed_b_ = b.data();
     packed_a_ = a.data();
     group_ = std::clamp<int64_t>(ceil_div(width_, threads), 1, Block::group);
-    const int64_t pack_tasks = ceil_div(width_, group_);
-    run_rounds(threads, column_blocks_ * depth_blocks_, pack_tasks, row_blocks_ * pieces_,
-               [&](int64_t round, int64_t task, int thread) {
-                 const int64_t l = round % depth_blocks_ * depth_;
-                 const int64_t j = round / depth_blocks_ * width_ * TN;
-                 const auto b_block = sub_matrix(b_, l, j, depth_, width_ * TN);
-                 if (task < pack_tasks)
-                   pack_b(b_block, task * group_);
-                 else
-                   multiply(b_block.rows, l, j, task - pack_tasks, thread);
-               });
+    run_rounds(threads, column_blocks_ * depth_blocks_, ceil_div(width_, group_),
+               row_blocks_ * pieces_, *this);
   }
 
- private:
-  // Panels [first, first + group_) of a block of B.
-  void pack_b(MatrixView<B> b, int64_t first) {
-    const int64_t panels = std::min(group_, ceil_div(b.cols, TN) - first);
+  // Panels [task * group_, + group_) of a round's block of B.
+  void pack(int64_t round, int64_t task) {
+    const auto b = block_of_b(round);
+    const int64_t first = task * group_, panels = std::min(group_, ceil_div(b.cols, TN) - first);
     if (panels > 0)
       pack_panels<TN>(&b(0, first * TN), b.col_stride, b.row_stride, TN, panels,
-                      b.cols - first * TN, b.rows, packed_b_ + first * TN * b.rows);
+                      b.cols - first * TN, b.rows, packed_b(round) + first * TN * b.rows);
   }
 
   // c (BM, a piece of BN) (+)= a (BM, BK) b (BK, that piece).
-  void multiply(int64_t depth, int64_t l, int64_t j, int64_t task, int thread) {
+  void multiply(int64_t round, int64_t task, int thread) {
     static constexpr auto tile = tiles_by_rows<Real>(std::make_integer_sequence<int, tile_rows>{});
+    const int64_t depth = block_of_b(round).rows, l = first_k(round), j = first_column(round);
     const int64_t i = task / pieces_ * height_ * TM, piece = task % pieces_;
     const auto a = sub_matrix(a_, i, l, height_ * TM, depth);
     const auto c = sub_matrix(c_, i, j, height_ * TM, width_ * TN);
@@ -206,21 +178,32 @@ class PackedMatmul {
       for (int64_t q = begin; q < end; ++q) {
         prefetch_part(next, p * (end - begin) + q - begin, panels * (end - begin));
         tile[static_cast<size_t>(std::min(TM, c.rows - p * TM) - 1)](
-            packed_a + p * pitch * depth, packed_b_ + q * TN * depth, depth, &c(p * TM, q * TN),
-            c.row_stride, std::min(TN, c.cols - q * TN), add);
+            packed_a + p * pitch * depth, packed_b(round) + q * TN * depth, depth,
+            &c(p * TM, q * TN), c.row_stride, std::min(TN, c.cols - q * TN), add);
       }
+  }
+
+ private:
+  int64_t first_k(int64_t round) const { return round % depth_blocks_ * depth_; }
+  int64_t first_column(int64_t round) const { return round / depth_blocks_ * width_ * TN; }
+  MatrixView<B> block_of_b(int64_t round) const {
+    return sub_matrix(b_, first_k(round), first_column(round), depth_, width_ * TN);
+  }
+  Real* packed_b(int64_t round) const {
+    return packed_b_ + round % buffers_ * width_ * TN * depth_;
   }
 
   MatrixView<A> a_;     // (m, k)
   MatrixView<B> b_;     // (k, n)
   MatrixView<Real> c_;  // (m, n)
   Into into_;
+  int64_t buffers_ = 1;            // blocks of B packed at once
   int64_t group_ = 1;              // panels of B packed by one task
   int64_t column_blocks_, width_;  // blocks of columns, each of width_ panels
   int64_t depth_blocks_, depth_;   // blocks of k, each of depth_ steps
   int64_t row_blocks_, height_,
       pieces_;                // blocks of rows, each of height_ panels; pieces of their width
-  Real* packed_b_ = nullptr;  // (panels, depth, TN)
+  Real* packed_b_ = nullptr;  // (buffers, panels, depth, TN)
   Real* packed_a_ = nullptr;  // (threads, panels, depth, pitch)
 };
 
