@@ -104,9 +104,12 @@ TEST_CASE("wrong ranks, tags, roots and data are the caller's error") {
              {"negative count, -4"});
   check_says(wrong([](Communicator& w, X& x) { w.all_gather(x, x); }),
              {"in, this rank's chunk,", "has 4 elements; 2 are expected"});
-  check_says(
-      wrong([](Communicator& w, X& x) { w.all_reduce(x, ReduceOp::sum, {Algorithm::bruck}); }),
-      {"all_reduce has no algorithm called Bruck"});
+  check_says(error_of<RankFailed>(2,
+                                  [](Communicator& world) {
+                                    X x(4);
+                                    world.all_reduce(x, ReduceOp::sum, {Algorithm::bruck});
+                                  }),
+             {"all_reduce has no algorithm called Bruck"});
 }
 
 TEST_CASE("mismatched collectives name what differs and both places") {
