@@ -9,7 +9,7 @@
 //     bf16   0   10000000   1001001                              x = +-2^(exponent - bias) * 1.mantissa
 //     fp16   0     10000    1001001000
 //     e5m2   0     10000    10                                   the same number, pi, in six formats
-//     e4m3   0      1000    100
+//     e4m3   0      1000    101
 //
 // Cost: b bits move b/8 bytes, and half the bits are twice the rate on most chips. The price: an error of
 // up to 2^-(M+1) of the number at each rounding, and sums that stop growing once a term is less than half

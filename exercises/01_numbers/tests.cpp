@@ -1,0 +1,157 @@
+// The graded cases of exercise 01.
+#include <vector>
+
+#include "course/shared/graded.hpp"
+#include "interface.hpp"
+#include "yotta/core/random.hpp"
+
+using namespace yotta;
+using exercise::expect;
+using exercise::solution;
+
+namespace {
+
+// A number with as many digits as it needs.
+std::string text(double x) { return fmt::format("{:.17g}", x); }
+
+void expect_value(double got, double expected, const std::string& what,
+                  const std::string& advice = "") {
+  const bool equal = got == expected || (std::isnan(got) && std::isnan(expected));
+  expect(equal, fmt::format("{}: expected {}, got {}{}", what, text(expected), text(got),
+                            advice.empty() ? "" : "\n    " + advice));
+}
+
+void expect_rounded(double x, NumberFormat f, double expected, const std::string& advice = "") {
+  expect_value(solution.round_to(x, f), expected, fmt::format("{} in {}", text(x), f.name), advice);
+}
+
+// Some numbers of a format's normal range, none of them one of its marks.
+std::vector<double> samples(NumberFormat f) {
+  std::vector<double> all;
+  const Random random(1, f.name);
+  for (uint64_t i = 0; i < 200; ++i)
+    all.push_back(random.normal(i) * power_of_two(static_cast<int>(i % 12) - 5));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("01.1: the distance between neighbours, down to zero") {
+  for (const NumberFormat f : formats::all) {
+    const auto at = [&](double x, double expected, const char* advice) {
+      expect_value(solution.spacing(x, f), expected,
+                   fmt::format("the distance between neighbours of {} in {}", x, f.name), advice);
+    };
+    const double one = power_of_two(-f.mantissa);
+    at(1, one, "from 1 to 2 there are 2^M marks");
+    at(1.9, one, "the distance is the same from 1 up to 2");
+    at(2, 2 * one, "from 2 to 4 there are as many marks as from 1 to 2");
+    at(-3, 2 * one, "the sign makes no difference: take the size of x");
+    at(0.75, one / 2, "from 1/2 to 1 the marks are closer");
+    for (const double x : {smallest_normal(f), smallest_normal(f) / 3, smallest(f), 0.0})
+      at(x, smallest(f),
+         "below the smallest normal number, 2^(1 - bias), the marks come no closer: they are "
+         "subnormal "
+         "numbers");
+  }
+}
+
+TEST_CASE("01.2: every number goes to its nearest neighbour") {
+  for (const NumberFormat f : formats::all) {
+    int towards_zero = 0, wrong = 0;
+    double example = 0;
+    for (const double x : samples(f)) {
+      const double got = solution.round_to(x, f), expected = round_to(x, f);
+      if (got == expected) continue;
+      if (wrong++ == 0) example = x;
+      towards_zero += std::abs(got) < std::abs(x);
+    }
+    if (wrong == 0) continue;
+    expect_rounded(example, f, round_to(example, f),
+                   towards_zero == wrong
+                       ? "all mistakes are towards zero: are digits cut off instead of rounded?"
+                       : fmt::format("{} of 200 numbers are wrong", wrong));
+  }
+  CHECK(true);
+}
+
+TEST_CASE("01.2: ties go to the even neighbour") {
+  const double ulp = 0x1p-7;  // of bf16, at 1
+  expect_rounded(1 + ulp / 2, formats::bf16, 1,
+                 fmt::format("it lies halfway between 1 and {}; the even one is 1", 1 + ulp));
+  expect_rounded(1 + 3 * ulp / 2, formats::bf16, 1 + 2 * ulp,
+                 "it lies halfway; the even neighbour is the upper one");
+  expect_rounded(-(1 + ulp / 2), formats::bf16, -1, "it lies halfway; the even one is -1");
+  expect_rounded(17, formats::e4m3, 16, "it lies halfway between 16 and 18; 16 is 8 steps, even");
+}
+
+TEST_CASE("01.2: what is too large is no number any more") {
+  expect_rounded(65504, formats::fp16, 65504, "the largest number is still a number");
+  expect_rounded(65520, formats::fp16, INFINITY,
+                 "it would be rounded to 65536, which fp16 has not: beyond_largest(x, f)");
+  expect_rounded(-1e6, formats::fp16, -INFINITY, "");
+  expect_rounded(464, formats::e4m3, 448, "a tie, to the even neighbour: that is the largest");
+  expect_rounded(500, formats::e4m3, NAN, "e4m3 has no infinity: beyond_largest(x, f)");
+}
+
+TEST_CASE("01.3: a number goes to one of its two neighbours") {
+  for (const NumberFormat f : {formats::bf16, formats::e4m3})
+    for (const double x : {1.003, -2.7, 100.1})
+      for (const double u : {0.0, 0.3, 0.6, 0.999}) {
+        const double step = spacing(x, f), lower = std::floor(x / step) * step;
+        const double got = solution.round_stochastically(x, f, u);
+        expect(got == lower || got == lower + step,
+               fmt::format("{} in {} is {}, which is not one of its neighbours {} and {}", x,
+                           f.name, text(got), text(lower), text(lower + step)));
+      }
+  for (const double u : {0.0, 0.5, 0.999})
+    expect_value(solution.round_stochastically(1.5, formats::bf16, u), 1.5,
+                 "1.5 in bf16, where it fits");
+}
+
+TEST_CASE("01.3: the average of many draws is the number itself") {
+  for (const NumberFormat f : {formats::e4m3, formats::bf16})
+    for (const double x : {100.5, 1.003, -2.71}) {
+      const int n = 20'000;
+      const Random random(3, "draws");
+      double sum = 0;
+      for (uint64_t i = 0; i < n; ++i)
+        sum += solution.round_stochastically(x, f, random.uniform(i));
+      const double off = std::abs(sum / n - x) / spacing(x, f);
+      expect(
+          off <= 5 * 0.5 / std::sqrt(n),
+          fmt::format("{} in {}: over {} draws the average is off by {:.2f} of a step\n    count x "
+                      "in steps of the ruler, then add u to that count and cut off",
+                      x, f.name, n, off));
+    }
+}
+
+TEST_CASE("01.4: inputs are rounded once, the sum in its own format") {
+  const std::vector<double> ones(1000, 1.0);
+  const double wide = solution.dot_product(ones, ones, formats::bf16, formats::fp32);
+  expect(wide == 1000,
+         fmt::format("1000 products of 1 and 1 add up to {}{}", wide,
+                     wide == 256 ? ": the sum is kept in bf16, the format of the inputs" : ""));
+  const double narrow = solution.dot_product(ones, ones, formats::bf16, formats::bf16);
+  expect(narrow == 256,
+         fmt::format("with sums in bf16 1000 products of 1 and 1 add up to {}, expected 256: round "
+                     "the sum each time it grows",
+                     narrow));
+  const std::vector<double> x = {1.003, 2, -3}, y = {1, 1.003, 0.5};
+  const double rounded = solution.dot_product(x, y, formats::bf16, formats::fp32);
+  expect(std::abs(rounded - 1.509) > 1e-3,
+         "the inputs were not rounded to bf16: 1.003 is 1 there, and the product of it shows");
+  expect_value(rounded, 1.5, "(1.003, 2, -3) . (1, 1.003, 0.5), inputs in bf16, sums in fp32");
+  expect_value(solution.dot_product({}, {}, formats::bf16, formats::fp32), 0, "nothing . nothing");
+}
+
+TEST_CASE("01.5: the number to which 1 is added in vain") {
+  for (const NumberFormat f : {formats::bf16, formats::fp16, formats::fp32, formats::e5m2}) {
+    const double got = solution.ones_stop_at(f), expected = power_of_two(f.mantissa + 1);
+    expect(got != expected / 2,
+           fmt::format(
+               "{}: {} + 1 = {} still fits: the leading 1, which is not stored, is one bit more",
+               f.name, got, got + 1));
+    expect_value(got, expected, fmt::format("where a sum of ones stops in {}", f.name));
+  }
+}

@@ -1,0 +1,153 @@
+// Lesson 01: one number in six formats, what rounding does to sums, and how much work training is.
+#include "course/shared/lesson.hpp"
+#include "yotta/core/numbers.hpp"
+#include "yotta/core/random.hpp"
+
+using namespace yotta;
+
+namespace {
+
+void bits(Lesson& lesson) {
+  lesson.section("Pi in six formats");
+  for (const NumberFormat& f : formats::all) {
+    const double x = round_to(3.14159265358979, f);
+    lesson.say("{:<9} {:<34} {:<10.8g} off by {:.1e}", f.name, draw_bits(x, f), x,
+               std::abs(x - 3.14159265358979));
+  }
+}
+
+void ranges(Lesson& lesson) {
+  lesson.section("How far, how fine");
+  console::Table table(
+      {"format", "bits", "largest", "smallest normal", "smallest", "next after 1"});
+  for (const NumberFormat& f : formats::all)
+    table.row({f.name, fmt::format("{}", f.bits()), fmt::format("{:.5g}", largest(f)),
+               fmt::format("{:.3g}", smallest_normal(f)), fmt::format("{:.3g}", smallest(f)),
+               fmt::format("1 + 2^-{}", f.mantissa)});
+  lesson.show(table.text());
+  for (const NumberFormat& f : {formats::e4m3, formats::e5m2}) {
+    std::string ruler(65, ' ');  // from 0 to 4
+    for (double x = 0; x <= 4; x += spacing(x, f)) ruler[static_cast<size_t>(16 * x)] = '|';
+    lesson.say("{:<9} {}", f.name, ruler);
+  }
+  lesson.say("{:<9} 0{:>16}{:>16}{:>16}{:>16}", "", 1, 2, 3, 4);
+}
+
+// Many terms in [0, 1), each a number of bf16, so that only sums are rounded.
+std::vector<double> terms(size_t count) {
+  std::vector<double> all(count);
+  const Random random(1, "terms");
+  for (size_t i = 0; i < count; ++i) all[i] = round_to(random.uniform(i), formats::bf16);
+  return all;
+}
+
+void sums(Lesson& lesson, int64_t count) {
+  lesson.section("Sums that stop growing");
+  const std::vector<double> ones(static_cast<size_t>(count), 1.0);
+  for (const NumberFormat& f : {formats::bf16, formats::fp16, formats::fp32}) {
+    const RunningSum sum = sum_in_order(ones, f);
+    lesson.say("{} ones in {}: {:.0f}; {} additions changed nothing", count, f.name, sum.value,
+               sum.lost);
+    lesson.number(fmt::format("lost.{}", f.name), static_cast<double>(sum.lost));
+  }
+  const std::vector<double> random_terms = terms(static_cast<size_t>(count));
+  double exact = 0, chance = 0;
+  const Random random(2, "rounding");
+  for (size_t i = 0; i < random_terms.size(); ++i) {
+    exact += random_terms[i];
+    chance = round_stochastically(chance + random_terms[i], formats::bf16, random.uniform(i));
+  }
+  const auto line = [&](const char* how, double value) {
+    lesson.say("{:<34} {:>9.2f}   {:>6.2f}% off", how, value, 100 * std::abs(value / exact - 1));
+  };
+  lesson.section(fmt::format("{} random terms, four ways", count));
+  line("exact", exact);
+  line("bf16, one after the other", sum_in_order(random_terms, formats::bf16).value);
+  line("bf16, in pairs", sum_pairwise(random_terms, formats::bf16));
+  line("bf16, stochastic rounding", chance);
+  line("fp32, one after the other", sum_in_order(random_terms, formats::fp32).value);
+}
+
+void dots(Lesson& lesson) {
+  lesson.section("A dot product of bf16 numbers: error by length and by the sum's format");
+  console::Table table({"length", "sums in bf16", "sums in fp16", "sums in fp32"});
+  for (const size_t k : {16u, 256u, 4096u, 65536u}) {
+    const std::vector<double> x = terms(k);
+    double exact = 0;
+    for (const double each : x) exact += each * each;
+    std::vector<std::string> row = {fmt::format("{}", k)};
+    for (const NumberFormat& sum : {formats::bf16, formats::fp16, formats::fp32})
+      row.push_back(fmt::format("{:.5f}%",
+                                100 * std::abs(dot_product(x, x, formats::bf16, sum) / exact - 1)));
+    table.row(row);
+  }
+  lesson.show(table.text());
+}
+
+void training(Lesson& lesson) {
+  lesson.section("What that does to training");
+  double plain = 1, chance = 1, master = 1;
+  const Random random(3, "updates");
+  for (uint64_t step = 0; step < 1000; ++step) {
+    plain = round_to(plain + 1e-3, formats::bf16);
+    chance = round_stochastically(chance + 1e-3, formats::bf16, random.uniform(step));
+    master = round_to(master + 1e-3, formats::fp32);
+  }
+  lesson.say("a weight of 1 after 1000 steps of +0.001");
+  lesson.say("  kept in bf16                        {:.4f}", plain);
+  lesson.say("  in bf16, rounded stochastically     {:.4f}", chance);
+  lesson.say("  kept in fp32, copied to bf16        {:.4f}", round_to(master, formats::bf16));
+  lesson.say("a gradient of 1e-8");
+  lesson.say("  in fp16                             {:.3g}", round_to(1e-8, formats::fp16));
+  lesson.say("  in fp16, the loss scaled by 65536   {:.3g}",
+             round_to(1e-8 * 65536, formats::fp16) / 65536);
+  lesson.say("  in bf16                             {:.3g}", round_to(1e-8, formats::bf16));
+}
+
+void integers(Lesson& lesson) {
+  lesson.section("Integers");
+  lesson.say("int8 holds -128 to {}; a sum in int16 surely holds {} product of two of them,",
+             largest_integer(8), products_that_fit(8, 16));
+  lesson.say("a sum in int32 {} of them: longer dot products are cut", products_that_fit(8, 32));
+  lesson.say("0.7312 in steps of 1/127: {} steps, {:.4f}", quantize(0.7312, 1 / 127.0, 8),
+             static_cast<double>(quantize(0.7312, 1 / 127.0, 8)) / 127);
+}
+
+void large_numbers(Lesson& lesson) {
+  lesson.section("Large numbers: FLOP, FLOP/s, PF-days");
+  struct Model {
+    const char* name;
+    double parameters, tokens;
+  };
+  console::Table table({"model", "parameters", "tokens", "FLOP", "PF-days", "days on 1024 at 40%"});
+  for (const Model& m : {Model{"GPT-3", 175e9, 300e9}, Model{"Chinchilla", 70e9, 1.4e12},
+                         Model{"Llama 3 405B", 405e9, 15.6e12}}) {
+    const double flops = training_flops(m.parameters, m.tokens);
+    table.row({m.name, fmt::format("{:.3g}", m.parameters), fmt::format("{:.3g}", m.tokens),
+               fmt::format("{:.3g}", flops), fmt::format("{:.0f}", pf_days(flops)),
+               fmt::format("{:.2f}", training_seconds(flops, 1024, 989.4e12, 0.4) / 86'400)});
+    lesson.number(fmt::format("{}.pf_days", m.name), pf_days(flops));
+  }
+  lesson.show(table.text());
+  lesson.say("(the last column: H100s at 989.4 TFLOP per second in bf16, 40% of it used)");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int64_t count = 4096;
+  return run_lesson(
+      argc, argv,
+      {"01", "Numbers", "what a number loses in 16 and 8 bits, and how much work training is"},
+      [&](Lesson& lesson) {
+        bits(lesson);
+        ranges(lesson);
+        sums(lesson, count);
+        dots(lesson);
+        training(lesson);
+        integers(lesson);
+        large_numbers(lesson);
+        lesson.say("\nNext: write it yourself, ./yotta check 01");
+      },
+      {{"terms", "how many terms are added up", &count, 1, 1'000'000}});
+}
