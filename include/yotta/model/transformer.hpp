@@ -9,7 +9,11 @@
 // values it has in the whole model. A tied table that is in the slice twice is one parameter with two uses;
 // if a slice has only the head, it has a copy of its own, with the same initial values.
 //
-//     Transformer model(gpt2_config(6, 384, 6, 256, 256));
+// On a mesh each rank holds its part of every layer (parallel/), with the values it has in the whole model:
+// heads, feed-forward width and vocabulary are cut over tp, and logits are (B, T, V/tp). Without axes, or with
+// axes of one rank, the same code is the serial model.
+//
+//     Transformer model(gpt2_config(6, 384, 6, 256, 256));            Transformer part(config, mesh.layer_axes());
 //     Saved saved(place);
 //     Tensor logits = forward(model.stack(), ids, saved);
 //
@@ -20,10 +24,10 @@
 
 #include <cmath>
 
+#include "yotta/model/block.hpp"
 #include "yotta/model/config.hpp"
-#include "yotta/nn/block.hpp"
-#include "yotta/nn/embedding_layer.hpp"
-#include "yotta/nn/head.hpp"
+#include "yotta/model/embedding_layer.hpp"
+#include "yotta/model/head.hpp"
 
 namespace yotta {
 
@@ -68,16 +72,19 @@ class Transformer {
   // Entries of the whole stack: embedding, blocks, head.
   static constexpr int64_t entries(const TransformerConfig& config) { return config.layers + 2; }
 
-  explicit Transformer(const TransformerConfig& config, Where where = Where::current())
-      : Transformer(config, 0, entries(config), where) {}
+  explicit Transformer(const TransformerConfig& config, const LayerAxes& axes = {},
+                       Where where = Where::current())
+      : Transformer(config, 0, entries(config), axes, where) {}
   // Entries [first, last) of the stack.
   Transformer(const TransformerConfig& config, int64_t first, int64_t last,
-              Where where = Where::current())
-      : config_(config) {
+              const LayerAxes& axes = {}, Where where = Where::current())
+      : config_(config), axes_(axes) {
     config.check(where);
     if (first < 0 || last < first || last > entries(config))
       fail(where, "entries {} to {} of a stack of {}", first, last, entries(config));
     for (int64_t i = first; i < last; ++i) layers_.push_back(make(i));
+    for (const ParameterPtr& each : parameters(stack()))
+      if (each->part.is_whole()) each->copies = axis_size(axes.tp);
   }
 
   const TransformerConfig& config() const { return config_; }
@@ -88,28 +95,30 @@ class Transformer {
     const ParameterOptions made{config_.seed, config_.dtype};
     if (entry == 0) {
       auto embedding =
-          std::make_unique<TokenEmbedding>("embedding", embedding_options(config_), made);
+          std::make_unique<TokenEmbedding>("embedding", embedding_options(config_), made, axes_.tp);
       table_ = embedding->table();
       return embedding;
     }
     if (entry <= config_.layers)
       return std::make_unique<Block>("layers." + std::to_string(entry - 1), block_options(config_),
-                                     made);
+                                     made, axes_);
     return make_head(made);
   }
   LayerPtr make_head(const ParameterOptions& made) {
     const Initial initial = normal(config_.deviation);
     const NormOptions norm = norm_options(config_);
-    if (!config_.tied) return std::make_unique<Head>(norm, config_.vocabulary, initial, made);
+    if (!config_.tied)
+      return std::make_unique<Head>(norm, config_.vocabulary, initial, made, axes_.tp);
     if (table_ == nullptr)
-      table_ = make_parameter("embedding.token.weight", {config_.vocabulary, config_.width}, true,
-                              initial, made.seed, made.dtype);
-    return std::make_unique<Head>(norm, table_, made);
+      table_ = make_table("embedding.token.weight", config_.vocabulary, config_.width, initial,
+                          made, axes_.tp);
+    return std::make_unique<Head>(norm, table_, made, axes_.tp);
   }
 
   TransformerConfig config_;
   std::vector<LayerPtr> layers_;
-  ParameterPtr table_;  // (V, C), if tied
+  LayerAxes axes_;
+  ParameterPtr table_;  // (V/tp, C), if tied
 };
 
 }  // namespace yotta

@@ -62,6 +62,15 @@ Real log_sum_exp(const Real* x, int64_t n) {
   return most + std::log(sum);
 }
 
+// x = scale softmax(x) of one row, or of a part of a row, whose log-sum-exp is known.
+template <class Real>
+void scaled_softmax_row(Real* x, int64_t n, Real log_sum_exp, Real scale) {
+  for_lanes<Real>(n, [&](int64_t i, auto count) {
+    const Vector<Real> logit = load(static_cast<const Real*>(x) + i, count);
+    store(x + i, scale * vector_exp<Real>(logit - log_sum_exp), count);
+  });
+}
+
 }  // namespace detail
 
 // The loss of logits (N, V) against targets i32 (N).
@@ -107,12 +116,8 @@ inline void cross_entropy_backward_in_place(Tensor& logits, const Tensor& target
     const Real by = static_cast<Real>(scale);
     parallel_for(N, rows_per_thread(V), [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
-        Real* row = x + n * V;
-        for_lanes<Real>(V, [&](int64_t v, auto count) {
-          const Vector<Real> logit = load(static_cast<const Real*>(row) + v, count);
-          store(row + v, by * vector_exp<Real>(logit - lse[n]), count);
-        });
-        row[target[n]] -= by;
+        detail::scaled_softmax_row(x + n * V, V, lse[n], by);
+        x[n * V + target[n]] -= by;
       }
     });
   });

@@ -6,7 +6,8 @@
 // The direction stays, the length is cut. The factor goes into the optimizer's own pass (Optimizer's
 // `scale`), so clipping reads the gradients once and writes nothing. Sums are taken in double, in
 // pieces of a fixed size that are added in order: the same bits for any number of threads.
-// A sharded model adds sum_of_squares over its ranks before the root is taken.
+// A model that is split over ranks adds sum_of_squares over them before the root is taken. What several of
+// them hold alike (Parameter::copies) counts once: each adds its share of it.
 // Cost: 2 FLOPs and 4 bytes read a parameter. Reference: Pascanu et al. (2013), algorithm 1.
 #pragma once
 
@@ -48,7 +49,7 @@ inline double sum_of_squares(const Tensor& x) {
 inline double sum_of_squares(const std::vector<ParameterPtr>& parameters) {
   double total = 0;
   for (const ParameterPtr& each : parameters)
-    if (each->grad.defined()) total += sum_of_squares(each->grad);
+    if (each->grad.defined()) total += sum_of_squares(each->grad) / each->copies;
   return total;
 }
 

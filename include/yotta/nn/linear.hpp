@@ -34,7 +34,19 @@ struct LinearOptions {
   int64_t inputs, outputs;
   bool bias = false;
   Initial initial = normal(0.02);
+  // Where these outputs and inputs begin in a larger layer's, and how many those are; 0: this is all of it.
+  int64_t first_output = 0, whole_outputs = 0;
+  int64_t first_input = 0, whole_inputs = 0;
+  bool adds_bias = true;  // false: the bias is held and trained here, and added elsewhere
 };
+
+// The parts of the whole weight (O, I) and bias (O) that such a layer holds.
+constexpr Part weight_part(const LinearOptions& o) {
+  return {o.outputs, o.inputs, o.first_output, o.first_input, o.whole_outputs, o.whole_inputs};
+}
+constexpr Part bias_part(const LinearOptions& o) {
+  return {1, o.outputs, 0, o.first_output, 1, o.whole_outputs};
+}
 
 constexpr int64_t parameter_count(const LinearOptions& o) {
   return o.inputs * o.outputs + (o.bias ? o.outputs : 0);
@@ -44,10 +56,11 @@ class Linear : public Layer {
  public:
   Linear(std::string name, const LinearOptions& options, const ParameterOptions& made = {})
       : Layer(std::move(name)),
-        weight_(make_parameter(this->name() + ".weight", {options.outputs, options.inputs}, true,
-                               options.initial, made.seed, made.dtype)) {
+        weight_(make_parameter(this->name() + ".weight", weight_part(options), true,
+                               options.initial, made.seed, made.dtype)),
+        adds_bias_(options.bias && options.adds_bias) {
     if (options.bias)
-      bias_ = Use(make_parameter(this->name() + ".bias", {1, options.outputs}, false, zeros(),
+      bias_ = Use(make_parameter(this->name() + ".bias", bias_part(options), false, zeros(),
                                  made.seed, made.dtype));
   }
   // Uses a weight (O, I) that another layer has made: a tied output matrix.
@@ -58,7 +71,7 @@ class Linear : public Layer {
     const Tensor rows = as_type(as_rows(x), weight_.dtype());
     saved.keep("x", rows);
     const Tensor y =
-        bias_.defined() ? linear(rows, weight(), bias_.parameter()->value) : linear(rows, weight());
+        adds_bias_ ? linear(rows, weight(), bias_.parameter()->value) : linear(rows, weight());
     return with_leading_dims_of(x, as_type(y, x.dtype()));
   }
 
@@ -99,6 +112,7 @@ class Linear : public Layer {
 
   Use weight_;  // (O, I)
   Use bias_;    // (O)
+  bool adds_bias_ = false;
 };
 
 }  // namespace yotta

@@ -46,6 +46,11 @@ struct Part {
   int64_t rows = 1, columns = 0;              // held here
   int64_t first_row = 0, first_column = 0;    // of them, in the whole
   int64_t whole_rows = 0, whole_columns = 0;  // 0: the same as held here
+
+  bool is_whole() const {
+    return (whole_rows == 0 || whole_rows == rows) &&
+           (whole_columns == 0 || whole_columns == columns);
+  }
 };
 
 // Fills `to` with the part's values of the whole parameter called `name`.
@@ -73,8 +78,10 @@ struct Parameter {
   std::string name;
   Tensor value;           // this rank's part
   Tensor grad;            // the same shape; undefined until the first wgrad
+  Part part;              // of the whole parameter
   bool is_matrix = true;  // weight decay applies to these, not to biases and norms
   int uses = 0;           // how many layers use it
+  int copies = 1;  // ranks that hold these same numbers of a split model; a norm counts them once
   std::function<void(Parameter&)> on_final;  // this gradient is final for this microbatch
 
   // The value in the type that layers compute in: a copy in f32 if it is stored in 16 bits.
@@ -115,6 +122,7 @@ inline ParameterPtr make_parameter(std::string name, const Part& part, bool is_m
   ParameterPtr made = std::make_shared<Parameter>();
   made->name = std::move(name);
   made->is_matrix = is_matrix;
+  made->part = part;
   made->value =
       Tensor::empty(is_matrix ? Shape{part.rows, part.columns} : Shape{part.columns}, dtype);
   fill_initial(made->value, part, initial, seed, made->name);

@@ -1,4 +1,4 @@
-#include "yotta/nn/head.hpp"
+#include "yotta/model/head.hpp"
 
 #include <doctest/doctest.h>
 

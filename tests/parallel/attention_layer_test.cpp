@@ -1,4 +1,4 @@
-#include "yotta/nn/attention_layer.hpp"
+#include "yotta/parallel/attention_layer.hpp"
 
 #include <doctest/doctest.h>
 

@@ -7,21 +7,26 @@
 // Keeps x, q, k, v, the attention's output, and: `plain` the probabilities (B, H, T, T), `blockwise` one
 // number a row (B, H, T). The formulas are in attention.hpp and attention_blockwise.hpp.
 // FLOPs forward: 2 a weight and token; attention 4 T^2 d a head (plain), half of it (blockwise).
-// Heads are local: a rank of a tensor-parallel group holds H / tp and K / tp of them, with their rows of q, k
-// and v and their columns of o. Letters: C width, H heads, K key/value heads, d numbers a head.
+//
+// Tensor parallelism: heads do not see each other, so a rank holds H/tp and K/tp of them, whole, with their
+// rows of the weights of q, k and v (column cuts) and their inputs of o (a row cut): one all_reduce forward,
+// in o, and one backward, of the three dx together. Query heads and the keys they share stay together.
+//     tp 2, H 4, K 2:    rank 0: q0 q1 with k0      rank 1: q2 q3 with k1
+// Letters: B batch, T sequence, C width, H heads, K key/value heads, d numbers a head.
+// Reference: Shoeybi et al. (2019), Megatron-LM, figure 3b.
 #pragma once
 
+#include "yotta/comm/mesh.hpp"
 #include "yotta/nn/attention.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/attention_kind.hpp"
-#include "yotta/nn/dropout_layer.hpp"
-#include "yotta/nn/linear.hpp"
 #include "yotta/nn/rope.hpp"
+#include "yotta/parallel/tensor_parallel.hpp"
 
 namespace yotta {
 
 struct AttentionOptions {
-  int64_t width = 1, heads = 1, kv_heads = 1, head_size = 1;  // C, H, K, d
+  int64_t width = 1, heads = 1, kv_heads = 1, head_size = 1;  // C, H, K, d, of the whole layer
   AttentionKind kind = AttentionKind::blockwise;
   bool bias = true;
   double rope_theta = 0;           // 0: no rope
@@ -33,13 +38,21 @@ struct AttentionOptions {
 
 class Attention : public Composite {
  public:
-  Attention(std::string name, const AttentionOptions& o, const ParameterOptions& made = {})
+  Attention(std::string name, const AttentionOptions& o, const ParameterOptions& made = {},
+            const LayerAxes& axes = {})
       : Composite(std::move(name)),
         options_(o),
-        q_(this->name() + ".q", {o.width, o.heads * o.head_size, o.bias, o.initial}, made),
-        k_(this->name() + ".k", {o.width, o.kv_heads * o.head_size, o.bias, o.initial}, made),
-        v_(this->name() + ".v", {o.width, o.kv_heads * o.head_size, o.bias, o.initial}, made),
-        o_(this->name() + ".o", {o.heads * o.head_size, o.width, o.bias, o.initial_o}, made),
+        heads_(part_of(o.heads, axes.tp, this->name(), "heads")),
+        kv_heads_(part_of(o.kv_heads, axes.tp, this->name(), "key/value heads")),
+        first_head_(axis_rank(axes.tp) * heads_),
+        f_(axes.tp),
+        q_(this->name() + ".q", {o.width, o.heads * o.head_size, o.bias, o.initial}, made, axes.tp),
+        k_(this->name() + ".k", {o.width, o.kv_heads * o.head_size, o.bias, o.initial}, made,
+           axes.tp),
+        v_(this->name() + ".v", {o.width, o.kv_heads * o.head_size, o.bias, o.initial}, made,
+           axes.tp),
+        o_(this->name() + ".o", {o.heads * o.head_size, o.width, o.bias, o.initial_o}, made,
+           axes.tp),
         dropout_(this->name() + ".dropout", o.dropout) {
     if (o.probability_dropout > 0 && o.kind != AttentionKind::plain)
       fail(Where::current(), "{}: dropout of probabilities needs plain attention", this->name());
@@ -47,24 +60,25 @@ class Attention : public Composite {
 
   // x (B, T, C) -> (B, T, C)
   Tensor forward(const Tensor& x, Saved& saved) override {
-    saved.keep("q", turned(run(q_, x, saved), options_.heads, saved));
-    saved.keep("k", turned(run(k_, x, saved), options_.kv_heads, saved));
-    saved.keep("v", in_heads(run(v_, x, saved), options_.kv_heads));
-    const Tensor o = attend(saved);  // (B, T, H, d)
+    const Tensor shared = f_.forward(x);
+    saved.keep("q", turned(run(q_, shared, saved), heads_, saved));
+    saved.keep("k", turned(run(k_, shared, saved), kv_heads_, saved));
+    saved.keep("v", in_heads(run(v_, shared, saved), kv_heads_));
+    const Tensor o = attend(saved);  // (B, T, H/tp, d)
     return run(dropout_, run(o_, o.reshape({x.dim(0), x.dim(1), -1}), saved), saved);
   }
 
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
     const Tensor dout = run_back(o_, run_back(dropout_, dy, saved), saved);
-    AttentionGradients d = attend_back(in_heads(dout, options_.heads), saved);
+    AttentionGradients d = attend_back(in_heads(dout, heads_), saved);
     if (options_.rope_theta > 0) {
-      d.dq = rope_backward(d.dq, saved.place().first_position, options_.rope_theta);
-      d.dk = rope_backward(d.dk, saved.place().first_position, options_.rope_theta);
+      d.dq = rope_backward(d.dq, saved.place().positions, options_.rope_theta);
+      d.dk = rope_backward(d.dk, saved.place().positions, options_.rope_theta);
     }
     Tensor dx = run_back(q_, d.dq.reshape({dy.dim(0), dy.dim(1), -1}), saved);
     k_.add_backward_input(dx, d.dk.reshape({dy.dim(0), dy.dim(1), -1}), saved.child(k_.name()));
     v_.add_backward_input(dx, d.dv.reshape({dy.dim(0), dy.dim(1), -1}), saved.child(v_.name()));
-    return dx;
+    return f_.backward(dx);
   }
 
  protected:
@@ -78,7 +92,7 @@ class Attention : public Composite {
   Tensor turned(const Tensor& x, int64_t heads, const Saved& saved) const {
     const Tensor split = in_heads(x, heads);
     if (options_.rope_theta == 0) return split;
-    return rope(split, saved.place().first_position, options_.rope_theta);
+    return rope(split, saved.place().positions, options_.rope_theta);
   }
 
   // The attention itself, from q, k and v in `saved`; keeps there what its backward pass needs.
@@ -95,12 +109,16 @@ class Attention : public Composite {
         attention_plain(q, k, v,
                         {.p = place.training ? options_.probability_dropout : 0,
                          .random = mask_random(place, name()),
-                         .first_sequence = place.first_sequence});
+                         .first_sequence = place.first_sequence,
+                         .first_head = first_head_,
+                         .heads = options_.heads});
     saved.keep("probabilities", out.probabilities);
     if (out.mask.defined()) saved.keep("mask", out.mask);
     return out.o;
   }
   AttentionGradients attend_back(const Tensor& dout, Saved& saved) const {
+    const bool plain = options_.kind == AttentionKind::plain;
+    if (plain && !saved.has("probabilities")) attend(saved);  // a checkpoint has dropped them
     const Tensor q = saved.take("q"), k = saved.take("k"), v = saved.take("v");
     if (options_.kind == AttentionKind::blockwise)
       return attention_blockwise_backward(dout, q, k, v,
@@ -112,8 +130,10 @@ class Attention : public Composite {
   }
 
   AttentionOptions options_;
-  Linear q_, k_, v_;  // (H d, C), (K d, C), (K d, C)
-  Linear o_;          // (C, H d)
+  int64_t heads_, kv_heads_, first_head_;  // H/tp, K/tp, the first of them
+  SharedInput f_;
+  ColumnParallelLinear q_, k_, v_;  // (H d/tp, C), (K d/tp, C), (K d/tp, C)
+  RowParallelLinear o_;             // (C, H d/tp)
   Dropout dropout_;
 };
 

@@ -1,4 +1,4 @@
-#include "yotta/nn/mlp.hpp"
+#include "yotta/parallel/tensor_parallel.hpp"
 
 #include <doctest/doctest.h>
 

@@ -5,12 +5,12 @@
 //
 //     backward: a sum hands its dy to both arms, so dh = dy + (mlp's arm), dx = dh + (attention's arm)
 //
-// x, y (B, T, C). The stream itself is never normalised (pre-norm), which is why deep stacks train.
+// x, y (B, T, C), the same on all ranks of tp; norms are held and computed by all of them. The stream itself is never normalised (pre-norm), which is why deep stacks train.
 #pragma once
 
-#include "yotta/nn/attention_layer.hpp"
-#include "yotta/nn/mlp.hpp"
 #include "yotta/nn/norm_layer.hpp"
+#include "yotta/parallel/attention_layer.hpp"
+#include "yotta/parallel/tensor_parallel.hpp"
 
 namespace yotta {
 
@@ -22,12 +22,13 @@ struct BlockOptions {
 
 class Block : public Composite {
  public:
-  Block(std::string name, const BlockOptions& options, const ParameterOptions& made = {})
+  Block(std::string name, const BlockOptions& options, const ParameterOptions& made = {},
+        const LayerAxes& axes = {})
       : Composite(std::move(name)),
         norm1_(this->name() + ".norm1", options.norm, made),
-        attention_(this->name() + ".attention", options.attention, made),
+        attention_(this->name() + ".attention", options.attention, made, axes),
         norm2_(this->name() + ".norm2", options.norm, made),
-        mlp_(this->name() + ".mlp", options.mlp, made) {}
+        mlp_(this->name() + ".mlp", options.mlp, made, axes.tp) {}
 
   // x (B, T, C) -> (B, T, C)
   Tensor forward(const Tensor& x, Saved& saved) override {

@@ -6,12 +6,11 @@
 //     F   keeps the ids        I   nothing below wants a gradient: returns an undefined tensor
 //     W   adds each dy to its token's row and its position's row
 //
+// With tensor parallelism the table is cut by tokens (vocab_parallel.hpp); positions are held by all ranks.
 // The table may also serve as the model's output matrix (tied): then it has a second use, see table().
 #pragma once
 
-#include "yotta/nn/dropout_layer.hpp"
-#include "yotta/nn/embedding.hpp"
-#include "yotta/nn/linear.hpp"
+#include "yotta/parallel/vocab_parallel.hpp"
 
 namespace yotta {
 
@@ -25,10 +24,10 @@ struct EmbeddingOptions {
 class TokenEmbedding : public Layer {
  public:
   TokenEmbedding(std::string name, const EmbeddingOptions& options,
-                 const ParameterOptions& made = {})
+                 const ParameterOptions& made = {}, const Communicator& tp = {})
       : Layer(std::move(name)),
-        table_(make_parameter(this->name() + ".token.weight", {options.vocabulary, options.width},
-                              true, options.initial, made.seed, made.dtype)),
+        tokens_(this->name() + ".token", options.vocabulary, options.width, options.initial, made,
+                tp),
         dropout_(this->name() + ".dropout", options.dropout) {
     if (options.positions > 0)
       positions_ =
@@ -40,38 +39,37 @@ class TokenEmbedding : public Layer {
   Tensor forward(const Tensor& ids, Saved& saved) override {
     if (ids.ndim() != 2)
       fail(Where::current(), "{}: ids are {}, expected (B, T) i32", name(), ids.describe());
-    saved.keep("ids", ids);
     const int64_t B = ids.dim(0), T = ids.dim(1);
-    Tensor x = embedding(ids.reshape({B * T}), table_.value());
+    Tensor x = tokens_.forward(ids.reshape({B * T}), saved.child(tokens_.name()));
     if (positions_.defined() && B * T > 0)
-      add_positions(x, positions_.value(), T, saved.place().first_position);
+      add_positions(x, positions_.value(), T, saved.place().positions);
     return dropout_.forward(x.reshape({B, T, x.dim(1)}), saved.child(dropout_.name()));
   }
 
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    saved.keep("dy", dropout_.backward_input(dy, saved.child(dropout_.name())));
-    return {};
+    const Tensor dx = dropout_.backward_input(dy, saved.child(dropout_.name()));
+    if (positions_.defined()) saved.keep("dy", dx);
+    return tokens_.backward_input(as_rows(dx), saved.child(tokens_.name()));
   }
 
   void backward_weight(Saved& saved) override {
-    const Tensor ids = saved.take("ids"), dy = as_rows(saved.take("dy"));
-    embedding_backward(dy, ids.reshape({ids.numel()}), table_.grad());
-    table_.done();
+    tokens_.backward_weight(saved.child(tokens_.name()));
     if (!positions_.defined()) return;
-    if (ids.numel() > 0)
-      positions_backward(dy, positions_.grad(), ids.dim(1), saved.place().first_position);
+    const Tensor dy = saved.take("dy");
+    if (dy.numel() > 0)
+      positions_backward(as_rows(dy), positions_.grad(), dy.dim(1), saved.place().positions);
     positions_.done();
   }
 
   void add_parameters(std::vector<ParameterPtr>& to) override {
-    to.push_back(table_.parameter());
+    tokens_.add_parameters(to);
     if (positions_.defined()) to.push_back(positions_.parameter());
   }
 
-  const ParameterPtr& table() const { return table_.parameter(); }
+  const ParameterPtr& table() const { return tokens_.table(); }
 
  private:
-  Use table_;      // (V, C)
+  VocabParallelEmbedding tokens_;
   Use positions_;  // (T max, C)
   Dropout dropout_;
 };

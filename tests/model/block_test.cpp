@@ -1,4 +1,4 @@
-#include "yotta/nn/block.hpp"
+#include "yotta/model/block.hpp"
 
 #include <doctest/doctest.h>
 

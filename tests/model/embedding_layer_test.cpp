@@ -1,4 +1,4 @@
-#include "yotta/nn/embedding_layer.hpp"
+#include "yotta/model/embedding_layer.hpp"
 
 #include <doctest/doctest.h>
 
@@ -26,12 +26,27 @@ TEST_CASE("a row is the token's and its position's") {
   embedding.add_parameters(own);
   CHECK(own[0]->name == "e.token.weight");
   CHECK(own[1]->name == "e.position.weight");
-  Saved saved({.first_position = 2});
+  Saved saved({.positions = 2});
   const Tensor y = embedding.forward(ids(), saved);
   CHECK(y.shape() == Shape{2, 3, 4});
   CHECK(y.item({1, 0, 2}) == own[0]->value.item({1, 2}) + own[1]->value.item({2, 2}));
   CHECK(y.item({0, 2, 3}) == own[0]->value.item({3, 3}) + own[1]->value.item({4, 3}));
   CHECK(saved.bytes() == 6 * 4);  // the ids
+}
+
+TEST_CASE("two runs of positions, each from its own first") {
+  std::vector<LayerPtr> layers;
+  layers.push_back(std::make_unique<TokenEmbedding>("e", EmbeddingOptions{5, 4, 9, 0, normal(1)},
+                                                    ParameterOptions{1, DType::f64}));
+  const Tensor tokens = Tensor::from<int32_t>({3, 0, 3, 1, 1, 2, 4, 0}, {2, 4});
+  const Positions zigzag(1, 7);
+  Saved saved(Place{.positions = zigzag});
+  const Tensor y = layers[0]->forward(tokens, saved);
+  const std::vector<ParameterPtr> own = parameters(Layers(layers));
+  for (int64_t t = 0; t < 4; ++t)
+    CHECK(y.item({1, t, 2}) == own[0]->value.item({int64_t(tokens.item({1, t})), 2}) +
+                                   own[1]->value.item({zigzag.of(t, 4), 2}));
+  check_gradients(layers, tokens, {.positions = zigzag});
 }
 
 TEST_CASE("no tokens at all") {

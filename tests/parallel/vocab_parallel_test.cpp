@@ -1,0 +1,126 @@
+#include "yotta/parallel/vocab_parallel.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/layer_check.hpp"
+#include "support/rank_errors.hpp"
+#include "yotta/core/compare.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+
+Tensor tokens(const std::vector<int32_t>& values) {
+  return Tensor::from<int32_t>(values, {std::ssize(values)});
+}
+
+constexpr int64_t V = 24, C = 5, N = 7;  // V divides by 1, 2, 3, 4 and 8
+const std::vector<int32_t> some_ids = {3, 23, 0, 3, 11, 12, 3};
+
+// The rows of a whole (V, ...) tensor that a rank of tp holds.
+Tensor own_rows(const Tensor& whole, const Communicator& tp) {
+  const int64_t held = whole.dim(0) / axis_size(tp);
+  return whole.rows(axis_rank(tp) * held, (axis_rank(tp) + 1) * held);
+}
+// The columns of a whole (N, V) tensor that a rank of tp holds.
+Tensor own_columns(const Tensor& whole, const Communicator& tp) {
+  const int64_t held = whole.dim(1) / axis_size(tp), first = axis_rank(tp) * held;
+  Tensor part = Tensor::empty({whole.dim(0), held}, whole.dtype());
+  for (int64_t n = 0; n < part.dim(0); ++n)
+    for (int64_t v = 0; v < held; ++v)
+      part.data<double>()[n * held + v] = whole.item({n, first + v});
+  return part;
+}
+
+void check_equal(const Tensor& actual, const Tensor& expected, const std::string& what) {
+  Clues clues;
+  clues.what = what;
+  const Verdict verdict = compare(actual, expected, 1e-12, clues);
+  CHECK_MESSAGE(verdict.equal, verdict.text);
+}
+
+}  // namespace
+
+TEST_CASE("rows of the table and their gradients are the serial embedding's, on 1 to 8 ranks") {
+  const Tensor ids = tokens(some_ids), dy = random_tensor({N, C}, "dy");
+  VocabParallelEmbedding serial("e", V, C, normal(1), {1, DType::f64});
+  Saved serial_saved;
+  const Tensor expected = serial.forward(ids, serial_saved);
+  serial.backward_input(dy, serial_saved);
+  serial.backward_weight(serial_saved);
+  for (const int ranks : {1, 2, 3, 4, 8})
+    run_ranks(ranks, [&](Communicator& tp) {
+      VocabParallelEmbedding part("e", V, C, normal(1), {1, DType::f64}, tp);
+      check_equal(part.table()->value, own_rows(serial.table()->value, tp), "table");
+      Saved saved;
+      check_equal(part.forward(ids, saved), expected, "y");
+      const int64_t sent = context().ledger.traffic("tp.forward").bytes_sent;
+      part.backward_input(dy, saved);
+      part.backward_weight(saved);
+      check_equal(part.table()->grad, own_rows(serial.table()->grad, tp), "dtable");
+      CHECK(saved.bytes() == 0);
+      CHECK(context().ledger.total_traffic().bytes_sent == sent);  // nothing backward
+    });
+}
+
+TEST_CASE("the loss and its gradient are those of whole logits, large ones included") {
+  Tensor logits = random_tensor({N, V}, "logits");
+  for (int64_t v = 0; v < V; ++v) logits.data<double>()[2 * V + v] += 800;  // e^800 overflows
+  for (int64_t v = 0; v < V; ++v) logits.data<double>()[3 * V + v] -= 800;
+  const Tensor targets = tokens(some_ids);
+  const CrossEntropy whole = cross_entropy(logits, targets, 0.5);
+  const Tensor dlogits = cross_entropy_backward(logits, targets, whole.log_sum_exp, 0.5);
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    int64_t sent = 0;
+    for (const RankReport& rank : run_ranks(ranks, [&](Communicator& tp) {
+           Tensor part = own_columns(logits, tp);
+           const CrossEntropy out = vocab_parallel_cross_entropy(part, targets, 0.5, tp);
+           CHECK(std::abs(out.loss - whole.loss) <= 1e-12 * whole.loss);
+           check_equal(out.losses, whole.losses, "losses");
+           check_equal(out.log_sum_exp, whole.log_sum_exp, "log-sum-exp");
+           vocab_parallel_cross_entropy_backward_in_place(part, targets, out.log_sum_exp, 0.5, tp);
+           check_equal(part, own_columns(dlogits, tp), "dlogits");
+         }))
+      sent += rank.ledger().total_traffic().bytes_sent;
+    // Three numbers a token go round, and nothing else: logits are never gathered.
+    CHECK(sent == tensor_parallel_bytes_sent_by_all(ranks, vocab_parallel_loss_numbers(N), 8));
+  }
+}
+
+TEST_CASE("a rank without any of the batch's tokens, and a batch without tokens") {
+  run_ranks(3, [&](Communicator& tp) {
+    VocabParallelEmbedding part("e", V, C, normal(1), {1, DType::f64}, tp);
+    Saved saved;
+    const Tensor y = part.forward(tokens({1, 2}), saved);  // all on rank 0
+    part.backward_input(y, saved);
+    part.backward_weight(saved);
+    double largest = 0;
+    for (const double g : part.table()->grad.values()) largest = std::max(largest, std::abs(g));
+    CHECK((largest > 0) == (tp.rank() == 0));
+    Saved none;
+    CHECK(part.forward(Tensor::empty({0}, DType::i32), none).shape() == Shape{0, C});
+    Tensor no_logits = Tensor::empty({0, V / 3}, DType::f64);
+    CHECK(vocab_parallel_cross_entropy(no_logits, tokens({}), 1, tp).loss == 0);
+  });
+}
+
+TEST_CASE("mistakes are named: widths that do not divide, tokens outside the whole vocabulary") {
+  check_says(
+      error_of<RankFailed>(
+          5, [](Communicator& tp) { VocabParallelEmbedding("embedding", V, C, zeros(), {}, tp); }),
+      {"embedding.weight: 24 tokens do not divide among the 5 ranks", "nearest that do are 25"});
+  check_says(error_of<RankFailed>(2,
+                                  [](Communicator& tp) {
+                                    VocabParallelEmbedding part("e", V, C, zeros(), {}, tp);
+                                    Saved saved;
+                                    part.forward(tokens({3, 24}), saved);
+                                  }),
+             {"id 24 of token 1 is outside the vocabulary of 24"});
+  check_says(error_of<RankFailed>(2,
+                                  [](Communicator& tp) {
+                                    const Tensor logits = Tensor::zeros({1, V / 2});
+                                    vocab_parallel_cross_entropy(logits, tokens({-1}), 1, tp);
+                                  }),
+             {"id -1 of token 0 is outside the vocabulary of 24"});
+}
