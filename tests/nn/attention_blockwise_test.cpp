@@ -82,6 +82,70 @@ TEST_CASE("gradients across a tile's edge") {
             [&] { return dot(attention_blockwise(x.q, x.k, x.v).o, x.dout); }) == "");
 }
 
+TEST_CASE(
+    "a block is what its queries see of its keys, wherever they stand; nothing is 0 and -inf") {
+  const Inputs x = inputs(2, 150, 2, 1, 4);
+  for (const int64_t n : {1, 63, 70})
+    for (const int64_t ahead : {-200, -70, -65, -1, 0, 1, 62, 69, 300}) {
+      const AttentionBlock block{80, 10, n, ahead};
+      const BlockwiseAttention out = attention_block(x.q, x.k, x.v, block);
+      REQUIRE(out.o.shape() == Shape{2, n, 2, 4});
+      for (int64_t t = 0; t < n; ++t) {
+        double sum = 0, expected = 0;
+        for (int64_t j = 0; j < n && j <= t + ahead; ++j) {
+          double score = 0;
+          for (int64_t c = 0; c < 4; ++c)
+            score += x.q.item({1, 80 + t, 1, c}) * x.k.item({1, 10 + j, 0, c}) / 2;
+          sum += std::exp(score);
+          expected += std::exp(score) * x.v.item({1, 10 + j, 0, 3});
+        }
+        const double o = out.o.item({1, t, 1, 3}), L = out.log_sum_exp.item({1, 1, t});
+        CAPTURE(n);
+        CAPTURE(ahead);
+        CAPTURE(t);
+        CHECK(std::abs(o - (sum == 0 ? 0 : expected / sum)) <= 1e-13);
+        CHECK((sum == 0 ? L == -INFINITY : std::abs(L - std::log(sum)) <= 1e-12));
+      }
+    }
+}
+
+TEST_CASE("the blocks of any cut add up: their gradients to the whole's, their cost to T^2") {
+  const int64_t T = 280;
+  const Inputs x = inputs(2, T, 4, 2, 8);
+  const BlockwiseAttention whole = attention_blockwise(x.q, x.k, x.v);
+  const AttentionGradients expected = blockwise_gradients(x);
+  for (const int64_t n : {35, 70, 140, 280}) {
+    AttentionGradients d{Tensor::zeros(x.q.shape(), DType::f64),
+                         Tensor::zeros(x.k.shape(), DType::f64),
+                         Tensor::zeros(x.v.shape(), DType::f64)};
+    int64_t twice = 0;
+    for (int64_t i = 0; i < T; i += n)
+      for (int64_t j = 0; j < T; j += n) {  // those above the diagonal add nothing
+        attention_block_backward(x.dout, x.q, x.k, x.v, whole, {i, j, n, i - j}, d);
+        twice += twice_seen({i, j, n, i - j});
+      }
+    CHECK(twice == T * T);
+    CHECK(largest_difference(d.dq, expected.dq) <= 1e-12);
+    CHECK(largest_difference(d.dk, expected.dk) <= 1e-12);
+    CHECK(largest_difference(d.dv, expected.dv) <= 1e-12);
+  }
+  static_assert(twice_seen({0, 0, 10, 0}) == 100 && twice_seen({0, 0, 10, 10}) == 200);
+  static_assert(twice_seen({0, 0, 10, -10}) == 0 && twice_seen({0, 0, 10, 3}) == 151);
+}
+
+TEST_CASE("a sequence of no tokens, and blocks that are not in the sequence") {
+  const Inputs none = inputs(2, 0, 2, 1, 4), x = inputs(1, 8, 2, 1, 4);
+  CHECK(from_plain(none) == 0);
+  const auto refused = [&](const AttentionBlock& block) {
+    return contains(message_of([&] { attention_block(x.q, x.k, x.v, block); }),
+                    "are not in 8 columns");
+  };
+  CHECK(refused({4, 0, 5, 0}));
+  CHECK(refused({0, 4, 5, 0}));
+  CHECK(refused({-1, 0, 2, 0}));
+  CHECK(refused({0, 0, -1, 0}));
+}
+
 TEST_CASE("blockwise attention: errors, cost, meta and threads") {
   const Inputs x = inputs(2, 70, 4, 2, 8, DType::f32);
   const std::string text = message_of([&] { attention_blockwise(x.q, x.k, x.q); });
