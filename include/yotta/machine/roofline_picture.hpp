@@ -1,0 +1,164 @@
+// The roofline drawn, with points on it: as text for a terminal and as SVG for a page.
+//
+//     std::fputs(draw_roofline({roof, points}).c_str(), stdout);
+//
+// Both axes are logarithmic and span whole powers of ten around the points and the ridge, so rates of
+// any machine fit. A point stands where it was measured; its distance from the roof is what is left to gain.
+// Reference: Williams, Waterman, Patterson (2009), figure 1.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string>
+#include <vector>
+
+#include "yotta/machine/roofline.hpp"
+
+namespace yotta {
+
+// Something that was run, or could be.
+struct RooflinePoint {
+  std::string name;
+  double intensity = 0;  // FLOPs a byte
+  double rate = 0;       // FLOP/s
+};
+
+struct RooflinePicture {
+  Roofline roof;
+  std::vector<RooflinePoint> points;
+};
+
+// A range of whole decades, and where a value lies in it, from 0 to 1.
+struct Decades {
+  int first = 0, last = 1;  // powers of ten
+
+  void include(double value) {
+    first = std::min(first, static_cast<int>(std::floor(std::log10(value))));
+    last = std::max(last, static_cast<int>(std::ceil(std::log10(value))));
+  }
+  double place(double value) const { return (std::log10(value) - first) / (last - first); }
+  double at(double place) const { return std::pow(10.0, first + place * (last - first)); }
+};
+
+struct RooflineAxes {
+  Decades intensity, rate;
+
+  explicit RooflineAxes(const RooflinePicture& picture) {
+    intensity = {-1, 1};
+    intensity.include(picture.roof.ridge() * 2);
+    for (const RooflinePoint& point : picture.points) intensity.include(point.intensity);
+    const int top = static_cast<int>(std::ceil(std::log10(picture.roof.peak * 1.01)));
+    rate = {top - 1, top};
+    rate.include(picture.roof.attainable(intensity.at(0)));
+    for (const RooflinePoint& point : picture.points) rate.include(point.rate);
+  }
+};
+
+// 9.894e14 -> "989.4 TFLOP/s"
+inline std::string rate_text(double value, const char* unit = "FLOP/s") {
+  constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+  int prefix = 0;
+  for (; value >= 999.95 && prefix < 6; ++prefix) value /= 1000;
+  return fmt::format("{:.4g} {}{}", value, prefixes[prefix], unit);
+}
+
+// Text: the roof in '/' and '-', points as A, B, C, ... with a legend below.
+inline std::string draw_roofline(const RooflinePicture& picture, int width = 64, int height = 16) {
+  const RooflineAxes axes(picture);
+  std::vector<std::string> rows(static_cast<size_t>(height),
+                                std::string(static_cast<size_t>(width), ' '));
+  const auto put = [&](double x, double y, char mark) {
+    const auto column = static_cast<size_t>(std::lround(x * (width - 1)));
+    const auto row = static_cast<size_t>(std::lround((1 - y) * (height - 1)));
+    rows[row][column] = mark;
+  };
+  for (int column = 0; column < width; ++column) {
+    const double x = static_cast<double>(column) / (width - 1), intensity = axes.intensity.at(x);
+    const bool flat = intensity >= picture.roof.ridge();
+    put(x, axes.rate.place(picture.roof.attainable(intensity)), flat ? '-' : '/');
+  }
+  std::string legend;
+  for (size_t i = 0; i < picture.points.size(); ++i) {
+    const RooflinePoint& point = picture.points[i];
+    const char mark = static_cast<char>('A' + i % 26);
+    put(axes.intensity.place(point.intensity), axes.rate.place(point.rate), mark);
+    legend += fmt::format("  {} {:<28} {:>8.3g} FLOP/byte {:>16} {:>5.1f}% of the roof\n", mark,
+                          point.name, point.intensity, rate_text(point.rate),
+                          100 * point.rate / picture.roof.attainable(point.intensity));
+  }
+  std::string text = fmt::format("  {} at most\n", rate_text(picture.roof.peak));
+  for (const std::string& row : rows)
+    text += "  │" + row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
+  text += "  └";
+  for (int i = 0; i < width; ++i) text += "─";
+  return text +
+         fmt::format("\n  intensity from {:g} to {:g} FLOPs a byte, ridge at {:.1f}\n",
+                     axes.intensity.at(0), axes.intensity.at(1), picture.roof.ridge()) +
+         legend;
+}
+
+namespace roofline_svg_parts {
+inline constexpr double left = 70, top = 20, wide = 560, high = 320;
+struct Spot {
+  double x, y;
+};
+inline Spot spot(const RooflineAxes& axes, double intensity, double rate) {
+  return {left + wide * axes.intensity.place(intensity), top + high * (1 - axes.rate.place(rate))};
+}
+inline std::string words(double x, double y, const std::string& text, const char* anchor) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
+                     text);
+}
+inline std::string line(Spot a, Spot b, const char* style) {
+  return fmt::format("<path class=\"{}\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>\n", style, a.x, a.y,
+                     b.x, b.y);
+}
+// A thin line and a label at each power of ten.
+inline std::string grid(const RooflineAxes& axes) {
+  std::string text;
+  const double x0 = axes.intensity.at(0), x1 = axes.intensity.at(1);
+  const double y0 = axes.rate.at(0), y1 = axes.rate.at(1);
+  for (int p = axes.intensity.first; p <= axes.intensity.last; ++p) {
+    const double x = std::pow(10.0, p);
+    text += line(spot(axes, x, y0), spot(axes, x, y1), "grid");
+    text += words(spot(axes, x, y0).x, top + high + 18, fmt::format("{:g}", x), "middle");
+  }
+  for (int p = axes.rate.first; p <= axes.rate.last; ++p) {
+    const double y = std::pow(10.0, p);
+    text += line(spot(axes, x0, y), spot(axes, x1, y), "grid");
+    text += words(left - 6, spot(axes, x0, y).y + 4, rate_text(y, ""), "end");
+  }
+  return text;
+}
+}  // namespace roofline_svg_parts
+
+// SVG of 660 x 400; names must not hold < or &.
+inline std::string roofline_svg(const RooflinePicture& picture) {
+  using namespace roofline_svg_parts;
+  const RooflineAxes axes(picture);
+  const Roofline& roof = picture.roof;
+  const double x0 = axes.intensity.at(0), x1 = axes.intensity.at(1);
+  std::string text =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 660 400\" "
+      "font-family=\"sans-serif\" "
+      "font-size=\"12\">\n<style>.grid{stroke:#ddd}.roof{stroke:#c33;stroke-width:2}"
+      ".ridge{stroke:#c33;stroke-dasharray:4}path{fill:none}</style>\n"
+      "<rect width=\"660\" height=\"400\" fill=\"white\"/>\n";
+  text += grid(axes);
+  text += line(spot(axes, x0, roof.attainable(x0)), spot(axes, roof.ridge(), roof.peak), "roof");
+  text += line(spot(axes, roof.ridge(), roof.peak), spot(axes, x1, roof.peak), "roof");
+  text +=
+      line(spot(axes, roof.ridge(), roof.peak), spot(axes, roof.ridge(), axes.rate.at(0)), "ridge");
+  const Spot ridge = spot(axes, roof.ridge(), axes.rate.at(0));
+  text += words(ridge.x + 5, ridge.y - 6, fmt::format("ridge {:.0f}", roof.ridge()), "start");
+  text += words(left + wide, spot(axes, x1, roof.peak).y - 6, rate_text(roof.peak), "end");
+  for (const RooflinePoint& point : picture.points) {
+    const Spot s = spot(axes, point.intensity, point.rate);
+    text += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"#27c\"/>\n", s.x, s.y);
+    text += words(s.x + 7, s.y + 14, point.name, "start");
+  }
+  text += words(left + wide / 2, top + high + 40, "intensity, FLOPs a byte", "middle");
+  return text + words(left, top - 6, "FLOP/s", "end") + "</svg>\n";
+}
+
+}  // namespace yotta
