@@ -75,10 +75,10 @@ TEST_CASE("each operation has these algorithms and refuses the others") {
 TEST_CASE("automatic: native on shared memory; by size where messages must be sent") {
   struct NoClock : CostSink {
     void op(const OpCost&) override {}
-    double send(const MessageCost&) override { return 0; }
-    void receive(const MessageCost&, double) override {}
-    double now(int) override { return 0; }
-    void wait(int, double) override {}
+    Moment send(const MessageCost&) override { return {}; }
+    void receive(const MessageCost&, const Moment&) override {}
+    Moment now(int) override { return {}; }
+    void wait(int, const Moment&) override {}
   } clock;
   Group group;
   group.engine = std::make_shared<Engine>(

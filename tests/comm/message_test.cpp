@@ -14,12 +14,15 @@ struct TestClock : CostSink {
   static constexpr double alpha = 1, beta = 0.125;
   std::map<int, double> lanes;
   void op(const OpCost& cost) override { lanes[0] += cost.flops; }
-  double send(const MessageCost& m) override {
-    return lanes[m.lane] + alpha + beta * static_cast<double>(m.bytes);
+  Moment send(const MessageCost& m) override {
+    const double begin = lanes[m.lane];
+    return {begin, begin + alpha + beta * static_cast<double>(m.bytes)};
   }
-  void receive(const MessageCost& m, double stamp) override { wait(m.lane, stamp); }
-  double now(int lane) override { return lanes[lane]; }
-  void wait(int lane, double time) override { lanes[lane] = std::max(lanes[lane], time); }
+  void receive(const MessageCost& m, const Moment& travel) override { wait(m.lane, travel); }
+  Moment now(int lane) override { return {0, lanes[lane]}; }
+  void wait(int lane, const Moment& done) override {
+    lanes[lane] = std::max(lanes[lane], done.end);
+  }
 };
 
 // Seconds of the slowest rank.
@@ -30,7 +33,7 @@ double seconds(int p, Body body) {
   options.clock = [&](int rank) { return &clocks[static_cast<size_t>(rank)]; };
   run_ranks(p, body, options);
   double last = 0;
-  for (TestClock& clock : clocks) last = std::max(last, clock.now(0));
+  for (TestClock& clock : clocks) last = std::max(last, clock.now(0).end);
   return last;
 }
 }  // namespace

@@ -10,10 +10,10 @@ namespace {
 struct Recorder : CostSink {
   double flops = 0;
   void op(const OpCost& cost) override { flops += cost.flops; }
-  double send(const MessageCost&) override { return 0; }
-  void receive(const MessageCost&, double) override {}
-  double now(int) override { return 0; }
-  void wait(int, double) override {}
+  Moment send(const MessageCost&) override { return {}; }
+  void receive(const MessageCost&, const Moment&) override {}
+  Moment now(int) override { return {}; }
+  void wait(int, const Moment&) override {}
 };
 }  // namespace
 

@@ -111,6 +111,13 @@ class Caller {
     if (tag < 0) fail(where, "a tag is 0 or more, not {}", tag);
     return self;
   }
+  // A send that the rank's own code does not wait for.
+  static void charge_user_send(Request& request) {
+    const int lane = lane_of(request);
+    join_lane(lane, compute_lane);
+    charge_send(request, "send", lane);
+    finish_send(request, lane);
+  }
   // A buffered send: the message lives in a copy until somebody takes it.
   static void send_copy(const Group& self, const Call& call, ConstData data, int to, int tag) {
     auto send = std::make_unique<Job>();
@@ -118,8 +125,7 @@ class Caller {
     std::vector<std::byte> copy(data.bytes, data.bytes + data.nbytes());
     const Data copied(copy.data(), data.count, data.dtype);
     fill(send->request, Request::Kind::send, self, send->call, copied, to, tag);
-    join_lane(lane_of(send->request), compute_lane);
-    charge_send(send->request, "send", lane_of(send->request));
+    charge_user_send(send->request);
     self.engine->post_detached(std::move(send), std::move(copy));
   }
   static Work start_message(const Group& self, Request::Kind kind, const Call& call, Data in,
@@ -131,10 +137,7 @@ class Caller {
     fill(job->request, kind, self, job->call, sends ? writable(watch->in()) : watch->out(), peer,
          tag);
     const int lane = lane_of(job->request);
-    if (sends) {
-      join_lane(lane, compute_lane);
-      charge_send(job->request, "send", lane);
-    }
+    if (sends) charge_user_send(job->request);
     job->finish = [watch, job = job.get(), sends, lane] {
       if (!sends) charge_recv(job->request, "send", lane);
       join_lane(compute_lane, lane);

@@ -41,10 +41,10 @@ class Collective : public Channel, public Meeting {
   void run(Algorithm algorithm) {
     CostSink* const clock = context().clock;
     try {
-      if (clock != nullptr) clock->wait(group_->lane(), issued_);
+      if (clock != nullptr) clock->wait(group_->lane, issued_);
       algorithm(*this);
       stop_reading();
-      if (clock != nullptr) ended_ = clock->now(group_->lane());
+      if (clock != nullptr) ended_ = clock->now(group_->lane);
     } catch (const std::exception& error) {
       give_up(error.what());
       throw;
@@ -137,7 +137,7 @@ class Collective : public Channel, public Meeting {
   Gathering* gathering_;
   int meetings_ = 0;
   bool reading_ = false;
-  double issued_ = 0, ended_ = 0;  // on a virtual clock
+  Moment issued_, ended_;  // on a virtual clock
 };
 
 }  // namespace yotta

@@ -55,6 +55,10 @@ class Engine {
     advance();
   }
 
+  // The clock's lane of this rank's next communicator. (Groups are numbered in the order in which ranks
+  // happen to come; a timeline must not depend on that.)
+  int new_lane() { return --last_lane_; }
+
   // Blocks whoever runs, a fiber or the main code, until the requests are done.
   // Errors: Deadlock, PeerFailed, Timeout.
   void wait(const Waiting& waiting) {
@@ -213,6 +217,7 @@ class Engine {
   std::vector<std::unique_ptr<FiberWorker>> idle_;
   std::vector<Waiting> strands_;  // while the rank sleeps
   Job* running_ = nullptr;        // whose fiber runs now
+  int last_lane_ = -1;            // the world's
   std::string poison_;
   bool poison_heard_ = false;
   std::atomic<bool> ended_ = false;  // another thread may ask, wrongly

@@ -4,7 +4,7 @@
 //     both.send(out, to);                        posted; in the ledger; stamped by the clock
 //     both.recv(in, from);                       posted
 //     both.wait();                               done; the recv is in the ledger; the clock waits
-//                                                for its stamp
+//                                                for its stamp, and for what was sent to leave
 //
 // If an exception passes, what is not done is withdrawn: nobody writes into a buffer that has gone.
 #pragma once
@@ -22,17 +22,16 @@ struct Group {
   int64_t collectives = 0;   // how many were called
   int64_t splits = 0;
 
+  int lane = -1;  // of the clock, for its collectives: its rank's first, second, ... communicator
+
   int size() const { return static_cast<int>(members.size()); }
   int world(int group_rank) const { return members[static_cast<size_t>(group_rank)]; }
-  // Lanes of the clock: one for the collectives of a group, one for each peer and direction.
-  int lane() const { return -1 - number; }
 };
 
 // The lane of point-to-point messages to (or from) a rank of the world.
 inline int lane_of(const Request& request) {
-  return 1 + 2 * request.peer + (request.kind == Request::Kind::recv ? 1 : 0);
+  return message_lane(request.peer, request.kind == Request::Kind::recv);
 }
-inline constexpr int compute_lane = 0;
 inline void join_lane(int waiting, int other) {
   if (CostSink* clock = context().clock) clock->wait(waiting, clock->now(other));
 }
@@ -42,13 +41,17 @@ inline void charge_send(Request& request, std::string_view label, int lane) {
   RankContext& self = context();
   self.ledger.sent(label, 1, request.data.nbytes());
   if (self.clock != nullptr)
-    request.stamp = self.clock->send({request.peer, request.data.nbytes(), lane});
+    request.stamp = self.clock->send({request.peer, request.data.nbytes(), lane, label});
+}
+// A lane is busy until what it sends has left. (Not at once: a send_recv does both side by side.)
+inline void finish_send(const Request& request, int lane) {
+  if (CostSink* clock = context().clock) clock->wait(lane, request.stamp);
 }
 inline void charge_recv(const Request& request, std::string_view label, int lane) {
   RankContext& self = context();
   self.ledger.received(label, 1, request.data.nbytes());
   if (self.clock != nullptr)
-    self.clock->receive({request.peer, request.data.nbytes(), lane}, request.stamp);
+    self.clock->receive({request.peer, request.data.nbytes(), lane, label}, request.stamp);
 }
 
 inline void fill(Request& request, Request::Kind kind, const Group& group, const Call& call,
@@ -80,7 +83,7 @@ class Messages {
   void send(ConstData data, int to) {
     fill(send_, Request::Kind::send, group_, call_, writable(data), to, tag_);
     if (is_user()) join_lane(lane_of(send_), compute_lane);
-    charge_send(send_, label_, is_user() ? lane_of(send_) : group_.lane());
+    charge_send(send_, label_, lane_for(send_));
     transport().post(send_);
   }
   void recv(Data data, int from) {
@@ -92,8 +95,8 @@ class Messages {
     if (send_.call != nullptr) waiting.requests[0] = &send_;
     if (recv_.call != nullptr) waiting.requests[1] = &recv_;
     group_.engine->wait(waiting);
-    if (recv_.call != nullptr)
-      charge_recv(recv_, label_, is_user() ? lane_of(recv_) : group_.lane());
+    if (recv_.call != nullptr) charge_recv(recv_, label_, lane_for(recv_));
+    if (send_.call != nullptr) finish_send(send_, lane_for(send_));
     if (!is_user()) return;
     for (const Request* request : waiting.requests)
       if (request != nullptr) join_lane(compute_lane, lane_of(*request));
@@ -102,6 +105,7 @@ class Messages {
  private:
   Transport& transport() { return group_.engine->transport(); }
   bool is_user() const { return tag_ >= 0; }  // not a collective's: on a lane of its own
+  int lane_for(const Request& request) const { return is_user() ? lane_of(request) : group_.lane; }
   const Group& group_;
   const Call& call_;
   std::string_view label_;

@@ -52,10 +52,10 @@ struct Request {
   enum class Kind : uint8_t { send, recv, meet };
   Kind kind = Kind::send;
   int group = 0;
-  int peer = 0;      // world rank at the other end
-  int64_t tag = 0;   // 0 and up: the user's; below 0: -1 - the number of a collective of the group
-  Data data;         // a send only reads it
-  double stamp = 0;  // when the message arrives on a virtual clock: goes from send to recv
+  int peer = 0;     // world rank at the other end
+  int64_t tag = 0;  // 0 and up: the user's; below 0: -1 - the number of a collective of the group
+  Data data;        // a send only reads it
+  Moment stamp;     // when the message travels on a virtual clock: goes from send to recv
   const Call* call = nullptr;      // must live as long as the request
   std::atomic<bool> done = false;  // set by the transport, after everything else
   int owner = 0;                   // world rank that posted it  ┐ the transport's own

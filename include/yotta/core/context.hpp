@@ -20,23 +20,37 @@
 
 namespace yotta {
 
-// One message between two ranks as a clock sees it. What can happen side by side on one rank has lanes:
-// lane 0 computes, the others belong to comm/ (one a peer and direction, one a communicator).
+// What can happen side by side on one rank has lanes: 0 computes, those above are one a peer and
+// direction, those below one a communicator, for its collectives.
+inline constexpr int compute_lane = 0;
+constexpr int message_lane(int peer, bool receives) { return 1 + 2 * peer + (receives ? 1 : 0); }
+
+// One message between two ranks as a clock sees it.
 struct MessageCost {
   int peer;  // rank in the world
   int64_t bytes;
   int lane;
+  std::string_view label;  // as in the ledger
 };
 
-// Somebody who turns costs into time. Times are seconds since the start of the run.
+// A time span of a run, in seconds since its start, and the event that took it. A message carries one.
+struct Moment {
+  double begin = 0, end = 0;
+  int rank = -1, event = -1;  // -1: none
+
+  bool operator==(const Moment&) const = default;
+};
+
+// Somebody who turns costs into time.
 class CostSink {
  public:
   virtual ~CostSink() = default;
-  virtual void op(const OpCost& cost) = 0;                             // on lane 0
-  virtual double send(const MessageCost& message) = 0;                 // -> when it arrives
-  virtual void receive(const MessageCost& message, double stamp) = 0;  // its lane waits for that
-  virtual double now(int lane) = 0;                                    // how far a lane has come
-  virtual void wait(int lane, double time) = 0;  // a lane does nothing before that time
+  virtual void op(const OpCost& cost) = 0;              // on the compute lane
+  virtual Moment send(const MessageCost& message) = 0;  // when it travels
+  virtual void receive(const MessageCost& message,
+                       const Moment& travel) = 0;       // its lane goes on after
+  virtual Moment now(int lane) = 0;                     // how far a lane has come, and by what
+  virtual void wait(int lane, const Moment& done) = 0;  // a lane does nothing before that has ended
 };
 
 // cpu computes; meta has shapes and costs but no data, so a model of any size fits.

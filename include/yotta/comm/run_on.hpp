@@ -1,0 +1,50 @@
+// run_on: run_ranks on a machine that is only described. The code runs for real, on threads, and its values
+// are real; its time is that of the machine.
+//
+//     const Timed run = run_on(cluster_named("h100x8"), 8, [](Communicator& world) { ... });
+//     run.seconds()           until the last rank has ended
+//     run.seconds(3)          until rank 3 has
+//     run.busy_share(3)       the share of run.seconds() in which rank 3 computed
+//     run.trace               every op, message and wait (machine/trace.hpp)
+//     run.reports[3]          its ledger, as from run_ranks
+#pragma once
+
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/machine/clock.hpp"
+
+namespace yotta {
+
+struct Timed {
+  std::vector<RankReport> reports;  // by rank
+  std::vector<double> ends;         // by rank, seconds
+  Trace trace;                      // empty if ClockOptions::trace was false
+
+  double seconds() const { return *std::max_element(ends.begin(), ends.end()); }
+  double seconds(int rank) const { return ends[static_cast<size_t>(rank)]; }
+  double busy_share(int rank) const { return yotta::busy_share(trace, rank); }
+  double idle_share(int rank) const { return yotta::idle_share(trace, rank); }
+};
+
+// body(world) on n thread ranks; rank r is chip r of the cluster. Errors: as run_ranks; too few chips.
+template <class Body>
+Timed run_on(const Cluster& cluster, int n, Body body, const ClockOptions& clock_options = {},
+             RunOptions options = {}, Where where = Where::current()) {
+  if (n > cluster.size())
+    fail(where, "{} has {} chips, too few for {} ranks", cluster.name, cluster.size(), n);
+  std::vector<std::unique_ptr<VirtualClock>> clocks;
+  for (int rank = 0; rank < n; ++rank)
+    clocks.push_back(std::make_unique<VirtualClock>(cluster, rank, clock_options));
+  options.clock = [&](int rank) { return clocks[static_cast<size_t>(rank)].get(); };
+  Timed run;
+  run.reports = run_ranks(n, std::move(body), options, where);
+  std::vector<std::vector<TraceEvent>> events;
+  for (const std::unique_ptr<VirtualClock>& clock : clocks) {
+    run.ends.push_back(clock->seconds());
+    events.push_back(clock->events());
+  }
+  for (const RankReport& report : run.reports) report.context->clock = nullptr;
+  if (clock_options.trace) run.trace = collect_trace(events);
+  return run;
+}
+
+}  // namespace yotta

@@ -1,0 +1,85 @@
+// Chips: what one accelerator can do, from its datasheet.
+//
+//     ┌──────────────────────────┐   bandwidth    ┌────────┐
+//     │ matrix units: FLOP/s     │ ◄────────────► │ memory │        link ═══► other chips
+//     └──────────────────────────┘   bytes/s      └────────┘        bytes/s, one way
+//
+// An operation of F FLOPs that moves N bytes takes max(F / peak, N / bandwidth) plus the launch overhead:
+// the roofline (Williams, Waterman, Patterson, 2009). Real kernels reach a part of it; see what you measure
+// against these numbers, not these numbers, for how large a part.
+//
+// Peaks are dense. A vendor's figure with an asterisk is for 2:4 sparse matrices, twice the dense one, and
+// no model is trained that way. f32 means true f32 products, PyTorch's default, not TF32.
+// Launch overhead is on no datasheet: 0.9 us is what a kernel costs beyond its own time when many are
+// launched behind each other (NVIDIA, "Getting started with CUDA graphs", 2019: 3.8 us a kernel of 2.9).
+// A TPU runs a step as one compiled program: 0.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "yotta/core/dtype.hpp"
+
+namespace yotta {
+
+struct Chip {
+  const char* name;
+  double f64, f32, bf16, fp8, int8;  // dense FLOP/s (f16 is as bf16); 0: cannot
+  double memory;                     // bytes
+  double bandwidth;                  // of it, bytes/s
+  double link;                       // bytes/s, one way, of one link
+  int links;                         // of that speed: 1 to a switch, 2 an axis of a torus
+  int domain;                        // chips that its links reach
+  double launch_overhead;            // seconds an operation
+  const char* source;
+};
+
+inline constexpr double no_limit = 1e300;  // of an ideal machine
+
+inline constexpr std::array<Chip, 8> known_chips = {{
+    {"a100", 9.7e12, 19.5e12, 312e12, 0, 624e12, 80e9, 2.0e12, 300e9, 1, 8, 0.9e-6,
+     "NVIDIA A100 datasheet, SXM 80 GB; NVLink 600 GB/s both ways"},
+    {"h100", 34e12, 67e12, 989.4e12, 1979e12, 1979e12, 80e9, 3.35e12, 450e9, 1, 8, 0.9e-6,
+     "NVIDIA H100 datasheet, SXM, sparse figures halved; NVLink 900 GB/s both ways"},
+    {"h100-pcie", 26e12, 51e12, 756e12, 1513e12, 1513e12, 80e9, 2.0e12, 300e9, 1, 2, 0.9e-6,
+     "NVIDIA H100 datasheet, PCIe, sparse figures halved; NVLink bridge of two 600 GB/s both ways"},
+    {"h200", 34e12, 67e12, 989e12, 1979e12, 1979e12, 141e9, 4.8e12, 450e9, 1, 8, 0.9e-6,
+     "NVIDIA H200 datasheet, SXM, sparse figures halved; NVLink 900 GB/s both ways"},
+    {"b200", 40e12, 80e12, 2250e12, 4500e12, 4500e12, 192e9, 8.0e12, 900e9, 1, 8, 0.9e-6,
+     "NVIDIA Blackwell datasheet, dense figures; NVLink 1800 GB/s both ways"},
+    {"v5e", 0, 197e12 / 6, 197e12, 0, 393e12, 16e9, 0.82e12, 45e9, 4, 256, 0,
+     "Google Cloud TPU v5e; f32 as six bf16 products (JAX's highest precision)"},
+    {"v5p", 0, 459e12 / 6, 459e12, 0, 918e12, 95e9, 2.765e12, 90e9, 6, 8960, 0,
+     "Google Cloud TPU v5p; f32 as six bf16 products"},
+    {"v6e", 0, 918e12 / 6, 918e12, 0, 1836e12, 32e9, 1.638e12, 100e9, 4, 256, 0,
+     "Google Cloud TPU v6e, 800 GB/s both ways a chip over 4 links; f32 as six bf16 products"},
+}};
+
+// One chip that computes `flops` FLOP/s in every type and has no other limit: for learning and for tests.
+constexpr Chip ideal_chip(double flops) {
+  return {"ideal",  flops,    flops, flops,   flops, flops,    no_limit,
+          no_limit, no_limit, 1,     1 << 30, 0,     "an idea"};
+}
+
+// Dense FLOP/s in a type. i32 and i64 count like int8's units: as f32. Errors: the chip cannot.
+inline double peak(const Chip& chip, DType dtype, Where where = Where::current()) {
+  double flops = chip.f32;
+  if (dtype == DType::f64) flops = chip.f64;
+  if (dtype == DType::bf16 || dtype == DType::f16) flops = chip.bf16;
+  if (dtype == DType::fp8_e5m2 || dtype == DType::fp8_e4m3) flops = chip.fp8;
+  if (dtype == DType::u8) flops = chip.int8;
+  if (flops == 0) fail(where, "{} does not compute in {}", chip.name, name(dtype));
+  return flops;
+}
+
+// A chip by name. Errors: there is none; lists those that are.
+inline const Chip& chip_named(std::string_view name, Where where = Where::current()) {
+  std::string known;
+  for (const Chip& chip : known_chips) {
+    if (chip.name == name) return chip;
+    known += fmt::format(" {}", chip.name);
+  }
+  fail(where, "no chip is called '{}'; known are{}", name, known);
+}
+
+}  // namespace yotta

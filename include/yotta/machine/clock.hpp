@@ -1,0 +1,156 @@
+// The virtual clock: how long a run would take on a machine that is only described.
+//
+// Every rank has a clock, and the clock has lanes. What a rank does one after the other is on one lane, what
+// it does side by side on several:
+//
+//     lane  0   compute        [ matmul ][ matmul ]·········[ matmul ]
+//     lane -1   world                    [══ all_reduce ══]┘             one a communicator
+//     lane 3, 4 to, from rank 1   [──]                                   one a peer and direction
+//
+//     op           compute lane += max(FLOPs / peak, bytes / bandwidth) + launch overhead
+//     message      travels alpha + bytes beta from the moment its sender's lane is free, and says so in a
+//                  time stamp that goes with it; the receiver's lane goes on when it has arrived
+//     collective   its lane: no message of it is received faster than it travels, one at a time; sending
+//                  and receiving go side by side (a link has two directions)
+//     wait         a lane joins another: it goes on when the other has got there
+//
+// So a ring all_reduce takes 2(p-1) alpha + 2(p-1)/p N beta because its messages were sent, and not because
+// somebody typed the formula: the formula is the test. Nothing here depends on when threads run: a
+// time is computed from the stamps of what the program itself ordered. Same program, same timeline.
+//
+// What is not modelled: messages of different lanes that share a wire do not slow each other down
+// (contention.hpp replays a trace for that); memory is not shared between ops and messages.
+#pragma once
+
+#include <map>
+
+#include "yotta/machine/cluster.hpp"
+#include "yotta/machine/trace.hpp"
+
+namespace yotta {
+
+struct ClockOptions {
+  bool trace = true;  // record every event
+};
+
+// Seconds of an operation on a chip.
+inline double op_seconds(const Chip& chip, const OpCost& cost) {
+  const double compute = cost.flops > 0 ? cost.flops / peak(chip, cost.dtype) : 0;
+  const double memory = (cost.bytes_read + cost.bytes_written) / chip.bandwidth;
+  return std::max(compute, memory) + chip.launch_overhead;
+}
+
+// The clock of one rank. It is used by its rank's thread only.
+class VirtualClock : public CostSink {
+ public:
+  VirtualClock(const Cluster& cluster, int rank, ClockOptions options = {})
+      : cluster_(cluster), rank_(rank), options_(options) {}
+
+  void op(const OpCost& cost) override {
+    Lane& lane = lanes_[compute_lane];
+    const double end = lane.time + op_seconds(cluster_.chip, cost);
+    const auto bytes = static_cast<int64_t>(cost.bytes_read + cost.bytes_written);
+    lane.last = record({EventKind::op, compute_lane, lane.time, end, label(cost.name), lane.last,
+                        -1, bytes, cost.flops});
+    lane.time = end;
+  }
+
+  Moment send(const MessageCost& m) override {
+    const Lane& lane = lanes_[m.lane];
+    const Link link = cluster_.link(rank_, m.peer);
+    const double begin = lane.time, end = begin + link.seconds(static_cast<double>(m.bytes));
+    const EventId id =
+        record({EventKind::send, m.lane, begin, end, label(m.label), lane.last, m.peer, m.bytes});
+    return {begin, end, id.rank, id.index};
+  }
+
+  void receive(const MessageCost& m, const Moment& travel) override {
+    Lane& lane = lanes_[m.lane];
+    // On a lane of its own a message arrives by itself; in a collective it may have to queue.
+    const bool queues = m.lane < 0 && lane.time > travel.begin;
+    const EventId sent{travel.rank, travel.event};
+    if (m.lane < 0 && lane.time < travel.begin) record_wait(m.lane, travel.begin, sent);
+    const double begin = queues ? lane.time : travel.begin;
+    const double end = queues ? begin + (travel.end - travel.begin) : travel.end;
+    const EventId cause = queues ? lane.last : sent;
+    lane.last =
+        record({EventKind::recv, m.lane, begin, end, label(m.label), cause, m.peer, m.bytes});
+    lane.time = std::max(lane.time, end);
+  }
+
+  Moment now(int lane) override {
+    const Lane& asked = lanes_[lane];
+    return {asked.time, asked.time, asked.last.rank, asked.last.index};
+  }
+
+  void wait(int lane_number, const Moment& done) override {
+    Lane& lane = lanes_[lane_number];
+    if (done.end <= lane.time) return;
+    lane.last = {done.rank, done.event};
+    if (lane_number == compute_lane) lane.last = record_wait(lane_number, done.end, lane.last);
+    lane.time = done.end;
+  }
+
+  // When the rank's own code has ended.
+  double seconds() { return lanes_[compute_lane].time; }
+  int rank() const { return rank_; }
+  const std::vector<TraceEvent>& events() const { return events_; }
+
+ private:
+  struct Lane {
+    double time = 0;
+    EventId last;  // the event that brought it there
+  };
+
+  EventId record(const TraceEvent& event) {
+    if (!options_.trace) return {};
+    events_.push_back(event);
+    return {rank_, static_cast<int>(events_.size()) - 1};
+  }
+  EventId record_wait(int lane, double until, EventId cause) {
+    return record({EventKind::wait, lane, lanes_[lane].time, until, "wait", cause});
+  }
+  std::string_view label(std::string_view text) {
+    if (!options_.trace) return {};
+    const auto found = labels_.find(text);
+    return found != labels_.end() ? *found : *labels_.insert(kept(text)).first;
+  }
+
+  const Cluster& cluster_;
+  int rank_;
+  ClockOptions options_;
+  std::map<int, Lane> lanes_;
+  std::vector<TraceEvent> events_;
+  std::set<std::string_view> labels_;
+};
+
+// The events of all ranks. They were recorded in an order that depends on threads; they are put in the
+// order of time, then lane, and causes are renumbered.
+inline Trace collect_trace(const std::vector<std::vector<TraceEvent>>& recorded) {
+  Trace trace;
+  std::vector<std::vector<int>> place(recorded.size());  // by rank: the new index of an event
+  for (size_t rank = 0; rank < recorded.size(); ++rank) {
+    const std::vector<TraceEvent>& events = recorded[rank];
+    std::vector<int> order(events.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+    std::sort(order.begin(), order.end(), [&](int a, int b) {
+      const TraceEvent &x = events[static_cast<size_t>(a)], &y = events[static_cast<size_t>(b)];
+      if (x.begin != y.begin) return x.begin < y.begin;
+      return x.lane != y.lane ? x.lane > y.lane : a < b;
+    });
+    place[rank].resize(events.size());
+    std::vector<TraceEvent>& sorted = trace.ranks.emplace_back();
+    for (const int i : order) {
+      place[rank][static_cast<size_t>(i)] = static_cast<int>(sorted.size());
+      sorted.push_back(events[static_cast<size_t>(i)]);
+    }
+  }
+  for (std::vector<TraceEvent>& events : trace.ranks)
+    for (TraceEvent& event : events)
+      if (event.cause.rank >= 0)
+        event.cause.index =
+            place[static_cast<size_t>(event.cause.rank)][static_cast<size_t>(event.cause.index)];
+  return trace;
+}
+
+}  // namespace yotta

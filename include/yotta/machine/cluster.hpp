@@ -1,0 +1,151 @@
+// Clusters: which chips there are, and what a message between any two of them costs.
+//
+// Chips sit in groups that sit in larger groups. Two chips talk over the smallest group that holds both:
+//
+//     ┌──────────────── cluster ────────────────┐     level      chips    one way
+//     │ ┌────── rack ───────┐ ┌───── rack ─────┐│     node           8    NVLink       450 GB/s
+//     │ │┌─ node ─┐┌─ node ─┐│ │┌─ node ─┐┌─ .. ││     rack          16    one switch    50 GB/s a chip
+//     │ ││0 ... 7 ││8 ... 15││ ││16 . 23 ││     ││     pod         3072    two switches  50 GB/s
+//     │ │└────────┘└────────┘│ │└────────┘└──── ││     cluster    24576    shared 1:7   7.1 GB/s
+//     │ └───────────────────┘ └────────────────┘│
+//     └─────────────────────────────────────────┘
+//
+//     a message of N bytes takes  alpha + N beta        alpha: latency, s; beta: 1 / bandwidth, s/byte
+//
+// A torus is a grid whose rows are rings: chips talk to their neighbours on each axis, and a message to
+// another chip hops, so it pays alpha once a hop.
+//
+// Rank r is chip r. Where a level is oversubscribed, its beta is a chip's share when all use it at once.
+// Latencies are on no datasheet: these are estimates, 1 us inside a node (as lecture CS2281 has it), and 2 us more
+// for every tier of switches.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <vector>
+
+#include "yotta/machine/chip.hpp"
+
+namespace yotta {
+
+// What a message between two chips costs.
+struct Link {
+  double alpha = 0;  // seconds
+  double beta = 0;   // seconds a byte
+  int level = -1;    // of the cluster; -1: a chip to itself
+
+  double seconds(double bytes) const { return alpha + bytes * beta; }
+};
+
+// Groups of `chips` chips: a node, a rack, ...; a multiple of the level before.
+struct Level {
+  std::string name;
+  int chips;
+  double alpha, beta;
+};
+
+struct Cluster {
+  std::string name;
+  Chip chip;
+  std::vector<Level> levels;  // the smallest group first; the last one holds all chips
+  std::vector<int> torus;     // axes of the grid, the first level then; empty: a tree of switches
+  double gamma = 0;           // seconds a byte reduced inside a collective
+
+  int size() const { return levels.empty() ? 1 : levels.back().chips; }
+  Link link(int from, int to, Where where = Where::current()) const;
+};
+
+// Steps between two chips of a torus, the shorter way round on every axis; the first axis counts fastest.
+inline int torus_hops(const std::vector<int>& axes, int from, int to) {
+  int hops = 0;
+  for (const int length : axes) {
+    const int apart = std::abs(from % length - to % length);
+    hops += std::min(apart, length - apart);
+    from /= length;
+    to /= length;
+  }
+  return hops;
+}
+
+// The link between two chips. Errors: the cluster has no such chip.
+inline Link Cluster::link(int from, int to, Where where) const {
+  if (from < 0 || to < 0 || from >= size() || to >= size())
+    fail(where, "{} has chips 0 to {}, not {}", name, size() - 1,
+         from < 0 || from >= size() ? from : to);
+  if (from == to) return {};
+  size_t i = 0;
+  while (from / levels[i].chips != to / levels[i].chips) ++i;
+  const int hops = i == 0 && !torus.empty() ? torus_hops(torus, from, to) : 1;
+  return {hops * levels[i].alpha, levels[i].beta, static_cast<int>(i)};
+}
+
+// No latency and no overhead: `chips` chips of `flops` FLOP/s each, joined by links of `bandwidth`.
+inline Cluster ideal(int chips = 1 << 30, double flops = 1, double bandwidth = no_limit) {
+  return {"ideal", ideal_chip(flops), {{"cluster", chips, 0, 1 / bandwidth}}, {}};
+}
+
+// Chips with switches: nodes of one NVLink domain and, if there are more, 50 GB/s a chip (400 Gb/s) between
+// them.
+inline Cluster switched(const Chip& chip, int count) {
+  Cluster made{fmt::format("{}x{}", chip.name, count), chip, {}, {}};
+  const int node = std::min(count, chip.domain);
+  made.levels.push_back({"node", node, 1e-6, 1 / chip.link});
+  if (count > node) made.levels.push_back({"cluster", count, 5e-6, 1 / 50e9});
+  return made;
+}
+
+// A torus of these axes.
+inline Cluster torus(const Chip& chip, std::vector<int> axes) {
+  int count = 1;
+  for (const int length : axes) count *= length;
+  Cluster made{fmt::format("{}x{}", chip.name, count), chip, {}, std::move(axes)};
+  made.levels.push_back({"torus", count, 1e-6, 1 / chip.link});
+  return made;
+}
+
+// The machine of "The Llama 3 Herd of Models" (arXiv 2407.21783, 3.3.1): 24,576 H100, 16 a rack, 192 racks a
+// pod with full bandwidth, 8 pods that share 1:7.
+inline Cluster llama3_24k() {
+  const double beta = 1 / 50e9;
+  return {"llama3-24k",
+          chip_named("h100"),
+          {{"node", 8, 1e-6, 1 / 450e9},
+           {"rack", 16, 3e-6, beta},
+           {"pod", 3072, 5e-6, beta},
+           {"cluster", 24576, 7e-6, 7 * beta}},
+          {}};
+}
+
+// `count` cut into `axes` factors as equal as can be: 256 into 16 x 16, 64 into 4 x 4 x 4.
+inline std::vector<int> nearly_cubic(int count, int axes) {
+  if (axes == 1) return {count};
+  int length = 1;
+  for (int i = 1; static_cast<int64_t>(i) <= count; ++i) {
+    int64_t power = 1;
+    for (int axis = 0; axis < axes; ++axis) power *= i;
+    if (power > count) break;
+    if (count % i == 0) length = i;
+  }
+  std::vector<int> rest = nearly_cubic(count / length, axes - 1);
+  rest.insert(rest.begin(), length);
+  return rest;
+}
+
+// A machine by name: "ideal", "llama3-24k", or a chip and how many: "h100x8", "h100x16384", "v5px64" (TPUs
+// form a torus). Errors: no such name; says what a name may be.
+inline Cluster cluster_named(std::string_view text, Where where = Where::current()) {
+  if (text == "ideal") return ideal();
+  if (text == "llama3-24k") return llama3_24k();
+  const size_t x = text.rfind('x');
+  const char* const end = text.data() + text.size();
+  int count = 0;
+  if (x == text.npos || std::from_chars(text.data() + x + 1, end, count).ptr != end || count < 1)
+    fail(where, "'{}' is no machine: give ideal, llama3-24k, or a chip and how many, as h100x8",
+         text);
+  const Chip& chip = chip_named(text.substr(0, x), where);
+  if (chip.links == 1) return switched(chip, count);
+  return torus(chip, nearly_cubic(count, chip.links / 2));
+}
+
+}  // namespace yotta

@@ -1,0 +1,113 @@
+// Traces: what happened when on each rank, and why not earlier.
+//
+//     rank 0   lane  0 compute       [ matmul ][ matmul ]·····wait·····[ matmul ]
+//              lane -1 world                   [send][send]      ▲
+//                                              [recv][recv]──────┘ cause
+//     rank 1   lane  0 compute       [ matmul          ][ matmul ]
+//
+// An event is a span of one lane of one rank. Its cause is the event that ended last before it could begin:
+// the one before it on its lane, or the message that it had to wait for, or what a wait waited for. From the
+// end of a run, causes lead back to its beginning: that is the critical path.
+//
+// A wait is recorded where somebody waits: on the compute lane, and inside a collective. Elsewhere a gap
+// means that there was nothing to do.
+//
+// Lanes: 0 computes; -1, -2, ... are the rank's communicators (their collectives), -1 the world; above 0 is
+// one a peer and direction. Sends and receives of one exchange lie over each other on a lane: links work
+// both ways at once.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "yotta/core/context.hpp"
+
+namespace yotta {
+
+enum class EventKind : uint8_t { op, send, recv, reduce, wait };
+constexpr const char* name(EventKind kind) {
+  constexpr const char* names[] = {"op", "send", "recv", "reduce", "wait"};
+  return names[static_cast<int>(kind)];
+}
+
+// Which event: trace.ranks[rank][index]. rank -1: none.
+struct EventId {
+  int rank = -1, index = -1;
+
+  bool operator==(const EventId&) const = default;
+};
+
+struct TraceEvent {
+  EventKind kind = EventKind::op;
+  int lane = 0;
+  double begin = 0, end = 0;  // seconds since the start of the run
+  std::string_view name;      // of the op, or the label of the message; lives for ever
+  EventId cause;              // what had to end before this could begin
+  int peer = -1;              // world rank at the other end of a message
+  int64_t bytes = 0;          // of the message; moved by the op
+  double flops = 0;           // of the op
+
+  double seconds() const { return end - begin; }
+  bool operator==(const TraceEvent&) const = default;
+};
+
+struct Trace {
+  std::vector<std::vector<TraceEvent>> ranks;  // by rank; in order of begin, then lane
+
+  const TraceEvent& at(EventId id) const {
+    return ranks[static_cast<size_t>(id.rank)][static_cast<size_t>(id.index)];
+  }
+  bool operator==(const Trace&) const = default;
+};
+
+// "compute", "world", "communicator 2", "to rank 3", "from rank 3"
+inline std::string lane_name(int lane) {
+  if (lane == compute_lane) return "compute";
+  if (lane == -1) return "world";
+  if (lane < 0) return fmt::format("communicator {}", -lane);
+  return fmt::format("{} rank {}", lane % 2 == 1 ? "to" : "from", (lane - 1) / 2);
+}
+
+// The same text, kept until the program ends.
+inline std::string_view kept(std::string_view text) {
+  static std::mutex mutex;
+  static auto* texts = new std::set<std::string, std::less<>>;  // never destroyed
+  const std::lock_guard lock(mutex);
+  const auto found = texts->find(text);
+  return found != texts->end() ? *found : *texts->emplace(text).first;
+}
+
+// When a rank's own code ended; when the last one did.
+inline double seconds(const Trace& trace, int rank) {
+  double last = 0;
+  for (const TraceEvent& event : trace.ranks[static_cast<size_t>(rank)])
+    if (event.lane == compute_lane) last = std::max(last, event.end);
+  return last;
+}
+inline double seconds(const Trace& trace) {
+  double last = 0;
+  for (size_t rank = 0; rank < trace.ranks.size(); ++rank)
+    last = std::max(last, seconds(trace, static_cast<int>(rank)));
+  return last;
+}
+
+// Seconds in which a rank computed.
+inline double busy_seconds(const Trace& trace, int rank) {
+  double sum = 0;
+  for (const TraceEvent& event : trace.ranks[static_cast<size_t>(rank)])
+    if (event.kind == EventKind::op) sum += event.seconds();
+  return sum;
+}
+// The share of the whole run, until the last rank ended, in which a rank computed, and did not.
+inline double busy_share(const Trace& trace, int rank) {
+  const double all = seconds(trace);
+  return all > 0 ? busy_seconds(trace, rank) / all : 1;
+}
+inline double idle_share(const Trace& trace, int rank) { return 1 - busy_share(trace, rank); }
+
+}  // namespace yotta

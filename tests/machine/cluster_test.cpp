@@ -1,0 +1,53 @@
+#include "yotta/machine/cluster.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/message_of.hpp"
+
+using namespace yotta;
+using yotta_test::contains;
+using yotta_test::message_of;
+
+TEST_CASE("two chips talk over the smallest group that holds both") {
+  const Cluster c = llama3_24k();
+  CHECK(c.size() == 24576);
+  CHECK(c.link(3, 3).seconds(1e9) == 0);
+  CHECK(c.link(0, 7).level == 0);
+  CHECK(c.link(7, 8).level == 1);
+  CHECK(c.link(8, 7).level == 1);
+  CHECK(c.link(15, 16).level == 2);
+  CHECK(c.link(3071, 3072).level == 3);
+  CHECK(c.link(0, 24575).level == 3);
+  CHECK(c.link(0, 1).seconds(450e9) == doctest::Approx(1 + 1e-6).epsilon(1e-12));
+  CHECK(c.link(0, 24575).seconds(50e9) == doctest::Approx(7 + 7e-6).epsilon(1e-12));
+  CHECK(contains(message_of([&] { c.link(0, 24576); }), "chips 0 to 24575, not 24576"));
+  CHECK(contains(message_of([&] { c.link(-1, 0); }), "not -1"));
+}
+
+TEST_CASE("a torus hops, the shorter way round on each axis") {
+  CHECK(torus_hops({4}, 0, 3) == 1);
+  CHECK(torus_hops({4}, 0, 2) == 2);
+  CHECK(torus_hops({4, 4}, 0, 15) == 2);
+  CHECK(torus_hops({4, 4, 4}, 0, 42) == 6);
+  CHECK(torus_hops({2}, 0, 1) == 1);
+  const Cluster c = torus(chip_named("v5p"), {4, 4});
+  CHECK(c.link(0, 10).alpha == 4 * c.link(0, 1).alpha);
+  CHECK(c.link(0, 10).beta == 1 / 90e9);
+}
+
+TEST_CASE("machines by name") {
+  CHECK(cluster_named("h100x8").levels.size() == 1);
+  CHECK(cluster_named("h100x4").size() == 4);
+  const Cluster large = cluster_named("h100x16384");
+  CHECK(large.size() == 16384);
+  CHECK(large.link(0, 7).beta == 1 / 450e9);
+  CHECK(large.link(0, 8).beta == 1 / 50e9);
+  CHECK(cluster_named("v5px64").torus == std::vector<int>{4, 4, 4});
+  CHECK(cluster_named("v5ex256").torus == std::vector<int>{16, 16});
+  CHECK(cluster_named("v5ex12").torus == std::vector<int>{3, 4});
+  CHECK(cluster_named("h100-pciex2").chip.link == 300e9);
+  CHECK(cluster_named("llama3-24k").size() == 24576);
+  CHECK(cluster_named("ideal").link(0, 5).seconds(1e12) < 1e-200);
+  for (const char* wrong : {"h100", "h100x", "h100x0", "x8", "h100x-8", "h900x8", "h100x8k", ""})
+    CHECK_THROWS_AS(cluster_named(wrong), Error);
+}
