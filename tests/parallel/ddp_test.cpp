@@ -4,11 +4,12 @@
 
 #include <numeric>
 
+#include "parallel/linear_training.hpp"
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/core/compare.hpp"
-#include "yotta/nn/linear_net.hpp"
 
 using namespace yotta;
+using yotta_test::append;
+using yotta_test::check_equal;
 
 namespace {
 
@@ -18,23 +19,12 @@ constexpr double rate = 0.05;
 
 enum class How { naive, bucketed, overlapped };
 
-// Row i of the whole batch, the same whoever asks.
+// A step's batch and its passes, at the sizes of this test.
 Tensor batch_rows(const char* name, int64_t step, int64_t begin, int64_t end) {
-  Tensor x = Tensor::empty({end - begin, net.width}, DType::f64);
-  const Random random(static_cast<uint64_t>(step), name);
-  for (int64_t i = 0; i < x.numel(); ++i)
-    x.data<double>()[i] = random.normal(static_cast<uint64_t>(begin * net.width + i));
-  return x;
+  return yotta_test::batch_rows(name, step, begin, end, net.width);
 }
-
-// Forward and backward on rows [begin, end) of a step's batch; loss = sum (y - t)^2 / (2 * rows of all).
 void run_microbatch(Layers layers, int64_t step, int64_t begin, int64_t end) {
-  Saved saved;
-  const Tensor y = forward(layers, batch_rows("x", step, begin, end), saved);
-  Tensor dy = batch_rows("t", step, begin, end);
-  for (int64_t i = 0; i < dy.numel(); ++i)
-    dy.data<double>()[i] = (y.data<double>()[i] - dy.data<double>()[i]) / static_cast<double>(rows);
-  backward(layers, dy, saved);
+  yotta_test::run_microbatch(layers, step, begin, end, net.width, rows);
 }
 
 struct Outcome {
@@ -45,11 +35,6 @@ void take_step(const std::vector<ParameterPtr>& parameters) {
   for (const ParameterPtr& each : parameters)
     for (int64_t i = 0; i < each->value.numel(); ++i)
       each->value.data<double>()[i] -= rate * each->grad.data<double>()[i];
-}
-
-void append(std::vector<double>& to, const Tensor& tensor) {
-  const std::vector<double> values = tensor.values();
-  to.insert(to.end(), values.begin(), values.end());
 }
 
 // Three steps of rank `world.rank()`'s share of the batch, cut in `microbatches`.
@@ -89,15 +74,6 @@ std::vector<Outcome> train_on(int ranks, How how, int64_t bucket_bytes, int64_t 
     outcomes[static_cast<size_t>(world.rank())] = train(world, how, bucket_bytes, microbatches);
   });
   return outcomes;
-}
-
-void check_equal(const std::vector<double>& actual, const std::vector<double>& expected, int ranks,
-                 const char* what) {
-  Clues clues;
-  clues.what = what;
-  clues.ranks = ranks;
-  const Verdict verdict = compare(actual, expected, 1e-12, clues);
-  CHECK_MESSAGE(verdict.equal, verdict.text);
 }
 
 constexpr int64_t one_weight = net.width * net.width * 8;  // bytes of a gradient

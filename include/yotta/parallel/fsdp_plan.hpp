@@ -1,0 +1,69 @@
+// Which slices of a layer stack are sharded, gathered and dropped together: the units of FSDP.
+//
+//     stack     embedding │ layers.0 │ layers.1 │ layers.2 │ head          embedding and head share a table
+//     units        root       1          2          3        root          1 entry a unit
+//                  root       └───── 1 ─────┘       2        root          2 entries a unit
+//
+// A small unit means little memory and many small messages; a large one the opposite. Entries that share a
+// parameter must be one unit, or it would be sharded twice: the root. Its slices lie apart in the stack, so it
+// stays whole in between. A stack that shares nothing has no root.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "yotta/nn/layer.hpp"
+
+namespace yotta {
+
+struct FsdpPlan {
+  struct Slice {
+    Layers layers;
+    size_t unit = 0;
+    bool is_first = true, is_last = true;  // of the slices of its unit: only the root has several
+  };
+  std::vector<Slice> slices;                          // in the order of the stack
+  std::vector<std::vector<ParameterPtr>> parameters;  // by unit, each once
+};
+
+namespace detail {
+// By entry of the stack: does another entry use one of its parameters?
+inline std::vector<bool> shares_parameters(Layers stack) {
+  std::map<ParameterPtr, int> entries;
+  for (size_t i = 0; i < stack.size(); ++i)
+    for (const ParameterPtr& each : parameters(stack.subspan(i, 1))) ++entries[each];
+  std::vector<bool> shares(stack.size());
+  for (size_t i = 0; i < stack.size(); ++i)
+    for (const ParameterPtr& each : parameters(stack.subspan(i, 1)))
+      if (entries[each] > 1) shares[i] = true;
+  return shares;
+}
+}  // namespace detail
+
+// Units of up to `layers_a_unit` entries, and the root.
+inline FsdpPlan plan_fsdp(Layers stack, int64_t layers_a_unit, Where where = Where::current()) {
+  if (layers_a_unit < 1) fail(where, "a unit of {} layers: it has one at least", layers_a_unit);
+  const std::vector<bool> in_root = detail::shares_parameters(stack);
+  FsdpPlan plan;
+  std::optional<size_t> root;  // its last slice so far
+  for (size_t first = 0, last = 0; first < stack.size(); first = last) {
+    last = first + 1;
+    const auto most = first + static_cast<size_t>(layers_a_unit);
+    while (!in_root[first] && last < std::min(most, stack.size()) && !in_root[last]) ++last;
+    FsdpPlan::Slice slice{stack.subspan(first, last - first), plan.parameters.size()};
+    if (in_root[first] && root) {
+      slice.unit = plan.slices[*root].unit;
+      slice.is_first = plan.slices[*root].is_last = false;
+    } else {
+      plan.parameters.emplace_back();
+    }
+    if (in_root[first]) root = plan.slices.size();
+    std::vector<ParameterPtr>& own = plan.parameters[slice.unit];
+    for (const ParameterPtr& each : parameters(slice.layers))
+      if (std::find(own.begin(), own.end(), each) == own.end()) own.push_back(each);
+    plan.slices.push_back(slice);
+  }
+  return plan;
+}
+
+}  // namespace yotta
