@@ -17,7 +17,7 @@ TEST_CASE("a query sees a prefix of the keys: none, those up to the diagonal, or
       }
 }
 
-TEST_CASE("online softmax: a row taken in two parts, or in one, and a part that is hidden") {
+TEST_CASE("online softmax: a row taken in two parts has the sums of the whole") {
   const std::vector<double> scores = {1, 900, -3, 2, 1000, 4};
   const std::vector<double> v = {1, 2, 3, 4, 5, 6};
   for (const int64_t cut : {1, 3, 5}) {
@@ -28,9 +28,6 @@ TEST_CASE("online softmax: a row taken in two parts, or in one, and a part that 
       for (int64_t i = begin; i < end; ++i)
         o += part[static_cast<size_t>(i - begin)] * v[static_cast<size_t>(i)];
     }
-    std::vector<double> hidden = {7, 7};
-    online_softmax_row(hidden.data(), 0, 2, 0.01, false, m, l, &o, 1);
-    CHECK(hidden == std::vector<double>{0, 0});
     double sum = 0, expected = 0;
     for (size_t i = 0; i < 6; ++i) {
       sum += std::exp(scores[i] / 100);

@@ -24,6 +24,7 @@ namespace yotta::detail {
 // Tiles of BQ queries by BK keys. At d = 64 on one core, 64 by 256 was the fastest of 24 shapes tried,
 // from 42 by 64 to 256 by 256.
 inline constexpr int64_t attention_BQ = 64, attention_BK = 256;
+static_assert(attention_BQ <= attention_BK, "who sees none of the first BK keys sees none at all");
 
 // Rows [begin, end) of a matrix.
 template <class T>
@@ -49,7 +50,6 @@ constexpr int64_t keys_seen(int64_t t, int64_t ahead, int64_t j, int64_t keys) {
 template <class Real>
 void online_softmax_row(Real* scores, int64_t visible, int64_t width, Real factor, bool first,
                         Real& m, Real& l, Real* o, int64_t d) {
-  if (visible == 0) return std::fill(scores, scores + width, Real{0});
   const Real most = factor * largest(static_cast<const Real*>(scores), visible);
   const Real m_new = first ? most : std::max(m, most);
   const Real sum = exp_row(static_cast<const Real*>(scores), visible, factor, m_new, scores);
