@@ -39,6 +39,13 @@ TEST_CASE("a point on the roof lies on its line, in the column of its intensity"
   CHECK(at - text.rfind("│", at) - std::string("│").size() == 30);  // 0.75 of 40
 }
 
+TEST_CASE("faster stands higher, and more intense further to the right") {
+  const std::string text = draw_roofline(picture, 61, 10);
+  const size_t a = text.find('A'), b = text.find('B');  // A slow, B fast
+  CHECK(b < a);
+  CHECK(a - text.rfind("│", a) < b - text.rfind("│", b));
+}
+
 TEST_CASE("far-off points widen the axes instead of leaving the picture") {
   const RooflinePicture far = {{1e9, 1e9}, {{"slow", 1e-4, 1.0}, {"dense", 1e6, 9e8}}};
   const std::string text = draw_roofline(far);
