@@ -57,6 +57,15 @@ TEST_CASE("clear gives the memory back at once") {
   CHECK(saved.bytes() == 0);
 }
 
+TEST_CASE("each visits the whole tree") {
+  Saved saved({}, "model");
+  saved.child("a").child("b");
+  saved.child("c");
+  std::string seen;
+  saved.each([&](Saved& one) { seen += one.name() + " "; });
+  CHECK(seen == "model a b c ");
+}
+
 TEST_CASE("a missing tensor is reported with the layer, its name and what may have happened") {
   Saved saved;
   saved.child("layers.3.mlp").keep("x", Tensor::zeros({1}));

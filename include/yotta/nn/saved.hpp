@@ -82,6 +82,13 @@ class Saved {
     children_.clear();
   }
 
+  // Calls visit(saved) for this one and all below it.
+  template <class Visit>
+  void each(const Visit& visit) {
+    visit(*this);
+    for (const std::unique_ptr<Saved>& child : children_) child->each(visit);
+  }
+
   bool empty() const { return bytes() == 0; }
   // Bytes held. Tensors that share a buffer (q, k and v keep the same x) count once, at the largest.
   int64_t bytes() const {
