@@ -2,10 +2,53 @@
 
 #include <doctest/doctest.h>
 
+#include <numeric>
+
 #include "support/layer_check.hpp"
+#include "support/parts_check.hpp"
+#include "support/rank_errors.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
+
+namespace {
+
+constexpr int64_t B = 2, T = 3, C = 5, F = 24;  // F divides by 1, 2, 3, 4 and 8
+const ParameterOptions in_f64{1, DType::f64};
+
+Parameters parameters_of(Layer& layer) {
+  Parameters all;
+  layer.add_parameters(all);
+  for (const ParameterPtr& each :
+       all)  // biases start at 0, which would hide a bias that is added twice
+    if (!each->is_matrix)
+      for (int64_t i = 0; i < each->value.numel(); ++i)
+        each->value.data<double>()[i] =
+            Random(2, each->name).normal(static_cast<uint64_t>(each->part.first_column + i));
+  return all;
+}
+
+struct Outcome {
+  Tensor y, dx;
+};
+Outcome forward_backward(Layer& layer, const Tensor& x, const Tensor& dy) {
+  Saved saved({.seed = 3, .step = 1, .training = true});
+  Outcome out;
+  out.y = layer.forward(x, saved);
+  out.dx = layer.backward_input(dy, saved);
+  layer.backward_weight(saved);
+  CHECK(saved.bytes() == 0);
+  return out;
+}
+
+// What all ranks sent under a label.
+int64_t sent_by_all(const std::vector<RankReport>& reports, const char* label) {
+  int64_t sum = 0;
+  for (const RankReport& rank : reports) sum += rank.ledger().traffic(label).bytes_sent;
+  return sum;
+}
+
+}  // namespace
 
 TEST_CASE("gradients of both kinds, with and without bias and dropout") {
   for (const MlpKind kind : {MlpKind::gelu, MlpKind::swiglu})
@@ -32,4 +75,130 @@ TEST_CASE(
     mlp.backward_weight(saved);
     CHECK(saved.bytes() == 0);
   }
+}
+
+TEST_CASE("f and g are each other's backward") {
+  run_ranks(3, [](Communicator& tp) {
+    const auto mine = [&] { return Tensor::full({2}, tp.rank() + 1, DType::f64); };
+    SharedInput f(tp);
+    SummedOutput g(tp);
+    const Tensor x = mine();
+    CHECK(f.forward(x).shares_memory(x));
+    CHECK(f.backward(mine()).values() == std::vector<double>{6, 6});
+    CHECK(g.forward(mine()).values() == std::vector<double>{6, 6});
+    CHECK(g.backward(x).shares_memory(x));
+  });
+  const Tensor x = Tensor::full({2}, 7);  // without anybody else: nothing
+  CHECK(SummedOutput().forward(x).shares_memory(x));
+  CHECK(SharedInput().backward(x).values() == x.values());
+}
+
+TEST_CASE("columns, then rows, are the serial layers: outputs, dx, every gradient") {
+  const Tensor x = random_tensor({B, T, C}, "x"), dh = random_tensor({B, T, F}, "dh");
+  const Tensor h = random_tensor({B, T, F}, "h"), dy = random_tensor({B, T, C}, "dy");
+  Linear up("up", {C, F, true}, in_f64), down("down", {F, C, true}, in_f64);
+  const Parameters ups = parameters_of(up), downs = parameters_of(down);
+  const Outcome first = forward_backward(up, x, dh), second = forward_backward(down, h, dy);
+  for (const int ranks : {1, 2, 3, 4, 8})
+    run_ranks(ranks, [&](Communicator& tp) {
+      const Part columns{B * T, F / ranks, 0, tp.rank() * F / ranks, B * T, F};
+      const auto part = [&](const Tensor& whole) {
+        Tensor held = Tensor::empty({B, T, F / ranks}, DType::f64);
+        take_part(whole, columns, held);
+        return held;
+      };
+      ColumnParallelLinear up_part("up", {C, F, true}, in_f64, tp);
+      const Parameters up_own = parameters_of(up_part);
+      Outcome out = forward_backward(up_part, x, part(dh));
+      check_equal(out.y, part(first.y), "columns: y");
+      check_equal(SharedInput(tp).backward(out.dx), first.dx, "columns: dx", 1e-12, ranks);
+      check_parts(up_own, ups, &Parameter::value, ranks);
+      check_parts(up_own, ups, &Parameter::grad, ranks);
+
+      RowParallelLinear down_part("down", {F, C, true}, in_f64, tp);
+      const Parameters down_own = parameters_of(down_part);
+      out = forward_backward(down_part, part(h), dy);
+      check_equal(out.y, second.y, "rows: y", 1e-12, ranks);
+      check_equal(out.dx, part(second.dx), "rows: dx");
+      check_parts(down_own, downs, &Parameter::value, ranks);
+      check_parts(down_own, downs, &Parameter::grad, ranks);
+    });
+}
+
+TEST_CASE(
+    "the MLP on 1 to 8 ranks is the serial one, with one all_reduce forward and one backward") {
+  const Tensor x = random_tensor({B, T, C}, "x"), dy = random_tensor({B, T, C}, "dy");
+  for (const MlpKind kind : {MlpKind::gelu, MlpKind::swiglu})
+    for (const bool bias : {false, true}) {
+      const MlpOptions options{kind, C, F, bias, 0.3, normal(0.5), normal(0.5)};
+      Mlp serial("m", options, in_f64);
+      const Parameters whole = parameters_of(serial);
+      const Outcome expected = forward_backward(serial, x, dy);
+      for (const int ranks : {1, 2, 3, 4, 8}) {
+        const std::vector<RankReport> reports = run_ranks(ranks, [&](Communicator& tp) {
+          Mlp part("m", options, in_f64, tp);
+          const Parameters own = parameters_of(part);
+          const Outcome out = forward_backward(part, x, dy);
+          check_equal(out.y, expected.y, "y", 1e-12, ranks);
+          check_equal(out.dx, expected.dx, "dx", 1e-12, ranks);
+          check_parts(own, whole, &Parameter::value, ranks);
+          check_parts(own, whole, &Parameter::grad, ranks);
+        });
+        const int64_t one = tensor_parallel_bytes_sent_by_all(ranks, B * T * C, 8);
+        CHECK(sent_by_all(reports, "tp.forward") == one);
+        CHECK(sent_by_all(reports, "tp.backward") == one);
+        for (const RankReport& rank : reports) {
+          const Ledger& ledger = rank.ledger();
+          const int64_t other = ledger.total_traffic().bytes_sent -
+                                ledger.traffic("tp.forward").bytes_sent -
+                                ledger.traffic("tp.backward").bytes_sent;
+          CHECK(other == 0);
+          const double matrices = (kind == MlpKind::gelu ? 2.0 : 3.0) * C * F / ranks;
+          CHECK(ledger.op("linear").flops == 2 * matrices * B * T);
+          CHECK(ledger.op("linear_backward_input").flops == 2 * matrices * B * T);
+          CHECK(ledger.op("linear_backward_weight").flops == 2 * matrices * B * T);
+        }
+      }
+    }
+}
+
+TEST_CASE("between f and g a rank keeps a tp-th; x stays whole") {
+  for (const int ranks : {1, 2, 4})
+    run_ranks(ranks, [&](Communicator& tp) {
+      Mlp mlp("m", {MlpKind::swiglu, C, F, false}, {}, tp);
+      Saved saved;
+      mlp.forward(Tensor::full({B, T, C}, 1), saved);
+      CHECK(saved.bytes() == 4 * B * T * (C + 3 * F / ranks));
+      CHECK(context().ledger.memory()->live(MemoryKind::parameters) == 4 * 3 * C * F / ranks);
+    });
+}
+
+TEST_CASE("what all ranks hold whole gets the same gradient on all, to the bit") {
+  run_ranks(4, [&](Communicator& tp) {
+    Mlp mlp("m", {MlpKind::gelu, C, F, true}, in_f64, tp);
+    const Parameters own = parameters_of(mlp);
+    forward_backward(mlp, random_tensor({B, T, C}, "x"), random_tensor({B, T, C}, "dy"));
+    int whole = 0;
+    for (const ParameterPtr& each : own) {
+      if (!each->part.is_whole()) continue;
+      ++whole;
+      std::vector<double> mine = each->grad.values(), most = mine, least = mine;
+      tp.all_reduce(most, ReduceOp::max);
+      tp.all_reduce(least, ReduceOp::min);
+      CHECK(most == mine);
+      CHECK(least == mine);
+    }
+    CHECK(whole == 1);  // down's bias
+  });
+}
+
+TEST_CASE("widths that do not divide are refused with the nearest that do") {
+  const auto error = [](int ranks, const MlpOptions& options) {
+    return error_of<RankFailed>(ranks,
+                                [&](Communicator& tp) { Mlp("layers.0.mlp", options, {}, tp); });
+  };
+  check_says(error(3, {MlpKind::gelu, 4, 16}),
+             {"layers.0.mlp.up: 16 outputs do not divide among the 3 ranks of tensor parallelism",
+              "the nearest that do are 15"});
+  check_says(error(8, {MlpKind::gelu, 4, 2}), {"the nearest that do are 8"});
 }

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "support/layer_check.hpp"
+#include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
-#include "yotta/core/compare.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -31,13 +31,6 @@ Tensor own_columns(const Tensor& whole, const Communicator& tp) {
     for (int64_t v = 0; v < held; ++v)
       part.data<double>()[n * held + v] = whole.item({n, first + v});
   return part;
-}
-
-void check_equal(const Tensor& actual, const Tensor& expected, const std::string& what) {
-  Clues clues;
-  clues.what = what;
-  const Verdict verdict = compare(actual, expected, 1e-12, clues);
-  CHECK_MESSAGE(verdict.equal, verdict.text);
 }
 
 }  // namespace

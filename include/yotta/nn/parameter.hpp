@@ -29,6 +29,7 @@
 #include "yotta/core/parallel_for.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/core/tensor.hpp"
+#include "yotta/nn/part.hpp"
 
 namespace yotta {
 
@@ -41,25 +42,13 @@ constexpr Initial zeros() { return {}; }
 constexpr Initial ones() { return {1, 0}; }
 constexpr Initial normal(double deviation) { return {0, deviation}; }
 
-// The part of a whole (rows, columns) matrix that this rank holds. A vector is one row.
-struct Part {
-  int64_t rows = 1, columns = 0;              // held here
-  int64_t first_row = 0, first_column = 0;    // of them, in the whole
-  int64_t whole_rows = 0, whole_columns = 0;  // 0: the same as held here
-
-  bool is_whole() const {
-    return (whole_rows == 0 || whole_rows == rows) &&
-           (whole_columns == 0 || whole_columns == columns);
-  }
-};
-
 // Fills `to` with the part's values of the whole parameter called `name`.
 inline void fill_initial(Tensor& to, const Part& part, Initial initial, uint64_t seed,
                          std::string_view name) {
   if (initial.deviation == 0) return to.fill(initial.constant);
   if (to.device() == Device::meta) return;
   const Random random(seed, name);
-  const int64_t stride = part.whole_columns > 0 ? part.whole_columns : part.columns;
+  const int64_t stride = part.all_columns();
   visit(to.dtype(), [&]<class T>(Type<T>) {
     T* values = to.data<T>();
     const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(part.columns, 1));
