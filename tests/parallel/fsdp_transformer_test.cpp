@@ -1,0 +1,154 @@
+// FSDP under the trainer: a transformer in both dialects, with clipping, dropout, weight decay, several
+// microbatches, and a tied table.
+#include "parallel/sharded_training.hpp"
+#include "yotta/model/trainer.hpp"
+#include "yotta/model/transformer.hpp"
+#include "yotta/parallel/ddp.hpp"
+#include "yotta/parallel/fsdp.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+
+constexpr int64_t batch = 9, context_length = 6, steps = 3;  // 9 sequences: no even shares
+
+TransformerConfig small(Dialect dialect) {
+  TransformerConfig c = dialect == Dialect::gpt2
+                            ? gpt2_config(3, 12, 2, context_length, 31)
+                            : llama_config(3, 12, 20, 2, 1, context_length, 31);
+  c.dtype = DType::f64;
+  c.dropout = 0.1;
+  c.seed = 5;
+  return c;
+}
+
+// Sequences [begin, end) of a step's batch.
+Microbatch sequences(int64_t step, int64_t begin, int64_t end) {
+  Microbatch made{Tensor::empty({end - begin, context_length}, DType::i32),
+                  Tensor::empty({end - begin, context_length}, DType::i32), begin};
+  const Random random(static_cast<uint64_t>(step), "tokens");
+  for (int64_t i = 0; i < made.inputs.numel(); ++i) {
+    const auto at = static_cast<uint64_t>(begin * context_length + i);
+    made.inputs.data<int32_t>()[i] = static_cast<int32_t>(random.bits(at) % 31);
+    made.targets.data<int32_t>()[i] = static_cast<int32_t>(random.bits(at + 1) % 31);
+  }
+  return made;
+}
+
+// Some steps of whatever stack of layers, by the trainer.
+void train(Layers stack, const std::vector<Piece>& pieces, TrainHooks hooks, Share mine,
+           int64_t microbatch_count, bool reports, Trained& out) {
+  const auto begin = mine.begin;
+  const std::function<void()> end_of_backward = hooks.after_backward;
+  int64_t step = 0;
+  hooks.after_backward = [&] {
+    if (end_of_backward) end_of_backward();
+    for (const Piece& piece : pieces)
+      if (step == 0) add_gradients(out.gradients, piece);
+  };
+  AdamW optimizer(parameters(stack));
+  const Schedule schedule{0.01, 0.01, 0, steps};
+  Trainer trainer(stack, optimizer, {.schedule = schedule, .clip = 0.5, .seed = 3}, hooks);
+  for (; step < steps; ++step) {
+    const Microbatch all = sequences(step, begin, mine.end);
+    const auto parts = microbatches(all.inputs, all.targets, microbatch_count, begin);
+    const StepReport report = trainer.step(step, parts, batch * context_length);
+    if (!reports) continue;
+    out.losses.push_back(report.loss);
+    out.losses.push_back(report.gradient_norm);
+  }
+  for (const Piece& piece : pieces) add_values(out.weights, piece);
+}
+
+void train_serial(const TransformerConfig& config, Trained& out) {
+  const Transformer model(config);
+  std::vector<Piece> whole;
+  for (const ParameterPtr& each : parameters(model.stack()))
+    whole.push_back({each, each->value.shape(), 0});
+  train(model.stack(), whole, {}, {0, batch}, 1, true, out);
+}
+
+void train_fsdp(const TransformerConfig& config, const FsdpOptions& options,
+                int64_t microbatch_count, Communicator& world, Trained& out) {
+  const Transformer model(config);
+  Fsdp fsdp(model.stack(), world, options);
+  std::vector<Piece> pieces;
+  for (const FsdpUnit& unit : fsdp.units())
+    pieces.insert(pieces.end(), unit.pieces().begin(), unit.pieces().end());
+  TrainHooks hooks;
+  hooks.after_backward = [&] { fsdp.finish(); };
+  hooks.sum_over_ranks = [&](double loss) {
+    std::vector<double> sum = {loss};
+    world.all_reduce(sum);
+    return sum[0];
+  };
+  hooks.sum_of_squares = [&](double mine) { return fsdp.sum_of_squares(mine); };
+  const Share mine = share_of_batch(batch, world.size(), world.rank());
+  train(fsdp.stack(), pieces, hooks, mine, microbatch_count, world.rank() == 0, out);
+}
+
+}  // namespace
+
+TEST_CASE("FSDP equals the single rank: losses, norms, gradients, weights; both dialects") {
+  for (const Dialect dialect : {Dialect::gpt2, Dialect::llama}) {
+    const TransformerConfig config = small(dialect);
+    Trained serial;
+    train_serial(config, serial);
+    for (const int ranks : {1, 2, 3, 4, 8})
+      for (const FsdpOptions& options :
+           {FsdpOptions{}, FsdpOptions{.layers_a_unit = 2, .keep_last = true}}) {
+        CAPTURE(ranks);
+        Trained trained;
+        const int64_t parts = ranks % 2 + 1;
+        run_ranks(ranks,
+                  [&](Communicator& world) { train_fsdp(config, options, parts, world, trained); });
+        check_same(trained, serial, ranks, 1e-9);
+      }
+  }
+}
+
+TEST_CASE("a tied table is the root's, gathered once a step and reduced once") {
+  run_ranks(4, [](Communicator& world) {
+    const Transformer model(small(Dialect::gpt2));
+    Fsdp fsdp(model.stack(), world);
+    const FsdpUnit& root = fsdp.units().front();
+    const Microbatch some = sequences(0, 2 * world.rank(), 2 * world.rank() + 2);
+    Saved saved({0, 0, 0, 0, true});
+    int64_t P = 0;
+    for (const FsdpUnit& unit : fsdp.units()) P += unit.layout().size();
+    const Ledger& ledger = context().ledger;
+    const Tensor logits = forward(fsdp.stack(), some.inputs, saved);
+    for (const FsdpUnit& unit : fsdp.units()) CHECK(unit.is_gathered() == (&unit == &root));
+    CHECK(root.layout().places().front().parameter->name == "embedding.token.weight");
+    CHECK(ledger.traffic("fsdp.all_gather").bytes_sent == 8 * P / 4 * 3);
+    backward(fsdp.stack(), logits, saved);
+    fsdp.finish();
+    for (const FsdpUnit& unit : fsdp.units()) CHECK_FALSE(unit.is_gathered());
+    CHECK(ledger.traffic("fsdp.all_gather").bytes_sent ==
+          8 * (2 * P - root.layout().size()) / 4 * 3);
+    CHECK(ledger.traffic("fsdp.reduce").bytes_sent == 8 * P / 4 * 3);
+  });
+}
+
+TEST_CASE("weights decay in matrices alone, wherever a shard cuts") {
+  run_ranks(3, [](Communicator& world) {
+    const Transformer model(small(Dialect::gpt2));
+    Fsdp fsdp(model.stack(), world, {.layers_a_unit = 100});
+    AdamW optimizer(parameters(fsdp.stack()), {.weight_decay = 0.5});
+    bool has_vector = false;
+    for (const ParameterPtr& each : parameters(fsdp.stack())) {
+      each->value.fill(1);
+      each->gradient();
+      has_vector = has_vector || !each->is_matrix;
+    }
+    CHECK(has_vector);
+    optimizer.step(0.1);  // zero gradients: only decay acts
+    for (const ParameterPtr& each : parameters(fsdp.stack())) {
+      const bool is_weight = each->name.ends_with(".weight");
+      const bool is_norm = each->name.find("norm") != std::string::npos;
+      for (const double value : each->value.values())
+        CHECK(value == (is_weight && !is_norm ? 0.95 : 1.0));
+    }
+  });
+}
