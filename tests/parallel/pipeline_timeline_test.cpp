@@ -1,0 +1,71 @@
+#include "yotta/parallel/pipeline_timeline.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/message_of.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+TEST_CASE(
+    "the bubble is (p-1)/(m+p-1), interleaved (p-1)/(vm+p-1), naive (p-1)/p, however long F and B "
+    "are") {
+  for (const PipelineCosts& costs :
+       {PipelineCosts{1, 1, 1}, PipelineCosts{1, 0.5, 0.5}, PipelineCosts{3, 1, 4}})
+    for (int p = 1; p <= 8; ++p)
+      for (int64_t m = 1; m <= 16; ++m) {
+        CAPTURE(p);
+        CAPTURE(m);
+        const double busy = 1 - bubble_of_total(p, m);
+        const auto time = [&](PipelineKind kind, int v = 1) {
+          return simulate(make_schedule(kind, p, m, v), costs);
+        };
+        CHECK(time(PipelineKind::naive).busy() == doctest::Approx(1.0 / p).epsilon(1e-12));
+        CHECK(time(PipelineKind::gpipe).busy() == doctest::Approx(busy).epsilon(1e-12));
+        CHECK(time(PipelineKind::one_f_one_b).busy() == doctest::Approx(busy).epsilon(1e-12));
+        for (int v = 1; v <= 4 && m % p == 0; ++v)
+          CHECK(time(PipelineKind::interleaved, v).busy() ==
+                doctest::Approx(1 - bubble_of_total(p, m, v)).epsilon(1e-12));
+      }
+}
+
+TEST_CASE("messages delay whoever needs them") {
+  const PipelineTimeline timeline =
+      simulate(make_schedule(PipelineKind::gpipe, 2, 1), {1, 1, 1, 0.25});
+  CHECK(timeline.by_rank[1][0].begin == 1.25);  // F
+  CHECK(timeline.by_rank[0][1].begin == 4.5);   // B
+  CHECK(timeline.length == 6.5);
+  CHECK(timeline.busy() == doctest::Approx(6 / 13.0));
+}
+
+TEST_CASE("I and W apart: W delays nobody") {
+  PipelineSchedule schedule{"by hand", 2, 2, 1, {}};
+  schedule.by_rank = {{{0, PipelineOp::F, 0}, {0, PipelineOp::I, 0}, {0, PipelineOp::W, 0}},
+                      {{1, PipelineOp::F, 0}, {1, PipelineOp::I, 0}, {1, PipelineOp::W, 0}}};
+  CHECK(simulate(schedule).length == 5);
+  CHECK(most_in_flight(schedule.by_rank[0]) == 1);
+}
+
+TEST_CASE("what is wrong with a schedule is said") {
+  const auto complaint = [](const std::vector<PipelineActions>& by_rank) {
+    return message_of([&] {
+      simulate({"by hand", static_cast<int>(by_rank.size()), static_cast<int>(by_rank.size()), 2,
+                by_rank});
+    });
+  };
+  using Op = PipelineOp;
+  const PipelineActions right = {{0, Op::F, 0}, {0, Op::B, 0}, {0, Op::F, 1}, {0, Op::B, 1}};
+  CHECK(complaint({right}) == "nothing was thrown");
+  CHECK(contains(complaint({{{0, Op::F, 2}}}), "0F2 does not exist: the microbatches are 0 to 1"));
+  CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::B, 0}, {0, Op::F, 1}}}), "0B1 is missing"));
+  CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::B, 0}}}), "0F1 is missing"));
+  CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::F, 0}}}), "0F0 comes twice"));
+  CHECK(contains(complaint({{{1, Op::F, 0}}}), "1F0 is not its"));
+  CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::I, 0}, {0, Op::F, 1}, {0, Op::B, 1}}}),
+                 "0B0 is not whole"));
+  const std::string circle =
+      complaint({{{0, Op::F, 0}, {0, Op::B, 0}, {0, Op::F, 1}, {0, Op::B, 1}},
+                 {{1, Op::F, 1}, {1, Op::F, 0}, {1, Op::B, 1}, {1, Op::B, 0}}});
+  CHECK(contains(circle, "rank 0 is at 0B0 and waits for 1B0"));
+  CHECK(contains(circle, "rank 1 is at 1F1 and waits for 0F1"));
+}
