@@ -4,6 +4,7 @@
 
 #include "parallel/sharded_training.hpp"
 #include "yotta/nn/grad_clip.hpp"
+#include "yotta/parallel/fsdp_cost.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

@@ -13,15 +13,14 @@
 // A unit is a slice of the layer stack, its weights one flat array (flat_shard.hpp). While a unit computes,
 // the next one travels:
 //
-//     compute   │ F0 │ F1 │ F2 │ B2    │ B1    │ B0    │         F forward, B backward
-//     network   │ g1 │ g2 │    │ g1    │ r2 g0 │ r1    │ r0 │    g all_gather, r reduce_scatter
+//     compute   │ F0 │ F1 │ F2 │ B2 │ B1    │ B0 │         F forward, B backward
+//     network   │ g1 │ g2 │    │ g1 │ r2 g0 │ r1 │ r0 │    g all_gather, r reduce_scatter
 //
 // so two units are whole at a time. A table that two ends of the model share (tied) makes them one unit, the
 // root, whole from its first use in forward to its last in backward.
 //
-// Cost, for P parameters on N ranks in f32 with AdamW: 16 P/N bytes held, and at most two units of weights
-// and two of gradients; sent (N-1)/N (3 P - what stays whole) elements a step and rank, where DDP sends 2 P;
-// messages 3 (N-1) a unit with the ring.
+// Cost, for P parameters on N ranks in f32 with AdamW: 16 P/N bytes held; sent (N-1)/N (3 P - what stays
+// whole) elements a step and rank, where DDP sends 2 P; memory borrowed and time: fsdp_cost.hpp.
 //
 // Contract: all ranks of `comm` build Fsdp over the same model and run the same passes, evaluation too; the
 // optimizer is made after it, of parameters(fsdp.stack()); finish() comes before the optimizer's step. wgrad
@@ -41,12 +40,11 @@
 namespace yotta {
 
 struct FsdpOptions {
-  int64_t layers_a_unit = 1;          // entries of the stack
-  bool prefetch = true;               // gather the next unit while this one computes
-  bool reshard_after_forward = true;  // false: units stay whole until backward, 2 P elements sent
-  bool keep_last = false;             // the last unit stays whole: backward begins with it
-  std::optional<DType> gathered =
-      {};  // bf16: weights travel and compute in it; shards keep their type
+  int64_t layers_a_unit = 1;           // entries of the stack
+  bool prefetch = true;                // gather the next unit while this one computes
+  bool reshard_after_forward = true;   // false: units stay whole until backward, 2 P elements sent
+  bool keep_last = false;              // the last unit stays whole: backward begins with it
+  std::optional<DType> gathered = {};  // bf16: weights travel and compute in it, shards keep theirs
 };
 
 // The weights of a slice of the model: one part of each flat array on every rank.
@@ -210,21 +208,17 @@ class Fsdp {
     const FsdpPlan plan = plan_fsdp(model, options.layers_a_unit);
     for (const std::vector<ParameterPtr>& parameters : plan.parameters)
       units_.emplace_back(parameters, comm, options.gathered);
-    const size_t slices = plan.slices.size();
-    const auto unit = [&](size_t i) { return &units_[plan.slices[i].unit]; };
-    const auto is_root = [&](size_t i) {
-      return !plan.slices[i].is_first || !plan.slices[i].is_last;
-    };
-    size_t last = slices;  // the last slice that is not the root's, plus 1
-    while (last > 0 && is_root(last - 1)) --last;
-    for (size_t i = 0; i < slices; ++i) {
-      FsdpNeighbours neighbours;
-      if (options.prefetch && i > 0) neighbours.before = unit(i - 1);
-      if (options.prefetch && i + 1 < slices) neighbours.after = unit(i + 1);
-      neighbours.stays =
-          is_root(i) || !options.reshard_after_forward || (options.keep_last && i + 1 == last);
-      neighbours.reducing = &reducing_;
-      layers_.push_back(std::make_unique<FsdpLayer>(plan.slices[i], *unit(i), neighbours));
+    const std::vector<FsdpPlan::Slice>& slices = plan.slices;
+    size_t end = slices.size();  // of the slices, but for the root at the end
+    while (end > 0 && slices[end - 1].is_root()) --end;
+    for (size_t i = 0; i < slices.size(); ++i) {
+      FsdpNeighbours to;
+      if (options.prefetch && i > 0) to.before = &units_[slices[i - 1].unit];
+      if (options.prefetch && i + 1 < slices.size()) to.after = &units_[slices[i + 1].unit];
+      to.stays = slices[i].is_root() || !options.reshard_after_forward ||
+                 (options.keep_last && i + 1 == end);
+      to.reducing = &reducing_;
+      layers_.push_back(std::make_unique<FsdpLayer>(slices[i], units_[slices[i].unit], to));
     }
   }
   Fsdp(const Fsdp&) = delete;
@@ -233,7 +227,6 @@ class Fsdp {
   // The model in units: what the training loop runs. Its parameters() are the pieces of this rank.
   Layers stack() const { return layers_; }
   std::deque<FsdpUnit>& units() { return units_; }
-  const std::deque<FsdpUnit>& units() const { return units_; }
 
   // After backward: waits for the last reduction.
   void finish() {
@@ -254,16 +247,5 @@ class Fsdp {
   FsdpUnit* reducing_ = nullptr;
   std::vector<LayerPtr> layers_;
 };
-
-// Elements that a rank sends in one forward and backward pass: each unit is gathered twice and reduced once;
-// what stays whole is gathered once. Both counts with padding.
-constexpr int64_t fsdp_elements_sent(int64_t ranks, int64_t parameters, int64_t staying) {
-  return (3 * parameters - staying) / ranks * (ranks - 1);
-}
-// Elements borrowed at the peak, with units of `unit` elements and prefetch: two units of weights; the
-// gradients of the unit before, and this rank's part of their sum.
-constexpr int64_t fsdp_peak_elements(int64_t ranks, int64_t unit) {
-  return 3 * unit + unit / ranks;
-}
 
 }  // namespace yotta

@@ -21,6 +21,8 @@ struct FsdpPlan {
     Layers layers;
     size_t unit = 0;
     bool is_first = true, is_last = true;  // of the slices of its unit: only the root has several
+
+    bool is_root() const { return !is_first || !is_last; }
   };
   std::vector<Slice> slices;                          // in the order of the stack
   std::vector<std::vector<ParameterPtr>> parameters;  // by unit, each once
