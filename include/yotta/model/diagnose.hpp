@@ -14,10 +14,9 @@
 #include <limits>
 #include <string>
 
-#include "yotta/nn/cross_entropy.hpp"
 #include "yotta/nn/grad_clip.hpp"
 #include "yotta/nn/layer.hpp"
-#include "yotta/nn/linear.hpp"
+#include "yotta/parallel/vocab_parallel.hpp"
 
 namespace yotta {
 
@@ -29,13 +28,15 @@ struct Microbatch {
   Positions positions = {};    // of these columns, in the whole sequence
 };
 
-// The loss of a microbatch, and dlogits if asked for. scale = 1 / tokens of the whole batch.
-inline double loss_of(Tensor logits, const Microbatch& batch, double scale, Tensor* dlogits) {
-  Tensor rows = as_rows(logits);  // (N, V)
+// The loss of a microbatch, and dlogits if asked for. scale = 1 / tokens of the whole batch. With a vocabulary
+// that is cut over tp the logits are this rank's, (B, T, V/tp), and the loss is the same on all of its ranks.
+inline double loss_of(Tensor logits, const Microbatch& batch, double scale, Tensor* dlogits,
+                      const Communicator& tp = {}) {
+  Tensor rows = as_rows(logits);  // (N, V/tp)
   const Tensor targets = batch.targets.reshape({batch.targets.numel()});
-  const CrossEntropy loss = cross_entropy(rows, targets, scale);
+  const CrossEntropy loss = vocab_parallel_cross_entropy(rows, targets, scale, tp);
   if (dlogits == nullptr) return loss.loss;
-  cross_entropy_backward_in_place(rows, targets, loss.log_sum_exp, scale);
+  vocab_parallel_cross_entropy_backward_in_place(rows, targets, loss.log_sum_exp, scale, tp);
   *dlogits = std::move(logits);
   return loss.loss;
 }
@@ -52,7 +53,7 @@ inline bool all_finite(const Tensor& x) {
 // The first layer, in the order of computation, that turns finite numbers into others; in words. Uses up
 // the gradients.
 inline std::string first_not_finite(Layers layers, const Microbatch& batch, double scale,
-                                    const Place& place) {
+                                    const Place& place, const Communicator& tp = {}) {
   Saved saved(place);
   Tensor x = batch.inputs;
   for (const LayerPtr& layer : layers) {
@@ -61,7 +62,7 @@ inline std::string first_not_finite(Layers layers, const Microbatch& batch, doub
       return fmt::format("the output of {} is the first that is not finite", layer->name());
   }
   Tensor dy;
-  if (!std::isfinite(loss_of(x, batch, scale, &dy))) return "the loss itself is not finite";
+  if (!std::isfinite(loss_of(x, batch, scale, &dy, tp))) return "the loss itself is not finite";
   zero_gradients(layers);
   for (size_t i = layers.size(); i-- > 0;) {
     Saved& own = saved.child(layers[i]->name());
@@ -79,7 +80,7 @@ inline std::string first_not_finite(Layers layers, const Microbatch& batch, doub
 
 // What broke, over all microbatches of a step on this rank.
 inline std::string diagnose(Layers layers, std::span<const Microbatch> batches, double scale,
-                            Place place) {
+                            Place place, const Communicator& tp = {}) {
   for (const ParameterPtr& each : parameters(layers)) {
     each->on_final = nullptr;  // nobody may reduce what is computed here
     if (!all_finite(each->value))
@@ -89,7 +90,7 @@ inline std::string diagnose(Layers layers, std::span<const Microbatch> batches, 
   for (const Microbatch& batch : batches) {
     place.first_sequence = batch.first_sequence;
     place.positions = batch.positions;
-    const std::string found = first_not_finite(layers, batch, scale, place);
+    const std::string found = first_not_finite(layers, batch, scale, place, tp);
     if (!found.empty())
       return fmt::format("{}, on sequences {} to {} of the batch", found, batch.first_sequence,
                          batch.first_sequence + batch.inputs.dim(0) - 1);

@@ -43,7 +43,8 @@ struct TrainHooks {
   std::function<void(bool last)> before_microbatch;  // DDP: all but the last under no_sync
   std::function<void()> after_backward;              // DDP: finish()
   std::function<double(double)> sum_over_ranks;      // of the loss
-  std::function<double(double)> sum_of_squares;      // over shards; empty where gradients are whole
+  std::function<double(double)> sum_of_squares;  // over the parts of a split model; empty: whole
+  Communicator tp;                               // that the vocabulary is cut over
 };
 
 struct StepReport {
@@ -68,14 +69,15 @@ inline std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& 
 }
 
 // The mean loss of some microbatches: forward only, nothing dropped.
-inline double evaluate(Layers layers, std::span<const Microbatch> batches) {
+inline double evaluate(Layers layers, std::span<const Microbatch> batches,
+                       const Communicator& tp = {}) {
   double loss = 0;
   int64_t tokens = 0;
   for (const Microbatch& each : batches) tokens += each.inputs.numel();
   for (const Microbatch& each : batches) {
     Saved saved(Place{.positions = each.positions});
     loss += loss_of(forward(layers, each.inputs, saved), each, 1.0 / static_cast<double>(tokens),
-                    nullptr);
+                    nullptr, tp);
   }
   return loss;
 }
@@ -110,8 +112,8 @@ class Trainer {
       if (hooks_.before_microbatch) hooks_.before_microbatch(i + 1 == batches.size());
       Saved saved({options_.seed, step, batches[i].first_sequence, batches[i].positions, true});
       Tensor dlogits;
-      loss +=
-          loss_of(forward(layers_, batches[i].inputs, saved), batches[i], scale(tokens), &dlogits);
+      loss += loss_of(forward(layers_, batches[i].inputs, saved), batches[i], scale(tokens),
+                      &dlogits, hooks_.tp);
       backward(layers_, std::move(dlogits), saved);
     }
     if (hooks_.after_backward) hooks_.after_backward();
@@ -133,9 +135,9 @@ class Trainer {
     const bool spike = options_.spike_factor > 0 && losses_ >= 10 &&
                        report.loss > options_.spike_factor * average_ + 1;
     if (!finite || spike) {
-      const std::string cause =
-          finite ? largest_gradient(layers_)
-                 : diagnose(layers_, batches, scale(tokens), {options_.seed, step, 0, 0, true});
+      const std::string cause = finite ? largest_gradient(layers_)
+                                       : diagnose(layers_, batches, scale(tokens),
+                                                  {options_.seed, step, 0, 0, true}, hooks_.tp);
       fail_as<TrainingDiverged>(
           where,
           "step {}: {} (loss {:.4g}, recent average {:.4g}, gradient norm {:.3g}, the step before "
