@@ -3,7 +3,7 @@
 
 #if defined(__has_feature)  // clang
 #define YOTTA_ASAN __has_feature(address_sanitizer)
-#define YOTTA_TSAN __has_feature(thread_sanitizer)
+#define YOTTA_INSTRUMENTED __has_feature(thread_sanitizer)
 #else  // g++
 #if defined(__SANITIZE_ADDRESS__)
 #define YOTTA_ASAN 1
@@ -11,10 +11,17 @@
 #define YOTTA_ASAN 0
 #endif
 #if defined(__SANITIZE_THREAD__)
+#define YOTTA_INSTRUMENTED 1
+#else
+#define YOTTA_INSTRUMENTED 0
+#endif
+#endif
+
+// Checked kernels are instrumented for the emulator, not for ThreadSanitizer (device/simt_build.hpp).
+#if YOTTA_INSTRUMENTED && !defined(YOTTA_CHECKED)
 #define YOTTA_TSAN 1
 #else
 #define YOTTA_TSAN 0
-#endif
 #endif
 
 // A variable of this thread, defined in a header: YOTTA_THREAD_LOCAL Fiber* current = nullptr;

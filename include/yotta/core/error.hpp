@@ -12,6 +12,9 @@
 // derived from it, so one rank can fail while the others are told why.
 #pragma once
 
+#if defined(__CUDACC__) && !defined(FMT_USE_CONSTEXPR)
+#define FMT_USE_CONSTEXPR 1  // {fmt} 9 thinks that nvcc has none
+#endif
 #include <fmt/core.h>
 
 #include <source_location>

@@ -1,0 +1,80 @@
+// Device memory: cudaMalloc and its family in both builds, and DeviceArray, which owns some.
+//
+//     host     std::vector<float> ----> DeviceArray<float> x(vector)      copied to the device
+//     kernel                            launch(k, ..., x.data())
+//     host     std::vector<float> <---- x.to_host()                       copied back
+//
+// On the CPU the memory is ordinary memory, 256-byte aligned as on a GPU, and every allocation is known by
+// its place and size. Fresh memory holds no zeros: its bytes are 0xff, NaN in every float format.
+// nvcc compiles this file too.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "yotta/device/kernel.hpp"
+#if !defined(__CUDACC__)
+#include "yotta/device/simt_memory.hpp"
+#endif
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+
+#if !defined(__CUDACC__)
+inline void check_cuda(cudaError_t code, Where where = Where::current()) {
+  if (code != cudaSuccess) fail(where, "CUDA: {}", cudaGetErrorString(code));
+}
+#endif
+
+// An array on the device.
+template <class T>
+class DeviceArray {
+ public:
+  // n elements, not initialised.
+  explicit DeviceArray(size_t n, Where where = Where::current()) : size_(n) {
+    if (n > 0) check_cuda(cudaMalloc(reinterpret_cast<void**>(&data_), n * sizeof(T)), where);
+  }
+  // A copy of elements of the host.
+  explicit DeviceArray(std::span<const T> host, Where where = Where::current())
+      : DeviceArray(host.size(), where) {
+    copy_from(host, where);
+  }
+  explicit DeviceArray(const std::vector<T>& host, Where where = Where::current())
+      : DeviceArray(std::span<const T>(host), where) {}
+  ~DeviceArray() { cudaFree(data_); }
+  DeviceArray(DeviceArray&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  DeviceArray& operator=(DeviceArray&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  size_t size() const { return size_; }
+
+  // host must have size() elements.
+  void copy_from(std::span<const T> host, Where where = Where::current()) {
+    if (host.size() != size_) fail(where, "an array of {} elements takes {}", size_, host.size());
+    if (size_ > 0)
+      check_cuda(cudaMemcpy(data_, host.data(), size_ * sizeof(T), cudaMemcpyHostToDevice), where);
+  }
+  void fill_zero(Where where = Where::current()) {
+    if (size_ > 0) check_cuda(cudaMemset(data_, 0, size_ * sizeof(T)), where);
+  }
+  // Waits for the kernels launched before.
+  std::vector<T> to_host(Where where = Where::current()) const {
+    std::vector<T> host(size_);
+    if (size_ > 0)
+      check_cuda(cudaMemcpy(host.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost), where);
+    return host;
+  }
+
+ private:
+  T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

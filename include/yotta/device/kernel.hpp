@@ -1,0 +1,101 @@
+// What a file with CUDA kernels includes. The same source is compiled by nvcc for a GPU, and by g++ or clang
+// for the emulator:
+//
+//     #include "yotta/device/kernel.hpp"
+//
+//     template <int Tile>
+//     __global__ void smooth(const float* x, float* y, int n) {
+//       __shared__ float tile[Tile];
+//       ...
+//       __syncthreads();
+//     }
+//
+//     DeviceArray<float> x(host), y(n);
+//     launch(smooth<256>, (n + 255) / 256, 256, 0, nullptr, x.data(), y.data(), n);
+//
+// launch(kernel, grid, block, shared_bytes, stream, arguments...) is <<<grid, block, shared_bytes, stream>>> as a
+// function: grid and block are a number, {x, y} or {x, y, z}. Dynamic shared memory is dynamic_shared<T>().
+// Contract: on the CPU a launch returns when the kernel has ended and throws KernelError where a GPU would do
+// something undefined; on a GPU it returns at once, and throws if the launch was refused.
+// Put device functions and kernels that headers share into `inline namespace YOTTA_DEVICE_BUILD` (simt_build.hpp).
+// nvcc compiles this file too.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+
+#include "yotta/core/error.hpp"
+#include "yotta/device/simt_build.hpp"
+#if defined(__CUDACC__)
+#include <cuda_runtime.h>
+#else
+#include "yotta/device/simt_launch.hpp"
+#include "yotta/device/simt_warp.hpp"
+#include "yotta/device/simt_words.hpp"
+#endif
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+
+// The size of a grid, and the line that launches it.
+struct Grid {
+  dim3 size;
+  Where where;
+  template <std::convertible_to<dim3> Size>
+  Grid(Size blocks, Where at = Where::current()) : size(blocks), where(at) {}
+  Grid(unsigned x, unsigned y, Where at = Where::current()) : size(x, y), where(at) {}
+  Grid(unsigned x, unsigned y, unsigned z, Where at = Where::current())
+      : size(x, y, z), where(at) {}
+};
+
+#if defined(__CUDACC__)
+
+// The block's dynamic shared memory, aligned to 128 bytes.
+template <class T>
+__device__ T* dynamic_shared() {
+  extern __shared__ __align__(128) unsigned char yotta_dynamic_shared[];
+  return reinterpret_cast<T*>(yotta_dynamic_shared);
+}
+
+// Throws what a call of the CUDA runtime complains of.
+inline void check_cuda(cudaError_t code, Where where = Where::current()) {
+  if (code != cudaSuccess) fail(where, "CUDA: {}", cudaGetErrorString(code));
+}
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
+            cudaStream_t stream, Arguments&&... arguments) {
+  if (shared_bytes > 48 * 1024)
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(shared_bytes)),
+               grid.where);
+  kernel<<<grid.size, block, shared_bytes, stream>>>(static_cast<Arguments&&>(arguments)...);
+  check_cuda(cudaGetLastError(), grid.where);
+}
+
+#else
+
+template <class T>
+T* dynamic_shared() {
+  return reinterpret_cast<T*>(emulator::this_lane->block->dynamic_shared());
+}
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes, cudaStream_t,
+            Arguments&&... arguments) {
+  const emulator::Call<Parameters...> call{kernel, {std::forward<Arguments>(arguments)...}};
+  const emulator::Task task{.grid = grid.size,
+                            .size = block,
+                            .shared_bytes = shared_bytes,
+                            .seed = emulator_options().seed,
+                            .call = call.run,
+                            .arguments = &call,
+                            .where = grid.where};
+  emulator::check_sizes(task);
+  emulator::run_blocks(task);
+}
+
+#endif
+
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

@@ -1,0 +1,51 @@
+// One source, three builds: what a kernel file is compiled for, and the few attributes this takes.
+//
+//     nvcc                                      gpu         CUDA itself; nothing of the emulator is left
+//     g++ or clang                              unchecked   each CUDA thread is a fiber; fast
+//     the same, -fsanitize=thread               checked     every access to memory is looked at and counted
+//         -DYOTTA_CHECKED -g1 -O1
+//
+// How accesses are seen. A kernel is plain CUDA: raw pointers and __shared__ arrays. For the checked build
+// the compiler is asked to instrument it as for ThreadSanitizer, which puts a call of __tsan_read4(p) or its
+// like before each access; but ThreadSanitizer's library is not linked: those functions are ours
+// (check_hooks.hpp). The other way, pointer types that check and that vanish under nvcc, was weighed too:
+//   + it would know an access's type and line from the source, without debug information;
+//   - float4 casts, arrays of arrays, pointers to rows of tiles and kernels from elsewhere would not compile
+//     or, worse, slip through unchecked; and students would learn words that are not CUDA's.
+// Instrumentation misses nothing of the code as written, with g++ and clang alike, as long as two
+// optimisations are kept from it: hence -O1, clang's -tsan-instrument-read-before-write, and vector types
+// that copy themselves as a whole (vector_types.hpp). cmake/kernels.cmake has the flags: yotta_check_kernels(target).
+//
+// All device code lives in an inline namespace named after the build, so that one program may hold the
+// checked and the unchecked body of a function and never mixes them up.
+#pragma once
+
+#if defined(__CUDACC__)
+#define YOTTA_DEVICE_BUILD gpu
+#elif defined(YOTTA_CHECKED)
+#define YOTTA_DEVICE_BUILD checked
+#else
+#define YOTTA_DEVICE_BUILD unchecked
+#endif
+
+#if defined(YOTTA_CHECKED) && !defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#if !__has_feature(thread_sanitizer)
+#error \
+    "YOTTA_CHECKED needs -fsanitize=thread (for compiling, not for linking); cmake: yotta_check_kernels(target)"
+#endif
+#else
+#error \
+    "YOTTA_CHECKED needs -fsanitize=thread (for compiling, not for linking); cmake: yotta_check_kernels(target)"
+#endif
+#endif
+
+// Functions of the emulator itself: their accesses are not the kernel's.
+#if defined(__clang__)
+#define YOTTA_UNSEEN __attribute__((disable_sanitizer_instrumentation))
+#else
+#define YOTTA_UNSEEN __attribute__((no_sanitize("thread")))
+#endif
+
+// Inside __shared__: the name by which the emulator finds shared arrays (simt_symbols.hpp).
+#define YOTTA_SHARED_TAG "yotta_shared"

@@ -1,0 +1,73 @@
+// CUDA's words on the CPU: what nvcc knows by itself, declared for g++ and clang.
+//
+//     __global__ void scale(float* x, float factor) {
+//       const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+//       x[i] *= factor;
+//     }
+//
+// __shared__ is thread_local: all threads of a block run on one OS thread, so they share it, and blocks on other
+// OS threads have their own. As on a GPU its contents are undefined when a block starts. (`extern __shared__`
+// has no counterpart: dynamic_shared<T>() of kernel.hpp gives that memory in every build.)
+#pragma once
+
+#include <cstdint>
+
+#include "yotta/device/simt_block.hpp"
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#if defined(__CLANG_REPL__)
+#define __shared__ static thread_local
+#else
+#define __shared__ static thread_local __attribute__((abi_tag(YOTTA_SHARED_TAG)))
+#endif
+
+#define threadIdx (::yotta::emulator::thread_index())
+#define blockIdx (::yotta::emulator::block_index())
+#define blockDim (::yotta::emulator::block_size())
+#define gridDim (::yotta::emulator::grid_size())
+
+inline constexpr int warpSize = 32;
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+namespace emulator {
+
+// These never change during a thread's life, so the compiler may ask once: hence const.
+#if defined(YOTTA_CHECKED)
+#define YOTTA_ASK_ONCE YOTTA_UNSEEN __attribute__((const, noinline))
+#else
+#define YOTTA_ASK_ONCE __attribute__((const))
+#endif
+YOTTA_ASK_ONCE inline const uint3& thread_index() { return this_lane->thread; }
+YOTTA_ASK_ONCE inline const uint3& block_index() { return this_lane->block->index(); }
+YOTTA_ASK_ONCE inline const dim3& block_size() { return this_lane->block->size(); }
+YOTTA_ASK_ONCE inline const dim3& grid_size() { return this_lane->block->grid(); }
+
+}  // namespace emulator
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta
+
+// The barriers of a block. The last three also tell every thread how many threads brought a predicate that is
+// not zero, whether all did, and whether any did.
+inline namespace YOTTA_DEVICE_BUILD {
+
+inline void __syncthreads(yotta::Where where = yotta::Where::current()) {
+  yotta::emulator::this_lane->block->barrier(0, where);
+}
+inline int __syncthreads_count(int predicate, yotta::Where where = yotta::Where::current()) {
+  return yotta::emulator::this_lane->block->barrier(predicate != 0, where);
+}
+inline int __syncthreads_and(int predicate, yotta::Where where = yotta::Where::current()) {
+  yotta::emulator::Block& block = *yotta::emulator::this_lane->block;
+  return block.barrier(predicate != 0, where) == block.threads();
+}
+inline int __syncthreads_or(int predicate, yotta::Where where = yotta::Where::current()) {
+  return yotta::emulator::this_lane->block->barrier(predicate != 0, where) > 0;
+}
+
+}  // namespace YOTTA_DEVICE_BUILD
