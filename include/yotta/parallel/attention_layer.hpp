@@ -12,15 +12,17 @@
 // rows of the weights of q, k and v (column cuts) and their inputs of o (a row cut): one all_reduce forward,
 // in o, and one backward, of the three dx together. Query heads and the keys they share stay together.
 //     tp 2, H 4, K 2:    rank 0: q0 q1 with k0      rank 1: q2 q3 with k1
+// Context parallelism: T is this rank's part of the sequence, and attention goes round the ring of cp
+// (ring_attention.hpp); the Place says which positions the columns have (context_parallel.hpp).
 // Letters: B batch, T sequence, C width, H heads, K key/value heads, d numbers a head.
 // Reference: Shoeybi et al. (2019), Megatron-LM, figure 3b.
 #pragma once
 
 #include "yotta/comm/mesh.hpp"
 #include "yotta/nn/attention.hpp"
-#include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/attention_kind.hpp"
 #include "yotta/nn/rope.hpp"
+#include "yotta/parallel/context_parallel.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
 
 namespace yotta {
@@ -45,6 +47,7 @@ class Attention : public Composite {
         heads_(part_of(o.heads, axes.tp, this->name(), "heads")),
         kv_heads_(part_of(o.kv_heads, axes.tp, this->name(), "key/value heads")),
         first_head_(axis_rank(axes.tp) * heads_),
+        cp_(axes.cp),
         f_(axes.tp),
         q_(this->name() + ".q", {o.width, o.heads * o.head_size, o.bias, o.initial}, made, axes.tp),
         k_(this->name() + ".k", {o.width, o.kv_heads * o.head_size, o.bias, o.initial}, made,
@@ -56,6 +59,8 @@ class Attention : public Composite {
         dropout_(this->name() + ".dropout", o.dropout) {
     if (o.probability_dropout > 0 && o.kind != AttentionKind::plain)
       fail(Where::current(), "{}: dropout of probabilities needs plain attention", this->name());
+    if (axis_size(axes.cp) > 1 && o.kind == AttentionKind::plain)
+      fail(Where::current(), "{}: context parallelism needs blockwise attention", this->name());
   }
 
   // x (B, T, C) -> (B, T, C)
@@ -95,11 +100,23 @@ class Attention : public Composite {
     return rope(split, saved.place().positions, options_.rope_theta);
   }
 
+  // Throws unless the columns are those that this rank of cp must hold.
+  void expect_positions(int64_t columns, const Positions& positions) const {
+    if (axis_size(cp_) == 1) return;
+    const Positions own = context_positions(columns * axis_size(cp_), cp_);
+    if (positions != own)
+      fail(Where::current(),
+           "{}: the microbatch's columns stand at {} and on, but rank {} of {} holds chunks that "
+           "begin at {} and {}: give its Place context_positions(T, cp)",
+           name(), positions.first, axis_rank(cp_), axis_size(cp_), own.first, own.second);
+  }
+
   // The attention itself, from q, k and v in `saved`; keeps there what its backward pass needs.
   Tensor attend(Saved& saved) const {
     const Tensor &q = saved.get("q"), &k = saved.get("k"), &v = saved.get("v");
     if (options_.kind == AttentionKind::blockwise) {
-      const BlockwiseAttention out = attention_blockwise(q, k, v);
+      expect_positions(q.dim(1), saved.place().positions);
+      const BlockwiseAttention out = ring_attention(q, k, v, cp_);
       saved.keep("o", out.o);
       saved.keep("log_sum_exp", out.log_sum_exp);
       return out.o;
@@ -121,8 +138,8 @@ class Attention : public Composite {
     if (plain && !saved.has("probabilities")) attend(saved);  // a checkpoint has dropped them
     const Tensor q = saved.take("q"), k = saved.take("k"), v = saved.take("v");
     if (options_.kind == AttentionKind::blockwise)
-      return attention_blockwise_backward(dout, q, k, v,
-                                          {saved.take("o"), saved.take("log_sum_exp")});
+      return ring_attention_backward(dout, q, k, v, {saved.take("o"), saved.take("log_sum_exp")},
+                                     cp_);
     PlainAttention out{{}, saved.take("probabilities"), {}};
     if (!saved.has("mask")) return attention_plain_backward(dout, q, k, v, out);
     out.mask = saved.take("mask");
@@ -131,6 +148,7 @@ class Attention : public Composite {
 
   AttentionOptions options_;
   int64_t heads_, kv_heads_, first_head_;  // H/tp, K/tp, the first of them
+  Communicator cp_;
   SharedInput f_;
   ColumnParallelLinear q_, k_, v_;  // (H d/tp, C), (K d/tp, C), (K d/tp, C)
   RowParallelLinear o_;             // (C, H d/tp)

@@ -1,0 +1,97 @@
+// Context parallelism: each rank has a part of every sequence. Attention is the only layer that looks from one
+// token at another (ring_attention.hpp); all others work on a token at a time and need not know.
+//
+//     ids (B, T)       [ 0 1 | 2 3 | 4 5 | 6 7 ]        T = 8, cp = 2: four chunks of two tokens
+//     rank 0           [ 0 1 . . . . 6 7 ]              context_shard: (B, T/cp), chunks 0 and 3
+//     rank 1           [ . . 2 3 4 5 . . ]                             chunks 1 and 2
+//
+//     what a rank must be told       its token ids and targets: context_shard of each
+//                                    their positions: context_positions, in the microbatch's Place
+//     what is summed over cp         the gradients of all weights (each rank saw some of the tokens), and the loss:
+//                                    local sum / tokens of the whole batch. Ddp over cp x dp does it.
+//
+// Targets are cut from the targets of the whole sequence: the token after a chunk's last one is on another rank.
+// Cost: activations of T/cp tokens on each rank; weights whole; messages as ring_attention.hpp and Ddp.
+// Contract: T a multiple of 2 cp (any T on one rank). Letters: B batch, T sequence, cp ranks.
+// Reference: Llama team (2024), section 3.3.2.
+#pragma once
+
+#include "yotta/nn/positions.hpp"
+#include "yotta/parallel/ring_attention.hpp"
+
+namespace yotta {
+
+// Throws unless T tokens cut into the chunks that `ranks` ranks need.
+inline void expect_chunks(int64_t T, int ranks, Where where) {
+  const int64_t chunks = chunks_each(ranks) * ranks, below = T - T % chunks;
+  if (T % chunks != 0)
+    fail(where,
+         "a sequence of {} tokens does not cut into {} equal chunks, 2 for each of {} ranks; {}{} "
+         "tokens would",
+         T, chunks, ranks, below > 0 ? std::to_string(below) + " or " : "", below + chunks);
+}
+
+// The positions of rank `rank`'s columns in the sequence of T tokens.
+inline Positions context_positions(int64_t T, int ranks, int rank,
+                                   ChunkOrder order = ChunkOrder::zigzag,
+                                   Where where = Where::current()) {
+  expect_chunks(T, ranks, where);
+  const int64_t n = T / (chunks_each(ranks) * ranks), first = chunk_of(ranks, rank, 0, order) * n;
+  if (ranks == 1 || order == ChunkOrder::contiguous) return first;
+  return {first, chunk_of(ranks, rank, 1, order) * n};
+}
+inline Positions context_positions(int64_t T, const Communicator& cp,
+                                   ChunkOrder order = ChunkOrder::zigzag,
+                                   Where where = Where::current()) {
+  return context_positions(T, axis_size(cp), axis_rank(cp), order, where);
+}
+
+// Rank `rank`'s columns of x (B, T, ...): (B, T/cp, ...). Of any type: token ids, targets, activations.
+inline Tensor context_shard(const Tensor& x, int ranks, int rank,
+                            ChunkOrder order = ChunkOrder::zigzag, Where where = Where::current()) {
+  const int64_t T = x.dim(1, where);
+  expect_chunks(T, ranks, where);
+  const int64_t n = T / (chunks_each(ranks) * ranks);
+  std::vector<Tensor> chunks;
+  for (int64_t i = 0; i < chunks_each(ranks); ++i) {
+    const int64_t chunk = chunk_of(ranks, rank, i, order);
+    chunks.push_back(cut(x, 1, chunk * n, (chunk + 1) * n, where));
+  }
+  return join(chunks, 1, where);
+}
+inline Tensor context_shard(const Tensor& x, const Communicator& cp,
+                            ChunkOrder order = ChunkOrder::zigzag, Where where = Where::current()) {
+  return context_shard(x, axis_size(cp), axis_rank(cp), order, where);
+}
+
+// The way back: x (B, T, ...) from the shards (B, T/cp, ...) of all ranks, by rank.
+inline Tensor context_unshard(std::span<const Tensor> shards, ChunkOrder order = ChunkOrder::zigzag,
+                              Where where = Where::current()) {
+  const int ranks = static_cast<int>(shards.size());
+  std::vector<Tensor> chunks(static_cast<size_t>(chunks_each(ranks) * ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Tensor& shard = shards[static_cast<size_t>(rank)];
+    const int64_t n = shard.dim(1, where) / chunks_each(ranks);
+    for (int64_t i = 0; i < chunks_each(ranks); ++i)
+      chunks[static_cast<size_t>(chunk_of(ranks, rank, i, order))] =
+          cut(shard, 1, i * n, (i + 1) * n, where);
+  }
+  return join(chunks, 1, where);
+}
+
+// The same by all ranks of cp together, from each one's own shard.
+inline Tensor context_gather(const Tensor& shard, Communicator cp,
+                             ChunkOrder order = ChunkOrder::zigzag,
+                             Where where = Where::current()) {
+  const int ranks = axis_size(cp);
+  if (ranks == 1) return shard;
+  Tensor all = empty_beside(shard, {ranks * shard.numel()}, shard.dtype(), where);
+  cp.all_gather(all, shard, {.label = "cp.gather"}, where);
+  std::vector<Tensor> shards;
+  for (int rank = 0; rank < ranks; ++rank)
+    shards.push_back(
+        all.rows(rank * shard.numel(), (rank + 1) * shard.numel()).reshape(shard.shape()));
+  return context_unshard(shards, order, where);
+}
+
+}  // namespace yotta

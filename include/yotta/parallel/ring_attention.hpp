@@ -1,0 +1,246 @@
+// Ring attention: one sequence on cp ranks. Every rank has the queries, keys and values of its own part; the
+// keys and values go round a ring, and each rank takes from every visitor what its queries may see.
+//
+//     who holds which of 2 cp chunks, cp = 4 (zig-zag)        a query chunk (row) sees the key chunks before it
+//     rank 0   [0 . . . . . . 7]                              0  \                     rank 0: 1 + 8 =  9
+//     rank 1   [. 1 . . . . 6 .]                              1  o \                   rank 1: 2 + 7 =  9
+//     rank 2   [. . 2 . . 5 . .]                              :  o o \                 rank 2: 3 + 6 =  9
+//     rank 3   [. . . 3 4 . . .]                              7  o o o o o o o \       rank 3: 4 + 5 =  9 chunks
+//
+//     step     compute (rank 2)           at the same time                             ┌─> 0 ─> 1 ─┐
+//     0        own queries x own keys     own k, v ─> rank 3,  rank 1's arrive         3 <── 2 <───┘
+//     1        own queries x rank 1's     rank 1's ─> rank 3,  rank 0's arrive
+//     2, 3     ... x rank 0's, rank 3's   (in the last step nothing is sent)
+//
+// Each visitor gives a part of softmax's sum: o_a, with L_a = log of the sum of e^score. Two parts are merged by
+//     L = log(e^L_a + e^L_b)        o = e^(L_a - L) o_a + e^(L_b - L) o_b
+// which is exact. A part that saw nothing has L = -infinity and weighs nothing.
+//
+// Backward: k and v go round again. dk and dv of a visitor are summed on their way: what this rank finds is added
+// to what comes from the left, and sent on; cp - 1 hops after its owner's neighbour began, the sum is home.
+//
+// Cost a rank, n = B (T/cp) Hkv d numbers of k: forward 2(cp-1) messages of n, backward 4(cp-1). FLOPs: T^2/cp of
+// the triangle on every rank. Contiguous parts would give the last rank 2cp-1 times the first one's work.
+// Memory: q, k, v, o as T/cp, and two pairs k, v in flight (backward: and two pairs dk, dv): O(T/cp).
+// Contract: all ranks of cp call alike, T/cp even; the columns are context_positions (context_parallel.hpp).
+// Letters: B batch, T whole sequence, cp ranks, H query heads, Hkv key and value heads, d numbers a head.
+// References: Liu et al. (2023), Ring Attention; Brandon et al. (2023), Striped Attention (balance); Llama team
+// (2024), section 3.3.2 (2 cp chunks); Dao et al. (2022), FlashAttention.
+#pragma once
+
+#include <array>
+
+#include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
+#include "yotta/nn/attention_blockwise.hpp"
+#include "yotta/nn/cut.hpp"
+#include "yotta/nn/elementwise.hpp"
+
+namespace yotta {
+
+enum class ChunkOrder : uint8_t { zigzag, contiguous };
+
+// Chunks on each rank: two, or the whole sequence as one.
+constexpr int64_t chunks_each(int ranks) { return ranks == 1 ? 1 : 2; }
+
+// Which of the 2 `ranks` chunks of the sequence rank `rank` holds as its i-th (0 or 1).
+constexpr int64_t chunk_of(int ranks, int rank, int64_t i, ChunkOrder order = ChunkOrder::zigzag) {
+  if (order == ChunkOrder::contiguous) return chunks_each(ranks) * rank + i;
+  int64_t chunk = 0;
+  // exercise 23.1: deal out chunks 0 to 2 ranks - 1 so that every rank has the same work
+  chunk = i == 0 ? rank : 2 * ranks - 1 - rank;
+  // end of exercise 23.1
+  return chunk;
+}
+
+// Where this rank is in the ring, and how its part of the sequence is cut.
+struct Ring {
+  Communicator cp;  // may be empty: one rank
+  int ranks, rank;
+  int64_t n;  // tokens a chunk
+  ChunkOrder order;
+
+  int64_t chunks() const { return chunks_each(ranks); }
+  // Whose keys are here in a step.
+  int source(int step) const { return wrap(rank - step, ranks); }
+
+  // This rank's i-th chunk of queries against the j-th chunk of rank `source`'s keys.
+  AttentionBlock block(int64_t i, int from, int64_t j) const {
+    AttentionBlock block;
+    // exercise 23.2: its first columns here, its length, and how far ahead the queries stand in the sequence
+    const int64_t queries = chunk_of(ranks, rank, i, order), keys = chunk_of(ranks, from, j, order);
+    block = {i * n, j * n, n, (queries - keys) * n};
+    // end of exercise 23.2
+    return block;
+  }
+};
+
+inline Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order, Where where) {
+  const int ranks = axis_size(cp);
+  if (columns % chunks_each(ranks) != 0)
+    fail(where,
+         "ring attention: {} tokens on each of {} ranks do not cut into 2 equal chunks; the whole "
+         "sequence must be a multiple of {}, {} or {} for instance",
+         columns, ranks, 2 * ranks, (columns - 1) * ranks, (columns + 1) * ranks);
+  return {cp, ranks, axis_rank(cp), columns / chunks_each(ranks), order};
+}
+
+// What two parts of one query's sum weigh in the whole, and the whole's log-sum-exp.
+template <class Real>
+struct MergeWeights {
+  Real first = 0, second = 0, log_sum_exp = 0;
+};
+template <class Real>
+MergeWeights<Real> merge_weights(Real first, Real second) {
+  MergeWeights<Real> weights;
+  // exercise 23.3: from their log-sum-exps, large ones and -infinity (a part that saw nothing) included
+  const Real most = std::max(first, second);
+  if (most == -std::numeric_limits<Real>::infinity()) return {0, 0, most};
+  const Real a = std::exp(first - most), b = std::exp(second - most);
+  weights = {a / (a + b), b / (a + b), most + std::log(a + b)};
+  // end of exercise 23.3
+  return weights;
+}
+
+// sum (o (B, n, H, d), L (B, H, n)) with one more part of the same queries; an undefined sum becomes the part.
+inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
+                  Where where = Where::current()) {
+  if (!sum.o.defined()) return void(sum = part);
+  expect_same("merge", "o", sum.o, "the part's o", part.o, where);
+  const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
+                rows = part.log_sum_exp.numel();
+  charge(op_cost("attention_merge", sum.o.dtype(), 3 * rows * d + 8 * rows, 2 * rows * (d + 1),
+                 rows * (d + 1)));
+  if (sum.o.device() == Device::meta) return;
+  visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
+    Real *o = sum.o.data<Real>(where), *L = sum.log_sum_exp.data<Real>(where);
+    const Real *other = part.o.data<Real>(where), *its = part.log_sum_exp.data<Real>(where);
+    for (int64_t i = 0; i < rows; ++i) {  // L's order: sequence, head, token
+      const int64_t b = i / (H * n), h = i / n % H, t = i % n, row = ((b * n + t) * H + h) * d;
+      const MergeWeights<Real> w = merge_weights(L[i], its[i]);
+      for (int64_t c = row; c < row + d; ++c) o[c] = w.first * o[c] + w.second * other[c];
+      L[i] = w.log_sum_exp;
+    }
+  });
+}
+
+// k and v, or dk and dv: (B, T/cp, Hkv, d) each.
+using Pair = std::array<Tensor, 2>;
+
+// A pair on its way to the right, while the left neighbour's comes in. Both are untouchable until arrive().
+struct Hop {
+  Pair out, in;
+  std::array<Work, 4> works;
+
+  Pair arrive(Where where = Where::current()) {
+    for (Work& work : works) work.wait(where);
+    return in;
+  }
+};
+inline Hop start_hop(const Pair& out, Ring& ring, int tag, Where where) {
+  Hop hop{out, {empty_like(out[0], where), empty_like(out[1], where)}, {}};
+  const int left = wrap(ring.rank - 1, ring.ranks), right = wrap(ring.rank + 1, ring.ranks);
+  for (size_t i = 0; i < 2; ++i) {
+    const int its_tag = 2 * tag + static_cast<int>(i);
+    hop.works[2 * i] = ring.cp.recv_async(hop.in[i], left, its_tag, where);
+    hop.works[2 * i + 1] = ring.cp.send_async(hop.out[i], right, its_tag, where);
+  }
+  return hop;
+}
+inline constexpr int keys_tag = 0, gradients_tag = 1;
+
+inline void add_pair(Pair& sum, const Pair& part) {
+  for (size_t i = 0; i < 2; ++i) add_into(sum[i], part[i]);
+}
+
+// o (B, T/cp, H, d) and L (B, H, T/cp) of this rank's queries over the whole sequence's keys;
+// q (B, T/cp, H, d), k and v (B, T/cp, Hkv, d).
+inline BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                         const Communicator& cp,
+                                         ChunkOrder order = ChunkOrder::zigzag,
+                                         Where where = Where::current()) {
+  Ring ring = make_ring(cp, q.dim(1), order, where);
+  std::vector<BlockwiseAttention> sums(static_cast<size_t>(ring.chunks()));
+  // exercise 23.4: cp steps; in each start the hop, merge what the visitor gives to each chunk, then wait
+  Pair here = {k, v};
+  for (int step = 0; step < ring.ranks; ++step) {
+    const bool last = step + 1 == ring.ranks;
+    Hop hop;
+    if (!last) hop = start_hop(here, ring, keys_tag, where);
+    for (int64_t i = 0; i < ring.chunks(); ++i)
+      for (int64_t j = 0; j < ring.chunks(); ++j) {
+        const AttentionBlock block = ring.block(i, ring.source(step), j);
+        if (block.ahead < 0) continue;  // all of these keys are later
+        merge(sums[static_cast<size_t>(i)], attention_block(q, here[0], here[1], block, where));
+      }
+    if (!last) here = hop.arrive(where);
+  }
+  // end of exercise 23.4
+  std::vector<Tensor> o, L;
+  for (BlockwiseAttention& each : sums) {
+    o.push_back(std::move(each.o));
+    L.push_back(std::move(each.log_sum_exp));
+  }
+  return {join(o, 1, where), join(L, 2, where)};
+}
+
+// dq, dk, dv of this rank's part from dout (B, T/cp, H, d) and what the forward pass returned.
+inline AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q,
+                                                  const Tensor& k, const Tensor& v,
+                                                  const BlockwiseAttention& saved,
+                                                  const Communicator& cp,
+                                                  ChunkOrder order = ChunkOrder::zigzag,
+                                                  Where where = Where::current()) {
+  Ring ring = make_ring(cp, q.dim(1), order, where);
+  AttentionGradients own{zeros_like(q, where), zeros_like(k, where), zeros_like(v, where)};
+  // exercise 23.5: the same steps; in each add to dq, and to the sum of dk and dv that travels with their keys
+  Pair here = {k, v};
+  Hop gradients;
+  for (int step = 0; step < ring.ranks; ++step) {
+    const bool last = step + 1 == ring.ranks;
+    Hop hop;
+    if (!last) hop = start_hop(here, ring, keys_tag, where);
+    Pair part = {own.dk, own.dv};  // of whose keys are here: in step 0 one's own, and they stay
+    if (step > 0) part = {zeros_like(k, where), zeros_like(v, where)};
+    AttentionGradients found{own.dq, part[0], part[1]};
+    for (int64_t i = 0; i < ring.chunks(); ++i)
+      for (int64_t j = 0; j < ring.chunks(); ++j) {
+        const AttentionBlock block = ring.block(i, ring.source(step), j);
+        if (block.ahead < 0) continue;
+        attention_block_backward(dout, q, here[0], here[1], saved, block, found, where);
+      }
+    if (step > 1) add_pair(part, gradients.arrive(where));
+    if (step > 0) gradients = start_hop(part, ring, gradients_tag, where);
+    if (!last) here = hop.arrive(where);
+  }
+  if (ring.ranks > 1) {
+    Pair home = {own.dk, own.dv};
+    add_pair(home, gradients.arrive(where));
+  }
+  // end of exercise 23.5
+  return own;
+}
+
+// ---- what it costs a rank; T: the whole sequence ----
+constexpr int64_t ring_messages(int ranks) { return 2 * (ranks - 1); }
+constexpr int64_t ring_backward_messages(int ranks) { return 4 * (ranks - 1); }
+// Bytes sent for k and v of `bytes` on each rank, both together; backward sends dk and dv too.
+constexpr int64_t ring_bytes(int ranks, int64_t bytes) { return (ranks - 1) * bytes; }
+constexpr int64_t ring_backward_bytes(int ranks, int64_t bytes) { return 2 * (ranks - 1) * bytes; }
+// The forward pass holds at most, beyond its arguments: two pairs k, v of `pair` bytes, o and L of `o` bytes, and
+// the part of one chunk that is merged next; at the end one pair, and o and L twice, as chunks and joined.
+constexpr int64_t ring_peak_bytes(int ranks, int64_t pair, int64_t o) {
+  if (ranks == 1) return o;
+  const int64_t in_flight = ranks == 2 ? pair : 2 * pair;
+  return std::max(in_flight + o + o / 2, pair + 2 * o);
+}
+// Twice the scores that a rank computes (of T^2 in all): its chunks c, each (2 c + 1) n^2.
+constexpr int64_t ring_twice_seen(int ranks, int rank, int64_t T, ChunkOrder order) {
+  const int64_t n = T / (chunks_each(ranks) * ranks);
+  int64_t twice = 0;
+  for (int64_t i = 0; i < chunks_each(ranks); ++i)
+    twice += (2 * chunk_of(ranks, rank, i, order) + 1) * n * n;
+  return twice;
+}
+
+}  // namespace yotta
