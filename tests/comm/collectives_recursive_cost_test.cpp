@@ -39,4 +39,5 @@ TEST_CASE("seconds: latency falls from p to lg p, bytes stay those of the ring")
   CHECK(all_reduce_rabenseifner_seconds(8, 800, reducing) == 700);
   CHECK(all_reduce_recursive_doubling_seconds(8, 800, latency) == 3);
   CHECK(all_reduce_recursive_doubling_seconds(8, 800, bandwidth) == 2400);
+  CHECK(all_reduce_recursive_doubling_seconds(8, 800, reducing) == 2400);
 }

@@ -52,6 +52,23 @@ TEST_CASE("every parameter is in exactly one tensor, in both dialects, tied and 
   CHECK_FALSE(is_ignored_tensor("h.0.attn.c_attn.bias", gpt2_config(2, 8, 2, 4, 16)));
 }
 
+TEST_CASE("theirs are made of ours of the same meaning") {
+  const auto parts_of = [](const TransformerConfig& config, const std::string& theirs) {
+    for (const HuggingFaceTensor& item : hugging_face_tensors(config))
+      if (item.name == theirs) return item.parts;
+    return std::vector<std::string>{};
+  };
+  using Names = std::vector<std::string>;
+  const TransformerConfig gpt2 = gpt2_config(2, 8, 2, 4, 16);
+  const TransformerConfig llama = llama_config(2, 8, 24, 2, 1, 4, 16);
+  CHECK(parts_of(gpt2, "transformer.h.1.attn.c_attn.bias") == Names{"layers.1.attention.q.bias",
+                                                                    "layers.1.attention.k.bias",
+                                                                    "layers.1.attention.v.bias"});
+  for (const char* kind : {"gate", "up", "down"})
+    CHECK(parts_of(llama, fmt::format("model.layers.1.mlp.{}_proj.weight", kind)) ==
+          Names{fmt::format("layers.1.mlp.{}.weight", kind)});
+}
+
 TEST_CASE("a model with another parameter is refused by its name") {
   const TransformerConfig config = gpt2_config(1, 8, 2, 4, 16);
   std::vector<NamedTensor> weights;

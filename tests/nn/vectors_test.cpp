@@ -40,6 +40,18 @@ TEST_CASE_TEMPLATE("sums and maxima leave out what is behind the end", Real, flo
     CHECK(sum == static_cast<Real>(n * (n + 1) / 2 + n));
     const Real most = n > 0 ? static_cast<Real>(n) : -std::numeric_limits<Real>::infinity();
     CHECK(largest(x.data(), n) == most);
+    std::vector<Real> negative = x;
+    for (Real& each : negative) each = -each;
+    CHECK(largest(negative.data(), n) == (n > 0 ? Real{-1} : most));
+  }
+}
+
+TEST_CASE_TEMPLATE("a part of a register is loaded with zeros behind it", Real, float, double) {
+  const std::vector<Real> x = numbers<Real>(lane_count<Real>);
+  for (int count = 0; count <= lane_count<Real>; ++count) {
+    const Vector<Real> v = load(x.data(), count);
+    for (int i = 0; i < lane_count<Real>; ++i)
+      CHECK(v[i] == (i < count ? static_cast<Real>(i + 1) : Real{0}));
   }
 }
 
