@@ -30,12 +30,6 @@ TEST_CASE("chips by type, and what they cannot do") {
   CHECK_THROWS_AS(roofline_of(chip_named("a100"), DType::fp8_e4m3), Error);
 }
 
-TEST_CASE("an asterisk halves the peak") {
-  CHECK(roofline_of(h100_datasheet).ridge() == doctest::Approx(295.4).epsilon(1e-3));
-  CHECK(roofline_of(Datasheet{"dense", 989.4, false, 3.35}).ridge() ==
-        doctest::Approx(295.3).epsilon(1e-3));
-}
-
 TEST_CASE("intensity by shape") {
   CHECK(dot_workload(1e6).intensity() == doctest::Approx(0.5).epsilon(1e-5));
   CHECK(dot_workload(1).flops == 1);

@@ -49,21 +49,6 @@ inline Roofline roofline_of(const Chip& chip, DType dtype = DType::bf16,
   return {peak(chip, dtype, where), chip.bandwidth};
 }
 
-// ---- Datasheets ----
-// What a vendor prints. With an asterisk: for matrices of which two in every four numbers are zero ("2:4
-// sparse"), whose products with zero are skipped and counted. That is twice the rate of any real matmul.
-struct Datasheet {
-  const char* chip;
-  double tflops;        // as printed
-  bool sparse = false;  // the asterisk
-  double tb_per_s;      // of memory
-};
-constexpr Datasheet h100_datasheet = {"H100 SXM, bf16", 1979, true, 3.35};
-
-constexpr Roofline roofline_of(const Datasheet& sheet) {
-  return {sheet.tflops * 1e12 / (sheet.sparse ? 2 : 1), sheet.tb_per_s * 1e12};
-}
-
 // ---- Workloads ----
 struct Workload {
   double flops = 0, bytes = 0;

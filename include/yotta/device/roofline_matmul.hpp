@@ -1,0 +1,93 @@
+// nvcc
+// A matmul in which each block of threads shares a tile, and what the roofline says about it beforehand. It is the
+// first kernel that is good for something, and rung 2 of the CUDA ladder. C (m, n) = A (m, k) B (k, n).
+//
+//               k            n
+//           ┌───┬───┐     ┌─────────┐          a block of (T, T) threads computes a (T, T) tile of C.
+//         m │   │ a │   k │    b    │          It walks along k: all threads fetch one number of a and
+//           └───┴───┘     └─────────┘          one of b into shared memory, wait for each other,
+//            (T, T)         (T, T)             multiply from there, and wait again.
+//
+//     without sharing: each thread reads its row of A and its column of B: 2 m n k numbers from memory
+//     with a tile:     A is read once for each column of blocks, B once for each row of them: T times fewer
+//
+// Cost: 2 m n k FLOPs; e (m k ceil(n/T) + k n ceil(m/T) + m n) bytes of global memory for numbers of e bytes; 8 T T
+// bytes of shared memory a block; two barriers a step of T.
+// Contract: block (T, T), grid (ceil(n / T), ceil(m / T)); row-major; m k, k n and m n below 2^31.
+// Letters: T the tile's side; (x, y) a thread's place in its block, x the one that counts fastest: the 32 lanes of
+// a warp are neighbours in x, and should be neighbours in memory.
+// References: CUDA C++ Programming Guide, "Shared Memory" (its matrix multiplication); roofline.hpp.
+#pragma once
+
+#include "yotta/device/kernel.hpp"
+#include "yotta/machine/roofline.hpp"
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+
+template <int T>
+__global__ void matmul_shared_tile(const float* a, const float* b, float* c, int m, int n, int k) {
+  __shared__ float a_tile[T][T], b_tile[T][T];
+  const int x = threadIdx.x, y = threadIdx.y;
+  int row = 0, col = 0;  // of C: the number that this thread computes
+  // exercise 02.1: lanes of a warp differ in x: let them be neighbours in a row of C
+  row = blockIdx.y * T + y;
+  col = blockIdx.x * T + x;
+  // end of exercise 02.1
+  float sum = 0;
+  for (int start = 0; start < k; start += T) {
+    // exercise 02.2: fetch a number of a and of b (zero beyond the edges), wait, multiply, wait
+    a_tile[y][x] = row < m && start + x < k ? a[row * k + start + x] : 0;
+    b_tile[y][x] = start + y < k && col < n ? b[(start + y) * n + col] : 0;
+    __syncthreads();
+    for (int l = 0; l < T; ++l) sum += a_tile[y][l] * b_tile[l][x];
+    __syncthreads();
+    // end of exercise 02.2
+  }
+  // exercise 02.3: write the sum, if C has that number
+  if (row < m && col < n) c[row * n + col] = sum;
+  // end of exercise 02.3
+}
+
+// ---- What to expect of it ----
+// What a vendor prints. With an asterisk it is for matrices of which two in every four numbers are zero ("2:4
+// sparse"): products with them are skipped, and counted all the same.
+struct Datasheet {
+  const char* chip;
+  double tflops;    // as printed
+  bool asterisk;    // twice the rate of any matmul whose numbers are not zero
+  double tb_per_s;  // of memory
+};
+inline constexpr Datasheet h100_sheet = {"H100 SXM, bf16", 1979, true, 3.35};
+
+// The two rates that a dense matmul can count on.
+constexpr Roofline dense_roofline(const Datasheet& sheet) {
+  Roofline roof;
+  // exercise 02.4: peak and bandwidth, in FLOP/s and bytes/s; mind the asterisk
+  roof.peak = sheet.tflops * 1e12 / (sheet.asterisk ? 2 : 1);
+  roof.bandwidth = sheet.tb_per_s * 1e12;
+  // end of exercise 02.4
+  return roof;
+}
+
+struct MatmulPrediction {
+  double flops = 0, bytes = 0;  // bytes of global memory that the kernel asks for
+  double seconds = 0;           // at least
+};
+
+// The kernel above, if its numbers have so many bytes. It reads A once for each column of blocks and B once for
+// each row of blocks, and writes C once.
+constexpr MatmulPrediction predict(int64_t m, int64_t n, int64_t k, int64_t T,
+                                   int64_t bytes_per_number, const Roofline& roof) {
+  MatmulPrediction p;
+  // exercise 02.5: FLOPs, bytes, and the time that the roofline allows
+  const int64_t across = (n + T - 1) / T, down = (m + T - 1) / T;  // blocks
+  p.flops = matmul_flops(m, n, k);
+  p.bytes = static_cast<double>(bytes_per_number * (m * k * across + k * n * down + m * n));
+  p.seconds = roof.seconds(p.flops, p.bytes);
+  // end of exercise 02.5
+  return p;
+}
+
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta
