@@ -1,0 +1,226 @@
+// Pipeline: runs a schedule on the ranks of a communicator, each with its stages of the model.
+//
+//     rank 0   embedding, layers.0 to 2     ─── y (B, T, C) ──>       F: receive x, forward, send y
+//     rank 1   layers.3 to 5                <── dx (B, T, C) ──       B: receive dy, backward, send dx
+//     rank 2   layers.6 to 8, head, loss                              I and W: the halves of B, dx leaves between
+//
+// The executor knows nothing of GPipe or 1F1B. It plays its rank's list of actions (pipeline_schedule.hpp), and what
+// to receive and to send follows from the action. Each microbatch in flight has a Saved of its own; how many there are
+// at once is the schedule's doing.
+//
+// Sends are asynchronous: 1F1B's neighbours send to each other at the same moment, and with sends that wait for
+// the receiver both would wait forever. A tensor that was sent stays alive until its receiver has it. That is known
+// without asking: when a message comes back from an action that the receiver runs later, ours has arrived.
+//
+// Cost: each boundary between two ranks moves one (B, T, C) tensor per microbatch in each direction: 2 (p v - 1)
+// messages a microbatch over all ranks. Memory: most_in_flight(actions) times a stage's Saved.
+//
+// Contract: chunk c of rank r is stage r + c p. All ranks run the same schedule with the same microbatches. x is read on
+// stage 0 only; `between` says what flows between stages. Tied weights: TiedParameters. Size 1, or an empty
+// communicator, is the serial case. Within a chunk the gradients of microbatches add up in the schedule's order.
+// References: see pipeline_schedule.hpp.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
+#include "yotta/nn/slice.hpp"
+#include "yotta/parallel/pipeline_schedule.hpp"
+
+namespace yotta {
+
+// The layers [first, last) of n that stage `stage` of `stages` gets, when they are shared out evenly.
+struct StageLayers {
+  int64_t first = 0, last = 0;
+};
+constexpr StageLayers layers_of_stage(int64_t n, int stages, int stage) {
+  return {chunk_begin(n, stages, stage), chunk_begin(n, stages, stage + 1)};
+}
+
+struct PipelineMicrobatch {
+  Tensor x;       // what stage 0 takes: (B, T) ids; undefined elsewhere is fine
+  Shape between;  // what flows from stage to stage: (B, T, C)
+  DType dtype = DType::f32;
+  Place place;
+};
+
+// On the last stage: the loss of microbatch i's y, and its gradient into dy.
+using PipelineLoss = std::function<double(size_t i, const Tensor& y, Tensor& dy)>;
+
+struct PipelineReport {
+  double loss = 0;         // sum over the microbatches; 0 on ranks without the last stage
+  int64_t most_saved = 0;  // microbatches in flight at once, over this rank's chunks
+};
+
+class Pipeline {
+ public:
+  // chunks[c] is stage rank + c p. before_backward(last), if given, is called before each B, I or W; last: of the
+  // last microbatch, whose gradients complete the step's (DDP: no_sync for the others).
+  Pipeline(Communicator comm, std::vector<Layers> chunks,
+           std::function<void(bool last)> before_backward = nullptr)
+      : comm_(std::move(comm)), before_backward_(std::move(before_backward)) {
+    for (const Layers& chunk : chunks) chunks_.push_back(std::make_unique<Slice>(chunk));
+  }
+
+  // One step: every microbatch forward and backward. Gradients accumulate in the chunks' parameters.
+  PipelineReport run(const PipelineSchedule& schedule,
+                     std::span<const PipelineMicrobatch> microbatches, const PipelineLoss& loss,
+                     Where where = Where::current()) {
+    check(schedule, std::ssize(microbatches), where);
+    schedule_ = &schedule, microbatches_ = microbatches, loss_ = &loss;
+    report_ = {}, saved_now_ = 0;
+    in_flight_.clear();
+    in_flight_.resize(chunks_.size() * microbatches.size());
+    for (const PipelineAction& action : actions(axis_rank(comm_))) play(action);
+    for (Sent& each : sent_) each.work.wait();
+    sent_.clear();
+    return report_;
+  }
+
+ private:
+  // A microbatch in a chunk, from its F to its W.
+  struct InFlight {
+    std::optional<Saved> saved;
+    Tensor dy;  // of the last stage: made by the loss, used by B
+  };
+  // A message that may not have been received yet.
+  struct Sent {
+    Tensor data;
+    Work work;
+    int to;
+    size_t received_by;  // this action of its receiver
+  };
+
+  void play(const PipelineAction& a) {
+    if (a.op != PipelineOp::F && before_backward_)
+      before_backward_(a.microbatch + 1 == schedule_->microbatches);
+    switch (a.op) {
+      case PipelineOp::F: return forward(a);
+      case PipelineOp::B:
+      case PipelineOp::I: return backward(a);
+      case PipelineOp::W: chunk(a).backward_weight(*in_flight(a).saved); return forget(a);
+    }
+  }
+
+  void forward(const PipelineAction& a) {
+    const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
+    InFlight& here = in_flight(a);
+    here.saved.emplace(microbatch.place);
+    report_.most_saved = std::max(report_.most_saved, ++saved_now_);
+    Tensor x = a.stage == 0 ? microbatch.x : take(a.stage - 1, a);
+    Tensor y = chunk(a).forward(x, *here.saved);
+    x = {};
+    if (is_last(a.stage))
+      report_.loss += (*loss_)(static_cast<size_t>(a.microbatch), y, here.dy);
+    else
+      give(std::move(y), {a.stage + 1, PipelineOp::F, a.microbatch}, a);
+  }
+
+  void backward(const PipelineAction& a) {
+    InFlight& here = in_flight(a);
+    Tensor dy = is_last(a.stage) ? std::exchange(here.dy, {}) : take(a.stage + 1, a);
+    Tensor dx = a.op == PipelineOp::I
+                    ? chunk(a).backward_input(dy, *here.saved)
+                    : yotta::backward(chunk(a).layers(), std::move(dy), *here.saved);
+    dy = {};
+    if (a.op == PipelineOp::B) forget(a);
+    if (a.stage > 0) give(std::move(dx), {a.stage - 1, a.op, a.microbatch}, a);
+  }
+
+  void forget(const PipelineAction& a) {
+    in_flight(a).saved.reset();
+    --saved_now_;
+  }
+
+  // What action `a` needs from the same action of stage `from`.
+  Tensor take(int from, const PipelineAction& a) {
+    const int rank = schedule_->rank_of(from);
+    if (rank == axis_rank(comm_)) return std::move(handed_.extract(tag(a)).mapped());
+    const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
+    Tensor data = Tensor::empty(microbatch.between, microbatch.dtype);
+    comm_.recv(data, rank, tag(a));
+    release(rank, index_of(rank, {from, a.op, a.microbatch}));
+    return data;
+  }
+
+  // Sends the result of action `a` to the action `next` of another stage.
+  void give(Tensor data, const PipelineAction& next, const PipelineAction& a) {
+    const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
+    if (!data.defined() || data.shape() != microbatch.between || data.dtype() != microbatch.dtype)
+      fail(Where::current(),
+           "{} made {}, but {} {} flows between stages: has stage {} its first layer? (with more "
+           "stages than layers some have none)",
+           str(a), data.describe(), str(microbatch.between), name(microbatch.dtype), a.stage);
+    const int rank = schedule_->rank_of(next.stage);
+    if (rank == axis_rank(comm_)) {
+      handed_.emplace(tag(next), std::move(data));
+      return;
+    }
+    Work work = comm_.send_async(data, rank, tag(next));
+    sent_.push_back({std::move(data), std::move(work), rank, index_of(rank, next)});
+  }
+
+  // Rank `from` has run its actions up to number `until`: so what they receive has been received.
+  void release(int from, size_t until) {
+    for (size_t i = sent_.size(); i-- > 0;) {
+      if (sent_[i].to != from || sent_[i].received_by > until) continue;
+      sent_[i].work.wait();
+      sent_.erase(sent_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
+  // A number for each message of a step, by the action that receives it.
+  int tag(const PipelineAction& a) const {
+    const int64_t forward = a.op == PipelineOp::F ? 1 : 0;
+    return static_cast<int>((2 * a.stage + forward) * schedule_->microbatches + a.microbatch);
+  }
+  const PipelineActions& actions(int rank) const {
+    return schedule_->by_rank[static_cast<size_t>(rank)];
+  }
+  size_t index_of(int rank, const PipelineAction& action) const {
+    const PipelineActions& all = actions(rank);
+    return static_cast<size_t>(std::find(all.begin(), all.end(), action) - all.begin());
+  }
+  bool is_last(int stage) const { return stage + 1 == schedule_->stages; }
+  Slice& chunk(const PipelineAction& a) const {
+    return *chunks_[static_cast<size_t>(a.stage / schedule_->ranks)];
+  }
+  InFlight& in_flight(const PipelineAction& a) {
+    return in_flight_[static_cast<size_t>(a.stage / schedule_->ranks * schedule_->microbatches +
+                                          a.microbatch)];
+  }
+
+  void check(const PipelineSchedule& schedule, int64_t microbatches, Where where) const {
+    if (schedule.ranks != axis_size(comm_))
+      fail(where, "a schedule for {} ranks on a communicator of {}", schedule.ranks,
+           axis_size(comm_));
+    if (schedule.stages != schedule.ranks * static_cast<int>(chunks_.size()))
+      fail(where, "a schedule of {} stages on {} ranks needs {} chunks of the model a rank, not {}",
+           schedule.stages, schedule.ranks, schedule.stages / schedule.ranks, chunks_.size());
+    if (schedule.microbatches != microbatches)
+      fail(where, "a schedule for {} microbatches was given {}", schedule.microbatches,
+           microbatches);
+  }
+
+  Communicator comm_;
+  std::vector<std::unique_ptr<Slice>> chunks_;
+  std::function<void(bool)> before_backward_;
+
+  // Of the step that runs.
+  const PipelineSchedule* schedule_ = nullptr;
+  std::span<const PipelineMicrobatch> microbatches_;
+  const PipelineLoss* loss_ = nullptr;
+  std::vector<InFlight> in_flight_;  // by chunk and microbatch
+  std::map<int, Tensor> handed_;     // from stage to stage on this rank, by tag
+  std::deque<Sent> sent_;
+  int64_t saved_now_ = 0;
+  PipelineReport report_;
+};
+
+}  // namespace yotta
