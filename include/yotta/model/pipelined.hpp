@@ -1,0 +1,53 @@
+// A transformer on a pipeline: which entries of its stack a stage has, and one step of training.
+//
+//     L = 6 on 4 stages     embedding, 0, 1 │ 2, 3 │ 4 │ 5, head          blocks shared out evenly
+//
+// The embedding goes with the first stage and the head with the last, so these two hold more than the others; a planner
+// may give them fewer blocks. run_pipelined is what Trainer calls in place of its loop over microbatches.
+#pragma once
+
+#include "yotta/model/config.hpp"
+#include "yotta/model/diagnose.hpp"
+#include "yotta/parallel/pipeline.hpp"
+
+namespace yotta {
+
+// The entries of the transformer's stack, [first, last), that stage `stage` of `stages` has.
+constexpr StageLayers stage_entries(const TransformerConfig& config, int stages, int stage) {
+  const StageLayers blocks = layers_of_stage(config.layers, stages, stage);
+  return {stage == 0 ? 0 : blocks.first + 1,
+          stage + 1 == stages ? config.layers + 2 : blocks.last + 1};
+}
+
+// What all stages of one step share.
+struct PipelinedStep {
+  PipelineKind kind = PipelineKind::one_f_one_b;
+  int chunks = 1;            // a rank
+  int64_t width = 1;         // C of what flows between stages
+  DType dtype = DType::f32;  // and its type
+  uint64_t seed = 0;         // of dropout
+  Communicator tp;           // that the vocabulary is cut over
+};
+
+// Forward and backward of all microbatches; `tokens`: of the whole batch. The loss is the last stage's.
+inline PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep& made,
+                                    int64_t step, std::span<const Microbatch> batches,
+                                    int64_t tokens, Where where = Where::current()) {
+  std::vector<PipelineMicrobatch> parts;
+  for (const Microbatch& each : batches)
+    parts.push_back({each.inputs,
+                     {each.inputs.dim(0), each.inputs.dim(1), made.width},
+                     made.dtype,
+                     {made.seed, step, each.first_sequence, each.positions, true}});
+  const double scale = 1.0 / static_cast<double>(tokens);
+  const PipelineSchedule schedule =
+      make_schedule(made.kind, ranks, std::ssize(batches), made.chunks, where);
+  return pipeline.run(
+      schedule, parts,
+      [&](size_t i, const Tensor& logits, Tensor& dlogits) {
+        return loss_of(logits, batches[i], scale, &dlogits, made.tp);
+      },
+      where);
+}
+
+}  // namespace yotta

@@ -1,0 +1,160 @@
+#include "yotta/model/pipelined.hpp"
+
+#include <doctest/doctest.h>
+
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/core/compare.hpp"
+#include "yotta/model/trainer.hpp"
+#include "yotta/model/transformer.hpp"
+#include "yotta/parallel/tied_parameters.hpp"
+
+using namespace yotta;
+
+namespace {
+
+constexpr int64_t sequences = 5, length = 6;
+
+TransformerConfig tiny(Dialect dialect, bool tied) {
+  TransformerConfig c = dialect == Dialect::gpt2 ? gpt2_config(5, 8, 2, length, 11)
+                                                 : llama_config(5, 16, 12, 4, 2, length, 11);
+  c.tied = tied;
+  c.deviation = 0.3;
+  c.dropout = 0.2;
+  c.dtype = DType::f64;
+  c.seed = 3;
+  return c;
+}
+
+// The microbatches of a step: 5 sequences in m parts, of different lengths; with m > 5 there are only 5.
+std::vector<Microbatch> batch(int64_t step, int64_t m) {
+  Tensor ids = Tensor::empty({sequences, length + 1}, DType::i32);
+  const Random random(static_cast<uint64_t>(step), "ids");
+  for (int64_t i = 0; i < ids.numel(); ++i)
+    ids.data<int32_t>()[i] = static_cast<int32_t>(random.below(static_cast<uint64_t>(i), 11));
+  Tensor inputs = Tensor::empty({sequences, length}, DType::i32), targets = inputs.clone();
+  for (int64_t b = 0; b < sequences; ++b)
+    for (int64_t t = 0; t < length; ++t) {
+      inputs.data<int32_t>()[b * length + t] = ids.data<int32_t>()[b * (length + 1) + t];
+      targets.data<int32_t>()[b * length + t] = ids.data<int32_t>()[b * (length + 1) + t + 1];
+    }
+  return microbatches(inputs, targets, m);
+}
+
+using Named = std::map<std::string, std::vector<double>>;
+
+struct Outcome {
+  std::vector<double> loss;
+  Named gradients, weights;  // gradients of the first step, weights after three
+};
+
+void take_step(const std::vector<ParameterPtr>& parameters) {
+  for (const ParameterPtr& each : parameters)
+    for (int64_t i = 0; i < each->value.numel(); ++i)
+      each->value.data<double>()[i] -= 0.05 * each->grad.data<double>()[i];
+}
+
+Outcome serial(const TransformerConfig& config, int64_t m) {
+  const Transformer model(config);
+  Outcome outcome;
+  for (int64_t step = 0; step < 3; ++step) {
+    zero_gradients(model.stack());
+    double loss = 0;
+    for (const Microbatch& each : batch(step, m)) {
+      Saved saved({9, step, each.first_sequence, 0, true});
+      Tensor dlogits;
+      loss += loss_of(forward(model.stack(), each.inputs, saved), each, 1.0 / (sequences * length),
+                      &dlogits);
+      backward(model.stack(), dlogits, saved);
+    }
+    outcome.loss.push_back(loss);
+    for (const ParameterPtr& each : parameters(model.stack())) {
+      if (step == 0) outcome.gradients[each->name] = each->grad.values();
+      if (step == 2) continue;
+    }
+    take_step(parameters(model.stack()));
+  }
+  for (const ParameterPtr& each : parameters(model.stack()))
+    outcome.weights[each->name] = each->value.values();
+  return outcome;
+}
+
+// Three steps on a pipeline; every rank's own parameters are compared with the serial ones.
+void check_pipelined(const TransformerConfig& config, PipelineKind kind, int p, int v, int64_t m) {
+  const Outcome expected = serial(config, m);
+  CAPTURE(name(config.dialect));
+  CAPTURE(name(kind));
+  CAPTURE(p);
+  CAPTURE(v);
+  CAPTURE(m);
+  run_ranks(p, [&](Communicator& pp) {
+    std::vector<std::unique_ptr<Transformer>> stages;
+    std::vector<Layers> chunks;
+    std::vector<ParameterPtr> all;
+    for (int c = 0; c < v; ++c) {
+      const StageLayers mine = stage_entries(config, p * v, pp.rank() + c * p);
+      stages.push_back(std::make_unique<Transformer>(config, mine.first, mine.last));
+      chunks.push_back(stages.back()->stack());
+      for (const ParameterPtr& each : parameters(chunks.back())) all.push_back(each);
+    }
+    Pipeline pipeline(pp, chunks);
+    TiedParameters tied(all, pp);
+    CHECK(tied.size() == (config.tied && p * v > 1 && (pp.rank() == 0 || pp.rank() + 1 == p)));
+    const PipelinedStep made{kind, v, config.width, config.dtype, 9, {}};
+    const auto check = [&](const Named& numbers, bool gradients, const char* what) {
+      for (const ParameterPtr& each : all) {
+        Clues clues;
+        clues.what = std::string(what) + " of " + each->name;
+        const Verdict verdict = compare((gradients ? each->grad : each->value).values(),
+                                        numbers.at(each->name), 1e-10, clues);
+        CHECK_MESSAGE(verdict.equal, verdict.text);
+      }
+    };
+    for (int64_t step = 0; step < 3; ++step) {
+      for (const ParameterPtr& each : all) each->zero_grad();
+      const double loss =
+          run_pipelined(pipeline, p, made, step, batch(step, m), sequences * length).loss;
+      if (pp.rank() + 1 == p)
+        CHECK(loss == doctest::Approx(expected.loss[static_cast<size_t>(step)]).epsilon(1e-10));
+      else
+        CHECK(loss == 0);
+      tied.reduce();
+      if (step == 0) check(expected.gradients, true, "gradient");
+      take_step(all);
+    }
+    check(expected.weights, false, "weights after 3 steps");
+  });
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a pipelined transformer is the serial one: both dialects, tied or not, dropout, every "
+    "schedule") {
+  for (const Dialect dialect : {Dialect::gpt2, Dialect::llama})
+    for (const bool tied : {true, false}) {
+      const TransformerConfig config = tiny(dialect, tied);
+      for (const int p : {1, 2, 3, 4}) {
+        check_pipelined(config, PipelineKind::one_f_one_b, p, 1, 3);
+        check_pipelined(config, PipelineKind::interleaved, p, 2, 2);
+      }
+      check_pipelined(config, PipelineKind::gpipe, 2, 1, 7);  // only 5 sequences: 5 microbatches
+      check_pipelined(config, PipelineKind::naive, 3, 1, 2);
+      check_pipelined(config, PipelineKind::one_f_one_b, 8, 1, 4);  // more stages than blocks
+    }
+}
+
+TEST_CASE("the entries of the stages are the whole stack, each once, blocks shared out evenly") {
+  for (const int64_t layers : {0, 1, 5, 8})
+    for (int stages = 1; stages <= 9; ++stages) {
+      TransformerConfig config;
+      config.layers = layers;
+      int64_t next = 0;
+      for (int stage = 0; stage < stages; ++stage) {
+        const StageLayers mine = stage_entries(config, stages, stage);
+        CHECK(mine.first == next);
+        CHECK(mine.last >= mine.first);
+        next = mine.last;
+      }
+      CHECK(next == layers + 2);
+    }
+}
