@@ -48,8 +48,8 @@ namespace yotta::student {
 inline void reduce_scatter_ring(Channel& ring, ConstData in, Data out, ReduceOp op) {
   const int p = ring.size(), rank = ring.rank();
   const int next = wrap(rank + 1, p), previous = wrap(rank - 1, p);
-  Tensor buffers[2] = {scratch(chunk_count(in.count, p, 0), in.dtype),
-                       scratch(chunk_count(in.count, p, 0), in.dtype)};
+  Tensor buffers[2] = {scratch(chunk_count(in.count, p, 0), in),
+                       scratch(chunk_count(in.count, p, 0), in)};
   // exercise 10.1: pass partial sums round the ring, and add your own part to each that arrives
   not_done("10.1");
   // end of exercise 10.1

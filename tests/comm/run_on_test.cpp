@@ -62,3 +62,93 @@ TEST_CASE("too few chips are refused; an error of a rank is that of run_ranks") 
   CHECK_THROWS_AS(run_on(ideal(), 2, [](Communicator&) { throw std::runtime_error("x"); }),
                   RankFailed);
 }
+
+TEST_CASE(
+    "reducing is charged to the lane of the collective that reduces, also when two take turns") {
+  Cluster c = ideal(4, 1, 8);  // 1 FLOP/s, 8 bytes/s
+  c.gamma = 0.25;
+  const AlphaBeta link{0, 1 / 8.0, 0.25};
+  const double one = all_reduce_ring_seconds(4, 32, link),
+               two = all_reduce_ring_seconds(4, 64, link);
+  std::vector<double> apart(4);
+  const Timed run = run_on(c, 4, [&](Communicator& world) {
+    Communicator again = world.split(0, world.rank());
+    const double start = context().clock->now(compute_lane).end;
+    std::vector<float> x(8), y(16);
+    Work a = world.all_reduce_async(x, ReduceOp::sum, {Algorithm::ring});
+    Work b = again.all_reduce_async(y, ReduceOp::sum, {Algorithm::ring});
+    charge({"work", DType::f32, 1, 0, 0});
+    a.wait();
+    CHECK(context().clock->now(compute_lane).end == start + one);
+    b.wait();
+    apart[static_cast<size_t>(world.rank())] = context().clock->now(compute_lane).end - start;
+    CHECK(context().lane == compute_lane);
+  });
+  CHECK(apart == std::vector<double>(4, two));
+  CHECK(one < two);
+}
+
+TEST_CASE("what a run depends on threads for is refused: done(), and receiving from anybody") {
+  CHECK(contains(message_of([] {
+                   run_on(ideal(), 2, [](Communicator& world) {
+                     std::vector<float> x(4);
+                     Work work = world.all_reduce_async(x);
+                     work.done();
+                   });
+                 }),
+                 "done() has no answer under a virtual clock"));
+  CHECK(contains(message_of([] {
+                   run_on(ideal(), 2, [](Communicator& world) {
+                     std::vector<float> x(4);
+                     world.recv(x, -1);
+                   });
+                 }),
+                 "the other rank is -1"));
+}
+
+TEST_CASE("data on meta is sent, counted and timed like any other") {
+  const auto body = [](Device device) {
+    return [device](Communicator& world) {
+      const DeviceScope scope(device);
+      Tensor all = Tensor::zeros({1000}), other = Tensor::zeros({1000}),
+             part = Tensor::zeros({250});
+      world.all_reduce(all, ReduceOp::mean);
+      world.all_reduce(all, ReduceOp::mean, {Algorithm::rabenseifner});
+      world.reduce_scatter(part, all);
+      world.all_gather(all, part);
+      world.all_to_all(other, all);
+      world.broadcast(all, 1);
+      world.reduce(all, 1);
+      world.gather(all, part, 2);
+      world.scatter(part, all, 3);
+      world.send_recv(all, (world.rank() + 1) % 4, other, (world.rank() + 3) % 4);
+      world.send(all, world.rank() ^ 1);
+      world.recv(other, world.rank() ^ 1);
+      world.all_reduce_async(all).wait();
+      Work out = world.send_async(all, world.rank() ^ 2);
+      world.recv_async(other, world.rank() ^ 2).wait();
+      out.wait();
+    };
+  };
+  const Timed real = run_on(cluster_named("h100x8"), 4, body(Device::cpu));
+  const Timed meta = run_on(cluster_named("h100x8"), 4, body(Device::meta));
+  CHECK(real.seconds() > 0);
+  CHECK(meta.trace == real.trace);
+  CHECK(meta.ends == real.ends);
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto i = static_cast<size_t>(rank);
+    const Traffic a = real.reports[i].ledger().total_traffic(),
+                  b = meta.reports[i].ledger().total_traffic();
+    CHECK(a.bytes_sent == b.bytes_sent);
+    CHECK(a.messages_received == b.messages_received);
+    CHECK(real.reports[i].ledger().memory()->peak() == meta.reports[i].ledger().memory()->peak());
+  }
+  CHECK(contains(message_of([] {
+                   run_ranks(2, [](Communicator& world) {
+                     const DeviceScope scope(world.rank() == 0 ? Device::cpu : Device::meta);
+                     Tensor x = Tensor::zeros({4});
+                     world.rank() == 0 ? world.send(x, 1) : world.recv(x, 0);
+                   });
+                 }),
+                 "receives 4 f32 on meta"));
+}

@@ -1,7 +1,7 @@
 // Which algorithm a collective runs. Every function here is a table: the operation's algorithms by name.
 //
-// `automatic` takes the native one where ranks share memory. It does not where a clock is set: the
-// clock times messages, so messages must be sent. Then small arrays take what needs few messages (a
+// `automatic` takes the native one where ranks share memory. It does not where a clock is set, or data is
+// on meta: the clock times messages, so messages must be sent. Then small arrays take what needs few messages (a
 // tree, doubling), large ones what sends few bytes (the ring). All ranks choose alike, since they see
 // the same sizes; a difference would be a Mismatch.
 #pragma once
@@ -23,11 +23,14 @@ inline constexpr int64_t small_bytes = 16 * 1024;
 
 // The algorithm to run when `wanted` was asked for.
 inline Algorithm choose(const Group& group, Algorithm wanted, Algorithm small, Algorithm large,
-                        int64_t bytes) {
+                        ConstData data, Where where = Where::current()) {
+  const bool meta = data.device == Device::meta;
+  if (wanted == Algorithm::native && meta)
+    fail(where, "native reads buffers, and data on meta has none; take another algorithm");
   if (wanted != Algorithm::automatic) return wanted;
-  if (group.engine->transport().shares_memory() && context().clock == nullptr)
+  if (group.engine->transport().shares_memory() && context().clock == nullptr && !meta)
     return Algorithm::native;
-  return bytes < small_bytes ? small : large;
+  return data.nbytes() < small_bytes ? small : large;
 }
 
 // The meeting place of a native algorithm.

@@ -17,7 +17,7 @@ enum class Mode : uint8_t { blocking, async };
 // Checks of arguments.
 inline void expect_data(ConstData data, const char* what, Where where) {
   if (data.count < 0) fail(where, "{} has a negative count, {}", what, data.count);
-  if (data.count > 0 && data.bytes == nullptr)
+  if (data.count > 0 && data.bytes == nullptr && data.device != Device::meta)
     fail(where, "{} has {} elements but no address", what, data.count);
 }
 inline void expect_rank(int rank, int size, const char* what, Where where) {
@@ -122,8 +122,9 @@ class Caller {
   static void send_copy(const Group& self, const Call& call, ConstData data, int to, int tag) {
     auto send = std::make_unique<Job>();
     send->call = call;
-    std::vector<std::byte> copy(data.bytes, data.bytes + data.nbytes());
-    const Data copied(copy.data(), data.count, data.dtype);
+    const int64_t bytes = data.device == Device::meta ? 0 : data.nbytes();
+    std::vector<std::byte> copy(data.bytes, data.bytes + bytes);
+    const Data copied(copy.data(), data.count, data.dtype, data.device);
     fill(send->request, Request::Kind::send, self, send->call, copied, to, tag);
     charge_user_send(send->request);
     self.engine->post_detached(std::move(send), std::move(copy));

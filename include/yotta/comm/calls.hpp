@@ -12,7 +12,7 @@ class CollectiveCaller : public Caller {
     const Group& self = enter_rooted(root, where);
     expect_data(data, "data", where);
     const Algorithm algorithm = choose(self, options.algorithm, Algorithm::tree,
-                                       Algorithm::scatter_all_gather, data.nbytes());
+                                       Algorithm::scatter_all_gather, data, where);
     return launch(
         mode, describe("broadcast", data, algorithm, where, root), options.label, data, {},
         [=](Collective& c, Data out, ConstData) { run_broadcast(c, algorithm, out, root); });
@@ -23,7 +23,7 @@ class CollectiveCaller : public Caller {
     const int p = self.size();
     expect_data(data, "data", where);
     const Algorithm algorithm =
-        choose(self, options.algorithm, Algorithm::tree, Algorithm::tree, data.nbytes());
+        choose(self, options.algorithm, Algorithm::tree, Algorithm::tree, data, where);
     return launch(mode, describe("reduce", data, algorithm, where, root, name(op)), options.label,
                   data, {}, [=](Collective& c, Data out, ConstData) {
                     run_reduce(c, algorithm, out, op, root);
@@ -36,7 +36,7 @@ class CollectiveCaller : public Caller {
     const int p = self.size();
     expect_data(data, "data", where);
     const Algorithm algorithm = choose(self, options.algorithm, Algorithm::recursive_doubling,
-                                       Algorithm::ring, data.nbytes());
+                                       Algorithm::ring, data, where);
     return launch(mode, describe("all_reduce", data, algorithm, where, -1, name(op)), options.label,
                   data, {}, [=](Collective& c, Data out, ConstData) {
                     run_all_reduce(c, algorithm, out, op);
@@ -51,7 +51,7 @@ class CollectiveCaller : public Caller {
     expect_data(in, "in", where);
     expect_count(out, chunk_count(in.count, p, self.rank), in, "out, this rank's chunk,", where);
     const Algorithm algorithm =
-        choose(self, options.algorithm, Algorithm::recursive_halving, Algorithm::ring, in.nbytes());
+        choose(self, options.algorithm, Algorithm::recursive_halving, Algorithm::ring, in, where);
     return launch(mode, describe("reduce_scatter", in, algorithm, where, -1, name(op)),
                   options.label, out, in, [=](Collective& c, Data sum, ConstData mine) {
                     run_reduce_scatter(c, algorithm, mine, sum, op);
@@ -65,7 +65,7 @@ class CollectiveCaller : public Caller {
     expect_count(in, chunk_count(out.count, self.size(), self.rank), out, "in, this rank's chunk,",
                  where);
     const Algorithm algorithm =
-        choose(self, options.algorithm, Algorithm::bruck, Algorithm::ring, out.nbytes());
+        choose(self, options.algorithm, Algorithm::bruck, Algorithm::ring, out, where);
     return launch(
         mode, describe("all_gather", out, algorithm, where), options.label, out, in,
         [=](Collective& c, Data all, ConstData mine) { run_all_gather(c, algorithm, mine, all); });
@@ -78,7 +78,7 @@ class CollectiveCaller : public Caller {
     expect_count(out, p * chunk_count(in.count, p, self.rank), in, "out, this rank's chunk of all,",
                  where);
     const Algorithm algorithm =
-        choose(self, options.algorithm, Algorithm::bruck, Algorithm::pairwise, in.nbytes());
+        choose(self, options.algorithm, Algorithm::bruck, Algorithm::pairwise, in, where);
     return launch(
         mode, describe("all_to_all", in, algorithm, where), options.label, out, in,
         [=](Collective& c, Data mine, ConstData all) { run_all_to_all(c, algorithm, all, mine); });
@@ -95,7 +95,7 @@ class CollectiveCaller : public Caller {
       fail(where, "this rank sends {} elements to itself but expects {}", in_counts[i],
            out_counts[i]);
     const Algorithm algorithm =
-        choose(self, options.algorithm, Algorithm::pairwise, Algorithm::pairwise, in.nbytes());
+        choose(self, options.algorithm, Algorithm::pairwise, Algorithm::pairwise, in, where);
     Call call = describe("all_to_all_v", in, algorithm, where);
     call.count = -1;
     return launch(mode, call, options.label, out, in,
@@ -111,10 +111,10 @@ class CollectiveCaller : public Caller {
     const int p = self.size();
     expect_data(in, "in", where);
     if (self.rank == root) expect_data(out, "out", where);
-    if (self.rank != root && out.count == 0) out = {nullptr, in.count * p, in.dtype};
+    if (self.rank != root && out.count == 0) out = {nullptr, in.count * p, in.dtype, in.device};
     expect_count(in, chunk_count(out.count, p, self.rank), out, "in, this rank's chunk,", where);
     const Algorithm algorithm =
-        choose(self, options.algorithm, Algorithm::tree, Algorithm::tree, out.nbytes());
+        choose(self, options.algorithm, Algorithm::tree, Algorithm::tree, out, where);
     return launch(mode, describe("gather", out, algorithm, where, root), options.label, out, in,
                   [=](Collective& c, Data all, ConstData mine) {
                     run_gather(c, algorithm, mine, all, root);
@@ -127,10 +127,10 @@ class CollectiveCaller : public Caller {
     const int p = self.size();
     expect_data(out, "out", where);
     if (self.rank == root) expect_data(in, "in", where);
-    if (self.rank != root && in.count == 0) in = {nullptr, out.count * p, out.dtype};
+    if (self.rank != root && in.count == 0) in = {nullptr, out.count * p, out.dtype, out.device};
     expect_count(out, chunk_count(in.count, p, self.rank), in, "out, this rank's chunk,", where);
     const Algorithm algorithm =
-        choose(self, options.algorithm, Algorithm::tree, Algorithm::tree, in.nbytes());
+        choose(self, options.algorithm, Algorithm::tree, Algorithm::tree, in, where);
     return launch(mode, describe("scatter", in, algorithm, where, root), options.label, out, in,
                   [=](Collective& c, Data mine, ConstData all) {
                     run_scatter(c, algorithm, all, mine, root);
@@ -139,8 +139,8 @@ class CollectiveCaller : public Caller {
 
   Work barrier(Mode mode, CommOptions options, Where where) const {
     const Group& self = enter(where);
-    const Algorithm algorithm =
-        choose(self, options.algorithm, Algorithm::dissemination, Algorithm::dissemination, 0);
+    const Algorithm algorithm = choose(self, options.algorithm, Algorithm::dissemination,
+                                       Algorithm::dissemination, {}, where);
     Call call = describe("barrier", {}, algorithm, where);
     call.count = -1;
     return launch(mode, call, options.label, {}, {},
@@ -180,6 +180,9 @@ class CollectiveCaller : public Caller {
       fail(where, "{} has {} elements; {} are expected", what, data.count, count);
     if (data.dtype != other.dtype)
       fail(where, "{} is {}, but the other array is {}", what, name(data.dtype), name(other.dtype));
+    if (data.device != other.device)
+      fail(where, "{} is on {}, but the other array is on {}", what, name(data.device),
+           name(other.device));
   }
   static void expect_counts(ConstData data, Counts counts, const Group& self, const char* what,
                             Where where) {

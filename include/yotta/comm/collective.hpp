@@ -40,6 +40,7 @@ class Collective : public Channel, public Meeting {
   template <class Algorithm>
   void run(Algorithm algorithm) {
     CostSink* const clock = context().clock;
+    const LaneScope lane(group_->lane);
     try {
       if (clock != nullptr) clock->wait(group_->lane, issued_);
       algorithm(*this);

@@ -33,7 +33,7 @@ namespace yotta {
 inline void all_gather_bruck(Channel& channel, ConstData in, Data out) {
   const int p = channel.size(), rank = channel.rank();
   const int64_t n = out.count;
-  Tensor buffer = scratch(n, out.dtype);  // chunks rank, rank + 1, ..., going round
+  Tensor buffer = scratch(n, out);  // chunks rank, rank + 1, ..., going round
   const Data turned = buffer;
   copy_data(in, turned.part(0, in.count));
   for (int have = 1; have < p; have *= 2) {
@@ -58,9 +58,9 @@ constexpr int bruck_target(int p, int rank, int j, int step) {
 inline void all_to_all_bruck(Channel& channel, ConstData in, Data out) {
   const int p = channel.size(), rank = channel.rank();
   const int64_t longest = chunk_count(in.count, p, 0);
-  Tensor blocks_buffer = scratch(p * longest, in.dtype);
-  Tensor leaving_buffer = scratch(p * longest, in.dtype);
-  Tensor arriving_buffer = scratch(p * longest, in.dtype);
+  Tensor blocks_buffer = scratch(p * longest, in);
+  Tensor leaving_buffer = scratch(p * longest, in);
+  Tensor arriving_buffer = scratch(p * longest, in);
   const Data blocks = blocks_buffer, leaving = leaving_buffer, arriving = arriving_buffer;
   const auto block = [&](int j, int on,
                          int step) {  // the block with j places to go, now on rank `on`

@@ -89,10 +89,12 @@ constexpr int floor_power(int p) {
   return static_cast<int>(std::bit_floor(static_cast<unsigned>(p)));
 }
 
-// Memory for `count` elements on their way, on the ledger as buffers.
-inline Tensor scratch(int64_t count, DType dtype) {
+// Memory for `count` elements on their way, of the type and on the device of `like`; on the ledger as
+// buffers.
+inline Tensor scratch(int64_t count, ConstData like) {
   const MemoryScope buffers(MemoryKind::buffers);
-  return Tensor::empty({count}, dtype);
+  const DeviceScope device(like.device);
+  return Tensor::empty({count}, like.dtype);
 }
 
 // Elements in the chunks of `many` ranks from `first` on, going round: 0 <= first < p, many <= p.

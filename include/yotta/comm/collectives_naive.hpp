@@ -28,7 +28,7 @@ inline void broadcast_naive(Channel& channel, Data data, int root) {
 // The root ends with the sum; the others' data stays as it was.
 inline void reduce_naive(Channel& channel, Data data, ReduceOp op, int root) {
   if (channel.rank() != root) return channel.send(data, root);
-  Tensor arriving = scratch(data.count, data.dtype);
+  Tensor arriving = scratch(data.count, data);
   for (int rank = 0; rank < channel.size(); ++rank) {
     if (rank == root) continue;
     channel.recv(arriving, rank);
@@ -62,7 +62,7 @@ inline void scatter_naive(Channel& channel, ConstData in, Data out, int root) {
 // Rank r ends with chunk r of the sum.
 inline void reduce_scatter_naive(Channel& channel, ConstData in, Data out, ReduceOp op) {
   const bool root = channel.rank() == 0;
-  Tensor sum = scratch(root ? in.count : 0, in.dtype);
+  Tensor sum = scratch(root ? in.count : 0, in);
   if (root) copy_data(in, sum);
   if (root) reduce_naive(channel, sum, op, 0);
   if (!root) channel.send(in, 0);

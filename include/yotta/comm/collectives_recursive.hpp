@@ -75,7 +75,7 @@ template <class Cut>
 void halve(Channel& channel, const Fold& fold, Data data, Cut cut, ReduceOp op) {
   const int v = fold.team;
   const TeamRange half = teams_around(v, std::max(1, fold.q / 2));
-  Tensor buffer = scratch(cut(half.end) - cut(half.begin), data.dtype);
+  Tensor buffer = scratch(cut(half.end) - cut(half.begin), data);
   for (int distance = fold.q / 2; distance > 0; distance /= 2) {
     const int partner = v ^ distance;
     const TeamRange keep = teams_around(v, distance), give = teams_around(partner, distance);
@@ -103,7 +103,7 @@ void double_up(Channel& channel, const Fold& fold, Data data, Cut cut) {
 inline void fold_in(Channel& channel, const Fold& fold, Data data, ReduceOp op) {
   if (fold.partner < 0) return;
   if (fold.folded) return channel.send(data, fold.partner);
-  Tensor arriving = scratch(data.count, data.dtype);
+  Tensor arriving = scratch(data.count, data);
   channel.recv(arriving, fold.partner);
   reduce_in_team_order(data, arriving, /*mine_is_lower=*/false, op);
 }
@@ -127,7 +127,7 @@ inline void all_reduce_recursive_doubling(Channel& channel, Data data, ReduceOp 
   const Fold fold(channel.size(), channel.rank());
   detail::fold_in(channel, fold, data, op);
   if (!fold.folded) {
-    Tensor arriving = scratch(data.count, data.dtype);
+    Tensor arriving = scratch(data.count, data);
     for (int distance = 1; distance < fold.q; distance *= 2) {
       const int partner = fold.team ^ distance;
       channel.send_recv(data, fold.rank_of(partner), arriving, fold.rank_of(partner));
@@ -154,7 +154,7 @@ inline void reduce_scatter_recursive_halving(Channel& channel, ConstData in, Dat
                                              ReduceOp op) {
   const int p = channel.size(), rank = channel.rank();
   const Fold fold(p, rank);
-  Tensor work = scratch(in.count, in.dtype);
+  Tensor work = scratch(in.count, in);
   const Data data = work;
   copy_data(in, data);
   detail::fold_in(channel, fold, data, op);

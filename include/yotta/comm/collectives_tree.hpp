@@ -60,8 +60,8 @@ inline void broadcast_tree(Channel& channel, Data data, int root) {
 inline void reduce_tree(Channel& channel, Data data, ReduceOp op, int root) {
   const TreePlace place(channel.size(), channel.rank(), root);
   const bool parent = place.span > 1 && place.has_child(1);
-  Tensor arriving = scratch(parent ? data.count : 0, data.dtype);
-  Tensor copy = scratch(parent && !place.is_root() ? data.count : 0, data.dtype);
+  Tensor arriving = scratch(parent ? data.count : 0, data);
+  Tensor copy = scratch(parent && !place.is_root() ? data.count : 0, data);
   Data sum = data;
   if (parent && !place.is_root()) copy_data(data, sum = copy);
   for (int distance = 1; distance < place.span && place.has_child(distance); distance *= 2) {
@@ -79,7 +79,7 @@ inline void all_reduce_tree(Channel& channel, Data data, ReduceOp op) {
 // The root ends with all n elements; `in` is this rank's chunk. `out` is used at the root only.
 inline void gather_tree(Channel& channel, ConstData in, Data out, int root, int64_t n) {
   const TreePlace place(channel.size(), channel.rank(), root);
-  Tensor buffer = scratch(place.subtree_count(n), in.dtype);  // chunks of v, v + 1, ...
+  Tensor buffer = scratch(place.subtree_count(n), in);  // chunks of v, v + 1, ...
   const Data block = buffer;
   copy_data(in, block.part(0, in.count));
   int64_t have = in.count;
@@ -97,7 +97,7 @@ inline void gather_tree(Channel& channel, ConstData in, Data out, int root, int6
 // Each rank ends with its chunk of the root's n elements. `in` is used at the root only.
 inline void scatter_tree(Channel& channel, ConstData in, Data out, int root, int64_t n) {
   const TreePlace place(channel.size(), channel.rank(), root);
-  Tensor buffer = scratch(place.subtree_count(n), out.dtype);  // chunks of v, v + 1, ...
+  Tensor buffer = scratch(place.subtree_count(n), out);  // chunks of v, v + 1, ...
   const Data block = buffer;
   if (place.is_root()) {
     const int64_t before = chunk_begin(n, place.p, root);

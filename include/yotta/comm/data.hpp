@@ -5,6 +5,8 @@
 //
 // Data is a view, not an owner: it is made from a Tensor, a std::vector or a std::span and must not
 // outlive it. ConstData is the same for what is only read. Counts are in elements, never in bytes.
+// Data on Device::meta has a count and no address: it is sent, counted and timed like any other, but
+// nothing is copied or computed.
 #pragma once
 
 #include <algorithm>
@@ -38,14 +40,16 @@ struct ConstData {
   const std::byte* bytes = nullptr;
   int64_t count = 0;
   DType dtype = DType::u8;
+  Device device = Device::cpu;
 
   ConstData() = default;
-  ConstData(const std::byte* first, int64_t elements, DType type)
-      : bytes(first), count(elements), dtype(type) {}
+  ConstData(const std::byte* first, int64_t elements, DType type, Device on = Device::cpu)
+      : bytes(first), count(elements), dtype(type), device(on) {}
   ConstData(const Tensor& tensor)
       : bytes(static_cast<const std::byte*>(tensor.raw())),
         count(tensor.numel()),
-        dtype(tensor.dtype()) {}
+        dtype(tensor.dtype()),
+        device(tensor.device()) {}
   template <class T>
   ConstData(std::span<const T> numbers)
       : bytes(reinterpret_cast<const std::byte*>(numbers.data())),
@@ -58,7 +62,8 @@ struct ConstData {
   // Elements [begin, end).
   ConstData part(int64_t begin, int64_t end, Where where = Where::current()) const {
     expect_part(begin, end, count, where);
-    return {bytes + begin * bytes_of(dtype), end - begin, dtype};
+    const int64_t offset = bytes == nullptr ? 0 : begin * bytes_of(dtype);
+    return {bytes + offset, end - begin, dtype, device};
   }
   // Chunk i of p.
   ConstData chunk(int64_t i, int64_t p, Where where = Where::current()) const {
@@ -71,14 +76,16 @@ struct Data {
   std::byte* bytes = nullptr;
   int64_t count = 0;
   DType dtype = DType::u8;
+  Device device = Device::cpu;
 
   Data() = default;
-  Data(std::byte* first, int64_t elements, DType type)
-      : bytes(first), count(elements), dtype(type) {}
+  Data(std::byte* first, int64_t elements, DType type, Device on = Device::cpu)
+      : bytes(first), count(elements), dtype(type), device(on) {}
   Data(Tensor& tensor)
       : bytes(static_cast<std::byte*>(tensor.raw())),
         count(tensor.numel()),
-        dtype(tensor.dtype()) {}
+        dtype(tensor.dtype()),
+        device(tensor.device()) {}
   template <class T>
   Data(std::span<T> numbers)
       : bytes(reinterpret_cast<std::byte*>(numbers.data())),
@@ -87,11 +94,12 @@ struct Data {
   template <class T>
   Data(std::vector<T>& numbers) : Data(std::span<T>(numbers)) {}
 
-  operator ConstData() const { return {bytes, count, dtype}; }
+  operator ConstData() const { return {bytes, count, dtype, device}; }
   int64_t nbytes() const { return count * bytes_of(dtype); }
   Data part(int64_t begin, int64_t end, Where where = Where::current()) const {
     expect_part(begin, end, count, where);
-    return {bytes + begin * bytes_of(dtype), end - begin, dtype};
+    const int64_t offset = bytes == nullptr ? 0 : begin * bytes_of(dtype);
+    return {bytes + offset, end - begin, dtype, device};
   }
   Data chunk(int64_t i, int64_t p, Where where = Where::current()) const {
     expect_chunk(i, p, where);
@@ -104,9 +112,9 @@ constexpr int64_t chunk_count(int64_t count, int64_t p, int64_t i) {
   return chunk_begin(count, p, i + 1) - chunk_begin(count, p, i);
 }
 
-// to = from; same count and type.
+// to = from; same count, type and device.
 inline void copy_data(ConstData from, Data to) {
-  if (from.nbytes() > 0 && from.bytes != to.bytes)
+  if (from.nbytes() > 0 && from.bytes != to.bytes && to.device != Device::meta)
     std::memmove(to.bytes, from.bytes, static_cast<size_t>(from.nbytes()));
 }
 
@@ -140,8 +148,10 @@ void visit_op(ReduceOp op, F&& f) {
   }
 }
 
-// to = to (op) from, element by element.
+// to = to (op) from, element by element. A clock charges it to the lane it runs on.
 inline void reduce_into(Data to, ConstData from, ReduceOp op) {
+  if (CostSink* clock = context().clock) clock->reduce(context().lane, to.nbytes());
+  if (to.device == Device::meta) return;
   visit(to.dtype, [&]<class T>(Type<T>) {
     T* a = reinterpret_cast<T*>(to.bytes);
     const T* b = reinterpret_cast<const T*>(from.bytes);
@@ -153,6 +163,7 @@ inline void reduce_into(Data to, ConstData from, ReduceOp op) {
 
 // data = data / p: what turns a sum over p ranks into a mean. Integers round towards zero.
 inline void divide(Data data, int p) {
+  if (data.device == Device::meta) return;
   visit(data.dtype, [&]<class T>(Type<T>) {
     T* a = reinterpret_cast<T*>(data.bytes);
     for (int64_t i = 0; i < data.count; ++i)

@@ -64,7 +64,9 @@ class Engine {
   void wait(const Waiting& waiting) {
     if (running_ != nullptr) {
       running_->waiting = waiting;
+      const int lane = context().lane;
       while (!is_ready(waiting)) Fiber::suspend();
+      context().lane = lane;
     } else {
       wait_until(waiting, nullptr, [&] { return is_ready(waiting); });
     }
@@ -189,6 +191,7 @@ class Engine {
   bool resume(Job& job) {
     if (job.worker && !is_ready(job.waiting)) return false;
     running_ = &job;
+    const int lane = context().lane;
     if (job.worker) {
       job.worker->resume();
     } else {
@@ -196,6 +199,7 @@ class Engine {
       job.worker->start(job.body);
     }
     running_ = nullptr;
+    context().lane = lane;
     if (!job.worker->idle()) return true;
     job.ended = true;
     job.error = job.worker->error();

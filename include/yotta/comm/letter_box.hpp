@@ -20,7 +20,8 @@ namespace yotta {
 
 // "4 f32"
 inline std::string describe_data(const Request& request) {
-  return fmt::format("{} {}", request.data.count, name(request.data.dtype));
+  return fmt::format("{} {}{}", request.data.count, name(request.data.dtype),
+                     request.data.device == Device::meta ? " on meta" : "");
 }
 
 class LetterBoxes {

@@ -65,7 +65,7 @@ inline void fill(Request& request, Request::Kind kind, const Group& group, const
 }
 // Sends only read their data; a Request has one field for both.
 inline Data writable(ConstData data) {
-  return {const_cast<std::byte*>(data.bytes), data.count, data.dtype};
+  return {const_cast<std::byte*>(data.bytes), data.count, data.dtype, data.device};
 }
 
 class Messages {

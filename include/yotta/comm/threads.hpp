@@ -133,7 +133,9 @@ class ThreadWorld {
   };
 
   void compare(const Request& first, const Request& second) {
-    if (first.data.count == second.data.count && first.data.dtype == second.data.dtype) return;
+    if (first.data.count == second.data.count && first.data.dtype == second.data.dtype &&
+        (first.data.device == second.data.device || first.data.count == 0))
+      return;
     const bool sends = first.kind == Request::Kind::send;
     const Request &send = sends ? first : second, &recv = sends ? second : first;
     mismatch(second.owner, second.call->where,

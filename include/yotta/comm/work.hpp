@@ -6,7 +6,7 @@
 //
 // A Work must be waited for, or have said done(). One that is dropped before poisons its world: the other
 // ranks would wait for messages that never come, so the next call throws and names where the Work was
-// made. A second wait() does nothing. Waiting in any order is fine.
+// made. A second wait() does nothing. Waiting in any order is fine. Under a virtual clock done() is refused.
 #pragma once
 
 #include "yotta/comm/engine.hpp"
@@ -38,6 +38,11 @@ class [[nodiscard]] Work {
   // Is it done? Never blocks; moves on what is in flight. True counts as waited for.
   bool done(Where where = Where::current()) {
     if (!job_ || job_->seen) return true;
+    if (context().clock != nullptr)
+      fail(
+          where,
+          "done() has no answer under a virtual clock: what has come so far depends on the threads "
+          "of this computer, not on the machine described; wait() for it");
     engine_->enter(where);
     if (!engine_->is_done(*job_)) return false;
     wait(where);

@@ -51,6 +51,7 @@ class CostSink {
                        const Moment& travel) = 0;       // its lane goes on after
   virtual Moment now(int lane) = 0;                     // how far a lane has come, and by what
   virtual void wait(int lane, const Moment& done) = 0;  // a lane does nothing before that has ended
+  virtual void reduce(int, int64_t) {}  // so many bytes were added to others, on this lane
 };
 
 // cpu computes; meta has shapes and costs but no data, so a model of any size fits.
@@ -68,6 +69,7 @@ struct RankContext {
   MemoryKind memory_kind = MemoryKind::activations;  // what new tensors are counted as
   Ledger ledger;
   CostSink* clock = nullptr;
+  int lane = compute_lane;  // of the clock: where the code that runs now is charged
 };
 
 namespace detail {
@@ -121,6 +123,18 @@ class DeviceScope {
 
  private:
   Device before_;
+};
+
+// What runs until the end of the scope is charged to this lane of the clock.
+class LaneScope {
+ public:
+  explicit LaneScope(int lane) : before_(context().lane) { context().lane = lane; }
+  ~LaneScope() { context().lane = before_; }
+  LaneScope(const LaneScope&) = delete;
+  LaneScope& operator=(const LaneScope&) = delete;
+
+ private:
+  int before_;
 };
 
 // Charge an operation to this rank: charge({"gelu", DType::f32, 8.0 * n, 4.0 * n, 4.0 * n}).

@@ -11,7 +11,8 @@
 //     message      travels alpha + bytes beta from the moment its sender's lane is free, and says so in a
 //                  time stamp that goes with it; the receiver's lane goes on when it has arrived
 //     collective   its lane: no message of it is received faster than it travels, one at a time; sending
-//                  and receiving go side by side (a link has two directions)
+//                  and receiving go side by side (a link has two directions); reducing N bytes takes
+//                  N gamma more (gamma is 0 unless the machine says otherwise)
 //     wait         a lane joins another: it goes on when the other has got there
 //
 // So a ring all_reduce takes 2(p-1) alpha + 2(p-1)/p N beta because its messages were sent, and not because
@@ -73,9 +74,11 @@ class VirtualClock : public CostSink {
     const double begin = queues ? lane.time : travel.begin;
     const double end = queues ? begin + (travel.end - travel.begin) : travel.end;
     const EventId cause = queues ? lane.last : sent;
-    lane.last =
+    const EventId id =
         record({EventKind::recv, m.lane, begin, end, label(m.label), cause, m.peer, m.bytes});
-    lane.time = std::max(lane.time, end);
+    if (end < lane.time) return;  // waited for after one that came later
+    lane.last = id;
+    lane.time = end;
   }
 
   Moment now(int lane) override {
@@ -89,6 +92,15 @@ class VirtualClock : public CostSink {
     lane.last = {done.rank, done.event};
     if (lane_number == compute_lane) lane.last = record_wait(lane_number, done.end, lane.last);
     lane.time = done.end;
+  }
+
+  void reduce(int lane_number, int64_t bytes) override {
+    Lane& lane = lanes_[lane_number];
+    if (cluster_.gamma == 0) return;
+    const double end = lane.time + static_cast<double>(bytes) * cluster_.gamma;
+    lane.last = record(
+        {EventKind::reduce, lane_number, lane.time, end, label("reduce"), lane.last, -1, bytes});
+    lane.time = end;
   }
 
   // When the rank's own code has ended.

@@ -1,0 +1,96 @@
+// The critical path of a run, and whom a rank waited for.
+//
+//     rank 0   [ matmul ][ matmul ]·············[ matmul ]          critical: rank 1's two matmuls, the
+//     rank 1   [ matmul          ][ matmul ]─┐  ▲                   message, rank 0's last matmul
+//                                            └──┘ message
+//
+// An event begins when its cause ends, so the causes, followed from the end of a run to its beginning, leave
+// no gap: their times add up to the time of the run. To make the run shorter one of them must become
+// shorter; nothing else helps. What a rank waited for is found in the same way: the part of that chain that lies within
+// the wait is what the others did meanwhile.
+//
+// Cost: one step an event of the chain. A message stands in it once, as its send.
+// Reference: Yang & Miller, "Critical path analysis for the execution of parallel and distributed
+// programs", 1988.
+#pragma once
+
+#include "yotta/machine/trace.hpp"
+
+namespace yotta {
+
+// The last event of a rank's own code; none if it has none.
+inline EventId last_event(const Trace& trace, int rank) {
+  EventId last;
+  const std::vector<TraceEvent>& events = trace.ranks[static_cast<size_t>(rank)];
+  for (size_t i = 0; i < events.size(); ++i)
+    if (events[i].lane == compute_lane && (last.rank < 0 || events[i].end >= trace.at(last).end))
+      last = {rank, static_cast<int>(i)};
+  return last;
+}
+
+// Follows causes from `id` back, and calls visit(id, event) for what did something: no waits, and a message
+// once. Ends when visit returns false.
+template <class Visit>
+void walk_back(const Trace& trace, EventId id, Visit visit) {
+  for (; id.rank >= 0; id = trace.at(id).cause) {
+    const TraceEvent& event = trace.at(id);
+    if (event.kind == EventKind::wait) continue;
+    const EventId cause = event.cause;  // of a recv that did not queue: its send, the same span
+    if (event.kind == EventKind::recv && cause.rank >= 0 && trace.at(cause).end == event.end)
+      continue;
+    if (!visit(id, event)) return;
+  }
+}
+
+// What the time of the run consists of, from the first event to the last.
+inline std::vector<EventId> critical_path(const Trace& trace) {
+  EventId last;
+  for (size_t rank = 0; rank < trace.ranks.size(); ++rank) {
+    const EventId end = last_event(trace, static_cast<int>(rank));
+    if (end.rank < 0) continue;
+    if (last.rank < 0 || trace.at(end).end > trace.at(last).end) last = end;
+  }
+  std::vector<EventId> path;
+  walk_back(trace, last, [&](EventId id, const TraceEvent&) {
+    path.push_back(id);
+    return true;
+  });
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+// What others did while a rank waited: rank `rank` ran or sent `name` for so long.
+struct WaitedFor {
+  int rank;
+  EventKind kind;
+  std::string_view name;
+  double seconds;
+};
+
+// All that rank `rank` waited for on its compute lane, the longest first. (When it was done before the others,
+// it no longer waits: that is seconds(trace) - seconds(trace, rank).)
+inline std::vector<WaitedFor> waited_for(const Trace& trace, int rank) {
+  std::vector<WaitedFor> all;
+  const auto add = [&](const WaitedFor& part) {
+    for (WaitedFor& each : all)
+      if (each.rank == part.rank && each.kind == part.kind && each.name == part.name) {
+        each.seconds += part.seconds;
+        return;
+      }
+    all.push_back(part);
+  };
+  for (const TraceEvent& wait : trace.ranks[static_cast<size_t>(rank)]) {
+    if (wait.kind != EventKind::wait || wait.lane != compute_lane) continue;
+    walk_back(trace, wait.cause, [&](EventId id, const TraceEvent& event) {
+      const double begin = std::max(wait.begin, event.begin), end = std::min(wait.end, event.end);
+      if (end > begin) add({id.rank, event.kind, event.name, end - begin});
+      return event.begin > wait.begin;
+    });
+  }
+  std::sort(all.begin(), all.end(), [](const WaitedFor& a, const WaitedFor& b) {
+    return a.seconds != b.seconds ? a.seconds > b.seconds : a.rank < b.rank;
+  });
+  return all;
+}
+
+}  // namespace yotta
