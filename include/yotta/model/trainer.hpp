@@ -44,6 +44,7 @@ struct TrainHooks {
   std::function<void()> after_backward;              // DDP: finish()
   std::function<double(double)> sum_over_ranks;      // of the loss
   std::function<double(double)> sum_of_squares;  // over the parts of a split model; empty: whole
+  std::function<void()> after_step;              // ZeRO: gather the new weights
   Communicator tp;                               // that the vocabulary is cut over
 };
 
@@ -101,6 +102,7 @@ class Trainer {
     report.gradient_norm = norm();
     check(step, report, batches, tokens, where);
     optimizer_.step(report.learning_rate, clip_scale(report.gradient_norm, options_.clip));
+    if (hooks_.after_step) hooks_.after_step();
     return report;
   }
 
