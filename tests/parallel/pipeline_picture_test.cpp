@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "support/message_of.hpp"
 
 using namespace yotta;
@@ -31,6 +34,15 @@ TEST_CASE("the picture in the terminal: a line a rank, a column a unit") {
   const PipelineTimeline slow = simulate(make_schedule(PipelineKind::gpipe, 1, 1), {10, 5, 5, 0});
   CHECK(picture(slow, 10) == "rank 0   F0 B0\n");
   CHECK(picture(slow, 5) == "rank 0   F0--- B0---\n");
+}
+
+TEST_CASE("the pictures at the top of pipeline_schedule.hpp are these") {
+  std::ifstream file(YOTTA_SOURCE_DIR "/include/yotta/parallel/pipeline_schedule.hpp");
+  const std::string header{std::istreambuf_iterator<char>(file), {}};
+  for (const PipelineKind kind : {PipelineKind::gpipe, PipelineKind::one_f_one_b}) {
+    std::istringstream lines(picture(simulate(make_schedule(kind, 4, 4))));
+    for (std::string line; std::getline(lines, line);) CHECK(contains(header, " " + line + "\n"));
+  }
 }
 
 TEST_CASE("colours tell microbatches apart, and are left out where nobody can see them") {

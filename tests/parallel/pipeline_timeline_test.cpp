@@ -57,12 +57,12 @@ TEST_CASE("what is wrong with a schedule is said") {
   const PipelineActions right = {{0, Op::F, 0}, {0, Op::B, 0}, {0, Op::F, 1}, {0, Op::B, 1}};
   CHECK(complaint({right}) == "nothing was thrown");
   CHECK(contains(complaint({{{0, Op::F, 2}}}), "0F2 does not exist: the microbatches are 0 to 1"));
-  CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::B, 0}, {0, Op::F, 1}}}), "0B1 is missing"));
-  CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::B, 0}}}), "0F1 is missing"));
+  CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::B, 0}, {0, Op::F, 1}}}), "0B1 missing"));
+  CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::B, 0}}}), "0F1 missing"));
   CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::F, 0}}}), "0F0 comes twice"));
   CHECK(contains(complaint({{{1, Op::F, 0}}}), "1F0 is not its"));
   CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::I, 0}, {0, Op::F, 1}, {0, Op::B, 1}}}),
-                 "0B0 is not whole"));
+                 "0B0 must be one B, or one I and one W"));
   const std::string circle =
       complaint({{{0, Op::F, 0}, {0, Op::B, 0}, {0, Op::F, 1}, {0, Op::B, 1}},
                  {{1, Op::F, 1}, {1, Op::F, 0}, {1, Op::B, 1}, {1, Op::B, 0}}});

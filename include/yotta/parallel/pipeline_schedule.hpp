@@ -4,13 +4,13 @@
 //
 //     p = 4, m = 4, B takes twice as long as F           time ->
 //     GPipe     rank 0   F0 F1 F2 F3 .. .. .. .. .. .. .. .. .. B0--- B1--- B2--- B3---
-//               rank 1   .. F0 F1 F2 F3 .. .. .. .. .. .. B0--- B1--- B2--- B3---
-//               rank 2   .. .. F0 F1 F2 F3 .. .. .. B0--- B1--- B2--- B3---
-//               rank 3   .. .. .. F0 F1 F2 F3 B0--- B1--- B2--- B3---
-//     1F1B      rank 0   F0 F1 F2 F3 .. .. .. .. .. B0--- .. B1--- .. B2--- .. B3---
-//               rank 1   .. F0 F1 F2 .. .. .. B0--- F3 B1--- .. B2--- .. B3---
-//               rank 2   .. .. F0 F1 .. B0--- F2 B1--- F3 B2--- .. B3---
-//               rank 3   .. .. .. F0 B0--- F1 B1--- F2 B2--- F3 B3---
+//               rank 1   .. F0 F1 F2 F3 .. .. .. .. .. .. B0--- B1--- B2--- B3--- .. ..
+//               rank 2   .. .. F0 F1 F2 F3 .. .. .. B0--- B1--- B2--- B3--- .. .. .. ..
+//               rank 3   .. .. .. F0 F1 F2 F3 B0--- B1--- B2--- B3--- .. .. .. .. .. ..
+//     1F1B      rank 0   F0 F1 F2 F3 .. .. .. .. .. .. B0--- .. B1--- .. B2--- .. B3---
+//               rank 1   .. F0 F1 F2 .. .. .. .. B0--- F3 B1--- .. B2--- .. B3--- .. ..
+//               rank 2   .. .. F0 F1 .. .. B0--- F2 B1--- F3 B2--- .. B3--- .. .. .. ..
+//               rank 3   .. .. .. F0 B0--- F1 B1--- F2 B2--- F3 B3--- .. .. .. .. .. ..
 //
 // The idle places are the bubble: filling and draining takes p - 1 stages' time, whatever m is. 1F1B has GPipe's
 // bubble; it runs each microbatch backward as soon as it can, so fewer are in flight and need memory.
@@ -160,11 +160,14 @@ inline PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v
 
 // The most microbatches of a rank that are in flight at once: F has run, B (or W) has not. Each needs a Saved.
 inline int64_t most_in_flight(const PipelineActions& actions) {
-  int64_t live = 0, most = 0;
+  int64_t most = 0;
+  // exercise 18.3: count up and down along the list; I alone ends nothing
+  int64_t live = 0;
   for (const PipelineAction& each : actions) {
     if (each.op == PipelineOp::F) most = std::max(most, ++live);
     if (each.op == PipelineOp::B || each.op == PipelineOp::W) --live;
   }
+  // end of exercise 18.3
   return most;
 }
 

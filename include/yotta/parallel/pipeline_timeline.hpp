@@ -113,12 +113,12 @@ inline void check_complete(const PipelineSchedule& schedule, Where where = Where
     }
     for (int stage = rank; stage < schedule.stages; stage += schedule.ranks)
       for (int64_t i = 0; i < m; ++i) {
-        if (of(stage, PipelineOp::F, i) == 0)
-          fail(where, "rank {}: {}F{} is missing", rank, stage, i);
-        const int b = of(stage, PipelineOp::B, i), dgrad = of(stage, PipelineOp::I, i);
-        if (b + dgrad != 1 || of(stage, PipelineOp::W, i) != dgrad)
-          fail(where, "rank {}: {}B{} is {}; a backward pass is one B, or one I and one W", rank,
-               stage, i, b + dgrad == 0 ? "missing" : "not whole or not alone");
+        const int forward = of(stage, PipelineOp::F, i), dgrad = of(stage, PipelineOp::I, i);
+        const int backward = of(stage, PipelineOp::B, i) + dgrad;
+        if (forward == 0 || backward == 0)
+          fail(where, "rank {}: {}{}{} missing", rank, stage, forward == 0 ? "F" : "B", i);
+        if (backward > 1 || of(stage, PipelineOp::W, i) != dgrad)
+          fail(where, "rank {}: {}B{} must be one B, or one I and one W", rank, stage, i);
       }
   }
 }
