@@ -209,9 +209,9 @@ inline AttentionGradients ring_attention_backward(const Tensor& dout, const Tens
         if (block.ahead < 0) continue;
         attention_block_backward(dout, q, here[0], here[1], saved, block, found, where);
       }
+    if (!last) here = hop.arrive(where);
     if (step > 1) add_pair(part, gradients.arrive(where));
     if (step > 0) gradients = start_hop(part, ring, gradients_tag, where);
-    if (!last) here = hop.arrive(where);
   }
   if (ring.ranks > 1) {
     Pair home = {own.dk, own.dv};
@@ -233,6 +233,13 @@ constexpr int64_t ring_peak_bytes(int ranks, int64_t pair, int64_t o) {
   if (ranks == 1) return o;
   const int64_t in_flight = ranks == 2 ? pair : 2 * pair;
   return std::max(in_flight + o + o / 2, pair + 2 * o);
+}
+// Tokens on a rank from which a hop hides behind a step: 2 B H d (T/cp)^2 FLOPs against 2 B (T/cp) Hkv d numbers.
+// Backward has 2.5 times the FLOPs and twice the bytes: hidden too, but for the last hop, which brings dk, dv home.
+constexpr double ring_hidden_tokens(double flops_per_second, double bytes_per_second,
+                                    int64_t bytes_a_number, int64_t heads, int64_t kv_heads) {
+  return flops_per_second / bytes_per_second * static_cast<double>(bytes_a_number * kv_heads) /
+         static_cast<double>(heads);
 }
 // Twice the scores that a rank computes (of T^2 in all): its chunks c, each (2 c + 1) n^2.
 constexpr int64_t ring_twice_seen(int ranks, int rank, int64_t T, ChunkOrder order) {
