@@ -1,0 +1,146 @@
+#include "yotta/device/mma.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "yotta/core/random.hpp"
+#include "yotta/device/device_memory.hpp"
+
+using namespace yotta;
+
+namespace {
+
+// Loads each lane's registers, executes one instruction, and stores its results.
+template <auto instruction, int A, int B, int C, class Register, class Sum>
+__global__ void one_instruction(const Register* a, const Register* b, const Sum* c, Sum* d) {
+  const unsigned lane = threadIdx.x;
+  Register mine_a[A], mine_b[B];
+  Sum sum[C];
+  for (unsigned i = 0; i < A; ++i) mine_a[i] = a[lane * A + i];
+  for (unsigned i = 0; i < B; ++i) mine_b[i] = b[lane * B + i];
+  for (unsigned i = 0; i < C; ++i) sum[i] = c[lane * C + i];
+  instruction(sum, mine_a, mine_b, sum);
+  for (unsigned i = 0; i < C; ++i) d[lane * C + i] = sum[i];
+}
+
+// Small whole numbers, exact in every type: element (row, column) of matrix `which` of product p.
+int whole(int which, MatrixCell at) {
+  const int index = ((which * 4 + at.matrix) * 64 + at.row) * 64 + at.column;
+  return static_cast<int>(Random(7, "mma").bits(static_cast<uint64_t>(index)) % 7) - 3;
+}
+
+template <class Input>
+Input as(int value) {
+  if constexpr (std::is_same_v<Input, Tf32>)
+    return {std::bit_cast<uint32_t>(static_cast<float>(value))};
+  else if constexpr (std::is_arithmetic_v<Input>)
+    return static_cast<Input>(value);
+  else
+    return Input(static_cast<float>(value));
+}
+
+// The registers of 32 lanes for one operand.
+template <class Input>
+std::vector<MmaRegister<Input>> registers(int which, int elements, MatrixCell (*cell)(int, int)) {
+  const size_t bytes = static_cast<size_t>(elements) * sizeof(Input);
+  std::vector<MmaRegister<Input>> all(32 * bytes / sizeof(MmaRegister<Input>));
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < elements; ++i) {
+      const Input value = as<Input>(whole(which, cell(lane, i)));
+      std::memcpy(reinterpret_cast<char*>(all.data()) + static_cast<size_t>(lane) * bytes +
+                      static_cast<size_t>(i) * sizeof(Input),
+                  &value, sizeof value);
+    }
+  return all;
+}
+
+template <class Shape, class Input, int A, int B, auto instruction>
+void check(const char* name) {
+  CAPTURE(name);
+  constexpr int C = Shape::c_elements;
+  using Sum = MmaSum<Input>;
+  using Register = MmaRegister<Input>;
+  const DeviceArray<Register> a(registers<Input>(0, Shape::a_elements, Shape::a));
+  const DeviceArray<Register> b(registers<Input>(1, Shape::b_elements, Shape::b));
+  std::vector<Sum> start(32 * C);
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < C; ++i)
+      start[static_cast<size_t>(lane * C + i)] = static_cast<Sum>(whole(2, Shape::c(lane, i)));
+  const DeviceArray<Sum> c(start);
+  DeviceArray<Sum> d(32 * C);
+  launch(one_instruction<instruction, A, B, C, Register, Sum>, 1, 32, 0, nullptr, a.data(),
+         b.data(), c.data(), d.data());
+  const std::vector<Sum> result = d.to_host();
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < C; ++i) {
+      const MatrixCell at = Shape::c(lane, i);
+      int expected = whole(2, at);
+      for (int l = 0; l < Shape::k; ++l)
+        expected += whole(0, {at.row, l, at.matrix}) * whole(1, {l, at.column, at.matrix});
+      CHECK(result[static_cast<size_t>(lane * C + i)] == static_cast<Sum>(expected));
+    }
+}
+
+__global__ void half_a_warp(float* out) {
+  if (threadIdx.x >= 16) return;
+  float sum[4] = {};
+  const uint32_t a[4] = {}, b[2] = {};
+  mma_m16n8k16_bf16(sum, a, b, sum);
+  out[threadIdx.x] = sum[0];
+}
+
+__global__ void two_different(float* out) {
+  float sum[4] = {};
+  const uint32_t a[4] = {}, b[2] = {};
+  if (threadIdx.x % 2 == 0)
+    mma_m16n8k16_bf16(sum, a, b, sum);
+  else
+    mma_m16n8k16_f16(sum, a, b, sum);
+  out[threadIdx.x] = sum[0];
+}
+
+std::string error_of(void (*kernel)(float*), unsigned threads) {
+  DeviceArray<float> out(64);
+  try {
+    launch(kernel, 1, threads, 0, nullptr, out.data());
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("every instruction multiplies the matrices that the lanes of a warp hold") {
+  check<M16N8K16, float16, 4, 2, [](auto&... x) { mma_m16n8k16_f16(x...); }>("m16n8k16 f16");
+  check<M16N8K16, bfloat16, 4, 2, [](auto&... x) { mma_m16n8k16_bf16(x...); }>("m16n8k16 bf16");
+  check<M16N8K8, float16, 2, 1, [](auto&... x) { mma_m16n8k8_f16(x...); }>("m16n8k8 f16");
+  check<M16N8K8, bfloat16, 2, 1, [](auto&... x) { mma_m16n8k8_bf16(x...); }>("m16n8k8 bf16");
+  check<M16N8K8Tf32, Tf32, 4, 2, [](auto&... x) { mma_m16n8k8_tf32(x...); }>("m16n8k8 tf32");
+  check<M16N8K4Tf32, Tf32, 2, 1, [](auto&... x) { mma_m16n8k4_tf32(x...); }>("m16n8k4 tf32");
+  check<M16N8K32, int8_t, 4, 2, [](auto&... x) { mma_m16n8k32_s8(x...); }>("m16n8k32 s8");
+  check<M16N8K32, float8_e4m3, 4, 2, [](auto&... x) { mma_m16n8k32_e4m3(x...); }>("e4m3");
+  check<M16N8K32, float8_e5m2, 4, 2, [](auto&... x) { mma_m16n8k32_e5m2(x...); }>("e5m2");
+  check<M8N8K4F64, double, 1, 1, [](auto&... x) { mma_m8n8k4_f64(x...); }>("m8n8k4 f64");
+  check<M8N8K4Volta, float16, 2, 2, [](auto&... x) { mma_m8n8k4_f16(x...); }>("m8n8k4 f16");
+}
+
+TEST_CASE("a warp that is not whole is refused, with the cure") {
+  const std::string returned = error_of(half_a_warp, 32), small = error_of(half_a_warp, 16);
+  for (const std::string& error : {returned, small}) {
+    CAPTURE(error);
+    CHECK(error.find("mma_test.cpp:") != std::string::npos);
+    CHECK(error.find("mma_m16n8k16_bf16() needs all 32 lanes") != std::string::npos);
+    CHECK(error.find("blocks of 32 threads") != std::string::npos);
+  }
+}
+
+TEST_CASE("lanes that meet in two different instructions are told so") {
+  const std::string error = error_of(two_different, 32);
+  CAPTURE(error);
+  CHECK(error.find("mma_m16n8k16_bf16()") != std::string::npos);
+  CHECK(error.find("mma_m16n8k16_f16()") != std::string::npos);
+}

@@ -1,0 +1,58 @@
+#include "yotta/device/tensor_cores.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "support/bf16_matmul.hpp"
+
+using namespace yotta;
+
+namespace {
+
+template <int warps = 1>
+std::vector<float> product(const Bf16Problem& p) {
+  return p.run([&](const bfloat16* a, const bfloat16* b, float* c) {
+    const auto across = static_cast<unsigned>((p.n + 8 * warps - 1) / (8 * warps));
+    const auto down = static_cast<unsigned>((p.m + 15) / 16);
+    launch(matmul_mma<warps>, {across, down}, 32 * warps, 0, nullptr, a, b, c, p.m, p.n, p.k);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("C = A B to rounding, sizes that divide and that do not") {
+  for (const auto& [m, n, k] : matmul_sizes) {
+    const Bf16Problem problem(m, n, k);
+    check_product(problem, product(problem));
+    check_product(problem, product<4>(problem));
+  }
+}
+
+TEST_CASE("one-hot: element (i, l) of A meets element (l, j) of B in element (i, j) of C, alone") {
+  for (int i = 0; i < 16; ++i)
+    for (const int l : {0, 1, 5, 8, 15})
+      for (const int j : {0, 3, 7}) {
+        Bf16Problem problem(16, 8, 16, 0);
+        problem.a[static_cast<size_t>(i * 16 + l)] = bfloat16(2.0f);
+        problem.b[static_cast<size_t>(l * 8 + j)] = bfloat16(3.0f);
+        std::vector<float> expected(128);
+        expected[static_cast<size_t>(i * 8 + j)] = 6;
+        CHECK(product(problem) == expected);
+      }
+}
+
+TEST_CASE("sums are f32: 4096 ones and small numbers that bf16 would drop") {
+  Bf16Problem problem(16, 8, 4096, 0);
+  for (auto& x : problem.a) x = bfloat16(1.0f);
+  for (auto& x : problem.b) x = bfloat16(1.0f);
+  for (const float value : product(problem)) CHECK(value == 4096);
+}
+
+TEST_CASE("what it costs") {
+  CHECK(mma_count(16, 8, 16) == 1);
+  CHECK(mma_count(17, 9, 33) == 2 * 2 * 3);
+  CHECK(mma_count(8192, 8192, 8192) * mma_flops<M16N8K16>() == int64_t{2} * 8192 * 8192 * 8192);
+  CHECK(tile_intensity(16, 8) == doctest::Approx(4096.0 / 768));
+  CHECK(tile_intensity(128, 256) == doctest::Approx(85.333333));
+}
