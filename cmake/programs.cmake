@@ -24,3 +24,13 @@ function(yotta_use_mpi target)
     target_compile_definitions(${target} PRIVATE YOTTA_HAVE_MPI OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
   endif()
 endfunction()
+
+# yotta_use_cuda(target file): in builds with nvcc, adds a .cu file that lies beside it, and defines YOTTA_HAVE_CUDA.
+function(yotta_use_cuda target file)
+  if(YOTTA_CUDA AND EXISTS ${file})
+    target_sources(${target} PRIVATE ${file})
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${target} PRIVATE CUDA::cudart CUDA::cublas)
+    target_compile_definitions(${target} PRIVATE YOTTA_HAVE_CUDA)
+  endif()
+endfunction()

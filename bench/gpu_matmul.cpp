@@ -1,0 +1,90 @@
+// The CUDA matmul ladder against cuBLAS's sgemm, in fp32 on the FMA lanes, side by side in one run.
+//
+// Each row is one kernel on one size: its shortest try after a warm-up, and how far its result is from
+// cuBLAS's. Without a GPU, or built without nvcc, it says so and ends with 77, "not run".
+#include <CLI/CLI.hpp>
+
+#include "bench.hpp"
+#include "course/shared/console.hpp"
+#include "gpu_matmul.hpp"
+#include "yotta/core/measure.hpp"
+
+namespace {
+
+using namespace yotta;
+
+struct Options {
+  std::string json;
+  std::vector<int> sizes = {512, 1024, 2048, 4096, 8192};
+  double seconds = 1;
+};
+
+int not_run(const char* why) {
+  fmt::print("not run: {}\n", why);
+  return 77;
+}
+
+#ifdef YOTTA_HAVE_CUDA
+
+// Prints the kernels of one size; true if all agree with cuBLAS.
+bool add_size(int size, double seconds, bench::Json& rows) {
+  const std::vector<bench::GpuMatmul> all = bench::measure_gpu_matmul(
+      size, [&](const auto& body) { return shortest_seconds(seconds, body); });
+  console::Table table({fmt::format("{}^3", size), "TFLOP/s", "of cuBLAS", "difference"});
+  bool right = true;
+  for (const bench::GpuMatmul& row : all) {
+    table.row({row.name, fmt::format("{:.2f}", row.tflops),
+               fmt::format("{:.1f}%", 100 * row.tflops / all[0].tflops),
+               fmt::format("{:.1e}", row.difference)});
+    rows.push_back({{"kernel", row.name},
+                    {"size", row.size},
+                    {"tflops", row.tflops},
+                    {"of_cublas", row.tflops / all[0].tflops},
+                    {"difference", row.difference}});
+    if (!(row.difference < 1e-4)) right = false;
+  }
+  fmt::print("{}\n", table.text());
+  return right;
+}
+
+int run(const Options& options) {
+  const std::string gpu = bench::gpu_name();
+  if (gpu.empty()) return not_run("there is no GPU here");
+  fmt::print("{}\n\n", gpu);
+  bench::Json rows = bench::Json::array();
+  bool right = true;
+  for (const int size : options.sizes) right = add_size(size, options.seconds, rows) && right;
+  if (!right) fmt::print(stderr, "a kernel differs from cuBLAS by more than 1e-4\n");
+  int result = right ? 0 : 1;
+  if (!options.json.empty())
+    result |= bench::write_json(options.json,
+                                {{"benchmark", "gpu_matmul"}, {"gpu", gpu}, {"rows", rows}});
+  return result;
+}
+
+#else
+
+int run(const Options&) {
+  return not_run("this was built without nvcc; cmake --preset cuda builds it with");
+}
+
+#endif
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"The CUDA matmul ladder against cuBLAS, in TFLOP/s"};
+  Options options;
+  app.add_option("--json", options.json, "also write the rows to this file");
+  app.add_option("--sizes", options.sizes, "sizes of the square matrices")
+      ->check(CLI::Range(1, 32768));
+  app.add_option("--seconds", options.seconds, "time for each kernel")
+      ->check(CLI::Range(0.01, 60.0));
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(options);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}

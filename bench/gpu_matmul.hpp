@@ -1,0 +1,27 @@
+// The CUDA matmul ladder against cuBLAS, measured; in builds with nvcc (gpu_matmul.cu).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace yotta::bench {
+
+// One kernel on one size.
+struct GpuMatmul {
+  std::string name;
+  int size = 0;           // m = n = k
+  double tflops = 0;      // of the shortest try
+  double difference = 0;  // from cuBLAS's result, the largest, relative to the largest number
+};
+
+// The GPU's name; empty if there is none.
+std::string gpu_name();
+
+// The shortest time of a body in seconds, as core/measure.hpp takes it (which nvcc cannot read).
+using Shortest = std::function<double(const std::function<void()>&)>;
+
+// cuBLAS first, then every rung.
+std::vector<GpuMatmul> measure_gpu_matmul(int size, const Shortest& shortest_seconds);
+
+}  // namespace yotta::bench
