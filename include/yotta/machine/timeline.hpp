@@ -1,0 +1,188 @@
+// Timelines: a trace as rows of bars, and as text for a terminal.
+//
+//     rank 0   compute  AAAAAAAAaaaa····bb      A  matmul        61.2%   a letter an op or label of messages
+//              world            CCCCcccc        B  adamw         ...     CAPITAL: on the critical path
+//     rank 1   compute  aaaaaaaaAAAA····bb                               ·  waiting
+//              world            ccccCCCC
+//              0 s                   1.2 ms
+//
+// A row is a lane of a rank (trace.hpp). What is drawn larger or smaller elsewhere (timeline_svg.hpp, timeline_page.hpp)
+// has the same rows, the same names and the same colours. Names are numbered by the time they take, the longest
+// first, so the colours of one program stay the same from run to run.
+#pragma once
+
+#include <array>
+#include <map>
+
+#include "yotta/machine/critical_path.hpp"
+
+namespace yotta {
+
+// An event as drawn. On a communicator's lane messages go both ways at once.
+struct TimelineBar {
+  double begin, end;
+  int name;  // of Timeline::names; -1: a wait
+  bool critical;
+  EventId event;
+};
+
+struct TimelineRow {
+  int rank, lane;
+  std::vector<TimelineBar> bars;
+};
+
+struct Timeline {
+  double seconds = 0;
+  std::vector<std::string> names;  // of ops and messages
+  std::vector<double>
+      shares;  // of all ranks' time, by name; lanes overlap, so they may add up to more than 1
+  std::vector<TimelineRow> rows;  // by rank, then lane: compute, communicators, peers
+  int ranks_left_out = 0;
+};
+
+// Colours that people who cannot tell red from green can tell apart, and light enough to write on.
+// Source: Paul Tol, "Colour schemes" (2021), light.
+inline constexpr std::array<const char*, 9> timeline_colors = {"#77aadd", "#ee8866", "#eedd88",
+                                                               "#ffaabb", "#99ddff", "#44bb99",
+                                                               "#bbcc33", "#aaaa00", "#dddddd"};
+constexpr const char* timeline_color(int name) {
+  return timeline_colors[static_cast<size_t>(name) % timeline_colors.size()];
+}
+
+namespace detail {
+// Compute first, then communicators in the order in which they were made, then peers.
+constexpr int lane_order(int lane) { return lane <= 0 ? -lane : lane + (1 << 20); }
+
+// Names of events, by the time they take.
+inline std::vector<std::pair<double, std::string>> names_by_time(const Trace& trace) {
+  std::map<std::string_view, double> times;
+  for (const std::vector<TraceEvent>& events : trace.ranks)
+    for (const TraceEvent& event : events)
+      if (event.kind != EventKind::wait) times[event.name] += event.seconds();
+  std::vector<std::pair<double, std::string>> sorted;
+  for (const auto& [name, time] : times) sorted.emplace_back(time, name);
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
+  return sorted;
+}
+}  // namespace detail
+
+// The rows of the first `most_ranks` ranks.
+inline Timeline make_timeline(const Trace& trace, int most_ranks = 8) {
+  Timeline made;
+  for (const std::vector<TraceEvent>& events : trace.ranks)
+    for (const TraceEvent& event : events) made.seconds = std::max(made.seconds, event.end);
+  std::map<std::string_view, int> numbers;
+  const std::vector<std::pair<double, std::string>> names = detail::names_by_time(trace);
+  const double all = made.seconds * static_cast<double>(trace.ranks.size());
+  for (const auto& [time, name] : names) {
+    made.names.push_back(name);
+    made.shares.push_back(all > 0 ? time / all : 0);
+  }
+  for (size_t i = 0; i < names.size(); ++i) numbers[names[i].second] = static_cast<int>(i);
+  std::vector<std::vector<bool>> critical;
+  for (const std::vector<TraceEvent>& events : trace.ranks) critical.emplace_back(events.size());
+  for (const EventId id : critical_path(trace))
+    critical[static_cast<size_t>(id.rank)][static_cast<size_t>(id.index)] = true;
+  const int ranks = static_cast<int>(trace.ranks.size()), shown = std::min(ranks, most_ranks);
+  made.ranks_left_out = ranks - shown;
+  for (int rank = 0; rank < shown; ++rank) {
+    std::map<int, TimelineRow> rows;  // by order of the lane
+    const std::vector<TraceEvent>& events = trace.ranks[static_cast<size_t>(rank)];
+    for (size_t i = 0; i < events.size(); ++i) {
+      const TraceEvent& event = events[i];
+      TimelineRow& row =
+          rows.try_emplace(detail::lane_order(event.lane), rank, event.lane).first->second;
+      const int name = event.kind == EventKind::wait ? -1 : numbers[event.name];
+      row.bars.push_back({event.begin,
+                          event.end,
+                          name,
+                          critical[static_cast<size_t>(rank)][i],
+                          {rank, static_cast<int>(i)}});
+    }
+    for (auto& [order, row] : rows) made.rows.push_back(std::move(row));
+  }
+  return made;
+}
+
+// 0.00123 -> "1.23 ms"
+inline std::string time_text(double seconds) {
+  if (seconds == 0) return "0 s";
+  if (seconds < 1e-6) return fmt::format("{:.4g} ns", seconds * 1e9);
+  if (seconds < 1e-3) return fmt::format("{:.4g} us", seconds * 1e6);
+  return seconds < 1 ? fmt::format("{:.4g} ms", seconds * 1e3) : fmt::format("{:.4g} s", seconds);
+}
+
+namespace detail {
+// One cell of a row of text: what takes most of its time; empty name -2: nothing.
+struct TextCell {
+  int name = -2;
+  bool critical = false;
+};
+
+inline std::vector<TextCell> text_cells(const TimelineRow& row, double seconds, int width) {
+  std::vector<TextCell> cells(static_cast<size_t>(width));
+  std::vector<double> most(cells.size());
+  const double each = seconds / width;
+  for (const TimelineBar& bar : row.bars) {
+    const int first = std::clamp(static_cast<int>(bar.begin / each), 0, width - 1);
+    for (int i = first; i < width && i * each < bar.end; ++i) {
+      const double inside = std::min(bar.end, (i + 1) * each) - std::max(bar.begin, i * each);
+      const auto at = static_cast<size_t>(i);
+      if (inside <= most[at] && !(inside == most[at] && bar.critical)) continue;
+      most[at] = inside;
+      cells[at] = {bar.name, bar.critical};
+    }
+  }
+  return cells;
+}
+
+constexpr char letter(int name, bool capital) {
+  if (name >= 26) return '#';
+  return static_cast<char>((capital ? 'A' : 'a') + name);
+}
+
+// A letter on its colour, as a terminal of 24 bits understands it.
+inline std::string painted(char letter, int name) {
+  const char* color = timeline_color(name);
+  const auto part = [&](int i) { return std::stoi(std::string(color + i, 2), nullptr, 16); };
+  return fmt::format("\033[30;48;2;{};{};{}m{}\033[0m", part(1), part(3), part(5), letter);
+}
+}  // namespace detail
+
+// The timeline as text, `width` cells from beginning to end; `color`: for a terminal.
+inline std::string timeline_text(const Timeline& timeline, int width = 72, bool color = false) {
+  std::string text;
+  int rank = -1;
+  for (const TimelineRow& row : timeline.rows) {
+    text += fmt::format("{:<8} {:<16} ", row.rank != rank ? fmt::format("rank {}", row.rank) : "",
+                        lane_name(row.lane));
+    rank = row.rank;
+    std::string line;
+    for (const detail::TextCell cell : detail::text_cells(row, timeline.seconds, width)) {
+      if (cell.name < 0) {
+        line += cell.name == -1 ? "·" : " ";
+        continue;
+      }
+      const char letter = detail::letter(cell.name, cell.critical);
+      line += color ? detail::painted(letter, cell.name) : std::string(1, letter);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  if (timeline.ranks_left_out > 0)
+    text += fmt::format("... and {} more ranks\n", timeline.ranks_left_out);
+  const std::string end = time_text(timeline.seconds);
+  text += fmt::format("{:<25} 0{:>{}}\n", "", end, width - 1);
+  for (size_t i = 0; i < timeline.names.size(); ++i) {
+    const char letter = detail::letter(static_cast<int>(i), true);
+    text +=
+        fmt::format("    {}  {:<28} {:5.1f}% of all ranks' time\n",
+                    color ? detail::painted(letter, static_cast<int>(i)) : std::string(1, letter),
+                    timeline.names[i], 100 * timeline.shares[i]);
+  }
+  return text + "    CAPITAL: on the critical path   ·: waiting\n";
+}
+
+}  // namespace yotta

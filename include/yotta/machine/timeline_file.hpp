@@ -1,0 +1,44 @@
+// Timelines as files: the ending of the name says which kind.
+//
+//     run.html   a page with zoom and hover          run.svg   a picture
+//     run.json   for Perfetto (ui.perfetto.dev)      run.txt   letters
+#pragma once
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "yotta/machine/timeline_page.hpp"
+#include "yotta/machine/timeline_svg.hpp"
+
+namespace yotta {
+
+// Throws unless a timeline can be written under this name; to be asked before a long run.
+inline void check_timeline_name(std::string_view path, Where where = Where::current()) {
+  for (const std::string_view ending : {".html", ".json", ".svg", ".txt"})
+    if (path.ends_with(ending)) return;
+  fail(where,
+       "'{}' does not say what kind of timeline it shall be: end it in .html (a page), .json (for "
+       "Perfetto), "
+       ".svg (a picture) or .txt",
+       path);
+}
+
+// Writes the trace in the kind that the name ends in. Errors: no such kind; a file that cannot be written.
+inline void write_timeline(const std::string& path, const Trace& trace,
+                           Where where = Where::current()) {
+  check_timeline_name(path, where);
+  std::string text;
+  if (path.ends_with(".html")) text = timeline_page(trace);
+  if (path.ends_with(".json")) text = timeline_json(trace);
+  if (path.ends_with(".svg")) text = timeline_svg(trace);
+  if (path.ends_with(".txt")) text = timeline_text(make_timeline(trace), 100);
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  const bool written =
+      file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = file != nullptr && std::fclose(file) == 0;
+  if (!written || !closed)
+    fail(where, "cannot write the timeline {}: {}", path, std::strerror(errno));
+}
+
+}  // namespace yotta

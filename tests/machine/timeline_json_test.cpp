@@ -1,0 +1,69 @@
+#include "yotta/machine/timeline_json.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "support/small_trace.hpp"
+
+using namespace yotta;
+using yotta_test::small_trace;
+
+TEST_CASE("the file is JSON with every event, its times in microseconds") {
+  const auto file = nlohmann::json::parse(timeline_json(small_trace()));
+  int complete = 0;
+  for (const auto& event : file["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    ++complete;
+    if (event["name"] != "adamw") continue;
+    CHECK(event["pid"] == 0);
+    CHECK(event["ts"] == 4e6);
+    CHECK(event["dur"] == 1e6);
+    CHECK(event["args"]["bytes"] == 8);
+  }
+  CHECK(complete == 7);
+}
+
+TEST_CASE("processes are ranks, threads are lanes, and all have names") {
+  std::map<std::pair<int, int>, std::string> names;
+  const auto file = nlohmann::json::parse(timeline_json(small_trace()));
+  for (const auto& event : file["traceEvents"])
+    if (event["name"] == "thread_name") names[{event["pid"], event["tid"]}] = event["args"]["name"];
+  CHECK(names.size() == 4);
+  for (const auto& event : file["traceEvents"])
+    if (event["ph"] == "X") CHECK(names.contains({event["pid"], event["tid"]}));
+  CHECK(names[{0, 0}] == "compute");
+}
+
+TEST_CASE("each message is an arrow from its send to its receive") {
+  const auto file = nlohmann::json::parse(timeline_json(small_trace()));
+  int starts = 0, ends = 0;
+  for (const auto& event : file["traceEvents"]) {
+    starts += event["ph"] == "s" && event["pid"] == 0 && event["ts"] == 4e6;
+    ends += event["ph"] == "f" && event["pid"] == 1 && event["ts"] == 6e6;
+  }
+  CHECK(starts == 1);
+  CHECK(ends == 1);
+}
+
+TEST_CASE("what is sent and received on one lane at once lies on two threads") {
+  Trace trace;
+  trace.ranks.push_back({{EventKind::send, -1, 0, 2, "ring", {}, 0, 8},
+                         {EventKind::recv, -1, 1, 3, "ring", {}, 0, 8}});
+  const auto file = nlohmann::json::parse(timeline_json(trace));
+  std::vector<int> threads;
+  for (const auto& event : file["traceEvents"])
+    if (event["ph"] == "X") threads.push_back(event["tid"]);
+  CHECK(threads.size() == 2);
+  CHECK(threads[0] != threads[1]);
+}
+
+TEST_CASE("names with quotes and control characters stay JSON") {
+  Trace trace;
+  trace.ranks.push_back({{EventKind::op, 0, 0, 1, "a \"b\" \\ \n", {}, -1, 0, 0}});
+  const auto file = nlohmann::json::parse(timeline_json(trace));
+  bool found = false;
+  for (const auto& event : file["traceEvents"]) found = found || event["name"] == "a \"b\" \\ \n";
+  CHECK(found);
+}

@@ -1,0 +1,53 @@
+#include "yotta/machine/timeline.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/small_trace.hpp"
+
+using namespace yotta;
+using yotta_test::small_trace;
+
+TEST_CASE("a row a lane: compute, communicators, peers; names by the time they take") {
+  const Timeline timeline = make_timeline(small_trace());
+  CHECK(timeline.seconds == 8);
+  CHECK(timeline.names == std::vector<std::string>{"matmul", "halo", "adamw"});
+  CHECK(timeline.shares[0] == doctest::Approx(8.0 / 16));
+  REQUIRE(timeline.rows.size() == 4);
+  CHECK(timeline.rows[0].rank == 0);
+  CHECK(timeline.rows[0].lane == compute_lane);
+  CHECK(lane_name(timeline.rows[1].lane) == "to rank 1");
+  CHECK(timeline.rows[2].rank == 1);
+  CHECK(lane_name(timeline.rows[3].lane) == "from rank 0");
+  CHECK(make_timeline(small_trace(), 1).ranks_left_out == 1);
+  CHECK(make_timeline(small_trace(), 1).rows.size() == 2);
+}
+
+TEST_CASE("as text: a letter a name, capitals on the critical path, dots for waits") {
+  // rank 0: matmul 4 s, sends 2 s, adamw 1 s.  rank 1: matmul 2 s, waits until 6 s, matmul 2 s.
+  const std::string text = timeline_text(make_timeline(small_trace()), 16);
+  CHECK(text.find("rank 0   compute          AAAAAAAAcc\n") != text.npos);
+  CHECK(text.find("         to rank 1                BBBB\n") != text.npos);
+  CHECK(text.find("rank 1   compute          aaaa········AAAA\n") != text.npos);
+  CHECK(text.find("0            8 s\n") != text.npos);
+  CHECK(text.find("A  matmul                        50.0%") != text.npos);
+}
+
+TEST_CASE("colours are for terminals only, and the same letter is there without") {
+  const Timeline timeline = make_timeline(small_trace());
+  CHECK(timeline_text(timeline, 16).find('\033') == std::string::npos);
+  CHECK(timeline_text(timeline, 16, true).find("\033[30;48;2;119;170;221mA") != std::string::npos);
+}
+
+TEST_CASE("times are written in a unit that fits") {
+  CHECK(time_text(0) == "0 s");
+  CHECK(time_text(1.5e-9) == "1.5 ns");
+  CHECK(time_text(2.5e-6) == "2.5 us");
+  CHECK(time_text(0.00123) == "1.23 ms");
+  CHECK(time_text(12.5) == "12.5 s");
+}
+
+TEST_CASE("an empty trace is an empty timeline") {
+  const Timeline timeline = make_timeline(Trace{});
+  CHECK(timeline.rows.empty());
+  CHECK(timeline_text(timeline).find("critical") != std::string::npos);
+}
