@@ -98,7 +98,7 @@ inline std::string draw_roofline(const RooflinePicture& picture, int width = 64,
 }
 
 namespace roofline_svg_parts {
-inline constexpr double left = 70, top = 20, wide = 560, high = 320;
+inline constexpr double left = 70, top = 40, wide = 560, high = 300;
 struct Spot {
   double x, y;
 };
@@ -155,10 +155,12 @@ inline std::string roofline_svg(const RooflinePicture& picture) {
   for (const RooflinePoint& point : picture.points) {
     const Spot s = spot(axes, point.intensity, point.rate);
     text += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"#27c\"/>\n", s.x, s.y);
-    text += words(s.x + 7, s.y + 14, point.name, "start");
+    const bool at_the_edge = s.x > left + 0.8 * wide;
+    text +=
+        words(s.x + (at_the_edge ? 0 : 7), s.y + 16, point.name, at_the_edge ? "middle" : "start");
   }
   text += words(left + wide / 2, top + high + 40, "intensity, FLOPs a byte", "middle");
-  return text + words(left, top - 6, "FLOP/s", "end") + "</svg>\n";
+  return text + words(left - 6, top - 22, "FLOP/s", "end") + "</svg>\n";
 }
 
 }  // namespace yotta
