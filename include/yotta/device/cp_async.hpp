@@ -1,5 +1,3 @@
-// nvcc compiles this file.
-//
 // cp.async: a copy from global to shared memory that a thread starts and does not wait for.
 //
 //     cp_async<16>(to, from);           16 bytes set out; no register holds them on their way

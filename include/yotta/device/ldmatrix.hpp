@@ -1,5 +1,3 @@
-// nvcc compiles this file.
-//
 // ldmatrix: one instruction of a whole warp that reads one, two or four 8 x 8 blocks of 16-bit numbers from
 // shared memory and leaves them in the lanes' registers as mma wants them.
 //

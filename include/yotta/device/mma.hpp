@@ -1,5 +1,3 @@
-// nvcc compiles this file.
-//
 // The tensor core's instructions, one function each: PTX on a GPU, the exact lane maps on the CPU.
 //
 //     mma_m16n8k16_bf16(d, a, b, c)       d = a b + c, for the whole warp; d may be c
@@ -27,6 +25,13 @@
 #if !defined(__CUDACC__)
 #include "yotta/device/mma_lanes.hpp"
 #include "yotta/device/mma_warp.hpp"
+#endif
+
+// Before a loop over registers: an array whose index is not known when nvcc compiles would lie in memory.
+#if defined(__CUDACC__)
+#define YOTTA_UNROLL _Pragma("unroll")
+#else
+#define YOTTA_UNROLL
 #endif
 
 namespace yotta::inline YOTTA_DEVICE_BUILD {

@@ -1,5 +1,3 @@
-// nvcc compiles this file.
-//
 // Tensor cores: a matmul whose innermost step is one instruction of a whole warp, D = A B + C on 16 x 16 times
 // 16 x 8. The 32 lanes hold the small matrices together, so the work is to bring each lane its fragment.
 //
@@ -19,12 +17,14 @@
 // A register holds two bf16, the one of lower index in the low half. Products are exact and C is f32: 16-bit
 // inputs, 32-bit accumulation. A bf16 accumulator has 8 bits: once it is 256 times a product, it stands still.
 //
-// Cost, for m x n x k: ceil(m/16) ceil(n/8) ceil(k/16) instructions of 4096 FLOPs. This first kernel reads 768
-// bytes for each: 5.3 FLOPs a byte, where an H100 has 295 a byte of its memory. The next rungs,
-// tensor_cores_tile.hpp and tensor_cores_pipeline.hpp, use each byte again.
+// Cost, for m x n x k: ceil(m/16) ceil(n/8) ceil(k/16) instructions of 4096 FLOPs. matmul_mma reads 768 bytes for
+// each: 5.3 FLOPs a byte, where an H100 has 295 a byte of its memory. matmul_warp_mma makes a larger tile of C a warp,
+// say 32 x 32, and uses each fragment again: 16 a byte. The next rungs, tensor_cores_tile.hpp and
+// tensor_cores_pipeline.hpp, let the warps of a block share what they read.
 //
-// Contract: A (m, k), B (k, n), C (m, n) row-major, m, n >= 1, k >= 0; grid (ceil(n/8/warps), ceil(m/16)), block
-// 32 warps. References: PTX ISA, "Matrix Fragments for mma.m16n8k16"; Micikevicius et al., "Mixed
+// Contract: A (m, k), B (k, n), C (m, n) row-major, m, n >= 1, k >= 0; grid (ceil(n / width), ceil(m / height)) of what
+// a block makes, block 32 warps.
+// References: PTX ISA, "Matrix Fragments for mma.m16n8k16"; Micikevicius et al., "Mixed
 // Precision Training", ICLR 2018, section 3.3 (accumulation in f32).
 #pragma once
 
@@ -32,7 +32,8 @@
 #include "yotta/device/kernel.hpp"
 #include "yotta/device/mma.hpp"
 
-namespace yotta::inline YOTTA_DEVICE_BUILD {
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
 
 // A bf16 matrix in global memory, row-major, with zeros around it.
 struct Bf16Matrix {
@@ -75,12 +76,12 @@ __device__ inline void load_b(uint32_t (&b)[2], const Bf16Matrix& matrix, int ro
 __device__ inline void store_c(const float (&c)[4], float* matrix, int m, int n, int row,
                                int column) {
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
-  // exercise 04.4: write the four accumulators to where they belong, if that is inside
+  // exercise 04.3: write the four accumulators to where they belong, if that is inside
   for (int i = 0; i < 4; ++i) {
     const int to_row = row + g + 8 * (i / 2), to_column = column + 2 * t + i % 2;
     if (to_row < m && to_column < n) matrix[static_cast<int64_t>(to_row) * n + to_column] = c[i];
   }
-  // end of exercise 04.4
+  // end of exercise 04.3
 }
 
 // C = A B, one warp a tile of 16 x 8, `warps` of them side by side in a block.
@@ -90,7 +91,7 @@ __global__ void matmul_mma(const bfloat16* a, const bfloat16* b, float* c, int m
   const int warp = static_cast<int>(blockIdx.x) * warps + static_cast<int>(threadIdx.x) / 32;
   const int row = static_cast<int>(blockIdx.y) * 16, column = warp * 8;
   if (column >= n) return;  // the whole warp: mma needs all of its lanes or none
-  // exercise 04.3: walk along k, 16 at a time, adding up in f32; then store
+  // exercise 04.4: walk along k, 16 at a time, adding up in f32; then store
   float sum[4] = {};
   for (int l = 0; l < k; l += 16) {
     uint32_t fragment_a[4], fragment_b[2];
@@ -99,7 +100,35 @@ __global__ void matmul_mma(const bfloat16* a, const bfloat16* b, float* c, int m
     mma_m16n8k16_bf16(sum, fragment_a, fragment_b, sum);
   }
   store_c(sum, c, m, n, row, column);
-  // end of exercise 04.3
+  // end of exercise 04.4
+}
+
+// The same with a tile of 16 down by 8 across for each warp: each fragment that it loads is used `across` or
+// `down` times.
+template <int warps, int down, int across>
+__global__ void matmul_warp_mma(const bfloat16* a, const bfloat16* b, float* c, int m, int n,
+                                int k) {
+  const Bf16Matrix matrix_a = {a, m, k}, matrix_b = {b, k, n};
+  const int warp = static_cast<int>(blockIdx.x) * warps + static_cast<int>(threadIdx.x) / 32;
+  const int row = static_cast<int>(blockIdx.y) * 16 * down, column = warp * 8 * across;
+  if (column >= n) return;
+  // exercise 04.5: as 04.4, with down x across sums; load each fragment once a step
+  float sum[down][across][4] = {};
+  for (int l = 0; l < k; l += 16) {
+    uint32_t fragment_a[down][4], fragment_b[across][2];
+    YOTTA_UNROLL
+    for (int i = 0; i < down; ++i) load_a(fragment_a[i], matrix_a, row + 16 * i, l);
+    YOTTA_UNROLL
+    for (int j = 0; j < across; ++j) load_b(fragment_b[j], matrix_b, l, column + 8 * j);
+    YOTTA_UNROLL
+    for (int i = 0; i < down; ++i) YOTTA_UNROLL
+    for (int j = 0; j < across; ++j)
+      mma_m16n8k16_bf16(sum[i][j], fragment_a[i], fragment_b[j], sum[i][j]);
+  }
+  YOTTA_UNROLL
+  for (int i = 0; i < down; ++i) YOTTA_UNROLL
+  for (int j = 0; j < across; ++j) store_c(sum[i][j], c, m, n, row + 16 * i, column + 8 * j);
+  // end of exercise 04.5
 }
 
 // Instructions, and bytes read from memory, for m x n x k in tiles of tile_m x tile_n: each tile reads its rows
@@ -117,4 +146,5 @@ constexpr double matmul_advantage(double tensor_flops, double vector_flops) {
   return tensor_flops / vector_flops;
 }
 
-}  // namespace yotta::inline YOTTA_DEVICE_BUILD
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

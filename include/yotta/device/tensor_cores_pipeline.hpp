@@ -1,5 +1,3 @@
-// nvcc compiles this file.
-//
 // Tensor cores, last rung: the copies of the next tiles run while the tensor cores multiply this one.
 //
 //     tensor_cores_tile.hpp      copy 0 | multiply 0 | copy 1 | multiply 1 | copy 2 | ...       each waits for the other

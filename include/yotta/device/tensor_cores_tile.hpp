@@ -1,5 +1,3 @@
-// nvcc compiles this file.
-//
 // Tensor cores, second rung: a block of warps makes a tile of C, so that every byte read is used many times.
 //
 //     memory          shared memory, a block          registers, a warp            instruction
@@ -43,13 +41,6 @@ struct Tiles {
   static constexpr int threads = 32 * (BM / WM) * (BN / WN);
   static_assert(BM % WM == 0 && BN % WN == 0 && BK % 16 == 0 && WM % 16 == 0 && WN % 16 == 0);
 };
-
-// Before a loop over registers: an array whose index is not known when nvcc compiles would lie in memory.
-#if defined(__CUDACC__)
-#define YOTTA_UNROLL _Pragma("unroll")
-#else
-#define YOTTA_UNROLL
-#endif
 
 enum class Loads { words, ldmatrix };
 enum class Rows { plain, swizzled };
