@@ -26,6 +26,13 @@ void Communicator::send_recv(ConstData out, int to, Data in, int from, int tag, 
   real_->send_recv(out, to, in, from, tag, where);
 }
 
+Work Communicator::send_async(ConstData data, int to, int tag, Where where) {
+  return light(real_->send_async(data, to, tag, where));
+}
+Work Communicator::recv_async(Data data, int from, int tag, Where where) {
+  return light(real_->recv_async(data, from, tag, where));
+}
+
 void Communicator::broadcast(Data data, int root, CommOptions options, Where where) {
   real_->broadcast(data, root, options, where);
 }

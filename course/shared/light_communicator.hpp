@@ -34,14 +34,18 @@ class Work {
 
 class Communicator {
  public:
+  Communicator() = default;  // of no rank: an axis of the mesh that nothing is split over
   explicit Communicator(yotta::Communicator& real) : real_(&real) {}
 
+  bool is_member() const { return real_ != nullptr; }
   int rank() const;
   int size() const;
   void send(ConstData data, int to, int tag = 0, Where where = Where::current());
   void recv(Data data, int from, int tag = 0, Where where = Where::current());
   void send_recv(ConstData out, int to, Data in, int from, int tag = 0,
                  Where where = Where::current());
+  Work send_async(ConstData data, int to, int tag = 0, Where where = Where::current());
+  Work recv_async(Data data, int from, int tag = 0, Where where = Where::current());
 
   void broadcast(Data data, int root, CommOptions options = {}, Where where = Where::current());
   Work broadcast_async(Data data, int root, CommOptions options = {},
@@ -60,7 +64,7 @@ class Communicator {
   void barrier(CommOptions options = {}, Where where = Where::current());
 
  private:
-  yotta::Communicator* real_;
+  yotta::Communicator* real_ = nullptr;
 };
 
 }  // namespace yotta::student
