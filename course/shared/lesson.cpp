@@ -4,6 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "course/shared/timelines.hpp"
+
 namespace yotta {
 
 namespace {
@@ -22,6 +24,8 @@ int run_lesson(int argc, char** argv, const LessonTitle& title,
   CLI::App app(fmt::format("Lesson {}: {}. Prints {}.", title.number, title.name, title.about));
   std::string json;
   app.add_option("--json", json, "write every number shown to FILE")->type_name("FILE");
+  Timelines timelines;
+  timelines.add_options(app);
   for (const LessonOption& option : options)
     app.add_option(fmt::format("--{}", option.name), *option.value, option.about)
         ->check(CLI::Range(option.least, option.most))
@@ -32,10 +36,12 @@ int run_lesson(int argc, char** argv, const LessonTitle& title,
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
+    timelines.start();
     Lesson lesson;
     fmt::print("{}\n", console::paint(console::Color::cyan,
                                       fmt::format("Lesson {}  {}", title.number, title.name)));
     body(lesson);
+    timelines.finish();
     if (!json.empty()) write_json(json, title, lesson);
     return 0;
   } catch (const std::exception& error) {

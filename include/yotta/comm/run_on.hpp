@@ -25,12 +25,15 @@ struct Timed {
   double idle_share(int rank) const { return yotta::idle_share(trace, rank); }
 };
 
-// body(world) on n thread ranks; rank r is chip r of the cluster. Errors: as run_ranks; too few chips.
+// body(world) on n thread ranks; rank r is on chip r of the cluster, or on ClockOptions::chips[r]. Errors: as
+// run_ranks; too few chips.
 template <class Body>
 Timed run_on(const Cluster& cluster, int n, Body body, const ClockOptions& clock_options = {},
              RunOptions options = {}, Where where = Where::current()) {
   if (n > cluster.size())
     fail(where, "{} has {} chips, too few for {} ranks", cluster.name, cluster.size(), n);
+  if (const auto& chips = clock_options.chips; !chips.empty() && std::ssize(chips) != n)
+    fail(where, "{} ranks, but ClockOptions::chips names {}", n, chips.size());
   std::vector<std::unique_ptr<VirtualClock>> clocks;
   for (int rank = 0; rank < n; ++rank)
     clocks.push_back(std::make_unique<VirtualClock>(cluster, rank, clock_options));
@@ -44,6 +47,7 @@ Timed run_on(const Cluster& cluster, int n, Body body, const ClockOptions& clock
   }
   for (const RankReport& report : run.reports) report.context->clock = nullptr;
   if (clock_options.trace) run.trace = collect_trace(events);
+  if (clock_options.trace && run_observer() != nullptr) run_observer()->timed(run.trace);
   return run;
 }
 

@@ -20,6 +20,22 @@ struct RunOptions : EngineOptions {
   std::function<CostSink*(int rank)> clock;  // null: no virtual clock
 };
 
+struct Trace;
+
+// Sees the runs of this process: a program's --cluster and --timeline (recorder.hpp).
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual CostSink* clock(int rank) = 0;       // for a run without one; rank 0 asks first
+  virtual void ended() = 0;                    // all ranks of that run have
+  virtual void timed(const Trace& trace) = 0;  // a run that had a machine of its own (run_on.hpp)
+};
+// Who sees the runs of this process; null: nobody.
+inline RunObserver*& run_observer() {
+  static RunObserver* observer = nullptr;
+  return observer;
+}
+
 // What is left of a rank when it has ended.
 struct RankReport {
   std::shared_ptr<RankContext> context;  // with its ledger
@@ -88,6 +104,7 @@ std::vector<RankReport> run_ranks(int n, Body body, const RunOptions& options = 
   auto world = std::make_shared<ThreadWorld>(n);
   std::vector<RankReport> reports(static_cast<size_t>(n));
   std::vector<std::thread> threads;
+  RunObserver* const observer = options.clock ? nullptr : run_observer();
   for (int rank = 0; rank < n; ++rank) {
     RankReport& report = reports[static_cast<size_t>(rank)];
     report.context = std::make_shared<RankContext>();
@@ -95,12 +112,17 @@ std::vector<RankReport> run_ranks(int n, Body body, const RunOptions& options = 
     report.context->size = n;
     report.context->threads = options.threads > 0 ? options.threads : detail::default_threads(n);
     if (options.clock) report.context->clock = options.clock(rank);
+    if (observer != nullptr) report.context->clock = observer->clock(rank);
   }
   for (int rank = 0; rank < n; ++rank)
     threads.emplace_back([&, rank] {
       detail::run_rank(rank, world, body, options, reports[static_cast<size_t>(rank)], where);
     });
   for (std::thread& thread : threads) thread.join();
+  if (observer != nullptr) {
+    observer->ended();
+    for (const RankReport& report : reports) report.context->clock = nullptr;
+  }
   detail::rethrow_root_cause(reports, world->first_failed(), where);
   const std::string unreceived = world->find_unreceived();
   if (!unreceived.empty() && !world->failed()) throw CommError(where, unreceived);

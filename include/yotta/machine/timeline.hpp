@@ -53,12 +53,13 @@ namespace detail {
 // Compute first, then communicators in the order in which they were made, then peers.
 constexpr int lane_order(int lane) { return lane <= 0 ? -lane : lane + (1 << 20); }
 
-// Names of events, by the time they take.
+// Names of events, by the time they take; a message counts once, where it arrives.
 inline std::vector<std::pair<double, std::string>> names_by_time(const Trace& trace) {
   std::map<std::string_view, double> times;
   for (const std::vector<TraceEvent>& events : trace.ranks)
     for (const TraceEvent& event : events)
-      if (event.kind != EventKind::wait) times[event.name] += event.seconds();
+      if (event.kind != EventKind::wait)
+        times[event.name] += event.kind == EventKind::send ? 0 : event.seconds();
   std::vector<std::pair<double, std::string>> sorted;
   for (const auto& [name, time] : times) sorted.emplace_back(time, name);
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
