@@ -2,6 +2,7 @@
 // every gradient, and the weights after three steps of AdamW.
 #include <doctest/doctest.h>
 
+#include "support/message_of.hpp"
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
 #include "yotta/comm/mesh.hpp"
@@ -159,15 +160,20 @@ TEST_CASE("a slice with a tied head alone has its part of the table, and its one
   });
 }
 
-TEST_CASE("what does not divide is refused by the layer's name") {
+TEST_CASE("what does not divide is refused at the caller's line, with the nearest that works") {
   TransformerConfig config = config_for(Dialect::gpt2, 2, true);
   const auto error = [&](int ranks) {
     return error_of<RankFailed>(
         ranks, [&](Communicator& tp) { Transformer(config, {.tp = tp, .cp = {}}); });
   };
+  check_says(error(3),
+             {"transformer_parallel_test.cpp", "over 3 ranks", "8 heads do not divide by 3",
+              "The nearest that works for this model: tp 2"});
   config.vocabulary = 25;
-  check_says(error(2), {"embedding.token.weight: 25 tokens do not divide among the 2 ranks"});
-  config.vocabulary = 24;
-  config.heads = config.kv_heads = 1;
-  check_says(error(2), {"layers.0.attention: 1 heads do not divide among the 2 ranks"});
+  check_says(error(2), {"25 tokens of the vocabulary do not divide by 2", "model: tp 1"});
+  const auto said = [&](int tp) { return message_of([&] { expect_divides(llama3_70b(), tp); }); };
+  CHECK(contains(said(16), "8 key/value heads do not divide by 16"));
+  CHECK(contains(said(7), "model: tp 8"));
+  expect_divides(llama3_405b(), 8);
+  CHECK(contains(message_of([] { expect_divides(gpt2_124m(), 2); }), "50257 tokens"));
 }

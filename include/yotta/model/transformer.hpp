@@ -22,6 +22,7 @@
 // mlp.down) divided by sqrt(2 L), since 2 L such terms are summed; biases 0, norms 1.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "yotta/model/block.hpp"
@@ -67,6 +68,29 @@ inline BlockOptions block_options(const TransformerConfig& c) {
   return {norm_options(c), attention, mlp};
 }
 
+// Throws unless tp ranks can share the model's widths evenly; names the nearest number of ranks that can.
+inline void expect_divides(const TransformerConfig& c, int tp, Where where = Where::current()) {
+  const std::pair<const char*, int64_t> widths[] = {
+      {"heads", c.heads},
+      {"key/value heads", c.kv_heads},
+      {"numbers of the feed-forward width", c.feed_forward},
+      {"tokens of the vocabulary", c.vocabulary}};
+  const auto fits = [&](int ranks) {
+    return std::all_of(std::begin(widths), std::end(widths),
+                       [&](const auto& width) { return width.second % ranks == 0; });
+  };
+  if (fits(tp)) return;
+  int nearest = tp;
+  for (int step = 1; !fits(nearest); ++step)  // down and up by turns; tp 1 always fits
+    nearest = tp - step >= 1 && fits(tp - step) ? tp - step : fits(tp + step) ? tp + step : nearest;
+  for (const auto& [what, size] : widths)
+    if (size % tp != 0)
+      fail(where,
+           "tensor parallelism over {} ranks gives each a tp-th of every width, but {} {} do not "
+           "divide by {}. The nearest that works for this model: tp {}",
+           tp, size, what, tp, nearest);
+}
+
 class Transformer {
  public:
   // Entries of the whole stack: embedding, blocks, head.
@@ -80,6 +104,7 @@ class Transformer {
               const LayerAxes& axes = {}, Where where = Where::current())
       : config_(config), axes_(axes) {
     config.check(where);
+    expect_divides(config, axis_size(axes.tp), where);
     if (first < 0 || last < first || last > entries(config))
       fail(where, "entries {} to {} of a stack of {}", first, last, entries(config));
     for (int64_t i = first; i < last; ++i) layers_.push_back(make(i));

@@ -44,7 +44,7 @@ class SharedInput {
   Tensor forward(const Tensor& x) const { return x; }  // (..., C)
   // dx (..., C), this rank's, in place -> the sum over the ranks.
   Tensor backward(Tensor dx) {
-    // exercise 20.2: f's backward
+    // exercise 20.2: f's backward; label what you send "tp.backward"
     if (axis_size(tp_) > 1) tp_.all_reduce(dx, ReduceOp::sum, {.label = "tp.backward"});
     // end of exercise 20.2
     return dx;
@@ -60,7 +60,7 @@ class SummedOutput {
   explicit SummedOutput(const Communicator& tp = {}) : tp_(tp) {}
   // y (..., C), this rank's part, in place -> the sum over the ranks.
   Tensor forward(Tensor y) {
-    // exercise 20.3: g's forward
+    // exercise 20.3: g's forward; label what you send "tp.forward"
     if (axis_size(tp_) > 1) tp_.all_reduce(y, ReduceOp::sum, {.label = "tp.forward"});
     // end of exercise 20.3
     return y;
@@ -88,8 +88,8 @@ inline int64_t part_of(int64_t size, const Communicator& tp, const std::string& 
 inline LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
                                     const std::string& layer) {
   LinearOptions part = whole;
+  // exercise 20.1: how many outputs (part_of checks), which is the first, and how many has the whole?
   part.outputs = part_of(whole.outputs, tp, layer, "outputs");
-  // exercise 20.1: which outputs, of how many?
   part.first_output = axis_rank(tp) * part.outputs;
   part.whole_outputs = whole.outputs;
   // end of exercise 20.1
@@ -101,8 +101,8 @@ inline LinearOptions cut_by_columns(const LinearOptions& whole, const Communicat
 inline LinearOptions cut_by_rows(const LinearOptions& whole, const Communicator& tp,
                                  const std::string& layer) {
   LinearOptions part = whole;
+  // exercise 20.4: how many inputs, which is the first, how many has the whole; and who adds the bias?
   part.inputs = part_of(whole.inputs, tp, layer, "inputs");
-  // exercise 20.4: which inputs, of how many; and who adds the bias?
   part.first_input = axis_rank(tp) * part.inputs;
   part.whole_inputs = whole.inputs;
   part.adds_bias = axis_rank(tp) == 0;
