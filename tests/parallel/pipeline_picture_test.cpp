@@ -18,6 +18,11 @@ int64_t count(const std::string& text, const std::string& word) {
   return found;
 }
 
+std::string text_of(const std::string& file) {
+  std::ifstream stream(YOTTA_SOURCE_DIR "/" + file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
 }  // namespace
 
 TEST_CASE("the picture in the terminal: a line a rank, a column a unit") {
@@ -37,12 +42,22 @@ TEST_CASE("the picture in the terminal: a line a rank, a column a unit") {
 }
 
 TEST_CASE("the pictures at the top of pipeline_schedule.hpp are these") {
-  std::ifstream file(YOTTA_SOURCE_DIR "/include/yotta/parallel/pipeline_schedule.hpp");
-  const std::string header{std::istreambuf_iterator<char>(file), {}};
+  const std::string header = text_of("include/yotta/parallel/pipeline_schedule.hpp");
   for (const PipelineKind kind : {PipelineKind::gpipe, PipelineKind::one_f_one_b}) {
     std::istringstream lines(picture(simulate(make_schedule(kind, 4, 4))));
     for (std::string line; std::getline(lines, line);) CHECK(contains(header, " " + line + "\n"));
   }
+}
+
+TEST_CASE("the course's drawings are these: ./yotta lesson 18 -- --draw 1 makes them again") {
+  const auto drawing = [](PipelineKind kind, int v, double width) {
+    return svg(simulate(make_schedule(kind, 4, 8, v)), fmt::format("{}, p = 4, m = 8", name(kind)),
+               width);
+  };
+  CHECK(text_of("course/pictures/pipeline_gpipe.svg") == drawing(PipelineKind::gpipe, 1, 900));
+  CHECK(text_of("course/pictures/pipeline_1f1b.svg") == drawing(PipelineKind::one_f_one_b, 1, 900));
+  CHECK(text_of("course/pictures/pipeline_interleaved.svg") ==
+        drawing(PipelineKind::interleaved, 2, 1500));
 }
 
 TEST_CASE("colours tell microbatches apart, and are left out where nobody can see them") {

@@ -26,7 +26,7 @@ struct PipelinedStep {
   int64_t width = 1;         // C of what flows between stages
   DType dtype = DType::f32;  // and its type
   uint64_t seed = 0;         // of dropout
-  Communicator tp;           // that the vocabulary is cut over
+  Communicator tp = {};      // that the vocabulary is cut over
 };
 
 // Forward and backward of all microbatches; `tokens`: of the whole batch. The loss is the last stage's.

@@ -1,0 +1,218 @@
+// Lesson 18: pipeline schedules drawn, run on the virtual clock, and one transformer on one rank and on four.
+#include <fstream>
+
+#include "course/shared/lesson.hpp"
+#include "yotta/comm/run_on.hpp"
+#include "yotta/model/pipelined.hpp"
+#include "yotta/model/text.hpp"
+#include "yotta/model/trainer.hpp"
+#include "yotta/model/transformer.hpp"
+#include "yotta/nn/linear_net.hpp"
+#include "yotta/nn/sgd.hpp"
+#include "yotta/parallel/pipeline_picture.hpp"
+#include "yotta/parallel/tied_parameters.hpp"
+
+using namespace yotta;
+
+namespace {
+
+struct Sizes {
+  int64_t ranks = 4, microbatches = 8, chunks = 2, draw = 0;
+  int p() const { return static_cast<int>(ranks); }
+};
+
+struct Choice {
+  PipelineKind kind;
+  int chunks;
+};
+std::vector<Choice> choices(const Sizes& sizes) {
+  return {{PipelineKind::naive, 1},
+          {PipelineKind::gpipe, 1},
+          {PipelineKind::one_f_one_b, 1},
+          {PipelineKind::interleaved, static_cast<int>(sizes.chunks)}};
+}
+
+// How many microbatches fit on a line of a terminal.
+int64_t drawn(PipelineKind kind, const Sizes& sizes) {
+  if (kind == PipelineKind::naive) return std::min<int64_t>(2, sizes.microbatches);
+  if (kind == PipelineKind::interleaved) return std::min(sizes.ranks, sizes.microbatches);
+  return std::min<int64_t>(8, sizes.microbatches);
+}
+
+void pictures(Lesson& lesson, const Sizes& sizes) {
+  for (const auto& [kind, chunks] : choices(sizes)) {
+    const PipelineTimeline timeline =
+        simulate(make_schedule(kind, sizes.p(), sizes.microbatches, chunks));
+    const int64_t m = drawn(kind, sizes);
+    lesson.section(fmt::format("{}: {} microbatches, {:.1f}% busy{}", name(kind),
+                               sizes.microbatches, 100 * timeline.busy(),
+                               m < sizes.microbatches ? fmt::format(" (drawn: {})", m) : ""));
+    lesson.show(
+        picture(simulate(make_schedule(kind, sizes.p(), m, chunks)), 1, console::colored()));
+    if (sizes.draw == 0 || kind == PipelineKind::naive) continue;
+    const std::string file =
+        fmt::format("pipeline_{}.svg", kind == PipelineKind::gpipe         ? "gpipe"
+                                       : kind == PipelineKind::one_f_one_b ? "1f1b"
+                                                                           : "interleaved");
+    const std::string title =
+        fmt::format("{}, p = {}, m = {}", name(kind), sizes.p(), sizes.microbatches);
+    std::ofstream(file) << svg(timeline, title, chunks == 1 ? 900 : 1500);
+    lesson.say("drawn in {}", file);
+  }
+}
+
+void lists(Lesson& lesson, const Sizes& sizes) {
+  lesson.section("A schedule is a list of actions: 1F1B");
+  const PipelineSchedule schedule =
+      make_schedule(PipelineKind::one_f_one_b, sizes.p(), sizes.microbatches);
+  for (int rank = 0; rank < sizes.p(); ++rank)
+    lesson.say("rank {}: {}", rank, str(schedule.by_rank[static_cast<size_t>(rank)]));
+}
+
+// One step of the linear net with equal stages, on machine ideal. Returns the busy share of all ranks.
+struct Measured {
+  double busy = 0;
+  int64_t messages = 0, most_saved = 0;
+};
+Measured run_linear_net(const Choice& choice, const Sizes& sizes) {
+  const int stages = sizes.p() * choice.chunks;
+  const LinearNetConfig net{2 * stages, 8};
+  Measured measured;
+  const Timed run = run_on(ideal(), sizes.p(), [&](Communicator& pp) {
+    std::vector<std::vector<LayerPtr>> layers;
+    for (int c = 0; c < choice.chunks; ++c) {
+      const StageLayers mine = layers_of_stage(net.layers, stages, pp.rank() + c * sizes.p());
+      layers.push_back(make_linear_net(net, mine.first, mine.last));
+    }
+    Pipeline pipeline(pp, {layers.begin(), layers.end()});
+    const std::vector<PipelineMicrobatch> microbatches(
+        static_cast<size_t>(sizes.microbatches),
+        {Tensor::full({4, net.width}, 1), {4, net.width}, DType::f32, {}});
+    const PipelineReport report =
+        pipeline.run(make_schedule(choice.kind, sizes.p(), sizes.microbatches, choice.chunks),
+                     microbatches, [](size_t, const Tensor& y, Tensor& dy) {
+                       dy = y.clone();
+                       return 0.0;
+                     });
+    if (pp.rank() == 0) measured.most_saved = report.most_saved;
+  });
+  for (int rank = 0; rank < sizes.p(); ++rank) {
+    measured.busy += run.busy_share(rank) / sizes.p();
+    measured.messages +=
+        run.reports[static_cast<size_t>(rank)].ledger().traffic("send").messages_sent;
+  }
+  return measured;
+}
+
+void measure(Lesson& lesson, const Sizes& sizes) {
+  lesson.section(fmt::format("Run on {} ranks, {} microbatches, machine ideal", sizes.ranks,
+                             sizes.microbatches));
+  lesson.say("{:<18}{:>10}{:>12}{:>26}{:>11}", "", "busy", "1 - bubble", "rank 0 holds at once",
+             "messages");
+  for (const Choice& choice : choices(sizes)) {
+    const Measured measured = run_linear_net(choice, sizes);
+    const double formula = choice.kind == PipelineKind::naive
+                               ? 1.0 / sizes.p()
+                               : 1 - bubble_of_total(sizes.p(), sizes.microbatches, choice.chunks);
+    lesson.say("{:<18}{:>9.2f}%{:>11.2f}%{:>15} x 1/{} stage{:>11}", name(choice.kind),
+               100 * measured.busy, 100 * formula, measured.most_saved, choice.chunks,
+               measured.messages);
+    lesson.number(fmt::format("{}.busy", name(choice.kind)), measured.busy);
+  }
+}
+
+void more_stages(Lesson& lesson) {
+  lesson.section("More stages on the same GPUs and batch");
+  for (const int p : {2, 4, 8, 16})
+    lesson.say("p = {:>2}, m = {:>2}: bubble {:.1f}%, in flight on rank 0: {}", p, p,
+               100 * bubble_of_total(p, p), in_flight_1f1b(0, p, p));
+}
+
+const std::string text = [] {
+  std::string all;
+  for (int i = 0; i < 40; ++i)
+    all +=
+        "A pipeline is full in the middle and empty at its ends, and the ends cost the same "
+        "whether the middle is short or long. ";
+  return all;
+}();
+
+// Losses of a few steps with tied embeddings: on `p` ranks, 1F1B.
+std::vector<double> losses(int p, int64_t microbatch_count) {
+  const TransformerConfig config = gpt2_config(6, 48, 4, 32, 256);
+  const int64_t sequences = 2 * microbatch_count, steps = 4;
+  std::vector<double> loss;
+  run_ranks(p, [&](Communicator& pp) {
+    const StageLayers mine = stage_entries(config, p, pp.rank());
+    const Transformer stage(config, mine.first, mine.last);
+    const std::vector<ParameterPtr> all = parameters(stage.stack());
+    Sgd optimizer(all);
+    Pipeline pipeline(pp, {stage.stack()});
+    TiedParameters tied(all, pp);
+    const Batches batches(text, config.context, 1);
+    for (int64_t step = 0; step < steps; ++step) {
+      zero_gradients(stage.stack());
+      const Batch batch = batches.draw(step, 0, sequences);
+      const PipelineReport report = run_pipelined(
+          pipeline, p, {.width = config.width}, step,
+          microbatches(batch.inputs, batch.targets, microbatch_count), sequences * config.context);
+      tied.reduce();
+      optimizer.step(0.2, 1);
+      if (pp.rank() + 1 == p) loss.push_back(report.loss);
+    }
+  });
+  return loss;
+}
+
+void same_losses(Lesson& lesson, const Sizes& sizes) {
+  lesson.section(fmt::format("One transformer, tied embeddings, on 1 rank and on {}", sizes.ranks));
+  const std::vector<double> one = losses(1, sizes.microbatches),
+                            many = losses(sizes.p(), sizes.microbatches);
+  for (size_t step = 0; step < one.size(); ++step)
+    lesson.say("step {}: loss {:.3f} on 1 rank, {:.3f} on {} ranks", step, one[step], many[step],
+               sizes.ranks);
+  lesson.numbers("loss.serial", one);
+  lesson.numbers("loss.pipelined", many);
+}
+
+void blocking(Lesson& lesson) {
+  lesson.section("Mistake: sends that wait for their receiver");
+  RunOptions options;
+  options.buffered_sends = false;
+  try {
+    run_ranks(
+        2,
+        [](Communicator& pp) {  // 1F1B in the middle: F1 goes down while B0's dx comes up
+          std::vector<float> y(4), dx(4);
+          const int other = 1 - pp.rank();
+          pp.send(y, other);
+          pp.recv(dx, other);
+        },
+        options);
+  } catch (const Deadlock& error) {
+    lesson.say("{}", error.what());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Sizes sizes;
+  return run_lesson(
+      argc, argv,
+      {"18", "Pipelines",
+       "four schedules drawn, run on a virtual clock, and checked against one rank"},
+      [&](Lesson& lesson) {
+        pictures(lesson, sizes);
+        lists(lesson, sizes);
+        measure(lesson, sizes);
+        more_stages(lesson);
+        same_losses(lesson, sizes);
+        blocking(lesson);
+        lesson.say("\nNext: write it yourself, ./yotta check 18");
+      },
+      {{"ranks", "pipeline ranks, p", &sizes.ranks, 1, 8},
+       {"microbatches", "microbatches, m", &sizes.microbatches, 1, 64},
+       {"chunks", "chunks a rank when interleaved, v", &sizes.chunks, 1, 8},
+       {"draw", "1: write the schedules as pipeline_*.svg into this folder", &sizes.draw, 0, 1}});
+}
