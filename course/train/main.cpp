@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "course/shared/console.hpp"
+#include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
 #include "yotta/model/checkpoint.hpp"
 
@@ -163,9 +164,12 @@ int main(int argc, char** argv) {
   app.name("yotta train");
   Arguments arguments;
   add_options(app, arguments);
+  Timelines timelines;
+  timelines.add_options(app);
   CLI11_PARSE(app, argc, argv);
   try {
     settle_model(arguments);
+    timelines.start();
     console::Progress progress("training", arguments.plan.steps);
     const TrainingFigures figures = run_training(arguments.plan, [&](const StepFigures& step) {
       progress.update(step.step, fmt::format("loss {:.3f}  {:.0f} tokens/s", step.loss,
@@ -173,6 +177,7 @@ int main(int argc, char** argv) {
     });
     progress.finish();
     print_summary(arguments, figures);
+    timelines.finish();
     if (!arguments.json.empty()) write_json(arguments, figures);
     return 0;
   } catch (const std::exception& error) {
