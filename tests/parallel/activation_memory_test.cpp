@@ -1,0 +1,98 @@
+#include "yotta/parallel/activation_memory.hpp"
+
+#include <doctest/doctest.h>
+
+#include "yotta/model/transformer.hpp"
+#include "yotta/parallel/activation_checkpointing.hpp"
+
+using namespace yotta;
+
+namespace {
+
+struct Shape3 {
+  int64_t s, b, h, a;
+};
+constexpr Shape3 shapes[] = {{16, 2, 24, 3}, {7, 3, 8, 2}, {1, 1, 4, 1}, {64, 1, 16, 4}};
+
+ActivationSizes sizes(const Shape3& z) {
+  return {static_cast<double>(z.s), static_cast<double>(z.b), static_cast<double>(z.h),
+          static_cast<double>(z.a), 1};
+}
+
+TransformerConfig layer_config(const Shape3& z, DType dtype) {
+  TransformerConfig c = gpt2_config(1, z.h, z.a, z.s, 11);
+  c.attention = AttentionKind::plain;
+  c.dropout = c.attention_dropout = 0.1;
+  c.dtype = dtype;
+  return c;
+}
+
+// Bytes that one block's Saved holds after forward.
+int64_t counted(const Shape3& z, DType dtype, const CheckpointOptions& options) {
+  const Transformer model(layer_config(z, dtype), 1, 2);  // the block alone
+  const std::vector<LayerPtr> layers = checkpointed(model.stack(), options);
+  Saved saved({0, 0, 0, 0, true});
+  forward(layers, Tensor::full({z.b, z.s, z.h}, 1, dtype), saved);
+  return saved.bytes();
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a layer's counted bytes are the formula's: nothing, attention and all of it recomputed, f32 "
+    "and f64") {
+  for (const Shape3& z : shapes)
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      CAPTURE(z.s);
+      const double number = static_cast<double>(bytes_of(dtype));
+      const auto same = [&](const CheckpointOptions& options, Recomputed what) {
+        CHECK(counted(z, dtype, options) == saved_bytes(sizes(z), what, number));
+      };
+      same({Recompute::none}, Recomputed::none);
+      same({Recompute::attention}, Recomputed::attention);
+      same({Recompute::all}, Recomputed::all);
+    }
+}
+
+TEST_CASE("term by term: what the paper counts and we do not, and the other way round") {
+  for (const Shape3& z : shapes) {
+    const ActivationSizes size = sizes(z);
+    const double squares = size.a * size.s * size.s * size.b, rows = size.s * size.b;
+    const double dropped_probabilities = 2 * squares, norms = 2 * 4 * rows;
+    for (const Recomputed what : {Recomputed::none, Recomputed::attention, Recomputed::all}) {
+      double paper = activation_bytes_a_layer(size, false, what);
+      if (what == Recomputed::none) paper -= dropped_probabilities;
+      if (what != Recomputed::all) paper += norms;
+      CHECK(saved_bytes(size, what, 2) == doctest::Approx(paper).epsilon(1e-14));
+    }
+  }
+}
+
+TEST_CASE("the parts of one layer, from its tree") {
+  const Shape3 z = shapes[0];
+  const int64_t x = 4 * z.s * z.b * z.h, mask = z.s * z.b * z.h, row = 4 * z.s * z.b;
+  const int64_t squares = z.a * z.s * z.s * z.b;
+  const Transformer model(layer_config(z, DType::f32), 1, 2);
+  Saved saved({0, 0, 0, 0, true});
+  forward(model.stack(), Tensor::full({z.b, z.s, z.h}, 1), saved);
+  Saved& block = saved.child("layers.0");
+  CHECK(block.child("layers.0.norm1").bytes() == x + 2 * row);
+  CHECK(block.child("layers.0.norm2").bytes() == x + 2 * row);
+  // q, k, v, their shared input, o's input: 5; probabilities and their mask; dropout's mask.
+  CHECK(block.child("layers.0.attention").bytes() == 5 * x + 5 * squares + mask);
+  // up's input 1, gelu's 4, down's 4; dropout's mask.
+  CHECK(block.child("layers.0.mlp").bytes() == 9 * x + mask);
+}
+
+TEST_CASE("blockwise attention keeps no square: one number a row and head instead") {
+  for (const Shape3& z : shapes) {
+    TransformerConfig config = layer_config(z, DType::f32);
+    config.attention = AttentionKind::blockwise;
+    config.attention_dropout = 0;
+    const Transformer model(config, 1, 2);
+    Saved saved({0, 0, 0, 0, true});
+    forward(model.stack(), Tensor::full({z.b, z.s, z.h}, 1), saved);
+    CHECK(saved.bytes() == saved_bytes(sizes(z), Recomputed::attention, 4) +
+                               4.0 * static_cast<double>(z.a * z.s * z.b));
+  }
+}
