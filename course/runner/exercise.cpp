@@ -52,6 +52,17 @@ Lines as_student(Lines lines) {
   return lines;
 }
 
+// What is included instead may belong elsewhere in the list.
+void sort_includes(Lines& lines) {
+  const auto included = [](const std::string& line) { return line.starts_with("#include \""); };
+  for (auto begin = lines.begin(); begin != lines.end();) {
+    begin = std::find_if(begin, lines.end(), included);
+    const auto end = std::find_if_not(begin, lines.end(), included);
+    std::sort(begin, end);
+    begin = end;
+  }
+}
+
 struct Hunk {
   Lines before, after;
 };
@@ -182,6 +193,7 @@ std::string cut_starter(const std::string& header) {
       starter.push_back("#include \"yotta/core/exercise.hpp\"");
     }
   }
+  sort_includes(starter);
   return joined(starter);
 }
 

@@ -63,6 +63,13 @@ TEST_CASE("a starter is the header without the marked lines and what gives them 
         "}  // namespace yotta::student\n");
 }
 
+TEST_CASE("a starter's includes are sorted: the light communicator stands before the rest") {
+  CHECK(cut_starter("#include <array>\n\n#include \"yotta/comm/axis.hpp\"\n"
+                    "#include \"yotta/comm/communicator.hpp\"\n\nint x;\n") ==
+        "#include <array>\n\n#include \"course/shared/light_communicator.hpp\"\n"
+        "#include \"yotta/comm/axis.hpp\"\n#include \"yotta/core/exercise.hpp\"\n\nint x;\n");
+}
+
 TEST_CASE("a solution is the header in the student's namespace, nothing else") {
   std::string expected = header;
   expected.replace(expected.find("namespace yotta {"), 17, "namespace yotta::student {");
