@@ -106,13 +106,20 @@ void matmul_naive(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into,
 }
 
 // c (rows of a, cols of b) += a b, innermost along a row of b and of c: neighbours in memory, every byte
-// of a line used, and the compiler can do 4 to 16 elements with one instruction.
+// of a line used, and the compiler can do 4 to 16 elements with one instruction, if it knows that they are.
 template <class A, class B, class C>
 void add_product(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c) {
+  const bool neighbours = b.col_stride == 1 && c.col_stride == 1;
   for (int64_t i = 0; i < c.rows; ++i)
     for (int64_t l = 0; l < a.cols; ++l) {
       const C factor = static_cast<C>(a(i, l));
-      for (int64_t j = 0; j < c.cols; ++j) c(i, j) += factor * static_cast<C>(b(l, j));
+      const B* from = &b(l, 0);
+      C* to = &c(i, 0);
+      if (neighbours)
+        for (int64_t j = 0; j < c.cols; ++j) to[j] += factor * static_cast<C>(from[j]);
+      else
+        for (int64_t j = 0; j < c.cols; ++j)
+          to[j * c.col_stride] += factor * static_cast<C>(from[j * b.col_stride]);
     }
 }
 
