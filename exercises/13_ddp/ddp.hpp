@@ -55,10 +55,11 @@ constexpr Share share_of_batch(int64_t batch, int ranks, int rank) {
   return share;
 }
 
-// Rank 0's weights for everyone, so that all start from the same model.
+// Rank 0's weights for everyone, so that all start from the same model. (On meta there are no weights.)
 inline void broadcast_parameters(Parameters parameters, Communicator& comm) {
   for (const ParameterPtr& each : parameters)
-    comm.broadcast(each->value, 0, {.label = "ddp.parameters"});
+    if (each->value.device() != Device::meta)
+      comm.broadcast(each->value, 0, {.label = "ddp.parameters"});
 }
 
 // Naive: after backward, one all_reduce a parameter.

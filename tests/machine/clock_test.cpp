@@ -106,3 +106,12 @@ TEST_CASE("without a trace the times are the same and nothing is kept") {
   CHECK(clock.now(-1).end == 3);
   CHECK(clock.events().empty());
 }
+
+TEST_CASE("ranks may sit on any chip; images are given by their chip") {
+  Cluster c = small();
+  c.levels = {{"node", 2, 1, 0.5}, {"all", 8, 2, 1}};
+  VirtualClock clock(c, 1, {.chips = {7, 2}});
+  CHECK(clock.send({0, 2, -1, "x"}).end == 4);                // to chip 7
+  CHECK(clock.send({first_image + 3, 2, -1, "x"}).end == 2);  // on the same node
+  CHECK(lane_name(message_lane(first_image + 3, false)) == "to the image on chip 3");
+}

@@ -51,3 +51,26 @@ TEST_CASE("machines by name") {
   for (const char* wrong : {"h100", "h100x", "h100x0", "x8", "h100x-8", "h900x8", "h100x8k", ""})
     CHECK_THROWS_AS(cluster_named(wrong), Error);
 }
+
+TEST_CASE(
+    "links are equal within one level, or along a ring of a torus; else two that differ are "
+    "named") {
+  const Cluster c = llama3_24k();
+  const auto unequal = [](const Cluster& cluster, std::vector<int> group) {
+    return unequal_links(cluster, group);
+  };
+  CHECK(unequal(c, {0, 1, 2, 3, 4, 5, 6, 7}).empty());
+  CHECK(unequal(c, {5}).empty());
+  CHECK(unequal(c, {3000, 16, 128, 2944}).empty());
+  CHECK(
+      contains(unequal(c, {7, 6, 8}), "chips 7 and 6 talk over the node (1e-06 s), chips 7 and 8"));
+  CHECK(contains(unequal(c, {0, 128, 2944, 3072}), "chips 0 and 3072 talk over the cluster"));
+  CHECK(contains(unequal(c, {0, 16, 128, 136}), "chips 128 and 136 talk over the rack"));
+  CHECK(contains(unequal(c, {0, 16, 16}), "chip 16 is there twice"));
+  const Cluster grid = torus(chip_named("v5p"), {4, 4});
+  CHECK(unequal(grid, {0, 1, 2, 3}).empty());
+  CHECK(unequal(grid, {0, 3, 2, 1}).empty());
+  CHECK(unequal(grid, {0, 4, 8, 12}).empty());
+  CHECK(contains(unequal(grid, {0, 1, 2}), "talk over the torus"));
+  CHECK(contains(unequal(grid, {0, 1, 5}), "talk over the torus"));
+}

@@ -204,6 +204,8 @@ inline std::shared_ptr<Group> split_group(const CollectiveCaller& caller, int co
                                           Where where) {
   const Group& parent = caller.group_or_fail(where);
   parent.engine->enter(where);
+  if (parent.is_mirrored())
+    fail(where, "a mirrored communicator cannot be split: name the chips of each with mirrored()");
   std::vector<int32_t> all(2 * parent.members.size());
   const std::vector<int32_t> mine = {color, key};
   const Call call{"split", -1, DType::i32, -1, "", "", where};

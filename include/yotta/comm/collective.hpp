@@ -63,18 +63,22 @@ class Collective : public Channel, public Meeting {
   // Channel
   void send(ConstData data, int to, Where where) override {
     const Call call = call_of("send", data, where);
+    if (group_->is_mirrored()) fail_roles("one only sends");
     Messages message(*group_, call, label_, tag());
     message.send(data, to);
     message.wait();
   }
   void recv(Data data, int from, Where where) override {
     const Call call = call_of("recv", data, where);
+    if (group_->is_mirrored()) fail_roles("one only receives");
     Messages message(*group_, call, label_, tag());
     message.recv(data, from);
     message.wait();
   }
   void send_recv(ConstData out, int to, Data in, int from, Where where) override {
     const Call call = call_of("send_recv", out, where);
+    if (group_->is_mirrored() && out.count != in.count)
+      fail_roles(fmt::format("one sends {} and receives {}", out.count, in.count));
     Messages both(*group_, call, label_, tag());
     both.send(out, to);
     both.recv(in, from);
@@ -117,6 +121,16 @@ class Collective : public Channel, public Meeting {
   Call call_of(const char* message, ConstData data, Where where) const {
     if (!call_.is_custom) return call_;
     return {message, data.count, data.dtype, -1, "", call_.operation, where, true};
+  }
+
+  // Mirrored ranks all do what this one does.
+  [[noreturn]] void fail_roles(const std::string& difference) const {
+    fail(call_.where,
+         "{} of {} ranks cannot be mirrored: its ranks play different parts ({}). Mirrored ranks "
+         "need "
+         "a collective without a root, an algorithm in which all do the same, and a count that the "
+         "ranks divide",
+         describe_operation(call_), size(), difference);
   }
 
   void stop_reading() {

@@ -24,7 +24,7 @@
 // A Communicator is a handle: copies are the same communicator. It belongs to its rank's thread.
 #pragma once
 
-#include "yotta/comm/calls.hpp"
+#include "yotta/comm/mirrored.hpp"
 
 namespace yotta {
 
@@ -157,6 +157,15 @@ class Communicator {
   // All ranks of this communicator must call.
   Communicator split(int color, int key, Where where = Where::current()) const {
     return Communicator(split_group(comm_, color, key, where));
+  }
+
+  // A communicator of ranks at these chips, of which this one, the first, is alive and the others do as
+  // it does (mirrored.hpp). No other rank need call.
+  Communicator mirrored(std::vector<int> chips, Where where = Where::current()) const {
+    return Communicator(mirror_group(comm_, std::move(chips), where));
+  }
+  bool is_mirrored(Where where = Where::current()) const {
+    return comm_.group_or_fail(where).is_mirrored();
   }
 
  private:

@@ -19,6 +19,7 @@ struct Group {
   int number = 0;
   int rank = 0;              // in the group
   std::vector<int> members;  // world ranks
+  std::vector<int> images;   // of a mirrored communicator: the chips of its ranks; else empty
   int64_t collectives = 0;   // how many were called
   int64_t splits = 0;
 
@@ -26,11 +27,15 @@ struct Group {
 
   int size() const { return static_cast<int>(members.size()); }
   int world(int group_rank) const { return members[static_cast<size_t>(group_rank)]; }
+  bool is_mirrored() const { return !images.empty(); }
 };
 
-// The lane of point-to-point messages to (or from) a rank of the world.
+// The other end of a message, and the lane of point-to-point messages to (or from) it, on the clock.
+inline int clock_peer(const Request& request) {
+  return request.image < 0 ? request.peer : first_image + request.image;
+}
 inline int lane_of(const Request& request) {
-  return message_lane(request.peer, request.kind == Request::Kind::recv);
+  return message_lane(clock_peer(request), request.kind == Request::Kind::recv);
 }
 inline void join_lane(int waiting, int other) {
   if (CostSink* clock = context().clock) clock->wait(waiting, clock->now(other));
@@ -41,7 +46,7 @@ inline void charge_send(Request& request, std::string_view label, int lane) {
   RankContext& self = context();
   self.ledger.sent(label, 1, request.data.nbytes());
   if (self.clock != nullptr)
-    request.stamp = self.clock->send({request.peer, request.data.nbytes(), lane, label});
+    request.stamp = self.clock->send({clock_peer(request), request.data.nbytes(), lane, label});
 }
 // A lane is busy until what it sends has left. (Not at once: a send_recv does both side by side.)
 inline void finish_send(const Request& request, int lane) {
@@ -51,7 +56,7 @@ inline void charge_recv(const Request& request, std::string_view label, int lane
   RankContext& self = context();
   self.ledger.received(label, 1, request.data.nbytes());
   if (self.clock != nullptr)
-    self.clock->receive({request.peer, request.data.nbytes(), lane, label}, request.stamp);
+    self.clock->receive({clock_peer(request), request.data.nbytes(), lane, label}, request.stamp);
 }
 
 inline void fill(Request& request, Request::Kind kind, const Group& group, const Call& call,
@@ -62,6 +67,14 @@ inline void fill(Request& request, Request::Kind kind, const Group& group, const
   request.tag = tag;
   request.data = data;
   request.call = &call;
+  if (!group.is_mirrored()) return;
+  request.image = group.images[static_cast<size_t>(peer)];
+  if (data.count > 0 && data.device != Device::meta)
+    fail(
+        call.where,
+        "{} on a mirrored communicator takes tensors on Device::meta: what the images of this rank "
+        "hold is not known",
+        call.operation);
 }
 // Sends only read their data; a Request has one field for both.
 inline Data writable(ConstData data) {

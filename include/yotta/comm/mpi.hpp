@@ -87,6 +87,8 @@ class MpiTransport : public Transport {
     const MpiGroup& group = group_of(request);
     const int peer = group.rank_of(request.peer), tag = tag_of(request);
     const Data data = request.data;
+    if (data.device == Device::meta)
+      yotta::fail(where, "a tensor on meta has no data that MPI could send; use thread ranks");
     if (data.count > std::numeric_limits<int>::max())
       yotta::fail(where, "MPI counts elements in an int: send {} in several messages", data.count);
     const int count = static_cast<int>(data.count);

@@ -53,6 +53,7 @@ struct Request {
   Kind kind = Kind::send;
   int group = 0;
   int peer = 0;     // world rank at the other end
+  int image = -1;   // its chip, if it is an image of this rank (mirrored.hpp)
   int64_t tag = 0;  // 0 and up: the user's; below 0: -1 - the number of a collective of the group
   Data data;        // a send only reads it
   Moment stamp;     // when the message travels on a virtual clock: goes from send to recv

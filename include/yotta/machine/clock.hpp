@@ -31,7 +31,8 @@
 namespace yotta {
 
 struct ClockOptions {
-  bool trace = true;  // record every event
+  bool trace = true;            // record every event
+  std::vector<int> chips = {};  // of the ranks; empty: rank r is on chip r
 };
 
 // Seconds of an operation on a chip.
@@ -58,7 +59,7 @@ class VirtualClock : public CostSink {
 
   Moment send(const MessageCost& m) override {
     const Lane& lane = lanes_[m.lane];
-    const Link link = cluster_.link(rank_, m.peer);
+    const Link link = link_to(m.peer);
     const double begin = lane.time, end = begin + link.seconds(static_cast<double>(m.bytes));
     const EventId id =
         record({EventKind::send, m.lane, begin, end, label(m.label), lane.last, m.peer, m.bytes});
@@ -94,6 +95,22 @@ class VirtualClock : public CostSink {
     lane.time = done.end;
   }
 
+  void mirror(std::span<const int> chips, Where where) override {
+    const int own = chip_of(rank_);
+    if (chips[0] != own)
+      fail(where, "rank {} is on chip {}, but its images are said to begin with chip {}", rank_,
+           own, chips[0]);
+    const std::string difference = unequal_links(cluster_, chips, where);
+    if (!difference.empty())
+      fail(
+          where,
+          "these {} chips cannot be mirrored, they would not stay in step: {}. Mirror chips of one "
+          "level of {}",
+          chips.size(), difference, cluster_.name);
+    for (const int chip : chips) images_.insert(chip - own);
+    alike_.clear();
+  }
+
   void reduce(int lane_number, int64_t bytes) override {
     Lane& lane = lanes_[lane_number];
     if (cluster_.gamma == 0) return;
@@ -114,6 +131,23 @@ class VirtualClock : public CostSink {
     EventId last;  // the event that brought it there
   };
 
+  int chip_of(int peer) const {
+    if (peer >= first_image) return peer - first_image;
+    return options_.chips.empty() ? peer : options_.chips[static_cast<size_t>(peer)];
+  }
+  Link link_to(int peer) {
+    const int from = chip_of(rank_), to = chip_of(peer);
+    const Link link = cluster_.link(from, to);
+    if (peer >= first_image || images_.empty() || !alike_.insert(peer).second) return link;
+    for (const int offset : images_)
+      if (cluster_.link(from + offset, to + offset) != link)
+        fail(
+            Where::current(),
+            "rank {} on chip {} sends to chip {}, and its image on chip {} over a link that is not "
+            "equal; mirrored ranks would not stay in step",
+            rank_, from, to, from + offset);
+    return link;
+  }
   EventId record(const TraceEvent& event) {
     if (!options_.trace) return {};
     events_.push_back(event);
@@ -134,6 +168,8 @@ class VirtualClock : public CostSink {
   std::map<int, Lane> lanes_;
   std::vector<TraceEvent> events_;
   std::set<std::string_view> labels_;
+  std::set<int> images_;  // how far away, in chips
+  std::set<int> alike_;   // live ranks to which all images have links like this rank's
 };
 
 // The events of all ranks. They were recorded in an order that depends on threads; they are put in the

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <span>
 #include <vector>
 
 #include "yotta/machine/chip.hpp"
@@ -36,6 +37,7 @@ struct Link {
   int level = -1;    // of the cluster; -1: a chip to itself
 
   double seconds(double bytes) const { return alpha + bytes * beta; }
+  bool operator==(const Link&) const = default;
 };
 
 // Groups of `chips` chips: a node, a rack, ...; a multiple of the level before.
@@ -78,6 +80,36 @@ inline Link Cluster::link(int from, int to, Where where) const {
   while (from / levels[i].chips != to / levels[i].chips) ++i;
   const int hops = i == 0 && !torus.empty() ? torus_hops(torus, from, to) : 1;
   return {hops * levels[i].alpha, levels[i].beta, static_cast<int>(i)};
+}
+
+// Why the chips are not all joined by equal links, so that their ranks would not stay in step; empty: they
+// are. In a torus, a ring of chips will do: turned by one, every link falls on an equal one.
+inline std::string unequal_links(const Cluster& cluster, std::span<const int> chips,
+                                 Where where = Where::current()) {
+  const auto link = [&](int a, int b) { return cluster.link(a, b, where); };
+  const auto describe = [&](int a, int b) {
+    if (a == b) return fmt::format("chip {} is there twice", a);
+    const Link between = link(a, b);
+    return fmt::format("chips {} and {} talk over the {} ({:.3g} s)", a, b,
+                       cluster.levels[static_cast<size_t>(between.level)].name, between.alpha);
+  };
+  std::string found;
+  const auto compare = [&](int a, int b, int c, int d) {
+    if (found.empty() && (c == d || link(a, b) != link(c, d)))
+      found = describe(a, b) + ", " + describe(c, d);
+  };
+  const size_t p = chips.size();
+  if (cluster.torus.empty()) {  // one level: none is further from the first, none nearer to another
+    std::vector<int> sorted(chips.begin(), chips.end());
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t i = 1; i < p; ++i) compare(chips[0], chips[1], chips[0], chips[i]);
+    for (size_t i = 1; i < p; ++i) compare(chips[0], chips[1], sorted[i - 1], sorted[i]);
+  } else {
+    for (size_t apart = 1; apart < p; ++apart)
+      for (size_t i = 0; i < p; ++i)
+        compare(chips[0], chips[apart], chips[i], chips[(i + apart) % p]);
+  }
+  return found;
 }
 
 // No latency and no overhead: `chips` chips of `flops` FLOP/s each, joined by links of `bandwidth`.

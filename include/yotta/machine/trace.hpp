@@ -48,7 +48,7 @@ struct TraceEvent {
   double begin = 0, end = 0;  // seconds since the start of the run
   std::string_view name;      // of the op, or the label of the message; lives for ever
   EventId cause;              // what had to end before this could begin
-  int peer = -1;              // world rank at the other end of a message
+  int peer = -1;              // world rank at the other end of a message, or an image (first_image)
   int64_t bytes = 0;          // of the message; moved by the op
   double flops = 0;           // of the op
 
@@ -70,7 +70,10 @@ inline std::string lane_name(int lane) {
   if (lane == compute_lane) return "compute";
   if (lane == -1) return "world";
   if (lane < 0) return fmt::format("communicator {}", -lane);
-  return fmt::format("{} rank {}", lane % 2 == 1 ? "to" : "from", (lane - 1) / 2);
+  const int peer = (lane - 1) / 2;
+  return fmt::format("{} {} {}", lane % 2 == 1 ? "to" : "from",
+                     peer < first_image ? "rank" : "the image on chip",
+                     peer < first_image ? peer : peer - first_image);
 }
 
 // The same text, kept until the program ends.
