@@ -2,13 +2,16 @@
 
 #include <doctest/doctest.h>
 
+#include "support/message_of.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/compare.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"
+#include "yotta/nn/adamw.hpp"
 #include "yotta/parallel/tied_parameters.hpp"
 
 using namespace yotta;
+using namespace yotta_test;
 
 namespace {
 
@@ -54,6 +57,9 @@ void take_step(const std::vector<ParameterPtr>& parameters) {
 }
 
 Outcome serial(const TransformerConfig& config, int64_t m) {
+  RankContext one_thread;  // models this small are faster on one
+  one_thread.threads = 1;
+  const ContextScope scope(one_thread);
   const Transformer model(config);
   Outcome outcome;
   for (int64_t step = 0; step < 3; ++step) {
@@ -67,10 +73,8 @@ Outcome serial(const TransformerConfig& config, int64_t m) {
       backward(model.stack(), dlogits, saved);
     }
     outcome.loss.push_back(loss);
-    for (const ParameterPtr& each : parameters(model.stack())) {
+    for (const ParameterPtr& each : parameters(model.stack()))
       if (step == 0) outcome.gradients[each->name] = each->grad.values();
-      if (step == 2) continue;
-    }
     take_step(parameters(model.stack()));
   }
   for (const ParameterPtr& each : parameters(model.stack()))
@@ -86,7 +90,9 @@ void check_pipelined(const TransformerConfig& config, PipelineKind kind, int p, 
   CAPTURE(p);
   CAPTURE(v);
   CAPTURE(m);
-  run_ranks(p, [&](Communicator& pp) {
+  RunOptions one_thread;
+  one_thread.threads = 1;
+  const auto body = [&](Communicator& pp) {
     std::vector<std::unique_ptr<Transformer>> stages;
     std::vector<Layers> chunks;
     std::vector<ParameterPtr> all;
@@ -122,7 +128,8 @@ void check_pipelined(const TransformerConfig& config, PipelineKind kind, int p, 
       take_step(all);
     }
     check(expected.weights, false, "weights after 3 steps");
-  });
+  };
+  run_ranks(p, body, one_thread);
 }
 
 }  // namespace
@@ -130,17 +137,67 @@ void check_pipelined(const TransformerConfig& config, PipelineKind kind, int p, 
 TEST_CASE(
     "a pipelined transformer is the serial one: both dialects, tied or not, dropout, every "
     "schedule") {
-  for (const Dialect dialect : {Dialect::gpt2, Dialect::llama})
-    for (const bool tied : {true, false}) {
-      const TransformerConfig config = tiny(dialect, tied);
-      for (const int p : {1, 2, 3, 4}) {
-        check_pipelined(config, PipelineKind::one_f_one_b, p, 1, 3);
-        check_pipelined(config, PipelineKind::interleaved, p, 2, 2);
-      }
-      check_pipelined(config, PipelineKind::gpipe, 2, 1, 7);  // only 5 sequences: 5 microbatches
-      check_pipelined(config, PipelineKind::naive, 3, 1, 2);
-      check_pipelined(config, PipelineKind::one_f_one_b, 8, 1, 4);  // more stages than blocks
+  for (const Dialect dialect : {Dialect::gpt2, Dialect::llama}) {
+    const TransformerConfig config = tiny(dialect, true);
+    for (const int p : {1, 2, 3, 4}) {
+      check_pipelined(config, PipelineKind::one_f_one_b, p, 1, 3);
+      check_pipelined(config, PipelineKind::interleaved, p, 2, 2);
     }
+    check_pipelined(config, PipelineKind::gpipe, 2, 1, 7);  // only 5 sequences: 5 microbatches
+    check_pipelined(config, PipelineKind::naive, 3, 1, 2);
+    check_pipelined(config, PipelineKind::one_f_one_b, 8, 1, 4);  // more stages than blocks
+    check_pipelined(tiny(dialect, false), PipelineKind::one_f_one_b, 3, 1, 3);
+  }
+}
+
+TEST_CASE("the Trainer runs a pipeline: loss, norm and weights of three clipped steps of AdamW") {
+  const TransformerConfig config = tiny(Dialect::gpt2, true);
+  const TrainOptions options{.schedule = {0.01, 0.01, 0, 3}, .clip = 0.5, .seed = 9};
+  const Transformer whole(config);
+  AdamW adamw(parameters(whole.stack()));
+  Trainer serial_trainer(whole.stack(), adamw, options);
+  std::vector<StepReport> expected;
+  for (int64_t step = 0; step < 3; ++step)
+    expected.push_back(serial_trainer.step(step, batch(step, 3), sequences * length));
+  Named weights;
+  for (const ParameterPtr& each : parameters(whole.stack()))
+    weights[each->name] = each->value.values();
+  run_ranks(3, [&](Communicator& pp) {
+    const StageLayers mine = stage_entries(config, 3, pp.rank());
+    const Transformer stage(config, mine.first, mine.last);
+    Pipeline pipeline(pp, {stage.stack()});
+    TiedParameters tied(parameters(stage.stack()), pp);
+    const auto sum = [&](double value) {
+      std::vector<double> all = {value};
+      pp.all_reduce(all);
+      return all[0];
+    };
+    TrainHooks hooks;
+    hooks.run_microbatches = [&](int64_t step, std::span<const Microbatch> parts, int64_t tokens) {
+      const PipelinedStep made{PipelineKind::one_f_one_b, 1, config.width, config.dtype, 9};
+      return run_pipelined(pipeline, 3, made, step, parts, tokens).loss;
+    };
+    hooks.after_backward = [&] { tied.reduce(); };
+    hooks.sum_over_ranks = hooks.sum_of_squares = sum;
+    AdamW own(parameters(stage.stack()));
+    Trainer trainer(stage.stack(), own, options, hooks);
+    for (int64_t step = 0; step < 3; ++step) {
+      const StepReport report = trainer.step(step, batch(step, 3), sequences * length);
+      const StepReport& wanted = expected[static_cast<size_t>(step)];
+      CHECK(report.loss == doctest::Approx(wanted.loss).epsilon(1e-10));
+      CHECK(report.gradient_norm == doctest::Approx(wanted.gradient_norm).epsilon(1e-10));
+    }
+    for (const ParameterPtr& each : parameters(stage.stack())) {
+      if (each->name.ends_with("attention.k.bias")) continue;  // its gradient is rounding noise
+      Clues clues;
+      clues.what = each->name;
+      const Verdict verdict = compare(each->value.values(), weights.at(each->name), 1e-8, clues);
+      CHECK_MESSAGE(verdict.equal, verdict.text);
+    }
+    if (pp.rank() == 1) parameters(stage.stack())[0]->value.fill(NAN);
+    const std::string complaint = message_of([&] { trainer.step(3, batch(3, 3), 30); });
+    CHECK(contains(complaint, "on this rank the gradient of"));
+  });
 }
 
 TEST_CASE("the entries of the stages are the whole stack, each once, blocks shared out evenly") {

@@ -99,6 +99,14 @@ inline std::string diagnose(Layers layers, std::span<const Microbatch> batches, 
          "microbatches, or come from another rank";
 }
 
+// What can be said without running a step again: a pipeline stage alone cannot.
+inline std::string gradient_not_finite(Layers layers) {
+  for (const ParameterPtr& each : parameters(layers))
+    if (!all_finite(each->grad))
+      return fmt::format("on this rank the gradient of {} is not finite", each->name);
+  return "every gradient of this rank is finite: the number comes from another rank";
+}
+
 // The parameter with the largest gradient, in words.
 inline std::string largest_gradient(Layers layers) {
   std::string name = "none";

@@ -41,8 +41,11 @@ struct TrainOptions {
 // What a parallel technique does around the step. Any may be empty.
 struct TrainHooks {
   std::function<void(bool last)> before_microbatch;  // DDP: all but the last under no_sync
-  std::function<void()> after_backward;              // DDP: finish()
-  std::function<double(double)> sum_over_ranks;      // of the loss
+  // A pipeline: all microbatches of this step forward and backward, in place of the loop. Returns this rank's part of
+  // the loss.
+  std::function<double(int64_t step, std::span<const Microbatch>, int64_t tokens)> run_microbatches;
+  std::function<void()> after_backward;          // DDP: finish()
+  std::function<double(double)> sum_over_ranks;  // of the loss
   std::function<double(double)> sum_of_squares;  // over the parts of a split model; empty: whole
   std::function<void()> after_step;              // ZeRO: gather the new weights
   Communicator tp;                               // that the vocabulary is cut over
@@ -109,6 +112,17 @@ class Trainer {
   // Gradients of all microbatches, summed over ranks; returns the loss.
   double forward_backward(int64_t step, std::span<const Microbatch> batches, int64_t tokens) {
     for (const ParameterPtr& each : parameters_) each->zero_grad();
+    const double loss = hooks_.run_microbatches ? hooks_.run_microbatches(step, batches, tokens)
+                                                : run_microbatches(step, batches, tokens);
+    if (hooks_.after_backward) hooks_.after_backward();
+    return hooks_.sum_over_ranks ? hooks_.sum_over_ranks(loss) : loss;
+  }
+
+ private:
+  static double scale(int64_t tokens) { return 1.0 / static_cast<double>(tokens); }
+
+  // One microbatch after the other, forward and backward. Returns their loss.
+  double run_microbatches(int64_t step, std::span<const Microbatch> batches, int64_t tokens) {
     double loss = 0;
     for (size_t i = 0; i < batches.size(); ++i) {
       if (hooks_.before_microbatch) hooks_.before_microbatch(i + 1 == batches.size());
@@ -118,12 +132,8 @@ class Trainer {
                       &dlogits, hooks_.tp);
       backward(layers_, std::move(dlogits), saved);
     }
-    if (hooks_.after_backward) hooks_.after_backward();
-    return hooks_.sum_over_ranks ? hooks_.sum_over_ranks(loss) : loss;
+    return loss;
   }
-
- private:
-  static double scale(int64_t tokens) { return 1.0 / static_cast<double>(tokens); }
 
   double norm() const {
     const double squares = sum_of_squares(parameters_);
@@ -138,8 +148,10 @@ class Trainer {
                        report.loss > options_.spike_factor * average_ + 1;
     if (!finite || spike) {
       const std::string cause = finite ? largest_gradient(layers_)
-                                       : diagnose(layers_, batches, scale(tokens),
-                                                  {options_.seed, step, 0, 0, true}, hooks_.tp);
+                                : hooks_.run_microbatches
+                                    ? gradient_not_finite(layers_)
+                                    : diagnose(layers_, batches, scale(tokens),
+                                               {options_.seed, step, 0, 0, true}, hooks_.tp);
       fail_as<TrainingDiverged>(
           where,
           "step {}: {} (loss {:.4g}, recent average {:.4g}, gradient norm {:.3g}, the step before "
