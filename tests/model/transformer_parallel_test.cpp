@@ -45,7 +45,7 @@ Microbatch batch_of(int64_t step, int64_t vocabulary) {
 }
 
 struct Outcome {
-  Parameters gradients, weights;  // of the first step; after all
+  ParameterPtrs gradients, weights;  // of the first step; after all
   std::vector<double> losses, norms;
 };
 
@@ -54,7 +54,7 @@ bool is_trained(const ParameterPtr& each) { return !each->name.ends_with("attent
 
 Outcome train(const TransformerConfig& config, LayerAxes axes = {}) {
   const Transformer model(config, axes);
-  Parameters trained;
+  ParameterPtrs trained;
   for (const ParameterPtr& each : parameters(model.stack()))
     if (is_trained(each)) trained.push_back(each);
   AdamW optimizer(trained, {.weight_decay = 0.1});

@@ -79,7 +79,7 @@ TEST_CASE("heads over 1 to 8 ranks are the serial layer, grouped queries and dro
         return y;
       };
       Attention serial("a", o, {1, DType::f64});
-      Parameters whole;
+      ParameterPtrs whole;
       serial.add_parameters(whole);
       Tensor dx;
       const Tensor y = run(serial, dx);
@@ -87,7 +87,7 @@ TEST_CASE("heads over 1 to 8 ranks are the serial layer, grouped queries and dro
         int64_t forward = 0, backward = 0;
         for (const RankReport& rank : run_ranks(ranks, [&](Communicator& tp) {
                Attention part("a", o, {1, DType::f64}, {.tp = tp, .cp = {}});
-               Parameters own;
+               ParameterPtrs own;
                part.add_parameters(own);
                Tensor own_dx;
                check_equal(run(part, own_dx), y, "y", 1e-12, ranks);

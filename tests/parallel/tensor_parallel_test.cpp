@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t B = 2, T = 3, C = 5, F = 24;  // F divides by 1, 2, 3, 4 and 8
 const ParameterOptions in_f64{1, DType::f64};
 
-Parameters parameters_of(Layer& layer) {
-  Parameters all;
+ParameterPtrs parameters_of(Layer& layer) {
+  ParameterPtrs all;
   layer.add_parameters(all);
   for (const ParameterPtr& each :
        all)  // biases start at 0, which would hide a bias that is added twice
@@ -97,7 +97,7 @@ TEST_CASE("columns, then rows, are the serial layers: outputs, dx, every gradien
   const Tensor x = random_tensor({B, T, C}, "x"), dh = random_tensor({B, T, F}, "dh");
   const Tensor h = random_tensor({B, T, F}, "h"), dy = random_tensor({B, T, C}, "dy");
   Linear up("up", {C, F, true}, in_f64), down("down", {F, C, true}, in_f64);
-  const Parameters ups = parameters_of(up), downs = parameters_of(down);
+  const ParameterPtrs ups = parameters_of(up), downs = parameters_of(down);
   const Outcome first = forward_backward(up, x, dh), second = forward_backward(down, h, dy);
   for (const int ranks : {1, 2, 3, 4, 8})
     run_ranks(ranks, [&](Communicator& tp) {
@@ -108,7 +108,7 @@ TEST_CASE("columns, then rows, are the serial layers: outputs, dx, every gradien
         return held;
       };
       ColumnParallelLinear up_part("up", {C, F, true}, in_f64, tp);
-      const Parameters up_own = parameters_of(up_part);
+      const ParameterPtrs up_own = parameters_of(up_part);
       Outcome out = forward_backward(up_part, x, part(dh));
       check_equal(out.y, part(first.y), "columns: y");
       check_equal(SharedInput(tp).backward(out.dx), first.dx, "columns: dx", 1e-12, ranks);
@@ -116,7 +116,7 @@ TEST_CASE("columns, then rows, are the serial layers: outputs, dx, every gradien
       check_parts(up_own, ups, &Parameter::grad, ranks);
 
       RowParallelLinear down_part("down", {F, C, true}, in_f64, tp);
-      const Parameters down_own = parameters_of(down_part);
+      const ParameterPtrs down_own = parameters_of(down_part);
       out = forward_backward(down_part, part(h), dy);
       check_equal(out.y, second.y, "rows: y", 1e-12, ranks);
       check_equal(out.dx, part(second.dx), "rows: dx");
@@ -132,12 +132,12 @@ TEST_CASE(
     for (const bool bias : {false, true}) {
       const MlpOptions options{kind, C, F, bias, 0.3, normal(0.5), normal(0.5)};
       Mlp serial("m", options, in_f64);
-      const Parameters whole = parameters_of(serial);
+      const ParameterPtrs whole = parameters_of(serial);
       const Outcome expected = forward_backward(serial, x, dy);
       for (const int ranks : {1, 2, 3, 4, 8}) {
         const std::vector<RankReport> reports = run_ranks(ranks, [&](Communicator& tp) {
           Mlp part("m", options, in_f64, tp);
-          const Parameters own = parameters_of(part);
+          const ParameterPtrs own = parameters_of(part);
           const Outcome out = forward_backward(part, x, dy);
           check_equal(out.y, expected.y, "y", 1e-12, ranks);
           check_equal(out.dx, expected.dx, "dx", 1e-12, ranks);
@@ -176,7 +176,7 @@ TEST_CASE("between f and g a rank keeps a tp-th; x stays whole") {
 TEST_CASE("what all ranks hold whole gets the same gradient on all, to the bit") {
   run_ranks(4, [&](Communicator& tp) {
     Mlp mlp("m", {MlpKind::gelu, C, F, true}, in_f64, tp);
-    const Parameters own = parameters_of(mlp);
+    const ParameterPtrs own = parameters_of(mlp);
     forward_backward(mlp, random_tensor({B, T, C}, "x"), random_tensor({B, T, C}, "dy"));
     int whole = 0;
     for (const ParameterPtr& each : own) {

@@ -11,7 +11,7 @@
 
 namespace yotta_test {
 
-using Parameters = std::vector<yotta::ParameterPtr>;
+using ParameterPtrs = std::vector<yotta::ParameterPtr>;
 
 inline void check_equal(const yotta::Tensor& actual, const yotta::Tensor& expected,
                         const std::string& what, double tolerance = 1e-12, int ranks = 1) {
@@ -23,7 +23,7 @@ inline void check_equal(const yotta::Tensor& actual, const yotta::Tensor& expect
 }
 
 // `pick` is &Parameter::value or &Parameter::grad. `whole` may hold more parameters than this rank does.
-inline void check_parts(const Parameters& parts, const Parameters& whole,
+inline void check_parts(const ParameterPtrs& parts, const ParameterPtrs& whole,
                         yotta::Tensor yotta::Parameter::*pick, int ranks,
                         double tolerance = 1e-12) {
   CHECK(parts.size() > 0);

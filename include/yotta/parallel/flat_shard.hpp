@@ -96,8 +96,13 @@ class FlatLayout {
   void set_values(const Tensor& flat) const {
     for (const FlatPlace& place : places_) place.parameter->value = view(flat, place);
   }
+  // Gradients that are there already (a checkpointed slice makes them in its dgrad) are taken along.
   void set_gradients(const Tensor& flat) const {
-    for (const FlatPlace& place : places_) place.parameter->grad = view(flat, place);
+    for (const FlatPlace& place : places_) {
+      Tensor in_flat = view(flat, place);
+      if (place.parameter->grad.defined()) in_flat.copy_from(place.parameter->grad);
+      place.parameter->grad = in_flat;
+    }
   }
   void drop_values() const {
     for (const FlatPlace& place : places_) place.parameter->value = {};

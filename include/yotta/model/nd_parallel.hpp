@@ -1,0 +1,266 @@
+// N-dimensional parallelism: one transformer on one mesh, every axis with its technique.
+//
+//     ddp   over cp x dp_replicate (or, beside fsdp, dp_replicate)     hooks on parameters, outermost
+//      └ pipeline   over pp                                             a stage is a slice of the stack
+//         └ fsdp   over cp x dp_shard                                   a unit is a slice of a stage
+//            └ activation checkpointing                                 forward again in backward
+//               └ layers   over tp (heads, widths, vocabulary) and cp (the sequence)
+//
+// Who must sum what, given that the loss is a local sum over the tokens of the whole batch:
+//     gradients     over all ranks that see other tokens: cp, dp_shard, dp_replicate; a tied table over its stages
+//     loss          over those, and pp, whose last stage alone has one
+//     squares for clipping     over those that hold other weights: tp, pp, and with FSDP cp and dp_shard
+//
+// Each technique is the same code as when it is alone. A mesh of one rank is the serial trainer.
+// Contract: all ranks of the mesh make it and train with it; expect_layout() says beforehand what cannot work.
+// Letters: B sequences of a batch, T tokens of a sequence. References: see each technique's header.
+#pragma once
+
+#include <deque>
+#include <optional>
+
+#include "yotta/comm/mesh.hpp"
+#include "yotta/model/pipelined.hpp"
+#include "yotta/model/trainer.hpp"
+#include "yotta/model/transformer.hpp"
+#include "yotta/model/whole_tensors.hpp"
+#include "yotta/parallel/activation_checkpointing.hpp"
+#include "yotta/parallel/ddp.hpp"
+#include "yotta/parallel/fsdp.hpp"
+#include "yotta/parallel/tied_parameters.hpp"
+
+namespace yotta {
+
+struct NdOptions {
+  int64_t microbatches = 1;  // of each rank's share of the batch
+  CheckpointOptions checkpoint = {.what = Recompute::none};
+  PipelineKind schedule = PipelineKind::one_f_one_b;
+  int chunks = 1;  // stages a rank: interleaved
+  FsdpOptions fsdp = {};
+  DdpOptions ddp = {};
+};
+
+// Throws, naming the rule and the nearest that works, if a model or a batch of B sequences cannot be spread so.
+inline void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
+                          const NdOptions& options = {}, Where where = Where::current()) {
+  config.check(where);
+  expect_divides(config, shape.tp, where);
+  expect_chunks(config.context, shape.cp, where);
+  if (shape.cp > 1 && config.attention == AttentionKind::plain)
+    fail(where, "context parallelism (cp {}) needs blockwise attention; plain works with cp 1",
+         shape.cp);
+  const int stages = shape.pp * options.chunks;
+  if (stages > 1 && stages > config.layers)
+    fail(where,
+         "a pipeline of pp {} with {} stages a rank needs a block for each of {} stages, but the "
+         "model "
+         "has {} blocks. The nearest that works: pp {}",
+         shape.pp, options.chunks, stages, config.layers,
+         std::max<int64_t>(1, config.layers / options.chunks));
+  if (shape.pp > 1 && shape.dp_shard > 1 && config.tied)
+    fail(where,
+         "a tied table is on the first and on the last stage, and FSDP cuts it at other places on "
+         "each. Nearest: an untied model, or pp 1, or dp_replicate {} in place of dp_shard",
+         shape.dp_shard * shape.dp_replicate);
+  const int64_t ranks = int64_t{1} * shape.dp_shard * shape.dp_replicate;
+  const int64_t least = shape.dp_shard > 1 ? options.microbatches : 1;
+  if (batch / ranks < least)
+    fail(where,
+         "a batch of {} sequences does not give each of {} data-parallel ranks {}; the nearest "
+         "batch "
+         "is {}",
+         batch, ranks, least == 1 ? "one" : fmt::format("its {} microbatches", least),
+         ranks * least);
+}
+
+class NdParallel {
+ public:
+  // `weights`: whole tensors of the serial model to start from; empty: its initial values.
+  NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOptions& options = {},
+             const std::vector<NamedTensor>& weights = {}, Where where = Where::current())
+      : config_(config),
+        mesh_(mesh),
+        options_(options),
+        is_sharded_(mesh.size(Axis::dp_shard) > 1) {
+    expect_layout(config, mesh.shape(), std::numeric_limits<int64_t>::max(), options, where);
+    shards_ = mesh.along({Axis::cp, Axis::dp_shard}, where);
+    data_ =
+        is_sharded_ ? mesh[Axis::dp_replicate] : mesh.along({Axis::cp, Axis::dp_replicate}, where);
+    losses_ = mesh.along({Axis::cp, Axis::pp, Axis::dp_shard, Axis::dp_replicate}, where);
+    weights_ = is_sharded_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard}, where)
+                           : mesh.along({Axis::tp, Axis::pp}, where);
+    for (int chunk = 0; chunk < options.chunks; ++chunk) add_stage(chunk, weights);
+    find_held();
+    finish_building();
+  }
+  NdParallel(const NdParallel&) = delete;
+  NdParallel& operator=(const NdParallel&) = delete;
+
+  // This rank's layers: for the trainer. The optimizer is made of parameters(stack()).
+  Layers stack() const { return stack_; }
+
+  // What the trainer has to do around the layers. Refers to this object. The trainer's seed is the model's.
+  TrainHooks hooks() {
+    TrainHooks hooks;
+    hooks.tp = mesh_[Axis::tp];
+    hooks.before_microbatch = [this](bool last) { sync_if(last); };
+    hooks.after_backward = [this] { finish(); };
+    hooks.sum_over_ranks = [this](double loss) { return sum(losses_, loss, "loss"); };
+    hooks.sum_of_squares = [this](double squares) { return sum(weights_, squares, "norm"); };
+    if (pipeline_)
+      hooks.run_microbatches = [this](int64_t step, std::span<const Microbatch> batches,
+                                      int64_t tokens) { return run(step, batches, tokens); };
+    return hooks;
+  }
+
+  // Of the batch's B sequences: those that this rank trains on. All ranks of tp, cp and pp have the same.
+  Share share(int64_t batch) { return share_of_batch(batch, mesh_.dp().size(), mesh_.dp().rank()); }
+  // The microbatches of this rank, from its share of inputs and targets (B, T): its part of each sequence.
+  std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
+                                       int64_t first_sequence) {
+    Communicator& cp = mesh_[Axis::cp];
+    return yotta::microbatches(context_shard(inputs, cp), context_shard(targets, cp),
+                               options_.microbatches, first_sequence,
+                               context_positions(inputs.dim(1), cp));
+  }
+
+  // For checkpoints: what this rank holds, in the order of parameters(stack()).
+  const std::vector<Held>& held() const { return held_; }
+  // Whole tensors on rank 0 from one tensor for each of held(): weights, or a state of the optimizer.
+  std::vector<NamedTensor> gather(const std::vector<Tensor>& values, DType dtype) {
+    return gather_whole(shapes(), held_, values, dtype, is_sharded_, mesh_);
+  }
+  std::vector<NamedTensor> gather_weights() {
+    std::vector<Tensor> values;
+    for (const Held& each : held_) values.push_back(each.parameter->value);
+    return gather(values, config_.dtype);
+  }
+
+ private:
+  // Stage pp_rank + chunk * pp of the model, with what is wrapped around its layers.
+  struct Stage {
+    std::unique_ptr<Transformer> model;
+    std::vector<LayerPtr> checkpointed;
+    std::unique_ptr<Fsdp> fsdp;
+    Layers layers;
+  };
+
+  void add_stage(int chunk, const std::vector<NamedTensor>& weights) {
+    const int pp = mesh_.size(Axis::pp), stages = pp * options_.chunks;
+    const int stage = mesh_.coordinate(Axis::pp) + chunk * pp;
+    const StageLayers entries = stage_entries(config_, stages, stage);
+    Stage made;
+    made.model =
+        std::make_unique<Transformer>(config_, entries.first, entries.last, mesh_.layer_axes());
+    made.layers = made.model->stack();
+    if (!weights.empty()) load(made.layers, weights);
+    if (options_.checkpoint.what != Recompute::none) {
+      const int64_t first = stage == 0 ? 1 : 0;  // blocks only: no embedding, no head
+      const int64_t last = std::ssize(made.layers) - (stage + 1 == stages ? 1 : 0);
+      made.checkpointed = checkpointed(made.layers, options_.checkpoint, first, last);
+      made.layers = made.checkpointed;
+    }
+    if (is_sharded_) {
+      made.fsdp = std::make_unique<Fsdp>(made.layers, shards_, options_.fsdp);
+      made.layers = made.fsdp->stack();
+    }
+    stages_.push_back(std::move(made));
+  }
+
+  static void load(Layers layers, const std::vector<NamedTensor>& weights) {
+    std::vector<Held> held;
+    std::vector<Tensor> values;
+    for (const ParameterPtr& each : parameters(layers)) {
+      held.push_back({each, 0});
+      values.push_back(each->value);
+    }
+    take_held(weights, held, values);
+  }
+
+  void find_held() {
+    for (Stage& stage : stages_) {
+      if (stages_.size() > 1) slices_.push_back(std::make_unique<Slice>(stage.layers));
+      stack_ = stage.layers;
+    }
+    if (stages_.size() > 1) stack_ = slices_;
+    std::vector<Held> pieces;
+    for (Stage& stage : stages_)
+      if (stage.fsdp)
+        for (FsdpUnit& unit : stage.fsdp->units())
+          for (const Piece& piece : unit.pieces()) pieces.push_back({piece.parameter, piece.first});
+    for (const ParameterPtr& each : parameters(stack_)) {
+      const auto piece = std::find_if(pieces.begin(), pieces.end(),
+                                      [&](const Held& one) { return one.parameter == each; });
+      held_.push_back({each, piece == pieces.end() ? 0 : piece->first});
+    }
+  }
+
+  void finish_building() {
+    const std::vector<ParameterPtr> all = parameters(stack_);
+    if (mesh_.size(Axis::pp) > 1 || options_.chunks > 1) {
+      tied_.emplace(all, mesh_[Axis::pp]);
+      std::vector<Layers> chunks;
+      for (const Stage& stage : stages_) chunks.push_back(stage.layers);
+      pipeline_.emplace(mesh_[Axis::pp], chunks, [this](bool last) { sync_if(last); });
+    }
+    if (data_.size() > 1) ddp_.emplace(all, data_, options_.ddp);
+  }
+
+  // Gradients are reduced in a step's last microbatch. Beside FSDP, whose own sums end later than the backward
+  // pass that made them, not before finish().
+  void sync_if(bool last) {
+    if (!ddp_) return;
+    if (last && !is_sharded_)
+      quiet_.reset();
+    else if (!quiet_)
+      quiet_.emplace(*ddp_);
+  }
+  void finish() {
+    for (Stage& stage : stages_)
+      if (stage.fsdp) stage.fsdp->finish();
+    if (ddp_) ddp_->finish();
+    if (tied_) tied_->reduce();
+  }
+
+  // The pipeline in place of the trainer's loop.
+  double run(int64_t step, std::span<const Microbatch> batches, int64_t tokens) {
+    const PipelinedStep made{options_.schedule,  options_.chunks, config_.width,
+                             activation_dtype(), config_.seed,    mesh_[Axis::tp]};
+    return run_pipelined(*pipeline_, mesh_.size(Axis::pp), made, step, batches, tokens).loss;
+  }
+  DType activation_dtype() const {  // what flows between layers
+    return config_.dtype == DType::bf16 ? DType::f32 : config_.dtype;
+  }
+
+  static double sum(Communicator& ranks, double mine, const char* label) {
+    std::vector<double> all = {mine};
+    ranks.all_reduce(all, ReduceOp::sum, {.label = label});
+    return all[0];
+  }
+
+  // Names and shapes of the serial model.
+  std::vector<WholeShape> shapes() const {
+    const DeviceScope meta(Device::meta);
+    const Transformer serial(config_);
+    std::vector<WholeShape> all;
+    for (const ParameterPtr& each : parameters(serial.stack()))
+      all.push_back({each->name, each->value.shape()});
+    return all;
+  }
+
+  TransformerConfig config_;
+  Mesh& mesh_;
+  NdOptions options_;
+  bool is_sharded_;
+  Communicator shards_, data_, losses_, weights_;  // of FSDP, of DDP, of the loss, of the norm
+  std::deque<Stage> stages_;
+  std::vector<LayerPtr> slices_;  // stages as layers, if there are several
+  Layers stack_;
+  std::vector<Held> held_;
+  std::optional<TiedParameters> tied_;
+  std::optional<Pipeline> pipeline_;
+  std::optional<Ddp> ddp_;
+  std::optional<Ddp::NoSync> quiet_;
+};
+
+}  // namespace yotta

@@ -1,0 +1,100 @@
+// Whole tensors from what the ranks of a mesh hold, and back: for checkpoints and for sampling. A file holds whole
+// tensors under the names of the serial model, so a run may be saved on one layout and continued on another.
+//
+//     whole (4, 6)      tp: rows      FSDP: a run of that part, row-major
+//     . . . . . .
+//     . . . . . .
+//     # # # # # #   ┐                 # # # # # # # #        Held{part: rows 2, 3; first: 0; 8 numbers}
+//     # # + + + +   ┘ rows 2, 3               + + + +        Held{the same part;   first: 8; 4 numbers}
+//
+// Every number is given by exactly one rank: by the lowest on each axis of those that hold it. The others give
+// zeros, and a sum puts the whole together, one tensor at a time.
+// Cost: one reduce of every tensor over all ranks; one whole tensor beside the model on each rank, all of them on rank 0.
+// Contract: all ranks of the world call alike.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "yotta/comm/mesh.hpp"
+#include "yotta/model/named_tensor.hpp"
+#include "yotta/nn/part.hpp"
+
+namespace yotta {
+
+// What a rank holds of a parameter: numbers [first, first + n) of its Part, row-major. Without FSDP all of it.
+struct Held {
+  ParameterPtr parameter;
+  int64_t first = 0;
+};
+
+// A tensor of the serial model.
+struct WholeShape {
+  std::string name;
+  Shape shape;
+};
+
+// Whether this rank gives its numbers of `held`, of all those that have the same. `sharded`: FSDP holds runs, so every
+// rank of cp and dp_shard gives its own.
+inline bool gives(const Parameter& parameter, bool sharded, Mesh& mesh) {
+  return (!parameter.part.is_whole() || mesh.coordinate(Axis::tp) == 0) &&
+         (sharded || (mesh.coordinate(Axis::cp) == 0 && mesh.coordinate(Axis::dp_shard) == 0)) &&
+         mesh.coordinate(Axis::dp_replicate) == 0;
+}
+
+namespace detail {
+inline size_t find_held(const std::vector<Held>& held, const std::string& name) {
+  size_t i = 0;
+  while (i < held.size() && held[i].parameter->name != name) ++i;
+  return i;
+}
+
+// Numbers of `part`, flat: zeros but for the n that are held.
+inline Tensor around(const Tensor& values, const Held& held) {
+  const Part& part = held.parameter->part;
+  Tensor flat = Tensor::zeros({part.rows * part.columns}, values.dtype());
+  flat.rows(held.first, held.first + values.numel()).copy_from(values.reshape({values.numel()}));
+  return flat;
+}
+}  // namespace detail
+
+// Whole tensors on rank 0 (elsewhere nothing), in the order of `shapes`. values[i] are the numbers of held[i].
+inline std::vector<NamedTensor> gather_whole(const std::vector<WholeShape>& shapes,
+                                             const std::vector<Held>& held,
+                                             const std::vector<Tensor>& values, DType dtype,
+                                             bool sharded, Mesh& mesh) {
+  const MemoryScope memory(MemoryKind::buffers);
+  std::vector<NamedTensor> all;
+  for (const WholeShape& each : shapes) {
+    const size_t i = detail::find_held(held, each.name);
+    const bool here = i < held.size();
+    std::vector<int> stage = {here ? mesh.coordinate(Axis::pp) : std::numeric_limits<int>::max()};
+    mesh.world().all_reduce(stage, ReduceOp::min,
+                            {.label = "whole.stage"});  // a tied table has two
+    Tensor whole = Tensor::zeros(each.shape, dtype);
+    if (here && stage[0] == mesh.coordinate(Axis::pp) && gives(*held[i].parameter, sharded, mesh))
+      put_part(detail::around(values[i], held[i]), held[i].parameter->part, whole);
+    mesh.world().reduce(whole, 0, ReduceOp::sum, {.label = "whole"});
+    if (mesh.world().rank() == 0) all.push_back({each.name, whole});
+  }
+  return all;
+}
+
+// The way back, without messages: every rank has the whole tensors and takes what it holds.
+inline void take_held(const std::vector<NamedTensor>& whole, const std::vector<Held>& held,
+                      std::vector<Tensor>& values, Where where = Where::current()) {
+  for (size_t i = 0; i < held.size(); ++i) {
+    const Parameter& parameter = *held[i].parameter;
+    const auto found = std::find_if(whole.begin(), whole.end(),
+                                    [&](const auto& each) { return each.name == parameter.name; });
+    if (found == whole.end()) fail(where, "there is no tensor for {}", parameter.name);
+    Tensor flat =
+        Tensor::empty({parameter.part.rows * parameter.part.columns}, found->value.dtype());
+    take_part(found->value, parameter.part, flat, where);
+    values[i].copy_from(
+        flat.rows(held[i].first, held[i].first + values[i].numel()).reshape(values[i].shape()));
+  }
+}
+
+}  // namespace yotta

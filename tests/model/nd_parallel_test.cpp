@@ -1,0 +1,183 @@
+// Every layout of the mesh trains the model of a single rank: losses, gradient norms, and all weights after three
+// steps of AdamW with clipping, in double. Each pair of techniques, then random layouts up to 8 ranks.
+#include "yotta/model/nd_parallel.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/message_of.hpp"
+#include "support/parts_check.hpp"
+#include "support/rank_errors.hpp"
+#include "yotta/nn/adamw.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+
+constexpr int64_t B = 8, T = 8, steps = 3;
+
+TransformerConfig config_of(Dialect dialect, bool tied, int64_t layers = 4, uint64_t seed = 5) {
+  TransformerConfig c = dialect == Dialect::gpt2 ? gpt2_config(layers, 16, 8, T, 24)
+                                                 : llama_config(layers, 32, 24, 8, 8, T, 24);
+  c.tied = tied;
+  c.deviation = 0.2;
+  c.dropout = 0.1;
+  c.dtype = DType::f64;
+  c.seed = seed;
+  return c;
+}
+
+struct Text {
+  Tensor inputs = Tensor::empty({B, T}, DType::i32), targets = Tensor::empty({B, T}, DType::i32);
+};
+Text text_of(int64_t step, uint64_t seed) {
+  Text text;
+  const Random random(seed + static_cast<uint64_t>(step), "text");
+  for (int64_t i = 0; i < B * T; ++i) {
+    text.inputs.data<int32_t>()[i] = static_cast<int32_t>(random.below(2 * i, 24));
+    text.targets.data<int32_t>()[i] = static_cast<int32_t>(random.below(2 * i + 1, 24));
+  }
+  return text;
+}
+
+// GPT-2's key biases have zero gradients but for rounding, which Adam would turn into whole steps.
+ParameterPtrs trained(Layers layers) {
+  ParameterPtrs all;
+  for (const ParameterPtr& each : parameters(layers))
+    if (!each->name.ends_with("attention.k.bias")) all.push_back(each);
+  return all;
+}
+
+const TrainOptions options_of(const TransformerConfig& config) {
+  return {.schedule = {0.01, 0.01, 0, steps}, .clip = 0.5, .seed = config.seed};
+}
+
+struct Outcome {
+  std::vector<double> losses, norms;
+  std::map<std::string, Tensor> weights;
+};
+
+void take(Outcome& outcome, const StepReport& report) {
+  outcome.losses.push_back(report.loss);
+  outcome.norms.push_back(report.gradient_norm);
+}
+
+Outcome serial(const TransformerConfig& config) {
+  const Transformer model(config);
+  AdamW optimizer(trained(model.stack()), {.weight_decay = 0.1});
+  Trainer trainer(model.stack(), optimizer, options_of(config));
+  Outcome outcome;
+  for (int64_t step = 0; step < steps; ++step) {
+    const Text text = text_of(step, config.seed);
+    take(outcome, trainer.step(step, microbatches(text.inputs, text.targets, 1), B * T));
+  }
+  for (const ParameterPtr& each : parameters(model.stack()))
+    outcome.weights[each->name] = each->value;
+  return outcome;
+}
+
+void check_layout(const TransformerConfig& config, const MeshShape& shape, const NdOptions& options,
+                  const Outcome& whole) {
+  const std::string layout = fmt::format(
+      "{} {}, {} layers, {}, {} microbatches, {} chunks, recompute {}", name(config.dialect),
+      config.tied ? "tied" : "untied", config.layers, describe(shape), options.microbatches,
+      options.chunks, static_cast<int>(options.checkpoint.what));
+  CAPTURE(layout);
+  RunOptions run;
+  run.threads = 1;
+  run_ranks(
+      static_cast<int>(shape.ranks()),
+      [&](Communicator& world) {
+        Mesh mesh(world, shape);
+        NdParallel model(config, mesh, options);
+        AdamW optimizer(trained(model.stack()), {.weight_decay = 0.1});
+        Trainer trainer(model.stack(), optimizer, options_of(config), model.hooks());
+        Outcome outcome;
+        for (int64_t step = 0; step < steps; ++step) {
+          const Text text = text_of(step, config.seed);
+          const Share share = model.share(B);
+          take(outcome, trainer.step(step,
+                                     model.microbatches(text.inputs.rows(share.begin, share.end),
+                                                        text.targets.rows(share.begin, share.end),
+                                                        share.begin),
+                                     B * T));
+        }
+        for (size_t step = 0; step < steps; ++step) {
+          CHECK(std::abs(outcome.losses[step] - whole.losses[step]) <= 1e-11);
+          CHECK(std::abs(outcome.norms[step] - whole.norms[step]) <= 1e-10);
+        }
+        for (const NamedTensor& each : model.gather_weights())  // on rank 0
+          check_equal(each.value, whole.weights.at(each.name), layout + ": " + each.name, 1e-9);
+      },
+      run);
+}
+
+}  // namespace
+
+TEST_CASE("each technique alone, and each pair of them, is the single rank") {
+  const TransformerConfig tied = config_of(Dialect::gpt2, true);
+  const TransformerConfig untied = config_of(Dialect::llama, false);
+  const Outcome whole_tied = serial(tied), whole_untied = serial(untied);
+  for (size_t a = 0; a < all_axes.size(); ++a)
+    for (size_t b = a; b < all_axes.size(); ++b) {
+      MeshShape shape;
+      shape[all_axes[a]] = 2, shape[all_axes[b]] = 2;
+      const NdOptions options{.microbatches = 2};
+      check_layout(untied, shape, options, whole_untied);
+      if (shape.pp == 1 || shape.dp_shard == 1) check_layout(tied, shape, options, whole_tied);
+    }
+}
+
+TEST_CASE("activation checkpointing and interleaved pipelines with every axis") {
+  const TransformerConfig config = config_of(Dialect::llama, false);
+  const Outcome whole = serial(config);
+  for (const Recompute what : {Recompute::all, Recompute::attention, Recompute::revolve})
+    for (const Axis axis : all_axes) {
+      NdOptions options{.microbatches = 2, .checkpoint = {.what = what}};
+      MeshShape shape;
+      shape[axis] = 2;
+      if (axis == Axis::pp) options.schedule = PipelineKind::interleaved, options.chunks = 2;
+      check_layout(config, shape, options, whole);
+    }
+}
+
+TEST_CASE("random layouts up to 8 ranks, random models, seeds and options") {
+  for (const uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
+    const Random random(seed, "layout");
+    uint64_t draw = 0;
+    const auto below = [&](uint32_t n) { return static_cast<int>(random.below(draw++, n)); };
+    MeshShape shape;
+    for (int doublings = 1 + below(3); doublings > 0; --doublings)
+      shape[all_axes[static_cast<size_t>(below(5))]] *= 2;
+    shape.cp = std::min(shape.cp, 4);
+    NdOptions options{.microbatches = 1 + below(2)};
+    const bool split = shape.pp > 1 && shape.dp_shard > 1;  // a tied table cannot be both
+    const bool tied = below(2) == 0 && !split;
+    const auto dialect = below(2) == 0 ? Dialect::gpt2 : Dialect::llama;
+    const TransformerConfig config =
+        config_of(dialect, tied, std::max(shape.pp, 2 + below(3)), seed);
+    if (below(2) == 0) options.checkpoint = {.what = Recompute::all, .every = 1 + below(2)};
+    options.schedule = below(2) == 0 ? PipelineKind::one_f_one_b : PipelineKind::gpipe;
+    options.fsdp.keep_last = below(2) == 0;
+    options.ddp.bucket_bytes = 1 << (8 + below(8));
+    if (B / (shape.dp_shard * shape.dp_replicate) < options.microbatches) options.microbatches = 1;
+    check_layout(config, shape, options, serial(config));
+  }
+}
+
+TEST_CASE("what cannot work is refused with the rule and the nearest that works") {
+  const TransformerConfig config = config_of(Dialect::gpt2, true);
+  const auto said = [&](const MeshShape& shape, int64_t batch = 64, const NdOptions& options = {}) {
+    return message_of([&] { expect_layout(config, shape, batch, options); });
+  };
+  CHECK(contains(said({.tp = 3}),
+                 "8 heads do not divide by 3. The nearest that works for this model: tp 2"));
+  CHECK(contains(said({.cp = 3}), "8 tokens does not cut into 6 equal chunks"));
+  CHECK(contains(said({.pp = 8}), "the model has 4 blocks. The nearest that works: pp 4"));
+  CHECK(contains(said({.pp = 4}, 64, {.chunks = 2}), "The nearest that works: pp 2"));
+  CHECK(contains(said({.pp = 2, .dp_shard = 2}), "Nearest: an untied model, or pp 1"));
+  CHECK(contains(said({.dp_replicate = 4}, 3), "the nearest batch is 4"));
+  CHECK(contains(said({.dp_shard = 4}, 7, {.microbatches = 2}),
+                 "its 2 microbatches; the nearest batch is 8"));
+  expect_layout(config, {.tp = 2, .cp = 2, .pp = 2, .dp_replicate = 2}, 2);
+}

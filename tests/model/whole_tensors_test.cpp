@@ -1,0 +1,63 @@
+#include "yotta/model/whole_tensors.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/message_of.hpp"
+#include "support/parts_check.hpp"
+#include "yotta/comm/run_ranks.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+
+Tensor counting(const Shape& shape) {
+  Tensor made = Tensor::empty(shape, DType::f64);
+  for (int64_t i = 0; i < made.numel(); ++i) made.data<double>()[i] = static_cast<double>(i + 1);
+  return made;
+}
+
+ParameterPtr parameter(const char* name, const Part& part, bool is_matrix) {
+  return make_parameter(name, part, is_matrix, zeros(), 0, DType::f64);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "parts over tp, runs of FSDP, copies and tied stages: gathered, each number once; and back") {
+  const std::vector<WholeShape> shapes = {{"table", {8, 3}}, {"norm", {5}}, {"last", {2, 2}}};
+  std::vector<NamedTensor> whole;
+  for (const WholeShape& each : shapes) whole.push_back({each.name, counting(each.shape)});
+  for (const bool sharded : {false, true}) {
+    const MeshShape shape{.tp = 2, .pp = 2, .dp_shard = sharded ? 3 : 1, .dp_replicate = 2};
+    run_ranks(static_cast<int>(shape.ranks()), [&](Communicator& world) {
+      Mesh mesh(world, shape);
+      const int64_t tp = mesh.coordinate(Axis::tp), shard = mesh.coordinate(Axis::dp_shard);
+      std::vector<Held> held;
+      std::vector<Tensor> values;
+      const auto hold = [&](const ParameterPtr& each) {  // all of it, or a run
+        const int64_t n = each->value.numel(), p = shape.dp_shard;
+        held.push_back({each, chunk_begin(n, p, shard)});
+        values.push_back(Tensor::zeros({chunk_count(n, p, shard)}, DType::f64));
+      };
+      hold(parameter("table", {4, 3, 4 * tp, 0, 8, 3}, true));  // both stages hold it: tied
+      if (mesh.coordinate(Axis::pp) == 0) hold(parameter("norm", {1, 5}, false));
+      if (mesh.coordinate(Axis::pp) == 1) hold(parameter("last", {2, 1, 0, tp, 2, 2}, true));
+      take_held(whole, held, values);
+      CHECK(values[0].values().front() == static_cast<double>(12 * tp + held[0].first + 1));
+      const std::vector<NamedTensor> all =
+          gather_whole(shapes, held, values, DType::f64, sharded, mesh);
+      CHECK(all.size() == (world.rank() == 0 ? 3 : 0));
+      for (size_t i = 0; i < all.size(); ++i) {
+        CHECK(all[i].name == shapes[i].name);
+        check_equal(all[i].value, whole[i].value, all[i].name);
+      }
+    });
+  }
+}
+
+TEST_CASE("a tensor that is not there is named") {
+  std::vector<Tensor> values = {Tensor::zeros({3}, DType::f64)};
+  const std::vector<Held> held = {{parameter("norm", {1, 3}, false), 0}};
+  CHECK(contains(message_of([&] { take_held({}, held, values); }), "there is no tensor for norm"));
+}
