@@ -26,6 +26,7 @@
 #include <map>
 
 #include "yotta/machine/cluster.hpp"
+#include "yotta/machine/disturbance.hpp"
 #include "yotta/machine/trace.hpp"
 
 namespace yotta {
@@ -33,6 +34,7 @@ namespace yotta {
 struct ClockOptions {
   bool trace = true;            // record every event
   std::vector<int> chips = {};  // of the ranks; empty: rank r is on chip r
+  Disturbances disturbances = {};
 };
 
 // Seconds of an operation on a chip.
@@ -46,11 +48,14 @@ inline double op_seconds(const Chip& chip, const OpCost& cost) {
 class VirtualClock : public CostSink {
  public:
   VirtualClock(const Cluster& cluster, int rank, ClockOptions options = {})
-      : cluster_(cluster), rank_(rank), options_(options) {}
+      : cluster_(cluster),
+        rank_(rank),
+        options_(std::move(options)),
+        slow_(rank_factor(options_.disturbances, rank)) {}
 
   void op(const OpCost& cost) override {
     Lane& lane = lanes_[compute_lane];
-    const double end = lane.time + op_seconds(cluster_.chip, cost);
+    const double end = lane.time + op_seconds(cluster_.chip, cost) * slow_ * jitter(compute_lane);
     const auto bytes = static_cast<int64_t>(cost.bytes_read + cost.bytes_written);
     lane.last = record({EventKind::op, compute_lane, lane.time, end, label(cost.name), lane.last,
                         -1, bytes, cost.flops});
@@ -59,8 +64,9 @@ class VirtualClock : public CostSink {
 
   Moment send(const MessageCost& m) override {
     const Lane& lane = lanes_[m.lane];
-    const Link link = link_to(m.peer);
-    const double begin = lane.time, end = begin + link.seconds(static_cast<double>(m.bytes));
+    const double seconds = link_to(m.peer).seconds(static_cast<double>(m.bytes));
+    const double slow = link_factor(options_.disturbances, chip_of(rank_), chip_of(m.peer));
+    const double begin = lane.time, end = begin + seconds * slow * jitter(m.lane);
     const EventId id =
         record({EventKind::send, m.lane, begin, end, label(m.label), lane.last, m.peer, m.bytes});
     return {begin, end, id.rank, id.index};
@@ -100,6 +106,9 @@ class VirtualClock : public CostSink {
     if (chips[0] != own)
       fail(where, "rank {} is on chip {}, but its images are said to begin with chip {}", rank_,
            own, chips[0]);
+    if (options_.disturbances.any())
+      fail(where,
+           "slow ranks, slow links and jitter are not the same for all images: do not mirror");
     const std::string difference = unequal_links(cluster_, chips, where);
     if (!difference.empty())
       fail(
@@ -128,8 +137,13 @@ class VirtualClock : public CostSink {
  private:
   struct Lane {
     double time = 0;
-    EventId last;  // the event that brought it there
+    EventId last;       // the event that brought it there
+    int64_t drawn = 0;  // numbers, for jitter
   };
+
+  double jitter(int lane) {
+    return jitter_factor(options_.disturbances, rank_, lane, lanes_[lane].drawn++);
+  }
 
   int chip_of(int peer) const {
     if (peer >= first_image) return peer - first_image;
@@ -165,6 +179,7 @@ class VirtualClock : public CostSink {
   const Cluster& cluster_;
   int rank_;
   ClockOptions options_;
+  double slow_;  // its operations take so many times as long
   std::map<int, Lane> lanes_;
   std::vector<TraceEvent> events_;
   std::set<std::string_view> labels_;
