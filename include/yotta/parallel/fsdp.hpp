@@ -16,15 +16,15 @@
 //     compute   │ F0 │ F1 │ F2 │ B2 │ B1    │ B0 │         F forward, B backward
 //     network   │ g1 │ g2 │    │ g1 │ r2 g0 │ r1 │ r0 │    g all_gather, r reduce_scatter
 //
-// so two units are whole at a time. A table that two ends of the model share (tied) makes them one unit, the
-// root, whole from its first use in forward to its last in backward.
+// so two units are whole at a time. Slices that share a table (tied) are one unit, the root, whole from its
+// first use in forward to its last in backward.
 //
 // Cost, for P parameters on N ranks in f32 with AdamW: 16 P/N bytes held; sent (N-1)/N (3 P - what stays
 // whole) elements a step and rank, where DDP sends 2 P; memory borrowed and time: fsdp_cost.hpp.
 //
 // Contract: all ranks of `comm` build Fsdp over the same model and run the same passes, evaluation too; the
-// optimizer is made after it, of parameters(fsdp.stack()); finish() comes before the optimizer's step. wgrad
-// must not read weights: they are gone by then.
+// optimizer is made after it, of parameters(fsdp.stack()); finish() comes before its step. wgrad must not read
+// weights: they are gone by then.
 //
 // References: Rajbhandari et al., "ZeRO" (stage 3), SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023.
 #pragma once
@@ -142,9 +142,8 @@ class FsdpUnit {
 
 // What a slice of the stack needs to know of the others.
 struct FsdpNeighbours {
-  FsdpUnit* before = nullptr;  // units of the slices on either side, to prefetch; null: none
-  FsdpUnit* after = nullptr;
-  bool stays = false;             // whole from forward to backward
+  FsdpUnit *before = nullptr, *after = nullptr;  // units of the slices beside it, to prefetch
+  bool stays = false;                            // whole from forward to backward
   FsdpUnit** reducing = nullptr;  // of all units, the one whose reduction is under way
 };
 
@@ -180,11 +179,12 @@ class FsdpLayer : public Layer {
   }
 
   void backward_weight(Saved& saved) override {
+    // exercise 15.9: wgrads into the unit's flat gradients; then finish the reduction under way and start
+    // this one, unless the root's first slice is still to add its gradients
     unit_.open_gradients();
     for (size_t i = slice_.layers.size(); i-- > 0;)
       slice_.layers[i]->backward_weight(saved.child(slice_.layers[i]->name()));
-    if (!slice_.is_first) return;  // the root's first slice will add to these gradients
-    // exercise 15.9: one reduction under way at a time: finish the one before, start this unit's
+    if (!slice_.is_first) return;
     FsdpUnit*& reducing = *neighbours_.reducing;
     if (reducing != nullptr) reducing->finish_reduce();
     unit_.reduce();
@@ -243,7 +243,7 @@ class Fsdp {
 
  private:
   Communicator& comm_;
-  std::deque<FsdpUnit> units_;  // a deque: layers hold addresses of its elements
+  std::deque<FsdpUnit> units_;  // layers hold addresses of its elements
   FsdpUnit* reducing_ = nullptr;
   std::vector<LayerPtr> layers_;
 };

@@ -1,0 +1,66 @@
+// One solution of exercise 15 (the student's, the library's or a wrong one) as the graded cases see it.
+#include "interface.hpp"
+
+#include YOTTA_SOLUTION
+
+namespace {
+
+namespace student = yotta::student;
+
+// A unit of its own, or one of an Fsdp's.
+class ThisUnit : public exercise::AnyUnit {
+ public:
+  explicit ThisUnit(student::FsdpUnit& unit) : unit_(unit) {}
+  explicit ThisUnit(std::unique_ptr<student::FsdpUnit> own) : own_(std::move(own)), unit_(*own_) {}
+  const std::vector<yotta::Piece>& pieces() const override { return unit_.pieces(); }
+  bool is_gathered() const override { return unit_.is_gathered(); }
+  void prefetch() override { unit_.prefetch(); }
+  void unshard() override { unit_.unshard(); }
+  void reshard() override { unit_.reshard(); }
+  void open_gradients() override { unit_.open_gradients(); }
+  void reduce() override { unit_.reduce(); }
+  void finish_reduce() override { unit_.finish_reduce(); }
+
+ private:
+  std::unique_ptr<student::FsdpUnit> own_;
+  student::FsdpUnit& unit_;
+};
+
+class ThisFsdp : public exercise::AnyFsdp {
+ public:
+  ThisFsdp(yotta::Layers model, student::Communicator& comm, const student::FsdpOptions& options)
+      : fsdp_(model, comm, options) {
+    for (student::FsdpUnit& unit : fsdp_.units()) units_.emplace_back(unit);
+  }
+  yotta::Layers stack() const override { return fsdp_.stack(); }
+  void finish() override { fsdp_.finish(); }
+  std::vector<exercise::AnyUnit*> units() override {
+    std::vector<exercise::AnyUnit*> all;
+    for (ThisUnit& unit : units_) all.push_back(&unit);
+    return all;
+  }
+
+ private:
+  student::Fsdp fsdp_;
+  std::deque<ThisUnit> units_;
+};
+
+std::unique_ptr<exercise::AnyUnit> make_unit(const std::vector<yotta::ParameterPtr>& parameters,
+                                             student::Communicator& comm,
+                                             std::optional<yotta::DType> gathered) {
+  return std::make_unique<ThisUnit>(
+      std::make_unique<student::FsdpUnit>(parameters, comm, gathered));
+}
+
+std::unique_ptr<exercise::AnyFsdp> make_fsdp(yotta::Layers model, student::Communicator& comm,
+                                             exercise::FsdpChoices choices) {
+  student::FsdpOptions options;
+  options.prefetch = choices.prefetch;
+  options.keep_last = choices.keep_last;
+  options.gathered = choices.gathered;
+  return std::make_unique<ThisFsdp>(model, comm, options);
+}
+
+}  // namespace
+
+const exercise::Solution exercise::solution = {make_unit, make_fsdp};

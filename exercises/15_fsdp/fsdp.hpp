@@ -1,0 +1,211 @@
+// FSDP: fully sharded data parallelism. Every rank trains on its own share of the batch, as with DDP, but
+// holds only 1/N of the weights, gradients and optimizer state: a unit's weights are whole only while it
+// computes.
+//
+//                        rank 0     rank 1     rank 2     rank 3
+//     at rest            w . . .    . w . .    . . w .    . . . w     a quarter each
+//     unshard            w w w w    w w w w    w w w w    w w w w     all_gather
+//     forward            y of x0    y of x1    y of x2    y of x3
+//     reshard            w . . .    . w . .    . . w .    . . . w     drop the rest
+//     unshard, backward  gradients of x0, x1, x2, x3, whole; reshard
+//     reduce             g . . .    . g . .    . . g .    . . . g     reduce_scatter
+//
+// A unit is a slice of the layer stack, its weights one flat array (flat_shard.hpp). While a unit computes,
+// the next one travels:
+//
+//     compute   │ F0 │ F1 │ F2 │ B2 │ B1    │ B0 │         F forward, B backward
+//     network   │ g1 │ g2 │    │ g1 │ r2 g0 │ r1 │ r0 │    g all_gather, r reduce_scatter
+//
+// so two units are whole at a time. Slices that share a table (tied) are one unit, the root, whole from its
+// first use in forward to its last in backward.
+//
+// Cost, for P parameters on N ranks in f32 with AdamW: 16 P/N bytes held; sent (N-1)/N (3 P - what stays
+// whole) elements a step and rank, where DDP sends 2 P; memory borrowed and time: fsdp_cost.hpp.
+//
+// Contract: all ranks of `comm` build Fsdp over the same model and run the same passes, evaluation too; the
+// optimizer is made after it, of parameters(fsdp.stack()); finish() comes before its step. wgrad must not read
+// weights: they are gone by then.
+//
+// References: Rajbhandari et al., "ZeRO" (stage 3), SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023.
+#pragma once
+
+#include <deque>
+#include <optional>
+
+#include "course/shared/light_communicator.hpp"
+#include "yotta/core/exercise.hpp"
+#include "yotta/nn/elementwise.hpp"
+#include "yotta/parallel/flat_shard.hpp"
+#include "yotta/parallel/fsdp_plan.hpp"
+
+namespace yotta::student {
+
+struct FsdpOptions {
+  int64_t layers_a_unit = 1;           // entries of the stack
+  bool prefetch = true;                // gather the next unit while this one computes
+  bool reshard_after_forward = true;   // false: units stay whole until backward, 2 P elements sent
+  bool keep_last = false;              // the last unit stays whole: backward begins with it
+  std::optional<DType> gathered = {};  // bf16: weights travel and compute in it, shards keep theirs
+};
+
+// The weights of a slice of the model: one part of each flat array on every rank.
+class FsdpUnit {
+ public:
+  FsdpUnit(const std::vector<ParameterPtr>& parameters, Communicator& comm,
+           std::optional<DType> gathered)
+      : layout_(parameters, comm.size()), comm_(comm), dtype_(gathered.value_or(layout_.dtype())) {
+    // exercise 15.1: keep this rank's part of the flat array and its pieces, and drop what is whole
+    not_done("15.1");
+    // end of exercise 15.1
+  }
+  FsdpUnit(const FsdpUnit&) = delete;
+  FsdpUnit& operator=(const FsdpUnit&) = delete;
+
+  const FlatLayout& layout() const { return layout_; }
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  bool is_gathered() const { return whole_.defined(); }  // or on its way
+
+  // Starts to gather the whole unit, unless it is there or on its way.
+  void prefetch() {
+    // exercise 15.2: start an all_gather of the shards, in the type in which weights travel
+    not_done("15.2");
+    // end of exercise 15.2
+  }
+  // The layers' weights are whole from here on.
+  void unshard() {
+    // exercise 15.3: have it gathered, wait for it, and let the layers' weights be views of it
+    not_done("15.3");
+    // end of exercise 15.3
+  }
+  void reshard() {
+    // exercise 15.4: free the whole array; nobody may keep a view of it
+    not_done("15.4");
+    // end of exercise 15.4
+  }
+
+  // Before wgrad: the layers' gradients are views of one flat array, zero at first.
+  void open_gradients() {
+    finish_reduce();
+    if (gradients_.defined()) return;  // the root's second slice adds to what the first has left
+    const MemoryScope memory(MemoryKind::buffers);
+    const bool is_narrow = bytes_of(layout_.dtype()) < 4;
+    gradients_ = Tensor::zeros({layout_.size()}, is_narrow ? DType::f32 : layout_.dtype());
+    layout_.set_gradients(gradients_);
+  }
+  // Starts to sum the gradients over the ranks; each gets its part of the sum.
+  void reduce() {
+    // exercise 15.5: start a reduce_scatter of the gradients; the layers' views of them go
+    not_done("15.5");
+    // end of exercise 15.5
+  }
+  // Adds the sum to the pieces' gradients, once it is there. Microbatches add up here.
+  void finish_reduce() {
+    if (!reduced_.defined()) return;
+    // exercise 15.6: wait, add each piece's numbers to its gradient, say that it is final, free both arrays
+    not_done("15.6");
+    // end of exercise 15.6
+  }
+
+ private:
+  FlatLayout layout_;
+  Communicator& comm_;
+  DType dtype_;                 // of gathered weights
+  Tensor shard_;                // (n/N), n the padded size: this rank's weights
+  std::vector<Piece> pieces_;   // the same memory, parameter by parameter
+  Tensor sent_, whole_;         // (n/N), (n): while gathered
+  Tensor gradients_, reduced_;  // (n), (n/N): from wgrad to finish_reduce()
+  Work gathering_, reducing_;
+};
+
+// What a slice of the stack needs to know of the others.
+struct FsdpNeighbours {
+  FsdpUnit *before = nullptr, *after = nullptr;  // units of the slices beside it, to prefetch
+  bool stays = false;                            // whole from forward to backward
+  FsdpUnit** reducing = nullptr;  // of all units, the one whose reduction is under way
+};
+
+// What the training loop runs in place of a slice.
+class FsdpLayer : public Layer {
+ public:
+  FsdpLayer(const FsdpPlan::Slice& slice, FsdpUnit& unit, const FsdpNeighbours& neighbours)
+      : Layer(slice.layers.front()->name()), slice_(slice), unit_(unit), neighbours_(neighbours) {}
+
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    Tensor y;
+    // exercise 15.7: unshard; prefetch what comes next; compute; reshard if this is the unit's last slice,
+    not_done("15.7");
+    // end of exercise 15.7
+    return y;
+  }
+
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    Tensor dx = dy;
+    // exercise 15.8: the same on the way back; the unit's first slice is the last to need it
+    not_done("15.8");
+    // end of exercise 15.8
+    return dx;
+  }
+
+  void backward_weight(Saved& saved) override {
+    // exercise 15.9: wgrads into the unit's flat gradients; then finish the reduction under way and start
+    not_done("15.9");
+    // end of exercise 15.9
+  }
+
+  void add_parameters(std::vector<ParameterPtr>& to) override {
+    for (const Piece& piece : unit_.pieces()) to.push_back(piece.parameter);
+  }
+
+ private:
+  FsdpPlan::Slice slice_;
+  FsdpUnit& unit_;
+  FsdpNeighbours neighbours_;
+};
+
+class Fsdp {
+ public:
+  Fsdp(Layers model, Communicator& comm, FsdpOptions options = {}) : comm_(comm) {
+    const FsdpPlan plan = plan_fsdp(model, options.layers_a_unit);
+    for (const std::vector<ParameterPtr>& parameters : plan.parameters)
+      units_.emplace_back(parameters, comm, options.gathered);
+    const std::vector<FsdpPlan::Slice>& slices = plan.slices;
+    size_t end = slices.size();  // of the slices, but for the root at the end
+    while (end > 0 && slices[end - 1].is_root()) --end;
+    for (size_t i = 0; i < slices.size(); ++i) {
+      FsdpNeighbours to;
+      if (options.prefetch && i > 0) to.before = &units_[slices[i - 1].unit];
+      if (options.prefetch && i + 1 < slices.size()) to.after = &units_[slices[i + 1].unit];
+      to.stays = slices[i].is_root() || !options.reshard_after_forward ||
+                 (options.keep_last && i + 1 == end);
+      to.reducing = &reducing_;
+      layers_.push_back(std::make_unique<FsdpLayer>(slices[i], units_[slices[i].unit], to));
+    }
+  }
+  Fsdp(const Fsdp&) = delete;
+  Fsdp& operator=(const Fsdp&) = delete;
+
+  // The model in units: what the training loop runs. Its parameters() are the pieces of this rank.
+  Layers stack() const { return layers_; }
+  std::deque<FsdpUnit>& units() { return units_; }
+
+  // After backward: waits for the last reduction.
+  void finish() {
+    if (reducing_ != nullptr) reducing_->finish_reduce();
+    reducing_ = nullptr;
+  }
+
+  // What the ranks' sums of squares over their shards add up to: for clipping.
+  double sum_of_squares(double mine) {
+    std::vector<double> sum = {mine};
+    comm_.all_reduce(sum, ReduceOp::sum, {.label = "fsdp.norm"});
+    return sum[0];
+  }
+
+ private:
+  Communicator& comm_;
+  std::deque<FsdpUnit> units_;  // layers hold addresses of its elements
+  FsdpUnit* reducing_ = nullptr;
+  std::vector<LayerPtr> layers_;
+};
+
+}  // namespace yotta::student

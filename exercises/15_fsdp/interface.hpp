@@ -1,0 +1,56 @@
+// What the graded cases of exercise 15 call. adapter.cpp fills it with one solution.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "course/shared/light_communicator.hpp"
+#include "yotta/core/exercise.hpp"
+#include "yotta/nn/elementwise.hpp"
+#include "yotta/parallel/flat_shard.hpp"
+#include "yotta/parallel/fsdp_plan.hpp"
+
+namespace exercise {
+
+struct FsdpChoices {
+  bool prefetch = true;
+  bool keep_last = false;
+  std::optional<yotta::DType> gathered = {};
+};
+
+// A solution's class FsdpUnit.
+class AnyUnit {
+ public:
+  virtual ~AnyUnit() = default;
+  virtual const std::vector<yotta::Piece>& pieces() const = 0;
+  virtual bool is_gathered() const = 0;
+  virtual void prefetch() = 0;
+  virtual void unshard() = 0;
+  virtual void reshard() = 0;
+  virtual void open_gradients() = 0;
+  virtual void reduce() = 0;
+  virtual void finish_reduce() = 0;
+};
+
+// A solution's class Fsdp.
+class AnyFsdp {
+ public:
+  virtual ~AnyFsdp() = default;
+  virtual yotta::Layers stack() const = 0;
+  virtual void finish() = 0;
+  virtual std::vector<AnyUnit*> units() = 0;
+};
+
+struct Solution {
+  std::unique_ptr<AnyUnit> (*make_unit)(const std::vector<yotta::ParameterPtr>& parameters,
+                                        yotta::student::Communicator& comm,
+                                        std::optional<yotta::DType> gathered);
+  // A unit a layer.
+  std::unique_ptr<AnyFsdp> (*make_fsdp)(yotta::Layers model, yotta::student::Communicator& comm,
+                                        FsdpChoices choices);
+};
+extern const Solution solution;
+
+}  // namespace exercise

@@ -1,0 +1,596 @@
+// The graded cases of exercise 15. What a rank holds and sends is read from the ledger, so a solution that
+// computes the right numbers with everything whole does not pass.
+#include <functional>
+
+#include "course/shared/graded.hpp"
+#include "interface.hpp"
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/nn/adamw.hpp"
+#include "yotta/nn/linear_net.hpp"
+
+using namespace yotta;
+using exercise::AnyFsdp;
+using exercise::AnyUnit;
+using exercise::expect;
+using exercise::solution;
+
+namespace {
+
+using Light = student::Communicator;
+using Numbers = std::vector<double>;
+
+// body(world) on p ranks; what is not begun says just that.
+template <class Body>
+void run(int p, Body body) {
+  RunOptions options;
+  options.threads = 1;
+  options.timeout = 3;
+  try {
+    run_ranks(
+        p,
+        [&](Communicator& world) {
+          Light light(world);
+          body(light);
+        },
+        options);
+  } catch (const RankFailed& error) {
+    exercise::rethrow_not_done(error.cause());
+    throw;
+  }
+}
+
+// The same for checks that a rank makes: they throw, so that the other ranks end as well.
+void require(bool right, const std::string& what_is_wrong, Where where = Where::current()) {
+  if (!right) fail(where, "{}", what_is_wrong);
+}
+void require(const Verdict& verdict, Where where = Where::current()) {
+  require(verdict.equal, verdict.text, where);
+}
+
+// ---- one unit: w (2, 3), b (3), v (2, 2): 13 numbers of value 0, 1, 2, ... -------------------------
+
+constexpr int64_t numbers = 13;
+
+std::vector<ParameterPtr> make_parameters(DType dtype = DType::f64) {
+  std::vector<ParameterPtr> made = {make_parameter("w", {2, 3}, true, zeros(), 0, DType::f64),
+                                    make_parameter("b", {1, 3}, false, zeros(), 0, DType::f64),
+                                    make_parameter("v", {2, 2}, true, zeros(), 0, DType::f64)};
+  double next = 0;
+  for (const ParameterPtr& each : made) {
+    for (double& value : each->value.span<double>()) value = next++;
+    if (dtype != DType::f64) {
+      const MemoryScope memory(MemoryKind::parameters);
+      each->value = each->value.to(dtype);
+    }
+  }
+  return made;
+}
+
+Numbers counted_up() {
+  Numbers all(numbers);
+  for (size_t i = 0; i < numbers; ++i) all[i] = static_cast<double>(i);
+  return all;
+}
+
+Numbers values_of(const std::vector<ParameterPtr>& parameters) {
+  Numbers all;
+  for (const ParameterPtr& each : parameters) {
+    require(each->value.defined(),
+            fmt::format("the weight {} is undefined after unshard(): set_values() makes the "
+                        "layers' weights views of the gathered array",
+                        each->name));
+    for (const double value : each->value.values()) all.push_back(value);
+  }
+  return all;
+}
+
+// The gradient of number i on a rank, in a microbatch.
+double local_gradient(int rank, int microbatch, int64_t i) {
+  return static_cast<double>((rank + 1) * 100 + 10 * microbatch + i);
+}
+
+// One backward pass of the unit on this rank, as the layers would do it.
+void backward_unit(AnyUnit& unit, const std::vector<ParameterPtr>& parameters, int rank,
+                   int microbatch) {
+  unit.open_gradients();
+  int64_t i = 0;
+  for (const ParameterPtr& each : parameters)
+    for (double& g : each->grad.span<double>()) g += local_gradient(rank, microbatch, i++);
+  unit.reduce();
+}
+
+int64_t padded(int64_t count, int p) { return (count + p - 1) / p * p; }
+int64_t live(MemoryKind kind) { return context().ledger.memory()->live(kind); }
+
+// ---- a whole net: 9 layers of one weight (4, 4) each ----------------------------------------------------
+
+constexpr LinearNetConfig net = {9, 4};
+constexpr int64_t one_layer = net.width * net.width;
+constexpr int64_t rows = 7;
+
+// Says "F 3" or "I 3" to whoever listens, and does nothing.
+class Probe : public Layer {
+ public:
+  using Listener = std::function<void(char, int)>;
+  Probe(int number, const Listener& listener)
+      : Layer("probe " + std::to_string(number)), number_(number), listener_(listener) {}
+  Tensor forward(const Tensor& x, Saved&) override { return listener_('F', number_), x; }
+  Tensor backward_input(const Tensor& dy, Saved&) override { return listener_('I', number_), dy; }
+  void backward_weight(Saved&) override { listener_('W', number_); }
+  void add_parameters(std::vector<ParameterPtr>&) override {}
+
+ private:
+  int number_;
+  const Listener& listener_;
+};
+
+// A layer and its probe are one entry of the stack, and so one unit.
+class Probed : public Composite {
+ public:
+  Probed(LayerPtr layer, int number, const Probe::Listener& listener)
+      : Composite("unit " + std::to_string(number)),
+        layer_(std::move(layer)),
+        probe_(number, listener) {}
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    return run(probe_, run(*layer_, x, saved), saved);
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    return run_back(*layer_, run_back(probe_, dy, saved), saved);
+  }
+
+ protected:
+  std::vector<Layer*> parts() override { return {layer_.get(), &probe_}; }
+
+ private:
+  LayerPtr layer_;
+  Probe probe_;
+};
+
+std::vector<LayerPtr> make_net(const Probe::Listener& listener) {
+  std::vector<LayerPtr> stack;
+  for (LayerPtr& layer : make_linear_net(net, {1, DType::f64}))
+    stack.push_back(
+        std::make_unique<Probed>(std::move(layer), static_cast<int>(stack.size()), listener));
+  return stack;
+}
+
+Tensor batch_rows(const char* name, int64_t step, int64_t begin, int64_t end) {
+  Tensor x = Tensor::empty({end - begin, net.width}, DType::f64);
+  const Random random(static_cast<uint64_t>(step), name);
+  for (int64_t i = 0; i < x.numel(); ++i)
+    x.data<double>()[i] = random.normal(static_cast<uint64_t>(begin * net.width + i));
+  return x;
+}
+
+// Forward of rows [begin, end) in a training pass, or in an evaluation.
+Tensor forward_rows(Layers stack, Saved& saved, int64_t step, int64_t begin, int64_t end) {
+  return forward(stack, batch_rows("x", step, begin, end), saved);
+}
+Saved training() { return Saved({0, 0, 0, 0, true}); }
+
+void pass(Layers stack, int64_t step, int64_t begin, int64_t end) {
+  Saved saved = training();
+  Tensor dy = forward_rows(stack, saved, step, begin, end);
+  const Tensor target = batch_rows("t", step, begin, end);
+  for (int64_t i = 0; i < dy.numel(); ++i)
+    dy.data<double>()[i] = (dy.data<double>()[i] - target.data<double>()[i]) / rows;
+  backward(stack, dy, saved);
+}
+
+// Calls see(fsdp, what, unit) whenever a unit's layer has computed F, or is about to compute I or W, on rank 0
+// of 2. Up to: "F" forward alone, "I" dgrads too, "W" a whole pass.
+using See = std::function<void(AnyFsdp&, char, int)>;
+void watch_pass(exercise::FsdpChoices choices, char up_to, const See& see) {
+  run(2, [&](Light& world) {
+    std::unique_ptr<AnyFsdp> fsdp;
+    const Probe::Listener listener = [&](char what, int unit) {
+      if (world.rank() == 0) see(*fsdp, what, unit);
+    };
+    const std::vector<LayerPtr> model = make_net(listener);
+    fsdp = solution.make_fsdp(model, world, choices);
+    Saved saved = training();
+    Tensor dy = forward_rows(fsdp->stack(), saved, 0, 0, 2);
+    if (up_to == 'F') return;
+    for (size_t i = model.size(); i-- > 0;) {
+      Layer& layer = *fsdp->stack()[i];
+      dy = layer.backward_input(dy, saved.child(layer.name()));
+      if (up_to == 'W') layer.backward_weight(saved.child(layer.name()));
+    }
+    fsdp->finish();
+  });
+}
+
+// Units whose weights are whole, or on their way, apart from one.
+std::vector<int> gathered_beside(AnyFsdp& fsdp, int unit) {
+  std::vector<int> others;
+  const std::vector<AnyUnit*> units = fsdp.units();
+  for (int u = 0; u < std::ssize(units); ++u)
+    if (u != unit && units[static_cast<size_t>(u)]->is_gathered()) others.push_back(u);
+  return others;
+}
+std::string list(const std::vector<int>& units) {
+  std::string text;
+  for (const int unit : units) text += (text.empty() ? "" : ", ") + std::to_string(unit);
+  return text.empty() ? "none" : text;
+}
+
+// Throws unless unit `needed` is what was fetched; there may be no such unit.
+void expect_fetched(const std::vector<int>& fetched, int needed, const std::string& when) {
+  std::vector<int> right;
+  if (needed >= 0 && needed < net.layers) right.push_back(needed);
+  require(fetched == right,
+          fmt::format("{}: needed unit {}, fetched {}", when, list(right), list(fetched)));
+}
+
+}  // namespace
+
+TEST_CASE("15.1: at rest a rank holds 1/N of weights, gradients and optimizer state") {
+  run(4, [](Light& world) {
+    const std::vector<LayerPtr> model = make_linear_net({3, 8}, {1, DType::f32});
+    const int64_t P = parameters(LinearNetConfig{3, 8});
+    const auto fsdp = solution.make_fsdp(model, world, {});
+    const std::vector<ParameterPtr> shards = parameters(fsdp->stack());
+    for (const ParameterPtr& each : shards) each->gradient();
+    const AdamW optimizer(shards);
+    const int64_t held =
+        live(MemoryKind::parameters) + live(MemoryKind::gradients) + live(MemoryKind::optimizer);
+    require(held == 4 * P,
+            fmt::format("{}P bytes held, 4P allowed: on 4 ranks each holds a quarter of the 16 "
+                        "bytes that f32 weights, gradients and AdamW's state take for each of "
+                        "the P parameters",
+                        static_cast<double>(held) / static_cast<double>(P)));
+  });
+  CHECK(true);
+}
+
+TEST_CASE("15.1: the parts of all ranks are the model, each number once") {
+  for (const int p : {4, 1, 2, 3}) {
+    std::vector<Numbers> parts(static_cast<size_t>(p));
+    run(p, [&](Light& world) {
+      const std::vector<ParameterPtr> parameters = make_parameters();
+      const auto unit = solution.make_unit(parameters, world, {});
+      for (const Piece& piece : unit->pieces())
+        for (const double value : piece.parameter->value.values())
+          parts[static_cast<size_t>(world.rank())].push_back(value);
+      require(!parameters[0]->value.defined(),
+              "the layers still hold their whole weights: drop_values() once the part is copied");
+    });
+    Numbers all;
+    for (const Numbers& part : parts) all.insert(all.end(), part.begin(), part.end());
+    Clues clues;
+    clues.what = fmt::format("the parts of {} ranks, one after the other", p);
+    clues.ranks = p;
+    expect(compare(all, counted_up(), 0, clues));
+  }
+}
+
+TEST_CASE("15.2: prefetch starts the all_gather, once, and does not wait for it") {
+  // Rank 1 gathers only after it has heard from rank 0, and rank 0 tells it after its prefetch.
+  const auto body = [](Light& world) {
+    const auto unit = solution.make_unit(make_parameters(), world, {});
+    Numbers token = {1};
+    if (world.rank() == 1) world.recv(token, 0);
+    unit->prefetch();
+    unit->prefetch();
+    if (world.rank() == 0) world.send(token, 1);
+    require(unit->is_gathered(), "after prefetch() is_gathered() says no: `whole_` is undefined");
+    unit->unshard();
+    const int64_t sent = context().ledger.traffic("fsdp.all_gather").bytes_sent;
+    require(sent == padded(numbers, 2) / 2 * 8,
+            fmt::format("prefetch() twice and unshard() sent {} bytes under the label "
+                        "fsdp.all_gather, and {} do: what is there or on its way is not gathered "
+                        "again",
+                        sent, padded(numbers, 2) / 2 * 8));
+  };
+  try {
+    run(2, body);
+  } catch (const Deadlock&) {
+    FAIL(
+        "right, but prefetch() waits for what it starts, so nothing can compute meanwhile. Start "
+        "it there with all_gather_async, wait in unshard().");
+  }
+  CHECK(true);
+}
+
+TEST_CASE("15.2: weights travel in the type that was asked for") {
+  run(2, [](Light& world) {
+    const auto unit = solution.make_unit(make_parameters(DType::f32), world, DType::bf16);
+    unit->unshard();
+    const int64_t sent = context().ledger.traffic("fsdp.all_gather").bytes_sent;
+    require(sent == padded(numbers, 2) / 2 * 2,
+            fmt::format("{} bytes sent where bf16 weights need {}: convert the shard to dtype_ "
+                        "before it travels",
+                        sent, padded(numbers, 2) / 2 * 2));
+    require(unit->pieces()[0].parameter->value.dtype() == DType::f32,
+            "the shard itself stays f32: the optimizer steps it");
+  });
+  CHECK(true);
+}
+
+TEST_CASE("15.3: after unshard every rank's layers see the whole weights") {
+  for (const int p : {4, 1, 2, 3, 5})
+    for (const bool prefetched : {false, true})
+      run(p, [&](Light& world) {
+        const std::vector<ParameterPtr> parameters = make_parameters();
+        const auto unit = solution.make_unit(parameters, world, {});
+        if (prefetched) unit->prefetch();
+        unit->unshard();
+        Clues clues;
+        clues.what = fmt::format("the weights after unshard(), rank {} of {}", world.rank(), p);
+        clues.ranks = p;
+        require(compare(values_of(parameters), counted_up(), 0, clues));
+        unit->unshard();  // of what is whole: nothing to do
+        require(compare(values_of(parameters), counted_up(), 0, clues));
+      });
+  CHECK(true);
+}
+
+TEST_CASE("15.4: reshard frees the whole weights, and they can be gathered anew") {
+  run(3, [](Light& world) {
+    const std::vector<ParameterPtr> parameters = make_parameters();
+    const auto unit = solution.make_unit(parameters, world, {});
+    for (int times = 0; times < 2; ++times) {
+      unit->unshard();
+      unit->reshard();
+      require(live(MemoryKind::buffers) == 0,
+              fmt::format("after reshard() {} bytes of whole weights are still held: by `whole_`, "
+                          "or by the layers' weights, which are views of it",
+                          live(MemoryKind::buffers)));
+      require(!unit->is_gathered(), "after reshard() is_gathered() still says yes");
+      for (const Piece& piece : unit->pieces()) piece.parameter->value.fill(times);  // a step
+    }
+    unit->unshard();
+    require(values_of(parameters)[3] == 1,
+            "after a step of the optimizer unshard() gives the weights of before");
+  });
+  CHECK(true);
+}
+
+TEST_CASE("15.5: two gathers and one reduction send 3P (N-1)/N elements") {
+  for (const int p : {4, 2, 3})
+    run(p, [&](Light& world) {
+      const std::vector<ParameterPtr> parameters = make_parameters();
+      const auto unit = solution.make_unit(parameters, world, {});
+      for (int twice = 0; twice < 2; ++twice) {  // for forward and for backward
+        unit->unshard();
+        unit->reshard();
+      }
+      backward_unit(*unit, parameters, world.rank(), 0);
+      unit->finish_reduce();
+      const int64_t P = padded(numbers, p);
+      const int64_t sent = context().ledger.total_traffic().bytes_sent / 8;
+      const double in_p = static_cast<double>(sent * p) / static_cast<double>((p - 1) * P);
+      require(sent == 3 * P / p * (p - 1),
+              fmt::format("{}P moved, not 3P (times (N-1)/N, on {} ranks): an all_gather moves P, "
+                          "a reduce_scatter P, an all_reduce 2P",
+                          in_p, p));
+    });
+  CHECK(true);
+}
+
+TEST_CASE("15.5: reduce starts and does not wait; the layers' gradients are gone") {
+  const auto body = [](Light& world) {
+    const std::vector<ParameterPtr> parameters = make_parameters();
+    const auto unit = solution.make_unit(parameters, world, {});
+    Numbers token = {1};
+    if (world.rank() == 1) world.recv(token, 0);
+    backward_unit(*unit, parameters, world.rank(), 0);
+    require(!parameters[0]->grad.defined(),
+            "after reduce() the layers still hold views of the gradients: drop_gradients()");
+    if (world.rank() == 0) world.send(token, 1);
+    unit->finish_reduce();
+  };
+  try {
+    run(2, body);
+  } catch (const Deadlock&) {
+    FAIL(
+        "right, but reduce() waits for what it starts: use reduce_scatter_async, and wait in "
+        "finish_reduce().");
+  }
+  CHECK(true);
+}
+
+TEST_CASE("15.6: every piece's gradient is the sum over ranks, and microbatches add up") {
+  for (const int p : {4, 1, 2, 3}) {
+    std::vector<Numbers> parts(static_cast<size_t>(p));
+    run(p, [&](Light& world) {
+      const std::vector<ParameterPtr> parameters = make_parameters();
+      const auto unit = solution.make_unit(parameters, world, {});
+      int final = 0;
+      for (const Piece& piece : unit->pieces())
+        piece.parameter->on_final = [&](Parameter&) { ++final; };
+      for (int microbatch = 0; microbatch < 2; ++microbatch) {
+        backward_unit(*unit, parameters, world.rank(), microbatch);
+        unit->finish_reduce();
+      }
+      for (const Piece& piece : unit->pieces())
+        for (const double g : piece.parameter->gradient().values())
+          parts[static_cast<size_t>(world.rank())].push_back(g);
+      require(live(MemoryKind::buffers) == 0,
+              fmt::format("after finish_reduce() {} bytes are still borrowed: free both "
+                          "`gradients_` and `reduced_`",
+                          live(MemoryKind::buffers)));
+      require(final == 2 * std::ssize(unit->pieces()),
+              fmt::format("{} pieces in 2 microbatches said {} times that their gradient is "
+                          "final; each does, once a microbatch: used(0)",
+                          unit->pieces().size(), final));
+    });
+    Clues clues;
+    clues.what = fmt::format("the gradients of {} ranks and 2 microbatches", p);
+    clues.ranks = p;
+    Numbers all, expected(numbers), last(numbers);
+    for (const Numbers& part : parts) all.insert(all.end(), part.begin(), part.end());
+    for (int64_t i = 0; i < numbers; ++i)
+      for (int r = 0; r < p; ++r)
+        for (int m = 0; m < 2; ++m) {
+          expected[static_cast<size_t>(i)] += local_gradient(r, m, i);
+          if (m == 1) last[static_cast<size_t>(i)] += local_gradient(r, m, i);
+        }
+    clues.suspects = {{"the last microbatch's alone: add to the gradient, do not set it", last}};
+    expect(compare(all, expected, 1e-12, clues));
+  }
+}
+
+TEST_CASE("15.7: forward gives the model's outputs on every rank") {
+  const Probe::Listener nobody = [](char, int) {};
+  Saved serial = training();
+  const std::vector<LayerPtr> whole = make_net(nobody);
+  const Numbers expected = forward_rows(whole, serial, 0, 0, 2).values();
+  for (const int p : {4, 1, 3})
+    run(p, [&](Light& world) {
+      const std::vector<LayerPtr> model = make_net(nobody);
+      const auto fsdp = solution.make_fsdp(model, world, {});
+      Saved saved = training();
+      const Tensor y = forward_rows(fsdp->stack(), saved, 0, 0, 2);
+      Clues clues;
+      clues.what = fmt::format("the outputs, rank {} of {}", world.rank(), p);
+      clues.ranks = p;
+      require(compare(y.values(), expected, 1e-12, clues));
+    });
+  CHECK(true);
+}
+
+TEST_CASE("15.7: two units are whole at a time in forward, no more") {
+  int64_t most = 0;
+  watch_pass({}, 'F', [&](AnyFsdp&, char, int) {
+    most = std::max(most, live(MemoryKind::buffers) / (one_layer * 8));
+  });
+  expect(most <= 2, fmt::format("{} units live in forward, 2 allowed: the one that computes and "
+                                "the one on its way; reshard a unit when it has computed",
+                                most));
+}
+
+TEST_CASE("15.7: unit i + 1 is on its way while unit i computes") {
+  watch_pass({}, 'F', [](AnyFsdp& fsdp, char, int unit) {
+    expect_fetched(gathered_beside(fsdp, unit), unit + 1, fmt::format("forward of unit {}", unit));
+  });
+  watch_pass({.prefetch = false}, 'F', [](AnyFsdp& fsdp, char, int unit) {
+    expect_fetched(gathered_beside(fsdp, unit), -1,
+                   fmt::format("without prefetch, forward of unit {}", unit));
+  });
+  CHECK(true);
+}
+
+TEST_CASE("15.7: what stays whole for backward stays in training only") {
+  run(2, [](Light& world) {
+    const Probe::Listener nobody = [](char, int) {};
+    const std::vector<LayerPtr> model = make_net(nobody);
+    const auto fsdp = solution.make_fsdp(model, world, {.keep_last = true});
+    Saved saved = training(), evaluation;
+    forward_rows(fsdp->stack(), evaluation, 0, 0, 2);
+    require(gathered_beside(*fsdp, -1).empty(),
+            fmt::format("after an evaluation unit {} is still whole; no backward follows, and the "
+                        "next step would leave it out of date: look at saved.place().training",
+                        list(gathered_beside(*fsdp, -1))));
+    forward_rows(fsdp->stack(), saved, 0, 0, 2);
+    require(
+        gathered_beside(*fsdp, -1) == std::vector<int>{8},
+        fmt::format("with keep_last unit 8 stays whole after a training forward; whole here: {}",
+                    list(gathered_beside(*fsdp, -1))));
+  });
+  CHECK(true);
+}
+
+TEST_CASE("15.8: unit i - 1 is on its way while backward computes unit i") {
+  std::vector<int> before;
+  watch_pass({}, 'I', [&](AnyFsdp& fsdp, char what, int unit) {
+    const std::vector<int> now = gathered_beside(fsdp, unit);
+    std::vector<int> fetched = now;
+    std::erase_if(fetched, [&](int u) { return std::count(before.begin(), before.end(), u) > 0; });
+    before = now;
+    if (what == 'I' && unit == 5) expect_fetched(fetched, 4, "backward of unit 5");
+  });
+  watch_pass({}, 'I', [](AnyFsdp& fsdp, char what, int unit) {
+    if (what == 'I')
+      expect_fetched(gathered_beside(fsdp, unit), unit - 1,
+                     fmt::format("backward of unit {}, with what is still whole", unit));
+  });
+  CHECK(true);
+}
+
+TEST_CASE("15.8: dx is the single rank's") {
+  const Probe::Listener nobody = [](char, int) {};
+  const auto dx_of = [](Layers stack) {
+    Saved saved = training();
+    const Tensor y = forward_rows(stack, saved, 0, 0, 2);
+    return stack.front()->backward_input(y, saved.child(stack.front()->name())).values();
+  };
+  const std::vector<LayerPtr> whole = make_net(nobody);
+  const Numbers expected = dx_of(whole);
+  run(3, [&](Light& world) {
+    const std::vector<LayerPtr> model = make_net(nobody);
+    const auto fsdp = solution.make_fsdp(model, world, {.prefetch = false});
+    Clues clues;
+    clues.what = fmt::format("dx of unit 0, rank {} of 3", world.rank());
+    clues.ranks = 3;
+    require(compare(dx_of(fsdp->stack()), expected, 1e-12, clues));
+  });
+  CHECK(true);
+}
+
+TEST_CASE("15.9: wgrad needs no weights, and one reduction is under way at a time") {
+  int64_t most = 0;
+  try {
+    watch_pass({}, 'W', [&](AnyFsdp& fsdp, char what, int unit) {
+      most = std::max(most, live(MemoryKind::buffers));
+      if (what == 'W')
+        require(!fsdp.units()[static_cast<size_t>(unit)]->is_gathered(),
+                fmt::format("unit {} is whole while its wgrad runs, which needs x and dy only: "
+                            "it is resharded after dgrad",
+                            unit));
+    });
+  } catch (const CommError& error) {
+    if (std::string(error.what()).find("Work of reduce_scatter") == std::string::npos) throw;
+    FAIL(
+        "a reduction was started while another was under way, which nobody finished: finish the "
+        "reduction of *neighbours_.reducing before starting this unit's, and note that it is "
+        "this unit's now");
+  }
+  // At most two units of weights and the gradients of the unit before, with this rank's half of their sum.
+  const int64_t allowed = (3 * one_layer + one_layer / 2) * 8;
+  expect(most <= allowed,
+         fmt::format("{} bytes borrowed at the peak of backward, {} allowed: finish the reduction "
+                     "of the unit before, and with it its gradients, before starting this one's",
+                     most, allowed));
+}
+
+TEST_CASE("15.9: three steps on 1 to 4 ranks end with the single rank's weights") {
+  const Probe::Listener nobody = [](char, int) {};
+  const std::vector<LayerPtr> whole = make_net(nobody);
+  AdamW serial(parameters(Layers(whole)));
+  for (int64_t step = 0; step < 3; ++step) {
+    zero_gradients(whole);
+    pass(whole, step, 0, rows);
+    serial.step(0.01);
+  }
+  Numbers expected;
+  for (const ParameterPtr& each : parameters(Layers(whole)))
+    for (const double value : each->value.values()) expected.push_back(value);
+
+  for (const int p : {4, 1, 2, 3}) {
+    Numbers all(expected.size());
+    run(p, [&](Light& world) {
+      const std::vector<LayerPtr> model = make_net(nobody);
+      const auto fsdp = solution.make_fsdp(model, world, {});
+      AdamW optimizer(parameters(fsdp->stack()));
+      for (int64_t step = 0; step < 3; ++step) {
+        zero_gradients(fsdp->stack());
+        pass(fsdp->stack(), step, chunk_begin(rows, p, world.rank()),
+             chunk_begin(rows, p, world.rank() + 1));
+        fsdp->finish();
+        optimizer.step(0.01);
+      }
+      const std::vector<AnyUnit*> units = fsdp->units();
+      for (size_t u = 0; u < units.size(); ++u)
+        for (const Piece& piece : units[u]->pieces()) {
+          const Numbers values = piece.parameter->value.values();
+          std::copy(values.begin(), values.end(),
+                    all.begin() + static_cast<int64_t>(u) * one_layer + piece.first);
+        }
+    });
+    Clues clues;
+    clues.what = fmt::format("weights after 3 steps on {} ranks", p);
+    clues.ranks = p;
+    expect(compare(all, expected, 1e-12, clues));
+  }
+}
