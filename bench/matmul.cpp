@@ -14,13 +14,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "../course/shared/console.hpp"
+#include "bench.hpp"
 #include "yotta/core/matmul.hpp"
 #include "yotta/core/measure.hpp"
 
@@ -31,7 +30,8 @@
 namespace {
 
 using namespace yotta;
-using Json = nlohmann::ordered_json;
+using bench::Json;
+using bench::median;
 
 // Layout as BLAS names it: nn, nt (B is stored (n, k), as linear layers store weights), tn (A is (k, m)).
 struct Shape {
@@ -119,12 +119,6 @@ class Problem {
   int threads_;
   std::vector<float> a_, b_, c_;
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 // GFLOP/s over `repeats` calls of a library that is at work: with several threads there is first a pause, in
 // which the other library's threads stop looking for work and go to sleep, and then untimed calls until
@@ -223,12 +217,6 @@ double peer_rate() { return 0; }
 void use_fastest_peer(const std::string&, char**) {}
 #endif
 
-std::string own_path(const char* first_argument) {
-  char path[4096];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
-  return length > 0 ? std::string(path, static_cast<size_t>(length)) : first_argument;
-}
-
 std::vector<Json> measure_all(const Options& options) {
   const std::vector<Shape> all = shapes(options.quick);
   std::vector<Json> rows;
@@ -282,14 +270,7 @@ int run(const Options& options) {
                rows.size());
   }
   if (options.json.empty()) return 0;
-  std::ofstream file(options.json);
-  file << report.dump(2) << "\n";
-  file.close();
-  if (!file) {
-    fmt::print(stderr, "cannot write {}\n", options.json);
-    return 1;
-  }
-  return 0;
+  return bench::write_json(options.json, report);
 }
 
 }  // namespace
@@ -310,7 +291,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (options.quick) options.pairs = std::min(options.pairs, 5);
-  use_fastest_peer(own_path(argv[0]), argv);
+  use_fastest_peer(bench::own_path(argv[0]), argv);
   try {
     return run(options);
   } catch (const std::exception& error) {

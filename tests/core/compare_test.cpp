@@ -4,30 +4,10 @@
 
 #include <limits>
 
+#include "support/verdicts.hpp"
+
 using namespace yotta;
-
-namespace {
-
-// 17 distinct numbers, so that nothing fits by chance.
-Numbers numbers(int count = 17, double seed = 1) {
-  Numbers made;
-  for (int i = 0; i < count; ++i) made.push_back(seed * (3 + i * i) - 7 * i);
-  return made;
-}
-
-// What is said about `actual` where numbers() was expected, after the name.
-std::string said(const Numbers& actual, Clues clues = {}, const Numbers& expected = numbers()) {
-  const Verdict verdict = compare(actual, expected, 1e-9, clues);
-  CHECK(verdict.equal == verdict.text.empty());
-  return verdict.text;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-#define CHECK_SAYS(text, part) CHECK_MESSAGE(contains(text, part), text)
-
-}  // namespace
+using namespace yotta_test;
 
 TEST_CASE("equal numbers are equal, within the tolerance") {
   CHECK(compare(numbers(), numbers(), 0).equal);

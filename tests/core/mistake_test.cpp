@@ -4,36 +4,18 @@
 
 #include <limits>
 
-#include "yotta/core/compare.hpp"
+#include "support/verdicts.hpp"
 
 using namespace yotta;
+using namespace yotta_test;
 
 namespace {
-
-// 17 distinct numbers, so that nothing fits by chance.
-Numbers numbers(int count = 17, double seed = 1) {
-  Numbers made;
-  for (int i = 0; i < count; ++i) made.push_back(seed * (3 + i * i) - 7 * i);
-  return made;
-}
 
 template <class F>
 Numbers each(Numbers values, F change) {
   for (double& value : values) value = change(value);
   return values;
 }
-
-// What is said about `actual` where numbers() was expected, after the name.
-std::string said(const Numbers& actual, Clues clues = {}, const Numbers& expected = numbers()) {
-  const Verdict verdict = compare(actual, expected, 1e-9, clues);
-  CHECK(verdict.equal == verdict.text.empty());
-  return verdict.text;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-#define CHECK_SAYS(text, part) CHECK_MESSAGE(contains(text, part), text)
 
 Clues of_ranks(int ranks) {
   Clues clues;
