@@ -27,13 +27,6 @@
 #include "yotta/device/mma_warp.hpp"
 #endif
 
-// Before a loop over registers: an array whose index is not known when nvcc compiles would lie in memory.
-#if defined(__CUDACC__)
-#define YOTTA_UNROLL _Pragma("unroll")
-#else
-#define YOTTA_UNROLL
-#endif
-
 namespace yotta::inline YOTTA_DEVICE_BUILD {
 
 #if defined(__CUDACC__)

@@ -28,27 +28,11 @@
 // Precision Training", ICLR 2018, section 3.3 (accumulation in f32).
 #pragma once
 
-#include "yotta/core/dtype.hpp"
-#include "yotta/device/kernel.hpp"
 #include "yotta/device/mma.hpp"
+#include "yotta/device/mma_matrix.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
-
-// A bf16 matrix in global memory, row-major, with zeros around it.
-struct Bf16Matrix {
-  const bfloat16* data;  // (rows, columns)
-  int rows, columns;
-
-  // The 16 bits of an element; outside the matrix zero, which adds nothing to a product.
-  __device__ uint32_t bits(int row, int column) const {
-    if (row >= rows || column >= columns) return 0;
-    return data[static_cast<int64_t>(row) * columns + column].bits;
-  }
-};
-
-// Two bf16 in one register, `first` in the low half.
-__device__ inline uint32_t packed(uint32_t first, uint32_t second) { return first | second << 16; }
 
 // This lane's part of the 16 x 16 tile of A at (row, column).
 __device__ inline void load_a(uint32_t (&a)[4], const Bf16Matrix& matrix, int row, int column) {
@@ -121,13 +105,17 @@ __global__ void matmul_warp_mma(const bfloat16* a, const bfloat16* b, float* c, 
     YOTTA_UNROLL
     for (int j = 0; j < across; ++j) load_b(fragment_b[j], matrix_b, l, column + 8 * j);
     YOTTA_UNROLL
-    for (int i = 0; i < down; ++i) YOTTA_UNROLL
-    for (int j = 0; j < across; ++j)
-      mma_m16n8k16_bf16(sum[i][j], fragment_a[i], fragment_b[j], sum[i][j]);
+    for (int i = 0; i < down; ++i) {
+      YOTTA_UNROLL
+      for (int j = 0; j < across; ++j)
+        mma_m16n8k16_bf16(sum[i][j], fragment_a[i], fragment_b[j], sum[i][j]);
+    }
   }
   YOTTA_UNROLL
-  for (int i = 0; i < down; ++i) YOTTA_UNROLL
-  for (int j = 0; j < across; ++j) store_c(sum[i][j], c, m, n, row + 16 * i, column + 8 * j);
+  for (int i = 0; i < down; ++i) {
+    YOTTA_UNROLL
+    for (int j = 0; j < across; ++j) store_c(sum[i][j], c, m, n, row + 16 * i, column + 8 * j);
+  }
   // end of exercise 04.5
 }
 

@@ -10,7 +10,7 @@
 // The slowest of the three is the roof: clocks = max(4096 / FLOPs a clock, wavefronts, sectors / 2). The counts follow
 // from the layouts below, address by address; the emulator counts the same for the kernels as they run.
 //
-//     a warp's tile of WM x WN takes 256 (WM + WN) / (WM WN) wavefronts an mma from shared memory at best:
+//     a warp's tile of WM x WN takes 32 (WM + WN) / (WM WN) wavefronts an mma from shared memory at best:
 //     32 x 32: 2, 64 x 64: 1. On an H100 64 x 64 is just enough, with nothing left for writing the tiles, which is
 //     why its own instruction, wgmma, reads shared memory without passing through registers.
 //

@@ -133,8 +133,10 @@ __device__ void multiply_tiles(WarpSum<T>& sum, const uint16_t* tile_a, const ui
     for (int j = 0; j < T::WN / 8; j += 2)
       shared_b<T::BN, loads, rows>(b[j], b[j + 1], tile_b, l, column + 8 * j);
     YOTTA_UNROLL
-    for (int i = 0; i < T::WM / 16; ++i) YOTTA_UNROLL
-    for (int j = 0; j < T::WN / 8; ++j) mma_m16n8k16_bf16(sum[i][j], a[i], b[j], sum[i][j]);
+    for (int i = 0; i < T::WM / 16; ++i) {
+      YOTTA_UNROLL
+      for (int j = 0; j < T::WN / 8; ++j) mma_m16n8k16_bf16(sum[i][j], a[i], b[j], sum[i][j]);
+    }
   }
 }
 
@@ -145,8 +147,10 @@ __device__ void store_sum(const WarpSum<T>& sum, float* c, int m, int n, int row
   row += warp / (T::BN / T::WN) * T::WM;
   column += warp % (T::BN / T::WN) * T::WN;
   YOTTA_UNROLL
-  for (int i = 0; i < T::WM / 16; ++i) YOTTA_UNROLL
-  for (int j = 0; j < T::WN / 8; ++j) store_c(sum[i][j], c, m, n, row + 16 * i, column + 8 * j);
+  for (int i = 0; i < T::WM / 16; ++i) {
+    YOTTA_UNROLL
+    for (int j = 0; j < T::WN / 8; ++j) store_c(sum[i][j], c, m, n, row + 16 * i, column + 8 * j);
+  }
 }
 
 // C = A B: copy a tile of A and one of B, multiply them, and on to the next.
