@@ -125,6 +125,7 @@ class Replay : public Slice {
 
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
     Tensor dx = dy, flows;
+    // exercise 17.6: play the actions from turn_ on; a reversal is F, I and W (F of the first was in forward)
     for (size_t i = turn_; i < actions_.size(); ++i) {
       if (actions_[i].kind != ReplayAction::Kind::reverse) {
         play(actions_[i], flows, saved);
@@ -135,6 +136,7 @@ class Replay : public Slice {
       dx = run_back(reversed, dx, saved);
       reversed.backward_weight(saved.child(reversed.name()));
     }
+    // end of exercise 17.6
     return dx;
   }
   void backward_weight(Saved&) override {}

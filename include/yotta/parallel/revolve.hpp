@@ -7,7 +7,8 @@
 //     kept         █           █                    run 0 1 2, keep 3, run 3 4, reverse 5
 //                  █           █ ──> ──> ^          restore 3, run 3, reverse 4
 //                  █           █ ──> ^              restore 3, reverse 3, drop 3
-//                  █ ──> ──> ^                      restore 0, run 0 1, reverse 2, ... with one checkpoint
+//                  █ ──> █ ──> ^                    restore 0, run 0, keep 1, run 1, reverse 2
+//                  █     █ ^                        restore 1, reverse 1, drop 1;  restore 0, reverse 0
 //
 // A schedule is data: a list of actions, which can be printed and counted without any layer. To reverse a
 // layer is to run it forward once more, this time keeping what backward needs, and then backward.

@@ -1,0 +1,217 @@
+// Activation checkpointing: drop what layers have kept for their backward pass, and compute it again when it
+// is needed. Memory for FLOPs.
+//
+//     layers            0   1   2   3   4   5   6   7   8   9  10  11       n = 12
+//     none              ■   ■   ■   ■   ■   ■   ■   ■   ■   ■   ■   ■       ■ a layer's Saved, kept
+//     every 4           x               x               x                   x the input of a slice, kept
+//     back to layer 8   x               x               ■   ■   ■   ■       its slice once more, from x
+//     back to layer 4   x               ■   ■   ■   ■                       and so on
+//
+// A checkpointed slice is a layer. forward keeps its input x and runs with a Saved of its own, which is
+// dropped; backward_input runs it again from x, and then backward. The microbatch's Place says where it is in
+// the whole run, so dropout draws the same masks again: the gradients are the same to the last bit.
+//
+// Two ways of counting are taught. For n equal layers and k = n / C checkpoints, one every C layers:
+//     Chen et al., here    a slice is run again once, and kept meanwhile: n more forwards, whatever C is;
+//                          memory k x + C Saved, least at C = sqrt(n)             Checkpoint
+//     as lectures count    each layer starts again from its checkpoint, one Saved at a time:
+//                          of the order of n^2 / k more forwards                  Replay(restart_schedule)
+//     the best possible    s checkpoints, one Saved, fewest forwards              Replay(revolve_schedule)
+// "Full" recomputation in papers is C = 1: of each layer only x stays. "Selective" drops only attention's
+// (T, T) arrays: much memory for few FLOPs.
+//
+// Contract: backward_input of what is run again does both halves, I and W, layer by layer, so that nothing
+// computed again outlives the call; its backward_weight has nothing left to do.
+// References: Chen et al. (2016), Training Deep Nets with Sublinear Memory Cost; Griewank and Walther (2000),
+// Revolve; Korthikanti et al. (2022), Reducing Activation Recomputation in Large Transformer Models.
+#pragma once
+
+#include "yotta/core/exercise.hpp"
+#include "yotta/nn/slice.hpp"
+#include "yotta/parallel/revolve.hpp"
+
+namespace yotta::student {
+
+// Cuts n layers into slices of C, the last one shorter if it must be. Returns where each begins.
+inline std::vector<int64_t> slices_of(int64_t n, int64_t C) {
+  std::vector<int64_t> begins;
+  // exercise 17.1: the first layer of each slice
+  not_done("17.1");
+  // end of exercise 17.1
+  return begins;
+}
+
+// The C for which ceil(n / C) checkpoints and C Saved are together fewest.
+constexpr int64_t square_root_of(int64_t n) {
+  int64_t C = 1;
+  // exercise 17.2: the smallest C with C * C >= n
+  not_done("17.2");
+  // end of exercise 17.2
+  return C;
+}
+
+// y = layer(x), keeping nothing.
+inline Tensor run_and_forget(Layer& layer, const Tensor& x, const Place& place) {
+  Saved dropped(place, layer.name());
+  return layer.forward(x, dropped);
+}
+
+// A slice of which only the input is kept.
+class Checkpoint : public Slice {
+ public:
+  using Slice::Slice;
+
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    Tensor y = x;
+    // exercise 17.3: keep x under the name "x"; run the layers one after the other, keeping nothing else
+    not_done("17.3");
+    // end of exercise 17.3
+    return y;
+  }
+
+  // The recomputed Saved dies layer by layer, as each one's weight gradient uses it up.
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    Tensor dx = dy;
+    // exercise 17.4: run the slice again from x, now keeping everything; then I and W of each layer
+    not_done("17.4");
+    // end of exercise 17.4
+    return dx;
+  }
+  void backward_weight(Saved&) override {}
+};
+
+// A slice whose attention probabilities (B, H, T, T) and their dropout mask are dropped after each layer.
+// Attention makes them again from q, k and v when its backward pass comes. With blockwise attention there is
+// nothing to drop: it never keeps them.
+class AttentionCheckpoint : public Slice {
+ public:
+  using Slice::Slice;
+
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    Tensor y = x;
+    for (const LayerPtr& layer : layers()) {
+      Saved& own = saved.child(layer->name());
+      y = layer->forward(y, own);
+      // exercise 17.5: wherever `own` or one below it holds "probabilities", drop them and the "mask"
+      not_done("17.5");
+      // end of exercise 17.5
+    }
+    return y;
+  }
+};
+
+// A slice that is reversed by a schedule: revolve_schedule or restart_schedule of its layers. forward plays it
+// up to the last layer, of which it keeps Saved; backward_input plays the rest. Checkpoints live in Saved.
+class Replay : public Slice {
+ public:
+  Replay(Layers layers, ReplayActions actions)
+      : Slice(layers), actions_(std::move(actions)), turn_(first_reverse()) {}
+
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    Tensor flows = x;
+    for (size_t i = 0; i < turn_; ++i) play(actions_[i], flows, saved);
+    return turn_ == actions_.size() ? flows : run(layer(actions_[turn_]), flows, saved);
+  }
+
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    Tensor dx = dy, flows;
+    // exercise 17.6: play the actions from turn_ on; a reversal is F, I and W (F of the first was in forward)
+    not_done("17.6");
+    // end of exercise 17.6
+    return dx;
+  }
+  void backward_weight(Saved&) override {}
+
+ private:
+  size_t first_reverse() const {
+    size_t i = 0;
+    while (i < actions_.size() && actions_[i].kind != ReplayAction::Kind::reverse) ++i;
+    return i;
+  }
+  Layer& layer(const ReplayAction& action) const {
+    return *layers()[static_cast<size_t>(action.layer)];
+  }
+  // Everything but a reversal. `flows` is what flows into the next layer.
+  void play(const ReplayAction& action, Tensor& flows, Saved& saved) const {
+    const std::string slot = "checkpoint " + std::to_string(action.layer);
+    switch (action.kind) {
+      case ReplayAction::Kind::keep: return saved.keep(slot, flows);
+      case ReplayAction::Kind::restore: flows = saved.get(slot); return;
+      case ReplayAction::Kind::drop: saved.take(slot); return;
+      case ReplayAction::Kind::run:
+        flows = run_and_forget(layer(action), flows, saved.place());
+        return;
+      case ReplayAction::Kind::reverse: return;
+    }
+  }
+
+  ReplayActions actions_;
+  size_t turn_;  // where forward ends and backward begins: the last layer's reversal
+};
+
+enum class Recompute : uint8_t { none, attention, all, revolve };
+
+struct CheckpointOptions {
+  Recompute what = Recompute::all;
+  int64_t every = 1;  // all: layers a slice; 1 is "full" recomputation; 0: the square root of all
+  int64_t snapshots = 1;  // revolve: checkpoints that there is room for
+};
+
+// The same model with entries [first, last) of its stack checkpointed; last -1: to its end. The others (an
+// embedding, a head) stay as they are. The result refers to `stack`, which must outlive it.
+inline std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options,
+                                          int64_t first = 0, int64_t last = -1,
+                                          Where where = Where::current()) {
+  if (last == -1) last = std::ssize(stack);
+  if (first < 0 || last < first || last > std::ssize(stack))
+    fail(where, "checkpoints in entries {} to {} of a stack of {}", first, last, stack.size());
+  if (options.every < 0 || options.snapshots < 1)
+    fail(where, "a checkpoint every {} layers, {} snapshots: every >= 0, snapshots >= 1",
+         options.every, options.snapshots);
+  std::vector<LayerPtr> made;
+  const auto slice = [&](int64_t begin, int64_t end) {
+    return stack.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  };
+  const auto as_they_are = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) made.push_back(std::make_unique<Slice>(slice(i, i + 1)));
+  };
+  const int64_t n = last - first;
+  as_they_are(0, first);
+  if (options.what == Recompute::none) as_they_are(first, last);
+  if (options.what == Recompute::attention)
+    for (int64_t i = first; i < last; ++i)
+      made.push_back(std::make_unique<AttentionCheckpoint>(slice(i, i + 1)));
+  if (options.what == Recompute::revolve)
+    made.push_back(std::make_unique<Replay>(slice(first, last),
+                                            revolve_schedule(n, options.snapshots, where)));
+  if (options.what == Recompute::all) {
+    const int64_t C = options.every == 0 ? square_root_of(n) : options.every;
+    for (const int64_t begin : slices_of(n, C))
+      made.push_back(
+          std::make_unique<Checkpoint>(slice(first + begin, first + std::min(n, begin + C))));
+  }
+  as_they_are(last, std::ssize(stack));
+  return made;
+}
+
+// ---- costs, for a chain of n equal layers ----
+
+// Layers that are run forward a second time.
+constexpr int64_t recomputed_forwards(const CheckpointOptions& o, int64_t n) {
+  if (o.what == Recompute::all) return n;
+  return o.what == Recompute::revolve && n > 0 ? revolve_steps(n, o.snapshots) : 0;
+}
+
+// The most that is held at once: inputs of slices, and Saved of layers.
+struct HeldAtPeak {
+  int64_t inputs = 0, saved = 0;
+};
+constexpr HeldAtPeak held_at_peak(const CheckpointOptions& o, int64_t n) {
+  if (n == 0) return {};
+  if (o.what == Recompute::revolve) return {std::min(o.snapshots, n), 1};
+  if (o.what != Recompute::all) return {0, n};
+  const int64_t C = std::min(n, o.every == 0 ? square_root_of(n) : o.every);
+  return {n / C, C};  // on the way back a shorter last slice is gone before the next one is run
+}
+
+}  // namespace yotta::student

@@ -1,0 +1,318 @@
+// The graded cases of exercise 17. The layers are probes: each counts how often it runs forward, and its Saved
+// holds a token, so that the Saved that live at the same time can be counted.
+#include "course/shared/graded.hpp"
+#include "interface.hpp"
+#include "yotta/nn/dropout_layer.hpp"
+#include "yotta/nn/linear.hpp"
+
+using namespace yotta;
+using exercise::expect;
+using exercise::solution;
+
+namespace {
+
+constexpr int64_t width = 4, token_bytes = 64;
+
+struct Log {
+  int64_t forwards = 0;
+  int64_t live = 0, most_live = 0;  // Saved of layers
+};
+
+// Tokens are the only buffers of these cases.
+void count_live(Log& log) {
+  log.live = context().ledger.memory()->live(MemoryKind::buffers) / token_bytes;
+  log.most_live = std::max(log.most_live, log.live);
+}
+
+// A linear layer with dropout behind it.
+class Probe : public Composite {
+ public:
+  Probe(std::string name, double dropout, Log& log)
+      : Composite(std::move(name)),
+        linear_(this->name() + ".linear", {width, width, false, normal(0.6)}, {17, DType::f64}),
+        dropout_(this->name() + ".dropout", dropout),
+        log_(log) {}
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    ++log_.forwards;
+    {
+      const MemoryScope memory(MemoryKind::buffers);
+      saved.keep("token", Tensor::zeros({token_bytes}, DType::u8));
+    }
+    count_live(log_);
+    return run(dropout_, run(linear_, x, saved), saved);
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    return run_back(linear_, run_back(dropout_, dy, saved), saved);
+  }
+  void backward_weight(Saved& saved) override {
+    Composite::backward_weight(saved);
+    saved.take("token");
+  }
+
+ protected:
+  std::vector<Layer*> parts() override { return {&linear_, &dropout_}; }
+
+ private:
+  Linear linear_;
+  Dropout dropout_;
+  Log& log_;
+};
+
+// n probes, and a rank's context of their own.
+struct Chain {
+  explicit Chain(int64_t n, double dropout = 0) : scope(rank) {
+    rank.threads = 1;
+    for (int64_t i = 0; i < n; ++i)
+      layers.push_back(std::make_unique<Probe>("layer " + std::to_string(i), dropout, log));
+  }
+  // Slices of C layers, each made by `make`.
+  std::vector<LayerPtr> sliced(int64_t C, LayerPtr (*make)(Layers)) const {
+    std::vector<LayerPtr> slices;
+    const size_t n = layers.size(), step = static_cast<size_t>(C);
+    for (size_t begin = 0; begin < n; begin += step)
+      slices.push_back(make(Layers(layers).subspan(begin, std::min(step, n - begin))));
+    return slices;
+  }
+
+  RankContext rank;
+  ContextScope scope;
+  Log log;
+  std::vector<LayerPtr> layers;
+};
+
+Tensor input() {
+  Tensor x = Tensor::empty({2, 3, width}, DType::f64);
+  for (int64_t i = 0; i < x.numel(); ++i)
+    x.data<double>()[i] = Random(17, "x").normal(static_cast<uint64_t>(i));
+  return x;
+}
+constexpr Place place{1, 2, 3, 0, true};
+
+// dx, and then every weight's gradient, of one microbatch.
+Numbers gradients(Layers layers) {
+  zero_gradients(layers);
+  Saved saved(place);
+  const Tensor y = forward(layers, input(), saved);
+  Numbers all = backward(layers, y.clone(), saved).values();
+  for (const ParameterPtr& each : parameters(layers))
+    for (const double g : each->gradient().values()) all.push_back(g);
+  return all;
+}
+
+// Wrong gradients, in words; empty if all is right.
+std::string wrong_gradients(double dropout, int64_t n, int64_t C) {
+  const Chain chain(n, dropout);
+  const Numbers expected = gradients(chain.layers);
+  const std::vector<LayerPtr> slices = chain.sliced(C, solution.checkpoint);
+  Clues clues;
+  clues.what = fmt::format("dx and weight gradients of {} layers in slices of {}{}", n, C,
+                           dropout > 0 ? ", with dropout" : "");
+  return compare(gradients(slices), expected, 0, clues).text;
+}
+
+}  // namespace
+
+TEST_CASE("17.1: slices of C layers, the last one shorter") {
+  for (const auto& [n, C] : {std::pair<int64_t, int64_t>{12, 4}, {7, 3}, {3, 5}, {1, 1}, {0, 2}}) {
+    const std::vector<int64_t> begins = solution.slices_of(n, C);
+    for (size_t i = 0; i < begins.size(); ++i)
+      expect(begins[i] == static_cast<int64_t>(i) * C && begins[i] < n,
+             fmt::format("{} layers in slices of {}: slice {} begins with layer {}, expected {}", n,
+                         C, i, begins[i], static_cast<int64_t>(i) * C));
+    const int64_t covered = std::min(n, std::ssize(begins) * C);
+    expect(covered == n, fmt::format("{} layers in slices of {}: {} slices, nobody has layer {}", n,
+                                     C, begins.size(), covered));
+  }
+}
+
+TEST_CASE("17.2: checkpoints and Saved together are fewest") {
+  for (const int64_t n : {24, 1, 2, 9, 10, 100, 126}) {
+    const int64_t C = solution.square_root_of(n);
+    expect(C >= 1, fmt::format("{} layers: slices of {} layers", n, C));
+    const auto held = [&](int64_t c) { return (n + c - 1) / c + c; };
+    int64_t least = held(1);
+    for (int64_t c = 1; c <= n; ++c) least = std::min(least, held(c));
+    expect(held(C) == least,
+           fmt::format("{} layers in slices of {}: {} checkpoints and {} Saved are held, {} in all "
+                       "would do",
+                       n, C, (n + C - 1) / C, C, least));
+  }
+}
+
+TEST_CASE("17.3: forward gives what the layers give, and keeps the input alone") {
+  const Chain chain(5, 0.3);
+  Saved plain(place), saved(place);
+  const Tensor y = forward(chain.layers, input(), plain);
+  const LayerPtr slice = solution.checkpoint(chain.layers);
+  const Tensor x = input();
+  Clues clues;
+  clues.what = "y of 5 layers as one checkpointed slice";
+  clues.suspects = {{"x: no layer has run", input().values()}};
+  expect(compare(slice->forward(x, saved).values(), y.values(), 0, clues));
+  expect(saved.has("x"), "forward keeps nothing called \"x\"");
+  expect(saved.get("x").shares_memory(x), "x was copied; a handle of it costs nothing");
+  expect(saved.bytes() == x.nbytes(),
+         fmt::format("{} bytes are kept after forward, x has {}", saved.bytes(), x.nbytes()));
+}
+
+TEST_CASE("17.3: a checkpoint holds the input of its slice") {
+  const Chain chain(12);
+  const std::vector<LayerPtr> slices = chain.sliced(6, solution.checkpoint);
+  std::vector<Numbers> outputs;  // of each layer
+  Saved plain(place), saved(place);
+  Tensor flows = input();
+  for (const LayerPtr& layer : chain.layers) {
+    flows = layer->forward(flows, plain.child(layer->name()));
+    outputs.push_back(flows.values());
+  }
+  forward(slices, input(), saved);
+  for (size_t k = slices.size(); k-- > 0;) {
+    const Numbers held = saved.child(slices[k]->name()).get("x").values();
+    const Numbers right = k == 0 ? input().values() : outputs[6 * k - 1];
+    for (size_t layer = 0; layer < outputs.size(); ++layer)
+      expect(held == right || held != outputs[layer],
+             fmt::format("checkpoint {} holds layer {}'s output, and should hold layer {}'s input: "
+                         "y = x is the same tensor, so writing into y (copy_from) writes into x",
+                         k, layer, 6 * k));
+    expect(held == right, fmt::format("checkpoint {} does not hold layer {}'s input", k, 6 * k));
+  }
+}
+
+TEST_CASE("17.3: no more Saved live at once than a slice has layers") {
+  Chain chain(24);
+  const std::vector<LayerPtr> slices = chain.sliced(8, solution.checkpoint);
+  Saved saved(place);
+  forward(slices, input(), saved);
+  count_live(chain.log);
+  expect(
+      chain.log.most_live <= 8,
+      fmt::format("{} Saved live, 8 allowed: 24 layers in slices of 8, after forward. Each layer "
+                  "runs with a Saved that is dropped",
+                  chain.log.most_live));
+}
+
+TEST_CASE("17.4: the gradients are those of the plain stack") {
+  for (const auto& [n, C] : {std::pair<int64_t, int64_t>{12, 4}, {7, 3}, {3, 5}, {1, 1}})
+    expect(wrong_gradients(0, n, C).empty(), wrong_gradients(0, n, C));
+}
+
+TEST_CASE("17.4: with dropout the gradients are the same too") {
+  const std::string without = wrong_gradients(0, 6, 3), with = wrong_gradients(0.3, 6, 3);
+  expect(without.empty(), without);
+  expect(with.empty(),
+         "differs only with dropout: the second run drew other masks. Run it with a Saved at the "
+         "same place as the first, saved.place()\n    " +
+             with);
+}
+
+TEST_CASE("17.4: each layer is run again once") {
+  Chain chain(24);
+  const LayerPtr slice = solution.checkpoint(chain.layers);
+  Saved saved(place);
+  const Tensor y = slice->forward(input(), saved);
+  chain.log.forwards = 0;
+  slice->backward_input(y, saved);
+  const int64_t more = chain.log.forwards - 24;
+  expect(more <= 0,
+         fmt::format("backward of 24 layers ran {} forwards and 24 are enough: {} forwards{} too "
+                     "many. Keep the Saved of the whole slice while you go back through it",
+                     chain.log.forwards, more, more == 276 ? ", n(n-1)/2," : ""));
+  expect(more == 0, fmt::format("backward of 24 layers ran {} forwards", chain.log.forwards));
+}
+
+TEST_CASE("17.4: a slice is freed on the way back, and leaves nothing") {
+  Chain chain(24);
+  const std::vector<LayerPtr> slices = chain.sliced(8, solution.checkpoint);
+  Saved saved(place);
+  Tensor y = forward(slices, input(), saved);
+  chain.log.most_live = 0;
+  backward(slices, std::move(y), saved);
+  count_live(chain.log);
+  expect(chain.log.most_live == 8,
+         fmt::format("{} Saved live, 8 allowed: 24 layers in slices of 8, in backward",
+                     chain.log.most_live));
+  expect(chain.log.live == 0 && saved.bytes() == 0,
+         fmt::format("after backward {} Saved live, and {} bytes are kept", chain.log.live,
+                     saved.bytes()));
+}
+
+namespace {
+
+// Keeps what an attention layer keeps, in the same tree; computes nothing.
+class StandIn : public Layer {
+ public:
+  StandIn() : Layer("block") {}
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    Saved& attention = saved.child("attention");
+    for (const char* slot : {"q", "k", "v", "probabilities", "mask"})
+      attention.keep(slot, Tensor::zeros({2}));
+    attention.child("dropout").keep("mask", Tensor::zeros({2}));
+    saved.child("mlp").child("dropout").keep("mask", Tensor::zeros({2}));
+    return x;
+  }
+  Tensor backward_input(const Tensor& dy, Saved&) override { return dy; }
+  void backward_weight(Saved&) override {}
+  void add_parameters(std::vector<ParameterPtr>&) override {}
+};
+
+}  // namespace
+
+TEST_CASE("17.5: the probabilities and their mask are dropped, and nothing else") {
+  std::vector<LayerPtr> layers;
+  layers.push_back(std::make_unique<StandIn>());
+  Saved saved(place);
+  solution.attention_checkpoint(layers)->forward(input(), saved);
+  Saved& block = saved.child("block");
+  Saved& attention = block.child("attention");
+  expect(!attention.has("probabilities"), "the probabilities are still kept");
+  expect(!attention.has("mask"), "the probabilities' mask is still kept");
+  expect(attention.child("dropout").has("mask") && block.child("mlp").child("dropout").has("mask"),
+         "the mask of a dropout layer is gone: only the one beside \"probabilities\" can be made "
+         "again, by attention");
+  for (const char* slot : {"q", "k", "v"})
+    expect(attention.has(slot), fmt::format("{} is gone: attention needs it", slot));
+}
+
+TEST_CASE("17.6: the gradients are those of the plain stack, whatever the schedule") {
+  for (const double dropout : {0.0, 0.3})
+    for (const int64_t n : {7, 1, 2}) {
+      const Chain chain(n, dropout);
+      const Numbers expected = gradients(chain.layers);
+      for (const ReplayActions& actions :
+           {revolve_schedule(n, 1), revolve_schedule(n, 3), restart_schedule(n, 3)}) {
+        std::vector<LayerPtr> slice;
+        slice.push_back(solution.replay(chain.layers, actions));
+        Numbers actual = gradients(slice);
+        const auto weights = [](Numbers all) {
+          return Numbers(all.begin() + input().numel(), all.end());
+        };
+        Clues clues;
+        clues.what = fmt::format("weight gradients of {} layers, by \"{}\"", n, str(actions));
+        expect(compare(weights(actual), weights(expected), 0, clues));
+        clues.what = "dx of " + clues.what.substr(17);
+        actual.resize(static_cast<size_t>(input().numel()));
+        expect(compare(actual, Numbers(expected.begin(), expected.begin() + input().numel()), 0,
+                       clues));
+      }
+    }
+}
+
+TEST_CASE("17.6: no more forwards than the schedule says, one Saved at a time") {
+  for (const int64_t s : {1, 2, 4}) {
+    Chain chain(24);
+    const LayerPtr slice = solution.replay(chain.layers, revolve_schedule(24, s));
+    Saved saved(place);
+    const Tensor y = slice->forward(input(), saved);
+    slice->backward_input(y, saved);
+    count_live(chain.log);
+    const int64_t expected = 24 + revolve_steps(24, s);
+    expect(chain.log.forwards == expected,
+           fmt::format("24 layers, {} checkpoints: {} forwards, expected {}", s, chain.log.forwards,
+                       expected));
+    expect(chain.log.most_live <= 2,
+           fmt::format("{} Saved live at once: a layer's Saved ends with its reversal",
+                       chain.log.most_live));
+    expect(chain.log.live == 0 && saved.bytes() == 0,
+           fmt::format("after backward {} bytes are still kept", saved.bytes()));
+  }
+}
