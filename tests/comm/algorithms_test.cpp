@@ -31,9 +31,9 @@ using V = std::vector<float>;
 TEST_CASE("each operation has these algorithms and refuses the others") {
   CHECK(accepted([](C& w, Algorithm a) {
           V x(7, 1);
-          w.all_reduce(x, ReduceOp::sum, {a});
+          w.all_reduce(x, ReduceOp::sum, {a, nullptr, /*node=*/3});
           CHECK(x == V(7, 3));
-        }) == 6);
+        }) == 7);
   CHECK(accepted([](C& w, Algorithm a) {
           V x(7, static_cast<float>(w.rank()));
           w.broadcast(x, 2, {a});

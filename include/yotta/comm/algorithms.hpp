@@ -11,6 +11,7 @@
 #include "yotta/comm/collectives_bruck.hpp"
 #include "yotta/comm/collectives_chain.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
+#include "yotta/comm/collectives_hierarchical.hpp"
 #include "yotta/comm/collectives_naive.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_tree.hpp"
@@ -66,13 +67,14 @@ inline void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp o
   }
 }
 
-inline void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op) {
+inline void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op, int node) {
   switch (algorithm) {
     case Algorithm::naive: return all_reduce_naive(c, data, op);
     case Algorithm::ring: return all_reduce_ring(c, data, op);
     case Algorithm::tree: return all_reduce_tree(c, data, op);
     case Algorithm::recursive_doubling: return all_reduce_recursive_doubling(c, data, op);
     case Algorithm::rabenseifner: return all_reduce_rabenseifner(c, data, op);
+    case Algorithm::hierarchical: return all_reduce_hierarchical(c, data, op, node, c.call().where);
     case Algorithm::native: return all_reduce_native(meeting(c), data, op);
     default: no_such_algorithm(c.call());
   }

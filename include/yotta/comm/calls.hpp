@@ -39,7 +39,7 @@ class CollectiveCaller : public Caller {
                                        Algorithm::ring, data, where);
     return launch(mode, describe("all_reduce", data, algorithm, where, -1, name(op)), options.label,
                   data, {}, [=](Collective& c, Data out, ConstData) {
-                    run_all_reduce(c, algorithm, out, op);
+                    run_all_reduce(c, algorithm, out, op, options.node);
                     if (op == ReduceOp::mean) divide(out, p);
                   });
   }

@@ -35,6 +35,7 @@ enum class Algorithm : uint8_t {
   dissemination,
   chain,
   scatter_all_gather,
+  hierarchical,
   native
 };
 constexpr const char* name(Algorithm algorithm) {
@@ -50,6 +51,7 @@ constexpr const char* name(Algorithm algorithm) {
                                    "dissemination",
                                    "chain",
                                    "scatter + all_gather",
+                                   "hierarchical",
                                    "native"};
   return names[static_cast<int>(algorithm)];
 }
@@ -58,6 +60,7 @@ constexpr const char* name(Algorithm algorithm) {
 struct CommOptions {
   Algorithm algorithm = Algorithm::automatic;
   const char* label = nullptr;  // in the ledger; default: the operation's name
+  int node = 8;                 // ranks a node, for the hierarchical all_reduce
 };
 
 // What one rank sends during a collective.
