@@ -1,11 +1,11 @@
 // Ring attention: one sequence on cp ranks. Every rank has the queries, keys and values of its own part; the
 // keys and values go round a ring, and each rank takes from every visitor what its queries may see.
 //
-//     who holds which of 2 cp chunks, cp = 4 (zig-zag)        a query chunk (row) sees the key chunks before it
-//     rank 0   [0 . . . . . . 7]                              0  \                     rank 0: 1 + 8 =  9
-//     rank 1   [. 1 . . . . 6 .]                              1  o \                   rank 1: 2 + 7 =  9
-//     rank 2   [. . 2 . . 5 . .]                              :  o o \                 rank 2: 3 + 6 =  9
-//     rank 3   [. . . 3 4 . . .]                              7  o o o o o o o \       rank 3: 4 + 5 =  9 chunks
+//     who holds which of 2 cp chunks, cp = 4 (zig-zag)     queries of a chunk (row) see the keys of those before it
+//     rank 0   [0 . . . . . . 7]                           0  \                      rank 0: 1/2 + 7 1/2 = 8 squares
+//     rank 1   [. 1 . . . . 6 .]                           1  o \                    rank 1: 1 1/2 + 6 1/2 = 8
+//     rank 2   [. . 2 . . 5 . .]                           :  o o \                  rank 2: 2 1/2 + 5 1/2 = 8
+//     rank 3   [. . . 3 4 . . .]                           7  o o o o o o o \        rank 3: 3 1/2 + 4 1/2 = 8
 //
 //     step     compute (rank 2)           at the same time                             ┌─> 0 ─> 1 ─┐
 //     0        own queries x own keys     own k, v ─> rank 3,  rank 1's arrive         3 <── 2 <───┘
@@ -29,6 +29,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 
 #include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
@@ -221,7 +222,7 @@ inline AttentionGradients ring_attention_backward(const Tensor& dout, const Tens
   return own;
 }
 
-// ---- what it costs a rank; T: the whole sequence ----
+// ---- what it costs a rank; T: the whole sequence (not in the exercise) ----
 constexpr int64_t ring_messages(int ranks) { return 2 * (ranks - 1); }
 constexpr int64_t ring_backward_messages(int ranks) { return 4 * (ranks - 1); }
 // Bytes sent for k and v of `bytes` on each rank, both together; backward sends dk and dv too.

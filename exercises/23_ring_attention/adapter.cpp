@@ -1,0 +1,33 @@
+// One solution of exercise 23 (the student's, the library's or a wrong one) as the graded cases see it.
+#include "interface.hpp"
+
+#include YOTTA_SOLUTION
+
+namespace {
+
+namespace student = yotta::student;
+using namespace exercise;
+
+int64_t chunk_of(int ranks, int rank, int64_t i) { return student::chunk_of(ranks, rank, i); }
+
+AttentionBlock block(int ranks, int rank, int64_t n, int64_t i, int from, int64_t j) {
+  return student::Ring{{}, ranks, rank, n, student::ChunkOrder::zigzag}.block(i, from, j);
+}
+
+Weights merge_weights(double first, double second) {
+  const auto weights = student::merge_weights(first, second);
+  return {weights.first, weights.second, weights.log_sum_exp};
+}
+
+BlockwiseAttention forward(const Tensor& q, const Tensor& k, const Tensor& v, const Light& cp) {
+  return student::ring_attention(q, k, v, cp);
+}
+
+AttentionGradients backward(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
+                            const BlockwiseAttention& saved, const Light& cp) {
+  return student::ring_attention_backward(dout, q, k, v, saved, cp);
+}
+
+}  // namespace
+
+const Solution exercise::solution = {chunk_of, block, merge_weights, forward, backward};

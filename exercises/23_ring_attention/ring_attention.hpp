@@ -1,0 +1,188 @@
+// Ring attention: one sequence on cp ranks. Every rank has the queries, keys and values of its own part; the
+// keys and values go round a ring, and each rank takes from every visitor what its queries may see.
+//
+//     who holds which of 2 cp chunks, cp = 4 (zig-zag)     queries of a chunk (row) see the keys of those before it
+//     rank 0   [0 . . . . . . 7]                           0  \                      rank 0: 1/2 + 7 1/2 = 8 squares
+//     rank 1   [. 1 . . . . 6 .]                           1  o \                    rank 1: 1 1/2 + 6 1/2 = 8
+//     rank 2   [. . 2 . . 5 . .]                           :  o o \                  rank 2: 2 1/2 + 5 1/2 = 8
+//     rank 3   [. . . 3 4 . . .]                           7  o o o o o o o \        rank 3: 3 1/2 + 4 1/2 = 8
+//
+//     step     compute (rank 2)           at the same time                             ┌─> 0 ─> 1 ─┐
+//     0        own queries x own keys     own k, v ─> rank 3,  rank 1's arrive         3 <── 2 <───┘
+//     1        own queries x rank 1's     rank 1's ─> rank 3,  rank 0's arrive
+//     2, 3     ... x rank 0's, rank 3's   (in the last step nothing is sent)
+//
+// Each visitor gives a part of softmax's sum: o_a, with L_a = log of the sum of e^score. Two parts are merged by
+//     L = log(e^L_a + e^L_b)        o = e^(L_a - L) o_a + e^(L_b - L) o_b
+// which is exact. A part that saw nothing has L = -infinity and weighs nothing.
+//
+// Backward: k and v go round again. dk and dv of a visitor are summed on their way: what this rank finds is added
+// to what comes from the left, and sent on; cp - 1 hops after its owner's neighbour began, the sum is home.
+//
+// Cost a rank, n = B (T/cp) Hkv d numbers of k: forward 2(cp-1) messages of n, backward 4(cp-1). FLOPs: T^2/cp of
+// the triangle on every rank. Contiguous parts would give the last rank 2cp-1 times the first one's work.
+// Memory: q, k, v, o as T/cp, and two pairs k, v in flight (backward: and two pairs dk, dv): O(T/cp).
+// Contract: all ranks of cp call alike, T/cp even; the columns are context_positions (context_parallel.hpp).
+// Letters: B batch, T whole sequence, cp ranks, H query heads, Hkv key and value heads, d numbers a head.
+// References: Liu et al. (2023), Ring Attention; Brandon et al. (2023), Striped Attention (balance); Llama team
+// (2024), section 3.3.2 (2 cp chunks); Dao et al. (2022), FlashAttention.
+#pragma once
+
+#include <array>
+#include <limits>
+
+#include "course/shared/light_communicator.hpp"
+#include "yotta/comm/axis.hpp"
+#include "yotta/core/exercise.hpp"
+#include "yotta/nn/attention_blockwise.hpp"
+#include "yotta/nn/cut.hpp"
+#include "yotta/nn/elementwise.hpp"
+
+namespace yotta::student {
+
+enum class ChunkOrder : uint8_t { zigzag, contiguous };
+
+// Chunks on each rank: two, or the whole sequence as one.
+constexpr int64_t chunks_each(int ranks) { return ranks == 1 ? 1 : 2; }
+
+// Which of the 2 `ranks` chunks of the sequence rank `rank` holds as its i-th (0 or 1).
+constexpr int64_t chunk_of(int ranks, int rank, int64_t i, ChunkOrder order = ChunkOrder::zigzag) {
+  if (order == ChunkOrder::contiguous) return chunks_each(ranks) * rank + i;
+  int64_t chunk = 0;
+  // exercise 23.1: deal out chunks 0 to 2 ranks - 1 so that every rank has the same work
+  not_done("23.1");
+  // end of exercise 23.1
+  return chunk;
+}
+
+// Where this rank is in the ring, and how its part of the sequence is cut.
+struct Ring {
+  Communicator cp;  // may be empty: one rank
+  int ranks, rank;
+  int64_t n;  // tokens a chunk
+  ChunkOrder order;
+
+  int64_t chunks() const { return chunks_each(ranks); }
+  // Whose keys are here in a step.
+  int source(int step) const { return wrap(rank - step, ranks); }
+
+  // This rank's i-th chunk of queries against the j-th chunk of rank `source`'s keys.
+  AttentionBlock block(int64_t i, int from, int64_t j) const {
+    AttentionBlock block;
+    // exercise 23.2: its first columns here, its length, and how far ahead the queries stand in the sequence
+    not_done("23.2");
+    // end of exercise 23.2
+    return block;
+  }
+};
+
+inline Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order, Where where) {
+  const int ranks = axis_size(cp);
+  if (columns % chunks_each(ranks) != 0)
+    fail(where,
+         "ring attention: {} tokens on each of {} ranks do not cut into 2 equal chunks; the whole "
+         "sequence must be a multiple of {}, {} or {} for instance",
+         columns, ranks, 2 * ranks, (columns - 1) * ranks, (columns + 1) * ranks);
+  return {cp, ranks, axis_rank(cp), columns / chunks_each(ranks), order};
+}
+
+// What two parts of one query's sum weigh in the whole, and the whole's log-sum-exp.
+template <class Real>
+struct MergeWeights {
+  Real first = 0, second = 0, log_sum_exp = 0;
+};
+template <class Real>
+MergeWeights<Real> merge_weights(Real first, Real second) {
+  MergeWeights<Real> weights;
+  // exercise 23.3: from their log-sum-exps, large ones and -infinity (a part that saw nothing) included
+  not_done("23.3");
+  // end of exercise 23.3
+  return weights;
+}
+
+// sum (o (B, n, H, d), L (B, H, n)) with one more part of the same queries; an undefined sum becomes the part.
+inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
+                  Where where = Where::current()) {
+  if (!sum.o.defined()) return void(sum = part);
+  expect_same("merge", "o", sum.o, "the part's o", part.o, where);
+  const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
+                rows = part.log_sum_exp.numel();
+  charge(op_cost("attention_merge", sum.o.dtype(), 3 * rows * d + 8 * rows, 2 * rows * (d + 1),
+                 rows * (d + 1)));
+  if (sum.o.device() == Device::meta) return;
+  visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
+    Real *o = sum.o.data<Real>(where), *L = sum.log_sum_exp.data<Real>(where);
+    const Real *other = part.o.data<Real>(where), *its = part.log_sum_exp.data<Real>(where);
+    for (int64_t i = 0; i < rows; ++i) {  // L's order: sequence, head, token
+      const int64_t b = i / (H * n), h = i / n % H, t = i % n, row = ((b * n + t) * H + h) * d;
+      const MergeWeights<Real> w = merge_weights(L[i], its[i]);
+      for (int64_t c = row; c < row + d; ++c) o[c] = w.first * o[c] + w.second * other[c];
+      L[i] = w.log_sum_exp;
+    }
+  });
+}
+
+// k and v, or dk and dv: (B, T/cp, Hkv, d) each.
+using Pair = std::array<Tensor, 2>;
+
+// A pair on its way to the right, while the left neighbour's comes in. Both are untouchable until arrive().
+struct Hop {
+  Pair out, in;
+  std::array<Work, 4> works;
+
+  Pair arrive(Where where = Where::current()) {
+    for (Work& work : works) work.wait(where);
+    return in;
+  }
+};
+inline Hop start_hop(const Pair& out, Ring& ring, int tag, Where where) {
+  Hop hop{out, {empty_like(out[0], where), empty_like(out[1], where)}, {}};
+  const int left = wrap(ring.rank - 1, ring.ranks), right = wrap(ring.rank + 1, ring.ranks);
+  for (size_t i = 0; i < 2; ++i) {
+    const int its_tag = 2 * tag + static_cast<int>(i);
+    hop.works[2 * i] = ring.cp.recv_async(hop.in[i], left, its_tag, where);
+    hop.works[2 * i + 1] = ring.cp.send_async(hop.out[i], right, its_tag, where);
+  }
+  return hop;
+}
+inline constexpr int keys_tag = 0, gradients_tag = 1;
+
+inline void add_pair(Pair& sum, const Pair& part) {
+  for (size_t i = 0; i < 2; ++i) add_into(sum[i], part[i]);
+}
+
+// o (B, T/cp, H, d) and L (B, H, T/cp) of this rank's queries over the whole sequence's keys;
+// q (B, T/cp, H, d), k and v (B, T/cp, Hkv, d).
+inline BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                         const Communicator& cp,
+                                         ChunkOrder order = ChunkOrder::zigzag,
+                                         Where where = Where::current()) {
+  Ring ring = make_ring(cp, q.dim(1), order, where);
+  std::vector<BlockwiseAttention> sums(static_cast<size_t>(ring.chunks()));
+  // exercise 23.4: cp steps; in each start the hop, merge what the visitor gives to each chunk, then wait
+  not_done("23.4");
+  // end of exercise 23.4
+  std::vector<Tensor> o, L;
+  for (BlockwiseAttention& each : sums) {
+    o.push_back(std::move(each.o));
+    L.push_back(std::move(each.log_sum_exp));
+  }
+  return {join(o, 1, where), join(L, 2, where)};
+}
+
+// dq, dk, dv of this rank's part from dout (B, T/cp, H, d) and what the forward pass returned.
+inline AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q,
+                                                  const Tensor& k, const Tensor& v,
+                                                  const BlockwiseAttention& saved,
+                                                  const Communicator& cp,
+                                                  ChunkOrder order = ChunkOrder::zigzag,
+                                                  Where where = Where::current()) {
+  Ring ring = make_ring(cp, q.dim(1), order, where);
+  AttentionGradients own{zeros_like(q, where), zeros_like(k, where), zeros_like(v, where)};
+  // exercise 23.5: the same steps; in each add to dq, and to the sum of dk and dv that travels with their keys
+  not_done("23.5");
+  // end of exercise 23.5
+  return own;
+}
+
+}  // namespace yotta::student

@@ -1,0 +1,323 @@
+// The graded cases of exercise 23: chunks, blocks, merging, and ring attention forward and backward on 1 to 8
+// ranks. All in f64, so that what is left of a difference is a mistake.
+#include "course/shared/graded.hpp"
+#include "interface.hpp"
+#include "yotta/comm/run_on.hpp"
+
+using namespace yotta;
+using exercise::expect;
+using exercise::Light;
+using exercise::solution;
+
+namespace {
+
+constexpr double none = -std::numeric_limits<double>::infinity();
+constexpr int64_t T = 48, B = 2, H = 4, d = 4;  // T divides by 2 p for all p here
+constexpr int all_ranks[] = {4, 1, 2, 3, 8};
+
+// body(cp) on p ranks; what is not begun says just that.
+template <class Body>
+void run(int p, Body body) {
+  RunOptions options;
+  options.threads = 1;
+  options.timeout = 3;
+  try {
+    run_ranks(
+        p,
+        [&](Communicator& cp) {
+          const Light light(cp);
+          body(light);
+        },
+        options);
+  } catch (const RankFailed& error) {
+    exercise::rethrow_not_done(error.cause());
+    throw;
+  }
+}
+
+struct Inputs {
+  Tensor q, k, v, dout;  // (B, T, H, d), (B, T, Hkv, d) twice, (B, T, H, d)
+};
+Inputs inputs(int64_t Hkv) {
+  const auto numbers = [](Shape shape, const char* name) {
+    Tensor x = Tensor::empty(std::move(shape), DType::f64);
+    const Random random(23, name);
+    for (uint64_t i = 0; double& value : x.span<double>()) value = random.normal(i++);
+    return x;
+  };
+  return {numbers({B, T, H, d}, "q"), numbers({B, T, Hkv, d}, "k"), numbers({B, T, Hkv, d}, "v"),
+          numbers({B, T, H, d}, "dout")};
+}
+
+// The columns of a rank's chunks, as 23.1 deals them out.
+Tensor shard(const Tensor& x, int p, int rank) {
+  const int64_t chunks = p == 1 ? 1 : 2, n = T / (chunks * p);
+  std::vector<Tensor> held;
+  for (int64_t i = 0; i < chunks; ++i) {
+    const int64_t chunk = solution.chunk_of(p, rank, i);
+    if (chunk < 0 || chunk >= chunks * p)
+      fail(Where::current(), "chunk_of({}, {}, {}) is {}, and there are {} chunks", p, rank, i,
+           chunk, chunks * p);
+    held.push_back(cut(x, 1, chunk * n, (chunk + 1) * n));
+  }
+  return join(held, 1);
+}
+
+// Twice the keys that rank's queries see, in units of a chunk's square.
+int64_t work_of(int p, int rank) {
+  const int64_t chunks = p == 1 ? 1 : 2;
+  int64_t twice = 0;
+  for (int64_t i = 0; i < chunks; ++i) twice += 2 * solution.chunk_of(p, rank, i) + 1;
+  return twice;
+}
+
+// What a rank gets if it averages the visitors' parts: each with what it has so far, or all at the end.
+enum class Average { in_turn, at_the_end };
+Numbers averaged(const Inputs& x, int p, int rank, Average how) {
+  const int64_t chunks = p == 1 ? 1 : 2, n = T / (chunks * p);
+  std::vector<Tensor> sums;
+  for (int64_t i = 0; i < chunks; ++i) {
+    const int64_t query = solution.chunk_of(p, rank, i);
+    Tensor sum;
+    int64_t parts = 0;
+    for (int step = 0; step < p; ++step)
+      for (int64_t j = 0; j < chunks; ++j) {
+        const int64_t key = solution.chunk_of(p, (rank - step + p) % p, j);
+        if (key > query) continue;
+        const Tensor o =
+            attention_block(x.q, x.k, x.v, {query * n, key * n, n, (query - key) * n}).o;
+        sum = parts == 0 ? o : add(sum, o);
+        if (parts++ > 0 && how == Average::in_turn) sum = scale(sum, 0.5);
+      }
+    sums.push_back(how == Average::in_turn ? sum : scale(sum, 1.0 / static_cast<double>(parts)));
+  }
+  return join(sums, 1).values();
+}
+
+// dk or dv with the gradients of this rank's own queries only.
+AttentionGradients own_only(const Inputs& x, const BlockwiseAttention& whole, int p, int rank) {
+  const int64_t n = T / (p == 1 ? 1 : 2 * p), chunks = p == 1 ? 1 : 2;
+  AttentionGradients found{Tensor::zeros(x.q.shape(), DType::f64),
+                           Tensor::zeros(x.k.shape(), DType::f64),
+                           Tensor::zeros(x.v.shape(), DType::f64)};
+  for (int64_t i = 0; i < chunks; ++i)
+    for (int64_t j = 0; j < chunks; ++j) {
+      const int64_t query = solution.chunk_of(p, rank, i), key = solution.chunk_of(p, rank, j);
+      attention_block_backward(x.dout, x.q, x.k, x.v, whole,
+                               {query * n, key * n, n, (query - key) * n}, found);
+    }
+  return found;
+}
+
+// The forward pass on p ranks, each rank's output against its columns of the serial one.
+void expect_forward(const Inputs& x, int p) {
+  const BlockwiseAttention whole = attention_blockwise(x.q, x.k, x.v);
+  std::vector<BlockwiseAttention> left(static_cast<size_t>(p));
+  run(p, [&](const Light& cp) {
+    const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
+    left[static_cast<size_t>(cp.rank())] = solution.forward(mine(x.q), mine(x.k), mine(x.v), cp);
+  });
+  for (int rank = 0; rank < p; ++rank) {
+    const BlockwiseAttention& out = left[static_cast<size_t>(rank)];
+    Clues clues;
+    clues.what = fmt::format("o of rank {} of {}", rank, p);
+    if (p > 1)
+      for (const Average how : {Average::in_turn, Average::at_the_end})
+        clues.suspects.push_back({"the mean of the parts' outputs: the merge lacks log-sum-exp",
+                                  averaged(x, p, rank, how)});
+    expect(compare(out.o, shard(whole.o, p, rank), 1e-11, clues));
+    clues = {};
+    clues.what = fmt::format("log-sum-exp of rank {} of {}", rank, p);
+    const Tensor L = whole.log_sum_exp.reshape({B * H, T});
+    expect(compare(out.log_sum_exp.reshape({B * H, T / p}), shard(L, p, rank), 1e-11, clues));
+  }
+}
+
+void expect_backward(const Inputs& x, int p) {
+  const BlockwiseAttention whole = attention_blockwise(x.q, x.k, x.v);
+  const AttentionGradients expected = attention_blockwise_backward(x.dout, x.q, x.k, x.v, whole);
+  const Tensor flat_L = whole.log_sum_exp.reshape({B * H, T});
+  std::vector<AttentionGradients> left(static_cast<size_t>(p));
+  run(p, [&](const Light& cp) {
+    const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
+    const BlockwiseAttention saved{mine(whole.o), mine(flat_L).reshape({B, H, T / p})};
+    left[static_cast<size_t>(cp.rank())] =
+        solution.backward(mine(x.dout), mine(x.q), mine(x.k), mine(x.v), saved, cp);
+  });
+  for (int rank = 0; rank < p; ++rank) {
+    const AttentionGradients& got = left[static_cast<size_t>(rank)];
+    const AttentionGradients own = own_only(x, whole, p, rank);
+    const auto check = [&](const char* name, const Tensor& actual, const Tensor& all,
+                           const Tensor& from_own) {
+      Clues clues;
+      clues.what = fmt::format("{} of rank {} of {}", name, rank, p);
+      clues.suspects = {
+          {"what this rank's own queries give alone: the sum that travels round the "
+           "ring did not come home",
+           shard(from_own, p, rank).values()}};
+      expect(compare(actual, shard(all, p, rank), 1e-11, clues));
+    };
+    check("dq", got.dq, expected.dq, own.dq);
+    check("dk", got.dk, expected.dk, own.dk);
+    check("dv", got.dv, expected.dv, own.dv);
+  }
+}
+
+std::string show(double x) { return std::isnan(x) ? "NaN" : fmt::format("{:.6g}", x); }
+std::string said(double a, double b, const exercise::Weights& w) {
+  return fmt::format("merge_weights({}, {}) gives {}, {} and {}", a, b, show(w.first),
+                     show(w.second), show(w.log_sum_exp));
+}
+
+}  // namespace
+
+TEST_CASE("23.1: every chunk is on one rank, and chunk 0 is rank 0's") {
+  for (const int p : all_ranks) {
+    const int64_t chunks = p == 1 ? 1 : 2;
+    std::vector<std::vector<int>> holders(static_cast<size_t>(chunks * p));
+    for (int rank = 0; rank < p; ++rank)
+      for (int64_t i = 0; i < chunks; ++i) {
+        const int64_t chunk = solution.chunk_of(p, rank, i);
+        expect(chunk >= 0 && chunk < chunks * p,
+               fmt::format("chunk_of({}, {}, {}) is {}; the chunks are 0 to {}", p, rank, i, chunk,
+                           chunks * p - 1));
+        holders[static_cast<size_t>(chunk)].push_back(rank);
+      }
+    for (size_t chunk = 0; chunk < holders.size(); ++chunk)
+      expect(holders[chunk].size() == 1,
+             holders[chunk].empty()
+                 ? fmt::format("with {} ranks nobody holds chunk {}", p, chunk)
+                 : fmt::format("with {} ranks both rank {} and rank {} hold chunk {}", p,
+                               holders[chunk][0], holders[chunk][1], chunk));
+    expect(solution.chunk_of(p, 0, 0) == 0, "rank 0's first chunk is chunk 0");
+  }
+}
+
+TEST_CASE("23.1: every rank has the same work") {
+  for (const int p : all_ranks)
+    for (int rank = 1; rank < p; ++rank) {
+      const int64_t first = work_of(p, 0), mine = work_of(p, rank), last = work_of(p, p - 1);
+      expect(mine == first,
+             fmt::format("with {} ranks, rank {} did {:.3g} times rank 0's work: chunk c sees c "
+                         "chunks of keys and half of its own, so late chunks cost more. Give each "
+                         "rank an early and a late one",
+                         p, p - 1, static_cast<double>(last) / static_cast<double>(first)));
+    }
+}
+
+TEST_CASE("23.2: a block knows where its queries and keys stand in the whole sequence") {
+  const int64_t n = 6;
+  for (const int p : {4, 1, 2, 3})
+    for (int rank = 0; rank < p; ++rank)
+      for (int from = 0; from < p; ++from)
+        for (int64_t i = 0; i < (p == 1 ? 1 : 2); ++i)
+          for (int64_t j = 0; j < (p == 1 ? 1 : 2); ++j) {
+            const AttentionBlock block = solution.block(p, rank, n, i, from, j);
+            const std::string name = fmt::format(
+                "rank {} of {}, its {} chunk of queries, the {} chunk of keys of rank {}", rank, p,
+                i == 0 ? "first" : "second", j == 0 ? "first" : "second", from);
+            expect(
+                block.query == i * n && block.key == j * n && block.length == n,
+                fmt::format("{}: columns {} and {}, length {}; here they begin at {} and {}, and "
+                            "a chunk has {} tokens",
+                            name, block.query, block.key, block.length, i * n, j * n, n));
+            const int64_t ahead =
+                (solution.chunk_of(p, rank, i) - solution.chunk_of(p, from, j)) * n;
+            const bool is_local = block.ahead == (i - j) * n;
+            expect(block.ahead == ahead,
+                   fmt::format("{}: the queries stand {} positions ahead, not {}{}", name, ahead,
+                               block.ahead,
+                               is_local ? ". That is where they stand on this rank, a local mask: "
+                                          "add the chunk's global offset, chunk_of(...) * n"
+                                        : ""));
+          }
+}
+
+TEST_CASE("23.3: two parts weigh what their sums of e^score do") {
+  for (const double a : {0.0, 1.0, -3.0})
+    for (const double b : {0.0, 2.5, -700.0}) {
+      const exercise::Weights w = solution.merge_weights(a, b);
+      const double sum = std::exp(a) + std::exp(b);
+      const Numbers expected = {std::exp(a) / sum, std::exp(b) / sum, std::log(sum)};
+      Clues clues;
+      clues.what = fmt::format("first weight, second weight and log-sum-exp of {} and {}", a, b);
+      clues.suspects = {
+          {"one half for both parts: the merge lacks log-sum-exp", {0.5, 0.5, w.log_sum_exp}}};
+      expect(compare(Numbers{w.first, w.second, w.log_sum_exp}, expected, 1e-13, clues));
+    }
+}
+
+TEST_CASE("23.3: large scores do not overflow") {
+  for (const double shift : {2000.0, -2000.0}) {
+    const double e = std::exp(1.0);
+    const exercise::Weights w = solution.merge_weights(shift + 1, shift);
+    const bool right = std::abs(w.first - e / (e + 1)) <= 1e-12 &&
+                       std::abs(w.second - 1 / (e + 1)) <= 1e-12 &&
+                       std::abs(w.log_sum_exp - (shift + std::log(e + 1))) <= 1e-9;
+    const bool finite = std::isfinite(w.first + w.second + w.log_sum_exp);
+    expect(right, said(shift + 1, shift, w) +
+                      (finite ? ""
+                              : fmt::format(": e^{} is {}. Take the larger of the two out of the "
+                                            "exponents first",
+                                            shift, shift > 0 ? "infinite" : "0")));
+  }
+}
+
+TEST_CASE("23.3: a part that saw nothing weighs nothing, and two of them give nothing") {
+  const auto check = [](double a, double b, const exercise::Weights& expected) {
+    const exercise::Weights w = solution.merge_weights(a, b);
+    const bool nan = std::isnan(w.first + w.second) || std::isnan(w.log_sum_exp);
+    expect(w.first == expected.first && w.second == expected.second &&
+               w.log_sum_exp == expected.log_sum_exp,
+           said(a, b, w) +
+               (nan ? ": NaN from -inf - -inf. A part that saw no key has log-sum-exp -inf" : ""));
+  };
+  check(none, 3, {0, 1, 3});
+  check(3, none, {1, 0, 3});
+  check(none, none, {0, 0, none});
+}
+
+TEST_CASE("23.4: the outputs are the single rank's, on 1 to 8 ranks") {
+  for (const int p : all_ranks) expect_forward(inputs(H), p);
+  expect_forward(inputs(2), 4);  // grouped queries
+}
+
+TEST_CASE("23.4: large scores, whichever rank holds them") {
+  for (const int64_t at : {0, 20, 40}) {
+    Inputs x = inputs(H);
+    for (int64_t b = 0; b < B; ++b)
+      x.k.reshape({B * T, H * d}).rows(b * T + at, b * T + at + 1).fill(3000);
+    expect_forward(x, 4);
+  }
+}
+
+TEST_CASE("23.4: keys travel while the last ones are computed with") {
+  const int p = 4;
+  const double rate = 1e6;
+  Timed timed;
+  try {
+    // A hop takes as long as a step, so a ring that computes and hops at once never waits.
+    const Cluster machine = ideal(p, rate, rate * 4 / 32);
+    timed = run_on(machine, p, [&](Communicator& world) {
+      const DeviceScope meta(Device::meta);
+      const Tensor x = Tensor::empty({1, 32, H, d});
+      const Light cp(world);
+      solution.forward(x, x, x, cp);
+    });
+  } catch (const RankFailed& error) {
+    exercise::rethrow_not_done(error.cause());
+    throw;
+  }
+  double computing = 0;
+  for (const RankReport& rank : timed.reports)
+    computing = std::max(computing, rank.ledger().total_flops() / rate);
+  expect(timed.seconds() <= computing * (1 + 1e-9),
+         fmt::format("right, but nothing overlapped: {:.4g} s in all, {:.4g} s of them computing. "
+                     "Start the hop, compute, and only then wait for what arrives",
+                     timed.seconds(), computing));
+}
+
+TEST_CASE("23.5: the gradients are the single rank's, on 1 to 8 ranks") {
+  for (const int p : all_ranks) expect_backward(inputs(H), p);
+  expect_backward(inputs(2), 4);
+}

@@ -1,0 +1,206 @@
+// Lesson 23: one sequence on several ranks. The same losses, who computes what, and what travels meanwhile.
+#include "course/shared/lesson.hpp"
+#include "yotta/comm/run_on.hpp"
+#include "yotta/machine/timeline.hpp"
+#include "yotta/model/text.hpp"
+#include "yotta/model/trainer.hpp"
+#include "yotta/model/transformer.hpp"
+#include "yotta/nn/sgd.hpp"
+#include "yotta/parallel/context_parallel.hpp"
+#include "yotta/parallel/ddp.hpp"
+
+using namespace yotta;
+
+namespace {
+
+struct Sizes {
+  int ranks = 4;
+  int64_t tokens = 8192;  // of the sequence, in what is only counted and timed
+};
+
+// ---- the same losses ----
+
+// A text that never changes, so that the numbers in the lesson do not either.
+const std::string text = [] {
+  std::string all;
+  for (int i = 0; i < 40; ++i)
+    all +=
+        "Each rank holds a part of the sequence. Keys and values go round the ring, and every rank "
+        "takes "
+        "from each visitor what its own queries may see. ";
+  return all;
+}();
+
+std::vector<double> train(Communicator& cp) {
+  const TransformerConfig config = llama_config(2, 32, 64, 4, 2, 48, 256);
+  const Transformer model(config, LayerAxes{{}, cp});
+  const std::vector<ParameterPtr> all = parameters(model.stack());
+  Sgd optimizer(all);
+  TrainHooks hooks;
+  hooks.after_backward = [&] { reduce_gradients(all, cp, ReduceOp::sum); };
+  hooks.sum_over_ranks = [&](double loss) {
+    std::vector<double> sum = {loss};
+    cp.all_reduce(sum, ReduceOp::sum, {.label = "loss"});
+    return sum[0];
+  };
+  Trainer trainer(model.stack(), optimizer, {.schedule = {0.5, 0.5, 0, 3}}, hooks);
+  const Batches batches(text, config.context, 1);
+  std::vector<double> losses;
+  for (int64_t step = 0; step < 3; ++step) {
+    const Batch batch = batches.draw(step, 0, 4);
+    const auto mine =
+        microbatches(context_shard(batch.inputs, cp), context_shard(batch.targets, cp), 1, 0,
+                     context_positions(config.context, cp));
+    losses.push_back(trainer.step(step, mine, 4 * config.context).loss);
+  }
+  return losses;
+}
+
+void same_losses(Lesson& lesson, const Sizes& sizes) {
+  lesson.section(fmt::format("The same losses on 1 rank and on {}", sizes.ranks));
+  std::vector<double> one, many;
+  run_ranks(1, [&](Communicator& cp) { one = train(cp); });
+  run_ranks(sizes.ranks, [&](Communicator& cp) {
+    const std::vector<double> losses = train(cp);
+    if (cp.rank() == 0) many = losses;
+  });
+  for (size_t step = 0; step < one.size(); ++step)
+    lesson.say("step {}: loss {:.3f} on 1 rank, {:.3f} on {} ranks", step, one[step], many[step],
+               sizes.ranks);
+  lesson.numbers("loss.serial", one);
+  lesson.numbers("loss.parallel", many);
+}
+
+// ---- the merge ----
+
+void merge_by_hand(Lesson& lesson) {
+  lesson.section("Two parts of one query's sum");
+  const double scores[] = {1, 3, 2, 4}, values[] = {10, 20, 30, 40};
+  const auto attend = [&](int begin, int end, double& L) {
+    double sum = 0, o = 0;
+    for (int i = begin; i < end; ++i)
+      sum += std::exp(scores[i]), o += std::exp(scores[i]) * values[i];
+    L = std::log(sum);
+    return o / sum;
+  };
+  double La, Lb, L;
+  const double a = attend(0, 2, La), b = attend(2, 4, Lb), whole = attend(0, 4, L);
+  const MergeWeights<double> w = merge_weights(La, Lb);
+  lesson.say("keys 0, 1:  o {:.3f}  log-sum-exp {:.3f}  weight {:.3f}", a, La, w.first);
+  lesson.say("keys 2, 3:  o {:.3f}  log-sum-exp {:.3f}  weight {:.3f}", b, Lb, w.second);
+  lesson.say("merged:     o {:.3f}  log-sum-exp {:.3f}", w.first * a + w.second * b, w.log_sum_exp);
+  lesson.say("all four:   o {:.3f}  log-sum-exp {:.3f}", whole, L);
+  lesson.say("averaged:   o {:.3f}, which is wrong", (a + b) / 2);
+}
+
+// ---- who computes what ----
+
+// Ring attention on shapes without data: one sequence, 4 heads and 1 key head of 128 numbers.
+Timed ring(const Cluster& machine, int ranks, int64_t tokens, ChunkOrder order) {
+  return run_on(machine, ranks, [&](Communicator& cp) {
+    const DeviceScope meta(Device::meta);
+    const Tensor q = Tensor::empty({1, tokens / ranks, 4, 128}, DType::bf16);
+    const Tensor k = Tensor::empty({1, tokens / ranks, 1, 128}, DType::bf16);
+    context().ledger.reset();
+    ring_attention(q, k, k, cp, order);
+  });
+}
+
+void who_computes(Lesson& lesson, const Sizes& sizes) {
+  lesson.section("Who computes how much, counted");
+  for (const ChunkOrder order : {ChunkOrder::zigzag, ChunkOrder::contiguous}) {
+    const bool zigzag = order == ChunkOrder::zigzag;
+    const Timed run = ring(ideal(sizes.ranks), sizes.ranks, sizes.tokens, order);
+    double all = 0;
+    const auto flops = [&](int rank) {
+      return run.reports[static_cast<size_t>(rank)].ledger().op("attention_blockwise").flops;
+    };
+    for (int rank = 0; rank < sizes.ranks; ++rank) all += flops(rank);
+    for (int rank = 0; rank < sizes.ranks; ++rank) {
+      std::string chunks;
+      for (int64_t i = 0; i < chunks_each(sizes.ranks); ++i)
+        chunks += fmt::format("{}{}", i > 0 ? ", " : "", chunk_of(sizes.ranks, rank, i, order));
+      lesson.say("{:<11} rank {}: chunks {:<7} {:5.1f}% of the FLOPs, {:.2f} times rank 0's",
+                 zigzag ? "zig-zag" : "contiguous", rank, chunks, 100 * flops(rank) / all,
+                 flops(rank) / flops(0));
+    }
+  }
+}
+
+// ---- what travels meanwhile ----
+
+void timeline(Lesson& lesson, const Sizes& sizes) {
+  lesson.section("The ring in time, on a machine where a hop takes two thirds of a step");
+  const int64_t each = sizes.tokens / sizes.ranks;
+  const double rate = 1e12, bandwidth = 1.5 * rate * 2 * 1 / static_cast<double>(4 * each);
+  const Cluster machine = ideal(sizes.ranks, rate, bandwidth);
+  const Timed run = ring(machine, sizes.ranks, sizes.tokens, ChunkOrder::zigzag);
+  lesson.show(timeline_text(make_timeline(run.trace, 2), 64, false));
+  const Timed contiguous = ring(machine, sizes.ranks, sizes.tokens, ChunkOrder::contiguous);
+  lesson.say("zig-zag {:.3g} s, contiguous {:.3g} s: {:.2f} times as long; (2cp-1)/cp = {:.2f}",
+             run.seconds(), contiguous.seconds(), contiguous.seconds() / run.seconds(),
+             (2.0 * sizes.ranks - 1) / sizes.ranks);
+  lesson.number("zigzag.seconds", run.seconds());
+  lesson.number("contiguous.seconds", contiguous.seconds());
+}
+
+void when_hidden(Lesson& lesson, const Sizes& sizes) {
+  lesson.section("H100s with 50 GB/s to each other: how many tokens a rank hide the ring?");
+  const Cluster network{"h100", chip_named("h100"), {{"all", 1024, 5e-6, 1 / 50e9}}, {}};
+  lesson.say("formula: {:.0f} tokens a rank", ring_hidden_tokens(network.chip.bf16, 50e9, 2, 4, 1));
+  for (const int64_t each : {1024, 4096, 8192, 16384, 32768}) {
+    const Timed run = ring(network, sizes.ranks, each * sizes.ranks, ChunkOrder::zigzag);
+    lesson.say("{:>6} tokens a rank: {:6.3f} ms, {:4.1f}% of it waiting", each, 1e3 * run.seconds(),
+               100 * run.idle_share(0));
+  }
+}
+
+void memory(Lesson& lesson, const Sizes& sizes) {
+  lesson.section(fmt::format("Memory of one attention on {} tokens, a rank", sizes.tokens));
+  for (const int ranks : {1, 2, 4, 8, 16}) {
+    if (sizes.tokens % (2 * ranks) != 0) continue;
+    const Timed run = ring(ideal(ranks), ranks, sizes.tokens, ChunkOrder::zigzag);
+    const auto peak = static_cast<double>(run.reports[0].ledger().memory()->peak());
+    lesson.say("on {:>2}: {:>9} at the peak, q, k, v and what travels included", ranks,
+               console::bytes(peak));
+    lesson.number(fmt::format("peak.{}", ranks), peak);
+  }
+}
+
+void forgotten_positions(Lesson& lesson) {
+  lesson.section("Mistake: the microbatch does not say which positions it has");
+  run_ranks(2, [&](Communicator& cp) {
+    const Transformer model(llama_config(1, 32, 64, 4, 2, 48, 256), LayerAxes{{}, cp});
+    Saved saved;
+    try {
+      forward(model.stack(), Tensor::zeros({1, 24}, DType::i32), saved);
+    } catch (const std::exception& error) {
+      if (cp.rank() == 0) lesson.say("{}", error.what());
+    }
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Sizes sizes;
+  int64_t ranks = sizes.ranks;
+  return run_lesson(
+      argc, argv,
+      {"23", "Ring attention", "one sequence on several ranks: losses, work, time and memory"},
+      [&](Lesson& lesson) {
+        sizes.ranks = static_cast<int>(ranks);
+        expect_chunks(sizes.tokens, sizes.ranks, Where::current());
+        same_losses(lesson, sizes);
+        merge_by_hand(lesson);
+        who_computes(lesson, sizes);
+        timeline(lesson, sizes);
+        when_hidden(lesson, sizes);
+        memory(lesson, sizes);
+        forgotten_positions(lesson);
+        lesson.say("\nNext: write it yourself, ./yotta check 23");
+      },
+      {{"ranks", "ranks that share the sequence", &ranks, 1, 8},
+       {"tokens", "of the sequence, where it is only counted and timed", &sizes.tokens, 16,
+        1 << 22}});
+}
