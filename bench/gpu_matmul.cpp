@@ -1,4 +1,5 @@
-// The CUDA matmul ladder against cuBLAS's sgemm, in fp32 on the FMA lanes, side by side in one run.
+// The CUDA matmul ladders against cuBLAS, side by side in one run: fp32 on the FMA lanes, and bf16 with sums in
+// f32 on tensor cores.
 //
 // Each row is one kernel on one size: its shortest try after a warm-up, and how far its result is from
 // cuBLAS's. Without a GPU, or built without nvcc, it says so and ends with 77, "not run".
@@ -15,6 +16,7 @@ using namespace yotta;
 
 struct Options {
   std::string json;
+  std::vector<std::string> types = {"fp32", "bf16"};
   std::vector<int> sizes = {512, 1024, 2048, 4096, 8192};
   double seconds = 1;
 };
@@ -26,17 +28,19 @@ int not_run(const char* why) {
 
 #ifdef YOTTA_HAVE_CUDA
 
-// Prints the kernels of one size; true if all agree with cuBLAS.
-bool add_size(int size, double seconds, bench::Json& rows) {
+// Prints the kernels of one type and size; true if all agree with cuBLAS.
+bool add_size(const std::string& type, int size, double seconds, bench::Json& rows) {
+  const auto ladder = type == "fp32" ? bench::Ladder::fp32 : bench::Ladder::bf16;
   const std::vector<bench::GpuMatmul> all = bench::measure_gpu_matmul(
-      size, [&](const auto& body) { return shortest_seconds(seconds, body); });
-  console::Table table({fmt::format("{}^3", size), "TFLOP/s", "of cuBLAS", "difference"});
+      ladder, size, [&](const auto& body) { return shortest_seconds(seconds, body); });
+  console::Table table({fmt::format("{} {}^3", type, size), "TFLOP/s", "of cuBLAS", "difference"});
   bool right = true;
   for (const bench::GpuMatmul& row : all) {
     table.row({row.name, fmt::format("{:.2f}", row.tflops),
                fmt::format("{:.1f}%", 100 * row.tflops / all[0].tflops),
                fmt::format("{:.1e}", row.difference)});
-    rows.push_back({{"kernel", row.name},
+    rows.push_back({{"type", type},
+                    {"kernel", row.name},
                     {"size", row.size},
                     {"tflops", row.tflops},
                     {"of_cublas", row.tflops / all[0].tflops},
@@ -53,7 +57,9 @@ int run(const Options& options) {
   fmt::print("{}\n\n", gpu);
   bench::Json rows = bench::Json::array();
   bool right = true;
-  for (const int size : options.sizes) right = add_size(size, options.seconds, rows) && right;
+  for (const std::string& type : options.types)
+    for (const int size : options.sizes)
+      right = add_size(type, size, options.seconds, rows) && right;
   if (!right) fmt::print(stderr, "a kernel differs from cuBLAS by more than 1e-4\n");
   int result = right ? 0 : 1;
   if (!options.json.empty())
@@ -73,9 +79,11 @@ int run(const Options&) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"The CUDA matmul ladder against cuBLAS, in TFLOP/s"};
+  CLI::App app{"The CUDA matmul ladders against cuBLAS, in TFLOP/s"};
   Options options;
   app.add_option("--json", options.json, "also write the rows to this file");
+  app.add_option("--types", options.types, "ladders to measure")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--sizes", options.sizes, "sizes of the square matrices")
       ->check(CLI::Range(1, 32768));
   app.add_option("--seconds", options.seconds, "time for each kernel")

@@ -7,6 +7,7 @@
 #include "yotta/core/random.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/matmul_rungs.hpp"
+#include "yotta/device/tensor_cores_rungs.hpp"
 
 namespace yotta::bench {
 namespace {
@@ -15,10 +16,11 @@ void check_cublas(cublasStatus_t status, Where where = Where::current()) {
   if (status != CUBLAS_STATUS_SUCCESS) fail(where, "cuBLAS: {}", cublasGetStatusString(status));
 }
 
-std::vector<float> random_numbers(size_t count, const char* name) {
+template <class T>
+std::vector<T> random_numbers(size_t count, const char* name) {
   const Random random(1, name);
-  std::vector<float> x(count);
-  for (size_t i = 0; i < count; ++i) x[i] = static_cast<float>(random.uniform(i) - 0.5);
+  std::vector<T> x(count);
+  for (size_t i = 0; i < count; ++i) x[i] = T(static_cast<float>(random.uniform(i) - 0.5));
   return x;
 }
 
@@ -44,24 +46,22 @@ class Cublas {
     check_cublas(
         cublasSgemm(handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, b, n, a, n, &zero, c, n));
   }
+  void multiply(const bfloat16* a, const bfloat16* b, float* c, int n) {
+    const float one = 1, zero = 0;
+    check_cublas(cublasGemmEx(handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, b, CUDA_R_16BF, n,
+                              a, CUDA_R_16BF, n, &zero, c, CUDA_R_32F, n, CUBLAS_COMPUTE_32F,
+                              CUBLAS_GEMM_DEFAULT));
+  }
 
  private:
   cublasHandle_t handle_ = nullptr;
 };
 
-}  // namespace
-
-std::string gpu_name() {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return "";
-  cudaDeviceProp properties;
-  check_cuda(cudaGetDeviceProperties(&properties, 0));
-  return properties.name;
-}
-
-std::vector<GpuMatmul> measure_gpu_matmul(int size, const Shortest& shortest_seconds) {
+// cuBLAS and every rung of a ladder on matrices of T.
+template <class T, class Rungs>
+std::vector<GpuMatmul> measure(const Rungs& rungs, int size, const Shortest& shortest_seconds) {
   const size_t count = static_cast<size_t>(size) * static_cast<size_t>(size);
-  const DeviceArray<float> a(random_numbers(count, "a")), b(random_numbers(count, "b"));
+  const DeviceArray<T> a(random_numbers<T>(count, "a")), b(random_numbers<T>(count, "b"));
   DeviceArray<float> c(count);
   const auto tflops = [&](auto multiply) {
     const double best = shortest_seconds([&] {
@@ -75,13 +75,30 @@ std::vector<GpuMatmul> measure_gpu_matmul(int size, const Shortest& shortest_sec
   rows.push_back(
       {"cuBLAS", size, tflops([&] { cublas.multiply(a.data(), b.data(), c.data(), size); }), 0});
   const std::vector<float> expected = c.to_host();
-  for (const MatmulRung& rung : matmul_rungs) {
+  for (const auto& rung : rungs) {
     check_cuda(cudaMemset(c.data(), 0xff, count * sizeof(float)));  // NaN: nothing may be left over
     const double rate =
         tflops([&] { rung.run(a.data(), b.data(), c.data(), size, size, size, nullptr); });
     rows.push_back({rung.name, size, rate, largest_difference(c.to_host(), expected)});
   }
   return rows;
+}
+
+}  // namespace
+
+std::string gpu_name() {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return "";
+  cudaDeviceProp properties;
+  check_cuda(cudaGetDeviceProperties(&properties, 0));
+  return properties.name;
+}
+
+std::vector<GpuMatmul> measure_gpu_matmul(Ladder ladder, int size,
+                                          const Shortest& shortest_seconds) {
+  if (ladder == Ladder::fp32) return measure<float>(matmul_rungs, size, shortest_seconds);
+  using Large = Tiles<128, 256, 32, 64, 64>;
+  return measure<bfloat16>(tensor_core_rungs<Large, 4>, size, shortest_seconds);
 }
 
 }  // namespace yotta::bench

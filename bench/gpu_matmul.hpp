@@ -1,4 +1,4 @@
-// The CUDA matmul ladder against cuBLAS, measured; in builds with nvcc (gpu_matmul.cu).
+// The two CUDA matmul ladders against cuBLAS, measured; in builds with nvcc (gpu_matmul.cu).
 #pragma once
 
 #include <functional>
@@ -21,7 +21,11 @@ std::string gpu_name();
 // The shortest time of a body in seconds, as core/measure.hpp takes it (which nvcc cannot read).
 using Shortest = std::function<double(const std::function<void()>&)>;
 
+// fp32 on the FMA lanes, or bf16 with sums in f32 on tensor cores.
+enum class Ladder { fp32, bf16 };
+
 // cuBLAS first, then every rung.
-std::vector<GpuMatmul> measure_gpu_matmul(int size, const Shortest& shortest_seconds);
+std::vector<GpuMatmul> measure_gpu_matmul(Ladder ladder, int size,
+                                          const Shortest& shortest_seconds);
 
 }  // namespace yotta::bench
