@@ -1,0 +1,168 @@
+// Machines of your own, from JSON:
+//
+//     {
+//       "name": "lab",
+//       "chip": "h100",                      a known chip, or one of your own:
+//       "chip": {"name": "mine", "bf16": 1e14, "f32": 1e13, "bandwidth": 1e12, "memory": 16e9},
+//       "levels": [{"name": "node", "chips": 4, "alpha": 1e-6, "bandwidth": 300e9},
+//                  {"name": "room", "chips": 32, "alpha": 5e-6, "bandwidth": 25e9}],
+//       "torus": [2, 2],                     optional: the first level is a grid
+//       "gamma": 0                           optional: seconds a byte reduced
+//     }
+//
+// Bandwidths are bytes a second, one way; peaks are dense FLOP/s; a peak that is left out is one the chip
+// does not have. Every error names the file, the key, what was expected and what is there.
+#pragma once
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "yotta/machine/cluster.hpp"
+#include "yotta/machine/trace.hpp"
+
+namespace yotta {
+
+namespace detail {
+
+// One object of the file, and where it is: "lab.json: levels[1]".
+class MachineObject {
+ public:
+  using Json = nlohmann::json;
+  MachineObject(const Json& json, std::string place, Where where)
+      : json_(json), place_(std::move(place)), where_(where) {
+    if (!json.is_object()) refuse("", "an object {...}", json);
+  }
+
+  [[noreturn]] void refuse(const std::string& key, const std::string& expected,
+                           const Json& actual) const {
+    const std::string text = actual.is_null() ? "nothing" : actual.dump().substr(0, 60);
+    fail(where_, "{}{}{}: expected {}, found {}", place_, key.empty() ? "" : ": ", key, expected,
+         text);
+  }
+  // All keys must be among these.
+  void expect_keys(std::initializer_list<std::string_view> known) const {
+    std::string list;
+    for (const std::string_view key : known)
+      list += fmt::format("{}{}", list.empty() ? "" : ", ", key);
+    for (const auto& [key, value] : json_.items())
+      if (std::find(known.begin(), known.end(), key) == known.end())
+        fail(where_, "{}: unknown key '{}'; known are {}", place_, key, list);
+  }
+  bool has(const char* key) const { return json_.contains(key); }
+  const Json& at(const char* key) const {
+    static const Json nothing;
+    return has(key) ? json_.at(key) : nothing;
+  }
+  std::string text(const char* key) const {
+    if (!at(key).is_string()) refuse(key, "a text in quotes", at(key));
+    return at(key).get<std::string>();
+  }
+  double number(const char* key) const {
+    if (!at(key).is_number() || !(at(key).get<double>() >= 0))
+      refuse(key, "a number, 0 or more", at(key));
+    return at(key).get<double>();
+  }
+  double number_or(const char* key, double otherwise) const {
+    return has(key) ? number(key) : otherwise;
+  }
+  double positive(const char* key) const {
+    if (!(number(key) > 0)) refuse(key, "a number above 0", at(key));
+    return number(key);
+  }
+  int whole(const char* key) const { return whole(key, at(key)); }
+  int whole(const std::string& key, const Json& value) const {
+    if (!value.is_number_integer() || value.get<int64_t>() < 1 || value.get<int64_t>() > (1 << 30))
+      refuse(key, "a whole number, 1 or more", value);
+    return value.get<int>();
+  }
+  const Json& list(const char* key) const {
+    if (!at(key).is_array() || at(key).empty())
+      refuse(key, "a list with at least one entry", at(key));
+    return at(key);
+  }
+  const std::string& place() const { return place_; }
+
+ private:
+  const Json& json_;
+  std::string place_;
+  Where where_;
+};
+
+inline Chip read_chip(const MachineObject& machine, Where where) {
+  if (machine.at("chip").is_string()) return chip_named(machine.text("chip"), where);
+  const MachineObject chip(machine.at("chip"), machine.place() + ": chip", where);
+  chip.expect_keys(
+      {"name", "f64", "f32", "bf16", "fp8", "int8", "memory", "bandwidth", "launch_overhead"});
+  Chip made{};
+  made.name = kept(chip.text("name")).data();
+  made.f64 = chip.number_or("f64", 0);
+  made.f32 = chip.number_or("f32", 0);
+  made.bf16 = chip.number_or("bf16", 0);
+  made.fp8 = chip.number_or("fp8", 0);
+  made.int8 = chip.number_or("int8", 0);
+  made.memory = chip.number_or("memory", no_limit);
+  made.bandwidth = chip.positive("bandwidth");
+  made.launch_overhead = chip.number_or("launch_overhead", 0);
+  made.source = kept(machine.place()).data();
+  return made;
+}
+
+inline void read_levels(const MachineObject& machine, Cluster& cluster, Where where) {
+  for (const nlohmann::json& entry : machine.list("levels")) {
+    const std::string key = fmt::format("levels[{}]", cluster.levels.size());
+    const MachineObject level(entry, machine.place() + ": " + key, where);
+    level.expect_keys({"name", "chips", "alpha", "bandwidth"});
+    const int chips = level.whole("chips");
+    const int before = cluster.size();
+    if (chips % before != 0 || (!cluster.levels.empty() && chips == before))
+      level.refuse("chips", fmt::format("a multiple of the {} chips of the level before", before),
+                   level.at("chips"));
+    cluster.levels.push_back(
+        {level.text("name"), chips, level.number("alpha"), 1 / level.positive("bandwidth")});
+  }
+}
+
+}  // namespace detail
+
+// The machine that a text of JSON describes; `name` is for errors. Errors: as said above.
+inline Cluster parse_cluster(std::string_view text, const std::string& name,
+                             Where where = Where::current()) {
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    const auto upto = text.substr(0, error.byte);
+    fail(where, "{}: line {}: this is not JSON: {}", name,
+         1 + std::count(upto.begin(), upto.end(), '\n'), error.what());
+  }
+  const detail::MachineObject machine(json, name, where);
+  machine.expect_keys({"name", "chip", "levels", "torus", "gamma"});
+  Cluster made{machine.text("name"), detail::read_chip(machine, where), {}, {}};
+  detail::read_levels(machine, made, where);
+  made.chip.link = 1 / made.levels[0].beta;
+  made.chip.links = 1;
+  made.chip.domain = made.levels[0].chips;
+  made.gamma = machine.number_or("gamma", 0);
+  if (!machine.has("torus")) return made;
+  int64_t chips = 1;
+  for (const nlohmann::json& axis : machine.list("torus"))
+    chips *= made.torus.emplace_back(machine.whole("torus", axis));
+  if (chips != made.levels[0].chips)
+    machine.refuse(
+        "torus",
+        fmt::format("axes that multiply to the {} chips of levels[0]", made.levels[0].chips),
+        machine.at("torus"));
+  return made;
+}
+
+// A machine by name (cluster_named), or from a file that ends in .json: what --cluster takes. Errors: no such
+// machine; no such file; what is wrong in it.
+inline Cluster cluster_from(const std::string& text, Where where = Where::current()) {
+  if (!text.ends_with(".json")) return cluster_named(text, where);
+  std::ifstream file(text);
+  if (!file) fail(where, "{} cannot be read: is there such a file?", text);
+  const std::string content{std::istreambuf_iterator<char>(file), {}};
+  return parse_cluster(content, text, where);
+}
+
+}  // namespace yotta
