@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "yotta/core/random.hpp"
+#include "support/mma_input.hpp"
 
 using namespace yotta;
 
@@ -35,47 +35,31 @@ struct Warp {
   }
 };
 
-// Small whole numbers, exact in every type.
-template <class Input>
-Input whole(int value) {
-  if constexpr (std::is_same_v<Input, Tf32>)
-    return {std::bit_cast<uint32_t>(static_cast<float>(value))};
-  else if constexpr (std::is_arithmetic_v<Input>)
-    return static_cast<Input>(value);
-  else
-    return Input(static_cast<float>(value));
-}
-
 // Fills the registers by the written-out meaning of a fragment, multiplies, and checks each result against a
 // plain product of the matrices.
 template <class Shape, class Input>
 void check_product() {
-  constexpr int m = Shape::m, n = Shape::n, k = Shape::k, products = Shape::products;
-  const auto value = [](int which, int p, int row, int column) {
-    const auto index = static_cast<uint64_t>(((which * 4 + p) * 64 + row) * 64 + column);
-    return static_cast<int>(Random(7, "mma").bits(index) % 7) - 3;
-  };
+  constexpr int m = Shape::m, n = Shape::n, products = Shape::products;
   Warp<Shape, Input> warp;
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < Shape::a_elements; ++i) {
       const MatrixCell at = Shape::a(lane, i);
-      warp.put(warp.a[lane], i, whole<Input>(value(0, at.matrix, at.row, at.column)));
+      warp.put(warp.a[lane], i, as<Input>(whole(0, at)));
     }
     for (int i = 0; i < Shape::b_elements; ++i) {
       const MatrixCell at = Shape::b(lane, i);
-      warp.put(warp.b[lane], i, whole<Input>(value(1, at.matrix, at.row, at.column)));
+      warp.put(warp.b[lane], i, as<Input>(whole(1, at)));
     }
     for (int i = 0; i < Shape::c_elements; ++i) {
       const MatrixCell at = Shape::c(lane, i);
-      warp.c[lane][i] = static_cast<MmaSum<Input>>(value(2, at.matrix, at.row, at.column));
+      warp.c[lane][i] = static_cast<MmaSum<Input>>(whole(2, at));
     }
   }
   warp.run();
   for (int p = 0; p < products; ++p)
     for (int row = 0; row < m; ++row)
       for (int column = 0; column < n; ++column) {
-        int expected = value(2, p, row, column);
-        for (int l = 0; l < k; ++l) expected += value(0, p, row, l) * value(1, p, l, column);
+        const int expected = expected_element<Shape>({row, column, p});
         const Fragment fragment = mma_shape<Shape>("", "").c;
         const Holder holder = holder_of(fragment, {row, column, p});
         CHECK(warp.d[holder.lane][holder.element] == static_cast<MmaSum<Input>>(expected));

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "yotta/core/random.hpp"
+#include "support/mma_input.hpp"
 #include "yotta/device/device_memory.hpp"
 
 using namespace yotta;
@@ -24,22 +24,6 @@ __global__ void one_instruction(const Register* a, const Register* b, const Sum*
   for (unsigned i = 0; i < C; ++i) sum[i] = c[lane * C + i];
   instruction(sum, mine_a, mine_b, sum);
   for (unsigned i = 0; i < C; ++i) d[lane * C + i] = sum[i];
-}
-
-// Small whole numbers, exact in every type: element (row, column) of matrix `which` of product p.
-int whole(int which, MatrixCell at) {
-  const int index = ((which * 4 + at.matrix) * 64 + at.row) * 64 + at.column;
-  return static_cast<int>(Random(7, "mma").bits(static_cast<uint64_t>(index)) % 7) - 3;
-}
-
-template <class Input>
-Input as(int value) {
-  if constexpr (std::is_same_v<Input, Tf32>)
-    return {std::bit_cast<uint32_t>(static_cast<float>(value))};
-  else if constexpr (std::is_arithmetic_v<Input>)
-    return static_cast<Input>(value);
-  else
-    return Input(static_cast<float>(value));
 }
 
 // The registers of 32 lanes for one operand.
@@ -76,10 +60,7 @@ void check(const char* name) {
   const std::vector<Sum> result = d.to_host();
   for (int lane = 0; lane < 32; ++lane)
     for (int i = 0; i < C; ++i) {
-      const MatrixCell at = Shape::c(lane, i);
-      int expected = whole(2, at);
-      for (int l = 0; l < Shape::k; ++l)
-        expected += whole(0, {at.row, l, at.matrix}) * whole(1, {l, at.column, at.matrix});
+      const int expected = expected_element<Shape>(Shape::c(lane, i));
       CHECK(result[static_cast<size_t>(lane * C + i)] == static_cast<Sum>(expected));
     }
 }
