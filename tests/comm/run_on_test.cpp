@@ -56,6 +56,22 @@ TEST_CASE("a buffered send leaves the compute lane alone") {
   CHECK(run.seconds(1) == 4);
 }
 
+TEST_CASE("waiting for a send holds compute until that message has left, not those behind it") {
+  const Timed run = run_on(ideal(2, 1, 1), 2, [](Communicator& world) {  // 1 byte a second
+    std::vector<float> a(1), b(2);
+    if (world.rank() == 1) {
+      world.recv(a, 0);
+      return world.recv(b, 0);
+    }
+    Work first = world.send_async(a, 1), second = world.send_async(b, 1);
+    first.wait();
+    CHECK(context().clock->now(compute_lane).end == 4);
+    second.wait();
+    CHECK(context().clock->now(compute_lane).end == 12);
+  });
+  CHECK(run.seconds() == 12);
+}
+
 TEST_CASE("too few chips are refused; an error of a rank is that of run_ranks") {
   CHECK(contains(message_of([] { run_on(cluster_named("h100x8"), 9, [](Communicator&) {}); }),
                  "h100x8 has 8 chips, too few for 9 ranks"));

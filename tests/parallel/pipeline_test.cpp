@@ -245,9 +245,8 @@ TEST_CASE(
 TEST_CASE("with slow messages the real run takes the timeline's time too") {
   Cluster slow = ideal();
   slow.levels[0].alpha = 7.25;
-  for (const PipelineKind kind :
-       {PipelineKind::naive, PipelineKind::gpipe, PipelineKind::one_f_one_b}) {
-    const Sizes s{kind, 4, 8, 1, 8};
+  for (const PipelineKind kind : kinds) {
+    const Sizes s{kind, 4, 8, kind == PipelineKind::interleaved ? 2 : 1, 8};
     const PipelineSchedule schedule = halved(make_schedule(kind, s.p, s.m, s.v));
     const Timed run = run_on(slow, s.p, [&](Communicator& world) {
       const Chunks chunks = make_chunks(s, world.rank());

@@ -140,8 +140,12 @@ class Caller {
     const int lane = lane_of(job->request);
     if (sends) charge_user_send(job->request);
     job->finish = [watch, job = job.get(), sends, lane] {
-      if (!sends) charge_recv(job->request, "send", lane);
-      join_lane(compute_lane, lane);
+      if (sends) {
+        finish_send(job->request, compute_lane);  // until it has left; later messages go on
+      } else {
+        charge_recv(job->request, "send", lane);
+        join_lane(compute_lane, lane);
+      }
       watch->finish(job->call);
     };
     self.engine->transport().post(job->request);
