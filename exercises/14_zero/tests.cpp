@@ -1,0 +1,237 @@
+// The graded cases of exercise 14. Memory and traffic are read from the ledger: a solution in which every rank
+// steps everything computes the same weights, and does not pass.
+#include "course/shared/graded.hpp"
+#include "interface.hpp"
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/nn/adamw.hpp"
+
+using namespace yotta;
+using exercise::expect;
+using exercise::solution;
+
+namespace {
+
+using Light = student::Communicator;
+using Numbers = std::vector<double>;
+
+// body(world) on p ranks; what is not begun says just that.
+template <class Body>
+void run(int p, Body body) {
+  RunOptions options;
+  options.threads = 1;
+  options.timeout = 3;
+  try {
+    run_ranks(
+        p,
+        [&](Communicator& world) {
+          Light light(world);
+          body(light);
+        },
+        options);
+  } catch (const RankFailed& error) {
+    exercise::rethrow_not_done(error.cause());
+    throw;
+  }
+}
+void require(bool right, const std::string& what_is_wrong, Where where = Where::current()) {
+  if (!right) fail(where, "{}", what_is_wrong);
+}
+
+// Three parameters of 8, 4 and 12 numbers, of value 0 to 23; 1, 2 and 4 ranks divide each. A bucket each.
+constexpr int64_t sizes[] = {8, 4, 12};
+constexpr int64_t numbers = 24;
+
+std::vector<ParameterPtr> make_parameters() {
+  std::vector<ParameterPtr> made;
+  double next = 0;
+  for (const int64_t size : sizes) {
+    made.push_back(make_parameter("p" + std::to_string(made.size()), {1, size}, false, zeros(), 0,
+                                  DType::f32));
+    made.back()->uses = 1;
+    for (float& value : made.back()->value.span<float>()) value = static_cast<float>(next++);
+  }
+  return made;
+}
+
+// The gradient of number i on a rank, in a microbatch.
+double local_gradient(int rank, int microbatch, int64_t i) {
+  return static_cast<double>((rank + 1) * 100 + 10 * microbatch + i);
+}
+void backward(const std::vector<ParameterPtr>& parameters, int rank, int microbatch) {
+  int64_t end = numbers;
+  for (size_t p = parameters.size(); p-- > 0;) {
+    end -= sizes[p];
+    int64_t i = end;
+    for (float& g : parameters[p]->gradient().span<float>())
+      g += static_cast<float>(local_gradient(rank, microbatch, i++));
+    parameters[p]->used(0);
+  }
+}
+
+Numbers values_of(const std::vector<ParameterPtr>& parameters) {
+  Numbers all;
+  for (const ParameterPtr& each : parameters)
+    for (const double value : each->value.values()) all.push_back(value);
+  return all;
+}
+
+// What each rank's shards hold, put where it belongs: bucket by bucket, the last parameter first.
+Numbers put_together(const std::vector<Numbers>& by_rank) {
+  Numbers all(numbers);
+  std::vector<size_t> next(by_rank.size());
+  int64_t end = numbers;
+  for (size_t b = std::size(sizes); b-- > 0;) {
+    const int64_t begin = end - sizes[b], part = sizes[b] / std::ssize(by_rank);
+    for (size_t r = 0; r < by_rank.size(); ++r)
+      for (int64_t i = 0; i < part; ++i)
+        if (next[r] < by_rank[r].size())
+          all[static_cast<size_t>(begin + static_cast<int64_t>(r) * part + i)] =
+              by_rank[r][next[r]++];
+    end = begin;
+  }
+  return all;
+}
+
+int64_t state_bytes() {
+  const MemoryCount& memory = *context().ledger.memory();
+  return memory.live(MemoryKind::parameters) + memory.live(MemoryKind::gradients) +
+         memory.live(MemoryKind::optimizer);
+}
+
+}  // namespace
+
+TEST_CASE("14.1: the table of the ZeRO paper") {
+  const auto held = [](int stage, int64_t ranks) {
+    return static_cast<double>(solution.bytes_held(stage, ranks, 7'500'000'000, 2, 2, 12)) / 1e9;
+  };
+  struct Cell {
+    int stage;
+    int64_t ranks;
+    double gigabytes;
+  };
+  for (const auto& [stage, ranks, gigabytes] :
+       {Cell{0, 4, 120}, Cell{1, 4, 52.5}, Cell{2, 4, 41.25}, Cell{3, 4, 30}, Cell{1, 64, 31.40625},
+        Cell{2, 64, 16.640625}, Cell{3, 64, 1.875}, Cell{3, 1, 120}})
+    expect(
+        held(stage, ranks) == gigabytes,
+        fmt::format("7.5 billion parameters, stage {} on {} ranks: {} GB held, {} right. Stage 1 "
+                    "cuts optimizer state, 2 gradients as well, 3 weights as well; what is not "
+                    "cut every rank holds whole",
+                    stage, ranks, held(stage, ranks), gigabytes));
+}
+
+TEST_CASE(
+    "14.2: the shards of all ranks are the model, each number once, and views of the weights") {
+  for (const int p : {4, 1, 2}) {
+    std::vector<Numbers> parts(static_cast<size_t>(p));
+    run(p, [&](Light& world) {
+      const std::vector<ParameterPtr> parameters = make_parameters();
+      const auto zero = solution.make_zero(parameters, world, 1, 1);
+      parts[static_cast<size_t>(world.rank())] = values_of(zero->shards());
+      for (const ParameterPtr& each : zero->shards()) each->value.fill(-1);  // a step
+      int64_t stepped = 0;
+      for (const double value : values_of(parameters)) stepped += value == -1;
+      require(stepped == numbers / p || p == 1,
+              fmt::format("a step of rank {}'s shards changed {} of its {} weights, where {} are "
+                          "its part: `mine` is a view, bucket.weights.rows(begin, end)",
+                          world.rank(), stepped, numbers, numbers / p));
+    });
+    Numbers expected(numbers);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<double>(i);
+    Clues clues;
+    clues.what = fmt::format("the shards of {} ranks, put together", p);
+    clues.ranks = p;
+    expect(compare(put_together(parts), expected, 0, clues));
+  }
+}
+
+TEST_CASE("14.2: a rank holds optimizer state for its part alone") {
+  run(4, [](Light& world) {
+    const std::vector<ParameterPtr> parameters = make_parameters();
+    const auto zero = solution.make_zero(parameters, world, 1, 1);
+    const AdamW optimizer(zero->shards());
+    require(
+        state_bytes() == 10 * numbers,
+        fmt::format("{}P bytes held, 10P allowed: stage 1 on 4 ranks in f32 holds 4P of weights, "
+                    "4P of gradients and a quarter of AdamW's 8P",
+                    state_bytes() / numbers));
+  });
+  CHECK(true);
+}
+
+TEST_CASE("14.3: the shards' gradients are the sum over ranks and microbatches") {
+  for (const int stage : {1, 2})
+    for (const int p : {4, 1, 2}) {
+      std::vector<Numbers> parts(static_cast<size_t>(p));
+      run(p, [&](Light& world) {
+        const std::vector<ParameterPtr> parameters = make_parameters();
+        const auto zero = solution.make_zero(parameters, world, stage, 1);
+        for (int microbatch = 0; microbatch < 2; ++microbatch) {
+          zero->flush();
+          backward(parameters, world.rank(), microbatch);
+        }
+        zero->finish();
+        for (const ParameterPtr& each : zero->shards())
+          for (const double g : each->grad.values())
+            parts[static_cast<size_t>(world.rank())].push_back(g);
+      });
+      Clues clues;
+      clues.what = fmt::format("gradients of stage {} on {} ranks, put together", stage, p);
+      clues.ranks = p;
+      Numbers expected(numbers);
+      for (int r = 0; r < p; ++r) {
+        clues.parts.emplace_back(expected.size());
+        for (int m = 0; m < 2; ++m)
+          for (int64_t i = 0; i < numbers; ++i) {
+            clues.parts.back()[static_cast<size_t>(i)] += local_gradient(r, m, i);
+            expected[static_cast<size_t>(i)] += local_gradient(r, m, i);
+          }
+      }
+      expect(compare(put_together(parts), expected, 1e-6, clues));
+    }
+}
+
+TEST_CASE(
+    "14.3: with the all_gather of weights a step moves 2P (N-1)/N elements, as an all_reduce") {
+  for (const int stage : {1, 2})
+    run(4, [&](Light& world) {
+      const std::vector<ParameterPtr> parameters = make_parameters();
+      const auto zero = solution.make_zero(parameters, world, stage, 1);
+      backward(parameters, world.rank(), 0);
+      zero->finish();
+      const int64_t P = numbers / 4 * 3;  // times (N-1)/N
+      const int64_t moved = context().ledger.total_traffic().bytes_sent / 4 + P;
+      require(moved == 2 * P,
+              fmt::format("{}P moved, not 2P (times (N-1)/N): a reduce_scatter moves P and the "
+                          "all_gather of new weights P; an all_reduce moves 2P, and a rank that "
+                          "steps a part needs only that part of it",
+                          static_cast<double>(moved) / static_cast<double>(P)));
+    });
+  CHECK(true);
+}
+
+TEST_CASE("14.4: after gather every rank has everyone's new weights") {
+  for (const int stage : {1, 2})
+    for (const int p : {4, 1, 2})
+      run(p, [&](Light& world) {
+        const std::vector<ParameterPtr> parameters = make_parameters();
+        const auto zero = solution.make_zero(parameters, world, stage, 1);
+        const Numbers before = values_of(parameters);
+        backward(parameters, world.rank(), 0);
+        zero->finish();
+        for (const ParameterPtr& each : zero->shards())
+          for (float& value : each->value.span<float>()) value += 1000;  // a step
+        zero->gather();
+        const Numbers after = values_of(parameters);
+        for (size_t i = 0; i < after.size(); ++i) {
+          require(after[i] != before[i],
+                  fmt::format("weight {} on rank {} of {} is as before the step, though the rank "
+                              "that steps it has stepped it: the new weights were not gathered",
+                              i, world.rank(), p));
+          require(after[i] == before[i] + 1000,
+                  fmt::format("weight {} on rank {} of {} is {}, expected {}", i, world.rank(), p,
+                              after[i], before[i] + 1000));
+        }
+      });
+  CHECK(true);
+}
