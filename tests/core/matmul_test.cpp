@@ -117,8 +117,12 @@ TEST_CASE("several cache blocks in every direction, none of them full") {
 }
 
 TEST_CASE("the result has the same bits on 1, 2, 3 and 8 threads") {
-  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
-           {200, 150, 300}, {7, 700, 300}, {500, 20, 257}, {129, 1100, 40}}) {
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{200, 150, 300},
+                                                                   {7, 700, 300},
+                                                                   {500, 20, 257},
+                                                                   {129, 1100, 40},
+                                                                   {1100, 150, 40},
+                                                                   {770, 790, 280}}) {
     CAPTURE(m);
     const Matrix<float> a(m, k, Layout::rows, 1), b(k, n, Layout::columns, 2);
     Matrix<float> one(m, n, Layout::rows, 3);

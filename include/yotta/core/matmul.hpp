@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -207,6 +208,32 @@ class PackedMatmul {
   Real* packed_a_ = nullptr;  // (threads, panels, depth, pitch)
 };
 
+// C in slices along its longer side, one a thread, so that nobody reads what another has packed. To fetch a
+// block from another core's cache takes as long as some hundred rows take to use it: where the shorter side of C
+// is small, it is cheaper to pack twice.
+template <class A, class B, class Real>
+void matmul_in_slices(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into into,
+                      int threads) {
+  const bool by_rows = c.rows > c.cols;
+  const int64_t step = by_rows ? TileShape<Real>::TM : TileShape<Real>::TN;
+  const int64_t tiles = ceil_div(std::max(c.rows, c.cols), step);
+  std::atomic<int> next = 0;
+  Crew::instance().run(threads, [&](int) {
+    for (int i = next++; i < threads; i = next++) {
+      const int64_t begin = tiles * i / threads * step, end = tiles * (i + 1) / threads * step;
+      if (by_rows)
+        PackedMatmul(sub_matrix(a, begin, 0, end - begin, a.cols), b,
+                     sub_matrix(c, begin, 0, end - begin, c.cols), into, 1)
+            .run(1);
+      else
+        PackedMatmul(a, sub_matrix(b, 0, begin, b.rows, end - begin),
+                     sub_matrix(c, 0, begin, c.rows, end - begin), into, 1)
+            .run(1);
+    }
+  });
+}
+inline constexpr int64_t slices_below = 768, least_slice = 128;  // sides of C, measured
+
 // C (m, n) = A (m, k) B (k, n), or C += A B, on up to `threads` threads (crew.hpp).
 // C: float or double; A, B: that, bf16 or f16. Throws Error if the shapes do not fit.
 template <class A, class B, class C>
@@ -220,7 +247,9 @@ void matmul(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into, int th
   if (flops < 8192 || c.col_stride != 1) return matmul_reordered(a, b, c, into, where);
   if (flops < 2e6 || threads < 1)
     threads = 1;  // a few microseconds: waking a thread would cost more
-
+  if (threads > 1 && std::min(c.rows, c.cols) <= slices_below &&
+      std::max(c.rows, c.cols) >= threads * least_slice)
+    return matmul_in_slices(a, b, c, into, threads);
   PackedMatmul(a, b, c, into, threads).run(threads);
 }
 
