@@ -35,4 +35,4 @@ configure_package_config_file(cmake/yottaConfig.cmake.in yottaConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)
 write_basic_package_version_file(yottaConfigVersion.cmake COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/yottaConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/yottaConfigVersion.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)
+              cmake/kernels.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)

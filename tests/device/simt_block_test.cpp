@@ -30,6 +30,12 @@ __global__ void poisoned(float* x) {
   dynamic_shared<float>()[threadIdx.x] = 1.0f;
 }
 
+__global__ void poisoned_array(float* x) {
+  __shared__ float part[64];
+  x[threadIdx.x] = part[threadIdx.x];
+  part[threadIdx.x] = 1.0f;
+}
+
 std::vector<int> order_with(uint64_t seed) {
   const EmulatorOptions before = emulator_options();
   emulator_options().seed = seed;
@@ -69,6 +75,9 @@ TEST_CASE("shared memory is poisoned when a block starts") {
   DeviceArray<float> x(64);
   for (int launches = 0; launches < 2; ++launches) {
     launch(poisoned, 2, 64, 64 * sizeof(float), nullptr, x.data());
+    for (const float value : x.to_host()) CHECK(std::isnan(value));
+    x.fill_zero();
+    launch(poisoned_array, 2, 64, 0, nullptr, x.data());
     for (const float value : x.to_host()) CHECK(std::isnan(value));
   }
 }

@@ -44,6 +44,15 @@ __global__ void fails_from(unsigned first) {
 
 __global__ void nothing() {}
 
+__global__ void much_static(float* x) {
+  __shared__ float tile[64][64];
+  __shared__ float other[64][129];
+  tile[threadIdx.x][0] = x[threadIdx.x];
+  other[threadIdx.x][128] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = tile[63 - threadIdx.x][0] + other[63 - threadIdx.x][128];
+}
+
 }  // namespace
 
 TEST_CASE("blocks are spread over OS threads, and the result does not depend on how many") {
@@ -85,7 +94,23 @@ TEST_CASE("launches that no GPU could run are refused, with the line and the lim
   refused("64 along z", 1, {1, 1, 65}, 0);
   refused("at least 1", 0, 32, 0);
   refused("65535", {1, 65536}, 32, 0);
-  refused("too much shared memory: 232449 bytes a block were asked for; an H100 has 232448", 1, 32,
-          227 * 1024 + 1);
+  refused(
+      "too much shared memory: 232449 bytes a block were asked for, 232449 of them dynamic; an "
+      "H100 has 232448",
+      1, 32, 227 * 1024 + 1);
   CHECK_NOTHROW(launch(nothing, {2, 65535}, 1, 227 * 1024, nullptr));
+}
+
+TEST_CASE("static arrays have a limit of their own") {
+  DeviceArray<float> x(64);
+  try {
+    launch(much_static, 1, 64, 0, nullptr, x.data());
+    FAIL("was not refused");
+  } catch (const KernelError& error) {
+    const std::string message = error.what();
+    INFO(message);
+    CHECK(message.find("__shared__ arrays take 49408 bytes") != std::string::npos);
+    CHECK(message.find("tile 16384") != std::string::npos);
+    CHECK(message.find("dynamic_shared") != std::string::npos);
+  }
 }

@@ -50,6 +50,14 @@ class DeviceArray {
     return *this;
   }
 
+  // Names the array, for messages: "a, row 65 of 65". columns: of the matrix that it holds.
+  DeviceArray& named([[maybe_unused]] const char* name, [[maybe_unused]] size_t columns = 0) {
+#if !defined(__CUDACC__)
+    DeviceMemory::instance().name(data_, name, columns);
+#endif
+    return *this;
+  }
+
   T* data() { return data_; }
   const T* data() const { return data_; }
   size_t size() const { return size_; }

@@ -32,6 +32,9 @@
 #include "yotta/device/simt_launch.hpp"
 #include "yotta/device/simt_warp.hpp"
 #include "yotta/device/simt_words.hpp"
+#if defined(YOTTA_CHECKED) && !defined(YOTTA_HOOKS_ELSEWHERE)  // another file of the program has them
+#include "yotta/device/check_hooks.hpp"
+#endif
 #endif
 
 namespace yotta {
@@ -77,6 +80,7 @@ void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_
 
 template <class T>
 T* dynamic_shared() {
+  const emulator::Aside aside;
   return reinterpret_cast<T*>(emulator::this_lane->block->dynamic_shared());
 }
 
@@ -88,8 +92,10 @@ void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_
                             .size = block,
                             .shared_bytes = shared_bytes,
                             .seed = emulator_options().seed,
+                            .kernel = reinterpret_cast<const void*>(kernel),
                             .call = call.run,
                             .arguments = &call,
+                            .argument_bytes = sizeof call,
                             .where = grid.where};
   emulator::check_sizes(task);
   emulator::run_blocks(task);

@@ -19,14 +19,9 @@
 
 #include "yotta/core/random.hpp"
 #include "yotta/device/simt_lane.hpp"
+#include "yotta/device/simt_shared_arrays.hpp"
 #include "yotta/device/simt_stuck.hpp"
-
-// Sizes of a grid and of a block.
-struct dim3 {
-  unsigned x, y, z;
-  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
-  constexpr operator uint3() const { return {x, y, z}; }
-};
+#include "yotta/device/simt_watch.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
@@ -45,28 +40,25 @@ class Shuffler {
   uint32_t state_;
 };
 
-// What a launch is, apart from its blocks.
-struct Task {
-  dim3 grid, size;
-  size_t shared_bytes = 0;
-  uint64_t seed = 0;
-  void (*call)(const void* arguments) = nullptr;  // calls the kernel
-  const void* arguments = nullptr;
-  Where where;
-};
-
 class Block {
  public:
   Block(const Task& task, Stacks& stacks)
-      : task_(task), stacks_(stacks), dynamic_shared_(task.shared_bytes + 128) {
+      : task_(task),
+        stacks_(stacks),
+        dynamic_shared_(task.shared_bytes + 128),
+        watch_(task, dynamic_shared(), stacks) {
     lanes_.resize(task.size.x * task.size.y * task.size.z);
     warps_.resize((lanes_.size() + 31) / 32);
+    const Image image = image_of(task.kernel);
+    for (const SharedArray& each : SharedArrays::of(image).for_kernel(image, task.kernel))
+      shared_.emplace_back(image.thread_variables + each.offset, each.bytes);
+    shared_.emplace_back(dynamic_shared_.data(), dynamic_shared_.size());
   }
 
   // Runs all threads of one block to their end; throws what stopped one of them.
   void run(uint64_t number) {
-    index_ = coordinates(number, task_.grid);
-    start();
+    watch_.block_starts(number, lanes_);
+    start(number);
     Shuffler order(task_.seed, number);
     while (alive_ > 0) {
       for (size_t i = warps_.size(); i > 0; --i) {
@@ -75,15 +67,15 @@ class Block {
       }
       if (alive_ > 0) release_barrier();
     }
+    watch_.block_ends();
   }
 
-  const dim3& grid() const { return task_.grid; }
-  const dim3& size() const { return task_.size; }
-  const uint3& index() const { return index_; }
   int threads() const { return static_cast<int>(lanes_.size()); }
   const Task& task() const { return task_; }
   Lane& lane(int index) { return lanes_[static_cast<size_t>(index)]; }
   std::byte* dynamic_shared() { return align(dynamic_shared_.data()); }
+
+  Watch& watch() { return watch_; }
 
   // Waits for all threads of the block; returns how many of them brought a vote.
   int barrier(int vote, Where where) {
@@ -100,6 +92,9 @@ class Block {
     suspend(LaneState::in_warp, where);
   }
 
+  // Lets the other lanes go first.
+  void pause() { leave(); }
+
   // Ends the launch from a place that must not throw; explain() is called outside the kernel.
   [[noreturn]] void stop(std::function<std::string()> explain) {
     explain_ = std::move(explain);
@@ -111,26 +106,26 @@ class Block {
     return at + (128 - reinterpret_cast<uintptr_t>(at) % 128) % 128;
   }
 
-  void start() {
-    std::memset(dynamic_shared_.data(), 0xff, dynamic_shared_.size());  // NaN in every float format
+  void start(uint64_t number) {
+    for (const auto& [array, bytes] : shared_)
+      std::memset(array, 0xff, bytes);  // NaN in every float format
     alive_ = threads();
     for (int i = 0; i < alive_; ++i) {
       Lane& lane = lanes_[static_cast<size_t>(i)];
       lane.block = this;
       lane.index = i;
       lane.thread = coordinates(static_cast<uint64_t>(i), task_.size);
+      lane.block_index = coordinates(number, task_.grid);
+      lane.block_size = task_.size;
+      lane.grid_size = task_.grid;
       lane.state = LaneState::ready;
       lane.copies.clear();
+      lane.waits = 0;
       lane.copy_group = 0;
       lane.context = boost::context::detail::make_fcontext(
           stacks_.top(i), static_cast<size_t>(stacks_.top(i) - stacks_.bottom(i)), enter);
     }
     for (size_t i = 0; i < warps_.size(); ++i) warps_[i] = static_cast<int>(i);
-  }
-
-  static uint3 coordinates(uint64_t index, dim3 in) {
-    return {static_cast<unsigned>(index % in.x), static_cast<unsigned>(index / in.x % in.y),
-            static_cast<unsigned>(index / in.x / in.y)};
   }
 
   // Lanes in random order, until all of the warp have returned or wait for the block.
@@ -144,6 +139,7 @@ class Block {
         resume(lane(index));
         moved = true;
       }
+      watch_.warp_stands();
       if (lanes_in_ > 0 && finish_calls(warp)) moved = true;
     }
   }
@@ -193,6 +189,7 @@ class Block {
   void release_barrier() {
     votes_ = 0;
     check_all_at_barrier(lanes_, task_.where);
+    watch_.all_met();
     for (Lane& lane : lanes_) {
       votes_ += lane.vote;
       lane.state = LaneState::ready;
@@ -222,13 +219,16 @@ class Block {
     scheduler_ = back.fctx;
   }
 
-  static void enter(boost::context::detail::transfer_t from) {
+  YOTTA_UNSEEN static void enter(boost::context::detail::transfer_t from) {
     Lane& self = *static_cast<Lane*>(from.data);
     Block& block = *self.block;
     block.scheduler_ = from.fctx;
     try {
+      block.watch_.lane_starts();
       block.task_.call(block.task_.arguments);
+      Watch::lane_ends();
     } catch (...) {
+      Watch::lane_ends();
       block.error_ = std::current_exception();
     }
     self.state = LaneState::returned;
@@ -238,15 +238,26 @@ class Block {
   const Task& task_;
   Stacks& stacks_;
   std::vector<std::byte> dynamic_shared_;
+  std::vector<std::pair<std::byte*, size_t>> shared_;  // all of it, this OS thread's
   std::vector<Lane> lanes_;
+  Watch watch_;
   std::vector<int> warps_;  // in the order in which they run
-  uint3 index_ = {};
   int alive_ = 0, votes_ = 0;
   int lanes_in_ = 0;  // lanes in an instruction of their warp
   boost::context::detail::fcontext_t scheduler_ = nullptr;
   std::function<std::string()> explain_;
   std::exception_ptr error_;
 };
+
+#if defined(YOTTA_CHECKED)
+inline void stop_lane(std::function<std::string()> explain) {
+  this_lane->block->stop(std::move(explain));
+}
+YOTTA_UNSEEN inline void pause_lane() {
+  const Aside aside;
+  this_lane->block->pause();
+}
+#endif
 
 }  // namespace emulator
 }  // namespace YOTTA_DEVICE_BUILD

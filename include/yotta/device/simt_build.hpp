@@ -46,6 +46,3 @@
 #else
 #define YOTTA_UNSEEN __attribute__((no_sanitize("thread")))
 #endif
-
-// Inside __shared__: the name by which the emulator finds shared arrays (simt_symbols.hpp).
-#define YOTTA_SHARED_TAG "yotta_shared"

@@ -35,6 +35,13 @@ struct uint3 {
   unsigned x, y, z;
 };
 
+// Sizes of a grid and of a block.
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+  constexpr operator uint3() const { return {x, y, z}; }
+};
+
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
@@ -120,10 +127,12 @@ struct AsyncCopy {
 struct Lane {
   boost::context::detail::fcontext_t context = nullptr;  // where it goes on
   Block* block = nullptr;
-  uint3 thread = {};  // threadIdx
-  int index = 0;      // in the block; warp index / 32, lane index % 32
+  uint3 thread = {}, block_index = {};  // threadIdx, blockIdx
+  dim3 block_size, grid_size;           // blockDim, gridDim
+  int index = 0;                        // in the block; warp index / 32, lane index % 32
   LaneState state = LaneState::ready;
-  int vote = 0;  // brought to __syncthreads_count() and its like
+  int waits = 0;  // how often it let the others go first (atomics.hpp)
+  int vote = 0;   // brought to __syncthreads_count() and its like
   Where where;   // the line at which it waits
   WarpCall call;
   std::vector<AsyncCopy> copies;
@@ -132,6 +141,24 @@ struct Lane {
   void* asan = nullptr;
 #endif
 };
+
+// What a launch is, apart from its blocks.
+struct Task {
+  dim3 grid, size;
+  size_t shared_bytes = 0;
+  uint64_t seed = 0;
+  const void* kernel = nullptr;  // where its code lies
+  void (*call)(const void* arguments) = nullptr;
+  const void* arguments = nullptr;
+  size_t argument_bytes = 0;
+  Where where;
+};
+
+// The place of number `index` in a grid or block.
+constexpr uint3 coordinates(uint64_t index, dim3 in) {
+  return {static_cast<unsigned>(index % in.x), static_cast<unsigned>(index / in.x % in.y),
+          static_cast<unsigned>(index / in.x / in.y)};
+}
 
 // The lane that runs on this OS thread; null outside kernels.
 YOTTA_THREAD_LOCAL Lane* this_lane = nullptr;

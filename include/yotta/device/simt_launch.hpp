@@ -7,7 +7,7 @@
 // A launch returns when all blocks have run; what stopped one of them is thrown here. With several failing
 // blocks that is the first in order, however many OS threads there are.
 //
-// Limits are those of compute capability 9.0: 1024 threads a block, 227 KiB of dynamic shared memory.
+// Limits are those of compute capability 9.0: 1024 threads and 227 KiB of shared memory a block, 48 of them static.
 // Reference: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications.
 #pragma once
 
@@ -19,6 +19,8 @@
 #include "yotta/core/context.hpp"
 #include "yotta/core/crew.hpp"
 #include "yotta/device/simt_block.hpp"
+#include "yotta/device/simt_memory.hpp"
+#include "yotta/device/simt_shared_arrays.hpp"
 
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;  // launches run at once, in order: every stream is the same
@@ -29,7 +31,7 @@ inline namespace YOTTA_DEVICE_BUILD {
 // How the emulator runs kernels from now on.
 struct EmulatorOptions {
   uint64_t seed = 1;  // of the order in which threads run
-  int threads = 0;    // OS threads; 0: as many as this rank may use (context().threads)
+  int threads = 0;  // OS threads; 0: as many as this rank may use; checked kernels always take one
 };
 inline EmulatorOptions& emulator_options() {
   static EmulatorOptions options;
@@ -38,7 +40,14 @@ inline EmulatorOptions& emulator_options() {
 
 namespace emulator {
 
-inline constexpr size_t most_shared_bytes = 227 * 1024;
+inline constexpr size_t most_shared_bytes = 227 * 1024;  // static and dynamic together
+inline constexpr size_t most_static_bytes = 48 * 1024;
+
+// The static arrays of a launch's kernel.
+inline std::vector<SharedArray> arrays_of(const Task& task) {
+  const Image image = image_of(task.kernel);
+  return SharedArrays::of(image).of_kernel(image, task.kernel);
+}
 
 // Throws unless a GPU could run this launch.
 inline void check_sizes(const Task& task) {
@@ -58,11 +67,24 @@ inline void check_sizes(const Task& task) {
         "a grid of {} blocks; a GPU allows at least 1 and at most (2147483647, 65535, 65535). "
         "Launch nothing when there is nothing to do, and put the longest side in x",
         text(grid)));
-  if (task.shared_bytes > most_shared_bytes)
-    refuse_launch(fmt::format(
-        "too much shared memory: {} bytes a block were asked for; an H100 has {} ({} KiB). Use "
-        "smaller tiles or fewer stages",
-        task.shared_bytes, most_shared_bytes, most_shared_bytes / 1024));
+  size_t in_arrays = 0;
+  std::string arrays;
+  for (const SharedArray& each : arrays_of(task)) {
+    in_arrays += each.bytes;
+    arrays += fmt::format("{}{} {}", arrays.empty() ? "" : ", ", each.name, each.bytes);
+  }
+  if (in_arrays > most_static_bytes)
+    refuse_launch(
+        fmt::format("too much shared memory: the kernel's __shared__ arrays take {} bytes ({}), "
+                    "and {} (48 KiB) may be "
+                    "static. Use smaller tiles, or dynamic_shared<T>() for more",
+                    in_arrays, arrays, most_static_bytes));
+  if (in_arrays + task.shared_bytes > most_shared_bytes)
+    refuse_launch(
+        fmt::format("too much shared memory: {} bytes a block were asked for, {} of them dynamic; "
+                    "an H100 has {} (227 KiB). "
+                    "Use smaller tiles or fewer stages",
+                    in_arrays + task.shared_bytes, task.shared_bytes, most_shared_bytes));
 }
 
 // The stacks of one OS thread for the time of a launch.
@@ -98,8 +120,13 @@ inline void run_blocks(const Task& task) {
       }
     }
   };
+#if defined(YOTTA_CHECKED)
+  const int threads = 1;  // so that checks find the same fault every time
+#else
   const int wanted = emulator_options().threads;
   const int threads = wanted > 0 ? wanted : context().threads;
+  DeviceMemory::instance().all_written();
+#endif
   Crew::instance().run(static_cast<int>(std::min<uint64_t>(threads, blocks)), work);
   if (error) std::rethrow_exception(error);
 }
@@ -110,9 +137,12 @@ struct Call {
   void (*kernel)(Parameters...);
   std::tuple<Parameters...> arguments;
 
-  static void run(const void* self) {
-    const Call& call = *static_cast<const Call*>(self);
-    std::apply(call.kernel, call.arguments);
+  YOTTA_UNSEEN static void run(const void* self) {
+    static_cast<const Call*>(self)->call(std::index_sequence_for<Parameters...>{});
+  }
+  template <size_t... I>
+  YOTTA_UNSEEN void call(std::index_sequence<I...>) const {
+    kernel(std::get<I>(arguments)...);
   }
 };
 

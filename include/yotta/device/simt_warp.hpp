@@ -7,7 +7,8 @@
 //     lane 31  ...                      --+                       +--> ...
 //
 // warp_rendezvous() is the one primitive: each lane brings a pointer to its operands and room for its result,
-// the call is carried out once for all, and each lane goes on with its own result. Lanes that the mask does
+// the call is carried out once for all, and each lane goes on with its own result. Whoever calls it from a kernel's
+// function begins with `const Aside aside;`. Lanes that the mask does
 // not name, and lanes that have returned, are null. Asking for the value of such a lane is an error here, and
 // undefined on a GPU. A lane that calls with a mask that does not name itself is refused.
 // Reference: CUDA C++ Programming Guide, "Warp Vote Functions", "Warp Shuffle Functions".
@@ -30,7 +31,7 @@ template <class... Args>
 [[noreturn]] void refuse(Where where, fmt::format_string<Args...> message, Args&&... args) {
   const Lane& self = *this_lane;
   fail_as<KernelError>(self.block->task().where, "{}: block {}, thread {}: {}", at(where),
-                       text(self.block->index()), text(self.thread),
+                       text(self.block_index), text(self.thread),
                        fmt::format(message, std::forward<Args>(args)...));
 }
 
@@ -114,14 +115,23 @@ inline uint32_t ballot(const char* name, uint32_t mask, bool predicate, Where wh
 
 inline namespace YOTTA_DEVICE_BUILD {
 
+// The lanes of the mask wait for each other, and see what the others wrote before.
 inline void __syncwarp(unsigned mask = 0xffffffffu, yotta::Where where = yotta::Where::current()) {
-  yotta::emulator::warp_rendezvous(
-      "__syncwarp()", mask, nullptr, [](yotta::emulator::Lanes) {}, where);
+  const yotta::emulator::Aside aside;
+  char here = 0;
+  const auto meet = [](yotta::emulator::Lanes lanes) {
+    uint32_t met = 0;
+    for (int i = 0; i < 32; ++i) met |= uint32_t{lanes[i] != nullptr} << i;
+    const yotta::emulator::Lane& one = *yotta::emulator::this_lane;
+    one.block->watch().lanes_met(one.index / 32, met);
+  };
+  yotta::emulator::warp_rendezvous("__syncwarp()", mask, &here, meet, where);
 }
 
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32,
               yotta::Where where = yotta::Where::current()) {
+  const yotta::emulator::Aside aside;
   const int lane = yotta::emulator::this_lane->index % 32;
   return yotta::emulator::shuffle("__shfl_sync()", mask, value,
                                   lane / width * width + (source & (width - 1)), where);
@@ -129,6 +139,7 @@ T __shfl_sync(unsigned mask, T value, int source, int width = 32,
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
                  yotta::Where where = yotta::Where::current()) {
+  const yotta::emulator::Aside aside;
   const int lane = yotta::emulator::this_lane->index % 32;
   const int source = yotta::emulator::source_in_group(lane, lane - static_cast<int>(delta), width);
   return yotta::emulator::shuffle("__shfl_up_sync()", mask, value, source, where);
@@ -136,6 +147,7 @@ T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
                    yotta::Where where = yotta::Where::current()) {
+  const yotta::emulator::Aside aside;
   const int lane = yotta::emulator::this_lane->index % 32;
   const int source = yotta::emulator::source_in_group(lane, lane + static_cast<int>(delta), width);
   return yotta::emulator::shuffle("__shfl_down_sync()", mask, value, source, where);
@@ -143,6 +155,7 @@ T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
                   yotta::Where where = yotta::Where::current()) {
+  const yotta::emulator::Aside aside;
   const int lane = yotta::emulator::this_lane->index % 32;
   // Groups below its own may be read, groups above may not: so says the guide.
   const int wanted = lane ^ lane_mask;
@@ -152,13 +165,16 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
 
 inline unsigned __ballot_sync(unsigned mask, int predicate,
                               yotta::Where where = yotta::Where::current()) {
+  const yotta::emulator::Aside aside;
   return yotta::emulator::ballot("__ballot_sync()", mask, predicate != 0, where);
 }
 inline int __any_sync(unsigned mask, int predicate, yotta::Where where = yotta::Where::current()) {
+  const yotta::emulator::Aside aside;
   return yotta::emulator::ballot("__any_sync()", mask, predicate != 0, where) != 0;
 }
 // True if the predicate of every lane that takes part is not zero.
 inline int __all_sync(unsigned mask, int predicate, yotta::Where where = yotta::Where::current()) {
+  const yotta::emulator::Aside aside;
   return yotta::emulator::ballot("__all_sync()", mask, predicate == 0, where) == 0;
 }
 }  // namespace YOTTA_DEVICE_BUILD

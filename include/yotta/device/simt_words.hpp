@@ -14,16 +14,18 @@
 
 #include "yotta/device/simt_block.hpp"
 
-#define __global__
 #define __device__
 #define __host__
 #define __constant__ static
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #if defined(__CLANG_REPL__)
+#define __global__
 #define __shared__ static thread_local
 #else
-#define __shared__ static thread_local __attribute__((abi_tag(YOTTA_SHARED_TAG)))
+#define __global__ __attribute__((abi_tag("yotta_kernel")))
+#define __shared__ static thread_local __attribute__((abi_tag("yotta_shared")))
 #endif
 
 #define threadIdx (::yotta::emulator::thread_index())
@@ -44,30 +46,42 @@ namespace emulator {
 #define YOTTA_ASK_ONCE __attribute__((const))
 #endif
 YOTTA_ASK_ONCE inline const uint3& thread_index() { return this_lane->thread; }
-YOTTA_ASK_ONCE inline const uint3& block_index() { return this_lane->block->index(); }
-YOTTA_ASK_ONCE inline const dim3& block_size() { return this_lane->block->size(); }
-YOTTA_ASK_ONCE inline const dim3& grid_size() { return this_lane->block->grid(); }
+YOTTA_ASK_ONCE inline const uint3& block_index() { return this_lane->block_index; }
+YOTTA_ASK_ONCE inline const dim3& block_size() { return this_lane->block_size; }
+YOTTA_ASK_ONCE inline const dim3& grid_size() { return this_lane->grid_size; }
 
 }  // namespace emulator
 }  // namespace YOTTA_DEVICE_BUILD
 }  // namespace yotta
 
-// The barriers of a block. The last three also tell every thread how many threads brought a predicate that is
-// not zero, whether all did, and whether any did.
 inline namespace YOTTA_DEVICE_BUILD {
 
+// The barrier of a block.
 inline void __syncthreads(yotta::Where where = yotta::Where::current()) {
+  const yotta::emulator::Aside aside;
   yotta::emulator::this_lane->block->barrier(0, where);
 }
+// The same, and tells every thread how many brought a predicate that is not zero, whether all did, whether any did.
 inline int __syncthreads_count(int predicate, yotta::Where where = yotta::Where::current()) {
+  const yotta::emulator::Aside aside;
   return yotta::emulator::this_lane->block->barrier(predicate != 0, where);
 }
 inline int __syncthreads_and(int predicate, yotta::Where where = yotta::Where::current()) {
+  const yotta::emulator::Aside aside;
   yotta::emulator::Block& block = *yotta::emulator::this_lane->block;
   return block.barrier(predicate != 0, where) == block.threads();
 }
 inline int __syncthreads_or(int predicate, yotta::Where where = yotta::Where::current()) {
+  const yotta::emulator::Aside aside;
   return yotta::emulator::this_lane->block->barrier(predicate != 0, where) > 0;
 }
+
+// What this thread wrote before is seen by others before what it writes after; here all see everything at once.
+inline void __threadfence() {
+  const yotta::emulator::Aside aside;
+  yotta::emulator::this_lane->block->watch().fence();
+}
+inline void __threadfence_block() {}
+inline void __threadfence_system() { __threadfence(); }
 
 }  // namespace YOTTA_DEVICE_BUILD

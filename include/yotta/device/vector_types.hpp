@@ -1,39 +1,98 @@
 // CUDA's vector types on the CPU: float4 and its relatives, which a thread loads and stores in one access of up
 // to 16 bytes.
-// nvcc has its own: for it, this file is empty.
+//
+//     const float4 v = *reinterpret_cast<const float4*>(x + 4 * i);      one load of 16 bytes
+//
+// In the checked build a vector copies itself through one function, so that it is seen as that one access; left
+// to itself, the compiler would copy the four floats one by one, and bank conflicts and sectors would be miscounted.
+// nvcc has its own types: for it, this file is empty.
 #pragma once
 
 #if !defined(__CUDACC__)
 
-#include <cstdint>
+#include <cstring>
 
 #include "yotta/device/simt_build.hpp"
+#if defined(YOTTA_CHECKED)
+#include "yotta/device/check_hooks.hpp"
+#endif
+
+#if defined(YOTTA_CHECKED)
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+namespace emulator {
+
+// One load and one store.
+YOTTA_UNSEEN __attribute__((noinline)) inline void copy_vector(void* to, const void* from,
+                                                               size_t bytes) {
+  const void* const line = __builtin_return_address(0);
+  seen(from, bytes, Access::read, line);
+  seen(to, bytes, Access::write, line);
+  std::memcpy(to, from, bytes);
+}
+
+}  // namespace emulator
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta
+
+#define YOTTA_COPIES_AS_ONE(type)                                    \
+  type() = default;                                                  \
+  __attribute__((always_inline)) type(const type& from) {            \
+    ::yotta::emulator::copy_vector(this, &from, sizeof(type));       \
+  }                                                                  \
+  __attribute__((always_inline)) type& operator=(const type& from) { \
+    ::yotta::emulator::copy_vector(this, &from, sizeof(type));       \
+    return *this;                                                    \
+  }
+#endif
 
 inline namespace YOTTA_DEVICE_BUILD {
 
-#define YOTTA_VECTOR_TYPE(T, name)                                      \
-  struct alignas(2 * sizeof(T)) name##2 {                               \
-    T x, y;                                                             \
-  };                                                                    \
+#if defined(YOTTA_CHECKED)
+#define YOTTA_VECTOR_2(T, name, bytes)           \
+  struct alignas(bytes) name {                   \
+    T x, y;                                      \
+    constexpr name(T x_, T y_) : x(x_), y(y_) {} \
+    YOTTA_COPIES_AS_ONE(name)                    \
+  }
+#define YOTTA_VECTOR_4(T, name, bytes)                                     \
+  struct alignas(bytes) name {                                             \
+    T x, y, z, w;                                                          \
+    constexpr name(T x_, T y_, T z_, T w_) : x(x_), y(y_), z(z_), w(w_) {} \
+    YOTTA_COPIES_AS_ONE(name)                                              \
+  }
+#else
+#define YOTTA_VECTOR_2(T, name, bytes) \
+  struct alignas(bytes) name {         \
+    T x, y;                            \
+  }
+#define YOTTA_VECTOR_4(T, name, bytes) \
+  struct alignas(bytes) name {         \
+    T x, y, z, w;                      \
+  }
+#endif
+
+// Of three: no vector access, the compiler loads them one by one, as nvcc does.
+#define YOTTA_VECTOR_TYPES(T, name)                                     \
+  YOTTA_VECTOR_2(T, name##2, 2 * sizeof(T));                            \
   struct name##3 {                                                      \
     T x, y, z;                                                          \
   };                                                                    \
-  struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) name##4 {     \
-    T x, y, z, w;                                                       \
-  };                                                                    \
+  YOTTA_VECTOR_4(T, name##4, (sizeof(T) < 8 ? 4 * sizeof(T) : 16));     \
   constexpr name##2 make_##name##2(T x, T y) { return {x, y}; }         \
   constexpr name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; } \
   constexpr name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 
-YOTTA_VECTOR_TYPE(float, float)
-YOTTA_VECTOR_TYPE(double, double)
-YOTTA_VECTOR_TYPE(int, int)
-YOTTA_VECTOR_TYPE(unsigned, uint)
-YOTTA_VECTOR_TYPE(short, short)
-YOTTA_VECTOR_TYPE(signed char, char)
-YOTTA_VECTOR_TYPE(unsigned char, uchar)
-YOTTA_VECTOR_TYPE(unsigned short, ushort)
-#undef YOTTA_VECTOR_TYPE
+YOTTA_VECTOR_TYPES(float, float)
+YOTTA_VECTOR_TYPES(double, double)
+YOTTA_VECTOR_TYPES(int, int)
+YOTTA_VECTOR_TYPES(unsigned, uint)
+YOTTA_VECTOR_TYPES(short, short)
+YOTTA_VECTOR_TYPES(unsigned short, ushort)
+YOTTA_VECTOR_TYPES(signed char, char)
+YOTTA_VECTOR_TYPES(unsigned char, uchar)
+#undef YOTTA_VECTOR_TYPES
 
 }  // namespace YOTTA_DEVICE_BUILD
 

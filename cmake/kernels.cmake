@@ -1,0 +1,18 @@
+# yotta_check_kernels(target): compiles the target's CUDA kernels for the emulator's checks and counters
+# (include/yotta/device/simt_build.hpp says how). The flags are for compiling alone: ThreadSanitizer is not linked.
+#
+#     add_executable(my_kernels my_kernels.cpp)
+#     target_link_libraries(my_kernels PRIVATE yotta::yotta)
+#     yotta_check_kernels(my_kernels)
+set(yotta_check_flags -O1 -g1 -fno-omit-frame-pointer -fsanitize=thread)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND yotta_check_flags -Wno-tsan --param=tsan-instrument-func-entry-exit=0)
+else()
+  list(APPEND yotta_check_flags "SHELL:-mllvm -tsan-instrument-read-before-write=1"
+                                "SHELL:-mllvm -tsan-instrument-func-entry-exit=0"
+                                "SHELL:-mllvm -disable-loop-idiom-all")
+endif()
+function(yotta_check_kernels target)
+  target_compile_definitions(${target} PRIVATE YOTTA_CHECKED)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${yotta_check_flags}>")
+endfunction()

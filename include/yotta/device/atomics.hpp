@@ -1,0 +1,127 @@
+// CUDA's atomic operations on the CPU: each reads a place, changes it and returns what was there before, in one step
+// that no other thread comes between.
+//
+//     const int mine = atomicAdd(&next, 1);      every thread gets a number of its own
+//
+// Blocks may run on several OS threads, so these are real atomic operations. Floats are added by compare-and-swap, in
+// the order in which threads come: sums of floats differ in their last bits from run to run, as on a GPU. An
+// exchange or compare-and-swap lets the other threads of the block go first, so that a thread which waits for
+// another's flag does not wait forever.
+// nvcc has its own: for it, this file is empty. Reference: CUDA C++ Programming Guide, "Atomic Functions".
+#pragma once
+
+#if !defined(__CUDACC__)
+
+#include <cstdint>
+#include <type_traits>
+
+#include "yotta/device/simt_access.hpp"
+#include "yotta/device/simt_warp.hpp"
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+namespace emulator {
+
+// Replaces *at by change(*at); returns what was there.
+template <class T, class Change>
+YOTTA_UNSEEN T atomically(T* at, Change change, Where where) {
+  const Aside aside;
+#if defined(YOTTA_CHECKED)
+  note_access(at, sizeof(T), Access::atomic, where);
+#else
+  (void)where;
+#endif
+  T before, after;
+  __atomic_load(at, &before, __ATOMIC_SEQ_CST);
+  do {
+    after = change(before);
+  } while (
+      !__atomic_compare_exchange(at, &before, &after, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+  return before;
+}
+
+// The other lanes go first. A lane that has waited so long that nobody can come any more is stopped.
+inline void give_way(Where where) {
+  const Aside aside;
+  constexpr int patience = 1 << 20;
+  if (++this_lane->waits > patience)
+    refuse(where,
+           "has tried {} times in vain. What it waits for does not happen: a thread of another "
+           "block may not run "
+           "before this one has ended, and lanes that wait for each other need __syncwarp() or a "
+           "barrier",
+           patience);
+  this_lane->block->pause();
+}
+
+template <class T>
+concept AtomicNumber = std::is_same_v<T, int> || std::is_same_v<T, unsigned> ||
+    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, unsigned long long>;
+template <class T>
+concept AtomicInteger = AtomicNumber<T> && std::is_integral_v<T>;
+
+}  // namespace emulator
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta
+
+inline namespace YOTTA_DEVICE_BUILD {
+
+template <yotta::emulator::AtomicNumber T>
+T atomicAdd(T* at, std::type_identity_t<T> value, yotta::Where where = yotta::Where::current()) {
+  return yotta::emulator::atomically(
+      at, [value](T x) { return static_cast<T>(x + value); }, where);
+}
+template <yotta::emulator::AtomicInteger T>
+T atomicSub(T* at, std::type_identity_t<T> value, yotta::Where where = yotta::Where::current()) {
+  return yotta::emulator::atomically(
+      at, [value](T x) { return static_cast<T>(x - value); }, where);
+}
+template <yotta::emulator::AtomicInteger T>
+T atomicMin(T* at, std::type_identity_t<T> value, yotta::Where where = yotta::Where::current()) {
+  return yotta::emulator::atomically(
+      at, [value](T x) { return value < x ? value : x; }, where);
+}
+template <yotta::emulator::AtomicInteger T>
+T atomicMax(T* at, std::type_identity_t<T> value, yotta::Where where = yotta::Where::current()) {
+  return yotta::emulator::atomically(
+      at, [value](T x) { return x < value ? value : x; }, where);
+}
+template <yotta::emulator::AtomicInteger T>
+T atomicAnd(T* at, std::type_identity_t<T> value, yotta::Where where = yotta::Where::current()) {
+  return yotta::emulator::atomically(
+      at, [value](T x) { return x & value; }, where);
+}
+template <yotta::emulator::AtomicInteger T>
+T atomicOr(T* at, std::type_identity_t<T> value, yotta::Where where = yotta::Where::current()) {
+  return yotta::emulator::atomically(
+      at, [value](T x) { return x | value; }, where);
+}
+template <yotta::emulator::AtomicInteger T>
+T atomicXor(T* at, std::type_identity_t<T> value, yotta::Where where = yotta::Where::current()) {
+  return yotta::emulator::atomically(
+      at, [value](T x) { return x ^ value; }, where);
+}
+// Counts 0, 1, ..., limit, 0, ...
+inline unsigned atomicInc(unsigned* at, unsigned limit,
+                          yotta::Where where = yotta::Where::current()) {
+  return yotta::emulator::atomically(
+      at, [limit](unsigned x) { return x >= limit ? 0u : x + 1; }, where);
+}
+template <yotta::emulator::AtomicNumber T>
+T atomicExch(T* at, std::type_identity_t<T> value, yotta::Where where = yotta::Where::current()) {
+  yotta::emulator::give_way(where);
+  return yotta::emulator::atomically(
+      at, [value](T) { return value; }, where);
+}
+// Writes `value` if the place holds `expected`.
+template <yotta::emulator::AtomicInteger T>
+T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value,
+            yotta::Where where = yotta::Where::current()) {
+  yotta::emulator::give_way(where);
+  return yotta::emulator::atomically(
+      at, [=](T x) { return x == expected ? value : x; }, where);
+}
+
+}  // namespace YOTTA_DEVICE_BUILD
+
+#endif

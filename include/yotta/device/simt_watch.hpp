@@ -1,0 +1,35 @@
+// The watch: what the emulator tells the checks about the lanes it runs. In the unchecked build it does nothing.
+#pragma once
+
+#include "yotta/device/simt_lane.hpp"
+#if defined(YOTTA_CHECKED)
+#include "yotta/device/check_watch.hpp"
+#else
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+namespace emulator {
+
+class Watch {
+ public:
+  Watch(const Task&, std::byte* /*dynamic_shared*/, const Stacks&) {}
+  void block_starts(uint64_t /*number*/, const std::vector<Lane>& /*lanes*/) {}
+  void block_ends() {}
+  void lane_starts() {}
+  static void lane_ends() {}
+  void all_met() {}                                   // at the block's barrier
+  void lanes_met(int /*warp*/, uint32_t /*mask*/) {}  // in __syncwarp()
+  void warp_stands() {}                               // all its lanes wait or have returned
+  void fence() {}                                     // __threadfence()
+};
+
+// While one of these lives, the lane that runs is in the emulator's code, not in the kernel's.
+struct Aside {
+  Aside() {}
+};
+
+}  // namespace emulator
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta
+
+#endif
