@@ -4,6 +4,7 @@
 
 #include "course/shared/console.hpp"
 #include "yotta/comm/recorder.hpp"
+#include "yotta/machine/cluster_file.hpp"
 #include "yotta/machine/timeline_file.hpp"
 
 namespace yotta {
@@ -19,8 +20,8 @@ Timelines::~Timelines() = default;
 void Timelines::add_options(CLI::App& app) {
   app.add_option(
          "--cluster", state_->cluster,
-         "time the ranks on a described machine: h100x8, h100x16384, llama3-24k, ideal, ...")
-      ->type_name("NAME");
+         "time the ranks on a described machine: h100x8, v5px64, llama3-24k, ideal, or a JSON file")
+      ->type_name("MACHINE");
   app.add_option(
          "--timeline", state_->file,
          "write when each rank did what: .html (zoom, hover), .svg, .json (Perfetto) or .txt")
@@ -30,7 +31,7 @@ void Timelines::add_options(CLI::App& app) {
 void Timelines::start() {
   if (!state_->file.empty()) check_timeline_name(state_->file);
   if (!state_->cluster.empty())
-    state_->recorder.emplace(cluster_named(state_->cluster));
+    state_->recorder.emplace(cluster_from(state_->cluster));
   else if (!state_->file.empty())
     state_->recorder.emplace();  // the wall clock
 }
