@@ -1,0 +1,54 @@
+// Qi et al. (2023), Zero Bubble Pipeline Parallelism, arXiv 2401.10241: bubble rates computed from profiled times, and
+// DeepSeek-V3's table of pipeline schedules. Their B is our I.
+#include "yotta/parallel/zero_bubble.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace yotta;
+
+TEST_CASE("profiled times to bubble rates, 8 stages") {
+  struct Row {
+    int64_t m;
+    PipelineCosts milliseconds;  // T_F, T_B, T_W, T_comm
+    double one_f_one_b, h1, h2;
+  };
+  for (const Row& row : {Row{24, {18.522, 18.086, 9.337, .601}, .2431, .1585, .1083},
+                         Row{64, {18.546, 18.097, 9.321, .762}, .1240, .0674, .0444},
+                         Row{32, {29.802, 29.428, 19.530, .577}, .1898, .1045, .0559}}) {
+    CAPTURE(row.m);
+    const auto rate = [&](const PipelineSchedule& schedule) {
+      return bubble_rate(schedule, row.milliseconds);
+    };
+    CHECK(std::abs(rate(make_schedule(PipelineKind::one_f_one_b, 8, row.m)) - row.one_f_one_b) <=
+          5.1e-5);
+    CHECK(std::abs(rate(zero_bubble_schedule(ZeroBubble::H1, 8, row.m)) - row.h1) <= 5.1e-5);
+    CHECK(std::abs(rate(zero_bubble_schedule(ZeroBubble::H2, 8, row.m)) - row.h2) <= 5.1e-5);
+  }
+}
+
+TEST_CASE(
+    "peak memory, worker i from 1: H1 (p-i+1) M_B + (i-1) M_W, H2 (2p-2i+1) M_B + (2i-2) M_W") {
+  for (const int p : {2, 4, 8})
+    for (int i = 1; i <= p; ++i) {
+      CHECK(held_by_zero_bubble(ZeroBubble::H1, i - 1, p) == HeldMicrobatches{p - i + 1, i - 1});
+      CHECK(held_by_zero_bubble(ZeroBubble::H2, i - 1, p) ==
+            HeldMicrobatches{2 * p - 2 * i + 1, 2 * i - 2});
+    }
+}
+
+TEST_CASE(
+    "DeepSeek-V3's table: 1F1B (p-1)(F+B), ZB1P (p-1)(F+B-2W), where B is the whole backward") {
+  const PipelineCosts costs{1, 1, 0.75, 0};
+  const double F = 1, B = 1.75, W = 0.75;
+  for (const int p : {2, 4, 8}) {
+    CHECK(zero_bubble_idle(0, p, costs) == doctest::Approx((p - 1) * (F + B)));
+    CHECK(zero_bubble_idle(1, p, costs) == doctest::Approx((p - 1) * (F + B - 2 * W)));
+  }
+}
+
+TEST_CASE("if m <= p a 1F1B step takes (m+p-1)(F+B+W)") {
+  for (int p = 1; p <= 8; ++p)
+    for (int64_t m = 1; m <= p; ++m)
+      CHECK(simulate(make_schedule(PipelineKind::one_f_one_b, p, m), {2, 3, 1, 0}).length ==
+            doctest::Approx(static_cast<double>(m + p - 1) * 6));
+}
