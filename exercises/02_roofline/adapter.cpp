@@ -1,0 +1,23 @@
+// One solution of exercise 02 (the student's, the library's or a wrong one) as the graded cases see it.
+#include "interface.hpp"
+
+#include YOTTA_SOLUTION
+
+namespace {
+
+namespace student = yotta::student;
+
+yotta::Roofline dense_roofline(double tflops, bool asterisk, double tb_per_s) {
+  return student::dense_roofline({"a chip", tflops, asterisk, tb_per_s});
+}
+
+std::array<double, 3> predict(int64_t m, int64_t n, int64_t k, int64_t T, int64_t bytes_per_number,
+                              const yotta::Roofline& roof) {
+  const student::MatmulPrediction p = student::predict(m, n, k, T, bytes_per_number, roof);
+  return {p.flops, p.bytes, p.seconds};
+}
+
+}  // namespace
+
+const exercise::Solution exercise::solution = {
+    student::matmul_shared_tile<22>, student::matmul_shared_tile<32>, dense_roofline, predict};

@@ -1,0 +1,22 @@
+// What the graded cases of exercise 02 call. adapter.cpp fills it with one solution.
+#pragma once
+
+#include <array>
+
+#include "course/shared/launch_matmul.hpp"
+#include "yotta/core/exercise.hpp"
+#include "yotta/device/kernel.hpp"
+#include "yotta/machine/roofline.hpp"
+
+namespace exercise {
+
+struct Solution {
+  yotta::MatmulKernel tile_22, tile_32;  // on blocks of 22 x 22 and 32 x 32 threads
+  yotta::Roofline (*dense_roofline)(double tflops, bool asterisk, double tb_per_s);
+  // {FLOPs, bytes, seconds}
+  std::array<double, 3> (*predict)(int64_t m, int64_t n, int64_t k, int64_t T,
+                                   int64_t bytes_per_number, const yotta::Roofline& roof);
+};
+extern const Solution solution;
+
+}  // namespace exercise

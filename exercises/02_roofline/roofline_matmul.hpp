@@ -1,0 +1,85 @@
+// nvcc
+// A matmul in which each block of threads shares a tile, and what the roofline says about it beforehand. It is the
+// first kernel that is good for something, and rung 2 of the CUDA ladder. C (m, n) = A (m, k) B (k, n).
+//
+//               k            n
+//           ┌───┬───┐     ┌─────────┐          a block of (T, T) threads computes a (T, T) tile of C.
+//         m │   │ a │   k │    b    │          It walks along k: all threads fetch one number of a and
+//           └───┴───┘     └─────────┘          one of b into shared memory, wait for each other,
+//            (T, T)         (T, T)             multiply from there, and wait again.
+//
+//     without sharing: each thread reads its row of A and its column of B: 2 m n k numbers from memory
+//     with a tile:     A is read once for each column of blocks, B once for each row of them: T times fewer
+//
+// Cost: 2 m n k FLOPs; e (m k ceil(n/T) + k n ceil(m/T) + m n) bytes of global memory for numbers of e bytes; 8 T T
+// bytes of shared memory a block; two barriers a step of T.
+// Contract: block (T, T), grid (ceil(n / T), ceil(m / T)); row-major; m k, k n and m n below 2^31.
+// Letters: T the tile's side; (x, y) a thread's place in its block, x the one that counts fastest: the 32 lanes of
+// a warp are neighbours in x, and should be neighbours in memory.
+// References: CUDA C++ Programming Guide, "Shared Memory" (its matrix multiplication); roofline.hpp.
+#pragma once
+
+#include "yotta/core/exercise.hpp"
+#include "yotta/device/kernel.hpp"
+#include "yotta/machine/roofline.hpp"
+
+namespace yotta::student {
+inline namespace YOTTA_DEVICE_BUILD {
+
+template <int T>
+__global__ void matmul_shared_tile(const float* a, const float* b, float* c, int m, int n, int k) {
+  __shared__ float a_tile[T][T], b_tile[T][T];
+  const int x = threadIdx.x, y = threadIdx.y;
+  int row = 0, col = 0;  // of C: the number that this thread computes
+  // exercise 02.1: lanes of a warp differ in x: let them be neighbours in a row of C
+  not_done("02.1");
+  // end of exercise 02.1
+  float sum = 0;
+  for (int start = 0; start < k; start += T) {
+    // exercise 02.2: fetch a number of a and of b (zero beyond the edges), wait, multiply, wait
+    not_done("02.2");
+    // end of exercise 02.2
+  }
+  // exercise 02.3: write the sum, if C has that number
+  not_done("02.3");
+  // end of exercise 02.3
+}
+
+// ---- What to expect of it ----
+// What a vendor prints. With an asterisk it is for matrices of which two in every four numbers are zero ("2:4
+// sparse"): products with them are skipped, and counted all the same.
+struct Datasheet {
+  const char* chip;
+  double tflops;    // as printed
+  bool asterisk;    // twice the rate of any matmul whose numbers are not zero
+  double tb_per_s;  // of memory
+};
+inline constexpr Datasheet h100_sheet = {"H100 SXM, bf16", 1979, true, 3.35};
+
+// The two rates that a dense matmul can count on.
+constexpr Roofline dense_roofline(const Datasheet& sheet) {
+  Roofline roof;
+  // exercise 02.4: peak and bandwidth, in FLOP/s and bytes/s; mind the asterisk
+  not_done("02.4");
+  // end of exercise 02.4
+  return roof;
+}
+
+struct MatmulPrediction {
+  double flops = 0, bytes = 0;  // bytes of global memory that the kernel asks for
+  double seconds = 0;           // at least
+};
+
+// The kernel above, if its numbers have so many bytes. It reads A once for each column of blocks and B once for
+// each row of blocks, and writes C once.
+constexpr MatmulPrediction predict(int64_t m, int64_t n, int64_t k, int64_t T,
+                                   int64_t bytes_per_number, const Roofline& roof) {
+  MatmulPrediction p;
+  // exercise 02.5: FLOPs, bytes, and the time that the roofline allows
+  not_done("02.5");
+  // end of exercise 02.5
+  return p;
+}
+
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta::student

@@ -1,0 +1,184 @@
+// The graded cases of exercise 02: right numbers, and right counts. Time on the emulator says nothing about a GPU
+// and is not looked at.
+#include "course/shared/graded.hpp"
+#include "interface.hpp"
+#include "yotta/device/profile.hpp"
+
+using namespace yotta;
+using exercise::expect;
+using exercise::solution;
+
+namespace {
+
+// Small whole numbers: exact in any order of additions.
+std::vector<float> whole_numbers(int count, int different) {
+  std::vector<float> x(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i)
+    x[static_cast<size_t>(i)] = static_cast<float>(i % different - different / 2);
+  return x;
+}
+
+// Both matrices, and what their product should be.
+struct Problem {
+  int m, n, k;
+  std::vector<float> a = whole_numbers(m * k, 7), b = whole_numbers(k * n, 5);  // (m, k), (k, n)
+
+  std::vector<double> expected() const {  // (m, n)
+    std::vector<double> c(static_cast<size_t>(m * n));
+    matmul_naive(row_major(a.data(), m, k), row_major(b.data(), k, n), row_major(c.data(), m, n),
+                 Into::overwrite);
+    return c;
+  }
+  std::vector<float> run(uint64_t seed = 1, int T = 32) const {
+    const unsigned side = static_cast<unsigned>(T);
+    const MatmulKernel kernel = T == 22 ? solution.tile_22 : solution.tile_32;
+    return launch_matmul({kernel, T, side, side}, a, b, m, n, k, seed);
+  }
+  std::string size() const { return fmt::format("({}, {}) times ({}, {})", m, k, k, n); }
+};
+
+bool right(const Problem& problem) {
+  const std::vector<float> c = problem.run();
+  const std::vector<double> expected = problem.expected();
+  return std::equal(c.begin(), c.end(), expected.begin(), expected.end());
+}
+
+void expect_right(const Problem& problem, const std::string& advice = "") {
+  const std::vector<float> c = problem.run();
+  Clues clues;
+  clues.what = problem.size();
+  clues.shape = {problem.m, problem.n};
+  Verdict verdict = compare(std::vector<double>(c.begin(), c.end()), problem.expected(), 0, clues);
+  if (!verdict && !advice.empty()) verdict.text += "\n    " + advice;
+  expect(verdict);
+}
+
+// Runs it on blocks of 22 x 22, of which three reach exactly one row or column beyond 65. An access outside is
+// said in the words of the exercise: "row 65 of 65 read".
+void expect_inside(const Problem& problem, const std::string& advice) {
+  try {
+    problem.run(1, 22);
+  } catch (const NotDone&) {
+    throw;
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const size_t row = text.find("row ");
+    std::string what = problem.size() + ": ";
+    if (text.find("out of bounds") != std::string::npos && row != std::string::npos)
+      what += text.substr(row, text.find(',', row) - row) +
+              (text.find("reads") != std::string::npos ? " read: " : " written: ");
+    expect(false, what + advice + "\n    " + text);
+  }
+  CHECK(true);
+}
+
+}  // namespace
+
+TEST_CASE("02.1: the lanes of a warp are neighbours in memory") {
+  const Problem problem{64, 64, 64};
+  Profile profile;
+  problem.run();
+  for (const LineCounts& line : profile.lines()) {
+    if (line.shared) continue;
+    expect(line.sectors_per_request() < 32,
+           fmt::format(
+               "{}:{}: 32 sectors a request: lanes walk down a column. Lanes of a warp differ in "
+               "threadIdx.x: let x count columns\n{}",
+               line.file, line.line, profile.table()));
+    expect(line.sectors_per_request() <= 4,
+           fmt::format("{}:{}: {:.1f} sectors a request; 32 neighbouring floats are 4\n{}",
+                       line.file, line.line, line.sectors_per_request(), profile.table()));
+  }
+}
+
+TEST_CASE("02.2: no thread reads what another is writing") {
+  const Problem problem{32, 32, 96};
+  for (const uint64_t seed : {1, 2, 3}) problem.run(seed);  // a race is thrown
+  expect_right(problem);
+}
+
+TEST_CASE("02.2: whole tiles") {
+  expect_right({32, 32, 32});
+  expect_right({64, 96, 32},
+               "one tile of k is right, and several blocks are not: does each block begin at its "
+               "own row and column?");
+  expect_right({32, 64, 128});
+}
+
+TEST_CASE("02.2: sizes that do not divide by the tile") {
+  expect_inside({65, 44, 22}, "threads beyond the edge of A read nothing and put 0 into the tile");
+  expect_inside({44, 65, 22}, "threads beyond the edge of B read nothing and put 0 into the tile");
+  expect_inside({44, 44, 40},
+                "the last tile along k is no whole one; what is beyond k counts as 0");
+  for (const Problem& problem : {Problem{65, 33, 32}, {32, 32, 40}, {1, 1, 1}, {70, 45, 41}})
+    expect_right(problem, right({64, 64, 64})
+                              ? "whole tiles are right, and these are not: ask about the row and "
+                                "about the column before you read"
+                              : "");
+}
+
+TEST_CASE("02.3: nothing is written outside C") {
+  expect_inside({65, 44, 22}, "threads beyond the edge of C write nothing");
+  expect_inside({44, 65, 22},
+                "beyond the end of a row of C begins the next one: ask about the column too");
+  expect_right({65, 65, 32},
+               "beyond the end of a row of C begins the next one: ask about the column too");
+}
+
+TEST_CASE("02.3: every number of C is written, also when k is 0") {
+  expect_right({33, 65, 3});
+  const std::vector<float> zeros = Problem{40, 40, 0}.run();
+  expect(zeros == std::vector<float>(1600, 0.0f), "with k = 0 all of C is zero");
+}
+
+TEST_CASE("02.4: the ridge is that of dense matmuls") {
+  const Roofline h100 = solution.dense_roofline(1979, true, 3.35);
+  const double ridge = h100.ridge();
+  expect(std::abs(ridge - 590.7) > 0.1,
+         "ridge 591: that is the sparse rate, twice 295. The asterisk says that half of the "
+         "products are with "
+         "zeros and are skipped");
+  expect(std::abs(ridge - 295.4) < 0.1, fmt::format("ridge {:.1f}, expected 295.4", ridge));
+  expect(std::abs(h100.peak / 989.5e12 - 1) < 1e-9,
+         fmt::format("peak {:.4g} FLOP/s, expected 9.895e14: a TFLOP is 1e12 FLOPs", h100.peak));
+  const Roofline a100 = solution.dense_roofline(312, false, 2.0);
+  expect(std::abs(a100.ridge() - 156) < 1e-6,
+         fmt::format("A100, 312 TFLOP/s without an asterisk, 2 TB/s: ridge {:.1f}, expected 156",
+                     a100.ridge()));
+}
+
+TEST_CASE("02.5: the bytes predicted are those that the kernel asks for") {
+  for (const Problem& problem : {Problem{64, 96, 32}, {65, 33, 40}}) {
+    Profile profile;
+    problem.run();
+    const double counted =
+        static_cast<double>(profile.global_reads().bytes + profile.global_writes().bytes);
+    const auto [m, n, k] = std::array<int64_t, 3>{problem.m, problem.n, problem.k};
+    const auto [flops, bytes, seconds] = solution.predict(m, n, k, 32, 4, {1, 1});
+    expect(flops == matmul_flops(m, n, k),
+           fmt::format("{}: {:.0f} FLOPs predicted, expected 2 m n k = {:.0f}", problem.size(),
+                       flops, matmul_flops(m, n, k)));
+    std::string why;
+    if (bytes == 4.0 * static_cast<double>(2 * m * n * k + m * n))
+      why = ", up to 32x too many: a tile is read once for all its threads";
+    if (bytes == matmul_bytes(m, n, k))
+      why = ": each column of blocks reads all of A, and each row of blocks all of B";
+    expect(bytes == counted, fmt::format("{}: {:.0f} bytes predicted, {:.0f} counted{}",
+                                         problem.size(), bytes, counted, why));
+  }
+}
+
+TEST_CASE("02.5: time is the longer of two") {
+  const Roofline roof = roofline_of(chip_named("h100"));
+  for (const int64_t size : {512, 8192}) {
+    const auto [flops, bytes, seconds] = solution.predict(size, size, size, 512, 2, roof);
+    const double compute = flops / roof.peak, move = bytes / roof.bandwidth;
+    expect(std::abs(seconds / (compute + move) - 1) > 1e-9,
+           "the time is the sum of both times; but computing and moving go on at once");
+    expect(std::abs(seconds / std::max(compute, move) - 1) < 1e-9,
+           fmt::format("a matmul of {} in tiles of 512: {:.3g} s predicted; computing takes {:.3g} "
+                       "s and moving "
+                       "{:.3g} s",
+                       size, seconds, compute, move));
+  }
+}
