@@ -3,8 +3,6 @@
 #include <doctest/doctest.h>
 
 #include "parallel/sharded_training.hpp"
-#include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -141,48 +139,6 @@ TEST_CASE("a parameter that no microbatch used is reduced all the same, in both 
           for (const double g : each->grad.values()) largest = std::max(largest, std::abs(g));
       CHECK(largest > 0);
     });
-}
-
-TEST_CASE("the trainer runs it: a clipped transformer, equal to the single rank") {
-  TransformerConfig config = gpt2_config(2, 12, 2, 6, 31);
-  config.dtype = DType::f64;
-  const auto figures = [&](int ranks, int stage) {
-    std::vector<double> all;
-    run_ranks(ranks, [&](Communicator& world) {
-      const Transformer model(config);
-      Zero zero(parameters(model.stack()), world, {stage, 2000});
-      AdamW optimizer(zero.shards());
-      TrainHooks hooks;
-      hooks.before_microbatch = [&](bool) { zero.flush(); };
-      hooks.after_backward = [&] { zero.finish(); };
-      hooks.sum_of_squares = [&](double) { return zero.sum_of_squares(); };
-      hooks.after_step = [&] { zero.gather(); };
-      hooks.sum_over_ranks = [&](double loss) {
-        std::vector<double> sum = {loss};
-        world.all_reduce(sum);
-        return sum[0];
-      };
-      const TrainOptions options{.schedule = {0.01, 0.01, 0, 4}, .clip = 0.5};
-      Trainer trainer(model.stack(), optimizer, options, hooks);
-      Tensor ids = Tensor::empty({6, 6}, DType::i32);
-      for (int64_t i = 0; i < ids.numel(); ++i)
-        ids.data<int32_t>()[i] = static_cast<int32_t>(7 * i * i % 31);
-      const int64_t first = chunk_begin(6, ranks, world.rank());
-      const Tensor mine = ids.rows(first, chunk_begin(6, ranks, world.rank() + 1));
-      for (int64_t step = 0; step < 4; ++step) {
-        const StepReport report = trainer.step(step, microbatches(mine, mine, 2, first), 36);
-        if (world.rank() == 0) all.insert(all.end(), {report.loss, report.gradient_norm});
-      }
-    });
-    return all;
-  };
-  for (const int stage : {1, 2}) {
-    const std::vector<double> one = figures(1, stage);
-    CHECK(one[6] < one[0]);
-    CHECK(one[1] > 0.5);  // clipped
-    for (const int ranks : {2, 3})
-      check_equal(figures(ranks, stage), one, ranks, "losses and norms", 1e-10);
-  }
 }
 
 TEST_CASE("mistakes are named") {
