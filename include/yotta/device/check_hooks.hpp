@@ -8,6 +8,8 @@
 // Reference: LLVM, compiler-rt/lib/tsan/rtl/tsan_interface.h.
 #pragma once
 
+#if defined(YOTTA_CHECKED)
+
 #include <cstddef>
 #include <cstring>
 
@@ -119,3 +121,5 @@ YOTTA_HOOK void __tsan_vptr_update(void**, void*) {}
 YOTTA_HOOK void __tsan_vptr_read(void**) {}
 
 #undef YOTTA_HOOK
+
+#endif

@@ -9,6 +9,8 @@
 // it stands, and the message is put together outside of the kernel: the compiler believes that the hooks do not throw.
 #pragma once
 
+#if defined(YOTTA_CHECKED)
+
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -210,3 +212,5 @@ class Watch {
 }  // namespace emulator
 }  // namespace YOTTA_DEVICE_BUILD
 }  // namespace yotta
+
+#endif

@@ -21,6 +21,7 @@
 #include "yotta/device/simt_lane.hpp"
 #include "yotta/device/simt_shared_arrays.hpp"
 #include "yotta/device/simt_stuck.hpp"
+#include "yotta/device/simt_switch.hpp"
 #include "yotta/device/simt_watch.hpp"
 
 namespace yotta {
@@ -44,9 +45,9 @@ class Block {
  public:
   Block(const Task& task, Stacks& stacks)
       : task_(task),
-        stacks_(stacks),
         dynamic_shared_(task.shared_bytes + 128),
-        watch_(task, dynamic_shared(), stacks) {
+        watch_(task, dynamic_shared(), stacks),
+        switch_(stacks) {
     lanes_.resize(task.size.x * task.size.y * task.size.z);
     warps_.resize((lanes_.size() + 31) / 32);
     const Image image = image_of(task.kernel);
@@ -122,8 +123,7 @@ class Block {
       lane.copies.clear();
       lane.waits = 0;
       lane.copy_group = 0;
-      lane.context = boost::context::detail::make_fcontext(
-          stacks_.top(i), static_cast<size_t>(stacks_.top(i) - stacks_.bottom(i)), enter);
+      switch_.start(lane, enter);
     }
     for (size_t i = 0; i < warps_.size(); ++i) warps_[i] = static_cast<int>(i);
   }
@@ -204,25 +204,20 @@ class Block {
     leave();
   }
 
-  // The two halves of a switch.
   void resume(Lane& lane) {
     this_lane = &lane;
-    const auto back = boost::context::detail::jump_fcontext(lane.context, &lane);
+    switch_.to_lane(lane);
     this_lane = nullptr;
-    lane.context = back.fctx;
     if (lane.state == LaneState::returned) --alive_;
     if (explain_) fail_as<KernelError>(task_.where, "{}", explain_());
     if (error_) std::rethrow_exception(error_);
   }
-  void leave() {
-    const auto back = boost::context::detail::jump_fcontext(scheduler_, nullptr);
-    scheduler_ = back.fctx;
-  }
+  void leave() { switch_.to_scheduler(*this_lane); }
 
   YOTTA_UNSEEN static void enter(boost::context::detail::transfer_t from) {
     Lane& self = *static_cast<Lane*>(from.data);
     Block& block = *self.block;
-    block.scheduler_ = from.fctx;
+    block.switch_.arrived(from);
     try {
       block.watch_.lane_starts();
       block.task_.call(block.task_.arguments);
@@ -236,7 +231,6 @@ class Block {
   }
 
   const Task& task_;
-  Stacks& stacks_;
   std::vector<std::byte> dynamic_shared_;
   std::vector<std::pair<std::byte*, size_t>> shared_;  // all of it, this OS thread's
   std::vector<Lane> lanes_;
@@ -244,7 +238,7 @@ class Block {
   std::vector<int> warps_;  // in the order in which they run
   int alive_ = 0, votes_ = 0;
   int lanes_in_ = 0;  // lanes in an instruction of their warp
-  boost::context::detail::fcontext_t scheduler_ = nullptr;
+  Switch switch_;
   std::function<std::string()> explain_;
   std::exception_ptr error_;
 };

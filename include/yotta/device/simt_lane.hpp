@@ -27,10 +27,6 @@
 #include "yotta/core/error.hpp"
 #include "yotta/device/simt_build.hpp"
 
-#if YOTTA_ASAN
-#include <sanitizer/common_interface_defs.h>
-#endif
-
 struct uint3 {
   unsigned x, y, z;
 };
@@ -133,12 +129,12 @@ struct Lane {
   LaneState state = LaneState::ready;
   int waits = 0;  // how often it let the others go first (atomics.hpp)
   int vote = 0;   // brought to __syncthreads_count() and its like
-  Where where;   // the line at which it waits
+  Where where;    // the line at which it waits
   WarpCall call;
   std::vector<AsyncCopy> copies;
   int copy_group = 0;  // the group that cp.async belongs to until the next commit
 #if YOTTA_ASAN
-  void* asan = nullptr;
+  void* sanitizer_notes = nullptr;
 #endif
 };
 
