@@ -2,10 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <fstream>
 #include <sstream>
 
 #include "support/message_of.hpp"
+#include "support/project_file.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -16,11 +16,6 @@ int64_t count(const std::string& text, const std::string& word) {
   int64_t found = 0;
   for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
   return found;
-}
-
-std::string text_of(const std::string& file) {
-  std::ifstream stream(YOTTA_SOURCE_DIR "/" + file);
-  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <fstream>
 #include <sstream>
 
 #include "support/message_of.hpp"
+#include "support/project_file.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/nn/linear_net.hpp"
 #include "yotta/parallel/pipeline.hpp"
@@ -109,9 +109,17 @@ TEST_CASE(
   CHECK(gradients[2] == gradients[0]);
 }
 
+TEST_CASE("the course's drawings are these: ./yotta lesson 19 -- --draw 1 makes them again") {
+  for (const ZeroBubble kind : both) {
+    const PipelineSchedule schedule = zero_bubble_schedule(kind, 4, 8);
+    const std::string name = kind == ZeroBubble::H1 ? "h1" : "h2";
+    CHECK(text_of("course/pictures/zero_bubble_" + name + ".svg") ==
+          svg(simulate(schedule), schedule.name + ", p = 4, m = 8"));
+  }
+}
+
 TEST_CASE("the pictures at the top of zero_bubble.hpp are these; impossible sizes are refused") {
-  std::ifstream file(YOTTA_SOURCE_DIR "/include/yotta/parallel/zero_bubble.hpp");
-  const std::string header{std::istreambuf_iterator<char>(file), {}};
+  const std::string header = text_of("include/yotta/parallel/zero_bubble.hpp");
   for (const PipelineSchedule& schedule : {make_schedule(PipelineKind::one_f_one_b, 3, 5),
                                            zero_bubble_schedule(ZeroBubble::H1, 3, 5)}) {
     std::istringstream lines(picture(simulate(schedule)));
