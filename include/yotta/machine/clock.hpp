@@ -24,6 +24,7 @@
 #pragma once
 
 #include <map>
+#include <utility>
 
 #include "yotta/machine/cluster.hpp"
 #include "yotta/machine/disturbance.hpp"
@@ -33,6 +34,7 @@ namespace yotta {
 
 struct ClockOptions {
   bool trace = true;            // record every event
+  bool joins = false;           // waits that took no time too: what contention.hpp needs
   std::vector<int> chips = {};  // of the ranks; empty: rank r is on chip r
   Disturbances disturbances = {};
 };
@@ -77,13 +79,15 @@ class VirtualClock : public CostSink {
     // On a lane of its own a message arrives by itself; in a collective it may have to queue.
     const bool queues = m.lane < 0 && lane.time > travel.begin;
     const EventId sent{travel.rank, travel.event};
-    if (m.lane < 0 && lane.time < travel.begin) record_wait(m.lane, travel.begin, sent);
+    if (m.lane < 0 && lane.time < travel.begin && !options_.joins)
+      record_wait(m.lane, lane.time, travel.begin, sent);
     const double begin = queues ? lane.time : travel.begin;
     const double end = queues ? begin + (travel.end - travel.begin) : travel.end;
-    const EventId cause = queues ? lane.last : sent;
-    const EventId id =
-        record({EventKind::recv, m.lane, begin, end, label(m.label), cause, m.peer, m.bytes});
-    if (end < lane.time) return;  // waited for after one that came later
+    const EventId cause = queues ? lane.last : sent, also = queues ? sent : lane.last;
+    const EventId id = record(
+        {EventKind::recv, m.lane, begin, end, label(m.label), cause, m.peer, m.bytes, 0, also});
+    if (end < lane.time)
+      return join(m.lane, lane.last, id);  // waited for after one that came later
     lane.last = id;
     lane.time = end;
   }
@@ -95,10 +99,13 @@ class VirtualClock : public CostSink {
 
   void wait(int lane_number, const Moment& done) override {
     Lane& lane = lanes_[lane_number];
-    if (done.end <= lane.time) return;
-    lane.last = {done.rank, done.event};
-    if (lane_number == compute_lane) lane.last = record_wait(lane_number, done.end, lane.last);
+    const EventId cause{done.rank, done.event};
+    if (done.end <= lane.time) return join(lane_number, lane.last, cause);
+    const EventId before = std::exchange(lane.last, cause);
+    if (lane_number == compute_lane)
+      lane.last = record_wait(lane_number, lane.time, done.end, cause, before);
     lane.time = done.end;
+    if (lane_number != compute_lane) join(lane_number, cause, before);
   }
 
   void mirror(std::span<const int> chips, Where where) override {
@@ -167,8 +174,14 @@ class VirtualClock : public CostSink {
     events_.push_back(event);
     return {rank_, static_cast<int>(events_.size()) - 1};
   }
-  EventId record_wait(int lane, double until, EventId cause) {
-    return record({EventKind::wait, lane, lanes_[lane].time, until, "wait", cause});
+  EventId record_wait(int lane, double from, double until, EventId cause, EventId also = {}) {
+    return record({EventKind::wait, lane, from, until, "wait", cause, -1, 0, 0, also});
+  }
+  // The lane goes on after `also` too, which has ended by now.
+  void join(int lane_number, EventId cause, EventId also) {
+    if (!options_.joins || also.rank < 0 || cause == also) return;
+    Lane& lane = lanes_[lane_number];
+    lane.last = record_wait(lane_number, lane.time, lane.time, cause, also);
   }
   std::string_view label(std::string_view text) {
     if (!options_.trace) return {};
@@ -186,34 +199,5 @@ class VirtualClock : public CostSink {
   std::set<int> images_;  // how far away, in chips
   std::set<int> alike_;   // live ranks to which all images have links like this rank's
 };
-
-// The events of all ranks. They were recorded in an order that depends on threads; they are put in the
-// order of time, then lane, and causes are renumbered.
-inline Trace collect_trace(const std::vector<std::vector<TraceEvent>>& recorded) {
-  Trace trace;
-  std::vector<std::vector<int>> place(recorded.size());  // by rank: the new index of an event
-  for (size_t rank = 0; rank < recorded.size(); ++rank) {
-    const std::vector<TraceEvent>& events = recorded[rank];
-    std::vector<int> order(events.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-    std::sort(order.begin(), order.end(), [&](int a, int b) {
-      const TraceEvent &x = events[static_cast<size_t>(a)], &y = events[static_cast<size_t>(b)];
-      if (x.begin != y.begin) return x.begin < y.begin;
-      return x.lane != y.lane ? x.lane > y.lane : a < b;
-    });
-    place[rank].resize(events.size());
-    std::vector<TraceEvent>& sorted = trace.ranks.emplace_back();
-    for (const int i : order) {
-      place[rank][static_cast<size_t>(i)] = static_cast<int>(sorted.size());
-      sorted.push_back(events[static_cast<size_t>(i)]);
-    }
-  }
-  for (std::vector<TraceEvent>& events : trace.ranks)
-    for (TraceEvent& event : events)
-      if (event.cause.rank >= 0)
-        event.cause.index =
-            place[static_cast<size_t>(event.cause.rank)][static_cast<size_t>(event.cause.index)];
-  return trace;
-}
 
 }  // namespace yotta

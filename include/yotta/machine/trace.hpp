@@ -51,6 +51,7 @@ struct TraceEvent {
   int peer = -1;              // world rank at the other end of a message, or an image (first_image)
   int64_t bytes = 0;          // of the message; moved by the op
   double flops = 0;           // of the op
+  EventId also = {};          // what it needed too, but was there earlier
 
   double seconds() const { return end - begin; }
   bool operator==(const TraceEvent&) const = default;
@@ -83,6 +84,35 @@ inline std::string_view kept(std::string_view text) {
   const std::lock_guard lock(mutex);
   const auto found = texts->find(text);
   return found != texts->end() ? *found : *texts->emplace(text).first;
+}
+
+// The events of all ranks, in order of time, then lane, with causes renumbered. (They are recorded in an
+// order that depends on threads.)
+inline Trace collect_trace(const std::vector<std::vector<TraceEvent>>& recorded) {
+  Trace trace;
+  std::vector<std::vector<int>> place(recorded.size());  // by rank: the new index of an event
+  for (size_t rank = 0; rank < recorded.size(); ++rank) {
+    const std::vector<TraceEvent>& events = recorded[rank];
+    std::vector<int> order(events.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+    std::sort(order.begin(), order.end(), [&](int a, int b) {
+      const TraceEvent &x = events[static_cast<size_t>(a)], &y = events[static_cast<size_t>(b)];
+      if (x.begin != y.begin) return x.begin < y.begin;
+      return x.lane != y.lane ? x.lane > y.lane : a < b;
+    });
+    place[rank].resize(events.size());
+    std::vector<TraceEvent>& sorted = trace.ranks.emplace_back();
+    for (const int i : order) {
+      place[rank][static_cast<size_t>(i)] = static_cast<int>(sorted.size());
+      sorted.push_back(events[static_cast<size_t>(i)]);
+    }
+  }
+  for (std::vector<TraceEvent>& events : trace.ranks)
+    for (TraceEvent& event : events)
+      for (EventId* id : {&event.cause, &event.also})
+        if (id->rank >= 0)
+          id->index = place[static_cast<size_t>(id->rank)][static_cast<size_t>(id->index)];
+  return trace;
 }
 
 // When a rank's own code ended; when the last one did.

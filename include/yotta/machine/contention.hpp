@@ -1,0 +1,189 @@
+// Contention: what happens when messages share a wire. A recorded run is replayed by an event simulator.
+//
+//     clock      a ═══════►             every message has its wire to itself
+//                b ═══════►
+//     replay     a ── ── ── ── ►        on one wire, each gets half of it
+//                b ── ── ── ── ►
+//
+// The clock times each lane alone, which needs nothing but time stamps. Two collectives side by side, or
+// 3072 chips behind a thin uplink, are faster there than they can be. Here the events of its trace become a
+// graph (each begins when its causes have ended; operations take what they took) and messages become
+// flows: after alpha a flow moves at the rate that its wires leave it. Rates are max-min fair: the tightest
+// wire is shared equally among its flows, what they leave elsewhere among the others, and so on. Whenever a
+// flow begins or ends, rates change.
+//
+// Cost: flows in flight times wires, at each begin and end of a message.
+// Contract: the trace was recorded with ClockOptions::joins (a wait that took no time might take some
+// here), all ranks alive, undisturbed links. With nothing shared it changes no time.
+// Reference: Bertsekas & Gallager, "Data Networks", 6.5.2 (max-min fairness); flow-level simulation as in
+// SimGrid (Casanova et al., 2014).
+#pragma once
+
+#include <limits>
+#include <queue>
+
+#include "yotta/machine/routes.hpp"
+#include "yotta/machine/trace.hpp"
+
+namespace yotta {
+
+struct Flow {
+  EventId event;
+  double left = 0;  // bytes
+  std::vector<int> wires;
+  double rate = 0;  // bytes/s
+};
+
+// Sets the max-min fair rates of all flows.
+inline void share_wires(std::vector<Flow>& flows, const Wires& wires) {
+  std::vector<double> free(static_cast<size_t>(wires.count()));
+  std::vector<int> users(free.size(), 0);
+  for (size_t w = 0; w < free.size(); ++w) free[w] = wires.capacity(static_cast<int>(w));
+  for (Flow& flow : flows) {
+    flow.rate = 0;
+    for (const int w : flow.wires) ++users[static_cast<size_t>(w)];
+  }
+  for (size_t open = flows.size(); open > 0;) {
+    size_t tightest = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (size_t w = 0; w < free.size(); ++w)
+      if (users[w] > 0 && free[w] / users[w] < least) least = free[tightest = w] / users[w];
+    for (Flow& flow : flows) {
+      const bool uses = std::find(flow.wires.begin(), flow.wires.end(),
+                                  static_cast<int>(tightest)) != flow.wires.end();
+      if (flow.rate > 0 || !uses) continue;
+      flow.rate = least;
+      --open;
+      for (const int w : flow.wires) {
+        --users[static_cast<size_t>(w)];
+        free[static_cast<size_t>(w)] -= least;
+      }
+    }
+  }
+}
+
+class Replay {
+ public:
+  // chips: as ClockOptions::chips.
+  Replay(const Trace& recorded, const Cluster& cluster, std::vector<int> chips, Where where)
+      : trace_(recorded), cluster_(cluster), chips_(std::move(chips)), wires_(cluster) {
+    nodes_.resize(trace_.ranks.size());
+    for (size_t rank = 0; rank < nodes_.size(); ++rank)
+      nodes_[rank].resize(trace_.ranks[rank].size());
+    each_event([&](EventId id, const TraceEvent& event) {
+      if (event.peer >= first_image)
+        fail(where, "a replay needs all ranks alive; this trace has mirrored ones");
+      for (const EventId cause : {event.cause, event.also}) {
+        if (cause.rank < 0) continue;
+        node(cause).next.push_back(id);
+        ++node(id).missing;
+      }
+    });
+  }
+
+  Trace run() {
+    each_event([&](EventId id, const TraceEvent&) {
+      if (node(id).missing == 0) start(id, 0);
+    });
+    for (;;) {
+      const double begins = timers_.empty() ? never : timers_.top().time;
+      const size_t first = next_to_end();
+      const double ends =
+          first < flows_.size() ? now_ + flows_[first].left / flows_[first].rate : never;
+      if (begins == never && ends == never) return collect_trace(trace_.ranks);
+      move_to(std::min(begins, ends));
+      if (ends <= begins) {
+        const EventId done = flows_[first].event;
+        flows_.erase(flows_.begin() + static_cast<std::ptrdiff_t>(first));
+        share_wires(flows_, wires_);
+        finish(done);
+      } else {
+        const Timer timer = timers_.top();
+        timers_.pop();
+        timer.starts_flow ? start_flow(timer.event) : finish(timer.event);
+      }
+    }
+  }
+
+ private:
+  static constexpr double never = std::numeric_limits<double>::infinity();
+  struct Node {
+    int missing = 0;            // causes that have not ended
+    std::vector<EventId> next;  // what it is a cause of
+  };
+  struct Timer {
+    double time;
+    EventId event;
+    bool starts_flow;
+    bool operator<(const Timer& other) const { return time > other.time; }  // the earliest on top
+  };
+
+  Node& node(EventId id) {
+    return nodes_[static_cast<size_t>(id.rank)][static_cast<size_t>(id.index)];
+  }
+  TraceEvent& event_of(EventId id) {
+    return trace_.ranks[static_cast<size_t>(id.rank)][static_cast<size_t>(id.index)];
+  }
+  int chip(int rank) const { return chips_.empty() ? rank : chips_[static_cast<size_t>(rank)]; }
+  template <class Visit>
+  void each_event(Visit visit) {
+    for (size_t rank = 0; rank < trace_.ranks.size(); ++rank)
+      for (size_t i = 0; i < trace_.ranks[rank].size(); ++i)
+        visit(EventId{static_cast<int>(rank), static_cast<int>(i)}, trace_.ranks[rank][i]);
+  }
+
+  void start(EventId id, double time) {
+    TraceEvent& event = event_of(id);
+    const bool computes = event.kind == EventKind::op || event.kind == EventKind::reduce;
+    const double takes = computes ? event.seconds() : 0;
+    if (event.also.rank >= 0 && event_of(event.also).end > event_of(event.cause).end)
+      std::swap(event.cause, event.also);
+    event.begin = time;
+    if (event.kind == EventKind::recv && event_of(event.cause).kind == EventKind::send)
+      event.begin = event_of(event.cause).begin;  // it was under way while its message was
+    if (event.kind == EventKind::wait && event.also.rank >= 0)
+      event.begin = event_of(event.also).end;
+    if (event.kind != EventKind::send) return timers_.push({time + takes, id, false});
+    const Link link = cluster_.link(chip(id.rank), chip(event.peer));
+    timers_.push({time + link.alpha, id, event.bytes > 0 && link.level >= 0});
+  }
+  void start_flow(EventId id) {
+    const TraceEvent& event = event_of(id);
+    flows_.push_back(
+        {id, static_cast<double>(event.bytes), wires_.route(chip(id.rank), chip(event.peer))});
+    share_wires(flows_, wires_);
+  }
+  void finish(EventId id) {
+    event_of(id).end = now_;
+    for (const EventId next : node(id).next)
+      if (--node(next).missing == 0) start(next, now_);
+  }
+  size_t next_to_end() const {
+    size_t first = flows_.size();
+    double least = never;
+    for (size_t i = 0; i < flows_.size(); ++i)
+      if (flows_[i].left / flows_[i].rate < least) least = flows_[first = i].left / flows_[i].rate;
+    return first;
+  }
+  void move_to(double time) {
+    for (Flow& flow : flows_) flow.left = std::max(0.0, flow.left - flow.rate * (time - now_));
+    now_ = time;
+  }
+
+  Trace trace_;
+  const Cluster& cluster_;
+  std::vector<int> chips_;
+  Wires wires_;
+  std::vector<std::vector<Node>> nodes_;  // as the events of trace_
+  std::priority_queue<Timer> timers_;
+  std::vector<Flow> flows_;
+  double now_ = 0;
+};
+
+// The run as it would be if messages shared wires. Errors: mirrored ranks.
+inline Trace replay(const Trace& recorded, const Cluster& cluster, std::vector<int> chips = {},
+                    Where where = Where::current()) {
+  return Replay(recorded, cluster, std::move(chips), where).run();
+}
+
+}  // namespace yotta
