@@ -3,6 +3,7 @@
 #include <fstream>
 #include <thread>
 
+#include "counts.hpp"
 #include "course/shared/lesson.hpp"
 #include "yotta/core/measure.hpp"
 #include "yotta/device/roofline_matmul.hpp"
@@ -193,6 +194,27 @@ void tiles(Lesson& lesson) {
   lesson.say("ridge: {:.1f}", h100.ridge());
 }
 
+void counted(Lesson& lesson) {
+  lesson.section("Counted by the emulator: (64, 64) times (64, 64)");
+  console::Table table(
+      {"kernel", "requests", "sectors", "sectors a request", "bytes asked for", "predicted"});
+  const auto row = [&](const char* name, const TileCounts& counts, int64_t T) {
+    table.row({name, fmt::format("{}", counts.requests), fmt::format("{}", counts.sectors),
+               fmt::format("{:.1f}", static_cast<double>(counts.sectors) /
+                                         static_cast<double>(counts.requests)),
+               fmt::format("{}", counts.bytes),
+               fmt::format("{:.0f}", predict(64, 64, 64, T, 4, {1, 1}).bytes)});
+  };
+  row("no tile, lanes down a column", count_lanes(64, true), 1);
+  row("no tile, lanes along a row", count_lanes(64, false), 1);
+  row("shared tile", count_shared_tile(64, 64, 64), 32);
+  lesson.show(table.text());
+  lesson.section("The shared tile, line by line");
+  lesson.show(count_shared_tile(64, 64, 64).table);
+  lesson.section("Mistake: the second barrier is missing");
+  lesson.say("{}", report_of_missing_barrier());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -209,6 +231,7 @@ int main(int argc, char** argv) {
         units(lesson);
         systolic(lesson);
         tiles(lesson);
+        counted(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 02");
       },
       {{"threads", "OS threads to measure with", &options.threads, 1, 1024},
