@@ -14,7 +14,7 @@ using Large = Tiles<128, 256, 32, 64, 64>;
 template <class T>
 std::vector<double> wavefronts() {
   std::vector<double> counts;
-  for (const TensorCoreRung& rung : tensor_core_rungs<T>) counts.push_back(rung.wavefronts);
+  for (const TensorCoreCost& rung : tensor_core_costs<T>) counts.push_back(rung.wavefronts);
   return counts;
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("what each rung asks for an mma: swizzling divides the passes by four 
 }
 
 TEST_CASE("the roof of a rung, on an H100 and on an A100") {
-  const auto& rungs = tensor_core_rungs<Large>;
+  const auto& rungs = tensor_core_costs<Large>;
   CHECK(rungs[0].attainable() == doctest::Approx(1 / 40.0));
   CHECK(rungs[5].attainable() == doctest::Approx(1 / 1.375));
   CHECK(rungs[5].attainable(2048) == 1);  // an A100 multiplies at half the rate a clock

@@ -55,6 +55,7 @@ template <int size>
 YOTTA_UNSEEN void cp_async(void* to, const void* from, int bytes = size,
                            Where where = Where::current()) {
   static_assert(size == 4 || size == 8 || size == 16);
+  const emulator::Aside aside;  // what follows is the emulator's, not the kernel's
   if (bytes < 0 || bytes > size)
     emulator::refuse(
         where,
@@ -67,12 +68,16 @@ YOTTA_UNSEEN void cp_async(void* to, const void* from, int bytes = size,
   self.copies.push_back({to, from, size, wanted, self.copy_group, where});
 }
 
-YOTTA_UNSEEN inline void cp_async_commit() { ++emulator::this_lane->copy_group; }
+YOTTA_UNSEEN inline void cp_async_commit() {
+  const emulator::Aside aside;
+  ++emulator::this_lane->copy_group;
+}
 
 // Lands what belongs to the groups before the last `pending`.
 template <int pending>
 YOTTA_UNSEEN void cp_async_wait() {
   static_assert(pending >= 0);
+  const emulator::Aside aside;
   emulator::Lane& self = *emulator::this_lane;
   size_t landed = 0;
   for (; landed < self.copies.size() && self.copies[landed].group + pending < self.copy_group;
@@ -82,6 +87,7 @@ YOTTA_UNSEEN void cp_async_wait() {
     if (copy.from_bytes > 0) std::memcpy(to, copy.from, copy.from_bytes);
     std::memset(to + copy.from_bytes, 0, copy.bytes - copy.from_bytes);
     emulator::note_copy_ends(copy.to, copy.bytes, copy.where);
+    emulator::note_write(copy.to, copy.bytes, copy.where);
   }
   self.copies.erase(self.copies.begin(), self.copies.begin() + static_cast<std::ptrdiff_t>(landed));
 }

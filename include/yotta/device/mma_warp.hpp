@@ -18,6 +18,7 @@ namespace yotta::inline YOTTA_DEVICE_BUILD {
 template <class Operands>
 YOTTA_UNSEEN void whole_warp(const char* name, const Operands& operands,
                              void (*run)(const Operands (&lanes)[32], Where where), Where where) {
+  const emulator::Aside aside;  // what follows is the emulator's, not the kernel's
   struct Call {
     const Operands& operands;
     void (*run)(const Operands (&lanes)[32], Where where);

@@ -98,6 +98,10 @@ class Block {
 
   // Ends the launch from a place that must not throw; explain() is called outside the kernel.
   [[noreturn]] void stop(std::function<std::string()> explain) {
+    if (carrying_out_) {  // no lane runs
+      this_lane = nullptr;
+      fail_as<KernelError>(task_.where, "{}", explain());
+    }
     explain_ = std::move(explain);
     for (;;) leave();
   }
@@ -182,7 +186,9 @@ class Block {
       if ((mask >> i & 1) != 0) lane(32 * warp + i).state = LaneState::ready;
     lanes_in_ -= std::popcount(mask);
     this_lane = &first;
+    carrying_out_ = true;
     first.call.run(mine);
+    carrying_out_ = false;
     this_lane = nullptr;
   }
 
@@ -237,7 +243,8 @@ class Block {
   Watch watch_;
   std::vector<int> warps_;  // in the order in which they run
   int alive_ = 0, votes_ = 0;
-  int lanes_in_ = 0;  // lanes in an instruction of their warp
+  int lanes_in_ = 0;           // lanes in an instruction of their warp
+  bool carrying_out_ = false;  // one of those, outside of any lane
   Switch switch_;
   std::function<std::string()> explain_;
   std::exception_ptr error_;

@@ -28,16 +28,12 @@ inline namespace YOTTA_DEVICE_BUILD {
 // Passes that shared memory needs for one request: the most different words that fall into one bank.
 template <size_t count>
 constexpr int bank_passes(const std::array<int, count>& words) {
-  int most = 0;
-  for (const int word : words) {
-    int same_bank = 0;
-    for (size_t i = 0; i < count; ++i) {
-      const bool first = std::find(words.begin(), words.begin() + i, words[i]) == words.begin() + i;
-      same_bank += words[i] % 32 == word % 32 && first;
-    }
-    most = std::max(most, same_bank);
+  std::array<int, 32> passes = {};
+  for (size_t i = 0; i < count; ++i) {
+    const auto begin = words.begin(), at = begin + static_cast<std::ptrdiff_t>(i);
+    if (std::find(begin, at, *at) == at) ++passes[static_cast<size_t>(*at % 32)];
   }
-  return most;
+  return *std::max_element(passes.begin(), passes.end());
 }
 
 // Passes for a 16 x 16 tile at the corner of a shared tile with rows of `width` elements: by ldmatrix.x4, four
@@ -86,20 +82,40 @@ constexpr double tile_sectors() {
   return 128.0 * (T::BM + T::BN) / (T::BM * T::BN);
 }
 
-using TensorCoreLauncher = void (*)(const bfloat16* a, const bfloat16* b, float* c, int m, int n,
-                                    int k, cudaStream_t stream);
-
-struct TensorCoreRung {
+// What a rung is and asks for, an mma, on large sizes that divide.
+struct TensorCoreCost {
   const char* name;
   const char* idea;
-  double sectors, wavefronts;  // an mma, large sizes that divide
-  TensorCoreLauncher run;
+  double sectors, wavefronts;
 
   // The share of the peak that the counts allow, on an SM of so many FLOPs a clock.
   constexpr double attainable(double flops_a_clock = 4096) const {
     const double mma = 4096 / flops_a_clock;
     return mma / std::max({mma, wavefronts, sectors / 2});
   }
+};
+
+// The first two rungs read global memory element by element: a request for A touches 8 sectors, one for B 4; a
+// fragment takes 8 and 4 requests.
+template <class T>
+inline constexpr std::array<TensorCoreCost, 6> tensor_core_costs = {{
+    {"one fragment", "a warp makes 16 x 8, fragments straight from memory", 8 * 8 + 4 * 4, 0},
+    {"warp tile", "a warp makes 32 x 32, each fragment used 4 times or 2", 64.0 / 4 + 16.0 / 2, 0},
+    {"shared tile", "a block's warps share what they read", tile_sectors<T>(),
+     read_wavefronts<T, Loads::words, Rows::plain>() + write_wavefronts<T>()},
+    {"ldmatrix", "one instruction for four 8 x 8 blocks", tile_sectors<T>(),
+     read_wavefronts<T, Loads::ldmatrix, Rows::plain>() + write_wavefronts<T>()},
+    {"swizzled", "8 rows of a block in 8 groups of banks", tile_sectors<T>(),
+     read_wavefronts<T, Loads::ldmatrix, Rows::swizzled>() + write_wavefronts<T>()},
+    {"pipelined", "copies run while the tensor cores multiply", tile_sectors<T>(),
+     read_wavefronts<T, Loads::ldmatrix, Rows::swizzled>() + write_wavefronts<T>()},
+}};
+
+using TensorCoreLauncher = void (*)(const bfloat16* a, const bfloat16* b, float* c, int m, int n,
+                                    int k, cudaStream_t stream);
+
+struct TensorCoreRung : TensorCoreCost {
+  TensorCoreLauncher run;
 };
 
 // Launches a kernel of which a block of `warps` makes height x width of C.
@@ -114,25 +130,14 @@ template <class T, auto kernel, size_t shared_bytes = 0>
 inline constexpr TensorCoreLauncher run_tiles =
     run_blocks_of<kernel, T::threads / 32, T::BM, T::BN, shared_bytes>;
 
-// The first two rungs read global memory element by element: a request for A touches 8 sectors, one for B 4; a
-// fragment takes 8 and 4 requests.
 template <class T, int stages = 3>
 inline constexpr std::array<TensorCoreRung, 6> tensor_core_rungs = {{
-    {"one fragment", "a warp makes 16 x 8, fragments straight from memory", 8 * 8 + 4 * 4, 0,
-     run_blocks_of<matmul_mma<4>, 4, 16, 32>},
-    {"warp tile", "a warp makes 32 x 32, each fragment used 4 times or 2", 64.0 / 4 + 16.0 / 2, 0,
-     run_blocks_of<matmul_warp_mma<4, 2, 4>, 4, 32, 128>},
-    {"shared tile", "a block's warps share what they read", tile_sectors<T>(),
-     read_wavefronts<T, Loads::words, Rows::plain>() + write_wavefronts<T>(),
-     run_tiles<T, matmul_tile<T, Loads::words, Rows::plain>>},
-    {"ldmatrix", "one instruction for four 8 x 8 blocks", tile_sectors<T>(),
-     read_wavefronts<T, Loads::ldmatrix, Rows::plain>() + write_wavefronts<T>(),
-     run_tiles<T, matmul_tile<T, Loads::ldmatrix, Rows::plain>>},
-    {"swizzled", "8 rows of a block in 8 groups of banks", tile_sectors<T>(),
-     read_wavefronts<T, Loads::ldmatrix, Rows::swizzled>() + write_wavefronts<T>(),
-     run_tiles<T, matmul_tile<T, Loads::ldmatrix, Rows::swizzled>>},
-    {"pipelined", "copies run while the tensor cores multiply", tile_sectors<T>(),
-     read_wavefronts<T, Loads::ldmatrix, Rows::swizzled>() + write_wavefronts<T>(),
+    {tensor_core_costs<T>[0], run_blocks_of<matmul_mma<4>, 4, 16, 32>},
+    {tensor_core_costs<T>[1], run_blocks_of<matmul_warp_mma<4, 2, 4>, 4, 32, 128>},
+    {tensor_core_costs<T>[2], run_tiles<T, matmul_tile<T, Loads::words, Rows::plain>>},
+    {tensor_core_costs<T>[3], run_tiles<T, matmul_tile<T, Loads::ldmatrix, Rows::plain>>},
+    {tensor_core_costs<T>[4], run_tiles<T, matmul_tile<T, Loads::ldmatrix, Rows::swizzled>>},
+    {tensor_core_costs<T>[5],
      run_tiles<T, matmul_pipeline<T, stages>, pipeline_bytes<T, stages>()>},
 }};
 
