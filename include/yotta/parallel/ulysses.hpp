@@ -1,0 +1,103 @@
+// Ulysses: attention on sequence shards by an exchange of sequence for heads. Heads do not see each other, so for
+// the length of attention each rank takes all tokens of some heads instead of all heads of some tokens.
+//
+//     before   all heads of a part of the tokens     after    all tokens of a part of the heads
+//              h0 h1 h2 h3                                    h0 h1    h2 h3
+//     rank 0   [ .  .  .  . ]  tokens 0 to T/2       tokens   [ .  . ]  [ .  . ]
+//     rank 1   [ .  .  .  . ]  T/2 to T                       [ .  . ]  [ .  . ]
+//                                                             rank 0    rank 1
+//     q, k, v ── all_to_all ──> attention on whole sequences ── all_to_all ──> o       backward: the other way round
+//
+// Attention itself is the serial one, any kind. What limits it is the number of heads: cp must divide H and Hkv.
+// Ring attention has no such limit, and needs no moment at which nothing else can be done; Ulysses sends less:
+//
+// Cost a rank, n = B (T/cp) d numbers of one head: forward all_to_alls of q, k, v and o: (2 H + 2 Hkv) n (cp-1)/cp
+// numbers; the ring's 2 Hkv n (cp-1) grow with cp. Backward: dout, dq, dk, dv, as many. Memory: q, k, v, o twice.
+// Contract: all ranks of cp call alike, with columns as context_positions (any ChunkOrder: both sides use it).
+// Letters: B batch, T whole sequence, cp ranks, H query heads, Hkv key and value heads, d numbers a head.
+// Reference: Jacobs et al. (2023), DeepSpeed Ulysses.
+#pragma once
+
+#include "yotta/parallel/context_parallel.hpp"
+
+namespace yotta {
+
+// Throws unless cp divides the heads of x.
+inline int64_t heads_each(const Tensor& x, const Communicator& cp, Where where) {
+  const int64_t heads = x.dim(2, where), ranks = axis_size(cp);
+  if (heads % ranks != 0)
+    fail(where, "ulysses: {} heads do not divide among {} ranks of cp; {} would, or ring attention",
+         heads, ranks, heads < ranks ? ranks : heads - heads % ranks);
+  return heads / ranks;
+}
+
+// x (B, T/cp, H, d), all heads of this rank's tokens -> (B, T, H/cp, d), this rank's heads of all tokens.
+inline Tensor to_heads(const Tensor& x, Communicator cp, ChunkOrder order = ChunkOrder::zigzag,
+                       Where where = Where::current()) {
+  const int ranks = axis_size(cp);
+  if (ranks == 1) return x;
+  const int64_t h = heads_each(x, cp, where), B = x.dim(0), t = x.dim(1), d = x.dim(3);
+  std::vector<Tensor> parts;  // for rank r: its heads of my tokens
+  for (int r = 0; r < ranks; ++r)
+    parts.push_back(cut(x, 2, r * h, (r + 1) * h, where).reshape({1, B, t, h, d}));
+  const Tensor mine = join(parts, 0, where);
+  Tensor theirs = empty_like(mine, where);  // from rank r: my heads of its tokens
+  cp.all_to_all(theirs, mine, {.label = "ulysses"}, where);
+  for (int r = 0; r < ranks; ++r)
+    parts[static_cast<size_t>(r)] = theirs.rows(r, r + 1).reshape({B, t, h, d});
+  return context_unshard(parts, order, where);
+}
+
+// The way back: (B, T, H/cp, d) -> (B, T/cp, H, d).
+inline Tensor to_tokens(const Tensor& x, Communicator cp, ChunkOrder order = ChunkOrder::zigzag,
+                        Where where = Where::current()) {
+  const int ranks = axis_size(cp);
+  if (ranks == 1) return x;
+  const int64_t B = x.dim(0), t = x.dim(1) / ranks, h = x.dim(2), d = x.dim(3);
+  std::vector<Tensor> parts;  // for rank r: its tokens of my heads
+  for (int r = 0; r < ranks; ++r)
+    parts.push_back(context_shard(x, ranks, r, order, where).reshape({1, B, t, h, d}));
+  const Tensor mine = join(parts, 0, where);
+  Tensor theirs = empty_like(mine, where);  // from rank r: my tokens of its heads
+  cp.all_to_all(theirs, mine, {.label = "ulysses"}, where);
+  for (int r = 0; r < ranks; ++r)
+    parts[static_cast<size_t>(r)] = theirs.rows(r, r + 1).reshape({B, t, h, d});
+  return join(parts, 2, where);
+}
+
+// What the backward pass needs: q, k, v of this rank's heads, whole sequences, and attention's own.
+struct UlyssesSaved {
+  Tensor q, k, v;                // (B, T, H/cp, d), (B, T, Hkv/cp, d) twice
+  BlockwiseAttention attention;  // o (B, T, H/cp, d), L (B, H/cp, T)
+};
+
+// o (B, T/cp, H, d) of q (B, T/cp, H, d), k and v (B, T/cp, Hkv, d); fills `saved`.
+inline Tensor ulysses_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                const Communicator& cp, UlyssesSaved& saved,
+                                ChunkOrder order = ChunkOrder::zigzag,
+                                Where where = Where::current()) {
+  saved = {to_heads(q, cp, order, where),
+           to_heads(k, cp, order, where),
+           to_heads(v, cp, order, where),
+           {}};
+  saved.attention = attention_blockwise(saved.q, saved.k, saved.v, where);
+  return to_tokens(saved.attention.o, cp, order, where);
+}
+
+// dq, dk, dv of this rank's tokens from dout (B, T/cp, H, d).
+inline AttentionGradients ulysses_attention_backward(const Tensor& dout, const UlyssesSaved& saved,
+                                                     const Communicator& cp,
+                                                     ChunkOrder order = ChunkOrder::zigzag,
+                                                     Where where = Where::current()) {
+  const AttentionGradients d = attention_blockwise_backward(
+      to_heads(dout, cp, order, where), saved.q, saved.k, saved.v, saved.attention, where);
+  return {to_tokens(d.dq, cp, order, where), to_tokens(d.dk, cp, order, where),
+          to_tokens(d.dv, cp, order, where)};
+}
+
+// Bytes that a rank sends forward (and as many backward); B T Hkv d and B T H d numbers on all ranks together.
+constexpr int64_t ulysses_bytes(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes) {
+  return (2 * all_q_bytes + 2 * all_k_bytes) / ranks * (ranks - 1) / ranks;
+}
+
+}  // namespace yotta
