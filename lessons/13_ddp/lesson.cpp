@@ -1,6 +1,7 @@
 // Lesson 13: one transformer on one rank and on several, and what its gradients' journey costs.
 #include "course/shared/lesson.hpp"
-#include "yotta/comm/run_ranks.hpp"
+#include "yotta/comm/run_on.hpp"
+#include "yotta/machine/timeline.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"
@@ -21,9 +22,9 @@ const std::string text = [] {
   return all;
 }();
 
-enum class How { naive, bucketed, overlapped };
+enum class How { alone, naive, bucketed, overlapped };
 constexpr const char* name(How how) {
-  constexpr const char* names[] = {"naive", "bucketed", "overlapped"};
+  constexpr const char* names[] = {"alone", "naive", "bucketed", "overlapped"};
   return names[static_cast<int>(how)];
 }
 
@@ -117,6 +118,51 @@ void traffic(Lesson& lesson, const Sizes& sizes) {
   lesson.say("(launched: how many had left when backward ended)");
 }
 
+// Forward and backward of GPT-2, 124M, on a described machine: its real code, without data.
+Timed step_on(const std::string& machine, int ranks, How how) {
+  return run_on(cluster_named(machine), ranks, [&](Communicator& world) {
+    const DeviceScope meta(Device::meta);
+    TransformerConfig gpt2 = gpt2_124m();
+    gpt2.dtype = DType::bf16;
+    const Transformer model(gpt2);
+    const std::vector<ParameterPtr> all = parameters(model.stack());
+    std::optional<Ddp> ddp;
+    if (how >= How::bucketed)
+      ddp.emplace(all, world, DdpOptions{25 << 20, ReduceOp::sum, how == How::overlapped});
+    Saved saved;
+    const Tensor ids = Tensor::zeros({4, gpt2.context}, DType::i32);
+    backward(model.stack(), forward(model.stack(), ids, saved), saved);
+    if (ddp) ddp->finish();
+    if (how == How::naive) reduce_gradients(all, world, ReduceOp::sum);
+  });
+}
+
+// The same trace with two names for all of its ops.
+Trace in_two_words(Trace trace) {
+  for (std::vector<TraceEvent>& events : trace.ranks)
+    for (TraceEvent& event : events)
+      if (event.kind == EventKind::op)
+        event.name = event.name.find("_backward") != event.name.npos ? "backward" : "forward";
+  return trace;
+}
+
+void on_a_machine(Lesson& lesson) {
+  lesson.section("A step of GPT-2 (124M) on H100s, on the virtual clock");
+  lesson.say("{:<12}{:>18}{:>22}", "", "8, one node", "16, two nodes");
+  for (const How how : {How::alone, How::naive, How::bucketed, How::overlapped}) {
+    const double one = step_on("h100x8", 8, how).seconds();
+    const double two = step_on("h100x16", 16, how).seconds();
+    lesson.say("{:<12}{:>15.2f} ms{:>19.2f} ms", name(how), 1e3 * one, 1e3 * two);
+    lesson.number(fmt::format("{}.one_node_seconds", name(how)), one);
+    lesson.number(fmt::format("{}.two_nodes_seconds", name(how)), two);
+  }
+  for (const auto& [machine, ranks] : {std::pair{"h100x8", 8}, {"h100x16", 16}}) {
+    const Trace trace = in_two_words(step_on(machine, ranks, How::overlapped).trace);
+    lesson.show(fmt::format("\n{}, overlapped:\n{}", machine,
+                            timeline_text(make_timeline(trace, 1), 72, console::colored())));
+  }
+}
+
 void same_data(Lesson& lesson, const Sizes& sizes) {
   lesson.section("Mistake: the sampler forgot the rank");
   try {
@@ -141,6 +187,7 @@ int main(int argc, char** argv) {
         sizes.ranks = static_cast<int>(ranks);
         same_losses(lesson, sizes);
         traffic(lesson, sizes);
+        on_a_machine(lesson);
         same_data(lesson, sizes);
         lesson.say("\nNext: write it yourself, ./yotta check 13");
       },
