@@ -32,7 +32,8 @@
 #include "yotta/device/simt_launch.hpp"
 #include "yotta/device/simt_warp.hpp"
 #include "yotta/device/simt_words.hpp"
-#if defined(YOTTA_CHECKED) && !defined(YOTTA_HOOKS_ELSEWHERE)  // another file of the program has them
+#if defined(YOTTA_CHECKED) && \
+    !defined(YOTTA_HOOKS_ELSEWHERE)  // another file of the program has them
 #include "yotta/device/check_hooks.hpp"
 #endif
 #endif
