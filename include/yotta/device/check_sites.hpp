@@ -97,15 +97,20 @@ class Sites {
     }
   }
 
-  // "/home/me/tile.hpp:17 (discriminator 3)"; nothing for the emulator's own headers and for "??:0".
+  // "/home/me/tile.hpp:17 (discriminator 3)"; nothing for the emulator's own headers, the library's and "??:0".
   static Line parse(const std::string& text) {
+    static constexpr const char* not_meant[] = {"/yotta/device/check_",
+                                                "/yotta/device/simt_",
+                                                "/device/vector_types.hpp",
+                                                "/device/atomics.hpp",
+                                                "/device/counted.hpp",
+                                                "/device/half.hpp",
+                                                "/bits/"};
     const size_t colon = text.rfind(':'), slash = text.rfind('/', colon);
-    if (colon == std::string::npos || text.find("yotta/device/check_") != std::string::npos ||
-        text.find("yotta/device/simt_") != std::string::npos ||
-        text.find("vector_types.hpp") != std::string::npos ||
-        text.find("yotta/device/atomics.hpp") != std::string::npos ||
-        text.find("/bits/") != std::string::npos)
-      return {};
+    if (colon == std::string::npos) return {};
+    for (const char* each : not_meant)
+      if (text.find(each) != std::string::npos && text.find("_test.cpp") == std::string::npos)
+        return {};
     const size_t begin = slash == std::string::npos ? 0 : slash + 1;
     return {text.substr(begin, colon - begin), std::atoi(text.c_str() + colon + 1)};
   }
