@@ -1,0 +1,296 @@
+// The graded cases of exercise 04. Fragments are checked lane by lane, with matrices whose elements say where they
+// lie; products against exact ones, with suspects for what wrong loops make; then what was counted.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "course/shared/graded.hpp"
+#include "interface.hpp"
+#include "yotta/core/random.hpp"
+#include "yotta/device/mma_fragments.hpp"
+
+using namespace yotta;
+using exercise::Bits;
+using exercise::expect;
+using exercise::Product;
+using exercise::solution;
+
+namespace {
+
+// An element that says where it lies; up to 128 x 128. Never 0, which means: outside of the matrix.
+uint16_t code(int row, int column) { return static_cast<uint16_t>(0x8000 | row << 7 | column); }
+Bits coded(int rows, int columns) {
+  Bits bits;
+  for (int i = 0; i < rows * columns; ++i) bits.push_back(code(i / columns, i % columns));
+  return bits;
+}
+std::string decoded(char name, uint32_t bits) {
+  if (bits == 0) return "0";
+  return fmt::format("{}({}, {})", name, bits >> 7 & 0x7f, bits & 0x7f);
+}
+
+struct Tile {
+  int rows, columns, row, column;  // of the matrix, and where the tile begins
+};
+
+// A way in which a fragment is often wrong: where element i of a lane would come from.
+struct Habit {
+  const char* sentence;
+  MatrixCell (*cell)(int lane, int i);
+};
+
+uint32_t bits_at(const Tile& tile, MatrixCell at) {
+  const int row = tile.row + at.row, column = tile.column + at.column;
+  return row < tile.rows && column < tile.columns ? code(row, column) : 0;
+}
+
+// Checks the fragment of one operand, `per_lane` elements each, lane by lane.
+void expect_fragment(char name, const Tile& tile, const std::vector<uint32_t>& registers,
+                     int per_lane, MatrixCell (*cell)(int, int), std::span<const Habit> habits) {
+  const auto element = [&](int lane, int i) {
+    return registers[static_cast<size_t>((lane * per_lane + i) / 2)] >> (16 * (i % 2)) & 0xffffu;
+  };
+  const auto fits = [&](MatrixCell (*other)(int, int)) {
+    for (int lane = 0; lane < 32; ++lane)
+      for (int i = 0; i < per_lane; ++i)
+        if (element(lane, i) != bits_at(tile, other(lane, i))) return false;
+    return true;
+  };
+  std::string why;
+  for (const Habit& habit : habits)
+    if (why.empty() && fits(habit.cell)) why = fmt::format("{}\n    ", habit.sentence);
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < per_lane; ++i) {
+      const uint32_t got = element(lane, i), wanted = bits_at(tile, cell(lane, i));
+      if (got == wanted) continue;
+      expect(
+          false,
+          fmt::format("{}lane {} (g = {}, t = {}): the {} half of register {}{} is {}, expected {} "
+                      "(tile at ({}, {}) of a {} x {} matrix)",
+                      why, lane, lane / 4, lane % 4, i % 2 == 0 ? "low" : "high",
+                      static_cast<char>(name - 'A' + 'a'), i / 2, decoded(name, got),
+                      decoded(name, wanted), tile.row, tile.column, tile.rows, tile.columns));
+    }
+  CHECK(true);
+}
+
+constexpr MatrixCell halves_a(int lane, int i) { return M16N8K16::a(lane, i ^ 1); }
+constexpr MatrixCell halves_b(int lane, int i) { return M16N8K16::b(lane, i ^ 1); }
+constexpr MatrixCell registers_b(int lane, int i) { return M16N8K16::b(lane, i ^ 2); }
+constexpr MatrixCell crossed_a(int lane, int i) {
+  constexpr int other[] = {0, 1, 4, 5, 2, 3, 6, 7};  // a1 and a2
+  return M16N8K16::a(lane, other[i]);
+}
+constexpr MatrixCell turned_a(int lane, int i) { return transposed(M16N8K16::a(lane, i)); }
+constexpr MatrixCell turned_b(int lane, int i) { return transposed(M16N8K16::b(lane, i)); }
+
+constexpr Habit habits_a[] = {
+    {"row g+8 exchanged with column +8: registers a1 and a2 are swapped", crossed_a},
+    {"the two halves of each register are exchanged: the lower index belongs into the low half",
+     halves_a},
+    {"rows and columns of A are exchanged", turned_a}};
+constexpr Habit habits_b[] = {
+    {"rows and columns of B are exchanged, so the product equals A times B transposed: element (k, "
+     "n) of a "
+     "row-major B lies at k * columns + n",
+     turned_b},
+    {"registers b0 and b1 are swapped", registers_b},
+    {"the two halves of each register are exchanged: the lower index belongs into the low half",
+     halves_b}};
+
+using Matrix = std::vector<double>;
+
+Bits random_bits(const char* name, int count, double shift) {
+  Bits bits;
+  for (int i = 0; i < count; ++i)
+    bits.push_back(bfloat16(Random(4, name).uniform(static_cast<uint64_t>(i)) - shift).bits);
+  return bits;
+}
+double number(uint16_t bits) { return static_cast<double>(bfloat16::decode(bits)); }
+
+// A B over the steps [begin, end) of k; b(l, j) is where to read B.
+template <class Where_>
+Matrix exact(const Bits& a, const Bits& b, int m, int n, int k, int begin, int end, Where_ at) {
+  Matrix c(static_cast<size_t>(m * n));
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j)
+      for (int l = begin; l < end; ++l)
+        c[static_cast<size_t>(i * n + j)] +=
+            number(a[static_cast<size_t>(i * k + l)]) * number(b[static_cast<size_t>(at(l, j))]);
+  return c;
+}
+
+struct Size {
+  int m, n, k;
+};
+constexpr Size sizes[] = {{16, 8, 16}, {16, 16, 48}, {16, 8, 40}, {32, 32, 32},
+                          {17, 9, 33}, {40, 72, 20}, {1, 1, 1}};
+
+void expect_product(Product (*multiply)(const Bits&, const Bits&, int, int, int), Size size) {
+  const auto [m, n, k] = size;
+  const Bits a = random_bits("a", m * k, 0.5), b = random_bits("b", k * n, 0.5);
+  const auto plain = [n = n](int l, int j) { return l * n + j; };
+  const int last = (k - 1) / 16 * 16;
+  Clues clues;
+  clues.what = fmt::format("C ({} x {}) with k = {}", m, n, k);
+  clues.shape = {m, n};
+  if (k > 16) {
+    clues.suspects.push_back(
+        {"the sum over only the last K tile: do the sums begin anew in each step?",
+         exact(a, b, m, n, k, last, k, plain)});
+    clues.suspects.push_back(
+        {"the sum over only the first K tile", exact(a, b, m, n, k, 0, 16, plain)});
+  }
+  if (k % 16 != 0)
+    clues.suspects.push_back(
+        {"the sum over only whole steps of 16: what is left of k behind them is missing",
+         exact(a, b, m, n, k, 0, k / 16 * 16, plain)});
+  if (n == k)
+    clues.suspects.push_back(
+        {"A times B transposed",
+         exact(a, b, m, n, k, 0, k, [k = k](int l, int j) { return j * k + l; })});
+  const std::vector<float> c = multiply(a, b, m, n, k).c;
+  expect(compare(Matrix(c.begin(), c.end()), exact(a, b, m, n, k, 0, k, plain), 1e-2, clues));
+}
+
+}  // namespace
+
+TEST_CASE("04.1: every lane holds its eight elements of A") {
+  for (const Tile& tile : {Tile{16, 16, 0, 0}, {64, 48, 32, 16}, {23, 29, 16, 16}, {7, 3, 0, 0}})
+    expect_fragment('A', tile,
+                    solution.fragment_a(coded(tile.rows, tile.columns), tile.rows, tile.columns,
+                                        tile.row, tile.column),
+                    8, M16N8K16::a, habits_a);
+}
+
+TEST_CASE("04.2: every lane holds its four elements of B") {
+  for (const Tile& tile : {Tile{16, 16, 0, 0}, {48, 64, 16, 8}, {29, 11, 16, 8}, {3, 5, 0, 0}})
+    expect_fragment('B', tile,
+                    solution.fragment_b(coded(tile.rows, tile.columns), tile.rows, tile.columns,
+                                        tile.row, tile.column),
+                    4, M16N8K16::b, habits_b);
+}
+
+TEST_CASE("04.3: every accumulator goes to its place") {
+  const std::vector<float> c = solution.stored(16, 8, 0, 0);
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      const MatrixCell at = M16N8K16::c(lane, i);
+      const auto got = static_cast<int>(c[static_cast<size_t>(at.row * 8 + at.column)]);
+      const std::string what =
+          got < 0 ? "nothing" : fmt::format("c{} of lane {}", got % 4, got / 4);
+      expect(got == 4 * lane + i,
+             fmt::format("C({}, {}) holds {}, expected c{} of lane {} (g = {}, t = {})", at.row,
+                         at.column, what, i, lane, lane / 4, lane % 4));
+    }
+}
+
+TEST_CASE("04.3: nothing outside of C is written") {
+  for (const Tile& tile : {Tile{16, 13, 0, 8}, {17, 8, 16, 0}, {23, 13, 16, 8}, {1, 1, 0, 0}}) {
+    const std::vector<float> c = solution.stored(tile.rows, tile.columns, tile.row, tile.column);
+    for (int index = 0; index < std::ssize(c); ++index) {
+      const int row = index / tile.columns, column = index % tile.columns;
+      const MatrixCell in_tile{row - tile.row, column - tile.column};
+      const bool mine =
+          in_tile.row >= 0 && in_tile.column >= 0 && row < tile.rows && in_tile.column < 8;
+      const auto got = static_cast<int>(c[static_cast<size_t>(index)]);
+      if (mine) {
+        expect(got >= 0, fmt::format("C({}, {}) of a {} x {} matrix was not written", row, column,
+                                     tile.rows, tile.columns));
+      } else if (got >= 0) {
+        const MatrixCell meant = M16N8K16::c(got / 4, got % 4);
+        const int to_row = tile.row + meant.row, to_column = tile.column + meant.column;
+        const bool wide = to_column >= tile.columns;
+        expect(false, fmt::format("{} {} of {} was written: c{} of lane {} lies outside of C ({} x "
+                                  "{}) and landed in {}",
+                                  wide ? "column" : "row", wide ? to_column : to_row,
+                                  wide ? tile.columns : tile.rows, got % 4, got / 4, tile.rows,
+                                  tile.columns,
+                                  row < tile.rows ? fmt::format("C({}, {})", row, column)
+                                                  : "the memory behind it"));
+      }
+    }
+  }
+  CHECK(true);
+}
+
+TEST_CASE("04.4: a single one in A copies a row of B to C, for each element of each lane") {
+  const Bits b = random_bits("b", 16 * 8, 0.5);
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < 8; ++i) {
+      const MatrixCell at = M16N8K16::a(lane, i);
+      Bits a(16 * 16);
+      a[static_cast<size_t>(at.row * 16 + at.column)] = bfloat16(1.0f).bits;
+      const Product product = solution.product(a, b, 16, 8, 16);
+      for (int row = 0; row < 16; ++row)
+        for (int j = 0; j < 8; ++j) {
+          const double wanted =
+              row == at.row ? number(b[static_cast<size_t>(at.column * 8 + j)]) : 0;
+          const auto got = static_cast<double>(product.c[static_cast<size_t>(row * 8 + j)]);
+          expect(
+              got == wanted,
+              fmt::format(
+                  "A is zero but for A({}, {}) = 1, a{} of lane {}: C({}, {}) is {}, expected {}",
+                  at.row, at.column, i / 2, lane, row, j, got, wanted));
+        }
+    }
+}
+
+TEST_CASE("04.4: C = A B, for sizes that divide and that do not") {
+  for (const Size size : sizes) expect_product(solution.product, size);
+}
+
+TEST_CASE("04.4: sums are kept in 32 bits") {
+  std::string report;
+  double first = -1, last = 0;
+  for (const int k : {16, 128, 1024}) {
+    const Bits a = random_bits("a", 16 * k, 0), b = random_bits("b", k * 8, 0);
+    const Matrix wanted = exact(a, b, 16, 8, k, 0, k, [](int l, int j) { return l * 8 + j; });
+    const std::vector<float> c = solution.product(a, b, 16, 8, k).c;
+    last = 0;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const double relative = std::abs(static_cast<double>(c[i]) - wanted[i]) / wanted[i];
+      if (!(relative <= last)) last = relative;  // a NaN stays
+    }
+    report += fmt::format("{}{:.3f}% at k = {}", report.empty() ? "" : ", ", 100 * last, k);
+    if (first < 0) first = last;
+  }
+  const bool grows = first < 0.01 && last > first;
+  expect(last < 1e-4,
+         grows ? fmt::format("error grows with K: {}. A sum in f32 stays below 0.01%: is it "
+                             "rounded to bf16 in between?",
+                             report)
+               : fmt::format("the error is {}", report));
+}
+
+TEST_CASE("04.4: one instruction for each tile and 16 of k") {
+  for (const auto [m, n, k] : sizes) {
+    const int64_t wanted = int64_t{(m + 15) / 16} * ((n + 7) / 8) * ((k + 15) / 16);
+    const int64_t got =
+        solution.product(random_bits("a", m * k, 0.5), random_bits("b", k * n, 0.5), m, n, k)
+            .instructions;
+    expect(got == wanted,
+           fmt::format("{} x {} x {}: {} mma instructions, expected {}", m, n, k, got, wanted));
+  }
+}
+
+TEST_CASE("04.5: C = A B with 32 x 32 a warp") {
+  for (const Size size : sizes) expect_product(solution.warp_tiles, size);
+}
+
+TEST_CASE("04.5: each fragment is loaded once a step") {
+  const int m = 64, n = 64, k = 48;
+  const Product product =
+      solution.warp_tiles(random_bits("a", m * k, 0.5), random_bits("b", k * n, 0.5), m, n, k);
+  const int64_t warps = int64_t{m / 32} * (n / 32), steps = k / 16;
+  expect(product.instructions == warps * steps * 8,
+         fmt::format("{} mma instructions, expected {}: 2 x 4 a warp and step",
+                     product.instructions, warps * steps * 8));
+  const int64_t wanted = warps * steps * 32 * (2 * 8 + 4 * 4);
+  expect(product.elements == wanted,
+         fmt::format("right, but {} elements of A and B were read where {} are enough: {} a lane "
+                     "and step, expected {}. "
+                     "Load 2 fragments of A and 4 of B, then multiply all 8 pairs",
+                     product.elements, wanted, product.elements / (warps * steps * 32),
+                     2 * 8 + 4 * 4));
+}

@@ -1,0 +1,183 @@
+// Lesson 04: fragments lane by lane, one mma by hand, the ladder of kernels with its counters, and mixed precision.
+#include <array>
+#include <cmath>
+
+#include "counts.hpp"
+#include "course/shared/lesson.hpp"
+#include "yotta/core/random.hpp"
+#include "yotta/device/device_memory.hpp"
+#include "yotta/device/mma_picture.hpp"
+#include "yotta/device/tensor_cores.hpp"
+#include "yotta/machine/chip.hpp"
+
+using namespace yotta;
+
+namespace {
+
+struct Options {
+  int64_t lane = 5, size = 128, k = 16384;
+};
+
+void fragments(Lesson& lesson, const Options& options) {
+  lesson.section("Who holds what");
+  lesson.show(draw_fragment(mma_shapes[0].c));
+  lesson.say("\nand of A, lane {} alone:\n", options.lane);
+  lesson.show(draw_fragment(mma_shapes[0].a, static_cast<int>(options.lane)));
+  lesson.say("\n{:<10} {:<12} {:>22} {:>7}", "shape", "inputs", "elements a lane: A B C", "FLOPs");
+  for (const MmaShape& shape : mma_shapes)
+    lesson.say("{:<10} {:<12} {:>14} {:>3} {:>3} {:>7}", shape.name, shape.inputs, shape.a.elements,
+               shape.b.elements, shape.c.elements,
+               int64_t{2} * shape.m * shape.n * shape.k * shape.a.matrices);
+}
+
+// Small whole numbers, so that the sums can be followed.
+std::vector<bfloat16> whole_numbers(const char* name, size_t count) {
+  std::vector<bfloat16> all;
+  for (size_t i = 0; i < count; ++i)
+    all.push_back(bfloat16(static_cast<float>(Random(4, name).bits(i) % 5) - 2.0f));
+  return all;
+}
+
+template <class T>
+std::string listed(int count, T element) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += fmt::format("{:>3}", element(i));
+  return text;
+}
+
+void by_hand(Lesson& lesson, const Options& options) {
+  const std::vector<bfloat16> a = whole_numbers("a", 256), b = whole_numbers("b", 128);
+  const DeviceArray<bfloat16> device_a(a), device_b(b);
+  DeviceArray<float> device_c(128);
+  launch(matmul_mma<1>, 1, 32, 0, nullptr, device_a.data(), device_b.data(), device_c.data(), 16, 8,
+         16);
+  const std::vector<float> c = device_c.to_host();
+
+  const auto lane = static_cast<int>(options.lane);
+  const MatrixCell at = M16N8K16::c(lane, 0);
+  lesson.section(
+      fmt::format("One mma by hand: C({}, {}), which is c0 of lane {}", at.row, at.column, lane));
+  const auto row = [&](int l) {
+    return static_cast<float>(a[static_cast<size_t>(at.row * 16 + l)]);
+  };
+  const auto column = [&](int l) {
+    return static_cast<float>(b[static_cast<size_t>(l * 8 + at.column)]);
+  };
+  float sum = 0;
+  for (int l = 0; l < 16; ++l) sum += row(l) * column(l);
+  lesson.say("row {} of A, in lanes {} to {}:     {}", at.row, lane / 4 * 4, lane / 4 * 4 + 3,
+             listed(16, row));
+  lesson.say("column {} of B, in lanes {} to {}:  {}", at.column, at.column * 4, at.column * 4 + 3,
+             listed(16, column));
+  lesson.say("products, added up by hand: {}; the instruction says {}", sum,
+             c[static_cast<size_t>(at.row * 8 + at.column)]);
+  lesson.say("lane {} itself holds", lane);
+  lesson.say("  of A {}", listed(8, [&](int i) {
+               const MatrixCell cell = M16N8K16::a(lane, i);
+               return static_cast<float>(a[static_cast<size_t>(cell.row * 16 + cell.column)]);
+             }));
+  lesson.say("  of B {}", listed(4, [&](int i) {
+               const MatrixCell cell = M16N8K16::b(lane, i);
+               return static_cast<float>(b[static_cast<size_t>(cell.row * 8 + cell.column)]);
+             }));
+  lesson.say("  of C {}", listed(4, [&](int i) {
+               const MatrixCell cell = M16N8K16::c(lane, i);
+               return c[static_cast<size_t>(cell.row * 8 + cell.column)];
+             }));
+  lesson.number("by_hand", static_cast<double>(sum));
+}
+
+void ladder(Lesson& lesson, const Options& options) {
+  lesson.section(fmt::format("The ladder on {0} x {0} x {0}: what is asked of an SM for each mma",
+                             options.size));
+  lesson.say("{:<13} {:>6} {:>9} {:>8} {:>11} {:>9} {:>9}", "", "mma", "ldmatrix", "sectors",
+             "wavefronts", "roof H100", "roof A100");
+  for (const RungCounts& rung : count_rungs(static_cast<int>(options.size))) {
+    lesson.say("{:<13} {:>6} {:>9} {:>8.2f} {:>11.2f} {:>8.1f}% {:>8.1f}%", rung.name, rung.mma,
+               rung.loads, rung.sectors, rung.wavefronts, 100 * rung.on_h100, 100 * rung.on_a100);
+    lesson.number(rung.name + ".sectors", rung.sectors);
+    lesson.number(rung.name + ".wavefronts", rung.wavefronts);
+  }
+  lesson.say("\nwith tiles of 128 x 256 a block and 64 x 64 a warp, by the same arithmetic");
+  for (const RungCounts& rung : expect_large_rungs())
+    lesson.say("{:<13} {:>25.2f} {:>11.2f} {:>8.1f}% {:>8.1f}%", rung.name, rung.expected_sectors,
+               rung.expected_wavefronts, 100 * rung.on_h100, 100 * rung.on_a100);
+}
+
+// The sum of k products of numbers between 0 and 1, rounded to T after each mma, 16 products.
+template <class T>
+double sum_kept_in(const std::vector<bfloat16>& a, const std::vector<bfloat16>& b) {
+  T sum{};
+  for (size_t l = 0; l < a.size(); l += 16) {
+    auto step = static_cast<float>(sum);
+    for (size_t i = l; i < l + 16; ++i) step += static_cast<float>(a[i]) * static_cast<float>(b[i]);
+    sum = T(step);
+  }
+  return static_cast<double>(sum);
+}
+
+// The mean error of 64 such sums, in percent, kept in f32, f16 and bf16.
+std::array<double, 3> sum_errors(int64_t k) {
+  std::array<double, 3> errors = {};
+  for (uint64_t trial = 0; trial < 64; ++trial) {
+    std::vector<bfloat16> a, b;
+    double exact = 0;
+    for (uint64_t i = 0; i < static_cast<uint64_t>(k); ++i) {
+      a.push_back(bfloat16(Random(trial, "a").uniform(i)));
+      b.push_back(bfloat16(Random(trial, "b").uniform(i)));
+      exact += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+    }
+    const double sums[] = {sum_kept_in<float>(a, b), sum_kept_in<float16>(a, b),
+                           sum_kept_in<bfloat16>(a, b)};
+    for (size_t i = 0; i < 3; ++i) errors[i] += 100 * std::abs(sums[i] - exact) / exact / 64;
+  }
+  return errors;
+}
+
+void precision(Lesson& lesson, const Options& options) {
+  lesson.section("Mixed precision: the same bf16 inputs, sums kept in three types");
+  lesson.say("{:>6} {:>12} {:>12} {:>12}", "k", "f32", "f16", "bf16");
+  for (int64_t k = 16; k <= options.k; k *= 4) {
+    const auto [f32, f16, bf16] = sum_errors(k);
+    lesson.say("{:>6} {:>11.5f}% {:>11.3f}% {:>11.3f}%", k, f32, f16, bf16);
+    lesson.number(fmt::format("error_percent.bf16.k{}", k), bf16);
+  }
+  float ones = 0;
+  while (static_cast<float>(bfloat16(ones + 1)) > ones) ones += 1;
+  lesson.say("ones added up in bf16 stop at {}: there the next number is {} away, and 1 is lost",
+             ones, static_cast<float>(bfloat16(ones + 2)) - ones);
+}
+
+void everything_else(Lesson& lesson) {
+  lesson.section("What is no matmul: tensor cores against the other units of the same chip");
+  lesson.say("{:<10} {:>12} {:>10} {:>8} {:>26}", "", "bf16 matmul", "f32", "ratio",
+             "FLOPs a byte to be busy");
+  for (const char* name : {"a100", "h100", "h200", "b200"}) {
+    const Chip& chip = chip_named(name);
+    lesson.say("{:<10} {:>7.0f} TF/s {:>5.0f} TF/s {:>8.1f} {:>14.0f} against {:.0f}", name,
+               chip.bf16 * 1e-12, chip.f32 * 1e-12, matmul_advantage(chip.bf16, chip.f32),
+               chip.bf16 / chip.bandwidth, chip.f32 / chip.bandwidth);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  return run_lesson(
+      argc, argv,
+      {"04", "Tensor cores", "fragments, one mma by hand, a ladder of kernels, mixed precision"},
+      [&](Lesson& lesson) {
+        fragments(lesson, options);
+        by_hand(lesson, options);
+        ladder(lesson, options);
+        precision(lesson, options);
+        everything_else(lesson);
+        lesson.section("Mistake: a tile is read before it has landed");
+        lesson.say("{}", read_too_early());
+        lesson.say("\nNext: write it yourself, ./yotta check 04");
+      },
+      {{"lane", "the lane to look at", &options.lane, 0, 31},
+       {"size", "of the ladder's matrices", &options.size, 1, 512},
+       {"k", "longest sum of the precision table", &options.k, 16, 1 << 20}});
+}
