@@ -8,10 +8,8 @@
 #include "yotta/core/measure.hpp"
 #include "yotta/model/checkpoint.hpp"
 #include "yotta/model/generate.hpp"
+#include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/text.hpp"
-#include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
-#include "yotta/parallel/ddp.hpp"
 
 namespace yotta {
 
@@ -36,31 +34,27 @@ Metadata fixed_options(const TrainingPlan& plan, const Text& text) {
           {"weight_decay", fmt::format("{}", plan.adamw.weight_decay)}};
 }
 
-// How gradients are summed over the ranks.
-TrainHooks data_parallel(const TrainingPlan& plan, const std::vector<ParameterPtr>& parameters,
-                         Communicator& world, std::unique_ptr<Ddp>& ddp,
-                         std::optional<Ddp::NoSync>& quiet) {
-  TrainHooks hooks;
-  hooks.sum_over_ranks = [&](double loss) {
-    std::vector<double> sum = {loss};
-    world.all_reduce(sum, ReduceOp::sum, {.label = "loss"});
-    return sum[0];
-  };
-  if (plan.gradients == "naive") {
-    broadcast_parameters(parameters, world);
-    hooks.after_backward = [&] { reduce_gradients(parameters, world, ReduceOp::sum); };
-    return hooks;
-  }
-  const DdpOptions options{plan.bucket_bytes, ReduceOp::sum, plan.gradients == "overlapped"};
-  ddp = std::make_unique<Ddp>(parameters, world, options);
-  hooks.before_microbatch = [&](bool last) {
-    if (last)
-      quiet.reset();
-    else if (!quiet)
-      quiet.emplace(*ddp);
-  };
-  hooks.after_backward = [&] { ddp->finish(); };
-  return hooks;
+NdOptions nd_options(const TrainingPlan& plan) {
+  NdOptions options;
+  options.microbatches = plan.microbatches;
+  options.checkpoint.what = plan.recompute == "all"         ? Recompute::all
+                            : plan.recompute == "attention" ? Recompute::attention
+                                                            : Recompute::none;
+  options.chunks = plan.chunks;
+  if (plan.chunks > 1) options.schedule = PipelineKind::interleaved;
+  options.ddp = {plan.bucket_bytes, ReduceOp::sum, plan.gradients == "overlapped"};
+  options.naive_gradients = plan.gradients == "naive";
+  return options;
+}
+
+// The whole model's weights in the folder that the run starts from; empty if there is none.
+std::vector<NamedTensor> starting_weights(const TrainingPlan& plan) {
+  const std::string& folder = plan.resume.empty() ? plan.load : plan.resume;
+  if (folder.empty()) return {};
+  const Transformer whole(plan.model);
+  std::vector<NamedTensor> weights = named_values(parameters(whole.stack()));
+  load_weights(folder, plan.model, weights);
+  return weights;
 }
 
 // The training run on one rank.
@@ -73,20 +67,19 @@ class Run {
         options_(fixed_options(plan, text)),
         split_(split_text(text.bytes, plan.model.context)),
         batches_(split_.train, plan.model.context, plan.model.seed),
-        model_(plan.model),
-        parameters_(parameters(model_.stack())),
-        optimizer_(parameters_, plan.adamw) {}
+        mesh_(world, layout_of(plan)),
+        model_(plan.model, mesh_, nd_options(plan), starting_weights(plan)),
+        optimizer_(parameters(model_.stack()), plan.adamw) {}
 
   void operator()(const std::function<void(const StepFigures&)>& on_step) {
     const int64_t first = restore();
-    std::unique_ptr<Ddp> ddp;
-    std::optional<Ddp::NoSync> quiet;
-    const TrainHooks hooks = data_parallel(plan_, parameters_, world_, ddp, quiet);
     const Schedule schedule{plan_.learning_rate, plan_.learning_rate / 10, plan_.warmup,
                             plan_.steps};
     const TrainOptions options{.schedule = schedule, .clip = plan_.clip, .seed = plan_.model.seed};
-    Trainer trainer(model_.stack(), optimizer_, options, hooks);
-    if (is_first()) figures_.first_step = first, figures_.sample_before = sample();
+    Trainer trainer(model_.stack(), optimizer_, options, model_.hooks());
+    if (is_first()) figures_.first_step = first;
+    if (plan_.sample_bytes > 0)
+      if (const auto whole = whole_model()) figures_.sample_before = sample(*whole);
     context().ledger.reset();
     const int64_t last =
         plan_.stop_after > 0 ? std::min(plan_.stop_after, plan_.steps) : plan_.steps;
@@ -101,29 +94,46 @@ class Run {
  private:
   bool is_first() const { return world_.rank() == 0; }
 
-  // Sets weights and optimizer from a folder if asked for; returns the first step to take.
+  // Sets the optimizer from a folder if asked for; returns the first step to take.
   int64_t restore() {
-    const std::string& folder = plan_.resume.empty() ? plan_.load : plan_.resume;
-    if (folder.empty()) return 0;
-    load_weights(folder, plan_.model, named_values(parameters_));
     if (plan_.resume.empty()) return 0;
-    const TrainingState state = load_training_state(folder);
+    const TrainingState state = load_training_state(plan_.resume);
     if (state.seed != plan_.model.seed)
       fail(Where::current(), "{} was trained with --seed {}, not {}; resume with the same seed",
-           folder, state.seed, plan_.model.seed);
+           plan_.resume, state.seed, plan_.model.seed);
     expect_same_options(state, options_);
-    restore_optimizer(state, optimizer_);
+    for_each_state([&](const std::string& prefix, std::vector<Tensor>& values) {
+      std::vector<NamedTensor> whole;
+      for (const NamedTensor& each : state.tensors)
+        if (each.name.starts_with(prefix))
+          whole.push_back({each.name.substr(prefix.size()), each.value});
+      take_held(whole, model_.held(), values);
+    });
+    optimizer_.set_steps(state.optimizer_steps);
     return state.step;
+  }
+
+  // Calls f("exp_avg.", tensors by held()) for each kind of state that the optimizer has.
+  template <class F>
+  void for_each_state(F f) {
+    const auto with = [&](const std::string& prefix, auto pick) {
+      std::vector<Tensor> values;
+      for (Optimizer::Slot& slot : optimizer_.slots()) values.push_back(pick(slot));
+      if (!values.empty() && values[0].defined()) f(prefix, values);
+    };
+    with("master.", [](Optimizer::Slot& slot) { return slot.master; });
+    for (size_t i = 0; i < optimizer_.state_names().size(); ++i)
+      with(optimizer_.state_names()[i] + ".", [i](Optimizer::Slot& slot) { return slot.state[i]; });
   }
 
   void take_step(Trainer& trainer, int64_t step,
                  const std::function<void(const StepFigures&)>& on_step) {
-    const Share mine = share_of_batch(plan_.batch, world_.size(), world_.rank());
+    const Share mine = model_.share(plan_.batch);
     const int64_t tokens = plan_.batch * plan_.model.context;
     const Batch batch = batches_.draw(step, mine.begin, mine.end - mine.begin);
     const double begin = seconds_now();
-    const StepReport report = trainer.step(
-        step, microbatches(batch.inputs, batch.targets, plan_.microbatches, mine.begin), tokens);
+    const StepReport report =
+        trainer.step(step, model_.microbatches(batch.inputs, batch.targets, mine.begin), tokens);
     const double seconds = seconds_now() - begin;
     if (!is_first()) return;
     figures_.loss.push_back(report.loss);
@@ -139,31 +149,46 @@ class Run {
     mine.peak_bytes = ledger.memory()->peak();
     for (int kind = 0; kind < memory_kinds; ++kind)
       mine.peak_by_kind.push_back(ledger.memory()->peak(static_cast<MemoryKind>(kind)));
+    const std::unique_ptr<Transformer> whole = whole_model();
     if (!is_first()) return;
-    figures_.parameters = parameter_count(model_.stack());
-    figures_.validation_loss = validate();
-    figures_.sample_after = sample();
+    figures_.parameters = parameter_count(whole->stack());
+    figures_.validation_loss = validate(*whole);
+    figures_.sample_after = sample(*whole);
   }
 
-  // The state after `step` steps, by rank 0: all ranks hold the same.
+  // The state after `step` steps, put together from all ranks; rank 0 writes it.
   void save(int64_t step) {
-    if (plan_.save.empty() || !is_first()) return;
-    const TrainingState state = training_state(optimizer_, step, plan_.model.seed, options_);
-    save_checkpoint(plan_.save, plan_.model, named_values(parameters_), &state);
+    if (plan_.save.empty()) return;
+    const std::vector<NamedTensor> weights = model_.gather_weights();
+    TrainingState state{step, plan_.model.seed, optimizer_.steps(), options_, {}};
+    for_each_state([&](const std::string& prefix, const std::vector<Tensor>& values) {
+      for (const NamedTensor& each : model_.gather(values, values[0].dtype()))
+        state.tensors.push_back({prefix + each.name, each.value});
+    });
+    if (is_first()) save_checkpoint(plan_.save, plan_.model, weights, &state);
+  }
+
+  // The serial model with the weights of all ranks, on rank 0.
+  std::unique_ptr<Transformer> whole_model() {
+    const std::vector<NamedTensor> weights = model_.gather_weights();
+    if (!is_first()) return nullptr;
+    auto whole = std::make_unique<Transformer>(plan_.model);
+    assign_all(named_values(parameters(whole->stack())), weights, "the ranks");
+    return whole;
   }
 
   // The mean loss on text that was kept apart, 16 sequences at most.
-  double validate() const {
+  double validate(const Transformer& whole) const {
     const Batches kept(split_.validation, plan_.model.context, plan_.model.seed);
     const Batch batch = kept.in_order(0, std::min<int64_t>(16, kept.sequences()));
-    return evaluate(model_.stack(), microbatches(batch.inputs, batch.targets, 4));
+    return evaluate(whole.stack(), microbatches(batch.inputs, batch.targets, 4));
   }
 
-  std::string sample() const {
+  std::string sample(const Transformer& whole) const {
     if (plan_.sample_bytes == 0) return "";
     const auto next = [&](const Tensor& ids) {
       Saved saved;
-      return forward(model_.stack(), ids, saved);
+      return forward(whole.stack(), ids, saved);
     };
     const SampleOptions options{.temperature = 0.8, .top_k = 40, .seed = plan_.model.seed};
     return generate(next, plan_.prompt, plan_.sample_bytes, plan_.model.context, options);
@@ -175,9 +200,9 @@ class Run {
   Metadata options_;
   TextSplit split_;
   Batches batches_;
-  Transformer model_;
-  std::vector<ParameterPtr> parameters_;
-  AdamW optimizer_;
+  Mesh mesh_;
+  NdParallel model_;
+  AdamW optimizer_;  // of this rank's parameters, in the order of model_.held()
 };
 
 // The tokens of every step, (steps, B, T), for whoever repeats the run elsewhere.
@@ -196,11 +221,8 @@ void save_batches(const TrainingPlan& plan, const Text& text) {
 }
 
 void check(const TrainingPlan& plan) {
-  plan.model.check();
-  if (plan.batch < plan.ranks)
-    fail(Where::current(),
-         "a batch of {} sequences does not give each of {} ranks one; raise --batch", plan.batch,
-         plan.ranks);
+  expect_mesh(layout_of(plan), plan.ranks);
+  expect_layout(plan.model, layout_of(plan), plan.batch, nd_options(plan));
   if (!plan.load.empty() && !plan.resume.empty())
     fail(Where::current(),
          "--load starts a new run and --resume goes on with an old one: give one");

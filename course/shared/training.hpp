@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
 #include "yotta/nn/adamw.hpp"
 
@@ -15,7 +16,11 @@ namespace yotta {
 struct TrainingPlan {
   TransformerConfig model = gpt2_config(4, 128, 4, 128, 256);
   int ranks = 1;
-  int64_t batch = 8;  // sequences of all ranks together
+  std::optional<MeshShape>
+      layout;  // how the ranks share the work; empty: each its share of the batch
+  std::string recompute = "none";  // activation checkpointing: or attention, all
+  int chunks = 1;                  // pipeline stages a rank; more than one: interleaved
+  int64_t batch = 8;               // sequences of all ranks together
   int64_t microbatches = 1;
   int64_t steps = 200;
   double learning_rate = 1e-3;
@@ -34,6 +39,11 @@ struct TrainingPlan {
   std::string prompt = "The ";
   int64_t sample_bytes = 0;  // written by the model before and after training
 };
+
+// The layout of a plan: the one that is given, or all ranks data-parallel.
+inline MeshShape layout_of(const TrainingPlan& plan) {
+  return plan.layout.value_or(MeshShape{.dp_replicate = plan.ranks});
+}
 
 struct StepFigures {
   int64_t step = 0;  // done so far, of all
@@ -56,7 +66,7 @@ struct TrainingFigures {
   std::string sample_before, sample_after;
 };
 
-// Trains; calls `on_step` on rank 0 after each step. The same losses for any number of ranks, to rounding.
+// Trains; calls `on_step` on rank 0 after each step. The same losses for any layout of ranks, to rounding.
 // Errors: everything that the text, the folders, the sizes or the run itself can have wrong, in words.
 TrainingFigures run_training(const TrainingPlan& plan,
                              const std::function<void(const StepFigures&)>& on_step);

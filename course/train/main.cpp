@@ -13,7 +13,7 @@ namespace {
 
 struct Arguments {
   TrainingPlan plan;
-  std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", json;
+  std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", layout, json;
   int64_t kv_heads = 0, feed_forward = 0;
   bool untied = false;
 };
@@ -63,7 +63,18 @@ void add_options(CLI::App& app, Arguments& a) {
       ->check(at_least(0));
   group(app.add_option("--prompt", p.prompt, "what it continues"), "Run");
 
-  group(app.add_option("--ranks", p.ranks, "data-parallel ranks, as threads"), "Ranks")
+  group(app.add_option("--ranks", p.ranks, "ranks, as threads; data-parallel without --layout"),
+        "Ranks")
+      ->check(CLI::Range(1, 64));
+  group(app.add_option("--layout", a.layout,
+                       "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, cp, tp"),
+        "Ranks");
+  group(app.add_option("--recompute", p.recompute,
+                       "activations computed again in backward: none, attention, all"),
+        "Ranks")
+      ->check(CLI::IsMember({"none", "attention", "all"}));
+  group(app.add_option("--chunks", p.chunks, "pipeline stages a rank; above 1 interleaved"),
+        "Ranks")
       ->check(CLI::Range(1, 64));
   group(app.add_option("--gradients", p.gradients,
                        "how they are reduced: naive, bucketed, overlapped"),
@@ -92,6 +103,13 @@ void add_options(CLI::App& app, Arguments& a) {
       app.add_option("--save-batches", p.save_batches, "safetensors file: token ids of every step"),
       "Files");
   group(app.add_option("--json", a.json, "write every figure to this file"), "Files");
+}
+
+// --layout alone says how many ranks there are; beside --ranks it must agree.
+void settle_layout(Arguments& a, bool ranks_given) {
+  if (a.layout.empty()) return;
+  a.plan.layout = parse_mesh(a.layout);
+  if (!ranks_given) a.plan.ranks = static_cast<int>(a.plan.layout->ranks());
 }
 
 // The model that the options describe; with --load or --resume, the one in the folder.
@@ -127,6 +145,7 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
   fmt::print(
       "{:.0f} tokens/s, {:.3f} s a step, {:.0f}% of this machine's matmul rate of {:.0f} GFLOP/s\n",
       f.tokens_per_second, f.median_step_seconds, 100 * f.mfu, f.matmul_gflops);
+  if (p.layout) fmt::print("{}:\n{}", describe(*p.layout), picture(*p.layout));
   console::Table table({"rank", "sent", "messages", "peak memory"});
   for (size_t r = 0; r < f.ranks.size(); ++r)
     table.row({std::to_string(r), console::bytes(static_cast<double>(f.ranks[r].bytes_sent)),
@@ -169,6 +188,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     settle_model(arguments);
+    settle_layout(arguments, app.count("--ranks") > 0);
     timelines.start();
     console::Progress progress("training", arguments.plan.steps);
     const TrainingFigures figures = run_training(arguments.plan, [&](const StepFigures& step) {

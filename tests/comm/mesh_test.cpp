@@ -79,6 +79,15 @@ TEST_CASE("the nearest mesh changes as little as it can, outer axes first") {
   CHECK(nearest_mesh({.tp = 2, .dp_replicate = 2}, 7).ranks() == 7);
 }
 
+TEST_CASE("layouts are read as they are written on the command line") {
+  CHECK(parse_mesh("dp=2,tp=4") == MeshShape{.tp = 4, .dp_replicate = 2});
+  CHECK(parse_mesh("pp=3,fsdp=2,cp=2") == MeshShape{.cp = 2, .pp = 3, .dp_shard = 2});
+  CHECK(parse_mesh("dp_shard=2,dp_replicate=5") == MeshShape{.dp_shard = 2, .dp_replicate = 5});
+  CHECK(parse_mesh("") == MeshShape{});
+  for (const char* wrong : {"xp=2", "tp", "tp=", "tp=0", "tp=-1", "tp=two", "tp=2,,dp=2", "=2"})
+    CHECK(contains(message_of([&] { parse_mesh(wrong); }), "a layout is written as in pp=2,tp=2"));
+}
+
 TEST_CASE("the picture shows which rank has which coordinates") {
   CHECK(picture({.tp = 2, .pp = 2, .dp_shard = 2}) ==
         "                       tp 0   tp 1\n"
@@ -86,6 +95,7 @@ TEST_CASE("the picture shows which rank has which coordinates") {
         "   dp_shard 0   pp 1      2      3\n"
         "   dp_shard 1   pp 0      4      5\n"
         "   dp_shard 1   pp 1      6      7\n");
-  CHECK(picture({}) == "       \n      0\n");
+  CHECK(picture({}) == "      0\n");
+  CHECK(picture({.pp = 2}) == "   pp 0      0\n   pp 1      1\n");
   CHECK(describe(MeshShape{}) == "1 rank");
 }

@@ -160,6 +160,7 @@ TEST_CASE("random layouts up to 8 ranks, random models, seeds and options") {
     options.schedule = below(2) == 0 ? PipelineKind::one_f_one_b : PipelineKind::gpipe;
     options.fsdp.keep_last = below(2) == 0;
     options.ddp.bucket_bytes = 1 << (8 + below(8));
+    options.naive_gradients = below(4) == 0;
     if (B / (shape.dp_shard * shape.dp_replicate) < options.microbatches) options.microbatches = 1;
     check_layout(config, shape, options, serial(config));
   }
@@ -172,7 +173,7 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
   };
   CHECK(contains(said({.tp = 3}),
                  "8 heads do not divide by 3. The nearest that works for this model: tp 2"));
-  CHECK(contains(said({.cp = 3}), "8 tokens does not cut into 6 equal chunks"));
+  CHECK(contains(said({.cp = 3}), "8 tokens do not divide by 6. The nearest that works: cp 2"));
   CHECK(contains(said({.pp = 8}), "the model has 4 blocks. The nearest that works: pp 4"));
   CHECK(contains(said({.pp = 4}, 64, {.chunks = 2}), "The nearest that works: pp 2"));
   CHECK(contains(said({.pp = 2, .dp_shard = 2}), "Nearest: an untied model, or pp 1"));

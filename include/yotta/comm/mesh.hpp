@@ -22,6 +22,7 @@
 // Reference: Llama team (2024), section 3.3.2: 4D parallelism ordered [TP, CP, PP, DP].
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
@@ -46,17 +47,24 @@ constexpr const char* name(Axis axis) {
 struct MeshShape {
   int tp = 1, cp = 1, pp = 1, dp_shard = 1, dp_replicate = 1;
 
-  constexpr int& operator[](Axis axis) { return this->*members[static_cast<size_t>(axis)]; }
-  constexpr int operator[](Axis axis) const { return this->*members[static_cast<size_t>(axis)]; }
+  constexpr int& operator[](Axis axis) { return this->*member(axis); }
+  constexpr int operator[](Axis axis) const { return this->*member(axis); }
   // Ranks in all.
   constexpr int64_t ranks() const { return int64_t{1} * tp * cp * pp * dp_shard * dp_replicate; }
   constexpr bool operator==(const MeshShape&) const = default;
 
  private:
-  static const std::array<int MeshShape::*, 5> members;
+  static constexpr int MeshShape::*member(Axis axis) {
+    switch (axis) {
+      case Axis::tp: return &MeshShape::tp;
+      case Axis::cp: return &MeshShape::cp;
+      case Axis::pp: return &MeshShape::pp;
+      case Axis::dp_shard: return &MeshShape::dp_shard;
+      case Axis::dp_replicate: break;
+    }
+    return &MeshShape::dp_replicate;
+  }
 };
-inline constexpr std::array<int MeshShape::*, 5> MeshShape::members = {
-    &MeshShape::tp, &MeshShape::cp, &MeshShape::pp, &MeshShape::dp_shard, &MeshShape::dp_replicate};
 
 // How far apart two ranks are that are neighbours on an axis: the product of the sizes further in.
 constexpr int stride(const MeshShape& shape, Axis axis) {
@@ -113,6 +121,31 @@ inline void expect_mesh(const MeshShape& shape, int ranks, Where where = Where::
          describe(shape), shape.ranks(), ranks, describe(nearest_mesh(shape, ranks)));
 }
 
+// "tp=2,dp=4" as a shape; dp and fsdp are short for dp_replicate and dp_shard. What is not named is 1.
+inline MeshShape parse_mesh(const std::string& text, Where where = Where::current()) {
+  MeshShape shape;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string item = text.substr(begin, end - begin);
+    const std::string word = item.substr(0, item.find('='));
+    const std::string axis = word == "dp" ? "dp_replicate" : word == "fsdp" ? "dp_shard" : word;
+    const std::string number = item.substr(std::min(word.size() + 1, item.size()));
+    const auto known = std::find_if(all_axes.begin(), all_axes.end(),
+                                    [&](Axis each) { return axis == name(each); });
+    const bool is_number = !number.empty() && number.size() < 7 &&
+                           number.find_first_not_of("0123456789") == std::string::npos;
+    if (known == all_axes.end() || !is_number || std::stoi(number) < 1)
+      fail(where,
+           "'{}' is no axis and its size; a layout is written as in pp=2,tp=2, with the axes pp, "
+           "dp, "
+           "fsdp, cp, tp",
+           item);
+    shape[*known] *= std::stoi(number);
+    begin = end + 1;
+  }
+  return shape;
+}
+
 // Which rank has which coordinates, as a table: a column for each (cp, tp), a row for each of the rest.
 inline std::string picture(const MeshShape& shape) {
   const auto label = [&](int rank, bool inside) {
@@ -125,10 +158,11 @@ inline std::string picture(const MeshShape& shape) {
   const int columns = shape.tp * shape.cp, rows = static_cast<int>(shape.ranks()) / columns;
   const size_t left = label((rows - 1) * columns, false).size();
   const size_t wide = std::max<size_t>(label(columns - 1, true).size(), 7);
-  std::string text(left, ' ');
-  for (int c = 0; c < columns; ++c) text += fmt::format("{:>{}}", label(c, true), wide);
+  std::string text(columns > 1 ? left : 0, ' ');  // a heading, if there is something to tell apart
+  for (int c = 0; c < columns && columns > 1; ++c)
+    text += fmt::format("{:>{}}", label(c, true), wide);
   for (int r = 0; r < rows; ++r) {
-    text += fmt::format("\n{:<{}}", label(r * columns, false), left);
+    text += fmt::format("{}{:<{}}", text.empty() ? "" : "\n", label(r * columns, false), left);
     for (int c = 0; c < columns; ++c) text += fmt::format("{:>{}}", r * columns + c, wide);
   }
   return text + "\n";

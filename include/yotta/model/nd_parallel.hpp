@@ -38,6 +38,8 @@ struct NdOptions {
   int chunks = 1;  // stages a rank: interleaved
   FsdpOptions fsdp = {};
   DdpOptions ddp = {};
+  bool naive_gradients =
+      false;  // one all_reduce a parameter, after backward, in place of DDP's buckets
 };
 
 // Throws, naming the rule and the nearest that works, if a model or a batch of B sequences cannot be spread so.
@@ -45,7 +47,15 @@ inline void expect_layout(const TransformerConfig& config, const MeshShape& shap
                           const NdOptions& options = {}, Where where = Where::current()) {
   config.check(where);
   expect_divides(config, shape.tp, where);
-  expect_chunks(config.context, shape.cp, where);
+  if (shape.cp > 1 && config.context % (2 * shape.cp) != 0) {
+    int nearest = shape.cp;
+    while (nearest > 1 && config.context % (2 * nearest) != 0) --nearest;
+    fail(where,
+         "context parallelism cuts a sequence into 2 chunks for each of {} ranks, but {} tokens do "
+         "not "
+         "divide by {}. The nearest that works: cp {}",
+         shape.cp, config.context, 2 * shape.cp, nearest);
+  }
   if (shape.cp > 1 && config.attention == AttentionKind::plain)
     fail(where, "context parallelism (cp {}) needs blockwise attention; plain works with cp 1",
          shape.cp);
@@ -203,7 +213,10 @@ class NdParallel {
       for (const Stage& stage : stages_) chunks.push_back(stage.layers);
       pipeline_.emplace(mesh_[Axis::pp], chunks, [this](bool last) { sync_if(last); });
     }
-    if (data_.size() > 1) ddp_.emplace(all, data_, options_.ddp);
+    if (options_.naive_gradients)
+      broadcast_parameters(all, data_);
+    else if (data_.size() > 1)
+      ddp_.emplace(all, data_, options_.ddp);
   }
 
   // Gradients are reduced in a step's last microbatch. Beside FSDP, whose own sums end later than the backward
@@ -219,6 +232,7 @@ class NdParallel {
     for (Stage& stage : stages_)
       if (stage.fsdp) stage.fsdp->finish();
     if (ddp_) ddp_->finish();
+    if (options_.naive_gradients) reduce_gradients(parameters(stack_), data_, ReduceOp::sum);
     if (tied_) tied_->reduce();
   }
 

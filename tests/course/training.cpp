@@ -1,0 +1,77 @@
+// `train` on layouts of the mesh: the losses of one rank, and a run that is saved on one layout and continued on
+// others.
+#include "course/shared/training.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/message_of.hpp"
+#include "support/temporary_folder.hpp"
+#include "yotta/model/files.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+
+TrainingPlan tiny(const std::string& layout, const std::string& text) {
+  TrainingPlan plan;
+  plan.model = llama_config(2, 16, 24, 4, 4, 8, 256);
+  plan.layout = parse_mesh(layout);
+  plan.ranks = static_cast<int>(plan.layout->ranks());
+  plan.steps = 6;
+  plan.microbatches = 2;
+  plan.text = text;
+  return plan;
+}
+
+std::vector<double> losses(const TrainingPlan& plan) {
+  return run_training(plan, [](const StepFigures&) {}).loss;
+}
+
+void check_near(const std::vector<double>& some, const std::vector<double>& all, size_t first) {
+  REQUIRE(first + some.size() <= all.size());
+  for (size_t i = 0; i < some.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(some[i] - all[first + i]) <= 2e-5);  // in f32
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a run is saved on one layout, continued on a second and a third: one rank's losses") {
+  const TemporaryFolder folder;
+  const std::string text = (folder.path() / "text.txt").string();
+  std::string words;
+  for (int i = 0; i < 400; ++i) words += fmt::format("the {}th word of a text for a test, ", i * i);
+  write_file(text, words);
+  const std::vector<double> all = losses(tiny("", text));
+  REQUIRE(all.size() == 6);
+  CHECK(all[5] < all[0]);
+
+  TrainingPlan plan = tiny("pp=2,tp=2", text);
+  plan.stop_after = 2;
+  plan.save = (folder.path() / "first").string();
+  check_near(losses(plan), all, 0);
+
+  plan = tiny("fsdp=2,cp=2", text);
+  plan.stop_after = 4;
+  plan.resume = (folder.path() / "first").string();
+  plan.save = (folder.path() / "second").string();
+  check_near(losses(plan), all, 2);
+
+  plan = tiny("tp=2", text);
+  plan.recompute = "all";
+  plan.resume = (folder.path() / "second").string();
+  check_near(losses(plan), all, 4);
+}
+
+TEST_CASE("layouts that cannot work are refused before anything is read") {
+  const auto said = [](const std::string& layout, int ranks) {
+    TrainingPlan plan = tiny(layout, "/no/such/text");
+    plan.ranks = ranks;
+    return message_of([&] { losses(plan); });
+  };
+  CHECK(contains(said("dp=3,tp=2", 8), "The nearest that does: tp 2 x dp_replicate 4"));
+  CHECK(contains(said("tp=3", 3), "4 heads do not divide by 3"));
+  CHECK(contains(said("pp=4", 4), "the model has 2 blocks"));
+}
