@@ -8,11 +8,12 @@
 //                                                             rank 0    rank 1
 //     q, k, v ── all_to_all ──> attention on whole sequences ── all_to_all ──> o       backward: the other way round
 //
-// Attention itself is the serial one, any kind. What limits it is the number of heads: cp must divide H and Hkv.
-// Ring attention has no such limit, and needs no moment at which nothing else can be done; Ulysses sends less:
+// Attention itself is the serial one, of any kind. What limits it is the number of heads: cp must divide H and Hkv,
+// where the ring takes any cp; and nothing is computed while the exchanges are on their way.
 //
 // Cost a rank, n = B (T/cp) d numbers of one head: forward all_to_alls of q, k, v and o: (2 H + 2 Hkv) n (cp-1)/cp
-// numbers; the ring's 2 Hkv n (cp-1) grow with cp. Backward: dout, dq, dk, dv, as many. Memory: q, k, v, o twice.
+// numbers, which fall with cp; the ring's 2 Hkv n (cp-1) hardly do. Backward: dout, dq, dk, dv, as many.
+// Memory: q, k, v, o of T/cp tokens twice, as they were and exchanged.
 // Contract: all ranks of cp call alike, with columns as context_positions (any ChunkOrder: both sides use it).
 // Letters: B batch, T whole sequence, cp ranks, H query heads, Hkv key and value heads, d numbers a head.
 // Reference: Jacobs et al. (2023), DeepSpeed Ulysses.

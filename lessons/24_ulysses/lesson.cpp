@@ -1,0 +1,94 @@
+// Lesson 24: the same attention on sequence shards by two exchanges, and what it sends beside the ring.
+#include "course/shared/lesson.hpp"
+#include "yotta/comm/run_on.hpp"
+#include "yotta/core/random.hpp"
+#include "yotta/parallel/ulysses.hpp"
+
+using namespace yotta;
+
+namespace {
+
+struct Sizes {
+  int64_t heads = 32, kv_heads = 8;
+};
+constexpr int64_t T = 8192, d = 128;
+
+Tensor numbers(Shape shape, const char* name) {
+  Tensor x = Tensor::empty(std::move(shape), DType::f64);
+  const Random random(24, name);
+  for (uint64_t i = 0; double& value : x.span<double>()) value = random.normal(i++);
+  return x;
+}
+
+void same_outputs(Lesson& lesson) {
+  lesson.section("48 tokens, 8 heads, 4 ranks: serial, ring, Ulysses");
+  const Tensor q = numbers({1, 48, 8, 4}, "q"), k = numbers({1, 48, 4, 4}, "k");
+  const Tensor serial = attention_blockwise(q, k, k).o;
+  run_ranks(4, [&](Communicator& cp) {
+    const Tensor mine_q = context_shard(q, cp), mine_k = context_shard(k, cp);
+    UlyssesSaved saved;
+    const Tensor a = context_gather(ring_attention(mine_q, mine_k, mine_k, cp).o, cp);
+    const Tensor b = context_gather(ulysses_attention(mine_q, mine_k, mine_k, cp, saved), cp);
+    if (cp.rank() != 0) return;
+    for (const int64_t token : {0, 20, 47})
+      lesson.say("token {:>2}, head 5: {:8.5f}  {:8.5f}  {:8.5f}", token,
+                 serial.item({0, token, 5, 0}), a.item({0, token, 5, 0}), b.item({0, token, 5, 0}));
+    lesson.say("on rank 0 attention ran on heads 0 and 1 of {} tokens", saved.q.dim(1));
+  });
+}
+
+// Bytes that rank 0 sends forward, counted, on shapes without data.
+int64_t sent(int ranks, const Sizes& sizes, bool ring) {
+  const Timed run = run_on(ideal(ranks), ranks, [&](Communicator& cp) {
+    const DeviceScope meta(Device::meta);
+    const Tensor q = Tensor::empty({1, T / ranks, sizes.heads, d}, DType::bf16);
+    const Tensor k = Tensor::empty({1, T / ranks, sizes.kv_heads, d}, DType::bf16);
+    UlyssesSaved saved;
+    if (ring)
+      ring_attention(q, k, k, cp);
+    else
+      ulysses_attention(q, k, k, cp, saved);
+  });
+  return run.reports[0].ledger().total_traffic().bytes_sent;
+}
+
+void bytes(Lesson& lesson, const Sizes& sizes) {
+  lesson.section(fmt::format("Bytes a rank sends forward: {} tokens, {} heads, {} key heads of {}",
+                             T, sizes.heads, sizes.kv_heads, d));
+  for (const int ranks : {2, 4, 8, 16}) {
+    const bool divides = sizes.kv_heads % ranks == 0 && sizes.heads % ranks == 0;
+    lesson.say("{:>2} ranks:  ring {:>10}  Ulysses {:>10}", ranks,
+               console::bytes(static_cast<double>(sent(ranks, sizes, true))),
+               divides ? console::bytes(static_cast<double>(sent(ranks, sizes, false)))
+                       : "cannot: too few key heads");
+  }
+}
+
+void too_few_heads(Lesson& lesson) {
+  lesson.section("Mistake: more ranks than key heads");
+  run_ranks(4, [&](Communicator& cp) {
+    try {
+      to_heads(Tensor::zeros({1, 12, 2, 4}), cp);
+    } catch (const std::exception& error) {
+      if (cp.rank() == 0) lesson.say("{}", error.what());
+    }
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Sizes sizes;
+  return run_lesson(
+      argc, argv, {"24", "Ulysses", "attention on sequence shards by exchanging tokens for heads"},
+      [&](Lesson& lesson) {
+        if (sizes.heads % sizes.kv_heads != 0)
+          fail(Where::current(), "{} heads cannot share {} key heads evenly", sizes.heads,
+               sizes.kv_heads);
+        same_outputs(lesson);
+        bytes(lesson, sizes);
+        too_few_heads(lesson);
+      },
+      {{"heads", "query heads", &sizes.heads, 1, 1024},
+       {"kv-heads", "key and value heads", &sizes.kv_heads, 1, 1024}});
+}
