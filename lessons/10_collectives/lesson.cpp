@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "course/shared/lesson.hpp"
-#include "yotta/comm/run_ranks.hpp"
+#include "yotta/comm/chooser.hpp"
 
 using namespace yotta;
 
@@ -86,6 +86,26 @@ void crossover(Lesson& lesson, int p) {
   }
 }
 
+// The algorithms themselves, run on a machine that is only described.
+void on_a_machine(Lesson& lesson) {
+  std::vector<Algorithm> all(std::begin(algorithms), std::end(algorithms));
+  all.push_back(Algorithm::hierarchical);  // inside the nodes, then between them
+  lesson.section("Run on 16 H100 in two nodes, on the virtual clock (us)");
+  std::string header = fmt::format("{:>12}", "bytes");
+  for (const Algorithm algorithm : all) header += fmt::format("{:>20}", name(algorithm));
+  lesson.say("{}", header);
+  for (const int64_t bytes : {int64_t{1} << 10, int64_t{1} << 20, int64_t{1} << 30}) {
+    const std::vector<AllReduceTime> times = all_reduce_times(cluster_named("h100x16"), 16, bytes);
+    std::string line = fmt::format("{:>12}", bytes);
+    for (const Algorithm algorithm : all)
+      for (const AllReduceTime& each : times)
+        if (each.algorithm == algorithm)
+          line += fmt::format("{:>19.1f}{}", 1e6 * each.seconds, &each == &times[0] ? "*" : " ");
+    lesson.say("{}", line);
+  }
+  lesson.say("(*: the fastest)");
+}
+
 // Runs ranks that make a mistake, and prints what a user would read.
 void provoke(Lesson& lesson, const char* mistake, int p, const RunOptions& options, auto body) {
   lesson.section(mistake);
@@ -137,6 +157,7 @@ int main(int argc, char** argv) {
         naive_and_ring(lesson, static_cast<int>(ranks), count);
         all_algorithms(lesson, static_cast<int>(ranks), count);
         crossover(lesson, static_cast<int>(ranks));
+        on_a_machine(lesson);
         failures(lesson);
         lesson.say("\nNext: write the ring yourself, ./yotta check 10");
       },
