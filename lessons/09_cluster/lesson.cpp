@@ -1,0 +1,169 @@
+// Lesson 09: what a cluster is, in numbers: memories, links, the price of a message, and what follows.
+#include "course/shared/lesson.hpp"
+#include "yotta/comm/chooser.hpp"
+#include "yotta/machine/contention.hpp"
+#include "yotta/machine/timeline.hpp"
+
+using namespace yotta;
+
+namespace {
+
+// One level of the H100's memories: what all its parts hold together, and how fast they give it out.
+struct Memory {
+  const char* name;
+  double bytes, bandwidth;
+};
+
+void memories(Lesson& lesson) {
+  const Chip& h100 = chip_named("h100");
+  const double clock = 1.83e9, sms = 132;
+  lesson.section("Memories of one H100, and what is beyond it");
+  lesson.say("{:<24}{:>12}{:>14}{:>22}", "", "bytes", "bytes/s", "FLOPs a byte to pay");
+  for (const Memory& m :
+       {Memory{"registers", sms * 256 * 1024, sms * clock * 128 * 3 * 4},
+        Memory{"shared memory and L1", sms * 256 * 1024, sms * clock * 128},
+        Memory{"L2", 50e6, clock * 5120}, Memory{"HBM", h100.memory, h100.bandwidth},
+        Memory{"NVLink: 7 more chips", 8 * h100.memory, h100.link},
+        Memory{"network: 24,576 chips", 24576 * h100.memory, 50e9}}) {
+    lesson.say("{:<24}{:>12.3g}{:>14.3g}{:>22.3g}", m.name, m.bytes, m.bandwidth,
+               h100.bf16 / m.bandwidth);
+    lesson.number(fmt::format("{}.bandwidth", m.name), m.bandwidth);
+  }
+}
+
+void levels(Lesson& lesson) {
+  const Cluster c = llama3_24k();
+  lesson.section("Two numbers a link: llama3-24k");
+  lesson.say("{:<10}{:>8}{:>12}{:>10}{:>14}{:>14}{:>16}", "level", "chips", "alpha, us", "GB/s",
+             "8 B, us", "100 MB, us", "half speed, KB");
+  for (const Level& level : c.levels) {
+    const Link link{level.alpha, level.beta};
+    lesson.say("{:<10}{:>8}{:>12.1f}{:>10.1f}{:>14.3f}{:>14.1f}{:>16.1f}", level.name, level.chips,
+               1e6 * level.alpha, 1e-9 / level.beta, 1e6 * link.seconds(8), 1e6 * link.seconds(1e8),
+               1e-3 * level.alpha / level.beta);
+  }
+}
+
+void figures(Lesson& lesson) {
+  const Cluster c = llama3_24k();
+  const double chips = c.size();
+  lesson.section("24,576 H100 as one computer");
+  lesson.say("{:.1f} EFLOP/s in bf16, dense", 1e-18 * chips * c.chip.bf16);
+  lesson.say("{:.0f} million fp32 lanes, {:.1f} million tensor cores", 1e-6 * chips * 132 * 128,
+             1e-6 * chips * 132 * 4);
+  lesson.say("{:.2f} PB of HBM, read in {:.0f} thousandths of a second",
+             1e-15 * chips * c.chip.memory, 1e3 * c.chip.memory / c.chip.bandwidth);
+  lesson.say("{:.1f} MW for the chips alone, at 700 W each", 1e-6 * 700 * chips);
+  const double failures_a_day = 10.0 / 1000 * chips / 8;
+  lesson.say("{:.1f} failures a day, at 10 in 1000 days of a node: one in {:.0f} minutes of work",
+             failures_a_day, 24 * 60 / failures_a_day);
+  lesson.number("exaflops", 1e-18 * chips * c.chip.bf16);
+  lesson.number("failures_a_day", failures_a_day);
+}
+
+void algorithms(Lesson& lesson) {
+  for (const auto& [machine, ranks] : {std::pair{"h100x8", 8}, {"h100x16", 16}}) {
+    const Cluster c = cluster_named(machine);
+    lesson.section(fmt::format("all_reduce on {}, in us", machine));
+    for (int64_t bytes = 1 << 10; bytes <= 1 << 30; bytes <<= 5) {
+      const std::vector<AllReduceTime> times = all_reduce_times(c, ranks, bytes);
+      std::string line = fmt::format("{:>8} KiB", bytes >> 10);
+      for (size_t i = 0; i < 3; ++i)
+        line += fmt::format("   {} {:.1f}", name(times[i].algorithm), 1e6 * times[i].seconds);
+      lesson.say("{}", line);
+    }
+    const bool one_node = ranks == 8;
+    const CommOptions few{Algorithm::recursive_doubling};
+    const CommOptions large{one_node ? Algorithm::ring : Algorithm::hierarchical};
+    const int64_t bytes = crossover(c, ranks, few, large);
+    lesson.say("recursive doubling and {} cross at {} bytes", name(large.algorithm), bytes);
+    lesson.number(fmt::format("{}.crossover", machine), static_cast<double>(bytes));
+  }
+}
+
+// The seconds that FSDP's three collectives take for 70e9 parameters of 2 bytes, from one live rank of N.
+double fsdp_seconds(int N) {
+  const Cluster c = ideal(N, 200e12, 200e9);
+  std::vector<int> chips(static_cast<size_t>(N));
+  for (int i = 0; i < N; ++i) chips[static_cast<size_t>(i)] = i;
+  const auto body = [&](Communicator& world) {
+    const DeviceScope meta(Device::meta);
+    Communicator all = world.mirrored(chips);
+    Tensor weights = Tensor::empty({70'000'000'000}, DType::bf16);
+    Tensor shard = Tensor::empty({70'000'000'000 / N}, DType::bf16);
+    all.all_gather(weights, shard);      // for forward
+    all.all_gather(weights, shard);      // for backward
+    all.reduce_scatter(shard, weights);  // of gradients
+  };
+  return run_on(c, 1, body, {.trace = false}).seconds();
+}
+
+void crossing(Lesson& lesson) {
+  lesson.section(
+      "70e9 parameters, 4e6 tokens, 200 TFLOP/s, 200 GB/s: until when does FSDP compute?");
+  for (const int N : {1000, 2000, 4000, 5000}) {
+    const double compute = 6 * 70e9 * 4e6 / 200e12 / N, communication = fsdp_seconds(N);
+    lesson.say("{:>6} GPUs: compute {:.4f}, communication {:.4f}: {} bound", N, compute,
+               communication, compute >= communication ? "compute" : "network");
+    lesson.number(fmt::format("fsdp.{}.communication_seconds", N), communication);
+  }
+}
+
+// A step on 4 chips of a slow node: rank 2 is hot.
+Timed straggling() {
+  const Cluster c = ideal(4, 1, 1);
+  const auto step = [](Communicator& world) {
+    std::vector<uint8_t> gradient(8);
+    for (int i = 0; i < 2; ++i) {
+      charge({"compute", DType::f32, 10, 0, 0});
+      world.all_reduce(gradient, ReduceOp::sum, {Algorithm::ring});
+    }
+  };
+  return run_on(c, 4, step, {.disturbances = {.slow_ranks = {{2, 1.5}}}});
+}
+
+void straggler(Lesson& lesson) {
+  lesson.section("One hot chip of four");
+  const Timed run = straggling();
+  lesson.show(timeline_text(make_timeline(run.trace), 60, console::colored()));
+  for (const WaitedFor& waited : waited_for(run.trace, 0))
+    lesson.say("rank 0 waited {} for rank {}: {} {}", waited.seconds, waited.rank,
+               name(waited.kind), waited.name);
+}
+
+void contention(Lesson& lesson) {
+  const Cluster c = cluster_named("h100x8");
+  const auto body = [](bool two) {
+    return [two](Communicator& world) {
+      const DeviceScope meta(Device::meta);
+      Communicator other = world.split(0, world.rank());
+      Tensor x = Tensor::empty({1 << 28}), y = Tensor::empty({1 << 28});
+      Work a = world.all_reduce_async(x, ReduceOp::sum, {Algorithm::ring});
+      Work b = two ? other.all_reduce_async(y, ReduceOp::sum, {Algorithm::ring}) : Work();
+      a.wait();
+      b.wait();
+    };
+  };
+  lesson.section("Two all_reduces of 1 GiB side by side, in us");
+  for (const bool two : {false, true}) {
+    const Timed run = run_on(c, 8, body(two), {.joins = true});
+    lesson.say("{}: on the clock {:.0f}, with wires shared {:.0f}", two ? "two" : "one",
+               1e6 * run.seconds(), 1e6 * seconds(replay(run.trace, c)));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_lesson(argc, argv, {"09", "Clusters", "memories, links, and the price of a message"},
+                    [](Lesson& lesson) {
+                      memories(lesson);
+                      levels(lesson);
+                      figures(lesson);
+                      algorithms(lesson);
+                      crossing(lesson);
+                      straggler(lesson);
+                      contention(lesson);
+                      lesson.say("\nNext: the collectives themselves, ./yotta lesson 10");
+                    });
+}
