@@ -1,7 +1,8 @@
 // nvcc compiles every tensor-core kernel and every wrapped instruction; the suite asks no more of this file.
 #include "yotta/device/tensor_cores_rungs.hpp"
 
-namespace yotta::inline YOTTA_DEVICE_BUILD {
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
 
 using Large = Tiles<128, 128, 32, 64, 32>;
 
@@ -64,4 +65,5 @@ __global__ void every_load(uint32_t* out, const uint32_t* in) {
   out[1] = one[0] + two[1] + four[3];
 }
 
-}  // namespace yotta::inline YOTTA_DEVICE_BUILD
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

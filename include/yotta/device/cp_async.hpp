@@ -22,7 +22,8 @@
 #include "yotta/device/simt_access.hpp"
 #endif
 
-namespace yotta::inline YOTTA_DEVICE_BUILD {
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
 
 #if defined(__CUDACC__)
 
@@ -94,4 +95,5 @@ YOTTA_UNSEEN void cp_async_wait() {
 
 #endif
 
-}  // namespace yotta::inline YOTTA_DEVICE_BUILD
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

@@ -27,7 +27,8 @@
 #include "yotta/device/mma_warp.hpp"
 #endif
 
-namespace yotta::inline YOTTA_DEVICE_BUILD {
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
 
 #if defined(__CUDACC__)
 
@@ -100,4 +101,5 @@ YOTTA_LDMATRIX(4)
 
 #endif
 
-}  // namespace yotta::inline YOTTA_DEVICE_BUILD
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

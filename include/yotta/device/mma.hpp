@@ -27,7 +27,8 @@
 #include "yotta/device/mma_warp.hpp"
 #endif
 
-namespace yotta::inline YOTTA_DEVICE_BUILD {
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
 
 #if defined(__CUDACC__)
 
@@ -118,4 +119,5 @@ YOTTA_MMA(mma_m8n8k4_f16, M8N8K4Volta, float16, 2, 2)
 
 #endif
 
-}  // namespace yotta::inline YOTTA_DEVICE_BUILD
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

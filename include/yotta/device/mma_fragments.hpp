@@ -37,7 +37,8 @@
 #define __device__
 #endif
 
-namespace yotta::inline YOTTA_DEVICE_BUILD {
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
 
 // Where an element lies: row and column in its matrix; `matrix` counts Volta's four products.
 struct MatrixCell {
@@ -190,4 +191,5 @@ constexpr bool is_bijective(const Fragment& fragment) {
   return true;
 }
 
-}  // namespace yotta::inline YOTTA_DEVICE_BUILD
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

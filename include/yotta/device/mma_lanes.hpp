@@ -23,7 +23,8 @@
 #include "yotta/core/dtype.hpp"
 #include "yotta/device/mma_fragments.hpp"
 
-namespace yotta::inline YOTTA_DEVICE_BUILD {
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
 
 // An f32 of which a tensor core sees sign, exponent and 10 bits of mantissa.
 struct Tf32 {
@@ -110,4 +111,5 @@ YOTTA_UNSEEN void run_mma(const MmaLane<Input> (&lanes)[32]) {
     }
 }
 
-}  // namespace yotta::inline YOTTA_DEVICE_BUILD
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

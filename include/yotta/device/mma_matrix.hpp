@@ -17,7 +17,8 @@
 #define YOTTA_UNROLL
 #endif
 
-namespace yotta::inline YOTTA_DEVICE_BUILD {
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
 
 // A bf16 matrix in global memory, row-major, with zeros around it.
 struct Bf16Matrix {
@@ -34,4 +35,5 @@ struct Bf16Matrix {
 // Two bf16 in one register, `first` in the low half.
 __device__ inline uint32_t packed(uint32_t first, uint32_t second) { return first | second << 16; }
 
-}  // namespace yotta::inline YOTTA_DEVICE_BUILD
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

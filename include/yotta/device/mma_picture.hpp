@@ -14,7 +14,8 @@
 
 #include "yotta/device/mma_fragments.hpp"
 
-namespace yotta::inline YOTTA_DEVICE_BUILD {
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
 
 // Elements of one lane that lie side by side in a row.
 struct FragmentBox {
@@ -121,4 +122,5 @@ inline std::string svg_of_mma(const MmaShape& shape, int lane) {
   return svg + "</svg>\n";
 }
 
-}  // namespace yotta::inline YOTTA_DEVICE_BUILD
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

@@ -13,7 +13,8 @@
 #include "yotta/device/simt_access.hpp"
 #include "yotta/device/simt_warp.hpp"
 
-namespace yotta::inline YOTTA_DEVICE_BUILD {
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
 
 template <class Operands>
 YOTTA_UNSEEN void whole_warp(const char* name, const Operands& operands,
@@ -50,4 +51,5 @@ YOTTA_UNSEEN void whole_warp(const char* name, const Operands& operands,
       where);
 }
 
-}  // namespace yotta::inline YOTTA_DEVICE_BUILD
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

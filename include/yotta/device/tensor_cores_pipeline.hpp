@@ -24,7 +24,8 @@
 #include "yotta/device/cp_async.hpp"
 #include "yotta/device/tensor_cores_tile.hpp"
 
-namespace yotta::inline YOTTA_DEVICE_BUILD {
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
 
 // Bytes of dynamic shared memory that the kernel needs.
 template <class T, int stages>
@@ -95,4 +96,5 @@ __global__ void __launch_bounds__(T::threads)
   store_sum<T>(sum, c, m, n, row, column);
 }
 
-}  // namespace yotta::inline YOTTA_DEVICE_BUILD
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

@@ -32,7 +32,8 @@
 #include "yotta/device/tensor_cores.hpp"
 #include "yotta/device/vector_types.hpp"
 
-namespace yotta::inline YOTTA_DEVICE_BUILD {
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
 
 // The sizes of a tiled kernel: a block makes BM x BN of C in steps of BK, a warp WM x WN of it.
 template <int BM_, int BN_, int BK_, int WM_, int WN_>
@@ -171,4 +172,5 @@ __global__ void __launch_bounds__(T::threads)
   store_sum<T>(sum, c, m, n, row, column);
 }
 
-}  // namespace yotta::inline YOTTA_DEVICE_BUILD
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta
