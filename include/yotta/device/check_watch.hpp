@@ -112,7 +112,8 @@ class Watch {
     Region* const region = regions_.find(address, site);
     if (region == nullptr) return;
     for (Cell& cell : region->shadow->cells(address - region->begin, bytes))
-      cell.write = {order_.now(), order_.number_of(lane.index), site};
+      cell.write = {order_.now(), order_.number_of(lane.index),
+                    (cell.write.who & in_flight_mark) != 0 ? cell.write.site : site};
   }
 
  private:
@@ -139,6 +140,7 @@ class Watch {
     return region;
   }
 
+  // Looks at the cells of an access, and remembers it there.
   YOTTA_UNSEEN void judge(Region& region, size_t offset, size_t bytes, Access kind, uint32_t site,
                           uint32_t mark) {
     const uint32_t me =
@@ -147,34 +149,36 @@ class Watch {
     const uint32_t since = order_.oldest_rival(region.shared),
                    valid = order_.oldest_value(region.shared);
     if (kind == Access::atomic) order_.acquire();
-    const Incident incident{Fault::race, kind, region.begin + offset, bytes, site};
     for (Cell& cell : region.shadow->cells(offset, bytes)) {
-      if (cell.write.who != me) {
-        if (order_.in_flight(cell.write))
-          blame_pair(incident, Fault::in_flight, cell.write, Access::write);
-        if (cell.write.time >= since && order_.races(cell.write, me))
-          blame_pair(incident, Fault::race, cell.write, Access::write);
-      }
-      if (kind != Access::write && cell.write.time < valid)
-        blame_pair(incident, Fault::uninitialised, {}, Access::read);
+      const Touch& write = cell.write;
+      if (write.who != me && (write.time >= since || (write.who & in_flight_mark) != 0))
+        suspect_write(write, {Fault::race, kind, region.begin + offset, bytes, site}, me, since);
+      if (write.time < valid && kind != Access::write)
+        blame({Fault::uninitialised, kind, region.begin + offset, bytes, site});
       if (kind == Access::read) {
         if (cell.read.who != me) cell.other_read = cell.read;
         cell.read = touch;
         continue;
       }
       for (const Touch* read : {&cell.read, &cell.other_read})
-        if (read->time >= since && read->who != me && order_.races(*read, me))
-          blame_pair(incident, Fault::race, *read, Access::read);
+        if (read->time >= since && read->who != me)
+          suspect_read(*read, {Fault::race, kind, region.begin + offset, bytes, site}, me);
       cell.write = touch;
     }
   }
 
-  YOTTA_UNSEEN void blame_pair(Incident incident, Fault fault, const Touch& other,
-                               Access other_access) {
-    incident.fault = fault;
-    incident.other = other;
-    incident.other_access = (other.who & atomic_mark) != 0 ? Access::atomic : other_access;
-    blame(incident);
+  // Another thread's access that may race with this one.
+  void suspect_write(const Touch& write, Incident incident, uint32_t me, uint32_t since) {
+    incident.other = write;
+    incident.other_access = (write.who & atomic_mark) != 0 ? Access::atomic : Access::write;
+    const bool flies = order_.in_flight(write);
+    if (flies) incident.fault = Fault::in_flight;
+    if (flies || (write.time >= since && order_.races(write, me))) blame(incident);
+  }
+  void suspect_read(const Touch& read, Incident incident, uint32_t me) {
+    incident.other = read;
+    incident.other_access = (read.who & atomic_mark) != 0 ? Access::atomic : Access::read;
+    if (order_.races(read, me)) blame(incident);
   }
   void blame(Incident incident) {
     incident.block = this_lane->block_index;
