@@ -241,16 +241,18 @@ TrainingFigures run_training(const TrainingPlan& plan,
   figures.text_files = text.files;
   figures.tokens_per_step = plan.batch * plan.model.context;
   const int cores = context().threads;
-  figures.matmul_gflops = measure_matmul_gflops(cores, 0.5);
+  if (plan.measure_seconds > 0)
+    figures.matmul_gflops = measure_matmul_gflops(cores, plan.measure_seconds);
   run_ranks(plan.ranks, [&](Communicator& world) { Run(plan, text, world, figures)(on_step); });
   figures.model_flops_per_step = step_flops(plan.model, plan.batch, plan.model.context);
   figures.median_step_seconds = median(figures.step_seconds);
   if (figures.median_step_seconds > 0) {
     figures.tokens_per_second =
         static_cast<double>(figures.tokens_per_step) / figures.median_step_seconds;
+  }
+  if (figures.median_step_seconds > 0 && figures.matmul_gflops > 0)
     figures.mfu =
         figures.model_flops_per_step / figures.median_step_seconds / (1e9 * figures.matmul_gflops);
-  }
   return figures;
 }
 

@@ -8,6 +8,7 @@
 #include "course/shared/training.hpp"
 #include "course/tour/report.hpp"
 #include "yotta/core/measure.hpp"
+#include "yotta/machine/cluster_file.hpp"
 #include "yotta/model/files.hpp"
 
 using namespace yotta;
@@ -96,8 +97,23 @@ void what_happened(const TourFigures& figures) {
                             static_cast<double>(figures.parameters)));
 }
 
+void techniques(TourFigures& figures, const TrainingPlan& plan) {
+  heading("4. What each technique buys and costs, on four ranks");
+  console::Progress progress("techniques", 8);
+  figures.techniques = compare_techniques(
+      plan, cluster_from(figures.cluster),
+      [&](int run, int, const std::string& name) { progress.update(run, name); });
+  progress.update(8);
+  progress.finish();
+  fmt::print("{}", techniques_text(figures.techniques));
+  fmt::print(
+      "The loss is the same for all, to rounding. \"a step\": its time on {}, which is only "
+      "described.\n",
+      figures.cluster);
+}
+
 void samples(const TourFigures& figures) {
-  heading("4. What the model writes");
+  heading("5. What the model writes");
   fmt::print("{} {}{}\n\n", console::paint(console::Color::dim, "before:"), figures.prompt,
              figures.sample_before);
   fmt::print("{} {}{}\n", console::paint(console::Color::dim, "after: "), figures.prompt,
@@ -121,6 +137,14 @@ void write_json(const std::string& path, const TourFigures& figures) {
     json["bytes_sent_per_rank"].push_back(rank.bytes_sent);
     json["peak_bytes"].push_back(rank.peak_bytes);
   }
+  for (const TechniqueFigures& each : figures.techniques)
+    json["techniques"].push_back({{"name", each.name},
+                                  {"options", each.layout},
+                                  {"loss", each.loss},
+                                  {"bytes_sent_per_step", each.bytes_per_step},
+                                  {"peak_bytes", each.peak_bytes},
+                                  {"step_seconds", each.step_seconds}});
+  json["cluster"] = figures.cluster;
   json["serial_peak_bytes"] = figures.serial.front().peak_bytes;
   write_file(path, json.dump(2) + "\n");
 }
@@ -137,6 +161,8 @@ int main(int argc, char** argv) {
   plan.learning_rate = 2e-3;
   plan.sample_bytes = 200;
   plan.prompt = "The ";
+  TourFigures figures;
+  figures.cluster = "h100x4";
   int ranks = 4;
   std::string json, report = "report.html";
   app.add_option("--ranks", ranks, "ranks of the parallel run")
@@ -146,11 +172,13 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   app.add_option("--text", plan.text, "a UTF-8 file or folder; default: this course's own text");
+  app.add_option("--cluster", figures.cluster,
+                 "machine that the techniques are timed on, or a JSON file")
+      ->capture_default_str();
   app.add_option("--report", report, "where the report goes")->capture_default_str();
   app.add_option("--json", json, "write every number shown to this file");
   CLI11_PARSE(app, argc, argv);
   try {
-    TourFigures figures;
     figures.text = plan.text.empty() ? "this course's own prose and headers" : plan.text;
     figures.model =
         fmt::format("GPT-2 dialect, {} layers, width {}", plan.model.layers, plan.model.width);
@@ -158,10 +186,11 @@ int main(int argc, char** argv) {
     machine(figures);
     train_both(figures, plan, ranks);
     what_happened(figures);
+    techniques(figures, plan);
     samples(figures);
     write_file(report, report_html(figures));
     if (!json.empty()) write_json(json, figures);
-    heading("5. Next");
+    heading("6. Next");
     fmt::print("{} has the curves and tables: open it in a browser. Then:\n", report);
     fmt::print("  ./yotta lesson 00      what a rank is, and every letter\n");
     fmt::print("  ./yotta lesson 10      how the ranks added up their gradients\n");

@@ -162,6 +162,14 @@ std::string report_html(const TourFigures& figures) {
       "memory. Its activations are those of its share of the batch.</p>\n",
       ranks);
   html += fmt::format(
+      "<h2>What each technique buys and costs</h2>\n<p>The same model and batches on four ranks, a "
+      "few steps each. The loss is the same; what travels and what is held is not. The last number "
+      "is "
+      "a step's time on {}, a machine that is only described: for a model this small it is "
+      "latency, "
+      "message after message.</p>\n{}",
+      escaped(figures.cluster), techniques_html(figures.techniques));
+  html += fmt::format(
       "<h2>What the model writes</h2>\n<p>Prompt: <code>{}</code></p>\n<p>Before training:</p>"
       "<pre>{}</pre>\n<p>After {} steps:</p><pre>{}</pre>\n",
       escaped(figures.prompt), escaped(figures.sample_before), figures.steps,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "course/shared/training.hpp"
+#include "course/tour/techniques.hpp"
 
 namespace yotta {
 
@@ -21,6 +22,8 @@ struct TourFigures {
   double largest_difference = 0;  // between the two loss lists, relative
   std::vector<RankFigures> serial, parallel;
   std::string sample_before, sample_after, prompt;
+  std::string cluster;  // on which the techniques are timed
+  std::vector<TechniqueFigures> techniques;
 };
 
 // The page; write it to report.html.

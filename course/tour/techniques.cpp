@@ -1,0 +1,115 @@
+#include "course/tour/techniques.hpp"
+
+#include "course/shared/console.hpp"
+#include "yotta/comm/recorder.hpp"
+#include "yotta/machine/timeline.hpp"
+
+namespace yotta {
+
+namespace {
+
+struct Technique {
+  const char* name;
+  const char* options;  // of ./yotta train
+  MeshShape shape;
+  const char* recompute = "none";
+};
+constexpr Technique all_techniques[] = {
+    {"one rank", "--ranks 1", {}},
+    {"DDP", "--layout dp=4", {.dp_replicate = 4}},
+    {"DDP, recomputing", "--layout dp=4 --recompute all", {.dp_replicate = 4}, "all"},
+    {"FSDP", "--layout fsdp=4", {.dp_shard = 4}},
+    {"pipeline, 1F1B", "--layout pp=4", {.pp = 4}},
+    {"tensor parallel", "--layout tp=4", {.tp = 4}},
+    {"ring attention", "--layout cp=4", {.cp = 4}},
+    {"tensor + FSDP", "--layout tp=2,fsdp=2", {.tp = 2, .dp_shard = 2}},
+};
+
+// One run of so many steps, and its time on the machine.
+TrainingFigures timed(TrainingPlan plan, int64_t steps, const Cluster& cluster, double& seconds) {
+  plan.steps = steps;
+  const Recorder recorder(cluster);
+  TrainingFigures figures = run_training(plan, [](const StepFigures&) {});
+  seconds = yotta::seconds(recorder.trace());
+  return figures;
+}
+
+// The largest of some numbers.
+template <class Number>
+double most(const std::vector<TechniqueFigures>& all, Number number) {
+  double largest = 0;
+  for (const TechniqueFigures& each : all) largest = std::max(largest, each.*number);
+  return largest;
+}
+
+}  // namespace
+
+std::vector<TechniqueFigures> compare_techniques(
+    TrainingPlan plan, const Cluster& cluster,
+    const std::function<void(int run, int runs, const std::string& name)>& on_run) {
+  constexpr int64_t steps = 4;
+  plan.batch = 8;
+  plan.warmup = 1;
+  plan.sample_bytes = 0;
+  plan.measure_seconds = 0;
+  std::vector<TechniqueFigures> all;
+  for (const Technique& technique : all_techniques) {
+    on_run(static_cast<int>(all.size()), static_cast<int>(std::size(all_techniques)),
+           technique.name);
+    plan.layout = technique.shape;
+    plan.ranks = static_cast<int>(technique.shape.ranks());
+    plan.recompute = technique.recompute;
+    plan.microbatches = technique.shape.pp > 1 ? 8 : 1;
+    double start = 0, whole = 0;  // what comes before the first step is in both
+    timed(plan, 1, cluster, start);
+    const TrainingFigures figures = timed(plan, 1 + steps, cluster, whole);
+    TechniqueFigures& made = all.emplace_back();
+    made.name = technique.name;
+    made.layout = technique.options;
+    made.loss = figures.loss.back();
+    made.step_seconds = (whole - start) / steps;
+    for (const RankFigures& rank : figures.ranks) {
+      made.bytes_per_step =
+          std::max(made.bytes_per_step, static_cast<double>(rank.bytes_sent) / (1 + steps));
+      made.peak_bytes = std::max(made.peak_bytes, static_cast<double>(rank.peak_bytes));
+    }
+  }
+  return all;
+}
+
+std::string techniques_text(const std::vector<TechniqueFigures>& techniques) {
+  const double sent = most(techniques, &TechniqueFigures::bytes_per_step);
+  const double held = most(techniques, &TechniqueFigures::peak_bytes);
+  std::string text = fmt::format("  {:<17} {:>8}  {:<23} {:<23} {:>10}\n", "", "loss",
+                                 "sent a step, by a rank", "peak memory of a rank", "a step");
+  for (const TechniqueFigures& each : techniques)
+    text +=
+        fmt::format("  {:<17} {:>8.4f}  {} {:>10}  {} {:>10}  {:>9}\n", each.name, each.loss,
+                    console::bar(each.bytes_per_step, sent, 11),
+                    console::bytes(each.bytes_per_step), console::bar(each.peak_bytes, held, 11),
+                    console::bytes(each.peak_bytes), time_text(each.step_seconds));
+  return text;
+}
+
+std::string techniques_html(const std::vector<TechniqueFigures>& techniques) {
+  const auto bar = [](double value, double largest, const char* color) {
+    return fmt::format(
+        "<td><div style=\"background:var(--{});height:12px;width:{:.0f}px\"></div></td>"
+        "<td class=\"n\">{}</td>",
+        color, 150 * (largest > 0 ? value / largest : 0), console::bytes(value));
+  };
+  const double sent = most(techniques, &TechniqueFigures::bytes_per_step);
+  const double held = most(techniques, &TechniqueFigures::peak_bytes);
+  std::string html =
+      "<table><tr><th></th><th class=\"n\">loss</th><th colspan=\"2\">sent a step, by a rank</th>"
+      "<th colspan=\"2\">peak memory of a rank</th><th class=\"n\">a step</th><th></th></tr>\n";
+  for (const TechniqueFigures& each : techniques)
+    html += fmt::format(
+        "<tr><td>{}</td><td class=\"n\">{:.4f}</td>{}{}<td class=\"n\">{}</td>"
+        "<td><code>{}</code></td></tr>\n",
+        each.name, each.loss, bar(each.bytes_per_step, sent, "orange"),
+        bar(each.peak_bytes, held, "blue"), time_text(each.step_seconds), each.layout);
+  return html + "</table>\n";
+}
+
+}  // namespace yotta
