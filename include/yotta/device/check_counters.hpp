@@ -158,21 +158,27 @@ class Counters {
 
   // Lanes went different ways: the n-th entry of a kind in each log.
   void take_out_of_step(size_t from) {
-    std::vector<std::vector<size_t>> left(32);
+    std::vector<bool> taken[32];
+    size_t begins[32];  // before it, all are taken
+    for (int lane = 0; lane < 32; ++lane) {
+      taken[lane].assign(lengths_[lane], false);
+      begins[lane] = from;
+    }
     for (int lane = 0; lane < 32; ++lane)
-      for (size_t i = from; i < lengths_[lane]; ++i) left[static_cast<size_t>(lane)].push_back(i);
-    for (int lane = 0; lane < 32; ++lane)
-      for (const size_t i : left[static_cast<size_t>(lane)]) {
-        if (i == taken) continue;
-        const LogEntry kind = logs_[lane][i];
+      for (size_t place = from; place < lengths_[lane]; ++place) {
+        if (taken[lane][place]) continue;
+        const LogEntry kind = logs_[lane][place];
         Request request;
-        for (int other = lane; other < 32; ++other)
-          for (size_t& j : left[static_cast<size_t>(other)]) {
-            if (j == taken || !same_kind(kind, logs_[other][j])) continue;
-            request.addresses[request.lanes++] = logs_[other][j].address;
-            j = taken;
-            break;
-          }
+        for (int other = lane; other < 32; ++other) {
+          size_t& begin = begins[other];
+          while (begin < lengths_[other] && taken[other][begin]) ++begin;
+          size_t at = begin;
+          while (at < lengths_[other] && (taken[other][at] || !same_kind(kind, logs_[other][at])))
+            ++at;
+          if (at == lengths_[other]) continue;
+          taken[other][at] = true;
+          request.addresses[request.lanes++] = logs_[other][at].address;
+        }
         count(kind, request);
       }
   }
@@ -195,7 +201,6 @@ class Counters {
     uint64_t key = 0;
     LineCounts* counts = nullptr;
   };
-  static constexpr size_t taken = SIZE_MAX;
   static constexpr size_t recents = 256;
   LogEntry* logs_[32] = {};
   size_t lengths_[32] = {};
