@@ -35,6 +35,7 @@
 #include "course/shared/light_communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/elementwise.hpp"
+#include "yotta/nn/slice.hpp"
 #include "yotta/parallel/flat_shard.hpp"
 #include "yotta/parallel/fsdp_plan.hpp"
 
@@ -125,10 +126,10 @@ struct FsdpNeighbours {
 };
 
 // What the training loop runs in place of a slice.
-class FsdpLayer : public Layer {
+class FsdpLayer : public Slice {
  public:
   FsdpLayer(const FsdpPlan::Slice& slice, FsdpUnit& unit, const FsdpNeighbours& neighbours)
-      : Layer(slice.layers.front()->name()), slice_(slice), unit_(unit), neighbours_(neighbours) {}
+      : Slice(slice.layers), place_(slice), unit_(unit), neighbours_(neighbours) {}
 
   Tensor forward(const Tensor& x, Saved& saved) override {
     Tensor y;
@@ -139,7 +140,7 @@ class FsdpLayer : public Layer {
   }
 
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    Tensor dx = dy;
+    Tensor dx;
     // exercise 15.8: the same on the way back; the unit's first slice is the last to need it
     not_done("15.8");
     // end of exercise 15.8
@@ -157,7 +158,7 @@ class FsdpLayer : public Layer {
   }
 
  private:
-  FsdpPlan::Slice slice_;
+  FsdpPlan::Slice place_;  // among the slices of its unit
   FsdpUnit& unit_;
   FsdpNeighbours neighbours_;
 };

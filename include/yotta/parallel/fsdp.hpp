@@ -34,6 +34,7 @@
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/elementwise.hpp"
+#include "yotta/nn/slice.hpp"
 #include "yotta/parallel/flat_shard.hpp"
 #include "yotta/parallel/fsdp_plan.hpp"
 
@@ -148,10 +149,10 @@ struct FsdpNeighbours {
 };
 
 // What the training loop runs in place of a slice.
-class FsdpLayer : public Layer {
+class FsdpLayer : public Slice {
  public:
   FsdpLayer(const FsdpPlan::Slice& slice, FsdpUnit& unit, const FsdpNeighbours& neighbours)
-      : Layer(slice.layers.front()->name()), slice_(slice), unit_(unit), neighbours_(neighbours) {}
+      : Slice(slice.layers), place_(slice), unit_(unit), neighbours_(neighbours) {}
 
   Tensor forward(const Tensor& x, Saved& saved) override {
     Tensor y;
@@ -159,21 +160,20 @@ class FsdpLayer : public Layer {
     // unless it stays whole for a backward pass to come
     unit_.unshard();
     if (neighbours_.after != nullptr) neighbours_.after->prefetch();
-    y = yotta::forward(slice_.layers, x, saved);
+    y = Slice::forward(x, saved);
     const bool stays = neighbours_.stays && saved.place().training;
-    if (slice_.is_last && !stays) unit_.reshard();
+    if (place_.is_last && !stays) unit_.reshard();
     // end of exercise 15.7
     return y;
   }
 
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    Tensor dx = dy;
+    Tensor dx;
     // exercise 15.8: the same on the way back; the unit's first slice is the last to need it
     unit_.unshard();
     if (neighbours_.before != nullptr) neighbours_.before->prefetch();
-    for (size_t i = slice_.layers.size(); i-- > 0;)
-      dx = slice_.layers[i]->backward_input(dx, saved.child(slice_.layers[i]->name()));
-    if (slice_.is_first) unit_.reshard();
+    dx = Slice::backward_input(dy, saved);
+    if (place_.is_first) unit_.reshard();
     // end of exercise 15.8
     return dx;
   }
@@ -182,9 +182,8 @@ class FsdpLayer : public Layer {
     // exercise 15.9: wgrads into the unit's flat gradients; then finish the reduction under way and start
     // this one, unless the root's first slice is still to add its gradients
     unit_.open_gradients();
-    for (size_t i = slice_.layers.size(); i-- > 0;)
-      slice_.layers[i]->backward_weight(saved.child(slice_.layers[i]->name()));
-    if (!slice_.is_first) return;
+    Slice::backward_weight(saved);
+    if (!place_.is_first) return;
     FsdpUnit*& reducing = *neighbours_.reducing;
     if (reducing != nullptr) reducing->finish_reduce();
     unit_.reduce();
@@ -197,7 +196,7 @@ class FsdpLayer : public Layer {
   }
 
  private:
-  FsdpPlan::Slice slice_;
+  FsdpPlan::Slice place_;  // among the slices of its unit
   FsdpUnit& unit_;
   FsdpNeighbours neighbours_;
 };
