@@ -113,9 +113,8 @@ class Pipeline {
     InFlight& here = in_flight(a);
     here.saved.emplace(microbatch.place);
     report_.most_saved = std::max(report_.most_saved, ++saved_now_);
-    Tensor x = a.stage == 0 ? microbatch.x : take(a.stage - 1, a);
+    const Tensor x = a.stage == 0 ? microbatch.x : take(a.stage - 1, a);
     Tensor y = chunk(a).forward(x, *here.saved);
-    x = {};
     if (is_last(a.stage))
       report_.loss += (*loss_)(static_cast<size_t>(a.microbatch), y, here.dy);
     else
@@ -128,7 +127,6 @@ class Pipeline {
     Tensor dx = a.op == PipelineOp::I
                     ? chunk(a).backward_input(dy, *here.saved)
                     : yotta::backward(chunk(a).layers(), std::move(dy), *here.saved);
-    dy = {};
     if (a.op == PipelineOp::B) forget(a);
     if (a.stage > 0) give(std::move(dx), {a.stage - 1, a.op, a.microbatch}, a);
   }
