@@ -13,6 +13,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <thread>
 
 #include "yotta/core/build.hpp"
@@ -25,9 +26,13 @@ namespace yotta {
 inline constexpr int compute_lane = 0;
 constexpr int message_lane(int peer, bool receives) { return 1 + 2 * peer + (receives ? 1 : 0); }
 
+// From here on a peer is no rank of the world but an image of this one (comm/mirrored.hpp), at the chip
+// peer - first_image.
+inline constexpr int first_image = 1 << 24;
+
 // One message between two ranks as a clock sees it.
 struct MessageCost {
-  int peer;  // rank in the world
+  int peer;  // rank in the world, or an image
   int64_t bytes;
   int lane;
   std::string_view label;  // as in the ledger
@@ -51,7 +56,10 @@ class CostSink {
                        const Moment& travel) = 0;       // its lane goes on after
   virtual Moment now(int lane) = 0;                     // how far a lane has come, and by what
   virtual void wait(int lane, const Moment& done) = 0;  // a lane does nothing before that has ended
-  virtual void reduce(int, int64_t) {}  // so many bytes were added to others, on this lane
+  // May this rank stand for those at these chips?
+  virtual void mirror(std::span<const int> /*chips*/, Where) {}
+  // Bytes were added to others, on this lane.
+  virtual void reduce(int /*lane*/, int64_t /*bytes*/) {}
 };
 
 // cpu computes; meta has shapes and costs but no data, so a model of any size fits.
