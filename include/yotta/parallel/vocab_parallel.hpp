@@ -25,14 +25,20 @@
 
 namespace yotta {
 
-// The tokens of a batch that lie in rows [first, first + held) of the table.
+// The tokens of a batch that lie in a rank's rows of the table. On meta, where ids have no values, an even share.
 struct OwnTokens {
   std::vector<int64_t> places;  // in the batch, 0 to N-1
-  Tensor ids;                   // (places) i32, counted from `first`
+  Tensor ids;                   // (places) i32, counted from the first row
 };
 
-inline OwnTokens own_tokens(const Tensor& ids, int64_t first, int64_t held) {
+inline OwnTokens own_tokens(const Tensor& ids, const Part& part) {
   OwnTokens own;
+  if (ids.device() == Device::meta) {
+    own.places.resize(static_cast<size_t>(ids.numel() * part.rows / part.all_rows()));
+    own.ids = empty_beside(ids, {std::ssize(own.places)}, DType::i32, Where::current());
+    return own;
+  }
+  const int64_t first = part.first_row, held = part.rows;
   for (int64_t n = 0; const int32_t id : ids.span<int32_t>()) {
     if (id >= first && id < first + held) own.places.push_back(n);
     ++n;
@@ -48,6 +54,7 @@ namespace detail {
 // to[to_row(i)] = from[from_row(i)], rows of C numbers, for i = 0, 1, ..., count - 1.
 template <class ToRow, class FromRow>
 void copy_rows(const Tensor& from, FromRow from_row, Tensor& to, ToRow to_row, size_t count) {
+  if (from.device() == Device::meta) return;
   const int64_t row_bytes = from.dim(1) * bytes_of(from.dtype());
   const std::byte* source = static_cast<const std::byte*>(from.raw());
   std::byte* target = static_cast<std::byte*>(to.raw());
@@ -79,9 +86,10 @@ class VocabParallelEmbedding : public Layer {
     saved.keep("ids", ids);
     if (part().is_whole()) return embedding(ids, table_.value());
     detail::expect_ids(name().c_str(), ids, part().whole_rows, Where::current());
-    const OwnTokens own = own_tokens(ids, part().first_row, part().rows);
+    const OwnTokens own = own_tokens(ids, part());
     const Tensor found = embedding(own.ids, table_.value());  // (own, C)
-    Tensor y = Tensor::zeros({ids.dim(0), found.dim(1)}, found.dtype());
+    Tensor y = empty_beside(found, {ids.dim(0), found.dim(1)}, found.dtype(), Where::current());
+    y.zero();
     detail::copy_rows(
         found, [](size_t i) { return i; }, y, [&](size_t i) { return own.places[i]; },
         own.places.size());
@@ -98,8 +106,9 @@ class VocabParallelEmbedding : public Layer {
     if (part().is_whole()) {
       embedding_backward(dy, ids, table_.grad());
     } else {
-      const OwnTokens own = own_tokens(ids, part().first_row, part().rows);
-      Tensor dfound = Tensor::empty({std::ssize(own.places), dy.dim(1)}, dy.dtype());
+      const OwnTokens own = own_tokens(ids, part());
+      Tensor dfound =
+          empty_beside(dy, {std::ssize(own.places), dy.dim(1)}, dy.dtype(), Where::current());
       detail::copy_rows(
           dy, [&](size_t i) { return own.places[i]; }, dfound, [](size_t i) { return i; },
           own.places.size());
@@ -134,31 +143,35 @@ inline CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Ten
   charge(cross_entropy_cost(logits.dtype(), N, held));
   CrossEntropy out{0, empty_beside(logits, {N}, logits.dtype(), where),
                    empty_beside(logits, {N}, logits.dtype(), where)};
-  visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Real* x = logits.data<Real>(where);
-    const int32_t* target = targets.data<int32_t>(where);
-    const std::span<Real> losses = out.losses.span<Real>(), lse = out.log_sum_exp.span<Real>();
-    parallel_for(N, rows_per_thread(held), [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n)
-        lse[static_cast<size_t>(n)] = detail::log_sum_exp(x + n * held, held);
+  Tensor& lse = out.log_sum_exp;  // first this rank's own, then over all
+  Tensor sums = empty_beside(logits, {N, 2}, logits.dtype(), where);  // e^(l_r - m); target's logit
+  const auto each_token = [&](auto body) {                            // nothing on meta
+    if (logits.device() == Device::meta) return;
+    visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
+      const Real* x = logits.data<Real>(where);
+      const int32_t* target = targets.data<int32_t>(where);
+      Real *l = lse.data<Real>(), *loss = out.losses.data<Real>(), *sum = sums.data<Real>();
+      parallel_for(N, rows_per_thread(held), [&](int64_t begin, int64_t end) {
+        for (int64_t n = begin; n < end; ++n)
+          body(x + n * held, target[n] - first, l[n], loss[n], sum + 2 * n);
+      });
     });
-    std::vector<Real> most(lse.begin(), lse.end());
-    tp.all_reduce(most, ReduceOp::max, {.label = "tp.loss"}, where);
-    std::vector<Real> sums(static_cast<size_t>(2 * N));  // of e^(l_r - m); of the target's logit
-    for (size_t n = 0; n < most.size(); ++n) {
-      const int64_t own = target[n] - first, row = static_cast<int64_t>(n) * held;
-      sums[2 * n] = std::exp(lse[n] - most[n]);
-      sums[2 * n + 1] = own >= 0 && own < held ? x[row + own] : Real{0};
-    }
-    tp.all_reduce(sums, ReduceOp::sum, {.label = "tp.loss"}, where);
-    double sum = 0;
-    for (size_t n = 0; n < most.size(); ++n) {
-      lse[n] = most[n] + std::log(sums[2 * n]);
-      losses[n] = lse[n] - sums[2 * n + 1];
-      sum += static_cast<double>(losses[n]);
-    }
-    out.loss = scale * sum;
+  };
+  each_token([&](const auto* row, int64_t, auto& l, auto& most, auto*) {
+    l = most = detail::log_sum_exp(row, held);
   });
+  tp.all_reduce(out.losses, ReduceOp::max, {.label = "tp.loss"}, where);
+  each_token([&](const auto* row, int64_t own, auto& l, auto& most, auto* sum) {
+    sum[0] = std::exp(l - most);
+    sum[1] = own >= 0 && own < held ? row[own] : 0;
+  });
+  tp.all_reduce(sums, ReduceOp::sum, {.label = "tp.loss"}, where);
+  each_token([&](const auto*, int64_t, auto& l, auto& loss, auto* sum) {
+    l = loss + std::log(sum[0]);  // loss holds m until here
+    loss = l - sum[1];
+  });
+  if (logits.device() == Device::meta) return out;
+  for (const double loss : out.losses.values()) out.loss += scale * loss;
   return out;
 }
 
@@ -171,6 +184,7 @@ inline void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, const
     return cross_entropy_backward_in_place(logits, targets, log_sum_exp, scale, where);
   const int64_t N = logits.dim(0), held = logits.dim(1), first = axis_rank(tp) * held;
   charge(cross_entropy_backward_cost(logits.dtype(), N, held));
+  if (logits.device() == Device::meta) return;
   visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
     Real* x = logits.data<Real>(where);
     const Real* lse = log_sum_exp.data<Real>(where);
