@@ -50,8 +50,8 @@ inline std::vector<AllReduceTime> all_reduce_times(const Cluster& cluster, int p
   return times;
 }
 
-// From how many bytes on `large` is at least as fast as `small`, which is faster for one byte. Errors: it never is, up
-// to 2^40 bytes, or it is from the start.
+// From how many bytes on `large` is at least as fast as `small`, which is faster for one byte. Errors: it
+// never is, up to 2^40 bytes, or it is from the start.
 inline int64_t crossover(const Cluster& cluster, int p, CommOptions small, CommOptions large,
                          Where where = Where::current()) {
   const auto is_large = [&](int64_t bytes) {

@@ -14,10 +14,10 @@
 //
 // Cost, for N bytes, g ranks a node, k = p / g nodes, links i inside and o between:
 //
-//     messages   2(g-1) + 2(k-1)                                                ring: 2(p-1)
-//     seconds    2(g-1) a_i + 2(g-1)/g N b_i  +  2(k-1) a_o + 2(k-1)/k N/g b_o  ring: 2(p-1) a_o + 2(p-1)/p N b_o
+//     messages   2(g-1) + 2(k-1)                                             ring: 2(p-1)
+//     seconds    2(g-1) a_i + 2(g-1)/g N b_i + 2(k-1) a_o + 2(k-1)/k N/g b_o    2(p-1) a_o + 2(p-1)/p N b_o
 //
-// and N gamma (g-1)/g + N/g gamma (k-1)/k for the additions. With one node, or nodes of one rank, it is the ring.
+// and N gamma (g-1)/g + N/g gamma (k-1)/k for the additions. With one node it is the ring.
 //
 // Contract: g divides p; ranks 0 to g-1 are the first node. Any n. All ranks end with the same bits.
 // Letters: collectives_common.hpp; g, k as above.

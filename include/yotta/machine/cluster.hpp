@@ -2,13 +2,12 @@
 //
 // Chips sit in groups that sit in larger groups. Two chips talk over the smallest group that holds both:
 //
-//     ┌──────────────── cluster ────────────────┐     level      chips    one way
-//     │ ┌────── rack ───────┐ ┌───── rack ─────┐│     node           8    NVLink       450 GB/s
-//     │ │┌─ node ─┐┌─ node ─┐│ │┌─ node ─┐┌─ .. ││     rack          16    one switch    50 GB/s a chip
-//     │ ││0 ... 7 ││8 ... 15││ ││16 . 23 ││     ││     pod         3072    two switches  50 GB/s
-//     │ │└────────┘└────────┘│ │└────────┘└──── ││     cluster    24576    shared 1:7   7.1 GB/s
-//     │ └───────────────────┘ └────────────────┘│
-//     └─────────────────────────────────────────┘
+//     ┌──────────── cluster ─────────────┐      level      chips    one way, a chip
+//     │ ┌──────── rack ────────┐ ┌─ rack ┐      node           8    NVLink            450 GB/s
+//     │ │ ┌─ node ─┐ ┌─ node ─┐│ │ ┌─ nod        rack          16    one switch         50 GB/s
+//     │ │ │ 0 .. 7 │ │ 8 .. 15││ │ │ 16 .        pod         3072    two switches       50 GB/s
+//     │ │ └────────┘ └────────┘│ │ └─────        cluster    24576    three, 1:7 shared 7.1 GB/s
+//     │ └──────────────────────┘ └───────
 //
 //     a message of N bytes takes  alpha + N beta        alpha: latency, s; beta: 1 / bandwidth, s/byte
 //
@@ -16,8 +15,8 @@
 // another chip hops, so it pays alpha once a hop.
 //
 // Rank r is chip r. Where a level is oversubscribed, its beta is a chip's share when all use it at once.
-// Latencies are on no datasheet: these are estimates, 1 us inside a node (as lecture CS2281 has it), and 2 us more
-// for every tier of switches.
+// Latencies are on no datasheet: these are estimates, 1 us inside a node (as lecture CS2281 has it), and 2 us
+// more for every tier of switches.
 #pragma once
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 //
 // An event begins when its cause ends, so the causes, followed from the end of a run to its beginning, leave
 // no gap: their times add up to the time of the run. To make the run shorter one of them must become
-// shorter; nothing else helps. What a rank waited for is found in the same way: the part of that chain that lies within
-// the wait is what the others did meanwhile.
+// shorter; nothing else helps. What a rank waited for is found in the same way: the part of that chain that
+// lies within the wait is what the others did meanwhile.
 //
 // Cost: one step an event of the chain. A message stands in it once, as its send.
 // Reference: Yang & Miller, "Critical path analysis for the execution of parallel and distributed

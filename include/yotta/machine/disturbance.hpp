@@ -5,7 +5,7 @@
 //     jitter        every operation and message takes up to 10% longer, by chance
 //
 // One slow rank of many slows all of them: whoever adds up with it waits for it (a straggler). With jitter
-// everybody is a straggler now and then, and a step takes as long as the slowest of p draws, so it grows with p.
+// everybody is a straggler now and then: a step takes as long as the slowest of p draws, and grows with p.
 //
 // The chance is seeded: a draw depends on the seed, the rank, the lane and the number of the event on it, and
 // on nothing else, so a run can be repeated bit for bit.
