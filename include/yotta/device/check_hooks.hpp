@@ -85,12 +85,12 @@ YOTTA_READ_WRITE_HOOK(__tsan_read_write16, 16)
 #undef YOTTA_READ_WRITE_HOOK
 
 // Structs and arrays as a whole.
-YOTTA_HOOK void __tsan_read_range(void* address, size_t bytes) {
-  yotta::emulator::seen_range(address, bytes, yotta::emulator::Access::read,
+YOTTA_HOOK void __tsan_read_range(void* address, long bytes) {
+  yotta::emulator::seen_range(address, static_cast<size_t>(bytes), yotta::emulator::Access::read,
                               __builtin_return_address(0));
 }
-YOTTA_HOOK void __tsan_write_range(void* address, size_t bytes) {
-  yotta::emulator::seen_range(address, bytes, yotta::emulator::Access::write,
+YOTTA_HOOK void __tsan_write_range(void* address, long bytes) {
+  yotta::emulator::seen_range(address, static_cast<size_t>(bytes), yotta::emulator::Access::write,
                               __builtin_return_address(0));
 }
 YOTTA_HOOK void* __tsan_memcpy(void* to, const void* from, size_t bytes) {
@@ -117,7 +117,7 @@ YOTTA_HOOK void* __tsan_memset(void* to, int value, size_t bytes) {
 YOTTA_HOOK void __tsan_init() {}
 YOTTA_HOOK void __tsan_func_entry(void*) {}
 YOTTA_HOOK void __tsan_func_exit(void*) {}
-YOTTA_HOOK void __tsan_vptr_update(void**, void*) {}
+YOTTA_HOOK void __tsan_vptr_update(void*, void*) {}
 YOTTA_HOOK void __tsan_vptr_read(void**) {}
 
 #undef YOTTA_HOOK
