@@ -29,9 +29,9 @@
 
 #include <memory>
 
+#include "course/shared/light_communicator.hpp"
 #include "yotta/comm/axis.hpp"
 #include "yotta/core/exercise.hpp"
-#include "course/shared/light_communicator.hpp"
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/dropout_layer.hpp"
 #include "yotta/nn/linear.hpp"
