@@ -88,6 +88,24 @@ Complaints missing_mirrors(const fs::path& root) {
   return complaints;
 }
 
+// The test of a header includes it before anything else: so the header compiles alone.
+Complaints late_includes(const fs::path& root) {
+  Complaints complaints;
+  for (const fs::path& header : headers(root)) {
+    const fs::path test =
+        root / "tests" / floor_of(header) / (header.stem().string() + "_test.cpp");
+    const std::string wanted =
+        fmt::format("#include \"yotta/{}/{}\"", floor_of(header), header.filename().string());
+    std::string first;
+    each_line(test, [&](int, const std::string& line) {
+      if (first.empty() && line.starts_with("#include")) first = line;
+    });
+    if (first != wanted)
+      complaints.push_back(test.filename().string() + " does not begin with " + wanted);
+  }
+  return complaints;
+}
+
 // A number and a name belong together wherever a topic has something, and the topic has a header.
 Complaints torn_topics(const fs::path& root) {
   Complaints complaints;
@@ -257,6 +275,17 @@ TEST_CASE("every header has a test beside it, and every test a header") {
   CHECK(missing_mirrors(house.root()).empty());
   house.write("tests/comm/gossip_test.cpp");
   CHECK(complains(missing_mirrors(house.root()), "gossip_test.cpp tests no header"));
+}
+
+TEST_CASE("a test includes its own header first, so that each header is compiled alone") {
+  check_none(late_includes(project));
+  Sketch house;
+  house.write("include/yotta/nn/linear.hpp");
+  house.write("tests/nn/linear_test.cpp", "// Linear.\n#include \"yotta/nn/linear.hpp\"\n");
+  CHECK(late_includes(house.root()).empty());
+  house.write("tests/nn/linear_test.cpp",
+              "#include <vector>\n\n#include \"yotta/nn/linear.hpp\"\n");
+  CHECK(complains(late_includes(house.root()), "linear_test.cpp does not begin with #include"));
 }
 
 TEST_CASE("a topic has one number and one name everywhere") {

@@ -1,5 +1,7 @@
 // What the algorithms share, and what they promise together: every algorithm through the communicator on thread ranks, blocking and asynchronous: the ledger's
 // messages and bytes against the formulas, the values against the serial answer.
+#include "yotta/comm/collectives_common.hpp"
+
 #include <doctest/doctest.h>
 
 #include "comm/collective_cases.hpp"

@@ -1,8 +1,9 @@
 // The same Communicator on MPI. Every process runs every case; mpirun starts 1 to 4 of them.
+#include "yotta/comm/mpi.hpp"
+
 #include <doctest/doctest.h>
 
 #include "yotta/comm/collectives.hpp"
-#include "yotta/comm/mpi.hpp"
 
 using namespace yotta;
 
