@@ -35,7 +35,13 @@ struct Link {
   double beta = 0;   // seconds a byte
   int level = -1;    // of the cluster; -1: a chip to itself
 
-  double seconds(double bytes) const { return alpha + bytes * beta; }
+  double seconds(double bytes) const {
+    double time = 0;
+    // exercise 09.1: how long the first byte is on its way, and how much later the last one comes
+    time = alpha + bytes * beta;
+    // end of exercise 09.1
+    return time;
+  }
   bool operator==(const Link&) const = default;
 };
 
@@ -60,12 +66,14 @@ struct Cluster {
 // Steps between two chips of a torus, the shorter way round on every axis; the first axis counts fastest.
 inline int torus_hops(const std::vector<int>& axes, int from, int to) {
   int hops = 0;
+  // exercise 09.2: the place of both on each axis; an axis is a ring, so there are two ways
   for (const int length : axes) {
     const int apart = std::abs(from % length - to % length);
     hops += std::min(apart, length - apart);
     from /= length;
     to /= length;
   }
+  // end of exercise 09.2
   return hops;
 }
 
@@ -74,11 +82,15 @@ inline Link Cluster::link(int from, int to, Where where) const {
   if (from < 0 || to < 0 || from >= size() || to >= size())
     fail(where, "{} has chips 0 to {}, not {}", name, size() - 1,
          from < 0 || from >= size() ? from : to);
-  if (from == to) return {};
+  Link found;
+  if (from == to) return found;
+  // exercise 09.3: the smallest level that has both in one group; the first may be a torus, and hop
   size_t i = 0;
   while (from / levels[i].chips != to / levels[i].chips) ++i;
   const int hops = i == 0 && !torus.empty() ? torus_hops(torus, from, to) : 1;
-  return {hops * levels[i].alpha, levels[i].beta, static_cast<int>(i)};
+  found = {hops * levels[i].alpha, levels[i].beta, static_cast<int>(i)};
+  // end of exercise 09.3
+  return found;
 }
 
 // Why the chips are not all joined by equal links, so that their ranks would not stay in step; empty: they
@@ -120,9 +132,11 @@ inline Cluster ideal(int chips = 1 << 30, double flops = 1, double bandwidth = n
 // them.
 inline Cluster switched(const Chip& chip, int count) {
   Cluster made{fmt::format("{}x{}", chip.name, count), chip, {}, {}};
+  // exercise 09.4: level "node", 1 us and a chip's link; if it has not all chips, "cluster", 5 us
   const int node = std::min(count, chip.domain);
   made.levels.push_back({"node", node, 1e-6, 1 / chip.link});
   if (count > node) made.levels.push_back({"cluster", count, 5e-6, 1 / 50e9});
+  // end of exercise 09.4
   return made;
 }
 
@@ -139,25 +153,28 @@ inline Cluster torus(const Chip& chip, std::vector<int> axes) {
 // pod with full bandwidth, 8 pods that share 1:7.
 inline Cluster llama3_24k() {
   const double beta = 1 / 50e9;
-  return {"llama3-24k",
-          chip_named("h100"),
-          {{"node", 8, 1e-6, 1 / 450e9},
-           {"rack", 16, 3e-6, beta},
-           {"pod", 3072, 5e-6, beta},
-           {"cluster", 24576, 7e-6, 7 * beta}},
-          {}};
+  Cluster made{"llama3-24k", chip_named("h100"), {}, {}};
+  // exercise 09.5: "node", "rack", "pod", "cluster": 1, 3, 5 and 7 us; what is 1:7 for beta?
+  made.levels = {{"node", 8, 1e-6, 1 / made.chip.link},
+                 {"rack", 16, 3e-6, beta},
+                 {"pod", 3072, 5e-6, beta},
+                 {"cluster", 24576, 7e-6, 7 * beta}};
+  // end of exercise 09.5
+  return made;
 }
 
 // `count` cut into `axes` factors as equal as can be: 256 into 16 x 16, 64 into 4 x 4 x 4.
 inline std::vector<int> nearly_cubic(int count, int axes) {
   if (axes == 1) return {count};
   int length = 1;
+  // exercise 09.6: the largest divisor of count whose power, one factor an axis, is not above count
   for (int i = 1; static_cast<int64_t>(i) <= count; ++i) {
     int64_t power = 1;
     for (int axis = 0; axis < axes; ++axis) power *= i;
     if (power > count) break;
     if (count % i == 0) length = i;
   }
+  // end of exercise 09.6
   std::vector<int> rest = nearly_cubic(count / length, axes - 1);
   rest.insert(rest.begin(), length);
   return rest;

@@ -1,0 +1,182 @@
+// Clusters: which chips there are, and what a message between any two of them costs.
+//
+// Chips sit in groups that sit in larger groups. Two chips talk over the smallest group that holds both:
+//
+//     ┌──────────── cluster ─────────────┐      level      chips    one way, a chip
+//     │ ┌──────── rack ────────┐ ┌─ rack ┐      node           8    NVLink            450 GB/s
+//     │ │ ┌─ node ─┐ ┌─ node ─┐│ │ ┌─ nod        rack          16    one switch         50 GB/s
+//     │ │ │ 0 .. 7 │ │ 8 .. 15││ │ │ 16 .        pod         3072    two switches       50 GB/s
+//     │ │ └────────┘ └────────┘│ │ └─────        cluster    24576    three, 1:7 shared 7.1 GB/s
+//     │ └──────────────────────┘ └───────
+//
+//     a message of N bytes takes  alpha + N beta        alpha: latency, s; beta: 1 / bandwidth, s/byte
+//
+// A torus is a grid whose rows are rings: chips talk to their neighbours on each axis, and a message to
+// another chip hops, so it pays alpha once a hop.
+//
+// Rank r is chip r. Where a level is oversubscribed, its beta is a chip's share when all use it at once.
+// Latencies are on no datasheet: these are estimates, 1 us inside a node (as lecture CS2281 has it), and 2 us
+// more for every tier of switches.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "yotta/core/exercise.hpp"
+#include "yotta/machine/chip.hpp"
+
+namespace yotta::student {
+
+// What a message between two chips costs.
+struct Link {
+  double alpha = 0;  // seconds
+  double beta = 0;   // seconds a byte
+  int level = -1;    // of the cluster; -1: a chip to itself
+
+  double seconds(double bytes) const {
+    double time = 0;
+    // exercise 09.1: how long the first byte is on its way, and how much later the last one comes
+    not_done("09.1");
+    // end of exercise 09.1
+    return time;
+  }
+  bool operator==(const Link&) const = default;
+};
+
+// Groups of `chips` chips: a node, a rack, ...; a multiple of the level before.
+struct Level {
+  std::string name;
+  int chips;
+  double alpha, beta;
+};
+
+struct Cluster {
+  std::string name;
+  Chip chip;
+  std::vector<Level> levels;  // the smallest group first; the last one holds all chips
+  std::vector<int> torus;     // axes of the grid, the first level then; empty: a tree of switches
+  double gamma = 0;           // seconds a byte reduced inside a collective
+
+  int size() const { return levels.empty() ? 1 : levels.back().chips; }
+  Link link(int from, int to, Where where = Where::current()) const;
+};
+
+// Steps between two chips of a torus, the shorter way round on every axis; the first axis counts fastest.
+inline int torus_hops(const std::vector<int>& axes, int from, int to) {
+  int hops = 0;
+  // exercise 09.2: the place of both on each axis; an axis is a ring, so there are two ways
+  not_done("09.2");
+  // end of exercise 09.2
+  return hops;
+}
+
+// The link between two chips. Errors: the cluster has no such chip.
+inline Link Cluster::link(int from, int to, Where where) const {
+  if (from < 0 || to < 0 || from >= size() || to >= size())
+    fail(where, "{} has chips 0 to {}, not {}", name, size() - 1,
+         from < 0 || from >= size() ? from : to);
+  Link found;
+  if (from == to) return found;
+  // exercise 09.3: the smallest level that has both in one group; the first may be a torus, and hop
+  not_done("09.3");
+  // end of exercise 09.3
+  return found;
+}
+
+// Why the chips are not all joined by equal links, so that their ranks would not stay in step; empty: they
+// are. In a torus, a ring of chips will do: turned by one, every link falls on an equal one.
+inline std::string unequal_links(const Cluster& cluster, std::span<const int> chips,
+                                 Where where = Where::current()) {
+  const auto link = [&](int a, int b) { return cluster.link(a, b, where); };
+  const auto describe = [&](int a, int b) {
+    if (a == b) return fmt::format("chip {} is there twice", a);
+    const Link between = link(a, b);
+    return fmt::format("chips {} and {} talk over the {} ({:.3g} s)", a, b,
+                       cluster.levels[static_cast<size_t>(between.level)].name, between.alpha);
+  };
+  std::string found;
+  const auto compare = [&](int a, int b, int c, int d) {
+    if (found.empty() && (c == d || link(a, b) != link(c, d)))
+      found = describe(a, b) + ", " + describe(c, d);
+  };
+  const size_t p = chips.size();
+  if (cluster.torus.empty()) {  // one level: none is further from the first, none nearer to another
+    std::vector<int> sorted(chips.begin(), chips.end());
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t i = 1; i < p; ++i) compare(chips[0], chips[1], chips[0], chips[i]);
+    for (size_t i = 1; i < p; ++i) compare(chips[0], chips[1], sorted[i - 1], sorted[i]);
+  } else {
+    for (size_t apart = 1; apart < p; ++apart)
+      for (size_t i = 0; i < p; ++i)
+        compare(chips[0], chips[apart], chips[i], chips[(i + apart) % p]);
+  }
+  return found;
+}
+
+// No latency and no overhead: `chips` chips of `flops` FLOP/s each, joined by links of `bandwidth`.
+inline Cluster ideal(int chips = 1 << 30, double flops = 1, double bandwidth = no_limit) {
+  return {"ideal", ideal_chip(flops), {{"cluster", chips, 0, 1 / bandwidth}}, {}};
+}
+
+// Chips with switches: nodes of one NVLink domain and, if there are more, 50 GB/s a chip (400 Gb/s) between
+// them.
+inline Cluster switched(const Chip& chip, int count) {
+  Cluster made{fmt::format("{}x{}", chip.name, count), chip, {}, {}};
+  // exercise 09.4: level "node", 1 us and a chip's link; if it has not all chips, "cluster", 5 us
+  not_done("09.4");
+  // end of exercise 09.4
+  return made;
+}
+
+// A torus of these axes.
+inline Cluster torus(const Chip& chip, std::vector<int> axes) {
+  int count = 1;
+  for (const int length : axes) count *= length;
+  Cluster made{fmt::format("{}x{}", chip.name, count), chip, {}, std::move(axes)};
+  made.levels.push_back({"torus", count, 1e-6, 1 / chip.link});
+  return made;
+}
+
+// The machine of "The Llama 3 Herd of Models" (arXiv 2407.21783, 3.3.1): 24,576 H100, 16 a rack, 192 racks a
+// pod with full bandwidth, 8 pods that share 1:7.
+inline Cluster llama3_24k() {
+  const double beta = 1 / 50e9;
+  Cluster made{"llama3-24k", chip_named("h100"), {}, {}};
+  // exercise 09.5: "node", "rack", "pod", "cluster": 1, 3, 5 and 7 us; what is 1:7 for beta?
+  not_done("09.5");
+  // end of exercise 09.5
+  return made;
+}
+
+// `count` cut into `axes` factors as equal as can be: 256 into 16 x 16, 64 into 4 x 4 x 4.
+inline std::vector<int> nearly_cubic(int count, int axes) {
+  if (axes == 1) return {count};
+  int length = 1;
+  // exercise 09.6: the largest divisor of count whose power, one factor an axis, is not above count
+  not_done("09.6");
+  // end of exercise 09.6
+  std::vector<int> rest = nearly_cubic(count / length, axes - 1);
+  rest.insert(rest.begin(), length);
+  return rest;
+}
+
+// A machine by name: "ideal", "llama3-24k", or a chip and how many: "h100x8", "h100x16384", "v5px64" (TPUs
+// form a torus). Errors: no such name; says what a name may be.
+inline Cluster cluster_named(std::string_view text, Where where = Where::current()) {
+  if (text == "ideal") return ideal();
+  if (text == "llama3-24k") return llama3_24k();
+  const size_t x = text.rfind('x');
+  const char* const end = text.data() + text.size();
+  int count = 0;
+  if (x == text.npos || std::from_chars(text.data() + x + 1, end, count).ptr != end || count < 1)
+    fail(where, "'{}' is no machine: give ideal, llama3-24k, or a chip and how many, as h100x8",
+         text);
+  const Chip& chip = chip_named(text.substr(0, x), where);
+  if (chip.links == 1) return switched(chip, count);
+  return torus(chip, nearly_cubic(count, chip.links / 2));
+}
+
+}  // namespace yotta::student
