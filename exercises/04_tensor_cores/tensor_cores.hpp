@@ -9,12 +9,12 @@
 //
 // A lane is 4g + t: g = lane / 4 counts rows of A and C and columns of B, t = lane % 4 counts pairs of neighbours.
 //
-//     a0  row g,     columns 2t, 2t + 1        a2  row g,     columns 2t + 8, 2t + 9
-//     a1  row g + 8, columns 2t, 2t + 1        a3  row g + 8, columns 2t + 8, 2t + 9
-//     b0  rows 2t, 2t + 1, column g            b1  rows 2t + 8, 2t + 9, column g
+//     a[0]  row g,     columns 2t, 2t + 1      a[2]  row g,     columns 2t + 8, 2t + 9
+//     a[1]  row g + 8, columns 2t, 2t + 1      a[3]  row g + 8, columns 2t + 8, 2t + 9
+//     b[0]  rows 2t, 2t + 1, column g          b[1]  rows 2t + 8, 2t + 9, column g
 //     c0, c1  row g, columns 2t, 2t + 1        c2, c3  row g + 8, columns 2t, 2t + 1
 //
-// A register holds two bf16, the one of lower index in the low half. Products are exact and C is f32: 16-bit
+// A register a[i], b[i] holds two bf16, the one of lower index in the low half. Products are exact and C is f32: 16-bit
 // inputs, 32-bit accumulation. A bf16 accumulator has 8 bits: once it is 256 times a product, it stands still.
 //
 // Cost, for m x n x k: ceil(m/16) ceil(n/8) ceil(k/16) instructions of 4096 FLOPs. matmul_mma reads 768 bytes for
@@ -23,7 +23,7 @@
 // tensor_cores_pipeline.hpp, let the warps of a block share what they read.
 //
 // Contract: A (m, k), B (k, n), C (m, n) row-major, m, n >= 1, k >= 0; grid (ceil(n / width), ceil(m / height)) of what
-// a block makes, block 32 warps.
+// a block makes, block 32 * `warps` threads.
 // References: PTX ISA, "Matrix Fragments for mma.m16n8k16"; Micikevicius et al., "Mixed
 // Precision Training", ICLR 2018, section 3.3 (accumulation in f32).
 #pragma once

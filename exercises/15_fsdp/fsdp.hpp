@@ -133,7 +133,7 @@ class FsdpLayer : public Slice {
 
   Tensor forward(const Tensor& x, Saved& saved) override {
     Tensor y;
-    // exercise 15.7: unshard; prefetch what comes next; compute; reshard if this is the unit's last slice,
+    // exercise 15.7: unshard; prefetch the next; compute; reshard after the unit's last slice, unless it stays
     not_done("15.7");
     // end of exercise 15.7
     return y;
@@ -148,7 +148,7 @@ class FsdpLayer : public Slice {
   }
 
   void backward_weight(Saved& saved) override {
-    // exercise 15.9: wgrads into the unit's flat gradients; then finish the reduction under way and start
+    // exercise 15.9: wgrads; after the unit's first slice: finish the reduction under way, start this one
     not_done("15.9");
     // end of exercise 15.9
   }

@@ -101,8 +101,9 @@ Timed ring(const Cluster& machine, int ranks, int64_t tokens, ChunkOrder order) 
     const DeviceScope meta(Device::meta);
     const Tensor q = Tensor::empty({1, tokens / ranks, 4, 128}, DType::bf16);
     const Tensor k = Tensor::empty({1, tokens / ranks, 1, 128}, DType::bf16);
+    const Tensor v = Tensor::empty({1, tokens / ranks, 1, 128}, DType::bf16);
     context().ledger.reset();
-    ring_attention(q, k, k, cp, order);
+    ring_attention(q, k, v, cp, order);
   });
 }
 

@@ -1,9 +1,9 @@
 // Flat shards: the parameters of a unit as one array, cut into equal parts, one a rank.
 //
-//     parameters     w0 (2, 3)       b0 (3)    w1 (3, 2)
+//     parameters     w0 (3, 2)       b0 (3)    w1 (2, 3)
 //     flat           [ 0 1 2 3 4 5 | 0 1 2 | 0 1 2 3 4 5 | . ]        padded to a multiple of N = 4
-//     ranks          └── 0 ──┘└─ 1 ─┘└── 2 ──┘└── 3 ──┘
-//     rank 1 holds            4 5 of w0, 0 1 of b0                    two pieces
+//     ranks            └─ 0 ─┘ └── 1 ──┘ └── 2 ──┘ └── 3 ──┘
+//     rank 1 holds            4 5 of w0, 0 1 of b0                   two pieces
 //
 // One array for many parameters makes few large messages; equal parts are what all_gather and
 // reduce_scatter want. A part cuts through matrices wherever it falls, and may hold the end of a matrix and

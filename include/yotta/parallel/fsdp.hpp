@@ -156,8 +156,7 @@ class FsdpLayer : public Slice {
 
   Tensor forward(const Tensor& x, Saved& saved) override {
     Tensor y;
-    // exercise 15.7: unshard; prefetch what comes next; compute; reshard if this is the unit's last slice,
-    // unless it stays whole for a backward pass to come
+    // exercise 15.7: unshard; prefetch the next; compute; reshard after the unit's last slice, unless it stays
     unit_.unshard();
     if (neighbours_.after != nullptr) neighbours_.after->prefetch();
     y = Slice::forward(x, saved);
@@ -179,8 +178,7 @@ class FsdpLayer : public Slice {
   }
 
   void backward_weight(Saved& saved) override {
-    // exercise 15.9: wgrads into the unit's flat gradients; then finish the reduction under way and start
-    // this one, unless the root's first slice is still to add its gradients
+    // exercise 15.9: wgrads; after the unit's first slice: finish the reduction under way, start this one
     unit_.open_gradients();
     Slice::backward_weight(saved);
     if (!place_.is_first) return;

@@ -65,7 +65,7 @@ struct Ring {
   // Whose keys are here in a step.
   int source(int step) const { return wrap(rank - step, ranks); }
 
-  // This rank's i-th chunk of queries against the j-th chunk of rank `source`'s keys.
+  // This rank's i-th chunk of queries against the j-th chunk of rank `from`'s keys.
   AttentionBlock block(int64_t i, int from, int64_t j) const {
     AttentionBlock block;
     // exercise 23.2: its first columns here, its length, and how far ahead the queries stand in the sequence
