@@ -62,10 +62,10 @@ inline void share_wires(std::vector<Flow>& flows, const Wires& wires) {
   }
 }
 
-class Replay {
+class WireReplay {
  public:
   // chips: as ClockOptions::chips.
-  Replay(const Trace& recorded, const Cluster& cluster, std::vector<int> chips, Where where)
+  WireReplay(const Trace& recorded, const Cluster& cluster, std::vector<int> chips, Where where)
       : trace_(recorded), cluster_(cluster), chips_(std::move(chips)), wires_(cluster) {
     nodes_.resize(trace_.ranks.size());
     for (size_t rank = 0; rank < nodes_.size(); ++rank)
@@ -183,7 +183,7 @@ class Replay {
 // The run as it would be if messages shared wires. Errors: mirrored ranks.
 inline Trace replay(const Trace& recorded, const Cluster& cluster, std::vector<int> chips = {},
                     Where where = Where::current()) {
-  return Replay(recorded, cluster, std::move(chips), where).run();
+  return WireReplay(recorded, cluster, std::move(chips), where).run();
 }
 
 }  // namespace yotta
