@@ -1,4 +1,4 @@
-// --cluster and --timeline, as lessons, train and tour have them.
+// --cluster and --timeline, as lessons and train have them.
 //
 //     Timelines timelines;
 //     timelines.add_options(app);    before the command line is parsed

@@ -109,6 +109,9 @@ void add_options(CLI::App& app, Arguments& a) {
 void settle_layout(Arguments& a, bool ranks_given) {
   if (a.layout.empty()) return;
   a.plan.layout = parse_mesh(a.layout);
+  if (a.plan.layout->ranks() > 64)
+    fail(Where::current(), "--layout {} has {} ranks; as threads there are 64 at most", a.layout,
+         a.plan.layout->ranks());
   if (!ranks_given) a.plan.ranks = static_cast<int>(a.plan.layout->ranks());
 }
 

@@ -84,6 +84,7 @@ TEST_CASE("layouts are read as they are written on the command line") {
   CHECK(parse_mesh("pp=3,fsdp=2,cp=2") == MeshShape{.cp = 2, .pp = 3, .dp_shard = 2});
   CHECK(parse_mesh("dp_shard=2,dp_replicate=5") == MeshShape{.dp_shard = 2, .dp_replicate = 5});
   CHECK(parse_mesh("") == MeshShape{});
+  CHECK(contains(message_of([] { parse_mesh("pp=2,tp=2,pp=2"); }), "pp is given twice"));
   for (const char* wrong : {"xp=2", "tp", "tp=", "tp=0", "tp=-1", "tp=two", "tp=2,,dp=2", "=2"})
     CHECK(contains(message_of([&] { parse_mesh(wrong); }), "a layout is written as in pp=2,tp=2"));
 }

@@ -33,6 +33,19 @@ TEST_CASE("watched, what is received stays poisoned until it is waited for") {
   CHECK(x == std::vector<float>{1, 1, 7});
 }
 
+TEST_CASE_TEMPLATE("adding to what an all_reduce still owns is noticed", Real, float, double) {
+  const std::string text = error_of<RankFailed>(
+      2,
+      [](Communicator& world) {
+        std::vector<Real> gradient(3, 1);
+        Work work = world.all_reduce_async(gradient);
+        gradient[1] += 1;
+        work.wait();
+      },
+      checked());
+  check_says(text, {"the buffer of all_reduce_async", "was written while in flight"});
+}
+
 TEST_CASE("right programs give the same results when buffers are checked") {
   for (int p : {1, 2, 3}) {
     run_ranks(

@@ -128,6 +128,15 @@ TEST_CASE("each technique alone, and each pair of them, is the single rank") {
     }
 }
 
+TEST_CASE(
+    "three ranks on an axis: shares of the batch and parts of the model that differ in size") {
+  const TransformerConfig config = config_of(Dialect::llama, false);
+  const Outcome whole = serial(config);
+  for (const MeshShape& shape : {MeshShape{.dp_replicate = 3}, MeshShape{.dp_shard = 3},
+                                 MeshShape{.pp = 3}, MeshShape{.cp = 2, .dp_shard = 3}})
+    check_layout(config, shape, {.microbatches = 1}, whole);
+}
+
 TEST_CASE("activation checkpointing and interleaved pipelines with every axis") {
   const TransformerConfig config = config_of(Dialect::llama, false);
   const Outcome whole = serial(config);
@@ -176,7 +185,9 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
   CHECK(contains(said({.cp = 3}), "8 tokens do not divide by 6. The nearest that works: cp 2"));
   CHECK(contains(said({.pp = 8}), "the model has 4 blocks. The nearest that works: pp 4"));
   CHECK(contains(said({.pp = 4}, 64, {.chunks = 2}), "The nearest that works: pp 2"));
-  CHECK(contains(said({.pp = 2, .dp_shard = 2}), "Nearest: an untied model, or pp 1"));
+  CHECK(contains(said({.pp = 2, .dp_shard = 2}), "Nearest: an untied model, or one stage"));
+  CHECK(contains(said({.dp_shard = 2}, 64, {.chunks = 2}), "Nearest: an untied model"));
+  CHECK(contains(said({}, 64, {.chunks = 0}), "0 chunks a rank"));
   CHECK(contains(said({.dp_replicate = 4}, 3), "the nearest batch is 4"));
   CHECK(contains(said({.dp_shard = 4}, 7, {.microbatches = 2}),
                  "its 2 microbatches; the nearest batch is 8"));

@@ -4,6 +4,7 @@
 
 #include "support/layer_check.hpp"
 #include "support/message_of.hpp"
+#include "yotta/comm/run_ranks.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/sgd.hpp"
@@ -182,6 +183,33 @@ TEST_CASE("a number that is not finite stops before the step, with the step, lay
     called("layers.1.mlp.up.weight").value.fill(1e200);  // gelu's slope: 0 times infinity
     called("layers.1.mlp.down.weight").value.fill(0);
     CHECK(contains(message(), "the gradient of layers.1's input is the first"));
+  }
+}
+
+TEST_CASE("of several ranks the one that knows what broke is heard") {
+  for (int run = 0; run < 8; ++run) {
+    const std::string said = message_of([&] {
+      run_ranks(2, [&](Communicator& world) {
+        const Transformer model(small());
+        if (world.rank() == run % 2)
+          for (const ParameterPtr& each : parameters(model.stack()))
+            if (each->name == "layers.1.mlp.down.weight") each->value.fill(1e300);
+        if (world.rank() == run % 2)
+          for (const ParameterPtr& each : parameters(model.stack()))
+            if (each->name == "layers.1.mlp.up.weight") each->value.fill(1e300);
+        Sgd sgd(parameters(model.stack()));
+        TrainHooks hooks;
+        hooks.sum_over_ranks = [&](double loss) {
+          std::vector<double> sum = {loss};
+          world.all_reduce(sum);
+          return sum[0];
+        };
+        Trainer trainer(model.stack(), sgd, {}, hooks);
+        const std::vector<Microbatch> batch = {sequences(2, 8, 4)};
+        trainer.step(12, batch, 16);
+      });
+    });
+    CHECK(contains(said, "the output of layers.1 is the first that is not finite"));
   }
 }
 

@@ -192,6 +192,43 @@ TEST_CASE("dgrad and wgrad apart, and a schedule of one's own") {
   check_run(s, mine);
 }
 
+TEST_CASE("before_backward says which microbatch of a chunk goes backward last, in any order") {
+  const auto told = [](PipelineSchedule schedule, const Sizes& s) {
+    std::string flags;
+    run_ranks(s.p, [&](Communicator& world) {
+      std::string mine;
+      const Chunks chunks = make_chunks(s, world.rank());
+      Pipeline pipeline(world, views(chunks), [&](bool last) { mine += last ? 'L' : '.'; });
+      pipeline.run(schedule, inputs(s), square_loss);
+      if (world.rank() == 0) flags = mine;
+    });
+    return flags;
+  };
+  const Sizes s{PipelineKind::gpipe, 2, 4};
+  PipelineSchedule reversed = make_schedule(PipelineKind::gpipe, 2, 4);
+  CHECK(told(reversed, s) == "...L");
+  for (PipelineActions& actions : reversed.by_rank)
+    std::reverse(actions.begin() + 4, actions.end());
+  CHECK(told(reversed, s) == "...L");
+  CHECK(told(halved(make_schedule(PipelineKind::gpipe, 2, 2)), {PipelineKind::gpipe, 2, 2}) ==
+        "..LL");
+  const Sizes two{PipelineKind::interleaved, 2, 2, 2};
+  CHECK(told(make_schedule(two.kind, 2, 2, 2), two) == ".L.L");
+}
+
+TEST_CASE("a schedule in the wrong order is refused, not run") {
+  const Sizes s{PipelineKind::gpipe, 1, 1};
+  PipelineSchedule wrong = make_schedule(PipelineKind::gpipe, 1, 1);
+  std::swap(wrong.by_rank[0][0], wrong.by_rank[0][1]);
+  CHECK_THROWS_WITH_AS(
+      run_ranks(1,
+                [&](Communicator& world) {
+                  const Chunks chunks = make_chunks(s, 0);
+                  Pipeline(world, views(chunks)).run(wrong, inputs(s), square_loss);
+                }),
+      doctest::Contains("0B0 comes before its F"), RankFailed);
+}
+
 TEST_CASE(
     "nobody waits forever: p <= 8, m <= 16, every schedule, sends that wait for their receiver") {
   RunOptions unbuffered;

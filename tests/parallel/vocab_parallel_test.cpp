@@ -116,4 +116,10 @@ TEST_CASE("mistakes are named: widths that do not divide, tokens outside the who
                                     vocab_parallel_cross_entropy(logits, tokens({-1}), 1, tp);
                                   }),
              {"id -1 of token 0 is outside the vocabulary of 24"});
+  check_says(error_of<RankFailed>(2,
+                                  [](Communicator& tp) {
+                                    const Tensor logits = Tensor::zeros({4, V / 2});
+                                    vocab_parallel_cross_entropy(logits, tokens({1, 2}), 1, tp);
+                                  }),
+             {"targets is (2) i32, expected (4)"});
 }

@@ -140,7 +140,8 @@ inline MeshShape parse_mesh(const std::string& text, Where where = Where::curren
            "dp, "
            "fsdp, cp, tp",
            item);
-    shape[*known] *= std::stoi(number);
+    if (shape[*known] != 1) fail(where, "{} is given twice in '{}'", word, text);
+    shape[*known] = std::stoi(number);
     begin = end + 1;
   }
   return shape;

@@ -1,9 +1,10 @@
 // Watch: was a buffer touched while an operation in flight owned it? (RunOptions::check_buffers)
 //
-//     Work work = world.all_reduce_async(g);    g is copied aside and filled with 0xff: NaN
+//     Work work = world.all_reduce_async(g);    g is copied aside and filled with 0x7fa5: a signalling NaN
 //     g[0] += 1;                                the mistake: g is not yours
 //     work.wait();                              throws: the buffer of all_reduce_async at x.cpp:12 ...
 //
+// (Arithmetic quiets such a NaN, so that even g[0] += 1 leaves other bits; a quiet one would stay as it is.)
 // What is received is received aside, so the caller's buffer must still hold the poison when it is
 // waited for; and who reads it too early sees NaN, not a number that looks right. What is only sent is
 // hashed at issue and at wait. Cost: a copy of what is received, two passes over what is sent.
@@ -29,7 +30,7 @@ class Watch {
     if (has_bytes(out)) {
       out_aside_.assign(out.bytes, out.bytes + out.nbytes());
       out_.bytes = out_aside_.data();
-      std::memset(out.bytes, 0xff, static_cast<size_t>(out.nbytes()));
+      for (int64_t i = 0; i < out.nbytes(); ++i) out.bytes[i] = poison(i, out.dtype);
     }
     hash_ = hash(user_in_);  // after the poison: in may be a part of out
   }
@@ -51,10 +52,17 @@ class Watch {
 
  private:
   static bool has_bytes(ConstData data) { return data.bytes != nullptr && data.count > 0; }
+  // Byte i of an array of poison. The two highest bytes of a number: exponent all ones, quiet bit zero.
+  static std::byte poison(int64_t i, DType dtype) {
+    const int64_t from_top = bytes_of(dtype) - 1 - i % bytes_of(dtype);
+    if (from_top == 0) return std::byte{0x7f};
+    if (from_top > 1) return std::byte{0xa5};
+    return dtype == DType::f64 ? std::byte{0xf5} : std::byte{0xa5};
+  }
   static bool is_poison(ConstData data) {
     if (!has_bytes(data)) return true;
     for (int64_t i = 0; i < data.nbytes(); ++i)
-      if (data.bytes[i] != std::byte{0xff}) return false;
+      if (data.bytes[i] != poison(i, data.dtype)) return false;
     return true;
   }
   // FNV-1a.

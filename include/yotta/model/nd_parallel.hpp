@@ -59,6 +59,9 @@ inline void expect_layout(const TransformerConfig& config, const MeshShape& shap
   if (shape.cp > 1 && config.attention == AttentionKind::plain)
     fail(where, "context parallelism (cp {}) needs blockwise attention; plain works with cp 1",
          shape.cp);
+  if (options.chunks < 1 || options.microbatches < 1)
+    fail(where, "{} chunks a rank and {} microbatches: each is at least 1", options.chunks,
+         options.microbatches);
   const int stages = shape.pp * options.chunks;
   if (stages > 1 && stages > config.layers)
     fail(where,
@@ -67,10 +70,10 @@ inline void expect_layout(const TransformerConfig& config, const MeshShape& shap
          "has {} blocks. The nearest that works: pp {}",
          shape.pp, options.chunks, stages, config.layers,
          std::max<int64_t>(1, config.layers / options.chunks));
-  if (shape.pp > 1 && shape.dp_shard > 1 && config.tied)
+  if (stages > 1 && shape.dp_shard > 1 && config.tied)
     fail(where,
          "a tied table is on the first and on the last stage, and FSDP cuts it at other places on "
-         "each. Nearest: an untied model, or pp 1, or dp_replicate {} in place of dp_shard",
+         "each. Nearest: an untied model, or one stage, or dp_replicate {} in place of dp_shard",
          shape.dp_shard * shape.dp_replicate);
   const int64_t ranks = int64_t{1} * shape.dp_shard * shape.dp_replicate;
   const int64_t least = shape.dp_shard > 1 ? options.microbatches : 1;

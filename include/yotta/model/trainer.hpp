@@ -147,11 +147,15 @@ class Trainer {
     const bool spike = options_.spike_factor > 0 && losses_ >= 10 &&
                        report.loss > options_.spike_factor * average_ + 1;
     if (!finite || spike) {
-      const std::string cause = finite ? largest_gradient(layers_)
-                                : hooks_.run_microbatches
-                                    ? gradient_not_finite(layers_)
-                                    : diagnose(layers_, batches, scale(tokens),
-                                               {options_.seed, step, 0, 0, true}, hooks_.tp);
+      std::string cause = finite ? largest_gradient(layers_)
+                          : hooks_.run_microbatches
+                              ? gradient_not_finite(layers_)
+                              : diagnose(layers_, batches, scale(tokens),
+                                         {options_.seed, step, 0, 0, true}, hooks_.tp);
+      if (cause.empty()) {  // a rank that knows more throws, and then this ends here
+        if (hooks_.sum_over_ranks) hooks_.sum_over_ranks(0);
+        cause = "every layer is finite on its own: the numbers overflow in a sum";
+      }
       fail_as<TrainingDiverged>(
           where,
           "step {}: {} (loss {:.4g}, recent average {:.4g}, gradient norm {:.3g}, the step before "

@@ -61,7 +61,7 @@ struct PipelineReport {
 class Pipeline {
  public:
   // chunks[c] is stage rank + c p. before_backward(last), if given, is called before each B, I or W; last: of the
-  // last microbatch, whose gradients complete the step's (DDP: no_sync for the others).
+  // chunk's last microbatch to go backward, whose gradients complete the step's (DDP: no_sync for the others).
   Pipeline(Communicator comm, std::vector<Layers> chunks,
            std::function<void(bool last)> before_backward = nullptr)
       : comm_(std::move(comm)), before_backward_(std::move(before_backward)) {
@@ -98,8 +98,9 @@ class Pipeline {
   };
 
   void play(const PipelineAction& a) {
-    if (a.op != PipelineOp::F && before_backward_)
-      before_backward_(a.microbatch + 1 == schedule_->microbatches);
+    if (a.op != PipelineOp::F && before_backward_) before_backward_(goes_last(a));
+    if (a.op != PipelineOp::F && !in_flight(a).saved)
+      fail(Where::current(), "{} comes before its F, or after its Saved was used up", str(a));
     switch (a.op) {
       case PipelineOp::F: return forward(a);
       case PipelineOp::B:
@@ -139,7 +140,11 @@ class Pipeline {
   // What action `a` needs from the same action of stage `from`.
   Tensor take(int from, const PipelineAction& a) {
     const int rank = schedule_->rank_of(from);
-    if (rank == axis_rank(comm_)) return std::move(handed_.extract(tag(a)).mapped());
+    if (rank == axis_rank(comm_)) {
+      auto handed = handed_.extract(tag(a));
+      if (handed.empty()) fail(Where::current(), "{} comes before what it needs", str(a));
+      return std::move(handed.mapped());
+    }
     const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
     Tensor data = Tensor::empty(microbatch.between, microbatch.dtype);
     comm_.recv(data, rank, tag(a));
@@ -177,6 +182,16 @@ class Pipeline {
   int tag(const PipelineAction& a) const {
     const int64_t forward = a.op == PipelineOp::F ? 1 : 0;
     return static_cast<int>((2 * a.stage + forward) * schedule_->microbatches + a.microbatch);
+  }
+  // Does no other microbatch of this chunk go backward after this one?
+  bool goes_last(const PipelineAction& a) const {
+    const int rank = axis_rank(comm_);
+    const PipelineActions& all = actions(rank);
+    return std::none_of(all.begin() + static_cast<std::ptrdiff_t>(index_of(rank, a)), all.end(),
+                        [&](const PipelineAction& later) {
+                          return later.stage == a.stage && later.op != PipelineOp::F &&
+                                 later.microbatch != a.microbatch;
+                        });
   }
   const PipelineActions& actions(int rank) const {
     return schedule_->by_rank[static_cast<size_t>(rank)];

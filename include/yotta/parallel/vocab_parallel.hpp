@@ -138,8 +138,11 @@ inline CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Ten
                                                  double scale, Communicator tp = {},
                                                  Where where = Where::current()) {
   if (axis_size(tp) == 1) return cross_entropy(logits, targets, scale, where);
+  const char* const operation = "vocab_parallel_cross_entropy";
+  expect_dims(operation, "logits", logits, 2, "(N, V/tp)", where);
+  expect_shape(operation, "targets", targets, {logits.dim(0)}, where);
   const int64_t N = logits.dim(0), held = logits.dim(1), first = axis_rank(tp) * held;
-  detail::expect_ids("vocab_parallel_cross_entropy", targets, axis_size(tp) * held, where);
+  detail::expect_ids(operation, targets, axis_size(tp) * held, where);
   charge(cross_entropy_cost(logits.dtype(), N, held));
   CrossEntropy out{0, empty_beside(logits, {N}, logits.dtype(), where),
                    empty_beside(logits, {N}, logits.dtype(), where)};
@@ -182,6 +185,10 @@ inline void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, const
                                                            Where where = Where::current()) {
   if (axis_size(tp) == 1)
     return cross_entropy_backward_in_place(logits, targets, log_sum_exp, scale, where);
+  const char* const operation = "vocab_parallel_cross_entropy_backward";
+  expect_dims(operation, "logits", logits, 2, "(N, V/tp)", where);
+  expect_shape(operation, "targets", targets, {logits.dim(0)}, where);
+  expect_shape(operation, "log_sum_exp", log_sum_exp, {logits.dim(0)}, where);
   const int64_t N = logits.dim(0), held = logits.dim(1), first = axis_rank(tp) * held;
   charge(cross_entropy_backward_cost(logits.dtype(), N, held));
   if (logits.device() == Device::meta) return;
