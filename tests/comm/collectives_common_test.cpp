@@ -5,7 +5,15 @@
 #include <doctest/doctest.h>
 
 #include "comm/collective_cases.hpp"
+#include "yotta/comm/collectives_bruck.hpp"
+#include "yotta/comm/collectives_chain.hpp"
+#include "yotta/comm/collectives_exchange.hpp"
+#include "yotta/comm/collectives_hierarchical.hpp"
+#include "yotta/comm/collectives_naive.hpp"
+#include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_recursive_cost.hpp"
+#include "yotta/comm/collectives_tree.hpp"
+#include "yotta/comm/native.hpp"
 #include "yotta/comm/run_ranks.hpp"
 
 using namespace yotta;

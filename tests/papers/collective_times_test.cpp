@@ -4,7 +4,14 @@
 // against what follows round by round: two ranks that exchange go on when both directions are done.
 #include <doctest/doctest.h>
 
+#include "yotta/comm/collectives_bruck.hpp"
+#include "yotta/comm/collectives_chain.hpp"
+#include "yotta/comm/collectives_exchange.hpp"
+#include "yotta/comm/collectives_hierarchical.hpp"
+#include "yotta/comm/collectives_naive.hpp"
+#include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_recursive_cost.hpp"
+#include "yotta/comm/collectives_tree.hpp"
 #include "yotta/comm/run_on.hpp"
 
 using namespace yotta;

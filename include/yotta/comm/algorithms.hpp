@@ -4,18 +4,20 @@
 // on meta: the clock times messages, so messages must be sent. Then small arrays take what needs few messages (a
 // tree, doubling), large ones what sends few bytes (the ring). All ranks choose alike, since they see
 // the same sizes; a difference would be a Mismatch.
+//
+// To compile all algorithms takes some seconds. A project of many files can have it done once: it defines
+// YOTTA_COLLECTIVES_ELSEWHERE for its files, and YOTTA_COLLECTIVES_HERE for one that only includes this header.
 #pragma once
 
 #include "yotta/comm/collective.hpp"
 #include "yotta/comm/collectives.hpp"
-#include "yotta/comm/collectives_bruck.hpp"
-#include "yotta/comm/collectives_chain.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
-#include "yotta/comm/collectives_hierarchical.hpp"
-#include "yotta/comm/collectives_naive.hpp"
-#include "yotta/comm/collectives_recursive.hpp"
-#include "yotta/comm/collectives_tree.hpp"
-#include "yotta/comm/native.hpp"
+
+#if defined(YOTTA_COLLECTIVES_ELSEWHERE) || defined(YOTTA_COLLECTIVES_HERE)
+#define YOTTA_COLLECTIVE
+#else
+#define YOTTA_COLLECTIVE inline
+#endif
 
 namespace yotta {
 
@@ -34,6 +36,38 @@ inline Algorithm choose(const Group& group, Algorithm wanted, Algorithm small, A
   return data.nbytes() < small_bytes ? small : large;
 }
 
+// One function an operation.
+YOTTA_COLLECTIVE void run_broadcast(Collective& c, Algorithm algorithm, Data data, int root);
+YOTTA_COLLECTIVE void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
+                                 int root);
+YOTTA_COLLECTIVE void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
+                                     int node);
+YOTTA_COLLECTIVE void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                                         ReduceOp op);
+YOTTA_COLLECTIVE void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Data out);
+YOTTA_COLLECTIVE void run_all_to_all(Collective& c, Algorithm algorithm, ConstData in, Data out);
+YOTTA_COLLECTIVE void run_all_to_all_v(Collective& c, Algorithm algorithm, ConstData in,
+                                       Counts in_counts, Data out, Counts out_counts);
+YOTTA_COLLECTIVE void run_gather(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                                 int root);
+YOTTA_COLLECTIVE void run_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                                  int root);
+YOTTA_COLLECTIVE void run_barrier(Collective& c, Algorithm algorithm);
+
+}  // namespace yotta
+
+#ifndef YOTTA_COLLECTIVES_ELSEWHERE
+
+#include "yotta/comm/collectives_bruck.hpp"
+#include "yotta/comm/collectives_chain.hpp"
+#include "yotta/comm/collectives_hierarchical.hpp"
+#include "yotta/comm/collectives_naive.hpp"
+#include "yotta/comm/collectives_recursive.hpp"
+#include "yotta/comm/collectives_tree.hpp"
+#include "yotta/comm/native.hpp"
+
+namespace yotta {
+
 // The meeting place of a native algorithm.
 inline Meeting& meeting(Collective& c) {
   if (!c.can_meet())
@@ -47,7 +81,7 @@ inline Meeting& meeting(Collective& c) {
        call.operation, call.algorithm);
 }
 
-inline void run_broadcast(Collective& c, Algorithm algorithm, Data data, int root) {
+YOTTA_COLLECTIVE void run_broadcast(Collective& c, Algorithm algorithm, Data data, int root) {
   switch (algorithm) {
     case Algorithm::naive: return broadcast_naive(c, data, root);
     case Algorithm::tree: return broadcast_tree(c, data, root);
@@ -58,7 +92,8 @@ inline void run_broadcast(Collective& c, Algorithm algorithm, Data data, int roo
   }
 }
 
-inline void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op, int root) {
+YOTTA_COLLECTIVE void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
+                                 int root) {
   switch (algorithm) {
     case Algorithm::naive: return reduce_naive(c, data, op, root);
     case Algorithm::tree: return reduce_tree(c, data, op, root);
@@ -67,7 +102,8 @@ inline void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp o
   }
 }
 
-inline void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op, int node) {
+YOTTA_COLLECTIVE void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
+                                     int node) {
   switch (algorithm) {
     case Algorithm::naive: return all_reduce_naive(c, data, op);
     case Algorithm::ring: return all_reduce_ring(c, data, op);
@@ -80,8 +116,8 @@ inline void run_all_reduce(Collective& c, Algorithm algorithm, Data data, Reduce
   }
 }
 
-inline void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
-                               ReduceOp op) {
+YOTTA_COLLECTIVE void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                                         ReduceOp op) {
   switch (algorithm) {
     case Algorithm::naive: return reduce_scatter_naive(c, in, out, op);
     case Algorithm::ring: return reduce_scatter_ring(c, in, out, op);
@@ -91,7 +127,7 @@ inline void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in,
   }
 }
 
-inline void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Data out) {
+YOTTA_COLLECTIVE void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Data out) {
   switch (algorithm) {
     case Algorithm::naive: return all_gather_naive(c, in, out);
     case Algorithm::ring: return all_gather_ring(c, in, out);
@@ -102,7 +138,7 @@ inline void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Dat
   }
 }
 
-inline void run_all_to_all(Collective& c, Algorithm algorithm, ConstData in, Data out) {
+YOTTA_COLLECTIVE void run_all_to_all(Collective& c, Algorithm algorithm, ConstData in, Data out) {
   switch (algorithm) {
     case Algorithm::naive: return all_to_all_naive(c, in, out);
     case Algorithm::pairwise: return all_to_all_pairwise(c, in, out);
@@ -112,8 +148,8 @@ inline void run_all_to_all(Collective& c, Algorithm algorithm, ConstData in, Dat
   }
 }
 
-inline void run_all_to_all_v(Collective& c, Algorithm algorithm, ConstData in, Counts in_counts,
-                             Data out, Counts out_counts) {
+YOTTA_COLLECTIVE void run_all_to_all_v(Collective& c, Algorithm algorithm, ConstData in,
+                                       Counts in_counts, Data out, Counts out_counts) {
   switch (algorithm) {
     case Algorithm::pairwise: return all_to_all_v_pairwise(c, in, in_counts, out, out_counts);
     case Algorithm::native:
@@ -122,7 +158,8 @@ inline void run_all_to_all_v(Collective& c, Algorithm algorithm, ConstData in, C
   }
 }
 
-inline void run_gather(Collective& c, Algorithm algorithm, ConstData in, Data out, int root) {
+YOTTA_COLLECTIVE void run_gather(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                                 int root) {
   switch (algorithm) {
     case Algorithm::naive: return gather_naive(c, in, out, root);
     case Algorithm::tree: return gather_tree(c, in, out, root, out.count);
@@ -131,7 +168,8 @@ inline void run_gather(Collective& c, Algorithm algorithm, ConstData in, Data ou
   }
 }
 
-inline void run_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out, int root) {
+YOTTA_COLLECTIVE void run_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                                  int root) {
   switch (algorithm) {
     case Algorithm::naive: return scatter_naive(c, in, out, root);
     case Algorithm::tree: return scatter_tree(c, in, out, root, in.count);
@@ -140,7 +178,7 @@ inline void run_scatter(Collective& c, Algorithm algorithm, ConstData in, Data o
   }
 }
 
-inline void run_barrier(Collective& c, Algorithm algorithm) {
+YOTTA_COLLECTIVE void run_barrier(Collective& c, Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::naive: return barrier_naive(c);
     case Algorithm::dissemination: return barrier_dissemination(c);
@@ -150,3 +188,5 @@ inline void run_barrier(Collective& c, Algorithm algorithm) {
 }
 
 }  // namespace yotta
+
+#endif
