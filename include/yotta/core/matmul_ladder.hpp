@@ -109,6 +109,7 @@ void matmul_naive(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into,
 // of a line used, and the compiler can do 4 to 16 elements with one instruction, if it knows that they are.
 template <class A, class B, class C>
 void add_product(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c) {
+  if (c.cols == 0) return;  // then b and c may have no memory at all
   const bool neighbours = b.col_stride == 1 && c.col_stride == 1;
   for (int64_t i = 0; i < c.rows; ++i)
     for (int64_t l = 0; l < a.cols; ++l) {
