@@ -1,13 +1,13 @@
 // The graded cases of exercise 13. Gradients are compared, not weights after a step of Adam: Adam divides
 // by the gradient's size, so a gradient four times too large would not show.
-#include "course/shared/graded.hpp"
+#include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
-#include "yotta/comm/run_ranks.hpp"
 
 using namespace yotta;
 using exercise::AnyDdp;
 using exercise::expect;
 using exercise::ParameterPtrs;
+using exercise::run;
 using exercise::solution;
 
 namespace {
@@ -59,26 +59,6 @@ Numbers all_gradients(const ParameterPtrs& parameters) {
 }
 
 using Light = student::Communicator;
-
-// body(world) on p ranks; what is not begun says just that.
-template <class Body>
-void run(int p, Body body) {
-  RunOptions options;
-  options.threads = 1;
-  options.timeout = 3;
-  try {
-    run_ranks(
-        p,
-        [&](Communicator& world) {
-          Light light(world);
-          body(light);
-        },
-        options);
-  } catch (const RankFailed& error) {
-    exercise::rethrow_not_done(error.cause());
-    throw;
-  }
-}
 
 // Runs body(world, parameters) on p ranks and compares the gradients that each is left with.
 template <class Body>

@@ -1,12 +1,12 @@
 // The graded cases of exercise 14. Memory and traffic are read from the ledger: a solution in which every rank
 // steps everything computes the same weights, and does not pass.
-#include "course/shared/graded.hpp"
+#include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
-#include "yotta/comm/run_ranks.hpp"
 #include "yotta/nn/adamw.hpp"
 
 using namespace yotta;
 using exercise::expect;
+using exercise::run;
 using exercise::solution;
 
 namespace {
@@ -14,25 +14,6 @@ namespace {
 using Light = student::Communicator;
 using Numbers = std::vector<double>;
 
-// body(world) on p ranks; what is not begun says just that.
-template <class Body>
-void run(int p, Body body) {
-  RunOptions options;
-  options.threads = 1;
-  options.timeout = 3;
-  try {
-    run_ranks(
-        p,
-        [&](Communicator& world) {
-          Light light(world);
-          body(light);
-        },
-        options);
-  } catch (const RankFailed& error) {
-    exercise::rethrow_not_done(error.cause());
-    throw;
-  }
-}
 void require(bool right, const std::string& what_is_wrong, Where where = Where::current()) {
   if (!right) fail(where, "{}", what_is_wrong);
 }

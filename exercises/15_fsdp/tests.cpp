@@ -2,9 +2,8 @@
 // computes the right numbers with everything whole does not pass.
 #include <functional>
 
-#include "course/shared/graded.hpp"
+#include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
-#include "yotta/comm/run_ranks.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/linear_net.hpp"
 
@@ -12,32 +11,13 @@ using namespace yotta;
 using exercise::AnyFsdp;
 using exercise::AnyUnit;
 using exercise::expect;
+using exercise::run;
 using exercise::solution;
 
 namespace {
 
 using Light = student::Communicator;
 using Numbers = std::vector<double>;
-
-// body(world) on p ranks; what is not begun says just that.
-template <class Body>
-void run(int p, Body body) {
-  RunOptions options;
-  options.threads = 1;
-  options.timeout = 3;
-  try {
-    run_ranks(
-        p,
-        [&](Communicator& world) {
-          Light light(world);
-          body(light);
-        },
-        options);
-  } catch (const RankFailed& error) {
-    exercise::rethrow_not_done(error.cause());
-    throw;
-  }
-}
 
 // The same for checks that a rank makes: they throw, so that the other ranks end as well.
 void require(bool right, const std::string& what_is_wrong, Where where = Where::current()) {

@@ -1,12 +1,13 @@
 // The graded cases of exercise 23: chunks, blocks, merging, and ring attention forward and backward on 1 to 8
 // ranks. All in f64, so that what is left of a difference is a mistake.
-#include "course/shared/graded.hpp"
+#include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_on.hpp"
 
 using namespace yotta;
 using exercise::expect;
 using exercise::Light;
+using exercise::run;
 using exercise::solution;
 
 namespace {
@@ -14,26 +15,6 @@ namespace {
 constexpr double none = -std::numeric_limits<double>::infinity();
 constexpr int64_t T = 48, B = 2, H = 4, d = 4;  // T divides by 2 p for all p here
 constexpr int all_ranks[] = {4, 1, 2, 3, 8};
-
-// body(cp) on p ranks; what is not begun says just that.
-template <class Body>
-void run(int p, Body body) {
-  RunOptions options;
-  options.threads = 1;
-  options.timeout = 3;
-  try {
-    run_ranks(
-        p,
-        [&](Communicator& cp) {
-          const Light light(cp);
-          body(light);
-        },
-        options);
-  } catch (const RankFailed& error) {
-    exercise::rethrow_not_done(error.cause());
-    throw;
-  }
-}
 
 struct Inputs {
   Tensor q, k, v, dout;  // (B, T, H, d), (B, T, Hkv, d) twice, (B, T, H, d)

@@ -40,22 +40,6 @@ void train(Communicator& world, const FsdpOptions& options, int64_t microbatches
     for (const Piece& piece : unit.pieces()) add_values(out.weights, piece);
 }
 
-// The same on one rank, without FSDP.
-void train_serial(Trained& out) {
-  const std::vector<LayerPtr> model = make_linear_net(net, {1, DType::f64});
-  const std::vector<ParameterPtr> all = parameters(Layers(model));
-  AdamW optimizer(all);
-  for (int64_t step = 0; step < steps; ++step) {
-    zero_gradients(model);
-    out.losses.push_back(run_microbatch(model, step, 0, rows, net.width, rows));
-    for (const ParameterPtr& each : all)
-      if (step == 0) out.gradients.add(each->name, each->grad.numel(), 0, each->grad);
-    optimizer.step(0.01);
-  }
-  for (const ParameterPtr& each : all)
-    out.weights.add(each->name, each->value.numel(), 0, each->value);
-}
-
 constexpr int64_t padded(int64_t numbers, int64_t ranks) {
   return (numbers + ranks - 1) / ranks * ranks;
 }
@@ -129,7 +113,7 @@ using Events = std::vector<std::string>;
 
 TEST_CASE("losses, gradients and weights equal the single rank's") {
   Trained serial;
-  train_serial(serial);
+  train_serial(net, rows, steps, serial);
   for (const int ranks : {1, 2, 3, 4, 8})
     for (const FsdpOptions& options : every_option)
       for (const int64_t microbatches : {1, 2}) {

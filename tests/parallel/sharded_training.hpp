@@ -49,6 +49,23 @@ struct Trained {
   Whole gradients, weights;
 };
 
+// The linear net on one rank: `steps` steps of AdamW on batches of `rows` rows.
+inline void train_serial(const yotta::LinearNetConfig& net, int64_t rows, int64_t steps,
+                         Trained& out) {
+  const std::vector<yotta::LayerPtr> model = make_linear_net(net, {1, yotta::DType::f64});
+  const std::vector<yotta::ParameterPtr> all = parameters(yotta::Layers(model));
+  yotta::AdamW optimizer(all);
+  for (int64_t step = 0; step < steps; ++step) {
+    zero_gradients(model);
+    out.losses.push_back(run_microbatch(model, step, 0, rows, net.width, rows));
+    for (const yotta::ParameterPtr& each : all)
+      if (step == 0) out.gradients.add(each->name, each->grad.numel(), 0, each->grad);
+    optimizer.step(0.01);
+  }
+  for (const yotta::ParameterPtr& each : all)
+    out.weights.add(each->name, each->value.numel(), 0, each->value);
+}
+
 inline void check_same(const Trained& actual, const Trained& expected, int ranks,
                        double tolerance = 1e-12) {
   check_equal(actual.losses, expected.losses, ranks, "losses", tolerance);

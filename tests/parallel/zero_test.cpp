@@ -54,26 +54,11 @@ void train(Communicator& world, const ZeroOptions& options, int64_t microbatches
       out.weights.add(each->name, each->value.numel(), 0, each->value);
 }
 
-void train_serial(Trained& out) {
-  const std::vector<LayerPtr> model = make_linear_net(net, {1, DType::f64});
-  const std::vector<ParameterPtr> all = parameters(Layers(model));
-  AdamW optimizer(all);
-  for (int64_t step = 0; step < steps; ++step) {
-    zero_gradients(model);
-    out.losses.push_back(run_microbatch(model, step, 0, rows, net.width, rows));
-    for (const ParameterPtr& each : all)
-      if (step == 0) out.gradients.add(each->name, each->grad.numel(), 0, each->grad);
-    optimizer.step(0.01);
-  }
-  for (const ParameterPtr& each : all)
-    out.weights.add(each->name, each->value.numel(), 0, each->value);
-}
-
 }  // namespace
 
 TEST_CASE("losses, gradients and weights equal the single rank's, in stages 1 and 2") {
   Trained serial;
-  train_serial(serial);
+  train_serial(net, rows, steps, serial);
   for (const int ranks : {1, 2, 3, 4, 8})
     for (const int stage : {1, 2})
       for (const int64_t bucket_bytes : {int64_t{1}, 2 * one_weight, int64_t{1} << 20})
