@@ -22,7 +22,8 @@
 // dissemination; recursive doubling and halving for powers of two). Under a clock all chips must see
 // equal links, or they would not stay in step: one level of the cluster, or one ring of a torus; and where
 // this rank sends to another live one, its images must send to theirs over equal links. All else is
-// refused with its reason.
+// refused with its reason, but for point-to-point messages: that what is sent to image i is received from
+// image p - i is the caller's to see to.
 // Cost: that of one rank, whatever the number of images.
 #pragma once
 
