@@ -62,6 +62,26 @@ TEST_CASE("without a machine it is the wall clock: every op and message, in orde
   }
 }
 
+TEST_CASE("done() has an answer under the wall clock, none on a described machine") {
+  const auto polled = [](Communicator& world) {
+    std::vector<float> x(8, 1);
+    Work work = world.all_reduce_async(x);
+    while (!work.done()) std::this_thread::yield();
+    if (x[7] != 2) fail(Where::current(), "done, but the sum is {}", x[7]);
+  };
+  {
+    const Recorder recorder;
+    run_ranks(2, polled);
+    CHECK(recorder.runs() == 1);
+    int received = 0;
+    for (const TraceEvent& event : recorder.trace().ranks[1])
+      received += event.kind == EventKind::recv;
+    CHECK(received > 0);
+  }
+  const Recorder recorder(ideal(2));
+  CHECK(contains(message_of([&] { run_ranks(2, polled); }), "no answer under a virtual clock"));
+}
+
 TEST_CASE("a machine that is too small says so, and once it has gone nothing is timed") {
   {
     const Recorder recorder(ideal(2));

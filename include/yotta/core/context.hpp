@@ -60,6 +60,8 @@ class CostSink {
   virtual void mirror(std::span<const int> /*chips*/, Where) {}
   // Bytes were added to others, on this lane.
   virtual void reduce(int /*lane*/, int64_t /*bytes*/) {}
+  // Times of a described machine; else of this computer, where what has come so far is a fair question.
+  virtual bool is_virtual() const { return true; }
 };
 
 // cpu computes; meta has shapes and costs but no data, so a model of any size fits.

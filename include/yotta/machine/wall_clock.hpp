@@ -61,6 +61,8 @@ class WallClock : public CostSink {
     idle_since_ = end;
   }
 
+  bool is_virtual() const override { return false; }
+
   // The rank's code has ended. Its events, in the order in which they began.
   const std::vector<TraceEvent>& events() {
     end_op();
