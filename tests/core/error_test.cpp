@@ -22,3 +22,8 @@ TEST_CASE("an error names the caller's line and keeps its kind") {
   }
   CHECK_THROWS_AS(fail_as<Special>(Where::current(), "x"), Special);
 }
+
+TEST_CASE("an error from elsewhere keeps its text") {
+  const Special error(Error::Verbatim{}, Where::current(), "far.cpp:7: expected 3, got four");
+  CHECK(std::string(error.what()) == "far.cpp:7: expected 3, got four");
+}

@@ -42,3 +42,19 @@ TEST_CASE("the peak of the sum is not the sum of the peaks") {
   CHECK(memory.peak(MemoryKind::gradients) == 20);
   CHECK(memory.live() == 120);
 }
+
+TEST_CASE("counts of another process are taken over") {
+  Ledger ledger;
+  ledger.charged("gelu", {2, 16, 8, 4});
+  ledger.charged("gelu", {1, 1, 1, 1});
+  CHECK(ledger.op("gelu").calls == 3);
+  CHECK(ledger.op("gelu").flops == 17);
+  CHECK(ledger.op("gelu").bytes_written == 5);
+  MemoryCount memory;
+  const std::array<int64_t, memory_kinds> live = {1, 2, 3, 4, 5}, peaks = {10, 20, 30, 40, 50};
+  memory.assign(live, peaks, 99);
+  CHECK(memory.live(MemoryKind::gradients) == 2);
+  CHECK(memory.peak(MemoryKind::buffers) == 50);
+  CHECK(memory.live() == 15);
+  CHECK(memory.peak() == 99);
+}

@@ -1,4 +1,5 @@
-// run_ranks: n ranks, each a thread with its own context, and one function that all of them run.
+// run_ranks: n ranks, each with its own context, and one function that all of them run. Ranks are threads;
+// under mpirun they can be processes (mpi_ranks.hpp).
 //
 //     run_ranks(4, [](Communicator& world) {
 //       std::vector<float> x = {float(world.rank())};
@@ -44,6 +45,20 @@ struct RankReport {
 
   const Ledger& ledger() const { return context->ledger; }
 };
+
+// Runs ranks elsewhere than on threads of this process: as the processes of an MPI job (mpi_ranks.hpp).
+class RankHost {
+ public:
+  virtual ~RankHost() = default;
+  // As run_ranks; all processes of the job call it.
+  virtual std::vector<RankReport> run(int n, const std::function<void(Communicator&)>& body,
+                                      const RunOptions& options, Where where) = 0;
+};
+// Who runs the ranks of this process's runs; null: threads. A run on a clock stays on threads.
+inline RankHost*& rank_host() {
+  static RankHost* host = nullptr;
+  return host;
+}
 
 namespace detail {
 inline int default_threads(int ranks) {
@@ -96,15 +111,17 @@ void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world, Body& body,
 }
 }  // namespace detail
 
-// body(world) on n thread ranks. Returns each rank's report, by rank.
+// body(world) on n ranks: threads, or processes where a RankHost is set. Returns each rank's report, by rank.
 template <class Body>
 std::vector<RankReport> run_ranks(int n, Body body, const RunOptions& options = {},
                                   Where where = Where::current()) {
   if (n < 1) fail(where, "run_ranks needs at least one rank, not {}", n);
+  RunObserver* const observer = options.clock ? nullptr : run_observer();
+  if (rank_host() != nullptr && !options.clock && observer == nullptr)
+    return rank_host()->run(n, body, options, where);
   auto world = std::make_shared<ThreadWorld>(n);
   std::vector<RankReport> reports(static_cast<size_t>(n));
   std::vector<std::thread> threads;
-  RunObserver* const observer = options.clock ? nullptr : run_observer();
   for (int rank = 0; rank < n; ++rank) {
     RankReport& report = reports[static_cast<size_t>(rank)];
     report.context = std::make_shared<RankContext>();

@@ -38,6 +38,9 @@ class Error : public std::runtime_error {
  public:
   Error(Where where, const std::string& message)
       : std::runtime_error(at(where) + ": " + message), where_(where) {}
+  // An error that another process has sent: its text says already where it was made.
+  struct Verbatim {};
+  Error(Verbatim, Where where, const std::string& text) : std::runtime_error(text), where_(where) {}
   Where where() const { return where_; }
 
  private:

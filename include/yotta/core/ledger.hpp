@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -73,6 +74,17 @@ class MemoryCount {
   int64_t live() const { return total_.live; }
   int64_t peak() const { return total_.peak; }
 
+  // Counts of another process: live and peak of each kind, and the peak of their sum.
+  void assign(std::span<const int64_t> live, std::span<const int64_t> peaks, int64_t peak) {
+    total_.live = 0;
+    for (size_t kind = 0; kind < slots_.size(); ++kind) {
+      slots_[kind].live = live[kind];
+      slots_[kind].peak = peaks[kind];
+      total_.live += live[kind];
+    }
+    total_.peak = peak;
+  }
+
   // Forget the past: the peaks become what is live now.
   void reset_peaks() {
     for (Slot& slot : slots_) slot.peak = slot.live.load();
@@ -106,6 +118,15 @@ class Ledger {
   }
   void received(std::string_view label, int64_t messages, int64_t bytes) {
     add(label, {0, 0, messages, bytes});
+  }
+
+  // What another process has counted, beside what is here.
+  void charged(std::string_view name, const OpCount& more) {
+    OpCount& count = ops_[std::string(name)];
+    count.calls += more.calls;
+    count.flops += more.flops;
+    count.bytes_read += more.bytes_read;
+    count.bytes_written += more.bytes_written;
   }
 
   // Everything counted, by name; an empty count for a name never seen.
