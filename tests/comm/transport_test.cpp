@@ -69,11 +69,12 @@ TEST_CASE("a communicator runs on any transport") {
   CHECK_THROWS_AS(world.recv(y, 0, 9), Deadlock);
 }
 
-TEST_CASE("native algorithms need shared memory") {
+TEST_CASE("a transport that has no native collectives says so") {
   Communicator world = mirror_world();
   std::vector<float> x(2);
-  CHECK_THROWS_WITH_AS(world.all_reduce(x, ReduceOp::sum, {Algorithm::native}),
-                       doctest::Contains("ranks that share one memory"), Error);
+  CHECK_THROWS_WITH_AS(
+      world.all_reduce(x, ReduceOp::sum, {Algorithm::native}),
+      doctest::Contains("these ranks have no all_reduce of their own; take another"), Error);
 }
 
 TEST_CASE("a call is described for people") {

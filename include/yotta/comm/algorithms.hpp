@@ -1,7 +1,8 @@
 // Which algorithm a collective runs. Every function here is a table: the operation's algorithms by name.
 //
-// `automatic` takes the native one where ranks share memory. It does not where a clock is set, or data is
-// on meta: the clock times messages, so messages must be sent. Then small arrays take what needs few messages (a
+// `automatic` takes the native one where the transport has it: threads read each other's buffers, MPI and NCCL
+// run theirs. It does not where a clock is set, or data is on meta: the clock times messages, so messages must
+// be sent. Then small arrays take what needs few messages (a
 // tree, doubling), large ones what sends few bytes (the ring). All ranks choose alike, since they see
 // the same sizes; a difference would be a Mismatch.
 //
@@ -31,7 +32,7 @@ inline Algorithm choose(const Group& group, Algorithm wanted, Algorithm small, A
   if (wanted == Algorithm::native && meta)
     fail(where, "native reads buffers, and data on meta has none; take another algorithm");
   if (wanted != Algorithm::automatic) return wanted;
-  if (group.engine->transport().shares_memory() && context().clock == nullptr && !meta)
+  if (context().clock == nullptr && !meta && group.engine->transport().has_native(data))
     return Algorithm::native;
   return data.nbytes() < small_bytes ? small : large;
 }
@@ -68,12 +69,12 @@ YOTTA_COLLECTIVE void run_barrier(Collective& c, Algorithm algorithm);
 
 namespace yotta {
 
-// The meeting place of a native algorithm.
-inline Meeting& meeting(Collective& c) {
-  if (!c.can_meet())
-    fail(c.call().where, "native {} needs ranks that share one memory; take another algorithm",
-         c.call().operation);
-  return c;
+// Where ranks share memory they meet, and run meet(meeting); elsewhere the transport runs the call.
+template <class Meet>
+void run_native(Collective& c, const NativeCall& call, Meet meet) {
+  if (c.can_meet()) return meet(static_cast<Meeting&>(c));
+  c.run_by_transport(call);
+  c.count(native_traffic(c.size(), c.rank(), call));
 }
 
 [[noreturn]] inline void no_such_algorithm(const Call& call) {
@@ -87,7 +88,9 @@ YOTTA_COLLECTIVE void run_broadcast(Collective& c, Algorithm algorithm, Data dat
     case Algorithm::tree: return broadcast_tree(c, data, root);
     case Algorithm::chain: return broadcast_chain(c, data, root);
     case Algorithm::scatter_all_gather: return broadcast_scatter_all_gather(c, data, root);
-    case Algorithm::native: return broadcast_native(meeting(c), data, root);
+    case Algorithm::native:
+      return run_native(c, {Operation::broadcast, data, data, {}, root},
+                        [&](Meeting& m) { broadcast_native(m, data, root); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -97,7 +100,9 @@ YOTTA_COLLECTIVE void run_reduce(Collective& c, Algorithm algorithm, Data data, 
   switch (algorithm) {
     case Algorithm::naive: return reduce_naive(c, data, op, root);
     case Algorithm::tree: return reduce_tree(c, data, op, root);
-    case Algorithm::native: return reduce_native(meeting(c), data, op, root);
+    case Algorithm::native:
+      return run_native(c, {Operation::reduce, data, data, op, root},
+                        [&](Meeting& m) { reduce_native(m, data, op, root); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -111,7 +116,9 @@ YOTTA_COLLECTIVE void run_all_reduce(Collective& c, Algorithm algorithm, Data da
     case Algorithm::recursive_doubling: return all_reduce_recursive_doubling(c, data, op);
     case Algorithm::rabenseifner: return all_reduce_rabenseifner(c, data, op);
     case Algorithm::hierarchical: return all_reduce_hierarchical(c, data, op, node, c.call().where);
-    case Algorithm::native: return all_reduce_native(meeting(c), data, op);
+    case Algorithm::native:
+      return run_native(c, {Operation::all_reduce, data, data, op},
+                        [&](Meeting& m) { all_reduce_native(m, data, op); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -122,7 +129,9 @@ YOTTA_COLLECTIVE void run_reduce_scatter(Collective& c, Algorithm algorithm, Con
     case Algorithm::naive: return reduce_scatter_naive(c, in, out, op);
     case Algorithm::ring: return reduce_scatter_ring(c, in, out, op);
     case Algorithm::recursive_halving: return reduce_scatter_recursive_halving(c, in, out, op);
-    case Algorithm::native: return reduce_scatter_native(meeting(c), in, out, op);
+    case Algorithm::native:
+      return run_native(c, {Operation::reduce_scatter, in, out, op},
+                        [&](Meeting& m) { reduce_scatter_native(m, in, out, op); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -133,7 +142,9 @@ YOTTA_COLLECTIVE void run_all_gather(Collective& c, Algorithm algorithm, ConstDa
     case Algorithm::ring: return all_gather_ring(c, in, out);
     case Algorithm::recursive_doubling: return all_gather_recursive_doubling(c, in, out);
     case Algorithm::bruck: return all_gather_bruck(c, in, out);
-    case Algorithm::native: return all_gather_native(meeting(c), in, out);
+    case Algorithm::native:
+      return run_native(c, {Operation::all_gather, in, out},
+                        [&](Meeting& m) { all_gather_native(m, in, out); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -143,7 +154,9 @@ YOTTA_COLLECTIVE void run_all_to_all(Collective& c, Algorithm algorithm, ConstDa
     case Algorithm::naive: return all_to_all_naive(c, in, out);
     case Algorithm::pairwise: return all_to_all_pairwise(c, in, out);
     case Algorithm::bruck: return all_to_all_bruck(c, in, out);
-    case Algorithm::native: return all_to_all_native(meeting(c), in, out);
+    case Algorithm::native:
+      return run_native(c, {Operation::all_to_all, in, out},
+                        [&](Meeting& m) { all_to_all_native(m, in, out); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -153,7 +166,10 @@ YOTTA_COLLECTIVE void run_all_to_all_v(Collective& c, Algorithm algorithm, Const
   switch (algorithm) {
     case Algorithm::pairwise: return all_to_all_v_pairwise(c, in, in_counts, out, out_counts);
     case Algorithm::native:
-      return all_to_all_v_native(meeting(c), in, in_counts, out, out_counts, c.call().where);
+      return run_native(c, {Operation::all_to_all_v, in, out, {}, 0, in_counts, out_counts},
+                        [&](Meeting& m) {
+                          all_to_all_v_native(m, in, in_counts, out, out_counts, c.call().where);
+                        });
     default: no_such_algorithm(c.call());
   }
 }
@@ -163,7 +179,9 @@ YOTTA_COLLECTIVE void run_gather(Collective& c, Algorithm algorithm, ConstData i
   switch (algorithm) {
     case Algorithm::naive: return gather_naive(c, in, out, root);
     case Algorithm::tree: return gather_tree(c, in, out, root, out.count);
-    case Algorithm::native: return gather_native(meeting(c), in, out, root);
+    case Algorithm::native:
+      return run_native(c, {Operation::gather, in, out, {}, root},
+                        [&](Meeting& m) { gather_native(m, in, out, root); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -173,7 +191,9 @@ YOTTA_COLLECTIVE void run_scatter(Collective& c, Algorithm algorithm, ConstData 
   switch (algorithm) {
     case Algorithm::naive: return scatter_naive(c, in, out, root);
     case Algorithm::tree: return scatter_tree(c, in, out, root, in.count);
-    case Algorithm::native: return scatter_native(meeting(c), in, out, root);
+    case Algorithm::native:
+      return run_native(c, {Operation::scatter, in, out, {}, root},
+                        [&](Meeting& m) { scatter_native(m, in, out, root); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -182,7 +202,8 @@ YOTTA_COLLECTIVE void run_barrier(Collective& c, Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::naive: return barrier_naive(c);
     case Algorithm::dissemination: return barrier_dissemination(c);
-    case Algorithm::native: return barrier_native(meeting(c));
+    case Algorithm::native:
+      return run_native(c, {Operation::barrier}, [&](Meeting& m) { barrier_native(m); });
     default: no_such_algorithm(c.call());
   }
 }

@@ -107,6 +107,21 @@ class Collective : public Channel, public Meeting {
   }
   ConstData in(int other) const override { return gathering_->seat(other).in; }
   Data out(int other) const override { return gathering_->seat(other).out; }
+  // A collective that the transport runs by itself.
+  void run_by_transport(const NativeCall& native) {
+    Request request;
+    request.kind = Request::Kind::native;
+    request.group = group_->number;
+    request.tag = tag();
+    request.call = &call_;
+    transport().post(request, native);
+    try {
+      group_->engine->wait({&call_, call_.where, {&request, nullptr}, -1});
+    } catch (...) {
+      if (!request.done) transport().withdraw(request);
+      throw;
+    }
+  }
   void count(const Traffic& traffic) override {
     Ledger& ledger = context().ledger;
     ledger.sent(label_, traffic.messages_sent, traffic.bytes_sent);

@@ -26,6 +26,7 @@
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/comm/failures.hpp"
 #include "yotta/comm/meeting.hpp"
+#include "yotta/comm/native_traffic.hpp"
 
 namespace yotta {
 
@@ -115,41 +116,6 @@ inline Range my_chunk(const Meeting& meeting, int64_t n) {
 }
 
 }  // namespace detail
-
-// What crosses between rank `rank` and the others: exact, for any p and n.
-constexpr Traffic all_reduce_native_traffic(int p, int rank, int64_t n, int64_t width) {
-  const int64_t mine = chunk_count(n, p, rank);
-  const int64_t bytes = (n - mine + (p - 1) * mine) * width;  // others read theirs, I write mine
-  return {2 * (p - 1), bytes, 2 * (p - 1), bytes};
-}
-constexpr Traffic reduce_scatter_native_traffic(int p, int rank, int64_t n, int64_t width) {
-  const int64_t mine = chunk_count(n, p, rank);
-  return {p - 1, (n - mine) * width, p - 1, (p - 1) * mine * width};
-}
-constexpr Traffic all_gather_native_traffic(int p, int rank, int64_t n, int64_t width) {
-  const int64_t mine = chunk_count(n, p, rank);
-  return {p - 1, (p - 1) * mine * width, p - 1, (n - mine) * width};
-}
-constexpr Traffic all_to_all_native_traffic(int p, int rank, int64_t n, int64_t width) {
-  return reduce_scatter_native_traffic(p, rank, n, width);  // the same reading, without the sum
-}
-constexpr Traffic broadcast_native_traffic(int p, int rank, int64_t n, int64_t width, int root) {
-  if (rank == root) return {p - 1, (p - 1) * n * width, 0, 0};
-  return {0, 0, 1, n * width};
-}
-constexpr Traffic gather_native_traffic(int p, int rank, int64_t n, int64_t width, int root) {
-  const int64_t mine = chunk_count(n, p, rank);
-  if (rank == root) return {0, 0, p - 1, (n - mine) * width};
-  return {1, mine * width, 0, 0};
-}
-constexpr Traffic scatter_native_traffic(int p, int rank, int64_t n, int64_t width, int root) {
-  const Traffic back = gather_native_traffic(p, rank, n, width, root);
-  return {back.messages_received, back.bytes_received, back.messages_sent, back.bytes_sent};
-}
-inline Traffic reduce_native_traffic(int p, int rank, int64_t n, int64_t width, int root) {
-  Traffic traffic = reduce_scatter_native_traffic(p, rank, n, width);
-  return traffic += gather_native_traffic(p, rank, n, width, root);
-}
 
 // Every rank ends with the sum, in place.
 inline void all_reduce_native(Meeting& meeting, Data data, ReduceOp op) {
@@ -244,10 +210,8 @@ inline void all_to_all_v_native(Meeting& meeting, ConstData in, Counts in_counts
     copy_data(meeting.in(rank).part(begin, begin + place.count), place);
   }
   meeting.meet();
-  const int64_t sent = in.count - in_counts[static_cast<size_t>(self)];
-  const int64_t received = out.count - out_counts[static_cast<size_t>(self)];
-  const int64_t width = bytes_of(in.dtype);
-  meeting.count({p - 1, sent * width, p - 1, received * width});
+  meeting.count(native_traffic(
+      p, self, {Operation::all_to_all_v, in, out, ReduceOp::sum, 0, in_counts, out_counts}));
 }
 
 // The root ends with all n elements; each rank writes its chunk there. `out` is used at the root only.

@@ -7,6 +7,7 @@
 // The whole interface is: post a Request, ask whether it is done, sleep until one is. A request is a
 // plain struct owned by whoever waits for it; it must stay where it is until it is done or withdrawn.
 // Messages of one (group, sender, receiver, tag) are matched in the order in which they were posted.
+// A collective that the transport runs by itself (MPI_Iallreduce, ncclAllReduce) is a request like any other.
 // Ranks are world ranks here; a group (the transport's side of a communicator) is a number.
 #pragma once
 
@@ -49,7 +50,7 @@ inline std::string describe(const Call& call) {
 }
 
 struct Request {
-  enum class Kind : uint8_t { send, recv, meet };
+  enum class Kind : uint8_t { send, recv, meet, native };
   Kind kind = Kind::send;
   int group = 0;
   int peer = 0;     // world rank at the other end
@@ -65,6 +66,29 @@ struct Request {
   Request() = default;
   Request(const Request&) = delete;  // others hold its address
   Request& operator=(const Request&) = delete;
+};
+
+// A collective for a transport that has it itself. Arrays as in communicator.hpp; broadcast, reduce and
+// all_reduce work in place: in is out. mean is asked for as a sum.
+enum class Operation : uint8_t {
+  broadcast,
+  reduce,
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  all_to_all_v,
+  gather,
+  scatter,
+  barrier
+};
+struct NativeCall {
+  Operation operation;
+  ConstData in = {};
+  Data out = {};
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  std::span<const int64_t> in_counts = {}, out_counts = {};  // all_to_all_v, by rank of the group
 };
 
 // One strand of a rank and what it waits for. Strand 0 is the rank's main code, the others are
@@ -107,6 +131,17 @@ class Transport {
 
   // Are all ranks in one memory, so that native collectives can read each other's buffers?
   virtual bool shares_memory() const { return false; }
+  // Would it run a collective of this whole array itself? All ranks must answer alike.
+  virtual bool has_native(ConstData whole) const {
+    return shares_memory() && whole.device == Device::cpu;
+  }
+  // Starts one, of kind native: among the ranks of request.group, each with its own `call`. A group has one
+  // in flight at most.
+  virtual void post(Request& request, const NativeCall& call) {
+    static_cast<void>(call);
+    yotta::fail(request.call->where, "these ranks have no {} of their own; take another algorithm",
+                request.call->operation);
+  }
   // When a rank starts and ends the collective `number` of a group. A transport that can compares the
   // calls (Mismatch) and, where all ranks share memory, returns their meeting place: it is the handle
   // of a meet request, whose tag says how many meetings must be complete.
