@@ -51,7 +51,7 @@ TEST_CASE("wrong use names the shapes and the caller's line") {
   CHECK(contains(message_of([&] { Tensor().data<float>(); }), "holds nothing"));
   CHECK(contains(message_of([&] { Tensor::from<float>({1, 2}, {3}); }), "2 values do not fill"));
   CHECK(contains(message_of([&] { Tensor::zeros({-1}); }), "negative size"));
-  CHECK(contains(message_of([&] { Tensor::zeros({2}).copy_from(x); }), "shapes and devices"));
+  CHECK(contains(message_of([&] { Tensor::zeros({2}).copy_from(x); }), "shapes must agree"));
   CHECK(contains(message_of([&] { expect_shape("gelu", "x", x, {3, 2}); }), "expected (3, 2)"));
 }
 

@@ -62,6 +62,19 @@ inline void store_register(Real* to, const Register& value) {
   std::memcpy(to, &value, sizeof value);
 }
 
+// Lanes of two registers, counted through both; nvcc cannot print a shuffle for the host's compiler.
+template <int... Lane, class Register>
+inline Register shuffled(const Register& a, const Register& b) {
+#if defined(__CUDACC__)
+  constexpr int lanes = static_cast<int>(sizeof...(Lane)), from[] = {Lane...};
+  Register x;
+  for (int i = 0; i < lanes; ++i) x[i] = from[i] < lanes ? a[from[i]] : b[from[i] - lanes];
+  return x;
+#else
+  return __builtin_shufflevector(a, b, Lane...);
+#endif
+}
+
 // Transpose a square of `lanes` registers: exchange its off-diagonal quarters, then the same inside each
 // quarter. log2(lanes) rounds of shuffles; nothing touches memory.
 template <int Half, class Register, int... Lane>
@@ -71,9 +84,8 @@ inline void transpose_square(Register* x, std::integer_sequence<int, Lane...> la
   for (int i = 0; i < lanes; ++i) {
     if ((i & Half) != 0) continue;
     const Register upper = x[i], lower = x[i + Half];
-    x[i] = __builtin_shufflevector(upper, lower, (Lane & Half ? lanes + Lane - Half : Lane)...);
-    x[i + Half] =
-        __builtin_shufflevector(upper, lower, (Lane & Half ? lanes + Lane : Lane + Half)...);
+    x[i] = shuffled<(Lane & Half ? lanes + Lane - Half : Lane)...>(upper, lower);
+    x[i + Half] = shuffled<(Lane & Half ? lanes + Lane : Lane + Half)...>(upper, lower);
   }
   if constexpr (Half > 1) transpose_square<Half / 2>(x, lane);
 }

@@ -15,6 +15,7 @@
 #include <new>
 #include <vector>
 
+#include "yotta/core/accelerator.hpp"
 #include "yotta/core/build.hpp"
 #include "yotta/core/context.hpp"
 
@@ -74,19 +75,22 @@ class BlockCache {
 // data, but the bytes are counted all the same.
 class Buffer {
  public:
-  Buffer(int64_t bytes, Device device)
+  Buffer(int64_t bytes, Device device, Where where = Where::current())
       : bytes_(bytes),
+        device_(device),
         kind_(context().memory_kind),
         count_(context().ledger.memory()),
-        data_(device == Device::cpu ? BlockCache::instance().take(bytes) : nullptr) {
+        data_(take(bytes, device, where)) {
 #ifndef NDEBUG
-    if (data_ != nullptr) std::memset(data_, 0xff, static_cast<size_t>(bytes));  // NaN: shows up
+    if (device == Device::cpu)
+      std::memset(data_, 0xff, static_cast<size_t>(bytes));  // NaN: shows up
 #endif
     count_->add(kind_, bytes_);
   }
   ~Buffer() {
     count_->remove(kind_, bytes_);
-    if (data_ != nullptr) BlockCache::instance().give(data_, bytes_);
+    if (device_ == Device::cuda) accelerator()->release(data_);
+    if (device_ == Device::cpu) BlockCache::instance().give(data_, bytes_);
   }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -95,7 +99,14 @@ class Buffer {
   MemoryKind kind() const { return kind_; }
 
  private:
+  static void* take(int64_t bytes, Device device, Where where) {
+    if (device == Device::meta) return nullptr;
+    if (device == Device::cuda) return accelerator_or_fail(where).allocate(bytes, where);
+    return BlockCache::instance().take(bytes);
+  }
+
   int64_t bytes_;
+  Device device_;
   MemoryKind kind_;
   std::shared_ptr<MemoryCount> count_;
   void* data_;

@@ -11,12 +11,12 @@
 // context().memory_kind. A tensor on Device::meta has no data: asking for it throws.
 #pragma once
 
-#include <array>
 #include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "yotta/core/convert.hpp"
 #include "yotta/core/memory.hpp"
 
 namespace yotta {
@@ -46,9 +46,7 @@ class Tensor {
       if (size < 0) fail(where, "a tensor of shape {} has a negative size", str(shape));
     Tensor made;
     made.device_ = context().device;
-    if (made.device_ == Device::cuda)
-      fail(where, "this build has no CUDA tensors; use Device::cpu or Device::meta");
-    made.buffer_ = std::make_shared<Buffer>(product(shape) * bytes_of(dtype), made.device_);
+    made.buffer_ = std::make_shared<Buffer>(product(shape) * bytes_of(dtype), made.device_, where);
     made.bytes_ = static_cast<std::byte*>(made.buffer_->data());
     made.shape_ = std::move(shape);
     made.dtype_ = dtype;
@@ -72,6 +70,8 @@ class Tensor {
       fail(where, "{} values do not fill a tensor of shape {}", values.size(), str(shape));
     Tensor made = empty(std::move(shape), dtype_of<T>, where);
     if (made.device_ == Device::cpu) std::copy(values.begin(), values.end(), made.data<T>());
+    if (made.device_ == Device::cuda)
+      accelerator()->copy(made.bytes_, values.data(), made.nbytes(), Transfer::to_device);
     return made;
   }
 
@@ -100,7 +100,7 @@ class Tensor {
     return device_ == Device::cpu ? text : text + " on " + name(device_);
   }
 
-  // The numbers, row-major. T must be the tensor's own type.
+  // The numbers, row-major, in the host's memory. T must be the tensor's own type.
   template <class T>
   T* data(Where where = Where::current()) {
     return static_cast<T*>(raw(dtype_of<T>, where));
@@ -117,12 +117,22 @@ class Tensor {
   std::span<const T> span(Where where = Where::current()) const {
     return {data<T>(where), static_cast<size_t>(numel())};
   }
+  // The numbers on the device where a body runs, as a kernel or in a loop. Throws if they are elsewhere.
+  template <class T>
+  T* address(Device on, Where where = Where::current()) {
+    return static_cast<T*>(checked(on, dtype_of<T>, where));
+  }
+  template <class T>
+  const T* address(Device on, Where where = Where::current()) const {
+    return static_cast<const T*>(checked(on, dtype_of<T>, where));
+  }
   // Untyped, for those who move bytes; null on meta.
   void* raw() const { return bytes_; }
 
   // One element as a double: x.item({1, 2}). For tests and printing, not for loops.
   double item(std::initializer_list<int64_t> index = {}, Where where = Where::current()) const {
     if (std::ssize(index) != ndim()) fail(where, "{} indices into {}", index.size(), describe());
+    if (device_ == Device::cuda) return to(Device::cpu, where).item(index, where);
     int64_t offset = 0;
     for (int i = 0; const int64_t at : index) {
       const int64_t size = shape_[static_cast<size_t>(i++)];
@@ -134,6 +144,7 @@ class Tensor {
   }
   // All elements as doubles, row-major.
   std::vector<double> values(Where where = Where::current()) const {
+    if (device_ == Device::cuda) return to(Device::cpu, where).values(where);
     std::vector<double> out(static_cast<size_t>(numel()));
     visit(dtype_, [&]<class T>(Type<T>) {
       for (int64_t i = 0; const T& value : span<T>(where))
@@ -183,58 +194,72 @@ class Tensor {
     made.copy_from(*this, where);
     return made;
   }
+  Tensor to(Device device, Where where = Where::current()) const {
+    const DeviceScope scope(device);
+    Tensor made = empty(shape_, dtype_, where);
+    made.copy_from(*this, where);
+    return made;
+  }
 
-  // Overwrite with the values of a tensor of the same shape, converted if the types differ.
+  // Overwrite with the values of a tensor of the same shape, converted if the types differ, from whichever
+  // device it is on; only meta stays among itself.
   void copy_from(const Tensor& from, Where where = Where::current()) {
-    if (from.shape_ != shape_ || from.device_ != device_)
-      fail(where, "copy of {} into {}: shapes and devices must agree", from.describe(), describe());
+    if (from.shape_ != shape_ || (from.device_ == Device::meta) != (device_ == Device::meta))
+      fail(where, "copy of {} into {}: shapes must agree, and both or none be on meta",
+           from.describe(), describe());
     if (device_ == Device::meta) return;
+    if (device_ == Device::cuda || from.device_ == Device::cuda) return transfer(from, where);
     if (from.dtype_ == dtype_) {
       std::memmove(bytes_, from.bytes_, static_cast<size_t>(nbytes()));
       return;
     }
-    if (dtype_ == DType::bf16 && from.dtype_ == DType::f32) return convert<bfloat16, float>(from);
-    if (dtype_ == DType::f32 && from.dtype_ == DType::bf16) return convert<float, bfloat16>(from);
-    convert_any(from, where);
+    convert(bytes_, dtype_, from.bytes_, from.dtype_, numel());
   }
   void fill(double value, Where where = Where::current()) {
     if (device_ == Device::meta) return;
+    if (device_ == Device::cuda) {
+      const DeviceScope scope(Device::cpu);
+      return copy_from(full(shape_, value, dtype_, where), where);
+    }
     visit(dtype_, [&]<class T>(Type<T>) {
       std::span<T> all = span<T>(where);
       std::fill(all.begin(), all.end(), static_cast<T>(value));
     });
   }
   void zero() {  // every type's zero is zero bytes
-    if (bytes_ != nullptr) std::memset(bytes_, 0, static_cast<size_t>(nbytes()));
+    if (bytes_ == nullptr) return;
+    if (device_ == Device::cuda) return accelerator()->zero(bytes_, nbytes());
+    std::memset(bytes_, 0, static_cast<size_t>(nbytes()));
   }
 
  private:
-  template <class To, class From>
-  void convert(const Tensor& from) {
-    const From* source = from.data<From>();
-    To* target = data<To>();
-    for (int64_t i = 0; i < numel(); ++i) target[i] = static_cast<To>(source[i]);
-  }
-  // Any type to any other by way of f64, a block at a time: 9 + 9 loops to compile and not 9 x 9.
-  void convert_any(const Tensor& from, Where where) {
-    std::array<double, 256> block;
-    for (int64_t begin = 0; begin < numel(); begin += std::ssize(block)) {
-      const int64_t count = std::min<int64_t>(std::ssize(block), numel() - begin);
-      visit(from.dtype_, [&]<class From>(Type<From>) {
-        const From* source = from.data<From>(where) + begin;
-        for (int64_t i = 0; i < count; ++i) block[i] = static_cast<double>(source[i]);
-      });
-      visit(dtype_, [&]<class To>(Type<To>) {
-        To* target = data<To>(where) + begin;
-        for (int64_t i = 0; i < count; ++i) target[i] = static_cast<To>(block[i]);
-      });
+  // copy_from where one side, or both, are on cuda. Types are converted where there is a way: on the device
+  // between f32 and bf16, else on the host.
+  void transfer(const Tensor& from, Where where) {
+    Accelerator& device = accelerator_or_fail(where);
+    if (from.dtype_ == dtype_) {
+      const Transfer way = from.device_ == Device::cpu ? Transfer::to_device
+                           : device_ == Device::cpu    ? Transfer::to_host
+                                                       : Transfer::on_device;
+      return device.copy(bytes_, from.bytes_, nbytes(), way);
     }
+    if (from.device_ == device_ && from.dtype_ == DType::f32 && dtype_ == DType::bf16)
+      return run_kernel("conversion", Conversion<bfloat16, float>{bytes_, from.bytes_}, numel(),
+                        where);
+    if (from.device_ == device_ && from.dtype_ == DType::bf16 && dtype_ == DType::f32)
+      return run_kernel("conversion", Conversion<float, bfloat16>{bytes_, from.bytes_}, numel(),
+                        where);
+    copy_from(from.to(Device::cpu, where).to(dtype_, where), where);
   }
-  void* raw(DType wanted, Where where) const {
+  void* raw(DType wanted, Where where) const { return checked(Device::cpu, wanted, where); }
+  void* checked(Device on, DType wanted, Where where) const {
     if (!defined()) fail(where, "this tensor holds nothing yet");
     if (device_ == Device::meta)
       fail(where, "{} has a shape but no data; what depends on values needs Device::cpu",
            describe());
+    if (device_ != on)
+      fail(where, "{} was read on {}; copy it with .to(Device::{})", describe(), yotta::name(on),
+           yotta::name(on));
     if (wanted != dtype_)
       fail(where, "{} was read as {}; convert with .to(DType::{})", describe(), name(wanted),
            name(wanted));

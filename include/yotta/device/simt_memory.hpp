@@ -19,7 +19,12 @@
 #include "yotta/device/check_shadow.hpp"
 #include "yotta/device/simt_build.hpp"
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorNotReady = 600
+};
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
   cudaMemcpyHostToDevice,
@@ -166,6 +171,7 @@ inline const char* cudaGetErrorString(cudaError_t code) {
     case cudaErrorInvalidValue:
       return "invalid argument: not memory from cudaMalloc, or more bytes than it has";
     case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorNotReady: return "not ready";
   }
   return "unknown error";
 }
