@@ -71,13 +71,14 @@ class MpiGroup {
 
 class MpiTransport : public Transport {
  public:
-  // All processes of MPI_COMM_WORLD make one together. Errors: MPI is not started, or not for threads.
-  explicit MpiTransport(Where where = Where::current()) : control_(duplicate(where), {}) {
+  // All processes of `over` make one together. Errors: MPI is not started, or not for threads.
+  explicit MpiTransport(MPI_Comm over = MPI_COMM_WORLD, Where where = Where::current())
+      : control_(duplicate(over, where), {}) {
     MPI_Comm_rank(control_.get(), &rank_);
     MPI_Comm_size(control_.get(), &size_);
     std::vector<int> everybody(static_cast<size_t>(size_));
     std::iota(everybody.begin(), everybody.end(), 0);
-    groups_.emplace_back(duplicate(where), everybody);
+    groups_.emplace_back(duplicate(over, where), everybody);
   }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -166,7 +167,7 @@ class MpiTransport : public Transport {
   }
 
  private:
-  static MPI_Comm duplicate(Where where) {
+  static MPI_Comm duplicate(MPI_Comm over, Where where) {
     int started = 0, level = 0, main_thread = 0;
     MPI_Initialized(&started);
     if (started == 0)
@@ -179,7 +180,7 @@ class MpiTransport : public Transport {
           "MPI was started for fewer threads than this program has; ask MPI_Init_thread for "
           "MPI_THREAD_MULTIPLE");
     MPI_Comm comm = MPI_COMM_NULL;
-    expect_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup", where);
+    expect_mpi(MPI_Comm_dup(over, &comm), "MPI_Comm_dup", where);
     return comm;
   }
   const MpiGroup& group_of(const Request& request) const {
@@ -257,7 +258,7 @@ class MpiTransport : public Transport {
 template <class Body>
 std::shared_ptr<RankContext> run_mpi(Body body, const EngineOptions& options = {},
                                      Where where = Where::current()) {
-  auto transport = std::make_shared<MpiTransport>(where);
+  auto transport = std::make_shared<MpiTransport>(MPI_COMM_WORLD, where);
   auto self = std::make_shared<RankContext>();
   self->rank = transport->rank();
   self->size = transport->size();

@@ -64,7 +64,7 @@ inline std::exception_ptr exception_of(const RankVerdict& verdict, Where where) 
 class MessageWriter {
  public:
   template <class Value>
-    requires std::is_trivially_copyable_v<Value>
+  requires std::is_trivially_copyable_v<Value>
   void put(const Value& value) {
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
