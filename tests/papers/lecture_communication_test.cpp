@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "yotta/comm/run_on.hpp"
+#include "yotta/comm/torus_rings.hpp"
 #include "yotta/nn/linear_net.hpp"
 #include "yotta/parallel/fsdp.hpp"
 
@@ -153,49 +154,29 @@ TEST_CASE(
   const int side = 16, chips = side * side * side;
   const Cluster pod = torus(chip, {side, side, side});
   const int64_t n = int64_t{6} * chips * 64;  // bf16 numbers of one weight matrix
-  // Gathers a share of the matrix along axes one after the other, in one direction: the last one moves most.
-  const auto ring = [&](Communicator& world, int axis, bool backwards) {
-    const int stride = axis == 0 ? 1 : axis == 1 ? side : side * side;
-    std::vector<int> ring_chips = strided(side, stride);
-    if (backwards) std::reverse(ring_chips.begin() + 1, ring_chips.end());
-    return world.mirrored(ring_chips);
-  };
-  const auto gather = [&](int axes, bool both_ways) {
+  const auto gather = [&](int axes, int directions) {
     Cluster no_latency = pod;
     no_latency.levels[0].alpha = 0;
+    const TorusShape shape{std::vector<int>(static_cast<size_t>(axes), side), directions};
     return run_on(no_latency, 1,
                   [&](Communicator& world) {
                     const DeviceScope meta(Device::meta);
-                    const int directions = both_ways ? 2 : 1, parts = axes * directions;
-                    std::vector<std::vector<Communicator>> rings(static_cast<size_t>(parts));
-                    for (int part = 0; part < parts; ++part)
-                      for (int phase = 0; phase < axes; ++phase)
-                        rings[static_cast<size_t>(part)].push_back(ring(
-                            world, (part / directions + phase) % axes, part % directions == 1));
-                    int64_t have = n / parts;  // of each part, on each chip
-                    for (int axis = 0; axis < axes; ++axis) have /= side;
-                    for (int phase = 0; phase < axes; ++phase, have *= side) {
-                      Tensor from = Tensor::empty({have}, DType::bf16),
-                             to = Tensor::empty({have * side}, DType::bf16);
-                      std::vector<Work> works;
-                      for (std::vector<Communicator>& part : rings)
-                        works.push_back(part[static_cast<size_t>(phase)].all_gather_async(
-                            to, from, {Algorithm::ring}));
-                      for (Work& work : works) work.wait();
-                    }
+                    Tensor all = Tensor::empty({n}, DType::bf16);
+                    Tensor mine = Tensor::empty({n / shape.ranks()}, DType::bf16);
+                    TorusRings::mirrored(world, shape).all_gather(all, mine);
                   })
         .seconds();
   };
   const double bytes = 2.0 * static_cast<double>(n);
-  check_near(gather(1, false), bytes * 15 / 16 / 90e9);
-  check_near(gather(1, true), bytes * 15 / 16 / 180e9);
-  check_near(gather(3, true), bytes * 4095 / 4096 / 540e9);
+  check_near(gather(1, 1), bytes * 15 / 16 / 90e9);
+  check_near(gather(1, 2), bytes * 15 / 16 / 180e9);
+  check_near(gather(3, 2), bytes * 4095 / 4096 / 540e9);
   // A token multiplies each bf16 number once: 2 FLOPs for 2 bytes. So the batch that hides a gather is:
   const auto tokens = [&](double seconds, double share) {
     return seconds / share * chip.bf16 / (2.0 * static_cast<double>(n));
   };
-  check_near(tokens(gather(1, true), 15.0 / 16), 2550);
-  check_near(tokens(gather(3, true), 4095.0 / 4096), 850);
-  check_near(16e6 / tokens(gather(3, true), 4095.0 / 4096), 18823.5,
+  check_near(tokens(gather(1, 2), 15.0 / 16), 2550);
+  check_near(tokens(gather(3, 2), 4095.0 / 4096), 850);
+  check_near(16e6 / tokens(gather(3, 2), 4095.0 / 4096), 18823.5,
              1e-5);  // chips for 16e6 tokens
 }
