@@ -7,8 +7,7 @@
 // Errors: bytes that end too early, which no pack has made.
 #pragma once
 
-#include <cstring>
-
+#include "yotta/comm/packing.hpp"
 #include "yotta/comm/run_ranks.hpp"
 
 namespace yotta {
@@ -59,49 +58,6 @@ inline std::exception_ptr exception_of(const RankVerdict& verdict, Where where) 
   }
   return made(std::type_identity<Error>());
 }
-
-// Values one after the other.
-class MessageWriter {
- public:
-  template <class Value>
-  requires std::is_trivially_copyable_v<Value>
-  void put(const Value& value) {
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  void put(const std::string& text) {
-    put(std::ssize(text));
-    bytes_ += text;
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
-
-class MessageReader {
- public:
-  explicit MessageReader(std::string_view bytes) : bytes_(bytes) {}
-  template <class Value>
-  Value take() {
-    Value value;
-    std::memcpy(&value, taken(sizeof value), sizeof value);
-    return value;
-  }
-  std::string take_text() {
-    const auto length = static_cast<size_t>(take<std::ptrdiff_t>());
-    return std::string(taken(length), length);
-  }
-
- private:
-  const char* taken(size_t count) {
-    if (count > bytes_.size())
-      fail(Where::current(), "a rank's report ends {} bytes too early", count - bytes_.size());
-    const char* begin = bytes_.data();
-    bytes_.remove_prefix(count);
-    return begin;
-  }
-  std::string_view bytes_;
-};
 
 inline std::string pack(const RankReport& report) {
   MessageWriter message;
