@@ -5,7 +5,7 @@
 using namespace yotta;
 
 namespace {
-const Call call{"send", 2, DType::f32, -1, "", "", Where::current()};
+const Call the_call{"send", 2, DType::f32, -1, "", "", Where::current()};
 struct Letter : Request {
   Letter(Kind its_kind, int its_owner, int its_peer, int64_t its_tag, int its_group = 0) {
     kind = its_kind;
@@ -14,7 +14,7 @@ struct Letter : Request {
     tag = its_tag;
     group = its_group;
     data = {nullptr, 2, DType::f32};
-    call = &::call;
+    call = &the_call;
   }
 };
 constexpr auto send = Request::Kind::send;
