@@ -47,6 +47,17 @@ TEST_CASE("each message is an arrow from its send to its receive") {
   CHECK(ends == 1);
 }
 
+TEST_CASE("a message says who is at its other end, an image by its chip") {
+  Trace trace;
+  trace.ranks.push_back({{EventKind::send, -1, 0, 1, "x", {}, 3, 8},
+                         {EventKind::send, -1, 1, 2, "x", {}, first_image + 7, 8}});
+  std::vector<std::string> peers;
+  const auto file = nlohmann::json::parse(timeline_json(trace));
+  for (const auto& event : file["traceEvents"])
+    if (event["ph"] == "X") peers.push_back(event["args"]["peer"]);
+  CHECK(peers == std::vector<std::string>{"rank 3", "the image on chip 7"});
+}
+
 TEST_CASE("what is sent and received on one lane at once lies on two threads") {
   Trace trace;
   trace.ranks.push_back({{EventKind::send, -1, 0, 2, "ring", {}, 0, 8},

@@ -46,6 +46,7 @@ TEST_CASE("the page is whole: it loads nothing, and a name cannot end its script
 TEST_CASE("a cause on a rank that is left out is no cause on the page") {
   const nlohmann::json data = data_of(timeline_page(small_trace(), 1));
   CHECK(data["rows"].size() == 2);
+  CHECK(data["left_out"] == 1);
   for (const auto& row : data["rows"])
     for (const auto& bar : row["bars"]) CHECK(bar[8] < 2);
 }

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/small_trace.hpp"
+
 using namespace yotta;
 
 TEST_CASE("lanes have names") {
@@ -29,4 +31,20 @@ TEST_CASE("busy is what ops take; idle is the rest until the last rank has ended
   CHECK(busy_share(trace, 0) == 0.5);
   CHECK(idle_share(trace, 1) == 0);
   CHECK(busy_share(Trace{{{}}}, 0) == 1);
+}
+
+TEST_CASE("an excerpt: cut at both ends, counted from its begin, causes renumbered or gone") {
+  const Trace part = excerpt(yotta_test::small_trace(), 3, 7);
+  REQUIRE(part.ranks.size() == 2);
+  REQUIRE(part.ranks[0].size() == 3);
+  REQUIRE(part.ranks[1].size() == 3);  // rank 1's first matmul has ended before
+  const TraceEvent &matmul = part.ranks[0][0], &wait = part.ranks[1][0], &last = part.ranks[1][2];
+  CHECK((matmul.begin == 0 && matmul.end == 1 && matmul.name == "matmul"));
+  CHECK((wait.kind == EventKind::wait && wait.begin == 0 && wait.end == 3));
+  CHECK((last.begin == 3 && last.end == 4));
+  CHECK(last.cause == EventId{1, 0});
+  CHECK(part.at(part.ranks[1][1].cause).kind == EventKind::send);
+  CHECK(excerpt(yotta_test::small_trace(), 5, 7).ranks[0][0].cause == EventId{});
+  CHECK(excerpt(yotta_test::small_trace(), 0, 8) == yotta_test::small_trace());
+  CHECK(excerpt(yotta_test::small_trace(), 8, 9).ranks[1].empty());
 }

@@ -69,7 +69,7 @@ inline std::string timeline_json(const Trace& trace) {
           "\"args\":{{\"bytes\":{},\"flops\":{:.17g}{}}}}},\n",
           json_escaped(event.name), name(event.kind), rank, thread, event.begin * 1e6,
           event.seconds() * 1e6, event.bytes, event.flops,
-          event.peer >= 0 ? fmt::format(",\"peer\":{}", event.peer) : "");
+          event.peer >= 0 ? fmt::format(",\"peer\":\"{}\"", peer_name(event.peer)) : "");
       if (event.kind != EventKind::recv || event.cause.rank < 0) continue;
       const TraceEvent& sent = trace.at(event.cause);
       if (sent.kind != EventKind::send) continue;

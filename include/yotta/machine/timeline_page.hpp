@@ -12,7 +12,7 @@ namespace yotta {
 
 namespace detail {
 
-// {"seconds": s, "names": [...], "colors": [...], "rows": [{"rank", "lane", "bars": [[begin, end, name, critical,
+// {"seconds": s, "left_out": ranks, "first_image": i, "names": [...], "colors": [...], "rows": [{"rank", "lane", "bars": [[begin, end, name, critical,
 // kind, peer, bytes, flops, cause's row, cause's bar], ...]}, ...]}
 inline std::string page_data(const Trace& trace, const Timeline& timeline) {
   std::map<std::pair<int, int>, std::pair<size_t, size_t>> place;  // event -> row, bar
@@ -21,7 +21,9 @@ inline std::string page_data(const Trace& trace, const Timeline& timeline) {
       const EventId id = timeline.rows[r].bars[b].event;
       place[{id.rank, id.index}] = {r, b};
     }
-  std::string data = fmt::format("{{\"seconds\":{:.17g},\"names\":[", timeline.seconds);
+  std::string data =
+      fmt::format("{{\"seconds\":{:.17g},\"left_out\":{},\"first_image\":{},\"names\":[",
+                  timeline.seconds, timeline.ranks_left_out, first_image);
   for (size_t i = 0; i < timeline.names.size(); ++i)
     data += fmt::format("{}\"{}\"", i > 0 ? "," : "", json_escaped(timeline.names[i]));
   data += "],\"colors\":[";
@@ -59,7 +61,8 @@ canvas { width: 100%; border: 1px solid #ccc; cursor: grab; display: block }
 #legend i { display: inline-block; width: 12px; height: 12px; margin-right: 5px }
 </style></head><body>
 <h1 style="font-size:18px">Timeline</h1>
-<p>Wheel: zoom. Drag: move. Point at a bar to read it; click on it for the chain of what it waited for.
+<p>Wheel: zoom. Drag: move. Point at a bar to read it; click on it for the chain of what it waited for. A dark line
+lies over the critical path.
 <label><input type="checkbox" id="critical"> critical path only</label> <button id="all">whole run</button></p>
 <div id="legend"></div><canvas id="view"></canvas><div id="about"></div>
 <script>const data = )html";
@@ -67,21 +70,29 @@ canvas { width: 100%; border: 1px solid #ccc; cursor: grab; display: block }
 inline constexpr const char* page_script = R"html(;
 const canvas = document.getElementById("view"), g = canvas.getContext("2d");
 const about = document.getElementById("about"), critical = document.getElementById("critical");
-const left = 170, top0 = 28, rowHeight = 22, kinds = ["computes", "sends", "receives", "reduces", "waits"];
+const top0 = 28, rowHeight = 22, kinds = ["computes", "sends", "receives", "reduces", "waits"];
+g.font = "12px sans-serif";
+const left = 72 + Math.max(...data.rows.map(row => g.measureText(row.lane).width), 80);
 let from = 0, to = data.seconds || 1, chain = new Set(), drag = null;
 const x = t => left + (t - from) / (to - from) * (canvas.clientWidth - left - 10);
 const timeAt = px => from + (px - left) / (canvas.clientWidth - left - 10) * (to - from);
 function text(t) {
   const a = Math.abs(t);
   if (a === 0) return "0";
-  if (a < 1e-6) return (t * 1e9).toPrecision(4) + " ns";
-  if (a < 1e-3) return (t * 1e6).toPrecision(4) + " us";
-  return a < 1 ? (t * 1e3).toPrecision(4) + " ms" : t.toPrecision(4) + " s";
+  const [size, unit] = a < 1e-6 ? [1e-9, " ns"] : a < 1e-3 ? [1e-6, " us"] : a < 1 ? [1e-3, " ms"] : [1, " s"];
+  return Number((t / size).toPrecision(4)) + unit;
 }
 function box(row, bar, r) {  // top and height: messages both ways share a row
   const y = top0 + r * rowHeight;
-  if (!row.both || (bar[4] !== 1 && bar[4] !== 2)) return [y + 2, rowHeight - 5];
-  return bar[4] === 1 ? [y + 2, 8] : [y + 11, 8];
+  if (!row.both || (bar[4] !== 1 && bar[4] !== 2)) return [y + 4, rowHeight - 6];
+  return bar[4] === 1 ? [y + 4, 7.5] : [y + 12.5, 7.5];
+}
+function ticks() {  // some eight round times in view
+  const least = (to - from) / 8, power = Math.pow(10, Math.floor(Math.log10(least)));
+  const step = power * [1, 2, 5, 10].find(each => each * power >= least);
+  const times = [];
+  for (let i = Math.ceil(from / step); i * step <= to * (1 + 1e-12); ++i) times.push(i * step);
+  return times;
 }
 function draw() {
   const scale = window.devicePixelRatio || 1, height = top0 + data.rows.length * rowHeight + 6;
@@ -90,10 +101,10 @@ function draw() {
   g.setTransform(scale, 0, 0, scale, 0, 0);
   g.clearRect(0, 0, canvas.clientWidth, height);
   g.font = "12px sans-serif"; g.fillStyle = "#222";
-  for (let i = 0; i <= 6; ++i) {
-    const t = from + (to - from) * i / 6;
+  for (const t of ticks()) {
     g.fillStyle = "#ddd"; g.fillRect(x(t), top0 - 6, 1, height);
-    g.fillStyle = "#222"; g.textAlign = i === 6 ? "right" : "center"; g.fillText(text(t), x(t), 14);
+    g.fillStyle = "#222"; g.textAlign = x(t) > canvas.clientWidth - 40 ? "right" : "center";
+    g.fillText(text(t), x(t), 14);
   }
   g.textAlign = "left";
   data.rows.forEach((row, r) => {
@@ -111,10 +122,11 @@ function draw() {
       g.fillStyle = bar[2] < 0 ? "#eee" : data.colors[bar[2] % data.colors.length];
       g.fillRect(a, top, w, h);
       if (chain.has(r + "," + b)) { g.strokeStyle = "#c00"; g.lineWidth = 2; g.strokeRect(a, top, w, h); }
-      else if (bar[3] && w > 2) { g.strokeStyle = "#222"; g.lineWidth = 1; g.strokeRect(a, top, w, h); }
-      if (bar[2] >= 0 && w > 60 && h > 10) {
-        g.save(); g.beginPath(); g.rect(a, top, w, h); g.clip();
-        g.fillStyle = "#222"; g.fillText(data.names[bar[2]], a + 4, top + 13); g.restore();
+      if (bar[3]) { g.fillStyle = "#222"; g.fillRect(a, y + 1.5, w, 2); }
+      if (bar[2] >= 0 && w > 60) {
+        g.save(); g.beginPath(); g.rect(a, top, w, h); g.clip(); g.fillStyle = "#222";
+        g.font = (h < 10 ? "8" : "12") + "px sans-serif";
+        g.fillText(data.names[bar[2]], a + 4, top + h / 2 + (h < 10 ? 3 : 4)); g.restore();
       }
     });
   });
@@ -135,7 +147,8 @@ function say([r, b]) {
   const row = data.rows[r], bar = data.rows[r].bars[b];
   let line = "rank " + row.rank + ", " + row.lane + ": " + kinds[bar[4]] + " " + (bar[2] < 0 ? "" : data.names[bar[2]]) +
     ", " + text(bar[1] - bar[0]) + " (" + text(bar[0]) + " to " + text(bar[1]) + ")";
-  if (bar[5] >= 0) line += bar[4] === 1 ? ", to rank " + bar[5] : ", from rank " + bar[5];
+  if (bar[5] >= 0) line += (bar[4] === 1 ? ", to " : ", from ") +
+    (bar[5] < data.first_image ? "rank " + bar[5] : "the image on chip " + (bar[5] - data.first_image));
   if (bar[6] > 0) line += ", " + bar[6].toLocaleString("en") + " bytes";
   if (bar[7] > 0) line += ", " + bar[7].toExponential(3) + " FLOPs";
   if (bar[3]) line += ", on the critical path";
@@ -182,6 +195,9 @@ window.addEventListener("resize", draw);
 document.getElementById("legend").innerHTML = data.names.map((name, i) =>
   "<span><i style='background:" + data.colors[i % data.colors.length] + "'></i></span>").join("");
 document.querySelectorAll("#legend span").forEach((span, i) => span.append(data.names[i]));
+document.getElementById("legend").insertAdjacentHTML("beforeend", "<span><i style='background:#eee'></i>waits</span>");
+document.querySelector("h1").textContent = "Timeline: " + text(data.seconds) +
+  (data.left_out ? " (" + data.left_out + " more ranks are not shown)" : "");
 draw();
 </script></body></html>
 )html";

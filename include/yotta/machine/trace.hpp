@@ -66,15 +66,18 @@ struct Trace {
   bool operator==(const Trace&) const = default;
 };
 
+// "rank 3", or of a mirrored rank "the image on chip 3".
+inline std::string peer_name(int peer) {
+  if (peer < first_image) return fmt::format("rank {}", peer);
+  return fmt::format("the image on chip {}", peer - first_image);
+}
+
 // "compute", "world", "communicator 2", "to rank 3", "from rank 3"
 inline std::string lane_name(int lane) {
   if (lane == compute_lane) return "compute";
   if (lane == -1) return "world";
   if (lane < 0) return fmt::format("communicator {}", -lane);
-  const int peer = (lane - 1) / 2;
-  return fmt::format("{} {} {}", lane % 2 == 1 ? "to" : "from",
-                     peer < first_image ? "rank" : "the image on chip",
-                     peer < first_image ? peer : peer - first_image);
+  return fmt::format("{} {}", lane % 2 == 1 ? "to" : "from", peer_name((lane - 1) / 2));
 }
 
 // The same text, kept until the program ends.
@@ -85,6 +88,19 @@ inline std::string_view kept(std::string_view text) {
   const auto found = texts->find(text);
   return found != texts->end() ? *found : *texts->emplace(text).first;
 }
+
+namespace detail {
+// Causes follow their events: place[rank][old index] is the new one; -1: gone.
+inline void renumber(Trace& trace, const std::vector<std::vector<int>>& place) {
+  for (std::vector<TraceEvent>& events : trace.ranks)
+    for (TraceEvent& event : events)
+      for (EventId* id : {&event.cause, &event.also}) {
+        if (id->rank < 0) continue;
+        id->index = place[static_cast<size_t>(id->rank)][static_cast<size_t>(id->index)];
+        if (id->index < 0) *id = {};
+      }
+}
+}  // namespace detail
 
 // The events of all ranks, in order of time, then lane, with causes renumbered. (They are recorded in an
 // order that depends on threads.)
@@ -107,12 +123,28 @@ inline Trace collect_trace(const std::vector<std::vector<TraceEvent>>& recorded)
       sorted.push_back(events[static_cast<size_t>(i)]);
     }
   }
-  for (std::vector<TraceEvent>& events : trace.ranks)
-    for (TraceEvent& event : events)
-      for (EventId* id : {&event.cause, &event.also})
-        if (id->rank >= 0)
-          id->index = place[static_cast<size_t>(id->rank)][static_cast<size_t>(id->index)];
+  detail::renumber(trace, place);
   return trace;
+}
+
+// What happened between two times, counted from the first. Events that were going on at either end are cut
+// there; what had ended before is no cause any more.
+inline Trace excerpt(const Trace& trace, double begin, double end) {
+  Trace found;
+  std::vector<std::vector<int>> place(trace.ranks.size());
+  for (size_t rank = 0; rank < trace.ranks.size(); ++rank) {
+    std::vector<TraceEvent>& events = found.ranks.emplace_back();
+    for (TraceEvent event : trace.ranks[rank]) {
+      const bool inside = event.end > begin && event.begin < end;
+      place[rank].push_back(inside ? static_cast<int>(events.size()) : -1);
+      if (!inside) continue;
+      event.begin = std::max(event.begin, begin) - begin;
+      event.end = std::min(event.end, end) - begin;
+      events.push_back(event);
+    }
+  }
+  detail::renumber(found, place);
+  return collect_trace(found.ranks);
 }
 
 // When a rank's own code ended; when the last one did.
