@@ -100,7 +100,7 @@ TEST_CASE("out of bounds of shared memory") {
   CHECK(error(beyond_shared, 1, 32, 0, y.data()) == "no error");
   check_says(error(beyond_shared, 1, 33, 0, y.data()),
              {line_at("beyond shared"), "thread (32, 0, 0)",
-              "writes 4 bytes out of bounds: part, element 32 of 32"});
+              "index 32 is out of bounds of an array of 32"});
   CHECK(error(beyond_dynamic, 1, 64, 256, y.data()) == "no error");
   check_says(
       error(beyond_dynamic, 1, 64, 252, y.data()),

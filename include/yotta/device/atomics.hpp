@@ -113,6 +113,10 @@ T atomicExch(T* at, std::type_identity_t<T> value, yotta::Where where = yotta::W
   return yotta::emulator::atomically(
       at, [value](T) { return value; }, where);
 }
+// Waits for some time: here, until the other threads of the block have gone on.
+inline void __nanosleep(unsigned, yotta::Where where = yotta::Where::current()) {
+  yotta::emulator::give_way(where);
+}
 // Writes `value` if the place holds `expected`.
 template <yotta::emulator::AtomicInteger T>
 T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value,

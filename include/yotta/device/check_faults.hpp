@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 
 #include "yotta/device/check_regions.hpp"
 #include "yotta/device/check_shadow.hpp"
@@ -16,7 +17,7 @@ namespace emulator {
 
 enum class Access : uint8_t { read, write, atomic };
 
-enum class Fault : uint8_t { outside, misaligned, uninitialised, race, in_flight };
+enum class Fault : uint8_t { outside, extent, misaligned, uninitialised, race, in_flight };
 
 // All that a message needs, gathered while the kernel stands still.
 struct Incident {
@@ -29,8 +30,10 @@ struct Incident {
   Access other_access = Access::read;
   uint3 block = {}, thread = {};
   uint3 other_block = {}, other_thread = {};
-  const Region* region = nullptr;  // of the address, or the one before it
-  const Region* next = nullptr;    // the one behind it
+  const Region* region = nullptr;    // of the address, or the one before it
+  const Region* next = nullptr;      // the one behind it
+  const char* array_type = nullptr;  // 'float [8]'
+  int64_t index = 0;                 // beyond it
 };
 
 inline const char* verb(Access access) {
@@ -75,6 +78,17 @@ inline std::string explain_outside(const Incident& at) {
       verb(at.access), at.bytes, at.address);
 }
 
+// "'float [4][8]'" has 4: "index 4 is out of bounds of an array of 4 ('float [4][8]')".
+inline std::string explain_extent(const Incident& at) {
+  const std::string_view type = at.array_type;
+  const size_t begin = type.find('[') + 1;
+  return fmt::format(
+      "index {} is out of bounds of an array of {} ({}). Compare the index with the size; in a "
+      "tile, are row and "
+      "column in their places?",
+      at.index, type.substr(begin, type.find(']') - begin), type);
+}
+
 inline std::string explain_race(const Incident& at, Sites& sites) {
   const bool same_block = at.block.x == at.other_block.x && at.block.y == at.other_block.y &&
                           at.block.z == at.other_block.z;
@@ -103,6 +117,7 @@ inline std::string explain(const Incident& at, Sites& sites) {
   std::string what;
   switch (at.fault) {
     case Fault::outside: what = explain_outside(at); break;
+    case Fault::extent: what = explain_extent(at); break;
     case Fault::misaligned:
       what = fmt::format(
           "{} {} bytes at an address that is no multiple of {} ({}, {} bytes too far). A vector of "

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "yotta/device/check_atomics.hpp"
+#include "yotta/device/check_extents.hpp"
 #include "yotta/device/check_watch.hpp"
 #include "yotta/device/simt_block.hpp"
 

@@ -70,10 +70,25 @@ class Sites {
       return {text.substr(0, colon), std::stoi(text.substr(colon + 1))};
     }
     look_up({site});
+    if (lines_[site].number == 0) lines_[site] = nearby(site);
     return lines_[site];
+  }
+  // The line of an instruction, no call.
+  Line line_of(uintptr_t instruction) {
+    return line(of(reinterpret_cast<const void*>(instruction + 1)));
   }
 
  private:
+  // An instruction that the compiler has moved has no line: that of the instructions before it, then.
+  Line nearby(uint32_t site) {
+    std::vector<uint32_t> before;
+    for (uint32_t bytes = 1; bytes <= 64 && bytes < site; ++bytes) before.push_back(site - bytes);
+    look_up(before);
+    for (const uint32_t each : before)
+      if (lines_[each].number > 0) return lines_[each];
+    return {};
+  }
+
   // addr2line -a -i: for each address a line "0x...", then file:line for each inlined function, innermost first.
   void ask(const std::vector<uint32_t>& sites) {
     std::string command = fmt::format("addr2line -a -i -e '{}'", image_.file);

@@ -28,6 +28,8 @@ class Watch;
 // The watch while a lane runs the kernel's own code on this OS thread; null in the emulator's code and outside.
 YOTTA_THREAD_LOCAL Watch* on_duty = nullptr;
 
+YOTTA_UNSEEN inline bool in_kernel() { return on_duty != nullptr; }
+
 // While one of these lives, the lane that runs is in the emulator's code, not in the kernel's.
 class Aside {
  public:
@@ -79,12 +81,19 @@ class Watch {
   void warp_stands() { counters_.read_logs(); }
   void fence() { order_.fence(); }
 
+  // Where a lane was stopped at this instruction: if that is no line of the kernel's, at its last access.
+  Line line_of(const Image&, uintptr_t instruction) {
+    const Line line = sites_.line_of(instruction);
+    return line.number > 0 ? line : sites_.line(last_site_);
+  }
+
   YOTTA_UNSEEN uint32_t site(const void* return_address) const { return sites_.of(return_address); }
   uint32_t site(Where where) { return sites_.of(where); }
   Counters& counters() { return counters_; }
 
   // An access of the lane that runs.
   YOTTA_UNSEEN void access(const void* pointer, size_t bytes, Access kind, uint32_t site) {
+    last_site_ = site;
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     if (address - stacks_ < most_threads * stack_bytes) return;  // a local variable
     if (address - lanes_ < lane_bytes_) return;                  // threadIdx and its like
@@ -105,6 +114,13 @@ class Watch {
     Region* const region = check_place(address, bytes, kind, site);
     if (region != nullptr) judge(*region, address - region->begin, bytes, kind, site, mark);
     this_lane = running;
+  }
+  // The lane that runs computes an index beyond its array's type.
+  void beyond_extent(const char* array_type, int64_t index, uint32_t site) {
+    Incident incident{.fault = Fault::extent, .site = site};
+    incident.array_type = array_type;
+    incident.index = index;
+    blame(incident);
   }
   // These bytes hold what a lane wrote just now, whatever they were marked.
   void settle(const Lane& lane, const void* pointer, size_t bytes, uint32_t site) {
@@ -208,6 +224,7 @@ class Watch {
   Sites sites_;
   Regions regions_;
   Order order_;
+  uint32_t last_site_ = 0;
   std::optional<Incident> garbage_;  // the first read of garbage
   Profile* profile_;
   Counters counters_;

@@ -97,6 +97,7 @@ void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_
                             .call = call.run,
                             .arguments = &call,
                             .argument_bytes = sizeof call,
+                            .patience = emulator_options().patience,
                             .where = grid.where};
   emulator::check_sizes(task);
   emulator::run_blocks(task);

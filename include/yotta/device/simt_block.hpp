@@ -6,7 +6,8 @@
 // barrier goes wrong, and goes wrong again in the same way with the same seed. A warp runs until all its lanes
 // have returned or wait for the block.
 //
-// Never hangs: when no lane can go on, the block says who waits where (simt_stuck.hpp).
+// Never hangs: when no lane can go on, the block says who waits where (simt_stuck.hpp), and a lane that never ends its
+// turn loses it (simt_patience.hpp).
 #pragma once
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 
 #include "yotta/core/random.hpp"
 #include "yotta/device/simt_lane.hpp"
+#include "yotta/device/simt_patience.hpp"
 #include "yotta/device/simt_shared_arrays.hpp"
 #include "yotta/device/simt_stuck.hpp"
 #include "yotta/device/simt_switch.hpp"
@@ -47,12 +49,13 @@ class Block {
       : task_(task),
         dynamic_shared_(task.shared_bytes + 128),
         watch_(task, dynamic_shared(), stacks),
+        image_(image_of(task.kernel)),
+        patience_(task.patience, image_),
         switch_(stacks) {
     lanes_.resize(task.size.x * task.size.y * task.size.z);
     warps_.resize((lanes_.size() + 31) / 32);
-    const Image image = image_of(task.kernel);
-    for (const SharedArray& each : SharedArrays::of(image).for_kernel(image, task.kernel))
-      shared_.emplace_back(image.thread_variables + each.offset, each.bytes);
+    for (const SharedArray& each : SharedArrays::of(image_).for_kernel(image_, task.kernel))
+      shared_.emplace_back(image_.thread_variables + each.offset, each.bytes);
     shared_.emplace_back(dynamic_shared_.data(), dynamic_shared_.size());
   }
 
@@ -62,11 +65,12 @@ class Block {
     start(number);
     Shuffler order(task_.seed, number);
     while (alive_ > 0) {
+      bool paused = false;
       for (size_t i = warps_.size(); i > 0; --i) {
         std::swap(warps_[i - 1], warps_[order.below(static_cast<uint32_t>(i))]);
-        run_warp(warps_[i - 1], order);
+        if (run_warp(warps_[i - 1], order)) paused = true;
       }
-      if (alive_ > 0) release_barrier();
+      if (alive_ > 0 && !paused) release_barrier();
     }
     watch_.block_ends();
   }
@@ -95,6 +99,15 @@ class Block {
 
   // Lets the other lanes go first.
   void pause() { leave(); }
+
+  // A tick of the CPU's time, in the middle of whatever the lane does.
+  YOTTA_UNSEEN static void tick(uintptr_t instruction) {
+    Lane* const lane = this_lane;
+    if (lane == nullptr || !in_kernel() || !lane->block->patience_.over(instruction)) return;
+    const Aside aside;
+    lane->block->stuck_at_ = instruction;
+    for (;;) lane->block->leave();
+  }
 
   // Ends the launch from a place that must not throw; explain() is called outside the kernel.
   [[noreturn]] void stop(std::function<std::string()> explain) {
@@ -132,20 +145,22 @@ class Block {
     for (size_t i = 0; i < warps_.size(); ++i) warps_[i] = static_cast<int>(i);
   }
 
-  // Lanes in random order, until all of the warp have returned or wait for the block.
-  void run_warp(int warp, Shuffler& order) {
+  // Lanes in random order, until all of the warp have returned or wait; true if some only let others go first.
+  bool run_warp(int warp, Shuffler& order) {
+    bool paused = false;
     for (bool moved = true; moved;) {
-      moved = false;
+      moved = paused = false;
       const uint32_t start = order.below(32), step = 2 * order.below(16) + 1;
       for (uint32_t i = 0; i < 32; ++i) {
         const int index = 32 * warp + static_cast<int>((start + i * step) % 32);
         if (index >= threads() || lane(index).state != LaneState::ready) continue;
         resume(lane(index));
-        moved = true;
+        (lane(index).state == LaneState::ready ? paused : moved) = true;
       }
       watch_.warp_stands();
       if (lanes_in_ > 0 && finish_calls(warp)) moved = true;
     }
+    return paused;
   }
 
   // The lanes of a warp in some state, as a mask.
@@ -211,10 +226,14 @@ class Block {
   }
 
   void resume(Lane& lane) {
+    patience_.lane_resumes();
     this_lane = &lane;
     switch_.to_lane(lane);
     this_lane = nullptr;
     if (lane.state == LaneState::returned) --alive_;
+    if (stuck_at_ != 0)
+      complain_of_loop(lane, watch_.line_of(image_, stuck_at_), kernel_name(image_, task_.kernel),
+                       patience_.most(), task_.where);
     if (explain_) fail_as<KernelError>(task_.where, "{}", explain_());
     if (error_) std::rethrow_exception(error_);
   }
@@ -245,6 +264,9 @@ class Block {
   int alive_ = 0, votes_ = 0;
   int lanes_in_ = 0;           // lanes in an instruction of their warp
   bool carrying_out_ = false;  // one of those, outside of any lane
+  Image image_;
+  Patience patience_;
+  uintptr_t stuck_at_ = 0;  // where a lane lost its turn
   Switch switch_;
   std::function<std::string()> explain_;
   std::exception_ptr error_;

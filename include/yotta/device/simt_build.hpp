@@ -2,7 +2,7 @@
 //
 //     nvcc                                      gpu         CUDA itself; nothing of the emulator is left
 //     g++ or clang                              unchecked   each CUDA thread is a fiber; fast
-//     the same, -fsanitize=thread               checked     every access to memory is looked at and counted
+//     the same, -fsanitize=thread,bounds        checked     every access to memory is looked at and counted
 //         -DYOTTA_CHECKED -g1 -O1
 //
 // How accesses are seen. A kernel is plain CUDA: raw pointers and __shared__ arrays. For the checked build

@@ -147,6 +147,7 @@ struct Task {
   void (*call)(const void* arguments) = nullptr;
   const void* arguments = nullptr;
   size_t argument_bytes = 0;
+  double patience = 10;  // seconds that a lane may run without coming to a barrier
   Where where;
 };
 

@@ -32,6 +32,7 @@ inline namespace YOTTA_DEVICE_BUILD {
 struct EmulatorOptions {
   uint64_t seed = 1;  // of the order in which threads run
   int threads = 0;  // OS threads; 0: as many as this rank may use; checked kernels always take one
+  double patience = 10;  // seconds of CPU time that a thread may run without coming to a barrier
 };
 inline EmulatorOptions& emulator_options() {
   static EmulatorOptions options;
@@ -107,8 +108,10 @@ inline void run_blocks(const Task& task) {
   std::exception_ptr error;
   std::mutex mutex;
   const auto work = [&](int) {
+    static constexpr CpuTicks::Tick tick = Block::tick;
     uint64_t number = blocks;
     try {
+      const CpuTicks ticks(&tick);
       BorrowedStacks stacks;
       Block block(task, *stacks);
       while ((number = next++) < failed) block.run(number);

@@ -90,14 +90,19 @@ class SharedArrays {
 
   const std::vector<SharedArray>& all() const { return arrays_; }
 
+  // The symbol of a kernel; empty if it is not known.
+  std::string symbol_of(const Image& image, const void* kernel) const {
+    const auto found = kernels_.find(reinterpret_cast<uintptr_t>(kernel) - image.base);
+    return found == kernels_.end() ? "" : found->second;
+  }
   // Those that this kernel declares.
   std::vector<SharedArray> of_kernel(const Image& image, const void* kernel) const {
     return chosen(
-        [own = name_of(image, kernel)](const SharedArray& each) { return each.function == own; });
+        [own = symbol_of(image, kernel)](const SharedArray& each) { return each.function == own; });
   }
   // Those that it may use: its own, and those of device functions.
   std::vector<SharedArray> for_kernel(const Image& image, const void* kernel) const {
-    return chosen([own = name_of(image, kernel)](const SharedArray& each) {
+    return chosen([own = symbol_of(image, kernel)](const SharedArray& each) {
       return each.function == own || each.function.find("B12yotta_kernel") == std::string::npos;
     });
   }
@@ -143,10 +148,6 @@ class SharedArrays {
     arrays_.push_back({array, "_Z" + name.substr(3, end - 3), symbol.st_value, symbol.st_size});
   }
 
-  std::string name_of(const Image& image, const void* kernel) const {
-    const auto found = kernels_.find(reinterpret_cast<uintptr_t>(kernel) - image.base);
-    return found == kernels_.end() ? "" : found->second;
-  }
   template <class Wanted>
   std::vector<SharedArray> chosen(Wanted wanted) const {
     std::vector<SharedArray> some;

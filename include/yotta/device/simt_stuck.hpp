@@ -11,7 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "yotta/device/check_sites.hpp"
 #include "yotta/device/simt_lane.hpp"
+#include "yotta/device/simt_shared_arrays.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
@@ -102,6 +104,33 @@ inline void check_all_at_barrier(const std::vector<Lane>& lanes, Where launch) {
                        "around the barrier",
                        at(waiting->where), present, lanes.size(), text(waiting->thread),
                        text(absent->thread), doing(*absent));
+}
+
+// "smooth<32>" of "void smooth[abi:yotta_kernel]<32>(float*)".
+inline std::string kernel_name(const Image& image, const void* kernel) {
+  const std::string tag = "[abi:yotta_kernel]",
+                    symbol = SharedArrays::of(image).symbol_of(image, kernel);
+  std::string name = demangled(symbol);
+  if (const size_t begin = name.find(tag); begin != std::string::npos)
+    name.erase(begin, tag.size());
+  name.resize(std::min(name.size(), name.rfind('(')));
+  return name.starts_with("void ") ? name.substr(5) : name;
+}
+
+// A lane has been at this line, or in its loop, for so many seconds.
+[[noreturn]] inline void complain_of_loop(const Lane& lane, const Line& line,
+                                          const std::string& kernel, double seconds, Where launch) {
+  fail_as<KernelError>(launch,
+                       "{}{}block {}, thread {}: has run for {} seconds and has neither returned "
+                       "nor come to a barrier. A loop whose "
+                       "condition never changes? If it waits for another thread's flag: threads "
+                       "take turns here, and the other "
+                       "runs when this one waits in __syncthreads(), __syncwarp(), __nanosleep(), "
+                       "atomicCAS() or atomicExch(). A kernel "
+                       "that needs longer: emulator_options().patience",
+                       line.number > 0 ? line.text() + ": " : "",
+                       kernel.empty() ? "" : "kernel " + kernel + ", ", text(lane.block_index),
+                       text(lane.thread), seconds);
 }
 
 }  // namespace emulator

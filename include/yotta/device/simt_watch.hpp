@@ -5,6 +5,7 @@
 #if defined(YOTTA_CHECKED)
 #include "yotta/device/check_watch.hpp"
 #else
+#include "yotta/device/check_sites.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
@@ -21,12 +22,17 @@ class Watch {
   void lanes_met(int /*warp*/, uint32_t /*mask*/) {}  // in __syncwarp()
   void warp_stands() {}                               // all its lanes wait or have returned
   void fence() {}                                     // __threadfence()
+  // Of an instruction at which a lane was stopped; only programs with debug information know.
+  static Line line_of(const Image& image, uintptr_t instruction) {
+    return Sites(image).line_of(instruction);
+  }
 };
 
 // While one of these lives, the lane that runs is in the emulator's code, not in the kernel's.
 struct Aside {
   Aside() {}
 };
+inline bool in_kernel() { return true; }  // nobody knows better
 
 }  // namespace emulator
 }  // namespace YOTTA_DEVICE_BUILD

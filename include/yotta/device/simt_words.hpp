@@ -25,7 +25,13 @@
 #define __shared__ static thread_local
 #else
 #define __global__ __attribute__((abi_tag("yotta_kernel")))
-#define __shared__ static thread_local __attribute__((abi_tag("yotta_shared")))
+#define __shared__ static thread_local __attribute__((abi_tag("yotta_shared") YOTTA_APART))
+#endif
+// Under checks no array ends where the next begins: each starts at a multiple of 64 KiB, and none is larger than 48.
+#if defined(YOTTA_CHECKED)
+#define YOTTA_APART , aligned(1 << 16)
+#else
+#define YOTTA_APART
 #endif
 
 #define threadIdx (::yotta::emulator::thread_index())
