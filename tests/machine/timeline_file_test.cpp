@@ -26,11 +26,25 @@ TEST_CASE("the ending says which kind is written") {
   CHECK(contains(written("run.txt"), "rank 1"));
 }
 
-TEST_CASE("another ending, and a folder that is not there, are refused in words") {
+TEST_CASE("what cannot be written is heard before the run, in words") {
   CHECK(contains(message_of([] { check_timeline_name("run.pdf"); }),
                  "'run.pdf' does not say what kind of timeline it shall be: end it in .html"));
   const TemporaryFolder folder;
   const std::string nowhere = folder.path() / "none" / "run.svg";
-  CHECK(contains(message_of([&] { write_timeline(nowhere, small_trace()); }),
-                 "No such file or directory"));
+  for (const std::string& text : {message_of([&] { check_timeline_name(nowhere); }),
+                                  message_of([&] { write_timeline(nowhere, small_trace()); })})
+    CHECK(contains(text, "cannot write the timeline " + nowhere + ": No such file or directory"));
+  std::filesystem::create_directory(folder / "folder.html");
+  CHECK(contains(message_of([&] { check_timeline_name(folder / "folder.html"); }),
+                 "folder.html: Is a directory"));
+}
+
+TEST_CASE("asking leaves things as they are: no file where there was none, an old one as it was") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "run.txt";
+  check_timeline_name(path);
+  CHECK_FALSE(std::filesystem::exists(path));
+  std::ofstream(path) << "old";
+  check_timeline_name(path);
+  CHECK(std::filesystem::file_size(path) == 3);
 }

@@ -13,18 +13,26 @@
 
 namespace yotta {
 
-// Throws unless a timeline can be written under this name; to be asked before a long run.
-inline void check_timeline_name(std::string_view path, Where where = Where::current()) {
+// Throws unless a timeline can be written under this name; to be asked before a long run. Errors: no such kind;
+// a folder that is not there, or may not be written in.
+inline void check_timeline_name(const std::string& path, Where where = Where::current()) {
+  bool known = false;
   for (const std::string_view ending : {".html", ".json", ".svg", ".txt"})
-    if (path.ends_with(ending)) return;
-  fail(where,
-       "'{}' does not say what kind of timeline it shall be: end it in .html (a page), .json (for "
-       "Perfetto), "
-       ".svg (a picture) or .txt",
-       path);
+    known = known || path.ends_with(ending);
+  if (!known)
+    fail(
+        where,
+        "'{}' does not say what kind of timeline it shall be: end it in .html (a page), .json (for "
+        "Perfetto), .svg (a picture) or .txt",
+        path);
+  std::FILE* const before = std::fopen(path.c_str(), "rb");
+  std::FILE* const file = std::fopen(path.c_str(), "ab");  // changes nothing that is there
+  if (file == nullptr) fail(where, "cannot write the timeline {}: {}", path, std::strerror(errno));
+  std::fclose(file);
+  before == nullptr ? std::remove(path.c_str()) : std::fclose(before);
 }
 
-// Writes the trace in the kind that the name ends in. Errors: no such kind; a file that cannot be written.
+// Writes the trace in the kind that the name ends in. Errors: as check_timeline_name; a full disk.
 inline void write_timeline(const std::string& path, const Trace& trace,
                            Where where = Where::current()) {
   check_timeline_name(path, where);
