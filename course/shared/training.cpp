@@ -80,11 +80,12 @@ class Run {
     if (is_first()) figures_.first_step = first;
     if (plan_.sample_bytes > 0)
       if (const auto whole = whole_model()) figures_.sample_before = sample(*whole);
-    context().ledger.reset();
     const int64_t last =
         plan_.stop_after > 0 ? std::min(plan_.stop_after, plan_.steps) : plan_.steps;
     for (int64_t step = first; step < last; ++step) {
+      context().ledger.reset();
       take_step(trainer, step, on_step);
+      count_step();
       const bool is_due = plan_.save_every > 0 && (step + 1) % plan_.save_every == 0;
       if (is_due || step + 1 == last) save(step + 1);
     }
@@ -141,14 +142,19 @@ class Run {
     on_step({step + 1, report.loss, static_cast<double>(tokens) / seconds});
   }
 
-  void finish() {
+  // Adds what a step has sent and held to this rank's figures. What a checkpoint gathers between steps is not training.
+  void count_step() {
     RankFigures& mine = figures_.ranks[static_cast<size_t>(world_.rank())];
     const Ledger& ledger = context().ledger;
-    mine.bytes_sent = ledger.total_traffic().bytes_sent;
-    mine.messages_sent = ledger.total_traffic().messages_sent;
-    mine.peak_bytes = ledger.memory()->peak();
-    for (int kind = 0; kind < memory_kinds; ++kind)
-      mine.peak_by_kind.push_back(ledger.memory()->peak(static_cast<MemoryKind>(kind)));
+    mine.bytes_sent += ledger.total_traffic().bytes_sent;
+    mine.messages_sent += ledger.total_traffic().messages_sent;
+    mine.peak_bytes = std::max(mine.peak_bytes, ledger.memory()->peak());
+    for (size_t kind = 0; kind < mine.peak_by_kind.size(); ++kind)
+      mine.peak_by_kind[kind] =
+          std::max(mine.peak_by_kind[kind], ledger.memory()->peak(static_cast<MemoryKind>(kind)));
+  }
+
+  void finish() {
     const std::unique_ptr<Transformer> whole = whole_model();
     if (!is_first()) return;
     figures_.parameters = parameter_count(whole->stack());

@@ -51,10 +51,10 @@ struct StepFigures {
   double loss = 0, tokens_per_second = 0;
 };
 
-// What one rank sent during training, and held at its peak.
+// What one rank sent in all training steps, and held at its peak; saving and sampling apart.
 struct RankFigures {
   int64_t bytes_sent = 0, messages_sent = 0, peak_bytes = 0;
-  std::vector<int64_t> peak_by_kind;  // in the order of MemoryKind
+  std::vector<int64_t> peak_by_kind = std::vector<int64_t>(memory_kinds);  // as MemoryKind
 };
 
 struct TrainingFigures {

@@ -58,11 +58,7 @@ void train(Communicator& world, How how, const Sizes& sizes, Outcome& outcome) {
       ddp->finish();
     };
   }
-  hooks.sum_over_ranks = [&](double loss) {
-    std::vector<double> sum = {loss};
-    world.all_reduce(sum, ReduceOp::sum, {.label = "loss"});
-    return sum[0];
-  };
+  hooks.sum_over_ranks = [&](double loss) { return sum_over(world, loss, "loss"); };
   Trainer trainer(model.stack(), optimizer, {.schedule = {0.5, 0.5, 0, sizes.steps}}, hooks);
   const Batches batches(text, config.context, 1);
   const Share mine = share_of_batch(sizes.batch, world.size(), world.rank());

@@ -34,12 +34,6 @@ const std::string text = [] {
   return all;
 }();
 
-double sum_over(Communicator& comm, double mine) {
-  std::vector<double> sum = {mine};
-  comm.all_reduce(sum, ReduceOp::sum, {.label = "loss"});
-  return sum[0];
-}
-
 // ---- a transformer, with and without FSDP --------------------------------------------------------------
 
 std::vector<double> losses(int ranks, bool sharded, std::optional<DType> gathered, int64_t steps) {
@@ -53,7 +47,7 @@ std::vector<double> losses(int ranks, bool sharded, std::optional<DType> gathere
       fsdp.emplace(model.stack(), world, FsdpOptions{.gathered = gathered});
       hooks.after_backward = [&] { fsdp->finish(); };
       hooks.sum_of_squares = [&](double mine) { return fsdp->sum_of_squares(mine); };
-      hooks.sum_over_ranks = [&](double mine) { return sum_over(world, mine); };
+      hooks.sum_over_ranks = [&](double mine) { return sum_over(world, mine, "loss"); };
     }
     const Layers stack = sharded ? fsdp->stack() : model.stack();
     Sgd optimizer(parameters(stack));

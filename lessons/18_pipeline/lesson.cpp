@@ -154,7 +154,7 @@ std::vector<double> losses(int p, int64_t microbatch_count) {
       zero_gradients(stage.stack());
       const Batch batch = batches.draw(step, 0, sequences);
       const PipelineReport report = run_pipelined(
-          pipeline, p, {.width = config.width}, step,
+          pipeline, p, {.width = config.width}, {.step = step, .training = true},
           microbatches(batch.inputs, batch.targets, microbatch_count), sequences * config.context);
       tied.reduce();
       optimizer.step(0.2, 1);

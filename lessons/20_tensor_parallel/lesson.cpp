@@ -121,9 +121,7 @@ std::vector<double> losses(int ranks, std::vector<RankReport>* reports = nullptr
     TrainHooks hooks;
     hooks.tp = mesh[Axis::tp];
     hooks.sum_of_squares = [&](double squares) {
-      std::vector<double> sum = {squares};
-      mesh[Axis::tp].all_reduce(sum, ReduceOp::sum, {.label = "norm"});
-      return sum[0];
+      return sum_over(mesh[Axis::tp], squares, "norm");
     };
     Trainer trainer(model.stack(), optimizer, {.schedule = {0.5, 0.5, 0, 3}}, hooks);
     const Batches batches(text, config.context, 1);

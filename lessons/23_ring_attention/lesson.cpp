@@ -38,11 +38,7 @@ std::vector<double> train(Communicator& cp) {
   Sgd optimizer(all);
   TrainHooks hooks;
   hooks.after_backward = [&] { reduce_gradients(all, cp, ReduceOp::sum); };
-  hooks.sum_over_ranks = [&](double loss) {
-    std::vector<double> sum = {loss};
-    cp.all_reduce(sum, ReduceOp::sum, {.label = "loss"});
-    return sum[0];
-  };
+  hooks.sum_over_ranks = [&](double loss) { return sum_over(cp, loss, "loss"); };
   Trainer trainer(model.stack(), optimizer, {.schedule = {0.5, 0.5, 0, 3}}, hooks);
   const Batches batches(text, config.context, 1);
   std::vector<double> losses;

@@ -77,6 +77,9 @@ TEST_CASE("the nearest mesh changes as little as it can, outer axes first") {
   CHECK(nearest_mesh({.tp = 8, .pp = 16, .dp_shard = 64}, 16384) ==
         MeshShape{.tp = 8, .pp = 16, .dp_shard = 64, .dp_replicate = 2});
   CHECK(nearest_mesh({.tp = 2, .dp_replicate = 2}, 7).ranks() == 7);
+  // Of two thousand million ranks the divisors are tried, not the numbers.
+  CHECK(nearest_mesh({.tp = 8, .pp = 16}, 2147483646).ranks() == 2147483646);
+  CHECK(nearest_mesh({.tp = 3}, 2147483647).ranks() == 2147483647);  // a prime
 }
 
 TEST_CASE("layouts are read as they are written on the command line") {

@@ -24,6 +24,15 @@ TrainingPlan tiny(const std::string& layout, const std::string& text) {
   return plan;
 }
 
+// A text of some thousand bytes in a folder; returns its name.
+std::string written_text(const TemporaryFolder& folder) {
+  const std::string name = (folder.path() / "text.txt").string();
+  std::string words;
+  for (int i = 0; i < 400; ++i) words += fmt::format("the {}th word of a text for a test, ", i * i);
+  write_file(name, words);
+  return name;
+}
+
 std::vector<double> losses(const TrainingPlan& plan) {
   return run_training(plan, [](const StepFigures&) {}).loss;
 }
@@ -40,10 +49,7 @@ void check_near(const std::vector<double>& some, const std::vector<double>& all,
 
 TEST_CASE("a run is saved on one layout, continued on a second and a third: one rank's losses") {
   const TemporaryFolder folder;
-  const std::string text = (folder.path() / "text.txt").string();
-  std::string words;
-  for (int i = 0; i < 400; ++i) words += fmt::format("the {}th word of a text for a test, ", i * i);
-  write_file(text, words);
+  const std::string text = written_text(folder);
   const std::vector<double> all = losses(tiny("", text));
   REQUIRE(all.size() == 6);
   CHECK(all[5] < all[0]);
@@ -65,6 +71,28 @@ TEST_CASE("a run is saved on one layout, continued on a second and a third: one 
   check_near(losses(plan), all, 4);
 }
 
+TEST_CASE("what is reported as sent and held is training's: saving after each step adds nothing") {
+  const TemporaryFolder folder;
+  const std::string text = written_text(folder);
+  for (const char* layout : {"dp=2", "fsdp=2", "pp=2"}) {
+    CAPTURE(layout);
+    TrainingPlan plan = tiny(layout, text);
+    plan.steps = 3;
+    const TrainingFigures apart = run_training(plan, [](const StepFigures&) {});
+    plan.save = (folder.path() / layout).string();
+    plan.save_every = 1;
+    const TrainingFigures saved = run_training(plan, [](const StepFigures&) {});
+    for (size_t r = 0; r < 2; ++r) {
+      CHECK(apart.ranks[r].bytes_sent > 0);
+      CHECK(saved.ranks[r].bytes_sent == apart.ranks[r].bytes_sent);
+      CHECK(saved.ranks[r].messages_sent == apart.ranks[r].messages_sent);
+      CHECK(saved.ranks[r].peak_bytes == apart.ranks[r].peak_bytes);
+      CHECK(saved.ranks[r].peak_by_kind == apart.ranks[r].peak_by_kind);
+      CHECK(apart.ranks[r].peak_bytes > apart.ranks[r].peak_by_kind[0]);
+    }
+  }
+}
+
 TEST_CASE("layouts that cannot work are refused before anything is read") {
   const auto said = [](const std::string& layout, int ranks) {
     TrainingPlan plan = tiny(layout, "/no/such/text");
@@ -74,4 +102,8 @@ TEST_CASE("layouts that cannot work are refused before anything is read") {
   CHECK(contains(said("dp=3,tp=2", 8), "The nearest that does: tp 2 x dp_replicate 4"));
   CHECK(contains(said("tp=3", 3), "4 heads do not divide by 3"));
   CHECK(contains(said("pp=4", 4), "the model has 2 blocks"));
+  TrainingPlan plan = tiny("dp=1", "/no/such/text");
+  plan.recompute = "attention";
+  CHECK(
+      contains(message_of([&] { losses(plan); }), "Nearest: plain attention, or recomputing all"));
 }

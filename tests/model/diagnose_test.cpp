@@ -49,5 +49,6 @@ TEST_CASE("the largest gradient is named with its share") {
   const std::vector<LayerPtr> net = make_linear_net({2, 2});
   parameters(net)[0]->gradient().fill(1.5);
   parameters(net)[1]->gradient().fill(2);
-  CHECK(largest_gradient(net) == "the largest gradient is that of layers.1.weight, norm 4 of 5");
+  CHECK(largest_gradient(parameters(Layers(net))) ==
+        "the largest gradient is that of layers.1.weight, norm 4 of 5");
 }

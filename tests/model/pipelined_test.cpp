@@ -105,7 +105,7 @@ void check_pipelined(const TransformerConfig& config, PipelineKind kind, int p, 
     Pipeline pipeline(pp, chunks);
     TiedParameters tied(all, pp);
     CHECK(tied.size() == (config.tied && p * v > 1 && (pp.rank() == 0 || pp.rank() + 1 == p)));
-    const PipelinedStep made{kind, v, config.width, config.dtype, 9, {}};
+    const PipelinedStep made{kind, v, config.width, config.dtype, {}};
     const auto check = [&](const Named& numbers, bool gradients, const char* what) {
       for (const ParameterPtr& each : all) {
         Clues clues;
@@ -117,8 +117,9 @@ void check_pipelined(const TransformerConfig& config, PipelineKind kind, int p, 
     };
     for (int64_t step = 0; step < 3; ++step) {
       for (const ParameterPtr& each : all) each->zero_grad();
-      const double loss =
-          run_pipelined(pipeline, p, made, step, batch(step, m), sequences * length).loss;
+      const double loss = run_pipelined(pipeline, p, made, {9, step, 0, {}, true}, batch(step, m),
+                                        sequences * length)
+                              .loss;
       if (pp.rank() + 1 == p)
         CHECK(loss == doctest::Approx(expected.loss[static_cast<size_t>(step)]).epsilon(1e-10));
       else
@@ -167,15 +168,12 @@ TEST_CASE("the Trainer runs a pipeline: loss, norm and weights of three clipped 
     const Transformer stage(config, mine.first, mine.last);
     Pipeline pipeline(pp, {stage.stack()});
     TiedParameters tied(parameters(stage.stack()), pp);
-    const auto sum = [&](double value) {
-      std::vector<double> all = {value};
-      pp.all_reduce(all);
-      return all[0];
-    };
+    const auto sum = [&](double value) { return sum_over(pp, value, "sum"); };
     TrainHooks hooks;
-    hooks.run_microbatches = [&](int64_t step, std::span<const Microbatch> parts, int64_t tokens) {
-      const PipelinedStep made{PipelineKind::one_f_one_b, 1, config.width, config.dtype, 9};
-      return run_pipelined(pipeline, 3, made, step, parts, tokens).loss;
+    hooks.run_microbatches = [&](const Place& place, std::span<const Microbatch> parts,
+                                 int64_t tokens) {
+      const PipelinedStep made{PipelineKind::one_f_one_b, 1, config.width, config.dtype};
+      return run_pipelined(pipeline, 3, made, place, parts, tokens).loss;
     };
     hooks.after_backward = [&] { tied.reduce(); };
     hooks.sum_over_ranks = hooks.sum_of_squares = sum;

@@ -96,16 +96,32 @@ TEST_CASE("each rank writes its part alone, under names that say which numbers i
 
 TEST_CASE("a second save replaces the first only when all of it is there") {
   const TemporaryFolder folder;
-  run_ranks(2, [&](Communicator& world) {
-    Sharded sharded(world, 1);
-    save_sharded(folder.path(), world, sharded.pieces, sharded.optimizer, 1);
-  });
-  // A save of step 2 in which one rank was killed: its file is not there, and latest names step 1.
-  std::filesystem::create_directories(folder.path() / "step_2");
-  run_ranks(3, [&](Communicator& world) {
-    Sharded sharded(world, 1);
-    CHECK(load_sharded(folder.path(), sharded.pieces, sharded.optimizer) == 1);
-  });
+  const auto save = [&](int64_t step) {
+    run_ranks(2, [&](Communicator& world) {
+      Sharded sharded(world, 1);
+      save_sharded(folder.path(), world, sharded.pieces, sharded.optimizer, step);
+    });
+  };
+  const auto loaded = [&] {
+    int64_t step = -1;
+    run_ranks(3, [&](Communicator& world) {
+      Sharded sharded(world, 1);
+      const int64_t mine = load_sharded(folder.path(), sharded.pieces, sharded.optimizer);
+      if (world.rank() == 0) step = mine;
+    });
+    return step;
+  };
+  save(1);
+  CHECK(loaded() == 1);
+  // Rank 1 cannot write its file of step 2: rank 0's is there, and latest still names step 1.
+  const std::filesystem::path taken = folder.path() / shard_file(2, 1, 2);
+  std::filesystem::create_directories(taken / "not empty");
+  CHECK_THROWS_WITH_AS(save(2), doctest::Contains("rank_1_of_2.safetensors"), RankFailed);
+  CHECK(std::filesystem::exists(folder.path() / shard_file(2, 0, 2)));
+  CHECK(loaded() == 1);
+  std::filesystem::remove_all(taken);
+  save(2);
+  CHECK(loaded() == 2);
 }
 
 TEST_CASE("what does not fit is refused, and says why") {

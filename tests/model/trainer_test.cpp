@@ -199,11 +199,7 @@ TEST_CASE("of several ranks the one that knows what broke is heard") {
             if (each->name == "layers.1.mlp.up.weight") each->value.fill(1e300);
         Sgd sgd(parameters(model.stack()));
         TrainHooks hooks;
-        hooks.sum_over_ranks = [&](double loss) {
-          std::vector<double> sum = {loss};
-          world.all_reduce(sum);
-          return sum[0];
-        };
+        hooks.sum_over_ranks = [&](double loss) { return sum_over(world, loss, "loss"); };
         Trainer trainer(model.stack(), sgd, {}, hooks);
         const std::vector<Microbatch> batch = {sequences(2, 8, 4)};
         trainer.step(12, batch, 16);

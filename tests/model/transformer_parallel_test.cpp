@@ -61,11 +61,7 @@ Outcome train(const TransformerConfig& config, LayerAxes axes = {}) {
   TrainHooks hooks;
   hooks.tp = axes.tp;
   if (axis_size(axes.tp) > 1)
-    hooks.sum_of_squares = [&](double squares) {
-      std::vector<double> sum = {squares};
-      axes.tp.all_reduce(sum, ReduceOp::sum, {.label = "tp.norm"});
-      return sum[0];
-    };
+    hooks.sum_of_squares = [&](double squares) { return sum_over(axes.tp, squares, "tp.norm"); };
   Trainer trainer(model.stack(), optimizer, {.schedule = {0.02, 0.02, 0, steps}, .clip = 0.1},
                   hooks);
   Outcome outcome;

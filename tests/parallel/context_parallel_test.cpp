@@ -91,11 +91,7 @@ Outcome train(const TransformerConfig& config, Communicator cp) {
       for (const double g : each->grad.values())
         if (out.losses.empty()) out.gradients.push_back(g);
   };
-  hooks.sum_over_ranks = [&](double loss) {
-    std::vector<double> sum = {loss};
-    cp.all_reduce(sum);
-    return sum[0];
-  };
+  hooks.sum_over_ranks = [&](double loss) { return sum_over(cp, loss, "loss"); };
   Trainer trainer(model.stack(), optimizer, {.schedule = {0.1, 0.1, 0, 3}}, hooks);
   for (int64_t step = 0; step < 3; ++step) {
     const auto batches =

@@ -169,6 +169,31 @@ TEST_CASE("a rank holds 1/N of weights, gradients and AdamW's state; the rest is
     });
 }
 
+TEST_CASE("a model made whole is held whole until it is cut; one of shapes never is") {
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    const int64_t layer = padded(one_layer, ranks) / ranks;  // of it on this rank
+    const auto made_by = [&](auto make, int64_t peak) {
+      Whole weights;
+      run_ranks(ranks, [&](Communicator& world) {
+        const std::vector<LayerPtr> model = make();
+        Fsdp fsdp(model, world);
+        const MemoryCount& memory = *context().ledger.memory();
+        CHECK(memory.peak() == 8 * peak);
+        CHECK(memory.live() == 8 * net.layers * layer);
+        for (const FsdpUnit& unit : fsdp.units())
+          for (const Piece& piece : unit.pieces()) add_values(weights, piece);
+        one_pass(fsdp);  // the layers compute with what was drawn
+        fsdp.finish();
+      });
+      return weights.values();
+    };
+    const auto make = [] { return make_linear_net(net, {1, DType::f64}); };
+    const std::vector<double> whole = made_by(make, net.layers * one_layer + layer);
+    check_equal(made_by([&] { return as_shapes(make); }, net.layers * layer), whole, ranks,
+                "initial weights", 0);
+  }
+}
+
 TEST_CASE(
     "the next unit is on its way while one computes, forward and back; two at once, no more") {
   CHECK(gathered_during({}) == Events{"F 0: 0 1", "F 1: 1 2", "F 2: 2 3", "F 3: 3 4", "F 4: 4",  //

@@ -162,6 +162,26 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("with bf16 weights the sum over ranks is rounded once, as the serial layer's is") {
+  // Rows of x with sums 1 and 257; bf16 has no 257, so a part that is rounded would be 256.
+  const std::vector<float> rows = {256, 1, -256, 0, 256, 1, 0, 0};
+  for (const int ranks : {1, 2, 4})
+    run_ranks(ranks, [&](Communicator& tp) {
+      RowParallelLinear down("down", {4, 3, true}, {1, DType::bf16}, tp);
+      ParameterPtrs own;
+      down.add_parameters(own);
+      own[0]->value.fill(1);
+      const int64_t held = 4 / ranks;
+      Tensor x = Tensor::empty({2, held});
+      for (int64_t i = 0; i < 2 * held; ++i)
+        x.data<float>()[i] = rows[static_cast<size_t>(i / held * 4 + tp.rank() * held + i % held)];
+      Saved saved;
+      const Tensor y = down.forward(x, saved);
+      CHECK(y.dtype() == DType::f32);
+      CHECK(y.values() == std::vector<double>{1, 1, 1, 256, 256, 256});
+    });
+}
+
 TEST_CASE("between f and g a rank keeps a tp-th; x stays whole") {
   for (const int ranks : {1, 2, 4})
     run_ranks(ranks, [&](Communicator& tp) {

@@ -1,6 +1,7 @@
 // ZeRO stages 1 and 2 and FSDP under the trainer: a transformer in both dialects, with clipping, dropout, weight
 // decay, several microbatches, and a tied table.
 #include "parallel/sharded_training.hpp"
+#include "support/message_of.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/parallel/ddp.hpp"
@@ -74,12 +75,43 @@ void train_serial(const TransformerConfig& config, Trained& out) {
 // The hooks that all stages need.
 TrainHooks loss_over(Communicator& world) {
   TrainHooks hooks;
-  hooks.sum_over_ranks = [&](double loss) {
-    std::vector<double> sum = {loss};
-    world.all_reduce(sum);
-    return sum[0];
-  };
+  hooks.sum_over_ranks = [&](double loss) { return sum_over(world, loss, "loss"); };
   return hooks;
+}
+
+// What the trainer says of a loss that jumps, or is not a number, in the 11th step: one weight has become `value`.
+std::string said_of(int stage, const char* weight, double value) {
+  return message_of([&] {
+    run_ranks(2, [&](Communicator& world) {
+      TransformerConfig config = small(Dialect::gpt2);
+      config.dropout = 0;
+      const Transformer model(config);
+      TrainHooks hooks = loss_over(world);
+      std::optional<Zero> zero;
+      std::optional<Fsdp> fsdp;
+      if (stage == 3) {
+        fsdp.emplace(model.stack(), world);
+        hooks.after_backward = [&] { fsdp->finish(); };
+        hooks.sum_of_squares = [&](double mine) { return fsdp->sum_of_squares(mine); };
+      } else {
+        zero.emplace(parameters(model.stack()), world, ZeroOptions{.stage = stage});
+        hooks.before_microbatch = [&](bool) { zero->flush(); };
+        hooks.after_backward = [&] { zero->finish(); };
+        hooks.sum_of_squares = [&](double) { return zero->sum_of_squares(); };
+        hooks.after_step = [&] { zero->gather(); };
+      }
+      const Layers stack = fsdp ? fsdp->stack() : model.stack();
+      AdamW optimizer(zero ? zero->shards() : parameters(stack), {.weight_decay = 0});
+      Trainer trainer(stack, optimizer, {.schedule = {0, 0, 0, 1}}, hooks);
+      const std::vector<Microbatch> some = {sequences(0, world.rank(), world.rank() + 1)};
+      for (int64_t step = 0; step < 11; ++step) {
+        if (step == 10)
+          for (const ParameterPtr& each : parameters(stack))
+            if (each->name == weight) each->value.fill(value);
+        trainer.step(step, some, 2 * context_length);
+      }
+    });
+  });
 }
 
 void train_zero(const TransformerConfig& config, int stage, int64_t microbatch_count,
@@ -138,6 +170,19 @@ TEST_CASE("every stage equals the single rank: losses, norms, gradients, weights
           train_fsdp(config, options, parts, world, trained);
         });
     }
+  }
+}
+
+TEST_CASE("a loss that jumps, and one that is not a number, name a parameter in every stage") {
+  for (const int stage : {1, 2, 3}) {
+    CAPTURE(stage);
+    const std::string jump = said_of(stage, "norm.weight", 1e4);
+    CHECK(contains(jump, "step 10: the loss jumped"));
+    CHECK(contains(jump, "on this rank the largest gradient is that of "));
+    CHECK_FALSE(contains(jump, "that of none"));
+    const std::string broken = said_of(stage, "norm.weight", NAN);
+    CHECK(contains(broken, "step 10: a number is not finite"));
+    CHECK(contains(broken, "the weight norm.weight was not finite before this step"));
   }
 }
 

@@ -7,6 +7,10 @@
 // nobody to send to, and the same code is the serial layer.
 #pragma once
 
+#include <vector>
+
+#include "yotta/comm/collectives_common.hpp"
+
 namespace yotta {
 
 // Ranks along an axis; 1 if the communicator is empty.
@@ -19,6 +23,15 @@ int axis_size(const Comm& axis) {
 template <class Comm>
 int axis_rank(const Comm& axis) {
   return axis.is_member() ? axis.rank() : 0;
+}
+
+// One number from each rank, summed for all: a loss, the squares of a norm. All ranks call; alone it is `mine`.
+template <class Comm>
+double sum_over(Comm axis, double mine, const char* label, Where where = Where::current()) {
+  if (axis_size(axis) == 1) return mine;
+  std::vector<double> sum = {mine};
+  axis.all_reduce(sum, ReduceOp::sum, {.label = label}, where);
+  return sum[0];
 }
 
 }  // namespace yotta

@@ -89,10 +89,13 @@ inline std::string describe(const MeshShape& shape) {
 // The shape of exactly `ranks` ranks that is nearest to `wanted`: the fewest doublings and halvings of sizes
 // in all. Among equals the outer axes change, which are the cheapest to change.
 inline MeshShape nearest_mesh(const MeshShape& wanted, int ranks) {
+  std::vector<int> divisors;
+  for (int size = 1; int64_t{size} * size <= ranks; ++size)
+    if (ranks % size == 0) divisors.insert(divisors.end(), {size, ranks / size});
   MeshShape tried, best;
   double least = std::numeric_limits<double>::infinity();
   const std::function<void(size_t, int, double)> choose = [&](size_t at, int left, double sum) {
-    for (int size = 1; size <= left; ++size) {
+    for (const int size : divisors) {
       if (left % size != 0 || (at + 1 == all_axes.size() && size != left)) continue;
       const double price = 1.04 - 0.01 * static_cast<double>(at);
       const double change = std::abs(std::log2(static_cast<double>(size) / wanted[all_axes[at]]));

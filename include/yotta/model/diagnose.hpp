@@ -28,6 +28,13 @@ struct Microbatch {
   Positions positions = {};    // of these columns, in the whole sequence
 };
 
+// Where a microbatch's rows and columns stand in a step that is at `step`: its seed, number, and whether it trains.
+inline Place place_of(const Microbatch& batch, Place step) {
+  step.first_sequence = batch.first_sequence;
+  step.positions = batch.positions;
+  return step;
+}
+
 // The loss of a microbatch, and dlogits if asked for. scale = 1 / tokens of the whole batch. With a vocabulary
 // that is cut over tp the logits are this rank's, (B, T, V/tp), and the loss is the same on all of its ranks.
 inline double loss_of(Tensor logits, const Microbatch& batch, double scale, Tensor* dlogits,
@@ -43,6 +50,7 @@ inline double loss_of(Tensor logits, const Microbatch& batch, double scale, Tens
 
 inline bool all_finite(const Tensor& x) {
   if (!x.defined() || x.device() == Device::meta || !info(x.dtype()).is_float) return true;
+  if (x.device() == Device::cuda) return all_finite(x.to(Device::cpu));
   bool finite = true;
   visit(x.dtype(), [&]<class T>(Type<T>) {
     for (const T& value : x.span<T>()) finite = finite && std::isfinite(static_cast<double>(value));
@@ -80,7 +88,7 @@ inline std::string first_not_finite(Layers layers, const Microbatch& batch, doub
 
 // What broke, over all microbatches of a step on this rank; empty if every layer is finite on its own here.
 inline std::string diagnose(Layers layers, std::span<const Microbatch> batches, double scale,
-                            Place place, const Communicator& tp = {}) {
+                            const Place& place, const Communicator& tp = {}) {
   for (const ParameterPtr& each : parameters(layers)) {
     each->on_final = nullptr;  // nobody may reduce what is computed here
     if (!all_finite(each->value))
@@ -88,9 +96,7 @@ inline std::string diagnose(Layers layers, std::span<const Microbatch> batches, 
                          each->name);
   }
   for (const Microbatch& batch : batches) {
-    place.first_sequence = batch.first_sequence;
-    place.positions = batch.positions;
-    const std::string found = first_not_finite(layers, batch, scale, place, tp);
+    const std::string found = first_not_finite(layers, batch, scale, place_of(batch, place), tp);
     if (!found.empty())
       return fmt::format("{}, on sequences {} to {} of the batch", found, batch.first_sequence,
                          batch.first_sequence + batch.inputs.dim(0) - 1);
@@ -99,18 +105,18 @@ inline std::string diagnose(Layers layers, std::span<const Microbatch> batches, 
 }
 
 // What can be said without running a step again, which a pipeline stage alone cannot; empty if nothing.
-inline std::string gradient_not_finite(Layers layers) {
-  for (const ParameterPtr& each : parameters(layers))
+inline std::string gradient_not_finite(const std::vector<ParameterPtr>& parameters) {
+  for (const ParameterPtr& each : parameters)
     if (!all_finite(each->grad))
       return fmt::format("on this rank the gradient of {} is not finite", each->name);
   return "";
 }
 
 // The parameter with the largest gradient, in words.
-inline std::string largest_gradient(Layers layers) {
+inline std::string largest_gradient(const std::vector<ParameterPtr>& parameters) {
   std::string name = "none";
   double most = 0, all = 0;
-  for (const ParameterPtr& each : parameters(layers)) {
+  for (const ParameterPtr& each : parameters) {
     if (!each->grad.defined()) continue;
     const double squares = sum_of_squares(each->grad);
     all += squares;

@@ -42,6 +42,27 @@ struct NdOptions {
       false;  // one all_reduce a parameter, after backward, in place of DDP's buckets
 };
 
+// Throws unless `layers` blocks make stages for pp ranks.
+inline void expect_stages(int64_t layers, int pp, const NdOptions& options, Where where) {
+  const int chunks = options.chunks;
+  if (chunks < 1 || options.microbatches < 1)
+    fail(where, "{} chunks a rank and {} microbatches: each is at least 1", chunks,
+         options.microbatches);
+  if (chunks > 1 && options.schedule != PipelineKind::interleaved)
+    fail(where, "{} has one stage a rank, not {}. Nearest: 1 chunk, or interleaved 1F1B",
+         name(options.schedule), chunks);
+  const int64_t stages = int64_t{pp} * chunks;
+  if (stages == 1 || stages <= layers) return;
+  const std::string nearest =
+      pp > 1 && chunks <= layers ? fmt::format("pp {}", layers / chunks)
+      : pp <= layers             ? fmt::format("{} chunks a rank", layers / pp)
+                     : fmt::format("pp {}, 1 chunk a rank", std::max<int64_t>(1, layers));
+  fail(where,
+       "a pipeline of pp {} with {} stages a rank needs a block for each of {} stages, but the "
+       "model has {} blocks. The nearest that works: {}",
+       pp, chunks, stages, layers, nearest);
+}
+
 // Throws, naming the rule and the nearest that works, if a model or a batch of B sequences cannot be spread so.
 inline void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
                           const NdOptions& options = {}, Where where = Where::current()) {
@@ -59,17 +80,13 @@ inline void expect_layout(const TransformerConfig& config, const MeshShape& shap
   if (shape.cp > 1 && config.attention == AttentionKind::plain)
     fail(where, "context parallelism (cp {}) needs blockwise attention; plain works with cp 1",
          shape.cp);
-  if (options.chunks < 1 || options.microbatches < 1)
-    fail(where, "{} chunks a rank and {} microbatches: each is at least 1", options.chunks,
-         options.microbatches);
-  const int stages = shape.pp * options.chunks;
-  if (stages > 1 && stages > config.layers)
+  if (options.checkpoint.what == Recompute::attention &&
+      config.attention == AttentionKind::blockwise)
     fail(where,
-         "a pipeline of pp {} with {} stages a rank needs a block for each of {} stages, but the "
-         "model "
-         "has {} blocks. The nearest that works: pp {}",
-         shape.pp, options.chunks, stages, config.layers,
-         std::max<int64_t>(1, config.layers / options.chunks));
+         "recomputing attention drops its T x T probabilities, which blockwise attention never "
+         "keeps: nothing would be saved. Nearest: plain attention, or recomputing all");
+  expect_stages(config.layers, shape.pp, options, where);
+  const int stages = shape.pp * options.chunks;
   if (stages > 1 && shape.dp_shard > 1 && config.tied)
     fail(where,
          "a tied table is on the first and on the last stage, and FSDP cuts it at other places on "
@@ -112,17 +129,17 @@ class NdParallel {
   // This rank's layers: for the trainer. The optimizer is made of parameters(stack()).
   Layers stack() const { return stack_; }
 
-  // What the trainer has to do around the layers. Refers to this object. The trainer's seed is the model's.
+  // What the trainer has to do around the layers. Refers to this object.
   TrainHooks hooks() {
     TrainHooks hooks;
     hooks.tp = mesh_[Axis::tp];
     hooks.before_microbatch = [this](bool last) { sync_if(last); };
     hooks.after_backward = [this] { finish(); };
-    hooks.sum_over_ranks = [this](double loss) { return sum(losses_, loss, "loss"); };
-    hooks.sum_of_squares = [this](double squares) { return sum(weights_, squares, "norm"); };
+    hooks.sum_over_ranks = [this](double loss) { return sum_over(losses_, loss, "loss"); };
+    hooks.sum_of_squares = [this](double squares) { return sum_over(weights_, squares, "norm"); };
     if (pipeline_)
-      hooks.run_microbatches = [this](int64_t step, std::span<const Microbatch> batches,
-                                      int64_t tokens) { return run(step, batches, tokens); };
+      hooks.run_microbatches = [this](const Place& place, std::span<const Microbatch> batches,
+                                      int64_t tokens) { return run(place, batches, tokens); };
     return hooks;
   }
 
@@ -163,8 +180,12 @@ class NdParallel {
     const int stage = mesh_.coordinate(Axis::pp) + chunk * pp;
     const StageLayers entries = stage_entries(config_, stages, stage);
     Stage made;
-    made.model =
-        std::make_unique<Transformer>(config_, entries.first, entries.last, mesh_.layer_axes());
+    const LayerAxes axes = mesh_.layer_axes();
+    const auto make = [&] {
+      return std::make_unique<Transformer>(config_, entries.first, entries.last, axes);
+    };
+    // With FSDP nobody ever holds the whole stage, unless weights are to be loaded into it.
+    made.model = is_sharded_ && weights.empty() ? as_shapes(make) : make();
     made.layers = made.model->stack();
     if (!weights.empty()) load(made.layers, weights);
     if (options_.checkpoint.what != Recompute::none) {
@@ -240,25 +261,18 @@ class NdParallel {
   }
 
   // The pipeline in place of the trainer's loop.
-  double run(int64_t step, std::span<const Microbatch> batches, int64_t tokens) {
-    const PipelinedStep made{options_.schedule,  options_.chunks, config_.width,
-                             activation_dtype(), config_.seed,    mesh_[Axis::tp]};
-    return run_pipelined(*pipeline_, mesh_.size(Axis::pp), made, step, batches, tokens).loss;
+  double run(const Place& place, std::span<const Microbatch> batches, int64_t tokens) {
+    const PipelinedStep made{options_.schedule, options_.chunks, config_.width, activation_dtype(),
+                             mesh_[Axis::tp]};
+    return run_pipelined(*pipeline_, mesh_.size(Axis::pp), made, place, batches, tokens).loss;
   }
   DType activation_dtype() const {  // what flows between layers
     return config_.dtype == DType::bf16 ? DType::f32 : config_.dtype;
   }
 
-  static double sum(Communicator& ranks, double mine, const char* label) {
-    std::vector<double> all = {mine};
-    ranks.all_reduce(all, ReduceOp::sum, {.label = label});
-    return all[0];
-  }
-
   // Names and shapes of the serial model.
   std::vector<WholeShape> shapes() const {
-    const DeviceScope meta(Device::meta);
-    const Transformer serial(config_);
+    const Transformer serial = as_shapes([&] { return Transformer(config_); });
     std::vector<WholeShape> all;
     for (const ParameterPtr& each : parameters(serial.stack()))
       all.push_back({each->name, each->value.shape()});

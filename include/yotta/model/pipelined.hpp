@@ -25,20 +25,20 @@ struct PipelinedStep {
   int chunks = 1;            // a rank
   int64_t width = 1;         // C of what flows between stages
   DType dtype = DType::f32;  // and its type
-  uint64_t seed = 0;         // of dropout
   Communicator tp = {};      // that the vocabulary is cut over
 };
 
-// Forward and backward of all microbatches; `tokens`: of the whole batch. The loss is the last stage's.
+// Forward and backward of all microbatches at `place`, where dropout draws; `tokens`: of the whole batch. The loss is
+// the last stage's.
 inline PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep& made,
-                                    int64_t step, std::span<const Microbatch> batches,
+                                    const Place& place, std::span<const Microbatch> batches,
                                     int64_t tokens, Where where = Where::current()) {
   std::vector<PipelineMicrobatch> parts;
   for (const Microbatch& each : batches)
     parts.push_back({each.inputs,
                      {each.inputs.dim(0), each.inputs.dim(1), made.width},
                      made.dtype,
-                     {made.seed, step, each.first_sequence, each.positions, true}});
+                     place_of(each, place)});
   const double scale = 1.0 / static_cast<double>(tokens);
   const PipelineSchedule schedule =
       make_schedule(made.kind, ranks, std::ssize(batches), made.chunks, where);

@@ -41,9 +41,9 @@ struct TrainOptions {
 // What a parallel technique does around the step. Any may be empty.
 struct TrainHooks {
   std::function<void(bool last)> before_microbatch;  // DDP: all but the last under no_sync
-  // A pipeline: all microbatches of this step forward and backward, in place of the loop. Returns this rank's part of
-  // the loss.
-  std::function<double(int64_t step, std::span<const Microbatch>, int64_t tokens)> run_microbatches;
+  // A pipeline: all microbatches of the step at this place forward and backward, instead of the loop. Returns this
+  // rank's part of the loss.
+  std::function<double(const Place&, std::span<const Microbatch>, int64_t tokens)> run_microbatches;
   std::function<void()> after_backward;          // DDP: finish()
   std::function<double(double)> sum_over_ranks;  // of the loss
   std::function<double(double)> sum_of_squares;  // over the parts of a split model; empty: whole
@@ -112,21 +112,24 @@ class Trainer {
   // Gradients of all microbatches, summed over ranks; returns the loss.
   double forward_backward(int64_t step, std::span<const Microbatch> batches, int64_t tokens) {
     for (const ParameterPtr& each : parameters_) each->zero_grad();
-    const double loss = hooks_.run_microbatches ? hooks_.run_microbatches(step, batches, tokens)
-                                                : run_microbatches(step, batches, tokens);
+    const Place place = place_of_step(step);
+    const double loss = hooks_.run_microbatches ? hooks_.run_microbatches(place, batches, tokens)
+                                                : run_microbatches(place, batches, tokens);
     if (hooks_.after_backward) hooks_.after_backward();
     return hooks_.sum_over_ranks ? hooks_.sum_over_ranks(loss) : loss;
   }
 
  private:
+  // Where dropout draws its masks in a step.
+  Place place_of_step(int64_t step) const { return {options_.seed, step, 0, {}, true}; }
   static double scale(int64_t tokens) { return 1.0 / static_cast<double>(tokens); }
 
   // One microbatch after the other, forward and backward. Returns their loss.
-  double run_microbatches(int64_t step, std::span<const Microbatch> batches, int64_t tokens) {
+  double run_microbatches(const Place& place, std::span<const Microbatch> batches, int64_t tokens) {
     double loss = 0;
     for (size_t i = 0; i < batches.size(); ++i) {
       if (hooks_.before_microbatch) hooks_.before_microbatch(i + 1 == batches.size());
-      Saved saved({options_.seed, step, batches[i].first_sequence, batches[i].positions, true});
+      Saved saved(place_of(batches[i], place));
       Tensor dlogits;
       loss += loss_of(forward(layers_, batches[i].inputs, saved), batches[i], scale(tokens),
                       &dlogits, hooks_.tp);
@@ -140,6 +143,25 @@ class Trainer {
     return std::sqrt(hooks_.sum_of_squares ? hooks_.sum_of_squares(squares) : squares);
   }
 
+  // What the optimizer steps: the layers' parameters, or this rank's pieces of them, whose gradients alone are left
+  // with ZeRO.
+  std::vector<ParameterPtr> stepped() const {
+    std::vector<ParameterPtr> all;
+    for (const Optimizer::Slot& slot : optimizer_.slots()) all.push_back(slot.parameter);
+    return all;
+  }
+  std::string largest() const {
+    return (hooks_.sum_of_squares ? "on this rank " : "") + largest_gradient(stepped());
+  }
+  // Which number was first, in words; empty if this rank cannot tell.
+  std::string not_finite(int64_t step, std::span<const Microbatch> batches, int64_t tokens) const {
+    const std::string gradient = gradient_not_finite(stepped());
+    if (hooks_.run_microbatches) return gradient;
+    const std::string first =
+        diagnose(layers_, batches, scale(tokens), place_of_step(step), hooks_.tp);
+    return first.empty() ? gradient : first;
+  }
+
   // Throws TrainingDiverged if this step must not be taken.
   void check(int64_t step, const StepReport& report, std::span<const Microbatch> batches,
              int64_t tokens, Where where) {
@@ -147,11 +169,7 @@ class Trainer {
     const bool spike = options_.spike_factor > 0 && losses_ >= 10 &&
                        report.loss > options_.spike_factor * average_ + 1;
     if (!finite || spike) {
-      std::string cause = finite ? largest_gradient(layers_)
-                          : hooks_.run_microbatches
-                              ? gradient_not_finite(layers_)
-                              : diagnose(layers_, batches, scale(tokens),
-                                         {options_.seed, step, 0, 0, true}, hooks_.tp);
+      std::string cause = finite ? largest() : not_finite(step, batches, tokens);
       if (cause.empty()) {  // a rank that knows more throws, and then this ends here
         if (hooks_.sum_over_ranks) hooks_.sum_over_ranks(0);
         cause = "every layer is finite on its own: the numbers overflow in a sum";

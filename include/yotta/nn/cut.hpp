@@ -38,14 +38,15 @@ inline void expect_dim(const char* operation, const Tensor& x, int dim, Where wh
   if (dim < 0 || dim >= x.ndim()) fail(where, "{}: dim {} of {}", operation, dim, x.describe());
 }
 
-// `rows` rows of `bytes`, that lie from_row and to_row apart.
-inline void copy_rows(const Tensor& from, int64_t from_row, int64_t from_begin, Tensor& to,
-                      int64_t to_row, int64_t to_begin, int64_t rows, int64_t bytes) {
+// `rows` rows of `bytes`: row i from byte from_at(i) of `from` to byte to_at(i) of `to`.
+template <class FromAt, class ToAt>
+void copy_rows(const Tensor& from, FromAt from_at, Tensor& to, ToAt to_at, int64_t rows,
+               int64_t bytes) {
   if (from.device() == Device::meta || bytes == 0) return;
-  const std::byte* source = static_cast<const std::byte*>(from.raw()) + from_begin;
-  std::byte* target = static_cast<std::byte*>(to.raw()) + to_begin;
+  const std::byte* source = static_cast<const std::byte*>(from.raw());
+  std::byte* target = static_cast<std::byte*>(to.raw());
   for (int64_t i = 0; i < rows; ++i)
-    std::memcpy(target + i * to_row, source + i * from_row, static_cast<size_t>(bytes));
+    std::memcpy(target + to_at(i), source + from_at(i), static_cast<size_t>(bytes));
 }
 
 }  // namespace detail
@@ -68,7 +69,9 @@ inline Tensor cut(const Tensor& x, int dim, int64_t begin, int64_t end,
   Tensor y = empty_beside(x, std::move(shape), x.dtype(), where);
   charge(copy_cost("cut", x.dtype(), y.numel()));
   const int64_t unit = size == 0 ? 0 : rows.row / size, bytes = (end - begin) * unit;
-  detail::copy_rows(x, rows.row, begin * unit, y, bytes, 0, rows.outer, bytes);
+  detail::copy_rows(
+      x, [&](int64_t i) { return i * rows.row + begin * unit; }, y,
+      [&](int64_t i) { return i * bytes; }, rows.outer, bytes);
   return y;
 }
 
@@ -95,7 +98,9 @@ inline Tensor join(std::span<const Tensor> parts, int dim, Where where = Where::
   int64_t begin = 0;
   for (const Tensor& part : parts) {
     const int64_t bytes = detail::rows_at(part, dim).row;
-    detail::copy_rows(part, bytes, 0, y, rows.row, begin, rows.outer, bytes);
+    detail::copy_rows(
+        part, [&](int64_t i) { return i * bytes; }, y,
+        [&](int64_t i) { return i * rows.row + begin; }, rows.outer, bytes);
     begin += bytes;
   }
   return y;

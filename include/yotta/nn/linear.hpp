@@ -7,7 +7,7 @@
 //         db += column sums of dy
 //
 // With bf16 weights, x and dy are rounded to bf16 and kept so, products are summed in f32, and y is rounded
-// to bf16 once: what a tensor core does. What flows between layers is f32 all the same.
+// to bf16 once, when its sums are whole: what a tensor core does. What flows between layers is f32 all the same.
 // Leading dims of x are free: (B, T, I) gives (B, T, O). Letters: N = B T tokens, I inputs, O outputs.
 #pragma once
 
@@ -67,13 +67,7 @@ class Linear : public Layer {
   Linear(std::string name, ParameterPtr tied) : Layer(std::move(name)), weight_(std::move(tied)) {}
 
   // x (..., I) -> y (..., O)
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    const Tensor rows = as_type(as_rows(x), weight_.dtype());
-    saved.keep("x", rows);
-    const Tensor y =
-        adds_bias_ ? linear(rows, weight(), bias_.parameter()->value) : linear(rows, weight());
-    return with_leading_dims_of(x, as_type(y, x.dtype()));
-  }
+  Tensor forward(const Tensor& x, Saved& saved) override { return rounded(sums(x, saved)); }
 
   // dy (..., O) -> dx (..., I)
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
@@ -100,6 +94,20 @@ class Linear : public Layer {
   void add_parameters(std::vector<ParameterPtr>& to) override {
     to.push_back(weight_.parameter());
     if (bias_.defined()) to.push_back(bias_.parameter());
+  }
+
+ protected:
+  // y as it is summed, in x's type: a layer whose inputs are cut among ranks has a part of each sum.
+  Tensor sums(const Tensor& x, Saved& saved) const {
+    const Tensor rows = as_type(as_rows(x), weight_.dtype());
+    saved.keep("x", rows);
+    const Tensor bias = adds_bias_ ? as_type(bias_.parameter()->value, x.dtype()) : Tensor();
+    return with_leading_dims_of(x, linear_as(x.dtype(), rows, weight(), bias));
+  }
+  // y as numbers that fit into the weights' type, once it is whole.
+  Tensor rounded(Tensor y) const {
+    if (bytes_of(weight_.dtype()) < bytes_of(y.dtype())) y.copy_from(y.to(weight_.dtype()));
+    return y;
   }
 
  private:

@@ -88,29 +88,31 @@ inline void expect_linear(const char* operation, const Tensor& a, const Tensor& 
 
 }  // namespace detail
 
-// y (M, N) = x (M, K) w (N, K)'.
-inline Tensor linear(const Tensor& x, const Tensor& w, Where where = Where::current()) {
+// y (M, N) = x (M, K) w (N, K)' + bias (N), if there is one, as numbers of type `type`: the type of the sums (f32 of
+// bf16, for a part of a sum), or rounded once to another. The product is added to rows that hold the bias already, which
+// is cheaper than a second pass over y.
+inline Tensor linear_as(DType type, const Tensor& x, const Tensor& w, const Tensor& bias = {},
+                        Where where = Where::current()) {
   detail::expect_linear("linear", x, w, 1, where);
+  if (bias.defined()) expect_shape("linear", "bias", bias, {w.dim(0)}, where);
   charge(linear_cost("linear", x.dtype(), x.dim(0), w.dim(0), x.dim(1)));
-  Tensor y = empty_beside(x, {x.dim(0), w.dim(0)}, x.dtype(), where);
+  if (bias.defined()) charge(add_bias_cost(x.dtype(), x.dim(0), w.dim(0)));
+  Tensor y = empty_beside(x, {x.dim(0), w.dim(0)}, type, where);
+  if (bias.defined()) detail::fill_rows(y, bias, where);
   const auto transpose = [](auto view) { return transposed(view); };
-  detail::multiply_into("linear", x, w, transpose, y, Into::overwrite, where);
+  detail::multiply_into("linear", x, w, transpose, y,
+                        bias.defined() ? Into::accumulate : Into::overwrite, where);
   return y;
 }
 
-// y (M, N) = x w' + bias (N): the product is added to rows that hold the bias already, which is cheaper
-// than a second pass over y.
+// y (M, N) = x (M, K) w (N, K)', of x's type; with a bias (N) if there is one.
+inline Tensor linear(const Tensor& x, const Tensor& w, Where where = Where::current()) {
+  return linear_as(x.dtype(), x, w, {}, where);
+}
 inline Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias,
                      Where where = Where::current()) {
-  detail::expect_linear("linear", x, w, 1, where);
   expect_shape("linear", "bias", bias, {w.dim(0)}, where);
-  charge(linear_cost("linear", x.dtype(), x.dim(0), w.dim(0), x.dim(1)));
-  charge(add_bias_cost(x.dtype(), x.dim(0), w.dim(0)));
-  Tensor y = empty_beside(x, {x.dim(0), w.dim(0)}, x.dtype(), where);
-  detail::fill_rows(y, bias, where);
-  const auto transpose = [](auto view) { return transposed(view); };
-  detail::multiply_into("linear", x, w, transpose, y, Into::accumulate, where);
-  return y;
+  return linear_as(x.dtype(), x, w, bias, where);
 }
 
 // dx (M, K) += dy (M, N) w (N, K), or dx = dy w.

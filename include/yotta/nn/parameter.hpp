@@ -42,32 +42,32 @@ constexpr Initial zeros() { return {}; }
 constexpr Initial ones() { return {1, 0}; }
 constexpr Initial normal(double deviation) { return {0, deviation}; }
 
-// Fills `to` with the part's values of the whole parameter called `name`.
+// Fills `to` (n) with numbers [first, first + n) of the part, row-major, as they are in the whole parameter called
+// `name`.
 inline void fill_initial(Tensor& to, const Part& part, Initial initial, uint64_t seed,
-                         std::string_view name) {
+                         std::string_view name, int64_t first = 0) {
   if (initial.deviation == 0) return to.fill(initial.constant);
   if (to.device() == Device::meta) return;
   const Random random(seed, name);
-  const int64_t stride = part.all_columns();
   visit(to.dtype(), [&]<class T>(Type<T>) {
     T* values = to.data<T>();
-    const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(part.columns, 1));
-    parallel_for(part.rows, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r)
-        for (int64_t c = 0; c < part.columns; ++c) {
-          const int64_t index = (part.first_row + r) * stride + part.first_column + c;
-          const double draw = initial.deviation * random.normal(static_cast<uint64_t>(index));
-          values[r * part.columns + c] = static_cast<T>(draw);
-        }
+    parallel_for(to.numel(), 4096, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t r = (first + i) / part.columns, c = (first + i) % part.columns;
+        const int64_t index = (part.first_row + r) * part.all_columns() + part.first_column + c;
+        values[i] = static_cast<T>(initial.deviation * random.normal(static_cast<uint64_t>(index)));
+      }
     });
   });
 }
 
 struct Parameter {
   std::string name;
-  Tensor value;           // this rank's part
-  Tensor grad;            // the same shape; undefined until the first wgrad
-  Part part;              // of the whole parameter
+  Tensor value;     // this rank's part
+  Tensor grad;      // the same shape; undefined until the first wgrad
+  Part part;        // of the whole parameter
+  Initial initial;  // what its values began as, drawn with this seed
+  uint64_t seed = 0;
   bool is_matrix = true;  // weight decay applies to these, not to biases and norms
   int uses = 0;           // how many layers use it
   int copies = 1;  // ranks that hold these same numbers of a split model; a norm counts them once
@@ -112,6 +112,8 @@ inline ParameterPtr make_parameter(std::string name, const Part& part, bool is_m
   made->name = std::move(name);
   made->is_matrix = is_matrix;
   made->part = part;
+  made->initial = initial;
+  made->seed = seed;
   made->value =
       Tensor::empty(is_matrix ? Shape{part.rows, part.columns} : Shape{part.columns}, dtype);
   fill_initial(made->value, part, initial, seed, made->name);

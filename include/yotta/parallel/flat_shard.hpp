@@ -26,6 +26,17 @@
 
 namespace yotta {
 
+// What `make` returns, its parameters shapes alone: without values, and counted on no ledger. FlatLayout draws the
+// values of each rank's part, so that the whole is never held: as_shapes([&] { return Transformer(config); }).
+template <class Make>
+auto as_shapes(Make make) {
+  RankContext uncounted;
+  uncounted.rank = context().rank, uncounted.size = context().size;
+  uncounted.device = Device::meta;
+  const ContextScope scope(uncounted);
+  return make();
+}
+
 // Where a whole parameter lies in the flat array.
 struct FlatPlace {
   ParameterPtr parameter;
@@ -60,16 +71,20 @@ class FlatLayout {
   int64_t shard_size() const { return (count_ + ranks_ - 1) / ranks_; }  // of each rank
   int64_t size() const { return shard_size() * ranks_; }                 // with padding
 
-  // A copy of numbers [begin, end) of the flat array, from the parameters' values; the padding is zero.
+  // Numbers [begin, end) of the flat array: a copy of the parameters' values, or of parameters that are shapes alone
+  // their initial values, drawn here. The padding is zero.
   Tensor copy_part(int64_t begin, int64_t end) const {
     const MemoryScope memory(MemoryKind::parameters);
     Tensor part = Tensor::zeros({end - begin}, dtype_);
     for (const FlatPlace& place : places_) {
       const int64_t first = std::max(place.begin, begin), last = std::min(place.end, end);
       if (first >= last) continue;
-      const Tensor all = place.parameter->value.reshape({-1});
-      part.rows(first - begin, last - begin)
-          .copy_from(all.rows(first - place.begin, last - place.begin));
+      const Parameter& from = *place.parameter;
+      Tensor to = part.rows(first - begin, last - begin);
+      if (from.value.device() == Device::meta)
+        fill_initial(to, from.part, from.initial, from.seed, from.name, first - place.begin);
+      else
+        to.copy_from(from.value.reshape({-1}).rows(first - place.begin, last - place.begin));
     }
     return part;
   }

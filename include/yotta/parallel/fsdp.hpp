@@ -20,7 +20,9 @@
 // first use in forward to its last in backward.
 //
 // Cost, for P parameters on N ranks in f32 with AdamW: 16 P/N bytes held; sent (N-1)/N (3 P - what stays
-// whole) elements a step and rank, where DDP sends 2 P; memory borrowed and time: fsdp_cost.hpp.
+// whole) elements a step and rank, where DDP sends 2 P; memory borrowed and time: fsdp_cost.hpp. Before the first step:
+// a model that was made whole is held whole until the units are cut from it, one by one. One that was made by
+// as_shapes() never is: each rank draws the initial values of its own part.
 //
 // Contract: all ranks of `comm` build Fsdp over the same model and run the same passes, evaluation too; the
 // optimizer is made after it, of parameters(fsdp.stack()); finish() comes before its step. wgrad must not read
@@ -32,6 +34,7 @@
 #include <deque>
 #include <optional>
 
+#include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/slice.hpp"
@@ -232,11 +235,7 @@ class Fsdp {
   }
 
   // What the ranks' sums of squares over their shards add up to: for clipping.
-  double sum_of_squares(double mine) {
-    std::vector<double> sum = {mine};
-    comm_.all_reduce(sum, ReduceOp::sum, {.label = "fsdp.norm"});
-    return sum[0];
-  }
+  double sum_of_squares(double mine) { return sum_over(comm_, mine, "fsdp.norm"); }
 
  private:
   Communicator& comm_;

@@ -119,14 +119,15 @@ class ColumnParallelLinear : public Linear {
       : Linear(name, cut_by_columns(whole, tp, name), made) {}
 };
 
-// x (..., I/tp) -> y (..., O), the same on all ranks: g is inside.
+// x (..., I/tp) -> y (..., O), the same on all ranks: g is inside. Of bf16 weights the parts travel in f32, and their
+// sum is rounded, once, as the serial layer's.
 class RowParallelLinear : public Linear {
  public:
   RowParallelLinear(const std::string& name, const LinearOptions& whole,
                     const ParameterOptions& made = {}, const Communicator& tp = {})
       : Linear(name, cut_by_rows(whole, tp, name), made), g_(tp) {}
   Tensor forward(const Tensor& x, Saved& saved) override {
-    return g_.forward(Linear::forward(x, saved));
+    return rounded(g_.forward(sums(x, saved)));
   }
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
     return Linear::backward_input(g_.backward(dy), saved);

@@ -20,6 +20,7 @@
 #pragma once
 
 #include "yotta/nn/cross_entropy.hpp"
+#include "yotta/nn/cut.hpp"
 #include "yotta/nn/embedding.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
 
@@ -50,20 +51,6 @@ inline OwnTokens own_tokens(const Tensor& ids, const Part& part) {
   return own;
 }
 
-namespace detail {
-// to[to_row(i)] = from[from_row(i)], rows of C numbers, for i = 0, 1, ..., count - 1.
-template <class ToRow, class FromRow>
-void copy_rows(const Tensor& from, FromRow from_row, Tensor& to, ToRow to_row, size_t count) {
-  if (from.device() == Device::meta) return;
-  const int64_t row_bytes = from.dim(1) * bytes_of(from.dtype());
-  const std::byte* source = static_cast<const std::byte*>(from.raw());
-  std::byte* target = static_cast<std::byte*>(to.raw());
-  for (size_t i = 0; i < count; ++i)
-    std::memcpy(target + to_row(i) * row_bytes, source + from_row(i) * row_bytes,
-                static_cast<size_t>(row_bytes));
-}
-}  // namespace detail
-
 // This rank's rows of a table (V, C).
 inline ParameterPtr make_table(const std::string& name, int64_t vocabulary, int64_t width,
                                Initial initial, const ParameterOptions& made = {},
@@ -90,9 +77,10 @@ class VocabParallelEmbedding : public Layer {
     const Tensor found = embedding(own.ids, table_.value());  // (own, C)
     Tensor y = empty_beside(found, {ids.dim(0), found.dim(1)}, found.dtype(), Where::current());
     y.zero();
+    const int64_t bytes = found.nbytes() / std::max<int64_t>(1, found.dim(0));  // of a row
     detail::copy_rows(
-        found, [](size_t i) { return i; }, y, [&](size_t i) { return own.places[i]; },
-        own.places.size());
+        found, [&](int64_t i) { return i * bytes; }, y,
+        [&](int64_t i) { return own.places[static_cast<size_t>(i)] * bytes; }, found.dim(0), bytes);
     return g_.forward(y);
   }
 
@@ -109,9 +97,10 @@ class VocabParallelEmbedding : public Layer {
       const OwnTokens own = own_tokens(ids, part());
       Tensor dfound =
           empty_beside(dy, {std::ssize(own.places), dy.dim(1)}, dy.dtype(), Where::current());
+      const int64_t bytes = dy.nbytes() / std::max<int64_t>(1, dy.dim(0));
       detail::copy_rows(
-          dy, [&](size_t i) { return own.places[i]; }, dfound, [](size_t i) { return i; },
-          own.places.size());
+          dy, [&](int64_t i) { return own.places[static_cast<size_t>(i)] * bytes; }, dfound,
+          [&](int64_t i) { return i * bytes; }, dfound.dim(0), bytes);
       embedding_backward(dfound, own.ids, table_.grad());
     }
     table_.done();

@@ -32,6 +32,7 @@
 #include <deque>
 #include <optional>
 
+#include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/grad_clip.hpp"
@@ -136,11 +137,7 @@ class Zero {
     }
   }
   // Over all ranks. (The trainer's own sum is 0: the layers' gradients are gone by then.)
-  double sum_of_squares() {
-    std::vector<double> sum = {yotta::sum_of_squares(shards())};
-    comm_.all_reduce(sum, ReduceOp::sum, {.label = "zero.norm"});
-    return sum[0];
-  }
+  double sum_of_squares() { return sum_over(comm_, yotta::sum_of_squares(shards()), "zero.norm"); }
   // After the optimizer's step: everyone's new weights for everyone; gradients start from zero.
   void gather() {
     for (ZeroBucket& bucket : buckets_) {
