@@ -25,6 +25,8 @@
 #else
 #define YOTTA_HOST_DEVICE
 #endif
+// A functor's operator() that a loop or a kernel takes in whole.
+#define YOTTA_BODY [[gnu::always_inline]] YOTTA_HOST_DEVICE inline
 
 namespace yotta {
 

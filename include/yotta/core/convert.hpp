@@ -18,7 +18,7 @@ struct Conversion {
   void* to;
   const void* from;
   template <class Count>
-  YOTTA_HOST_DEVICE void operator()(int64_t i, Count) const {
+  YOTTA_BODY void operator()(int64_t i, Count) const {
     static_cast<To*>(to)[i] = static_cast<To>(static_cast<const From*>(from)[i]);
   }
 };

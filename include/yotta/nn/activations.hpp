@@ -32,57 +32,60 @@ struct Gate {
 };
 struct GeluGate {
   static constexpr double twice_root = 1.59576912160573071176;  // 2 sqrt(2 / pi)
-  template <class Real>
-  static Gate<Vector<Real>> of(Vector<Real> x) {
-    constexpr Real a = static_cast<Real>(twice_root);
-    constexpr Real b = static_cast<Real>(twice_root * 0.044715);
-    const Vector<Real> square = x * x;
+  template <class V>
+  YOTTA_BODY static Gate<V> of(V x) {
+    constexpr ElementOf<V> a = static_cast<ElementOf<V>>(twice_root);
+    constexpr ElementOf<V> b = static_cast<ElementOf<V>>(twice_root * 0.044715);
+    const V square = x * x;
     return {x * (b * square + a), 3 * b * square + a};
   }
 };
 struct SiluGate {
-  template <class Real>
-  static Gate<Vector<Real>> of(Vector<Real> x) {
-    return {x, in_all_lanes(Real{1})};
+  template <class V>
+  YOTTA_BODY static Gate<V> of(V x) {
+    return {x, V{} + ElementOf<V>{1}};
   }
 };
 
-template <class Real, class GateOf>
-Vector<Real> gated(Vector<Real> x) {
-  return x * vector_logistic<Real>(GateOf::template of<Real>(x).z);
-}
-template <class Real, class GateOf>
-Vector<Real> gated_slope(Vector<Real> x) {
-  const Gate<Vector<Real>> gate = GateOf::template of<Real>(x);
-  const Vector<Real> s = vector_logistic<Real>(gate.z);
-  return s + x * s * (Real{1} - s) * gate.slope;
-}
-
 template <class GateOf>
-Tensor gated_forward(const OpCost& cost, const Tensor& x, Where where) {
-  charge(cost);
-  Tensor y = empty_like(x, where);
-  if (x.device() == Device::meta) return y;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    map(
-        x.numel(), y.data<Real>(), [](Vector<Real> v) { return gated<Real, GateOf>(v); },
-        x.data<Real>(where));
-  });
-  return y;
-}
+struct Gated {
+  template <class V>
+  YOTTA_BODY V operator()(V x) const {
+    return x * logistic(GateOf::of(x).z);
+  }
+};
+template <class GateOf>
+struct GatedSlope {
+  template <class V>
+  YOTTA_BODY V operator()(V dy, V x) const {
+    const Gate<V> gate = GateOf::of(x);
+    const V s = logistic(gate.z);
+    return dy * (s + x * s * (ElementOf<V>{1} - s) * gate.slope);
+  }
+};
+struct Swiglu {
+  template <class V>
+  YOTTA_BODY V operator()(V gate, V up) const {
+    return Gated<SiluGate>()(gate) * up;
+  }
+};
+template <class Real>
+struct SwigluBackward {
+  const Real *dy, *gate, *up;
+  Real *dgate, *dup;
+  template <class Count>
+  YOTTA_BODY void operator()(int64_t i, Count count) const {
+    const auto x = load(gate + i, count), d = load(dy + i, count);
+    const auto s = logistic(x), silu = x * s;
+    store(dup + i, d * silu, count);
+    store(dgate + i, d * load(up + i, count) * (s + silu * (Real{1} - s)), count);
+  }
+};
+
 template <class GateOf>
 Tensor gated_backward(const OpCost& cost, const Tensor& dy, const Tensor& x, Where where) {
   expect_same(cost.name, "dy", dy, "x", x, where);
-  charge(cost);
-  Tensor dx = empty_like(x, where);
-  if (x.device() == Device::meta) return dx;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    using V = Vector<Real>;
-    map(
-        x.numel(), dx.data<Real>(), [](V d, V v) { return d * gated_slope<Real, GateOf>(v); },
-        dy.data<Real>(where), x.data<Real>(where));
-  });
-  return dx;
+  return map(cost, GatedSlope<GateOf>{}, where, dy, x);
 }
 
 }  // namespace detail
@@ -109,7 +112,7 @@ constexpr OpCost swiglu_backward_cost(DType dtype, int64_t n) {
 
 // gelu in tanh form, x of any shape.
 inline Tensor gelu(const Tensor& x, Where where = Where::current()) {
-  return detail::gated_forward<detail::GeluGate>(gelu_cost(x.dtype(), x.numel()), x, where);
+  return detail::map(gelu_cost(x.dtype(), x.numel()), detail::Gated<detail::GeluGate>{}, where, x);
 }
 inline Tensor gelu_backward(const Tensor& dy, const Tensor& x, Where where = Where::current()) {
   return detail::gated_backward<detail::GeluGate>(gelu_backward_cost(x.dtype(), x.numel()), dy, x,
@@ -118,7 +121,7 @@ inline Tensor gelu_backward(const Tensor& dy, const Tensor& x, Where where = Whe
 
 // x s(x), x of any shape; also called swish.
 inline Tensor silu(const Tensor& x, Where where = Where::current()) {
-  return detail::gated_forward<detail::SiluGate>(silu_cost(x.dtype(), x.numel()), x, where);
+  return detail::map(silu_cost(x.dtype(), x.numel()), detail::Gated<detail::SiluGate>{}, where, x);
 }
 inline Tensor silu_backward(const Tensor& dy, const Tensor& x, Where where = Where::current()) {
   return detail::gated_backward<detail::SiluGate>(silu_backward_cost(x.dtype(), x.numel()), dy, x,
@@ -128,17 +131,7 @@ inline Tensor silu_backward(const Tensor& dy, const Tensor& x, Where where = Whe
 // silu(gate) * up, both (N, F).
 inline Tensor swiglu(const Tensor& gate, const Tensor& up, Where where = Where::current()) {
   expect_same("swiglu", "gate", gate, "up", up, where);
-  charge(swiglu_cost(gate.dtype(), gate.numel()));
-  Tensor y = empty_like(gate, where);
-  if (gate.device() == Device::meta) return y;
-  visit_real(gate.dtype(), where, [&]<class Real>(Type<Real>) {
-    using V = Vector<Real>;
-    detail::map(
-        gate.numel(), y.data<Real>(),
-        [](V g, V u) { return detail::gated<Real, detail::SiluGate>(g) * u; },
-        gate.data<Real>(where), up.data<Real>(where));
-  });
-  return y;
+  return detail::map(swiglu_cost(gate.dtype(), gate.numel()), detail::Swiglu{}, where, gate, up);
 }
 
 struct SwigluGradients {
@@ -150,18 +143,14 @@ inline SwigluGradients swiglu_backward(const Tensor& dy, const Tensor& gate, con
   expect_same("swiglu_backward", "dy", dy, "gate", gate, where);
   charge(swiglu_backward_cost(gate.dtype(), gate.numel()));
   SwigluGradients d{empty_like(gate, where), empty_like(gate, where)};
-  if (gate.device() == Device::meta) return d;
+  const Device device = gate.device();
+  if (device == Device::meta) return d;
   visit_real(gate.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Real *g = gate.data<Real>(where), *u = up.data<Real>(where), *y = dy.data<Real>(where);
-    Real *dg = d.dgate.data<Real>(), *du = d.dup.data<Real>();
-    parallel_for(gate.numel(), elements_per_thread, [&](int64_t begin, int64_t end) {
-      for_lanes<Real>(end - begin, [&](int64_t i, auto count) {
-        const Vector<Real> x = load(g + begin + i, count), out = load(y + begin + i, count);
-        const Vector<Real> s = vector_logistic<Real>(x), silu = x * s;
-        store(du + begin + i, out * silu, count);
-        store(dg + begin + i, out * load(u + begin + i, count) * (s + silu * (Real{1} - s)), count);
-      });
-    });
+    const detail::SwigluBackward<Real> body{
+        dy.address<Real>(device, where), gate.address<Real>(device, where),
+        up.address<Real>(device, where), d.dgate.address<Real>(device),
+        d.dup.address<Real>(device)};
+    run_elementwise<Real>("swiglu_backward", device, gate.numel(), body, where);
   });
   return d;
 }

@@ -15,8 +15,9 @@
 
 #include <cmath>
 
+#include "yotta/nn/body.hpp"
+#include "yotta/nn/math.hpp"
 #include "yotta/nn/optimizer.hpp"
-#include "yotta/nn/vectors.hpp"
 
 namespace yotta {
 
@@ -43,29 +44,24 @@ struct AdamWFactors {
         epsilon(static_cast<Real>(o.epsilon)) {}
 };
 
-// Lane by lane: compilers have no portable vector square root.
+// One step of weight i.
 template <class Real>
-[[gnu::always_inline]] inline Vector<Real> vector_sqrt(Vector<Real> x) {
-  Real lane[lane_count<Real>];
-  std::memcpy(lane, &x, sizeof x);
-  for (Real& each : lane) each = std::sqrt(each);
-  std::memcpy(&x, lane, sizeof x);
-  return x;
-}
-
-// n weights, their gradients and their state, through one step.
-template <class Real>
-void adamw_step(const AdamWFactors<Real>& f, int64_t n, Real* w, const Real* g, Real* m, Real* v) {
-  for_lanes<Real>(n, [&](int64_t i, auto count) {
-    const Vector<Real> gradient = load(g + i, count) * f.scale;
-    const Vector<Real> mean = load(m + i, count) * f.beta1 + gradient * (1 - f.beta1);
-    const Vector<Real> square = load(v + i, count) * f.beta2 + gradient * gradient * (1 - f.beta2);
-    const Vector<Real> size = vector_sqrt<Real>(square) * f.correction + f.epsilon;
+struct AdamWStep {
+  AdamWFactors<Real> f;
+  Real* w;
+  const Real* g;
+  Real *m, *v;
+  template <class Count>
+  YOTTA_BODY void operator()(int64_t i, Count count) const {
+    const auto gradient = load(g + i, count) * f.scale;
+    const auto mean = load(m + i, count) * f.beta1 + gradient * (1 - f.beta1);
+    const auto square = load(v + i, count) * f.beta2 + gradient * gradient * (1 - f.beta2);
+    const auto size = square_root(square) * f.correction + f.epsilon;
     store(m + i, mean, count);
     store(v + i, square, count);
     store(w + i, load(w + i, count) * f.keep - f.rate * mean / size, count);
-  });
-}
+  }
+};
 
 class AdamW : public Optimizer {
  public:
@@ -78,17 +74,17 @@ class AdamW : public Optimizer {
     const int64_t n = weight.numel();
     const double bytes = static_cast<double>(weight.nbytes());
     charge({"adamw", weight.dtype(), 14 * static_cast<double>(n), 4 * bytes, 3 * bytes});
-    if (weight.device() == Device::meta) return;
-    visit_real(weight.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
+    const Device device = weight.device();
+    if (device == Device::meta) return;
+    const Where where = Where::current();
+    visit_real(weight.dtype(), where, [&]<class Real>(Type<Real>) {
       const bool decays = slot.parameter->is_matrix;
-      const AdamWFactors<Real> factors(options_, learning_rate, scale, decays, steps());
-      Real* w = weight.data<Real>();
-      const Real* g = slot.parameter->grad.data<Real>();
-      Real* m = slot.state[0].data<Real>();
-      Real* v = slot.state[1].data<Real>();
-      parallel_for(n, 1 << 14, [&](int64_t begin, int64_t end) {
-        adamw_step(factors, end - begin, w + begin, g + begin, m + begin, v + begin);
-      });
+      const AdamWStep<Real> body{{options_, learning_rate, scale, decays, steps()},
+                                 weight.address<Real>(device),
+                                 slot.parameter->grad.address<Real>(device),
+                                 slot.state[0].address<Real>(device),
+                                 slot.state[1].address<Real>(device)};
+      run_elementwise<Real>("adamw", device, n, body, where);
     });
   }
 

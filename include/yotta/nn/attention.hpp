@@ -23,6 +23,7 @@
 #include <cmath>
 
 #include "yotta/core/matmul.hpp"
+#include "yotta/nn/attention_rows.hpp"
 #include "yotta/nn/dropout.hpp"
 #include "yotta/nn/softmax.hpp"
 
@@ -140,6 +141,46 @@ void plain_head_backward(MatrixView<const Real> dout, MatrixView<const Real> q,
   matmul(transposed(s), q, dk, into);
 }
 
+// On Device::cuda: all rows of P, then all of o; and backward.
+inline AttentionRows rows_of_sizes(const AttentionSizes& s) {
+  return {s.T, s.T, s.H, s.Hkv, s.d, 0, 0, 0};
+}
+inline void plain_rows(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSizes& s,
+                       double p, PlainAttention& out, Where where) {
+  const uint8_t* mask = p > 0 ? out.mask.address<uint8_t>(Device::cuda) : nullptr;
+  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
+    const auto of = [&](const Tensor& x) { return x.address<Real>(Device::cuda, where); };
+    Real* P = out.probabilities.address<Real>(Device::cuda);
+    const int64_t queries = s.B * s.H * s.T;
+    run_kernel("attention_plain", PlainProbabilities<Real>{rows_of_sizes(s), of(q), of(k), P},
+               queries, where);
+    run_kernel("attention_plain",
+               PlainOutput<Real>{rows_of_sizes(s), P, of(v), mask, static_cast<Real>(1 / (1 - p)),
+                                 out.o.address<Real>(Device::cuda)},
+               queries, where);
+  });
+}
+inline void plain_rows_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
+                                const Tensor& v, const AttentionSizes& s, double p,
+                                const PlainAttention& saved, AttentionGradients& d, Where where) {
+  const uint8_t* mask = p > 0 ? saved.mask.address<uint8_t>(Device::cuda, where) : nullptr;
+  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
+    const auto of = [&](const Tensor& x) { return x.address<Real>(Device::cuda, where); };
+    const AttentionRows at = rows_of_sizes(s);
+    const Real *P = of(saved.probabilities), grow = static_cast<Real>(1 / (1 - p));
+    const DeviceScratch dS(saved.probabilities.nbytes(), where);
+    Real *dQ = d.dq.address<Real>(Device::cuda), *dK = d.dk.address<Real>(Device::cuda);
+    Real* dV = d.dv.address<Real>(Device::cuda);
+    run_kernel(
+        "attention_plain_backward",
+        PlainQueryGradient<Real>{at, P, of(k), of(v), of(dout), mask, grow, dS.as<Real>(), dQ},
+        s.B * s.H * s.T, where);
+    run_kernel("attention_plain_backward",
+               PlainKeyGradient<Real>{at, P, dS.as<Real>(), of(q), of(dout), mask, grow, dK, dV},
+               s.B * s.Hkv * s.T, where);
+  });
+}
+
 }  // namespace detail
 
 // o (B, T, H, d) of q (B, T, H, d), k and v (B, T, Hkv, d).
@@ -154,6 +195,17 @@ inline PlainAttention attention_plain(const Tensor& q, const Tensor& k, const Te
   if (dropout.p > 0) out.mask = empty_beside(q, scores, DType::u8, where);
   if (q.device() == Device::meta) return out;
   const int64_t heads = dropout.heads > 0 ? dropout.heads : s.H, square = s.T * s.T;
+  const auto first_of_head = [&](int64_t i) {  // of its scores, in the whole run's
+    const int64_t b = i / s.H, h = i % s.H;
+    return ((dropout.first_sequence + b) * heads + dropout.first_head + h) * square;
+  };
+  if (q.device() == Device::cuda) {
+    if (dropout.p > 0)
+      detail::draw_masks("attention_plain", dropout.random, dropout.p, score_numbers(s), square,
+                         first_of_head, out.mask, where);
+    detail::plain_rows(q, k, v, s, dropout.p, out, where);
+    return out;
+  }
   uint8_t* masks = dropout.p > 0 ? out.mask.data<uint8_t>() : nullptr;
   visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
     const Real *Q = q.data<Real>(where), *K = k.data<Real>(where), *V = v.data<Real>(where);
@@ -162,10 +214,7 @@ inline PlainAttention attention_plain(const Tensor& q, const Tensor& k, const Te
       for (int64_t i = begin; i < end; ++i) {
         const int64_t b = i / s.H, h = i % s.H, shared = h / s.group();
         uint8_t* mask = masks == nullptr ? nullptr : masks + i * square;
-        if (mask != nullptr) {
-          const int64_t head = (dropout.first_sequence + b) * heads + dropout.first_head + h;
-          draw_mask(dropout.random, dropout.p, head * square, square, mask);
-        }
+        if (mask != nullptr) draw_mask(dropout.random, dropout.p, first_of_head(i), square, mask);
         detail::plain_head(detail::head_of(Q, s, s.H, b, h),
                            detail::head_of(K, s, s.Hkv, b, shared),
                            detail::head_of(V, s, s.Hkv, b, shared), mask, dropout.p, P + i * square,
@@ -191,6 +240,10 @@ inline AttentionGradients attention_plain_backward(const Tensor& dout, const Ten
   charge(attention_plain_backward_cost(q.dtype(), s));
   AttentionGradients d{empty_like(q, where), empty_like(k, where), empty_like(v, where)};
   if (q.device() == Device::meta) return d;
+  if (q.device() == Device::cuda) {
+    detail::plain_rows_backward(dout, q, k, v, s, p, saved, d, where);
+    return d;
+  }
   const uint8_t* masks = p > 0 ? saved.mask.data<uint8_t>(where) : nullptr;
   visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
     const Real *dO = dout.data<Real>(where), *P = saved.probabilities.data<Real>(where);

@@ -74,6 +74,42 @@ inline AttentionSizes block_sizes(const char* operation, AttentionSizes s, const
   return s;
 }
 
+// On Device::cuda: a warp a query, and backward one more a key. `s`: sizes of the whole.
+inline AttentionRows rows_of_block(const AttentionSizes& s, const AttentionBlock& x) {
+  return {s.T, x.length, s.H, s.Hkv, s.d, x.query, x.key, x.ahead};
+}
+inline void blockwise_rows(const Tensor& q, const Tensor& k, const Tensor& v,
+                           const AttentionSizes& s, const AttentionBlock& x,
+                           BlockwiseAttention& out, Where where) {
+  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
+    const auto of = [&](const Tensor& y) { return y.address<Real>(Device::cuda, where); };
+    const BlockwiseRow<Real> body{rows_of_block(s, x),
+                                  of(q),
+                                  of(k),
+                                  of(v),
+                                  out.o.address<Real>(Device::cuda),
+                                  out.log_sum_exp.address<Real>(Device::cuda)};
+    run_kernel("attention_blockwise", body, s.B * s.H * x.length, where);
+  });
+}
+inline void blockwise_rows_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
+                                    const Tensor& v, const AttentionSizes& s,
+                                    const BlockwiseAttention& saved, const AttentionBlock& x,
+                                    AttentionGradients& d, Where where) {
+  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
+    const auto of = [&](const Tensor& y) { return y.address<Real>(Device::cuda, where); };
+    const BlockwiseSaved<Real> all{rows_of_block(s, x),  of(q), of(k), of(v), of(saved.o), of(dout),
+                                   of(saved.log_sum_exp)};
+    Real *dQ = d.dq.address<Real>(Device::cuda, where),
+         *dK = d.dk.address<Real>(Device::cuda, where);
+    Real* dV = d.dv.address<Real>(Device::cuda, where);
+    run_kernel("attention_blockwise_backward", BlockwiseQueryGradient<Real>{all, dQ},
+               s.B * s.H * x.length, where);
+    run_kernel("attention_blockwise_backward", BlockwiseKeyGradient<Real>{all, dK, dV},
+               s.B * s.Hkv * x.length, where);
+  });
+}
+
 }  // namespace detail
 
 // A block of attention: o (B, n, H, d) and L (B, H, n) of its n queries over its keys alone.
@@ -86,6 +122,10 @@ inline BlockwiseAttention attention_block(const Tensor& q, const Tensor& k, cons
   BlockwiseAttention out{empty_beside(q, {n.B, n.T, n.H, n.d}, q.dtype(), where),
                          empty_beside(q, {n.B, n.H, n.T}, q.dtype(), where)};
   if (q.device() == Device::meta) return out;
+  if (q.device() == Device::cuda) {
+    detail::blockwise_rows(q, k, v, s, x, out, where);
+    return out;
+  }
   visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
     const Real *Q = q.data<Real>(where), *K = k.data<Real>(where), *V = v.data<Real>(where);
     Real *O = out.o.data<Real>(), *L = out.log_sum_exp.data<Real>();
@@ -132,6 +172,8 @@ inline void attention_block_backward(const Tensor& dout, const Tensor& q, const 
   expect_same(operation, "dv", d.dv, "v", v, where);
   charge(attention_block_backward_cost(q.dtype(), n, twice_seen(x)));
   if (q.device() == Device::meta) return;
+  if (q.device() == Device::cuda)
+    return detail::blockwise_rows_backward(dout, q, k, v, s, saved, x, d, where);
   visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
     const Real *Q = q.data<Real>(where), *K = k.data<Real>(where), *V = v.data<Real>(where);
     const Real *O = saved.o.data<Real>(where), *dO = dout.data<Real>(where);

@@ -18,7 +18,6 @@
 #pragma once
 
 #include <cmath>
-#include <span>
 
 #include "yotta/nn/softmax.hpp"
 
@@ -44,32 +43,60 @@ inline void expect_logits(const char* operation, const Tensor& logits, const Ten
   expect_dims(operation, "logits", logits, 2, "(N, V)", where);
   expect_shape(operation, "targets", targets, {logits.dim(0)}, where);
   expect_dtype(operation, "targets", targets, DType::i32, where);
-  if (targets.device() == Device::meta || logits.device() == Device::meta) return;
   const int64_t V = logits.dim(1);
-  for (int64_t n = 0; const int32_t t : targets.span<int32_t>(where)) {
+  for_each_id(targets, where, [&](int64_t n, int32_t t) {
     if (t < 0 || t >= V)
       fail(where, "{}: target {} of token {} is outside the vocabulary of {}", operation, t, n, V);
-    ++n;
-  }
+  });
 }
 
-// log(sum of e^x) of one row.
-template <class Real>
-Real log_sum_exp(const Real* x, int64_t n) {
-  const Real most = largest(x, n);
-  const Real sum = sum_lanes<Real>(
-      n, [&](int64_t i, auto count) { return vector_exp<Real>(load(x + i, count) - most); });
+// log(sum of e^x) of one row, or of a part of it.
+template <class Real, class Team = LaneTeam<Real>>
+YOTTA_BODY Real log_sum_exp(const Real* x, int64_t n, Team team = {}) {
+  const Real most = team.largest(x, n);
+  const Real sum =
+      team.sum(n, [&](int64_t i, auto count) { return exponential(load(x + i, count) - most); });
   return most + std::log(sum);
 }
 
-// x = scale softmax(x) of one row, or of a part of a row, whose log-sum-exp is known.
-template <class Real>
-void scaled_softmax_row(Real* x, int64_t n, Real log_sum_exp, Real scale) {
-  for_lanes<Real>(n, [&](int64_t i, auto count) {
-    const Vector<Real> logit = load(static_cast<const Real*>(x) + i, count);
-    store(x + i, scale * vector_exp<Real>(logit - log_sum_exp), count);
+// x = scale softmax(x) of one row, or of a part of it, whose log-sum-exp is known.
+template <class Real, class Team = LaneTeam<Real>>
+YOTTA_BODY void scaled_softmax_row(Real* x, int64_t n, Real log_sum_exp, Real scale,
+                                   Team team = {}) {
+  team.each(n, [&](int64_t i, auto count) {
+    store(x + i, scale * exponential(load(x + i, count) - log_sum_exp), count);
   });
 }
+
+template <class Real>
+struct CrossEntropyRow {
+  int64_t V;
+  const Real* logits;
+  const int32_t* targets;
+  Real *losses, *log_sum_exps;
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t n, Team team) const {
+    const Real l = log_sum_exp(logits + n * V, V, team);
+    team.once([&] {
+      log_sum_exps[n] = l;
+      losses[n] = l - logits[n * V + targets[n]];
+    });
+  }
+};
+template <class Real>
+struct CrossEntropyBackwardRow {
+  int64_t V;
+  Real* logits;
+  const int32_t* targets;
+  const Real* log_sum_exps;
+  Real scale;
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t n, Team team) const {
+    scaled_softmax_row(logits + n * V, V, log_sum_exps[n], scale, team);
+    team.meet();
+    team.once([&] { logits[n * V + targets[n]] -= scale; });
+  }
+};
 
 }  // namespace detail
 
@@ -81,22 +108,17 @@ inline CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, d
   charge(cross_entropy_cost(logits.dtype(), N, V));
   CrossEntropy out{0, empty_beside(logits, {N}, logits.dtype(), where),
                    empty_beside(logits, {N}, logits.dtype(), where)};
-  if (logits.device() == Device::meta) return out;
+  const Device device = logits.device();
+  if (device == Device::meta) return out;
   visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Real* x = logits.data<Real>(where);
-    const int32_t* target = targets.data<int32_t>(where);
-    const std::span<Real> losses = out.losses.span<Real>(), lse = out.log_sum_exp.span<Real>();
-    parallel_for(N, rows_per_thread(V), [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) {
-        const size_t at = static_cast<size_t>(n);
-        lse[at] = detail::log_sum_exp(x + n * V, V);
-        losses[at] = lse[at] - x[n * V + target[n]];
-      }
-    });
-    double sum = 0;
-    for (const Real loss : losses) sum += static_cast<double>(loss);
-    out.loss = scale * sum;
+    const detail::CrossEntropyRow<Real> body{
+        V, logits.address<Real>(device, where), targets.address<int32_t>(device, where),
+        out.losses.address<Real>(device), out.log_sum_exp.address<Real>(device)};
+    run_rows<Real>("cross_entropy", device, N, V, body, where);
   });
+  double sum = 0;
+  for (const double loss : out.losses.values()) sum += loss;
+  out.loss = scale * sum;
   return out;
 }
 
@@ -104,22 +126,18 @@ inline CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, d
 inline void cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
                                             const Tensor& log_sum_exp, double scale,
                                             Where where = Where::current()) {
-  detail::expect_logits("cross_entropy_backward", logits, targets, where);
+  if (logits.device() != Device::cuda)  // there the host would wait; the forward pass has looked
+    detail::expect_logits("cross_entropy_backward", logits, targets, where);
   const int64_t N = logits.dim(0), V = logits.dim(1);
   expect_shape("cross_entropy_backward", "log_sum_exp", log_sum_exp, {N}, where);
   charge(cross_entropy_backward_cost(logits.dtype(), N, V));
-  if (logits.device() == Device::meta) return;
+  const Device device = logits.device();
+  if (device == Device::meta) return;
   visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
-    Real* x = logits.data<Real>(where);
-    const Real* lse = log_sum_exp.data<Real>(where);
-    const int32_t* target = targets.data<int32_t>(where);
-    const Real by = static_cast<Real>(scale);
-    parallel_for(N, rows_per_thread(V), [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) {
-        detail::scaled_softmax_row(x + n * V, V, lse[n], by);
-        x[n * V + target[n]] -= by;
-      }
-    });
+    const detail::CrossEntropyBackwardRow<Real> body{
+        V, logits.address<Real>(device, where), targets.address<int32_t>(device, where),
+        log_sum_exp.address<Real>(device, where), static_cast<Real>(scale)};
+    run_rows<Real>("cross_entropy_backward", device, N, V, body, where);
   });
 }
 

@@ -13,8 +13,10 @@
 // Reference: Srivastava et al. (2014), Dropout.
 #pragma once
 
+#include <vector>
+
 #include "yotta/core/random.hpp"
-#include "yotta/nn/op.hpp"
+#include "yotta/nn/body.hpp"
 
 namespace yotta {
 
@@ -33,10 +35,13 @@ inline void expect_probability(const char* operation, double p, Where where) {
   if (!(p >= 0 && p < 1)) fail(where, "{}: p is {}, expected 0 <= p < 1", operation, p);
 }
 
+// A number whose draw is below this is dropped.
+inline uint32_t mask_threshold(double p) { return static_cast<uint32_t>(p * 0x1p32); }
+
 // mask[i] = 1 where index first_index + i is kept, else 0; p is the probability of 0.
 inline void draw_mask(const Random& random, double p, int64_t first_index, int64_t n,
                       uint8_t* mask) {
-  const uint32_t threshold = static_cast<uint32_t>(p * 0x1p32);
+  const uint32_t threshold = mask_threshold(p);
   for (int64_t i = 0; i < n;) {
     const uint64_t index = static_cast<uint64_t>(first_index + i);
     const Block128 words = random.block(index / 4);
@@ -44,6 +49,68 @@ inline void draw_mask(const Random& random, double p, int64_t first_index, int64
       mask[i++] = words[static_cast<size_t>(word)] >= threshold;
   }
 }
+
+namespace detail {
+
+// y = x grow where the mask keeps, else 0. x and y may be the same.
+template <class Real>
+struct KeepMasked {
+  const Real* x;
+  const uint8_t* mask;
+  Real grow;
+  Real* y;
+  YOTTA_HOST_DEVICE void operator()(int64_t i, OneLane) const {
+    y[i] = mask[i] != 0 ? x[i] * grow : Real{0};
+  }
+};
+template <class Real>
+void keep_masked(const char* operation, Device device, int64_t n, const KeepMasked<Real>& body,
+                 Where where) {
+  if (device == Device::cuda) return run_kernel(operation, body, n, where);
+  parallel_for(n, elements_per_thread, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(i, OneLane{});
+  });
+}
+
+// Number i of a mask whose rows are `row` long: a kernel's thread draws a block for itself, of which draw_mask uses all
+// four words.
+struct DrawMask {
+  Random random;
+  uint32_t threshold;
+  const int64_t* first;  // of each row, in the whole run's tensor
+  int64_t row;
+  uint8_t* mask;
+  YOTTA_HOST_DEVICE void operator()(int64_t i, OneLane) const {
+    mask[i] = random.bits(static_cast<uint64_t>(first[i / row] + i % row)) >= threshold;
+  }
+};
+
+// Draws the mask of `n` numbers in rows, of which row r begins at first_of_row(r) in the whole run's tensor.
+template <class FirstOfRow>
+void draw_masks(const char* operation, const Random& random, double p, int64_t n, int64_t row,
+                FirstOfRow first_of_row, Tensor& mask, Where where) {
+  if (mask.device() == Device::cuda) {
+    std::vector<int64_t> first;
+    for (int64_t r = 0; r * row < n; ++r) first.push_back(first_of_row(r));
+    const int64_t bytes = std::ssize(first) * static_cast<int64_t>(sizeof(int64_t));
+    const DeviceScratch copy(bytes, where);
+    accelerator()->copy(copy.as<void>(), first.data(), bytes, Transfer::to_device);
+    return run_kernel(operation,
+                      DrawMask{random, mask_threshold(p), copy.as<int64_t>(), row,
+                               mask.address<uint8_t>(Device::cuda)},
+                      n, where);
+  }
+  uint8_t* keep = mask.data<uint8_t>(where);
+  parallel_for(n, 1024, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end;) {  // row by row
+      const int64_t count = std::min(end - i, row - i % row);
+      draw_mask(random, p, first_of_row(i / row) + i % row, count, keep + i);
+      i += count;
+    }
+  });
+}
+
+}  // namespace detail
 
 // y = x mask / (1 - p); draws the mask (u8, x's shape) into `mask`. x has `rows` rows: number i of row r is
 // number first_of_row(r) + i of the whole run's tensor, of whose rows a rank may hold parts.
@@ -54,21 +121,15 @@ Tensor dropout_rows(const Tensor& x, int64_t rows, double p, const Random& rando
   charge(dropout_cost(x.dtype(), x.numel()));
   Tensor y = empty_like(x, where);
   mask = empty_beside(x, x.shape(), DType::u8, where);
-  if (x.device() == Device::meta || x.numel() == 0) return y;
+  const Device device = x.device();
+  const int64_t n = x.numel();
+  if (device == Device::meta || n == 0) return y;
+  detail::draw_masks("dropout", random, p, n, n / rows, first_of_row, mask, where);
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Real* from = x.data<Real>(where);
-    Real* to = y.data<Real>();
-    uint8_t* keep = mask.data<uint8_t>();
-    const int64_t row = x.numel() / rows;
-    const Real grow = static_cast<Real>(1 / (1 - p));
-    parallel_for(x.numel(), 1024, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end;) {  // row by row
-        const int64_t count = std::min(end - i, row - i % row);
-        draw_mask(random, p, first_of_row(i / row) + i % row, count, keep + i);
-        i += count;
-      }
-      for (int64_t i = begin; i < end; ++i) to[i] = keep[i] != 0 ? from[i] * grow : Real{0};
-    });
+    const detail::KeepMasked<Real> body{x.address<Real>(device, where),
+                                        mask.address<uint8_t>(device),
+                                        static_cast<Real>(1 / (1 - p)), y.address<Real>(device)};
+    detail::keep_masked("dropout", device, n, body, where);
   });
   return y;
 }
@@ -88,15 +149,13 @@ inline Tensor dropout_backward(const Tensor& dy, const Tensor& mask, double p,
   expect_dtype("dropout_backward", "mask", mask, DType::u8, where);
   charge(dropout_backward_cost(dy.dtype(), dy.numel()));
   Tensor dx = empty_like(dy, where);
-  if (dy.device() == Device::meta) return dx;
+  const Device device = dy.device();
+  if (device == Device::meta) return dx;
   visit_real(dy.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Real* from = dy.data<Real>(where);
-    const uint8_t* keep = mask.data<uint8_t>(where);
-    Real* to = dx.data<Real>();
-    const Real grow = static_cast<Real>(1 / (1 - p));
-    parallel_for(dy.numel(), elements_per_thread, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[i] = keep[i] != 0 ? from[i] * grow : Real{0};
-    });
+    const detail::KeepMasked<Real> body{dy.address<Real>(device, where),
+                                        mask.address<uint8_t>(device, where),
+                                        static_cast<Real>(1 / (1 - p)), dx.address<Real>(device)};
+    detail::keep_masked("dropout_backward", device, dy.numel(), body, where);
   });
   return dx;
 }

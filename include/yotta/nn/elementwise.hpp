@@ -14,37 +14,69 @@
 // Letters: N rows (tokens), C columns (channels).
 #pragma once
 
-#include "yotta/nn/op.hpp"
-#include "yotta/nn/vectors.hpp"
+#include "yotta/nn/body.hpp"
 
 namespace yotta {
 
 namespace detail {
 
-// y[i] = f(a[i], b[i], ...) on Vectors, over the threads of this rank. y may be one of the inputs.
-template <class Real, class F, class... In>
-void map(int64_t n, Real* y, F f, const In*... in) {
-  parallel_for(n, elements_per_thread, [&](int64_t begin, int64_t end) {
-    for_lanes<Real>(end - begin, [&](int64_t i, auto count) {
-      store(y + begin + i, f(load(in + begin + i, count)...), count);
-    });
+// y[i] = f(in[0][i], in[1][i], ...). y may be one of the inputs.
+template <class Real, class F, int inputs>
+struct Map {
+  Real* y;
+  F f;
+  const Real* in[inputs];
+  template <class Count>
+  YOTTA_BODY void operator()(int64_t i, Count count) const {
+    if constexpr (inputs == 1)
+      store(y + i, f(load(in[0] + i, count)), count);
+    else
+      store(y + i, f(load(in[0] + i, count), load(in[1] + i, count)), count);
+  }
+};
+
+// y = f(in, ...), element by element; all are alike.
+template <class F, class... In>
+void map_into(const char* operation, Tensor& y, F f, Where where, const In&... in) {
+  const Device device = y.device();
+  if (device == Device::meta) return;
+  visit_real(y.dtype(), where, [&]<class Real>(Type<Real>) {
+    const Map<Real, F, sizeof...(In)> body{
+        y.address<Real>(device, where), f, {in.template address<Real>(device, where)...}};
+    run_elementwise<Real>(operation, device, y.numel(), body, where);
   });
 }
-
-// A new tensor f(a, b), f a function of two Vectors.
-template <class F>
-Tensor combine(const OpCost& cost, const Tensor& a, const Tensor& b, F f, Where where) {
-  expect_same(cost.name, "a", a, "b", b, where);
+// The same into a new tensor.
+template <class F, class... In>
+Tensor map(const OpCost& cost, F f, Where where, const Tensor& first, const In&... others) {
   charge(cost);
-  Tensor c = empty_like(a, where);
-  if (a.device() == Device::meta) return c;
-  visit_real(a.dtype(), where, [&]<class Real>(Type<Real>) {
-    map(a.numel(), c.data<Real>(), f, a.data<Real>(where), b.data<Real>(where));
-  });
-  return c;
+  Tensor y = empty_like(first, where);
+  map_into(cost.name, y, f, where, first, others...);
+  return y;
 }
 
 }  // namespace detail
+
+// What the maps do with a Vector on the CPU and with a number in a kernel.
+struct Plus {
+  template <class V>
+  YOTTA_BODY V operator()(V p, V q) const {
+    return p + q;
+  }
+};
+struct Times {
+  template <class V>
+  YOTTA_BODY V operator()(V p, V q) const {
+    return p * q;
+  }
+};
+struct ScaleBy {
+  double factor;
+  template <class V>
+  YOTTA_BODY V operator()(V v) const {
+    return v * static_cast<ElementOf<V>>(factor);
+  }
+};
 
 constexpr OpCost add_cost(DType dtype, int64_t n) {
   return elementwise_cost("add", dtype, n, 1, 2, 1);
@@ -60,38 +92,24 @@ constexpr OpCost multiply_cost(DType dtype, int64_t n) {
 inline void add_into(Tensor& a, const Tensor& b, Where where = Where::current()) {
   expect_same("add_into", "a", a, "b", b, where);
   charge(add_cost(a.dtype(), a.numel()));
-  if (a.device() == Device::meta) return;
-  visit_real(a.dtype(), where, [&]<class Real>(Type<Real>) {
-    using V = Vector<Real>;
-    Real* to = a.data<Real>(where);
-    detail::map(
-        a.numel(), to, [](V p, V q) { return p + q; }, to, b.data<Real>(where));
-  });
+  detail::map_into("add_into", a, Plus{}, where, a, b);
 }
 
 // a + b, both of any shape.
 inline Tensor add(const Tensor& a, const Tensor& b, Where where = Where::current()) {
-  const auto sum = [](auto p, auto q) { return p + q; };
-  return detail::combine(add_cost(a.dtype(), a.numel()), a, b, sum, where);
+  expect_same("add", "a", a, "b", b, where);
+  return detail::map(add_cost(a.dtype(), a.numel()), Plus{}, where, a, b);
 }
 
 // factor * x; its backward is scale(dy, factor).
 inline Tensor scale(const Tensor& x, double factor, Where where = Where::current()) {
-  charge(scale_cost(x.dtype(), x.numel()));
-  Tensor y = empty_like(x, where);
-  if (x.device() == Device::meta) return y;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Real by = static_cast<Real>(factor);
-    detail::map(
-        x.numel(), y.data<Real>(), [by](Vector<Real> v) { return v * by; }, x.data<Real>(where));
-  });
-  return y;
+  return detail::map(scale_cost(x.dtype(), x.numel()), ScaleBy{factor}, where, x);
 }
 
 // a * b element by element; its backward is multiply(dc, b) and multiply(dc, a).
 inline Tensor multiply(const Tensor& a, const Tensor& b, Where where = Where::current()) {
-  const auto product = [](auto p, auto q) { return p * q; };
-  return detail::combine(multiply_cost(a.dtype(), a.numel()), a, b, product, where);
+  expect_same("multiply", "a", a, "b", b, where);
+  return detail::map(multiply_cost(a.dtype(), a.numel()), Times{}, where, a, b);
 }
 
 }  // namespace yotta

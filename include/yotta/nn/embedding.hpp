@@ -36,12 +36,10 @@ namespace detail {
 inline void expect_ids(const char* operation, const Tensor& ids, int64_t V, Where where) {
   expect_dims(operation, "ids", ids, 1, "(N)", where);
   expect_dtype(operation, "ids", ids, DType::i32, where);
-  if (ids.device() == Device::meta) return;
-  for (int64_t n = 0; const int32_t id : ids.span<int32_t>(where)) {
+  for_each_id(ids, where, [&](int64_t n, int32_t id) {
     if (id < 0 || id >= V)
       fail(where, "{}: id {} of token {} is outside the vocabulary of {}", operation, id, n, V);
-    ++n;
-  }
+  });
 }
 
 inline void expect_positions(const char* operation, const Tensor& x, const Tensor& table, int64_t T,
@@ -55,20 +53,69 @@ inline void expect_positions(const char* operation, const Tensor& x, const Tenso
          x.describe(), table.describe(), at.first, at.end(T));
 }
 
-// to(row(n)) += from(n) for n = 0, 1, ..., columns shared out over threads.
+// Which row of its table token n has.
+struct RowOfId {
+  const int32_t* ids;
+  YOTTA_BODY int64_t operator()(int64_t n) const { return ids[n]; }
+};
+struct RowOfPosition {
+  Positions at;
+  int64_t T;
+  YOTTA_BODY int64_t operator()(int64_t n) const { return at.of(n % T, T); }
+};
+
+template <class Real>
+struct EmbeddingRow {
+  int64_t C;
+  const Real* table;
+  RowOfId row;
+  Real* y;
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t n, Team team) const {
+    const Real* from = table + row(n) * C;
+    team.each(C,
+              [&](int64_t c, auto count) { store(y + n * C + c, load(from + c, count), count); });
+  }
+};
+template <class Real>
+struct AddPosition {
+  int64_t C;
+  const Real* table;
+  RowOfPosition row;
+  Real* x;
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t n, Team team) const {
+    const Real* from = table + row(n) * C;
+    Real* to = x + n * C;
+    team.each(C, [&](int64_t c, auto count) {
+      store(to + c, load(to + c, count) + load(from + c, count), count);
+    });
+  }
+};
+
+// to(row(n), c) += from(n, c): a body of columns, since two tokens may have the same row.
 template <class Real, class Row>
-void add_rows(const Real* from, int64_t N, int64_t C, Row row, Real* to) {
-  parallel_for(C, std::max<int64_t>(64, rows_per_thread(N)), [&](int64_t begin, int64_t end) {
-    for (int64_t n = 0; n < N; ++n) {
-      Real* sum = to + row(n) * C + begin;
-      for_lanes<Real>(end - begin, [&](int64_t c, auto count) {
-        store(
-            sum + c,
-            load(static_cast<const Real*>(sum) + c, count) + load(from + n * C + begin + c, count),
-            count);
-      });
-    }
-  });
+struct AddRows {
+  int64_t N, C;
+  const Real* from;
+  Row row;
+  Real* to;
+  template <class Count>
+  YOTTA_BODY void operator()(int64_t n, int64_t c, Count count) const {
+    Real* sum = to + row(n) * C + c;
+    store(sum, load(sum, count) + load(from + n * C + c, count), count);
+  }
+};
+// For n = 0, 1, ..., columns shared out over threads.
+template <class Real, class Row>
+void add_rows(const char* operation, Device device, const AddRows<Real, Row>& body, Where where) {
+  if (device == Device::cuda) return run_kernel(operation, body, body.C, where);
+  const int64_t columns_per_thread = std::max<int64_t>(64, rows_per_thread(body.N));
+  if constexpr (has_loops)
+    parallel_for(body.C, columns_per_thread, [&](int64_t begin, int64_t end) {
+      for (int64_t n = 0; n < body.N; ++n)
+        for_lanes<Real>(end - begin, [&](int64_t c, auto count) { body(n, begin + c, count); });
+    });
 }
 
 }  // namespace detail
@@ -82,8 +129,17 @@ inline Tensor embedding(const Tensor& ids, const Tensor& table, Where where = Wh
   charge(embedding_cost(table.dtype(), N, C));
   Tensor y = empty_beside(table, {N, C}, table.dtype(), where);
   if (y.device() == Device::meta) return y;
-  const int32_t* id = ids.data<int32_t>(where);
-  const int64_t row_bytes = C * bytes_of(table.dtype());
+  const int32_t* id = ids.address<int32_t>(y.device(), where);
+  if (y.device() == Device::cuda) {
+    visit_real(table.dtype(), where, [&]<class Real>(Type<Real>) {
+      const Real* from = table.address<Real>(Device::cuda, where);
+      run_kernel("embedding",
+                 detail::EmbeddingRow<Real>{C, from, {id}, y.address<Real>(Device::cuda)}, N,
+                 where);
+    });
+    return y;
+  }
+  const int64_t row_bytes = C * bytes_of(table.dtype());  // any type: bytes are copied
   const std::byte* from = static_cast<const std::byte*>(table.raw());
   std::byte* to = static_cast<std::byte*>(y.raw());
   parallel_for(N, rows_per_thread(C), [&](int64_t begin, int64_t end) {
@@ -98,16 +154,20 @@ inline void embedding_backward(const Tensor& dy, const Tensor& ids, Tensor& dtab
                                Where where = Where::current()) {
   expect_dims("embedding_backward", "dtable", dtable, 2, "(V, C)", where);
   const int64_t C = dtable.dim(1);
-  detail::expect_ids("embedding_backward", ids, dtable.dim(0), where);
+  if (ids.device() != Device::cuda)  // there the host would wait; the forward pass has looked
+    detail::expect_ids("embedding_backward", ids, dtable.dim(0), where);
   const int64_t N = ids.dim(0);
   expect_shape("embedding_backward", "dy", dy, {N, C}, where);
   charge(embedding_backward_cost(dy.dtype(), N, C));
-  if (dy.device() == Device::meta) return;
+  const Device device = dy.device();
+  if (device == Device::meta) return;
   visit_real(dy.dtype(), where, [&]<class Real>(Type<Real>) {
-    const int32_t* id = ids.data<int32_t>(where);
-    detail::add_rows(
-        dy.data<Real>(where), N, C, [id](int64_t n) { return int64_t{id[n]}; },
-        dtable.data<Real>(where));
+    const detail::AddRows<Real, detail::RowOfId> body{N,
+                                                      C,
+                                                      dy.address<Real>(device, where),
+                                                      {ids.address<int32_t>(device, where)},
+                                                      dtable.address<Real>(device, where)};
+    detail::add_rows("embedding_backward", device, body, where);
   });
 }
 
@@ -118,20 +178,12 @@ inline void add_positions(Tensor& x, const Tensor& positions, int64_t T, const P
   detail::expect_positions("add_positions", x, positions, T, at, where);
   const int64_t N = x.dim(0), C = x.dim(1);
   charge(add_positions_cost(x.dtype(), N, C));
-  if (x.device() == Device::meta) return;
+  const Device device = x.device();
+  if (device == Device::meta) return;
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    Real* to = x.data<Real>(where);
-    const Real* from = positions.data<Real>(where);
-    parallel_for(N, rows_per_thread(C), [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) {
-        Real* row = to + n * C;
-        const Real* position = from + at.of(n % T, T) * C;
-        for_lanes<Real>(C, [&](int64_t c, auto count) {
-          store(row + c, load(static_cast<const Real*>(row) + c, count) + load(position + c, count),
-                count);
-        });
-      }
-    });
+    const detail::AddPosition<Real> body{
+        C, positions.address<Real>(device, where), {at, T}, x.address<Real>(device, where)};
+    run_rows<Real>("add_positions", device, N, C, body, where);
   });
 }
 
@@ -141,11 +193,12 @@ inline void positions_backward(const Tensor& dy, Tensor& dpositions, int64_t T,
   detail::expect_positions("positions_backward", dy, dpositions, T, at, where);
   const int64_t N = dy.dim(0), C = dy.dim(1);
   charge(positions_backward_cost(dy.dtype(), N, C));
-  if (dy.device() == Device::meta) return;
+  const Device device = dy.device();
+  if (device == Device::meta) return;
   visit_real(dy.dtype(), where, [&]<class Real>(Type<Real>) {
-    detail::add_rows(
-        dy.data<Real>(where), N, C, [=](int64_t n) { return at.of(n % T, T); },
-        dpositions.data<Real>(where));
+    const detail::AddRows<Real, detail::RowOfPosition> body{
+        N, C, dy.address<Real>(device, where), {at, T}, dpositions.address<Real>(device, where)};
+    detail::add_rows("positions_backward", device, body, where);
   });
 }
 

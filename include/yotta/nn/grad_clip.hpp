@@ -12,44 +12,104 @@
 #pragma once
 
 #include <cmath>
+#include <numeric>
+#include <optional>
 #include <vector>
 
+#include "yotta/nn/body.hpp"
 #include "yotta/nn/parameter.hpp"
 
 namespace yotta {
 
-// Sum of squares of one tensor, in double.
-inline double sum_of_squares(const Tensor& x) {
-  const int64_t n = x.numel(), piece = 1 << 14, pieces = (n + piece - 1) / piece;
-  const double flops = 2 * static_cast<double>(n);
-  charge({"sum_of_squares", x.dtype(), flops, static_cast<double>(x.nbytes()), 0});
-  if (x.device() == Device::meta) return 0;  // stands for a gradient that needs no clipping
-  std::vector<double> sums(static_cast<size_t>(pieces));
-  visit_real(x.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
-    const Real* values = x.data<Real>();
+namespace detail {
+
+// The sum of squares of one piece of x (n), in double.
+template <class Real>
+struct SquaresOfPiece {
+  static constexpr int64_t piece = 1 << 14;
+  int64_t n;
+  const Real* x;
+  double* sums;  // (pieces)
+  static constexpr int64_t pieces(int64_t n) { return (n + piece - 1) / piece; }
+
+  // On the CPU: 16 independent sums, so that the loop can use wide registers.
+  void operator()(int64_t p) const {
+    constexpr int lanes = 16;
+    double lane[lanes] = {};
+    const int64_t last = std::min(n, (p + 1) * piece);
+    int64_t i = p * piece;
+    for (; i + lanes <= last; i += lanes)
+      for (int k = 0; k < lanes; ++k) lane[k] += double{x[i + k]} * double{x[i + k]};
+    for (int k = 0; i < last; ++i, ++k) lane[k] += double{x[i]} * double{x[i]};
+    sums[p] = 0;
+    for (const double each : lane) sums[p] += each;
+  }
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t p, Team team) const {
+    const int64_t first = p * piece, count = n - first < piece ? n - first : piece;
+    const double sum = team.sum(count, [&](int64_t i, OneLane) {
+      return static_cast<double>(x[first + i]) * static_cast<double>(x[first + i]);
+    });
+    team.once([&] { sums[p] = sum; });
+  }
+};
+
+// Writes the sums of x's pieces to `sums`, which lie on x's device.
+inline void squares_of_pieces(const Tensor& x, double* sums, Where where) {
+  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
+    const SquaresOfPiece<Real> body{x.numel(), x.address<Real>(x.device(), where), sums};
+    const int64_t pieces = body.pieces(x.numel());
+    if (x.device() == Device::cuda) return run_kernel("sum_of_squares", body, pieces, where);
     parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) {
-        constexpr int lanes = 16;  // independent sums, so that the loop can use wide registers
-        double lane[lanes] = {};
-        const int64_t last = std::min(n, (p + 1) * piece);
-        int64_t i = p * piece;
-        for (; i + lanes <= last; i += lanes)
-          for (int k = 0; k < lanes; ++k) lane[k] += double{values[i + k]} * double{values[i + k]};
-        for (int k = 0; i < last; ++i, ++k) lane[k] += double{values[i]} * double{values[i]};
-        for (const double each : lane) sums[static_cast<size_t>(p)] += each;
-      }
+      for (int64_t p = begin; p < end; ++p) body(p);
     });
   });
-  double total = 0;
-  for (const double each : sums) total += each;
-  return total;
+}
+
+// Sums of squares of several tensors, in double. Those on a device are added up there, and come to the host together.
+inline std::vector<double> sums_of_squares(const std::vector<Tensor>& all, Where where) {
+  std::vector<int64_t> begins = {0};  // of each tensor's pieces
+  for (const Tensor& x : all) {
+    charge({"sum_of_squares", x.dtype(), 2 * static_cast<double>(x.numel()),
+            static_cast<double>(x.nbytes()), 0});
+    begins.push_back(begins.back() + SquaresOfPiece<float>::pieces(x.numel()));
+  }
+  std::vector<double> pieces(static_cast<size_t>(begins.back()));
+  const int64_t bytes = begins.back() * static_cast<int64_t>(sizeof(double));
+  const bool on_device = !all.empty() && all[0].device() == Device::cuda;
+  std::optional<DeviceScratch> scratch;
+  if (on_device) scratch.emplace(bytes, where);
+  double* sums = on_device ? scratch->as<double>() : pieces.data();
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i].device() != Device::meta) squares_of_pieces(all[i], sums + begins[i], where);
+  if (on_device) accelerator()->copy(pieces.data(), sums, bytes, Transfer::to_host);
+  std::vector<double> totals;
+  for (size_t i = 0; i < all.size(); ++i)
+    totals.push_back(
+        std::accumulate(pieces.begin() + begins[i], pieces.begin() + begins[i + 1], 0.0));
+  return totals;
+}
+
+}  // namespace detail
+
+// Sum of squares of one tensor, in double. 0 on meta: it stands for a gradient that needs no clipping.
+inline double sum_of_squares(const Tensor& x, Where where = Where::current()) {
+  return detail::sums_of_squares({x}, where)[0];
 }
 
 // The same over every gradient.
-inline double sum_of_squares(const std::vector<ParameterPtr>& parameters) {
+inline double sum_of_squares(const std::vector<ParameterPtr>& parameters,
+                             Where where = Where::current()) {
+  std::vector<Tensor> gradients;
+  std::vector<int> copies;
+  for (const ParameterPtr& each : parameters) {
+    if (!each->grad.defined()) continue;
+    gradients.push_back(each->grad);
+    copies.push_back(each->copies);
+  }
   double total = 0;
-  for (const ParameterPtr& each : parameters)
-    if (each->grad.defined()) total += sum_of_squares(each->grad) / each->copies;
+  for (size_t i = 0; const double sum : detail::sums_of_squares(gradients, where))
+    total += sum / copies[i++];
   return total;
 }
 

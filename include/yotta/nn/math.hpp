@@ -15,6 +15,9 @@
 // Reference: Muller, "Elementary Functions: Algorithms and Implementation", chapter 11.
 #pragma once
 
+#include <cmath>
+
+#include "yotta/core/accelerator.hpp"
 #include "yotta/nn/vectors.hpp"
 
 namespace yotta {
@@ -71,10 +74,36 @@ template <class Real>
   return (e_r + e_r) * half_scale;
 }
 
-// 1 / (1 + e^-x) in every lane: the logistic function. 1 + tanh(u) is twice logistic(2u).
+// Lane by lane: compilers have no portable vector square root.
 template <class Real>
-[[gnu::always_inline]] inline Vector<Real> vector_logistic(Vector<Real> x) {
-  return Real{1} / (Real{1} + vector_exp<Real>(-x));
+[[gnu::always_inline]] inline Vector<Real> vector_sqrt(Vector<Real> x) {
+  Real lane[lane_count<Real>];
+  std::memcpy(lane, &x, sizeof x);
+  for (Real& each : lane) each = std::sqrt(each);
+  std::memcpy(&x, lane, sizeof x);
+  return x;
+}
+
+// The same for bodies, which have a Vector on the CPU and a number in a kernel.
+template <class V>
+YOTTA_BODY V exponential(V x) {
+  if constexpr (std::is_arithmetic_v<V>)
+    return std::exp(x);
+  else
+    return vector_exp<ElementOf<V>>(x);
+}
+template <class V>
+YOTTA_BODY V square_root(V x) {
+  if constexpr (std::is_arithmetic_v<V>)
+    return std::sqrt(x);
+  else
+    return vector_sqrt<ElementOf<V>>(x);
+}
+// 1 / (1 + e^-x): the logistic function. 1 + tanh(u) is twice logistic(2u).
+template <class V>
+YOTTA_BODY V logistic(V x) {
+  constexpr ElementOf<V> one = 1;
+  return one / (one + exponential(-x));
 }
 
 }  // namespace yotta

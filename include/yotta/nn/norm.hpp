@@ -21,8 +21,6 @@
 #include <cmath>
 
 #include "yotta/nn/columns.hpp"
-#include "yotta/nn/op.hpp"
-#include "yotta/nn/vectors.hpp"
 
 namespace yotta {
 
@@ -58,67 +56,82 @@ constexpr OpCost rmsnorm_backward_weight_cost(DType dtype, int64_t N, int64_t C)
 
 namespace detail {
 
-// The rows of a norm as plain pointers; mean is null for rmsnorm.
-template <class Real, class RowReal = Real>
-struct NormRows {
-  int64_t N, C;
-  const Real* x;       // (N, C)
-  const Real* weight;  // (C)
-  RowReal* mean;       // (N) or null
-  RowReal* rstd;       // (N)
+// One row of y = (x - mean) rstd w + b. rmsnorm has no mean and no bias: null.
+template <class Real>
+struct NormForward {
+  int64_t C;
+  Real eps;
+  const Real *x, *weight, *bias;  // (N, C), (C), (C)
+  Real *y, *mean, *rstd;          // (N, C), (N), (N)
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t n, Team team) const {
+    const Real inverse = Real{1} / static_cast<Real>(C);
+    const Real* row = x + n * C;
+    const Real m = mean == nullptr ? Real{0} : inverse * team.sum(C, [&](int64_t c, auto count) {
+      return load(row + c, count);
+    });
+    const Real square = inverse * team.sum(C, [&](int64_t c, auto count) {
+      const auto v = load(row + c, count) - m;
+      return v * v;
+    });
+    const Real r = Real{1} / std::sqrt(square + eps);
+    team.each(C, [&](int64_t c, auto count) {
+      auto v = (load(row + c, count) - m) * r * load(weight + c, count);
+      if (bias != nullptr) v += load(bias + c, count);
+      store(y + n * C + c, v, count);
+    });
+    team.once([&] {
+      rstd[n] = r;
+      if (mean != nullptr) mean[n] = m;
+    });
+  }
 };
 
+// One row of dx = r (g - mean(g) - normal mean(g normal)), g = dy w.
 template <class Real>
-void norm_forward(const NormRows<Real>& rows, const Real* bias, double eps, Real* y) {
-  const int64_t C = rows.C;
-  const Real inverse = Real{1} / static_cast<Real>(C);
-  parallel_for(rows.N, rows_per_thread(C), [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) {
-      const Real* x = rows.x + n * C;
-      const Real mean =
-          rows.mean == nullptr ? Real{0} : inverse * sum_lanes<Real>(C, [&](auto c, auto count) {
-                                             return load(x + c, count);
-                                           });
-      const Real square = inverse * sum_lanes<Real>(C, [&](int64_t c, auto count) {
-                            const Vector<Real> v = load(x + c, count) - mean;
-                            return v * v;
-                          });
-      const Real rstd = Real{1} / std::sqrt(square + static_cast<Real>(eps));
-      for_lanes<Real>(C, [&](int64_t c, auto count) {
-        Vector<Real> v = (load(x + c, count) - mean) * rstd * load(rows.weight + c, count);
-        if (bias != nullptr) v += load(bias + c, count);
-        store(y + n * C + c, v, count);
-      });
-      rows.rstd[n] = rstd;
-      if (rows.mean != nullptr) rows.mean[n] = mean;
-    }
-  });
-}
+struct NormBackward {
+  int64_t C;
+  const Real *dy, *x, *weight;  // (N, C), (N, C), (C)
+  const Real *mean, *rstd;      // (N); mean null for rmsnorm
+  Real* dx;                     // (N, C)
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t n, Team team) const {
+    const Real inverse = Real{1} / static_cast<Real>(C);
+    const Real *row = x + n * C, *d = dy + n * C;
+    const Real r = rstd[n], m = mean == nullptr ? Real{0} : mean[n];
+    const std::array<Real, 2> sums = team.template sums<2>(C, [&](int64_t c, auto count) {
+      const auto g = load(d + c, count) * load(weight + c, count);
+      return std::array{g, g * ((load(row + c, count) - m) * r)};
+    });
+    const Real mean_g = mean == nullptr ? Real{0} : inverse * sums[0], mean_gn = inverse * sums[1];
+    team.each(C, [&](int64_t c, auto count) {
+      const auto g = load(d + c, count) * load(weight + c, count);
+      const auto normal = (load(row + c, count) - m) * r;
+      store(dx + n * C + c, r * (g - mean_g - normal * mean_gn), count);
+    });
+  }
+};
 
+// At row n and column c: dy times the normalised x, for dw; and dy, for db.
 template <class Real>
-void norm_backward_input(const NormRows<Real, const Real>& rows, const Real* dy, Real* dx) {
-  const int64_t C = rows.C;
-  const Real inverse = Real{1} / static_cast<Real>(C);
-  parallel_for(rows.N, rows_per_thread(C), [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) {
-      const Real *x = rows.x + n * C, *d = dy + n * C;
-      const Real rstd = rows.rstd[n], mean = rows.mean == nullptr ? Real{0} : rows.mean[n];
-      Vector<Real> sum_g{}, sum_gn{};
-      for_lanes<Real>(C, [&](int64_t c, auto count) {  // lanes past the end hold g = 0
-        const Vector<Real> g = load(d + c, count) * load(rows.weight + c, count);
-        sum_g += g;
-        sum_gn += g * ((load(x + c, count) - mean) * rstd);
-      });
-      const Real mean_g = rows.mean == nullptr ? Real{0} : inverse * sum_of_lanes<Real>(sum_g);
-      const Real mean_gn = inverse * sum_of_lanes<Real>(sum_gn);
-      for_lanes<Real>(C, [&](int64_t c, auto count) {
-        const Vector<Real> g = load(d + c, count) * load(rows.weight + c, count);
-        const Vector<Real> normal = (load(x + c, count) - mean) * rstd;
-        store(dx + n * C + c, rstd * (g - mean_g - normal * mean_gn), count);
-      });
-    }
-  });
-}
+struct LayernormTerm {
+  int64_t C;
+  const Real *dy, *x, *mean, *rstd;
+  template <class Count>
+  YOTTA_BODY auto operator()(int64_t n, int64_t c, Count count) const {
+    const auto d = load(dy + n * C + c, count);
+    return std::array{d * ((load(x + n * C + c, count) - mean[n]) * rstd[n]), d};
+  }
+};
+template <class Real>
+struct RmsnormTerm {
+  int64_t C;
+  const Real *dy, *x, *rstd;
+  template <class Count>
+  YOTTA_BODY auto operator()(int64_t n, int64_t c, Count count) const {
+    return std::array{load(dy + n * C + c, count) * (load(x + n * C + c, count) * rstd[n])};
+  }
+};
 
 // Checks what all backwards share: dy like x, and one number a row.
 inline void expect_norm(const char* operation, const Tensor& dy, const Tensor& x,
@@ -140,11 +153,18 @@ inline LayernormOutput layernorm(const Tensor& x, const Tensor& weight, const Te
   charge(layernorm_cost(x.dtype(), N, C));
   LayernormOutput out{empty_like(x, where), empty_beside(x, {N}, x.dtype(), where),
                       empty_beside(x, {N}, x.dtype(), where)};
-  if (x.device() == Device::meta) return out;
+  const Device device = x.device();
+  if (device == Device::meta) return out;
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    detail::norm_forward<Real>({N, C, x.data<Real>(where), weight.data<Real>(where),
-                                out.mean.data<Real>(), out.rstd.data<Real>()},
-                               bias.data<Real>(where), eps, out.y.data<Real>());
+    const detail::NormForward<Real> body{C,
+                                         static_cast<Real>(eps),
+                                         x.address<Real>(device, where),
+                                         weight.address<Real>(device, where),
+                                         bias.address<Real>(device, where),
+                                         out.y.address<Real>(device),
+                                         out.mean.address<Real>(device),
+                                         out.rstd.address<Real>(device)};
+    run_rows<Real>("layernorm", device, N, C, body, where);
   });
   return out;
 }
@@ -159,11 +179,17 @@ inline Tensor layernorm_backward_input(const Tensor& dy, const Tensor& x, const 
   expect_shape("layernorm_backward_input", "weight", weight, {C}, where);
   charge(layernorm_backward_input_cost(x.dtype(), N, C));
   Tensor dx = empty_like(x, where);
-  if (x.device() == Device::meta) return dx;
+  const Device device = x.device();
+  if (device == Device::meta) return dx;
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    detail::norm_backward_input<Real>({N, C, x.data<Real>(where), weight.data<Real>(where),
-                                       mean.data<Real>(where), rstd.data<Real>(where)},
-                                      dy.data<Real>(where), dx.data<Real>());
+    const detail::NormBackward<Real> body{C,
+                                          dy.address<Real>(device, where),
+                                          x.address<Real>(device, where),
+                                          weight.address<Real>(device, where),
+                                          mean.address<Real>(device, where),
+                                          rstd.address<Real>(device, where),
+                                          dx.address<Real>(device)};
+    run_rows<Real>("layernorm_backward_input", device, N, C, body, where);
   });
   return dx;
 }
@@ -178,15 +204,15 @@ inline void layernorm_backward_weight(const Tensor& dy, const Tensor& x, const T
   expect_shape("layernorm_backward_weight", "dweight", dweight, {C}, where);
   expect_shape("layernorm_backward_weight", "dbias", dbias, {C}, where);
   charge(layernorm_backward_weight_cost(x.dtype(), N, C));
-  if (x.device() == Device::meta) return;
+  const Device device = x.device();
+  if (device == Device::meta) return;
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Real *d = dy.data<Real>(where), *v = x.data<Real>(where);
-    const Real *m = mean.data<Real>(where), *r = rstd.data<Real>(where);
-    add_column_sums<Real, 2>(N, C, {dweight.data<Real>(where), dbias.data<Real>(where)},
-                             [=](int64_t n, int64_t c, auto count) -> std::array<Vector<Real>, 2> {
-                               const Vector<Real> dyn = load(d + n * C + c, count);
-                               return {dyn * ((load(v + n * C + c, count) - m[n]) * r[n]), dyn};
-                             });
+    const detail::LayernormTerm<Real> term{
+        C, dy.address<Real>(device, where), x.address<Real>(device, where),
+        mean.address<Real>(device, where), rstd.address<Real>(device, where)};
+    const ColumnSums<Real, 2, detail::LayernormTerm<Real>> body{
+        N, {dweight.address<Real>(device, where), dbias.address<Real>(device, where)}, term};
+    add_column_sums("layernorm_backward_weight", device, C, body, where);
   });
 }
 
@@ -198,11 +224,18 @@ inline RmsnormOutput rmsnorm(const Tensor& x, const Tensor& weight, double eps =
   expect_shape("rmsnorm", "weight", weight, {C}, where);
   charge(rmsnorm_cost(x.dtype(), N, C));
   RmsnormOutput out{empty_like(x, where), empty_beside(x, {N}, x.dtype(), where)};
-  if (x.device() == Device::meta) return out;
+  const Device device = x.device();
+  if (device == Device::meta) return out;
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    detail::norm_forward<Real>(
-        {N, C, x.data<Real>(where), weight.data<Real>(where), nullptr, out.rstd.data<Real>()},
-        nullptr, eps, out.y.data<Real>());
+    const detail::NormForward<Real> body{C,
+                                         static_cast<Real>(eps),
+                                         x.address<Real>(device, where),
+                                         weight.address<Real>(device, where),
+                                         nullptr,
+                                         out.y.address<Real>(device),
+                                         nullptr,
+                                         out.rstd.address<Real>(device)};
+    run_rows<Real>("rmsnorm", device, N, C, body, where);
   });
   return out;
 }
@@ -215,11 +248,17 @@ inline Tensor rmsnorm_backward_input(const Tensor& dy, const Tensor& x, const Te
   expect_shape("rmsnorm_backward_input", "weight", weight, {C}, where);
   charge(rmsnorm_backward_input_cost(x.dtype(), N, C));
   Tensor dx = empty_like(x, where);
-  if (x.device() == Device::meta) return dx;
+  const Device device = x.device();
+  if (device == Device::meta) return dx;
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    detail::norm_backward_input<Real>(
-        {N, C, x.data<Real>(where), weight.data<Real>(where), nullptr, rstd.data<Real>(where)},
-        dy.data<Real>(where), dx.data<Real>());
+    const detail::NormBackward<Real> body{C,
+                                          dy.address<Real>(device, where),
+                                          x.address<Real>(device, where),
+                                          weight.address<Real>(device, where),
+                                          nullptr,
+                                          rstd.address<Real>(device, where),
+                                          dx.address<Real>(device)};
+    run_rows<Real>("rmsnorm_backward_input", device, N, C, body, where);
   });
   return dx;
 }
@@ -231,14 +270,15 @@ inline void rmsnorm_backward_weight(const Tensor& dy, const Tensor& x, const Ten
   const int64_t N = x.dim(0), C = x.dim(1);
   expect_shape("rmsnorm_backward_weight", "dweight", dweight, {C}, where);
   charge(rmsnorm_backward_weight_cost(x.dtype(), N, C));
-  if (x.device() == Device::meta) return;
+  const Device device = x.device();
+  if (device == Device::meta) return;
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Real *d = dy.data<Real>(where), *v = x.data<Real>(where), *r = rstd.data<Real>(where);
-    add_column_sums<Real, 1>(
-        N, C, {dweight.data<Real>(where)},
-        [=](int64_t n, int64_t c, auto count) -> std::array<Vector<Real>, 1> {
-          return {load(d + n * C + c, count) * (load(v + n * C + c, count) * r[n])};
-        });
+    const detail::RmsnormTerm<Real> term{C, dy.address<Real>(device, where),
+                                         x.address<Real>(device, where),
+                                         rstd.address<Real>(device, where)};
+    const ColumnSums<Real, 1, detail::RmsnormTerm<Real>> body{
+        N, {dweight.address<Real>(device, where)}, term};
+    add_column_sums("rmsnorm_backward_weight", device, C, body, where);
   });
 }
 

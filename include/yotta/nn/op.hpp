@@ -55,6 +55,14 @@ inline void expect_dims(const char* operation, const char* what, const Tensor& x
     fail(where, "{}: {} is {}, expected {}", operation, what, x.describe(), names);
 }
 
+// visit(n, id) for every number of ids i32 (N), which are copied to the host for it; none on meta.
+template <class Visit>
+void for_each_id(const Tensor& ids, Where where, Visit visit) {
+  if (ids.device() == Device::meta) return;
+  const Tensor here = ids.device() == Device::cpu ? ids : ids.to(Device::cpu, where);
+  for (int64_t n = 0; const int32_t id : here.span<int32_t>(where)) visit(n++, id);
+}
+
 // The cost of an op that reads and writes so many numbers of one type.
 constexpr OpCost op_cost(const char* name, DType dtype, int64_t flops, int64_t read,
                          int64_t written) {

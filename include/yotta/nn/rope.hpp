@@ -15,9 +15,8 @@
 
 #include <cmath>
 
-#include "yotta/nn/op.hpp"
+#include "yotta/nn/body.hpp"
 #include "yotta/nn/positions.hpp"
-#include "yotta/nn/vectors.hpp"
 
 namespace yotta {
 
@@ -27,23 +26,46 @@ constexpr OpCost rope_cost(const char* name, DType dtype, int64_t n) {
 
 namespace detail {
 
-// cosines and sines of every position and pair, in the layout [position][cos d/2 | sin d/2].
+// Cosine and sine of every position and pair, in the layout [position][cos d/2 | sin d/2]; number i of T d/2.
 template <class Real>
-std::vector<Real> rope_table(int64_t T, int64_t d, const Positions& positions, double theta) {
-  std::vector<Real> table(static_cast<size_t>(T * d));
-  const double log_step = -2.0 / static_cast<double>(d) * std::log(theta);
-  parallel_for(T, rows_per_thread(32 * d), [&](int64_t begin, int64_t end) {
-    for (int64_t i = 0; i < d / 2; ++i) {
-      const double frequency = std::exp(log_step * static_cast<double>(i));
-      for (int64_t t = begin; t < end; ++t) {
-        const double angle = static_cast<double>(positions.of(t, T)) * frequency;
-        table[static_cast<size_t>(t * d + i)] = static_cast<Real>(std::cos(angle));
-        table[static_cast<size_t>(t * d + d / 2 + i)] = static_cast<Real>(std::sin(angle));
-      }
-    }
-  });
-  return table;
-}
+struct RopeAngles {
+  int64_t T, d;
+  Positions positions;
+  double log_step;  // of the frequencies, from pair to pair
+  Real* table;
+  YOTTA_HOST_DEVICE double frequency(int64_t pair) const {
+    return std::exp(log_step * static_cast<double>(pair));
+  }
+  YOTTA_HOST_DEVICE void set(int64_t t, int64_t pair, double frequency) const {
+    const double angle = static_cast<double>(positions.of(t, T)) * frequency;
+    table[t * d + pair] = static_cast<Real>(std::cos(angle));
+    table[t * d + d / 2 + pair] = static_cast<Real>(std::sin(angle));
+  }
+  YOTTA_HOST_DEVICE void operator()(int64_t i, OneLane) const {
+    set(i / (d / 2), i % (d / 2), frequency(i % (d / 2)));
+  }
+};
+
+// A row of H heads is B T H long: token t is row / H % T.
+template <class Real>
+struct RotateRow {
+  int64_t T, H, d;
+  const Real *table, *x;
+  Real direction;
+  Real* y;
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t row, Team team) const {
+    const int64_t half = d / 2;
+    const Real *cosine = table + row / H % T * d, *a = x + row * d;
+    Real* to = y + row * d;
+    team.each(half, [&](int64_t i, auto count) {
+      const auto c = load(cosine + i, count), s = load(cosine + half + i, count) * direction;
+      const auto left = load(a + i, count), right = load(a + half + i, count);
+      store(to + i, left * c - right * s, count);
+      store(to + half + i, right * c + left * s, count);
+    });
+  }
+};
 
 // y = x turned by `direction` (1 or -1) times the angles.
 inline Tensor rotate(const char* operation, const Tensor& x, const Positions& positions,
@@ -53,24 +75,34 @@ inline Tensor rotate(const char* operation, const Tensor& x, const Positions& po
   if (d % 2 != 0) fail(where, "{}: x is {}; the last size must be even", operation, x.describe());
   charge(rope_cost(operation, x.dtype(), x.numel()));
   Tensor y = empty_like(x, where);
-  if (x.device() == Device::meta) return y;
+  const Device device = x.device();
+  if (device == Device::meta) return y;
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const std::vector<Real> table = rope_table<Real>(T, d, positions, theta);
-    const Real* from = x.data<Real>(where);
-    Real* to = y.data<Real>();
-    const Real sign = static_cast<Real>(direction);
-    parallel_for(B * T * H, rows_per_thread(d), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const Real *cosine = table.data() + row / H % T * d, *a = from + row * d;
-        for_lanes<Real>(half, [&](int64_t i, auto count) {
-          const Vector<Real> c = load(cosine + i, count);
-          const Vector<Real> s = load(cosine + half + i, count) * sign;
-          const Vector<Real> left = load(a + i, count), right = load(a + half + i, count);
-          store(to + row * d + i, left * c - right * s, count);
-          store(to + row * d + half + i, right * c + left * s, count);
-        });
+    const int64_t bytes = T * d * static_cast<int64_t>(sizeof(Real));
+    RopeAngles<Real> angles{T, d, positions, -2.0 / static_cast<double>(d) * std::log(theta),
+                            nullptr};
+    RotateRow<Real> body{T,
+                         H,
+                         d,
+                         nullptr,
+                         x.address<Real>(device, where),
+                         static_cast<Real>(direction),
+                         y.address<Real>(device)};
+    if (device == Device::cuda) {
+      const DeviceScratch table(bytes, where);
+      body.table = angles.table = table.as<Real>();
+      run_kernel(operation, angles, T * half, where);
+      return run_rows<Real>(operation, device, B * T * H, d, body, where);
+    }
+    std::vector<Real> table(static_cast<size_t>(T * d));
+    body.table = angles.table = table.data();
+    parallel_for(T, rows_per_thread(32 * d), [&](int64_t begin, int64_t end) {
+      for (int64_t pair = 0; pair < half; ++pair) {
+        const double frequency = angles.frequency(pair);
+        for (int64_t t = begin; t < end; ++t) angles.set(t, pair, frequency);
       }
     });
+    run_rows<Real>(operation, device, B * T * H, d, body, where);
   });
   return y;
 }

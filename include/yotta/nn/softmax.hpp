@@ -11,8 +11,8 @@
 // Contract: a NaN or a row of -infinity gives NaN. Letters: N rows, C columns.
 #pragma once
 
+#include "yotta/nn/body.hpp"
 #include "yotta/nn/math.hpp"
-#include "yotta/nn/op.hpp"
 
 namespace yotta {
 
@@ -59,6 +59,43 @@ void softmax_backward_row(const Real* dy, const Real* y, int64_t n, Real factor,
   });
 }
 
+// One row each, for whoever walks over rows.
+template <class Real>
+struct SoftmaxRow {
+  int64_t C;
+  const Real* x;
+  Real* y;
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t n, Team team) const {
+    const Real* row = x + n * C;
+    Real* to = y + n * C;
+    const Real most = team.largest(row, C);
+    const Real total = team.sum(C, [&](int64_t c, auto count) {
+      const auto e = exponential(load(row + c, count) - most);
+      store(to + c, e, count);
+      return e;
+    });
+    const Real factor = Real{1} / total;
+    team.each(C,
+              [&](int64_t c, auto count) { store(to + c, load(to + c, count) * factor, count); });
+  }
+};
+template <class Real>
+struct SoftmaxBackwardRow {
+  int64_t C;
+  const Real *dy, *y;
+  Real* dx;
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t n, Team team) const {
+    const Real *d = dy + n * C, *p = y + n * C;
+    const Real along =
+        team.sum(C, [&](int64_t c, auto count) { return load(d + c, count) * load(p + c, count); });
+    team.each(C, [&](int64_t c, auto count) {
+      store(dx + n * C + c, load(p + c, count) * (load(d + c, count) - along), count);
+    });
+  }
+};
+
 }  // namespace detail
 
 // Softmax of each row of x (N, C).
@@ -66,15 +103,12 @@ inline Tensor softmax(const Tensor& x, Where where = Where::current()) {
   expect_dims("softmax", "x", x, 2, "(N, C)", where);
   charge(softmax_cost(x.dtype(), x.numel()));
   Tensor y = empty_like(x, where);
-  if (x.device() == Device::meta) return y;
+  const Device device = x.device();
+  if (device == Device::meta) return y;
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const int64_t N = x.dim(0), C = x.dim(1);
-    const Real* from = x.data<Real>(where);
-    Real* to = y.data<Real>();
-    parallel_for(N, rows_per_thread(C), [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n)
-        detail::softmax_row(from + n * C, C, Real{1}, to + n * C);
-    });
+    const detail::SoftmaxRow<Real> body{x.dim(1), x.address<Real>(device, where),
+                                        y.address<Real>(device)};
+    run_rows<Real>("softmax", device, x.dim(0), x.dim(1), body, where);
   });
   return y;
 }
@@ -85,15 +119,13 @@ inline Tensor softmax_backward(const Tensor& dy, const Tensor& y, Where where = 
   expect_same("softmax_backward", "dy", dy, "y", y, where);
   charge(softmax_backward_cost(y.dtype(), y.numel()));
   Tensor dx = empty_like(y, where);
-  if (y.device() == Device::meta) return dx;
+  const Device device = y.device();
+  if (device == Device::meta) return dx;
   visit_real(y.dtype(), where, [&]<class Real>(Type<Real>) {
-    const int64_t N = y.dim(0), C = y.dim(1);
-    const Real *d = dy.data<Real>(where), *p = y.data<Real>(where);
-    Real* to = dx.data<Real>();
-    parallel_for(N, rows_per_thread(C), [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n)
-        detail::softmax_backward_row(d + n * C, p + n * C, C, Real{1}, to + n * C);
-    });
+    const detail::SoftmaxBackwardRow<Real> body{y.dim(1), dy.address<Real>(device, where),
+                                                y.address<Real>(device, where),
+                                                dx.address<Real>(device)};
+    run_rows<Real>("softmax_backward", device, y.dim(0), y.dim(1), body, where);
   });
   return dx;
 }

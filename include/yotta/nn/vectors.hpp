@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "yotta/core/matmul_pack.hpp"
 
@@ -23,6 +24,19 @@ namespace yotta {
 // The widest register of the machine that is compiled for, as in matmul.
 template <class Real>
 using Vector = typename TileShape<Real>::Register;
+
+// The type of a Vector's numbers; of a number its own.
+template <class V>
+struct ElementOfVector {
+  using type = std::remove_cvref_t<decltype(std::declval<V&>()[0])>;
+};
+template <class V>
+requires std::is_arithmetic_v<V>
+struct ElementOfVector<V> {
+  using type = V;
+};
+template <class V>
+using ElementOf = typename ElementOfVector<V>::type;
 
 template <class Real>
 inline constexpr int lane_count = TileShape<Real>::lanes;
