@@ -1,5 +1,5 @@
-// The runner: what `./yotta lesson`, `bench`, `check` and `test` hand over to. This file reads the command
-// line and nothing else, because CLI11 takes long to compile; each verb has files of its own.
+// The runner: what `./yotta lesson`, `bench`, `check`, `notebook` and `test` hand over to. This file reads the
+// command line and nothing else, because CLI11 takes long to compile; each verb has files of its own.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +10,7 @@
 
 #include "runner/check.hpp"
 #include "runner/exercise.hpp"
+#include "runner/notebook_verb.hpp"
 #include "runner/suite.hpp"
 #include "runner/topics.hpp"
 
@@ -41,6 +42,18 @@ void add_check(CLI::App& app, runner::CheckOptions& options, int& result) {
   check->add_flag("--cut", options.cut,
                   "For authors: cut the starter from the library's header again");
   check->callback([&] { result = runner::check(options); });
+}
+
+void add_notebook(CLI::App& app, runner::NotebookOptions& options, int& result) {
+  CLI::App* notebook = app.add_subcommand("notebook", "Open the C++ notebooks in JupyterLab");
+  notebook->add_option("name", options.name, "A notebook's number or name; without it, all");
+  notebook->add_flag(
+      "--execute", options.execute,
+      "Run it (with xeus-cpp, or else clang-repl 19) and compare with what it shows");
+  notebook->add_flag("--refresh", options.refresh,
+                     "For authors: run it with clang-repl 19 and store what it shows");
+  notebook->add_flag("--format", options.format, "For authors: bring it into the committed form");
+  notebook->callback([&] { result = runner::notebook(options); });
 }
 
 // What the build calls to make the files that the suite proves an exercise with.
@@ -89,6 +102,8 @@ int main(int argc, char** argv) {
 
   runner::CheckOptions check;
   add_check(app, check, result);
+  runner::NotebookOptions notebook;
+  add_notebook(app, notebook, result);
   Variant variant;
   add_variant(app, variant);
 

@@ -2,124 +2,280 @@
 
 #include <fmt/core.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <regex>
 #include <stdexcept>
 
 #include "runner/exercise.hpp"
-#include "runner/grade.hpp"
+#include "runner/lesson_text.hpp"
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
 
 namespace runner {
 namespace {
 
-constexpr const char* prelude = "#include <cstdio>\n";
+// As notebooks_cpp/notebook.hpp prints them.
+constexpr std::string_view picture_begins = "<<picture>>\n",
+                           picture_ends = "\n<<end of picture>>\n";
 
-std::string sentinel(int cell) { return fmt::format("<<end of cell {}>>", cell); }
-std::string print_sentinel(int cell) {
-  return fmt::format("std::puts(\"{}\"); std::fflush(stdout);\n", sentinel(cell));
-}
-// Diagnostics name the cell and its line.
-std::string numbered(const CodeCell& cell) {
-  return fmt::format("#line 1 \"cell {}\"\n{}\n", cell.number, cell.source);
+// Jupyter keeps a text as one string or as a list of lines.
+std::string joined(const Json& text) {
+  if (text.is_string()) return text;
+  std::string all;
+  for (const std::string line : text) all += line;
+  return all;
 }
 
-// Cuts what was printed at the sentinels.
-NotebookRun cut(const std::vector<CodeCell>& cells, const std::string& output,
-                const Ending& ending) {
-  NotebookRun run;
-  size_t begin = 0;
-  for (const CodeCell& cell : cells) {
-    const std::string end = sentinel(cell.number) + "\n";
-    const size_t at = output.find(end, begin);
-    if (at == std::string::npos) {
-      run.error = fmt::format("cell {} did not come to its end{}", cell.number,
-                              ending.too_late ? ": out of time" : "");
-      return run;
-    }
-    run.cells.push_back({cell.number, output.substr(begin, at - begin)});
-    begin = at + end.size();
+// The list of lines, each with its line end but perhaps the last.
+Json split(const std::string& text) {
+  Json lines = Json::array();
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end;
   }
-  if (!ending.well())
-    run.error =
-        fmt::format("after the last cell: status {}, signal {}", ending.status, ending.signal);
-  return run;
+  return lines;
 }
 
-// A command with its output in `folder`/out and its errors in `folder`/err.
-Ending run_apart(const std::vector<std::string>& command, const std::string& folder,
-                 const std::string& input, double seconds) {
-  std::vector<std::string> words = {
-      "sh", "-c",  "in=$1 out=$2; shift 2; exec \"$@\" <\"$in\" >\"$out/out\" 2>\"$out/err\"",
-      "sh", input, folder};
-  words.insert(words.end(), command.begin(), command.end());
-  return run_limited(words, seconds);
+Json parse(const std::string& text, const std::string& path) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(path + ": " + error.what());
+  }
 }
 
-void add(std::vector<std::string>& words, const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
+bool has_tag(const Json& cell, const std::string& tag) {
+  for (const Json& each : cell["metadata"].value("tags", Json::array()))
+    if (each == tag) return true;
+  return false;
+}
+
+std::vector<Piece> stored_pieces(const Json& outputs) {
+  std::vector<Piece> pieces;
+  for (const Json& output : outputs) {
+    if (output.at("output_type") == "stream")
+      pieces.push_back({false, joined(output.at("text"))});
+    else if (output.value("data", Json::object()).contains("image/svg+xml"))
+      pieces.push_back({true, joined(output["data"]["image/svg+xml"])});
+  }
+  return pieces;
+}
+
+Json output_of(const Piece& piece) {
+  if (!piece.is_picture)
+    return {{"name", "stdout"}, {"output_type", "stream"}, {"text", split(piece.text)}};
+  return {{"data", {{"image/svg+xml", split(piece.text)}}},
+          {"metadata", Json::object()},
+          {"output_type", "display_data"}};
+}
+
+// Formats each of the sources with one call of the program.
+void format_sources(std::vector<std::string>& sources, const std::string& clang_format,
+                    const std::string& folder) {
+  if (clang_format.empty() || sources.empty()) return;
+  fs::create_directories(folder);
+  std::string command =
+      fmt::format("{} -i '--style=file:{}/.clang-format'", clang_format, YOTTA_SOURCE_DIR);
+  const auto file = [&](size_t i) { return fmt::format("{}/source_{}.cpp", folder, i); };
+  for (size_t i = 0; i < sources.size(); ++i) {
+    write_text(file(i), sources[i]);
+    command += fmt::format(" '{}'", file(i));
+  }
+  if (std::system(command.c_str()) != 0) throw std::runtime_error("clang-format failed");
+  for (size_t i = 0; i < sources.size(); ++i) sources[i] = read_text(file(i));
+}
+
+std::string without_last_line_ends(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+// Of the many things a cell may carry only these are kept.
+Json plain_cell(const Json& cell, size_t number, const std::string& source) {
+  Json plain = {{"cell_type", cell.at("cell_type")},
+                {"id", cell.value("id", fmt::format("cell-{:02}", number))},
+                {"metadata", Json::object()},
+                {"source", split(without_last_line_ends(source))}};
+  if (cell["metadata"].contains("tags")) plain["metadata"]["tags"] = cell["metadata"]["tags"];
+  if (cell.at("cell_type") != "code") return plain;
+  plain["execution_count"] = cell.value("execution_count", Json());
+  plain["outputs"] = Json::array();
+  for (const Piece& piece : stored_pieces(cell.value("outputs", Json::array())))
+    plain["outputs"].push_back(output_of(piece));
+  return plain;
+}
+
+const Json notebook_metadata = {
+    {"kernelspec", {{"display_name", "C++20"}, {"language", "cpp"}, {"name", "xcpp20"}}},
+    {"language_info",
+     {{"codemirror_mode", "text/x-c++src"},
+      {"file_extension", ".cpp"},
+      {"mimetype", "text/x-c++src"},
+      {"name", "C++"}}}};
+
+std::vector<std::string> dead_links(const std::string& text, const fs::path& folder) {
+  std::vector<std::string> complaints;
+  const std::regex link("\\]\\(([^)#\\s]+)[^)]*\\)");
+  for (std::sregex_iterator it(text.begin(), text.end(), link), end; it != end; ++it) {
+    const std::string target = (*it)[1];
+    if (target.find("://") == target.npos && !fs::exists(folder / target))
+      complaints.push_back("dead link: " + target);
+  }
+  return complaints;
+}
+
+// The first line that differs, by the rules of lessons' quotes; empty when the pieces are the same.
+std::string difference(const std::vector<Piece>& stored, const std::vector<Piece>& shown) {
+  const size_t count = std::max(stored.size(), shown.size());
+  for (size_t i = 0; i < count; ++i) {
+    const Piece a = i < stored.size() ? stored[i] : Piece(),
+                b = i < shown.size() ? shown[i] : Piece();
+    if (a.is_picture != b.is_picture)
+      return "text in place of a picture, or a picture in place of text";
+    const Lines left = lines_of(a.text), right = lines_of(b.text);
+    for (size_t line = 0; line < std::max(left.size(), right.size()); ++line) {
+      const std::string was = line < left.size() ? left[line] : "(nothing)";
+      const std::string is = line < right.size() ? right[line] : "(nothing)";
+      if (!same_line(was, is)) return fmt::format("stored:  {}\nprinted: {}", was, is);
+    }
+  }
+  return "";
 }
 
 }  // namespace
 
-std::vector<CodeCell> read_code_cells(const std::string& notebook) {
+std::vector<Piece> pieces_of(const std::string& printed) {
+  std::vector<Piece> pieces;
+  for (size_t at = 0; at < printed.size();) {
+    const size_t begin = std::min(printed.find(picture_begins, at), printed.size());
+    if (begin > at) pieces.push_back({false, printed.substr(at, begin - at)});
+    if (begin == printed.size()) break;
+    const size_t picture = begin + picture_begins.size(), end = printed.find(picture_ends, picture);
+    if (end == printed.npos) throw std::runtime_error("a picture without an end");
+    pieces.push_back({true, printed.substr(picture, end - picture)});
+    at = end + picture_ends.size();
+  }
+  return pieces;
+}
+
+std::vector<CodeCell> read_code_cells(const std::string& path) {
+  const Json json = parse(read_text(path), path);
   std::vector<CodeCell> cells;
   try {
-    const nlohmann::json json = nlohmann::json::parse(read_text(notebook));
     int number = 0;
-    for (const auto& cell : json.at("cells")) {
+    for (Json cell : json.at("cells")) {
       ++number;
       if (cell.at("cell_type") != "code") continue;
-      std::string source;
-      if (cell.at("source").is_string())
-        source = cell.at("source");
-      else
-        for (const std::string line : cell.at("source")) source += line;
-      cells.push_back({number, source});
+      cells.push_back({number, joined(cell.at("source")), stored_pieces(cell.at("outputs")),
+                       has_tag(cell, "programs")});
     }
-  } catch (const nlohmann::json::exception& error) {
-    throw std::runtime_error(notebook + ": " + error.what());
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(path + ": " + error.what());
   }
   return cells;
 }
 
-NotebookRun run_natively(const std::vector<CodeCell>& cells, const NotebookTools& tools) {
-  const std::string source = tools.folder + "/joined.cpp", program = tools.folder + "/joined";
-  std::string text = prelude;
-  for (const CodeCell& cell : cells) text += numbered(cell) + print_sentinel(cell.number);
-  write_text(source, text + "int main() {}\n");
-  std::vector<std::string> compile = {"clang++-19", "-std=c++20",
-                                      "-O1",        "-fno-crash-diagnostics",
-                                      "-Xclang",    "-fincremental-extensions",
-                                      source,       "-o",
-                                      program,      "-pthread"};
-  add(compile, tools.flags);
-  add(compile, tools.libraries);
-  const Ending compiled = run_limited(compile, tools.seconds);
-  if (!compiled.well()) return {{}, compiled.output};
-  const Ending ending = run_apart({program}, tools.folder, "/dev/null", tools.seconds);
-  NotebookRun run = cut(cells, read_text(tools.folder + "/out"), ending);
-  if (!run.error.empty()) run.error += "\n" + read_text(tools.folder + "/err");
-  return run;
+std::vector<std::string> read_texts(const std::string& path) {
+  std::vector<std::string> texts;
+  const Json json = parse(read_text(path), path);
+  for (const Json& cell : json.value("cells", Json::array()))
+    if (cell.value("cell_type", "") != "code") texts.push_back(joined(cell.at("source")));
+  return texts;
 }
 
-NotebookRun run_in_repl(const std::vector<CodeCell>& cells, const NotebookTools& tools) {
-  std::string input = prelude;
-  for (const CodeCell& cell : cells) {  // of a file several lines are one input
-    const std::string file = fmt::format("{}/cell_{}.cpp", tools.folder, cell.number);
-    write_text(file, numbered(cell));
-    input += fmt::format("#include \"{}\"\n{}", file, print_sentinel(cell.number));
+std::vector<std::string> compare_stored(const std::vector<CodeCell>& cells,
+                                        const std::vector<CodeCell>& others) {
+  std::vector<std::string> complaints;
+  for (const CodeCell& cell : cells)
+    for (const CodeCell& other : others) {
+      if (other.number != cell.number) continue;
+      const std::string what = difference(cell.stored, other.stored);
+      if (!what.empty()) complaints.push_back(fmt::format("cell {}:\n{}", cell.number, what));
+    }
+  return complaints;
+}
+
+std::vector<std::string> compare_outputs(const std::vector<CodeCell>& cells,
+                                         const std::vector<CellRun>& runs) {
+  std::vector<CodeCell> shown;
+  for (const CellRun& run : runs) shown.push_back({run.cell, "", pieces_of(run.printed)});
+  return compare_stored(cells, shown);
+}
+
+std::string with_outputs(const std::string& json, const std::vector<CellRun>& runs) {
+  Json notebook = parse(json, "notebook");
+  int count = 0;
+  for (const CellRun& run : runs) {
+    Json& cell = notebook.at("cells").at(static_cast<size_t>(run.cell - 1));
+    cell["execution_count"] = ++count;
+    cell["outputs"] = Json::array();
+    for (const Piece& piece : pieces_of(run.printed)) cell["outputs"].push_back(output_of(piece));
   }
-  write_text(tools.folder + "/input", input);
-  std::vector<std::string> command = {"clang-repl-19", "--Xcc=-std=c++20", "--Xcc=-O1"};
-  for (const std::string& flag : tools.flags) command.push_back("--Xcc=" + flag);
-  const Ending ending = run_apart(command, tools.folder, tools.folder + "/input", tools.seconds);
-  NotebookRun run = cut(cells, read_text(tools.folder + "/out"), ending);
-  const std::string errors = read_text(tools.folder + "/err");
-  if (run.error.empty() && errors.find("error:") != std::string::npos)
-    run.error = "a cell has an error";
-  if (!run.error.empty()) run.error += "\n" + errors;
-  return run;
+  return notebook.dump(1) + "\n";
+}
+
+std::string format_notebook(const std::string& json, const std::string& clang_format,
+                            const std::string& folder) {
+  Json notebook = parse(json, "notebook");
+  std::vector<std::string> code;
+  for (const Json& cell : notebook.at("cells"))
+    if (cell.at("cell_type") == "code") code.push_back(joined(cell.at("source")));
+  format_sources(code, clang_format, folder);
+
+  Json plain = {{"cells", Json::array()},
+                {"metadata", notebook_metadata},
+                {"nbformat", 4},
+                {"nbformat_minor", 5}};
+  size_t next = 0;
+  for (Json cell : notebook.at("cells"))
+    plain["cells"].push_back(
+        plain_cell(cell, plain["cells"].size() + 1,
+                   cell.at("cell_type") == "code" ? code[next++] : joined(cell.at("source"))));
+  return plain.dump(1) + "\n";
+}
+
+std::string find_clang_format() {
+  for (const std::string name : {"clang-format-14", "clang-format"}) {
+    const std::string command = name + " --version 2>/dev/null | grep -q 'version 14'";
+    if (std::system(command.c_str()) == 0) return name;
+  }
+  return "";
+}
+
+std::vector<std::string> check_notebook(const std::string& path, const std::string& root) {
+  std::vector<std::string> complaints;
+  const std::string stem = fs::path(path).stem();
+  const Json json = parse(read_text(path), path);
+  if (json.at("metadata").at("kernelspec").value("name", "") != "xcpp20")
+    complaints.push_back("its kernel is not xcpp20");
+  std::string text;
+  for (const std::string& each : read_texts(path)) text += each + "\n";
+  for (const std::string& dead : dead_links(text, fs::path(path).parent_path()))
+    complaints.push_back(dead);
+
+  const auto wants = [&](const std::string& folder, const std::string& link) {
+    if (fs::exists(fmt::format("{}/{}/{}", root, folder, stem)) && text.find(link) == text.npos)
+      complaints.push_back("no link to " + link);
+  };
+  wants("lessons", fmt::format("../lessons/{}/README.md", stem));
+  wants("exercises", fmt::format("../exercises/{}/README.md", stem));
+  if (text.find("](../include/yotta/") == text.npos) complaints.push_back("no link to a header");
+
+  bool picture = false, words = false;
+  const std::vector<CodeCell> cells = read_code_cells(path);
+  for (const CodeCell& cell : cells)
+    for (const Piece& piece : cell.stored) (piece.is_picture ? picture : words) = true;
+  if (cells.empty() || cells[0].source.find("#include \"notebook.hpp\"") == std::string::npos)
+    complaints.push_back("its first code cell does not include notebook.hpp");
+  if (!words) complaints.push_back("no output is stored: ./yotta notebook --refresh");
+  if (!picture) complaints.push_back("it shows no picture");
+  if (text.find("Change") == text.npos) complaints.push_back("no cell to change");
+  if (fs::file_size(path) > 150'000) complaints.push_back("it is larger than 150 kB");
+  return complaints;
 }
 
 }  // namespace runner

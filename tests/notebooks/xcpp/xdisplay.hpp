@@ -1,5 +1,4 @@
-// Stands in for xeus-cpp's header of this name when the suite runs a notebook without Jupyter: what would
-// be shown is printed.
+// Stands in for xeus-cpp's header of this name, so that the suite can test what a notebook does in Jupyter.
 #pragma once
 
 #include <cstdio>
@@ -11,7 +10,7 @@ template <class T>
 void display(const T& shown) {
   const nlohmann::json bundle = mime_bundle_repr(shown);
   for (const auto& [type, data] : bundle.items())
-    std::printf("[%s, %s]\n", type.c_str(), data.template get<std::string>().c_str());
+    std::printf("display: %s %s\n", type.c_str(), data.template get<std::string>().c_str());
 }
 
 }  // namespace xcpp

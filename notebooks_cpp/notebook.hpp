@@ -1,0 +1,78 @@
+// What the first cell of every notebook includes. It loads the libraries that Yotta's headers use, shows
+// pictures, and runs programs of the course.
+//
+//     show(svg)                                   the picture, below the cell
+//     run_program("lessons/lesson_10_collectives") what it prints; throws if it fails
+//
+// In Jupyter pictures go through xeus-cpp's display; elsewhere (clang-repl, a compiled notebook) they are
+// printed between two marks.
+#pragma once
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+
+#if __has_include(<xcpp/xdisplay.hpp>)
+#include <nlohmann/json.hpp>
+#include <xcpp/xdisplay.hpp>
+#define YOTTA_NOTEBOOK_DISPLAY 1
+#else
+#define YOTTA_NOTEBOOK_DISPLAY 0
+#endif
+
+namespace notebook {
+
+// Loads the first of these names that is there. A notebook is compiled as it runs, so nobody links it.
+inline bool load(const char* package, std::initializer_list<const char*> names) {
+  const char* conda = std::getenv("CONDA_PREFIX");
+  for (const std::string name : names) {
+    if (conda != nullptr &&
+        dlopen((std::string(conda) + "/lib/" + name).c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr)
+      return true;
+    if (dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) return true;
+  }
+  throw std::runtime_error(std::string("a library is missing: apt-get install ") + package);
+}
+inline const bool loaded =
+    load("libfmt-dev", {"libfmt.so", "libfmt.so.9", "libfmt.so.10"}) &&
+    load("libboost-context-dev",
+         {"libboost_context.so", "libboost_context.so.1.74.0", "libboost_context.so.1.83.0"});
+
+struct Picture {
+  std::string svg;
+};
+#if YOTTA_NOTEBOOK_DISPLAY
+inline nlohmann::json mime_bundle_repr(const Picture& picture) {
+  return {{"image/svg+xml", picture.svg}};
+}
+inline void show(const std::string& svg) { xcpp::display(Picture{svg}); }
+#else
+inline void show(const std::string& svg) {
+  std::printf("<<picture>>\n%s\n<<end of picture>>\n", svg.c_str());
+}
+#endif
+
+// Runs a program that `./yotta` has built, by its path in build/release, and shows what it prints.
+inline void run_program(const std::string& program, const std::string& arguments = "") {
+  const char* build = std::getenv("YOTTA_BUILD");
+  const std::string path =
+      std::string(build != nullptr ? build : "../build/release") + "/" + program;
+  std::FILE* const output = popen(("'" + path + "' " + arguments + " 2>&1").c_str(), "r");
+  if (output == nullptr) throw std::runtime_error("cannot start " + path);
+  char line[4096];
+  while (std::fgets(line, sizeof line, output) != nullptr) std::fputs(line, stdout);
+  const int status = pclose(output);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+    throw std::runtime_error(path + " is not there: `./yotta test` builds it");
+  if (status != 0) throw std::runtime_error(path + " failed: see above");
+}
+
+}  // namespace notebook
+
+using notebook::run_program;
+using notebook::show;

@@ -1,0 +1,22 @@
+// A notebook's cells, joined into one file and compiled: with clang's warnings, or under the sanitizers.
+// For the notebook that YOTTA_NOTEBOOK names.
+#include "support.hpp"
+#include "yotta/core/build.hpp"
+
+using namespace runner;
+
+TEST_CASE("joined and compiled, every cell shows what the file shows") {
+  if (!have("clang++-19")) YOTTA_NOT_RUN(how_to_install);
+  std::vector<CodeCell> cells = read_code_cells(notebook_path());
+  std::erase_if(cells, [](const CodeCell& cell) { return cell.needs_programs; });
+  NotebookTools tools = notebook_tools(std::filesystem::path(notebook_path()).stem());
+  if (YOTTA_ASAN)
+    tools.flags.insert(tools.flags.end(),
+                       {"-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"});
+  else
+    tools.flags.insert(tools.flags.end(), {"-Wall", "-Wextra", "-Werror"});
+  const NotebookRun run = run_natively(cells, tools);
+  CHECK_MESSAGE(run.error.empty(), run.error);
+  CHECK(run.cells.size() == cells.size());
+  check_none(compare_outputs(cells, run.cells));
+}

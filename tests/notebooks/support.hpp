@@ -1,0 +1,45 @@
+// What the proofs of notebooks share: which notebook, and with what it runs.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runner/notebook.hpp"
+#include "runner/notebook_run.hpp"
+#include "support/not_run.hpp"
+
+inline bool have(const std::string& program) {
+  return std::system(fmt::format("command -v {} >/dev/null 2>&1", program).c_str()) == 0;
+}
+
+inline const std::string how_to_install =
+    "clang 19 is not installed (Debian, Ubuntu: apt-get install clang-19 clang-tools-19 "
+    "libclang-rt-19-dev)";
+
+// The notebook that this program proves.
+inline std::string notebook_path() {
+  const char* path = std::getenv("YOTTA_NOTEBOOK");
+  REQUIRE(path != nullptr);
+  return path;
+}
+
+inline runner::NotebookTools notebook_tools(const std::string& name) {
+  runner::NotebookTools tools;
+  tools.folder = fmt::format("{}/notebooks/{}", YOTTA_BUILD_DIR, name);
+  std::filesystem::create_directories(tools.folder);
+  tools.flags = runner::notebook_flags(YOTTA_SOURCE_DIR);
+  tools.flags.push_back("-march=native");
+  tools.libraries = {"-lfmt", "-lboost_context"};
+  return tools;
+}
+
+// Fails with each of the complaints.
+inline void check_none(const std::vector<std::string>& complaints) {
+  for (const std::string& complaint : complaints) FAIL_CHECK(complaint);
+  CHECK(complaints.empty());
+}
