@@ -86,8 +86,8 @@ namespace detail {
 // A plain pointer: thread_local objects with destructors do not survive clang-repl.
 YOTTA_THREAD_LOCAL RankContext* current_context = nullptr;
 inline RankContext& default_context() {
-  static RankContext context;
-  return context;
+  static auto* context = new RankContext;  // never destroyed: clang-repl unloads its code first
+  return *context;
 }
 }  // namespace detail
 
