@@ -127,7 +127,11 @@ inline void run_blocks(const Task& task) {
   const int threads = 1;  // so that checks find the same fault every time
 #else
   const int wanted = emulator_options().threads;
+#if defined(__CLANG_REPL__)  // a helper awake while clang-repl ends runs code that is gone
+  const int threads = std::max(1, wanted);
+#else
   const int threads = wanted > 0 ? wanted : context().threads;
+#endif
   DeviceMemory::instance().all_written();
 #endif
   Crew::instance().run(static_cast<int>(std::min<uint64_t>(threads, blocks)), work);
