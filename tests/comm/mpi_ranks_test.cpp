@@ -135,12 +135,20 @@ TEST_CASE("a process that has ended with an error of its own is named to those w
   MpiRanks job;
   if (is_alone(job)) return;
   if (job.rank() == 1) {
-    job.will_end("cannot read /data/text.txt");
-    CHECK(job.size() >= 2);
+    CHECK(job.end("cannot read /data/text.txt").empty());
   } else {
     const std::string said = message_of([&] { run_ranks(job.size(), [](Communicator&) {}); });
     CHECK(contains(said, "process 1 has ended: cannot read /data/text.txt"));
   }
+}
+
+TEST_CASE("at the end everybody hears what the others have ended with") {
+  MpiRanks job;
+  const std::vector<std::string> said = job.end(job.rank() == 0 ? "the disk is full" : "");
+  REQUIRE(std::ssize(said) == job.size());
+  CHECK(said[0] == "the disk is full");
+  if (job.size() > 1) CHECK(said[1].empty());
+  CHECK(job.end("again").empty());
 }
 
 TEST_CASE("without MpiRanks, ranks are threads again") {

@@ -8,7 +8,8 @@
 //     end                         the program came to its end
 //
 // A case that checks nothing fails: it could never turn red.
-// Under MPI every rank runs all cases, and rank r > 0 adds ".r" to the file's name.
+// Under MPI every rank runs all cases, and rank r > 0 adds ".r" to the file's name. With YOTTA_TEST_ON_PROCESSES the
+// processes are the ranks of run_ranks.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -22,6 +23,13 @@
 #ifdef YOTTA_HAVE_MPI
 #include <mpi.h>
 #endif
+#ifdef YOTTA_TEST_ON_PROCESSES
+#include "yotta/comm/mpi_ranks.hpp"
+#endif
+
+namespace yotta_test {
+int processes();
+}
 
 namespace {
 
@@ -110,11 +118,25 @@ REGISTER_LISTENER("record", 1, Recorder);
 
 void yotta_test::not_run(const std::string& reason) { reason_not_run = reason; }
 
+int yotta_test::processes() {
+  int size = 0;
+#ifdef YOTTA_TEST_ON_PROCESSES
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+#endif
+  return size;
+}
+
 int main(int argc, char** argv) {
 #ifdef YOTTA_HAVE_MPI
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+#ifdef YOTTA_TEST_ON_PROCESSES
+  std::optional<yotta::MpiRanks> job(std::in_place);
   const int result = run(argc, argv);
+  if (result == 0) job.reset();
+#else
+  const int result = run(argc, argv);
+#endif
   if (result != 0) MPI_Abort(MPI_COMM_WORLD, result);  // the others may wait for this rank forever
   MPI_Finalize();
   return result;

@@ -34,10 +34,7 @@ class Gathering {
         call_.dtype == call.dtype && call_.root == call.root && same(call_.op, call.op) &&
         same(call_.algorithm, call.algorithm))
       return "";
-    return fmt::format(
-        "all ranks of a communicator must call the same collectives in the same order.\n"
-        "  rank {}: {}\n  rank {}: {}",
-        first_rank_, describe(call_), rank, describe(call));
+    return describe_mismatch(first_rank_, describe(call_), rank, describe(call));
   }
 
   // What a native collective shows to the others, by rank of the group.

@@ -1,243 +1,266 @@
 // MPI ranks: the ranks of a world are processes, on one machine or on many, and MPI moves the bytes.
 //
-//     Request (group, peer, tag, data)  ──►  MPI_Isend / MPI_Irecv in that group's MPI communicator
-//     test                              ──►  MPI_Test
-//     a rank has failed                 ──►  its message, by MPI, to all others, who look for it while waiting
+//     Request send, recv (group, peer, tag)  ──►  MPI_Isend, MPI_Irecv in that group's MPI communicator
+//     Request native (all_reduce, ...)       ──►  MPI_Iallreduce, ...                      mpi_native.hpp
+//     test                                   ──►  MPI_Test
+//     a rank fails, waits for ever, or calls something else  ──►  letters beside them      mpi_lookout.hpp
 //
 // Everything above (collectives, checks, ledger, errors) is the same code as on threads. Each group has
-// an MPI communicator of its own, made by its members, so messages of different groups never meet.
+// an MPI communicator of its own, made by its members, so messages of different groups never meet. Nothing here
+// blocks inside MPI (but for making groups), so a rank that waits always hears when another fails.
 //
-// Without YOTTA_HAVE_MPI, which CMake defines where it finds MPI, this header is empty. Start with
-// mpirun -n 4 program, and in it:
+// Any MPI 3.1. Without YOTTA_HAVE_MPI, which CMake defines where it finds MPI, this header is empty. Programs use
+// it through MpiRanks (mpi_ranks.hpp).
 //
-//     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-//     run_mpi([](Communicator& world) { ... });
-//     MPI_Finalize();
-//
-// What MPI cannot tell us stays unseen: a deadlock shows as a Timeout, and a send is not compared with
-// its receive before the receive is over.
-// Reference: MPI: A Message-Passing Interface Standard, version 3.1, chapters 3 and 6.
+// Contract: after a failure, what MPI may still touch is never freed: the world's communicators, and what of a
+// collective is in flight. The memory of the user is his again when every rank has heard of the failure.
+// Reference: MPI: A Message-Passing Interface Standard, version 3.1, chapters 3, 5 and 6.
 #pragma once
 
 #ifdef YOTTA_HAVE_MPI
 
-#include <mpi.h>
-
-#include <chrono>
-#include <deque>
-#include <limits>
 #include <numeric>
-#include <thread>
 
 #include "yotta/comm/communicator.hpp"
+#include "yotta/comm/mpi_lookout.hpp"
+#include "yotta/comm/mpi_native.hpp"
+#include "yotta/comm/mpi_report.hpp"
 
 namespace yotta {
 
-// Throws what MPI says went wrong. `call` is the name of the function that returned `code`.
-inline void expect_mpi(int code, const char* call, Where where) {
-  if (code == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  fail_as<CommError>(where, "{}: {}", call, std::string_view(text, static_cast<size_t>(length)));
-}
-
-// An MPI communicator that reports errors to us instead of ending the program.
-class MpiGroup {
- public:
-  MpiGroup(MPI_Comm comm, std::vector<int> members) : comm_(comm), members_(std::move(members)) {
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-  }
-  MpiGroup(MpiGroup&& other) noexcept
-      : comm_(std::exchange(other.comm_, MPI_COMM_NULL)), members_(std::move(other.members_)) {}
-  MpiGroup& operator=(MpiGroup&&) = delete;
-  ~MpiGroup() {
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (comm_ != MPI_COMM_NULL && finalized == 0) MPI_Comm_free(&comm_);
-  }
-  MPI_Comm get() const { return comm_; }
-
-  // The rank here of a rank of the world.
-  int rank_of(int world_rank) const {
-    const auto found = std::find(members_.begin(), members_.end(), world_rank);
-    return static_cast<int>(found - members_.begin());
-  }
-
- private:
-  MPI_Comm comm_;
-  std::vector<int> members_;  // world ranks
+struct MpiOptions {
+  int64_t most = std::numeric_limits<int>::max();  // numbers in one call of MPI
+  double patience = 1;                             // seconds after which a rank says that it waits
+#ifdef NDEBUG
+  bool compare_calls = false;
+#else
+  bool compare_calls =
+      true;  // of collectives, as they start: a letter a rank. Else when they wait too long
+#endif
 };
 
 class MpiTransport : public Transport {
  public:
   // All processes of `over` make one together. Errors: MPI is not started, or not for threads.
-  explicit MpiTransport(MPI_Comm over = MPI_COMM_WORLD, Where where = Where::current())
-      : control_(duplicate(over, where), {}) {
-    MPI_Comm_rank(control_.get(), &rank_);
-    MPI_Comm_size(control_.get(), &size_);
-    std::vector<int> everybody(static_cast<size_t>(size_));
+  explicit MpiTransport(MPI_Comm over = MPI_COMM_WORLD, const MpiOptions& options = {},
+                        Where where = Where::current())
+      : options_(options), lookout_(over, expect_mpi_started(where), where) {
+    std::vector<int> everybody(static_cast<size_t>(size()));
     std::iota(everybody.begin(), everybody.end(), 0);
-    groups_.emplace_back(duplicate(over, where), everybody);
+    state_.rank = rank();
+    state_.groups.push_back({MpiComm::duplicate(over, where), std::move(everybody)});
   }
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  ~MpiTransport() override {
+    for (MpiGroup& group : state_.groups)
+      if (!ended_) group.comm.abandon();
+  }
+  int rank() const override { return lookout_.rank(); }
+  int size() const override { return lookout_.size(); }
 
+  // --- messages and collectives ---
   void post(Request& request) override {
     const Where where = request.call->where;
-    const MpiGroup& group = group_of(request);
-    const int peer = group.rank_of(request.peer), tag = tag_of(request);
-    const Data data = request.data;
-    if (data.device == Device::meta)
-      yotta::fail(where, "a tensor on meta has no data that MPI could send; use thread ranks");
-    if (data.count > std::numeric_limits<int>::max())
-      yotta::fail(where, "MPI counts elements in an int: send {} in several messages", data.count);
-    const int count = static_cast<int>(data.count);
+    expect_on_cpu(request.data, where);
+    check(where);
+    const MpiGroup& group = state_.group_of(request);
+    const int peer = group.rank_of(request.peer), tag = mpi_tag(request);
+    const MpiRun run(request.data.count, request.data.dtype, options_.most);
     MPI_Request handle = MPI_REQUEST_NULL;
     if (request.kind == Request::Kind::send)
-      expect_mpi(MPI_Isend(data.bytes, count, type_of(data.dtype), peer, tag, group.get(), &handle),
+      expect_mpi(MPI_Isend(request.data.bytes, run.count(), run.type(), peer, tag, group.comm.get(),
+                           &handle),
                  "MPI_Isend", where);
     else
-      expect_mpi(MPI_Irecv(data.bytes, count, type_of(data.dtype), peer, tag, group.get(), &handle),
+      expect_mpi(MPI_Irecv(request.data.bytes, run.count(), run.type(), peer, tag, group.comm.get(),
+                           &handle),
                  "MPI_Irecv", where);
     put_handle(request, handle);
+    started(request);
+  }
+  bool has_native(ConstData whole) const override { return whole.device == Device::cpu; }
+  void post(Request& request, const NativeCall& call) override {
+    const Where where = request.call->where;
+    expect_on_cpu(call.out, where);
+    check(where);
+    MpiGroup& group = state_.group_of(request);
+    auto native =
+        std::make_unique<MpiNative>(group.comm.get(), call, options_.most, mpi_tag(request), where);
+    group.last_native = -1 - request.tag;
+    request.handle = reinterpret_cast<uintptr_t>(native.release());
+    started(request);
   }
 
   bool test(Request& request) override {
     if (request.done) return true;
+    if (request.kind == Request::Kind::native) return test_native(request);
     MPI_Request handle = get_handle(request);
     MPI_Status status;
     int done = 0;
     const int code = MPI_Test(&handle, &done, &status);
     put_handle(request, handle);
     if (code == MPI_SUCCESS && done == 0) return false;
-    request.done = true;  // also when it has failed: MPI has let go of it
+    finished(request);  // also when it has failed: MPI has let go of it
     expect_arrived(request, code, status);
     return true;
   }
 
-  // A receive is cancelled. A send cannot be in every MPI: it is given a second to be taken.
+  // A receive is cancelled; a send, or a collective, cannot be.
   void withdraw(Request& request) override {
+    if (state_.in_flight.count(&request) == 0) return;  // it was never posted: that has failed
+    if (request.kind == Request::Kind::native) return withdraw_native(request);
     MPI_Request handle = get_handle(request);
     if (request.kind == Request::Kind::recv) MPI_Cancel(&handle);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-    for (int done = 0; done == 0 && std::chrono::steady_clock::now() < deadline;)
-      if (MPI_Test(&handle, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+    settle([&] {
+      int done = 0;
+      return MPI_Test(&handle, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
+    });
     if (handle != MPI_REQUEST_NULL) MPI_Request_free(&handle);
-    request.done = true;
+    finished(request);
   }
 
   void sleep(std::span<const Waiting> strands, double seconds) override {
+    lookout_.look();
     check(strands[0].where);
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(seconds, 20e-6)));
-  }
-
-  bool failed() const override { return failed_rank_ >= 0; }
-  void check(Where where) override {
-    listen(where);
-    if (failed_rank_ == rank_)
-      fail_as<CommError>(where, "this rank has failed before, its world is over: {}", message_);
-    if (failed()) fail_as<PeerFailed>(where, "rank {} has failed: {}", failed_rank_, message_);
-  }
-  void fail(const std::string& message) override {
-    if (failed()) return;
-    failed_rank_ = rank_;
-    message_ = message;
-    for (int other = 0; other < size_; ++other) {
-      if (other == rank_) continue;
-      MPI_Request handle;  // message_ lives as long as this transport, and nobody waits for it
-      MPI_Isend(message_.data(), static_cast<int>(message_.size()), MPI_CHAR, other, 0,
-                control_.get(), &handle);
-      MPI_Request_free(&handle);
+    const auto now = std::chrono::steady_clock::now();
+    const int64_t epoch = lookout_.epoch();
+    if (std::exchange(seen_epoch_, epoch) != epoch) {
+      still_since_ = now;
+      reported_ = false;
     }
+    const double still = std::chrono::duration<double>(now - still_since_).count();
+    if (!reported_ && still > options_.patience) {
+      lookout_.report(report_waits(state_, strands, epoch));
+      reported_ = true;
+    }
+    const double nap = still < 0.01 ? 20e-6 : 500e-6;  // who has waited long may wake up late
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(seconds, nap)));
   }
 
-  int open_group(int, int64_t sequence, int color, std::span<const int> members) override {
-    MPI_Group world, part;
-    MPI_Comm comm = MPI_COMM_NULL;
-    MPI_Comm_group(groups_[0].get(), &world);
-    MPI_Group_incl(world, static_cast<int>(members.size()), members.data(), &part);
-    const int tag = static_cast<int>((sequence * 1009 + color) % 32768);
-    const int code = MPI_Comm_create_group(groups_[0].get(), part, tag, &comm);
-    MPI_Group_free(&part);
-    MPI_Group_free(&world);
-    expect_mpi(code, "MPI_Comm_create_group", Where::current());
-    groups_.emplace_back(comm, std::vector<int>(members.begin(), members.end()));
-    return static_cast<int>(groups_.size()) - 1;
+  // --- failures and the end ---
+  bool failed() const override { return lookout_.failed(); }
+  void check(Where where) override { lookout_.check(where); }
+  void fail(const std::string& message) override { lookout_.fail(message); }
+  void end(Where where) override {
+    WaitReport returned;
+    returned.state = RankWait::State::returned;
+    lookout_.report(returned);
+    MPI_Request all = MPI_REQUEST_NULL;
+    expect_mpi(MPI_Ibarrier(state_.groups[0].comm.get(), &all), "MPI_Ibarrier", where);
+    wait_for([&] {
+      int done = 0;
+      MPI_Test(&all, &done, MPI_STATUS_IGNORE);
+      if (done == 0) lookout_.look(), check(where);
+      return done != 0;
+    });
+    wait_for([&] { return lookout_.close(); });
+    expect_all_received(state_, where);
+    ended_ = true;
+  }
+
+  int open_group(int parent, int64_t sequence, int color, std::span<const int> members) override {
+    const MpiGroup& parent_group = state_.groups[static_cast<size_t>(parent)];
+    state_.groups.push_back(
+        make_mpi_group(state_.groups[0], parent_group, sequence, color, members));
+    return static_cast<int>(state_.groups.size()) - 1;
+  }
+  // Not a meeting place: only to have the calls compared.
+  Gathering* enter(int number, int64_t collective, const Call& call) override {
+    const MpiGroup& group = state_.groups[static_cast<size_t>(number)];
+    const auto ranks = static_cast<int64_t>(group.members.size());
+    if (options_.compare_calls && ranks > 1)
+      lookout_.compare(group.id, collective, static_cast<int>(ranks),
+                       group.members[static_cast<size_t>(collective % ranks)], call);
+    return nullptr;
   }
 
  private:
-  static MPI_Comm duplicate(MPI_Comm over, Where where) {
-    int started = 0, level = 0, main_thread = 0;
-    MPI_Initialized(&started);
-    if (started == 0)
-      yotta::fail(where, "MPI has not been started; call MPI_Init_thread first, under mpirun");
-    MPI_Query_thread(&level);
-    MPI_Is_thread_main(&main_thread);
-    if (level < MPI_THREAD_FUNNELED || (level == MPI_THREAD_FUNNELED && main_thread == 0))
+  static void expect_on_cpu(ConstData data, Where where) {
+    if (data.device == Device::meta)
+      yotta::fail(where, "a tensor on meta has no data that MPI could send; use thread ranks");
+    if (data.device == Device::cuda)
       yotta::fail(
-          where,
-          "MPI was started for fewer threads than this program has; ask MPI_Init_thread for "
-          "MPI_THREAD_MULTIPLE");
-    MPI_Comm comm = MPI_COMM_NULL;
-    expect_mpi(MPI_Comm_dup(over, &comm), "MPI_Comm_dup", where);
-    return comm;
+          where, "MPI moves what is in the CPU's memory; run with --comm nccl for tensors on cuda");
   }
-  const MpiGroup& group_of(const Request& request) const {
-    return groups_[static_cast<size_t>(request.group)];
+  void started(Request& request) {
+    request.owner = rank();
+    state_.in_flight.insert(&request);
+    lookout_.moved(1);
   }
-  // Even tags are the user's, odd ones those of collectives, which may come round again: they are in
-  // order.
-  int tag_of(const Request& request) const {
-    constexpr int64_t half = 16384;  // MPI promises tags up to 32767
-    if (request.tag < 0) return static_cast<int>(2 * (~request.tag % half) + 1);
-    if (request.tag >= half)
-      yotta::fail(request.call->where, "with MPI a tag is below {}, not {}", half, request.tag);
-    return static_cast<int>(2 * request.tag);
+  void finished(Request& request) {
+    state_.in_flight.erase(&request);
+    request.done = true;
+    lookout_.moved(-1);
   }
-  // By width only: MPI moves numbers, it does not reduce them.
-  static MPI_Datatype type_of(DType dtype) {
-    switch (bytes_of(dtype)) {
-      case 8: return MPI_INT64_T;
-      case 4: return MPI_INT32_T;
-      case 2: return MPI_INT16_T;
-      default: return MPI_INT8_T;
-    }
-  }
-  static void expect_arrived(const Request& request, int code, const MPI_Status& status) {
+  void expect_arrived(const Request& request, int code, const MPI_Status& status) const {
     const Where where = request.call->where;
     if (request.kind == Request::Kind::send) return expect_mpi(code, "MPI_Isend", where);
-    int count = 0;
-    MPI_Get_count(&status, type_of(request.data.dtype), &count);
-    if (code == MPI_SUCCESS && count == request.data.count) return;
     int kind = 0;
     MPI_Error_class(code, &kind);
     if (code != MPI_SUCCESS && kind != MPI_ERR_TRUNCATE) expect_mpi(code, "MPI_Irecv", where);
-    fail_as<Mismatch>(where, "rank {} receives {} {} from rank {}, which sends {}", request.owner,
-                      request.data.count, name(request.data.dtype), request.peer,
-                      code == MPI_SUCCESS ? std::to_string(count) : "more");
+    const int64_t count = code == MPI_SUCCESS ? numbers_in(status, request.data.dtype) : -1;
+    if (count == request.data.count) return;
+    fail_as<Mismatch>(where,
+                      "both sides of a message must name the same count and type.\n"
+                      "  rank {} sends {}\n  rank {} receives {} {} at {}",
+                      request.peer, count < 0 ? "more" : std::to_string(count), rank(),
+                      request.data.count, name(request.data.dtype), at(where));
   }
 
-  // Has anybody failed? Then its message is here or on its way.
-  void listen(Where where) {
-    int arrived = 0, length = 0;
-    MPI_Status status;
-    expect_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, control_.get(), &arrived, &status), "MPI_Iprobe",
-               where);
-    if (arrived == 0) return;
-    MPI_Get_count(&status, MPI_CHAR, &length);
-    std::string text(static_cast<size_t>(length), ' ');
-    MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, 0, control_.get(),
-             MPI_STATUS_IGNORE);
-    if (failed()) return;  // only the first failure counts
-    failed_rank_ = status.MPI_SOURCE;
-    message_ = text;
+  static MpiNative& native_of(const Request& request) {
+    return *reinterpret_cast<MpiNative*>(request.handle);
+  }
+  bool test_native(Request& request) {
+    const Where where = request.call->where;
+    bool done = true;
+    std::exception_ptr error;
+    try {
+      done = native_of(request).test();
+    } catch (const CommError&) {
+      error = std::current_exception();
+    }
+    if (!done) return false;
+    delete &native_of(request);
+    finished(request);
+    if (!error) return true;
+    // The letter that says why may be on its way: calls that differ make MPI fail in many ways.
+    wait_for([&] { return lookout_.look(), failed(); },
+             options_.compare_calls ? options_.patience : 0);
+    check(where);
+    std::rethrow_exception(error);
+  }
+  void withdraw_native(Request& request) {
+    if (!failed()) fail(fmt::format("{} was given up", request.call->operation));
+    bool done = false;
+    settle([&] {
+      try {
+        done = native_of(request).test();
+      } catch (const CommError&) {
+        done = true;
+      }
+      return done;
+    });
+    if (done) delete &native_of(request);  // else MPI may read it for ever
+    finished(request);
+  }
+  // Waits until done(), or until all ranks have heard of the failure: then what has not arrived soon never will.
+  template <class Done>
+  void settle(Done done) {
+    wait_for([&] { return done() || lookout_.all_have_heard(); }, 2);
+    wait_for(done, 0.02);
+  }
+  template <class Done>
+  static void wait_for(Done done, double seconds = 1e9) {
+    const auto begin = std::chrono::steady_clock::now();
+    while (!done()) {
+      const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+      if (passed.count() > seconds) return;
+      std::this_thread::sleep_for(std::chrono::microseconds(passed.count() < 0.01 ? 20 : 500));
+    }
   }
 
   // Request::handle holds an MPI_Request, a pointer or an int.
   static_assert(sizeof(MPI_Request) <= sizeof(uintptr_t));
-  void put_handle(Request& request, MPI_Request handle) {
-    request.owner = rank_;
+  static void put_handle(Request& request, MPI_Request handle) {
     std::memcpy(&request.handle, &handle, sizeof handle);
   }
   static MPI_Request get_handle(const Request& request) {
@@ -246,38 +269,14 @@ class MpiTransport : public Transport {
     return handle;
   }
 
-  MpiGroup control_;  // for messages about failures
-  int rank_ = 0, size_ = 1;
-  std::deque<MpiGroup> groups_;  // [0] is the world
-  int failed_rank_ = -1;
-  std::string message_;
+  MpiOptions options_;
+  MpiLookout lookout_;
+  MpiState state_;
+  int64_t seen_epoch_ = -1;  // since when nothing has moved, and whether that has been reported
+  std::chrono::steady_clock::time_point still_since_;
+  bool reported_ = false;
+  bool ended_ = false;  // well: nothing is in flight
 };
-
-// body(world) on this process's rank, together with all others of MPI_COMM_WORLD; returns its ledger's
-// context. If it throws, the others hear of it and the exception goes on to the caller.
-template <class Body>
-std::shared_ptr<RankContext> run_mpi(Body body, const EngineOptions& options = {},
-                                     Where where = Where::current()) {
-  auto transport = std::make_shared<MpiTransport>(MPI_COMM_WORLD, where);
-  auto self = std::make_shared<RankContext>();
-  self->rank = transport->rank();
-  self->size = transport->size();
-  const ContextScope scope(*self);
-  auto group = std::make_shared<Group>();
-  group->engine = std::make_shared<Engine>(transport, options);
-  group->rank = self->rank;
-  for (int rank = 0; rank < self->size; ++rank) group->members.push_back(rank);
-  Communicator world(group);
-  try {
-    body(world);
-    world.barrier({}, where);  // until then the others may still take what was sent
-    group->engine->end(where);
-  } catch (const std::exception& error) {
-    transport->fail(error.what());
-    throw;
-  }
-  return self;
-}
 
 }  // namespace yotta
 

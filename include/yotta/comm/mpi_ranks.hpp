@@ -43,6 +43,7 @@ inline std::string mpi_library() {
 struct MpiRanksOptions {
   std::function<std::shared_ptr<Transport>(std::shared_ptr<Transport>)> wrap;  // empty: as it is
   std::function<void(RankContext&, int rank_on_host)> begin;  // before the body; empty: nothing
+  MpiOptions mpi = {};
 };
 
 class MpiRanks : public RankHost {
@@ -64,11 +65,7 @@ class MpiRanks : public RankHost {
   }
   ~MpiRanks() override {
     rank_host() = nullptr;
-    try {
-      if (!parted_) meet({0, "has ended" + (why_ended_.empty() ? "" : ": " + why_ended_)});
-    } catch (const std::exception&) {
-      // The others went on, and have been told. This process ends in any case.
-    }
+    end("");
     MPI_Comm_free(&all_);
     if (ends_mpi_) MPI_Finalize();
   }
@@ -79,12 +76,20 @@ class MpiRanks : public RankHost {
   int size() const { return size_; }
   int rank_on_host() const { return rank_on_host_; }
   int ranks_on_host() const { return ranks_on_host_; }
-  // What to tell the others, should they go on without this process.
-  void will_end(const std::string& why) { why_ended_ = why; }
+  // The program's end, with an error or (empty) without one: waits for the others, and returns the error that
+  // each ended with. Those that go on instead are told of it, and nothing is returned.
+  std::vector<std::string> end(const std::string& error) {
+    if (std::exchange(ended_, true)) return {};
+    try {
+      return meet({0, error});
+    } catch (const std::exception&) {
+      return {};
+    }
+  }
 
   std::vector<RankReport> run(int n, const std::function<void(Communicator&)>& body,
                               const RunOptions& options, Where where) override {
-    meet({n, fmt::format("runs {} ranks at {}", n, at(where))});
+    meet({n, at(where)});
     if (n > size_)
       fail(where,
            "{} ranks are wanted, but mpirun has started {} processes; start it with -n {}, or ask "
@@ -104,14 +109,19 @@ class MpiRanks : public RankHost {
  private:
   // What a process is about to do; all must be about to do the same.
   struct Step {
-    int n;  // ranks of a run; 0: the program's end
-    std::string text;
+    int n;             // ranks of a run; 0: the program's end
+    std::string text;  // where it runs them; the error it ends with, or nothing
+
+    std::string words() const {
+      if (n > 0) return fmt::format("runs {} ranks at {}", n, text);
+      return text.empty() ? "has ended" : "has ended: " + text;
+    }
   };
 
   // This process's rank of the run.
   void run_rank(MPI_Comm ranks, const std::function<void(Communicator&)>& body,
                 const RunOptions& options, RankReport& report, Where where) {
-    std::shared_ptr<Transport> transport = std::make_shared<MpiTransport>(ranks);
+    std::shared_ptr<Transport> transport = std::make_shared<MpiTransport>(ranks, options_.mpi);
     if (options_.wrap) transport = options_.wrap(transport);
     report.context = std::make_shared<RankContext>();
     report.context->rank = transport->rank();
@@ -136,7 +146,10 @@ class MpiRanks : public RankHost {
       if (options_.begin) options_.begin(*report.context, rank_on_host_);
       body(world);
     });
-    guarded([&] { group->engine->end(where); });
+    guarded([&] {
+      group->engine->end(where);
+      if (!report.error) transport->end(where);
+    });
   }
 
   // Everybody's reports, by rank. Until this has ended the others may still take what was sent.
@@ -172,23 +185,29 @@ class MpiRanks : public RankHost {
     return -1;
   }
 
-  // Waits until all processes are about to take a step, and compares the steps.
-  void meet(const Step& mine) {
-    constexpr size_t longest = 1000;
-    std::string words = fmt::format("{:10}{}", mine.n, mine.text);
-    words.resize(longest, '\0');
-    std::string all(longest * static_cast<size_t>(size_), '\0');
+  // Waits until all processes are about to take a step, and compares the steps. Returns their texts.
+  std::vector<std::string> meet(const Step& mine) {
+    struct Card {
+      int n;
+      char text[1020];
+    };
+    Card card{mine.n, {}};
+    mine.text.copy(card.text, sizeof card.text - 1);
+    std::vector<Card> cards(static_cast<size_t>(size_));
     wait_for([&](MPI_Request* done) {
-      return MPI_Iallgather(words.data(), longest, MPI_CHAR, all.data(), longest, MPI_CHAR, all_,
+      return MPI_Iallgather(&card, sizeof card, MPI_CHAR, cards.data(), sizeof card, MPI_CHAR, all_,
                             done);
     });
-    for (int rank = 0; rank < size_; ++rank) {
-      const char* const other = all.data() + longest * static_cast<size_t>(rank);
-      if (std::atoi(other) == mine.n) continue;
-      parted_ = parted_ || std::atoi(other) == 0;
-      fail(Where::current(), "the processes have parted: process {} {}, process {} {}", rank_,
-           mine.text, rank, std::string(other + 10, longest - 10).c_str());
+    std::vector<std::string> texts;
+    for (const Card& other : cards) {
+      ended_ = ended_ || other.n == 0;
+      texts.emplace_back(other.text);
     }
+    for (size_t rank = 0; rank < cards.size(); ++rank)
+      if (const Step other{cards[rank].n, texts[rank]}; other.n != mine.n)
+        fail(Where::current(), "the processes have parted: process {} {}, process {} {}", rank_,
+             mine.words(), rank, other.words());
+    return texts;
   }
   // A collective of MPI without burning a core: started by `start`, then looked for with naps.
   template <class Start>
@@ -224,8 +243,8 @@ class MpiRanks : public RankHost {
   MpiRanksOptions options_;
   MPI_Comm all_ = MPI_COMM_NULL;  // all processes of the job
   int rank_ = 0, size_ = 1, rank_on_host_ = 0, ranks_on_host_ = 1, cores_ = 1;
-  bool ends_mpi_ = true, parted_ = false;
-  std::string why_ended_;
+  bool ends_mpi_ = true;
+  bool ended_ = false;  // this process, or another
 };
 
 }  // namespace yotta

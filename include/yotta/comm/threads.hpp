@@ -17,9 +17,9 @@
 #include <memory>
 #include <mutex>
 
-#include "yotta/comm/deadlock.hpp"
 #include "yotta/comm/gathering.hpp"
 #include "yotta/comm/letter_box.hpp"
+#include "yotta/comm/wait_report.hpp"
 
 namespace yotta {
 
@@ -182,29 +182,16 @@ class ThreadWorld {
         StrandWait& wait = ranks[r].strands.emplace_back();
         wait.ready = is_ready(strand);
         wait.strand = strand.strand;
-        if (with_text) add_words(strand, wait);
+        if (with_text) add_words(strand, members_of(first_request(strand)), wait);
         for (const Request* request : strand.requests)
           if (request != nullptr && !is_done(*request)) add_needs(*request, with_text, wait);
       }
     }
     return ranks;
   }
-  void add_words(const Waiting& strand, StrandWait& wait) const {
-    wait.doing = describe_operation(*strand.call);
-    wait.called_at = at(strand.call->where);
-    wait.waited_at = at(strand.where);
-    const Request* first = strand.requests[0] ? strand.requests[0] : strand.requests[1];
-    if (first == nullptr) return;
-    using Kind = StrandWait::Kind;
-    const bool sends = first->kind == Request::Kind::send;
-    const bool own = strand.call->is_custom;  // the user's own algorithm: his sends and receives
-    wait.kind = first->kind == Request::Kind::meet || (first->tag < 0 && !own) ? Kind::collective
-                : sends                                                        ? Kind::send
-                                                                               : Kind::recv;
-    if (first->tag >= 0) wait.doing += fmt::format(" with tag {}", first->tag);
-    if (first->group == 0) return;
-    wait.doing += " on the communicator of ranks";
-    for (int member : groups_.members(first->group)) wait.doing += fmt::format(" {}", member);
+  std::span<const int> members_of(const Request* request) const {
+    if (request == nullptr) return {};
+    return groups_.members(request->group);
   }
   void add_needs(const Request& request, bool with_text, StrandWait& wait) const {
     if (request.kind == Request::Kind::meet) {

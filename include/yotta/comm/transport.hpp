@@ -49,6 +49,15 @@ inline std::string describe(const Call& call) {
   return describe_operation(call) + " at " + at(call.where);
 }
 
+// Two ranks of a communicator, each with its description of a call, should have made the same one.
+inline std::string describe_mismatch(int first, const std::string& its, int second,
+                                     const std::string& other) {
+  return fmt::format(
+      "all ranks of a communicator must call the same collectives in the same order.\n"
+      "  rank {}: {}\n  rank {}: {}",
+      first, its, second, other);
+}
+
 struct Request {
   enum class Kind : uint8_t { send, recv, meet, native };
   Kind kind = Kind::send;
@@ -124,6 +133,9 @@ class Transport {
   virtual void check(Where where) = 0;
   // Tells the other ranks that this one has failed: their calls throw from now on.
   virtual void fail(const std::string& message) = 0;
+  // The rank's code has ended well. Ranks in other processes wait here for each other. Errors: PeerFailed;
+  // CommError, for a message to this rank that it has not received.
+  virtual void end(Where where) { static_cast<void>(where); }
 
   // A new group of these world ranks, made by all of them; (parent, sequence, color) names it. Returns
   // its number here. Group 0 is the world.

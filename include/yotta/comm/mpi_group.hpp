@@ -1,0 +1,63 @@
+// MpiGroup: a communicator's ranks as MPI knows them, and how a request finds its way among them.
+//
+//     group 0   the world's ranks   MPI communicator   id 0
+//     group 3   ranks 1 3 5         another one        id: the same number on ranks 1, 3 and 5, whatever they call it
+//
+// Messages of different groups never meet: each has an MPI communicator of its own, made by its members alone.
+#pragma once
+
+#ifdef YOTTA_HAVE_MPI
+
+#include <algorithm>
+
+#include "yotta/comm/mpi_library.hpp"
+#include "yotta/comm/transport.hpp"
+
+namespace yotta {
+
+struct MpiGroup {
+  MpiComm comm;
+  std::vector<int> members;  // world ranks
+  uint64_t id = 0;           // the same on all ranks
+  int64_t last_native = -1;  // the number of the last collective that MPI has run
+
+  // The rank here of a rank of the world.
+  int rank_of(int world_rank) const {
+    return static_cast<int>(std::find(members.begin(), members.end(), world_rank) -
+                            members.begin());
+  }
+};
+
+// Made by its members together, who are ranks of `world`; (parent, sequence, color) tells it from all others.
+inline MpiGroup make_mpi_group(const MpiGroup& world, const MpiGroup& parent, int64_t sequence,
+                               int color, std::span<const int> members) {
+  uint64_t id = parent.id;
+  for (const auto part : {static_cast<uint64_t>(sequence), static_cast<uint64_t>(color)}) {
+    id = (id ^ (part + 1)) * 0x9e3779b97f4a7c15u;
+    id ^= id >> 32;
+  }
+  MPI_Group all, some;
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_group(world.comm.get(), &all);
+  MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &some);
+  const int tag = static_cast<int>(id % 32768);  // for groups that are made side by side
+  const int code = MPI_Comm_create_group(world.comm.get(), some, tag, &comm);
+  MPI_Group_free(&some);
+  MPI_Group_free(&all);
+  expect_mpi(code, "MPI_Comm_create_group", Where::current());
+  return {MpiComm(comm), {members.begin(), members.end()}, id};
+}
+
+// Even tags are the user's, odd ones those of collectives, which may come round again: they are in
+// order.
+inline int mpi_tag(const Request& request) {
+  constexpr int64_t half = 16384;  // MPI promises tags up to 32767
+  if (request.tag < 0) return static_cast<int>(2 * (~request.tag % half) + 1);
+  if (request.tag >= half)
+    fail(request.call->where, "with MPI a tag is below {}, not {}", half, request.tag);
+  return static_cast<int>(2 * request.tag);
+}
+
+}  // namespace yotta
+
+#endif  // YOTTA_HAVE_MPI
