@@ -17,19 +17,39 @@ struct Timelines::State {
 Timelines::Timelines() : state_(std::make_unique<State>()) {}
 Timelines::~Timelines() = default;
 
-void Timelines::add_options(CLI::App& app) {
+void Timelines::add_options(CLI::App& app, const std::string& machine) {
+  state_->cluster = machine;
   app.add_option(
          "--cluster", state_->cluster,
          "time the ranks on a described machine: h100x8, v5px64, llama3-24k, ideal, or a JSON file")
-      ->type_name("MACHINE");
+      ->type_name("MACHINE")
+      ->capture_default_str();
   app.add_option(
          "--timeline", state_->file,
          "write when each rank did what: .html (zoom, hover), .svg, .json (Perfetto) or .txt")
       ->type_name("FILE");
 }
 
-void Timelines::start() {
+void Timelines::expect_none() const {
+  if (!state_->cluster.empty())
+    fail(Where::current(),
+         "--cluster times ranks on a clock that they share, as threads; leave out --comm, mpirun "
+         "and srun, or leave out --cluster");
+  if (!state_->file.empty())
+    fail(
+        Where::current(),
+        "--timeline is for ranks that are threads; leave out --comm, mpirun and srun, or leave out "
+        "--timeline");
+}
+
+const std::string& Timelines::machine() const { return state_->cluster; }
+
+void Timelines::check() const {
   if (!state_->file.empty()) check_timeline_name(state_->file);
+}
+
+void Timelines::start() {
+  check();
   if (!state_->cluster.empty())
     state_->recorder.emplace(cluster_from(state_->cluster));
   else if (!state_->file.empty())
@@ -43,14 +63,17 @@ void Timelines::finish() {
     fmt::print("\nNo ranks ran, so there is no timeline.\n");
     return;
   }
-  const bool is_virtual = !state_->cluster.empty();
-  fmt::print("\n{}\n", console::paint(console::Color::bold,
-                                      is_virtual ? fmt::format("== Timeline on {}", state_->cluster)
-                                                 : std::string("== Timeline of this computer")));
-  if (recorder.runs() > 1) fmt::print("(the largest of {} runs)\n", recorder.runs());
-  fmt::print("{}", timeline_text(make_timeline(recorder.trace(), 4), 72, console::colored()));
+  std::string title = "== Timeline of this computer";
+  if (!state_->cluster.empty()) title = fmt::format("== Timeline on {}", state_->cluster);
+  if (recorder.runs() > 1) title += fmt::format(" (the largest of {} runs)", recorder.runs());
+  show(recorder.trace(), title);
+}
+
+void Timelines::show(const Trace& trace, const std::string& title) const {
+  fmt::print("\n{}\n{}", console::paint(console::Color::bold, title),
+             timeline_text(make_timeline(trace, 4), 72, console::colored()));
   if (state_->file.empty()) return;
-  write_timeline(state_->file, recorder.trace());
+  write_timeline(state_->file, trace);
   fmt::print("written to {}\n", state_->file);
 }
 

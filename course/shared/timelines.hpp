@@ -1,4 +1,4 @@
-// --cluster and --timeline, as lessons and train have them.
+// --cluster and --timeline, as lessons, train and tour have them.
 //
 //     Timelines timelines;
 //     timelines.add_options(app);    before the command line is parsed
@@ -16,14 +16,25 @@ class App;
 
 namespace yotta {
 
+struct Trace;
+
 class Timelines {
  public:
   Timelines();
   ~Timelines();
-  void add_options(CLI::App& app);
-  // Errors: no such machine, a file name that does not say which kind of timeline is wanted.
+  // `machine`: what --cluster is if nobody says; empty: the wall clock.
+  void add_options(CLI::App& app, const std::string& machine = "");
+  // Errors: a timeline was asked for, and the ranks are no threads.
+  void expect_none() const;
+  // The machine's name or file. Errors: none was given.
+  const std::string& machine() const;
+  // Errors: a timeline of no kind, or that cannot be written; so no long run is for nothing.
+  void check() const;
+  // Errors: as check(); no such machine.
   void start();
   void finish();
+  // Prints a trace under this title and, if --timeline says so, writes it.
+  void show(const Trace& trace, const std::string& title) const;
 
  private:
   struct State;

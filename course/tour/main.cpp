@@ -2,11 +2,13 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <thread>
+#include <set>
 
 #include "course/shared/console.hpp"
+#include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
 #include "course/tour/report.hpp"
+#include "yotta/comm/recorder.hpp"
 #include "yotta/core/measure.hpp"
 #include "yotta/machine/cluster_file.hpp"
 #include "yotta/model/files.hpp"
@@ -71,7 +73,7 @@ void what_happened(const TourFigures& figures) {
   heading("3. What happened");
   fmt::print("{:>6}  {:>9}  {:>9}\n", "step", "1 rank", fmt::format("{} ranks", ranks));
   const size_t last = figures.serial_loss.size() - 1;
-  for (const size_t step : {size_t{0}, last / 4, last / 2, 3 * last / 4, last})
+  for (const size_t step : std::set{size_t{0}, last / 4, last / 2, 3 * last / 4, last})
     fmt::print("{:>6}  {:>9.4f}  {:>9.4f}\n", step, figures.serial_loss[step],
                figures.parallel_loss[step]);
   fmt::print(
@@ -111,8 +113,25 @@ void techniques(TourFigures& figures, const TrainingPlan& plan, const Cluster& c
       figures.cluster);
 }
 
+// The second of two steps: the first one comes after sharing the weights.
+void one_step(TourFigures& figures, TrainingPlan plan, int ranks, const Cluster& cluster,
+              const Timelines& timelines) {
+  plan.ranks = ranks;
+  plan.steps = 2;
+  plan.sample_bytes = 0;
+  plan.measure_seconds = 0;
+  double first = 0, second = 0;  // when rank 0 had done it
+  const Recorder recorder(cluster);
+  run_training(plan, [&](const StepFigures& step) {
+    (step.step == 1 ? first : second) = context().clock->now(compute_lane).end;
+  });
+  figures.step = excerpt(recorder.trace(), first, second);
+  timelines.show(figures.step,
+                 fmt::format("5. One step of {} ranks on {}", ranks, figures.cluster));
+}
+
 void samples(const TourFigures& figures) {
-  heading("5. What the model writes");
+  heading("6. What the model writes");
   fmt::print("{} {}{}\n\n", console::paint(console::Color::dim, "before:"), figures.prompt,
              figures.sample_before);
   fmt::print("{} {}{}\n", console::paint(console::Color::dim, "after: "), figures.prompt,
@@ -161,7 +180,7 @@ int main(int argc, char** argv) {
   plan.sample_bytes = 200;
   plan.prompt = "The ";
   TourFigures figures;
-  figures.cluster = "h100x4";
+  Timelines timelines;
   int ranks = 4;
   std::string json, report = "report.html";
   app.add_option("--ranks", ranks, "ranks of the parallel run")
@@ -171,9 +190,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   app.add_option("--text", plan.text, "a UTF-8 file or folder; default: this course's own text");
-  app.add_option("--cluster", figures.cluster,
-                 "machine that the techniques are timed on, or a JSON file")
-      ->capture_default_str();
+  timelines.add_options(app, "h100x8");
   app.add_option("--report", report, "where the report goes")->capture_default_str();
   app.add_option("--json", json, "write every number shown to this file");
   CLI11_PARSE(app, argc, argv);
@@ -182,15 +199,22 @@ int main(int argc, char** argv) {
     figures.model =
         fmt::format("GPT-2 dialect, {} layers, width {}", plan.model.layers, plan.model.width);
     figures.prompt = plan.prompt;
-    const Cluster cluster = cluster_from(figures.cluster);  // a wrong name is heard now
+    figures.cluster = timelines.machine();
+    const Cluster cluster = cluster_from(figures.cluster);  // what is wrong is heard now
+    const int needed = std::max(4, ranks);
+    if (cluster.size() < needed)
+      fail(Where::current(), "--cluster {} has {} chips, and the tour needs {}", figures.cluster,
+           cluster.size(), needed);
+    timelines.check();
     machine(figures);
     train_both(figures, plan, ranks);
     what_happened(figures);
     techniques(figures, plan, cluster);
+    one_step(figures, plan, ranks, cluster, timelines);
     samples(figures);
     write_file(report, report_html(figures));
     if (!json.empty()) write_json(json, figures);
-    heading("6. Next");
+    heading("7. Next");
     fmt::print("{} has the curves and tables: open it in a browser. Then:\n", report);
     fmt::print("  ./yotta lesson 00      what a rank is, and every letter\n");
     fmt::print("  ./yotta lesson 10      how the ranks added up their gradients\n");

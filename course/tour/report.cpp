@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "course/shared/console.hpp"
 #include "yotta/core/ledger.hpp"
+#include "yotta/machine/timeline_svg.hpp"
 
 namespace yotta {
 
@@ -23,24 +25,9 @@ p.soft, td.soft, figcaption { color: var(--soft); }
 table { border-collapse: collapse; width: 100%; font-size: .85rem; white-space: nowrap; } th { text-align: left; }
 th, td { border-bottom: 1px solid var(--line); padding: .35rem .4rem; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 pre { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: .8rem; white-space: pre-wrap; word-break: break-word; }
-.cards { display: flex; flex-wrap: wrap; gap: .8rem; } .card { flex: 1 1 150px; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem .9rem; }
-.card b { display: block; font-size: 1.35rem; } figure { margin: 0; } svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
+.cards { display: flex; flex-wrap: wrap; gap: .8rem; } .card { flex: 1 1 130px; box-sizing: border-box; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem .9rem; }
+.card b { display: block; font-size: 1.35rem; } figure { margin: 0; } .chart text { fill: var(--soft); font: 12px system-ui, sans-serif; } .step svg { max-width: 100%; height: auto; border-radius: 6px; }
 )";
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
-  }
-  return out;
-}
 
 std::string card(const std::string& number, const std::string& what) {
   return fmt::format("<div class=\"card\"><b>{}</b>{}</div>\n", number, what);
@@ -74,16 +61,17 @@ std::string loss_chart(const std::vector<double>& serial, const std::vector<doub
         "points=\"{}\"/>\n",
         color, stroke, opacity, points);
   };
-  std::string svg =
-      fmt::format("<figure><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"loss by step\">\n",
-                  width, height);
+  std::string svg = fmt::format(
+      "<figure class=\"chart\"><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"loss by "
+      "step\">\n",
+      width, height);
   for (double loss = low; loss <= high + 1e-9; loss += (high - low) / 4)
     svg += fmt::format(
         "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"var(--line)\"/>"
         "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5:.2f}</text>\n",
         left, width - right, y(loss), left - 6, y(loss) + 4, loss);
-  for (int i = 0; i <= 4; ++i) {
-    const size_t step = (serial.size() - 1) * static_cast<size_t>(i) / 4;
+  const size_t last = serial.size() - 1;
+  for (const size_t step : std::set{size_t{0}, last / 4, last / 2, 3 * last / 4, last}) {
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x(step),
                        height - 14, step);
   }
@@ -126,8 +114,8 @@ std::string report_html(const TourFigures& figures) {
       "<h1>Your first distributed training</h1>\n<p class=\"soft\">{}; {} parameters; {} steps of "
       "{} "
       "tokens; text: {}.</p>\n",
-      escaped(figures.model), figures.parameters, figures.steps, figures.tokens_per_step,
-      escaped(figures.text));
+      xml_escaped(figures.model), figures.parameters, figures.steps, figures.tokens_per_step,
+      xml_escaped(figures.text));
   html += "<div class=\"cards\">\n";
   html += card(fmt::format("{:.0f} GFLOP/s", figures.matmul_gflops),
                fmt::format("matrix products, {} cores", figures.cores));
@@ -168,12 +156,21 @@ std::string report_html(const TourFigures& figures) {
       "a step's time on {}, a machine that is only described: for a model this small it is "
       "latency, "
       "message after message.</p>\n{}",
-      escaped(figures.cluster), techniques_html(figures.techniques));
+      xml_escaped(figures.cluster), techniques_html(figures.techniques));
+  html += fmt::format(
+      "<h2>One step of {} ranks, in time</h2>\n<p>When each rank computed and sent, on {}: point "
+      "at "
+      "a bar to read it. The gradients of the last layers are on their way while those of the "
+      "first "
+      "are still computed; only the last ones are waited for. <code>./yotta tour --timeline "
+      "step.html</code> makes it a page in which you can zoom.</p>\n<figure class=\"step\">{}"
+      "</figure>\n",
+      ranks, xml_escaped(figures.cluster), timeline_svg(figures.step));
   html += fmt::format(
       "<h2>What the model writes</h2>\n<p>Prompt: <code>{}</code></p>\n<p>Before training:</p>"
       "<pre>{}</pre>\n<p>After {} steps:</p><pre>{}</pre>\n",
-      escaped(figures.prompt), escaped(figures.sample_before), figures.steps,
-      escaped(figures.sample_after));
+      xml_escaped(figures.prompt), xml_escaped(figures.sample_before), figures.steps,
+      xml_escaped(figures.sample_after));
   html +=
       "<h2>Next</h2>\n<ol><li><code>./yotta lesson 00</code>: what a rank is, and every letter</li>"
       "<li><code>./yotta lesson 10</code>: how the ranks added up their gradients</li>"

@@ -7,6 +7,7 @@
 
 #include "course/shared/training.hpp"
 #include "course/tour/techniques.hpp"
+#include "yotta/machine/trace.hpp"
 
 namespace yotta {
 
@@ -24,6 +25,7 @@ struct TourFigures {
   std::string sample_before, sample_after, prompt;
   std::string cluster;  // on which the techniques are timed
   std::vector<TechniqueFigures> techniques;
+  Trace step;  // of the parallel run, on that machine
 };
 
 // The page; write it to report.html.

@@ -96,7 +96,7 @@ std::string techniques_html(const std::vector<TechniqueFigures>& techniques) {
     return fmt::format(
         "<td><div style=\"background:var(--{});height:12px;width:{:.0f}px\"></div></td>"
         "<td class=\"n\">{}</td>",
-        color, 150 * (largest > 0 ? value / largest : 0), console::bytes(value));
+        color, 100 * (largest > 0 ? value / largest : 0), console::bytes(value));
   };
   const double sent = most(techniques, &TechniqueFigures::bytes_per_step);
   const double held = most(techniques, &TechniqueFigures::peak_bytes);

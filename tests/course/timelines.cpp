@@ -1,0 +1,122 @@
+// --cluster and --timeline as users give them: to a lesson, to train, to the tour. The programs are run.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "support/message_of.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace yotta_test;
+
+namespace {
+
+struct Outcome {
+  int status;
+  std::string text;
+};
+Outcome run(const std::string& program, const std::string& arguments) {
+  const std::string command = "'" + program + "' " + arguments + " 2>&1";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  Outcome outcome;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe))
+    outcome.text += static_cast<char>(c);
+  const int status = pclose(pipe);
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+std::string program(const char* variable) {
+  const char* path = std::getenv(variable);
+  REQUIRE(path != nullptr);
+  return path;
+}
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+// The ranks in a timeline's JSON, and the names of what they did.
+struct Seen {
+  std::set<int> ranks;
+  std::set<std::string> names;
+};
+Seen seen(const std::string& path) {
+  Seen found;
+  const auto file = nlohmann::json::parse(content(path));
+  for (const auto& event : file["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    found.ranks.insert(event["pid"].get<int>());
+    found.names.insert(event["name"].get<std::string>());
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("what is wrong is heard at once, in the same words everywhere") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "bad.json") << "{\"name\": \"bad\", \"chip\": \"h101\", \"levels\": []}";
+  const std::pair<std::string, std::string> wrong[] = {
+      {"--cluster h100", "'h100' is no machine: give ideal, llama3-24k, or a chip and how many"},
+      {"--cluster h900x8", "no chip is called 'h900'; known are a100 h100"},
+      {"--cluster missing.json", "missing.json cannot be read: is there such a file?"},
+      {"--cluster '" + (folder / "bad.json").string() + "'", "no chip is called 'h101'"},
+      {"--timeline run.pdf", "end it in .html (a page), .json (for Perfetto), .svg (a picture)"},
+      {"--timeline '" + (folder / "none" / "run.html").string() + "'", "No such file or directory"},
+  };
+  for (const char* variable : {"YOTTA_LESSON", "YOTTA_TRAIN", "YOTTA_TOUR"})
+    for (const auto& [arguments, words] : wrong) {
+      const Outcome outcome = run(program(variable), arguments);
+      CAPTURE(variable);
+      CAPTURE(arguments);
+      CAPTURE(outcome.text);
+      CHECK(outcome.status == 1);
+      CHECK(contains(outcome.text, "error: "));
+      CHECK(contains(outcome.text, words));
+      CHECK_FALSE(contains(outcome.text, "1. What this machine can do"));
+    }
+  const Outcome small = run(program("YOTTA_TOUR"), "--ranks 5 --cluster h100x4");
+  CHECK(small.status == 1);
+  CHECK(contains(small.text, "--cluster h100x4 has 4 chips, and the tour needs 5"));
+}
+
+TEST_CASE("a lesson's timeline is that of its largest run; of train's, every rank's") {
+  const TemporaryFolder folder;
+  const std::string lesson = folder / "lesson.txt", step = folder / "step.json";
+  const Outcome shown = run(program("YOTTA_LESSON"), "--timeline '" + lesson + "'");
+  CHECK(shown.status == 0);
+  CHECK(contains(shown.text, "== Timeline"));
+  CHECK(contains(shown.text, "written to " + lesson));
+  CHECK(contains(content(lesson), "CAPITAL: on the critical path"));
+  const std::string small = "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --steps 1 ";
+  const Outcome trained =
+      run(program("YOTTA_TRAIN"), small + "--ranks 3 --cluster h100x8 --timeline '" + step + "'");
+  CHECK(trained.status == 0);
+  CHECK(contains(trained.text, "== Timeline on h100x8"));
+  const Seen found = seen(step);
+  CHECK(found.ranks == std::set{0, 1, 2});
+  for (const char* name : {"linear", "adamw", "ddp.gradients"}) CHECK(found.names.contains(name));
+}
+
+TEST_CASE("the tour's timeline is one step of its ranks; the report has its picture") {
+  const TemporaryFolder folder;
+  const std::string step = folder / "step.json", report = folder / "report.html";
+  const Outcome outcome = run(program("YOTTA_TOUR"), "--steps 1 --ranks 2 --report '" + report +
+                                                         "' --timeline '" + step + "'");
+  CAPTURE(outcome.text);
+  REQUIRE(outcome.status == 0);
+  CHECK(contains(outcome.text, "5. One step of 2 ranks on h100x8"));
+  const Seen found = seen(step);
+  CHECK(found.ranks == std::set{0, 1});
+  for (const char* name : {"linear", "linear_backward_weight", "adamw", "ddp.gradients"})
+    CHECK(found.names.contains(name));
+  CHECK_FALSE(found.names.contains("ddp.parameters"));  // that was before the step
+  const std::string page = content(report);
+  CHECK(contains(page, "<h2>One step of 2 ranks, in time</h2>"));
+  CHECK(contains(page, "hatched: waits; dark line: critical path"));
+  CHECK(contains(page, "--layout tp=2,fsdp=2"));
+}
