@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "support/message_of.hpp"
+#include "yotta/device/strided_matmul.hpp"
+#include "yotta/nn/cut.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -178,6 +180,43 @@ TEST_CASE_TEMPLATE("attention on cuda: both kinds, shared keys, dropout, blocks"
       attention_block_backward(x[3], x[0], x[1], x[2], whole, block, d);
       return Tensors{part.o, part.log_sum_exp, d.dq, d.dk, d.dv};
     });
+}
+
+TEST_CASE("linear layers on cuda, by the course's matmul") {
+  install_course_matmul();
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16})
+    check_alike({cuda_input({5, 18}, "x", dtype), cuda_input({7, 18}, "w", dtype),
+                 cuda_input({7}, "b", dtype), cuda_input({5, 7}, "dy", dtype)},
+                [&](Tensors& x) {
+                  Tensor dw = x[1].to(dtype == DType::f64 ? DType::f64 : DType::f32);
+                  Tensor dx = x[0].clone();
+                  linear_backward_weight(x[3], x[0], dw);
+                  linear_backward_input_into(dx, Into::accumulate, x[3], x[1]);
+                  return Tensors{linear(x[0], x[1]), linear(x[0], x[1], x[2]), dw, dx,
+                                 linear_backward_input(x[3], x[1])};
+                });
+  check_alike({cuda_input({5, 18}, "x", DType::bf16), cuda_input({7, 18}, "w", DType::f32)},
+              [](Tensors& x) { return Tensors{linear_as(DType::f32, x[0], x[1])}; });
+  device_matmul() = nullptr;
+  const Tensor x = Tensor::zeros({2, 2}).to(Device::cuda);
+  CHECK(contains(message_of([&] { linear(x, x); }),
+                 "linear: this build has no matmul for (2, 2) f32 on cuda"));
+  install_course_matmul();
+  CHECK(contains(message_of([&] {
+                   linear(x, Tensor::zeros({2, 2}));
+                 }),
+                 "(2, 2) f32 is to be multiplied on cuda; copy it"));
+}
+
+TEST_CASE("cut and join on cuda; weights begin as on the CPU") {
+  check_alike({cuda_input<float>({3, 4, 2}, "x")}, [](Tensors& x) {
+    const Tensors parts = {cut(x[0], 1, 0, 1), cut(x[0], 1, 1, 4)};
+    const DeviceScope scope(x[0].device());
+    const ParameterPtr weight = make_parameter("w", {5, 6}, true, normal(0.5), 3, DType::f32);
+    return Tensors{parts[0], parts[1], join(parts, 1), weight->value};
+  });
+  const Tensors apart = {Tensor::zeros({2, 2}), Tensor::zeros({2, 2}).to(Device::cuda)};
+  CHECK(contains(message_of([&] { join(apart, 1); }), "are on two devices"));
 }
 
 TEST_CASE("AdamW and the gradient's norm on cuda") {

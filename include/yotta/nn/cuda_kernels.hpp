@@ -3,18 +3,23 @@
 //
 //     install_accelerator();  install_kernels();      from here on the ops run on Device::cuda
 //
-// A program has this compiled once: by nvcc in one .cu file, or by g++ for the emulator.
+// A program has this compiled once: by nvcc in one .cu file that includes this header, which gives it use_cuda()
+// (cuda.hpp); or by g++ for the emulator.
 // nvcc compiles this file too.
 #pragma once
 
 #include "yotta/device/body_kernels.hpp"
+#include "yotta/device/cublas_matmul.hpp"
+#include "yotta/device/strided_matmul.hpp"
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/cross_entropy.hpp"
+#include "yotta/nn/cuda.hpp"
 #include "yotta/nn/dropout.hpp"
 #include "yotta/nn/embedding.hpp"
 #include "yotta/nn/grad_clip.hpp"
+#include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/norm.hpp"
 #include "yotta/nn/rope.hpp"
 
@@ -27,8 +32,8 @@ void install_kernels_of() {
   add_numbers<Map<Real, Plus, 2>, Map<Real, Times, 2>, Map<Real, ScaleBy, 1>,
               Map<Real, Gated<GeluGate>, 1>, Map<Real, GatedSlope<GeluGate>, 2>,
               Map<Real, Gated<SiluGate>, 1>, Map<Real, GatedSlope<SiluGate>, 2>,
-              Map<Real, Swiglu, 2>, SwigluBackward<Real>, KeepMasked<Real>, RopeAngles<Real>,
-              AdamWStep<Real>>();
+              Map<Real, Swiglu, 2>, SwigluBackward<Real>, FillRows<Real>, KeepMasked<Real>,
+              RopeAngles<Real>, AdamWStep<Real>>();
   add_rows_kernels<AddBias<Real>, NormForward<Real>, NormBackward<Real>, SoftmaxRow<Real>,
                    SoftmaxBackwardRow<Real>, CrossEntropyRow<Real>, CrossEntropyBackwardRow<Real>,
                    EmbeddingRow<Real>, AddPosition<Real>, RotateRow<Real>, SquaresOfPiece<Real>>();
@@ -43,8 +48,23 @@ void install_kernels_of() {
 inline void install_kernels() {
   install_kernels_of<float>();
   install_kernels_of<double>();
-  add_numbers<detail::DrawMask, Conversion<bfloat16, float>, Conversion<float, bfloat16>>();
+  add_numbers<detail::DrawMask, detail::FillRows<bfloat16>, Conversion<bfloat16, float>,
+              Conversion<float, bfloat16>>();
 }
 
 }  // namespace YOTTA_DEVICE_BUILD
+
+#if defined(__CUDACC__) && defined(YOTTA_HAVE_CUDA)
+[[gnu::used]] inline std::string use_cuda(int gpu, MatmulBy matmul) {
+  const std::string why_not = open_gpu(gpu);
+  if (!why_not.empty()) return why_no_accelerator() = why_not;
+  install_kernels();
+  if (matmul == MatmulBy::cublas)
+    install_cublas_matmul();
+  else
+    install_course_matmul();
+  return "";
+}
+#endif
+
 }  // namespace yotta

@@ -45,6 +45,13 @@ void copy_rows(const Tensor& from, FromAt from_at, Tensor& to, ToAt to_at, int64
   if (from.device() == Device::meta || bytes == 0) return;
   const std::byte* source = static_cast<const std::byte*>(from.raw());
   std::byte* target = static_cast<std::byte*>(to.raw());
+  if (from.device() != to.device())
+    fail(Where::current(), "{} and {} are on two devices", from.describe(), to.describe());
+  if (from.device() == Device::cuda) {
+    for (int64_t i = 0; i < rows; ++i)
+      accelerator()->copy(target + to_at(i), source + from_at(i), bytes, Transfer::on_device);
+    return;
+  }
   for (int64_t i = 0; i < rows; ++i)
     std::memcpy(target + to_at(i), source + from_at(i), static_cast<size_t>(bytes));
 }

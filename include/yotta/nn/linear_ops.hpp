@@ -14,6 +14,7 @@
 #pragma once
 
 #include "yotta/core/matmul.hpp"
+#include "yotta/device/device_matmul.hpp"
 #include "yotta/nn/columns.hpp"
 
 namespace yotta {
@@ -51,11 +52,37 @@ MatrixView<T> view(Tensor& x, Where where) {
   return row_major(x.data<T>(where), x.dim(0), x.dim(1));
 }
 
+// The same on Device::cuda, whose matmul takes factors of one type: bf16 beside f32 is widened.
+inline DeviceMatrix device_view(const Tensor& x, Where where) {
+  if (x.device() != Device::cuda)
+    fail(where, "{} is to be multiplied on cuda; copy it with .to(Device::cuda)", x.describe());
+  return {x.raw(), x.dtype(), x.dim(0), x.dim(1), x.dim(1), 1};
+}
+template <class AOf, class BOf>
+void multiply_on_device(const char* operation, const Tensor& a, AOf a_of, const Tensor& b, BOf b_of,
+                        Tensor& c, Into into, Where where) {
+  if (device_matmul() == nullptr)
+    fail(where, "{}: this build has no matmul for {}", operation, c.describe());
+  const auto wide = [&](const Tensor& x) {
+    return a.dtype() == b.dtype() ? x : x.to(DType::f32, where);
+  };
+  visit_factors(operation, a, b, where,
+                [&]<class A, class B, class Sum>(Type<A>, Type<B>, Type<Sum>) {
+                  const Tensor left = wide(a), right = wide(b);
+                  device_matmul()(a_of(device_view(left, where)), b_of(device_view(right, where)),
+                                  device_view(c, where), into, where);
+                });
+}
+
 // c = a b or c = a b', c in any float type: sums are f32 (f64) and rounded once.
 template <class BOf>
 void multiply_into(const char* operation, const Tensor& a, const Tensor& b, BOf b_of, Tensor& c,
                    Into into, Where where) {
   if (c.device() == Device::meta) return;
+  if (c.device() == Device::cuda) {
+    const auto as_is = [](const DeviceMatrix& view) { return view; };
+    return multiply_on_device(operation, a, as_is, b, b_of, c, into, where);
+  }
   visit_factors(operation, a, b, where,
                 [&]<class A, class B, class Sum>(Type<A>, Type<B>, Type<Sum>) {
                   const bool direct = c.dtype() == dtype_of<Sum>;
@@ -66,13 +93,29 @@ void multiply_into(const char* operation, const Tensor& a, const Tensor& b, BOf 
                 });
 }
 
+// Number i of y (M, N) is number i % N of the bias, in a kernel.
+template <class T>
+struct FillRows {
+  int64_t N;
+  const T* bias;
+  T* y;
+  YOTTA_HOST_DEVICE void operator()(int64_t i, OneLane) const { y[i] = bias[i % N]; }
+};
+
 // bias (N) into every row of y (M, N).
 inline void fill_rows(Tensor& y, const Tensor& bias, Where where) {
   if (y.device() == Device::meta) return;
   const int64_t M = y.dim(0), row_bytes = bias.nbytes();
-  std::byte* to = static_cast<std::byte*>(y.raw());
   if (bias.dtype() != y.dtype())
     fail(where, "linear: bias is {}, y is {}; they must agree", bias.describe(), y.describe());
+  if (y.device() == Device::cuda)
+    return visit(y.dtype(), [&]<class T>(Type<T>) {
+      run_kernel(
+          "linear",
+          FillRows<T>{y.dim(1), bias.address<T>(Device::cuda, where), y.address<T>(Device::cuda)},
+          y.numel(), where);
+    });
+  std::byte* to = static_cast<std::byte*>(y.raw());
   parallel_for(M, rows_per_thread(y.dim(1)), [&](int64_t begin, int64_t end) {
     for (int64_t m = begin; m < end; ++m)
       std::memcpy(to + m * row_bytes, bias.raw(), static_cast<size_t>(row_bytes));
@@ -143,6 +186,12 @@ inline void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dw
   expect_shape("linear_backward_weight", "dw", dw, {dy.dim(1), x.dim(1)}, where);
   charge(linear_cost("linear_backward_weight", x.dtype(), dw.dim(0), dw.dim(1), dy.dim(0)));
   if (dw.device() == Device::meta) return;
+  if (dw.device() == Device::cuda) {
+    const auto transpose = [](const DeviceMatrix& view) { return transposed(view); };
+    const auto as_is = [](const DeviceMatrix& view) { return view; };
+    return detail::multiply_on_device("linear_backward_weight", dy, transpose, x, as_is, dw,
+                                      Into::accumulate, where);
+  }
   detail::visit_factors("linear_backward_weight", dy, x, where,
                         [&]<class A, class B, class Sum>(Type<A>, Type<B>, Type<Sum>) {
                           matmul(transposed(detail::view<A>(dy, where)), detail::view<B>(x, where),

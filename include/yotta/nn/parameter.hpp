@@ -48,6 +48,12 @@ inline void fill_initial(Tensor& to, const Part& part, Initial initial, uint64_t
                          std::string_view name, int64_t first = 0) {
   if (initial.deviation == 0) return to.fill(initial.constant);
   if (to.device() == Device::meta) return;
+  if (to.device() == Device::cuda) {  // drawn by the host: the same bits everywhere
+    const DeviceScope scope(Device::cpu);
+    Tensor drawn = Tensor::empty(to.shape(), to.dtype());
+    fill_initial(drawn, part, initial, seed, name, first);
+    return to.copy_from(drawn);
+  }
   const Random random(seed, name);
   visit(to.dtype(), [&]<class T>(Type<T>) {
     T* values = to.data<T>();
