@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,15 +17,47 @@ namespace yotta::console {
 
 enum class Color { none, bold, dim, red, green, yellow, blue, cyan };
 
+// Whether somebody at a terminal reads a stream: directly, or through mpirun, which gives us a terminal of
+// its own, whoever reads what it passes on (hand_on_terminals).
+inline bool is_terminal(std::FILE* stream) {
+  const char* const handed_on = std::getenv("YOTTA_TERMINALS");
+  if (handed_on == nullptr) return isatty(fileno(stream)) != 0;
+  return std::strchr(handed_on, '0' + fileno(stream)) != nullptr;
+}
+// Tells the programs that this one starts which of its streams, whose output it passes on, are terminals.
+inline void hand_on_terminals() {
+  std::string numbers;
+  for (std::FILE* stream : {stdout, stderr})
+    if (is_terminal(stream)) numbers += static_cast<char>('0' + fileno(stream));
+  setenv("YOTTA_TERMINALS", numbers.c_str(), 0);
+}
+
+// Of several processes that run the same program one is heard; the others are mute. (What goes wrong below
+// us, in MPI or in the C library, is still seen on stderr.)
+inline bool& muted() {
+  static bool is_muted = false;
+  return is_muted;
+}
+inline void mute() {
+  muted() = true;
+  if (std::freopen("/dev/null", "w", stdout) == nullptr) std::fclose(stdout);
+}
+
 // Whether a stream may be coloured: a terminal, and the user has not said NO_COLOR.
 inline bool colored(std::FILE* stream = stdout) {
-  return isatty(fileno(stream)) != 0 && std::getenv("NO_COLOR") == nullptr;
+  return is_terminal(stream) && std::getenv("NO_COLOR") == nullptr;
 }
 
 inline std::string paint(Color color, std::string_view text, std::FILE* stream = stdout) {
   constexpr const char* codes[] = {"", "1", "2", "31", "32", "33", "34", "36"};
   if (color == Color::none || !colored(stream)) return std::string(text);
   return fmt::format("\033[{}m{}\033[0m", codes[static_cast<int>(color)], text);
+}
+
+// "error: ..." on stderr.
+inline void error(std::string_view text) {
+  std::fflush(stdout);
+  if (!muted()) fmt::print(stderr, "{} {}\n", paint(Color::red, "error:", stderr), text);
 }
 
 // A bar of `width` cells, filled to value / most: "██████▌   ".
@@ -117,7 +150,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void update(int64_t done, std::string_view note = {}) {
-    const bool terminal = isatty(fileno(stderr)) != 0;
+    if (muted()) return;
+    const bool terminal = is_terminal(stderr);
     const auto now = std::chrono::steady_clock::now();
     if (terminal && done < total_ && now - shown_ < std::chrono::milliseconds(50)) return;
     const int64_t tenth = total_ > 0 ? 10 * done / total_ : 10;

@@ -4,7 +4,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "course/shared/comm_choice.hpp"
 #include "course/shared/timelines.hpp"
+#include "yotta/core/error.hpp"
 
 namespace yotta {
 
@@ -17,6 +19,27 @@ void write_json(const std::string& path, const LessonTitle& title, const Lesson&
   file << all.dump(2) << "\n";
   if (!file.flush()) throw std::runtime_error("cannot write " + path + "; is the folder there?");
 }
+
+// Lessons whose ranks leave nothing in memory for each other or for what is printed, but rank 0's results and
+// the ledgers: their ranks can be processes.
+bool runs_on_processes(const LessonTitle& title) {
+  const std::string number = title.number;
+  return number == "10" || number == "13";
+}
+
+// Under mpirun there are as many ranks as processes, unless --ranks says otherwise.
+void start(CommChoice& comm, int argc, char** argv, const CLI::App& app,
+           const std::vector<LessonOption>& options) {
+  RanksWanted wanted{4, nullptr, 1, 1 << 20};
+  int64_t* ranks = &wanted.count;
+  for (const LessonOption& option : options) {
+    if (std::string_view(option.name) != "ranks") continue;
+    ranks = option.value;
+    wanted = {*ranks, app.count("--ranks") > 0 ? "--ranks" : nullptr, option.least, option.most};
+  }
+  *ranks = comm.start(argc, argv, wanted);
+}
+
 }  // namespace
 
 int run_lesson(int argc, char** argv, const LessonTitle& title,
@@ -26,6 +49,8 @@ int run_lesson(int argc, char** argv, const LessonTitle& title,
   app.add_option("--json", json, "write every number shown to FILE")->type_name("FILE");
   Timelines timelines;
   timelines.add_options(app);
+  CommChoice comm;
+  if (runs_on_processes(title)) comm.add_option(app);
   for (const LessonOption& option : options)
     app.add_option(fmt::format("--{}", option.name), *option.value, option.about)
         ->check(CLI::Range(option.least, option.most))
@@ -36,18 +61,26 @@ int run_lesson(int argc, char** argv, const LessonTitle& title,
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
+    if (comm.wants_processes()) {
+      if (!runs_on_processes(title))
+        fail(
+            Where::current(),
+            "the ranks of lesson {} are threads, that share what they show; start it once, without "
+            "mpirun or srun",
+            title.number);
+      timelines.expect_none();
+    }
+    start(comm, argc, argv, app, options);
     timelines.start();
     Lesson lesson;
     fmt::print("{}\n", console::paint(console::Color::cyan,
                                       fmt::format("Lesson {}  {}", title.number, title.name)));
     body(lesson);
     timelines.finish();
-    if (!json.empty()) write_json(json, title, lesson);
-    return 0;
+    if (!json.empty() && comm.is_first()) write_json(json, title, lesson);
+    return comm.finish("");
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{} {}\n", console::paint(console::Color::red, "error:", stderr),
-               error.what());
-    return 1;
+    return comm.finish(error.what());
   }
 }
 

@@ -155,11 +155,29 @@ class Run {
   }
 
   void finish() {
+    gather_figures();
     const std::unique_ptr<Transformer> whole = whole_model();
     if (!is_first()) return;
     figures_.parameters = parameter_count(whole->stack());
     figures_.validation_loss = validate(*whole);
     figures_.sample_after = sample(*whole);
+  }
+
+  // Rank 0 gets what the others have counted: they may be processes of their own.
+  void gather_figures() {
+    RankFigures& mine = figures_.ranks[static_cast<size_t>(world_.rank())];
+    std::vector<int64_t> counts = {mine.bytes_sent, mine.messages_sent, mine.peak_bytes};
+    counts.insert(counts.end(), mine.peak_by_kind.begin(), mine.peak_by_kind.end());
+    const size_t n = counts.size();
+    std::vector<int64_t> all(n * static_cast<size_t>(world_.size()));
+    world_.gather(all, counts, 0);
+    if (!is_first()) return;
+    for (size_t rank = 0; rank < figures_.ranks.size(); ++rank) {
+      const int64_t* const its = all.data() + n * rank;
+      RankFigures& figures = figures_.ranks[rank];
+      figures.bytes_sent = its[0], figures.messages_sent = its[1], figures.peak_bytes = its[2];
+      std::copy(its + 3, its + n, figures.peak_by_kind.begin());
+    }
   }
 
   // The state after `step` steps, put together from all ranks; rank 0 writes it.

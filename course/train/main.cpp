@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "course/shared/comm_choice.hpp"
 #include "course/shared/console.hpp"
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
@@ -63,9 +64,8 @@ void add_options(CLI::App& app, Arguments& a) {
       ->check(at_least(0));
   group(app.add_option("--prompt", p.prompt, "what it continues"), "Run");
 
-  group(app.add_option("--ranks", p.ranks, "ranks, as threads; data-parallel without --layout"),
-        "Ranks")
-      ->check(CLI::Range(1, 64));
+  group(app.add_option("--ranks", p.ranks, "how many; data-parallel without --layout"), "Ranks")
+      ->check(CLI::Range(1, 4096));
   group(app.add_option("--layout", a.layout,
                        "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, cp, tp"),
         "Ranks");
@@ -109,10 +109,21 @@ void add_options(CLI::App& app, Arguments& a) {
 void settle_layout(Arguments& a, bool ranks_given) {
   if (a.layout.empty()) return;
   a.plan.layout = parse_mesh(a.layout);
-  if (a.plan.layout->ranks() > 64)
-    fail(Where::current(), "--layout {} has {} ranks; as threads there are 64 at most", a.layout,
-         a.plan.layout->ranks());
   if (!ranks_given) a.plan.ranks = static_cast<int>(a.plan.layout->ranks());
+}
+
+// Under mpirun each rank is a process: the first one prints, measures and writes files.
+void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ranks_given,
+                 const Timelines& timelines) {
+  if (comm.wants_processes())
+    timelines.expect_none();
+  else if (a.plan.ranks > 64)
+    fail(Where::current(), "{} ranks are wanted; as threads there are 64 at most", a.plan.ranks);
+  const char* const given = ranks_given ? "--ranks" : a.layout.empty() ? nullptr : "--layout";
+  a.plan.ranks = static_cast<int>(comm.start(argc, argv, {a.plan.ranks, given, 1, 1 << 20}));
+  if (comm.is_first()) return;
+  a.plan.measure_seconds = 0;
+  a.plan.save_batches.clear();
 }
 
 // The model that the options describe; with --load or --resume, the one in the folder.
@@ -188,10 +199,13 @@ int main(int argc, char** argv) {
   add_options(app, arguments);
   Timelines timelines;
   timelines.add_options(app);
+  CommChoice comm;
+  comm.add_option(app);
   CLI11_PARSE(app, argc, argv);
   try {
     settle_model(arguments);
     settle_layout(arguments, app.count("--ranks") > 0);
+    start_ranks(comm, argc, argv, arguments, app.count("--ranks") > 0, timelines);
     timelines.start();
     console::Progress progress("training", arguments.plan.steps);
     const TrainingFigures figures = run_training(arguments.plan, [&](const StepFigures& step) {
@@ -201,11 +215,9 @@ int main(int argc, char** argv) {
     progress.finish();
     print_summary(arguments, figures);
     timelines.finish();
-    if (!arguments.json.empty()) write_json(arguments, figures);
-    return 0;
+    if (!arguments.json.empty() && comm.is_first()) write_json(arguments, figures);
+    return comm.finish("");
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{} {}\n", console::paint(console::Color::red, "error:", stderr),
-               error.what());
-    return 1;
+    return comm.finish(error.what());
   }
 }

@@ -1,0 +1,127 @@
+#include "course/shared/comm_choice.hpp"
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+#include "course/shared/console.hpp"
+#include "yotta/comm/mpi_ranks.hpp"
+#include "yotta/comm/processes.hpp"
+#include "yotta/core/error.hpp"
+
+namespace yotta {
+
+namespace {
+
+#ifdef YOTTA_HAVE_MPI
+constexpr bool built_with_mpi = true;
+#else
+constexpr bool built_with_mpi = false;
+// Stands for the job of a program that has no MPI, and is never made.
+struct MpiRanks {
+  int rank() const { return 0; }
+  int size() const { return 1; }
+  std::vector<std::string> end(const std::string&) { return {}; }
+};
+std::string mpi_library() { return ""; }
+#endif
+
+// Why there is no NCCL here.
+std::string why_no_nccl() { return "this program was built without NCCL"; }
+
+std::string own_path(const char* first_argument) {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  return length > 0 ? std::string(path, static_cast<size_t>(length)) : first_argument;
+}
+
+// Becomes mpirun, which starts this program n times.
+[[noreturn]] void become_mpirun(int64_t n, int argc, char** argv) {
+  std::vector<std::string> program(argv, argv + argc);
+  program[0] = own_path(argv[0]);
+  const MpiKind kind = mpi_kind(mpi_library());
+  const std::vector<std::string> names = mpirun_names(kind);
+  const char* const path = std::getenv("PATH");
+  const std::string mpirun = find_program(names, path == nullptr ? "" : path);
+  if (mpirun.empty())
+    fail(Where::current(),
+         "{} is here, but not its {} (Debian, Ubuntu: apt-get install openmpi-bin)", mpi_library(),
+         fmt::join(names, " or "));
+  const MpirunCall call = mpirun_call(kind, mpirun, static_cast<int>(n), program);
+  for (const auto& [name, value] : call.setting) setenv(name.c_str(), value.c_str(), 0);
+  console::hand_on_terminals();
+  std::vector<char*> words;
+  for (const std::string& word : call.words) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  std::fflush(nullptr);
+  execv(words[0], words.data());
+  fail(Where::current(), "cannot start {}: {}", mpirun, std::strerror(errno));
+}
+
+}  // namespace
+
+struct CommChoice::State {
+  std::string comm = "auto";
+  std::optional<ProcessPlace> place = find_place();
+  std::optional<MpiRanks> job;
+};
+
+CommChoice::CommChoice() : state_(std::make_unique<State>()) {}
+CommChoice::~CommChoice() = default;
+
+void CommChoice::add_option(CLI::App& app) {
+  app.add_option("--comm", state_->comm,
+                 "what ranks are: threads, mpi (processes; starts mpirun if need be), nccl (GPUs); "
+                 "auto: threads, or under mpirun or srun its processes")
+      ->check(CLI::IsMember({"auto", "threads", "mpi", "nccl"}))
+      ->capture_default_str();
+}
+
+bool CommChoice::wants_processes() const {
+  return state_->place || state_->comm == "mpi" || state_->comm == "nccl";
+}
+
+int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
+  State& self = *state_;
+  if (self.place) setenv("YOTTA_TERMINALS", "", 0);  // mpirun's own, unless we have started it
+  if (self.place && self.place->rank > 0) console::mute();
+  if (self.comm == "nccl") {
+    if (const std::string why = why_no_nccl(); !why.empty()) {
+      self.comm = self.place ? "mpi" : "threads";
+      fmt::print(stderr, "--comm nccl: {}; the ranks are {} instead\n", why,
+                 self.place ? "processes without GPUs" : "threads");
+    }
+  }
+  if (!wants_processes()) return ranks.count;
+  if (self.comm == "threads")
+    fail(Where::current(),
+         "{} has started this program {} times; with --comm threads start it once, without {}",
+         self.place->starter, self.place->size, self.place->starter);
+  if (!built_with_mpi) fail(Where::current(), "{}", no_mpi);
+  if (!self.place) become_mpirun(ranks.count, argc, argv);
+  self.job.emplace();
+  const int64_t size = self.job->size();
+  if (ranks.given != nullptr && ranks.count != size)
+    fail(Where::current(),
+         "{} asks for {} ranks, but {} has started {} processes; start {} of them, or leave out {}",
+         ranks.given, ranks.count, self.place->starter, size, ranks.count, ranks.given);
+  if (size < ranks.least || size > ranks.most)
+    fail(Where::current(), "this program has from {} to {} ranks; {} has started {} processes",
+         ranks.least, ranks.most, self.place->starter, size);
+  return size;
+}
+
+bool CommChoice::is_first() const { return !state_->job || state_->job->rank() == 0; }
+
+int CommChoice::finish(const std::string& error) {
+  if (!error.empty()) console::error(error);
+  if (!state_->job) return error.empty() ? 0 : 1;
+  const std::vector<std::string> others = state_->job->end(error);
+  if (error.empty() && is_first())
+    for (size_t process = 0; process < others.size(); ++process)
+      if (!others[process].empty())
+        console::error(fmt::format("process {}: {}", process, others[process]));
+  state_->job.reset();
+  return error.empty() ? 0 : 1;
+}
+
+}  // namespace yotta
