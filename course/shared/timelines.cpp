@@ -64,7 +64,7 @@ void Timelines::finish() {
     return;
   }
   std::string title = "== Timeline of this computer";
-  if (!state_->cluster.empty()) title = fmt::format("== Timeline on {}", state_->cluster);
+  if (!recorder.machine().empty()) title = fmt::format("== Timeline on {}", recorder.machine());
   if (recorder.runs() > 1) title += fmt::format(" (the largest of {} runs)", recorder.runs());
   show(recorder.trace(), title);
 }

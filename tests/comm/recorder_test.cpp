@@ -30,19 +30,23 @@ TEST_CASE("runs that know nothing of it are timed on the described machine; the 
   CHECK(busy_share(recorder.trace(), 3) == 1);
 }
 
-TEST_CASE("a run with a machine of its own keeps it") {
-  const Recorder recorder(ideal(4));
+TEST_CASE("a run with a machine of its own keeps it, and its name") {
+  const Recorder recorder(cluster_named("h100x8"));
   const Timed run = run_on(ideal(4, 10), 4, [](Communicator&) {
     charge({"op", DType::f32, 20, 0, 0});
   });
   CHECK(run.seconds() == 2);
   CHECK(recorder.runs() == 1);
   CHECK(recorder.trace() == run.trace);
+  CHECK(recorder.machine() == "ideal");
+  ring(2, 20);
+  CHECK(recorder.machine() == "h100x8");
 }
 
 TEST_CASE("without a machine it is the wall clock: every op and message, in order") {
   const Recorder recorder;
   ring(2, 3);
+  CHECK(recorder.machine().empty());
   REQUIRE(recorder.trace().ranks.size() == 2);
   for (const std::vector<TraceEvent>& events : recorder.trace().ranks) {
     int ops = 0, sends = 0, receives = 0;

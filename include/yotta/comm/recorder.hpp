@@ -26,8 +26,9 @@ class Recorder : public RunObserver {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  int runs() const { return runs_; }               // seen so far
-  const Trace& trace() const { return largest_; }  // the run with the most events
+  int runs() const { return runs_; }                       // seen so far
+  const Trace& trace() const { return largest_; }          // the run with the most events
+  const std::string& machine() const { return machine_; }  // that timed it; empty: this computer
 
   CostSink* clock(int rank) override {
     if (rank == 0) {
@@ -46,11 +47,13 @@ class Recorder : public RunObserver {
     std::vector<std::vector<TraceEvent>> events;
     for (const std::unique_ptr<WallClock>& clock : wall_) events.push_back(clock->events());
     for (const std::unique_ptr<VirtualClock>& clock : virtual_) events.push_back(clock->events());
-    timed(collect_trace(events));
+    timed(collect_trace(events), cluster_ ? cluster_->name : "");
   }
-  void timed(const Trace& trace) override {
+  void timed(const Trace& trace, const std::string& machine) override {
     ++runs_;
-    if (events(trace) > events(largest_)) largest_ = trace;
+    if (events(trace) <= events(largest_)) return;
+    largest_ = trace;
+    machine_ = machine;
   }
 
  private:
@@ -65,6 +68,7 @@ class Recorder : public RunObserver {
   std::vector<std::unique_ptr<VirtualClock>> virtual_;  // of the run that goes on, by rank
   std::vector<std::unique_ptr<WallClock>> wall_;
   Trace largest_;
+  std::string machine_;
   int runs_ = 0;
 };
 

@@ -47,7 +47,8 @@ Timed run_on(const Cluster& cluster, int n, Body body, const ClockOptions& clock
   }
   for (const RankReport& report : run.reports) report.context->clock = nullptr;
   if (clock_options.trace) run.trace = collect_trace(events);
-  if (clock_options.trace && run_observer() != nullptr) run_observer()->timed(run.trace);
+  if (clock_options.trace && run_observer() != nullptr)
+    run_observer()->timed(run.trace, cluster.name);
   return run;
 }
 

@@ -27,9 +27,10 @@ struct Trace;
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
-  virtual CostSink* clock(int rank) = 0;       // for a run without one; rank 0 asks first
-  virtual void ended() = 0;                    // all ranks of that run have
-  virtual void timed(const Trace& trace) = 0;  // a run that had a machine of its own (run_on.hpp)
+  virtual CostSink* clock(int rank) = 0;  // for a run without one; rank 0 asks first
+  virtual void ended() = 0;               // all ranks of that run have
+  // A run that had a machine of its own (run_on.hpp).
+  virtual void timed(const Trace& trace, const std::string& machine) = 0;
 };
 // Who sees the runs of this process; null: nobody.
 inline RunObserver*& run_observer() {
