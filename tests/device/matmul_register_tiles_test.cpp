@@ -1,3 +1,4 @@
+// nvcc compiles this file too: on a GPU it tests the same kernels.
 #include "yotta/device/matmul_register_tiles.hpp"
 
 #include "device/matmul_cases.hpp"

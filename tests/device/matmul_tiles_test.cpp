@@ -1,3 +1,4 @@
+// nvcc compiles this file too: on a GPU it tests the same kernels.
 #include "yotta/device/matmul_tiles.hpp"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// nvcc compiles this file too: on a GPU it tests the same kernels.
 #include "yotta/device/tensor_cores.hpp"
 
 #include <doctest/doctest.h>
@@ -5,6 +6,7 @@
 #include <vector>
 
 #include "support/bf16_matmul.hpp"
+#include "yotta/device/mma_fragments.hpp"
 
 using namespace yotta;
 

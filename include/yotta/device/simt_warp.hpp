@@ -12,7 +12,10 @@
 // not name, and lanes that have returned, are null. Asking for the value of such a lane is an error here, and
 // undefined on a GPU. A lane that calls with a mask that does not name itself is refused.
 // Reference: CUDA C++ Programming Guide, "Warp Vote Functions", "Warp Shuffle Functions".
+// nvcc has its own: for it, this file is empty.
 #pragma once
+
+#if !defined(__CUDACC__)
 
 #include <bit>
 #include <cstdint>
@@ -178,3 +181,5 @@ inline int __all_sync(unsigned mask, int predicate, yotta::Where where = yotta::
   return yotta::emulator::ballot("__all_sync()", mask, predicate == 0, where) == 0;
 }
 }  // namespace YOTTA_DEVICE_BUILD
+
+#endif

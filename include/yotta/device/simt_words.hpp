@@ -8,7 +8,10 @@
 // __shared__ is thread_local: all threads of a block run on one OS thread, so they share it, and blocks on other
 // OS threads have their own. As on a GPU its contents are undefined when a block starts. (`extern __shared__`
 // has no counterpart: dynamic_shared<T>() of kernel.hpp gives that memory in every build.)
+// nvcc has its own: for it, this file is empty.
 #pragma once
+
+#if !defined(__CUDACC__)
 
 #include <cstdint>
 
@@ -91,3 +94,5 @@ inline void __threadfence_block() {}
 inline void __threadfence_system() { __threadfence(); }
 
 }  // namespace YOTTA_DEVICE_BUILD
+
+#endif

@@ -1,0 +1,56 @@
+# What nvcc makes of the course, and what a GPU makes of that. Included by tests/CMakeLists.txt.
+#
+#     nvcc_headers     every header with a line that begins with "// nvcc", in one file
+#     nvcc_<file>      every .cu file
+#     nvcc_gpu_tests   every tests/device/*_test.cpp with such a line, joined into one program of cases: gpu_tests
+#     gpu_tests        that program on a GPU; gpu_memcheck and its like: under compute-sanitizer's tools
+#
+# Compiling needs no GPU. Where there is none, the last say "not run". bench/gpu_session runs all of them, and the
+# benchmarks, by one command.
+find_program(NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+set(no_nvcc "nvcc is not installed (it comes with the CUDA Toolkit)")
+set(gpu_flags -std=c++20 -gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -diag-suppress 1675
+              -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/tests -I${PROJECT_SOURCE_DIR} -DFMT_HEADER_ONLY)
+
+file(GLOB_RECURSE nvcc_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/*.hpp ${PROJECT_SOURCE_DIR}/include/*.cuh)
+file(GLOB nvcc_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/device/*_test.cpp)
+file(GLOB nvcc_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests/*/*.cu
+     ${PROJECT_SOURCE_DIR}/bench/*.cu ${PROJECT_SOURCE_DIR}/lessons/*/*.cu)
+foreach(kind nvcc_headers nvcc_tests)  # of these, the marked ones
+  foreach(file ${${kind}})
+    file(STRINGS ${file} marked REGEX "^// nvcc")
+    if(NOT marked AND NOT file MATCHES "[.]cuh$")
+      list(REMOVE_ITEM ${kind} ${file})
+    endif()
+  endforeach()
+endforeach()
+if(NOT NVCC)
+  foreach(name nvcc_headers nvcc_gpu_tests ${nvcc_files})
+    yotta_not_run(${name} ${no_nvcc})
+  endforeach()
+else()
+  set(includes ${nvcc_headers})
+  list(TRANSFORM includes REPLACE "(.+)" "#include \"\\1\"")
+  list(JOIN includes "\n" includes)
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/gpu/nvcc_headers.cu CONTENT "${includes}\n")
+  yotta_add_test(nvcc_headers ${NVCC} ${gpu_flags} -c -o /dev/null ${CMAKE_CURRENT_BINARY_DIR}/gpu/nvcc_headers.cu)
+  foreach(file ${nvcc_files})
+    yotta_add_test(nvcc_${file} ${NVCC} ${gpu_flags} -c -o /dev/null ${PROJECT_SOURCE_DIR}/${file})
+  endforeach()
+
+  # All of its libraries are within it, so that it can be carried to a machine with a GPU and little else.
+  set(unit ${CMAKE_CURRENT_BINARY_DIR}/gpu/gpu_tests.cu)
+  set(gpu_tests ${CMAKE_CURRENT_BINARY_DIR}/gpu/gpu_tests)
+  yotta_join(${unit} ${nvcc_tests})
+  file(GLOB support CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/support/*.?pp ${CMAKE_CURRENT_SOURCE_DIR}/device/*.hpp)
+  add_custom_command(OUTPUT ${gpu_tests} DEPENDS ${unit} ${nvcc_tests} ${nvcc_headers} ${support}
+                     COMMAND ${NVCC} ${gpu_flags} -O1 -lineinfo -o ${gpu_tests} ${unit} ${CMAKE_CURRENT_SOURCE_DIR}/support/main.cpp
+                     COMMENT "nvcc: gpu_tests")
+  add_custom_target(gpu_tests DEPENDS ${gpu_tests})
+  yotta_add_test(nvcc_gpu_tests ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target gpu_tests)
+  set_tests_properties(nvcc_gpu_tests PROPERTIES RUN_SERIAL ON TIMEOUT 600 FIXTURES_SETUP gpu_tests)
+  foreach(tool tests memcheck racecheck initcheck synccheck)
+    yotta_add_test(gpu_${tool} ${CMAKE_CURRENT_SOURCE_DIR}/device/on_gpu ${tool} ${gpu_tests})
+    set_tests_properties(gpu_${tool} PROPERTIES RUN_SERIAL ON TIMEOUT 900 FIXTURES_REQUIRED gpu_tests)
+  endforeach()
+endif()
