@@ -37,3 +37,36 @@ TEST_CASE("the crossover of recursive doubling and the ring is where their close
                              }),
                              "do not cross on h100x8"));
 }
+
+TEST_CASE("the crossover, drawn: below it few messages are faster, above it few bytes") {
+  const Cluster node = cluster_named("h100x8");
+  const std::string picture =
+      times_picture(node, 8, {{Algorithm::recursive_doubling}, {Algorithm::ring}});
+  std::vector<std::string> lines;
+  for (size_t begin = 0, end; (end = picture.find('\n', begin)) != picture.npos; begin = end + 1)
+    lines.push_back(picture.substr(begin, end - begin));
+  REQUIRE(lines.size() == 14 + 2 + 2);
+  CHECK(yotta_test::contains(lines[0], "7.161 ms │"));  // recursive doubling, 1 GiB
+  CHECK(yotta_test::contains(lines[13], "  3 us │"));   // and 64 B
+  // The row of a letter in the column of a size; the lower one, the faster.
+  const auto row = [&](char letter, int size) {
+    int found = -1;
+    for (int y = 0; y < 14; ++y) {
+      const size_t at = 14 + 2 * static_cast<size_t>(size - 6);  // the frame has 3 bytes
+      const std::string& line = lines[static_cast<size_t>(y)];
+      if (at < line.size() && (line[at] == letter || line[at] == '*')) found = y;
+    }
+    return found;
+  };
+  const auto crossing =
+      static_cast<double>(crossover(node, 8, {Algorithm::recursive_doubling}, {Algorithm::ring}));
+  for (int size = 6; size <= 30; ++size) {
+    CAPTURE(size);
+    const int doubling = row('a', size), ring = row('b', size);
+    CHECK((doubling >= 0 && ring >= 0));
+    CHECK((std::pow(2, size) < crossing ? doubling >= ring : doubling <= ring));
+  }
+  CHECK(row('a', 10) > row('b', 10));
+  CHECK(row('a', 30) < row('b', 30));
+  CHECK(yotta_test::contains(picture, "a recursive doubling\n"));
+}

@@ -12,7 +12,11 @@
 // Cost: a run of p threads for each candidate.
 #pragma once
 
+#include <cmath>
+#include <limits>
+
 #include "yotta/comm/run_on.hpp"
+#include "yotta/machine/timeline.hpp"
 
 namespace yotta {
 
@@ -67,6 +71,43 @@ inline int64_t crossover(const Cluster& cluster, int p, CommOptions small, CommO
     (is_large(middle) ? above : below) = middle;
   }
   return above;
+}
+
+// The times of some all_reduces from 64 bytes to 1 GiB, both axes logarithmic, as text: a letter an algorithm, in
+// their order; * where they are as good as equal.
+inline std::string times_picture(const Cluster& cluster, int p,
+                                 const std::vector<CommOptions>& candidates,
+                                 Where where = Where::current()) {
+  constexpr int first = 6, last = 30, height = 14;  // sizes 2^first to 2^last
+  std::vector<std::vector<double>> times(candidates.size());
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (size_t i = 0; i < candidates.size(); ++i)
+    for (int size = first; size <= last; ++size) {
+      times[i].push_back(all_reduce_seconds(cluster, p, int64_t{1} << size, candidates[i], where));
+      least = std::min(least, times[i].back());
+      most = std::max(most, times[i].back());
+    }
+  std::vector<std::string> lines(height, std::string(2 * (last - first) + 1, ' '));
+  for (size_t i = 0; i < candidates.size(); ++i)
+    for (size_t x = 0; x < times[i].size(); ++x) {
+      const double from_top = std::log(most / times[i][x]) / std::log(most / least);
+      char& cell = lines[static_cast<size_t>(std::lround(from_top * (height - 1)))][2 * x];
+      cell = cell == ' ' ? static_cast<char>('a' + i) : '*';
+    }
+  std::string text;
+  for (size_t y = 0; y < lines.size(); ++y) {
+    lines[y].erase(lines[y].find_last_not_of(' ') + 1);
+    const std::string label = y == 0                  ? time_text(most)
+                              : y + 1 == lines.size() ? time_text(least)
+                                                      : "";
+    text += fmt::format("{:>9} │ {}\n", label, lines[y]);
+  }
+  text += fmt::format("{:>9} └{:─>{}}\n{:12}{:<8}{:<20}{:<16}1 GiB\n", "", "",
+                      2 * (last - first) + 2, "", "64 B", "1 KiB", "1 MiB");
+  for (size_t i = 0; i < candidates.size(); ++i)
+    text +=
+        fmt::format("{:12}{} {}\n", "", static_cast<char>('a' + i), name(candidates[i].algorithm));
+  return text;
 }
 
 }  // namespace yotta
