@@ -2,20 +2,24 @@
 // pictures, and runs programs of the course.
 //
 //     show(svg)                                   the picture, below the cell
-//     run_program("lessons/lesson_10_collectives") what it prints; throws if it fails
+//     run_program("lessons/lesson_03_matmul")     what it prints; throws if it fails
 //
 // In Jupyter pictures go through xeus-cpp's display; elsewhere (clang-repl, a compiled notebook) they are
 // printed between two marks.
 #pragma once
 
 #include <dlfcn.h>
+#include <fmt/core.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #if __has_include(<xcpp/xdisplay.hpp>)
 #include <nlohmann/json.hpp>
@@ -57,19 +61,28 @@ inline void show(const std::string& svg) {
 }
 #endif
 
-// Runs a program that `./yotta` has built, by its path in build/release, and shows what it prints.
-inline void run_program(const std::string& program, const std::string& arguments = "") {
+// Runs a program that `./yotta` has built, by its path in build/release, and shows what it prints; with a
+// `heading` only the section below it. Throws if the program fails, or has no such section.
+inline void run_program(const std::string& program, const std::string& arguments = "",
+                        const std::string& heading = "") {
   const char* build = std::getenv("YOTTA_BUILD");
   const std::string path =
       std::string(build != nullptr ? build : "../build/release") + "/" + program;
   std::FILE* const output = popen(("'" + path + "' " + arguments + " 2>&1").c_str(), "r");
   if (output == nullptr) throw std::runtime_error("cannot start " + path);
+  bool found = heading.empty(), inside = found;
   char line[4096];
-  while (std::fgets(line, sizeof line, output) != nullptr) std::fputs(line, stdout);
+  while (std::fgets(line, sizeof line, output) != nullptr) {
+    const std::string text = line;
+    if (!heading.empty() && text.starts_with("== ")) inside = text.find(heading) != text.npos;
+    found |= inside;
+    if (inside) std::fputs(line, stdout);
+  }
   const int status = pclose(output);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-    throw std::runtime_error(path + " is not there: `./yotta test` builds it");
-  if (status != 0) throw std::runtime_error(path + " failed: see above");
+    throw std::runtime_error(path + " is not there: `./yotta lesson NN` builds a lesson's program");
+  if (status != 0) throw std::runtime_error(path + " failed");
+  if (!found) throw std::runtime_error(path + " prints nothing under '" + heading + "'");
 }
 
 }  // namespace notebook

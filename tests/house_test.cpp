@@ -138,6 +138,17 @@ Complaints torn_topics(const fs::path& root) {
   return complaints;
 }
 
+// Every lesson has a notebook of its name.
+Complaints missing_notebooks(const fs::path& root) {
+  Complaints complaints;
+  for (const auto& entry : fs::directory_iterator(root / "lessons")) {
+    const std::string id = entry.path().filename();
+    if (entry.is_directory() && !fs::exists(root / "notebooks_cpp" / (id + ".ipynb")))
+      complaints.push_back(fmt::format("lessons/{} has no notebook", id));
+  }
+  return complaints;
+}
+
 // A floor includes only itself and the floors below it, and nothing that is slow to compile: that is for headers
 // about files (x_file.hpp), which no other header includes.
 Complaints wrong_includes(const fs::path& root) {
@@ -317,6 +328,17 @@ TEST_CASE("a topic has one number and one name everywhere") {
     house.write("lessons/13_zero/README.md");
     CHECK(torn_topics(house.root()).size() >= 1);
   }
+}
+
+TEST_CASE("every lesson has a notebook") {
+  check_none(missing_notebooks(project));
+  Sketch house;
+  house.write("lessons/CMakeLists.txt");
+  house.write("lessons/13_ddp/README.md");
+  house.write("notebooks_cpp/13_ddp.ipynb");
+  CHECK(missing_notebooks(house.root()).empty());
+  house.write("lessons/14_zero/README.md");
+  CHECK(complains(missing_notebooks(house.root()), "lessons/14_zero has no notebook"));
 }
 
 TEST_CASE("no floor looks upwards or includes what is slow to compile") {

@@ -258,7 +258,8 @@ std::vector<std::string> check_notebook(const std::string& path, const std::stri
     complaints.push_back(dead);
 
   const auto wants = [&](const std::string& folder, const std::string& link) {
-    if (fs::exists(fmt::format("{}/{}/{}", root, folder, stem)) && text.find(link) == text.npos)
+    if (fs::exists(fmt::format("{}/{}/{}/README.md", root, folder, stem)) &&
+        text.find(link) == text.npos)
       complaints.push_back("no link to " + link);
   };
   wants("lessons", fmt::format("../lessons/{}/README.md", stem));

@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-constexpr const char* prelude = "#include <cstdio>\n";
+constexpr const char* prelude = "#include <unistd.h>\n#include <cstdio>\n";
 
 std::string sentinel(int cell) { return fmt::format("<<end of cell {}>>", cell); }
 std::string print_sentinel(int cell) {
@@ -95,7 +95,8 @@ NotebookRun run_in_repl(const std::vector<CodeCell>& cells, const NotebookTools&
     write_text(file, numbered(cell));
     input += fmt::format("#include \"{}\"\n{}", file, print_sentinel(cell.number));
   }
-  write_text(tools.folder + "/input", input);
+  // At its end clang-repl unloads the cells' code, under threads that stay awake for 5 ms after a matmul.
+  write_text(tools.folder + "/input", input + "usleep(20'000);\n");
   std::vector<std::string> command = {tools.repl, "--Xcc=-std=c++20"};
   for (const std::string& flag : tools.flags) command.push_back("--Xcc=" + flag);
   const Ending ending = run_apart(command, tools.folder, tools.folder + "/input", tools.seconds);

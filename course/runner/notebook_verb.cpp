@@ -48,7 +48,7 @@ bool have_kernel() {
 }
 
 Command with_kernel(const Command& command) {
-  Command words = {"env", "JUPYTER_PATH=" + jupyter_folder, "YOTTA_BUILD=" YOTTA_BUILD_DIR};
+  Command words = {"env", "JUPYTER_PATH=" + jupyter_folder};
   words.insert(words.end(), command.begin(), command.end());
   return words;
 }
@@ -124,6 +124,7 @@ void refresh(const Topic& topic, bool with_run) {
 }  // namespace
 
 int notebook(const NotebookOptions& options) {
+  setenv("YOTTA_BUILD", YOTTA_BUILD_DIR, 1);  // where cells look for programs
   std::vector<Topic> chosen = find_notebooks();
   if (!options.name.empty()) chosen = {choose(chosen, options.name, "notebook")};
   if (!options.execute && !options.refresh && !options.format)

@@ -12,7 +12,7 @@ TEST_CASE("joined and compiled, every cell shows what the file shows") {
   NotebookTools tools = notebook_tools(std::filesystem::path(notebook_path()).stem());
   if (YOTTA_ASAN)
     tools.flags.insert(tools.flags.end(),
-                       {"-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"});
+                       {"-fsanitize=address,undefined", "-fno-sanitize-recover=all"});
   else
     tools.flags.insert(tools.flags.end(), {"-Wall", "-Wextra", "-Werror"});
   const NotebookRun run = run_natively(cells, tools);
