@@ -59,6 +59,9 @@ void Communicator::all_gather(Data out, ConstData in, CommOptions options, Where
 Work Communicator::all_gather_async(Data out, ConstData in, CommOptions options, Where where) {
   return light(real_->all_gather_async(out, in, options, where));
 }
+void Communicator::all_to_all(Data out, ConstData in, CommOptions options, Where where) {
+  real_->all_to_all(out, in, options, where);
+}
 void Communicator::barrier(CommOptions options, Where where) { real_->barrier(options, where); }
 
 }  // namespace yotta::student

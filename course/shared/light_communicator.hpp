@@ -61,6 +61,7 @@ class Communicator {
   void all_gather(Data out, ConstData in, CommOptions options = {}, Where where = Where::current());
   Work all_gather_async(Data out, ConstData in, CommOptions options = {},
                         Where where = Where::current());
+  void all_to_all(Data out, ConstData in, CommOptions options = {}, Where where = Where::current());
   void barrier(CommOptions options = {}, Where where = Where::current());
 
  private:

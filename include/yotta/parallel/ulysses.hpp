@@ -19,6 +19,7 @@
 // Reference: Jacobs et al. (2023), DeepSpeed Ulysses.
 #pragma once
 
+#include "yotta/comm/communicator.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 
 namespace yotta {
@@ -26,10 +27,14 @@ namespace yotta {
 // Throws unless cp divides the heads of x.
 inline int64_t heads_each(const Tensor& x, const Communicator& cp, Where where) {
   const int64_t heads = x.dim(2, where), ranks = axis_size(cp);
+  int64_t each = heads;
+  // exercise 24.1: fail(where, "...", ...) if they do not divide, and name a number of heads that would
   if (heads % ranks != 0)
     fail(where, "ulysses: {} heads do not divide among {} ranks of cp; {} would, or ring attention",
          heads, ranks, heads < ranks ? ranks : heads - heads % ranks);
-  return heads / ranks;
+  each = heads / ranks;
+  // end of exercise 24.1
+  return each;
 }
 
 // x (B, T/cp, H, d), all heads of this rank's tokens -> (B, T, H/cp, d), this rank's heads of all tokens.
@@ -38,14 +43,16 @@ inline Tensor to_heads(const Tensor& x, Communicator cp, ChunkOrder order = Chun
   const int ranks = axis_size(cp);
   if (ranks == 1) return x;
   const int64_t h = heads_each(x, cp, where), B = x.dim(0), t = x.dim(1), d = x.dim(3);
-  std::vector<Tensor> parts;  // for rank r: its heads of my tokens
+  std::vector<Tensor> parts;  // to rank r: its heads of my tokens; from it: my heads of its tokens
+  // exercise 24.2: cut a part for each rank, join them along a new first dim, all_to_all, take it apart again
   for (int r = 0; r < ranks; ++r)
     parts.push_back(cut(x, 2, r * h, (r + 1) * h, where).reshape({1, B, t, h, d}));
   const Tensor mine = join(parts, 0, where);
-  Tensor theirs = empty_like(mine, where);  // from rank r: my heads of its tokens
+  Tensor theirs = empty_like(mine, where);
   cp.all_to_all(theirs, mine, {.label = "ulysses"}, where);
   for (int r = 0; r < ranks; ++r)
     parts[static_cast<size_t>(r)] = theirs.rows(r, r + 1).reshape({B, t, h, d});
+  // end of exercise 24.2
   return context_unshard(parts, order, where);
 }
 
@@ -55,15 +62,19 @@ inline Tensor to_tokens(const Tensor& x, Communicator cp, ChunkOrder order = Chu
   const int ranks = axis_size(cp);
   if (ranks == 1) return x;
   const int64_t B = x.dim(0), t = x.dim(1) / ranks, h = x.dim(2), d = x.dim(3);
-  std::vector<Tensor> parts;  // for rank r: its tokens of my heads
+  std::vector<Tensor> parts;  // to rank r: its tokens of my heads; from it: my tokens of its heads
+  Tensor y = x;
+  // exercise 24.3: the same with context_shard in place of the cut, and the ranks' heads side by side at the end
   for (int r = 0; r < ranks; ++r)
     parts.push_back(context_shard(x, ranks, r, order, where).reshape({1, B, t, h, d}));
   const Tensor mine = join(parts, 0, where);
-  Tensor theirs = empty_like(mine, where);  // from rank r: my tokens of its heads
+  Tensor theirs = empty_like(mine, where);
   cp.all_to_all(theirs, mine, {.label = "ulysses"}, where);
   for (int r = 0; r < ranks; ++r)
     parts[static_cast<size_t>(r)] = theirs.rows(r, r + 1).reshape({B, t, h, d});
-  return join(parts, 2, where);
+  y = join(parts, 2, where);
+  // end of exercise 24.3
+  return y;
 }
 
 // What the backward pass needs: q, k, v of this rank's heads, whole sequences, and attention's own.
@@ -77,12 +88,16 @@ inline Tensor ulysses_attention(const Tensor& q, const Tensor& k, const Tensor& 
                                 const Communicator& cp, UlyssesSaved& saved,
                                 ChunkOrder order = ChunkOrder::zigzag,
                                 Where where = Where::current()) {
+  Tensor o;
+  // exercise 24.4: q, k and v to heads; attention_blockwise; o back to tokens; `saved` keeps all but this o
   saved = {to_heads(q, cp, order, where),
            to_heads(k, cp, order, where),
            to_heads(v, cp, order, where),
            {}};
   saved.attention = attention_blockwise(saved.q, saved.k, saved.v, where);
-  return to_tokens(saved.attention.o, cp, order, where);
+  o = to_tokens(saved.attention.o, cp, order, where);
+  // end of exercise 24.4
+  return o;
 }
 
 // dq, dk, dv of this rank's tokens from dout (B, T/cp, H, d).
@@ -90,15 +105,23 @@ inline AttentionGradients ulysses_attention_backward(const Tensor& dout, const U
                                                      const Communicator& cp,
                                                      ChunkOrder order = ChunkOrder::zigzag,
                                                      Where where = Where::current()) {
-  const AttentionGradients d = attention_blockwise_backward(
-      to_heads(dout, cp, order, where), saved.q, saved.k, saved.v, saved.attention, where);
-  return {to_tokens(d.dq, cp, order, where), to_tokens(d.dk, cp, order, where),
-          to_tokens(d.dv, cp, order, where)};
+  AttentionGradients d;
+  // exercise 24.5: the exchange's backward is the exchange back; between them attention_blockwise_backward
+  d = attention_blockwise_backward(to_heads(dout, cp, order, where), saved.q, saved.k, saved.v,
+                                   saved.attention, where);
+  d = {to_tokens(d.dq, cp, order, where), to_tokens(d.dk, cp, order, where),
+       to_tokens(d.dv, cp, order, where)};
+  // end of exercise 24.5
+  return d;
 }
 
 // Bytes that a rank sends forward (and as many backward); B T Hkv d and B T H d numbers on all ranks together.
 constexpr int64_t ulysses_bytes(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes) {
-  return (2 * all_q_bytes + 2 * all_k_bytes) / ranks * (ranks - 1) / ranks;
+  int64_t sent = 0;
+  // exercise 24.6: of its share of q, k, v and o a rank keeps a part, and sends the rest
+  sent = (2 * all_q_bytes + 2 * all_k_bytes) / ranks * (ranks - 1) / ranks;
+  // end of exercise 24.6
+  return sent;
 }
 
 }  // namespace yotta

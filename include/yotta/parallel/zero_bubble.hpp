@@ -38,15 +38,17 @@ enum class ZeroBubble : uint8_t { H1 = 1, H2 = 2 };
 // In turn F of microbatch x, I of the one that can be back by now, W of one that went forward k(p - 1) turns ago.
 inline PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind) {
   PipelineActions actions;
+  const int64_t k = static_cast<int64_t>(kind);
+  // exercise 19.1: turns x = 0, 1, ...: F of x, I and W of earlier microbatches; only of those that exist
   const auto add = [&](PipelineOp op, int64_t microbatch) {
     if (microbatch >= 0 && microbatch < m) actions.push_back({rank, op, microbatch});
   };
-  const int64_t k = static_cast<int64_t>(kind);
   for (int64_t x = 0; x < m + k * (p - 1); ++x) {
     add(PipelineOp::F, x);
     add(PipelineOp::I, x - k * (p - 1 - rank));
     add(PipelineOp::W, x - k * (p - 1));
   }
+  // end of exercise 19.1
   return actions;
 }
 
@@ -64,17 +66,23 @@ inline PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m,
 // this, and not the whole length, is what one costs.
 inline double longest_rank(const PipelineTimeline& timeline) {
   double longest = 0;
+  // exercise 19.2: over timeline.by_rank: from where its first event begins to where its last one ends
   for (const std::vector<PipelineEvent>& events : timeline.by_rank)
     if (!events.empty()) longest = std::max(longest, events.back().end - events.front().begin);
+  // end of exercise 19.2
   return longest;
 }
 
 // The paper's bubble rate: the share of that time in which the rank does not work.
 inline double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs) {
+  double rate = 0;
+  // exercise 19.3: simulate() and longest_rank() say how long it takes, the costs how long the work alone
   const double cost = longest_rank(simulate(schedule, costs));
   const double work =
       static_cast<double>(schedule.microbatches) * (costs.forward + costs.input + costs.weight);
-  return (cost - work) / cost;
+  rate = (cost - work) / cost;
+  // end of exercise 19.3
+  return rate;
 }
 
 // Idle seconds of a rank; k = 0 is 1F1B.
@@ -89,8 +97,12 @@ struct HeldMicrobatches {
   bool operator==(const HeldMicrobatches&) const = default;
 };
 constexpr HeldMicrobatches held_by_zero_bubble(ZeroBubble kind, int rank, int p) {
+  HeldMicrobatches held;
+  // exercise 19.4: when the rank holds most, how many have gone forward only, and how many wait for W?
   const int64_t k = static_cast<int64_t>(kind);
-  return {k * (p - 1 - rank) + 1, k * rank};
+  held = {k * (p - 1 - rank) + 1, k * rank};
+  // end of exercise 19.4
+  return held;
 }
 
 }  // namespace yotta

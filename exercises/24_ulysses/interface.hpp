@@ -1,0 +1,31 @@
+// What the graded cases of exercise 24 call. adapter.cpp fills it with one solution.
+#pragma once
+
+#include "course/shared/light_communicator.hpp"
+#include "yotta/core/exercise.hpp"
+#include "yotta/parallel/context_parallel.hpp"
+
+namespace exercise {
+
+using yotta::AttentionGradients;
+using yotta::Tensor;
+using Light = yotta::student::Communicator;
+
+struct Forward {
+  Tensor o;        // (B, T/cp, H, d)
+  Tensor q, k, v;  // what was kept for the backward pass
+};
+
+struct Solution {
+  int64_t (*heads_each)(const Tensor& x, const Light& cp);
+  Tensor (*to_heads)(const Tensor& x, const Light& cp);
+  Tensor (*to_tokens)(const Tensor& x, const Light& cp);
+  Forward (*forward)(const Tensor& q, const Tensor& k, const Tensor& v, const Light& cp);
+  // Forward and then backward.
+  AttentionGradients (*backward)(const Tensor& dout, const Tensor& q, const Tensor& k,
+                                 const Tensor& v, const Light& cp);
+  int64_t (*bytes)(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes);
+};
+extern const Solution solution;
+
+}  // namespace exercise

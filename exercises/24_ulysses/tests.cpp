@@ -1,0 +1,192 @@
+// The graded cases of exercise 24: attention by an exchange of tokens for heads, on 1 to 8 ranks, in f64.
+#include "course/shared/graded_ranks.hpp"
+#include "interface.hpp"
+
+using namespace yotta;
+using exercise::expect;
+using exercise::Light;
+using exercise::run;
+using exercise::solution;
+
+namespace {
+
+constexpr int64_t B = 2, T = 48, H = 8, d = 4;  // T divides by 2 p for all p here
+constexpr int all_ranks[] = {2, 1, 4, 8};
+
+Tensor numbers(int64_t heads, const char* name) {
+  Tensor x = Tensor::empty({B, T, heads, d}, DType::f64);
+  const Random random(24, name);
+  for (uint64_t i = 0; double& value : x.span<double>()) value = random.normal(i++);
+  return x;
+}
+Tensor heads_of(const Tensor& x, int p, int rank) {
+  const int64_t h = x.dim(2) / p;
+  return cut(x, 2, rank * h, (rank + 1) * h);
+}
+
+// body(cp) gives a tensor on each rank; returns them by rank.
+template <class Body>
+std::vector<Tensor> on_ranks(int p, Body body) {
+  std::vector<Tensor> made(static_cast<size_t>(p));
+  run(p, [&](const Light& cp) { made[static_cast<size_t>(cp.rank())] = body(cp); });
+  return made;
+}
+
+void expect_equal(const Tensor& actual, const Tensor& expected, Clues clues,
+                  const std::string& what) {
+  clues.what = what;
+  expect(compare(actual, expected, 1e-11, clues));
+}
+
+}  // namespace
+
+TEST_CASE("24.1: heads divide among the ranks, or it is said what would") {
+  for (const int p : all_ranks)
+    run(p, [&](const Light& cp) {
+      const int64_t each = solution.heads_each(numbers(H, "q"), cp);
+      expect(each == H / p, fmt::format("{} heads on {} ranks: you say {} each", H, p, each));
+    });
+  std::string text;
+  int64_t each = 0;
+  run(3, [&](const Light& cp) {
+    try {
+      const int64_t mine = solution.heads_each(numbers(H, "q"), cp);
+      if (cp.rank() == 0) each = mine;
+    } catch (const NotDone&) {
+      throw;
+    } catch (const Error& error) {
+      if (cp.rank() == 0) text = error.what();
+    }
+  });
+  expect(!text.empty(), fmt::format("8 heads do not divide among 3 ranks, and you say {} each: {} "
+                                    "heads are nobody's; fail(where, ...)",
+                                    each, H - 3 * each));
+  const bool advice = text.find('6') != std::string::npos || text.find('9') != std::string::npos;
+  expect(advice, "8 heads on 3 ranks: say that 6 heads would divide, or 9. You say: " + text);
+}
+
+TEST_CASE("24.2: each rank has all tokens of its heads, in the order of the sequence") {
+  const Tensor x = numbers(H, "x");
+  for (const int p : all_ranks) {
+    const std::vector<Tensor> made = on_ranks(
+        p, [&](const Light& cp) { return solution.to_heads(context_shard(x, p, cp.rank()), cp); });
+    std::vector<Tensor> shards;
+    for (int rank = 0; rank < p; ++rank) shards.push_back(context_shard(x, p, rank));
+    for (int rank = 0; rank < p; ++rank) {
+      Clues clues;
+      if (p > 1) {
+        clues.suspects = {
+            {"the right heads with the tokens by rank: rank i holds chunks i and 2p-1-i, which "
+             "context_unshard puts in the sequence's order",
+             heads_of(join(shards, 1), p, rank).values()},
+            {"rank 0's heads: cut a part of its own for each rank", heads_of(x, p, 0).values()}};
+        if (rank == 0) clues.suspects.pop_back();
+      }
+      expect_equal(made[static_cast<size_t>(rank)], heads_of(x, p, rank), clues,
+                   fmt::format("the heads of rank {} of {}", rank, p));
+    }
+  }
+}
+
+TEST_CASE("24.3: the way back gives each rank all heads of its tokens") {
+  const Tensor x = numbers(H, "x");
+  for (const int p : all_ranks) {
+    const std::vector<Tensor> made = on_ranks(
+        p, [&](const Light& cp) { return solution.to_tokens(heads_of(x, p, cp.rank()), cp); });
+    for (int rank = 0; rank < p; ++rank) {
+      const Tensor right = context_shard(x, p, rank);
+      Clues clues;
+      if (p > 1) {
+        std::vector<Tensor> parts;
+        for (int r = 0; r < p; ++r)
+          parts.push_back(heads_of(right, p, r).reshape({1, B, T / p, H / p, d}));
+        clues.suspects = {
+            {"the ranks' parts one behind the other in memory: a head's numbers are not "
+             "side by side, join the parts along the heads",
+             join(parts, 0).values()}};
+      }
+      expect_equal(made[static_cast<size_t>(rank)], right, clues,
+                   fmt::format("the tokens of rank {} of {}", rank, p));
+    }
+  }
+}
+
+TEST_CASE("24.4: attention's output is the single rank's, grouped queries too") {
+  for (const int p : all_ranks)
+    for (const int64_t Hkv : {H, H / 2}) {
+      if (Hkv % p != 0) continue;
+      const Tensor q = numbers(H, "q"), k = numbers(Hkv, "k"), v = numbers(Hkv, "v");
+      const BlockwiseAttention whole = attention_blockwise(q, k, v);
+      const auto mine = [&](const Tensor& t, int rank) { return context_shard(t, p, rank); };
+      const std::vector<Tensor> made = on_ranks(p, [&](const Light& cp) {
+        const int r = cp.rank();
+        const exercise::Forward out = solution.forward(mine(q, r), mine(k, r), mine(v, r), cp);
+        const bool kept = out.q.defined() && out.k.defined() && out.v.defined();
+        expect(kept && out.q.dim(2) == H / p,
+               "keep q, k and v as they were exchanged: backward needs whole sequences");
+        return out.o;
+      });
+      for (int r = 0; r < p; ++r) {
+        Clues clues;
+        if (p > 1)
+          clues.suspects = {
+              {"attention over this rank's own tokens alone: exchange q, k and v first",
+               attention_blockwise(mine(q, r), mine(k, r), mine(v, r)).o.values()}};
+        expect_equal(made[static_cast<size_t>(r)], mine(whole.o, r), clues,
+                     fmt::format("o of rank {} of {}", r, p));
+      }
+    }
+}
+
+TEST_CASE("24.5: the gradients are the single rank's") {
+  for (const int p : all_ranks)
+    for (const int64_t Hkv : {H, H / 2}) {
+      if (Hkv % p != 0) continue;
+      const Tensor q = numbers(H, "q"), k = numbers(Hkv, "k"), v = numbers(Hkv, "v");
+      const Tensor dout = numbers(H, "dout");
+      const AttentionGradients whole =
+          attention_blockwise_backward(dout, q, k, v, attention_blockwise(q, k, v));
+      std::vector<AttentionGradients> made(static_cast<size_t>(p));
+      run(p, [&](const Light& cp) {
+        const auto mine = [&](const Tensor& t) { return context_shard(t, p, cp.rank()); };
+        made[static_cast<size_t>(cp.rank())] =
+            solution.backward(mine(dout), mine(q), mine(k), mine(v), cp);
+      });
+      for (int r = 0; r < p; ++r) {
+        const AttentionGradients& got = made[static_cast<size_t>(r)];
+        const auto mine = [&](const Tensor& t) { return context_shard(t, p, r); };
+        const auto name = [&](const char* what) {
+          return fmt::format("{} of rank {} of {}", what, r, p);
+        };
+        Clues swapped;
+        swapped.suspects = {
+            {"the right dv: dk and dv have changed places", mine(whole.dv).values()}};
+        expect_equal(got.dq, mine(whole.dq), {}, name("dq"));
+        expect_equal(got.dk, mine(whole.dk), swapped, name("dk"));
+        expect_equal(got.dv, mine(whole.dv), {}, name("dv"));
+      }
+    }
+}
+
+TEST_CASE("24.6: the bytes that a rank sends are the ledger's") {
+  const Tensor q = numbers(H, "q"), k = numbers(H, "k"), v = numbers(H, "v");
+  for (const int p : all_ranks) {
+    int64_t sent = 0;
+    run(p, [&](const Light& cp) {
+      const auto mine = [&](const Tensor& t) { return context_shard(t, p, cp.rank()); };
+      context().ledger.reset();
+      solution.forward(mine(q), mine(k), mine(v), cp);
+      if (cp.rank() == 0) sent = context().ledger.total_traffic().bytes_sent;
+    });
+    const int64_t said = solution.bytes(p, q.nbytes(), k.nbytes());
+    const int64_t by_ring = 2 * k.nbytes() / p * (p - 1);
+    expect(
+        said == sent,
+        fmt::format("on {} ranks a rank sent {} bytes, your formula says {}{}", p, sent, said,
+                    p > 1 && said == by_ring ? ": that is the ring's, which sends all of k and v; "
+                                               "of an all_to_all a rank keeps a p-th"
+                    : p > 1 && said == sent * p / (p - 1)
+                        ? ": of an all_to_all a rank keeps its own part, a p-th"
+                        : ""));
+  }
+}
