@@ -5,8 +5,9 @@
 #     nvcc_gpu_tests   every tests/device/*_test.cpp with such a line, joined into one program of cases: gpu_tests
 #     gpu_tests        that program on a GPU; gpu_memcheck and its like: under compute-sanitizer's tools
 #
-# Compiling needs no GPU. Where there is none, the last say "not run". bench/gpu_session runs all of them, and the
-# benchmarks, by one command.
+#
+# Compiling needs no GPU. Where there is none, the last say "not run". With one, bench/gpu_session does all of it and the
+# benchmarks by one command; that it works is tested here with programs that only play a GPU.
 find_program(NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 set(no_nvcc "nvcc is not installed (it comes with the CUDA Toolkit)")
 set(gpu_flags -std=c++20 -gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -diag-suppress 1675
@@ -24,6 +25,7 @@ foreach(kind nvcc_headers nvcc_tests)  # of these, the marked ones
     endif()
   endforeach()
 endforeach()
+yotta_add_test(gpu_session ${CMAKE_CURRENT_SOURCE_DIR}/device/gpu_session_test ${PROJECT_SOURCE_DIR}/bench/gpu_session)
 if(NOT NVCC)
   foreach(name nvcc_headers nvcc_gpu_tests ${nvcc_files})
     yotta_not_run(${name} ${no_nvcc})
