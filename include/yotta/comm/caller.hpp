@@ -118,16 +118,32 @@ class Caller {
     charge_send(request, "send", lane);
     finish_send(request, lane);
   }
+  // The copy of a buffered send.
+  struct Copy {
+    std::shared_ptr<void> owner;
+    std::byte* bytes;
+  };
+  static Copy copy_of(ConstData data) {
+    if (data.device == Device::cuda) {
+      const MemoryScope kind(MemoryKind::buffers);
+      const auto memory = std::make_shared<Buffer>(data.nbytes(), data.device);
+      const Data to(static_cast<std::byte*>(memory->data()), data.count, data.dtype, data.device);
+      copy_data(data, to);
+      return {memory, to.bytes};
+    }
+    const int64_t bytes = data.device == Device::meta ? 0 : data.nbytes();
+    const auto memory = std::make_shared<std::vector<std::byte>>(data.bytes, data.bytes + bytes);
+    return {memory, memory->data()};
+  }
   // A buffered send: the message lives in a copy until somebody takes it.
   static void send_copy(const Group& self, const Call& call, ConstData data, int to, int tag) {
     auto send = std::make_unique<Job>();
     send->call = call;
-    const int64_t bytes = data.device == Device::meta ? 0 : data.nbytes();
-    std::vector<std::byte> copy(data.bytes, data.bytes + bytes);
-    const Data copied(copy.data(), data.count, data.dtype, data.device);
+    const Copy copy = copy_of(data);
+    const Data copied(copy.bytes, data.count, data.dtype, data.device);
     fill(send->request, Request::Kind::send, self, send->call, copied, to, tag);
     charge_user_send(send->request);
-    self.engine->post_detached(std::move(send), std::move(copy));
+    self.engine->post_detached(std::move(send), copy.owner);
   }
   static Work start_message(const Group& self, Request::Kind kind, const Call& call, Data in,
                             ConstData out, int peer, int tag) {

@@ -20,27 +20,25 @@ class CollectiveCaller : public Caller {
 
   Work reduce(Mode mode, Data data, int root, ReduceOp op, CommOptions options, Where where) const {
     const Group& self = enter_rooted(root, where);
-    const int p = self.size();
     expect_data(data, "data", where);
     const Algorithm algorithm =
         choose(self, options.algorithm, Algorithm::tree, Algorithm::tree, data, where);
     return launch(mode, describe("reduce", data, algorithm, where, root, name(op)), options.label,
                   data, {}, [=](Collective& c, Data out, ConstData) {
                     run_reduce(c, algorithm, out, op, root);
-                    if (op == ReduceOp::mean && c.rank() == root) divide(out, p);
+                    if (op == ReduceOp::mean && c.rank() == root) divide_sum(c, out);
                   });
   }
 
   Work all_reduce(Mode mode, Data data, ReduceOp op, CommOptions options, Where where) const {
     const Group& self = enter(where);
-    const int p = self.size();
     expect_data(data, "data", where);
     const Algorithm algorithm = choose(self, options.algorithm, Algorithm::recursive_doubling,
                                        Algorithm::ring, data, where);
     return launch(mode, describe("all_reduce", data, algorithm, where, -1, name(op)), options.label,
                   data, {}, [=](Collective& c, Data out, ConstData) {
                     run_all_reduce(c, algorithm, out, op, options.node);
-                    if (op == ReduceOp::mean) divide(out, p);
+                    if (op == ReduceOp::mean) divide_sum(c, out);
                   });
   }
 
@@ -55,7 +53,7 @@ class CollectiveCaller : public Caller {
     return launch(mode, describe("reduce_scatter", in, algorithm, where, -1, name(op)),
                   options.label, out, in, [=](Collective& c, Data sum, ConstData mine) {
                     run_reduce_scatter(c, algorithm, mine, sum, op);
-                    if (op == ReduceOp::mean) divide(sum, p);
+                    if (op == ReduceOp::mean) divide_sum(c, sum);
                   });
   }
 
@@ -166,6 +164,11 @@ class CollectiveCaller : public Caller {
     const Group& self = enter(where);
     expect_rank(root, self.size(), "root", where);
     return self;
+  }
+  // A mean is a sum that is divided at the end.
+  static void divide_sum(Collective& c, Data sum) {
+    c.join();
+    divide(sum, c.size());
   }
   static Call describe(const char* operation, ConstData data, Algorithm algorithm, Where where,
                        int root = -1, const char* op = "") {

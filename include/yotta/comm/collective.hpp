@@ -122,6 +122,8 @@ class Collective : public Channel, public Meeting {
       throw;
     }
   }
+  // What this rank does next with the collective's numbers comes behind it, on a device too.
+  void join() { transport().join(group_->number); }
   void count(const Traffic& traffic) override {
     Ledger& ledger = context().ledger;
     ledger.sent(label_, traffic.messages_sent, traffic.bytes_sent);

@@ -114,7 +114,10 @@ constexpr int64_t chunk_count(int64_t count, int64_t p, int64_t i) {
 
 // to = from; same count, type and device.
 inline void copy_data(ConstData from, Data to) {
-  if (from.nbytes() > 0 && from.bytes != to.bytes && to.device != Device::meta)
+  if (from.nbytes() == 0 || from.bytes == to.bytes || to.device == Device::meta) return;
+  if (to.device == Device::cuda)
+    accelerator()->copy(to.bytes, from.bytes, from.nbytes(), Transfer::on_device);
+  else
     std::memmove(to.bytes, from.bytes, static_cast<size_t>(from.nbytes()));
 }
 
@@ -148,6 +151,30 @@ void visit_op(ReduceOp op, F&& f) {
   }
 }
 
+// The bodies of the kernels behind reduce_into and divide on Device::cuda.
+template <class T>
+struct ReduceBody {
+  T* to;
+  const T* from;
+  ReduceOp op;
+  YOTTA_HOST_DEVICE void operator()(int64_t i, OneLane) const {
+    const auto x = static_cast<Wide<T>>(to[i]), y = static_cast<Wide<T>>(from[i]);
+    auto result = x + y;
+    if (op == ReduceOp::prod) result = x * y;
+    if (op == ReduceOp::max) result = x > y || x != x ? x : y;
+    if (op == ReduceOp::min) result = x < y || x != x ? x : y;
+    to[i] = static_cast<T>(result);
+  }
+};
+template <class T>
+struct DivideBody {
+  T* data;
+  int by;
+  YOTTA_HOST_DEVICE void operator()(int64_t i, OneLane) const {
+    data[i] = static_cast<T>(static_cast<Wide<T>>(data[i]) / static_cast<Wide<T>>(by));
+  }
+};
+
 // to = to (op) from, element by element. A clock charges it to the lane it runs on.
 inline void reduce_into(Data to, ConstData from, ReduceOp op) {
   if (CostSink* clock = context().clock) clock->reduce(context().lane, to.nbytes());
@@ -155,6 +182,8 @@ inline void reduce_into(Data to, ConstData from, ReduceOp op) {
   visit(to.dtype, [&]<class T>(Type<T>) {
     T* a = reinterpret_cast<T*>(to.bytes);
     const T* b = reinterpret_cast<const T*>(from.bytes);
+    if (to.device == Device::cuda)
+      return run_kernel("a reduction", ReduceBody<T>{a, b, op}, to.count, Where::current());
     visit_op<T>(op, [&](auto combine) {
       for (int64_t i = 0; i < to.count; ++i) a[i] = combine(a[i], b[i]);
     });
@@ -165,9 +194,10 @@ inline void reduce_into(Data to, ConstData from, ReduceOp op) {
 inline void divide(Data data, int p) {
   if (data.device == Device::meta) return;
   visit(data.dtype, [&]<class T>(Type<T>) {
-    T* a = reinterpret_cast<T*>(data.bytes);
-    for (int64_t i = 0; i < data.count; ++i)
-      a[i] = static_cast<T>(static_cast<Wide<T>>(a[i]) / static_cast<Wide<T>>(p));
+    const DivideBody<T> body{reinterpret_cast<T*>(data.bytes), p};
+    if (data.device == Device::cuda)
+      return run_kernel("a mean", body, data.count, Where::current());
+    for (int64_t i = 0; i < data.count; ++i) body(i, OneLane{});
   });
 }
 

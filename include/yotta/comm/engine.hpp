@@ -69,11 +69,14 @@ class Engine {
       context().lane = lane;
     } else {
       wait_until(waiting, nullptr, [&] { return is_ready(waiting); });
+      for (const Request* request : waiting.requests)
+        if (request != nullptr) transport_->join(request->group);
     }
   }
   // The same for a job, by the main code. If it has failed, its error is thrown here.
   void wait(Job& job, Where where) {
     wait_until({&job.call, where, {}, -1}, &job, [&] { return is_done(job); });
+    transport_->join(job.group);
     if (job.error) std::rethrow_exception(job.error);
   }
   bool is_done(Job& job) { return job.body ? job.ended : transport_->test(job.request); }
@@ -103,7 +106,7 @@ class Engine {
   }
 
   // Posts a send whose data is a copy, and keeps both until somebody has taken it.
-  void post_detached(std::unique_ptr<Job> send, std::vector<std::byte> copy) {
+  void post_detached(std::unique_ptr<Job> send, std::shared_ptr<void> copy) {
     transport_->post(send->request);
     if (!send->request.done) detached_.emplace_back(std::move(send), std::move(copy));
   }
@@ -217,7 +220,7 @@ class Engine {
   EngineOptions options_;
   std::thread::id thread_ = std::this_thread::get_id();
   std::map<int, std::deque<std::shared_ptr<Job>>> queues_;  // by group; the first of each runs
-  std::vector<std::pair<std::unique_ptr<Job>, std::vector<std::byte>>> detached_;
+  std::vector<std::pair<std::unique_ptr<Job>, std::shared_ptr<void>>> detached_;
   std::vector<std::unique_ptr<FiberWorker>> idle_;
   std::vector<Waiting> strands_;  // while the rank sleeps
   Job* running_ = nullptr;        // whose fiber runs now

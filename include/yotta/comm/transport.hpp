@@ -121,6 +121,9 @@ class Transport {
   virtual void post(Request& request) = 0;
   // Is it done? Never blocks. May advance the transport.
   virtual bool test(Request& request) = 0;
+  // The rank's own code goes on behind what this group's collectives have done: for transports whose collectives are
+  // in flight on a stream of a device when test() says that they are done.
+  virtual void join(int group) { static_cast<void>(group); }
   // Takes back a request that is not done; on return nobody touches its data any more.
   virtual void withdraw(Request& request) = 0;
   // Sleeps until all requests of any strand are done, `seconds` have passed, or for no reason at all.
@@ -133,8 +136,8 @@ class Transport {
   virtual void check(Where where) = 0;
   // Tells the other ranks that this one has failed: their calls throw from now on.
   virtual void fail(const std::string& message) = 0;
-  // The rank's code has ended well. Ranks in other processes wait here for each other. Errors: PeerFailed;
-  // CommError, for a message to this rank that it has not received.
+  // The rank's code has ended well. Ranks in other processes wait here for each other, or until one has failed.
+  // Errors: CommError, for a message to this rank that it has not received.
   virtual void end(Where where) { static_cast<void>(where); }
 
   // A new group of these world ranks, made by all of them; (parent, sequence, color) names it. Returns

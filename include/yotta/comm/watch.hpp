@@ -19,9 +19,13 @@ namespace yotta {
 
 class Watch {
  public:
-  // With `on` false it costs nothing and out() and in() are the caller's own buffers.
+  // With `on` false, or on a device, where the host does not look, it costs nothing and out() and in() are the caller's own buffers.
   Watch(bool on, Data out, ConstData in)
-      : on_(on), user_out_(out), user_in_(in), out_(out), in_(in) {
+      : on_(on && out.device != Device::cuda && in.device != Device::cuda),
+        user_out_(out),
+        user_in_(in),
+        out_(out),
+        in_(in) {
     if (!on_) return;
     if (has_bytes(in)) {
       in_aside_.assign(in.bytes, in.bytes + in.nbytes());

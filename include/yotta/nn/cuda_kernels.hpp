@@ -8,6 +8,7 @@
 // nvcc compiles this file too.
 #pragma once
 
+#include "yotta/comm/data.hpp"
 #include "yotta/device/body_kernels.hpp"
 #include "yotta/device/cublas_matmul.hpp"
 #include "yotta/device/strided_matmul.hpp"
@@ -45,7 +46,14 @@ void install_kernels_of() {
            ColumnSums<Real, 1, RmsnormTerm<Real>>>();
 }
 
+// What collectives of messages compute (comm/data.hpp).
+template <class... T>
+void install_reductions() {
+  add_numbers<ReduceBody<T>..., DivideBody<T>...>();
+}
+
 inline void install_kernels() {
+  install_reductions<double, float, bfloat16, float16, int64_t, int32_t, uint8_t>();
   install_kernels_of<float>();
   install_kernels_of<double>();
   add_numbers<detail::DrawMask, detail::FillRows<bfloat16>, Conversion<bfloat16, float>,
