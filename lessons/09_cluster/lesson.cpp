@@ -1,12 +1,21 @@
 // Lesson 09: what a cluster is, in numbers: memories, links, the price of a message, and what follows.
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/chooser.hpp"
+#include "yotta/comm/torus_rings.hpp"
 #include "yotta/machine/contention.hpp"
 #include "yotta/machine/timeline.hpp"
 
 using namespace yotta;
 
 namespace {
+
+// 3.35e12 -> "3.35 T"
+std::string metric(double value) {
+  constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+  size_t i = 0;
+  for (; value >= 1000; ++i) value /= 1000;
+  return fmt::format("{:.3g} {}", value, prefixes[i]);
+}
 
 // One level of the H100's memories: what all its parts hold together, and how fast they give it out.
 struct Memory {
@@ -18,14 +27,14 @@ void memories(Lesson& lesson) {
   const Chip& h100 = chip_named("h100");
   const double clock = 1.83e9, sms = 132;
   lesson.section("Memories of one H100, and what is beyond it");
-  lesson.say("{:<24}{:>12}{:>14}{:>22}", "", "bytes", "bytes/s", "FLOPs a byte to pay");
+  lesson.say("{:<24}{:>12}{:>14}{:>22}", "", "holds", "gives", "FLOPs a byte to pay");
   for (const Memory& m :
        {Memory{"registers", sms * 256 * 1024, sms * clock * 128 * 3 * 4},
         Memory{"shared memory and L1", sms * 256 * 1024, sms * clock * 128},
         Memory{"L2", 50e6, clock * 5120}, Memory{"HBM", h100.memory, h100.bandwidth},
         Memory{"NVLink: 7 more chips", 8 * h100.memory, h100.link},
         Memory{"network: 24,576 chips", 24576 * h100.memory, 50e9}}) {
-    lesson.say("{:<24}{:>12.3g}{:>14.3g}{:>22.3g}", m.name, m.bytes, m.bandwidth,
+    lesson.say("{:<24}{:>11}B{:>12}B/s{:>21.1f}", m.name, metric(m.bytes), metric(m.bandwidth),
                h100.bf16 / m.bandwidth);
     lesson.number(fmt::format("{}.bandwidth", m.name), m.bandwidth);
   }
@@ -64,19 +73,22 @@ void figures(Lesson& lesson) {
 void algorithms(Lesson& lesson) {
   for (const auto& [machine, ranks] : {std::pair{"h100x8", 8}, {"h100x16", 16}}) {
     const Cluster c = cluster_named(machine);
-    lesson.section(fmt::format("all_reduce on {}, in us", machine));
+    lesson.section(fmt::format("all_reduce on {}: the fastest three, in us", machine));
     for (int64_t bytes = 1 << 10; bytes <= 1 << 30; bytes <<= 5) {
       const std::vector<AllReduceTime> times = all_reduce_times(c, ranks, bytes);
-      std::string line = fmt::format("{:>8} KiB", bytes >> 10);
+      std::string line = fmt::format("{:>5} {}B ", bytes < 1 << 20 ? bytes >> 10 : bytes >> 20,
+                                     bytes < 1 << 20 ? "Ki" : "Mi");
       for (size_t i = 0; i < 3; ++i)
-        line += fmt::format("   {} {:.1f}", name(times[i].algorithm), 1e6 * times[i].seconds);
+        line += fmt::format("   {:<18} {:>7.1f}", name(times[i].algorithm), 1e6 * times[i].seconds);
       lesson.say("{}", line);
     }
     const bool one_node = ranks == 8;
-    const CommOptions few{Algorithm::recursive_doubling};
+    const CommOptions few{Algorithm::recursive_doubling}, ring{Algorithm::ring};
     const CommOptions large{one_node ? Algorithm::ring : Algorithm::hierarchical};
     const int64_t bytes = crossover(c, ranks, few, large);
-    lesson.say("recursive doubling and {} cross at {} bytes", name(large.algorithm), bytes);
+    lesson.say("{} and {} cross at {} bytes:\n", name(few.algorithm), name(large.algorithm), bytes);
+    lesson.show(
+        times_picture(c, ranks, one_node ? std::vector{few, ring} : std::vector{few, large, ring}));
     lesson.number(fmt::format("{}.crossover", machine), static_cast<double>(bytes));
   }
 }
@@ -109,6 +121,37 @@ void crossing(Lesson& lesson) {
   }
 }
 
+// Seconds in which each chip of a pod of 16 x 16 x 16 gathers a weight matrix: one live chip stands for all.
+double pod_gather_seconds(int axes, int directions, int64_t numbers) {
+  const TorusShape shape{std::vector<int>(static_cast<size_t>(axes), 16), directions};
+  const auto body = [&](Communicator& world) {
+    const DeviceScope meta(Device::meta);
+    Tensor weights = Tensor::empty({numbers}, DType::bf16);
+    Tensor shard = Tensor::empty({numbers / shape.ranks()}, DType::bf16);
+    TorusRings::mirrored(world, shape).all_gather(weights, shard);
+  };
+  return run_on(torus(chip_named("v5p"), {16, 16, 16}), 1, body, {.trace = false}).seconds();
+}
+
+void pod(Lesson& lesson) {
+  const Chip& chip = chip_named("v5p");
+  const int64_t numbers = int64_t{6} * 4096 * 16384;  // 403 million, in bf16
+  lesson.section("A torus: 4,096 TPU v5p, 6 links of 90 GB/s each");
+  lesson.say("{:<36}{:>12}{:>28}", "all_gather of 805 MB of weights", "ms",
+             "tokens a chip to pay for it");
+  for (const auto& [axes, directions, name] :
+       {std::tuple{1, 1, "16 chips of one axis, one way round"},
+        {1, 2, "16 chips, both ways round"},
+        {2, 2, "256 chips on two axes"},
+        {3, 2, "4,096 chips on three axes"}}) {
+    const double seconds = pod_gather_seconds(axes, directions, numbers);
+    // A token multiplies and adds each number once: 2 FLOPs.
+    const double tokens = seconds * chip.bf16 / (2.0 * static_cast<double>(numbers));
+    lesson.say("{:<36}{:>12.3f}{:>28.0f}", name, 1e3 * seconds, tokens);
+    lesson.number(fmt::format("pod.{}_axes_{}_ways.tokens", axes, directions), tokens);
+  }
+}
+
 // A step on 4 chips of a slow node: rank 2 is hot.
 Timed straggling() {
   const Cluster c = ideal(4, 1, 1);
@@ -127,8 +170,9 @@ void straggler(Lesson& lesson) {
   const Timed run = straggling();
   lesson.show(timeline_text(make_timeline(run.trace), 60, console::colored()));
   for (const WaitedFor& waited : waited_for(run.trace, 0))
-    lesson.say("rank 0 waited {} for rank {}: {} {}", waited.seconds, waited.rank,
-               name(waited.kind), waited.name);
+    lesson.say("rank 0 waited {:>2} s for {} to {}", waited.seconds,
+               waited.rank == 0 ? "itself" : fmt::format("rank {}", waited.rank),
+               waited.kind == EventKind::op ? "compute" : "send");
 }
 
 void contention(Lesson& lesson) {
@@ -162,6 +206,7 @@ int main(int argc, char** argv) {
                       figures(lesson);
                       algorithms(lesson);
                       crossing(lesson);
+                      pod(lesson);
                       straggler(lesson);
                       contention(lesson);
                       lesson.say("\nNext: the collectives themselves, ./yotta lesson 10");
