@@ -58,6 +58,10 @@ void expect_seconds(double alpha, double beta, double bytes) {
     advice = "\n    the latency is missing: even the first byte is on its way for alpha";
   if (close(got, alpha + bytes / beta))
     advice = "\n    beta is one over the bandwidth already, seconds a byte: multiply by it";
+  if (close(got, bytes * (alpha + beta)))
+    advice = "\n    alpha is paid once a message, not once a byte";
+  if (close(got, alpha + beta))
+    advice = "\n    that is one byte: each of them comes beta after the one before";
   expect(close(got, expected),
          fmt::format("{:.6g} bytes, alpha {}, {}: expected {}, got {}{}", bytes, time_text(alpha),
                      bandwidth_text(beta), time_text(expected), time_text(got), advice));
