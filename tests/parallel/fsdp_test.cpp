@@ -77,10 +77,11 @@ class Probe : public Layer {
   Say say_;
 };
 
-// A linear net with a probe behind each layer.
-std::vector<LayerPtr> make_probed_net(const Probe::Say& say) {
-  std::vector<LayerPtr> stack;
-  for (LayerPtr& layer : make_linear_net(net, {1, DType::f64})) {
+// A linear net with a probe behind each layer; tied: the last layer has the first one's weight.
+std::vector<LayerPtr> make_probed_net(const Probe::Say& say, bool tied) {
+  std::vector<LayerPtr> stack, layers = make_linear_net(net, {1, DType::f64});
+  if (tied) layers.back() = std::make_unique<Linear>("head", parameters(Layers(layers))[0]);
+  for (LayerPtr& layer : layers) {
     stack.push_back(std::move(layer));
     stack.push_back(std::make_unique<Probe>(stack.size() / 2, say));
   }
@@ -88,7 +89,7 @@ std::vector<LayerPtr> make_probed_net(const Probe::Say& say) {
 }
 
 // Which units are whole, or on their way, whenever a layer computes in one training pass: "F 0: 0 1".
-std::vector<std::string> gathered_during(FsdpOptions options) {
+std::vector<std::string> gathered_during(FsdpOptions options, bool tied = false) {
   std::vector<std::string> events;
   run_ranks(2, [&](Communicator& world) {
     std::optional<Fsdp> fsdp;
@@ -98,7 +99,7 @@ std::vector<std::string> gathered_during(FsdpOptions options) {
       for (size_t u = 0; u < fsdp->units().size(); ++u)
         if (fsdp->units()[u].is_gathered()) events.back() += " " + std::to_string(u);
     };
-    const std::vector<LayerPtr> model = make_probed_net(say);
+    const std::vector<LayerPtr> model = make_probed_net(say, tied);
     options.layers_a_unit = 2;  // a layer and its probe
     fsdp.emplace(model, world, options);
     one_pass(*fsdp);
@@ -214,6 +215,20 @@ TEST_CASE("units stay whole until backward if they should") {
         Events{"F 0: 0 1", "F 1: 0 1 2", "F 2: 0 1 2 3", "F 3: 0 1 2 3 4", "F 4: 0 1 2 3 4",
                "I 4: 0 1 2 3 4", "W 4: 0 1 2 3", "I 3: 0 1 2 3", "W 3: 0 1 2", "I 2: 0 1 2",
                "W 2: 0 1", "I 1: 0 1", "W 1: 0", "I 0: 0", "W 0:", "end:"});
+}
+
+TEST_CASE("a root stays whole from its first use to its last, and beside it two units, no more") {
+  const Events events = gathered_during({}, true);
+  REQUIRE(events.size() == 3 * net.layers + 1);
+  CHECK(events.back() == "end:");
+  std::ptrdiff_t most = 0;
+  for (size_t i = 0; i + 1 < events.size(); ++i) {
+    CAPTURE(events[i]);
+    const std::string units = events[i].substr(events[i].find(':') + 1);
+    CHECK(units.starts_with(" 0"));  // unit 0: the first and the last layer's weight
+    most = std::max(most, std::count(units.begin(), units.end(), ' ') - 1);
+  }
+  CHECK(most == 2);
 }
 
 TEST_CASE("weights in transit and gradients on their way: never more than two units of each") {

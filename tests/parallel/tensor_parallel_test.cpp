@@ -7,6 +7,9 @@
 #include "support/layer_check.hpp"
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
+#include "yotta/nn/grad_clip.hpp"
+#include "yotta/nn/linear_net.hpp"
+#include "yotta/nn/sgd.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -160,6 +163,59 @@ TEST_CASE(
         }
       }
     }
+}
+
+TEST_CASE("the linear net by pairs of layers: losses, gradients, weights after 3 steps") {
+  constexpr LinearNetConfig net{4, 24};
+  const Tensor x = random_tensor({5, net.width}, "x"), target = random_tensor({5, net.width}, "t");
+  // Three steps of SGD; between two layers of a pair a rank has a tp-th of the numbers.
+  const auto train = [&](const std::vector<LayerPtr>& layers, const Communicator& tp) {
+    std::vector<double> losses;
+    Sgd sgd(parameters(Layers(layers)));
+    for (int64_t step = 0; step < 3; ++step) {
+      zero_gradients(layers);
+      Saved saved;
+      Tensor y = x, dy;
+      for (const LayerPtr& layer : layers) y = layer->forward(y, saved.child(layer->name()));
+      dy = y.clone();
+      for (int64_t i = 0; i < dy.numel(); ++i) dy.data<double>()[i] -= target.data<double>()[i];
+      losses.push_back(sum_of_squares(dy) / 2);
+      for (size_t i = layers.size(); i-- > 0;) {
+        Saved& own = saved.child(layers[i]->name());
+        dy = layers[i]->backward_input(dy, own);
+        layers[i]->backward_weight(own);
+        if (i % 2 == 0) dy = SharedInput(tp).backward(dy);
+      }
+      sgd.step(0.01);
+    }
+    return losses;
+  };
+  const std::vector<LayerPtr> serial = make_linear_net(net, in_f64);
+  const std::vector<double> expected = train(serial, {});
+  const ParameterPtrs whole = parameters(Layers(serial));
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    const std::vector<RankReport> reports = run_ranks(ranks, [&](Communicator& tp) {
+      const LinearOptions square{net.width, net.width, false,
+                                 normal(1 / std::sqrt(static_cast<double>(net.width)))};
+      std::vector<LayerPtr> cut;
+      for (int64_t i = 0; i < net.layers; ++i) {
+        const std::string name = "layers." + std::to_string(i);
+        if (i % 2 == 0)
+          cut.push_back(std::make_unique<ColumnParallelLinear>(name, square, in_f64, tp));
+        else
+          cut.push_back(std::make_unique<RowParallelLinear>(name, square, in_f64, tp));
+      }
+      const std::vector<double> losses = train(cut, tp);
+      for (size_t step = 0; step < 3; ++step)
+        CHECK(losses[step] == doctest::Approx(expected[step]).epsilon(1e-12));
+      const ParameterPtrs own = parameters(Layers(cut));
+      check_parts(own, whole, &Parameter::grad, ranks);
+      check_parts(own, whole, &Parameter::value, ranks);
+    });
+    const int64_t one = tensor_parallel_bytes_sent_by_all(ranks, x.numel(), 8);
+    CHECK(sent_by_all(reports, "tp.forward") == 3 * 2 * one);  // steps, pairs of layers
+    CHECK(sent_by_all(reports, "tp.backward") == 3 * 2 * one);
+  }
 }
 
 TEST_CASE("with bf16 weights the sum over ranks is rounded once, as the serial layer's is") {

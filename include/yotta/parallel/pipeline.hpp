@@ -13,7 +13,9 @@
 // without asking: when a message comes back from an action that the receiver runs later, ours has arrived.
 //
 // Cost: each boundary between two ranks moves one (B, T, C) tensor per microbatch in each direction: 2 (p v - 1)
-// messages a microbatch over all ranks. Memory: most_in_flight(actions) times a stage's Saved.
+// messages a microbatch over all ranks. Memory: most_in_flight(actions) times a stage's Saved, and what was sent and not
+// answered yet: of each microbatch in flight one y, of 1F1B p - r, of GPipe all m. (Work::done() could free some sooner,
+// but on one run and not on the next; so memory is the schedule's, and no run has luck.)
 //
 // Contract: chunk c of rank r is stage r + c p. All ranks run the same schedule with the same microbatches. x is read on
 // stage 0 only; `between` says what flows between stages. Tied weights: TiedParameters. Size 1, or an empty
