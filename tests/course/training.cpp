@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "course/tour/techniques.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/model/files.hpp"
@@ -74,10 +75,10 @@ TEST_CASE("a run is saved on one layout, continued on a second and a third: one 
 TEST_CASE("what is reported as sent and held is training's: saving after each step adds nothing") {
   const TemporaryFolder folder;
   const std::string text = written_text(folder);
-  for (const char* layout : {"dp=2", "fsdp=2", "pp=2"}) {
+  for (const char* layout : {"fsdp=2", "pp=2"}) {
     CAPTURE(layout);
     TrainingPlan plan = tiny(layout, text);
-    plan.steps = 3;
+    plan.steps = 2;
     const TrainingFigures apart = run_training(plan, [](const StepFigures&) {});
     plan.save = (folder.path() / layout).string();
     plan.save_every = 1;
@@ -91,6 +92,34 @@ TEST_CASE("what is reported as sent and held is training's: saving after each st
       CHECK(apart.ranks[r].peak_bytes > apart.ranks[r].peak_by_kind[0]);
     }
   }
+}
+
+TEST_CASE("the tour's chart: each technique has one rank's loss, and says what it buys and costs") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.model.layers = 4;
+  const std::vector<TechniqueFigures> all =
+      compare_techniques(plan, cluster_named("h100x8"), [](int, int, const std::string&) {});
+  const auto of = [&](const std::string& name) {
+    for (const TechniqueFigures& each : all)
+      if (each.name == name) return each;
+    FAIL(name);
+    return all[0];
+  };
+  const TechniqueFigures one = of("one rank"), ddp = of("DDP"), fsdp = of("FSDP");
+  for (const TechniqueFigures& each : all) {
+    CAPTURE(each.name);
+    CHECK(std::abs(each.loss - one.loss) <= 2e-5);  // in f32
+    CHECK(each.step_seconds > 0);
+    CHECK((each.bytes_per_step > 0) == (each.name != "one rank"));
+    CHECK(contains(techniques_text(all), each.name));
+    CHECK(contains(techniques_html(all), each.layout));
+  }
+  CHECK(std::abs(fsdp.bytes_per_step / ddp.bytes_per_step - 1.5) <= 0.05);  // 3 P against 2 P
+  CHECK(fsdp.peak_bytes < 0.75 * ddp.peak_bytes);
+  CHECK(of("DDP, recomputing").peak_bytes < ddp.peak_bytes);
+  CHECK(of("pipeline, 1F1B").bytes_per_step < ddp.bytes_per_step);
+  CHECK(of("tensor parallel").peak_bytes < one.peak_bytes);
 }
 
 TEST_CASE("layouts that cannot work are refused before anything is read") {
