@@ -36,3 +36,34 @@ TEST_CASE("every chip has a name of its own, a source, and figures that fit toge
     CHECK((chip.memory > 0 && chip.bandwidth > chip.link && chip.link > 0 && chip.links > 0));
   }
 }
+
+TEST_CASE("the datasheets: dense rates, memory, links one way, and how far they reach") {
+  struct Row {
+    const char* name;
+    double bf16, fp8, int8, memory, bandwidth, link;
+    int links, domain;
+  };
+  const Row rows[] = {{"a100", 312, 0, 624, 80, 2.0, 300, 1, 8},
+                      {"h100", 989.4, 1979, 1979, 80, 3.35, 450, 1, 8},
+                      {"h100-pcie", 756, 1513, 1513, 80, 2.0, 300, 1, 2},
+                      {"h200", 989, 1979, 1979, 141, 4.8, 450, 1, 8},
+                      {"b200", 2250, 4500, 4500, 192, 8.0, 900, 1, 8},
+                      {"v5e", 197, 0, 393, 16, 0.82, 45, 4, 256},
+                      {"v5p", 459, 0, 918, 95, 2.765, 90, 6, 8960},
+                      {"v6e", 918, 0, 1836, 32, 1.638, 100, 4, 256}};
+  CHECK(std::size(rows) == known_chips.size());
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const Chip& chip = chip_named(row.name);
+    const auto is = [](double actual, double expected) {
+      return doctest::Approx(expected).epsilon(1e-12) == actual;
+    };
+    CHECK(is(chip.bf16, row.bf16 * 1e12));
+    CHECK(is(chip.fp8, row.fp8 * 1e12));
+    CHECK(is(chip.int8, row.int8 * 1e12));
+    CHECK(is(chip.memory, row.memory * 1e9));
+    CHECK(is(chip.bandwidth, row.bandwidth * 1e12));
+    CHECK(is(chip.link, row.link * 1e9));
+    CHECK((chip.links == row.links && chip.domain == row.domain));
+  }
+}
