@@ -49,7 +49,7 @@ TEST_CASE("a circle is a deadlock when all have said that they still stand there
   CHECK_FALSE(monitor.answer(1, asked.round, 8).verdict);
   const auto end = monitor.answer(0, asked.round, 1);
   REQUIRE(end.verdict);
-  CHECK(end.verdict->kind == Verdict::Kind::deadlock);
+  CHECK(end.verdict->kind == CommVerdict::Kind::deadlock);
   CHECK(end.verdict->culprits == std::vector<int>{0, 1});
   CHECK(contains(end.verdict->text, "rank 0 waits for 1 waits for 0"));
   CHECK(contains(end.verdict->text, "recv of 4 f32 at a.cpp:1"));
@@ -107,7 +107,7 @@ TEST_CASE("the same call of a communicator, but not the same collective") {
   CHECK_FALSE(monitor.report(2, in_native(5, "broadcast of 4 f32, root 0")).verdict);  // the next
   const auto end = monitor.report(1, in_native(4, "broadcast of 4 f32, root 0"));
   REQUIRE(end.verdict);
-  CHECK(end.verdict->kind == Verdict::Kind::mismatch);
+  CHECK(end.verdict->kind == CommVerdict::Kind::mismatch);
   CHECK(end.verdict->culprits == std::vector<int>{1});
   CHECK(contains(end.verdict->text, "rank 0: barrier at a.cpp:1"));
   CHECK(contains(end.verdict->text, "rank 1: broadcast of 4 f32, root 0 at a.cpp:1"));

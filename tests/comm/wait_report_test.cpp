@@ -36,8 +36,9 @@ TEST_CASE("a report and a verdict arrive as they were sent") {
   CHECK(same.natives == report.natives);
   CHECK(same.members == report.members);
 
-  const Verdict verdict = unpack_verdict(pack(Verdict{Verdict::Kind::mismatch, {2, 0}, "why"}));
-  CHECK(verdict.kind == Verdict::Kind::mismatch);
+  const CommVerdict verdict =
+      unpack_verdict(pack(CommVerdict{CommVerdict::Kind::mismatch, {2, 0}, "why"}));
+  CHECK(verdict.kind == CommVerdict::Kind::mismatch);
   CHECK(verdict.culprits == std::vector<int>{2, 0});
   CHECK(verdict.text == "why");
 }

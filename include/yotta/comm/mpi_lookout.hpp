@@ -52,13 +52,13 @@ class MpiLookout {
     const bool culprit = std::count(verdict_.culprits.begin(), verdict_.culprits.end(), rank()) > 0;
     if (!culprit)
       fail_as<PeerFailed>(where, "rank {} has failed: {}", verdict_.culprits[0], verdict_.text);
-    if (verdict_.kind == Verdict::Kind::deadlock) throw Deadlock(where, verdict_.text);
-    if (verdict_.kind == Verdict::Kind::mismatch) throw Mismatch(where, verdict_.text);
+    if (verdict_.kind == CommVerdict::Kind::deadlock) throw Deadlock(where, verdict_.text);
+    if (verdict_.kind == CommVerdict::Kind::mismatch) throw Mismatch(where, verdict_.text);
     fail_as<CommError>(where, "this rank has failed before, its world is over: {}", verdict_.text);
   }
   void fail(const std::string& message) {
     const std::lock_guard lock(mutex_);
-    tell_all({Verdict::Kind::failure, {rank()}, message});
+    tell_all({CommVerdict::Kind::failure, {rank()}, message});
   }
   // After a failure: does every rank know of it, so that none starts anything more?
   bool all_have_heard() {
@@ -167,7 +167,7 @@ class MpiLookout {
     const std::string operation = reader.take_text(), where = reader.take_text();
     if (first.seen == 0) first = {from, 0, operation, where};
     if (first.operation != operation)
-      return tell_all({Verdict::Kind::mismatch,
+      return tell_all({CommVerdict::Kind::mismatch,
                        {from},
                        describe_mismatch(first.rank, first.operation + " at " + first.where, from,
                                          operation + " at " + where)});
@@ -175,13 +175,13 @@ class MpiLookout {
   }
 
   // Only the first verdict counts: what follows are its consequences.
-  void tell_all(const Verdict& verdict) {
+  void tell_all(const CommVerdict& verdict) {
     if (failed_) return;
     for (int other = 0; other < size(); ++other)
       if (other != rank()) mail_.send(other, verdict_letter, pack(verdict));
     believe(verdict);
   }
-  void believe(const Verdict& verdict) {
+  void believe(const CommVerdict& verdict) {
     if (failed_) return;
     verdict_ = verdict;
     MPI_Ibarrier(mail_.comm(), &heard_);
@@ -205,7 +205,7 @@ class MpiLookout {
     if (other < 0) return;
     const ProcessAddress& address = hosts_[static_cast<size_t>(other)];
     const std::lock_guard lock(mutex_);
-    tell_all({Verdict::Kind::failure,
+    tell_all({CommVerdict::Kind::failure,
               {other},
               fmt::format("its process, {} on {}, has ended without a word: was it killed?",
                           address.pid, address.host.data())});
@@ -215,7 +215,7 @@ class MpiLookout {
   MpiMail mail_;
   WaitMonitor monitor_;  // used by rank 0 only
   std::map<std::pair<uint64_t, int64_t>, FirstCall> calls_;
-  Verdict verdict_;
+  CommVerdict verdict_;
   MPI_Request heard_ = MPI_REQUEST_NULL;
   ProcessWatch processes_;
   std::vector<ProcessAddress> hosts_;  // by rank

@@ -29,7 +29,7 @@ class WaitMonitor {
   struct Outcome {
     std::vector<int> ask;
     int64_t round = 0;  // goes with the question and its answer
-    std::optional<Verdict> verdict;
+    std::optional<CommVerdict> verdict;
   };
 
   Outcome report(int rank, WaitReport report) {
@@ -44,9 +44,10 @@ class WaitMonitor {
     }
     std::erase(unheard_, rank);
     if (!unheard_.empty()) return {};
-    return {{},
-            round_,
-            Verdict{Verdict::Kind::deadlock, suspects_, describe_deadlock(picture_, alive_)}};
+    return {
+        {},
+        round_,
+        CommVerdict{CommVerdict::Kind::deadlock, suspects_, describe_deadlock(picture_, alive_)}};
   }
 
  private:
@@ -104,7 +105,7 @@ class WaitMonitor {
   }
 
   // Two ranks that are in the same call of the same communicator, but have called different things.
-  std::optional<Verdict> find_mismatch() const {
+  std::optional<CommVerdict> find_mismatch() const {
     std::map<std::pair<uint64_t, int64_t>, std::pair<int, const StrandWait*>> first;
     for (int rank = 0; rank < size(); ++rank)
       for (const WaitReport::Strand& strand : of(rank).strands) {
@@ -113,10 +114,10 @@ class WaitMonitor {
             first.try_emplace({strand.requests[0].group, strand.collective}, rank, &strand.words);
         const auto& [other, words] = place->second;
         if (is_new || words->doing == strand.words.doing) continue;
-        return Verdict{Verdict::Kind::mismatch,
-                       {rank},
-                       describe_mismatch(other, words->doing + " at " + words->called_at, rank,
-                                         strand.words.doing + " at " + strand.words.called_at)};
+        return CommVerdict{CommVerdict::Kind::mismatch,
+                           {rank},
+                           describe_mismatch(other, words->doing + " at " + words->called_at, rank,
+                                             strand.words.doing + " at " + strand.words.called_at)};
       }
     return {};
   }

@@ -1,4 +1,4 @@
-// WaitReport: what a rank that waits tells rank 0 about itself, and Verdict: what rank 0 may tell all.
+// WaitReport: what a rank that waits tells rank 0 about itself, and CommVerdict: what rank 0 may tell all.
 //
 //     rank 2: recv of 4 f32 with tag 7 at a.cpp:12 needs rank 3; has posted [recv from 3, tag 7]; epoch 41
 //
@@ -59,13 +59,13 @@ struct WaitReport {
 };
 
 // What a rank is told when its world is over.
-struct Verdict {
+struct CommVerdict {
   enum class Kind : uint8_t { failure, deadlock, mismatch } kind = Kind::failure;
   std::vector<int> culprits;  // world ranks; [0] is named to the others
   std::string text;
 };
 
-inline std::string pack(const Verdict& verdict) {
+inline std::string pack(const CommVerdict& verdict) {
   MessageWriter message;
   message.put(verdict.kind);
   message.put(verdict.text);
@@ -73,10 +73,10 @@ inline std::string pack(const Verdict& verdict) {
   for (const int rank : verdict.culprits) message.put(rank);
   return message.bytes();
 }
-inline Verdict unpack_verdict(std::string_view bytes) {
+inline CommVerdict unpack_verdict(std::string_view bytes) {
   MessageReader message(bytes);
-  Verdict verdict;
-  verdict.kind = message.take<Verdict::Kind>();
+  CommVerdict verdict;
+  verdict.kind = message.take<CommVerdict::Kind>();
   verdict.text = message.take_text();
   for (auto left = message.take<size_t>(); left > 0; --left)
     verdict.culprits.push_back(message.take<int>());
