@@ -1,2 +1,4 @@
-// The kernels of Device::cuda, compiled once for the course's programs: gives them use_cuda() (nn/cuda.hpp).
+// What nvcc compiles, once, for the course's programs: the kernels of Device::cuda, which give them use_cuda()
+// (nn/cuda.hpp), and NCCL where it is installed (comm/nccl_support.hpp).
+#include "yotta/comm/nccl.hpp"
 #include "yotta/nn/cuda_kernels.hpp"

@@ -47,7 +47,7 @@ TEST_CASE("memory that is not the device's is refused, and who watches is asked"
   install_accelerator();
   float numbers[4] = {};
   CHECK(contains(message_of([&] { accelerator()->zero(numbers, 16); }), "CUDA: invalid argument"));
-  accelerator_watch() = [](Where where) { fail(where, "a peer is gone"); };
+  accelerator_watch() = [](Where where, double) { fail(where, "a peer is gone"); };
   CHECK(contains(message_of([] { accelerator()->wait(); }), "a peer is gone"));
   accelerator_watch() = nullptr;
   accelerator()->wait();

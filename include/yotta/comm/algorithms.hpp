@@ -72,7 +72,8 @@ namespace yotta {
 // Where ranks share memory they meet, and run meet(meeting); elsewhere the transport runs the call.
 template <class Meet>
 void run_native(Collective& c, const NativeCall& call, Meet meet) {
-  if (c.can_meet()) return meet(static_cast<Meeting&>(c));
+  const bool on_device = call.in.device == Device::cuda || call.out.device == Device::cuda;
+  if (c.can_meet() && !on_device) return meet(static_cast<Meeting&>(c));
   c.run_by_transport(call);
   c.count(native_traffic(c.size(), c.rank(), call));
 }

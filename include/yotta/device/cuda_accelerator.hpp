@@ -13,6 +13,7 @@
 // has ended when it returns.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <thread>
 
@@ -24,9 +25,10 @@
 
 namespace yotta {
 
-// Called again and again while the host waits for the device; may throw.
-inline std::function<void(Where)>& accelerator_watch() {
-  static std::function<void(Where)> watch;
+// Called again and again while the host waits for the device, with the seconds it has waited; may throw.
+using AcceleratorWatch = std::function<void(Where, double seconds)>;
+inline AcceleratorWatch& accelerator_watch() {
+  static AcceleratorWatch watch;
   return watch;
 }
 
@@ -77,13 +79,18 @@ class CudaAccelerator : public Accelerator {
       check_cuda(cudaMemsetAsync(memory, 0, static_cast<size_t>(bytes), compute_stream()));
   }
   void wait(Where where = Where::current()) override {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto look = [&] {
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+      if (accelerator_watch()) accelerator_watch()(where, waited.count());
+    };
+    look();
     cudaError_t code = cudaStreamQuery(compute_stream());
     for (; code == cudaErrorNotReady; code = cudaStreamQuery(compute_stream())) {
-      if (accelerator_watch()) accelerator_watch()(where);
+      look();
       std::this_thread::yield();
     }
     check_cuda(code, where);
-    if (accelerator_watch()) accelerator_watch()(where);
   }
 };
 
