@@ -4,6 +4,7 @@
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/chooser.hpp"
 #include "yotta/comm/collectives_tree.hpp"
+#include "yotta/machine/timeline.hpp"
 
 using namespace yotta;
 
@@ -107,6 +108,21 @@ void on_a_machine(Lesson& lesson) {
   lesson.say("(*: the fastest)");
 }
 
+// Three of them one after the other: who sends or receives when, and who waits.
+void in_time(Lesson& lesson) {
+  const auto body = [](Communicator& world) {
+    const DeviceScope meta(Device::meta);
+    Tensor data = Tensor::empty({4 << 20});
+    world.all_reduce(data, ReduceOp::sum, {Algorithm::naive, "naive"});
+    world.all_reduce(data, ReduceOp::sum, {Algorithm::tree, "tree"});
+    world.all_reduce(data, ReduceOp::sum, {Algorithm::ring, "ring"});
+  };
+  lesson.section("16 MiB on 4 H100, in time: naive, tree, ring");
+  Timeline timeline = make_timeline(run_on(cluster_named("h100x4"), 4, body).trace);
+  std::erase_if(timeline.rows, [](const TimelineRow& row) { return row.lane == compute_lane; });
+  lesson.show(timeline_text(timeline, 72, console::colored()));
+}
+
 // Runs ranks that make a mistake, and prints what a user would read.
 void provoke(Lesson& lesson, const char* mistake, int p, const RunOptions& options, auto body) {
   lesson.section(mistake);
@@ -159,6 +175,7 @@ int main(int argc, char** argv) {
         all_algorithms(lesson, static_cast<int>(ranks), count);
         crossover(lesson, static_cast<int>(ranks));
         on_a_machine(lesson);
+        in_time(lesson);
         failures(lesson);
         lesson.say("\nNext: write the ring yourself, ./yotta check 10");
       },
