@@ -94,7 +94,27 @@ TEST_CASE("02.1: the lanes of a warp are neighbours in memory") {
 TEST_CASE("02.2: no thread reads what another is writing") {
   const Problem problem{32, 32, 96};
   for (const uint64_t seed : {1, 2, 3}) problem.run(seed);  // a race is thrown
-  expect_right(problem);
+  expect_right(problem, right({32, 32, 32}) ? "one tile is right, and three along k are not: does "
+                                              "each step fetch the tiles that begin at "
+                                              "`start`, and keep the sum?"
+                                            : "");
+}
+
+TEST_CASE("02.2: no two lanes meet in a bank of shared memory") {
+  const Problem problem{64, 64, 32};
+  Profile profile;
+  problem.run();
+  for (const LineCounts& line : profile.lines())
+    expect(
+        !line.shared || line.conflict_free(),
+        fmt::format("{}:{}: {:.0f} passes over the banks for a request, where {:.0f} would do: "
+                    "lanes that differ in "
+                    "threadIdx.x walk down a column of a tile, and a column of 32 floats lies in "
+                    "one bank. Let x count "
+                    "columns of the tiles too\n{}",
+                    line.file, line.line, line.wavefronts_per_request(),
+                    static_cast<double>(line.ideal_wavefronts) / static_cast<double>(line.requests),
+                    profile.table()));
 }
 
 TEST_CASE("02.2: whole tiles") {

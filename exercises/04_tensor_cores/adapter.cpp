@@ -32,6 +32,9 @@ namespace {
 using namespace yotta;
 using exercise::Bits;
 
+// A loop without an end is named before the grader gives up.
+const double patience = emulator_options().patience = 1;
+
 using Load4 = void (*)(uint32_t (&)[4], const student::Bf16Matrix&, int, int);
 using Load2 = void (*)(uint32_t (&)[2], const student::Bf16Matrix&, int, int);
 
