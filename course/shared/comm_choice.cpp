@@ -65,7 +65,11 @@ struct CommChoice::State {
   std::optional<MpiRanks> job;
 };
 
-CommChoice::CommChoice() : state_(std::make_unique<State>()) {}
+CommChoice::CommChoice() : state_(std::make_unique<State>()) {
+  const std::optional<ProcessPlace>& place = state_->place;
+  if (place) setenv("YOTTA_TERMINALS", "", 0);  // mpirun's own, unless we have started it
+  if (place && place->rank > 0) console::mute();
+}
 CommChoice::~CommChoice() = default;
 
 void CommChoice::add_option(CLI::App& app) {
@@ -82,8 +86,6 @@ bool CommChoice::wants_processes() const {
 
 int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
   State& self = *state_;
-  if (self.place) setenv("YOTTA_TERMINALS", "", 0);  // mpirun's own, unless we have started it
-  if (self.place && self.place->rank > 0) console::mute();
   if (self.comm == "nccl") {
     if (const std::string why = why_no_nccl(); !why.empty()) {
       self.comm = self.place ? "mpi" : "threads";

@@ -4,10 +4,10 @@
 //     ./yotta lesson 13 -- --comm mpi          starts mpirun, which starts this program once for each rank
 //     mpirun -n 4 .../lesson_13_ddp            ranks are the processes; so with srun, and with GPUs by NCCL
 //
-//     CommChoice comm;
+//     CommChoice comm;                         from here on only process 0 is heard
 //     comm.add_option(app);                    before the command line is parsed
 //     comm.start(argc, argv, ranks);           after: becomes mpirun, or joins the others, or does nothing
-//     ... the program; only process 0 is heard ...
+//     ... the program ...
 //     comm.finish(error);                      waits for the others
 #pragma once
 
@@ -35,8 +35,7 @@ class CommChoice {
   void add_option(CLI::App& app);
   // Does somebody who is not asked for threads start several processes, or has one done so?
   bool wants_processes() const;
-  // Returns the number of ranks. From here on run_ranks has its ranks where they belong, and only process 0
-  // prints. Errors: no MPI; a number of ranks that mpirun has not started.
+  // Returns the number of ranks. From here on run_ranks has its ranks where they belong. Errors: no MPI; a number of ranks that mpirun has not started.
   int64_t start(int argc, char** argv, const RanksWanted& ranks);
   // Is this the process that writes files?
   bool is_first() const;
