@@ -14,7 +14,7 @@ std::vector<float> launch_matmul(const MatmulLaunch& how, const std::vector<floa
   on_device_b.named("b", static_cast<size_t>(n));
   c.named("c", static_cast<size_t>(n));
   emulator_options().seed = seed;
-  emulator_options().patience = 1;  // a loop without an end is named before the grader gives up
+  emulator_options().patience = 0.1;  // a loop without an end is named before the grader gives up
   try {
     launch(how.kernel, {blocks(n), blocks(m)}, {how.threads_x, how.threads_y}, 0, nullptr,
            on_device_a.data(), on_device_b.data(), c.data(), m, n, k);
