@@ -34,14 +34,23 @@ Metadata fixed_options(const TrainingPlan& plan, const Text& text) {
           {"weight_decay", fmt::format("{}", plan.adamw.weight_decay)}};
 }
 
+CheckpointOptions checkpoint_options(const TrainingPlan& plan) {
+  if (plan.recompute == "attention") return {.what = Recompute::attention};
+  if (plan.recompute == "all") return {.what = Recompute::all, .every = 1};
+  if (plan.recompute == "sqrt") return {.what = Recompute::all, .every = 0};
+  if (plan.recompute == "revolve") return {.what = Recompute::revolve, .snapshots = plan.snapshots};
+  return {.what = Recompute::none};
+}
+
 NdOptions nd_options(const TrainingPlan& plan) {
   NdOptions options;
   options.microbatches = plan.microbatches;
-  options.checkpoint.what = plan.recompute == "all"         ? Recompute::all
-                            : plan.recompute == "attention" ? Recompute::attention
-                                                            : Recompute::none;
+  options.checkpoint = checkpoint_options(plan);
   options.chunks = plan.chunks;
-  if (plan.chunks > 1) options.schedule = PipelineKind::interleaved;
+  options.schedule = plan.schedule == "naive"   ? PipelineKind::naive
+                     : plan.schedule == "gpipe" ? PipelineKind::gpipe
+                     : plan.chunks > 1          ? PipelineKind::interleaved
+                                                : PipelineKind::one_f_one_b;
   options.ddp = {plan.bucket_bytes, ReduceOp::sum, plan.gradients == "overlapped"};
   options.naive_gradients = plan.gradients == "naive";
   return options;
@@ -51,6 +60,7 @@ NdOptions nd_options(const TrainingPlan& plan) {
 std::vector<NamedTensor> starting_weights(const TrainingPlan& plan) {
   const std::string& folder = plan.resume.empty() ? plan.load : plan.resume;
   if (folder.empty()) return {};
+  const DeviceScope host(Device::cpu);
   const Transformer whole(plan.model);
   std::vector<NamedTensor> weights = named_values(parameters(whole.stack()));
   load_weights(folder, plan.model, weights);
@@ -68,8 +78,11 @@ class Run {
         split_(split_text(text.bytes, plan.model.context)),
         batches_(split_.train, plan.model.context, plan.model.seed),
         mesh_(world, layout_of(plan)),
+        building_(std::in_place, plan.device),
         model_(plan.model, mesh_, nd_options(plan), starting_weights(plan)),
-        optimizer_(parameters(model_.stack()), plan.adamw) {}
+        optimizer_(parameters(model_.stack()), plan.adamw) {
+    building_.reset();
+  }
 
   void operator()(const std::function<void(const StepFigures&)>& on_step) {
     const int64_t first = restore();
@@ -225,6 +238,7 @@ class Run {
   TextSplit split_;
   Batches batches_;
   Mesh mesh_;
+  std::optional<DeviceScope> building_;  // the model is built on its device
   NdParallel model_;
   AdamW optimizer_;  // of this rank's parameters, in the order of model_.held()
 };

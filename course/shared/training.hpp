@@ -15,11 +15,14 @@ namespace yotta {
 
 struct TrainingPlan {
   TransformerConfig model = gpt2_config(4, 128, 4, 128, 256);
+  Device device = Device::cpu;  // where the model lives; cuda needs use_cuda() before (nn/cuda.hpp)
   int ranks = 1;
   std::optional<MeshShape>
       layout;  // how the ranks share the work; empty: each its share of the batch
-  std::string recompute = "none";  // activation checkpointing: or attention, all
-  int chunks = 1;                  // pipeline stages a rank; more than one: interleaved
+  std::string recompute = "none";  // activation checkpointing: or attention, all, sqrt, revolve
+  int64_t snapshots = 2;           // revolve: inputs of layers that there is room for
+  std::string schedule = "1f1b";   // of a pipeline: or naive, gpipe
+  int chunks = 1;                  // pipeline stages a rank; more than one: interleaved 1F1B
   int64_t batch = 8;               // sequences of all ranks together
   int64_t microbatches = 1;
   int64_t steps = 200;

@@ -70,10 +70,16 @@ void add_options(CLI::App& app, Arguments& a) {
                        "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, cp, tp"),
         "Ranks");
   group(app.add_option("--recompute", p.recompute,
-                       "activations computed again in backward: none, attention, all"),
+                       "activations computed again in backward: none, attention, all (layer by "
+                       "layer), sqrt (slices), revolve"),
         "Ranks")
-      ->check(CLI::IsMember({"none", "attention", "all"}));
-  group(app.add_option("--chunks", p.chunks, "pipeline stages a rank; above 1 interleaved"),
+      ->check(CLI::IsMember({"none", "attention", "all", "sqrt", "revolve"}));
+  group(app.add_option("--snapshots", p.snapshots, "inputs of layers that revolve may keep"),
+        "Ranks")
+      ->check(at_least(1));
+  group(app.add_option("--schedule", p.schedule, "of a pipeline: naive, gpipe, 1f1b"), "Ranks")
+      ->check(CLI::IsMember({"naive", "gpipe", "1f1b"}));
+  group(app.add_option("--chunks", p.chunks, "pipeline stages a rank; above 1 interleaved 1F1B"),
         "Ranks")
       ->check(CLI::Range(1, 64));
   group(app.add_option("--gradients", p.gradients,

@@ -72,6 +72,38 @@ TEST_CASE("a run is saved on one layout, continued on a second and a third: one 
   check_near(losses(plan), all, 4);
 }
 
+TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's losses") {
+  const TemporaryFolder folder;
+  const std::string text = written_text(folder);
+  TrainingPlan plan = tiny("", text);
+  plan.model.layers = 4, plan.model.attention = AttentionKind::plain;
+  plan.steps = 2;
+  const std::vector<double> all = losses(plan);
+  plan.layout = MeshShape{.pp = 2}, plan.ranks = 2;
+  for (const char* schedule : {"naive", "gpipe", "1f1b"}) {
+    CAPTURE(schedule);
+    plan.schedule = schedule;
+    check_near(losses(plan), all, 0);
+  }
+  plan.chunks = 2;
+  check_near(losses(plan), all, 0);
+  plan.schedule = "gpipe";
+  CHECK(contains(message_of([&] { losses(plan); }), "GPipe has one stage a rank, not 2"));
+  plan.layout = MeshShape{.dp_shard = 2};
+  plan.schedule = "1f1b", plan.chunks = 1;
+  int64_t plain = 0;
+  for (const char* recompute : {"none", "attention", "all", "sqrt", "revolve"}) {
+    CAPTURE(recompute);
+    plan.recompute = recompute;
+    const TrainingFigures figures = run_training(plan, [](const StepFigures&) {});
+    check_near(figures.loss, all, 0);
+    const int64_t held =
+        figures.ranks[0].peak_by_kind[static_cast<size_t>(MemoryKind::activations)];
+    if (plain == 0) plain = held;
+    CHECK((held < plain) == (plan.recompute != "none"));
+  }
+}
+
 TEST_CASE("what is reported as sent and held is training's: saving after each step adds nothing") {
   const TemporaryFolder folder;
   const std::string text = written_text(folder);
