@@ -1,10 +1,11 @@
-// The collectives of thread ranks against Open MPI's over shared memory, on the same cores in one run.
+// The collectives of thread ranks, of Open MPI over shared memory, and our algorithms over MPI's messages, on the
+// same cores in one run.
 //
-// In each round, for each number of ranks, this program runs ours (threads) and starts itself under
-// mpirun to run Open MPI's (processes), first one and then the other in front, so that a busy machine
-// slows both. Both bind rank r to core r where there are enough cores, and bind nothing otherwise; both
-// warm up equally often and meet in a barrier before each sample. A sample is the time of the slowest
-// rank; a row is the median over rounds of the median over a round's samples.
+// In each round, for each number of ranks, this program runs ours on threads and starts itself under mpirun,
+// once to call Open MPI's own collectives and once to run our algorithms over its messages; in every second
+// round the other way round, so that a busy machine slows all. All bind rank r to core r where there are
+// enough cores, and bind nothing otherwise; all warm up equally often and meet in a barrier before each sample.
+// A sample is the time of the slowest rank; a row is the median over rounds of the median over a round's samples.
 //
 // Both sides work on f32 zeros. Most of MPI's operations can be called in place (MPI_IN_PLACE) or with a
 // buffer to send and another to receive, which is the usual call and the default of the OSU benchmarks
@@ -36,7 +37,7 @@
 #endif
 
 #ifdef YOTTA_HAVE_MPI
-#include <mpi.h>
+#include "yotta/comm/mpi_ranks.hpp"
 #endif
 
 namespace {
@@ -51,7 +52,8 @@ struct Options {
   std::vector<int> ranks = {2, 4};
   std::vector<int64_t> mebibytes = {4, 16, 64};
   int rounds = 5, warm_ups = 5, samples = 11;
-  bool native_only = false, child = false;
+  bool native_only = false;
+  std::string child;  // "theirs" or "ours": this is one of mpirun's processes
 };
 
 struct Key {
@@ -146,7 +148,9 @@ void bind_to_core([[maybe_unused]] int rank, [[maybe_unused]] int ranks) {
 #endif
 }
 
-void measure_ours(const Options& options, int ranks, Samples& all) {
+// On threads, or where MPI has started this process on processes: there the algorithms over messages only.
+void measure_ours(const Options& options, int ranks, const char* transport, Samples& all) {
+  const bool processes = rank_host() != nullptr;
   run_ranks(ranks, [&](Communicator& world) {
     bind_to_core(world.rank(), ranks);
     Arrays arrays(largest_count(options));
@@ -157,18 +161,19 @@ void measure_ours(const Options& options, int ranks, Samples& all) {
     for (const std::string& operation : options.operations)
       for (const int64_t mebibytes : options.mebibytes)
         for (const Algorithm algorithm : algorithms_of(operation, options.native_only)) {
+          if (processes && algorithm == Algorithm::native) continue;
           const double seconds = sample(
               options, [&] { run_ours(world, operation, algorithm, arrays, mebibytes << 18); },
               [&] { world.barrier(); }, slowest);
           if (world.rank() == 0)
-            all[{operation, name(algorithm), "threads", buffers_of(operation), ranks,
+            all[{operation, name(algorithm), transport, buffers_of(operation), ranks,
                  mebibytes << 20}]
                 .push_back(seconds);
         }
   });
 }
 
-// --- Open MPI's: this program once more, as processes ---
+// --- on MPI: this program once more, as processes ---
 
 #ifdef YOTTA_HAVE_MPI
 
@@ -189,43 +194,48 @@ void run_theirs(const std::string& operation, bool inside, Arrays& arrays, int n
     MPI_Reduce(rank == 0 || !inside ? a : b, b, n, MPI_FLOAT, MPI_SUM, 0, world);
 }
 
-// Prints "operation buffers mebibytes seconds" for each.
-int run_child(const Options& options) {
-  MPI_Init(nullptr, nullptr);
-  int rank = 0, size = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+void measure_theirs(const Options& options, int rank, int size, Samples& all) {
   bind_to_core(rank, size);
-  {
-    Arrays arrays(largest_count(options));
-    const auto slowest = [](double seconds) {
-      MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-      return seconds;
-    };
-    for (const std::string& operation : options.operations)
-      for (const int64_t mebibytes : options.mebibytes)
-        for (const std::string& buffers : their_buffers_of(operation)) {
-          const double seconds = sample(
-              options,
-              [&] {
-                run_theirs(operation, buffers == in_place, arrays,
-                           static_cast<int>(mebibytes << 18), rank, size);
-              },
-              [] { MPI_Barrier(MPI_COMM_WORLD); }, slowest);
-          if (rank == 0) fmt::print("{} {} {} {:.9f}\n", operation, buffers, mebibytes, seconds);
-        }
+  Arrays arrays(largest_count(options));
+  const auto slowest = [](double seconds) {
+    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return seconds;
+  };
+  for (const std::string& operation : options.operations)
+    for (const int64_t mebibytes : options.mebibytes)
+      for (const std::string& buffers : their_buffers_of(operation))
+        all[{operation, "native", "mpi", buffers, size, mebibytes << 20}].push_back(sample(
+            options,
+            [&] {
+              run_theirs(operation, buffers == in_place, arrays, static_cast<int>(mebibytes << 18),
+                         rank, size);
+            },
+            [] { MPI_Barrier(MPI_COMM_WORLD); }, slowest));
+}
+
+// One of mpirun's processes. Rank 0 prints a line of fields for each row.
+int run_child(const Options& options) {
+  Samples all;
+  int rank = 0, size = 0;
+  if (options.child == "ours") {
+    const MpiRanks job;
+    rank = job.rank();
+    measure_ours(options, job.size(), "mpi", all);
+  } else {
+    MPI_Init(nullptr, nullptr);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    measure_theirs(options, rank, size, all);
+    MPI_Finalize();
   }
-  MPI_Finalize();
+  for (const auto& [key, seconds] : all)
+    if (rank == 0)
+      fmt::print("row\t{}\t{}\t{}\t{}\t{:.9f}\n", key.operation, key.algorithm, key.buffers,
+                 key.bytes, seconds[0]);
   return 0;
 }
 
-std::string mpi_name() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING];
-  int length = 0;
-  MPI_Get_library_version(text, &length);
-  const std::string whole(text, static_cast<size_t>(length));
-  return whole.substr(0, whole.find(','));
-}
+std::string mpi_name() { return mpi_library(); }
 
 template <class Values>
 std::string joined(const char* flag, const Values& values) {
@@ -234,40 +244,46 @@ std::string joined(const char* flag, const Values& values) {
   return text;
 }
 
-// False, and why on stderr, if mpirun did not do it.
-bool measure_theirs(const std::string& program, const Options& options, int ranks, Samples& all) {
-  for (const char* setting : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
-                              "OMPI_MCA_rmaps_base_oversubscribe"})
-    setenv(setting, "1", 0);
+// Runs this program under mpirun; false, and why on stderr, if it did not do it.
+bool measure_child(const std::string& program, const std::string& child, const Options& options,
+                   int ranks, Samples& all) {
+  const MpirunCall call = mpirun_call(mpi_kind(mpi_library()), "mpirun", ranks, {});
+  for (const auto& [name, value] : call.setting)
+    if (!name.ends_with("single_copy_mechanism") && !name.ends_with("yield_when_idle"))
+      setenv(name.c_str(), value.c_str(), 0);  // these two would slow it down
   const std::string command =
-      fmt::format("mpirun --bind-to none -n {} '{}' --child --warm-ups {} --samples {}{}{} 2>&1",
-                  ranks, program, options.warm_ups, options.samples,
-                  joined("--op", options.operations), joined("--mib", options.mebibytes));
+      fmt::format("{} '{}' --child {} --warm-ups {} --samples {}{}{}{} 2>&1",
+                  fmt::join(call.words, " "), program, child, options.warm_ups, options.samples,
+                  options.native_only ? " --native-only" : "", joined("--op", options.operations),
+                  joined("--mib", options.mebibytes));
   std::FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return false;
   std::string output;
-  size_t rows = 0, expected = 0;
-  for (const std::string& operation : options.operations)
-    expected += their_buffers_of(operation).size() * options.mebibytes.size();
+  size_t rows = 0;
   for (char line[512]; std::fgets(line, sizeof line, pipe) != nullptr; output += line) {
-    char operation[32], buffers[32];
-    long mebibytes = 0;
+    char operation[64], algorithm[64], buffers[64];
+    long bytes = 0;
     double seconds = 0;
-    if (std::sscanf(line, "%31s %31s %ld %lf", operation, buffers, &mebibytes, &seconds) != 4)
+    if (std::sscanf(line, "row\t%63[^\t]\t%63[^\t]\t%63[^\t]\t%ld\t%lf", operation, algorithm,
+                    buffers, &bytes, &seconds) != 5)
       continue;
-    all[{operation, "native", "mpi", buffers, ranks, int64_t{mebibytes} << 20}].push_back(seconds);
+    all[{operation, algorithm, "mpi", buffers, ranks, bytes}].push_back(seconds);
     ++rows;
   }
-  const bool good = pclose(pipe) == 0 && rows == expected;
-  if (!good) fmt::print(stderr, "Open MPI could not be measured: {}\n{}", command, output);
+  const bool good = pclose(pipe) == 0 && rows > 0;
+  if (!good) fmt::print(stderr, "MPI could not be measured: {}\n{}", command, output);
   return good;
+}
+bool measure_mpi(const std::string& program, const Options& options, int ranks, Samples& all) {
+  return measure_child(program, "theirs", options, ranks, all) &&
+         (options.native_only || measure_child(program, "ours", options, ranks, all));
 }
 
 constexpr bool built_with_mpi = true;
 #else
 int run_child(const Options&) { return 1; }
 std::string mpi_name() { return "not found"; }
-bool measure_theirs(const std::string&, const Options&, int, Samples&) { return false; }
+bool measure_mpi(const std::string&, const Options&, int, Samples&) { return false; }
 constexpr bool built_with_mpi = false;
 #endif
 
@@ -286,9 +302,9 @@ Samples measure(const std::string& program, const Options& options) {
   for (int round = 0; round < options.rounds; ++round)
     for (const int ranks : options.ranks) {
       progress.update(done++, fmt::format("{} ranks", ranks));
-      if (mpi && round % 2 == 1) mpi = measure_theirs(program, options, ranks, all);
-      measure_ours(options, ranks, all);
-      if (mpi && round % 2 == 0) mpi = measure_theirs(program, options, ranks, all);
+      if (mpi && round % 2 == 1) mpi = measure_mpi(program, options, ranks, all);
+      measure_ours(options, ranks, "threads", all);
+      if (mpi && round % 2 == 0) mpi = measure_mpi(program, options, ranks, all);
     }
   progress.update(done);
   return all;
@@ -298,8 +314,8 @@ Samples measure(const std::string& program, const Options& options) {
 Json ratio(const Samples& all, const Key& key, const std::vector<double>& ours,
            const char* buffers) {
   const auto theirs = all.find({key.operation, "native", "mpi", buffers, key.ranks, key.bytes});
-  if (key.transport == "mpi" || theirs == all.end() || theirs->second.size() != ours.size())
-    return nullptr;
+  const bool is_theirs = key.transport == "mpi" && key.algorithm == "native";
+  if (is_theirs || theirs == all.end() || theirs->second.size() != ours.size()) return nullptr;
   std::vector<double> ratios;
   for (size_t round = 0; round < ours.size(); ++round)
     ratios.push_back(theirs->second[round] / ours[round]);
@@ -351,7 +367,7 @@ void print_rows(const std::vector<Json>& rows) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Collectives of thread ranks against Open MPI's over shared memory"};
+  CLI::App app{"Collectives of threads, of Open MPI, and our algorithms over its messages"};
   Options options;
   app.add_option("--json", options.json, "also write the rows to this file");
   app.add_option("--op", options.operations, "operations to measure")
@@ -364,11 +380,11 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0, 1000));
   app.add_option("--samples", options.samples, "samples in a round")->check(CLI::Range(1, 1000));
   app.add_flag("--native-only", options.native_only, "leave out the algorithms over messages");
-  app.add_flag("--child", options.child, "be one of mpirun's processes")->group("");
+  app.add_option("--child", options.child, "be one of mpirun's processes")->group("");
   CLI11_PARSE(app, argc, argv);
-  if (options.child) return run_child(options);
   try {
-    fmt::print("Open MPI: {}\n", mpi_name());
+    if (!options.child.empty()) return run_child(options);
+    fmt::print("MPI: {}\n", mpi_name());
     const std::vector<Json> rows = rows_of(measure(bench::own_path(argv[0]), options));
     print_rows(rows);
     const Json report = {{"benchmark", "collectives"}, {"mpi", mpi_name()}, {"rows", rows}};

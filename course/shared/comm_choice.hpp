@@ -35,7 +35,8 @@ class CommChoice {
   void add_option(CLI::App& app);
   // Does somebody who is not asked for threads start several processes, or has one done so?
   bool wants_processes() const;
-  // Returns the number of ranks. From here on run_ranks has its ranks where they belong. Errors: no MPI; a number of ranks that mpirun has not started.
+  // Returns the number of ranks. From here on run_ranks has its ranks where they belong. Errors: no MPI; a
+  // number of ranks that mpirun has not started.
   int64_t start(int argc, char** argv, const RanksWanted& ranks);
   // Is this the process that writes files?
   bool is_first() const;
