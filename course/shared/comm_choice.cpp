@@ -5,8 +5,10 @@
 
 #include "course/shared/console.hpp"
 #include "yotta/comm/mpi_ranks.hpp"
+#include "yotta/comm/nccl_support.hpp"
 #include "yotta/comm/processes.hpp"
 #include "yotta/core/error.hpp"
+#include "yotta/nn/cuda.hpp"
 
 namespace yotta {
 
@@ -14,6 +16,20 @@ namespace {
 
 #ifdef YOTTA_HAVE_MPI
 constexpr bool built_with_mpi = true;
+// Joins the job. With NCCL each process has a GPU of its host, in turn, or all have the first.
+void join(std::optional<MpiRanks>& job, bool by_nccl, bool shares_gpu) {
+  MpiRanksOptions options;
+  if (by_nccl) {
+    options.wrap = [](std::shared_ptr<Transport> mpi) { return make_nccl_transport(mpi); };
+    options.begin = [shares_gpu](RankContext& self, int rank_on_host) {
+      if (shares_gpu) share_gpu(self.rank);
+      const std::string why_not = use_cuda(shares_gpu ? 0 : rank_on_host);
+      if (!why_not.empty())
+        fail(Where::current(), "{}; --share-gpu puts all ranks on the first", why_not);
+    };
+  }
+  job.emplace(options);
+}
 #else
 constexpr bool built_with_mpi = false;
 // Stands for the job of a program that has no MPI, and is never made.
@@ -23,10 +39,8 @@ struct MpiRanks {
   std::vector<std::string> end(const std::string&) { return {}; }
 };
 std::string mpi_library() { return ""; }
+void join(std::optional<MpiRanks>&, bool, bool) {}
 #endif
-
-// Why there is no NCCL here.
-std::string why_no_nccl() { return "this program was built without NCCL"; }
 
 std::string own_path(const char* first_argument) {
   char path[4096];
@@ -61,6 +75,7 @@ std::string own_path(const char* first_argument) {
 
 struct CommChoice::State {
   std::string comm = "auto";
+  bool shares_gpu = false;
   std::optional<ProcessPlace> place = find_place();
   std::optional<MpiRanks> job;
 };
@@ -78,6 +93,8 @@ void CommChoice::add_option(CLI::App& app) {
                  "auto: threads, or under mpirun or srun its processes")
       ->check(CLI::IsMember({"auto", "threads", "mpi", "nccl"}))
       ->capture_default_str();
+  app.add_flag("--share-gpu", state_->shares_gpu,
+               "with --comm nccl: all ranks on the first GPU, over sockets; for correctness only");
 }
 
 bool CommChoice::wants_processes() const {
@@ -100,7 +117,7 @@ int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
          self.place->starter, self.place->size, self.place->starter);
   if (!built_with_mpi) fail(Where::current(), "{}", no_mpi);
   if (!self.place) become_mpirun(ranks.count, argc, argv);
-  self.job.emplace();
+  join(self.job, self.comm == "nccl", self.shares_gpu);
   const int64_t size = self.job->size();
   if (ranks.given != nullptr && ranks.count != size)
     fail(Where::current(),
@@ -111,6 +128,8 @@ int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
          ranks.least, ranks.most, self.place->starter, size);
   return size;
 }
+
+bool CommChoice::has_gpus() const { return state_->job && state_->comm == "nccl"; }
 
 bool CommChoice::is_first() const { return !state_->job || state_->job->rank() == 0; }
 

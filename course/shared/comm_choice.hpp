@@ -38,6 +38,8 @@ class CommChoice {
   // Returns the number of ranks. From here on run_ranks has its ranks where they belong. Errors: no MPI; a
   // number of ranks that mpirun has not started.
   int64_t start(int argc, char** argv, const RanksWanted& ranks);
+  // Has each process a GPU, and NCCL between them? Known after start().
+  bool has_gpus() const;
   // Is this the process that writes files?
   bool is_first() const;
   // The program's end, with the error that it ends with, or none. Returns the exit status.

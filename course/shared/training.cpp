@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/measure.hpp"
@@ -140,14 +141,26 @@ class Run {
       with(optimizer_.state_names()[i] + ".", [i](Optimizer::Slot& slot) { return slot.state[i]; });
   }
 
+  // What it makes for itself lives where the model does.
+  template <class Do>
+  StepReport on_device(Do step) const {
+    const DeviceScope scope(plan_.device);
+    return step();
+  }
+
   void take_step(Trainer& trainer, int64_t step,
                  const std::function<void(const StepFigures&)>& on_step) {
     const Share mine = model_.share(plan_.batch);
     const int64_t tokens = plan_.batch * plan_.model.context;
     const Batch batch = batches_.draw(step, mine.begin, mine.end - mine.begin);
+    std::vector<Microbatch> parts = model_.microbatches(batch.inputs, batch.targets, mine.begin);
+    if (plan_.device != Device::cpu)
+      for (Microbatch& each : parts) {
+        each.inputs = each.inputs.to(plan_.device);
+        each.targets = each.targets.to(plan_.device);
+      }
     const double begin = seconds_now();
-    const StepReport report =
-        trainer.step(step, model_.microbatches(batch.inputs, batch.targets, mine.begin), tokens);
+    const StepReport report = on_device([&] { return trainer.step(step, parts, tokens); });
     const double seconds = seconds_now() - begin;
     if (!is_first()) return;
     figures_.loss.push_back(report.loss);

@@ -7,6 +7,7 @@
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
 #include "yotta/model/checkpoint.hpp"
+#include "yotta/nn/cuda.hpp"
 
 using namespace yotta;
 
@@ -15,6 +16,7 @@ namespace {
 struct Arguments {
   TrainingPlan plan;
   std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", layout, json;
+  std::string device = "cpu", matmul = "cublas";
   int64_t kv_heads = 0, feed_forward = 0;
   bool untied = false;
 };
@@ -64,6 +66,12 @@ void add_options(CLI::App& app, Arguments& a) {
       ->check(at_least(0));
   group(app.add_option("--prompt", p.prompt, "what it continues"), "Run");
 
+  group(app.add_option("--device", a.device, "cpu, or cuda: the first GPU, for all thread ranks"),
+        "Ranks")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  group(app.add_option("--matmul", a.matmul, "on cuda: cublas, or the course's own kernels"),
+        "Ranks")
+      ->check(CLI::IsMember({"cublas", "course"}));
   group(app.add_option("--ranks", p.ranks, "how many; data-parallel without --layout"), "Ranks")
       ->check(CLI::Range(1, 4096));
   group(app.add_option("--layout", a.layout,
@@ -130,6 +138,18 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
   if (comm.is_first()) return;
   a.plan.measure_seconds = 0;
   a.plan.save_batches.clear();
+}
+
+// --device cuda, or GPUs of NCCL ranks. Without a GPU the CPU computes, and a line says so.
+void settle_device(const CommChoice& comm, Arguments& a) {
+  if (comm.has_gpus()) a.plan.device = Device::cuda;  // one for each process, chosen by it
+  if (a.device != "cuda" || comm.has_gpus()) return;
+  if (comm.wants_processes()) fail(Where::current(), "processes with GPUs are NCCL's: --comm nccl");
+  const std::string why_not =
+      use_cuda(0, a.matmul == "course" ? MatmulBy::course : MatmulBy::cublas);
+  if (why_not.empty()) a.plan.device = Device::cuda;
+  if (!why_not.empty())
+    fmt::print(stderr, "--device cuda: {}; the CPU computes instead\n", why_not);
 }
 
 // The model that the options describe; with --load or --resume, the one in the folder.
@@ -212,6 +232,7 @@ int main(int argc, char** argv) {
     settle_model(arguments);
     settle_layout(arguments, app.count("--ranks") > 0);
     start_ranks(comm, argc, argv, arguments, app.count("--ranks") > 0, timelines);
+    settle_device(comm, arguments);
     timelines.start();
     console::Progress progress("training", arguments.plan.steps);
     const TrainingFigures figures = run_training(arguments.plan, [&](const StepFigures& step) {
