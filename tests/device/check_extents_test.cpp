@@ -25,23 +25,23 @@ __global__ void beyond_registers(float* y, int n) {
   y[threadIdx.x] = sums[0];
 }
 
-// Both 128 bytes long, and nothing else beside them.
-__global__ void into_the_neighbour(float* y, int beyond, int before) {
-  __shared__ float first[32], second[32];
-  first[threadIdx.x] = second[threadIdx.x] = 1.0f;
+// Two arrays without a gap, whichever of them comes first.
+__global__ void into_the_neighbour(float* y, bool second, int offset) {
+  __shared__ float one[32], other[32];
+  one[threadIdx.x] = other[threadIdx.x] = 1.0f;
   __syncthreads();
-  const float *end = first, *begin = second;
-  y[threadIdx.x] = end[beyond] + begin[-before];  // line: neighbour
+  const float* const from = second ? other : one;
+  y[threadIdx.x] = from[offset];  // line: neighbour
 }
 
-// All that may be static, in two pieces of the size that students like best.
-__global__ void into_the_neighbours_page(float* y, int beyond) {
-  __shared__ __align__(128) float a[64][64];
-  __shared__ float b[64][64];
-  for (int row = 0; row < 64; ++row) a[row][threadIdx.x] = b[row][threadIdx.x] = 1.0f;
+// Two whole pages, the size that tiles are most often of.
+__global__ void into_the_next_page(float* y, bool second, int offset) {
+  __shared__ __align__(128) float one[32][32];
+  __shared__ float other[32][32];
+  for (int row = 0; row < 32; ++row) one[row][threadIdx.x] = other[row][threadIdx.x] = 1.0f;
   __syncthreads();
-  const float *of_a = &a[0][0], *of_b = &b[0][0];
-  y[threadIdx.x] = of_a[beyond] + of_b[beyond];  // line: page
+  const float* const from = second ? &other[0][0] : &one[0][0];
+  y[threadIdx.x] = from[offset];  // line: page
 }
 
 __global__ void ends(float* y) {
@@ -73,16 +73,26 @@ TEST_CASE("an array in registers has its size too") {
              {line_at("registers"), "index 8 is out of bounds of an array of 8"});
 }
 
-TEST_CASE("one __shared__ array does not run into the next, whatever the pointer has forgotten") {
-  DeviceArray<float> y(64);
-  CHECK(error(into_the_neighbour, 32, y.data(), 31, 0) == "no error");
-  check_says(error(into_the_neighbour, 32, y.data(), 32, 0),
-             {line_at("neighbour"), "reads 4 bytes out of bounds: first, element 32 of 32"});
-  check_says(error(into_the_neighbour, 32, y.data(), 0, 1),
-             {line_at("neighbour"), "4 bytes before the beginning of second", "negative"});
-  CHECK(error(into_the_neighbours_page, 64, y.data(), 64 * 64 - 1) == "no error");
-  check_says(error(into_the_neighbours_page, 64, y.data(), 64 * 64),
-             {line_at("page"), "out of bounds", "element 4096 of 4096"});
+TEST_CASE(
+    "one __shared__ array does not run into the next, though the pointer has forgotten its size") {
+  DeviceArray<float> y(32);
+  for (const bool second : {false, true}) {
+    const std::string name = second ? "other" : "one";
+    for (const int inside : {0, 31})
+      CHECK(error(into_the_neighbour, 32, y.data(), second, inside) == "no error");
+    for (const int beyond : {32, 40, 63})
+      check_says(error(into_the_neighbour, 32, y.data(), second, beyond),
+                 {line_at("neighbour"),
+                  fmt::format("reads 4 bytes out of bounds: {}, element {} of 32", name, beyond)});
+    for (const int before : {-1, -32})
+      check_says(
+          error(into_the_neighbour, 32, y.data(), second, before),
+          {line_at("neighbour"),
+           fmt::format("{} bytes before the beginning of {}", -4 * before, name), "negative"});
+    CHECK(error(into_the_next_page, 32, y.data(), second, 1023) == "no error");
+    check_says(error(into_the_next_page, 32, y.data(), second, 1024),
+               {line_at("page"), fmt::format("out of bounds: {}, element 1024 of 1024", name)});
+  }
 }
 
 TEST_CASE("a pointer may point behind the last element") {
