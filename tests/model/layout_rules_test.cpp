@@ -1,0 +1,37 @@
+#include "yotta/model/layout_rules.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/message_of.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+TEST_CASE("what cannot work is refused with the rule and the nearest that works") {
+  const TransformerConfig config = gpt2_config(4, 16, 8, 8, 24);  // tied
+  const auto said = [&](const MeshShape& shape, int64_t batch = 64, const NdOptions& options = {}) {
+    return message_of([&] { expect_layout(config, shape, batch, options); });
+  };
+  CHECK(contains(said({.tp = 3}),
+                 "8 heads do not divide by 3. The nearest that works for this model: tp 2"));
+  CHECK(contains(said({.cp = 3}), "8 tokens do not divide by 6. The nearest that works: cp 2"));
+  CHECK(contains(said({.pp = 8}), "the model has 4 blocks. The nearest that works: pp 4"));
+  const auto chunks = [](int count) {
+    return NdOptions{.schedule = PipelineKind::interleaved, .chunks = count};
+  };
+  CHECK(contains(said({.pp = 4}, 64, chunks(2)), "The nearest that works: pp 2"));
+  CHECK(contains(said({.pp = 1}, 64, chunks(5)), "The nearest that works: 4 chunks a rank"));
+  CHECK(contains(said({.pp = 2}, 64, chunks(5)), "The nearest that works: 2 chunks a rank"));
+  CHECK(contains(said({.pp = 5}, 64, chunks(5)), "The nearest that works: pp 4, 1 chunk a rank"));
+  CHECK(contains(said({.pp = 2}, 64, {.chunks = 2}),
+                 "1F1B has one stage a rank, not 2. Nearest: 1 chunk, or interleaved 1F1B"));
+  CHECK(contains(said({}, 64, {.checkpoint = {.what = Recompute::attention}}),
+                 "blockwise attention never keeps: nothing would be saved. Nearest: plain"));
+  CHECK(contains(said({.pp = 2, .dp_shard = 2}), "Nearest: an untied model, or one stage"));
+  CHECK(contains(said({.dp_shard = 2}, 64, chunks(2)), "Nearest: an untied model"));
+  CHECK(contains(said({}, 64, {.chunks = 0}), "0 chunks a rank"));
+  CHECK(contains(said({.dp_replicate = 4}, 3), "the nearest batch is 4"));
+  CHECK(contains(said({.dp_shard = 4}, 7, {.microbatches = 2}),
+                 "its 2 microbatches; the nearest batch is 8"));
+  expect_layout(config, {.tp = 2, .cp = 2, .pp = 2, .dp_replicate = 2}, 2);
+}
