@@ -72,6 +72,7 @@ void Timelines::finish() {
 void Timelines::show(const Trace& trace, const std::string& title) const {
   fmt::print("\n{}\n{}", console::paint(console::Color::bold, title),
              timeline_text(make_timeline(trace, 4), 72, console::colored()));
+  fmt::print("{}", waits_text(trace));
   if (state_->file.empty()) return;
   write_timeline(state_->file, trace);
   fmt::print("written to {}\n", state_->file);

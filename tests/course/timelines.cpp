@@ -97,6 +97,7 @@ TEST_CASE("a lesson's timeline is that of its largest run; of train's, every ran
       run(program("YOTTA_TRAIN"), small + "--ranks 3 --cluster h100x8 --timeline '" + step + "'");
   CHECK(trained.status == 0);
   CHECK(contains(trained.text, "== Timeline on h100x8"));
+  CHECK(contains(trained.text, "    rank 2 waited "));
   const Seen found = seen(step);
   CHECK(found.ranks == std::set{0, 1, 2});
   for (const char* name : {"linear", "adamw", "ddp.gradients"}) CHECK(found.names.contains(name));

@@ -51,3 +51,11 @@ TEST_CASE("an empty trace is an empty timeline") {
   CHECK(timeline.rows.empty());
   CHECK(timeline_text(timeline).find("critical") != std::string::npos);
 }
+
+TEST_CASE("idle time is attributed: who was waited for, and what for") {
+  CHECK(
+      waits_text(small_trace()) ==
+      "    rank 1 waited 25.0% for rank 0 to compute (matmul), 25.0% for rank 0 to send (halo)\n");
+  CHECK(waits_text(small_trace(), 1).empty());  // rank 0 never waits
+  CHECK(waits_text(Trace{}).empty());
+}

@@ -14,6 +14,8 @@
 // programs", 1988.
 #pragma once
 
+#include <tuple>
+
 #include "yotta/machine/trace.hpp"
 
 namespace yotta {
@@ -88,7 +90,8 @@ inline std::vector<WaitedFor> waited_for(const Trace& trace, int rank) {
     });
   }
   std::sort(all.begin(), all.end(), [](const WaitedFor& a, const WaitedFor& b) {
-    return a.seconds != b.seconds ? a.seconds > b.seconds : a.rank < b.rank;
+    if (a.seconds != b.seconds) return a.seconds > b.seconds;
+    return std::tie(a.rank, a.kind, a.name) < std::tie(b.rank, b.kind, b.name);
   });
   return all;
 }

@@ -186,4 +186,21 @@ inline std::string timeline_text(const Timeline& timeline, int width = 72, bool 
   return text + "    CAPITAL: on the critical path   ·: waiting\n";
 }
 
+// Whom each of the first ranks waited for, the longest first, three of each: a line a rank.
+inline std::string waits_text(const Trace& trace, int most_ranks = 4) {
+  const double all = seconds(trace);
+  std::string text;
+  for (int rank = 0; rank < std::min(most_ranks, static_cast<int>(trace.ranks.size())); ++rank) {
+    const std::vector<WaitedFor> waits = waited_for(trace, rank);
+    std::string line;
+    for (size_t i = 0; i < std::min<size_t>(3, waits.size()); ++i)
+      line += fmt::format("{} {:.1f}% for {} to {} ({})", i > 0 ? "," : "",
+                          100 * waits[i].seconds / all,
+                          waits[i].rank == rank ? "itself" : fmt::format("rank {}", waits[i].rank),
+                          waits[i].kind == EventKind::op ? "compute" : "send", waits[i].name);
+    if (!waits.empty()) text += fmt::format("    rank {} waited{}\n", rank, line);
+  }
+  return text;
+}
+
 }  // namespace yotta
