@@ -122,6 +122,20 @@ TEST_CASE("a run on a described machine stays on threads, in every process") {
   CHECK(run.seconds() > 0);
 }
 
+TEST_CASE("mirrored ranks, and tensors without data, need threads") {
+  MpiRanks job;
+  const auto mirrored = [&] {
+    run_ranks(job.size(), [](Communicator& world) {
+      const DeviceScope meta(Device::meta);
+      Communicator dp = world.mirrored({world.rank(), world.rank() + world.size()});
+      Tensor x = Tensor::zeros({8});
+      dp.all_reduce(x);
+    });
+  };
+  CHECK(
+      contains(message_of(mirrored), "on meta has no data that MPI could send; use thread ranks"));
+}
+
 TEST_CASE("processes that part are told who has done what") {
   MpiRanks job;
   if (is_alone(job)) return;
