@@ -68,7 +68,8 @@ inline void run_program(const std::string& program, const std::string& arguments
   const char* build = std::getenv("YOTTA_BUILD");
   const std::string path =
       std::string(build != nullptr ? build : "../build/release") + "/" + program;
-  std::FILE* const output = popen(("'" + path + "' " + arguments + " 2>&1").c_str(), "r");
+  const std::string command = "'" + path + "' " + arguments + " 2>&1 </dev/null";
+  std::FILE* const output = popen(command.c_str(), "r");
   if (output == nullptr) throw std::runtime_error("cannot start " + path);
   bool found = heading.empty(), inside = found;
   char line[4096];

@@ -171,7 +171,7 @@ std::vector<CodeCell> read_code_cells(const std::string& path) {
       ++number;
       if (cell.at("cell_type") != "code") continue;
       cells.push_back({number, joined(cell.at("source")), stored_pieces(cell.at("outputs")),
-                       has_tag(cell, "programs")});
+                       has_tag(cell, "programs"), has_tag(cell, "mpi")});
     }
   } catch (const Json::exception& error) {
     throw std::runtime_error(path + ": " + error.what());

@@ -85,15 +85,13 @@ caught();
 void try_out(const std::string& repl) {
   NotebookTools tools = notebook_tools("dialect_" + repl);
   tools.repl = repl;
-  const NotebookRun run = run_in_repl(
-      {{1, "#include \"notebook.hpp\"", {}, false},
-       {2, all_includes(), {}, false},
-       {3, use, {}, false},
-       {4,
-        "outside_ranks(); on_ranks(); caught(); std::printf(\"%d %d\\n\", checks, Counted::count);",
-        {},
-        false}},
-      tools);
+  const NotebookRun run = run_in_repl({{1, "#include \"notebook.hpp\""},
+                                       {2, all_includes()},
+                                       {3, use},
+                                       {4,
+                                        "outside_ranks(); on_ranks(); caught(); std::printf(\"%d "
+                                        "%d\\n\", checks, Counted::count);"}},
+                                      tools);
   CHECK_MESSAGE(run.error.empty(), run.error);
   REQUIRE(run.cells.size() == 4);
   CHECK(run.cells[3].printed == "6 2\n");

@@ -88,12 +88,9 @@ TEST_CASE("a cell with an error, a throw, a crash or an endless loop is noticed 
   NotebookTools quick = notebook_tools("broken");
   quick.seconds = 60;
   const CodeCell good = {
-      1,
-      "int x = 3;\nint twice() {\n  return 2 * x;\n}\nstd::printf(\"%d\\n\", twice());",
-      {},
-      false};
+      1, "int x = 3;\nint twice() {\n  return 2 * x;\n}\nstd::printf(\"%d\\n\", twice());"};
   for (const auto run : {run_natively, run_in_repl}) {
-    const NotebookRun fine = run({good, {3, "x = 4; std::puts(\"four\");", {}, false}}, quick);
+    const NotebookRun fine = run({good, {3, "x = 4; std::puts(\"four\");"}}, quick);
     CHECK_MESSAGE(fine.error.empty(), fine.error);
     REQUIRE(fine.cells.size() == 2);
     CHECK(fine.cells[0].printed == "6\n");
@@ -101,12 +98,12 @@ TEST_CASE("a cell with an error, a throw, a crash or an endless loop is noticed 
     for (const char* bad : {"int y = nothing;", "void f() { throw 1; }\nf();",
                             "*static_cast<volatile int*>(nullptr) = 1;"}) {
       INFO(bad);
-      CHECK_FALSE(run({good, {2, bad, {}, false}}, quick).error.empty());
+      CHECK_FALSE(run({good, {2, bad}}, quick).error.empty());
     }
     NotebookTools impatient = quick;
     impatient.seconds = 3;
     const std::string endless = "void f() { for (volatile int i = 0;; i = i + 1) {} }\nf();";
-    CHECK_FALSE(run({{1, endless, {}, false}}, impatient).error.empty());
+    CHECK_FALSE(run({{1, endless}}, impatient).error.empty());
   }
 }
 
@@ -116,13 +113,11 @@ TEST_CASE("in Jupyter a picture goes through xeus-cpp's display; a failing progr
   tools.flags.push_back(fmt::format("-I{}/tests/notebooks", YOTTA_SOURCE_DIR));
   setenv("YOTTA_BUILD", "/usr", 1);
   const NotebookRun run =
-      run_natively({{1, "#include \"notebook.hpp\"\nshow(\"<svg/>\");", {}, false},
+      run_natively({{1, "#include \"notebook.hpp\"\nshow(\"<svg/>\");"},
                     {2,
                      "void f() {\n  run_program(\"bin/env\", \"echo it ran\");\n"
                      "  try { run_program(\"nowhere\"); } catch (const std::runtime_error& e) "
-                     "{ std::puts(e.what()); }\n}\nf();",
-                     {},
-                     false}},
+                     "{ std::puts(e.what()); }\n}\nf();"}},
                    tools);
   CHECK_MESSAGE(run.error.empty(), run.error);
   REQUIRE(run.cells.size() == 2);

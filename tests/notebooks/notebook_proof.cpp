@@ -11,6 +11,9 @@ std::string stem() { return std::filesystem::path(notebook_path()).stem(); }
 TEST_CASE("cell by cell in clang-repl, every cell shows what the file shows") {
   if (!have("clang-repl-19")) YOTTA_NOT_RUN(how_to_install);
   const std::vector<CodeCell> cells = read_code_cells(notebook_path());
+  for (const CodeCell& cell : cells)
+    if (cell.needs_mpi && !have("mpirun"))
+      YOTTA_NOT_RUN("MPI is not installed (apt-get install libopenmpi-dev openmpi-bin)");
   const NotebookRun run = run_in_repl(cells, notebook_tools(stem()));
   CHECK_MESSAGE(run.error.empty(), run.error);
   CHECK(run.cells.size() == cells.size());
