@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/small_trace.hpp"
+#include "yotta/comm/run_on.hpp"
 
 using namespace yotta;
 using yotta_test::small_trace;
@@ -77,4 +78,45 @@ TEST_CASE("names with quotes and control characters stay JSON") {
   bool found = false;
   for (const auto& event : file["traceEvents"]) found = found || event["name"] == "a \"b\" \\ \n";
   CHECK(found);
+}
+
+TEST_CASE("what is on one thread lies apart or inside each other, to the nanosecond") {
+  Cluster c = cluster_named("h100x8");
+  c.gamma = 1e-12;
+  const auto body = [](Communicator& world) {
+    Communicator pair = world.split(world.rank() / 2, 0);
+    std::vector<float> x(1237), y(331);
+    for (int step = 0; step < 3; ++step) {
+      charge({"matmul", DType::f32, 7e6 * (1 + world.rank()), 0, 0});
+      Work all = world.all_reduce_async(x, ReduceOp::sum, {Algorithm::ring});
+      Work two = pair.all_reduce_async(y, ReduceOp::sum, {Algorithm::recursive_doubling});
+      charge({"matmul", DType::f32, 3e6, 0, 0});
+      world.send(x, world.rank() ^ 1);
+      world.recv(x, world.rank() ^ 1);
+      two.wait();
+      all.wait();
+    }
+    world.all_reduce(x, ReduceOp::sum, {Algorithm::tree});
+  };
+  const auto file = nlohmann::json::parse(timeline_json(run_on(c, 4, body).trace));
+  std::map<std::pair<int, int>, std::vector<std::pair<int64_t, int64_t>>> threads;  // begin, -end
+  const auto ns = [](const nlohmann::json& us) { return std::llround(1e3 * us.get<double>()); };
+  for (const auto& event : file["traceEvents"])
+    if (event["ph"] == "X")
+      threads[{event["pid"], event["tid"]}].emplace_back(ns(event["ts"]),
+                                                         -(ns(event["ts"]) + ns(event["dur"])));
+  CHECK(threads.size() > 8);
+  int crossing = 0, events = 0;
+  for (auto& [thread, spans] : threads) {
+    std::sort(spans.begin(), spans.end());
+    std::vector<int64_t> open;  // ends of what is going on
+    for (const auto& [begin, minus_end] : spans) {
+      while (!open.empty() && open.back() <= begin) open.pop_back();
+      crossing += !open.empty() && -minus_end > open.back();
+      open.push_back(-minus_end);
+      ++events;
+    }
+  }
+  CHECK(events > 200);
+  CHECK(crossing == 0);
 }

@@ -8,6 +8,8 @@
 // Reference: "Trace Event Format", Google, 2016.
 #pragma once
 
+#include <cmath>
+
 #include "yotta/machine/timeline.hpp"
 
 namespace yotta {
@@ -27,6 +29,11 @@ inline std::string json_escaped(std::string_view text) {
 }
 
 namespace detail {
+// Seconds as whole nanoseconds, the finest that viewers know; so two events that touch never overlap.
+inline int64_t nanoseconds(double time) { return std::llround(time * 1e9); }
+// Nanoseconds as the format's microseconds.
+inline std::string json_time(int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
+
 // Threads of a process, in the order in which they are shown.
 constexpr int json_thread(const TraceEvent& event) {
   return 2 * lane_order(event.lane) + (event.lane < 0 && event.kind == EventKind::recv ? 1 : 0);
@@ -63,23 +70,24 @@ inline std::string timeline_json(const Trace& trace) {
   for (size_t rank = 0; rank < trace.ranks.size(); ++rank)
     for (const TraceEvent& event : trace.ranks[rank]) {
       const int thread = detail::json_thread(event);
+      const int64_t begin = detail::nanoseconds(event.begin), end = detail::nanoseconds(event.end);
       json += fmt::format(
-          "{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{:.9g},"
-          "\"dur\":{:.9g},"
+          "{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{},"
+          "\"dur\":{},"
           "\"args\":{{\"bytes\":{},\"flops\":{:.17g}{}}}}},\n",
-          json_escaped(event.name), name(event.kind), rank, thread, event.begin * 1e6,
-          event.seconds() * 1e6, event.bytes, event.flops,
+          json_escaped(event.name), name(event.kind), rank, thread, detail::json_time(begin),
+          detail::json_time(end - begin), event.bytes, event.flops,
           event.peer >= 0 ? fmt::format(",\"peer\":\"{}\"", peer_name(event.peer)) : "");
       if (event.kind != EventKind::recv || event.cause.rank < 0) continue;
       const TraceEvent& sent = trace.at(event.cause);
       if (sent.kind != EventKind::send) continue;
       json += fmt::format(
           "{{\"ph\":\"s\",\"id\":{0},\"name\":\"message\",\"cat\":\"message\",\"pid\":{1},\"tid\":{"
-          "2},\"ts\":{3:.9g}}},\n"
+          "2},\"ts\":{3}}},\n"
           "{{\"ph\":\"f\",\"bp\":\"e\",\"id\":{0},\"name\":\"message\",\"cat\":\"message\",\"pid\":"
-          "{4},\"tid\":{5},\"ts\":{6:.9g}}},\n",
-          arrow++, event.cause.rank, detail::json_thread(sent), sent.begin * 1e6, rank, thread,
-          event.end * 1e6);
+          "{4},\"tid\":{5},\"ts\":{6}}},\n",
+          arrow++, event.cause.rank, detail::json_thread(sent),
+          detail::json_time(detail::nanoseconds(sent.begin)), rank, thread, detail::json_time(end));
     }
   json.erase(json.rfind(','));  // JSON has no comma at the end
   return json + "\n]}\n";
