@@ -1,6 +1,6 @@
 # Builds a small program with CUDA, cuBLAS and, where it is found, NCCL, as the course's programs are built, and starts
 # it on a machine without a driver: it must start, and say in one line what is missing. With a GPU it trains nothing
-# here; tests/gpu_session does that.
+# here; tests/gpu_training does that.
 #     cmake -DNVCC=... -DCXX=... -DROOT=<project> -DFOLDER=<scratch> -P program.cmake
 get_filename_component(bin ${NVCC} DIRECTORY)
 get_filename_component(home ${bin} DIRECTORY)

@@ -198,7 +198,7 @@ class NcclTransport : public Transport {
     Lane& lane = lanes_[{0, 0, group}];
     if (!lane.members.empty()) return lane;
     lane.members = groups_.at(group).members;
-    lane.tag = 1 + static_cast<int64_t>(groups_.at(group).name % 0x3fffffff);  // 0: messages
+    lane.tag = 1 + static_cast<int64_t>(groups_.at(group).name % 16383);  // 0: messages
     return lane;
   }
   int place_in(const Lane& lane) const {
