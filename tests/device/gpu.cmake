@@ -25,7 +25,7 @@ foreach(kind nvcc_headers nvcc_tests)  # of these, the marked ones
     endif()
   endforeach()
 endforeach()
-yotta_add_test(gpu_session ${CMAKE_CURRENT_SOURCE_DIR}/device/gpu_session_test ${PROJECT_SOURCE_DIR}/bench/gpu_session)
+yotta_add_test(bench_gpu_session ${CMAKE_CURRENT_SOURCE_DIR}/device/gpu_session_test ${PROJECT_SOURCE_DIR}/bench/gpu_session)
 if(NOT NVCC)
   foreach(name nvcc_headers nvcc_gpu_tests ${nvcc_files})
     yotta_not_run(${name} ${no_nvcc})
