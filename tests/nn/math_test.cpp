@@ -46,9 +46,7 @@ TEST_CASE_TEMPLATE("exp at the edges: zero, infinity, NaN", Real, float, double)
 
 TEST_CASE("the logistic function keeps its digits in both tails") {
   const auto libm = [](double x) { return 1 / (1 + std::exp(-x)); };
-  const auto ours = [](double x) {
-    return logistic(in_all_lanes(static_cast<float>(x)))[0];
-  };
+  const auto ours = [](double x) { return logistic(in_all_lanes(static_cast<float>(x)))[0]; };
   CHECK(worst_error<float>(-80, 80, 0.0017, ours, libm) <= 3e-7);
 }
 

@@ -87,7 +87,7 @@ class NcclTransport : public Transport {
     for (auto& [name, lane] : lanes_)
       for (size_t i = 0; i < lane.queue.size(); ++i)
         if (lane.queue[i].request == &request) {
-          if (i == 0 && lane.busy) abort(lane);
+          if (i == 0 && lane.busy) give_up(lane);
           lane.queue.erase(lane.queue.begin() + static_cast<std::ptrdiff_t>(i));
           request.done = true;
           return;
@@ -268,7 +268,7 @@ class NcclTransport : public Transport {
     request.call = &id_call_;
   }
 
-  void abort(Lane& lane) noexcept {
+  void give_up(Lane& lane) noexcept {
     if (lane.handle != nullptr) nccl_->leave(std::exchange(lane.handle, nullptr), true);
     lane.busy = false;
   }
@@ -276,7 +276,7 @@ class NcclTransport : public Transport {
     given_up_ = given_up_ || aborts;
     for (auto& [name, lane] : lanes_)
       if (aborts)
-        abort(lane);
+        give_up(lane);
       else if (lane.handle != nullptr)
         nccl_->leave(std::exchange(lane.handle, nullptr), false);
   }
