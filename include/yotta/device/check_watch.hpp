@@ -139,7 +139,9 @@ class Watch {
   }
 
   // The region of an access that lies in one and is aligned; null for the program's own variables.
-  YOTTA_UNSEEN Region* check_place(uintptr_t address, size_t bytes, Access kind, uint32_t site) {
+  YOTTA_UNSEEN __attribute__((always_inline)) inline Region* check_place(uintptr_t address,
+                                                                         size_t bytes, Access kind,
+                                                                         uint32_t site) {
     Region* const region = regions_.find(address, site);
     if (region == nullptr) {
       const bool argument =
@@ -157,8 +159,9 @@ class Watch {
   }
 
   // Looks at the cells of an access, and remembers it there.
-  YOTTA_UNSEEN void judge(Region& region, size_t offset, size_t bytes, Access kind, uint32_t site,
-                          uint32_t mark) {
+  YOTTA_UNSEEN __attribute__((always_inline)) inline void judge(Region& region, size_t offset,
+                                                                size_t bytes, Access kind,
+                                                                uint32_t site, uint32_t mark) {
     const uint32_t me =
         order_.number_of(this_lane->index) | mark | (kind == Access::atomic ? atomic_mark : 0);
     const Touch touch{order_.now(), me, site};
