@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <vector>
 
 using namespace yotta;
@@ -30,7 +31,7 @@ TEST_CASE_TEMPLATE("one query: o and L by the formula; its gradients by hand", R
   const std::vector<Real> q = {1, 2}, k = {0.5, -0.25}, v = {3, 5}, dout = {0, 1};
   const double e0 = std::exp(1.0), e1 = std::exp(-0.5), p0 = e0 / (e0 + e1), p1 = e1 / (e0 + e1);
   const double out = p0 * 3 + p1 * 5;
-  std::vector<Real> o(2, std::nan("")), L(2), dq(2), dk(2), dv(2);
+  std::vector<Real> o(2, std::numeric_limits<Real>::quiet_NaN()), L(2), dq(2), dk(2), dv(2);
   const LaneTeam<Real> team;
   const BlockwiseRow<Real> forward{at, q.data(), k.data(), v.data(), o.data(), L.data()};
   for (int64_t i : {0, 1}) forward(i, team);
@@ -51,7 +52,8 @@ TEST_CASE_TEMPLATE("one query: o and L by the formula; its gradients by hand", R
   CHECK(std::abs(dv[1] - p1) <= 1e-6);
 
   // plain keeps P, and gives the same
-  std::vector<Real> P(4, std::nan("")), plain(2, std::nan("")), dS(4), dq2(2), dk2(2), dv2(2);
+  std::vector<Real> P(4, std::numeric_limits<Real>::quiet_NaN()),
+      plain(2, std::numeric_limits<Real>::quiet_NaN()), dS(4), dq2(2), dk2(2), dv2(2);
   for (int64_t i : {0, 1}) {
     PlainProbabilities<Real>{at, q.data(), k.data(), P.data()}(i, team);
     PlainOutput<Real>{at, P.data(), v.data(), nullptr, 1, plain.data()}(i, team);
