@@ -25,10 +25,11 @@ void join(std::optional<MpiRanks>& job, bool by_nccl, bool shares_gpu) {
       if (shares_gpu) share_gpu(self.rank);
       const std::string why_not = use_cuda(shares_gpu ? 0 : rank_on_host);
       if (!why_not.empty())
-        fail(Where::current(), "{}; --share-gpu puts all ranks on the first", why_not);
+        fail(Where::current(),
+             "{}; --share-gpu puts all ranks on the first GPU, --comm mpi does without", why_not);
     };
   }
-  job.emplace(options);
+  job.emplace(options, Where::current());
 }
 #else
 constexpr bool built_with_mpi = false;
@@ -90,7 +91,7 @@ CommChoice::~CommChoice() = default;
 void CommChoice::add_option(CLI::App& app) {
   app.add_option("--comm", state_->comm,
                  "what ranks are: threads, mpi (processes; starts mpirun if need be), nccl (GPUs); "
-                 "auto: threads, or under mpirun or srun its processes")
+                 "auto: threads, or under mpirun or srun its processes, with GPUs where they are")
       ->check(CLI::IsMember({"auto", "threads", "mpi", "nccl"}))
       ->capture_default_str();
   app.add_flag("--share-gpu", state_->shares_gpu,
@@ -103,12 +104,13 @@ bool CommChoice::wants_processes() const {
 
 int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
   State& self = *state_;
-  if (self.comm == "nccl") {
-    if (const std::string why = why_no_nccl(); !why.empty()) {
-      self.comm = self.place ? "mpi" : "threads";
-      fmt::print(stderr, "--comm nccl: {}; the ranks are {} instead\n", why,
+  const std::string why_not = why_no_nccl();
+  if (self.comm == "auto" && self.place) self.comm = why_not.empty() ? "nccl" : "mpi";
+  if (self.comm == "nccl" && !why_not.empty()) {
+    self.comm = self.place ? "mpi" : "threads";
+    if (!console::muted())
+      fmt::print(stderr, "--comm nccl: {}; the ranks are {} instead\n", why_not,
                  self.place ? "processes without GPUs" : "threads");
-    }
   }
   if (!wants_processes()) return ranks.count;
   if (self.comm == "threads")
