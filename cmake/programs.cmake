@@ -17,11 +17,11 @@ function(yotta_program name)
   target_link_libraries(${name} PRIVATE yotta_strict)
 endfunction()
 
-# yotta_use_mpi(target): links MPI and defines YOTTA_HAVE_MPI, where MPI was found.
+# yotta_use_mpi(target): links the first MPI and defines YOTTA_HAVE_MPI, where MPI was found.
 function(yotta_use_mpi target)
-  if(TARGET MPI::MPI_CXX)
-    target_link_libraries(${target} PRIVATE MPI::MPI_CXX)
-    target_compile_definitions(${target} PRIVATE YOTTA_HAVE_MPI OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+  if(YOTTA_MPIS)
+    list(GET YOTTA_MPIS 0 first)
+    target_link_libraries(${target} PRIVATE yotta_mpi_${first})
   endif()
 endfunction()
 

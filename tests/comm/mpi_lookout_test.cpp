@@ -42,8 +42,11 @@ TEST_CASE("calls that differ are a mismatch with both places, for all") {
   for (int64_t number = 0; number < 10; ++number) {
     const bool differs = number == 9 && lookout.rank() == last;
     const Call call{differs ? "barrier" : "split", -1, DType::u8, -1, "", "", Where::current()};
-    lookout.compare(0, number, p, static_cast<int>(number) % p, call);
+    lookout.compare(0, number, p, static_cast<int>(number) % p, number == 4, call);
+    if (number == 4)
+      while (!lookout.all_call(0, 4)) continue;
   }
+  CHECK_FALSE(lookout.all_call(0, 3));
   CHECK(p >= 1);
   if (p == 1) return;
   const std::string text = verdict_of(lookout);

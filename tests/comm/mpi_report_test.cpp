@@ -3,10 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "support/message_of.hpp"
-
 using namespace yotta;
-using namespace yotta_test;
 
 TEST_CASE("a rank reports what it waits for, and the message with the wrong tag") {
   MpiState state;
@@ -33,10 +30,8 @@ TEST_CASE("a rank reports what it waits for, and the message with the wrong tag"
   MPI_Isend(&sent, 1, MPI_INT, 0, 2 * 7, state.groups[0].comm.get(), &handle);
   while (report.strands[0].words.hint.empty()) report = report_waits(state, strands, 12);
   CHECK(report.strands[0].words.hint == "rank 0 has sent tag 7, rank 0 waits for tag 8");
-  CHECK(contains(message_of([&] { expect_all_received(state, Where::current()); }),
-                 "rank 0 sent 4 bytes with tag 7 to rank 0, which ended without receiving it"));
-  int box = 0;
-  MPI_Recv(&box, 1, MPI_INT, 0, 14, state.groups[0].comm.get(), MPI_STATUS_IGNORE);
+  CHECK(take_unreceived(state) ==
+        "rank 0 sent 4 bytes with tag 7 to rank 0, which ended without receiving it");
   MPI_Wait(&handle, MPI_STATUS_IGNORE);
-  CHECK_NOTHROW(expect_all_received(state, Where::current()));
+  CHECK(take_unreceived(state).empty());
 }

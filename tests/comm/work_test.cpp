@@ -1,15 +1,20 @@
+// every transport
 #include "yotta/comm/work.hpp"
 
 #include <algorithm>
 
 #include "support/rank_errors.hpp"
+#include "support/ranks_here.hpp"
 #include "yotta/core/random.hpp"
 
 using namespace yotta;
 using yotta_test::check_says;
+using yotta_test::enough_ranks;
 using yotta_test::error_of;
+using yotta_test::ranks_here;
 
 TEST_CASE("asynchronous messages, waited for in any order") {
+  if (!enough_ranks(2)) return;
   run_ranks(2, [](Communicator& world) {
     std::vector<std::vector<int32_t>> boxes(10, std::vector<int32_t>(3));
     std::vector<Work> works;
@@ -29,7 +34,7 @@ TEST_CASE("asynchronous messages, waited for in any order") {
 }
 
 TEST_CASE("collectives in flight on several communicators end in any order") {
-  for (int p : {1, 2, 3, 4, 8}) {
+  for (int p : ranks_here({1, 2, 3, 4, 8})) {
     for (const Algorithm algorithm : {Algorithm::ring, Algorithm::native}) {
       run_ranks(p, [&](Communicator& world) {
         std::vector<Communicator> groups = {world, world.split(0, -world.rank()),
@@ -49,6 +54,7 @@ TEST_CASE("collectives in flight on several communicators end in any order") {
 }
 
 TEST_CASE("a collective in flight moves on in other calls, and a blocking one waits for its turn") {
+  if (!enough_ranks(3)) return;
   run_ranks(3, [](Communicator& world) {
     std::vector<float> x(5, 1), y(5, 1);
     Work work = world.all_reduce_async(x);
@@ -60,6 +66,7 @@ TEST_CASE("a collective in flight moves on in other calls, and a blocking one wa
 }
 
 TEST_CASE("done() does not block, and counts as waited for; wait() twice is harmless") {
+  if (!enough_ranks(2)) return;
   run_ranks(2, [](Communicator& world) {
     std::vector<float> x(1, 1);
     Work work = world.all_reduce_async(x);
@@ -77,6 +84,7 @@ TEST_CASE("done() does not block, and counts as waited for; wait() twice is harm
 }
 
 TEST_CASE("a Work that is dropped unfinished poisons its world") {
+  if (!enough_ranks(2)) return;
   auto run = [](auto drop, Algorithm algorithm = Algorithm::automatic) {
     return error_of<CommError>(2, [&](Communicator& world) {
       std::vector<float> x(4);
@@ -96,6 +104,7 @@ TEST_CASE("a Work that is dropped unfinished poisons its world") {
 }
 
 TEST_CASE("a Work dropped by the rank's last statement is reported all the same") {
+  if (!enough_ranks(2)) return;
   check_says(error_of<CommError>(2,
                                  [](Communicator& world) {
                                    std::vector<float> x(4);
@@ -105,6 +114,7 @@ TEST_CASE("a Work dropped by the rank's last statement is reported all the same"
 }
 
 TEST_CASE("a Work that outlives its world") {
+  if (!enough_ranks(1) || !yotta_test::on_threads()) return;
   Work late;
   std::vector<float> x(4);
   check_says(error_of<CommError>(1, [&](Communicator& world) { late = world.recv_async(x, 0); }),
@@ -115,6 +125,7 @@ TEST_CASE("a Work that outlives its world") {
 TEST_CASE("many small collectives of random kinds, for several seeds") {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     const int p = 2 + static_cast<int>(seed % 4);
+    if (!enough_ranks(p)) continue;
     run_ranks(p, [&](Communicator& world) {
       const Random common(seed, "calls");  // the same on all ranks
       Communicator half = world.split(world.rank() % 2, 0);
@@ -152,6 +163,7 @@ TEST_CASE("many small collectives of random kinds, for several seeds") {
 }
 
 TEST_CASE("failures while many works are in flight") {
+  if (!enough_ranks(3)) return;
   for (int when = 0; when < 8; ++when) {
     check_says(
         error_of<RankFailed>(3,

@@ -131,7 +131,10 @@ int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
 #ifdef YOTTA_TEST_ON_PROCESSES
-  std::optional<yotta::MpiRanks> job(std::in_place);
+  yotta::MpiRanksOptions options;
+  options.mpi.patience = 0.05;
+  options.mpi.compare_calls = true;
+  std::optional<yotta::MpiRanks> job(std::in_place, options);
   const int result = run(argc, argv);
   if (result == 0) job.reset();
 #else

@@ -20,6 +20,7 @@
 #ifdef YOTTA_HAVE_MPI
 
 #include <numeric>
+#include <optional>
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/comm/mpi_lookout.hpp"
@@ -82,11 +83,9 @@ class MpiTransport : public Transport {
     const Where where = request.call->where;
     expect_on_cpu(call.out, where);
     check(where);
-    MpiGroup& group = state_.group_of(request);
-    auto native =
-        std::make_unique<MpiNative>(group.comm.get(), call, options_.most, mpi_tag(request), where);
-    group.last_native = -1 - request.tag;
-    request.handle = reinterpret_cast<uintptr_t>(native.release());
+    state_.group_of(request).last_native = -1 - request.tag;
+    request.handle = reinterpret_cast<uintptr_t>(new Native{call, {}});
+    if (!compares(state_.group_of(request))) start(request);
     started(request);
   }
 
@@ -141,20 +140,23 @@ class MpiTransport : public Transport {
   void check(Where where) override { lookout_.check(where); }
   void fail(const std::string& message) override { lookout_.fail(message); }
   void end(Where where) override {
+    if (failed()) return;  // and the rank has caught what it was told
     WaitReport returned;
     returned.state = RankWait::State::returned;
     lookout_.report(returned);
     MPI_Request all = MPI_REQUEST_NULL;
     expect_mpi(MPI_Ibarrier(state_.groups[0].comm.get(), &all), "MPI_Ibarrier", where);
-    wait_for([&] {
+    look_in_naps([&] {
       int done = 0;
       MPI_Test(&all, &done, MPI_STATUS_IGNORE);
-      if (done == 0) lookout_.look(), check(where);
-      return done != 0;
+      if (done == 0) lookout_.look();
+      return done != 0 || failed();
     });
-    wait_for([&] { return lookout_.close(); });
-    expect_all_received(state_, where);
+    if (failed()) return;  // who has failed says why
+    look_in_naps([&] { return lookout_.close(); });
+    const std::string unreceived = take_unreceived(state_);
     ended_ = true;
+    if (!unreceived.empty()) throw CommError(where, unreceived);
   }
 
   int open_group(int parent, int64_t sequence, int color, std::span<const int> members) override {
@@ -167,9 +169,10 @@ class MpiTransport : public Transport {
   Gathering* enter(int number, int64_t collective, const Call& call) override {
     const MpiGroup& group = state_.groups[static_cast<size_t>(number)];
     const auto ranks = static_cast<int64_t>(group.members.size());
-    if (options_.compare_calls && ranks > 1)
+    const bool native = std::string_view(call.algorithm) == name(Algorithm::native);
+    if (compares(group))
       lookout_.compare(group.id, collective, static_cast<int>(ranks),
-                       group.members[static_cast<size_t>(collective % ranks)], call);
+                       group.members[static_cast<size_t>(collective % ranks)], native, call);
     return nullptr;
   }
 
@@ -194,9 +197,8 @@ class MpiTransport : public Transport {
   void expect_arrived(const Request& request, int code, const MPI_Status& status) const {
     const Where where = request.call->where;
     if (request.kind == Request::Kind::send) return expect_mpi(code, "MPI_Isend", where);
-    int kind = 0;
-    MPI_Error_class(code, &kind);
-    if (code != MPI_SUCCESS && kind != MPI_ERR_TRUNCATE) expect_mpi(code, "MPI_Irecv", where);
+    if (code != MPI_SUCCESS && mpi_error_class(code) != MPI_ERR_TRUNCATE)
+      expect_mpi(code, "MPI_Irecv", where);
     const int64_t count = code == MPI_SUCCESS ? numbers_in(status, request.data.dtype) : -1;
     if (count == request.data.count) return;
     fail_as<Mismatch>(where,
@@ -206,15 +208,34 @@ class MpiTransport : public Transport {
                       request.data.count, name(request.data.dtype), at(where));
   }
 
-  static MpiNative& native_of(const Request& request) {
-    return *reinterpret_cast<MpiNative*>(request.handle);
+  // A collective of MPI. Where calls are compared it starts when all ranks have called the same: what MPI makes of
+  // different ones is anything from an error to a hang.
+  struct Native {
+    NativeCall call;
+    std::optional<MpiNative> running;
+  };
+  static Native& native_of(const Request& request) {
+    return *reinterpret_cast<Native*>(request.handle);
+  }
+  bool compares(const MpiGroup& group) const {
+    return options_.compare_calls && group.members.size() > 1;
+  }
+  void start(Request& request) {
+    Native& native = native_of(request);
+    native.running.emplace(state_.group_of(request).comm.get(), native.call, options_.most,
+                           mpi_tag(request), request.call->where);
   }
   bool test_native(Request& request) {
     const Where where = request.call->where;
+    if (!native_of(request).running) {
+      if (failed() || !lookout_.all_call(state_.group_of(request).id, -1 - request.tag))
+        return false;
+      start(request);
+    }
     bool done = true;
     std::exception_ptr error;
     try {
-      done = native_of(request).test();
+      done = native_of(request).running->test();
     } catch (const CommError&) {
       error = std::current_exception();
     }
@@ -223,17 +244,17 @@ class MpiTransport : public Transport {
     finished(request);
     if (!error) return true;
     // The letter that says why may be on its way: calls that differ make MPI fail in many ways.
-    wait_for([&] { return lookout_.look(), failed(); },
-             options_.compare_calls ? options_.patience : 0);
+    look_in_naps([&] { return lookout_.look(), failed(); },
+                 options_.compare_calls ? options_.patience : 0);
     check(where);
     std::rethrow_exception(error);
   }
   void withdraw_native(Request& request) {
     if (!failed()) fail(fmt::format("{} was given up", request.call->operation));
-    bool done = false;
+    bool done = !native_of(request).running;
     settle([&] {
       try {
-        done = native_of(request).test();
+        done = done || native_of(request).running->test();
       } catch (const CommError&) {
         done = true;
       }
@@ -245,19 +266,9 @@ class MpiTransport : public Transport {
   // Waits until done(), or until all ranks have heard of the failure: then what has not arrived soon never will.
   template <class Done>
   void settle(Done done) {
-    wait_for([&] { return done() || lookout_.all_have_heard(); }, 2);
-    wait_for(done, 0.02);
+    look_in_naps([&] { return done() || lookout_.all_have_heard(); }, 2);
+    look_in_naps(done, 0.02);
   }
-  template <class Done>
-  static void wait_for(Done done, double seconds = 1e9) {
-    const auto begin = std::chrono::steady_clock::now();
-    while (!done()) {
-      const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-      if (passed.count() > seconds) return;
-      std::this_thread::sleep_for(std::chrono::microseconds(passed.count() < 0.01 ? 20 : 500));
-    }
-  }
-
   // Request::handle holds an MPI_Request, a pointer or an int.
   static_assert(sizeof(MPI_Request) <= sizeof(uintptr_t));
   static void put_handle(Request& request, MPI_Request handle) {

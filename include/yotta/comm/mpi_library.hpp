@@ -38,6 +38,12 @@ inline void expect_mpi(int code, const char* call, Where where) {
   fail_as<CommError>(where, "{}: {}", call, std::string_view(text, static_cast<size_t>(length)));
 }
 
+inline int mpi_error_class(int code) {
+  int kind = MPI_SUCCESS;
+  MPI_Error_class(code, &kind);
+  return kind;
+}
+
 // May threads of this process call MPI at the same time? Errors: MPI is not started, or not for this thread.
 inline bool expect_mpi_started(Where where) {
   int started = 0, level = 0, main_thread = 0;
@@ -53,18 +59,34 @@ inline bool expect_mpi_started(Where where) {
   return level == MPI_THREAD_MULTIPLE;
 }
 
-// Waits with naps for what `start(&request)` has started; returns start's code, or that of the test. (MPI's own waiting
+// Waits with naps, and look() in between, for what `start(&request)` has started; returns start's code, or that of the test. (MPI's own waiting
 // burns the core, which may be another rank's.)
-template <class Start>
-int wait_in_naps(Start start) {
+template <class Start, class Look>
+int wait_in_naps(Start start, Look look) {
   MPI_Request request = MPI_REQUEST_NULL;
   int code = start(&request);
   for (int done = 0, nap = 1; code == MPI_SUCCESS; nap = std::min(2 * nap, 500)) {
     code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (done != 0) break;
+    look();
     std::this_thread::sleep_for(std::chrono::microseconds(nap));
   }
   return code;
+}
+template <class Start>
+int wait_in_naps(Start start) {
+  return wait_in_naps(start, [] {});
+}
+
+// Looks with naps whether it is done(), for so many seconds at most.
+template <class Done>
+void look_in_naps(Done done, double seconds = 1e9) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!done()) {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    if (passed.count() > seconds) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(passed.count() < 0.01 ? 20 : 500));
+  }
 }
 
 // An MPI communicator that reports errors to us instead of ending the program.
@@ -72,11 +94,11 @@ class MpiComm {
  public:
   explicit MpiComm(MPI_Comm comm) : comm_(comm) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // some MPIs ask it for requests
   }
   static MpiComm duplicate(MPI_Comm of, Where where) {
     MPI_Comm comm = MPI_COMM_NULL;
-    const auto start = [&](MPI_Request* request) { return MPI_Comm_idup(of, &comm, request); };
-    expect_mpi(wait_in_naps(start), "MPI_Comm_idup", where);
+    expect_mpi(MPI_Comm_dup(of, &comm), "MPI_Comm_dup", where);
     return MpiComm(comm);
   }
   MpiComm(MpiComm&& other) noexcept : comm_(std::exchange(other.comm_, MPI_COMM_NULL)) {}

@@ -4,7 +4,8 @@
 //     a process of this host    ──► the same, by those who see it end (process_watch.hpp)
 //       is killed
 //     ranks wait in a circle    ──► reports to rank 0, questions, a verdict: Deadlock (wait_monitor.hpp)
-//     collectives differ        ──► notes of calls, compared by one rank of the group: Mismatch, both places
+//     collectives differ        ──► notes of calls, compared by one rank of the group: Mismatch, both places; or
+//                                   "all the same", for who must know before he lets MPI run it
 //
 // It has a thread, which looks for letters (mpi_mail.hpp) and sleeps in between. Looking for letters is also what
 // makes MPI move on: a large message, or an MPI_Iallreduce, advances while the rank computes and calls nothing. If
@@ -18,6 +19,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "yotta/comm/mpi_mail.hpp"
@@ -50,6 +52,7 @@ class MpiLookout {
     if (!failed_) return;
     const std::lock_guard lock(mutex_);
     const bool culprit = std::count(verdict_.culprits.begin(), verdict_.culprits.end(), rank()) > 0;
+    if (verdict_.kind == CommVerdict::Kind::death) throw PeerFailed(where, verdict_.text);
     if (!culprit)
       fail_as<PeerFailed>(where, "rank {} has failed: {}", verdict_.culprits[0], verdict_.text);
     if (verdict_.kind == CommVerdict::Kind::deadlock) throw Deadlock(where, verdict_.text);
@@ -81,15 +84,23 @@ class MpiLookout {
     if (rank() == 0) return follow(monitor_.report(0, report));
     mail_.send(0, report_letter, pack(report));
   }
-  // A rank of a group calls its collective `number`: `home`, a rank of the group, compares.
-  void compare(uint64_t group, int64_t number, int ranks, int home, const Call& call) {
+  // A rank of a group calls its collective `number`: `home`, a rank of the group, compares. With `tell` it lets all
+  // know when they have called the same.
+  void compare(uint64_t group, int64_t number, int ranks, int home, bool tell, const Call& call) {
     MessageWriter note;
-    note.put(Note{group, number, ranks});
+    note.put(Note{group, number, ranks, tell});
     note.put(describe_operation(call));
     note.put(at(call.where));
     const std::lock_guard lock(mutex_);
     if (home == rank()) return compare_note(rank(), note.bytes());
     mail_.send(home, call_letter, note.bytes());
+  }
+
+  // Have they? Then it is forgotten.
+  bool all_call(uint64_t group, int64_t number) {
+    look();
+    const std::lock_guard lock(mutex_);
+    return same_.erase({group, number}) > 0;
   }
 
   // Takes what has come. At once, if another thread does so just now.
@@ -107,15 +118,23 @@ class MpiLookout {
   }
 
  private:
-  enum Kind : int { verdict_letter, report_letter, question_letter, answer_letter, call_letter };
+  enum Kind : int {
+    verdict_letter,
+    report_letter,
+    question_letter,
+    answer_letter,
+    call_letter,
+    same_letter
+  };
   struct Note {
     uint64_t group;
     int64_t number;
     int ranks;
+    bool tell;
   };
-  struct FirstCall {
-    int rank = -1, seen = 0;
-    std::string operation, where;
+  struct SameCall {
+    std::vector<int> ranks;        // that have called it
+    std::string operation, where;  // of the first
   };
 
   void look_on() {
@@ -145,6 +164,11 @@ class MpiLookout {
         const auto round = reader.take<int64_t>();
         return follow(monitor_.answer(letter.from, round, reader.take<int64_t>()));
       }
+      case same_letter: {
+        const auto note = reader.take<Note>();
+        same_.insert({note.group, note.number});
+        return;
+      }
       default: return compare_note(letter.from, letter.text);
     }
   }
@@ -163,15 +187,22 @@ class MpiLookout {
   void compare_note(int from, std::string_view bytes) {
     MessageReader reader(bytes);
     const auto note = reader.take<Note>();
-    FirstCall& first = calls_[{note.group, note.number}];
+    SameCall& call = calls_[{note.group, note.number}];
     const std::string operation = reader.take_text(), where = reader.take_text();
-    if (first.seen == 0) first = {from, 0, operation, where};
-    if (first.operation != operation)
+    if (call.ranks.empty()) call = {{}, operation, where};
+    call.ranks.push_back(from);
+    if (call.operation != operation)
       return tell_all({CommVerdict::Kind::mismatch,
                        {from},
-                       describe_mismatch(first.rank, first.operation + " at " + first.where, from,
+                       describe_mismatch(call.ranks[0], call.operation + " at " + call.where, from,
                                          operation + " at " + where)});
-    if (++first.seen == note.ranks) calls_.erase({note.group, note.number});
+    if (std::ssize(call.ranks) < note.ranks) return;
+    MessageWriter same;
+    same.put(note);
+    for (const int other : call.ranks)
+      if (note.tell && other != rank()) mail_.send(other, same_letter, same.bytes());
+    if (note.tell) same_.insert({note.group, note.number});
+    calls_.erase({note.group, note.number});
   }
 
   // Only the first verdict counts: what follows are its consequences.
@@ -203,18 +234,17 @@ class MpiLookout {
   void look_at_processes() {
     const int other = processes_.ended();
     if (other < 0) return;
-    const ProcessAddress& address = hosts_[static_cast<size_t>(other)];
     const std::lock_guard lock(mutex_);
-    tell_all({CommVerdict::Kind::failure,
+    tell_all({CommVerdict::Kind::death,
               {other},
-              fmt::format("its process, {} on {}, has ended without a word: was it killed?",
-                          address.pid, address.host.data())});
+              describe_end(other, hosts_[static_cast<size_t>(other)])});
   }
 
   std::mutex mutex_;  // over all that follows, but for the atomic
   MpiMail mail_;
   WaitMonitor monitor_;  // used by rank 0 only
-  std::map<std::pair<uint64_t, int64_t>, FirstCall> calls_;
+  std::map<std::pair<uint64_t, int64_t>, SameCall> calls_;
+  std::set<std::pair<uint64_t, int64_t>> same_;
   CommVerdict verdict_;
   MPI_Request heard_ = MPI_REQUEST_NULL;
   ProcessWatch processes_;

@@ -60,11 +60,13 @@ class MpiRanks : public RankHost {
     MPI_Comm_rank(all_, &rank_);
     MPI_Comm_size(all_, &size_);
     find_host();
+    watch_processes();
     expect_own_mpirun(where);
     rank_host() = this;
   }
   ~MpiRanks() override {
     rank_host() = nullptr;
+    if (lost_) end_without_the_dead();
     end("");
     MPI_Comm_free(&all_);
     if (ends_mpi_) MPI_Finalize();
@@ -76,6 +78,9 @@ class MpiRanks : public RankHost {
   int size() const { return size_; }
   int rank_on_host() const { return rank_on_host_; }
   int ranks_on_host() const { return ranks_on_host_; }
+  // Has another process died? Then nothing that needs it can be done, and the job ends with this program: the error
+  // that names it should be printed by every process.
+  bool lost() const { return lost_; }
   // The program's end, with an error or (empty) without one: waits for the others, and returns the error that
   // each ended with. Those that go on instead are told of it, and nothing is returned.
   std::vector<std::string> end(const std::string& error) {
@@ -95,13 +100,14 @@ class MpiRanks : public RankHost {
            "{} ranks are wanted, but mpirun has started {} processes; start it with -n {}, or ask "
            "for fewer ranks",
            n, size_, n);
-    MPI_Comm ranks = MPI_COMM_NULL;
-    expect_mpi(MPI_Comm_split(all_, rank_ < n ? 0 : MPI_UNDEFINED, rank_, &ranks), "MPI_Comm_split",
-               where);
+    MPI_Comm ranks = all_;
+    if (n < size_)
+      expect_mpi(MPI_Comm_split(all_, rank_ < n ? 0 : MPI_UNDEFINED, rank_, &ranks),
+                 "MPI_Comm_split", where);
     RankReport mine;
     if (ranks != MPI_COMM_NULL) run_rank(ranks, body, options, mine, where);
     const std::vector<RankReport> reports = exchange(std::move(mine), n, where);
-    if (ranks != MPI_COMM_NULL) MPI_Comm_free(&ranks);
+    if (ranks != MPI_COMM_NULL && ranks != all_) MPI_Comm_free(&ranks);
     detail::rethrow_root_cause(reports, first_cause(reports), where);
     return reports;
   }
@@ -209,16 +215,37 @@ class MpiRanks : public RankHost {
              mine.words(), rank, other.words());
     return texts;
   }
-  // A collective of MPI without burning a core: started by `start`, then looked for with naps.
+  // A collective of MPI, while looking whether all processes are alive.
   template <class Start>
-  static void wait_for(Start start) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    expect_mpi(start(&request), "MPI_Iallgather", Where::current());
-    double nap = 1e-6;
-    for (int done = 0; done == 0; nap = std::min(2 * nap, 1e-3)) {
-      expect_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test", Where::current());
-      if (done == 0) std::this_thread::sleep_for(std::chrono::duration<double>(nap));
-    }
+  void wait_for(Start start) {
+    int naps_since = -1;  // one has ended: but perhaps it had done its part
+    const auto look = [&] {
+      if (naps_since < 0 && watch_.ended() < 0) return;
+      if (++naps_since > 200) fail_lost(watch_.ended());
+    };
+    expect_mpi(wait_in_naps(start, look), "MPI_Iallgather", Where::current());
+  }
+  [[noreturn]] void fail_lost(int rank) {
+    lost_ = true;
+    const ProcessAddress& address = addresses_[static_cast<size_t>(rank)];
+    fail_as<PeerFailed>(Where::current(), "{}", describe_end(rank, address));
+  }
+  // MPI_Finalize would wait for them. MPI_Abort ends the processes of other hosts too; those of this one have noticed
+  // by themselves, and get a moment to say so.
+  void end_without_the_dead() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    MPI_Abort(all_, 1);
+  }
+  void watch_processes() {
+    const ProcessAddress mine = own_address();
+    const int bytes = sizeof mine;
+    addresses_.resize(static_cast<size_t>(size_));
+    wait_in_naps([&](MPI_Request* request) {
+      return MPI_Iallgather(&mine, bytes, MPI_BYTE, addresses_.data(), bytes, MPI_BYTE, all_,
+                            request);
+    });
+    for (int rank = 0; rank < size_; ++rank)
+      watch_.add(rank, addresses_[static_cast<size_t>(rank)]);
   }
 
   void find_host() {
@@ -243,7 +270,9 @@ class MpiRanks : public RankHost {
   MpiRanksOptions options_;
   MPI_Comm all_ = MPI_COMM_NULL;  // all processes of the job
   int rank_ = 0, size_ = 1, rank_on_host_ = 0, ranks_on_host_ = 1, cores_ = 1;
-  bool ends_mpi_ = true;
+  ProcessWatch watch_;
+  std::vector<ProcessAddress> addresses_;  // by rank
+  bool ends_mpi_ = true, lost_ = false;
   bool ended_ = false;  // this process, or another
 };
 

@@ -15,9 +15,7 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdint>
-#include <cstdio>
-#include <string_view>
+#include <string>
 #include <vector>
 
 namespace yotta {
@@ -39,6 +37,13 @@ inline ProcessAddress own_address() {
   if (readlink("/proc/self/ns/pid", own.space.data(), own.space.size() - 1) < 0) own.space = {};
   own.pid = getpid();
   return own;
+}
+
+// "rank 2 has failed: its process, 4711 on node7, has ended without a word: was it killed?"
+inline std::string describe_end(int rank, const ProcessAddress& address) {
+  return "rank " + std::to_string(rank) + " has failed: its process, " +
+         std::to_string(address.pid) + " on " + address.host.data() +
+         ", has ended without a word: was it killed?";
 }
 
 class ProcessWatch {

@@ -103,6 +103,12 @@ inline MpirunCall mpirun_call(MpiKind kind, const std::string& mpirun, int n,
                     // One process may not read another's memory in many containers.
                     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"}};
   }
+  if (kind ==
+      MpiKind::mpich) {  // the others end by themselves, and can still say which rank was killed
+    call.words.push_back("-disable-auto-cleanup");
+    call.setting = {
+        {"UCX_TLS", "self,posix"}};  // reading the memory of a dead process would end them
+  }
   call.words.insert(call.words.end(), program.begin(), program.end());
   return call;
 }

@@ -60,7 +60,7 @@ struct WaitReport {
 
 // What a rank is told when its world is over.
 struct CommVerdict {
-  enum class Kind : uint8_t { failure, deadlock, mismatch } kind = Kind::failure;
+  enum class Kind : uint8_t { failure, deadlock, mismatch, death } kind = Kind::failure;
   std::vector<int> culprits;  // world ranks; [0] is named to the others
   std::string text;
 };

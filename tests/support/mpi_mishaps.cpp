@@ -1,0 +1,61 @@
+// A program in which one rank comes to grief at a step of its run, for tests of what becomes of the others:
+//
+//     mpirun -n 3 mpi_mishaps kill 1 2        rank 1 is killed at step 2
+//     mpirun -n 3 mpi_mishaps throw 0 3       rank 0 throws at step 3
+//
+// Every surviving process prints what run_ranks throws.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "yotta/comm/mpi_ranks.hpp"
+
+namespace {
+
+using namespace yotta;
+
+struct Mishap {
+  std::string kind;
+  int rank, step;
+
+  void strike(const Communicator& world, int now) const {
+    if (world.rank() != rank || now != step) return;
+    if (kind == "kill") kill(getpid(), SIGKILL);
+    if (kind == "throw") fail(Where::current(), "the disk is full at step {}", now);
+  }
+};
+
+void steps(Communicator& world, const Mishap& mishap) {
+  const int p = world.size(), next = (world.rank() + 1) % p, previous = (world.rank() + p - 1) % p;
+  std::vector<float> x(100000, 1), y(x);
+  mishap.strike(world, 0);  // before anything
+  world.send_recv(x, next, y, previous);
+  mishap.strike(world, 1);
+  world.all_reduce(x);
+  Work work = world.all_reduce_async(x);
+  mishap.strike(world, 2);  // in flight
+  work.wait();
+  Communicator pair = world.split(world.rank() == 0 ? 1 : 0, 0);
+  mishap.strike(world, 3);
+  pair.all_reduce(x, ReduceOp::sum, {Algorithm::ring});
+  pair.barrier();
+  world.barrier();
+  mishap.strike(world, 4);  // before the end
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  const Mishap mishap{argv[1], std::atoi(argv[2]), std::atoi(argv[3])};
+  MpiRanks job;
+  try {
+    run_ranks(job.size(), [&](Communicator& world) { steps(world, mishap); });
+    return 0;
+  } catch (const std::exception& error) {
+    const std::string line = fmt::format("process {}: {}\n", job.rank(), error.what());
+    if (write(STDOUT_FILENO, line.data(), line.size()) < 0) return 3;
+    return 1;
+  }
+}
