@@ -98,7 +98,8 @@ class MpiComm {
   }
   static MpiComm duplicate(MPI_Comm of, Where where) {
     MPI_Comm comm = MPI_COMM_NULL;
-    expect_mpi(MPI_Comm_dup(of, &comm), "MPI_Comm_dup", where);
+    const auto start = [&](MPI_Request* request) { return MPI_Comm_idup(of, &comm, request); };
+    expect_mpi(wait_in_naps(start), "MPI_Comm_idup", where);
     return MpiComm(comm);
   }
   MpiComm(MpiComm&& other) noexcept : comm_(std::exchange(other.comm_, MPI_COMM_NULL)) {}
