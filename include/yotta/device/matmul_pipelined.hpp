@@ -67,18 +67,18 @@ __global__ void matmul_pipelined(const float* a, const float* b, float* c, int m
     a_fetch.load(a, m, k, top, l);
     b_fetch.load(b, k, n, l, left);
   };
-  const auto put = [&](int half) {
-    a_fetch.store_transposed(a_tile[half]);
-    b_fetch.store(b_tile[half]);
+  const auto put = [&](int which) {
+    a_fetch.store_transposed(a_tile[which]);
+    b_fetch.store(b_tile[which]);
   };
   fetch(0);
   put(0);
   __syncthreads();
-  for (int l = 0, half = 0; l < k; l += BK, half ^= 1) {
+  for (int l = 0, which = 0; l < k; l += BK, which ^= 1) {
     const bool more = l + BK < k;
     if (more) fetch(l + BK);
-    multiply_tile<BK>(a_tile[half], b_tile[half], at, sums);
-    if (more) put(half ^ 1);
+    multiply_tile<BK>(a_tile[which], b_tile[which], at, sums);
+    if (more) put(which ^ 1);
     __syncthreads();
   }
   store_sums(c, m, n, top, left, at, sums);
