@@ -30,7 +30,7 @@ constexpr int64_t pack_buffers(int threads) { return threads > 1 ? 2 : 1; }
 template <class Body>
 void run_rounds(int threads, int64_t rounds, int64_t packs, int64_t multiplies, Body& body) {
   const int64_t buffers = pack_buffers(threads), each = packs + multiplies;
-  const int64_t half = buffers > 1 ? multiplies / 2 : multiplies;
+  const int64_t first_half = buffers > 1 ? multiplies / 2 : multiplies;
   std::vector<std::atomic<int64_t>> packed(rounds), multiplied(rounds), pieces(multiplies);
   std::atomic<int64_t> next{0};
   const auto wait_for = [](const std::atomic<int64_t>& count, int64_t wanted) {
@@ -58,10 +58,10 @@ void run_rounds(int threads, int64_t rounds, int64_t packs, int64_t multiplies, 
       }
       const int64_t round = t / each, task = t % each;
       if (round >= rounds) return;
-      if (task < half)
+      if (task < first_half)
         multiply(round, task, thread);
-      else if (task < half + packs)
-        pack(round + 1, task - half);
+      else if (task < first_half + packs)
+        pack(round + 1, task - first_half);
       else
         multiply(round, task - packs, thread);
     }
