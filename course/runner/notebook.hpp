@@ -27,8 +27,8 @@ struct CodeCell {
   int number = 0;  // counted from 1 over all cells
   std::string source;
   std::vector<Piece> stored = {};  // its outputs in the file
-  bool needs_programs = false;  // tagged "programs": it starts what `./yotta` builds
-  bool needs_mpi = false;       // tagged "mpi" too: as processes
+  bool needs_programs = false;     // tagged "programs": it starts what `./yotta` builds
+  bool needs_mpi = false;          // tagged "mpi" too: as processes
 };
 // Throws std::runtime_error with the path if it is no notebook.
 std::vector<CodeCell> read_code_cells(const std::string& path);
