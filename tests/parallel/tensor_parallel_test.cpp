@@ -66,15 +66,16 @@ TEST_CASE("gradients of both kinds, with and without bias and dropout") {
 
 TEST_CASE(
     "kept: x, what enters the activation, what leaves it; then the gradients of the matrices") {
-  const int64_t N = 6, C = 8, F = 12;
+  const int64_t rows = 6, width = 8, hidden = 12;
   for (const MlpKind kind : {MlpKind::gelu, MlpKind::swiglu}) {
-    Mlp mlp("m", {kind, C, F, true});
+    Mlp mlp("m", {kind, width, hidden, true});
     const int64_t matrices = kind == MlpKind::gelu ? 1 : 2;
     Saved saved;
-    mlp.forward(Tensor::full({2, 3, C}, 1), saved);
-    CHECK(saved.bytes() == 4 * N * (C + (matrices + 1) * F));
-    mlp.backward_input(Tensor::full({2, 3, C}, 1), saved);
-    CHECK(saved.bytes() == 4 * N * (C + F + C + matrices * F));  // x, down's x, dy of all
+    mlp.forward(Tensor::full({2, 3, width}, 1), saved);
+    CHECK(saved.bytes() == 4 * rows * (width + (matrices + 1) * hidden));
+    mlp.backward_input(Tensor::full({2, 3, width}, 1), saved);
+    CHECK(saved.bytes() ==
+          4 * rows * (2 * width + (1 + matrices) * hidden));  // x, down's x, dy of all
     mlp.backward_weight(saved);
     CHECK(saved.bytes() == 0);
   }

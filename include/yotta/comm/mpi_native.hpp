@@ -78,20 +78,20 @@ class MpiNative {
   }
   void all_reduce() {
     const Data data = call_.out;
-    const auto [type, op] = mpi_reduction(data.dtype, call_.op);
-    in_pieces(data.count, [&, type = type, op = op](int64_t begin, int count) {
-      expect(MPI_Iallreduce(MPI_IN_PLACE, at(data, begin), count, type, op, comm_, add()),
+    const MpiReduction by = mpi_reduction(data.dtype, call_.op);
+    in_pieces(data.count, [&](int64_t begin, int count) {
+      expect(MPI_Iallreduce(MPI_IN_PLACE, at(data, begin), count, by.type, by.op, comm_, add()),
              "MPI_Iallreduce");
     });
   }
   // The sum of all ranks' `in` goes to `out` of the root; there, `in` may be `out`.
   void reduce(ConstData in, Data out, int root) {
-    const auto [type, op] = mpi_reduction(in.dtype, call_.op);
-    in_pieces(in.count, [&, type = type, op = op](int64_t begin, int count) {
+    const MpiReduction by = mpi_reduction(in.dtype, call_.op);
+    in_pieces(in.count, [&](int64_t begin, int count) {
       const bool in_place = rank_ == root && in.bytes == out.bytes;
       expect(MPI_Ireduce(in_place ? MPI_IN_PLACE : at(in, begin),
-                         rank_ == root ? at(out, begin) : nullptr, count, type, op, root, comm_,
-                         add()),
+                         rank_ == root ? at(out, begin) : nullptr, count, by.type, by.op, root,
+                         comm_, add()),
              "MPI_Ireduce");
     });
   }
@@ -107,9 +107,9 @@ class MpiNative {
       for (int root = 0; root < size_; ++root) reduce(in.chunk(root, size_), out, root);
       return;
     }
-    const auto [type, op] = mpi_reduction(in.dtype, call_.op);
+    const MpiReduction by = mpi_reduction(in.dtype, call_.op);
     add_chunks(in.count);
-    expect(MPI_Ireduce_scatter(in.bytes, out.bytes, counts_.data(), type, op, comm_, add()),
+    expect(MPI_Ireduce_scatter(in.bytes, out.bytes, counts_.data(), by.type, by.op, comm_, add()),
            "MPI_Ireduce_scatter");
   }
 
