@@ -19,6 +19,7 @@
 
 #ifdef YOTTA_HAVE_MPI
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 
@@ -263,11 +264,14 @@ class MpiTransport : public Transport {
     if (done) delete &native_of(request);  // else MPI may read it for ever
     finished(request);
   }
-  // Waits until done(), or until all ranks have heard of the failure: then what has not arrived soon never will.
+  // Waits until done(), or until all ranks have heard of the failure and what was on its way has had a second to
+  // arrive: MPI would write it into a buffer that has gone.
   template <class Done>
   void settle(Done done) {
     look_in_naps([&] { return done() || lookout_.all_have_heard(); }, 2);
-    look_in_naps(done, 0.02);
+    if (!arrived_by_) arrived_by_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    const std::chrono::duration<double> left = *arrived_by_ - std::chrono::steady_clock::now();
+    look_in_naps(done, std::max(0.0, left.count()));
   }
   // Request::handle holds an MPI_Request, a pointer or an int.
   static_assert(sizeof(MPI_Request) <= sizeof(uintptr_t));
@@ -286,7 +290,8 @@ class MpiTransport : public Transport {
   int64_t seen_epoch_ = -1;  // since when nothing has moved, and whether that has been reported
   std::chrono::steady_clock::time_point still_since_;
   bool reported_ = false;
-  bool ended_ = false;  // well: nothing is in flight
+  std::optional<std::chrono::steady_clock::time_point> arrived_by_;  // after a failure
+  bool ended_ = false;                                               // well: nothing is in flight
 };
 
 }  // namespace yotta
