@@ -13,7 +13,8 @@
 // it through MpiRanks (mpi_ranks.hpp).
 //
 // Contract: after a failure, what MPI may still touch is never freed: the world's communicators, and what of a
-// collective is in flight. The memory of the user is his again when every rank has heard of the failure.
+// collective is in flight. MPI cannot cancel a collective: the user's memory is his again when it has ended, or a
+// second after every rank has heard of the failure.
 // Reference: MPI: A Message-Passing Interface Standard, version 3.1, chapters 3, 5 and 6.
 #pragma once
 
