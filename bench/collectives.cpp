@@ -1,5 +1,5 @@
 // The collectives of thread ranks, of Open MPI over shared memory, and our algorithms over MPI's messages, on the
-// same cores in one run.
+// same cores in one run; and NCCL's where each rank has a GPU.
 //
 // In each round, for each number of ranks, this program runs ours on threads and starts itself under mpirun,
 // once to call Open MPI's own collectives and once to run our algorithms over its messages; in every second
@@ -17,20 +17,23 @@
 //
 // As in nccl-tests: bytes = the whole array; algbw = bytes / seconds; busbw = algbw x factor, the
 // share of the links' rate that an ideal ring would need: 2(p-1)/p for all_reduce, (p-1)/p for
-// reduce_scatter, all_gather and all_to_all, 1 for broadcast and reduce.
+// reduce_scatter, all_gather and all_to_all, 1 for broadcast and reduce. NCCL's time ends when the GPU has done it.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "../course/shared/console.hpp"
 #include "bench.hpp"
+#include "yotta/comm/nccl_support.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/measure.hpp"
+#include "yotta/nn/cuda.hpp"
 
 #ifdef __linux__
 #include <pthread.h>
@@ -50,10 +53,10 @@ struct Options {
   std::vector<std::string> operations = {"all_reduce", "reduce_scatter", "all_gather",
                                          "all_to_all", "broadcast",      "reduce"};
   std::vector<int> ranks = {2, 4};
-  std::vector<int64_t> mebibytes = {4, 16, 64};
+  std::vector<int64_t> kibibytes = {4, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10};
   int rounds = 5, warm_ups = 5, samples = 11;
   bool native_only = false;
-  std::string child;  // "theirs" or "ours": this is one of mpirun's processes
+  std::string child;  // "theirs", "ours" or "nccl": this is one of mpirun's processes
 };
 
 struct Key {
@@ -134,7 +137,7 @@ double sample(const Options& options, Body body, Meet meet, Slowest slowest) {
 }
 
 int64_t largest_count(const Options& options) {
-  return *std::max_element(options.mebibytes.begin(), options.mebibytes.end()) << 18;
+  return *std::max_element(options.kibibytes.begin(), options.kibibytes.end()) << 8;
 }
 
 // One core for each rank, thread or process, where there are enough.
@@ -148,26 +151,37 @@ void bind_to_core([[maybe_unused]] int rank, [[maybe_unused]] int ranks) {
 #endif
 }
 
-// On threads, or where MPI has started this process on processes: there the algorithms over messages only.
-void measure_ours(const Options& options, int ranks, const char* transport, Samples& all) {
-  const bool processes = rank_host() != nullptr;
+// Which algorithms a transport is measured with: MPI's own are called without us, NCCL has none but its own.
+bool is_measured(const std::string& transport, Algorithm algorithm) {
+  if (transport == "nccl") return algorithm == Algorithm::native;
+  return transport == "threads" || algorithm != Algorithm::native;
+}
+
+// On threads, or on the processes that MPI has started; with NCCL the arrays are on their GPUs.
+void measure_ours(const Options& options, int ranks, const std::string& transport, Samples& all) {
+  const Device device = transport == "nccl" ? Device::cuda : Device::cpu;
   run_ranks(ranks, [&](Communicator& world) {
-    bind_to_core(world.rank(), ranks);
+    if (device == Device::cpu) bind_to_core(world.rank(), ranks);
+    std::optional<DeviceScope> scope(device);
     Arrays arrays(largest_count(options));
+    scope.reset();
     const auto slowest = [&](double seconds) {
       world.all_reduce(std::span<double>(&seconds, 1), ReduceOp::max);
       return seconds;
     };
     for (const std::string& operation : options.operations)
-      for (const int64_t mebibytes : options.mebibytes)
+      for (const int64_t kibibytes : options.kibibytes)
         for (const Algorithm algorithm : algorithms_of(operation, options.native_only)) {
-          if (processes && algorithm == Algorithm::native) continue;
+          if (!is_measured(transport, algorithm)) continue;
+          const auto once = [&] {
+            run_ours(world, operation, algorithm, arrays, kibibytes << 8);
+            if (device == Device::cuda) accelerator()->wait();
+          };
           const double seconds = sample(
-              options, [&] { run_ours(world, operation, algorithm, arrays, mebibytes << 18); },
-              [&] { world.barrier(); }, slowest);
+              options, once, [&] { world.barrier(); }, slowest);
           if (world.rank() == 0)
             all[{operation, name(algorithm), transport, buffers_of(operation), ranks,
-                 mebibytes << 20}]
+                 kibibytes << 10}]
                 .push_back(seconds);
         }
   });
@@ -202,12 +216,12 @@ void measure_theirs(const Options& options, int rank, int size, Samples& all) {
     return seconds;
   };
   for (const std::string& operation : options.operations)
-    for (const int64_t mebibytes : options.mebibytes)
+    for (const int64_t kibibytes : options.kibibytes)
       for (const std::string& buffers : their_buffers_of(operation))
-        all[{operation, "native", "mpi", buffers, size, mebibytes << 20}].push_back(sample(
+        all[{operation, "native", "mpi", buffers, size, kibibytes << 10}].push_back(sample(
             options,
             [&] {
-              run_theirs(operation, buffers == in_place, arrays, static_cast<int>(mebibytes << 18),
+              run_theirs(operation, buffers == in_place, arrays, static_cast<int>(kibibytes << 8),
                          rank, size);
             },
             [] { MPI_Barrier(MPI_COMM_WORLD); }, slowest));
@@ -221,6 +235,16 @@ int run_child(const Options& options) {
     const MpiRanks job;
     rank = job.rank();
     measure_ours(options, job.size(), "mpi", all);
+  } else if (options.child == "nccl") {
+    MpiRanksOptions on_gpus;
+    on_gpus.wrap = [](std::shared_ptr<Transport> mpi) { return make_nccl_transport(mpi); };
+    on_gpus.begin = [](RankContext&, int rank_on_host) {
+      const std::string why_not = use_cuda(rank_on_host);
+      if (!why_not.empty()) fail(Where::current(), "{}", why_not);
+    };
+    const MpiRanks job(on_gpus);
+    rank = job.rank();
+    measure_ours(options, job.size(), "nccl", all);
   } else {
     MPI_Init(nullptr, nullptr);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -255,7 +279,7 @@ bool measure_child(const std::string& program, const std::string& child, const O
       fmt::format("{} '{}' --child {} --warm-ups {} --samples {}{}{}{} 2>&1",
                   fmt::join(call.words, " "), program, child, options.warm_ups, options.samples,
                   options.native_only ? " --native-only" : "", joined("--op", options.operations),
-                  joined("--mib", options.mebibytes));
+                  joined("--kib", options.kibibytes));
   std::FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return false;
   std::string output;
@@ -267,11 +291,14 @@ bool measure_child(const std::string& program, const std::string& child, const O
     if (std::sscanf(line, "row\t%63[^\t]\t%63[^\t]\t%63[^\t]\t%ld\t%lf", operation, algorithm,
                     buffers, &bytes, &seconds) != 5)
       continue;
-    all[{operation, algorithm, "mpi", buffers, ranks, bytes}].push_back(seconds);
+    all[{operation, algorithm, child == "nccl" ? "nccl" : "mpi", buffers, ranks, bytes}].push_back(
+        seconds);
     ++rows;
   }
   const bool good = pclose(pipe) == 0 && rows > 0;
-  if (!good) fmt::print(stderr, "MPI could not be measured: {}\n{}", command, output);
+  if (!good)
+    fmt::print(stderr, "{} could not be measured: {}\n{}", child == "nccl" ? "NCCL" : "MPI",
+               command, output);
   return good;
 }
 bool measure_mpi(const std::string& program, const Options& options, int ranks, Samples& all) {
@@ -284,6 +311,9 @@ constexpr bool built_with_mpi = true;
 int run_child(const Options&) { return 1; }
 std::string mpi_name() { return "not found"; }
 bool measure_mpi(const std::string&, const Options&, int, Samples&) { return false; }
+bool measure_child(const std::string&, const std::string&, const Options&, int, Samples&) {
+  return false;
+}
 constexpr bool built_with_mpi = false;
 #endif
 
@@ -296,6 +326,9 @@ Samples measure(const std::string& program, const Options& options) {
     fmt::print(
         "MPI was not found when this was built: only yotta's threads are measured\n"
         "(Debian, Ubuntu: apt-get install libopenmpi-dev openmpi-bin)\n");
+  const std::string why_not = why_no_nccl();
+  bool nccl = mpi && why_not.empty();
+  if (!nccl) fmt::print("NCCL is not measured: {}\n", mpi ? why_not : "its ranks are MPI's");
   console::Progress progress("collectives",
                              static_cast<int64_t>(options.rounds * std::ssize(options.ranks)));
   int64_t done = 0;
@@ -304,6 +337,7 @@ Samples measure(const std::string& program, const Options& options) {
       progress.update(done++, fmt::format("{} ranks", ranks));
       if (mpi && round % 2 == 1) mpi = measure_mpi(program, options, ranks, all);
       measure_ours(options, ranks, "threads", all);
+      if (nccl) nccl = measure_child(program, "nccl", options, ranks, all);
       if (mpi && round % 2 == 0) mpi = measure_mpi(program, options, ranks, all);
     }
   progress.update(done);
@@ -314,7 +348,7 @@ Samples measure(const std::string& program, const Options& options) {
 Json ratio(const Samples& all, const Key& key, const std::vector<double>& ours,
            const char* buffers) {
   const auto theirs = all.find({key.operation, "native", "mpi", buffers, key.ranks, key.bytes});
-  const bool is_theirs = key.transport == "mpi" && key.algorithm == "native";
+  const bool is_theirs = key.transport != "threads" && key.algorithm == "native";
   if (is_theirs || theirs == all.end() || theirs->second.size() != ours.size()) return nullptr;
   std::vector<double> ratios;
   for (size_t round = 0; round < ours.size(); ++round)
@@ -367,13 +401,13 @@ void print_rows(const std::vector<Json>& rows) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Collectives of threads, of Open MPI, and our algorithms over its messages"};
+  CLI::App app{"Collectives of threads, of Open MPI, our algorithms over its messages, and NCCL"};
   Options options;
   app.add_option("--json", options.json, "also write the rows to this file");
   app.add_option("--op", options.operations, "operations to measure")
       ->check(CLI::IsMember(Options{}.operations));
   app.add_option("--ranks", options.ranks, "numbers of ranks")->check(CLI::Range(1, 64));
-  app.add_option("--mib", options.mebibytes, "sizes in MiB")->check(CLI::Range(1, 1024));
+  app.add_option("--kib", options.kibibytes, "sizes in KiB")->check(CLI::Range(1, 1 << 20));
   app.add_option("--rounds", options.rounds, "rounds of ours and theirs")
       ->check(CLI::Range(1, 1000));
   app.add_option("--warm-ups", options.warm_ups, "calls before the samples, in a round")

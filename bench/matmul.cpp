@@ -1,9 +1,13 @@
 // yotta::matmul against OpenBLAS's sgemm, side by side in one run.
 //
-// Each row is one shape: pairs of (ours, theirs) timed one right after the other, first one and then the
-// other in front, so that a busy machine slows both. `ratio` is the median of the pairs' ratios, the two
-// rates are medians over the pairs. Between two libraries' threads there is a pause, since the threads of
-// one keep spinning for a while and would take the other's cores.
+// Each row is one shape. It is timed in pairs, ours, theirs, theirs, ours, and then the other way round: what
+// drifts meanwhile (a core's clock varies by 10% and more) meets both sides alike. `ratio` is the median
+// of the pairs' ratios, the two rates are medians over the pairs. All shapes take turns, a pair each, so that
+// the pairs of one lie far apart: a few slow seconds are no shape's own.
+// With several threads a library's threads stay awake for a while after a call and would take the other's cores,
+// so there is a pause before each change. OpenBLAS's would stay for 30 ms; OPENBLAS_THREAD_TIMEOUT makes that 2 ms,
+// which is still far longer than the time between two of its calls here, and short pauses keep the two sides of a
+// pair close together.
 // OpenBLAS may not know a processor newer than itself and then falls back to a slow kernel: before
 // anything is measured, every kernel it has is tried in a process of its own and the fastest is taken.
 #include <fmt/core.h>
@@ -41,7 +45,7 @@ struct Shape {
 
 struct Options {
   std::string json;
-  int pairs = 15;
+  int pairs = 25;
   std::vector<int> threads = {1, 2};
   bool quick = false, peer_rate = false;
 };
@@ -120,53 +124,77 @@ class Problem {
   std::vector<float> a_, b_, c_;
 };
 
-// GFLOP/s over `repeats` calls of a library that is at work: with several threads there is first a pause, in
-// which the other library's threads stop looking for work and go to sleep, and then untimed calls until
-// this one's threads are awake and on cores of their own, which a scheduler may take milliseconds for.
+// Until no thread of the other library looks for work any more, and then until this one's are awake and on
+// cores of their own, for which a scheduler may take milliseconds.
 template <class Call>
-double rate(const Problem& problem, int repeats, int threads, Call&& call) {
-  if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(40));
-  const double settled = seconds_now() + (threads > 1 ? 0.025 : 0);
+void settle(int threads, Call&& call) {
+  if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(7));
+  const double until = seconds_now() + (threads > 1 ? 0.008 : 0);
   do call();
-  while (seconds_now() < settled);
-  const double start = seconds_now();
-  for (int i = 0; i < repeats; ++i) call();
-  return problem.flops() * repeats / (seconds_now() - start) * 1e-9;
+  while (seconds_now() < until);
 }
 
-Json measure(const Shape& shape, int threads, int pairs, bool peer) {
-  Problem problem(shape, threads);
-  const double difference = peer ? problem.difference() : 0;
+template <class Call>
+double seconds_of(int repeats, Call&& call) {
+  const double start = seconds_now();
+  for (int i = 0; i < repeats; ++i) call();
+  return seconds_now() - start;
+}
+
+// Seconds that `2 * repeats` calls of each take; the inner ones lie between the two halves of the outer ones.
+struct Pair {
+  double outer, inner;
+};
+template <class Outer, class Inner>
+Pair measure_pair(int repeats, int threads, Outer&& outer, Inner&& inner) {
+  settle(threads, outer);
+  const double first = seconds_of(repeats, outer);
+  settle(threads, inner);
+  const double between = seconds_of(2 * repeats, inner);
+  settle(threads, outer);
+  return {first + seconds_of(repeats, outer), between};
+}
+
+// One shape's pairs.
+struct Row {
+  Shape shape;
+  int threads;
+  std::vector<double> ours, theirs, ratios;  // GFLOP/s, and quotients
+};
+
+// The matrices are made anew each time: where their pages lie in the caches is luck, and not always the same side's.
+void add_pair(Row& row) {
+  Problem problem(row.shape, row.threads);
+  const int repeats = std::max(1, static_cast<int>(6e8 * row.threads / problem.flops()));
+  const double work = problem.flops() * 2 * repeats * 1e-9;
+  const auto our_call = [&] { problem.ours(); };
+  const auto their_call = [&] { problem.theirs(); };
+  const bool ours_outside = row.ratios.size() % 2 == 0;
+  Pair time = ours_outside ? measure_pair(repeats, row.threads, our_call, their_call)
+                           : measure_pair(repeats, row.threads, their_call, our_call);
+  if (!ours_outside) std::swap(time.outer, time.inner);
+  row.ours.push_back(work / time.outer);
+  row.theirs.push_back(work / time.inner);
+  row.ratios.push_back(time.inner / time.outer);
+}
+
+void expect_equal(const Shape& shape, int threads) {
+  const double difference = Problem(shape, threads).difference();
   if (!(difference <= 1e-2))
     fail(Where::current(), "({}, {}, {}) {}: results differ by {}", shape.m, shape.n, shape.k,
          shape.layout, difference);
-  const int repeats = std::max(1, static_cast<int>(5e8 * threads / problem.flops()));
-  std::vector<double> ours, theirs, ratios;
-  for (int pair = 0; pair < pairs; ++pair) {
-    const bool peer_first = peer && pair % 2 == 1;
-    double their_rate = 0;
-    if (peer_first) their_rate = rate(problem, repeats, threads, [&] { problem.theirs(); });
-    const double our_rate = rate(problem, repeats, threads, [&] { problem.ours(); });
-    if (peer && !peer_first)
-      their_rate = rate(problem, repeats, threads, [&] { problem.theirs(); });
-    ours.push_back(our_rate);
-    theirs.push_back(their_rate);
-    if (peer) ratios.push_back(our_rate / their_rate);
-  }
-  Json row = {{"m", shape.m},
-              {"n", shape.n},
-              {"k", shape.k},
-              {"layout", shape.layout},
-              {"threads", threads},
-              {"gflops", median(ours)},
-              {"openblas_gflops", nullptr},
-              {"ratio", nullptr},
-              {"pairs", pairs}};
+}
+
+Json as_json(const Row& row, bool peer) {
+  Json json = {
+      {"m", row.shape.m},           {"n", row.shape.n},       {"k", row.shape.k},
+      {"layout", row.shape.layout}, {"threads", row.threads}, {"gflops", median(row.ours)},
+      {"openblas_gflops", nullptr}, {"ratio", nullptr},       {"pairs", row.ratios.size()}};
   if (peer) {
-    row["openblas_gflops"] = median(theirs);
-    row["ratio"] = median(ratios);
+    json["openblas_gflops"] = median(row.theirs);
+    json["ratio"] = median(row.ratios);
   }
-  return row;
+  return json;
 }
 
 #ifdef YOTTA_HAVE_OPENBLAS
@@ -194,9 +222,7 @@ double rate_with_kernel(const std::string& program, const std::string& kernel) {
   return result;
 }
 
-// Starts this program again with OpenBLAS's fastest kernel, unless the user has chosen one.
-void use_fastest_peer(const std::string& program, char** arguments) {
-  if (std::getenv("OPENBLAS_CORETYPE") != nullptr) return;
+std::string fastest_kernel(const std::string& program) {
   std::string best;
   double best_rate = 1.03 * rate_with_kernel(program, "");  // a choice must be worth it
   for (const char* kernel : {"SapphireRapids", "Cooperlake", "SkylakeX", "Zen", "Haswell"}) {
@@ -205,32 +231,47 @@ void use_fastest_peer(const std::string& program, char** arguments) {
     best_rate = kernel_rate;
     best = kernel;
   }
-  if (best.empty()) return;
-  setenv("OPENBLAS_CORETYPE", best.c_str(), 1);
-  execv(program.c_str(), arguments);
+  return best;
+}
+
+// Starts this program again, if need be, with OpenBLAS's fastest kernel and its threads' patience as said
+// above, unless the user has chosen.
+void prepare_peer(const std::string& program, char** arguments) {
+  const bool patient = std::getenv("OPENBLAS_THREAD_TIMEOUT") == nullptr;
+  const std::string kernel =
+      std::getenv("OPENBLAS_CORETYPE") == nullptr ? fastest_kernel(program) : "";
+  if (patient) setenv("OPENBLAS_THREAD_TIMEOUT", "22", 1);  // 2^22 cycles
+  if (!kernel.empty()) setenv("OPENBLAS_CORETYPE", kernel.c_str(), 1);
+  if (patient || !kernel.empty()) execv(program.c_str(), arguments);
 }
 #else
 constexpr bool have_peer = false;
 std::string peer_name() { return "not found: only yotta is measured (Debian: libopenblas-dev)"; }
 void set_peer_threads(int) {}
 double peer_rate() { return 0; }
-void use_fastest_peer(const std::string&, char**) {}
+void prepare_peer(const std::string&, char**) {}
 #endif
 
 std::vector<Json> measure_all(const Options& options) {
   const std::vector<Shape> all = shapes(options.quick);
-  std::vector<Json> rows;
-  console::Progress progress("matmul", static_cast<int64_t>(all.size() * options.threads.size()));
+  std::vector<Json> json;
+  const int64_t rounds = std::ssize(options.threads) * options.pairs;
+  console::Progress progress("matmul", rounds);
   for (const int threads : options.threads) {
     set_peer_threads(threads);
+    std::vector<Row> rows;
     for (const Shape& shape : all) {
-      progress.update(static_cast<int64_t>(rows.size()),
-                      fmt::format("{} x {} x {} {}", shape.m, shape.n, shape.k, shape.layout));
-      rows.push_back(measure(shape, threads, options.pairs, have_peer));
+      if (have_peer) expect_equal(shape, threads);
+      rows.push_back({shape, threads, {}, {}, {}});
     }
+    for (int round = 0; round < options.pairs; ++round) {
+      for (Row& row : rows) add_pair(row);
+      progress.update(std::ssize(json) / std::ssize(all) * options.pairs + round + 1,
+                      fmt::format("{} threads, a pair of each shape", threads));
+    }
+    for (const Row& row : rows) json.push_back(as_json(row, have_peer));
   }
-  progress.update(static_cast<int64_t>(rows.size()));
-  return rows;
+  return json;
 }
 
 void print_rows(const std::vector<Json>& rows) {
@@ -291,7 +332,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (options.quick) options.pairs = std::min(options.pairs, 5);
-  use_fastest_peer(bench::own_path(argv[0]), argv);
+  prepare_peer(bench::own_path(argv[0]), argv);
   try {
     return run(options);
   } catch (const std::exception& error) {

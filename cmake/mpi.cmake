@@ -37,7 +37,8 @@ foreach(name openmpi mpich)
   endif()
   execute_process(COMMAND ${YOTTA_MPICXX_${name}} -show OUTPUT_VARIABLE command RESULT_VARIABLE failed
                   OUTPUT_STRIP_TRAILING_WHITESPACE)
-  if(failed)
+  string(REGEX MATCH "-I([^ ]+)" include "${command}")
+  if(failed OR NOT EXISTS "${CMAKE_MATCH_1}/mpi.h")  # the compiler's wrapper can be there without the headers
     continue()
   endif()
   yotta_add_mpi(${name} ${YOTTA_OWN_MPIRUN_${name}})

@@ -186,7 +186,8 @@ Complaints long_headers(const fs::path& root) {
   return complaints;
 }
 
-// The library never ends the program, and nothing is left to be done later.
+// The library never ends the program, and nothing is left to be done later. One header may: a process that waits for
+// the dead in MPI_Finalize would never end.
 Complaints forbidden_words(const fs::path& root) {
   Complaints complaints;
   const std::regex ending(
@@ -198,7 +199,7 @@ Complaints forbidden_words(const fs::path& root) {
       "X|HA"
       "CK)\\b");
   for (const fs::path& source : sources(root)) {
-    const bool library = *source.begin() == "include";
+    const bool library = *source.begin() == "include" && source.filename() != "mpi_ranks.hpp";
     each_line(root / source, [&](int number, const std::string& line) {
       const std::string code = line.substr(0, line.find("//"));
       const bool ends = library && std::regex_search(code, ending);

@@ -7,11 +7,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 
@@ -22,14 +26,36 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-[[noreturn]] void become_limited(const std::vector<std::string>& command,
-                                 const std::string& output) {
+constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
+volatile std::sig_atomic_t noted_signal = 0;
+
+// While it lives these signals are noted and nothing more: a terminal's Ctrl-C reaches us, but not the group of
+// processes that we have started, and we must end that first.
+class SignalsNoted {
+ public:
+  SignalsNoted() {
+    noted_signal = 0;
+    for (size_t i = 0; i < std::size(ending_signals); ++i) {
+      before_[i] = std::signal(ending_signals[i], [](int signal) { noted_signal = signal; });
+      if (before_[i] == SIG_IGN) std::signal(ending_signals[i], SIG_IGN);  // as under nohup
+    }
+  }
+  ~SignalsNoted() {
+    for (size_t i = 0; i < std::size(ending_signals); ++i)
+      std::signal(ending_signals[i], before_[i]);
+  }
+
+ private:
+  void (*before_[std::size(ending_signals)])(int) = {};
+};
+
+[[noreturn]] void become_limited(const std::vector<std::string>& command, int output) {
   setpgid(0, 0);  // a group of its own, to be killed whole
+  for (const int each : ending_signals) std::signal(each, SIG_DFL);
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, 0), dup2(file, 1), dup2(file, 2);
+  dup2(nothing, 0), dup2(output, 1), dup2(output, 2);
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
@@ -37,9 +63,13 @@ using Clock = std::chrono::steady_clock;
   _exit(127);
 }
 
-std::string tail(const std::string& path, size_t most) {
-  std::string text = read_text(path);
-  return text.size() <= most ? text : text.substr(text.size() - most);
+// At most the last bytes of a file.
+std::string tail(std::FILE* file, long most) {
+  std::fseek(file, 0, SEEK_END);
+  std::fseek(file, std::max(0L, std::ftell(file) - most), SEEK_SET);
+  std::string text(static_cast<size_t>(most), '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  return text;
 }
 
 // The record's "\n" and "\\" as they were.
@@ -119,19 +149,22 @@ void add_points(const Exercise& exercise, Grade& grade) {
 }  // namespace
 
 Ending run_limited(const std::vector<std::string>& command, double seconds) {
-  const std::string output =
-      fmt::format("{}/yotta-{}.log", fs::temp_directory_path().string(), getpid());
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(std::tmpfile(), std::fclose);
+  if (output == nullptr)
+    throw std::runtime_error(fmt::format("cannot make a file for the output of {} in {}: {}",
+                                         command[0], P_tmpdir, std::strerror(errno)));
   std::fflush(nullptr);
+  const SignalsNoted noted;
   const auto limit = Clock::now() + std::chrono::duration<double>(seconds);
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("cannot start another process");
-  if (child == 0) become_limited(command, output);
+  if (child == 0) become_limited(command, fileno(output.get()));
   setpgid(child, child);  // whoever comes first
 
   Ending ending;
   int status = 0;
   while (waitpid(child, &status, WNOHANG) == 0) {
-    if (Clock::now() > limit) {
+    if (Clock::now() > limit || noted_signal != 0) {
       ending.too_late = true;
       kill(-child, SIGKILL);
       waitpid(child, &status, 0);
@@ -140,10 +173,13 @@ Ending run_limited(const std::vector<std::string>& command, double seconds) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   kill(-child, SIGKILL);  // whatever it has left behind
+  if (noted_signal != 0) {
+    std::signal(noted_signal, SIG_DFL);
+    raise(noted_signal);
+  }
   if (WIFEXITED(status)) ending.status = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) ending.signal = WTERMSIG(status);
-  ending.output = tail(output, 64 * 1024);
-  fs::remove(output);
+  ending.output = tail(output.get(), 64 * 1024);
   return ending;
 }
 

@@ -20,7 +20,7 @@ struct Ending {
   std::string output;  // standard output and error, at most the last 64 KiB
   bool well() const { return status == 0 && signal == 0 && !too_late; }
 };
-// Runs a command; after `seconds` it and all its children are killed.
+// Runs a command; after `seconds`, or when we are told to end (Ctrl-C), it and all its children are killed.
 Ending run_limited(const std::vector<std::string>& command, double seconds);
 
 struct CaseResult {

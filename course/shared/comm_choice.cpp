@@ -1,5 +1,7 @@
 #include "course/shared/comm_choice.hpp"
 
+#include <sys/prctl.h>
+
 #include <CLI/CLI.hpp>
 #include <optional>
 
@@ -7,40 +9,41 @@
 #include "yotta/comm/mpi_ranks.hpp"
 #include "yotta/comm/nccl_support.hpp"
 #include "yotta/comm/processes.hpp"
-#include "yotta/core/error.hpp"
+#include "yotta/comm/tcp_launch.hpp"
+#include "yotta/comm/tcp_ranks.hpp"
 #include "yotta/nn/cuda.hpp"
 
 namespace yotta {
 
 namespace {
 
+// With NCCL each process has a GPU of its host, in turn, or all have the first.
+ProcessRanksOptions options_of(bool by_nccl, bool shares_gpu) {
+  ProcessRanksOptions options;
+  if (!by_nccl) return options;
+  options.wrap = [](std::shared_ptr<Transport> inner) { return make_nccl_transport(inner); };
+  options.begin = [shares_gpu](RankContext& self, int rank_on_host) {
+    if (shares_gpu) share_gpu(self.rank);
+    const std::string why_not = use_cuda(shares_gpu ? 0 : rank_on_host);
+    if (!why_not.empty())
+      fail(Where::current(),
+           "{}; --share-gpu puts all ranks on the first GPU, --comm mpi or tcp does without",
+           why_not);
+  };
+  return options;
+}
+
 #ifdef YOTTA_HAVE_MPI
 constexpr bool built_with_mpi = true;
-// Joins the job. With NCCL each process has a GPU of its host, in turn, or all have the first.
-void join(std::optional<MpiRanks>& job, bool by_nccl, bool shares_gpu) {
-  MpiRanksOptions options;
-  if (by_nccl) {
-    options.wrap = [](std::shared_ptr<Transport> mpi) { return make_nccl_transport(mpi); };
-    options.begin = [shares_gpu](RankContext& self, int rank_on_host) {
-      if (shares_gpu) share_gpu(self.rank);
-      const std::string why_not = use_cuda(shares_gpu ? 0 : rank_on_host);
-      if (!why_not.empty())
-        fail(Where::current(),
-             "{}; --share-gpu puts all ranks on the first GPU, --comm mpi does without", why_not);
-    };
-  }
-  job.emplace(options, Where::current());
+std::unique_ptr<ProcessRanks> join_by_mpi(ProcessRanksOptions options) {
+  return std::make_unique<MpiRanks>(MpiRanksOptions{std::move(options), {}}, Where::current());
 }
 #else
 constexpr bool built_with_mpi = false;
-// Stands for the job of a program that has no MPI, and is never made.
-struct MpiRanks {
-  int rank() const { return 0; }
-  int size() const { return 1; }
-  std::vector<std::string> end(const std::string&) { return {}; }
-};
 std::string mpi_library() { return ""; }
-void join(std::optional<MpiRanks>&, bool, bool) {}
+std::unique_ptr<ProcessRanks> join_by_mpi(const ProcessRanksOptions& /*options*/) {
+  fail(Where::current(), "{}", no_mpi);
+}
 #endif
 
 std::string own_path(const char* first_argument) {
@@ -72,13 +75,61 @@ std::string own_path(const char* first_argument) {
   fail(Where::current(), "cannot start {}: {}", mpirun, std::strerror(errno));
 }
 
+// Starts this program n times on this machine, waits for all, and ends as they do.
+[[noreturn]] void become_launcher(int64_t n, int argc, char** argv) {
+  std::vector<std::string> program(argv, argv + argc);
+  program[0] = own_path(argv[0]);
+  console::hand_on_terminals();
+  std::fflush(nullptr);
+  const JobEnd end = start_processes(static_cast<int>(n), program);
+  if (!end.text.empty()) console::error(end.text.substr(0, end.text.size() - 1));
+  std::exit(end.status);
+}
+// Whoever was started so ends with who has started it.
+void follow_launcher() {
+  const char* const launcher = std::getenv("YOTTA_LAUNCHER");
+  if (launcher == nullptr || std::atoi(launcher) != getppid()) return;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+}
+
 }  // namespace
 
 struct CommChoice::State {
   std::string comm = "auto";
   bool shares_gpu = false;
+  std::optional<TcpPlace> tcp;  // where this process would find the others without MPI
+  std::string problem;          // with the variables that say so
   std::optional<ProcessPlace> place = find_place();
-  std::optional<MpiRanks> job;
+  bool is_mpis = place.has_value();  // started by mpirun or srun
+  std::unique_ptr<ProcessRanks> job;
+
+  State() {
+    try {
+      tcp = find_tcp_place();
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+    if (!place && tcp) place = {tcp->rank, tcp->size, "the launcher"};
+  }
+  // Are the processes to find each other without MPI?
+  bool by_tcp() const { return comm == "tcp" || !is_mpis || (!built_with_mpi && tcp); }
+  void join() {
+    ProcessRanksOptions options = options_of(comm == "nccl", shares_gpu);
+    if (!by_tcp()) {
+      job = join_by_mpi(std::move(options));
+      return;
+    }
+    if (!tcp)
+      fail(Where::current(),
+           "{} says who is who, but not where rank 0 is: set MASTER_ADDR and MASTER_PORT, or "
+           "YOTTA_RENDEZVOUS_FILE",
+           place->starter);
+    follow_launcher();
+    console::muted() = false;  // who does not find the others must say so himself
+    job = std::make_unique<TcpRanks>(
+        *tcp, TcpRanksOptions{std::move(options), {.compare_calls = true}}, Where::current());
+    console::muted() = tcp->rank > 0;
+  }
 };
 
 CommChoice::CommChoice() : state_(std::make_unique<State>()) {
@@ -90,24 +141,27 @@ CommChoice::~CommChoice() = default;
 
 void CommChoice::add_option(CLI::App& app) {
   app.add_option("--comm", state_->comm,
-                 "what ranks are: threads, mpi (processes; starts mpirun if need be), nccl (GPUs); "
-                 "auto: threads, or under mpirun or srun its processes, with GPUs where they are")
-      ->check(CLI::IsMember({"auto", "threads", "mpi", "nccl"}))
+                 "what ranks are: threads, mpi (processes; starts mpirun if need be), tcp "
+                 "(processes without MPI), nccl (GPUs); auto: threads, or the processes of mpirun, "
+                 "srun or torchrun, with GPUs where they are")
+      ->check(CLI::IsMember({"auto", "threads", "mpi", "tcp", "nccl"}))
       ->capture_default_str();
   app.add_flag("--share-gpu", state_->shares_gpu,
                "with --comm nccl: all ranks on the first GPU, over sockets; for correctness only");
 }
 
 bool CommChoice::wants_processes() const {
-  return state_->place || state_->comm == "mpi" || state_->comm == "nccl";
+  return state_->place || (state_->comm != "auto" && state_->comm != "threads");
 }
 
 int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
   State& self = *state_;
   const std::string why_not = why_no_nccl();
-  if (self.comm == "auto" && self.place) self.comm = why_not.empty() ? "nccl" : "mpi";
+  if (!self.problem.empty()) throw Error(Error::Verbatim{}, Where::current(), self.problem);
+  const char* const without_gpus = self.place && self.by_tcp() ? "tcp" : "mpi";
+  if (self.comm == "auto" && self.place) self.comm = why_not.empty() ? "nccl" : without_gpus;
   if (self.comm == "nccl" && !why_not.empty()) {
-    self.comm = self.place ? "mpi" : "threads";
+    self.comm = self.place ? without_gpus : "threads";
     if (!console::muted())
       fmt::print(stderr, "--comm nccl: {}; the ranks are {} instead\n", why_not,
                  self.place ? "processes without GPUs" : "threads");
@@ -117,9 +171,15 @@ int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
     fail(Where::current(),
          "{} has started this program {} times; with --comm threads start it once, without {}",
          self.place->starter, self.place->size, self.place->starter);
-  if (!built_with_mpi) fail(Where::current(), "{}", no_mpi);
+  if (self.comm == "mpi" && !built_with_mpi) fail(Where::current(), "{}", no_mpi);
+  if (self.comm == "mpi" && self.place && !self.is_mpis)
+    fail(Where::current(),
+         "RANK and WORLD_SIZE are set, and no mpirun has started this program; --comm mpi needs "
+         "mpirun, --comm tcp does without");
+  if (!self.place && (self.comm == "tcp" || !built_with_mpi))
+    become_launcher(ranks.count, argc, argv);
   if (!self.place) become_mpirun(ranks.count, argc, argv);
-  join(self.job, self.comm == "nccl", self.shares_gpu);
+  self.join();
   const int64_t size = self.job->size();
   if (ranks.given != nullptr && ranks.count != size)
     fail(Where::current(),
@@ -136,6 +196,8 @@ bool CommChoice::has_gpus() const { return state_->job && state_->comm == "nccl"
 bool CommChoice::is_first() const { return !state_->job || state_->job->rank() == 0; }
 
 int CommChoice::finish(const std::string& error) {
+  // Who has lost another says so himself: it may have been the one that is heard. (mpirun names the lost.)
+  if (state_->job && state_->job->lost() && state_->by_tcp()) console::muted() = false;
   if (!error.empty()) console::error(error);
   if (!state_->job) return error.empty() ? 0 : 1;
   const std::vector<std::string> others = state_->job->end(error);

@@ -2,11 +2,12 @@
 //
 //     ./yotta lesson 13                        ranks are threads
 //     ./yotta lesson 13 -- --comm mpi          starts mpirun, which starts this program once for each rank
-//     mpirun -n 4 .../lesson_13_ddp            ranks are the processes; so with srun, and with GPUs by NCCL
+//     ./yotta lesson 13 -- --comm tcp          the same without MPI: starts the processes itself
+//     mpirun -n 4 .../lesson_13_ddp            ranks are the processes; so with srun and torchrun, and with GPUs by NCCL
 //
 //     CommChoice comm;                         from here on only process 0 is heard
 //     comm.add_option(app);                    before the command line is parsed
-//     comm.start(argc, argv, ranks);           after: becomes mpirun, or joins the others, or does nothing
+//     comm.start(argc, argv, ranks);           after: becomes mpirun or a launcher, joins the others, or does nothing
 //     ... the program ...
 //     comm.finish(error);                      waits for the others
 #pragma once
@@ -21,7 +22,7 @@ class App;
 
 namespace yotta {
 
-// How many ranks a program is to have. Under mpirun, as many as there are processes.
+// How many ranks a program is to have. Under mpirun or torchrun, as many as there are processes.
 struct RanksWanted {
   int64_t count = 1;
   const char* given = nullptr;  // the option that named the count: "--ranks"; null: none did
@@ -36,7 +37,7 @@ class CommChoice {
   // Does somebody who is not asked for threads start several processes, or has one done so?
   bool wants_processes() const;
   // Returns the number of ranks. From here on run_ranks has its ranks where they belong. Errors: no MPI; a
-  // number of ranks that mpirun has not started.
+  // number of ranks that nobody has started; processes that do not come.
   int64_t start(int argc, char** argv, const RanksWanted& ranks);
   // Has each process a GPU, and NCCL between them? Known after start().
   bool has_gpus() const;

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +62,13 @@ inline void error(std::string_view text) {
   if (!muted()) fmt::print(stderr, "{} {}\n", paint(Color::red, "error:", stderr), text);
 }
 
+// Throws if something that was printed could not be written: the disk is full, or the output was closed.
+inline void expect_printed() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw std::runtime_error(
+        fmt::format("the output could not be written: {}", std::strerror(errno)));
+}
+
 // A bar of `width` cells, filled to value / most: "██████▌   ".
 inline std::string bar(double value, double most, int width = 30) {
   constexpr const char* eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
@@ -78,26 +87,6 @@ inline std::string bytes(double count) {
   int unit = 0;
   for (; count >= 1024 && unit < 4; ++unit) count /= 1024;
   return fmt::format("{:.{}f} {}", count, unit == 0 ? 0 : 2, units[unit]);
-}
-
-// Text that a model wrote: control characters, and bytes that are no UTF-8, are shown as dots.
-inline std::string printable(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const size_t length = lead < 0x80   ? 1
-                          : lead < 0xc2 ? 0
-                          : lead < 0xe0 ? 2
-                          : lead < 0xf0 ? 3
-                          : lead < 0xf5 ? 4
-                                        : 0;
-    bool valid =
-        length > 0 && i + length <= text.size() && (lead >= 0x20 || lead == '\n') && lead != 0x7f;
-    for (size_t k = 1; valid && k < length; ++k) valid = (text[i + k] & 0xc0) == 0x80;
-    out += valid ? text.substr(i, length) : "·";
-    i += valid ? length : 1;
-  }
-  return out;
 }
 
 // Rows of cells, printed with columns as wide as their widest cell; numbers are aligned to the right.

@@ -1,12 +1,12 @@
 #include "course/shared/lesson.hpp"
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "course/shared/comm_choice.hpp"
 #include "course/shared/timelines.hpp"
 #include "yotta/core/error.hpp"
+#include "yotta/model/files.hpp"
 
 namespace yotta {
 
@@ -15,9 +15,7 @@ void write_json(const std::string& path, const LessonTitle& title, const Lesson&
   nlohmann::ordered_json all = {{"lesson", title.number}, {"name", title.name}};
   for (const auto& [name, value] : lesson.all_numbers()) all["numbers"][name] = value;
   for (const auto& [name, values] : lesson.all_lists()) all["lists"][name] = values;
-  std::ofstream file(path);
-  file << all.dump(2) << "\n";
-  if (!file.flush()) throw std::runtime_error("cannot write " + path + "; is the folder there?");
+  write_file(path, all.dump(2) + "\n");
 }
 
 // Lessons whose ranks leave nothing in memory for each other or for what is printed, but rank 0's results and
@@ -71,6 +69,7 @@ int run_lesson(int argc, char** argv, const LessonTitle& title,
       timelines.expect_none();
     }
     start(comm, argc, argv, app, options);
+    if (!json.empty() && comm.is_first()) expect_writable(json);
     timelines.start();
     Lesson lesson;
     fmt::print("{}\n", console::paint(console::Color::cyan,
@@ -78,6 +77,7 @@ int run_lesson(int argc, char** argv, const LessonTitle& title,
     body(lesson);
     timelines.finish();
     if (!json.empty() && comm.is_first()) write_json(json, title, lesson);
+    console::expect_printed();
     return comm.finish("");
   } catch (const std::exception& error) {
     return comm.finish(error.what());

@@ -1,6 +1,7 @@
 #include "course/shared/training.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -54,6 +55,14 @@ NdOptions nd_options(const TrainingPlan& plan) {
                                                 : PipelineKind::one_f_one_b;
   options.ddp = {plan.bucket_bytes, ReduceOp::sum, plan.gradients == "overlapped"};
   options.naive_gradients = plan.gradients == "naive";
+  if (plan.schedule == "zb-h1") options.zero_bubble = ZeroBubble::H1;
+  if (plan.schedule == "zb-h2") options.zero_bubble = ZeroBubble::H2;
+  if (plan.context_parallel == "ulysses") options.context = ContextParallel::ulysses;
+  options.zero = {.stage = plan.zero == 3 ? 0 : plan.zero, .bucket_bytes = plan.bucket_bytes};
+  if (plan.bf16_gradients) options.zero.gradients = DType::bf16;
+  options.fsdp.layers_a_unit = plan.layers_a_unit;
+  options.fsdp.reshard_after_forward = !plan.no_reshard;
+  if (plan.bf16_gathered) options.fsdp.gathered = DType::bf16;
   return options;
 }
 
@@ -81,7 +90,7 @@ class Run {
         mesh_(world, layout_of(plan)),
         building_(std::in_place, plan.device),
         model_(plan.model, mesh_, nd_options(plan), starting_weights(plan)),
-        optimizer_(parameters(model_.stack()), plan.adamw) {
+        optimizer_(model_.parameters(), plan.adamw) {
     building_.reset();
   }
 
@@ -271,9 +280,43 @@ void save_batches(const TrainingPlan& plan, const Text& text) {
   save_safetensors(plan.save_batches, {{"inputs", inputs}, {"targets", targets}});
 }
 
+// CLI11's ranges let NaN pass, so the numbers that no range can hold are looked at here.
+void expect_numbers(const TrainingPlan& plan) {
+  const std::pair<const char*, double> numbers[] = {{"--lr", plan.learning_rate},
+                                                    {"--clip", plan.clip},
+                                                    {"--weight-decay", plan.adamw.weight_decay}};
+  for (const auto& [option, value] : numbers)
+    if (!(value >= 0) || std::isinf(value))
+      fail(Where::current(), "{} is {}; it must be a number, and not below 0", option, value);
+}
+
 void check(const TrainingPlan& plan) {
-  expect_mesh(layout_of(plan), plan.ranks);
-  expect_layout(plan.model, layout_of(plan), plan.batch, nd_options(plan));
+  expect_numbers(plan);
+  const MeshShape layout = layout_of(plan);
+  expect_mesh(layout, plan.ranks);
+  if (plan.zero == 3 && layout.dp_replicate > 1)
+    fail(
+        Where::current(),
+        "ZeRO-3 makes the axis dp the axis fsdp, but this layout has both, {}: its weights are cut "
+        "over fsdp {} and copied dp {} times. Nearest: the same without --zero, or fsdp={}",
+        describe(layout), layout.dp_shard, layout.dp_replicate,
+        layout.dp_shard * layout.dp_replicate);
+  const bool shares = layout.dp_shard > 1 || (plan.zero < 3 && layout.dp_replicate * layout.cp > 1);
+  if (plan.zero > 0 && !shares)
+    fail(Where::current(),
+         "ZeRO-{} cuts what several ranks of dp{} hold alike, and this layout has one: nothing "
+         "would be saved. Nearest: the same without --zero, or dp=2",
+         plan.zero, plan.zero < 3 ? " and cp" : "");
+  if (plan.bf16_gradients && plan.zero != 1 && plan.zero != 2)
+    fail(Where::current(),
+         "gradients are kept and summed in bf16 by ZeRO-1 and ZeRO-2; all else sums them in f32. "
+         "Nearest: --zero 1 or --zero 2, or f32");
+  if (plan.bf16_gathered && layout.dp_shard == 1)
+    fail(Where::current(),
+         "weights are gathered by the axis fsdp, in bf16 if asked for; this layout has none. "
+         "Nearest: fsdp={} in place of dp, or --dtype bf16 for all weights",
+         std::max(2, layout.dp_replicate));
+  expect_layout(plan.model, layout, plan.batch, nd_options(plan));
   if (!plan.load.empty() && !plan.resume.empty())
     fail(Where::current(),
          "--load starts a new run and --resume goes on with an old one: give one");

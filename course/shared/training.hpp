@@ -21,9 +21,15 @@ struct TrainingPlan {
       layout;  // how the ranks share the work; empty: each its share of the batch
   std::string recompute = "none";  // activation checkpointing: or attention, all, sqrt, revolve
   int64_t snapshots = 2;           // revolve: inputs of layers that there is room for
-  std::string schedule = "1f1b";   // of a pipeline: or naive, gpipe
+  std::string schedule = "1f1b";   // of a pipeline: or naive, gpipe, zb-h1, zb-h2
   int chunks = 1;                  // pipeline stages a rank; more than one: interleaved 1F1B
-  int64_t batch = 8;               // sequences of all ranks together
+  std::string context_parallel = "ring";  // what cp does: or ulysses
+  int zero = 0;                 // ZeRO stage of dp: 0 is DDP; 1 and 2; 3 makes dp the axis fsdp
+  int64_t layers_a_unit = 1;    // of fsdp: entries of the stack that are gathered together
+  bool no_reshard = false;      // fsdp keeps units whole from forward to backward
+  bool bf16_gathered = false;   // fsdp gathers and computes in bf16; shards keep their type
+  bool bf16_gradients = false;  // ZeRO-1 and 2 keep and sum gradients in bf16, as their paper
+  int64_t batch = 8;            // sequences of all ranks together
   int64_t microbatches = 1;
   int64_t steps = 200;
   double learning_rate = 1e-3;
@@ -44,9 +50,11 @@ struct TrainingPlan {
   int64_t sample_bytes = 0;      // written by the model before and after training
 };
 
-// The layout of a plan: the one that is given, or all ranks data-parallel.
+// The layout of a plan: the one that is given, or all ranks data-parallel; with ZeRO-3 that is the axis fsdp.
 inline MeshShape layout_of(const TrainingPlan& plan) {
-  return plan.layout.value_or(MeshShape{.dp_replicate = plan.ranks});
+  MeshShape shape = plan.layout.value_or(MeshShape{.dp_replicate = plan.ranks});
+  if (plan.zero == 3 && shape.dp_shard == 1) std::swap(shape.dp_shard, shape.dp_replicate);
+  return shape;
 }
 
 struct StepFigures {

@@ -11,7 +11,7 @@
 #include "yotta/comm/recorder.hpp"
 #include "yotta/core/measure.hpp"
 #include "yotta/machine/cluster_file.hpp"
-#include "yotta/model/files.hpp"
+#include "yotta/model/text.hpp"
 
 using namespace yotta;
 
@@ -63,8 +63,8 @@ void train_both(TourFigures& figures, TrainingPlan plan, int ranks) {
   figures.serial = serial.ranks;
   figures.parallel = parallel.ranks;
   figures.largest_difference = largest_difference(serial.loss, parallel.loss);
-  figures.sample_before = console::printable(serial.sample_before);
-  figures.sample_after = console::printable(serial.sample_after);
+  figures.sample_before = printable(serial.sample_before);
+  figures.sample_after = printable(serial.sample_after);
   figures.text += fmt::format(", {}", console::bytes(static_cast<double>(serial.text_bytes)));
 }
 
@@ -101,10 +101,10 @@ void what_happened(const TourFigures& figures) {
 
 void techniques(TourFigures& figures, const TrainingPlan& plan, const Cluster& cluster) {
   heading("4. What each technique buys and costs, on four ranks");
-  console::Progress progress("techniques", 8);
+  console::Progress progress("techniques", technique_count());
   figures.techniques = compare_techniques(
-      plan, cluster, [&](int run, int, const std::string& name) { progress.update(run, name); });
-  progress.update(8);
+      plan, cluster, [&](int run, const std::string& name) { progress.update(run, name); });
+  progress.update(technique_count());
   progress.finish();
   fmt::print("{}", techniques_text(figures.techniques));
   fmt::print(
@@ -206,6 +206,8 @@ int main(int argc, char** argv) {
       fail(Where::current(), "--cluster {} has {} chips, and the tour needs {}", figures.cluster,
            cluster.size(), needed);
     timelines.check();
+    expect_writable(report);
+    if (!json.empty()) expect_writable(json);
     machine(figures);
     train_both(figures, plan, ranks);
     what_happened(figures);
@@ -219,6 +221,7 @@ int main(int argc, char** argv) {
     fmt::print("  ./yotta lesson 00      what a rank is, and every letter\n");
     fmt::print("  ./yotta lesson 10      how the ranks added up their gradients\n");
     fmt::print("  ./yotta check 10       write the ring yourself\n");
+    console::expect_printed();
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{} {}\n", console::paint(console::Color::red, "error:", stderr),

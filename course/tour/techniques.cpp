@@ -13,15 +13,28 @@ struct Technique {
   const char* options;  // of ./yotta train
   MeshShape shape;
   const char* recompute = "none";
+  int zero = 0;
+  const char* schedule = "1f1b";
+  const char* context_parallel = "ring";
 };
 constexpr Technique all_techniques[] = {
     {"one rank", "--ranks 1", {}},
     {"DDP", "--layout dp=4", {.dp_replicate = 4}},
     {"DDP, recomputing", "--layout dp=4 --recompute all", {.dp_replicate = 4}, "all"},
-    {"FSDP", "--layout fsdp=4", {.dp_shard = 4}},
+    {"ZeRO-1", "--layout dp=4 --zero 1", {.dp_replicate = 4}, "none", 1},
+    {"ZeRO-2", "--layout dp=4 --zero 2", {.dp_replicate = 4}, "none", 2},
+    {"FSDP (ZeRO-3)", "--layout fsdp=4", {.dp_shard = 4}},
     {"pipeline, 1F1B", "--layout pp=4", {.pp = 4}},
+    {"zero bubble", "--layout pp=4 --schedule zb-h1", {.pp = 4}, "none", 0, "zb-h1"},
     {"tensor parallel", "--layout tp=4", {.tp = 4}},
     {"ring attention", "--layout cp=4", {.cp = 4}},
+    {"Ulysses",
+     "--layout cp=4 --context-parallel ulysses",
+     {.cp = 4},
+     "none",
+     0,
+     "1f1b",
+     "ulysses"},
     {"tensor + FSDP", "--layout tp=2,fsdp=2", {.tp = 2, .dp_shard = 2}},
 };
 
@@ -44,9 +57,11 @@ double most(const std::vector<TechniqueFigures>& all, Number number) {
 
 }  // namespace
 
+int technique_count() { return static_cast<int>(std::size(all_techniques)); }
+
 std::vector<TechniqueFigures> compare_techniques(
     TrainingPlan plan, const Cluster& cluster,
-    const std::function<void(int run, int runs, const std::string& name)>& on_run) {
+    const std::function<void(int run, const std::string& name)>& on_run) {
   constexpr int64_t steps = 4;
   plan.batch = 8;
   plan.warmup = 1;
@@ -54,11 +69,13 @@ std::vector<TechniqueFigures> compare_techniques(
   plan.measure_seconds = 0;
   std::vector<TechniqueFigures> all;
   for (const Technique& technique : all_techniques) {
-    on_run(static_cast<int>(all.size()), static_cast<int>(std::size(all_techniques)),
-           technique.name);
+    on_run(static_cast<int>(all.size()), technique.name);
     plan.layout = technique.shape;
     plan.ranks = static_cast<int>(technique.shape.ranks());
     plan.recompute = technique.recompute;
+    plan.zero = technique.zero;
+    plan.schedule = technique.schedule;
+    plan.context_parallel = technique.context_parallel;
     plan.microbatches = technique.shape.pp > 1 ? 8 : 1;
     double start = 0, whole = 0;  // what comes before the first step is in both
     timed(plan, 1, cluster, start);

@@ -18,10 +18,13 @@ struct TechniqueFigures {
   double step_seconds = 0;  // on the described machine
 };
 
+// How many there are.
+int technique_count();
+
 // Trains the plan's model for a few steps with each technique; calls on_run before each.
 std::vector<TechniqueFigures> compare_techniques(
     TrainingPlan plan, const Cluster& cluster,
-    const std::function<void(int run, int runs, const std::string& name)>& on_run);
+    const std::function<void(int run, const std::string& name)>& on_run);
 
 // As text: a row a technique, with bars.
 std::string techniques_text(const std::vector<TechniqueFigures>& techniques);

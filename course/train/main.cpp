@@ -7,6 +7,7 @@
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
 #include "yotta/model/checkpoint.hpp"
+#include "yotta/model/text.hpp"
 #include "yotta/nn/cuda.hpp"
 
 using namespace yotta;
@@ -16,107 +17,127 @@ namespace {
 struct Arguments {
   TrainingPlan plan;
   std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", layout, json;
+  std::string gradient_dtype = "f32", gather_dtype;
   std::string device = "cpu", matmul = "cublas";
   int64_t kv_heads = 0, feed_forward = 0;
   bool untied = false;
 };
 
-void add_options(CLI::App& app, Arguments& a) {
-  TrainingPlan& p = a.plan;
-  TransformerConfig& m = p.model;
-  const auto group = [&](CLI::Option* option, const char* name) {
-    return option->group(name)->capture_default_str();
-  };
-  const auto at_least = [](int64_t least) { return CLI::Range(least, int64_t{1} << 40); };
-  group(app.add_option("--dialect", a.dialect, "gpt2 or llama"), "Model")
-      ->check(CLI::IsMember({"gpt2", "llama"}));
-  group(app.add_option("--layers", m.layers, "blocks (L)"), "Model")->check(at_least(1));
-  group(app.add_option("--width", m.width, "model width (C)"), "Model")->check(at_least(1));
-  group(app.add_option("--heads", m.heads, "attention heads (H)"), "Model")->check(at_least(1));
-  group(
-      app.add_option("--kv-heads", a.kv_heads, "key/value heads, llama only; 0: as many as heads"),
-      "Model");
-  group(app.add_option("--feed-forward", a.feed_forward,
-                       "feed-forward width (F); 0: 4 C, llama 8/3 C"),
-        "Model");
-  group(app.add_option("--context", m.context, "tokens in a sequence (T)"), "Model")
-      ->check(at_least(1));
-  group(app.add_option("--attention", a.attention, "plain (keeps T x T) or blockwise"), "Model")
+CLI::Range at_least(int64_t least) { return CLI::Range(least, int64_t{1} << 40); }
+
+// Options under one heading of --help, with their defaults.
+struct OptionGroup {
+  CLI::App& app;
+  const char* heading;
+  template <class T>
+  CLI::Option* option(const char* name, T& value, const char* text) const {
+    return app.add_option(name, value, text)->group(heading)->capture_default_str();
+  }
+  void flag(const char* name, bool& value, const char* text) const {
+    app.add_flag(name, value, text)->group(heading);
+  }
+};
+
+void add_model_options(const OptionGroup& to, Arguments& a) {
+  TransformerConfig& m = a.plan.model;
+  to.option("--dialect", a.dialect, "gpt2 or llama")->check(CLI::IsMember({"gpt2", "llama"}));
+  to.option("--layers", m.layers, "blocks (L)")->check(at_least(1));
+  to.option("--width", m.width, "model width (C)")->check(at_least(1));
+  to.option("--heads", m.heads, "attention heads (H)")->check(at_least(1));
+  to.option("--kv-heads", a.kv_heads, "key/value heads, llama only; 0: as many as heads");
+  to.option("--feed-forward", a.feed_forward, "feed-forward width (F); 0: 4 C, llama 8/3 C");
+  to.option("--context", m.context, "tokens in a sequence (T)")->check(at_least(1));
+  to.option("--attention", a.attention, "plain (keeps T x T) or blockwise")
       ->check(CLI::IsMember({"plain", "blockwise"}));
-  group(app.add_option("--dropout", m.dropout, "share of activations dropped"), "Model");
-  group(app.add_option("--dtype", a.dtype, "f32, or bf16 with f32 master weights"), "Model")
+  to.option("--dropout", m.dropout, "share of activations dropped");
+  to.option("--dtype", a.dtype, "f32, or bf16 with f32 master weights")
       ->check(CLI::IsMember({"f32", "bf16"}));
-  group(app.add_flag("--untied", a.untied, "an output matrix of its own"), "Model");
-
-  group(app.add_option("--text", p.text, "a UTF-8 file or folder; default: this course's own text"),
-        "Run");
-  group(app.add_option("--steps", p.steps, "optimizer steps in all"), "Run")->check(at_least(1));
-  group(app.add_option("--batch", p.batch, "sequences in a step, of all ranks together (B)"), "Run")
+  to.flag("--untied", a.untied, "an output matrix of its own");
+}
+void add_run_options(const OptionGroup& to, Arguments& a) {
+  TrainingPlan& p = a.plan;
+  TransformerConfig& m = a.plan.model;
+  to.option("--text", p.text, "a UTF-8 file or folder; default: this course's own text");
+  to.option("--steps", p.steps, "optimizer steps in all")->check(at_least(1));
+  to.option("--batch", p.batch, "sequences in a step, of all ranks together (B)")
       ->check(at_least(1));
-  group(app.add_option("--microbatches", p.microbatches, "parts of a rank's batch, run in turn"),
-        "Run")
+  to.option("--microbatches", p.microbatches, "parts of a rank's batch, run in turn")
       ->check(at_least(1));
-  group(app.add_option("--lr", p.learning_rate, "peak learning rate"), "Run");
-  group(app.add_option("--warmup", p.warmup, "steps up to the peak"), "Run")->check(at_least(0));
-  group(app.add_option("--clip", p.clip, "largest gradient norm; 0: no clipping"), "Run");
-  group(app.add_option("--weight-decay", p.adamw.weight_decay, "of AdamW, on matrices"), "Run");
-  group(app.add_option("--seed", m.seed, "of weights, batches and dropout"), "Run");
-  group(app.add_option("--sample", p.sample_bytes, "bytes the model writes before and after"),
-        "Run")
+  to.option("--lr", p.learning_rate, "peak learning rate");
+  to.option("--warmup", p.warmup, "steps up to the peak")->check(at_least(0));
+  to.option("--clip", p.clip, "largest gradient norm; 0: no clipping");
+  to.option("--weight-decay", p.adamw.weight_decay, "of AdamW, on matrices");
+  to.option("--seed", m.seed, "of weights, batches and dropout");
+  to.option("--sample", p.sample_bytes, "bytes the model writes before and after")
       ->check(at_least(0));
-  group(app.add_option("--prompt", p.prompt, "what it continues"), "Run");
-
-  group(app.add_option("--device", a.device, "cpu, or cuda: the first GPU, for all thread ranks"),
-        "Ranks")
+  to.option("--prompt", p.prompt, "what it continues");
+}
+// Where the ranks are, and how many.
+void add_rank_options(const OptionGroup& to, Arguments& a) {
+  TrainingPlan& p = a.plan;
+  to.option("--device", a.device, "cpu, or cuda: the first GPU, for all thread ranks")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  group(app.add_option("--matmul", a.matmul, "on cuda: cublas, or the course's own kernels"),
-        "Ranks")
+  to.option("--matmul", a.matmul, "on cuda: cublas, or the course's own kernels")
       ->check(CLI::IsMember({"cublas", "course"}));
-  group(app.add_option("--ranks", p.ranks, "how many; data-parallel without --layout"), "Ranks")
+  to.option("--ranks", p.ranks, "how many; data-parallel without --layout")
       ->check(CLI::Range(1, 4096));
-  group(app.add_option("--layout", a.layout,
-                       "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, cp, tp"),
-        "Ranks");
-  group(app.add_option("--recompute", p.recompute,
-                       "activations computed again in backward: none, attention, all (layer by "
-                       "layer), sqrt (slices), revolve"),
-        "Ranks")
+  to.option("--layout", a.layout,
+            "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, cp, tp");
+}
+// What the ranks do on each axis.
+void add_technique_options(const OptionGroup& to, Arguments& a) {
+  TrainingPlan& p = a.plan;
+  to.option("--recompute", p.recompute,
+            "activations computed again in backward: none, attention, all (layer by "
+            "layer), sqrt (slices), revolve")
       ->check(CLI::IsMember({"none", "attention", "all", "sqrt", "revolve"}));
-  group(app.add_option("--snapshots", p.snapshots, "inputs of layers that revolve may keep"),
-        "Ranks")
+  to.option("--snapshots", p.snapshots, "inputs of layers that revolve may keep")
       ->check(at_least(1));
-  group(app.add_option("--schedule", p.schedule, "of a pipeline: naive, gpipe, 1f1b"), "Ranks")
-      ->check(CLI::IsMember({"naive", "gpipe", "1f1b"}));
-  group(app.add_option("--chunks", p.chunks, "pipeline stages a rank; above 1 interleaved 1F1B"),
-        "Ranks")
+  to.option("--schedule", p.schedule,
+            "of a pipeline: naive, gpipe, 1f1b, zb-h1 or zb-h2 (zero bubble)")
+      ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "zb-h1", "zb-h2"}));
+  to.option("--chunks", p.chunks, "pipeline stages a rank; above 1 interleaved 1F1B")
       ->check(CLI::Range(1, 64));
-  group(app.add_option("--gradients", p.gradients,
-                       "how they are reduced: naive, bucketed, overlapped"),
-        "Ranks")
-      ->check(CLI::IsMember({"naive", "bucketed", "overlapped"}));
-  group(app.add_option("--bucket-bytes", p.bucket_bytes, "gradients that travel together"), "Ranks")
+  to.option("--context-parallel", p.context_parallel,
+            "what cp does in attention: ring (keys and values go round), ulysses (heads "
+            "for tokens)")
+      ->check(CLI::IsMember({"ring", "ulysses"}));
+  to.option("--zero", p.zero,
+            "what the ranks of dp and cp share out: 0 nothing (DDP), 1 optimizer state, 2 "
+            "gradients too, 3 weights too: dp is then fsdp")
+      ->check(CLI::Range(0, 3));
+  to.option("--gradient-dtype", a.gradient_dtype,
+            "of --zero 1 and 2, to keep and sum gradients in: f32, or bf16 as its paper")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  to.option("--layers-a-unit", p.layers_a_unit, "of fsdp: layers gathered together")
       ->check(at_least(1));
-
-  group(
-      app.add_option("--save", p.save, "folder for config.json, model.safetensors, training state"),
-      "Files");
-  group(app.add_option("--load", p.load,
-                       "start from the weights in this folder, ours or Hugging Face's"),
-        "Files");
-  group(app.add_option("--save-every", p.save_every,
-                       "save after each so many steps too; 0: at the end"),
-        "Files")
+  to.flag("--no-reshard", p.no_reshard,
+          "fsdp keeps weights whole from forward to backward: more memory, fewer bytes");
+  to.option("--gather-dtype", a.gather_dtype,
+            "of fsdp: bf16, to gather and compute in it; default: the type of --dtype")
+      ->check(CLI::IsMember({"bf16"}));
+  to.option("--gradients", p.gradients, "how DDP reduces them: naive, bucketed, overlapped")
+      ->check(CLI::IsMember({"naive", "bucketed", "overlapped"}));
+  to.option("--bucket-bytes", p.bucket_bytes, "gradients that travel together")->check(at_least(1));
+}
+void add_file_options(const OptionGroup& to, Arguments& a) {
+  TrainingPlan& p = a.plan;
+  to.option("--save", p.save, "folder for config.json, model.safetensors, training state");
+  to.option("--load", p.load, "start from the weights in this folder, ours or Hugging Face's");
+  to.option("--save-every", p.save_every, "save after each so many steps too; 0: at the end")
       ->check(at_least(0));
-  group(
-      app.add_option("--stop-after", p.stop_after, "stop when so many of --steps are done; 0: all"),
-      "Files")
+  to.option("--stop-after", p.stop_after, "stop when so many of --steps are done; 0: all")
       ->check(at_least(0));
-  group(app.add_option("--resume", p.resume, "go on exactly where the run saved here stopped"),
-        "Files");
-  group(
-      app.add_option("--save-batches", p.save_batches, "safetensors file: token ids of every step"),
-      "Files");
-  group(app.add_option("--json", a.json, "write every figure to this file"), "Files");
+  to.option("--resume", p.resume, "go on exactly where the run saved here stopped");
+  to.option("--save-batches", p.save_batches, "safetensors file: token ids of every step");
+  to.option("--json", a.json, "write every figure to this file");
+}
+void add_options(CLI::App& app, Arguments& a) {
+  add_model_options({app, "Model"}, a);
+  add_run_options({app, "Run"}, a);
+  add_rank_options({app, "Ranks"}, a);
+  add_technique_options({app, "Ranks"}, a);
+  add_file_options({app, "Files"}, a);
 }
 
 // --layout alone says how many ranks there are; beside --ranks it must agree.
@@ -138,6 +159,12 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
   if (comm.is_first()) return;
   a.plan.measure_seconds = 0;
   a.plan.save_batches.clear();
+}
+
+// What could not be written at the end is said now.
+void expect_outputs(const Arguments& a) {
+  if (!a.plan.save.empty()) expect_savable(a.plan.save);
+  if (!a.json.empty()) expect_writable(a.json);
 }
 
 // --device cuda, or GPUs of NCCL ranks. Without a GPU the CPU computes, and a line says so.
@@ -171,6 +198,25 @@ void settle_model(Arguments& a) {
   }
   m.attention = a.attention == "plain" ? AttentionKind::plain : AttentionKind::blockwise;
   m.dtype = a.dtype == "bf16" ? DType::bf16 : DType::f32;
+  a.plan.bf16_gathered = a.gather_dtype == "bf16" && m.dtype != DType::bf16;
+  a.plan.bf16_gradients = a.gradient_dtype == "bf16";
+}
+
+// What each rank has sent, and the most that it held: of each kind, and at once.
+void print_ranks(const TrainingFigures& f) {
+  console::Table table({"rank", "sent", "messages", "weights", "gradients", "optimizer",
+                        "activations", "buffers", "peak memory"});
+  for (size_t r = 0; r < f.ranks.size(); ++r) {
+    const RankFigures& rank = f.ranks[r];
+    std::vector<std::string> row = {std::to_string(r),
+                                    console::bytes(static_cast<double>(rank.bytes_sent)),
+                                    std::to_string(rank.messages_sent)};
+    for (const int64_t bytes : rank.peak_by_kind)
+      row.push_back(console::bytes(static_cast<double>(bytes)));
+    row.push_back(console::bytes(static_cast<double>(rank.peak_bytes)));
+    table.row(row);
+  }
+  fmt::print("{}", table.text());
 }
 
 void print_summary(const Arguments& a, const TrainingFigures& f) {
@@ -185,16 +231,11 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
   fmt::print(
       "{:.0f} tokens/s, {:.3f} s a step, {:.0f}% of this machine's matmul rate of {:.0f} GFLOP/s\n",
       f.tokens_per_second, f.median_step_seconds, 100 * f.mfu, f.matmul_gflops);
-  if (p.layout) fmt::print("{}:\n{}", describe(*p.layout), picture(*p.layout));
-  console::Table table({"rank", "sent", "messages", "peak memory"});
-  for (size_t r = 0; r < f.ranks.size(); ++r)
-    table.row({std::to_string(r), console::bytes(static_cast<double>(f.ranks[r].bytes_sent)),
-               std::to_string(f.ranks[r].messages_sent),
-               console::bytes(static_cast<double>(f.ranks[r].peak_bytes))});
-  fmt::print("{}", table.text());
+  if (p.layout || p.zero == 3) fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p)));
+  print_ranks(f);
   if (p.sample_bytes > 0)
-    fmt::print("\nbefore: {}{}\nafter:  {}{}\n", p.prompt, console::printable(f.sample_before),
-               p.prompt, console::printable(f.sample_after));
+    fmt::print("\nbefore: {}{}\nafter:  {}{}\n", p.prompt, printable(f.sample_before), p.prompt,
+               printable(f.sample_after));
   if (!p.save.empty()) fmt::print("saved to {}\n", p.save);
 }
 
@@ -212,6 +253,10 @@ void write_json(const Arguments& a, const TrainingFigures& f) {
   for (const RankFigures& rank : f.ranks) {
     json["bytes_sent_per_rank"].push_back(rank.bytes_sent);
     json["peak_bytes"].push_back(rank.peak_bytes);
+    nlohmann::ordered_json kinds;
+    for (size_t kind = 0; kind < rank.peak_by_kind.size(); ++kind)
+      kinds[name(static_cast<MemoryKind>(kind))] = rank.peak_by_kind[kind];
+    json["peak_bytes_by_kind"].push_back(kinds);
   }
   write_file(a.json, json.dump(2) + "\n");
 }
@@ -232,6 +277,7 @@ int main(int argc, char** argv) {
     settle_model(arguments);
     settle_layout(arguments, app.count("--ranks") > 0);
     start_ranks(comm, argc, argv, arguments, app.count("--ranks") > 0, timelines);
+    if (comm.is_first()) expect_outputs(arguments);
     settle_device(comm, arguments);
     timelines.start();
     console::Progress progress("training", arguments.plan.steps);
@@ -243,6 +289,7 @@ int main(int argc, char** argv) {
     print_summary(arguments, figures);
     timelines.finish();
     if (!arguments.json.empty() && comm.is_first()) write_json(arguments, figures);
+    console::expect_printed();
     return comm.finish("");
   } catch (const std::exception& error) {
     return comm.finish(error.what());

@@ -17,7 +17,8 @@
 //     network   │ g1 │ g2 │    │ g1 │ r2 g0 │ r1 │ r0 │    g all_gather, r reduce_scatter
 //
 // so two units are whole at a time. Slices that share a table (tied) are one unit, the root, whole from its
-// first use in forward to its last in backward.
+// first use in forward to its last in backward. A table that is on two pipeline stages is a unit of its own on each
+// (fsdp_plan.hpp), around the unit of its slice's other weights.
 //
 // Cost, for P parameters on N ranks in f32 with AdamW: 16 P/N bytes held; sent (N-1)/N (3 P - what stays
 // whole) elements a step and rank, where DDP sends 2 P; memory borrowed and time: fsdp_cost.hpp. Before the first step:
@@ -50,6 +51,7 @@ struct FsdpOptions {
   bool reshard_after_forward = true;   // false: units stay whole until backward, 2 P elements sent
   bool keep_last = false;              // the last unit stays whole: backward begins with it
   std::optional<DType> gathered = {};  // bf16: weights travel and compute in it, shards keep theirs
+  std::set<std::string> apart = {};    // parameters that other pipeline stages hold too
 };
 
 // The weights of a slice of the model: one part of each flat array on every rank.
@@ -158,6 +160,7 @@ class FsdpLayer : public Slice {
 
   void add_parameters(std::vector<ParameterPtr>& to) override {
     for (const Piece& piece : unit_.pieces()) to.push_back(piece.parameter);
+    if (place_.apart) Slice::add_parameters(to);  // of the slice's other unit, inside this one
   }
 
  private:
@@ -169,20 +172,21 @@ class FsdpLayer : public Slice {
 class Fsdp {
  public:
   Fsdp(Layers model, Communicator& comm, FsdpOptions options = {}) : comm_(comm) {
-    const FsdpPlan plan = plan_fsdp(model, options.layers_a_unit);
+    const FsdpPlan plan = plan_fsdp(model, options.layers_a_unit, options.apart);
     for (const std::vector<ParameterPtr>& parameters : plan.parameters)
       units_.emplace_back(parameters, comm, options.gathered);
     const std::vector<FsdpPlan::Slice>& slices = plan.slices;
+    // The unit that slice i needs first; none for -1 and for the end.
+    const auto to_prefetch = [&](size_t i) {
+      const bool exists = options.prefetch && i < slices.size();
+      return exists ? &units_[slices[i].apart.value_or(slices[i].unit)] : nullptr;
+    };
     size_t end = slices.size();  // of the slices, but for the root at the end
     while (end > 0 && slices[end - 1].is_root()) --end;
     for (size_t i = 0; i < slices.size(); ++i) {
-      FsdpNeighbours to;
-      if (options.prefetch && i > 0) to.before = &units_[slices[i - 1].unit];
-      if (options.prefetch && i + 1 < slices.size()) to.after = &units_[slices[i + 1].unit];
-      to.stays = slices[i].is_root() || !options.reshard_after_forward ||
-                 (options.keep_last && i + 1 == end);
-      to.reducing = &reducing_;
-      layers_.push_back(std::make_unique<FsdpLayer>(slices[i], units_[slices[i].unit], to));
+      const bool stays = slices[i].is_root() || !options.reshard_after_forward ||
+                         (options.keep_last && i + 1 == end);
+      add_layer(slices[i], {to_prefetch(i - 1), to_prefetch(i + 1), stays, &reducing_}, options);
     }
   }
   Fsdp(const Fsdp&) = delete;
@@ -202,9 +206,22 @@ class Fsdp {
   double sum_of_squares(double mine) { return sum_over(comm_, mine, "fsdp.norm"); }
 
  private:
+  // A slice with its unit; if it has two, the one that is apart goes around the other.
+  void add_layer(FsdpPlan::Slice slice, FsdpNeighbours to, const FsdpOptions& options) {
+    FsdpUnit& own = units_[slice.unit];
+    const std::optional<size_t> apart = std::exchange(slice.apart, std::nullopt);
+    auto layer = std::make_unique<FsdpLayer>(slice, own, to);
+    if (!apart) return layers_.push_back(std::move(layer));
+    inside_.push_back(std::move(layer));
+    if (options.prefetch) to.before = to.after = &own;
+    const FsdpPlan::Slice around{Layers(&inside_.back(), 1), *apart, true, true, apart};
+    layers_.push_back(std::make_unique<FsdpLayer>(around, units_[*apart], to));
+  }
+
   Communicator& comm_;
   std::deque<FsdpUnit> units_;  // layers hold addresses of its elements
   FsdpUnit* reducing_ = nullptr;
+  std::deque<LayerPtr> inside_;  // of layers_, where two units are around a slice
   std::vector<LayerPtr> layers_;
 };
 

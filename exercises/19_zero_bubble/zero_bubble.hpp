@@ -35,6 +35,7 @@ namespace yotta::student {
 
 // How far W is put off: H1 keeps 1F1B's memory, H2 twice of it.
 enum class ZeroBubble : uint8_t { H1 = 1, H2 = 2 };
+constexpr const char* name(ZeroBubble kind) { return kind == ZeroBubble::H1 ? "ZB-H1" : "ZB-H2"; }
 
 // In turn F of microbatch x, I of the one that can be back by now, W of one that went forward k(p - 1) turns ago.
 inline PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind) {
@@ -46,11 +47,12 @@ inline PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubbl
   return actions;
 }
 
+// All ranks' actions, for m microbatches on p ranks of one stage each. Errors: p or m below 1.
 inline PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m,
                                              Where where = Where::current()) {
   if (p < 1 || m < 1)
     fail(where, "a pipeline of {} ranks, {} microbatches: each is at least 1", p, m);
-  PipelineSchedule made{kind == ZeroBubble::H1 ? "ZB-H1" : "ZB-H2", p, p, m, {}};
+  PipelineSchedule made{name(kind), p, p, m, {}};
   for (int rank = 0; rank < p; ++rank)
     made.by_rank.push_back(zero_bubble_actions(rank, p, m, kind));
   return made;

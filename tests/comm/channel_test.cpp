@@ -24,6 +24,28 @@ TEST_CASE("a channel passes messages in order, and its sends are never buffered"
   });
 }
 
+TEST_CASE("what is sent and what arrives may touch, but not share memory") {
+  const auto exchange = [](int64_t begin) {
+    return [begin](Channel& pair) {
+      std::vector<float> x(8);
+      const int other = 1 - pair.rank();
+      pair.send_recv(Data(x).part(0, 4), other, Data(x).part(begin, begin + 4), other);
+    };
+  };
+  run_ranks(2, [&](Communicator& world) { world.collective("apart", exchange(4)); });
+  for (const int64_t begin : {0, 3})
+    check_says(error_of<RankFailed>(
+                   2, [&](Communicator& world) { world.collective("shared", exchange(begin)); }),
+               {"channel_test.cpp:", "send_recv of 4 f32 and 4 f32 in the same memory"});
+  check_says(error_of<RankFailed>(2,
+                                  [](Communicator& world) {
+                                    std::vector<float> x(8);
+                                    const int other = 1 - world.rank();
+                                    world.send_recv(x, other, x, other);
+                                  }),
+             {"channel_test.cpp:", "send_recv of 8 f32 and 8 f32 in the same memory"});
+}
+
 TEST_CASE("what goes wrong in a collective of one's own is told with its own line") {
   for (const bool async : {false, true}) {
     const auto send_first = [&](Channel& ring) {

@@ -10,7 +10,9 @@ using namespace yotta;
 using yotta_test::check_says;
 using yotta_test::enough_ranks;
 using yotta_test::error_of;
+using yotta_test::has_native;
 using yotta_test::on_threads;
+using yotta_test::waits_on_device;
 
 TEST_CASE("the root cause comes out with its rank, the others get PeerFailed") {
   if (!enough_ranks(4)) return;
@@ -138,8 +140,8 @@ TEST_CASE("mismatched collectives name what differs and both places") {
   using D = std::vector<double>;
   auto sum = [](C& w, F& x, D&) { w.all_reduce(x); };
   check_says(mismatch(sum, [](C& w, F& x, D&) { w.broadcast(x, 1); }),
-             {"same collectives in the same order", "rank 0: all_reduce of 16 f32, sum, native at",
-              "rank 1: broadcast of 16 f32, root 1, native at failures_test.cpp:"});
+             {"same collectives in the same order", "rank 0: all_reduce of 16 f32, sum",
+              "rank 1: broadcast of 16 f32, root 1", " at failures_test.cpp:"});
   check_says(mismatch(sum, [](C& w, F&, D& y) { w.all_reduce(y); }), {"16 f32", "16 f64"});
   check_says(mismatch(sum, [](C& w, F& x, D&) { w.all_reduce(Data(x).part(0, 15)); }),
              {"16 f32", "15 f32"});
@@ -149,7 +151,7 @@ TEST_CASE("mismatched collectives name what differs and both places") {
              {"root 0", "root 1"});
   check_says(
       mismatch(sum, [](C& w, F& x, D&) { w.all_reduce(x, ReduceOp::sum, {Algorithm::ring}); }),
-      {"native", "ring"});
+      {has_native() ? "native" : "recursive doubling", "ring"});
   check_says(mismatch([](C& w, F& x, D&) { w.all_reduce_async(x).wait(); },
                       [](C& w, F&, D&) { w.barrier(); }),
              {"all_reduce", "barrier"});
@@ -206,7 +208,7 @@ TEST_CASE("a failure that the rank catches is not thrown again, but its world is
 }
 
 TEST_CASE("a message that nobody received is an error of the run") {
-  if (!enough_ranks(2)) return;
+  if (!enough_ranks(2) || waits_on_device()) return;
   const std::string text = error_of<CommError>(2, [](Communicator& world) {
     std::vector<float> x(3);
     if (world.rank() == 0) world.send(x, 1, 9);

@@ -73,16 +73,17 @@ TEST_CASE("more ranks than processes are refused everywhere, with what to do") {
 TEST_CASE("a rank that throws: the same error in every process, and the next run is sound") {
   MpiRanks job;
   const int last = job.size() - 1;
-  for (int round = 0; round < 3; ++round) {
-    const auto broken = [&] {
+  for (int round = 0; round < 2; ++round) {
+    try {
       run_ranks(job.size(), [&](Communicator& world) {
         std::vector<float> x(1000);
         if (world.rank() == last) throw std::runtime_error("the disk is full");
         world.all_reduce(x);
       });
-    };
-    CHECK_THROWS_AS(broken(), RankFailed);
-    CHECK(contains(message_of(broken), fmt::format("rank {} failed: the disk is full", last)));
+      FAIL("nothing was thrown");
+    } catch (const RankFailed& error) {
+      CHECK(contains(error.what(), fmt::format("rank {} failed: the disk is full", last)));
+    }
     run_ranks(job.size(), [&](Communicator& world) {
       std::vector<float> x = {1};
       world.all_reduce(x);

@@ -7,7 +7,9 @@ using namespace yotta;
 
 TEST_CASE("a rank reports what it waits for, and the message with the wrong tag") {
   MpiState state;
-  state.groups.push_back({MpiComm::duplicate(MPI_COMM_SELF, Where::current()), {0}, 0, 3});
+  const std::vector<int> alone = {0};
+  state.groups.emplace_back(MpiComm::duplicate(MPI_COMM_SELF, Where::current()), alone);
+  state.groups[0].last_native = 3;
   const Call call{"recv", 4, DType::f32, -1, "", "", Where::current()};
   Request request;
   request.kind = Request::Kind::recv;

@@ -24,6 +24,17 @@ TEST_CASE("a freed block is handed out again, aligned") {
   cache.release();
 }
 
+TEST_CASE("a large block of scratch begins on a large page, and comes and goes like the others") {
+  BlockCache cache(true);
+  for (const int64_t bytes : {large_page - 1, large_page, 3 * large_page + 1}) {
+    auto* block = static_cast<char*>(cache.take(bytes));
+    CHECK(reinterpret_cast<uintptr_t>(block) % large_page == 0);
+    block[0] = block[bytes - 1] = 1;
+    cache.give(block, bytes);
+    cache.release();
+  }
+}
+
 TEST_CASE("buffers are counted for the rank that made them") {
   RankContext rank, other;
   const ContextScope scope(rank);

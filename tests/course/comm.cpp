@@ -6,6 +6,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <csignal>
+#include <fstream>
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "runner/grade.hpp"
@@ -88,6 +91,29 @@ void check_refused(const Words& command, const std::string& words) {
   CHECK(count(ending.output, "error: ") == 1);
 }
 
+// The step that the checkpoint in a folder has reached; 0: there is none yet.
+int64_t saved_step(const std::filesystem::path& folder) {
+  std::ifstream file(folder / "training_state.json");
+  return file ? Json::parse(file).at("step").get<int64_t>() : 0;
+}
+
+// The process that is rank `rank` of the `train` which mpirun has started with this mark in its environment.
+pid_t process_of_rank(int rank, const std::string& mark) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream name(entry.path() / "comm"), file(entry.path() / "environ");
+    std::string program, variable;
+    if (!std::getline(name, program) || program != "train") continue;
+    bool marked = false, ranked = false;
+    while (std::getline(file, variable, '\0')) {
+      marked = marked || variable == "YOTTA_TEST_MARK=" + mark;
+      ranked = ranked || variable == fmt::format("OMPI_COMM_WORLD_RANK={}", rank) ||
+               variable == fmt::format("PMI_RANK={}", rank);
+    }
+    if (marked && ranked) return std::stoi(entry.path().filename());
+  }
+  return 0;
+}
+
 const Words tiny = {"--steps", "4",       "--layers", "2",         "--width", "32",       "--heads",
                     "2",       "--batch", "8",        "--context", "32",      "--sample", "0"};
 
@@ -145,6 +171,8 @@ TEST_CASE("lessons 10 and 13 show the same numbers on processes") {
   CHECK(contains(printed, "rank 2 failed: the disk is full"));
   CHECK(contains(printed, "all ranks of a communicator must call the same collectives"));
   CHECK(contains(printed, "was dropped before it was done"));
+  CHECK(
+      contains(printed, "0 waits for 1 waits for 2 waits for 3 waits for 0"));  // unbuffered sends
 
   const Words steps = {"--steps", "2"};
   const Json threads = figures(Words{lesson_13} + steps, folder),
@@ -160,6 +188,50 @@ TEST_CASE("lessons 10 and 13 show the same numbers on processes") {
   CHECK(contains(printed, "ranks 0 and 1 saw identical tokens"));
 }
 
+TEST_CASE("without MPI: train and lessons 10 and 13 as processes that find each other by TCP") {
+  const TemporaryFolder folder;
+  const Words program = Words{train} + tiny + Words{"--layout", "fsdp=2,tp=2"};
+  std::string printed;
+  const Json processes = figures(program + Words{"--comm", "tcp"}, folder, &printed);
+  CHECK(processes["ranks"] == 4);
+  check_near(processes["loss"], figures(program, folder)["loss"]);
+  CHECK(count(printed, "training ") == 4);
+
+  const Json ten = figures({lesson_10, "--comm", "tcp"}, folder, &printed);
+  CHECK(ten["numbers"] == figures({lesson_10}, folder)["numbers"]);
+  CHECK(contains(printed, "rank 2 failed: the disk is full"));
+  CHECK(contains(printed, "all ranks of a communicator must call the same collectives"));
+
+  // By hand, as the front page says.
+  const std::string file = (folder / "figures.json").string();
+  const std::string script =
+      "for rank in 0 1 2 3; do RANK=$rank WORLD_SIZE=4 YOTTA_RENDEZVOUS_FILE=" +
+      (folder / "place").string() + " " + lesson_13 + " --steps 2 --json " + file + " & done; wait";
+  const runner::Ending ending = runner::run_limited({"sh", "-c", script}, 60);
+  CAPTURE(ending.output);
+  std::FILE* const stream = std::fopen(file.c_str(), "r");
+  REQUIRE(stream != nullptr);
+  const Json by_hand = Json::parse(stream), threads = figures({lesson_13, "--steps", "2"}, folder);
+  std::fclose(stream);
+  check_near(by_hand["lists"]["loss.parallel"], threads["lists"]["loss.parallel"]);
+}
+
+TEST_CASE(
+    "without MPI: who does not come is named, by those who have; wrong variables are refused") {
+  const auto with = [](const Words& variables, const Words& program) {
+    return Words{"env"} + variables + program;
+  };
+  const Words alone = {"WORLD_SIZE=3", "MASTER_ADDR=localhost", "YOTTA_RENDEZVOUS_SECONDS=1"};
+  const TemporaryFolder folder;
+  const Words zero = {"RANK=0", "YOTTA_RENDEZVOUS_FILE=" + (folder / "place").string()};
+  check_refused(with(zero + alone, {lesson_13}), "these have not come within 1 s: 1, 2");
+  check_refused(with(Words{"RANK=1", "MASTER_PORT=1"} + alone, {lesson_13}),
+                "rank 1 could not reach rank 0 at localhost:1 within 1 s");
+  check_refused(with(Words{"RANK=two"} + alone, {lesson_13}), "RANK is \"two\"");
+  check_refused(with(Words{"RANK=0"} + alone, {lesson_13, "--comm", "threads"}),
+                "start it once, without the launcher");
+}
+
 TEST_CASE("what processes cannot do is refused, once, with what to try") {
   if (mpirun.empty()) YOTTA_NOT_RUN(no_mpirun);
   check_refused({lesson_13, "--comm", "mpi", "--cluster", "h100x8"}, "leave out --cluster");
@@ -171,12 +243,70 @@ TEST_CASE("what processes cannot do is refused, once, with what to try") {
   check_refused(under_mpirun(2, {train, "--comm", "threads"}), "start it once, without mpirun");
 }
 
+TEST_CASE("without a GPU: one line says so, and what happens instead") {
+  if (std::filesystem::exists("/dev/nvidiactl")) YOTTA_NOT_RUN("there is a driver here");
+  const TemporaryFolder folder;
+  std::string printed;
+  const Json usual = figures(Words{train} + tiny, folder, &printed);
+  CHECK(count(printed, "instead\n") == 0);
+  CHECK(figures(Words{train, "--device", "cuda"} + tiny, folder, &printed)["loss"] ==
+        usual["loss"]);
+  CHECK(count(printed, "--device cuda: ") == 1);
+  CHECK(count(printed, "; the CPU computes instead\n") == 1);
+  for (const Words& program :
+       {Words{train} + tiny, Words{lesson_10}, Words{lesson_13, "--steps", "2"}}) {
+    figures(program + Words{"--comm", "nccl"}, folder, &printed);
+    CHECK(count(printed, "--comm nccl: ") == 1);
+    CHECK(count(printed, "; the ranks are threads instead\n") == 1);
+  }
+  check_refused(Words{train, "--comm", "tcp", "--ranks", "2", "--device", "cuda"} + tiny,
+                "processes with GPUs are NCCL's: --comm nccl");
+}
+
 TEST_CASE("an error ends all processes, and is said once") {
   if (mpirun.empty()) YOTTA_NOT_RUN(no_mpirun);
   check_refused({lesson_10, "--comm", "mpi", "--json", "/no/such/folder/x"},
-                "is the folder there?");
+                "/no/such/folder/x cannot be created");
   check_refused(Words{train, "--comm", "mpi", "--ranks", "2", "--load", "/no/such/folder"} + tiny,
                 "/no/such/folder");
+}
+
+TEST_CASE(
+    "train: a rank that is killed is named, the others end, and the last checkpoint is whole") {
+  if (mpirun.empty()) YOTTA_NOT_RUN(no_mpirun);
+  Words endless = Words{train, "--save-every", "1"} + tiny;
+  endless[4] = "1000000";  // its --steps
+  for (const int step : {1, 2, 3}) {
+    const TemporaryFolder folder;
+    const int rank = step % 3;
+    const std::string saved = (folder / "saved").string(), mark = saved;
+    setenv("YOTTA_TEST_MARK", mark.c_str(), 1);
+    auto run = std::async(std::launch::async, [&] {
+      return runner::run_limited(under_mpirun(3, endless + Words{"--save", saved}), 60);
+    });
+    const auto running = [&] {
+      return run.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready;
+    };
+    while (running() && saved_step(saved) < step) continue;
+    const pid_t victim = process_of_rank(rank, mark);
+    if (victim > 0) kill(victim, SIGKILL);
+    const runner::Ending ending = run.get();
+    CAPTURE(ending.output);
+    CHECK(victim > 0);
+    CHECK_FALSE(ending.well());
+    CHECK_FALSE(ending.too_late);
+    CHECK((contains(ending.output, fmt::format("process rank {} with PID", rank)) ||
+           contains(ending.output, fmt::format("rank {} has failed: its process, ", rank))));
+    const int64_t reached = saved_step(saved);
+    CHECK(reached >= step);
+    const Json resumed = figures(endless + Words{"--resume", saved, "--ranks", "2", "--stop-after",
+                                                 std::to_string(reached + 3)},
+                                 folder);
+    const auto first =
+        resumed["first_step"].get<int64_t>();  // reached, or its commit is finished now
+    CHECK(first >= reached);
+    CHECK(std::ssize(resumed["loss"]) == reached + 3 - first);
+  }
 }
 
 TEST_CASE("without MPI: what to install, and what happens instead") {
@@ -194,6 +324,7 @@ TEST_CASE("without MPI: what to install, and what happens instead") {
   setenv("PMI_SIZE", "2", 1);
   CHECK(contains(choose("auto"), "this program was built without MPI"));
   CHECK(contains(choose("threads"), "mpirun has started this program 2 times"));
+  CHECK(contains(choose("tcp"), "mpirun says who is who, but not where rank 0 is"));
   unsetenv("PMI_RANK");
   unsetenv("PMI_SIZE");
 }

@@ -1,10 +1,18 @@
 #include "runner/exercise.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <csignal>
+#include <filesystem>
 #include <stdexcept>
+#include <thread>
 
 #include "runner/check.hpp"
+#include "runner/grade.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace runner;
 
@@ -113,4 +121,37 @@ TEST_CASE("a compiler's errors are cut down to those in the student's file") {
         "/w/ring.hpp:7:3: error: 'x' was not declared\n    7 |   x = 1;\n      |   ^\n"
         "/w/ring.hpp:9:3: error: expected ';'\n    9 |   y\n... and 1 more error\n");
   CHECK(readable_errors(log, "/w/other.hpp") == "");
+}
+
+TEST_CASE("a program that runs too long is killed, with what it has started and said") {
+  const Ending ending = run_limited({"sh", "-c", "echo here; sleep 100 & sleep 100"}, 0.2);
+  CHECK(ending.too_late);
+  CHECK(ending.output == "here\n");
+  CHECK(run_limited({"sh", "-c", "exit 3"}, 10).status == 3);
+  CHECK(run_limited({"sh", "-c", "kill -SEGV $$"}, 10).signal == SIGSEGV);
+}
+
+TEST_CASE("Ctrl-C ends what is being graded, and then us") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string number = folder / "number";
+  const pid_t grader = fork();
+  if (grader == 0) {
+    run_limited({"sh", "-c",
+                 "echo $$ >" + number + ".new; mv " + number + ".new " + number + "; sleep 100"},
+                100);
+    _exit(0);
+  }
+  const auto wait_until = [](auto done) {
+    for (int i = 0; i < 5000 && !done(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return done();
+  };
+  REQUIRE(wait_until([&] { return std::filesystem::exists(number); }));
+  kill(grader, SIGINT);
+  int status = 0;
+  waitpid(grader, &status, 0);
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGINT);
+  const pid_t graded = std::stoi(read_text(number));
+  CHECK(wait_until([&] { return kill(graded, 0) != 0; }));
 }

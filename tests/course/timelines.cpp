@@ -84,6 +84,18 @@ TEST_CASE("what is wrong is heard at once, in the same words everywhere") {
   CHECK(contains(small.text, "--cluster h100x4 has 4 chips, and the tour needs 5"));
 }
 
+TEST_CASE("an output that cannot be written is an error") {
+  const std::string small = "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --steps 1 ";
+  const std::pair<const char*, std::string> calls[] = {{"YOTTA_LESSON", ""},
+                                                       {"YOTTA_TRAIN", small}};
+  for (const auto& [variable, arguments] : calls) {
+    const Outcome outcome = run(program(variable), arguments + " 2>&1 >/dev/full #");
+    CAPTURE(outcome.text);
+    CHECK(outcome.status == 1);
+    CHECK(contains(outcome.text, ": No space left on device"));
+  }
+}
+
 TEST_CASE("a lesson's timeline is that of its largest run; of train's, every rank's") {
   const TemporaryFolder folder;
   const std::string lesson = folder / "lesson.txt", step = folder / "step.json";

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "course/tour/techniques.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
@@ -38,11 +40,12 @@ std::vector<double> losses(const TrainingPlan& plan) {
   return run_training(plan, [](const StepFigures&) {}).loss;
 }
 
-void check_near(const std::vector<double>& some, const std::vector<double>& all, size_t first) {
+void check_near(const std::vector<double>& some, const std::vector<double>& all, size_t first,
+                double most = 2e-5) {  // in f32
   REQUIRE(first + some.size() <= all.size());
   for (size_t i = 0; i < some.size(); ++i) {
     CAPTURE(i);
-    CHECK(std::abs(some[i] - all[first + i]) <= 2e-5);  // in f32
+    CHECK(std::abs(some[i] - all[first + i]) <= most);
   }
 }
 
@@ -72,6 +75,88 @@ TEST_CASE("a run is saved on one layout, continued on a second and a third: one 
   check_near(losses(plan), all, 4);
 }
 
+TEST_CASE(
+    "--zero: one rank's losses, and the bytes of ZeRO's table; saved and continued elsewhere") {
+  const TemporaryFolder folder;
+  const std::string text = written_text(folder);
+  TrainingPlan plan = tiny("", text);
+  plan.model.tied = true, plan.model.dtype = DType::bf16;
+  const std::vector<double> all = losses(plan);
+  const int64_t N = 4, P = (parameters(plan.model) + N - 1) / N * N;  // with padding
+  const int64_t layer =  // what is not added yet, in f32: of the tied table, and of a matrix
+      4 * (plan.model.vocabulary + plan.model.feed_forward) * plan.model.width;
+  plan.layout = MeshShape{.dp_replicate = N}, plan.ranks = N;
+  plan.bf16_gradients = true;
+  for (plan.zero = 1; plan.zero <= 2; ++plan.zero) {
+    CAPTURE(plan.zero);
+    plan.save = (folder.path() / std::to_string(plan.zero)).string(), plan.stop_after = 2;
+    const TrainingFigures figures = run_training(plan, [](const StepFigures&) {});
+    check_near(figures.loss, all, 0, 1e-3);
+    const std::vector<int64_t>& held = figures.ranks[0].peak_by_kind;
+    const int64_t gradients = 2 * P / (plan.zero == 2 ? N : 1);
+    CHECK(held[static_cast<size_t>(MemoryKind::parameters)] == 2 * P);
+    CHECK(held[static_cast<size_t>(MemoryKind::optimizer)] == 12 * P / N);
+    CHECK(held[static_cast<size_t>(MemoryKind::gradients)] >= gradients);
+    CHECK(held[static_cast<size_t>(MemoryKind::gradients)] <= gradients + layer);
+  }
+  plan.bf16_gradients = false, plan.save.clear(), plan.stop_after = 0;
+  const auto continued = [&](int stage, const MeshShape& layout, int zero) {
+    plan.resume = (folder.path() / std::to_string(stage)).string();
+    plan.layout = layout, plan.ranks = static_cast<int>(layout.ranks()), plan.zero = zero;
+    check_near(losses(plan), all, 2, 1e-3);
+  };
+  continued(1, {.pp = 2, .dp_shard = 2}, 0);
+  continued(1, {.pp = 2, .dp_replicate = 3}, 2);
+  continued(2, {.tp = 2, .cp = 2, .dp_replicate = 2}, 1);
+  continued(2, {.dp_replicate = 2}, 3);
+}
+
+TEST_CASE("--zero 3 is the axis fsdp, and what --zero cannot be beside is refused") {
+  TrainingPlan plan = tiny("dp=4,tp=2", "/no/such/text");
+  plan.zero = 3;
+  CHECK(layout_of(plan) == MeshShape{.tp = 2, .dp_shard = 4});
+  plan.layout = MeshShape{.dp_shard = 8};
+  CHECK(layout_of(plan) == *plan.layout);
+  plan.layout = MeshShape{.dp_shard = 2, .dp_replicate = 4};
+  CHECK(contains(message_of([&] { losses(plan); }), "the same without --zero, or fsdp=8"));
+  plan.zero = 1;
+  CHECK(contains(message_of([&] { losses(plan); }), "has already cut all that ZeRO-1 would cut"));
+  for (plan.zero = 1; plan.zero <= 3; ++plan.zero) {
+    CAPTURE(plan.zero);
+    plan.layout = MeshShape{.tp = 4, .pp = 2};
+    CHECK(contains(message_of([&] { losses(plan); }), "nothing would be saved"));
+    plan.layout = MeshShape{.cp = 2, .pp = 4};  // 1 and 2 cut over cp as well
+    CHECK(contains(message_of([&] { losses(plan); }), "nothing would be saved") ==
+          (plan.zero == 3));
+  }
+  plan.layout = MeshShape{.dp_replicate = 8};
+  plan.zero = 0, plan.bf16_gradients = true;
+  CHECK(contains(message_of([&] { losses(plan); }), "Nearest: --zero 1 or --zero 2, or f32"));
+  plan.bf16_gradients = false, plan.bf16_gathered = true;
+  plan.layout = MeshShape{.dp_replicate = 8};
+  CHECK(contains(message_of([&] { losses(plan); }), "Nearest: fsdp=8 in place of dp"));
+}
+
+TEST_CASE("fsdp's units, resharding and gathered type: one rank's losses, and what they send") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.steps = 2, plan.microbatches = 1;
+  const std::vector<double> all = losses(plan);
+  plan.layout = MeshShape{.dp_shard = 4}, plan.ranks = 4;
+  const auto sent = [&](double most) {
+    const TrainingFigures figures = run_training(plan, [](const StepFigures&) {});
+    check_near(figures.loss, all, 0, most);
+    return figures.ranks[0];
+  };
+  const RankFigures usual = sent(2e-5);
+  plan.layers_a_unit = 2;
+  CHECK(sent(2e-5).messages_sent < usual.messages_sent);
+  plan.layers_a_unit = 1, plan.bf16_gathered = true;
+  CHECK(sent(2e-3).bytes_sent < usual.bytes_sent);  // 2 of the 3 P travel in half
+  plan.bf16_gathered = false, plan.no_reshard = true;
+  CHECK(3 * sent(2e-5).bytes_sent < 2.1 * static_cast<double>(usual.bytes_sent));  // 2 P, not 3
+}
+
 TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's losses") {
   const TemporaryFolder folder;
   const std::string text = written_text(folder);
@@ -80,12 +165,18 @@ TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's l
   plan.steps = 2;
   const std::vector<double> all = losses(plan);
   plan.layout = MeshShape{.pp = 2}, plan.ranks = 2;
-  for (const char* schedule : {"naive", "gpipe", "1f1b"}) {
+  plan.microbatches = 4;
+  std::vector<int64_t> live;  // activations on rank 0
+  for (const char* schedule : {"naive", "1f1b", "gpipe", "zb-h1", "zb-h2"}) {
     CAPTURE(schedule);
     plan.schedule = schedule;
-    check_near(losses(plan), all, 0);
+    const TrainingFigures figures = run_training(plan, [](const StepFigures&) {});
+    check_near(figures.loss, all, 0);
+    live.push_back(figures.ranks[0].peak_by_kind[static_cast<size_t>(MemoryKind::activations)]);
   }
-  plan.chunks = 2;
+  CHECK((live[0] < live[1] && live[1] < live[2]));  // 1, p and m microbatches in flight
+  CHECK((live[3] < live[4]));
+  plan.schedule = "1f1b", plan.chunks = 2;
   check_near(losses(plan), all, 0);
   plan.schedule = "gpipe";
   CHECK(contains(message_of([&] { losses(plan); }), "GPipe has one stage a rank, not 2"));
@@ -102,6 +193,20 @@ TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's l
     if (plain == 0) plain = held;
     CHECK((held < plain) == (plan.recompute != "none"));
   }
+}
+
+TEST_CASE("--context-parallel: one rank's losses; Ulysses sends less than the ring") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.steps = 2;
+  const std::vector<double> all = losses(plan);
+  plan.layout = MeshShape{.cp = 4}, plan.ranks = 4;
+  const TrainingFigures ring = run_training(plan, [](const StepFigures&) {});
+  plan.context_parallel = "ulysses";
+  const TrainingFigures ulysses = run_training(plan, [](const StepFigures&) {});
+  check_near(ring.loss, all, 0);
+  check_near(ulysses.loss, all, 0);
+  CHECK(ulysses.ranks[0].bytes_sent < ring.ranks[0].bytes_sent);
 }
 
 TEST_CASE("what is reported as sent and held is training's: saving after each step adds nothing") {
@@ -131,14 +236,14 @@ TEST_CASE("the tour's chart: each technique has one rank's loss, and says what i
   TrainingPlan plan = tiny("", written_text(folder));
   plan.model.layers = 4;
   const std::vector<TechniqueFigures> all =
-      compare_techniques(plan, cluster_named("h100x8"), [](int, int, const std::string&) {});
+      compare_techniques(plan, cluster_named("h100x8"), [](int, const std::string&) {});
   const auto of = [&](const std::string& name) {
     for (const TechniqueFigures& each : all)
       if (each.name == name) return each;
     FAIL(name);
     return all[0];
   };
-  const TechniqueFigures one = of("one rank"), ddp = of("DDP"), fsdp = of("FSDP");
+  const TechniqueFigures one = of("one rank"), ddp = of("DDP"), fsdp = of("FSDP (ZeRO-3)");
   for (const TechniqueFigures& each : all) {
     CAPTURE(each.name);
     CHECK(std::abs(each.loss - one.loss) <= 2e-5);  // in f32
@@ -149,9 +254,27 @@ TEST_CASE("the tour's chart: each technique has one rank's loss, and says what i
   }
   CHECK(std::abs(fsdp.bytes_per_step / ddp.bytes_per_step - 1.5) <= 0.05);  // 3 P against 2 P
   CHECK(fsdp.peak_bytes < 0.75 * ddp.peak_bytes);
+  const TechniqueFigures zero_1 = of("ZeRO-1"), zero_2 = of("ZeRO-2");
+  CHECK(zero_1.bytes_per_step <= 1.01 * ddp.bytes_per_step);  // the same, with padding
+  CHECK(zero_2.bytes_per_step == zero_1.bytes_per_step);
+  CHECK((zero_1.peak_bytes < ddp.peak_bytes && zero_2.peak_bytes < ddp.peak_bytes));
   CHECK(of("DDP, recomputing").peak_bytes < ddp.peak_bytes);
   CHECK(of("pipeline, 1F1B").bytes_per_step < ddp.bytes_per_step);
+  CHECK(of("zero bubble").step_seconds < of("pipeline, 1F1B").step_seconds);
+  CHECK(of("Ulysses").bytes_per_step < of("ring attention").bytes_per_step);
   CHECK(of("tensor parallel").peak_bytes < one.peak_bytes);
+}
+
+TEST_CASE("numbers that no training survives are refused before anything is read") {
+  const auto said = [](double TrainingPlan::*number, double value) {
+    TrainingPlan plan = tiny("dp=1", "/no/such/text");
+    plan.*number = value;
+    return message_of([&] { losses(plan); });
+  };
+  CHECK(contains(said(&TrainingPlan::learning_rate, -1), "--lr is -1; it must be a number"));
+  CHECK(contains(said(&TrainingPlan::learning_rate, NAN), "--lr is nan"));
+  CHECK(contains(said(&TrainingPlan::clip, INFINITY), "--clip is inf"));
+  CHECK(contains(said(&TrainingPlan::clip, 0), "/no/such/text"));  // 0: no clipping
 }
 
 TEST_CASE("layouts that cannot work are refused before anything is read") {

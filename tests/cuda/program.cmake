@@ -1,7 +1,8 @@
 # Builds a small program with CUDA, cuBLAS and, where it is found, NCCL, as the course's programs are built, and starts
 # it on a machine without a driver: it must start, and say in one line what is missing. With a GPU it trains nothing
-# here; tests/gpu_training does that.
-#     cmake -DNVCC=... -DCXX=... -DROOT=<project> -DFOLDER=<scratch> -P program.cmake
+# here; tests/gpu_training does that. So, too, with NCCL: the tests of every transport, for processes on GPUs.
+#     cmake -DNVCC=... -DCXX=... -DROOT=<project> -DFOLDER=<scratch> -DEVERY_TRANSPORT=<object> -DCOLLECTIVES=<object>
+#           -P program.cmake
 get_filename_component(bin ${NVCC} DIRECTORY)
 get_filename_component(home ${bin} DIRECTORY)
 file(MAKE_DIRECTORY ${FOLDER})
@@ -37,7 +38,7 @@ function(run)
   endif()
   set(out "${out}" PARENT_SCOPE)
 endfunction()
-run(${NVCC} -std=c++20 -gencode=arch=compute_90a,code=sm_90a ${defines} --expt-relaxed-constexpr -diag-suppress 1675
+run(${NVCC} -std=c++20 -gencode=arch=compute_90a,code=sm_90a ${defines} --expt-relaxed-constexpr -diag-suppress 1675,2810
     -I${ROOT}/include -c -o ${FOLDER}/cuda.o ${ROOT}/course/shared/cuda.cu)
 run(${CXX} -std=c++20 ${defines} -I${ROOT}/include -c -o ${FOLDER}/main.o ${FOLDER}/main.cpp)
 run(${CXX} -o ${FOLDER}/program ${FOLDER}/main.o ${FOLDER}/cuda.o -L${home}/lib64 -L${home}/lib
@@ -50,4 +51,18 @@ elseif(NOT out MATCHES "cuda: \n" AND NOT out MATCHES "main.cpp:[0-9]+: there is
   message(FATAL_ERROR "without a driver it should say so:\n${out}")
 elseif(NCCL AND NOT out MATCHES "nccl: (there is no NVIDIA GPU|\n)")
   message(FATAL_ERROR "NCCL should say that there is no driver:\n${out}")
+endif()
+
+# The tests of every transport: their objects are compiled already, all but main().
+if(NOT NCCL OR NOT EVERY_TRANSPORT)
+  return()
+endif()
+run(${CXX} -std=c++20 ${defines} -DYOTTA_COLLECTIVES_ELSEWHERE -DYOTTA_TEST_ON_TCP -DYOTTA_TEST_ON_NCCL -I${ROOT}/include
+    -I${ROOT}/tests -c -o ${FOLDER}/contract.o ${ROOT}/tests/support/main.cpp)
+run(${CXX} -o ${FOLDER}/contract ${FOLDER}/contract.o ${EVERY_TRANSPORT} ${COLLECTIVES} ${FOLDER}/cuda.o -L${home}/lib64 -L${home}/lib
+    -Wl,-rpath,${home}/lib64:${home}/lib ${libraries} -lfmt -lboost_context -pthread)
+execute_process(COMMAND ${FOLDER}/contract --count RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
+message(STATUS "${out}")
+if(NOT (code EQUAL 77 AND out STREQUAL "not run: there is no NVIDIA GPU with a driver here\n") AND NOT code EQUAL 0)
+  message(FATAL_ERROR "without a driver it should say so, in one line, and end with 77, not ${code}:\n${out}")
 endif()

@@ -52,3 +52,27 @@ TEST_CASE("memory that is not the device's is refused, and who watches is asked"
   accelerator_watch() = nullptr;
   accelerator()->wait();
 }
+
+TEST_CASE(
+    "without memory: what was asked for, what is free, what to try; what there is still serves") {
+  install_accelerator();
+  size_t free = 0, total = 0;
+  CHECK(cudaMemGetInfo(&free, &total) == cudaSuccess);
+  const size_t used = total - free;
+  DeviceMemory::instance().limit(used + 4096);
+  {
+    const DeviceScope scope(Device::cuda);
+    const Tensor kept = Tensor::empty({512});
+    const std::string text = message_of([] { Tensor::empty({1024}); });
+    CAPTURE(text);
+    CHECK(contains(text, "cuda_accelerator_test.cpp"));
+    CHECK(contains(text, "no memory left for 4096 bytes"));
+    CHECK(contains(text, fmt::format("of its {} bytes 2048 are free", used + 4096)));
+    CHECK(contains(text, "fewer sequences a microbatch, activation checkpointing"));
+    CHECK(contains(message_of([] { DeviceArray<float>(1024); }), "CUDA: out of memory"));
+    const Tensor fits = Tensor::empty({512});
+    CHECK(fits.raw() != nullptr);
+  }
+  CHECK(Tensor::zeros({1024}).to(Device::cuda).raw() != nullptr);  // all of it is free again
+  DeviceMemory::instance().limit(SIZE_MAX);
+}

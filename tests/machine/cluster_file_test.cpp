@@ -86,4 +86,7 @@ TEST_CASE("a name or a file") {
   std::ofstream(path) << lab;
   CHECK(cluster_from(path).name == "lab");
   CHECK(contains(message_of([] { cluster_from("missing.json"); }), "missing.json cannot be read"));
+  const std::string other = folder / "lab.txt";
+  std::ofstream(other) << "{}";
+  CHECK(contains(message_of([&] { cluster_from(other); }), "its name does not end in .json"));
 }

@@ -112,6 +112,16 @@ TEST_CASE("missing, folder, unreadable and unwritable are named") {
   CHECK_FALSE(fs::exists(folder / "taken.partial"));
 }
 
+TEST_CASE("what cannot be written is known before it is") {
+  const TemporaryFolder folder;
+  write_file(folder / "there", "old");
+  for (const char* name : {"there", "new"}) CHECK_NOTHROW(expect_writable(folder / name));
+  CHECK(read_file(folder / "there") == "old");
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);  // nothing was left
+  CHECK(contains(message_of([&] { expect_writable(folder / "no/where"); }), "cannot be created"));
+  CHECK(contains(message_of([&] { expect_writable(folder.path()); }), "this is a folder"));
+}
+
 TEST_CASE("a file that cannot be read to its end is an error") {
   const char* unreadable = "/proc/self/mem";  // its first page is never mapped
   if (!fs::exists(unreadable)) return;

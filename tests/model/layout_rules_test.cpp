@@ -27,11 +27,26 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
                  "1F1B has one stage a rank, not 2. Nearest: 1 chunk, or interleaved 1F1B"));
   CHECK(contains(said({}, 64, {.checkpoint = {.what = Recompute::attention}}),
                  "blockwise attention never keeps: nothing would be saved. Nearest: plain"));
-  CHECK(contains(said({.pp = 2, .dp_shard = 2}), "Nearest: an untied model, or one stage"));
-  CHECK(contains(said({.dp_shard = 2}, 64, chunks(2)), "Nearest: an untied model"));
+  CHECK(contains(said({.pp = 2}, 64, {.zero_bubble = ZeroBubble::H2, .chunks = 2}),
+                 "ZB-H2 has one stage a rank, not 2"));
   CHECK(contains(said({}, 64, {.chunks = 0}), "0 chunks a rank"));
   CHECK(contains(said({.dp_replicate = 4}, 3), "the nearest batch is 4"));
   CHECK(contains(said({.dp_shard = 4}, 7, {.microbatches = 2}),
                  "its 2 microbatches; the nearest batch is 8"));
+  const NdOptions ulysses{.context = ContextParallel::ulysses};
+  CHECK(contains(said({.tp = 4, .cp = 4}, 64, ulysses),
+                 "2 query and 2 key/value heads (of a rank of tp) do not both divide by 4. The "
+                 "nearest that works: cp 2, or ring attention"));
+  const auto zero = [](int stage) { return NdOptions{.zero = {.stage = stage}}; };
+  CHECK(contains(said({.dp_shard = 2, .dp_replicate = 2}, 64, zero(1)),
+                 "FSDP over dp_shard 2 has already cut all that ZeRO-1 would cut, and the weights "
+                 "too. Nearest: dp_shard without ZeRO, or dp_replicate 4 with it"));
+  CHECK(contains(said({.dp_replicate = 2}, 64, zero(3)), "stage 3 is FSDP, the axis dp_shard"));
+  CHECK(contains(said({}, 64, {.zero = {.stage = 2}, .naive_gradients = true}),
+                 "Nearest: gradients in buckets"));
+  CHECK(contains(said({.dp_replicate = 4}, 7, {.microbatches = 2, .zero = {.stage = 2}}),
+                 "its 2 microbatches; the nearest batch is 8"));
+  expect_layout(config, {.dp_replicate = 4}, 7, {.microbatches = 2, .zero = {.stage = 1}});
+  expect_layout(config, {.pp = 2, .dp_shard = 2}, 2);
   expect_layout(config, {.tp = 2, .cp = 2, .pp = 2, .dp_replicate = 2}, 2);
 }

@@ -43,10 +43,8 @@ Text text_of(int64_t step, const TransformerConfig& config, int64_t B) {
 }
 
 // GPT-2's key biases have zero gradients but for rounding, which Adam would turn into whole steps.
-ParameterPtrs trained(Layers layers) {
-  ParameterPtrs all;
-  for (const ParameterPtr& each : parameters(layers))
-    if (!each->name.ends_with("attention.k.bias")) all.push_back(each);
+ParameterPtrs trained(ParameterPtrs all) {
+  std::erase_if(all, [](const auto& each) { return each->name.ends_with("attention.k.bias"); });
   return all;
 }
 
@@ -68,7 +66,7 @@ void take(Outcome& outcome, const StepReport& report) {
 
 Outcome serial(const TransformerConfig& config, int64_t B = 8) {
   const Transformer model(config);
-  AdamW optimizer(trained(model.stack()), {.weight_decay = 0.1});
+  AdamW optimizer(trained(parameters(model.stack())), {.weight_decay = 0.1});
   Trainer trainer(model.stack(), optimizer, options_of(config));
   Outcome outcome;
   for (int64_t step = 0; step < steps; ++step) {
@@ -85,10 +83,12 @@ void check_layout(const TransformerConfig& config, const MeshShape& shape, const
                   const Outcome& whole, int64_t B = 8) {
   const std::string layout = fmt::format(
       "seed {}: {} {}, {} layers, width {}, {} heads, {} sequences of {}, {}, {} microbatches, {} "
-      "chunks, recompute {}",
+      "chunks, recompute {}, ZeRO-{}, zero bubble {}, context {}",
       config.seed, name(config.dialect), config.tied ? "tied" : "untied", config.layers,
       config.width, config.heads, B, config.context, describe(shape), options.microbatches,
-      options.chunks, static_cast<int>(options.checkpoint.what));
+      options.chunks, static_cast<int>(options.checkpoint.what), options.zero.stage,
+      static_cast<int>(options.zero_bubble.value_or(ZeroBubble{})),
+      static_cast<int>(options.context));
   CAPTURE(layout);
   RunOptions run;
   run.threads = 1;
@@ -97,7 +97,7 @@ void check_layout(const TransformerConfig& config, const MeshShape& shape, const
       [&](Communicator& world) {
         Mesh mesh(world, shape);
         NdParallel model(config, mesh, options);
-        AdamW optimizer(trained(model.stack()), {.weight_decay = 0.1});
+        AdamW optimizer(trained(model.parameters()), {.weight_decay = 0.1});
         Trainer trainer(model.stack(), optimizer, options_of(config), model.hooks());
         Outcome outcome;
         for (int64_t step = 0; step < steps; ++step) {
@@ -131,8 +131,73 @@ TEST_CASE("each technique alone, and each pair of them, is the single rank") {
       shape[all_axes[a]] = 2, shape[all_axes[b]] = 2;
       const NdOptions options{.microbatches = 2};
       check_layout(untied, shape, options, whole_untied);
-      if (shape.pp == 1 || shape.dp_shard == 1) check_layout(tied, shape, options, whole_tied);
+      check_layout(tied, shape, options, whole_tied);
     }
+}
+
+TEST_CASE("ZeRO-1 and ZeRO-2 alone, and with each axis that they can have") {
+  const TransformerConfig tied = config_of(Dialect::gpt2, true);
+  const TransformerConfig untied = config_of(Dialect::llama, false);
+  const Outcome whole_tied = serial(tied), whole_untied = serial(untied);
+  for (const int stage : {1, 2}) {
+    NdOptions options{.microbatches = 2, .zero = {.stage = stage, .bucket_bytes = 4000}};
+    for (const MeshShape& shape :
+         {MeshShape{}, MeshShape{.dp_replicate = 4}, MeshShape{.cp = 2},
+          MeshShape{.tp = 2, .dp_replicate = 2}, MeshShape{.cp = 2, .pp = 2, .dp_replicate = 2}})
+      if (stage == 1)
+        check_layout(tied, shape, options, whole_tied);
+      else
+        check_layout(untied, shape, options, whole_untied);
+    options.microbatches = 1;
+    check_layout(tied, {.dp_replicate = 3}, options, whole_tied);  // shares of 3, 3 and 2
+    check_layout(untied, {.dp_replicate = 8}, options, whole_untied);
+  }
+}
+
+TEST_CASE("a tied table on two pipeline stages is cut alike on both, by FSDP and by ZeRO") {
+  for (const Dialect dialect :
+       {Dialect::gpt2, Dialect::llama}) {  // llama: nothing beside the table
+    TransformerConfig config = config_of(dialect, true);
+    config.tied = true, config.vocabulary = 23;  // which two ranks cannot share evenly
+    const Outcome whole = serial(config);
+    const auto check = [&](const MeshShape& shape, NdOptions options) {
+      options.microbatches = 2, options.fsdp.prefetch = shape.pp == 2;
+      check_layout(config, shape, options, whole);
+    };
+    const auto interleaved = PipelineKind::interleaved;
+    check({.pp = 2, .dp_shard = 2, .dp_replicate = 2}, {});
+    check({.pp = 1, .dp_shard = 3}, {.schedule = interleaved, .chunks = 2});  // both on each rank
+    check({.pp = 2, .dp_shard = 4}, {.schedule = interleaved, .chunks = 2});
+    check({.pp = 3, .dp_replicate = 2}, {.zero = {.stage = 1}});
+    check({.pp = 2, .dp_replicate = 3},
+          {.schedule = interleaved, .chunks = 2, .zero = {.stage = 2}});
+  }
+}
+
+TEST_CASE("zero-bubble pipelines, with every axis, recomputing and ZeRO") {
+  const TransformerConfig config = config_of(Dialect::gpt2, true);
+  const Outcome whole = serial(config);
+  for (const ZeroBubble kind : {ZeroBubble::H1, ZeroBubble::H2}) {
+    NdOptions options{.microbatches = 4, .zero_bubble = kind};
+    check_layout(config, {.pp = 4}, options, whole);
+    check_layout(config, {.tp = 2, .pp = 2, .dp_shard = 2}, options, whole);
+    options.checkpoint = {.what = Recompute::all};
+    check_layout(config, {.cp = 2, .pp = 2, .dp_replicate = 2}, options, whole);
+    options.zero.stage = static_cast<int>(kind);
+    check_layout(config, {.cp = 2, .pp = 2, .dp_replicate = 2}, options, whole);
+  }
+}
+
+TEST_CASE("Ulysses in place of the ring") {
+  for (const Dialect dialect : {Dialect::gpt2, Dialect::llama}) {
+    const TransformerConfig config = config_of(dialect, true);
+    const Outcome whole = serial(config);
+    NdOptions options{.microbatches = 2, .context = ContextParallel::ulysses};
+    check_layout(config, {.cp = 4}, options, whole);
+    check_layout(config, {.tp = 2, .cp = 2, .dp_shard = 2}, options, whole);
+    options.checkpoint = {.what = Recompute::all}, options.zero = {.stage = 2};
+    check_layout(config, {.cp = 2, .pp = 2, .dp_replicate = 2}, options, whole);
+  }
 }
 
 TEST_CASE(
@@ -175,14 +240,18 @@ TEST_CASE("random layouts up to 8 ranks, random models, sizes, seeds and options
         shape[all_axes[static_cast<size_t>(below(5))]] *= factor;
     NdOptions options{.microbatches = 1 + below(3)};
     options.schedule = static_cast<PipelineKind>(below(4));
-    if (options.schedule == PipelineKind::interleaved) options.chunks = 1 + below(2);
+    if (options.schedule == PipelineKind::interleaved)
+      options.chunks = 1 + below(2);
+    else if (below(4) == 0)
+      options.zero_bubble = static_cast<ZeroBubble>(1 + below(2));
     const int stages = shape.pp * options.chunks;
-    const bool split = stages > 1 && shape.dp_shard > 1;  // a tied table cannot be both
-    const bool llama = below(2) == 1, tied = below(2) == 0 && !split;
+    const bool llama = below(2) == 1, tied = below(2) == 0;
     const int groups = 1 + below(2), kv_heads = shape.tp * (1 + below(2));
     const int heads = kv_heads * (llama ? groups : 1), head_size = 2 * (1 + below(2));
     TransformerConfig config = config_of(llama ? Dialect::llama : Dialect::gpt2, tied,
                                          std::max(stages, 1 + below(4)), seed);
+    if (kv_heads / shape.tp % shape.cp == 0 && below(2) == 0)
+      options.context = ContextParallel::ulysses;
     config.heads = heads, config.kv_heads = kv_heads, config.width = heads * head_size;
     config.feed_forward = shape.tp * (1 + below(9));
     config.vocabulary = shape.tp * (3 + below(9));
@@ -192,6 +261,8 @@ TEST_CASE("random layouts up to 8 ranks, random models, sizes, seeds and options
     options.fsdp.reshard_after_forward = below(3) > 0, options.fsdp.keep_last = below(2) == 0;
     options.ddp.bucket_bytes = 1 << (8 + below(8));
     options.naive_gradients = below(4) == 0;
+    options.zero.bucket_bytes = options.ddp.bucket_bytes;
+    if (shape.dp_shard == 1 && !options.naive_gradients) options.zero.stage = below(3);
     const int64_t batch = shape.dp_shard * shape.dp_replicate * options.microbatches + below(4);
     check_layout(config, shape, options, serial(config, batch), batch);
   }

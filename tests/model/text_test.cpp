@@ -28,9 +28,12 @@ TEST_CASE("UTF-8 is told from what is not, to the byte") {
 }
 
 TEST_CASE("whatever bytes a model writes can be shown") {
-  CHECK(printable_utf8("").empty());
-  CHECK(printable_utf8("caf\xC3\xA9") == "caf\xC3\xA9");
-  CHECK(printable_utf8("\xE9x\xC3") == "\xEF\xBF\xBDx\xEF\xBF\xBD");
+  CHECK(printable("").empty());
+  CHECK(printable("caf\xC3\xA9\n") == "caf\xC3\xA9\n");
+  CHECK(printable("\xE9x\xC3") == "\xC2\xB7x\xC2\xB7");
+  CHECK(printable("a\x1B[31m\x7F\t") == "a\xC2\xB7[31m\xC2\xB7\xC2\xB7");  // no colours, no bells
+  const std::string surrogate = printable("\xED\xA0\x80");                 // JSON takes none
+  CHECK(first_invalid_utf8(surrogate) == surrogate.size());
 }
 
 TEST_CASE("a file is its bytes, a folder its text files in the order of their names") {

@@ -24,19 +24,23 @@ ParameterPtr parameter(const char* name, const Part& part, bool is_matrix) {
 }  // namespace
 
 TEST_CASE(
-    "parts over tp, runs of FSDP, copies and tied stages: gathered, each number once; and back") {
+    "parts over tp, runs of FSDP or ZeRO, copies and tied stages: gathered, each number once; and "
+    "back") {
   const std::vector<WholeShape> shapes = {{"table", {8, 3}}, {"norm", {5}}, {"last", {2, 2}}};
   std::vector<NamedTensor> whole;
   for (const WholeShape& each : shapes) whole.push_back({each.name, counting(each.shape)});
-  for (const bool sharded : {false, true}) {
-    const MeshShape shape{.tp = 2, .pp = 2, .dp_shard = sharded ? 3 : 1, .dp_replicate = 2};
+  for (const RunAxes& runs :
+       {RunAxes{}, RunAxes{Axis::cp, Axis::dp_shard}, RunAxes{Axis::cp, Axis::dp_replicate}}) {
+    const Axis cut = runs.empty() ? Axis::dp_shard : runs[1];
+    MeshShape shape{.tp = 2, .pp = 2, .dp_replicate = 2};
+    if (!runs.empty()) shape[cut] = 3;
     run_ranks(static_cast<int>(shape.ranks()), [&](Communicator& world) {
       Mesh mesh(world, shape);
-      const int64_t tp = mesh.coordinate(Axis::tp), shard = mesh.coordinate(Axis::dp_shard);
+      const int64_t tp = mesh.coordinate(Axis::tp), shard = mesh.coordinate(cut);
       std::vector<Held> held;
       std::vector<Tensor> values;
       const auto hold = [&](const ParameterPtr& each) {  // all of it, or a run
-        const int64_t n = each->value.numel(), p = shape.dp_shard;
+        const int64_t n = each->value.numel(), p = runs.empty() ? 1 : 3;
         held.push_back({each, chunk_begin(n, p, shard)});
         values.push_back(Tensor::zeros({chunk_count(n, p, shard)}, DType::f64));
       };
@@ -46,7 +50,7 @@ TEST_CASE(
       take_held(whole, held, values);
       CHECK(values[0].values().front() == static_cast<double>(12 * tp + held[0].first + 1));
       const std::vector<NamedTensor> all =
-          gather_whole(shapes, held, values, DType::f64, sharded, mesh);
+          gather_whole(shapes, held, values, DType::f64, runs, mesh);
       CHECK(all.size() == (world.rank() == 0 ? 3 : 0));
       for (size_t i = 0; i < all.size(); ++i) {
         CHECK(all[i].name == shapes[i].name);

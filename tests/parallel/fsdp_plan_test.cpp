@@ -13,7 +13,8 @@ std::string describe(const FsdpPlan& plan) {
   for (const FsdpPlan::Slice& slice : plan.slices) {
     text += "[";
     for (const LayerPtr& layer : slice.layers) text += layer->name() + " ";
-    text += "in " + std::to_string(slice.unit) + "]";
+    text += "in " + std::to_string(slice.unit);
+    text += slice.apart ? " and " + std::to_string(*slice.apart) + "]" : "]";
   }
   return text;
 }
@@ -53,6 +54,17 @@ TEST_CASE("entries that share a parameter are the root, with the parameter once"
   CHECK_FALSE(plan.slices.front().is_last);
   CHECK_FALSE(plan.slices.back().is_first);
   CHECK(plan.slices.back().is_last);
+}
+
+TEST_CASE("what is apart is a unit of its own, beside or in place of that of its slice") {
+  const std::vector<LayerPtr> net = make_linear_net({4, 2});
+  const FsdpPlan plan = plan_fsdp(net, 2, {"layers.1.weight"});
+  CHECK(describe(plan) == "[layers.0 layers.1 in 0 and 1][layers.2 layers.3 in 2]");
+  CHECK(plan.parameters[0] == parameters(Layers(net).subspan(0, 1)));
+  CHECK(plan.parameters[1] == parameters(Layers(net).subspan(1, 1)));
+  const FsdpPlan alone = plan_fsdp(net, 1, {"layers.1.weight"});
+  CHECK(describe(alone) == "[layers.0 in 0][layers.1 in 1][layers.2 in 2][layers.3 in 3]");
+  CHECK(alone.parameters[1] == plan.parameters[1]);
 }
 
 TEST_CASE("a unit of no layers is refused") {

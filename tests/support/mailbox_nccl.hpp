@@ -3,16 +3,23 @@
 //
 //     send, or a part of a collective    goes into the mailbox of (communicator, call, sender, receiver) at once
 //     recv, or the rest of a collective  is done when the rank's computation needs it: in compute_after()
+//     the rest of a send                 is that somebody has taken it
 //
-// As with NCCL, joining is not done before all have joined, and after each call a lane is busy for a while.
+// As with NCCL, joining is not done before all have joined, and after each call a lane is busy for a while. Streams are
+// as strict as a GPU's: who puts his computation behind what needs others first waits for them.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
+#include <chrono>
+#include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <set>
+#include <thread>
 #include <tuple>
 
+#include "yotta/comm/failures.hpp"
 #include "yotta/comm/nccl_library.hpp"
 
 namespace yotta_test {
@@ -27,14 +34,21 @@ class Mailboxes {
   void put(const Key& key, ConstData data) {
     const std::lock_guard lock(mutex_);
     boxes_[key].assign(data.bytes, data.bytes + data.nbytes());
-    changed_.notify_all();
   }
-  // Waits for it; gives up when a rank has aborted.
   std::vector<std::byte> take(const Key& key) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return boxes_.count(key) > 0 || aborted_; });
-    if (boxes_.count(key) == 0) throw CommError(Where::current(), "the mailbox was given up");
+    const std::lock_guard lock(mutex_);
+    taken_.insert(key);
     return boxes_.at(key);
+  }
+  bool has(const Key& key) { return holds(boxes_, key); }
+  bool is_taken(const Key& key) { return holds(taken_, key); }
+  void note(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    notes_.insert(text);
+  }
+  std::set<std::string> notes() {
+    const std::lock_guard lock(mutex_);
+    return notes_;
   }
   void join(const NcclLibrary::Id& id) {
     const std::lock_guard lock(mutex_);
@@ -47,15 +61,22 @@ class Mailboxes {
   void abort() {
     const std::lock_guard lock(mutex_);
     aborted_ = true;
-    changed_.notify_all();
   }
   std::atomic<int> ids = 0, lanes = 0, aborts = 0,
                    waits = 0;  // made so far; compute put behind a lane
 
  private:
+  template <class Keys>
+  bool holds(const Keys& keys, const Key& key) {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) throw CommError(Where::current(), "the mailbox was given up");
+    return keys.count(key) > 0;
+  }
+
   std::mutex mutex_;
-  std::condition_variable changed_;
   std::map<Key, std::vector<std::byte>> boxes_;
+  std::set<Key> taken_;
+  std::set<std::string> notes_;  // of splits
   std::map<NcclLibrary::Id, int> joined_;
   bool aborted_ = false;
 };
@@ -63,6 +84,8 @@ class Mailboxes {
 class MailboxNccl : public NcclLibrary {
  public:
   explicit MailboxNccl(std::shared_ptr<Mailboxes> mail) : mail_(std::move(mail)) {}
+  bool splits = true;               // as NCCL does since 2.18
+  std::function<void()> meanwhile;  // what the host does while the device waits
 
   Id new_id() override {
     Id id{};
@@ -74,6 +97,29 @@ class MailboxNccl : public NcclLibrary {
     mail_->join(id);
     lanes_.push_back({id, size, rank});
     return &lanes_.back();
+  }
+  bool can_split() const override { return splits; }
+  Handle split(Handle handle, int color, int key) override {
+    Lane& lane = of(handle);
+    const int64_t call = lane.collectives++;
+    mail_->note(fmt::format("rank {} of {}: color {}, key {}", lane.rank, lane.size, color, key));
+    const std::array<int, 2> mine = {color, key};
+    mail_->put(lane.key(call, lane.rank, -1), std::span<const int>(mine));
+    std::vector<std::pair<int, int>> part;  // (key, rank) of this color
+    for (int r = 0; r < lane.size; ++r) {
+      while (!mail_->has(lane.key(call, r, -1)))
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      const std::vector<std::byte> theirs = mail_->take(lane.key(call, r, -1));
+      const int* const words = reinterpret_cast<const int*>(theirs.data());
+      if (words[0] == color) part.emplace_back(words[1], r);
+    }
+    if (color < 0) return nullptr;
+    std::sort(part.begin(), part.end());
+    const auto place = std::find(part.begin(), part.end(), std::pair(key, lane.rank));
+    Id id = lane.id;  // a name of its own
+    id[1] = static_cast<std::byte>(1 + color);
+    id[2] = static_cast<std::byte>(1 + call);
+    return join(id, static_cast<int>(part.size()), static_cast<int>(place - part.begin()));
   }
   bool ready(Handle handle) override {
     Lane& lane = of(handle);
@@ -87,29 +133,52 @@ class MailboxNccl : public NcclLibrary {
   }
   void begin_group() override { in_group_ = true; }
   void end_group() override { in_group_ = false; }
-  void after_compute(Handle handle) override { of(handle).busy = 2; }
-  void compute_after(Handle handle) override {
-    ++mail_->waits;
+  Mark computed() override { return 1; }  // the emulator has computed it
+  void lane_after(Handle handle, Mark) override { of(handle).busy = 2; }
+  Mark mark(Handle handle) override {
     Lane& lane = of(handle);
-    while (!lane.rest.empty()) {
-      const auto rest = std::move(lane.rest.front());
-      lane.rest.pop_front();
-      rest();
+    marks_.push_back({&lane, lane.ended + std::ssize(lane.rest)});
+    return static_cast<Mark>(1 + marks_.size());
+  }
+  void compute_after(Mark mark) override {
+    ++mail_->waits;
+    const auto begin = std::chrono::steady_clock::now();
+    while (!has_passed(mark)) {
+      if (meanwhile) meanwhile();
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(60))
+        throw CommError(Where::current(), "the GPU stands still");
     }
   }
+  bool has_passed(Mark mark) override {
+    for (Lane& lane : lanes_)  // the device goes on by itself
+      while (!lane.rest.empty() && lane.rest.front().is_possible()) {
+        const auto rest = std::move(lane.rest.front());
+        lane.rest.pop_front();
+        rest.run();
+        ++lane.ended;
+      }
+    const auto [lane, end] = marks_.at(mark - 2);
+    return lane->ended >= end;
+  }
+  void forget(Mark) noexcept override {}
   void send(Handle handle, ConstData data, int to) override {
     Lane& lane = of(handle);
-    mail_->put(lane.key(lane.sent[to]++, lane.rank, to), data);
+    const auto key = lane.key(lane.sent[to]++, lane.rank, to);
+    mail_->put(key, data);
+    if (in_group_) return;  // goes side by side with what else is in the group
+    lane.rest.push_back({[this, key] { return mail_->is_taken(key); }, [] {}});
   }
   void recv(Handle handle, Data data, int from) override {
     Lane& lane = of(handle);
     const auto key = lane.key(lane.received[from]++, from, lane.rank);
-    lane.rest.push_back([this, key, data] {
-      const std::vector<std::byte> got = mail_->take(key);
-      if (std::ssize(got) != data.nbytes())
-        throw CommError(Where::current(), "NCCL: a message of another length");
-      std::copy(got.begin(), got.end(), data.bytes);
-    });
+    lane.rest.push_back({[this, key] { return mail_->has(key); },
+                         [this, key, data] {
+                           const std::vector<std::byte> got = mail_->take(key);
+                           if (std::ssize(got) != data.nbytes())
+                             throw CommError(Where::current(), "NCCL: a message of another length");
+                           std::copy(got.begin(), got.end(), data.bytes);
+                         }});
   }
   void broadcast(Handle handle, ConstData in, Data out, int root) override {
     combine(handle, in, out, root, root,
@@ -136,13 +205,19 @@ class MailboxNccl : public NcclLibrary {
   }
 
  private:
+  // What the device does when it can.
+  struct Rest {
+    std::function<bool()> is_possible;
+    std::function<void()> run;
+  };
   struct Lane {
     Id id;
     int size, rank;
     int busy = 2;  // how often ready() still says no
     std::map<int, int64_t> sent = {}, received = {};
     int64_t collectives = 0;
-    std::deque<std::function<void()>> rest = {};
+    std::deque<Rest> rest = {};
+    int64_t ended = 0;  // of all that were ever in `rest`
     std::string error = {};
     Mailboxes::Key key(int64_t call, int from, int to) const { return {id, call, from, to}; }
   };
@@ -156,13 +231,20 @@ class MailboxNccl : public NcclLibrary {
     Lane& lane = of(handle);
     const int64_t call = lane.collectives++;
     mail_->put(lane.key(call, lane.rank, -1), in);
-    lane.rest.push_back([this, &lane, call, in, out, first, last, add] {
-      for (int r = first; r <= last && out.count > 0; ++r) {
-        const std::vector<std::byte> theirs = mail_->take(lane.key(call, r, -1));
-        const int64_t count = std::ssize(theirs) / bytes_of(in.dtype);
-        add(out, ConstData(theirs.data(), count, in.dtype), r);
-      }
-    });
+    const bool wants = out.count > 0;
+    const auto is_possible = [this, &lane, call, first, last, wants] {
+      for (int r = first; r <= last && wants; ++r)
+        if (!mail_->has(lane.key(call, r, -1))) return false;
+      return true;
+    };
+    lane.rest.push_back({is_possible, [this, &lane, call, in, out, first, last, add] {
+                           for (int r = first; r <= last && out.count > 0; ++r) {
+                             const std::vector<std::byte> theirs =
+                                 mail_->take(lane.key(call, r, -1));
+                             const int64_t count = std::ssize(theirs) / bytes_of(in.dtype);
+                             add(out, ConstData(theirs.data(), count, in.dtype), r);
+                           }
+                         }});
   }
   void sum(Handle handle, ConstData in, Data out, ReduceOp op, int64_t begin, int64_t count) {
     combine(handle, in, out, 0, of(handle).size - 1, [=](Data to, ConstData from, int r) {
@@ -177,6 +259,7 @@ class MailboxNccl : public NcclLibrary {
 
   std::shared_ptr<Mailboxes> mail_;
   std::deque<Lane> lanes_;
+  std::vector<std::pair<Lane*, int64_t>> marks_;
   bool in_group_ = false;
 };
 

@@ -9,7 +9,9 @@
 //
 // A case that checks nothing fails: it could never turn red.
 // Under MPI every rank runs all cases, and rank r > 0 adds ".r" to the file's name. With YOTTA_TEST_ON_PROCESSES the
-// processes are the ranks of run_ranks.
+// processes are the ranks of run_ranks. With YOTTA_TEST_ON_TCP they are so without MPI: the program starts
+// YOTTA_TEST_PROCESSES copies of itself. With YOTTA_TEST_ON_NCCL, too, these share the first GPU, and NCCL moves what is
+// sent and reduced.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -26,13 +28,25 @@
 #ifdef YOTTA_TEST_ON_PROCESSES
 #include "yotta/comm/mpi_ranks.hpp"
 #endif
+#ifdef YOTTA_TEST_ON_TCP
+#include "yotta/comm/tcp_launch.hpp"
+#include "yotta/comm/tcp_ranks.hpp"
+#endif
+#ifdef YOTTA_TEST_ON_NCCL
+#include "support/on_cuda.hpp"
+#include "support/ranks_here.hpp"
+#include "yotta/comm/nccl_support.hpp"
+#include "yotta/nn/cuda.hpp"
+#endif
 
 namespace yotta_test {
 int processes();
-}
+bool has_native();
+}  // namespace yotta_test
 
 namespace {
 
+int rank = 0, tcp_processes = 0;
 std::string reason_not_run;
 bool checked_nothing = false;
 
@@ -41,11 +55,9 @@ std::string record_name() {
   const char* name = std::getenv("YOTTA_TEST_RECORD");
   if (name == nullptr) return "";
 #ifdef YOTTA_HAVE_MPI
-  int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (rank > 0) return std::string(name) + "." + std::to_string(rank);
 #endif
-  return name;
+  return rank > 0 ? std::string(name) + "." + std::to_string(rank) : name;
 }
 
 // Writes the record as doctest runs the cases.
@@ -119,15 +131,68 @@ REGISTER_LISTENER("record", 1, Recorder);
 void yotta_test::not_run(const std::string& reason) { reason_not_run = reason; }
 
 int yotta_test::processes() {
-  int size = 0;
+  int size = tcp_processes;
 #ifdef YOTTA_TEST_ON_PROCESSES
   MPI_Comm_size(MPI_COMM_WORLD, &size);
 #endif
   return size;
 }
 
+bool yotta_test::has_native() {
+#ifdef YOTTA_TEST_ON_NCCL
+  return true;
+#else
+  return tcp_processes == 0;
+#endif
+}
+
+#ifdef YOTTA_TEST_ON_NCCL
+namespace {
+
+// Why there can be none here; empty: there can.
+std::string why_no_gpu() {
+  const std::string why_not = yotta::why_no_nccl();
+  return why_not.empty() ? yotta::use_cuda() : why_not;
+}
+
+std::shared_ptr<yotta::Transport> by_nccl(std::shared_ptr<yotta::Transport> tcp) {
+  const yotta::NcclOptions options{.timeout = 60};
+  return std::make_shared<yotta_test::OnCuda>(yotta::make_nccl_transport(std::move(tcp), options));
+}
+
+}  // namespace
+#endif
+
 int main(int argc, char** argv) {
-#ifdef YOTTA_HAVE_MPI
+#if defined(YOTTA_TEST_ON_TCP)
+  const char* const wanted = std::getenv("YOTTA_TEST_PROCESSES");
+#ifdef YOTTA_TEST_ON_NCCL
+  if (const auto place = yotta::find_tcp_place()) yotta::share_gpu(place->rank);
+  if (const std::string why_not = why_no_gpu(); !why_not.empty()) {
+    std::cout << "not run: " << why_not << std::endl;
+    return 77;
+  }
+#endif
+  if (!yotta::find_tcp_place()) {
+    const yotta::JobEnd end =
+        yotta::start_processes(wanted == nullptr ? 3 : std::atoi(wanted), {argv, argv + argc});
+    std::cout << end.text;
+    return end.status;
+  }
+  yotta::TcpRanksOptions options;
+  options.tcp.patience = 0.05;
+  options.tcp.compare_calls = true;
+#ifdef YOTTA_TEST_ON_NCCL
+  options.wrap = by_nccl;
+  yotta_test::waits_on_device() = true;
+#endif
+  yotta::TcpRanks job(options);
+  rank = job.rank();
+  tcp_processes = job.size();
+  const int result = run(argc, argv);
+  if (result != 0) std::_Exit(result);  // the others may wait for this rank forever
+  return result;
+#elif defined(YOTTA_HAVE_MPI)
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
 #ifdef YOTTA_TEST_ON_PROCESSES

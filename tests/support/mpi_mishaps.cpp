@@ -2,6 +2,7 @@
 //
 //     mpirun -n 3 mpi_mishaps kill 1 2        rank 1 is killed at step 2
 //     mpirun -n 3 mpi_mishaps throw 0 3       rank 0 throws at step 3
+//     mpirun -n 3 mpi_mishaps orphan 2 0      rank 2 kills mpirun (or its proxy), and all wait for ever
 //
 // Every surviving process prints what run_ranks throws.
 #include <signal.h>
@@ -26,9 +27,18 @@ struct Mishap {
   }
 };
 
+// Not quite for ever: a test that fails leaves nothing behind.
+void wait_orphaned(Communicator& world, int culprit) {
+  alarm(20);
+  world.barrier();
+  if (world.rank() == culprit) kill(find_starter(), SIGKILL);
+  for (;;) pause();
+}
+
 void steps(Communicator& world, const Mishap& mishap) {
   const int p = world.size(), next = (world.rank() + 1) % p, previous = (world.rank() + p - 1) % p;
   std::vector<float> x(100000, 1), y(x);
+  if (mishap.kind == "orphan") wait_orphaned(world, mishap.rank);
   mishap.strike(world, 0);  // before anything
   world.send_recv(x, next, y, previous);
   mishap.strike(world, 1);

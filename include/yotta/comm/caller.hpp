@@ -55,6 +55,7 @@ class Caller {
     Group& self = enter_message(out, to, tag, where);
     expect_data(in, "in", where);
     expect_rank(from, self.size(), "from", where);
+    expect_apart(out, in, where);
     const Call call{"send_recv", out.count, out.dtype, -1, "", "", where};
     Messages both(self, call, "send", tag);
     both.send(out, to);

@@ -217,6 +217,7 @@ inline std::shared_ptr<Group> split_group(const CollectiveCaller& caller, int co
               [](Collective& c, Data out, ConstData in) { all_gather_ring(c, in, out); })
       .wait();
   const int64_t sequence = caller.group->splits++;
+  parent.engine->transport().split(parent.number, color, key);
   if (color < 0) return nullptr;
   std::vector<std::tuple<int32_t, int>> order;  // (key, rank) of those with this color
   for (int r = 0; r < parent.size(); ++r)

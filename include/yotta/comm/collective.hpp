@@ -77,6 +77,7 @@ class Collective : public Channel, public Meeting {
   }
   void send_recv(ConstData out, int to, Data in, int from, Where where) override {
     const Call call = call_of("send_recv", out, where);
+    expect_apart(out, in, where);
     if (group_->is_mirrored() && out.count != in.count)
       fail_roles(fmt::format("one sends {} and receives {}", out.count, in.count));
     Messages both(*group_, call, label_, tag());

@@ -37,6 +37,7 @@ AnyData run_of(AnyData data, Counts counts, int i) {
   return data.part(begin, begin + counts[static_cast<size_t>(i)]);
 }
 
+// in_counts[j] numbers of `in` go to rank j, out_counts[j] come from it; both lie in the order of ranks.
 inline void all_to_all_v_pairwise(Channel& channel, ConstData in, Counts in_counts, Data out,
                                   Counts out_counts) {
   const int p = channel.size(), rank = channel.rank();

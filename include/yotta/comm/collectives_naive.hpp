@@ -36,6 +36,7 @@ inline void reduce_naive(Channel& channel, Data data, ReduceOp op, int root) {
   }
 }
 
+// Everybody has the sum: a reduce to rank 0, then a broadcast. In place.
 inline void all_reduce_naive(Channel& channel, Data data, ReduceOp op) {
   reduce_naive(channel, data, op, 0);
   broadcast_naive(channel, data, 0);

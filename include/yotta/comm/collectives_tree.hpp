@@ -71,6 +71,7 @@ inline void reduce_tree(Channel& channel, Data data, ReduceOp op, int root) {
   if (!place.is_root()) channel.send(sum, place.parent());
 }
 
+// Everybody has the sum: up the tree to rank 0, and down again. In place.
 inline void all_reduce_tree(Channel& channel, Data data, ReduceOp op) {
   reduce_tree(channel, data, op, 0);
   broadcast_tree(channel, data, 0);

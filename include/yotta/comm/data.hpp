@@ -107,6 +107,16 @@ struct Data {
   }
 };
 
+// Throws if what is sent and what arrives lie in the same memory.
+inline void expect_apart(ConstData out, ConstData in, Where where) {
+  if (out.bytes == nullptr || out.nbytes() == 0 || in.nbytes() == 0) return;
+  if (out.bytes + out.nbytes() <= in.bytes || in.bytes + in.nbytes() <= out.bytes) return;
+  fail(where,
+       "send_recv of {} {} and {} {} in the same memory: what arrives overwrites what has not left "
+       "yet; receive into another buffer",
+       out.count, name(out.dtype), in.count, name(in.dtype));
+}
+
 // Length of chunk i when `count` elements are cut into p chunks.
 constexpr int64_t chunk_count(int64_t count, int64_t p, int64_t i) {
   return chunk_begin(count, p, i + 1) - chunk_begin(count, p, i);

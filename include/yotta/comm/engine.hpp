@@ -69,14 +69,17 @@ class Engine {
       context().lane = lane;
     } else {
       wait_until(waiting, nullptr, [&] { return is_ready(waiting); });
-      for (const Request* request : waiting.requests)
-        if (request != nullptr) transport_->join(request->group);
     }
+    for (Request* request : waiting.requests)
+      if (request != nullptr) join(*request);
   }
   // The same for a job, by the main code. If it has failed, its error is thrown here.
   void wait(Job& job, Where where) {
     wait_until({&job.call, where, {}, -1}, &job, [&] { return is_done(job); });
-    transport_->join(job.group);
+    if (job.body)
+      transport_->join(job.group);
+    else
+      transport_->join(job.request);
     if (job.error) std::rethrow_exception(job.error);
   }
   bool is_done(Job& job) { return job.body ? job.ended : transport_->test(job.request); }
@@ -107,6 +110,7 @@ class Engine {
 
   // Posts a send whose data is a copy, and keeps both until somebody has taken it.
   void post_detached(std::unique_ptr<Job> send, std::shared_ptr<void> copy) {
+    send->request.is_detached = true;
     transport_->post(send->request);
     if (!send->request.done) detached_.emplace_back(std::move(send), std::move(copy));
   }
@@ -135,8 +139,16 @@ class Engine {
   }
 
  private:
-  static constexpr int looks =
-      100;  // how often a rank looks before it sleeps: some 20 microseconds
+  // A collective in a fiber goes on behind its messages. Behind one that the transport runs goes who waits for the Work.
+  void join(Request& request) {
+    if (request.kind == Request::Kind::send || request.kind == Request::Kind::recv)
+      transport_->join(request);
+    else if (running_ == nullptr)
+      transport_->join(request.group);
+  }
+
+  // How often a rank looks before it sleeps: some 20 microseconds.
+  static constexpr int looks = 100;
 
   bool is_ready(const Waiting& waiting) {
     for (Request* request : waiting.requests)

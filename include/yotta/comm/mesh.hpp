@@ -172,9 +172,13 @@ inline std::string picture(const MeshShape& shape) {
   return text + "\n";
 }
 
+// How attention crosses cp: keys and values go round the ring, or heads are exchanged for tokens.
+enum class ContextParallel : uint8_t { ring, ulysses };
+
 // The axes that reach inside a layer. Empty ones stand for size 1: the serial layer.
 struct LayerAxes {
   Communicator tp, cp;
+  ContextParallel context = ContextParallel::ring;
 };
 
 class Mesh {
@@ -195,7 +199,9 @@ class Mesh {
   // dp_shard and dp_replicate as one: all that train on different sequences.
   Communicator& dp() { return dp_; }
   Communicator& world() { return world_; }
-  LayerAxes layer_axes() { return {(*this)[Axis::tp], (*this)[Axis::cp]}; }
+  LayerAxes layer_axes(ContextParallel context = ContextParallel::ring) {
+    return {(*this)[Axis::tp], (*this)[Axis::cp], context};
+  }
 
   // The ranks that differ from this one along these axes alone, by rank. All ranks of the world must call.
   Communicator along(std::initializer_list<Axis> axes, Where where = Where::current()) const {

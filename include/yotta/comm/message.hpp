@@ -59,6 +59,7 @@ inline void charge_recv(const Request& request, std::string_view label, int lane
     self.clock->receive({clock_peer(request), request.data.nbytes(), lane, label}, request.stamp);
 }
 
+// A request to or from `peer`, a rank of `group`; `call` must live as long as the request.
 inline void fill(Request& request, Request::Kind kind, const Group& group, const Call& call,
                  Data data, int peer, int64_t tag) {
   request.kind = kind;

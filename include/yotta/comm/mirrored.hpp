@@ -31,6 +31,7 @@
 
 namespace yotta {
 
+// A group of this rank and its images on these chips, its own first; see above.
 inline std::shared_ptr<Group> mirror_group(const CollectiveCaller& caller, std::vector<int> chips,
                                            Where where) {
   const Group& parent = caller.group_or_fail(where);

@@ -1,8 +1,8 @@
 // MPI ranks: the ranks of a world are processes, on one machine or on many, and MPI moves the bytes.
 //
-//     Request send, recv (group, peer, tag)  ──►  MPI_Isend, MPI_Irecv in that group's MPI communicator
+//     Request send, recv (group, peer, tag)  ──►  MPI_Isend, MPI_Irecv, MPI_Test           mpi_message.hpp
+//       in that group's MPI communicator                                                   mpi_group.hpp
 //     Request native (all_reduce, ...)       ──►  MPI_Iallreduce, ...                      mpi_native.hpp
-//     test                                   ──►  MPI_Test
 //     a rank fails, waits for ever, or calls something else  ──►  letters beside them      mpi_lookout.hpp
 //
 // Everything above (collectives, checks, ledger, errors) is the same code as on threads. Each group has
@@ -22,10 +22,10 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/comm/mpi_lookout.hpp"
+#include "yotta/comm/mpi_message.hpp"
 #include "yotta/comm/mpi_native.hpp"
 #include "yotta/comm/mpi_report.hpp"
 
@@ -34,11 +34,12 @@ namespace yotta {
 struct MpiOptions {
   int64_t most = std::numeric_limits<int>::max();  // numbers in one call of MPI
   double patience = 1;                             // seconds after which a rank says that it waits
+  bool synchronous_sends = false;                  // a send is done when its receiver takes it
+  // Of collectives, as they start, for a letter a rank; else calls that differ are seen when they wait too long.
 #ifdef NDEBUG
   bool compare_calls = false;
 #else
-  bool compare_calls =
-      true;  // of collectives, as they start: a letter a rank. Else when they wait too long
+  bool compare_calls = true;
 #endif
 };
 
@@ -51,7 +52,7 @@ class MpiTransport : public Transport {
     std::vector<int> everybody(static_cast<size_t>(size()));
     std::iota(everybody.begin(), everybody.end(), 0);
     state_.rank = rank();
-    state_.groups.push_back({MpiComm::duplicate(over, where), std::move(everybody)});
+    state_.groups.emplace_back(MpiComm::duplicate(over, where), everybody);
   }
   ~MpiTransport() override {
     for (MpiGroup& group : state_.groups)
@@ -65,19 +66,7 @@ class MpiTransport : public Transport {
     const Where where = request.call->where;
     expect_on_cpu(request.data, where);
     check(where);
-    const MpiGroup& group = state_.group_of(request);
-    const int peer = group.rank_of(request.peer), tag = mpi_tag(request);
-    const MpiRun run(request.data.count, request.data.dtype, options_.most);
-    MPI_Request handle = MPI_REQUEST_NULL;
-    if (request.kind == Request::Kind::send)
-      expect_mpi(MPI_Isend(request.data.bytes, run.count(), run.type(), peer, tag, group.comm.get(),
-                           &handle),
-                 "MPI_Isend", where);
-    else
-      expect_mpi(MPI_Irecv(request.data.bytes, run.count(), run.type(), peer, tag, group.comm.get(),
-                           &handle),
-                 "MPI_Irecv", where);
-    put_handle(request, handle);
+    start_message(request, state_.group_of(request), options_.most, options_.synchronous_sends);
     started(request);
   }
   bool has_native(ConstData whole) const override { return whole.device == Device::cpu; }
@@ -94,14 +83,10 @@ class MpiTransport : public Transport {
   bool test(Request& request) override {
     if (request.done) return true;
     if (request.kind == Request::Kind::native) return test_native(request);
-    MPI_Request handle = get_handle(request);
-    MPI_Status status;
-    int done = 0;
-    const int code = MPI_Test(&handle, &done, &status);
-    put_handle(request, handle);
-    if (code == MPI_SUCCESS && done == 0) return false;
-    finished(request);  // also when it has failed: MPI has let go of it
-    expect_arrived(request, code, status);
+    const std::optional<MpiArrival> arrival = test_message(request);
+    if (!arrival) return false;
+    finished(request);
+    expect_arrived(request, rank(), *arrival);
     return true;
   }
 
@@ -109,31 +94,18 @@ class MpiTransport : public Transport {
   void withdraw(Request& request) override {
     if (state_.in_flight.count(&request) == 0) return;  // it was never posted: that has failed
     if (request.kind == Request::Kind::native) return withdraw_native(request);
-    MPI_Request handle = get_handle(request);
-    if (request.kind == Request::Kind::recv) MPI_Cancel(&handle);
-    settle([&] {
-      int done = 0;
-      return MPI_Test(&handle, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
-    });
-    if (handle != MPI_REQUEST_NULL) MPI_Request_free(&handle);
+    cancel_message(request);
+    settle([&] { return test_message(request).has_value(); });
+    leave_message(request);
     finished(request);
   }
 
   void sleep(std::span<const Waiting> strands, double seconds) override {
     lookout_.look();
     check(strands[0].where);
-    const auto now = std::chrono::steady_clock::now();
-    const int64_t epoch = lookout_.epoch();
-    if (std::exchange(seen_epoch_, epoch) != epoch) {
-      still_since_ = now;
-      reported_ = false;
-    }
-    const double still = std::chrono::duration<double>(now - still_since_).count();
-    if (!reported_ && still > options_.patience) {
-      lookout_.report(report_waits(state_, strands, epoch));
-      reported_ = true;
-    }
-    const double nap = still < 0.01 ? 20e-6 : 500e-6;  // who has waited long may wake up late
+    if (lookout_.should_report(options_.patience))
+      lookout_.report(report_waits(state_, strands, lookout_.epoch()));
+    const double nap = lookout_.still() < 0.01 || moves_much(strands) ? 20e-6 : 500e-6;
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(seconds, nap)));
   }
 
@@ -142,7 +114,7 @@ class MpiTransport : public Transport {
   void check(Where where) override { lookout_.check(where); }
   void fail(const std::string& message) override { lookout_.fail(message); }
   void end(Where where) override {
-    if (failed()) return;  // and the rank has caught what it was told
+    if (failed()) return lookout_.check_at_end(where);
     WaitReport returned;
     returned.state = RankWait::State::returned;
     lookout_.report(returned);
@@ -154,17 +126,18 @@ class MpiTransport : public Transport {
       if (done == 0) lookout_.look();
       return done != 0 || failed();
     });
-    if (failed()) return;  // who has failed says why
-    look_in_naps([&] { return lookout_.close(); });
+    if (failed()) return lookout_.check_at_end(where);
+    look_in_naps([&] { return lookout_.close() || failed(); });
+    if (failed()) return lookout_.check_at_end(where);
     const std::string unreceived = take_unreceived(state_);
     ended_ = true;
     if (!unreceived.empty()) throw CommError(where, unreceived);
   }
 
   int open_group(int parent, int64_t sequence, int color, std::span<const int> members) override {
-    const MpiGroup& parent_group = state_.groups[static_cast<size_t>(parent)];
-    state_.groups.push_back(
-        make_mpi_group(state_.groups[0], parent_group, sequence, color, members));
+    const uint64_t id = group_id(state_.groups[static_cast<size_t>(parent)].id, sequence, color);
+    if (!lookout_.all_come(id, members)) check(Where::current());
+    state_.groups.push_back(make_mpi_group(state_.groups[0], id, members));
     return static_cast<int>(state_.groups.size()) - 1;
   }
   // Not a meeting place: only to have the calls compared.
@@ -186,6 +159,13 @@ class MpiTransport : public Transport {
       yotta::fail(
           where, "MPI moves what is in the CPU's memory; run with --comm nccl for tensors on cuda");
   }
+  // Who has waited long may wake up late; but MPI moves a long message piece by piece, one or a few a look.
+  static bool moves_much(std::span<const Waiting> strands) {
+    for (const Waiting& strand : strands)
+      for (const Request* request : strand.requests)
+        if (request != nullptr && request->data.nbytes() > 1 << 20) return true;
+    return false;
+  }
   void started(Request& request) {
     request.owner = rank();
     state_.in_flight.insert(&request);
@@ -195,19 +175,6 @@ class MpiTransport : public Transport {
     state_.in_flight.erase(&request);
     request.done = true;
     lookout_.moved(-1);
-  }
-  void expect_arrived(const Request& request, int code, const MPI_Status& status) const {
-    const Where where = request.call->where;
-    if (request.kind == Request::Kind::send) return expect_mpi(code, "MPI_Isend", where);
-    if (code != MPI_SUCCESS && mpi_error_class(code) != MPI_ERR_TRUNCATE)
-      expect_mpi(code, "MPI_Irecv", where);
-    const int64_t count = code == MPI_SUCCESS ? numbers_in(status, request.data.dtype) : -1;
-    if (count == request.data.count) return;
-    fail_as<Mismatch>(where,
-                      "both sides of a message must name the same count and type.\n"
-                      "  rank {} sends {}\n  rank {} receives {} {} at {}",
-                      request.peer, count < 0 ? "more" : std::to_string(count), rank(),
-                      request.data.count, name(request.data.dtype), at(where));
   }
 
   // A collective of MPI. Where calls are compared it starts when all ranks have called the same: what MPI makes of
@@ -274,23 +241,10 @@ class MpiTransport : public Transport {
     const std::chrono::duration<double> left = *arrived_by_ - std::chrono::steady_clock::now();
     look_in_naps(done, std::max(0.0, left.count()));
   }
-  // Request::handle holds an MPI_Request, a pointer or an int.
-  static_assert(sizeof(MPI_Request) <= sizeof(uintptr_t));
-  static void put_handle(Request& request, MPI_Request handle) {
-    std::memcpy(&request.handle, &handle, sizeof handle);
-  }
-  static MPI_Request get_handle(const Request& request) {
-    MPI_Request handle;
-    std::memcpy(&handle, &request.handle, sizeof handle);
-    return handle;
-  }
 
   MpiOptions options_;
   MpiLookout lookout_;
   MpiState state_;
-  int64_t seen_epoch_ = -1;  // since when nothing has moved, and whether that has been reported
-  std::chrono::steady_clock::time_point still_since_;
-  bool reported_ = false;
   std::optional<std::chrono::steady_clock::time_point> arrived_by_;  // after a failure
   bool ended_ = false;                                               // well: nothing is in flight
 };

@@ -8,34 +8,21 @@
 
 #ifdef YOTTA_HAVE_MPI
 
-#include <algorithm>
-
 #include "yotta/comm/mpi_library.hpp"
-#include "yotta/comm/transport.hpp"
+#include "yotta/comm/world_state.hpp"
 
 namespace yotta {
 
-struct MpiGroup {
+struct MpiGroup : WorldGroup {
+  MpiGroup(MpiComm its, std::span<const int> world_ranks, uint64_t its_id = 0)
+      : WorldGroup{{world_ranks.begin(), world_ranks.end()}, its_id, -1}, comm(std::move(its)) {}
   MpiComm comm;
-  std::vector<int> members;  // world ranks
-  uint64_t id = 0;           // the same on all ranks
-  int64_t last_native = -1;  // the number of the last collective that MPI has run
-
-  // The rank here of a rank of the world.
-  int rank_of(int world_rank) const {
-    return static_cast<int>(std::find(members.begin(), members.end(), world_rank) -
-                            members.begin());
-  }
 };
+// What the transport of a rank knows of it.
+using MpiState = WorldState<MpiGroup>;
 
-// Made by its members together, who are ranks of `world`; (parent, sequence, color) tells it from all others.
-inline MpiGroup make_mpi_group(const MpiGroup& world, const MpiGroup& parent, int64_t sequence,
-                               int color, std::span<const int> members) {
-  uint64_t id = parent.id;
-  for (const auto part : {static_cast<uint64_t>(sequence), static_cast<uint64_t>(color)}) {
-    id = (id ^ (part + 1)) * 0x9e3779b97f4a7c15u;
-    id ^= id >> 32;
-  }
+// Made by its members together, who are ranks of `world`. MPI waits for them for ever.
+inline MpiGroup make_mpi_group(const MpiGroup& world, uint64_t id, std::span<const int> members) {
   MPI_Group all, some;
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_group(world.comm.get(), &all);
@@ -45,7 +32,7 @@ inline MpiGroup make_mpi_group(const MpiGroup& world, const MpiGroup& parent, in
   MPI_Group_free(&some);
   MPI_Group_free(&all);
   expect_mpi(code, "MPI_Comm_create_group", Where::current());
-  return {MpiComm(comm), {members.begin(), members.end()}, id};
+  return {MpiComm(comm), members, id};
 }
 
 // Even tags are the user's, odd ones those of collectives, which may come round again: they are in

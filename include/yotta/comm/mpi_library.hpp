@@ -38,6 +38,7 @@ inline void expect_mpi(int code, const char* call, Where where) {
   fail_as<CommError>(where, "{}: {}", call, std::string_view(text, static_cast<size_t>(length)));
 }
 
+// What kind of error a code of this MPI stands for: MPI_ERR_TRUNCATE, ...
 inline int mpi_error_class(int code) {
   int kind = MPI_SUCCESS;
   MPI_Error_class(code, &kind);
@@ -94,7 +95,8 @@ class MpiComm {
  public:
   explicit MpiComm(MPI_Comm comm) : comm_(comm) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // some MPIs ask it for requests
+    for (const MPI_Comm asked : {MPI_COMM_WORLD, MPI_COMM_SELF})  // by some MPIs, for requests
+      MPI_Comm_set_errhandler(asked, MPI_ERRORS_RETURN);
   }
   static MpiComm duplicate(MPI_Comm of, Where where) {
     MPI_Comm comm = MPI_COMM_NULL;

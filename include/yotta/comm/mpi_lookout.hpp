@@ -1,30 +1,22 @@
-// MpiLookout: what a rank in a process of its own must hear beside its messages.
+// MpiLookout: MPI's lookout (lookout.hpp): what a rank hears beside its messages travels as letters (mpi_mail.hpp).
 //
-//     a rank throws             ──► a verdict to all: their calls throw PeerFailed
-//     a process of this host    ──► the same, by those who see it end (process_watch.hpp)
-//       is killed
-//     ranks wait in a circle    ──► reports to rank 0, questions, a verdict: Deadlock (wait_monitor.hpp)
-//     collectives differ        ──► notes of calls, compared by one rank of the group: Mismatch, both places; or
-//                                   "all the same", for who must know before he lets MPI run it
+//     thread: take a letter, lookout.read() it, look whether all processes of this host live, sleep   again and again
+//     rank:   has somebody failed?   report that it waits   compare calls
 //
-// It has a thread, which looks for letters (mpi_mail.hpp) and sleeps in between. Looking for letters is also what
-// makes MPI move on: a large message, or an MPI_Iallreduce, advances while the rank computes and calls nothing. If
-// MPI was started without MPI_THREAD_MULTIPLE there is no thread: the rank looks itself, whenever it communicates,
-// and nothing advances in between.
+// Looking for letters is also what makes MPI move on: a large message, or an MPI_Iallreduce, advances while the rank
+// computes and calls nothing. If MPI was started without MPI_THREAD_MULTIPLE there is no thread: the rank looks
+// itself, whenever it communicates, and nothing advances in between.
 // Cost: 1000 looks a second, some 5000 while something is in flight; no letter unless something is wrong.
 #pragma once
 
 #ifdef YOTTA_HAVE_MPI
 
-#include <atomic>
-#include <chrono>
 #include <mutex>
-#include <set>
 #include <thread>
 
+#include "yotta/comm/lookout.hpp"
 #include "yotta/comm/mpi_mail.hpp"
 #include "yotta/comm/process_watch.hpp"
-#include "yotta/comm/wait_monitor.hpp"
 
 namespace yotta {
 
@@ -32,7 +24,12 @@ class MpiLookout {
  public:
   // All ranks of `over` make one together.
   MpiLookout(MPI_Comm over, bool with_thread, Where where)
-      : mail_(over, where), monitor_(mail_.size()), with_thread_(with_thread) {
+      : mail_(over, where),
+        lookout_(
+            mail_.rank(), mail_.size(),
+            [this](int to, int kind, const std::string& text) { mail_.send(to, kind, text); },
+            [this] { say_heard(); }),
+        with_thread_(with_thread) {
     watch_processes();
     if (with_thread_) thread_ = std::thread([this] { look_on(); });
   }
@@ -46,61 +43,69 @@ class MpiLookout {
   int size() const { return mail_.size(); }
 
   // --- failures ---
-  bool failed() const { return failed_; }
+  bool failed() const { return lookout_.failed(); }
   void check(Where where) {
     if (!with_thread_) look();
-    if (!failed_) return;
-    const std::lock_guard lock(mutex_);
-    const bool culprit = std::count(verdict_.culprits.begin(), verdict_.culprits.end(), rank()) > 0;
-    if (verdict_.kind == CommVerdict::Kind::death) throw PeerFailed(where, verdict_.text);
-    if (!culprit)
-      fail_as<PeerFailed>(where, "rank {} has failed: {}", verdict_.culprits[0], verdict_.text);
-    if (verdict_.kind == CommVerdict::Kind::deadlock) throw Deadlock(where, verdict_.text);
-    if (verdict_.kind == CommVerdict::Kind::mismatch) throw Mismatch(where, verdict_.text);
-    fail_as<CommError>(where, "this rank has failed before, its world is over: {}", verdict_.text);
+    lookout_.check(where);
   }
+  void check_at_end(Where where) { lookout_.check_at_end(where); }
   void fail(const std::string& message) {
     const std::lock_guard lock(mutex_);
-    tell_all({CommVerdict::Kind::failure, {rank()}, message});
+    lookout_.fail(message);
   }
-  // After a failure: does every rank know of it, so that none starts anything more?
+  // After a failure: does every rank know of it, so that none starts anything more? (Who is dead will never; and who
+  // lives on its host knows.)
   bool all_have_heard() {
     look();
     const std::lock_guard lock(mutex_);
+    if (processes_.ended() >= 0) return failed();
     int heard = 1;
     if (heard_ != MPI_REQUEST_NULL) MPI_Test(&heard_, &heard, MPI_STATUS_IGNORE);
-    return failed_ && heard != 0;
+    return failed() && heard != 0;
   }
 
   // --- waiting ---
   // Counts what this rank posts and what is done.
   void moved(int more_in_flight) {
-    ++epoch_;
+    lookout_.moved();
     in_flight_ += more_in_flight;
   }
-  int64_t epoch() const { return epoch_; }
+  int64_t epoch() const { return lookout_.epoch(); }
+  double still() { return lookout_.still(); }
+  bool should_report(double patience) { return lookout_.should_report(patience); }
   void report(const WaitReport& report) {
     const std::lock_guard lock(mutex_);
-    if (rank() == 0) return follow(monitor_.report(0, report));
-    mail_.send(0, report_letter, pack(report));
+    lookout_.report(report);
   }
-  // A rank of a group calls its collective `number`: `home`, a rank of the group, compares. With `tell` it lets all
-  // know when they have called the same.
   void compare(uint64_t group, int64_t number, int ranks, int home, bool tell, const Call& call) {
-    MessageWriter note;
-    note.put(Note{group, number, ranks, tell});
-    note.put(describe_operation(call));
-    note.put(at(call.where));
     const std::lock_guard lock(mutex_);
-    if (home == rank()) return compare_note(rank(), note.bytes());
-    mail_.send(home, call_letter, note.bytes());
+    lookout_.compare(group, number, ranks, home, tell, call);
   }
-
-  // Have they? Then it is forgotten.
   bool all_call(uint64_t group, int64_t number) {
     look();
     const std::lock_guard lock(mutex_);
-    return same_.erase({group, number}) > 0;
+    return lookout_.all_call(group, number);
+  }
+
+  // A group is made inside MPI, which waits for its members for ever. So they first tell each other that they come, and
+  // go in together. False: a rank has failed, and one of them does not come.
+  bool all_come(uint64_t group, std::span<const int> members) {
+    MessageWriter letter;
+    letter.put(group);
+    {
+      const std::lock_guard lock(mutex_);
+      if (failed()) return false;
+      for (const int member : members)
+        if (member != rank()) mail_.send(member, coming, letter.bytes());
+    }
+    const auto all = [&] {
+      look();
+      const std::lock_guard lock(mutex_);
+      return coming_[group] + 1 == std::ssize(members);
+    };
+    look_in_naps([&] { return all() || all_have_heard(); });
+    look_in_naps(all, 1);  // a letter may be on its way
+    return all();
   }
 
   // Takes what has come. At once, if another thread does so just now.
@@ -108,35 +113,22 @@ class MpiLookout {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return;
     MpiMail::Letter letter;
-    while (mail_.take(letter)) read(letter);
+    while (mail_.take(letter)) {
+      if (letter.kind == coming)
+        ++coming_[MessageReader(letter.text).take<uint64_t>()];
+      else
+        lookout_.read(letter.from, letter.kind, letter.text);
+    }
   }
-  // The last call, by all ranks, again and again until true.
+  // The last call, by all ranks, again and again until true, or until a process has died.
   bool close() {
     stop();
+    look_at_processes();
     closed_ = closed_ || mail_.close();
     return closed_;
   }
 
  private:
-  enum Kind : int {
-    verdict_letter,
-    report_letter,
-    question_letter,
-    answer_letter,
-    call_letter,
-    same_letter
-  };
-  struct Note {
-    uint64_t group;
-    int64_t number;
-    int ranks;
-    bool tell;
-  };
-  struct SameCall {
-    std::vector<int> ranks;        // that have called it
-    std::string operation, where;  // of the first
-  };
-
   void look_on() {
     for (int64_t looks = 0; !stopped_; ++looks) {
       look();
@@ -148,75 +140,9 @@ class MpiLookout {
     stopped_ = true;
     if (thread_.joinable()) thread_.join();
   }
-
-  void read(const MpiMail::Letter& letter) {
-    MessageReader reader(letter.text);
-    switch (letter.kind) {
-      case verdict_letter: return believe(unpack_verdict(letter.text));
-      case report_letter: return follow(monitor_.report(letter.from, unpack_report(letter.text)));
-      case question_letter: {
-        MessageWriter answer;
-        answer.put(reader.take<int64_t>());
-        answer.put(epoch_.load());
-        return mail_.send(0, answer_letter, answer.bytes());
-      }
-      case answer_letter: {
-        const auto round = reader.take<int64_t>();
-        return follow(monitor_.answer(letter.from, round, reader.take<int64_t>()));
-      }
-      case same_letter: {
-        const auto note = reader.take<Note>();
-        same_.insert({note.group, note.number});
-        return;
-      }
-      default: return compare_note(letter.from, letter.text);
-    }
-  }
-  // What the monitor, on rank 0, wants done.
-  void follow(const WaitMonitor::Outcome& outcome) {
-    if (outcome.verdict) return tell_all(*outcome.verdict);
-    for (const int suspect : outcome.ask) {
-      if (suspect == 0) continue;
-      MessageWriter question;
-      question.put(outcome.round);
-      mail_.send(suspect, question_letter, question.bytes());
-    }
-    if (!outcome.ask.empty() && outcome.ask[0] == 0)
-      follow(monitor_.answer(0, outcome.round, epoch_));
-  }
-  void compare_note(int from, std::string_view bytes) {
-    MessageReader reader(bytes);
-    const auto note = reader.take<Note>();
-    SameCall& call = calls_[{note.group, note.number}];
-    const std::string operation = reader.take_text(), where = reader.take_text();
-    if (call.ranks.empty()) call = {{}, operation, where};
-    call.ranks.push_back(from);
-    if (call.operation != operation)
-      return tell_all({CommVerdict::Kind::mismatch,
-                       {from},
-                       describe_mismatch(call.ranks[0], call.operation + " at " + call.where, from,
-                                         operation + " at " + where)});
-    if (std::ssize(call.ranks) < note.ranks) return;
-    MessageWriter same;
-    same.put(note);
-    for (const int other : call.ranks)
-      if (note.tell && other != rank()) mail_.send(other, same_letter, same.bytes());
-    if (note.tell) same_.insert({note.group, note.number});
-    calls_.erase({note.group, note.number});
-  }
-
-  // Only the first verdict counts: what follows are its consequences.
-  void tell_all(const CommVerdict& verdict) {
-    if (failed_) return;
-    for (int other = 0; other < size(); ++other)
-      if (other != rank()) mail_.send(other, verdict_letter, pack(verdict));
-    believe(verdict);
-  }
-  void believe(const CommVerdict& verdict) {
-    if (failed_) return;
-    verdict_ = verdict;
-    MPI_Ibarrier(mail_.comm(), &heard_);
-    failed_ = true;
+  // Once the letters are closed the others may have gone: nobody waits for this rank any more.
+  void say_heard() {
+    if (!closed_) MPI_Ibarrier(mail_.comm(), &heard_);
   }
 
   void watch_processes() {
@@ -235,23 +161,20 @@ class MpiLookout {
     const int other = processes_.ended();
     if (other < 0) return;
     const std::lock_guard lock(mutex_);
-    tell_all({CommVerdict::Kind::death,
-              {other},
-              describe_end(other, hosts_[static_cast<size_t>(other)])});
+    lookout_.lost(other, describe_end(other, hosts_[static_cast<size_t>(other)]));
   }
+
+  static constexpr int coming = Lookout::kinds;  // a letter of all_come
 
   std::mutex mutex_;  // over all that follows, but for the atomic
   MpiMail mail_;
-  WaitMonitor monitor_;  // used by rank 0 only
-  std::map<std::pair<uint64_t, int64_t>, SameCall> calls_;
-  std::set<std::pair<uint64_t, int64_t>> same_;
-  CommVerdict verdict_;
+  Lookout lookout_;
+  std::map<uint64_t, int64_t> coming_;  // by group: members that have told this one
   MPI_Request heard_ = MPI_REQUEST_NULL;
   ProcessWatch processes_;
   std::vector<ProcessAddress> hosts_;  // by rank
   bool with_thread_, closed_ = false;
-  std::atomic<bool> failed_ = false, stopped_ = false;
-  std::atomic<int64_t> epoch_ = 0;
+  std::atomic<bool> stopped_ = false;
   std::atomic<int> in_flight_ = 0;
   std::thread thread_;
 };

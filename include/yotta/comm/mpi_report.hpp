@@ -1,34 +1,15 @@
 // What a rank of MPI has to say about its messages: what it waits for (to rank 0, which looks for deadlocks), and
 // what was sent to it and never received.
 //
-//     strands, requests  ──►  WaitReport (wait_report.hpp)
+//     strands, requests  ──►  WaitReport (world_state.hpp)
 //     MPI_Iprobe         ──►  "rank 1 has sent tag 7, rank 0 waits for tag 8"
 #pragma once
 
 #ifdef YOTTA_HAVE_MPI
 
-#include <deque>
-#include <set>
-
 #include "yotta/comm/mpi_group.hpp"
-#include "yotta/comm/wait_report.hpp"
 
 namespace yotta {
-
-// What the transport of rank `rank` knows.
-struct MpiState {
-  int rank = 0;
-  std::deque<MpiGroup> groups;         // [0] is the world
-  std::set<const Request*> in_flight;  // posted, not done
-
-  MpiGroup& group_of(const Request& request) { return groups[static_cast<size_t>(request.group)]; }
-  const MpiGroup& group_of(const Request& request) const {
-    return groups[static_cast<size_t>(request.group)];
-  }
-  PendingRequest shown(const Request& request) const {
-    return {request.kind, group_of(request).id, request.peer, request.tag};
-  }
-};
 
 // Has the peer sent something with another tag? Empty if not.
 inline std::string find_other_tag(const MpiState& state, const Request& wanted) {
@@ -41,37 +22,11 @@ inline std::string find_other_tag(const MpiState& state, const Request& wanted) 
                      status.MPI_TAG / 2, state.rank, wanted.tag);
 }
 
-inline WaitReport::Strand report_strand(const MpiState& state, const Waiting& waiting,
-                                        WaitReport& report) {
-  WaitReport::Strand strand;
-  strand.words.strand = waiting.strand;
-  const Request* const first = first_request(waiting);
-  const bool named = first != nullptr && first->group != 0;
-  add_words(waiting, named ? state.group_of(*first).members : std::span<const int>(), strand.words);
-  for (const Request* request : waiting.requests) {
-    if (request == nullptr || request->done) continue;
-    strand.requests.push_back(state.shown(*request));
-    if (request->tag < 0 && !waiting.call->is_custom) strand.collective = -1 - request->tag;
-    const MpiGroup& group = state.group_of(*request);
-    if (request->kind == Request::Kind::native) report.members[group.id] = group.members;
-    if (request->kind == Request::Kind::recv && request->tag >= 0)
-      strand.words.hint = find_other_tag(state, *request);
-  }
-  return strand;
-}
-
 // Of a rank that waits.
 inline WaitReport report_waits(const MpiState& state, std::span<const Waiting> strands,
                                int64_t epoch) {
-  WaitReport report;
-  report.state = RankWait::State::waits;
-  report.epoch = epoch;
-  for (const Request* request : state.in_flight)
-    if (request->kind != Request::Kind::native) report.pending.push_back(state.shown(*request));
-  for (const MpiGroup& group : state.groups) report.natives[group.id] = group.last_native;
-  for (const Waiting& waiting : strands)
-    report.strands.push_back(report_strand(state, waiting, report));
-  return report;
+  return report_waits(state, strands, epoch,
+                      [&](const Request& wanted) { return find_other_tag(state, wanted); });
 }
 
 // At the end of all ranks: what has come and was not received, told for the first; empty if there is nothing. It is

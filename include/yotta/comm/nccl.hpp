@@ -1,12 +1,13 @@
 // NCCL itself, behind NcclTransport (nccl_transport.hpp): communicators that are made and connect without blocking the
 // host, each with a CUDA stream of its own, and events that order it with the stream on which the rank computes.
 //
-//     after_compute    record an event on the compute stream; the lane's stream waits for it
-//     compute_after    record an event on the lane's stream; the compute stream waits for it
-//     ready            ncclCommGetAsyncError: in progress, done, or what went wrong
+//     computed, mark               an event is recorded on the compute stream, on a lane's stream
+//     lane_after, compute_after    that stream waits for an event
+//     ready                        ncclCommGetAsyncError: in progress, done, or what went wrong
 //
-// Versions: NCCL 2.14 and newer make communicators that never block (ncclConfig_t); before, joining waits for the
-// others. bf16 needs 2.10.
+// Versions, of the header when this is compiled and of the library when it runs: 2.10 has bf16 and is the oldest;
+// 2.13 says more of an error; 2.14 makes communicators that never block the host (before, joining waits for the others);
+// 2.18 splits them. A library older than the header is refused by name, since the header's structs are not its own.
 // Empty unless YOTTA_HAVE_NCCL is defined and nvcc compiles it: one .cu file of a program includes it, and gives the
 // program what nccl_support.hpp declares. Link NCCL and the CUDA runtime.
 // Reference: NVIDIA NCCL documentation, "Creating a communicator with options", "Error handling".
@@ -22,15 +23,20 @@
 #include "yotta/comm/nccl_transport.hpp"
 #include "yotta/device/cuda_accelerator.hpp"
 
+#ifndef YOTTA_NCCL_VERSION  // an older one may be asked for
+#define YOTTA_NCCL_VERSION NCCL_VERSION_CODE
+#endif
+static_assert(YOTTA_NCCL_VERSION >= NCCL_VERSION(2, 10, 0), "NCCL 2.10 is the oldest with bf16");
+
 namespace yotta {
 
 // Throws NCCL's words unless a call was accepted.
 inline void check_nccl(ncclResult_t code, ncclComm_t comm = nullptr) {
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0)
+#if YOTTA_NCCL_VERSION >= NCCL_VERSION(2, 14, 0)
   if (code == ncclInProgress) return;
 #endif
   if (code == ncclSuccess) return;
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 13, 0)
+#if YOTTA_NCCL_VERSION >= NCCL_VERSION(2, 13, 0)
   const char* const last = ncclGetLastError(comm);
 #else
   const char* const last = "";
@@ -44,6 +50,13 @@ class NcclItself : public NcclLibrary {
  public:
   static_assert(sizeof(Id) == sizeof(ncclUniqueId));
 
+  NcclItself() = default;
+  ~NcclItself() override {
+    for (cudaEvent_t event : events_) static_cast<void>(cudaEventDestroy(event));
+  }
+  NcclItself(const NcclItself&) = delete;
+  NcclItself& operator=(const NcclItself&) = delete;
+
   Id new_id() override {
     ncclUniqueId made;
     check_nccl(ncclGetUniqueId(&made));
@@ -52,12 +65,10 @@ class NcclItself : public NcclLibrary {
     return id;
   }
   Handle join(const Id& id, int size, int rank) override {
-    auto lane = std::make_unique<Lane>();
+    auto lane = make_lane();
     ncclUniqueId theirs;
     std::memcpy(&theirs, id.data(), sizeof theirs);
-    check_cuda(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking));
-    check_cuda(cudaEventCreateWithFlags(&lane->event, cudaEventDisableTiming));
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0)
+#if YOTTA_NCCL_VERSION >= NCCL_VERSION(2, 14, 0)
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     check_nccl(ncclCommInitRankConfig(&lane->comm, size, theirs, rank, &config));
@@ -66,6 +77,21 @@ class NcclItself : public NcclLibrary {
 #endif
     return lane.release();
   }
+#if YOTTA_NCCL_VERSION >= NCCL_VERSION(2, 18, 0)
+  bool can_split() const override { return true; }
+  Handle split(Handle handle, int color, int key) override {
+    std::unique_ptr<Lane> part = color < 0 ? std::make_unique<Lane>() : make_lane();
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    check_nccl(ncclCommSplit(of(handle).comm, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key,
+                             &part->comm, &config),
+               of(handle).comm);
+    return color < 0 ? nullptr : part.release();
+  }
+#else
+  bool can_split() const override { return false; }
+  Handle split(Handle, int, int) override { return nullptr; }
+#endif
   bool ready(Handle handle) override {
     ncclResult_t state = ncclSuccess;
     check_nccl(ncclCommGetAsyncError(of(handle).comm, &state), of(handle).comm);
@@ -75,19 +101,25 @@ class NcclItself : public NcclLibrary {
   void leave(Handle handle, bool aborts) noexcept override {
     const std::unique_ptr<Lane> lane(&of(handle));
     static_cast<void>(aborts ? ncclCommAbort(lane->comm) : ncclCommDestroy(lane->comm));
-    static_cast<void>(cudaEventDestroy(lane->event));
     static_cast<void>(cudaStreamDestroy(lane->stream));
   }
   void begin_group() override { check_nccl(ncclGroupStart()); }
   void end_group() override { check_nccl(ncclGroupEnd()); }
-  void after_compute(Handle handle) override {
-    check_cuda(cudaEventRecord(of(handle).event, compute_stream()));
-    check_cuda(cudaStreamWaitEvent(of(handle).stream, of(handle).event, 0));
+  Mark computed() override { return record(compute_stream()); }
+  Mark mark(Handle handle) override { return record(of(handle).stream); }
+  void lane_after(Handle handle, Mark mark) override {
+    check_cuda(cudaStreamWaitEvent(of(handle).stream, event_of(mark), 0));
   }
-  void compute_after(Handle handle) override {
-    check_cuda(cudaEventRecord(of(handle).event, of(handle).stream));
-    check_cuda(cudaStreamWaitEvent(compute_stream(), of(handle).event, 0));
+  void compute_after(Mark mark) override {
+    check_cuda(cudaStreamWaitEvent(compute_stream(), event_of(mark), 0));
   }
+  bool has_passed(Mark mark) override {
+    const cudaError_t code = cudaEventQuery(event_of(mark));
+    if (code != cudaErrorNotReady) check_cuda(code);
+    return code == cudaSuccess;
+  }
+  // An event may be recorded anew at once: who waits for it does so for what it was when they began.
+  void forget(Mark mark) noexcept override { events_.push_back(event_of(mark)); }
   void send(Handle handle, ConstData data, int to) override {
     const Lane& lane = of(handle);
     check_nccl(ncclSend(data.bytes, size(data), ncclUint8, to, lane.comm, lane.stream), lane.comm);
@@ -131,8 +163,24 @@ class NcclItself : public NcclLibrary {
   struct Lane {
     ncclComm_t comm = nullptr;
     cudaStream_t stream = nullptr;
-    cudaEvent_t event = nullptr;
   };
+  static std::unique_ptr<Lane> make_lane() {
+    auto lane = std::make_unique<Lane>();
+    check_cuda(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking));
+    return lane;
+  }
+  static cudaEvent_t event_of(Mark mark) { return reinterpret_cast<cudaEvent_t>(mark); }
+  Mark record(cudaStream_t stream) {
+    cudaEvent_t event = nullptr;
+    if (events_.empty()) {
+      check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    } else {
+      event = events_.back();
+      events_.pop_back();
+    }
+    check_cuda(cudaEventRecord(event, stream));
+    return reinterpret_cast<Mark>(event);
+  }
   static Lane& of(Handle handle) { return *static_cast<Lane*>(handle); }
   static size_t count(ConstData data) { return static_cast<size_t>(data.count); }
   static size_t size(ConstData data) { return static_cast<size_t>(data.nbytes()); }
@@ -155,21 +203,28 @@ class NcclItself : public NcclLibrary {
       default: return ncclSum;
     }
   }
+
+  std::vector<cudaEvent_t> events_;  // that are free
 };
 
 [[gnu::used]] inline std::string why_no_nccl() {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
-  if (code == cudaSuccess && count > 0) return "";
-  return "there is no NVIDIA GPU with a driver here";
+  if (code != cudaSuccess || count == 0) return "there is no NVIDIA GPU with a driver here";
+  int version = 0;
+  check_nccl(ncclGetVersion(&version));
+  if (version >= YOTTA_NCCL_VERSION) return "";
+  return fmt::format("this program was built with NCCL {}, and {} is loaded, which is older",
+                     YOTTA_NCCL_VERSION, version);
 }
 
 [[gnu::used]] inline std::shared_ptr<Transport> make_nccl_transport(
     std::shared_ptr<Transport> inner, NcclOptions options) {
-  auto made = std::make_shared<NcclTransport>(std::move(inner), std::make_shared<NcclItself>());
+  auto made = std::make_shared<NcclTransport>(std::move(inner), std::make_shared<NcclItself>(),
+                                              options.timeout);
   const std::weak_ptr<NcclTransport> watcher = made;
-  accelerator_watch() = [watcher, options](Where where, double seconds) {
-    if (const auto transport = watcher.lock()) transport->watch(where, seconds, options.timeout);
+  accelerator_watch() = [watcher](Where where, double seconds) {
+    if (const auto transport = watcher.lock()) transport->watch(where, seconds);
   };
   return made;
 }

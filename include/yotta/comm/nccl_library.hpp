@@ -20,16 +20,25 @@ class NcclLibrary {
  public:
   using Handle = void*;
   using Id = std::array<std::byte, 128>;
+  using Mark = uintptr_t;  // a place on a stream, its own or the compute stream; 0: none
 
   virtual ~NcclLibrary() = default;
   virtual Id new_id() = 0;
   virtual Handle join(const Id& id, int size, int rank) = 0;  // with a stream of its own
+  // Cuts a lane by color, in each part the ranks by key, then by rank; color < 0: this rank is in none, null.
+  virtual bool can_split() const = 0;
+  virtual Handle split(Handle lane, int color, int key) = 0;
   virtual bool ready(Handle lane) = 0;
   virtual void leave(Handle lane, bool aborts) noexcept = 0;
   virtual void begin_group() = 0;
   virtual void end_group() = 0;
-  virtual void after_compute(Handle lane) = 0;  // the lane goes on behind what is computed so far
-  virtual void compute_after(Handle lane) = 0;  // the other way round
+  virtual Mark computed() = 0;         // behind all that the rank has computed so far
+  virtual Mark mark(Handle lane) = 0;  // behind all that the lane has been given
+  // What the lane is given next comes behind the mark; so does what the rank computes next.
+  virtual void lane_after(Handle lane, Mark mark) = 0;
+  virtual void compute_after(Mark mark) = 0;
+  virtual bool has_passed(Mark mark) = 0;  // has the device come there?
+  virtual void forget(Mark mark) noexcept = 0;
   virtual void send(Handle lane, ConstData data, int to) = 0;
   virtual void recv(Handle lane, Data data, int from) = 0;
   virtual void broadcast(Handle lane, ConstData in, Data out, int root) = 0;
@@ -40,10 +49,9 @@ class NcclLibrary {
   virtual void all_gather(Handle lane, ConstData in, Data out) = 0;  // equal chunks
 };
 
-// One collective in NCCL's terms. It has all-to-all, gather and scatter as messages in one group, and unequal chunks as
-// one reduction or broadcast a chunk.
-inline void run_on_lane(NcclLibrary& nccl, NcclLibrary::Handle lane, const NativeCall& call, int p,
-                        int rank) {
+namespace detail {
+inline void run_in_group(NcclLibrary& nccl, NcclLibrary::Handle lane, const NativeCall& call, int p,
+                         int rank) {
   const ConstData in = call.in;
   const Data out = call.out;
   const auto counts_to = [&](int peer) { return run_of(in, call.in_counts, peer); };
@@ -82,6 +90,15 @@ inline void run_on_lane(NcclLibrary& nccl, NcclLibrary::Handle lane, const Nativ
       return nccl.recv(lane, out, call.root);
     case Operation::barrier: return;  // over `inner`
   }
+}
+}  // namespace detail
+
+// One collective in NCCL's terms, as one group: what it consists of is carried out together.
+inline void run_on_lane(NcclLibrary& nccl, NcclLibrary::Handle lane, const NativeCall& call, int p,
+                        int rank) {
+  nccl.begin_group();
+  detail::run_in_group(nccl, lane, call, p, rank);
+  nccl.end_group();
 }
 
 }  // namespace yotta

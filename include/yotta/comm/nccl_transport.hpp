@@ -1,53 +1,41 @@
 // NCCL ranks: data on Device::cuda goes from GPU to GPU by NCCL; everything else goes as it did before.
 //
-//     Communicator ──► NcclTransport ─┬─ data on cuda ──► NcclLibrary   a lane: an NCCL communicator and its stream
+//     Communicator ──► NcclTransport ─┬─ data on cuda ─┬─ messages      nccl_messages.hpp  ┐ on lanes: NCCL's
+//                                     │                └─ collectives   here               ┘ communicators  nccl_lanes.hpp
 //                                     └─ all else ──────► inner         the transport of the same ranks: MPI
-//                                        data on cpu, splits, unique ids, who has failed
-//
-// A group has a lane for its collectives, made at the first one: a member makes a unique id and sends it to the others
-// over `inner`, and all join. (Not by ncclCommSplit, which ranks that join no part would have to call too.)
-// Messages have a lane for each pair of ranks and direction, so that no message waits behind one the other way.
-// NCCL has no tags: between two ranks messages must be received in the order in which they were sent.
-//
-// Nothing blocks the host. What a lane does begins behind what the rank has computed so far, and what the rank computes
-// after wait() comes behind the lane (join): both by events between streams. Lanes are joined, and connect, while the
-// rank goes on; their requests wait in a queue meanwhile. A group's lane is in order.
-//
-//     compute stream   ─ grad 1 ─┬─ grad 2 ──────── wait() ─ step ─►
-//     lane's stream              └─ all_reduce 1 ────┘
+//                                        data on cpu, splits, letters, who has failed
 //
 // When a rank fails the others hear of it over `inner`, also while they wait for the device (watch), and abort their
-// lanes, since NCCL would wait for ever; so they do when NCCL reports an error, or after a time-out.
-// The library behind is an interface, so that all of this is tested without a GPU; nccl.hpp has the real one.
+// lanes, since NCCL would wait for ever; so they do when NCCL reports an error, or after a time-out. Who waits for a
+// message that nobody sends is told so by `inner`, too. Not so in a collective: NCCL's wait on the device, where nobody
+// sees for whom, until the time-out.
+//
+// The library behind is an interface (nccl_library.hpp), so that all of this is tested without a GPU; nccl.hpp has the
+// real one. Nothing here blocks the host.
 // References: NVIDIA NCCL documentation, "Communicators" (non-blocking, abort) and "Point-to-point".
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <chrono>
-#include <deque>
-#include <map>
-#include <memory>
 #include <thread>
-#include <vector>
 
-#include "yotta/comm/failures.hpp"
-#include "yotta/comm/nccl_library.hpp"
+#include "yotta/comm/nccl_messages.hpp"
+#include "yotta/comm/world_state.hpp"
 
 namespace yotta {
 
 class NcclTransport : public Transport {
  public:
-  // All ranks of `inner` make one together.
+  // All ranks of `inner` make one together. `timeout`: seconds that the host may wait for its GPU.
   NcclTransport(std::shared_ptr<Transport> inner, std::shared_ptr<NcclLibrary> nccl,
-                Where where = Where::current())
+                double timeout = 600, Where where = Where::current())
       : inner_(std::move(inner)),
-        nccl_(std::move(nccl)),
-        id_call_{"the id of an NCCL communicator", 128, DType::u8, -1, "", "", where} {
+        timeout_(timeout),
+        letters_(std::make_shared<NcclLetters>(inner_)),
+        lanes_(inner_->rank(), letters_, std::move(nccl), where),
+        messages_(inner_->rank(), inner_->size(), letters_, lanes_) {
     for (int r = 0; r < inner_->size(); ++r) groups_[0].members.push_back(r);
-    control_ = inner_->open_group(0, -1, 0, groups_[0].members);
   }
-  ~NcclTransport() override { leave_all(inner_->failed()); }
+  ~NcclTransport() override { lanes_.leave_all(inner_->failed()); }
   NcclTransport(const NcclTransport&) = delete;
   NcclTransport& operator=(const NcclTransport&) = delete;
 
@@ -56,60 +44,54 @@ class NcclTransport : public Transport {
 
   void post(Request& request) override {
     if (request.data.device != Device::cuda) return inner_->post(request);
-    const bool sends = request.kind == Request::Kind::send;
-    const int from = sends ? rank() : request.peer, to = sends ? request.peer : rank();
-    if (from == to)
-      yotta::fail(request.call->where, "NCCL has no message of a rank to itself; copy the tensor");
-    Lane& lane = lanes_[{from, to, -1}];
-    if (lane.members.empty()) lane.members = {from, to};
-    lane.queue.push_back({&request, {}});
-    pump(lane);
+    messages_.post(request, groups_.at(request.group).name);
   }
   void post(Request& request, const NativeCall& call) override {
     if (call.out.device != Device::cuda && call.in.device != Device::cuda)
       return inner_->post(request, call);
-    Lane& lane = lane_of(request.group);
-    lane.queue.push_back({&request, call});
-    pump(lane);
+    const std::vector<int>& members = groups_.at(request.group).members;
+    const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
+    lanes_.add(lane_of(request.group),
+               {&request, [call, p = static_cast<int>(members.size()), r = static_cast<int>(place)](
+                              NcclLibrary& nccl, NcclLibrary::Handle handle) {
+                  run_on_lane(nccl, handle, call, p, r);
+                }});
   }
   bool test(Request& request) override {
     if (request.done) return true;
-    for (auto& [name, lane] : lanes_)
-      for (const Task& task : lane.queue)
-        if (task.request == &request) {
-          pump(lane);
-          return request.done;
-        }
-    return inner_->test(request);
+    if (!is_ours(request)) return inner_->test(request);
+    if (request.kind == Request::Kind::recv) messages_.advance();
+    if (NcclLane* lane = lanes_.find(request)) lanes_.pump(*lane);
+    return request.done;
   }
-  // What NCCL has been given cannot be taken back: its lane is aborted.
   void withdraw(Request& request) override {
-    for (auto& [name, lane] : lanes_)
-      for (size_t i = 0; i < lane.queue.size(); ++i)
-        if (lane.queue[i].request == &request) {
-          if (i == 0 && lane.busy) give_up(lane);
-          lane.queue.erase(lane.queue.begin() + static_cast<std::ptrdiff_t>(i));
-          request.done = true;
-          return;
-        }
-    inner_->withdraw(request);
+    if (!is_ours(request)) return inner_->withdraw(request);
+    if (NcclLane* lane = lanes_.find(request))
+      lanes_.withdraw(*lane, request);
+    else
+      messages_.withdraw(request);
+    request.done = true;
   }
   void join(int group) override {
     inner_->join(group);
-    const auto lane = lanes_.find({0, 0, group});
-    if (lane == lanes_.end() || !lane->second.unseen) return;
-    nccl_->compute_after(lane->second.handle);
-    lane->second.unseen = false;
+    if (NcclLane* lane = lanes_.find_group(group)) lanes_.see(*lane);
+  }
+  void join(Request& message) override {
+    if (message.data.device != Device::cuda) return inner_->join(message);
+    lanes_.see(std::exchange(message.handle, 0));
   }
   void sleep(std::span<const Waiting> strands, double seconds) override {
-    bool active = false;
-    for (auto& [name, lane] : lanes_) {
-      pump(lane);
-      active = active || !lane.queue.empty();
-    }
-    if (!active) return inner_->sleep(strands, seconds);
+    messages_.advance();
+    if (lanes_.pump_all() == nullptr && !any_on_a_lane(strands))
+      return inner_->sleep(as_inner_sees(strands), seconds);
     check(strands[0].where);
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(seconds, 20e-6)));
+  }
+
+  // Moves on whatever can be moved on.
+  void advance() {
+    messages_.advance();
+    lanes_.pump_all();
   }
 
   bool failed() const override { return inner_->failed(); }
@@ -117,48 +99,52 @@ class NcclTransport : public Transport {
     try {
       inner_->check(where);
     } catch (...) {
-      leave_all(true);
+      lanes_.leave_all(true);
       throw;
     }
   }
   void fail(const std::string& message) override {
     inner_->fail(message);
-    leave_all(true);
+    lanes_.leave_all(true);
   }
   // Called while the host waits for the device, which may be waiting for a rank that is gone.
-  void watch(Where where, double seconds, double timeout) {
+  void watch(Where where, double seconds) {
     check(where);
-    for (auto& [name, lane] : lanes_)
-      if (lane.handle != nullptr) nccl_->ready(lane.handle);  // throws what went wrong in flight
-    if (seconds < timeout) return;
+    lanes_.look();
+    if (seconds < timeout_) return;
     const std::string message = fmt::format(
         "rank {} has waited for its GPU for more than {} s: a collective or a message there waits "
         "for a rank that does not come",
-        rank(), timeout);
+        rank(), timeout_);
     fail(message);
     throw Timeout(where, message);
   }
   void end(Where where) override {
-    for (bool active = true; active;) {  // messages that were sent and not waited for
-      active = false;
-      for (auto& [name, lane] : lanes_) {
-        pump(lane);
-        active = active || !lane.queue.empty();
-      }
-      for (Request& each : sent_ids_) active = !inner_->test(each) || active;
-      if (active) check(where);
+    messages_.end();
+    const auto begin = std::chrono::steady_clock::now();
+    while (const Request* left = lanes_.pump_all(/*leaving=*/true)) {
+      check(where);
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+      if (waited.count() > timeout_) fail_unreceived(*left, where);
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     accelerator_or_fail(where).wait(where);
     inner_->end(where);
   }
 
+  void split(int parent, int color, int key) override {
+    inner_->split(parent, color, key);
+    NcclLane* const lane = lanes_.find_group(parent);
+    if (lane == nullptr || !lanes_.can_split()) return;
+    if (color < 0) return lanes_.split(*lane, color, key, nullptr);
+    part_ = {lane, color, key};  // the part's number comes with open_group
+  }
   int open_group(int parent, int64_t sequence, int color, std::span<const int> members) override {
     const int number = inner_->open_group(parent, sequence, color, members);
-    // The same name on all members, who may have other numbers for it.
-    uint64_t name = groups_[parent].name;
-    for (const uint64_t part : {static_cast<uint64_t>(sequence), static_cast<uint64_t>(color)})
-      name = (name ^ (part + 1)) * 0x100000001b3u;
-    groups_[number] = {{members.begin(), members.end()}, name};
+    groups_[number] = {{members.begin(), members.end()},
+                       group_id(groups_.at(parent).name, sequence, color)};
+    if (const Part part = std::exchange(part_, {}); part.lane != nullptr)
+      lanes_.split(*part.lane, part.color, part.key, &lane_of(number));
     return number;
   }
   bool shares_memory() const override { return inner_->shares_memory(); }
@@ -175,120 +161,55 @@ class NcclTransport : public Transport {
   void leave(int group, Gathering& gathering) override { inner_->leave(group, gathering); }
 
  private:
-  struct Task {
-    Request* request;
-    NativeCall call;  // of a collective
-  };
-  struct Lane {
-    std::vector<int> members = {};  // world ranks
-    int64_t tag = 0;                // of its id's message
-    NcclLibrary::Handle handle = nullptr;
-    std::unique_ptr<Request> id_request = nullptr;  // an id on its way
-    NcclLibrary::Id id = {};
-    std::deque<Task> queue = {};
-    bool busy = false;    // the first of the queue has been given to NCCL
-    bool unseen = false;  // the compute stream has not been put behind it
-  };
   struct Members {
     std::vector<int> members = {};  // world ranks
-    uint64_t name = 0xcbf29ce484222325u;
+    uint64_t name = 0;              // the same on all members, whatever their numbers for it are
+  };
+  // Of a split whose group is about to be opened.
+  struct Part {
+    NcclLane* lane = nullptr;
+    int color = 0, key = 0;
   };
 
-  Lane& lane_of(int group) {
-    Lane& lane = lanes_[{0, 0, group}];
-    if (!lane.members.empty()) return lane;
-    lane.members = groups_.at(group).members;
-    lane.tag = 1 + static_cast<int64_t>(groups_.at(group).name % 16383);  // 0: messages
-    return lane;
+  NcclLane& lane_of(int group) {
+    const Members& members = groups_.at(group);
+    return lanes_.of_group(group, members.members, members.name);
   }
-  int place_in(const Lane& lane) const {
-    const auto found = std::find(lane.members.begin(), lane.members.end(), rank());
-    return static_cast<int>(found - lane.members.begin());
+  bool any_on_a_lane(std::span<const Waiting> strands) {
+    for (const Waiting& strand : strands)
+      for (const Request* request : strand.requests)
+        if (request != nullptr && lanes_.find(*request) != nullptr) return true;
+    return false;
   }
-
-  // Moves a lane on as far as it goes without waiting.
-  void pump(Lane& lane) {
-    if (given_up_) return;
-    if (lane.handle == nullptr && !lane.queue.empty() && !try_join(lane)) return;
-    while (!lane.queue.empty() && nccl_->ready(lane.handle)) {
-      if (!std::exchange(lane.busy, !lane.busy)) {
-        start(lane, lane.queue.front());
-        continue;
-      }
-      Request& request = *lane.queue.front().request;
-      lane.queue.pop_front();
-      lane.unseen = true;
-      if (request.kind != Request::Kind::native) see(lane);
-      request.done = true;
-    }
-  }
-  void start(Lane& lane, const Task& task) {
-    const Request& request = *task.request;
-    nccl_->after_compute(lane.handle);
-    nccl_->begin_group();
-    if (request.kind == Request::Kind::send)
-      nccl_->send(lane.handle, request.data, 1);
-    else if (request.kind == Request::Kind::recv)
-      nccl_->recv(lane.handle, request.data, 0);
-    else
-      run_on_lane(*nccl_, lane.handle, task.call, static_cast<int>(lane.members.size()),
-                  place_in(lane));
-    nccl_->end_group();
-  }
-  void see(Lane& lane) {
-    nccl_->compute_after(lane.handle);
-    lane.unseen = false;
+  // `inner` knows the letter of a receive, not the receive.
+  std::span<const Waiting> as_inner_sees(std::span<const Waiting> strands) {
+    strands_.assign(strands.begin(), strands.end());
+    for (Waiting& strand : strands_)
+      for (Request*& request : strand.requests)
+        if (request != nullptr && is_ours(*request))
+          if (Request* const letter = messages_.waits_for(*request)) request = letter;
+    return strands_;
   }
 
-  // Makes the lane's communicator once its id is here. The first member makes the id and sends it.
-  bool try_join(Lane& lane) {
-    const int place = place_in(lane);
-    if (place == 0) {
-      lane.id = nccl_->new_id();
-      for (size_t i = 1; i < lane.members.size(); ++i) {
-        sent_ids_.emplace_back();
-        fill_id_request(sent_ids_.back(), lane, Request::Kind::send, lane.members[i]);
-        inner_->post(sent_ids_.back());
-      }
-    } else if (lane.id_request == nullptr) {
-      lane.id_request = std::make_unique<Request>();
-      fill_id_request(*lane.id_request, lane, Request::Kind::recv, lane.members[0]);
-      inner_->post(*lane.id_request);
-    }
-    if (place != 0 && !inner_->test(*lane.id_request)) return false;
-    lane.handle = nccl_->join(lane.id, static_cast<int>(lane.members.size()), place);
-    return true;
+  bool is_ours(const Request& request) {
+    return request.data.device == Device::cuda || lanes_.find(request) != nullptr;
   }
-  void fill_id_request(Request& request, Lane& lane, Request::Kind kind, int peer) const {
-    request.kind = kind;
-    request.group = control_;
-    request.peer = peer;
-    request.tag = lane.tag;
-    request.data = {lane.id.data(), std::ssize(lane.id), DType::u8};
-    request.call = &id_call_;
-  }
-
-  void give_up(Lane& lane) noexcept {
-    if (lane.handle != nullptr) nccl_->leave(std::exchange(lane.handle, nullptr), true);
-    lane.busy = false;
-  }
-  void leave_all(bool aborts) noexcept {
-    given_up_ = given_up_ || aborts;
-    for (auto& [name, lane] : lanes_)
-      if (aborts)
-        give_up(lane);
-      else if (lane.handle != nullptr)
-        nccl_->leave(std::exchange(lane.handle, nullptr), false);
+  [[noreturn]] void fail_unreceived(const Request& left, Where where) {
+    const std::string message =
+        fmt::format("rank {} has ended, but after {} s nobody has come for {}", rank(), timeout_,
+                    describe(*left.call));
+    fail(message);
+    throw Timeout(where, message);
   }
 
   std::shared_ptr<Transport> inner_;
-  std::shared_ptr<NcclLibrary> nccl_;
-  int control_ = 0;                           // a group of `inner` for ids
-  std::map<int, Members> groups_;             // by number
-  std::map<std::array<int, 3>, Lane> lanes_;  // {from, to, -1} or {0, 0, group}
-  std::deque<Request> sent_ids_;
-  bool given_up_ = false;  // a rank has failed: nothing is given to NCCL any more
-  Call id_call_;
+  double timeout_;
+  std::shared_ptr<NcclLetters> letters_;
+  NcclLanes lanes_;
+  NcclMessages messages_;
+  std::map<int, Members> groups_;  // by number
+  Part part_;
+  std::vector<Waiting> strands_;
 };
 
 }  // namespace yotta

@@ -31,6 +31,7 @@ struct ProcessAddress {
   }
 };
 
+// Of the process that calls it.
 inline ProcessAddress own_address() {
   ProcessAddress own;
   gethostname(own.host.data(), own.host.size() - 1);

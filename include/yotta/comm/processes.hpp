@@ -103,11 +103,14 @@ inline MpirunCall mpirun_call(MpiKind kind, const std::string& mpirun, int n,
                     // One process may not read another's memory in many containers.
                     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"}};
   }
-  if (kind ==
-      MpiKind::mpich) {  // the others end by themselves, and can still say which rank was killed
-    call.words.push_back("-disable-auto-cleanup");
+  if (kind == MpiKind::mpich) {
+    // Its mpirun ends all processes as soon as one is killed, and names any of them. The shell between them keeps the
+    // dead one's connection open for a while, in which the others say which rank it was, and end by themselves.
+    call.words.insert(call.words.end(),
+                      {"sh", "-c", R"("$@"; s=$?; [ $s -lt 128 ] || sleep 10; exit $s)", "sh"});
     call.setting = {
-        {"UCX_TLS", "self,posix"}};  // reading the memory of a dead process would end them
+        {"UCX_TLS", "self,posix"},    // to read a dead process's memory would end them
+        {"UCX_LOG_LEVEL", "error"}};  // no word of what a failed run has left unfinished
   }
   call.words.insert(call.words.end(), program.begin(), program.end());
   return call;

@@ -20,6 +20,7 @@ struct RankVerdict {
   std::string text;
 };
 
+// How a rank has ended, from what it threw (null: nothing).
 inline RankVerdict verdict_of(const std::exception_ptr& error) {
   if (!error) return {};
   try {
@@ -59,6 +60,7 @@ inline std::exception_ptr exception_of(const RankVerdict& verdict, Where where) 
   return made(std::type_identity<Error>());
 }
 
+// A report as bytes, for another process.
 inline std::string pack(const RankReport& report) {
   MessageWriter message;
   const RankVerdict verdict = verdict_of(report.error);

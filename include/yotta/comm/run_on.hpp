@@ -27,9 +27,9 @@ struct Timed {
 
 // body(world) on n thread ranks; rank r is on chip r of the cluster, or on ClockOptions::chips[r]. Errors: as
 // run_ranks; too few chips.
-template <class Body>
-Timed run_on(const Cluster& cluster, int n, Body body, const ClockOptions& clock_options = {},
-             RunOptions options = {}, Where where = Where::current()) {
+inline Timed run_on(const Cluster& cluster, int n, const RankBody& body,
+                    const ClockOptions& clock_options = {}, RunOptions options = {},
+                    Where where = Where::current()) {
   if (n > cluster.size())
     fail(where, "{} has {} chips, too few for {} ranks", cluster.name, cluster.size(), n);
   if (const auto& chips = clock_options.chips; !chips.empty() && std::ssize(chips) != n)
@@ -39,7 +39,7 @@ Timed run_on(const Cluster& cluster, int n, Body body, const ClockOptions& clock
     clocks.push_back(std::make_unique<VirtualClock>(cluster, rank, clock_options));
   options.clock = [&](int rank) { return clocks[static_cast<size_t>(rank)].get(); };
   Timed run;
-  run.reports = run_ranks(n, std::move(body), options, where);
+  run.reports = run_ranks(n, body, options, where);
   std::vector<std::vector<TraceEvent>> events;
   for (const std::unique_ptr<VirtualClock>& clock : clocks) {
     run.ends.push_back(clock->seconds());

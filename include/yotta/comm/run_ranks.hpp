@@ -38,6 +38,9 @@ inline RunObserver*& run_observer() {
   return observer;
 }
 
+// What every rank runs.
+using RankBody = std::function<void(Communicator&)>;
+
 // What is left of a rank when it has ended.
 struct RankReport {
   std::shared_ptr<RankContext> context;  // with its ledger
@@ -52,8 +55,8 @@ class RankHost {
  public:
   virtual ~RankHost() = default;
   // As run_ranks; all processes of the job call it.
-  virtual std::vector<RankReport> run(int n, const std::function<void(Communicator&)>& body,
-                                      const RunOptions& options, Where where) = 0;
+  virtual std::vector<RankReport> run(int n, const RankBody& body, const RunOptions& options,
+                                      Where where) = 0;
 };
 // Who runs the ranks of this process's runs; null: threads. A run on a clock stays on threads.
 inline RankHost*& rank_host() {
@@ -84,38 +87,41 @@ inline void rethrow_root_cause(const std::vector<RankReport>& reports, int first
   }
 }
 
-// One rank, on its own thread.
-template <class Body>
-void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world, Body& body,
-              const RunOptions& options, RankReport& report, Where where) {
+// One rank, on its own thread; `transport` is its end of the world, or built upon it.
+inline void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world,
+                     const std::shared_ptr<Transport>& transport, const RankBody& body,
+                     const RunOptions& options, RankReport& report, Where where) {
   const ContextScope scope(*report.context);
   auto group = std::make_shared<Group>();
-  group->engine = std::make_shared<Engine>(std::make_shared<ThreadTransport>(world, rank), options);
+  group->engine = std::make_shared<Engine>(transport, options);
   group->rank = rank;
   for (int r = 0; r < world->size(); ++r) group->members.push_back(r);
   report.engine = group->engine;
   Communicator communicator(group);
-  auto guarded = [&](auto&& code) {
+  const auto guarded = [&](const std::function<void()>& code) {
     try {
       code();
     } catch (const std::exception& error) {
-      world->fail(rank, error.what());
+      transport->fail(error.what());
       if (!report.error) report.error = std::current_exception();
     } catch (...) {
-      world->fail(rank, "it threw something that is no std::exception");
+      transport->fail("it threw something that is no std::exception");
       if (!report.error) report.error = std::current_exception();
     }
   };
   guarded([&] { body(communicator); });
-  guarded([&] { group->engine->end(where); });
+  guarded([&] {
+    group->engine->end(where);
+    if (!report.error) transport->end(where);
+  });
   world->returned(rank);
 }
 }  // namespace detail
 
 // body(world) on n ranks: threads, or processes where a RankHost is set. Returns each rank's report, by rank.
-template <class Body>
-std::vector<RankReport> run_ranks(int n, Body body, const RunOptions& options = {},
-                                  Where where = Where::current()) {
+inline std::vector<RankReport> run_ranks(int n, const RankBody& body,
+                                         const RunOptions& options = {},
+                                         Where where = Where::current()) {
   if (n < 1) fail(where, "run_ranks needs at least one rank, not {}", n);
   RunObserver* const observer = options.clock ? nullptr : run_observer();
   if (rank_host() != nullptr && !options.clock && observer == nullptr)
@@ -134,7 +140,8 @@ std::vector<RankReport> run_ranks(int n, Body body, const RunOptions& options = 
   }
   for (int rank = 0; rank < n; ++rank)
     threads.emplace_back([&, rank] {
-      detail::run_rank(rank, world, body, options, reports[static_cast<size_t>(rank)], where);
+      detail::run_rank(rank, world, std::make_shared<ThreadTransport>(world, rank), body, options,
+                       reports[static_cast<size_t>(rank)], where);
     });
   for (std::thread& thread : threads) thread.join();
   if (observer != nullptr) {

@@ -69,8 +69,9 @@ struct Request {
   Moment stamp;     // when the message travels on a virtual clock: goes from send to recv
   const Call* call = nullptr;      // must live as long as the request
   std::atomic<bool> done = false;  // set by the transport, after everything else
-  int owner = 0;                   // world rank that posted it  ┐ the transport's own
-  uintptr_t handle = 0;            //                            ┘
+  bool is_detached = false;  // nobody joins it: done means that its data may go, on a device too
+  int owner = 0;             // world rank that posted it  ┐ the transport's own
+  uintptr_t handle = 0;      //                            ┘
 
   Request() = default;
   Request(const Request&) = delete;  // others hold its address
@@ -121,9 +122,10 @@ class Transport {
   virtual void post(Request& request) = 0;
   // Is it done? Never blocks. May advance the transport.
   virtual bool test(Request& request) = 0;
-  // The rank's own code goes on behind what this group's collectives have done: for transports whose collectives are
-  // in flight on a stream of a device when test() says that they are done.
+  // The rank's own code goes on behind what this group's collectives have done, or behind a message that is done: for
+  // transports with which both are in flight on a stream of a device when test() says that they are done.
   virtual void join(int group) { static_cast<void>(group); }
+  virtual void join(Request& message) { static_cast<void>(message); }
   // Takes back a request that is not done; on return nobody touches its data any more.
   virtual void withdraw(Request& request) = 0;
   // Sleeps until all requests of any strand are done, `seconds` have passed, or for no reason at all.
@@ -140,6 +142,11 @@ class Transport {
   // Errors: CommError, for a message to this rank that it has not received.
   virtual void end(Where where) { static_cast<void>(where); }
 
+  // All ranks of a group are about to be split by color (below 0: into none), in each part by key, then by rank. Those
+  // of a part open its group next.
+  virtual void split(int group, int color, int key) {
+    static_cast<void>(group), static_cast<void>(color), static_cast<void>(key);
+  }
   // A new group of these world ranks, made by all of them; (parent, sequence, color) names it. Returns
   // its number here. Group 0 is the world.
   virtual int open_group(int parent, int64_t sequence, int color, std::span<const int> members) = 0;

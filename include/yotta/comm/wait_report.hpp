@@ -65,6 +65,7 @@ struct CommVerdict {
   std::string text;
 };
 
+// As bytes, for another process, and back.
 inline std::string pack(const CommVerdict& verdict) {
   MessageWriter message;
   message.put(verdict.kind);
@@ -83,6 +84,7 @@ inline CommVerdict unpack_verdict(std::string_view bytes) {
   return verdict;
 }
 
+// As bytes, for another process, and back.
 inline std::string pack(const WaitReport& report) {
   MessageWriter message;
   const auto put_requests = [&](const std::vector<PendingRequest>& requests) {

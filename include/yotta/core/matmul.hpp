@@ -39,11 +39,12 @@
 
 namespace yotta {
 
-// Cache blocks, in elements of one type; f32: 256 steps of k, and up to 1024 columns of B for them.
+// Cache blocks, in elements of one type; f32: 352 steps of k, and up to 1117 columns of B for them. Shorter
+// steps would fetch and store C more often, narrower blocks would pack A more often.
 template <class Real>
 struct BlockShape {
-  static constexpr int64_t BK = 1024 / sizeof(Real);  // up to half more if that is all of k
-  static constexpr int64_t b_size = (1 << 20) / sizeof(Real);  // BK * BN: half of an L2 of 2 MiB
+  static constexpr int64_t BK = 1408 / sizeof(Real);  // up to half more if that is all of k
+  static constexpr int64_t b_size = (3 << 19) / sizeof(Real);  // BK * BN: most of an L2 of 2 MiB
   static constexpr int64_t panels = 8;                         // of A in a block: BM = 8 TM
   static constexpr int64_t group = 16;                         // of B packed by one task, at most
 };
@@ -62,6 +63,7 @@ void matmul_tile(const Real* a, const Real* b, int64_t depth, Real* c, int64_t s
 #pragma GCC unroll 4
     for (int j = 0; j < N; ++j) __builtin_prefetch(c + i * stride + j * lanes, 1);
   Register sum[Rows][N] = {};
+#pragma GCC unroll 4
   for (int64_t l = 0; l < depth; ++l, a += Tile::pitch, b += Tile::TN) {
     Register row[N];
 #pragma GCC unroll 4
@@ -71,17 +73,18 @@ void matmul_tile(const Real* a, const Real* b, int64_t depth, Real* c, int64_t s
 #pragma GCC unroll 4
       for (int j = 0; j < N; ++j) sum[i][j] += a[i] * row[j];
   }
-  Real edge[Tile::TN] = {};  // a tile that hangs over C's right edge is written through here
+  Real edge[Rows * Tile::TN];  // where a tile hangs over C's right edge
+  const bool whole = cols == Tile::TN;
 #pragma GCC unroll 16
-  for (int i = 0; i < Rows; ++i, c += stride) {
-    Real* to = cols == Tile::TN ? c : edge;
-    if (add && to == edge) std::copy_n(c, cols, edge);
+  for (int i = 0; i < Rows; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < N; ++j)
-      store_register(to + j * lanes,
-                     add ? sum[i][j] + load_register<Real>(to + j * lanes) : sum[i][j]);
-    if (to == edge) std::copy_n(edge, cols, c);
-  }
+    for (int j = 0; j < N; ++j) {
+      Real* to = whole ? c + i * stride + j * lanes : edge + i * Tile::TN + j * lanes;
+      store_register(to, add && whole ? sum[i][j] + load_register<Real>(to) : sum[i][j]);
+    }
+  for (int i = 0; i < Rows && !whole; ++i)
+    for (int64_t j = 0; j < cols; ++j)
+      c[i * stride + j] = edge[i * Tile::TN + j] + (add ? c[i * stride + j] : Real(0));
 }
 
 // matmul_tile<1> to matmul_tile<TM>: the last panel of rows may be lower than TM.
@@ -90,31 +93,27 @@ constexpr auto tiles_by_rows(std::integer_sequence<int, Row...>) {
   return std::array{&matmul_tile<Row + 1, Real>...};
 }
 
+// a / b, rounded up; a >= 0, b > 0.
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Asks for part `part` of `parts` of a block of A that will be packed next, a cache line at a time. Where
-// k runs across memory its rows are short and far apart, and the hardware does not see them coming.
-template <class T>
-void prefetch_part(MatrixView<T> x, int64_t part, int64_t parts) {
-  if (x.col_stride == 1) return;
-  for (int64_t l = x.cols * part / parts; l < x.cols * (part + 1) / parts; ++l)
-    for (int64_t i = 0; i < x.rows; i += 64 / static_cast<int64_t>(sizeof(T)))
-      __builtin_prefetch(&x(i, l));
-}
-
-// Scratch for packed blocks, taken from the process's cache of free blocks and given back.
+// Scratch for packed blocks, taken from the process's cache of free blocks and given back. From half a large
+// page on it takes whole ones: on pages of 4 KiB large products are 3% slower.
 template <class Real>
 class PackBuffer {
  public:
   explicit PackBuffer(int64_t count)
-      : bytes_(count * static_cast<int64_t>(sizeof(Real))),
-        data_(static_cast<Real*>(BlockCache::instance().take(bytes_))) {}
-  ~PackBuffer() { BlockCache::instance().give(data_, bytes_); }
+      : bytes_(whole_pages(count * static_cast<int64_t>(sizeof(Real)))),
+        data_(static_cast<Real*>(BlockCache::scratch().take(bytes_))) {}
+  ~PackBuffer() { BlockCache::scratch().give(data_, bytes_); }
   PackBuffer(const PackBuffer&) = delete;
   PackBuffer& operator=(const PackBuffer&) = delete;
   Real* data() const { return data_; }
 
  private:
+  static constexpr int64_t whole_pages(int64_t bytes) {
+    return 2 * bytes < large_page ? bytes : ceil_div(bytes, large_page) * large_page;
+  }
+
   int64_t bytes_;
   Real* data_;
 };
@@ -135,7 +134,7 @@ class PackedMatmul {
     column_blocks_ = ceil_div(column_panels, Block::b_size / (depth_ * TN));
     width_ = ceil_div(column_panels, column_blocks_);
     // Enough tasks for an even load: lower blocks of rows first, then pieces of their columns.
-    const int64_t wanted = threads > 1 ? 8 * threads : 1;
+    const int64_t wanted = threads > 1 ? 16 * threads : 1;
     height_ = std::clamp<int64_t>(row_panels / wanted, 1, Block::panels);
     row_blocks_ = ceil_div(row_panels, height_);
     pieces_ = std::min(width_, ceil_div(wanted, 4 * row_blocks_));
@@ -173,15 +172,12 @@ class PackedMatmul {
     Real* packed_a = packed_a_ + thread * height_ * pitch * depth_;
     pack_panels<pitch>(a.data, a.row_stride, a.col_stride, TM, panels, a_.rows - i, depth,
                        packed_a);
-    const auto next = sub_matrix(a_, std::min(i + height_ * TM, a_.rows), l, height_ * TM, depth);
     const int64_t begin = columns * piece / pieces_, end = columns * (piece + 1) / pieces_;
     for (int64_t p = 0; p < panels; ++p)
-      for (int64_t q = begin; q < end; ++q) {
-        prefetch_part(next, p * (end - begin) + q - begin, panels * (end - begin));
+      for (int64_t q = begin; q < end; ++q)
         tile[static_cast<size_t>(std::min(TM, c.rows - p * TM) - 1)](
             packed_a + p * pitch * depth, packed_b(round) + q * TN * depth, depth,
             &c(p * TM, q * TN), c.row_stride, std::min(TN, c.cols - q * TN), add);
-      }
   }
 
  private:
@@ -232,7 +228,7 @@ void matmul_in_slices(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into
     }
   });
 }
-inline constexpr int64_t slices_below = 768, least_slice = 128;  // sides of C, measured
+inline constexpr int64_t slices_below = 640, least_slice = 128;  // sides of C, measured
 
 // C (m, n) = A (m, k) B (k, n), or C += A B, on up to `threads` threads (crew.hpp).
 // C: float or double; A, B: that, bf16 or f16. Throws Error if the shapes do not fit.

@@ -34,7 +34,7 @@ inline constexpr int register_bytes = 16, tile_rows = 8, tile_registers = 3;  //
 inline constexpr int register_bytes = 16, tile_rows = 4, tile_registers = 2;  // 8 of 16
 #endif
 
-// Sizes in elements of one type; f32 on AVX-512: tiles of 14 x 32, blocks of 256 x 1024 (1 MiB of B).
+// Sizes in elements of one type; f32 on AVX-512: tiles of 14 x 32, blocks of 352 x 1117 (1.5 MiB of B).
 template <class Real>
 struct TileShape {
   typedef Real Register __attribute__((vector_size(register_bytes)));

@@ -23,6 +23,7 @@ namespace yotta {
 
 using Shape = std::vector<int64_t>;
 
+// The numbers in a tensor of this shape; 1 for ().
 inline int64_t product(const Shape& shape) {
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;

@@ -17,6 +17,7 @@
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
+// Throws cuBLAS's words unless a call was well.
 inline void check_cublas(cublasStatus_t status, Where where) {
   if (status != CUBLAS_STATUS_SUCCESS) fail(where, "cuBLAS: {}", cublasGetStatusString(status));
 }

@@ -46,11 +46,7 @@ class CudaAccelerator : public Accelerator {
     if (bytes == 0) return nullptr;
     void* memory = nullptr;
     const cudaError_t code = cudaMallocAsync(&memory, static_cast<size_t>(bytes), compute_stream());
-    if (code == cudaErrorMemoryAllocation)
-      fail(where,
-           "the GPU has no memory left for {} bytes: fewer sequences a microbatch, or activation "
-           "checkpointing, need less",
-           bytes);
+    if (code == cudaErrorMemoryAllocation) fail_no_memory(bytes, where);
     check_cuda(code, where);
     return memory;
   }
@@ -91,6 +87,17 @@ class CudaAccelerator : public Accelerator {
       std::this_thread::yield();
     }
     check_cuda(code, where);
+  }
+
+ private:
+  [[noreturn]] static void fail_no_memory(int64_t bytes, Where where) {
+    static_cast<void>(cudaGetLastError());  // else the next launch reports it as its own
+    size_t free = 0, total = 0;
+    check_cuda(cudaMemGetInfo(&free, &total), where);
+    fail(where,
+         "the GPU has no memory left for {} bytes: of its {} bytes {} are free; fewer sequences a "
+         "microbatch, activation checkpointing or sharded weights need less",
+         bytes, total, free);
   }
 };
 

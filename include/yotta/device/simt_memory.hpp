@@ -5,6 +5,7 @@
 //     address p                                  ^ 8 bytes behind x: what a kernel's error can say
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -57,7 +58,20 @@ class DeviceMemory {
     return *one;
   }
 
+  // What a GPU of so many bytes would give; without a limit, what the host has.
+  void limit(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    total_ = bytes;
+  }
+  // What is free, and the whole.
+  std::pair<size_t, size_t> room() {
+    const std::lock_guard lock(mutex_);
+    return {total_ - std::min(total_, used_), total_};
+  }
+
+  // Null if there is not so much left.
   void* allocate(size_t bytes) {
+    if (bytes > room().first) return nullptr;
     auto* whole =
         static_cast<std::byte*>(::operator new(margin + bytes + margin, alignment, std::nothrow));
     if (whole == nullptr) return nullptr;
@@ -65,6 +79,7 @@ class DeviceMemory {
     std::memset(whole, 0xff, margin + bytes + margin);
     const std::lock_guard lock(mutex_);
     all_[memory].bytes = bytes;
+    used_ += bytes;
     return memory;
   }
   // False if this is not the beginning of an allocation.
@@ -72,6 +87,7 @@ class DeviceMemory {
     const std::lock_guard lock(mutex_);
     const auto found = all_.extract(static_cast<std::byte*>(memory));
     if (found.empty()) return false;
+    used_ -= found.mapped().bytes;
     ::operator delete(found.key() - margin, alignment);
     return true;
   }
@@ -130,10 +146,17 @@ class DeviceMemory {
   static constexpr std::align_val_t alignment{256};
   std::mutex mutex_;
   Allocations all_;
+  size_t used_ = 0, total_ = SIZE_MAX;
 };
 
 }  // namespace yotta
 
+inline cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  const auto [left, whole] = yotta::DeviceMemory::instance().room();
+  *free = left;
+  *total = whole;
+  return cudaSuccess;
+}
 inline cudaError_t cudaMalloc(void** memory, size_t bytes) {
   *memory = yotta::DeviceMemory::instance().allocate(bytes);
   return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;

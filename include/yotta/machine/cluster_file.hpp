@@ -14,6 +14,7 @@
 // does not have. Every error names the file, the key, what was expected and what is there.
 #pragma once
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -158,7 +159,11 @@ inline Cluster parse_cluster(std::string_view text, const std::string& name,
 // A machine by name (cluster_named), or from a file that ends in .json: what --cluster takes. Errors: no such
 // machine; no such file; what is wrong in it.
 inline Cluster cluster_from(const std::string& text, Where where = Where::current()) {
-  if (!text.ends_with(".json")) return cluster_named(text, where);
+  if (!text.ends_with(".json")) {
+    if (std::filesystem::exists(text))
+      fail(where, "{} is a file, but its name does not end in .json, as a machine's does", text);
+    return cluster_named(text, where);
+  }
   std::ifstream file(text);
   if (!file) fail(where, "{} cannot be read: is there such a file?", text);
   const std::string content{std::istreambuf_iterator<char>(file), {}};

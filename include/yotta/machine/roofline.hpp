@@ -44,6 +44,7 @@ struct Roofline {
   }
 };
 
+// A chip's, for products of this type. Errors: the chip has no peak for it.
 inline Roofline roofline_of(const Chip& chip, DType dtype = DType::bf16,
                             Where where = Where::current()) {
   return {peak(chip, dtype, where), chip.bandwidth};

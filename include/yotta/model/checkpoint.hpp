@@ -34,15 +34,21 @@ inline std::vector<NamedTensor> hugging_face_weights(const TransformerConfig& co
 }
 }  // namespace detail
 
+// Throws now, and not after the training, if nothing can be saved to this folder, which is made if it is not there.
+inline void expect_savable(const std::filesystem::path& folder, Where where = Where::current()) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail(where, "{} cannot be made: {}", folder.string(), error.message());
+  finish_commit(folder);
+  expect_writable(folder / "checkpoint", where);
+}
+
 // Save a model, and with `state` its run, to a folder, which is made if it is not there.
 inline void save_checkpoint(const std::filesystem::path& folder, const TransformerConfig& config,
                             const std::vector<NamedTensor>& weights,
                             const TrainingState* state = nullptr, Where where = Where::current()) {
   expect_model_names(config, weights, where);
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) fail(where, "{} cannot be made: {}", folder.string(), error.message());
-  finish_commit(folder);
+  expect_savable(folder, where);
   Metadata metadata{{"format", "pt"}};  // transformers asks for this
   if (state != nullptr) metadata["step"] = std::to_string(state->step);
 

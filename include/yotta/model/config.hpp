@@ -74,6 +74,7 @@ constexpr TransformerConfig llama_config(int64_t layers, int64_t width, int64_t 
   return config;
 }
 
+// Published models: GPT-2 (small), and Llama 3 with 8 key/value heads and 8192 tokens of context.
 constexpr TransformerConfig gpt2_124m() { return gpt2_config(12, 768, 12, 1024, 50257); }
 constexpr TransformerConfig llama3_config(int64_t layers, int64_t width, int64_t feed_forward,
                                           int64_t heads) {

@@ -48,6 +48,7 @@ inline double loss_of(Tensor logits, const Microbatch& batch, double scale, Tens
   return loss.loss;
 }
 
+// No infinity and no NaN? True of a tensor without floats, or without data.
 inline bool all_finite(const Tensor& x) {
   if (!x.defined() || x.device() == Device::meta || !info(x.dtype()).is_float) return true;
   if (x.device() == Device::cuda) return all_finite(x.to(Device::cpu));

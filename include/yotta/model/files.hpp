@@ -84,6 +84,7 @@ class InputFile {
   int64_t size_ = 0;
 };
 
+// All bytes of a file. Errors: it is not there, or cannot be read.
 inline std::string read_file(const std::filesystem::path& path, Where where = Where::current()) {
   return InputFile(path, where).read_all(where);
 }
@@ -98,6 +99,7 @@ inline void sync_folder(const std::filesystem::path& folder) {
   close(handle);
 }
 
+// What a file is called until it is complete.
 inline std::filesystem::path partial_name(const std::filesystem::path& path) {
   return path.string() + ".partial";
 }
@@ -152,11 +154,19 @@ class AtomicFile {
   bool kept_ = false;
 };
 
+// The whole text, or the file stays as it was. Errors: it cannot be written.
 inline void write_file(const std::filesystem::path& path, const std::string& text,
                        Where where = Where::current()) {
   AtomicFile file(path, where);
   file.write(text.data(), static_cast<int64_t>(text.size()), where);
   file.commit(where);
+}
+
+// Throws now, and not after hours of work, if no file can be written at this path. Nothing is left there.
+inline void expect_writable(const std::filesystem::path& path, Where where = Where::current()) {
+  if (std::filesystem::is_directory(path))
+    fail(where, "{}: this is a folder, and a file is to be written", path.string());
+  const AtomicFile probe(path, where);
 }
 
 // ---- several files that change together ------------------------------------------------------------

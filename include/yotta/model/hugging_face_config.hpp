@@ -27,6 +27,7 @@
 
 namespace yotta {
 
+// PyTorch's name of a type, as config.json has it.
 constexpr const char* torch_name(DType dtype) {
   return dtype == DType::f64 ? "float64" : dtype == DType::bf16 ? "bfloat16" : "float32";
 }

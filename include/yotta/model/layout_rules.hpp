@@ -1,9 +1,10 @@
 // Layout rules: how a model and a batch may be spread over a mesh, and what to say if they cannot be.
 //
 //     tp              divides the heads, the feed-forward width and the vocabulary
-//     cp              cuts the sequence into 2 cp equal chunks; attention is blockwise
-//     pp x chunks     at most one stage a block; a tied table and FSDP do not share a pipeline
-//     dp              a sequence for each rank, with FSDP one for each of its microbatches
+//     cp              cuts the sequence into 2 cp equal chunks; attention is blockwise; Ulysses: divides the heads of tp
+//     pp x chunks     at most one stage a block
+//     dp              a sequence for each rank, with FSDP or ZeRO-2 one for each of its microbatches
+//     ZeRO            not beside FSDP, which is its stage 3
 //
 // A layout that breaks a rule is refused before anything is built, with the rule and the nearest that keeps it.
 // Letters: B sequences of a batch.
@@ -14,7 +15,8 @@
 #include "yotta/parallel/activation_checkpointing.hpp"
 #include "yotta/parallel/ddp.hpp"
 #include "yotta/parallel/fsdp.hpp"
-#include "yotta/parallel/pipeline_schedule.hpp"
+#include "yotta/parallel/zero.hpp"
+#include "yotta/parallel/zero_bubble.hpp"
 
 namespace yotta {
 
@@ -22,22 +24,26 @@ struct NdOptions {
   int64_t microbatches = 1;  // of each rank's share of the batch
   CheckpointOptions checkpoint = {.what = Recompute::none};
   PipelineKind schedule = PipelineKind::one_f_one_b;
-  int chunks = 1;  // stages a rank: interleaved
+  std::optional<ZeroBubble> zero_bubble = {};  // in place of `schedule`
+  int chunks = 1;                              // stages a rank: interleaved
+  ContextParallel context = ContextParallel::ring;
   FsdpOptions fsdp = {};
+  ZeroOptions zero = {.stage = 0};  // 1 or 2: in place of DDP over cp and dp_replicate
   DdpOptions ddp = {};
-  bool naive_gradients =
-      false;  // one all_reduce a parameter, after backward, in place of DDP's buckets
+  bool naive_gradients = false;  // in place of DDP: an all_reduce a parameter, after backward
 };
 
 // Throws unless `layers` blocks make stages for pp ranks.
 inline void expect_stages(int64_t layers, int pp, const NdOptions& options, Where where) {
   const int chunks = options.chunks;
+  const bool interleaves =
+      options.schedule == PipelineKind::interleaved && !options.zero_bubble.has_value();
   if (chunks < 1 || options.microbatches < 1)
     fail(where, "{} chunks a rank and {} microbatches: each is at least 1", chunks,
          options.microbatches);
-  if (chunks > 1 && options.schedule != PipelineKind::interleaved)
+  if (chunks > 1 && !interleaves)
     fail(where, "{} has one stage a rank, not {}. Nearest: 1 chunk, or interleaved 1F1B",
-         name(options.schedule), chunks);
+         options.zero_bubble ? name(*options.zero_bubble) : name(options.schedule), chunks);
   const int64_t stages = int64_t{pp} * chunks;
   if (stages == 1 || stages <= layers) return;
   const std::string nearest =
@@ -48,6 +54,38 @@ inline void expect_stages(int64_t layers, int pp, const NdOptions& options, Wher
        "a pipeline of pp {} with {} stages a rank needs a block for each of {} stages, but the "
        "model has {} blocks. The nearest that works: {}",
        pp, chunks, stages, layers, nearest);
+}
+
+// Throws unless Ulysses can give each rank of cp whole heads, of those that tensor parallelism leaves to its rank.
+inline void expect_heads(const TransformerConfig& config, const MeshShape& shape, Where where) {
+  const int64_t heads = config.heads / shape.tp, kv_heads = config.kv_heads / shape.tp;
+  const auto fits = [&](int cp) { return heads % cp == 0 && kv_heads % cp == 0; };
+  if (fits(shape.cp)) return;
+  int nearest = shape.cp;
+  while (!fits(nearest)) --nearest;
+  fail(
+      where,
+      "Ulysses gives each of {} ranks of cp whole heads, but {} query and {} key/value heads (of a "
+      "rank of tp) do not both divide by {}. The nearest that works: cp {}, or ring attention",
+      shape.cp, heads, kv_heads, shape.cp, nearest);
+}
+
+// Throws unless ZeRO can have the weights of this layout to cut.
+inline void expect_zero(const MeshShape& shape, const NdOptions& options, Where where) {
+  const int stage = options.zero.stage;
+  if (stage == 0) return;
+  if (stage != 1 && stage != 2)
+    fail(where, "ZeRO stage {}: there are 1 and 2; stage 3 is FSDP, the axis dp_shard", stage);
+  if (shape.dp_shard > 1)
+    fail(where,
+         "FSDP over dp_shard {} has already cut all that ZeRO-{} would cut, and the weights too. "
+         "Nearest: dp_shard without ZeRO, or dp_replicate {} with it",
+         shape.dp_shard, stage, shape.dp_shard * shape.dp_replicate);
+  if (options.naive_gradients)
+    fail(where,
+         "ZeRO-{} sums gradients in buckets, to each rank its part; one all_reduce a parameter is "
+         "DDP's naive way. Nearest: gradients in buckets",
+         stage);
 }
 
 // Throws, naming the rule and the nearest that works, if a model or a batch of B sequences cannot be spread so.
@@ -67,20 +105,18 @@ inline void expect_layout(const TransformerConfig& config, const MeshShape& shap
   if (shape.cp > 1 && config.attention == AttentionKind::plain)
     fail(where, "context parallelism (cp {}) needs blockwise attention; plain works with cp 1",
          shape.cp);
+  if (options.context == ContextParallel::ulysses) expect_heads(config, shape, where);
   if (options.checkpoint.what == Recompute::attention &&
       config.attention == AttentionKind::blockwise)
     fail(where,
          "recomputing attention drops its T x T probabilities, which blockwise attention never "
          "keeps: nothing would be saved. Nearest: plain attention, or recomputing all");
   expect_stages(config.layers, shape.pp, options, where);
-  const int stages = shape.pp * options.chunks;
-  if (stages > 1 && shape.dp_shard > 1 && config.tied)
-    fail(where,
-         "a tied table is on the first and on the last stage, and FSDP cuts it at other places on "
-         "each. Nearest: an untied model, or one stage, or dp_replicate {} in place of dp_shard",
-         shape.dp_shard * shape.dp_replicate);
+  expect_zero(shape, options, where);
   const int64_t ranks = int64_t{1} * shape.dp_shard * shape.dp_replicate;
-  const int64_t least = shape.dp_shard > 1 ? options.microbatches : 1;
+  const bool reduces_each =
+      shape.dp_shard > 1 || (options.zero.stage == 2 && shape.dp_replicate > 1);
+  const int64_t least = reduces_each ? options.microbatches : 1;
   if (batch / ranks < least)
     fail(where,
          "a batch of {} sequences does not give each of {} data-parallel ranks {}; the nearest "

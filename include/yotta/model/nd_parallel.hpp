@@ -1,15 +1,15 @@
 // N-dimensional parallelism: one transformer on one mesh, every axis with its technique.
 //
-//     ddp   over cp x dp_replicate (or, beside fsdp, dp_replicate)     hooks on parameters, outermost
-//      └ pipeline   over pp                                             a stage is a slice of the stack
-//         └ fsdp   over cp x dp_shard                                   a unit is a slice of a stage
-//            └ activation checkpointing                                 forward again in backward
+//     ddp or zero   over cp x dp_replicate (beside fsdp ddp over dp_replicate)    hooks on parameters, outermost
+//      └ pipeline   over pp                                                       a stage is a slice of the stack
+//         └ fsdp   over cp x dp_shard                                             a unit is a slice of a stage
+//            └ activation checkpointing                                           forward again in backward
 //               └ layers   over tp (heads, widths, vocabulary) and cp (the sequence)
 //
 // Who must sum what, given that the loss is a local sum over the tokens of the whole batch:
 //     gradients     over all ranks that see other tokens: cp, dp_shard, dp_replicate; a tied table over its stages
 //     loss          over those, and pp, whose last stage alone has one
-//     squares for clipping     over those that hold other weights: tp, pp, and with FSDP cp and dp_shard
+//     squares for clipping     over those that step other weights: tp, pp, and the ranks of FSDP or ZeRO
 //
 // Each technique is the same code as when it is alone. A mesh of one rank is the serial trainer.
 // Contract: all ranks of the mesh make it and train with it; expect_layout() (layout_rules.hpp) says beforehand what
@@ -36,14 +36,18 @@ class NdParallel {
       : config_(config),
         mesh_(mesh),
         options_(options),
-        is_sharded_(mesh.size(Axis::dp_shard) > 1) {
+        is_sharded_(mesh.size(Axis::dp_shard) > 1),
+        has_zero_(options.zero.stage > 0) {
     expect_layout(config, mesh.shape(), std::numeric_limits<int64_t>::max(), options, where);
     shards_ = mesh.along({Axis::cp, Axis::dp_shard}, where);
     data_ =
         is_sharded_ ? mesh[Axis::dp_replicate] : mesh.along({Axis::cp, Axis::dp_replicate}, where);
     losses_ = mesh.along({Axis::cp, Axis::pp, Axis::dp_shard, Axis::dp_replicate}, where);
     weights_ = is_sharded_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard}, where)
+               : has_zero_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_replicate}, where)
                            : mesh.along({Axis::tp, Axis::pp}, where);
+    if (config.tied && mesh.size(Axis::pp) * options.chunks > 1)
+      options_.fsdp.apart = options_.zero.apart = {tied_table};
     for (int chunk = 0; chunk < options.chunks; ++chunk) add_stage(chunk, weights);
     find_held();
     finish_building();
@@ -51,8 +55,14 @@ class NdParallel {
   NdParallel(const NdParallel&) = delete;
   NdParallel& operator=(const NdParallel&) = delete;
 
-  // This rank's layers: for the trainer. The optimizer is made of parameters(stack()).
+  // This rank's layers: for the trainer.
   Layers stack() const { return stack_; }
+  // What this rank's optimizer steps.
+  std::vector<ParameterPtr> parameters() const {
+    std::vector<ParameterPtr> all;
+    for (const Held& each : held_) all.push_back(each.parameter);
+    return all;
+  }
 
   // What the trainer has to do around the layers. Refers to this object.
   TrainHooks hooks() {
@@ -61,7 +71,13 @@ class NdParallel {
     hooks.before_microbatch = [this](bool last) { sync_if(last); };
     hooks.after_backward = [this] { finish(); };
     hooks.sum_over_ranks = [this](double loss) { return sum_over(losses_, loss, "loss"); };
-    hooks.sum_of_squares = [this](double squares) { return sum_over(weights_, squares, "norm"); };
+    hooks.sum_of_squares = [this](double of_layers) {  // ZeRO leaves none to the layers
+      return sum_over(weights_, has_zero_ ? sum_of_squares(parameters()) : of_layers, "norm");
+    };
+    hooks.after_step = [this] {
+      for (Stage& stage : stages_)
+        if (stage.zero) stage.zero->gather();
+    };
     if (pipeline_)
       hooks.run_microbatches = [this](const Place& place, std::span<const Microbatch> batches,
                                       int64_t tokens) { return run(place, batches, tokens); };
@@ -79,11 +95,14 @@ class NdParallel {
                                context_positions(inputs.dim(1), cp));
   }
 
-  // For checkpoints: what this rank holds, in the order of parameters(stack()).
+  // For checkpoints: what this rank holds, in the order of parameters().
   const std::vector<Held>& held() const { return held_; }
   // Whole tensors on rank 0 from one tensor for each of held(): weights, or a state of the optimizer.
   std::vector<NamedTensor> gather(const std::vector<Tensor>& values, DType dtype) {
-    return gather_whole(shapes(), held_, values, dtype, is_sharded_, mesh_);
+    const RunAxes runs = is_sharded_ ? RunAxes{Axis::cp, Axis::dp_shard}
+                         : has_zero_ ? RunAxes{Axis::cp, Axis::dp_replicate}
+                                     : RunAxes{};
+    return gather_whole(shapes(), held_, values, dtype, runs, mesh_);
   }
   std::vector<NamedTensor> gather_weights() {
     std::vector<Tensor> values;
@@ -97,6 +116,7 @@ class NdParallel {
     std::unique_ptr<Transformer> model;
     std::vector<LayerPtr> checkpointed;
     std::unique_ptr<Fsdp> fsdp;
+    std::unique_ptr<Zero> zero;
     Layers layers;
   };
 
@@ -105,7 +125,7 @@ class NdParallel {
     const int stage = mesh_.coordinate(Axis::pp) + chunk * pp;
     const StageLayers entries = stage_entries(config_, stages, stage);
     Stage made;
-    const LayerAxes axes = mesh_.layer_axes();
+    const LayerAxes axes = mesh_.layer_axes(options_.context);
     const auto make = [&] {
       return std::make_unique<Transformer>(config_, entries.first, entries.last, axes);
     };
@@ -123,13 +143,15 @@ class NdParallel {
       made.fsdp = std::make_unique<Fsdp>(made.layers, shards_, options_.fsdp);
       made.layers = made.fsdp->stack();
     }
+    if (has_zero_)
+      made.zero = std::make_unique<Zero>(yotta::parameters(made.layers), data_, options_.zero);
     stages_.push_back(std::move(made));
   }
 
   static void load(Layers layers, const std::vector<NamedTensor>& weights) {
     std::vector<Held> held;
     std::vector<Tensor> values;
-    for (const ParameterPtr& each : parameters(layers)) {
+    for (const ParameterPtr& each : yotta::parameters(layers)) {
       held.push_back({each, 0});
       values.push_back(each->value);
     }
@@ -142,20 +164,21 @@ class NdParallel {
       stack_ = stage.layers;
     }
     if (stages_.size() > 1) stack_ = slices_;
-    std::vector<Held> pieces;
-    for (Stage& stage : stages_)
+    for (const Stage& stage : stages_) {
       if (stage.fsdp)
-        for (FsdpUnit& unit : stage.fsdp->units())
-          for (const Piece& piece : unit.pieces()) pieces.push_back({piece.parameter, piece.first});
-    for (const ParameterPtr& each : parameters(stack_)) {
-      const auto piece = std::find_if(pieces.begin(), pieces.end(),
-                                      [&](const Held& one) { return one.parameter == each; });
-      held_.push_back({each, piece == pieces.end() ? 0 : piece->first});
+        for (const FsdpUnit& unit : stage.fsdp->units()) hold(unit.pieces());
+      else if (stage.zero)
+        for (const ZeroBucket& bucket : stage.zero->buckets()) hold(bucket.pieces);
+      else
+        for (const ParameterPtr& each : yotta::parameters(stage.layers)) held_.push_back({each, 0});
     }
+  }
+  void hold(const std::vector<Piece>& pieces) {
+    for (const Piece& piece : pieces) held_.push_back({piece.parameter, piece.first});
   }
 
   void finish_building() {
-    const std::vector<ParameterPtr> all = parameters(stack_);
+    const std::vector<ParameterPtr> all = parameters();
     if (mesh_.size(Axis::pp) > 1 || options_.chunks > 1) {
       tied_.emplace(all, mesh_[Axis::pp]);
       std::vector<Layers> chunks;
@@ -164,13 +187,15 @@ class NdParallel {
     }
     if (options_.naive_gradients)
       broadcast_parameters(all, data_);
-    else if (data_.size() > 1)
+    else if (data_.size() > 1 && !has_zero_)
       ddp_.emplace(all, data_, options_.ddp);
   }
 
-  // Gradients are reduced in a step's last microbatch. Beside FSDP, whose own sums end later than the backward
-  // pass that made them, not before finish().
+  // Before a microbatch goes backward. DDP reduces gradients in a step's last one; beside FSDP, whose own sums end
+  // later than the backward pass that made them, not before finish(). ZeRO-2 does so in each.
   void sync_if(bool last) {
+    for (Stage& stage : stages_)
+      if (stage.zero) stage.zero->flush();
     if (!ddp_) return;
     if (last && !is_sharded_)
       quiet_.reset();
@@ -178,17 +203,19 @@ class NdParallel {
       quiet_.emplace(*ddp_);
   }
   void finish() {
-    for (Stage& stage : stages_)
+    for (Stage& stage : stages_) {
       if (stage.fsdp) stage.fsdp->finish();
+      if (stage.zero) stage.zero->finish();
+    }
     if (ddp_) ddp_->finish();
-    if (options_.naive_gradients) reduce_gradients(parameters(stack_), data_, ReduceOp::sum);
+    if (options_.naive_gradients) reduce_gradients(parameters(), data_, ReduceOp::sum);
     if (tied_) tied_->reduce();
   }
 
   // The pipeline in place of the trainer's loop.
   double run(const Place& place, std::span<const Microbatch> batches, int64_t tokens) {
-    const PipelinedStep made{options_.schedule, options_.chunks, config_.width, activation_dtype(),
-                             mesh_[Axis::tp]};
+    const PipelinedStep made{options_.schedule,  options_.chunks, config_.width,
+                             activation_dtype(), mesh_[Axis::tp], options_.zero_bubble};
     return run_pipelined(*pipeline_, mesh_.size(Axis::pp), made, place, batches, tokens).loss;
   }
   DType activation_dtype() const {  // what flows between layers
@@ -199,7 +226,7 @@ class NdParallel {
   std::vector<WholeShape> shapes() const {
     const Transformer serial = as_shapes([&] { return Transformer(config_); });
     std::vector<WholeShape> all;
-    for (const ParameterPtr& each : parameters(serial.stack()))
+    for (const ParameterPtr& each : yotta::parameters(serial.stack()))
       all.push_back({each->name, each->value.shape()});
     return all;
   }
@@ -207,8 +234,9 @@ class NdParallel {
   TransformerConfig config_;
   Mesh& mesh_;
   NdOptions options_;
-  bool is_sharded_;
-  Communicator shards_, data_, losses_, weights_;  // of FSDP, of DDP, of the loss, of the norm
+  bool is_sharded_, has_zero_;     // by FSDP; ZeRO-1 or 2
+  Communicator shards_, data_;     // of FSDP; of DDP or ZeRO
+  Communicator losses_, weights_;  // that add up the loss; the norm
   std::deque<Stage> stages_;
   std::vector<LayerPtr> slices_;  // stages as layers, if there are several
   Layers stack_;

@@ -9,6 +9,7 @@
 #include "yotta/model/config.hpp"
 #include "yotta/model/diagnose.hpp"
 #include "yotta/parallel/pipeline.hpp"
+#include "yotta/parallel/zero_bubble.hpp"
 
 namespace yotta {
 
@@ -22,10 +23,11 @@ constexpr StageLayers stage_entries(const TransformerConfig& config, int stages,
 // What all stages of one step share.
 struct PipelinedStep {
   PipelineKind kind = PipelineKind::one_f_one_b;
-  int chunks = 1;            // a rank
-  int64_t width = 1;         // C of what flows between stages
-  DType dtype = DType::f32;  // and its type
-  Communicator tp = {};      // that the vocabulary is cut over
+  int chunks = 1;                              // a rank
+  int64_t width = 1;                           // C of what flows between stages
+  DType dtype = DType::f32;                    // and its type
+  Communicator tp = {};                        // that the vocabulary is cut over
+  std::optional<ZeroBubble> zero_bubble = {};  // in place of `kind`
 };
 
 // Forward and backward of all microbatches at `place`, where dropout draws; `tokens`: of the whole batch. The loss is
@@ -41,7 +43,8 @@ inline PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const Pipelin
                      place_of(each, place)});
   const double scale = 1.0 / static_cast<double>(tokens);
   const PipelineSchedule schedule =
-      make_schedule(made.kind, ranks, std::ssize(batches), made.chunks, where);
+      made.zero_bubble ? zero_bubble_schedule(*made.zero_bubble, ranks, std::ssize(batches), where)
+                       : make_schedule(made.kind, ranks, std::ssize(batches), made.chunks, where);
   return pipeline.run(
       schedule, parts,
       [&](size_t i, const Tensor& logits, Tensor& dlogits) {

@@ -41,6 +41,7 @@ inline constexpr SafetensorsType safetensors_types[] = {
     {DType::f16, "F16"},          {DType::i64, "I64"},          {DType::i32, "I32"},
     {DType::fp8_e4m3, "F8_E4M3"}, {DType::fp8_e5m2, "F8_E5M2"}, {DType::u8, "U8"}};
 
+// The format's name of a type, and back; nothing for a name that is none of ours.
 constexpr const char* safetensors_name(DType dtype) {
   for (const SafetensorsType& row : safetensors_types)
     if (row.dtype == dtype) return row.name;
@@ -87,6 +88,8 @@ inline std::string safetensors_header(const std::vector<NamedTensor>& tensors,
 }
 }  // namespace detail
 
+// Into an open file: 8 bytes of length, the header, then all data, wide types first, so that each is aligned.
+// Errors: a name twice, a tensor without data on the CPU, a full disk.
 inline void write_safetensors(AtomicFile& file, const std::vector<NamedTensor>& tensors,
                               const Metadata& metadata = {}, Where where = Where::current()) {
   const std::vector<NamedTensor> ordered = detail::in_file_order(tensors);

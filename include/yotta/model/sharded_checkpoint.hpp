@@ -82,6 +82,7 @@ inline std::vector<ShardedTensor> sharded_tensors(const std::vector<Piece>& piec
   return all;
 }
 
+// Where a rank's pieces lie in the folder.
 inline std::string shard_file(int64_t step, int64_t rank, int64_t ranks) {
   return fmt::format("step_{}/rank_{}_of_{}.safetensors", step, rank, ranks);
 }

@@ -25,8 +25,6 @@
 
 namespace yotta {
 
-inline constexpr int64_t byte_vocabulary = 256;
-
 struct Text {
   std::string bytes;    // every byte is a token, 0 to 255
   int64_t files = 0;    // read
@@ -54,19 +52,28 @@ inline size_t first_invalid_utf8(std::string_view text) {
   return text.size();
 }
 
-// For screens and files that must be UTF-8, whatever a model wrote: each byte that fits no character
-// becomes U+FFFD, the replacement character.
-inline std::string printable_utf8(std::string_view text) {
+// For screens and files that must be UTF-8, whatever a model wrote: each byte that fits no character, and
+// each control character but the new line, becomes a dot.
+inline std::string printable(std::string_view text) {
+  const std::string_view dot = "\xC2\xB7";
   std::string out;
   while (!text.empty()) {
     const size_t good = first_invalid_utf8(text);
-    out += text.substr(0, good);
-    if (good < text.size()) out += "\xEF\xBF\xBD";
+    for (const char each : text.substr(0, good)) {
+      const auto byte = static_cast<unsigned char>(each);
+      const bool control = (byte < 0x20 && byte != '\n') || byte == 0x7F;
+      if (control)
+        out += dot;
+      else
+        out += each;
+    }
+    if (good < text.size()) out += dot;
     text.remove_prefix(std::min(good + 1, text.size()));
   }
   return out;
 }
 
+// A byte of zero is in no text.
 inline bool is_binary(std::string_view bytes) { return bytes.find('\0') != bytes.npos; }
 
 // ---- reading ---------------------------------------------------------------------------------------

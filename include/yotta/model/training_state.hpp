@@ -50,6 +50,7 @@ inline void restore_optimizer(const TrainingState& state, Optimizer& optimizer,
   optimizer.set_steps(state.optimizer_steps);
 }
 
+// All of it but the tensors.
 inline std::string training_state_json(const TrainingState& state) {
   const nlohmann::json json{{"step", state.step},
                             {"seed", state.seed},

@@ -32,6 +32,10 @@
 
 namespace yotta {
 
+// The table that a tied model uses twice.
+inline constexpr const char* tied_table = "embedding.token.weight";
+
+// What a config says to each kind of layer.
 inline EmbeddingOptions embedding_options(const TransformerConfig& c) {
   const bool learned = c.dialect == Dialect::gpt2;
   return {c.vocabulary, c.width, learned ? c.context : 0, c.dropout, normal(c.deviation)};
@@ -135,8 +139,7 @@ class Transformer {
     if (!config_.tied)
       return std::make_unique<Head>(norm, config_.vocabulary, initial, made, axes_.tp);
     if (table_ == nullptr)
-      table_ = make_table("embedding.token.weight", config_.vocabulary, config_.width, initial,
-                          made, axes_.tp);
+      table_ = make_table(tied_table, config_.vocabulary, config_.width, initial, made, axes_.tp);
     return std::make_unique<Head>(norm, table_, made, axes_.tp);
   }
 

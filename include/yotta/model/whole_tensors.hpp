@@ -1,7 +1,7 @@
 // Whole tensors from what the ranks of a mesh hold, and back: for checkpoints and for sampling. A file holds whole
 // tensors under the names of the serial model, so a run may be saved on one layout and continued on another.
 //
-//     whole (4, 6)      tp: rows      FSDP: a run of that part, row-major
+//     whole (4, 6)      tp: rows      FSDP, ZeRO: a run of that part, row-major
 //     . . . . . .
 //     . . . . . .
 //     # # # # # #   ┐                 # # # # # # # #        Held{part: rows 2, 3; first: 0; 8 numbers}
@@ -23,7 +23,7 @@
 
 namespace yotta {
 
-// What a rank holds of a parameter: numbers [first, first + n) of its Part, row-major. Without FSDP all of it.
+// What a rank holds of a parameter: numbers [first, first + n) of its Part, row-major. Without FSDP or ZeRO all of it.
 struct Held {
   ParameterPtr parameter;
   int64_t first = 0;
@@ -35,12 +35,16 @@ struct WholeShape {
   Shape shape;
 };
 
-// Whether this rank gives its numbers of `held`, of all those that have the same. `sharded`: FSDP holds runs, so every
-// rank of cp and dp_shard gives its own.
-inline bool gives(const Parameter& parameter, bool sharded, Mesh& mesh) {
-  return (!parameter.part.is_whole() || mesh.coordinate(Axis::tp) == 0) &&
-         (sharded || (mesh.coordinate(Axis::cp) == 0 && mesh.coordinate(Axis::dp_shard) == 0)) &&
-         mesh.coordinate(Axis::dp_replicate) == 0;
+// Axes along which ranks hold different runs: of FSDP cp and dp_shard, of ZeRO cp and dp_replicate.
+using RunAxes = std::vector<Axis>;
+
+// Whether this rank gives its numbers of a parameter, of all ranks that hold the same. `runs`: see RunAxes.
+inline bool gives(const Parameter& parameter, const RunAxes& runs, Mesh& mesh) {
+  const auto may = [&](Axis axis) {
+    return mesh.coordinate(axis) == 0 || std::find(runs.begin(), runs.end(), axis) != runs.end();
+  };
+  return (!parameter.part.is_whole() || mesh.coordinate(Axis::tp) == 0) && may(Axis::cp) &&
+         may(Axis::dp_shard) && may(Axis::dp_replicate);
 }
 
 namespace detail {
@@ -63,7 +67,7 @@ inline Tensor around(const Tensor& values, const Held& held) {
 inline std::vector<NamedTensor> gather_whole(const std::vector<WholeShape>& shapes,
                                              const std::vector<Held>& held,
                                              const std::vector<Tensor>& values, DType dtype,
-                                             bool sharded, Mesh& mesh) {
+                                             const RunAxes& runs, Mesh& mesh) {
   const MemoryScope memory(MemoryKind::buffers);
   std::vector<NamedTensor> all;
   for (const WholeShape& each : shapes) {
@@ -73,7 +77,7 @@ inline std::vector<NamedTensor> gather_whole(const std::vector<WholeShape>& shap
     mesh.world().all_reduce(stage, ReduceOp::min,
                             {.label = "whole.stage"});  // a tied table has two
     Tensor whole = Tensor::zeros(each.shape, dtype);
-    if (here && stage[0] == mesh.coordinate(Axis::pp) && gives(*held[i].parameter, sharded, mesh))
+    if (here && stage[0] == mesh.coordinate(Axis::pp) && gives(*held[i].parameter, runs, mesh))
       put_part(detail::around(values[i], held[i]), held[i].parameter->part, whole);
     mesh.world().reduce(whole, 0, ReduceOp::sum, {.label = "whole"});
     if (mesh.world().rank() == 0) all.push_back({each.name, whole});

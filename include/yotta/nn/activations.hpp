@@ -114,6 +114,7 @@ constexpr OpCost swiglu_backward_cost(DType dtype, int64_t n) {
 inline Tensor gelu(const Tensor& x, Where where = Where::current()) {
   return detail::map(gelu_cost(x.dtype(), x.numel()), detail::Gated<detail::GeluGate>{}, where, x);
 }
+// dx from dy, both of x's shape.
 inline Tensor gelu_backward(const Tensor& dy, const Tensor& x, Where where = Where::current()) {
   return detail::gated_backward<detail::GeluGate>(gelu_backward_cost(x.dtype(), x.numel()), dy, x,
                                                   where);
@@ -123,6 +124,7 @@ inline Tensor gelu_backward(const Tensor& dy, const Tensor& x, Where where = Whe
 inline Tensor silu(const Tensor& x, Where where = Where::current()) {
   return detail::map(silu_cost(x.dtype(), x.numel()), detail::Gated<detail::SiluGate>{}, where, x);
 }
+// dx from dy, both of x's shape.
 inline Tensor silu_backward(const Tensor& dy, const Tensor& x, Where where = Where::current()) {
   return detail::gated_backward<detail::SiluGate>(silu_backward_cost(x.dtype(), x.numel()), dy, x,
                                                   where);
@@ -137,6 +139,7 @@ inline Tensor swiglu(const Tensor& gate, const Tensor& up, Where where = Where::
 struct SwigluGradients {
   Tensor dgate, dup;  // (N, F)
 };
+// From dy (N, F) and the inputs of swiglu, both (N, F). silu is computed again: it was not kept.
 inline SwigluGradients swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up,
                                        Where where = Where::current()) {
   expect_same("swiglu_backward", "gate", gate, "up", up, where);

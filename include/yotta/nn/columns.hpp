@@ -77,6 +77,7 @@ struct BiasTerm {
 
 }  // namespace detail
 
+// Of N rows and C columns.
 constexpr OpCost add_bias_cost(DType dtype, int64_t N, int64_t C) {
   return op_cost("add_bias", dtype, N * C, N * C + C, N * C);
 }

@@ -90,11 +90,13 @@ struct CrossEntropyBackwardRow {
   const int32_t* targets;
   const Real* log_sum_exps;
   Real scale;
+  int64_t first;  // word held here, of the whole vocabulary (vocab_parallel.hpp)
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
     scaled_softmax_row(logits + n * V, V, log_sum_exps[n], scale, team);
     team.meet();
-    team.once([&] { logits[n * V + targets[n]] -= scale; });
+    const int64_t target = targets[n] - first;
+    if (target >= 0 && target < V) team.once([&] { logits[n * V + target] -= scale; });
   }
 };
 
@@ -134,9 +136,12 @@ inline void cross_entropy_backward_in_place(Tensor& logits, const Tensor& target
   const Device device = logits.device();
   if (device == Device::meta) return;
   visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::CrossEntropyBackwardRow<Real> body{
-        V, logits.address<Real>(device, where), targets.address<int32_t>(device, where),
-        log_sum_exp.address<Real>(device, where), static_cast<Real>(scale)};
+    const detail::CrossEntropyBackwardRow<Real> body{V,
+                                                     logits.address<Real>(device, where),
+                                                     targets.address<int32_t>(device, where),
+                                                     log_sum_exp.address<Real>(device, where),
+                                                     static_cast<Real>(scale),
+                                                     0};
     run_rows<Real>("cross_entropy_backward", device, N, V, body, where);
   });
 }

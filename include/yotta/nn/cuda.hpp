@@ -5,8 +5,8 @@
 //     const DeviceScope scope(Device::cuda);              new tensors live there
 //
 // In builds with CUDA (YOTTA_HAVE_CUDA) it is compiled by nvcc: one .cu file of the program includes
-// nn/cuda_kernels.hpp. Such a program starts anywhere: without a driver the call says so. All others have the answer
-// below.
+// parallel/parallel_kernels.hpp. Such a program starts anywhere: without a driver the call says so. All others have the
+// answer below.
 #pragma once
 
 #include <string>

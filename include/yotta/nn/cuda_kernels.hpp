@@ -3,20 +3,17 @@
 //
 //     install_accelerator();  install_kernels();      from here on the ops run on Device::cuda
 //
-// A program has this compiled once: by nvcc in one .cu file that includes this header, which gives it use_cuda()
-// (cuda.hpp); or by g++ for the emulator.
+// A program has this compiled once, with those of parallel/ (parallel/parallel_kernels.hpp): by nvcc in one .cu file,
+// or by g++ for the emulator.
 // nvcc compiles this file too.
 #pragma once
 
 #include "yotta/comm/data.hpp"
 #include "yotta/device/body_kernels.hpp"
-#include "yotta/device/cublas_matmul.hpp"
-#include "yotta/device/strided_matmul.hpp"
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/cross_entropy.hpp"
-#include "yotta/nn/cuda.hpp"
 #include "yotta/nn/dropout.hpp"
 #include "yotta/nn/embedding.hpp"
 #include "yotta/nn/grad_clip.hpp"
@@ -52,8 +49,10 @@ void install_reductions() {
   add_numbers<ReduceBody<T>..., DivideBody<T>...>();
 }
 
+// All ops of nn/, and what collectives compute.
 inline void install_kernels() {
-  install_reductions<double, float, bfloat16, float16, int64_t, int32_t, uint8_t>();
+  install_reductions<double, float, bfloat16, float16, float8_e5m2, float8_e4m3, int64_t, int32_t,
+                     uint8_t>();
   install_kernels_of<float>();
   install_kernels_of<double>();
   add_numbers<detail::DrawMask, detail::FillRows<bfloat16>, Conversion<bfloat16, float>,
@@ -61,18 +60,5 @@ inline void install_kernels() {
 }
 
 }  // namespace YOTTA_DEVICE_BUILD
-
-#if defined(__CUDACC__) && defined(YOTTA_HAVE_CUDA)
-[[gnu::used]] inline std::string use_cuda(int gpu, MatmulBy matmul) {
-  const std::string why_not = open_gpu(gpu);
-  if (!why_not.empty()) return why_no_accelerator() = why_not;
-  install_kernels();
-  if (matmul == MatmulBy::cublas)
-    install_cublas_matmul();
-  else
-    install_course_matmul();
-  return "";
-}
-#endif
 
 }  // namespace yotta

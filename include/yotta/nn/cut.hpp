@@ -17,6 +17,7 @@
 
 namespace yotta {
 
+// n numbers read and written.
 constexpr OpCost copy_cost(const char* name, DType dtype, int64_t n) {
   return op_cost(name, dtype, 0, n, n);
 }

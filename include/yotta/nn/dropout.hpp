@@ -31,6 +31,7 @@ constexpr OpCost dropout_backward_cost(DType dtype, int64_t n) {
   return cost;
 }
 
+// Throws unless p is a probability below 1.
 inline void expect_probability(const char* operation, double p, Where where) {
   if (!(p >= 0 && p < 1)) fail(where, "{}: p is {}, expected 0 <= p < 1", operation, p);
 }

@@ -9,7 +9,11 @@
 // Forward copies rows. Backward adds rows, and two tokens may add to the same one: threads share out the
 // *columns*, so each number of the table is summed by one thread, in the order of the tokens.
 //
-// Cost: no FLOPs forward, 1 a number backward; bytes of the rows touched, not of the table.
+// A rank of tensor parallelism may hold a part of the table: rows it has not are zeros to it forward, and nothing
+// backward. The sum over the ranks is the whole's answer.
+//
+// Cost: no FLOPs forward, 1 a number backward; bytes of the rows touched, not of the table. A part is charged its
+// share of the tokens, whichever they are.
 // Letters: N tokens, V vocabulary, C model width, T tokens a sequence.
 #pragma once
 
@@ -53,10 +57,14 @@ inline void expect_positions(const char* operation, const Tensor& x, const Tenso
          x.describe(), table.describe(), at.first, at.end(T));
 }
 
-// Which row of its table token n has.
+// Which row of its table token n has; -1: none, it is in another part of the table.
 struct RowOfId {
   const int32_t* ids;
-  YOTTA_BODY int64_t operator()(int64_t n) const { return ids[n]; }
+  int64_t first, rows;  // held here, of the whole table
+  YOTTA_BODY int64_t operator()(int64_t n) const {
+    const int64_t row = ids[n] - first;
+    return row >= 0 && row < rows ? row : -1;
+  }
 };
 struct RowOfPosition {
   Positions at;
@@ -72,9 +80,11 @@ struct EmbeddingRow {
   Real* y;
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
-    const Real* from = table + row(n) * C;
-    team.each(C,
-              [&](int64_t c, auto count) { store(y + n * C + c, load(from + c, count), count); });
+    const int64_t r = row(n);
+    team.each(C, [&](int64_t c, auto count) {
+      const auto value = r < 0 ? decltype(load(table, count)){} : load(table + r * C + c, count);
+      store(y + n * C + c, value, count);
+    });
   }
 };
 template <class Real>
@@ -102,7 +112,9 @@ struct AddRows {
   Real* to;
   template <class Count>
   YOTTA_BODY void operator()(int64_t n, int64_t c, Count count) const {
-    Real* sum = to + row(n) * C + c;
+    const int64_t r = row(n);
+    if (r < 0) return;
+    Real* sum = to + r * C + c;
     store(sum, load(sum, count) + load(from + n * C + c, count), count);
   }
 };
@@ -120,22 +132,23 @@ void add_rows(const char* operation, Device device, const AddRows<Real, Row>& bo
 
 }  // namespace detail
 
-// The rows of table (V, C) that ids i32 (N) name: (N, C).
-inline Tensor embedding(const Tensor& ids, const Tensor& table, Where where = Where::current()) {
+// The rows that ids i32 (N) name, (N, C), where `table` (rows, C) is rows `first` and on of a table of V: zeros for the
+// ids of other rows.
+inline Tensor embedding_part(const Tensor& ids, const Tensor& table, int64_t first, int64_t V,
+                             Where where = Where::current()) {
   expect_dims("embedding", "table", table, 2, "(V, C)", where);
-  const int64_t C = table.dim(1);
-  detail::expect_ids("embedding", ids, table.dim(0), where);
+  const int64_t rows = table.dim(0), C = table.dim(1);
+  detail::expect_ids("embedding", ids, V, where);
   const int64_t N = ids.dim(0);
-  charge(embedding_cost(table.dtype(), N, C));
+  charge(embedding_cost(table.dtype(), N * rows / std::max<int64_t>(1, V), C));
   Tensor y = empty_beside(table, {N, C}, table.dtype(), where);
   if (y.device() == Device::meta) return y;
-  const int32_t* id = ids.address<int32_t>(y.device(), where);
+  const detail::RowOfId row{ids.address<int32_t>(y.device(), where), first, rows};
   if (y.device() == Device::cuda) {
     visit_real(table.dtype(), where, [&]<class Real>(Type<Real>) {
       const Real* from = table.address<Real>(Device::cuda, where);
       run_kernel("embedding",
-                 detail::EmbeddingRow<Real>{C, from, {id}, y.address<Real>(Device::cuda)}, N,
-                 where);
+                 detail::EmbeddingRow<Real>{C, from, row, y.address<Real>(Device::cuda)}, N, where);
     });
     return y;
   }
@@ -143,32 +156,49 @@ inline Tensor embedding(const Tensor& ids, const Tensor& table, Where where = Wh
   const std::byte* from = static_cast<const std::byte*>(table.raw());
   std::byte* to = static_cast<std::byte*>(y.raw());
   parallel_for(N, rows_per_thread(C), [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n)
-      std::memcpy(to + n * row_bytes, from + id[n] * row_bytes, static_cast<size_t>(row_bytes));
+    for (int64_t n = begin; n < end; ++n) {
+      const int64_t r = row(n);
+      if (r < 0)
+        std::memset(to + n * row_bytes, 0, static_cast<size_t>(row_bytes));
+      else
+        std::memcpy(to + n * row_bytes, from + r * row_bytes, static_cast<size_t>(row_bytes));
+    }
   });
   return y;
 }
+// The same of a whole table (V, C).
+inline Tensor embedding(const Tensor& ids, const Tensor& table, Where where = Where::current()) {
+  expect_dims("embedding", "table", table, 2, "(V, C)", where);
+  return embedding_part(ids, table, 0, table.dim(0), where);
+}
 
-// dtable (V, C) += dy (N, C) in the rows that ids name.
-inline void embedding_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable,
-                               Where where = Where::current()) {
+// dtable (rows, C) += dy (N, C) in the rows that ids name; it is rows `first` and on of a table of V.
+inline void embedding_part_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable,
+                                    int64_t first, int64_t V, Where where = Where::current()) {
   expect_dims("embedding_backward", "dtable", dtable, 2, "(V, C)", where);
-  const int64_t C = dtable.dim(1);
+  const int64_t rows = dtable.dim(0), C = dtable.dim(1);
   if (ids.device() != Device::cuda)  // there the host would wait; the forward pass has looked
-    detail::expect_ids("embedding_backward", ids, dtable.dim(0), where);
+    detail::expect_ids("embedding_backward", ids, V, where);
   const int64_t N = ids.dim(0);
   expect_shape("embedding_backward", "dy", dy, {N, C}, where);
-  charge(embedding_backward_cost(dy.dtype(), N, C));
+  charge(embedding_backward_cost(dy.dtype(), N * rows / std::max<int64_t>(1, V), C));
   const Device device = dy.device();
   if (device == Device::meta) return;
   visit_real(dy.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::AddRows<Real, detail::RowOfId> body{N,
-                                                      C,
-                                                      dy.address<Real>(device, where),
-                                                      {ids.address<int32_t>(device, where)},
-                                                      dtable.address<Real>(device, where)};
+    const detail::AddRows<Real, detail::RowOfId> body{
+        N,
+        C,
+        dy.address<Real>(device, where),
+        {ids.address<int32_t>(device, where), first, rows},
+        dtable.address<Real>(device, where)};
     detail::add_rows("embedding_backward", device, body, where);
   });
+}
+// The same of a whole table (V, C).
+inline void embedding_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable,
+                               Where where = Where::current()) {
+  expect_dims("embedding_backward", "dtable", dtable, 2, "(V, C)", where);
+  embedding_part_backward(dy, ids, dtable, 0, dtable.dim(0), where);
 }
 
 // x(n) += the row of n's position, in place: x (N, C) holds N / T sequences of T tokens, whose columns

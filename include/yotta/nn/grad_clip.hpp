@@ -113,6 +113,7 @@ inline double sum_of_squares(const std::vector<ParameterPtr>& parameters,
   return total;
 }
 
+// The root of it: L2, over all parameters together.
 inline double gradient_norm(const std::vector<ParameterPtr>& parameters) {
   return std::sqrt(sum_of_squares(parameters));
 }

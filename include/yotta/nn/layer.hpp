@@ -95,12 +95,14 @@ inline std::vector<ParameterPtr> parameters(Layers layers) {
   return distinct;
 }
 
+// Numbers in all parameters; shared ones count once.
 inline int64_t parameter_count(Layers layers) {
   int64_t count = 0;
   for (const ParameterPtr& each : parameters(layers)) count += each->value.numel();
   return count;
 }
 
+// Before a step: backward_weight adds to what is there.
 inline void zero_gradients(Layers layers) {
   for (const ParameterPtr& each : parameters(layers)) each->zero_grad();
 }

@@ -23,6 +23,7 @@ struct LinearNetConfig {
   int64_t width = 8;   // d
 };
 
+// L d^2 numbers; FLOPs of `rows` rows forward, and of a step: forward and twice as much backward.
 constexpr int64_t parameters(const LinearNetConfig& c) { return c.layers * c.width * c.width; }
 constexpr double forward_flops(const LinearNetConfig& c, int64_t rows) {
   return 2.0 * static_cast<double>(parameters(c)) * static_cast<double>(rows);

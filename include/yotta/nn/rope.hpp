@@ -114,6 +114,7 @@ inline Tensor rope(const Tensor& x, const Positions& positions = {}, double thet
                    Where where = Where::current()) {
   return detail::rotate("rope", x, positions, theta, 1, where);
 }
+// dx from dy, both (B, T, H, d): turned back by the same angles.
 inline Tensor rope_backward(const Tensor& dy, const Positions& positions = {},
                             double theta = 10000.0, Where where = Where::current()) {
   return detail::rotate("rope_backward", dy, positions, theta, -1, where);

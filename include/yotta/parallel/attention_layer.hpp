@@ -13,7 +13,8 @@
 // in o, and one backward, of the three dx together. Query heads and the keys they share stay together.
 //     tp 2, H 4, K 2:    rank 0: q0 q1 with k0      rank 1: q2 q3 with k1
 // Context parallelism: T is this rank's part of the sequence, and attention goes round the ring of cp
-// (ring_attention.hpp); the Place says which positions the columns have (context_parallel.hpp).
+// (ring_attention.hpp), or exchanges heads for tokens and keeps q, k, v and o so (ulysses.hpp); the Place says which
+// positions the columns have (context_parallel.hpp).
 // Letters: B batch, T sequence, C width, H heads, K key/value heads, d numbers a head.
 // Reference: Shoeybi et al. (2019), Megatron-LM, figure 3b.
 #pragma once
@@ -24,6 +25,7 @@
 #include "yotta/nn/rope.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
+#include "yotta/parallel/ulysses.hpp"
 
 namespace yotta {
 
@@ -48,6 +50,7 @@ class Attention : public Composite {
         kv_heads_(part_of(o.kv_heads, axes.tp, this->name(), "key/value heads")),
         first_head_(axis_rank(axes.tp) * heads_),
         cp_(axes.cp),
+        context_(axes.context),
         f_(axes.tp),
         q_(this->name() + ".q", {o.width, o.heads * o.head_size, o.bias, o.initial}, made, axes.tp),
         k_(this->name() + ".k", {o.width, o.kv_heads * o.head_size, o.bias, o.initial}, made,
@@ -116,6 +119,7 @@ class Attention : public Composite {
     const Tensor &q = saved.get("q"), &k = saved.get("k"), &v = saved.get("v");
     if (options_.kind == AttentionKind::blockwise) {
       expect_positions(q.dim(1), saved.place().positions);
+      if (context_ == ContextParallel::ulysses) return exchange(saved);
       const BlockwiseAttention out = ring_attention(q, k, v, cp_);
       saved.keep("o", out.o);
       saved.keep("log_sum_exp", out.log_sum_exp);
@@ -133,13 +137,28 @@ class Attention : public Composite {
     if (out.mask.defined()) saved.keep("mask", out.mask);
     return out.o;
   }
+  // The same by Ulysses: this rank's heads of the whole sequence take the place of q, k and v.
+  Tensor exchange(Saved& saved) const {
+    UlyssesSaved heads;
+    const Tensor o =
+        ulysses_attention(saved.take("q"), saved.take("k"), saved.take("v"), cp_, heads);
+    saved.keep("q", heads.q);
+    saved.keep("k", heads.k);
+    saved.keep("v", heads.v);
+    saved.keep("o", heads.attention.o);
+    saved.keep("log_sum_exp", heads.attention.log_sum_exp);
+    return o;
+  }
   AttentionGradients attend_back(const Tensor& dout, Saved& saved) const {
     const bool plain = options_.kind == AttentionKind::plain;
     if (plain && !saved.has("probabilities")) attend(saved);  // a checkpoint has dropped them
     const Tensor q = saved.take("q"), k = saved.take("k"), v = saved.take("v");
-    if (options_.kind == AttentionKind::blockwise)
-      return ring_attention_backward(dout, q, k, v, {saved.take("o"), saved.take("log_sum_exp")},
-                                     cp_);
+    if (options_.kind == AttentionKind::blockwise) {
+      const BlockwiseAttention out{saved.take("o"), saved.take("log_sum_exp")};
+      return context_ == ContextParallel::ulysses
+                 ? ulysses_attention_backward(dout, {q, k, v, out}, cp_)
+                 : ring_attention_backward(dout, q, k, v, out, cp_);
+    }
     PlainAttention out{{}, saved.take("probabilities"), {}};
     if (!saved.has("mask")) return attention_plain_backward(dout, q, k, v, out);
     out.mask = saved.take("mask");
@@ -149,6 +168,7 @@ class Attention : public Composite {
   AttentionOptions options_;
   int64_t heads_, kv_heads_, first_head_;  // H/tp, K/tp, the first of them
   Communicator cp_;
+  ContextParallel context_;
   SharedInput f_;
   ColumnParallelLinear q_, k_, v_;  // (H d/tp, C), (K d/tp, C), (K d/tp, C)
   RowParallelLinear o_;             // (C, H d/tp)

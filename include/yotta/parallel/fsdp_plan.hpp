@@ -7,10 +7,17 @@
 // A small unit means little memory and many small messages; a large one the opposite. Entries that share a
 // parameter must be one unit, or it would be sharded twice: the root. Its slices lie apart in the stack, so it
 // stays whole in between. A stack that shares nothing has no root.
+//
+//     stack     embedding │ layers.0 │ layers.1        layers.2 │ layers.3 │ head      two pipeline stages
+//     units      table, 0       1          2               0          1      table, 2
+//
+// A parameter that another pipeline stage holds too is `apart`: a unit of its own, so that all stages cut it at the
+// same places, and the owners of a part can add up its gradients (tied_parameters.hpp).
 #pragma once
 
 #include <map>
 #include <optional>
+#include <set>
 
 #include "yotta/nn/layer.hpp"
 
@@ -21,6 +28,7 @@ struct FsdpPlan {
     Layers layers;
     size_t unit = 0;
     bool is_first = true, is_last = true;  // of the slices of its unit: only the root has several
+    std::optional<size_t> apart = {};      // the unit of its parameters that are apart
 
     bool is_root() const { return !is_first || !is_last; }
   };
@@ -42,8 +50,9 @@ inline std::vector<bool> shares_parameters(Layers stack) {
 }
 }  // namespace detail
 
-// Units of up to `layers_a_unit` entries, and the root.
-inline FsdpPlan plan_fsdp(Layers stack, int64_t layers_a_unit, Where where = Where::current()) {
+// Units of up to `layers_a_unit` entries, the root, and the parameters of these names.
+inline FsdpPlan plan_fsdp(Layers stack, int64_t layers_a_unit,
+                          const std::set<std::string>& apart = {}, Where where = Where::current()) {
   if (layers_a_unit < 1) fail(where, "a unit of {} layers: it has one at least", layers_a_unit);
   const std::vector<bool> in_root = detail::shares_parameters(stack);
   FsdpPlan plan;
@@ -61,8 +70,17 @@ inline FsdpPlan plan_fsdp(Layers stack, int64_t layers_a_unit, Where where = Whe
     }
     if (in_root[first]) root = plan.slices.size();
     std::vector<ParameterPtr>& own = plan.parameters[slice.unit];
+    std::vector<ParameterPtr> others;
     for (const ParameterPtr& each : parameters(slice.layers))
-      if (std::find(own.begin(), own.end(), each) == own.end()) own.push_back(each);
+      if (apart.contains(each->name))
+        others.push_back(each);
+      else if (std::find(own.begin(), own.end(), each) == own.end())
+        own.push_back(each);
+    if (own.empty()) own.swap(others);
+    if (!others.empty()) {
+      slice.apart = plan.parameters.size();
+      plan.parameters.push_back(std::move(others));
+    }
     plan.slices.push_back(slice);
   }
   return plan;

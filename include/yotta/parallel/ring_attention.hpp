@@ -76,6 +76,7 @@ struct Ring {
   }
 };
 
+// The ring of cp for `columns` tokens a rank. Errors: they do not cut into the chunks of `order`.
 inline Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order, Where where) {
   const int ranks = axis_size(cp);
   if (columns % chunks_each(ranks) != 0)
@@ -92,7 +93,7 @@ struct MergeWeights {
   Real first = 0, second = 0, log_sum_exp = 0;
 };
 template <class Real>
-MergeWeights<Real> merge_weights(Real first, Real second) {
+YOTTA_HOST_DEVICE MergeWeights<Real> merge_weights(Real first, Real second) {
   MergeWeights<Real> weights;
   // exercise 23.3: from their log-sum-exps, large ones and -infinity (a part that saw nothing) included
   const Real most = std::max(first, second);
@@ -103,6 +104,25 @@ MergeWeights<Real> merge_weights(Real first, Real second) {
   return weights;
 }
 
+// One row of it, in L's order: sequence, head, token.
+template <class Real>
+struct MergeRow {
+  int64_t n, H, d;
+  Real *o, *L;                  // (B, n, H, d), (B, H, n): the sum
+  const Real *part_o, *part_L;  // what is merged
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t i, Team team) const {
+    const int64_t b = i / (H * n), h = i / n % H, t = i % n, row = ((b * n + t) * H + h) * d;
+    const MergeWeights<Real> w = merge_weights(L[i], part_L[i]);
+    team.each(d, [&](int64_t c, auto count) {
+      Real* const to = o + row + c;
+      store(to, w.first * load(to, count) + w.second * load(part_o + row + c, count), count);
+    });
+    team.meet();  // all have read L
+    team.once([&] { L[i] = w.log_sum_exp; });
+  }
+};
+
 // sum (o (B, n, H, d), L (B, H, n)) with one more part of the same queries; an undefined sum becomes the part.
 inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
                   Where where = Where::current()) {
@@ -112,16 +132,17 @@ inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
                 rows = part.log_sum_exp.numel();
   charge(op_cost("attention_merge", sum.o.dtype(), 3 * rows * d + 8 * rows, 2 * rows * (d + 1),
                  rows * (d + 1)));
-  if (sum.o.device() == Device::meta) return;
+  const Device device = sum.o.device();
+  if (device == Device::meta) return;
   visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
-    Real *o = sum.o.data<Real>(where), *L = sum.log_sum_exp.data<Real>(where);
-    const Real *other = part.o.data<Real>(where), *its = part.log_sum_exp.data<Real>(where);
-    for (int64_t i = 0; i < rows; ++i) {  // L's order: sequence, head, token
-      const int64_t b = i / (H * n), h = i / n % H, t = i % n, row = ((b * n + t) * H + h) * d;
-      const MergeWeights<Real> w = merge_weights(L[i], its[i]);
-      for (int64_t c = row; c < row + d; ++c) o[c] = w.first * o[c] + w.second * other[c];
-      L[i] = w.log_sum_exp;
-    }
+    const MergeRow<Real> body{n,
+                              H,
+                              d,
+                              sum.o.address<Real>(device, where),
+                              sum.log_sum_exp.address<Real>(device, where),
+                              part.o.address<Real>(device, where),
+                              part.log_sum_exp.address<Real>(device, where)};
+    run_rows<Real>("attention_merge", device, rows, d, body, where);
   });
 }
 
@@ -150,6 +171,7 @@ inline Hop start_hop(const Pair& out, Ring& ring, int tag, Where where) {
 }
 inline constexpr int keys_tag = 0, gradients_tag = 1;
 
+// dk and dv of one more block.
 inline void add_pair(Pair& sum, const Pair& part) {
   for (size_t i = 0; i < 2; ++i) add_into(sum[i], part[i]);
 }

@@ -20,36 +20,10 @@
 #pragma once
 
 #include "yotta/nn/cross_entropy.hpp"
-#include "yotta/nn/cut.hpp"
 #include "yotta/nn/embedding.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
 
 namespace yotta {
-
-// The tokens of a batch that lie in a rank's rows of the table. On meta, where ids have no values, an even share.
-struct OwnTokens {
-  std::vector<int64_t> places;  // in the batch, 0 to N-1
-  Tensor ids;                   // (places) i32, counted from the first row
-};
-
-inline OwnTokens own_tokens(const Tensor& ids, const Part& part) {
-  OwnTokens own;
-  if (ids.device() == Device::meta) {
-    own.places.resize(static_cast<size_t>(ids.numel() * part.rows / part.all_rows()));
-    own.ids = empty_beside(ids, {std::ssize(own.places)}, DType::i32, Where::current());
-    return own;
-  }
-  const int64_t first = part.first_row, held = part.rows;
-  for (int64_t n = 0; const int32_t id : ids.span<int32_t>()) {
-    if (id >= first && id < first + held) own.places.push_back(n);
-    ++n;
-  }
-  own.ids = Tensor::empty({std::ssize(own.places)}, DType::i32);
-  int32_t* to = own.ids.data<int32_t>();
-  for (const int64_t place : own.places)
-    *to++ = ids.data<int32_t>()[place] - static_cast<int32_t>(first);
-  return own;
-}
 
 // This rank's rows of a table (V, C).
 inline ParameterPtr make_table(const std::string& name, int64_t vocabulary, int64_t width,
@@ -71,17 +45,7 @@ class VocabParallelEmbedding : public Layer {
   // ids (N) i32 -> (N, C), the same on all ranks
   Tensor forward(const Tensor& ids, Saved& saved) override {
     saved.keep("ids", ids);
-    if (part().is_whole()) return embedding(ids, table_.value());
-    detail::expect_ids(name().c_str(), ids, part().whole_rows, Where::current());
-    const OwnTokens own = own_tokens(ids, part());
-    const Tensor found = embedding(own.ids, table_.value());  // (own, C)
-    Tensor y = empty_beside(found, {ids.dim(0), found.dim(1)}, found.dtype(), Where::current());
-    y.zero();
-    const int64_t bytes = found.nbytes() / std::max<int64_t>(1, found.dim(0));  // of a row
-    detail::copy_rows(
-        found, [&](int64_t i) { return i * bytes; }, y,
-        [&](int64_t i) { return own.places[static_cast<size_t>(i)] * bytes; }, found.dim(0), bytes);
-    return g_.forward(y);
+    return g_.forward(embedding_part(ids, table_.value(), part().first_row, part().all_rows()));
   }
 
   Tensor backward_input(const Tensor& dy, Saved& saved) override {  // dy (N, C)
@@ -91,18 +55,7 @@ class VocabParallelEmbedding : public Layer {
 
   void backward_weight(Saved& saved) override {
     const Tensor ids = saved.take("ids"), dy = saved.take("dy");
-    if (part().is_whole()) {
-      embedding_backward(dy, ids, table_.grad());
-    } else {
-      const OwnTokens own = own_tokens(ids, part());
-      Tensor dfound =
-          empty_beside(dy, {std::ssize(own.places), dy.dim(1)}, dy.dtype(), Where::current());
-      const int64_t bytes = dy.nbytes() / std::max<int64_t>(1, dy.dim(0));
-      detail::copy_rows(
-          dy, [&](int64_t i) { return own.places[static_cast<size_t>(i)] * bytes; }, dfound,
-          [&](int64_t i) { return i * bytes; }, dfound.dim(0), bytes);
-      embedding_backward(dfound, own.ids, table_.grad());
-    }
+    embedding_part_backward(dy, ids, table_.grad(), part().first_row, part().all_rows());
     table_.done();
   }
 
@@ -122,6 +75,73 @@ class VocabParallelEmbedding : public Layer {
 // if the logits were gathered.
 constexpr int64_t vocab_parallel_loss_numbers(int64_t N) { return 3 * N; }
 
+namespace detail {
+
+// The three steps of the loss, between which the ranks sum; a row is a token.
+template <class Real>
+struct VocabParallelRow {
+  int64_t held, first;  // words here, of the whole vocabulary
+  const Real* logits;   // (N, held)
+  const int32_t* targets;
+  Real *log_sum_exps, *losses;  // (N)
+  Real* sums;                   // (N, 2)
+};
+// l = this rank's log-sum-exp; the largest of all ranks' is wanted.
+template <class Real>
+struct OwnLogSumExp : VocabParallelRow<Real> {
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t n, Team team) const {
+    const Real l = log_sum_exp(this->logits + n * this->held, this->held, team);
+    team.once([&] { this->log_sum_exps[n] = this->losses[n] = l; });
+  }
+};
+// e^(l - m), and the target's logit if it is here; their sums are wanted. `losses` holds m.
+template <class Real>
+struct OwnSums : VocabParallelRow<Real> {
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t n, Team team) const {
+    const int64_t own = this->targets[n] - this->first;
+    team.once([&] {
+      this->sums[2 * n] = std::exp(this->log_sum_exps[n] - this->losses[n]);
+      this->sums[2 * n + 1] =
+          own >= 0 && own < this->held ? this->logits[n * this->held + own] : Real{0};
+    });
+  }
+};
+// l = m + log(sum), loss = l - logit.
+template <class Real>
+struct LossOfSums : VocabParallelRow<Real> {
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t n, Team team) const {
+    team.once([&] {
+      const Real l = this->losses[n] + std::log(this->sums[2 * n]);
+      this->log_sum_exps[n] = l;
+      this->losses[n] = l - this->sums[2 * n + 1];
+    });
+  }
+};
+
+// Step<Real> for each token; nothing on meta.
+template <template <class> class Step>
+void each_token(const char* operation, const Tensor& logits, const Tensor& targets, int64_t first,
+                CrossEntropy& out, Tensor& sums, Where where) {
+  const Device device = logits.device();
+  if (device == Device::meta) return;
+  const int64_t N = logits.dim(0), held = logits.dim(1);
+  visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
+    const VocabParallelRow<Real> row{held,
+                                     first,
+                                     logits.address<Real>(device, where),
+                                     targets.address<int32_t>(device, where),
+                                     out.log_sum_exp.address<Real>(device),
+                                     out.losses.address<Real>(device),
+                                     sums.address<Real>(device)};
+    run_rows<Real>(operation, device, N, held, Step<Real>{row}, where);
+  });
+}
+
+}  // namespace detail
+
 // The loss of logits (N, V/tp) against targets i32 (N), in words of the whole vocabulary; the same on all ranks.
 inline CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& targets,
                                                  double scale, Communicator tp = {},
@@ -135,33 +155,12 @@ inline CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Ten
   charge(cross_entropy_cost(logits.dtype(), N, held));
   CrossEntropy out{0, empty_beside(logits, {N}, logits.dtype(), where),
                    empty_beside(logits, {N}, logits.dtype(), where)};
-  Tensor& lse = out.log_sum_exp;  // first this rank's own, then over all
-  Tensor sums = empty_beside(logits, {N, 2}, logits.dtype(), where);  // e^(l_r - m); target's logit
-  const auto each_token = [&](auto body) {                            // nothing on meta
-    if (logits.device() == Device::meta) return;
-    visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
-      const Real* x = logits.data<Real>(where);
-      const int32_t* target = targets.data<int32_t>(where);
-      Real *l = lse.data<Real>(), *loss = out.losses.data<Real>(), *sum = sums.data<Real>();
-      parallel_for(N, rows_per_thread(held), [&](int64_t begin, int64_t end) {
-        for (int64_t n = begin; n < end; ++n)
-          body(x + n * held, target[n] - first, l[n], loss[n], sum + 2 * n);
-      });
-    });
-  };
-  each_token([&](const auto* row, int64_t, auto& l, auto& most, auto*) {
-    l = most = detail::log_sum_exp(row, held);
-  });
+  Tensor sums = empty_beside(logits, {N, 2}, logits.dtype(), where);
+  detail::each_token<detail::OwnLogSumExp>(operation, logits, targets, first, out, sums, where);
   tp.all_reduce(out.losses, ReduceOp::max, {.label = "tp.loss"}, where);
-  each_token([&](const auto* row, int64_t own, auto& l, auto& most, auto* sum) {
-    sum[0] = std::exp(l - most);
-    sum[1] = own >= 0 && own < held ? row[own] : 0;
-  });
+  detail::each_token<detail::OwnSums>(operation, logits, targets, first, out, sums, where);
   tp.all_reduce(sums, ReduceOp::sum, {.label = "tp.loss"}, where);
-  each_token([&](const auto*, int64_t, auto& l, auto& loss, auto* sum) {
-    l = loss + std::log(sum[0]);  // loss holds m until here
-    loss = l - sum[1];
-  });
+  detail::each_token<detail::LossOfSums>(operation, logits, targets, first, out, sums, where);
   if (logits.device() == Device::meta) return out;
   for (const double loss : out.losses.values()) out.loss += scale * loss;
   return out;
@@ -180,19 +179,16 @@ inline void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, const
   expect_shape(operation, "log_sum_exp", log_sum_exp, {logits.dim(0)}, where);
   const int64_t N = logits.dim(0), held = logits.dim(1), first = axis_rank(tp) * held;
   charge(cross_entropy_backward_cost(logits.dtype(), N, held));
-  if (logits.device() == Device::meta) return;
+  const Device device = logits.device();
+  if (device == Device::meta) return;
   visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
-    Real* x = logits.data<Real>(where);
-    const Real* lse = log_sum_exp.data<Real>(where);
-    const int32_t* target = targets.data<int32_t>(where);
-    const Real by = static_cast<Real>(scale);
-    parallel_for(N, rows_per_thread(held), [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) {
-        detail::scaled_softmax_row(x + n * held, held, lse[n], by);
-        const int64_t own = target[n] - first;
-        if (own >= 0 && own < held) x[n * held + own] -= by;
-      }
-    });
+    const detail::CrossEntropyBackwardRow<Real> body{held,
+                                                     logits.address<Real>(device, where),
+                                                     targets.address<int32_t>(device, where),
+                                                     log_sum_exp.address<Real>(device, where),
+                                                     static_cast<Real>(scale),
+                                                     first};
+    run_rows<Real>(operation, device, N, held, body, where);
   });
 }
 

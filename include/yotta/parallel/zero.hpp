@@ -31,6 +31,7 @@
 
 #include <deque>
 #include <optional>
+#include <set>
 
 #include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
@@ -41,10 +42,11 @@
 namespace yotta {
 
 struct ZeroOptions {
-  int stage = 1;                    // 1 or 2
-  int64_t bucket_bytes = 25 << 20;  // of weights that travel together
-  std::optional<DType> gradients =
-      {};  // type to keep and sum them in: bf16 as the paper; none: f32
+  int stage = 1;                        // 1 or 2
+  int64_t bucket_bytes = 25 << 20;      // of weights that travel together
+  std::optional<DType> gradients = {};  // kept and summed in it: bf16 as the paper; none: f32
+  // Parameters that other pipeline stages hold too: a bucket each, so that all stages cut them alike.
+  std::set<std::string> apart = {};
 };
 
 // Bytes of each kind that training holds for one parameter.
@@ -93,7 +95,7 @@ class Zero {
     if (options.stage != 1 && options.stage != 2)
       fail(where, "ZeRO stage {}: stages 1 and 2 are here, stage 3 is Fsdp, none is Ddp",
            options.stage);
-    for (const std::vector<ParameterPtr>& some : cut(parameters, options.bucket_bytes)) {
+    for (const std::vector<ParameterPtr>& some : cut(parameters, options)) {
       ZeroBucket& bucket = buckets_.emplace_back(some, comm.size());
       own(bucket);
       for (const FlatPlace& place : bucket.layout.places())
@@ -154,15 +156,19 @@ class Zero {
   }
 
  private:
-  // Runs of parameters of one type and up to `bytes`, the last parameter first, as backward goes.
+  // Runs of parameters of one type and up to bucket_bytes, the last parameter first, as backward goes.
   static std::vector<std::vector<ParameterPtr>> cut(const std::vector<ParameterPtr>& parameters,
-                                                    int64_t bytes) {
+                                                    const ZeroOptions& options) {
+    const auto is_apart = [&](const ParameterPtr& each) {
+      return options.apart.contains(each->name);
+    };
     std::vector<std::vector<ParameterPtr>> runs;
     int64_t filled = 0;
     for (size_t i = parameters.size(); i-- > 0;) {
       const Tensor& value = parameters[i]->value;
-      const bool fits = !runs.empty() && filled + value.nbytes() <= bytes &&
-                        runs.back().front()->value.dtype() == value.dtype();
+      const bool fits = !runs.empty() && filled + value.nbytes() <= options.bucket_bytes &&
+                        runs.back().front()->value.dtype() == value.dtype() &&
+                        !is_apart(parameters[i]) && !is_apart(runs.back().front());
       if (!fits) runs.emplace_back(), filled = 0;
       runs.back().push_back(parameters[i]);
       filled += value.nbytes();
