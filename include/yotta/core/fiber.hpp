@@ -25,6 +25,7 @@
 #include "yotta/core/build.hpp"
 
 #if YOTTA_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if YOTTA_TSAN
@@ -48,6 +49,8 @@ class Fiber {
 #if YOTTA_ASAN
     stack_bytes_ = stack.size;
     stack_bottom_ = static_cast<std::byte*>(stack.sp) - stack.size;
+    // Frames that a fiber never returns from leave their marks on the stack; the memory may be given to us again.
+    __asan_unpoison_memory_region(stack_bottom_, stack_bytes_);
 #endif
     inside_ = boost::context::fiber(
         std::allocator_arg, boost::context::preallocated(stack.sp, stack.size, stack), stacks,
