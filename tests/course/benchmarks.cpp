@@ -1,0 +1,114 @@
+// The benchmarks at their smallest: each runs, and writes the rows that it promises. Nothing here depends on how fast
+// it was.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "runner/grade.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace yotta_test;
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+
+namespace {
+
+std::string program(const std::string& stem) { return YOTTA_BENCH "/try_bench_" + stem; }
+
+// A benchmark's report, after it has ended well.
+Json report_of(const std::string& stem, Words options) {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "report.json").string();
+  Words command = {program(stem), "--json", file};
+  command.insert(command.end(), options.begin(), options.end());
+  const runner::Ending ending = runner::run_limited(command, 100);
+  CAPTURE(ending.output);
+  REQUIRE(ending.well());
+  std::ifstream report(file);
+  return Json::parse(report);
+}
+
+bool positive(const Json& number) {
+  return number.is_number() && std::isfinite(number.get<double>()) && number.get<double>() > 0;
+}
+
+}  // namespace
+
+TEST_CASE("bench matmul: a row for each of ten shapes on each number of threads") {
+  const Json report = report_of("matmul", {"--quick", "--pairs", "1", "--threads", "1", "2"});
+  REQUIRE(report["rows"].size() == 20);
+  const bool peer = report.contains("minimum");
+  for (const Json& row : report["rows"]) {
+    for (const char* key : {"m", "n", "k", "threads", "gflops"}) CHECK(positive(row[key]));
+    CHECK(std::set<std::string>{"nn", "nt", "tn"}.contains(row["layout"]));
+    for (const char* key : {"openblas_gflops", "ratio"})
+      CHECK((peer ? positive(row[key]) : row[key].is_null()));
+    if (peer) CHECK(row["ratio"].get<double>() >= report["minimum"].get<double>());
+  }
+}
+
+TEST_CASE("bench collectives: threads and MPI, ours and native, as nccl-tests count") {
+  const Json report =
+      report_of("collectives", {"--op", "all_reduce", "all_gather", "--ranks", "2", "--kib", "4",
+                                "--rounds", "2", "--warm-ups", "1", "--samples", "2"});
+  std::set<std::string> transports;
+  for (const Json& row : report["rows"]) {
+    CAPTURE(row.dump());
+    CHECK(row["ranks"] == 2);
+    CHECK(row["bytes"] == 4096);
+    REQUIRE(positive(row["seconds"]));
+    const double algbw = 4096 / row["seconds"].get<double>() * 1e-9;
+    const double factor = row["op"] == "all_reduce" ? 1 : 0.5;  // 2 (n-1) / n and (n-1) / n
+    CHECK(row["algbw"].get<double>() == doctest::Approx(algbw));
+    CHECK(row["busbw"].get<double>() == doctest::Approx(factor * algbw));
+    transports.insert(row["transport"]);
+  }
+  CHECK(transports.contains("threads"));
+  CHECK(transports.contains("mpi") == (report["mpi"] != "not found"));
+}
+
+TEST_CASE("bench ping_pong: alpha and beta, and each size beside the model") {
+  const Json report =
+      report_of("ping_pong", {"--bytes", "65536", "--samples", "3", "--comm", "threads"});
+  CHECK(report["hosts"].size() == 2);
+  CHECK(std::isfinite(report["alpha"].get<double>()));
+  REQUIRE(report["rows"].size() > 3);
+  double bytes = 0;
+  for (const Json& row : report["rows"]) {
+    CHECK(positive(row["seconds"]));
+    CHECK(row["bytes"].get<double>() > bytes);
+    bytes = row["bytes"];
+    CHECK(row["model"].get<double>() ==
+          doctest::Approx(report["alpha"].get<double>() + report["beta"].get<double>() * bytes));
+  }
+  CHECK(bytes == 65536);
+}
+
+TEST_CASE("bench clock: both kinds of gradients, four ways over none") {
+  const Json report = report_of("clock", {"--ranks", "2", "--rounds", "1", "--steps", "1",
+                                          "--layers", "1", "--width", "16", "--tokens", "16"});
+  REQUIRE(report["rows"].size() == 2);
+  CHECK(report["rows"][0]["gradients"] == "ring");
+  CHECK(report["rows"][1]["gradients"] == "ddp");
+  for (const Json& row : report["rows"])
+    for (const char* key : {"step_seconds", "asked", "on", "untraced", "wall"})
+      CHECK(positive(row[key]));
+}
+
+TEST_CASE("bench emulator: a product without and with checks") {
+  const Json report = report_of("emulator", {"--size", "64", "--tries", "1"});
+  CHECK(report["size"] == 64);
+  CHECK(report["checked_seconds"].get<double>() > 0);
+  CHECK(report["unchecked_seconds"].get<double>() >= 0);
+}
+
+TEST_CASE("bench gpu_matmul: beside cuBLAS, or a word that there is no GPU") {
+  const Words command = {program("gpu_matmul"), "--sizes", "64", "--seconds", "0.01"};
+  const runner::Ending ending = runner::run_limited(command, 100);
+  CAPTURE(ending.output);
+  CHECK((ending.status == 0 || ending.status == 77));
+  CHECK((ending.status == 77) == ending.output.starts_with("not run: "));
+}
