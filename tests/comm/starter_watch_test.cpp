@@ -34,7 +34,8 @@ bool comes(Done done) {
 TEST_CASE("a process's environment and its parent can be read") {
   const pid_t child = start({"/bin/sleep", "60"}, "PMI_RANK=2");
   const auto rank = [&]() -> std::string {
-    const char* const text = environment_of_process(child)("PMI_RANK");
+    const Environment environment = environment_of_process(child);  // owns the text
+    const char* const text = environment("PMI_RANK");
     return text == nullptr ? "none" : text;
   };
   CHECK(comes([&] { return rank() == "2"; }));  // once it has begun

@@ -31,7 +31,7 @@ CudaLayoutRun train_layout(Device device, const TransformerConfig& config, const
     Trainer trainer(model.stack(), optimizer, {.schedule = {0.02, 0.02, 0, 10}, .clip = 0.5},
                     model.hooks());
     std::vector<int32_t> tokens;
-    for (int i = 0; i < B * T; ++i) tokens.push_back(i * 5 % V);
+    for (int i = 0; i < B * T; ++i) tokens.push_back(static_cast<int32_t>(i * 5 % V));
     const Tensor ids = Tensor::from<int32_t>(tokens, {B, T}).to(device), targets = ids.clone();
     const Share mine = model.share(B);
     for (int64_t step = 0; step < 2; ++step) {
