@@ -3,6 +3,7 @@
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_on.hpp"
+#include "yotta/parallel/ring_attention.hpp"
 
 using namespace yotta;
 using exercise::expect;
@@ -52,25 +53,33 @@ int64_t work_of(int p, int rank) {
   return twice;
 }
 
-// What a rank gets if it averages the visitors' parts: each with what it has so far, or all at the end.
-enum class Average { in_turn, at_the_end };
-Numbers averaged(const Inputs& x, int p, int rank, Average how) {
+// What a rank gets if it averages the visitors' parts, each with what it has so far or all at the end, or if it
+// takes the keys that are here for those of the rank on the other side.
+enum class Mistaken { mean_in_turn, mean_at_the_end, other_side };
+Numbers mistaken(const Inputs& x, int p, int rank, Mistaken how) {
   const int64_t chunks = p == 1 ? 1 : 2, n = T / (chunks * p);
   std::vector<Tensor> sums;
   for (int64_t i = 0; i < chunks; ++i) {
     const int64_t query = solution.chunk_of(p, rank, i);
-    Tensor sum;
+    BlockwiseAttention sum;
     int64_t parts = 0;
     for (int step = 0; step < p; ++step)
       for (int64_t j = 0; j < chunks; ++j) {
-        const int64_t key = solution.chunk_of(p, (rank - step + p) % p, j);
-        if (key > query) continue;
-        const Tensor o =
-            attention_block(x.q, x.k, x.v, {query * n, key * n, n, (query - key) * n}).o;
-        sum = parts == 0 ? o : add(sum, o);
-        if (parts++ > 0 && how == Average::in_turn) sum = scale(sum, 0.5);
+        const int64_t key = solution.chunk_of(p, wrap(rank - step, p), j);
+        const int64_t taken_for =
+            how == Mistaken::other_side ? solution.chunk_of(p, wrap(rank + step, p), j) : key;
+        if (taken_for > query) continue;
+        const BlockwiseAttention part =
+            attention_block(x.q, x.k, x.v, {query * n, key * n, n, (query - taken_for) * n});
+        if (parts++ == 0 || how == Mistaken::other_side) {
+          merge(sum, part);
+          continue;
+        }
+        sum.o = add(sum.o, part.o);
+        if (how == Mistaken::mean_in_turn) sum.o = scale(sum.o, 0.5);
       }
-    sums.push_back(how == Average::in_turn ? sum : scale(sum, 1.0 / static_cast<double>(parts)));
+    sums.push_back(how == Mistaken::mean_at_the_end ? scale(sum.o, 1.0 / static_cast<double>(parts))
+                                                    : sum.o);
   }
   return join(sums, 1).values();
 }
@@ -103,9 +112,14 @@ void expect_forward(const Inputs& x, int p) {
     Clues clues;
     clues.what = fmt::format("o of rank {} of {}", rank, p);
     if (p > 1)
-      for (const Average how : {Average::in_turn, Average::at_the_end})
+      for (const Mistaken how : {Mistaken::mean_in_turn, Mistaken::mean_at_the_end})
         clues.suspects.push_back({"the mean of the parts' outputs: the merge lacks log-sum-exp",
-                                  averaged(x, p, rank, how)});
+                                  mistaken(x, p, rank, how)});
+    if (p > 2)
+      clues.suspects.push_back(
+          {"what the mask gives if the keys here are taken for rank + step's: they come from the "
+           "left, ring.source(step)",
+           mistaken(x, p, rank, Mistaken::other_side)});
     expect(compare(out.o, shard(whole.o, p, rank), 1e-11, clues));
     clues = {};
     clues.what = fmt::format("log-sum-exp of rank {} of {}", rank, p);
@@ -142,6 +156,56 @@ void expect_backward(const Inputs& x, int p) {
     check("dk", got.dk, expected.dk, own.dk);
     check("dv", got.dv, expected.dv, own.dv);
   }
+}
+
+// What a rank sent, and how many blocks it computed, against what is needed: cp - 1 hops of `pairs` pairs, and the
+// blocks whose keys the queries see at least some of.
+void expect_no_waste(const Ledger& ledger, int p, int rank, int64_t pair_bytes, int64_t pairs,
+                     const char* op) {
+  const int64_t sent = ledger.total_traffic().bytes_sent, needed = pairs * (p - 1) * pair_bytes;
+  if (sent > needed)
+    fail(
+        Where::current(),
+        "right, but rank {} of {} sent {:.3g} pairs of tensors, and {} would do: in the last of {} "
+        "steps all keys have been everywhere, and after {} hops every gradient is home",
+        rank, p, static_cast<double>(sent) / static_cast<double>(pair_bytes), pairs * (p - 1), p,
+        p - 1);
+  int64_t seen = 0;
+  for (int64_t i = 0; i < (p == 1 ? 1 : 2); ++i) seen += solution.chunk_of(p, rank, i) + 1;
+  const int64_t computed = ledger.op(op).calls;
+  if (computed > seen)
+    fail(Where::current(),
+         "right, but rank {} of {} computed {} blocks, and {} would do: a block whose `ahead` is "
+         "negative has only keys that the mask hides from its queries. Skip it",
+         rank, p, computed, seen);
+}
+
+// body(cp) on a described machine where a hop of a pair takes as long as a step of the forward pass, so that a ring
+// that computes and hops at once need not wait. x is what each rank holds, without numbers.
+struct Clocked {
+  double seconds, computing, hop;
+};
+template <class Body>
+Clocked clocked(Body body) {
+  const int p = 4;
+  const double rate = 1e6, bandwidth = rate * 4 / 32;
+  double pair_bytes = 0;
+  Timed timed;
+  try {
+    timed = run_on(ideal(p, rate, bandwidth), p, [&](Communicator& world) {
+      const DeviceScope meta(Device::meta);
+      const Tensor x = Tensor::empty({1, 32, H, d});
+      pair_bytes = static_cast<double>(2 * x.nbytes());
+      body(x, Light(world));
+    });
+  } catch (const RankFailed& error) {
+    exercise::rethrow_not_done(error.cause());
+    throw;
+  }
+  Clocked found{timed.seconds(), 0, pair_bytes / bandwidth};
+  for (const RankReport& rank : timed.reports)
+    found.computing = std::max(found.computing, rank.ledger().total_flops() / rate);
+  return found;
 }
 
 std::string show(double x) { return std::isnan(x) ? "NaN" : fmt::format("{:.6g}", x); }
@@ -273,32 +337,55 @@ TEST_CASE("23.4: large scores, whichever rank holds them") {
 }
 
 TEST_CASE("23.4: keys travel while the last ones are computed with") {
-  const int p = 4;
-  const double rate = 1e6;
-  Timed timed;
-  try {
-    // A hop takes as long as a step, so a ring that computes and hops at once never waits.
-    const Cluster machine = ideal(p, rate, rate * 4 / 32);
-    timed = run_on(machine, p, [&](Communicator& world) {
-      const DeviceScope meta(Device::meta);
-      const Tensor x = Tensor::empty({1, 32, H, d});
-      const Light cp(world);
-      solution.forward(x, x, x, cp);
-    });
-  } catch (const RankFailed& error) {
-    exercise::rethrow_not_done(error.cause());
-    throw;
-  }
-  double computing = 0;
-  for (const RankReport& rank : timed.reports)
-    computing = std::max(computing, rank.ledger().total_flops() / rate);
-  expect(timed.seconds() <= computing * (1 + 1e-9),
+  const Clocked ring =
+      clocked([](const Tensor& x, const Light& cp) { solution.forward(x, x, x, cp); });
+  expect(ring.seconds <= ring.computing * (1 + 1e-9),
          fmt::format("right, but nothing overlapped: {:.4g} s in all, {:.4g} s of them computing. "
                      "Start the hop, compute, and only then wait for what arrives",
-                     timed.seconds(), computing));
+                     ring.seconds, ring.computing));
+}
+
+TEST_CASE("23.4: cp - 1 hops, and no block that the mask hides whole") {
+  const Inputs x = inputs(H);
+  for (const int p : all_ranks)
+    run(p, [&](const Light& cp) {
+      const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
+      const Tensor k = mine(x.k);
+      solution.forward(mine(x.q), k, mine(x.v), cp);
+      expect_no_waste(context().ledger, p, cp.rank(), 2 * k.nbytes(), 1, "attention_blockwise");
+    });
+  CHECK(true);  // nothing was thrown
 }
 
 TEST_CASE("23.5: the gradients are the single rank's, on 1 to 8 ranks") {
   for (const int p : all_ranks) expect_backward(inputs(H), p);
   expect_backward(inputs(2), 4);
+}
+
+TEST_CASE("23.5: keys and gradients travel while others are computed with") {
+  const Clocked ring = clocked([](const Tensor& x, const Light& cp) {
+    const BlockwiseAttention saved{x, Tensor::empty({1, H, x.dim(1)})};
+    solution.backward(x, x, x, x, saved, cp);
+  });
+  const double least = ring.computing + ring.hop;
+  expect(ring.seconds <= least * (1 + 1e-9),
+         fmt::format("right, but not all hops overlapped: {:.4g} s in all, {:.4g} s of them "
+                     "computing, and {:.4g} s for the last hop, which nothing is left to hide. "
+                     "Wait for a hop only when a step needs what it brings: keys after computing, "
+                     "the left neighbour's gradients one step after they were sent",
+                     ring.seconds, ring.computing, ring.hop));
+}
+
+TEST_CASE("23.5: 2 (cp - 1) hops, and no block that the mask hides whole") {
+  const Inputs x = inputs(H);
+  for (const int p : all_ranks)
+    run(p, [&](const Light& cp) {
+      const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
+      const Tensor k = mine(x.k);
+      const BlockwiseAttention saved{mine(x.q), Tensor::zeros({B, H, T / p}, DType::f64)};
+      solution.backward(mine(x.dout), mine(x.q), k, mine(x.v), saved, cp);
+      expect_no_waste(context().ledger, p, cp.rank(), 2 * k.nbytes(), 2,
+                      "attention_blockwise_backward");
+    });
+  CHECK(true);  // nothing was thrown
 }
