@@ -15,17 +15,20 @@ namespace {
 // Six parameters, and buckets of up to six numbers, the last parameter first:
 //     layer        0  1  2  3  4  5       bucket 0   bucket 1   bucket 2   bucket 3
 //     numbers      1  5  2  4  6  1       5          4          3, 2       1, 0
+// Layer 4 is a matrix (2, 3), the others are vectors.
 constexpr int64_t sizes[] = {1, 5, 2, 4, 6, 1};
 constexpr size_t numbers = 19;
 constexpr int64_t bucket_bytes = 6 * sizeof(double);
 
-ParameterPtrs make_parameters(int rank) {
+// The first `in_f32` of them in f32, the others in f64.
+ParameterPtrs make_parameters(int rank, size_t in_f32 = 0) {
   ParameterPtrs made;
   for (size_t i = 0; i < std::size(sizes); ++i) {
-    const Part part{1, sizes[i]};
+    const bool is_matrix = i == 4;
+    const Part part = is_matrix ? Part{2, 3} : Part{1, sizes[i]};
     const std::string name = "layer " + std::to_string(i);
-    made.push_back(
-        make_parameter(name, part, false, normal(1), static_cast<uint64_t>(rank), DType::f64));
+    made.push_back(make_parameter(name, part, is_matrix, normal(1), static_cast<uint64_t>(rank),
+                                  i < in_f32 ? DType::f32 : DType::f64));
     made.back()->uses = 1;
   }
   return made;
@@ -60,6 +63,8 @@ Numbers all_gradients(const ParameterPtrs& parameters) {
 
 using Light = student::Communicator;
 
+const char* const not_reduced = "this rank's own gradient: it was not reduced";
+
 // Runs body(world, parameters) on p ranks and compares the gradients that each is left with.
 template <class Body>
 void expect_gradients(int p, ReduceOp op, int microbatches, Body body) {
@@ -84,6 +89,7 @@ void expect_gradients(int p, ReduceOp op, int microbatches, Body body) {
   }
   for (int r = 0; r < p; ++r) {
     clues.what = fmt::format("{} of the gradients, rank {} of {}", name(op), r, p);
+    clues.suspects = {{not_reduced, clues.parts[static_cast<size_t>(r)]}};
     expect(compare(left[static_cast<size_t>(r)], expected, 1e-12, clues));
   }
 }
@@ -93,11 +99,45 @@ std::unique_ptr<AnyDdp> make_ddp(const ParameterPtrs& parameters, Light& world, 
   return solution.make_ddp(parameters, world, bucket_bytes, op, overlap);
 }
 
-// A whole step with Ddp, right or not, on p ranks.
-void expect_ddp_step(int p, ReduceOp op, bool overlap) {
-  expect_gradients(p, op, 1, [&](Light& world, const ParameterPtrs& parameters) {
+// Runs body(world, parameters, ddp) on two ranks, and finish() after it. That is exercise 13.5: 13.4 can be
+// done before it is begun. (After the barrier all ranks have made their checks.)
+template <class Body>
+void run_backward(bool overlap, Body body) {
+  try {
+    run(2, [&](Light& world) {
+      const ParameterPtrs parameters = make_parameters(world.rank());
+      const auto ddp = make_ddp(parameters, world, overlap);
+      body(world, parameters, *ddp);
+      world.barrier();
+      ddp->finish();
+    });
+  } catch (const NotDone& error) {
+    if (std::string_view(error.what()).find("13.5") == std::string_view::npos) throw;
+  }
+}
+
+// A backward that sends, from the last parameter to the first: which bucket leaves when?
+void backward_and_count(const ParameterPtrs& parameters, const AnyDdp& ddp, int rank,
+                        const char* why_not = "") {
+  const int launched[] = {4, 3, 3, 2, 2, 1};  // once the gradient of parameter 0, 1, ... 5 is final
+  for (size_t i = parameters.size(); i-- > 0;) {
+    backward_one(parameters, i, local_gradient(rank));
+    if (ddp.launched() < launched[i])
+      fail(Where::current(), "bucket {} never launched, though all its gradients are final{}",
+           ddp.launched(), why_not);
+    if (ddp.launched() > launched[i])
+      fail(Where::current(), "bucket {} launched before all its gradients were final", launched[i]);
+  }
+}
+
+// A whole step with Ddp, right or not, on p ranks; all microbatches but the last under no_sync.
+void expect_ddp_step(int p, ReduceOp op, bool overlap, int microbatches = 1) {
+  expect_gradients(p, op, microbatches, [&](Light& world, const ParameterPtrs& parameters) {
     const auto ddp = make_ddp(parameters, world, overlap, op);
-    backward(parameters, local_gradient(world.rank()));
+    for (int m = 0; m < microbatches; ++m) {
+      const auto quiet = m + 1 < microbatches ? ddp->no_sync() : nullptr;
+      backward(parameters, local_gradient(world.rank(), m));
+    }
     ddp->finish();
   });
 }
@@ -139,16 +179,18 @@ TEST_CASE("13.2: every rank ends with the mean or the sum of all ranks' gradient
 }
 
 TEST_CASE("13.3: buckets hold the last parameters first, up to their limit") {
-  const ParameterPtrs parameters = make_parameters(0);
   struct Plan {
     int64_t bytes;
     std::vector<std::vector<size_t>> members;  // indices of parameters
+    size_t in_f32 = 0;
   };
   const std::vector<Plan> plans = {{bucket_bytes, {{5}, {4}, {3, 2}, {1, 0}}},
                                    {8 * sizeof(double), {{5, 4}, {3, 2}, {1, 0}}},
                                    {1, {{5}, {4}, {3}, {2}, {1}, {0}}},
-                                   {1000, {{5, 4, 3, 2, 1, 0}}}};
+                                   {1000, {{5, 4, 3, 2, 1, 0}}},
+                                   {1000, {{5, 4, 3, 2}, {1, 0}}, 2}};
   for (const Plan& plan : plans) {
+    const ParameterPtrs parameters = make_parameters(0, plan.in_f32);
     const auto buckets = solution.make_buckets(parameters, plan.bytes);
     std::string wanted, got;
     for (const auto& members : plan.members) {
@@ -161,8 +203,12 @@ TEST_CASE("13.3: buckets hold the last parameters first, up to their limit") {
       for (const ParameterPtr& each : bucket.parameters) got += " " + each->name;
       got += " ] ";
     }
-    expect(wanted == got, fmt::format("buckets of up to {} bytes\n    expected {}\n    got      {}",
-                                      plan.bytes, wanted, got));
+    expect(wanted == got,
+           fmt::format("buckets of up to {} bytes{}\n    expected {}\n    got      {}", plan.bytes,
+                       plan.in_f32 == 0 ? ""
+                                        : ", the gradients of layers 0 and 1 in f32, the others in "
+                                          "f64: a flat tensor has one dtype, and so its bucket",
+                       wanted, got));
   }
 }
 
@@ -174,6 +220,9 @@ TEST_CASE("13.3: gradients are views into their bucket, and keep their values") 
     for (const ParameterPtr& each : bucket.parameters) {
       expect(each->grad.shares_memory(bucket.flat),
              each->name + ": its gradient is not a view into the flat tensor of its bucket");
+      expect(each->grad.shape() == each->value.shape(),
+             fmt::format("{}: its gradient has become {}, its weight is {}: reshape the view",
+                         each->name, each->grad.describe(), each->value.describe()));
       for (const double value : each->grad.values()) members.push_back(value);
     }
     Clues clues;
@@ -187,76 +236,100 @@ TEST_CASE("13.3: gradients are views into their bucket, and keep their values") 
 }
 
 TEST_CASE("13.4: a bucket leaves as soon as its last gradient is final") {
-  run(2, [](Light& world) {
-    const ParameterPtrs parameters = make_parameters(world.rank());
-    const auto ddp = make_ddp(parameters, world);
-    const int launched[] = {4, 3, 3,
-                            2, 2, 1};  // once the gradient of parameter 0, 1, ... 5 is final
-    for (size_t i = parameters.size(); i-- > 0;) {
-      backward_one(parameters, i, local_gradient(world.rank()));
-      if (ddp->launched() < launched[i])
-        fail(Where::current(), "bucket {} never launched, though all its gradients are final",
-             ddp->launched());
-      if (ddp->launched() > launched[i])
-        fail(Where::current(), "bucket {} launched before all its gradients were final",
-             launched[i]);
+  run_backward(true, [](Light& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
+    backward_and_count(parameters, ddp, world.rank());
+  });
+  CHECK(true);
+}
+
+TEST_CASE("13.4: buckets leave in their order, in whichever order they become full") {
+  run_backward(true, [](Light& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
+    struct Final {
+      size_t layer;
+      int launched;
+    };
+    std::string final;
+    for (const auto& [layer, launched] :
+         {Final{1, 0}, Final{0, 0}, Final{5, 1}, Final{3, 1}, Final{2, 1}, Final{4, 4}}) {
+      backward_one(parameters, layer, local_gradient(world.rank()));
+      final += fmt::format("{}{}", final.empty() ? "" : ", ", layer);
+      if (ddp.launched() != launched)
+        fail(Where::current(),
+             "the gradients of layers {} are final, and {} of the buckets [5] [4] [3 2] [1 0] have "
+             "been launched, not {}: a full bucket waits for those before it, and when the one "
+             "that held it back leaves, it follows",
+             final, ddp.launched(), launched);
     }
-    ddp->finish();
   });
   CHECK(true);
 }
 
 TEST_CASE("13.4: the callback launches and does not wait: communication overlaps backward") {
   // Rank 1 goes on only after it has heard from rank 0, and rank 0 tells it after its first callback.
+  bool told = false;
   try {
-    run(2, [](Light& world) {
-      const ParameterPtrs parameters = make_parameters(world.rank());
-      const auto ddp = make_ddp(parameters, world);
+    run_backward(true, [&](Light& world, const ParameterPtrs& parameters, AnyDdp&) {
       Numbers token = {1};
       if (world.rank() == 1) world.recv(token, 0);
       backward_one(parameters, 5, local_gradient(world.rank()));
-      if (world.rank() == 0) world.send(token, 1);
+      if (world.rank() == 0) {
+        told = true;
+        world.send(token, 1);
+      }
       for (size_t i = 5; i-- > 0;) backward_one(parameters, i, local_gradient(world.rank()));
-      ddp->finish();
     });
   } catch (const Deadlock&) {
-    expect_ddp_step(2, ReduceOp::mean, true);
+    if (told) throw;
     FAIL(
-        "right, but nothing overlapped: the callback waits for the bucket that it has launched, so "
-        "backward "
+        "nothing overlapped: the callback waits for the bucket that it has launched, so backward "
         "stands still meanwhile. Launch there, wait in finish().");
   }
   CHECK(true);
 }
 
-TEST_CASE("13.4: under no_sync nothing is reduced, and gradients add up") {
-  run(2, [](Light& world) {
-    const ParameterPtrs parameters = make_parameters(world.rank());
-    const auto ddp = make_ddp(parameters, world);
-    {
-      const auto quiet = ddp->no_sync();
-      backward(parameters, local_gradient(world.rank()));
-    }
-    const int launched = ddp->launched();
-    if (launched > 0)
+TEST_CASE("13.4: without overlap backward launches nothing") {
+  run_backward(false, [](Light& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
+    backward(parameters, local_gradient(world.rank()));
+    if (ddp.launched() > 0)
       fail(Where::current(),
-           "reduced under no_sync: {} buckets were launched, where gradients should only add up",
-           launched);
+           "options_.overlap is false, and {} buckets were launched during backward: they wait "
+           "until finish()",
+           ddp.launched());
   });
-  for (const int p : {1, 2, 4})
-    expect_gradients(p, ReduceOp::mean, 3, [&](Light& world, const ParameterPtrs& parameters) {
-      const auto ddp = make_ddp(parameters, world);
-      for (int m = 0; m < 3; ++m) {
-        const auto quiet = m < 2 ? ddp->no_sync() : nullptr;
+  CHECK(true);
+}
+
+TEST_CASE("13.4: under no_sync nothing is reduced, and gradients add up") {
+  run_backward(true, [](Light& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
+    Numbers sum(numbers);
+    {
+      const auto quiet = ddp.no_sync();
+      for (int m = 0; m < 2; ++m) {
         backward(parameters, local_gradient(world.rank(), m));
+        for (size_t i = 0; i < numbers; ++i) sum[i] += local_gradient(world.rank(), m)[i];
+        if (ddp.launched() > 0)
+          fail(
+              Where::current(),
+              "reduced under no_sync: {} buckets were launched, where gradients should only add up",
+              ddp.launched());
       }
-      ddp->finish();
-    });
+    }
+    Clues clues;
+    clues.what = fmt::format("rank {}'s gradients after two microbatches", world.rank());
+    if (const Verdict verdict = compare(all_gradients(parameters), sum, 1e-12, clues); !verdict)
+      fail(Where::current(), "{}", verdict.text);
+    backward_and_count(parameters, ddp, world.rank(),
+                       ". Two microbatches went before, under no_sync: was `missing` counted down "
+                       "there?");
+  });
+  CHECK(true);
 }
 
 TEST_CASE("13.5: after finish the gradients are reduced, overlapped or not") {
   for (const int p : {4, 1, 2, 3})
-    for (const bool overlap : {true, false}) expect_ddp_step(p, ReduceOp::mean, overlap);
+    for (const bool overlap : {true, false})
+      for (const int microbatches : {1, 3})
+        expect_ddp_step(p, ReduceOp::mean, overlap, microbatches);
   expect_ddp_step(3, ReduceOp::sum, true);
 }
 
@@ -299,8 +372,7 @@ TEST_CASE("13.5: the next backward finds everything ready") {
       Clues clues;
       clues.what = fmt::format("gradients of step {} on rank {}", step, world.rank());
       clues.ranks = 2;
-      clues.suspects = {
-          {"this rank's own gradient: it was not reduced", local_gradient(world.rank(), step)}};
+      clues.suspects = {{not_reduced, local_gradient(world.rank(), step)}};
       if (const Verdict verdict = compare(all_gradients(parameters), expected, 1e-12, clues);
           !verdict)
         fail(Where::current(), "{}", verdict.text);
