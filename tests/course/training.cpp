@@ -9,7 +9,7 @@
 #include "course/tour/techniques.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
-#include "yotta/model/files.hpp"
+#include "yotta/core/files.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

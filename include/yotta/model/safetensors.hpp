@@ -23,7 +23,7 @@
 #include <set>
 #include <vector>
 
-#include "yotta/model/files.hpp"
+#include "yotta/core/files.hpp"
 #include "yotta/model/named_tensor.hpp"
 
 namespace yotta {

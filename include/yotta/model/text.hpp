@@ -19,9 +19,9 @@
 #include <string_view>
 #include <vector>
 
+#include "yotta/core/files.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/core/tensor.hpp"
-#include "yotta/model/files.hpp"
 
 namespace yotta {
 

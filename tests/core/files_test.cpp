@@ -1,6 +1,7 @@
-#include "yotta/model/files.hpp"
+#include "yotta/core/files.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
@@ -105,7 +106,7 @@ TEST_CASE("missing, folder, unreadable and unwritable are named") {
   CHECK(contains(message_of([&] { read_file(folder / "nowhere"); }), "there is no such file"));
   CHECK(contains(message_of([&] { read_file(folder / "nowhere"); }), "files_test.cpp:"));
   CHECK(contains(message_of([&] { read_file(folder.path()); }), "this is a folder"));
-  CHECK(contains(message_of([&] { read_file("/dev/null"); }), "cannot be opened for reading"));
+  CHECK(contains(message_of([&] { read_file("/dev/null"); }), "this is no plain file"));
   CHECK(contains(message_of([&] { write_file(folder / "no/where", "x"); }), "cannot be created"));
   fs::create_directory(folder / "taken");
   CHECK(contains(message_of([&] { write_file(folder / "taken", "x"); }), "cannot be put in place"));
@@ -120,6 +121,47 @@ TEST_CASE("what cannot be written is known before it is") {
   CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);  // nothing was left
   CHECK(contains(message_of([&] { expect_writable(folder / "no/where"); }), "cannot be created"));
   CHECK(contains(message_of([&] { expect_writable(folder.path()); }), "this is a folder"));
+}
+
+TEST_CASE("a link stays a link, and the file that it leads to is replaced") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "there");
+  write_file(folder / "there/old", "old");
+  for (const char* name : {"old", "new"}) {  // the second leads to nothing yet
+    const fs::path link = folder / name, target = folder / "there" / name;
+    fs::create_symlink(fs::path("there") / name, link);
+    CHECK_NOTHROW(expect_writable(link));
+    write_file(link, "one");
+    CHECK(fs::is_symlink(link));
+    CHECK(read_file(target) == "one");
+    std::list<AtomicFile> files;
+    files.emplace_back(link).write("two", 3);
+    commit_together(folder.path(), files);
+    CHECK(fs::is_symlink(link));
+    CHECK(read_file(target) == "two");
+  }
+  CHECK(std::distance(fs::directory_iterator(folder / "there"), {}) ==
+        2);  // no partial file is left
+  fs::create_symlink("round", folder / "round");
+  CHECK(contains(message_of([&] { write_file(folder / "round", "x"); }), "cannot be created"));
+}
+
+TEST_CASE("a pipe stays a pipe: it is written into, and neither asked nor read in vain") {
+  const TemporaryFolder folder;
+  const fs::path pipe = folder / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_NOTHROW(expect_writable(pipe));  // nobody reads it yet, so opening it would wait
+  CHECK(
+      contains(message_of([&] { read_file(pipe); }), "this is no plain file; copy what it holds"));
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  REQUIRE(reader >= 0);
+  write_file(pipe, "through");
+  char text[8] = {};
+  CHECK(read(reader, text, sizeof text) == 7);
+  CHECK(std::string(text) == "through");
+  close(reader);
+  CHECK(fs::is_fifo(pipe));
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
 }
 
 TEST_CASE("a file that cannot be read to its end is an error") {

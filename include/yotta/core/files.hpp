@@ -10,6 +10,9 @@
 //
 //     killed before the list is there    the old files count; partial ones are leftovers
 //     killed after                       the new files count; whoever comes next renames the rest
+//
+// A symbolic link stays and what it leads to is replaced. What is no plain file (a pipe, a device) is never replaced:
+// it is written into.
 // Reference: Pillai et al., "All file systems are not created equal", OSDI 2014.
 #pragma once
 
@@ -41,8 +44,10 @@ class InputFile {
       fail(where, "{}: there is no such file; check the spelling and the current folder", name());
     if (kind == std::filesystem::file_type::directory)
       fail(where, "{}: this is a folder, and a file is expected", name());
+    if (!error && kind != std::filesystem::file_type::regular)  // to open a pipe may wait forever
+      fail(where, "{}: this is no plain file; copy what it holds into one", name());
     stream_.open(path_, std::ios::binary);
-    if (kind != std::filesystem::file_type::regular || !stream_)
+    if (error || !stream_)
       fail(where, "{}: this file cannot be opened for reading (ls -l shows its permissions)",
            name());
     size_ = static_cast<int64_t>(std::filesystem::file_size(path_, error));
@@ -104,22 +109,42 @@ inline std::filesystem::path partial_name(const std::filesystem::path& path) {
   return path.string() + ".partial";
 }
 
-// A file that appears under its name, whole, when commit() is called; dropped before, it never was.
+// Where symbolic links lead, whether or not something is there.
+inline std::filesystem::path behind_links(std::filesystem::path path) {
+  std::error_code error;
+  for (int links = 0; links < 40 && std::filesystem::is_symlink(path, error); ++links)
+    path = path.parent_path() / std::filesystem::read_symlink(path, error);
+  return path;
+}
+
+// Whether there is a pipe, a device, or whatever else a new file must not take the place of.
+inline bool is_special(const std::filesystem::path& path) {
+  using std::filesystem::file_type;
+  std::error_code error;
+  const file_type kind = std::filesystem::status(path, error).type();
+  return kind != file_type::not_found && kind != file_type::regular && kind != file_type::directory;
+}
+
+// A file that appears under its name, whole, when commit() is called; dropped before, it never was. What is special
+// gets the bytes as they come.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::filesystem::path path, Where where = Where::current())
-      : path_(std::move(path)), partial_(partial_name(path_)) {
+  explicit AtomicFile(const std::filesystem::path& path, Where where = Where::current())
+      : name_(path.filename().string()),
+        special_(is_special(path)),
+        path_(special_ ? path : behind_links(path)),
+        partial_(special_ ? path : partial_name(path_)) {
     file_ = std::fopen(partial_.c_str(), "wb");
     if (file_ == nullptr) give_up("cannot be created", where);
   }
   ~AtomicFile() {
     if (file_ != nullptr) std::fclose(file_);
-    if (!kept_) std::remove(partial_.c_str());
+    if (!special_ && !kept_) std::remove(partial_.c_str());
   }
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  std::string file_name() const { return path_.filename().string(); }
+  const std::string& file_name() const { return name_; }
 
   void write(const void* from, int64_t count, Where where = Where::current()) {
     const size_t bytes = static_cast<size_t>(count);
@@ -128,12 +153,13 @@ class AtomicFile {
   }
   // All bytes are on the disk, under the partial name.
   void finish(Where where = Where::current()) {
-    const bool synced = std::fflush(file_) == 0 && fsync(fileno(file_)) == 0;
+    const bool synced = std::fflush(file_) == 0 && (special_ || fsync(fileno(file_)) == 0);
     const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
     if (!synced || !closed) give_up("cannot be written", where);
   }
   void commit(Where where = Where::current()) {
     finish(where);
+    if (special_) return;
     if (std::rename(partial_.c_str(), path_.c_str()) != 0) give_up("cannot be put in place", where);
     keep();
     sync_folder(std::filesystem::absolute(path_).parent_path());
@@ -148,6 +174,8 @@ class AtomicFile {
          reason);
   }
 
+  std::string name_;
+  bool special_;
   std::filesystem::path path_;
   std::filesystem::path partial_;
   std::FILE* file_ = nullptr;
@@ -164,6 +192,11 @@ inline void write_file(const std::filesystem::path& path, const std::string& tex
 
 // Throws now, and not after hours of work, if no file can be written at this path. Nothing is left there.
 inline void expect_writable(const std::filesystem::path& path, Where where = Where::current()) {
+  if (is_special(path)) {  // to open a pipe may wait forever
+    if (access(path.c_str(), W_OK) != 0)
+      fail(where, "{} cannot be written: {}", path.string(), std::strerror(errno));
+    return;
+  }
   if (std::filesystem::is_directory(path))
     fail(where, "{}: this is a folder, and a file is to be written", path.string());
   const AtomicFile probe(path, where);
@@ -182,11 +215,12 @@ inline void finish_commit(const std::filesystem::path& folder) {
   std::error_code error;
   bool done = true;
   for (std::string name; std::getline(list, name);) {
-    const std::filesystem::path path = folder / std::filesystem::path(name).filename();
+    const std::filesystem::path path =
+        behind_links(folder / std::filesystem::path(name).filename());
     std::filesystem::rename(partial_name(path), path, error);
     done = done && !std::filesystem::exists(partial_name(path));
+    sync_folder(std::filesystem::absolute(path).parent_path());
   }
-  sync_folder(folder);
   if (done) std::filesystem::remove(folder / commit_list, error);
 }
 
