@@ -131,6 +131,38 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("after an error in a native collective nothing is written into the user's array") {
+  MpiRanks job;
+  const int last = job.size() - 1;
+  const bool differs = job.size() > 2;  // rank 0 expects one number of rank 1, which sends two
+  constexpr int64_t many = 10000000;    // and these, on their way, of the last
+  std::vector<float> room(job.rank() == 0 ? size_t(many + differs) : 0, -1);
+  const auto arrived = [&] { return std::count(room.begin(), room.end(), 7.0f); };
+  int64_t when_thrown = many;
+  const std::string text = message_of([&] {
+    run_ranks(job.size(), [&](Communicator& world) {
+      std::vector<int64_t> to(static_cast<size_t>(world.size())), from(to);
+      if (world.rank() == 1 && differs) to[0] = 2;
+      if (world.rank() == last) to[0] = many;
+      if (world.rank() == 0) from.back() = many;
+      if (world.rank() == 0 && differs) from[1] = 1;
+      const std::vector<float> in(size_t(std::accumulate(to.begin(), to.end(), int64_t{0})), 7);
+      world.barrier();
+      if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      try {
+        world.all_to_all_v(room, from, in, to, {.algorithm = Algorithm::native});
+      } catch (const CommError&) {
+        when_thrown = arrived();
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        throw;
+      }
+    });
+  });
+  CHECK(contains(
+      text, differs ? "rank 1 of the group sends more elements to rank 0" : "nothing was thrown"));
+  if (job.rank() == 0) CHECK(arrived() == when_thrown);
+}
+
 TEST_CASE("time-out: who has waited too long says so, and a rank that computes hears of it") {
   MpiRanks job;
   CHECK(job.size() > 0);

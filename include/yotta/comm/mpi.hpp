@@ -195,28 +195,25 @@ class MpiTransport : public Transport {
                            mpi_tag(request), request.call->where);
   }
   bool test_native(Request& request) {
-    const Where where = request.call->where;
-    if (!native_of(request).running) {
+    Native& native = native_of(request);
+    if (!native.running) {
       if (failed() || !lookout_.all_call(state_.group_of(request).id, -1 - request.tag))
         return false;
       start(request);
     }
-    bool done = true;
-    std::exception_ptr error;
     try {
-      done = native_of(request).running->test();
-    } catch (const CommError&) {
-      error = std::current_exception();
+      if (!native.running->test()) return false;
+    } catch (const CommError& error) {
+      // The letter that says why may be on its way: calls that differ make MPI fail in many ways.
+      look_in_naps([&] { return lookout_.look(), failed(); },
+                   options_.compare_calls ? options_.patience : 0);
+      check(request.call->where);
+      fail(error.what());
+      throw;  // not done: MPI may still move others of its messages
     }
-    if (!done) return false;
-    delete &native_of(request);
+    delete &native;
     finished(request);
-    if (!error) return true;
-    // The letter that says why may be on its way: calls that differ make MPI fail in many ways.
-    look_in_naps([&] { return lookout_.look(), failed(); },
-                 options_.compare_calls ? options_.patience : 0);
-    check(where);
-    std::rethrow_exception(error);
+    return true;
   }
   void withdraw_native(Request& request) {
     if (!failed()) fail(fmt::format("{} was given up", request.call->operation));
@@ -224,8 +221,7 @@ class MpiTransport : public Transport {
     settle([&] {
       try {
         done = done || native_of(request).running->test();
-      } catch (const CommError&) {
-        done = true;
+      } catch (const CommError&) {  // one of its messages; what of the others?
       }
       return done;
     });

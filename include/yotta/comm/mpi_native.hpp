@@ -30,19 +30,21 @@ class MpiNative {
     start();
   }
 
-  // Is it done? Never blocks. Errors: CommError, Mismatch.
+  // Is it done? Never blocks. Errors: CommError, Mismatch, for one of its messages; the others are in flight still: ask
+  // again until it is done.
   bool test() {
-    for (; done_ < requests_.size(); ++done_) {
+    while (done_ < requests_.size()) {
       MPI_Status status;
       int done = 0;
       const int code = MPI_Test(&requests_[done_], &done, &status);
       if (code == MPI_SUCCESS && done == 0) return false;
-      const bool letter = done_ < arriving_.size();
+      const size_t ended = done_++;  // well or not
+      const bool letter = ended < arriving_.size();
       const bool truncated =
           letter && code != MPI_SUCCESS && mpi_error_class(code) == MPI_ERR_TRUNCATE;
-      if (truncated) fail_count(arriving_[done_], "more");
+      if (truncated) fail_count(arriving_[ended], "more");
       expect_mpi(code, "MPI_Test", where_);
-      if (letter) expect_arrived(arriving_[done_], status);
+      if (letter) expect_arrived(arriving_[ended], status);
     }
     if (aside_.defined()) copy_data(aside_, call_.out);
     return true;
