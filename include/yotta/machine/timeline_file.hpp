@@ -4,10 +4,7 @@
 //     run.json   for Perfetto (ui.perfetto.dev)      run.txt   letters
 #pragma once
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-
+#include "yotta/core/files.hpp"
 #include "yotta/machine/timeline_page.hpp"
 #include "yotta/machine/timeline_svg.hpp"
 
@@ -25,14 +22,10 @@ inline void check_timeline_name(const std::string& path, Where where = Where::cu
         "'{}' does not say what kind of timeline it shall be: end it in .html (a page), .json (for "
         "Perfetto), .svg (a picture) or .txt",
         path);
-  std::FILE* const before = std::fopen(path.c_str(), "rb");
-  std::FILE* const file = std::fopen(path.c_str(), "ab");  // changes nothing that is there
-  if (file == nullptr) fail(where, "cannot write the timeline {}: {}", path, std::strerror(errno));
-  std::fclose(file);
-  before == nullptr ? std::remove(path.c_str()) : std::fclose(before);
+  expect_writable(path, where);
 }
 
-// Writes the trace in the kind that the name ends in. Errors: as check_timeline_name; a full disk.
+// Writes the trace in the kind that the name ends in, whole or not at all. Errors: as check_timeline_name; a full disk.
 inline void write_timeline(const std::string& path, const Trace& trace,
                            Where where = Where::current()) {
   check_timeline_name(path, where);
@@ -41,12 +34,7 @@ inline void write_timeline(const std::string& path, const Trace& trace,
   if (path.ends_with(".json")) text = timeline_json(trace);
   if (path.ends_with(".svg")) text = timeline_svg(trace);
   if (path.ends_with(".txt")) text = timeline_text(make_timeline(trace), 100);
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  const bool written =
-      file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = file != nullptr && std::fclose(file) == 0;
-  if (!written || !closed)
-    fail(where, "cannot write the timeline {}: {}", path, std::strerror(errno));
+  write_file(path, text, where);
 }
 
 }  // namespace yotta
