@@ -26,8 +26,8 @@ yotta::LayerPtr make_mlp(const std::string& name, const exercise::MlpSizes& size
   const auto kind = sizes.swiglu ? student::MlpKind::swiglu : student::MlpKind::gelu;
   return std::make_unique<student::Mlp>(
       name,
-      student::MlpOptions{kind, sizes.width, sizes.hidden, sizes.bias, 0, yotta::normal(0.5),
-                          yotta::normal(0.5)},
+      student::MlpOptions{kind, sizes.width, sizes.hidden, sizes.bias, sizes.dropout,
+                          yotta::normal(0.5), yotta::normal(0.5)},
       made, tp);
 }
 

@@ -23,6 +23,7 @@ struct MlpSizes {
   bool swiglu = false;
   int64_t width = 1, hidden = 1;
   bool bias = true;
+  double dropout = 0;
 };
 
 struct Solution {

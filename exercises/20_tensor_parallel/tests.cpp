@@ -100,6 +100,11 @@ void expect_parts(const std::vector<ParameterPtr>& own, const std::vector<Parame
     if (mine.numel() != part.rows * part.columns)
       fail(Where::current(), "{} on rank {} of {} is {}, expected {} numbers of {}", own[i]->name,
            rank, p, mine.describe(), part.rows * part.columns, all.describe());
+    if (own[i]->part.is_whole() != part.is_whole())
+      fail(Where::current(),
+           "{} on rank {} of {} takes itself for {}: whole_outputs and whole_inputs say how large "
+           "the whole layer is",
+           own[i]->name, rank, p, part.is_whole() ? "a part" : "the whole");
     std::vector<Suspect> suspects;
     if (rank > 0)
       suspects.push_back({"those that rank 0 holds: a rank begins where the one before ends",
@@ -107,20 +112,16 @@ void expect_parts(const std::vector<ParameterPtr>& own, const std::vector<Parame
     expect_equal(mine, part_of_whole(all, part, mine.shape()),
                  fmt::format("{} of {} on rank {} of {}", what, own[i]->name, rank, p), p,
                  suspects);
-    if (own[i]->part.is_whole() != part.is_whole())
-      fail(Where::current(),
-           "{} on rank {} of {} takes itself for {}: whole_outputs and whole_inputs say how large "
-           "the "
-           "whole layer is",
-           own[i]->name, rank, p, part.is_whole() ? "a part" : "the whole");
   }
 }
+
+constexpr Place place{20, 1, 0, 0, true};
 
 struct Outcome {
   Tensor y, dx;
 };
 Outcome forward_backward(Layer& layer, const Tensor& x, const Tensor& dy) {
-  Saved saved;
+  Saved saved(place);
   Outcome out;
   out.y = layer.forward(x, saved).clone();
   out.dx = layer.backward_input(dy, saved);
@@ -135,21 +136,26 @@ class SerialMlp {
       : sizes_(sizes),
         gate_("m.gate", {sizes.width, sizes.hidden, sizes.bias, normal(0.5)}, in_f64),
         up_("m.up", {sizes.width, sizes.hidden, sizes.bias, normal(0.5)}, in_f64),
-        down_("m.down", {sizes.hidden, sizes.width, sizes.bias, normal(0.5)}, in_f64) {
+        down_("m.down", {sizes.hidden, sizes.width, sizes.bias, normal(0.5)}, in_f64),
+        dropout_("m.dropout", sizes.dropout) {
     for (Layer* layer : layers())
       for (const ParameterPtr& each : parameters_of(*layer)) whole.push_back(each);
   }
   Outcome operator()(const Tensor& x, const Tensor& dy) {
-    Saved saved;
+    Saved saved(place);
     const Tensor h = up_.forward(x, saved.child("up"));
     const Tensor g = sizes_.swiglu ? gate_.forward(x, saved.child("gate")) : Tensor();
     const Tensor active = sizes_.swiglu ? swiglu(g, h) : gelu(h);
-    Outcome out{down_.forward(active, saved.child("down")), {}};
-    const Tensor dactive = down_.backward_input(dy, saved.child("down"));
+    Outcome out{
+        dropout_.forward(down_.forward(active, saved.child("down")), saved.child("dropout")), {}};
+    const Tensor dsum = dropout_.backward_input(dy, saved.child("dropout"));
+    const Tensor dactive = down_.backward_input(dsum, saved.child("down"));
     if (sizes_.swiglu) {
       const SwigluGradients d = swiglu_backward(dactive, g, h);
-      out.dx = up_.backward_input(d.dup, saved.child("up"));
-      gate_.add_backward_input(out.dx, d.dgate, saved.child("gate"));
+      dx_of_up = up_.backward_input(d.dup, saved.child("up"));
+      dx_of_gate = gate_.backward_input(d.dgate, saved.child("gate"));
+      out.dx = add(dx_of_up, dx_of_gate);
+      y_of_swapped = linear(swiglu(h, g), whole.back()->value);
       gate_.backward_weight(saved.child("gate"));
     } else {
       out.dx = up_.backward_input(gelu_backward(dactive, h), saved.child("up"));
@@ -173,6 +179,8 @@ class SerialMlp {
   }
 
   std::vector<ParameterPtr> whole;  // (gate,) up, down: weight and bias
+  // Of swiglu without biases, what mistakes would make: one of the two parts of dx; swiglu(h, g).
+  Tensor dx_of_up, dx_of_gate, y_of_swapped;
 
  private:
   std::vector<Layer*> layers() {
@@ -181,7 +189,25 @@ class SerialMlp {
   }
   exercise::MlpSizes sizes_;
   Linear gate_, up_, down_;
+  Dropout dropout_;
 };
+
+// Without tensor parallelism there is no group at all: what goes in comes out.
+void expect_alone(Tensor (*f_or_g)(Tensor, const Light&), const char* what) {
+  const Tensor x = numbers({N, C}, "alone");
+  Tensor y;
+  try {
+    y = f_or_g(x.clone(), Light{});
+  } catch (const NotDone&) {
+    throw;
+  } catch (const Error& error) {
+    fail(Where::current(),
+         "{} without a group, an axis that nothing is split over: {}. Send only if axis_size(tp_) "
+         "is more than 1",
+         what, error.what());
+  }
+  expect_equal(y, x, fmt::format("{} without a group", what), 1);
+}
 
 // All that p ranks sent, in numbers, over what one all_reduce of N C numbers sends.
 double all_reduces_sent(const std::vector<RankReport>& reports) {
@@ -236,6 +262,11 @@ TEST_CASE("20.2: f adds up the ranks' gradients, and sends nothing forward") {
   CHECK(true);  // nothing was thrown
 }
 
+TEST_CASE("20.2: without a group f's backward sends nothing: there is nobody to send to") {
+  expect_alone(solution.f_backward, "f's backward");
+  CHECK(true);  // nothing was thrown
+}
+
 TEST_CASE("20.3: g adds up the ranks' parts") {
   for (const int p : {1, 2, 3, 4})
     run(p, [&](const Light& tp) {
@@ -249,6 +280,11 @@ TEST_CASE("20.3: g adds up the ranks' parts") {
       expect_equal(solution.g_forward(of_rank(tp.rank()), tp), expected,
                    fmt::format("g's forward on rank {} of {}", tp.rank(), p), p, suspects);
     });
+  CHECK(true);  // nothing was thrown
+}
+
+TEST_CASE("20.3: without a group g's forward sends nothing: there is nobody to send to") {
+  expect_alone(solution.g_forward, "g's forward");
   CHECK(true);  // nothing was thrown
 }
 
@@ -309,7 +345,11 @@ TEST_CASE("20.5: the MLP's output is the serial one, with one all_reduce") {
                "first matrix is cut by columns, so that each rank has whole sums before "
                "the activation",
                serial.rows_first(x, p).values()});
-        Saved saved;
+        if (sizes.swiglu)
+          suspects.push_back(
+              {"what swiglu(h, g) gives: the gate's output comes first, swiglu(g, h)",
+               serial.y_of_swapped.values()});
+        Saved saved(place);
         expect_equal(mlp->forward(x, saved), expected,
                      fmt::format("{} MLP, y on rank {} of {}", sizes.swiglu ? "swiglu" : "gelu",
                                  tp.rank(), p),
@@ -357,6 +397,12 @@ TEST_CASE("20.6: dx and every gradient are the serial ones, with one all_reduce 
         Clues clues;
         clues.what = fmt::format("dx on rank {} of {}", r, p);
         clues.ranks = p;
+        if (sizes.swiglu)
+          clues.suspects = {
+              {"what gate gives alone: up has begun dx, and add_backward_input adds gate's part",
+               serial.dx_of_gate.values()},
+              {"what up gives alone: gate has read x too, and adds its part",
+               serial.dx_of_up.values()}};
         expect(compare(parts[static_cast<size_t>(r)], expected.dx.values(), 1e-12, clues));
       }
       const double sent = p > 1 ? all_reduces_sent(reports) : 2;
@@ -367,4 +413,29 @@ TEST_CASE("20.6: dx and every gradient are the serial ones, with one all_reduce 
                  sent));
     }
   }
+}
+
+TEST_CASE("20.6: with dropout the gradients are the serial ones too") {
+  const Tensor x = numbers({1, N, C}, "x"), dy = numbers({1, N, C}, "dy");
+  for (const double dropout : {0.0, 0.3}) {
+    const exercise::MlpSizes sizes{false, C, F, true, dropout};
+    SerialMlp serial(sizes);
+    const Outcome expected = serial(x, dy);
+    for (const int p : {1, 2})
+      run(p, [&](const Light& tp) {
+        const LayerPtr mlp = solution.make_mlp("m", sizes, in_f64, tp);
+        parameters_of(*mlp);
+        Clues clues;
+        clues.what = fmt::format("dx on rank {} of {}", tp.rank(), p);
+        const Verdict verdict =
+            compare(forward_backward(*mlp, x, dy).dx, expected.dx, 1e-12, clues);
+        if (!verdict)
+          fail(Where::current(), "{}{}",
+               dropout > 0 ? "differs only with dropout: what goes back through down_ is dsum, the "
+                             "gradient before dropout, and not dy\n    "
+                           : "",
+               verdict.text);
+      });
+  }
+  CHECK(true);  // nothing was thrown
 }
