@@ -23,6 +23,10 @@ struct Ending {
 // Runs a command; after `seconds`, or when we are told to end (Ctrl-C), it and all its children are killed.
 Ending run_limited(const std::vector<std::string>& command, double seconds);
 
+// A failed case's message without what only its author knows: where it runs its ranks, and the file that puts the
+// student's functions into its hands.
+std::string in_plain_words(const std::string& text);
+
 struct CaseResult {
   std::string
       name;  // "10.1: every rank ends with its chunk": the task's id stands before the colon

@@ -101,6 +101,7 @@ int main(int argc, char** argv) {
         pictures(lesson, sizes);
         measure(lesson, sizes);
         published(lesson);
+        lesson.say("\nNext: write it yourself, ./yotta check 19");
       },
       {{"ranks", "pipeline ranks, p", &sizes.ranks, 1, 8},
        {"microbatches", "microbatches, m", &sizes.microbatches, 1, 64},

@@ -153,7 +153,7 @@ void transformer(Lesson& lesson, const Sizes& s) {
   for (const RankReport& rank : reports) sent += rank.ledger().traffic("tp.loss").bytes_sent;
   const int64_t gathered = (s.ranks - 1) * tokens * config.vocabulary * 4;
   lesson.say("sent by all ranks for the loss of {} tokens: {}", tokens, text_of(sent));
-  lesson.say("to gather their logits of {} tokens each:   {}", config.vocabulary,
+  lesson.say("to gather their logits, {} x {}:          {}", tokens, config.vocabulary,
              text_of(gathered));
 }
 
@@ -177,8 +177,8 @@ int main(int argc, char** argv) {
                     [&](Lesson& lesson) {
                       if (8 % sizes.ranks != 0 || sizes.width % 8 != 0 || sizes.hidden % 8 != 0)
                         fail(Where::current(),
-                             "{} ranks, C {}, F {}: the ranks divide 8, and 8 the "
-                             "widths",
+                             "{} ranks, C {}, F {}: take 1, 2, 4 or 8 ranks, "
+                             "and multiples of 8 for C and F",
                              sizes.ranks, sizes.width, sizes.hidden);
                       two_cuts(lesson, sizes);
                       costs(lesson, sizes);

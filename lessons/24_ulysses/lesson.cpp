@@ -53,8 +53,9 @@ int64_t sent(int ranks, const Sizes& sizes, bool ring) {
 }
 
 void bytes(Lesson& lesson, const Sizes& sizes) {
-  lesson.section(fmt::format("Bytes a rank sends forward: {} tokens, {} heads, {} key heads of {}",
-                             T, sizes.heads, sizes.kv_heads, d));
+  lesson.section(
+      fmt::format("Bytes a rank sends forward, bf16: {} tokens, {} heads, {} key heads of {}", T,
+                  sizes.heads, sizes.kv_heads, d));
   for (const int ranks : {2, 4, 8, 16}) {
     const bool divides = sizes.kv_heads % ranks == 0 && sizes.heads % ranks == 0;
     lesson.say("{:>2} ranks:  ring {:>10}  Ulysses {:>10}", ranks,
@@ -88,6 +89,7 @@ int main(int argc, char** argv) {
         same_outputs(lesson);
         bytes(lesson, sizes);
         too_few_heads(lesson);
+        lesson.say("\nNext: write it yourself, ./yotta check 24");
       },
       {{"heads", "query heads", &sizes.heads, 1, 1024},
        {"kv-heads", "key and value heads", &sizes.kv_heads, 1, 1024}});

@@ -69,8 +69,11 @@ TEST_CASE("each visits the whole tree") {
 TEST_CASE("a missing tensor is reported with the layer, its name and what may have happened") {
   Saved saved;
   saved.child("layers.3.mlp").keep("x", Tensor::zeros({1}));
+  saved.child("layers.3.mlp").keep("h", Tensor::zeros({1}));
   const std::string message = message_of([&] { (void)saved.child("layers.3.mlp").get("dy"); });
   CHECK(message.find("saved_test.cpp") != std::string::npos);
-  CHECK(message.find("'layers.3.mlp' holds no 'dy'") != std::string::npos);
-  CHECK(message.find("run forward") != std::string::npos);
+  CHECK(message.find("'layers.3.mlp' holds no 'dy', but 'x', 'h': run backward_input") !=
+        std::string::npos);
+  const std::string none = message_of([&] { (void)saved.get("x"); });
+  CHECK(none.find("holds no 'x', but nothing: run forward") != std::string::npos);
 }

@@ -31,6 +31,9 @@ TEST_CASE("the picture in the terminal: a line a rank, a column a unit") {
   CHECK(picture(simulate(make_schedule(PipelineKind::interleaved, 2, 2, 2))) ==
         "rank 0   0F0 0F1 2F0 2F1 ... ... 2B0---- ... 2B1---- 0B0---- 0B1----\n"
         "rank 1   ... 1F0 1F1 3F0 3B0---- 3F1 3B1---- 1B0---- 1B1---- ... ...\n");
+  const std::string eleven = picture(simulate(make_schedule(PipelineKind::gpipe, 2, 11)));
+  CHECK(eleven.starts_with("rank 0   F0- F1- F2- F3- F4- F5- F6- F7- F8- F9- F10 ... "));
+  CHECK(eleven.ends_with("B9----- B10---- ... ...\n"));
   const PipelineTimeline slow = simulate(make_schedule(PipelineKind::gpipe, 1, 1), {10, 5, 5, 0});
   CHECK(picture(slow, 10) == "rank 0   F0 B0\n");
   CHECK(picture(slow, 5) == "rank 0   F0--- B0---\n");

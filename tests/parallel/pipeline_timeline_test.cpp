@@ -59,6 +59,8 @@ TEST_CASE("what is wrong with a schedule is said") {
   CHECK(contains(complaint({{{0, Op::F, 2}}}), "0F2 does not exist: the microbatches are 0 to 1"));
   CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::B, 0}, {0, Op::F, 1}}}), "0B1 missing"));
   CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::B, 0}}}), "0F1 missing"));
+  CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::I, 0}, {0, Op::W, 0}, {0, Op::F, 1}}}),
+                 "0I1 and 0W1 missing"));
   CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::F, 0}}}), "0F0 comes twice"));
   CHECK(contains(complaint({{{1, Op::F, 0}}}), "1F0 is not its"));
   CHECK(contains(complaint({{{0, Op::F, 0}, {0, Op::I, 0}, {0, Op::F, 1}, {0, Op::B, 1}}}),

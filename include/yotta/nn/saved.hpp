@@ -117,13 +117,21 @@ class Saved {
     while (i < slots_.size() && slots_[i].first != slot) ++i;
     return i;
   }
+  // 'x', 'h'; or: nothing
+  std::string held() const {
+    std::string text;
+    for (const auto& [slot, tensor] : slots_)
+      text += fmt::format("{}'{}'", text.empty() ? "" : ", ", slot);
+    return text.empty() ? "nothing" : text;
+  }
   size_t must_find(std::string_view slot, Where where) const {
     const size_t i = find(slot);
     if (i == slots_.size())
-      fail(where,
-           "the Saved of '{}' holds no '{}': run forward first; after a checkpoint dropped it, run "
-           "forward again; after backward_weight it is used up",
-           name_, slot);
+      fail(where, "the Saved of '{}' holds no '{}', but {}: {}", name_, slot, held(),
+           slot == "dy"
+               ? "run backward_input, which keeps it, before backward_weight, which uses it up"
+               : "run forward, which keeps it, on this Saved; after a checkpoint dropped it, run "
+                 "forward again; after backward_weight it is used up");
     return i;
   }
 

@@ -13,13 +13,19 @@
 
 namespace yotta {
 
-// A line a rank. `unit` seconds are one column of three characters; a chunk is told by its stage: "4F1". With
-// `colored`, microbatches are told apart by terminal colours.
+// A line a rank. `unit` seconds are one column, three characters wide or as wide as the longest name; a chunk is
+// told by its stage: "4F1". With `colored`, microbatches are told apart by terminal colours.
 inline std::string picture(const PipelineTimeline& timeline, double unit = 1,
                            bool colored = false) {
   const bool chunks = timeline.schedule.stages > timeline.schedule.ranks;
   constexpr int colors[] = {31, 32, 33, 34, 35, 36};
-  const size_t width = chunks ? 4 : 3;
+  const auto name = [&](const PipelineAction& action) {
+    const std::string whole = str(action);
+    return chunks ? whole : whole.substr(whole.find_first_of("FBIW"));
+  };
+  size_t width = 3;
+  for (const std::vector<PipelineEvent>& events : timeline.by_rank)
+    for (const PipelineEvent& each : events) width = std::max(width, name(each.action).size() + 1);
   const auto column = [&](double time) {
     return width * static_cast<size_t>(std::lround(time / unit));
   };
@@ -32,8 +38,7 @@ inline std::string picture(const PipelineTimeline& timeline, double unit = 1,
     };
     for (const PipelineEvent& each : timeline.by_rank[rank]) {
       idle(column(each.begin));
-      std::string box = str(each.action);
-      if (!chunks) box.erase(0, box.find_first_of("FBIW"));
+      std::string box = name(each.action);
       const size_t wide = column(each.end) - column(each.begin);
       if (wide < 1) continue;
       box.resize(std::max<size_t>(1, wide - 1), '-');

@@ -101,7 +101,9 @@ inline void check_complete(const PipelineSchedule& schedule, Where where = Where
       return count[static_cast<size_t>((static_cast<int>(op) * schedule.stages + stage) * m +
                                        microbatch)];
     };
+    bool halves = false;  // backward is in two here
     for (const PipelineAction& a : schedule.by_rank[static_cast<size_t>(rank)]) {
+      halves = halves || a.op == PipelineOp::I;
       if (a.microbatch < 0 || a.microbatch >= m)
         fail(where, "rank {}: {} does not exist: the microbatches are 0 to {}", rank, str(a),
              m - 1);
@@ -115,8 +117,11 @@ inline void check_complete(const PipelineSchedule& schedule, Where where = Where
       for (int64_t i = 0; i < m; ++i) {
         const int forward = of(stage, PipelineOp::F, i), dgrad = of(stage, PipelineOp::I, i);
         const int backward = of(stage, PipelineOp::B, i) + dgrad;
-        if (forward == 0 || backward == 0)
-          fail(where, "rank {}: {}{}{} missing", rank, stage, forward == 0 ? "F" : "B", i);
+        if (forward == 0) fail(where, "rank {}: {}F{} missing", rank, stage, i);
+        if (backward == 0)
+          fail(where, "rank {}: {} missing", rank,
+               halves ? fmt::format("{0}I{1} and {0}W{1}", stage, i)
+                      : fmt::format("{}B{}", stage, i));
         if (backward > 1 || of(stage, PipelineOp::W, i) != dgrad)
           fail(where, "rank {}: {}B{} must be one B, or one I and one W", rank, stage, i);
       }
