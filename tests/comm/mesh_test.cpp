@@ -63,8 +63,8 @@ TEST_CASE("on any mesh: axes have their sizes and ranks, and combinations hold w
 TEST_CASE("sizes that do not multiply out are refused with the nearest that do") {
   const std::string text = error_of<RankFailed>(
       8, [](Communicator& world) { Mesh(world, {.tp = 2, .dp_replicate = 3}); });
-  check_says(text, {"tp 2 x dp_replicate 3 makes 6 ranks, but there are 8",
-                    "The nearest that does: tp 2 x dp_replicate 4"});
+  check_says(text,
+             {"tp 2 x dp 3 makes 6 ranks, but there are 8", "The nearest that does: tp 2 x dp 4"});
   CHECK(contains(message_of([] { expect_mesh({.tp = 0}, 1); }), "tp is 0"));
   CHECK(contains(message_of([] { expect_mesh({}, 2); }), "1 rank makes 1 ranks, but there are 2"));
   expect_mesh({.tp = 2, .cp = 3}, 6);
@@ -76,10 +76,19 @@ TEST_CASE("the nearest mesh changes as little as it can, outer axes first") {
   CHECK(nearest_mesh({.tp = 2, .pp = 2}, 8) == MeshShape{.tp = 2, .pp = 2, .dp_replicate = 2});
   CHECK(nearest_mesh({.tp = 8, .pp = 16, .dp_shard = 64}, 16384) ==
         MeshShape{.tp = 8, .pp = 16, .dp_shard = 64, .dp_replicate = 2});
-  CHECK(nearest_mesh({.tp = 2, .dp_replicate = 2}, 7).ranks() == 7);
+  CHECK(nearest_mesh({.tp = 2, .dp_replicate = 2}, 7)->ranks() == 7);
+  // Of those that work, if some are ruled out.
+  const auto no_pp_3 = [](const MeshShape& shape) { return shape.pp != 3; };
+  CHECK(nearest_mesh({.pp = 2}, 3) == MeshShape{.pp = 3});
+  CHECK(nearest_mesh({.pp = 2}, 3, no_pp_3) == MeshShape{.dp_replicate = 3});
+  CHECK(contains(message_of([&] { expect_mesh({.pp = 2}, 3, Where::current(), no_pp_3); }),
+                 "The nearest that does: dp 3"));
+  const auto none = [](const MeshShape&) { return false; };
+  CHECK(contains(message_of([&] { expect_mesh({.pp = 2}, 3, Where::current(), none); }),
+                 "No layout of 3 ranks works here; take another number"));
   // Of two thousand million ranks the divisors are tried, not the numbers.
-  CHECK(nearest_mesh({.tp = 8, .pp = 16}, 2147483646).ranks() == 2147483646);
-  CHECK(nearest_mesh({.tp = 3}, 2147483647).ranks() == 2147483647);  // a prime
+  CHECK(nearest_mesh({.tp = 8, .pp = 16}, 2147483646)->ranks() == 2147483646);
+  CHECK(nearest_mesh({.tp = 3}, 2147483647)->ranks() == 2147483647);  // a prime
 }
 
 TEST_CASE("layouts are read as they are written on the command line") {
@@ -88,6 +97,8 @@ TEST_CASE("layouts are read as they are written on the command line") {
   CHECK(parse_mesh("dp_shard=2,dp_replicate=5") == MeshShape{.dp_shard = 2, .dp_replicate = 5});
   CHECK(parse_mesh("") == MeshShape{});
   CHECK(contains(message_of([] { parse_mesh("pp=2,tp=2,pp=2"); }), "pp is given twice"));
+  for (const char* many : {"tp=999999,pp=999999", "tp=999999,pp=999999,dp=999999,fsdp=999999"})
+    CHECK(contains(message_of([&] { parse_mesh(many); }), "makes more than 2147483647 ranks"));
   for (const char* wrong : {"xp=2", "tp", "tp=", "tp=0", "tp=-1", "tp=two", "tp=2,,dp=2", "=2"})
     CHECK(contains(message_of([&] { parse_mesh(wrong); }), "a layout is written as in pp=2,tp=2"));
 }
@@ -99,6 +110,8 @@ TEST_CASE("the picture shows which rank has which coordinates") {
         "   dp_shard 0   pp 1      2      3\n"
         "   dp_shard 1   pp 0      4      5\n"
         "   dp_shard 1   pp 1      6      7\n");
+  CHECK(contains(picture({.dp_shard = 2, .dp_replicate = 2}, short_name),
+                 "   dp 1   fsdp 0      2\n"));
   CHECK(picture({}) == "      0\n");
   CHECK(picture({.pp = 2}) == "   pp 0      0\n   pp 1      1\n");
   CHECK(describe(MeshShape{}) == "1 rank");

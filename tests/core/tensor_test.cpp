@@ -7,6 +7,15 @@
 using namespace yotta;
 using namespace yotta_test;
 
+TEST_CASE("sizes that multiply to more than any memory holds are refused, and do not wrap round") {
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  for (const Shape& shape :
+       {Shape{most, 2}, Shape{int64_t{1} << 32, int64_t{1} << 32}, Shape{most}})
+    CHECK(
+        contains(message_of([&] { Tensor::empty(shape); }), "more numbers than any memory holds"));
+  CHECK(product({int64_t{1} << 30, int64_t{1} << 29}) == int64_t{1} << 59);
+}
+
 TEST_CASE("a tensor is filled, read and described") {
   const Tensor x = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3});
   CHECK(x.numel() == 6);

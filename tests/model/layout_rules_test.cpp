@@ -19,7 +19,7 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
   const auto chunks = [](int count) {
     return NdOptions{.schedule = PipelineKind::interleaved, .chunks = count};
   };
-  CHECK(contains(said({.pp = 4}, 64, chunks(2)), "The nearest that works: pp 2"));
+  CHECK(contains(said({.pp = 4}, 64, chunks(2)), "The nearest that works: 1 chunk a rank"));
   CHECK(contains(said({.pp = 1}, 64, chunks(5)), "The nearest that works: 4 chunks a rank"));
   CHECK(contains(said({.pp = 2}, 64, chunks(5)), "The nearest that works: 2 chunks a rank"));
   CHECK(contains(said({.pp = 5}, 64, chunks(5)), "The nearest that works: pp 4, 1 chunk a rank"));
@@ -37,11 +37,15 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
   CHECK(contains(said({.tp = 4, .cp = 4}, 64, ulysses),
                  "2 query and 2 key/value heads (of a rank of tp) do not both divide by 4. The "
                  "nearest that works: cp 2, or ring attention"));
+  // 4 divides the heads, but not 12 tokens into 8 chunks.
+  const TransformerConfig uneven = gpt2_config(4, 16, 8, 12, 24);
+  CHECK(
+      contains(message_of([&] { expect_layout(uneven, {.cp = 6}, 64, ulysses); }), "works: cp 2"));
   const auto zero = [](int stage) { return NdOptions{.zero = {.stage = stage}}; };
   CHECK(contains(said({.dp_shard = 2, .dp_replicate = 2}, 64, zero(1)),
-                 "FSDP over dp_shard 2 has already cut all that ZeRO-1 would cut, and the weights "
-                 "too. Nearest: dp_shard without ZeRO, or dp_replicate 4 with it"));
-  CHECK(contains(said({.dp_replicate = 2}, 64, zero(3)), "stage 3 is FSDP, the axis dp_shard"));
+                 "FSDP over fsdp 2 has already cut all that ZeRO-1 would cut, and the weights "
+                 "too. Nearest: fsdp without ZeRO, or dp 4 with it"));
+  CHECK(contains(said({.dp_replicate = 2}, 64, zero(3)), "stage 3 is FSDP, the axis fsdp"));
   CHECK(contains(said({}, 64, {.zero = {.stage = 2}, .naive_gradients = true}),
                  "Nearest: gradients in buckets"));
   CHECK(contains(said({.dp_replicate = 4}, 7, {.microbatches = 2, .zero = {.stage = 2}}),

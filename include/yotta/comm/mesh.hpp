@@ -28,6 +28,7 @@
 #include <functional>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "yotta/comm/axis.hpp"
@@ -41,6 +42,10 @@ inline constexpr std::array<Axis, 5> all_axes = {Axis::tp, Axis::cp, Axis::pp, A
 constexpr const char* name(Axis axis) {
   constexpr const char* names[] = {"tp", "cp", "pp", "dp_shard", "dp_replicate"};
   return names[static_cast<int>(axis)];
+}
+// As layouts are written: dp is DDP's axis, fsdp FSDP's.
+constexpr const char* short_name(Axis axis) {
+  return axis == Axis::dp_shard ? "fsdp" : axis == Axis::dp_replicate ? "dp" : name(axis);
 }
 
 // Ranks along each axis: {.tp = 2, .dp_shard = 4}.
@@ -77,22 +82,25 @@ constexpr int coordinate(const MeshShape& shape, int rank, Axis axis) {
   return rank / stride(shape, axis) % shape[axis];
 }
 
-// "tp 2 x dp_shard 4": the axes that split something.
+// "tp 2 x fsdp 4": the axes that split something.
 inline std::string describe(const MeshShape& shape) {
   std::string text;
   for (const Axis axis : all_axes)
     if (shape[axis] != 1)
-      text += fmt::format("{}{} {}", text.empty() ? "" : " x ", name(axis), shape[axis]);
+      text += fmt::format("{}{} {}", text.empty() ? "" : " x ", short_name(axis), shape[axis]);
   return text.empty() ? "1 rank" : text;
 }
 
-// The shape of exactly `ranks` ranks that is nearest to `wanted`: the fewest doublings and halvings of sizes
-// in all. Among equals the outer axes change, which are the cheapest to change.
-inline MeshShape nearest_mesh(const MeshShape& wanted, int ranks) {
+// The shape of exactly `ranks` ranks that is nearest to `wanted`, of those that work: the fewest doublings and
+// halvings of sizes in all. Among equals the outer axes change, which are the cheapest to change.
+using MeshWorks = std::function<bool(const MeshShape&)>;  // empty: every shape does
+inline std::optional<MeshShape> nearest_mesh(const MeshShape& wanted, int ranks,
+                                             const MeshWorks& works = {}) {
   std::vector<int> divisors;
   for (int size = 1; int64_t{size} * size <= ranks; ++size)
     if (ranks % size == 0) divisors.insert(divisors.end(), {size, ranks / size});
-  MeshShape tried, best;
+  MeshShape tried;
+  std::optional<MeshShape> best;
   double least = std::numeric_limits<double>::infinity();
   const std::function<void(size_t, int, double)> choose = [&](size_t at, int left, double sum) {
     for (const int size : divisors) {
@@ -102,39 +110,44 @@ inline MeshShape nearest_mesh(const MeshShape& wanted, int ranks) {
       const double total = sum + price * change;
       if (total >= least) continue;
       tried[all_axes[at]] = size;
-      if (at + 1 == all_axes.size())
-        least = total, best = tried;
-      else
+      if (at + 1 < all_axes.size())
         choose(at + 1, left / size, total);
+      else if (!works || works(tried))
+        least = total, best = tried;
     }
   };
   choose(0, ranks, 0);
   return best;
 }
 
-// Throws unless the shape has exactly `ranks` ranks.
-inline void expect_mesh(const MeshShape& shape, int ranks, Where where = Where::current()) {
+// Throws unless the shape has exactly `ranks` ranks, and names the nearest that has, and works.
+inline void expect_mesh(const MeshShape& shape, int ranks, Where where = Where::current(),
+                        const MeshWorks& works = {}) {
   for (const Axis axis : all_axes)
     if (shape[axis] < 1)
-      fail(where, "{} is {}; every axis has at least one rank", name(axis), shape[axis]);
-  if (shape.ranks() != ranks)
-    fail(where,
-         "{} makes {} ranks, but there are {}: the sizes of the axes multiply to the number of "
-         "ranks. The nearest that does: {}",
-         describe(shape), shape.ranks(), ranks, describe(nearest_mesh(shape, ranks)));
+      fail(where, "{} is {}; every axis has at least one rank", short_name(axis), shape[axis]);
+  if (shape.ranks() == ranks) return;
+  const std::optional<MeshShape> nearest = nearest_mesh(shape, ranks, works);
+  fail(where,
+       "{} makes {} ranks, but there are {}: the sizes of the axes multiply to the number of "
+       "ranks. {}",
+       describe(shape), shape.ranks(), ranks,
+       nearest ? "The nearest that does: " + describe(*nearest)
+               : fmt::format("No layout of {} ranks works here; take another number", ranks));
 }
 
-// "tp=2,dp=4" as a shape; dp and fsdp are short for dp_replicate and dp_shard. What is not named is 1.
+// "tp=2,dp=4" as a shape; dp and fsdp are short for dp_replicate and dp_shard. What is not named is 1. Of more
+// ranks than an int counts there is no shape.
 inline MeshShape parse_mesh(const std::string& text, Where where = Where::current()) {
   MeshShape shape;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const std::string item = text.substr(begin, end - begin);
     const std::string word = item.substr(0, item.find('='));
-    const std::string axis = word == "dp" ? "dp_replicate" : word == "fsdp" ? "dp_shard" : word;
     const std::string number = item.substr(std::min(word.size() + 1, item.size()));
-    const auto known = std::find_if(all_axes.begin(), all_axes.end(),
-                                    [&](Axis each) { return axis == name(each); });
+    const auto known = std::find_if(all_axes.begin(), all_axes.end(), [&](Axis each) {
+      return word == name(each) || word == short_name(each);
+    });
     const bool is_number = !number.empty() && number.size() < 7 &&
                            number.find_first_not_of("0123456789") == std::string::npos;
     if (known == all_axes.end() || !is_number || std::stoi(number) < 1)
@@ -145,18 +158,21 @@ inline MeshShape parse_mesh(const std::string& text, Where where = Where::curren
            item);
     if (shape[*known] != 1) fail(where, "{} is given twice in '{}'", word, text);
     shape[*known] = std::stoi(number);
+    if (shape.ranks() > std::numeric_limits<int>::max())
+      fail(where, "'{}' makes more than {} ranks", text, std::numeric_limits<int>::max());
     begin = end + 1;
   }
   return shape;
 }
 
-// Which rank has which coordinates, as a table: a column for each (cp, tp), a row for each of the rest.
-inline std::string picture(const MeshShape& shape) {
+// Which rank has which coordinates, as a table: a column for each (cp, tp), a row for each of the rest. `word` names
+// the axes.
+inline std::string picture(const MeshShape& shape, const char* (*word)(Axis) = name) {
   const auto label = [&](int rank, bool inside) {
     std::string text;
     for (size_t i = all_axes.size(); i-- > 0;)
       if (const Axis axis = all_axes[i]; shape[axis] > 1 && (axis < Axis::pp) == inside)
-        text += fmt::format("   {} {}", name(axis), coordinate(shape, rank, axis));
+        text += fmt::format("   {} {}", word(axis), coordinate(shape, rank, axis));
     return text;
   };
   const int columns = shape.tp * shape.cp, rows = static_cast<int>(shape.ranks()) / columns;

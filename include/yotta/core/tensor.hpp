@@ -23,18 +23,20 @@ namespace yotta {
 
 using Shape = std::vector<int64_t>;
 
-// The numbers in a tensor of this shape; 1 for ().
-inline int64_t product(const Shape& shape) {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
-  return count;
-}
-
 // "(2, 3)"
 inline std::string str(const Shape& shape) {
   std::string text = "(";
   for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
   return text + ")";
+}
+
+// The numbers in a tensor of this shape; 1 for (). Throws if no memory could hold them: 2^59 numbers of 16 bytes.
+inline int64_t product(const Shape& shape, Where where = Where::current()) {
+  int64_t count = 1;
+  for (const int64_t size : shape)
+    if (__builtin_mul_overflow(count, size, &count) || count > (int64_t{1} << 59))
+      fail(where, "a tensor of shape {} has more numbers than any memory holds", str(shape));
+  return count;
 }
 
 class Tensor {
@@ -47,7 +49,8 @@ class Tensor {
       if (size < 0) fail(where, "a tensor of shape {} has a negative size", str(shape));
     Tensor made;
     made.device_ = context().device;
-    made.buffer_ = std::make_shared<Buffer>(product(shape) * bytes_of(dtype), made.device_, where);
+    made.buffer_ =
+        std::make_shared<Buffer>(product(shape, where) * bytes_of(dtype), made.device_, where);
     made.bytes_ = static_cast<std::byte*>(made.buffer_->data());
     made.shape_ = std::move(shape);
     made.dtype_ = dtype;

@@ -46,14 +46,20 @@ inline void expect_stages(int64_t layers, int pp, const NdOptions& options, Wher
          options.zero_bubble ? name(*options.zero_bubble) : name(options.schedule), chunks);
   const int64_t stages = int64_t{pp} * chunks;
   if (stages == 1 || stages <= layers) return;
+  const int64_t fewer = layers / pp;  // chunks that as many ranks can have
   const std::string nearest =
-      pp > 1 && chunks <= layers ? fmt::format("pp {}", layers / chunks)
-      : pp <= layers             ? fmt::format("{} chunks a rank", layers / pp)
-                     : fmt::format("pp {}, 1 chunk a rank", std::max<int64_t>(1, layers));
+      fewer > 0    ? fmt::format("{} chunk{} a rank", fewer, fewer > 1 ? "s" : "")
+      : chunks > 1 ? fmt::format("pp {}, 1 chunk a rank", std::max<int64_t>(1, layers))
+                   : fmt::format("pp {}", std::max<int64_t>(1, layers));
   fail(where,
        "a pipeline of pp {} with {} stages a rank needs a block for each of {} stages, but the "
        "model has {} blocks. The nearest that works: {}",
        pp, chunks, stages, layers, nearest);
+}
+
+// Can cp ranks have two chunks each of the sequence?
+inline bool cuts_sequence(const TransformerConfig& config, int cp) {
+  return cp == 1 || config.context % (int64_t{2} * cp) == 0;
 }
 
 // Throws unless Ulysses can give each rank of cp whole heads, of those that tensor parallelism leaves to its rank.
@@ -62,7 +68,7 @@ inline void expect_heads(const TransformerConfig& config, const MeshShape& shape
   const auto fits = [&](int cp) { return heads % cp == 0 && kv_heads % cp == 0; };
   if (fits(shape.cp)) return;
   int nearest = shape.cp;
-  while (!fits(nearest)) --nearest;
+  while (!fits(nearest) || !cuts_sequence(config, nearest)) --nearest;
   fail(
       where,
       "Ulysses gives each of {} ranks of cp whole heads, but {} query and {} key/value heads (of a "
@@ -75,11 +81,11 @@ inline void expect_zero(const MeshShape& shape, const NdOptions& options, Where 
   const int stage = options.zero.stage;
   if (stage == 0) return;
   if (stage != 1 && stage != 2)
-    fail(where, "ZeRO stage {}: there are 1 and 2; stage 3 is FSDP, the axis dp_shard", stage);
+    fail(where, "ZeRO stage {}: there are 1 and 2; stage 3 is FSDP, the axis fsdp", stage);
   if (shape.dp_shard > 1)
     fail(where,
-         "FSDP over dp_shard {} has already cut all that ZeRO-{} would cut, and the weights too. "
-         "Nearest: dp_shard without ZeRO, or dp_replicate {} with it",
+         "FSDP over fsdp {} has already cut all that ZeRO-{} would cut, and the weights too. "
+         "Nearest: fsdp without ZeRO, or dp {} with it",
          shape.dp_shard, stage, shape.dp_shard * shape.dp_replicate);
   if (options.naive_gradients)
     fail(where,
@@ -93,14 +99,14 @@ inline void expect_layout(const TransformerConfig& config, const MeshShape& shap
                           const NdOptions& options = {}, Where where = Where::current()) {
   config.check(where);
   expect_divides(config, shape.tp, where);
-  if (shape.cp > 1 && config.context % (2 * shape.cp) != 0) {
+  if (!cuts_sequence(config, shape.cp)) {
     int nearest = shape.cp;
-    while (nearest > 1 && config.context % (2 * nearest) != 0) --nearest;
+    while (!cuts_sequence(config, nearest)) --nearest;
     fail(where,
          "context parallelism cuts a sequence into 2 chunks for each of {} ranks, but {} tokens do "
          "not "
          "divide by {}. The nearest that works: cp {}",
-         shape.cp, config.context, 2 * shape.cp, nearest);
+         shape.cp, config.context, int64_t{2} * shape.cp, nearest);
   }
   if (shape.cp > 1 && config.attention == AttentionKind::plain)
     fail(where, "context parallelism (cp {}) needs blockwise attention; plain works with cp 1",
