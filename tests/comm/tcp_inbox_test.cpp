@@ -50,8 +50,8 @@ TEST_CASE("messages first: a receive takes the first that belongs to it") {
   CHECK(inbox.post(recv, 0)->bytes == "second");
   CHECK_FALSE(inbox.post(recv, 0).has_value());
   CHECK(inbox.first_kept()->bytes == "other tag");
-  CHECK(inbox.find_other_tag(recv) == "rank 1 has sent tag 8, rank 5 waits for tag 7");
-  CHECK(inbox.find_other_tag(Recv(3, 7)).empty());
+  CHECK(inbox.find_other_tag(recv, 0) == "rank 1 has sent tag 8, but rank 5 waits for tag 7");
+  CHECK(inbox.find_other_tag(Recv(3, 7), 0).empty());
   inbox.clear();
   CHECK(inbox.first_kept() == nullptr);
   CHECK(inbox.take(1, frame(7), false) == nullptr);
@@ -73,5 +73,13 @@ TEST_CASE("a receive of another count or type is not overtaken by a later one th
 TEST_CASE("messages of collectives are no hint for the user") {
   TcpInbox inbox;
   inbox.keep({1, frame(-3), ""});
-  CHECK(inbox.find_other_tag(Recv(1, 7)).empty());
+  CHECK(inbox.find_other_tag(Recv(1, 7), 0).empty());
+}
+
+TEST_CASE("the right tag in another communicator is called so") {
+  TcpInbox inbox;
+  inbox.keep({1, frame(7, 9), ""});
+  CHECK(inbox.find_other_tag(Recv(1, 7), 0) ==
+        "rank 1 has sent tag 7, but rank 5 waits for tag 7 in another communicator");
+  CHECK(inbox.find_other_tag(Recv(1, 7), 9).empty());  // just what it waits for
 }

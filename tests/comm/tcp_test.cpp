@@ -197,7 +197,53 @@ TEST_CASE("deadlocks are explained, with the tag that has come instead") {
       },
       quick);
   CHECK(contains(errors[0], "deadlock: rank 0 waits for 1, which has returned"));
-  CHECK(contains(errors[0], "rank 1 has sent tag 7, rank 0 waits for tag 8"));
+  CHECK(contains(errors[0], "rank 1 has sent tag 7, but rank 0 waits for tag 8"));
+  const Errors parted = on_tcp(
+      2,
+      [](Communicator& world) {
+        std::vector<float> x(1);
+        Communicator both = world.split(0, 0);
+        if (world.rank() == 1) world.send(x, 0, 7);
+        if (world.rank() == 0) both.recv(x, 1, 7);
+      },
+      quick);
+  CHECK(contains(parted[0], "but rank 0 waits for tag 7 in another communicator"));
+}
+
+TEST_CASE("nobody sleeps beside what has come: another strand's look may have read it") {
+  on_meshes(1, [](const std::shared_ptr<TcpMesh>& mesh) {
+    TcpTransport transport(mesh, 1, 1, {.patience = 20});
+    const Call call{.operation = "recv", .where = Where::current()};
+    const auto seconds_asleep = [&](std::array<Request*, 2> requests, double most) {
+      const Waiting waiting{&call, Where::current(), requests};
+      const Deadline began(0);
+      transport.sleep({&waiting, 1}, most);
+      return -began.left();
+    };
+    std::vector<float> x(3), y(4);
+    Request send, recv, other, done;
+    send.data = x;
+    recv.data = y;
+    recv.kind = other.kind = Request::Kind::recv;
+    other.data = y;
+    other.tag = 1;
+    done.done = true;
+    for (Request* each : {&send, &recv, &other}) {
+      each->call = &call;
+      if (each != &send) transport.post(*each);
+    }
+    CHECK(seconds_asleep({&other, nullptr}, 0.1) >= 0.09);
+    CHECK(seconds_asleep({&done, &other}, 0.1) >= 0.09);
+    CHECK(seconds_asleep({&done, nullptr}, 10) < 5);
+    transport.post(send);  // of another count: who waits for it is told
+    for (int i = 0; i < 100; ++i) transport.check(Where::current());
+    // Nobody asks for the second before the first.
+    CHECK(seconds_asleep({&other, &recv}, 0.1) >= 0.09);
+    CHECK(seconds_asleep({&done, &recv}, 10) < 5);
+    CHECK_THROWS_AS(transport.test(recv), Mismatch);
+    for (Request* each : {&recv, &other}) transport.withdraw(*each);
+    mesh->say_goodbye();
+  });
 }
 
 TEST_CASE("counts and types that differ are a Mismatch at the receiver's line") {

@@ -61,12 +61,17 @@ class TcpInbox {
 
   // The first message that nobody has asked for; null: there is none.
   const TcpArrival* first_kept() const { return arrivals_.empty() ? nullptr : &arrivals_.front(); }
-  // Has the peer sent the user something with another tag? Empty if not.
-  std::string find_other_tag(const Request& wanted) const {
-    for (const TcpArrival& each : arrivals_)
-      if (each.from == wanted.peer && each.header.tag >= 0)
-        return fmt::format("rank {} has sent tag {}, rank {} waits for tag {}", each.from,
-                           each.header.tag, wanted.owner, wanted.tag);
+  // Has the peer sent the user something with another tag than this receive's, or in another group than `group`, which
+  // is its? Empty if not.
+  std::string find_other_tag(const Request& wanted, uint64_t group) const {
+    for (const TcpArrival& each : arrivals_) {
+      if (each.from != wanted.peer || each.header.tag < 0) continue;
+      const bool same_group = each.header.group == group;
+      if (same_group && each.header.tag == wanted.tag) continue;  // the next of its kind
+      return fmt::format("rank {} has sent tag {}, but rank {} waits for tag {}{}", each.from,
+                         each.header.tag, wanted.owner, wanted.tag,
+                         same_group ? "" : " in another communicator");
+    }
     return "";
   }
 
