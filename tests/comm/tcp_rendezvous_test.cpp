@@ -47,6 +47,15 @@ void check_all_hear(const std::vector<TcpPlace>& places, const std::string& word
   }
 }
 
+// A connection to rank 0, as soon as it listens.
+Socket connect_at_last(const TcpAddress& first) {
+  std::string why;
+  Socket socket;
+  for (const Deadline deadline(20); !socket.is_open() && deadline.left() > 0;)
+    socket = connect_to(first, Deadline(1), why);
+  return socket;
+}
+
 }  // namespace
 
 TEST_CASE("a connection to everybody, by an address or by a file") {
@@ -79,6 +88,36 @@ TEST_CASE("ranks that do not come are named, to those who have") {
                  "the same MASTER_ADDR and MASTER_PORT as rank 0 (process ");
 }
 
+TEST_CASE("connections that say nothing, or not enough, hold up nobody") {
+  const TcpAddress first{"localhost", free_port()};
+  std::vector<Socket> silent;
+  std::vector<std::string> heard(3);
+  const Deadline began(0);
+  std::thread zero([&] { heard[0] = meet({{0, 3, first, "", 1}})[0]; });
+  for (int i = 0; i < 4; ++i) silent.push_back(connect_at_last(first));
+  write_all(silent[0], "yotta", Deadline(1));
+  heard[1] = meet({{1, 3, first, "", 20}})[0];
+  zero.join();
+  const double seconds = -began.left();
+  CAPTURE(seconds);
+  CHECK(seconds < 4);
+  for (const size_t rank : {size_t{0}, size_t{1}})
+    CHECK(contains(heard[rank], "of 3 ranks these have not come within 1 s: 2."));
+}
+
+TEST_CASE("who came early may have waited all his time when the last one comes") {
+  const TcpAddress first{"localhost", free_port()};
+  std::vector<std::string> early, last;
+  std::thread others([&] {
+    early = meet({{0, 4, first, "", 20}, {1, 4, first, "", 1}, {2, 4, first, "", 1}});
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+  last = meet({{3, 4, first, "", 20}});
+  others.join();
+  for (const std::string& text : early) CHECK(text == "nothing was thrown");
+  CHECK(last[0] == "nothing was thrown");
+}
+
 TEST_CASE("two processes with one rank, and different numbers of ranks, are told to all") {
   const TcpAddress first{"localhost", free_port()};
   const TcpPlace zero{0, 3, first, "", 20}, one{1, 3, first, "", 20};
@@ -109,6 +148,19 @@ TEST_CASE("rank 0 cannot be reached, or is somebody else") {
   answers.join();
 }
 
+TEST_CASE("an earlier job's file whose port is another program's by now") {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "place").string();
+  const Socket other = listen_at(0);
+  write_place(file, own_end(other).port);
+  std::vector<std::string> heard(2);
+  std::thread one([&] { heard[1] = meet({{1, 2, {}, file, 20}})[0]; });
+  write_all(accept_from(other, Deadline(20)), "220 mail.example.com ESMTP ready", Deadline(5));
+  heard[0] = meet({{0, 2, {}, file, 20}})[0];
+  one.join();
+  for (const std::string& text : heard) CHECK(text == "nothing was thrown");
+}
+
 TEST_CASE("rank 0's port is taken") {
   const Socket other = listen_at(0);
   const TcpAddress first{"localhost", own_end(other).port};
@@ -120,10 +172,7 @@ TEST_CASE("rank 0's port is taken") {
 TEST_CASE("a stranger at rank 0's port is not counted, and disturbs nobody") {
   const TcpAddress first{"localhost", free_port()};
   std::thread stranger([&] {
-    std::string why;
-    Socket socket;
-    for (const Deadline deadline(20); !socket.is_open() && deadline.left() > 0;)
-      socket = connect_to(first, deadline, why);
+    const Socket socket = connect_at_last(first);
     write_all(socket, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", Deadline(5));
   });
   std::vector<std::string> heard(2);

@@ -8,7 +8,8 @@
 //     3  rank 3 connects to 1 and 2, rank 2 to 1: one connection a pair; those to rank 0 are there already
 //
 // Instead of an address the processes may share a file, which says where rank 0 is (tcp_place.hpp).
-// Nothing hangs: after `seconds` rank 0 tells all who has not come. Two processes with one rank, and different
+// Nothing hangs: after `seconds` rank 0 tells all who has not come, whoever else, a health check say, has connected to
+// its port and is silent; then all have as long again for step 3. Two processes with one rank, and different
 // WORLD_SIZEs, are told to all at once.
 // Who can reach the port can join: this is for networks that one trusts, as MPI's and NCCL's own bootstraps are.
 // Cost: p - 1 connections to rank 0, p (p - 1) / 2 in all; a message each way on each.
@@ -77,10 +78,45 @@ class TcpRendezvous {
     writer.put(seat);
     return writer.bytes();
   }
-  static std::optional<Seat> read_seat(const Socket& guest) {
-    const std::optional<std::string> text = read_text(guest, Deadline(2));
-    if (!text || text->size() != sizeof(Seat)) return {};
-    return MessageReader(*text).take<Seat>();
+
+  // Somebody who has connected, and what he has said so far.
+  struct Guest {
+    Socket socket;
+    std::string said = {};
+  };
+  // Reads what has come. False: he has closed, or does not speak as a rank of ours does (write_text of a seat).
+  static bool hear(Guest& guest) {
+    const TextHead ours{.length = sizeof(Seat)};
+    std::array<char, sizeof ours + sizeof(Seat)> bytes;
+    const ssize_t got = recv(guest.socket.fd(), bytes.data(), bytes.size() - guest.said.size(), 0);
+    if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
+    guest.said.append(bytes.data(), static_cast<size_t>(got));
+    return std::memcmp(guest.said.data(), &ours, std::min(guest.said.size(), sizeof ours)) == 0;
+  }
+  // The next who has said all that a rank says, and his connection; empty: nobody by the deadline. All are heard at the
+  // same time.
+  std::optional<std::pair<Seat, Socket>> welcome(const Socket& listener) {
+    while (deadline_.left() > 0) {
+      std::vector<pollfd> polls = {{listener.fd(), POLLIN, 0}};
+      for (const Guest& each : guests_) polls.push_back({each.socket.fd(), POLLIN, 0});
+      poll(polls.data(), polls.size(),
+           static_cast<int>(std::min(deadline_.left(), 1.0) * 1000) + 1);
+      for (size_t i = guests_.size(); i-- > 0;) {
+        if (polls[i + 1].revents == 0) continue;
+        Guest& guest = guests_[i];
+        const bool stays = hear(guest);
+        if (stays && guest.said.size() < sizeof(TextHead) + sizeof(Seat)) continue;
+        Guest gone = std::move(guest);
+        guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(i));
+        if (!stays) continue;
+        const std::string_view seat = std::string_view(gone.said).substr(sizeof(TextHead));
+        return std::pair{MessageReader(seat).take<Seat>(), std::move(gone.socket)};
+      }
+      if (polls[0].revents == 0) continue;
+      if (Socket guest = accept_from(listener, Deadline(0)); guest.is_open())
+        guests_.push_back({std::move(guest)});
+    }
+    return {};
   }
 
   // --- rank 0 ---
@@ -89,14 +125,10 @@ class TcpRendezvous {
     seat(0) = own_seat(own_end(listener).port);
     if (getrandom(&seat(0).job, sizeof(uint64_t), 0) < 0) seat(0).job = 1;
     if (!place_.file.empty()) write_place(place_.file, seat(0).port, where_);
-    for (int come = 1; come < place_.size;) {
-      Socket guest = accept_from(listener, Deadline(std::min(0.2, deadline_.left())));
-      if (!guest.is_open() && deadline_.left() <= 0) refuse(describe_missing());
-      if (!guest.is_open()) continue;
-      if (const std::optional<Seat> theirs = read_seat(guest); theirs) {  // else a stranger
-        take(*theirs, std::move(guest));
-        ++come;
-      }
+    for (int come = 1; come < place_.size; ++come) {
+      auto guest = welcome(listener);
+      if (!guest) refuse(describe_missing());
+      take(guest->first, std::move(guest->second));
     }
     MessageWriter all;
     all.put(std::string());
@@ -166,10 +198,17 @@ class TcpRendezvous {
   // --- the others ---
   void join() {
     const Socket listener = listen_at(0, where_);
-    const TcpAddress first = reach_first();
-    const Deadline answers(place_.seconds + 10);  // rank 0 may have started to wait after us
-    write_text(socket(0), pack_seat(own_seat(own_end(listener).port)), answers);
-    const std::optional<std::string> answer = read_text(socket(0), answers);
+    TcpAddress first;
+    std::optional<std::string> answer;
+    for (;;) {
+      first = reach_first();
+      const Deadline answers(place_.seconds + 10);  // rank 0 may have started to wait after us
+      write_text(socket(0), pack_seat(own_seat(own_end(listener).port)), answers);
+      answer = read_text(socket(0), answers);
+      if (answer || place_.file.empty() || deadline_.left() < 0.2) break;
+      // The file may be an earlier job's, and the port in it another program's by now.
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
     if (!answer)
       fail_as<CommError>(where_,
                          "rank {} has reached {}, but what is there is no rank 0, or has ended: is "
@@ -179,6 +218,7 @@ class TcpRendezvous {
     if (const std::string refusal = reader.take_text(); !refusal.empty())
       throw CommError(where_, refusal);
     for (Seat& each : seats_) each = reader.take<Seat>();
+    deadline_ = Deadline(place_.seconds);  // for what follows: the last may have come just now
     for (int other = 1; other < place_.rank; ++other) call(other, first);
     for (int missing = place_.size - 1 - place_.rank; missing > 0;)
       missing -= answer_call(listener);
@@ -214,13 +254,12 @@ class TcpRendezvous {
   }
   // Returns 1 for a rank of this job, 0 for anybody else.
   int answer_call(const Socket& listener) {
-    Socket guest = accept_from(listener, deadline_);
-    if (!guest.is_open())
+    auto guest = welcome(listener);
+    if (!guest)
       fail_as<CommError>(where_, "rank {} has waited {:g} s for the connections of higher ranks",
                          place_.rank, place_.seconds);
-    const std::optional<Seat> theirs = read_seat(guest);
-    if (!theirs || theirs->job != seat(0).job) return 0;
-    socket(theirs->rank) = std::move(guest);
+    if (guest->first.job != seat(0).job) return 0;
+    socket(guest->first.rank) = std::move(guest->second);
     return 1;
   }
 
@@ -229,7 +268,8 @@ class TcpRendezvous {
   Deadline deadline_;
   std::vector<Seat> seats_;  // by rank
   TcpJob job_;
-  Socket late_;  // of a process that does not belong here
+  std::vector<Guest> guests_;  // who have not said yet who they are
+  Socket late_;                // of a process that does not belong here
 };
 
 }  // namespace yotta
