@@ -94,10 +94,10 @@ inline AddressList find_addresses(const char* host, int port, std::string& why) 
 inline void set_option(const Socket& socket, int level, int option, int value = 1) {
   setsockopt(socket.fd(), level, option, &value, sizeof value);
 }
-// A new socket of an address's family, connected to nothing; not open if there is none to be had.
+// A new socket of an address's family, connected to nothing; not open, and errno says why, if there is none to be had.
 inline Socket open_socket(const addrinfo& address) {
   Socket made(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  set_option(made, IPPROTO_TCP, TCP_NODELAY);
+  if (made.is_open()) set_option(made, IPPROTO_TCP, TCP_NODELAY);
   return made;
 }
 
@@ -124,19 +124,24 @@ inline TcpAddress other_end(const Socket& socket) { return end_of(socket, getpee
 
 // At every address of this host. Errors: the port is taken, or not for us.
 inline Socket listen_at(int port, Where where = Where::current()) {
-  std::string why = "there is no network";
+  std::string why;
   const AddressList addresses = find_addresses(nullptr, port, why);
   for (const int family : {AF_INET6, AF_INET})  // one socket for IPv6 takes IPv4's guests too
     for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
       if (each->ai_family != family) continue;
       Socket made = open_socket(*each);
+      if (!made.is_open()) {
+        if (why.empty()) why = std::strerror(errno);
+        continue;
+      }
       set_option(made, SOL_SOCKET, SO_REUSEADDR);
       if (family == AF_INET6) set_option(made, IPPROTO_IPV6, IPV6_V6ONLY, 0);
       if (bind(made.fd(), each->ai_addr, each->ai_addrlen) == 0 && listen(made.fd(), 1024) == 0)
         return made;
-      if (made.is_open() || why.empty()) why = std::strerror(errno);
+      why = std::strerror(errno);
     }
-  fail_as<CommError>(where, "cannot listen at port {}: {}", port, why);
+  fail_as<CommError>(where, "cannot listen at port {}: {}", port,
+                     why.empty() ? "there is no network" : why);
 }
 
 // One attempt. If it fails the socket is not open, and `why` says so.
@@ -144,7 +149,8 @@ inline Socket connect_to(const TcpAddress& to, const Deadline& deadline, std::st
   const AddressList addresses = find_addresses(to.host.c_str(), to.port, why);
   for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
     Socket made = open_socket(*each);
-    int code = connect(made.fd(), each->ai_addr, each->ai_addrlen) == 0 ? 0 : errno;
+    int code =
+        made.is_open() && connect(made.fd(), each->ai_addr, each->ai_addrlen) == 0 ? 0 : errno;
     if (code == EINPROGRESS) {
       socklen_t length = sizeof code;
       if (!wait_for(made, POLLOUT, deadline))
@@ -163,10 +169,16 @@ inline Socket connect_to(const TcpAddress& to, const Deadline& deadline, std::st
 
 // The next who has connected; not open if nobody has by then.
 inline Socket accept_from(const Socket& listener, const Deadline& deadline) {
-  if (!wait_for(listener, POLLIN, deadline)) return Socket();
-  Socket guest(accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (guest.is_open()) set_option(guest, IPPROTO_TCP, TCP_NODELAY);
-  return guest;
+  do {
+    if (!wait_for(listener, POLLIN, deadline)) break;
+    Socket guest(accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (guest.is_open()) {
+      set_option(guest, IPPROTO_TCP, TCP_NODELAY);
+      return guest;
+    }
+    poll(nullptr, 0, 10);  // no descriptor is free for who waits there: in 10 ms, perhaps
+  } while (deadline.left() > 0);
+  return Socket();
 }
 
 // All of it, or false: the other end has closed, or it took too long.
