@@ -189,6 +189,27 @@ TEST_CASE("who has lost one names it to the others, and has nothing under way to
   CHECK(wait_until(second, [&] { return second.lost() == 1; }));
 }
 
+TEST_CASE("a host that vanishes would be noticed: its connections are asked") {
+  const Socket listener = listen_at(0);
+  std::string why;
+  Socket to_other = connect_to({"127.0.0.1", own_end(listener).port}, Deadline(5), why);
+  const int fd = to_other.fd();
+  TcpJob job{0, {}, std::vector<ProcessAddress>(2)};
+  job.sockets.emplace_back();
+  job.sockets.push_back(std::move(to_other));
+  const TcpMesh mesh(std::move(job));
+  const auto option = [fd](int level, int name) {
+    int value = 0;
+    socklen_t length = sizeof value;
+    getsockopt(fd, level, name, &value, &length);
+    return value;
+  };
+  CHECK(option(SOL_SOCKET, SO_KEEPALIVE) == 1);
+  CHECK(option(IPPROTO_TCP, TCP_KEEPIDLE) +
+            option(IPPROTO_TCP, TCP_KEEPINTVL) * option(IPPROTO_TCP, TCP_KEEPCNT) ==
+        30);
+}
+
 TEST_CASE("a good-bye that names a process as lost is believed by who has not noticed yet") {
   on_meshes(3, [](const std::shared_ptr<TcpMesh>& mesh) {
     meet(*mesh);
