@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "support/message_of.hpp"
+#include "support/stderr_text.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -44,7 +45,8 @@ class Process : public ProcessRanks {
       ++table_.round;
       table_.bell.notify_all();
     }
-    table_.bell.wait(lock, [&] { return table_.round != round; });
+    const auto all = [&] { return table_.round != round; };
+    while (!table_.bell.wait_for(lock, std::chrono::milliseconds(5), all)) check_overdue();
     return table_.gathered;
   }
   std::shared_ptr<Transport> make_transport(int n, const RunOptions& /*options*/) override {
@@ -147,6 +149,37 @@ TEST_CASE("the end: everybody hears what the others have ended with; who goes on
       CHECK(contains(said, "process 1 has ended: cannot read text.txt"));
     }
   });
+}
+
+TEST_CASE("a rank that has timed out says so at once, and does not wait for the others for ever") {
+  const StderrText said;
+  std::atomic<bool> gone = false;
+  in_processes(2, [&](ProcessRanks& job) {
+    RunOptions options;
+    options.timeout = 0.05;
+    const auto run = [&] {
+      job.run(
+          2,
+          [&](Communicator& world) {
+            std::vector<float> x(4);
+            if (world.rank() == 0) world.recv(x, 1);
+            const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+            while (!gone && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+          },
+          options, Where::current());
+    };
+    if (job.rank() == 1) {
+      CHECK_THROWS_AS(run(), Timeout);  // it has rank 0's report
+      CHECK_FALSE(job.lost());
+    } else {
+      CHECK_THROWS_AS(run(), Timeout);
+      CHECK(job.lost());
+      CHECK(job.end("a time-out").empty());
+      CHECK_FALSE(gone.exchange(true));
+    }
+  });
+  CHECK(contains(said.get(), "rank 0 has waited for more than 0.05 s in recv of 4 f32"));
+  CHECK(contains(said.get(), "process 0 waits 0.05 s more for the others to return"));
 }
 
 TEST_CASE("ranks of a host are counted by its name") {

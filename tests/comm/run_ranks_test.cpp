@@ -5,7 +5,11 @@
 #include <mutex>
 #include <set>
 
+#include "support/message_of.hpp"
+#include "support/stderr_text.hpp"
+
 using namespace yotta;
+using namespace yotta_test;
 
 TEST_CASE("each rank is a thread with a context of its own") {
   std::set<std::thread::id> threads;
@@ -48,4 +52,26 @@ TEST_CASE("worlds within worlds") {
     });
     outer.barrier();
   });
+}
+
+TEST_CASE("a time-out is heard even while the rank that was waited for does not come back") {
+  const StderrText said;
+  RunOptions options;
+  options.timeout = 0.05;
+  bool heard = false;
+  const std::string thrown = message_of([&] {
+    run_ranks(
+        3,
+        [&](Communicator& world) {
+          std::vector<float> x(4);
+          if (world.rank() == 0) world.recv(x, 1);
+          const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+          while (world.rank() == 1 && !heard && std::chrono::steady_clock::now() < limit)
+            heard = contains(said.get(), "not yet: 1\n");  // ranks 0 and 2 are back
+        },
+        options);
+  });
+  CHECK(heard);
+  CHECK(contains(thrown, "rank 0 has waited for more than 0.05 s in recv of 4 f32"));
+  CHECK(contains(said.get(), "rank 0 has waited for more than 0.05 s in recv of 4 f32"));
 }

@@ -13,6 +13,7 @@
 // what rank 0 has stored, and the reports.
 // If processes part (one calls run_ranks, another has ended with an error of its own), all that still call are told who
 // has done what. While a process waits it sleeps, and leaves its core to others.
+// A rank that times out says so on stderr at once: the one that it waited for may never come back, and the errors with it.
 //
 // How the processes find each other is a derived class's matter: mpi_ranks.hpp, tcp_ranks.hpp.
 #pragma once
@@ -37,13 +38,13 @@ class ProcessRanks : public RankHost {
   int size() const { return static_cast<int>(addresses_.size()); }
   int rank_on_host() const { return rank_on_host_; }
   int ranks_on_host() const { return ranks_on_host_; }
-  // Has another process died? Then nothing that needs it can be done, and the job ends with this program: the error
-  // that names it should be printed by every process.
+  // Has another process died, or not come back long after a time-out? Then nothing that needs it can be done, and the
+  // job ends with this program: the error that names it should be printed by every process.
   bool lost() const { return lost_; }
   // The program's end, with an error or (empty) without one: waits for the others, and returns the error that each ended
   // with. Those that go on instead are told of it, and nothing is returned.
   std::vector<std::string> end(const std::string& error) {
-    if (std::exchange(ended_, true)) return {};
+    if (std::exchange(ended_, true) || timed_out_) return {};
     try {
       return meet({0, error});
     } catch (const std::exception&) {
@@ -62,7 +63,9 @@ class ProcessRanks : public RankHost {
     RankReport mine;
     const std::shared_ptr<Transport> transport = make_transport(n, options);
     if (transport != nullptr) run_rank(transport, body, options, mine, where);
+    if (verdict_of(mine.error).end == RankEnd::timeout) expect_soon(mine.error, options);
     const std::vector<RankReport> reports = exchange(std::move(mine), n, where);
+    timed_out_ = nullptr;
     detail::rethrow_root_cause(reports, first_cause(reports), where);
     return reports;
   }
@@ -91,7 +94,15 @@ class ProcessRanks : public RankHost {
     throw PeerFailed(Where::current(), describe_end(rank, address(rank)));
   }
 
-  // Everybody's text, by rank; waits for all. Errors: fail_lost.
+  // For all_gather, again and again while it waits. Errors: this rank's Timeout, if the others have not come within
+  // RunOptions::timeout after it.
+  void check_overdue() {
+    if (!timed_out_ || std::chrono::steady_clock::now() < overdue_) return;
+    lost_ = true;
+    std::rethrow_exception(timed_out_);
+  }
+
+  // Everybody's text, by rank; waits for all. Errors: fail_lost, check_overdue.
   virtual std::vector<std::string> all_gather(const std::string& mine) = 0;
   // The transport of a world of the first n processes, all of which call it; null for a process beyond them.
   virtual std::shared_ptr<Transport> make_transport(int n, const RunOptions& options) = 0;
@@ -141,6 +152,16 @@ class ProcessRanks : public RankHost {
     });
   }
 
+  // This rank has timed out.
+  void expect_soon(const std::exception_ptr& error, const RunOptions& options) {
+    fmt::print(stderr, "{}\nprocess {} waits {} s more for the others to return\n",
+               verdict_of(error).text, rank_, options.timeout);
+    timed_out_ = error;
+    overdue_ = std::chrono::steady_clock::now() +
+               std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                   std::chrono::duration<double>(std::min(options.timeout, 1e9)));
+  }
+
   // Everybody's reports, by rank. Until this has ended the others may still take what was sent.
   std::vector<RankReport> exchange(RankReport mine, int n, Where where) {
     const std::vector<std::string> all = all_gather(rank_ < n ? pack(mine) : "");
@@ -186,6 +207,8 @@ class ProcessRanks : public RankHost {
   std::vector<ProcessAddress> addresses_;  // by rank
   int rank_ = 0, rank_on_host_ = 0, ranks_on_host_ = 0, cores_ = 1;
   bool lost_ = false, ended_ = false;  // ended_: this process, or another
+  std::exception_ptr timed_out_;       // this rank, in the run that goes on
+  std::chrono::steady_clock::time_point overdue_;
 };
 
 }  // namespace yotta

@@ -9,7 +9,14 @@
 // Returns when all ranks have. If one throws, the others' communication throws PeerFailed, and run_ranks
 // throws the root cause: Deadlock, Mismatch and Timeout as they are (their text names the ranks), any
 // other std::exception as a RankFailed that says which rank, and what is no std::exception unchanged.
+// Until all have returned nobody would hear of a Timeout, if a rank never does; so stderr says who is still awaited.
 #pragma once
+
+#include <fmt/ranges.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <set>
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/comm/threads.hpp"
@@ -87,6 +94,41 @@ inline void rethrow_root_cause(const std::vector<RankReport>& reports, int first
   }
 }
 
+// The ranks of a run that have not ended.
+class Awaited {
+ public:
+  explicit Awaited(int n) {
+    for (int rank = 0; rank < n; ++rank) ranks_.insert(ranks_.end(), rank);
+  }
+  void ended(int rank, const std::exception_ptr& error) {
+    const std::lock_guard lock(mutex_);
+    ranks_.erase(rank);
+    try {
+      if (error) std::rethrow_exception(error);
+    } catch (const Timeout& timeout) {
+      timeout_ = timeout.what();
+    } catch (...) {
+    }
+    bell_.notify_all();
+  }
+  // Until all have. If one has timed out, and others are still not back a second later, says so.
+  void wait() {
+    std::unique_lock lock(mutex_);
+    const auto all = [&] { return ranks_.empty(); };
+    bell_.wait(lock, [&] { return all() || !timeout_.empty(); });
+    if (bell_.wait_for(lock, std::chrono::seconds(1), all)) return;
+    fmt::print(stderr, "{}\nrun_ranks waits until all ranks have returned; not yet: {}\n", timeout_,
+               fmt::join(ranks_, " "));
+    bell_.wait(lock, all);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable bell_;
+  std::set<int> ranks_;
+  std::string timeout_;  // what the last that has timed out says
+};
+
 // One rank, on its own thread; `transport` is its end of the world, or built upon it.
 inline void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world,
                      const std::shared_ptr<Transport>& transport, const RankBody& body,
@@ -138,11 +180,15 @@ inline std::vector<RankReport> run_ranks(int n, const RankBody& body,
     if (options.clock) report.context->clock = options.clock(rank);
     if (observer != nullptr) report.context->clock = observer->clock(rank);
   }
+  detail::Awaited awaited(n);
   for (int rank = 0; rank < n; ++rank)
     threads.emplace_back([&, rank] {
+      RankReport& report = reports[static_cast<size_t>(rank)];
       detail::run_rank(rank, world, std::make_shared<ThreadTransport>(world, rank), body, options,
-                       reports[static_cast<size_t>(rank)], where);
+                       report, where);
+      awaited.ended(rank, report.error);
     });
+  awaited.wait();
   for (std::thread& thread : threads) thread.join();
   if (observer != nullptr) {
     observer->ended();
