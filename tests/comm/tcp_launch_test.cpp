@@ -32,11 +32,17 @@ TEST_CASE("an older place in the environment is replaced") {
   unsetenv("MASTER_ADDR");
 }
 
-TEST_CASE("the status is the first that failed; who was killed is named") {
+TEST_CASE("the status is that of the lowest rank that failed; who was killed is named") {
   CHECK(run_script(3, "exit $RANK").status == 1);
   const JobEnd killed = run_script(3, "test $RANK != 2 || kill -9 $$");
   CHECK(killed.status == 128 + 9);
   CHECK(killed.text == "rank 2 was killed: Killed\n");
+}
+
+TEST_CASE("who ignores SIGCHLD, as some programs that start others do, hears of failures too") {
+  signal(SIGCHLD, SIG_IGN);
+  CHECK(run_script(2, "exit 3").status == 3);
+  CHECK((signal(SIGCHLD, SIG_DFL) == SIG_IGN));  // as before
 }
 
 TEST_CASE("a program that is not there") {

@@ -19,7 +19,7 @@ namespace yotta {
 
 // How a job has ended.
 struct JobEnd {
-  // Of the first process that failed; 128 and more: it was killed by signal status - 128.
+  // Of the lowest rank that failed; 128 and more: it was killed by signal status - 128.
   int status = 0;
   std::string text = {};  // "rank 2 was killed: Killed", a line for each that was
 };
@@ -59,6 +59,10 @@ inline JobEnd start_processes(int n, std::vector<std::string> program,
   if (mkdtemp(folder.data()) == nullptr)
     fail(where, "cannot make {}: {}", folder, std::strerror(errno));
   const std::string file = folder + "/rank0";
+  struct sigaction usual {
+  }, before{};  // whoever ignores SIGCHLD is not told how they end
+  usual.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &usual, &before);
   std::vector<pid_t> processes;
   int problem = 0;
   for (int rank = 0; rank < n && problem == 0; ++rank) {
@@ -72,13 +76,18 @@ inline JobEnd start_processes(int n, std::vector<std::string> program,
     for (const pid_t process : processes) kill(process, SIGTERM);
   JobEnd end;
   for (size_t rank = 0; rank < processes.size(); ++rank) {
-    int status = 0;
-    while (waitpid(processes[rank], &status, 0) < 0 && errno == EINTR) continue;
+    int status = 0, lost = 0;
+    while (waitpid(processes[rank], &status, 0) < 0 && (lost = errno) == EINTR) lost = 0;
+    if (lost != 0)  // another part of this program has waited for it
+      end.text += fmt::format("how rank {} has ended is unknown: {}\n", rank, strerror(lost));
     if (WIFSIGNALED(status))
       end.text += fmt::format("rank {} was killed: {}\n", rank, strsignal(WTERMSIG(status)));
-    const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    const int code = lost != 0             ? 1
+                     : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+                                           : WEXITSTATUS(status);
     if (end.status == 0) end.status = code;
   }
+  sigaction(SIGCHLD, &before, nullptr);
   unlink(file.c_str());
   rmdir(folder.c_str());
   if (problem != 0) fail(where, "cannot start {}: {}", program[0], std::strerror(problem));
