@@ -1,5 +1,6 @@
 // The graded cases of exercise 15. What a rank holds and sends is read from the ledger, so a solution that
 // computes the right numbers with everything whole does not pass.
+#include <atomic>
 #include <functional>
 
 #include "course/shared/graded_ranks.hpp"
@@ -75,12 +76,39 @@ void backward_unit(AnyUnit& unit, const std::vector<ParameterPtr>& parameters, i
   unit.open_gradients();
   int64_t i = 0;
   for (const ParameterPtr& each : parameters)
-    for (double& g : each->grad.span<double>()) g += local_gradient(rank, microbatch, i++);
+    visit(each->grad.dtype(), [&]<class T>(Type<T>) {
+      for (T& g : each->grad.span<T>())
+        g = static_cast<T>(static_cast<double>(g) + local_gradient(rank, microbatch, i++));
+    });
   unit.reduce();
 }
 
 int64_t padded(int64_t count, int p) { return (count + p - 1) / p * p; }
 int64_t live(MemoryKind kind) { return context().ledger.memory()->live(kind); }
+
+// Bytes that this rank's collectives have sent when all ranks are here, and what was under way has arrived.
+int64_t sent_by_now(Light& world) {
+  world.barrier();
+  const Ledger& ledger = context().ledger;
+  return ledger.total_traffic().bytes_sent - ledger.traffic("send").bytes_sent;
+}
+
+// body(world) checks what it grades and returns its unit. The call that ends what the unit has begun is of a
+// later task, and may be wrong, or not done yet.
+template <class Body>
+void run_before(void (AnyUnit::*end)(), int p, Body body) {
+  std::atomic<bool> checked = false;
+  try {
+    run(p, [&](Light& world) {
+      const std::unique_ptr<AnyUnit> unit = body(world);
+      world.barrier();
+      checked = true;
+      (*unit.*end)();
+    });
+  } catch (const Error&) {
+    if (!checked) throw;
+  }
+}
 
 // ---- a whole net: 9 layers of one weight (4, 4) each ----------------------------------------------------
 
@@ -112,16 +140,32 @@ class Probed : public Composite {
         layer_(std::move(layer)),
         probe_(number, listener) {}
   Tensor forward(const Tensor& x, Saved& saved) override {
+    expect_weights("forward");
     return run(probe_, run(*layer_, x, saved), saved);
   }
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    expect_weights("dgrad");
     return run_back(*layer_, run_back(probe_, dy, saved), saved);
+  }
+  void backward_weight(Saved& saved) override {
+    for (const ParameterPtr& each : own_parameters())
+      require(each->value.defined() || each->grad.defined(),
+              name() + "'s wgrad has no gradient to add to: open_gradients() first");
+    Composite::backward_weight(saved);
   }
 
  protected:
   std::vector<Layer*> parts() override { return {layer_.get(), &probe_}; }
 
  private:
+  std::vector<ParameterPtr> own_parameters() { return parameters(Layers(&layer_, 1)); }
+  void expect_weights(const char* what) {
+    for (const ParameterPtr& each : own_parameters())
+      require(each->value.defined(), fmt::format("{}'s {} runs, and its weights are not gathered: "
+                                                 "unshard() first",
+                                                 name(), what));
+  }
+
   LayerPtr layer_;
   Probe probe_;
 };
@@ -157,8 +201,19 @@ void pass(Layers stack, int64_t step, int64_t begin, int64_t end) {
   backward(stack, dy, saved);
 }
 
+// Three layers, the last with the weight of the first: unit 0, the root, has two slices, and unit 1 is between.
+std::vector<LayerPtr> make_tied_net() {
+  std::vector<LayerPtr> stack = make_linear_net({3, net.width}, {1, DType::f64});
+  stack.back() = std::make_unique<Linear>("tied", parameters(Layers(stack)).front());
+  return stack;
+}
+// How many units of such a net a rank of 2 has sent its half of.
+int64_t units_sent(const char* label) {
+  return context().ledger.traffic(label).bytes_sent / (one_layer / 2 * 8);
+}
+
 // Calls see(fsdp, what, unit) whenever a unit's layer has computed F, or is about to compute I or W, on rank 0
-// of 2. Up to: "F" forward alone, "I" dgrads too, "W" a whole pass.
+// of 2; "R" when the unit's I is over. Up to: "F" forward alone, "I" dgrads too, "W" a whole pass.
 using See = std::function<void(AnyFsdp&, char, int)>;
 void watch_pass(exercise::FsdpChoices choices, char up_to, const See& see) {
   run(2, [&](Light& world) {
@@ -174,6 +229,7 @@ void watch_pass(exercise::FsdpChoices choices, char up_to, const See& see) {
     for (size_t i = model.size(); i-- > 0;) {
       Layer& layer = *fsdp->stack()[i];
       dy = layer.backward_input(dy, saved.child(layer.name()));
+      if (world.rank() == 0) see(*fsdp, 'R', static_cast<int>(i));
       if (up_to == 'W') layer.backward_weight(saved.child(layer.name()));
     }
     fsdp->finish();
@@ -200,6 +256,44 @@ void expect_fetched(const std::vector<int>& fetched, int needed, const std::stri
   if (needed >= 0 && needed < net.layers) right.push_back(needed);
   require(fetched == right,
           fmt::format("{}: needed unit {}, fetched {}", when, list(right), list(fetched)));
+}
+
+// Rank 0 computes F of unit 0, or I of unit 8. Rank 1 joins the gather of the unit after only when it has heard
+// that rank 0 computes: whoever has started or awaits that gather before never gets there.
+void expect_own_gather_first(char what) {
+  const int own = what == 'F' ? 0 : 8, next = what == 'F' ? 1 : 7;
+  const auto body = [=](Light& world) {
+    Numbers token = {1};
+    const Probe::Listener tell = [&](char now, int unit) {
+      if (world.rank() == 0 && now == what && unit == own) world.send(token, 1);
+    };
+    const std::vector<LayerPtr> model = make_net(tell);
+    const auto fsdp = solution.make_fsdp(model, world, {});
+    Saved saved = training();
+    Tensor x = batch_rows("x", 0, 0, 2);
+    if (what == 'I') x = forward(fsdp->stack(), x, saved);
+    Layer& layer = *fsdp->stack()[static_cast<size_t>(own)];
+    AnyUnit& after = *fsdp->units()[static_cast<size_t>(next)];
+    if (world.rank() == 1) {
+      fsdp->units()[static_cast<size_t>(own)]->prefetch();
+      world.recv(token, 0);
+      after.prefetch();
+      fsdp->units()[static_cast<size_t>(own)]->unshard();
+    } else if (what == 'F') {
+      layer.forward(x, saved.child(layer.name()));
+    } else {
+      layer.backward_input(x, saved.child(layer.name()));
+    }
+    after.unshard();
+  };
+  try {
+    run(2, body);
+  } catch (const Deadlock&) {
+    FAIL(
+        fmt::format("{} of unit {} had to wait for the gather of unit {}: unshard() this unit "
+                    "first, then prefetch() the next, which does not wait, then compute",
+                    what == 'F' ? "forward" : "backward", own, next));
+  }
 }
 
 }  // namespace
@@ -247,23 +341,31 @@ TEST_CASE("15.1: the parts of all ranks are the model, each number once") {
 TEST_CASE("15.2: prefetch starts the all_gather, once, and does not wait for it") {
   // Rank 1 gathers only after it has heard from rank 0, and rank 0 tells it after its prefetch.
   const auto body = [](Light& world) {
-    const auto unit = solution.make_unit(make_parameters(), world, {});
+    auto unit = solution.make_unit(make_parameters(), world, {});
     Numbers token = {1};
     if (world.rank() == 1) world.recv(token, 0);
     unit->prefetch();
     unit->prefetch();
     if (world.rank() == 0) world.send(token, 1);
     require(unit->is_gathered(), "after prefetch() is_gathered() says no: `whole_` is undefined");
-    unit->unshard();
-    const int64_t sent = context().ledger.traffic("fsdp.all_gather").bytes_sent;
+    require(live(MemoryKind::buffers) >= padded(numbers, 2) * 8,
+            fmt::format("after prefetch() {} bytes are counted as borrowed, and the whole unit "
+                        "takes {}: make `whole_` in the scope of a MemoryScope of "
+                        "MemoryKind::buffers",
+                        live(MemoryKind::buffers), padded(numbers, 2) * 8));
+    require(live(MemoryKind::buffers) == padded(numbers, 2) * 8,
+            fmt::format("prefetch() borrows {} bytes, and the whole unit takes {}: the shard "
+                        "travels as it is, not as a copy, where it has the type dtype_ already",
+                        live(MemoryKind::buffers), padded(numbers, 2) * 8));
+    const int64_t sent = sent_by_now(world);
     require(sent == padded(numbers, 2) / 2 * 8,
-            fmt::format("prefetch() twice and unshard() sent {} bytes under the label "
-                        "fsdp.all_gather, and {} do: what is there or on its way is not gathered "
-                        "again",
+            fmt::format("prefetch() twice sent {} bytes, and once needs {}: what is there or on "
+                        "its way is not gathered again",
                         sent, padded(numbers, 2) / 2 * 8));
+    return unit;
   };
   try {
-    run(2, body);
+    run_before(&AnyUnit::unshard, 2, body);
   } catch (const Deadlock&) {
     FAIL(
         "right, but prefetch() waits for what it starts, so nothing can compute meanwhile. Start "
@@ -273,16 +375,17 @@ TEST_CASE("15.2: prefetch starts the all_gather, once, and does not wait for it"
 }
 
 TEST_CASE("15.2: weights travel in the type that was asked for") {
-  run(2, [](Light& world) {
-    const auto unit = solution.make_unit(make_parameters(DType::f32), world, DType::bf16);
-    unit->unshard();
-    const int64_t sent = context().ledger.traffic("fsdp.all_gather").bytes_sent;
+  run_before(&AnyUnit::unshard, 2, [](Light& world) {
+    auto unit = solution.make_unit(make_parameters(DType::f32), world, DType::bf16);
+    unit->prefetch();
+    const int64_t sent = sent_by_now(world);
     require(sent == padded(numbers, 2) / 2 * 2,
             fmt::format("{} bytes sent where bf16 weights need {}: convert the shard to dtype_ "
                         "before it travels",
                         sent, padded(numbers, 2) / 2 * 2));
     require(unit->pieces()[0].parameter->value.dtype() == DType::f32,
             "the shard itself stays f32: the optimizer steps it");
+    return unit;
   });
   CHECK(true);
 }
@@ -301,49 +404,60 @@ TEST_CASE("15.3: after unshard every rank's layers see the whole weights") {
         require(compare(values_of(parameters), counted_up(), 0, clues));
         unit->unshard();  // of what is whole: nothing to do
         require(compare(values_of(parameters), counted_up(), 0, clues));
+        const int64_t sent = sent_by_now(world), once = padded(numbers, p) / p * (p - 1) * 8;
+        require(sent == once,
+                fmt::format("unshard() twice{} sent {} bytes, and one gather needs {}: have it "
+                            "gathered by prefetch(), which does nothing if it is on its way",
+                            prefetched ? " after prefetch()" : "", sent, once));
       });
   CHECK(true);
 }
 
 TEST_CASE("15.4: reshard frees the whole weights, and they can be gathered anew") {
-  run(3, [](Light& world) {
-    const std::vector<ParameterPtr> parameters = make_parameters();
-    const auto unit = solution.make_unit(parameters, world, {});
-    for (int times = 0; times < 2; ++times) {
+  for (const bool narrow : {false, true})  // true: gathered in another type than the shards have
+    run(3, [&](Light& world) {
+      const auto parameters = make_parameters(narrow ? DType::f32 : DType::f64);
+      const auto unit =
+          solution.make_unit(parameters, world, narrow ? DType::bf16 : std::optional<DType>());
+      for (int times = 0; times < 2; ++times) {
+        unit->unshard();
+        unit->reshard();
+        require(live(MemoryKind::buffers) == 0,
+                fmt::format("after reshard() {} bytes are still borrowed: {}",
+                            live(MemoryKind::buffers),
+                            live(MemoryKind::buffers) < padded(numbers, 3) * 2
+                                ? "`sent_`, the converted copy of the shard, which unshard() lets "
+                                  "go of once the gather is done"
+                                : "whole weights, held by `whole_`, or by the layers' weights, "
+                                  "which are views of it"));
+        require(!unit->is_gathered(), "after reshard() is_gathered() still says yes");
+        for (const Piece& piece : unit->pieces()) piece.parameter->value.fill(times);  // a step
+      }
       unit->unshard();
-      unit->reshard();
-      require(live(MemoryKind::buffers) == 0,
-              fmt::format("after reshard() {} bytes of whole weights are still held: by `whole_`, "
-                          "or by the layers' weights, which are views of it",
-                          live(MemoryKind::buffers)));
-      require(!unit->is_gathered(), "after reshard() is_gathered() still says yes");
-      for (const Piece& piece : unit->pieces()) piece.parameter->value.fill(times);  // a step
-    }
-    unit->unshard();
-    require(values_of(parameters)[3] == 1,
-            "after a step of the optimizer unshard() gives the weights of before");
-  });
+      require(values_of(parameters)[3] == 1,
+              "after a step of the optimizer unshard() gives the weights of before");
+    });
   CHECK(true);
 }
 
 TEST_CASE("15.5: two gathers and one reduction send 3P (N-1)/N elements") {
   for (const int p : {4, 2, 3})
-    run(p, [&](Light& world) {
+    run_before(&AnyUnit::finish_reduce, p, [&](Light& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
-      const auto unit = solution.make_unit(parameters, world, {});
+      auto unit = solution.make_unit(parameters, world, {});
       for (int twice = 0; twice < 2; ++twice) {  // for forward and for backward
         unit->unshard();
         unit->reshard();
       }
       backward_unit(*unit, parameters, world.rank(), 0);
-      unit->finish_reduce();
       const int64_t P = padded(numbers, p);
-      const int64_t sent = context().ledger.total_traffic().bytes_sent / 8;
+      const int64_t sent = sent_by_now(world) / 8;
       const double in_p = static_cast<double>(sent * p) / static_cast<double>((p - 1) * P);
       require(sent == 3 * P / p * (p - 1),
               fmt::format("{}P moved, not 3P (times (N-1)/N, on {} ranks): an all_gather moves P, "
                           "a reduce_scatter P, an all_reduce 2P",
                           in_p, p));
+      return unit;
     });
   CHECK(true);
 }
@@ -351,22 +465,51 @@ TEST_CASE("15.5: two gathers and one reduction send 3P (N-1)/N elements") {
 TEST_CASE("15.5: reduce starts and does not wait; the layers' gradients are gone") {
   const auto body = [](Light& world) {
     const std::vector<ParameterPtr> parameters = make_parameters();
-    const auto unit = solution.make_unit(parameters, world, {});
+    auto unit = solution.make_unit(parameters, world, {});
     Numbers token = {1};
     if (world.rank() == 1) world.recv(token, 0);
     backward_unit(*unit, parameters, world.rank(), 0);
     require(!parameters[0]->grad.defined(),
             "after reduce() the layers still hold views of the gradients: drop_gradients()");
     if (world.rank() == 0) world.send(token, 1);
-    unit->finish_reduce();
+    return unit;
   };
   try {
-    run(2, body);
+    run_before(&AnyUnit::finish_reduce, 2, body);
   } catch (const Deadlock&) {
     FAIL(
         "right, but reduce() waits for what it starts: use reduce_scatter_async, and wait in "
         "finish_reduce().");
   }
+  CHECK(true);
+}
+
+TEST_CASE("15.5: the gradients of bf16 weights travel and are summed in f32") {
+  run_before(&AnyUnit::finish_reduce, 2, [](Light& world) {
+    const std::vector<ParameterPtr> parameters = make_parameters(DType::bf16);
+    auto unit = solution.make_unit(parameters, world, {});
+    try {
+      backward_unit(*unit, parameters, world.rank(), 0);
+    } catch (const NotDone&) {
+      throw;
+    } catch (const Error& error) {
+      fail(Where::current(),
+           "reduce() of bf16 weights, whose gradients are f32, failed: {}. `reduced_` is of the "
+           "gradients' type",
+           error.what());
+    }
+    const int64_t shard = padded(numbers, 2) / 2, sent = sent_by_now(world);
+    require(sent == shard * 4,
+            fmt::format("{} bytes sent where a half of the f32 gradients has {}: they travel as "
+                        "they are, though the weights are bf16",
+                        sent, shard * 4));
+    require(live(MemoryKind::buffers) >= (padded(numbers, 2) + shard) * 4,
+            fmt::format("after reduce() {} bytes are counted as borrowed; the gradients and this "
+                        "rank's part of the sum take {}: make `reduced_` in the scope of a "
+                        "MemoryScope of MemoryKind::buffers",
+                        live(MemoryKind::buffers), (padded(numbers, 2) + shard) * 4));
+    return unit;
+  });
   CHECK(true);
 }
 
@@ -382,6 +525,9 @@ TEST_CASE("15.6: every piece's gradient is the sum over ranks, and microbatches 
       for (int microbatch = 0; microbatch < 2; ++microbatch) {
         backward_unit(*unit, parameters, world.rank(), microbatch);
         unit->finish_reduce();
+        const int64_t arrived = context().ledger.total_traffic().bytes_received;
+        require(arrived >= (microbatch + 1) * padded(numbers, p) / p * (p - 1) * 8,
+                "finish_reduce() adds `reduced_` before the sum is there: reducing_.wait() first");
       }
       for (const Piece& piece : unit->pieces())
         for (const double g : piece.parameter->gradient().values())
@@ -451,6 +597,11 @@ TEST_CASE("15.7: unit i + 1 is on its way while unit i computes") {
   CHECK(true);
 }
 
+TEST_CASE("15.7: this unit is gathered before the next") {
+  expect_own_gather_first('F');
+  CHECK(true);
+}
+
 TEST_CASE("15.7: what stays whole for backward stays in training only") {
   run(2, [](Light& world) {
     const Probe::Listener nobody = [](char, int) {};
@@ -471,6 +622,23 @@ TEST_CASE("15.7: what stays whole for backward stays in training only") {
   CHECK(true);
 }
 
+TEST_CASE("15.7: a unit of two slices is gathered once, for both") {
+  run(2, [](Light& world) {
+    const std::vector<LayerPtr> model = make_tied_net();
+    const auto fsdp = solution.make_fsdp(model, world, {});
+    Saved evaluation;
+    forward_rows(fsdp->stack(), evaluation, 0, 0, 2);
+    require(units_sent("fsdp.all_gather") == 2,
+            fmt::format("an evaluation gathered {} units, and the model has 2, one with two "
+                        "slices: reshard it after the last of them (place_.is_last)",
+                        units_sent("fsdp.all_gather")));
+    require(gathered_beside(*fsdp, -1).empty(),
+            "after an evaluation the unit of two slices is still whole: reshard it after the last "
+            "of them (place_.is_last)");
+  });
+  CHECK(true);
+}
+
 TEST_CASE("15.8: unit i - 1 is on its way while backward computes unit i") {
   std::vector<int> before;
   watch_pass({}, 'I', [&](AnyFsdp& fsdp, char what, int unit) {
@@ -479,11 +647,43 @@ TEST_CASE("15.8: unit i - 1 is on its way while backward computes unit i") {
     std::erase_if(fetched, [&](int u) { return std::count(before.begin(), before.end(), u) > 0; });
     before = now;
     if (what == 'I' && unit == 5) expect_fetched(fetched, 4, "backward of unit 5");
+    if (what == 'R')
+      require(!fsdp.units()[static_cast<size_t>(unit)]->is_gathered(),
+              fmt::format("unit {} is still whole after its backward_input(): reshard it after "
+                          "dgrad",
+                          unit));
   });
   watch_pass({}, 'I', [](AnyFsdp& fsdp, char what, int unit) {
     if (what == 'I')
       expect_fetched(gathered_beside(fsdp, unit), unit - 1,
                      fmt::format("backward of unit {}, with what is still whole", unit));
+  });
+  CHECK(true);
+}
+
+TEST_CASE("15.8: this unit is gathered before the next") {
+  expect_own_gather_first('I');
+  CHECK(true);
+}
+
+TEST_CASE("15.8: a unit of two slices stays whole until the first has its dx") {
+  run(2, [](Light& world) {
+    const std::vector<LayerPtr> model = make_tied_net();
+    const auto fsdp = solution.make_fsdp(model, world, {});
+    Saved saved = training();
+    Tensor dy = forward_rows(fsdp->stack(), saved, 0, 0, 2);
+    for (size_t i = model.size(); i-- > 0;) {
+      Layer& layer = *fsdp->stack()[i];
+      dy = layer.backward_input(dy, saved.child(layer.name()));
+    }
+    require(units_sent("fsdp.all_gather") == 3,
+            fmt::format("forward and backward gathered {} units, not 3: the unit of two slices "
+                        "once, the one between them twice. Backward reshards a unit after its "
+                        "first slice (place_.is_first)",
+                        units_sent("fsdp.all_gather")));
+    require(gathered_beside(*fsdp, -1).empty(),
+            "after backward the unit of two slices is still whole: reshard it after the first of "
+            "them (place_.is_first)");
   });
   CHECK(true);
 }
@@ -511,10 +711,14 @@ TEST_CASE("15.8: dx is the single rank's") {
 TEST_CASE("15.9: wgrad needs no weights, and one reduction is under way at a time") {
   int64_t most = 0;
   try {
+    const auto look = [&] { most = std::max(most, live(MemoryKind::buffers)); };
     watch_pass({}, 'W', [&](AnyFsdp& fsdp, char what, int unit) {
-      most = std::max(most, live(MemoryKind::buffers));
+      look();
+      const AnyUnit& own = *fsdp.units()[static_cast<size_t>(unit)];
+      for (const Piece& piece : own.pieces())  // while its reduction is finished
+        piece.parameter->on_final = [&](Parameter&) { look(); };
       if (what == 'W')
-        require(!fsdp.units()[static_cast<size_t>(unit)]->is_gathered(),
+        require(!own.is_gathered(),
                 fmt::format("unit {} is whole while its wgrad runs, which needs x and dy only: "
                             "it is resharded after dgrad",
                             unit));
@@ -573,4 +777,32 @@ TEST_CASE("15.9: three steps on 1 to 4 ranks end with the single rank's weights"
     clues.ranks = p;
     expect(compare(all, expected, 1e-12, clues));
   }
+}
+
+TEST_CASE("15.9: a unit of two slices is reduced once, with the gradients of both") {
+  const std::vector<LayerPtr> whole = make_tied_net();
+  pass(whole, 0, 0, 2);
+  const Numbers expected = parameters(Layers(whole)).front()->grad.values();
+  run(2, [&](Light& world) {
+    const std::vector<LayerPtr> model = make_tied_net();
+    const auto fsdp = solution.make_fsdp(model, world, {});
+    pass(fsdp->stack(), 0, world.rank(), world.rank() + 1);
+    fsdp->finish();
+    require(units_sent("fsdp.reduce") == 2,
+            fmt::format("{} reductions for 2 units, one with two slices: reduce it after the "
+                        "wgrads of its first slice, which backward reaches last (place_.is_first)",
+                        units_sent("fsdp.reduce")));
+    for (const Piece& piece : fsdp->units()[0]->pieces()) {
+      const auto begin = expected.begin() + piece.first;
+      Clues clues;
+      clues.what = fmt::format(
+          "the gradient of a weight with two slices (reduced after the "
+          "wgrads of both?), rank {} of 2",
+          world.rank());
+      clues.ranks = 2;
+      const Tensor& actual = piece.parameter->gradient();
+      require(compare(actual.values(), {begin, begin + actual.numel()}, 1e-12, clues));
+    }
+  });
+  CHECK(true);
 }
