@@ -311,6 +311,14 @@ TEST_CASE("mistakes with messages are named: other counts, nobody sends, nobody 
     rank.world.recv(x, 1 - rank.world.rank());
   });
   CHECK(contains(errors[0], "rank 0 waits for 1 waits for 0"));
+  errors = run_nccl(2, std::make_shared<Mailboxes>(), [](NcclRank rank) {
+    Tensor x = nccl_input(4, 0);
+    for (const int tag : {7, 8})
+      if (rank.world.rank() == 0) rank.world.send(x, 1, tag);
+    if (rank.world.rank() == 1) rank.world.recv(x, 0, 8);  // 7 is here, and nobody takes it
+  });
+  CHECK(contains(errors[1],
+                 "rank 0 sent 16 bytes with tag 7 to rank 1, which ended without receiving it"));
   errors = run_nccl(2, NcclRun{.gpu_timeout = 0.05}, [](NcclRank rank) {
     if (rank.world.rank() == 0) rank.world.send(nccl_input(4, 0), 1);
   });

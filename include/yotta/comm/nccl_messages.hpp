@@ -15,6 +15,7 @@
 
 #include "yotta/comm/letter_box.hpp"
 #include "yotta/comm/nccl_lanes.hpp"
+#include "yotta/comm/world_state.hpp"
 
 namespace yotta {
 
@@ -53,7 +54,14 @@ class NcclMessages {
     return std::erase_if(wanted, [&](const Wanted& one) { return one.request == &request; }) > 0 ||
            request.peer == rank_;
   }
-  // No message is expected any more.
+  // The first that has come before it was wanted, and still is not; empty: none.
+  std::string find_unreceived() const {
+    for (const auto& [from, incoming] : incoming_)
+      for (const Early& each : incoming.early)
+        return describe_unreceived(from, data_of(each).nbytes(), each.envelope.tag, rank_);
+    return "";
+  }
+  // No message is expected any more, and NCCL is through with those that have come.
   void end() {
     for (auto& [from, incoming] : incoming_)
       if (incoming.next != nullptr) letters_->take_back(*incoming.next);

@@ -120,7 +120,7 @@ class NcclTransport : public Transport {
     throw Timeout(where, message);
   }
   void end(Where where) override {
-    messages_.end();
+    const std::string unreceived = messages_.find_unreceived();
     const auto begin = std::chrono::steady_clock::now();
     while (const Request* left = lanes_.pump_all(/*leaving=*/true)) {
       check(where);
@@ -129,7 +129,9 @@ class NcclTransport : public Transport {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     accelerator_or_fail(where).wait(where);
+    messages_.end();
     inner_->end(where);
+    if (!unreceived.empty()) throw CommError(where, unreceived);
   }
 
   void split(int parent, int color, int key) override {

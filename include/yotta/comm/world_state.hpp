@@ -52,6 +52,13 @@ struct WorldState {
   }
 };
 
+// A message to a rank whose code has ended well.
+inline std::string describe_unreceived(int from, int64_t bytes, int64_t tag, int rank) {
+  return fmt::format(
+      "rank {} sent {} bytes with tag {} to rank {}, which ended without receiving it", from, bytes,
+      tag, rank);
+}
+
 // `hint(request)` says for a receive of the user what else has come from its peer, or nothing.
 template <class Group, class Hint>
 WaitReport::Strand report_strand(const WorldState<Group>& state, const Waiting& waiting,
