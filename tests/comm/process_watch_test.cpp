@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 
 #include <chrono>
+#include <fstream>
+#include <string_view>
 #include <thread>
 
 using namespace yotta;
@@ -32,6 +34,12 @@ TEST_CASE("this process, and those of other machines and containers, are not wat
   other_host.pid = other_space.pid = 1;
   other_host.host[0] = '!';
   other_space.space[0] = '!';
+  CHECK(own_address().sees(own_address()));
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  const std::string_view space(own_address().space.data());
+  CHECK(space.starts_with("pid:["));
+  CHECK(space.ends_with("] " + boot));  // else any two machines of one name would be one
   CHECK_FALSE(own_address().sees(other_host));
   CHECK_FALSE(own_address().sees(other_space));
   CHECK_FALSE(ProcessAddress().sees(ProcessAddress()));

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ namespace yotta {
 
 // Where a process is. Processes with the same place see each other under the same numbers.
 struct ProcessAddress {
-  std::array<char, 64> host = {};   // the name of the machine
-  std::array<char, 64> space = {};  // "pid:[4026531836]": a container has numbers of its own
+  std::array<char, 64> host = {};  // the name of the machine
+  std::array<char, 64> space =
+      {};  // a container has numbers of its own, and so has every start of a machine
   int pid = 0;
 
   bool sees(const ProcessAddress& other) const {
@@ -35,8 +37,15 @@ struct ProcessAddress {
 inline ProcessAddress own_address() {
   ProcessAddress own;
   gethostname(own.host.data(), own.host.size() - 1);
-  if (readlink("/proc/self/ns/pid", own.space.data(), own.space.size() - 1) < 0) own.space = {};
   own.pid = getpid();
+  // "pid:[4026531836] 4c6e...": the first namespace of every machine has the same number, and machines may share a name.
+  const ssize_t length = readlink("/proc/self/ns/pid", own.space.data(), 26);
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  if (length > 0 && boot.size() == 36)
+    boot.insert(0, " ").copy(own.space.data() + length, 37);
+  else
+    own.space = {};
   return own;
 }
 
