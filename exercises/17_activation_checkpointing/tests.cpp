@@ -33,6 +33,11 @@ class Probe : public Composite {
         dropout_(this->name() + ".dropout", dropout),
         log_(log) {}
   Tensor forward(const Tensor& x, Saved& saved) override {
+    if (!x.defined())
+      fail(Where::current(),
+           "{} is run on an undefined tensor, nothing flows here. In a schedule the layer of the "
+           "first reversal is not run again: forward() has run it",
+           name());
     ++log_.forwards;
     {
       const MemoryScope memory(MemoryKind::buffers);
@@ -150,6 +155,9 @@ TEST_CASE("17.3: forward gives what the layers give, and keeps the input alone")
   clues.suspects = {{"x: no layer has run", input().values()}};
   expect(compare(slice->forward(x, saved).values(), y.values(), 0, clues));
   expect(saved.has("x"), "forward keeps nothing called \"x\"");
+  expect(saved.get("x").values() == x.values(),
+         "what is kept as \"x\" is not the slice's input but another tensor. Keep x once, before "
+         "the first layer: a second keep() under the same name replaces what was there");
   expect(saved.get("x").shares_memory(x), "x was copied; a handle of it costs nothing");
   expect(saved.bytes() == x.nbytes(),
          fmt::format("{} bytes are kept after forward, x has {}", saved.bytes(), x.nbytes()));
@@ -238,14 +246,17 @@ TEST_CASE("17.4: a slice is freed on the way back, and leaves nothing") {
 
 namespace {
 
-// Keeps what an attention layer keeps, in the same tree; computes nothing.
+// Keeps what an attention layer keeps, with a mask of the probabilities or without, in the same tree; computes
+// nothing.
 class StandIn : public Layer {
  public:
-  StandIn() : Layer("block") {}
+  explicit StandIn(bool masks) : Layer("block"), masks_(masks) {}
   Tensor forward(const Tensor& x, Saved& saved) override {
     Saved& attention = saved.child("attention");
-    for (const char* slot : {"q", "k", "v", "probabilities", "mask"})
+    for (const char* slot : {"q", "k", "v", "probabilities"})
       attention.keep(slot, Tensor::zeros({2}));
+    if (!masks_) return x;
+    attention.keep("mask", Tensor::zeros({2}));
     attention.child("dropout").keep("mask", Tensor::zeros({2}));
     saved.child("mlp").child("dropout").keep("mask", Tensor::zeros({2}));
     return x;
@@ -253,15 +264,24 @@ class StandIn : public Layer {
   Tensor backward_input(const Tensor& dy, Saved&) override { return dy; }
   void backward_weight(Saved&) override {}
   void add_parameters(std::vector<ParameterPtr>&) override {}
+
+ private:
+  bool masks_;
 };
+
+// Saved of a StandIn that ran in an attention checkpoint.
+Saved after_stand_in(bool masks) {
+  std::vector<LayerPtr> layers;
+  layers.push_back(std::make_unique<StandIn>(masks));
+  Saved saved(place);
+  solution.attention_checkpoint(layers)->forward(input(), saved);
+  return saved;
+}
 
 }  // namespace
 
 TEST_CASE("17.5: the probabilities and their mask are dropped, and nothing else") {
-  std::vector<LayerPtr> layers;
-  layers.push_back(std::make_unique<StandIn>());
-  Saved saved(place);
-  solution.attention_checkpoint(layers)->forward(input(), saved);
+  Saved saved = after_stand_in(true);
   Saved& block = saved.child("block");
   Saved& attention = block.child("attention");
   expect(!attention.has("probabilities"), "the probabilities are still kept");
@@ -271,6 +291,21 @@ TEST_CASE("17.5: the probabilities and their mask are dropped, and nothing else"
          "again, by attention");
   for (const char* slot : {"q", "k", "v"})
     expect(attention.has(slot), fmt::format("{} is gone: attention needs it", slot));
+}
+
+TEST_CASE("17.5: without dropout there is no mask to drop") {
+  try {
+    Saved saved = after_stand_in(false);
+    expect(!saved.child("block").child("attention").has("probabilities"),
+           "attention without dropout: the probabilities are still kept");
+  } catch (const NotDone&) {
+    throw;
+  } catch (const Error& error) {
+    fail(Where::current(),
+         "attention without dropout keeps probabilities and no mask; ask has(\"mask\") before "
+         "take(\"mask\"). It said: {}",
+         error.what());
+  }
 }
 
 TEST_CASE("17.6: the gradients are those of the plain stack, whatever the schedule") {
