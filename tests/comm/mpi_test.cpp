@@ -57,8 +57,7 @@ TEST_CASE("more numbers than one call of MPI takes") {
 
 TEST_CASE("2 GiB and more") {
   MpiRanks job;
-  CHECK(job.size() > 0);
-  if (job.size() != 2) return;  // once is enough
+  if (job.size() != 2) YOTTA_NOT_RUN("takes long, and is done with 2 processes");
   if (free_bytes() < int64_t{7} << 30) YOTTA_NOT_RUN("less than 7 GiB of memory are free");
   run_ranks(2, [](Communicator& world) {
     const int64_t n = (int64_t{1} << 31) + 5;
@@ -115,8 +114,7 @@ TEST_CASE("what MPI cannot send is refused") {
 TEST_CASE(
     "counts that differ are a Mismatch at the receiver's line, and the other ranks hear of it") {
   MpiRanks job;
-  CHECK(job.size() > 0);
-  if (job.size() < 2) return;
+  if (job.size() < 2) YOTTA_NOT_RUN("needs 2 processes");
   for (const size_t received : {size_t{4}, size_t{6}}) {
     const std::string text = message_of([&] {
       run_ranks(2, [&](Communicator& world) {
@@ -165,8 +163,7 @@ TEST_CASE("after an error in a native collective nothing is written into the use
 
 TEST_CASE("time-out: who has waited too long says so, and a rank that computes hears of it") {
   MpiRanks job;
-  CHECK(job.size() > 0);
-  if (job.size() != 2) return;  // once is enough
+  if (job.size() < 2) YOTTA_NOT_RUN("needs 2 processes");
   RunOptions options;
   options.timeout = 0.2;
   const std::string text = message_of([&] {

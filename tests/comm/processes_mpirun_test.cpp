@@ -70,6 +70,13 @@ TEST_CASE("a rank that is killed at any step is named, and all others end") {
   }
 }
 
+TEST_CASE("a rank that leaves before MPI ends is no good end for the others") {
+  const Ending ending = run("leave", 1, 0);
+  CAPTURE(ending.output);
+  CHECK(ending.status != 0);
+  CHECK(ending.status != 124);
+}
+
 TEST_CASE("a rank that throws at any step ends the job with its message, on every rank") {
   for (int step = 0; step <= 4; ++step) {
     const int rank = step % 3;

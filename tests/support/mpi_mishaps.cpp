@@ -2,6 +2,7 @@
 //
 //     mpirun -n 3 mpi_mishaps kill 1 2        rank 1 is killed at step 2
 //     mpirun -n 3 mpi_mishaps throw 0 3       rank 0 throws at step 3
+//     mpirun -n 3 mpi_mishaps leave 1 0       rank 1 leaves without a word when all is done, before MPI ends
 //     mpirun -n 3 mpi_mishaps orphan 2 0      rank 2 kills mpirun (or its proxy), and all wait for ever
 //
 // Every surviving process prints what run_ranks throws.
@@ -62,6 +63,7 @@ int main(int argc, char** argv) {
   MpiRanks job;
   try {
     run_ranks(job.size(), [&](Communicator& world) { steps(world, mishap); });
+    if (mishap.kind == "leave" && job.rank() == mishap.rank) _exit(0);
     return 0;
   } catch (const std::exception& error) {
     const std::string line = fmt::format("process {}: {}\n", job.rank(), error.what());

@@ -13,8 +13,9 @@
 // it through MpiRanks (mpi_ranks.hpp).
 //
 // Contract: after a failure, what MPI may still touch is never freed: the world's communicators, and what of a
-// collective is in flight. MPI cannot cancel a collective: the user's memory is his again when it has ended, or a
-// second after every rank has heard of the failure.
+// collective is in flight. MPI cannot cancel a send or a collective: the user's memory is his again when it has ended, or
+// when, after every rank has heard of the failure, there was time enough for all that was in flight: a second, and 20 ms
+// for each MB of this rank's.
 // Reference: MPI: A Message-Passing Interface Standard, version 3.1, chapters 3, 5 and 6.
 #pragma once
 
@@ -228,14 +229,24 @@ class MpiTransport : public Transport {
     if (done) delete &native_of(request);  // else MPI may read it for ever
     finished(request);
   }
-  // Waits until done(), or until all ranks have heard of the failure and what was on its way has had a second to
-  // arrive: MPI would write it into a buffer that has gone.
+  // Waits until done(), or until all ranks have heard of the failure and what was on its way has had time to arrive: MPI
+  // would write it into a buffer that has gone.
   template <class Done>
   void settle(Done done) {
     look_in_naps([&] { return done() || lookout_.all_have_heard(); }, 2);
-    if (!arrived_by_) arrived_by_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-    const std::chrono::duration<double> left = *arrived_by_ - std::chrono::steady_clock::now();
+    const auto now = std::chrono::steady_clock::now();
+    if (!arrived_by_) arrived_by_ = now + std::chrono::milliseconds(1000 + bytes_in_flight() / 50000);
+    const std::chrono::duration<double> left = *arrived_by_ - now;
     look_in_naps(done, std::max(0.0, left.count()));
+  }
+  int64_t bytes_in_flight() const {
+    int64_t bytes = 0;
+    for (const Request* request : state_.in_flight) {
+      const bool native = request->kind == Request::Kind::native;
+      bytes += native ? native_of(*request).call.in.nbytes() + native_of(*request).call.out.nbytes()
+                      : request->data.nbytes();
+    }
+    return bytes;
   }
 
   MpiOptions options_;

@@ -60,8 +60,8 @@ inline bool expect_mpi_started(Where where) {
   return level == MPI_THREAD_MULTIPLE;
 }
 
-// Waits with naps, and look() in between, for what `start(&request)` has started; returns start's code, or that of the test. (MPI's own waiting
-// burns the core, which may be another rank's.)
+// Waits with naps, and look() in between, for what `start(&request)` has started; returns start's code, or that of the
+// test. (MPI's own waiting burns the core, which may be another rank's.)
 template <class Start, class Look>
 int wait_in_naps(Start start, Look look) {
   MPI_Request request = MPI_REQUEST_NULL;

@@ -48,8 +48,8 @@ class MpiRanks : public ProcessRanks {
   }
   ~MpiRanks() override {
     leave();
+    if (!lost()) end("");
     if (lost()) end_without_the_dead();
-    end("");
     MPI_Comm_free(&all_);
     if (ends_mpi_) MPI_Finalize();
   }
@@ -79,21 +79,23 @@ class MpiRanks : public ProcessRanks {
   }
 
   std::vector<std::string> all_gather(const std::string& mine) override {
-    const int length = static_cast<int>(mine.size());
-    std::vector<int> lengths(static_cast<size_t>(size())), begins(lengths);
+    const auto p = static_cast<size_t>(size());
+    Gather& now = gathers_.emplace_back(Gather{static_cast<int>(mine.size()), mine, {}, {}, {}});
+    now.lengths.resize(p), now.begins.resize(p);
     wait_for([&](MPI_Request* done) {
-      return MPI_Iallgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, all_, done);
+      return MPI_Iallgather(&now.length, 1, MPI_INT, now.lengths.data(), 1, MPI_INT, all_, done);
     });
-    std::exclusive_scan(lengths.begin(), lengths.end(), begins.begin(), 0);
-    std::string all(static_cast<size_t>(begins.back() + lengths.back()), ' ');
+    std::exclusive_scan(now.lengths.begin(), now.lengths.end(), now.begins.begin(), 0);
+    now.all.resize(static_cast<size_t>(now.begins.back() + now.lengths.back()));
     wait_for([&](MPI_Request* done) {
-      return MPI_Iallgatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(),
-                             begins.data(), MPI_CHAR, all_, done);
+      return MPI_Iallgatherv(now.mine.data(), now.length, MPI_CHAR, now.all.data(),
+                             now.lengths.data(), now.begins.data(), MPI_CHAR, all_, done);
     });
     std::vector<std::string> texts;
-    for (size_t rank = 0; rank < lengths.size(); ++rank)
-      texts.push_back(
-          all.substr(static_cast<size_t>(begins[rank]), static_cast<size_t>(lengths[rank])));
+    for (size_t rank = 0; rank < p; ++rank)
+      texts.push_back(now.all.substr(static_cast<size_t>(now.begins[rank]),
+                                     static_cast<size_t>(now.lengths[rank])));
+    gathers_.pop_back();
     return texts;
   }
   // A collective of MPI, while looking whether all processes are alive.
@@ -101,6 +103,7 @@ class MpiRanks : public ProcessRanks {
   void wait_for(Start start) {
     int naps_since = -1;  // one has ended: but perhaps it had done its part
     const auto look = [&] {
+      check_overdue();
       if (naps_since < 0 && watch_.ended() < 0) return;
       if (++naps_since > 200) fail_lost(watch_.ended());
     };
@@ -141,6 +144,14 @@ class MpiRanks : public ProcessRanks {
   MpiOptions mpi_;
   MPI_Comm all_ = MPI_COMM_NULL;  // all processes of the job
   ProcessWatch watch_;
+  // What MPI reads and writes in all_gather. One that was given up stays: MPI may go on with it.
+  struct Gather {
+    int length;
+    std::string mine;
+    std::vector<int> lengths, begins;
+    std::string all;
+  };
+  std::deque<Gather> gathers_;
   bool ends_mpi_ = true;
 };
 

@@ -35,19 +35,18 @@ inline std::string take_unreceived(const MpiState& state) {
   std::string told;
   for (const MpiGroup& group : state.groups)
     for (;;) {
-      int arrived = 0, bytes = 0;
+      int arrived = 0;
       MPI_Status status;
       MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, group.comm.get(), &arrived, &status);
       if (arrived == 0) break;
-      MPI_Get_count(&status, MPI_BYTE, &bytes);
+      const int64_t bytes = numbers_in(status, DType::u8);
       if (told.empty())
-        told = fmt::format(
-            "rank {} sent {} bytes with tag {} to rank {}, which ended without receiving it",
-            group.members[static_cast<size_t>(status.MPI_SOURCE)], bytes, status.MPI_TAG / 2,
-            state.rank);
-      std::vector<std::byte> room(static_cast<size_t>(std::max(bytes, 0)));
-      MPI_Recv(room.data(), bytes, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, group.comm.get(),
-               MPI_STATUS_IGNORE);
+        told = describe_unreceived(group.members[static_cast<size_t>(status.MPI_SOURCE)], bytes,
+                                   status.MPI_TAG / 2, state.rank);
+      std::vector<std::byte> room(static_cast<size_t>(bytes));
+      const MpiRun run(bytes, DType::u8, std::numeric_limits<int>::max());
+      MPI_Recv(room.data(), run.count(), run.type(), status.MPI_SOURCE, status.MPI_TAG,
+               group.comm.get(), MPI_STATUS_IGNORE);
     }
   return told;
 }
