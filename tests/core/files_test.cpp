@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <csignal>
 
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
@@ -99,6 +102,46 @@ TEST_CASE("a decided save waits for a name that is taken, and is ended later") {
   finish_commit(folder.path());
   CHECK(read_file(folder / "a") == "new");
   CHECK(read_file(folder / "b") == "new");
+}
+
+TEST_CASE("a folder has one lock, which a killed process gives back") {
+  const TemporaryFolder folder;
+  {
+    const FolderLock first(folder.path());
+    CHECK_FALSE(first.busy());
+    const FolderLock second(folder.path());
+    CHECK(second.busy());
+    CHECK(second.holder() == getpid());
+  }
+  int ready[2] = {};
+  REQUIRE(pipe(ready) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const FolderLock its(folder.path());
+    static_cast<void>(!write(ready[1], "x", 1));
+    for (;;) pause();
+  }
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  CHECK(FolderLock(folder.path()).holder() == child);
+  kill(child, SIGKILL);
+  REQUIRE(waitpid(child, nullptr, 0) == child);
+  CHECK_FALSE(FolderLock(folder.path()).busy());
+  CHECK_FALSE(FolderLock(folder / "nowhere").busy());
+  for (const int end : ready) close(end);
+}
+
+TEST_CASE("what another run is about to put in place is left to it") {
+  const TemporaryFolder folder;
+  write_file(folder / "a", "old");
+  auto lock = std::make_unique<FolderLock>(folder.path());
+  write_file(folder / "a.partial", "half of the next");  // as the other goes on
+  write_file(folder / commit_list, "a\n");
+  finish_commit(folder.path());
+  CHECK(read_file(folder / "a") == "old");
+  lock.reset();
+  finish_commit(folder.path());
+  CHECK(read_file(folder / "a") == "half of the next");
 }
 
 TEST_CASE("missing, folder, unreadable and unwritable are named") {

@@ -167,15 +167,18 @@ TEST_CASE("another model is refused by name and the weights stay as they were") 
     save_safetensors(folder / "model.safetensors", tensors);
     return message_of([&] { load_weights(folder.path(), config, weights(model)); });
   };
-  std::vector<NamedTensor> fewer = good, more = good, wrong = good, integer = good;
+  std::vector<NamedTensor> fewer = good, more = good, wrong = good, integer = good, nan = good;
   fewer.erase(fewer.begin());
   more.push_back({"transformer.h.2.ln_1.weight", Tensor::zeros({8})});
   wrong.back().value = Tensor::zeros({11, 9});
   integer.back().value = Tensor::zeros({11, 8}, DType::i32);
+  nan.back().value = Tensor::full({11, 8}, NAN);
   CHECK(contains(file_of(fewer), "lacks 1 tensors of this model (" + good[0].name + ")"));
   CHECK(contains(file_of(more), "1 tensors that this model has not (transformer.h.2.ln_1.weight)"));
   CHECK(contains(file_of(wrong), "'transformer.wte.weight' is (11, 9) f32, expected (11, 8) f32"));
   CHECK(contains(file_of(integer), "is (11, 8) i32, expected (11, 8) f32"));
+  CHECK(
+      contains(file_of(nan), folder.path().string() + ": 'transformer.wte.weight' is not finite"));
   CHECK(same_bits(weights(model), weights(before)));
   CHECK(file_of(good) == "nothing was thrown");
 

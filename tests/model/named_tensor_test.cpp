@@ -38,3 +38,15 @@ TEST_CASE("long lists of names are cut") {
   CHECK(list_names({"a", "b", "c"}) == "a, b, c");
   CHECK(list_names({"a", "b", "c", "d", "e"}) == "a, b, c and 2 more");
 }
+
+TEST_CASE("all_finite sees NaN and infinity in every float type, and nothing in ids or on meta") {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+    CHECK(all_finite(Tensor::full({5}, 1, dtype)));
+    CHECK_FALSE(all_finite(Tensor::full({5}, NAN, dtype)));
+    CHECK_FALSE(all_finite(Tensor::full({5}, -INFINITY, dtype)));
+  }
+  CHECK(all_finite(Tensor::full({5}, 1, DType::i32)));
+  CHECK(all_finite(Tensor()));
+  const DeviceScope meta(Device::meta);
+  CHECK(all_finite(Tensor::zeros({5})));
+}

@@ -92,6 +92,11 @@ TEST_CASE("a run is continued with the options it was started with") {
                    expect_same_options(state, {{"lr", "0.001"}});
                  }),
                  "batch 8, and is continued with none"));
+  state.options.erase("batch");
+  CHECK(contains(message_of([&] {
+                   expect_same_options(state, {{"batch", "8"}, {"lr", "0.001"}});
+                 }),
+                 "the saved run does not say its batch, and 8 would continue it"));
 }
 
 TEST_CASE("a broken training_state.json is refused") {
@@ -103,6 +108,11 @@ TEST_CASE("a broken training_state.json is refused") {
   CHECK(contains(parsing("[]"), "state.json is no training state"));
   CHECK(contains(parsing(R"({"step": "3", "seed": 1, "optimizer_steps": 1, "options": {}})"),
                  "state.json is no training state"));
+  for (const char* steps : {"-1", "4", "1000000000000000"})
+    CHECK(
+        contains(parsing(fmt::format(
+                     R"({{"step": 3, "seed": 1, "optimizer_steps": {}, "options": {{}}}})", steps)),
+                 fmt::format("cannot have taken {} steps in a run of 3", steps)));
   CHECK(parsing(R"({"step": 3, "seed": 1, "optimizer_steps": 1, "options": {}})") ==
         "nothing was thrown");
 }

@@ -65,3 +65,19 @@ TEST_CASE("a tensor that is not there is named") {
   const std::vector<Held> held = {{parameter("norm", {1, 3}, false), 0}};
   CHECK(contains(message_of([&] { take_held({}, held, values); }), "there is no tensor for norm"));
 }
+
+TEST_CASE("whole tensors of other names, shapes or kinds are refused, and so is NaN") {
+  const std::vector<WholeShape> shapes = {{"table", {8, 3}}, {"norm", {5}}};
+  const NamedTensor table{"table", Tensor::zeros({8, 3})}, norm{"norm", Tensor::zeros({5})};
+  const auto said = [&](const std::vector<NamedTensor>& whole) {
+    return message_of([&] { expect_whole("the file", shapes, whole); });
+  };
+  CHECK(said({norm, table}) == "nothing was thrown");
+  CHECK(contains(said({norm}), "the file lacks 1 tensors of this model (table)"));
+  CHECK(contains(said({norm, table, {"bogus", norm.value}}), "has not (bogus)"));
+  CHECK(contains(said({norm, {"table", Tensor::zeros({3, 8})}}),  // as many numbers
+                 "the file: 'table' is (3, 8) f32, expected (8, 3) f32"));
+  CHECK(contains(said({table, {"norm", Tensor::zeros({5}, DType::i32)}}),
+                 "'norm' is (5) i32, expected (5) f32"));
+  CHECK(contains(said({table, {"norm", Tensor::full({5}, NAN)}}), "'norm' is not finite"));
+}

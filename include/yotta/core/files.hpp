@@ -17,16 +17,20 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <list>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "yotta/core/error.hpp"
@@ -204,12 +208,45 @@ inline void expect_writable(const std::filesystem::path& path, Where where = Whe
 
 // ---- several files that change together ------------------------------------------------------------
 
+// Keeps others from saving to a folder for as long as it lives. The system takes the lock (flock) away with the
+// process, however that ends. A folder that has no locks (read-only, some network disks) is never busy.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder)
+      : handle_(open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+    if (handle_ < 0) return;
+    if (flock(handle_, LOCK_EX | LOCK_NB) == 0) {
+      holder_ = getpid();
+      const std::string mine = std::to_string(holder_) + "\n";
+      if (ftruncate(handle_, 0) == 0) static_cast<void>(!write(handle_, mine.data(), mine.size()));
+    } else if (errno == EWOULDBLOCK) {
+      char text[20] = {};
+      static_cast<void>(!read(handle_, text, sizeof text - 1));
+      holder_ = std::atol(text);
+      busy_ = true;
+    }
+  }
+  ~FolderLock() {
+    if (handle_ >= 0) close(handle_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+  bool busy() const { return busy_; }      // another has it
+  long holder() const { return holder_; }  // the number of the process that has it
+
+ private:
+  int handle_;
+  bool busy_ = false;
+  long holder_ = 0;
+};
+
 // Which partial files are complete and count from now on; gone when all have their names.
 inline constexpr const char* commit_list = "commit.list";
 
-// Give the files of a commit list their names. Call it before reading or writing such a folder: if a
-// save was cut short after its list was written, this ends it. Several threads may.
-inline void finish_commit(const std::filesystem::path& folder) {
+namespace detail {
+// Give the files of a commit list their names. The folder's lock is held.
+inline void put_in_place(const std::filesystem::path& folder) {
   std::ifstream list(folder / commit_list);
   if (!list) return;
   std::error_code error;
@@ -223,8 +260,18 @@ inline void finish_commit(const std::filesystem::path& folder) {
   }
   if (done) std::filesystem::remove(folder / commit_list, error);
 }
+}  // namespace detail
 
-// Put all files of a folder in place, or none: the list is the one step that decides.
+// Call it before reading or writing such a folder: if a save was cut short after its list was written, this ends it.
+// Several threads and processes may; whoever has the lock is about to do it, and is waited for.
+inline void finish_commit(const std::filesystem::path& folder) {
+  for (int wait = 0; wait < 1000 && std::filesystem::exists(folder / commit_list); ++wait) {
+    if (const FolderLock lock(folder); !lock.busy()) return detail::put_in_place(folder);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+// Put all files of a folder in place, or none: the list is the one step that decides. One run at a time: FolderLock.
 inline void commit_together(const std::filesystem::path& folder, std::list<AtomicFile>& files,
                             Where where = Where::current()) {
   std::string names;
@@ -234,7 +281,7 @@ inline void commit_together(const std::filesystem::path& folder, std::list<Atomi
   }
   write_file(folder / commit_list, names, where);
   for (AtomicFile& file : files) file.keep();
-  finish_commit(folder);
+  detail::put_in_place(folder);
   if (std::filesystem::exists(folder / commit_list))
     fail(where,
          "{}: not all files named in {} can be put in place; make way for them, and the next "

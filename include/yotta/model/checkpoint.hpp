@@ -7,7 +7,7 @@
 //     DIR/training_state.safetensors    the optimizer's tensors           (training_state.hpp)
 //
 // A save that is cut short, wherever it is, leaves all files of the step before or all of this one
-// (files.hpp), and each says its step. Loading reads and checks everything, then sets the weights: after
+// (core/files.hpp), and each says its step. Loading reads and checks everything, then sets the weights: after
 // an error the model is as it was.
 // Cost: a file of the weights' size, and while saving or loading one more copy of them in memory.
 // Contract: with data parallelism one rank saves; any number of ranks may load.
@@ -41,6 +41,17 @@ inline void expect_savable(const std::filesystem::path& folder, Where where = Wh
   if (error) fail(where, "{} cannot be made: {}", folder.string(), error.message());
   finish_commit(folder);
   expect_writable(folder / "checkpoint", where);
+}
+
+// For as long as what it returns lives, no other run saves here: two would mix their files.
+inline std::unique_ptr<FolderLock> lock_for_saving(const std::filesystem::path& folder,
+                                                   Where where = Where::current()) {
+  expect_savable(folder, where);
+  auto lock = std::make_unique<FolderLock>(folder);
+  if (lock->busy())
+    fail(where, "{}: another run (process {}) is saving here; give another folder", folder.string(),
+         lock->holder());
+  return lock;
 }
 
 // Save a model, and with `state` its run, to a folder, which is made if it is not there.
@@ -139,7 +150,9 @@ inline void load_weights(const std::filesystem::path& folder, const TransformerC
     const WeightsFolder::Entry& entry = files.entry(name);
     expect_loadable(folder.string(), name, hugging_face_shape(item, parts), parts[0].dtype(),
                     entry.shape, entry.dtype, where);
-    const std::vector<Tensor> values = from_hugging_face(item, files.read(name, where), parts);
+    const Tensor whole = files.read(name, where);
+    expect_finite(folder.string(), name, whole, where);
+    const std::vector<Tensor> values = from_hugging_face(item, whole, parts);
     for (size_t i = 0; i < parts.size(); ++i) loaded.push_back({item.parts[i], values[i]});
   }
   assign_all(weights, loaded, folder.string(), where);

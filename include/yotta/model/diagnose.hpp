@@ -14,6 +14,7 @@
 #include <limits>
 #include <string>
 
+#include "yotta/model/named_tensor.hpp"
 #include "yotta/nn/grad_clip.hpp"
 #include "yotta/nn/layer.hpp"
 #include "yotta/parallel/vocab_parallel.hpp"
@@ -46,17 +47,6 @@ inline double loss_of(Tensor logits, const Microbatch& batch, double scale, Tens
   vocab_parallel_cross_entropy_backward_in_place(rows, targets, loss.log_sum_exp, scale, tp);
   *dlogits = std::move(logits);
   return loss.loss;
-}
-
-// No infinity and no NaN? True of a tensor without floats, or without data.
-inline bool all_finite(const Tensor& x) {
-  if (!x.defined() || x.device() == Device::meta || !info(x.dtype()).is_float) return true;
-  if (x.device() == Device::cuda) return all_finite(x.to(Device::cpu));
-  bool finite = true;
-  visit(x.dtype(), [&]<class T>(Type<T>) {
-    for (const T& value : x.span<T>()) finite = finite && std::isfinite(static_cast<double>(value));
-  });
-  return finite;
 }
 
 // The first layer, in the order of computation, that turns finite numbers into others; in words. Uses up

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -60,6 +61,27 @@ inline void expect_loadable(const std::string& source, const std::string& name,
   if (shape != expected_shape || info(dtype).is_float != info(expected_dtype).is_float)
     fail(where, "{}: '{}' is {} {}, expected {} {}", source, name, str(shape), yotta::name(dtype),
          str(expected_shape), yotta::name(expected_dtype));
+}
+
+// No infinity and no NaN? True of a tensor without floats, or without data.
+inline bool all_finite(const Tensor& x) {
+  if (!x.defined() || x.device() == Device::meta || !info(x.dtype()).is_float) return true;
+  if (x.device() == Device::cuda) return all_finite(x.to(Device::cpu));
+  bool finite = true;
+  visit(x.dtype(), [&]<class T>(Type<T>) {
+    for (const T& value : x.span<T>()) finite = finite && std::isfinite(static_cast<double>(value));
+  });
+  return finite;
+}
+
+// Throws unless what a file holds are numbers: a run that begins with others cannot be saved any more.
+inline void expect_finite(const std::string& source, const std::string& name, const Tensor& value,
+                          Where where) {
+  if (!all_finite(value))
+    fail(where,
+         "{}: '{}' is not finite: it holds NaN or infinity; the file is damaged, or was saved by a "
+         "run that had diverged",
+         source, name);
 }
 
 // Sets every target to the value of its name. Everything is checked before the first is changed.

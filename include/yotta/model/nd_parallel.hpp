@@ -97,6 +97,14 @@ class NdParallel {
 
   // For checkpoints: what this rank holds, in the order of parameters().
   const std::vector<Held>& held() const { return held_; }
+  // Names and shapes of the serial model.
+  std::vector<WholeShape> shapes() const {
+    const Transformer serial = as_shapes([&] { return Transformer(config_); });
+    std::vector<WholeShape> all;
+    for (const ParameterPtr& each : yotta::parameters(serial.stack()))
+      all.push_back({each->name, each->value.shape()});
+    return all;
+  }
   // Whole tensors on rank 0 from one tensor for each of held(): weights, or a state of the optimizer.
   std::vector<NamedTensor> gather(const std::vector<Tensor>& values, DType dtype) {
     const RunAxes runs = is_sharded_ ? RunAxes{Axis::cp, Axis::dp_shard}
@@ -220,15 +228,6 @@ class NdParallel {
   }
   DType activation_dtype() const {  // what flows between layers
     return config_.dtype == DType::bf16 ? DType::f32 : config_.dtype;
-  }
-
-  // Names and shapes of the serial model.
-  std::vector<WholeShape> shapes() const {
-    const Transformer serial = as_shapes([&] { return Transformer(config_); });
-    std::vector<WholeShape> all;
-    for (const ParameterPtr& each : yotta::parameters(serial.stack()))
-      all.push_back({each->name, each->value.shape()});
-    return all;
   }
 
   TransformerConfig config_;

@@ -69,6 +69,9 @@ inline TrainingState parse_training_state(const std::string& text, const std::st
     state.seed = json.at("seed").get<uint64_t>();
     state.optimizer_steps = json.at("optimizer_steps").get<int64_t>();
     state.options = json.at("options").get<Metadata>();
+    if (state.optimizer_steps < 0 || state.optimizer_steps > state.step)
+      fail(where, "{} is no training state: an optimizer cannot have taken {} steps in a run of {}",
+           source, state.optimizer_steps, state.step);
     return state;
   } catch (const nlohmann::json::exception& error) {
     fail(where, "{} is no training state: {}", source, error.what());
@@ -87,6 +90,12 @@ inline void expect_same_options(const TrainingState& saved, const Metadata& now,
            "continue it",
            name, value, found == now.end() ? "none" : found->second);
   }
+  for (const auto& [name, value] : now)
+    if (!saved.options.contains(name))
+      fail(where,
+           "the saved run does not say its {}, and {} would continue it: another version saved it, "
+           "or its file was changed; start a new run from its weights",
+           name, value);
 }
 
 }  // namespace yotta

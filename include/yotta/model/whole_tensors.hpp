@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "yotta/comm/mesh.hpp"
@@ -83,6 +84,23 @@ inline std::vector<NamedTensor> gather_whole(const std::vector<WholeShape>& shap
     if (mesh.world().rank() == 0) all.push_back({each.name, whole});
   }
   return all;
+}
+
+// Throws unless `whole` are finite tensors of these names and shapes, and no others. `source` says where they are from.
+inline void expect_whole(const std::string& source, const std::vector<WholeShape>& shapes,
+                         const std::vector<NamedTensor>& whole, Where where = Where::current()) {
+  std::map<std::string, Shape> shape_of;
+  std::vector<std::string> expected, found;
+  for (const WholeShape& each : shapes) {
+    expected.push_back(each.name);
+    shape_of[each.name] = each.shape;
+  }
+  for (const NamedTensor& each : whole) found.push_back(each.name);
+  expect_same_names(source, expected, found, where);
+  for (const auto& [name, value] : whole) {
+    expect_loadable(source, name, shape_of[name], DType::f32, value.shape(), value.dtype(), where);
+    expect_finite(source, name, value, where);
+  }
 }
 
 // The way back, without messages: every rank has the whole tensors and takes what it holds.
