@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <optional>
 
 #include "course/shared/console.hpp"
@@ -88,8 +89,12 @@ std::string own_path(const char* first_argument) {
 // Whoever was started so ends with who has started it.
 void follow_launcher() {
   const char* const launcher = std::getenv("YOTTA_LAUNCHER");
-  if (launcher == nullptr || std::atoi(launcher) != getppid()) return;
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (launcher == nullptr) return;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // before we look, or it could end in between, unnoticed
+  const int process = std::atoi(launcher);
+  if (getppid() == process) return;
+  prctl(PR_SET_PDEATHSIG, 0);  // a shell stands between us, say
+  if (kill(process, 0) != 0 && errno == ESRCH) std::raise(SIGTERM);
 }
 
 }  // namespace
@@ -102,6 +107,7 @@ struct CommChoice::State {
   std::optional<ProcessPlace> place = find_place();
   bool is_mpis = place.has_value();  // started by mpirun or srun
   std::unique_ptr<ProcessRanks> job;
+  const TcpRanks* tcp_job = nullptr;  // the same, if it is one
 
   State() {
     try {
@@ -126,8 +132,10 @@ struct CommChoice::State {
            place->starter);
     follow_launcher();
     console::muted() = false;  // who does not find the others must say so himself
-    job = std::make_unique<TcpRanks>(
+    auto ranks = std::make_unique<TcpRanks>(
         *tcp, TcpRanksOptions{std::move(options), {.compare_calls = true}}, Where::current());
+    tcp_job = ranks.get();
+    job = std::move(ranks);
     console::muted() = tcp->rank > 0;
   }
 };
@@ -154,6 +162,8 @@ bool CommChoice::wants_processes() const {
   return state_->place || (state_->comm != "auto" && state_->comm != "threads");
 }
 
+bool CommChoice::is_one_of_many() const { return state_->place.has_value(); }
+
 int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
   State& self = *state_;
   const std::string why_not = why_no_nccl();
@@ -176,6 +186,9 @@ int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
     fail(Where::current(),
          "RANK and WORLD_SIZE are set, and no mpirun has started this program; --comm mpi needs "
          "mpirun, --comm tcp does without");
+  if (!self.place && (ranks.count < ranks.least || ranks.count > ranks.most))
+    fail(Where::current(), "this program has from {} to {} ranks, not {}", ranks.least, ranks.most,
+         ranks.count);
   if (!self.place && (self.comm == "tcp" || !built_with_mpi))
     become_launcher(ranks.count, argc, argv);
   if (!self.place) become_mpirun(ranks.count, argc, argv);
@@ -197,16 +210,27 @@ bool CommChoice::is_first() const { return !state_->job || state_->job->rank() =
 
 int CommChoice::finish(const std::string& error) {
   // Who has lost another says so himself: it may have been the one that is heard. (mpirun names the lost.)
-  if (state_->job && state_->job->lost() && state_->by_tcp()) console::muted() = false;
+  const auto speak_if_lost = [&] {
+    if (state_->job && state_->job->lost() && state_->tcp_job != nullptr) console::muted() = false;
+  };
+  speak_if_lost();
   if (!error.empty()) console::error(error);
   if (!state_->job) return error.empty() ? 0 : 1;
   const std::vector<std::string> others = state_->job->end(error);
+  const bool lost_at_end = error.empty() && state_->job->lost();
+  if (lost_at_end) {
+    speak_if_lost();
+    console::error(state_->tcp_job != nullptr
+                       ? state_->tcp_job->describe_lost()
+                       : "a process has ended without a word, at the very end: was it killed?");
+  }
   if (error.empty() && is_first())
     for (size_t process = 0; process < others.size(); ++process)
       if (!others[process].empty())
         console::error(fmt::format("process {}: {}", process, others[process]));
+  state_->tcp_job = nullptr;
   state_->job.reset();
-  return error.empty() ? 0 : 1;
+  return error.empty() && !lost_at_end ? 0 : 1;
 }
 
 }  // namespace yotta

@@ -36,6 +36,8 @@ class CommChoice {
   void add_option(CLI::App& app);
   // Does somebody who is not asked for threads start several processes, or has one done so?
   bool wants_processes() const;
+  // Has somebody started this process as one of several: mpirun, srun, torchrun, this program itself?
+  bool is_one_of_many() const;
   // Returns the number of ranks. From here on run_ranks has its ranks where they belong. Errors: no MPI; a
   // number of ranks that nobody has started; processes that do not come.
   int64_t start(int argc, char** argv, const RanksWanted& ranks);

@@ -1,11 +1,14 @@
 #include "course/shared/training.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numeric>
 #include <optional>
 
+#include "course/shared/console.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/measure.hpp"
 #include "yotta/model/checkpoint.hpp"
@@ -24,14 +27,17 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+std::string hash_of(const Text& text) { return fmt::format("{:016x}", hash_name(text.bytes)); }
+
 // What must stay as it was for a resumed run to be the same run.
 Metadata fixed_options(const TrainingPlan& plan, const Text& text) {
   return {{"batch", std::to_string(plan.batch)},
           {"clip", fmt::format("{}", plan.clip)},
           {"dropout", fmt::format("{}", plan.model.dropout)},
+          {"dtype", name(plan.model.dtype)},
           {"learning_rate", fmt::format("{}", plan.learning_rate)},
           {"steps", std::to_string(plan.steps)},
-          {"text", fmt::format("{:016x}", hash_name(text.bytes))},
+          {"text", hash_of(text)},
           {"warmup", std::to_string(plan.warmup)},
           {"weight_decay", fmt::format("{}", plan.adamw.weight_decay)}};
 }
@@ -92,6 +98,7 @@ class Run {
         model_(plan.model, mesh_, nd_options(plan), starting_weights(plan)),
         optimizer_(model_.parameters(), plan.adamw) {
     building_.reset();
+    if (is_first() && !plan.save.empty()) saving_ = lock_for_saving(plan.save);
   }
 
   void operator()(const std::function<void(const StepFigures&)>& on_step) {
@@ -112,6 +119,7 @@ class Run {
       const bool is_due = plan_.save_every > 0 && (step + 1) % plan_.save_every == 0;
       if (is_due || step + 1 == last) save(step + 1);
     }
+    if (first >= last) save(first);  // nothing left to do, and a folder to do it in
     finish();
   }
 
@@ -126,6 +134,17 @@ class Run {
       fail(Where::current(), "{} was trained with --seed {}, not {}; resume with the same seed",
            plan_.resume, state.seed, plan_.model.seed);
     expect_same_options(state, options_);
+    if (state.step > plan_.steps || state.optimizer_steps != state.step)
+      fail(Where::current(),
+           "{}: {} optimizer steps in step {} of {}: the run was changed after it was saved",
+           plan_.resume, state.optimizer_steps, state.step, plan_.steps);
+    std::vector<WholeShape> shapes;
+    for_each_state([&](const std::string& prefix, const std::vector<Tensor>&) {
+      for (const WholeShape& each : model_.shapes())
+        shapes.push_back({prefix + each.name, each.shape});
+    });
+    if (!shapes.empty())  // of a rank that holds a part
+      expect_whole(plan_.resume + "/training_state.safetensors", shapes, state.tensors);
     for_each_state([&](const std::string& prefix, std::vector<Tensor>& values) {
       std::vector<NamedTensor> whole;
       for (const NamedTensor& each : state.tensors)
@@ -263,10 +282,12 @@ class Run {
   std::optional<DeviceScope> building_;  // the model is built on its device
   NdParallel model_;
   AdamW optimizer_;  // of this rank's parameters, in the order of model_.held()
+  std::unique_ptr<FolderLock> saving_;
 };
 
 // The tokens of every step, (steps, B, T), for whoever repeats the run elsewhere.
 void save_batches(const TrainingPlan& plan, const Text& text) {
+  expect_writable(plan.save_batches);
   const TextSplit split = split_text(text.bytes, plan.model.context);
   const Batches batches(split.train, plan.model.context, plan.model.seed);
   const Shape shape = {plan.steps, plan.batch, plan.model.context};
@@ -290,10 +311,75 @@ void expect_numbers(const TrainingPlan& plan) {
       fail(Where::current(), "{} is {}; it must be a number, and not below 0", option, value);
 }
 
-void check(const TrainingPlan& plan) {
-  expect_numbers(plan);
-  const MeshShape layout = layout_of(plan);
-  expect_mesh(layout, plan.ranks);
+// The largest sizes, so that none of their products is beyond 64 bits.
+void expect_sizes(const TransformerConfig& model) {
+  constexpr int64_t most_layers = 1 << 16, most = 1 << 30;
+  const std::pair<const char*, int64_t> sizes[] = {{"width", model.width},
+                                                   {"feed-forward", model.feed_forward},
+                                                   {"vocabulary", model.vocabulary},
+                                                   {"context", model.context}};
+  if (model.layers > most_layers)
+    fail(Where::current(), "a model of {} layers; there are {} at most", model.layers, most_layers);
+  for (const auto& [what, size] : sizes)
+    if (size > most)
+      fail(Where::current(), "the model's {} is {}; it can be {} at most", what, size, most);
+}
+
+// An option that would change nothing is refused: whoever gives it expects something of it.
+void expect_effects(const TrainingPlan& plan, const MeshShape& layout) {
+  const TrainingPlan usual;
+  const bool has_fsdp = layout.dp_shard > 1, has_stages = layout.pp > 1 || plan.chunks > 1;
+  const struct {
+    const char* option;
+    bool given, works;
+    const char* needs;
+  } options[] = {
+      {"--no-reshard", plan.no_reshard, has_fsdp, "fsdp, as --layout fsdp=2"},
+      {"--layers-a-unit", plan.layers_a_unit != usual.layers_a_unit, has_fsdp,
+       "fsdp, as --layout fsdp=2"},
+      {"--schedule", plan.schedule != usual.schedule, has_stages, "a pipeline, as --layout pp=2"},
+      {"--context-parallel", plan.context_parallel != usual.context_parallel, layout.cp > 1,
+       "the axis cp, as --layout cp=2"},
+      {"--snapshots", plan.snapshots != usual.snapshots, plan.recompute == "revolve",
+       "--recompute revolve"}};
+  for (const auto& [option, given, works, needs] : options)
+    if (given && !works)
+      fail(Where::current(), "{} changes nothing here: it is for {}. Leave it out, or add that",
+           option, needs);
+}
+
+// The least that this process surely holds, in bytes: rank 0 the whole model at the end, each rank its share of
+// weights, gradients and AdamW's state, its tokens, and one layer's output. In doubles, which do not overflow.
+double least_bytes(const TrainingPlan& plan, const MeshShape& layout) {
+  const auto real = [](int64_t number) { return static_cast<double>(number); };
+  const TransformerConfig& model = plan.model;
+  TransformerConfig rest = model;  // but for the blocks
+  rest.layers = 0;
+  const double numbers =
+      real(parameters(rest)) + real(model.layers) * real(block_parameters(model));
+  const double weight = real(bytes_of(model.dtype));
+  const double state = 2 * weight + (model.dtype == DType::f32 ? 8 : 12);
+  const double tokens = real(plan.batch) * real(model.context);  // of a step
+  const double own = tokens / (layout.dp_shard * layout.dp_replicate);
+  const double output = own / real(plan.microbatches) / layout.cp * real(model.width) * weight;
+  const double on_device = numbers * state / plan.ranks + output;
+  const double batches = plan.save_batches.empty() ? 0 : 8 * tokens * real(plan.steps);
+  return numbers * weight + 8 * own + batches + (plan.device == Device::cpu ? on_device : 0);
+}
+void expect_memory(const TrainingPlan& plan, const MeshShape& layout) {
+  const double needed = least_bytes(plan, layout);
+  const double here =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (needed > here)
+    fail(Where::current(),
+         "this run needs {} of memory at least, and this machine has {}: take a smaller model, "
+         "batch or context{}",
+         console::bytes(needed), console::bytes(here),
+         plan.save_batches.empty() ? "" : ", or fewer steps for --save-batches");
+}
+
+// Throws unless the plan's work can be spread over a layout.
+void expect_spread(const TrainingPlan& plan, const MeshShape& layout) {
   if (plan.zero == 3 && layout.dp_replicate > 1)
     fail(
         Where::current(),
@@ -316,18 +402,53 @@ void check(const TrainingPlan& plan) {
          "weights are gathered by the axis fsdp, in bf16 if asked for; this layout has none. "
          "Nearest: fsdp={} in place of dp, or --dtype bf16 for all weights",
          std::max(2, layout.dp_replicate));
+  expect_effects(plan, layout);
   expect_layout(plan.model, layout, plan.batch, nd_options(plan));
+}
+
+// Names the texts, where the saved options have only a hash.
+void expect_same_text(const TrainingPlan& plan, const Text& text) {
+  const std::filesystem::path path = std::filesystem::path(plan.resume) / "training_state.json";
+  if (plan.resume.empty() || !std::filesystem::exists(path)) return;
+  TrainingState state = parse_training_state(read_file(path), path.string());
+  if (state.options["text"] != hash_of(text))
+    fail(Where::current(),
+         "{} was trained on other text than {}: resume with the --text of that run, unchanged",
+         plan.resume, plan.text.empty() ? "the course's own of today" : plan.text);
+}
+
+}  // namespace
+
+void check_plan(const TrainingPlan& plan) {
+  expect_numbers(plan);
+  plan.model.check();
+  expect_sizes(plan.model);
+  const MeshShape layout = layout_of(plan);
+  const auto works = [&](const MeshShape& shape) {
+    try {
+      expect_spread(plan, shape);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  expect_mesh(layout, plan.ranks, Where::current(), works);
+  expect_spread(plan, layout);
+  if (plan.microbatches > plan.batch)
+    fail(Where::current(),
+         "--microbatches {} of a batch of {}: a microbatch has at least a sequence. Nearest: {}",
+         plan.microbatches, plan.batch, plan.batch);
+  expect_memory(plan, layout);
   if (!plan.load.empty() && !plan.resume.empty())
     fail(Where::current(),
          "--load starts a new run and --resume goes on with an old one: give one");
 }
 
-}  // namespace
-
 TrainingFigures run_training(const TrainingPlan& plan,
                              const std::function<void(const StepFigures&)>& on_step) {
-  check(plan);
+  check_plan(plan);
   const Text text = plan.text.empty() ? course_text(YOTTA_SOURCE_DIR) : read_text(plan.text);
+  expect_same_text(plan, text);
   if (!plan.save_batches.empty()) save_batches(plan, text);
   TrainingFigures figures;
   figures.ranks.resize(static_cast<size_t>(plan.ranks));

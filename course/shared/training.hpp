@@ -57,6 +57,12 @@ inline MeshShape layout_of(const TrainingPlan& plan) {
   return shape;
 }
 
+// Ranks that a run can have.
+inline constexpr int rank_limit = 4096;
+
+// Throws, with what would work, if a plan cannot: before ranks are started, and anything is read or built.
+void check_plan(const TrainingPlan& plan);
+
 struct StepFigures {
   int64_t step = 0;  // done so far, of all
   double loss = 0, tokens_per_second = 0;

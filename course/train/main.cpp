@@ -1,5 +1,6 @@
 // ./yotta train: a transformer on real text, on any number of ranks.
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "course/shared/comm_choice.hpp"
@@ -24,6 +25,25 @@ struct Arguments {
 };
 
 CLI::Range at_least(int64_t least) { return CLI::Range(least, int64_t{1} << 40); }
+// CLI11 takes -1 for 2^64 - 1, and what is larger for that too.
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        uint64_t number = 0;
+        const char* const end = text.data() + text.size();
+        const auto [read, error] = std::from_chars(text.data(), end, number);
+        return error == std::errc() && read == end ? ""
+                                                   : "'" + text + "' is not from 0 to 2^64 - 1";
+      },
+      "");
+}
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return text.empty() ? "it is empty; leave the option out, or say what" : "";
+      },
+      "");
+}
 
 // Options under one heading of --help, with their defaults.
 struct OptionGroup {
@@ -44,8 +64,10 @@ void add_model_options(const OptionGroup& to, Arguments& a) {
   to.option("--layers", m.layers, "blocks (L)")->check(at_least(1));
   to.option("--width", m.width, "model width (C)")->check(at_least(1));
   to.option("--heads", m.heads, "attention heads (H)")->check(at_least(1));
-  to.option("--kv-heads", a.kv_heads, "key/value heads, llama only; 0: as many as heads");
-  to.option("--feed-forward", a.feed_forward, "feed-forward width (F); 0: 4 C, llama 8/3 C");
+  to.option("--kv-heads", a.kv_heads, "key/value heads, llama only; 0: as many as heads")
+      ->check(at_least(0));
+  to.option("--feed-forward", a.feed_forward, "feed-forward width (F); 0: 4 C, llama 8/3 C")
+      ->check(at_least(0));
   to.option("--context", m.context, "tokens in a sequence (T)")->check(at_least(1));
   to.option("--attention", a.attention, "plain (keeps T x T) or blockwise")
       ->check(CLI::IsMember({"plain", "blockwise"}));
@@ -57,7 +79,8 @@ void add_model_options(const OptionGroup& to, Arguments& a) {
 void add_run_options(const OptionGroup& to, Arguments& a) {
   TrainingPlan& p = a.plan;
   TransformerConfig& m = a.plan.model;
-  to.option("--text", p.text, "a UTF-8 file or folder; default: this course's own text");
+  to.option("--text", p.text, "a UTF-8 file or folder; default: this course's own text")
+      ->check(not_empty());
   to.option("--steps", p.steps, "optimizer steps in all")->check(at_least(1));
   to.option("--batch", p.batch, "sequences in a step, of all ranks together (B)")
       ->check(at_least(1));
@@ -67,9 +90,9 @@ void add_run_options(const OptionGroup& to, Arguments& a) {
   to.option("--warmup", p.warmup, "steps up to the peak")->check(at_least(0));
   to.option("--clip", p.clip, "largest gradient norm; 0: no clipping");
   to.option("--weight-decay", p.adamw.weight_decay, "of AdamW, on matrices");
-  to.option("--seed", m.seed, "of weights, batches and dropout");
+  to.option("--seed", m.seed, "of weights, batches and dropout")->check(whole_number());
   to.option("--sample", p.sample_bytes, "bytes the model writes before and after")
-      ->check(at_least(0));
+      ->check(CLI::Range(0, 1 << 20));
   to.option("--prompt", p.prompt, "what it continues");
 }
 // Where the ranks are, and how many.
@@ -80,9 +103,10 @@ void add_rank_options(const OptionGroup& to, Arguments& a) {
   to.option("--matmul", a.matmul, "on cuda: cublas, or the course's own kernels")
       ->check(CLI::IsMember({"cublas", "course"}));
   to.option("--ranks", p.ranks, "how many; data-parallel without --layout")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, rank_limit));
   to.option("--layout", a.layout,
-            "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, cp, tp");
+            "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, cp, tp")
+      ->check(not_empty());
 }
 // What the ranks do on each axis.
 void add_technique_options(const OptionGroup& to, Arguments& a) {
@@ -103,8 +127,8 @@ void add_technique_options(const OptionGroup& to, Arguments& a) {
             "for tokens)")
       ->check(CLI::IsMember({"ring", "ulysses"}));
   to.option("--zero", p.zero,
-            "what the ranks of dp and cp share out: 0 nothing (DDP), 1 optimizer state, 2 "
-            "gradients too, 3 weights too: dp is then fsdp")
+            "what the ranks of dp share out: 0 nothing (DDP), 1 optimizer state, 2 gradients "
+            "too (both among the ranks of cp as well), 3 weights too: dp is then fsdp")
       ->check(CLI::Range(0, 3));
   to.option("--gradient-dtype", a.gradient_dtype,
             "of --zero 1 and 2, to keep and sum gradients in: f32, or bf16 as its paper")
@@ -122,15 +146,19 @@ void add_technique_options(const OptionGroup& to, Arguments& a) {
 }
 void add_file_options(const OptionGroup& to, Arguments& a) {
   TrainingPlan& p = a.plan;
-  to.option("--save", p.save, "folder for config.json, model.safetensors, training state");
-  to.option("--load", p.load, "start from the weights in this folder, ours or Hugging Face's");
+  to.option("--save", p.save, "folder for config.json, model.safetensors, training state")
+      ->check(not_empty());
+  to.option("--load", p.load, "start from the weights in this folder, ours or Hugging Face's")
+      ->check(not_empty());
   to.option("--save-every", p.save_every, "save after each so many steps too; 0: at the end")
       ->check(at_least(0));
   to.option("--stop-after", p.stop_after, "stop when so many of --steps are done; 0: all")
       ->check(at_least(0));
-  to.option("--resume", p.resume, "go on exactly where the run saved here stopped");
-  to.option("--save-batches", p.save_batches, "safetensors file: token ids of every step");
-  to.option("--json", a.json, "write every figure to this file");
+  to.option("--resume", p.resume, "go on exactly where the run saved here stopped")
+      ->check(not_empty());
+  to.option("--save-batches", p.save_batches, "safetensors file: token ids of every step")
+      ->check(not_empty());
+  to.option("--json", a.json, "write every figure to this file")->check(not_empty());
 }
 void add_options(CLI::App& app, Arguments& a) {
   add_model_options({app, "Model"}, a);
@@ -154,8 +182,9 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
     timelines.expect_none();
   else if (a.plan.ranks > 64)
     fail(Where::current(), "{} ranks are wanted; as threads there are 64 at most", a.plan.ranks);
+  if (!comm.is_one_of_many()) check_plan(a.plan);  // or many would start, to be refused
   const char* const given = ranks_given ? "--ranks" : a.layout.empty() ? nullptr : "--layout";
-  a.plan.ranks = static_cast<int>(comm.start(argc, argv, {a.plan.ranks, given, 1, 1 << 20}));
+  a.plan.ranks = static_cast<int>(comm.start(argc, argv, {a.plan.ranks, given, 1, rank_limit}));
   if (comm.is_first()) return;
   a.plan.measure_seconds = 0;
   a.plan.save_batches.clear();
@@ -179,12 +208,33 @@ void settle_device(const CommChoice& comm, Arguments& a) {
     fmt::print(stderr, "--device cuda: {}; the CPU computes instead\n", why_not);
 }
 
+// Beside --load and --resume the folder says what the model is: an option that says otherwise is refused.
+void expect_same_sizes(const CLI::App& app, const Arguments& a, const TransformerConfig& saved,
+                       const std::string& folder) {
+  const TransformerConfig& m = a.plan.model;
+  const auto expect = [&](const char* option, const auto& given, const auto& held) {
+    if (app.count(option) > 0 && given != held)
+      fail(Where::current(), "{} {}, but the model in {} has {}; leave {} out", option, given,
+           folder, held, option);
+  };
+  expect("--dialect", a.dialect, std::string(name(saved.dialect)));
+  expect("--layers", m.layers, saved.layers);
+  expect("--width", m.width, saved.width);
+  expect("--heads", m.heads, saved.heads);
+  expect("--kv-heads", a.kv_heads > 0 ? a.kv_heads : saved.heads, saved.kv_heads);
+  expect("--feed-forward", a.feed_forward > 0 ? a.feed_forward : saved.feed_forward,
+         saved.feed_forward);
+  expect("--context", m.context, saved.context);
+  expect("--untied", true, !saved.tied);
+}
+
 // The model that the options describe; with --load or --resume, the one in the folder.
-void settle_model(Arguments& a) {
+void settle_model(const CLI::App& app, Arguments& a) {
   TransformerConfig& m = a.plan.model;
   const std::string& folder = a.plan.resume.empty() ? a.plan.load : a.plan.resume;
   if (!folder.empty()) {
     TransformerConfig saved = load_config(folder);
+    expect_same_sizes(app, a, saved, folder);
     saved.seed = m.seed, saved.dropout = m.dropout;
     m = saved;
   } else {
@@ -231,11 +281,12 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
   fmt::print(
       "{:.0f} tokens/s, {:.3f} s a step, {:.0f}% of this machine's matmul rate of {:.0f} GFLOP/s\n",
       f.tokens_per_second, f.median_step_seconds, 100 * f.mfu, f.matmul_gflops);
-  if (p.layout || p.zero == 3) fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p)));
+  if (p.layout || p.zero == 3)
+    fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p), short_name));
   print_ranks(f);
   if (p.sample_bytes > 0)
-    fmt::print("\nbefore: {}{}\nafter:  {}{}\n", p.prompt, printable(f.sample_before), p.prompt,
-               printable(f.sample_after));
+    fmt::print("\nbefore: {}\nafter:  {}\n", printable(p.prompt + f.sample_before),
+               printable(p.prompt + f.sample_after));
   if (!p.save.empty()) fmt::print("saved to {}\n", p.save);
 }
 
@@ -274,7 +325,7 @@ int main(int argc, char** argv) {
   comm.add_option(app);
   CLI11_PARSE(app, argc, argv);
   try {
-    settle_model(arguments);
+    settle_model(app, arguments);
     settle_layout(arguments, app.count("--ranks") > 0);
     start_ranks(comm, argc, argv, arguments, app.count("--ranks") > 0, timelines);
     if (comm.is_first()) expect_outputs(arguments);

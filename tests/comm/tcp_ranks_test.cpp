@@ -156,6 +156,17 @@ TEST_CASE("the end: everybody hears what the others have ended with") {
   CHECK(said == std::vector<std::string>(2, "|the disk is full"));
 }
 
+TEST_CASE("a process that is lost at the very end is named too") {
+  const auto said = in_processes(2, [](const TcpPlace& place) {
+    TcpRanks job(place);
+    run(2, [](Communicator& world) { world.barrier(); });
+    if (place.rank == 1) kill(getpid(), SIGKILL);
+    const bool nothing = job.end("").empty();
+    return nothing && job.lost() ? job.describe_lost() : "?";
+  });
+  CHECK(contains(said[0], "rank 1 has failed: its process, "));
+}
+
 TEST_CASE("sends that are not buffered, and more ranks than processes") {
   const auto said = in_processes(2, [](const TcpPlace& place) {
     TcpRanksOptions options;

@@ -9,7 +9,7 @@
 #include "course/tour/techniques.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
-#include "yotta/core/files.hpp"
+#include "yotta/model/safetensors.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -277,17 +277,157 @@ TEST_CASE("numbers that no training survives are refused before anything is read
   CHECK(contains(said(&TrainingPlan::clip, 0), "/no/such/text"));  // 0: no clipping
 }
 
+TEST_CASE("sizes beyond this machine are refused before anything is read or built") {
+  const auto said = [](auto change) {
+    TrainingPlan plan = tiny("dp=1", "/no/such/text");
+    change(plan);
+    return message_of([&] { losses(plan); });
+  };
+  constexpr int64_t large = int64_t{1} << 40;
+  CHECK(contains(said([](TrainingPlan& p) { p.model.layers = 1000000000; }),
+                 "a model of 1000000000 layers; there are 65536 at most"));
+  CHECK(contains(said([](TrainingPlan& p) { p.model.feed_forward = large; }),
+                 "feed-forward is 1099511627776; it can be 1073741824 at most"));
+  CHECK(contains(said([](TrainingPlan& p) { p.model.width = 1 << 20; }), "TiB of memory at least"));
+  CHECK(contains(said([](TrainingPlan& p) { p.batch = large; }), "and this machine has"));
+  CHECK(contains(said([](TrainingPlan& p) { p.microbatches = large; }), "Nearest: 8"));
+  CHECK(contains(said([](TrainingPlan& p) { p.steps = large, p.save_batches = "b"; }),
+                 "or fewer steps for --save-batches"));
+  CHECK(contains(said([](TrainingPlan& p) { p.steps = large; }), "/no/such/text"));
+}
+
+TEST_CASE("an option that changes nothing on this layout is refused") {
+  const auto said = [](auto change) {
+    TrainingPlan plan = tiny("dp=2", "/no/such/text");
+    change(plan);
+    return message_of([&] { losses(plan); });
+  };
+  const auto useless = [&](auto change, const std::string& option, const std::string& needs) {
+    CHECK(contains(said(change), option + " changes nothing here: it is for " + needs));
+  };
+  useless([](TrainingPlan& p) { p.no_reshard = true; }, "--no-reshard", "fsdp");
+  useless([](TrainingPlan& p) { p.layers_a_unit = 2; }, "--layers-a-unit", "fsdp");
+  useless([](TrainingPlan& p) { p.schedule = "zb-h1"; }, "--schedule", "a pipeline");
+  useless([](TrainingPlan& p) { p.context_parallel = "ulysses"; }, "--context-parallel",
+          "the axis cp");
+  useless([](TrainingPlan& p) { p.snapshots = 3; }, "--snapshots", "--recompute revolve");
+  CHECK(contains(said([](TrainingPlan& p) { p.snapshots = 3, p.recompute = "revolve"; }),
+                 "/no/such/text"));
+}
+
+TEST_CASE("a run is not continued on other text, and both are named") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("dp=1", written_text(folder));
+  plan.stop_after = 1, plan.save = (folder.path() / "run").string();
+  losses(plan);
+  plan.resume = plan.save, plan.stop_after = 0;
+  const std::string other = (folder.path() / "other.txt").string();
+  write_file(other, read_file(plan.text) + "and more");
+  plan.text = other;
+  CHECK(contains(message_of([&] { losses(plan); }),
+                 plan.resume + " was trained on other text than " + other));
+}
+
 TEST_CASE("layouts that cannot work are refused before anything is read") {
   const auto said = [](const std::string& layout, int ranks) {
     TrainingPlan plan = tiny(layout, "/no/such/text");
     plan.ranks = ranks;
     return message_of([&] { losses(plan); });
   };
-  CHECK(contains(said("dp=3,tp=2", 8), "The nearest that does: tp 2 x dp_replicate 4"));
+  CHECK(contains(said("dp=3,tp=2", 8), "The nearest that does: tp 2 x dp 4"));
+  CHECK(contains(said("pp=2", 3), "The nearest that does: dp 3"));  // pp 3 has too few blocks
   CHECK(contains(said("tp=3", 3), "4 heads do not divide by 3"));
   CHECK(contains(said("pp=4", 4), "the model has 2 blocks"));
   TrainingPlan plan = tiny("dp=1", "/no/such/text");
   plan.recompute = "attention";
   CHECK(
       contains(message_of([&] { losses(plan); }), "Nearest: plain attention, or recomputing all"));
+}
+
+TEST_CASE("a run is continued as it was saved, or not at all") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("fsdp=2", written_text(folder));
+  plan.stop_after = 2, plan.save = (folder.path() / "run").string();
+  losses(plan);
+  plan.resume = plan.save, plan.save.clear(), plan.stop_after = 3;
+  const auto said = [&] { return message_of([&] { losses(plan); }); };
+  plan.model.dtype = DType::bf16;
+  CHECK(contains(said(), "started with dtype f32, and is continued with bf16"));
+  plan.model.dtype = DType::f32;
+
+  const std::string json = plan.resume + "/training_state.json", kept = read_file(json);
+  const auto with = [&](const std::string& part, const std::string& other) {
+    std::string text = kept;
+    text.replace(text.find(part), part.size(), other);
+    write_file(json, text);
+    return said();
+  };
+  CHECK(
+      contains(with("\"dtype\"", "\"type\""), "started with type f32, and is continued with none"));
+  CHECK(contains(with("\"dtype\": \"f32\",", ""), "the saved run does not say its dtype"));
+  CHECK(contains(with("\"optimizer_steps\": 2", "\"optimizer_steps\": 0"),
+                 "0 optimizer steps in step 2 of 6"));
+  write_file(json, kept);
+
+  const std::string tensors = plan.resume + "/training_state.safetensors";
+  const std::vector<NamedTensor> good = load_safetensors(tensors);
+  const Metadata metadata = SafetensorsFile(tensors).metadata();
+  const std::string name = "exp_avg.layers.0.attention.q.weight";
+  const auto changed = [&](auto change) {
+    std::vector<NamedTensor> all = good;
+    for (NamedTensor& each : all)
+      if (each.name == name) change(each);
+    save_safetensors(tensors, all, metadata);
+    return said();
+  };
+  const std::string file = "training_state.safetensors", its = file + ": '" + name + "' is ";
+  CHECK(contains(changed([](NamedTensor& t) { t.name = "exp_avg.bogus"; }),
+                 file + " lacks 1 tensors of this model (" + name + ") and holds others"));
+  CHECK(contains(changed([](NamedTensor& t) {
+                   t.value = t.value.reshape({4, 64});
+                 }),
+                 its + "(4, 64) f32, expected (16, 16) f32"));
+  CHECK(contains(changed([](NamedTensor& t) {
+                   t.value = Tensor::zeros({16, 16}, DType::i32);
+                 }),
+                 its + "(16, 16) i32, expected (16, 16) f32"));
+  CHECK(contains(changed([](NamedTensor& t) {
+                   t.value = Tensor::full({16, 16}, NAN);
+                 }),
+                 its + "not finite"));
+  CHECK(changed([](NamedTensor&) {}) == "nothing was thrown");
+}
+
+TEST_CASE("two runs do not save to one folder") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("dp=2", written_text(folder));
+  plan.steps = 1, plan.save = (folder.path() / "run").string();
+  bool busy = false;
+  run_training(plan, [&](const StepFigures&) { busy = FolderLock(plan.save).busy(); });
+  CHECK(busy);
+  const FolderLock other(plan.save);
+  CHECK_FALSE(other.busy());
+  CHECK(contains(message_of([&] { losses(plan); }),
+                 fmt::format("{}: another run (process {}) is saving here; give another folder",
+                             plan.save, other.holder())));
+}
+
+TEST_CASE("a run with nothing left to do is saved where it is to be saved") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("dp=2", written_text(folder));
+  plan.steps = 2, plan.save = (folder.path() / "first").string();
+  losses(plan);
+  plan.resume = plan.save, plan.save = (folder.path() / "second").string();
+  CHECK(losses(plan).empty());
+  for (const char* name : {"/config.json", "/model.safetensors", "/training_state.json",
+                           "/training_state.safetensors"})
+    CHECK(read_file(plan.save + name) == read_file(plan.resume + name));
+}
+
+TEST_CASE("--save-batches takes a file, and says so of a folder") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.save_batches = folder.path().string();
+  CHECK(
+      contains(message_of([&] { losses(plan); }), "this is a folder, and a file is to be written"));
 }

@@ -235,7 +235,8 @@ class MpiTransport : public Transport {
   void settle(Done done) {
     look_in_naps([&] { return done() || lookout_.all_have_heard(); }, 2);
     const auto now = std::chrono::steady_clock::now();
-    if (!arrived_by_) arrived_by_ = now + std::chrono::milliseconds(1000 + bytes_in_flight() / 50000);
+    if (!arrived_by_)
+      arrived_by_ = now + std::chrono::milliseconds(1000 + bytes_in_flight() / 50000);
     const std::chrono::duration<double> left = *arrived_by_ - now;
     look_in_naps(done, std::max(0.0, left.count()));
   }

@@ -32,6 +32,8 @@ class TcpRanks : public ProcessRanks {
     if (!lost()) end("");
     mesh_->say_goodbye();
   }
+  // Who was lost, if lost(): "rank 2 has failed: its process, 4711 on node7, ...".
+  std::string describe_lost() const { return describe_end(lost_rank_, address(lost_rank_)); }
 
  private:
   static TcpPlace own_place(Where where) {
@@ -59,8 +61,10 @@ class TcpRanks : public ProcessRanks {
         texts.push_back(std::move(*text));
         continue;
       }
-      if (mesh_->lost() >= 0) fail_lost(mesh_->lost());
-      if (mesh_->is_gone(next)) fail_lost(next);
+      if (mesh_->lost() >= 0 || mesh_->is_gone(next)) {
+        lost_rank_ = mesh_->lost() >= 0 ? mesh_->lost() : next;
+        fail_lost(lost_rank_);
+      }
       mesh_->progress(1);
     }
     while (mesh_->is_sending() && mesh_->lost() < 0) mesh_->progress(1);  // ours must have left too
@@ -70,6 +74,7 @@ class TcpRanks : public ProcessRanks {
   TcpOptions tcp_;
   std::shared_ptr<TcpMesh> mesh_;
   int32_t world_ = 0;  // the number of runs
+  int lost_rank_ = 0;
 };
 
 }  // namespace yotta

@@ -1,0 +1,92 @@
+// The options of `train`: what is refused, and in which words; and its help.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "runner/grade.hpp"
+#include "support/message_of.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace yotta_test;
+using Words = std::vector<std::string>;
+
+namespace {
+
+// Without the course's folders in its way: a tiny model, one step.
+runner::Ending train(Words more) {
+  Words words = {std::getenv("YOTTA_TRAIN"), "--steps", "1"};
+  if (std::find(more.begin(), more.end(), "--batch") == more.end())
+    words.insert(words.end(), {"--batch", "4"});
+  words.insert(words.end(), more.begin(), more.end());
+  return runner::run_limited(words, 60);
+}
+const Words tiny = {"--layers", "1", "--width", "16", "--heads", "2", "--context", "16"};
+
+void check_refused(const Words& options, const std::string& words) {
+  const runner::Ending ending = train(options);
+  CAPTURE(options.front());
+  CAPTURE(ending.output);
+  CHECK_FALSE(ending.well());
+  CHECK_FALSE(ending.too_late);
+  CHECK(ending.signal == 0);
+  CHECK(contains(ending.output, words));
+}
+
+}  // namespace
+
+TEST_CASE("numbers that no model has, and options that say nothing, are refused") {
+  for (const char* option : {"--kv-heads", "--feed-forward"}) check_refused({option, "-1"}, "-1");
+  for (const char* seed : {"-1", "99999999999999999999999", "1x", ""})
+    check_refused({"--seed", seed}, "is not from 0 to 2^64 - 1");
+  for (const char* option :
+       {"--json", "--text", "--layout", "--save", "--load", "--resume", "--save-batches"})
+    check_refused({option, ""}, "it is empty; leave the option out");
+  check_refused({"--sample", "1099511627776"}, "1048576");
+}
+
+TEST_CASE("sizes that no machine has are refused at once, and not by the kernel") {
+  check_refused({"--feed-forward", "1099511627776"}, "feed-forward is 1099511627776");
+  check_refused({"--layers", "1099511627776"}, "a model of 1099511627776 layers");
+  check_refused({"--width", "1048576"}, "this run needs");
+  check_refused({"--batch", "1099511627776"}, "this run needs");
+  check_refused({"--microbatches", "1099511627776"}, "Nearest: 4");
+  check_refused({"--layout", "tp=999999,pp=999999,dp=999999,fsdp=999999"}, "makes more than");
+}
+
+TEST_CASE("what cannot work is refused before a process is started for each rank") {
+  check_refused({"--comm", "tcp", "--ranks", "100"}, "does not give each of 100");
+  check_refused({"--comm", "tcp", "--layout", "dp=999999"}, "does not give each of 999999");
+  check_refused({"--comm", "tcp", "--layout", "dp=999999", "--batch", "999999"},
+                "this program has from 1 to 4096 ranks, not 999999");
+}
+
+TEST_CASE("beside --load and --resume the folder says what the model is") {
+  const TemporaryFolder folder;
+  const std::string model = (folder / "model").string();
+  Words words = tiny;
+  words.insert(words.end(), {"--save", model});
+  const runner::Ending saved = train(words);
+  CAPTURE(saved.output);
+  REQUIRE(saved.well());
+  for (const char* from : {"--load", "--resume"}) {
+    check_refused({"--layers", "8", from, model},
+                  "--layers 8, but the model in " + model + " has 1; leave --layers out");
+    check_refused({"--width", "256", from, model}, "has 16; leave --width out");
+    check_refused({"--dialect", "llama", from, model}, "has gpt2; leave --dialect out");
+    check_refused({"--untied", from, model}, "leave --untied out");
+    words = tiny;
+    words.insert(words.end(), {from, model});
+    CHECK(train(words).well());  // the same sizes
+    CHECK(train({from, model}).well());
+  }
+}
+
+TEST_CASE("a prompt is printed as printable text; --zero's help says what it cuts") {
+  Words words = tiny;
+  words.insert(words.end(), {"--prompt", "a\033[31m", "--sample", "1"});
+  const runner::Ending ending = train(words);
+  CAPTURE(ending.output);
+  CHECK(ending.well());
+  CHECK(contains(ending.output, "before: a\xC2\xB7[31m"));
+  CHECK_FALSE(contains(train({"--help"}).output, "ranks of dp and cp"));
+}
