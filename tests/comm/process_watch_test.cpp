@@ -37,7 +37,7 @@ TEST_CASE("this process, and those of other machines and containers, are not wat
   CHECK(own_address().sees(own_address()));
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  const std::string_view space(own_address().space.data());
+  const std::string space(own_address().space.data());
   CHECK(space.starts_with("pid:["));
   CHECK(space.ends_with("] " + boot));  // else any two machines of one name would be one
   CHECK_FALSE(own_address().sees(other_host));
