@@ -11,19 +11,24 @@ using namespace exercise;
 int64_t heads_each(const Tensor& x, const Light& cp) {
   return student::heads_each(x, cp, yotta::Where::current());
 }
-Tensor to_heads(const Tensor& x, const Light& cp) { return student::to_heads(x, cp); }
-Tensor to_tokens(const Tensor& x, const Light& cp) { return student::to_tokens(x, cp); }
+Tensor to_heads(const Tensor& x, const Light& cp, ChunkOrder order) {
+  return student::to_heads(x, cp, order);
+}
+Tensor to_tokens(const Tensor& x, const Light& cp, ChunkOrder order) {
+  return student::to_tokens(x, cp, order);
+}
 
-Forward forward(const Tensor& q, const Tensor& k, const Tensor& v, const Light& cp) {
+Forward forward(const Tensor& q, const Tensor& k, const Tensor& v, const Light& cp,
+                ChunkOrder order) {
   student::UlyssesSaved saved;
-  const Tensor o = student::ulysses_attention(q, k, v, cp, saved);
+  const Tensor o = student::ulysses_attention(q, k, v, cp, saved, order);
   return {o, saved.q, saved.k, saved.v};
 }
 AttentionGradients backward(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
-                            const Light& cp) {
+                            const Light& cp, ChunkOrder order) {
   student::UlyssesSaved saved;
-  student::ulysses_attention(q, k, v, cp, saved);
-  return student::ulysses_attention_backward(dout, saved, cp);
+  student::ulysses_attention(q, k, v, cp, saved, order);
+  return student::ulysses_attention_backward(dout, saved, cp, order);
 }
 int64_t bytes(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes) {
   return student::ulysses_bytes(ranks, all_q_bytes, all_k_bytes);

@@ -8,6 +8,7 @@
 namespace exercise {
 
 using yotta::AttentionGradients;
+using yotta::ChunkOrder;
 using yotta::Tensor;
 using Light = yotta::student::Communicator;
 
@@ -18,12 +19,13 @@ struct Forward {
 
 struct Solution {
   int64_t (*heads_each)(const Tensor& x, const Light& cp);
-  Tensor (*to_heads)(const Tensor& x, const Light& cp);
-  Tensor (*to_tokens)(const Tensor& x, const Light& cp);
-  Forward (*forward)(const Tensor& q, const Tensor& k, const Tensor& v, const Light& cp);
+  Tensor (*to_heads)(const Tensor& x, const Light& cp, ChunkOrder order);
+  Tensor (*to_tokens)(const Tensor& x, const Light& cp, ChunkOrder order);
+  Forward (*forward)(const Tensor& q, const Tensor& k, const Tensor& v, const Light& cp,
+                     ChunkOrder order);
   // Forward and then backward.
   AttentionGradients (*backward)(const Tensor& dout, const Tensor& q, const Tensor& k,
-                                 const Tensor& v, const Light& cp);
+                                 const Tensor& v, const Light& cp, ChunkOrder order);
   int64_t (*bytes)(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes);
 };
 extern const Solution solution;

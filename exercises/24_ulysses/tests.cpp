@@ -13,6 +13,29 @@ namespace {
 constexpr int64_t B = 2, T = 48, H = 8, d = 4;  // T divides by 2 p for all p here
 constexpr int all_ranks[] = {2, 1, 4, 8};
 
+// How the sequence is cut: rank i of p holds chunks i and 2p-1-i, or in the other order 2i and 2i+1.
+struct Split {
+  int p;
+  ChunkOrder order = ChunkOrder::zigzag;
+
+  Tensor shard(const Tensor& x, int rank) const { return context_shard(x, p, rank, order); }
+  // x as whoever takes the usual order for this one puts it together.
+  Tensor mistaken(const Tensor& x) const {
+    std::vector<Tensor> shards;
+    for (int rank = 0; rank < p; ++rank) shards.push_back(shard(x, rank));
+    return context_unshard(shards);
+  }
+  bool is_usual() const { return order == ChunkOrder::zigzag; }
+  std::string of(const char* what, int rank) const {
+    return fmt::format("{} of rank {} of {}{}", what, rank, p,
+                       is_usual() ? "" : ", with ChunkOrder::contiguous");
+  }
+};
+constexpr Split all_splits[] = {{2}, {1}, {4}, {8}, {2, ChunkOrder::contiguous}};
+constexpr const char* order_forgotten =
+    "tokens in the usual order: pass `order` on in every call, for ranks may hold chunks 2i and "
+    "2i+1";
+
 Tensor numbers(int64_t heads, const char* name) {
   Tensor x = Tensor::empty({B, T, heads, d}, DType::f64);
   const Random random(24, name);
@@ -46,32 +69,42 @@ TEST_CASE("24.1: heads divide among the ranks, or it is said what would") {
       const int64_t each = solution.heads_each(numbers(H, "q"), cp);
       expect(each == H / p, fmt::format("{} heads on {} ranks: you say {} each", H, p, each));
     });
-  std::string text;
   int64_t each = 0;
-  run(3, [&](const Light& cp) {
-    try {
-      const int64_t mine = solution.heads_each(numbers(H, "q"), cp);
-      if (cp.rank() == 0) each = mine;
-    } catch (const NotDone&) {
-      throw;
-    } catch (const Error& error) {
-      if (cp.rank() == 0) text = error.what();
-    }
-  });
+  const auto said = [&](const Tensor& x, int p) {
+    std::string text;
+    run(p, [&](const Light& cp) {
+      try {
+        const int64_t mine = solution.heads_each(x, cp);
+        if (cp.rank() == 0) each = mine;
+      } catch (const NotDone&) {
+        throw;
+      } catch (const Error& error) {
+        if (cp.rank() == 0) text = error.what();
+      }
+    });
+    return text;
+  };
+  std::string text = said(numbers(H, "q"), 3);
   expect(!text.empty(), fmt::format("8 heads do not divide among 3 ranks, and you say {} each: {} "
                                     "heads are nobody's; fail(where, ...)",
                                     each, H - 3 * each));
   const bool advice = text.find('6') != std::string::npos || text.find('9') != std::string::npos;
   expect(advice, "8 heads on 3 ranks: say that 6 heads would divide, or 9. You say: " + text);
+  text = said(numbers(2, "q"), 4);
+  expect(!text.empty(), "2 heads do not divide among 4 ranks; fail(where, ...)");
+  expect(text.find(" 0 ") == std::string::npos,
+         "2 heads on 4 ranks: 0 heads are no advice, 4 are. You say: " + text);
 }
 
 TEST_CASE("24.2: each rank has all tokens of its heads, in the order of the sequence") {
   const Tensor x = numbers(H, "x");
-  for (const int p : all_ranks) {
-    const std::vector<Tensor> made = on_ranks(
-        p, [&](const Light& cp) { return solution.to_heads(context_shard(x, p, cp.rank()), cp); });
+  for (const Split& split : all_splits) {
+    const int p = split.p;
+    const std::vector<Tensor> made = on_ranks(p, [&](const Light& cp) {
+      return solution.to_heads(split.shard(x, cp.rank()), cp, split.order);
+    });
     std::vector<Tensor> shards;
-    for (int rank = 0; rank < p; ++rank) shards.push_back(context_shard(x, p, rank));
+    for (int rank = 0; rank < p; ++rank) shards.push_back(split.shard(x, rank));
     for (int rank = 0; rank < p; ++rank) {
       Clues clues;
       if (p > 1) {
@@ -81,20 +114,24 @@ TEST_CASE("24.2: each rank has all tokens of its heads, in the order of the sequ
              heads_of(join(shards, 1), p, rank).values()},
             {"rank 0's heads: cut a part of its own for each rank", heads_of(x, p, 0).values()}};
         if (rank == 0) clues.suspects.pop_back();
+        if (!split.is_usual())
+          clues.suspects = {{order_forgotten, heads_of(split.mistaken(x), p, rank).values()}};
       }
       expect_equal(made[static_cast<size_t>(rank)], heads_of(x, p, rank), clues,
-                   fmt::format("the heads of rank {} of {}", rank, p));
+                   split.of("the heads", rank));
     }
   }
 }
 
 TEST_CASE("24.3: the way back gives each rank all heads of its tokens") {
   const Tensor x = numbers(H, "x");
-  for (const int p : all_ranks) {
-    const std::vector<Tensor> made = on_ranks(
-        p, [&](const Light& cp) { return solution.to_tokens(heads_of(x, p, cp.rank()), cp); });
+  for (const Split& split : all_splits) {
+    const int p = split.p;
+    const std::vector<Tensor> made = on_ranks(p, [&](const Light& cp) {
+      return solution.to_tokens(heads_of(x, p, cp.rank()), cp, split.order);
+    });
     for (int rank = 0; rank < p; ++rank) {
-      const Tensor right = context_shard(x, p, rank);
+      const Tensor right = split.shard(x, rank);
       Clues clues;
       if (p > 1) {
         std::vector<Tensor> parts;
@@ -104,23 +141,27 @@ TEST_CASE("24.3: the way back gives each rank all heads of its tokens") {
             {"the ranks' parts one behind the other in memory: a head's numbers are not "
              "side by side, join the parts along the heads",
              join(parts, 0).values()}};
+        if (!split.is_usual())
+          clues.suspects.push_back({order_forgotten, context_shard(x, p, rank).values()});
       }
-      expect_equal(made[static_cast<size_t>(rank)], right, clues,
-                   fmt::format("the tokens of rank {} of {}", rank, p));
+      expect_equal(made[static_cast<size_t>(rank)], right, clues, split.of("the tokens", rank));
     }
   }
 }
 
 TEST_CASE("24.4: attention's output is the single rank's, grouped queries too") {
-  for (const int p : all_ranks)
+  for (const Split& split : all_splits)
     for (const int64_t Hkv : {H, H / 2}) {
+      const int p = split.p;
       if (Hkv % p != 0) continue;
       const Tensor q = numbers(H, "q"), k = numbers(Hkv, "k"), v = numbers(Hkv, "v");
       const BlockwiseAttention whole = attention_blockwise(q, k, v);
-      const auto mine = [&](const Tensor& t, int rank) { return context_shard(t, p, rank); };
+      const Tensor swapped = attention_blockwise(q, v, k).o;
+      const auto mine = [&](const Tensor& t, int rank) { return split.shard(t, rank); };
       const std::vector<Tensor> made = on_ranks(p, [&](const Light& cp) {
         const int r = cp.rank();
-        const exercise::Forward out = solution.forward(mine(q, r), mine(k, r), mine(v, r), cp);
+        const exercise::Forward out =
+            solution.forward(mine(q, r), mine(k, r), mine(v, r), cp, split.order);
         const bool kept = out.q.defined() && out.k.defined() && out.v.defined();
         expect(kept && out.q.dim(2) == H / p,
                "keep q, k and v as they were exchanged: backward needs whole sequences");
@@ -128,19 +169,27 @@ TEST_CASE("24.4: attention's output is the single rank's, grouped queries too") 
       });
       for (int r = 0; r < p; ++r) {
         Clues clues;
+        clues.suspects = {{"attention to v with the values of k: they have changed places",
+                           mine(swapped, r).values()}};
         if (p > 1)
-          clues.suspects = {
+          clues.suspects.push_back(
               {"attention over this rank's own tokens alone: exchange q, k and v first",
-               attention_blockwise(mine(q, r), mine(k, r), mine(v, r)).o.values()}};
-        expect_equal(made[static_cast<size_t>(r)], mine(whole.o, r), clues,
-                     fmt::format("o of rank {} of {}", r, p));
+               attention_blockwise(mine(q, r), mine(k, r), mine(v, r)).o.values()});
+        if (!split.is_usual()) {
+          const auto as = [&](const Tensor& t) { return split.mistaken(t); };
+          clues.suspects.push_back(
+              {order_forgotten,
+               context_shard(attention_blockwise(as(q), as(k), as(v)).o, p, r).values()});
+        }
+        expect_equal(made[static_cast<size_t>(r)], mine(whole.o, r), clues, split.of("o", r));
       }
     }
 }
 
 TEST_CASE("24.5: the gradients are the single rank's") {
-  for (const int p : all_ranks)
+  for (const Split& split : all_splits)
     for (const int64_t Hkv : {H, H / 2}) {
+      const int p = split.p;
       if (Hkv % p != 0) continue;
       const Tensor q = numbers(H, "q"), k = numbers(Hkv, "k"), v = numbers(Hkv, "v");
       const Tensor dout = numbers(H, "dout");
@@ -148,22 +197,19 @@ TEST_CASE("24.5: the gradients are the single rank's") {
           attention_blockwise_backward(dout, q, k, v, attention_blockwise(q, k, v));
       std::vector<AttentionGradients> made(static_cast<size_t>(p));
       run(p, [&](const Light& cp) {
-        const auto mine = [&](const Tensor& t) { return context_shard(t, p, cp.rank()); };
+        const auto mine = [&](const Tensor& t) { return split.shard(t, cp.rank()); };
         made[static_cast<size_t>(cp.rank())] =
-            solution.backward(mine(dout), mine(q), mine(k), mine(v), cp);
+            solution.backward(mine(dout), mine(q), mine(k), mine(v), cp, split.order);
       });
       for (int r = 0; r < p; ++r) {
         const AttentionGradients& got = made[static_cast<size_t>(r)];
-        const auto mine = [&](const Tensor& t) { return context_shard(t, p, r); };
-        const auto name = [&](const char* what) {
-          return fmt::format("{} of rank {} of {}", what, r, p);
-        };
+        const auto mine = [&](const Tensor& t) { return split.shard(t, r); };
         Clues swapped;
         swapped.suspects = {
             {"the right dv: dk and dv have changed places", mine(whole.dv).values()}};
-        expect_equal(got.dq, mine(whole.dq), {}, name("dq"));
-        expect_equal(got.dk, mine(whole.dk), swapped, name("dk"));
-        expect_equal(got.dv, mine(whole.dv), {}, name("dv"));
+        expect_equal(got.dq, mine(whole.dq), {}, split.of("dq", r));
+        expect_equal(got.dk, mine(whole.dk), swapped, split.of("dk", r));
+        expect_equal(got.dv, mine(whole.dv), {}, split.of("dv", r));
       }
     }
 }
@@ -175,7 +221,7 @@ TEST_CASE("24.6: the bytes that a rank sends are the ledger's") {
     run(p, [&](const Light& cp) {
       const auto mine = [&](const Tensor& t) { return context_shard(t, p, cp.rank()); };
       context().ledger.reset();
-      solution.forward(mine(q), mine(k), mine(v), cp);
+      solution.forward(mine(q), mine(k), mine(v), cp, ChunkOrder::zigzag);
       if (cp.rank() == 0) sent = context().ledger.total_traffic().bytes_sent;
     });
     const int64_t said = solution.bytes(p, q.nbytes(), k.nbytes());
