@@ -177,7 +177,8 @@ int test_everything(const SuiteOptions& options) {
 
   fs::remove_all(folder);  // no record of an earlier run may be counted
   fs::create_directories(folder);
-  const auto jobs = std::to_string(std::max(1u, std::thread::hardware_concurrency()));
+  // One more than there are cores: tests that start processes wait a good part of their time.
+  const auto jobs = std::to_string(1 + std::max(1u, std::thread::hardware_concurrency()));
   Command ctest = {"ctest", "--test-dir",     build, "--output-on-failure", "-j",
                    jobs,    "--output-junit", xml};
   if (!options.only.empty()) ctest.insert(ctest.end(), {"-R", options.only});
