@@ -56,19 +56,25 @@ function(yotta_use_cuda target file)
 endfunction()
 
 # yotta_join(unit files...): a source file that includes the files, each in a namespace of its own. What they share,
-# the library's inline functions above all, is compiled once: a quarter of the time. Their headers come first, so that
-# none falls inside a namespace.
+# the library's inline functions above all, is compiled once: a quarter of the time. Their headers come first, with the
+# conditions they stand under, so that none falls inside a namespace.
 function(yotta_join unit)
   set(headers)
   set(bodies)
   foreach(file ${ARGN})
-    file(STRINGS ${file} includes REGEX "^#include ")
+    file(STRINGS ${file} includes REGEX "^#(include|if|el|endif)")
     list(APPEND headers ${includes})
     string(MAKE_C_IDENTIFIER ${file} namespace)
     string(APPEND bodies "namespace ${namespace} {\n#include \"${file}\"\n}\n")
   endforeach()
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
-  list(REMOVE_DUPLICATES headers)
   list(JOIN headers "\n" headers)
   file(CONFIGURE OUTPUT ${unit} CONTENT "${headers}\n${bodies}" @ONLY)
+endfunction()
+
+# yotta_joined_main(stub file): a source file whose main() is that of a file which is joined elsewhere.
+function(yotta_joined_main stub file)
+  string(MAKE_C_IDENTIFIER ${file} namespace)
+  file(CONFIGURE OUTPUT ${stub} CONTENT "namespace ${namespace} {\nint main(int, char**);\n}\n
+int main(int argc, char** argv) { return ${namespace}::main(argc, argv); }\n")
 endfunction()
