@@ -35,4 +35,17 @@ inline void rethrow_not_done(std::exception_ptr cause) {
   }
 }
 
+// What body() throws; empty: nothing. What is not begun says so itself.
+template <class Body>
+std::string error_of(Body body) {
+  try {
+    body();
+  } catch (const yotta::NotDone&) {
+    throw;
+  } catch (const yotta::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 }  // namespace exercise

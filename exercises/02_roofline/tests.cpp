@@ -56,19 +56,14 @@ void expect_right(const Problem& problem, const std::string& advice = "") {
 // Runs it on blocks of 22 x 22, of which three reach exactly one row or column beyond 65. An access outside is
 // said in the words of the exercise: "row 65 of 65 read".
 void expect_inside(const Problem& problem, const std::string& advice) {
-  try {
-    problem.run(1, 22);
-  } catch (const NotDone&) {
-    throw;
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    const size_t row = text.find("row ");
-    std::string what = problem.size() + ": ";
-    if (text.find("out of bounds") != std::string::npos && row != std::string::npos)
-      what += text.substr(row, text.find(',', row) - row) +
-              (text.find("reads") != std::string::npos ? " read: " : " written: ");
-    expect(false, what + advice + "\n    " + text);
-  }
+  const std::string text = exercise::error_of([&] { problem.run(1, 22); });
+  if (text.empty()) return;
+  const size_t row = text.find("row ");
+  std::string what = problem.size() + ": ";
+  if (text.find("out of bounds") != std::string::npos && row != std::string::npos)
+    what += text.substr(row, text.find(',', row) - row) +
+            (text.find("reads") != std::string::npos ? " read: " : " written: ");
+  expect(false, what + advice + "\n    " + text);
   CHECK(true);
 }
 

@@ -488,16 +488,10 @@ TEST_CASE("15.5: the gradients of bf16 weights travel and are summed in f32") {
   run_before(&AnyUnit::finish_reduce, 2, [](Light& world) {
     const std::vector<ParameterPtr> parameters = make_parameters(DType::bf16);
     auto unit = solution.make_unit(parameters, world, {});
-    try {
-      backward_unit(*unit, parameters, world.rank(), 0);
-    } catch (const NotDone&) {
-      throw;
-    } catch (const Error& error) {
-      fail(Where::current(),
-           "reduce() of bf16 weights, whose gradients are f32, failed: {}. `reduced_` is of the "
-           "gradients' type",
-           error.what());
-    }
+    const std::string text =
+        exercise::error_of([&] { backward_unit(*unit, parameters, world.rank(), 0); });
+    require(text.empty(), "reduce() of bf16 weights, whose gradients are f32, failed: " + text +
+                              ". `reduced_` is of the gradients' type");
     const int64_t shard = padded(numbers, 2) / 2, sent = sent_by_now(world);
     require(sent == shard * 4,
             fmt::format("{} bytes sent where a half of the f32 gradients has {}: they travel as "

@@ -196,16 +196,11 @@ class SerialMlp {
 void expect_alone(Tensor (*f_or_g)(Tensor, const Light&), const char* what) {
   const Tensor x = numbers({N, C}, "alone");
   Tensor y;
-  try {
-    y = f_or_g(x.clone(), Light{});
-  } catch (const NotDone&) {
-    throw;
-  } catch (const Error& error) {
-    fail(Where::current(),
-         "{} without a group, an axis that nothing is split over: {}. Send only if axis_size(tp_) "
-         "is more than 1",
-         what, error.what());
-  }
+  const std::string text = exercise::error_of([&] { y = f_or_g(x.clone(), Light{}); });
+  expect(text.empty(),
+         fmt::format("{} without a group, an axis that nothing is split over: {}. Send only if "
+                     "axis_size(tp_) is more than 1",
+                     what, text));
   expect_equal(y, x, fmt::format("{} without a group", what), 1);
 }
 

@@ -8,6 +8,8 @@
 
 #ifdef YOTTA_HAVE_MPI
 
+#include <deque>
+
 #include "yotta/comm/mpi.hpp"
 #include "yotta/comm/process_ranks.hpp"
 #include "yotta/comm/starter_watch.hpp"

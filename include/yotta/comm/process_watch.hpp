@@ -24,8 +24,8 @@ namespace yotta {
 // Where a process is. Processes with the same place see each other under the same numbers.
 struct ProcessAddress {
   std::array<char, 64> host = {};  // the name of the machine
-  std::array<char, 64> space =
-      {};  // a container has numbers of its own, and so has every start of a machine
+  // A container has numbers of its own, and so has every start of a machine.
+  std::array<char, 64> space = {};
   int pid = 0;
 
   bool sees(const ProcessAddress& other) const {

@@ -132,10 +132,9 @@ class TcpTransport : public Transport, private TcpReceiver {
       mesh_->send(other, frame(TcpFrame::Kind::letter, ended_letter));
     while (ended_ < size_ && !failed()) progress(1);
     if (const TcpArrival* const other = inbox_.first_kept(); other != nullptr && !failed())
-      fail_as<CommError>(
-          where, "rank {} sent {} bytes with tag {} to rank {}, which ended without receiving it",
-          other->from, other->header.count * bytes_of(other->header.dtype), other->header.tag,
-          rank());
+      throw CommError(where, describe_unreceived(
+                                 other->from, other->header.count * bytes_of(other->header.dtype),
+                                 other->header.tag, rank()));
     while (!state_.in_flight.empty() && !failed()) progress(1);  // sends that nobody waits for
     if (failed()) let_go();
     lookout_.check_at_end(where);

@@ -59,8 +59,8 @@ inline JobEnd start_processes(int n, std::vector<std::string> program,
   if (mkdtemp(folder.data()) == nullptr)
     fail(where, "cannot make {}: {}", folder, std::strerror(errno));
   const std::string file = folder + "/rank0";
-  struct sigaction usual {
-  }, before{};  // whoever ignores SIGCHLD is not told how they end
+  using Action = struct sigaction;
+  Action usual{}, before{};  // whoever ignores SIGCHLD is not told how they end
   usual.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &usual, &before);
   std::vector<pid_t> processes;
