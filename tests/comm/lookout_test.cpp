@@ -117,6 +117,21 @@ TEST_CASE("rank 0 itself can stand in the circle") {
   CHECK_THROWS_AS(ranks[1].check(Where::current()), Deadlock);
 }
 
+TEST_CASE(
+    "where letters may overtake messages, a rank tests its requests twice before it is sure") {
+  for (const bool has_arrived : {false, true}) {
+    Lookout self(
+        0, 1, [](int, int, const std::string&) { FAIL("nobody else is there"); }, [] {}, 2);
+    self.report(waits_for(0, 0));
+    CHECK_FALSE(self.failed());
+    self.tested();  // had begun, perhaps, before the question came
+    CHECK_FALSE(self.failed());
+    if (has_arrived) self.moved();  // what that test found
+    self.tested();
+    CHECK(self.failed() != has_arrived);
+  }
+}
+
 TEST_CASE("calls that are the same are told, once, to those who ask") {
   Post ranks(3);
   for (const bool tell : {false, true}) {

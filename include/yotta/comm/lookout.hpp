@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <set>
 
@@ -26,13 +27,15 @@ class Lookout {
   using Send = std::function<void(int to, int kind, const std::string& text)>;
   static constexpr int kinds = 6;  // of letters, from 0
 
-  // `believed` is called once, just before failed() becomes true.
+  // `believed` is called once, just before failed() becomes true. Where letters come beside the messages, and a question
+  // may overtake what has just arrived, a rank tests its requests `sure_after` times before it says that nothing moved.
   Lookout(
-      int rank, int size, Send send, std::function<void()> believed = [] {})
+      int rank, int size, Send send, std::function<void()> believed = [] {}, int sure_after = 0)
       : rank_(rank),
         size_(size),
         send_(std::move(send)),
         believed_(std::move(believed)),
+        sure_after_(sure_after),
         monitor_(size) {}
   Lookout(const Lookout&) = delete;
   Lookout& operator=(const Lookout&) = delete;
@@ -82,8 +85,30 @@ class Lookout {
     return still() > patience && !std::exchange(reported_, true);
   }
   void report(const WaitReport& report) {
+    reported_epoch_ = report.epoch;
     if (rank_ == 0) return follow(monitor_.report(0, report));
     send_(0, report_letter, pack(report));
+  }
+  // The rank has tested all that it waits for, once more.
+  void tested() {
+    ++tests_;
+    answer_questions();
+  }
+  // Those that can be answered by now: the rank has moved, or it is sure that it has not.
+  void answer_questions() {
+    while (!asked_.empty() &&
+           (epoch() != reported_epoch_ || tests_ >= asked_.front().tests + sure_after_)) {
+      const int64_t round = asked_.front().round;
+      asked_.pop_front();
+      if (rank_ == 0) {
+        follow(monitor_.answer(0, round, epoch()));
+      } else {
+        MessageWriter answer;
+        answer.put(round);
+        answer.put(epoch());
+        send_(0, answer_letter, answer.bytes());
+      }
+    }
   }
   // A rank of a group calls its collective `number`: `home`, a rank of the group, compares. With `tell` it lets all
   // know when they have called the same.
@@ -104,12 +129,7 @@ class Lookout {
     switch (kind) {
       case verdict_letter: return believe(unpack_verdict(text));
       case report_letter: return follow(monitor_.report(from, unpack_report(text)));
-      case question_letter: {
-        MessageWriter answer;
-        answer.put(reader.take<int64_t>());
-        answer.put(epoch());
-        return send_(0, answer_letter, answer.bytes());
-      }
+      case question_letter: return be_asked(reader.take<int64_t>());
       case answer_letter: {
         const auto round = reader.take<int64_t>();
         return follow(monitor_.answer(from, round, reader.take<int64_t>()));
@@ -152,8 +172,12 @@ class Lookout {
       question.put(outcome.round);
       send_(suspect, question_letter, question.bytes());
     }
-    if (!outcome.ask.empty() && outcome.ask[0] == 0)
-      follow(monitor_.answer(0, outcome.round, epoch_));
+    if (!outcome.ask.empty() && outcome.ask[0] == 0) be_asked(outcome.round);
+  }
+  // Has anything moved since the report?
+  void be_asked(int64_t round) {
+    asked_.push_back({round, tests_});
+    answer_questions();
   }
   void compare_note(int from, std::string_view bytes) {
     MessageReader reader(bytes);
@@ -193,6 +217,12 @@ class Lookout {
   int rank_, size_;
   Send send_;
   std::function<void()> believed_;
+  struct Question {
+    int64_t round, tests;  // tests: that there had been when it came
+  };
+  int sure_after_;
+  int64_t tests_ = 0, reported_epoch_ = 0;
+  std::deque<Question> asked_;
   WaitMonitor monitor_;  // used by rank 0 only
   std::map<std::pair<uint64_t, int64_t>, SameCall> calls_;
   std::set<std::pair<uint64_t, int64_t>> same_;

@@ -102,6 +102,7 @@ class MpiTransport : public Transport {
   }
 
   void sleep(std::span<const Waiting> strands, double seconds) override {
+    lookout_.tested();
     lookout_.look();
     check(strands[0].where);
     if (lookout_.should_report(options_.patience))

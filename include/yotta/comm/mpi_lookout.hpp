@@ -28,7 +28,7 @@ class MpiLookout {
         lookout_(
             mail_.rank(), mail_.size(),
             [this](int to, int kind, const std::string& text) { mail_.send(to, kind, text); },
-            [this] { say_heard(); }),
+            [this] { say_heard(); }, /*sure_after=*/2),
         with_thread_(with_thread) {
     watch_processes();
     if (with_thread_) thread_ = std::thread([this] { look_on(); });
@@ -69,6 +69,11 @@ class MpiLookout {
   void moved(int more_in_flight) {
     lookout_.moved();
     in_flight_ += more_in_flight;
+  }
+  // This rank has tested all that it waits for, in vain.
+  void tested() {
+    const std::lock_guard lock(mutex_);
+    lookout_.tested();
   }
   int64_t epoch() const { return lookout_.epoch(); }
   double still() { return lookout_.still(); }
@@ -119,6 +124,7 @@ class MpiLookout {
       else
         lookout_.read(letter.from, letter.kind, letter.text);
     }
+    lookout_.answer_questions();
   }
   // The last call, by all ranks, again and again until true, or until a process has died.
   bool close() {
