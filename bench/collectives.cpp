@@ -30,17 +30,17 @@
 
 #include "../course/shared/console.hpp"
 #include "bench.hpp"
-#include "yotta/comm/nccl_support.hpp"
+#include "yotta/comm/nccl/nccl_support.hpp"
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/core/measure.hpp"
-#include "yotta/nn/cuda.hpp"
+#include "yotta/core/cpu/measure.hpp"
+#include "yotta/nn/cuda/cuda.hpp"
 
 #ifdef __linux__
 #include <pthread.h>
 #endif
 
 #ifdef YOTTA_HAVE_MPI
-#include "yotta/comm/mpi_ranks.hpp"
+#include "yotta/comm/mpi/mpi_ranks.hpp"
 #endif
 
 namespace {

@@ -8,7 +8,7 @@
 #include "bench.hpp"
 #include "course/shared/console.hpp"
 #include "gpu_matmul.hpp"
-#include "yotta/core/measure.hpp"
+#include "yotta/core/cpu/measure.hpp"
 
 namespace {
 

@@ -25,7 +25,7 @@
 #include "../course/shared/console.hpp"
 #include "bench.hpp"
 #include "yotta/core/matmul.hpp"
-#include "yotta/core/measure.hpp"
+#include "yotta/core/cpu/measure.hpp"
 
 #ifdef YOTTA_HAVE_OPENBLAS
 #include <cblas.h>

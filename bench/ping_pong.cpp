@@ -17,7 +17,7 @@
 #include "course/shared/comm_choice.hpp"
 #include "course/shared/console.hpp"
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/core/measure.hpp"
+#include "yotta/core/cpu/measure.hpp"
 
 namespace {
 

@@ -77,7 +77,7 @@ Complaints missing_mirrors(const fs::path& root) {
     const std::string floor = floor_of(test);
     std::string stem = test.stem();
     if (height(floor) < 0 || !stem.ends_with("_test")) continue;
-    // collectives_bytes_test.cpp may be a second test of collectives.hpp.
+    // collectives_bytes_test.cpp may be a second test of collectives_ring.hpp.
     bool found = false;
     while (!found && stem.find('_') != std::string::npos) {
       stem.resize(stem.rfind('_'));
@@ -278,9 +278,9 @@ void check_none(const Complaints& complaints) {
 TEST_CASE("every header has a test beside it, and every test a header") {
   check_none(missing_mirrors(project));
   Sketch house;
-  house.write("include/yotta/comm/collectives.hpp");
+  house.write("include/yotta/comm/collectives_ring.hpp");
   CHECK(complains(missing_mirrors(house.root()),
-                  "collectives.hpp has no tests/comm/collectives_test.cpp"));
+                  "collectives_ring.hpp has no tests/comm/collectives_test.cpp"));
   house.write("tests/comm/collectives_test.cpp");
   house.write("tests/comm/collectives_bytes_test.cpp");
   house.write("tests/papers/megatron_test.cpp");  // not a floor: no header is expected
@@ -357,9 +357,9 @@ TEST_CASE("no floor looks upwards or includes what is slow to compile") {
     CHECK(complains(wrong_includes(house.root()), "linear.hpp:2: slow to compile"));
   }
   SUBCASE("a header about files may, but then nobody includes it") {
-    house.write("include/yotta/machine/cluster_file.hpp", "#include <nlohmann/json.hpp>\n");
+    house.write("include/yotta/machine/files/cluster_file.hpp", "#include <nlohmann/json.hpp>\n");
     CHECK(wrong_includes(house.root()).empty());
-    house.write("include/yotta/nn/linear.hpp", "#include \"yotta/machine/cluster_file.hpp\"\n");
+    house.write("include/yotta/nn/linear.hpp", "#include \"yotta/machine/files/cluster_file.hpp\"\n");
     CHECK(complains(wrong_includes(house.root()), "linear.hpp:1: slow to compile"));
   }
   SUBCASE("no floor") {

@@ -1,6 +1,6 @@
 // Exercises: exercises/NN_topic/exercise.json, and how a student's file is cut from the library's header.
 //
-//     include/yotta/comm/collectives.hpp      // exercise 10.1: pass partial sums round ...
+//     include/yotta/comm/collectives_ring.hpp      // exercise 10.1: pass partial sums round ...
 //                                             ... the library's own lines ...
 //                                             // end of exercise 10.1
 //          │ cut_starter                           │ cut_solution
@@ -37,14 +37,14 @@ struct Wrong {
 struct Exercise {
   std::string id;      // "10_collectives"
   std::string folder;  // exercises/10_collectives
-  std::string header;  // "comm/collectives.hpp", below include/yotta
+  std::string header;  // "comm/collectives_ring.hpp", below include/yotta
   std::string title, difficulty;
   int minutes = 0;
   std::vector<std::string> prerequisites, outcomes;
   std::vector<Task> tasks;
   std::vector<Wrong> wrong;
 
-  std::string file_name() const;       // "collectives.hpp"
+  std::string file_name() const;       // "collectives_ring.hpp"
   std::string number() const;          // "10"
   std::string library_header() const;  // the header's whole path
   std::string starter() const;         // the committed starter's

@@ -7,12 +7,12 @@
 #include <optional>
 
 #include "course/shared/console.hpp"
-#include "yotta/comm/mpi_ranks.hpp"
-#include "yotta/comm/nccl_support.hpp"
-#include "yotta/comm/processes.hpp"
-#include "yotta/comm/tcp_launch.hpp"
-#include "yotta/comm/tcp_ranks.hpp"
-#include "yotta/nn/cuda.hpp"
+#include "yotta/comm/mpi/mpi_ranks.hpp"
+#include "yotta/comm/nccl/nccl_support.hpp"
+#include "yotta/comm/processes/processes.hpp"
+#include "yotta/comm/tcp/tcp_launch.hpp"
+#include "yotta/comm/tcp/tcp_ranks.hpp"
+#include "yotta/nn/cuda/cuda.hpp"
 
 namespace yotta {
 

@@ -6,7 +6,7 @@
 #include "course/shared/comm_choice.hpp"
 #include "course/shared/timelines.hpp"
 #include "yotta/core/error.hpp"
-#include "yotta/core/files.hpp"
+#include "yotta/core/system/files.hpp"
 
 namespace yotta {
 

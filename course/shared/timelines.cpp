@@ -4,8 +4,8 @@
 
 #include "course/shared/console.hpp"
 #include "yotta/comm/recorder.hpp"
-#include "yotta/machine/cluster_file.hpp"
-#include "yotta/machine/timeline_file.hpp"
+#include "yotta/machine/files/cluster_file.hpp"
+#include "yotta/machine/timelines/timeline_file.hpp"
 
 namespace yotta {
 

@@ -10,8 +10,8 @@
 
 #include "course/shared/console.hpp"
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/core/measure.hpp"
-#include "yotta/model/checkpoint.hpp"
+#include "yotta/core/cpu/measure.hpp"
+#include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/generate.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/text.hpp"

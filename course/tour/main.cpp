@@ -9,8 +9,8 @@
 #include "course/shared/training.hpp"
 #include "course/tour/report.hpp"
 #include "yotta/comm/recorder.hpp"
-#include "yotta/core/measure.hpp"
-#include "yotta/machine/cluster_file.hpp"
+#include "yotta/core/cpu/measure.hpp"
+#include "yotta/machine/files/cluster_file.hpp"
 #include "yotta/model/text.hpp"
 
 using namespace yotta;

@@ -7,9 +7,9 @@
 #include "course/shared/console.hpp"
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
-#include "yotta/model/checkpoint.hpp"
+#include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/text.hpp"
-#include "yotta/nn/cuda.hpp"
+#include "yotta/nn/cuda/cuda.hpp"
 
 using namespace yotta;
 

@@ -9,7 +9,7 @@
 #include "yotta/comm/axis.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
-#include "yotta/nn/cut.hpp"
+#include "yotta/nn/narrow.hpp"
 #include "yotta/nn/elementwise.hpp"
 
 namespace exercise {

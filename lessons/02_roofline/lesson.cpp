@@ -5,11 +5,11 @@
 
 #include "counts.hpp"
 #include "course/shared/lesson.hpp"
-#include "yotta/core/measure.hpp"
+#include "yotta/core/cpu/measure.hpp"
 #include "yotta/device/roofline_matmul.hpp"
-#include "yotta/machine/roofline_picture.hpp"
+#include "yotta/machine/timelines/roofline_picture.hpp"
 #include "yotta/machine/systolic.hpp"
-#include "yotta/nn/vectors.hpp"
+#include "yotta/nn/cpu/vectors.hpp"
 
 #ifdef YOTTA_HAVE_CUDA
 #include "gpu.hpp"

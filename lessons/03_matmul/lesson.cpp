@@ -3,7 +3,7 @@
 
 #include "counts.hpp"
 #include "course/shared/lesson.hpp"
-#include "yotta/core/measure.hpp"
+#include "yotta/core/cpu/measure.hpp"
 #include "yotta/machine/roofline.hpp"
 
 using namespace yotta;

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/nn/cuda_kernels.hpp"
+#include "yotta/nn/cuda/cuda_kernels.hpp"
 
 using namespace yotta;
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "yotta/comm/collectives_common.hpp"
-#include "yotta/comm/meeting.hpp"
+#include "yotta/comm/threads/shared_memory_channel.hpp"
 
 namespace yotta_test {
 

@@ -9,7 +9,7 @@
 
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/communicator.hpp"
-#include "yotta/comm/tcp.hpp"
+#include "yotta/comm/tcp/tcp.hpp"
 
 namespace yotta_test {
 

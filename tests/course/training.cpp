@@ -9,7 +9,7 @@
 #include "course/tour/techniques.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
-#include "yotta/model/safetensors.hpp"
+#include "yotta/model/files/safetensors.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

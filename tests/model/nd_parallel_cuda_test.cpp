@@ -6,7 +6,7 @@
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/nn/adamw.hpp"
-#include "yotta/parallel/parallel_kernels.hpp"
+#include "yotta/parallel/cuda/parallel_kernels.hpp"
 
 using namespace yotta;
 

@@ -3,10 +3,10 @@
 
 #include <doctest/doctest.h>
 
-#include "yotta/device/strided_matmul.hpp"
+#include "yotta/device/cuda/strided_matmul.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
-#include "yotta/nn/cuda_kernels.hpp"
+#include "yotta/nn/cuda/cuda_kernels.hpp"
 
 using namespace yotta;
 

@@ -1,7 +1,7 @@
 // A notebook's cells, joined into one file and compiled: with clang's warnings, or under the sanitizers.
 // For the notebook that YOTTA_NOTEBOOK names.
 #include "support.hpp"
-#include "yotta/core/build.hpp"
+#include "yotta/core/system/build.hpp"
 
 using namespace runner;
 

@@ -9,7 +9,7 @@
 //                  bucket's backward if communication is
 #include <doctest/doctest.h>
 
-#include "yotta/comm/collectives.hpp"
+#include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/nn/linear_net.hpp"
 #include "yotta/parallel/ddp.hpp"

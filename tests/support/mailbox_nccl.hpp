@@ -20,7 +20,7 @@
 #include <tuple>
 
 #include "yotta/comm/failures.hpp"
-#include "yotta/comm/nccl_library.hpp"
+#include "yotta/comm/nccl/nccl_library.hpp"
 
 namespace yotta_test {
 

@@ -26,17 +26,17 @@
 #include <mpi.h>
 #endif
 #ifdef YOTTA_TEST_ON_PROCESSES
-#include "yotta/comm/mpi_ranks.hpp"
+#include "yotta/comm/mpi/mpi_ranks.hpp"
 #endif
 #ifdef YOTTA_TEST_ON_TCP
-#include "yotta/comm/tcp_launch.hpp"
-#include "yotta/comm/tcp_ranks.hpp"
+#include "yotta/comm/tcp/tcp_launch.hpp"
+#include "yotta/comm/tcp/tcp_ranks.hpp"
 #endif
 #ifdef YOTTA_TEST_ON_NCCL
 #include "support/on_cuda.hpp"
 #include "support/ranks_here.hpp"
-#include "yotta/comm/nccl_support.hpp"
-#include "yotta/nn/cuda.hpp"
+#include "yotta/comm/nccl/nccl_support.hpp"
+#include "yotta/nn/cuda/cuda.hpp"
 #endif
 
 namespace yotta_test {

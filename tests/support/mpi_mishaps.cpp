@@ -11,7 +11,7 @@
 
 #include <cstdlib>
 
-#include "yotta/comm/mpi_ranks.hpp"
+#include "yotta/comm/mpi/mpi_ranks.hpp"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "support/mailbox_nccl.hpp"
-#include "yotta/comm/nccl_transport.hpp"
+#include "yotta/comm/nccl/nccl_transport.hpp"
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/device/cuda_accelerator.hpp"
+#include "yotta/device/cuda/cuda_accelerator.hpp"
 
 namespace yotta_test {
 

@@ -5,7 +5,7 @@
 //          ◄── done ───────────────        ◄─ copy ── done ────────────────
 #pragma once
 
-#include "yotta/comm/nccl_transport.hpp"
+#include "yotta/comm/nccl/nccl_transport.hpp"
 
 namespace yotta_test {
 

@@ -25,7 +25,7 @@
 
 #include <cmath>
 
-#include "yotta/comm/collectives.hpp"
+#include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/collectives_tree.hpp"
 
 namespace yotta {

@@ -25,7 +25,7 @@
 // ImageNet in four minutes", 2018; NCCL's trees and PyTorch's HSDP follow the same idea.
 #pragma once
 
-#include "yotta/comm/collectives.hpp"
+#include "yotta/comm/collectives_ring.hpp"
 
 namespace yotta {
 

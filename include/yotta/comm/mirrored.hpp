@@ -27,7 +27,7 @@
 // Cost: that of one rank, whatever the number of images.
 #pragma once
 
-#include "yotta/comm/calls.hpp"
+#include "yotta/comm/engine/calls.hpp"
 
 namespace yotta {
 

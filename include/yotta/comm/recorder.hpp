@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "yotta/comm/run_on.hpp"
-#include "yotta/machine/wall_clock.hpp"
+#include "yotta/machine/timelines/wall_clock.hpp"
 
 namespace yotta {
 

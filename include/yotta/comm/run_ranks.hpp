@@ -19,7 +19,7 @@
 #include <set>
 
 #include "yotta/comm/communicator.hpp"
-#include "yotta/comm/threads.hpp"
+#include "yotta/comm/threads/threads.hpp"
 
 namespace yotta {
 

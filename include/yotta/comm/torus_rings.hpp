@@ -2,7 +2,7 @@
 //
 // A chip of a torus has two links an axis, one forward and one back; a ring along one axis uses one of them.
 // So cut the array into as many parts as a chip has links, and send each part its own way. The rings are those of
-// collectives.hpp, one an axis and direction; in every phase each part has one of them to itself:
+// collectives_ring.hpp, one an axis and direction; in every phase each part has one of them to itself:
 //
 //     4 x 4 chips: 4 rings, 4 parts         phase 0              phase 1
 //
@@ -30,7 +30,7 @@
 // Reference: Austin et al., "How to scale your model", 2025, chapter 3 (gathers over several axes of a TPU pod).
 #pragma once
 
-#include "yotta/comm/collectives.hpp"
+#include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/communicator.hpp"
 
 namespace yotta {

@@ -9,7 +9,7 @@
 // made. A second wait() does nothing. Waiting in any order is fine. Under a virtual clock done() is refused.
 #pragma once
 
-#include "yotta/comm/engine.hpp"
+#include "yotta/comm/engine/engine.hpp"
 
 namespace yotta {
 

@@ -14,7 +14,7 @@
 // 2^p for the search of missing ranks (p <= 10), and only when something is wrong.
 #pragma once
 
-#include "yotta/core/mistake.hpp"
+#include "yotta/core/cpu/mismatch_diagnosis.hpp"
 
 namespace yotta {
 

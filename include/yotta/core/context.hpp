@@ -16,7 +16,7 @@
 #include <span>
 #include <thread>
 
-#include "yotta/core/build.hpp"
+#include "yotta/core/system/build.hpp"
 #include "yotta/core/ledger.hpp"
 
 namespace yotta {

@@ -33,8 +33,8 @@
 #include <utility>
 
 #include "yotta/core/matmul_ladder.hpp"
-#include "yotta/core/matmul_pack.hpp"
-#include "yotta/core/matmul_rounds.hpp"
+#include "yotta/core/cpu/matmul_packing.hpp"
+#include "yotta/core/cpu/matmul_rounds.hpp"
 #include "yotta/core/memory.hpp"
 
 namespace yotta {
@@ -230,7 +230,7 @@ void matmul_in_slices(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into
 }
 inline constexpr int64_t slices_below = 640, least_slice = 128;  // sides of C, measured
 
-// C (m, n) = A (m, k) B (k, n), or C += A B, on up to `threads` threads (crew.hpp).
+// C (m, n) = A (m, k) B (k, n), or C += A B, on up to `threads` threads (thread_pool.hpp).
 // C: float or double; A, B: that, bf16 or f16. Throws Error if the shapes do not fit.
 template <class A, class B, class C>
 void matmul(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into, int threads = 1,

@@ -19,8 +19,8 @@
 #include <new>
 #include <vector>
 
-#include "yotta/core/accelerator.hpp"
-#include "yotta/core/build.hpp"
+#include "yotta/core/system/accelerator.hpp"
+#include "yotta/core/system/build.hpp"
 #include "yotta/core/context.hpp"
 
 namespace yotta {

@@ -4,7 +4,7 @@
 //
 // Each call of the body gets a range [begin, end) of at least `grain` items and writes only what belongs
 // to those items; no sum crosses a range, so results do not depend on the number of threads. Whoever is
-// free takes the next range (crew.hpp); with context().threads == 1 or too little work the body simply
+// free takes the next range (thread_pool.hpp); with context().threads == 1 or too little work the body simply
 // runs.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "yotta/core/context.hpp"
-#include "yotta/core/crew.hpp"
+#include "yotta/core/cpu/thread_pool.hpp"
 
 namespace yotta {
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "yotta/core/convert.hpp"
+#include "yotta/core/cpu/convert.hpp"
 #include "yotta/core/memory.hpp"
 
 namespace yotta {

@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "yotta/device/simt_access.hpp"
-#include "yotta/device/simt_warp.hpp"
+#include "yotta/device/emulator/simt_access.hpp"
+#include "yotta/device/emulator/simt_warp.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {

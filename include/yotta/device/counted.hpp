@@ -19,7 +19,7 @@
 #include "yotta/device/kernel.hpp"
 
 #if defined(YOTTA_CHECKED)
-#include "yotta/device/simt_access.hpp"
+#include "yotta/device/emulator/simt_access.hpp"
 #endif
 
 namespace yotta {

@@ -19,7 +19,7 @@
 
 #include "yotta/device/kernel.hpp"
 #if !defined(__CUDACC__)
-#include "yotta/device/simt_access.hpp"
+#include "yotta/device/emulator/simt_access.hpp"
 #endif
 
 namespace yotta {

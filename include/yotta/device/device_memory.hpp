@@ -14,7 +14,7 @@
 
 #include "yotta/device/kernel.hpp"
 #if !defined(__CUDACC__)
-#include "yotta/device/simt_memory.hpp"
+#include "yotta/device/emulator/simt_memory.hpp"
 #endif
 
 namespace yotta {

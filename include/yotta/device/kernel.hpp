@@ -25,16 +25,16 @@
 #include <cstddef>
 
 #include "yotta/core/error.hpp"
-#include "yotta/device/simt_build.hpp"
+#include "yotta/device/emulator/simt_build.hpp"
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 #else
-#include "yotta/device/simt_launch.hpp"
-#include "yotta/device/simt_warp.hpp"
-#include "yotta/device/simt_words.hpp"
+#include "yotta/device/emulator/simt_launch.hpp"
+#include "yotta/device/emulator/simt_warp.hpp"
+#include "yotta/device/emulator/cuda_builtins.hpp"
 #if defined(YOTTA_CHECKED) && \
     !defined(YOTTA_HOOKS_ELSEWHERE)  // another file of the program has them
-#include "yotta/device/check_hooks.hpp"
+#include "yotta/device/emulator/check_hooks.hpp"
 #endif
 #endif
 

@@ -24,7 +24,7 @@
 
 #include "yotta/device/kernel.hpp"
 #if !defined(__CUDACC__)
-#include "yotta/device/mma_warp.hpp"
+#include "yotta/device/emulator/mma_warp.hpp"
 #endif
 
 namespace yotta {

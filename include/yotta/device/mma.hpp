@@ -23,8 +23,8 @@
 #include "yotta/device/kernel.hpp"
 
 #if !defined(__CUDACC__)
-#include "yotta/device/mma_lanes.hpp"
-#include "yotta/device/mma_warp.hpp"
+#include "yotta/device/emulator/mma_lanes.hpp"
+#include "yotta/device/emulator/mma_warp.hpp"
 #endif
 
 namespace yotta {

@@ -29,10 +29,10 @@
 
 #include <cstdint>
 
-#include "yotta/device/simt_build.hpp"
+#include "yotta/device/emulator/simt_build.hpp"
 
 #if !defined( \
-    __CUDACC__)  // as simt_words.hpp has them: these maps need nothing else of the emulator
+    __CUDACC__)  // as cuda_builtins.hpp has them: these maps need nothing else of the emulator
 #define __host__
 #define __device__
 #endif

@@ -12,9 +12,9 @@
 
 #include <cstring>
 
-#include "yotta/device/simt_build.hpp"
+#include "yotta/device/emulator/simt_build.hpp"
 #if defined(YOTTA_CHECKED)
-#include "yotta/device/check_hooks.hpp"
+#include "yotta/device/emulator/check_hooks.hpp"
 #endif
 
 #if defined(YOTTA_CHECKED)

@@ -27,7 +27,7 @@
 #include <utility>
 
 #include "yotta/machine/cluster.hpp"
-#include "yotta/machine/disturbance.hpp"
+#include "yotta/machine/stragglers.hpp"
 #include "yotta/machine/trace.hpp"
 
 namespace yotta {

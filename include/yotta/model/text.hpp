@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "yotta/core/files.hpp"
+#include "yotta/core/system/files.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/core/tensor.hpp"
 

@@ -20,7 +20,7 @@
 
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/named_tensor.hpp"
-#include "yotta/nn/part.hpp"
+#include "yotta/nn/shard_range.hpp"
 
 namespace yotta {
 

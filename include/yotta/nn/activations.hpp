@@ -19,7 +19,7 @@
 #pragma once
 
 #include "yotta/nn/elementwise.hpp"
-#include "yotta/nn/math.hpp"
+#include "yotta/nn/cpu/math.hpp"
 
 namespace yotta {
 

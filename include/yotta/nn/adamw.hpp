@@ -15,8 +15,8 @@
 
 #include <cmath>
 
-#include "yotta/nn/body.hpp"
-#include "yotta/nn/math.hpp"
+#include "yotta/nn/cpu/body.hpp"
+#include "yotta/nn/cpu/math.hpp"
 #include "yotta/nn/optimizer.hpp"
 
 namespace yotta {

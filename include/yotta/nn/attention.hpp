@@ -23,7 +23,7 @@
 #include <cmath>
 
 #include "yotta/core/matmul.hpp"
-#include "yotta/nn/attention_rows.hpp"
+#include "yotta/nn/cpu/attention_rows.hpp"
 #include "yotta/nn/dropout.hpp"
 #include "yotta/nn/softmax.hpp"
 

@@ -26,7 +26,7 @@
 #pragma once
 
 #include "yotta/nn/attention.hpp"
-#include "yotta/nn/attention_tiles.hpp"
+#include "yotta/nn/cpu/attention_tiles.hpp"
 
 namespace yotta {
 

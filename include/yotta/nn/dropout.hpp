@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "yotta/core/random.hpp"
-#include "yotta/nn/body.hpp"
+#include "yotta/nn/cpu/body.hpp"
 
 namespace yotta {
 

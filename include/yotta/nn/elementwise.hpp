@@ -14,7 +14,7 @@
 // Letters: N rows (tokens), C columns (channels).
 #pragma once
 
-#include "yotta/nn/body.hpp"
+#include "yotta/nn/cpu/body.hpp"
 
 namespace yotta {
 

@@ -17,7 +17,7 @@
 // Letters: N tokens, V vocabulary, C model width, T tokens a sequence.
 #pragma once
 
-#include "yotta/nn/columns.hpp"
+#include "yotta/nn/cpu/columns.hpp"
 #include "yotta/nn/positions.hpp"
 
 namespace yotta {

@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-#include "yotta/nn/body.hpp"
+#include "yotta/nn/cpu/body.hpp"
 #include "yotta/nn/parameter.hpp"
 
 namespace yotta {

@@ -11,7 +11,7 @@
 // Leading dims of x are free: (B, T, I) gives (B, T, O). Letters: N = B T tokens, I inputs, O outputs.
 #pragma once
 
-#include "yotta/nn/columns.hpp"
+#include "yotta/nn/cpu/columns.hpp"
 #include "yotta/nn/layer.hpp"
 #include "yotta/nn/linear_ops.hpp"
 

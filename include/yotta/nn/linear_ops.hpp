@@ -14,8 +14,8 @@
 #pragma once
 
 #include "yotta/core/matmul.hpp"
-#include "yotta/device/device_matmul.hpp"
-#include "yotta/nn/columns.hpp"
+#include "yotta/device/cuda/device_matmul.hpp"
+#include "yotta/nn/cpu/columns.hpp"
 
 namespace yotta {
 

@@ -20,7 +20,7 @@
 
 #include <cmath>
 
-#include "yotta/nn/columns.hpp"
+#include "yotta/nn/cpu/columns.hpp"
 
 namespace yotta {
 

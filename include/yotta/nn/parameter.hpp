@@ -29,7 +29,7 @@
 #include "yotta/core/parallel_for.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/core/tensor.hpp"
-#include "yotta/nn/part.hpp"
+#include "yotta/nn/shard_range.hpp"
 
 namespace yotta {
 

@@ -15,7 +15,7 @@
 
 #include <cmath>
 
-#include "yotta/nn/body.hpp"
+#include "yotta/nn/cpu/body.hpp"
 #include "yotta/nn/positions.hpp"
 
 namespace yotta {

@@ -11,8 +11,8 @@
 // Contract: a NaN or a row of -infinity gives NaN. Letters: N rows, C columns.
 #pragma once
 
-#include "yotta/nn/body.hpp"
-#include "yotta/nn/math.hpp"
+#include "yotta/nn/cpu/body.hpp"
+#include "yotta/nn/cpu/math.hpp"
 
 namespace yotta {
 

@@ -34,7 +34,7 @@
 #include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
-#include "yotta/nn/cut.hpp"
+#include "yotta/nn/narrow.hpp"
 #include "yotta/nn/elementwise.hpp"
 
 namespace yotta {

@@ -1,0 +1,214 @@
+// Which algorithm a collective runs. Every function here is a table: the operation's algorithms by name.
+//
+// `automatic` takes the native one where the transport has it: threads read each other's buffers, MPI and NCCL
+// run theirs. It does not where a clock is set, or data is on meta: the clock times messages, so messages must
+// be sent. Then small arrays take what needs few messages (a
+// tree, doubling), large ones what sends few bytes (the ring). All ranks choose alike, since they see
+// the same sizes; a difference would be a Mismatch.
+//
+// To compile all algorithms takes some seconds. A project of many files can have it done once: it defines
+// YOTTA_COLLECTIVES_ELSEWHERE for its files, and YOTTA_COLLECTIVES_HERE for one that only includes this header.
+#pragma once
+
+#include "yotta/comm/engine/collective.hpp"
+#include "yotta/comm/collectives_ring.hpp"
+#include "yotta/comm/collectives_exchange.hpp"
+
+#if defined(YOTTA_COLLECTIVES_ELSEWHERE) || defined(YOTTA_COLLECTIVES_HERE)
+#define YOTTA_COLLECTIVE
+#else
+#define YOTTA_COLLECTIVE inline
+#endif
+
+namespace yotta {
+
+// Arrays of fewer bytes are small: the time of a message outweighs that of its bytes.
+inline constexpr int64_t small_bytes = 16 * 1024;
+
+// The algorithm to run when `wanted` was asked for.
+inline Algorithm choose(const Group& group, Algorithm wanted, Algorithm small, Algorithm large,
+                        ConstData data, Where where = Where::current()) {
+  const bool meta = data.device == Device::meta;
+  if (wanted == Algorithm::native && meta)
+    fail(where, "native reads buffers, and data on meta has none; take another algorithm");
+  if (wanted != Algorithm::automatic) return wanted;
+  if (context().clock == nullptr && !meta && group.engine->transport().has_native(data))
+    return Algorithm::native;
+  return data.nbytes() < small_bytes ? small : large;
+}
+
+// One function an operation.
+YOTTA_COLLECTIVE void run_broadcast(Collective& c, Algorithm algorithm, Data data, int root);
+YOTTA_COLLECTIVE void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
+                                 int root);
+YOTTA_COLLECTIVE void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
+                                     int node);
+YOTTA_COLLECTIVE void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                                         ReduceOp op);
+YOTTA_COLLECTIVE void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Data out);
+YOTTA_COLLECTIVE void run_all_to_all(Collective& c, Algorithm algorithm, ConstData in, Data out);
+YOTTA_COLLECTIVE void run_all_to_all_v(Collective& c, Algorithm algorithm, ConstData in,
+                                       Counts in_counts, Data out, Counts out_counts);
+YOTTA_COLLECTIVE void run_gather(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                                 int root);
+YOTTA_COLLECTIVE void run_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                                  int root);
+YOTTA_COLLECTIVE void run_barrier(Collective& c, Algorithm algorithm);
+
+}  // namespace yotta
+
+#ifndef YOTTA_COLLECTIVES_ELSEWHERE
+
+#include "yotta/comm/collectives_bruck.hpp"
+#include "yotta/comm/collectives_chain.hpp"
+#include "yotta/comm/collectives_hierarchical.hpp"
+#include "yotta/comm/collectives_naive.hpp"
+#include "yotta/comm/collectives_recursive.hpp"
+#include "yotta/comm/collectives_tree.hpp"
+#include "yotta/comm/threads/native.hpp"
+
+namespace yotta {
+
+// Where ranks share memory they meet, and run meet(meeting); elsewhere the transport runs the call.
+template <class Meet>
+void run_native(Collective& c, const NativeCall& call, Meet meet) {
+  const bool on_device = call.in.device == Device::cuda || call.out.device == Device::cuda;
+  if (c.can_meet() && !on_device) return meet(static_cast<Meeting&>(c));
+  c.run_by_transport(call);
+  c.count(native_traffic(c.size(), c.rank(), call));
+}
+
+[[noreturn]] inline void no_such_algorithm(const Call& call) {
+  fail(call.where, "{} has no algorithm called {}; see comm/engine/algorithms.hpp for those it has",
+       call.operation, call.algorithm);
+}
+
+YOTTA_COLLECTIVE void run_broadcast(Collective& c, Algorithm algorithm, Data data, int root) {
+  switch (algorithm) {
+    case Algorithm::naive: return broadcast_naive(c, data, root);
+    case Algorithm::tree: return broadcast_tree(c, data, root);
+    case Algorithm::chain: return broadcast_chain(c, data, root);
+    case Algorithm::scatter_all_gather: return broadcast_scatter_all_gather(c, data, root);
+    case Algorithm::native:
+      return run_native(c, {Operation::broadcast, data, data, {}, root},
+                        [&](Meeting& m) { broadcast_native(m, data, root); });
+    default: no_such_algorithm(c.call());
+  }
+}
+
+YOTTA_COLLECTIVE void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
+                                 int root) {
+  switch (algorithm) {
+    case Algorithm::naive: return reduce_naive(c, data, op, root);
+    case Algorithm::tree: return reduce_tree(c, data, op, root);
+    case Algorithm::native:
+      return run_native(c, {Operation::reduce, data, data, op, root},
+                        [&](Meeting& m) { reduce_native(m, data, op, root); });
+    default: no_such_algorithm(c.call());
+  }
+}
+
+YOTTA_COLLECTIVE void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
+                                     int node) {
+  switch (algorithm) {
+    case Algorithm::naive: return all_reduce_naive(c, data, op);
+    case Algorithm::ring: return all_reduce_ring(c, data, op);
+    case Algorithm::tree: return all_reduce_tree(c, data, op);
+    case Algorithm::recursive_doubling: return all_reduce_recursive_doubling(c, data, op);
+    case Algorithm::rabenseifner: return all_reduce_rabenseifner(c, data, op);
+    case Algorithm::hierarchical: return all_reduce_hierarchical(c, data, op, node, c.call().where);
+    case Algorithm::native:
+      return run_native(c, {Operation::all_reduce, data, data, op},
+                        [&](Meeting& m) { all_reduce_native(m, data, op); });
+    default: no_such_algorithm(c.call());
+  }
+}
+
+YOTTA_COLLECTIVE void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                                         ReduceOp op) {
+  switch (algorithm) {
+    case Algorithm::naive: return reduce_scatter_naive(c, in, out, op);
+    case Algorithm::ring: return reduce_scatter_ring(c, in, out, op);
+    case Algorithm::recursive_halving: return reduce_scatter_recursive_halving(c, in, out, op);
+    case Algorithm::native:
+      return run_native(c, {Operation::reduce_scatter, in, out, op},
+                        [&](Meeting& m) { reduce_scatter_native(m, in, out, op); });
+    default: no_such_algorithm(c.call());
+  }
+}
+
+YOTTA_COLLECTIVE void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Data out) {
+  switch (algorithm) {
+    case Algorithm::naive: return all_gather_naive(c, in, out);
+    case Algorithm::ring: return all_gather_ring(c, in, out);
+    case Algorithm::recursive_doubling: return all_gather_recursive_doubling(c, in, out);
+    case Algorithm::bruck: return all_gather_bruck(c, in, out);
+    case Algorithm::native:
+      return run_native(c, {Operation::all_gather, in, out},
+                        [&](Meeting& m) { all_gather_native(m, in, out); });
+    default: no_such_algorithm(c.call());
+  }
+}
+
+YOTTA_COLLECTIVE void run_all_to_all(Collective& c, Algorithm algorithm, ConstData in, Data out) {
+  switch (algorithm) {
+    case Algorithm::naive: return all_to_all_naive(c, in, out);
+    case Algorithm::pairwise: return all_to_all_pairwise(c, in, out);
+    case Algorithm::bruck: return all_to_all_bruck(c, in, out);
+    case Algorithm::native:
+      return run_native(c, {Operation::all_to_all, in, out},
+                        [&](Meeting& m) { all_to_all_native(m, in, out); });
+    default: no_such_algorithm(c.call());
+  }
+}
+
+YOTTA_COLLECTIVE void run_all_to_all_v(Collective& c, Algorithm algorithm, ConstData in,
+                                       Counts in_counts, Data out, Counts out_counts) {
+  switch (algorithm) {
+    case Algorithm::pairwise: return all_to_all_v_pairwise(c, in, in_counts, out, out_counts);
+    case Algorithm::native:
+      return run_native(c, {Operation::all_to_all_v, in, out, {}, 0, in_counts, out_counts},
+                        [&](Meeting& m) {
+                          all_to_all_v_native(m, in, in_counts, out, out_counts, c.call().where);
+                        });
+    default: no_such_algorithm(c.call());
+  }
+}
+
+YOTTA_COLLECTIVE void run_gather(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                                 int root) {
+  switch (algorithm) {
+    case Algorithm::naive: return gather_naive(c, in, out, root);
+    case Algorithm::tree: return gather_tree(c, in, out, root, out.count);
+    case Algorithm::native:
+      return run_native(c, {Operation::gather, in, out, {}, root},
+                        [&](Meeting& m) { gather_native(m, in, out, root); });
+    default: no_such_algorithm(c.call());
+  }
+}
+
+YOTTA_COLLECTIVE void run_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                                  int root) {
+  switch (algorithm) {
+    case Algorithm::naive: return scatter_naive(c, in, out, root);
+    case Algorithm::tree: return scatter_tree(c, in, out, root, in.count);
+    case Algorithm::native:
+      return run_native(c, {Operation::scatter, in, out, {}, root},
+                        [&](Meeting& m) { scatter_native(m, in, out, root); });
+    default: no_such_algorithm(c.call());
+  }
+}
+
+YOTTA_COLLECTIVE void run_barrier(Collective& c, Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::naive: return barrier_naive(c);
+    case Algorithm::dissemination: return barrier_dissemination(c);
+    case Algorithm::native:
+      return run_native(c, {Operation::barrier}, [&](Meeting& m) { barrier_native(m); });
+    default: no_such_algorithm(c.call());
+  }
+}
+
+}  // namespace yotta
+
+#endif

@@ -1,0 +1,176 @@
+// Collective: one call of a collective on one rank, as its algorithm sees it.
+//
+// It is the Channel of message algorithms and, where the ranks share memory, the Meeting of native
+// ones. Its messages have a tag of their own (the number of the call in its group), so they never meet
+// those of the user or of another collective. Whether its waits block the rank or suspend a fiber is
+// decided below, in the engine.
+#pragma once
+
+#include "yotta/comm/channel.hpp"
+#include "yotta/comm/threads/collective_rendezvous.hpp"
+#include "yotta/comm/threads/shared_memory_channel.hpp"
+#include "yotta/comm/engine/message.hpp"
+
+namespace yotta {
+
+class Collective : public Channel, public Meeting {
+ public:
+  // Numbers the call and, on threads, compares it with those of the other ranks.
+  Collective(std::shared_ptr<const Group> group, int64_t number, const Call& call,
+             std::string_view label)
+      : group_(std::move(group)),
+        number_(number),
+        call_(call),
+        label_(label),
+        gathering_(transport().enter(group_->number, number, call)) {
+    if (CostSink* clock = context().clock) issued_ = clock->now(compute_lane);
+  }
+  ~Collective() override {
+    if (gathering_ != nullptr) transport().leave(group_->number, *gathering_);
+  }
+  Collective(const Collective&) = delete;
+  Collective& operator=(const Collective&) = delete;
+
+  int rank() const override { return group_->rank; }
+  int size() const override { return group_->size(); }
+  const Call& call() const { return call_; }
+  bool can_meet() const { return gathering_ != nullptr; }
+
+  // Runs the algorithm. If it throws, the collective cannot be completed by anybody.
+  template <class Algorithm>
+  void run(Algorithm algorithm) {
+    CostSink* const clock = context().clock;
+    const LaneScope lane(group_->lane);
+    try {
+      if (clock != nullptr) clock->wait(group_->lane, issued_);
+      algorithm(*this);
+      stop_reading();
+      if (clock != nullptr) ended_ = clock->now(group_->lane);
+    } catch (const std::exception& error) {
+      give_up(error.what());
+      throw;
+    } catch (...) {
+      give_up("it was given up");
+      throw;
+    }
+  }
+
+  // The rank's own code goes on when the collective has ended.
+  void join_clock() const {
+    if (CostSink* clock = context().clock) clock->wait(compute_lane, ended_);
+  }
+
+  // Channel
+  void send(ConstData data, int to, Where where) override {
+    const Call call = call_of("send", data, where);
+    if (group_->is_mirrored()) fail_roles("one only sends");
+    Messages message(*group_, call, label_, tag());
+    message.send(data, to);
+    message.wait();
+  }
+  void recv(Data data, int from, Where where) override {
+    const Call call = call_of("recv", data, where);
+    if (group_->is_mirrored()) fail_roles("one only receives");
+    Messages message(*group_, call, label_, tag());
+    message.recv(data, from);
+    message.wait();
+  }
+  void send_recv(ConstData out, int to, Data in, int from, Where where) override {
+    const Call call = call_of("send_recv", out, where);
+    expect_apart(out, in, where);
+    if (group_->is_mirrored() && out.count != in.count)
+      fail_roles(fmt::format("one sends {} and receives {}", out.count, in.count));
+    Messages both(*group_, call, label_, tag());
+    both.send(out, to);
+    both.recv(in, from);
+    both.wait();
+  }
+
+  // Meeting
+  void show(ConstData in, Data out) override {
+    gathering_->seat(rank()).in = in;
+    gathering_->seat(rank()).out = out;
+  }
+  void meet() override {
+    stop_reading();
+    Request request;
+    request.kind = Request::Kind::meet;
+    request.group = group_->number;
+    request.tag = ++meetings_;
+    request.call = &call_;
+    request.handle = reinterpret_cast<uintptr_t>(gathering_);
+    transport().arrive(*gathering_, rank());
+    group_->engine->wait({&call_, call_.where, {&request, nullptr}, -1});
+    // First say that we read, then look whether someone has failed and may leave: see give_up().
+    gathering_->start_reading();
+    reading_ = true;
+    transport().check(call_.where);
+  }
+  ConstData in(int other) const override { return gathering_->seat(other).in; }
+  Data out(int other) const override { return gathering_->seat(other).out; }
+  // A collective that the transport runs by itself.
+  void run_by_transport(const NativeCall& native) {
+    Request request;
+    request.kind = Request::Kind::native;
+    request.group = group_->number;
+    request.tag = tag();
+    request.call = &call_;
+    transport().post(request, native);
+    try {
+      group_->engine->wait({&call_, call_.where, {&request, nullptr}, -1});
+    } catch (...) {
+      if (!request.done) transport().withdraw(request);
+      throw;
+    }
+  }
+  // What this rank does next with the collective's numbers comes behind it, on a device too.
+  void join() { transport().join(group_->number); }
+  void count(const Traffic& traffic) override {
+    Ledger& ledger = context().ledger;
+    ledger.sent(label_, traffic.messages_sent, traffic.bytes_sent);
+    ledger.received(label_, traffic.messages_received, traffic.bytes_received);
+  }
+
+ private:
+  Transport& transport() const { return group_->engine->transport(); }
+  int64_t tag() const { return -1 - number_; }
+  // A message as people are told of it: of the library's algorithms at the user's call, of the user's
+  // own at the line that sends.
+  Call call_of(const char* message, ConstData data, Where where) const {
+    if (!call_.is_custom) return call_;
+    return {message, data.count, data.dtype, -1, "", call_.operation, where, true};
+  }
+
+  // Mirrored ranks all do what this one does.
+  [[noreturn]] void fail_roles(const std::string& difference) const {
+    fail(call_.where,
+         "{} of {} ranks cannot be mirrored: its ranks play different parts ({}). Mirrored ranks "
+         "need "
+         "a collective without a root, an algorithm in which all do the same, and a count that the "
+         "ranks divide",
+         describe_operation(call_), size(), difference);
+  }
+
+  void stop_reading() {
+    if (std::exchange(reading_, false)) gathering_->stop_reading();
+  }
+  // After this, our buffers may go: nobody starts to read them, since the world has failed, and those
+  // who were reading have ended.
+  void give_up(const char* why) {
+    transport().fail(fmt::format("{} was given up: {}", call_.operation, why));
+    if (gathering_ == nullptr) return;
+    stop_reading();
+    gathering_->wait_for_readers();
+  }
+
+  std::shared_ptr<const Group> group_;
+  int64_t number_;
+  Call call_;
+  std::string label_;
+  Gathering* gathering_;
+  int meetings_ = 0;
+  bool reading_ = false;
+  Moment issued_, ended_;  // on a virtual clock
+};
+
+}  // namespace yotta

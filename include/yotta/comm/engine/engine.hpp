@@ -1,0 +1,245 @@
+// Engine: what makes a rank wait, and what moves its asynchronous collectives on.
+//
+//     rank's main code                       fibers, one a collective in flight
+//     ────────────────                       ──────────────────────────────────
+//     all_reduce_async() ───────────────────► first send_recv posted, not done: suspend
+//     compute                                      (nothing moves: there are no helper threads)
+//     recv(): not there yet, so meanwhile ──► is its message there? go on, post the next, suspend
+//     work.wait(): the same until it is done
+//
+// A blocking call runs on the rank's own stack. An asynchronous collective is the same plain loop of
+// sends and receives in a fiber; it moves on inside any communication call of its rank, and only there.
+// The collectives of one communicator run in the order of their calls, one after the other, as on a
+// stream of NCCL; those of different communicators side by side.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "yotta/comm/failures.hpp"
+#include "yotta/comm/engine/in_flight_op.hpp"
+
+namespace yotta {
+
+struct EngineOptions {
+  bool buffered_sends = true;   // send() copies and returns; false: it waits for the receiver
+  bool check_buffers = false;   // watch the buffers of operations in flight (buffer_guard.hpp)
+  double timeout = 600;         // seconds that one call may wait
+  std::function<double()> now;  // the clock for it, in seconds; empty: the computer's
+};
+
+class Engine {
+ public:
+  Engine(std::shared_ptr<Transport> transport, EngineOptions options)
+      : transport_(std::move(transport)), options_(std::move(options)) {}
+
+  Transport& transport() { return *transport_; }
+  const EngineOptions& options() const { return options_; }
+
+  // On entry to every call of the user: is this rank in a state to communicate?
+  void enter(Where where) {
+    if (ended_) fail(where, "this communicator's world has ended; use it inside run_ranks only");
+    if (std::this_thread::get_id() != thread_)
+      fail(where, "a communicator belongs to its rank: rank {}'s was used by another thread",
+           transport_->rank());
+    if (running_ != nullptr)
+      fail(where, "inside a collective only its channel may be used, not a communicator");
+    if (!poison_.empty()) {
+      poison_heard_ = true;
+      throw CommError(where, poison_);
+    }
+    transport_->check(where);
+    advance();
+  }
+
+  // The clock's lane of this rank's next communicator. (Groups are numbered in the order in which ranks
+  // happen to come; a timeline must not depend on that.)
+  int new_lane() { return --last_lane_; }
+
+  // Blocks whoever runs, a fiber or the main code, until the requests are done.
+  // Errors: Deadlock, PeerFailed, Timeout.
+  void wait(const Waiting& waiting) {
+    if (running_ != nullptr) {
+      running_->waiting = waiting;
+      const int lane = context().lane;
+      while (!is_ready(waiting)) Fiber::suspend();
+      context().lane = lane;
+    } else {
+      wait_until(waiting, nullptr, [&] { return is_ready(waiting); });
+    }
+    for (Request* request : waiting.requests)
+      if (request != nullptr) join(*request);
+  }
+  // The same for a job, by the main code. If it has failed, its error is thrown here.
+  void wait(Job& job, Where where) {
+    wait_until({&job.call, where, {}, -1}, &job, [&] { return is_done(job); });
+    if (job.body)
+      transport_->join(job.group);
+    else
+      transport_->join(job.request);
+    if (job.error) std::rethrow_exception(job.error);
+  }
+  bool is_done(Job& job) { return job.body ? job.ended : transport_->test(job.request); }
+
+  // Puts a collective behind the others of its group, and starts it if it is the first.
+  void start(std::shared_ptr<Job> job) {
+    std::deque<std::shared_ptr<Job>>& queue = queues_[job->group];
+    queue.push_back(std::move(job));
+    if (queue.size() == 1) advance();
+  }
+  // The last collective of a group that has not ended; null if all have.
+  std::shared_ptr<Job> last(int group) {
+    const auto queue = queues_.find(group);
+    return queue == queues_.end() || queue->second.empty() ? nullptr : queue->second.back();
+  }
+  // Moves on whatever can be moved on. True if anything was.
+  bool advance() {
+    bool moved = false;
+    for (auto& [group, queue] : queues_) {
+      while (!queue.empty() && resume(*queue.front())) {
+        moved = true;
+        if (queue.front()->ended) queue.pop_front();
+      }
+    }
+    std::erase_if(detached_, [&](auto& send) { return transport_->test(send.first->request); });
+    return moved;
+  }
+
+  // Posts a send whose data is a copy, and keeps both until somebody has taken it.
+  void post_detached(std::unique_ptr<Job> send, std::shared_ptr<void> copy) {
+    send->request.is_detached = true;
+    transport_->post(send->request);
+    if (!send->request.done) detached_.emplace_back(std::move(send), std::move(copy));
+  }
+
+  // A Work that is dropped unfinished leaves the others waiting for messages that will not come.
+  void drop(const std::shared_ptr<Job>& job) {
+    if (!transport_->failed()) {  // else it is only a consequence
+      poison_ =
+          fmt::format("the Work of {} was dropped before it was done; keep it and wait() for it",
+                      describe(job->call));
+      transport_->fail(poison_);
+    }
+    if (!job->body && !job->request.done) transport_->withdraw(job->request);
+    job->worker.reset();  // unwinds its stack, which withdraws its requests
+    job->ended = true;
+    if (job->body) std::erase(queues_[job->group], job);
+  }
+
+  // The end of the rank's code. Throws if a Work was dropped and no call has said so yet.
+  void end(Where where) {
+    for (auto& [group, queue] : queues_)
+      while (!queue.empty()) drop(std::shared_ptr<Job>(queue.front()));
+    idle_.clear();
+    ended_ = true;
+    if (!poison_.empty() && !poison_heard_) throw CommError(where, poison_);
+  }
+
+ private:
+  // A collective in a fiber goes on behind its messages. Behind one that the transport runs goes who waits for the Work.
+  void join(Request& request) {
+    if (request.kind == Request::Kind::send || request.kind == Request::Kind::recv)
+      transport_->join(request);
+    else if (running_ == nullptr)
+      transport_->join(request.group);
+  }
+
+  // How often a rank looks before it sleeps: some 20 microseconds.
+  static constexpr int looks = 100;
+
+  bool is_ready(const Waiting& waiting) {
+    for (Request* request : waiting.requests)
+      if (request != nullptr && !transport_->test(*request)) return false;
+    return true;
+  }
+
+  // The one loop in which a rank's main code waits: look, move fibers on, look again, sleep.
+  template <class Ready>
+  void wait_until(const Waiting& waiting, Job* job, Ready ready) {
+    std::optional<double> deadline;
+    for (int looked = 0; !ready();) {
+      if (advance()) {
+        looked = 0;
+      } else if (++looked < looks) {
+        std::this_thread::yield();
+      } else {
+        if (!deadline) deadline = now() + options_.timeout;
+        sleep(waiting, job, *deadline);
+        looked = 0;
+      }
+    }
+  }
+  // Shows the transport all strands of this rank: main code first, then the collective that runs in
+  // each group.
+  void sleep(const Waiting& waiting, Job* job, double deadline) {
+    const double left = deadline - now();
+    if (!(left > 0)) time_out(waiting);
+    strands_.assign(1, waiting);
+    if (job != nullptr && !job->body) strands_[0].requests[0] = &job->request;
+    for (auto& [group, queue] : queues_) {
+      if (queue.empty()) continue;
+      if (job != nullptr && job->body && job->group == group)
+        strands_[0].strand = static_cast<int>(strands_.size());
+      strands_.push_back(queue.front()->waiting);
+    }
+    // Another clock does not wake us, so we look at it now and then.
+    transport_->sleep(strands_, std::min(left, options_.now ? 0.001 : 3600.0));
+  }
+  [[noreturn]] void time_out(const Waiting& waiting) {
+    const std::string message = fmt::format(
+        "rank {} has waited for more than {} s in {}; the others still run, but have not come. If "
+        "they only need longer, raise RunOptions::timeout",
+        transport_->rank(), options_.timeout, describe(*waiting.call));
+    transport_->fail(message);
+    throw Timeout(waiting.where, message);
+  }
+  double now() const {
+    if (options_.now) return options_.now();
+    const auto since = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(since).count();
+  }
+
+  // Runs a collective until it waits again; false if it has to wait still.
+  bool resume(Job& job) {
+    if (job.worker && !is_ready(job.waiting)) return false;
+    running_ = &job;
+    const int lane = context().lane;
+    if (job.worker) {
+      job.worker->resume();
+    } else {
+      job.worker = idle_worker();
+      job.worker->start(job.body);
+    }
+    running_ = nullptr;
+    context().lane = lane;
+    if (!job.worker->idle()) return true;
+    job.ended = true;
+    job.error = job.worker->error();
+    idle_.push_back(std::move(job.worker));
+    return true;
+  }
+  std::unique_ptr<FiberWorker> idle_worker() {
+    if (idle_.empty()) return std::make_unique<FiberWorker>();
+    std::unique_ptr<FiberWorker> worker = std::move(idle_.back());
+    idle_.pop_back();
+    return worker;
+  }
+
+  std::shared_ptr<Transport> transport_;
+  EngineOptions options_;
+  std::thread::id thread_ = std::this_thread::get_id();
+  std::map<int, std::deque<std::shared_ptr<Job>>> queues_;  // by group; the first of each runs
+  std::vector<std::pair<std::unique_ptr<Job>, std::shared_ptr<void>>> detached_;
+  std::vector<std::unique_ptr<FiberWorker>> idle_;
+  std::vector<Waiting> strands_;  // while the rank sleeps
+  Job* running_ = nullptr;        // whose fiber runs now
+  int last_lane_ = -1;            // the world's
+  std::string poison_;
+  bool poison_heard_ = false;
+  std::atomic<bool> ended_ = false;  // another thread may ask, wrongly
+};
+
+}  // namespace yotta

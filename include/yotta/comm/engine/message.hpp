@@ -1,0 +1,130 @@
+// Messages: a send or a recv of one rank, from posting to the ledger.
+//
+//     Messages both(group, call, "send", tag);   a send and a recv that are in flight together
+//     both.send(out, to);                        posted; in the ledger; stamped by the clock
+//     both.recv(in, from);                       posted
+//     both.wait();                               done; the recv is in the ledger; the clock waits
+//                                                for its stamp, and for what was sent to leave
+//
+// If an exception passes, what is not done is withdrawn: nobody writes into a buffer that has gone.
+#pragma once
+
+#include "yotta/comm/engine/engine.hpp"
+
+namespace yotta {
+
+// A communicator as seen by one of its ranks.
+struct Group {
+  std::shared_ptr<Engine> engine;
+  int number = 0;
+  int rank = 0;              // in the group
+  std::vector<int> members;  // world ranks
+  std::vector<int> images;   // of a mirrored communicator: the chips of its ranks; else empty
+  int64_t collectives = 0;   // how many were called
+  int64_t splits = 0;
+
+  int lane = -1;  // of the clock, for its collectives: its rank's first, second, ... communicator
+
+  int size() const { return static_cast<int>(members.size()); }
+  int world(int group_rank) const { return members[static_cast<size_t>(group_rank)]; }
+  bool is_mirrored() const { return !images.empty(); }
+};
+
+// The other end of a message, and the lane of point-to-point messages to (or from) it, on the clock.
+inline int clock_peer(const Request& request) {
+  return request.image < 0 ? request.peer : first_image + request.image;
+}
+inline int lane_of(const Request& request) {
+  return message_lane(clock_peer(request), request.kind == Request::Kind::recv);
+}
+inline void join_lane(int waiting, int other) {
+  if (CostSink* clock = context().clock) clock->wait(waiting, clock->now(other));
+}
+
+// Counts a message when it is posted (a send) or done (a recv), and tells the clock.
+inline void charge_send(Request& request, std::string_view label, int lane) {
+  RankContext& self = context();
+  self.ledger.sent(label, 1, request.data.nbytes());
+  if (self.clock != nullptr)
+    request.stamp = self.clock->send({clock_peer(request), request.data.nbytes(), lane, label});
+}
+// A lane is busy until what it sends has left. (Not at once: a send_recv does both side by side.)
+inline void finish_send(const Request& request, int lane) {
+  if (CostSink* clock = context().clock) clock->wait(lane, request.stamp);
+}
+inline void charge_recv(const Request& request, std::string_view label, int lane) {
+  RankContext& self = context();
+  self.ledger.received(label, 1, request.data.nbytes());
+  if (self.clock != nullptr)
+    self.clock->receive({clock_peer(request), request.data.nbytes(), lane, label}, request.stamp);
+}
+
+// A request to or from `peer`, a rank of `group`; `call` must live as long as the request.
+inline void fill(Request& request, Request::Kind kind, const Group& group, const Call& call,
+                 Data data, int peer, int64_t tag) {
+  request.kind = kind;
+  request.group = group.number;
+  request.peer = group.world(peer);
+  request.tag = tag;
+  request.data = data;
+  request.call = &call;
+  if (!group.is_mirrored()) return;
+  request.image = group.images[static_cast<size_t>(peer)];
+  if (data.count > 0 && data.device != Device::meta)
+    fail(
+        call.where,
+        "{} on a mirrored communicator takes tensors on Device::meta: what the images of this rank "
+        "hold is not known",
+        call.operation);
+}
+// Sends only read their data; a Request has one field for both.
+inline Data writable(ConstData data) {
+  return {const_cast<std::byte*>(data.bytes), data.count, data.dtype, data.device};
+}
+
+class Messages {
+ public:
+  // tag < 0: messages of a collective, which run on its lane of the clock.
+  Messages(const Group& group, const Call& call, std::string_view label, int64_t tag)
+      : group_(group), call_(call), label_(label), tag_(tag) {}
+  ~Messages() {
+    for (Request* request : {&send_, &recv_})
+      if (request->call != nullptr && !request->done) transport().withdraw(*request);
+  }
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
+
+  void send(ConstData data, int to) {
+    fill(send_, Request::Kind::send, group_, call_, writable(data), to, tag_);
+    if (is_user()) join_lane(lane_of(send_), compute_lane);
+    charge_send(send_, label_, lane_for(send_));
+    transport().post(send_);
+  }
+  void recv(Data data, int from) {
+    fill(recv_, Request::Kind::recv, group_, call_, data, from, tag_);
+    transport().post(recv_);
+  }
+  void wait() {
+    Waiting waiting{&call_, call_.where, {}, -1};
+    if (send_.call != nullptr) waiting.requests[0] = &send_;
+    if (recv_.call != nullptr) waiting.requests[1] = &recv_;
+    group_.engine->wait(waiting);
+    if (recv_.call != nullptr) charge_recv(recv_, label_, lane_for(recv_));
+    if (send_.call != nullptr) finish_send(send_, lane_for(send_));
+    if (!is_user()) return;
+    for (const Request* request : waiting.requests)
+      if (request != nullptr) join_lane(compute_lane, lane_of(*request));
+  }
+
+ private:
+  Transport& transport() { return group_.engine->transport(); }
+  bool is_user() const { return tag_ >= 0; }  // not a collective's: on a lane of its own
+  int lane_for(const Request& request) const { return is_user() ? lane_of(request) : group_.lane; }
+  const Group& group_;
+  const Call& call_;
+  std::string_view label_;
+  int64_t tag_;
+  Request send_, recv_;
+};
+
+}  // namespace yotta

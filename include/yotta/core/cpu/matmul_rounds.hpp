@@ -1,0 +1,71 @@
+// Rounds for matmul: who packs what and multiplies what, when, so that no thread stands still.
+//
+// Each round needs a packed block of B. If all threads packed, then all multiplied, each of the two phases
+// would end with threads waiting for the slowest. So a block is packed while the one before it is multiplied:
+//
+//     pack 0 | multiply 0, first half | pack 1 | multiply 0, second half | multiply 1, first half | pack 2 | ...
+//
+// Tasks are handed out in this order to whichever thread is free. Each waits only for tasks that were handed
+// out before it, so there is always one that can go on:
+//     multiply   its block of B is packed; the same piece of C was written in the round before
+//     pack       the buffer is free: every multiply of the round that read it last has ended
+// Cost: two blocks of B in memory instead of one, and an atomic counter or two a task. One thread alone packs
+// and multiplies in turn, with one buffer.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "yotta/core/cpu/thread_pool.hpp"
+
+namespace yotta {
+
+// Blocks of packed B that are alive at once.
+constexpr int64_t pack_buffers(int threads) { return threads > 1 ? 2 : 1; }
+
+// Runs body.pack(round, task) for task < packs, and body.multiply(round, task, thread) for task < multiplies,
+// in every round, on up to `threads` threads.
+template <class Body>
+void run_rounds(int threads, int64_t rounds, int64_t packs, int64_t multiplies, Body& body) {
+  const int64_t buffers = pack_buffers(threads), each = packs + multiplies;
+  const int64_t first_half = buffers > 1 ? multiplies / 2 : multiplies;
+  std::vector<std::atomic<int64_t>> packed(rounds), multiplied(rounds), pieces(multiplies);
+  std::atomic<int64_t> next{0};
+  const auto wait_for = [](const std::atomic<int64_t>& count, int64_t wanted) {
+    while (count.load(std::memory_order_acquire) < wanted) std::this_thread::yield();
+  };
+  const auto pack = [&](int64_t round, int64_t task) {
+    if (round >= rounds) return;
+    if (round >= buffers) wait_for(multiplied[round - buffers], multiplies);
+    body.pack(round, task);
+    packed[round].fetch_add(1, std::memory_order_release);
+  };
+  const auto multiply = [&](int64_t round, int64_t task, int thread) {
+    wait_for(packed[round], packs);
+    wait_for(pieces[task], round);
+    body.multiply(round, task, thread);
+    pieces[task].store(round + 1, std::memory_order_release);
+    multiplied[round].fetch_add(1, std::memory_order_release);
+  };
+  Crew::instance().run(threads, [&](int thread) {
+    for (;;) {
+      const int64_t t = next.fetch_add(1, std::memory_order_relaxed) - packs;
+      if (t < 0) {
+        pack(0, t + packs);
+        continue;
+      }
+      const int64_t round = t / each, task = t % each;
+      if (round >= rounds) return;
+      if (task < first_half)
+        multiply(round, task, thread);
+      else if (task < first_half + packs)
+        pack(round + 1, task - first_half);
+      else
+        multiply(round, task - packs, thread);
+    }
+  });
+}
+
+}  // namespace yotta

@@ -1,0 +1,59 @@
+// Matmul of matrices on Device::cuda: what is asked, and the slot of who answers.
+//
+//     op (compiled by g++) ──► device_matmul()(a, b, c, into) ──► cuBLAS            cublas_matmul.hpp, the default
+//                                                            └──► the course's own  strided_matmul.hpp, on request
+//
+// A DeviceMatrix is a MatrixView (core/matmul_ladder.hpp) whose type is known at run time only.
+#pragma once
+
+#include "yotta/core/system/accelerator.hpp"
+#include "yotta/core/dtype.hpp"
+#include "yotta/core/matmul_ladder.hpp"
+
+namespace yotta {
+
+struct DeviceMatrix {
+  void* data;
+  DType dtype;
+  int64_t rows, cols;
+  int64_t row_stride, col_stride;  // in elements; one of them is 1
+};
+constexpr DeviceMatrix transposed(const DeviceMatrix& x) {
+  return {x.data, x.dtype, x.cols, x.rows, x.col_stride, x.row_stride};
+}
+
+// The same product for a library that thinks in columns (cuBLAS, Fortran's BLAS). In its eyes our row-major X is X', so
+// it multiplies B' (n, k) by A' (k, m) and gets C' (n, m), which is our C:
+//
+//     ours  C = A B, row-major          theirs  C' = B' A', column-major
+//
+// `turned`: the library must transpose what it sees; `leading`: how far its columns lie apart.
+struct ColumnMajorMatrix {
+  void* data;
+  bool turned;
+  int leading;
+  constexpr explicit ColumnMajorMatrix(const DeviceMatrix& x)
+      : data(x.data),
+        turned(x.col_stride != 1),
+        leading(static_cast<int>(turned ? x.col_stride : x.row_stride)) {}
+};
+struct ColumnMajorProduct {
+  int m, n, k;                            // as the library names them
+  ColumnMajorMatrix left, right, result;  // (m, k), (k, n), (m, n) in its eyes
+};
+constexpr ColumnMajorProduct in_columns(const DeviceMatrix& a, const DeviceMatrix& b,
+                                        const DeviceMatrix& c) {
+  return {static_cast<int>(c.cols), static_cast<int>(c.rows), static_cast<int>(a.cols),
+          ColumnMajorMatrix(b),     ColumnMajorMatrix(a),     ColumnMajorMatrix(c)};
+}
+
+// C (m, n) = A (m, k) B (k, n), or C += A B. A and B of one type: f64, f32 or bf16; C f64 for the first, else f32 or
+// bf16, sums in f32 and rounded once.
+using DeviceMatmul = void (*)(const DeviceMatrix& a, const DeviceMatrix& b, const DeviceMatrix& c,
+                              Into into, Where where);
+inline DeviceMatmul& device_matmul() {
+  static DeviceMatmul one = nullptr;
+  return one;
+}
+
+}  // namespace yotta

@@ -1,0 +1,284 @@
+// safetensors: named tensors in one file, in the format the whole field reads and writes.
+//
+//     byte 0          8                       8 + N                                    end
+//     | N as u64, LE  | JSON header, N bytes  | data of a | data of b      | data of c |
+//                       {"a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...
+//                        "__metadata__": {"format": "pt"}}
+//
+// Offsets count from the end of the header, and the tensors fill the data without gap or overlap. The
+// header is padded with spaces so that the data starts at a multiple of 8, and wide types come first,
+// so that every tensor is aligned to its own type.
+// Cost: a file is as large as its tensors plus about 100 bytes for each; reading and writing go tensor
+// by tensor and hold no second copy of the file.
+// Contract: a file that breaks a rule is refused whole, with what is wrong and where; nothing is loaded.
+// Reference: https://github.com/huggingface/safetensors, "Format".
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "yotta/core/system/files.hpp"
+#include "yotta/model/named_tensor.hpp"
+
+namespace yotta {
+
+static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
+
+using Metadata = std::map<std::string, std::string>;
+
+struct SafetensorsType {
+  DType dtype;
+  const char* name;
+};
+inline constexpr SafetensorsType safetensors_types[] = {
+    {DType::f64, "F64"},          {DType::f32, "F32"},          {DType::bf16, "BF16"},
+    {DType::f16, "F16"},          {DType::i64, "I64"},          {DType::i32, "I32"},
+    {DType::fp8_e4m3, "F8_E4M3"}, {DType::fp8_e5m2, "F8_E5M2"}, {DType::u8, "U8"}};
+
+// The format's name of a type, and back; nothing for a name that is none of ours.
+constexpr const char* safetensors_name(DType dtype) {
+  for (const SafetensorsType& row : safetensors_types)
+    if (row.dtype == dtype) return row.name;
+  return "?";
+}
+inline std::optional<DType> safetensors_dtype(std::string_view name) {
+  for (const SafetensorsType& row : safetensors_types)
+    if (row.name == name) return row.dtype;
+  return std::nullopt;
+}
+
+// ---- writing ---------------------------------------------------------------------------------------
+
+namespace detail {
+// Widest type first, then by name: the order of the reference implementation.
+inline std::vector<NamedTensor> in_file_order(std::vector<NamedTensor> tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
+    const int64_t wide_a = bytes_of(a.value.dtype()), wide_b = bytes_of(b.value.dtype());
+    return wide_a != wide_b ? wide_a > wide_b : a.name < b.name;
+  });
+  return tensors;
+}
+
+inline std::string safetensors_header(const std::vector<NamedTensor>& tensors,
+                                      const Metadata& metadata, Where where) {
+  nlohmann::json header = nlohmann::json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  int64_t begin = 0;
+  for (const auto& [name, value] : tensors) {
+    if (name.empty() || name == "__metadata__" || header.contains(name))
+      fail(where, "a tensor cannot be saved as '{}': {}", name,
+           header.contains(name) ? "another one has this name" : "this name is not allowed");
+    if (!value.defined() || value.device() != Device::cpu)
+      fail(where, "'{}' {} has no data to save", name, value.describe());
+    const int64_t end = begin + value.nbytes();
+    header[name] = {{"dtype", safetensors_name(value.dtype())},
+                    {"shape", value.shape()},
+                    {"data_offsets", {begin, end}}};
+    begin = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+}  // namespace detail
+
+// Into an open file: 8 bytes of length, the header, then all data, wide types first, so that each is aligned.
+// Errors: a name twice, a tensor without data on the CPU, a full disk.
+inline void write_safetensors(AtomicFile& file, const std::vector<NamedTensor>& tensors,
+                              const Metadata& metadata = {}, Where where = Where::current()) {
+  const std::vector<NamedTensor> ordered = detail::in_file_order(tensors);
+  const std::string header = detail::safetensors_header(ordered, metadata, where);
+  const uint64_t header_bytes = header.size();
+  file.write(&header_bytes, sizeof header_bytes, where);
+  file.write(header.data(), static_cast<int64_t>(header.size()), where);
+  for (const auto& [name, value] : ordered) file.write(value.raw(), value.nbytes(), where);
+}
+
+// Write all tensors, and strings about them, to one file, which appears whole or not at all.
+inline void save_safetensors(const std::filesystem::path& path,
+                             const std::vector<NamedTensor>& tensors, const Metadata& metadata = {},
+                             Where where = Where::current()) {
+  AtomicFile file(path, where);
+  write_safetensors(file, tensors, metadata, where);
+  file.commit(where);
+}
+
+// ---- reading ---------------------------------------------------------------------------------------
+
+// An open file: its header is checked, its tensors are read when asked for.
+class SafetensorsFile {
+ public:
+  struct Entry {
+    DType dtype;
+    Shape shape;
+    int64_t begin, end;  // bytes of the data, from the end of the header
+  };
+
+  explicit SafetensorsFile(const std::filesystem::path& path, Where where = Where::current())
+      : file_(path, where) {
+    const nlohmann::json header = parse(read_header(where), where);
+    for (const auto& [name, item] : header.items()) {
+      if (name == "__metadata__")
+        metadata_ = metadata(item, where);
+      else
+        entries_.emplace(name, entry(name, item, where));
+    }
+    check_layout(where);
+  }
+
+  const std::map<std::string, Entry>& entries() const { return entries_; }
+  const Metadata& metadata() const { return metadata_; }
+  std::string name() const { return file_.name(); }
+
+  Tensor read(const std::string& name, Where where = Where::current()) {
+    const auto found = entries_.find(name);
+    if (found == entries_.end())
+      fail(where, "{} holds {} tensors, and none is called '{}'", file_.name(), entries_.size(),
+           name);
+    const Entry& entry = found->second;
+    Tensor value = Tensor::empty(entry.shape, entry.dtype, where);
+    if (value.device() == Device::cpu)
+      file_.read(data_begin_ + entry.begin, value.raw(), value.nbytes(), where);
+    return value;
+  }
+
+ private:
+  static constexpr int64_t most_header_bytes = 100'000'000;  // the reference's limit
+
+  template <class... Args>
+  [[noreturn]] void corrupt(Where where, fmt::format_string<Args...> message,
+                            Args&&... args) const {
+    fail(where, "{} is not a whole safetensors file: {}; copy or download it again", file_.name(),
+         fmt::format(message, std::forward<Args>(args)...));
+  }
+
+  std::string read_header(Where where) {
+    uint64_t bytes = 0;
+    if (file_.size() < 8) corrupt(where, "it has {} bytes, the least is 8", file_.size());
+    file_.read(0, &bytes, sizeof bytes, where);
+    if (bytes > most_header_bytes)
+      corrupt(where, "it claims a header of {} bytes, more than {}", bytes, most_header_bytes);
+    data_begin_ = 8 + static_cast<int64_t>(bytes);
+    if (data_begin_ > file_.size())
+      corrupt(where, "it claims a header of {} bytes and ends after {}", bytes, file_.size());
+    std::string header(bytes, ' ');
+    file_.read(8, header.data(), static_cast<int64_t>(bytes), where);
+    if (!header.starts_with('{')) corrupt(where, "the header does not start with '{{'");
+    return header;
+  }
+
+  // nlohmann::json keeps the last of two equal keys; here the second is an error.
+  nlohmann::json parse(const std::string& text, Where where) const {
+    using Event = nlohmann::json::parse_event_t;
+    std::set<std::string> names;
+    const auto refuse_twice = [&](int depth, Event event, nlohmann::json& key) {
+      if (depth == 1 && event == Event::key && !names.insert(key.get<std::string>()).second)
+        corrupt(where, "the name '{}' appears twice", key.get<std::string>());
+      return true;
+    };
+    try {
+      return nlohmann::json::parse(text, refuse_twice);
+    } catch (const nlohmann::json::exception& error) {
+      corrupt(where, "the header is no JSON ({})", error.what());
+    }
+  }
+
+  Metadata metadata(const nlohmann::json& item, Where where) const {
+    Metadata strings;
+    if (!item.is_object()) corrupt(where, "__metadata__ is no object");
+    for (const auto& [key, value] : item.items()) {
+      if (!value.is_string()) corrupt(where, "__metadata__ '{}' is no string", key);
+      strings.emplace(key, value.get<std::string>());
+    }
+    return strings;
+  }
+
+  Entry entry(const std::string& name, const nlohmann::json& item, Where where) const {
+    if (!item.is_object() || !item.contains("dtype") || !item.at("dtype").is_string())
+      corrupt(where, "tensor '{}' has no dtype", name);
+    const std::string type = item.at("dtype").get<std::string>();
+    const std::optional<DType> dtype = safetensors_dtype(type);
+    if (!dtype)
+      fail(where,
+           "{}: tensor '{}' is of type {}, which is not one of F64 F32 BF16 F16 I64 I32 "
+           "F8_E4M3 F8_E5M2 U8; convert the file",
+           file_.name(), name, type);
+    Shape shape = sizes(name, item, "shape", where);
+    const Shape offsets = sizes(name, item, "data_offsets", where);
+    if (offsets.size() != 2 || offsets[0] > offsets[1])
+      corrupt(where, "data_offsets of '{}' are {}", name, str(offsets));
+    const int64_t bytes = checked_bytes(name, shape, *dtype, where);
+    if (bytes != offsets[1] - offsets[0])
+      corrupt(where, "'{}' is {} {}, which is {} bytes, but has {}", name, str(shape), type, bytes,
+              offsets[1] - offsets[0]);
+    return {*dtype, std::move(shape), offsets[0], offsets[1]};
+  }
+
+  // A list of sizes of a tensor's entry, none negative.
+  Shape sizes(const std::string& name, const nlohmann::json& item, const char* key,
+              Where where) const {
+    Shape list;
+    if (!item.contains(key) || !item.at(key).is_array())
+      corrupt(where, "tensor '{}' has no {}", name, key);
+    for (const nlohmann::json& size : item.at(key)) {
+      if (!size.is_number_unsigned() ||
+          size.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()})
+        corrupt(where, "{} of '{}' are not all sizes: {}", key, name, size.dump());
+      list.push_back(size.get<int64_t>());
+    }
+    return list;
+  }
+
+  int64_t checked_bytes(const std::string& name, const Shape& shape, DType dtype,
+                        Where where) const {
+    int64_t bytes = bytes_of(dtype);
+    for (const int64_t size : shape) {
+      if (size != 0 && bytes > std::numeric_limits<int64_t>::max() / size)
+        corrupt(where, "'{}' cannot be {}: that is more than 2^63 bytes", name, str(shape));
+      bytes *= size;
+    }
+    return bytes;
+  }
+
+  // The tensors must fill the data exactly.
+  void check_layout(Where where) const {
+    std::vector<std::pair<const Entry*, std::string_view>> order;
+    for (const auto& [name, entry] : entries_) order.emplace_back(&entry, name);
+    std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.first->begin, a.first->end) < std::pair(b.first->begin, b.first->end);
+    });
+    int64_t end = 0;
+    for (const auto& [entry, name] : order) {
+      if (entry->begin != end)
+        corrupt(where, "'{}' starts at byte {} of the data, and the one before ends at {}", name,
+                entry->begin, end);
+      end = entry->end;
+    }
+    if (data_begin_ + end != file_.size())
+      corrupt(where, "its tensors need {} bytes and the file has {}", data_begin_ + end,
+              file_.size());
+  }
+
+  InputFile file_;
+  int64_t data_begin_ = 0;
+  std::map<std::string, Entry> entries_;
+  Metadata metadata_;
+};
+
+// All tensors of a file, by name.
+inline std::vector<NamedTensor> load_safetensors(const std::filesystem::path& path,
+                                                 Where where = Where::current()) {
+  SafetensorsFile file(path, where);
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, entry] : file.entries())
+    tensors.push_back({name, file.read(name, where)});
+  return tensors;
+}
+
+}  // namespace yotta

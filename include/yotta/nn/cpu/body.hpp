@@ -1,0 +1,126 @@
+// Bodies: an op's arithmetic, written once, run by a loop on the CPU and by a kernel on a GPU.
+//
+//     a body of numbers    body(i, count)      y[i] = f(x[i])                  elementwise.hpp
+//     a body of rows       body(n, team)       a row is normalised             norm.hpp, softmax.hpp
+//     a body of columns    body(n, c, count)   sums that run down a column     columns.hpp, embedding.hpp
+//
+//                  CPU: a thread has many rows, and       GPU: a warp has one row,
+//                  a register full of columns             and each of its lanes a column
+//     row n        [ 0 1 2 3 | 4 5 6 7 | 8 9 ]            [ 0 1 2 3 4 5 6 7 8 9 ]
+//                    count = 4  4        2                  count = OneLane, 10 times at once
+//
+// `count` and `team` say which of the two it is. load(p, count) gives a Vector on the CPU and a number on the GPU; what
+// a body does with it is the same code. A team is those who work on one row together: one thread of the CPU, or 32
+// lanes of a GPU. It walks over a row (each) and adds up along it (sum, sums).
+//
+// A body is a struct of pointers and numbers, so that a kernel can take it as an argument, and its operator() is a
+// template, compiled by g++ for the loop here and by nvcc for the kernel (device/cuda_kernels.hpp). Both never meet:
+// the types of count and team differ.
+#pragma once
+
+#include <array>
+
+#include "yotta/device/emulator/simt_build.hpp"
+#include "yotta/nn/op.hpp"
+#include "yotta/nn/cpu/vectors.hpp"
+
+namespace yotta {
+
+inline namespace YOTTA_DEVICE_BUILD {
+// nvcc knows bodies as kernels only: it has no Vectors. (So a .cu file runs no ops on the CPU.)
+#if defined(__CUDACC__)
+inline constexpr bool has_loops = false;
+#else
+inline constexpr bool has_loops = true;
+#endif
+}  // namespace YOTTA_DEVICE_BUILD
+
+// A kernel's lane loads, stores and masks one number.
+template <class Real>
+YOTTA_BODY Real load(const Real* from, OneLane) {
+  return *from;
+}
+template <class Real>
+YOTTA_BODY void store(Real* to, Real value, OneLane) {
+  *to = value;
+}
+
+// The team of one thread on the CPU.
+template <class Real>
+struct LaneTeam {
+  // body(c, count) for all columns c < n.
+  template <class Body>
+  [[gnu::always_inline]] void each(int64_t n, Body&& body) const {
+    for_lanes<Real>(n, body);
+  }
+  // The sum over c < n of term(c, count).
+  template <class Term>
+  [[gnu::always_inline]] Real sum(int64_t n, Term&& term) const {
+    return sum_lanes<Real>(n, term);
+  }
+  // Several sums in one walk; term gives an array of its numbers.
+  template <size_t Sums, class Term>
+  [[gnu::always_inline]] std::array<Real, Sums> sums(int64_t n, Term&& term) const {
+    std::array<Vector<Real>, Sums> total{};
+    for_lanes<Real>(n, [&](int64_t c, auto count) {
+      const auto values = term(c, count);
+      for (size_t k = 0; k < Sums; ++k) total[k] += first_lanes<Real>(values[k], count);
+    });
+    std::array<Real, Sums> out;
+    for (size_t k = 0; k < Sums; ++k) out[k] = sum_of_lanes<Real>(total[k]);
+    return out;
+  }
+  Real largest(const Real* x, int64_t n) const { return yotta::largest(x, n); }
+  // Runs what one of the team does for all.
+  template <class Do>
+  [[gnu::always_inline]] void once(Do&& one) const {
+    one();
+  }
+  // From here on all see what all have written.
+  void meet() const {}
+};
+
+inline namespace YOTTA_DEVICE_BUILD {
+
+// body(i, count) for i < n.
+template <class Real, class Body>
+void run_elementwise(const char* operation, Device device, int64_t n, const Body& body,
+                     Where where) {
+  if (device == Device::cuda) return run_kernel(operation, body, n, where);
+  if constexpr (has_loops)
+    parallel_for(n, elements_per_thread, [&](int64_t begin, int64_t end) {
+      for_lanes<Real>(end - begin, [&](int64_t i, auto count) { body(begin + i, count); });
+    });
+}
+
+// body(n, team) for n < N; a row has about C numbers.
+template <class Real, class Body>
+void run_rows(const char* operation, Device device, int64_t N, int64_t C, const Body& body,
+              Where where) {
+  if (device == Device::cuda) return run_kernel(operation, body, N, where);
+  if constexpr (has_loops)
+    parallel_for(N, rows_per_thread(C), [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) body(n, LaneTeam<Real>{});
+    });
+}
+
+}  // namespace YOTTA_DEVICE_BUILD
+
+// Memory of a device that one op uses for itself, on no ledger, like the CPU's PackBuffer.
+class DeviceScratch {
+ public:
+  explicit DeviceScratch(int64_t bytes, Where where)
+      : memory_(accelerator_or_fail(where).allocate(bytes, where)) {}
+  ~DeviceScratch() { accelerator()->release(memory_); }
+  DeviceScratch(const DeviceScratch&) = delete;
+  DeviceScratch& operator=(const DeviceScratch&) = delete;
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(memory_);
+  }
+
+ private:
+  void* memory_;
+};
+
+}  // namespace yotta

@@ -1,0 +1,120 @@
+// Vectors of numbers: the few tools with which the ops of nn/ use a processor's wide registers.
+//
+//     x    [ 0  1  2  3 | 4  5  6  7 | 8  9 ]        4 lanes, 10 numbers
+//            one full     one full     count = 2
+//
+// for_lanes walks over an array one register at a time and ends with what is left over. Its body is
+// written once and compiled twice: for full registers (count is a compile-time constant) and for the
+// rest. Each number goes through the same instructions in both, so results do not depend on where an
+// array was cut, and hence not on the number of threads.
+//
+// The type is the compilers' own vector extension (g++ and clang): + - * / and comparisons work on all
+// lanes at once, `mask ? a : b` chooses lane by lane. At -O2 g++ 12 vectorises few loops on its own.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "yotta/core/cpu/matmul_packing.hpp"
+
+namespace yotta {
+
+// The widest register of the machine that is compiled for, as in matmul.
+template <class Real>
+using Vector = typename TileShape<Real>::Register;
+
+// The type of a Vector's numbers; of a number its own.
+template <class V>
+struct ElementOfVector {
+  using type = std::remove_cvref_t<decltype(std::declval<V&>()[0])>;
+};
+template <class V>
+requires std::is_arithmetic_v<V>
+struct ElementOfVector<V> {
+  using type = V;
+};
+template <class V>
+using ElementOf = typename ElementOfVector<V>::type;
+
+template <class Real>
+inline constexpr int lane_count = TileShape<Real>::lanes;
+
+template <class Real>
+using FullCount = std::integral_constant<int, lane_count<Real>>;
+
+// load(p, count): the first `count` lanes from memory, zero in the others. store: the way back.
+template <class Real, class Count>
+[[gnu::always_inline]] inline Vector<Real> load(const Real* from, Count count) {
+  Vector<Real> v{};
+  std::memcpy(&v, from, static_cast<size_t>(count) * sizeof(Real));
+  return v;
+}
+template <class Real, class V, class Count>
+[[gnu::always_inline]] inline void store(Real* to, V v, Count count) {
+  static_assert(std::is_same_v<V, Vector<Real>>);
+  std::memcpy(to, &v, static_cast<size_t>(count) * sizeof(Real));
+}
+
+// The same number in every lane.
+template <class Real>
+[[gnu::always_inline]] inline Vector<Real> in_all_lanes(Real value) {
+  return Vector<Real>{} + value;
+}
+
+// v with `other` in the lanes from `count` on.
+template <class Real, class Count>
+[[gnu::always_inline]] inline Vector<Real> first_lanes(Vector<Real> v, Count count,
+                                                       Real other = Real{0}) {
+  if constexpr (std::is_same_v<Count, FullCount<Real>>) return v;
+  Vector<Real> kept = in_all_lanes(other);
+  std::memcpy(&kept, &v, static_cast<size_t>(count) * sizeof(Real));
+  return kept;
+}
+
+// Calls body(i, count) for i = 0, lanes, 2 lanes, ...; count is the number of lanes that are inside n.
+template <class Real, class Body>
+[[gnu::always_inline]] inline void for_lanes(int64_t n, Body&& body) {
+  int64_t i = 0;
+  for (; i + lane_count<Real> <= n; i += lane_count<Real>) body(i, FullCount<Real>{});
+  if (i < n) body(i, static_cast<int>(n - i));
+}
+
+// Folds the lanes of v in halves, a fixed order: combine(first half, second half) until one is left.
+template <class Real, class Combine>
+[[gnu::always_inline]] inline Real fold_lanes(Vector<Real> v, Combine combine) {
+  Real lane[lane_count<Real>];
+  std::memcpy(lane, &v, sizeof v);
+  for (int half = lane_count<Real> / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) lane[i] = combine(lane[i], lane[i + half]);
+  return lane[0];
+}
+
+template <class Real>
+[[gnu::always_inline]] inline Real sum_of_lanes(Vector<Real> v) {
+  return fold_lanes<Real>(v, [](Real a, Real b) { return a + b; });
+}
+
+// The sum over i < n of term(i, count), a Vector each, where lanes from `count` on are left out.
+template <class Real, class Term>
+[[gnu::always_inline]] inline Real sum_lanes(int64_t n, Term&& term) {
+  Vector<Real> total{};
+  for_lanes<Real>(
+      n, [&](int64_t i, auto count) { total += first_lanes<Real>(term(i, count), count); });
+  return sum_of_lanes<Real>(total);
+}
+
+// The largest of n numbers, -infinity of none. NaNs are passed over.
+template <class Real>
+inline Real largest(const Real* x, int64_t n) {
+  constexpr Real lowest = -static_cast<Real>(__builtin_inf());
+  Vector<Real> most = in_all_lanes(lowest);
+  for_lanes<Real>(n, [&](int64_t i, auto count) {
+    const Vector<Real> v = first_lanes<Real>(load(x + i, count), count, lowest);
+    most = v > most ? v : most;
+  });
+  return fold_lanes<Real>(most, [](Real a, Real b) { return a > b ? a : b; });
+}
+
+}  // namespace yotta

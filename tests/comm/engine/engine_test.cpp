@@ -1,0 +1,82 @@
+#include "yotta/comm/engine/engine.hpp"
+
+#include "support/rank_errors.hpp"
+
+using namespace yotta;
+using yotta_test::check_says;
+using yotta_test::error_of;
+
+TEST_CASE("collectives of one communicator run in order, those of two side by side") {
+  run_ranks(2, [](Communicator& world) {
+    Communicator other = world.split(0, world.rank());
+    std::vector<int> order;
+    const int peer = 1 - world.rank();
+    std::vector<int32_t> x = {0}, y = {0};
+    auto step = [&](int number) {
+      return [&, number](Channel& channel) {
+        order.push_back(number);
+        channel.send_recv(x, peer, y, peer);
+        order.push_back(number);
+      };
+    };
+    Work first = world.collective_async("first", step(1));
+    Work second = world.collective_async("second", step(2));
+    Work third = other.collective_async("third", step(3));
+    third.wait();
+    second.wait();
+    CHECK(first.done());
+    std::vector<int> of_world;
+    for (int number : order)
+      if (number != 3) of_world.push_back(number);
+    CHECK(of_world == std::vector<int>{1, 1, 2, 2});
+    CHECK(std::count(order.begin(), order.end(), 3) == 2);
+    first.wait();
+  });
+}
+
+TEST_CASE("inside a collective only its channel may be used") {
+  for (const bool async : {false, true})
+    check_says(error_of<RankFailed>(1,
+                                    [&](Communicator& world) {
+                                      auto body = [&](Channel&) { world.barrier(); };
+                                      if (async) world.collective_async("mine", body).wait();
+                                      // On the rank's own stack it works: nothing is suspended.
+                                      if (!async) world.collective("mine", body);
+                                      if (!async) throw std::runtime_error("only its channel");
+                                    }),
+               {"only its channel"});
+}
+
+TEST_CASE("what a collective in flight throws comes out of wait()") {
+  check_says(error_of<RankFailed>(2,
+                                  [](Communicator& world) {
+                                    Work work =
+                                        world.collective_async("mine", [](Channel& channel) {
+                                          if (channel.rank() == 1)
+                                            throw std::runtime_error("odd one");
+                                        });
+                                    work.wait();
+                                    world.barrier();
+                                  }),
+             {"rank 1 failed: odd one"});
+}
+
+TEST_CASE("a rank that sleeps is woken, however often") {
+  run_ranks(8, [](Communicator& world) {  // more ranks than cores: most sleep at any time
+    std::vector<int32_t> token = {0};
+    const int p = world.size(), next = (world.rank() + 1) % p,
+              previous = (world.rank() + p - 1) % p;
+    for (int round = 0; round < 50; ++round) {
+      if (world.rank() == 0) {
+        token[0] = round;
+        world.send(token, next);
+        world.recv(token, previous);
+        CHECK(token[0] == round + p - 1);
+      } else {
+        world.recv(token, previous);
+        ++token[0];
+        world.send(token, next);
+      }
+    }
+  });
+}

@@ -1,0 +1,193 @@
+// run_ranks on processes without MPI: they are forked here. What every transport must do is tested on such processes
+// by test_every_transport_tcp.
+#include "yotta/comm/tcp/tcp_ranks.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include "support/message_of.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+
+// What code(place) has returned in each of n processes; "killed" for one that came to no end.
+template <class Code>
+std::vector<std::string> in_processes(int n, Code code) {
+  const TemporaryFolder folder;
+  const auto file_of = [&](int rank) { return (folder / std::to_string(rank)).string(); };
+  std::vector<pid_t> processes;
+  for (int rank = 0; rank < n; ++rank) {
+    processes.push_back(fork());
+    if (processes.back() != 0) continue;
+    const TcpPlace place{rank, n, {}, (folder / "place").string(), 20};
+    std::string said;
+    try {
+      said = code(place);
+    } catch (const std::exception& error) {
+      said = error.what();
+    }
+    std::ofstream(file_of(rank)) << said;
+    _exit(0);
+  }
+  std::vector<std::string> all;
+  for (int rank = 0; rank < n; ++rank) {
+    int status = 0;
+    waitpid(processes[static_cast<size_t>(rank)], &status, 0);
+    std::ifstream file(file_of(rank));
+    all.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    if (WIFSIGNALED(status)) all.back() = "killed";
+  }
+  return all;
+}
+
+// run_ranks with one thread a rank: a forked process has none of its parent's threads.
+template <class Body>
+std::vector<RankReport> run(int n, Body body, RunOptions options = {}) {
+  options.threads = 1;
+  return run_ranks(n, body, options);
+}
+
+enum class Mishap { none, dies, throws };
+
+// A run in which one rank comes to grief at a step.
+void steps(Communicator& world, Mishap mishap, int unlucky, int step) {
+  const auto strike = [&](int now) {
+    if (world.rank() != unlucky || now != step) return;
+    if (mishap == Mishap::dies) kill(getpid(), SIGKILL);
+    if (mishap == Mishap::throws) fail(Where::current(), "the disk is full at step {}", now);
+  };
+  const int p = world.size(), next = (world.rank() + 1) % p, previous = (world.rank() + p - 1) % p;
+  std::vector<float> x(100000, 1), y(x);
+  strike(0);  // before anything
+  world.send_recv(x, next, y, previous);
+  strike(1);
+  world.all_reduce(x);
+  Work work = world.all_reduce_async(x);
+  strike(2);  // in flight
+  work.wait();
+  Communicator pair = world.split(world.rank() == 0 ? 1 : 0, 0);
+  strike(3);
+  pair.all_reduce(x);
+  world.barrier();
+  strike(4);  // before the end
+}
+
+std::vector<std::string> run_with(Mishap mishap, int unlucky, int step) {
+  return in_processes(3, [&](const TcpPlace& place) {
+    TcpRanks job(place);
+    return message_of([&] {
+      run(3, [&](Communicator& world) { steps(world, mishap, unlucky, step); });
+      // The next run is as whole as the first.
+      run(3, [](Communicator& world) { steps(world, Mishap::none, 0, 0); });
+    });
+  });
+}
+
+}  // namespace
+
+TEST_CASE(
+    "ranks are processes; every process has every rank's report, fewer ranks than processes too") {
+  const auto said = in_processes(3, [](const TcpPlace& place) {
+    std::string ledgers;
+    TcpRanks job(place);
+    for (int n = 1; n <= 3; ++n) {
+      const auto reports = run(n, [&](Communicator& world) {
+        std::vector<double> x = {1.0 + world.rank()};
+        world.all_reduce(x);
+        charge({"sum", DType::f64, x[0], 0, 0});
+      });
+      for (const RankReport& report : reports)
+        ledgers += fmt::format("{:g} ", report.ledger().op("sum").flops);
+    }
+    if (rank_host() != &job || job.size() != 3 || job.ranks_on_host() != 3) return std::string("?");
+    return ledgers;
+  });
+  CHECK(said == std::vector<std::string>(3, "1 3 3 6 6 6 "));
+}
+
+TEST_CASE("without a mishap all ends well") {
+  CHECK(run_with(Mishap::none, 0, 0) == std::vector<std::string>(3, "nothing was thrown"));
+}
+
+TEST_CASE("a process that is killed at any step is named by all others") {
+  for (int step = 0; step <= 4; ++step) {
+    const int unlucky = step % 3;
+    const auto said = run_with(Mishap::dies, unlucky, step);
+    for (int rank = 0; rank < 3; ++rank) {
+      const std::string& text = said[static_cast<size_t>(rank)];
+      CAPTURE(text);
+      if (rank == unlucky)
+        CHECK(text == "killed");
+      else
+        CHECK(contains(text, fmt::format("rank {} has failed: its process, ", unlucky)));
+    }
+  }
+}
+
+TEST_CASE("a rank that throws at any step ends the run with its message, in every process") {
+  for (int step = 0; step <= 4; ++step)
+    for (const std::string& text : run_with(Mishap::throws, step % 3, step)) {
+      CAPTURE(text);
+      CHECK(contains(text, fmt::format("rank {} failed: tcp_ranks_test.cpp:", step % 3)));
+      CHECK(contains(text, fmt::format("the disk is full at step {}", step)));
+    }
+}
+
+TEST_CASE("a process that ends without a word between runs is named") {
+  const auto said = in_processes(3, [](const TcpPlace& place) {
+    TcpRanks job(place);
+    run(3, [](Communicator& world) { world.barrier(); });
+    if (place.rank == 2) _exit(0);
+    return message_of([&] { run(3, [](Communicator& world) { world.barrier(); }); });
+  });
+  for (const size_t rank : {size_t{0}, size_t{1}})
+    CHECK(contains(said[rank], "rank 2 has failed: its process, "));
+}
+
+TEST_CASE("the end: everybody hears what the others have ended with") {
+  const auto said = in_processes(2, [](const TcpPlace& place) {
+    TcpRanks job(place);
+    const auto all = job.end(place.rank == 1 ? "the disk is full" : "");
+    return all.size() == 2 ? all[0] + "|" + all[1] : "?";
+  });
+  CHECK(said == std::vector<std::string>(2, "|the disk is full"));
+}
+
+TEST_CASE("a process that is lost at the very end is named too") {
+  const auto said = in_processes(2, [](const TcpPlace& place) {
+    TcpRanks job(place);
+    run(2, [](Communicator& world) { world.barrier(); });
+    if (place.rank == 1) kill(getpid(), SIGKILL);
+    const bool nothing = job.end("").empty();
+    return nothing && job.lost() ? job.describe_lost() : "?";
+  });
+  CHECK(contains(said[0], "rank 1 has failed: its process, "));
+}
+
+TEST_CASE("sends that are not buffered, and more ranks than processes") {
+  const auto said = in_processes(2, [](const TcpPlace& place) {
+    TcpRanksOptions options;
+    options.tcp.patience = 0.05;
+    TcpRanks job(place, options);
+    RunOptions unbuffered;
+    unbuffered.buffered_sends = false;
+    const std::string deadlock = message_of([&] {
+      run(
+          2, [](Communicator& world) { world.send(std::vector<float>(2), 1 - world.rank()); },
+          unbuffered);
+    });
+    return deadlock + message_of([] { run(3, [](Communicator&) {}); });
+  });
+  for (const std::string& text : said) {
+    CAPTURE(text);
+    CHECK(contains(text, "deadlock: rank 0 waits for 1 waits for 0"));
+    CHECK(contains(text, "but the launcher has started 2 processes; start it with WORLD_SIZE=3"));
+  }
+}
+
+TEST_CASE("a process without a place is told what to set") {
+  CHECK(contains(message_of([] { TcpRanks job; }), "set RANK, WORLD_SIZE, MASTER_ADDR"));
+}

@@ -1,0 +1,165 @@
+// checked: this file is compiled for the emulator's checks.
+// Races: every way in which two threads may touch the same place, with and without what orders them.
+#include "yotta/device/emulator/happens_before.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "support/kernel_error.hpp"
+#include "yotta/device/device_memory.hpp"
+
+using namespace yotta;
+
+namespace {
+
+template <bool Barrier>
+__global__ void write_then_read(int* y) {
+  __shared__ int part[64];
+  part[threadIdx.x] = 1;  // line: writes
+  if (Barrier) __syncthreads();
+  y[threadIdx.x] = part[63 - threadIdx.x];  // line: reads
+}
+
+// The classic: the barrier at the end of the loop is missing, so the next tile overwrites what others still read.
+template <bool SecondBarrier>
+__global__ void tiles(const int* x, int* y) {
+  __shared__ int tile[64];
+  int sum = 0;
+  for (int k = 0; k < 4; ++k) {
+    tile[threadIdx.x] = x[64 * k + threadIdx.x];  // line: loads tile
+    __syncthreads();
+    for (int i = 0; i < 64; ++i) sum += tile[i];  // line: uses tile
+    if (SecondBarrier) __syncthreads();
+  }
+  y[threadIdx.x] = sum;
+}
+
+__global__ void all_write_one(int* y) {
+  *y = static_cast<int>(threadIdx.x);  // line: all write
+}
+
+template <bool Sync>
+__global__ void warp_sum(int* y) {
+  __shared__ int part[32];
+  const unsigned lane = threadIdx.x;
+  part[lane] = 1;
+  for (unsigned half = 16; half > 0; half /= 2) {
+    if (Sync) __syncwarp();
+    const int other = part[(lane + half) % 32];
+    if (Sync) __syncwarp();
+    part[lane] += other;
+  }
+  y[lane] = part[lane];
+}
+
+// __syncwarp() orders a warp, not a block.
+__global__ void warp_barrier_for_a_block(int* y) {
+  __shared__ int part[64];
+  part[threadIdx.x] = 1;
+  __syncwarp();
+  y[threadIdx.x] = part[63 - threadIdx.x];
+}
+
+__global__ void neighbour_blocks(int* y) {
+  y[blockIdx.x * 32 + threadIdx.x] = 1;
+  y[(blockIdx.x + 1) * 32 + threadIdx.x] = 2;
+}
+
+__global__ void reads_in_place(int* y) {
+  const unsigned i = blockIdx.x * 32 + threadIdx.x;
+  const int left = i == 0 ? 0 : y[i - 1];
+  __syncthreads();
+  y[i] = left;
+}
+
+__global__ void set(int* y, int value) { y[blockIdx.x * 32 + threadIdx.x] = value; }
+
+// Neighbouring halves of a word belong to two threads: no race.
+__global__ void neighbour_bytes(unsigned char* y, unsigned short* z) {
+  y[threadIdx.x] = static_cast<unsigned char>(threadIdx.x);
+  z[threadIdx.x] = static_cast<unsigned short>(threadIdx.x);
+}
+__global__ void same_bytes(unsigned char* y) { y[threadIdx.x / 2] = 1; }
+
+template <class... Arguments, class... Given>
+std::string error(void (*kernel)(Arguments...), int blocks, int threads, Given... given) {
+  return error_of([&] { launch(kernel, blocks, threads, 0, nullptr, given...); });
+}
+
+}  // namespace
+
+TEST_CASE("a read races with another thread's write unless a barrier is between them") {
+  DeviceArray<int> y(64);
+  CHECK(error(write_then_read<true>, 2, 64, y.data()).find("block (1, 0, 0)") !=
+        std::string::npos);  // y, not part
+  CHECK(error(write_then_read<true>, 1, 64, y.data()) == "no error");
+  const std::string message = error(write_then_read<false>, 1, 64, y.data());
+  const std::string writes = line_at("writes"), reads = line_at("reads");
+  check_says(message, {"race: line happens_before_test.cpp:", "part, element",
+                       "no barrier is between them", "__syncthreads()"});
+  const std::string pair = "race: line " + writes.substr(0, writes.size() - 2) +
+                           " writes what line " + reads.substr(0, reads.size() - 2) + " reads";
+  check_says(message, {pair});
+}
+
+TEST_CASE("a tile loop needs its second barrier") {
+  const DeviceArray<int> x(std::vector<int>(256, 1));
+  DeviceArray<int> y(64);
+  CHECK(error(tiles<true>, 1, 64, x.data(), y.data()) == "no error");
+  CHECK(y.to_host() == std::vector<int>(64, 256));
+  const std::string loads = line_at("loads tile"), uses = line_at("uses tile");
+  check_says(error(tiles<false>, 1, 64, x.data(), y.data()),
+             {"race: line " + loads.substr(0, loads.size() - 2) + " writes what line " +
+                  uses.substr(0, uses.size() - 2) + " reads",
+              "tile, element"});
+}
+
+TEST_CASE("two writes race, in a block and between blocks") {
+  DeviceArray<int> y(64);
+  check_says(error(all_write_one, 1, 32, y.data()),
+             {line_at("all write"), "race", "Let one thread write it"});
+  check_says(error(all_write_one, 2, 1, y.data()),
+             {"the other is block (0, 0, 0)", "Blocks have no order"});
+  CHECK(error(all_write_one, 1, 1, y.data()) == "no error");
+  DeviceArray<int> z(96);
+  check_says(error(neighbour_blocks, 2, 32, z.data()), {"race", "block (1, 0, 0)"});
+}
+
+TEST_CASE("__syncwarp() orders the lanes of a warp, and only them") {
+  DeviceArray<int> y(64);
+  CHECK(error(warp_sum<true>, 1, 32, y.data()) == "no error");
+  CHECK(y.to_host()[0] == 32);
+  check_says(error(warp_sum<false>, 1, 32, y.data()), {"race", "part, element"});
+  check_says(error(warp_barrier_for_a_block, 1, 64, y.data()), {"race"});
+  CHECK(error(warp_barrier_for_a_block, 1, 32, y.data()).find("part, element") !=
+        std::string::npos);  // 63 - i: unwritten
+}
+
+TEST_CASE("a barrier orders no blocks; a launch does") {
+  DeviceArray<int> y(96);
+  CHECK(error(set, 3, 32, y.data(), 1) == "no error");
+  CHECK(error(set, 3, 32, y.data(), 2) == "no error");
+  CHECK(error(reads_in_place, 1, 32, y.data()) == "no error");
+  check_says(error(reads_in_place, 3, 32, y.data()), {"race", "Blocks have no order"});
+}
+
+TEST_CASE("bytes and halves of one word are places of their own") {
+  DeviceArray<unsigned char> y(64);
+  DeviceArray<unsigned short> z(64);
+  CHECK(error(neighbour_bytes, 1, 64, y.data(), z.data()) == "no error");
+  check_says(error(same_bytes, 1, 64, y.data()), {"race"});
+}
+
+TEST_CASE("the same seed finds the same fault") {
+  DeviceArray<int> y(64);
+  const auto fault = [&](uint64_t seed) {
+    const EmulatorOptions before = emulator_options();
+    emulator_options().seed = seed;
+    const std::string message = error(all_write_one, 4, 64, y.data());
+    emulator_options() = before;
+    return message;
+  };
+  CHECK(fault(3) == fault(3));
+  CHECK(fault(3) != fault(4));
+}

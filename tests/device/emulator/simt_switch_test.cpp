@@ -1,0 +1,39 @@
+#include "yotta/device/emulator/simt_switch.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace yotta::emulator;
+
+namespace {
+
+Switch* the_switch = nullptr;
+std::vector<int> order;
+
+void twice(boost::context::detail::transfer_t from) {
+  Lane& self = *static_cast<Lane*>(from.data);
+  the_switch->arrived(from);
+  order.push_back(10 * self.index);
+  the_switch->to_scheduler(self);
+  order.push_back(10 * self.index + 1);
+  self.state = LaneState::returned;
+  the_switch->to_scheduler(self);
+}
+
+}  // namespace
+
+TEST_CASE("lanes take turns with the scheduler, each on its own stack") {
+  Stacks* const stacks = Stacks::take();
+  Switch switching(*stacks);
+  the_switch = &switching;
+  Lane lanes[2];
+  for (int i = 0; i < 2; ++i) {
+    lanes[i].index = i;
+    switching.start(lanes[i], twice);
+  }
+  for (const int i : {0, 1, 1, 0}) switching.to_lane(lanes[i]);
+  CHECK(order == std::vector<int>{0, 10, 11, 1});
+  CHECK(lanes[0].state == LaneState::returned);
+  Stacks::give_back(stacks);
+}

@@ -1,0 +1,72 @@
+#include "yotta/device/emulator/watchdog.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "support/spinning_kernels.hpp"
+
+using namespace yotta;
+
+TEST_CASE(
+    "a loop without an end is stopped: of a flag that the compiler reads once, of a volatile one, "
+    "of none") {
+  const Impatient soon(0.05);
+  DeviceArray<int> flag(std::vector<int>{0});
+  for (const auto kernel : {waits_for_a_flag, waits_for_nothing})
+    for (const int threads : {1, 64}) {
+      const std::string message =
+          error_of([&] { launch(kernel, 3, threads, 0, nullptr, flag.data()); });
+      check_says(message,
+                 {"kernel ", "waits_for_", "block (", "thread (", "has run for 0.05 seconds",
+                  "threads take turns here", "emulator_options().patience"});
+      CHECK(message.find("abi") == std::string::npos);
+    }
+}
+
+TEST_CASE("the next launch is none the worse for it, nor is one on several OS threads") {
+  const Impatient soon(0.05);
+  DeviceArray<int> flag(std::vector<int>{0}), done(std::vector<int>(640, 0));
+  emulator_options().threads = 3;
+  CHECK(error_of([&] { launch(waits_for_a_flag, 8, 32, 0, nullptr, flag.data()); }) != "no error");
+  launch(counts_up, 10, 64, 0, nullptr, done.data());
+  CHECK(done.to_host() == std::vector<int>(640, 1));
+}
+
+TEST_CASE("patience counts one thread's turn, not the launch") {
+  const Impatient soon(0.05);
+  DeviceArray<int> x(std::vector<int>(64, 0));
+  CHECK(error_of([&] {
+          launch(works_between_barriers, 1, 4, 0, nullptr, x.data(), 40, 2'000'000);
+        }) == "no error");
+}
+
+TEST_CASE("a wait that lets the others go first comes to its end") {
+  const Impatient soon(0.2);
+  DeviceArray<int> flag(std::vector<int>{0}), y(64);
+  launch(passes_on, 1, 64, 0, nullptr, flag.data(), y.data());
+  CHECK(flag.to_host()[0] == 64);
+}
+
+TEST_CASE("ticks come with the CPU time of the thread that asked, and of no other") {
+  static std::atomic<int> ticks = 0;
+  static constexpr CpuTicks::Tick count = [](uintptr_t instruction) { ticks += instruction != 0; };
+  const CpuTicks ticking(&count);
+  volatile int work = 0;
+  std::thread other([&] {
+    for (int i = 0; i < 30'000'000; ++i) work = i;
+  });
+  other.join();
+  const int idle = ticks;
+  CHECK(idle <= 2);
+  for (int i = 0; ticks == idle && i < 2'000'000'000; ++i) work = i;
+  CHECK(ticks > idle);
+}
+
+TEST_CASE("code of the program lies in an image, other memory does not") {
+  const std::vector<int> heap(10);
+  CHECK(in_some_image(reinterpret_cast<uintptr_t>(&in_some_image)));
+  CHECK_FALSE(in_some_image(reinterpret_cast<uintptr_t>(heap.data())));
+}

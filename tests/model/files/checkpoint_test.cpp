@@ -1,0 +1,299 @@
+// Golden checkpoints and logits come from Hugging Face's transformers: golden/README.md says how, and how
+// to let transformers open what we write (YOTTA_KEEP_CHECKPOINTS).
+#include "yotta/model/files/checkpoint.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "support/message_of.hpp"
+#include "support/temporary_folder.hpp"
+#include "yotta/model/text.hpp"
+#include "yotta/model/transformer.hpp"
+#include "yotta/nn/adamw.hpp"
+#include "yotta/nn/cross_entropy.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+namespace fs = std::filesystem;
+
+namespace {
+const fs::path golden = fs::path(YOTTA_SOURCE_DIR) / "tests/model/golden";
+
+std::vector<NamedTensor> weights(const Transformer& model) {
+  return named_values(parameters(model.stack()));
+}
+
+// Every weight random: at their initial values biases and norms would hide mistakes.
+void randomize(const Transformer& model, uint64_t seed) {
+  for (NamedTensor each : weights(model)) {
+    fill_initial(each.value, {1, each.value.numel()}, normal(0.4), seed, each.name);
+  }
+}
+
+Tensor logits_of(const Transformer& model, const Tensor& ids) {
+  Saved saved;
+  return forward(model.stack(), ids, saved);
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  double largest = 0;
+  const std::vector<double> x = a.values(), y = b.values();
+  REQUIRE(x.size() == y.size());
+  for (size_t i = 0; i < x.size(); ++i)
+    if (!(std::abs(x[i] - y[i]) <= largest)) largest = std::abs(x[i] - y[i]);
+  return largest;
+}
+
+bool same_bits(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
+  bool same = a.size() == b.size();
+  for (size_t i = 0; same && i < a.size(); ++i)
+    same = a[i].name == b[i].name && a[i].value.describe() == b[i].value.describe() &&
+           std::memcmp(a[i].value.raw(), b[i].value.raw(),
+                       static_cast<size_t>(a[i].value.nbytes())) == 0;
+  return same;
+}
+
+TransformerConfig tiny(Dialect dialect, bool tied, DType dtype = DType::f32) {
+  TransformerConfig config =
+      dialect == Dialect::gpt2 ? gpt2_config(2, 8, 2, 7, 11) : llama_config(2, 16, 20, 4, 2, 7, 11);
+  config.feed_forward = 20;
+  config.tied = tied;
+  config.dtype = dtype;
+  config.norm_epsilon = 1e-3;
+  config.rope_theta = 100;
+  return config;
+}
+}  // namespace
+
+TEST_CASE("checkpoints that transformers wrote give transformers' logits") {
+  for (const char* name : {"gpt2", "llama"}) {
+    CAPTURE(name);
+    SafetensorsFile expected(golden / name / "expected.safetensors");
+    const Tensor ids = expected.read("input_ids");  // (2, 6)
+    TransformerConfig config = load_config(golden / name);
+    for (const AttentionKind attention : {AttentionKind::plain, AttentionKind::blockwise}) {
+      config.attention = attention;
+      const Transformer model(config);
+      CHECK(largest_difference(logits_of(model, ids), expected.read("logits")) > 0.1);
+      load_weights(golden / name, config, weights(model));
+      CHECK(largest_difference(logits_of(model, ids), expected.read("logits")) <= 1e-5);
+    }
+    config.dtype = DType::f64;  // the same weights in a wider model
+    const Transformer wide(config);
+    load_weights(golden / name, config, weights(wide));
+    CHECK(largest_difference(logits_of(wide, ids), expected.read("logits")) <= 1e-5);
+  }
+}
+
+TEST_CASE("what is saved is loaded, bit for bit, in every dialect and type") {
+  const TemporaryFolder temporary;
+  const char* keep = std::getenv("YOTTA_KEEP_CHECKPOINTS");
+  const fs::path folder = keep != nullptr ? fs::path(keep) : temporary.path();
+  for (const Dialect dialect : {Dialect::gpt2, Dialect::llama})
+    for (const bool tied : {true, false})
+      for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+        const TransformerConfig config = tiny(dialect, tied, dtype);
+        const fs::path where =
+            folder / fmt::format("{}_{}_{}", name(dialect), tied ? "tied" : "untied", name(dtype));
+        const Transformer model(config), again(config);
+        randomize(model, 5);
+        save_checkpoint(where, config, weights(model));
+        CHECK_FALSE(same_bits(weights(again), weights(model)));
+        load_weights(where, load_config(where), weights(again));
+        CHECK(same_bits(weights(again), weights(model)));
+        const Tensor ids = Tensor::from<int32_t>({1, 2, 3, 10, 0, 5, 7, 7, 9, 4}, {2, 5});
+        save_safetensors(where / "expected.safetensors",
+                         {{"input_ids", ids}, {"logits", logits_of(model, ids).to(DType::f32)}});
+      }
+}
+
+TEST_CASE("our files have transformers' names and shapes") {
+  const TemporaryFolder folder;
+  for (const char* name : {"gpt2", "llama"}) {
+    const TransformerConfig config = load_config(golden / name);
+    const Transformer model(config);
+    save_checkpoint(folder / name, config, weights(model));
+    const WeightsFolder ours(folder / name), theirs(golden / name);
+    REQUIRE(ours.tensors().size() == theirs.tensors().size());
+    for (const auto& [tensor, file] : theirs.tensors()) {
+      REQUIRE(ours.tensors().contains(tensor));
+      CHECK(ours.entry(tensor).shape == theirs.entry(tensor).shape);
+    }
+    CHECK(ours.metadata().at("format") == "pt");
+  }
+}
+
+TEST_CASE("older GPT-2 files without prefix and with masks are read") {
+  const TemporaryFolder folder;
+  std::vector<NamedTensor> theirs;
+  for (const NamedTensor& each : load_safetensors(golden / "gpt2/model.safetensors"))
+    theirs.push_back({each.name.substr(std::string("transformer.").size()), each.value});
+  theirs.push_back({"h.0.attn.bias", Tensor::zeros({1, 1, 7, 7})});
+  theirs.push_back({"lm_head.weight", Tensor::zeros({11, 8})});
+  fs::copy_file(golden / "gpt2/config.json", folder / "config.json");
+  save_safetensors(folder / "model.safetensors", theirs);
+  const TransformerConfig config = load_config(folder.path());
+  const Transformer model(config), expected(config);
+  load_weights(folder.path(), config, weights(model));
+  load_weights(golden / "gpt2", config, weights(expected));
+  CHECK(same_bits(weights(model), weights(expected)));
+}
+
+TEST_CASE("another model is refused by name and the weights stay as they were") {
+  const TemporaryFolder folder;
+  const TransformerConfig config = tiny(Dialect::gpt2, true);
+  const Transformer model(config), before(config);
+  save_checkpoint(folder.path(), config, weights(model));
+  const auto loading = [&](const TransformerConfig& asked) {
+    const Transformer other(asked);
+    return message_of([&] { load_weights(folder.path(), asked, weights(other)); });
+  };
+  const auto with = [&](auto change) {
+    TransformerConfig asked = config;
+    change(asked);
+    return loading(asked);
+  };
+  CHECK(contains(loading(tiny(Dialect::llama, true)),
+                 "holds a gpt2 model, and a llama model is to be loaded"));
+  CHECK(contains(with([](auto& c) { c.layers = 3; }), "layers = 2, and one of 3 is"));
+  CHECK(contains(with([](auto& c) { c.width = 16; }), "width = 8, and one of 16 is"));
+  CHECK(contains(with([](auto& c) { c.context = 8; }), "context = 7, and one of 8 is"));
+  CHECK(contains(with([](auto& c) { c.tied = false; }), "tied to the token table"));
+
+  // A file that does not fit its config.json.
+  const std::vector<NamedTensor> good = load_safetensors(folder / "model.safetensors");
+  const auto file_of = [&](std::vector<NamedTensor> tensors) {
+    save_safetensors(folder / "model.safetensors", tensors);
+    return message_of([&] { load_weights(folder.path(), config, weights(model)); });
+  };
+  std::vector<NamedTensor> fewer = good, more = good, wrong = good, integer = good, nan = good;
+  fewer.erase(fewer.begin());
+  more.push_back({"transformer.h.2.ln_1.weight", Tensor::zeros({8})});
+  wrong.back().value = Tensor::zeros({11, 9});
+  integer.back().value = Tensor::zeros({11, 8}, DType::i32);
+  nan.back().value = Tensor::full({11, 8}, NAN);
+  CHECK(contains(file_of(fewer), "lacks 1 tensors of this model (" + good[0].name + ")"));
+  CHECK(contains(file_of(more), "1 tensors that this model has not (transformer.h.2.ln_1.weight)"));
+  CHECK(contains(file_of(wrong), "'transformer.wte.weight' is (11, 9) f32, expected (11, 8) f32"));
+  CHECK(contains(file_of(integer), "is (11, 8) i32, expected (11, 8) f32"));
+  CHECK(
+      contains(file_of(nan), folder.path().string() + ": 'transformer.wte.weight' is not finite"));
+  CHECK(same_bits(weights(model), weights(before)));
+  CHECK(file_of(good) == "nothing was thrown");
+
+  const std::vector<NamedTensor> few(good.begin(), good.begin() + 1);
+  CHECK(contains(message_of([&] { save_checkpoint(folder.path(), config, few); }),
+                 "the model in memory lacks"));
+  CHECK(contains(message_of([&] { load_config(folder / "nowhere"); }), "there is no such file"));
+  write_file(folder / "file", "");
+  CHECK(contains(message_of([&] { save_checkpoint(folder / "file", config, weights(model)); }),
+                 "cannot be made"));
+}
+
+TEST_CASE("a damaged file changes no weight") {
+  const TemporaryFolder folder;
+  const TransformerConfig config = tiny(Dialect::llama, false);
+  const Transformer model(config), before(config);
+  save_checkpoint(folder.path(), config, weights(model));
+  const std::string good = read_file(folder / "model.safetensors");
+  const Random random(2, "fuzz");
+  int refused = 0;
+  for (uint32_t trial = 0; trial < 200; ++trial) {
+    std::string bytes = good;
+    bytes.resize(random.below(3 * trial, static_cast<uint32_t>(good.size())));
+    if (trial % 2 == 0) {
+      bytes = good;
+      bytes[random.below(3 * trial + 1, 2000)] =
+          static_cast<char>(random.below(3 * trial + 2, 256));
+    }
+    std::ofstream(folder / "model.safetensors", std::ios::binary) << bytes;
+    try {
+      load_weights(folder.path(), config, weights(model));
+      if (bytes == good) ++refused;
+    } catch (const Error&) {
+      ++refused;
+      REQUIRE(same_bits(weights(model), weights(before)));
+    }
+  }
+  CHECK(refused > 150);
+}
+
+namespace {
+// A run on random bytes: losses of steps [first, last).
+struct Run {
+  explicit Run(const TransformerConfig& config)
+      : model(config), parameters(yotta::parameters(model.stack())), adam(parameters) {
+    for (int i = 0; i < 500; ++i) text += static_cast<char>(Random(1, "text").below(i, 11));
+  }
+  std::vector<double> train(int64_t first, int64_t last) {
+    const Batches batches(text, 7, seed);
+    std::vector<double> losses;
+    for (int64_t step = first; step < last; ++step) {
+      const Batch batch = batches.draw(step, 0, 3);
+      Saved saved(Place{seed, step, 0, 0, true});
+      const Tensor logits = as_rows(forward(model.stack(), batch.inputs, saved));  // (21, 11)
+      const Tensor targets = batch.targets.reshape({-1});
+      const double scale = 1.0 / static_cast<double>(targets.numel());
+      const CrossEntropy result = cross_entropy(logits, targets, scale);
+      losses.push_back(result.loss);
+      const Tensor dlogits =
+          cross_entropy_backward(logits, targets, result.log_sum_exp, scale);  // (21, 11)
+      backward(model.stack(), dlogits.reshape({3, 7, 11}), saved);
+      adam.step(0.01);
+      zero_gradients(model.stack());
+    }
+    return losses;
+  }
+  static constexpr uint64_t seed = 9;
+  Transformer model;
+  std::vector<ParameterPtr> parameters;
+  AdamW adam;
+  std::string text;
+};
+}  // namespace
+
+TEST_CASE("a run that is continued has the losses of one that never stopped, bit for bit") {
+  const TemporaryFolder folder;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    TransformerConfig config = tiny(Dialect::gpt2, true, dtype);
+    config.dropout = 0.1;
+    Run whole(config), first(config), second(config);
+    const std::vector<double> losses = whole.train(0, 6);
+    first.train(0, 3);
+    const TrainingState saving = training_state(first.adam, 3, Run::seed, {{"batch", "3"}});
+    save_checkpoint(folder.path(), config, named_values(first.parameters), &saving);
+
+    load_weights(folder.path(), config, named_values(second.parameters));
+    const TrainingState state = load_training_state(folder.path());
+    restore_optimizer(state, second.adam);
+    CHECK(state.step == 3);
+    CHECK(state.seed == Run::seed);
+    CHECK(second.train(3, 6) == std::vector<double>(losses.begin() + 3, losses.end()));
+  }
+}
+
+TEST_CASE("files of different steps are never mixed") {
+  const TemporaryFolder folder;
+  Run run(tiny(Dialect::gpt2, true));
+  const auto save = [&](const char* name, int64_t step) {
+    const TrainingState state = training_state(run.adam, step, 0);
+    save_checkpoint(folder / name, run.model.config(), named_values(run.parameters), &state);
+  };
+  const auto loading = [&](const char* name) {
+    return message_of([&] { load_training_state(folder / name); });
+  };
+  save("old", 10);
+  save("new", 20);
+  CHECK(loading("old") == "nothing was thrown");
+  for (const char* file : {"model.safetensors", "training_state.safetensors"}) {
+    save("old", 10);
+    fs::copy_file(folder / "new" / file, folder / "old" / file,
+                  fs::copy_options::overwrite_existing);
+    CHECK(contains(loading("old"), "the files are of different steps, 10 and 20"));
+  }
+  save_checkpoint(folder / "old", run.model.config(), named_values(run.parameters));
+  CHECK(contains(loading("old"), "the files are of different steps, 10 and none"));
+  fs::remove(folder / "new/training_state.json");
+  CHECK(contains(loading("new"), "no run that could be continued"));
+}
