@@ -46,10 +46,10 @@ constexpr std::array<const char*, 5> modes = {"off", "asked", "on", "untraced", 
 class Idle : public CostSink {
  public:
   void op(const OpCost&) override {}
-  Moment send(const MessageCost&) override { return {}; }
-  void receive(const MessageCost&, const Moment&) override {}
-  Moment now(int) override { return {}; }
-  void wait(int, const Moment&) override {}
+  EventStamp send(const MessageCost&) override { return {}; }
+  void receive(const MessageCost&, const EventStamp&) override {}
+  EventStamp now(int) override { return {}; }
+  void wait(int, const EventStamp&) override {}
 };
 
 // Tokens to train on; which ones does not matter here.

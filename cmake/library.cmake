@@ -1,4 +1,4 @@
-# The library itself: yotta::yotta, in the build tree and installed.
+# The library itself: yotta::yotta, header-only, in the build tree and installed; and yotta::compiled.
 include(CheckCXXCompilerFlag)
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -27,6 +27,18 @@ endforeach()
 if(YOTTA_NATIVE AND yotta_native_flag)
   target_compile_options(yotta INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:${yotta_native_flag}>>")
 endif()
+
+# yotta::compiled: the same library with its bodies compiled once (include/yotta/core/system/build.hpp says how). Link one
+# or the other: a program of both does not link.
+file(GLOB yotta_compiled_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cmake/compiled/*.cpp)
+if(NOT TARGET nlohmann_json::nlohmann_json)
+  list(FILTER yotta_compiled_sources EXCLUDE REGEX "_json[.]cpp$")
+endif()
+add_library(yotta_compiled STATIC EXCLUDE_FROM_ALL ${yotta_compiled_sources})
+add_library(yotta::compiled ALIAS yotta_compiled)
+target_link_libraries(yotta_compiled PUBLIC yotta)
+target_compile_definitions(yotta_compiled PUBLIC YOTTA_COMPILED PRIVATE YOTTA_COMPILING)
+set_target_properties(yotta_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
 
 install(TARGETS yotta EXPORT yottaTargets)
 install(DIRECTORY include/yotta DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -50,8 +50,18 @@ std::vector<fs::path> sources(const fs::path& root) {
   return all;
 }
 
-// The floor of include/yotta/<floor>/x.hpp or tests/<floor>/x_test.cpp.
-std::string floor_of(const fs::path& path) { return path.parent_path().filename(); }
+// The folder below include/yotta or tests: "comm" for include/yotta/comm/work.hpp, "comm/tcp" for an engine room.
+std::string folder_of(const fs::path& path) {
+  const fs::path top = *path.begin() == "include" ? "include/yotta" : "tests";
+  return path.parent_path().lexically_relative(top);
+}
+// The floor: "comm" for both.
+std::string floor_of(const fs::path& path) {
+  const std::string folder = folder_of(path);
+  return folder.substr(0, folder.find('/'));
+}
+// Does it stand at the top of its floor, where students read?
+bool is_book(const fs::path& path) { return folder_of(path) == floor_of(path); }
 
 int height(const std::string& floor) {
   const auto at = std::find(floors.begin(), floors.end(), floor);
@@ -70,18 +80,18 @@ void each_line(const fs::path& path, Visit visit) {
 Complaints missing_mirrors(const fs::path& root) {
   Complaints complaints;
   for (const fs::path& header : headers(root)) {
-    const auto test = fmt::format("tests/{}/{}_test.cpp", floor_of(header), header.stem().string());
+    const auto test =
+        fmt::format("tests/{}/{}_test.cpp", folder_of(header), header.stem().string());
     if (!fs::exists(root / test)) complaints.push_back(header.string() + " has no " + test);
   }
   for (const fs::path& test : files(root, "tests", {".cpp"})) {
-    const std::string floor = floor_of(test);
     std::string stem = test.stem();
-    if (height(floor) < 0 || !stem.ends_with("_test")) continue;
+    if (height(floor_of(test)) < 0 || !stem.ends_with("_test")) continue;
     // collectives_bytes_test.cpp may be a second test of collectives_ring.hpp.
     bool found = false;
     while (!found && stem.find('_') != std::string::npos) {
       stem.resize(stem.rfind('_'));
-      found = fs::exists(root / "include/yotta" / floor / (stem + ".hpp"));
+      found = fs::exists(root / "include/yotta" / folder_of(test) / (stem + ".hpp"));
     }
     if (!found) complaints.push_back(test.string() + " tests no header of its floor");
   }
@@ -93,9 +103,9 @@ Complaints late_includes(const fs::path& root) {
   Complaints complaints;
   for (const fs::path& header : headers(root)) {
     const fs::path test =
-        root / "tests" / floor_of(header) / (header.stem().string() + "_test.cpp");
+        root / "tests" / folder_of(header) / (header.stem().string() + "_test.cpp");
     const std::string wanted =
-        fmt::format("#include \"yotta/{}/{}\"", floor_of(header), header.filename().string());
+        fmt::format("#include \"yotta/{}/{}\"", folder_of(header), header.filename().string());
     std::string first;
     each_line(test, [&](int, const std::string& line) {
       if (first.empty() && line.starts_with("#include")) first = line;
@@ -112,6 +122,7 @@ Complaints torn_topics(const fs::path& root) {
   std::map<std::string, std::string> name_of;  // "10" -> "collectives"
   std::map<std::string, fs::path> header_of;   // "collectives" -> its header
   for (const fs::path& header : headers(root)) {
+    if (!is_book(header)) continue;
     const auto [known, is_new] = header_of.emplace(header.stem(), header);
     if (!is_new)
       complaints.push_back(header.string() + " has the name of " + known->second.string());

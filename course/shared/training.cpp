@@ -178,7 +178,7 @@ class Run {
 
   void take_step(Trainer& trainer, int64_t step,
                  const std::function<void(const StepFigures&)>& on_step) {
-    const Share mine = model_.share(plan_.batch);
+    const BatchShard mine = model_.share(plan_.batch);
     const int64_t tokens = plan_.batch * plan_.model.context;
     const Batch batch = batches_.draw(step, mine.begin, mine.end - mine.begin);
     std::vector<Microbatch> parts = model_.microbatches(batch.inputs, batch.targets, mine.begin);

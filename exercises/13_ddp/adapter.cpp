@@ -22,7 +22,7 @@ class ThisDdp : public exercise::AnyDdp {
 };
 
 std::pair<int64_t, int64_t> share_of_batch(int64_t batch, int ranks, int rank) {
-  const student::Share share = student::share_of_batch(batch, ranks, rank);
+  const student::BatchShard share = student::share_of_batch(batch, ranks, rank);
   return {share.begin, share.end};
 }
 

@@ -42,13 +42,13 @@ namespace yotta::student {
 using Parameters = std::span<const ParameterPtr>;
 
 // Rows [begin, end) of a batch.
-struct Share {
+struct BatchShard {
   int64_t begin = 0, end = 0;
 };
 
 // The rows that rank `rank` trains on. Together the shares are the batch, each row once.
-constexpr Share share_of_batch(int64_t batch, int ranks, int rank) {
-  Share share;
+constexpr BatchShard share_of_batch(int64_t batch, int ranks, int rank) {
+  BatchShard share;
   // exercise 13.1: cut the batch among the ranks; their shares may differ by one row
   not_done("13.1");
   // end of exercise 13.1
@@ -107,11 +107,11 @@ class Ddp {
     for (Bucket& bucket : buckets_) {
       bucket.missing = static_cast<int>(bucket.parameters.size());
       for (const ParameterPtr& each : bucket.parameters)
-        each->on_final = [this, &bucket](Parameter&) { gradient_is_final(bucket); };
+        each->on_grad_ready = [this, &bucket](Parameter&) { gradient_is_final(bucket); };
     }
   }
   ~Ddp() {
-    for (const ParameterPtr& each : parameters_) each->on_final = nullptr;
+    for (const ParameterPtr& each : parameters_) each->on_grad_ready = nullptr;
   }
   Ddp(const Ddp&) = delete;
   Ddp& operator=(const Ddp&) = delete;

@@ -25,7 +25,7 @@ ParameterPtrs make_parameters(int rank, size_t in_f32 = 0) {
   ParameterPtrs made;
   for (size_t i = 0; i < std::size(sizes); ++i) {
     const bool is_matrix = i == 4;
-    const Part part = is_matrix ? Part{2, 3} : Part{1, sizes[i]};
+    const ShardRange part = is_matrix ? ShardRange{2, 3} : ShardRange{1, sizes[i]};
     const std::string name = "layer " + std::to_string(i);
     made.push_back(make_parameter(name, part, is_matrix, normal(1), static_cast<uint64_t>(rank),
                                   i < in_f32 ? DType::f32 : DType::f64));
@@ -48,7 +48,7 @@ void backward_one(const ParameterPtrs& parameters, size_t index, const Numbers& 
   for (size_t i = 0; i < index; ++i) begin += static_cast<size_t>(sizes[i]);
   const std::span<double> grad = parameters[index]->gradient().span<double>();
   for (size_t i = 0; i < grad.size(); ++i) grad[i] += gradient[begin + i];
-  parameters[index]->used(0);
+  parameters[index]->mark_grad_ready(0);
 }
 void backward(const ParameterPtrs& parameters, const Numbers& gradient) {
   for (size_t i = parameters.size(); i-- > 0;) backward_one(parameters, i, gradient);

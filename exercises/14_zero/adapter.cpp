@@ -13,8 +13,8 @@ class ThisZero : public exercise::AnyZero {
            const student::ZeroOptions& options)
       : zero_(parameters, comm, options) {}
   std::vector<yotta::ParameterPtr> shards() const override { return zero_.shards(); }
-  std::vector<yotta::Piece> pieces() const override {
-    std::vector<yotta::Piece> all;
+  std::vector<yotta::ParameterShard> pieces() const override {
+    std::vector<yotta::ParameterShard> all;
     for (const student::ZeroBucket& bucket : zero_.buckets())
       all.insert(all.end(), bucket.pieces.begin(), bucket.pieces.end());
     return all;

@@ -51,7 +51,7 @@ void backward_one(const std::vector<ParameterPtr>& parameters, size_t p, int ran
   int64_t i = std::accumulate(sizes, sizes + p, int64_t{0});
   for (float& g : parameters[p]->gradient().span<float>())
     g += static_cast<float>(local_gradient(rank, microbatch, i++));
-  parameters[p]->used(0);
+  parameters[p]->mark_grad_ready(0);
 }
 void backward(const std::vector<ParameterPtr>& parameters, int rank, int microbatch) {
   for (size_t p = parameters.size(); p-- > 0;) backward_one(parameters, p, rank, microbatch);
@@ -152,7 +152,7 @@ TEST_CASE("14.2: a part cuts through parameters, and its pieces say which they a
     const std::string right[] = {" p2[0, 6)", " p2[6, 12)", " p1[0, 4) p0[0, 2)", " p0[2, 8)"};
     const std::string& mine = right[static_cast<size_t>(world.rank())];
     std::string got;
-    for (const Piece& piece : zero->pieces())
+    for (const ParameterShard& piece : zero->pieces())
       got += fmt::format(" {}[{}, {})", piece.parameter->name, piece.first,
                          piece.first + piece.parameter->value.numel());
     require(got == mine,

@@ -323,7 +323,7 @@ TEST_CASE("15.1: the parts of all ranks are the model, each number once") {
     run(p, [&](Light& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
       const auto unit = solution.make_unit(parameters, world, {});
-      for (const Piece& piece : unit->pieces())
+      for (const ParameterShard& piece : unit->pieces())
         for (const double value : piece.parameter->value.values())
           parts[static_cast<size_t>(world.rank())].push_back(value);
       require(!parameters[0]->value.defined(),
@@ -431,7 +431,7 @@ TEST_CASE("15.4: reshard frees the whole weights, and they can be gathered anew"
                                 : "whole weights, held by `whole_`, or by the layers' weights, "
                                   "which are views of it"));
         require(!unit->is_gathered(), "after reshard() is_gathered() still says yes");
-        for (const Piece& piece : unit->pieces()) piece.parameter->value.fill(times);  // a step
+        for (const ParameterShard& piece : unit->pieces()) piece.parameter->value.fill(times);  // a step
       }
       unit->unshard();
       require(values_of(parameters)[3] == 1,
@@ -514,8 +514,8 @@ TEST_CASE("15.6: every piece's gradient is the sum over ranks, and microbatches 
       const std::vector<ParameterPtr> parameters = make_parameters();
       const auto unit = solution.make_unit(parameters, world, {});
       int final = 0;
-      for (const Piece& piece : unit->pieces())
-        piece.parameter->on_final = [&](Parameter&) { ++final; };
+      for (const ParameterShard& piece : unit->pieces())
+        piece.parameter->on_grad_ready = [&](Parameter&) { ++final; };
       for (int microbatch = 0; microbatch < 2; ++microbatch) {
         backward_unit(*unit, parameters, world.rank(), microbatch);
         unit->finish_reduce();
@@ -523,7 +523,7 @@ TEST_CASE("15.6: every piece's gradient is the sum over ranks, and microbatches 
         require(arrived >= (microbatch + 1) * padded(numbers, p) / p * (p - 1) * 8,
                 "finish_reduce() adds `reduced_` before the sum is there: reducing_.wait() first");
       }
-      for (const Piece& piece : unit->pieces())
+      for (const ParameterShard& piece : unit->pieces())
         for (const double g : piece.parameter->gradient().values())
           parts[static_cast<size_t>(world.rank())].push_back(g);
       require(live(MemoryKind::buffers) == 0,
@@ -709,8 +709,8 @@ TEST_CASE("15.9: wgrad needs no weights, and one reduction is under way at a tim
     watch_pass({}, 'W', [&](AnyFsdp& fsdp, char what, int unit) {
       look();
       const AnyUnit& own = *fsdp.units()[static_cast<size_t>(unit)];
-      for (const Piece& piece : own.pieces())  // while its reduction is finished
-        piece.parameter->on_final = [&](Parameter&) { look(); };
+      for (const ParameterShard& piece : own.pieces())  // while its reduction is finished
+        piece.parameter->on_grad_ready = [&](Parameter&) { look(); };
       if (what == 'W')
         require(!own.is_gathered(),
                 fmt::format("unit {} is whole while its wgrad runs, which needs x and dy only: "
@@ -760,7 +760,7 @@ TEST_CASE("15.9: three steps on 1 to 4 ranks end with the single rank's weights"
       }
       const std::vector<AnyUnit*> units = fsdp->units();
       for (size_t u = 0; u < units.size(); ++u)
-        for (const Piece& piece : units[u]->pieces()) {
+        for (const ParameterShard& piece : units[u]->pieces()) {
           const Numbers values = piece.parameter->value.values();
           std::copy(values.begin(), values.end(),
                     all.begin() + static_cast<int64_t>(u) * one_layer + piece.first);
@@ -786,7 +786,7 @@ TEST_CASE("15.9: a unit of two slices is reduced once, with the gradients of bot
             fmt::format("{} reductions for 2 units, one with two slices: reduce it after the "
                         "wgrads of its first slice, which backward reaches last (place_.is_first)",
                         units_sent("fsdp.reduce")));
-    for (const Piece& piece : fsdp->units()[0]->pieces()) {
+    for (const ParameterShard& piece : fsdp->units()[0]->pieces()) {
       const auto begin = expected.begin() + piece.first;
       Clues clues;
       clues.what = fmt::format(

@@ -8,7 +8,7 @@
 //     back to layer 4   x               ■   ■   ■   ■                       and so on
 //
 // A checkpointed slice is a layer. forward keeps its input x and runs with a Saved of its own, which is
-// dropped; backward_input runs it again from x, and then backward. The microbatch's Place says where it is in
+// dropped; backward_input runs it again from x, and then backward. The microbatch's BatchPosition says where it is in
 // the whole run, so dropout draws the same masks again: the gradients are the same to the last bit.
 //
 // Two ways of counting are taught. For n equal layers and k = n / C checkpoints, one every C layers:
@@ -51,7 +51,7 @@ constexpr int64_t square_root_of(int64_t n) {
 }
 
 // y = layer(x), keeping nothing.
-inline Tensor run_and_forget(Layer& layer, const Tensor& x, const Place& place) {
+inline Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place) {
   Saved dropped(place, layer.name());
   return layer.forward(x, dropped);
 }

@@ -91,7 +91,7 @@ Tensor input() {
     x.data<double>()[i] = Random(17, "x").normal(static_cast<uint64_t>(i));
   return x;
 }
-constexpr Place place{1, 2, 3, 0, true};
+constexpr BatchPosition place{1, 2, 3, 0, true};
 
 // dx, and then every weight's gradient, of one microbatch.
 Numbers gradients(Layers layers) {

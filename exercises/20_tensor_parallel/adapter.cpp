@@ -9,10 +9,10 @@ namespace student = yotta::student;
 using exercise::Light;
 
 yotta::Tensor f_backward(yotta::Tensor dx, const Light& tp) {
-  return student::SharedInput(tp).backward(std::move(dx));
+  return student::CopyToTensorParallel(tp).backward(std::move(dx));
 }
 yotta::Tensor g_forward(yotta::Tensor y, const Light& tp) {
-  return student::SummedOutput(tp).forward(std::move(y));
+  return student::ReduceFromTensorParallel(tp).forward(std::move(y));
 }
 
 template <class Kind>

@@ -39,9 +39,9 @@
 namespace yotta::student {
 
 // f: one x that all ranks of tp read. Its gradient is the sum of what they find.
-class SharedInput {
+class CopyToTensorParallel {
  public:
-  explicit SharedInput(const Communicator& tp = {}) : tp_(tp) {}
+  explicit CopyToTensorParallel(const Communicator& tp = {}) : tp_(tp) {}
   Tensor forward(const Tensor& x) const { return x; }  // (..., C)
   // dx (..., C), this rank's, in place -> the sum over the ranks.
   Tensor backward(Tensor dx) {
@@ -56,9 +56,9 @@ class SharedInput {
 };
 
 // g: the sum of the ranks' parts. Each part's gradient is the sum's.
-class SummedOutput {
+class ReduceFromTensorParallel {
  public:
-  explicit SummedOutput(const Communicator& tp = {}) : tp_(tp) {}
+  explicit ReduceFromTensorParallel(const Communicator& tp = {}) : tp_(tp) {}
   // y (..., C), this rank's part, in place -> the sum over the ranks.
   Tensor forward(Tensor y) {
     // exercise 20.3: g's forward; label what you send "tp.forward"
@@ -130,7 +130,7 @@ class RowParallelLinear : public Linear {
   }
 
  private:
-  SummedOutput g_;
+  ReduceFromTensorParallel g_;
 };
 
 // ---- the feed-forward half of a transformer's block -------------------------------------------------
@@ -195,7 +195,7 @@ class Mlp : public Composite {
   }
 
  private:
-  SharedInput f_;
+  CopyToTensorParallel f_;
   ColumnParallelLinear up_;  // (F/tp, C)
   RowParallelLinear down_;   // (C, F/tp)
   Dropout dropout_;

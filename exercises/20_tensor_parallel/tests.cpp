@@ -24,7 +24,7 @@ Tensor numbers(const Shape& shape, const char* name) {
 }
 
 // The part of a whole (rows, columns) matrix, or vector, that begins at (row, column).
-Tensor part_of_whole(const Tensor& whole, const Part& part, const Shape& shape) {
+Tensor part_of_whole(const Tensor& whole, const ShardRange& part, const Shape& shape) {
   Tensor held = Tensor::empty(shape, DType::f64);
   take_part(whole, part, held);
   return held;
@@ -81,7 +81,7 @@ void expect_equal(const Tensor& actual, const Tensor& expected, const std::strin
 
 // What rank `rank` of p holds of a whole parameter: some rows of a weight and some of the bias if the layer is
 // cut by columns (a weight has a row for each output), some columns and the whole bias if it is cut by rows.
-Part expected_part(const Parameter& whole, bool by_columns, int p, int rank) {
+ShardRange expected_part(const Parameter& whole, bool by_columns, int p, int rank) {
   const int64_t rows = whole.is_matrix ? whole.value.dim(0) : 1, columns = whole.value.dim(-1);
   if (whole.is_matrix && by_columns) return {rows / p, columns, rank * rows / p, 0, rows, columns};
   if (whole.is_matrix || by_columns)
@@ -94,8 +94,8 @@ void expect_parts(const std::vector<ParameterPtr>& own, const std::vector<Parame
                   Tensor Parameter::*pick, const char* what, int p, int rank) {
   for (size_t i = 0; i < own.size(); ++i) {
     const bool by_columns = own[i]->name.find("down") == std::string::npos;
-    const Part part = expected_part(*whole[i], by_columns, p, rank);
-    const Part first = expected_part(*whole[i], by_columns, p, 0);
+    const ShardRange part = expected_part(*whole[i], by_columns, p, rank);
+    const ShardRange first = expected_part(*whole[i], by_columns, p, 0);
     const Tensor &mine = (*own[i]).*pick, &all = (*whole[i]).*pick;
     if (mine.numel() != part.rows * part.columns)
       fail(Where::current(), "{} on rank {} of {} is {}, expected {} numbers of {}", own[i]->name,
@@ -115,7 +115,7 @@ void expect_parts(const std::vector<ParameterPtr>& own, const std::vector<Parame
   }
 }
 
-constexpr Place place{20, 1, 0, 0, true};
+constexpr BatchPosition place{20, 1, 0, 0, true};
 
 struct Outcome {
   Tensor y, dx;

@@ -61,7 +61,7 @@ void train(Communicator& world, How how, const Sizes& sizes, Outcome& outcome) {
   hooks.sum_over_ranks = [&](double loss) { return sum_over(world, loss, "loss"); };
   Trainer trainer(model.stack(), optimizer, {.schedule = {0.5, 0.5, 0, sizes.steps}}, hooks);
   const Batches batches(text, config.context, 1);
-  const Share mine = share_of_batch(sizes.batch, world.size(), world.rank());
+  const BatchShard mine = share_of_batch(sizes.batch, world.size(), world.rank());
   std::vector<double> losses;
   for (int64_t step = 0; step < sizes.steps; ++step) {
     const Batch batch = batches.draw(step, mine.begin, mine.end - mine.begin);
@@ -160,7 +160,7 @@ void on_a_machine(Lesson& lesson) {
 }
 
 void same_data(Lesson& lesson, const Sizes& sizes) {
-  lesson.section("Mistake: the sampler forgot the rank");
+  lesson.section("MismatchDiagnosis: the sampler forgot the rank");
   try {
     run_ranks(sizes.ranks, [&](Communicator& world) {
       const Batches batches(text, config.context, 1);

@@ -53,7 +53,7 @@ std::vector<double> losses(int ranks, bool sharded, std::optional<DType> gathere
     Sgd optimizer(parameters(stack));
     Trainer trainer(stack, optimizer, {.schedule = {0.5, 0.5, 0, steps}}, hooks);
     const Batches batches(text, config.context, 1);
-    const Share mine = share_of_batch(8, world.size(), world.rank());
+    const BatchShard mine = share_of_batch(8, world.size(), world.rank());
     for (int64_t step = 0; step < steps; ++step) {
       const Batch batch = batches.draw(step, mine.begin, mine.end - mine.begin);
       const auto parts = microbatches(batch.inputs, batch.targets, 1, mine.begin);

@@ -50,8 +50,8 @@ void two_cuts(Lesson& lesson, const Sizes& s) {
   const auto cut = [&](const Tensor& whole, bool rows,
                        int64_t r) {  // the rank's rows, or its columns
     const int64_t R = whole.dim(0), K = whole.dim(1), p = s.ranks;
-    const Part part =
-        rows ? Part{R / p, K, r * R / p, 0, R, K} : Part{R, K / p, 0, r * K / p, R, K};
+    const ShardRange part =
+        rows ? ShardRange{R / p, K, r * R / p, 0, R, K} : ShardRange{R, K / p, 0, r * K / p, R, K};
     Tensor held = Tensor::empty({part.rows, part.columns}, DType::f64);
     take_part(whole, part, held);
     return held;
@@ -158,7 +158,7 @@ void transformer(Lesson& lesson, const Sizes& s) {
 }
 
 void mistakes(Lesson& lesson) {
-  lesson.section("Mistake: heads that do not divide");
+  lesson.section("MismatchDiagnosis: heads that do not divide");
   try {
     run_ranks(3, [](Communicator& world) { Transformer(config, {.tp = world, .cp = {}}); });
   } catch (const std::exception& error) {

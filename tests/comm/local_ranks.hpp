@@ -1,4 +1,4 @@
-// Ranks for tests of the algorithms alone: p threads, each with a Channel and a Meeting that count what
+// Ranks for tests of the algorithms alone: p threads, each with a Channel and a SharedMemoryChannel that count what
 // they carry. Sends are never buffered, so an order that works only by luck stands still (and fails after
 // a while instead of hanging).
 #pragma once
@@ -24,7 +24,7 @@ class LocalRanks {
  public:
   explicit LocalRanks(int size) : size_(size) {}
 
-  class Rank : public Channel, public Meeting {
+  class Rank : public Channel, public SharedMemoryChannel {
    public:
     Rank(LocalRanks& world, int rank) : world_(world), rank_(rank) {}
     int rank() const override { return rank_; }

@@ -10,10 +10,10 @@ namespace {
 struct Recorder : CostSink {
   double flops = 0;
   void op(const OpCost& cost) override { flops += cost.flops; }
-  Moment send(const MessageCost&) override { return {}; }
-  void receive(const MessageCost&, const Moment&) override {}
-  Moment now(int) override { return {}; }
-  void wait(int, const Moment&) override {}
+  EventStamp send(const MessageCost&) override { return {}; }
+  void receive(const MessageCost&, const EventStamp&) override {}
+  EventStamp now(int) override { return {}; }
+  void wait(int, const EventStamp&) override {}
 };
 }  // namespace
 

@@ -23,24 +23,24 @@ void run(const TensorCoreRung& rung, const Bf16Problem& problem) {
 }
 
 // Lane l copies elements 8 l to 8 l + 7 and reads them through ldmatrix; `mistake` says what is forgotten.
-enum class Mistake { none, wait, barrier, alignment, edge };
-template <Mistake mistake>
+enum class MismatchDiagnosis { none, wait, barrier, alignment, edge };
+template <MismatchDiagnosis mistake>
 __global__ void one_block(const bfloat16* x, uint32_t* y) {
   __shared__ __align__(16) uint16_t tile[256];
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   if (warp == 0) cp_async<16>(tile + 8 * lane, x + 8 * lane);  // line: copy
   cp_async_commit();
-  if (mistake != Mistake::wait) cp_async_wait<0>();
-  if (mistake != Mistake::barrier) __syncthreads();
+  if (mistake != MismatchDiagnosis::wait) cp_async_wait<0>();
+  if (mistake != MismatchDiagnosis::barrier) __syncthreads();
   uint32_t block[1];
   const uint16_t* row = tile + 8 * lane;
-  if (mistake == Mistake::alignment) row += 2;
-  if (mistake == Mistake::edge) row += 31 * 8;
+  if (mistake == MismatchDiagnosis::alignment) row += 2;
+  if (mistake == MismatchDiagnosis::edge) row += 31 * 8;
   ldmatrix_x1(block, row);  // line: load
   y[threadIdx.x] = block[0];
 }
 
-template <Mistake mistake>
+template <MismatchDiagnosis mistake>
 std::string made() {
   return error_of([] {
     const DeviceArray<bfloat16> x(std::vector<bfloat16>(256, bfloat16(1.0f)));
@@ -88,13 +88,13 @@ TEST_CASE("swizzled rows have no bank conflicts, plain ones have") {
 
 TEST_CASE("what is forgotten around cp.async and ldmatrix is caught, with line and cure") {
   const std::string copy = line_at("copy"), load = line_at("load");
-  CHECK(made<Mistake::none>() == "no error");
+  CHECK(made<MismatchDiagnosis::none>() == "no error");
   check_says(
-      made<Mistake::wait>(),
+      made<MismatchDiagnosis::wait>(),
       {load, "reads tile", "too early: the cp.async of line " + copy.substr(0, copy.size() - 2),
        "cp_async_wait", "__syncthreads()"});
-  check_says(made<Mistake::barrier>(),
+  check_says(made<MismatchDiagnosis::barrier>(),
              {"race: line", "writes what line", "Put a __syncthreads() between"});
-  check_says(made<Mistake::alignment>(), {load, "no multiple of 16", "tile"});
-  check_says(made<Mistake::edge>(), {load, "reads 16 bytes out of bounds: tile"});
+  check_says(made<MismatchDiagnosis::alignment>(), {load, "no multiple of 16", "tile"});
+  check_says(made<MismatchDiagnosis::edge>(), {load, "reads 16 bytes out of bounds: tile"});
 }

@@ -31,9 +31,9 @@ TEST_CASE("messages of one lane follow each other; the receiver goes on when the
   const Cluster c = small();
   VirtualClock zero(c, 0), one(c, 1);
   const int to = message_lane(1, false), from = message_lane(0, true);
-  const Moment first = zero.send({1, 4, to, "x"});
+  const EventStamp first = zero.send({1, 4, to, "x"});
   zero.wait(to, first);
-  const Moment second = zero.send({1, 2, to, "x"});
+  const EventStamp second = zero.send({1, 2, to, "x"});
   CHECK((first.begin == 0 && first.end == 3));
   CHECK((second.begin == 3 && second.end == 5));
   SUBCASE("in order") {
@@ -55,7 +55,7 @@ TEST_CASE("in a collective receives queue: two messages that arrive at once take
   Cluster c = small();
   c.levels[0].chips = 3;
   VirtualClock zero(c, 0), one(c, 1), two(c, 2);
-  const Moment a = one.send({0, 4, -1, "x"}), b = two.send({0, 4, -1, "x"});
+  const EventStamp a = one.send({0, 4, -1, "x"}), b = two.send({0, 4, -1, "x"});
   zero.receive({1, 4, -1, "x"}, a);
   zero.receive({2, 4, -1, "x"}, b);
   CHECK(zero.now(-1).end == 6);
@@ -64,7 +64,7 @@ TEST_CASE("in a collective receives queue: two messages that arrive at once take
 TEST_CASE("an exchange goes both ways at once") {
   const Cluster c = small();
   VirtualClock zero(c, 0), one(c, 1);
-  const Moment out = zero.send({1, 4, -1, "x"}), in = one.send({0, 8, -1, "x"});
+  const EventStamp out = zero.send({1, 4, -1, "x"}), in = one.send({0, 8, -1, "x"});
   zero.receive({1, 8, -1, "x"}, in);
   zero.wait(-1, out);
   one.receive({0, 4, -1, "x"}, out);
@@ -79,7 +79,7 @@ TEST_CASE("causes lead from a wait over the message to the op that was late") {
   zero.op({"late", DType::f32, 40, 0, 0});
   const int to = message_lane(1, false), from = message_lane(0, true);
   zero.wait(to, zero.now(compute_lane));
-  const Moment travel = zero.send({1, 4, to, "x"});
+  const EventStamp travel = zero.send({1, 4, to, "x"});
   one.receive({0, 4, from, "x"}, travel);
   one.wait(compute_lane, one.now(from));
   const Trace trace = collect_trace({zero.events(), one.events()});
@@ -100,7 +100,7 @@ TEST_CASE("without a trace the times are the same and nothing is kept") {
   const Cluster c = small();
   VirtualClock clock(c, 0, {.trace = false});
   clock.op({"compute", DType::f32, 50, 0, 0});
-  const Moment travel = clock.send({1, 4, -1, "x"});
+  const EventStamp travel = clock.send({1, 4, -1, "x"});
   clock.wait(-1, travel);
   CHECK(clock.seconds() == 5);
   CHECK(clock.now(-1).end == 3);

@@ -17,7 +17,7 @@ void step(Communicator& world) {
   charge({"work", DType::f32, 4, 0, 0});
   world.all_reduce(x, ReduceOp::sum, {Algorithm::ring});
 }
-Timed run(const Disturbances& disturbances, int p = 4) {
+Timed run(const Stragglers& disturbances, int p = 4) {
   return run_on(ideal(16, 1, 8), p, step, {.disturbances = disturbances});
 }
 

@@ -40,7 +40,7 @@ TEST_CASE("two runs of positions, each from its own first") {
                                                     ParameterOptions{1, DType::f64}));
   const Tensor tokens = Tensor::from<int32_t>({3, 0, 3, 1, 1, 2, 4, 0}, {2, 4});
   const Positions zigzag(1, 7);
-  Saved saved(Place{.positions = zigzag});
+  Saved saved(BatchPosition{.positions = zigzag});
   const Tensor y = layers[0]->forward(tokens, saved);
   const std::vector<ParameterPtr> own = parameters(Layers(layers));
   for (int64_t t = 0; t < 4; ++t)

@@ -33,7 +33,7 @@ CudaLayoutRun train_layout(Device device, const TransformerConfig& config, const
     std::vector<int32_t> tokens;
     for (int i = 0; i < B * T; ++i) tokens.push_back(static_cast<int32_t>(i * 5 % V));
     const Tensor ids = Tensor::from<int32_t>(tokens, {B, T}).to(device), targets = ids.clone();
-    const Share mine = model.share(B);
+    const BatchShard mine = model.share(B);
     for (int64_t step = 0; step < 2; ++step) {
       const StepReport report =
           trainer.step(step,

@@ -102,7 +102,7 @@ void check_layout(const TransformerConfig& config, const MeshShape& shape, const
         Outcome outcome;
         for (int64_t step = 0; step < steps; ++step) {
           const Text text = text_of(step, config, B);
-          const Share share = model.share(B);
+          const BatchShard share = model.share(B);
           take(outcome, trainer.step(step,
                                      model.microbatches(text.inputs.rows(share.begin, share.end),
                                                         text.targets.rows(share.begin, share.end),

@@ -170,7 +170,7 @@ TEST_CASE("the Trainer runs a pipeline: loss, norm and weights of three clipped 
     TiedParameters tied(parameters(stage.stack()), pp);
     const auto sum = [&](double value) { return sum_over(pp, value, "sum"); };
     TrainHooks hooks;
-    hooks.run_microbatches = [&](const Place& place, std::span<const Microbatch> parts,
+    hooks.run_microbatches = [&](const BatchPosition& place, std::span<const Microbatch> parts,
                                  int64_t tokens) {
       const PipelinedStep made{PipelineKind::one_f_one_b, 1, config.width, config.dtype};
       return run_pipelined(pipeline, 3, made, place, parts, tokens).loss;

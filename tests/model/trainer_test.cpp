@@ -135,7 +135,7 @@ TEST_CASE("hooks run around the microbatches, and gradients become final once in
   std::string calls;
   for (const ParameterPtr& each : parameters(model.stack()))
     if (each->name == "embedding.token.weight")
-      each->on_final = [&](Parameter& self) { calls += self.uses == 2 ? "f" : "?"; };
+      each->on_grad_ready = [&](Parameter& self) { calls += self.uses == 2 ? "f" : "?"; };
   Sgd sgd(parameters(model.stack()));
   TrainHooks hooks;
   hooks.before_microbatch = [&](bool last) { calls += last ? "L" : "m"; };

@@ -25,7 +25,7 @@ Tensor ids(int64_t B, int64_t T, uint32_t vocabulary) {
         static_cast<int32_t>(Random(3, "ids").below(static_cast<uint64_t>(i), vocabulary));
   return made;
 }
-Tensor logits(const TransformerConfig& c, const Tensor& tokens, const Place& place = {}) {
+Tensor logits(const TransformerConfig& c, const Tensor& tokens, const BatchPosition& place = {}) {
   const Transformer model(c);
   Saved saved(place);
   return forward(model.stack(), tokens, saved);
@@ -203,7 +203,7 @@ TEST_CASE("gradients become final from the head down, each once; a tied table's 
     const Transformer model(tiny(Dialect::gpt2, tied));
     std::vector<std::string> order;
     for (const ParameterPtr& each : parameters(model.stack()))
-      each->on_final = [&](Parameter& self) { order.push_back(self.name); };
+      each->on_grad_ready = [&](Parameter& self) { order.push_back(self.name); };
     Saved saved;
     backward(model.stack(), forward(model.stack(), ids(2, 5, 11), saved), saved);
     CHECK(order.size() == parameters(model.stack()).size());

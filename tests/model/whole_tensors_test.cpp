@@ -17,7 +17,7 @@ Tensor counting(const Shape& shape) {
   return made;
 }
 
-ParameterPtr parameter(const char* name, const Part& part, bool is_matrix) {
+ParameterPtr parameter(const char* name, const ShardRange& part, bool is_matrix) {
   return make_parameter(name, part, is_matrix, zeros(), 0, DType::f64);
 }
 

@@ -19,7 +19,7 @@ TEST_CASE("gradients become final from the last layer to the first, once a micro
   const std::vector<LayerPtr> net = make_linear_net({3, 4});
   std::vector<std::string> order;
   for (const ParameterPtr& each : parameters(net))
-    each->on_final = [&](Parameter& self) { order.push_back(self.name); };
+    each->on_grad_ready = [&](Parameter& self) { order.push_back(self.name); };
   for (int microbatch = 0; microbatch < 2; ++microbatch) {
     Saved saved;
     backward(net, forward(net, input(), saved), saved);

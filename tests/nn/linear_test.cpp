@@ -32,7 +32,7 @@ TEST_CASE("dgrad overwrites or adds, wgrad accumulates and reports each paramete
   std::vector<ParameterPtr> own;
   linear.add_parameters(own);
   int final_gradients = 0;
-  for (const ParameterPtr& each : own) each->on_final = [&](Parameter&) { ++final_gradients; };
+  for (const ParameterPtr& each : own) each->on_grad_ready = [&](Parameter&) { ++final_gradients; };
   const Tensor x = random_tensor({4, 3}, "x"), dy = random_tensor({4, 2}, "dy");
   Saved saved;
   linear.forward(x, saved);

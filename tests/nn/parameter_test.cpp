@@ -14,7 +14,7 @@ TEST_CASE("a part of a matrix starts with the whole matrix's values") {
                                             true, normal(0.02), 42, DType::f32);
   CHECK(lower->value.values() == whole->value.rows(3, 5).values());
 
-  const Part part{rows, 3, 0, 4, rows, columns};
+  const ShardRange part{rows, 3, 0, 4, rows, columns};
   const ParameterPtr right = make_parameter("w", part, true, normal(0.02), 42, DType::f32);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < 3; ++c)
@@ -56,26 +56,26 @@ TEST_CASE("memory is counted as parameters and gradients; a bf16 weight has an f
 TEST_CASE("a gradient is final after the last use has reported, once a microbatch") {
   const ParameterPtr table = make_parameter("table", {2, 2}, true, zeros(), 0, DType::f32);
   int fired = 0;
-  table->on_final = [&](Parameter& self) { fired += self.name == "table" ? 1 : 100; };
+  table->on_grad_ready = [&](Parameter& self) { fired += self.name == "table" ? 1 : 100; };
   const Use embedding(table), head(table);
   CHECK(table->uses == 2);
 
   SUBCASE("one microbatch after the other") {
-    head.done();
+    head.mark_grad_ready();
     CHECK(fired == 0);
-    embedding.done();
+    embedding.mark_grad_ready();
     CHECK(fired == 1);
-    head.done();
-    embedding.done();
+    head.mark_grad_ready();
+    embedding.mark_grad_ready();
     CHECK(fired == 2);
   }
   SUBCASE("microbatches of a pipeline overlap: two reports of one use are not two uses") {
-    head.done();
-    head.done();
+    head.mark_grad_ready();
+    head.mark_grad_ready();
     CHECK(fired == 0);
-    embedding.done();
+    embedding.mark_grad_ready();
     CHECK(fired == 1);
-    embedding.done();
+    embedding.mark_grad_ready();
     CHECK(fired == 2);
   }
 }

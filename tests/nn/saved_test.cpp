@@ -22,7 +22,7 @@ TEST_CASE("tensors are kept, read, taken and dropped by name") {
 }
 
 TEST_CASE("children are found again, and know the place of the microbatch") {
-  Saved saved(Place{5, 7, 16, 32});
+  Saved saved(BatchPosition{5, 7, 16, 32});
   Saved& q = saved.child("layers.0").child("q");
   q.keep("x", Tensor::zeros({3}));
   saved.child("layers.1");  // one more child does not move the first

@@ -13,7 +13,7 @@ TEST_CASE("parts are taken from a whole matrix, and put together they are the wh
   Tensor again = Tensor::zeros({4, 6});
   for (const int64_t row : {0, 2})
     for (const int64_t column : {0, 3}) {
-      const Part part{2, 3, row, column, 4, 6};
+      const ShardRange part{2, 3, row, column, 4, 6};
       CHECK_FALSE(part.is_whole());
       Tensor held = Tensor::empty({2, 3});
       take_part(whole, part, held);
@@ -24,7 +24,7 @@ TEST_CASE("parts are taken from a whole matrix, and put together they are the wh
 }
 
 TEST_CASE("a vector is one row, and a part without a whole is the whole") {
-  const Part all{1, 5};
+  const ShardRange all{1, 5};
   CHECK(all.is_whole());
   CHECK(all.all_rows() == 1);
   CHECK(all.all_columns() == 5);

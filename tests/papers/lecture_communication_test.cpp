@@ -106,7 +106,7 @@ TEST_CASE(
     Communicator all = world.mirrored(strided(N));
     std::vector<LayerPtr> model = make_linear_net(net, {0, DType::bf16});
     Fsdp fsdp(std::move(model), all);
-    Saved saved(Place{.training = true});
+    Saved saved(BatchPosition{.training = true});
     const Tensor x = Tensor::empty({1000, net.width});
     backward(fsdp.stack(), forward(fsdp.stack(), x, saved), saved);
     fsdp.finish();

@@ -18,7 +18,7 @@ const std::vector<CheckpointOptions> strategies = {
     {Recompute::revolve, 1, 1}, {Recompute::revolve, 1, 2}, {Recompute::revolve, 1, 100}};
 
 // dx and all gradients of one microbatch, as one list.
-std::vector<double> gradients(Layers layers, const Tensor& x, const Place& place) {
+std::vector<double> gradients(Layers layers, const Tensor& x, const BatchPosition& place) {
   zero_gradients(layers);
   Saved saved(place);
   const Tensor y = forward(layers, x, saved);
@@ -70,7 +70,7 @@ TEST_CASE(
       config.attention_dropout = kind == AttentionKind::plain ? 0.3 : 0;
       config.dtype = DType::f64;
       const Transformer model(config);
-      const Place place{1, 2, 3, 0, true};
+      const BatchPosition place{1, 2, 3, 0, true};
       const Tensor ids = token_ids(2, 7, 11);
       const std::vector<double> expected = gradients(model.stack(), ids, place);
       for (const CheckpointOptions& strategy : strategies)
@@ -173,10 +173,10 @@ TEST_CASE("parameters, names and the moment of the final gradient are those of t
   CHECK(parameters(Layers(layers)) == parameters(Layers(net)));
   std::string final;
   for (const ParameterPtr& each : parameters(Layers(net)))
-    each->on_final = [&](Parameter& p) { final += p.name.substr(7, 1); };
+    each->on_grad_ready = [&](Parameter& p) { final += p.name.substr(7, 1); };
   gradients(layers, Tensor::full({2, 3}, 1), {});
   CHECK(final == "43210");
-  for (const ParameterPtr& each : parameters(Layers(net))) each->on_final = nullptr;
+  for (const ParameterPtr& each : parameters(Layers(net))) each->on_grad_ready = nullptr;
 }
 
 TEST_CASE("selective: attention's arrays are dropped, their layer's other tensors stay") {

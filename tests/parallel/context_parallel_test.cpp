@@ -81,7 +81,7 @@ Outcome train(const TransformerConfig& config, Communicator cp) {
   const Transformer model(config, LayerAxes{{}, cp});
   const std::vector<ParameterPtr> all = parameters(model.stack());
   Outcome out;
-  Saved saved(Place{.positions = context_positions(T, cp)});
+  Saved saved(BatchPosition{.positions = context_positions(T, cp)});
   out.logits = context_gather(forward(model.stack(), context_shard(tokens(0), cp), saved), cp);
   Sgd optimizer(all);
   TrainHooks hooks;
@@ -129,7 +129,7 @@ TEST_CASE("a transformer on sequence shards: logits, losses, gradients, weights 
 }
 
 TEST_CASE("attention on shards refuses positions that are not its rank's, and plain attention") {
-  const auto said = [](TransformerConfig config, const Place& place) {
+  const auto said = [](TransformerConfig config, const BatchPosition& place) {
     return message_of([&] {
       run_ranks(2, [&](Communicator& cp) {
         const Transformer model(config, LayerAxes{{}, cp});

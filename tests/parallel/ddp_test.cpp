@@ -202,7 +202,7 @@ TEST_CASE("mistakes are named") {
                                    const std::vector<LayerPtr> layers = make_linear_net(net);
                                    Ddp ddp(parameters(Layers(layers)), world);
                                    for (const ParameterPtr& each : parameters(Layers(layers)))
-                                     for (int twice = 0; twice < 2; ++twice) each->used(0);
+                                     for (int twice = 0; twice < 2; ++twice) each->mark_grad_ready(0);
                                  }),
                        doctest::Contains("final twice before finish()"), Error);
   CHECK_THROWS_WITH_AS(run_ranks(3,
@@ -222,7 +222,7 @@ TEST_CASE("the ranks' shares of a batch are the batch, each row once") {
     for (const int64_t batch : {17, 8, 3, 0}) {
       int64_t next = 0;
       for (int rank = 0; rank < ranks; ++rank) {
-        const Share share = share_of_batch(batch, ranks, rank);
+        const BatchShard share = share_of_batch(batch, ranks, rank);
         CHECK(share.begin == next);
         CHECK(share.end - share.begin >= batch / ranks);
         CHECK(share.end - share.begin <= batch / ranks + 1);

@@ -38,7 +38,7 @@ TEST_CASE("the parts of all ranks are the flat array, padded so that they are eq
 TEST_CASE("a part's pieces keep name and kind, and are views of it") {
   const FlatLayout layout(make_parameters(), 4);
   Tensor part = layout.copy_part(4, 8);
-  const std::vector<Piece> pieces = layout.cut_pieces(part, 4);
+  const std::vector<ParameterShard> pieces = layout.cut_pieces(part, 4);
   REQUIRE(pieces.size() == 2);
   CHECK(pieces[0].parameter->name == "w0");
   CHECK(pieces[0].parameter->is_matrix);
@@ -61,7 +61,7 @@ TEST_CASE("every number is in one piece, for any number of ranks") {
     for (int64_t r = 0; r < ranks; ++r) {
       const int64_t begin = r * layout.shard_size();
       const Tensor part = layout.copy_part(begin, begin + layout.shard_size());
-      for (const Piece& piece : layout.cut_pieces(part, begin))
+      for (const ParameterShard& piece : layout.cut_pieces(part, begin))
         for (const double value : piece.parameter->value.values()) seen.push_back(value);
     }
     REQUIRE(seen.size() == 15);

@@ -32,12 +32,12 @@ void train(Communicator& world, const FsdpOptions& options, int64_t microbatches
     world.all_reduce(loss);
     if (world.rank() == 0) out.losses.push_back(loss[0]);
     for (const FsdpUnit& unit : fsdp.units())
-      for (const Piece& piece : unit.pieces())
+      for (const ParameterShard& piece : unit.pieces())
         if (step == 0) add_gradients(out.gradients, piece);
     optimizer.step(0.01);
   }
   for (const FsdpUnit& unit : fsdp.units())
-    for (const Piece& piece : unit.pieces()) add_values(out.weights, piece);
+    for (const ParameterShard& piece : unit.pieces()) add_values(out.weights, piece);
 }
 
 constexpr int64_t padded(int64_t numbers, int64_t ranks) {
@@ -182,7 +182,7 @@ TEST_CASE("a model made whole is held whole until it is cut; one of shapes never
         CHECK(memory.peak() == 8 * peak);
         CHECK(memory.live() == 8 * net.layers * layer);
         for (const FsdpUnit& unit : fsdp.units())
-          for (const Piece& piece : unit.pieces()) add_values(weights, piece);
+          for (const ParameterShard& piece : unit.pieces()) add_values(weights, piece);
         one_pass(fsdp);  // the layers compute with what was drawn
         fsdp.finish();
       });
@@ -309,7 +309,7 @@ TEST_CASE("a unit hands its gradients out when they are reduced, once a microbat
     Fsdp fsdp(model, world);
     int final = 0;
     for (const ParameterPtr& each : parameters(fsdp.stack()))
-      each->on_final = [&](Parameter&) { ++final; };
+      each->on_grad_ready = [&](Parameter&) { ++final; };
     one_pass(fsdp);
     CHECK(final == net.layers - 1);
     fsdp.finish();

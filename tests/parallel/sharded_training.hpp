@@ -35,10 +35,10 @@ class Whole {
   std::map<std::string, std::vector<double>> values_;
 };
 
-inline void add_values(Whole& to, const yotta::Piece& piece) {
+inline void add_values(Whole& to, const yotta::ParameterShard& piece) {
   to.add(piece.parameter->name, yotta::product(piece.whole), piece.first, piece.parameter->value);
 }
-inline void add_gradients(Whole& to, const yotta::Piece& piece) {
+inline void add_gradients(Whole& to, const yotta::ParameterShard& piece) {
   to.add(piece.parameter->name, yotta::product(piece.whole), piece.first,
          piece.parameter->gradient());
 }

@@ -84,8 +84,8 @@ TEST_CASE(
 TEST_CASE("f and g are each other's backward") {
   run_ranks(3, [](Communicator& tp) {
     const auto mine = [&] { return Tensor::full({2}, tp.rank() + 1, DType::f64); };
-    SharedInput f(tp);
-    SummedOutput g(tp);
+    CopyToTensorParallel f(tp);
+    ReduceFromTensorParallel g(tp);
     const Tensor x = mine();
     CHECK(f.forward(x).shares_memory(x));
     CHECK(f.backward(mine()).values() == std::vector<double>{6, 6});
@@ -93,8 +93,8 @@ TEST_CASE("f and g are each other's backward") {
     CHECK(g.backward(x).shares_memory(x));
   });
   const Tensor x = Tensor::full({2}, 7);  // without anybody else: nothing
-  CHECK(SummedOutput().forward(x).shares_memory(x));
-  CHECK(SharedInput().backward(x).values() == x.values());
+  CHECK(ReduceFromTensorParallel().forward(x).shares_memory(x));
+  CHECK(CopyToTensorParallel().backward(x).values() == x.values());
 }
 
 TEST_CASE("columns, then rows, are the serial layers: outputs, dx, every gradient") {
@@ -105,7 +105,7 @@ TEST_CASE("columns, then rows, are the serial layers: outputs, dx, every gradien
   const Outcome first = forward_backward(up, x, dh), second = forward_backward(down, h, dy);
   for (const int ranks : {1, 2, 3, 4, 8})
     run_ranks(ranks, [&](Communicator& tp) {
-      const Part columns{B * T, F / ranks, 0, tp.rank() * F / ranks, B * T, F};
+      const ShardRange columns{B * T, F / ranks, 0, tp.rank() * F / ranks, B * T, F};
       const auto part = [&](const Tensor& whole) {
         Tensor held = Tensor::empty({B, T, F / ranks}, DType::f64);
         take_part(whole, columns, held);
@@ -115,7 +115,7 @@ TEST_CASE("columns, then rows, are the serial layers: outputs, dx, every gradien
       const ParameterPtrs up_own = parameters_of(up_part);
       Outcome out = forward_backward(up_part, x, part(dh));
       check_equal(out.y, part(first.y), "columns: y");
-      check_equal(SharedInput(tp).backward(out.dx), first.dx, "columns: dx", 1e-12, ranks);
+      check_equal(CopyToTensorParallel(tp).backward(out.dx), first.dx, "columns: dx", 1e-12, ranks);
       check_parts(up_own, ups, &Parameter::value, ranks);
       check_parts(up_own, ups, &Parameter::grad, ranks);
 
@@ -185,7 +185,7 @@ TEST_CASE("the linear net by pairs of layers: losses, gradients, weights after 3
         Saved& own = saved.child(layers[i]->name());
         dy = layers[i]->backward_input(dy, own);
         layers[i]->backward_weight(own);
-        if (i % 2 == 0) dy = SharedInput(tp).backward(dy);
+        if (i % 2 == 0) dy = CopyToTensorParallel(tp).backward(dy);
       }
       sgd.step(0.01);
     }

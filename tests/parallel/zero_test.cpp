@@ -16,7 +16,7 @@ constexpr int64_t steps = 3;
 
 void add_all(Whole& to, const Zero& zero, bool gradients) {
   for (const ZeroBucket& bucket : zero.buckets())
-    for (const Piece& piece : bucket.pieces)
+    for (const ParameterShard& piece : bucket.pieces)
       gradients ? add_gradients(to, piece) : add_values(to, piece);
 }
 

@@ -39,17 +39,17 @@ Microbatch sequences(int64_t step, int64_t begin, int64_t end) {
 }
 
 // Some steps of whatever stack of layers, by the trainer. The optimizer steps the pieces.
-void train(Layers stack, const std::vector<Piece>& pieces, TrainHooks hooks, Share mine,
+void train(Layers stack, const std::vector<ParameterShard>& pieces, TrainHooks hooks, BatchShard mine,
            int64_t microbatch_count, bool reports, Trained& out) {
   const std::function<void()> end_of_backward = hooks.after_backward;
   int64_t step = 0;
   hooks.after_backward = [&] {
     if (end_of_backward) end_of_backward();
-    for (const Piece& piece : pieces)
+    for (const ParameterShard& piece : pieces)
       if (step == 0) add_gradients(out.gradients, piece);
   };
   std::vector<ParameterPtr> stepped;
-  for (const Piece& piece : pieces) stepped.push_back(piece.parameter);
+  for (const ParameterShard& piece : pieces) stepped.push_back(piece.parameter);
   AdamW optimizer(stepped);
   const Schedule schedule{0.01, 0.01, 0, steps};
   Trainer trainer(stack, optimizer, {.schedule = schedule, .clip = 0.5, .seed = 3}, hooks);
@@ -61,12 +61,12 @@ void train(Layers stack, const std::vector<Piece>& pieces, TrainHooks hooks, Sha
     out.losses.push_back(report.loss);
     out.losses.push_back(report.gradient_norm);
   }
-  for (const Piece& piece : pieces) add_values(out.weights, piece);
+  for (const ParameterShard& piece : pieces) add_values(out.weights, piece);
 }
 
 void train_serial(const TransformerConfig& config, Trained& out) {
   const Transformer model(config);
-  std::vector<Piece> whole;
+  std::vector<ParameterShard> whole;
   for (const ParameterPtr& each : parameters(model.stack()))
     whole.push_back({each, each->value.shape(), 0});
   train(model.stack(), whole, {}, {0, batch}, 1, true, out);
@@ -118,7 +118,7 @@ void train_zero(const TransformerConfig& config, int stage, int64_t microbatch_c
                 Communicator& world, Trained& out) {
   const Transformer model(config);
   Zero zero(parameters(model.stack()), world, {stage, 2000});
-  std::vector<Piece> pieces;
+  std::vector<ParameterShard> pieces;
   for (const ZeroBucket& bucket : zero.buckets())
     pieces.insert(pieces.end(), bucket.pieces.begin(), bucket.pieces.end());
   TrainHooks hooks = loss_over(world);
@@ -126,7 +126,7 @@ void train_zero(const TransformerConfig& config, int stage, int64_t microbatch_c
   hooks.after_backward = [&] { zero.finish(); };
   hooks.sum_of_squares = [&](double) { return zero.sum_of_squares(); };
   hooks.after_step = [&] { zero.gather(); };
-  const Share mine = share_of_batch(batch, world.size(), world.rank());
+  const BatchShard mine = share_of_batch(batch, world.size(), world.rank());
   train(model.stack(), pieces, hooks, mine, microbatch_count, world.rank() == 0, out);
 }
 
@@ -134,13 +134,13 @@ void train_fsdp(const TransformerConfig& config, const FsdpOptions& options,
                 int64_t microbatch_count, Communicator& world, Trained& out) {
   const Transformer model(config);
   Fsdp fsdp(model.stack(), world, options);
-  std::vector<Piece> pieces;
+  std::vector<ParameterShard> pieces;
   for (const FsdpUnit& unit : fsdp.units())
     pieces.insert(pieces.end(), unit.pieces().begin(), unit.pieces().end());
   TrainHooks hooks = loss_over(world);
   hooks.after_backward = [&] { fsdp.finish(); };
   hooks.sum_of_squares = [&](double mine) { return fsdp.sum_of_squares(mine); };
-  const Share mine = share_of_batch(batch, world.size(), world.rank());
+  const BatchShard mine = share_of_batch(batch, world.size(), world.rank());
   train(fsdp.stack(), pieces, hooks, mine, microbatch_count, world.rank() == 0, out);
 }
 

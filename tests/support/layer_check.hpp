@@ -43,7 +43,7 @@ inline void check_slope(const std::string& what, yotta::Tensor x, const yotta::T
 // dx and every weight gradient of a stack of f64 layers on x. Weight gradients must accumulate, so they
 // start from something; Saved must be used up at the end. x of token ids has no gradient.
 inline void check_gradients(yotta::Layers layers, const yotta::Tensor& x,
-                            const yotta::Place& place = {}) {
+                            const yotta::BatchPosition& place = {}) {
   using namespace yotta;
   RankContext one_thread;  // for thousands of tiny forward passes
   one_thread.threads = 1;

@@ -16,7 +16,7 @@ namespace yotta {
 class [[nodiscard]] Work {
  public:
   Work() = default;  // nothing in flight: done
-  Work(std::shared_ptr<Engine> engine, std::shared_ptr<Job> job)
+  Work(std::shared_ptr<Engine> engine, std::shared_ptr<InFlightOp> job)
       : engine_(std::move(engine)), job_(std::move(job)) {}
   Work(Work&& other) noexcept : engine_(std::move(other.engine_)), job_(std::move(other.job_)) {}
   Work& operator=(Work&& other) {
@@ -60,7 +60,7 @@ class [[nodiscard]] Work {
   }
 
   std::shared_ptr<Engine> engine_;
-  std::shared_ptr<Job> job_;
+  std::shared_ptr<InFlightOp> job_;
 };
 
 }  // namespace yotta

@@ -30,7 +30,7 @@ inline Verdict compare(std::span<const double> actual, std::span<const double> e
   if (actual.size() != expected.size())
     return {false, fmt::format("{} has {} elements, expected {}", clues.what, actual.size(),
                                expected.size())};
-  const Mistake mistake(actual, expected, tolerance, clues);
+  const MismatchDiagnosis mistake(actual, expected, tolerance, clues);
   if (!mistake.found()) return {};
   return {false, fmt::format("{}: {}{}", clues.what, mistake.explain(), mistake.worst())};
 }

@@ -39,11 +39,11 @@ struct MessageCost {
 };
 
 // A time span of a run, in seconds since its start, and the event that took it. A message carries one.
-struct Moment {
+struct EventStamp {
   double begin = 0, end = 0;
   int rank = -1, event = -1;  // -1: none
 
-  bool operator==(const Moment&) const = default;
+  bool operator==(const EventStamp&) const = default;
 };
 
 // Somebody who turns costs into time.
@@ -51,11 +51,11 @@ class CostSink {
  public:
   virtual ~CostSink() = default;
   virtual void op(const OpCost& cost) = 0;              // on the compute lane
-  virtual Moment send(const MessageCost& message) = 0;  // when it travels
+  virtual EventStamp send(const MessageCost& message) = 0;  // when it travels
   virtual void receive(const MessageCost& message,
-                       const Moment& travel) = 0;       // its lane goes on after
-  virtual Moment now(int lane) = 0;                     // how far a lane has come, and by what
-  virtual void wait(int lane, const Moment& done) = 0;  // a lane does nothing before that has ended
+                       const EventStamp& travel) = 0;       // its lane goes on after
+  virtual EventStamp now(int lane) = 0;                     // how far a lane has come, and by what
+  virtual void wait(int lane, const EventStamp& done) = 0;  // a lane does nothing before that has ended
   // May this rank stand for those at these chips?
   virtual void mirror(std::span<const int> /*chips*/, Where) {}
   // Bytes were added to others, on this lane.

@@ -214,7 +214,7 @@ void matmul_in_slices(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into
   const int64_t step = by_rows ? TileShape<Real>::TM : TileShape<Real>::TN;
   const int64_t tiles = ceil_div(std::max(c.rows, c.cols), step);
   std::atomic<int> next = 0;
-  Crew::instance().run(threads, [&](int) {
+  ThreadPool::instance().run(threads, [&](int) {
     for (int i = next++; i < threads; i = next++) {
       const int64_t begin = tiles * i / threads * step, end = tiles * (i + 1) / threads * step;
       if (by_rows)

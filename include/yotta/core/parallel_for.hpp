@@ -32,7 +32,7 @@ void parallel_for(int64_t count, int64_t grain, Body&& body) {
   if (count <= 0) return;
   if (parts == 1) return body(int64_t{0}, count);
   std::atomic<int64_t> next = 0;
-  Crew::instance().run(threads, [&](int) {
+  ThreadPool::instance().run(threads, [&](int) {
     for (int64_t i = next++; i < parts; i = next++)
       body(chunk_begin(count, parts, i), chunk_begin(count, parts, i + 1));
   });

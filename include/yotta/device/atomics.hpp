@@ -25,7 +25,7 @@ namespace emulator {
 // Replaces *at by change(*at); returns what was there.
 template <class T, class Change>
 YOTTA_UNSEEN T atomically(T* at, Change change, Where where) {
-  const Aside aside;
+  const UncheckedScope aside;
 #if defined(YOTTA_CHECKED)
   note_access(at, sizeof(T), Access::atomic, where);
 #else
@@ -42,7 +42,7 @@ YOTTA_UNSEEN T atomically(T* at, Change change, Where where) {
 
 // The other lanes go first. A lane that has waited so long that nobody can come any more is stopped.
 inline void give_way(Where where) {
-  const Aside aside;
+  const UncheckedScope aside;
   constexpr int patience = 1 << 20;
   if (++this_lane->waits > patience)
     refuse(where,

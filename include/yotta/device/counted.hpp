@@ -36,9 +36,9 @@ namespace emulator {
 
 // FLOPs of the line that calls.
 YOTTA_UNSEEN __attribute__((noinline)) inline void count_flops_here(int64_t flops) {
-  Watch* const watch = on_duty;
+  AccessChecker* const watch = on_duty;
   if (watch == nullptr) return;
-  const Aside aside;
+  const UncheckedScope aside;
   watch->counters().count_flops(watch->site(__builtin_return_address(0)), flops);
 }
 

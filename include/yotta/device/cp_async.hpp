@@ -56,7 +56,7 @@ template <int size>
 YOTTA_UNSEEN void cp_async(void* to, const void* from, int bytes = size,
                            Where where = Where::current()) {
   static_assert(size == 4 || size == 8 || size == 16);
-  const emulator::Aside aside;  // what follows is the emulator's, not the kernel's
+  const emulator::UncheckedScope aside;  // what follows is the emulator's, not the kernel's
   if (bytes < 0 || bytes > size)
     emulator::refuse(
         where,
@@ -70,7 +70,7 @@ YOTTA_UNSEEN void cp_async(void* to, const void* from, int bytes = size,
 }
 
 YOTTA_UNSEEN inline void cp_async_commit() {
-  const emulator::Aside aside;
+  const emulator::UncheckedScope aside;
   ++emulator::this_lane->copy_group;
 }
 
@@ -78,7 +78,7 @@ YOTTA_UNSEEN inline void cp_async_commit() {
 template <int pending>
 YOTTA_UNSEEN void cp_async_wait() {
   static_assert(pending >= 0);
-  const emulator::Aside aside;
+  const emulator::UncheckedScope aside;
   emulator::Lane& self = *emulator::this_lane;
   size_t landed = 0;
   for (; landed < self.copies.size() && self.copies[landed].group + pending < self.copy_group;

@@ -81,7 +81,7 @@ void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_
 
 template <class T>
 T* dynamic_shared() {
-  const emulator::Aside aside;
+  const emulator::UncheckedScope aside;
   return reinterpret_cast<T*>(emulator::this_lane->block->dynamic_shared());
 }
 

@@ -36,7 +36,7 @@ struct ClockOptions {
   bool trace = true;            // record every event
   bool joins = false;           // waits that took no time too: what contention.hpp needs
   std::vector<int> chips = {};  // of the ranks; empty: rank r is on chip r
-  Disturbances disturbances = {};
+  Stragglers disturbances = {};
 };
 
 // Seconds of an operation on a chip.
@@ -64,7 +64,7 @@ class VirtualClock : public CostSink {
     lane.time = end;
   }
 
-  Moment send(const MessageCost& m) override {
+  EventStamp send(const MessageCost& m) override {
     const Lane& lane = lanes_[m.lane];
     const double seconds = link_to(m.peer).seconds(static_cast<double>(m.bytes));
     const double slow = link_factor(options_.disturbances, chip_of(rank_), chip_of(m.peer));
@@ -74,7 +74,7 @@ class VirtualClock : public CostSink {
     return {begin, end, id.rank, id.index};
   }
 
-  void receive(const MessageCost& m, const Moment& travel) override {
+  void receive(const MessageCost& m, const EventStamp& travel) override {
     Lane& lane = lanes_[m.lane];
     // On a lane of its own a message arrives by itself; in a collective it may have to queue.
     const bool queues = m.lane < 0 && lane.time > travel.begin;
@@ -92,12 +92,12 @@ class VirtualClock : public CostSink {
     lane.time = end;
   }
 
-  Moment now(int lane) override {
+  EventStamp now(int lane) override {
     const Lane& asked = lanes_[lane];
     return {asked.time, asked.time, asked.last.rank, asked.last.index};
   }
 
-  void wait(int lane_number, const Moment& done) override {
+  void wait(int lane_number, const EventStamp& done) override {
     Lane& lane = lanes_[lane_number];
     const EventId cause{done.rank, done.event};
     if (done.end <= lane.time) return join(lane_number, lane.last, cause);

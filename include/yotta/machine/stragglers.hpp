@@ -26,7 +26,7 @@ struct SlowLink {
   double factor;
 };
 
-struct Disturbances {
+struct Stragglers {
   double jitter = 0;  // every event takes 1 to 1 + jitter times as long
   uint64_t seed = 0;
   std::vector<SlowRank> slow_ranks = {};
@@ -36,19 +36,19 @@ struct Disturbances {
 };
 
 // How much longer the event number `index` of a lane takes.
-inline double jitter_factor(const Disturbances& d, int rank, int lane, int64_t index) {
+inline double jitter_factor(const Stragglers& d, int rank, int lane, int64_t index) {
   if (d.jitter == 0) return 1;
   const auto key = static_cast<uint32_t>(lane) * 0x9E3779B9u + static_cast<uint32_t>(rank);
   const Random random(d.seed ^ (uint64_t{key} << 16), "jitter");
   return 1 + d.jitter * random.uniform(static_cast<uint64_t>(index));
 }
-inline double rank_factor(const Disturbances& d, int rank) {
+inline double rank_factor(const Stragglers& d, int rank) {
   double factor = 1;
   for (const SlowRank& slow : d.slow_ranks)
     if (slow.rank == rank) factor *= slow.factor;
   return factor;
 }
-inline double link_factor(const Disturbances& d, int from, int to) {
+inline double link_factor(const Stragglers& d, int from, int to) {
   double factor = 1;
   for (const SlowLink& slow : d.slow_links)
     if ((slow.one == from && slow.other == to) || (slow.one == to && slow.other == from))

@@ -2,7 +2,7 @@
 //
 // A NaN that reaches the loss has passed through every layer above the one that made it, and by the time
 // anybody looks all weights are NaN. So the step stops *before* the optimizer, and the same microbatches
-// are run once more, layer by layer (the forward pass is a pure function of the weights and the Place):
+// are run once more, layer by layer (the forward pass is a pure function of the weights and the BatchPosition):
 //
 //     forward    embedding ok │ layers.0 ok │ layers.1 inf <── first output that is not finite
 //     backward   head ok │ layers.1 ok │ layers.0 nan      <── or, if the loss was fine, first gradient
@@ -30,7 +30,7 @@ struct Microbatch {
 };
 
 // Where a microbatch's rows and columns stand in a step that is at `step`: its seed, number, and whether it trains.
-inline Place place_of(const Microbatch& batch, Place step) {
+inline BatchPosition place_of(const Microbatch& batch, BatchPosition step) {
   step.first_sequence = batch.first_sequence;
   step.positions = batch.positions;
   return step;
@@ -52,7 +52,7 @@ inline double loss_of(Tensor logits, const Microbatch& batch, double scale, Tens
 // The first layer, in the order of computation, that turns finite numbers into others; in words. Uses up
 // the gradients.
 inline std::string first_not_finite(Layers layers, const Microbatch& batch, double scale,
-                                    const Place& place, const Communicator& tp = {}) {
+                                    const BatchPosition& place, const Communicator& tp = {}) {
   Saved saved(place);
   Tensor x = batch.inputs;
   for (const LayerPtr& layer : layers) {
@@ -79,9 +79,9 @@ inline std::string first_not_finite(Layers layers, const Microbatch& batch, doub
 
 // What broke, over all microbatches of a step on this rank; empty if every layer is finite on its own here.
 inline std::string diagnose(Layers layers, std::span<const Microbatch> batches, double scale,
-                            const Place& place, const Communicator& tp = {}) {
+                            const BatchPosition& place, const Communicator& tp = {}) {
   for (const ParameterPtr& each : parameters(layers)) {
-    each->on_final = nullptr;  // nobody may reduce what is computed here
+    each->on_grad_ready = nullptr;  // nobody may reduce what is computed here
     if (!all_finite(each->value))
       return fmt::format("the weight {} was not finite before this step: look at the step before",
                          each->name);

@@ -58,7 +58,7 @@ class TokenEmbedding : public Layer {
     const Tensor dy = saved.take("dy");
     if (dy.numel() > 0)
       positions_backward(as_rows(dy), positions_.grad(), dy.dim(1), saved.place().positions);
-    positions_.done();
+    positions_.mark_grad_ready();
   }
 
   void add_parameters(std::vector<ParameterPtr>& to) override {

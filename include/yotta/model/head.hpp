@@ -39,7 +39,7 @@ class Head : public Composite {
 
  private:
   Norm norm_;
-  SharedInput f_;
+  CopyToTensorParallel f_;
   Linear linear_;  // (V/tp, C)
 };
 

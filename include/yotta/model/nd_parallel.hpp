@@ -79,13 +79,13 @@ class NdParallel {
         if (stage.zero) stage.zero->gather();
     };
     if (pipeline_)
-      hooks.run_microbatches = [this](const Place& place, std::span<const Microbatch> batches,
+      hooks.run_microbatches = [this](const BatchPosition& place, std::span<const Microbatch> batches,
                                       int64_t tokens) { return run(place, batches, tokens); };
     return hooks;
   }
 
   // Of the batch's B sequences: those that this rank trains on. All ranks of tp, cp and pp have the same.
-  Share share(int64_t batch) { return share_of_batch(batch, mesh_.dp().size(), mesh_.dp().rank()); }
+  BatchShard share(int64_t batch) { return share_of_batch(batch, mesh_.dp().size(), mesh_.dp().rank()); }
   // The microbatches of this rank, from its share of inputs and targets (B, T): its part of each sequence.
   std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
                                        int64_t first_sequence) {
@@ -181,8 +181,8 @@ class NdParallel {
         for (const ParameterPtr& each : yotta::parameters(stage.layers)) held_.push_back({each, 0});
     }
   }
-  void hold(const std::vector<Piece>& pieces) {
-    for (const Piece& piece : pieces) held_.push_back({piece.parameter, piece.first});
+  void hold(const std::vector<ParameterShard>& pieces) {
+    for (const ParameterShard& piece : pieces) held_.push_back({piece.parameter, piece.first});
   }
 
   void finish_building() {
@@ -221,7 +221,7 @@ class NdParallel {
   }
 
   // The pipeline in place of the trainer's loop.
-  double run(const Place& place, std::span<const Microbatch> batches, int64_t tokens) {
+  double run(const BatchPosition& place, std::span<const Microbatch> batches, int64_t tokens) {
     const PipelinedStep made{options_.schedule,  options_.chunks, config_.width,
                              activation_dtype(), mesh_[Axis::tp], options_.zero_bubble};
     return run_pipelined(*pipeline_, mesh_.size(Axis::pp), made, place, batches, tokens).loss;

@@ -33,7 +33,7 @@ struct PipelinedStep {
 // Forward and backward of all microbatches at `place`, where dropout draws; `tokens`: of the whole batch. The loss is
 // the last stage's.
 inline PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep& made,
-                                    const Place& place, std::span<const Microbatch> batches,
+                                    const BatchPosition& place, std::span<const Microbatch> batches,
                                     int64_t tokens, Where where = Where::current()) {
   std::vector<PipelineMicrobatch> parts;
   for (const Microbatch& each : batches)

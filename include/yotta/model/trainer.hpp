@@ -43,7 +43,7 @@ struct TrainHooks {
   std::function<void(bool last)> before_microbatch;  // DDP: all but the last under no_sync
   // A pipeline: all microbatches of the step at this place forward and backward, instead of the loop. Returns this
   // rank's part of the loss.
-  std::function<double(const Place&, std::span<const Microbatch>, int64_t tokens)> run_microbatches;
+  std::function<double(const BatchPosition&, std::span<const Microbatch>, int64_t tokens)> run_microbatches;
   std::function<void()> after_backward;          // DDP: finish()
   std::function<double(double)> sum_over_ranks;  // of the loss
   std::function<double(double)> sum_of_squares;  // over the parts of a split model; empty: whole
@@ -79,7 +79,7 @@ inline double evaluate(Layers layers, std::span<const Microbatch> batches,
   int64_t tokens = 0;
   for (const Microbatch& each : batches) tokens += each.inputs.numel();
   for (const Microbatch& each : batches) {
-    Saved saved(Place{.positions = each.positions});
+    Saved saved(BatchPosition{.positions = each.positions});
     loss += loss_of(forward(layers, each.inputs, saved), each, 1.0 / static_cast<double>(tokens),
                     nullptr, tp);
   }
@@ -112,7 +112,7 @@ class Trainer {
   // Gradients of all microbatches, summed over ranks; returns the loss.
   double forward_backward(int64_t step, std::span<const Microbatch> batches, int64_t tokens) {
     for (const ParameterPtr& each : parameters_) each->zero_grad();
-    const Place place = place_of_step(step);
+    const BatchPosition place = place_of_step(step);
     const double loss = hooks_.run_microbatches ? hooks_.run_microbatches(place, batches, tokens)
                                                 : run_microbatches(place, batches, tokens);
     if (hooks_.after_backward) hooks_.after_backward();
@@ -121,11 +121,11 @@ class Trainer {
 
  private:
   // Where dropout draws its masks in a step.
-  Place place_of_step(int64_t step) const { return {options_.seed, step, 0, {}, true}; }
+  BatchPosition place_of_step(int64_t step) const { return {options_.seed, step, 0, {}, true}; }
   static double scale(int64_t tokens) { return 1.0 / static_cast<double>(tokens); }
 
   // One microbatch after the other, forward and backward. Returns their loss.
-  double run_microbatches(const Place& place, std::span<const Microbatch> batches, int64_t tokens) {
+  double run_microbatches(const BatchPosition& place, std::span<const Microbatch> batches, int64_t tokens) {
     double loss = 0;
     for (size_t i = 0; i < batches.size(); ++i) {
       if (hooks_.before_microbatch) hooks_.before_microbatch(i + 1 == batches.size());

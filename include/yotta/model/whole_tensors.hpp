@@ -24,7 +24,7 @@
 
 namespace yotta {
 
-// What a rank holds of a parameter: numbers [first, first + n) of its Part, row-major. Without FSDP or ZeRO all of it.
+// What a rank holds of a parameter: numbers [first, first + n) of its ShardRange, row-major. Without FSDP or ZeRO all of it.
 struct Held {
   ParameterPtr parameter;
   int64_t first = 0;
@@ -57,7 +57,7 @@ inline size_t find_held(const std::vector<Held>& held, const std::string& name) 
 
 // Numbers of `part`, flat: zeros but for the n that are held.
 inline Tensor around(const Tensor& values, const Held& held) {
-  const Part& part = held.parameter->part;
+  const ShardRange& part = held.parameter->part;
   Tensor flat = Tensor::zeros({part.rows * part.columns}, values.dtype());
   flat.rows(held.first, held.first + values.numel()).copy_from(values.reshape({values.numel()}));
   return flat;

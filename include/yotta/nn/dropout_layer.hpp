@@ -6,7 +6,7 @@
 //     | [ . . . . # # # # ] <- this rank     of the generator named after the layer and the step
 //     v [ . . . . # # # # ]
 //
-// With the step in its name every step drops other numbers; running forward again for the same Place (to
+// With the step in its name every step drops other numbers; running forward again for the same BatchPosition (to
 // recompute activations) drops the same ones. With p = 0, and outside training, it does nothing and keeps nothing.
 // x (B, T, C); keeps B T C bytes. Positions must be below 2^20.
 #pragma once
@@ -19,7 +19,7 @@ namespace yotta {
 inline constexpr int64_t most_positions = int64_t{1} << 20;
 
 // The generator of a layer's masks at a step.
-inline Random mask_random(const Place& place, const std::string& layer) {
+inline Random mask_random(const BatchPosition& place, const std::string& layer) {
   return {place.seed, layer + ".mask." + std::to_string(place.step)};
 }
 
@@ -29,7 +29,7 @@ class Dropout : public Layer {
       : Layer(std::move(name)), probability_(probability) {}
 
   Tensor forward(const Tensor& x, Saved& saved) override {
-    const Place& place = saved.place();
+    const BatchPosition& place = saved.place();
     if (probability_ == 0 || !place.training) return x;
     const int64_t B = x.dim(0), T = x.dim(1), width = x.dim(2);
     const Positions& positions = place.positions;

@@ -41,10 +41,10 @@ struct LinearOptions {
 };
 
 // The parts of the whole weight (O, I) and bias (O) that such a layer holds.
-constexpr Part weight_part(const LinearOptions& o) {
+constexpr ShardRange weight_part(const LinearOptions& o) {
   return {o.outputs, o.inputs, o.first_output, o.first_input, o.whole_outputs, o.whole_inputs};
 }
-constexpr Part bias_part(const LinearOptions& o) {
+constexpr ShardRange bias_part(const LinearOptions& o) {
   return {1, o.outputs, 0, o.first_output, 1, o.whole_outputs};
 }
 
@@ -86,10 +86,10 @@ class Linear : public Layer {
   void backward_weight(Saved& saved) override {
     const Tensor x = saved.take("x"), dy = saved.take("dy");
     linear_backward_weight(dy, x, weight_.grad());
-    weight_.done();
+    weight_.mark_grad_ready();
     if (!bias_.defined()) return;
     bias_backward(as_type(dy, bias_.grad().dtype()), bias_.grad());
-    bias_.done();
+    bias_.mark_grad_ready();
   }
 
   void add_parameters(std::vector<ParameterPtr>& to) override {

@@ -57,8 +57,8 @@ class Norm : public Layer {
       layernorm_backward_weight(dy, x, saved.take("mean"), rstd, weight_.grad(), bias_.grad());
     else
       rmsnorm_backward_weight(dy, x, rstd, weight_.grad());
-    weight_.done();
-    bias_.done();
+    weight_.mark_grad_ready();
+    bias_.mark_grad_ready();
   }
 
   void add_parameters(std::vector<ParameterPtr>& to) override {

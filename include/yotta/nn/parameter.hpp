@@ -8,10 +8,10 @@
 //
 // Second, whoever reduces gradients over ranks must know when one is finished. A weight may be used in
 // two places (GPT-2's token table is also its output matrix). Every use reports its weight gradient
-// (wgrad); on_final fires when all uses have reported as often, that is once a microbatch:
+// (wgrad); on_grad_ready fires when all uses have reported as often, that is once a microbatch:
 //
 //     head's wgrad        ── done ──┐
-//                                   ├──> on_final(parameter): "this gradient is final"
+//                                   ├──> on_grad_ready(parameter): "this gradient is final"
 //     embedding's wgrad   ── done ──┘
 //
 // With gradient accumulation it fires for each microbatch; the listener knows which one is the last.
@@ -44,7 +44,7 @@ constexpr Initial normal(double deviation) { return {0, deviation}; }
 
 // Fills `to` (n) with numbers [first, first + n) of the part, row-major, as they are in the whole parameter called
 // `name`.
-inline void fill_initial(Tensor& to, const Part& part, Initial initial, uint64_t seed,
+inline void fill_initial(Tensor& to, const ShardRange& part, Initial initial, uint64_t seed,
                          std::string_view name, int64_t first = 0) {
   if (initial.deviation == 0) return to.fill(initial.constant);
   if (to.device() == Device::meta) return;
@@ -71,13 +71,13 @@ struct Parameter {
   std::string name;
   Tensor value;     // this rank's part
   Tensor grad;      // the same shape; undefined until the first wgrad
-  Part part;        // of the whole parameter
+  ShardRange part;        // of the whole parameter
   Initial initial;  // what its values began as, drawn with this seed
   uint64_t seed = 0;
   bool is_matrix = true;  // weight decay applies to these, not to biases and norms
   int uses = 0;           // how many layers use it
   int copies = 1;  // ranks that hold these same numbers of a split model; a norm counts them once
-  std::function<void(Parameter&)> on_final;  // this gradient is final for this microbatch
+  std::function<void(Parameter&)> on_grad_ready;  // this gradient is final for this microbatch
 
   // The value in the type that layers compute in: a copy in f32 if it is stored in 16 bits.
   Tensor wide() const { return bytes_of(value.dtype()) < 4 ? value.to(DType::f32) : value; }
@@ -96,12 +96,12 @@ struct Parameter {
   }
 
   // Use number `use` has added its part for one more microbatch.
-  void used(int use) {
+  void mark_grad_ready(int use) {
     reports_.resize(static_cast<size_t>(uses));
     const int64_t complete = *std::min_element(reports_.begin(), reports_.end());
     ++reports_[static_cast<size_t>(use)];
     const bool one_more = *std::min_element(reports_.begin(), reports_.end()) > complete;
-    if (one_more && on_final) on_final(*this);
+    if (one_more && on_grad_ready) on_grad_ready(*this);
   }
 
  private:
@@ -111,7 +111,7 @@ struct Parameter {
 using ParameterPtr = std::shared_ptr<Parameter>;
 
 // A new parameter with its initial values, on context().device.
-inline ParameterPtr make_parameter(std::string name, const Part& part, bool is_matrix,
+inline ParameterPtr make_parameter(std::string name, const ShardRange& part, bool is_matrix,
                                    Initial initial, uint64_t seed, DType dtype) {
   const MemoryScope memory(MemoryKind::parameters);
   ParameterPtr made = std::make_shared<Parameter>();
@@ -145,8 +145,8 @@ class Use {
   DType dtype() const { return parameter_->value.dtype(); }
   Tensor& grad() const { return parameter_->gradient(); }
   // This use has added its weight gradient for the microbatch.
-  void done() const {
-    if (defined()) parameter_->used(index_);
+  void mark_grad_ready() const {
+    if (defined()) parameter_->mark_grad_ready(index_);
   }
 
  private:

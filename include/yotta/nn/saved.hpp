@@ -32,7 +32,7 @@
 namespace yotta {
 
 // Where a microbatch is in the whole run; random numbers of the forward pass depend on nothing else.
-struct Place {
+struct BatchPosition {
   uint64_t seed = 0;
   int64_t step = 0;
   int64_t first_sequence = 0;  // of its rows, in the whole batch of this step
@@ -42,9 +42,9 @@ struct Place {
 
 class Saved {
  public:
-  explicit Saved(Place place = {}, std::string name = "") : place_(place), name_(std::move(name)) {}
+  explicit Saved(BatchPosition place = {}, std::string name = "") : place_(place), name_(std::move(name)) {}
 
-  const Place& place() const { return place_; }
+  const BatchPosition& place() const { return place_; }
   const std::string& name() const { return name_; }
 
   // The tree of the layer called `name` below this one; made on first use.
@@ -135,7 +135,7 @@ class Saved {
     return i;
   }
 
-  Place place_;
+  BatchPosition place_;
   std::string name_;
   std::vector<std::pair<std::string, Tensor>> slots_;
   std::vector<std::unique_ptr<Saved>> children_;

@@ -1,7 +1,7 @@
-// Part: which rows and columns of a whole matrix a rank holds.
+// ShardRange: which rows and columns of a whole matrix a rank holds.
 //
 //     whole (4, 6)      . . . . . .
-//                       . . . . . .       Part{.rows = 2, .columns = 3, .first_row = 2, .first_column = 3,
+//                       . . . . . .       ShardRange{.rows = 2, .columns = 3, .first_row = 2, .first_column = 3,
 //                       . . . # # #            .whole_rows = 4, .whole_columns = 6}
 //                       . . . # # #
 //
@@ -15,7 +15,7 @@
 
 namespace yotta {
 
-struct Part {
+struct ShardRange {
   int64_t rows = 1, columns = 0;              // held here
   int64_t first_row = 0, first_column = 0;    // of them, in the whole
   int64_t whole_rows = 0, whole_columns = 0;  // 0: the same as held here
@@ -23,13 +23,13 @@ struct Part {
   constexpr int64_t all_rows() const { return whole_rows > 0 ? whole_rows : rows; }
   constexpr int64_t all_columns() const { return whole_columns > 0 ? whole_columns : columns; }
   constexpr bool is_whole() const { return all_rows() == rows && all_columns() == columns; }
-  constexpr bool operator==(const Part&) const = default;
+  constexpr bool operator==(const ShardRange&) const = default;
 };
 
 namespace detail {
 // Calls copy(row of the part, place in the whole, bytes) for each row.
 template <class Copy>
-void each_part_row(const char* operation, const Tensor& whole, const Tensor& part, const Part& of,
+void each_part_row(const char* operation, const Tensor& whole, const Tensor& part, const ShardRange& of,
                    Where where, Copy copy) {
   if (whole.numel() != of.all_rows() * of.all_columns() || part.numel() != of.rows * of.columns ||
       whole.dtype() != part.dtype())
@@ -46,7 +46,7 @@ void each_part_row(const char* operation, const Tensor& whole, const Tensor& par
 }  // namespace detail
 
 // part = its place in the whole.
-inline void take_part(const Tensor& whole, const Part& of, Tensor& part,
+inline void take_part(const Tensor& whole, const ShardRange& of, Tensor& part,
                       Where where = Where::current()) {
   detail::each_part_row("take_part", whole, part, of, where,
                         [](std::byte* in_part, const std::byte* in_whole, size_t bytes) {
@@ -55,7 +55,7 @@ inline void take_part(const Tensor& whole, const Part& of, Tensor& part,
 }
 
 // Its place in the whole = part.
-inline void put_part(const Tensor& part, const Part& of, Tensor& whole,
+inline void put_part(const Tensor& part, const ShardRange& of, Tensor& whole,
                      Where where = Where::current()) {
   detail::each_part_row("put_part", whole, part, of, where,
                         [](const std::byte* in_part, std::byte* in_whole, size_t bytes) {

@@ -13,7 +13,7 @@
 // in o, and one backward, of the three dx together. Query heads and the keys they share stay together.
 //     tp 2, H 4, K 2:    rank 0: q0 q1 with k0      rank 1: q2 q3 with k1
 // Context parallelism: T is this rank's part of the sequence, and attention goes round the ring of cp
-// (ring_attention.hpp), or exchanges heads for tokens and keeps q, k, v and o so (ulysses.hpp); the Place says which
+// (ring_attention.hpp), or exchanges heads for tokens and keeps q, k, v and o so (ulysses.hpp); the BatchPosition says which
 // positions the columns have (context_parallel.hpp).
 // Letters: B batch, T sequence, C width, H heads, K key/value heads, d numbers a head.
 // Reference: Shoeybi et al. (2019), Megatron-LM, figure 3b.
@@ -69,8 +69,8 @@ class Attention : public Composite {
   // x (B, T, C) -> (B, T, C)
   Tensor forward(const Tensor& x, Saved& saved) override {
     const Tensor shared = f_.forward(x);
-    saved.keep("q", turned(run(q_, shared, saved), heads_, saved));
-    saved.keep("k", turned(run(k_, shared, saved), kv_heads_, saved));
+    saved.keep("q", rotated(run(q_, shared, saved), heads_, saved));
+    saved.keep("k", rotated(run(k_, shared, saved), kv_heads_, saved));
     saved.keep("v", in_heads(run(v_, shared, saved), kv_heads_));
     const Tensor o = attend(saved);  // (B, T, H/tp, d)
     return run(dropout_, run(o_, o.reshape({x.dim(0), x.dim(1), -1}), saved), saved);
@@ -97,7 +97,7 @@ class Attention : public Composite {
   Tensor in_heads(const Tensor& x, int64_t heads) const {
     return x.reshape({x.dim(0), x.dim(1), heads, options_.head_size});
   }
-  Tensor turned(const Tensor& x, int64_t heads, const Saved& saved) const {
+  Tensor rotated(const Tensor& x, int64_t heads, const Saved& saved) const {
     const Tensor split = in_heads(x, heads);
     if (options_.rope_theta == 0) return split;
     return rope(split, saved.place().positions, options_.rope_theta);
@@ -110,7 +110,7 @@ class Attention : public Composite {
     if (positions != own)
       fail(Where::current(),
            "{}: the microbatch's columns stand at {} and on, but rank {} of {} holds chunks that "
-           "begin at {} and {}: give its Place context_positions(T, cp)",
+           "begin at {} and {}: give its BatchPosition context_positions(T, cp)",
            name(), positions.first, axis_rank(cp_), axis_size(cp_), own.first, own.second);
   }
 
@@ -125,7 +125,7 @@ class Attention : public Composite {
       saved.keep("log_sum_exp", out.log_sum_exp);
       return out.o;
     }
-    const Place& place = saved.place();
+    const BatchPosition& place = saved.place();
     const PlainAttention out =
         attention_plain(q, k, v,
                         {.p = place.training ? options_.probability_dropout : 0,
@@ -169,7 +169,7 @@ class Attention : public Composite {
   int64_t heads_, kv_heads_, first_head_;  // H/tp, K/tp, the first of them
   Communicator cp_;
   ContextParallel context_;
-  SharedInput f_;
+  CopyToTensorParallel f_;
   ColumnParallelLinear q_, k_, v_;  // (H d/tp, C), (K d/tp, C), (K d/tp, C)
   RowParallelLinear o_;             // (C, H d/tp)
   Dropout dropout_;

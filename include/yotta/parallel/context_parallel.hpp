@@ -6,7 +6,7 @@
 //     rank 1           [ . . 2 3 4 5 . . ]                             chunks 1 and 2
 //
 //     what a rank must be told       its token ids and targets: context_shard of each
-//                                    their positions: context_positions, in the microbatch's Place
+//                                    their positions: context_positions, in the microbatch's BatchPosition
 //     what is summed over cp         the gradients of all weights (each rank saw some of the tokens), and the loss:
 //                                    local sum / tokens of the whole batch. Ddp over cp x dp does it.
 //

@@ -45,7 +45,7 @@ struct FlatPlace {
 };
 
 // The part of a parameter that a rank holds: numbers [first, first + n) of its `whole` ones, row-major.
-struct Piece {
+struct ParameterShard {
   ParameterPtr parameter;  // value, grad (n)
   Shape whole;
   int64_t first = 0;
@@ -90,8 +90,8 @@ class FlatLayout {
   }
 
   // The pieces in numbers [begin, begin + part.numel()) of the flat array; their values are views of `part`.
-  std::vector<Piece> cut_pieces(const Tensor& part, int64_t begin) const {
-    std::vector<Piece> pieces;
+  std::vector<ParameterShard> cut_pieces(const Tensor& part, int64_t begin) const {
+    std::vector<ParameterShard> pieces;
     for (const FlatPlace& place : places_) {
       const int64_t first = std::max(place.begin, begin);
       const int64_t last = std::min(place.end, begin + part.numel());
@@ -101,7 +101,7 @@ class FlatLayout {
       piece->value = part.rows(first - begin, last - begin);
       piece->grad = {};
       piece->uses = 1;
-      piece->on_final = nullptr;
+      piece->on_grad_ready = nullptr;
       pieces.push_back({std::move(piece), place.shape, first - place.begin});
     }
     return pieces;

@@ -70,7 +70,7 @@ class FsdpUnit {
   FsdpUnit& operator=(const FsdpUnit&) = delete;
 
   const FlatLayout& layout() const { return layout_; }
-  const std::vector<Piece>& pieces() const { return pieces_; }
+  const std::vector<ParameterShard>& pieces() const { return pieces_; }
   bool is_gathered() const { return whole_.defined(); }  // or on its way
 
   // Starts to gather the whole unit, unless it is there or on its way.
@@ -124,10 +124,10 @@ class FsdpUnit {
     // exercise 15.6: wait, add each piece's numbers to its gradient, say that it is final, free both arrays
     reducing_.wait();
     int64_t begin = 0;
-    for (const Piece& piece : pieces_) {
+    for (const ParameterShard& piece : pieces_) {
       const int64_t end = begin + piece.parameter->value.numel();
       add_into(piece.parameter->gradient(), reduced_.rows(begin, end));
-      piece.parameter->used(0);
+      piece.parameter->mark_grad_ready(0);
       begin = end;
     }
     gradients_ = {};
@@ -140,7 +140,7 @@ class FsdpUnit {
   Communicator& comm_;
   DType dtype_;                 // of gathered weights
   Tensor shard_;                // (n/N), n the padded size: this rank's weights
-  std::vector<Piece> pieces_;   // the same memory, parameter by parameter
+  std::vector<ParameterShard> pieces_;   // the same memory, parameter by parameter
   Tensor sent_, whole_;         // (n/N), (n): while gathered
   Tensor gradients_, reduced_;  // (n), (n/N): from wgrad to finish_reduce()
   Work gathering_, reducing_;
@@ -195,7 +195,7 @@ class FsdpLayer : public Slice {
   }
 
   void add_parameters(std::vector<ParameterPtr>& to) override {
-    for (const Piece& piece : unit_.pieces()) to.push_back(piece.parameter);
+    for (const ParameterShard& piece : unit_.pieces()) to.push_back(piece.parameter);
     if (place_.apart) Slice::add_parameters(to);  // of the slice's other unit, inside this one
   }
 

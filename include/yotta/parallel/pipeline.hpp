@@ -49,7 +49,7 @@ struct PipelineMicrobatch {
   Tensor x;       // what stage 0 takes: (B, T) ids; undefined elsewhere is fine
   Shape between;  // what flows from stage to stage: (B, T, C)
   DType dtype = DType::f32;
-  Place place;
+  BatchPosition place;
 };
 
 // On the last stage: the loss of microbatch i's y, and its gradient into dy.

@@ -30,7 +30,7 @@ inline ParameterPtr make_table(const std::string& name, int64_t vocabulary, int6
                                Initial initial, const ParameterOptions& made = {},
                                const Communicator& tp = {}) {
   const int64_t held = part_of(vocabulary, tp, name, "tokens");
-  const Part part{held, width, axis_rank(tp) * held, 0, vocabulary, width};
+  const ShardRange part{held, width, axis_rank(tp) * held, 0, vocabulary, width};
   return make_parameter(name, part, true, initial, made.seed, made.dtype);
 }
 
@@ -56,17 +56,17 @@ class VocabParallelEmbedding : public Layer {
   void backward_weight(Saved& saved) override {
     const Tensor ids = saved.take("ids"), dy = saved.take("dy");
     embedding_part_backward(dy, ids, table_.grad(), part().first_row, part().all_rows());
-    table_.done();
+    table_.mark_grad_ready();
   }
 
   void add_parameters(std::vector<ParameterPtr>& to) override { to.push_back(table_.parameter()); }
   const ParameterPtr& table() const { return table_.parameter(); }
 
  private:
-  const Part& part() const { return table_.parameter()->part; }
+  const ShardRange& part() const { return table_.parameter()->part; }
 
   Use table_;  // (V/tp, C)
-  SummedOutput g_;
+  ReduceFromTensorParallel g_;
 };
 
 // ---- the loss --------------------------------------------------------------------------------------

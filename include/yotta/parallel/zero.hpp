@@ -79,7 +79,7 @@ struct ZeroBucket {
   FlatLayout layout;
   Tensor weights;             // (n): the parameters' values are views of it
   Tensor mine;                // (n/N): this rank's part of it, a view
-  std::vector<Piece> pieces;  // of that part: what the optimizer steps
+  std::vector<ParameterShard> pieces;  // of that part: what the optimizer steps
   Tensor gradients;  // (n): stage 1 always, stage 2 from the first gradient until it is sent
   Tensor sum;        // (n/N): stage 2 always, stage 1 from finish() to gather()
   Tensor arriving;   // (n/N): what this rank gets of a microbatch's sum, on its way
@@ -99,13 +99,13 @@ class Zero {
       ZeroBucket& bucket = buckets_.emplace_back(some, comm.size());
       own(bucket);
       for (const FlatPlace& place : bucket.layout.places())
-        place.parameter->on_final = [this, &bucket, place](Parameter&) { collect(bucket, place); };
+        place.parameter->on_grad_ready = [this, &bucket, place](Parameter&) { collect(bucket, place); };
       expect_all(bucket);
     }
   }
   ~Zero() {
     for (const ZeroBucket& bucket : buckets_)
-      for (const FlatPlace& place : bucket.layout.places()) place.parameter->on_final = nullptr;
+      for (const FlatPlace& place : bucket.layout.places()) place.parameter->on_grad_ready = nullptr;
   }
   Zero(const Zero&) = delete;
   Zero& operator=(const Zero&) = delete;
@@ -114,7 +114,7 @@ class Zero {
   std::vector<ParameterPtr> shards() const {
     std::vector<ParameterPtr> all;
     for (const ZeroBucket& bucket : buckets_)
-      for (const Piece& piece : bucket.pieces) all.push_back(piece.parameter);
+      for (const ParameterShard& piece : bucket.pieces) all.push_back(piece.parameter);
     return all;
   }
   const std::deque<ZeroBucket>& buckets() const { return buckets_; }
@@ -131,7 +131,7 @@ class Zero {
       const DType dtype = real_dtype(bucket);
       const Tensor sum = bucket.sum.dtype() == dtype ? bucket.sum : bucket.sum.to(dtype);
       int64_t begin = 0;
-      for (const Piece& piece : bucket.pieces) {
+      for (const ParameterShard& piece : bucket.pieces) {
         const int64_t end = begin + piece.parameter->value.numel();
         piece.parameter->grad = sum.rows(begin, end);
         begin = end;
@@ -146,7 +146,7 @@ class Zero {
       // exercise 14.4: the weights are all ranks' parts
       comm_.all_gather(bucket.weights, bucket.mine, {.label = "zero.weights"});
       // end of exercise 14.4
-      for (const Piece& piece : bucket.pieces) piece.parameter->grad = {};
+      for (const ParameterShard& piece : bucket.pieces) piece.parameter->grad = {};
       bucket.sum = {};
       if (options_.stage == 1)
         bucket.gradients.zero();

@@ -75,10 +75,10 @@ TEST_CASE("each operation has these algorithms and refuses the others") {
 TEST_CASE("automatic: native on shared memory; by size where messages must be sent") {
   struct NoClock : CostSink {
     void op(const OpCost&) override {}
-    Moment send(const MessageCost&) override { return {}; }
-    void receive(const MessageCost&, const Moment&) override {}
-    Moment now(int) override { return {}; }
-    void wait(int, const Moment&) override {}
+    EventStamp send(const MessageCost&) override { return {}; }
+    void receive(const MessageCost&, const EventStamp&) override {}
+    EventStamp now(int) override { return {}; }
+    void wait(int, const EventStamp&) override {}
   } clock;
   Group group;
   group.engine = std::make_shared<Engine>(

@@ -18,7 +18,7 @@ RunOptions checked() {
 
 TEST_CASE("unwatched, a watch hands out the caller's own buffers") {
   std::vector<float> x(3, 1);
-  Watch watch(false, x, x);
+  BufferGuard watch(false, x, x);
   CHECK(watch.out().bytes == Data(x).bytes);
   watch.finish({});
   CHECK(x[0] == 1);
@@ -26,7 +26,7 @@ TEST_CASE("unwatched, a watch hands out the caller's own buffers") {
 
 TEST_CASE("watched, what is received stays poisoned until it is waited for") {
   std::vector<float> x(3, 1);
-  Watch watch(true, x, x);
+  BufferGuard watch(true, x, x);
   CHECK(std::isnan(x[0]));
   reinterpret_cast<float*>(watch.out().bytes)[2] = 7;
   watch.finish({});

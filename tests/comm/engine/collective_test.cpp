@@ -30,7 +30,7 @@ TEST_CASE("who gives up a native collective keeps its buffers until nobody reads
     try {
       std::vector<int64_t> x(1000, world.rank() + 1);
       pair.collective("interrupted", [&](Channel& channel) {
-        auto& meeting = dynamic_cast<Meeting&>(channel);
+        auto& meeting = dynamic_cast<SharedMemoryChannel&>(channel);
         meeting.show(x, {});
         meeting.meet();
         if (meeting.rank() == 1) {

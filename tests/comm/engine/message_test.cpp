@@ -14,13 +14,13 @@ struct TestClock : CostSink {
   static constexpr double alpha = 1, beta = 0.125;
   std::map<int, double> lanes;
   void op(const OpCost& cost) override { lanes[0] += cost.flops; }
-  Moment send(const MessageCost& m) override {
+  EventStamp send(const MessageCost& m) override {
     const double begin = lanes[m.lane];
     return {begin, begin + alpha + beta * static_cast<double>(m.bytes)};
   }
-  void receive(const MessageCost& m, const Moment& travel) override { wait(m.lane, travel); }
-  Moment now(int lane) override { return {0, lanes[lane]}; }
-  void wait(int lane, const Moment& done) override {
+  void receive(const MessageCost& m, const EventStamp& travel) override { wait(m.lane, travel); }
+  EventStamp now(int lane) override { return {0, lanes[lane]}; }
+  void wait(int lane, const EventStamp& done) override {
     lanes[lane] = std::max(lanes[lane], done.end);
   }
 };

@@ -22,7 +22,7 @@ constexpr auto recv = Request::Kind::recv;
 }  // namespace
 
 TEST_CASE("a recv finds the first send of its sender, tag and group, and only that") {
-  LetterBoxes boxes(3);
+  MessageMatcher boxes(3);
   Letter other_sender(send, 2, 1, 7), other_tag(send, 0, 1, 8), other_group(send, 0, 1, 7, 4);
   Letter other_receiver(send, 0, 2, 7), first(send, 0, 1, 7), second(send, 0, 1, 7);
   for (Letter* letter : {&other_sender, &other_tag, &other_group, &other_receiver, &first, &second})
@@ -37,7 +37,7 @@ TEST_CASE("a recv finds the first send of its sender, tag and group, and only th
 }
 
 TEST_CASE("a send finds the recv that waits for it") {
-  LetterBoxes boxes(2);
+  MessageMatcher boxes(2);
   Letter waiting(recv, 1, 0, 7);
   boxes.add(waiting);
   CHECK(boxes.find(Letter(send, 0, 1, 7)) == &waiting);
@@ -46,7 +46,7 @@ TEST_CASE("a send finds the recv that waits for it") {
 }
 
 TEST_CASE("what lies there under another tag, and what nobody received") {
-  LetterBoxes boxes(2);
+  MessageMatcher boxes(2);
   CHECK(boxes.find_unreceived().empty());
   Letter sent(send, 0, 1, 7), internal(send, 0, 1, -1);
   boxes.add(internal);

@@ -10,7 +10,7 @@ const Call sum{"all_reduce", 16, DType::f32, -1, "sum", "ring", Where::current()
 
 TEST_CASE("meetings are counted, and who is missing is known") {
   const std::vector<int> members = {4, 2, 7};
-  Gathering gathering(members, 4, sum);
+  CollectiveRendezvous gathering(members, 4, sum);
   CHECK(gathering.complete(0));
   CHECK_FALSE(gathering.arrive(0));
   CHECK_FALSE(gathering.arrive(2));
@@ -25,7 +25,7 @@ TEST_CASE("meetings are counted, and who is missing is known") {
 
 TEST_CASE("calls are compared in everything but where they stand") {
   const std::vector<int> members = {0, 1};
-  const Gathering gathering(members, 0, sum);
+  const CollectiveRendezvous gathering(members, 0, sum);
   Call call = sum;
   call.where = Where::current();
   CHECK(gathering.compare(1, call).empty());
@@ -49,8 +49,8 @@ TEST_CASE("groups: the same name gives the same group; gatherings go when all ha
   const int number = groups.open(0, 0, 5, one);
   CHECK(groups.open(0, 0, 5, one) == number);
   CHECK(groups.open(0, 1, 5, one) != number);
-  Gathering& first = groups.enter(0, 0, 0, sum);
-  Gathering& second = groups.enter(0, 0, 1, sum);
+  CollectiveRendezvous& first = groups.enter(0, 0, 0, sum);
+  CollectiveRendezvous& second = groups.enter(0, 0, 1, sum);
   CHECK(&groups.enter(1, 0, 0, sum) == &first);
   groups.leave(0, second);
   CHECK_FALSE(second.over());

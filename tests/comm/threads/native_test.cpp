@@ -34,10 +34,10 @@ TEST_CASE("native broadcast, all_gather and all_to_all") {
 }
 
 TEST_CASE("native gather, scatter and barrier") {
-  const auto gather = [](Meeting& meeting, ConstData in, Data out, int root, int64_t) {
+  const auto gather = [](SharedMemoryChannel& meeting, ConstData in, Data out, int root, int64_t) {
     gather_native(meeting, in, out, root);
   };
-  const auto scatter = [](Meeting& meeting, ConstData in, Data out, int root, int64_t) {
+  const auto scatter = [](SharedMemoryChannel& meeting, ConstData in, Data out, int root, int64_t) {
     scatter_native(meeting, in, out, root);
   };
   check_gather(gather, sends(gather_native_traffic));

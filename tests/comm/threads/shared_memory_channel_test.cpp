@@ -12,7 +12,7 @@ TEST_CASE("after a meeting everyone sees what the others show") {
       run_ranks(p, [&](Communicator& world) {
         std::vector<int32_t> x = {world.rank()}, sum = {0};
         auto body = [&](Channel& channel) {
-          auto& meeting = dynamic_cast<Meeting&>(channel);
+          auto& meeting = dynamic_cast<SharedMemoryChannel&>(channel);
           meeting.show(x, {});
           meeting.meet();
           for (int r = 0; r < p; ++r) reduce_into(sum, meeting.in(r), ReduceOp::sum);

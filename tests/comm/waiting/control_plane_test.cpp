@@ -17,14 +17,14 @@ class Post {
  public:
   explicit Post(int size) {
     for (int rank = 0; rank < size; ++rank)
-      ranks_.push_back(std::make_unique<Lookout>(
+      ranks_.push_back(std::make_unique<ControlPlane>(
           rank, size,
           [this, rank](int to, int kind, const std::string& text) {
             letters_.push_back({rank, to, kind, text});
           },
           [this] { ++believers; }));
   }
-  Lookout& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)]; }
+  ControlPlane& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)]; }
   // Delivers every letter, and those that follow from it; returns how many there were.
   int deliver() {
     int count = 0;
@@ -46,7 +46,7 @@ class Post {
     std::string text;
   };
   std::deque<Letter> letters_;
-  std::vector<std::unique_ptr<Lookout>> ranks_;
+  std::vector<std::unique_ptr<ControlPlane>> ranks_;
 };
 
 // Waits for a message from `peer`, and nobody has sent one.
@@ -120,7 +120,7 @@ TEST_CASE("rank 0 itself can stand in the circle") {
 TEST_CASE(
     "where letters may overtake messages, a rank tests its requests twice before it is sure") {
   for (const bool has_arrived : {false, true}) {
-    Lookout self(
+    ControlPlane self(
         0, 1, [](int, int, const std::string&) { FAIL("nobody else is there"); }, [] {}, 2);
     self.report(waits_for(0, 0));
     CHECK_FALSE(self.failed());
@@ -159,7 +159,7 @@ TEST_CASE("calls that differ are a mismatch with both places, at the home and el
 
 TEST_CASE("a rank says once that it stands still, and again after it has moved") {
   Post ranks(1);
-  Lookout& self = ranks[0];
+  ControlPlane& self = ranks[0];
   CHECK(self.still() >= 0);
   CHECK_FALSE(self.should_report(3600));
   CHECK(self.should_report(-1));

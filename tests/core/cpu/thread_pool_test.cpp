@@ -15,7 +15,7 @@ bool counts_all(int threads, int tasks) {
   std::atomic<int> next{0};
   std::vector<int> seen(static_cast<size_t>(tasks), 0);
   std::vector<std::atomic<int>> entered(static_cast<size_t>(threads));
-  Crew::instance().run(threads, [&](int index) {
+  ThreadPool::instance().run(threads, [&](int index) {
     ++entered[static_cast<size_t>(index)];
     for (int task; (task = next++) < tasks;) ++seen[static_cast<size_t>(task)];
   });
@@ -35,7 +35,7 @@ TEST_CASE("all tasks are done once, whoever comes to help") {
 
 TEST_CASE("helpers do come: two threads that wait for each other finish") {
   std::atomic<int> here{0};
-  Crew::instance().run(2, [&](int) {
+  ThreadPool::instance().run(2, [&](int) {
     ++here;
     while (here < 2) std::this_thread::yield();
   });
@@ -45,7 +45,7 @@ TEST_CASE("helpers do come: two threads that wait for each other finish") {
 TEST_CASE("one thread or none asked for: only the caller, as index 0") {
   for (const int threads : {0, 1}) {
     int calls = 0;
-    Crew::instance().run(threads, [&](int index) { calls += 1 + index; });
+    ThreadPool::instance().run(threads, [&](int index) { calls += 1 + index; });
     CHECK(calls == 1);
   }
 }
@@ -58,6 +58,6 @@ TEST_CASE("several callers at once, and a job inside a job") {
       for (int i = 0; i < 100; ++i) wrong += !counts_all(3, i);
     });
   for (auto& caller : callers) caller.join();
-  Crew::instance().run(3, [&](int) { wrong += !counts_all(2, 20); });
+  ThreadPool::instance().run(3, [&](int) { wrong += !counts_all(2, 20); });
   CHECK(wrong == 0);
 }

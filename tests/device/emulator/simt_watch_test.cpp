@@ -7,6 +7,6 @@
 using namespace yotta::emulator;
 
 TEST_CASE("in the unchecked build nobody watches, and it costs nothing") {
-  CHECK(std::is_empty_v<Watch>);
-  CHECK(std::is_empty_v<Aside>);
+  CHECK(std::is_empty_v<AccessChecker>);
+  CHECK(std::is_empty_v<UncheckedScope>);
 }

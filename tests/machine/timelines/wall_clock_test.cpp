@@ -33,7 +33,7 @@ TEST_CASE("a wait lasts from the end of the last op, and is caused by what it wa
   const WallClock::Time start = std::chrono::steady_clock::now();
   WallClock zero(0, start), one(1, start);
   one.op({"op", DType::f32, 1, 0, 0});
-  const Moment travel = zero.send({1, 64, message_lane(1, false), "x"});
+  const EventStamp travel = zero.send({1, 64, message_lane(1, false), "x"});
   const int lane = message_lane(0, true);
   one.now(compute_lane);  // it asks for the message here
   pass();

@@ -231,7 +231,7 @@ struct Run {
     std::vector<double> losses;
     for (int64_t step = first; step < last; ++step) {
       const Batch batch = batches.draw(step, 0, 3);
-      Saved saved(Place{seed, step, 0, 0, true});
+      Saved saved(BatchPosition{seed, step, 0, 0, true});
       const Tensor logits = as_rows(forward(model.stack(), batch.inputs, saved));  // (21, 11)
       const Tensor targets = batch.targets.reshape({-1});
       const double scale = 1.0 / static_cast<double>(targets.numel());

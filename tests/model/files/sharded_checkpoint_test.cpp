@@ -33,7 +33,7 @@ struct Sharded {
   std::vector<LayerPtr> model;
   Fsdp fsdp;
   AdamW optimizer;
-  std::vector<Piece> pieces;
+  std::vector<ParameterShard> pieces;
 };
 
 // Four steps; after two of them saved, and gone on with by other ranks and other units.
@@ -50,7 +50,7 @@ std::vector<double> train(const std::filesystem::path& folder, int ranks, int th
     CHECK(first == 2);
     CHECK(sharded.optimizer.steps() == 2);
     for (int64_t step = first; step < 4; ++step) sharded.step(world, step);
-    for (const Piece& piece : sharded.pieces) add_values(weights, piece);
+    for (const ParameterShard& piece : sharded.pieces) add_values(weights, piece);
   });
   return weights.values();
 }

@@ -73,7 +73,7 @@ namespace yotta {
 template <class Meet>
 void run_native(Collective& c, const NativeCall& call, Meet meet) {
   const bool on_device = call.in.device == Device::cuda || call.out.device == Device::cuda;
-  if (c.can_meet() && !on_device) return meet(static_cast<Meeting&>(c));
+  if (c.can_meet() && !on_device) return meet(static_cast<SharedMemoryChannel&>(c));
   c.run_by_transport(call);
   c.count(native_traffic(c.size(), c.rank(), call));
 }
@@ -91,7 +91,7 @@ YOTTA_COLLECTIVE void run_broadcast(Collective& c, Algorithm algorithm, Data dat
     case Algorithm::scatter_all_gather: return broadcast_scatter_all_gather(c, data, root);
     case Algorithm::native:
       return run_native(c, {Operation::broadcast, data, data, {}, root},
-                        [&](Meeting& m) { broadcast_native(m, data, root); });
+                        [&](SharedMemoryChannel& m) { broadcast_native(m, data, root); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -103,7 +103,7 @@ YOTTA_COLLECTIVE void run_reduce(Collective& c, Algorithm algorithm, Data data, 
     case Algorithm::tree: return reduce_tree(c, data, op, root);
     case Algorithm::native:
       return run_native(c, {Operation::reduce, data, data, op, root},
-                        [&](Meeting& m) { reduce_native(m, data, op, root); });
+                        [&](SharedMemoryChannel& m) { reduce_native(m, data, op, root); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -119,7 +119,7 @@ YOTTA_COLLECTIVE void run_all_reduce(Collective& c, Algorithm algorithm, Data da
     case Algorithm::hierarchical: return all_reduce_hierarchical(c, data, op, node, c.call().where);
     case Algorithm::native:
       return run_native(c, {Operation::all_reduce, data, data, op},
-                        [&](Meeting& m) { all_reduce_native(m, data, op); });
+                        [&](SharedMemoryChannel& m) { all_reduce_native(m, data, op); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -132,7 +132,7 @@ YOTTA_COLLECTIVE void run_reduce_scatter(Collective& c, Algorithm algorithm, Con
     case Algorithm::recursive_halving: return reduce_scatter_recursive_halving(c, in, out, op);
     case Algorithm::native:
       return run_native(c, {Operation::reduce_scatter, in, out, op},
-                        [&](Meeting& m) { reduce_scatter_native(m, in, out, op); });
+                        [&](SharedMemoryChannel& m) { reduce_scatter_native(m, in, out, op); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -145,7 +145,7 @@ YOTTA_COLLECTIVE void run_all_gather(Collective& c, Algorithm algorithm, ConstDa
     case Algorithm::bruck: return all_gather_bruck(c, in, out);
     case Algorithm::native:
       return run_native(c, {Operation::all_gather, in, out},
-                        [&](Meeting& m) { all_gather_native(m, in, out); });
+                        [&](SharedMemoryChannel& m) { all_gather_native(m, in, out); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -157,7 +157,7 @@ YOTTA_COLLECTIVE void run_all_to_all(Collective& c, Algorithm algorithm, ConstDa
     case Algorithm::bruck: return all_to_all_bruck(c, in, out);
     case Algorithm::native:
       return run_native(c, {Operation::all_to_all, in, out},
-                        [&](Meeting& m) { all_to_all_native(m, in, out); });
+                        [&](SharedMemoryChannel& m) { all_to_all_native(m, in, out); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -168,7 +168,7 @@ YOTTA_COLLECTIVE void run_all_to_all_v(Collective& c, Algorithm algorithm, Const
     case Algorithm::pairwise: return all_to_all_v_pairwise(c, in, in_counts, out, out_counts);
     case Algorithm::native:
       return run_native(c, {Operation::all_to_all_v, in, out, {}, 0, in_counts, out_counts},
-                        [&](Meeting& m) {
+                        [&](SharedMemoryChannel& m) {
                           all_to_all_v_native(m, in, in_counts, out, out_counts, c.call().where);
                         });
     default: no_such_algorithm(c.call());
@@ -182,7 +182,7 @@ YOTTA_COLLECTIVE void run_gather(Collective& c, Algorithm algorithm, ConstData i
     case Algorithm::tree: return gather_tree(c, in, out, root, out.count);
     case Algorithm::native:
       return run_native(c, {Operation::gather, in, out, {}, root},
-                        [&](Meeting& m) { gather_native(m, in, out, root); });
+                        [&](SharedMemoryChannel& m) { gather_native(m, in, out, root); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -194,7 +194,7 @@ YOTTA_COLLECTIVE void run_scatter(Collective& c, Algorithm algorithm, ConstData 
     case Algorithm::tree: return scatter_tree(c, in, out, root, in.count);
     case Algorithm::native:
       return run_native(c, {Operation::scatter, in, out, {}, root},
-                        [&](Meeting& m) { scatter_native(m, in, out, root); });
+                        [&](SharedMemoryChannel& m) { scatter_native(m, in, out, root); });
     default: no_such_algorithm(c.call());
   }
 }
@@ -204,7 +204,7 @@ YOTTA_COLLECTIVE void run_barrier(Collective& c, Algorithm algorithm) {
     case Algorithm::naive: return barrier_naive(c);
     case Algorithm::dissemination: return barrier_dissemination(c);
     case Algorithm::native:
-      return run_native(c, {Operation::barrier}, [&](Meeting& m) { barrier_native(m); });
+      return run_native(c, {Operation::barrier}, [&](SharedMemoryChannel& m) { barrier_native(m); });
     default: no_such_algorithm(c.call());
   }
 }

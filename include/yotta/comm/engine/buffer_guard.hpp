@@ -1,4 +1,4 @@
-// Watch: was a buffer touched while an operation in flight owned it? (RunOptions::check_buffers)
+// BufferGuard: was a buffer touched while an operation in flight owned it? (RunOptions::check_buffers)
 //
 //     Work work = world.all_reduce_async(g);    g is copied aside and filled with 0x7fa5: a signalling NaN
 //     g[0] += 1;                                the mistake: g is not yours
@@ -17,10 +17,10 @@
 
 namespace yotta {
 
-class Watch {
+class BufferGuard {
  public:
   // With `on` false, or on a device, where the host does not look, it costs nothing and out() and in() are the caller's own buffers.
-  Watch(bool on, Data out, ConstData in)
+  BufferGuard(bool on, Data out, ConstData in)
       : on_(on && out.device != Device::cuda && in.device != Device::cuda),
         user_out_(out),
         user_in_(in),

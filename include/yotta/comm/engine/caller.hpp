@@ -88,8 +88,8 @@ class Caller {
       collective->join_clock();
       return {};
     }
-    auto watch = std::make_shared<Watch>(self.engine->options().check_buffers, out, in);
-    auto job = std::make_shared<Job>();
+    auto watch = std::make_shared<BufferGuard>(self.engine->options().check_buffers, out, in);
+    auto job = std::make_shared<InFlightOp>();
     job->call = call;
     job->group = self.number;
     job->body = [collective, watch, body] {
@@ -138,7 +138,7 @@ class Caller {
   }
   // A buffered send: the message lives in a copy until somebody takes it.
   static void send_copy(const Group& self, const Call& call, ConstData data, int to, int tag) {
-    auto send = std::make_unique<Job>();
+    auto send = std::make_unique<InFlightOp>();
     send->call = call;
     const Copy copy = copy_of(data);
     const Data copied(copy.bytes, data.count, data.dtype, data.device);
@@ -148,8 +148,8 @@ class Caller {
   }
   static Work start_message(const Group& self, Request::Kind kind, const Call& call, Data in,
                             ConstData out, int peer, int tag) {
-    auto watch = std::make_shared<Watch>(self.engine->options().check_buffers, in, out);
-    auto job = std::make_shared<Job>();
+    auto watch = std::make_shared<BufferGuard>(self.engine->options().check_buffers, in, out);
+    auto job = std::make_shared<InFlightOp>();
     job->call = call;
     const bool sends = kind == Request::Kind::send;
     fill(job->request, kind, self, job->call, sends ? writable(watch->in()) : watch->out(), peer,

@@ -1,6 +1,6 @@
 // Collective: one call of a collective on one rank, as its algorithm sees it.
 //
-// It is the Channel of message algorithms and, where the ranks share memory, the Meeting of native
+// It is the Channel of message algorithms and, where the ranks share memory, the SharedMemoryChannel of native
 // ones. Its messages have a tag of their own (the number of the call in its group), so they never meet
 // those of the user or of another collective. Whether its waits block the rank or suspend a fiber is
 // decided below, in the engine.
@@ -13,7 +13,7 @@
 
 namespace yotta {
 
-class Collective : public Channel, public Meeting {
+class Collective : public Channel, public SharedMemoryChannel {
  public:
   // Numbers the call and, on threads, compares it with those of the other ranks.
   Collective(std::shared_ptr<const Group> group, int64_t number, const Call& call,
@@ -86,7 +86,7 @@ class Collective : public Channel, public Meeting {
     both.wait();
   }
 
-  // Meeting
+  // SharedMemoryChannel
   void show(ConstData in, Data out) override {
     gathering_->seat(rank()).in = in;
     gathering_->seat(rank()).out = out;
@@ -167,10 +167,10 @@ class Collective : public Channel, public Meeting {
   int64_t number_;
   Call call_;
   std::string label_;
-  Gathering* gathering_;
+  CollectiveRendezvous* gathering_;
   int meetings_ = 0;
   bool reading_ = false;
-  Moment issued_, ended_;  // on a virtual clock
+  EventStamp issued_, ended_;  // on a virtual clock
 };
 
 }  // namespace yotta

@@ -74,7 +74,7 @@ class Engine {
       if (request != nullptr) join(*request);
   }
   // The same for a job, by the main code. If it has failed, its error is thrown here.
-  void wait(Job& job, Where where) {
+  void wait(InFlightOp& job, Where where) {
     wait_until({&job.call, where, {}, -1}, &job, [&] { return is_done(job); });
     if (job.body)
       transport_->join(job.group);
@@ -82,16 +82,16 @@ class Engine {
       transport_->join(job.request);
     if (job.error) std::rethrow_exception(job.error);
   }
-  bool is_done(Job& job) { return job.body ? job.ended : transport_->test(job.request); }
+  bool is_done(InFlightOp& job) { return job.body ? job.ended : transport_->test(job.request); }
 
   // Puts a collective behind the others of its group, and starts it if it is the first.
-  void start(std::shared_ptr<Job> job) {
-    std::deque<std::shared_ptr<Job>>& queue = queues_[job->group];
+  void start(std::shared_ptr<InFlightOp> job) {
+    std::deque<std::shared_ptr<InFlightOp>>& queue = queues_[job->group];
     queue.push_back(std::move(job));
     if (queue.size() == 1) advance();
   }
   // The last collective of a group that has not ended; null if all have.
-  std::shared_ptr<Job> last(int group) {
+  std::shared_ptr<InFlightOp> last(int group) {
     const auto queue = queues_.find(group);
     return queue == queues_.end() || queue->second.empty() ? nullptr : queue->second.back();
   }
@@ -109,14 +109,14 @@ class Engine {
   }
 
   // Posts a send whose data is a copy, and keeps both until somebody has taken it.
-  void post_detached(std::unique_ptr<Job> send, std::shared_ptr<void> copy) {
+  void post_detached(std::unique_ptr<InFlightOp> send, std::shared_ptr<void> copy) {
     send->request.is_detached = true;
     transport_->post(send->request);
     if (!send->request.done) detached_.emplace_back(std::move(send), std::move(copy));
   }
 
   // A Work that is dropped unfinished leaves the others waiting for messages that will not come.
-  void drop(const std::shared_ptr<Job>& job) {
+  void drop(const std::shared_ptr<InFlightOp>& job) {
     if (!transport_->failed()) {  // else it is only a consequence
       poison_ =
           fmt::format("the Work of {} was dropped before it was done; keep it and wait() for it",
@@ -132,7 +132,7 @@ class Engine {
   // The end of the rank's code. Throws if a Work was dropped and no call has said so yet.
   void end(Where where) {
     for (auto& [group, queue] : queues_)
-      while (!queue.empty()) drop(std::shared_ptr<Job>(queue.front()));
+      while (!queue.empty()) drop(std::shared_ptr<InFlightOp>(queue.front()));
     idle_.clear();
     ended_ = true;
     if (!poison_.empty() && !poison_heard_) throw CommError(where, poison_);
@@ -158,7 +158,7 @@ class Engine {
 
   // The one loop in which a rank's main code waits: look, move fibers on, look again, sleep.
   template <class Ready>
-  void wait_until(const Waiting& waiting, Job* job, Ready ready) {
+  void wait_until(const Waiting& waiting, InFlightOp* job, Ready ready) {
     std::optional<double> deadline;
     for (int looked = 0; !ready();) {
       if (advance()) {
@@ -174,7 +174,7 @@ class Engine {
   }
   // Shows the transport all strands of this rank: main code first, then the collective that runs in
   // each group.
-  void sleep(const Waiting& waiting, Job* job, double deadline) {
+  void sleep(const Waiting& waiting, InFlightOp* job, double deadline) {
     const double left = deadline - now();
     if (!(left > 0)) time_out(waiting);
     strands_.assign(1, waiting);
@@ -203,7 +203,7 @@ class Engine {
   }
 
   // Runs a collective until it waits again; false if it has to wait still.
-  bool resume(Job& job) {
+  bool resume(InFlightOp& job) {
     if (job.worker && !is_ready(job.waiting)) return false;
     running_ = &job;
     const int lane = context().lane;
@@ -231,11 +231,11 @@ class Engine {
   std::shared_ptr<Transport> transport_;
   EngineOptions options_;
   std::thread::id thread_ = std::this_thread::get_id();
-  std::map<int, std::deque<std::shared_ptr<Job>>> queues_;  // by group; the first of each runs
-  std::vector<std::pair<std::unique_ptr<Job>, std::shared_ptr<void>>> detached_;
+  std::map<int, std::deque<std::shared_ptr<InFlightOp>>> queues_;  // by group; the first of each runs
+  std::vector<std::pair<std::unique_ptr<InFlightOp>, std::shared_ptr<void>>> detached_;
   std::vector<std::unique_ptr<FiberWorker>> idle_;
   std::vector<Waiting> strands_;  // while the rank sleeps
-  Job* running_ = nullptr;        // whose fiber runs now
+  InFlightOp* running_ = nullptr;        // whose fiber runs now
   int last_lane_ = -1;            // the world's
   std::string poison_;
   bool poison_heard_ = false;

@@ -1,4 +1,4 @@
-// Job: something in flight. A message needs nobody to move it on; a collective is a fiber that stops
+// InFlightOp: something in flight. A message needs nobody to move it on; a collective is a fiber that stops
 // whenever it waits. Fibers are used again: their stack is made once, not once a collective.
 //
 //     worker    body of job 1 ... suspend ... resume ... end | idle | body of job 2 ... end | idle | ...
@@ -44,7 +44,7 @@ class FiberWorker {
   Fiber fiber_{[this] { run(); }};
 };
 
-struct Job {
+struct InFlightOp {
   Call call;
   int group = 0;
   Request request;                      // of a message

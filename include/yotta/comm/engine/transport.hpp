@@ -66,7 +66,7 @@ struct Request {
   int image = -1;   // its chip, if it is an image of this rank (mirrored.hpp)
   int64_t tag = 0;  // 0 and up: the user's; below 0: -1 - the number of a collective of the group
   Data data;        // a send only reads it
-  Moment stamp;     // when the message travels on a virtual clock: goes from send to recv
+  EventStamp stamp;     // when the message travels on a virtual clock: goes from send to recv
   const Call* call = nullptr;      // must live as long as the request
   std::atomic<bool> done = false;  // set by the transport, after everything else
   bool is_detached = false;  // nobody joins it: done means that its data may go, on a device too
@@ -110,7 +110,7 @@ struct Waiting {
   int strand = -1;                        // a Work of the same rank, or -1
 };
 
-class Gathering;  // shared memory's meeting place for one collective (collective_rendezvous.hpp)
+class CollectiveRendezvous;  // shared memory's meeting place for one collective (collective_rendezvous.hpp)
 
 class Transport {
  public:
@@ -167,14 +167,14 @@ class Transport {
   // When a rank starts and ends the collective `number` of a group. A transport that can compares the
   // calls (Mismatch) and, where all ranks share memory, returns their meeting place: it is the handle
   // of a meet request, whose tag says how many meetings must be complete.
-  virtual Gathering* enter(int group, int64_t number, const Call& call) {
+  virtual CollectiveRendezvous* enter(int group, int64_t number, const Call& call) {
     static_cast<void>(group), static_cast<void>(number), static_cast<void>(call);
     return nullptr;
   }
-  virtual void arrive(Gathering& gathering, int group_rank) {
+  virtual void arrive(CollectiveRendezvous& gathering, int group_rank) {
     static_cast<void>(gathering), static_cast<void>(group_rank);
   }
-  virtual void leave(int group, Gathering& gathering) {
+  virtual void leave(int group, CollectiveRendezvous& gathering) {
     static_cast<void>(group), static_cast<void>(gathering);
   }
 };

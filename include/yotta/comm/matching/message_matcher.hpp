@@ -24,9 +24,9 @@ inline std::string describe_data(const Request& request) {
                      request.data.device == Device::meta ? " on meta" : "");
 }
 
-class LetterBoxes {
+class MessageMatcher {
  public:
-  explicit LetterBoxes(int ranks) : boxes_(static_cast<size_t>(ranks)) {}
+  explicit MessageMatcher(int ranks) : boxes_(static_cast<size_t>(ranks)) {}
 
   // The other half of `request`, if it is there, or null.
   Request* find(const Request& request) const {

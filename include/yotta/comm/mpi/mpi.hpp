@@ -143,7 +143,7 @@ class MpiTransport : public Transport {
     return static_cast<int>(state_.groups.size()) - 1;
   }
   // Not a meeting place: only to have the calls compared.
-  Gathering* enter(int number, int64_t collective, const Call& call) override {
+  CollectiveRendezvous* enter(int number, int64_t collective, const Call& call) override {
     const MpiGroup& group = state_.groups[static_cast<size_t>(number)];
     const auto ranks = static_cast<int64_t>(group.members.size());
     const bool native = std::string_view(call.algorithm) == name(Algorithm::native);

@@ -170,11 +170,11 @@ class MpiLookout {
     lookout_.lost(other, describe_end(other, hosts_[static_cast<size_t>(other)]));
   }
 
-  static constexpr int coming = Lookout::kinds;  // a letter of all_come
+  static constexpr int coming = ControlPlane::kinds;  // a letter of all_come
 
   std::mutex mutex_;  // over all that follows, but for the atomic
   MpiMail mail_;
-  Lookout lookout_;
+  ControlPlane lookout_;
   std::map<uint64_t, int64_t> coming_;  // by group: members that have told this one
   MPI_Request heard_ = MPI_REQUEST_NULL;
   ProcessWatch processes_;

@@ -204,7 +204,7 @@ class NcclMessages {
   int rank_;
   std::shared_ptr<NcclLetters> letters_;
   NcclLanes& lanes_;
-  LetterBoxes own_;
+  MessageMatcher own_;
   std::map<int, Incoming> incoming_;  // by sender
 };
 

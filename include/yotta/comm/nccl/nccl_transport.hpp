@@ -154,13 +154,13 @@ class NcclTransport : public Transport {
     if (whole.device != Device::cuda) return inner_->has_native(whole);
     return whole.dtype != DType::fp8_e5m2 && whole.dtype != DType::fp8_e4m3;
   }
-  Gathering* enter(int group, int64_t number, const Call& call) override {
+  CollectiveRendezvous* enter(int group, int64_t number, const Call& call) override {
     return inner_->enter(group, number, call);
   }
-  void arrive(Gathering& gathering, int group_rank) override {
+  void arrive(CollectiveRendezvous& gathering, int group_rank) override {
     inner_->arrive(gathering, group_rank);
   }
-  void leave(int group, Gathering& gathering) override { inner_->leave(group, gathering); }
+  void leave(int group, CollectiveRendezvous& gathering) override { inner_->leave(group, gathering); }
 
  private:
   struct Members {

@@ -146,7 +146,7 @@ class TcpTransport : public Transport, private TcpReceiver {
     return static_cast<int>(state_.groups.size()) - 1;
   }
   // Not a meeting place: only to have the calls compared.
-  Gathering* enter(int number, int64_t collective, const Call& call) override {
+  CollectiveRendezvous* enter(int number, int64_t collective, const Call& call) override {
     const WorldGroup& group = state_.groups[static_cast<size_t>(number)];
     const int ranks = static_cast<int>(group.members.size());
     if (options_.compare_calls && ranks > 1)
@@ -156,7 +156,7 @@ class TcpTransport : public Transport, private TcpReceiver {
   }
 
  private:
-  static constexpr int64_t ended_letter = Lookout::kinds;
+  static constexpr int64_t ended_letter = ControlPlane::kinds;
 
   static void expect_on_cpu(ConstData data, Where where) {
     if (data.device == Device::meta)
@@ -271,7 +271,7 @@ class TcpTransport : public Transport, private TcpReceiver {
   std::shared_ptr<TcpMesh> mesh_;
   int size_;
   int32_t world_;
-  Lookout lookout_;
+  ControlPlane lookout_;
   WorldState<WorldGroup> state_;
   TcpInbox inbox_;
   std::map<uint64_t, Request*> offers_;  // of this rank, by id

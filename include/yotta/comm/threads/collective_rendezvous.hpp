@@ -1,4 +1,4 @@
-// Gathering: where the thread ranks of a group meet for one collective.
+// CollectiveRendezvous: where the thread ranks of a group meet for one collective.
 //
 //     first to arrive    leaves its call here: "all_reduce of 16 f32, sum, at a.cpp:10"
 //     the others         compare theirs with it: any difference is a Mismatch, with both places
@@ -22,9 +22,9 @@
 
 namespace yotta {
 
-class Gathering {
+class CollectiveRendezvous {
  public:
-  Gathering(const std::vector<int>& members, int first_rank, const Call& call)
+  CollectiveRendezvous(const std::vector<int>& members, int first_rank, const Call& call)
       : first_rank_(first_rank), call_(call), seats_(members.size()), members_(members) {}
 
   // What is different between `call` of `rank` and that of whoever came first; empty if nothing is.
@@ -98,13 +98,13 @@ class Groups {
     return place->second;
   }
   // That of the group's collective number `number`. The first rank to come makes it.
-  Gathering& enter(int rank, int group_number, int64_t number, const Call& call) {
+  CollectiveRendezvous& enter(int rank, int group_number, int64_t number, const Call& call) {
     Group& group = groups_[static_cast<size_t>(group_number)];
     const auto index = static_cast<size_t>(number - group.first);
     if (index == group.gatherings.size()) group.gatherings.emplace_back(group.members, rank, call);
     return group.gatherings[index];
   }
-  void leave(int group_number, Gathering& gathering) {
+  void leave(int group_number, CollectiveRendezvous& gathering) {
     gathering.leave();
     Group& group = groups_[static_cast<size_t>(group_number)];
     for (; !group.gatherings.empty() && group.gatherings.front().over(); ++group.first)
@@ -114,7 +114,7 @@ class Groups {
  private:
   struct Group {
     std::vector<int> members;          // world ranks
-    std::deque<Gathering> gatherings;  // of its collectives from `first` on
+    std::deque<CollectiveRendezvous> gatherings;  // of its collectives from `first` on
     int64_t first = 0;
   };
   std::deque<Group> groups_;

@@ -97,7 +97,7 @@ inline void reduce_runs(const Runs& runs, ReduceOp op) {
 }
 
 // Elements [begin, end) of what all ranks show, reduced into the targets.
-inline void reduce_range(const Meeting& meeting, int64_t begin, int64_t end, ReduceOp op,
+inline void reduce_range(const SharedMemoryChannel& meeting, int64_t begin, int64_t end, ReduceOp op,
                          std::vector<Data> targets) {
   const int p = meeting.size();
   Runs runs{{}, std::move(targets)};
@@ -110,7 +110,7 @@ inline void reduce_range(const Meeting& meeting, int64_t begin, int64_t end, Red
 struct Range {
   int64_t begin, end;
 };
-inline Range my_chunk(const Meeting& meeting, int64_t n) {
+inline Range my_chunk(const SharedMemoryChannel& meeting, int64_t n) {
   const int p = meeting.size(), rank = meeting.rank();
   return {chunk_begin(n, p, rank), chunk_begin(n, p, rank + 1)};
 }
@@ -118,7 +118,7 @@ inline Range my_chunk(const Meeting& meeting, int64_t n) {
 }  // namespace detail
 
 // Every rank ends with the sum, in place.
-inline void all_reduce_native(Meeting& meeting, Data data, ReduceOp op) {
+inline void all_reduce_native(SharedMemoryChannel& meeting, Data data, ReduceOp op) {
   const auto [begin, end] = detail::my_chunk(meeting, data.count);
   meeting.show(data, data);
   meeting.meet();
@@ -132,7 +132,7 @@ inline void all_reduce_native(Meeting& meeting, Data data, ReduceOp op) {
 }
 
 // The root ends with the sum; the others' data stays as it was. All ranks work, each on its chunk.
-inline void reduce_native(Meeting& meeting, Data data, ReduceOp op, int root) {
+inline void reduce_native(SharedMemoryChannel& meeting, Data data, ReduceOp op, int root) {
   const auto [begin, end] = detail::my_chunk(meeting, data.count);
   meeting.show(data, data);
   meeting.meet();
@@ -143,7 +143,7 @@ inline void reduce_native(Meeting& meeting, Data data, ReduceOp op, int root) {
 }
 
 // Rank r ends with chunk r of the sum.
-inline void reduce_scatter_native(Meeting& meeting, ConstData in, Data out, ReduceOp op) {
+inline void reduce_scatter_native(SharedMemoryChannel& meeting, ConstData in, Data out, ReduceOp op) {
   const auto [begin, end] = detail::my_chunk(meeting, in.count);
   meeting.show(in, out);
   meeting.meet();
@@ -154,7 +154,7 @@ inline void reduce_scatter_native(Meeting& meeting, ConstData in, Data out, Redu
 }
 
 // All ranks end with the root's data.
-inline void broadcast_native(Meeting& meeting, Data data, int root) {
+inline void broadcast_native(SharedMemoryChannel& meeting, Data data, int root) {
   meeting.show(data, data);
   meeting.meet();
   if (meeting.rank() != root) copy_data(meeting.in(root), data);
@@ -164,7 +164,7 @@ inline void broadcast_native(Meeting& meeting, Data data, int root) {
 }
 
 // All ranks end with all n elements; `in` is this rank's chunk.
-inline void all_gather_native(Meeting& meeting, ConstData in, Data out) {
+inline void all_gather_native(SharedMemoryChannel& meeting, ConstData in, Data out) {
   const int p = meeting.size();
   meeting.show(in, out);
   meeting.meet();
@@ -174,7 +174,7 @@ inline void all_gather_native(Meeting& meeting, ConstData in, Data out) {
 }
 
 // Chunk j of `in` goes to rank j; `out` holds chunk `rank` of rank 0, of rank 1, ...
-inline void all_to_all_native(Meeting& meeting, ConstData in, Data out) {
+inline void all_to_all_native(SharedMemoryChannel& meeting, ConstData in, Data out) {
   const int p = meeting.size(), mine = meeting.rank();
   meeting.show(in, out);
   meeting.meet();
@@ -186,7 +186,7 @@ inline void all_to_all_native(Meeting& meeting, ConstData in, Data out) {
 
 // in_counts[j] elements go to rank j, out_counts[i] come from rank i. All show their counts first, then
 // their data. Errors: Mismatch, where the two sides differ.
-inline void all_to_all_v_native(Meeting& meeting, ConstData in, Counts in_counts, Data out,
+inline void all_to_all_v_native(SharedMemoryChannel& meeting, ConstData in, Counts in_counts, Data out,
                                 Counts out_counts, Where where = Where::current()) {
   const int p = meeting.size(), self = meeting.rank();
   meeting.show(in_counts, {});
@@ -215,7 +215,7 @@ inline void all_to_all_v_native(Meeting& meeting, ConstData in, Counts in_counts
 }
 
 // The root ends with all n elements; each rank writes its chunk there. `out` is used at the root only.
-inline void gather_native(Meeting& meeting, ConstData in, Data out, int root) {
+inline void gather_native(SharedMemoryChannel& meeting, ConstData in, Data out, int root) {
   meeting.show(in, out);
   meeting.meet();
   const Data all = meeting.out(root);
@@ -226,7 +226,7 @@ inline void gather_native(Meeting& meeting, ConstData in, Data out, int root) {
 }
 
 // Each rank ends with its chunk of the root's n elements. `in` is used at the root only.
-inline void scatter_native(Meeting& meeting, ConstData in, Data out, int root) {
+inline void scatter_native(SharedMemoryChannel& meeting, ConstData in, Data out, int root) {
   meeting.show(in, out);
   meeting.meet();
   const ConstData all = meeting.in(root);
@@ -237,6 +237,6 @@ inline void scatter_native(Meeting& meeting, ConstData in, Data out, int root) {
 }
 
 // Nobody leaves before everybody has come.
-inline void barrier_native(Meeting& meeting) { meeting.meet(); }
+inline void barrier_native(SharedMemoryChannel& meeting) { meeting.meet(); }
 
 }  // namespace yotta

@@ -1,4 +1,4 @@
-// Meeting: what a native collective of threads may use. All ranks are in one memory, so nothing has to
+// SharedMemoryChannel: what a native collective of threads may use. All ranks are in one memory, so nothing has to
 // be sent: each shows its addresses to the others, all meet, and then everyone reads what it needs.
 //
 //     rank 0   show(in, out) ── meet ── reads its share of everybody's `in` ── meet ── reads others' `out` ── meet
@@ -12,9 +12,9 @@
 
 namespace yotta {
 
-class Meeting {
+class SharedMemoryChannel {
  public:
-  virtual ~Meeting() = default;
+  virtual ~SharedMemoryChannel() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
 

@@ -65,18 +65,18 @@ class ThreadWorld {
     std::lock_guard lock(mutex_);
     return groups_.open(parent, sequence, color, members);
   }
-  Gathering& enter(int rank, int group, int64_t number, const Call& call) {
+  CollectiveRendezvous& enter(int rank, int group, int64_t number, const Call& call) {
     std::lock_guard lock(mutex_);
-    Gathering& gathering = groups_.enter(rank, group, number, call);
+    CollectiveRendezvous& gathering = groups_.enter(rank, group, number, call);
     const std::string difference = gathering.compare(rank, call);
     if (!difference.empty()) mismatch(rank, call.where, difference);
     return gathering;
   }
-  void leave(int group, Gathering& gathering) {
+  void leave(int group, CollectiveRendezvous& gathering) {
     std::lock_guard lock(mutex_);
     groups_.leave(group, gathering);
   }
-  void arrive(Gathering& gathering, int group_rank) {
+  void arrive(CollectiveRendezvous& gathering, int group_rank) {
     if (!gathering.arrive(group_rank)) return;
     std::lock_guard lock(mutex_);
     for (int member : gathering.members()) wake(member);
@@ -154,8 +154,8 @@ class ThreadWorld {
     other.woken = true;
     other.bell.notify_one();
   }
-  static const Gathering& gathering_of(const Request& meet) {
-    return *reinterpret_cast<const Gathering*>(meet.handle);
+  static const CollectiveRendezvous& gathering_of(const Request& meet) {
+    return *reinterpret_cast<const CollectiveRendezvous*>(meet.handle);
   }
   static bool is_ready(const Waiting& strand) {
     if (strand.strand >= 0) return false;
@@ -218,7 +218,7 @@ class ThreadWorld {
   }
 
   mutable std::mutex mutex_;
-  LetterBoxes boxes_;
+  MessageMatcher boxes_;
   std::vector<Rank> ranks_;
   Groups groups_;
   std::atomic<bool> failed_ = false;
@@ -253,13 +253,13 @@ class ThreadTransport : public Transport {
     return world_->open_group(parent, sequence, color, members);
   }
   bool shares_memory() const override { return true; }
-  Gathering* enter(int group, int64_t number, const Call& call) override {
+  CollectiveRendezvous* enter(int group, int64_t number, const Call& call) override {
     return &world_->enter(rank_, group, number, call);
   }
-  void arrive(Gathering& gathering, int group_rank) override {
+  void arrive(CollectiveRendezvous& gathering, int group_rank) override {
     world_->arrive(gathering, group_rank);
   }
-  void leave(int group, Gathering& gathering) override { world_->leave(group, gathering); }
+  void leave(int group, CollectiveRendezvous& gathering) override { world_->leave(group, gathering); }
 
  private:
   std::shared_ptr<ThreadWorld> world_;

@@ -1,4 +1,4 @@
-// Lookout: what a rank in a process of its own must hear beside its messages.
+// ControlPlane: what a rank in a process of its own must hear beside its messages.
 //
 //     a rank throws                  ──► a verdict to all: their calls throw PeerFailed
 //     a process ends without a word  ──► the same, by those who see it
@@ -22,14 +22,14 @@
 
 namespace yotta {
 
-class Lookout {
+class ControlPlane {
  public:
   using Send = std::function<void(int to, int kind, const std::string& text)>;
   static constexpr int kinds = 6;  // of letters, from 0
 
   // `believed` is called once, just before failed() becomes true. Where letters come beside the messages, and a question
   // may overtake what has just arrived, a rank tests its requests `sure_after` times before it says that nothing moved.
-  Lookout(
+  ControlPlane(
       int rank, int size, Send send, std::function<void()> believed = [] {}, int sure_after = 0)
       : rank_(rank),
         size_(size),
@@ -37,8 +37,8 @@ class Lookout {
         believed_(std::move(believed)),
         sure_after_(sure_after),
         monitor_(size) {}
-  Lookout(const Lookout&) = delete;
-  Lookout& operator=(const Lookout&) = delete;
+  ControlPlane(const ControlPlane&) = delete;
+  ControlPlane& operator=(const ControlPlane&) = delete;
 
   // --- failures ---
   bool failed() const { return failed_; }

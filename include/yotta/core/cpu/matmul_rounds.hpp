@@ -49,7 +49,7 @@ void run_rounds(int threads, int64_t rounds, int64_t packs, int64_t multiplies, 
     pieces[task].store(round + 1, std::memory_order_release);
     multiplied[round].fetch_add(1, std::memory_order_release);
   };
-  Crew::instance().run(threads, [&](int thread) {
+  ThreadPool::instance().run(threads, [&](int thread) {
     for (;;) {
       const int64_t t = next.fetch_add(1, std::memory_order_relaxed) - packs;
       if (t < 0) {

@@ -1,4 +1,4 @@
-// Mistake: what kind of error makes such numbers? The guesses behind compare.hpp.
+// MismatchDiagnosis: what kind of error makes such numbers? The guesses behind compare.hpp.
 //
 // Each guess knows one mistake of distributed programs and how its numbers look:
 //
@@ -44,11 +44,11 @@ struct Clues {
 
 // A result that is wrong, and the mistakes that might explain it. Each guess returns its sentence when
 // it explains the numbers, or nothing.
-class Mistake {
+class MismatchDiagnosis {
  public:
   using Guess = std::optional<std::string>;
 
-  Mistake(std::span<const double> actual, std::span<const double> expected, double tolerance,
+  MismatchDiagnosis(std::span<const double> actual, std::span<const double> expected, double tolerance,
           const Clues& clues)
       : actual_(actual), expected_(expected), tolerance_(tolerance), clues_(clues) {
     for (size_t i = 0; i < actual.size(); ++i)
@@ -59,9 +59,9 @@ class Mistake {
 
   std::string explain() const {
     for (const auto guess :
-         {&Mistake::not_finite, &Mistake::untouched, &Mistake::zeros, &Mistake::suspect,
-          &Mistake::another_chunk, &Mistake::ratio, &Mistake::missing_ranks,
-          &Mistake::shifted_chunks, &Mistake::shifted, &Mistake::transposed, &Mistake::permuted})
+         {&MismatchDiagnosis::not_finite, &MismatchDiagnosis::untouched, &MismatchDiagnosis::zeros, &MismatchDiagnosis::suspect,
+          &MismatchDiagnosis::another_chunk, &MismatchDiagnosis::ratio, &MismatchDiagnosis::missing_ranks,
+          &MismatchDiagnosis::shifted_chunks, &MismatchDiagnosis::shifted, &MismatchDiagnosis::transposed, &MismatchDiagnosis::permuted})
       if (const Guess sentence = (this->*guess)()) return *sentence;
     return fmt::format("{} of {} elements are wrong", wrong_.size(), actual_.size());
   }

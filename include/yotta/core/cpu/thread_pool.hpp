@@ -30,10 +30,10 @@
 
 namespace yotta {
 
-class Crew {
+class ThreadPool {
  public:
-  static Crew& instance() {
-    static Crew* crew = new Crew;  // never destroyed: helpers sleep on its members to the end
+  static ThreadPool& instance() {
+    static ThreadPool* crew = new ThreadPool;  // never destroyed: helpers sleep on its members to the end
     return *crew;
   }
 

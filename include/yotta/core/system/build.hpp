@@ -1,5 +1,38 @@
-// What differs between compilers. YOTTA_ASAN and YOTTA_TSAN, 0 or 1: which sanitizer this build runs under.
+// What differs between builds and between compilers.
+//
+// One body of code can be built in two ways:
+//
+//     header-only    #include a header, and that is all: every function is inline
+//     compiled       YOTTA_COMPILED is defined, and the program is linked with yotta::compiled, which holds the
+//                    bodies: a file that includes a header sees declarations only, and compiles in a fraction
+//                    of the time
+//
+// A header that takes part declares its functions and then gives their bodies:
+//
+//     YOTTA_API Tensor softmax(const Tensor& x, Where where = Where::current());
+//
+//     #if YOTTA_BODIES
+//     Tensor softmax(const Tensor& x, Where where) { ... }
+//     #endif  // YOTTA_BODIES
+//
+// cmake/compiled/*.cpp compile the bodies. Types that nearly every signature names live in the inline namespace
+// YOTTA_FORM, so that files of both kinds do not link into one program.
+// YOTTA_ASAN and YOTTA_TSAN, 0 or 1: which sanitizer this build runs under.
 #pragma once
+
+#if defined(YOTTA_COMPILED)
+#define YOTTA_API
+#define YOTTA_FORM compiled_form
+#if defined(YOTTA_COMPILING)
+#define YOTTA_BODIES 1
+#else
+#define YOTTA_BODIES 0
+#endif
+#else
+#define YOTTA_API inline
+#define YOTTA_FORM header_only_form
+#define YOTTA_BODIES 1
+#endif
 
 #if defined(__has_feature)  // clang
 #define YOTTA_ASAN __has_feature(address_sanitizer)

@@ -23,33 +23,33 @@ namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
-class Watch;
+class AccessChecker;
 
 // The watch while a lane runs the kernel's own code on this OS thread; null in the emulator's code and outside.
-YOTTA_THREAD_LOCAL Watch* on_duty = nullptr;
+YOTTA_THREAD_LOCAL AccessChecker* on_duty = nullptr;
 
 YOTTA_UNSEEN inline bool in_kernel() { return on_duty != nullptr; }
 
 // While one of these lives, the lane that runs is in the emulator's code, not in the kernel's.
-class Aside {
+class UncheckedScope {
  public:
-  YOTTA_UNSEEN Aside() : before_(on_duty) { on_duty = nullptr; }
-  YOTTA_UNSEEN ~Aside() { on_duty = before_; }
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
+  YOTTA_UNSEEN UncheckedScope() : before_(on_duty) { on_duty = nullptr; }
+  YOTTA_UNSEEN ~UncheckedScope() { on_duty = before_; }
+  UncheckedScope(const UncheckedScope&) = delete;
+  UncheckedScope& operator=(const UncheckedScope&) = delete;
 
-  Watch* watch() const { return before_; }
+  AccessChecker* watch() const { return before_; }
 
  private:
-  Watch* before_;
+  AccessChecker* before_;
 };
 
 [[noreturn]] void stop_lane(std::function<std::string()> explain);  // simt_block.hpp
 void pause_lane();
 
-class Watch {
+class AccessChecker {
  public:
-  Watch(const Task& task, std::byte* dynamic_shared, const Stacks& stacks)
+  AccessChecker(const Task& task, std::byte* dynamic_shared, const Stacks& stacks)
       : lock_(mutex()),
         task_(task),
         stacks_(reinterpret_cast<uintptr_t>(stacks.bottom(0))),
@@ -58,11 +58,11 @@ class Watch {
         regions_(image_, SharedArrays::of(image_).for_kernel(image_, task.kernel), dynamic_shared,
                  task.shared_bytes),
         profile_(Profile::current()) {}
-  ~Watch() {
+  ~AccessChecker() {
     if (profile_ != nullptr) counters_.report(*profile_, sites_);
   }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  AccessChecker(const AccessChecker&) = delete;
+  AccessChecker& operator=(const AccessChecker&) = delete;
 
   // What the block tells.
   void block_starts(uint64_t number, const std::vector<Lane>& lanes) {

@@ -45,7 +45,7 @@ YOTTA_UNSEEN constexpr int64_t signed_index(uint16_t info, uint64_t value) {
 extern "C" __attribute__((weak, used)) YOTTA_UNSEEN void __ubsan_handle_out_of_bounds(void* data,
                                                                                       void* index) {
   namespace emulator = yotta::emulator;
-  emulator::Watch* const watch = emulator::on_duty;
+  emulator::AccessChecker* const watch = emulator::on_duty;
   if (watch == nullptr) return;  // of the host's code
   emulator::on_duty = nullptr;
   const auto& what = *static_cast<const emulator::CompilersIndex*>(data);

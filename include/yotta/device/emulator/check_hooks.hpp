@@ -27,7 +27,7 @@ namespace emulator {
 YOTTA_UNSEEN __attribute__((always_inline)) inline void seen(const void* address, size_t bytes,
                                                              Access access,
                                                              const void* return_address) {
-  Watch* const watch = on_duty;
+  AccessChecker* const watch = on_duty;
   if (watch == nullptr) return;
   on_duty = nullptr;  // what the watch itself does is not the kernel's
   watch->access(address, bytes, access, watch->site(return_address));

@@ -67,27 +67,27 @@ inline namespace YOTTA_DEVICE_BUILD {
 
 // The barrier of a block.
 inline void __syncthreads(yotta::Where where = yotta::Where::current()) {
-  const yotta::emulator::Aside aside;
+  const yotta::emulator::UncheckedScope aside;
   yotta::emulator::this_lane->block->barrier(0, where);
 }
 // The same, and tells every thread how many brought a predicate that is not zero, whether all did, whether any did.
 inline int __syncthreads_count(int predicate, yotta::Where where = yotta::Where::current()) {
-  const yotta::emulator::Aside aside;
+  const yotta::emulator::UncheckedScope aside;
   return yotta::emulator::this_lane->block->barrier(predicate != 0, where);
 }
 inline int __syncthreads_and(int predicate, yotta::Where where = yotta::Where::current()) {
-  const yotta::emulator::Aside aside;
+  const yotta::emulator::UncheckedScope aside;
   yotta::emulator::Block& block = *yotta::emulator::this_lane->block;
   return block.barrier(predicate != 0, where) == block.threads();
 }
 inline int __syncthreads_or(int predicate, yotta::Where where = yotta::Where::current()) {
-  const yotta::emulator::Aside aside;
+  const yotta::emulator::UncheckedScope aside;
   return yotta::emulator::this_lane->block->barrier(predicate != 0, where) > 0;
 }
 
 // What this thread wrote before is seen by others before what it writes after; here all see everything at once.
 inline void __threadfence() {
-  const yotta::emulator::Aside aside;
+  const yotta::emulator::UncheckedScope aside;
   yotta::emulator::this_lane->block->watch().fence();
 }
 inline void __threadfence_block() {}

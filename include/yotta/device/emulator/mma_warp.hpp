@@ -19,7 +19,7 @@ inline namespace YOTTA_DEVICE_BUILD {
 template <class Operands>
 YOTTA_UNSEEN void whole_warp(const char* name, const Operands& operands,
                              void (*run)(const Operands (&lanes)[32], Where where), Where where) {
-  const emulator::Aside aside;  // what follows is the emulator's, not the kernel's
+  const emulator::UncheckedScope aside;  // what follows is the emulator's, not the kernel's
   struct Call {
     const Operands& operands;
     void (*run)(const Operands (&lanes)[32], Where where);

@@ -24,8 +24,8 @@ namespace emulator {
 
 // The lane that runs reads or writes `bytes` of shared or global memory in one access.
 inline void note_access(const void* address, size_t bytes, Access access, Where where) {
-  const Aside aside;
-  Watch& watch = this_lane->block->watch();
+  const UncheckedScope aside;
+  AccessChecker& watch = this_lane->block->watch();
   watch.access(address, bytes, access, watch.site(where));
 }
 inline void note_read(const void* from, size_t bytes, Where where) {
@@ -39,7 +39,7 @@ inline void note_write(const void* to, size_t bytes, Where where) {
 inline void note_read_group(const void* const* addresses, const int* lanes, int count, size_t bytes,
                             Where where) {
   Block& block = *this_lane->block;
-  Watch& watch = block.watch();
+  AccessChecker& watch = block.watch();
   const uint32_t site = watch.site(where);
   const int first = this_lane->index / 32 * 32;
   Request request;
@@ -51,13 +51,13 @@ inline void note_read_group(const void* const* addresses, const int* lanes, int 
 }
 // Shared memory that a cp.async of this lane will fill: nobody may read or write it before the copy ends.
 inline void note_copy_begins(void* to, size_t bytes, Where where) {
-  const Aside aside;
-  Watch& watch = this_lane->block->watch();
+  const UncheckedScope aside;
+  AccessChecker& watch = this_lane->block->watch();
   watch.check(*this_lane, to, bytes, Access::write, watch.site(where), in_flight_mark);
 }
 inline void note_copy_ends(void* to, size_t bytes, Where where) {
-  const Aside aside;
-  Watch& watch = this_lane->block->watch();
+  const UncheckedScope aside;
+  AccessChecker& watch = this_lane->block->watch();
   watch.settle(*this_lane, to, bytes, watch.site(where));
 }
 // One instruction of the warp, by name; floating-point operations of a line.
@@ -65,7 +65,7 @@ inline void count_instruction(const char* name, Where) {
   this_lane->block->watch().counters().count_instruction(name);
 }
 inline void count_flops(int64_t flops, Where where) {
-  Watch& watch = this_lane->block->watch();
+  AccessChecker& watch = this_lane->block->watch();
   watch.counters().count_flops(watch.site(where), flops);
 }
 

@@ -80,7 +80,7 @@ class Block {
   Lane& lane(int index) { return lanes_[static_cast<size_t>(index)]; }
   std::byte* dynamic_shared() { return align(dynamic_shared_.data()); }
 
-  Watch& watch() { return watch_; }
+  AccessChecker& watch() { return watch_; }
 
   // Waits for all threads of the block; returns how many of them brought a vote.
   int barrier(int vote, Where where) {
@@ -104,7 +104,7 @@ class Block {
   YOTTA_UNSEEN static void tick(uintptr_t instruction) {
     Lane* const lane = this_lane;
     if (lane == nullptr || !in_kernel() || !lane->block->patience_.over(instruction)) return;
-    const Aside aside;
+    const UncheckedScope aside;
     lane->block->stuck_at_ = instruction;
     for (;;) lane->block->leave();
   }
@@ -246,9 +246,9 @@ class Block {
     try {
       block.watch_.lane_starts();
       block.task_.call(block.task_.arguments);
-      Watch::lane_ends();
+      AccessChecker::lane_ends();
     } catch (...) {
-      Watch::lane_ends();
+      AccessChecker::lane_ends();
       block.error_ = std::current_exception();
     }
     self.state = LaneState::returned;
@@ -259,13 +259,13 @@ class Block {
   std::vector<std::byte> dynamic_shared_;
   std::vector<std::pair<std::byte*, size_t>> shared_;  // all of it, this OS thread's
   std::vector<Lane> lanes_;
-  Watch watch_;
+  AccessChecker watch_;
   std::vector<int> warps_;  // in the order in which they run
   int alive_ = 0, votes_ = 0;
   int lanes_in_ = 0;           // lanes in an instruction of their warp
   bool carrying_out_ = false;  // one of those, outside of any lane
   Image image_;
-  Patience patience_;
+  Watchdog patience_;
   uintptr_t stuck_at_ = 0;  // where a lane lost its turn
   Switch switch_;
   std::function<std::string()> explain_;
@@ -277,7 +277,7 @@ inline void stop_lane(std::function<std::string()> explain) {
   this_lane->block->stop(std::move(explain));
 }
 YOTTA_UNSEEN inline void pause_lane() {
-  const Aside aside;
+  const UncheckedScope aside;
   this_lane->block->pause();
 }
 #endif

@@ -134,7 +134,7 @@ inline void run_blocks(const Task& task) {
 #endif
   DeviceMemory::instance().all_written();
 #endif
-  Crew::instance().run(static_cast<int>(std::min<uint64_t>(threads, blocks)), work);
+  ThreadPool::instance().run(static_cast<int>(std::min<uint64_t>(threads, blocks)), work);
   if (error) std::rethrow_exception(error);
 }
 

@@ -8,7 +8,7 @@
 //
 // warp_rendezvous() is the one primitive: each lane brings a pointer to its operands and room for its result,
 // the call is carried out once for all, and each lane goes on with its own result. Whoever calls it from a kernel's
-// function begins with `const Aside aside;`. Lanes that the mask does
+// function begins with `const UncheckedScope aside;`. Lanes that the mask does
 // not name, and lanes that have returned, are null. Asking for the value of such a lane is an error here, and
 // undefined on a GPU. A lane that calls with a mask that does not name itself is refused.
 // Reference: CUDA C++ Programming Guide, "Warp Vote Functions", "Warp Shuffle Functions".
@@ -120,7 +120,7 @@ inline namespace YOTTA_DEVICE_BUILD {
 
 // The lanes of the mask wait for each other, and see what the others wrote before.
 inline void __syncwarp(unsigned mask = 0xffffffffu, yotta::Where where = yotta::Where::current()) {
-  const yotta::emulator::Aside aside;
+  const yotta::emulator::UncheckedScope aside;
   char here = 0;
   const auto meet = [](yotta::emulator::Lanes lanes) {
     uint32_t met = 0;
@@ -134,7 +134,7 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, yotta::Where where = yotta::
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32,
               yotta::Where where = yotta::Where::current()) {
-  const yotta::emulator::Aside aside;
+  const yotta::emulator::UncheckedScope aside;
   const int lane = yotta::emulator::this_lane->index % 32;
   return yotta::emulator::shuffle("__shfl_sync()", mask, value,
                                   lane / width * width + (source & (width - 1)), where);
@@ -142,7 +142,7 @@ T __shfl_sync(unsigned mask, T value, int source, int width = 32,
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
                  yotta::Where where = yotta::Where::current()) {
-  const yotta::emulator::Aside aside;
+  const yotta::emulator::UncheckedScope aside;
   const int lane = yotta::emulator::this_lane->index % 32;
   const int source = yotta::emulator::source_in_group(lane, lane - static_cast<int>(delta), width);
   return yotta::emulator::shuffle("__shfl_up_sync()", mask, value, source, where);
@@ -150,7 +150,7 @@ T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
                    yotta::Where where = yotta::Where::current()) {
-  const yotta::emulator::Aside aside;
+  const yotta::emulator::UncheckedScope aside;
   const int lane = yotta::emulator::this_lane->index % 32;
   const int source = yotta::emulator::source_in_group(lane, lane + static_cast<int>(delta), width);
   return yotta::emulator::shuffle("__shfl_down_sync()", mask, value, source, where);
@@ -158,7 +158,7 @@ T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
                   yotta::Where where = yotta::Where::current()) {
-  const yotta::emulator::Aside aside;
+  const yotta::emulator::UncheckedScope aside;
   const int lane = yotta::emulator::this_lane->index % 32;
   // Groups below its own may be read, groups above may not: so says the guide.
   const int wanted = lane ^ lane_mask;
@@ -168,16 +168,16 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
 
 inline unsigned __ballot_sync(unsigned mask, int predicate,
                               yotta::Where where = yotta::Where::current()) {
-  const yotta::emulator::Aside aside;
+  const yotta::emulator::UncheckedScope aside;
   return yotta::emulator::ballot("__ballot_sync()", mask, predicate != 0, where);
 }
 inline int __any_sync(unsigned mask, int predicate, yotta::Where where = yotta::Where::current()) {
-  const yotta::emulator::Aside aside;
+  const yotta::emulator::UncheckedScope aside;
   return yotta::emulator::ballot("__any_sync()", mask, predicate != 0, where) != 0;
 }
 // True if the predicate of every lane that takes part is not zero.
 inline int __all_sync(unsigned mask, int predicate, yotta::Where where = yotta::Where::current()) {
-  const yotta::emulator::Aside aside;
+  const yotta::emulator::UncheckedScope aside;
   return yotta::emulator::ballot("__all_sync()", mask, predicate == 0, where) == 0;
 }
 }  // namespace YOTTA_DEVICE_BUILD

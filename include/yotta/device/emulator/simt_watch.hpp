@@ -11,9 +11,9 @@ namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
-class Watch {
+class AccessChecker {
  public:
-  Watch(const Task&, std::byte* /*dynamic_shared*/, const Stacks&) {}
+  AccessChecker(const Task&, std::byte* /*dynamic_shared*/, const Stacks&) {}
   void block_starts(uint64_t /*number*/, const std::vector<Lane>& /*lanes*/) {}
   void block_ends() {}
   void lane_starts() {}
@@ -29,8 +29,8 @@ class Watch {
 };
 
 // While one of these lives, the lane that runs is in the emulator's code, not in the kernel's.
-struct Aside {
-  Aside() {}
+struct UncheckedScope {
+  UncheckedScope() {}
 };
 inline bool in_kernel() { return true; }  // nobody knows better
 

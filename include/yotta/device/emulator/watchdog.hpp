@@ -1,4 +1,4 @@
-// Patience: a thread that runs on and on is stopped, so that no kernel hangs the program.
+// Watchdog: a thread that runs on and on is stopped, so that no kernel hangs the program.
 //
 //     while (*flag == 0) {}      lanes take turns, and this one never ends its turn: who would set the flag never runs
 //
@@ -96,9 +96,9 @@ inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
 // How long one lane has been running.
-class Patience {
+class Watchdog {
  public:
-  Patience(double seconds, const Image& image)
+  Watchdog(double seconds, const Image& image)
       : most_(seconds), begin_(image.begin), end_(image.end) {}
 
   void lane_resumes() { ticks_ = 0; }

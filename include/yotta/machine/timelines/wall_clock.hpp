@@ -32,28 +32,28 @@ class WallClock : public CostSink {
     is_computing_ = true;
   }
 
-  Moment send(const MessageCost& m) override {
+  EventStamp send(const MessageCost& m) override {
     const double begin = end_op();
     const EventId id =
         record({EventKind::send, m.lane, begin, begin, kept(m.label), last_, m.peer, m.bytes});
     return {begin, begin, id.rank, id.index};
   }
 
-  void receive(const MessageCost& m, const Moment& travel) override {
+  void receive(const MessageCost& m, const EventStamp& travel) override {
     const double end = end_op();
     const EventId sent{travel.rank, travel.event};
     arrived_ =
         record({EventKind::recv, m.lane, travel.begin, end, kept(m.label), sent, m.peer, m.bytes});
   }
 
-  Moment now(int lane) override {
+  EventStamp now(int lane) override {
     const double time = end_op();
     const EventId by = lane == compute_lane ? last_ : arrived_;
     return {time, time, by.rank, by.index};
   }
 
   // The rank's own code goes on after a wait: it has been idle since its last op or wait.
-  void wait(int lane, const Moment& done) override {
+  void wait(int lane, const EventStamp& done) override {
     const double end = end_op();
     if (lane != compute_lane || end <= idle_since_) return;
     const EventId cause = done.rank >= 0 ? EventId{done.rank, done.event} : last_;

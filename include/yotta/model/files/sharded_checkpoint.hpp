@@ -61,10 +61,10 @@ struct ShardedTensor {
   Run run;
   Tensor value;  // (last - first)
 };
-inline std::vector<ShardedTensor> sharded_tensors(const std::vector<Piece>& pieces,
+inline std::vector<ShardedTensor> sharded_tensors(const std::vector<ParameterShard>& pieces,
                                                   Optimizer& optimizer) {
   std::vector<ShardedTensor> all;
-  for (const Piece& piece : pieces) {
+  for (const ParameterShard& piece : pieces) {
     const auto add = [&](const std::string& prefix, const Tensor& value) {
       const int64_t n = value.numel();
       all.push_back(
@@ -89,7 +89,7 @@ inline std::string shard_file(int64_t step, int64_t rank, int64_t ranks) {
 
 // Save this rank's pieces after `step` steps; the folder is made if it is not there.
 inline void save_sharded(const std::filesystem::path& folder, Communicator& comm,
-                         const std::vector<Piece>& pieces, Optimizer& optimizer, int64_t step,
+                         const std::vector<ParameterShard>& pieces, Optimizer& optimizer, int64_t step,
                          Where where = Where::current()) {
   const auto file = [&](int rank) { return shard_file(step, rank, comm.size()); };
   const std::filesystem::path mine = folder / file(comm.rank());
@@ -180,7 +180,7 @@ class ShardedFiles {
 
 // Load what this rank holds; returns the steps done. With ZeRO's stages 1 and 2 call gather() after it.
 // Errors: after one the model is as it was, unless a disk fails.
-inline int64_t load_sharded(const std::filesystem::path& folder, const std::vector<Piece>& pieces,
+inline int64_t load_sharded(const std::filesystem::path& folder, const std::vector<ParameterShard>& pieces,
                             Optimizer& optimizer, Where where = Where::current()) {
   const MemoryScope memory(MemoryKind::buffers);
   ShardedFiles files(folder, where);

@@ -1,0 +1,2 @@
+// The bodies of comm/.
+#include "yotta/comm/run_ranks.hpp"

@@ -1,0 +1,2 @@
+// The bodies of core/.
+#include "yotta/core/tensor.hpp"

@@ -1,0 +1,2 @@
+// The bodies of device/.
+#include "yotta/device/kernel.hpp"

@@ -1,0 +1,2 @@
+// The bodies of machine/.
+#include "yotta/machine/clock.hpp"

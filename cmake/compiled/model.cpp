@@ -1,0 +1,2 @@
+// The bodies of model/.
+#include "yotta/model/transformer.hpp"

@@ -1,0 +1,2 @@
+// The bodies of nn/.
+#include "yotta/nn/linear.hpp"

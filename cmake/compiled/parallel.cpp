@@ -1,0 +1,2 @@
+// The bodies of parallel/.
+#include "yotta/parallel/ddp.hpp"
