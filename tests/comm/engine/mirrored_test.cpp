@@ -1,4 +1,4 @@
-#include "yotta/comm/mirrored.hpp"
+#include "yotta/comm/engine/mirrored.hpp"
 
 #include <doctest/doctest.h>
 

@@ -27,12 +27,12 @@
 // Cost: that of one rank, whatever the number of images.
 #pragma once
 
-#include "yotta/comm/engine/calls.hpp"
+#include "yotta/comm/engine/caller.hpp"
 
 namespace yotta {
 
 // A group of this rank and its images on these chips, its own first; see above.
-inline std::shared_ptr<Group> mirror_group(const CollectiveCaller& caller, std::vector<int> chips,
+inline std::shared_ptr<Group> mirror_group(const Caller& caller, std::vector<int> chips,
                                            Where where) {
   const Group& parent = caller.group_or_fail(where);
   parent.engine->enter(where);
