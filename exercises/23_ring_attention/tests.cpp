@@ -39,9 +39,9 @@ Tensor shard(const Tensor& x, int p, int rank) {
     if (chunk < 0 || chunk >= chunks * p)
       fail(Where::current(), "chunk_of({}, {}, {}) is {}, and there are {} chunks", p, rank, i,
            chunk, chunks * p);
-    held.push_back(cut(x, 1, chunk * n, (chunk + 1) * n));
+    held.push_back(narrow(x, 1, chunk * n, n));
   }
-  return join(held, 1);
+  return cat(held, 1);
 }
 
 // Twice the keys that rank's queries see, in units of a chunk's square.
@@ -80,7 +80,7 @@ Numbers mistaken(const Inputs& x, int p, int rank, Mistaken how) {
     sums.push_back(how == Mistaken::mean_at_the_end ? scale(sum.o, 1.0 / static_cast<double>(parts))
                                                     : sum.o);
   }
-  return join(sums, 1).values();
+  return cat(sums, 1).values();
 }
 
 // dk or dv with the gradients of this rank's own queries only.

@@ -43,7 +43,7 @@ Tensor numbers(int64_t heads, const char* name) {
 }
 Tensor heads_of(const Tensor& x, int p, int rank) {
   const int64_t h = x.dim(2) / p;
-  return cut(x, 2, rank * h, (rank + 1) * h);
+  return narrow(x, 2, rank * h, h);
 }
 
 // body(cp) gives a tensor on each rank; returns them by rank.
@@ -105,7 +105,7 @@ TEST_CASE("24.2: each rank has all tokens of its heads, in the order of the sequ
         clues.suspects = {
             {"the right heads with the tokens by rank: rank i holds chunks i and 2p-1-i, which "
              "context_unshard puts in the sequence's order",
-             heads_of(join(shards, 1), p, rank).values()},
+             heads_of(cat(shards, 1), p, rank).values()},
             {"rank 0's heads: cut a part of its own for each rank", heads_of(x, p, 0).values()}};
         if (rank == 0) clues.suspects.pop_back();
         if (!split.is_usual())
@@ -133,8 +133,8 @@ TEST_CASE("24.3: the way back gives each rank all heads of its tokens") {
           parts.push_back(heads_of(right, p, r).reshape({1, B, T / p, H / p, d}));
         clues.suspects = {
             {"the ranks' parts one behind the other in memory: a head's numbers are not "
-             "side by side, join the parts along the heads",
-             join(parts, 0).values()}};
+             "side by side, cat the parts along the heads",
+             cat(parts, 0).values()}};
         if (!split.is_usual())
           clues.suspects.push_back({order_forgotten, context_shard(x, p, rank).values()});
       }
