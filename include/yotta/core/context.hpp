@@ -14,10 +14,17 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 #include <thread>
 
-#include "yotta/core/system/build.hpp"
 #include "yotta/core/ledger.hpp"
+#include "yotta/core/system/build.hpp"
+
+#if YOTTA_BODIES
+#include <mutex>
+#include <set>
+#include <string>
+#endif
 
 namespace yotta {
 
@@ -35,8 +42,12 @@ struct MessageCost {
   int peer;  // rank in the world, or an image
   int64_t bytes;
   int lane;
-  std::string_view label;  // as in the ledger
+  std::string_view label;              // as in the ledger
+  std::string_view communicator = {};  // its name: "world", "tp"
 };
+
+// The same text, kept until the program ends: for names that events and messages refer to.
+YOTTA_API std::string_view kept(std::string_view text);
 
 // A time span of a run, in seconds since its start, and the event that took it. A message carries one.
 struct EventStamp {
@@ -50,12 +61,13 @@ struct EventStamp {
 class CostSink {
  public:
   virtual ~CostSink() = default;
-  virtual void op(const OpCost& cost) = 0;              // on the compute lane
+  virtual void op(const OpCost& cost) = 0;                  // on the compute lane
   virtual EventStamp send(const MessageCost& message) = 0;  // when it travels
   virtual void receive(const MessageCost& message,
-                       const EventStamp& travel) = 0;       // its lane goes on after
-  virtual EventStamp now(int lane) = 0;                     // how far a lane has come, and by what
-  virtual void wait(int lane, const EventStamp& done) = 0;  // a lane does nothing before that has ended
+                       const EventStamp& travel) = 0;  // its lane goes on after
+  virtual EventStamp now(int lane) = 0;                // how far a lane has come, and by what
+  virtual void wait(int lane,
+                    const EventStamp& done) = 0;  // a lane does nothing before that has ended
   // May this rank stand for those at these chips?
   virtual void mirror(std::span<const int> /*chips*/, Where) {}
   // Bytes were added to others, on this lane.
@@ -153,5 +165,15 @@ inline void charge(const OpCost& cost) {
   self.ledger.charge(cost);
   if (self.clock != nullptr) self.clock->op(cost);
 }
+
+#if YOTTA_BODIES
+std::string_view kept(std::string_view text) {
+  static std::mutex mutex;
+  static auto* texts = new std::set<std::string, std::less<>>;  // never destroyed
+  const std::lock_guard lock(mutex);
+  const auto found = texts->find(text);
+  return found != texts->end() ? *found : *texts->emplace(text).first;
+}
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -80,15 +80,6 @@ inline std::string lane_name(int lane) {
   return fmt::format("{} {}", lane % 2 == 1 ? "to" : "from", peer_name((lane - 1) / 2));
 }
 
-// The same text, kept until the program ends.
-inline std::string_view kept(std::string_view text) {
-  static std::mutex mutex;
-  static auto* texts = new std::set<std::string, std::less<>>;  // never destroyed
-  const std::lock_guard lock(mutex);
-  const auto found = texts->find(text);
-  return found != texts->end() ? *found : *texts->emplace(text).first;
-}
-
 namespace detail {
 // Causes follow their events: place[rank][old index] is the new one; -1: gone.
 inline void renumber(Trace& trace, const std::vector<std::vector<int>>& place) {
