@@ -43,7 +43,7 @@ struct MessageCost {
   int64_t bytes;
   int lane;
   std::string_view label;              // as in the ledger
-  std::string_view communicator = {};  // its name: "world", "tp"
+  std::string_view communicator = {};  // its name, kept: "world", "tp"
 };
 
 // The same text, kept until the program ends: for names that events and messages refer to.
