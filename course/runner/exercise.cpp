@@ -41,18 +41,22 @@ std::string closing_mark(const std::string& line) { return mark(line, "// end of
 // A comment with these words, and what follows it in the namespace, is left out of the starter.
 constexpr const char* not_in_the_exercise = "not in the exercise";
 
-// The lines in namespace yotta::student, with the communicator that compiles fast.
-Lines as_student(Lines lines) {
-  for (std::string& line : lines) {
-    if (line == "#include \"yotta/comm/communicator.hpp\"")
-      line = "#include \"course/shared/light_communicator.hpp\"";
+// The lines in namespace yotta::student, header-only: whatever the library's build, a student's file holds its bodies.
+Lines as_student(const Lines& lines) {
+  Lines student;
+  for (std::string line : lines) {
+    if (line == "#if YOTTA_BODIES" || line == "#endif  // YOTTA_BODIES") continue;
     if (line == "namespace yotta {") line = "namespace yotta::student {";
     if (line == "}  // namespace yotta") line = "}  // namespace yotta::student";
+    const std::string api = "YOTTA_API ";
+    if (const size_t at = line.find_first_not_of(' '); at != std::string::npos)
+      if (line.compare(at, api.size(), api) == 0) line.replace(at, api.size(), "inline ");
+    student.push_back(line);
   }
-  return lines;
+  return student;
 }
 
-// What is included instead may belong elsewhere in the list.
+// What is included besides may belong elsewhere in the list.
 void sort_includes(Lines& lines) {
   const auto included = [](const std::string& line) { return line.starts_with("#include \""); };
   for (auto begin = lines.begin(); begin != lines.end();) {
@@ -63,20 +67,46 @@ void sort_includes(Lines& lines) {
   }
 }
 
-struct Hunk {
-  Lines before, after;
+std::string trimmed(const std::string& line) {
+  const size_t begin = line.find_first_not_of(' ');
+  return begin == std::string::npos ? "" : line.substr(begin);
+}
+
+// One change of a wrong solution: other lines for those of a part ("13.2"), or for one line outside of the parts.
+struct Replacement {
+  std::string part, line;  // one of them is empty
+  Lines lines;
 };
 
-std::vector<Hunk> hunks_of(const std::string& patch) {
-  std::vector<Hunk> hunks;
-  for (const std::string& line : lines_of(patch)) {
-    if (line.starts_with("@@")) hunks.emplace_back();
-    if (hunks.empty() || line.starts_with("@@") || line.starts_with("\\")) continue;
-    const std::string rest = line.empty() ? "" : line.substr(1);
-    if (!line.starts_with("+")) hunks.back().before.push_back(rest);
-    if (!line.starts_with("-")) hunks.back().after.push_back(rest);
+constexpr const char* instead_of = "// instead of: ";
+constexpr const char* end_of_instead = "// end of instead";
+
+// See replace_parts.
+std::vector<Replacement> replacements_of(const std::string& wrong) {
+  std::vector<Replacement> all;
+  bool open = false;
+  for (const std::string& line : lines_of(wrong)) {
+    const std::string text = trimmed(line), part = opening_mark(line);
+    const bool ends = !closing_mark(line).empty() || text == end_of_instead;
+    const bool begins = !part.empty() || text.starts_with(instead_of);
+    if ((begins == open && !ends) || (ends && !open))
+      throw std::runtime_error(fmt::format("'{}' stands in the wrong place", text));
+    if (begins)
+      all.push_back({part, part.empty() ? text.substr(std::string(instead_of).size()) : "", {}});
+    if (!begins && !ends) all.back().lines.push_back(line);
+    open = !ends && (begins || open);
   }
-  return hunks;
+  if (open || all.empty()) throw std::runtime_error("the last part does not end, or there is none");
+  return all;
+}
+
+// The only line that this is true of; `what` it is, for the message.
+template <class Is>
+Lines::iterator find_line(Lines& lines, const std::string& what, Is is) {
+  const auto found = std::find_if(lines.begin(), lines.end(), is);
+  if (found == lines.end() || std::find_if(found + 1, lines.end(), is) != lines.end())
+    throw std::runtime_error(fmt::format("{} must be in the solution once", what));
+  return found;
 }
 
 std::vector<std::string> strings(const nlohmann::json& list) {
@@ -173,7 +203,9 @@ std::string cut_solution(const std::string& header) {
 
 std::string cut_starter(const std::string& header) {
   marked_parts(header);
-  Lines starter;
+  Lines starter = {
+      "// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this "
+      "file."};
   bool inside = false, included = false, given_away = false;
   for (const std::string& line : as_student(lines_of(header))) {
     if (!closing_mark(line).empty()) inside = false;
@@ -197,22 +229,22 @@ std::string cut_starter(const std::string& header) {
   return joined(starter);
 }
 
-std::string apply_patch(const std::string& text, const std::string& patch) {
-  Lines lines = lines_of(text);
-  const std::vector<Hunk> hunks = hunks_of(patch);
-  if (hunks.empty()) throw std::runtime_error("the patch has no hunk (no line begins with @@)");
-  for (size_t h = 0; h < hunks.size(); ++h) {
-    const auto& [before, after] = hunks[h];
-    const auto found = std::search(lines.begin(), lines.end(), before.begin(), before.end());
-    if (found == lines.end())
-      throw std::runtime_error(
-          fmt::format("hunk {} does not apply: its lines, from '{}' on, are not in the file", h + 1,
-                      before.empty() ? "" : before[0]));
-    const auto next = std::search(found + 1, lines.end(), before.begin(), before.end());
-    if (next != lines.end())
-      throw std::runtime_error(fmt::format("hunk {} applies in more than one place", h + 1));
-    const auto place = lines.erase(found, found + static_cast<std::ptrdiff_t>(before.size()));
-    lines.insert(place, after.begin(), after.end());
+std::string replace_parts(const std::string& solution, const std::string& wrong) {
+  Lines lines = lines_of(solution);
+  for (const auto& [part, text, other] : replacements_of(wrong)) {
+    Lines::iterator begin, end;
+    if (part.empty()) {
+      begin = find_line(lines, fmt::format("the line '{}'", text),
+                        [&](const std::string& line) { return trimmed(line) == text; });
+      end = begin + 1;
+    } else {
+      const auto opens = [&](const std::string& line) { return opening_mark(line) == part; };
+      const auto closes = [&](const std::string& line) { return closing_mark(line) == part; };
+      begin = find_line(lines, "exercise " + part, opens) + 1;
+      end = find_line(lines, "the end of exercise " + part, closes);
+    }
+    const auto place = lines.erase(begin, end);
+    lines.insert(place, other.begin(), other.end());
   }
   return joined(lines);
 }
@@ -221,11 +253,11 @@ std::string variant_of(const Exercise& exercise, const std::string& name) {
   if (name == "starter") return read_text(exercise.starter());
   const std::string solution = cut_solution(read_text(exercise.library_header()));
   if (name == "library") return solution;
-  const std::string patch = fmt::format("{}/wrong/{}.patch", exercise.folder, name);
+  const std::string wrong = fmt::format("{}/wrong/{}.inc", exercise.folder, name);
   try {
-    return apply_patch(solution, read_text(patch));
+    return replace_parts(solution, read_text(wrong));
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(patch + ": " + error.what());
+    throw std::runtime_error(wrong + ": " + error.what());
   }
 }
 

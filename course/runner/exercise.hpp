@@ -5,7 +5,7 @@
 //                                             // end of exercise 10.1
 //          │ cut_starter                           │ cut_solution
 //          ▼                                       ▼
-//     the same file, with not_done("10.1")    the same file, ── apply_patch ──► a wrong solution
+//     the same file, with not_done("10.1")    the same file, ── replace_parts ──► a wrong solution
 //     in place of those lines                 complete
 //
 // A comment that says "not in the exercise" ends the starter early: what follows it in the header would
@@ -28,7 +28,7 @@ struct Task {
 
 // A wrong solution, who must notice it, and what the student must be told.
 struct Wrong {
-  std::string name;  // wrong/<name>.patch
+  std::string name;  // wrong/<name>.inc
   std::string about;
   std::string rejected_by;        // the name of a test case
   std::vector<std::string> says;  // words of its message
@@ -61,8 +61,14 @@ Exercise read_exercise(const std::string& root, const std::string& id);
 std::vector<std::string> marked_parts(const std::string& header);
 std::string cut_starter(const std::string& header);
 std::string cut_solution(const std::string& header);
-// Applies a unified diff of one file. Every line of context must be there, in one place; else throws.
-std::string apply_patch(const std::string& text, const std::string& patch);
+// A wrong solution, from the library's and the parts that are wrong:
+//
+//     // exercise 10.3                   // instead of: f_(tp),
+//     ... other lines for the part       ... other lines for this one line, which is outside of the parts
+//     // end of exercise 10.3            // end of instead
+//
+// So a change of the library elsewhere leaves it alone. Throws if a mark or a line is not there exactly once.
+std::string replace_parts(const std::string& solution, const std::string& wrong);
 
 // The text of one variant: "starter" (as committed), "library", or the name of a wrong solution.
 std::string variant_of(const Exercise& exercise, const std::string& name);

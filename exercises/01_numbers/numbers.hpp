@@ -1,3 +1,4 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // Numbers: how many bits a number gets, what it loses by that, and how large the numbers of training are.
 //
 // A float is a ruler whose marks lie 2^-M of the number apart: E exponent bits say how far the ruler

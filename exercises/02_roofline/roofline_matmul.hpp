@@ -1,3 +1,4 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // nvcc
 // A matmul in which each block of threads shares a tile, and what the roofline says about it beforehand. It is the
 // first kernel that is good for something, and rung 2 of the CUDA ladder. C (m, n) = A (m, k) B (k, n).

@@ -1,3 +1,4 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // nvcc
 // The CUDA matmul ladder, rungs 3 and 4: each thread computes not one number of C but a column of TM of them, or
 // a tile of (TM, TN), and keeps their sums in registers. C (m, n) = A (m, k) B (k, n), float, row-major.

@@ -1,3 +1,4 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // Clusters: which chips there are, and what a message between any two of them costs.
 //
 // Chips sit in groups that sit in larger groups. Two chips talk over the smallest group that holds both:

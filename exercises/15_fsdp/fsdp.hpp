@@ -1,3 +1,4 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // FSDP: fully sharded data parallelism. Every rank trains on its own share of the batch, as with DDP, but
 // holds only 1/N of the weights, gradients and optimizer state: a unit's weights are whole only while it
 // computes.
@@ -35,8 +36,8 @@
 #include <deque>
 #include <optional>
 
-#include "course/shared/light_communicator.hpp"
 #include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/slice.hpp"

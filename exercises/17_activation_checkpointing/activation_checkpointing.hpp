@@ -1,3 +1,4 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // Activation checkpointing: drop what layers have kept for their backward pass, and compute it again when it
 // is needed. Memory for FLOPs.
 //

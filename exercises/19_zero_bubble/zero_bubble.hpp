@@ -1,3 +1,4 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // Zero bubble: fill a pipeline's idle time with weight gradients.
 //
 // A backward pass B owes two things: dx, for which the stage before is waiting (I, dgrad), and dw, which nobody needs

@@ -1,3 +1,4 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // Ulysses: attention on sequence shards by an exchange of sequence for heads. Heads do not see each other, so for
 // the length of attention each rank takes all tokens of some heads instead of all heads of some tokens.
 //
@@ -19,7 +20,7 @@
 // Reference: Jacobs et al. (2023), DeepSpeed Ulysses.
 #pragma once
 
-#include "course/shared/light_communicator.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 

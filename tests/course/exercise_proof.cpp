@@ -96,7 +96,7 @@ TEST_CASE("each wrong solution is rejected by its case, with its words") {
   }
 }
 
-TEST_CASE("every wrong solution has its patch, every patch its entry, every task its hints") {
+TEST_CASE("every wrong solution has its file, every file its entry, every task its hints") {
   const Exercise& exercise = the_exercise();
   std::set<std::string> listed, there;
   for (const Wrong& wrong : exercise.wrong) listed.insert(wrong.name);

@@ -34,9 +34,13 @@ const std::string header =
     "constexpr int answer = 42;\n"
     "}  // namespace yotta\n";
 
-std::string said(const std::string& text, const std::string& patch) {
+const std::string starter_note =
+    "// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this "
+    "file.\n";
+
+std::string said(const std::string& text, const std::string& wrong) {
   try {
-    return apply_patch(text, patch);
+    return replace_parts(text, wrong);
   } catch (const std::runtime_error& error) {
     return error.what();
   }
@@ -54,28 +58,31 @@ std::string mark_error(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a starter is the header without the marked lines and what gives them away") {
-  CHECK(cut_starter(header) ==
-        "#pragma once\n\n#include \"yotta/comm/channel.hpp\"\n#include "
-        "\"yotta/core/exercise.hpp\"\n\n"
-        "namespace yotta::student {\n\n"
-        "constexpr int twice(int x) {\n"
-        "  // exercise 7.1: two of them\n"
-        "  not_done(\"7.1\");\n"
-        "  // end of exercise 7.1\n"
-        "}\n\n"
-        "inline void nothing() {\n"
-        "    // exercise 7.2: do nothing\n"
-        "    not_done(\"7.2\");\n"
-        "    // end of exercise 7.2\n"
-        "}\n\n"
-        "}  // namespace yotta::student\n");
+  CHECK(cut_starter(header) == starter_note +
+                                   "#pragma once\n\n#include \"yotta/comm/channel.hpp\"\n#include "
+                                   "\"yotta/core/exercise.hpp\"\n\n"
+                                   "namespace yotta::student {\n\n"
+                                   "constexpr int twice(int x) {\n"
+                                   "  // exercise 7.1: two of them\n"
+                                   "  not_done(\"7.1\");\n"
+                                   "  // end of exercise 7.1\n"
+                                   "}\n\n"
+                                   "inline void nothing() {\n"
+                                   "    // exercise 7.2: do nothing\n"
+                                   "    not_done(\"7.2\");\n"
+                                   "    // end of exercise 7.2\n"
+                                   "}\n\n"
+                                   "}  // namespace yotta::student\n");
 }
 
-TEST_CASE("a starter's includes are sorted: the light communicator stands before the rest") {
+TEST_CASE("a starter's includes are sorted, and its functions are inline") {
   CHECK(cut_starter("#include <array>\n\n#include \"yotta/comm/axis.hpp\"\n"
-                    "#include \"yotta/comm/communicator.hpp\"\n\nint x;\n") ==
-        "#include <array>\n\n#include \"course/shared/light_communicator.hpp\"\n"
-        "#include \"yotta/comm/axis.hpp\"\n#include \"yotta/core/exercise.hpp\"\n\nint x;\n");
+                    "#include \"yotta/core/tensor.hpp\"\n\nYOTTA_API int x();\n"
+                    "#if YOTTA_BODIES\nint x() { return 1; }\n#endif  // YOTTA_BODIES\n") ==
+        starter_note +
+            "#include <array>\n\n#include \"yotta/comm/axis.hpp\"\n"
+            "#include \"yotta/core/exercise.hpp\"\n#include \"yotta/core/tensor.hpp\"\n\n"
+            "inline int x();\nint x() { return 1; }\n");
 }
 
 TEST_CASE("a solution is the header in the student's namespace, nothing else") {
@@ -96,15 +103,22 @@ TEST_CASE("marks come in pairs") {
         "line 2: exercise 7.2 ends, but 7.1 is open");
 }
 
-TEST_CASE("a patch applies where its lines are, and nowhere else") {
-  const std::string patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,3 @@\n one\n-two\n+2\n+2.5\n";
-  CHECK(said("zero\none\ntwo\nthree\n", patch) == "zero\none\n2\n2.5\nthree\n");
-  CHECK(said("one\nthree\n", patch).starts_with("hunk 1 does not apply"));
-  CHECK(said("one\ntwo\none\ntwo\n", patch).starts_with("hunk 1 applies in more than one place"));
-  CHECK(said("one\n", "").starts_with("the patch has no hunk"));
-  const std::string two = patch + "@@ -9,1 +10,1 @@\n-nine\n+9\n";
-  CHECK(said("one\ntwo\nnine\n", two) == "one\n2\n2.5\n9\n");
-  CHECK(said("one\ntwo\n", two).starts_with("hunk 2 does not apply"));
+TEST_CASE("a wrong solution replaces parts, and single lines outside of them") {
+  const std::string text =
+      "int a;\n  // exercise 7.1: two of them\n  return 2;\n  // end of exercise 7.1\nint b;\n";
+  const std::string part = "  // exercise 7.1\n  return 3;\n  // end of exercise 7.1\n";
+  const std::string replaced =
+      "int a;\n  // exercise 7.1: two of them\n  return 3;\n  // end of exercise 7.1\n";
+  CHECK(said(text, part) == replaced + "int b;\n");
+  const std::string line = "// instead of: int b;\nint c;\nint d;\n// end of instead\n";
+  CHECK(said(text, part + line) == replaced + "int c;\nint d;\n");
+  CHECK(said("int b;\n", part) == "exercise 7.1 must be in the solution once");
+  CHECK(said(text + "int b;\n", line) == "the line 'int b;' must be in the solution once");
+  CHECK(said(text, "") == "the last part does not end, or there is none");
+  CHECK(said(text, "  // exercise 7.1\n") == "the last part does not end, or there is none");
+  CHECK(said(text, "int x;\n") == "'int x;' stands in the wrong place");
+  CHECK(said(text, "// exercise 7.1\n" + part).find("stands in the wrong place") !=
+        std::string::npos);
 }
 
 TEST_CASE("a compiler's errors are cut down to those in the student's file") {
