@@ -82,7 +82,7 @@ TEST_CASE("causes lead from a wait over the message to the op that was late") {
   const EventStamp travel = zero.send({1, 4, to, "x"});
   one.receive({0, 4, from, "x"}, travel);
   one.wait(compute_lane, one.now(from));
-  const Trace trace = collect_trace({zero.events(), one.events()});
+  const Trace trace = collect_trace({{zero.events(), one.events()}});
   CHECK(seconds(trace) == 7);
   CHECK(seconds(trace, 0) == 4);
   CHECK(busy_share(trace, 0) == doctest::Approx(4.0 / 7));
@@ -90,7 +90,7 @@ TEST_CASE("causes lead from a wait over the message to the op that was late") {
   std::string chain;
   for (EventId id = {1, 0}; id.rank >= 0; id = trace.at(id).cause)
     chain += fmt::format("{} {} on {}; ", id.rank, name(trace.at(id).kind),
-                         lane_name(trace.at(id).lane));
+                         lane_name(trace, id.rank, trace.at(id).lane));
   CHECK(chain ==
         "1 wait on compute; 1 recv on from rank 0; 0 send on to rank 1; 0 op on "
         "compute; ");
@@ -113,5 +113,5 @@ TEST_CASE("ranks may sit on any chip; images are given by their chip") {
   VirtualClock clock(c, 1, {.chips = {7, 2}});
   CHECK(clock.send({0, 2, -1, "x"}).end == 4);                // to chip 7
   CHECK(clock.send({first_image + 3, 2, -1, "x"}).end == 2);  // on the same node
-  CHECK(lane_name(message_lane(first_image + 3, false)) == "to the image on chip 3");
+  CHECK(lane_name({}, 0, message_lane(first_image + 3, false)) == "to the image on chip 3");
 }

@@ -15,9 +15,9 @@ TEST_CASE("a row a lane: compute, communicators, peers; names by the time they t
   REQUIRE(timeline.rows.size() == 4);
   CHECK(timeline.rows[0].rank == 0);
   CHECK(timeline.rows[0].lane == compute_lane);
-  CHECK(lane_name(timeline.rows[1].lane) == "to rank 1");
+  CHECK(timeline.rows[1].name == "to rank 1");
   CHECK(timeline.rows[2].rank == 1);
-  CHECK(lane_name(timeline.rows[3].lane) == "from rank 0");
+  CHECK(timeline.rows[3].name == "from rank 0");
   CHECK(make_timeline(small_trace(), 1).ranks_left_out == 1);
   CHECK(make_timeline(small_trace(), 1).rows.size() == 2);
 }

@@ -7,11 +7,20 @@
 using namespace yotta;
 
 TEST_CASE("lanes have names") {
-  CHECK(lane_name(0) == "compute");
-  CHECK(lane_name(-1) == "world");
-  CHECK(lane_name(-3) == "communicator 3");
-  CHECK(lane_name(message_lane(7, false)) == "to rank 7");
-  CHECK(lane_name(message_lane(7, true)) == "from rank 7");
+  Trace trace;
+  CHECK(lane_name(trace, 0, 0) == "compute");
+  CHECK(lane_name(trace, 0, -1) == "world");
+  CHECK(lane_name(trace, 0, -3) == "communicator 3");
+  CHECK(lane_name(trace, 0, message_lane(7, false)) == "to rank 7");
+  CHECK(lane_name(trace, 0, message_lane(7, true)) == "from rank 7");
+  trace.lanes = {{},
+                 {{-3, {"tp"}},
+                  {message_lane(7, true), {"world"}},
+                  {message_lane(7, false), {"world", "pp"}}}};
+  CHECK(lane_name(trace, 0, -3) == "communicator 3");
+  CHECK(lane_name(trace, 1, -3) == "tp");
+  CHECK(lane_name(trace, 1, message_lane(7, true)) == "from rank 7");
+  CHECK(lane_name(trace, 1, message_lane(7, false)) == "to rank 7 (pp, world)");
 }
 
 TEST_CASE("a kept text outlives its origin, and is one for all") {

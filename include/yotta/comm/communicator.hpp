@@ -2,7 +2,7 @@
 //
 //     world.send(x, 1);              to one rank, by tag            recv, send_recv, send_async, ...
 //     world.all_reduce(gradient);    everybody, together            broadcast, all_gather, ...
-//     auto row = world.split(rank / 4, rank);                       a communicator of some of them
+//     auto row = world.split(rank / 4, rank).named("row");          a communicator of some of them
 //
 // Every call checks its arguments, is counted in the ledger, and either returns, having done what it
 // says, or throws: Deadlock, Mismatch, Timeout, PeerFailed (failures.hpp). None hangs. Every collective
@@ -51,6 +51,16 @@ class Communicator {
   bool is_member() const { return group_ != nullptr; }
   // Ranks of the world, by rank of this communicator.
   YOTTA_API const std::vector<int>& members(Where where = Where::current()) const;
+
+  // The same communicator, which timelines call `name` from now on. Until then the second split of the
+  // world is "split 2 of world". An empty communicator stays without a name.
+  Communicator named(std::string_view name) const {
+    if (comm_.group != nullptr) comm_.group->name = kept(name);
+    return *this;
+  }
+  std::string_view name(Where where = Where::current()) const {
+    return comm_.group_or_fail(where).name;
+  }
 
   // One to one. tag >= 0; both sides name the same count and type. send() copies and returns (with
   // RunOptions::buffered_sends false it waits for the receiver); the others wait.

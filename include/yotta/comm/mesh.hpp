@@ -223,10 +223,23 @@ class Mesh {
   Communicator along(std::initializer_list<Axis> axes, Where where = Where::current()) const {
     int inside = 0;  // what this rank's coordinates along them add to its number
     for (const Axis axis : axes) inside += coordinate(axis) * stride(shape_, axis);
-    return world_.split(world_.rank() - inside, inside, where);
+    return world_.split(world_.rank() - inside, inside, where).named(name_of(axes));
   }
 
  private:
+  // "tp", "cp+fsdp": the axes among these that split something; all, if none does.
+  std::string name_of(std::initializer_list<Axis> axes) const {
+    const auto add = [&](std::string name, Axis axis) {
+      return name + (name.empty() ? "" : "+") + short_name(axis);
+    };
+    std::string all, split;
+    for (const Axis axis : axes) {
+      all = add(all, axis);
+      if (size(axis) > 1) split = add(split, axis);
+    }
+    return split.empty() ? all : split;
+  }
+
   Communicator world_;
   MeshShape shape_;
   std::array<Communicator, 5> axes_;

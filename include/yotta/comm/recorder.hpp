@@ -44,10 +44,14 @@ class Recorder : public RunObserver {
     return virtual_.emplace_back(std::make_unique<VirtualClock>(*cluster_, rank)).get();
   }
   void ended() override {
-    std::vector<std::vector<TraceEvent>> events;
-    for (const std::unique_ptr<WallClock>& clock : wall_) events.push_back(clock->events());
-    for (const std::unique_ptr<VirtualClock>& clock : virtual_) events.push_back(clock->events());
-    timed(collect_trace(events), cluster_ ? cluster_->name : "");
+    Trace recorded;
+    const auto add = [&](auto& clock) {
+      recorded.ranks.push_back(clock->events());
+      recorded.lanes.push_back(clock->lane_names());
+    };
+    for (const std::unique_ptr<WallClock>& clock : wall_) add(clock);
+    for (const std::unique_ptr<VirtualClock>& clock : virtual_) add(clock);
+    timed(collect_trace(recorded), cluster_ ? cluster_->name : "");
   }
   void timed(const Trace& trace, const std::string& machine) override {
     ++runs_;

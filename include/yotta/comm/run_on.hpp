@@ -40,13 +40,14 @@ inline Timed run_on(const Cluster& cluster, int n, const RankBody& body,
   options.clock = [&](int rank) { return clocks[static_cast<size_t>(rank)].get(); };
   Timed run;
   run.reports = run_ranks(n, body, options, where);
-  std::vector<std::vector<TraceEvent>> events;
+  Trace recorded;
   for (const std::unique_ptr<VirtualClock>& clock : clocks) {
     run.ends.push_back(clock->seconds());
-    events.push_back(clock->events());
+    recorded.ranks.push_back(clock->events());
+    recorded.lanes.push_back(clock->lane_names());
   }
   for (const RankReport& report : run.reports) report.context->clock = nullptr;
-  if (clock_options.trace) run.trace = collect_trace(events);
+  if (clock_options.trace) run.trace = collect_trace(recorded);
   if (clock_options.trace && run_observer() != nullptr)
     run_observer()->timed(run.trace, cluster.name);
   return run;

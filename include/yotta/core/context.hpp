@@ -21,6 +21,9 @@
 
 #if YOTTA_BODIES
 #include <algorithm>
+#include <mutex>
+#include <set>
+#include <string>
 #include <thread>
 #endif  // YOTTA_BODIES
 
@@ -40,8 +43,12 @@ struct MessageCost {
   int peer;  // rank in the world, or an image
   int64_t bytes;
   int lane;
-  std::string_view label;  // as in the ledger
+  std::string_view label;              // as in the ledger
+  std::string_view communicator = {};  // its name, kept: "world", "tp"
 };
+
+// The same text, kept until the program ends: for names that events and messages refer to.
+YOTTA_API std::string_view kept(std::string_view text);
 
 // A time span of a run, in seconds since its start, and the event that took it. A message carries one.
 struct EventStamp {
@@ -175,6 +182,14 @@ void charge(const OpCost& cost) {
   RankContext& self = context();
   self.ledger.charge(cost);
   if (self.clock != nullptr) self.clock->op(cost);
+}
+
+std::string_view kept(std::string_view text) {
+  static std::mutex mutex;
+  static auto* texts = new std::set<std::string, std::less<>>;  // never destroyed
+  const std::lock_guard lock(mutex);
+  const auto found = texts->find(text);
+  return found != texts->end() ? *found : *texts->emplace(text).first;
 }
 
 #endif  // YOTTA_BODIES

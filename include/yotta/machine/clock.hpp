@@ -65,7 +65,7 @@ class VirtualClock : public CostSink {
   }
 
   EventStamp send(const MessageCost& m) override {
-    const Lane& lane = lanes_[m.lane];
+    Lane& lane = lane_of(m);
     const double seconds = link_to(m.peer).seconds(static_cast<double>(m.bytes));
     const double slow = link_factor(options_.disturbances, chip_of(rank_), chip_of(m.peer));
     const double begin = lane.time, end = begin + seconds * slow * jitter(m.lane);
@@ -75,7 +75,7 @@ class VirtualClock : public CostSink {
   }
 
   void receive(const MessageCost& m, const EventStamp& travel) override {
-    Lane& lane = lanes_[m.lane];
+    Lane& lane = lane_of(m);
     // On a lane of its own a message arrives by itself; in a collective it may have to queue.
     const bool queues = m.lane < 0 && lane.time > travel.begin;
     const EventId sent{travel.rank, travel.event};
@@ -140,13 +140,22 @@ class VirtualClock : public CostSink {
   double seconds() { return lanes_[compute_lane].time; }
   int rank() const { return rank_; }
   const std::vector<TraceEvent>& events() const { return events_; }
+  const LaneNames& lane_names() const { return lane_names_; }
 
  private:
   struct Lane {
     double time = 0;
-    EventId last;       // the event that brought it there
-    int64_t drawn = 0;  // numbers, for jitter
+    EventId last;                   // the event that brought it there
+    int64_t drawn = 0;              // numbers, for jitter
+    std::string_view communicator;  // of the last message
   };
+
+  Lane& lane_of(const MessageCost& m) {
+    Lane& lane = lanes_[m.lane];
+    if (options_.trace && m.communicator != lane.communicator)
+      lane_names_[m.lane].insert(lane.communicator = m.communicator);
+    return lane;
+  }
 
   double jitter(int lane) {
     return jitter_factor(options_.disturbances, rank_, lane, lanes_[lane].drawn++);
@@ -195,6 +204,7 @@ class VirtualClock : public CostSink {
   double slow_;  // its operations take so many times as long
   std::map<int, Lane> lanes_;
   std::vector<TraceEvent> events_;
+  LaneNames lane_names_;
   std::set<std::string_view> labels_;
   std::set<int> images_;  // how far away, in chips
   std::set<int> alike_;   // live ranks to which all images have links like this rank's

@@ -28,6 +28,7 @@ struct TimelineBar {
 
 struct TimelineRow {
   int rank, lane;
+  std::string name;  // of the lane
   std::vector<TimelineBar> bars;
 };
 
@@ -93,8 +94,8 @@ inline Timeline make_timeline(const Trace& trace, int most_ranks = 8) {
     const std::vector<TraceEvent>& events = trace.ranks[static_cast<size_t>(rank)];
     for (size_t i = 0; i < events.size(); ++i) {
       const TraceEvent& event = events[i];
-      TimelineRow& row =
-          rows.try_emplace(detail::lane_order(event.lane), rank, event.lane).first->second;
+      TimelineRow& row = rows[detail::lane_order(event.lane)];
+      if (row.bars.empty()) row = {rank, event.lane, lane_name(trace, rank, event.lane), {}};
       const int name = event.kind == EventKind::wait ? -1 : numbers[event.name];
       row.bars.push_back({event.begin,
                           event.end,
@@ -156,9 +157,11 @@ inline std::string painted(char letter, int name) {
 inline std::string timeline_text(const Timeline& timeline, int width = 72, bool color = false) {
   std::string text;
   int rank = -1;
+  size_t wide = 16;  // the column of lanes
+  for (const TimelineRow& row : timeline.rows) wide = std::max(wide, row.name.size());
   for (const TimelineRow& row : timeline.rows) {
-    text += fmt::format("{:<8} {:<16} ", row.rank != rank ? fmt::format("rank {}", row.rank) : "",
-                        lane_name(row.lane));
+    text += fmt::format("{:<8} {:<{}} ", row.rank != rank ? fmt::format("rank {}", row.rank) : "",
+                        row.name, wide);
     rank = row.rank;
     std::string line;
     for (const detail::TextCell cell : detail::text_cells(row, timeline.seconds, width)) {
@@ -175,7 +178,7 @@ inline std::string timeline_text(const Timeline& timeline, int width = 72, bool 
   if (timeline.ranks_left_out > 0)
     text += fmt::format("... and {} more ranks\n", timeline.ranks_left_out);
   const std::string end = time_text(timeline.seconds);
-  text += fmt::format("{:<25} 0{:>{}}\n", "", end, width - 1);
+  text += fmt::format("{:<{}} 0{:>{}}\n", "", wide + 9, end, width - 1);
   for (size_t i = 0; i < timeline.names.size(); ++i) {
     const char letter = detail::letter(static_cast<int>(i), true);
     text +=

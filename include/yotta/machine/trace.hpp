@@ -19,7 +19,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -57,8 +57,12 @@ struct TraceEvent {
   bool operator==(const TraceEvent&) const = default;
 };
 
+// The communicators whose messages a lane of a rank carried: {-2: {"tp"}}.
+using LaneNames = std::map<int, std::set<std::string_view>>;
+
 struct Trace {
   std::vector<std::vector<TraceEvent>> ranks;  // by rank; in order of begin, then lane
+  std::vector<LaneNames> lanes = {};           // by rank; may be shorter: none is known
 
   const TraceEvent& at(EventId id) const {
     return ranks[static_cast<size_t>(id.rank)][static_cast<size_t>(id.index)];
@@ -72,21 +76,22 @@ inline std::string peer_name(int peer) {
   return fmt::format("the image on chip {}", peer - first_image);
 }
 
-// "compute", "world", "communicator 2", "to rank 3", "from rank 3"
-inline std::string lane_name(int lane) {
+// "compute", "world", "tp", "to rank 3", "from rank 3 (pp)". A communicator of which no name is known is
+// "communicator 2".
+inline std::string lane_name(const Trace& trace, int rank, int lane) {
   if (lane == compute_lane) return "compute";
-  if (lane == -1) return "world";
-  if (lane < 0) return fmt::format("communicator {}", -lane);
-  return fmt::format("{} {}", lane % 2 == 1 ? "to" : "from", peer_name((lane - 1) / 2));
-}
-
-// The same text, kept until the program ends.
-inline std::string_view kept(std::string_view text) {
-  static std::mutex mutex;
-  static auto* texts = new std::set<std::string, std::less<>>;  // never destroyed
-  const std::lock_guard lock(mutex);
-  const auto found = texts->find(text);
-  return found != texts->end() ? *found : *texts->emplace(text).first;
+  std::string names;
+  if (const auto r = static_cast<size_t>(rank); r < trace.lanes.size())
+    if (const auto known = trace.lanes[r].find(lane); known != trace.lanes[r].end())
+      for (const std::string_view name : known->second)
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+  if (lane < 0 && !names.empty()) return names;
+  if (lane < 0) return lane == -1 ? "world" : fmt::format("communicator {}", -lane);
+  if (!names.empty() && names != "world")
+    names = fmt::format(" ({})", names);
+  else
+    names.clear();
+  return fmt::format("{} {}{}", lane % 2 == 1 ? "to" : "from", peer_name((lane - 1) / 2), names);
 }
 
 namespace detail {
@@ -102,13 +107,14 @@ inline void renumber(Trace& trace, const std::vector<std::vector<int>>& place) {
 }
 }  // namespace detail
 
-// The events of all ranks, in order of time, then lane, with causes renumbered. (They are recorded in an
-// order that depends on threads.)
-inline Trace collect_trace(const std::vector<std::vector<TraceEvent>>& recorded) {
+// What was recorded, in order of time, then lane, with causes renumbered. (It is recorded in an order that
+// depends on threads.)
+inline Trace collect_trace(const Trace& recorded) {
   Trace trace;
-  std::vector<std::vector<int>> place(recorded.size());  // by rank: the new index of an event
-  for (size_t rank = 0; rank < recorded.size(); ++rank) {
-    const std::vector<TraceEvent>& events = recorded[rank];
+  trace.lanes = recorded.lanes;
+  std::vector<std::vector<int>> place(recorded.ranks.size());  // by rank: the new index of an event
+  for (size_t rank = 0; rank < recorded.ranks.size(); ++rank) {
+    const std::vector<TraceEvent>& events = recorded.ranks[rank];
     std::vector<int> order(events.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
     std::sort(order.begin(), order.end(), [&](int a, int b) {
@@ -131,6 +137,7 @@ inline Trace collect_trace(const std::vector<std::vector<TraceEvent>>& recorded)
 // there; what had ended before is no cause any more.
 inline Trace excerpt(const Trace& trace, double begin, double end) {
   Trace found;
+  found.lanes = trace.lanes;
   std::vector<std::vector<int>> place(trace.ranks.size());
   for (size_t rank = 0; rank < trace.ranks.size(); ++rank) {
     std::vector<TraceEvent>& events = found.ranks.emplace_back();
@@ -144,7 +151,7 @@ inline Trace excerpt(const Trace& trace, double begin, double end) {
     }
   }
   detail::renumber(found, place);
-  return collect_trace(found.ranks);
+  return collect_trace(found);
 }
 
 // When a rank's own code ended; when the last one did.

@@ -10,6 +10,8 @@
 #include "support/message_of.hpp"
 #include "support/small_trace.hpp"
 #include "support/temporary_folder.hpp"
+#include "yotta/comm/mesh.hpp"
+#include "yotta/comm/run_on.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -26,6 +28,41 @@ TEST_CASE("the ending says which kind is written") {
   CHECK(written("run.json") == timeline_json(small_trace()));
   CHECK(written("run.svg") == timeline_svg(small_trace()));
   CHECK(contains(written("run.txt"), "rank 1"));
+}
+
+namespace {
+// One message on each axis of tp 2 x pp 2 x dp 2, one on a split that nobody named, one on a named one.
+void one_message_each(Communicator& world) {
+  Mesh mesh(world, {.tp = 2, .pp = 2, .dp_replicate = 2});
+  std::vector<float> x(8, 1);
+  charge({"matmul", DType::f32, 1e6, 0, 0});
+  mesh[Axis::tp].all_reduce(x);
+  Communicator pp = mesh[Axis::pp];
+  if (pp.rank() == 0) pp.send(x, 1);
+  if (pp.rank() == 1) pp.recv(x, 0);
+  mesh[Axis::dp_replicate].all_reduce(x);
+  world.split(world.rank() / 4, 0).all_reduce(x);
+  world.split(world.rank() / 4, 0).named("half").all_reduce(x);
+  world.send(x, world.rank() ^ 1);
+  world.recv(x, world.rank() ^ 1);
+}
+}  // namespace
+
+TEST_CASE("every kind calls a communicator by its name: the axis of a mesh, or what it was given") {
+  const Trace trace = run_on(cluster_named("h100x8"), 8, one_message_each).trace;
+  const std::string text = timeline_text(make_timeline(trace)), svg = timeline_svg(trace),
+                    page = timeline_page(trace), json = timeline_json(trace);
+  for (const std::string name :
+       {"tp", "dp", "half", "split 7 of world", "to rank 2 (pp)", "to rank 1"}) {
+    INFO(name);
+    CHECK(contains(text, fmt::format(" {} ", name)));
+    CHECK(contains(svg, fmt::format(">{}</text>", name)));
+    CHECK(contains(page, fmt::format("\"lane\":\"{}\"", name)));
+    CHECK(contains(json, fmt::format("{{\"name\":\"{}\"}}", name)));
+  }
+  CHECK(contains(json, "{\"name\":\"dp, arriving\"}"));
+  for (const std::string& output : {text, svg, page, json})
+    CHECK_FALSE(contains(output, "communicator"));
 }
 
 TEST_CASE("what cannot be written is heard before the run, in words") {

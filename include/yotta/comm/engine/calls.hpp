@@ -227,6 +227,7 @@ inline std::shared_ptr<Group> split_group(const CollectiveCaller& caller, int co
   std::sort(order.begin(), order.end());
   auto group = std::make_shared<Group>();
   group->engine = parent.engine;
+  group->name = kept(fmt::format("split {} of {}", sequence + 1, parent.name));
   group->lane = parent.engine->new_lane();
   for (const auto& [its_key, rank] : order) {
     if (rank == parent.rank) group->rank = group->size();

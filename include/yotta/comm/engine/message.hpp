@@ -23,6 +23,7 @@ struct Group {
   int64_t collectives = 0;   // how many were called
   int64_t splits = 0;
 
+  std::string_view name = "world";  // kept for ever: Communicator::named
   int lane = -1;  // of the clock, for its collectives: its rank's first, second, ... communicator
 
   int size() const { return static_cast<int>(members.size()); }
@@ -41,12 +42,14 @@ inline void join_lane(int waiting, int other) {
   if (CostSink* clock = context().clock) clock->wait(waiting, clock->now(other));
 }
 
+inline MessageCost message_cost(const Request& request, std::string_view label, int lane) {
+  return {clock_peer(request), request.data.nbytes(), lane, label, request.communicator};
+}
 // Counts a message when it is posted (a send) or done (a recv), and tells the clock.
 inline void charge_send(Request& request, std::string_view label, int lane) {
   RankContext& self = context();
   self.ledger.sent(label, 1, request.data.nbytes());
-  if (self.clock != nullptr)
-    request.stamp = self.clock->send({clock_peer(request), request.data.nbytes(), lane, label});
+  if (self.clock != nullptr) request.stamp = self.clock->send(message_cost(request, label, lane));
 }
 // A lane is busy until what it sends has left. (Not at once: a send_recv does both side by side.)
 inline void finish_send(const Request& request, int lane) {
@@ -55,8 +58,7 @@ inline void finish_send(const Request& request, int lane) {
 inline void charge_recv(const Request& request, std::string_view label, int lane) {
   RankContext& self = context();
   self.ledger.received(label, 1, request.data.nbytes());
-  if (self.clock != nullptr)
-    self.clock->receive({clock_peer(request), request.data.nbytes(), lane, label}, request.stamp);
+  if (self.clock != nullptr) self.clock->receive(message_cost(request, label, lane), request.stamp);
 }
 
 // A request to or from `peer`, a rank of `group`; `call` must live as long as the request.
@@ -64,6 +66,7 @@ inline void fill(Request& request, Request::Kind kind, const Group& group, const
                  Data data, int peer, int64_t tag) {
   request.kind = kind;
   request.group = group.number;
+  request.communicator = group.name;
   request.peer = group.world(peer);
   request.tag = tag;
   request.data = data;

@@ -41,6 +41,7 @@ inline std::shared_ptr<Group> mirror_group(const Caller& caller, std::vector<int
   const int self = parent.world(parent.rank);
   auto group = std::make_shared<Group>();
   group->engine = parent.engine;
+  group->name = kept(fmt::format("{} mirrored ranks", chips.size()));
   group->lane = parent.engine->new_lane();
   group->members.assign(chips.size(), self);  // messages to images are messages to itself
   group->images = std::move(chips);

@@ -72,6 +72,7 @@ struct Request {
   bool is_detached = false;  // nobody joins it: done means that its data may go, on a device too
   int owner = 0;             // world rank that posted it  ┐ the transport's own
   uintptr_t handle = 0;      //                            ┘
+  std::string_view communicator = {};  // the name of its group, for timelines
 
   Request() = default;
   Request(const Request&) = delete;  // others hold its address

@@ -48,7 +48,9 @@ inline void add_json_names(std::string& json, const Trace& trace) {
     std::map<int, std::string> threads;
     for (const TraceEvent& event : trace.ranks[rank]) {
       const int thread = json_thread(event);
-      threads.emplace(thread, lane_name(event.lane) + (thread % 2 == 1 ? ", arriving" : ""));
+      if (!threads.contains(thread))
+        threads[thread] = lane_name(trace, static_cast<int>(rank), event.lane) +
+                          (thread % 2 == 1 ? ", arriving" : "");
     }
     for (const auto& [thread, name] : threads) {
       json += fmt::format(
@@ -56,7 +58,7 @@ inline void add_json_names(std::string& json, const Trace& trace) {
           "2}\"}}}},\n"
           "{{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":{0},\"tid\":{1},\"args\":{{\"sort_"
           "index\":{1}}}}},\n",
-          rank, thread, name);
+          rank, thread, json_escaped(name));
     }
   }
 }

@@ -33,7 +33,7 @@ inline std::string page_data(const Trace& trace, const Timeline& timeline) {
   for (size_t r = 0; r < timeline.rows.size(); ++r) {
     const TimelineRow& row = timeline.rows[r];
     data += fmt::format("{}\n{{\"rank\":{},\"lane\":\"{}\",\"both\":{},\"bars\":[",
-                        r > 0 ? "," : "", row.rank, lane_name(row.lane), row.lane < 0);
+                        r > 0 ? "," : "", row.rank, json_escaped(row.name), row.lane < 0);
     for (size_t b = 0; b < row.bars.size(); ++b) {
       const TimelineBar& bar = row.bars[b];
       const TraceEvent& event = trace.at(bar.event);

@@ -108,8 +108,7 @@ inline std::string svg_legend(const Timeline& timeline, double left, double top)
 inline std::string timeline_svg(const Trace& trace, int most_ranks = 8) {
   const Timeline timeline = make_timeline(trace, most_ranks);
   size_t longest = 0;
-  for (const TimelineRow& row : timeline.rows)
-    longest = std::max(longest, lane_name(row.lane).size());
+  for (const TimelineRow& row : timeline.rows) longest = std::max(longest, row.name.size());
   const detail::SvgLayout layout{timeline.seconds, 70 + 7.5 * static_cast<double>(longest)};
   const double bottom = layout.top + layout.row * static_cast<double>(timeline.rows.size());
   const double height = bottom + 42 + 20 * static_cast<double>((timeline.names.size() + 3) / 4);
@@ -129,7 +128,7 @@ inline std::string timeline_svg(const Trace& trace, int most_ranks = 8) {
     svg += fmt::format(
         "<text x=\"8\" y=\"{0:.1f}\" font-weight=\"bold\">{1}</text><text x=\"62\" "
         "y=\"{0:.1f}\">{2}</text>\n",
-        y + 14, row.rank != rank ? fmt::format("rank {}", row.rank) : "", lane_name(row.lane));
+        y + 14, row.rank != rank ? fmt::format("rank {}", row.rank) : "", xml_escaped(row.name));
     rank = row.rank;
     svg += detail::svg_row(trace, timeline, row, layout, y);
     y += layout.row;

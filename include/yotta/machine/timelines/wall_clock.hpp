@@ -34,6 +34,7 @@ class WallClock : public CostSink {
 
   EventStamp send(const MessageCost& m) override {
     const double begin = end_op();
+    lane_names_[m.lane].insert(m.communicator);
     const EventId id =
         record({EventKind::send, m.lane, begin, begin, kept(m.label), last_, m.peer, m.bytes});
     return {begin, begin, id.rank, id.index};
@@ -41,6 +42,7 @@ class WallClock : public CostSink {
 
   void receive(const MessageCost& m, const EventStamp& travel) override {
     const double end = end_op();
+    lane_names_[m.lane].insert(m.communicator);
     const EventId sent{travel.rank, travel.event};
     arrived_ =
         record({EventKind::recv, m.lane, travel.begin, end, kept(m.label), sent, m.peer, m.bytes});
@@ -68,6 +70,7 @@ class WallClock : public CostSink {
     end_op();
     return events_;
   }
+  const LaneNames& lane_names() const { return lane_names_; }
 
  private:
   // Whatever was computed has ended now.
@@ -88,6 +91,7 @@ class WallClock : public CostSink {
   int rank_;
   Time start_;
   std::vector<TraceEvent> events_;
+  LaneNames lane_names_;
   EventId last_, arrived_;  // the last event of the compute lane; the last message that came
   double idle_since_ = 0;
   bool is_computing_ = false;  // the last event is an op that goes on
