@@ -1,18 +1,18 @@
 // Lanes: a CUDA thread on the CPU is a fiber, a function with a stack of its own that can stop in the middle.
 //
-//     scheduler   resume lane 0      resume lane 1                    resume lane 0
-//                     |    ^             |    ^                           |
-//     lane 0          +----+ suspend()   |    |                           +---> after __syncthreads()
-//     lane 1          __syncthreads()    +----+ __syncthreads()
+//     scheduler   to_lane(0)          to_lane(1)                      to_lane(0)
+//                     |    ^              |    ^                          |
+//     lane 0          +----+              |    |                          +---> after __syncthreads()
+//     lane 1          __syncthreads()     +----+ __syncthreads()
 //
 // All lanes of a block take turns on one OS thread, so a __shared__ array is simply a thread_local one. This is
-// leaner than core/system/fiber.hpp, which a block of 1024 threads would feel: stacks are kept for the next block, a
-// switch is one call of Boost.Context's jump_fcontext, and a lane that fails is left where it stands: a
-// kernel owns nothing, so there is nothing to unwind.
+// cheaper than core/system/fiber.hpp, which matters for blocks of 1024 threads: stacks are kept for the next block,
+// a switch is one call of Boost.Context's jump_fcontext, and a lane that fails is abandoned where it stopped. A
+// kernel owns nothing, so there is nothing to unwind. AddressSanitizer must be told of each switch.
 //
-// Cost: two switches a lane and barrier, some 5 ns each; 64 KiB of address space a lane, of which a page or
-// two are touched. Stacks begin at different offsets within their pages: with the same offset all would fall
-// into the same few sets of the cache.
+// Cost: two switches per lane and barrier, some 5 ns each; 64 KiB of address space per lane, of which it touches one or
+// two pages. Stacks begin at different offsets within their pages: with the same offset, all would compete for the
+// same few sets of the cache.
 #pragma once
 
 #include <sys/mman.h>
@@ -23,30 +23,22 @@
 #include <mutex>
 #include <vector>
 
-#include "yotta/core/system/build.hpp"
 #include "yotta/core/error.hpp"
-#include "yotta/device/emulator/simt_build.hpp"
+#include "yotta/device/emulator/task.hpp"
 
-struct uint3 {
-  unsigned x, y, z;
-};
-
-// Sizes of a grid and of a block.
-struct dim3 {
-  unsigned x, y, z;
-  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
-  constexpr operator uint3() const { return {x, y, z}; }
-};
+#if YOTTA_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
-inline constexpr int most_threads = 1024;  // in a block
 inline constexpr size_t stack_bytes = 64 * 1024;
 inline constexpr size_t page_bytes = 4096;
 
-// The stacks of one block, each with a page below it that stops whoever overflows it.
+// The stacks of one block, each with a guard page below it that stops an overflow.
 class Stacks {
  public:
   Stacks() {
@@ -67,7 +59,7 @@ class Stacks {
     return bottom(lane + 1) - cache_line * 64;
   }
 
-  // Stacks from earlier launches, or new ones.
+  // Stacks of earlier launches, or new ones.
   static Stacks* take() {
     const std::lock_guard lock(mutex());
     if (idle().empty()) return new Stacks;
@@ -101,7 +93,7 @@ enum class LaneState : uint8_t {
   returned
 };
 
-// What a lane brings to an instruction that several lanes of a warp execute together (simt_warp.hpp).
+// What a lane brings to an instruction that several lanes of a warp execute together.
 struct WarpCall {
   const char* name = nullptr;  // "__shfl_sync()"
   uint32_t mask = 0;           // the lanes that take part
@@ -127,7 +119,7 @@ struct Lane {
   dim3 block_size, grid_size;           // blockDim, gridDim
   int index = 0;                        // in the block; warp index / 32, lane index % 32
   LaneState state = LaneState::ready;
-  int waits = 0;  // how often it let the others go first (atomics.hpp)
+  int waits = 0;  // how often it has let the others go first (atomics.hpp)
   int vote = 0;   // brought to __syncthreads_count() and its like
   Where where;    // the line at which it waits
   WarpCall call;
@@ -138,27 +130,73 @@ struct Lane {
 #endif
 };
 
-// What a launch is, apart from its blocks.
-struct Task {
-  dim3 grid, size;
-  size_t shared_bytes = 0;
-  uint64_t seed = 0;
-  const void* kernel = nullptr;  // where its code lies
-  void (*call)(const void* arguments) = nullptr;
-  const void* arguments = nullptr;
-  size_t argument_bytes = 0;
-  double patience = 10;  // seconds that a lane may run without coming to a barrier
-  Where where;
-};
-
-// The place of number `index` in a grid or block.
-constexpr uint3 coordinates(uint64_t index, dim3 in) {
-  return {static_cast<unsigned>(index % in.x), static_cast<unsigned>(index / in.x % in.y),
-          static_cast<unsigned>(index / in.x / in.y)};
-}
-
 // The lane that runs on this OS thread; null outside kernels.
 YOTTA_THREAD_LOCAL Lane* this_lane = nullptr;
+
+// Switches between the scheduler and the lanes of one OS thread.
+//
+//     scheduler   start(lane), to_lane(lane) ─┐           ┌─ goes on
+//     lane                                    └─ to_scheduler() in a barrier
+class Switch {
+ public:
+  using Enter = void (*)(boost::context::detail::transfer_t);
+
+  explicit Switch(const Stacks& stacks) : stacks_(stacks) {}
+
+  // The lane will begin with enter(); what its stack held before is discarded.
+  void start(Lane& lane, Enter enter) {
+    std::byte* const top = stacks_.top(lane.index);
+    const auto bytes = static_cast<size_t>(top - bottom(lane));
+#if YOTTA_ASAN
+    __asan_unpoison_memory_region(bottom(lane), bytes);
+#endif
+    lane.context = boost::context::detail::make_fcontext(top, bytes, enter);
+  }
+
+  // From the scheduler into a lane, until that switches back.
+  void to_lane(Lane& lane) {
+#if YOTTA_ASAN
+    __sanitizer_start_switch_fiber(&scheduler_notes_, bottom(lane), stack_bytes - page_bytes);
+#endif
+    const auto back = boost::context::detail::jump_fcontext(lane.context, &lane);
+#if YOTTA_ASAN
+    __sanitizer_finish_switch_fiber(scheduler_notes_, nullptr, nullptr);
+#endif
+    lane.context = back.fctx;
+  }
+
+  // The first thing that a lane does.
+  void arrived(boost::context::detail::transfer_t from) {
+    scheduler_ = from.fctx;
+#if YOTTA_ASAN
+    __sanitizer_finish_switch_fiber(nullptr, &scheduler_bottom_, &scheduler_bytes_);
+#endif
+  }
+
+  // From a lane to the scheduler, until that resumes the lane; a lane that has returned never is.
+  void to_scheduler([[maybe_unused]] Lane& lane) {
+#if YOTTA_ASAN
+    void** const notes = lane.state == LaneState::returned ? nullptr : &lane.sanitizer_notes;
+    __sanitizer_start_switch_fiber(notes, scheduler_bottom_, scheduler_bytes_);
+#endif
+    const auto back = boost::context::detail::jump_fcontext(scheduler_, nullptr);
+#if YOTTA_ASAN
+    __sanitizer_finish_switch_fiber(lane.sanitizer_notes, &scheduler_bottom_, &scheduler_bytes_);
+#endif
+    scheduler_ = back.fctx;
+  }
+
+ private:
+  std::byte* bottom(const Lane& lane) const { return stacks_.bottom(lane.index) + page_bytes; }
+
+  const Stacks& stacks_;
+  boost::context::detail::fcontext_t scheduler_ = nullptr;
+#if YOTTA_ASAN
+  void* scheduler_notes_ = nullptr;
+  const void* scheduler_bottom_ = nullptr;
+  size_t scheduler_bytes_ = 0;
+#endif
+};
 
 }  // namespace emulator
 }  // namespace YOTTA_DEVICE_BUILD

@@ -1,4 +1,4 @@
-#include "yotta/device/emulator/mma_lanes.hpp"
+#include "yotta/device/emulator/mma_arithmetic.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// Wrapped instructions tell the watch what they do: accesses are judged and counted as if the kernel had made them.
-#include "yotta/device/emulator/simt_access.hpp"
+// Wrapped instructions report what they do: accesses are checked and counted as if the kernel had made them.
+#include "yotta/device/emulator/cuda_builtins.hpp"
 
 #include <doctest/doctest.h>
 
@@ -24,19 +24,19 @@ YOTTA_UNSEEN void end_copy(float* to, const float* from, Where where = Where::cu
   emulator::note_copy_ends(to, 16, where);
 }
 
-enum class MismatchDiagnosis { none, no_wait, no_barrier, before_last_use };
+enum class Mistake { none, no_wait, no_barrier, before_last_use };
 
-__global__ void copies(const float* x, float* y, MismatchDiagnosis mistake) {
+__global__ void copies(const float* x, float* y, Mistake mistake) {
   __shared__ __align__(16) float part[128];
   const unsigned i = threadIdx.x;
-  if (mistake == MismatchDiagnosis::before_last_use) {
+  if (mistake == Mistake::before_last_use) {
     part[4 * i] = x[i];
     __syncthreads();
     y[i] = part[124 - 4 * i];
   }
   begin_copy(part + 4 * i, x + 4 * i);  // line: begins
-  if (mistake != MismatchDiagnosis::no_wait) end_copy(part + 4 * i, x + 4 * i);
-  if (mistake != MismatchDiagnosis::no_barrier) __syncthreads();
+  if (mistake != Mistake::no_wait) end_copy(part + 4 * i, x + 4 * i);
+  if (mistake != Mistake::no_barrier) __syncthreads();
   y[i] = part[127 - i];  // line: reads
 }
 
@@ -55,11 +55,10 @@ __global__ void reads_rows(int stride) {
     emulator::count_instruction("rows.x4", Where::current());
     emulator::count_flops(100, Where::current());
   };
-  const emulator::UncheckedScope aside;
   emulator::warp_rendezvous("rows.x4", 0xffffffffu, row, run, Where::current());
 }
 
-std::string error(MismatchDiagnosis mistake) {
+std::string error(Mistake mistake) {
   const DeviceArray<float> x(std::vector<float>(128, 1.0f));
   DeviceArray<float> y(32);
   return error_of([&] { launch(copies, 1, 32, 0, nullptr, x.data(), y.data(), mistake); });
@@ -68,12 +67,12 @@ std::string error(MismatchDiagnosis mistake) {
 }  // namespace
 
 TEST_CASE("what a copy in flight will fill is nobody's to touch") {
-  CHECK(error(MismatchDiagnosis::none) == "no error");
-  check_says(error(MismatchDiagnosis::no_wait),
-             {line_at("reads"), "too early", "the cp.async of line simt_access_checked_test.cpp:"});
-  check_says(error(MismatchDiagnosis::no_barrier), {"part, element"});
+  CHECK(error(Mistake::none) == "no error");
+  check_says(error(Mistake::no_wait), {line_at("reads"), "too early",
+                                       "the cp.async of line cuda_builtins_checked_test.cpp:"});
+  check_says(error(Mistake::no_barrier), {"part, element"});
   const std::string begins = line_at("begins");
-  check_says(error(MismatchDiagnosis::before_last_use),
+  check_says(error(Mistake::before_last_use),
              {"race: line " + begins.substr(0, begins.size() - 2) + " writes what line", "reads"});
 }
 

@@ -1,4 +1,4 @@
-#include "yotta/device/emulator/simt_shared_arrays.hpp"
+#include "yotta/device/emulator/debug_info.hpp"
 
 #include <doctest/doctest.h>
 

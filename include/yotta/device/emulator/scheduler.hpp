@@ -1,33 +1,95 @@
-// A block of CUDA threads on the CPU: runs its lanes in a random order from barrier to barrier.
+// The scheduler: starts a kernel on the CPU. It hands the blocks of the grid to OS threads in order, and runs the lanes of
+// each block in a random order from barrier to barrier.
 //
-//     warp 2, lanes 5 0 9 ... | warp 0, lanes 7 3 1 ... | warp 1 ...  -> barrier ->  warp 1, ... | warp 2 ...
+//     block  0 1 2 3 4 5 ...      each OS thread takes the next block, runs it to its end, takes another
+//     OS thread 0  [0] [2][3] ..
+//     OS thread 1  [1]    [4] ..
 //
-// The order of warps, and of lanes in a warp, is drawn anew for each pass from a seed: a kernel that forgets a
-// barrier goes wrong, and goes wrong again in the same way with the same seed. A warp runs until all its lanes
-// have returned or wait for the block.
+//     in a block:  warp 2, lanes 5 0 9 ... | warp 0, lanes 7 3 1 ... | ...  -> barrier ->  warp 1, ... | warp 2 ...
 //
-// Never hangs: when no lane can go on, the block says who waits where (stuck_report.hpp), and a lane that never ends its
-// turn loses it (watchdog.hpp).
+// The order of warps, and of lanes in a warp, is drawn anew for each pass from a seed: a kernel that forgets a barrier goes
+// wrong, and goes wrong in the same way with the same seed. A warp runs until all its lanes have returned or wait for the
+// block.
+//
+// A launch returns when all blocks have run; the error that stopped one of them is thrown here. With several failing blocks
+// that is the first in order, however many OS threads there are. A launch never hangs: when no lane can go on, the block
+// says who waits where, and a lane that never ends its turn loses it (watchdog.hpp).
+//
+// Limits are those of compute capability 9.0: 1024 threads and 227 KiB of shared memory per block, 48 KiB of it static.
+// Reference: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+
+#include "yotta/device/emulator/task.hpp"
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+
+// How the emulator runs kernels from now on.
+struct EmulatorOptions {
+  uint64_t seed = 1;  // of the order in which threads run
+  int threads = 0;    // OS threads; 0: as many as this rank may use; checked kernels always use one
+  double patience = 10;  // seconds of CPU time that a thread may run without reaching a barrier
+};
+YOTTA_API EmulatorOptions& emulator_options();
+
+namespace emulator {
+
+// Runs all blocks of a launch; throws the error of the first block that failed, and KernelError if no GPU could run it.
+YOTTA_API void run_kernel(const Task& task);
+
+// Calls a kernel with copies of its arguments.
+template <class... Parameters>
+struct Call {
+  void (*kernel)(Parameters...);
+  std::tuple<Parameters...> arguments;
+
+  YOTTA_UNSEEN static void run(const void* self) {
+    static_cast<const Call*>(self)->call(std::index_sequence_for<Parameters...>{});
+  }
+  template <size_t... I>
+  YOTTA_UNSEEN void call(std::index_sequence<I...>) const {
+    kernel(std::get<I>(arguments)...);
+  }
+};
+
+}  // namespace emulator
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta
+
+#if YOTTA_DEVICE_BODIES
+
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "yotta/core/context.hpp"
+#include "yotta/core/cpu/thread_pool.hpp"
 #include "yotta/core/random.hpp"
-#include "yotta/device/emulator/simt_lane.hpp"
+#include "yotta/device/emulator/access_checker.hpp"
+#include "yotta/device/emulator/debug_info.hpp"
+#include "yotta/device/emulator/global_memory.hpp"
+#include "yotta/device/emulator/lanes.hpp"
 #include "yotta/device/emulator/watchdog.hpp"
-#include "yotta/device/emulator/simt_shared_arrays.hpp"
-#include "yotta/device/emulator/stuck_report.hpp"
-#include "yotta/device/emulator/simt_switch.hpp"
-#include "yotta/device/emulator/simt_watch.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
+
+EmulatorOptions& emulator_options() {
+  static EmulatorOptions options;
+  return options;
+}
+
 namespace emulator {
 
 // Draws the order in which lanes run: a linear congruential generator, since quality does not matter here.
@@ -48,9 +110,9 @@ class Block {
   Block(const Task& task, Stacks& stacks)
       : task_(task),
         dynamic_shared_(task.shared_bytes + 128),
-        watch_(task, dynamic_shared(), stacks),
+        checker_(task, dynamic_shared(), stacks),
         image_(image_of(task.kernel)),
-        patience_(task.patience, image_),
+        watchdog_(task.patience, image_),
         switch_(stacks) {
     lanes_.resize(task.size.x * task.size.y * task.size.z);
     warps_.resize((lanes_.size() + 31) / 32);
@@ -61,7 +123,7 @@ class Block {
 
   // Runs all threads of one block to their end; throws what stopped one of them.
   void run(uint64_t number) {
-    watch_.block_starts(number, lanes_);
+    checker_.block_starts(number, lanes_);
     start(number);
     Shuffler order(task_.seed, number);
     while (alive_ > 0) {
@@ -72,7 +134,7 @@ class Block {
       }
       if (alive_ > 0 && !paused) release_barrier();
     }
-    watch_.block_ends();
+    checker_.block_ends();
   }
 
   int threads() const { return static_cast<int>(lanes_.size()); }
@@ -80,7 +142,7 @@ class Block {
   Lane& lane(int index) { return lanes_[static_cast<size_t>(index)]; }
   std::byte* dynamic_shared() { return align(dynamic_shared_.data()); }
 
-  AccessChecker& watch() { return watch_; }
+  AccessChecker& checker() { return checker_; }
 
   // Waits for all threads of the block; returns how many of them brought a vote.
   int barrier(int vote, Where where) {
@@ -90,7 +152,7 @@ class Block {
     return votes_;
   }
 
-  // Waits for the lanes of call.mask; the last to come has carried out the call for all of them.
+  // Waits for the lanes of call.mask; when all have arrived, the call is carried out for all of them.
   void warp_call(const WarpCall& call, Where where) {
     this_lane->call = call;
     ++lanes_in_;
@@ -100,16 +162,16 @@ class Block {
   // Lets the other lanes go first.
   void pause() { leave(); }
 
-  // A tick of the CPU's time, in the middle of whatever the lane does.
+  // A tick of the CPU time, in the middle of whatever the lane does.
   YOTTA_UNSEEN static void tick(uintptr_t instruction) {
     Lane* const lane = this_lane;
-    if (lane == nullptr || !in_kernel() || !lane->block->patience_.over(instruction)) return;
-    const UncheckedScope aside;
+    if (lane == nullptr || !in_kernel() || !lane->block->watchdog_.over(instruction)) return;
+    const UncheckedScope unchecked;
     lane->block->stuck_at_ = instruction;
     for (;;) lane->block->leave();
   }
 
-  // Ends the launch from a place that must not throw; explain() is called outside the kernel.
+  // Ends the launch from code that must not throw; explain() is called outside of the kernel.
   [[noreturn]] void stop(std::function<std::string()> explain) {
     if (carrying_out_) {  // no lane runs
       this_lane = nullptr;
@@ -145,7 +207,7 @@ class Block {
     for (size_t i = 0; i < warps_.size(); ++i) warps_[i] = static_cast<int>(i);
   }
 
-  // Lanes in random order, until all of the warp have returned or wait; true if some only let others go first.
+  // Runs lanes in random order until all of the warp have returned or wait; true if some only let others go first.
   bool run_warp(int warp, Shuffler& order) {
     bool paused = false;
     for (bool moved = true; moved;) {
@@ -157,7 +219,7 @@ class Block {
         resume(lane(index));
         (lane(index).state == LaneState::ready ? paused : moved) = true;
       }
-      watch_.warp_stands();
+      checker_.warp_waits();
       if (lanes_in_ > 0 && finish_calls(warp)) moved = true;
     }
     return paused;
@@ -171,7 +233,7 @@ class Block {
     return mask;
   }
 
-  // Calls of this warp for which all have come, lanes that have returned apart, are carried out.
+  // Carries out the calls of this warp at which all lanes that have not returned have arrived.
   bool finish_calls(int warp) {
     const uint32_t waiting = lanes_that_are(LaneState::in_warp, warp);
     const uint32_t returned = lanes_that_are(LaneState::returned, warp);
@@ -210,7 +272,7 @@ class Block {
   void release_barrier() {
     votes_ = 0;
     check_all_at_barrier(lanes_, task_.where);
-    watch_.all_met();
+    checker_.all_met();
     for (Lane& lane : lanes_) {
       votes_ += lane.vote;
       lane.state = LaneState::ready;
@@ -226,14 +288,14 @@ class Block {
   }
 
   void resume(Lane& lane) {
-    patience_.lane_resumes();
+    watchdog_.lane_resumes();
     this_lane = &lane;
     switch_.to_lane(lane);
     this_lane = nullptr;
     if (lane.state == LaneState::returned) --alive_;
     if (stuck_at_ != 0)
-      complain_of_loop(lane, watch_.line_of(image_, stuck_at_), kernel_name(image_, task_.kernel),
-                       patience_.most(), task_.where);
+      fail_for_loop(lane, checker_.line_of(image_, stuck_at_), kernel_name(image_, task_.kernel),
+                    watchdog_.most(), task_.where);
     if (explain_) fail_as<KernelError>(task_.where, "{}", explain_());
     if (error_) std::rethrow_exception(error_);
   }
@@ -244,7 +306,7 @@ class Block {
     Block& block = *self.block;
     block.switch_.arrived(from);
     try {
-      block.watch_.lane_starts();
+      block.checker_.lane_starts();
       block.task_.call(block.task_.arguments);
       AccessChecker::lane_ends();
     } catch (...) {
@@ -259,13 +321,13 @@ class Block {
   std::vector<std::byte> dynamic_shared_;
   std::vector<std::pair<std::byte*, size_t>> shared_;  // all of it, this OS thread's
   std::vector<Lane> lanes_;
-  AccessChecker watch_;
+  AccessChecker checker_;
   std::vector<int> warps_;  // in the order in which they run
   int alive_ = 0, votes_ = 0;
   int lanes_in_ = 0;           // lanes in an instruction of their warp
   bool carrying_out_ = false;  // one of those, outside of any lane
   Image image_;
-  Watchdog patience_;
+  Watchdog watchdog_;
   uintptr_t stuck_at_ = 0;  // where a lane lost its turn
   Switch switch_;
   std::function<std::string()> explain_;
@@ -277,11 +339,115 @@ inline void stop_lane(std::function<std::string()> explain) {
   this_lane->block->stop(std::move(explain));
 }
 YOTTA_UNSEEN inline void pause_lane() {
-  const UncheckedScope aside;
+  const UncheckedScope unchecked;
   this_lane->block->pause();
 }
 #endif
 
+inline constexpr size_t most_shared_bytes = 227 * 1024;  // static and dynamic together
+inline constexpr size_t most_static_bytes = 48 * 1024;
+
+// The static arrays of a launch's kernel.
+inline std::vector<SharedArray> arrays_of(const Task& task) {
+  const Image image = image_of(task.kernel);
+  return SharedArrays::of(image).of_kernel(image, task.kernel);
+}
+
+// Throws unless a GPU could run this launch.
+inline void check_sizes(const Task& task) {
+  const auto refuse_launch = [&](const std::string& why) {
+    fail_as<KernelError>(task.where, "{}", why);
+  };
+  const dim3 block = task.size, grid = task.grid;
+  const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  if (threads == 0 || threads > most_threads || block.z > 64)
+    refuse_launch(fmt::format(
+        "a block of {} has {} threads; a GPU allows 1 to {}, and 64 along z. Use smaller blocks "
+        "and more of them",
+        text(block), threads, most_threads));
+  if (uint64_t{grid.x} * grid.y * grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 ||
+      grid.z > 65535)
+    refuse_launch(fmt::format(
+        "a grid of {} blocks; a GPU allows at least 1 and at most (2147483647, 65535, 65535). "
+        "Launch nothing when there is nothing to do, and put the longest side in x",
+        text(grid)));
+  size_t in_arrays = 0;
+  std::string arrays;
+  for (const SharedArray& each : arrays_of(task)) {
+    in_arrays += each.bytes;
+    arrays += fmt::format("{}{} {}", arrays.empty() ? "" : ", ", each.name, each.bytes);
+  }
+  if (in_arrays > most_static_bytes)
+    refuse_launch(
+        fmt::format("too much shared memory: the kernel's __shared__ arrays take {} bytes ({}), "
+                    "and {} (48 KiB) may be "
+                    "static. Use smaller tiles, or dynamic_shared<T>() for more",
+                    in_arrays, arrays, most_static_bytes));
+  if (in_arrays + task.shared_bytes > most_shared_bytes)
+    refuse_launch(
+        fmt::format("too much shared memory: {} bytes a block were asked for, {} of them dynamic; "
+                    "an H100 has {} (227 KiB). "
+                    "Use smaller tiles or fewer stages",
+                    in_arrays + task.shared_bytes, task.shared_bytes, most_shared_bytes));
+}
+
+// The stacks of one OS thread for the time of a launch.
+class BorrowedStacks {
+ public:
+  BorrowedStacks() : stacks_(Stacks::take()) {}
+  ~BorrowedStacks() { Stacks::give_back(stacks_); }
+  BorrowedStacks(const BorrowedStacks&) = delete;
+  BorrowedStacks& operator=(const BorrowedStacks&) = delete;
+  Stacks& operator*() const { return *stacks_; }
+
+ private:
+  Stacks* stacks_;
+};
+
+// Runs all blocks; throws the error of the first block that failed.
+inline void run_blocks(const Task& task) {
+  const uint64_t blocks = uint64_t{task.grid.x} * task.grid.y * task.grid.z;
+  std::atomic<uint64_t> next = 0, failed = blocks;
+  std::exception_ptr error;
+  std::mutex mutex;
+  const auto work = [&](int) {
+    static constexpr CpuTicks::Tick tick = Block::tick;
+    uint64_t number = blocks;
+    try {
+      const CpuTicks ticks(&tick);
+      BorrowedStacks stacks;
+      Block block(task, *stacks);
+      while ((number = next++) < failed) block.run(number);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (number < failed) {
+        failed = number;
+        error = std::current_exception();
+      }
+    }
+  };
+#if defined(YOTTA_CHECKED)
+  const int threads = 1;  // so that checks find the same fault every time
+#else
+  const int wanted = emulator_options().threads;
+#if defined(__CLANG_REPL__)  // a helper that is awake while clang-repl ends runs code that is gone
+  const int threads = std::max(1, wanted);
+#else
+  const int threads = wanted > 0 ? wanted : context().threads;
+#endif
+  DeviceMemory::instance().all_written();
+#endif
+  ThreadPool::instance().run(static_cast<int>(std::min<uint64_t>(threads, blocks)), work);
+  if (error) std::rethrow_exception(error);
+}
+
+void run_kernel(const Task& task) {
+  check_sizes(task);
+  run_blocks(task);
+}
+
 }  // namespace emulator
 }  // namespace YOTTA_DEVICE_BUILD
 }  // namespace yotta
+
+#endif  // YOTTA_DEVICE_BODIES

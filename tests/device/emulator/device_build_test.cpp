@@ -1,4 +1,4 @@
-#include "yotta/device/emulator/simt_build.hpp"
+#include "yotta/device/emulator/device_build.hpp"
 
 #include <doctest/doctest.h>
 
