@@ -54,13 +54,8 @@ class Communicator {
 
   // The same communicator, which timelines call `name` from now on. Until then the second split of the
   // world is "split 2 of world". An empty communicator stays without a name.
-  Communicator named(std::string_view name) const {
-    if (comm_.group != nullptr) comm_.group->name = kept(name);
-    return *this;
-  }
-  std::string_view name(Where where = Where::current()) const {
-    return comm_.group_or_fail(where).name;
-  }
+  YOTTA_API Communicator named(std::string_view name) const;
+  YOTTA_API std::string_view name(Where where = Where::current()) const;
 
   // One to one. tag >= 0; both sides name the same count and type. send() copies and returns (with
   // RunOptions::buffered_sends false it waits for the receiver); the others wait.

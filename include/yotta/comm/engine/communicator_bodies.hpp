@@ -14,6 +14,13 @@ int Communicator::size(Where where) const { return Caller(group_).group_or_fail(
 const std::vector<int>& Communicator::members(Where where) const {
   return Caller(group_).group_or_fail(where).members;
 }
+Communicator Communicator::named(std::string_view name) const {
+  if (group_ != nullptr) group_->name = kept(name);
+  return *this;
+}
+std::string_view Communicator::name(Where where) const {
+  return Caller(group_).group_or_fail(where).name;
+}
 bool Communicator::is_mirrored(Where where) const {
   return Caller(group_).group_or_fail(where).is_mirrored();
 }
