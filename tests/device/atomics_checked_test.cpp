@@ -7,6 +7,7 @@
 
 #include "support/kernel_error.hpp"
 #include "yotta/device/device_memory.hpp"
+#include "yotta/device/profile.hpp"
 
 using namespace yotta;
 

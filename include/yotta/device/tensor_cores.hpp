@@ -29,7 +29,6 @@
 #pragma once
 
 #include "yotta/device/mma.hpp"
-#include "yotta/device/mma_matrix.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {

@@ -20,7 +20,9 @@
 #include <algorithm>
 #include <array>
 
+#include "yotta/device/tensor_cores.hpp"
 #include "yotta/device/tensor_cores_pipeline.hpp"
+#include "yotta/device/tensor_cores_tile.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {

@@ -251,8 +251,9 @@ class UncheckedScope {
   AccessChecker* before_;
 };
 
-[[noreturn]] void stop_lane(std::function<std::string()> explain);  // scheduler.hpp
-void pause_lane();
+// Defined in scheduler.hpp.
+[[noreturn]] YOTTA_API void stop_lane(std::function<std::string()> explain);
+YOTTA_UNSEEN YOTTA_API void pause_lane();
 
 class AccessChecker {
  public:

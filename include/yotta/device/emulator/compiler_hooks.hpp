@@ -25,10 +25,42 @@
 // lib/ubsan/ubsan_handlers.h.
 #pragma once
 
+#include "yotta/device/emulator/device_build.hpp"
+
 #if defined(YOTTA_CHECKED)
 
-#include <cstddef>
 #include <cstdint>
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+namespace emulator {
+
+// What the compiler passes. Of a type: its kind, its size (of an integer: twice log2 of the bits, plus 1 if it is signed),
+// and its name, "'float [8]'".
+struct CompilersType {
+  uint16_t kind, info;
+  char name[1];
+};
+struct CompilersIndex {
+  const char* file;
+  uint32_t line, column;
+  const CompilersType *array, *index;
+};
+
+// The index as a number: signed ones that are narrower than a register arrive without their upper bits.
+YOTTA_UNSEEN constexpr int64_t signed_index(uint16_t info, uint64_t value) {
+  const int bits = 1 << (info >> 1);
+  if ((info & 1) == 0 || bits >= 64) return static_cast<int64_t>(value);
+  return static_cast<int64_t>(value << (64 - bits)) >> (64 - bits);
+}
+
+}  // namespace emulator
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta
+
+#if YOTTA_DEVICE_BODIES
+
+#include <cstddef>
 #include <cstring>
 
 #include "yotta/device/emulator/access_checker.hpp"
@@ -58,25 +90,6 @@ YOTTA_UNSEEN inline void seen_range(const void* address, size_t bytes, Access ac
   const size_t step = (reinterpret_cast<uintptr_t>(address) | bytes) % 4 == 0 ? 4 : 1;
   for (size_t i = 0; i < bytes; i += step)
     seen(static_cast<const char*>(address) + i, step, access, return_address);
-}
-
-// What the compiler passes. Of a type: its kind, its size (of an integer: twice log2 of the bits, plus 1 if it is signed),
-// and its name, "'float [8]'".
-struct CompilersType {
-  uint16_t kind, info;
-  char name[1];
-};
-struct CompilersIndex {
-  const char* file;
-  uint32_t line, column;
-  const CompilersType *array, *index;
-};
-
-// The index as a number: signed ones that are narrower than a register arrive without their upper bits.
-YOTTA_UNSEEN constexpr int64_t signed_index(uint16_t info, uint64_t value) {
-  const int bits = 1 << (info >> 1);
-  if ((info & 1) == 0 || bits >= 64) return static_cast<int64_t>(value);
-  return static_cast<int64_t>(value << (64 - bits)) >> (64 - bits);
 }
 
 }  // namespace emulator
@@ -224,4 +237,5 @@ YOTTA_HOOK void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC
 #undef YOTTA_ATOMIC_COMPARE
 #undef YOTTA_HOOK
 
+#endif  // YOTTA_DEVICE_BODIES
 #endif

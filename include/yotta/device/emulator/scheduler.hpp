@@ -335,10 +335,8 @@ class Block {
 };
 
 #if defined(YOTTA_CHECKED)
-inline void stop_lane(std::function<std::string()> explain) {
-  this_lane->block->stop(std::move(explain));
-}
-YOTTA_UNSEEN inline void pause_lane() {
+void stop_lane(std::function<std::string()> explain) { this_lane->block->stop(std::move(explain)); }
+void pause_lane() {
   const UncheckedScope unchecked;
   this_lane->block->pause();
 }
