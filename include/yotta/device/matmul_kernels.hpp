@@ -1,4 +1,3 @@
-// nvcc
 // The CUDA matmul ladder, rungs 0 and 1: one thread a number of C, straight from global memory, with its threads
 // laid out the wrong way and the right way. C (m, n) = A (m, k) B (k, n), float, row-major.
 //

@@ -1,4 +1,3 @@
-// nvcc
 // The CUDA matmul ladder, rungs 5 to 7: vectorised, double-buffered, warp tiles. C (m, n) = A (m, k) B (k, n).
 //
 //     vectorised        global ─► registers ─► shared ─► barrier ─► multiply ─► barrier      float4 everywhere

@@ -1,4 +1,3 @@
-// nvcc
 // The CUDA matmul ladder, rungs 3 and 4: each thread computes not one number of C but a column of TM of them, or
 // a tile of (TM, TN), and keeps their sums in registers. C (m, n) = A (m, k) B (k, n), float, row-major.
 //

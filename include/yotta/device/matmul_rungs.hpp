@@ -1,4 +1,3 @@
-// nvcc
 // The CUDA matmul ladder as a table: what each rung does, how it is launched, and what it should cost.
 //
 //     for (const MatmulRung& rung : matmul_rungs) rung.run(a, b, c, m, n, k, stream);

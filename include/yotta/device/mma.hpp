@@ -164,7 +164,7 @@ struct Bf16Matrix {
 };
 
 // Two bf16 in one register, `first` in the low half.
-__device__ inline uint32_t packed(uint32_t first, uint32_t second) { return first | second << 16; }
+__host__ __device__ inline uint32_t packed(uint32_t first, uint32_t second) { return first | second << 16; }
 
 }  // namespace YOTTA_DEVICE_BUILD
 }  // namespace yotta

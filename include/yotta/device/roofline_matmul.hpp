@@ -1,4 +1,3 @@
-// nvcc
 // A matmul in which each block of threads shares a tile, and what the roofline says about it beforehand. It is the
 // first kernel that is good for something, and rung 2 of the CUDA ladder. C (m, n) = A (m, k) B (k, n).
 //

@@ -1,4 +1,3 @@
-// nvcc
 // Kernels for bodies: how a functor that g++ runs in a loop becomes a kernel of a GPU.
 //
 //     numbers     thread i has number i, and i + all threads, ...       body(i, OneLane{})

@@ -1,4 +1,3 @@
-// nvcc
 // Device::cuda: tensors in a GPU's memory, everything about them in order on one stream.
 //
 //     host       allocate  copy  launch  launch  release      each returns at once

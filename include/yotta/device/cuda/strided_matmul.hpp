@@ -1,4 +1,3 @@
-// nvcc
 // The course's own matmul for tensors on Device::cuda: any strides, so that a transposed operand needs no copy.
 //
 //            k ->            a block has a (16, 16) tile of C, a thread one number of it. Tiles of A and B pass
