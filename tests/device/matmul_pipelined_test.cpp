@@ -15,7 +15,8 @@ using namespace yotta;
 
 namespace {
 
-// Copies x (rows, cols) in quads of four columns to y (rows, wide), from which zeros beyond the edge can be seen.
+// Copies x (rows, cols) in quads of four columns to y (rows, wide), from which zeros beyond the
+// edge can be seen.
 __global__ void copy_quads(const float* x, float* y, int rows, int cols, int wide) {
   const int row = threadIdx.y, col = 4 * threadIdx.x;
   const float4 four = load4(x, rows, cols, row, col);

@@ -4,8 +4,9 @@
 //     kernel                            launch(k, ..., x.data())
 //     host     std::vector<float> <---- x.to_host()                       copied back
 //
-// On the CPU the memory is ordinary memory, 256-byte aligned as on a GPU, and every allocation is known by
-// its place and size. Fresh memory holds no zeros: its bytes are 0xff, NaN in every float format.
+// On the CPU the memory is ordinary memory, 256-byte aligned as on a GPU, and every allocation is
+// known by its place and size. Fresh memory holds no zeros: its bytes are 0xff, NaN in every float
+// format.
 // nvcc compiles this file too.
 #pragma once
 

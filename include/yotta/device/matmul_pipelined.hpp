@@ -1,4 +1,5 @@
-// The CUDA matmul ladder, rungs 5 to 7: vectorised, double-buffered, warp tiles. C (m, n) = A (m, k) B (k, n).
+// The CUDA matmul ladder, rungs 5 to 7: vectorised, double-buffered, warp tiles. C (m, n) = A (m,
+// k) B (k, n).
 //
 //     vectorised        global ─► registers ─► shared ─► barrier ─► multiply ─► barrier      float4 everywhere
 //
@@ -8,9 +9,9 @@
 //     warp tiles        the same, and each warp works on one (32, 64) corner: no bank conflicts, and fewer
 //                       different numbers are read by a warp
 //
-// Nothing changes in what is computed or in how many bytes come from memory. What changes is the number of
-// instructions that move them (a quarter), how long multipliers wait for them, and how often threads of a
-// warp ask the same bank of shared memory.
+// Nothing changes in what is computed or in how many bytes come from memory. What changes is the
+// number of instructions that move them (a quarter), how long multipliers wait for them, and how
+// often threads of a warp ask the same bank of shared memory.
 //
 // What they share: tiles are fetched a float4 at a time.
 //
@@ -21,15 +22,16 @@
 //     │   └────┘  │
 //     └───────────┘  zeros beyond the edges
 //
-// A float4 must lie on a multiple of 16 bytes. Rows begin there if their length is a multiple of 4; where it
-// is not, numbers are loaded one by one: right, and slower.
-// Cost: bytes as matmul_register_tiles.hpp; shared memory 4 (BK (BM + 4) + BK BN) bytes, doubled from rung 6 on.
-// Contract: block (BM BN / 64) threads, grid (ceil(n / BN), ceil(m / BM)); m k, k n and m n below 2^31; A, B and
-// C begin on 16 bytes, as cudaMalloc's memory does.
-// Letters: (BM, BN) a block's tile of C, BK its step in k; (TM, TN) = (8, 8) a thread's, in four quads of
-// (4, 4); (WM, WN) = (32, 64) a warp's.
-// References: NVIDIA CUTLASS, "Efficient GEMM in CUDA" (threadblock, warp and thread tiles; software pipelining); Boehm, "How to Optimize a CUDA
-// Matmul Kernel" (2022), kernels 6 to 10.
+// A float4 must lie on a multiple of 16 bytes. Rows begin there if their length is a multiple of 4;
+// where it is not, numbers are loaded one by one: right, and slower.
+// Cost: bytes as matmul_register_tiles.hpp; shared memory 4 (BK (BM + 4) + BK BN) bytes, doubled
+// from rung 6 on.
+// Contract: block (BM BN / 64) threads, grid (ceil(n / BN), ceil(m / BM)); m k, k n and m n below
+// 2^31; A, B and C begin on 16 bytes, as cudaMalloc's memory does.
+// Letters: (BM, BN) a block's tile of C, BK its step in k; (TM, TN) = (8, 8) a thread's, in four
+// quads of (4, 4); (WM, WN) = (32, 64) a warp's.
+// References: NVIDIA CUTLASS, "Efficient GEMM in CUDA" (threadblock, warp and thread tiles;
+// software pipelining); Boehm, "How to Optimize a CUDA Matmul Kernel" (2022), kernels 6 to 10.
 #pragma once
 
 #include "yotta/device/kernel.hpp"
@@ -94,11 +96,11 @@ struct TileFetch {
   }
 };
 
-// Where a thread's quads lie in the block's (BM, BN) tile: row(q) and col(q), q = 0, 1, are the first of
-// four rows and columns.
+// Where a thread's quads lie in the block's (BM, BN) tile: row(q) and col(q), q = 0, 1, are the
+// first of four rows and columns.
 //
-// ThreadTiles: an (8, 8) square a thread, side by side. Lanes 0 to 15 of a warp read columns 8 apart, so two
-// of each eight meet in one bank.
+// ThreadTiles: an (8, 8) square a thread, side by side. Lanes 0 to 15 of a warp read columns 8
+// apart, so two of each eight meet in one bank.
 template <int BN>
 struct ThreadTiles {
   int top, left;
@@ -107,8 +109,8 @@ struct ThreadTiles {
   __device__ int col(int q) const { return left + 4 * q; }
 };
 
-// WarpTiles: a (32, 64) tile a warp; its lanes stand 4 high and 8 wide, 4 columns apart, so that eight of
-// them read 32 neighbouring numbers: one from each bank.
+// WarpTiles: a (32, 64) tile a warp; its lanes stand 4 high and 8 wide, 4 columns apart, so that
+// eight of them read 32 neighbouring numbers: one from each bank.
 //
 //               64 columns                                     a warp's 32 lanes: 4 x 8
 //          ┌───────────┬───────────┐                           each lane: one (4, 4) quad in each of
@@ -128,8 +130,8 @@ struct WarpTiles {
   __device__ int col(int q) const { return left + 32 * q; }
 };
 
-// sums (8, 8) += a b for one block tile: a (BK, ...) transposed, b (BK, ...), both in shared memory. Each step
-// of k loads 16 numbers with four float4 and multiplies them 64 times.
+// sums (8, 8) += a b for one block tile: a (BK, ...) transposed, b (BK, ...), both in shared
+// memory. Each step of k loads 16 numbers with four float4 and multiplies them 64 times.
 template <int BK, int A_PITCH, int B_PITCH, class Tiles>
 __device__ void multiply_tile(const float (*a)[A_PITCH], const float (*b)[B_PITCH], const Tiles& at,
                               float (&sums)[8][8]) {
@@ -160,8 +162,9 @@ __device__ void store_sums(float* c, int m, int n, int top, int left, const Tile
 
 // ---- The rungs ----
 
-// Rows of A's transposed tile are 4 numbers longer than the tile. A warp stores 16 rows of two float4 columns,
-// which lie 4 rows of the tile apart: without the 4 both columns would fall into the same banks.
+// Rows of A's transposed tile are 4 numbers longer than the tile. A warp stores 16 rows of two
+// float4 columns, which lie 4 rows of the tile apart: without the 4 both columns would fall into
+// the same banks.
 template <int BM>
 inline constexpr int a_pitch = BM + 4;
 
@@ -187,8 +190,8 @@ __global__ void matmul_vectorised(const float* a, const float* b, float* c, int 
   store_sums(c, m, n, top, left, at, sums);
 }
 
-// Rungs 6 and 7: while tile t is multiplied, tile t + 1 is on its way into registers; it goes into the other
-// half of shared memory, which nobody reads, so one barrier a tile is enough.
+// Rungs 6 and 7: while tile t is multiplied, tile t + 1 is on its way into registers; it goes into
+// the other half of shared memory, which nobody reads, so one barrier a tile is enough.
 template <int BM, int BN, int BK, template <int> class Tiles>
 __global__ void matmul_pipelined(const float* a, const float* b, float* c, int m, int n, int k) {
   constexpr int threads = BM * BN / 64;
