@@ -605,7 +605,7 @@ TEST_CASE("15.7: what stays whole for backward stays in training only") {
     forward_rows(fsdp->stack(), evaluation, 0, 0, 2);
     require(gathered_beside(*fsdp, -1).empty(),
             fmt::format("after an evaluation unit {} is still whole; no backward follows, and the "
-                        "next step would leave it out of date: look at saved.place().training",
+                        "next step would leave it out of date: look at saved.position().training",
                         list(gathered_beside(*fsdp, -1))));
     forward_rows(fsdp->stack(), saved, 0, 0, 2);
     require(

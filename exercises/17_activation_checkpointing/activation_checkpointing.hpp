@@ -28,7 +28,7 @@
 #pragma once
 
 #include "yotta/core/exercise.hpp"
-#include "yotta/nn/slice.hpp"
+#include "yotta/nn/layer.hpp"
 #include "yotta/parallel/revolve.hpp"
 
 namespace yotta::student {
@@ -140,7 +140,7 @@ class Replay : public Slice {
       case ReplayAction::Kind::restore: flows = saved.get(slot); return;
       case ReplayAction::Kind::drop: saved.take(slot); return;
       case ReplayAction::Kind::run:
-        flows = run_and_forget(layer(action), flows, saved.place());
+        flows = run_and_forget(layer(action), flows, saved.position());
         return;
       case ReplayAction::Kind::reverse: return;
     }

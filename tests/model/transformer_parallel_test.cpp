@@ -136,7 +136,7 @@ TEST_CASE("parameters: a tp-th of what is cut, all of what is not; counted once 
       const Transformer model(config, {.tp = tp, .cp = {}});
       std::vector<double> once = {0};
       for (const ParameterPtr& each : parameters(model.stack())) {
-        CHECK(each->copies == (each->part.is_whole() ? ranks : 1));
+        CHECK(each->copies == (each->range.is_whole() ? ranks : 1));
         once[0] += static_cast<double>(each->value.numel()) / each->copies;
       }
       tp.all_reduce(once);

@@ -21,7 +21,7 @@
 #include <cstdint>
 
 #include "yotta/core/dtype.hpp"
-#include "yotta/nn/attention_kind.hpp"
+#include "yotta/nn/attention.hpp"
 
 namespace yotta {
 

@@ -42,7 +42,7 @@ class TokenEmbedding : public Layer {
     const int64_t B = ids.dim(0), T = ids.dim(1);
     Tensor x = tokens_.forward(ids.reshape({B * T}), saved.child(tokens_.name()));
     if (positions_.defined() && B * T > 0)
-      add_positions(x, positions_.value(), T, saved.place().positions);
+      add_positions(x, positions_.value(), T, saved.position().positions);
     return dropout_.forward(x.reshape({B, T, x.dim(1)}), saved.child(dropout_.name()));
   }
 
@@ -57,7 +57,7 @@ class TokenEmbedding : public Layer {
     if (!positions_.defined()) return;
     const Tensor dy = saved.take("dy");
     if (dy.numel() > 0)
-      positions_backward(as_rows(dy), positions_.grad(), dy.dim(1), saved.place().positions);
+      positions_backward(as_rows(dy), positions_.grad(), dy.dim(1), saved.position().positions);
     positions_.mark_grad_ready();
   }
 

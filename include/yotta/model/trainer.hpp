@@ -20,7 +20,6 @@
 
 #include "yotta/model/diagnose.hpp"
 #include "yotta/nn/optimizer.hpp"
-#include "yotta/nn/schedule.hpp"
 
 namespace yotta {
 

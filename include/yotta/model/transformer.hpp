@@ -113,7 +113,7 @@ class Transformer {
       fail(where, "entries {} to {} of a stack of {}", first, last, entries(config));
     for (int64_t i = first; i < last; ++i) layers_.push_back(make(i));
     for (const ParameterPtr& each : parameters(stack()))
-      if (each->part.is_whole()) each->copies = axis_size(axes.tp);
+      if (each->range.is_whole()) each->copies = axis_size(axes.tp);
   }
 
   const TransformerConfig& config() const { return config_; }

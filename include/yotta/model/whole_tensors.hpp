@@ -44,7 +44,7 @@ inline bool gives(const Parameter& parameter, const RunAxes& runs, Mesh& mesh) {
   const auto may = [&](Axis axis) {
     return mesh.coordinate(axis) == 0 || std::find(runs.begin(), runs.end(), axis) != runs.end();
   };
-  return (!parameter.part.is_whole() || mesh.coordinate(Axis::tp) == 0) && may(Axis::cp) &&
+  return (!parameter.range.is_whole() || mesh.coordinate(Axis::tp) == 0) && may(Axis::cp) &&
          may(Axis::dp_shard) && may(Axis::dp_replicate);
 }
 
@@ -57,7 +57,7 @@ inline size_t find_held(const std::vector<Held>& held, const std::string& name) 
 
 // Numbers of `part`, flat: zeros but for the n that are held.
 inline Tensor around(const Tensor& values, const Held& held) {
-  const ShardRange& part = held.parameter->part;
+  const ShardRange& part = held.parameter->range;
   Tensor flat = Tensor::zeros({part.rows * part.columns}, values.dtype());
   flat.rows(held.first, held.first + values.numel()).copy_from(values.reshape({values.numel()}));
   return flat;
@@ -79,7 +79,7 @@ inline std::vector<NamedTensor> gather_whole(const std::vector<WholeShape>& shap
                             {.label = "whole.stage"});  // a tied table has two
     Tensor whole = Tensor::zeros(each.shape, dtype);
     if (here && stage[0] == mesh.coordinate(Axis::pp) && gives(*held[i].parameter, runs, mesh))
-      put_part(detail::around(values[i], held[i]), held[i].parameter->part, whole);
+      put_shard(detail::around(values[i], held[i]), held[i].parameter->range, whole);
     mesh.world().reduce(whole, 0, ReduceOp::sum, {.label = "whole"});
     if (mesh.world().rank() == 0) all.push_back({each.name, whole});
   }
@@ -112,8 +112,8 @@ inline void take_held(const std::vector<NamedTensor>& whole, const std::vector<H
                                     [&](const auto& each) { return each.name == parameter.name; });
     if (found == whole.end()) fail(where, "there is no tensor for {}", parameter.name);
     Tensor flat =
-        Tensor::empty({parameter.part.rows * parameter.part.columns}, found->value.dtype());
-    take_part(found->value, parameter.part, flat, where);
+        Tensor::empty({parameter.range.rows * parameter.range.columns}, found->value.dtype());
+    take_shard(found->value, parameter.range, flat, where);
     values[i].copy_from(
         flat.rows(held[i].first, held[i].first + values[i].numel()).reshape(values[i].shape()));
   }

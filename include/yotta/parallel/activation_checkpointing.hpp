@@ -26,7 +26,7 @@
 // Revolve; Korthikanti et al. (2022), Reducing Activation Recomputation in Large Transformer Models.
 #pragma once
 
-#include "yotta/nn/slice.hpp"
+#include "yotta/nn/layer.hpp"
 #include "yotta/parallel/revolve.hpp"
 
 namespace yotta {
@@ -64,7 +64,7 @@ class Checkpoint : public Slice {
     Tensor y = x;
     // exercise 17.3: keep x under the name "x"; run the layers one after the other, keeping nothing else
     saved.keep("x", x);
-    for (const LayerPtr& layer : layers()) y = run_and_forget(*layer, y, saved.place());
+    for (const LayerPtr& layer : layers()) y = run_and_forget(*layer, y, saved.position());
     // end of exercise 17.3
     return y;
   }
@@ -73,7 +73,7 @@ class Checkpoint : public Slice {
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
     Tensor dx = dy;
     // exercise 17.4: run the slice again from x, now keeping everything; then I and W of each layer
-    Saved again(saved.place(), saved.name());
+    Saved again(saved.position(), saved.name());
     yotta::forward(layers(), saved.take("x"), again);
     for (size_t i = layers().size(); i-- > 0;) {
       Saved& own = again.child(layers()[i]->name());
@@ -158,7 +158,7 @@ class Replay : public Slice {
       case ReplayAction::Kind::restore: flows = saved.get(slot); return;
       case ReplayAction::Kind::drop: saved.take(slot); return;
       case ReplayAction::Kind::run:
-        flows = run_and_forget(layer(action), flows, saved.place());
+        flows = run_and_forget(layer(action), flows, saved.position());
         return;
       case ReplayAction::Kind::reverse: return;
     }

@@ -21,7 +21,6 @@
 
 #include "yotta/comm/mesh.hpp"
 #include "yotta/nn/attention.hpp"
-#include "yotta/nn/attention_kind.hpp"
 #include "yotta/nn/rope.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
@@ -80,8 +79,8 @@ class Attention : public Composite {
     const Tensor dout = run_back(o_, run_back(dropout_, dy, saved), saved);
     AttentionGradients d = attend_back(in_heads(dout, heads_), saved);
     if (options_.rope_theta > 0) {
-      d.dq = rope_backward(d.dq, saved.place().positions, options_.rope_theta);
-      d.dk = rope_backward(d.dk, saved.place().positions, options_.rope_theta);
+      d.dq = rope_backward(d.dq, saved.position().positions, options_.rope_theta);
+      d.dk = rope_backward(d.dk, saved.position().positions, options_.rope_theta);
     }
     Tensor dx = run_back(q_, d.dq.reshape({dy.dim(0), dy.dim(1), -1}), saved);
     k_.add_backward_input(dx, d.dk.reshape({dy.dim(0), dy.dim(1), -1}), saved.child(k_.name()));
@@ -100,7 +99,7 @@ class Attention : public Composite {
   Tensor rotated(const Tensor& x, int64_t heads, const Saved& saved) const {
     const Tensor split = in_heads(x, heads);
     if (options_.rope_theta == 0) return split;
-    return rope(split, saved.place().positions, options_.rope_theta);
+    return rope(split, saved.position().positions, options_.rope_theta);
   }
 
   // Throws unless the columns are those that this rank of cp must hold.
@@ -118,14 +117,14 @@ class Attention : public Composite {
   Tensor attend(Saved& saved) const {
     const Tensor &q = saved.get("q"), &k = saved.get("k"), &v = saved.get("v");
     if (options_.kind == AttentionKind::blockwise) {
-      expect_positions(q.dim(1), saved.place().positions);
+      expect_positions(q.dim(1), saved.position().positions);
       if (context_ == ContextParallel::ulysses) return exchange(saved);
       const BlockwiseAttention out = ring_attention(q, k, v, cp_);
       saved.keep("o", out.o);
       saved.keep("log_sum_exp", out.log_sum_exp);
       return out.o;
     }
-    const BatchPosition& place = saved.place();
+    const BatchPosition& place = saved.position();
     const PlainAttention out =
         attention_plain(q, k, v,
                         {.p = place.training ? options_.probability_dropout : 0,

@@ -82,7 +82,7 @@ class FlatLayout {
       const Parameter& from = *place.parameter;
       Tensor to = part.rows(first - begin, last - begin);
       if (from.value.device() == Device::meta)
-        fill_initial(to, from.part, from.initial, from.seed, from.name, first - place.begin);
+        fill_initial(to, from.range, from.initial, from.seed, from.name, first - place.begin);
       else
         to.copy_from(from.value.reshape({-1}).rows(first - place.begin, last - place.begin));
     }

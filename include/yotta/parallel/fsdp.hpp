@@ -38,7 +38,7 @@
 #include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/elementwise.hpp"
-#include "yotta/nn/slice.hpp"
+#include "yotta/nn/layer.hpp"
 #include "yotta/parallel/flat_shard.hpp"
 #include "yotta/parallel/fsdp_plan.hpp"
 
@@ -165,7 +165,7 @@ class FsdpLayer : public Slice {
     unit_.unshard();
     if (neighbours_.after != nullptr) neighbours_.after->prefetch();
     y = Slice::forward(x, saved);
-    const bool stays = neighbours_.stays && saved.place().training;
+    const bool stays = neighbours_.stays && saved.position().training;
     if (place_.is_last && !stays) unit_.reshard();
     // end of exercise 15.7
     return y;

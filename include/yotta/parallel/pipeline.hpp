@@ -32,7 +32,7 @@
 
 #include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
-#include "yotta/nn/slice.hpp"
+#include "yotta/nn/layer.hpp"
 #include "yotta/parallel/pipeline_schedule.hpp"
 
 namespace yotta {

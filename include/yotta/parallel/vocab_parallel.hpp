@@ -63,7 +63,7 @@ class VocabParallelEmbedding : public Layer {
   const ParameterPtr& table() const { return table_.parameter(); }
 
  private:
-  const ShardRange& part() const { return table_.parameter()->part; }
+  const ShardRange& part() const { return table_.parameter()->range; }
 
   Use table_;  // (V/tp, C)
   ReduceFromTensorParallel g_;

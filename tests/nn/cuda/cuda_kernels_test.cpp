@@ -4,6 +4,7 @@
 
 #include "support/message_of.hpp"
 #include "yotta/device/cuda/strided_matmul.hpp"
+#include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/narrow.hpp"
 
 using namespace yotta;

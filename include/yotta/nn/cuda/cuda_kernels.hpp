@@ -12,7 +12,7 @@
 #include "yotta/device/cuda/body_kernels.hpp"
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/adamw.hpp"
-#include "yotta/nn/attention_blockwise.hpp"
+#include "yotta/nn/cpu/attention_rows.hpp"
 #include "yotta/nn/cross_entropy.hpp"
 #include "yotta/nn/dropout.hpp"
 #include "yotta/nn/embedding.hpp"
