@@ -7,7 +7,7 @@
 #include "course/shared/lesson.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/device/roofline_matmul.hpp"
-#include "yotta/machine/timelines/roofline_picture.hpp"
+#include "yotta/machine/pictures/roofline_picture.hpp"
 #include "yotta/machine/systolic.hpp"
 #include "yotta/nn/cpu/vectors.hpp"
 
