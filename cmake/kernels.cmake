@@ -1,5 +1,5 @@
 # yotta_check_kernels(target): compiles the target's CUDA kernels for the emulator's checks and counters
-# (include/yotta/device/emulator/simt_build.hpp says how). The flags are for compiling alone: ThreadSanitizer is not linked.
+# (include/yotta/device/emulator/device_build.hpp says how). The flags are for compiling alone: ThreadSanitizer is not linked.
 #
 #     add_executable(my_kernels my_kernels.cpp)
 #     target_link_libraries(my_kernels PRIVATE yotta::yotta)

@@ -1,34 +1,45 @@
-# How the course's own programs are built: warnings are errors for us, and for no one who uses the library.
-add_library(yotta_strict INTERFACE)
-target_compile_options(yotta_strict INTERFACE
+# How the course's own programs are built: they use the compiled form of the library (cmake/library.cmake), and warnings
+# are errors for us, and for no one who uses the library.
+add_library(yotta_warnings INTERFACE)
+target_compile_options(yotta_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion;-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # g++ 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105651)
-  target_compile_options(yotta_strict INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+  target_compile_options(yotta_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
-target_link_libraries(yotta_strict INTERFACE yotta::yotta)
+target_link_libraries(yotta_compiled PRIVATE $<BUILD_INTERFACE:yotta_warnings>)
+
+add_library(yotta_strict INTERFACE)
+target_link_libraries(yotta_strict INTERFACE yotta_warnings yotta::compiled)
+
 # For programs that read and build the course itself: where it lies, and where it is built.
 add_library(yotta_paths INTERFACE)
 target_compile_definitions(yotta_paths INTERFACE YOTTA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                  YOTTA_BUILD_DIR="${PROJECT_BINARY_DIR}")
 
-# What a program takes of the library, it compiles; to optimise that in every program again would be most of the wait.
-# So in release it is optimised once, in yotta_optimised, which uses most of the library. Programs and tests that do not
-# measure are compiled without optimisation and linked behind it: of an inline function that many objects hold, the
-# linker keeps the first.
-add_library(yotta_optimised OBJECT ${PROJECT_SOURCE_DIR}/course/shared/training.cpp)
-target_include_directories(yotta_optimised PUBLIC ${PROJECT_SOURCE_DIR})
-target_compile_definitions(yotta_optimised PUBLIC YOTTA_COLLECTIVES_ELSEWHERE)
-target_link_libraries(yotta_optimised PUBLIC yotta_strict yotta_paths nlohmann_json::nlohmann_json)
-
-# yotta_unoptimised(target): a program or objects of it.
-function(yotta_unoptimised target)
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+# yotta_quick(targets...), and yotta_quick_tests for what uses doctest: what nobody measures is compiled without
+# optimisation, since the library behind it is optimised, and with the standard library precompiled.
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty.cpp CONTENT "")
+foreach(kind programs tests)
+  add_library(yotta_precompiled_${kind} OBJECT ${PROJECT_BINARY_DIR}/empty.cpp)
+  target_link_libraries(yotta_precompiled_${kind} PRIVATE yotta_strict)
+  target_precompile_headers(yotta_precompiled_${kind} PRIVATE ${CMAKE_CURRENT_LIST_DIR}/precompiled_${kind}.hpp)
+  target_compile_options(yotta_precompiled_${kind} PRIVATE -O0)
+endforeach()
+target_include_directories(yotta_precompiled_tests SYSTEM PRIVATE
+                           $<TARGET_PROPERTY:doctest::doctest,INTERFACE_INCLUDE_DIRECTORIES>)
+function(yotta_quick)
+  foreach(target ${ARGN})
     target_compile_options(${target} PRIVATE -O0)
-    get_target_property(type ${target} TYPE)
-    if(type STREQUAL "EXECUTABLE")
-      target_sources(${target} PRIVATE $<TARGET_OBJECTS:yotta_optimised>)
-    endif()
-  endif()
+    target_precompile_headers(${target} REUSE_FROM yotta_precompiled_programs)
+  endforeach()
+endfunction()
+function(yotta_quick_tests)
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE -O0)
+    target_precompile_headers(${target} REUSE_FROM yotta_precompiled_tests)
+    target_include_directories(${target} SYSTEM PRIVATE
+                               $<TARGET_PROPERTY:doctest::doctest,INTERFACE_INCLUDE_DIRECTORIES>)
+  endforeach()
 endfunction()
 
 # yotta_program(name files...): a program of our own.
@@ -53,28 +64,4 @@ function(yotta_use_cuda target file)
     target_link_libraries(${target} PRIVATE CUDA::cudart CUDA::cublas)
     target_compile_definitions(${target} PRIVATE YOTTA_HAVE_CUDA)
   endif()
-endfunction()
-
-# yotta_join(unit files...): a source file that includes the files, each in a namespace of its own. What they share,
-# the library's inline functions above all, is compiled once: a quarter of the time. Their headers come first, with the
-# conditions they stand under, so that none falls inside a namespace.
-function(yotta_join unit)
-  set(headers)
-  set(bodies)
-  foreach(file ${ARGN})
-    file(STRINGS ${file} includes REGEX "^#(include|if|el|endif)")
-    list(APPEND headers ${includes})
-    string(MAKE_C_IDENTIFIER ${file} namespace)
-    string(APPEND bodies "namespace ${namespace} {\n#include \"${file}\"\n}\n")
-  endforeach()
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
-  list(JOIN headers "\n" headers)
-  file(CONFIGURE OUTPUT ${unit} CONTENT "${headers}\n${bodies}" @ONLY)
-endfunction()
-
-# yotta_joined_main(stub file): a source file whose main() is that of a file which is joined elsewhere.
-function(yotta_joined_main stub file)
-  string(MAKE_C_IDENTIFIER ${file} namespace)
-  file(CONFIGURE OUTPUT ${stub} CONTENT "namespace ${namespace} {\nint main(int, char**);\n}\n
-int main(int argc, char** argv) { return ${namespace}::main(argc, argv); }\n")
 endfunction()

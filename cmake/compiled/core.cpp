@@ -1,2 +1,3 @@
 // The bodies of core/.
+#include "yotta/core/compare.hpp"
 #include "yotta/core/tensor.hpp"

@@ -9,7 +9,7 @@ namespace student = yotta::student;
 
 class ThisDdp : public exercise::AnyDdp {
  public:
-  ThisDdp(exercise::ParameterPtrs parameters, student::Communicator& comm,
+  ThisDdp(exercise::ParameterPtrs parameters, yotta::Communicator& comm,
           student::DdpOptions options)
       : ddp_(std::move(parameters), comm, options) {}
   void finish() override { ddp_.finish(); }
@@ -35,7 +35,7 @@ std::vector<exercise::BucketView> make_buckets(std::span<const yotta::ParameterP
 }
 
 std::unique_ptr<exercise::AnyDdp> make_ddp(exercise::ParameterPtrs parameters,
-                                           student::Communicator& comm, int64_t bucket_bytes,
+                                           yotta::Communicator& comm, int64_t bucket_bytes,
                                            yotta::ReduceOp op, bool overlap) {
   return std::make_unique<ThisDdp>(std::move(parameters), comm,
                                    student::DdpOptions{bucket_bytes, op, overlap});

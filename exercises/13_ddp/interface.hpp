@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "course/shared/light_communicator.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/parameter.hpp"
 
@@ -33,10 +33,10 @@ class AnyDdp {
 struct Solution {
   std::pair<int64_t, int64_t> (*share_of_batch)(int64_t batch, int ranks, int rank);
   void (*reduce_gradients)(std::span<const yotta::ParameterPtr> parameters,
-                           yotta::student::Communicator& comm, yotta::ReduceOp op);
+                           yotta::Communicator& comm, yotta::ReduceOp op);
   std::vector<BucketView> (*make_buckets)(std::span<const yotta::ParameterPtr> parameters,
                                           int64_t bucket_bytes);
-  std::unique_ptr<AnyDdp> (*make_ddp)(ParameterPtrs parameters, yotta::student::Communicator& comm,
+  std::unique_ptr<AnyDdp> (*make_ddp)(ParameterPtrs parameters, yotta::Communicator& comm,
                                       int64_t bucket_bytes, yotta::ReduceOp op, bool overlap);
 };
 extern const Solution solution;

@@ -61,15 +61,13 @@ Numbers all_gradients(const ParameterPtrs& parameters) {
   return all;
 }
 
-using Light = student::Communicator;
-
 const char* const not_reduced = "this rank's own gradient: it was not reduced";
 
 // Runs body(world, parameters) on p ranks and compares the gradients that each is left with.
 template <class Body>
 void expect_gradients(int p, ReduceOp op, int microbatches, Body body) {
   std::vector<Numbers> left(static_cast<size_t>(p));
-  run(p, [&](Light& world) {
+  run(p, [&](Communicator& world) {
     const ParameterPtrs parameters = make_parameters(world.rank());
     body(world, parameters);
     left[static_cast<size_t>(world.rank())] = all_gradients(parameters);
@@ -94,8 +92,8 @@ void expect_gradients(int p, ReduceOp op, int microbatches, Body body) {
   }
 }
 
-std::unique_ptr<AnyDdp> make_ddp(const ParameterPtrs& parameters, Light& world, bool overlap = true,
-                                 ReduceOp op = ReduceOp::mean) {
+std::unique_ptr<AnyDdp> make_ddp(const ParameterPtrs& parameters, Communicator& world,
+                                 bool overlap = true, ReduceOp op = ReduceOp::mean) {
   return solution.make_ddp(parameters, world, bucket_bytes, op, overlap);
 }
 
@@ -104,7 +102,7 @@ std::unique_ptr<AnyDdp> make_ddp(const ParameterPtrs& parameters, Light& world, 
 template <class Body>
 void run_backward(bool overlap, Body body) {
   try {
-    run(2, [&](Light& world) {
+    run(2, [&](Communicator& world) {
       const ParameterPtrs parameters = make_parameters(world.rank());
       const auto ddp = make_ddp(parameters, world, overlap);
       body(world, parameters, *ddp);
@@ -132,7 +130,7 @@ void backward_and_count(const ParameterPtrs& parameters, const AnyDdp& ddp, int 
 
 // A whole step with Ddp, right or not, on p ranks; all microbatches but the last under no_sync.
 void expect_ddp_step(int p, ReduceOp op, bool overlap, int microbatches = 1) {
-  expect_gradients(p, op, microbatches, [&](Light& world, const ParameterPtrs& parameters) {
+  expect_gradients(p, op, microbatches, [&](Communicator& world, const ParameterPtrs& parameters) {
     const auto ddp = make_ddp(parameters, world, overlap, op);
     for (int m = 0; m < microbatches; ++m) {
       const auto quiet = m + 1 < microbatches ? ddp->no_sync() : nullptr;
@@ -172,7 +170,7 @@ TEST_CASE("13.1: the ranks' shares are the batch, each row once") {
 TEST_CASE("13.2: every rank ends with the mean or the sum of all ranks' gradients") {
   for (const ReduceOp op : {ReduceOp::mean, ReduceOp::sum})
     for (const int p : {4, 1, 2, 3})
-      expect_gradients(p, op, 1, [&](Light& world, const ParameterPtrs& parameters) {
+      expect_gradients(p, op, 1, [&](Communicator& world, const ParameterPtrs& parameters) {
         backward(parameters, local_gradient(world.rank()));
         solution.reduce_gradients(parameters, world, op);
       });
@@ -236,14 +234,14 @@ TEST_CASE("13.3: gradients are views into their bucket, and keep their values") 
 }
 
 TEST_CASE("13.4: a bucket leaves as soon as its last gradient is final") {
-  run_backward(true, [](Light& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
+  run_backward(true, [](Communicator& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
     backward_and_count(parameters, ddp, world.rank());
   });
   CHECK(true);
 }
 
 TEST_CASE("13.4: buckets leave in their order, in whichever order they become full") {
-  run_backward(true, [](Light& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
+  run_backward(true, [](Communicator& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
     struct Final {
       size_t layer;
       int launched;
@@ -268,7 +266,7 @@ TEST_CASE("13.4: the callback launches and does not wait: communication overlaps
   // Rank 1 goes on only after it has heard from rank 0, and rank 0 tells it after its first callback.
   bool told = false;
   try {
-    run_backward(true, [&](Light& world, const ParameterPtrs& parameters, AnyDdp&) {
+    run_backward(true, [&](Communicator& world, const ParameterPtrs& parameters, AnyDdp&) {
       Numbers token = {1};
       if (world.rank() == 1) world.recv(token, 0);
       backward_one(parameters, 5, local_gradient(world.rank()));
@@ -288,7 +286,7 @@ TEST_CASE("13.4: the callback launches and does not wait: communication overlaps
 }
 
 TEST_CASE("13.4: without overlap backward launches nothing") {
-  run_backward(false, [](Light& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
+  run_backward(false, [](Communicator& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
     backward(parameters, local_gradient(world.rank()));
     if (ddp.launched() > 0)
       fail(Where::current(),
@@ -300,7 +298,7 @@ TEST_CASE("13.4: without overlap backward launches nothing") {
 }
 
 TEST_CASE("13.4: under no_sync nothing is reduced, and gradients add up") {
-  run_backward(true, [](Light& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
+  run_backward(true, [](Communicator& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
     Numbers sum(numbers);
     {
       const auto quiet = ddp.no_sync();
@@ -336,7 +334,7 @@ TEST_CASE("13.5: after finish the gradients are reduced, overlapped or not") {
 TEST_CASE("13.5: a parameter that one rank did not use does not hold the others up") {
   const int p = 3;
   std::vector<Numbers> left(p);
-  run(p, [&](Light& world) {
+  run(p, [&](Communicator& world) {
     const ParameterPtrs parameters = make_parameters(world.rank());
     const auto ddp = make_ddp(parameters, world);
     for (size_t i = parameters.size(); i-- > 0;)
@@ -356,7 +354,7 @@ TEST_CASE("13.5: a parameter that one rank did not use does not hold the others 
 }
 
 TEST_CASE("13.5: the next backward finds everything ready") {
-  const auto three_steps = [](Light& world) {
+  const auto three_steps = [](Communicator& world) {
     const ParameterPtrs parameters = make_parameters(world.rank());
     const auto ddp = make_ddp(parameters, world);
     for (int step = 0; step < 3; ++step) {

@@ -9,7 +9,7 @@ namespace student = yotta::student;
 
 class ThisZero : public exercise::AnyZero {
  public:
-  ThisZero(const std::vector<yotta::ParameterPtr>& parameters, student::Communicator& comm,
+  ThisZero(const std::vector<yotta::ParameterPtr>& parameters, yotta::Communicator& comm,
            const student::ZeroOptions& options)
       : zero_(parameters, comm, options) {}
   std::vector<yotta::ParameterPtr> shards() const override { return zero_.shards(); }
@@ -33,7 +33,7 @@ int64_t bytes_held(int stage, int64_t ranks, int64_t parameters, int64_t weights
 }
 
 std::unique_ptr<exercise::AnyZero> make_zero(const std::vector<yotta::ParameterPtr>& parameters,
-                                             student::Communicator& comm, int stage,
+                                             yotta::Communicator& comm, int stage,
                                              int64_t bucket_bytes) {
   return std::make_unique<ThisZero>(parameters, comm, student::ZeroOptions{stage, bucket_bytes});
 }

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "course/shared/light_communicator.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/grad_clip.hpp"
@@ -29,8 +29,7 @@ struct Solution {
   int64_t (*bytes_held)(int stage, int64_t ranks, int64_t parameters, int64_t weights,
                         int64_t gradients, int64_t optimizer);
   std::unique_ptr<AnyZero> (*make_zero)(const std::vector<yotta::ParameterPtr>& parameters,
-                                        yotta::student::Communicator& comm, int stage,
-                                        int64_t bucket_bytes);
+                                        yotta::Communicator& comm, int stage, int64_t bucket_bytes);
 };
 extern const Solution solution;
 

@@ -13,7 +13,6 @@ using exercise::solution;
 
 namespace {
 
-using Light = student::Communicator;
 using Numbers = std::vector<double>;
 
 void require(bool right, const std::string& what_is_wrong, Where where = Where::current()) {
@@ -125,7 +124,7 @@ TEST_CASE(
   for (const int64_t bucket_bytes : {bucket_each, one_bucket})
     for (const int p : {4, 1, 2}) {
       std::vector<Numbers> parts(static_cast<size_t>(p));
-      run(p, [&](Light& world) {
+      run(p, [&](Communicator& world) {
         const std::vector<ParameterPtr> parameters = make_parameters();
         const auto zero = solution.make_zero(parameters, world, 1, bucket_bytes);
         parts[static_cast<size_t>(world.rank())] = values_of(zero->shards());
@@ -147,7 +146,7 @@ TEST_CASE(
 }
 
 TEST_CASE("14.2: a part cuts through parameters, and its pieces say which they are of") {
-  run(4, [](Light& world) {
+  run(4, [](Communicator& world) {
     const auto zero = solution.make_zero(make_parameters(), world, 1, one_bucket);
     const std::string right[] = {" p2[0, 6)", " p2[6, 12)", " p1[0, 4) p0[0, 2)", " p0[2, 8)"};
     const std::string& mine = right[static_cast<size_t>(world.rank())];
@@ -164,7 +163,7 @@ TEST_CASE("14.2: a part cuts through parameters, and its pieces say which they a
 }
 
 TEST_CASE("14.2: a rank holds optimizer state for its part alone") {
-  run(4, [](Light& world) {
+  run(4, [](Communicator& world) {
     const std::vector<ParameterPtr> parameters = make_parameters();
     const auto zero = solution.make_zero(parameters, world, 1, bucket_each);
     const AdamW optimizer(zero->shards());
@@ -180,7 +179,7 @@ TEST_CASE("14.2: a rank holds optimizer state for its part alone") {
 TEST_CASE("14.3: the shards' gradients are the sum over ranks and microbatches") {
   const auto trial = [](int stage, int64_t bucket_bytes, int p) {
     std::vector<Numbers> parts(static_cast<size_t>(p));
-    run(p, [&](Light& world) {
+    run(p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
       const auto zero = solution.make_zero(parameters, world, stage, bucket_bytes);
       for (int microbatch = 0; microbatch < 2; ++microbatch) {
@@ -216,7 +215,7 @@ TEST_CASE("14.3: stage 2 sends while backward goes on") {
   // Rank 1 goes on only after it has heard from rank 0, and rank 0 tells it after its first bucket.
   bool told = false;
   try {
-    run(2, [&](Light& world) {
+    run(2, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
       const auto zero = solution.make_zero(parameters, world, 2, bucket_each);
       Numbers token = {1};
@@ -243,7 +242,7 @@ TEST_CASE("14.3: stage 2 sends while backward goes on") {
 TEST_CASE(
     "14.3: with the all_gather of weights a step moves 2P (N-1)/N elements, as an all_reduce") {
   for (const int stage : {1, 2})
-    run(4, [&](Light& world) {
+    run(4, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
       const auto zero = solution.make_zero(parameters, world, stage, bucket_each);
       backward(parameters, world.rank(), 0);
@@ -261,7 +260,7 @@ TEST_CASE(
 
 TEST_CASE("14.4: after gather every rank has everyone's new weights") {
   const auto trial = [](int stage, int64_t bucket_bytes, int p) {
-    run(p, [&](Light& world) {
+    run(p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
       const auto zero = solution.make_zero(parameters, world, stage, bucket_bytes);
       const Numbers before = values_of(parameters);

@@ -28,7 +28,7 @@ class ThisUnit : public exercise::AnyUnit {
 
 class ThisFsdp : public exercise::AnyFsdp {
  public:
-  ThisFsdp(yotta::Layers model, student::Communicator& comm, const student::FsdpOptions& options)
+  ThisFsdp(yotta::Layers model, yotta::Communicator& comm, const student::FsdpOptions& options)
       : fsdp_(model, comm, options) {
     for (student::FsdpUnit& unit : fsdp_.units()) units_.emplace_back(unit);
   }
@@ -46,13 +46,13 @@ class ThisFsdp : public exercise::AnyFsdp {
 };
 
 std::unique_ptr<exercise::AnyUnit> make_unit(const std::vector<yotta::ParameterPtr>& parameters,
-                                             student::Communicator& comm,
+                                             yotta::Communicator& comm,
                                              std::optional<yotta::DType> gathered) {
   return std::make_unique<ThisUnit>(
       std::make_unique<student::FsdpUnit>(parameters, comm, gathered));
 }
 
-std::unique_ptr<exercise::AnyFsdp> make_fsdp(yotta::Layers model, student::Communicator& comm,
+std::unique_ptr<exercise::AnyFsdp> make_fsdp(yotta::Layers model, yotta::Communicator& comm,
                                              exercise::FsdpChoices choices) {
   student::FsdpOptions options;
   options.prefetch = choices.prefetch;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "course/shared/light_communicator.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/slice.hpp"
@@ -46,10 +46,10 @@ class AnyFsdp {
 
 struct Solution {
   std::unique_ptr<AnyUnit> (*make_unit)(const std::vector<yotta::ParameterPtr>& parameters,
-                                        yotta::student::Communicator& comm,
+                                        yotta::Communicator& comm,
                                         std::optional<yotta::DType> gathered);
   // A unit a layer.
-  std::unique_ptr<AnyFsdp> (*make_fsdp)(yotta::Layers model, yotta::student::Communicator& comm,
+  std::unique_ptr<AnyFsdp> (*make_fsdp)(yotta::Layers model, yotta::Communicator& comm,
                                         FsdpChoices choices);
 };
 extern const Solution solution;

@@ -17,7 +17,6 @@ using exercise::solution;
 
 namespace {
 
-using Light = student::Communicator;
 using Numbers = std::vector<double>;
 
 // The same for checks that a rank makes: they throw, so that the other ranks end as well.
@@ -87,7 +86,7 @@ int64_t padded(int64_t count, int p) { return (count + p - 1) / p * p; }
 int64_t live(MemoryKind kind) { return context().ledger.memory()->live(kind); }
 
 // Bytes that this rank's collectives have sent when all ranks are here, and what was under way has arrived.
-int64_t sent_by_now(Light& world) {
+int64_t sent_by_now(Communicator& world) {
   world.barrier();
   const Ledger& ledger = context().ledger;
   return ledger.total_traffic().bytes_sent - ledger.traffic("send").bytes_sent;
@@ -99,7 +98,7 @@ template <class Body>
 void run_before(void (AnyUnit::*end)(), int p, Body body) {
   std::atomic<bool> checked = false;
   try {
-    run(p, [&](Light& world) {
+    run(p, [&](Communicator& world) {
       const std::unique_ptr<AnyUnit> unit = body(world);
       world.barrier();
       checked = true;
@@ -216,7 +215,7 @@ int64_t units_sent(const char* label) {
 // of 2; "R" when the unit's I is over. Up to: "F" forward alone, "I" dgrads too, "W" a whole pass.
 using See = std::function<void(AnyFsdp&, char, int)>;
 void watch_pass(exercise::FsdpChoices choices, char up_to, const See& see) {
-  run(2, [&](Light& world) {
+  run(2, [&](Communicator& world) {
     std::unique_ptr<AnyFsdp> fsdp;
     const Probe::Listener listener = [&](char what, int unit) {
       if (world.rank() == 0) see(*fsdp, what, unit);
@@ -262,7 +261,7 @@ void expect_fetched(const std::vector<int>& fetched, int needed, const std::stri
 // that rank 0 computes: whoever has started or awaits that gather before never gets there.
 void expect_own_gather_first(char what) {
   const int own = what == 'F' ? 0 : 8, next = what == 'F' ? 1 : 7;
-  const auto body = [=](Light& world) {
+  const auto body = [=](Communicator& world) {
     Numbers token = {1};
     const Probe::Listener tell = [&](char now, int unit) {
       if (world.rank() == 0 && now == what && unit == own) world.send(token, 1);
@@ -299,7 +298,7 @@ void expect_own_gather_first(char what) {
 }  // namespace
 
 TEST_CASE("15.1: at rest a rank holds 1/N of weights, gradients and optimizer state") {
-  run(4, [](Light& world) {
+  run(4, [](Communicator& world) {
     const std::vector<LayerPtr> model = make_linear_net({3, 8}, {1, DType::f32});
     const int64_t P = parameters(LinearNetConfig{3, 8});
     const auto fsdp = solution.make_fsdp(model, world, {});
@@ -320,7 +319,7 @@ TEST_CASE("15.1: at rest a rank holds 1/N of weights, gradients and optimizer st
 TEST_CASE("15.1: the parts of all ranks are the model, each number once") {
   for (const int p : {4, 1, 2, 3}) {
     std::vector<Numbers> parts(static_cast<size_t>(p));
-    run(p, [&](Light& world) {
+    run(p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
       const auto unit = solution.make_unit(parameters, world, {});
       for (const ParameterShard& piece : unit->pieces())
@@ -340,7 +339,7 @@ TEST_CASE("15.1: the parts of all ranks are the model, each number once") {
 
 TEST_CASE("15.2: prefetch starts the all_gather, once, and does not wait for it") {
   // Rank 1 gathers only after it has heard from rank 0, and rank 0 tells it after its prefetch.
-  const auto body = [](Light& world) {
+  const auto body = [](Communicator& world) {
     auto unit = solution.make_unit(make_parameters(), world, {});
     Numbers token = {1};
     if (world.rank() == 1) world.recv(token, 0);
@@ -375,7 +374,7 @@ TEST_CASE("15.2: prefetch starts the all_gather, once, and does not wait for it"
 }
 
 TEST_CASE("15.2: weights travel in the type that was asked for") {
-  run_before(&AnyUnit::unshard, 2, [](Light& world) {
+  run_before(&AnyUnit::unshard, 2, [](Communicator& world) {
     auto unit = solution.make_unit(make_parameters(DType::f32), world, DType::bf16);
     unit->prefetch();
     const int64_t sent = sent_by_now(world);
@@ -393,7 +392,7 @@ TEST_CASE("15.2: weights travel in the type that was asked for") {
 TEST_CASE("15.3: after unshard every rank's layers see the whole weights") {
   for (const int p : {4, 1, 2, 3, 5})
     for (const bool prefetched : {false, true})
-      run(p, [&](Light& world) {
+      run(p, [&](Communicator& world) {
         const std::vector<ParameterPtr> parameters = make_parameters();
         const auto unit = solution.make_unit(parameters, world, {});
         if (prefetched) unit->prefetch();
@@ -415,7 +414,7 @@ TEST_CASE("15.3: after unshard every rank's layers see the whole weights") {
 
 TEST_CASE("15.4: reshard frees the whole weights, and they can be gathered anew") {
   for (const bool narrow : {false, true})  // true: gathered in another type than the shards have
-    run(3, [&](Light& world) {
+    run(3, [&](Communicator& world) {
       const auto parameters = make_parameters(narrow ? DType::f32 : DType::f64);
       const auto unit =
           solution.make_unit(parameters, world, narrow ? DType::bf16 : std::optional<DType>());
@@ -431,7 +430,8 @@ TEST_CASE("15.4: reshard frees the whole weights, and they can be gathered anew"
                                 : "whole weights, held by `whole_`, or by the layers' weights, "
                                   "which are views of it"));
         require(!unit->is_gathered(), "after reshard() is_gathered() still says yes");
-        for (const ParameterShard& piece : unit->pieces()) piece.parameter->value.fill(times);  // a step
+        for (const ParameterShard& piece : unit->pieces())
+          piece.parameter->value.fill(times);  // a step
       }
       unit->unshard();
       require(values_of(parameters)[3] == 1,
@@ -442,7 +442,7 @@ TEST_CASE("15.4: reshard frees the whole weights, and they can be gathered anew"
 
 TEST_CASE("15.5: two gathers and one reduction send 3P (N-1)/N elements") {
   for (const int p : {4, 2, 3})
-    run_before(&AnyUnit::finish_reduce, p, [&](Light& world) {
+    run_before(&AnyUnit::finish_reduce, p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
       auto unit = solution.make_unit(parameters, world, {});
       for (int twice = 0; twice < 2; ++twice) {  // for forward and for backward
@@ -463,7 +463,7 @@ TEST_CASE("15.5: two gathers and one reduction send 3P (N-1)/N elements") {
 }
 
 TEST_CASE("15.5: reduce starts and does not wait; the layers' gradients are gone") {
-  const auto body = [](Light& world) {
+  const auto body = [](Communicator& world) {
     const std::vector<ParameterPtr> parameters = make_parameters();
     auto unit = solution.make_unit(parameters, world, {});
     Numbers token = {1};
@@ -485,7 +485,7 @@ TEST_CASE("15.5: reduce starts and does not wait; the layers' gradients are gone
 }
 
 TEST_CASE("15.5: the gradients of bf16 weights travel and are summed in f32") {
-  run_before(&AnyUnit::finish_reduce, 2, [](Light& world) {
+  run_before(&AnyUnit::finish_reduce, 2, [](Communicator& world) {
     const std::vector<ParameterPtr> parameters = make_parameters(DType::bf16);
     auto unit = solution.make_unit(parameters, world, {});
     const std::string text =
@@ -510,7 +510,7 @@ TEST_CASE("15.5: the gradients of bf16 weights travel and are summed in f32") {
 TEST_CASE("15.6: every piece's gradient is the sum over ranks, and microbatches add up") {
   for (const int p : {4, 1, 2, 3}) {
     std::vector<Numbers> parts(static_cast<size_t>(p));
-    run(p, [&](Light& world) {
+    run(p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
       const auto unit = solution.make_unit(parameters, world, {});
       int final = 0;
@@ -557,7 +557,7 @@ TEST_CASE("15.7: forward gives the model's outputs on every rank") {
   const std::vector<LayerPtr> whole = make_net(nobody);
   const Numbers expected = forward_rows(whole, serial, 0, 0, 2).values();
   for (const int p : {4, 1, 3})
-    run(p, [&](Light& world) {
+    run(p, [&](Communicator& world) {
       const std::vector<LayerPtr> model = make_net(nobody);
       const auto fsdp = solution.make_fsdp(model, world, {});
       Saved saved = training();
@@ -597,7 +597,7 @@ TEST_CASE("15.7: this unit is gathered before the next") {
 }
 
 TEST_CASE("15.7: what stays whole for backward stays in training only") {
-  run(2, [](Light& world) {
+  run(2, [](Communicator& world) {
     const Probe::Listener nobody = [](char, int) {};
     const std::vector<LayerPtr> model = make_net(nobody);
     const auto fsdp = solution.make_fsdp(model, world, {.keep_last = true});
@@ -617,7 +617,7 @@ TEST_CASE("15.7: what stays whole for backward stays in training only") {
 }
 
 TEST_CASE("15.7: a unit of two slices is gathered once, for both") {
-  run(2, [](Light& world) {
+  run(2, [](Communicator& world) {
     const std::vector<LayerPtr> model = make_tied_net();
     const auto fsdp = solution.make_fsdp(model, world, {});
     Saved evaluation;
@@ -661,7 +661,7 @@ TEST_CASE("15.8: this unit is gathered before the next") {
 }
 
 TEST_CASE("15.8: a unit of two slices stays whole until the first has its dx") {
-  run(2, [](Light& world) {
+  run(2, [](Communicator& world) {
     const std::vector<LayerPtr> model = make_tied_net();
     const auto fsdp = solution.make_fsdp(model, world, {});
     Saved saved = training();
@@ -691,7 +691,7 @@ TEST_CASE("15.8: dx is the single rank's") {
   };
   const std::vector<LayerPtr> whole = make_net(nobody);
   const Numbers expected = dx_of(whole);
-  run(3, [&](Light& world) {
+  run(3, [&](Communicator& world) {
     const std::vector<LayerPtr> model = make_net(nobody);
     const auto fsdp = solution.make_fsdp(model, world, {.prefetch = false});
     Clues clues;
@@ -747,7 +747,7 @@ TEST_CASE("15.9: three steps on 1 to 4 ranks end with the single rank's weights"
 
   for (const int p : {4, 1, 2, 3}) {
     Numbers all(expected.size());
-    run(p, [&](Light& world) {
+    run(p, [&](Communicator& world) {
       const std::vector<LayerPtr> model = make_net(nobody);
       const auto fsdp = solution.make_fsdp(model, world, {});
       AdamW optimizer(parameters(fsdp->stack()));
@@ -777,7 +777,7 @@ TEST_CASE("15.9: a unit of two slices is reduced once, with the gradients of bot
   const std::vector<LayerPtr> whole = make_tied_net();
   pass(whole, 0, 0, 2);
   const Numbers expected = parameters(Layers(whole)).front()->grad.values();
-  run(2, [&](Light& world) {
+  run(2, [&](Communicator& world) {
     const std::vector<LayerPtr> model = make_tied_net();
     const auto fsdp = solution.make_fsdp(model, world, {});
     pass(fsdp->stack(), 0, world.rank(), world.rank() + 1);

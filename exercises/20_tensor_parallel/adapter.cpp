@@ -6,23 +6,22 @@
 namespace {
 
 namespace student = yotta::student;
-using exercise::Light;
 
-yotta::Tensor f_backward(yotta::Tensor dx, const Light& tp) {
+yotta::Tensor f_backward(yotta::Tensor dx, const yotta::Communicator& tp) {
   return student::CopyToTensorParallel(tp).backward(std::move(dx));
 }
-yotta::Tensor g_forward(yotta::Tensor y, const Light& tp) {
+yotta::Tensor g_forward(yotta::Tensor y, const yotta::Communicator& tp) {
   return student::ReduceFromTensorParallel(tp).forward(std::move(y));
 }
 
 template <class Kind>
 yotta::LayerPtr make_linear(const std::string& name, const yotta::LinearOptions& whole,
-                            const yotta::ParameterOptions& made, const Light& tp) {
+                            const yotta::ParameterOptions& made, const yotta::Communicator& tp) {
   return std::make_unique<Kind>(name, whole, made, tp);
 }
 
 yotta::LayerPtr make_mlp(const std::string& name, const exercise::MlpSizes& sizes,
-                         const yotta::ParameterOptions& made, const Light& tp) {
+                         const yotta::ParameterOptions& made, const yotta::Communicator& tp) {
   const auto kind = sizes.swiglu ? student::MlpKind::swiglu : student::MlpKind::gelu;
   return std::make_unique<student::Mlp>(
       name,

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "course/shared/light_communicator.hpp"
 #include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/dropout_layer.hpp"
@@ -17,7 +17,6 @@ using yotta::LayerPtr;
 using yotta::LinearOptions;
 using yotta::ParameterOptions;
 using yotta::Tensor;
-using Light = yotta::student::Communicator;
 
 struct MlpSizes {
   bool swiglu = false;
@@ -27,18 +26,18 @@ struct MlpSizes {
 };
 
 struct Solution {
-  LinearOptions (*cut_by_columns)(const LinearOptions& whole, const Light& tp,
+  LinearOptions (*cut_by_columns)(const LinearOptions& whole, const yotta::Communicator& tp,
                                   const std::string& layer);
-  LinearOptions (*cut_by_rows)(const LinearOptions& whole, const Light& tp,
+  LinearOptions (*cut_by_rows)(const LinearOptions& whole, const yotta::Communicator& tp,
                                const std::string& layer);
-  Tensor (*f_backward)(Tensor dx, const Light& tp);
-  Tensor (*g_forward)(Tensor y, const Light& tp);
+  Tensor (*f_backward)(Tensor dx, const yotta::Communicator& tp);
+  Tensor (*g_forward)(Tensor y, const yotta::Communicator& tp);
   LayerPtr (*make_columns)(const std::string& name, const LinearOptions& whole,
-                           const ParameterOptions& made, const Light& tp);
+                           const ParameterOptions& made, const yotta::Communicator& tp);
   LayerPtr (*make_rows)(const std::string& name, const LinearOptions& whole,
-                        const ParameterOptions& made, const Light& tp);
+                        const ParameterOptions& made, const yotta::Communicator& tp);
   LayerPtr (*make_mlp)(const std::string& name, const MlpSizes& sizes, const ParameterOptions& made,
-                       const Light& tp);
+                       const yotta::Communicator& tp);
 };
 extern const Solution solution;
 

@@ -6,7 +6,6 @@
 
 using namespace yotta;
 using exercise::expect;
-using exercise::Light;
 using exercise::solution;
 
 namespace {
@@ -57,7 +56,7 @@ std::vector<RankReport> run(int p, Body body) {
     return run_ranks(
         p,
         [&](Communicator& world) {
-          const Light tp(world);
+          const Communicator tp(world);
           body(tp);
         },
         options);
@@ -193,10 +192,10 @@ class SerialMlp {
 };
 
 // Without tensor parallelism there is no group at all: what goes in comes out.
-void expect_alone(Tensor (*f_or_g)(Tensor, const Light&), const char* what) {
+void expect_alone(Tensor (*f_or_g)(Tensor, const Communicator&), const char* what) {
   const Tensor x = numbers({N, C}, "alone");
   Tensor y;
-  const std::string text = exercise::error_of([&] { y = f_or_g(x.clone(), Light{}); });
+  const std::string text = exercise::error_of([&] { y = f_or_g(x.clone(), Communicator{}); });
   expect(text.empty(),
          fmt::format("{} without a group, an axis that nothing is split over: {}. Send only if "
                      "axis_size(tp_) is more than 1",
@@ -217,7 +216,7 @@ double all_reduces_sent(const std::vector<RankReport>& reports) {
 TEST_CASE("20.1: the ranks' columns are the whole matrix's, each once") {
   const LinearOptions whole{C, F, true, normal(0.5)};
   for (const int p : {1, 2, 3, 4})
-    run(p, [&](const Light& tp) {
+    run(p, [&](const Communicator& tp) {
       const LinearOptions part = solution.cut_by_columns(whole, tp, "up");
       if (part.inputs != C || part.outputs != F / p)
         fail(
@@ -231,7 +230,7 @@ TEST_CASE("20.1: the ranks' columns are the whole matrix's, each once") {
                    tp.rank());
     });
   try {
-    run(4, [&](const Light& tp) { solution.cut_by_columns({C, 10}, tp, "up"); });
+    run(4, [&](const Communicator& tp) { solution.cut_by_columns({C, 10}, tp, "up"); });
     expect(false, "10 outputs on 4 ranks were accepted; part_of refuses them");
   } catch (const RankFailed& error) {
     expect(std::string(error.what()).find("do not divide") != std::string::npos, error.what());
@@ -240,7 +239,7 @@ TEST_CASE("20.1: the ranks' columns are the whole matrix's, each once") {
 
 TEST_CASE("20.2: f adds up the ranks' gradients, and sends nothing forward") {
   for (const int p : {1, 2, 3, 4})
-    run(p, [&](const Light& tp) {
+    run(p, [&](const Communicator& tp) {
       Tensor expected = Tensor::zeros({N, C}, DType::f64);
       const auto of_rank = [](int r) { return numbers({N, C}, fmt::format("dx {}", r).c_str()); };
       for (int r = 0; r < p; ++r) add_into(expected, of_rank(r));
@@ -264,7 +263,7 @@ TEST_CASE("20.2: without a group f's backward sends nothing: there is nobody to 
 
 TEST_CASE("20.3: g adds up the ranks' parts") {
   for (const int p : {1, 2, 3, 4})
-    run(p, [&](const Light& tp) {
+    run(p, [&](const Communicator& tp) {
       Tensor expected = Tensor::zeros({N, C}, DType::f64);
       const auto of_rank = [](int r) { return numbers({N, C}, fmt::format("y {}", r).c_str()); };
       for (int r = 0; r < p; ++r) add_into(expected, of_rank(r));
@@ -290,7 +289,7 @@ TEST_CASE("20.4: rows: every rank's part of the sum, and the bias once") {
   const std::vector<ParameterPtr> all = parameters_of(serial);
   const Outcome expected = forward_backward(serial, h, dy);
   for (const int p : {1, 2, 3, 4})
-    run(p, [&](const Light& tp) {
+    run(p, [&](const Communicator& tp) {
       const LinearOptions part = solution.cut_by_rows(whole, tp, "down");
       if (part.inputs != F / p || part.outputs != C)
         fail(Where::current(),
@@ -330,7 +329,7 @@ TEST_CASE("20.5: the MLP's output is the serial one, with one all_reduce") {
     SerialMlp serial(sizes);
     const Tensor expected = serial(x, dy).y;
     for (const int p : {2, 1, 3, 4}) {
-      const auto reports = run(p, [&](const Light& tp) {
+      const auto reports = run(p, [&](const Communicator& tp) {
         const LayerPtr mlp = solution.make_mlp("m", sizes, in_f64, tp);
         parameters_of(*mlp);
         std::vector<Suspect> suspects;
@@ -371,7 +370,7 @@ TEST_CASE("20.6: dx and every gradient are the serial ones, with one all_reduce 
     for (const int p : {1, 2, 3, 4}) {
       std::vector<Numbers> parts(static_cast<size_t>(p));
       std::vector<Tensor> dx(static_cast<size_t>(p));
-      const auto reports = run(p, [&](const Light& tp) {
+      const auto reports = run(p, [&](const Communicator& tp) {
         const auto r = static_cast<size_t>(tp.rank());
         const LayerPtr mlp = solution.make_mlp("m", sizes, in_f64, tp);
         const std::vector<ParameterPtr> own = parameters_of(*mlp);
@@ -417,7 +416,7 @@ TEST_CASE("20.6: with dropout the gradients are the serial ones too") {
     SerialMlp serial(sizes);
     const Outcome expected = serial(x, dy);
     for (const int p : {1, 2})
-      run(p, [&](const Light& tp) {
+      run(p, [&](const Communicator& tp) {
         const LayerPtr mlp = solution.make_mlp("m", sizes, in_f64, tp);
         parameters_of(*mlp);
         Clues clues;

@@ -19,12 +19,13 @@ Weights merge_weights(double first, double second) {
   return {weights.first, weights.second, weights.log_sum_exp};
 }
 
-BlockwiseAttention forward(const Tensor& q, const Tensor& k, const Tensor& v, const Light& cp) {
+BlockwiseAttention forward(const Tensor& q, const Tensor& k, const Tensor& v,
+                           const yotta::Communicator& cp) {
   return student::ring_attention(q, k, v, cp);
 }
 
 AttentionGradients backward(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
-                            const BlockwiseAttention& saved, const Light& cp) {
+                            const BlockwiseAttention& saved, const yotta::Communicator& cp) {
   return student::ring_attention_backward(dout, q, k, v, saved, cp);
 }
 

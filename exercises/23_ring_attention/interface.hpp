@@ -5,12 +5,12 @@
 #include <limits>
 #include <vector>
 
-#include "course/shared/light_communicator.hpp"
 #include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
-#include "yotta/nn/narrow.hpp"
 #include "yotta/nn/elementwise.hpp"
+#include "yotta/nn/narrow.hpp"
 
 namespace exercise {
 
@@ -18,7 +18,6 @@ using yotta::AttentionBlock;
 using yotta::AttentionGradients;
 using yotta::BlockwiseAttention;
 using yotta::Tensor;
-using Light = yotta::student::Communicator;
 
 struct Weights {
   double first, second, log_sum_exp;
@@ -28,9 +27,11 @@ struct Solution {
   int64_t (*chunk_of)(int ranks, int rank, int64_t i);
   AttentionBlock (*block)(int ranks, int rank, int64_t n, int64_t i, int from, int64_t j);
   Weights (*merge_weights)(double first, double second);
-  BlockwiseAttention (*forward)(const Tensor& q, const Tensor& k, const Tensor& v, const Light& cp);
+  BlockwiseAttention (*forward)(const Tensor& q, const Tensor& k, const Tensor& v,
+                                const yotta::Communicator& cp);
   AttentionGradients (*backward)(const Tensor& dout, const Tensor& q, const Tensor& k,
-                                 const Tensor& v, const BlockwiseAttention& saved, const Light& cp);
+                                 const Tensor& v, const BlockwiseAttention& saved,
+                                 const yotta::Communicator& cp);
 };
 extern const Solution solution;
 

@@ -7,7 +7,6 @@
 
 using namespace yotta;
 using exercise::expect;
-using exercise::Light;
 using exercise::run;
 using exercise::solution;
 
@@ -40,9 +39,9 @@ Tensor shard(const Tensor& x, int p, int rank) {
     if (chunk < 0 || chunk >= chunks * p)
       fail(Where::current(), "chunk_of({}, {}, {}) is {}, and there are {} chunks", p, rank, i,
            chunk, chunks * p);
-    held.push_back(cut(x, 1, chunk * n, (chunk + 1) * n));
+    held.push_back(narrow(x, 1, chunk * n, n));
   }
-  return join(held, 1);
+  return cat(held, 1);
 }
 
 // Twice the keys that rank's queries see, in units of a chunk's square.
@@ -81,7 +80,7 @@ Numbers mistaken(const Inputs& x, int p, int rank, Mistaken how) {
     sums.push_back(how == Mistaken::mean_at_the_end ? scale(sum.o, 1.0 / static_cast<double>(parts))
                                                     : sum.o);
   }
-  return join(sums, 1).values();
+  return cat(sums, 1).values();
 }
 
 // dk or dv with the gradients of this rank's own queries only.
@@ -103,7 +102,7 @@ AttentionGradients own_only(const Inputs& x, const BlockwiseAttention& whole, in
 void expect_forward(const Inputs& x, int p) {
   const BlockwiseAttention whole = attention_blockwise(x.q, x.k, x.v);
   std::vector<BlockwiseAttention> left(static_cast<size_t>(p));
-  run(p, [&](const Light& cp) {
+  run(p, [&](const Communicator& cp) {
     const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
     left[static_cast<size_t>(cp.rank())] = solution.forward(mine(x.q), mine(x.k), mine(x.v), cp);
   });
@@ -133,7 +132,7 @@ void expect_backward(const Inputs& x, int p) {
   const AttentionGradients expected = attention_blockwise_backward(x.dout, x.q, x.k, x.v, whole);
   const Tensor flat_L = whole.log_sum_exp.reshape({B * H, T});
   std::vector<AttentionGradients> left(static_cast<size_t>(p));
-  run(p, [&](const Light& cp) {
+  run(p, [&](const Communicator& cp) {
     const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
     const BlockwiseAttention saved{mine(whole.o), mine(flat_L).reshape({B, H, T / p})};
     left[static_cast<size_t>(cp.rank())] =
@@ -196,7 +195,7 @@ Clocked clocked(Body body) {
       const DeviceScope meta(Device::meta);
       const Tensor x = Tensor::empty({1, 32, H, d});
       pair_bytes = static_cast<double>(2 * x.nbytes());
-      body(x, Light(world));
+      body(x, Communicator(world));
     });
   } catch (const RankFailed& error) {
     exercise::rethrow_not_done(error.cause());
@@ -338,7 +337,7 @@ TEST_CASE("23.4: large scores, whichever rank holds them") {
 
 TEST_CASE("23.4: keys travel while the last ones are computed with") {
   const Clocked ring =
-      clocked([](const Tensor& x, const Light& cp) { solution.forward(x, x, x, cp); });
+      clocked([](const Tensor& x, const Communicator& cp) { solution.forward(x, x, x, cp); });
   expect(ring.seconds <= ring.computing * (1 + 1e-9),
          fmt::format("right, but nothing overlapped: {:.4g} s in all, {:.4g} s of them computing. "
                      "Start the hop, compute, and only then wait for what arrives",
@@ -348,7 +347,7 @@ TEST_CASE("23.4: keys travel while the last ones are computed with") {
 TEST_CASE("23.4: cp - 1 hops, and no block that the mask hides whole") {
   const Inputs x = inputs(H);
   for (const int p : all_ranks)
-    run(p, [&](const Light& cp) {
+    run(p, [&](const Communicator& cp) {
       const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
       const Tensor k = mine(x.k);
       solution.forward(mine(x.q), k, mine(x.v), cp);
@@ -363,7 +362,7 @@ TEST_CASE("23.5: the gradients are the single rank's, on 1 to 8 ranks") {
 }
 
 TEST_CASE("23.5: keys and gradients travel while others are computed with") {
-  const Clocked ring = clocked([](const Tensor& x, const Light& cp) {
+  const Clocked ring = clocked([](const Tensor& x, const Communicator& cp) {
     const BlockwiseAttention saved{x, Tensor::empty({1, H, x.dim(1)})};
     solution.backward(x, x, x, x, saved, cp);
   });
@@ -379,7 +378,7 @@ TEST_CASE("23.5: keys and gradients travel while others are computed with") {
 TEST_CASE("23.5: 2 (cp - 1) hops, and no block that the mask hides whole") {
   const Inputs x = inputs(H);
   for (const int p : all_ranks)
-    run(p, [&](const Light& cp) {
+    run(p, [&](const Communicator& cp) {
       const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
       const Tensor k = mine(x.k);
       const BlockwiseAttention saved{mine(x.q), Tensor::zeros({B, H, T / p}, DType::f64)};

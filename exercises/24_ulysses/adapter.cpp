@@ -8,24 +8,24 @@ namespace {
 namespace student = yotta::student;
 using namespace exercise;
 
-int64_t heads_each(const Tensor& x, const Light& cp) {
+int64_t heads_each(const Tensor& x, const yotta::Communicator& cp) {
   return student::heads_each(x, cp, yotta::Where::current());
 }
-Tensor to_heads(const Tensor& x, const Light& cp, ChunkOrder order) {
+Tensor to_heads(const Tensor& x, const yotta::Communicator& cp, ChunkOrder order) {
   return student::to_heads(x, cp, order);
 }
-Tensor to_tokens(const Tensor& x, const Light& cp, ChunkOrder order) {
+Tensor to_tokens(const Tensor& x, const yotta::Communicator& cp, ChunkOrder order) {
   return student::to_tokens(x, cp, order);
 }
 
-Forward forward(const Tensor& q, const Tensor& k, const Tensor& v, const Light& cp,
+Forward forward(const Tensor& q, const Tensor& k, const Tensor& v, const yotta::Communicator& cp,
                 ChunkOrder order) {
   student::UlyssesSaved saved;
   const Tensor o = student::ulysses_attention(q, k, v, cp, saved, order);
   return {o, saved.q, saved.k, saved.v};
 }
 AttentionGradients backward(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
-                            const Light& cp, ChunkOrder order) {
+                            const yotta::Communicator& cp, ChunkOrder order) {
   student::UlyssesSaved saved;
   student::ulysses_attention(q, k, v, cp, saved, order);
   return student::ulysses_attention_backward(dout, saved, cp, order);

@@ -1,7 +1,7 @@
 // What the graded cases of exercise 24 call. adapter.cpp fills it with one solution.
 #pragma once
 
-#include "course/shared/light_communicator.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 
@@ -10,7 +10,6 @@ namespace exercise {
 using yotta::AttentionGradients;
 using yotta::ChunkOrder;
 using yotta::Tensor;
-using Light = yotta::student::Communicator;
 
 struct Forward {
   Tensor o;        // (B, T/cp, H, d)
@@ -18,14 +17,14 @@ struct Forward {
 };
 
 struct Solution {
-  int64_t (*heads_each)(const Tensor& x, const Light& cp);
-  Tensor (*to_heads)(const Tensor& x, const Light& cp, ChunkOrder order);
-  Tensor (*to_tokens)(const Tensor& x, const Light& cp, ChunkOrder order);
-  Forward (*forward)(const Tensor& q, const Tensor& k, const Tensor& v, const Light& cp,
-                     ChunkOrder order);
+  int64_t (*heads_each)(const Tensor& x, const yotta::Communicator& cp);
+  Tensor (*to_heads)(const Tensor& x, const yotta::Communicator& cp, ChunkOrder order);
+  Tensor (*to_tokens)(const Tensor& x, const yotta::Communicator& cp, ChunkOrder order);
+  Forward (*forward)(const Tensor& q, const Tensor& k, const Tensor& v,
+                     const yotta::Communicator& cp, ChunkOrder order);
   // Forward and then backward.
   AttentionGradients (*backward)(const Tensor& dout, const Tensor& q, const Tensor& k,
-                                 const Tensor& v, const Light& cp, ChunkOrder order);
+                                 const Tensor& v, const yotta::Communicator& cp, ChunkOrder order);
   int64_t (*bytes)(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes);
 };
 extern const Solution solution;

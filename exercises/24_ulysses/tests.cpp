@@ -4,7 +4,6 @@
 
 using namespace yotta;
 using exercise::expect;
-using exercise::Light;
 using exercise::run;
 using exercise::solution;
 
@@ -44,14 +43,14 @@ Tensor numbers(int64_t heads, const char* name) {
 }
 Tensor heads_of(const Tensor& x, int p, int rank) {
   const int64_t h = x.dim(2) / p;
-  return cut(x, 2, rank * h, (rank + 1) * h);
+  return narrow(x, 2, rank * h, h);
 }
 
 // body(cp) gives a tensor on each rank; returns them by rank.
 template <class Body>
 std::vector<Tensor> on_ranks(int p, Body body) {
   std::vector<Tensor> made(static_cast<size_t>(p));
-  run(p, [&](const Light& cp) { made[static_cast<size_t>(cp.rank())] = body(cp); });
+  run(p, [&](const Communicator& cp) { made[static_cast<size_t>(cp.rank())] = body(cp); });
   return made;
 }
 
@@ -65,14 +64,14 @@ void expect_equal(const Tensor& actual, const Tensor& expected, Clues clues,
 
 TEST_CASE("24.1: heads divide among the ranks, or it is said what would") {
   for (const int p : all_ranks)
-    run(p, [&](const Light& cp) {
+    run(p, [&](const Communicator& cp) {
       const int64_t each = solution.heads_each(numbers(H, "q"), cp);
       expect(each == H / p, fmt::format("{} heads on {} ranks: you say {} each", H, p, each));
     });
   int64_t each = 0;
   const auto said = [&](const Tensor& x, int p) {
     std::string text;
-    run(p, [&](const Light& cp) {
+    run(p, [&](const Communicator& cp) {
       int64_t mine = 0;
       const std::string error = exercise::error_of([&] { mine = solution.heads_each(x, cp); });
       if (cp.rank() == 0) each = mine, text = error;
@@ -95,7 +94,7 @@ TEST_CASE("24.2: each rank has all tokens of its heads, in the order of the sequ
   const Tensor x = numbers(H, "x");
   for (const Split& split : all_splits) {
     const int p = split.p;
-    const std::vector<Tensor> made = on_ranks(p, [&](const Light& cp) {
+    const std::vector<Tensor> made = on_ranks(p, [&](const Communicator& cp) {
       return solution.to_heads(split.shard(x, cp.rank()), cp, split.order);
     });
     std::vector<Tensor> shards;
@@ -106,7 +105,7 @@ TEST_CASE("24.2: each rank has all tokens of its heads, in the order of the sequ
         clues.suspects = {
             {"the right heads with the tokens by rank: rank i holds chunks i and 2p-1-i, which "
              "context_unshard puts in the sequence's order",
-             heads_of(join(shards, 1), p, rank).values()},
+             heads_of(cat(shards, 1), p, rank).values()},
             {"rank 0's heads: cut a part of its own for each rank", heads_of(x, p, 0).values()}};
         if (rank == 0) clues.suspects.pop_back();
         if (!split.is_usual())
@@ -122,7 +121,7 @@ TEST_CASE("24.3: the way back gives each rank all heads of its tokens") {
   const Tensor x = numbers(H, "x");
   for (const Split& split : all_splits) {
     const int p = split.p;
-    const std::vector<Tensor> made = on_ranks(p, [&](const Light& cp) {
+    const std::vector<Tensor> made = on_ranks(p, [&](const Communicator& cp) {
       return solution.to_tokens(heads_of(x, p, cp.rank()), cp, split.order);
     });
     for (int rank = 0; rank < p; ++rank) {
@@ -134,8 +133,8 @@ TEST_CASE("24.3: the way back gives each rank all heads of its tokens") {
           parts.push_back(heads_of(right, p, r).reshape({1, B, T / p, H / p, d}));
         clues.suspects = {
             {"the ranks' parts one behind the other in memory: a head's numbers are not "
-             "side by side, join the parts along the heads",
-             join(parts, 0).values()}};
+             "side by side, cat the parts along the heads",
+             cat(parts, 0).values()}};
         if (!split.is_usual())
           clues.suspects.push_back({order_forgotten, context_shard(x, p, rank).values()});
       }
@@ -153,7 +152,7 @@ TEST_CASE("24.4: attention's output is the single rank's, grouped queries too") 
       const BlockwiseAttention whole = attention_blockwise(q, k, v);
       const Tensor swapped = attention_blockwise(q, v, k).o;
       const auto mine = [&](const Tensor& t, int rank) { return split.shard(t, rank); };
-      const std::vector<Tensor> made = on_ranks(p, [&](const Light& cp) {
+      const std::vector<Tensor> made = on_ranks(p, [&](const Communicator& cp) {
         const int r = cp.rank();
         const exercise::Forward out =
             solution.forward(mine(q, r), mine(k, r), mine(v, r), cp, split.order);
@@ -191,7 +190,7 @@ TEST_CASE("24.5: the gradients are the single rank's") {
       const AttentionGradients whole =
           attention_blockwise_backward(dout, q, k, v, attention_blockwise(q, k, v));
       std::vector<AttentionGradients> made(static_cast<size_t>(p));
-      run(p, [&](const Light& cp) {
+      run(p, [&](const Communicator& cp) {
         const auto mine = [&](const Tensor& t) { return split.shard(t, cp.rank()); };
         made[static_cast<size_t>(cp.rank())] =
             solution.backward(mine(dout), mine(q), mine(k), mine(v), cp, split.order);
@@ -213,7 +212,7 @@ TEST_CASE("24.6: the bytes that a rank sends are the ledger's") {
   const Tensor q = numbers(H, "q"), k = numbers(H, "k"), v = numbers(H, "v");
   for (const int p : all_ranks) {
     int64_t sent = 0;
-    run(p, [&](const Light& cp) {
+    run(p, [&](const Communicator& cp) {
       const auto mine = [&](const Tensor& t) { return context_shard(t, p, cp.rank()); };
       context().ledger.reset();
       solution.forward(mine(q), mine(k), mine(v), cp, ChunkOrder::zigzag);

@@ -43,7 +43,7 @@ inline Tensor to_heads(const Tensor& x, Communicator cp, ChunkOrder order = Chun
   if (ranks == 1) return x;
   const int64_t h = heads_each(x, cp, where), B = x.dim(0), t = x.dim(1), d = x.dim(3);
   std::vector<Tensor> parts;  // to rank r: its heads of my tokens; from it: my heads of its tokens
-  // exercise 24.2: cut a part for each rank, join them along a new first dim, all_to_all, take it apart again
+  // exercise 24.2: narrow x to a part for each rank, cat them along a new first dim, all_to_all, take it apart again
   not_done("24.2");
   // end of exercise 24.2
   return context_unshard(parts, order, where);
@@ -57,7 +57,7 @@ inline Tensor to_tokens(const Tensor& x, Communicator cp, ChunkOrder order = Chu
   const int64_t B = x.dim(0), t = x.dim(1) / ranks, h = x.dim(2), d = x.dim(3);
   std::vector<Tensor> parts;  // to rank r: its tokens of my heads; from it: my tokens of its heads
   Tensor y = x;
-  // exercise 24.3: the same with context_shard in place of the cut, and the ranks' heads side by side at the end
+  // exercise 24.3: the same with context_shard in place of narrow, and the ranks' heads side by side at the end
   not_done("24.3");
   // end of exercise 24.3
   return y;

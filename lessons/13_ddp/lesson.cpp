@@ -59,6 +59,7 @@ void train(Communicator& world, How how, const Sizes& sizes, Outcome& outcome) {
     };
   }
   hooks.sum_over_ranks = [&](double loss) { return sum_over(world, loss, "loss"); };
+  hooks.world = world;
   Trainer trainer(model.stack(), optimizer, {.schedule = {0.5, 0.5, 0, sizes.steps}}, hooks);
   const Batches batches(text, config.context, 1);
   const BatchShard mine = share_of_batch(sizes.batch, world.size(), world.rank());

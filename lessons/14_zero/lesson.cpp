@@ -85,6 +85,7 @@ struct Sharding {
       hooks.sum_of_squares = [this](double) { return zero->sum_of_squares(); };
       hooks.after_step = [this] { zero->gather(); };
     }
+    hooks.world = world;
     hooks.sum_over_ranks = [&world](double loss) {
       std::vector<double> sum = {loss};
       world.all_reduce(sum, ReduceOp::sum, {.label = "loss"});

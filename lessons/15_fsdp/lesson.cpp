@@ -48,6 +48,7 @@ std::vector<double> losses(int ranks, bool sharded, std::optional<DType> gathere
       hooks.after_backward = [&] { fsdp->finish(); };
       hooks.sum_of_squares = [&](double mine) { return fsdp->sum_of_squares(mine); };
       hooks.sum_over_ranks = [&](double mine) { return sum_over(world, mine, "loss"); };
+      hooks.world = world;
     }
     const Layers stack = sharded ? fsdp->stack() : model.stack();
     Sgd optimizer(parameters(stack));

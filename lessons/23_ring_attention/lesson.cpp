@@ -39,6 +39,7 @@ std::vector<double> train(Communicator& cp) {
   TrainHooks hooks;
   hooks.after_backward = [&] { reduce_gradients(all, cp, ReduceOp::sum); };
   hooks.sum_over_ranks = [&](double loss) { return sum_over(cp, loss, "loss"); };
+  hooks.world = cp;
   Trainer trainer(model.stack(), optimizer, {.schedule = {0.5, 0.5, 0, 3}}, hooks);
   const Batches batches(text, config.context, 1);
   std::vector<double> losses;

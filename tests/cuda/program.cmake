@@ -1,12 +1,12 @@
 # Builds a small program with CUDA, cuBLAS and, where it is found, NCCL, as the course's programs are built, and starts
 # it on a machine without a driver: it must start, and say in one line what is missing. With a GPU it trains nothing
 # here; tests/gpu_training does that. So, too, with NCCL: the tests of every transport, for processes on GPUs.
-#     cmake -DNVCC=... -DCXX=... -DROOT=<project> -DFOLDER=<scratch> -DEVERY_TRANSPORT=<object> -DCOLLECTIVES=<object>
+#     cmake -DNVCC=... -DCXX=... -DROOT=<project> -DFOLDER=<scratch> -DEVERY_TRANSPORT=<objects> -DCOMPILED=<yotta::compiled>
 #           -P program.cmake
 get_filename_component(bin ${NVCC} DIRECTORY)
 get_filename_component(home ${bin} DIRECTORY)
 file(MAKE_DIRECTORY ${FOLDER})
-set(defines -DYOTTA_HAVE_CUDA)
+set(defines -DYOTTA_HAVE_CUDA -DYOTTA_COMPILED)
 set(libraries -lcudart -lcublas)
 find_library(NCCL nccl HINTS ${home}/lib ${home}/lib64)
 if(NCCL)
@@ -42,7 +42,7 @@ run(${NVCC} -std=c++20 -gencode=arch=compute_90a,code=sm_90a ${defines} --expt-r
     -I${ROOT}/include -c -o ${FOLDER}/cuda.o ${ROOT}/course/shared/cuda.cu)
 run(${CXX} -std=c++20 ${defines} -I${ROOT}/include -c -o ${FOLDER}/main.o ${FOLDER}/main.cpp)
 run(${CXX} -o ${FOLDER}/program ${FOLDER}/main.o ${FOLDER}/cuda.o -L${home}/lib64 -L${home}/lib
-    -Wl,-rpath,${home}/lib64:${home}/lib ${libraries} -lfmt -lboost_context -pthread)
+    -Wl,-rpath,${home}/lib64:${home}/lib ${COMPILED} ${libraries} -lfmt -lboost_context -pthread)
 run(${FOLDER}/program)
 message(STATUS "${out}")
 if(out MATCHES "cuda: \n" AND NOT out MATCHES "sum: 3")
@@ -57,10 +57,10 @@ endif()
 if(NOT NCCL OR NOT EVERY_TRANSPORT)
   return()
 endif()
-run(${CXX} -std=c++20 ${defines} -DYOTTA_COLLECTIVES_ELSEWHERE -DYOTTA_TEST_ON_TCP -DYOTTA_TEST_ON_NCCL -I${ROOT}/include
+run(${CXX} -std=c++20 ${defines} -DYOTTA_TEST_ON_TCP -DYOTTA_TEST_ON_NCCL -I${ROOT}/include
     -I${ROOT}/tests -c -o ${FOLDER}/contract.o ${ROOT}/tests/support/main.cpp)
-run(${CXX} -o ${FOLDER}/contract ${FOLDER}/contract.o ${EVERY_TRANSPORT} ${COLLECTIVES} ${FOLDER}/cuda.o -L${home}/lib64 -L${home}/lib
-    -Wl,-rpath,${home}/lib64:${home}/lib ${libraries} -lfmt -lboost_context -pthread)
+run(${CXX} -o ${FOLDER}/contract ${FOLDER}/contract.o ${EVERY_TRANSPORT}  ${FOLDER}/cuda.o -L${home}/lib64 -L${home}/lib
+    -Wl,-rpath,${home}/lib64:${home}/lib ${COMPILED} ${libraries} -lfmt -lboost_context -pthread)
 execute_process(COMMAND ${FOLDER}/contract --count RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
 message(STATUS "${out}")
 if(NOT (code EQUAL 77 AND out STREQUAL "not run: there is no NVIDIA GPU with a driver here\n") AND NOT code EQUAL 0)

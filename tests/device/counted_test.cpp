@@ -1,4 +1,3 @@
-// checked: this file is compiled for the emulator's checks.
 // nvcc compiles it too, where Counted<float> is float.
 #include "yotta/device/counted.hpp"
 

@@ -8,6 +8,22 @@
 #
 # Compiling needs no GPU. Where there is none, the last say "not run". With one, bench/gpu_session does all of it and the
 # benchmarks by one command; that it works is tested here with programs that only play a GPU.
+# yotta_join(unit files...): a source file that includes the files, each in a namespace of its own, since nvcc takes ten
+# seconds for each that it is given. Their headers come first, with the conditions they stand under.
+function(yotta_join unit)
+  set(headers)
+  set(bodies)
+  foreach(file ${ARGN})
+    file(STRINGS ${file} includes REGEX "^#(include|if|el|endif)")
+    list(APPEND headers ${includes})
+    string(MAKE_C_IDENTIFIER ${file} namespace)
+    string(APPEND bodies "namespace ${namespace} {\n#include \"${file}\"\n}\n")
+  endforeach()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+  list(JOIN headers "\n" headers)
+  file(CONFIGURE OUTPUT ${unit} CONTENT "${headers}\n${bodies}" @ONLY)
+endfunction()
+
 find_program(NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 set(no_nvcc "nvcc is not installed (it comes with the CUDA Toolkit)")
 set(gpu_flags -std=c++20 -gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -diag-suppress 1675,2810

@@ -1,4 +1,3 @@
-// checked: this file is compiled for the emulator's checks.
 #include "yotta/device/profile.hpp"
 
 #include <doctest/doctest.h>

@@ -15,8 +15,9 @@ TEST_CASE("the first layer is named, whichever it is; a sound model has none") {
     const std::vector<LayerPtr> net = make_linear_net({3, 4});
     if (broken < 3) parameters(net)[static_cast<size_t>(broken)]->value.fill(INFINITY);
     const Microbatch batch{Tensor::full({2, 4}, 1), Tensor::zeros({2}, DType::i32)};
-    const std::string said = first_not_finite(net, batch, 0.5, {});
-    CHECK(said ==
+    Finding finding;
+    check_layers(finding, net, batch, 0.5, {});
+    CHECK(finding.what ==
           (broken == 3
                ? ""
                : fmt::format("the output of layers.{} is the first that is not finite", broken)));

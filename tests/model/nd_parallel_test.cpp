@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "support/message_of.hpp"
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
 #include "yotta/nn/adamw.hpp"
@@ -79,8 +80,21 @@ Outcome serial(const TransformerConfig& config, int64_t B = 8) {
   return outcome;
 }
 
+// Has one step refused twice: for a weight that is not a number, and for a loss that is none.
+void refuse_steps(NdParallel& model, double& added_to_loss, const std::function<void()>& step) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  Tensor broken = parameters(model.stack()).back()->value;
+  double& number = broken.data<double>()[0];
+  const double before = std::exchange(number, nan);
+  CHECK(contains(message_of(step), "was not finite before this step"));
+  number = before;
+  added_to_loss = nan;
+  CHECK(contains(message_of(step), "every layer is finite on its own"));
+  added_to_loss = 0;
+}
+
 void check_layout(const TransformerConfig& config, const MeshShape& shape, const NdOptions& options,
-                  const Outcome& whole, int64_t B = 8) {
+                  const Outcome& whole, int64_t B = 8, bool with_refused_steps = false) {
   const std::string layout = fmt::format(
       "seed {}: {} {}, {} layers, width {}, {} heads, {} sequences of {}, {}, {} microbatches, {} "
       "chunks, recompute {}, ZeRO-{}, zero bubble {}, context {}",
@@ -98,16 +112,21 @@ void check_layout(const TransformerConfig& config, const MeshShape& shape, const
         Mesh mesh(world, shape);
         NdParallel model(config, mesh, options);
         AdamW optimizer(trained(model.parameters()), {.weight_decay = 0.1});
-        Trainer trainer(model.stack(), optimizer, options_of(config), model.hooks());
+        TrainHooks hooks = model.hooks();
+        double added_to_loss = 0;
+        const auto sum = hooks.sum_over_ranks;
+        hooks.sum_over_ranks = [&](double loss) { return sum(loss) + added_to_loss; };
+        Trainer trainer(model.stack(), optimizer, options_of(config), hooks);
         Outcome outcome;
         for (int64_t step = 0; step < steps; ++step) {
           const Text text = text_of(step, config, B);
           const BatchShard share = model.share(B);
-          take(outcome, trainer.step(step,
-                                     model.microbatches(text.inputs.rows(share.begin, share.end),
-                                                        text.targets.rows(share.begin, share.end),
-                                                        share.begin),
-                                     text.inputs.numel()));
+          const std::vector<Microbatch> batches =
+              model.microbatches(text.inputs.rows(share.begin, share.end),
+                                 text.targets.rows(share.begin, share.end), share.begin);
+          const auto take_step = [&] { return trainer.step(step, batches, text.inputs.numel()); };
+          if (with_refused_steps) refuse_steps(model, added_to_loss, take_step);
+          take(outcome, take_step());
         }
         for (size_t step = 0; step < steps; ++step) {
           CHECK(std::abs(outcome.losses[step] - whole.losses[step]) <= 1e-11);
@@ -226,6 +245,24 @@ TEST_CASE("activation checkpointing and interleaved pipelines with every axis") 
       if (axis == Axis::pp) options.schedule = PipelineKind::interleaved, options.chunks = 2;
       check_layout(selective ? plain : config, shape, options, selective ? whole_plain : whole);
     }
+}
+
+TEST_CASE("a run that catches TrainingDiverged goes on as if the refused step had never been") {
+  const TransformerConfig config = config_of(Dialect::gpt2, true);
+  const Outcome whole = serial(config);
+  const auto check = [&](const MeshShape& shape, NdOptions options = {}) {
+    options.microbatches = 2;
+    options.ddp.bucket_bytes = options.zero.bucket_bytes = 4000;
+    check_layout(config, shape, options, whole, 8, true);
+  };
+  check({});
+  check({.dp_replicate = 2});
+  check({.dp_replicate = 2}, {.naive_gradients = true});
+  check({.dp_replicate = 2}, {.zero = {.stage = 1}});
+  check({.dp_replicate = 2}, {.zero = {.stage = 2}});
+  check({.dp_shard = 2});
+  check({.dp_shard = 2, .dp_replicate = 2});
+  check({.tp = 2, .cp = 2});
 }
 
 TEST_CASE("random layouts up to 8 ranks, random models, sizes, seeds and options") {

@@ -200,6 +200,7 @@ TEST_CASE("of several ranks the one that knows what broke is heard") {
         Sgd sgd(parameters(model.stack()));
         TrainHooks hooks;
         hooks.sum_over_ranks = [&](double loss) { return sum_over(world, loss, "loss"); };
+        hooks.world = world;
         Trainer trainer(model.stack(), sgd, {}, hooks);
         const std::vector<Microbatch> batch = {sequences(2, 8, 4)};
         trainer.step(12, batch, 16);

@@ -166,8 +166,8 @@ TEST_CASE("merging: weights, order, parts that saw nothing, and no NaN from -inf
                            Tensor::full({B, H, 15}, none, DType::f64)};
     for (const int64_t j : parts)
       merge(sum, attention_block(x.q, x.k, x.v, {45, 15 * j, 15, 45 - 15 * j}));
-    CHECK(largest_difference(sum.o, cut(whole.o, 1, 45, 60)) <= 1e-13);
-    CHECK(largest_difference(sum.log_sum_exp, cut(whole.log_sum_exp, 2, 45, 60)) <= 1e-13);
+    CHECK(largest_difference(sum.o, narrow(whole.o, 1, 45, 15)) <= 1e-13);
+    CHECK(largest_difference(sum.log_sum_exp, narrow(whole.log_sum_exp, 2, 45, 15)) <= 1e-13);
   }
   BlockwiseAttention a = attention_block(x.q, x.k, x.v, {0, 0, 15, 0});
   CHECK(contains(message_of([&] {

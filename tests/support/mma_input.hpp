@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "yotta/core/random.hpp"
-#include "yotta/device/emulator/mma_lanes.hpp"
+#include "yotta/device/emulator/mma_arithmetic.hpp"
 
 namespace yotta {
 

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <bit>
+#include <span>
 
 #include "yotta/comm/channel.hpp"
 
@@ -62,6 +63,9 @@ struct CommOptions {
   const char* label = nullptr;  // in the ledger; default: the operation's name
   int node = 8;                 // ranks a node, for the hierarchical all_reduce
 };
+
+// Elements by rank: to or from each.
+using Counts = std::span<const int64_t>;
 
 // What one rank sends during a collective.
 struct Sent {

@@ -28,8 +28,6 @@
 
 namespace yotta {
 
-using Counts = std::span<const int64_t>;
-
 // The run of elements that lies after those of ranks 0 to i - 1: works for Data and ConstData.
 template <class AnyData>
 AnyData run_of(AnyData data, Counts counts, int i) {

@@ -21,165 +21,120 @@
 //     gather          chunk `rank`        n on the root
 //     scatter         n on the root       chunk `rank`
 //
-// A Communicator is a handle: copies are the same communicator. It belongs to its rank's thread.
+// A Communicator is a handle: copy it by value; copies are the same communicator. It belongs to its
+// rank's thread. What happens in a call: engine/calls.hpp.
 #pragma once
 
-#include "yotta/comm/mirrored.hpp"
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/failures.hpp"
+#include "yotta/comm/work.hpp"
 
 namespace yotta {
+
+// A collective of your own: plain code on sends and receives, run by all ranks of a group.
+using CollectiveBody = std::function<void(Channel&)>;
+struct Group;  // what the ranks of a communicator share (engine/message.hpp)
+
+inline namespace YOTTA_FORM {
 
 class Communicator {
  public:
   Communicator() = default;  // of no rank: what split returns to ranks that are not members
-  explicit Communicator(std::shared_ptr<Group> group) { comm_.group = std::move(group); }
+  explicit Communicator(std::shared_ptr<Group> group) : group_(std::move(group)) {}
 
-  int rank(Where where = Where::current()) const { return comm_.group_or_fail(where).rank; }
-  int size(Where where = Where::current()) const { return comm_.group_or_fail(where).size(); }
-  bool is_member() const { return comm_.group != nullptr; }
+  YOTTA_API int rank(Where where = Where::current()) const;
+  YOTTA_API int size(Where where = Where::current()) const;
+  bool is_member() const { return group_ != nullptr; }
   // Ranks of the world, by rank of this communicator.
-  const std::vector<int>& members(Where where = Where::current()) const {
-    return comm_.group_or_fail(where).members;
-  }
+  YOTTA_API const std::vector<int>& members(Where where = Where::current()) const;
 
   // The same communicator, which timelines call `name` from now on. Until then the second split of the
   // world is "split 2 of world". An empty communicator stays without a name.
-  Communicator named(std::string_view name) const {
-    if (comm_.group != nullptr) comm_.group->name = kept(name);
-    return *this;
-  }
-  std::string_view name(Where where = Where::current()) const {
-    return comm_.group_or_fail(where).name;
-  }
+  YOTTA_API Communicator named(std::string_view name) const;
+  YOTTA_API std::string_view name(Where where = Where::current()) const;
 
   // One to one. tag >= 0; both sides name the same count and type. send() copies and returns (with
   // RunOptions::buffered_sends false it waits for the receiver); the others wait.
-  void send(ConstData data, int to, int tag = 0, Where where = Where::current()) {
-    comm_.send(data, to, tag, where);
-  }
-  void recv(Data data, int from, int tag = 0, Where where = Where::current()) {
-    comm_.recv(data, from, tag, where);
-  }
+  YOTTA_API void send(ConstData data, int to, int tag = 0, Where where = Where::current()) const;
+  YOTTA_API void recv(Data data, int from, int tag = 0, Where where = Where::current()) const;
   // Both at once: ranks that all send first do not stand still.
-  void send_recv(ConstData out, int to, Data in, int from, int tag = 0,
-                 Where where = Where::current()) {
-    comm_.send_recv(out, to, in, from, tag, where);
-  }
-  Work send_async(ConstData data, int to, int tag = 0, Where where = Where::current()) {
-    return comm_.send_async(data, to, tag, where);
-  }
-  Work recv_async(Data data, int from, int tag = 0, Where where = Where::current()) {
-    return comm_.recv_async(data, from, tag, where);
-  }
+  YOTTA_API void send_recv(ConstData out, int to, Data in, int from, int tag = 0,
+                           Where where = Where::current()) const;
+  YOTTA_API Work send_async(ConstData data, int to, int tag = 0,
+                            Where where = Where::current()) const;
+  YOTTA_API Work recv_async(Data data, int from, int tag = 0, Where where = Where::current()) const;
 
   // All together, in the same order on every rank.
-  void broadcast(Data data, int root, CommOptions options = {}, Where where = Where::current()) {
-    comm_.broadcast(Mode::blocking, data, root, options, where).wait();
-  }
-  Work broadcast_async(Data data, int root, CommOptions options = {},
-                       Where where = Where::current()) {
-    return comm_.broadcast(Mode::async, data, root, options, where);
-  }
-  void reduce(Data data, int root, ReduceOp op = ReduceOp::sum, CommOptions options = {},
-              Where where = Where::current()) {
-    comm_.reduce(Mode::blocking, data, root, op, options, where).wait();
-  }
-  Work reduce_async(Data data, int root, ReduceOp op = ReduceOp::sum, CommOptions options = {},
-                    Where where = Where::current()) {
-    return comm_.reduce(Mode::async, data, root, op, options, where);
-  }
-  void all_reduce(Data data, ReduceOp op = ReduceOp::sum, CommOptions options = {},
-                  Where where = Where::current()) {
-    comm_.all_reduce(Mode::blocking, data, op, options, where).wait();
-  }
-  Work all_reduce_async(Data data, ReduceOp op = ReduceOp::sum, CommOptions options = {},
-                        Where where = Where::current()) {
-    return comm_.all_reduce(Mode::async, data, op, options, where);
-  }
-  void reduce_scatter(Data out, ConstData in, ReduceOp op = ReduceOp::sum, CommOptions options = {},
-                      Where where = Where::current()) {
-    comm_.reduce_scatter(Mode::blocking, out, in, op, options, where).wait();
-  }
-  Work reduce_scatter_async(Data out, ConstData in, ReduceOp op = ReduceOp::sum,
-                            CommOptions options = {}, Where where = Where::current()) {
-    return comm_.reduce_scatter(Mode::async, out, in, op, options, where);
-  }
-  void all_gather(Data out, ConstData in, CommOptions options = {},
-                  Where where = Where::current()) {
-    comm_.all_gather(Mode::blocking, out, in, options, where).wait();
-  }
-  Work all_gather_async(Data out, ConstData in, CommOptions options = {},
-                        Where where = Where::current()) {
-    return comm_.all_gather(Mode::async, out, in, options, where);
-  }
-  void all_to_all(Data out, ConstData in, CommOptions options = {},
-                  Where where = Where::current()) {
-    comm_.all_to_all(Mode::blocking, out, in, options, where).wait();
-  }
-  Work all_to_all_async(Data out, ConstData in, CommOptions options = {},
-                        Where where = Where::current()) {
-    return comm_.all_to_all(Mode::async, out, in, options, where);
-  }
+  YOTTA_API void broadcast(Data data, int root, CommOptions options = {},
+                           Where where = Where::current()) const;
+  YOTTA_API Work broadcast_async(Data data, int root, CommOptions options = {},
+                                 Where where = Where::current()) const;
+  YOTTA_API void reduce(Data data, int root, ReduceOp op = ReduceOp::sum, CommOptions options = {},
+                        Where where = Where::current()) const;
+  YOTTA_API Work reduce_async(Data data, int root, ReduceOp op = ReduceOp::sum,
+                              CommOptions options = {}, Where where = Where::current()) const;
+  YOTTA_API void all_reduce(Data data, ReduceOp op = ReduceOp::sum, CommOptions options = {},
+                            Where where = Where::current()) const;
+  YOTTA_API Work all_reduce_async(Data data, ReduceOp op = ReduceOp::sum, CommOptions options = {},
+                                  Where where = Where::current()) const;
+  YOTTA_API void reduce_scatter(Data out, ConstData in, ReduceOp op = ReduceOp::sum,
+                                CommOptions options = {}, Where where = Where::current()) const;
+  YOTTA_API Work reduce_scatter_async(Data out, ConstData in, ReduceOp op = ReduceOp::sum,
+                                      CommOptions options = {},
+                                      Where where = Where::current()) const;
+  YOTTA_API void all_gather(Data out, ConstData in, CommOptions options = {},
+                            Where where = Where::current()) const;
+  YOTTA_API Work all_gather_async(Data out, ConstData in, CommOptions options = {},
+                                  Where where = Where::current()) const;
+  YOTTA_API void all_to_all(Data out, ConstData in, CommOptions options = {},
+                            Where where = Where::current()) const;
+  YOTTA_API Work all_to_all_async(Data out, ConstData in, CommOptions options = {},
+                                  Where where = Where::current()) const;
   // Counts by rank: in_counts[j] elements go to rank j, out_counts[j] come from it.
-  void all_to_all_v(Data out, Counts out_counts, ConstData in, Counts in_counts,
-                    CommOptions options = {}, Where where = Where::current()) {
-    comm_.all_to_all_v(Mode::blocking, out, out_counts, in, in_counts, options, where).wait();
-  }
-  Work all_to_all_v_async(Data out, Counts out_counts, ConstData in, Counts in_counts,
-                          CommOptions options = {}, Where where = Where::current()) {
-    return comm_.all_to_all_v(Mode::async, out, out_counts, in, in_counts, options, where);
-  }
+  YOTTA_API void all_to_all_v(Data out, Counts out_counts, ConstData in, Counts in_counts,
+                              CommOptions options = {}, Where where = Where::current()) const;
+  YOTTA_API Work all_to_all_v_async(Data out, Counts out_counts, ConstData in, Counts in_counts,
+                                    CommOptions options = {}, Where where = Where::current()) const;
   // Off the root `out` may be empty if p divides n; otherwise it has n elements and no address.
-  void gather(Data out, ConstData in, int root, CommOptions options = {},
-              Where where = Where::current()) {
-    comm_.gather(Mode::blocking, out, in, root, options, where).wait();
-  }
-  Work gather_async(Data out, ConstData in, int root, CommOptions options = {},
-                    Where where = Where::current()) {
-    return comm_.gather(Mode::async, out, in, root, options, where);
-  }
+  YOTTA_API void gather(Data out, ConstData in, int root, CommOptions options = {},
+                        Where where = Where::current()) const;
+  YOTTA_API Work gather_async(Data out, ConstData in, int root, CommOptions options = {},
+                              Where where = Where::current()) const;
   // Off the root the same holds for `in`.
-  void scatter(Data out, ConstData in, int root, CommOptions options = {},
-               Where where = Where::current()) {
-    comm_.scatter(Mode::blocking, out, in, root, options, where).wait();
-  }
-  Work scatter_async(Data out, ConstData in, int root, CommOptions options = {},
-                     Where where = Where::current()) {
-    return comm_.scatter(Mode::async, out, in, root, options, where);
-  }
-  void barrier(CommOptions options = {}, Where where = Where::current()) {
-    comm_.barrier(Mode::blocking, options, where).wait();
-  }
-  Work barrier_async(CommOptions options = {}, Where where = Where::current()) {
-    return comm_.barrier(Mode::async, options, where);
-  }
+  YOTTA_API void scatter(Data out, ConstData in, int root, CommOptions options = {},
+                         Where where = Where::current()) const;
+  YOTTA_API Work scatter_async(Data out, ConstData in, int root, CommOptions options = {},
+                               Where where = Where::current()) const;
+  YOTTA_API void barrier(CommOptions options = {}, Where where = Where::current()) const;
+  YOTTA_API Work barrier_async(CommOptions options = {}, Where where = Where::current()) const;
 
-  // Runs a collective of your own, void(Channel&), by all ranks of the group.
-  template <class Algorithm>
-  void collective(const char* name, Algorithm algorithm, Where where = Where::current()) {
-    comm_.custom(Mode::blocking, name, std::move(algorithm), where).wait();
-  }
-  template <class Algorithm>
-  Work collective_async(const char* name, Algorithm algorithm, Where where = Where::current()) {
-    return comm_.custom(Mode::async, name, std::move(algorithm), where);
-  }
+  // Runs a collective of your own, by all ranks of the group.
+  YOTTA_API void collective(const char* name, const CollectiveBody& body,
+                            Where where = Where::current()) const;
+  YOTTA_API Work collective_async(const char* name, const CollectiveBody& body,
+                                  Where where = Where::current()) const;
 
   // Ranks that give the same color form a communicator, ordered by key, then by rank. color < 0: none.
   // All ranks of this communicator must call.
-  Communicator split(int color, int key, Where where = Where::current()) const {
-    return Communicator(split_group(comm_, color, key, where));
-  }
+  YOTTA_API Communicator split(int color, int key, Where where = Where::current()) const;
 
   // A communicator of ranks at these chips, of which this one, the first, is alive and the others do as
-  // it does (mirrored.hpp). No other rank need call.
-  Communicator mirrored(std::vector<int> chips, Where where = Where::current()) const {
-    return Communicator(mirror_group(comm_, std::move(chips), where));
-  }
-  bool is_mirrored(Where where = Where::current()) const {
-    return comm_.group_or_fail(where).is_mirrored();
-  }
+  // it does (engine/mirrored.hpp). No other rank need call.
+  YOTTA_API Communicator mirrored(std::vector<int> chips, Where where = Where::current()) const;
+  YOTTA_API bool is_mirrored(Where where = Where::current()) const;
 
  private:
-  CollectiveCaller comm_;
+  std::shared_ptr<Group> group_;
 };
 
+}  // namespace YOTTA_FORM
+
 }  // namespace yotta
+
+#if YOTTA_BODIES
+#include "yotta/comm/engine/communicator_bodies.hpp"
+#endif  // YOTTA_BODIES

@@ -9,58 +9,43 @@
 // made. A second wait() does nothing. Waiting in any order is fine. Under a virtual clock done() is refused.
 #pragma once
 
-#include "yotta/comm/engine/engine.hpp"
+#include <memory>
+
+#include "yotta/core/error.hpp"
+#include "yotta/core/system/build.hpp"
 
 namespace yotta {
+
+class Engine;
+struct InFlightOp;
+
+inline namespace YOTTA_FORM {
 
 class [[nodiscard]] Work {
  public:
   Work() = default;  // nothing in flight: done
-  Work(std::shared_ptr<Engine> engine, std::shared_ptr<InFlightOp> job)
-      : engine_(std::move(engine)), job_(std::move(job)) {}
-  Work(Work&& other) noexcept : engine_(std::move(other.engine_)), job_(std::move(other.job_)) {}
-  Work& operator=(Work&& other) {
-    drop();
-    engine_ = std::move(other.engine_);
-    job_ = std::move(other.job_);
-    return *this;
-  }
-  ~Work() { drop(); }
+  YOTTA_API Work(std::shared_ptr<Engine> engine, std::shared_ptr<InFlightOp> op);
+  YOTTA_API Work(Work&& other) noexcept;
+  YOTTA_API Work& operator=(Work&& other);
+  YOTTA_API ~Work();
 
   // Blocks until it is done; its buffers are the caller's again. Throws what went wrong in flight.
-  void wait(Where where = Where::current()) {
-    if (!job_ || job_->seen) return;
-    if (job_->error) std::rethrow_exception(job_->error);  // it failed in an earlier call
-    engine_->enter(where);
-    engine_->wait(*job_, where);
-    see();
-  }
+  YOTTA_API void wait(Where where = Where::current());
   // Is it done? Never blocks; moves on what is in flight. True counts as waited for.
-  bool done(Where where = Where::current()) {
-    if (!job_ || job_->seen) return true;
-    if (context().clock != nullptr && context().clock->is_virtual())
-      fail(
-          where,
-          "done() has no answer under a virtual clock: what has come so far depends on the threads "
-          "of this computer, not on the machine described; wait() for it");
-    engine_->enter(where);
-    if (!engine_->is_done(*job_)) return false;
-    wait(where);
-    return true;
-  }
+  YOTTA_API bool done(Where where = Where::current());
 
  private:
-  void see() {
-    job_->seen = true;
-    if (job_->finish) job_->finish();
-  }
-  void drop() {
-    if (job_ && !job_->seen) engine_->drop(job_);
-    job_.reset();
-  }
+  YOTTA_API void see();
+  YOTTA_API void drop();
 
   std::shared_ptr<Engine> engine_;
-  std::shared_ptr<InFlightOp> job_;
+  std::shared_ptr<InFlightOp> op_;
 };
 
+}  // namespace YOTTA_FORM
+
 }  // namespace yotta
+
+#if YOTTA_BODIES
+#include "yotta/comm/engine/work_bodies.hpp"
+#endif  // YOTTA_BODIES

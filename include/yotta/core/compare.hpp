@@ -25,8 +25,17 @@ struct Verdict {
 };
 
 // Equal means |actual - expected| <= tolerance * (1 + |expected|) for every element; a NaN is unequal.
-inline Verdict compare(std::span<const double> actual, std::span<const double> expected,
-                       double tolerance, const Clues& clues = {}) {
+YOTTA_API Verdict compare(std::span<const double> actual, std::span<const double> expected,
+                          double tolerance, const Clues& clues = {});
+
+// The same for tensors of any type, which must agree in shape.
+YOTTA_API Verdict compare(const Tensor& actual, const Tensor& expected, double tolerance,
+                          Clues clues = {});
+
+#if YOTTA_BODIES
+
+Verdict compare(std::span<const double> actual, std::span<const double> expected, double tolerance,
+                const Clues& clues) {
   if (actual.size() != expected.size())
     return {false, fmt::format("{} has {} elements, expected {}", clues.what, actual.size(),
                                expected.size())};
@@ -35,14 +44,14 @@ inline Verdict compare(std::span<const double> actual, std::span<const double> e
   return {false, fmt::format("{}: {}{}", clues.what, mistake.explain(), mistake.worst())};
 }
 
-// The same for tensors of any type, which must agree in shape.
-inline Verdict compare(const Tensor& actual, const Tensor& expected, double tolerance,
-                       Clues clues = {}) {
+Verdict compare(const Tensor& actual, const Tensor& expected, double tolerance, Clues clues) {
   if (actual.shape() != expected.shape())
     return {false, fmt::format("{} is {}, expected {}", clues.what, actual.describe(),
                                expected.describe())};
   if (clues.shape.empty()) clues.shape = expected.shape();
   return compare(actual.values(), expected.values(), tolerance, clues);
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

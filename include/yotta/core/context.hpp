@@ -12,19 +12,20 @@
 // clock if a machine is described. core/ knows the clock only as a CostSink.
 #pragma once
 
-#include <algorithm>
 #include <span>
 #include <string_view>
-#include <thread>
+#include <utility>
 
 #include "yotta/core/ledger.hpp"
 #include "yotta/core/system/build.hpp"
 
 #if YOTTA_BODIES
+#include <algorithm>
 #include <mutex>
 #include <set>
 #include <string>
-#endif
+#include <thread>
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -33,7 +34,7 @@ namespace yotta {
 inline constexpr int compute_lane = 0;
 constexpr int message_lane(int peer, bool receives) { return 1 + 2 * peer + (receives ? 1 : 0); }
 
-// From here on a peer is no rank of the world but an image of this one (comm/mirrored.hpp), at the chip
+// From here on a peer is no rank of the world but an image of this one (comm/engine/mirrored.hpp), at the chip
 // peer - first_image.
 inline constexpr int first_image = 1 << 24;
 
@@ -83,38 +84,34 @@ constexpr const char* name(Device device) {
   return names[static_cast<int>(device)];
 }
 
+inline namespace YOTTA_FORM {
+
 struct RankContext {
   int rank = 0;  // in the world
   int size = 1;
-  int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));  // in this rank
+  int threads;                                       // in this rank; at first one per core
   Device device = Device::cpu;                       // where new tensors live
   MemoryKind memory_kind = MemoryKind::activations;  // what new tensors are counted as
   Ledger ledger;
   CostSink* clock = nullptr;
   int lane = compute_lane;  // of the clock: where the code that runs now is charged
+
+  YOTTA_API RankContext();
 };
 
-namespace detail {
-// A plain pointer: thread_local objects with destructors do not survive clang-repl.
-YOTTA_THREAD_LOCAL RankContext* current_context = nullptr;
-inline RankContext& default_context() {
-  static auto* context = new RankContext;  // never destroyed: clang-repl unloads its code first
-  return *context;
-}
-}  // namespace detail
+}  // namespace YOTTA_FORM
 
 // The context of the rank that runs on this thread.
-inline RankContext& context() {
-  return detail::current_context != nullptr ? *detail::current_context : detail::default_context();
-}
+YOTTA_API RankContext& context();
+
+// Sets it; null: the thread's default. Returns what it was, null for the default.
+YOTTA_API RankContext* set_context(RankContext* context);
 
 // Makes a context current on this thread for as long as it lives.
 class ContextScope {
  public:
-  explicit ContextScope(RankContext& context) : before_(detail::current_context) {
-    detail::current_context = &context;
-  }
-  ~ContextScope() { detail::current_context = before_; }
+  explicit ContextScope(RankContext& context) : before_(set_context(&context)) {}
+  ~ContextScope() { set_context(before_); }
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
 
@@ -160,13 +157,33 @@ class LaneScope {
 };
 
 // Charge an operation to this rank: charge({"gelu", DType::f32, 8.0 * n, 4.0 * n, 4.0 * n}).
-inline void charge(const OpCost& cost) {
+YOTTA_API void charge(const OpCost& cost);
+
+#if YOTTA_BODIES
+
+RankContext::RankContext()
+    : threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {}
+
+namespace detail {
+// A plain pointer: thread_local objects with destructors do not survive clang-repl.
+YOTTA_THREAD_LOCAL RankContext* current_context = nullptr;
+}  // namespace detail
+
+RankContext& context() {
+  static auto* default_context =
+      new RankContext;  // never destroyed: clang-repl unloads its code first
+  return detail::current_context != nullptr ? *detail::current_context : *default_context;
+}
+RankContext* set_context(RankContext* context) {
+  return std::exchange(detail::current_context, context);
+}
+
+void charge(const OpCost& cost) {
   RankContext& self = context();
   self.ledger.charge(cost);
   if (self.clock != nullptr) self.clock->op(cost);
 }
 
-#if YOTTA_BODIES
 std::string_view kept(std::string_view text) {
   static std::mutex mutex;
   static auto* texts = new std::set<std::string, std::less<>>;  // never destroyed
@@ -174,6 +191,7 @@ std::string_view kept(std::string_view text) {
   const auto found = texts->find(text);
   return found != texts->end() ? *found : *texts->emplace(text).first;
 }
+
 #endif  // YOTTA_BODIES
 
 }  // namespace yotta

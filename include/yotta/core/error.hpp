@@ -23,6 +23,8 @@
 #include <string_view>
 #include <utility>
 
+#include "yotta/core/system/build.hpp"
+
 namespace yotta {
 
 using Where = std::source_location;

@@ -32,10 +32,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "yotta/core/matmul_ladder.hpp"
+#include "yotta/core/cpu/block_cache.hpp"
 #include "yotta/core/cpu/matmul_packing.hpp"
 #include "yotta/core/cpu/matmul_rounds.hpp"
-#include "yotta/core/memory.hpp"
+#include "yotta/core/matmul_ladder.hpp"
 
 namespace yotta {
 

@@ -1,123 +1,26 @@
-// Memory of tensors: counted, aligned, and reused.
-//
-// A training step allocates the same sizes again and again. Fresh pages from the operating system cost
-// more than the arithmetic of a small layer (about 0.25 us for each 4 KiB page, the first time it is
-// touched), so blocks are kept in bins by size and handed out again, as PyTorch's caching allocator
-// does. Under AddressSanitizer nothing is kept, so that use after free is seen.
+// Memory of tensors: counted on the ledger of the rank that made them, and reused (cpu/block_cache.hpp).
 #pragma once
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
-#include <bit>
 #include <cstdint>
-#include <cstring>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <new>
-#include <vector>
 
-#include "yotta/core/system/accelerator.hpp"
-#include "yotta/core/system/build.hpp"
 #include "yotta/core/context.hpp"
+#include "yotta/core/system/accelerator.hpp"
+
+#if YOTTA_BODIES
+#include <cstring>
+
+#include "yotta/core/cpu/block_cache.hpp"
+#endif  // YOTTA_BODIES
 
 namespace yotta {
-
-inline constexpr std::align_val_t block_alignment{64};  // a cache line, and the widest vector
-inline constexpr int64_t large_page = int64_t{2} << 20;
-
-// Free blocks of the whole process, by size. Sizes are rounded up to an eighth of their power of two,
-// so that nearly equal ones share a bin and at most one eighth is wasted.
-class BlockCache {
- public:
-  static BlockCache& instance() {
-    static BlockCache* cache = new BlockCache;  // never destroyed: tensors may outlive statics
-    return *cache;
-  }
-  // What a matmul packs and reads again and again: from 2 MiB up on pages of that size, where the system
-  // has them, so that the processor finds addresses with less work. Tensors in training gain nothing by it.
-  static BlockCache& scratch() {
-    static BlockCache* cache = new BlockCache(true);
-    return *cache;
-  }
-  explicit BlockCache(bool large_pages = false) : large_pages_(large_pages) {}
-
-  void* take(int64_t bytes) {
-    const int64_t size = rounded(bytes);
-    {
-      const std::lock_guard lock(mutex_);
-      std::vector<void*>& bin = bins_[size];
-      if (!bin.empty()) {
-        void* block = bin.back();
-        bin.pop_back();
-        return block;
-      }
-    }
-    return allocate(size);
-  }
-
-  void give(void* block, int64_t bytes) {
-    if (YOTTA_ASAN) return free_block(block, rounded(bytes));
-    const std::lock_guard lock(mutex_);
-    bins_[rounded(bytes)].push_back(block);
-  }
-
-  // Hand every free block back to the system.
-  void release() {
-    const std::lock_guard lock(mutex_);
-    for (auto& [size, bin] : bins_)
-      for (void* block : bin) free_block(block, size);
-    bins_.clear();
-  }
-
-  static constexpr int64_t rounded(int64_t bytes) {
-    const int64_t power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes | 1)));
-    const int64_t step = std::max<int64_t>(64, power / 8);
-    return std::max<int64_t>(64, (bytes + step - 1) / step * step);
-  }
-
- private:
-  bool is_large(int64_t size) const { return large_pages_ && size >= large_page; }
-  std::align_val_t alignment(int64_t size) const {
-    return is_large(size) ? std::align_val_t{large_page} : block_alignment;
-  }
-  void* allocate(int64_t size) const {
-    void* block = ::operator new(static_cast<size_t>(size), alignment(size));
-#if defined(MADV_HUGEPAGE)  // a wish: where it is not granted, nothing is lost
-    if (is_large(size)) madvise(block, static_cast<size_t>(size), MADV_HUGEPAGE);
-#endif
-    return block;
-  }
-  void free_block(void* block, int64_t size) const { ::operator delete(block, alignment(size)); }
-
-  bool large_pages_;
-  std::mutex mutex_;
-  std::map<int64_t, std::vector<void*>> bins_;
-};
 
 // The bytes behind one or more tensors, on the ledger of the rank that made them. On meta there is no
 // data, but the bytes are counted all the same.
 class Buffer {
  public:
-  Buffer(int64_t bytes, Device device, Where where = Where::current())
-      : bytes_(bytes),
-        device_(device),
-        kind_(context().memory_kind),
-        count_(context().ledger.memory()),
-        data_(take(bytes, device, where)) {
-#ifndef NDEBUG
-    if (device == Device::cpu)
-      std::memset(data_, 0xff, static_cast<size_t>(bytes));  // NaN: shows up
-#endif
-    count_->add(kind_, bytes_);
-  }
-  ~Buffer() {
-    count_->remove(kind_, bytes_);
-    if (device_ == Device::cuda) accelerator()->release(data_);
-    if (device_ == Device::cpu) BlockCache::instance().give(data_, bytes_);
-  }
+  YOTTA_API Buffer(int64_t bytes, Device device, Where where = Where::current());
+  YOTTA_API ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
@@ -125,11 +28,7 @@ class Buffer {
   MemoryKind kind() const { return kind_; }
 
  private:
-  static void* take(int64_t bytes, Device device, Where where) {
-    if (device == Device::meta) return nullptr;
-    if (device == Device::cuda) return accelerator_or_fail(where).allocate(bytes, where);
-    return BlockCache::instance().take(bytes);
-  }
+  YOTTA_API static void* take(int64_t bytes, Device device, Where where);
 
   int64_t bytes_;
   Device device_;
@@ -137,5 +36,33 @@ class Buffer {
   std::shared_ptr<MemoryCount> count_;
   void* data_;
 };
+
+#if YOTTA_BODIES
+
+Buffer::Buffer(int64_t bytes, Device device, Where where)
+    : bytes_(bytes),
+      device_(device),
+      kind_(context().memory_kind),
+      count_(context().ledger.memory()),
+      data_(take(bytes, device, where)) {
+#ifndef NDEBUG
+  if (device == Device::cpu) std::memset(data_, 0xff, static_cast<size_t>(bytes));  // NaN: shows up
+#endif
+  count_->add(kind_, bytes_);
+}
+
+Buffer::~Buffer() {
+  count_->remove(kind_, bytes_);
+  if (device_ == Device::cuda) accelerator()->release(data_);
+  if (device_ == Device::cpu) BlockCache::instance().give(data_, bytes_);
+}
+
+void* Buffer::take(int64_t bytes, Device device, Where where) {
+  if (device == Device::meta) return nullptr;
+  if (device == Device::cuda) return accelerator_or_fail(where).allocate(bytes, where);
+  return BlockCache::instance().take(bytes);
+}
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

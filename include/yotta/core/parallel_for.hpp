@@ -12,16 +12,11 @@
 #include <atomic>
 #include <cstdint>
 
+#include "yotta/core/chunks.hpp"
 #include "yotta/core/context.hpp"
 #include "yotta/core/cpu/thread_pool.hpp"
 
 namespace yotta {
-
-// The first item of part `i` when `count` items are split over `parts`: sizes differ by at most one,
-// the longer parts first.
-constexpr int64_t chunk_begin(int64_t count, int64_t parts, int64_t i) {
-  return count / parts * i + std::min(i, count % parts);
-}
 
 template <class Body>
 void parallel_for(int64_t count, int64_t grain, Body&& body) {

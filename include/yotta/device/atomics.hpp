@@ -15,8 +15,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "yotta/device/emulator/simt_access.hpp"
-#include "yotta/device/emulator/simt_warp.hpp"
+#include "yotta/device/emulator/cuda_builtins.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
@@ -25,12 +24,7 @@ namespace emulator {
 // Replaces *at by change(*at); returns what was there.
 template <class T, class Change>
 YOTTA_UNSEEN T atomically(T* at, Change change, Where where) {
-  const UncheckedScope aside;
-#if defined(YOTTA_CHECKED)
-  note_access(at, sizeof(T), Access::atomic, where);
-#else
-  (void)where;
-#endif
+  note_atomic(at, sizeof(T), where);
   T before, after;
   __atomic_load(at, &before, __ATOMIC_SEQ_CST);
   do {
@@ -41,18 +35,7 @@ YOTTA_UNSEEN T atomically(T* at, Change change, Where where) {
 }
 
 // The other lanes go first. A lane that has waited so long that nobody can come any more is stopped.
-inline void give_way(Where where) {
-  const UncheckedScope aside;
-  constexpr int patience = 1 << 20;
-  if (++this_lane->waits > patience)
-    refuse(where,
-           "has tried {} times in vain. What it waits for does not happen: a thread of another "
-           "block may not run "
-           "before this one has ended, and lanes that wait for each other need __syncwarp() or a "
-           "barrier",
-           patience);
-  this_lane->block->pause();
-}
+YOTTA_API void give_way(Where where);
 
 template <class T>
 concept AtomicNumber = std::is_same_v<T, int> || std::is_same_v<T, unsigned> ||
@@ -128,4 +111,28 @@ T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> val
 
 }  // namespace YOTTA_DEVICE_BUILD
 
+#if YOTTA_DEVICE_BODIES
+
+#include "yotta/device/emulator/scheduler.hpp"
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+namespace emulator {
+
+void give_way(Where where) {
+  const UncheckedScope unchecked;
+  constexpr int most = 1 << 20;
+  if (++this_lane->waits > most)
+    refuse(where, fmt::format("has tried {} times in vain. What it waits for does not happen: a "
+                              "thread of another block may not run before this one has ended, and "
+                              "lanes that wait for each other need __syncwarp() or a barrier",
+                              most));
+  this_lane->block->pause();
+}
+
+}  // namespace emulator
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta
+
+#endif  // YOTTA_DEVICE_BODIES
 #endif

@@ -18,8 +18,8 @@
 
 #include "yotta/device/kernel.hpp"
 
-#if defined(YOTTA_CHECKED)
-#include "yotta/device/emulator/simt_access.hpp"
+#if defined(YOTTA_CHECKED) && YOTTA_DEVICE_BODIES
+#include "yotta/device/emulator/access_checker.hpp"
 #endif
 
 namespace yotta {
@@ -35,12 +35,16 @@ using Counted = T;
 namespace emulator {
 
 // FLOPs of the line that calls.
-YOTTA_UNSEEN __attribute__((noinline)) inline void count_flops_here(int64_t flops) {
-  AccessChecker* const watch = on_duty;
-  if (watch == nullptr) return;
-  const UncheckedScope aside;
-  watch->counters().count_flops(watch->site(__builtin_return_address(0)), flops);
+YOTTA_UNSEEN YOTTA_CALLED void count_flops_here(int64_t flops);
+
+#if YOTTA_DEVICE_BODIES
+void count_flops_here(int64_t flops) {
+  AccessChecker* const checker = active_checker;
+  if (checker == nullptr) return;
+  const UncheckedScope unchecked;
+  checker->counters().count_flops(checker->site(__builtin_return_address(0)), flops);
 }
+#endif  // YOTTA_DEVICE_BODIES
 
 }  // namespace emulator
 

@@ -15,11 +15,10 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 #include "yotta/device/kernel.hpp"
 #if !defined(__CUDACC__)
-#include "yotta/device/emulator/simt_access.hpp"
+#include "yotta/device/emulator/cuda_builtins.hpp"
 #endif
 
 namespace yotta {
@@ -52,48 +51,79 @@ __device__ __forceinline__ void cp_async_wait() {
 
 #else
 
-template <int size>
-YOTTA_UNSEEN void cp_async(void* to, const void* from, int bytes = size,
-                           Where where = Where::current()) {
-  static_assert(size == 4 || size == 8 || size == 16);
-  const emulator::UncheckedScope aside;  // what follows is the emulator's, not the kernel's
-  if (bytes < 0 || bytes > size)
-    emulator::refuse(
-        where,
-        "cp_async<{}>() is asked for {} bytes; 0 to {} are possible, the rest is set to zero", size,
-        bytes, size);
-  const auto wanted = static_cast<size_t>(bytes);
-  if (bytes > 0) emulator::note_read(from, wanted, where);
-  emulator::note_copy_begins(to, size, where);
-  emulator::Lane& self = *emulator::this_lane;
-  self.copies.push_back({to, from, size, wanted, self.copy_group, where});
-}
+namespace emulator {
 
-YOTTA_UNSEEN inline void cp_async_commit() {
-  const emulator::UncheckedScope aside;
-  ++emulator::this_lane->copy_group;
-}
-
+YOTTA_API void start_async_copy(void* to, const void* from, int size, int bytes, Where where);
+YOTTA_API void commit_async_copies();
 // Lands what belongs to the groups before the last `pending`.
+YOTTA_API void wait_for_async_copies(int pending);
+
+}  // namespace emulator
+
+template <int size>
+void cp_async(void* to, const void* from, int bytes = size, Where where = Where::current()) {
+  static_assert(size == 4 || size == 8 || size == 16);
+  emulator::start_async_copy(to, from, size, bytes, where);
+}
+
+inline void cp_async_commit() { emulator::commit_async_copies(); }
+
 template <int pending>
-YOTTA_UNSEEN void cp_async_wait() {
+void cp_async_wait() {
   static_assert(pending >= 0);
-  const emulator::UncheckedScope aside;
-  emulator::Lane& self = *emulator::this_lane;
-  size_t landed = 0;
-  for (; landed < self.copies.size() && self.copies[landed].group + pending < self.copy_group;
-       ++landed) {
-    const emulator::AsyncCopy& copy = self.copies[landed];
-    auto* to = static_cast<char*>(copy.to);
-    if (copy.from_bytes > 0) std::memcpy(to, copy.from, copy.from_bytes);
-    std::memset(to + copy.from_bytes, 0, copy.bytes - copy.from_bytes);
-    emulator::note_copy_ends(copy.to, copy.bytes, copy.where);
-    emulator::note_write(copy.to, copy.bytes, copy.where);
-  }
-  self.copies.erase(self.copies.begin(), self.copies.begin() + static_cast<std::ptrdiff_t>(landed));
+  emulator::wait_for_async_copies(pending);
 }
 
 #endif
 
 }  // namespace YOTTA_DEVICE_BUILD
 }  // namespace yotta
+
+#if !defined(__CUDACC__) && YOTTA_DEVICE_BODIES
+
+#include <cstring>
+
+#include "yotta/device/emulator/scheduler.hpp"
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+namespace emulator {
+
+void start_async_copy(void* to, const void* from, int size, int bytes, Where where) {
+  const UncheckedScope unchecked;
+  if (bytes < 0 || bytes > size)
+    refuse(where, fmt::format("cp_async<{}>() is asked for {} bytes; 0 to {} are possible, the "
+                              "rest is set to zero",
+                              size, bytes, size));
+  const auto wanted = static_cast<size_t>(bytes), whole = static_cast<size_t>(size);
+  if (bytes > 0) note_read(from, wanted, where);
+  note_copy_begins(to, whole, where);
+  this_lane->copies.push_back({to, from, whole, wanted, this_lane->copy_group, where});
+}
+
+void commit_async_copies() {
+  const UncheckedScope unchecked;
+  ++this_lane->copy_group;
+}
+
+void wait_for_async_copies(int pending) {
+  const UncheckedScope unchecked;
+  std::vector<AsyncCopy>& copies = this_lane->copies;
+  size_t landed = 0;
+  for (; landed < copies.size() && copies[landed].group + pending < this_lane->copy_group;
+       ++landed) {
+    const AsyncCopy& copy = copies[landed];
+    auto* to = static_cast<char*>(copy.to);
+    if (copy.from_bytes > 0) std::memcpy(to, copy.from, copy.from_bytes);
+    std::memset(to + copy.from_bytes, 0, copy.bytes - copy.from_bytes);
+    note_copy_ends(copy.to, copy.bytes, copy.where);
+    note_write(copy.to, copy.bytes, copy.where);
+  }
+  copies.erase(copies.begin(), copies.begin() + static_cast<std::ptrdiff_t>(landed));
+}
+
+}  // namespace emulator
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta
+
+#endif  // YOTTA_DEVICE_BODIES

@@ -10,20 +10,23 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "yotta/device/kernel.hpp"
 #if !defined(__CUDACC__)
-#include "yotta/device/emulator/simt_memory.hpp"
+#include "yotta/device/emulator/global_memory.hpp"
 #endif
 
 namespace yotta {
+
+[[noreturn]] YOTTA_API void refuse_copy(size_t size, size_t given, Where where);
+
 inline namespace YOTTA_DEVICE_BUILD {
 
 #if !defined(__CUDACC__)
-inline void check_cuda(cudaError_t code, Where where = Where::current()) {
-  if (code != cudaSuccess) fail(where, "CUDA: {}", cudaGetErrorString(code));
-}
+// Throws if a call of the CUDA runtime has failed.
+YOTTA_API void check_cuda(cudaError_t code, Where where = Where::current());
 #endif
 
 // An array on the device.
@@ -64,7 +67,7 @@ class DeviceArray {
 
   // host must have size() elements.
   void copy_from(std::span<const T> host, Where where = Where::current()) {
-    if (host.size() != size_) fail(where, "an array of {} elements takes {}", size_, host.size());
+    if (host.size() != size_) refuse_copy(size_, host.size(), where);
     if (size_ > 0)
       check_cuda(cudaMemcpy(data_, host.data(), size_ * sizeof(T), cudaMemcpyHostToDevice), where);
   }
@@ -84,5 +87,18 @@ class DeviceArray {
   size_t size_ = 0;
 };
 
+#if YOTTA_DEVICE_BODIES && !defined(__CUDACC__)
+void check_cuda(cudaError_t code, Where where) {
+  if (code != cudaSuccess) fail(where, "CUDA: {}", cudaGetErrorString(code));
+}
+#endif  // YOTTA_DEVICE_BODIES
+
 }  // namespace YOTTA_DEVICE_BUILD
+
+#if YOTTA_BODIES
+void refuse_copy(size_t size, size_t given, Where where) {
+  fail(where, "an array of {} elements cannot be filled from {}", size, given);
+}
+#endif  // YOTTA_BODIES
+
 }  // namespace yotta

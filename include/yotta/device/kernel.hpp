@@ -17,7 +17,7 @@
 // function: grid and block are a number, {x, y} or {x, y, z}. Dynamic shared memory is dynamic_shared<T>().
 // Contract: on the CPU a launch returns when the kernel has ended and throws KernelError where a GPU would do
 // something undefined; on a GPU it returns at once, and throws if the launch was refused.
-// Put device functions and kernels that headers share into `inline namespace YOTTA_DEVICE_BUILD` (simt_build.hpp).
+// Put device functions and kernels that headers share into `inline namespace YOTTA_DEVICE_BUILD` (emulator/device_build.hpp).
 // nvcc compiles this file too.
 #pragma once
 
@@ -25,16 +25,14 @@
 #include <cstddef>
 
 #include "yotta/core/error.hpp"
-#include "yotta/device/emulator/simt_build.hpp"
+#include "yotta/device/emulator/device_build.hpp"
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 #else
-#include "yotta/device/emulator/simt_launch.hpp"
-#include "yotta/device/emulator/simt_warp.hpp"
 #include "yotta/device/emulator/cuda_builtins.hpp"
-#if defined(YOTTA_CHECKED) && \
-    !defined(YOTTA_HOOKS_ELSEWHERE)  // another file of the program has them
-#include "yotta/device/emulator/check_hooks.hpp"
+#include "yotta/device/emulator/scheduler.hpp"
+#if defined(YOTTA_CHECKED) && YOTTA_DEVICE_BODIES
+#include "yotta/device/emulator/compiler_hooks.hpp"
 #endif
 #endif
 
@@ -61,7 +59,7 @@ __device__ T* dynamic_shared() {
   return reinterpret_cast<T*>(yotta_dynamic_shared);
 }
 
-// Throws what a call of the CUDA runtime complains of.
+// Throws if a call of the CUDA runtime has failed.
 inline void check_cuda(cudaError_t code, Where where = Where::current()) {
   if (code != cudaSuccess) fail(where, "CUDA: {}", cudaGetErrorString(code));
 }
@@ -81,8 +79,7 @@ void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_
 
 template <class T>
 T* dynamic_shared() {
-  const emulator::UncheckedScope aside;
-  return reinterpret_cast<T*>(emulator::this_lane->block->dynamic_shared());
+  return reinterpret_cast<T*>(emulator::dynamic_shared_memory());
 }
 
 template <class... Parameters, class... Arguments>
@@ -99,8 +96,7 @@ void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_
                             .argument_bytes = sizeof call,
                             .patience = emulator_options().patience,
                             .where = grid.where};
-  emulator::check_sizes(task);
-  emulator::run_blocks(task);
+  emulator::run_kernel(task);
 }
 
 #endif

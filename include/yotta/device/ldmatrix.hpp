@@ -20,11 +20,10 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 #include "yotta/device/kernel.hpp"
 #if !defined(__CUDACC__)
-#include "yotta/device/emulator/mma_warp.hpp"
+#include "yotta/device/emulator/cuda_builtins.hpp"
 #endif
 
 namespace yotta {
@@ -59,13 +58,25 @@ YOTTA_LDMATRIX(4, "%0,%1,%2,%3", "%4", "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(
 
 #else
 
+#define YOTTA_LDMATRIX(count)                                                    \
+  YOTTA_API void ldmatrix_x##count(uint32_t(&r)[count], const void* row,         \
+                                   Where where = Where::current());              \
+  YOTTA_API void ldmatrix_x##count##_trans(uint32_t(&r)[count], const void* row, \
+                                           Where where = Where::current());
+YOTTA_LDMATRIX(1)
+YOTTA_LDMATRIX(2)
+YOTTA_LDMATRIX(4)
+#undef YOTTA_LDMATRIX
+
+#if YOTTA_DEVICE_BODIES
+
 // What a lane brings: the address of a row of 16 bytes, and the registers to fill.
 struct MatrixRow {
   const void* address = nullptr;
   uint32_t* registers = nullptr;
 };
 
-// One phase a block: 8 lanes name a row each, and every lane gets a register of it.
+// One phase per block: 8 lanes name a row each, and every lane gets a register of it.
 template <int count, bool trans>
 YOTTA_UNSEEN void load_blocks(const MatrixRow (&lanes)[32], Where where) {
   for (int block = 0; block < count; ++block) {
@@ -85,12 +96,10 @@ YOTTA_UNSEEN void load_blocks(const MatrixRow (&lanes)[32], Where where) {
 }
 
 #define YOTTA_LDMATRIX(count)                                                                  \
-  inline void ldmatrix_x##count(uint32_t(&r)[count], const void* row,                          \
-                                Where where = Where::current()) {                              \
+  void ldmatrix_x##count(uint32_t(&r)[count], const void* row, Where where) {                  \
     whole_warp("ldmatrix_x" #count "()", MatrixRow{row, r}, load_blocks<count, false>, where); \
   }                                                                                            \
-  inline void ldmatrix_x##count##_trans(uint32_t(&r)[count], const void* row,                  \
-                                        Where where = Where::current()) {                      \
+  void ldmatrix_x##count##_trans(uint32_t(&r)[count], const void* row, Where where) {          \
     whole_warp("ldmatrix_x" #count "_trans()", MatrixRow{row, r}, load_blocks<count, true>,    \
                where);                                                                         \
   }
@@ -98,6 +107,8 @@ YOTTA_LDMATRIX(1)
 YOTTA_LDMATRIX(2)
 YOTTA_LDMATRIX(4)
 #undef YOTTA_LDMATRIX
+
+#endif  // YOTTA_DEVICE_BODIES
 
 #endif
 

@@ -13,7 +13,7 @@
 //     mma_m8n8k4_f16          (8, 4)     (4, 8)    (8, 8) f32, four of each: Volta's   2, 2, 8
 //
 // a and b are packed, 32 bits a register, the first element in the lowest bits; which element lies where:
-// mma_fragments.hpp. Numbers: mma_lanes.hpp.
+// mma_fragments.hpp. Rounding: emulator/mma_arithmetic.hpp.
 // Contract: all 32 lanes of the warp call it together (.sync.aligned): never in a branch that some lanes miss.
 // References: PTX ISA, "Multiply-and-Accumulate Instruction: mma".
 #pragma once
@@ -23,8 +23,8 @@
 #include "yotta/device/kernel.hpp"
 
 #if !defined(__CUDACC__)
-#include "yotta/device/emulator/mma_lanes.hpp"
-#include "yotta/device/emulator/mma_warp.hpp"
+#include "yotta/device/emulator/cuda_builtins.hpp"
+#include "yotta/device/emulator/mma_arithmetic.hpp"
 #endif
 
 namespace yotta {
@@ -89,33 +89,48 @@ __device__ __forceinline__ void mma_m8n8k4_f16(float (&d)[8], const uint32_t (&a
 
 #else
 
+// YOTTA_FOR_EACH_MMA(do) names every instruction: do(function, shape, input, registers of a, registers of b).
+#define YOTTA_FOR_EACH_MMA(do)                                                                    \
+  do                                                                                              \
+  (mma_m16n8k16_f16, M16N8K16, float16, 4, 2) do(mma_m16n8k16_bf16, M16N8K16, bfloat16, 4, 2) do( \
+      mma_m16n8k8_f16, M16N8K8, float16, 2,                                                       \
+      1) do(mma_m16n8k8_bf16, M16N8K8, bfloat16, 2,                                               \
+            1) do(mma_m16n8k8_tf32, M16N8K8Tf32, Tf32, 4,                                         \
+                  2) do(mma_m16n8k4_tf32, M16N8K4Tf32, Tf32, 2,                                   \
+                        1) do(mma_m16n8k32_s8, M16N8K32, int8_t, 4,                               \
+                              2) do(mma_m16n8k32_e4m3, M16N8K32, float8_e4m3, 4,                  \
+                                    2) do(mma_m16n8k32_e5m2, M16N8K32, float8_e5m2, 4,            \
+                                          2) do(mma_m8n8k4_f64, M8N8K4F64, double, 1,             \
+                                                1) do(mma_m8n8k4_f16, M8N8K4Volta, float16, 2, 2)
+
+#define YOTTA_MMA(function, Shape, Input, a_registers, b_registers)                          \
+  YOTTA_API void function(                                                                   \
+      MmaSum<Input>(&d)[Shape::c_elements], const MmaRegister<Input>(&a)[a_registers],       \
+      const MmaRegister<Input>(&b)[b_registers], const MmaSum<Input>(&c)[Shape::c_elements], \
+      Where where = Where::current());
+YOTTA_FOR_EACH_MMA(YOTTA_MMA)
+#undef YOTTA_MMA
+
+#if YOTTA_DEVICE_BODIES
+
 template <class Shape, class Input>
 YOTTA_UNSEEN void run_and_count(const MmaLane<Input> (&lanes)[32], Where where) {
   run_mma<Shape>(lanes);
   emulator::count_flops(mma_flops<Shape>(), where);
 }
 
-#define YOTTA_MMA(function, Shape, Input, a_registers, b_registers)                             \
-  inline void function(                                                                         \
-      MmaSum<Input>(&d)[Shape::c_elements], const MmaRegister<Input>(&a)[a_registers],          \
-      const MmaRegister<Input>(&b)[b_registers], const MmaSum<Input>(&c)[Shape::c_elements],    \
-      Where where = Where::current()) {                                                         \
-    whole_warp(#function "()", MmaLane<Input>{a, b, c, d}, run_and_count<Shape, Input>, where); \
+#define YOTTA_MMA(function, Shape, Input, a_registers, b_registers)                              \
+  void function(MmaSum<Input>(&d)[Shape::c_elements], const MmaRegister<Input>(&a)[a_registers], \
+                const MmaRegister<Input>(&b)[b_registers],                                       \
+                const MmaSum<Input>(&c)[Shape::c_elements], Where where) {                       \
+    whole_warp(#function "()", MmaLane<Input>{a, b, c, d}, run_and_count<Shape, Input>, where);  \
   }
-
-YOTTA_MMA(mma_m16n8k16_f16, M16N8K16, float16, 4, 2)
-YOTTA_MMA(mma_m16n8k16_bf16, M16N8K16, bfloat16, 4, 2)
-YOTTA_MMA(mma_m16n8k8_f16, M16N8K8, float16, 2, 1)
-YOTTA_MMA(mma_m16n8k8_bf16, M16N8K8, bfloat16, 2, 1)
-YOTTA_MMA(mma_m16n8k8_tf32, M16N8K8Tf32, Tf32, 4, 2)
-YOTTA_MMA(mma_m16n8k4_tf32, M16N8K4Tf32, Tf32, 2, 1)
-YOTTA_MMA(mma_m16n8k32_s8, M16N8K32, int8_t, 4, 2)
-YOTTA_MMA(mma_m16n8k32_e4m3, M16N8K32, float8_e4m3, 4, 2)
-YOTTA_MMA(mma_m16n8k32_e5m2, M16N8K32, float8_e5m2, 4, 2)
-YOTTA_MMA(mma_m8n8k4_f64, M8N8K4F64, double, 1, 1)
-YOTTA_MMA(mma_m8n8k4_f16, M8N8K4Volta, float16, 2, 2)
-
+YOTTA_FOR_EACH_MMA(YOTTA_MMA)
 #undef YOTTA_MMA
+
+#endif  // YOTTA_DEVICE_BODIES
+
+#undef YOTTA_FOR_EACH_MMA
 
 #endif
 

@@ -29,7 +29,7 @@
 
 #include <cstdint>
 
-#include "yotta/device/emulator/simt_build.hpp"
+#include "yotta/device/emulator/device_build.hpp"
 
 #if !defined( \
     __CUDACC__)  // as cuda_builtins.hpp has them: these maps need nothing else of the emulator

@@ -10,11 +10,11 @@
 
 #if !defined(__CUDACC__)
 
-#include <cstring>
+#include <cstddef>
 
-#include "yotta/device/emulator/simt_build.hpp"
-#if defined(YOTTA_CHECKED)
-#include "yotta/device/emulator/check_hooks.hpp"
+#include "yotta/device/emulator/device_build.hpp"
+#if defined(YOTTA_CHECKED) && YOTTA_DEVICE_BODIES
+#include "yotta/device/emulator/compiler_hooks.hpp"
 #endif
 
 #if defined(YOTTA_CHECKED)
@@ -24,13 +24,16 @@ inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
 // One load and one store.
-YOTTA_UNSEEN __attribute__((noinline)) inline void copy_vector(void* to, const void* from,
-                                                               size_t bytes) {
+YOTTA_UNSEEN YOTTA_CALLED void copy_vector(void* to, const void* from, size_t bytes);
+
+#if YOTTA_DEVICE_BODIES
+void copy_vector(void* to, const void* from, size_t bytes) {
   const void* const line = __builtin_return_address(0);
   seen(from, bytes, Access::read, line);
   seen(to, bytes, Access::write, line);
   std::memcpy(to, from, bytes);
 }
+#endif  // YOTTA_DEVICE_BODIES
 
 }  // namespace emulator
 }  // namespace YOTTA_DEVICE_BUILD

@@ -68,6 +68,7 @@ class NdParallel {
   TrainHooks hooks() {
     TrainHooks hooks;
     hooks.tp = mesh_[Axis::tp];
+    hooks.world = mesh_.world();
     hooks.before_microbatch = [this](bool last) { sync_if(last); };
     hooks.after_backward = [this] { finish(); };
     hooks.sum_over_ranks = [this](double loss) { return sum_over(losses_, loss, "loss"); };
@@ -79,13 +80,16 @@ class NdParallel {
         if (stage.zero) stage.zero->gather();
     };
     if (pipeline_)
-      hooks.run_microbatches = [this](const BatchPosition& place, std::span<const Microbatch> batches,
+      hooks.run_microbatches = [this](const BatchPosition& place,
+                                      std::span<const Microbatch> batches,
                                       int64_t tokens) { return run(place, batches, tokens); };
     return hooks;
   }
 
   // Of the batch's B sequences: those that this rank trains on. All ranks of tp, cp and pp have the same.
-  BatchShard share(int64_t batch) { return share_of_batch(batch, mesh_.dp().size(), mesh_.dp().rank()); }
+  BatchShard share(int64_t batch) {
+    return share_of_batch(batch, mesh_.dp().size(), mesh_.dp().rank());
+  }
   // The microbatches of this rank, from its share of inputs and targets (B, T): its part of each sequence.
   std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
                                        int64_t first_sequence) {

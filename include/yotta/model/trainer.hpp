@@ -43,12 +43,14 @@ struct TrainHooks {
   std::function<void(bool last)> before_microbatch;  // DDP: all but the last under no_sync
   // A pipeline: all microbatches of the step at this place forward and backward, instead of the loop. Returns this
   // rank's part of the loss.
-  std::function<double(const BatchPosition&, std::span<const Microbatch>, int64_t tokens)> run_microbatches;
+  std::function<double(const BatchPosition&, std::span<const Microbatch>, int64_t tokens)>
+      run_microbatches;
   std::function<void()> after_backward;          // DDP: finish()
   std::function<double(double)> sum_over_ranks;  // of the loss
   std::function<double(double)> sum_of_squares;  // over the parts of a split model; empty: whole
   std::function<void()> after_step;              // ZeRO: gather the new weights
   Communicator tp;                               // that the vocabulary is cut over
+  Communicator world;  // all ranks of the run: they agree on what broke; empty: this one alone
 };
 
 struct StepReport {
@@ -125,7 +127,8 @@ class Trainer {
   static double scale(int64_t tokens) { return 1.0 / static_cast<double>(tokens); }
 
   // One microbatch after the other, forward and backward. Returns their loss.
-  double run_microbatches(const BatchPosition& place, std::span<const Microbatch> batches, int64_t tokens) {
+  double run_microbatches(const BatchPosition& place, std::span<const Microbatch> batches,
+                          int64_t tokens) {
     double loss = 0;
     for (size_t i = 0; i < batches.size(); ++i) {
       if (hooks_.before_microbatch) hooks_.before_microbatch(i + 1 == batches.size());
@@ -153,27 +156,29 @@ class Trainer {
   std::string largest() const {
     return (hooks_.sum_of_squares ? "on this rank " : "") + largest_gradient(stepped());
   }
-  // Which number was first, in words; empty if this rank cannot tell.
-  std::string not_finite(int64_t step, std::span<const Microbatch> batches, int64_t tokens) const {
-    const std::string gradient = gradient_not_finite(stepped());
-    if (hooks_.run_microbatches) return gradient;
-    const std::string first =
-        diagnose(layers_, batches, scale(tokens), place_of_step(step), hooks_.tp);
-    return first.empty() ? gradient : first;
+  // Which number was first, in words; the same words on all ranks.
+  std::string not_finite(int64_t step, std::span<const Microbatch> batches, int64_t tokens) {
+    Finding finding = check_gradients(stepped());
+    if (!hooks_.run_microbatches) {
+      const Finding first =
+          diagnose(layers_, batches, scale(tokens), place_of_step(step), hooks_.tp);
+      if (hooks_.after_backward) hooks_.after_backward();  // FSDP: nothing is under way any more
+      if (!first.what.empty()) finding = first;
+    }
+    const std::string cause = earliest(finding, hooks_.world);
+    return cause.empty() ? "every layer is finite on its own: the numbers overflow in a sum"
+                         : cause;
   }
 
-  // Throws TrainingDiverged if this step must not be taken.
+  // Throws TrainingDiverged if this step must not be taken. Whoever catches it may go on with the next.
   void check(int64_t step, const StepReport& report, std::span<const Microbatch> batches,
              int64_t tokens, Where where) {
     const bool finite = std::isfinite(report.loss) && std::isfinite(report.gradient_norm);
     const bool spike = options_.spike_factor > 0 && losses_ >= 10 &&
                        report.loss > options_.spike_factor * average_ + 1;
     if (!finite || spike) {
-      std::string cause = finite ? largest() : not_finite(step, batches, tokens);
-      if (cause.empty()) {  // a rank that knows more throws, and then this ends here
-        if (hooks_.sum_over_ranks) hooks_.sum_over_ranks(0);
-        cause = "every layer is finite on its own: the numbers overflow in a sum";
-      }
+      const std::string cause = finite ? largest() : not_finite(step, batches, tokens);
+      if (hooks_.after_step) hooks_.after_step();  // ZeRO: gradients start from zero
       fail_as<TrainingDiverged>(
           where,
           "step {}: {} (loss {:.4g}, recent average {:.4g}, gradient norm {:.3g}, the step before "

@@ -1,19 +1,23 @@
-// Cut and join: part of a tensor along one of its dims, and parts side by side again.
+// narrow and cat: a range of a tensor along one dim, and tensors put together along one dim. Both are
+// PyTorch's, arguments included.
 //
-//     x (B, T, C)          cut(x, 1, 2, 4)            join({a, b}, 1)
+//     x (B, T, C)          narrow(x, 1, 2, 2)         cat({a, b}, 1)
 //     [ 0 1 2 3 4 5 ]      [ 2 3 ]                    [ 0 1 4 5 ]
 //     [ 0 1 2 3 4 5 ]      [ 2 3 ]   (B, 2, C)        [ 0 1 4 5 ]
 //
-// Tensors are contiguous, so a cut along any dim but the first is a copy; where nothing has to move (the
-// dims before it are 1, or all is asked for) it is a view. Any type: bytes are moved, not numbers.
-// Cost: no FLOPs; what is copied, read once and written once.
+// Our tensors are contiguous, so narrow copies, unlike PyTorch's. Only where nothing has to move (all
+// dims before it have size 1, or the range is all there is) the result is a view of x.
+// Any type: bytes are moved, not numbers.
+// Cost: no FLOPs; what is copied is read once and written once.
 #pragma once
 
-#include <cstring>
 #include <span>
-#include <vector>
 
 #include "yotta/nn/op.hpp"
+
+#if YOTTA_BODIES
+#include <cstring>
+#endif
 
 namespace yotta {
 
@@ -22,9 +26,19 @@ constexpr OpCost copy_cost(const char* name, DType dtype, int64_t n) {
   return op_cost(name, dtype, 0, n, n);
 }
 
+// x[..., start to start + length, ...] along `dim`.
+YOTTA_API Tensor narrow(const Tensor& x, int dim, int64_t start, int64_t length,
+                        Where where = Where::current());
+
+// The tensors one after the other along `dim`; they agree in type and in all other dims. Of a single
+// tensor: that tensor, not a copy.
+YOTTA_API Tensor cat(std::span<const Tensor> tensors, int dim, Where where = Where::current());
+
+#if YOTTA_BODIES
+
 namespace detail {
 
-// A tensor as `outer` rows of `row` bytes: what stands before `dim`, and the rest.
+// A tensor as `outer` rows of `row` bytes: `outer` counts the dims before `dim`, a row is all others.
 struct Rows {
   int64_t outer = 1, row = 0;
 };
@@ -36,7 +50,8 @@ inline Rows rows_at(const Tensor& x, int dim) {
 }
 
 inline void expect_dim(const char* operation, const Tensor& x, int dim, Where where) {
-  if (dim < 0 || dim >= x.ndim()) fail(where, "{}: dim {} of {}", operation, dim, x.describe());
+  if (dim < 0 || dim >= x.ndim())
+    fail(where, "{}: dim {} of {}; expected 0 to {}", operation, dim, x.describe(), x.ndim() - 1);
 }
 
 // `rows` rows of `bytes`: row i from byte from_at(i) of `from` to byte to_at(i) of `to`.
@@ -57,61 +72,68 @@ void copy_rows(const Tensor& from, FromAt from_at, Tensor& to, ToAt to_at, int64
     std::memcpy(target + to_at(i), source + from_at(i), static_cast<size_t>(bytes));
 }
 
+// The shape of all tensors together, or an error.
+inline Shape cat_shape(std::span<const Tensor> tensors, int dim, Where where) {
+  if (tensors.empty()) fail(where, "cat: no tensors; expected one or more");
+  const Tensor& first = tensors[0];
+  expect_dim("cat", first, dim, where);
+  const auto at = static_cast<size_t>(dim);
+  Shape shape = first.shape();
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    Shape alike = tensors[i].shape();
+    if (alike.size() == shape.size()) {
+      shape[at] += alike[at];
+      alike[at] = first.dim(dim);
+    }
+    if (alike != first.shape() || tensors[i].dtype() != first.dtype())
+      fail(where, "cat: tensor {} is {} and tensor 0 is {}; types and all dims but {} must agree",
+           i, tensors[i].describe(), first.describe(), dim);
+  }
+  return shape;
+}
+
 }  // namespace detail
 
-// x[..., begin to end, ...] along `dim`.
-inline Tensor cut(const Tensor& x, int dim, int64_t begin, int64_t end,
-                  Where where = Where::current()) {
-  detail::expect_dim("cut", x, dim, where);
+Tensor narrow(const Tensor& x, int dim, int64_t start, int64_t length, Where where) {
+  detail::expect_dim("narrow", x, dim, where);
   const int64_t size = x.dim(dim);
-  if (begin < 0 || end < begin || end > size)
-    fail(where, "cut: {} to {} along dim {} of {}", begin, end, dim, x.describe());
+  if (start < 0 || length < 0 || length > size - start)
+    fail(where, "narrow: start {} and length {} along dim {} of {}; the range must lie in 0 to {}",
+         start, length, dim, x.describe(), size);
+  if (length == size) return x;
   Shape shape = x.shape();
-  shape[static_cast<size_t>(dim)] = end - begin;
-  if (begin == 0 && end == size) return x;
+  shape[static_cast<size_t>(dim)] = length;
   const detail::Rows rows = detail::rows_at(x, dim);
   if (rows.outer == 1) {  // the rows of a flat view
     const int64_t width = x.numel() / size;
-    return x.reshape({size, width}).rows(begin, end).reshape(std::move(shape));
+    return x.reshape({size, width}).rows(start, start + length).reshape(std::move(shape));
   }
   Tensor y = empty_beside(x, std::move(shape), x.dtype(), where);
-  charge(copy_cost("cut", x.dtype(), y.numel()));
-  const int64_t unit = size == 0 ? 0 : rows.row / size, bytes = (end - begin) * unit;
+  charge(copy_cost("narrow", x.dtype(), y.numel()));
+  const int64_t unit = size == 0 ? 0 : rows.row / size, bytes = length * unit;
   detail::copy_rows(
-      x, [&](int64_t i) { return i * rows.row + begin * unit; }, y,
+      x, [&](int64_t i) { return i * rows.row + start * unit; }, y,
       [&](int64_t i) { return i * bytes; }, rows.outer, bytes);
   return y;
 }
 
-// The parts side by side along `dim`; they agree in type and in all other dims. One part is itself.
-inline Tensor join(std::span<const Tensor> parts, int dim, Where where = Where::current()) {
-  if (parts.empty()) fail(where, "join: nothing to join");
-  detail::expect_dim("join", parts[0], dim, where);
-  if (parts.size() == 1) return parts[0];
-  const auto at = static_cast<size_t>(dim);
-  Shape shape = parts[0].shape();
-  for (size_t i = 1; i < parts.size(); ++i) {
-    Shape alike = parts[i].shape();
-    if (alike.size() == shape.size()) {
-      shape[at] += alike[at];
-      alike[at] = parts[0].dim(dim);
-    }
-    if (alike != parts[0].shape() || parts[i].dtype() != parts[0].dtype())
-      fail(where, "join: {} does not stand beside {} along dim {}", parts[i].describe(),
-           parts[0].describe(), dim);
-  }
-  Tensor y = empty_beside(parts[0], std::move(shape), parts[0].dtype(), where);
-  charge(copy_cost("join", y.dtype(), y.numel()));
+Tensor cat(std::span<const Tensor> tensors, int dim, Where where) {
+  Shape shape = detail::cat_shape(tensors, dim, where);
+  if (tensors.size() == 1) return tensors[0];
+  Tensor y = empty_beside(tensors[0], std::move(shape), tensors[0].dtype(), where);
+  charge(copy_cost("cat", y.dtype(), y.numel()));
   const detail::Rows rows = detail::rows_at(y, dim);
-  int64_t begin = 0;
-  for (const Tensor& part : parts) {
-    const int64_t bytes = detail::rows_at(part, dim).row;
+  int64_t start = 0;
+  for (const Tensor& each : tensors) {
+    const int64_t bytes = detail::rows_at(each, dim).row;
     detail::copy_rows(
-        part, [&](int64_t i) { return i * bytes; }, y,
-        [&](int64_t i) { return i * rows.row + begin; }, rows.outer, bytes);
-    begin += bytes;
+        each, [&](int64_t i) { return i * bytes; }, y,
+        [&](int64_t i) { return i * rows.row + start; }, rows.outer, bytes);
+    start += bytes;
   }
   return y;
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -55,9 +55,9 @@ inline Tensor context_shard(const Tensor& x, int ranks, int rank,
   std::vector<Tensor> chunks;
   for (int64_t i = 0; i < chunks_each(ranks); ++i) {
     const int64_t chunk = chunk_of(ranks, rank, i, order);
-    chunks.push_back(cut(x, 1, chunk * n, (chunk + 1) * n, where));
+    chunks.push_back(narrow(x, 1, chunk * n, n, where));
   }
-  return join(chunks, 1, where);
+  return cat(chunks, 1, where);
 }
 inline Tensor context_shard(const Tensor& x, const Communicator& cp,
                             ChunkOrder order = ChunkOrder::zigzag, Where where = Where::current()) {
@@ -74,9 +74,9 @@ inline Tensor context_unshard(std::span<const Tensor> shards, ChunkOrder order =
     const int64_t n = shard.dim(1, where) / chunks_each(ranks);
     for (int64_t i = 0; i < chunks_each(ranks); ++i)
       chunks[static_cast<size_t>(chunk_of(ranks, rank, i, order))] =
-          cut(shard, 1, i * n, (i + 1) * n, where);
+          narrow(shard, 1, i * n, n, where);
   }
-  return join(chunks, 1, where);
+  return cat(chunks, 1, where);
 }
 
 // The same by all ranks of cp together, from each one's own shard.

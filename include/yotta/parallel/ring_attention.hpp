@@ -204,7 +204,7 @@ inline BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const
     o.push_back(std::move(each.o));
     L.push_back(std::move(each.log_sum_exp));
   }
-  return {join(o, 1, where), join(L, 2, where)};
+  return {cat(o, 1, where), cat(L, 2, where)};
 }
 
 // dq, dk, dv of this rank's part from dout (B, T/cp, H, d) and what the forward pass returned.

@@ -44,10 +44,10 @@ inline Tensor to_heads(const Tensor& x, Communicator cp, ChunkOrder order = Chun
   if (ranks == 1) return x;
   const int64_t h = heads_each(x, cp, where), B = x.dim(0), t = x.dim(1), d = x.dim(3);
   std::vector<Tensor> parts;  // to rank r: its heads of my tokens; from it: my heads of its tokens
-  // exercise 24.2: cut a part for each rank, join them along a new first dim, all_to_all, take it apart again
+  // exercise 24.2: narrow x to a part for each rank, cat them along a new first dim, all_to_all, take it apart again
   for (int r = 0; r < ranks; ++r)
-    parts.push_back(cut(x, 2, r * h, (r + 1) * h, where).reshape({1, B, t, h, d}));
-  const Tensor mine = join(parts, 0, where);
+    parts.push_back(narrow(x, 2, r * h, h, where).reshape({1, B, t, h, d}));
+  const Tensor mine = cat(parts, 0, where);
   Tensor theirs = empty_like(mine, where);
   cp.all_to_all(theirs, mine, {.label = "ulysses"}, where);
   for (int r = 0; r < ranks; ++r)
@@ -64,15 +64,15 @@ inline Tensor to_tokens(const Tensor& x, Communicator cp, ChunkOrder order = Chu
   const int64_t B = x.dim(0), t = x.dim(1) / ranks, h = x.dim(2), d = x.dim(3);
   std::vector<Tensor> parts;  // to rank r: its tokens of my heads; from it: my tokens of its heads
   Tensor y = x;
-  // exercise 24.3: the same with context_shard in place of the cut, and the ranks' heads side by side at the end
+  // exercise 24.3: the same with context_shard in place of narrow, and the ranks' heads side by side at the end
   for (int r = 0; r < ranks; ++r)
     parts.push_back(context_shard(x, ranks, r, order, where).reshape({1, B, t, h, d}));
-  const Tensor mine = join(parts, 0, where);
+  const Tensor mine = cat(parts, 0, where);
   Tensor theirs = empty_like(mine, where);
   cp.all_to_all(theirs, mine, {.label = "ulysses"}, where);
   for (int r = 0; r < ranks; ++r)
     parts[static_cast<size_t>(r)] = theirs.rows(r, r + 1).reshape({B, t, h, d});
-  y = join(parts, 2, where);
+  y = cat(parts, 2, where);
   // end of exercise 24.3
   return y;
 }

@@ -32,7 +32,7 @@ TEST_CASE("the line of the loop is named, with block and thread") {
   const DeviceArray<int> flag(std::vector<int>{0});
   DeviceArray<int> y(32);
   check_says(error_of([&] { launch(waits_here, 2, 32, 0, nullptr, flag.data(), y.data()); }),
-             {"simt_patience_checked_test.cpp:", line_at("waits"), "kernel ", "waits_here",
+             {"watchdog_checked_test.cpp:", line_at("waits"), "kernel ", "waits_here",
               "block (0, 0, 0)", "thread (", "has run for 0.05 seconds", "__nanosleep()"});
 }
 
@@ -46,7 +46,7 @@ TEST_CASE("a flag between threads ends with an explanation, in whatever order th
         error_of([&] { launch(one_sets_it, 1, 32, 0, nullptr, flag.data(), y.data()); });
     const bool raced = message.find("race: line") != std::string::npos;
     check_says(message, {raced ? "no barrier is between them" : "has run for 0.05 seconds",
-                         raced ? "simt_patience_checked_test.cpp:" : line_at("looks")});
+                         raced ? "watchdog_checked_test.cpp:" : line_at("looks")});
   }
 }
 

@@ -3,12 +3,45 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "support/spinning_kernels.hpp"
 
 using namespace yotta;
+
+namespace {
+
+__global__ void returns_early(unsigned n) {
+  if (threadIdx.x >= n) return;
+  __syncthreads();
+}
+
+__global__ void two_barriers() {
+  if (threadIdx.x < 40)
+    __syncthreads();
+  else
+    __syncthreads();
+}
+
+template <class... Arguments>
+std::string error_of_launch(void (*kernel)(Arguments...), Arguments... arguments) {
+  try {
+    launch(kernel, 2, 64, 0, nullptr, arguments...);
+  } catch (const KernelError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+bool has(const std::string& message, const char* words) {
+  INFO(message);
+  CHECK(message.find(words) != std::string::npos);
+  return message.find(words) != std::string::npos;
+}
+
+}  // namespace
 
 TEST_CASE(
     "a loop without an end is stopped: of a flag that the compiler reads once, of a volatile one, "
@@ -69,4 +102,19 @@ TEST_CASE("code of the program lies in an image, other memory does not") {
   const std::vector<int> heap(10);
   CHECK(in_some_image(reinterpret_cast<uintptr_t>(&in_some_image)));
   CHECK_FALSE(in_some_image(reinterpret_cast<uintptr_t>(heap.data())));
+}
+
+TEST_CASE("a thread that returns before a barrier is named, with the cure") {
+  const std::string message = error_of_launch(returns_early, 50u);
+  has(message, "watchdog_test.cpp:");
+  has(message, "divergent barrier: 50 of 64 threads, thread (0, 0, 0) among them, wait");
+  has(message, "thread (50, 0, 0) has returned");
+  has(message, "put the condition around the work");
+  CHECK(error_of_launch(returns_early, 64u) == "no error");
+}
+
+TEST_CASE("two barriers in two branches are not one barrier") {
+  const std::string message = error_of_launch(two_barriers);
+  has(message, "40 of 64 threads");
+  has(message, "thread (40, 0, 0) waits in __syncthreads() at watchdog_test.cpp:");
 }

@@ -208,15 +208,15 @@ TEST_CASE("linear layers on cuda, by the course's matmul") {
                  "(2, 2) f32 is to be multiplied on cuda; copy it"));
 }
 
-TEST_CASE("cut and join on cuda; weights begin as on the CPU") {
+TEST_CASE("narrow and cat on cuda; weights begin as on the CPU") {
   check_alike({cuda_input<float>({3, 4, 2}, "x")}, [](Tensors& x) {
-    const Tensors parts = {cut(x[0], 1, 0, 1), cut(x[0], 1, 1, 4)};
+    const Tensors parts = {narrow(x[0], 1, 0, 1), narrow(x[0], 1, 1, 3)};
     const DeviceScope scope(x[0].device());
     const ParameterPtr weight = make_parameter("w", {5, 6}, true, normal(0.5), 3, DType::f32);
-    return Tensors{parts[0], parts[1], join(parts, 1), weight->value};
+    return Tensors{parts[0], parts[1], cat(parts, 1), weight->value};
   });
   const Tensors apart = {Tensor::zeros({2, 2}), Tensor::zeros({2, 2}).to(Device::cuda)};
-  CHECK(contains(message_of([&] { join(apart, 1); }), "are on two devices"));
+  CHECK(contains(message_of([&] { cat(apart, 1); }), "are on two devices"));
 }
 
 TEST_CASE("AdamW and the gradient's norm on cuda") {

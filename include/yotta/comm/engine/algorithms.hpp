@@ -5,20 +5,11 @@
 // be sent. Then small arrays take what needs few messages (a
 // tree, doubling), large ones what sends few bytes (the ring). All ranks choose alike, since they see
 // the same sizes; a difference would be a Mismatch.
-//
-// To compile all algorithms takes some seconds. A project of many files can have it done once: it defines
-// YOTTA_COLLECTIVES_ELSEWHERE for its files, and YOTTA_COLLECTIVES_HERE for one that only includes this header.
 #pragma once
 
+#include "yotta/comm/collectives.hpp"
 #include "yotta/comm/engine/collective.hpp"
-#include "yotta/comm/collectives_ring.hpp"
-#include "yotta/comm/collectives_exchange.hpp"
-
-#if defined(YOTTA_COLLECTIVES_ELSEWHERE) || defined(YOTTA_COLLECTIVES_HERE)
-#define YOTTA_COLLECTIVE
-#else
-#define YOTTA_COLLECTIVE inline
-#endif
+#include "yotta/comm/threads/native.hpp"
 
 namespace yotta {
 
@@ -37,38 +28,6 @@ inline Algorithm choose(const Group& group, Algorithm wanted, Algorithm small, A
   return data.nbytes() < small_bytes ? small : large;
 }
 
-// One function an operation.
-YOTTA_COLLECTIVE void run_broadcast(Collective& c, Algorithm algorithm, Data data, int root);
-YOTTA_COLLECTIVE void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
-                                 int root);
-YOTTA_COLLECTIVE void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
-                                     int node);
-YOTTA_COLLECTIVE void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
-                                         ReduceOp op);
-YOTTA_COLLECTIVE void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Data out);
-YOTTA_COLLECTIVE void run_all_to_all(Collective& c, Algorithm algorithm, ConstData in, Data out);
-YOTTA_COLLECTIVE void run_all_to_all_v(Collective& c, Algorithm algorithm, ConstData in,
-                                       Counts in_counts, Data out, Counts out_counts);
-YOTTA_COLLECTIVE void run_gather(Collective& c, Algorithm algorithm, ConstData in, Data out,
-                                 int root);
-YOTTA_COLLECTIVE void run_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
-                                  int root);
-YOTTA_COLLECTIVE void run_barrier(Collective& c, Algorithm algorithm);
-
-}  // namespace yotta
-
-#ifndef YOTTA_COLLECTIVES_ELSEWHERE
-
-#include "yotta/comm/collectives_bruck.hpp"
-#include "yotta/comm/collectives_chain.hpp"
-#include "yotta/comm/collectives_hierarchical.hpp"
-#include "yotta/comm/collectives_naive.hpp"
-#include "yotta/comm/collectives_recursive.hpp"
-#include "yotta/comm/collectives_tree.hpp"
-#include "yotta/comm/threads/native.hpp"
-
-namespace yotta {
-
 // Where ranks share memory they meet, and run meet(meeting); elsewhere the transport runs the call.
 template <class Meet>
 void run_native(Collective& c, const NativeCall& call, Meet meet) {
@@ -83,7 +42,7 @@ void run_native(Collective& c, const NativeCall& call, Meet meet) {
        call.operation, call.algorithm);
 }
 
-YOTTA_COLLECTIVE void run_broadcast(Collective& c, Algorithm algorithm, Data data, int root) {
+inline void run_broadcast(Collective& c, Algorithm algorithm, Data data, int root) {
   switch (algorithm) {
     case Algorithm::naive: return broadcast_naive(c, data, root);
     case Algorithm::tree: return broadcast_tree(c, data, root);
@@ -96,8 +55,7 @@ YOTTA_COLLECTIVE void run_broadcast(Collective& c, Algorithm algorithm, Data dat
   }
 }
 
-YOTTA_COLLECTIVE void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
-                                 int root) {
+inline void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op, int root) {
   switch (algorithm) {
     case Algorithm::naive: return reduce_naive(c, data, op, root);
     case Algorithm::tree: return reduce_tree(c, data, op, root);
@@ -108,8 +66,7 @@ YOTTA_COLLECTIVE void run_reduce(Collective& c, Algorithm algorithm, Data data, 
   }
 }
 
-YOTTA_COLLECTIVE void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
-                                     int node) {
+inline void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op, int node) {
   switch (algorithm) {
     case Algorithm::naive: return all_reduce_naive(c, data, op);
     case Algorithm::ring: return all_reduce_ring(c, data, op);
@@ -124,8 +81,8 @@ YOTTA_COLLECTIVE void run_all_reduce(Collective& c, Algorithm algorithm, Data da
   }
 }
 
-YOTTA_COLLECTIVE void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
-                                         ReduceOp op) {
+inline void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                               ReduceOp op) {
   switch (algorithm) {
     case Algorithm::naive: return reduce_scatter_naive(c, in, out, op);
     case Algorithm::ring: return reduce_scatter_ring(c, in, out, op);
@@ -137,7 +94,7 @@ YOTTA_COLLECTIVE void run_reduce_scatter(Collective& c, Algorithm algorithm, Con
   }
 }
 
-YOTTA_COLLECTIVE void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Data out) {
+inline void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Data out) {
   switch (algorithm) {
     case Algorithm::naive: return all_gather_naive(c, in, out);
     case Algorithm::ring: return all_gather_ring(c, in, out);
@@ -150,7 +107,7 @@ YOTTA_COLLECTIVE void run_all_gather(Collective& c, Algorithm algorithm, ConstDa
   }
 }
 
-YOTTA_COLLECTIVE void run_all_to_all(Collective& c, Algorithm algorithm, ConstData in, Data out) {
+inline void run_all_to_all(Collective& c, Algorithm algorithm, ConstData in, Data out) {
   switch (algorithm) {
     case Algorithm::naive: return all_to_all_naive(c, in, out);
     case Algorithm::pairwise: return all_to_all_pairwise(c, in, out);
@@ -162,8 +119,8 @@ YOTTA_COLLECTIVE void run_all_to_all(Collective& c, Algorithm algorithm, ConstDa
   }
 }
 
-YOTTA_COLLECTIVE void run_all_to_all_v(Collective& c, Algorithm algorithm, ConstData in,
-                                       Counts in_counts, Data out, Counts out_counts) {
+inline void run_all_to_all_v(Collective& c, Algorithm algorithm, ConstData in, Counts in_counts,
+                             Data out, Counts out_counts) {
   switch (algorithm) {
     case Algorithm::pairwise: return all_to_all_v_pairwise(c, in, in_counts, out, out_counts);
     case Algorithm::native:
@@ -175,8 +132,7 @@ YOTTA_COLLECTIVE void run_all_to_all_v(Collective& c, Algorithm algorithm, Const
   }
 }
 
-YOTTA_COLLECTIVE void run_gather(Collective& c, Algorithm algorithm, ConstData in, Data out,
-                                 int root) {
+inline void run_gather(Collective& c, Algorithm algorithm, ConstData in, Data out, int root) {
   switch (algorithm) {
     case Algorithm::naive: return gather_naive(c, in, out, root);
     case Algorithm::tree: return gather_tree(c, in, out, root, out.count);
@@ -187,8 +143,7 @@ YOTTA_COLLECTIVE void run_gather(Collective& c, Algorithm algorithm, ConstData i
   }
 }
 
-YOTTA_COLLECTIVE void run_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
-                                  int root) {
+inline void run_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out, int root) {
   switch (algorithm) {
     case Algorithm::naive: return scatter_naive(c, in, out, root);
     case Algorithm::tree: return scatter_tree(c, in, out, root, in.count);
@@ -199,16 +154,15 @@ YOTTA_COLLECTIVE void run_scatter(Collective& c, Algorithm algorithm, ConstData 
   }
 }
 
-YOTTA_COLLECTIVE void run_barrier(Collective& c, Algorithm algorithm) {
+inline void run_barrier(Collective& c, Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::naive: return barrier_naive(c);
     case Algorithm::dissemination: return barrier_dissemination(c);
     case Algorithm::native:
-      return run_native(c, {Operation::barrier}, [&](SharedMemoryChannel& m) { barrier_native(m); });
+      return run_native(c, {Operation::barrier},
+                        [&](SharedMemoryChannel& m) { barrier_native(m); });
     default: no_such_algorithm(c.call());
   }
 }
 
 }  // namespace yotta
-
-#endif

@@ -6,8 +6,8 @@
 //     run       blocking: on this stack.  async: in a fiber, and return a Work
 #pragma once
 
-#include "yotta/comm/engine/collective.hpp"
 #include "yotta/comm/engine/buffer_guard.hpp"
+#include "yotta/comm/engine/collective.hpp"
 #include "yotta/comm/work.hpp"
 
 namespace yotta {
@@ -27,7 +27,10 @@ inline void expect_rank(int rank, int size, const char* what, Where where) {
 
 class Caller {
  public:
-  std::shared_ptr<Group> group;  // null: not a member
+  // Null for a rank that is no member. It must outlive this.
+  explicit Caller(const std::shared_ptr<Group>& of) : group(of) {}
+
+  const std::shared_ptr<Group>& group;
 
   Group& group_or_fail(Where where) const {
     if (group == nullptr)

@@ -8,6 +8,8 @@ namespace yotta {
 
 class CollectiveCaller : public Caller {
  public:
+  using Caller::Caller;
+
   Work broadcast(Mode mode, Data data, int root, CommOptions options, Where where) const {
     const Group& self = enter_rooted(root, where);
     expect_data(data, "data", where);
@@ -145,13 +147,12 @@ class CollectiveCaller : public Caller {
                   [=](Collective& c, Data, ConstData) { run_barrier(c, algorithm); });
   }
 
-  template <class Algorithm>
-  Work custom(Mode mode, const char* name, Algorithm algorithm, Where where) const {
+  Work custom(Mode mode, const char* name, const std::function<void(Channel&)>& body,
+              Where where) const {
     enter(where);
     const Call call{name, -1, DType::u8, -1, "", "", where, /*is_custom=*/true};
-    return launch(mode, call, nullptr, {}, {}, [algorithm](Collective& c, Data, ConstData) {
-      algorithm(static_cast<Channel&>(c));
-    });
+    return launch(mode, call, nullptr, {}, {},
+                  [body](Collective& c, Data, ConstData) { body(static_cast<Channel&>(c)); });
   }
 
  private:

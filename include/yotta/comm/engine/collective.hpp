@@ -7,9 +7,9 @@
 #pragma once
 
 #include "yotta/comm/channel.hpp"
+#include "yotta/comm/engine/message.hpp"
 #include "yotta/comm/threads/collective_rendezvous.hpp"
 #include "yotta/comm/threads/shared_memory_channel.hpp"
-#include "yotta/comm/engine/message.hpp"
 
 namespace yotta {
 

@@ -19,17 +19,11 @@
 #include <optional>
 #include <thread>
 
-#include "yotta/comm/failures.hpp"
+#include "yotta/comm/engine/engine_options.hpp"
 #include "yotta/comm/engine/in_flight_op.hpp"
+#include "yotta/comm/failures.hpp"
 
 namespace yotta {
-
-struct EngineOptions {
-  bool buffered_sends = true;   // send() copies and returns; false: it waits for the receiver
-  bool check_buffers = false;   // watch the buffers of operations in flight (buffer_guard.hpp)
-  double timeout = 600;         // seconds that one call may wait
-  std::function<double()> now;  // the clock for it, in seconds; empty: the computer's
-};
 
 class Engine {
  public:
@@ -231,12 +225,13 @@ class Engine {
   std::shared_ptr<Transport> transport_;
   EngineOptions options_;
   std::thread::id thread_ = std::this_thread::get_id();
-  std::map<int, std::deque<std::shared_ptr<InFlightOp>>> queues_;  // by group; the first of each runs
+  std::map<int, std::deque<std::shared_ptr<InFlightOp>>>
+      queues_;  // by group; the first of each runs
   std::vector<std::pair<std::unique_ptr<InFlightOp>, std::shared_ptr<void>>> detached_;
   std::vector<std::unique_ptr<FiberWorker>> idle_;
-  std::vector<Waiting> strands_;  // while the rank sleeps
-  InFlightOp* running_ = nullptr;        // whose fiber runs now
-  int last_lane_ = -1;            // the world's
+  std::vector<Waiting> strands_;   // while the rank sleeps
+  InFlightOp* running_ = nullptr;  // whose fiber runs now
+  int last_lane_ = -1;             // the world's
   std::string poison_;
   bool poison_heard_ = false;
   std::atomic<bool> ended_ = false;  // another thread may ask, wrongly

@@ -62,11 +62,11 @@ struct Request {
   enum class Kind : uint8_t { send, recv, meet, native };
   Kind kind = Kind::send;
   int group = 0;
-  int peer = 0;     // world rank at the other end
-  int image = -1;   // its chip, if it is an image of this rank (mirrored.hpp)
-  int64_t tag = 0;  // 0 and up: the user's; below 0: -1 - the number of a collective of the group
-  Data data;        // a send only reads it
-  EventStamp stamp;     // when the message travels on a virtual clock: goes from send to recv
+  int peer = 0;      // world rank at the other end
+  int image = -1;    // its chip, if it is an image of this rank (mirrored.hpp)
+  int64_t tag = 0;   // 0 and up: the user's; below 0: -1 - the number of a collective of the group
+  Data data;         // a send only reads it
+  EventStamp stamp;  // when the message travels on a virtual clock: goes from send to recv
   const Call* call = nullptr;      // must live as long as the request
   std::atomic<bool> done = false;  // set by the transport, after everything else
   bool is_detached = false;  // nobody joins it: done means that its data may go, on a device too
@@ -111,7 +111,8 @@ struct Waiting {
   int strand = -1;                        // a Work of the same rank, or -1
 };
 
-class CollectiveRendezvous;  // shared memory's meeting place for one collective (collective_rendezvous.hpp)
+class
+    CollectiveRendezvous;  // shared memory's meeting place for one collective (collective_rendezvous.hpp)
 
 class Transport {
  public:

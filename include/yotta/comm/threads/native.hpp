@@ -24,6 +24,7 @@
 #include <array>
 
 #include "yotta/comm/collectives_exchange.hpp"
+#include "yotta/comm/engine/reduce_ops.hpp"
 #include "yotta/comm/failures.hpp"
 #include "yotta/comm/threads/shared_memory_channel.hpp"
 #include "yotta/comm/engine/native_traffic.hpp"

@@ -7,8 +7,8 @@
 #include <array>
 #include <iterator>
 
-#include "yotta/core/system/accelerator.hpp"
 #include "yotta/core/dtype.hpp"
+#include "yotta/core/system/accelerator.hpp"
 
 namespace yotta {
 

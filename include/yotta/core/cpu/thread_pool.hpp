@@ -33,7 +33,8 @@ namespace yotta {
 class ThreadPool {
  public:
   static ThreadPool& instance() {
-    static ThreadPool* crew = new ThreadPool;  // never destroyed: helpers sleep on its members to the end
+    static ThreadPool* crew =
+        new ThreadPool;  // never destroyed: helpers sleep on its members to the end
     return *crew;
   }
 

@@ -50,7 +50,7 @@
 #endif
 #endif
 
-// Checked kernels are instrumented for the emulator, not for ThreadSanitizer (device/emulator/simt_build.hpp).
+// Checked kernels are instrumented for the emulator, not for ThreadSanitizer (device/emulator/device_build.hpp).
 #if YOTTA_INSTRUMENTED && !defined(YOTTA_CHECKED)
 #define YOTTA_TSAN 1
 #else

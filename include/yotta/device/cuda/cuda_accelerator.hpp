@@ -20,7 +20,7 @@
 #include "yotta/core/system/accelerator.hpp"
 #include "yotta/device/device_memory.hpp"
 #if !defined(__CUDACC__)
-#include "yotta/device/emulator/simt_streams.hpp"
+#include "yotta/device/emulator/global_memory.hpp"
 #endif
 
 namespace yotta {

@@ -20,7 +20,7 @@
 
 #include <array>
 
-#include "yotta/device/emulator/simt_build.hpp"
+#include "yotta/device/emulator/device_build.hpp"
 #include "yotta/nn/op.hpp"
 #include "yotta/nn/cpu/vectors.hpp"
 

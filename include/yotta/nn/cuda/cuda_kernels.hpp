@@ -8,7 +8,7 @@
 // nvcc compiles this file too.
 #pragma once
 
-#include "yotta/comm/data.hpp"
+#include "yotta/comm/engine/reduce_ops.hpp"
 #include "yotta/device/cuda/body_kernels.hpp"
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/adamw.hpp"

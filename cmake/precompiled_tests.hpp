@@ -1,0 +1,6 @@
+// The same for tests (yotta_quick_tests in programs.cmake).
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include "precompiled_programs.hpp"

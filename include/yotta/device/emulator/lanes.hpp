@@ -1,0 +1,203 @@
+// Lanes: a CUDA thread on the CPU is a fiber, a function with a stack of its own that can stop in the middle.
+//
+//     scheduler   to_lane(0)          to_lane(1)                      to_lane(0)
+//                     |    ^              |    ^                          |
+//     lane 0          +----+              |    |                          +---> after __syncthreads()
+//     lane 1          __syncthreads()     +----+ __syncthreads()
+//
+// All lanes of a block take turns on one OS thread, so a __shared__ array is simply a thread_local one. This is
+// cheaper than core/system/fiber.hpp, which matters for blocks of 1024 threads: stacks are kept for the next block,
+// a switch is one call of Boost.Context's jump_fcontext, and a lane that fails is abandoned where it stopped. A
+// kernel owns nothing, so there is nothing to unwind. AddressSanitizer must be told of each switch.
+//
+// Cost: two switches per lane and barrier, some 5 ns each; 64 KiB of address space per lane, of which it touches one or
+// two pages. Stacks begin at different offsets within their pages: with the same offset, all would compete for the
+// same few sets of the cache.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <boost/context/detail/fcontext.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "yotta/core/error.hpp"
+#include "yotta/device/emulator/task.hpp"
+
+#if YOTTA_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+namespace emulator {
+
+inline constexpr size_t stack_bytes = 64 * 1024;
+inline constexpr size_t page_bytes = 4096;
+
+// The stacks of one block, each with a guard page below it that stops an overflow.
+class Stacks {
+ public:
+  Stacks() {
+    void* memory = ::mmap(nullptr, most_threads * stack_bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+      fail(Where::current(), "no memory for the stacks of {} threads", most_threads);
+    memory_ = static_cast<std::byte*>(memory);
+    for (int i = 0; i < most_threads; ++i) ::mprotect(bottom(i), page_bytes, PROT_NONE);
+  }
+  ~Stacks() { ::munmap(memory_, most_threads * stack_bytes); }
+  Stacks(const Stacks&) = delete;
+  Stacks& operator=(const Stacks&) = delete;
+
+  std::byte* bottom(int lane) const { return memory_ + static_cast<size_t>(lane) * stack_bytes; }
+  std::byte* top(int lane) const {
+    const size_t cache_line = static_cast<size_t>(lane) * 5 % 64;
+    return bottom(lane + 1) - cache_line * 64;
+  }
+
+  // Stacks of earlier launches, or new ones.
+  static Stacks* take() {
+    const std::lock_guard lock(mutex());
+    if (idle().empty()) return new Stacks;
+    Stacks* stacks = idle().back();
+    idle().pop_back();
+    return stacks;
+  }
+  static void give_back(Stacks* stacks) {
+    const std::lock_guard lock(mutex());
+    idle().push_back(stacks);
+  }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  static std::vector<Stacks*>& idle() {
+    static auto* all = new std::vector<Stacks*>;  // never destroyed: threads may outlive main()
+    return *all;
+  }
+  std::byte* memory_;
+};
+
+class Block;
+
+enum class LaneState : uint8_t {
+  ready,       // may run
+  at_barrier,  // in __syncthreads()
+  in_warp,     // in a shuffle, a vote, __syncwarp() or another instruction of the whole warp
+  returned
+};
+
+// What a lane brings to an instruction that several lanes of a warp execute together.
+struct WarpCall {
+  const char* name = nullptr;  // "__shfl_sync()"
+  uint32_t mask = 0;           // the lanes that take part
+  void* mine = nullptr;        // this lane's operands and result
+  void (*run)(void* const (&lanes)[32]) = nullptr;
+};
+
+// A cp.async that this lane has issued and not yet waited for.
+struct AsyncCopy {
+  void* to = nullptr;          // shared memory
+  const void* from = nullptr;  // global memory
+  size_t bytes = 0;            // 4, 8 or 16
+  size_t from_bytes = 0;       // so many are copied, the rest is set to zero
+  int group = 0;               // committed with this group
+  Where where;
+};
+
+// One CUDA thread.
+struct Lane {
+  boost::context::detail::fcontext_t context = nullptr;  // where it goes on
+  Block* block = nullptr;
+  uint3 thread = {}, block_index = {};  // threadIdx, blockIdx
+  dim3 block_size, grid_size;           // blockDim, gridDim
+  int index = 0;                        // in the block; warp index / 32, lane index % 32
+  LaneState state = LaneState::ready;
+  int waits = 0;  // how often it has let the others go first (atomics.hpp)
+  int vote = 0;   // brought to __syncthreads_count() and its like
+  Where where;    // the line at which it waits
+  WarpCall call;
+  std::vector<AsyncCopy> copies;
+  int copy_group = 0;  // the group that cp.async belongs to until the next commit
+#if YOTTA_ASAN
+  void* sanitizer_notes = nullptr;
+#endif
+};
+
+// The lane that runs on this OS thread; null outside kernels.
+YOTTA_THREAD_LOCAL Lane* this_lane = nullptr;
+
+// Switches between the scheduler and the lanes of one OS thread.
+//
+//     scheduler   start(lane), to_lane(lane) ─┐           ┌─ goes on
+//     lane                                    └─ to_scheduler() in a barrier
+class Switch {
+ public:
+  using Enter = void (*)(boost::context::detail::transfer_t);
+
+  explicit Switch(const Stacks& stacks) : stacks_(stacks) {}
+
+  // The lane will begin with enter(); what its stack held before is discarded.
+  void start(Lane& lane, Enter enter) {
+    std::byte* const top = stacks_.top(lane.index);
+    const auto bytes = static_cast<size_t>(top - bottom(lane));
+#if YOTTA_ASAN
+    __asan_unpoison_memory_region(bottom(lane), bytes);
+#endif
+    lane.context = boost::context::detail::make_fcontext(top, bytes, enter);
+  }
+
+  // From the scheduler into a lane, until that switches back.
+  void to_lane(Lane& lane) {
+#if YOTTA_ASAN
+    __sanitizer_start_switch_fiber(&scheduler_notes_, bottom(lane), stack_bytes - page_bytes);
+#endif
+    const auto back = boost::context::detail::jump_fcontext(lane.context, &lane);
+#if YOTTA_ASAN
+    __sanitizer_finish_switch_fiber(scheduler_notes_, nullptr, nullptr);
+#endif
+    lane.context = back.fctx;
+  }
+
+  // The first thing that a lane does.
+  void arrived(boost::context::detail::transfer_t from) {
+    scheduler_ = from.fctx;
+#if YOTTA_ASAN
+    __sanitizer_finish_switch_fiber(nullptr, &scheduler_bottom_, &scheduler_bytes_);
+#endif
+  }
+
+  // From a lane to the scheduler, until that resumes the lane; a lane that has returned never is.
+  void to_scheduler([[maybe_unused]] Lane& lane) {
+#if YOTTA_ASAN
+    void** const notes = lane.state == LaneState::returned ? nullptr : &lane.sanitizer_notes;
+    __sanitizer_start_switch_fiber(notes, scheduler_bottom_, scheduler_bytes_);
+#endif
+    const auto back = boost::context::detail::jump_fcontext(scheduler_, nullptr);
+#if YOTTA_ASAN
+    __sanitizer_finish_switch_fiber(lane.sanitizer_notes, &scheduler_bottom_, &scheduler_bytes_);
+#endif
+    scheduler_ = back.fctx;
+  }
+
+ private:
+  std::byte* bottom(const Lane& lane) const { return stacks_.bottom(lane.index) + page_bytes; }
+
+  const Stacks& stacks_;
+  boost::context::detail::fcontext_t scheduler_ = nullptr;
+#if YOTTA_ASAN
+  void* scheduler_notes_ = nullptr;
+  const void* scheduler_bottom_ = nullptr;
+  size_t scheduler_bytes_ = 0;
+#endif
+};
+
+}  // namespace emulator
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

@@ -1,0 +1,62 @@
+// What a launch is: the sizes of its grid and block, the kernel and its arguments.
+//
+//     grid (3, 2)     block (4, 2)              thread index = x + 4 y, warp = index / 32
+//     ┌──┬──┬──┐      threads (0,0) .. (3,1)
+//     ├──┼──┼──┤      of each block
+//     └──┴──┴──┘
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "yotta/core/error.hpp"
+#include "yotta/device/emulator/device_build.hpp"
+
+struct uint3 {
+  unsigned x, y, z;
+};
+
+// Sizes of a grid and of a block.
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+  constexpr operator uint3() const { return {x, y, z}; }
+};
+
+struct CUstream_st;
+using cudaStream_t = CUstream_st*;  // launches run at once, in order: every stream is the same
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+
+// A kernel did something that a GPU forbids. The message begins with the line of the launch.
+class KernelError : public Error {
+  using Error::Error;
+};
+
+namespace emulator {
+
+inline constexpr int most_threads = 1024;  // per block
+
+// A launch, apart from its blocks.
+struct Task {
+  dim3 grid, size;
+  size_t shared_bytes = 0;
+  uint64_t seed = 0;
+  const void* kernel = nullptr;  // the address of its code
+  void (*call)(const void* arguments) = nullptr;
+  const void* arguments = nullptr;
+  size_t argument_bytes = 0;
+  double patience = 10;  // seconds that a thread may run without reaching a barrier
+  Where where;
+};
+
+// Where number `index` lies in a grid or block.
+constexpr uint3 coordinates(uint64_t index, dim3 in) {
+  return {static_cast<unsigned>(index % in.x), static_cast<unsigned>(index / in.x % in.y),
+          static_cast<unsigned>(index / in.x / in.y)};
+}
+
+}  // namespace emulator
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta
