@@ -13,7 +13,8 @@ namespace {
 using C = Communicator;
 void compute(double seconds) { charge({"work", DType::f32, seconds, 0, 0}); }
 
-// 1 byte/s and 0.5 s inside nodes of 2 and between them; two racks of 4 chips behind uplinks of 1 byte/s: 1:4.
+// 1 byte/s and 0.5 s inside nodes of 2 and between them; two racks of 4 chips behind uplinks of 1
+// byte/s: 1:4.
 Cluster machine() {
   Cluster c = ideal();
   c.levels = {{"node", 2, 0.5, 1}, {"rack", 4, 0.5, 1}, {"all", 8, 0.5, 4}};

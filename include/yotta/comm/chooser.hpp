@@ -7,9 +7,9 @@
 //                                             ╳
 //                                         crossover
 //
-// Each candidate is run on the described machine, without data (Device::meta), and timed. No formula is
-// taken on trust. A library such as NCCL decides in the same way, from a model of the machine that it
-// has measured.
+// Each candidate is run on the described machine, without data (Device::meta), and timed. No
+// formula is taken on trust. A library such as NCCL decides in the same way, from a model of the
+// machine that it has measured.
 // Cost: a run of p threads per candidate.
 #pragma once
 
@@ -33,17 +33,19 @@ struct AllReduceTime {
   double seconds;
 };
 
-// Every algorithm that p ranks of this cluster can run, the fastest first. Nodes are the cluster's own.
+// Every algorithm that p ranks of this cluster can run, the fastest first. Nodes are the cluster's
+// own.
 YOTTA_API std::vector<AllReduceTime> all_reduce_times(const Cluster& cluster, int p, int64_t bytes,
                                                       Where where = Where::current());
 
-// The number of bytes from which `large` is at least as fast as `small`, which is faster for one byte.
+// The number of bytes from which `large` is at least as fast as `small`, which is faster for one
+// byte.
 // Errors: it never is, up to 2^40 bytes, or it is from the start.
 YOTTA_API int64_t crossover(const Cluster& cluster, int p, CommOptions small, CommOptions large,
                             Where where = Where::current());
 
-// The times of some all_reduces from 64 bytes to 1 GiB as text, both axes logarithmic: one letter per
-// algorithm, in their order; * where two are practically equal.
+// The times of some all_reduces from 64 bytes to 1 GiB as text, both axes logarithmic: one letter
+// per algorithm, in their order; * where two are practically equal.
 YOTTA_API std::string times_picture(const Cluster& cluster, int p,
                                     const std::vector<CommOptions>& candidates,
                                     Where where = Where::current());

@@ -12,14 +12,14 @@
 //         dp_shard 1   pp 0      4      5
 //         dp_shard 1   pp 1      6      7
 //                                |
-//                                mesh[Axis::dp_shard] of ranks 0 and 4: the same place in the model,
-//                                different sequences
+//                                mesh[Axis::dp_shard] of ranks 0 and 4: the same place in the
+//                                model, different sequences
 //
-// The communicator of some axes holds the ranks that differ from this one only in those coordinates.
-// Axes, innermost first: tp splits inside a layer, cp the sequence, pp the stack of layers, dp_shard
-// (FSDP) the batch and the weights, dp_replicate (DDP) the batch.
-// Contract: all ranks of the world make the mesh and its communicators, in the same order. Timelines call
-// a communicator by the axes that it splits: "tp", "fsdp", "cp+dp".
+// The communicator of some axes holds the ranks that differ from this one in those coordinates only.
+// Axes, innermost first: tp splits inside a layer, cp the sequence, pp the stack of layers,
+// dp_shard (FSDP) the batch and the weights, dp_replicate (DDP) the batch.
+// Contract: all ranks of the world make the mesh and its communicators, in the same order.
+// Timelines call a communicator by the axes that it splits: "tp", "fsdp", "cp+dp".
 // Reference: Llama team (2024), section 3.3.2: 4D parallelism ordered [TP, CP, PP, DP].
 #pragma once
 
@@ -88,14 +88,14 @@ constexpr int coordinate(const MeshShape& shape, int rank, Axis axis) {
 // "tp 2 x fsdp 4": the axes that split something.
 YOTTA_API std::string describe(const MeshShape& shape);
 
-// Throws unless the shape has exactly `ranks` ranks. The message names the nearest shape that has, of
-// those for which works(shape); empty: every shape does.
-using MeshWorks = std::function<bool(const MeshShape&)>;
+// Throws unless the shape has exactly `ranks` ranks. The message suggests the nearest shape that has,
+// among those that work.
+using MeshWorks = std::function<bool(const MeshShape&)>;  // empty: every shape works
 YOTTA_API void expect_mesh(const MeshShape& shape, int ranks, Where where = Where::current(),
                            const MeshWorks& works = {});
 
-// That shape: it needs the fewest doublings and halvings of sizes in all. Among equals the outer axes
-// change, which are the cheapest to change.
+// That nearest shape: it needs the fewest doublings and halvings of sizes in all. Among equals the
+// outer axes change, because they are the cheapest to change.
 YOTTA_API std::optional<MeshShape> nearest_mesh(const MeshShape& wanted, int ranks,
                                                 const MeshWorks& works = {});
 
@@ -125,7 +125,8 @@ class Mesh {
     return {(*this)[Axis::tp], (*this)[Axis::cp], context};
   }
 
-  // The ranks that differ from this one only along these axes, by rank. All ranks of the world must call.
+  // The ranks that differ from this one only along these axes, by rank. All ranks of the world must
+  // call.
   YOTTA_API Communicator along(std::initializer_list<Axis> axes,
                                Where where = Where::current()) const;
 

@@ -1,5 +1,5 @@
-// run_on: run_ranks on a machine that is only described. The code runs for real, on threads, and its
-// values are real. Its time is that of the machine.
+// run_on: run_ranks on a machine that is only described. The code runs for real, on threads, and
+// its values are real. Its time is that of the machine.
 //
 //     const Timed run = run_on(cluster_named("h100x8"), 8, [](Communicator& world) { ... });
 //     run.seconds()           until the last rank has ended

@@ -1,9 +1,9 @@
 // Torus rings: collectives that keep every link of a torus busy.
 //
-// A chip of a torus has two links per axis, one forward and one back; a ring along one axis uses one of
-// them. So cut the array into as many parts as a chip has links and send each part its own way. The rings
-// are those of collectives_ring.hpp, one per axis and direction. In every phase each part has one ring to
-// itself:
+// A chip of a torus has two links per axis, one forward and one back; a ring along one axis uses
+// one of them. So cut the array into as many parts as a chip has links and send each part its own
+// way. The rings are those of collectives_ring.hpp, one per axis and direction. In every phase each
+// part has one ring to itself:
 //
 //     4 x 4 chips: 4 rings, 4 parts         phase 0              phase 1
 //
@@ -13,25 +13,24 @@
 //               │ ▲                part 3   axis 1 back          axis 0 back
 //               ▼ │
 //
-// reduce_scatter goes along one axis after the other, each time over what the axis before has left, as
-// the hierarchical all_reduce does. all_gather goes the same way back. all_reduce is both in a row.
+// reduce_scatter goes along one axis after the other, each time over what the axis before has left,
+// as the hierarchical all_reduce does. all_gather goes the same way back. all_reduce is both.
 // N bytes, `a` axes of s chips, p = s^a ranks, d directions:
 //
-//                      messages         bytes sent      seconds
-//     reduce_scatter   a d a (s-1)      (p-1)/p N       a (s-1) alpha + (p-1)/p N/(a d) (beta + gamma)
-//     all_gather       a d a (s-1)      (p-1)/p N       a (s-1) alpha + (p-1)/p N/(a d) beta
+//                      messages      bytes sent    seconds
+//     reduce_scatter   a d a (s-1)   (p-1)/p N     a (s-1) alpha + (p-1)/p N/(a d) (beta + gamma)
+//     all_gather       a d a (s-1)   (p-1)/p N     a (s-1) alpha + (p-1)/p N/(a d) beta
 //
-// The bytes are those of one ring over all chips, but a d times as fast; only a (s-1) messages follow one
-// another, not s^a - 1.
+// The bytes are those of one ring over all chips, but a d times as fast; only a (s-1) messages
+// follow one another, not s^a - 1.
 //
-// Contract: the first axis counts fastest, as chips do in machine/cluster.hpp: rank = place on axis 0 +
-// length of axis 0 x (place on axis 1 + ...). Any n, chunks as Communicator cuts them. All ranks end with
-// the same bits. An axis of 2 chips has one wire, not two directions: use directions = 1 there. Memory:
-// reduce_scatter and all_gather hold a copy of the array in which each chunk is padded to a multiple of
-// the parts; the padding travels too.
+// Contract: the first axis counts fastest, as chips do in machine/cluster.hpp. Any n, chunks as
+// Communicator cuts them. All ranks end with the same bits. An axis of 2 chips has one wire, not two:
+// give it one direction. Memory: reduce_scatter and all_gather hold a copy of the array in which each
+// chunk is padded to a multiple of the parts; the padding travels too.
 // Letters: collectives_common.hpp; a, s, d as above.
-// Reference: Austin et al., "How to scale your model", 2025, chapter 3 (gathers over several axes of a TPU
-// pod).
+// Reference: Austin et al., "How to scale your model", 2025, chapter 3 (gathers over several axes
+// of a TPU pod).
 #pragma once
 
 #include "yotta/comm/collectives_ring.hpp"
@@ -42,8 +41,8 @@ namespace yotta {
 
 class TorusRings {
  public:
-  // All ranks of `world` call. Errors: more or fewer ranks than the torus has; two directions on an axis
-  // of 2.
+  // All ranks of `world` call. Errors: more or fewer ranks than the torus has; two directions on an
+  // axis of 2.
   YOTTA_API TorusRings(const Communicator& world, TorusShape shape, Where where = Where::current());
   // One live rank, on chip `chip`, stands for all of the torus (mirrored.hpp).
   YOTTA_API static TorusRings mirrored(const Communicator& world, TorusShape shape, int chip = 0,

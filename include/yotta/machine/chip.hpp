@@ -5,14 +5,14 @@
 //     └──────────────────────────┘   bytes/s      └────────┘        bytes/s, one way
 //
 // An operation of F FLOPs that moves N bytes takes max(F / peak, N / bandwidth) plus the launch
-// overhead: the roofline (Williams, Waterman, Patterson, 2009). Real kernels reach a part of it. Compare
-// what you measure with these numbers to see how large a part.
+// overhead: the roofline (Williams, Waterman, Patterson, 2009). Real kernels reach a part of it.
+// Compare what you measure with these numbers to see how large a part.
 //
-// Peaks are dense. A vendor's figure with an asterisk is for 2:4 sparse matrices: it is twice the dense
-// one, and no model is trained that way. f32 means true f32 products, PyTorch's default, not TF32.
-// Launch overhead is on no datasheet: 0.9 us is what a kernel costs beyond its own time when many are
-// launched one after another (NVIDIA, "Getting started with CUDA graphs", 2019: 3.8 us per kernel of
-// 2.9 us). A TPU runs a step as one compiled program: 0.
+// Peaks are dense. A vendor's figure with an asterisk is for 2:4 sparse matrices: it is twice the
+// dense one, and no model is trained that way. f32 means true f32 products, PyTorch's default, not
+// TF32. Launch overhead is on no datasheet: 0.9 us is what a kernel costs beyond its own time when
+// many are launched one after another (NVIDIA, "Getting started with CUDA graphs", 2019: 3.8 us per
+// kernel of 2.9 us). A TPU runs a step as one compiled program: 0.
 #pragma once
 
 #include <array>
@@ -60,7 +60,8 @@ inline constexpr std::array<Chip, 8> known_chips = {{
      "Google Cloud TPU v6e, 800 GB/s both ways a chip over 4 links; f32 as six bf16 products"},
 }};
 
-// One chip that computes `flops` FLOP/s in every type and has no other limit, for learning and for tests.
+// One chip that computes `flops` FLOP/s in every type and has no other limit, for learning and for
+// tests.
 constexpr Chip ideal_chip(double flops) {
   return {"ideal",  flops,    flops, flops,   flops, flops,    no_limit,
           no_limit, no_limit, 1,     1 << 30, 0,     "an idea"};

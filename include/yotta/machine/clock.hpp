@@ -1,7 +1,7 @@
 // The virtual clock: how long a run would take on a machine that is only described.
 //
-// Every rank has a clock, and the clock has lanes. What a rank does one after the other is on one lane;
-// what it does side by side is on several:
+// Every rank has a clock, and the clock has lanes. What a rank does one after the other is on one
+// lane; what it does side by side is on several:
 //
 //     lane  0   compute        [ matmul ][ matmul ]·········[ matmul ]
 //     lane -1   world                    [══ all_reduce ══]┘             one per communicator
@@ -10,14 +10,14 @@
 //     op           compute lane += max(FLOPs / peak, bytes / bandwidth) + launch overhead
 //     message      travels for alpha + bytes beta from the moment its sender's lane is free. A time
 //                  stamp travels with it; the receiver's lane goes on when the message has arrived
-//     collective   has a lane. It receives one message at a time, none faster than it travels. Sending
-//                  and receiving go side by side (a link has two directions). Reducing N bytes takes
-//                  N gamma more (gamma is 0 unless the machine says otherwise)
+//     collective   has a lane. It receives one message at a time, none faster than it travels.
+//                  Sending and receiving go side by side (a link has two directions). Reducing N
+//                  bytes takes N gamma more (gamma is 0 unless the machine says otherwise)
 //     wait         a lane joins another: it goes on when the other has got there
 //
-// So a ring all_reduce takes 2(p-1) alpha + 2(p-1)/p N beta because its messages were sent. Nobody typed
-// the formula: the formula is the test. Nothing here depends on when threads run: a time is computed
-// from the stamps of what the program itself ordered. Same program, same timeline.
+// So a ring all_reduce takes 2(p-1) alpha + 2(p-1)/p N beta because its messages were sent. Nobody
+// typed the formula: the formula is the test. Nothing here depends on when threads run: a time is
+// computed from the stamps of what the program itself ordered. Same program, same timeline.
 //
 // What is not modelled: messages on different lanes that share a wire do not slow each other down
 // (contention.hpp replays a trace for that), and ops and messages do not share memory bandwidth.
@@ -76,7 +76,8 @@ class VirtualClock : public CostSink {
   YOTTA_API int chip_of(int peer) const;
   YOTTA_API Link link_to(int peer);
   YOTTA_API EventId record(const TraceEvent& event);
-  YOTTA_API EventId record_wait(int lane, double from, double until, EventId cause, EventId also = {});
+  YOTTA_API EventId record_wait(int lane, double from, double until, EventId cause,
+                                EventId also = {});
   YOTTA_API void join(int lane_number, EventId cause, EventId also);
   YOTTA_API std::string_view label(std::string_view text);
 
@@ -136,8 +137,7 @@ void VirtualClock::receive(const MessageCost& m, const EventStamp& travel) {
   const EventId cause = queues ? lane.last : sent, also = queues ? sent : lane.last;
   const EventId id = record(
       {EventKind::recv, m.lane, begin, end, label(m.label), cause, m.peer, m.bytes, 0, also});
-  if (end < lane.time)
-    return join(m.lane, lane.last, id);  // waited for after one that came later
+  if (end < lane.time) return join(m.lane, lane.last, id);  // waited for after one that came later
   lane.last = id;
   lane.time = end;
 }
@@ -216,10 +216,11 @@ Link VirtualClock::link_to(int peer) {
   if (peer >= first_image || images_.empty() || !alike_.insert(peer).second) return link;
   for (const int offset : images_)
     if (cluster_.link(from + offset, to + offset) != link)
-      fail(Where::current(),
-           "rank {} on chip {} sends to chip {}, but the link of its image on chip {} is not equal; "
-           "mirrored ranks would not stay in step",
-           rank_, from, to, from + offset);
+      fail(
+          Where::current(),
+          "rank {} on chip {} sends to chip {}, but the link of its image on chip {} is not equal; "
+          "mirrored ranks would not stay in step",
+          rank_, from, to, from + offset);
   return link;
 }
 
@@ -230,7 +231,7 @@ EventId VirtualClock::record(const TraceEvent& event) {
 }
 
 EventId VirtualClock::record_wait(int lane, double from, double until, EventId cause,
-                                            EventId also) {
+                                  EventId also) {
   return record({EventKind::wait, lane, from, until, "wait", cause, -1, 0, 0, also});
 }
 

@@ -1,6 +1,7 @@
 // Clusters: which chips there are, and what a message between any two of them costs.
 //
-// Chips sit in groups that sit in larger groups. Two chips talk over the smallest group that holds both:
+// Chips sit in groups that sit in larger groups. Two chips talk over the smallest group that holds
+// both:
 //
 //     ┌──────────── cluster ─────────────┐      level      chips    one way, per chip
 //     │ ┌──────── rack ────────┐ ┌─ rack ┐      node           8    NVLink            450 GB/s
@@ -9,14 +10,14 @@
 //     │ │ └────────┘ └────────┘│ │ └─────        cluster    24576    three, 1:7 shared 7.1 GB/s
 //     │ └──────────────────────┘ └───────
 //
-//     a message of N bytes takes  alpha + N beta        alpha: latency, s; beta: 1 / bandwidth, s/byte
+//     a message of N bytes takes  alpha + N beta     alpha: latency, s; beta: 1 / bandwidth, s/byte
 //
-// A torus is a grid whose rows are rings. Chips talk to their neighbours on each axis. A message to any
-// other chip hops from neighbour to neighbour and pays alpha once per hop.
+// A torus is a grid whose rows are rings. Chips talk to their neighbours on each axis. A message to
+// any other chip hops from neighbour to neighbour and pays alpha once per hop.
 //
-// Rank r is chip r. Where a level is oversubscribed, its beta is one chip's share when all chips use the
-// level at once. Latencies are on no datasheet. These are estimates: 1 us inside a node (as in lecture
-// CS2281), and 2 us more for every tier of switches.
+// Rank r is chip r. Where a level is oversubscribed, its beta is one chip's share when all chips
+// use the level at once. Latencies are on no datasheet. These are estimates: 1 us inside a node (as
+// in lecture CS2281), and 2 us more for every tier of switches.
 #pragma once
 
 #include <span>
@@ -62,34 +63,36 @@ struct Cluster {
   YOTTA_API Link link(int from, int to, Where where = Where::current()) const;
 };
 
-// Steps between two chips of a torus, the shorter way round on every axis; the first axis counts fastest.
+// Steps between two chips of a torus, the shorter way round on every axis; the first axis counts
+// fastest.
 YOTTA_API int torus_hops(const std::vector<int>& axes, int from, int to);
 
-// Why the links between these chips are not all equal, so that their ranks would not stay in step; empty
-// if they are equal. In a torus, a ring of chips will do: rotated by one, every link falls on an equal
-// one.
+// Why the links between these chips are not all equal, so that their ranks would not stay in step;
+// empty if they are equal. In a torus, a ring of chips will do: rotated by one, every link falls on
+// an equal one.
 YOTTA_API std::string unequal_links(const Cluster& cluster, std::span<const int> chips,
                                     Where where = Where::current());
 
-// `chips` chips of `flops` FLOP/s each, joined by links of `bandwidth`, without latency or overhead.
+// `chips` chips of `flops` FLOP/s each, joined by links of `bandwidth`, without latency or
+// overhead.
 YOTTA_API Cluster ideal(int chips = 1 << 30, double flops = 1, double bandwidth = no_limit);
 
-// Chips with switches: nodes of one NVLink domain and, if there is more than one node, 50 GB/s per chip
-// (400 Gb/s) between them.
+// Chips with switches: nodes of one NVLink domain and, if there is more than one node, 50 GB/s per
+// chip (400 Gb/s) between them.
 YOTTA_API Cluster switched(const Chip& chip, int count);
 
 // A torus of these axes.
 YOTTA_API Cluster torus(const Chip& chip, std::vector<int> axes);
 
-// The machine of "The Llama 3 Herd of Models" (arXiv 2407.21783, 3.3.1): 24,576 H100, 16 per rack, 192
-// racks per pod with full bandwidth, 8 pods that share 1:7.
+// The machine of "The Llama 3 Herd of Models" (arXiv 2407.21783, 3.3.1): 24,576 H100, 16 per rack,
+// 192 racks per pod with full bandwidth, 8 pods that share 1:7.
 YOTTA_API Cluster llama3_24k();
 
 // `count` cut into `axes` factors as equal as can be: 256 into 16 x 16, 64 into 4 x 4 x 4.
 YOTTA_API std::vector<int> nearly_cubic(int count, int axes);
 
-// A machine by name: "ideal", "llama3-24k", or a chip and how many: "h100x8", "h100x16384", "v5px64"
-// (TPUs form a torus). Errors: no such name; the message says what a name may be.
+// A machine by name: "ideal", "llama3-24k", or a chip and how many: "h100x8", "h100x16384",
+// "v5px64" (TPUs form a torus). Errors: no such name; the message says what a name may be.
 YOTTA_API Cluster cluster_named(std::string_view text, Where where = Where::current());
 
 #if YOTTA_BODIES
@@ -193,7 +196,7 @@ Cluster llama3_24k() {
 std::vector<int> nearly_cubic(int count, int axes) {
   if (axes == 1) return {count};
   int length = 1;
-  // exercise 09.6: the largest divisor of count whose power, one factor per axis, is not above count
+  // exercise 09.6: the largest divisor of count whose power (one factor per axis) is at most count
   for (int i = 1; static_cast<int64_t>(i) <= count; ++i) {
     int64_t power = 1;
     for (int axis = 0; axis < axes; ++axis) power *= i;

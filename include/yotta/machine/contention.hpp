@@ -5,26 +5,27 @@
 //     replay     a ── ── ── ── ►        on one wire, each gets half of it
 //                b ── ── ── ── ►
 //
-// The clock times each lane alone; it needs nothing but time stamps. Two collectives side by side, or
-// 3072 chips behind a thin uplink, are faster there than they can be. Here the events of the clock's
-// trace become a graph: each begins when its causes have ended, and operations take what they took.
-// Messages become flows: after alpha a flow moves at the rate that its wires leave it. Rates are max-min
-// fair: the tightest wire is shared equally among its flows, what they leave elsewhere is shared among
-// the others, and so on. Whenever a flow begins or ends, the rates change.
+// The clock times each lane alone; it needs nothing but time stamps. Two collectives side by side,
+// or 3072 chips behind a thin uplink, are faster there than they can be. Here the events of the
+// clock's trace become a graph: each begins when its causes have ended, and operations take what
+// they took. Messages become flows: after alpha a flow moves at the rate that its wires leave it.
+// Rates are max-min fair: the tightest wire is shared equally among its flows, what they leave
+// elsewhere is shared among the others, and so on. Whenever a flow begins or ends, the rates
+// change.
 //
 //     chip ──port──► node ──uplink──► rack ──uplink──► pod ──uplink──┐       the wires of a message
 //     chip ◄──port── node ◄─downlink─ rack ◄─downlink─ pod ◄─downlink┘
 //
-// A chip has two ports each way: one into its node (level 0), one out of it. A group of c chips goes up
-// into the next level through one wire of c / beta bytes per second. With full bandwidth that is the
-// most that its chips can send, so the wire is never tight; oversubscribed 1:7 it is. In a torus a
-// message runs along one axis after the other, and each hop is a wire of its own.
+// A chip has two ports each way: one into its node (level 0), one out of it. A group of c chips
+// goes up into the next level through one wire of c / beta bytes per second. With full bandwidth
+// that is the most that its chips can send, so the wire is never tight; oversubscribed 1:7 it is.
+// In a torus a message runs along one axis after the other, and each hop is a wire of its own.
 //
 // Cost: flows in flight times wires, at each begin and end of a message.
-// Contract: the trace was recorded with ClockOptions::joins (a wait that took no time might take some
-// here); all ranks are alive; links are not slowed. If nothing is shared, no time changes.
-// Reference: Bertsekas & Gallager, "Data Networks", 6.5.2 (max-min fairness); flow-level simulation as in
-// SimGrid (Casanova et al., 2014).
+// Contract: the trace was recorded with ClockOptions::joins (a wait that took no time might take
+// some here); all ranks are alive; links are not slowed. If nothing is shared, no time changes.
+// Reference: Bertsekas & Gallager, "Data Networks", 6.5.2 (max-min fairness); flow-level simulation
+// as in SimGrid (Casanova et al., 2014).
 #pragma once
 
 #include <tuple>
@@ -39,7 +40,8 @@
 
 namespace yotta {
 
-// The run as it would be if messages shared wires. chips: as ClockOptions::chips. Errors: mirrored ranks.
+// The run as it would be if messages shared wires. chips: as ClockOptions::chips. Errors: mirrored
+// ranks.
 YOTTA_API Trace replay(const Trace& recorded, const Cluster& cluster, std::vector<int> chips = {},
                        Where where = Where::current());
 

@@ -1,13 +1,14 @@
 // The critical path of a run, and what a rank waited for.
 //
-//     rank 0   [ matmul ][ matmul ]·············[ matmul ]          critical: rank 1's two matmuls, the
-//     rank 1   [ matmul          ][ matmul ]─┐  ▲                   message, rank 0's last matmul
+//     rank 0   [ matmul ][ matmul ]·············[ matmul ]     critical: rank 1's two matmuls, the
+//     rank 1   [ matmul          ][ matmul ]─┐  ▲              message, rank 0's last matmul
 //                                            └──┘ message
 //
-// An event begins when its cause ends. So the causes, followed from the end of a run to its beginning,
-// leave no gap, and their times add up to the time of the run. To make the run shorter, one of these
-// events must become shorter; nothing else helps. What a rank waited for is found in the same way: the
-// part of that chain that lies within the wait is what the other ranks did meanwhile.
+// An event begins when its cause ends. So the causes, followed from the end of a run to its
+// beginning, leave no gap, and their times add up to the time of the run. To make the run shorter,
+// one of these events must become shorter; nothing else helps. What a rank waited for is found in
+// the same way: the part of that chain that lies within the wait is what the other ranks did
+// meanwhile.
 //
 // Cost: one step per event of the chain. A message is in the chain once, as its send.
 // Reference: Yang & Miller, "Critical path analysis for the execution of parallel and distributed
@@ -36,8 +37,8 @@ struct WaitedFor {
   double seconds;
 };
 
-// What rank `rank` waited for on its compute lane, the longest first. (A rank whose code ends before the
-// others' waits no more: that time is seconds(trace) - seconds(trace, rank).)
+// What rank `rank` waited for on its compute lane, the longest first. (A rank whose code ends
+// before the others' waits no more: that time is seconds(trace) - seconds(trace, rank).)
 YOTTA_API std::vector<WaitedFor> waited_for(const Trace& trace, int rank);
 
 #if YOTTA_BODIES

@@ -5,11 +5,11 @@
 //     jitter        every operation and message takes up to 10% longer, at random
 //
 // One slow rank slows all the others: every rank that adds up gradients with it waits for it. With
-// jitter every rank is a straggler now and then: a step takes as long as the slowest of p draws, which
-// grows with p.
+// jitter every rank is a straggler now and then: a step takes as long as the slowest of p draws,
+// which grows with p.
 //
-// The draws are seeded. A draw depends only on the seed, the rank, the lane and the number of the event
-// on that lane, so a run can be repeated bit for bit.
+// The draws are seeded. A draw depends only on the seed, the rank, the lane and the number of the
+// event on that lane, so a run can be repeated bit for bit.
 #pragma once
 
 #include <cstdint>

@@ -1,17 +1,18 @@
-// A systolic array: the matrix unit of a TPU, clock by clock. S x S cells multiply at full rate while
-// only S numbers per clock come in at the edge: each cell holds one weight and knows only its neighbours.
+// A systolic array: the matrix unit of a TPU, clock by clock. S x S cells multiply at full rate
+// while only S numbers per clock come in at the edge: each cell holds one weight and knows only its
+// neighbours.
 //
-//      x (R, S) comes in from the left,        w00 ──► w01 ──► w02 ──►     each clock a cell
-//      row by row, each column one                │       │       │        - takes x from its left,
-//      clock later than the one before            ▼       ▼       ▼        - takes a sum from above,
-//                                              w10 ──► w11 ──► w12 ──►     - adds x * w to it,
-//          x20 x10 x00  ──►                       ▼       ▼       ▼        - hands both on.
+//      x (R, S) comes in from the left,        w00 ──► w01 ──► w02 ──►    each clock a cell
+//      row by row, each column one                │       │       │       - takes x from its left,
+//      clock later than the one before            ▼       ▼       ▼       - takes a sum from above,
+//                                              w10 ──► w11 ──► w12 ──►    - adds x * w to it,
+//          x20 x10 x00  ──►                       ▼       ▼       ▼       - hands both on.
 //      x21 x11 x01   .  ──►                    w20 ──► w21 ──► w22 ──►
 //                                                 ▼       ▼       ▼
 //                                              y (R, S) = x w comes out below
 //
-// Each x is read from memory once and used S times without a register file or a cache in between. That
-// is why a matrix unit is small. The price is that it must fill and drain.
+// Each x is read from memory once and used S times without a register file or a cache in between.
+// That is why a matrix unit is small. The price is that it must fill and drain.
 // Cost: R + 2 S - 2 clocks for R rows, so R / (R + 2 S - 2) of the cells' time is useful.
 // Contract: x (R, S), weights (S, S), both row-major; R >= 1.
 // References: Kung, "Why Systolic Architectures?" (1982); Jouppi et al. (ISCA 2017), section 2.
@@ -36,7 +37,8 @@ class SystolicArray {
 
   int64_t clocks() const { return clocks_; }      // of the last multiply
   int64_t products() const { return products_; }  // made since construction
-  // The array at each clock of the last multiply: # a cell at work, . an idle one; one line per row.
+  // The array at each clock of the last multiply: # a cell at work, . an idle one; one line per
+  // row.
   const std::vector<std::string>& pictures() const { return pictures_; }
 
  private:

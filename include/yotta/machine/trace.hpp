@@ -5,17 +5,17 @@
 //                                              [recv][recv]──────┘ cause
 //     rank 1   lane  0 compute       [ matmul          ][ matmul ]
 //
-// An event is a span of time on one lane of one rank. Its cause is the event that ended last before it
-// could begin: the event before it on its lane, a message that it needed, or what a wait waited for.
-// Causes lead from the end of a run back to its beginning: that is the critical path
+// An event is a span of time on one lane of one rank. Its cause is the event that ended last before
+// it could begin: the event before it on its lane, a message that it needed, or what a wait waited
+// for. Causes lead from the end of a run back to its beginning: that is the critical path
 // (critical_path.hpp).
 //
-// A wait is recorded on the compute lane and inside a collective. A gap on any other lane means that
-// there was nothing to do.
+// A wait is recorded on the compute lane and inside a collective. A gap on any other lane means
+// that there was nothing to do.
 //
-// Lanes: 0 computes. -1, -2, ... are the rank's communicators, for their collectives; -1 is the world.
-// Lanes above 0 carry single messages, one lane per peer and direction. The sends and receives of one
-// exchange overlap on a lane: a link works in both directions at once.
+// Lanes: 0 computes. -1, -2, ... are the rank's communicators, for their collectives; -1 is the
+// world. Lanes above 0 carry single messages, one lane per peer and direction. The sends and
+// receives of one exchange overlap on a lane: a link works in both directions at once.
 #pragma once
 
 #include <cstdint>
@@ -78,12 +78,12 @@ struct Trace {
 // "rank 3", or for a mirrored rank "the image on chip 3".
 YOTTA_API std::string peer_name(int peer);
 
-// "compute", "world", "tp", "to rank 3", "from rank 3 (pp)". A communicator whose name is not known is
-// "communicator 2".
+// "compute", "world", "tp", "to rank 3", "from rank 3 (pp)". A communicator whose name is not known
+// is "communicator 2".
 YOTTA_API std::string lane_name(const Trace& trace, int rank, int lane);
 
-// The recorded events in order of time, then lane, with causes renumbered. (The order in which events
-// are recorded depends on threads.)
+// The recorded events in order of time, then lane, with causes renumbered. (The order in which
+// events are recorded depends on threads.)
 YOTTA_API Trace collect_trace(const Trace& recorded);
 
 // What happened between two times; times count from `begin`. Events that cross either end are cut

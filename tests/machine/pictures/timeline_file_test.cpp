@@ -34,7 +34,8 @@ TEST_CASE("the ending says which kind is written") {
 }
 
 namespace {
-// One message on each axis of tp 2 x pp 2 x dp 2, one on a split that nobody named, one on a named one.
+// One message on each axis of tp 2 x pp 2 x dp 2, one on a split that nobody named, one on a named
+// one.
 void one_message_each(Communicator& world) {
   Mesh mesh(world, {.tp = 2, .pp = 2, .dp_replicate = 2});
   std::vector<float> x(8, 1);

@@ -20,12 +20,13 @@
 
 namespace yotta {
 
-// "tp=2,dp=4" as a shape. dp and fsdp are short for dp_replicate and dp_shard. An axis that is not named
-// has size 1. Errors: no such axis or size; an axis given twice; more ranks than an int counts.
+// "tp=2,dp=4" as a shape. dp and fsdp are short for dp_replicate and dp_shard. An axis that is not
+// named has size 1. Errors: no such axis or size; an axis given twice; more ranks than an int
+// counts.
 YOTTA_API MeshShape parse_mesh(const std::string& text, Where where = Where::current());
 
-// Which rank has which coordinates, as a table: one column for each (cp, tp), one row for each of the
-// rest. `word` names the axes.
+// Which rank has which coordinates, as a table: one column for each (cp, tp), one row for each of
+// the rest. `word` names the axes.
 YOTTA_API std::string picture(const MeshShape& shape, const char* (*word)(Axis) = name);
 
 #if YOTTA_BODIES

@@ -1,10 +1,11 @@
 // A torus's shape: which rank is where in which ring, and which part of an array lies where. What
 // torus_rings.hpp runs on.
 //
-//     axes {4, 4}, directions 2: ring 0 axis 0 forward, ring 1 axis 0 back, ring 2 axis 1 forward, ...
+//     axes {4, 4}, 2 directions:   ring 0 axis 0 forward   ring 2 axis 1 forward
+//                                  ring 1 axis 0 back      ring 3 axis 1 back
 //
-//     part 0:   phase 0 in ring 0, phase 1 in ring 2          a part takes another axis in each phase,
-//     part 2:   phase 0 in ring 2, phase 1 in ring 0          so no ring ever has two parts
+//     part 0:   phase 0 in ring 0, phase 1 in ring 2       a part takes another axis in each phase,
+//     part 2:   phase 0 in ring 2, phase 1 in ring 0       so no ring ever has two parts
 #pragma once
 
 #include <algorithm>

@@ -1,21 +1,23 @@
-// The recorder: while it lives, every run of this process leaves a trace, and the code that runs need not know.
+// The recorder: while it lives, every run of this process leaves a trace, and the code that runs
+// need not know.
 //
 //     Recorder recorder(cluster_named("h100x8"));   run_ranks is timed on that machine
 //     Recorder recorder;                            run_ranks is timed by the wall clock
 //     ... any code that calls run_ranks ...
 //     write_timeline("run.html", recorder.trace())
 //
-// The recorder keeps the run with the most events. A run with a machine of its own (run_on) is timed on
-// that machine. There can be one recorder at a time.
+// The recorder keeps the run with the most events. A run with a machine of its own (run_on) is
+// timed on that machine. There can be one recorder at a time.
 //
 // The wall clock makes the same timeline as a described machine, but of what this computer did:
 //
-//     lane 0   compute   [ matmul      ][ gelu ]·····wait·····[ matmul ...   an op lasts until the rank
-//     lane -1  world                    |send        recv]                   does something else
+//     lane 0   compute   [ matmul      ][ gelu ]·····wait·····[ matmul ...   an op lasts until
+//     lane -1  world                    |send        recv]                   the next begins
 //
-// An op is charged once, on entry, so nobody says when it ends: it is taken to last until the rank's next
-// op or message begins. A message is seen when it leaves and when it has been taken; its receiver may
-// have been busy in between. Times depend on what else the computer does and differ from run to run.
+// An op is charged once, on entry, so nobody says when it ends: it is taken to last until the
+// rank's next op or message begins. A message is seen when it leaves and when it has been taken;
+// its receiver may have been busy in between. Times depend on what else the computer does and
+// differ from run to run.
 //
 // Cost: one reading of the clock per event, about 30 ns.
 #pragma once

@@ -10,8 +10,8 @@
 //       "gamma": 0                           optional: seconds per byte reduced
 //     }
 //
-// Bandwidths are bytes per second, one way. Peaks are dense FLOP/s; the chip lacks those left out. Every
-// error names the file, the key, what was expected and what is there.
+// Bandwidths are bytes per second, one way. Peaks are dense FLOP/s; the chip lacks those left out.
+// Every error names the file, the key, what was expected and what is there.
 #pragma once
 
 #include <string>
@@ -34,8 +34,8 @@ namespace yotta {
 YOTTA_API Cluster parse_cluster(std::string_view text, const std::string& name,
                                 Where where = Where::current());
 
-// What --cluster takes: a machine by name (cluster_named), or a file whose name ends in .json. Errors:
-// no such machine; no such file; what is wrong in the file.
+// What --cluster takes: a machine by name (cluster_named), or a file whose name ends in .json.
+// Errors: no such machine; no such file; what is wrong in the file.
 YOTTA_API Cluster cluster_from(const std::string& text, Where where = Where::current());
 
 #if YOTTA_BODIES

@@ -2,9 +2,9 @@
 //
 //     std::fputs(draw_roofline({roof, points}).c_str(), stdout);
 //
-// Both axes are logarithmic and span whole powers of ten around the points and the ridge, so the rates
-// of any machine fit. A point stands where it was measured. Its distance from the roof is what is left
-// to gain.
+// Both axes are logarithmic and span whole powers of ten around the points and the ridge, so the
+// rates of any machine fit. A point stands where it was measured. Its distance from the roof is
+// what is left to gain.
 // Reference: Williams, Waterman, Patterson (2009), figure 1.
 #pragma once
 

@@ -1,14 +1,14 @@
 // Timelines: a trace as rows of bars, and as text for a terminal.
 //
-//     rank 0   compute  AAAAAAAAaaaaa····bb     A  matmul        61.2%   one letter per op or message label
-//              world            CCCCcccc        B  adamw         ...     CAPITAL: on the critical path
-//     rank 1   compute  aaaaaaaaAAAA····bb                               ·  waiting
+//     rank 0   compute  AAAAAAAAaaaaa····bb     A  matmul  61.2%   a letter per op or message label
+//              world            CCCCcccc        B  adamw   ...     CAPITAL: on the critical path
+//     rank 1   compute  aaaaaaaaAAAA····bb                         ·  waiting
 //              world            ccccCCCC
 //              0 s                   1.2 ms
 //
-// A row is a lane of a rank (trace.hpp). The pictures of timeline_file.hpp have the same rows, names and
-// colours. Names are numbered by the time they take, the longest first, so the colours of one program
-// stay the same from run to run.
+// A row is a lane of a rank (trace.hpp). The pictures of timeline_file.hpp have the same rows,
+// names and colours. Names are numbered by the time they take, the longest first, so the colours of
+// one program stay the same from run to run.
 #pragma once
 
 #include <array>

@@ -11,15 +11,17 @@
 //     lane   -> thread             s, f  an arrow from a message's send to its receive
 //                                  M     names of processes and threads
 //
-// Events of one thread must not overlap, so what arrives on a communicator's lane is a thread of its own.
+// Events of one thread must not overlap, so what arrives on a communicator's lane is a thread of
+// its own.
 // Reference: "Trace Event Format", Google, 2016 (Perfetto: "Open trace file").
 //
-// In the SVG the upper half of a communicator's lane is what is sent, the lower half what is received.
-// A dark line lies over what is on the critical path; waits are hatched. A bar that would be thinner
-// than a third of a pixel is drawn together with the one before, so files of long runs stay small.
+// In the SVG the upper half of a communicator's lane is what is sent, the lower half what is
+// received. A dark line lies over what is on the critical path; waits are hatched. A bar that would
+// be thinner than a third of a pixel is drawn together with the one before, so files of long runs
+// stay small.
 //
-// The page is one self-contained file: wheel to zoom, drag to move, point at a bar to read what it is,
-// click on it to see what it waited for, and what that had waited for: the chain of causes.
+// The page is one self-contained file: wheel to zoom, drag to move, point at a bar to read what it
+// is, click on it to see what it waited for, and what that had waited for: the chain of causes.
 //
 //     page = frame + rows as JSON + a script that draws what is in view on a canvas
 //
@@ -43,8 +45,8 @@ YOTTA_API std::string timeline_svg(const Trace& trace, int most_ranks = 8);
 // The page. Ranks beyond `most_ranks` are left out.
 YOTTA_API std::string timeline_page(const Trace& trace, int most_ranks = 64);
 
-// Throws unless a timeline can be written under this name: call it before a long run. Errors: the ending
-// names no kind; the folder does not exist or cannot be written in.
+// Throws unless a timeline can be written under this name: call it before a long run. Errors: the
+// ending names no kind; the folder does not exist or cannot be written in.
 YOTTA_API void check_timeline_name(const std::string& path, Where where = Where::current());
 // Writes the trace in the kind that the name ends in, whole or not at all. Errors: as
 // check_timeline_name; a full disk.
@@ -85,7 +87,8 @@ std::string xml_escaped(std::string_view text) {
 
 // ---- JSON for Perfetto ----
 namespace detail {
-// Seconds as whole nanoseconds, the finest that viewers know; so two events that touch never overlap.
+// Seconds as whole nanoseconds, the finest that viewers know; so two events that touch never
+// overlap.
 inline int64_t nanoseconds(double time) { return std::llround(time * 1e9); }
 // Nanoseconds as the format's microseconds.
 inline std::string json_time(int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
@@ -270,8 +273,9 @@ std::string timeline_svg(const Trace& trace, int most_ranks) {
 // ---- The page ----
 namespace detail {
 
-// {"seconds": s, "left_out": ranks, "first_image": i, "names": [...], "colors": [...], "rows": [{"rank", "lane", "bars": [[begin, end, name, critical,
-// kind, peer, bytes, flops, cause's row, cause's bar], ...]}, ...]}
+// {"seconds": s, "left_out": ranks, "first_image": i, "names": [...], "colors": [...], "rows":
+// [{"rank", "lane", "bars": [[begin, end, name, critical, kind, peer, bytes, flops, cause's row,
+// cause's bar], ...]}, ...]}
 inline std::string page_data(const Trace& trace, const Timeline& timeline) {
   std::map<std::pair<int, int>, std::pair<size_t, size_t>> place;  // event -> row, bar
   for (size_t r = 0; r < timeline.rows.size(); ++r)
