@@ -21,9 +21,9 @@
 
 #include "../course/shared/console.hpp"
 #include "bench.hpp"
+#include "yotta/comm/recording/recorder.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/cpu/measure.hpp"
-#include "yotta/machine/timelines/wall_clock.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"

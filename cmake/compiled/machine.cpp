@@ -1,2 +1,12 @@
 // The bodies of machine/.
+#include "yotta/machine/chip.hpp"
 #include "yotta/machine/clock.hpp"
+#include "yotta/machine/cluster.hpp"
+#include "yotta/machine/contention.hpp"
+#include "yotta/machine/critical_path.hpp"
+#include "yotta/machine/pictures/roofline_picture.hpp"
+#include "yotta/machine/pictures/timeline.hpp"
+#include "yotta/machine/pictures/timeline_file.hpp"
+#include "yotta/machine/stragglers.hpp"
+#include "yotta/machine/systolic.hpp"
+#include "yotta/machine/trace.hpp"

@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 
 #include "course/shared/console.hpp"
-#include "yotta/comm/recorder.hpp"
+#include "yotta/comm/recording/recorder.hpp"
 #include "yotta/machine/files/cluster_file.hpp"
-#include "yotta/machine/timelines/timeline_file.hpp"
+#include "yotta/machine/pictures/timeline_file.hpp"
 
 namespace yotta {
 

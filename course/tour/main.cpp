@@ -8,7 +8,7 @@
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
 #include "course/tour/report.hpp"
-#include "yotta/comm/recorder.hpp"
+#include "yotta/comm/recording/recorder.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/machine/files/cluster_file.hpp"
 #include "yotta/model/text.hpp"

@@ -8,7 +8,7 @@
 
 #include "course/shared/console.hpp"
 #include "yotta/core/ledger.hpp"
-#include "yotta/machine/timelines/timeline_svg.hpp"
+#include "yotta/machine/pictures/timeline_file.hpp"
 
 namespace yotta {
 

@@ -1,8 +1,8 @@
 #include "course/tour/techniques.hpp"
 
 #include "course/shared/console.hpp"
-#include "yotta/comm/recorder.hpp"
-#include "yotta/machine/timeline.hpp"
+#include "yotta/comm/recording/recorder.hpp"
+#include "yotta/machine/pictures/timeline.hpp"
 
 namespace yotta {
 

@@ -7,6 +7,7 @@
 #include "course/shared/console.hpp"
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
+#include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/nn/cuda/cuda.hpp"

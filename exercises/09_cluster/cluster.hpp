@@ -1,49 +1,46 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // Clusters: which chips there are, and what a message between any two of them costs.
 //
-// Chips sit in groups that sit in larger groups. Two chips talk over the smallest group that holds both:
+// Chips sit in groups that sit in larger groups. Two chips talk over the smallest group that holds
+// both:
 //
-//     ┌──────────── cluster ─────────────┐      level      chips    one way, a chip
+//     ┌──────────── cluster ─────────────┐      level      chips    one way, per chip
 //     │ ┌──────── rack ────────┐ ┌─ rack ┐      node           8    NVLink            450 GB/s
 //     │ │ ┌─ node ─┐ ┌─ node ─┐│ │ ┌─ nod        rack          16    one switch         50 GB/s
 //     │ │ │ 0 .. 7 │ │ 8 .. 15││ │ │ 16 .        pod         3072    two switches       50 GB/s
 //     │ │ └────────┘ └────────┘│ │ └─────        cluster    24576    three, 1:7 shared 7.1 GB/s
 //     │ └──────────────────────┘ └───────
 //
-//     a message of N bytes takes  alpha + N beta        alpha: latency, s; beta: 1 / bandwidth, s/byte
+//     a message of N bytes takes  alpha + N beta     alpha: latency, s; beta: 1 / bandwidth, s/byte
 //
-// A torus is a grid whose rows are rings: chips talk to their neighbours on each axis, and a message to
-// another chip hops, so it pays alpha once a hop.
+// A torus is a grid whose rows are rings. Chips talk to their neighbours on each axis. A message to
+// any other chip hops from neighbour to neighbour and pays alpha once per hop.
 //
-// Rank r is chip r. Where a level is oversubscribed, its beta is a chip's share when all use it at once.
-// Latencies are on no datasheet: these are estimates, 1 us inside a node (as lecture CS2281 has it), and 2 us
-// more for every tier of switches.
+// Rank r is chip r. Where a level is oversubscribed, its beta is one chip's share when all chips
+// use the level at once. Latencies are on no datasheet. These are estimates: 1 us inside a node (as
+// in lecture CS2281), and 2 us more for every tier of switches.
 #pragma once
 
-#include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "yotta/core/exercise.hpp"
 #include "yotta/machine/chip.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
 
 namespace yotta::student {
 
 // What a message between two chips costs.
 struct Link {
   double alpha = 0;  // seconds
-  double beta = 0;   // seconds a byte
+  double beta = 0;   // seconds per byte
   int level = -1;    // of the cluster; -1: a chip to itself
 
-  double seconds(double bytes) const {
-    double time = 0;
-    // exercise 09.1: how long the first byte is on its way, and how much later the last one comes
-    not_done("09.1");
-    // end of exercise 09.1
-    return time;
-  }
+  inline double seconds(double bytes) const;
   bool operator==(const Link&) const = default;
 };
 
@@ -58,15 +55,55 @@ struct Cluster {
   std::string name;
   Chip chip;
   std::vector<Level> levels;  // the smallest group first; the last one holds all chips
-  std::vector<int> torus;     // axes of the grid, the first level then; empty: a tree of switches
-  double gamma = 0;           // seconds a byte reduced inside a collective
+  std::vector<int> torus;     // axes of the grid that the first level is; empty: switches
+  double gamma = 0;           // seconds per byte reduced inside a collective
 
   int size() const { return levels.empty() ? 1 : levels.back().chips; }
-  Link link(int from, int to, Where where = Where::current()) const;
+  // The link between two chips. Errors: the cluster has no such chip.
+  inline Link link(int from, int to, Where where = Where::current()) const;
 };
 
-// Steps between two chips of a torus, the shorter way round on every axis; the first axis counts fastest.
-inline int torus_hops(const std::vector<int>& axes, int from, int to) {
+// Steps between two chips of a torus, the shorter way round on every axis; the first axis counts
+// fastest.
+inline int torus_hops(const std::vector<int>& axes, int from, int to);
+
+// Why the links between these chips are not all equal, so that their ranks would not stay in step;
+// empty if they are equal. In a torus, a ring of chips will do: rotated by one, every link falls on
+// an equal one.
+inline std::string unequal_links(const Cluster& cluster, std::span<const int> chips,
+                                    Where where = Where::current());
+
+// `chips` chips of `flops` FLOP/s each, joined by links of `bandwidth`, without latency or
+// overhead.
+inline Cluster ideal(int chips = 1 << 30, double flops = 1, double bandwidth = no_limit);
+
+// Chips with switches: nodes of one NVLink domain and, if there is more than one node, 50 GB/s per
+// chip (400 Gb/s) between them.
+inline Cluster switched(const Chip& chip, int count);
+
+// A torus of these axes.
+inline Cluster torus(const Chip& chip, std::vector<int> axes);
+
+// The machine of "The Llama 3 Herd of Models" (arXiv 2407.21783, 3.3.1): 24,576 H100, 16 per rack,
+// 192 racks per pod with full bandwidth, 8 pods that share 1:7.
+inline Cluster llama3_24k();
+
+// `count` cut into `axes` factors as equal as can be: 256 into 16 x 16, 64 into 4 x 4 x 4.
+inline std::vector<int> nearly_cubic(int count, int axes);
+
+// A machine by name: "ideal", "llama3-24k", or a chip and how many: "h100x8", "h100x16384",
+// "v5px64" (TPUs form a torus). Errors: no such name; the message says what a name may be.
+inline Cluster cluster_named(std::string_view text, Where where = Where::current());
+
+double Link::seconds(double bytes) const {
+  double time = 0;
+  // exercise 09.1: how long the first byte is on its way, and how much later the last one comes
+  not_done("09.1");
+  // end of exercise 09.1
+  return time;
+}
+
+int torus_hops(const std::vector<int>& axes, int from, int to) {
   int hops = 0;
   // exercise 09.2: the place of both on each axis; an axis is a ring, so there are two ways
   not_done("09.2");
@@ -74,8 +111,7 @@ inline int torus_hops(const std::vector<int>& axes, int from, int to) {
   return hops;
 }
 
-// The link between two chips. Errors: the cluster has no such chip.
-inline Link Cluster::link(int from, int to, Where where) const {
+Link Cluster::link(int from, int to, Where where) const {
   if (from < 0 || to < 0 || from >= size() || to >= size())
     fail(where, "{} has chips 0 to {}, not {}", name, size() - 1,
          from < 0 || from >= size() ? from : to);
@@ -87,13 +123,10 @@ inline Link Cluster::link(int from, int to, Where where) const {
   return found;
 }
 
-// Why the chips are not all joined by equal links, so that their ranks would not stay in step; empty: they
-// are. In a torus, a ring of chips will do: turned by one, every link falls on an equal one.
-inline std::string unequal_links(const Cluster& cluster, std::span<const int> chips,
-                                 Where where = Where::current()) {
+std::string unequal_links(const Cluster& cluster, std::span<const int> chips, Where where) {
   const auto link = [&](int a, int b) { return cluster.link(a, b, where); };
   const auto describe = [&](int a, int b) {
-    if (a == b) return fmt::format("chip {} is there twice", a);
+    if (a == b) return fmt::format("chip {} is listed twice", a);
     const Link between = link(a, b);
     return fmt::format("chips {} and {} talk over the {} ({:.3g} s)", a, b,
                        cluster.levels[static_cast<size_t>(between.level)].name, between.alpha);
@@ -117,14 +150,11 @@ inline std::string unequal_links(const Cluster& cluster, std::span<const int> ch
   return found;
 }
 
-// No latency and no overhead: `chips` chips of `flops` FLOP/s each, joined by links of `bandwidth`.
-inline Cluster ideal(int chips = 1 << 30, double flops = 1, double bandwidth = no_limit) {
+Cluster ideal(int chips, double flops, double bandwidth) {
   return {"ideal", ideal_chip(flops), {{"cluster", chips, 0, 1 / bandwidth}}, {}};
 }
 
-// Chips with switches: nodes of one NVLink domain and, if there are more, 50 GB/s a chip (400 Gb/s) between
-// them.
-inline Cluster switched(const Chip& chip, int count) {
+Cluster switched(const Chip& chip, int count) {
   Cluster made{fmt::format("{}x{}", chip.name, count), chip, {}, {}};
   // exercise 09.4: level "node", 1 us and a chip's link; if it has not all chips, "cluster", 5 us
   not_done("09.4");
@@ -132,8 +162,7 @@ inline Cluster switched(const Chip& chip, int count) {
   return made;
 }
 
-// A torus of these axes.
-inline Cluster torus(const Chip& chip, std::vector<int> axes) {
+Cluster torus(const Chip& chip, std::vector<int> axes) {
   int count = 1;
   for (const int length : axes) count *= length;
   Cluster made{fmt::format("{}x{}", chip.name, count), chip, {}, std::move(axes)};
@@ -141,9 +170,7 @@ inline Cluster torus(const Chip& chip, std::vector<int> axes) {
   return made;
 }
 
-// The machine of "The Llama 3 Herd of Models" (arXiv 2407.21783, 3.3.1): 24,576 H100, 16 a rack, 192 racks a
-// pod with full bandwidth, 8 pods that share 1:7.
-inline Cluster llama3_24k() {
+Cluster llama3_24k() {
   const double beta = 1 / 50e9;
   Cluster made{"llama3-24k", chip_named("h100"), {}, {}};
   // exercise 09.5: "node", "rack", "pod", "cluster": 1, 3, 5 and 7 us; what is 1:7 for beta?
@@ -152,11 +179,10 @@ inline Cluster llama3_24k() {
   return made;
 }
 
-// `count` cut into `axes` factors as equal as can be: 256 into 16 x 16, 64 into 4 x 4 x 4.
-inline std::vector<int> nearly_cubic(int count, int axes) {
+std::vector<int> nearly_cubic(int count, int axes) {
   if (axes == 1) return {count};
   int length = 1;
-  // exercise 09.6: the largest divisor of count whose power, one factor an axis, is not above count
+  // exercise 09.6: the largest divisor of count whose power (one factor per axis) is at most count
   not_done("09.6");
   // end of exercise 09.6
   std::vector<int> rest = nearly_cubic(count / length, axes - 1);
@@ -164,9 +190,7 @@ inline std::vector<int> nearly_cubic(int count, int axes) {
   return rest;
 }
 
-// A machine by name: "ideal", "llama3-24k", or a chip and how many: "h100x8", "h100x16384", "v5px64" (TPUs
-// form a torus). Errors: no such name; says what a name may be.
-inline Cluster cluster_named(std::string_view text, Where where = Where::current()) {
+Cluster cluster_named(std::string_view text, Where where) {
   if (text == "ideal") return ideal();
   if (text == "llama3-24k") return llama3_24k();
   const size_t x = text.rfind('x');

@@ -7,8 +7,8 @@
 #include "course/shared/lesson.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/device/roofline_matmul.hpp"
+#include "yotta/machine/pictures/roofline_picture.hpp"
 #include "yotta/machine/systolic.hpp"
-#include "yotta/machine/timelines/roofline_picture.hpp"
 #include "yotta/nn/cpu/vectors.hpp"
 
 #ifdef YOTTA_HAVE_CUDA

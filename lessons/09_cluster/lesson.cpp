@@ -3,7 +3,7 @@
 #include "yotta/comm/chooser.hpp"
 #include "yotta/comm/torus_rings.hpp"
 #include "yotta/machine/contention.hpp"
-#include "yotta/machine/timeline.hpp"
+#include "yotta/machine/pictures/timeline.hpp"
 
 using namespace yotta;
 
@@ -162,7 +162,7 @@ Timed straggling() {
       world.all_reduce(gradient, ReduceOp::sum, {Algorithm::ring});
     }
   };
-  return run_on(c, 4, step, {.disturbances = {.slow_ranks = {{2, 1.5}}}});
+  return run_on(c, 4, step, {.stragglers = {.slow_ranks = {{2, 1.5}}}});
 }
 
 void straggler(Lesson& lesson) {

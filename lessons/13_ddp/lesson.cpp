@@ -1,7 +1,7 @@
 // Lesson 13: one transformer on one rank and on several, and what its gradients' journey costs.
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/run_on.hpp"
-#include "yotta/machine/timeline.hpp"
+#include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"

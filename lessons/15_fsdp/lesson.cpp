@@ -2,7 +2,7 @@
 // takes when the trips are hidden and when they are not.
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/run_on.hpp"
-#include "yotta/machine/timeline.hpp"
+#include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"

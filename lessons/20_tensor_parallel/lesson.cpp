@@ -1,5 +1,6 @@
 // Lesson 20: one feed-forward layer on several ranks, cut the right way and the wrong way, and a transformer.
 #include "course/shared/lesson.hpp"
+#include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/compare.hpp"

@@ -1,7 +1,7 @@
 // Lesson 23: one sequence on several ranks. The same losses, who computes what, and what travels meanwhile.
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/run_on.hpp"
-#include "yotta/machine/timeline.hpp"
+#include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"

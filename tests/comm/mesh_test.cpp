@@ -60,6 +60,21 @@ TEST_CASE("on any mesh: axes have their sizes and ranks, and combinations hold w
     });
 }
 
+TEST_CASE("a communicator has the names of the axes that it splits") {
+  run_ranks(8, [](Communicator& world) {
+    Mesh mesh(world, {.tp = 2, .cp = 2, .dp_shard = 2});
+    CHECK(world.name() == "world");
+    CHECK(mesh[Axis::tp].name() == "tp");
+    CHECK(mesh[Axis::dp_shard].name() == "fsdp");
+    CHECK(mesh[Axis::pp].name() == "pp");  // of size 1
+    CHECK(mesh.dp().name() == "fsdp");     // dp_replicate splits nothing
+    CHECK(mesh.along({Axis::cp, Axis::dp_shard}).name() == "cp+fsdp");
+    CHECK(mesh.along({Axis::pp, Axis::dp_replicate}).name() == "pp+dp");
+    CHECK(world.split(0, 0).name() == "split 9 of world");
+    CHECK(world.split(-1, 0).named("nobody's").is_member() == false);
+  });
+}
+
 TEST_CASE("sizes that do not multiply out are refused with the nearest that do") {
   const std::string text = error_of<RankFailed>(
       8, [](Communicator& world) { Mesh(world, {.tp = 2, .dp_replicate = 3}); });
@@ -68,6 +83,7 @@ TEST_CASE("sizes that do not multiply out are refused with the nearest that do")
   CHECK(contains(message_of([] { expect_mesh({.tp = 0}, 1); }), "tp is 0"));
   CHECK(contains(message_of([] { expect_mesh({}, 2); }), "1 rank makes 1 ranks, but there are 2"));
   expect_mesh({.tp = 2, .cp = 3}, 6);
+  CHECK(describe(MeshShape{}) == "1 rank");
 }
 
 TEST_CASE("the nearest mesh changes as little as it can, outer axes first") {
@@ -89,30 +105,4 @@ TEST_CASE("the nearest mesh changes as little as it can, outer axes first") {
   // Of two thousand million ranks the divisors are tried, not the numbers.
   CHECK(nearest_mesh({.tp = 8, .pp = 16}, 2147483646)->ranks() == 2147483646);
   CHECK(nearest_mesh({.tp = 3}, 2147483647)->ranks() == 2147483647);  // a prime
-}
-
-TEST_CASE("layouts are read as they are written on the command line") {
-  CHECK(parse_mesh("dp=2,tp=4") == MeshShape{.tp = 4, .dp_replicate = 2});
-  CHECK(parse_mesh("pp=3,fsdp=2,cp=2") == MeshShape{.cp = 2, .pp = 3, .dp_shard = 2});
-  CHECK(parse_mesh("dp_shard=2,dp_replicate=5") == MeshShape{.dp_shard = 2, .dp_replicate = 5});
-  CHECK(parse_mesh("") == MeshShape{});
-  CHECK(contains(message_of([] { parse_mesh("pp=2,tp=2,pp=2"); }), "pp is given twice"));
-  for (const char* many : {"tp=999999,pp=999999", "tp=999999,pp=999999,dp=999999,fsdp=999999"})
-    CHECK(contains(message_of([&] { parse_mesh(many); }), "makes more than 2147483647 ranks"));
-  for (const char* wrong : {"xp=2", "tp", "tp=", "tp=0", "tp=-1", "tp=two", "tp=2,,dp=2", "=2"})
-    CHECK(contains(message_of([&] { parse_mesh(wrong); }), "a layout is written as in pp=2,tp=2"));
-}
-
-TEST_CASE("the picture shows which rank has which coordinates") {
-  CHECK(picture({.tp = 2, .pp = 2, .dp_shard = 2}) ==
-        "                       tp 0   tp 1\n"
-        "   dp_shard 0   pp 0      0      1\n"
-        "   dp_shard 0   pp 1      2      3\n"
-        "   dp_shard 1   pp 0      4      5\n"
-        "   dp_shard 1   pp 1      6      7\n");
-  CHECK(contains(picture({.dp_shard = 2, .dp_replicate = 2}, short_name),
-                 "   dp 1   fsdp 0      2\n"));
-  CHECK(picture({}) == "      0\n");
-  CHECK(picture({.pp = 2}) == "   pp 0      0\n   pp 1      1\n");
-  CHECK(describe(MeshShape{}) == "1 rank");
 }

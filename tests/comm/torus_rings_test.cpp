@@ -80,7 +80,8 @@ Cluster machine(const std::vector<int>& axes) {
 }
 double now() { return context().clock->now(compute_lane).end; }
 
-// Seconds of the three collectives of n f32, on meta; one live rank stands for all, or all are alive.
+// Seconds of the three collectives of n f32, on meta; one live rank stands for all, or all are
+// alive.
 struct Times {
   double all_reduce = 0, reduce_scatter = 0, all_gather = 0;
 };
@@ -163,7 +164,8 @@ TEST_CASE("times are the ring's closed forms, with a link's rate times axes and 
     check_seconds(found.reduce_scatter,
                   reduce_scatter_torus_seconds(side, axes, directions, bytes, net));
     check_seconds(found.all_reduce, all_reduce_torus_seconds(side, axes, directions, bytes, net));
-    // One axis, one direction: the ring of published_numbers; else its rate axes x directions times.
+    // One axis, one direction: the ring of published_numbers; else its rate axes x directions
+    // times.
     const double share = (shape.ranks() - 1.0) / shape.ranks() * bytes / shape.rings();
     check_seconds(gather, axes * (side - 1) * net.alpha + share * net.beta);
     const Times alone = times(shape, n, true, shape.ranks() / 2);

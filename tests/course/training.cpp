@@ -9,6 +9,7 @@
 #include "course/tour/techniques.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
+#include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/model/files/safetensors.hpp"
 
 using namespace yotta;

@@ -66,7 +66,7 @@ TEST_CASE(
       contains(unequal(c, {7, 6, 8}), "chips 7 and 6 talk over the node (1e-06 s), chips 7 and 8"));
   CHECK(contains(unequal(c, {0, 128, 2944, 3072}), "chips 0 and 3072 talk over the cluster"));
   CHECK(contains(unequal(c, {0, 16, 128, 136}), "chips 128 and 136 talk over the rack"));
-  CHECK(contains(unequal(c, {0, 16, 16}), "chip 16 is there twice"));
+  CHECK(contains(unequal(c, {0, 16, 16}), "chip 16 is listed twice"));
   const Cluster grid = torus(chip_named("v5p"), {4, 4});
   CHECK(unequal(grid, {0, 1, 2, 3}).empty());
   CHECK(unequal(grid, {0, 3, 2, 1}).empty());

@@ -17,8 +17,8 @@ void step(Communicator& world) {
   charge({"work", DType::f32, 4, 0, 0});
   world.all_reduce(x, ReduceOp::sum, {Algorithm::ring});
 }
-Timed run(const Stragglers& disturbances, int p = 4) {
-  return run_on(ideal(16, 1, 8), p, step, {.disturbances = disturbances});
+Timed run(const Stragglers& stragglers, int p = 4) {
+  return run_on(ideal(16, 1, 8), p, step, {.stragglers = stragglers});
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ TEST_CASE("with disturbances nothing is mirrored") {
                           [](Communicator& world) {
                             world.mirrored({0, 1});
                           },
-                          {.disturbances = {.jitter = 0.1}});
+                          {.stragglers = {.jitter = 0.1}});
                  }),
                  "are not the same for all images"));
 }

@@ -7,22 +7,52 @@
 //                                             ╳
 //                                         crossover
 //
-// Each candidate is run, on meta, on the described machine, and timed: no formula is believed. A library
-// such as NCCL decides in the same way, from a model of the machine that it has measured.
-// Cost: a run of p threads for each candidate.
+// Each candidate is run on the described machine, without data (Device::meta), and timed. No
+// formula is taken on trust. A library such as NCCL decides in the same way, from a model of the
+// machine that it has measured.
+// Cost: a run of p threads per candidate.
 #pragma once
 
+#include "yotta/comm/run_on.hpp"
+
+#if YOTTA_BODIES
 #include <cmath>
 #include <limits>
 
-#include "yotta/comm/run_on.hpp"
-#include "yotta/machine/timeline.hpp"
+#include "yotta/machine/pictures/timeline.hpp"
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
 // Seconds of one all_reduce of `bytes` bytes on the first p chips of a cluster.
-inline double all_reduce_seconds(const Cluster& cluster, int p, int64_t bytes, CommOptions options,
-                                 Where where = Where::current()) {
+YOTTA_API double all_reduce_seconds(const Cluster& cluster, int p, int64_t bytes,
+                                    CommOptions options, Where where = Where::current());
+
+struct AllReduceTime {
+  Algorithm algorithm;
+  double seconds;
+};
+
+// Every algorithm that p ranks of this cluster can run, the fastest first. Nodes are the cluster's
+// own.
+YOTTA_API std::vector<AllReduceTime> all_reduce_times(const Cluster& cluster, int p, int64_t bytes,
+                                                      Where where = Where::current());
+
+// The number of bytes from which `large` is at least as fast as `small`, which is faster for one
+// byte.
+// Errors: it never is, up to 2^40 bytes, or it is from the start.
+YOTTA_API int64_t crossover(const Cluster& cluster, int p, CommOptions small, CommOptions large,
+                            Where where = Where::current());
+
+// The times of some all_reduces from 64 bytes to 1 GiB as text, both axes logarithmic: one letter
+// per algorithm, in their order; * where two are practically equal.
+YOTTA_API std::string times_picture(const Cluster& cluster, int p,
+                                    const std::vector<CommOptions>& candidates,
+                                    Where where = Where::current());
+
+#if YOTTA_BODIES
+double all_reduce_seconds(const Cluster& cluster, int p, int64_t bytes, CommOptions options,
+                          Where where) {
   const auto body = [&](Communicator& world) {
     const DeviceScope meta(Device::meta);
     Tensor data = Tensor::empty({bytes}, DType::u8);
@@ -31,14 +61,8 @@ inline double all_reduce_seconds(const Cluster& cluster, int p, int64_t bytes, C
   return run_on(cluster, p, body, {.trace = false}, {}, where).seconds();
 }
 
-struct AllReduceTime {
-  Algorithm algorithm;
-  double seconds;
-};
-
-// Every algorithm that p ranks of this cluster can run, the fastest first. Nodes are the cluster's own.
-inline std::vector<AllReduceTime> all_reduce_times(const Cluster& cluster, int p, int64_t bytes,
-                                                   Where where = Where::current()) {
+std::vector<AllReduceTime> all_reduce_times(const Cluster& cluster, int p, int64_t bytes,
+                                            Where where) {
   std::vector<AllReduceTime> times;
   const int node = std::min(p, cluster.levels[0].chips);
   for (const Algorithm algorithm :
@@ -54,10 +78,8 @@ inline std::vector<AllReduceTime> all_reduce_times(const Cluster& cluster, int p
   return times;
 }
 
-// From how many bytes on `large` is at least as fast as `small`, which is faster for one byte. Errors: it
-// never is, up to 2^40 bytes, or it is from the start.
-inline int64_t crossover(const Cluster& cluster, int p, CommOptions small, CommOptions large,
-                         Where where = Where::current()) {
+int64_t crossover(const Cluster& cluster, int p, CommOptions small, CommOptions large,
+                  Where where) {
   const auto is_large = [&](int64_t bytes) {
     return all_reduce_seconds(cluster, p, bytes, large, where) <=
            all_reduce_seconds(cluster, p, bytes, small, where);
@@ -73,11 +95,8 @@ inline int64_t crossover(const Cluster& cluster, int p, CommOptions small, CommO
   return above;
 }
 
-// The times of some all_reduces from 64 bytes to 1 GiB, both axes logarithmic, as text: a letter an algorithm, in
-// their order; * where they are as good as equal.
-inline std::string times_picture(const Cluster& cluster, int p,
-                                 const std::vector<CommOptions>& candidates,
-                                 Where where = Where::current()) {
+std::string times_picture(const Cluster& cluster, int p, const std::vector<CommOptions>& candidates,
+                          Where where) {
   constexpr int first = 6, last = 30, height = 14;  // sizes 2^first to 2^last
   std::vector<std::vector<double>> times(candidates.size());
   double least = std::numeric_limits<double>::infinity(), most = 0;
@@ -97,9 +116,8 @@ inline std::string times_picture(const Cluster& cluster, int p,
   std::string text;
   for (size_t y = 0; y < lines.size(); ++y) {
     lines[y].erase(lines[y].find_last_not_of(' ') + 1);
-    const std::string label = y == 0                  ? time_text(most)
-                              : y + 1 == lines.size() ? time_text(least)
-                                                      : "";
+    const bool is_last = y + 1 == lines.size();
+    const std::string label = y == 0 ? time_text(most) : is_last ? time_text(least) : "";
     text += fmt::format("{:>9} │ {}\n", label, lines[y]);
   }
   text += fmt::format("{:>9} └{:─>{}}\n{:12}{:<8}{:<20}{:<16}1 GiB\n", "", "",
@@ -109,5 +127,6 @@ inline std::string times_picture(const Cluster& cluster, int p,
         fmt::format("{:12}{} {}\n", "", static_cast<char>('a' + i), name(candidates[i].algorithm));
   return text;
 }
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

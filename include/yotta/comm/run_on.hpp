@@ -1,5 +1,5 @@
-// run_on: run_ranks on a machine that is only described. The code runs for real, on threads, and its values
-// are real; its time is that of the machine.
+// run_on: run_ranks on a machine that is only described. The code runs for real, on threads, and
+// its values are real. Its time is that of the machine.
 //
 //     const Timed run = run_on(cluster_named("h100x8"), 8, [](Communicator& world) { ... });
 //     run.seconds()           until the last rank has ended
@@ -19,17 +19,23 @@ struct Timed {
   std::vector<double> ends;         // by rank, seconds
   Trace trace;                      // empty if ClockOptions::trace was false
 
-  double seconds() const { return *std::max_element(ends.begin(), ends.end()); }
+  YOTTA_API double seconds() const;
   double seconds(int rank) const { return ends[static_cast<size_t>(rank)]; }
   double busy_share(int rank) const { return yotta::busy_share(trace, rank); }
   double idle_share(int rank) const { return yotta::idle_share(trace, rank); }
 };
 
-// body(world) on n thread ranks; rank r is on chip r of the cluster, or on ClockOptions::chips[r]. Errors: as
-// run_ranks; too few chips.
-inline Timed run_on(const Cluster& cluster, int n, const RankBody& body,
-                    const ClockOptions& clock_options = {}, RunOptions options = {},
-                    Where where = Where::current()) {
+// body(world) on n thread ranks. Rank r is on chip r of the cluster, or on ClockOptions::chips[r].
+// Errors: as run_ranks; too few chips.
+YOTTA_API Timed run_on(const Cluster& cluster, int n, const RankBody& body,
+                       const ClockOptions& clock_options = {}, RunOptions options = {},
+                       Where where = Where::current());
+
+#if YOTTA_BODIES
+double Timed::seconds() const { return *std::max_element(ends.begin(), ends.end()); }
+
+Timed run_on(const Cluster& cluster, int n, const RankBody& body, const ClockOptions& clock_options,
+             RunOptions options, Where where) {
   if (n > cluster.size())
     fail(where, "{} has {} chips, too few for {} ranks", cluster.name, cluster.size(), n);
   if (const auto& chips = clock_options.chips; !chips.empty() && std::ssize(chips) != n)
@@ -47,10 +53,11 @@ inline Timed run_on(const Cluster& cluster, int n, const RankBody& body,
     recorded.lanes.push_back(clock->lane_names());
   }
   for (const RankReport& report : run.reports) report.context->clock = nullptr;
-  if (clock_options.trace) run.trace = collect_trace(recorded);
-  if (clock_options.trace && run_observer() != nullptr)
-    run_observer()->timed(run.trace, cluster.name);
+  if (!clock_options.trace) return run;
+  run.trace = collect_trace(recorded);
+  if (run_observer() != nullptr) run_observer()->timed(run.trace, cluster.name);
   return run;
 }
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -30,7 +30,7 @@ struct RunOptions : EngineOptions {
 
 struct Trace;
 
-// Sees the runs of this process: a program's --cluster and --timeline (recorder.hpp).
+// Sees the runs of this process: a program's --cluster and --timeline (recording/recorder.hpp).
 class RunObserver {
  public:
   virtual ~RunObserver() = default;

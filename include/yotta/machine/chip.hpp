@@ -4,21 +4,26 @@
 //     │ matrix units: FLOP/s     │ ◄────────────► │ memory │        link ═══► other chips
 //     └──────────────────────────┘   bytes/s      └────────┘        bytes/s, one way
 //
-// An operation of F FLOPs that moves N bytes takes max(F / peak, N / bandwidth) plus the launch overhead:
-// the roofline (Williams, Waterman, Patterson, 2009). Real kernels reach a part of it; see what you measure
-// against these numbers, not these numbers, for how large a part.
+// An operation of F FLOPs that moves N bytes takes max(F / peak, N / bandwidth) plus the launch
+// overhead: the roofline (Williams, Waterman, Patterson, 2009). Real kernels reach a part of it.
+// Compare what you measure with these numbers to see how large a part.
 //
-// Peaks are dense. A vendor's figure with an asterisk is for 2:4 sparse matrices, twice the dense one, and
-// no model is trained that way. f32 means true f32 products, PyTorch's default, not TF32.
-// Launch overhead is on no datasheet: 0.9 us is what a kernel costs beyond its own time when many are
-// launched behind each other (NVIDIA, "Getting started with CUDA graphs", 2019: 3.8 us a kernel of 2.9).
-// A TPU runs a step as one compiled program: 0.
+// Peaks are dense. A vendor's figure with an asterisk is for 2:4 sparse matrices: it is twice the
+// dense one, and no model is trained that way. f32 means true f32 products, PyTorch's default, not
+// TF32. Launch overhead is on no datasheet: 0.9 us is what a kernel costs beyond its own time when
+// many are launched one after another (NVIDIA, "Getting started with CUDA graphs", 2019: 3.8 us per
+// kernel of 2.9 us). A TPU runs a step as one compiled program: 0.
 #pragma once
 
 #include <array>
-#include <string>
+#include <string_view>
 
 #include "yotta/core/dtype.hpp"
+#include "yotta/core/system/build.hpp"
+
+#if YOTTA_BODIES
+#include <string>
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -26,11 +31,11 @@ struct Chip {
   const char* name;
   double f64, f32, bf16, fp8, int8;  // dense FLOP/s (f16 is as bf16); 0: cannot
   double memory;                     // bytes
-  double bandwidth;                  // of it, bytes/s
+  double bandwidth;                  // of the memory, bytes/s
   double link;                       // bytes/s, one way, of one link
-  int links;                         // of that speed: 1 to a switch, 2 an axis of a torus
+  int links;                         // of that speed: 1 to a switch, 2 per axis of a torus
   int domain;                        // chips that its links reach
-  double launch_overhead;            // seconds an operation
+  double launch_overhead;            // seconds per operation
   const char* source;
 };
 
@@ -55,14 +60,21 @@ inline constexpr std::array<Chip, 8> known_chips = {{
      "Google Cloud TPU v6e, 800 GB/s both ways a chip over 4 links; f32 as six bf16 products"},
 }};
 
-// One chip that computes `flops` FLOP/s in every type and has no other limit: for learning and for tests.
+// One chip that computes `flops` FLOP/s in every type and has no other limit, for learning and for
+// tests.
 constexpr Chip ideal_chip(double flops) {
   return {"ideal",  flops,    flops, flops,   flops, flops,    no_limit,
           no_limit, no_limit, 1,     1 << 30, 0,     "an idea"};
 }
 
-// Dense FLOP/s in a type. i32 and i64 count like int8's units: as f32. Errors: the chip cannot.
-inline double peak(const Chip& chip, DType dtype, Where where = Where::current()) {
+// Dense FLOP/s in a type. i32 and i64 count like f32, u8 like int8. Errors: the chip cannot.
+YOTTA_API double peak(const Chip& chip, DType dtype, Where where = Where::current());
+
+// A chip by name. Errors: there is no such chip; the message lists the known ones.
+YOTTA_API const Chip& chip_named(std::string_view name, Where where = Where::current());
+
+#if YOTTA_BODIES
+double peak(const Chip& chip, DType dtype, Where where) {
   double flops = chip.f32;
   if (dtype == DType::f64) flops = chip.f64;
   if (dtype == DType::bf16 || dtype == DType::f16) flops = chip.bf16;
@@ -72,8 +84,7 @@ inline double peak(const Chip& chip, DType dtype, Where where = Where::current()
   return flops;
 }
 
-// A chip by name. Errors: there is none; lists those that are.
-inline const Chip& chip_named(std::string_view name, Where where = Where::current()) {
+const Chip& chip_named(std::string_view name, Where where) {
   std::string known;
   for (const Chip& chip : known_chips) {
     if (chip.name == name) return chip;
@@ -81,5 +92,6 @@ inline const Chip& chip_named(std::string_view name, Where where = Where::curren
   }
   fail(where, "no chip is called '{}'; known are{}", name, known);
 }
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -1,140 +1,61 @@
 // The virtual clock: how long a run would take on a machine that is only described.
 //
-// Every rank has a clock, and the clock has lanes. What a rank does one after the other is on one lane, what
-// it does side by side on several:
+// Every rank has a clock, and the clock has lanes. What a rank does one after the other is on one
+// lane; what it does side by side is on several:
 //
 //     lane  0   compute        [ matmul ][ matmul ]·········[ matmul ]
-//     lane -1   world                    [══ all_reduce ══]┘             one a communicator
-//     lane 3, 4 to, from rank 1   [──]                                   one a peer and direction
+//     lane -1   world                    [══ all_reduce ══]┘             one per communicator
+//     lane 3, 4 to, from rank 1   [──]                                   one per peer and direction
 //
 //     op           compute lane += max(FLOPs / peak, bytes / bandwidth) + launch overhead
-//     message      travels alpha + bytes beta from the moment its sender's lane is free, and says so in a
-//                  time stamp that goes with it; the receiver's lane goes on when it has arrived
-//     collective   its lane: no message of it is received faster than it travels, one at a time; sending
-//                  and receiving go side by side (a link has two directions); reducing N bytes takes
-//                  N gamma more (gamma is 0 unless the machine says otherwise)
+//     message      travels for alpha + bytes beta from the moment its sender's lane is free. A time
+//                  stamp travels with it; the receiver's lane goes on when the message has arrived
+//     collective   has a lane. It receives one message at a time, none faster than it travels.
+//                  Sending and receiving go side by side (a link has two directions). Reducing N
+//                  bytes takes N gamma more (gamma is 0 unless the machine says otherwise)
 //     wait         a lane joins another: it goes on when the other has got there
 //
-// So a ring all_reduce takes 2(p-1) alpha + 2(p-1)/p N beta because its messages were sent, and not because
-// somebody typed the formula: the formula is the test. Nothing here depends on when threads run: a
-// time is computed from the stamps of what the program itself ordered. Same program, same timeline.
+// So a ring all_reduce takes 2(p-1) alpha + 2(p-1)/p N beta because its messages were sent. Nobody
+// typed the formula: the formula is the test. Nothing here depends on when threads run: a time is
+// computed from the stamps of what the program itself ordered. Same program, same timeline.
 //
-// What is not modelled: messages of different lanes that share a wire do not slow each other down
-// (contention.hpp replays a trace for that); memory is not shared between ops and messages.
+// What is not modelled: messages on different lanes that share a wire do not slow each other down
+// (contention.hpp replays a trace for that), and ops and messages do not share memory bandwidth.
 #pragma once
-
-#include <map>
-#include <utility>
 
 #include "yotta/machine/cluster.hpp"
 #include "yotta/machine/stragglers.hpp"
 #include "yotta/machine/trace.hpp"
 
+#if YOTTA_BODIES
+#include <algorithm>
+#include <utility>
+#endif  // YOTTA_BODIES
+
 namespace yotta {
 
 struct ClockOptions {
   bool trace = true;            // record every event
-  bool joins = false;           // waits that took no time too: what contention.hpp needs
+  bool joins = false;           // record waits that took no time too: contention.hpp needs them
   std::vector<int> chips = {};  // of the ranks; empty: rank r is on chip r
-  Stragglers disturbances = {};
+  Stragglers stragglers = {};
 };
 
 // Seconds of an operation on a chip.
-inline double op_seconds(const Chip& chip, const OpCost& cost) {
-  const double compute = cost.flops > 0 ? cost.flops / peak(chip, cost.dtype) : 0;
-  const double memory = (cost.bytes_read + cost.bytes_written) / chip.bandwidth;
-  return std::max(compute, memory) + chip.launch_overhead;
-}
+YOTTA_API double op_seconds(const Chip& chip, const OpCost& cost);
 
-// The clock of one rank. It is used by its rank's thread only.
+// The clock of one rank, used only by the rank's thread.
 class VirtualClock : public CostSink {
  public:
-  VirtualClock(const Cluster& cluster, int rank, ClockOptions options = {})
-      : cluster_(cluster),
-        rank_(rank),
-        options_(std::move(options)),
-        slow_(rank_factor(options_.disturbances, rank)) {}
+  YOTTA_API VirtualClock(const Cluster& cluster, int rank, ClockOptions options = {});
 
-  void op(const OpCost& cost) override {
-    Lane& lane = lanes_[compute_lane];
-    const double end = lane.time + op_seconds(cluster_.chip, cost) * slow_ * jitter(compute_lane);
-    const auto bytes = static_cast<int64_t>(cost.bytes_read + cost.bytes_written);
-    lane.last = record({EventKind::op, compute_lane, lane.time, end, label(cost.name), lane.last,
-                        -1, bytes, cost.flops});
-    lane.time = end;
-  }
-
-  EventStamp send(const MessageCost& m) override {
-    Lane& lane = lane_of(m);
-    const double seconds = link_to(m.peer).seconds(static_cast<double>(m.bytes));
-    const double slow = link_factor(options_.disturbances, chip_of(rank_), chip_of(m.peer));
-    const double begin = lane.time, end = begin + seconds * slow * jitter(m.lane);
-    const EventId id =
-        record({EventKind::send, m.lane, begin, end, label(m.label), lane.last, m.peer, m.bytes});
-    return {begin, end, id.rank, id.index};
-  }
-
-  void receive(const MessageCost& m, const EventStamp& travel) override {
-    Lane& lane = lane_of(m);
-    // On a lane of its own a message arrives by itself; in a collective it may have to queue.
-    const bool queues = m.lane < 0 && lane.time > travel.begin;
-    const EventId sent{travel.rank, travel.event};
-    if (m.lane < 0 && lane.time < travel.begin && !options_.joins)
-      record_wait(m.lane, lane.time, travel.begin, sent);
-    const double begin = queues ? lane.time : travel.begin;
-    const double end = queues ? begin + (travel.end - travel.begin) : travel.end;
-    const EventId cause = queues ? lane.last : sent, also = queues ? sent : lane.last;
-    const EventId id = record(
-        {EventKind::recv, m.lane, begin, end, label(m.label), cause, m.peer, m.bytes, 0, also});
-    if (end < lane.time)
-      return join(m.lane, lane.last, id);  // waited for after one that came later
-    lane.last = id;
-    lane.time = end;
-  }
-
-  EventStamp now(int lane) override {
-    const Lane& asked = lanes_[lane];
-    return {asked.time, asked.time, asked.last.rank, asked.last.index};
-  }
-
-  void wait(int lane_number, const EventStamp& done) override {
-    Lane& lane = lanes_[lane_number];
-    const EventId cause{done.rank, done.event};
-    if (done.end <= lane.time) return join(lane_number, lane.last, cause);
-    const EventId before = std::exchange(lane.last, cause);
-    if (lane_number == compute_lane)
-      lane.last = record_wait(lane_number, lane.time, done.end, cause, before);
-    lane.time = done.end;
-    if (lane_number != compute_lane) join(lane_number, cause, before);
-  }
-
-  void mirror(std::span<const int> chips, Where where) override {
-    const int own = chip_of(rank_);
-    if (chips[0] != own)
-      fail(where, "rank {} is on chip {}, but its images are said to begin with chip {}", rank_,
-           own, chips[0]);
-    if (options_.disturbances.any())
-      fail(where,
-           "slow ranks, slow links and jitter are not the same for all images: do not mirror");
-    const std::string difference = unequal_links(cluster_, chips, where);
-    if (!difference.empty())
-      fail(
-          where,
-          "these {} chips cannot be mirrored, they would not stay in step: {}. Mirror chips of one "
-          "level of {}",
-          chips.size(), difference, cluster_.name);
-    for (const int chip : chips) images_.insert(chip - own);
-    alike_.clear();
-  }
-
-  void reduce(int lane_number, int64_t bytes) override {
-    Lane& lane = lanes_[lane_number];
-    if (cluster_.gamma == 0) return;
-    const double end = lane.time + static_cast<double>(bytes) * cluster_.gamma;
-    lane.last = record(
-        {EventKind::reduce, lane_number, lane.time, end, label("reduce"), lane.last, -1, bytes});
-    lane.time = end;
-  }
+  YOTTA_API void op(const OpCost& cost) override;
+  YOTTA_API EventStamp send(const MessageCost& m) override;
+  YOTTA_API void receive(const MessageCost& m, const EventStamp& travel) override;
+  YOTTA_API void reduce(int lane_number, int64_t bytes) override;
+  YOTTA_API void wait(int lane_number, const EventStamp& done) override;
+  YOTTA_API EventStamp now(int lane) override;
+  YOTTA_API void mirror(std::span<const int> chips, Where where) override;
 
   // When the rank's own code has ended.
   double seconds() { return lanes_[compute_lane].time; }
@@ -146,57 +67,19 @@ class VirtualClock : public CostSink {
   struct Lane {
     double time = 0;
     EventId last;                   // the event that brought it there
-    int64_t drawn = 0;              // numbers, for jitter
+    int64_t drawn = 0;              // random numbers, for jitter
     std::string_view communicator;  // of the last message
   };
 
-  Lane& lane_of(const MessageCost& m) {
-    Lane& lane = lanes_[m.lane];
-    if (options_.trace && m.communicator != lane.communicator)
-      lane_names_[m.lane].insert(lane.communicator = m.communicator);
-    return lane;
-  }
-
-  double jitter(int lane) {
-    return jitter_factor(options_.disturbances, rank_, lane, lanes_[lane].drawn++);
-  }
-
-  int chip_of(int peer) const {
-    if (peer >= first_image) return peer - first_image;
-    return options_.chips.empty() ? peer : options_.chips[static_cast<size_t>(peer)];
-  }
-  Link link_to(int peer) {
-    const int from = chip_of(rank_), to = chip_of(peer);
-    const Link link = cluster_.link(from, to);
-    if (peer >= first_image || images_.empty() || !alike_.insert(peer).second) return link;
-    for (const int offset : images_)
-      if (cluster_.link(from + offset, to + offset) != link)
-        fail(
-            Where::current(),
-            "rank {} on chip {} sends to chip {}, and its image on chip {} over a link that is not "
-            "equal; mirrored ranks would not stay in step",
-            rank_, from, to, from + offset);
-    return link;
-  }
-  EventId record(const TraceEvent& event) {
-    if (!options_.trace) return {};
-    events_.push_back(event);
-    return {rank_, static_cast<int>(events_.size()) - 1};
-  }
-  EventId record_wait(int lane, double from, double until, EventId cause, EventId also = {}) {
-    return record({EventKind::wait, lane, from, until, "wait", cause, -1, 0, 0, also});
-  }
-  // The lane goes on after `also` too, which has ended by now.
-  void join(int lane_number, EventId cause, EventId also) {
-    if (!options_.joins || also.rank < 0 || cause == also) return;
-    Lane& lane = lanes_[lane_number];
-    lane.last = record_wait(lane_number, lane.time, lane.time, cause, also);
-  }
-  std::string_view label(std::string_view text) {
-    if (!options_.trace) return {};
-    const auto found = labels_.find(text);
-    return found != labels_.end() ? *found : *labels_.insert(kept(text)).first;
-  }
+  YOTTA_API Lane& lane_of(const MessageCost& m);
+  YOTTA_API double jitter(int lane);
+  YOTTA_API int chip_of(int peer) const;
+  YOTTA_API Link link_to(int peer);
+  YOTTA_API EventId record(const TraceEvent& event);
+  YOTTA_API EventId record_wait(int lane, double from, double until, EventId cause,
+                                EventId also = {});
+  YOTTA_API void join(int lane_number, EventId cause, EventId also);
+  YOTTA_API std::string_view label(std::string_view text);
 
   const Cluster& cluster_;
   int rank_;
@@ -209,5 +92,154 @@ class VirtualClock : public CostSink {
   std::set<int> images_;  // how far away, in chips
   std::set<int> alike_;   // live ranks to which all images have links like this rank's
 };
+
+#if YOTTA_BODIES
+double op_seconds(const Chip& chip, const OpCost& cost) {
+  const double compute = cost.flops > 0 ? cost.flops / peak(chip, cost.dtype) : 0;
+  const double memory = (cost.bytes_read + cost.bytes_written) / chip.bandwidth;
+  return std::max(compute, memory) + chip.launch_overhead;
+}
+
+VirtualClock::VirtualClock(const Cluster& cluster, int rank, ClockOptions options)
+    : cluster_(cluster),
+      rank_(rank),
+      options_(std::move(options)),
+      slow_(rank_factor(options_.stragglers, rank)) {}
+
+void VirtualClock::op(const OpCost& cost) {
+  Lane& lane = lanes_[compute_lane];
+  const double end = lane.time + op_seconds(cluster_.chip, cost) * slow_ * jitter(compute_lane);
+  const auto bytes = static_cast<int64_t>(cost.bytes_read + cost.bytes_written);
+  lane.last = record({EventKind::op, compute_lane, lane.time, end, label(cost.name), lane.last, -1,
+                      bytes, cost.flops});
+  lane.time = end;
+}
+
+EventStamp VirtualClock::send(const MessageCost& m) {
+  const Lane& lane = lane_of(m);
+  const double seconds = link_to(m.peer).seconds(static_cast<double>(m.bytes));
+  const double slow = link_factor(options_.stragglers, chip_of(rank_), chip_of(m.peer));
+  const double begin = lane.time, end = begin + seconds * slow * jitter(m.lane);
+  const EventId id =
+      record({EventKind::send, m.lane, begin, end, label(m.label), lane.last, m.peer, m.bytes});
+  return {begin, end, id.rank, id.index};
+}
+
+void VirtualClock::receive(const MessageCost& m, const EventStamp& travel) {
+  Lane& lane = lane_of(m);
+  // On a lane of its own a message arrives by itself; in a collective it may have to queue.
+  const bool queues = m.lane < 0 && lane.time > travel.begin;
+  const EventId sent{travel.rank, travel.event};
+  if (m.lane < 0 && lane.time < travel.begin && !options_.joins)
+    record_wait(m.lane, lane.time, travel.begin, sent);
+  const double begin = queues ? lane.time : travel.begin;
+  const double end = queues ? begin + (travel.end - travel.begin) : travel.end;
+  const EventId cause = queues ? lane.last : sent, also = queues ? sent : lane.last;
+  const EventId id = record(
+      {EventKind::recv, m.lane, begin, end, label(m.label), cause, m.peer, m.bytes, 0, also});
+  if (end < lane.time) return join(m.lane, lane.last, id);  // waited for after one that came later
+  lane.last = id;
+  lane.time = end;
+}
+
+void VirtualClock::reduce(int lane_number, int64_t bytes) {
+  Lane& lane = lanes_[lane_number];
+  if (cluster_.gamma == 0) return;
+  const double end = lane.time + static_cast<double>(bytes) * cluster_.gamma;
+  lane.last = record(
+      {EventKind::reduce, lane_number, lane.time, end, label("reduce"), lane.last, -1, bytes});
+  lane.time = end;
+}
+
+void VirtualClock::wait(int lane_number, const EventStamp& done) {
+  Lane& lane = lanes_[lane_number];
+  const EventId cause{done.rank, done.event};
+  if (done.end <= lane.time) return join(lane_number, lane.last, cause);
+  const EventId before = std::exchange(lane.last, cause);
+  if (lane_number == compute_lane)
+    lane.last = record_wait(lane_number, lane.time, done.end, cause, before);
+  lane.time = done.end;
+  if (lane_number != compute_lane) join(lane_number, cause, before);
+}
+
+// Records that the lane goes on after `also` too, which has ended by now.
+void VirtualClock::join(int lane_number, EventId cause, EventId also) {
+  if (!options_.joins || also.rank < 0 || cause == also) return;
+  Lane& lane = lanes_[lane_number];
+  lane.last = record_wait(lane_number, lane.time, lane.time, cause, also);
+}
+
+EventStamp VirtualClock::now(int lane) {
+  const Lane& asked = lanes_[lane];
+  return {asked.time, asked.time, asked.last.rank, asked.last.index};
+}
+
+void VirtualClock::mirror(std::span<const int> chips, Where where) {
+  const int own = chip_of(rank_);
+  if (chips[0] != own)
+    fail(where, "rank {} is on chip {}, but its list of chips begins with chip {}", rank_, own,
+         chips[0]);
+  if (options_.stragglers.any())
+    fail(where,
+         "slow ranks, slow links and jitter are not the same for all images: leave out "
+         "ClockOptions::stragglers, or run every rank instead of mirroring");
+  const std::string difference = unequal_links(cluster_, chips, where);
+  if (!difference.empty())
+    fail(where,
+         "these {} chips cannot be mirrored, because they would not stay in step: {}. Mirror chips "
+         "of one level of {}",
+         chips.size(), difference, cluster_.name);
+  for (const int chip : chips) images_.insert(chip - own);
+  alike_.clear();
+}
+
+VirtualClock::Lane& VirtualClock::lane_of(const MessageCost& m) {
+  Lane& lane = lanes_[m.lane];
+  if (options_.trace && m.communicator != lane.communicator)
+    lane_names_[m.lane].insert(lane.communicator = m.communicator);
+  return lane;
+}
+
+double VirtualClock::jitter(int lane) {
+  return jitter_factor(options_.stragglers, rank_, lane, lanes_[lane].drawn++);
+}
+
+int VirtualClock::chip_of(int peer) const {
+  if (peer >= first_image) return peer - first_image;
+  return options_.chips.empty() ? peer : options_.chips[static_cast<size_t>(peer)];
+}
+
+// Errors: the images' links to their peers differ from this rank's.
+Link VirtualClock::link_to(int peer) {
+  const int from = chip_of(rank_), to = chip_of(peer);
+  const Link link = cluster_.link(from, to);
+  if (peer >= first_image || images_.empty() || !alike_.insert(peer).second) return link;
+  for (const int offset : images_)
+    if (cluster_.link(from + offset, to + offset) != link)
+      fail(
+          Where::current(),
+          "rank {} on chip {} sends to chip {}, but the link of its image on chip {} is not equal; "
+          "mirrored ranks would not stay in step",
+          rank_, from, to, from + offset);
+  return link;
+}
+
+EventId VirtualClock::record(const TraceEvent& event) {
+  if (!options_.trace) return {};
+  events_.push_back(event);
+  return {rank_, static_cast<int>(events_.size()) - 1};
+}
+
+EventId VirtualClock::record_wait(int lane, double from, double until, EventId cause,
+                                  EventId also) {
+  return record({EventKind::wait, lane, from, until, "wait", cause, -1, 0, 0, also});
+}
+
+std::string_view VirtualClock::label(std::string_view text) {
+  if (!options_.trace) return {};
+  const auto found = labels_.find(text);
+  return found != labels_.end() ? *found : *labels_.insert(kept(text)).first;
+}
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -1,31 +1,68 @@
-// Contention: what happens when messages share a wire. A recorded run is replayed by an event simulator.
+// Contention: what happens when messages share a wire. An event simulator replays a recorded run.
 //
-//     clock      a ═══════►             every message has its wire to itself
+//     clock      a ═══════►             every message has its wires to itself
 //                b ═══════►
 //     replay     a ── ── ── ── ►        on one wire, each gets half of it
 //                b ── ── ── ── ►
 //
-// The clock times each lane alone, which needs nothing but time stamps. Two collectives side by side, or
-// 3072 chips behind a thin uplink, are faster there than they can be. Here the events of its trace become a
-// graph (each begins when its causes have ended; operations take what they took) and messages become
-// flows: after alpha a flow moves at the rate that its wires leave it. Rates are max-min fair: the tightest
-// wire is shared equally among its flows, what they leave elsewhere among the others, and so on. Whenever a
-// flow begins or ends, rates change.
+// The clock times each lane alone; it needs nothing but time stamps. Two collectives side by side,
+// or 3072 chips behind a thin uplink, are faster there than they can be. Here the events of the
+// clock's trace become a graph: each begins when its causes have ended, and operations take what
+// they took. Messages become flows: after alpha a flow moves at the rate that its wires leave it.
+// Rates are max-min fair: the tightest wire is shared equally among its flows, what they leave
+// elsewhere is shared among the others, and so on. Whenever a flow begins or ends, the rates
+// change.
+//
+//     chip ──port──► node ──uplink──► rack ──uplink──► pod ──uplink──┐       the wires of a message
+//     chip ◄──port── node ◄─downlink─ rack ◄─downlink─ pod ◄─downlink┘
+//
+// A chip has two ports each way: one into its node (level 0), one out of it. A group of c chips
+// goes up into the next level through one wire of c / beta bytes per second. With full bandwidth
+// that is the most that its chips can send, so the wire is never tight; oversubscribed 1:7 it is.
+// In a torus a message runs along one axis after the other, and each hop is a wire of its own.
 //
 // Cost: flows in flight times wires, at each begin and end of a message.
-// Contract: the trace was recorded with ClockOptions::joins (a wait that took no time might take some
-// here), all ranks alive, undisturbed links. With nothing shared it changes no time.
-// Reference: Bertsekas & Gallager, "Data Networks", 6.5.2 (max-min fairness); flow-level simulation as in
-// SimGrid (Casanova et al., 2014).
+// Contract: the trace was recorded with ClockOptions::joins (a wait that took no time might take
+// some here); all ranks are alive; links are not slowed. If nothing is shared, no time changes.
+// Reference: Bertsekas & Gallager, "Data Networks", 6.5.2 (max-min fairness); flow-level simulation
+// as in SimGrid (Casanova et al., 2014).
 #pragma once
 
-#include <limits>
-#include <queue>
+#include <tuple>
 
-#include "yotta/machine/routes.hpp"
+#include "yotta/machine/cluster.hpp"
 #include "yotta/machine/trace.hpp"
 
+#if YOTTA_BODIES
+#include <limits>
+#include <queue>
+#endif  // YOTTA_BODIES
+
 namespace yotta {
+
+// The run as it would be if messages shared wires. chips: as ClockOptions::chips. Errors: mirrored
+// ranks.
+YOTTA_API Trace replay(const Trace& recorded, const Cluster& cluster, std::vector<int> chips = {},
+                       Where where = Where::current());
+
+// The wires of a cluster by number, made as they are used.
+class Wires {
+ public:
+  explicit Wires(const Cluster& cluster) : cluster_(cluster) {}
+
+  double capacity(int wire) const { return capacities_[static_cast<size_t>(wire)]; }  // bytes/s
+  int count() const { return static_cast<int>(capacities_.size()); }
+  // The wires of a message from chip to chip; none to itself.
+  YOTTA_API std::vector<int> route(int from, int to);
+
+ private:
+  YOTTA_API int wire(int kind, int place, int direction, double capacity);
+  YOTTA_API std::vector<int> torus_route(int from, int to);
+
+  const Cluster& cluster_;
+  std::map<std::tuple<int, int, int>, int> numbers_;  // by kind, place and direction
+  std::vector<double> capacities_;
+};
 
 struct Flow {
   EventId event;
@@ -35,7 +72,53 @@ struct Flow {
 };
 
 // Sets the max-min fair rates of all flows.
-inline void share_wires(std::vector<Flow>& flows, const Wires& wires) {
+YOTTA_API void share_wires(std::vector<Flow>& flows, const Wires& wires);
+
+#if YOTTA_BODIES
+std::vector<int> Wires::route(int from, int to) {
+  const Link link = cluster_.link(from, to);
+  std::vector<int> wires;
+  if (link.level < 0) return wires;
+  if (link.level == 0 && !cluster_.torus.empty()) return torus_route(from, to);
+  const bool outside = link.level > 0;
+  double port = 0;  // the fastest of the levels that it serves
+  for (size_t i = outside ? 1 : 0; i < (outside ? cluster_.levels.size() : 1); ++i)
+    port = std::max(port, 1 / cluster_.levels[i].beta);
+  wires = {wire(outside ? 1 : 0, from, 0, port), wire(outside ? 1 : 0, to, 1, port)};
+  for (int i = 1; i <= link.level; ++i) {
+    const int chips = cluster_.levels[static_cast<size_t>(i) - 1].chips;
+    const double shared = chips / cluster_.levels[static_cast<size_t>(i)].beta;
+    wires.push_back(wire(1 + i, from / chips, 0, shared));
+    wires.push_back(wire(1 + i, to / chips, 1, shared));
+  }
+  return wires;
+}
+
+int Wires::wire(int kind, int place, int direction, double capacity) {
+  const auto [found, is_new] = numbers_.try_emplace({kind, place, direction}, count());
+  if (is_new) capacities_.push_back(capacity);
+  return found->second;
+}
+
+std::vector<int> Wires::torus_route(int from, int to) {
+  std::vector<int> wires;
+  int stride = 1, at = from;
+  for (size_t axis = 0; axis < cluster_.torus.size(); ++axis) {
+    const int length = cluster_.torus[axis];
+    const int ahead = (to / stride % length - at / stride % length + length) % length;
+    const bool forward = 2 * ahead <= length;
+    for (int hop = forward ? ahead : length - ahead; hop > 0; --hop) {
+      const int direction = 2 * static_cast<int>(axis) + (forward ? 0 : 1);
+      wires.push_back(wire(0, at, direction, 1 / cluster_.levels[0].beta));
+      const int here = at / stride % length;
+      at += ((here + (forward ? 1 : length - 1)) % length - here) * stride;
+    }
+    stride *= length;
+  }
+  return wires;
+}
+
+void share_wires(std::vector<Flow>& flows, const Wires& wires) {
   std::vector<double> free(static_cast<size_t>(wires.count()));
   std::vector<int> users(free.size(), 0);
   for (size_t w = 0; w < free.size(); ++w) free[w] = wires.capacity(static_cast<int>(w));
@@ -64,7 +147,6 @@ inline void share_wires(std::vector<Flow>& flows, const Wires& wires) {
 
 class WireReplay {
  public:
-  // chips: as ClockOptions::chips.
   WireReplay(const Trace& recorded, const Cluster& cluster, std::vector<int> chips, Where where)
       : trace_(recorded), cluster_(cluster), chips_(std::move(chips)), wires_(cluster) {
     nodes_.resize(trace_.ranks.size());
@@ -180,10 +262,9 @@ class WireReplay {
   double now_ = 0;
 };
 
-// The run as it would be if messages shared wires. Errors: mirrored ranks.
-inline Trace replay(const Trace& recorded, const Cluster& cluster, std::vector<int> chips = {},
-                    Where where = Where::current()) {
+Trace replay(const Trace& recorded, const Cluster& cluster, std::vector<int> chips, Where where) {
   return WireReplay(recorded, cluster, std::move(chips), where).run();
 }
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -1,27 +1,48 @@
-// The critical path of a run, and whom a rank waited for.
+// The critical path of a run, and what a rank waited for.
 //
-//     rank 0   [ matmul ][ matmul ]·············[ matmul ]          critical: rank 1's two matmuls, the
-//     rank 1   [ matmul          ][ matmul ]─┐  ▲                   message, rank 0's last matmul
+//     rank 0   [ matmul ][ matmul ]·············[ matmul ]     critical: rank 1's two matmuls, the
+//     rank 1   [ matmul          ][ matmul ]─┐  ▲              message, rank 0's last matmul
 //                                            └──┘ message
 //
-// An event begins when its cause ends, so the causes, followed from the end of a run to its beginning, leave
-// no gap: their times add up to the time of the run. To make the run shorter one of them must become
-// shorter; nothing else helps. What a rank waited for is found in the same way: the part of that chain that
-// lies within the wait is what the others did meanwhile.
+// An event begins when its cause ends. So the causes, followed from the end of a run to its
+// beginning, leave no gap, and their times add up to the time of the run. To make the run shorter,
+// one of these events must become shorter; nothing else helps. What a rank waited for is found in
+// the same way: the part of that chain that lies within the wait is what the other ranks did
+// meanwhile.
 //
-// Cost: one step an event of the chain. A message stands in it once, as its send.
+// Cost: one step per event of the chain. A message is in the chain once, as its send.
 // Reference: Yang & Miller, "Critical path analysis for the execution of parallel and distributed
 // programs", 1988.
 #pragma once
 
-#include <tuple>
-
 #include "yotta/machine/trace.hpp"
+
+#if YOTTA_BODIES
+#include <tuple>
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
-// The last event of a rank's own code; none if it has none.
-inline EventId last_event(const Trace& trace, int rank) {
+// The last event of a rank's own code; none if the rank has no events.
+YOTTA_API EventId last_event(const Trace& trace, int rank);
+
+// The events that the time of the run consists of, from the first to the last.
+YOTTA_API std::vector<EventId> critical_path(const Trace& trace);
+
+// What rank `rank` did while another waited for it: it ran or sent `name` for so long.
+struct WaitedFor {
+  int rank;
+  EventKind kind;
+  std::string_view name;
+  double seconds;
+};
+
+// What rank `rank` waited for on its compute lane, the longest first. (A rank whose code ends
+// before the others' waits no more: that time is seconds(trace) - seconds(trace, rank).)
+YOTTA_API std::vector<WaitedFor> waited_for(const Trace& trace, int rank);
+
+#if YOTTA_BODIES
+EventId last_event(const Trace& trace, int rank) {
   EventId last;
   const std::vector<TraceEvent>& events = trace.ranks[static_cast<size_t>(rank)];
   for (size_t i = 0; i < events.size(); ++i)
@@ -30,8 +51,8 @@ inline EventId last_event(const Trace& trace, int rank) {
   return last;
 }
 
-// Follows causes from `id` back, and calls visit(id, event) for what did something: no waits, and a message
-// once. Ends when visit returns false.
+// Follows causes back from `id` and calls visit(id, event) for each that took time itself: not for
+// waits, and once per message. Stops when visit returns false.
 template <class Visit>
 void walk_back(const Trace& trace, EventId id, Visit visit) {
   for (; id.rank >= 0; id = trace.at(id).cause) {
@@ -44,8 +65,7 @@ void walk_back(const Trace& trace, EventId id, Visit visit) {
   }
 }
 
-// What the time of the run consists of, from the first event to the last.
-inline std::vector<EventId> critical_path(const Trace& trace) {
+std::vector<EventId> critical_path(const Trace& trace) {
   EventId last;
   for (size_t rank = 0; rank < trace.ranks.size(); ++rank) {
     const EventId end = last_event(trace, static_cast<int>(rank));
@@ -61,31 +81,25 @@ inline std::vector<EventId> critical_path(const Trace& trace) {
   return path;
 }
 
-// What others did while a rank waited: rank `rank` ran or sent `name` for so long.
-struct WaitedFor {
-  int rank;
-  EventKind kind;
-  std::string_view name;
-  double seconds;
-};
+namespace detail {
+// Adds to the entry of the same rank, kind and name, or makes one.
+inline void add_wait(std::vector<WaitedFor>& all, const WaitedFor& part) {
+  for (WaitedFor& each : all)
+    if (each.rank == part.rank && each.kind == part.kind && each.name == part.name) {
+      each.seconds += part.seconds;
+      return;
+    }
+  all.push_back(part);
+}
+}  // namespace detail
 
-// All that rank `rank` waited for on its compute lane, the longest first. (When it was done before the others,
-// it no longer waits: that is seconds(trace) - seconds(trace, rank).)
-inline std::vector<WaitedFor> waited_for(const Trace& trace, int rank) {
+std::vector<WaitedFor> waited_for(const Trace& trace, int rank) {
   std::vector<WaitedFor> all;
-  const auto add = [&](const WaitedFor& part) {
-    for (WaitedFor& each : all)
-      if (each.rank == part.rank && each.kind == part.kind && each.name == part.name) {
-        each.seconds += part.seconds;
-        return;
-      }
-    all.push_back(part);
-  };
   for (const TraceEvent& wait : trace.ranks[static_cast<size_t>(rank)]) {
     if (wait.kind != EventKind::wait || wait.lane != compute_lane) continue;
     walk_back(trace, wait.cause, [&](EventId id, const TraceEvent& event) {
       const double begin = std::max(wait.begin, event.begin), end = std::min(wait.end, event.end);
-      if (end > begin) add({id.rank, event.kind, event.name, end - begin});
+      if (end > begin) detail::add_wait(all, {id.rank, event.kind, event.name, end - begin});
       return event.begin > wait.begin;
     });
   }
@@ -95,5 +109,6 @@ inline std::vector<WaitedFor> waited_for(const Trace& trace, int rank) {
   });
   return all;
 }
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

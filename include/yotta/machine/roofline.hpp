@@ -1,7 +1,8 @@
 // The roofline: how fast can this run at most, given what it computes and what it must move?
 //
-// A chip multiplies at one rate and reads memory at another, both at once. Work of F FLOPs on N bytes
-// therefore takes max(F / peak, N / bandwidth), and what decides is its intensity F / N, in FLOPs a byte:
+// A chip multiplies at one rate and reads memory at another, both at once. So work of F FLOPs on N
+// bytes takes max(F / peak, N / bandwidth). Its intensity, F / N FLOPs per byte, decides which of
+// the two:
 //
 //     FLOP/s                ridge = peak / bandwidth
 //      peak ┤              ╭──────────────────────     compute-bound: more bytes cost nothing
@@ -10,14 +11,16 @@
 //           │        ╱     :
 //           │  x   ╱  memory-bound: more FLOPs cost nothing
 //           │ dot ╱        :
-//           └──────────────┴──────────────────────     intensity, FLOPs a byte (both axes logarithmic)
+//           └──────────────┴──────────────────────     intensity, FLOPs per byte (logarithmic axes)
 //
-// Contract: rates are dense, in FLOP/s and bytes/s; bytes are those that must cross the memory's bus, each
-// array once. Caches and overlap that do not work out can only make it slower: a roof, not a prediction.
-// Letters: m, n, k as in core/matmul.hpp; B rows of a batch (tokens), D and F a weight's width and height;
-// S the side of a systolic array.
-// References: Williams, Waterman, Patterson, "Roofline: An Insightful Visual Performance Model" (CACM 2009);
-// Kung, "Why Systolic Architectures?" (1982); Jouppi et al., the TPU paper (ISCA 2017), section 2.
+// Contract: rates are dense, in FLOP/s and bytes/s. Bytes are those that must cross the memory's
+// bus, each array once. Cache misses and missing overlap only make it slower: a roof, not a
+// prediction.
+// Letters: m, n, k as in core/matmul.hpp; B rows of a batch (tokens); D and F the width and height
+// of a weight.
+// References: Williams, Waterman, Patterson, "Roofline: An Insightful Visual Performance Model"
+// (CACM 2009); Kung, "Why Systolic Architectures?" (1982); Jouppi et al., the TPU paper (ISCA
+// 2017), section 2.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +47,7 @@ struct Roofline {
   }
 };
 
-// A chip's, for products of this type. Errors: the chip has no peak for it.
+// The roofline of a chip, for products of this type. Errors: the chip has no peak for it.
 inline Roofline roofline_of(const Chip& chip, DType dtype = DType::bf16,
                             Where where = Where::current()) {
   return {peak(chip, dtype, where), chip.bandwidth};
@@ -76,34 +79,33 @@ constexpr Workload elementwise_workload(double n, double ops, double bytes_per_e
   return {ops * n, 2 * bytes_per_element * n};
 }
 
-// ---- The minimum batch ----
-// Y (B, F) = X (B, D) W (D, F): the smallest B that is compute-bound. Each weight is read once and used 2 B
-// times, so for wide layers B is about the ridge (bf16: 2 FLOPs a row, 2 bytes a weight). X and Y move too:
+// ---- The minimum batch ---- Y (B, F) = X (B, D) W (D, F): the smallest B that is compute-bound.
+// Each weight is read once and takes part in 2 B FLOPs, so for wide layers B is about the ridge
+// (bf16: 2 FLOPs per row, 2 bytes per weight). X and Y move too:
 //     2 B D F / (w D F + a B (D + F)) >= ridge,    w, a: bytes of a weight and of an activation
-// Infinite if no batch suffices: the layer is too narrow.
+// Infinite if no batch suffices because the layer is too narrow.
 constexpr double minimum_batch(double ridge, double D, double F, double weight_bytes = 2,
                                double activation_bytes = 2) {
   const double gained = 2 * D * F - ridge * activation_bytes * (D + F);
   return gained > 0 ? ridge * weight_bytes * D * F / gained
                     : std::numeric_limits<double>::infinity();
 }
-constexpr double minimum_batch(double ridge) {
-  return ridge;
-}  // of an endlessly wide layer in bf16
+// The limit for an infinitely wide layer in bf16.
+constexpr double minimum_batch(double ridge) { return ridge; }
 
-// ---- What the peak is made of ----
-// FLOP/s of `units` units, each of which does so many FLOPs a clock (a fused multiply-add is two).
+// ---- What the peak is made of ---- FLOP/s of `units` units, each of which does so many FLOPs per
+// clock (a fused multiply-add is two).
 constexpr double peak_of(double units, double flops_per_clock, double hertz) {
   return units * flops_per_clock * hertz;
 }
 
-// One SM of an H100 in a clock: 128 FMA lanes in fp32; or four tensor cores, each a (16, 4) by (4, 8)
-// product in bf16.
+// FLOPs of one SM of an H100 per clock: 128 FMA lanes in fp32; or four tensor cores in bf16, each
+// with a (16, 4) by (4, 8) product.
 inline constexpr double sm_fma_flops_per_clock = 128 * 2;
 inline constexpr double sm_tensor_flops_per_clock = 4 * matmul_flops(16, 8, 4);
 
-// Bytes of registers that one warp instruction reads and writes, per FLOP. FMA: three in, one out, for 64.
-// mma.m16n8k16: A, B and C in, D out (A and B in bf16, the rest f32), for 4096.
+// Bytes of registers that one warp instruction reads and writes, per FLOP. FMA: three in, one out,
+// for 64. mma.m16n8k16: A, B and C in, D out (A and B in bf16, the rest f32), for 4096.
 inline constexpr double fma_register_bytes_per_flop = 4 * 32 * 4.0 / 64;
 inline constexpr double mma_register_bytes_per_flop =
     (2.0 * (16 * 16 + 16 * 8) + 4.0 * 2 * 16 * 8) / matmul_flops(16, 8, 16);

@@ -5,19 +5,19 @@
 //                                              [recv][recv]──────┘ cause
 //     rank 1   lane  0 compute       [ matmul          ][ matmul ]
 //
-// An event is a span of one lane of one rank. Its cause is the event that ended last before it could begin:
-// the one before it on its lane, or the message that it had to wait for, or what a wait waited for. From the
-// end of a run, causes lead back to its beginning: that is the critical path.
+// An event is a span of time on one lane of one rank. Its cause is the event that ended last before
+// it could begin: the event before it on its lane, a message that it needed, or what a wait waited
+// for. Causes lead from the end of a run back to its beginning: that is the critical path
+// (critical_path.hpp).
 //
-// A wait is recorded where somebody waits: on the compute lane, and inside a collective. Elsewhere a gap
-// means that there was nothing to do.
+// A wait is recorded on the compute lane and inside a collective. A gap on any other lane means
+// that there was nothing to do.
 //
-// Lanes: 0 computes; -1, -2, ... are the rank's communicators (their collectives), -1 the world; above 0 is
-// one a peer and direction. Sends and receives of one exchange lie over each other on a lane: links work
-// both ways at once.
+// Lanes: 0 computes. -1, -2, ... are the rank's communicators, for their collectives; -1 is the
+// world. Lanes above 0 carry single messages, one lane per peer and direction. The sends and
+// receives of one exchange overlap on a lane: a link works in both directions at once.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -26,6 +26,11 @@
 #include <vector>
 
 #include "yotta/core/context.hpp"
+
+#if YOTTA_BODIES
+#include <algorithm>
+#include <numeric>
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -46,23 +51,23 @@ struct TraceEvent {
   EventKind kind = EventKind::op;
   int lane = 0;
   double begin = 0, end = 0;  // seconds since the start of the run
-  std::string_view name;      // of the op, or the label of the message; lives for ever
+  std::string_view name;      // of the op, or the label of the message; kept (core/context.hpp)
   EventId cause;              // what had to end before this could begin
   int peer = -1;              // world rank at the other end of a message, or an image (first_image)
   int64_t bytes = 0;          // of the message; moved by the op
   double flops = 0;           // of the op
-  EventId also = {};          // what it needed too, but was there earlier
+  EventId also = {};          // a second event that it needed, which ended earlier
 
   double seconds() const { return end - begin; }
   bool operator==(const TraceEvent&) const = default;
 };
 
-// The communicators whose messages a lane of a rank carried: {-2: {"tp"}}.
+// The communicators whose messages each lane of a rank carried: {-2: {"tp"}}.
 using LaneNames = std::map<int, std::set<std::string_view>>;
 
 struct Trace {
   std::vector<std::vector<TraceEvent>> ranks;  // by rank; in order of begin, then lane
-  std::vector<LaneNames> lanes = {};           // by rank; may be shorter: none is known
+  std::vector<LaneNames> lanes = {};           // by rank; empty if no names are known
 
   const TraceEvent& at(EventId id) const {
     return ranks[static_cast<size_t>(id.rank)][static_cast<size_t>(id.index)];
@@ -70,32 +75,63 @@ struct Trace {
   bool operator==(const Trace&) const = default;
 };
 
-// "rank 3", or of a mirrored rank "the image on chip 3".
-inline std::string peer_name(int peer) {
+// "rank 3", or for a mirrored rank "the image on chip 3".
+YOTTA_API std::string peer_name(int peer);
+
+// "compute", "world", "tp", "to rank 3", "from rank 3 (pp)". A communicator whose name is not known
+// is "communicator 2".
+YOTTA_API std::string lane_name(const Trace& trace, int rank, int lane);
+
+// The recorded events in order of time, then lane, with causes renumbered. (The order in which
+// events are recorded depends on threads.)
+YOTTA_API Trace collect_trace(const Trace& recorded);
+
+// What happened between two times; times count from `begin`. Events that cross either end are cut
+// there. An event that ended before `begin` is no longer a cause.
+YOTTA_API Trace excerpt(const Trace& trace, double begin, double end);
+
+// When a rank's own code ended; when the last rank's did.
+YOTTA_API double seconds(const Trace& trace, int rank);
+YOTTA_API double seconds(const Trace& trace);
+
+// Seconds in which a rank computed.
+YOTTA_API double busy_seconds(const Trace& trace, int rank);
+// The share of the whole run, until the last rank ended, in which a rank computed, and did not.
+YOTTA_API double busy_share(const Trace& trace, int rank);
+YOTTA_API double idle_share(const Trace& trace, int rank);
+
+#if YOTTA_BODIES
+std::string peer_name(int peer) {
   if (peer < first_image) return fmt::format("rank {}", peer);
   return fmt::format("the image on chip {}", peer - first_image);
 }
 
-// "compute", "world", "tp", "to rank 3", "from rank 3 (pp)". A communicator of which no name is known is
-// "communicator 2".
-inline std::string lane_name(const Trace& trace, int rank, int lane) {
-  if (lane == compute_lane) return "compute";
+namespace detail {
+// "tp"; "pp, world" if a lane carried the messages of both; empty if none is known.
+inline std::string communicator_names(const Trace& trace, int rank, int lane) {
   std::string names;
-  if (const auto r = static_cast<size_t>(rank); r < trace.lanes.size())
-    if (const auto known = trace.lanes[r].find(lane); known != trace.lanes[r].end())
-      for (const std::string_view name : known->second)
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+  if (static_cast<size_t>(rank) >= trace.lanes.size()) return names;
+  const LaneNames& lanes = trace.lanes[static_cast<size_t>(rank)];
+  const auto found = lanes.find(lane);
+  if (found == lanes.end()) return names;
+  for (const std::string_view name : found->second)
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+  return names;
+}
+}  // namespace detail
+
+std::string lane_name(const Trace& trace, int rank, int lane) {
+  if (lane == compute_lane) return "compute";
+  const std::string names = detail::communicator_names(trace, rank, lane);
   if (lane < 0 && !names.empty()) return names;
   if (lane < 0) return lane == -1 ? "world" : fmt::format("communicator {}", -lane);
-  if (!names.empty() && names != "world")
-    names = fmt::format(" ({})", names);
-  else
-    names.clear();
-  return fmt::format("{} {}{}", lane % 2 == 1 ? "to" : "from", peer_name((lane - 1) / 2), names);
+  const bool is_world = names.empty() || names == "world";
+  return fmt::format("{} {}{}", lane % 2 == 1 ? "to" : "from", peer_name((lane - 1) / 2),
+                     is_world ? "" : fmt::format(" ({})", names));
 }
 
 namespace detail {
-// Causes follow their events: place[rank][old index] is the new one; -1: gone.
+// Causes follow their events: place[rank][old index] is the new index; -1: the event is gone.
 inline void renumber(Trace& trace, const std::vector<std::vector<int>>& place) {
   for (std::vector<TraceEvent>& events : trace.ranks)
     for (TraceEvent& event : events)
@@ -107,16 +143,14 @@ inline void renumber(Trace& trace, const std::vector<std::vector<int>>& place) {
 }
 }  // namespace detail
 
-// What was recorded, in order of time, then lane, with causes renumbered. (It is recorded in an order that
-// depends on threads.)
-inline Trace collect_trace(const Trace& recorded) {
+Trace collect_trace(const Trace& recorded) {
   Trace trace;
   trace.lanes = recorded.lanes;
-  std::vector<std::vector<int>> place(recorded.ranks.size());  // by rank: the new index of an event
+  std::vector<std::vector<int>> place(recorded.ranks.size());  // by rank: an event's new index
   for (size_t rank = 0; rank < recorded.ranks.size(); ++rank) {
     const std::vector<TraceEvent>& events = recorded.ranks[rank];
     std::vector<int> order(events.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+    std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(), [&](int a, int b) {
       const TraceEvent &x = events[static_cast<size_t>(a)], &y = events[static_cast<size_t>(b)];
       if (x.begin != y.begin) return x.begin < y.begin;
@@ -133,9 +167,7 @@ inline Trace collect_trace(const Trace& recorded) {
   return trace;
 }
 
-// What happened between two times, counted from the first. Events that were going on at either end are cut
-// there; what had ended before is no cause any more.
-inline Trace excerpt(const Trace& trace, double begin, double end) {
+Trace excerpt(const Trace& trace, double begin, double end) {
   Trace found;
   found.lanes = trace.lanes;
   std::vector<std::vector<int>> place(trace.ranks.size());
@@ -154,32 +186,30 @@ inline Trace excerpt(const Trace& trace, double begin, double end) {
   return collect_trace(found);
 }
 
-// When a rank's own code ended; when the last one did.
-inline double seconds(const Trace& trace, int rank) {
+double seconds(const Trace& trace, int rank) {
   double last = 0;
   for (const TraceEvent& event : trace.ranks[static_cast<size_t>(rank)])
     if (event.lane == compute_lane) last = std::max(last, event.end);
   return last;
 }
-inline double seconds(const Trace& trace) {
+double seconds(const Trace& trace) {
   double last = 0;
   for (size_t rank = 0; rank < trace.ranks.size(); ++rank)
     last = std::max(last, seconds(trace, static_cast<int>(rank)));
   return last;
 }
 
-// Seconds in which a rank computed.
-inline double busy_seconds(const Trace& trace, int rank) {
+double busy_seconds(const Trace& trace, int rank) {
   double sum = 0;
   for (const TraceEvent& event : trace.ranks[static_cast<size_t>(rank)])
     if (event.kind == EventKind::op) sum += event.seconds();
   return sum;
 }
-// The share of the whole run, until the last rank ended, in which a rank computed, and did not.
-inline double busy_share(const Trace& trace, int rank) {
+double busy_share(const Trace& trace, int rank) {
   const double all = seconds(trace);
   return all > 0 ? busy_seconds(trace, rank) / all : 1;
 }
-inline double idle_share(const Trace& trace, int rank) { return 1 - busy_share(trace, rank); }
+double idle_share(const Trace& trace, int rank) { return 1 - busy_share(trace, rank); }
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 

@@ -2,27 +2,43 @@
 //
 //     {
 //       "name": "lab",
-//       "chip": "h100",                      a known chip, or one of your own:
+//       "chip": "h100",                      a known chip, or your own:
 //       "chip": {"name": "mine", "bf16": 1e14, "f32": 1e13, "bandwidth": 1e12, "memory": 16e9},
 //       "levels": [{"name": "node", "chips": 4, "alpha": 1e-6, "bandwidth": 300e9},
 //                  {"name": "room", "chips": 32, "alpha": 5e-6, "bandwidth": 25e9}],
 //       "torus": [2, 2],                     optional: the first level is a grid
-//       "gamma": 0                           optional: seconds a byte reduced
+//       "gamma": 0                           optional: seconds per byte reduced
 //     }
 //
-// Bandwidths are bytes a second, one way; peaks are dense FLOP/s; a peak that is left out is one the chip
-// does not have. Every error names the file, the key, what was expected and what is there.
+// Bandwidths are bytes per second, one way. Peaks are dense FLOP/s; the chip lacks those left out.
+// Every error names the file, the key, what was expected and what is there.
 #pragma once
 
+#include <string>
+#include <string_view>
+
+#include "yotta/machine/cluster.hpp"
+
+#if YOTTA_BODIES
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "yotta/machine/cluster.hpp"
-#include "yotta/machine/trace.hpp"
+#include "yotta/core/context.hpp"
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
+// The machine that a JSON text describes. name: of the file, for errors. Errors: see above.
+YOTTA_API Cluster parse_cluster(std::string_view text, const std::string& name,
+                                Where where = Where::current());
+
+// What --cluster takes: a machine by name (cluster_named), or a file whose name ends in .json.
+// Errors: no such machine; no such file; what is wrong in the file.
+YOTTA_API Cluster cluster_from(const std::string& text, Where where = Where::current());
+
+#if YOTTA_BODIES
 namespace detail {
 
 // One object of the file, and where it is: "lab.json: levels[1]".
@@ -125,9 +141,7 @@ inline void read_levels(const MachineObject& machine, Cluster& cluster, Where wh
 
 }  // namespace detail
 
-// The machine that a text of JSON describes; `name` is for errors. Errors: as said above.
-inline Cluster parse_cluster(std::string_view text, const std::string& name,
-                             Where where = Where::current()) {
+Cluster parse_cluster(std::string_view text, const std::string& name, Where where) {
   nlohmann::json json;
   try {
     json = nlohmann::json::parse(text);
@@ -156,9 +170,7 @@ inline Cluster parse_cluster(std::string_view text, const std::string& name,
   return made;
 }
 
-// A machine by name (cluster_named), or from a file that ends in .json: what --cluster takes. Errors: no such
-// machine; no such file; what is wrong in it.
-inline Cluster cluster_from(const std::string& text, Where where = Where::current()) {
+Cluster cluster_from(const std::string& text, Where where) {
   if (!text.ends_with(".json")) {
     if (std::filesystem::exists(text))
       fail(where, "{} is a file, but its name does not end in .json, as a machine's does", text);
@@ -169,5 +181,6 @@ inline Cluster cluster_from(const std::string& text, Where where = Where::curren
   const std::string content{std::istreambuf_iterator<char>(file), {}};
   return parse_cluster(content, text, where);
 }
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -1,20 +1,28 @@
 // Timelines: a trace as rows of bars, and as text for a terminal.
 //
-//     rank 0   compute  AAAAAAAAaaaa····bb      A  matmul        61.2%   a letter an op or label of messages
-//              world            CCCCcccc        B  adamw         ...     CAPITAL: on the critical path
-//     rank 1   compute  aaaaaaaaAAAA····bb                               ·  waiting
+//     rank 0   compute  AAAAAAAAaaaaa····bb     A  matmul  61.2%   a letter per op or message label
+//              world            CCCCcccc        B  adamw   ...     CAPITAL: on the critical path
+//     rank 1   compute  aaaaaaaaAAAA····bb                         ·  waiting
 //              world            ccccCCCC
 //              0 s                   1.2 ms
 //
-// A row is a lane of a rank (trace.hpp). What is drawn larger or smaller elsewhere (timeline_svg.hpp, timeline_page.hpp)
-// has the same rows, the same names and the same colours. Names are numbered by the time they take, the longest
-// first, so the colours of one program stay the same from run to run.
+// A row is a lane of a rank (trace.hpp). The pictures of timeline_file.hpp have the same rows,
+// names and colours. Names are numbered by the time they take, the longest first, so the colours of
+// one program stay the same from run to run.
 #pragma once
 
 #include <array>
+#include <string>
+#include <vector>
+
+#include "yotta/machine/trace.hpp"
+
+#if YOTTA_BODIES
+#include <algorithm>
 #include <map>
 
 #include "yotta/machine/critical_path.hpp"
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -35,11 +43,22 @@ struct TimelineRow {
 struct Timeline {
   double seconds = 0;
   std::vector<std::string> names;  // of ops and messages
-  std::vector<double>
-      shares;  // of all ranks' time, by name; lanes overlap, so they may add up to more than 1
+  std::vector<double> shares;     // of all ranks' time, by name; lanes overlap: may exceed 1 in all
   std::vector<TimelineRow> rows;  // by rank, then lane: compute, communicators, peers
   int ranks_left_out = 0;
 };
+
+// The rows of the first `most_ranks` ranks.
+YOTTA_API Timeline make_timeline(const Trace& trace, int most_ranks = 8);
+
+// The timeline as text, `width` cells from beginning to end. color: for a terminal.
+YOTTA_API std::string timeline_text(const Timeline& timeline, int width = 72, bool color = false);
+
+// What each of the first ranks waited for: one line per rank with its three longest waits.
+YOTTA_API std::string waits_text(const Trace& trace, int most_ranks = 4);
+
+// 0.00123 -> "1.23 ms"
+YOTTA_API std::string time_text(double seconds);
 
 // Colours that people who cannot tell red from green can tell apart, and light enough to write on.
 // Source: Paul Tol, "Colour schemes" (2021), light.
@@ -50,11 +69,12 @@ constexpr const char* timeline_color(int name) {
   return timeline_colors[static_cast<size_t>(name) % timeline_colors.size()];
 }
 
+#if YOTTA_BODIES
 namespace detail {
 // Compute first, then communicators in the order in which they were made, then peers.
 constexpr int lane_order(int lane) { return lane <= 0 ? -lane : lane + (1 << 20); }
 
-// Names of events, by the time they take; a message counts once, where it arrives.
+// Names of events by the time they take; a message counts once, where it arrives.
 inline std::vector<std::pair<double, std::string>> names_by_time(const Trace& trace) {
   std::map<std::string_view, double> times;
   for (const std::vector<TraceEvent>& events : trace.ranks)
@@ -68,10 +88,18 @@ inline std::vector<std::pair<double, std::string>> names_by_time(const Trace& tr
   });
   return sorted;
 }
+
+// By rank and event: is it on the critical path?
+inline std::vector<std::vector<bool>> critical_events(const Trace& trace) {
+  std::vector<std::vector<bool>> critical;
+  for (const std::vector<TraceEvent>& events : trace.ranks) critical.emplace_back(events.size());
+  for (const EventId id : critical_path(trace))
+    critical[static_cast<size_t>(id.rank)][static_cast<size_t>(id.index)] = true;
+  return critical;
+}
 }  // namespace detail
 
-// The rows of the first `most_ranks` ranks.
-inline Timeline make_timeline(const Trace& trace, int most_ranks = 8) {
+Timeline make_timeline(const Trace& trace, int most_ranks) {
   Timeline made;
   for (const std::vector<TraceEvent>& events : trace.ranks)
     for (const TraceEvent& event : events) made.seconds = std::max(made.seconds, event.end);
@@ -83,10 +111,7 @@ inline Timeline make_timeline(const Trace& trace, int most_ranks = 8) {
     made.shares.push_back(all > 0 ? time / all : 0);
   }
   for (size_t i = 0; i < names.size(); ++i) numbers[names[i].second] = static_cast<int>(i);
-  std::vector<std::vector<bool>> critical;
-  for (const std::vector<TraceEvent>& events : trace.ranks) critical.emplace_back(events.size());
-  for (const EventId id : critical_path(trace))
-    critical[static_cast<size_t>(id.rank)][static_cast<size_t>(id.index)] = true;
+  const std::vector<std::vector<bool>> critical = detail::critical_events(trace);
   const int ranks = static_cast<int>(trace.ranks.size()), shown = std::min(ranks, most_ranks);
   made.ranks_left_out = ranks - shown;
   for (int rank = 0; rank < shown; ++rank) {
@@ -108,8 +133,7 @@ inline Timeline make_timeline(const Trace& trace, int most_ranks = 8) {
   return made;
 }
 
-// 0.00123 -> "1.23 ms"
-inline std::string time_text(double seconds) {
+std::string time_text(double seconds) {
   if (seconds == 0) return "0 s";
   if (seconds < 1e-6) return fmt::format("{:.4g} ns", seconds * 1e9);
   if (seconds < 1e-3) return fmt::format("{:.4g} us", seconds * 1e6);
@@ -117,7 +141,7 @@ inline std::string time_text(double seconds) {
 }
 
 namespace detail {
-// One cell of a row of text: what takes most of its time; empty name -2: nothing.
+// One cell of a row of text: what takes most of its time. Name -2: nothing.
 struct TextCell {
   int name = -2;
   bool critical = false;
@@ -153,8 +177,7 @@ inline std::string painted(char letter, int name) {
 }
 }  // namespace detail
 
-// The timeline as text, `width` cells from beginning to end; `color`: for a terminal.
-inline std::string timeline_text(const Timeline& timeline, int width = 72, bool color = false) {
+std::string timeline_text(const Timeline& timeline, int width, bool color) {
   std::string text;
   int rank = -1;
   size_t wide = 16;  // the column of lanes
@@ -189,8 +212,7 @@ inline std::string timeline_text(const Timeline& timeline, int width = 72, bool 
   return text + "    CAPITAL: on the critical path   ·: waiting\n";
 }
 
-// Whom each of the first ranks waited for, the longest first, three of each: a line a rank.
-inline std::string waits_text(const Trace& trace, int most_ranks = 4) {
+std::string waits_text(const Trace& trace, int most_ranks) {
   const double all = seconds(trace);
   std::string text;
   for (int rank = 0; rank < std::min(most_ranks, static_cast<int>(trace.ranks.size())); ++rank) {
@@ -205,5 +227,6 @@ inline std::string waits_text(const Trace& trace, int most_ranks = 4) {
   }
   return text;
 }
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

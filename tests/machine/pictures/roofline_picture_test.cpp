@@ -1,4 +1,4 @@
-#include "yotta/machine/timelines/roofline_picture.hpp"
+#include "yotta/machine/pictures/roofline_picture.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,13 +2,13 @@
 //
 //     std::fputs(draw_roofline({roof, points}).c_str(), stdout);
 //
-// Both axes are logarithmic and span whole powers of ten around the points and the ridge, so rates of
-// any machine fit. A point stands where it was measured; its distance from the roof is what is left to gain.
+// Both axes are logarithmic and span whole powers of ten around the points and the ridge, so the
+// rates of any machine fit. A point stands where it was measured. Its distance from the roof is
+// what is left to gain.
 // Reference: Williams, Waterman, Patterson (2009), figure 1.
 #pragma once
 
-#include <fmt/core.h>
-
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -19,7 +19,7 @@ namespace yotta {
 // Something that was run, or could be.
 struct RooflinePoint {
   std::string name;
-  double intensity = 0;  // FLOPs a byte
+  double intensity = 0;  // FLOPs per byte
   double rate = 0;       // FLOP/s
 };
 
@@ -27,6 +27,14 @@ struct RooflinePicture {
   Roofline roof;
   std::vector<RooflinePoint> points;
 };
+
+// Text: the roof in '/' and '-', points as A, B, C, ... with a legend below.
+YOTTA_API std::string draw_roofline(const RooflinePicture& picture, int width = 64,
+                                    int height = 16);
+// SVG of 660 x 400. Names must not contain < or &.
+YOTTA_API std::string roofline_svg(const RooflinePicture& picture);
+// 9.894e14 -> "989.4 TFLOP/s"
+YOTTA_API std::string rate_text(double value, const char* unit = "FLOP/s");
 
 // A range of whole decades, and where a value lies in it, from 0 to 1.
 struct Decades {
@@ -54,16 +62,15 @@ struct RooflineAxes {
   }
 };
 
-// 9.894e14 -> "989.4 TFLOP/s"
-inline std::string rate_text(double value, const char* unit = "FLOP/s") {
+#if YOTTA_BODIES
+std::string rate_text(double value, const char* unit) {
   constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
   int prefix = 0;
   for (; value >= 999.95 && prefix < 6; ++prefix) value /= 1000;
   return fmt::format("{:.4g} {}{}", value, prefixes[prefix], unit);
 }
 
-// Text: the roof in '/' and '-', points as A, B, C, ... with a legend below.
-inline std::string draw_roofline(const RooflinePicture& picture, int width = 64, int height = 16) {
+std::string draw_roofline(const RooflinePicture& picture, int width, int height) {
   const RooflineAxes axes(picture);
   std::vector<std::string> rows(static_cast<size_t>(height),
                                 std::string(static_cast<size_t>(width), ' '));
@@ -92,7 +99,7 @@ inline std::string draw_roofline(const RooflinePicture& picture, int width = 64,
   text += "  └";
   for (int i = 0; i < width; ++i) text += "─";
   return text +
-         fmt::format("\n  intensity from {:g} to {:g} FLOPs a byte, ridge at {:.1f}\n",
+         fmt::format("\n  intensity from {:g} to {:g} FLOPs per byte, ridge at {:.1f}\n",
                      axes.intensity.at(0), axes.intensity.at(1), picture.roof.ridge()) +
          legend;
 }
@@ -132,8 +139,7 @@ inline std::string grid(const RooflineAxes& axes) {
 }
 }  // namespace roofline_svg_parts
 
-// SVG of 660 x 400; names must not hold < or &.
-inline std::string roofline_svg(const RooflinePicture& picture) {
+std::string roofline_svg(const RooflinePicture& picture) {
   using namespace roofline_svg_parts;
   const RooflineAxes axes(picture);
   const Roofline& roof = picture.roof;
@@ -159,8 +165,9 @@ inline std::string roofline_svg(const RooflinePicture& picture) {
     text +=
         words(s.x + (at_the_edge ? 0 : 7), s.y + 16, point.name, at_the_edge ? "middle" : "start");
   }
-  text += words(left + wide / 2, top + high + 40, "intensity, FLOPs a byte", "middle");
+  text += words(left + wide / 2, top + high + 40, "intensity, FLOPs per byte", "middle");
   return text + words(left - 6, top - 22, "FLOP/s", "end") + "</svg>\n";
 }
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

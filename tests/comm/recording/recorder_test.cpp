@@ -1,8 +1,11 @@
-#include "yotta/comm/recorder.hpp"
+#include "yotta/comm/recording/recorder.hpp"
 
 #include <doctest/doctest.h>
 
+#include <thread>
+
 #include "support/message_of.hpp"
+#include "yotta/comm/run_on.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -66,6 +69,21 @@ TEST_CASE("without a machine it is the wall clock: every op and message, in orde
   }
 }
 
+TEST_CASE("both clocks keep the names of communicators") {
+  const auto halves = [](Communicator& world) {
+    std::vector<float> x(8, 1);
+    world.split(world.rank() / 2, 0).named("half").all_reduce(x);
+  };
+  for (const std::optional<Cluster>& cluster : {std::optional<Cluster>{}, {ideal(4)}}) {
+    const Recorder recorder(cluster);
+    run_ranks(4, halves);
+    for (int rank = 0; rank < 4; ++rank) {
+      CHECK(lane_name(recorder.trace(), rank, -1) == "world");  // split's own messages
+      CHECK(lane_name(recorder.trace(), rank, -2) == "half");
+    }
+  }
+}
+
 TEST_CASE("done() has an answer under the wall clock, none on a described machine") {
   const auto polled = [](Communicator& world) {
     std::vector<float> x(8, 1);
@@ -96,4 +114,48 @@ TEST_CASE("a machine that is too small says so, and once it has gone nothing is 
   const std::vector<RankReport> reports =
       run_ranks(1, [](Communicator&) { CHECK(context().clock == nullptr); });
   CHECK(reports[0].context->clock == nullptr);
+}
+
+// ---- The wall clock ----
+namespace {
+// Until the clock has moved on.
+void pass() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
+}  // namespace
+
+TEST_CASE("an op lasts until the next op or message begins") {
+  WallClock clock(0, std::chrono::steady_clock::now());
+  clock.op({"a", DType::f32, 1, 2, 3});
+  pass();
+  clock.op({"b", DType::f32, 1, 2, 3});
+  pass();
+  clock.send({1, 64, message_lane(1, false), "x"});
+  const std::vector<TraceEvent>& events = clock.events();
+  REQUIRE(events.size() == 3);
+  CHECK(events[0].name == "a");
+  CHECK(events[0].bytes == 5);
+  CHECK(events[0].end > events[0].begin);
+  CHECK(events[0].end <= events[1].begin);
+  CHECK(events[1].end > events[1].begin);
+  CHECK(events[1].end <= events[2].begin + 1e-12);
+  CHECK(events[1].cause == EventId{0, 0});
+}
+
+TEST_CASE("a wait lasts from the end of the last op, and is caused by what it waited for") {
+  const WallClock::Time start = std::chrono::steady_clock::now();
+  WallClock zero(0, start), one(1, start);
+  one.op({"op", DType::f32, 1, 0, 0});
+  const EventStamp travel = zero.send({1, 64, message_lane(1, false), "x"});
+  const int lane = message_lane(0, true);
+  one.now(compute_lane);  // it asks for the message here
+  pass();
+  one.receive({0, 64, lane, "x"}, travel);
+  one.wait(compute_lane, one.now(lane));
+  const std::vector<TraceEvent>& events = one.events();
+  REQUIRE(events.size() == 3);
+  CHECK(events[1].kind == EventKind::recv);
+  CHECK(events[1].cause == EventId{0, 0});
+  CHECK(events[2].kind == EventKind::wait);
+  CHECK(events[2].begin == events[0].end);
+  CHECK(events[2].end > events[2].begin);
+  CHECK(events[2].cause == EventId{1, 1});
 }

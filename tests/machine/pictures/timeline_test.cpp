@@ -1,4 +1,4 @@
-#include "yotta/machine/timeline.hpp"
+#include "yotta/machine/pictures/timeline.hpp"
 
 #include <doctest/doctest.h>
 

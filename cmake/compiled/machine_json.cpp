@@ -1,0 +1,2 @@
+// The bodies of machine/ that read JSON.
+#include "yotta/machine/files/cluster_file.hpp"
