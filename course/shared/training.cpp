@@ -282,7 +282,7 @@ class Run {
   std::optional<DeviceScope> building_;  // the model is built on its device
   NdParallel model_;
   AdamW optimizer_;  // of this rank's parameters, in the order of model_.held()
-  std::unique_ptr<FolderLock> saving_;
+  std::shared_ptr<FolderLock> saving_;
 };
 
 // The tokens of every step, (steps, B, T), for whoever repeats the run elsewhere.

@@ -4,6 +4,9 @@
 
 #include "parallel/sharded_training.hpp"
 #include "support/temporary_folder.hpp"
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/core/system/files.hpp"
+#include "yotta/nn/adamw.hpp"
 #include "yotta/parallel/fsdp.hpp"
 
 using namespace yotta;
