@@ -21,8 +21,8 @@ class ThisDdp : public exercise::AnyDdp {
   student::Ddp ddp_;
 };
 
-std::pair<int64_t, int64_t> share_of_batch(int64_t batch, int ranks, int rank) {
-  const student::BatchShard share = student::share_of_batch(batch, ranks, rank);
+std::pair<int64_t, int64_t> batch_shard(int64_t batch, int ranks, int rank) {
+  const student::BatchShard share = student::batch_shard(batch, ranks, rank);
   return {share.begin, share.end};
 }
 
@@ -43,5 +43,5 @@ std::unique_ptr<exercise::AnyDdp> make_ddp(exercise::ParameterPtrs parameters,
 
 }  // namespace
 
-const exercise::Solution exercise::solution = {share_of_batch, student::reduce_gradients,
+const exercise::Solution exercise::solution = {batch_shard, student::reduce_gradients,
                                                make_buckets, make_ddp};

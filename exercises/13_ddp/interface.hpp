@@ -31,7 +31,7 @@ class AnyDdp {
 };
 
 struct Solution {
-  std::pair<int64_t, int64_t> (*share_of_batch)(int64_t batch, int ranks, int rank);
+  std::pair<int64_t, int64_t> (*batch_shard)(int64_t batch, int ranks, int rank);
   void (*reduce_gradients)(std::span<const yotta::ParameterPtr> parameters,
                            yotta::Communicator& comm, yotta::ReduceOp op);
   std::vector<BucketView> (*make_buckets)(std::span<const yotta::ParameterPtr> parameters,

@@ -148,7 +148,7 @@ TEST_CASE("13.1: the ranks' shares are the batch, each row once") {
       int64_t next = 0;
       std::pair<int64_t, int64_t> before = {0, 0};
       for (int r = 0; r < p; ++r) {
-        const auto share = solution.share_of_batch(batch, p, r);
+        const auto share = solution.batch_shard(batch, p, r);
         const auto [begin, end] = share;
         expect(
             r == 0 || share != before || begin == end,
