@@ -25,7 +25,7 @@ struct FsdpChoices {
 class AnyUnit {
  public:
   virtual ~AnyUnit() = default;
-  virtual const std::vector<yotta::ParameterShard>& pieces() const = 0;
+  virtual const std::vector<yotta::ParameterShard>& shards() const = 0;
   virtual bool is_gathered() const = 0;
   virtual void prefetch() = 0;
   virtual void unshard() = 0;

@@ -140,7 +140,7 @@ NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOpti
              : has_zero_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_replicate}, where)
                          : mesh.along({Axis::tp, Axis::pp}, where);
   if (config.tied && mesh.size(Axis::pp) * options.chunks > 1)
-    options_.fsdp.apart = options_.zero.apart = {tied_table};
+    options_.zero.apart = {tied_table};
   for (int chunk = 0; chunk < options.chunks; ++chunk) add_stage(chunk, weights);
   find_held();
   finish_building();
@@ -176,7 +176,7 @@ TrainHooks NdParallel::hooks() {
 }
 
 BatchShard NdParallel::share(int64_t batch) {
-  return share_of_batch(batch, mesh_.dp().size(), mesh_.dp().rank());
+  return batch_shard(batch, mesh_.dp().size(), mesh_.dp().rank());
 }
 
 std::vector<Microbatch> NdParallel::microbatches(const Tensor& inputs, const Tensor& targets,
@@ -228,7 +228,9 @@ void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
     made.layers = made.checkpointed;
   }
   if (is_sharded_) {
-    made.fsdp = std::make_unique<Fsdp>(made.layers, shards_, options_.fsdp);
+    const FsdpPlan plan = plan_fsdp(made.layers, options_.fsdp.layers_per_unit);
+    made.fsdp =
+        std::make_unique<Fsdp>(with_own_units(plan, options_.zero.apart), shards_, options_.fsdp);
     made.layers = made.fsdp->stack();
   }
   if (has_zero_)
@@ -254,9 +256,9 @@ void NdParallel::find_held() {
   if (stages_.size() > 1) stack_ = slices_;
   for (const Stage& stage : stages_) {
     if (stage.fsdp)
-      for (const FsdpUnit& unit : stage.fsdp->units()) hold(unit.pieces());
+      for (const FsdpUnit& unit : stage.fsdp->units()) hold(unit.shards());
     else if (stage.zero)
-      for (const ZeroBucket& bucket : stage.zero->buckets()) hold(bucket.pieces);
+      for (const ZeroBucket& bucket : stage.zero->buckets()) hold(bucket.shards);
     else
       for (const ParameterPtr& each : yotta::parameters(stage.layers)) held_.push_back({each, 0});
   }
