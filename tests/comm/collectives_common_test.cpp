@@ -15,7 +15,7 @@
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_recursive_cost.hpp"
 #include "yotta/comm/collectives_tree.hpp"
-#include "yotta/comm/threads/native.hpp"
+#include "yotta/comm/threads/native_collectives.hpp"
 #include "yotta/comm/run_ranks.hpp"
 
 using namespace yotta;

@@ -1,4 +1,3 @@
-// every transport
 #include "yotta/comm/waiting/deadlock.hpp"
 
 #include "support/rank_errors.hpp"

@@ -11,7 +11,7 @@
 #include "yotta/comm/engine/engine.hpp"
 #include "yotta/comm/engine/message.hpp"
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/comm/threads/threads.hpp"
+#include "yotta/comm/threads/thread_transport.hpp"
 
 namespace yotta {
 

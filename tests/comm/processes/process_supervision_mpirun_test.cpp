@@ -1,6 +1,5 @@
 // A rank that is killed, or throws, ends all others within seconds, with its name: whatever they do. Here mpirun is
 // started as the course's own programs start it.
-// starts mpirun
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 #include <cstdio>
 
 #include "support/temporary_folder.hpp"
-#include "yotta/comm/processes/processes.hpp"
+#include "yotta/comm/processes/process_supervision.hpp"
 
 using namespace yotta;
 
@@ -91,7 +90,7 @@ TEST_CASE("a rank that throws at any step ends the job with its message, on ever
   }
 }
 
-// What they print reaches nobody through mpirun any more, so here each has the file.
+// Without mpirun what the ranks print goes nowhere, so here they all print into a file.
 TEST_CASE("when mpirun is killed all ranks end by themselves, and say why") {
   const yotta_test::TemporaryFolder folder;
   const std::string fifo = folder / "words";

@@ -1,41 +1,44 @@
 // Thread ranks: the ranks of a world are threads of one process, so a send is a memcpy.
 //
-//     rank 0: post(send)              the letter box of rank 1                 rank 1: post(recv)
-//     no recv is there: leave  ──►  [ send from 0, tag 7, -> buffer ]  ◄──  a send is there: take it,
-//     the request, go on                                                     memcpy, both are done
+//     rank 0: post(send)              RequestMatcher                           rank 1: post(recv)
+//     no recv is posted: add    ──►  [ send from 0, tag 7, -> buffer ]  ◄──  finds the send: takes it,
+//     the request, continue                                                  memcpy, both are done
 //
-// Whoever comes second finds the request of the other and copies, straight from the sender's buffer
-// into the receiver's: one copy, whatever the size. One lock guards the letter boxes and who sleeps; the
-// copy itself happens outside it. A rank that has looked in vain for some microseconds goes to sleep.
-// Just before, under the same lock, it proves that somebody can still wake it: deadlock.hpp.
+// Whichever side comes second finds the request of the other and copies straight from the sender's
+// buffer into the receiver's: one copy, whatever the size. One lock guards the matcher and the state of
+// waiting ranks; the copy itself happens outside it. A rank that has polled for some microseconds
+// sleeps. Just before, under the same lock, it proves that another rank can still wake it (deadlock.hpp).
 //
-// Cost: one memcpy and two short locks a message. Memory: no buffers but those of the two sides.
+// Cost: one memcpy and two short locks per message. Memory: no buffers but those of the two sides.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <thread>
 
-#include "yotta/comm/threads/collective_rendezvous.hpp"
 #include "yotta/comm/matching/message_matcher.hpp"
-#include "yotta/comm/waiting/wait_report.hpp"
+#include "yotta/comm/threads/collective_rendezvous.hpp"
+#include "yotta/comm/waiting/deadlock.hpp"
 
 namespace yotta {
 
-// What the threads share.
+// What all thread ranks of a world share.
 class ThreadWorld {
  public:
-  explicit ThreadWorld(int size) : boxes_(size), ranks_(static_cast<size_t>(size)), groups_(size) {}
+  explicit ThreadWorld(int size)
+      : matcher_(size), ranks_(static_cast<size_t>(size)), groups_(size) {}
   int size() const { return static_cast<int>(ranks_.size()); }
 
   // --- messages ---
   void post(Request& request) {
     std::unique_lock lock(mutex_);
-    Request* const other = boxes_.find(request);
-    if (other == nullptr) return boxes_.add(request);
+    Request* const other = matcher_.find(request);
+    if (other == nullptr) return matcher_.add(request);
     compare(*other, request);
-    boxes_.remove(*other);
+    matcher_.remove(*other);
     other->handle = in_transit;
     lock.unlock();
     const bool sends = request.kind == Request::Kind::send;
@@ -44,20 +47,20 @@ class ThreadWorld {
     copy_data(from.data, to.data);
     to.stamp = from.stamp;
     lock.lock();
-    wake(other->owner);  // it cannot look before we let go of the lock
+    wake(other->owner);  // it cannot look before the lock is released
     request.done = true;
-    other->done = true;  // from here on it may be gone
+    other->done = true;  // from here on it may no longer exist
   }
   void withdraw(Request& request) {
     std::unique_lock lock(mutex_);
-    if (request.handle != in_transit) return boxes_.remove(request);
-    lock.unlock();  // somebody is copying: it will not take long
+    if (request.handle != in_transit) return matcher_.remove(request);
+    lock.unlock();  // another rank is copying: it will not take long
     while (!request.done) std::this_thread::yield();
   }
   // A message that nobody received, for the end of a run; empty if there is none.
   std::string find_unreceived() const {
     std::lock_guard lock(mutex_);
-    return boxes_.find_unreceived();
+    return matcher_.find_unreceived();
   }
 
   // --- collectives ---
@@ -67,25 +70,25 @@ class ThreadWorld {
   }
   CollectiveRendezvous& enter(int rank, int group, int64_t number, const Call& call) {
     std::lock_guard lock(mutex_);
-    CollectiveRendezvous& gathering = groups_.enter(rank, group, number, call);
-    const std::string difference = gathering.compare(rank, call);
+    CollectiveRendezvous& rendezvous = groups_.enter(rank, group, number, call);
+    const std::string difference = rendezvous.compare(rank, call);
     if (!difference.empty()) mismatch(rank, call.where, difference);
-    return gathering;
+    return rendezvous;
   }
-  void leave(int group, CollectiveRendezvous& gathering) {
+  void leave(int group, CollectiveRendezvous& rendezvous) {
     std::lock_guard lock(mutex_);
-    groups_.leave(group, gathering);
+    groups_.leave(group, rendezvous);
   }
-  void arrive(CollectiveRendezvous& gathering, int group_rank) {
-    if (!gathering.arrive(group_rank)) return;
+  void arrive(CollectiveRendezvous& rendezvous, int group_rank) {
+    if (!rendezvous.arrive(group_rank)) return;
     std::lock_guard lock(mutex_);
-    for (int member : gathering.members()) wake(member);
+    for (int member : rendezvous.members()) wake(member);
   }
 
   // --- waiting ---
   static bool is_done(const Request& request) {
     if (request.kind != Request::Kind::meet) return request.done;
-    return gathering_of(request).complete(static_cast<int>(request.tag));
+    return rendezvous_of(request).complete(static_cast<int>(request.tag));
   }
   void sleep(int rank, std::span<const Waiting> strands, double seconds) {
     std::unique_lock lock(mutex_);
@@ -96,17 +99,17 @@ class ThreadWorld {
     self.strands = strands;
     self.state = RankWait::State::waits;
     self.woken = false;
-    look_for_deadlock();
-    self.bell.wait_for(lock, std::chrono::duration<double>(seconds),
-                       [&] { return self.woken || failed_; });
+    check_for_deadlock();
+    self.wake_up.wait_for(lock, std::chrono::duration<double>(seconds),
+                          [&] { return self.woken || failed_; });
     self.state = RankWait::State::runs;
     throw_if_failed(rank, strands[0].where);
   }
-  // The rank's code has ended: whoever waits for it now waits in vain.
+  // The rank's code has ended: it will send nothing more.
   void returned(int rank) {
     std::lock_guard lock(mutex_);
     ranks_[static_cast<size_t>(rank)].state = RankWait::State::returned;
-    look_for_deadlock();
+    check_for_deadlock();
   }
 
   // --- failures ---
@@ -117,19 +120,19 @@ class ThreadWorld {
     std::lock_guard lock(mutex_);
     throw_if_failed(rank, where);
   }
-  // Only the first failure counts: what follows are its consequences.
+  // Only the first failure counts: those that follow are its consequences.
   void fail(int rank, const std::string& message) {
     std::lock_guard lock(mutex_);
     if (!failed_) set_failed(rank, message);
   }
 
  private:
-  static constexpr uintptr_t in_transit = 1;  // in Request::handle: is being copied
+  static constexpr uintptr_t in_transit = 1;  // in Request::handle: it is being copied
   struct Rank {
     RankWait::State state = RankWait::State::runs;
     std::span<const Waiting> strands;  // while it waits
     bool woken = false;
-    std::condition_variable bell;
+    std::condition_variable wake_up;
   };
 
   void compare(const Request& first, const Request& second) {
@@ -139,10 +142,8 @@ class ThreadWorld {
     const bool sends = first.kind == Request::Kind::send;
     const Request &send = sends ? first : second, &recv = sends ? second : first;
     mismatch(second.owner, second.call->where,
-             fmt::format("both sides of a message must name the same count and type.\n"
-                         "  rank {} sends {} at {}\n  rank {} receives {} at {}",
-                         send.owner, describe_data(send), at(send.call->where), recv.owner,
-                         describe_data(recv), at(recv.call->where)));
+             describe_different_sizes(describe_data(send) + " at " + at(send.call->where), recv,
+                                      recv.owner));
   }
   [[noreturn]] void mismatch(int rank, Where where, const std::string& text) {
     if (!failed_) set_failed(rank, text);
@@ -152,9 +153,9 @@ class ThreadWorld {
     Rank& other = ranks_[static_cast<size_t>(rank)];
     if (other.state != RankWait::State::waits) return;
     other.woken = true;
-    other.bell.notify_one();
+    other.wake_up.notify_one();
   }
-  static const CollectiveRendezvous& gathering_of(const Request& meet) {
+  static const CollectiveRendezvous& rendezvous_of(const Request& meet) {
     return *reinterpret_cast<const CollectiveRendezvous*>(meet.handle);
   }
   static bool is_ready(const Waiting& strand) {
@@ -164,16 +165,16 @@ class ThreadWorld {
     return true;
   }
 
-  void look_for_deadlock() {
+  void check_for_deadlock() {
     if (failed_) return;
-    const std::vector<bool> alive = find_alive(picture(/*with_text=*/false));
+    const std::vector<bool> alive = find_alive(wait_graph(/*with_text=*/false));
     const auto first = std::find(alive.begin(), alive.end(), false) - alive.begin();
     if (first == std::ssize(alive)) return;
     alive_ = alive;
-    set_failed(static_cast<int>(first), describe_deadlock(picture(/*with_text=*/true), alive));
+    set_failed(static_cast<int>(first), describe_deadlock(wait_graph(/*with_text=*/true), alive));
   }
-  // Who waits for whom right now.
-  std::vector<RankWait> picture(bool with_text) const {
+  // Which rank waits for which right now.
+  std::vector<RankWait> wait_graph(bool with_text) const {
     std::vector<RankWait> ranks(ranks_.size());
     for (size_t r = 0; r < ranks.size(); ++r) {
       ranks[r].state = ranks_[r].state;
@@ -182,7 +183,7 @@ class ThreadWorld {
         StrandWait& wait = ranks[r].strands.emplace_back();
         wait.ready = is_ready(strand);
         wait.strand = strand.strand;
-        if (with_text) add_words(strand, members_of(first_request(strand)), wait);
+        if (with_text) describe_wait(strand, members_of(first_request(strand)), wait);
         for (const Request* request : strand.requests)
           if (request != nullptr && !is_done(*request)) add_needs(*request, with_text, wait);
       }
@@ -195,11 +196,11 @@ class ThreadWorld {
   }
   void add_needs(const Request& request, bool with_text, StrandWait& wait) const {
     if (request.kind == Request::Kind::meet) {
-      wait.needs = gathering_of(request).missing(static_cast<int>(request.tag));
-    } else if (request.handle != in_transit) {  // else it is being copied: nobody is needed
+      wait.needs = rendezvous_of(request).missing(static_cast<int>(request.tag));
+    } else if (request.handle != in_transit) {  // else it is being copied: no rank need act
       if (wait.needs != std::vector{request.peer}) wait.needs.push_back(request.peer);
       if (with_text && request.kind == Request::Kind::recv && request.tag >= 0)
-        wait.hint = boxes_.find_other_tag(request);
+        wait.hint = matcher_.find_other_tag(request);
     }
   }
 
@@ -207,7 +208,7 @@ class ThreadWorld {
     failed_rank_ = rank;
     message_ = message;
     failed_ = true;
-    for (Rank& other : ranks_) other.bell.notify_one();
+    for (Rank& other : ranks_) other.wake_up.notify_one();
   }
   void throw_if_failed(int rank, Where where) const {
     if (!failed_) return;
@@ -218,16 +219,16 @@ class ThreadWorld {
   }
 
   mutable std::mutex mutex_;
-  MessageMatcher boxes_;
+  RequestMatcher matcher_;
   std::vector<Rank> ranks_;
-  Groups groups_;
+  ThreadGroups groups_;
   std::atomic<bool> failed_ = false;
   std::atomic<int> failed_rank_ = -1;
   std::string message_;
   std::vector<bool> alive_;  // after a deadlock
 };
 
-// One rank's end of it.
+// The transport of one rank.
 class ThreadTransport : public Transport {
  public:
   ThreadTransport(std::shared_ptr<ThreadWorld> world, int rank)
@@ -256,10 +257,12 @@ class ThreadTransport : public Transport {
   CollectiveRendezvous* enter(int group, int64_t number, const Call& call) override {
     return &world_->enter(rank_, group, number, call);
   }
-  void arrive(CollectiveRendezvous& gathering, int group_rank) override {
-    world_->arrive(gathering, group_rank);
+  void arrive(CollectiveRendezvous& rendezvous, int group_rank) override {
+    world_->arrive(rendezvous, group_rank);
   }
-  void leave(int group, CollectiveRendezvous& gathering) override { world_->leave(group, gathering); }
+  void leave(int group, CollectiveRendezvous& rendezvous) override {
+    world_->leave(group, rendezvous);
+  }
 
  private:
   std::shared_ptr<ThreadWorld> world_;

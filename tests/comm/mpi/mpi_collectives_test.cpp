@@ -1,6 +1,6 @@
 // Every process runs every case; mpirun starts 1 to 4 of them. What the collectives give is in the tests of the
 // communicator; here: in one call of MPI, and cut into pieces because they are too long for one.
-#include "yotta/comm/mpi/mpi_native.hpp"
+#include "yotta/comm/mpi/mpi_collectives.hpp"
 
 #include <doctest/doctest.h>
 
@@ -25,9 +25,9 @@ int size() {
   MPI_Comm_size(comm().get(), &count);
   return count;
 }
-void run(const NativeCall& call, int64_t most) {
-  MpiNative native(comm().get(), call, most, 1, Where::current());
-  while (!native.test()) continue;
+void run(const NativeCall& call, int64_t max_count) {
+  MpiCollective collective(comm().get(), call, max_count, 1, Where::current());
+  while (!collective.test()) continue;
 }
 // Number i of a rank.
 std::vector<int32_t> numbers(int of, int64_t n) {
@@ -50,28 +50,28 @@ std::vector<int32_t> chunk(const std::vector<int32_t>& x, int of) {
 
 TEST_CASE("every collective, whole and in pieces of 5") {
   const int p = size(), me = rank(), root = p - 1;
-  for (const int64_t most : {1000, 5})
+  for (const int64_t max_count : {1000, 5})
     for (const int64_t n : {0, 1, 17, 60}) {
-      CAPTURE(most);
+      CAPTURE(max_count);
       CAPTURE(n);
       using X = std::vector<int32_t>;
       const X mine = numbers(me, n);
       X x = mine;
-      run({Operation::all_reduce, x, x}, most);
+      run({Operation::all_reduce, x, x}, max_count);
       CHECK(x == sums(n));
       x = mine;
-      run({Operation::reduce, x, x, ReduceOp::sum, root}, most);
+      run({Operation::reduce, x, x, ReduceOp::sum, root}, max_count);
       CHECK(x == (me == root ? sums(n) : mine));
       x = mine;
-      run({Operation::broadcast, x, x, ReduceOp::sum, root}, most);
+      run({Operation::broadcast, x, x, ReduceOp::sum, root}, max_count);
       CHECK(x == numbers(root, n));
       X part(chunk(mine, me).size()), all(mine.size(), -1);
-      run({Operation::reduce_scatter, mine, part}, most);
+      run({Operation::reduce_scatter, mine, part}, max_count);
       CHECK(part == chunk(sums(n), me));
-      run({Operation::all_gather, part, all}, most);
+      run({Operation::all_gather, part, all}, max_count);
       CHECK(all == sums(n));
       x = mine;  // the result may lie in its place in the input
-      run({Operation::reduce_scatter, x, Data(x).chunk(me, p)}, most);
+      run({Operation::reduce_scatter, x, Data(x).chunk(me, p)}, max_count);
       CHECK(chunk(x, me) == chunk(sums(n), me));
       all.assign(mine.size(), -1);
       run({Operation::gather,
@@ -79,7 +79,7 @@ TEST_CASE("every collective, whole and in pieces of 5") {
            me == root ? Data(all) : Data(nullptr, n, DType::i32),
            {},
            root},
-          most);
+          max_count);
       CHECK(all == (me == root ? sums(n) : X(mine.size(), -1)));
       part.assign(part.size(), -1);
       run({Operation::scatter,
@@ -87,14 +87,14 @@ TEST_CASE("every collective, whole and in pieces of 5") {
            part,
            {},
            root},
-          most);
+          max_count);
       CHECK(part == chunk(sums(n), me));
       X turned(part.size() * static_cast<size_t>(p)), expected;
-      run({Operation::all_to_all, mine, turned}, most);
+      run({Operation::all_to_all, mine, turned}, max_count);
       for (int from = 0; from < p; ++from)
         for (const int32_t number : chunk(numbers(from, n), me)) expected.push_back(number);
       CHECK(turned == expected);
-      run({Operation::barrier}, most);
+      run({Operation::barrier}, max_count);
     }
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("counts by rank, and two sides that disagree") {
     const std::vector<int32_t> ones(p, 1);
     std::vector<int32_t> box(rank() == 0 ? p + static_cast<size_t>(more) : p);
     const NativeCall call{Operation::all_to_all_v, ones, box, {}, 0, to, from};
-    MpiNative native(comm().get(), call, 1000, 1, Where::current());
+    MpiCollective collective(comm().get(), call, 1000, 1, Where::current());
     std::vector<std::string> errors;
     for (bool done = false; !done && errors.size() < 2;) {
       const std::string text = message_of([&] { done = native.test(); });

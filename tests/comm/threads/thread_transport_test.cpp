@@ -1,4 +1,4 @@
-#include "yotta/comm/threads/threads.hpp"
+#include "yotta/comm/threads/thread_transport.hpp"
 
 #include <doctest/doctest.h>
 

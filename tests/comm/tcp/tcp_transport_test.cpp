@@ -1,19 +1,19 @@
 // TCP ranks as threads of one process. What every transport must do is tested on processes too: see tests/CMakeLists.txt.
-#include "yotta/comm/tcp/tcp.hpp"
+#include "yotta/comm/tcp/tcp_transport.hpp"
 
 #include <doctest/doctest.h>
 
 #include <atomic>
 
-#include "comm/tcp_job.hpp"
+#include "comm/local_tcp.hpp"
 #include "support/message_of.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
+using Errors = std::vector<std::string>;
 
 namespace {
 
-using Errors = std::vector<std::string>;
 constexpr TcpOptions quick{.patience = 0.05};
 
 void check_well(const Errors& errors) {
@@ -96,7 +96,7 @@ TEST_CASE("sends that must not be buffered wait for their receiver") {
   all_ask.eager_bytes = -1;
   for (const std::string& error : on_tcp(2, both_send_first, all_ask, unbuffered)) {
     CHECK(contains(error, "deadlock: rank 0 waits for 1 waits for 0"));
-    CHECK(contains(error, "send of 2 f64 with tag 0 at tcp_test.cpp:"));
+    CHECK(contains(error, "send of 2 f64 with tag 0 at tcp_transport_test.cpp:"));
     CHECK(contains(error, "try: use send_recv or send_async"));
   }
 }
@@ -106,13 +106,13 @@ TEST_CASE("a failure reaches ranks that wait, whatever is under way") {
     const Errors errors = on_tcp(3, [n](Communicator& world) {
       std::vector<float> x(static_cast<size_t>(n)), y(x);
       const int next = (world.rank() + 1) % 3;
-      if (world.rank() < 2) world.send(x, next);  // nobody takes it
+      if (world.rank() < 2) world.send(x, next);  // no rank receives it
       if (world.rank() == 2) fail(Where::current(), "the disk is full");
       world.recv(y, next, 5);
     });
-    CHECK(contains(errors[0], "rank 2 has failed: tcp_test.cpp:"));
+    CHECK(contains(errors[0], "rank 2 has failed: tcp_transport_test.cpp:"));
     CHECK(contains(errors[1], "the disk is full"));
-    CHECK(errors[2].starts_with("tcp_test.cpp:"));
+    CHECK(errors[2].starts_with("tcp_transport_test.cpp:"));
   }
 }
 
@@ -235,9 +235,9 @@ TEST_CASE("nobody sleeps beside what has come: another strand's look may have re
     CHECK(seconds_asleep({&other, nullptr}, 0.1) >= 0.09);
     CHECK(seconds_asleep({&done, &other}, 0.1) >= 0.09);
     CHECK(seconds_asleep({&done, nullptr}, 10) < 5);
-    transport.post(send);  // of another count: who waits for it is told
+    transport.post(send);  // of another count: test() throws
     for (int i = 0; i < 100; ++i) transport.check(Where::current());
-    // Nobody asks for the second before the first.
+    // The second is not tested before the first is done.
     CHECK(seconds_asleep({&other, &recv}, 0.1) >= 0.09);
     CHECK(seconds_asleep({&done, &recv}, 10) < 5);
     CHECK_THROWS_AS(transport.test(recv), Mismatch);
@@ -265,7 +265,7 @@ TEST_CASE("counts and types that differ are a Mismatch at the receiver's line") 
       });
       CHECK(contains(errors[1], "both sides of a message must name the same count and type"));
       CHECK(contains(errors[1], fmt::format("rank 0 sends {} f32", n)));
-      CHECK(contains(errors[1], "rank 1 receives 4 f32 at tcp_test.cpp:"));
+      CHECK(contains(errors[1], "rank 1 receives 4 f32 at tcp_transport_test.cpp:"));
       CHECK(contains(errors[0], "rank 1 has failed: "));
     }
 }
@@ -313,4 +313,31 @@ TEST_CASE("what sockets cannot send is refused") {
     world.send_recv(x, 0, x, 0);
   });
   CHECK(contains(errors[0], "a tensor on meta has no data that could be sent"));
+}
+
+TEST_CASE("a receive of another count or type is not overtaken by a later one that fits") {
+  for (const bool other_type : {false, true}) {
+    const Errors errors = on_tcp(2, [&](Communicator& world) {
+      std::vector<float> three(3, 7), four(4);
+      std::vector<int32_t> integers(3);
+      if (world.rank() == 0) {
+        world.recv(four, 1, 9);  // both of rank 1's receives are posted
+        world.send(three, 1, 7);
+        return;
+      }
+      Work wrong = other_type ? world.recv_async(integers, 0, 7) : world.recv_async(four, 0, 7);
+      Work right = world.recv_async(three, 0, 7);
+      world.send(std::vector<float>(4), 0, 9);
+      wrong.wait();
+      right.wait();
+    });
+    CHECK(contains(errors[1], "rank 0 sends 3 f32"));
+    CHECK(contains(errors[1], other_type ? "rank 1 receives 3 i32" : "rank 1 receives 4 f32"));
+  }
+  Request recv;
+  std::vector<float> three(3);
+  recv.data = three;
+  CHECK(fits({.dtype = DType::f32, .count = 3}, recv));
+  CHECK_FALSE(fits({.dtype = DType::f32, .count = 4}, recv));
+  CHECK_FALSE(fits({.dtype = DType::f64, .count = 3}, recv));
 }

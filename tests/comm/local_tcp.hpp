@@ -1,4 +1,4 @@
-// A job of processes that are threads: each has sockets of its own, to all others and to itself.
+// TCP processes that are threads: each has sockets of its own, to all others and to itself.
 //
 //     on_meshes(3, [](std::shared_ptr<TcpMesh> mesh) { ... });     in three threads
 //     on_tcp(3, [](Communicator& world) { ... });                  returns what each rank has thrown
@@ -9,7 +9,10 @@
 
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/communicator.hpp"
-#include "yotta/comm/tcp/tcp.hpp"
+#include "yotta/comm/engine/engine.hpp"
+#include "yotta/comm/engine/message.hpp"
+#include "yotta/comm/tcp/tcp_rendezvous.hpp"
+#include "yotta/comm/tcp/tcp_transport.hpp"
 
 namespace yotta_test {
 
@@ -22,10 +25,10 @@ inline void on_threads_of(int size, const std::function<void(int rank)>& code) {
 template <class Code>
 void on_meshes(int size, Code code) {
   const TemporaryFolder folder;
-  const std::string file = (folder / "place").string();
+  const std::string file = (folder / "rank0").string();
   on_threads_of(size, [&](int rank) {
-    const yotta::TcpPlace place{rank, size, {}, file, 20};
-    code(std::make_shared<yotta::TcpMesh>(yotta::TcpRendezvous(place).meet()));
+    const yotta::TcpEnvironment self{rank, size, {}, file, 20};
+    code(std::make_shared<yotta::TcpMesh>(yotta::TcpRendezvous(self).connect()));
   });
 }
 

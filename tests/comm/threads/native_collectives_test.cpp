@@ -1,4 +1,4 @@
-#include "yotta/comm/threads/native.hpp"
+#include "yotta/comm/threads/native_collectives.hpp"
 
 #include <doctest/doctest.h>
 
