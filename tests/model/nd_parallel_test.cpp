@@ -7,6 +7,8 @@
 #include "support/message_of.hpp"
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
 
 using namespace yotta;

@@ -2,13 +2,16 @@
 // every gradient, and the weights after three steps of AdamW.
 #include <doctest/doctest.h>
 
-#include "support/message_of.hpp"
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/parallel/tensor_parallel.hpp"
+#include "yotta/parallel/vocab_parallel.hpp"
+
+#include "support/message_of.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

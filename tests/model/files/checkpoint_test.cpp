@@ -15,6 +15,7 @@
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/cross_entropy.hpp"
+#include "yotta/nn/linear.hpp"
 #include "yotta/nn/sgd.hpp"
 
 using namespace yotta;

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "support/message_of.hpp"
+#include "yotta/core/system/files.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -119,7 +122,7 @@ TEST_CASE("entries that are missing or no sizes are named") {
   CHECK(contains(changing(gpt2, "activation_function", "1"), "expected a word"));
   CHECK(contains(message_of([] { parse("{"); }), "config.json is no JSON object"));
   CHECK(contains(message_of([] { parse("[]"); }), "config.json is no JSON object"));
-  CHECK(contains(message_of([] { parse(""); }), "hugging_face_config_test.cpp:"));
+  CHECK(contains(message_of([] { parse(""); }), "hugging_face_test.cpp:"));
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/system/files.hpp"
+#include "yotta/model/files/safetensors.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/parallel/fsdp.hpp"
 
