@@ -1,13 +1,4 @@
 // The bodies of nn/, but for those in nn_linear.cpp and nn_attention.cpp.
-// First come the headers whose bodies are in other units: they are read as declarations.
-#undef YOTTA_COMPILING
-#include "yotta/core/parallel_for.hpp"
-#include "yotta/core/random.hpp"
-#include "yotta/core/tensor.hpp"
-#include "yotta/nn/linear_ops.hpp"
-// From here on with bodies.
-#undef YOTTA_BODIES
-#define YOTTA_BODIES 1
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/cross_entropy.hpp"

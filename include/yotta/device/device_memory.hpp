@@ -96,7 +96,7 @@ void check_cuda(cudaError_t code, Where where) {
 
 }  // namespace YOTTA_DEVICE_BUILD
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(device)
 void refuse_copy(size_t size, size_t given, Where where) {
   fail(where, "an array of {} elements cannot be filled from {}", size, given);
 }

@@ -104,7 +104,7 @@ class Profile {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(device)
 
 #include <fmt/format.h>
 

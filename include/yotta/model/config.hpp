@@ -118,7 +118,7 @@ constexpr double step_flops(const TransformerConfig& c, int64_t batch, int64_t s
   return dense + attention;
 }
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model)
 
 void TransformerConfig::check(Where where) const {
   if (layers < 0 || width < 1 || heads < 1 || kv_heads < 1 || feed_forward < 1 || vocabulary < 1 ||

@@ -71,7 +71,7 @@ YOTTA_API std::string largest_gradient(const std::vector<ParameterPtr>& paramete
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model)
 #include <algorithm>
 #include <cmath>
 #include <limits>

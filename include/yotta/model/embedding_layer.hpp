@@ -46,7 +46,7 @@ class TokenEmbedding : public Layer {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model)
 #include "yotta/nn/embedding.hpp"
 
 namespace yotta {

@@ -41,7 +41,7 @@ YOTTA_API std::string generate(const NextToken& forward, const std::string& prom
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model)
 #include <algorithm>
 #include <cmath>
 #include <numeric>

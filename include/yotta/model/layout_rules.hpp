@@ -54,7 +54,7 @@ YOTTA_API void expect_layout(const TransformerConfig& config, const MeshShape& s
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model)
 #include <fmt/format.h>
 
 #include <algorithm>

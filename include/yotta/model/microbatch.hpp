@@ -38,7 +38,7 @@ YOTTA_API double loss_of(Tensor logits, const Microbatch& batch, double scale, T
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model)
 #include "yotta/parallel/vocab_parallel.hpp"
 
 namespace yotta {

@@ -49,7 +49,7 @@ YOTTA_API void assign_all(const std::vector<NamedTensor>& targets,
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model)
 #include <fmt/format.h>
 
 #include <algorithm>

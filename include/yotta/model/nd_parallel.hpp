@@ -115,7 +115,7 @@ class NdParallel {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model)
 #include <limits>
 
 #include "yotta/model/pipelined.hpp"

@@ -42,7 +42,7 @@ YOTTA_API PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const Pipe
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model)
 
 namespace yotta {
 

@@ -93,7 +93,7 @@ class Batches {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model)
 #include <algorithm>
 #include <filesystem>
 

@@ -118,7 +118,7 @@ class Trainer {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model)
 #include <cmath>
 
 #include "yotta/model/diagnose.hpp"

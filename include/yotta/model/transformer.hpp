@@ -64,7 +64,7 @@ class Transformer {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model)
 #include <algorithm>
 #include <cmath>
 #include <memory>

@@ -56,7 +56,7 @@ YOTTA_API void take_held(const std::vector<NamedTensor>& whole, const std::vecto
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model)
 #include <algorithm>
 #include <limits>
 #include <map>

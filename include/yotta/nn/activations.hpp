@@ -132,7 +132,7 @@ struct SwigluBackward {
 
 }  // namespace detail
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 namespace detail {
 

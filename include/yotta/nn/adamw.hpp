@@ -75,7 +75,7 @@ struct AdamWStep {
   }
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 void AdamW::update(Slot& slot, double learning_rate, double scale) {
   Tensor& weight = slot.weight();

@@ -23,7 +23,7 @@
 #include "yotta/core/random.hpp"
 #include "yotta/nn/op.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn_attention)
 #include <cmath>
 
 #include "yotta/core/matmul.hpp"
@@ -104,7 +104,7 @@ YOTTA_API AttentionGradients attention_plain_backward(const Tensor& dout, const 
                                                       const PlainAttention& saved, double p = 0,
                                                       Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn_attention)
 
 AttentionSizes attention_sizes(const char* operation, const Tensor& q, const Tensor& k,
                                const Tensor& v, Where where) {

@@ -27,7 +27,7 @@
 
 #include "yotta/nn/attention.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn_attention)
 #include "yotta/nn/cpu/attention_tiles.hpp"
 #endif
 
@@ -88,7 +88,7 @@ YOTTA_API AttentionGradients attention_blockwise_backward(const Tensor& dout, co
                                                           const BlockwiseAttention& saved,
                                                           Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn_attention)
 
 namespace detail {
 

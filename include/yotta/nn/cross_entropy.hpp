@@ -105,7 +105,7 @@ struct CrossEntropyBackwardRow {
 
 }  // namespace detail
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 namespace detail {
 

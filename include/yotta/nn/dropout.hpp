@@ -91,7 +91,7 @@ struct DrawMask {
 
 }  // namespace detail
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 void expect_probability(const char* operation, double p, Where where) {
   if (!(p >= 0 && p < 1)) fail(where, "{}: p is {}, expected 0 <= p < 1", operation, p);

@@ -36,7 +36,7 @@ class Dropout : public Layer {
   double probability_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 Random mask_random(const BatchPosition& position, const std::string& layer) {
   return {position.seed, layer + ".mask." + std::to_string(position.step)};

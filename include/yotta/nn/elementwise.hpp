@@ -144,7 +144,7 @@ Tensor map(const OpCost& cost, F f, Where where, const Tensor& first, const In&.
 
 }  // namespace detail
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn_linear)
 
 void add_into(Tensor& a, const Tensor& b, Where where) {
   expect_same("add_into", "a", a, "b", b, where);

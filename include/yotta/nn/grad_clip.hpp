@@ -71,7 +71,7 @@ struct SquaresOfPiece {
 
 }  // namespace detail
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 namespace detail {
 

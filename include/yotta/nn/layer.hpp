@@ -28,7 +28,7 @@
 #include "yotta/nn/parameter.hpp"
 #include "yotta/nn/saved.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 #include <algorithm>
 #endif
 
@@ -121,7 +121,7 @@ class Slice : public Composite {
   Layers layers_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 std::vector<ParameterPtr> parameters(Layers layers) {
   std::vector<ParameterPtr> all, distinct;

@@ -77,7 +77,7 @@ class Linear : public Layer {
   bool adds_bias_ = false;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 Tensor as_rows(const Tensor& x) { return x.reshape({-1, x.dim(-1)}); }
 

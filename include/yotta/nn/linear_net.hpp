@@ -43,7 +43,7 @@ YOTTA_API std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c, int64_
 YOTTA_API std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c,
                                                 const ParameterOptions& init = {});
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c, int64_t first, int64_t last,
                                       const ParameterOptions& init) {

@@ -16,7 +16,7 @@
 #include "yotta/core/matmul_ladder.hpp"
 #include "yotta/nn/elementwise.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn_linear)
 #include "yotta/core/matmul.hpp"
 #include "yotta/device/cuda/device_matmul.hpp"
 #endif
@@ -65,7 +65,7 @@ struct FillRows {
 
 }  // namespace detail
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn_linear)
 
 namespace detail {
 

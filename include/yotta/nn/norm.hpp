@@ -163,7 +163,7 @@ struct RmsnormTerm {
 
 }  // namespace detail
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 namespace detail {
 

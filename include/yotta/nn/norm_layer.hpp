@@ -40,7 +40,7 @@ class Norm : public Layer {
   Use bias_;    // (C)
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 Norm::Norm(std::string name, const NormOptions& options, const ParameterOptions& init)
     : Layer(std::move(name)), options_(options), weight_(vector(".weight", ones(), init)) {

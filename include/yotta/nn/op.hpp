@@ -64,7 +64,7 @@ constexpr int64_t rows_per_thread(int64_t row) {
   return std::max<int64_t>(1, elements_per_thread / std::max<int64_t>(1, row));
 }
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn_linear)
 
 Tensor empty_beside(const Tensor& x, Shape shape, DType dtype, Where where) {
   const DeviceScope scope(x.device());

@@ -20,7 +20,7 @@
 
 #include "yotta/nn/parameter.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -86,7 +86,7 @@ struct Schedule {
   YOTTA_API double operator()(int64_t step) const;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 Optimizer::Optimizer(const std::vector<ParameterPtr>& parameters,
                      std::vector<std::string> state_names)

@@ -28,7 +28,7 @@
 #include "yotta/core/tensor.hpp"
 #include "yotta/nn/shard_range.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 #include <algorithm>
 
 #include "yotta/core/parallel_for.hpp"
@@ -108,7 +108,7 @@ class Use {
   int index_ = 0;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 void fill_initial(Tensor& to, const ShardRange& range, Initial initial, uint64_t seed,
                   std::string_view name, int64_t first) {

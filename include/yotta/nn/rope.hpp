@@ -77,7 +77,7 @@ struct RotateRow {
 
 }  // namespace detail
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 namespace detail {
 

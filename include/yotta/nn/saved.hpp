@@ -74,7 +74,7 @@ class Saved {
   std::vector<std::unique_ptr<Saved>> children_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 Saved::Saved(BatchPosition position, std::string name)
     : position_(position), name_(std::move(name)) {}

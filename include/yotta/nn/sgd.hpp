@@ -9,7 +9,7 @@
 
 #include "yotta/nn/optimizer.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 #include "yotta/core/parallel_for.hpp"
 #endif
 
@@ -31,7 +31,7 @@ class Sgd : public Optimizer {
   SgdOptions options_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 Sgd::Sgd(const std::vector<ParameterPtr>& parameters, SgdOptions options)
     : Optimizer(parameters, options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"}

@@ -11,7 +11,7 @@
 
 #include "yotta/core/tensor.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 #include <cstring>
 #endif
 
@@ -36,7 +36,7 @@ YOTTA_API void take_shard(const Tensor& whole, const ShardRange& range, Tensor& 
 YOTTA_API void put_shard(const Tensor& shard, const ShardRange& range, Tensor& whole,
                          Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 namespace detail {
 // Calls copy(row of the shard, its place in the whole, bytes) for each row.

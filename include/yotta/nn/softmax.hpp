@@ -106,7 +106,7 @@ struct SoftmaxBackwardRow {
 
 }  // namespace detail
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 Tensor softmax(const Tensor& x, Where where) {
   expect_dims("softmax", "x", x, 2, "(N, C)", where);

@@ -99,7 +99,7 @@ YOTTA_API std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptio
                                              int64_t first = 0, int64_t last = -1,
                                              Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_pipeline)
 
 std::vector<int64_t> slices_of(int64_t n, int64_t C) {
   std::vector<int64_t> begins;

@@ -22,7 +22,7 @@
 #include "yotta/comm/mesh.hpp"
 #include "yotta/nn/attention.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/nn/attention.hpp"
 #include "yotta/nn/rope.hpp"
 #include "yotta/parallel/context_parallel.hpp"
@@ -75,7 +75,7 @@ class Attention : public Composite {
   Dropout dropout_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_layers)
 
 Attention::Attention(std::string name, const AttentionOptions& o, const ParameterOptions& init,
                      const LayerAxes& axes)

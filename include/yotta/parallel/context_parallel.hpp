@@ -20,7 +20,7 @@
 
 #include "yotta/nn/positions.hpp"
 #include "yotta/parallel/ring_attention.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/comm/axis.hpp"
 #include "yotta/nn/narrow.hpp"
 #endif  // YOTTA_BODIES
@@ -55,7 +55,7 @@ YOTTA_API Tensor context_gather(const Tensor& shard, const Communicator& cp,
                                 ChunkOrder order = ChunkOrder::zigzag,
                                 Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_layers)
 
 void expect_chunks(int64_t T, int ranks, Where where) {
   const int64_t chunks = chunks_each(ranks) * ranks, below = T - T % chunks;

@@ -171,7 +171,7 @@ class Ddp {
   GradientBuckets buckets_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel)
 
 void broadcast_parameters(Parameters parameters, const Communicator& comm) {
   for (const ParameterPtr& each : parameters)

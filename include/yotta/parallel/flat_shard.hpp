@@ -86,7 +86,7 @@ class FlatLayout {
   int ranks_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel)
 
 FlatLayout::FlatLayout(const std::vector<ParameterPtr>& parameters, int ranks, Where where)
     : ranks_(ranks) {

@@ -40,7 +40,7 @@
 #include "yotta/nn/layer.hpp"
 #include "yotta/parallel/flat_shard.hpp"
 #include "yotta/parallel/fsdp_plan.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel)
 #include "yotta/comm/axis.hpp"
 #include "yotta/nn/elementwise.hpp"
 #endif  // YOTTA_BODIES
@@ -144,7 +144,7 @@ class Fsdp {
   std::vector<LayerPtr> layers_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel)
 
 FsdpUnit::FsdpUnit(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
                    std::optional<DType> gathered)

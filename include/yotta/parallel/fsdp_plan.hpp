@@ -34,7 +34,7 @@ struct FsdpPlan {
 // Units of up to `layers_per_unit` entries, and the root.
 YOTTA_API FsdpPlan plan_fsdp(Layers stack, int64_t layers_per_unit, Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel)
 
 namespace detail {
 // By entry of the stack: does another entry use one of its parameters?

@@ -18,7 +18,7 @@
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/layer.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel)
 #include "yotta/nn/elementwise.hpp"
 #endif  // YOTTA_BODIES
 
@@ -60,7 +60,7 @@ constexpr int64_t naive_fsdp_elements_sent_by_all(int64_t ranks, int64_t paramet
   return 3 * (ranks - 1) * parameters;
 }
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel)
 
 OwnedLayer::OwnedLayer(Layers entry, int owner, const Communicator& comm)
     : Layer(entry.front()->name()), layer_(*entry.front()), owner_(owner), comm_(comm) {

@@ -33,7 +33,7 @@
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/layer.hpp"
 #include "yotta/parallel/pipeline_schedule.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_pipeline)
 #include "yotta/comm/axis.hpp"
 #endif  // YOTTA_BODIES
 
@@ -127,7 +127,7 @@ class Pipeline {
   PipelineReport report_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_pipeline)
 
 Pipeline::Pipeline(const Communicator& comm, const std::vector<Layers>& chunks,
                    std::function<void(bool last)> before_backward)

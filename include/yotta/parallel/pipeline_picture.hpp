@@ -8,7 +8,7 @@
 #pragma once
 
 #include "yotta/parallel/pipeline_timeline.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_pipeline)
 #include <cmath>
 #endif  // YOTTA_BODIES
 
@@ -23,7 +23,7 @@ YOTTA_API std::string picture(const PipelineTimeline& timeline, double unit = 1,
 YOTTA_API std::string svg(const PipelineTimeline& timeline, const std::string& title,
                           double width = 900);
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_pipeline)
 
 std::string picture(const PipelineTimeline& timeline, double unit, bool colored) {
   const bool chunks = timeline.schedule.stages > timeline.schedule.ranks;

@@ -110,7 +110,7 @@ constexpr int64_t in_flight_interleaved(int rank, int p, int64_t m, int v) {
   return std::min<int64_t>(2 * (p - 1 - rank) + int64_t{v - 1} * p + 1, m * v);
 }
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_pipeline)
 
 std::string str(const PipelineAction& action) {
   return fmt::format("{}{}{}", action.stage, "FBIW"[static_cast<int>(action.op)],

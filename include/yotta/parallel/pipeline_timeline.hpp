@@ -50,7 +50,7 @@ YOTTA_API PipelineTimeline simulate(const PipelineSchedule& schedule,
                                     const PipelineCosts& costs = {},
                                     Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_pipeline)
 
 double PipelineTimeline::busy() const {
   double work = 0;

@@ -94,7 +94,7 @@ constexpr int64_t restart_steps(int64_t l, int64_t every) {
   return full * every + full * (every * (every - 1) / 2) + last * (last - 1) / 2;
 }
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_pipeline)
 
 std::string str(const ReplayActions& actions) {
   constexpr const char* names[] = {"keep", "restore", "drop", "run", "reverse"};

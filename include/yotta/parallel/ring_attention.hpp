@@ -34,7 +34,7 @@
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/cpu/body.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/comm/axis.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/narrow.hpp"
@@ -148,7 +148,7 @@ struct MergeRow {
 YOTTA_API void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
                      Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_layers)
 
 AttentionBlock Ring::block(int64_t i, int from, int64_t j) const {
   AttentionBlock block;

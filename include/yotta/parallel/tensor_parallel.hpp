@@ -40,7 +40,7 @@
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/dropout_layer.hpp"
 #include "yotta/nn/linear.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/nn/activations.hpp"
 #endif  // YOTTA_BODIES
 
@@ -152,7 +152,7 @@ constexpr int64_t tensor_parallel_bytes_sent_by_all(int64_t ranks, int64_t numbe
   return 2 * (ranks - 1) * numbers * bytes_each;
 }
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_layers)
 
 Tensor CopyToTensorParallel::backward(Tensor dx) const {
   // exercise 20.2: f's backward; label what you send "tp.backward"

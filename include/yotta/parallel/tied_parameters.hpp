@@ -29,7 +29,7 @@
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/parallel/fsdp_plan.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel)
 #include "yotta/comm/axis.hpp"
 #include "yotta/nn/elementwise.hpp"
 #endif  // YOTTA_BODIES
@@ -59,7 +59,7 @@ class TiedParameters {
 // goes inside. A unit of nothing else stays as it is.
 YOTTA_API FsdpPlan with_own_units(FsdpPlan plan, const std::set<std::string>& names);
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel)
 
 namespace detail {
 

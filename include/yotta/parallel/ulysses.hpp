@@ -22,7 +22,7 @@
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/parallel/ring_attention.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/comm/axis.hpp"
 #include "yotta/nn/narrow.hpp"
 #include "yotta/parallel/context_parallel.hpp"
@@ -67,7 +67,7 @@ constexpr int64_t ulysses_bytes(int64_t ranks, int64_t all_q_bytes, int64_t all_
   return sent;
 }
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_layers)
 
 int64_t heads_each(const Tensor& x, const Communicator& cp, Where where) {
   const int64_t heads = x.dim(2, where), ranks = axis_size(cp);

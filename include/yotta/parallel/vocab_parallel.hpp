@@ -22,7 +22,7 @@
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/cross_entropy.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/comm/axis.hpp"
 #include "yotta/nn/embedding.hpp"
 #endif  // YOTTA_BODIES
@@ -122,7 +122,7 @@ struct LossOfSums : VocabParallelRow<Real> {
 
 }  // namespace detail
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_layers)
 
 ParameterPtr make_table(const std::string& name, int64_t vocabulary, int64_t width, Initial initial,
                         const ParameterOptions& init, const Communicator& tp) {

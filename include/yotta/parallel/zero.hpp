@@ -37,7 +37,7 @@
 
 #include "yotta/parallel/ddp.hpp"
 #include "yotta/parallel/flat_shard.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel)
 #include "yotta/comm/axis.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/grad_clip.hpp"
@@ -128,7 +128,7 @@ class Zero {
   bool has_gradients_ = false;      // that have not been reduced
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel)
 
 Zero::Zero(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
            ZeroOptions options, Where where)

@@ -71,7 +71,7 @@ constexpr HeldMicrobatches held_by_zero_bubble(ZeroBubble kind, int rank, int p)
   return held;
 }
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(parallel_pipeline)
 
 PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind) {
   PipelineActions actions;

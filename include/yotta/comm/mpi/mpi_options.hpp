@@ -1,7 +1,7 @@
 // What programs may choose about MPI ranks, without MPI's own header.
 //
 // The bodies of mpi/ need <mpi.h>, and each MPI has another one. So yotta::compiled does not hold them: the compiled form
-// has a unit for each MPI (cmake/compiled/mpi/mpi.cpp), which defines YOTTA_COMPILING_MPI.
+// has a unit for each MPI (cmake/compiled/mpi/mpi.cpp), which defines YOTTA_COMPILING_mpi.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "yotta/core/system/build.hpp"
 
-#if !defined(YOTTA_COMPILED) || defined(YOTTA_COMPILING_MPI)
+#if YOTTA_BODIES_OF(mpi)
 #define YOTTA_MPI_BODIES 1
 #else
 #define YOTTA_MPI_BODIES 0

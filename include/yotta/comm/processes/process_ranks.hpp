@@ -33,7 +33,7 @@
 #include "yotta/comm/processes/process_supervision.hpp"
 #include "yotta/comm/run_ranks.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(transports)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -130,7 +130,7 @@ class ProcessRanks : public RankHost {
   std::chrono::steady_clock::time_point overdue_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(transports)
 
 RankVerdict verdict_of(const std::exception_ptr& error) {
   if (!error) return {};

@@ -41,7 +41,7 @@
 
 #include "yotta/core/system/build.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(transports)
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -161,7 +161,7 @@ class ParentWatchdog {
   std::unique_ptr<State> state_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(transports)
 
 // --- who started this process ---
 

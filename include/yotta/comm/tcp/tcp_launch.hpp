@@ -22,7 +22,7 @@
 #include "yotta/comm/processes/process_supervision.hpp"
 #include "yotta/core/error.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(transports)
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -83,7 +83,7 @@ struct LaunchResult {
 YOTTA_API LaunchResult start_processes(int n, std::vector<std::string> program,
                                        Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(transports)
 
 std::optional<TcpEnvironment> find_tcp_environment(const Environment& get, Where where) {
   const auto text = [&](const char* name) {

@@ -9,7 +9,7 @@
 #include "yotta/comm/processes/process_ranks.hpp"
 #include "yotta/comm/tcp/tcp_launch.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(transports)
 #include "yotta/comm/tcp/tcp_rendezvous.hpp"
 #include "yotta/comm/tcp/tcp_transport.hpp"
 #endif  // YOTTA_BODIES
@@ -42,7 +42,7 @@ class TcpRanks : public ProcessRanks {
   int lost_rank_ = 0;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(transports)
 
 inline TcpEnvironment expect_tcp_environment(Where where) {
   if (const std::optional<TcpEnvironment> self = find_tcp_environment(own_environment, where))

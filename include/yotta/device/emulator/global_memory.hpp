@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "yotta/device/emulator/task.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(device)
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -126,7 +126,7 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }  // launches have already ended
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }       // and have thrown
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(device)
 
 namespace yotta {
 

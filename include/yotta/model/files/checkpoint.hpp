@@ -107,7 +107,7 @@ YOTTA_API TrainingState load_training_state(const std::string& folder,
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model_json)
 #include <filesystem>
 #include <list>
 #include <nlohmann/json.hpp>

@@ -90,7 +90,7 @@ YOTTA_API TransformerConfig parse_hugging_face_config(const std::string& text,
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model_json)
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

@@ -120,7 +120,7 @@ class WeightsFolder {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model_json)
 #include <algorithm>
 #include <filesystem>
 #include <limits>

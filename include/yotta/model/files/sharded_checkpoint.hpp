@@ -54,7 +54,7 @@ YOTTA_API int64_t load_sharded(const std::string& folder, const std::vector<Para
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(model_json)
 #include <fmt/format.h>
 
 #include <algorithm>
