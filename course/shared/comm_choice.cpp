@@ -12,7 +12,7 @@
 #include "yotta/comm/processes/processes.hpp"
 #include "yotta/comm/tcp/tcp_launch.hpp"
 #include "yotta/comm/tcp/tcp_ranks.hpp"
-#include "yotta/nn/cuda/cuda.hpp"
+#include "yotta/parallel/cuda/use_cuda.hpp"
 
 namespace yotta {
 

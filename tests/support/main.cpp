@@ -36,7 +36,7 @@
 #include "support/on_cuda.hpp"
 #include "support/ranks_here.hpp"
 #include "yotta/comm/nccl/nccl_support.hpp"
-#include "yotta/nn/cuda/cuda.hpp"
+#include "yotta/parallel/cuda/use_cuda.hpp"
 #endif
 
 namespace yotta_test {
