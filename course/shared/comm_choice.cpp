@@ -10,7 +10,7 @@
 #include "yotta/comm/mpi/mpi_ranks.hpp"
 #include "yotta/comm/nccl/nccl.hpp"
 #include "yotta/comm/tcp/tcp_ranks.hpp"
-#include "yotta/nn/cuda/cuda.hpp"
+#include "yotta/parallel/cuda/use_cuda.hpp"
 
 namespace yotta {
 

@@ -10,7 +10,7 @@
 #include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/text.hpp"
-#include "yotta/nn/cuda/cuda.hpp"
+#include "yotta/parallel/cuda/use_cuda.hpp"
 
 using namespace yotta;
 

@@ -35,7 +35,7 @@
 #include "support/on_cuda.hpp"
 #include "support/ranks_here.hpp"
 #include "yotta/comm/nccl/nccl.hpp"
-#include "yotta/nn/cuda/cuda.hpp"
+#include "yotta/parallel/cuda/use_cuda.hpp"
 #endif
 
 namespace yotta_test {

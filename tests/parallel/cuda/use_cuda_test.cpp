@@ -1,4 +1,4 @@
-#include "yotta/nn/cuda/cuda.hpp"
+#include "yotta/parallel/cuda/use_cuda.hpp"
 
 #include <doctest/doctest.h>
 

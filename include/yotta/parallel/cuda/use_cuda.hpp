@@ -4,16 +4,19 @@
 //     if (!why_not.empty()) fmt::print("{}: computing on the CPU instead\n", why_not);
 //     const DeviceScope scope(Device::cuda);              new tensors live there
 //
-// In builds with CUDA (YOTTA_HAVE_CUDA) it is compiled by nvcc: one .cu file of the program includes
-// parallel/cuda/parallel_kernels.hpp. Such a program starts anywhere: without a driver the call says so. All others have the
-// answer below.
+// In builds with CUDA (YOTTA_HAVE_CUDA) nvcc compiles it: one .cu file of the program includes
+// parallel/cuda/parallel_kernels.hpp. Such a program starts on any machine: without a driver the call
+// says so. All other builds have the answer below.
 #pragma once
 
 #include <string>
 
 namespace yotta {
 
-enum class MatmulBy { cublas, course };  // the course's own kernels: slower, and yours to read
+enum class MatmulBy {
+  cublas,
+  course
+};  // course: the kernels of lesson 03, slower, and yours to read
 
 // Makes GPU `gpu` this process's Device::cuda. Returns why it cannot, in one line; empty: done.
 #ifdef YOTTA_HAVE_CUDA
