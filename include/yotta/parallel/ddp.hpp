@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "yotta/comm/communicator.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/nn/parameter.hpp"
 
 namespace yotta {
