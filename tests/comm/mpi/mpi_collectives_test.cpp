@@ -118,7 +118,7 @@ TEST_CASE("counts by rank, and two sides that disagree") {
     MpiCollective collective(comm().get(), call, 1000, 1, Where::current());
     std::vector<std::string> errors;
     for (bool done = false; !done && errors.size() < 2;) {
-      const std::string text = message_of([&] { done = native.test(); });
+      const std::string text = message_of([&] { done = collective.test(); });
       if (text != "nothing was thrown") errors.push_back(text);
     }
     // It is told once, and the messages of the others arrive all the same.

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "support/message_of.hpp"
+#include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/run_on.hpp"
 
 using namespace yotta;

@@ -9,6 +9,8 @@
 
 #include "support/message_of.hpp"
 #include "support/stderr_text.hpp"
+#include "yotta/comm/engine/engine.hpp"
+#include "yotta/comm/threads/thread_transport.hpp"
 #include "yotta/core/tensor.hpp"
 
 using namespace yotta;

@@ -2,6 +2,7 @@
 // started as the course's own programs start it.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

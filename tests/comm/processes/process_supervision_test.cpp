@@ -1,6 +1,7 @@
 #include "yotta/comm/processes/process_supervision.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -45,9 +46,9 @@ TEST_CASE("a process knows who has started it, and as which of how many") {
 
 TEST_CASE("inside an mpirun that Slurm has started, mpirun's word counts") {
   const auto found = launch_of({{"OMPI_COMM_WORLD_RANK", "5"},
-                            {"OMPI_COMM_WORLD_SIZE", "8"},
-                            {"SLURM_PROCID", "1"},
-                            {"SLURM_STEP_NUM_TASKS", "2"}});
+                                {"OMPI_COMM_WORLD_SIZE", "8"},
+                                {"SLURM_PROCID", "1"},
+                                {"SLURM_STEP_NUM_TASKS", "2"}});
   CHECK(found->rank == 5);
   CHECK(found->size == 8);
 }

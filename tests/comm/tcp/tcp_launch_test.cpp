@@ -1,6 +1,8 @@
 #include "yotta/comm/tcp/tcp_launch.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <signal.h>
 
 #include <map>
 

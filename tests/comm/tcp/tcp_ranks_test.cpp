@@ -5,6 +5,9 @@
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 

@@ -42,10 +42,13 @@
 
 #include "yotta/comm/engine/engine.hpp"
 #include "yotta/comm/engine/message.hpp"
+#include "yotta/comm/engine/rank_main.hpp"
 #include "yotta/comm/processes/packing.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {
+
+class Transport;
 
 // --- how a rank of another process has ended ---
 
