@@ -41,6 +41,9 @@ target_compile_definitions(yotta_compiled PUBLIC YOTTA_COMPILED)
 foreach(source ${yotta_compiled_sources})  # each sees the bodies of its own unit
   get_filename_component(unit ${source} NAME_WE)
   set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS YOTTA_COMPILING_${unit}=1)
+  if(NOT unit MATCHES "^(core|comm|nn|nn_.*)$")  # only these compute much
+    set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+  endif()
 endforeach()
 set_target_properties(yotta_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
 

@@ -1,6 +1,5 @@
 // What the algorithms share, and what they promise together: every algorithm through the communicator, blocking and
 // asynchronous: the ledger's messages and bytes against the formulas, the values against the serial answer.
-// every transport
 #include "yotta/comm/collectives_common.hpp"
 
 #include <doctest/doctest.h>
