@@ -3,6 +3,7 @@
 #include "yotta/comm/chooser.hpp"
 #include "yotta/comm/torus_rings.hpp"
 #include "yotta/machine/contention.hpp"
+#include "yotta/machine/critical_path.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 
 using namespace yotta;
