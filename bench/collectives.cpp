@@ -30,10 +30,10 @@
 
 #include "../course/shared/console.hpp"
 #include "bench.hpp"
-#include "yotta/comm/nccl/nccl_support.hpp"
+#include "yotta/comm/nccl/nccl.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/cpu/measure.hpp"
-#include "yotta/nn/cuda/cuda.hpp"
+#include "yotta/parallel/cuda/use_cuda.hpp"
 
 #ifdef __linux__
 #include <pthread.h>

@@ -31,5 +31,5 @@ if(YOTTA_DEVELOP)
   if(NOT YOTTA_TESTS_ONLY)
     yotta_dependency(CLI11 libcli11-dev CLIUtils/CLI11 v2.3.2)
   endif()
-  include(cmake/mpi.cmake)
+  
 endif()

@@ -37,7 +37,14 @@ endif()
 add_library(yotta_compiled STATIC EXCLUDE_FROM_ALL ${yotta_compiled_sources})
 add_library(yotta::compiled ALIAS yotta_compiled)
 target_link_libraries(yotta_compiled PUBLIC yotta)
-target_compile_definitions(yotta_compiled PUBLIC YOTTA_COMPILED PRIVATE YOTTA_COMPILING)
+target_compile_definitions(yotta_compiled PUBLIC YOTTA_COMPILED)
+foreach(source ${yotta_compiled_sources})  # each sees the bodies of its own unit
+  get_filename_component(unit ${source} NAME_WE)
+  set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS YOTTA_COMPILING_${unit}=1)
+  if(NOT unit MATCHES "^(core|comm|nn|nn_.*)$")  # only these compute much
+    set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+  endif()
+endforeach()
 set_target_properties(yotta_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
 
 install(TARGETS yotta EXPORT yottaTargets)

@@ -1,4 +1,5 @@
-# Every MPI of this machine. YOTTA_MPIS is a list of names; of each there is a target yotta_mpi_<name> and a variable
+# Every MPI of this machine. YOTTA_MPIS is a list of names; of each there is a target yotta_mpi_<name>, which holds the bodies of
+# include/yotta/comm/mpi compiled for it, and a variable
 # YOTTA_MPIRUN_<name>. The first is find_package's: that of MPI_HOME, or of the mpicxx on PATH. Then come those that
 # Debian installs side by side, with compilers of their own names (mpicxx.openmpi, mpicxx.mpich): the tests run on all.
 find_package(MPI QUIET COMPONENTS CXX)
@@ -6,9 +7,10 @@ set(YOTTA_MPIS)
 
 # yotta_add_mpi(name mpirun libraries...)
 function(yotta_add_mpi name mpirun)
-  add_library(yotta_mpi_${name} INTERFACE)
-  target_link_libraries(yotta_mpi_${name} INTERFACE ${ARGN})
-  target_compile_definitions(yotta_mpi_${name} INTERFACE YOTTA_HAVE_MPI OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+  add_library(yotta_mpi_${name} STATIC ${PROJECT_SOURCE_DIR}/cmake/compiled/mpi/mpi.cpp)
+  target_link_libraries(yotta_mpi_${name} PUBLIC yotta::compiled ${ARGN})
+  target_compile_definitions(yotta_mpi_${name} PUBLIC YOTTA_HAVE_MPI OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+  target_compile_options(yotta_mpi_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   set(YOTTA_MPIRUN_${name} ${mpirun} PARENT_SCOPE)
   set(YOTTA_MPIS ${YOTTA_MPIS} ${name} PARENT_SCOPE)
 endfunction()
@@ -45,11 +47,11 @@ foreach(name openmpi mpich)
   separate_arguments(command UNIX_COMMAND "${command}")
   foreach(word ${command})
     if(word MATCHES "^-I(.+)")
-      target_include_directories(yotta_mpi_${name} SYSTEM INTERFACE ${CMAKE_MATCH_1})
+      target_include_directories(yotta_mpi_${name} SYSTEM PUBLIC ${CMAKE_MATCH_1})
     elseif(word MATCHES "^-L(.+)")
-      target_link_directories(yotta_mpi_${name} INTERFACE ${CMAKE_MATCH_1})
+      target_link_directories(yotta_mpi_${name} PUBLIC ${CMAKE_MATCH_1})
     elseif(NOT word MATCHES "mpi_cxx|mpichcxx" AND word MATCHES "^-l(.+)")  # not MPI's old C++ interface
-      target_link_libraries(yotta_mpi_${name} INTERFACE ${CMAKE_MATCH_1})
+      target_link_libraries(yotta_mpi_${name} PUBLIC ${CMAKE_MATCH_1})
     endif()
   endforeach()
 endforeach()

@@ -1,2 +1,12 @@
-// The bodies of nn/.
-#include "yotta/nn/linear.hpp"
+// The bodies of nn/, but for those in nn_linear.cpp and nn_attention.cpp.
+#include "yotta/nn/activations.hpp"
+#include "yotta/nn/adamw.hpp"
+#include "yotta/nn/cross_entropy.hpp"
+#include "yotta/nn/dropout_layer.hpp"
+#include "yotta/nn/embedding.hpp"
+#include "yotta/nn/grad_clip.hpp"
+#include "yotta/nn/linear_net.hpp"
+#include "yotta/nn/narrow.hpp"
+#include "yotta/nn/norm_layer.hpp"
+#include "yotta/nn/rope.hpp"
+#include "yotta/nn/sgd.hpp"

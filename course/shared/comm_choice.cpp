@@ -8,17 +8,15 @@
 
 #include "course/shared/console.hpp"
 #include "yotta/comm/mpi/mpi_ranks.hpp"
-#include "yotta/comm/nccl/nccl_support.hpp"
-#include "yotta/comm/processes/processes.hpp"
-#include "yotta/comm/tcp/tcp_launch.hpp"
+#include "yotta/comm/nccl/nccl.hpp"
 #include "yotta/comm/tcp/tcp_ranks.hpp"
-#include "yotta/nn/cuda/cuda.hpp"
+#include "yotta/parallel/cuda/use_cuda.hpp"
 
 namespace yotta {
 
 namespace {
 
-// With NCCL each process has a GPU of its host, in turn, or all have the first.
+// With NCCL the processes of a host take its GPUs in turn, or all share the first.
 ProcessRanksOptions options_of(bool by_nccl, bool shares_gpu) {
   ProcessRanksOptions options;
   if (!by_nccl) return options;
@@ -53,7 +51,7 @@ std::string own_path(const char* first_argument) {
   return length > 0 ? std::string(path, static_cast<size_t>(length)) : first_argument;
 }
 
-// Becomes mpirun, which starts this program n times.
+// Replaces this process by mpirun, which starts this program n times.
 [[noreturn]] void become_mpirun(int64_t n, int argc, char** argv) {
   std::vector<std::string> program(argv, argv + argc);
   program[0] = own_path(argv[0]);
@@ -76,24 +74,24 @@ std::string own_path(const char* first_argument) {
   fail(Where::current(), "cannot start {}: {}", mpirun, std::strerror(errno));
 }
 
-// Starts this program n times on this machine, waits for all, and ends as they do.
+// Starts this program n times on this machine, waits for all, and ends with their status.
 [[noreturn]] void become_launcher(int64_t n, int argc, char** argv) {
   std::vector<std::string> program(argv, argv + argc);
   program[0] = own_path(argv[0]);
   console::hand_on_terminals();
   std::fflush(nullptr);
-  const JobEnd end = start_processes(static_cast<int>(n), program);
-  if (!end.text.empty()) console::error(end.text.substr(0, end.text.size() - 1));
-  std::exit(end.status);
+  const LaunchResult result = start_processes(static_cast<int>(n), program);
+  if (!result.text.empty()) console::error(result.text.substr(0, result.text.size() - 1));
+  std::exit(result.status);
 }
-// Whoever was started so ends with who has started it.
-void follow_launcher() {
+// Ends this process when the launcher that started it ends.
+void end_with_launcher() {
   const char* const launcher = std::getenv("YOTTA_LAUNCHER");
   if (launcher == nullptr) return;
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // before we look, or it could end in between, unnoticed
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // before the check below, or it could end unnoticed in between
   const int process = std::atoi(launcher);
   if (getppid() == process) return;
-  prctl(PR_SET_PDEATHSIG, 0);  // a shell stands between us, say
+  prctl(PR_SET_PDEATHSIG, 0);  // another process, a shell say, is the parent
   if (kill(process, 0) != 0 && errno == ESRCH) std::raise(SIGTERM);
 }
 
@@ -102,48 +100,49 @@ void follow_launcher() {
 struct CommChoice::State {
   std::string comm = "auto";
   bool shares_gpu = false;
-  std::optional<TcpPlace> tcp;  // where this process would find the others without MPI
-  std::string problem;          // with the variables that say so
-  std::optional<ProcessPlace> place = find_place();
-  bool is_mpis = place.has_value();  // started by mpirun or srun
-  std::unique_ptr<ProcessRanks> job;
-  const TcpRanks* tcp_job = nullptr;  // the same, if it is one
+  std::optional<TcpEnvironment> tcp;  // how this process would find the others without MPI
+  std::string problem;                // with the environment variables for that
+  std::optional<LaunchEnvironment> launch = find_launch_environment();
+  bool by_launcher = launch.has_value();  // by mpirun or srun
+  std::unique_ptr<ProcessRanks> processes;
+  const TcpRanks* tcp_processes = nullptr;  // the same, if they use TCP
 
   State() {
     try {
-      tcp = find_tcp_place();
+      tcp = find_tcp_environment();
     } catch (const Error& error) {
       problem = error.what();
     }
-    if (!place && tcp) place = {tcp->rank, tcp->size, "the launcher"};
+    if (!launch && tcp) launch = {tcp->rank, tcp->size, "the launcher"};
   }
-  // Are the processes to find each other without MPI?
-  bool by_tcp() const { return comm == "tcp" || !is_mpis || (!built_with_mpi && tcp); }
+  // Do the processes find each other without MPI?
+  bool by_tcp() const { return comm == "tcp" || !by_launcher || (!built_with_mpi && tcp); }
   void join() {
     ProcessRanksOptions options = options_of(comm == "nccl", shares_gpu);
     if (!by_tcp()) {
-      job = join_by_mpi(std::move(options));
+      processes = join_by_mpi(std::move(options));
       return;
     }
     if (!tcp)
       fail(Where::current(),
            "{} says who is who, but not where rank 0 is: set MASTER_ADDR and MASTER_PORT, or "
            "YOTTA_RENDEZVOUS_FILE",
-           place->starter);
-    follow_launcher();
-    console::muted() = false;  // who does not find the others must say so himself
+           launch->launcher);
+    end_with_launcher();
+    console::muted() = false;  // a process that does not find the others must print its own error
     auto ranks = std::make_unique<TcpRanks>(
         *tcp, TcpRanksOptions{std::move(options), {.compare_calls = true}}, Where::current());
-    tcp_job = ranks.get();
-    job = std::move(ranks);
+    tcp_processes = ranks.get();
+    processes = std::move(ranks);
     console::muted() = tcp->rank > 0;
   }
 };
 
 CommChoice::CommChoice() : state_(std::make_unique<State>()) {
-  const std::optional<ProcessPlace>& place = state_->place;
-  if (place) setenv("YOTTA_TERMINALS", "", 0);  // mpirun's own, unless we have started it
-  if (place && place->rank > 0) console::mute();
+  const std::optional<LaunchEnvironment>& launch = state_->launch;
+  if (launch)
+    setenv("YOTTA_TERMINALS", "", 0);  // mpirun's own, unless this program has started mpirun
+  if (launch && launch->rank > 0) console::mute();
 }
 CommChoice::~CommChoice() = default;
 
@@ -159,77 +158,79 @@ void CommChoice::add_option(CLI::App& app) {
 }
 
 bool CommChoice::wants_processes() const {
-  return state_->place || (state_->comm != "auto" && state_->comm != "threads");
+  return state_->launch || (state_->comm != "auto" && state_->comm != "threads");
 }
 
-bool CommChoice::is_one_of_many() const { return state_->place.has_value(); }
+bool CommChoice::is_one_of_many() const { return state_->launch.has_value(); }
 
 int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
   State& self = *state_;
   const std::string why_not = why_no_nccl();
   if (!self.problem.empty()) throw Error(Error::Verbatim{}, Where::current(), self.problem);
-  const char* const without_gpus = self.place && self.by_tcp() ? "tcp" : "mpi";
-  if (self.comm == "auto" && self.place) self.comm = why_not.empty() ? "nccl" : without_gpus;
+  const char* const without_gpus = self.launch && self.by_tcp() ? "tcp" : "mpi";
+  if (self.comm == "auto" && self.launch) self.comm = why_not.empty() ? "nccl" : without_gpus;
   if (self.comm == "nccl" && !why_not.empty()) {
-    self.comm = self.place ? without_gpus : "threads";
+    self.comm = self.launch ? without_gpus : "threads";
     if (!console::muted())
       fmt::print(stderr, "--comm nccl: {}; the ranks are {} instead\n", why_not,
-                 self.place ? "processes without GPUs" : "threads");
+                 self.launch ? "processes without GPUs" : "threads");
   }
   if (!wants_processes()) return ranks.count;
   if (self.comm == "threads")
     fail(Where::current(),
          "{} has started this program {} times; with --comm threads start it once, without {}",
-         self.place->starter, self.place->size, self.place->starter);
+         self.launch->launcher, self.launch->size, self.launch->launcher);
   if (self.comm == "mpi" && !built_with_mpi) fail(Where::current(), "{}", no_mpi);
-  if (self.comm == "mpi" && self.place && !self.is_mpis)
+  if (self.comm == "mpi" && self.launch && !self.by_launcher)
     fail(Where::current(),
          "RANK and WORLD_SIZE are set, and no mpirun has started this program; --comm mpi needs "
          "mpirun, --comm tcp does without");
-  if (!self.place && (ranks.count < ranks.least || ranks.count > ranks.most))
+  if (!self.launch && (ranks.count < ranks.least || ranks.count > ranks.most))
     fail(Where::current(), "this program has from {} to {} ranks, not {}", ranks.least, ranks.most,
          ranks.count);
-  if (!self.place && (self.comm == "tcp" || !built_with_mpi))
+  if (!self.launch && (self.comm == "tcp" || !built_with_mpi))
     become_launcher(ranks.count, argc, argv);
-  if (!self.place) become_mpirun(ranks.count, argc, argv);
+  if (!self.launch) become_mpirun(ranks.count, argc, argv);
   self.join();
-  const int64_t size = self.job->size();
+  const int64_t size = self.processes->size();
   if (ranks.given != nullptr && ranks.count != size)
     fail(Where::current(),
          "{} asks for {} ranks, but {} has started {} processes; start {} of them, or leave out {}",
-         ranks.given, ranks.count, self.place->starter, size, ranks.count, ranks.given);
+         ranks.given, ranks.count, self.launch->launcher, size, ranks.count, ranks.given);
   if (size < ranks.least || size > ranks.most)
     fail(Where::current(), "this program has from {} to {} ranks; {} has started {} processes",
-         ranks.least, ranks.most, self.place->starter, size);
+         ranks.least, ranks.most, self.launch->launcher, size);
   return size;
 }
 
-bool CommChoice::has_gpus() const { return state_->job && state_->comm == "nccl"; }
+bool CommChoice::has_gpus() const { return state_->processes && state_->comm == "nccl"; }
 
-bool CommChoice::is_first() const { return !state_->job || state_->job->rank() == 0; }
+bool CommChoice::is_first() const { return !state_->processes || state_->processes->rank() == 0; }
 
 int CommChoice::finish(const std::string& error) {
-  // Who has lost another says so himself: it may have been the one that is heard. (mpirun names the lost.)
-  const auto speak_if_lost = [&] {
-    if (state_->job && state_->job->lost() && state_->tcp_job != nullptr) console::muted() = false;
+  // A process that has lost another prints so itself: process 0, the only one that prints, may be the lost one. (mpirun
+  // names lost processes by itself.)
+  const auto unmute_if_lost = [&] {
+    if (state_->processes && state_->processes->lost() && state_->tcp_processes != nullptr)
+      console::muted() = false;
   };
-  speak_if_lost();
+  unmute_if_lost();
   if (!error.empty()) console::error(error);
-  if (!state_->job) return error.empty() ? 0 : 1;
-  const std::vector<std::string> others = state_->job->end(error);
-  const bool lost_at_end = error.empty() && state_->job->lost();
+  if (!state_->processes) return error.empty() ? 0 : 1;
+  const std::vector<std::string> others = state_->processes->end(error);
+  const bool lost_at_end = error.empty() && state_->processes->lost();
   if (lost_at_end) {
-    speak_if_lost();
-    console::error(state_->tcp_job != nullptr
-                       ? state_->tcp_job->describe_lost()
+    unmute_if_lost();
+    console::error(state_->tcp_processes != nullptr
+                       ? state_->tcp_processes->describe_lost()
                        : "a process has ended without a word, at the very end: was it killed?");
   }
   if (error.empty() && is_first())
     for (size_t process = 0; process < others.size(); ++process)
       if (!others[process].empty())
         console::error(fmt::format("process {}: {}", process, others[process]));
-  state_->tcp_job = nullptr;
-  state_->job.reset();
+  state_->tcp_processes = nullptr;
+  state_->processes.reset();
   return error.empty() && !lost_at_end ? 0 : 1;
 }
 

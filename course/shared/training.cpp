@@ -66,7 +66,7 @@ NdOptions nd_options(const TrainingPlan& plan) {
   if (plan.context_parallel == "ulysses") options.context = ContextParallel::ulysses;
   options.zero = {.stage = plan.zero == 3 ? 0 : plan.zero, .bucket_bytes = plan.bucket_bytes};
   if (plan.bf16_gradients) options.zero.gradients = DType::bf16;
-  options.fsdp.layers_a_unit = plan.layers_a_unit;
+  options.fsdp.layers_per_unit = plan.layers_per_unit;
   options.fsdp.reshard_after_forward = !plan.no_reshard;
   if (plan.bf16_gathered) options.fsdp.gathered = DType::bf16;
   return options;
@@ -282,7 +282,7 @@ class Run {
   std::optional<DeviceScope> building_;  // the model is built on its device
   NdParallel model_;
   AdamW optimizer_;  // of this rank's parameters, in the order of model_.held()
-  std::unique_ptr<FolderLock> saving_;
+  std::shared_ptr<FolderLock> saving_;
 };
 
 // The tokens of every step, (steps, B, T), for whoever repeats the run elsewhere.
@@ -335,7 +335,7 @@ void expect_effects(const TrainingPlan& plan, const MeshShape& layout) {
     const char* needs;
   } options[] = {
       {"--no-reshard", plan.no_reshard, has_fsdp, "fsdp, as --layout fsdp=2"},
-      {"--layers-a-unit", plan.layers_a_unit != usual.layers_a_unit, has_fsdp,
+      {"--layers-per-unit", plan.layers_per_unit != usual.layers_per_unit, has_fsdp,
        "fsdp, as --layout fsdp=2"},
       {"--schedule", plan.schedule != usual.schedule, has_stages, "a pipeline, as --layout pp=2"},
       {"--context-parallel", plan.context_parallel != usual.context_parallel, layout.cp > 1,

@@ -10,7 +10,7 @@
 #include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/text.hpp"
-#include "yotta/nn/cuda/cuda.hpp"
+#include "yotta/parallel/cuda/use_cuda.hpp"
 
 using namespace yotta;
 
@@ -134,7 +134,7 @@ void add_technique_options(const OptionGroup& to, Arguments& a) {
   to.option("--gradient-dtype", a.gradient_dtype,
             "of --zero 1 and 2, to keep and sum gradients in: f32, or bf16 as its paper")
       ->check(CLI::IsMember({"f32", "bf16"}));
-  to.option("--layers-a-unit", p.layers_a_unit, "of fsdp: layers gathered together")
+  to.option("--layers-per-unit", p.layers_per_unit, "of fsdp: layers gathered together")
       ->check(at_least(1));
   to.flag("--no-reshard", p.no_reshard,
           "fsdp keeps weights whole from forward to backward: more memory, fewer bytes");

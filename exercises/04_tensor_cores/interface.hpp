@@ -8,7 +8,6 @@
 #include "yotta/core/exercise.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/mma.hpp"
-#include "yotta/device/mma_matrix.hpp"
 
 namespace exercise {
 

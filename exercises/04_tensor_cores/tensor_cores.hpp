@@ -31,7 +31,6 @@
 
 #include "yotta/core/exercise.hpp"
 #include "yotta/device/mma.hpp"
-#include "yotta/device/mma_matrix.hpp"
 
 namespace yotta::student {
 inline namespace YOTTA_DEVICE_BUILD {

@@ -9,7 +9,7 @@ namespace student = yotta::student;
 
 class ThisDdp : public exercise::AnyDdp {
  public:
-  ThisDdp(exercise::ParameterPtrs parameters, yotta::Communicator& comm,
+  ThisDdp(exercise::ParameterPtrs parameters, const yotta::Communicator& comm,
           student::DdpOptions options)
       : ddp_(std::move(parameters), comm, options) {}
   void finish() override { ddp_.finish(); }
@@ -21,9 +21,17 @@ class ThisDdp : public exercise::AnyDdp {
   student::Ddp ddp_;
 };
 
-std::pair<int64_t, int64_t> share_of_batch(int64_t batch, int ranks, int rank) {
-  const student::BatchShard share = student::share_of_batch(batch, ranks, rank);
-  return {share.begin, share.end};
+std::pair<int64_t, int64_t> batch_shard(int64_t batch, int ranks, int rank) {
+  const student::BatchShard shard = student::batch_shard(batch, ranks, rank);
+  return {shard.begin, shard.end};
+}
+
+std::vector<exercise::ParameterPtrs> cut_into_buckets(
+    std::span<const yotta::ParameterPtr> parameters, int64_t bucket_bytes) {
+  std::vector<exercise::ParameterPtrs> all;
+  for (const student::Bucket& bucket : student::cut_into_buckets(parameters, bucket_bytes))
+    all.push_back(bucket.parameters);
+  return all;
 }
 
 std::vector<exercise::BucketView> make_buckets(std::span<const yotta::ParameterPtr> parameters,
@@ -35,7 +43,7 @@ std::vector<exercise::BucketView> make_buckets(std::span<const yotta::ParameterP
 }
 
 std::unique_ptr<exercise::AnyDdp> make_ddp(exercise::ParameterPtrs parameters,
-                                           yotta::Communicator& comm, int64_t bucket_bytes,
+                                           const yotta::Communicator& comm, int64_t bucket_bytes,
                                            yotta::ReduceOp op, bool overlap) {
   return std::make_unique<ThisDdp>(std::move(parameters), comm,
                                    student::DdpOptions{bucket_bytes, op, overlap});
@@ -43,5 +51,5 @@ std::unique_ptr<exercise::AnyDdp> make_ddp(exercise::ParameterPtrs parameters,
 
 }  // namespace
 
-const exercise::Solution exercise::solution = {share_of_batch, student::reduce_gradients,
-                                               make_buckets, make_ddp};
+const exercise::Solution exercise::solution = {batch_shard, student::reduce_gradients,
+                                               cut_into_buckets, make_buckets, make_ddp};

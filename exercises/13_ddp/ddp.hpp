@@ -10,16 +10,16 @@
 //     weights      w             w             w             w          the same, before and after
 //
 // Three ways, each better than the last:
-//     naive        one all_reduce a parameter, after backward: many small messages, all of them waited for
-//     bucketed     gradients lie side by side in a few flat buckets: one all_reduce a bucket
-//     overlapped   a bucket leaves as soon as its last gradient is final, while backward goes on
+//     naive        one all_reduce per parameter, after backward: many small messages, all waited for
+//     bucketed     gradients lie side by side in a few flat buckets: one all_reduce per bucket
+//     overlapped   a bucket leaves as soon as its last gradient is ready, while backward goes on
 //
 //     backward     │ layer 3 │ layer 2 │ layer 1 │ layer 0 │
 //     bucket 0                ├─ 3, 2 in one bucket ─┤
 //     bucket 1                                             ├─ 1, 0 ─┤   only the last one is waited for
 //
 // Cost, for gradients of G bytes on p ranks with the ring: 2(p-1)/p G bytes sent per rank; 2(p-1) messages
-// a bucket; memory: nothing beyond the gradients, which are views into the buckets.
+// per bucket; memory: nothing beyond the gradients, which are views into the buckets.
 //
 // Contract: all ranks of `comm` construct Ddp over the same parameters in the same order, and call
 // finish() after each synchronised backward pass. The loss says which reduction is right:
@@ -31,6 +31,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -47,51 +48,89 @@ struct BatchShard {
   int64_t begin = 0, end = 0;
 };
 
-// The rows that rank `rank` trains on. Together the shares are the batch, each row once.
-constexpr BatchShard share_of_batch(int64_t batch, int ranks, int rank) {
-  BatchShard share;
-  // exercise 13.1: cut the batch among the ranks; their shares may differ by one row
+// The rows that rank `rank` trains on. Together the shards are the batch, each row once.
+constexpr BatchShard batch_shard(int64_t batch, int ranks, int rank) {
+  BatchShard shard;
+  // exercise 13.1: cut the batch among the ranks; their shards may differ by one row
   not_done("13.1");
   // end of exercise 13.1
-  return share;
+  return shard;
 }
 
-// Rank 0's weights for everyone, so that all start from the same model. (On meta there are no weights.)
-inline void broadcast_parameters(Parameters parameters, Communicator& comm) {
-  for (const ParameterPtr& each : parameters)
-    if (each->value.device() != Device::meta)
-      comm.broadcast(each->value, 0, {.label = "ddp.parameters"});
-}
+// Gives everyone rank 0's weights, so that all start from the same model. (On meta there are none.)
+inline void broadcast_parameters(Parameters parameters, const Communicator& comm);
 
-// Naive: after backward, one all_reduce a parameter.
-inline void reduce_gradients(Parameters parameters, Communicator& comm, ReduceOp op) {
-  // exercise 13.2: reduce every gradient over the ranks of comm with the given operation
-  not_done("13.2");
-  // end of exercise 13.2
-}
+// Naive: after backward, one all_reduce per parameter.
+inline void reduce_gradients(Parameters parameters, const Communicator& comm, ReduceOp op);
 
-// What all ranks together send to reduce gradients of G bytes: with 2(p-1)/p G each, p of them.
+// Throws if two ranks hold the same token ids: a sampler that forgot the rank trains on one shard of
+// the data, p times over, and no loss curve shows it.
+inline void check_ranks_differ(const Tensor& ids, const Communicator& comm,
+                                  Where where = Where::current());
+
+// Bytes that all ranks together send to reduce gradients of G bytes: 2(p-1)/p G each, p ranks.
 constexpr int64_t ddp_bytes_sent_by_all(int64_t ranks, int64_t gradient_bytes) {
   return 2 * (ranks - 1) * gradient_bytes;
 }
 
+// ---- buckets -----------------------------------------------------------------------------------
+
 // Gradients that travel together.
 struct Bucket {
-  Tensor flat;                           // (sum of sizes): its members' gradients are views of it
   std::vector<ParameterPtr> parameters;  // in the order in which backward finishes them
-  int missing = 0;                       // gradients that are not final yet
-  Work work;                             // in flight from launch to finish()
+  Tensor flat;      // (n), n the sum of their sizes: their gradients are views of it (DDP)
+  int missing = 0;  // gradients that are not ready yet
+  Work work;        // in flight from launch to finish()
 };
 
-// Cuts the parameters, last one first (backward's order), into buckets of up to `bucket_bytes` of
-// gradients, one at least, and makes each gradient a view into its bucket's flat tensor.
-inline std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_bytes) {
-  std::deque<Bucket> buckets;
-  // exercise 13.3: fill buckets, each of one dtype, in reverse order; point the gradients into them
-  not_done("13.3");
-  // end of exercise 13.3
-  return buckets;
+// Bytes of the gradient of a parameter. Gradients of 16-bit weights are f32.
+inline int64_t gradient_bytes(const Parameter& of) {
+  return of.value.numel() * std::max<int64_t>(4, bytes_of(of.value.dtype()));
 }
+
+// Cuts the parameters, last one first (backward's order), into buckets of one dtype each. A bucket
+// holds up to `bucket_bytes` of gradients, and at least one parameter.
+inline std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket_bytes);
+// Makes the gradients of a bucket views of one flat tensor. They keep their values.
+inline void flatten_gradients(Bucket& bucket);
+// Both.
+inline std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_bytes);
+
+// The buckets of one rank, and which of them have left. DDP sums a bucket over the ranks by an
+// all_reduce, ZeRO by a reduce_scatter (zero.hpp): that is `launch`.
+class GradientBuckets {
+ public:
+  using Launch = std::function<Work(Bucket&)>;  // starts to sum this bucket
+
+  inline GradientBuckets(std::deque<Bucket> buckets, Launch launch, bool overlap = true);
+  GradientBuckets(const GradientBuckets&) = delete;
+  GradientBuckets& operator=(const GradientBuckets&) = delete;
+
+  // Counts a gradient of this bucket as ready, and launches every bucket whose turn has come.
+  // All ranks must launch the same buckets in the same order. Backward may finish them in another
+  // order, or on some rank not at all: so bucket k leaves only after buckets 0 to k-1.
+  inline void on_gradient_ready(Bucket& bucket);
+  // After backward: launches what has not left yet (a parameter that this batch did not use was never
+  // ready; its zeros are added like any other), and waits for everything.
+  inline void finish();
+
+  // While syncing is off, gradients only add up locally.
+  void set_syncing(bool on) { syncing_ = on; }
+  std::deque<Bucket>& all() { return buckets_; }
+  const std::deque<Bucket>& all() const { return buckets_; }
+  int launched() const { return launched_; }  // since the last finish()
+
+ private:
+  Bucket& next() { return buckets_[static_cast<size_t>(launched_)]; }
+  inline void launch_next();
+
+  std::deque<Bucket> buckets_;  // a deque: callbacks hold addresses of its elements
+  Launch launch_;
+  bool overlap_, syncing_ = true;
+  int launched_ = 0;
+};
+
+// ---- DDP ---------------------------------------------------------------------------------------
 
 struct DdpOptions {
   int64_t bucket_bytes = 25 << 20;  // PyTorch's default
@@ -101,27 +140,17 @@ struct DdpOptions {
 
 class Ddp {
  public:
-  Ddp(std::vector<ParameterPtr> parameters, Communicator& comm, DdpOptions options = {})
-      : parameters_(std::move(parameters)), comm_(comm), options_(options) {
-    broadcast_parameters(parameters_, comm_);
-    buckets_ = make_buckets(parameters_, options_.bucket_bytes);
-    for (Bucket& bucket : buckets_) {
-      bucket.missing = static_cast<int>(bucket.parameters.size());
-      for (const ParameterPtr& each : bucket.parameters)
-        each->on_grad_ready = [this, &bucket](Parameter&) { gradient_is_final(bucket); };
-    }
-  }
-  ~Ddp() {
-    for (const ParameterPtr& each : parameters_) each->on_grad_ready = nullptr;
-  }
+  inline Ddp(std::vector<ParameterPtr> parameters, const Communicator& comm,
+                DdpOptions options = {});
+  inline ~Ddp();
   Ddp(const Ddp&) = delete;
   Ddp& operator=(const Ddp&) = delete;
 
   // While one of these lives, gradients only add up locally: for all microbatches but the last.
   class NoSync {
    public:
-    explicit NoSync(Ddp& ddp) : ddp_(ddp) { ddp_.syncing_ = false; }
-    ~NoSync() { ddp_.syncing_ = true; }
+    explicit NoSync(Ddp& ddp) : ddp_(ddp) { ddp_.buckets_.set_syncing(false); }
+    ~NoSync() { ddp_.buckets_.set_syncing(true); }
     NoSync(const NoSync&) = delete;
     NoSync& operator=(const NoSync&) = delete;
 
@@ -130,45 +159,95 @@ class Ddp {
   };
   [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
 
-  // After backward: launches what has not left yet (a parameter that this batch did not use never
-  // became final; its zeros are added like any other), and waits for everything.
-  void finish() {
-    // exercise 13.5: launch what is left, wait for every bucket, and be ready for the next backward
-    not_done("13.5");
-    // end of exercise 13.5
-  }
+  // After backward: every gradient is the sum (or mean) over the ranks.
+  void finish() { buckets_.finish(); }
 
-  int buckets() const { return static_cast<int>(buckets_.size()); }
-  int launched() const { return launched_; }  // since the last finish()
+  int buckets() const { return static_cast<int>(buckets_.all().size()); }
+  int launched() const { return buckets_.launched(); }  // since the last finish()
 
  private:
-  // Every rank must launch the same buckets in the same order, and backward may finish them in
-  // another (or, on some rank, not at all): so bucket k leaves only after buckets 0 to k-1.
-  void gradient_is_final(Bucket& bucket) {
-    // exercise 13.4: count the bucket's gradients down and launch every bucket whose turn has come
-    not_done("13.4");
-    // end of exercise 13.4
-  }
-
-  Bucket& next() { return buckets_[static_cast<size_t>(launched_)]; }
-  void launch_next() {
-    Bucket& bucket = next();
-    bucket.work = comm_.all_reduce_async(bucket.flat, options_.op, {.label = "ddp.gradients"});
-    ++launched_;
-  }
-
   std::vector<ParameterPtr> parameters_;
-  Communicator& comm_;
+  Communicator comm_;
   DdpOptions options_;
-  std::deque<Bucket> buckets_;  // a deque: callbacks hold addresses of its elements
-  int launched_ = 0;
-  bool syncing_ = true;
+  GradientBuckets buckets_;
 };
 
-// Throws if two ranks hold the same token ids: a sampler that forgot the rank trains on one share of the
-// data, p times over, and no loss curve shows it.
-inline void check_ranks_differ(const Tensor& ids, Communicator& comm,
-                               Where where = Where::current()) {
+
+void broadcast_parameters(Parameters parameters, const Communicator& comm) {
+  for (const ParameterPtr& each : parameters)
+    if (each->value.device() != Device::meta)
+      comm.broadcast(each->value, 0, {.label = "ddp.parameters"});
+}
+
+void reduce_gradients(Parameters parameters, const Communicator& comm, ReduceOp op) {
+  // exercise 13.2: reduce every gradient over the ranks of comm with the given operation
+  not_done("13.2");
+  // end of exercise 13.2
+}
+
+std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket_bytes) {
+  std::deque<Bucket> buckets;
+  // exercise 13.3: fill buckets, each of one dtype, in reverse order
+  not_done("13.3");
+  // end of exercise 13.3
+  return buckets;
+}
+
+void flatten_gradients(Bucket& bucket) {
+  const MemoryScope memory(MemoryKind::gradients);
+  // exercise 13.4: make bucket.flat, and let each gradient be a view of its part
+  not_done("13.4");
+  // end of exercise 13.4
+}
+
+std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_bytes) {
+  std::deque<Bucket> buckets = cut_into_buckets(parameters, bucket_bytes);
+  for (Bucket& bucket : buckets) flatten_gradients(bucket);
+  return buckets;
+}
+
+GradientBuckets::GradientBuckets(std::deque<Bucket> buckets, Launch launch, bool overlap)
+    : buckets_(std::move(buckets)), launch_(std::move(launch)), overlap_(overlap) {
+  for (Bucket& bucket : buckets_) bucket.missing = static_cast<int>(bucket.parameters.size());
+}
+
+void GradientBuckets::on_gradient_ready(Bucket& bucket) {
+  // exercise 13.5: count the bucket's gradients down and launch every bucket whose turn has come
+  not_done("13.5");
+  // end of exercise 13.5
+}
+
+void GradientBuckets::finish() {
+  // exercise 13.6: launch what is left, wait for every bucket, and be ready for the next backward
+  not_done("13.6");
+  // end of exercise 13.6
+}
+
+void GradientBuckets::launch_next() {
+  next().work = launch_(next());
+  ++launched_;
+}
+
+Ddp::Ddp(std::vector<ParameterPtr> parameters, const Communicator& comm, DdpOptions options)
+    : parameters_(std::move(parameters)),
+      comm_(comm),
+      options_(options),
+      buckets_(
+          make_buckets(parameters_, options.bucket_bytes),
+          [this](Bucket& bucket) {
+            return comm_.all_reduce_async(bucket.flat, options_.op, {.label = "ddp.gradients"});
+          },
+          options.overlap) {
+  broadcast_parameters(parameters_, comm_);
+  for (Bucket& bucket : buckets_.all())
+    for (const ParameterPtr& each : bucket.parameters)
+      each->on_grad_ready = [this, &bucket](Parameter&) { buckets_.on_gradient_ready(bucket); };
+}
+Ddp::~Ddp() {
+  for (const ParameterPtr& each : parameters_) each->on_grad_ready = nullptr;
+}
+
+void check_ranks_differ(const Tensor& ids, const Communicator& comm, Where where) {
   const auto* text = static_cast<const char*>(ids.raw());
   const uint64_t hash = hash_name({text, static_cast<size_t>(ids.nbytes())});
   const std::vector<int64_t> mine = {static_cast<int64_t>(hash)};
@@ -178,9 +257,10 @@ inline void check_ranks_differ(const Tensor& ids, Communicator& comm,
     for (size_t b = a + 1; b < all.size(); ++b)
       if (all[a] == all[b])
         fail(where,
-             "ranks {} and {} saw identical tokens: each rank must take its own share of the batch "
+             "ranks {} and {} saw identical tokens: each rank must take its own shard of the batch "
              "(is the rank in the sampler's index?)",
              a, b);
 }
+
 
 }  // namespace yotta::student

@@ -31,12 +31,14 @@ class AnyDdp {
 };
 
 struct Solution {
-  std::pair<int64_t, int64_t> (*share_of_batch)(int64_t batch, int ranks, int rank);
+  std::pair<int64_t, int64_t> (*batch_shard)(int64_t batch, int ranks, int rank);
   void (*reduce_gradients)(std::span<const yotta::ParameterPtr> parameters,
-                           yotta::Communicator& comm, yotta::ReduceOp op);
+                           const yotta::Communicator& comm, yotta::ReduceOp op);
+  std::vector<ParameterPtrs> (*cut_into_buckets)(std::span<const yotta::ParameterPtr> parameters,
+                                                 int64_t bucket_bytes);
   std::vector<BucketView> (*make_buckets)(std::span<const yotta::ParameterPtr> parameters,
                                           int64_t bucket_bytes);
-  std::unique_ptr<AnyDdp> (*make_ddp)(ParameterPtrs parameters, yotta::Communicator& comm,
+  std::unique_ptr<AnyDdp> (*make_ddp)(ParameterPtrs parameters, const yotta::Communicator& comm,
                                       int64_t bucket_bytes, yotta::ReduceOp op, bool overlap);
 };
 extern const Solution solution;

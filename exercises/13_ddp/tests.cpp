@@ -97,7 +97,7 @@ std::unique_ptr<AnyDdp> make_ddp(const ParameterPtrs& parameters, Communicator& 
   return solution.make_ddp(parameters, world, bucket_bytes, op, overlap);
 }
 
-// Runs body(world, parameters, ddp) on two ranks, and finish() after it. That is exercise 13.5: 13.4 can be
+// Runs body(world, parameters, ddp) on two ranks, and finish() after it. That is exercise 13.6: 13.5 can be
 // done before it is begun. (After the barrier all ranks have made their checks.)
 template <class Body>
 void run_backward(bool overlap, Body body) {
@@ -110,7 +110,7 @@ void run_backward(bool overlap, Body body) {
       ddp->finish();
     });
   } catch (const NotDone& error) {
-    if (std::string_view(error.what()).find("13.5") == std::string_view::npos) throw;
+    if (std::string_view(error.what()).find("13.6") == std::string_view::npos) throw;
   }
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("13.1: the ranks' shares are the batch, each row once") {
       int64_t next = 0;
       std::pair<int64_t, int64_t> before = {0, 0};
       for (int r = 0; r < p; ++r) {
-        const auto share = solution.share_of_batch(batch, p, r);
+        const auto share = solution.batch_shard(batch, p, r);
         const auto [begin, end] = share;
         expect(
             r == 0 || share != before || begin == end,
@@ -189,16 +189,16 @@ TEST_CASE("13.3: buckets hold the last parameters first, up to their limit") {
                                    {1000, {{5, 4, 3, 2}, {1, 0}}, 2}};
   for (const Plan& plan : plans) {
     const ParameterPtrs parameters = make_parameters(0, plan.in_f32);
-    const auto buckets = solution.make_buckets(parameters, plan.bytes);
+    const auto buckets = solution.cut_into_buckets(parameters, plan.bytes);
     std::string wanted, got;
     for (const auto& members : plan.members) {
       wanted += "[";
       for (const size_t i : members) wanted += " " + parameters[i]->name;
       wanted += " ] ";
     }
-    for (const auto& bucket : buckets) {
+    for (const ParameterPtrs& bucket : buckets) {
       got += "[";
-      for (const ParameterPtr& each : bucket.parameters) got += " " + each->name;
+      for (const ParameterPtr& each : bucket) got += " " + each->name;
       got += " ] ";
     }
     expect(wanted == got,
@@ -210,7 +210,7 @@ TEST_CASE("13.3: buckets hold the last parameters first, up to their limit") {
   }
 }
 
-TEST_CASE("13.3: gradients are views into their bucket, and keep their values") {
+TEST_CASE("13.4: gradients are views into their bucket, and keep their values") {
   const ParameterPtrs parameters = make_parameters(0);
   backward(parameters, local_gradient(0));
   for (const auto& bucket : solution.make_buckets(parameters, bucket_bytes)) {
@@ -233,14 +233,14 @@ TEST_CASE("13.3: gradients are views into their bucket, and keep their values") 
   expect(compare(all_gradients(parameters), local_gradient(0), 0, clues));
 }
 
-TEST_CASE("13.4: a bucket leaves as soon as its last gradient is final") {
+TEST_CASE("13.5: a bucket leaves as soon as its last gradient is final") {
   run_backward(true, [](Communicator& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
     backward_and_count(parameters, ddp, world.rank());
   });
   CHECK(true);
 }
 
-TEST_CASE("13.4: buckets leave in their order, in whichever order they become full") {
+TEST_CASE("13.5: buckets leave in their order, in whichever order they become full") {
   run_backward(true, [](Communicator& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
     struct Final {
       size_t layer;
@@ -262,7 +262,7 @@ TEST_CASE("13.4: buckets leave in their order, in whichever order they become fu
   CHECK(true);
 }
 
-TEST_CASE("13.4: the callback launches and does not wait: communication overlaps backward") {
+TEST_CASE("13.5: the callback launches and does not wait: communication overlaps backward") {
   // Rank 1 goes on only after it has heard from rank 0, and rank 0 tells it after its first callback.
   bool told = false;
   try {
@@ -285,19 +285,19 @@ TEST_CASE("13.4: the callback launches and does not wait: communication overlaps
   CHECK(true);
 }
 
-TEST_CASE("13.4: without overlap backward launches nothing") {
+TEST_CASE("13.5: without overlap backward launches nothing") {
   run_backward(false, [](Communicator& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
     backward(parameters, local_gradient(world.rank()));
     if (ddp.launched() > 0)
       fail(Where::current(),
-           "options_.overlap is false, and {} buckets were launched during backward: they wait "
+           "overlap_ is false, and {} buckets were launched during backward: they wait "
            "until finish()",
            ddp.launched());
   });
   CHECK(true);
 }
 
-TEST_CASE("13.4: under no_sync nothing is reduced, and gradients add up") {
+TEST_CASE("13.5: under no_sync nothing is reduced, and gradients add up") {
   run_backward(true, [](Communicator& world, const ParameterPtrs& parameters, AnyDdp& ddp) {
     Numbers sum(numbers);
     {
@@ -323,7 +323,7 @@ TEST_CASE("13.4: under no_sync nothing is reduced, and gradients add up") {
   CHECK(true);
 }
 
-TEST_CASE("13.5: after finish the gradients are reduced, overlapped or not") {
+TEST_CASE("13.6: after finish the gradients are reduced, overlapped or not") {
   for (const int p : {4, 1, 2, 3})
     for (const bool overlap : {true, false})
       for (const int microbatches : {1, 3})
@@ -331,7 +331,7 @@ TEST_CASE("13.5: after finish the gradients are reduced, overlapped or not") {
   expect_ddp_step(3, ReduceOp::sum, true);
 }
 
-TEST_CASE("13.5: a parameter that one rank did not use does not hold the others up") {
+TEST_CASE("13.6: a parameter that one rank did not use does not hold the others up") {
   const int p = 3;
   std::vector<Numbers> left(p);
   run(p, [&](Communicator& world) {
@@ -353,7 +353,7 @@ TEST_CASE("13.5: a parameter that one rank did not use does not hold the others 
   }
 }
 
-TEST_CASE("13.5: the next backward finds everything ready") {
+TEST_CASE("13.6: the next backward finds everything ready") {
   const auto three_steps = [](Communicator& world) {
     const ParameterPtrs parameters = make_parameters(world.rank());
     const auto ddp = make_ddp(parameters, world);

@@ -13,10 +13,10 @@ class ThisZero : public exercise::AnyZero {
            const student::ZeroOptions& options)
       : zero_(parameters, comm, options) {}
   std::vector<yotta::ParameterPtr> shards() const override { return zero_.shards(); }
-  std::vector<yotta::ParameterShard> pieces() const override {
+  std::vector<yotta::ParameterShard> parameter_shards() const override {
     std::vector<yotta::ParameterShard> all;
     for (const student::ZeroBucket& bucket : zero_.buckets())
-      all.insert(all.end(), bucket.pieces.begin(), bucket.pieces.end());
+      all.insert(all.end(), bucket.shards.begin(), bucket.shards.end());
     return all;
   }
   void flush() override { zero_.flush(); }

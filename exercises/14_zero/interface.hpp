@@ -19,7 +19,7 @@ class AnyZero {
  public:
   virtual ~AnyZero() = default;
   virtual std::vector<yotta::ParameterPtr> shards() const = 0;
-  virtual std::vector<yotta::ParameterShard> pieces() const = 0;
+  virtual std::vector<yotta::ParameterShard> parameter_shards() const = 0;
   virtual void flush() = 0;
   virtual void finish() = 0;
   virtual void gather() = 0;

@@ -151,12 +151,12 @@ TEST_CASE("14.2: a part cuts through parameters, and its pieces say which they a
     const std::string right[] = {" p2[0, 6)", " p2[6, 12)", " p1[0, 4) p0[0, 2)", " p0[2, 8)"};
     const std::string& mine = right[static_cast<size_t>(world.rank())];
     std::string got;
-    for (const ParameterShard& piece : zero->pieces())
-      got += fmt::format(" {}[{}, {})", piece.parameter->name, piece.first,
-                         piece.first + piece.parameter->value.numel());
+    for (const ParameterShard& shard : zero->parameter_shards())
+      got += fmt::format(" {}[{}, {})", shard.parameter->name, shard.first,
+                         shard.first + shard.parameter->value.numel());
     require(got == mine,
-            fmt::format("rank {} of 4: the pieces in its part of p2, p1, p0 are{}, and you have{}. "
-                        "cut_pieces wants to know at which number of the bucket the part begins",
+            fmt::format("rank {} of 4: the shards in its part of p2, p1, p0 are{}, and you have{}. "
+                        "cut_shards wants to know at which number of the bucket the part begins",
                         world.rank(), mine, got.empty() ? " none" : got));
   });
   CHECK(true);

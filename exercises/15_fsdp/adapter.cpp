@@ -12,7 +12,7 @@ class ThisUnit : public exercise::AnyUnit {
  public:
   explicit ThisUnit(student::FsdpUnit& unit) : unit_(unit) {}
   explicit ThisUnit(std::unique_ptr<student::FsdpUnit> own) : own_(std::move(own)), unit_(*own_) {}
-  const std::vector<yotta::ParameterShard>& pieces() const override { return unit_.pieces(); }
+  const std::vector<yotta::ParameterShard>& shards() const override { return unit_.shards(); }
   bool is_gathered() const override { return unit_.is_gathered(); }
   void prefetch() override { unit_.prefetch(); }
   void unshard() override { unit_.unshard(); }

@@ -9,7 +9,7 @@
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/elementwise.hpp"
-#include "yotta/nn/slice.hpp"
+#include "yotta/nn/layer.hpp"
 #include "yotta/parallel/flat_shard.hpp"
 #include "yotta/parallel/fsdp_plan.hpp"
 
@@ -25,7 +25,7 @@ struct FsdpChoices {
 class AnyUnit {
  public:
   virtual ~AnyUnit() = default;
-  virtual const std::vector<yotta::ParameterShard>& pieces() const = 0;
+  virtual const std::vector<yotta::ParameterShard>& shards() const = 0;
   virtual bool is_gathered() const = 0;
   virtual void prefetch() = 0;
   virtual void unshard() = 0;

@@ -322,8 +322,8 @@ TEST_CASE("15.1: the parts of all ranks are the model, each number once") {
     run(p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
       const auto unit = solution.make_unit(parameters, world, {});
-      for (const ParameterShard& piece : unit->pieces())
-        for (const double value : piece.parameter->value.values())
+      for (const ParameterShard& shard : unit->shards())
+        for (const double value : shard.parameter->value.values())
           parts[static_cast<size_t>(world.rank())].push_back(value);
       require(!parameters[0]->value.defined(),
               "the layers still hold their whole weights: drop_values() once the part is copied");
@@ -382,7 +382,7 @@ TEST_CASE("15.2: weights travel in the type that was asked for") {
             fmt::format("{} bytes sent where bf16 weights need {}: convert the shard to dtype_ "
                         "before it travels",
                         sent, padded(numbers, 2) / 2 * 2));
-    require(unit->pieces()[0].parameter->value.dtype() == DType::f32,
+    require(unit->shards()[0].parameter->value.dtype() == DType::f32,
             "the shard itself stays f32: the optimizer steps it");
     return unit;
   });
@@ -430,8 +430,8 @@ TEST_CASE("15.4: reshard frees the whole weights, and they can be gathered anew"
                                 : "whole weights, held by `whole_`, or by the layers' weights, "
                                   "which are views of it"));
         require(!unit->is_gathered(), "after reshard() is_gathered() still says yes");
-        for (const ParameterShard& piece : unit->pieces())
-          piece.parameter->value.fill(times);  // a step
+        for (const ParameterShard& shard : unit->shards())
+          shard.parameter->value.fill(times);  // a step
       }
       unit->unshard();
       require(values_of(parameters)[3] == 1,
@@ -514,8 +514,8 @@ TEST_CASE("15.6: every piece's gradient is the sum over ranks, and microbatches 
       const std::vector<ParameterPtr> parameters = make_parameters();
       const auto unit = solution.make_unit(parameters, world, {});
       int final = 0;
-      for (const ParameterShard& piece : unit->pieces())
-        piece.parameter->on_grad_ready = [&](Parameter&) { ++final; };
+      for (const ParameterShard& shard : unit->shards())
+        shard.parameter->on_grad_ready = [&](Parameter&) { ++final; };
       for (int microbatch = 0; microbatch < 2; ++microbatch) {
         backward_unit(*unit, parameters, world.rank(), microbatch);
         unit->finish_reduce();
@@ -523,17 +523,17 @@ TEST_CASE("15.6: every piece's gradient is the sum over ranks, and microbatches 
         require(arrived >= (microbatch + 1) * padded(numbers, p) / p * (p - 1) * 8,
                 "finish_reduce() adds `reduced_` before the sum is there: reducing_.wait() first");
       }
-      for (const ParameterShard& piece : unit->pieces())
-        for (const double g : piece.parameter->gradient().values())
+      for (const ParameterShard& shard : unit->shards())
+        for (const double g : shard.parameter->gradient().values())
           parts[static_cast<size_t>(world.rank())].push_back(g);
       require(live(MemoryKind::buffers) == 0,
               fmt::format("after finish_reduce() {} bytes are still borrowed: free both "
                           "`gradients_` and `reduced_`",
                           live(MemoryKind::buffers)));
-      require(final == 2 * std::ssize(unit->pieces()),
-              fmt::format("{} pieces in 2 microbatches said {} times that their gradient is "
+      require(final == 2 * std::ssize(unit->shards()),
+              fmt::format("{} shards in 2 microbatches said {} times that their gradient is "
                           "final; each does, once a microbatch: used(0)",
-                          unit->pieces().size(), final));
+                          unit->shards().size(), final));
     });
     Clues clues;
     clues.what = fmt::format("the gradients of {} ranks and 2 microbatches", p);
@@ -605,7 +605,7 @@ TEST_CASE("15.7: what stays whole for backward stays in training only") {
     forward_rows(fsdp->stack(), evaluation, 0, 0, 2);
     require(gathered_beside(*fsdp, -1).empty(),
             fmt::format("after an evaluation unit {} is still whole; no backward follows, and the "
-                        "next step would leave it out of date: look at saved.place().training",
+                        "next step would leave it out of date: look at saved.position().training",
                         list(gathered_beside(*fsdp, -1))));
     forward_rows(fsdp->stack(), saved, 0, 0, 2);
     require(
@@ -709,8 +709,8 @@ TEST_CASE("15.9: wgrad needs no weights, and one reduction is under way at a tim
     watch_pass({}, 'W', [&](AnyFsdp& fsdp, char what, int unit) {
       look();
       const AnyUnit& own = *fsdp.units()[static_cast<size_t>(unit)];
-      for (const ParameterShard& piece : own.pieces())  // while its reduction is finished
-        piece.parameter->on_grad_ready = [&](Parameter&) { look(); };
+      for (const ParameterShard& shard : own.shards())  // while its reduction is finished
+        shard.parameter->on_grad_ready = [&](Parameter&) { look(); };
       if (what == 'W')
         require(!own.is_gathered(),
                 fmt::format("unit {} is whole while its wgrad runs, which needs x and dy only: "
@@ -760,10 +760,10 @@ TEST_CASE("15.9: three steps on 1 to 4 ranks end with the single rank's weights"
       }
       const std::vector<AnyUnit*> units = fsdp->units();
       for (size_t u = 0; u < units.size(); ++u)
-        for (const ParameterShard& piece : units[u]->pieces()) {
-          const Numbers values = piece.parameter->value.values();
+        for (const ParameterShard& shard : units[u]->shards()) {
+          const Numbers values = shard.parameter->value.values();
           std::copy(values.begin(), values.end(),
-                    all.begin() + static_cast<int64_t>(u) * one_layer + piece.first);
+                    all.begin() + static_cast<int64_t>(u) * one_layer + shard.first);
         }
     });
     Clues clues;
@@ -786,15 +786,15 @@ TEST_CASE("15.9: a unit of two slices is reduced once, with the gradients of bot
             fmt::format("{} reductions for 2 units, one with two slices: reduce it after the "
                         "wgrads of its first slice, which backward reaches last (place_.is_first)",
                         units_sent("fsdp.reduce")));
-    for (const ParameterShard& piece : fsdp->units()[0]->pieces()) {
-      const auto begin = expected.begin() + piece.first;
+    for (const ParameterShard& shard : fsdp->units()[0]->shards()) {
+      const auto begin = expected.begin() + shard.first;
       Clues clues;
       clues.what = fmt::format(
           "the gradient of a weight with two slices (reduced after the "
           "wgrads of both?), rank {} of 2",
           world.rank());
       clues.ranks = 2;
-      const Tensor& actual = piece.parameter->gradient();
+      const Tensor& actual = shard.parameter->gradient();
       require(compare(actual.values(), {begin, begin + actual.numel()}, 1e-12, clues));
     }
   });

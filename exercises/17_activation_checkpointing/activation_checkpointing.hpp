@@ -34,13 +34,7 @@
 namespace yotta::student {
 
 // Cuts n layers into slices of C, the last one shorter if it must be. Returns where each begins.
-inline std::vector<int64_t> slices_of(int64_t n, int64_t C) {
-  std::vector<int64_t> begins;
-  // exercise 17.1: the first layer of each slice
-  not_done("17.1");
-  // end of exercise 17.1
-  return begins;
-}
+inline std::vector<int64_t> slices_of(int64_t n, int64_t C);
 
 // The C for which ceil(n / C) checkpoints and C Saved are together fewest.
 constexpr int64_t square_root_of(int64_t n) {
@@ -52,117 +46,137 @@ constexpr int64_t square_root_of(int64_t n) {
 }
 
 // y = layer(x), keeping nothing.
-inline Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place) {
-  Saved dropped(place, layer.name());
-  return layer.forward(x, dropped);
-}
+inline Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place);
 
 // A slice of which only the input is kept.
 class Checkpoint : public Slice {
  public:
   using Slice::Slice;
-
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    Tensor y = x;
-    // exercise 17.3: keep x under the name "x"; run the layers one after the other, keeping nothing else
-    not_done("17.3");
-    // end of exercise 17.3
-    return y;
-  }
-
-  // The recomputed Saved dies layer by layer, as each one's weight gradient uses it up.
-  Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    Tensor dx = dy;
-    // exercise 17.4: run the slice again from x, now keeping everything; then I and W of each layer
-    not_done("17.4");
-    // end of exercise 17.4
-    return dx;
-  }
+  inline Tensor forward(const Tensor& x, Saved& saved) override;
+  inline Tensor backward_input(const Tensor& dy, Saved& saved) override;
   void backward_weight(Saved&) override {}
 };
 
 // A slice whose attention probabilities (B, H, T, T) and their dropout mask are dropped after each layer.
-// Attention makes them again from q, k and v when its backward pass comes. With blockwise attention there is
-// nothing to drop: it never keeps them.
+// Attention makes them again from q, k and v when its backward pass comes. With blockwise attention there
+// is nothing to drop: it never keeps them.
 class AttentionCheckpoint : public Slice {
  public:
   using Slice::Slice;
-
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    Tensor y = x;
-    for (const LayerPtr& layer : layers()) {
-      Saved& own = saved.child(layer->name());
-      y = layer->forward(y, own);
-      // exercise 17.5: wherever `own` or one below it holds "probabilities", drop them and the "mask"
-      not_done("17.5");
-      // end of exercise 17.5
-    }
-    return y;
-  }
+  inline Tensor forward(const Tensor& x, Saved& saved) override;
 };
 
-// A slice that is reversed by a schedule: revolve_schedule or restart_schedule of its layers. forward plays it
-// up to the last layer, of which it keeps Saved; backward_input plays the rest. Checkpoints live in Saved.
+// A slice that is reversed by a schedule: revolve_schedule or restart_schedule of its layers. forward
+// plays it up to the last layer, of which it keeps Saved; backward_input plays the rest. Checkpoints live
+// in Saved.
 class Replay : public Slice {
  public:
-  Replay(Layers layers, ReplayActions actions)
-      : Slice(layers), actions_(std::move(actions)), turn_(first_reverse()) {}
-
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    Tensor flows = x;
-    for (size_t i = 0; i < turn_; ++i) play(actions_[i], flows, saved);
-    return turn_ == actions_.size() ? flows : run(layer(actions_[turn_]), flows, saved);
-  }
-
-  Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    Tensor dx = dy, flows;
-    // exercise 17.6: play the actions from turn_ on; a reversal is F, I and W (F of the first was in forward)
-    not_done("17.6");
-    // end of exercise 17.6
-    return dx;
-  }
+  inline Replay(Layers layers, ReplayActions actions);
+  inline Tensor forward(const Tensor& x, Saved& saved) override;
+  inline Tensor backward_input(const Tensor& dy, Saved& saved) override;
   void backward_weight(Saved&) override {}
 
  private:
-  size_t first_reverse() const {
-    size_t i = 0;
-    while (i < actions_.size() && actions_[i].kind != ReplayAction::Kind::reverse) ++i;
-    return i;
-  }
   Layer& layer(const ReplayAction& action) const {
     return *layers()[static_cast<size_t>(action.layer)];
   }
   // Everything but a reversal. `flows` is what flows into the next layer.
-  void play(const ReplayAction& action, Tensor& flows, Saved& saved) const {
-    const std::string slot = "checkpoint " + std::to_string(action.layer);
-    switch (action.kind) {
-      case ReplayAction::Kind::keep: return saved.keep(slot, flows);
-      case ReplayAction::Kind::restore: flows = saved.get(slot); return;
-      case ReplayAction::Kind::drop: saved.take(slot); return;
-      case ReplayAction::Kind::run:
-        flows = run_and_forget(layer(action), flows, saved.place());
-        return;
-      case ReplayAction::Kind::reverse: return;
-    }
-  }
+  inline void play(const ReplayAction& action, Tensor& flows, Saved& saved) const;
 
   ReplayActions actions_;
-  size_t turn_;  // where forward ends and backward begins: the last layer's reversal
+  size_t turn_ = 0;  // where forward ends and backward begins: the last layer's reversal
 };
 
 enum class Recompute : uint8_t { none, attention, all, revolve };
 
 struct CheckpointOptions {
   Recompute what = Recompute::all;
-  int64_t every = 1;  // all: layers a slice; 1 is "full" recomputation; 0: the square root of all
+  int64_t every = 1;  // all: layers per slice; 1 is "full" recomputation; 0: the square root of all
   int64_t snapshots = 1;  // revolve: checkpoints that there is room for
 };
 
-// The same model with entries [first, last) of its stack checkpointed; last -1: to its end. The others (an
-// embedding, a head) stay as they are. The result refers to `stack`, which must outlive it.
+// The same model with entries [first, last) of its stack checkpointed; last -1: to its end. The others
+// (an embedding, a head) stay as they are. The result refers to `stack`, which must outlive it.
 inline std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options,
-                                          int64_t first = 0, int64_t last = -1,
-                                          Where where = Where::current()) {
+                                             int64_t first = 0, int64_t last = -1,
+                                             Where where = Where::current());
+
+
+std::vector<int64_t> slices_of(int64_t n, int64_t C) {
+  std::vector<int64_t> begins;
+  // exercise 17.1: the first layer of each slice
+  not_done("17.1");
+  // end of exercise 17.1
+  return begins;
+}
+
+Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place) {
+  Saved dropped(place, layer.name());
+  return layer.forward(x, dropped);
+}
+
+Tensor Checkpoint::forward(const Tensor& x, Saved& saved) {
+  Tensor y = x;
+  // exercise 17.3: keep x under the name "x"; run the layers one after the other, keeping nothing else
+  not_done("17.3");
+  // end of exercise 17.3
+  return y;
+}
+
+// The recomputed Saved dies layer by layer, as each one's weight gradient uses it up.
+Tensor Checkpoint::backward_input(const Tensor& dy, Saved& saved) {
+  Tensor dx = dy;
+  // exercise 17.4: run the slice again from x, now keeping everything; then I and W of each layer
+  not_done("17.4");
+  // end of exercise 17.4
+  return dx;
+}
+
+Tensor AttentionCheckpoint::forward(const Tensor& x, Saved& saved) {
+  Tensor y = x;
+  for (const LayerPtr& layer : layers()) {
+    Saved& own = saved.child(layer->name());
+    y = layer->forward(y, own);
+    // exercise 17.5: wherever `own` or one below it holds "probabilities", drop them and the "mask"
+    not_done("17.5");
+    // end of exercise 17.5
+  }
+  return y;
+}
+
+Replay::Replay(Layers layers, ReplayActions actions) : Slice(layers), actions_(std::move(actions)) {
+  while (turn_ < actions_.size() && actions_[turn_].kind != ReplayAction::Kind::reverse) ++turn_;
+}
+
+Tensor Replay::forward(const Tensor& x, Saved& saved) {
+  Tensor flows = x;
+  for (size_t i = 0; i < turn_; ++i) play(actions_[i], flows, saved);
+  return turn_ == actions_.size() ? flows : run(layer(actions_[turn_]), flows, saved);
+}
+
+Tensor Replay::backward_input(const Tensor& dy, Saved& saved) {
+  Tensor dx = dy, flows;
+  // exercise 17.6: play the actions from turn_ on; a reversal is F, I and W (F of the first was in forward)
+  not_done("17.6");
+  // end of exercise 17.6
+  return dx;
+}
+
+void Replay::play(const ReplayAction& action, Tensor& flows, Saved& saved) const {
+  const std::string slot = "checkpoint " + std::to_string(action.layer);
+  switch (action.kind) {
+    case ReplayAction::Kind::keep: return saved.keep(slot, flows);
+    case ReplayAction::Kind::restore: flows = saved.get(slot); return;
+    case ReplayAction::Kind::drop: saved.take(slot); return;
+    case ReplayAction::Kind::run:
+      flows = run_and_forget(layer(action), flows, saved.place());
+      return;
+    case ReplayAction::Kind::reverse: return;
+  }
+}
+
+std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options, int64_t first,
+                                   int64_t last, Where where) {
   if (last == -1) last = std::ssize(stack);
   if (first < 0 || last < first || last > std::ssize(stack))
     fail(where, "checkpoints in entries {} to {} of a stack of {}", first, last, stack.size());
@@ -194,6 +208,7 @@ inline std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions&
   as_they_are(last, std::ssize(stack));
   return made;
 }
+
 
 // ---- costs, for a chain of n equal layers ----
 

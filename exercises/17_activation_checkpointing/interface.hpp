@@ -2,7 +2,7 @@
 #pragma once
 
 #include "yotta/core/exercise.hpp"
-#include "yotta/nn/slice.hpp"
+#include "yotta/nn/layer.hpp"
 #include "yotta/parallel/revolve.hpp"
 
 namespace exercise {

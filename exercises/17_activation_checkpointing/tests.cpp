@@ -209,7 +209,7 @@ TEST_CASE("17.4: with dropout the gradients are the same too") {
   expect(without.empty(), without);
   expect(with.empty(),
          "differs only with dropout: the second run drew other masks. Run it with a Saved at the "
-         "same place as the first, saved.place()\n    " +
+         "same place as the first, saved.position()\n    " +
              with);
 }
 

@@ -37,6 +37,7 @@
 
 #include "yotta/core/error.hpp"
 #include "yotta/core/exercise.hpp"
+#include "yotta/core/system/build.hpp"
 
 namespace yotta::student {
 
@@ -50,20 +51,79 @@ struct PipelineAction {
 };
 using PipelineActions = std::vector<PipelineAction>;  // of one rank, in order
 
-// "1B0"
-inline std::string str(const PipelineAction& action) {
+inline std::string str(const PipelineAction& action);    // "1B0"
+inline std::string str(const PipelineActions& actions);  // "0F0 0F1 0B0 0B1"
+
+// ---- one rank's actions ----
+
+// Naive model parallelism: one microbatch after the other all the way, so one rank works at a time.
+inline PipelineActions naive_actions(int rank, int p, int64_t m);
+// GPipe: all forward, then all backward.
+inline PipelineActions gpipe_actions(int rank, int p, int64_t m);
+// 1F1B: as many F as it takes until the first B can come back, then F and B in turn, then the B that are
+// left.
+inline PipelineActions one_f_one_b_actions(int rank, int p, int64_t m);
+// Interleaved 1F1B: the rank's v chunks take turns, p microbatches at a time, forward from the first
+// chunk to the last and backward from the last to the first. If p does not divide m, the last turn's
+// places stay empty.
+inline PipelineActions interleaved_actions(int rank, int p, int64_t m, int v);
+
+// The most microbatches of a rank that are in flight at once: F has run, B (or W) has not. Each needs a
+// Saved.
+inline int64_t most_in_flight(const PipelineActions& actions);
+
+// ---- all ranks' ----
+
+struct PipelineSchedule {
+  std::string name;
+  int ranks = 1, stages = 1;  // p, p v
+  int64_t microbatches = 0;   // m
+  std::vector<PipelineActions> by_rank;
+
+  int rank_of(int stage) const { return stage % ranks; }
+};
+
+enum class PipelineKind : uint8_t { naive, gpipe, one_f_one_b, interleaved };
+constexpr const char* name(PipelineKind kind) {
+  constexpr const char* names[] = {"naive", "GPipe", "1F1B", "interleaved 1F1B"};
+  return names[static_cast<int>(kind)];
+}
+
+// The schedule of p ranks and m microbatches; v chunks per rank if it is interleaved.
+inline PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v = 1,
+                                         Where where = Where::current());
+
+// ---- costs, for equal stages ----
+
+// Idle time, relative to the time that the work itself takes, and relative to the whole (Megatron, section 2.2).
+constexpr double bubble_of_work(int p, int64_t m, int v = 1) {
+  return static_cast<double>(p - 1) / static_cast<double>(v * m);
+}
+constexpr double bubble_of_total(int p, int64_t m, int v = 1) {
+  return static_cast<double>(p - 1) / static_cast<double>(v * m + p - 1);
+}
+
+// What most_in_flight is: GPipe m. For interleaving in chunks, if p divides m.
+constexpr int64_t in_flight_1f1b(int rank, int p, int64_t m) {
+  return std::min<int64_t>(p - rank, m);
+}
+constexpr int64_t in_flight_interleaved(int rank, int p, int64_t m, int v) {
+  if (v == 1) return in_flight_1f1b(rank, p, m);
+  return std::min<int64_t>(2 * (p - 1 - rank) + int64_t{v - 1} * p + 1, m * v);
+}
+
+
+std::string str(const PipelineAction& action) {
   return fmt::format("{}{}{}", action.stage, "FBIW"[static_cast<int>(action.op)],
                      action.microbatch);
 }
-// "0F0 0F1 0B0 0B1"
-inline std::string str(const PipelineActions& actions) {
+std::string str(const PipelineActions& actions) {
   std::string text;
   for (const PipelineAction& each : actions) text += (text.empty() ? "" : " ") + str(each);
   return text;
 }
 
-// Naive model parallelism: one microbatch after the other all the way, so one rank works at a time.
-inline PipelineActions naive_actions(int rank, int /*p*/, int64_t m) {
+PipelineActions naive_actions(int rank, int /*p*/, int64_t m) {
   PipelineActions actions;
   for (int64_t i = 0; i < m; ++i) {
     actions.push_back({rank, PipelineOp::F, i});
@@ -72,8 +132,7 @@ inline PipelineActions naive_actions(int rank, int /*p*/, int64_t m) {
   return actions;
 }
 
-// GPipe: all forward, then all backward.
-inline PipelineActions gpipe_actions(int rank, int /*p*/, int64_t m) {
+PipelineActions gpipe_actions(int rank, int /*p*/, int64_t m) {
   PipelineActions actions;
   // exercise 18.1: rank's actions, in order
   not_done("18.1");
@@ -81,8 +140,7 @@ inline PipelineActions gpipe_actions(int rank, int /*p*/, int64_t m) {
   return actions;
 }
 
-// 1F1B: as many F as it takes until the first B can come back, then F and B in turn, then the B that are left.
-inline PipelineActions one_f_one_b_actions(int rank, int p, int64_t m) {
+PipelineActions one_f_one_b_actions(int rank, int p, int64_t m) {
   PipelineActions actions;
   // exercise 18.2: warm-up, steady state, cool-down
   not_done("18.2");
@@ -90,9 +148,7 @@ inline PipelineActions one_f_one_b_actions(int rank, int p, int64_t m) {
   return actions;
 }
 
-// Interleaved 1F1B: the rank's v chunks take turns, p microbatches at a time, forward from the first chunk to the
-// last and backward from the last to the first. If p does not divide m, the last turn's places stay empty.
-inline PipelineActions interleaved_actions(int rank, int p, int64_t m, int v) {
+PipelineActions interleaved_actions(int rank, int p, int64_t m, int v) {
   if (v == 1) return one_f_one_b_actions(rank, p, m);
   PipelineActions actions;
   const int64_t round = int64_t{p} * v;                  // p microbatches through v chunks
@@ -112,25 +168,15 @@ inline PipelineActions interleaved_actions(int rank, int p, int64_t m, int v) {
   return actions;
 }
 
-// What all ranks do.
-struct PipelineSchedule {
-  std::string name;
-  int ranks = 1, stages = 1;  // p, p v
-  int64_t microbatches = 0;   // m
-  std::vector<PipelineActions> by_rank;
-
-  int rank_of(int stage) const { return stage % ranks; }
-};
-
-enum class PipelineKind : uint8_t { naive, gpipe, one_f_one_b, interleaved };
-constexpr const char* name(PipelineKind kind) {
-  constexpr const char* names[] = {"naive", "GPipe", "1F1B", "interleaved 1F1B"};
-  return names[static_cast<int>(kind)];
+int64_t most_in_flight(const PipelineActions& actions) {
+  int64_t most = 0;
+  // exercise 18.3: count up and down along the list; I alone ends nothing
+  not_done("18.3");
+  // end of exercise 18.3
+  return most;
 }
 
-// The schedule of p ranks and m microbatches; v chunks a rank if it is interleaved.
-inline PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v = 1,
-                                      Where where = Where::current()) {
+PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v, Where where) {
   if (p < 1 || m < 1 || v < 1)
     fail(where, "a pipeline of {} ranks, {} microbatches, {} chunks a rank: each is at least 1", p,
          m, v);
@@ -152,32 +198,5 @@ inline PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v
   return made;
 }
 
-// The most microbatches of a rank that are in flight at once: F has run, B (or W) has not. Each needs a Saved.
-inline int64_t most_in_flight(const PipelineActions& actions) {
-  int64_t most = 0;
-  // exercise 18.3: count up and down along the list; I alone ends nothing
-  not_done("18.3");
-  // end of exercise 18.3
-  return most;
-}
-
-// ---- costs, for equal stages ----
-
-// Idle time, relative to the time that the work itself takes, and relative to the whole (Megatron, section 2.2).
-constexpr double bubble_of_work(int p, int64_t m, int v = 1) {
-  return static_cast<double>(p - 1) / static_cast<double>(v * m);
-}
-constexpr double bubble_of_total(int p, int64_t m, int v = 1) {
-  return static_cast<double>(p - 1) / static_cast<double>(v * m + p - 1);
-}
-
-// What most_in_flight is: GPipe m. For interleaving in chunks, if p divides m.
-constexpr int64_t in_flight_1f1b(int rank, int p, int64_t m) {
-  return std::min<int64_t>(p - rank, m);
-}
-constexpr int64_t in_flight_interleaved(int rank, int p, int64_t m, int v) {
-  if (v == 1) return in_flight_1f1b(rank, p, m);
-  return std::min<int64_t>(2 * (p - 1 - rank) + int64_t{v - 1} * p + 1, m * v);
-}
 
 }  // namespace yotta::student

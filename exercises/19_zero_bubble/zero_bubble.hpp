@@ -38,45 +38,20 @@ namespace yotta::student {
 enum class ZeroBubble : uint8_t { H1 = 1, H2 = 2 };
 constexpr const char* name(ZeroBubble kind) { return kind == ZeroBubble::H1 ? "ZB-H1" : "ZB-H2"; }
 
-// In turn F of microbatch x, I of the one that can be back by now, W of one that went forward k(p - 1) turns ago.
-inline PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind) {
-  PipelineActions actions;
-  const int64_t k = static_cast<int64_t>(kind);
-  // exercise 19.1: turns x = 0, 1, ...: F of x, I and W of earlier microbatches; only of those that exist
-  not_done("19.1");
-  // end of exercise 19.1
-  return actions;
-}
+// A rank's actions. Turn x is F of microbatch x, I of the one that can be back by now, and W of the one
+// that went forward k(p - 1) turns ago.
+inline PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind);
 
 // All ranks' actions, for m microbatches on p ranks of one stage each. Errors: p or m below 1.
 inline PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m,
-                                             Where where = Where::current()) {
-  if (p < 1 || m < 1)
-    fail(where, "a pipeline of {} ranks, {} microbatches: each is at least 1", p, m);
-  PipelineSchedule made{name(kind), p, p, m, {}};
-  for (int rank = 0; rank < p; ++rank)
-    made.by_rank.push_back(zero_bubble_actions(rank, p, m, kind));
-  return made;
-}
+                                                Where where = Where::current());
 
-// The longest time from a rank's first action to its last one's end. Of steps that follow each other without waiting
-// this, and not the whole length, is what one costs.
-inline double longest_rank(const PipelineTimeline& timeline) {
-  double longest = 0;
-  // exercise 19.2: over timeline.by_rank: from where its first event begins to where its last one ends
-  not_done("19.2");
-  // end of exercise 19.2
-  return longest;
-}
+// The longest time from a rank's first action to its last one's end. Of steps that follow each other
+// without waiting this, and not the whole length, is what one costs.
+inline double longest_rank(const PipelineTimeline& timeline);
 
 // The paper's bubble rate: the share of that time in which the rank does not work.
-inline double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs) {
-  double rate = 0;
-  // exercise 19.3: simulate() and longest_rank() say how long it takes, the costs how long the work alone
-  not_done("19.3");
-  // end of exercise 19.3
-  return rate;
-}
+inline double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs);
 
 // Idle seconds of a rank; k = 0 is 1F1B.
 constexpr double zero_bubble_idle(int k, int p, const PipelineCosts& costs) {
@@ -96,5 +71,41 @@ constexpr HeldMicrobatches held_by_zero_bubble(ZeroBubble kind, int rank, int p)
   // end of exercise 19.4
   return held;
 }
+
+
+PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind) {
+  PipelineActions actions;
+  const int64_t k = static_cast<int64_t>(kind);
+  // exercise 19.1: turns x = 0, 1, ...: F of x, I and W of earlier microbatches; only of those that exist
+  not_done("19.1");
+  // end of exercise 19.1
+  return actions;
+}
+
+PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m, Where where) {
+  if (p < 1 || m < 1)
+    fail(where, "a pipeline of {} ranks, {} microbatches: each is at least 1", p, m);
+  PipelineSchedule made{name(kind), p, p, m, {}};
+  for (int rank = 0; rank < p; ++rank)
+    made.by_rank.push_back(zero_bubble_actions(rank, p, m, kind));
+  return made;
+}
+
+double longest_rank(const PipelineTimeline& timeline) {
+  double longest = 0;
+  // exercise 19.2: over timeline.by_rank: from where its first event begins to where its last one ends
+  not_done("19.2");
+  // end of exercise 19.2
+  return longest;
+}
+
+double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs) {
+  double rate = 0;
+  // exercise 19.3: simulate() and longest_rank() say how long it takes, the costs how long the work alone
+  not_done("19.3");
+  // end of exercise 19.3
+  return rate;
+}
+
 
 }  // namespace yotta::student

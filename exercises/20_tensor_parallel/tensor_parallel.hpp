@@ -5,24 +5,31 @@
 // and every rank can do its part from x to y alone, since act works on each number for itself:
 //
 //              rank 0      rank 1
-//     A (C, F) [ A0     |  A1 ]        h_r = x A_r        (B, T, F/tp)   whole numbers of h, other ones on each rank
-//                                      a_r = act(h_r)                    so act(h) = [act(h_0) act(h_1)]
-//     B (F, C) [ B0 ]                  y_r = a_r B_r      (B, T, C)      a part of every sum
-//              [ B1 ]                  y   = y_0 + y_1                   one all_reduce
+//     A (C, F) [ A0     |  A1 ]      h_r = x A_r      (B, T, F/tp)   whole numbers of h, others on each
+//                                    a_r = act(h_r)                  rank: act(h) = [act(h_0) act(h_1)]
+//     B (F, C) [ B0 ]                y_r = a_r B_r    (B, T, C)      a part of every sum
+//              [ B1 ]                y   = y_0 + y_1                 one all_reduce
 //
 //     x ──> f ──> A_r ──> act ──> B_r ──> g ──> y
 //     forward     f: nothing              g: all_reduce, the sum of the y_r
 //     backward    f: all_reduce of dx     g: nothing, every rank has dy already
 //
-// Why f: x reached the loss through every rank's A_r, so dx = sum over r of dh_r A_r'. f and g are conjugate:
-// each is the other's backward. The other way round (A by rows, then columns) each rank would have a *part of
-// the sum* before the activation, and act(a) + act(b) is not act(a + b).
+// Why f: x reached the loss through every rank's A_r, so dx = sum over r of dh_r A_r'. f and g are
+// conjugate: each is the other's backward. The other way round (A by rows, then columns) each rank would
+// have a *part of the sum* before the activation, and act(a) + act(b) is not act(a + b).
 //
-// Attention is the same with heads for columns: q, k, v by columns (whole heads), o by rows (attention_layer.hpp).
-// The weights here have a row for each output, as in PyTorch: "A by columns" is a cut of the weight's rows.
+// Attention is the same with heads for columns: q, k, v by columns (whole heads), o by rows
+// (attention_layer.hpp). The weights here have a row for each output, as in PyTorch: "A by columns" is a
+// cut of the weight's rows.
 //
-// Cost a layer, n = B T C numbers, ring: one all_reduce forward and one backward of 2(tp-1)/tp n each; weights
-// and activations between f and g a tp-th, x and y whole. FLOPs a tp-th.
+// The names are Megatron-LM's (megatron/core/tensor_parallel: mappings.py, layers.py):
+//     f   CopyToTensorParallel        copy_to_tensor_model_parallel_region       inside ColumnParallelLinear
+//     g   ReduceFromTensorParallel    reduce_from_tensor_model_parallel_region   inside RowParallelLinear
+// Here f stands in front of the column cuts, not inside: one f serves all that read the same x (q, k and
+// v; gate and up), so their dx are added up before the one all_reduce.
+//
+// Cost per layer, n = B T C numbers, ring: one all_reduce forward and one backward of 2(tp-1)/tp n each.
+// Weights, FLOPs, and activations between f and g are a tp-th on each rank; x and y are whole.
 // Contract: all ranks of tp call alike with the same x and the same dy; F and the heads divide by tp.
 // Letters: B batch, T sequence, C width, F feed-forward width, tp ranks.
 // References: Shoeybi et al. (2019), Megatron-LM, section 3 (f, g, figure 3).
@@ -45,12 +52,7 @@ class CopyToTensorParallel {
   explicit CopyToTensorParallel(const Communicator& tp = {}) : tp_(tp) {}
   Tensor forward(const Tensor& x) const { return x; }  // (..., C)
   // dx (..., C), this rank's, in place -> the sum over the ranks.
-  Tensor backward(Tensor dx) {
-    // exercise 20.2: f's backward; label what you send "tp.backward"
-    not_done("20.2");
-    // end of exercise 20.2
-    return dx;
-  }
+  inline Tensor backward(Tensor dx) const;
 
  private:
   Communicator tp_;
@@ -61,12 +63,7 @@ class ReduceFromTensorParallel {
  public:
   explicit ReduceFromTensorParallel(const Communicator& tp = {}) : tp_(tp) {}
   // y (..., C), this rank's part, in place -> the sum over the ranks.
-  Tensor forward(Tensor y) {
-    // exercise 20.3: g's forward; label what you send "tp.forward"
-    not_done("20.3");
-    // end of exercise 20.3
-    return y;
-  }
+  inline Tensor forward(Tensor y) const;
   Tensor backward(const Tensor& dy) const { return dy; }
 
  private:
@@ -75,66 +72,39 @@ class ReduceFromTensorParallel {
 
 // What this rank holds of `size` things; throws if they do not divide. `what` is as in "heads".
 inline int64_t part_of(int64_t size, const Communicator& tp, const std::string& layer,
-                       const char* what, Where where = Where::current()) {
-  const int64_t ranks = axis_size(tp);
-  if (size % ranks != 0)
-    fail(
-        where,
-        "{}: {} {} do not divide among the {} ranks of tensor parallelism; the nearest that do are "
-        "{}",
-        layer, size, what, ranks, std::max<int64_t>(1, (size + ranks / 2) / ranks) * ranks);
-  return size / ranks;
-}
+                          const char* what, Where where = Where::current());
 
 // The part of a whole linear layer that this rank holds, cut by columns: some of its outputs.
 inline LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
-                                    const std::string& layer) {
-  LinearOptions part = whole;
-  // exercise 20.1: how many outputs (part_of checks), which is the first, and how many has the whole?
-  not_done("20.1");
-  // end of exercise 20.1
-  return part;
-}
+                                       const std::string& layer);
 
 // Cut by rows: all outputs, from some of its inputs. The bias enters the sum once, on rank 0; every rank
 // holds and trains it all the same, since each has the whole dy.
 inline LinearOptions cut_by_rows(const LinearOptions& whole, const Communicator& tp,
-                                 const std::string& layer) {
-  LinearOptions part = whole;
-  // exercise 20.4: how many inputs, which is the first, how many has the whole; and who adds the bias?
-  not_done("20.4");
-  // end of exercise 20.4
-  return part;
-}
+                                    const std::string& layer);
 
-// x (..., I), the same on all ranks -> y (..., O/tp). Whoever uses it puts f in front: one f serves all column
-// cuts that read the same x.
+// x (..., I), the same on all ranks -> y (..., O/tp). Whoever uses it puts f in front: one f serves all
+// column cuts that read the same x.
 class ColumnParallelLinear : public Linear {
  public:
-  ColumnParallelLinear(const std::string& name, const LinearOptions& whole,
-                       const ParameterOptions& made = {}, const Communicator& tp = {})
-      : Linear(name, cut_by_columns(whole, tp, name), made) {}
+  inline ColumnParallelLinear(const std::string& name, const LinearOptions& whole,
+                                 const ParameterOptions& init = {}, const Communicator& tp = {});
 };
 
-// x (..., I/tp) -> y (..., O), the same on all ranks: g is inside. Of bf16 weights the parts travel in f32, and their
-// sum is rounded, once, as the serial layer's.
+// x (..., I/tp) -> y (..., O), the same on all ranks: g is inside. With bf16 weights the parts travel in
+// f32, and their sum is rounded once, as the serial layer's is.
 class RowParallelLinear : public Linear {
  public:
-  RowParallelLinear(const std::string& name, const LinearOptions& whole,
-                    const ParameterOptions& made = {}, const Communicator& tp = {})
-      : Linear(name, cut_by_rows(whole, tp, name), made), g_(tp) {}
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    return rounded(g_.forward(sums(x, saved)));
-  }
-  Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    return Linear::backward_input(g_.backward(dy), saved);
-  }
+  inline RowParallelLinear(const std::string& name, const LinearOptions& whole,
+                              const ParameterOptions& init = {}, const Communicator& tp = {});
+  inline Tensor forward(const Tensor& x, Saved& saved) override;
+  inline Tensor backward_input(const Tensor& dy, Saved& saved) override;
 
  private:
   ReduceFromTensorParallel g_;
 };
 
-// ---- the feed-forward half of a transformer's block -------------------------------------------------
+// ---- the feed-forward half of a transformer's block --------------------------------------------
 //
 //     gelu (GPT-2)     x ──> f ──> up ──> h ──> gelu ──> down ──> dropout ──> y          2 C F weights
 //
@@ -142,7 +112,7 @@ class RowParallelLinear : public Linear {
 //                               └> up ───> h ─────────*──> down ──> dropout ──> y        3 C F weights
 //
 // Keeps x, h (and g), and the activation's output, which is down's input.
-// FLOPs: 2 a weight and token forward, 4 backward.
+// FLOPs: 2 per weight and token forward, 4 backward.
 
 enum class MlpKind : uint8_t { gelu, swiglu };
 
@@ -157,43 +127,16 @@ struct MlpOptions {
 
 class Mlp : public Composite {
  public:
-  Mlp(std::string name, const MlpOptions& o, const ParameterOptions& made = {},
-      const Communicator& tp = {})
-      : Composite(std::move(name)),
-        f_(tp),
-        up_(this->name() + ".up", {o.width, o.hidden, o.bias, o.initial}, made, tp),
-        down_(this->name() + ".down", {o.hidden, o.width, o.bias, o.initial_down}, made, tp),
-        dropout_(this->name() + ".dropout", o.dropout) {
-    if (o.kind == MlpKind::swiglu)
-      gate_ = std::make_unique<ColumnParallelLinear>(
-          this->name() + ".gate", LinearOptions{o.width, o.hidden, o.bias, o.initial}, made, tp);
-  }
+  inline Mlp(std::string name, const MlpOptions& o, const ParameterOptions& init = {},
+                const Communicator& tp = {});
 
   // x (B, T, C) -> (B, T, C)
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    Tensor y;
-    // exercise 20.5: f, up (and gate), the activation, down; keep h (and g)
-    not_done("20.5");
-    // end of exercise 20.5
-    return run(dropout_, y, saved);
-  }
-
+  inline Tensor forward(const Tensor& x, Saved& saved) override;
   // dy (B, T, C) -> dx (B, T, C)
-  Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    Tensor dx;
-    const Tensor dsum = run_back(dropout_, dy, saved);
-    // exercise 20.6: the same way back: down, the activation, up (and gate, which adds to dx), f
-    not_done("20.6");
-    // end of exercise 20.6
-    return dx;
-  }
+  inline Tensor backward_input(const Tensor& dy, Saved& saved) override;
 
  protected:
-  std::vector<Layer*> parts() override {
-    std::vector<Layer*> all = {&up_, &down_, &dropout_};
-    if (gate_ != nullptr) all.insert(all.begin(), gate_.get());
-    return all;
-  }
+  inline std::vector<Layer*> parts() override;
 
  private:
   CopyToTensorParallel f_;
@@ -208,5 +151,100 @@ constexpr int64_t tensor_parallel_bytes_sent_by_all(int64_t ranks, int64_t numbe
                                                     int64_t bytes_each) {
   return 2 * (ranks - 1) * numbers * bytes_each;
 }
+
+
+Tensor CopyToTensorParallel::backward(Tensor dx) const {
+  // exercise 20.2: f's backward; label what you send "tp.backward"
+  not_done("20.2");
+  // end of exercise 20.2
+  return dx;
+}
+
+Tensor ReduceFromTensorParallel::forward(Tensor y) const {
+  // exercise 20.3: g's forward; label what you send "tp.forward"
+  not_done("20.3");
+  // end of exercise 20.3
+  return y;
+}
+
+int64_t part_of(int64_t size, const Communicator& tp, const std::string& layer, const char* what,
+                Where where) {
+  const int64_t ranks = axis_size(tp);
+  if (size % ranks != 0)
+    fail(
+        where,
+        "{}: {} {} do not divide among the {} ranks of tensor parallelism; the nearest that do are "
+        "{}",
+        layer, size, what, ranks, std::max<int64_t>(1, (size + ranks / 2) / ranks) * ranks);
+  return size / ranks;
+}
+
+LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
+                             const std::string& layer) {
+  LinearOptions part = whole;
+  // exercise 20.1: how many outputs (part_of checks), which is the first, and how many has the whole?
+  not_done("20.1");
+  // end of exercise 20.1
+  return part;
+}
+
+LinearOptions cut_by_rows(const LinearOptions& whole, const Communicator& tp,
+                          const std::string& layer) {
+  LinearOptions part = whole;
+  // exercise 20.4: how many inputs, which is the first, how many has the whole; and who adds the bias?
+  not_done("20.4");
+  // end of exercise 20.4
+  return part;
+}
+
+ColumnParallelLinear::ColumnParallelLinear(const std::string& name, const LinearOptions& whole,
+                                           const ParameterOptions& init, const Communicator& tp)
+    : Linear(name, cut_by_columns(whole, tp, name), init) {}
+
+RowParallelLinear::RowParallelLinear(const std::string& name, const LinearOptions& whole,
+                                     const ParameterOptions& init, const Communicator& tp)
+    : Linear(name, cut_by_rows(whole, tp, name), init), g_(tp) {}
+Tensor RowParallelLinear::forward(const Tensor& x, Saved& saved) {
+  return rounded(g_.forward(sums(x, saved)));
+}
+Tensor RowParallelLinear::backward_input(const Tensor& dy, Saved& saved) {
+  return Linear::backward_input(g_.backward(dy), saved);
+}
+
+Mlp::Mlp(std::string name, const MlpOptions& o, const ParameterOptions& init,
+         const Communicator& tp)
+    : Composite(std::move(name)),
+      f_(tp),
+      up_(this->name() + ".up", {o.width, o.hidden, o.bias, o.initial}, init, tp),
+      down_(this->name() + ".down", {o.hidden, o.width, o.bias, o.initial_down}, init, tp),
+      dropout_(this->name() + ".dropout", o.dropout) {
+  if (o.kind == MlpKind::swiglu)
+    gate_ = std::make_unique<ColumnParallelLinear>(
+        this->name() + ".gate", LinearOptions{o.width, o.hidden, o.bias, o.initial}, init, tp);
+}
+
+Tensor Mlp::forward(const Tensor& x, Saved& saved) {
+  Tensor y;
+  // exercise 20.5: f, up (and gate), the activation, down; keep h (and g)
+  not_done("20.5");
+  // end of exercise 20.5
+  return run(dropout_, y, saved);
+}
+
+Tensor Mlp::backward_input(const Tensor& dy, Saved& saved) {
+  Tensor dx;
+  const Tensor dsum = run_back(dropout_, dy, saved);
+  // exercise 20.6: the same way back: down, the activation, up (and gate, which adds to dx), f
+  not_done("20.6");
+  // end of exercise 20.6
+  return dx;
+}
+
+std::vector<Layer*> Mlp::parts() {
+  std::vector<Layer*> all = {&up_, &down_, &dropout_};
+  if (gate_ != nullptr) all.insert(all.begin(), gate_.get());
+  return all;
+}
+
 
 }  // namespace yotta::student

@@ -25,7 +25,7 @@ Tensor numbers(const Shape& shape, const char* name) {
 // The part of a whole (rows, columns) matrix, or vector, that begins at (row, column).
 Tensor part_of_whole(const Tensor& whole, const ShardRange& part, const Shape& shape) {
   Tensor held = Tensor::empty(shape, DType::f64);
-  take_part(whole, part, held);
+  take_shard(whole, part, held);
   return held;
 }
 // Columns [rank F/p, ...) of a whole (N, F).
@@ -42,7 +42,7 @@ std::vector<ParameterPtr> parameters_of(Layer& layer) {
     if (!each->is_matrix)
       for (int64_t i = 0; i < each->value.numel(); ++i)
         each->value.data<double>()[i] =
-            Random(2, each->name).normal(static_cast<uint64_t>(each->part.first_column + i));
+            Random(2, each->name).normal(static_cast<uint64_t>(each->range.first_column + i));
   return all;
 }
 
@@ -99,7 +99,7 @@ void expect_parts(const std::vector<ParameterPtr>& own, const std::vector<Parame
     if (mine.numel() != part.rows * part.columns)
       fail(Where::current(), "{} on rank {} of {} is {}, expected {} numbers of {}", own[i]->name,
            rank, p, mine.describe(), part.rows * part.columns, all.describe());
-    if (own[i]->part.is_whole() != part.is_whole())
+    if (own[i]->range.is_whole() != part.is_whole())
       fail(Where::current(),
            "{} on rank {} of {} takes itself for {}: whole_outputs and whole_inputs say how large "
            "the whole layer is",

@@ -36,6 +36,7 @@
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
+#include "yotta/nn/cpu/body.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/narrow.hpp"
 
@@ -56,11 +57,28 @@ constexpr int64_t chunk_of(int ranks, int rank, int64_t i, ChunkOrder order = Ch
   return chunk;
 }
 
+// o (B, T/cp, H, d) and L (B, H, T/cp) of this rank's queries over the whole sequence's keys;
+// q (B, T/cp, H, d), k and v (B, T/cp, Hkv, d).
+inline BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                            const Communicator& cp,
+                                            ChunkOrder order = ChunkOrder::zigzag,
+                                            Where where = Where::current());
+
+// dq, dk, dv of this rank's part from dout (B, T/cp, H, d) and what the forward pass returned.
+inline AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q,
+                                                     const Tensor& k, const Tensor& v,
+                                                     const BlockwiseAttention& saved,
+                                                     const Communicator& cp,
+                                                     ChunkOrder order = ChunkOrder::zigzag,
+                                                     Where where = Where::current());
+
+// ---- the ring ----------------------------------------------------------------------------------
+
 // Where this rank is in the ring, and how its part of the sequence is cut.
 struct Ring {
   Communicator cp;  // may be empty: one rank
   int ranks, rank;
-  int64_t n;  // tokens a chunk
+  int64_t n;  // tokens per chunk
   ChunkOrder order;
 
   int64_t chunks() const { return chunks_each(ranks); }
@@ -68,25 +86,26 @@ struct Ring {
   int source(int step) const { return wrap(rank - step, ranks); }
 
   // This rank's i-th chunk of queries against the j-th chunk of rank `from`'s keys.
-  AttentionBlock block(int64_t i, int from, int64_t j) const {
-    AttentionBlock block;
-    // exercise 23.2: its first columns here, its length, and how far ahead the queries stand in the sequence
-    not_done("23.2");
-    // end of exercise 23.2
-    return block;
-  }
+  inline AttentionBlock block(int64_t i, int from, int64_t j) const;
 };
 
-// The ring of cp for `columns` tokens a rank. Errors: they do not cut into the chunks of `order`.
-inline Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order, Where where) {
-  const int ranks = axis_size(cp);
-  if (columns % chunks_each(ranks) != 0)
-    fail(where,
-         "ring attention: {} tokens on each of {} ranks do not cut into 2 equal chunks; the whole "
-         "sequence must be a multiple of {}, {} or {} for instance",
-         columns, ranks, 2 * ranks, (columns - 1) * ranks, (columns + 1) * ranks);
-  return {cp, ranks, axis_rank(cp), columns / chunks_each(ranks), order};
-}
+// The ring of cp for `columns` tokens per rank. Errors: they do not cut into the chunks of `order`.
+inline Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order, Where where);
+
+// k and v, or dk and dv: (B, T/cp, Hkv, d) each.
+using Pair = std::array<Tensor, 2>;
+
+// A pair on its way to the right, while the left neighbour's comes in. Both are untouchable until arrive().
+struct Hop {
+  Pair out, in;
+  std::array<Work, 4> works;
+
+  inline Pair arrive(Where where = Where::current());
+};
+inline Hop start_hop(const Pair& out, const Ring& ring, int tag, Where where);
+inline constexpr int keys_tag = 0, gradients_tag = 1;
+
+// ---- merging -----------------------------------------------------------------------------------
 
 // What two parts of one query's sum weigh in the whole, and the whole's log-sum-exp.
 template <class Real>
@@ -121,9 +140,31 @@ struct MergeRow {
   }
 };
 
-// sum (o (B, n, H, d), L (B, H, n)) with one more part of the same queries; an undefined sum becomes the part.
+// sum (o (B, n, H, d), L (B, H, n)) with one more part of the same queries; an undefined sum becomes the
+// part.
 inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
-                  Where where = Where::current()) {
+                     Where where = Where::current());
+
+
+AttentionBlock Ring::block(int64_t i, int from, int64_t j) const {
+  AttentionBlock block;
+  // exercise 23.2: its first columns here, its length, and how far ahead the queries stand in the sequence
+  not_done("23.2");
+  // end of exercise 23.2
+  return block;
+}
+
+Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order, Where where) {
+  const int ranks = axis_size(cp);
+  if (columns % chunks_each(ranks) != 0)
+    fail(where,
+         "ring attention: {} tokens on each of {} ranks do not cut into 2 equal chunks; the whole "
+         "sequence must be a multiple of {}, {} or {} for instance",
+         columns, ranks, 2 * ranks, (columns - 1) * ranks, (columns + 1) * ranks);
+  return {cp, ranks, axis_rank(cp), columns / chunks_each(ranks), order};
+}
+
+void merge(BlockwiseAttention& sum, const BlockwiseAttention& part, Where where) {
   if (!sum.o.defined()) return void(sum = part);
   expect_same("merge", "o", sum.o, "the part's o", part.o, where);
   const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
@@ -144,20 +185,11 @@ inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
   });
 }
 
-// k and v, or dk and dv: (B, T/cp, Hkv, d) each.
-using Pair = std::array<Tensor, 2>;
-
-// A pair on its way to the right, while the left neighbour's comes in. Both are untouchable until arrive().
-struct Hop {
-  Pair out, in;
-  std::array<Work, 4> works;
-
-  Pair arrive(Where where = Where::current()) {
-    for (Work& work : works) work.wait(where);
-    return in;
-  }
-};
-inline Hop start_hop(const Pair& out, Ring& ring, int tag, Where where) {
+Pair Hop::arrive(Where where) {
+  for (Work& work : works) work.wait(where);
+  return in;
+}
+Hop start_hop(const Pair& out, const Ring& ring, int tag, Where where) {
   Hop hop{out, {empty_like(out[0], where), empty_like(out[1], where)}, {}};
   const int left = wrap(ring.rank - 1, ring.ranks), right = wrap(ring.rank + 1, ring.ranks);
   for (size_t i = 0; i < 2; ++i) {
@@ -167,20 +199,14 @@ inline Hop start_hop(const Pair& out, Ring& ring, int tag, Where where) {
   }
   return hop;
 }
-inline constexpr int keys_tag = 0, gradients_tag = 1;
-
 // dk and dv of one more block.
 inline void add_pair(Pair& sum, const Pair& part) {
   for (size_t i = 0; i < 2; ++i) add_into(sum[i], part[i]);
 }
 
-// o (B, T/cp, H, d) and L (B, H, T/cp) of this rank's queries over the whole sequence's keys;
-// q (B, T/cp, H, d), k and v (B, T/cp, Hkv, d).
-inline BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                         const Communicator& cp,
-                                         ChunkOrder order = ChunkOrder::zigzag,
-                                         Where where = Where::current()) {
-  Ring ring = make_ring(cp, q.dim(1), order, where);
+BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                  const Communicator& cp, ChunkOrder order, Where where) {
+  const Ring ring = make_ring(cp, q.dim(1), order, where);
   std::vector<BlockwiseAttention> sums(static_cast<size_t>(ring.chunks()));
   // exercise 23.4: cp steps; in each start the hop, merge what the visitor gives to each chunk, then wait
   not_done("23.4");
@@ -193,19 +219,16 @@ inline BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const
   return {cat(o, 1, where), cat(L, 2, where)};
 }
 
-// dq, dk, dv of this rank's part from dout (B, T/cp, H, d) and what the forward pass returned.
-inline AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q,
-                                                  const Tensor& k, const Tensor& v,
-                                                  const BlockwiseAttention& saved,
-                                                  const Communicator& cp,
-                                                  ChunkOrder order = ChunkOrder::zigzag,
-                                                  Where where = Where::current()) {
-  Ring ring = make_ring(cp, q.dim(1), order, where);
+AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
+                                           const Tensor& v, const BlockwiseAttention& saved,
+                                           const Communicator& cp, ChunkOrder order, Where where) {
+  const Ring ring = make_ring(cp, q.dim(1), order, where);
   AttentionGradients own{zeros_like(q, where), zeros_like(k, where), zeros_like(v, where)};
   // exercise 23.5: the same steps; in each add to dq, and to the sum of dk and dv that travels with their keys
   not_done("23.5");
   // end of exercise 23.5
   return own;
 }
+
 
 }  // namespace yotta::student

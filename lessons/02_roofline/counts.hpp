@@ -1,4 +1,5 @@
-// What the emulator counts of the shared-tile matmul (counts_checked.cpp, compiled with all checks).
+// What the emulator counts of the shared-tile matmul (counts_checked.cpp, compiled with all
+// checks).
 #pragma once
 
 #include <cstdint>

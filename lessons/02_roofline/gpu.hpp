@@ -13,7 +13,8 @@ struct GpuRates {
   double bandwidth = 0;  // bytes/s of its memory
 };
 
-// The shortest time of a body in seconds, as core/cpu/measure.hpp takes it (which nvcc cannot read).
+// The shortest time of a body in seconds, as core/cpu/measure.hpp takes it (which nvcc cannot
+// read).
 using Shortest = std::function<double(const std::function<void()>&)>;
 
 // Nothing if there is no GPU.

@@ -1,4 +1,5 @@
-// What the emulator counts of one rung of the CUDA ladder (counts_checked.cpp, compiled with all checks).
+// What the emulator counts of one rung of the CUDA ladder (counts_checked.cpp, compiled with all
+// checks).
 #pragma once
 
 #include <string>
@@ -18,7 +19,8 @@ struct RungCounts {
   double a6000_gflops = 0;                               // published
 };
 
-// Runs every rung on C (m, n) = A (m, k) B (k, n), checks the result, counts. Throws if a result is wrong.
+// Runs every rung on C (m, n) = A (m, k) B (k, n), checks the result, counts. Throws if a result is
+// wrong.
 std::vector<RungCounts> count_rungs(int m, int n, int k);
 
 }  // namespace yotta

@@ -1,4 +1,5 @@
-// Lesson 03: two ladders to one matmul, on the CPU (measured) and in CUDA (counted by the emulator).
+// Lesson 03: two ladders to one matmul, on the CPU (measured) and in CUDA (counted by the
+// emulator).
 #include <thread>
 
 #include "counts.hpp"
@@ -20,8 +21,8 @@ struct Matrices {
   int64_t size;
   std::vector<float> a, b, c;  // (size, size) each
 
-  // The rate of multiply(a, b, c), in FLOP/s. Called through a pointer that the compiler cannot see through: with
-  // the sizes known it would put naive's loops into a better order by itself.
+  // The rate of multiply(a, b, c), in FLOP/s. Called through a pointer that the compiler cannot see
+  // through: with the sizes known it would put naive's loops into a better order by itself.
   using View = MatrixView<float>;
   using Multiply = void (*)(View, View, View);
   double rate(const Options& options, Multiply multiply) {
@@ -109,7 +110,8 @@ void cuda_ladder(Lesson& lesson, const Options& options) {
   lesson.show(table.text());
 }
 
-// Blocks run side by side, 132 at a time on an H100; the last wave may be half empty, and tiles hang over edges.
+// Blocks run side by side, 132 at a time on an H100; the last wave may be half empty, and tiles
+// hang over edges.
 void gpu_by_size(Lesson& lesson) {
   lesson.section(
       "FLOP utilisation by size, 132 SMs, tiles of 128 x 128: what edges and waves leave");

@@ -1,5 +1,5 @@
-// What the emulator counts for the rungs of lesson 04. counts_checked.cpp is compiled for the emulator's checks, the
-// lesson itself is not.
+// What the emulator counts for the rungs of lesson 04. counts_checked.cpp is compiled for the
+// emulator's checks, the lesson itself is not.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Lesson 04: fragments lane by lane, one mma by hand, the ladder of kernels with its counters, and mixed precision.
+// Lesson 04: fragments lane by lane, one mma by hand, the ladder of kernels with its counters, and
+// mixed precision.
 #include <array>
 #include <cmath>
 

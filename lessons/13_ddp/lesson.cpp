@@ -62,7 +62,7 @@ void train(Communicator& world, How how, const Sizes& sizes, Outcome& outcome) {
   hooks.world = world;
   Trainer trainer(model.stack(), optimizer, {.schedule = {0.5, 0.5, 0, sizes.steps}}, hooks);
   const Batches batches(text, config.context, 1);
-  const BatchShard mine = share_of_batch(sizes.batch, world.size(), world.rank());
+  const BatchShard mine = batch_shard(sizes.batch, world.size(), world.rank());
   std::vector<double> losses;
   for (int64_t step = 0; step < sizes.steps; ++step) {
     const Batch batch = batches.draw(step, mine.begin, mine.end - mine.begin);

@@ -108,7 +108,7 @@ Outcome train(int stage, int ranks, const Sizes& sizes) {
     const TrainOptions options{.schedule = {0.003, 0.003, 0, sizes.steps}};
     Trainer trainer(sharding.stack, optimizer, options, sharding.hooks);
     const Batches batches(text, config.context, 1);
-    const BatchShard mine = share_of_batch(sizes.batch, world.size(), world.rank());
+    const BatchShard mine = batch_shard(sizes.batch, world.size(), world.rank());
     context().ledger.reset();
     std::vector<double> losses;
     for (int64_t step = 0; step < sizes.steps; ++step) {

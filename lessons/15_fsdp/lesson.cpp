@@ -54,7 +54,7 @@ std::vector<double> losses(int ranks, bool sharded, std::optional<DType> gathere
     Sgd optimizer(parameters(stack));
     Trainer trainer(stack, optimizer, {.schedule = {0.5, 0.5, 0, steps}}, hooks);
     const Batches batches(text, config.context, 1);
-    const BatchShard mine = share_of_batch(8, world.size(), world.rank());
+    const BatchShard mine = batch_shard(8, world.size(), world.rank());
     for (int64_t step = 0; step < steps; ++step) {
       const Batch batch = batches.draw(step, mine.begin, mine.end - mine.begin);
       const auto parts = microbatches(batch.inputs, batch.targets, 1, mine.begin);
@@ -173,7 +173,7 @@ void units(Lesson& lesson, const Sizes& sizes) {
       model.push_back(std::move(layer));
       model.push_back(std::make_unique<Window>(std::ssize(model) / 2, see));
     }
-    fsdp.emplace(model, world, FsdpOptions{.layers_a_unit = 2});
+    fsdp.emplace(model, world, FsdpOptions{.layers_per_unit = 2});
     one_pass(fsdp->stack(), sizes.width);
     fsdp->finish();
   });

@@ -147,7 +147,7 @@ void one_layer(Lesson& lesson) {
     Saved saved({0, 0, 0, 0, true});
     forward(layers, Tensor::full({2, 64, config.width}, 1), saved);
     lesson.say("{:<14}{:>20.3f}{:>24.3f}{:>22.3f}", name, static_cast<double>(saved.bytes()) / sbh,
-               saved_bytes(z, what, 2) / sbh, activation_bytes_a_layer(z, false, what) / sbh);
+               saved_bytes(z, what, 2) / sbh, activation_bytes_per_layer(z, false, what) / sbh);
   };
   row("none", Recompute::none, Recomputed::none);
   row("selective", Recompute::attention, Recomputed::attention);

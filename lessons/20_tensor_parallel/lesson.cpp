@@ -54,7 +54,7 @@ void two_cuts(Lesson& lesson, const Sizes& s) {
     const ShardRange part =
         rows ? ShardRange{R / p, K, r * R / p, 0, R, K} : ShardRange{R, K / p, 0, r * K / p, R, K};
     Tensor held = Tensor::empty({part.rows, part.columns}, DType::f64);
-    take_part(whole, part, held);
+    take_shard(whole, part, held);
     return held;
   };
   Tensor columns_first = Tensor::zeros(y.shape(), DType::f64);

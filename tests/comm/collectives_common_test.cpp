@@ -1,6 +1,5 @@
 // What the algorithms share, and what they promise together: every algorithm through the communicator, blocking and
 // asynchronous: the ledger's messages and bytes against the formulas, the values against the serial answer.
-// every transport
 #include "yotta/comm/collectives_common.hpp"
 
 #include <doctest/doctest.h>
@@ -15,7 +14,7 @@
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_recursive_cost.hpp"
 #include "yotta/comm/collectives_tree.hpp"
-#include "yotta/comm/threads/native.hpp"
+#include "yotta/comm/threads/native_collectives.hpp"
 #include "yotta/comm/run_ranks.hpp"
 
 using namespace yotta;

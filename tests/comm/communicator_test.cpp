@@ -1,5 +1,4 @@
 // What every transport must do.
-// every transport
 #include "yotta/comm/communicator.hpp"
 
 #include <numeric>

@@ -1,4 +1,3 @@
-// every transport
 #include "yotta/comm/failures.hpp"
 
 #include <stdexcept>

@@ -1,6 +1,6 @@
 // Ranks for tests of the algorithms alone: p threads, each with a Channel and a SharedMemoryChannel that count what
-// they carry. Sends are never buffered, so an order that works only by luck stands still (and fails after
-// a while instead of hanging).
+// they carry. Sends are never buffered, so an order that works only with buffers stands still (and fails after 5 seconds
+// instead of hanging).
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "yotta/comm/collectives_common.hpp"
-#include "yotta/comm/threads/shared_memory_channel.hpp"
+#include "yotta/comm/threads/collective_rendezvous.hpp"
 
 namespace yotta_test {
 
@@ -31,28 +31,28 @@ class LocalRanks {
     int size() const override { return world_.size_; }
 
     void send(ConstData data, int to, Where) override {
-      Letter letter{data};
-      post(letter, to);
-      world_.wait([&] { return letter.taken; });
+      Message message{data};
+      post(message, to);
+      world_.wait([&] { return message.taken; });
     }
     void recv(Data data, int from, Where where) override {
-      std::deque<Letter*>& box = world_.boxes_[{from, rank_}];
-      world_.wait([&] { return !box.empty(); });
+      std::deque<Message*>& queue = world_.messages_[{from, rank_}];
+      world_.wait([&] { return !queue.empty(); });
       const std::lock_guard lock(world_.mutex_);
-      const ConstData arrived = box.front()->data;
+      const ConstData arrived = queue.front()->data;
       if (arrived.count != data.count || arrived.dtype != data.dtype)
         fail(where, "rank {} sent {} {}, rank {} expected {} {}", from, arrived.count,
              name(arrived.dtype), rank_, data.count, name(data.dtype));
       copy_data(arrived, data);
-      box.front()->taken = true;
-      box.pop_front();
+      queue.front()->taken = true;
+      queue.pop_front();
       world_.changed_.notify_all();
     }
     void send_recv(ConstData out, int to, Data in, int from, Where where) override {
-      Letter letter{out};
-      post(letter, to);
+      Message message{out};
+      post(message, to);
       recv(in, from, where);
-      world_.wait([&] { return letter.taken; });
+      world_.wait([&] { return message.taken; });
     }
 
     void show(ConstData in, Data out) override {
@@ -61,13 +61,13 @@ class LocalRanks {
       out_ = out;
     }
     void meet() override {
-      const int64_t meeting = ++meetings_;
+      const int64_t barrier = ++barriers_;
       {
         const std::lock_guard lock(world_.mutex_);
         ++world_.arrivals_;
         world_.changed_.notify_all();
       }
-      world_.wait([&] { return world_.arrivals_ >= meeting * world_.size_; });
+      world_.wait([&] { return world_.arrivals_ >= barrier * world_.size_; });
     }
     ConstData in(int rank) const override { return world_.ranks_[static_cast<size_t>(rank)]->in_; }
     Data out(int rank) const override { return world_.ranks_[static_cast<size_t>(rank)]->out_; }
@@ -82,19 +82,19 @@ class LocalRanks {
     Sent received() const { return received_; }
 
    private:
-    struct Letter {
+    struct Message {
       ConstData data;
       bool taken = false;
     };
-    void post(Letter& letter, int to) {
+    void post(Message& message, int to) {
       const std::lock_guard lock(world_.mutex_);
-      world_.boxes_[{rank_, to}].push_back(&letter);
-      sent_ = sent_ + Sent{1, letter.data.nbytes()};
+      world_.messages_[{rank_, to}].push_back(&message);
+      sent_ = sent_ + Sent{1, message.data.nbytes()};
       world_.changed_.notify_all();
     }
     LocalRanks& world_;
     int rank_;
-    int64_t meetings_ = 0;
+    int64_t barriers_ = 0;
     ConstData in_;
     Data out_;
     Sent sent_, received_;
@@ -108,7 +108,7 @@ class LocalRanks {
     std::vector<std::exception_ptr> errors(static_cast<size_t>(size));
     for (int r = 0; r < size; ++r) {
       world.ranks_.push_back(std::make_unique<Rank>(world, r));
-      for (int from = 0; from < size; ++from) world.boxes_[{from, r}];
+      for (int from = 0; from < size; ++from) world.messages_[{from, r}];
     }
     std::vector<std::thread> threads;
     for (int r = 0; r < size; ++r)
@@ -140,7 +140,7 @@ class LocalRanks {
   int size_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::pair<int, int>, std::deque<typename Rank::Letter*>> boxes_;
+  std::map<std::pair<int, int>, std::deque<typename Rank::Message*>> messages_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   int64_t arrivals_ = 0;
 };

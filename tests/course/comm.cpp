@@ -15,7 +15,7 @@
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
 #include "support/temporary_folder.hpp"
-#include "yotta/comm/processes/processes.hpp"
+#include "yotta/comm/processes/process_supervision.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

@@ -150,9 +150,9 @@ TEST_CASE("fsdp's units, resharding and gathered type: one rank's losses, and wh
     return figures.ranks[0];
   };
   const RankFigures usual = sent(2e-5);
-  plan.layers_a_unit = 2;
+  plan.layers_per_unit = 2;
   CHECK(sent(2e-5).messages_sent < usual.messages_sent);
-  plan.layers_a_unit = 1, plan.bf16_gathered = true;
+  plan.layers_per_unit = 1, plan.bf16_gathered = true;
   CHECK(sent(2e-3).bytes_sent < usual.bytes_sent);  // 2 of the 3 P travel in half
   plan.bf16_gathered = false, plan.no_reshard = true;
   CHECK(3 * sent(2e-5).bytes_sent < 2.1 * static_cast<double>(usual.bytes_sent));  // 2 P, not 3
@@ -307,7 +307,7 @@ TEST_CASE("an option that changes nothing on this layout is refused") {
     CHECK(contains(said(change), option + " changes nothing here: it is for " + needs));
   };
   useless([](TrainingPlan& p) { p.no_reshard = true; }, "--no-reshard", "fsdp");
-  useless([](TrainingPlan& p) { p.layers_a_unit = 2; }, "--layers-a-unit", "fsdp");
+  useless([](TrainingPlan& p) { p.layers_per_unit = 2; }, "--layers-per-unit", "fsdp");
   useless([](TrainingPlan& p) { p.schedule = "zb-h1"; }, "--schedule", "a pipeline");
   useless([](TrainingPlan& p) { p.context_parallel = "ulysses"; }, "--context-parallel",
           "the axis cp");

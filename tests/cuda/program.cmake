@@ -16,9 +16,9 @@ else()
   message(STATUS "NCCL is not installed: built without it")
 endif()
 file(WRITE ${FOLDER}/main.cpp [=[
-#include "yotta/comm/nccl/nccl_support.hpp"
+#include "yotta/comm/nccl/nccl.hpp"
 #include "yotta/core/tensor.hpp"
-#include "yotta/nn/cuda/cuda.hpp"
+#include "yotta/parallel/cuda/use_cuda.hpp"
 
 int main() {
   fmt::print("cuda: {}\n", yotta::use_cuda());

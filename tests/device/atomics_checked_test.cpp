@@ -1,4 +1,5 @@
-// Atomic operations under the emulator's checks: they order nothing but themselves, and count as accesses.
+// Atomic operations under the emulator's checks: they order nothing but themselves, and count as
+// accesses.
 #include "yotta/device/atomics.hpp"
 
 #include <doctest/doctest.h>
@@ -7,6 +8,7 @@
 
 #include "support/kernel_error.hpp"
 #include "yotta/device/device_memory.hpp"
+#include "yotta/device/profile.hpp"
 
 using namespace yotta;
 
@@ -19,7 +21,8 @@ __global__ void count_and_read(int* sum, int* y) {
   y[blockIdx.x * blockDim.x + threadIdx.x] = *sum;
 }
 
-// Adds up what all blocks wrote, in the block that finishes last: the guide's example of memory fences.
+// Adds up what all blocks wrote, in the block that finishes last: the guide's example of memory
+// fences.
 template <bool Fence>
 __global__ void last_block_sums(int* part, int* finished, int* sum) {
   __shared__ bool last;

@@ -15,8 +15,8 @@ namespace {
 
 constexpr uint32_t before = 7;  // what shared memory holds at first
 
-// Each thread copies `size` bytes of which `bytes` come from x, and stores what lies in shared memory before
-// and after the wait.
+// Each thread copies `size` bytes of which `bytes` come from x, and stores what lies in shared
+// memory before and after the wait.
 template <int size>
 __global__ void copy(const uint32_t* x, uint32_t* early, uint32_t* late, int bytes) {
   constexpr int words = size / 4;

@@ -1,10 +1,9 @@
 # What nvcc makes of the course, and what a GPU makes of that. Included by tests/CMakeLists.txt.
 #
-#     nvcc_headers     every header with a line that begins with "// nvcc", in one file
+#     nvcc_headers     the headers that nvcc compiles, in one file
 #     nvcc_<file>      every .cu file
-#     nvcc_gpu_tests   every tests/device/*_test.cpp with such a line, joined into one program of cases: gpu_tests
+#     nvcc_gpu_tests   the tests whose kernels also run on a GPU, joined into one program of cases: gpu_tests
 #     gpu_tests        that program on a GPU; gpu_memcheck and its like: under compute-sanitizer's tools
-#
 #
 # Compiling needs no GPU. Where there is none, the last say "not run". With one, bench/gpu_session does all of it and the
 # benchmarks by one command; that it works is tested here with programs that only play a GPU.
@@ -29,18 +28,18 @@ set(no_nvcc "nvcc is not installed (it comes with the CUDA Toolkit)")
 set(gpu_flags -std=c++20 -gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -diag-suppress 1675,2810
               -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/tests -I${PROJECT_SOURCE_DIR} -DFMT_HEADER_ONLY)
 
-file(GLOB_RECURSE nvcc_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/*.hpp ${PROJECT_SOURCE_DIR}/include/*.cuh)
-file(GLOB nvcc_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/device/*_test.cpp)
+set(nvcc_headers device/atomics device/counted device/cp_async device/device_memory device/half device/kernel device/ldmatrix
+    device/matmul_kernels device/matmul_pipelined device/matmul_register_tiles device/matmul_rungs device/mma
+    device/roofline_matmul device/tensor_cores_rungs device/vector_types device/cuda/body_kernels
+    device/cuda/cuda_accelerator device/cuda/strided_matmul device/emulator/cuda_builtins nn/cpu/body nn/cuda/cuda_kernels
+    parallel/cuda/parallel_kernels)
+list(TRANSFORM nvcc_headers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/include/yotta/\\1.hpp")
+set(nvcc_tests atomics counted cp_async device_memory emulator/cuda_builtins half kernel ldmatrix matmul_kernels matmul_pipelined
+    matmul_register_tiles matmul_rungs mma mma_fragments roofline_matmul tensor_cores tensor_cores_pipeline
+    tensor_cores_rungs tensor_cores_tile vector_types)
+list(TRANSFORM nvcc_tests REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/device/\\1_test.cpp")
 file(GLOB nvcc_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests/*/*.cu
      ${PROJECT_SOURCE_DIR}/bench/*.cu ${PROJECT_SOURCE_DIR}/lessons/*/*.cu)
-foreach(kind nvcc_headers nvcc_tests)  # of these, the marked ones
-  foreach(file ${${kind}})
-    file(STRINGS ${file} marked REGEX "^// nvcc")
-    if(NOT marked AND NOT file MATCHES "[.]cuh$")
-      list(REMOVE_ITEM ${kind} ${file})
-    endif()
-  endforeach()
-endforeach()
 yotta_add_test(bench_gpu_session ${CMAKE_CURRENT_SOURCE_DIR}/device/gpu_session_test ${PROJECT_SOURCE_DIR}/bench/gpu_session)
 if(NOT NVCC)
   foreach(name nvcc_headers nvcc_gpu_tests ${nvcc_files})

@@ -1,5 +1,5 @@
-// What the tests of matmul kernels share: matrices of small whole numbers, whose products are exact in any
-// order, and the sizes that every kernel must get right.
+// What the tests of matmul kernels share: matrices of small whole numbers, whose products are exact
+// in any order, and the sizes that every kernel must get right.
 #pragma once
 
 #include <doctest/doctest.h>

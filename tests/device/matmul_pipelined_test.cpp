@@ -1,11 +1,70 @@
 // nvcc compiles this file too: on a GPU it tests the same kernels.
 #include "yotta/device/matmul_pipelined.hpp"
 
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
 #include "device/matmul_cases.hpp"
+#include "yotta/device/device_memory.hpp"
 
 using namespace yotta;
 
 namespace {
+
+// Copies x (rows, cols) in quads of four columns to y (rows, wide), from which zeros beyond the
+// edge can be seen.
+__global__ void copy_quads(const float* x, float* y, int rows, int cols, int wide) {
+  const int row = threadIdx.y, col = 4 * threadIdx.x;
+  const float4 four = load4(x, rows, cols, row, col);
+  store4(y, rows, wide, row, col, four);
+}
+
+// A (8, 12) tile of x through registers and shared memory, as it is and transposed.
+__global__ void through_shared(const float* x, float* plain, float* turned, int rows, int cols,
+                               int top, int left) {
+  alignas(16) __shared__ float tile[8][12], transposed[12][8];
+  TileFetch<8, 12, 24> fetch;
+  fetch.load(x, rows, cols, top, left);
+  fetch.store(tile);
+  fetch.store_transposed(transposed);
+  __syncthreads();
+  for (int i = threadIdx.x; i < 96; i += 24) {
+    plain[i] = tile[i / 12][i % 12];
+    turned[i] = transposed[i / 8][i % 8];
+  }
+}
+
+std::vector<float> counting(int count) {
+  std::vector<float> x(static_cast<size_t>(count));
+  std::iota(x.begin(), x.end(), 1.0f);
+  return x;
+}
+
+// Writes each thread's name on its numbers of the block's tile.
+template <class Tiles>
+__global__ void mark_numbers(int* owner, int BN) {
+  const Tiles at;
+  for (int i = 0; i < 8; ++i)
+    for (int j = 0; j < 8; ++j) {
+      const int row = at.row(i / 4) + i % 4, col = at.col(j / 4) + j % 4;
+      owner[row * BN + col] = static_cast<int>(threadIdx.x);
+    }
+}
+
+// How many numbers each thread was left with: 64 each means that no two wrote the same.
+template <class Tiles>
+void check_each_owns_64(int BM, int BN) {
+  const int threads = BM * BN / 64;
+  DeviceArray<int> owner(static_cast<size_t>(BM * BN));
+  launch(mark_numbers<Tiles>, 1, static_cast<unsigned>(threads), 0, nullptr, owner.data(), BN);
+  const std::vector<int> owners = owner.to_host();
+  for (int thread = 0; thread < threads; ++thread)
+    CHECK(std::count(owners.begin(), owners.end(), thread) == 64);
+}
 
 template <auto kernel, int BM, int BN>
 void check(const char* name) {
@@ -17,6 +76,61 @@ void check(const char* name) {
 }
 
 }  // namespace
+
+TEST_CASE("four numbers a load, whether rows begin on 16 bytes or not; zeros beyond the edges") {
+  for (const int cols : {8, 7, 5, 4, 1}) {
+    const std::vector<float> x = counting(3 * cols);
+    const DeviceArray<float> from(x);
+    DeviceArray<float> to(4 * 8);
+    launch(copy_quads, 1, {2, 4}, 0, nullptr, from.data(), to.data(), 3, cols, 8);
+    const std::vector<float> y = to.to_host();
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j < 8; ++j)
+        CHECK(y[static_cast<size_t>(i * 8 + j)] ==
+              (j < cols ? x[static_cast<size_t>(i * cols + j)] : 0));
+    CHECK(std::isnan(y[24]));  // row 3 does not exist: nothing is written
+  }
+}
+
+TEST_CASE("stores drop what lies beyond the edges") {
+  const std::vector<float> x = counting(24);
+  for (const int wide : {8, 7, 6, 5, 4}) {
+    const DeviceArray<float> from(x);
+    DeviceArray<float> to(static_cast<size_t>(3 * wide));
+    launch(copy_quads, 1, {2, 4}, 0, nullptr, from.data(), to.data(), 3, 8, wide);
+    const std::vector<float> y = to.to_host();
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j < wide; ++j)
+        CHECK(y[static_cast<size_t>(i * wide + j)] == x[static_cast<size_t>(i * 8 + j)]);
+  }
+}
+
+TEST_CASE("a tile passes through registers and shared memory, as it is and transposed") {
+  const int rows = 10, cols = 16;
+  const std::vector<float> x = counting(rows * cols);
+  const DeviceArray<float> from(x);
+  for (const int top : {0, 5})
+    for (const int left : {0, 8}) {
+      DeviceArray<float> plain(96), turned(96);
+      launch(through_shared, 1, 24, 0, nullptr, from.data(), plain.data(), turned.data(), rows,
+             cols, top, left);
+      const std::vector<float> p = plain.to_host(), t = turned.to_host();
+      for (int i = 0; i < 8; ++i)
+        for (int j = 0; j < 12; ++j) {
+          const bool inside = top + i < rows && left + j < cols;
+          const float expected = inside ? x[static_cast<size_t>((top + i) * cols + left + j)] : 0;
+          CHECK(p[static_cast<size_t>(i * 12 + j)] == expected);
+          CHECK(t[static_cast<size_t>(j * 8 + i)] == expected);
+        }
+    }
+}
+
+TEST_CASE("the threads' quads cover the block's tile, each number once") {
+  check_each_owns_64<ThreadTiles<128>>(128, 128);
+  check_each_owns_64<ThreadTiles<64>>(32, 64);
+  check_each_owns_64<WarpTiles<128>>(128, 128);
+  check_each_owns_64<WarpTiles<64>>(64, 64);
+}
 
 TEST_CASE("vectorised, tiles of several shapes") {
   check<matmul_vectorised<32, 64, 8>, 32, 64>("vectorised 32 x 64");

@@ -1,4 +1,5 @@
-// The CUDA ladder under all checks of the emulator, and its counters against the table's arithmetic.
+// The CUDA ladder under all checks of the emulator, and its counters against the table's
+// arithmetic.
 #include "device/matmul_cases.hpp"
 #include "yotta/device/matmul_rungs.hpp"
 #include "yotta/device/profile.hpp"

@@ -9,7 +9,8 @@ using namespace yotta;
 
 namespace {
 
-// The fragments once more, as formulas of g = lane / 4, t = lane % 4 and i, written out a shape at a time.
+// The fragments once more, as formulas of g = lane / 4, t = lane % 4 and i, written out a shape at
+// a time.
 struct Written {
   int shape;  // index in mma_shapes
   MatrixCell (*a)(int g, int t, int i);

@@ -1,5 +1,6 @@
-// A kernel written with the emulator's headers; sass_raw.cu is the same in plain CUDA. sass.cmake checks that nvcc makes
-// the same number of instructions of both: under nvcc the emulator costs nothing.
+// A kernel written with the emulator's headers; sass_raw.cu is the same in plain CUDA. sass.cmake
+// checks that nvcc makes the same number of instructions of both: under nvcc the emulator costs
+// nothing.
 #include "yotta/device/atomics.hpp"
 #include "yotta/device/kernel.hpp"
 #include "yotta/device/vector_types.hpp"

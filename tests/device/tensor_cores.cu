@@ -1,4 +1,5 @@
-// nvcc compiles every tensor-core kernel and every wrapped instruction; the suite asks no more of this file.
+// nvcc compiles every tensor-core kernel and every wrapped instruction; the suite asks no more of
+// this file.
 #include "yotta/device/tensor_cores_rungs.hpp"
 
 namespace yotta {

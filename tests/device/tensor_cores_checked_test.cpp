@@ -22,7 +22,8 @@ void run(const TensorCoreRung& rung, const Bf16Problem& problem) {
   }));
 }
 
-// Lane l copies elements 8 l to 8 l + 7 and reads them through ldmatrix; `mistake` says what is forgotten.
+// Lane l copies elements 8 l to 8 l + 7 and reads them through ldmatrix; `mistake` says what is
+// forgotten.
 enum class MismatchDiagnosis { none, wait, barrier, alignment, edge };
 template <MismatchDiagnosis mistake>
 __global__ void one_block(const bfloat16* x, uint32_t* y) {

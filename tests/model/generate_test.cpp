@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <set>
 
 #include "support/message_of.hpp"
+#include "yotta/core/random.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

@@ -7,6 +7,8 @@
 #include "support/message_of.hpp"
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
 
 using namespace yotta;
@@ -294,7 +296,7 @@ TEST_CASE("random layouts up to 8 ranks, random models, sizes, seeds and options
     config.vocabulary = shape.tp * (3 + below(9));
     config.context = 2 * shape.cp * (1 + below(3));
     if (below(2) == 0) options.checkpoint = {.what = Recompute::all, .every = 1 + below(2)};
-    options.fsdp = {.layers_a_unit = 1 + below(3), .prefetch = below(3) > 0};
+    options.fsdp = {.layers_per_unit = 1 + below(3), .prefetch = below(3) > 0};
     options.fsdp.reshard_after_forward = below(3) > 0, options.fsdp.keep_last = below(2) == 0;
     options.ddp.bucket_bytes = 1 << (8 + below(8));
     options.naive_gradients = below(4) == 0;

@@ -177,6 +177,7 @@ TEST_CASE("the Trainer runs a pipeline: loss, norm and weights of three clipped 
     };
     hooks.after_backward = [&] { tied.reduce(); };
     hooks.sum_over_ranks = hooks.sum_of_squares = sum;
+    hooks.world = pp;
     AdamW own(parameters(stage.stack()));
     Trainer trainer(stage.stack(), own, options, hooks);
     for (int64_t step = 0; step < 3; ++step) {
@@ -194,7 +195,7 @@ TEST_CASE("the Trainer runs a pipeline: loss, norm and weights of three clipped 
     }
     if (pp.rank() == 1) parameters(stage.stack())[0]->value.fill(NAN);
     const std::string complaint = message_of([&] { trainer.step(3, batch(3, 3), 30); });
-    CHECK(contains(complaint, "on this rank the gradient of"));
+    CHECK(contains(complaint, "on rank 0, the gradient of"));
   });
 }
 

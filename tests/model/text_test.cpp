@@ -4,6 +4,7 @@
 
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
+#include "yotta/core/system/files.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

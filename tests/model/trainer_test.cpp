@@ -7,6 +7,7 @@
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/sgd.hpp"
 
 using namespace yotta;

@@ -2,13 +2,16 @@
 // every gradient, and the weights after three steps of AdamW.
 #include <doctest/doctest.h>
 
-#include "support/message_of.hpp"
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/parallel/tensor_parallel.hpp"
+#include "yotta/parallel/vocab_parallel.hpp"
+
+#include "support/message_of.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -136,7 +139,7 @@ TEST_CASE("parameters: a tp-th of what is cut, all of what is not; counted once 
       const Transformer model(config, {.tp = tp, .cp = {}});
       std::vector<double> once = {0};
       for (const ParameterPtr& each : parameters(model.stack())) {
-        CHECK(each->copies == (each->part.is_whole() ? ranks : 1));
+        CHECK(each->copies == (each->range.is_whole() ? ranks : 1));
         once[0] += static_cast<double>(each->value.numel()) / each->copies;
       }
       tp.all_reduce(once);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "nn/gradient_check.hpp"
+#include "yotta/nn/cpu/attention_tiles.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

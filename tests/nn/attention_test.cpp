@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string_view>
+
 #include "nn/gradient_check.hpp"
 
 using namespace yotta;
@@ -119,4 +121,9 @@ TEST_CASE("plain attention: f32, errors, cost, meta and threads") {
   CHECK(self.ledger.op("attention_plain_backward").flops == 8 * 100 * 8 * 8);
   CHECK(self.ledger.op("attention_plain").bytes_read == 4 * (640 + 2 * 320 + 2 * 800));
   CHECK(self.ledger.op("attention_plain").bytes_written == 4 * (640 + 2 * 800));
+}
+
+TEST_CASE("kinds have the names that the command line and error messages use") {
+  CHECK(std::string_view(name(AttentionKind::plain)) == "plain");
+  CHECK(std::string_view(name(AttentionKind::blockwise)) == "blockwise");
 }

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "yotta/core/random.hpp"
+
 using namespace yotta;
 
 TEST_CASE("a part of a matrix starts with the whole matrix's values") {

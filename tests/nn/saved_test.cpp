@@ -27,8 +27,8 @@ TEST_CASE("children are found again, and know the place of the microbatch") {
   q.keep("x", Tensor::zeros({3}));
   saved.child("layers.1");  // one more child does not move the first
   CHECK(&saved.child("layers.0").child("q") == &q);
-  CHECK(q.place().step == 7);
-  CHECK(q.place().first_sequence == 16);
+  CHECK(q.position().step == 7);
+  CHECK(q.position().first_sequence == 16);
   CHECK(q.name() == "q");
 }
 

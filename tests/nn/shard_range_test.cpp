@@ -16,9 +16,9 @@ TEST_CASE("parts are taken from a whole matrix, and put together they are the wh
       const ShardRange part{2, 3, row, column, 4, 6};
       CHECK_FALSE(part.is_whole());
       Tensor held = Tensor::empty({2, 3});
-      take_part(whole, part, held);
+      take_shard(whole, part, held);
       CHECK(held.item({1, 2}) == whole.item({row + 1, column + 2}));
-      put_part(held, part, again);
+      put_shard(held, part, again);
     }
   CHECK(again.values() == whole.values());
 }
@@ -30,20 +30,20 @@ TEST_CASE("a vector is one row, and a part without a whole is the whole") {
   CHECK(all.all_columns() == 5);
   const Tensor vector = Tensor::from<double>({1, 2, 3, 4, 5}, {5});
   Tensor same = Tensor::zeros({5}, DType::f64), last = Tensor::zeros({2}, DType::f64);
-  take_part(vector, all, same);
+  take_shard(vector, all, same);
   CHECK(same.values() == vector.values());
-  take_part(vector, {1, 2, 0, 3, 1, 5}, last);
+  take_shard(vector, {1, 2, 0, 3, 1, 5}, last);
   CHECK(last.values() == std::vector<double>{4, 5});
 }
 
 TEST_CASE("tensors of other sizes are refused") {
   Tensor part = Tensor::zeros({2, 3});
   const std::string text = message_of([&] {
-    take_part(Tensor::zeros({3, 6}), {2, 3, 0, 0, 4, 6}, part);
+    take_shard(Tensor::zeros({3, 6}), {2, 3, 0, 0, 4, 6}, part);
   });
   CHECK(contains(text, "expected (4, 6) and (2, 3)"));
   CHECK(contains(message_of([&] {
-                   take_part(Tensor::zeros({2, 3}, DType::f64), {2, 3}, part);
+                   take_shard(Tensor::zeros({2, 3}, DType::f64), {2, 3}, part);
                  }),
                  "of one type"));
 }

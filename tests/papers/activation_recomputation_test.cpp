@@ -29,12 +29,12 @@ TEST_CASE("table 2: bytes a layer, in units of sbh") {
   const double sbh = 2048.0 * 2 * 4096, squares = 5 * 32 * 2048.0 / 4096;
   const ActivationSizes one{2048, 2, 4096, 32, 1};
   using R = Recomputed;
-  CHECK(activation_bytes_a_layer(one, false, R::none) == sbh * (34 + squares));
-  CHECK(activation_bytes_a_layer(z, false, R::none) == sbh * (10 + 24.0 / 8 + squares / 8));
-  CHECK(activation_bytes_a_layer(z, true, R::none) == sbh * (34.0 / 8 + squares / 8));
-  CHECK(activation_bytes_a_layer(z, false, R::attention) == sbh * (10 + 24.0 / 8));
-  CHECK(activation_bytes_a_layer(z, true, R::attention) == sbh * 34 / 8);
-  CHECK(activation_bytes_a_layer(z, true, R::all) == 2 * sbh);
+  CHECK(activation_bytes_per_layer(one, false, R::none) == sbh * (34 + squares));
+  CHECK(activation_bytes_per_layer(z, false, R::none) == sbh * (10 + 24.0 / 8 + squares / 8));
+  CHECK(activation_bytes_per_layer(z, true, R::none) == sbh * (34.0 / 8 + squares / 8));
+  CHECK(activation_bytes_per_layer(z, false, R::attention) == sbh * (10 + 24.0 / 8));
+  CHECK(activation_bytes_per_layer(z, true, R::attention) == sbh * 34 / 8);
+  CHECK(activation_bytes_per_layer(z, true, R::all) == 2 * sbh);
 }
 
 TEST_CASE(

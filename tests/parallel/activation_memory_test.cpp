@@ -60,7 +60,7 @@ TEST_CASE("term by term: what the paper counts and we do not, and the other way 
     const double squares = size.a * size.s * size.s * size.b, rows = size.s * size.b;
     const double dropped_probabilities = 2 * squares, norms = 2 * 4 * rows;
     for (const Recomputed what : {Recomputed::none, Recomputed::attention, Recomputed::all}) {
-      double paper = activation_bytes_a_layer(size, false, what);
+      double paper = activation_bytes_per_layer(size, false, what);
       if (what == Recomputed::none) paper -= dropped_probabilities;
       if (what != Recomputed::all) paper += norms;
       CHECK(saved_bytes(size, what, 2) == doctest::Approx(paper).epsilon(1e-14));

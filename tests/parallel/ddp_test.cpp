@@ -222,7 +222,7 @@ TEST_CASE("the ranks' shares of a batch are the batch, each row once") {
     for (const int64_t batch : {17, 8, 3, 0}) {
       int64_t next = 0;
       for (int rank = 0; rank < ranks; ++rank) {
-        const BatchShard share = share_of_batch(batch, ranks, rank);
+        const BatchShard share = batch_shard(batch, ranks, rank);
         CHECK(share.begin == next);
         CHECK(share.end - share.begin >= batch / ranks);
         CHECK(share.end - share.begin <= batch / ranks + 1);

@@ -38,19 +38,19 @@ TEST_CASE("the parts of all ranks are the flat array, padded so that they are eq
 TEST_CASE("a part's pieces keep name and kind, and are views of it") {
   const FlatLayout layout(make_parameters(), 4);
   Tensor part = layout.copy_part(4, 8);
-  const std::vector<ParameterShard> pieces = layout.cut_pieces(part, 4);
-  REQUIRE(pieces.size() == 2);
-  CHECK(pieces[0].parameter->name == "w0");
-  CHECK(pieces[0].parameter->is_matrix);
-  CHECK(pieces[0].first == 4);
-  CHECK(pieces[0].whole == Shape{2, 3});
-  CHECK(pieces[0].parameter->value.values() == std::vector<double>{4, 5});
-  CHECK(pieces[1].parameter->name == "b0");
-  CHECK_FALSE(pieces[1].parameter->is_matrix);
-  CHECK(pieces[1].first == 0);
-  CHECK(pieces[1].parameter->value.values() == std::vector<double>{6, 7});
+  const std::vector<ParameterShard> shards = layout.cut_shards(part, 4);
+  REQUIRE(shards.size() == 2);
+  CHECK(shards[0].parameter->name == "w0");
+  CHECK(shards[0].parameter->is_matrix);
+  CHECK(shards[0].first == 4);
+  CHECK(shards[0].whole == Shape{2, 3});
+  CHECK(shards[0].parameter->value.values() == std::vector<double>{4, 5});
+  CHECK(shards[1].parameter->name == "b0");
+  CHECK_FALSE(shards[1].parameter->is_matrix);
+  CHECK(shards[1].first == 0);
+  CHECK(shards[1].parameter->value.values() == std::vector<double>{6, 7});
   part.fill(3);
-  CHECK(pieces[1].parameter->value.values() == std::vector<double>{3, 3});
+  CHECK(shards[1].parameter->value.values() == std::vector<double>{3, 3});
 }
 
 TEST_CASE("every number is in one piece, for any number of ranks") {
@@ -61,8 +61,8 @@ TEST_CASE("every number is in one piece, for any number of ranks") {
     for (int64_t r = 0; r < ranks; ++r) {
       const int64_t begin = r * layout.shard_size();
       const Tensor part = layout.copy_part(begin, begin + layout.shard_size());
-      for (const ParameterShard& piece : layout.cut_pieces(part, begin))
-        for (const double value : piece.parameter->value.values()) seen.push_back(value);
+      for (const ParameterShard& shard : layout.cut_shards(part, begin))
+        for (const double value : shard.parameter->value.values()) seen.push_back(value);
     }
     REQUIRE(seen.size() == 15);
     for (size_t i = 0; i < 15; ++i) CHECK(seen[i] == static_cast<double>(i));
@@ -89,7 +89,7 @@ TEST_CASE("values and gradients become views of a flat array, and go again") {
 TEST_CASE("no parameters make an empty layout; two types in one array are refused") {
   const FlatLayout none({}, 4);
   CHECK(none.size() == 0);
-  CHECK(none.cut_pieces(none.copy_part(0, 0), 0).empty());
+  CHECK(none.cut_shards(none.copy_part(0, 0), 0).empty());
   std::vector<ParameterPtr> mixed = make_parameters();
   mixed.push_back(make_parameter("b1", {1, 2}, false, zeros(), 0, DType::f32));
   CHECK_THROWS_WITH_AS(FlatLayout(mixed, 2),

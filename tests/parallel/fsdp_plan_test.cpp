@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "yotta/nn/linear_net.hpp"
+#include "yotta/parallel/tied_parameters.hpp"
 
 using namespace yotta;
 
@@ -14,7 +15,7 @@ std::string describe(const FsdpPlan& plan) {
     text += "[";
     for (const LayerPtr& layer : slice.layers) text += layer->name() + " ";
     text += "in " + std::to_string(slice.unit);
-    text += slice.apart ? " and " + std::to_string(*slice.apart) + "]" : "]";
+    text += slice.outer ? " and " + std::to_string(*slice.outer) + "]" : "]";
   }
   return text;
 }
@@ -58,11 +59,11 @@ TEST_CASE("entries that share a parameter are the root, with the parameter once"
 
 TEST_CASE("what is apart is a unit of its own, beside or in place of that of its slice") {
   const std::vector<LayerPtr> net = make_linear_net({4, 2});
-  const FsdpPlan plan = plan_fsdp(net, 2, {"layers.1.weight"});
+  const FsdpPlan plan = with_own_units(plan_fsdp(net, 2), {"layers.1.weight"});
   CHECK(describe(plan) == "[layers.0 layers.1 in 0 and 1][layers.2 layers.3 in 2]");
   CHECK(plan.parameters[0] == parameters(Layers(net).subspan(0, 1)));
   CHECK(plan.parameters[1] == parameters(Layers(net).subspan(1, 1)));
-  const FsdpPlan alone = plan_fsdp(net, 1, {"layers.1.weight"});
+  const FsdpPlan alone = with_own_units(plan_fsdp(net, 1), {"layers.1.weight"});
   CHECK(describe(alone) == "[layers.0 in 0][layers.1 in 1][layers.2 in 2][layers.3 in 3]");
   CHECK(alone.parameters[1] == plan.parameters[1]);
 }

@@ -32,12 +32,12 @@ void train(Communicator& world, const FsdpOptions& options, int64_t microbatches
     world.all_reduce(loss);
     if (world.rank() == 0) out.losses.push_back(loss[0]);
     for (const FsdpUnit& unit : fsdp.units())
-      for (const ParameterShard& piece : unit.pieces())
-        if (step == 0) add_gradients(out.gradients, piece);
+      for (const ParameterShard& shard : unit.shards())
+        if (step == 0) add_gradients(out.gradients, shard);
     optimizer.step(0.01);
   }
   for (const FsdpUnit& unit : fsdp.units())
-    for (const ParameterShard& piece : unit.pieces()) add_values(out.weights, piece);
+    for (const ParameterShard& shard : unit.shards()) add_values(out.weights, shard);
 }
 
 constexpr int64_t padded(int64_t numbers, int64_t ranks) {
@@ -47,11 +47,11 @@ constexpr int64_t one_layer = net.width * net.width;
 
 const FsdpOptions every_option[] = {
     {},
-    {.layers_a_unit = 2},
+    {.layers_per_unit = 2},
     {.prefetch = false},
     {.reshard_after_forward = false},
     {.keep_last = true},
-    {.layers_a_unit = 100, .prefetch = false, .keep_last = true},
+    {.layers_per_unit = 100, .prefetch = false, .keep_last = true},
 };
 
 // One forward and backward pass of the first step.
@@ -100,7 +100,7 @@ std::vector<std::string> gathered_during(FsdpOptions options, bool tied = false)
         if (fsdp->units()[u].is_gathered()) events.back() += " " + std::to_string(u);
     };
     const std::vector<LayerPtr> model = make_probed_net(say, tied);
-    options.layers_a_unit = 2;  // a layer and its probe
+    options.layers_per_unit = 2;  // a layer and its probe
     fsdp.emplace(model, world, options);
     one_pass(*fsdp);
     fsdp->finish();
@@ -182,7 +182,7 @@ TEST_CASE("a model made whole is held whole until it is cut; one of shapes never
         CHECK(memory.peak() == 8 * peak);
         CHECK(memory.live() == 8 * net.layers * layer);
         for (const FsdpUnit& unit : fsdp.units())
-          for (const ParameterShard& piece : unit.pieces()) add_values(weights, piece);
+          for (const ParameterShard& shard : unit.shards()) add_values(weights, shard);
         one_pass(fsdp);  // the layers compute with what was drawn
         fsdp.finish();
       });

@@ -6,6 +6,7 @@
 
 #include "nn/gradient_check.hpp"
 #include "yotta/comm/run_ranks.hpp"
+#include "yotta/nn/narrow.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 
 using namespace yotta;

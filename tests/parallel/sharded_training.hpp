@@ -1,4 +1,4 @@
-// What tests of sharded training share: whole arrays put together from all ranks' pieces, and a few steps of
+// What tests of sharded training share: whole arrays put together from all ranks' shards, and a few steps of
 // the linear net by whatever shards it.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace yotta_test {
 
-// Whole parameters, filled by the ranks, each at the place of its pieces.
+// Whole parameters, filled by the ranks, each at the place of its shards.
 class Whole {
  public:
   void add(const std::string& name, int64_t numel, int64_t first, const yotta::Tensor& part) {
@@ -35,12 +35,12 @@ class Whole {
   std::map<std::string, std::vector<double>> values_;
 };
 
-inline void add_values(Whole& to, const yotta::ParameterShard& piece) {
-  to.add(piece.parameter->name, yotta::product(piece.whole), piece.first, piece.parameter->value);
+inline void add_values(Whole& to, const yotta::ParameterShard& shard) {
+  to.add(shard.parameter->name, yotta::product(shard.whole), shard.first, shard.parameter->value);
 }
-inline void add_gradients(Whole& to, const yotta::ParameterShard& piece) {
-  to.add(piece.parameter->name, yotta::product(piece.whole), piece.first,
-         piece.parameter->gradient());
+inline void add_gradients(Whole& to, const yotta::ParameterShard& shard) {
+  to.add(shard.parameter->name, yotta::product(shard.whole), shard.first,
+         shard.parameter->gradient());
 }
 
 // What training leaves: losses of all steps, gradients of the first, weights after the last.

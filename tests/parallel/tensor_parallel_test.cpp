@@ -27,7 +27,7 @@ ParameterPtrs parameters_of(Layer& layer) {
     if (!each->is_matrix)
       for (int64_t i = 0; i < each->value.numel(); ++i)
         each->value.data<double>()[i] =
-            Random(2, each->name).normal(static_cast<uint64_t>(each->part.first_column + i));
+            Random(2, each->name).normal(static_cast<uint64_t>(each->range.first_column + i));
   return all;
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("columns, then rows, are the serial layers: outputs, dx, every gradien
       const ShardRange columns{B * T, F / ranks, 0, tp.rank() * F / ranks, B * T, F};
       const auto part = [&](const Tensor& whole) {
         Tensor held = Tensor::empty({B, T, F / ranks}, DType::f64);
-        take_part(whole, columns, held);
+        take_shard(whole, columns, held);
         return held;
       };
       ColumnParallelLinear up_part("up", {C, F, true}, in_f64, tp);
@@ -257,7 +257,7 @@ TEST_CASE("what all ranks hold whole gets the same gradient on all, to the bit")
     forward_backward(mlp, random_tensor({B, T, C}, "x"), random_tensor({B, T, C}, "dy"));
     int whole = 0;
     for (const ParameterPtr& each : own) {
-      if (!each->part.is_whole()) continue;
+      if (!each->range.is_whole()) continue;
       ++whole;
       std::vector<double> mine = each->grad.values(), most = mine, least = mine;
       tp.all_reduce(most, ReduceOp::max);

@@ -4,6 +4,8 @@
 
 #include "nn/gradient_check.hpp"
 #include "yotta/comm/run_ranks.hpp"
+#include "yotta/nn/narrow.hpp"
+#include "yotta/parallel/context_parallel.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

@@ -16,8 +16,8 @@ constexpr int64_t steps = 3;
 
 void add_all(Whole& to, const Zero& zero, bool gradients) {
   for (const ZeroBucket& bucket : zero.buckets())
-    for (const ParameterShard& piece : bucket.pieces)
-      gradients ? add_gradients(to, piece) : add_values(to, piece);
+    for (const ParameterShard& shard : bucket.shards)
+      gradients ? add_gradients(to, shard) : add_values(to, shard);
 }
 
 // Forward and backward of this rank's rows of a step; returns its part of the loss.

@@ -38,18 +38,18 @@ Microbatch sequences(int64_t step, int64_t begin, int64_t end) {
   return made;
 }
 
-// Some steps of whatever stack of layers, by the trainer. The optimizer steps the pieces.
-void train(Layers stack, const std::vector<ParameterShard>& pieces, TrainHooks hooks, BatchShard mine,
+// Some steps of whatever stack of layers, by the trainer. The optimizer steps the shards.
+void train(Layers stack, const std::vector<ParameterShard>& shards, TrainHooks hooks, BatchShard mine,
            int64_t microbatch_count, bool reports, Trained& out) {
   const std::function<void()> end_of_backward = hooks.after_backward;
   int64_t step = 0;
   hooks.after_backward = [&] {
     if (end_of_backward) end_of_backward();
-    for (const ParameterShard& piece : pieces)
-      if (step == 0) add_gradients(out.gradients, piece);
+    for (const ParameterShard& shard : shards)
+      if (step == 0) add_gradients(out.gradients, shard);
   };
   std::vector<ParameterPtr> stepped;
-  for (const ParameterShard& piece : pieces) stepped.push_back(piece.parameter);
+  for (const ParameterShard& shard : shards) stepped.push_back(shard.parameter);
   AdamW optimizer(stepped);
   const Schedule schedule{0.01, 0.01, 0, steps};
   Trainer trainer(stack, optimizer, {.schedule = schedule, .clip = 0.5, .seed = 3}, hooks);
@@ -61,7 +61,7 @@ void train(Layers stack, const std::vector<ParameterShard>& pieces, TrainHooks h
     out.losses.push_back(report.loss);
     out.losses.push_back(report.gradient_norm);
   }
-  for (const ParameterShard& piece : pieces) add_values(out.weights, piece);
+  for (const ParameterShard& shard : shards) add_values(out.weights, shard);
 }
 
 void train_serial(const TransformerConfig& config, Trained& out) {
@@ -118,30 +118,30 @@ void train_zero(const TransformerConfig& config, int stage, int64_t microbatch_c
                 Communicator& world, Trained& out) {
   const Transformer model(config);
   Zero zero(parameters(model.stack()), world, {stage, 2000});
-  std::vector<ParameterShard> pieces;
+  std::vector<ParameterShard> shards;
   for (const ZeroBucket& bucket : zero.buckets())
-    pieces.insert(pieces.end(), bucket.pieces.begin(), bucket.pieces.end());
+    shards.insert(shards.end(), bucket.shards.begin(), bucket.shards.end());
   TrainHooks hooks = loss_over(world);
   hooks.before_microbatch = [&](bool) { zero.flush(); };
   hooks.after_backward = [&] { zero.finish(); };
   hooks.sum_of_squares = [&](double) { return zero.sum_of_squares(); };
   hooks.after_step = [&] { zero.gather(); };
-  const BatchShard mine = share_of_batch(batch, world.size(), world.rank());
-  train(model.stack(), pieces, hooks, mine, microbatch_count, world.rank() == 0, out);
+  const BatchShard mine = batch_shard(batch, world.size(), world.rank());
+  train(model.stack(), shards, hooks, mine, microbatch_count, world.rank() == 0, out);
 }
 
 void train_fsdp(const TransformerConfig& config, const FsdpOptions& options,
                 int64_t microbatch_count, Communicator& world, Trained& out) {
   const Transformer model(config);
   Fsdp fsdp(model.stack(), world, options);
-  std::vector<ParameterShard> pieces;
+  std::vector<ParameterShard> shards;
   for (const FsdpUnit& unit : fsdp.units())
-    pieces.insert(pieces.end(), unit.pieces().begin(), unit.pieces().end());
+    shards.insert(shards.end(), unit.shards().begin(), unit.shards().end());
   TrainHooks hooks = loss_over(world);
   hooks.after_backward = [&] { fsdp.finish(); };
   hooks.sum_of_squares = [&](double mine) { return fsdp.sum_of_squares(mine); };
-  const BatchShard mine = share_of_batch(batch, world.size(), world.rank());
-  train(fsdp.stack(), pieces, hooks, mine, microbatch_count, world.rank() == 0, out);
+  const BatchShard mine = batch_shard(batch, world.size(), world.rank());
+  train(fsdp.stack(), shards, hooks, mine, microbatch_count, world.rank() == 0, out);
 }
 
 }  // namespace
@@ -165,7 +165,7 @@ TEST_CASE("every stage equals the single rank: losses, norms, gradients, weights
           train_zero(config, stage, parts, world, trained);
         });
       for (const FsdpOptions& options :
-           {FsdpOptions{}, FsdpOptions{.layers_a_unit = 2, .keep_last = true}})
+           {FsdpOptions{}, FsdpOptions{.layers_per_unit = 2, .keep_last = true}})
         check([&](Communicator& world, Trained& trained) {
           train_fsdp(config, options, parts, world, trained);
         });
@@ -198,7 +198,7 @@ TEST_CASE("a tied table is the root's, gathered once a step and reduced once") {
     const Ledger& ledger = context().ledger;
     const Tensor logits = forward(fsdp.stack(), some.inputs, saved);
     for (const FsdpUnit& unit : fsdp.units()) CHECK(unit.is_gathered() == (&unit == &root));
-    CHECK(root.layout().places().front().parameter->name == "embedding.token.weight");
+    CHECK(root.layout().ranges().front().parameter->name == "embedding.token.weight");
     CHECK(ledger.traffic("fsdp.all_gather").bytes_sent == 8 * P / 4 * 3);
     backward(fsdp.stack(), logits, saved);
     fsdp.finish();
@@ -212,7 +212,7 @@ TEST_CASE("a tied table is the root's, gathered once a step and reduced once") {
 TEST_CASE("weights decay in matrices alone, wherever a shard cuts") {
   run_ranks(3, [](Communicator& world) {
     const Transformer model(small(Dialect::gpt2));
-    Fsdp fsdp(model.stack(), world, {.layers_a_unit = 100});
+    Fsdp fsdp(model.stack(), world, {.layers_per_unit = 100});
     AdamW optimizer(parameters(fsdp.stack()), {.weight_decay = 0.5});
     bool has_vector = false;
     for (const ParameterPtr& each : parameters(fsdp.stack())) {

@@ -3,10 +3,10 @@
 //
 //     send, or a part of a collective    goes into the mailbox of (communicator, call, sender, receiver) at once
 //     recv, or the rest of a collective  is done when the rank's computation needs it: in compute_after()
-//     the rest of a send                 is that somebody has taken it
+//     the rest of a send                 is done when the receiver has taken it
 //
 // As with NCCL, joining is not done before all have joined, and after each call a lane is busy for a while. Streams are
-// as strict as a GPU's: who puts his computation behind what needs others first waits for them.
+// as strict as a GPU's: computation that is put after an operation of several ranks first waits for them.
 #pragma once
 
 #include <atomic>

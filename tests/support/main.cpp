@@ -29,14 +29,13 @@
 #include "yotta/comm/mpi/mpi_ranks.hpp"
 #endif
 #ifdef YOTTA_TEST_ON_TCP
-#include "yotta/comm/tcp/tcp_launch.hpp"
 #include "yotta/comm/tcp/tcp_ranks.hpp"
 #endif
 #ifdef YOTTA_TEST_ON_NCCL
 #include "support/on_cuda.hpp"
 #include "support/ranks_here.hpp"
-#include "yotta/comm/nccl/nccl_support.hpp"
-#include "yotta/nn/cuda/cuda.hpp"
+#include "yotta/comm/nccl/nccl.hpp"
+#include "yotta/parallel/cuda/use_cuda.hpp"
 #endif
 
 namespace yotta_test {
@@ -167,14 +166,14 @@ int main(int argc, char** argv) {
 #if defined(YOTTA_TEST_ON_TCP)
   const char* const wanted = std::getenv("YOTTA_TEST_PROCESSES");
 #ifdef YOTTA_TEST_ON_NCCL
-  if (const auto place = yotta::find_tcp_place()) yotta::share_gpu(place->rank);
+  if (const auto place = yotta::find_tcp_environment()) yotta::share_gpu(place->rank);
   if (const std::string why_not = why_no_gpu(); !why_not.empty()) {
     std::cout << "not run: " << why_not << std::endl;
     return 77;
   }
 #endif
-  if (!yotta::find_tcp_place()) {
-    const yotta::JobEnd end =
+  if (!yotta::find_tcp_environment()) {
+    const yotta::LaunchResult end =
         yotta::start_processes(wanted == nullptr ? 3 : std::atoi(wanted), {argv, argv + argc});
     std::cout << end.text;
     return end.status;

@@ -1,9 +1,9 @@
-// A program in which one rank comes to grief at a step of its run, for tests of what becomes of the others:
+// A program in which one rank fails at a step of its run, for tests of what happens to the others:
 //
 //     mpirun -n 3 mpi_mishaps kill 1 2        rank 1 is killed at step 2
 //     mpirun -n 3 mpi_mishaps throw 0 3       rank 0 throws at step 3
-//     mpirun -n 3 mpi_mishaps leave 1 0       rank 1 leaves without a word when all is done, before MPI ends
-//     mpirun -n 3 mpi_mishaps orphan 2 0      rank 2 kills mpirun (or its proxy), and all wait for ever
+//     mpirun -n 3 mpi_mishaps leave 1 0       rank 1 exits when all is done, before MPI_Finalize
+//     mpirun -n 3 mpi_mishaps orphan 2 0      rank 2 kills mpirun (or its proxy), and all wait forever
 //
 // Every surviving process prints what run_ranks throws.
 #include <signal.h>
@@ -28,11 +28,11 @@ struct Mishap {
   }
 };
 
-// Not quite for ever: a test that fails leaves nothing behind.
+// Limited, so that a test that fails leaves nothing behind.
 void wait_orphaned(Communicator& world, int culprit) {
   alarm(20);
   world.barrier();
-  if (world.rank() == culprit) kill(find_starter(), SIGKILL);
+  if (world.rank() == culprit) kill(find_launcher(), SIGKILL);
   for (;;) pause();
 }
 
@@ -60,13 +60,13 @@ void steps(Communicator& world, const Mishap& mishap) {
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   const Mishap mishap{argv[1], std::atoi(argv[2]), std::atoi(argv[3])};
-  MpiRanks job;
+  MpiRanks ranks;
   try {
-    run_ranks(job.size(), [&](Communicator& world) { steps(world, mishap); });
-    if (mishap.kind == "leave" && job.rank() == mishap.rank) _exit(0);
+    run_ranks(ranks.size(), [&](Communicator& world) { steps(world, mishap); });
+    if (mishap.kind == "leave" && ranks.rank() == mishap.rank) _exit(0);
     return 0;
   } catch (const std::exception& error) {
-    const std::string line = fmt::format("process {}: {}\n", job.rank(), error.what());
+    const std::string line = fmt::format("process {}: {}\n", ranks.rank(), error.what());
     if (write(STDOUT_FILENO, line.data(), line.size()) < 0) return 3;
     return 1;
   }

@@ -1,10 +1,12 @@
-// NCCL ranks without GPUs: threads whose NCCL is mailboxes and whose GPU is the emulator. Over threads, as over MPI, go
-// letters, splits and failures.
+// NCCL ranks without GPUs: threads whose NCCL is mailboxes and whose GPU is the emulator. Bootstrap messages, splits and
+// failures travel over thread ranks, as they otherwise do over MPI.
 #pragma once
 
 #include "support/mailbox_nccl.hpp"
+#include "yotta/comm/engine/rank_main.hpp"
 #include "yotta/comm/nccl/nccl_transport.hpp"
 #include "yotta/comm/run_ranks.hpp"
+#include "yotta/comm/threads/thread_transport.hpp"
 #include "yotta/device/cuda/cuda_accelerator.hpp"
 
 namespace yotta_test {

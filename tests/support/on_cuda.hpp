@@ -1,10 +1,11 @@
-// NCCL for the tests of every transport: what they send and reduce is in the host's memory, so it is copied to the device,
-// goes by NCCL, and is copied back. The device is the accelerator of this process: a GPU, or the emulator's.
+// NCCL for the tests of every transport. What they send and reduce is in the host's memory, so it is copied to the device,
+// travels by NCCL, and is copied back. The device is the accelerator of this process: a GPU, or the emulator's.
 //
 //     test ── post(host's data) ──► OnCuda ── copy ── post(twin on cuda) ──► NcclTransport
 //          ◄── done ───────────────        ◄─ copy ── done ────────────────
 #pragma once
 
+#include "yotta/comm/engine/message.hpp"
 #include "yotta/comm/nccl/nccl_transport.hpp"
 
 namespace yotta_test {
@@ -74,8 +75,9 @@ class OnCuda : public Transport {
     return whole.count > 0 && nccl_->has_native(whole);  // a barrier has no data
   }
   // Only to have the calls compared: ranks that meet would do without NCCL.
-  Gathering* enter(int group, int64_t number, const Call& call) override {
-    if (Gathering* const met = nccl_->enter(group, number, call)) nccl_->leave(group, *met);
+  CollectiveRendezvous* enter(int group, int64_t number, const Call& call) override {
+    if (CollectiveRendezvous* const met = nccl_->enter(group, number, call))
+      nccl_->leave(group, *met);
     return nullptr;
   }
 

@@ -33,7 +33,7 @@ inline void check_parts(const ParameterPtrs& parts, const ParameterPtrs& whole,
     CAPTURE(part->name);
     REQUIRE(same != whole.end());
     yotta::Tensor expected = (*part.*pick).clone();
-    yotta::take_part(**same.*pick, part->part, expected);
+    yotta::take_shard(**same.*pick, part->range, expected);
     check_equal(*part.*pick, expected, part->name, tolerance, ranks);
   }
 }

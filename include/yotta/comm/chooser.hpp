@@ -15,7 +15,7 @@
 
 #include "yotta/comm/run_on.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm_timed)
 #include <cmath>
 #include <limits>
 
@@ -50,7 +50,7 @@ YOTTA_API std::string times_picture(const Cluster& cluster, int p,
                                     const std::vector<CommOptions>& candidates,
                                     Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm_timed)
 double all_reduce_seconds(const Cluster& cluster, int p, int64_t bytes, CommOptions options,
                           Where where) {
   const auto body = [&](Communicator& world) {

@@ -135,6 +135,6 @@ class Communicator {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm)
 #include "yotta/comm/engine/communicator_bodies.hpp"
 #endif  // YOTTA_BODIES

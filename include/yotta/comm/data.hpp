@@ -122,6 +122,6 @@ YOTTA_API void divide(Data data, int p);
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm)
 #include "yotta/comm/engine/data_bodies.hpp"
 #endif  // YOTTA_BODIES

@@ -32,7 +32,7 @@
 #include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm_timed)
 #include <cmath>
 #include <limits>
 #endif  // YOTTA_BODIES
@@ -139,7 +139,7 @@ class Mesh {
   Communicator dp_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm_timed)
 Mesh::Mesh(const Communicator& world, const MeshShape& shape, Where where)
     : world_(world), shape_(shape) {
   expect_mesh(shape, world.size(where), where);

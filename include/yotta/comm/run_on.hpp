@@ -31,7 +31,7 @@ YOTTA_API Timed run_on(const Cluster& cluster, int n, const RankBody& body,
                        const ClockOptions& clock_options = {}, RunOptions options = {},
                        Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm_timed)
 double Timed::seconds() const { return *std::max_element(ends.begin(), ends.end()); }
 
 Timed run_on(const Cluster& cluster, int n, const RankBody& body, const ClockOptions& clock_options,

@@ -72,6 +72,6 @@ YOTTA_API std::vector<RankReport> run_ranks(int n, const RankBody& body,
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm)
 #include "yotta/comm/engine/run_ranks_bodies.hpp"
 #endif  // YOTTA_BODIES

@@ -93,7 +93,7 @@ constexpr double all_reduce_torus_seconds(int side, int axes, int directions, do
          all_gather_torus_seconds(side, axes, directions, bytes, link);
 }
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm_timed)
 TorusRings::TorusRings(const Communicator& world, TorusShape shape, Where where)
     : TorusRings(std::move(shape), world.rank(where), where) {
   if (world.size(where) != shape_.ranks())

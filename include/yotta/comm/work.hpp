@@ -46,6 +46,6 @@ class [[nodiscard]] Work {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm)
 #include "yotta/comm/engine/work_bodies.hpp"
 #endif  // YOTTA_BODIES

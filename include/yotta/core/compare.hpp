@@ -32,7 +32,7 @@ YOTTA_API Verdict compare(std::span<const double> actual, std::span<const double
 YOTTA_API Verdict compare(const Tensor& actual, const Tensor& expected, double tolerance,
                           Clues clues = {});
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(core)
 
 Verdict compare(std::span<const double> actual, std::span<const double> expected, double tolerance,
                 const Clues& clues) {

@@ -19,7 +19,7 @@
 #include "yotta/core/ledger.hpp"
 #include "yotta/core/system/build.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(core)
 #include <algorithm>
 #include <mutex>
 #include <set>
@@ -159,7 +159,7 @@ class LaneScope {
 // Charge an operation to this rank: charge({"gelu", DType::f32, 8.0 * n, 4.0 * n, 4.0 * n}).
 YOTTA_API void charge(const OpCost& cost);
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(core)
 
 RankContext::RankContext()
     : threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {}

@@ -120,7 +120,7 @@ class Ledger {
   std::shared_ptr<MemoryCount> memory_ = std::make_shared<MemoryCount>();
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(core)
 
 void MemoryCount::add(MemoryKind kind, int64_t bytes) {
   Slot& slot = slots_[static_cast<size_t>(kind)];

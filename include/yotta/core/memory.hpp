@@ -7,7 +7,7 @@
 #include "yotta/core/context.hpp"
 #include "yotta/core/system/accelerator.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(core)
 #include <cstring>
 
 #include "yotta/core/cpu/block_cache.hpp"
@@ -37,7 +37,7 @@ class Buffer {
   void* data_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(core)
 
 Buffer::Buffer(int64_t bytes, Device device, Where where)
     : bytes_(bytes),

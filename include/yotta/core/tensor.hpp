@@ -18,7 +18,7 @@
 
 #include "yotta/core/memory.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(core)
 #include "yotta/core/cpu/convert.hpp"
 #endif  // YOTTA_BODIES
 
@@ -144,7 +144,7 @@ class Tensor {
 YOTTA_API void expect_shape(const char* operation, const char* what, const Tensor& x,
                             const Shape& expected, Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(core)
 
 std::string str(const Shape& shape) {
   std::string text = "(";

@@ -1,13 +1,14 @@
-// CUDA's atomic operations on the CPU: each reads a place, changes it and returns what was there before, in one step
-// that no other thread comes between.
+// CUDA's atomic operations on the CPU: each reads a place, changes it and returns what was there
+// before, in one step that no other thread comes between.
 //
 //     const int mine = atomicAdd(&next, 1);      every thread gets a number of its own
 //
-// Blocks may run on several OS threads, so these are real atomic operations. Floats are added by compare-and-swap, in
-// the order in which threads come: sums of floats differ in their last bits from run to run, as on a GPU. An
-// exchange or compare-and-swap lets the other threads of the block go first, so that a thread which waits for
-// another's flag does not wait forever.
-// nvcc has its own: for it, this file is empty. Reference: CUDA C++ Programming Guide, "Atomic Functions".
+// Blocks may run on several OS threads, so these are real atomic operations. Floats are added by
+// compare-and-swap, in the order in which threads come: sums of floats differ in their last bits
+// from run to run, as on a GPU. An exchange or compare-and-swap lets the other threads of the block
+// go first, so that a thread which waits for another's flag does not wait forever.
+// nvcc has its own: for it, this file is empty. Reference: CUDA C++ Programming Guide, "Atomic
+// Functions".
 #pragma once
 
 #if !defined(__CUDACC__)
@@ -34,7 +35,8 @@ YOTTA_UNSEEN T atomically(T* at, Change change, Where where) {
   return before;
 }
 
-// The other lanes go first. A lane that has waited so long that nobody can come any more is stopped.
+// The other lanes go first. A lane that has waited so long that nobody can come any more is
+// stopped.
 YOTTA_API void give_way(Where where);
 
 template <class T>

@@ -1,14 +1,15 @@
-// Counted numbers: a kernel that is a template of its number type, launched on Counted<float> instead of float, computes
-// the same and tells the profile its FLOPs, line by line.
+// Counted numbers: a kernel that is a template of its number type, launched on Counted<float>
+// instead of float, computes the same and tells the profile its FLOPs, line by line.
 //
 //     template <class Real> __global__ void axpy(Real a, const Real* x, Real* y) { ... y[i] = a * x[i] + y[i]; }
 //
 //     launch(axpy<float>, ...)             fast
 //     launch(axpy<Counted<float>>, ...)    the profile says 2 FLOPs an element, at that line
 //
-// The hooks of the checked build see memory, not arithmetic: hence a type. An addition, subtraction, multiplication or division
-// is one FLOP, a fused multiply-add two; comparisons and changes of sign are none. It has the size of its number, so
-// sectors and wavefronts are the same. In the other builds Counted<float> is float itself.
+// The hooks of the checked build see memory, not arithmetic: hence a type. An addition,
+// subtraction, multiplication or division is one FLOP, a fused multiply-add two; comparisons and
+// changes of sign are none. It has the size of its number, so sectors and wavefronts are the same.
+// In the other builds Counted<float> is float itself.
 // nvcc compiles this file too.
 #pragma once
 

@@ -6,12 +6,14 @@
 //     cp_async_wait<1>();               waits until at most 1 of this thread's groups is still on its way
 //     __syncthreads();                  and only now may other threads read what this one has copied
 //
-// On the CPU the bytes land only in cp_async_wait(): whoever reads too early finds what was there before, and the
-// checked build says so.
+// On the CPU the bytes land only in cp_async_wait(): whoever reads too early finds what was there
+// before, and the checked build says so.
 //
-// Contract: to in shared, from in global memory, both multiples of the size: 4, 8 or 16 bytes. (16 bytes bypass the
-// L1 cache, .cg; the others go through it, .ca.) Copies that are not waited for are lost when the thread ends.
-// References: PTX ISA, "Data Movement and Conversion Instructions: cp.async"; from compute capability 8.0.
+// Contract: to in shared, from in global memory, both multiples of the size: 4, 8 or 16 bytes. (16
+// bytes bypass the L1 cache, .cg; the others go through it, .ca.) Copies that are not waited for
+// are lost when the thread ends.
+// References: PTX ISA, "Data Movement and Conversion Instructions: cp.async"; from compute
+// capability 8.0.
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,9 @@
 //     kernel                            launch(k, ..., x.data())
 //     host     std::vector<float> <---- x.to_host()                       copied back
 //
-// On the CPU the memory is ordinary memory, 256-byte aligned as on a GPU, and every allocation is known by
-// its place and size. Fresh memory holds no zeros: its bytes are 0xff, NaN in every float format.
+// On the CPU the memory is ordinary memory, 256-byte aligned as on a GPU, and every allocation is
+// known by its place and size. Fresh memory holds no zeros: its bytes are 0xff, NaN in every float
+// format.
 // nvcc compiles this file too.
 #pragma once
 
@@ -95,7 +96,7 @@ void check_cuda(cudaError_t code, Where where) {
 
 }  // namespace YOTTA_DEVICE_BUILD
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(device)
 void refuse_copy(size_t size, size_t given, Where where) {
   fail(where, "an array of {} elements cannot be filled from {}", size, given);
 }

@@ -1,5 +1,5 @@
-// What a file with CUDA kernels includes. The same source is compiled by nvcc for a GPU, and by g++ or clang
-// for the emulator:
+// What a file with CUDA kernels includes. The same source is compiled by nvcc for a GPU, and by g++
+// or clang for the emulator:
 //
 //     #include "yotta/device/kernel.hpp"
 //
@@ -13,11 +13,13 @@
 //     DeviceArray<float> x(host), y(n);
 //     launch(smooth<256>, (n + 255) / 256, 256, 0, nullptr, x.data(), y.data(), n);
 //
-// launch(kernel, grid, block, shared_bytes, stream, arguments...) is <<<grid, block, shared_bytes, stream>>> as a
-// function: grid and block are a number, {x, y} or {x, y, z}. Dynamic shared memory is dynamic_shared<T>().
-// Contract: on the CPU a launch returns when the kernel has ended and throws KernelError where a GPU would do
-// something undefined; on a GPU it returns at once, and throws if the launch was refused.
-// Put device functions and kernels that headers share into `inline namespace YOTTA_DEVICE_BUILD` (emulator/device_build.hpp).
+// launch(kernel, grid, block, shared_bytes, stream, arguments...) is <<<grid, block, shared_bytes,
+// stream>>> as a function: grid and block are a number, {x, y} or {x, y, z}. Dynamic shared memory
+// is dynamic_shared<T>().
+// Contract: on the CPU a launch returns when the kernel has ended and throws KernelError where a
+// GPU would do something undefined; on a GPU it returns at once, and throws if the launch was
+// refused. Put device functions and kernels that headers share into `inline namespace
+// YOTTA_DEVICE_BUILD` (emulator/device_build.hpp).
 // nvcc compiles this file too.
 #pragma once
 

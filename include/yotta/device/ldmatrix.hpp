@@ -1,5 +1,5 @@
-// ldmatrix: one instruction of a whole warp that reads one, two or four 8 x 8 blocks of 16-bit numbers from
-// shared memory and leaves them in the lanes' registers as mma wants them.
+// ldmatrix: one instruction of a whole warp that reads one, two or four 8 x 8 blocks of 16-bit
+// numbers from shared memory and leaves them in the lanes' registers as mma wants them.
 //
 //        who says where                        who gets what
 //        lane 0  -> row 0 of block 0           register k of lane 4g + t: row g of block k,
@@ -8,14 +8,16 @@
 //        lane 7  -> row 7                          so a row-major B needs no other layout
 //        lane 8  -> row 0 of block 1  ...
 //
-// So a lane gives the address of one row of 16 bytes and gets numbers from others. x1 uses the addresses of
-// lanes 0 to 7, x2 of 0 to 15, x4 of all. Each must be a multiple of 16 and lie in shared memory.
+// So a lane gives the address of one row of 16 bytes and gets numbers from others. x1 uses the
+// addresses of lanes 0 to 7, x2 of 0 to 15, x4 of all. Each must be a multiple of 16 and lie in
+// shared memory.
 //
-// For a 16 x 16 tile of A, and with .trans for a 16 x 16 tile of B (two fragments of m16n8k16 side by side),
-// the same rule gives every lane its row: row lane % 16, columns from 8 (lane / 16).
+// For a 16 x 16 tile of A, and with .trans for a 16 x 16 tile of B (two fragments of m16n8k16 side
+// by side), the same rule gives every lane its row: row lane % 16, columns from 8 (lane / 16).
 //
-// Cost: a block is 128 bytes, one pass over the 32 banks, if its eight rows lie in different banks; see
-// swizzle in tensor_cores_tile.hpp. Four loads of 32 bits, or eight of 16 for B, become a quarter of one instruction.
+// Cost: a block is 128 bytes, one pass over the 32 banks, if its eight rows lie in different banks;
+// see swizzle in tensor_cores_tile.hpp. Four loads of 32 bits, or eight of 16 for B, become a
+// quarter of one instruction.
 // References: PTX ISA, "Warp-level matrix load instruction: ldmatrix".
 #pragma once
 
@@ -35,7 +37,8 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// One function for each number of blocks, plain and .trans; "memory" keeps stores to shared memory before it.
+// One function for each number of blocks, plain and .trans; "memory" keeps stores to shared memory
+// before it.
 #define YOTTA_LDMATRIX(count, targets, address, ...)                                               \
   __device__ __forceinline__ void ldmatrix_x##count(uint32_t(&r)[count], const void* row) {        \
     asm volatile("ldmatrix.sync.aligned.m8n8.x" #count ".shared.b16 {" targets "}, [" address "];" \

@@ -1,6 +1,6 @@
-// nvcc
-// The CUDA matmul ladder, rungs 0 and 1: one thread a number of C, straight from global memory, with its threads
-// laid out the wrong way and the right way. C (m, n) = A (m, k) B (k, n), float, row-major.
+// The CUDA matmul ladder, rungs 0 and 1: one thread a number of C, straight from global memory,
+// with its threads laid out the wrong way and the right way. C (m, n) = A (m, k) B (k, n), float,
+// row-major.
 //
 //     a warp is 32 threads that run together, neighbours in x. One of its loads is one request, and memory
 //     answers in sectors of 32 bytes:
@@ -11,12 +11,13 @@
 //       lane 2   A row 2  ▓░░░░░        B row  ▓▓▓▓▓▓▓▓▓▓▓▓▓▓              4 sectors, every byte used
 //         ...    32 sectors, 4 bytes of each used; B's number is shared: 1 sector
 //
-// The same loads, the same sums, in the same order: only which thread does which. Sectors a multiply-add of a
-// warp: 33 against 5. Published for an RTX A6000: 309 against 1987 GFLOP/s, 6.4 times.
+// The same loads, the same sums, in the same order: only which thread does which. Sectors a
+// multiply-add of a warp: 33 against 5. Published for an RTX A6000: 309 against 1987 GFLOP/s, 6.4
+// times.
 //
 // Cost: 2 m n k FLOPs; 2 m n k loads, of which 32 are one request.
-// Contract: block (T, T), grid (ceil(m / T), ceil(n / T)) for naive, (ceil(n / T), ceil(m / T)) for coalesced;
-// m k, k n and m n below 2^31.
+// Contract: block (T, T), grid (ceil(m / T), ceil(n / T)) for naive, (ceil(n / T), ceil(m / T)) for
+// coalesced; m k, k n and m n below 2^31.
 // Reference: Boehm, "How to Optimize a CUDA Matmul Kernel" (2022), kernels 1 and 2.
 #pragma once
 

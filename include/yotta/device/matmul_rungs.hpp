@@ -1,18 +1,20 @@
-// nvcc
-// The CUDA matmul ladder as a table: what each rung does, how it is launched, and what it should cost.
+// The CUDA matmul ladder as a table: what each rung does, how it is launched, and what it should
+// cost.
 //
 //     for (const MatmulRung& rung : matmul_rungs) rung.run(a, b, c, m, n, k, stream);
 //
-// What limits a rung is said by two counts a multiply-add of a warp (32 FMAs, one instruction, 64 FLOPs):
+// What limits a rung is said by two counts a multiply-add of a warp (32 FMAs, one instruction, 64
+// FLOPs):
 //     sectors       of 32 bytes from global memory: an SM receives about 2 a clock from the L2 cache
 //     wavefronts    passes through shared memory's 32 banks: an SM does 1 a clock
 // while its four schedulers start 4 multiply-adds a clock. So of the peak a rung can reach at most
 //     share = 1/4 / max(1/4, wavefronts, sectors / 2)
-// which is a roofline with three roofs. It knows no latency: it says which rung *can* be fast. The emulator
-// counts both for the kernels as written, and the tests hold them against this table's arithmetic.
+// which is a roofline with three roofs. It knows no latency: it says which rung *can* be fast. The
+// emulator counts both for the kernels as written, and the tests hold them against this table's
+// arithmetic.
 //
-// References: NVIDIA Hopper tuning guide (SM: 128 FMA lanes, 128 bytes of shared memory a clock); Boehm (2022),
-// whose measurements on an RTX A6000 stand beside.
+// References: NVIDIA Hopper tuning guide (SM: 128 FMA lanes, 128 bytes of shared memory a clock);
+// Boehm (2022), whose measurements on an RTX A6000 stand beside.
 #pragma once
 
 #include <algorithm>

@@ -12,14 +12,26 @@
 //     mma_m8n8k4_f64          (8, 4)     (4, 8)    (8, 8) f64      1, 1, 2
 //     mma_m8n8k4_f16          (8, 4)     (4, 8)    (8, 8) f32, four of each: Volta's   2, 2, 8
 //
-// a and b are packed, 32 bits a register, the first element in the lowest bits; which element lies where:
-// mma_fragments.hpp. Rounding: emulator/mma_arithmetic.hpp.
-// Contract: all 32 lanes of the warp call it together (.sync.aligned): never in a branch that some lanes miss.
+// a and b are packed, 32 bits a register, the first element in the lowest bits; which element lies
+// where: mma_fragments.hpp. Rounding: emulator/mma_arithmetic.hpp.
+// Contract: all 32 lanes of the warp call it together (.sync.aligned): never in a branch that some
+// lanes miss.
+//
+// Kernels read a matrix as Bf16Matrix, which is zero outside, and put two bf16 into a register with
+// packed():
+//
+//     Bf16Matrix a = {pointer, m, k};
+//     a0 = packed(a.bits(row, column), a.bits(row, column + 1));
+//
+// Zeros outside spare the kernel special cases at the edges: a tile that hangs over the matrix
+// multiplies zeros, and only stores need a guard. Bits, not numbers: a kernel moves bf16 and leaves
+// arithmetic to mma.
 // References: PTX ISA, "Multiply-and-Accumulate Instruction: mma".
 #pragma once
 
 #include <cstdint>
 
+#include "yotta/core/dtype.hpp"
 #include "yotta/device/kernel.hpp"
 
 #if !defined(__CUDACC__)
@@ -27,13 +39,21 @@
 #include "yotta/device/emulator/mma_arithmetic.hpp"
 #endif
 
+// Before a loop over registers: an array whose index is not known when nvcc compiles would lie in
+// memory.
+#if defined(__CUDACC__)
+#define YOTTA_UNROLL _Pragma("unroll")
+#else
+#define YOTTA_UNROLL
+#endif
+
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
 #if defined(__CUDACC__)
 
-// The macros spare functions of which only the PTX's name differs. Constraint "f" is a float register, "r" 32
-// bits, "d" a double.
+// The macros spare functions of which only the PTX's name differs. Constraint "f" is a float
+// register, "r" 32 bits, "d" a double.
 
 // a in four registers, b in two, c and d in four of type Sum.
 #define YOTTA_MMA_4_2(function, Sum, constraint, ptx)                                            \
@@ -89,7 +109,8 @@ __device__ __forceinline__ void mma_m8n8k4_f16(float (&d)[8], const uint32_t (&a
 
 #else
 
-// YOTTA_FOR_EACH_MMA(do) names every instruction: do(function, shape, input, registers of a, registers of b).
+// YOTTA_FOR_EACH_MMA(do) names every instruction: do(function, shape, input, registers of a,
+// registers of b).
 #define YOTTA_FOR_EACH_MMA(do)                                                                    \
   do                                                                                              \
   (mma_m16n8k16_f16, M16N8K16, float16, 4, 2) do(mma_m16n8k16_bf16, M16N8K16, bfloat16, 4, 2) do( \
@@ -133,6 +154,24 @@ YOTTA_FOR_EACH_MMA(YOTTA_MMA)
 #undef YOTTA_FOR_EACH_MMA
 
 #endif
+
+// ---- What kernels on tensor cores share ----
+// A bf16 matrix in global memory, row-major, with zeros around it.
+struct Bf16Matrix {
+  const bfloat16* data;  // (rows, columns)
+  int rows, columns;
+
+  // The 16 bits of an element; outside the matrix zero, which adds nothing to a product.
+  __device__ uint32_t bits(int row, int column) const {
+    if (row >= rows || column >= columns) return 0;
+    return data[static_cast<int64_t>(row) * columns + column].bits;
+  }
+};
+
+// Two bf16 in one register, `first` in the low half.
+__host__ __device__ inline uint32_t packed(uint32_t first, uint32_t second) {
+  return first | second << 16;
+}
 
 }  // namespace YOTTA_DEVICE_BUILD
 }  // namespace yotta

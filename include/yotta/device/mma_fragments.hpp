@@ -1,8 +1,10 @@
-// mma fragments: which lane of a warp holds which element of the small matrices that a tensor core multiplies.
+// mma fragments: which lane of a warp holds which element of the small matrices that a tensor core
+// multiplies.
 //
-// A tensor core instruction, D = A B + C on matrices of 16 x 8 or so, belongs to a whole warp: the matrices
-// lie in the registers of its 32 lanes, each lane holding a few elements, its fragment. One picture explains
-// them all. A block is 8 rows of 16 bytes; lane 4g + t holds the t-th four bytes of row g, one register:
+// A tensor core instruction, D = A B + C on matrices of 16 x 8 or so, belongs to a whole warp: the
+// matrices lie in the registers of its 32 lanes, each lane holding a few elements, its fragment.
+// One picture explains them all. A block is 8 rows of 16 bytes; lane 4g + t holds the t-th four
+// bytes of row g, one register:
 //
 //                 bytes 0-3     4-7      8-11    12-15
 //        row 0  |  lane 0  | lane 1  | lane 2  | lane 3  |
@@ -19,9 +21,9 @@
 //        | block 1 | block 3 |      | block 0 | block 1 |  (transposed)  | c2 c3  row g + 8
 //        +---------+---------+      +---------+---------+                +-----------------+
 //
-// Four bytes are one tf32, two f16 or bf16, four s8 or fp8: that alone tells the shapes apart. (f64 has blocks
-// of 8 rows of four 8-byte elements.) Volta's m8n8k4 is another world: four small products at once, one for
-// each quad pair, lanes 4q to 4q + 3 with lanes 16 + 4q to 16 + 4q + 3.
+// Four bytes are one tf32, two f16 or bf16, four s8 or fp8: that alone tells the shapes apart. (f64
+// has blocks of 8 rows of four 8-byte elements.) Volta's m8n8k4 is another world: four small
+// products at once, one for each quad pair, lanes 4q to 4q + 3 with lanes 16 + 4q to 16 + 4q + 3.
 //
 // Cost: an m x n x k instruction is 2 m n k FLOPs, and reads its operands from registers alone.
 // References: PTX ISA, "Matrix multiply-accumulate operation using mma instruction", its figures.
@@ -50,8 +52,8 @@ __host__ __device__ constexpr MatrixCell transposed(MatrixCell cell) {
   return {cell.column, cell.row, cell.matrix};
 }
 
-// Element i of `lane` in a matrix of blocks: `per` adjacent elements a lane and block, blocks_down blocks
-// (of 8 rows) below each other before the next columns begin.
+// Element i of `lane` in a matrix of blocks: `per` adjacent elements a lane and block, blocks_down
+// blocks (of 8 rows) below each other before the next columns begin.
 template <int per, int blocks_down>
 __host__ __device__ constexpr MatrixCell cell_of_blocks(int lane, int i) {
   const int g = lane / 4, t = lane % 4, block = i / per;
@@ -98,7 +100,8 @@ struct M8N8K4F64 {
   }
 };
 
-// Volta's mma.m8n8k4 on f16, A by rows and B by columns, accumulators in f32: four products, one a quad pair.
+// Volta's mma.m8n8k4 on f16, A by rows and B by columns, accumulators in f32: four products, one a
+// quad pair.
 struct M8N8K4Volta {
   static constexpr int m = 8, n = 8, k = 4, products = 4, per_register = 2;
   static constexpr int a_elements = 4, b_elements = 4, c_elements = 8;
@@ -160,7 +163,8 @@ inline constexpr MmaShape mma_shapes[] = {
     mma_shape<M8N8K4Volta>("m8n8k4", "f16 (Volta)"),
 };
 
-// Who holds a cell of a fragment: the inverse of Fragment::cell. Lane -1: nobody, the cell is outside.
+// Who holds a cell of a fragment: the inverse of Fragment::cell. Lane -1: nobody, the cell is
+// outside.
 struct Holder {
   int lane = -1, element = -1;
   constexpr bool operator==(const Holder&) const = default;

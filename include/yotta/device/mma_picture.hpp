@@ -106,7 +106,8 @@ inline std::string svg_of_fragment(const Fragment& fragment, int left, int top, 
   return svg;
 }
 
-// A, B and C of one shape placed as in a product, A left of C and B above it. Not for Volta's four products.
+// A, B and C of one shape placed as in a product, A left of C and B above it. Not for Volta's four
+// products.
 inline std::string svg_of_mma(const MmaShape& shape, int lane) {
   const int corner = svg_edge + shape.k * svg_cell + svg_edge;  // C's, to the right and down
   const int width = corner + shape.n * svg_cell + 10, height = corner + shape.m * svg_cell + 10;

@@ -13,8 +13,9 @@
 //               need 4 sectors: coalesced. Lanes that walk down a column need 32.
 // wavefront     one pass over the 32 banks of shared memory, each 4 bytes wide. Two words in one bank need two: a
 //               bank conflict. Lanes that read the same word share it. 16-byte reads need 4 passes at best.
-// The counts come from kernels of the checked build (emulator/device_build.hpp); others leave the profile empty. They say what
-// a GPU would be asked to do, not how long it takes; caches are not modelled.
+// The counts come from kernels of the checked build (emulator/device_build.hpp); others leave the
+// profile empty. They say what a GPU would be asked to do, not how long it takes; caches are not
+// modelled.
 // Reference: NVIDIA, Nsight Compute documentation, "Memory Tables".
 #pragma once
 
@@ -103,7 +104,7 @@ class Profile {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(device)
 
 #include <fmt/format.h>
 

@@ -1,24 +1,30 @@
-// Tensor cores, last rung: the copies of the next tiles run while the tensor cores multiply this one.
+// Tensor cores, last rung: the copies of the next tiles run while the tensor cores multiply this
+// one.
 //
 //     tensor_cores_tile.hpp      copy 0 | multiply 0 | copy 1 | multiply 1 | copy 2 | ...       each waits for the other
 //     here, 3 stages             copy 0 copy 1 | copy 2     | copy 3     | copy 4     | ...
 //                                              | multiply 0 | multiply 1 | multiply 2 | ...
 //
-// cp.async moves 16 bytes from memory to shared memory by itself: no register holds them, no thread waits. `stages`
-// tiles of A and of B lie in a ring in shared memory; stages - 1 are on their way while one is multiplied.
+// cp.async moves 16 bytes from memory to shared memory by itself: no register holds them, no thread
+// waits. `stages` tiles of A and of B lie in a ring in shared memory; stages - 1 are on their way
+// while one is multiplied.
 //
 //     ring of 3, step 4:      [ tile 3: free, tile 6 is copied here ]  [ tile 4: multiplied ]  [ tile 5: on its way ]
 //
-// One barrier a step does two things: behind it every thread sees what the others have copied, and everyone has
-// finished with the tile of the step before, whose place the next copy takes.
+// One barrier a step does two things: behind it every thread sees what the others have copied, and
+// everyone has finished with the tile of the step before, whose place the next copy takes.
 //
-// A second idea costs one function: blocks that run at the same time should share rows of A and columns of B in
-// the L2 cache. grouped_tile() walks through C in strips of 8 tiles' height instead of row by row.
+// A second idea costs one function: blocks that run at the same time should share rows of A and
+// columns of B in the L2 cache. grouped_tile() walks through C in strips of 8 tiles' height instead
+// of row by row.
 //
-// Cost: stages (BM + BN) BK 2 bytes of shared memory; memory traffic and FLOPs as in tensor_cores_tile.hpp.
-// Contract: as there; dynamic shared memory pipeline_bytes<T, stages>(); 2 stages or more. Rows that are not 16-byte
-// aligned (k or n no multiple of 8) are copied through registers: right, but without overlap.
-// References: PTX ISA, "Data movement: cp.async"; CUTLASS, "Efficient GEMM in CUDA" (pipelining, threadblock swizzle).
+// Cost: stages (BM + BN) BK 2 bytes of shared memory; memory traffic and FLOPs as in
+// tensor_cores_tile.hpp.
+// Contract: as there; dynamic shared memory pipeline_bytes<T, stages>(); 2 stages or more. Rows
+// that are not 16-byte aligned (k or n no multiple of 8) are copied through registers: right, but
+// without overlap.
+// References: PTX ISA, "Data movement: cp.async"; CUTLASS, "Efficient GEMM in CUDA" (pipelining,
+// threadblock swizzle).
 #pragma once
 
 #include "yotta/device/cp_async.hpp"
@@ -33,8 +39,8 @@ constexpr size_t pipeline_bytes() {
   return size_t{2} * stages * (T::BM + T::BN) * T::BK;
 }
 
-// The tile of C that a block makes: down first, in strips `height` tiles high, so that blocks that run
-// together use few rows of A and few columns of B.
+// The tile of C that a block makes: down first, in strips `height` tiles high, so that blocks that
+// run together use few rows of A and few columns of B.
 struct TilePosition {
   int row, column;
 };

@@ -1,5 +1,5 @@
-// The ladder of bf16 kernels on tensor cores as a table: what each rung does, how it is launched, and what it asks of
-// an SM for each mma, 4096 FLOPs.
+// The ladder of bf16 kernels on tensor cores as a table: what each rung does, how it is launched,
+// and what it asks of an SM for each mma, 4096 FLOPs.
 //
 //     for (const TensorCoreRung& rung : tensor_core_rungs<Tiles<64, 64, 32, 32, 32>>) rung.run(a, b, c, m, n, k, stream);
 //
@@ -7,25 +7,30 @@
 //     wavefronts   passes through shared memory's 32 banks: an SM does 1 a clock
 //     mma          an H100's SM does one a clock (4096 FLOPs), an A100's one in two
 //
-// The slowest of the three is the roof: clocks = max(4096 / FLOPs a clock, wavefronts, sectors / 2). The counts follow
-// from the layouts below, address by address; the emulator counts the same for the kernels as they run.
+// The slowest of the three is the roof: clocks = max(4096 / FLOPs a clock, wavefronts, sectors /
+// 2). The counts follow from the layouts below, address by address; the emulator counts the same
+// for the kernels as they run.
 //
 //     a warp's tile of WM x WN takes 32 (WM + WN) / (WM WN) wavefronts an mma from shared memory at best:
 //     32 x 32: 2, 64 x 64: 1. On an H100 64 x 64 is just enough, with nothing left for writing the tiles, which is
 //     why its own instruction, wgmma, reads shared memory without passing through registers.
 //
-// No latency is known here: which rung can be fast, not which is. References: NVIDIA Hopper and Ampere tuning guides.
+// No latency is known here: which rung can be fast, not which is. References: NVIDIA Hopper and
+// Ampere tuning guides.
 #pragma once
 
 #include <algorithm>
 #include <array>
 
+#include "yotta/device/tensor_cores.hpp"
 #include "yotta/device/tensor_cores_pipeline.hpp"
+#include "yotta/device/tensor_cores_tile.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
-// Passes that shared memory needs for one request: the most different words that fall into one bank.
+// Passes that shared memory needs for one request: the most different words that fall into one
+// bank.
 template <size_t count>
 constexpr int bank_passes(const std::array<int, count>& words) {
   std::array<int, 32> passes = {};
@@ -36,8 +41,9 @@ constexpr int bank_passes(const std::array<int, count>& words) {
   return *std::max_element(passes.begin(), passes.end());
 }
 
-// Passes for a 16 x 16 tile at the corner of a shared tile with rows of `width` elements: by ldmatrix.x4, four
-// phases of 8 rows of 16 bytes; as words, four loads of 32 bits (A), or eight of 16 bits (B).
+// Passes for a 16 x 16 tile at the corner of a shared tile with rows of `width` elements: by
+// ldmatrix.x4, four phases of 8 rows of 16 bytes; as words, four loads of 32 bits (A), or eight of
+// 16 bits (B).
 template <int width, Rows rows>
 constexpr int ldmatrix_passes() {
   int passes = 0;
@@ -95,8 +101,8 @@ struct TensorCoreCost {
   }
 };
 
-// The first two rungs read global memory element by element: a request for A touches 8 sectors, one for B 4; a
-// fragment takes 8 and 4 requests.
+// The first two rungs read global memory element by element: a request for A touches 8 sectors, one
+// for B 4; a fragment takes 8 and 4 requests.
 template <class T>
 inline constexpr std::array<TensorCoreCost, 6> tensor_core_costs = {{
     {"one fragment", "a warp makes 16 x 8, fragments straight from memory", 8 * 8 + 4 * 4, 0},

@@ -1,4 +1,5 @@
-// Tensor cores, second rung: a block of warps makes a tile of C, so that every byte read is used many times.
+// Tensor cores, second rung: a block of warps makes a tile of C, so that every byte read is used
+// many times.
 //
 //     memory          shared memory, a block          registers, a warp            instruction
 //     A, B            BM x BK and BK x BN             WM x 16 and 16 x WN          16 x 16 and 16 x 8
@@ -13,9 +14,9 @@
 //                        takes four loads of 32 bits for A, and for B eight of 16 bits.
 //     Rows::swizzled     the 8 rows of a block lie in different banks.
 //
-// Swizzle: 16 bytes are a chunk; shared memory serves 8 of them at a time, one from each group of 4 banks. Rows
-// of 64 bytes, 4 chunks, one below the other: chunk 0 of rows 0, 2, 4, 6 lies in the same banks, a 4-way conflict.
-// So row r keeps its chunk c at place c ^ (r / 2 % 4):
+// Swizzle: 16 bytes are a chunk; shared memory serves 8 of them at a time, one from each group of 4
+// banks. Rows of 64 bytes, 4 chunks, one below the other: chunk 0 of rows 0, 2, 4, 6 lies in the
+// same banks, a 4-way conflict. So row r keeps its chunk c at place c ^ (r / 2 % 4):
 //
 //     plain    banks 0-15    banks 16-31         swizzled   banks 0-15    banks 16-31
 //     rows 0, 1   0 1 2 3      0 1 2 3            rows 0, 1   0 1 2 3      0 1 2 3
@@ -23,8 +24,9 @@
 //     rows 4, 5   0 1 2 3      0 1 2 3            rows 4, 5   2 3 0 1      2 3 0 1
 //     rows 6, 7   0 1 2 3      0 1 2 3            rows 6, 7   3 2 1 0      3 2 1 0     chunk 0: all 8 places
 //
-// Contract: as in tensor_cores.hpp, any m, n >= 1 and k >= 0; grid (ceil(n/BN), ceil(m/BM)), block Tiles::threads.
-// Rows that are not 16-byte aligned (k or n no multiple of 8) are read element by element.
+// Contract: as in tensor_cores.hpp, any m, n >= 1 and k >= 0; grid (ceil(n/BN), ceil(m/BM)), block
+// Tiles::threads. Rows that are not 16-byte aligned (k or n no multiple of 8) are read element by
+// element.
 // References: CUTLASS, "Efficient GEMM in CUDA"; PTX ISA, ldmatrix.
 #pragma once
 
@@ -46,7 +48,8 @@ struct Tiles {
 enum class Loads { words, ldmatrix };
 enum class Rows { plain, swizzled };
 
-// The place of a chunk in its row, of `chunks` chunks: with it, any 8 rows below each other use all banks.
+// The place of a chunk in its row, of `chunks` chunks: with it, any 8 rows below each other use all
+// banks.
 template <int chunks>
 __host__ __device__ constexpr int swizzled(int row, int chunk) {
   constexpr int rows_a_line = chunks < 8 ? 8 / chunks : 1;  // a line: 128 bytes, all the banks
@@ -71,7 +74,8 @@ __device__ inline int4 load_chunk(const Bf16Matrix& matrix, int row, int column)
                    static_cast<int>(words[2]), static_cast<int>(words[3]));
 }
 
-// All threads of the block copy the tile at (row, column) into shared memory (as bits), 16 bytes each in turn.
+// All threads of the block copy the tile at (row, column) into shared memory (as bits), 16 bytes
+// each in turn.
 template <int height, int width, Rows rows, int threads>
 __device__ void copy_tile(uint16_t* tile, const Bf16Matrix& matrix, int row, int column) {
   constexpr int chunks = height * width / 8;
@@ -97,7 +101,8 @@ __device__ void shared_a(uint32_t (&a)[4], const uint16_t* tile, int row, int co
     }
 }
 
-// Two fragments of B, side by side: the 16 x 16 tile whose corner is (row, column) in shared memory.
+// Two fragments of B, side by side: the 16 x 16 tile whose corner is (row, column) in shared
+// memory.
 template <int width, Loads loads, Rows rows>
 __device__ void shared_b(uint32_t (&left)[2], uint32_t (&right)[2], const uint16_t* tile, int row,
                          int column) {

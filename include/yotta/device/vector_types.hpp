@@ -1,10 +1,11 @@
-// CUDA's vector types on the CPU: float4 and its relatives, which a thread loads and stores in one access of up
-// to 16 bytes.
+// CUDA's vector types on the CPU: float4 and its relatives, which a thread loads and stores in one
+// access of up to 16 bytes.
 //
 //     const float4 v = *reinterpret_cast<const float4*>(x + 4 * i);      one load of 16 bytes
 //
-// In the checked build a vector copies itself through one function, so that it is seen as that one access; left
-// to itself, the compiler would copy the four floats one by one, and bank conflicts and sectors would be miscounted.
+// In the checked build a vector copies itself through one function, so that it is seen as that one
+// access; left to itself, the compiler would copy the four floats one by one, and bank conflicts
+// and sectors would be miscounted.
 // nvcc has its own types: for it, this file is empty.
 #pragma once
 

@@ -21,7 +21,7 @@
 #include "yotta/core/dtype.hpp"
 #include "yotta/core/system/build.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 #include <string>
 #endif  // YOTTA_BODIES
 
@@ -73,7 +73,7 @@ YOTTA_API double peak(const Chip& chip, DType dtype, Where where = Where::curren
 // A chip by name. Errors: there is no such chip; the message lists the known ones.
 YOTTA_API const Chip& chip_named(std::string_view name, Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 double peak(const Chip& chip, DType dtype, Where where) {
   double flops = chip.f32;
   if (dtype == DType::f64) flops = chip.f64;

@@ -27,7 +27,7 @@
 #include "yotta/machine/stragglers.hpp"
 #include "yotta/machine/trace.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 #include <algorithm>
 #include <utility>
 #endif  // YOTTA_BODIES
@@ -93,7 +93,7 @@ class VirtualClock : public CostSink {
   std::set<int> alike_;   // live ranks to which all images have links like this rank's
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 double op_seconds(const Chip& chip, const OpCost& cost) {
   const double compute = cost.flops > 0 ? cost.flops / peak(chip, cost.dtype) : 0;
   const double memory = (cost.bytes_read + cost.bytes_written) / chip.bandwidth;

@@ -26,7 +26,7 @@
 
 #include "yotta/machine/chip.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -95,7 +95,7 @@ YOTTA_API std::vector<int> nearly_cubic(int count, int axes);
 // "v5px64" (TPUs form a torus). Errors: no such name; the message says what a name may be.
 YOTTA_API Cluster cluster_named(std::string_view text, Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 double Link::seconds(double bytes) const {
   double time = 0;
   // exercise 09.1: how long the first byte is on its way, and how much later the last one comes

@@ -33,7 +33,7 @@
 #include "yotta/machine/cluster.hpp"
 #include "yotta/machine/trace.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 #include <limits>
 #include <queue>
 #endif  // YOTTA_BODIES
@@ -74,7 +74,7 @@ struct Flow {
 // Sets the max-min fair rates of all flows.
 YOTTA_API void share_wires(std::vector<Flow>& flows, const Wires& wires);
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 std::vector<int> Wires::route(int from, int to) {
   const Link link = cluster_.link(from, to);
   std::vector<int> wires;

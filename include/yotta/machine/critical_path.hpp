@@ -17,7 +17,7 @@
 
 #include "yotta/machine/trace.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 #include <tuple>
 #endif  // YOTTA_BODIES
 
@@ -41,7 +41,7 @@ struct WaitedFor {
 // before the others' waits no more: that time is seconds(trace) - seconds(trace, rank).)
 YOTTA_API std::vector<WaitedFor> waited_for(const Trace& trace, int rank);
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 EventId last_event(const Trace& trace, int rank) {
   EventId last;
   const std::vector<TraceEvent>& events = trace.ranks[static_cast<size_t>(rank)];

@@ -17,7 +17,7 @@
 
 #include "yotta/core/system/build.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 #include "yotta/core/random.hpp"
 #endif  // YOTTA_BODIES
 
@@ -47,7 +47,7 @@ YOTTA_API double jitter_factor(const Stragglers& stragglers, int rank, int lane,
 YOTTA_API double rank_factor(const Stragglers& stragglers, int rank);
 YOTTA_API double link_factor(const Stragglers& stragglers, int from, int to);
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 double jitter_factor(const Stragglers& stragglers, int rank, int lane, int64_t index) {
   if (stragglers.jitter == 0) return 1;
   const auto key = static_cast<uint32_t>(lane) * 0x9E3779B9u + static_cast<uint32_t>(rank);

@@ -60,7 +60,7 @@ constexpr double systolic_use(int64_t rows, int64_t side) {
   return static_cast<double>(rows) / static_cast<double>(systolic_clocks(rows, side));
 }
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 SystolicArray::SystolicArray(std::span<const double> weights, int side)
     : side_(side), weights_(weights.begin(), weights.end()) {
   if (side < 1 || weights_.size() != cells())

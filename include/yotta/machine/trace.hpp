@@ -27,7 +27,7 @@
 
 #include "yotta/core/context.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 #include <algorithm>
 #include <numeric>
 #endif  // YOTTA_BODIES
@@ -100,7 +100,7 @@ YOTTA_API double busy_seconds(const Trace& trace, int rank);
 YOTTA_API double busy_share(const Trace& trace, int rank);
 YOTTA_API double idle_share(const Trace& trace, int rank);
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 std::string peer_name(int peer) {
   if (peer < first_image) return fmt::format("rank {}", peer);
   return fmt::format("the image on chip {}", peer - first_image);

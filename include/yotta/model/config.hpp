@@ -21,7 +21,9 @@
 #include <cstdint>
 
 #include "yotta/core/dtype.hpp"
-#include "yotta/nn/attention_kind.hpp"
+#include "yotta/core/error.hpp"
+#include "yotta/core/system/build.hpp"
+#include "yotta/nn/attention.hpp"
 
 namespace yotta {
 
@@ -51,7 +53,7 @@ struct TransformerConfig {
   constexpr int64_t kv_width() const { return kv_heads * head_size(); }
   constexpr bool has_bias() const { return dialect == Dialect::gpt2; }
   // Throws with the rule that is broken.
-  void check(Where where = Where::current()) const;
+  YOTTA_API void check(Where where = Where::current()) const;
 };
 
 // GPT-2's proportions: F = 4 C, as many key heads as heads, tied.
@@ -86,33 +88,6 @@ constexpr TransformerConfig llama3_8b() { return llama3_config(32, 4096, 14336, 
 constexpr TransformerConfig llama3_70b() { return llama3_config(80, 8192, 28672, 64); }
 constexpr TransformerConfig llama3_405b() { return llama3_config(126, 16384, 53248, 128); }
 
-inline void TransformerConfig::check(Where where) const {
-  if (layers < 0 || width < 1 || heads < 1 || kv_heads < 1 || feed_forward < 1 || vocabulary < 1 ||
-      context < 1)
-    fail(where,
-         "every size of a transformer is at least 1: width {}, heads {}, key/value heads {}, "
-         "feed-forward {}, vocabulary {}, context {}, layers {} (0 is allowed)",
-         width, heads, kv_heads, feed_forward, vocabulary, context, layers);
-  if (width % heads != 0)
-    fail(where, "width {} does not divide into {} heads; the nearest width is {}", width, heads,
-         (width / heads + 1) * heads);
-  if (heads % kv_heads != 0)
-    fail(where, "{} heads cannot share {} key/value heads evenly; heads must be a multiple", heads,
-         kv_heads);
-  if (dialect == Dialect::gpt2 && kv_heads != heads)
-    fail(where, "GPT-2 has a key/value head for each of its {} heads, not {}", heads, kv_heads);
-  if (dialect == Dialect::llama && head_size() % 2 != 0)
-    fail(where, "rope turns pairs of numbers, so the head size {} must be even", head_size());
-  if (!(dropout >= 0 && dropout < 1))
-    fail(where, "dropout {} must be at least 0 and below 1", dropout);
-  if (!(attention_dropout >= 0 && attention_dropout < 1) ||
-      (attention_dropout > 0 && attention != AttentionKind::plain))
-    fail(where, "attention dropout {} must be 0, or below 1 with plain attention",
-         attention_dropout);
-  if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::bf16)
-    fail(where, "a transformer's parameters are f32, f64 or bf16, not {}", yotta::name(dtype));
-}
-
 // ---- parameters ----
 constexpr int64_t norm_parameters(const TransformerConfig& c) {
   return c.has_bias() ? 2 * c.width : c.width;
@@ -142,5 +117,36 @@ constexpr double step_flops(const TransformerConfig& c, int64_t batch, int64_t s
   const double attention = 12.0 * static_cast<double>(c.layers * c.width * sequence) * tokens;
   return dense + attention;
 }
+
+#if YOTTA_BODIES_OF(model)
+
+void TransformerConfig::check(Where where) const {
+  if (layers < 0 || width < 1 || heads < 1 || kv_heads < 1 || feed_forward < 1 || vocabulary < 1 ||
+      context < 1)
+    fail(where,
+         "every size of a transformer is at least 1: width {}, heads {}, key/value heads {}, "
+         "feed-forward {}, vocabulary {}, context {}, layers {} (0 is allowed)",
+         width, heads, kv_heads, feed_forward, vocabulary, context, layers);
+  if (width % heads != 0)
+    fail(where, "width {} does not divide into {} heads; the nearest width is {}", width, heads,
+         (width / heads + 1) * heads);
+  if (heads % kv_heads != 0)
+    fail(where, "{} heads cannot share {} key/value heads evenly; heads must be a multiple", heads,
+         kv_heads);
+  if (dialect == Dialect::gpt2 && kv_heads != heads)
+    fail(where, "GPT-2 has a key/value head for each of its {} heads, not {}", heads, kv_heads);
+  if (dialect == Dialect::llama && head_size() % 2 != 0)
+    fail(where, "rope turns pairs of numbers, so the head size {} must be even", head_size());
+  if (!(dropout >= 0 && dropout < 1))
+    fail(where, "dropout {} must be at least 0 and below 1", dropout);
+  if (!(attention_dropout >= 0 && attention_dropout < 1) ||
+      (attention_dropout > 0 && attention != AttentionKind::plain))
+    fail(where, "attention dropout {} must be 0, or below 1 with plain attention",
+         attention_dropout);
+  if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::bf16)
+    fail(where, "a transformer's parameters are f32, f64 or bf16, not {}", yotta::name(dtype));
+}
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

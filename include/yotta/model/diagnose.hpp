@@ -12,50 +12,15 @@
 // Cost: nothing while all is well; one more step when it is not.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <functional>
-#include <limits>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "yotta/comm/axis.hpp"
-#include "yotta/comm/communicator.hpp"
-#include "yotta/model/named_tensor.hpp"
-#include "yotta/nn/grad_clip.hpp"
+#include "yotta/model/microbatch.hpp"
 #include "yotta/nn/layer.hpp"
-#include "yotta/parallel/vocab_parallel.hpp"
 
 namespace yotta {
-
-// Some of a step's sequences, of which a rank computes forward and backward at once.
-struct Microbatch {
-  Tensor inputs;               // (B, T) i32 token ids
-  Tensor targets;              // (B, T) i32, the token after each
-  int64_t first_sequence = 0;  // of these rows, in the whole batch of the step
-  Positions positions = {};    // of these columns, in the whole sequence
-};
-
-// Where a microbatch's rows and columns stand in a step that is at `step`: its seed, number, and whether it trains.
-inline BatchPosition place_of(const Microbatch& batch, BatchPosition step) {
-  step.first_sequence = batch.first_sequence;
-  step.positions = batch.positions;
-  return step;
-}
-
-// The loss of a microbatch, and dlogits if asked for. scale = 1 / tokens of the whole batch. With a vocabulary
-// that is cut over tp the logits are this rank's, (B, T, V/tp), and the loss is the same on all of its ranks.
-inline double loss_of(Tensor logits, const Microbatch& batch, double scale, Tensor* dlogits,
-                      const Communicator& tp = {}) {
-  Tensor rows = as_rows(logits);  // (N, V/tp)
-  const Tensor targets = batch.targets.reshape({batch.targets.numel()});
-  const CrossEntropy loss = vocab_parallel_cross_entropy(rows, targets, scale, tp);
-  if (dlogits == nullptr) return loss.loss;
-  vocab_parallel_cross_entropy_backward_in_place(rows, targets, loss.log_sum_exp, scale, tp);
-  *dlogits = std::move(logits);
-  return loss.loss;
-}
 
 // The first number on this rank that was not finite.
 struct Finding {
@@ -76,15 +41,8 @@ struct Finding {
 // While one of these lives, nobody hears that a gradient is ready: what a diagnosis computes must not be reduced.
 class DetachedListeners {
  public:
-  explicit DetachedListeners(std::vector<ParameterPtr> parameters)
-      : parameters_(std::move(parameters)) {
-    for (const ParameterPtr& each : parameters_)
-      listeners_.push_back(std::exchange(each->on_grad_ready, nullptr));
-  }
-  ~DetachedListeners() {
-    for (size_t i = 0; i < parameters_.size(); ++i)
-      parameters_[i]->on_grad_ready = std::move(listeners_[i]);
-  }
+  YOTTA_API explicit DetachedListeners(std::vector<ParameterPtr> parameters);
+  YOTTA_API ~DetachedListeners();
   DetachedListeners(const DetachedListeners&) = delete;
   DetachedListeners& operator=(const DetachedListeners&) = delete;
 
@@ -94,9 +52,51 @@ class DetachedListeners {
 };
 
 // Forward and backward of one microbatch, each layer checked. Uses up the gradients.
-inline void check_layers(Finding& finding, Layers layers, const Microbatch& batch, double scale,
-                         const BatchPosition& place, const Communicator& tp = {}) {
-  Saved saved(place);
+YOTTA_API void check_layers(Finding& finding, Layers layers, const Microbatch& batch, double scale,
+                            const BatchPosition& position, const Communicator& tp = {});
+
+// What broke, over all microbatches of a step on this rank. Leaves gradients of no use.
+YOTTA_API Finding diagnose(Layers layers, std::span<const Microbatch> batches, double scale,
+                           const BatchPosition& position, const Communicator& tp = {});
+
+// The earliest of all ranks' findings, in words, the same on all of them; empty if there is none. All ranks of `world`
+// call; an empty communicator is this rank alone.
+YOTTA_API std::string earliest(const Finding& mine, Communicator world);
+
+// What can be said without running a step again, which a pipeline stage cannot do alone.
+YOTTA_API Finding check_gradients(const std::vector<ParameterPtr>& parameters);
+
+// The parameter with the largest gradient, in words.
+YOTTA_API std::string largest_gradient(const std::vector<ParameterPtr>& parameters);
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(model)
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "yotta/comm/axis.hpp"
+#include "yotta/model/named_tensor.hpp"
+#include "yotta/nn/grad_clip.hpp"
+
+namespace yotta {
+
+DetachedListeners::DetachedListeners(std::vector<ParameterPtr> parameters)
+    : parameters_(std::move(parameters)) {
+  for (const ParameterPtr& each : parameters_)
+    listeners_.push_back(std::exchange(each->on_grad_ready, nullptr));
+}
+
+DetachedListeners::~DetachedListeners() {
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    parameters_[i]->on_grad_ready = std::move(listeners_[i]);
+}
+
+void check_layers(Finding& finding, Layers layers, const Microbatch& batch, double scale,
+                  const BatchPosition& position, const Communicator& tp) {
+  Saved saved(position);
   Tensor x = batch.inputs;
   for (const LayerPtr& layer : layers) {
     x = layer->forward(x, saved.child(layer->name()));
@@ -123,9 +123,8 @@ inline void check_layers(Finding& finding, Layers layers, const Microbatch& batc
   }
 }
 
-// What broke, over all microbatches of a step on this rank. Leaves gradients of no use.
-inline Finding diagnose(Layers layers, std::span<const Microbatch> batches, double scale,
-                        const BatchPosition& place, const Communicator& tp = {}) {
+Finding diagnose(Layers layers, std::span<const Microbatch> batches, double scale,
+                 const BatchPosition& position, const Communicator& tp) {
   const std::vector<ParameterPtr> all = parameters(layers);
   const DetachedListeners detached(all);
   Finding finding;
@@ -136,7 +135,7 @@ inline Finding diagnose(Layers layers, std::span<const Microbatch> batches, doub
     });
   for (const Microbatch& batch : batches) {
     const bool is_new = finding.what.empty();
-    check_layers(finding, layers, batch, scale, place_of(batch, place), tp);
+    check_layers(finding, layers, batch, scale, position_of(batch, position), tp);
     if (is_new && !finding.what.empty())
       finding.what += fmt::format(", on sequences {} to {} of the batch", batch.first_sequence,
                                   batch.first_sequence + batch.inputs.dim(0) - 1);
@@ -144,9 +143,7 @@ inline Finding diagnose(Layers layers, std::span<const Microbatch> batches, doub
   return finding;
 }
 
-// The earliest of all ranks' findings, in words, the same on all of them; empty if there is none. All ranks of `world`
-// call; an empty communicator is this rank alone.
-inline std::string earliest(const Finding& mine, Communicator world) {
+std::string earliest(const Finding& mine, Communicator world) {
   if (axis_size(world) == 1) return mine.what;
   constexpr int64_t never = std::numeric_limits<int64_t>::max();
   std::vector<int64_t> passed(static_cast<size_t>(world.size()));
@@ -163,8 +160,7 @@ inline std::string earliest(const Finding& mine, Communicator world) {
   return fmt::format("on rank {}, {}", rank, std::string(text.begin(), text.end()));
 }
 
-// What can be said without running a step again, which a pipeline stage cannot do alone.
-inline Finding check_gradients(const std::vector<ParameterPtr>& parameters) {
+Finding check_gradients(const std::vector<ParameterPtr>& parameters) {
   Finding finding;
   for (const ParameterPtr& each : parameters)
     finding.check(all_finite(each->grad),
@@ -172,8 +168,7 @@ inline Finding check_gradients(const std::vector<ParameterPtr>& parameters) {
   return finding;
 }
 
-// The parameter with the largest gradient, in words.
-inline std::string largest_gradient(const std::vector<ParameterPtr>& parameters) {
+std::string largest_gradient(const std::vector<ParameterPtr>& parameters) {
   std::string name = "none";
   double most = 0, all = 0;
   for (const ParameterPtr& each : parameters) {
@@ -187,3 +182,4 @@ inline std::string largest_gradient(const std::vector<ParameterPtr>& parameters)
 }
 
 }  // namespace yotta
+#endif  // YOTTA_BODIES

@@ -10,6 +10,7 @@
 // The table may also serve as the model's output matrix (tied): then it has a second use, see table().
 #pragma once
 
+#include "yotta/nn/dropout_layer.hpp"
 #include "yotta/parallel/vocab_parallel.hpp"
 
 namespace yotta {
@@ -23,48 +24,17 @@ struct EmbeddingOptions {
 
 class TokenEmbedding : public Layer {
  public:
-  TokenEmbedding(std::string name, const EmbeddingOptions& options,
-                 const ParameterOptions& made = {}, const Communicator& tp = {})
-      : Layer(std::move(name)),
-        tokens_(this->name() + ".token", options.vocabulary, options.width, options.initial, made,
-                tp),
-        dropout_(this->name() + ".dropout", options.dropout) {
-    if (options.positions > 0)
-      positions_ =
-          Use(make_parameter(this->name() + ".position.weight", {options.positions, options.width},
-                             true, options.initial, made.seed, made.dtype));
-  }
+  YOTTA_API TokenEmbedding(std::string name, const EmbeddingOptions& options,
+                           const ParameterOptions& made = {}, const Communicator& tp = {});
 
   // ids (B, T) -> (B, T, C)
-  Tensor forward(const Tensor& ids, Saved& saved) override {
-    if (ids.ndim() != 2)
-      fail(Where::current(), "{}: ids are {}, expected (B, T) i32", name(), ids.describe());
-    const int64_t B = ids.dim(0), T = ids.dim(1);
-    Tensor x = tokens_.forward(ids.reshape({B * T}), saved.child(tokens_.name()));
-    if (positions_.defined() && B * T > 0)
-      add_positions(x, positions_.value(), T, saved.place().positions);
-    return dropout_.forward(x.reshape({B, T, x.dim(1)}), saved.child(dropout_.name()));
-  }
+  YOTTA_API Tensor forward(const Tensor& ids, Saved& saved) override;
 
-  Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    const Tensor dx = dropout_.backward_input(dy, saved.child(dropout_.name()));
-    if (positions_.defined()) saved.keep("dy", dx);
-    return tokens_.backward_input(as_rows(dx), saved.child(tokens_.name()));
-  }
+  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
 
-  void backward_weight(Saved& saved) override {
-    tokens_.backward_weight(saved.child(tokens_.name()));
-    if (!positions_.defined()) return;
-    const Tensor dy = saved.take("dy");
-    if (dy.numel() > 0)
-      positions_backward(as_rows(dy), positions_.grad(), dy.dim(1), saved.place().positions);
-    positions_.mark_grad_ready();
-  }
+  YOTTA_API void backward_weight(Saved& saved) override;
 
-  void add_parameters(std::vector<ParameterPtr>& to) override {
-    tokens_.add_parameters(to);
-    if (positions_.defined()) to.push_back(positions_.parameter());
-  }
+  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
 
   const ParameterPtr& table() const { return tokens_.table(); }
 
@@ -75,3 +45,53 @@ class TokenEmbedding : public Layer {
 };
 
 }  // namespace yotta
+
+#if YOTTA_BODIES_OF(model)
+#include "yotta/nn/embedding.hpp"
+
+namespace yotta {
+
+TokenEmbedding::TokenEmbedding(std::string name, const EmbeddingOptions& options,
+                               const ParameterOptions& made, const Communicator& tp)
+    : Layer(std::move(name)),
+      tokens_(this->name() + ".token", options.vocabulary, options.width, options.initial, made,
+              tp),
+      dropout_(this->name() + ".dropout", options.dropout) {
+  if (options.positions > 0)
+    positions_ =
+        Use(make_parameter(this->name() + ".position.weight", {options.positions, options.width},
+                           true, options.initial, made.seed, made.dtype));
+}
+
+Tensor TokenEmbedding::forward(const Tensor& ids, Saved& saved) {
+  if (ids.ndim() != 2)
+    fail(Where::current(), "{}: ids are {}, expected (B, T) i32", name(), ids.describe());
+  const int64_t B = ids.dim(0), T = ids.dim(1);
+  Tensor x = tokens_.forward(ids.reshape({B * T}), saved.child(tokens_.name()));
+  if (positions_.defined() && B * T > 0)
+    add_positions(x, positions_.value(), T, saved.position().positions);
+  return dropout_.forward(x.reshape({B, T, x.dim(1)}), saved.child(dropout_.name()));
+}
+
+Tensor TokenEmbedding::backward_input(const Tensor& dy, Saved& saved) {
+  const Tensor dx = dropout_.backward_input(dy, saved.child(dropout_.name()));
+  if (positions_.defined()) saved.keep("dy", dx);
+  return tokens_.backward_input(as_rows(dx), saved.child(tokens_.name()));
+}
+
+void TokenEmbedding::backward_weight(Saved& saved) {
+  tokens_.backward_weight(saved.child(tokens_.name()));
+  if (!positions_.defined()) return;
+  const Tensor dy = saved.take("dy");
+  if (dy.numel() > 0)
+    positions_backward(as_rows(dy), positions_.grad(), dy.dim(1), saved.position().positions);
+  positions_.mark_grad_ready();
+}
+
+void TokenEmbedding::add_parameters(std::vector<ParameterPtr>& to) {
+  tokens_.add_parameters(to);
+  if (positions_.defined()) to.push_back(positions_.parameter());
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES

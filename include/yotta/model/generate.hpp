@@ -12,14 +12,11 @@
 // Letters: T context, V vocabulary.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "yotta/core/random.hpp"
 #include "yotta/core/tensor.hpp"
 
 namespace yotta {
@@ -31,8 +28,31 @@ struct SampleOptions {
 };
 
 // The token that a uniform draw in [0, 1) picks from the softmax of `logits` (V).
-inline int32_t sample_token(std::span<const float> logits, const SampleOptions& options,
-                            double draw, Where where = Where::current()) {
+YOTTA_API int32_t sample_token(std::span<const float> logits, const SampleOptions& options,
+                               double draw, Where where = Where::current());
+
+// The model: from ids (1, n) i32, n <= context, to logits f32 whose last row (V) is of the next token.
+using NextToken = std::function<Tensor(const Tensor& ids)>;
+
+// Continues a text of byte tokens by `count` bytes, and returns what was added.
+YOTTA_API std::string generate(const NextToken& forward, const std::string& prompt, int64_t count,
+                               int64_t context, const SampleOptions& options = {},
+                               Where where = Where::current());
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(model)
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "yotta/core/random.hpp"
+
+namespace yotta {
+
+int32_t sample_token(std::span<const float> logits, const SampleOptions& options, double draw,
+                     Where where) {
   if (!(options.temperature >= 0) || options.top_k < 0)
     fail(where, "temperature {} and top_k {} must be at least 0", options.temperature,
          options.top_k);
@@ -60,11 +80,8 @@ inline int32_t sample_token(std::span<const float> logits, const SampleOptions& 
   return order[kept - 1];  // rounding used up the draw
 }
 
-// Continues a text of byte tokens by `count` bytes and returns what was added. `forward` is called with
-// ids (1, n) i32, n <= context, and returns logits f32 whose last row (V) is of the next token.
-template <class Forward>
-std::string generate(Forward&& forward, const std::string& prompt, int64_t count, int64_t context,
-                     const SampleOptions& options = {}, Where where = Where::current()) {
+std::string generate(const NextToken& forward, const std::string& prompt, int64_t count,
+                     int64_t context, const SampleOptions& options, Where where) {
   if (prompt.empty()) fail(where, "a model continues a text: give a prompt of at least one byte");
   const Random random(options.seed, "sample");
   std::string text = prompt;
@@ -85,3 +102,4 @@ std::string generate(Forward&& forward, const std::string& prompt, int64_t count
 }
 
 }  // namespace yotta
+#endif  // YOTTA_BODIES

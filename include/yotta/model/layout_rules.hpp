@@ -10,11 +10,14 @@
 // Letters: B sequences of a batch.
 #pragma once
 
+#include <optional>
+
 #include "yotta/comm/mesh.hpp"
-#include "yotta/model/transformer.hpp"
+#include "yotta/model/config.hpp"
 #include "yotta/parallel/activation_checkpointing.hpp"
 #include "yotta/parallel/ddp.hpp"
 #include "yotta/parallel/fsdp.hpp"
+#include "yotta/parallel/pipeline_schedule.hpp"
 #include "yotta/parallel/zero.hpp"
 #include "yotta/parallel/zero_bubble.hpp"
 
@@ -34,7 +37,33 @@ struct NdOptions {
 };
 
 // Throws unless `layers` blocks make stages for pp ranks.
-inline void expect_stages(int64_t layers, int pp, const NdOptions& options, Where where) {
+YOTTA_API void expect_stages(int64_t layers, int pp, const NdOptions& options, Where where);
+
+// Can cp ranks have two chunks each of the sequence?
+YOTTA_API bool cuts_sequence(const TransformerConfig& config, int cp);
+
+// Throws unless Ulysses can give each rank of cp whole heads, of those that tensor parallelism leaves to its rank.
+YOTTA_API void expect_heads(const TransformerConfig& config, const MeshShape& shape, Where where);
+
+// Throws unless ZeRO can have the weights of this layout to cut.
+YOTTA_API void expect_zero(const MeshShape& shape, const NdOptions& options, Where where);
+
+// Throws, naming the rule and the nearest that works, if a model or a batch of B sequences cannot be spread so.
+YOTTA_API void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
+                             const NdOptions& options = {}, Where where = Where::current());
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(model)
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "yotta/model/transformer.hpp"
+
+namespace yotta {
+
+void expect_stages(int64_t layers, int pp, const NdOptions& options, Where where) {
   const int chunks = options.chunks;
   const bool interleaves =
       options.schedule == PipelineKind::interleaved && !options.zero_bubble.has_value();
@@ -57,13 +86,11 @@ inline void expect_stages(int64_t layers, int pp, const NdOptions& options, Wher
        pp, chunks, stages, layers, nearest);
 }
 
-// Can cp ranks have two chunks each of the sequence?
-inline bool cuts_sequence(const TransformerConfig& config, int cp) {
+bool cuts_sequence(const TransformerConfig& config, int cp) {
   return cp == 1 || config.context % (int64_t{2} * cp) == 0;
 }
 
-// Throws unless Ulysses can give each rank of cp whole heads, of those that tensor parallelism leaves to its rank.
-inline void expect_heads(const TransformerConfig& config, const MeshShape& shape, Where where) {
+void expect_heads(const TransformerConfig& config, const MeshShape& shape, Where where) {
   const int64_t heads = config.heads / shape.tp, kv_heads = config.kv_heads / shape.tp;
   const auto fits = [&](int cp) { return heads % cp == 0 && kv_heads % cp == 0; };
   if (fits(shape.cp)) return;
@@ -76,8 +103,7 @@ inline void expect_heads(const TransformerConfig& config, const MeshShape& shape
       shape.cp, heads, kv_heads, shape.cp, nearest);
 }
 
-// Throws unless ZeRO can have the weights of this layout to cut.
-inline void expect_zero(const MeshShape& shape, const NdOptions& options, Where where) {
+void expect_zero(const MeshShape& shape, const NdOptions& options, Where where) {
   const int stage = options.zero.stage;
   if (stage == 0) return;
   if (stage != 1 && stage != 2)
@@ -94,9 +120,8 @@ inline void expect_zero(const MeshShape& shape, const NdOptions& options, Where 
          stage);
 }
 
-// Throws, naming the rule and the nearest that works, if a model or a batch of B sequences cannot be spread so.
-inline void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
-                          const NdOptions& options = {}, Where where = Where::current()) {
+void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
+                   const NdOptions& options, Where where) {
   config.check(where);
   expect_divides(config, shape.tp, where);
   if (!cuts_sequence(config, shape.cp)) {
@@ -133,3 +158,4 @@ inline void expect_layout(const TransformerConfig& config, const MeshShape& shap
 }
 
 }  // namespace yotta
+#endif  // YOTTA_BODIES

@@ -1,8 +1,6 @@
 // Named tensors: what files hold, and how a whole set of them is taken over, all or nothing.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,29 +10,68 @@
 
 namespace yotta {
 
+// Strings about tensors: what a file says of itself.
+using Metadata = std::map<std::string, std::string>;
+
 struct NamedTensor {
   std::string name;
   Tensor value;
 };
 
 // A model's weights under their names; the same memory.
-inline std::vector<NamedTensor> named_values(const std::vector<ParameterPtr>& parameters) {
+YOTTA_API std::vector<NamedTensor> named_values(const std::vector<ParameterPtr>& parameters);
+
+// "a, b, c and 9 more"
+YOTTA_API std::string list_names(const std::vector<std::string>& names);
+
+// Throws unless both lists hold the same names. `source` says where `found` comes from.
+YOTTA_API void expect_same_names(const std::string& source,
+                                 const std::vector<std::string>& expected,
+                                 const std::vector<std::string>& found, Where where);
+
+// Throws unless a tensor can be loaded where another is expected: the same shape, and floats for
+// floats, which are rounded where their types differ.
+YOTTA_API void expect_loadable(const std::string& source, const std::string& name,
+                               const Shape& expected_shape, DType expected_dtype,
+                               const Shape& shape, DType dtype, Where where);
+
+// No infinity and no NaN? True of a tensor without floats, or without data.
+YOTTA_API bool all_finite(const Tensor& x);
+
+// Throws unless what a file holds are numbers: a run that begins with others cannot be saved any more.
+YOTTA_API void expect_finite(const std::string& source, const std::string& name,
+                             const Tensor& value, Where where);
+
+// Sets every target to the value of its name. Everything is checked before the first is changed.
+YOTTA_API void assign_all(const std::vector<NamedTensor>& targets,
+                          const std::vector<NamedTensor>& values, const std::string& source,
+                          Where where = Where::current());
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(model)
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace yotta {
+
+std::vector<NamedTensor> named_values(const std::vector<ParameterPtr>& parameters) {
   std::vector<NamedTensor> named;
   for (const ParameterPtr& each : parameters) named.push_back({each->name, each->value});
   return named;
 }
 
-// "a, b, c and 9 more"
-inline std::string list_names(const std::vector<std::string>& names) {
+std::string list_names(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < names.size() && i < 3; ++i) text += (i == 0 ? "" : ", ") + names[i];
   if (names.size() > 3) text += fmt::format(" and {} more", names.size() - 3);
   return text;
 }
 
-// Throws unless both lists hold the same names. `source` says where `found` comes from.
-inline void expect_same_names(const std::string& source, const std::vector<std::string>& expected,
-                              const std::vector<std::string>& found, Where where) {
+void expect_same_names(const std::string& source, const std::vector<std::string>& expected,
+                       const std::vector<std::string>& found, Where where) {
   const auto absent_from = [](const std::vector<std::string>& from,
                               const std::vector<std::string>& names) {
     std::vector<std::string> absent;
@@ -53,18 +90,15 @@ inline void expect_same_names(const std::string& source, const std::vector<std::
          list_names(unknown));
 }
 
-// Throws unless a tensor can be loaded where another is expected: the same shape, and floats for
-// floats, which are rounded where their types differ.
-inline void expect_loadable(const std::string& source, const std::string& name,
-                            const Shape& expected_shape, DType expected_dtype, const Shape& shape,
-                            DType dtype, Where where) {
+void expect_loadable(const std::string& source, const std::string& name,
+                     const Shape& expected_shape, DType expected_dtype, const Shape& shape,
+                     DType dtype, Where where) {
   if (shape != expected_shape || info(dtype).is_float != info(expected_dtype).is_float)
     fail(where, "{}: '{}' is {} {}, expected {} {}", source, name, str(shape), yotta::name(dtype),
          str(expected_shape), yotta::name(expected_dtype));
 }
 
-// No infinity and no NaN? True of a tensor without floats, or without data.
-inline bool all_finite(const Tensor& x) {
+bool all_finite(const Tensor& x) {
   if (!x.defined() || x.device() == Device::meta || !info(x.dtype()).is_float) return true;
   if (x.device() == Device::cuda) return all_finite(x.to(Device::cpu));
   bool finite = true;
@@ -74,9 +108,8 @@ inline bool all_finite(const Tensor& x) {
   return finite;
 }
 
-// Throws unless what a file holds are numbers: a run that begins with others cannot be saved any more.
-inline void expect_finite(const std::string& source, const std::string& name, const Tensor& value,
-                          Where where) {
+void expect_finite(const std::string& source, const std::string& name, const Tensor& value,
+                   Where where) {
   if (!all_finite(value))
     fail(where,
          "{}: '{}' is not finite: it holds NaN or infinity; the file is damaged, or was saved by a "
@@ -84,10 +117,8 @@ inline void expect_finite(const std::string& source, const std::string& name, co
          source, name);
 }
 
-// Sets every target to the value of its name. Everything is checked before the first is changed.
-inline void assign_all(const std::vector<NamedTensor>& targets,
-                       const std::vector<NamedTensor>& values, const std::string& source,
-                       Where where = Where::current()) {
+void assign_all(const std::vector<NamedTensor>& targets, const std::vector<NamedTensor>& values,
+                const std::string& source, Where where) {
   std::map<std::string, Tensor> by_name;
   std::vector<std::string> expected, found;
   for (const NamedTensor& target : targets) expected.push_back(target.name);
@@ -105,3 +136,4 @@ inline void assign_all(const std::vector<NamedTensor>& targets,
 }
 
 }  // namespace yotta
+#endif  // YOTTA_BODIES

@@ -18,109 +18,53 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <optional>
+#include <vector>
 
+#include "yotta/comm/mesh.hpp"
 #include "yotta/model/layout_rules.hpp"
-#include "yotta/model/pipelined.hpp"
+#include "yotta/model/named_tensor.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/whole_tensors.hpp"
+#include "yotta/parallel/pipeline.hpp"
 #include "yotta/parallel/tied_parameters.hpp"
 
 namespace yotta {
 
+class Transformer;
+
 class NdParallel {
  public:
   // `weights`: whole tensors of the serial model to start from; empty: its initial values.
-  NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOptions& options = {},
-             const std::vector<NamedTensor>& weights = {}, Where where = Where::current())
-      : config_(config),
-        mesh_(mesh),
-        options_(options),
-        is_sharded_(mesh.size(Axis::dp_shard) > 1),
-        has_zero_(options.zero.stage > 0) {
-    expect_layout(config, mesh.shape(), std::numeric_limits<int64_t>::max(), options, where);
-    shards_ = mesh.along({Axis::cp, Axis::dp_shard}, where);
-    data_ =
-        is_sharded_ ? mesh[Axis::dp_replicate] : mesh.along({Axis::cp, Axis::dp_replicate}, where);
-    losses_ = mesh.along({Axis::cp, Axis::pp, Axis::dp_shard, Axis::dp_replicate}, where);
-    weights_ = is_sharded_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard}, where)
-               : has_zero_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_replicate}, where)
-                           : mesh.along({Axis::tp, Axis::pp}, where);
-    if (config.tied && mesh.size(Axis::pp) * options.chunks > 1)
-      options_.fsdp.apart = options_.zero.apart = {tied_table};
-    for (int chunk = 0; chunk < options.chunks; ++chunk) add_stage(chunk, weights);
-    find_held();
-    finish_building();
-  }
+  YOTTA_API NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOptions& options = {},
+                       const std::vector<NamedTensor>& weights = {},
+                       Where where = Where::current());
+  YOTTA_API ~NdParallel();
   NdParallel(const NdParallel&) = delete;
   NdParallel& operator=(const NdParallel&) = delete;
 
   // This rank's layers: for the trainer.
   Layers stack() const { return stack_; }
   // What this rank's optimizer steps.
-  std::vector<ParameterPtr> parameters() const {
-    std::vector<ParameterPtr> all;
-    for (const Held& each : held_) all.push_back(each.parameter);
-    return all;
-  }
+  YOTTA_API std::vector<ParameterPtr> parameters() const;
 
   // What the trainer has to do around the layers. Refers to this object.
-  TrainHooks hooks() {
-    TrainHooks hooks;
-    hooks.tp = mesh_[Axis::tp];
-    hooks.world = mesh_.world();
-    hooks.before_microbatch = [this](bool last) { sync_if(last); };
-    hooks.after_backward = [this] { finish(); };
-    hooks.sum_over_ranks = [this](double loss) { return sum_over(losses_, loss, "loss"); };
-    hooks.sum_of_squares = [this](double of_layers) {  // ZeRO leaves none to the layers
-      return sum_over(weights_, has_zero_ ? sum_of_squares(parameters()) : of_layers, "norm");
-    };
-    hooks.after_step = [this] {
-      for (Stage& stage : stages_)
-        if (stage.zero) stage.zero->gather();
-    };
-    if (pipeline_)
-      hooks.run_microbatches = [this](const BatchPosition& place,
-                                      std::span<const Microbatch> batches,
-                                      int64_t tokens) { return run(place, batches, tokens); };
-    return hooks;
-  }
+  YOTTA_API TrainHooks hooks();
 
   // Of the batch's B sequences: those that this rank trains on. All ranks of tp, cp and pp have the same.
-  BatchShard share(int64_t batch) {
-    return share_of_batch(batch, mesh_.dp().size(), mesh_.dp().rank());
-  }
+  YOTTA_API BatchShard share(int64_t batch);
   // The microbatches of this rank, from its share of inputs and targets (B, T): its part of each sequence.
-  std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
-                                       int64_t first_sequence) {
-    Communicator& cp = mesh_[Axis::cp];
-    return yotta::microbatches(context_shard(inputs, cp), context_shard(targets, cp),
-                               options_.microbatches, first_sequence,
-                               context_positions(inputs.dim(1), cp));
-  }
+  YOTTA_API std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
+                                                 int64_t first_sequence);
 
   // For checkpoints: what this rank holds, in the order of parameters().
   const std::vector<Held>& held() const { return held_; }
   // Names and shapes of the serial model.
-  std::vector<WholeShape> shapes() const {
-    const Transformer serial = as_shapes([&] { return Transformer(config_); });
-    std::vector<WholeShape> all;
-    for (const ParameterPtr& each : yotta::parameters(serial.stack()))
-      all.push_back({each->name, each->value.shape()});
-    return all;
-  }
+  YOTTA_API std::vector<WholeShape> shapes() const;
   // Whole tensors on rank 0 from one tensor for each of held(): weights, or a state of the optimizer.
-  std::vector<NamedTensor> gather(const std::vector<Tensor>& values, DType dtype) {
-    const RunAxes runs = is_sharded_ ? RunAxes{Axis::cp, Axis::dp_shard}
-                         : has_zero_ ? RunAxes{Axis::cp, Axis::dp_replicate}
-                                     : RunAxes{};
-    return gather_whole(shapes(), held_, values, dtype, runs, mesh_);
-  }
-  std::vector<NamedTensor> gather_weights() {
-    std::vector<Tensor> values;
-    for (const Held& each : held_) values.push_back(each.parameter->value);
-    return gather(values, config_.dtype);
-  }
+  YOTTA_API std::vector<NamedTensor> gather(const std::vector<Tensor>& values, DType dtype);
+  YOTTA_API std::vector<NamedTensor> gather_weights();
 
  private:
   // Stage pp_rank + chunk * pp of the model, with what is wrapped around its layers.
@@ -132,104 +76,23 @@ class NdParallel {
     Layers layers;
   };
 
-  void add_stage(int chunk, const std::vector<NamedTensor>& weights) {
-    const int pp = mesh_.size(Axis::pp), stages = pp * options_.chunks;
-    const int stage = mesh_.coordinate(Axis::pp) + chunk * pp;
-    const StageLayers entries = stage_entries(config_, stages, stage);
-    Stage made;
-    const LayerAxes axes = mesh_.layer_axes(options_.context);
-    const auto make = [&] {
-      return std::make_unique<Transformer>(config_, entries.first, entries.last, axes);
-    };
-    // With FSDP nobody ever holds the whole stage, unless weights are to be loaded into it.
-    made.model = is_sharded_ && weights.empty() ? as_shapes(make) : make();
-    made.layers = made.model->stack();
-    if (!weights.empty()) load(made.layers, weights);
-    if (options_.checkpoint.what != Recompute::none) {
-      const int64_t first = stage == 0 ? 1 : 0;  // blocks only: no embedding, no head
-      const int64_t last = std::ssize(made.layers) - (stage + 1 == stages ? 1 : 0);
-      made.checkpointed = checkpointed(made.layers, options_.checkpoint, first, last);
-      made.layers = made.checkpointed;
-    }
-    if (is_sharded_) {
-      made.fsdp = std::make_unique<Fsdp>(made.layers, shards_, options_.fsdp);
-      made.layers = made.fsdp->stack();
-    }
-    if (has_zero_)
-      made.zero = std::make_unique<Zero>(yotta::parameters(made.layers), data_, options_.zero);
-    stages_.push_back(std::move(made));
-  }
+  YOTTA_API void add_stage(int chunk, const std::vector<NamedTensor>& weights);
 
-  static void load(Layers layers, const std::vector<NamedTensor>& weights) {
-    std::vector<Held> held;
-    std::vector<Tensor> values;
-    for (const ParameterPtr& each : yotta::parameters(layers)) {
-      held.push_back({each, 0});
-      values.push_back(each->value);
-    }
-    take_held(weights, held, values);
-  }
+  YOTTA_API static void load(Layers layers, const std::vector<NamedTensor>& weights);
 
-  void find_held() {
-    for (Stage& stage : stages_) {
-      if (stages_.size() > 1) slices_.push_back(std::make_unique<Slice>(stage.layers));
-      stack_ = stage.layers;
-    }
-    if (stages_.size() > 1) stack_ = slices_;
-    for (const Stage& stage : stages_) {
-      if (stage.fsdp)
-        for (const FsdpUnit& unit : stage.fsdp->units()) hold(unit.pieces());
-      else if (stage.zero)
-        for (const ZeroBucket& bucket : stage.zero->buckets()) hold(bucket.pieces);
-      else
-        for (const ParameterPtr& each : yotta::parameters(stage.layers)) held_.push_back({each, 0});
-    }
-  }
-  void hold(const std::vector<ParameterShard>& pieces) {
-    for (const ParameterShard& piece : pieces) held_.push_back({piece.parameter, piece.first});
-  }
+  YOTTA_API void find_held();
+  YOTTA_API void hold(const std::vector<ParameterShard>& pieces);
 
-  void finish_building() {
-    const std::vector<ParameterPtr> all = parameters();
-    if (mesh_.size(Axis::pp) > 1 || options_.chunks > 1) {
-      tied_.emplace(all, mesh_[Axis::pp]);
-      std::vector<Layers> chunks;
-      for (const Stage& stage : stages_) chunks.push_back(stage.layers);
-      pipeline_.emplace(mesh_[Axis::pp], chunks, [this](bool last) { sync_if(last); });
-    }
-    if (options_.naive_gradients)
-      broadcast_parameters(all, data_);
-    else if (data_.size() > 1 && !has_zero_)
-      ddp_.emplace(all, data_, options_.ddp);
-  }
+  YOTTA_API void finish_building();
 
   // Before a microbatch goes backward. DDP reduces gradients in a step's last one; beside FSDP, whose own sums end
   // later than the backward pass that made them, not before finish(). ZeRO-2 does so in each.
-  void sync_if(bool last) {
-    for (Stage& stage : stages_)
-      if (stage.zero) stage.zero->flush();
-    if (!ddp_) return;
-    if (last && !is_sharded_)
-      quiet_.reset();
-    else if (!quiet_)
-      quiet_.emplace(*ddp_);
-  }
-  void finish() {
-    for (Stage& stage : stages_) {
-      if (stage.fsdp) stage.fsdp->finish();
-      if (stage.zero) stage.zero->finish();
-    }
-    if (ddp_) ddp_->finish();
-    if (options_.naive_gradients) reduce_gradients(parameters(), data_, ReduceOp::sum);
-    if (tied_) tied_->reduce();
-  }
+  YOTTA_API void sync_if(bool last);
+  YOTTA_API void finish();
 
   // The pipeline in place of the trainer's loop.
-  double run(const BatchPosition& place, std::span<const Microbatch> batches, int64_t tokens) {
-    const PipelinedStep made{options_.schedule,  options_.chunks, config_.width,
-                             activation_dtype(), mesh_[Axis::tp], options_.zero_bubble};
-    return run_pipelined(*pipeline_, mesh_.size(Axis::pp), made, place, batches, tokens).loss;
-  }
+  YOTTA_API double run(const BatchPosition& position, std::span<const Microbatch> batches,
+                       int64_t tokens);
   DType activation_dtype() const {  // what flows between layers
     return config_.dtype == DType::bf16 ? DType::f32 : config_.dtype;
   }
@@ -251,3 +114,200 @@ class NdParallel {
 };
 
 }  // namespace yotta
+
+#if YOTTA_BODIES_OF(model)
+#include <limits>
+
+#include "yotta/model/pipelined.hpp"
+#include "yotta/model/transformer.hpp"
+#include "yotta/parallel/context_parallel.hpp"
+
+namespace yotta {
+
+NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOptions& options,
+                       const std::vector<NamedTensor>& weights, Where where)
+    : config_(config),
+      mesh_(mesh),
+      options_(options),
+      is_sharded_(mesh.size(Axis::dp_shard) > 1),
+      has_zero_(options.zero.stage > 0) {
+  expect_layout(config, mesh.shape(), std::numeric_limits<int64_t>::max(), options, where);
+  shards_ = mesh.along({Axis::cp, Axis::dp_shard}, where);
+  data_ =
+      is_sharded_ ? mesh[Axis::dp_replicate] : mesh.along({Axis::cp, Axis::dp_replicate}, where);
+  losses_ = mesh.along({Axis::cp, Axis::pp, Axis::dp_shard, Axis::dp_replicate}, where);
+  weights_ = is_sharded_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard}, where)
+             : has_zero_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_replicate}, where)
+                         : mesh.along({Axis::tp, Axis::pp}, where);
+  if (config.tied && mesh.size(Axis::pp) * options.chunks > 1)
+    options_.zero.apart = {tied_table};
+  for (int chunk = 0; chunk < options.chunks; ++chunk) add_stage(chunk, weights);
+  find_held();
+  finish_building();
+}
+
+NdParallel::~NdParallel() = default;
+
+std::vector<ParameterPtr> NdParallel::parameters() const {
+  std::vector<ParameterPtr> all;
+  for (const Held& each : held_) all.push_back(each.parameter);
+  return all;
+}
+
+TrainHooks NdParallel::hooks() {
+  TrainHooks hooks;
+  hooks.tp = mesh_[Axis::tp];
+  hooks.world = mesh_.world();
+  hooks.before_microbatch = [this](bool last) { sync_if(last); };
+  hooks.after_backward = [this] { finish(); };
+  hooks.sum_over_ranks = [this](double loss) { return sum_over(losses_, loss, "loss"); };
+  hooks.sum_of_squares = [this](double of_layers) {  // ZeRO leaves none to the layers
+    return sum_over(weights_, has_zero_ ? sum_of_squares(parameters()) : of_layers, "norm");
+  };
+  hooks.after_step = [this] {
+    for (Stage& stage : stages_)
+      if (stage.zero) stage.zero->gather();
+  };
+  if (pipeline_)
+    hooks.run_microbatches = [this](const BatchPosition& position,
+                                    std::span<const Microbatch> batches,
+                                    int64_t tokens) { return run(position, batches, tokens); };
+  return hooks;
+}
+
+BatchShard NdParallel::share(int64_t batch) {
+  return batch_shard(batch, mesh_.dp().size(), mesh_.dp().rank());
+}
+
+std::vector<Microbatch> NdParallel::microbatches(const Tensor& inputs, const Tensor& targets,
+                                                 int64_t first_sequence) {
+  Communicator& cp = mesh_[Axis::cp];
+  return yotta::microbatches(context_shard(inputs, cp), context_shard(targets, cp),
+                             options_.microbatches, first_sequence,
+                             context_positions(inputs.dim(1), cp));
+}
+
+std::vector<WholeShape> NdParallel::shapes() const {
+  const Transformer serial = as_shapes([&] { return Transformer(config_); });
+  std::vector<WholeShape> all;
+  for (const ParameterPtr& each : yotta::parameters(serial.stack()))
+    all.push_back({each->name, each->value.shape()});
+  return all;
+}
+
+std::vector<NamedTensor> NdParallel::gather(const std::vector<Tensor>& values, DType dtype) {
+  const RunAxes runs = is_sharded_ ? RunAxes{Axis::cp, Axis::dp_shard}
+                       : has_zero_ ? RunAxes{Axis::cp, Axis::dp_replicate}
+                                   : RunAxes{};
+  return gather_whole(shapes(), held_, values, dtype, runs, mesh_);
+}
+
+std::vector<NamedTensor> NdParallel::gather_weights() {
+  std::vector<Tensor> values;
+  for (const Held& each : held_) values.push_back(each.parameter->value);
+  return gather(values, config_.dtype);
+}
+
+void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
+  const int pp = mesh_.size(Axis::pp), stages = pp * options_.chunks;
+  const int stage = mesh_.coordinate(Axis::pp) + chunk * pp;
+  const StageLayers entries = stage_entries(config_, stages, stage);
+  Stage made;
+  const LayerAxes axes = mesh_.layer_axes(options_.context);
+  const auto make = [&] {
+    return std::make_unique<Transformer>(config_, entries.first, entries.last, axes);
+  };
+  // With FSDP nobody ever holds the whole stage, unless weights are to be loaded into it.
+  made.model = is_sharded_ && weights.empty() ? as_shapes(make) : make();
+  made.layers = made.model->stack();
+  if (!weights.empty()) load(made.layers, weights);
+  if (options_.checkpoint.what != Recompute::none) {
+    const int64_t first = stage == 0 ? 1 : 0;  // blocks only: no embedding, no head
+    const int64_t last = std::ssize(made.layers) - (stage + 1 == stages ? 1 : 0);
+    made.checkpointed = checkpointed(made.layers, options_.checkpoint, first, last);
+    made.layers = made.checkpointed;
+  }
+  if (is_sharded_) {
+    const FsdpPlan plan = plan_fsdp(made.layers, options_.fsdp.layers_per_unit);
+    made.fsdp =
+        std::make_unique<Fsdp>(with_own_units(plan, options_.zero.apart), shards_, options_.fsdp);
+    made.layers = made.fsdp->stack();
+  }
+  if (has_zero_)
+    made.zero = std::make_unique<Zero>(yotta::parameters(made.layers), data_, options_.zero);
+  stages_.push_back(std::move(made));
+}
+
+void NdParallel::load(Layers layers, const std::vector<NamedTensor>& weights) {
+  std::vector<Held> held;
+  std::vector<Tensor> values;
+  for (const ParameterPtr& each : yotta::parameters(layers)) {
+    held.push_back({each, 0});
+    values.push_back(each->value);
+  }
+  take_held(weights, held, values);
+}
+
+void NdParallel::find_held() {
+  for (Stage& stage : stages_) {
+    if (stages_.size() > 1) slices_.push_back(std::make_unique<Slice>(stage.layers));
+    stack_ = stage.layers;
+  }
+  if (stages_.size() > 1) stack_ = slices_;
+  for (const Stage& stage : stages_) {
+    if (stage.fsdp)
+      for (const FsdpUnit& unit : stage.fsdp->units()) hold(unit.shards());
+    else if (stage.zero)
+      for (const ZeroBucket& bucket : stage.zero->buckets()) hold(bucket.shards);
+    else
+      for (const ParameterPtr& each : yotta::parameters(stage.layers)) held_.push_back({each, 0});
+  }
+}
+
+void NdParallel::hold(const std::vector<ParameterShard>& pieces) {
+  for (const ParameterShard& piece : pieces) held_.push_back({piece.parameter, piece.first});
+}
+
+void NdParallel::finish_building() {
+  const std::vector<ParameterPtr> all = parameters();
+  if (mesh_.size(Axis::pp) > 1 || options_.chunks > 1) {
+    tied_.emplace(all, mesh_[Axis::pp]);
+    std::vector<Layers> chunks;
+    for (const Stage& stage : stages_) chunks.push_back(stage.layers);
+    pipeline_.emplace(mesh_[Axis::pp], chunks, [this](bool last) { sync_if(last); });
+  }
+  if (options_.naive_gradients)
+    broadcast_parameters(all, data_);
+  else if (data_.size() > 1 && !has_zero_)
+    ddp_.emplace(all, data_, options_.ddp);
+}
+
+void NdParallel::sync_if(bool last) {
+  for (Stage& stage : stages_)
+    if (stage.zero) stage.zero->flush();
+  if (!ddp_) return;
+  if (last && !is_sharded_)
+    quiet_.reset();
+  else if (!quiet_)
+    quiet_.emplace(*ddp_);
+}
+
+void NdParallel::finish() {
+  for (Stage& stage : stages_) {
+    if (stage.fsdp) stage.fsdp->finish();
+    if (stage.zero) stage.zero->finish();
+  }
+  if (ddp_) ddp_->finish();
+  if (options_.naive_gradients) reduce_gradients(parameters(), data_, ReduceOp::sum);
+  if (tied_) tied_->reduce();
+}
+
+double NdParallel::run(const BatchPosition& position, std::span<const Microbatch> batches,
+                       int64_t tokens) {
+  const PipelinedStep made{options_.schedule,  options_.chunks, config_.width,
+                           activation_dtype(), mesh_[Axis::tp], options_.zero_bubble};
+  return run_pipelined(*pipeline_, mesh_.size(Axis::pp), made, position, batches, tokens).loss;
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES

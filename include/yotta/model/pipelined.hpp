@@ -6,8 +6,11 @@
 // may give them fewer blocks. run_pipelined is what Trainer calls in place of its loop over microbatches.
 #pragma once
 
+#include <optional>
+#include <span>
+
 #include "yotta/model/config.hpp"
-#include "yotta/model/diagnose.hpp"
+#include "yotta/model/microbatch.hpp"
 #include "yotta/parallel/pipeline.hpp"
 #include "yotta/parallel/zero_bubble.hpp"
 
@@ -32,15 +35,26 @@ struct PipelinedStep {
 
 // Forward and backward of all microbatches at `place`, where dropout draws; `tokens`: of the whole batch. The loss is
 // the last stage's.
-inline PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep& made,
-                                    const BatchPosition& place, std::span<const Microbatch> batches,
-                                    int64_t tokens, Where where = Where::current()) {
+YOTTA_API PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep& made,
+                                       const BatchPosition& position,
+                                       std::span<const Microbatch> batches, int64_t tokens,
+                                       Where where = Where::current());
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(model)
+
+namespace yotta {
+
+PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep& made,
+                             const BatchPosition& position, std::span<const Microbatch> batches,
+                             int64_t tokens, Where where) {
   std::vector<PipelineMicrobatch> parts;
   for (const Microbatch& each : batches)
     parts.push_back({each.inputs,
                      {each.inputs.dim(0), each.inputs.dim(1), made.width},
                      made.dtype,
-                     place_of(each, place)});
+                     position_of(each, position)});
   const double scale = 1.0 / static_cast<double>(tokens);
   const PipelineSchedule schedule =
       made.zero_bubble ? zero_bubble_schedule(*made.zero_bubble, ranks, std::ssize(batches), where)
@@ -54,3 +68,4 @@ inline PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const Pipelin
 }
 
 }  // namespace yotta
+#endif  // YOTTA_BODIES

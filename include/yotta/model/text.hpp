@@ -13,13 +13,11 @@
 // Letters: B sequences, T context.
 #pragma once
 
-#include <algorithm>
-#include <filesystem>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "yotta/core/system/files.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/core/tensor.hpp"
 
@@ -32,7 +30,78 @@ struct Text {
 };
 
 // Where UTF-8 breaks: the offset of the first byte that no character can hold; the size if none.
-inline size_t first_invalid_utf8(std::string_view text) {
+YOTTA_API size_t first_invalid_utf8(std::string_view text);
+
+// For screens and files that must be UTF-8, whatever a model wrote: each byte that fits no character, and
+// each control character but the new line, becomes a dot.
+YOTTA_API std::string printable(std::string_view text);
+
+// A byte of zero is in no text.
+inline bool is_binary(std::string_view bytes) { return bytes.find('\0') != bytes.npos; }
+
+// ---- reading ---------------------------------------------------------------------------------------
+
+// The text of a UTF-8 file, or of all text files of a folder and the folders in it, in order of name.
+YOTTA_API Text read_text(const std::string& path, Where where = Where::current());
+
+// The course's own prose and headers, for those who bring no text. `root` is the folder of the course.
+YOTTA_API Text course_text(const std::string& root, Where where = Where::current());
+
+// ---- training and validation -----------------------------------------------------------------------
+
+struct TextSplit {
+  std::string_view train, validation;  // views of the text, which must outlive them
+};
+
+// The last part of the text is kept for validation: what the model never saw. No character is cut, and
+// both parts hold at least one sequence of `context` tokens and the token after it.
+YOTTA_API TextSplit split_text(std::string_view text, int64_t context,
+                               double validation_share = 0.1, Where where = Where::current());
+
+// ---- batches ---------------------------------------------------------------------------------------
+
+struct Batch {
+  Tensor inputs;   // (B, T) i32
+  Tensor targets;  // (B, T) i32, the token after each input
+};
+
+// Draws sequences from a text.
+class Batches {
+ public:
+  // `text` must outlive this, and hold at least context + 1 bytes.
+  YOTTA_API Batches(std::string_view text, int64_t context, uint64_t seed,
+                    Where where = Where::current());
+
+  // Sequences first .. first + count of a step's global batch, each from a place drawn at random.
+  YOTTA_API Batch draw(int64_t step, int64_t first, int64_t count) const;
+
+  // Sequences first .. first + count of the text cut into pieces of T, for validation.
+  YOTTA_API Batch in_order(int64_t first, int64_t count, Where where = Where::current()) const;
+  int64_t sequences() const { return (std::ssize(text_) - 1) / context_; }
+
+ private:
+  // 64 bits of the block that belongs to this sequence of this step; the bias of % is below 2^-30.
+  YOTTA_API int64_t random_start(int64_t step, int64_t sequence) const;
+
+  // One sequence from each of these bytes on.
+  YOTTA_API Batch gather(const std::vector<int64_t>& starts) const;
+
+  std::string_view text_;
+  int64_t context_;
+  Random random_;
+};
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(model)
+#include <algorithm>
+#include <filesystem>
+
+#include "yotta/core/system/files.hpp"
+
+namespace yotta {
+
+size_t first_invalid_utf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const auto byte = [&](size_t at) -> uint32_t {
       return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
@@ -52,9 +121,7 @@ inline size_t first_invalid_utf8(std::string_view text) {
   return text.size();
 }
 
-// For screens and files that must be UTF-8, whatever a model wrote: each byte that fits no character, and
-// each control character but the new line, becomes a dot.
-inline std::string printable(std::string_view text) {
+std::string printable(std::string_view text) {
   const std::string_view dot = "\xC2\xB7";
   std::string out;
   while (!text.empty()) {
@@ -73,14 +140,9 @@ inline std::string printable(std::string_view text) {
   return out;
 }
 
-// A byte of zero is in no text.
-inline bool is_binary(std::string_view bytes) { return bytes.find('\0') != bytes.npos; }
-
-// ---- reading ---------------------------------------------------------------------------------------
-
 namespace detail {
 // Files of a folder and its folders in the order of their names, so that every machine reads the same
-// text; hidden ones are counted and left out.
+// text. Hidden ones are counted and left out.
 inline std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
                                                       int64_t& hidden, Where where) {
   namespace fs = std::filesystem;
@@ -119,28 +181,25 @@ inline Text read_folder(const std::filesystem::path& folder, Where where) {
 }
 }  // namespace detail
 
-// The text of a UTF-8 file, or of all text files of a folder and the folders in it, in order of name.
-inline Text read_text(const std::filesystem::path& path, Where where = Where::current()) {
+Text read_text(const std::string& path, Where where) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return detail::read_folder(path, where);
   Text text{read_file(path, where), 1, 0};
   if (text.bytes.empty())
-    fail(where, "{} is empty; give a UTF-8 text of a few thousand characters", path.string());
+    fail(where, "{} is empty; give a UTF-8 text of a few thousand characters", path);
   if (is_binary(text.bytes))
-    fail(where, "{} is binary (byte {} is zero); give a UTF-8 text", path.string(),
-         text.bytes.find('\0'));
+    fail(where, "{} is binary (byte {} is zero); give a UTF-8 text", path, text.bytes.find('\0'));
   if (const size_t bad = first_invalid_utf8(text.bytes); bad < text.bytes.size())
     fail(where,
-         "{} is not UTF-8: byte {} is 0x{:02x}; convert it, for example with iconv -f latin1",
-         path.string(), bad, static_cast<unsigned char>(text.bytes[bad]));
+         "{} is not UTF-8: byte {} is 0x{:02x}; convert it, for example with iconv -f latin1", path,
+         bad, static_cast<unsigned char>(text.bytes[bad]));
   return text;
 }
 
-// The course's own prose and headers, for those who bring no text. `root` is the folder of the course.
-inline Text course_text(const std::filesystem::path& root, Where where = Where::current()) {
+Text course_text(const std::string& root, Where where) {
   Text all;
   for (const char* part : {"README.md", "lessons", "include"}) {
-    const std::filesystem::path path = root / part;
+    const std::string path = root + "/" + part;
     std::error_code error;
     if (std::filesystem::is_directory(path, error) && std::filesystem::is_empty(path, error))
       continue;
@@ -152,16 +211,7 @@ inline Text course_text(const std::filesystem::path& root, Where where = Where::
   return all;
 }
 
-// ---- training and validation -----------------------------------------------------------------------
-
-struct TextSplit {
-  std::string_view train, validation;  // views of the text, which must outlive them
-};
-
-// The last part of the text is kept for validation: what the model never saw. No character is cut, and
-// both parts hold at least one sequence of `context` tokens and the token after it.
-inline TextSplit split_text(std::string_view text, int64_t context, double validation_share = 0.1,
-                            Where where = Where::current()) {
+TextSplit split_text(std::string_view text, int64_t context, double validation_share, Where where) {
   if (!(validation_share >= 0 && validation_share < 1))
     fail(where, "the share kept for validation is {}, expected 0 to below 1", validation_share);
   const double kept = static_cast<double>(text.size()) * validation_share;
@@ -178,70 +228,53 @@ inline TextSplit split_text(std::string_view text, int64_t context, double valid
   return split;
 }
 
-// ---- batches ---------------------------------------------------------------------------------------
+Batches::Batches(std::string_view text, int64_t context, uint64_t seed, Where where)
+    : text_(text), context_(context), random_(seed, "batch") {
+  if (context < 1) fail(where, "the context is {} tokens, expected 1 or more", context);
+  if (std::ssize(text) < context + 1)
+    fail(where,
+         "the text has {} bytes; a context of {} needs {}: give a longer text or a shorter "
+         "context",
+         text.size(), context, context + 1);
+}
 
-struct Batch {
-  Tensor inputs;   // (B, T) i32
-  Tensor targets;  // (B, T) i32, the token after each input
-};
+Batch Batches::draw(int64_t step, int64_t first, int64_t count) const {
+  std::vector<int64_t> starts;
+  for (int64_t i = 0; i < count; ++i) starts.push_back(random_start(step, first + i));
+  return gather(starts);
+}
 
-// Draws sequences from a text.
-class Batches {
- public:
-  // `text` must outlive this, and hold at least context + 1 bytes.
-  Batches(std::string_view text, int64_t context, uint64_t seed, Where where = Where::current())
-      : text_(text), context_(context), random_(seed, "batch") {
-    if (context < 1) fail(where, "the context is {} tokens, expected 1 or more", context);
-    if (std::ssize(text) < context + 1)
-      fail(where,
-           "the text has {} bytes; a context of {} needs {}: give a longer text or a shorter "
-           "context",
-           text.size(), context, context + 1);
-  }
+Batch Batches::in_order(int64_t first, int64_t count, Where where) const {
+  if (first < 0 || first + count > sequences())
+    fail(where, "sequences {} to {} of a text that holds {}", first, first + count, sequences());
+  std::vector<int64_t> starts;
+  for (int64_t i = 0; i < count; ++i) starts.push_back((first + i) * context_);
+  return gather(starts);
+}
 
-  // Sequences first .. first + count of a step's global batch, each from a place drawn at random.
-  Batch draw(int64_t step, int64_t first, int64_t count) const {
-    return gather(count, [&](int64_t i) { return random_start(step, first + i); });
-  }
+int64_t Batches::random_start(int64_t step, int64_t sequence) const {
+  const uint64_t starts = text_.size() - static_cast<uint64_t>(context_);
+  const Block128 words =
+      random_.block(static_cast<uint64_t>(step) << 32 | static_cast<uint32_t>(sequence));
+  return static_cast<int64_t>((uint64_t{words[0]} << 32 | words[1]) % starts);
+}
 
-  // Sequences first .. first + count of the text cut into pieces of T, for validation.
-  Batch in_order(int64_t first, int64_t count, Where where = Where::current()) const {
-    if (first < 0 || first + count > sequences())
-      fail(where, "sequences {} to {} of a text that holds {}", first, first + count, sequences());
-    return gather(count, [&](int64_t i) { return (first + i) * context_; });
-  }
-  int64_t sequences() const { return (std::ssize(text_) - 1) / context_; }
-
- private:
-  // 64 bits of the block that belongs to this sequence of this step; the bias of % is below 2^-30.
-  int64_t random_start(int64_t step, int64_t sequence) const {
-    const uint64_t starts = text_.size() - static_cast<uint64_t>(context_);
-    const Block128 words =
-        random_.block(static_cast<uint64_t>(step) << 32 | static_cast<uint32_t>(sequence));
-    return static_cast<int64_t>((uint64_t{words[0]} << 32 | words[1]) % starts);
-  }
-
-  template <class Start>
-  Batch gather(int64_t count, const Start& start_of) const {
-    const MemoryScope scope(MemoryKind::buffers);
-    Batch batch{Tensor::empty({count, context_}, DType::i32),
-                Tensor::empty({count, context_}, DType::i32)};
-    if (batch.inputs.device() != Device::cpu) return batch;
-    int32_t* inputs = batch.inputs.data<int32_t>();
-    int32_t* targets = batch.targets.data<int32_t>();
-    for (int64_t i = 0; i < count; ++i) {
-      const char* from = text_.data() + start_of(i);
-      for (int64_t t = 0; t < context_; ++t, ++inputs, ++targets) {
-        *inputs = static_cast<unsigned char>(from[t]);
-        *targets = static_cast<unsigned char>(from[t + 1]);
-      }
+Batch Batches::gather(const std::vector<int64_t>& starts) const {
+  const MemoryScope scope(MemoryKind::buffers);
+  const Shape shape = {std::ssize(starts), context_};
+  Batch batch{Tensor::empty(shape, DType::i32), Tensor::empty(shape, DType::i32)};
+  if (batch.inputs.device() != Device::cpu) return batch;
+  int32_t* inputs = batch.inputs.data<int32_t>();
+  int32_t* targets = batch.targets.data<int32_t>();
+  for (const int64_t start : starts) {
+    const char* from = text_.data() + start;
+    for (int64_t t = 0; t < context_; ++t, ++inputs, ++targets) {
+      *inputs = static_cast<unsigned char>(from[t]);
+      *targets = static_cast<unsigned char>(from[t + 1]);
     }
-    return batch;
   }
-
-  std::string_view text_;
-  int64_t context_;
-  Random random_;
-};
+  return batch;
+}
 
 }  // namespace yotta
+#endif  // YOTTA_BODIES

@@ -22,20 +22,60 @@
 // mlp.down) divided by sqrt(2 L), since 2 L such terms are summed; biases 0, norms 1.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
+#include <string>
+#include <vector>
 
-#include "yotta/model/block.hpp"
+#include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
-#include "yotta/model/embedding_layer.hpp"
-#include "yotta/model/head.hpp"
+#include "yotta/nn/layer.hpp"
 
 namespace yotta {
 
 // The table that a tied model uses twice.
 inline constexpr const char* tied_table = "embedding.token.weight";
 
-// What a config says to each kind of layer.
+// Throws unless tp ranks can share the model's widths evenly; names the nearest number of ranks that can.
+YOTTA_API void expect_divides(const TransformerConfig& c, int tp, Where where = Where::current());
+
+class Transformer {
+ public:
+  // Entries of the whole stack: embedding, blocks, head.
+  static constexpr int64_t entries(const TransformerConfig& config) { return config.layers + 2; }
+
+  explicit Transformer(const TransformerConfig& config, const LayerAxes& axes = {},
+                       Where where = Where::current())
+      : Transformer(config, 0, entries(config), axes, where) {}
+  // Entries [first, last) of the stack.
+  YOTTA_API Transformer(const TransformerConfig& config, int64_t first, int64_t last,
+                        const LayerAxes& axes = {}, Where where = Where::current());
+
+  const TransformerConfig& config() const { return config_; }
+  Layers stack() const { return layers_; }
+
+ private:
+  YOTTA_API LayerPtr make(int64_t entry);
+  YOTTA_API LayerPtr make_head(const ParameterOptions& made);
+
+  TransformerConfig config_;
+  std::vector<LayerPtr> layers_;
+  LayerAxes axes_;
+  ParameterPtr table_;  // (V/tp, C), if tied
+};
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(model)
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "yotta/model/block.hpp"
+#include "yotta/model/embedding_layer.hpp"
+#include "yotta/model/head.hpp"
+
+namespace yotta {
+
+// What a configuration says to each kind of layer.
 inline EmbeddingOptions embedding_options(const TransformerConfig& c) {
   const bool learned = c.dialect == Dialect::gpt2;
   return {c.vocabulary, c.width, learned ? c.context : 0, c.dropout, normal(c.deviation)};
@@ -72,8 +112,7 @@ inline BlockOptions block_options(const TransformerConfig& c) {
   return {norm_options(c), attention, mlp};
 }
 
-// Throws unless tp ranks can share the model's widths evenly; names the nearest number of ranks that can.
-inline void expect_divides(const TransformerConfig& c, int tp, Where where = Where::current()) {
+void expect_divides(const TransformerConfig& c, int tp, Where where) {
   const std::pair<const char*, int64_t> widths[] = {
       {"heads", c.heads},
       {"key/value heads", c.kv_heads},
@@ -95,58 +134,41 @@ inline void expect_divides(const TransformerConfig& c, int tp, Where where = Whe
            tp, size, what, tp, nearest);
 }
 
-class Transformer {
- public:
-  // Entries of the whole stack: embedding, blocks, head.
-  static constexpr int64_t entries(const TransformerConfig& config) { return config.layers + 2; }
+Transformer::Transformer(const TransformerConfig& config, int64_t first, int64_t last,
+                         const LayerAxes& axes, Where where)
+    : config_(config), axes_(axes) {
+  config.check(where);
+  expect_divides(config, axis_size(axes.tp), where);
+  if (first < 0 || last < first || last > entries(config))
+    fail(where, "entries {} to {} of a stack of {}", first, last, entries(config));
+  for (int64_t i = first; i < last; ++i) layers_.push_back(make(i));
+  for (const ParameterPtr& each : parameters(stack()))
+    if (each->range.is_whole()) each->copies = axis_size(axes.tp);
+}
 
-  explicit Transformer(const TransformerConfig& config, const LayerAxes& axes = {},
-                       Where where = Where::current())
-      : Transformer(config, 0, entries(config), axes, where) {}
-  // Entries [first, last) of the stack.
-  Transformer(const TransformerConfig& config, int64_t first, int64_t last,
-              const LayerAxes& axes = {}, Where where = Where::current())
-      : config_(config), axes_(axes) {
-    config.check(where);
-    expect_divides(config, axis_size(axes.tp), where);
-    if (first < 0 || last < first || last > entries(config))
-      fail(where, "entries {} to {} of a stack of {}", first, last, entries(config));
-    for (int64_t i = first; i < last; ++i) layers_.push_back(make(i));
-    for (const ParameterPtr& each : parameters(stack()))
-      if (each->part.is_whole()) each->copies = axis_size(axes.tp);
+LayerPtr Transformer::make(int64_t entry) {
+  const ParameterOptions made{config_.seed, config_.dtype};
+  if (entry == 0) {
+    auto embedding =
+        std::make_unique<TokenEmbedding>("embedding", embedding_options(config_), made, axes_.tp);
+    table_ = embedding->table();
+    return embedding;
   }
+  if (entry <= config_.layers)
+    return std::make_unique<Block>("layers." + std::to_string(entry - 1), block_options(config_),
+                                   made, axes_);
+  return make_head(made);
+}
 
-  const TransformerConfig& config() const { return config_; }
-  Layers stack() const { return layers_; }
-
- private:
-  LayerPtr make(int64_t entry) {
-    const ParameterOptions made{config_.seed, config_.dtype};
-    if (entry == 0) {
-      auto embedding =
-          std::make_unique<TokenEmbedding>("embedding", embedding_options(config_), made, axes_.tp);
-      table_ = embedding->table();
-      return embedding;
-    }
-    if (entry <= config_.layers)
-      return std::make_unique<Block>("layers." + std::to_string(entry - 1), block_options(config_),
-                                     made, axes_);
-    return make_head(made);
-  }
-  LayerPtr make_head(const ParameterOptions& made) {
-    const Initial initial = normal(config_.deviation);
-    const NormOptions norm = norm_options(config_);
-    if (!config_.tied)
-      return std::make_unique<Head>(norm, config_.vocabulary, initial, made, axes_.tp);
-    if (table_ == nullptr)
-      table_ = make_table(tied_table, config_.vocabulary, config_.width, initial, made, axes_.tp);
-    return std::make_unique<Head>(norm, table_, made, axes_.tp);
-  }
-
-  TransformerConfig config_;
-  std::vector<LayerPtr> layers_;
-  LayerAxes axes_;
-  ParameterPtr table_;  // (V/tp, C), if tied
-};
+LayerPtr Transformer::make_head(const ParameterOptions& made) {
+  const Initial initial = normal(config_.deviation);
+  const NormOptions norm = norm_options(config_);
+  if (!config_.tied)
+    return std::make_unique<Head>(norm, config_.vocabulary, initial, made, axes_.tp);
+  if (table_ == nullptr)
+    table_ = make_table(tied_table, config_.vocabulary, config_.width, initial, made, axes_.tp);
+  return std::make_unique<Head>(norm, table_, made, axes_.tp);
+}
 
 }  // namespace yotta
+#endif  // YOTTA_BODIES

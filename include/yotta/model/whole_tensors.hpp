@@ -13,9 +13,7 @@
 // Contract: all ranks of the world call alike.
 #pragma once
 
-#include <algorithm>
-#include <limits>
-#include <map>
+#include <string>
 #include <vector>
 
 #include "yotta/comm/mesh.hpp"
@@ -40,11 +38,36 @@ struct WholeShape {
 using RunAxes = std::vector<Axis>;
 
 // Whether this rank gives its numbers of a parameter, of all ranks that hold the same. `runs`: see RunAxes.
-inline bool gives(const Parameter& parameter, const RunAxes& runs, Mesh& mesh) {
+YOTTA_API bool gives(const Parameter& parameter, const RunAxes& runs, Mesh& mesh);
+
+// Whole tensors on rank 0 (elsewhere nothing), in the order of `shapes`. values[i] are the numbers of held[i].
+YOTTA_API std::vector<NamedTensor> gather_whole(const std::vector<WholeShape>& shapes,
+                                                const std::vector<Held>& held,
+                                                const std::vector<Tensor>& values, DType dtype,
+                                                const RunAxes& runs, Mesh& mesh);
+
+// Throws unless `whole` are finite tensors of these names and shapes, and no others. `source` says where they are from.
+YOTTA_API void expect_whole(const std::string& source, const std::vector<WholeShape>& shapes,
+                            const std::vector<NamedTensor>& whole, Where where = Where::current());
+
+// The way back, without messages: every rank has the whole tensors and takes what it holds.
+YOTTA_API void take_held(const std::vector<NamedTensor>& whole, const std::vector<Held>& held,
+                         std::vector<Tensor>& values, Where where = Where::current());
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(model)
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace yotta {
+
+bool gives(const Parameter& parameter, const RunAxes& runs, Mesh& mesh) {
   const auto may = [&](Axis axis) {
     return mesh.coordinate(axis) == 0 || std::find(runs.begin(), runs.end(), axis) != runs.end();
   };
-  return (!parameter.part.is_whole() || mesh.coordinate(Axis::tp) == 0) && may(Axis::cp) &&
+  return (!parameter.range.is_whole() || mesh.coordinate(Axis::tp) == 0) && may(Axis::cp) &&
          may(Axis::dp_shard) && may(Axis::dp_replicate);
 }
 
@@ -55,20 +78,19 @@ inline size_t find_held(const std::vector<Held>& held, const std::string& name) 
   return i;
 }
 
-// Numbers of `part`, flat: zeros but for the n that are held.
+// The numbers of a whole part, flat: zeros but for those that are held.
 inline Tensor around(const Tensor& values, const Held& held) {
-  const ShardRange& part = held.parameter->part;
+  const ShardRange& part = held.parameter->range;
   Tensor flat = Tensor::zeros({part.rows * part.columns}, values.dtype());
   flat.rows(held.first, held.first + values.numel()).copy_from(values.reshape({values.numel()}));
   return flat;
 }
 }  // namespace detail
 
-// Whole tensors on rank 0 (elsewhere nothing), in the order of `shapes`. values[i] are the numbers of held[i].
-inline std::vector<NamedTensor> gather_whole(const std::vector<WholeShape>& shapes,
-                                             const std::vector<Held>& held,
-                                             const std::vector<Tensor>& values, DType dtype,
-                                             const RunAxes& runs, Mesh& mesh) {
+std::vector<NamedTensor> gather_whole(const std::vector<WholeShape>& shapes,
+                                      const std::vector<Held>& held,
+                                      const std::vector<Tensor>& values, DType dtype,
+                                      const RunAxes& runs, Mesh& mesh) {
   const MemoryScope memory(MemoryKind::buffers);
   std::vector<NamedTensor> all;
   for (const WholeShape& each : shapes) {
@@ -79,16 +101,15 @@ inline std::vector<NamedTensor> gather_whole(const std::vector<WholeShape>& shap
                             {.label = "whole.stage"});  // a tied table has two
     Tensor whole = Tensor::zeros(each.shape, dtype);
     if (here && stage[0] == mesh.coordinate(Axis::pp) && gives(*held[i].parameter, runs, mesh))
-      put_part(detail::around(values[i], held[i]), held[i].parameter->part, whole);
+      put_shard(detail::around(values[i], held[i]), held[i].parameter->range, whole);
     mesh.world().reduce(whole, 0, ReduceOp::sum, {.label = "whole"});
     if (mesh.world().rank() == 0) all.push_back({each.name, whole});
   }
   return all;
 }
 
-// Throws unless `whole` are finite tensors of these names and shapes, and no others. `source` says where they are from.
-inline void expect_whole(const std::string& source, const std::vector<WholeShape>& shapes,
-                         const std::vector<NamedTensor>& whole, Where where = Where::current()) {
+void expect_whole(const std::string& source, const std::vector<WholeShape>& shapes,
+                  const std::vector<NamedTensor>& whole, Where where) {
   std::map<std::string, Shape> shape_of;
   std::vector<std::string> expected, found;
   for (const WholeShape& each : shapes) {
@@ -103,20 +124,20 @@ inline void expect_whole(const std::string& source, const std::vector<WholeShape
   }
 }
 
-// The way back, without messages: every rank has the whole tensors and takes what it holds.
-inline void take_held(const std::vector<NamedTensor>& whole, const std::vector<Held>& held,
-                      std::vector<Tensor>& values, Where where = Where::current()) {
+void take_held(const std::vector<NamedTensor>& whole, const std::vector<Held>& held,
+               std::vector<Tensor>& values, Where where) {
   for (size_t i = 0; i < held.size(); ++i) {
     const Parameter& parameter = *held[i].parameter;
     const auto found = std::find_if(whole.begin(), whole.end(),
                                     [&](const auto& each) { return each.name == parameter.name; });
     if (found == whole.end()) fail(where, "there is no tensor for {}", parameter.name);
     Tensor flat =
-        Tensor::empty({parameter.part.rows * parameter.part.columns}, found->value.dtype());
-    take_part(found->value, parameter.part, flat, where);
+        Tensor::empty({parameter.range.rows * parameter.range.columns}, found->value.dtype());
+    take_shard(found->value, parameter.range, flat, where);
     values[i].copy_from(
         flat.rows(held[i].first, held[i].first + values[i].numel()).reshape(values[i].shape()));
   }
 }
 
 }  // namespace yotta
+#endif  // YOTTA_BODIES

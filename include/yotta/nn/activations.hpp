@@ -18,77 +18,10 @@
 // References: Hendrycks and Gimpel (2016), GELUs; Shazeer (2020), GLU Variants Improve Transformer.
 #pragma once
 
-#include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/cpu/math.hpp"
+#include "yotta/nn/elementwise.hpp"
 
 namespace yotta {
-
-namespace detail {
-
-// x s(z(x)) and its slope, given z and z' of x.
-template <class V>
-struct Gate {
-  V z, slope;
-};
-struct GeluGate {
-  static constexpr double twice_root = 1.59576912160573071176;  // 2 sqrt(2 / pi)
-  template <class V>
-  YOTTA_BODY static Gate<V> of(V x) {
-    constexpr ElementOf<V> a = static_cast<ElementOf<V>>(twice_root);
-    constexpr ElementOf<V> b = static_cast<ElementOf<V>>(twice_root * 0.044715);
-    const V square = x * x;
-    return {x * (b * square + a), 3 * b * square + a};
-  }
-};
-struct SiluGate {
-  template <class V>
-  YOTTA_BODY static Gate<V> of(V x) {
-    return {x, V{} + ElementOf<V>{1}};
-  }
-};
-
-template <class GateOf>
-struct Gated {
-  template <class V>
-  YOTTA_BODY V operator()(V x) const {
-    return x * logistic(GateOf::of(x).z);
-  }
-};
-template <class GateOf>
-struct GatedSlope {
-  template <class V>
-  YOTTA_BODY V operator()(V dy, V x) const {
-    const Gate<V> gate = GateOf::of(x);
-    const V s = logistic(gate.z);
-    return dy * (s + x * s * (ElementOf<V>{1} - s) * gate.slope);
-  }
-};
-struct Swiglu {
-  template <class V>
-  YOTTA_BODY V operator()(V gate, V up) const {
-    return Gated<SiluGate>()(gate) * up;
-  }
-};
-template <class Real>
-struct SwigluBackward {
-  const Real *dy, *gate, *up;
-  Real *dgate, *dup;
-  template <class Count>
-  YOTTA_BODY void operator()(int64_t i, Count count) const {
-    const auto x = load(gate + i, count), d = load(dy + i, count);
-    const auto s = logistic(x), silu = x * s;
-    store(dup + i, d * silu, count);
-    store(dgate + i, d * load(up + i, count) * (s + silu * (Real{1} - s)), count);
-  }
-};
-
-template <class GateOf>
-Tensor gated_backward(const OpCost& cost, const Tensor& dy, const Tensor& x, Where where) {
-  expect_same(cost.name, "dy", dy, "x", x, where);
-  return map(cost, GatedSlope<GateOf>{}, where, dy, x);
-}
-
-}  // namespace detail
 
 // FLOPs an element: z, then s (negate, exp, add, divide), then the product.
 constexpr OpCost gelu_cost(DType dtype, int64_t n) {
@@ -111,37 +44,131 @@ constexpr OpCost swiglu_backward_cost(DType dtype, int64_t n) {
 }
 
 // gelu in tanh form, x of any shape.
-inline Tensor gelu(const Tensor& x, Where where = Where::current()) {
-  return detail::map(gelu_cost(x.dtype(), x.numel()), detail::Gated<detail::GeluGate>{}, where, x);
-}
+YOTTA_API Tensor gelu(const Tensor& x, Where where = Where::current());
+
 // dx from dy, both of x's shape.
-inline Tensor gelu_backward(const Tensor& dy, const Tensor& x, Where where = Where::current()) {
-  return detail::gated_backward<detail::GeluGate>(gelu_backward_cost(x.dtype(), x.numel()), dy, x,
-                                                  where);
-}
+YOTTA_API Tensor gelu_backward(const Tensor& dy, const Tensor& x, Where where = Where::current());
 
 // x s(x), x of any shape; also called swish.
-inline Tensor silu(const Tensor& x, Where where = Where::current()) {
-  return detail::map(silu_cost(x.dtype(), x.numel()), detail::Gated<detail::SiluGate>{}, where, x);
-}
+YOTTA_API Tensor silu(const Tensor& x, Where where = Where::current());
+
 // dx from dy, both of x's shape.
-inline Tensor silu_backward(const Tensor& dy, const Tensor& x, Where where = Where::current()) {
-  return detail::gated_backward<detail::SiluGate>(silu_backward_cost(x.dtype(), x.numel()), dy, x,
-                                                  where);
-}
+YOTTA_API Tensor silu_backward(const Tensor& dy, const Tensor& x, Where where = Where::current());
 
 // silu(gate) * up, both (N, F).
-inline Tensor swiglu(const Tensor& gate, const Tensor& up, Where where = Where::current()) {
-  expect_same("swiglu", "gate", gate, "up", up, where);
-  return detail::map(swiglu_cost(gate.dtype(), gate.numel()), detail::Swiglu{}, where, gate, up);
-}
+YOTTA_API Tensor swiglu(const Tensor& gate, const Tensor& up, Where where = Where::current());
 
 struct SwigluGradients {
   Tensor dgate, dup;  // (N, F)
 };
+
 // From dy (N, F) and the inputs of swiglu, both (N, F). silu is computed again: it was not kept.
-inline SwigluGradients swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up,
-                                       Where where = Where::current()) {
+YOTTA_API SwigluGradients swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up,
+                                          Where where = Where::current());
+
+namespace detail {
+
+// x s(z(x)) and its slope, given z and z' of x.
+template <class V>
+struct Gate {
+  V z, slope;
+};
+
+struct GeluGate {
+  static constexpr double twice_root = 1.59576912160573071176;  // 2 sqrt(2 / pi)
+  template <class V>
+  YOTTA_BODY static Gate<V> of(V x) {
+    constexpr ElementOf<V> a = static_cast<ElementOf<V>>(twice_root);
+    constexpr ElementOf<V> b = static_cast<ElementOf<V>>(twice_root * 0.044715);
+    const V square = x * x;
+    return {x * (b * square + a), 3 * b * square + a};
+  }
+};
+
+struct SiluGate {
+  template <class V>
+  YOTTA_BODY static Gate<V> of(V x) {
+    return {x, V{} + ElementOf<V>{1}};
+  }
+};
+
+template <class GateOf>
+struct Gated {
+  template <class V>
+  YOTTA_BODY V operator()(V x) const {
+    return x * logistic(GateOf::of(x).z);
+  }
+};
+
+template <class GateOf>
+struct GatedSlope {
+  template <class V>
+  YOTTA_BODY V operator()(V dy, V x) const {
+    const Gate<V> gate = GateOf::of(x);
+    const V s = logistic(gate.z);
+    return dy * (s + x * s * (ElementOf<V>{1} - s) * gate.slope);
+  }
+};
+
+struct Swiglu {
+  template <class V>
+  YOTTA_BODY V operator()(V gate, V up) const {
+    return Gated<SiluGate>()(gate) * up;
+  }
+};
+
+template <class Real>
+struct SwigluBackward {
+  const Real *dy, *gate, *up;
+  Real *dgate, *dup;
+  template <class Count>
+  YOTTA_BODY void operator()(int64_t i, Count count) const {
+    const auto x = load(gate + i, count), d = load(dy + i, count);
+    const auto s = logistic(x), silu = x * s;
+    store(dup + i, d * silu, count);
+    store(dgate + i, d * load(up + i, count) * (s + silu * (Real{1} - s)), count);
+  }
+};
+
+}  // namespace detail
+
+#if YOTTA_BODIES_OF(nn)
+
+namespace detail {
+
+template <class GateOf>
+Tensor gated_backward(const OpCost& cost, const Tensor& dy, const Tensor& x, Where where) {
+  expect_same(cost.name, "dy", dy, "x", x, where);
+  return map(cost, GatedSlope<GateOf>{}, where, dy, x);
+}
+
+}  // namespace detail
+
+Tensor gelu(const Tensor& x, Where where) {
+  return detail::map(gelu_cost(x.dtype(), x.numel()), detail::Gated<detail::GeluGate>{}, where, x);
+}
+
+Tensor gelu_backward(const Tensor& dy, const Tensor& x, Where where) {
+  return detail::gated_backward<detail::GeluGate>(gelu_backward_cost(x.dtype(), x.numel()), dy, x,
+                                                  where);
+}
+
+Tensor silu(const Tensor& x, Where where) {
+  return detail::map(silu_cost(x.dtype(), x.numel()), detail::Gated<detail::SiluGate>{}, where, x);
+}
+
+Tensor silu_backward(const Tensor& dy, const Tensor& x, Where where) {
+  return detail::gated_backward<detail::SiluGate>(silu_backward_cost(x.dtype(), x.numel()), dy, x,
+                                                  where);
+}
+
+Tensor swiglu(const Tensor& gate, const Tensor& up, Where where) {
+  expect_same("swiglu", "gate", gate, "up", up, where);
+  return detail::map(swiglu_cost(gate.dtype(), gate.numel()), detail::Swiglu{}, where, gate, up);
+}
+
+SwigluGradients swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up,
+                                Where where) {
   expect_same("swiglu_backward", "gate", gate, "up", up, where);
   expect_same("swiglu_backward", "dy", dy, "gate", gate, where);
   charge(swiglu_backward_cost(gate.dtype(), gate.numel()));
@@ -157,5 +184,7 @@ inline SwigluGradients swiglu_backward(const Tensor& dy, const Tensor& gate, con
   });
   return d;
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

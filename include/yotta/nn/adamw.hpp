@@ -28,6 +28,18 @@ struct AdamWOptions {
   double weight_decay = 0.1;  // on matrices only; PyTorch's default is 0.01 on everything
 };
 
+class AdamW : public Optimizer {
+ public:
+  explicit AdamW(const std::vector<ParameterPtr>& parameters, AdamWOptions options = {})
+      : Optimizer(parameters, {"exp_avg", "exp_avg_sq"}), options_(options) {}
+
+ protected:
+  YOTTA_API void update(Slot& slot, double learning_rate, double scale) override;
+
+ private:
+  AdamWOptions options_;
+};
+
 // The formula's factors of one step, ready for the loop.
 template <class Real>
 struct AdamWFactors {
@@ -63,33 +75,27 @@ struct AdamWStep {
   }
 };
 
-class AdamW : public Optimizer {
- public:
-  explicit AdamW(const std::vector<ParameterPtr>& parameters, AdamWOptions options = {})
-      : Optimizer(parameters, {"exp_avg", "exp_avg_sq"}), options_(options) {}
+#if YOTTA_BODIES_OF(nn)
 
- protected:
-  void update(Slot& slot, double learning_rate, double scale) override {
-    Tensor& weight = slot.weight();
-    const int64_t n = weight.numel();
-    const double bytes = static_cast<double>(weight.nbytes());
-    charge({"adamw", weight.dtype(), 14 * static_cast<double>(n), 4 * bytes, 3 * bytes});
-    const Device device = weight.device();
-    if (device == Device::meta) return;
-    const Where where = Where::current();
-    visit_real(weight.dtype(), where, [&]<class Real>(Type<Real>) {
-      const bool decays = slot.parameter->is_matrix;
-      const AdamWStep<Real> body{{options_, learning_rate, scale, decays, steps()},
-                                 weight.address<Real>(device),
-                                 slot.parameter->grad.address<Real>(device),
-                                 slot.state[0].address<Real>(device),
-                                 slot.state[1].address<Real>(device)};
-      run_elementwise<Real>("adamw", device, n, body, where);
-    });
-  }
+void AdamW::update(Slot& slot, double learning_rate, double scale) {
+  Tensor& weight = slot.weight();
+  const int64_t n = weight.numel();
+  const double bytes = static_cast<double>(weight.nbytes());
+  charge({"adamw", weight.dtype(), 14 * static_cast<double>(n), 4 * bytes, 3 * bytes});
+  const Device device = weight.device();
+  if (device == Device::meta) return;
+  const Where where = Where::current();
+  visit_real(weight.dtype(), where, [&]<class Real>(Type<Real>) {
+    const bool decays = slot.parameter->is_matrix;
+    const AdamWStep<Real> body{{options_, learning_rate, scale, decays, steps()},
+                               weight.address<Real>(device),
+                               slot.parameter->grad.address<Real>(device),
+                               slot.state[0].address<Real>(device),
+                               slot.state[1].address<Real>(device)};
+    run_elementwise<Real>("adamw", device, n, body, where);
+  });
+}
 
- private:
-  AdamWOptions options_;
-};
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

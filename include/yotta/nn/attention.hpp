@@ -20,14 +20,27 @@
 // References: Vaswani et al. (2017), section 3.2; Ainslie et al. (2023), GQA.
 #pragma once
 
+#include "yotta/core/random.hpp"
+#include "yotta/nn/op.hpp"
+
+#if YOTTA_BODIES_OF(nn_attention)
 #include <cmath>
 
 #include "yotta/core/matmul.hpp"
 #include "yotta/nn/cpu/attention_rows.hpp"
 #include "yotta/nn/dropout.hpp"
 #include "yotta/nn/softmax.hpp"
+#endif
 
 namespace yotta {
+
+// The two ways to compute attention, which give the same numbers.
+//     plain       this file: keeps the T x T probabilities of every head for the backward pass
+//     blockwise   attention_blockwise.hpp: computes them again, tile by tile, for a few more FLOPs
+enum class AttentionKind : uint8_t { plain, blockwise };
+constexpr const char* name(AttentionKind kind) {
+  return kind == AttentionKind::plain ? "plain" : "blockwise";
+}
 
 struct AttentionSizes {
   int64_t B, T, H, Hkv, d;
@@ -53,9 +66,48 @@ struct PlainAttention {
   Tensor mask;           // (B, H, T, T) u8; undefined without dropout
 };
 
+// FLOPs of the matmuls: T^2 d for each head, times `per_score`.
+constexpr int64_t attention_flops(const AttentionSizes& s, int per_score) {
+  return per_score * s.B * s.H * s.T * s.T * s.d;
+}
+
+// Numbers in q (and o), in k (and v), and in all heads' scores.
+constexpr int64_t query_numbers(const AttentionSizes& s) { return s.B * s.T * s.H * s.d; }
+
+constexpr int64_t key_numbers(const AttentionSizes& s) { return s.B * s.T * s.Hkv * s.d; }
+
+constexpr int64_t score_numbers(const AttentionSizes& s) { return s.B * s.H * s.T * s.T; }
+
+constexpr OpCost attention_plain_cost(DType dtype, const AttentionSizes& s) {
+  return op_cost("attention_plain", dtype, attention_flops(s, 4),
+                 query_numbers(s) + 2 * key_numbers(s) + 2 * score_numbers(s),
+                 query_numbers(s) + 2 * score_numbers(s));
+}
+constexpr OpCost attention_plain_backward_cost(DType dtype, const AttentionSizes& s) {
+  return op_cost("attention_plain_backward", dtype, attention_flops(s, 8),
+                 2 * query_numbers(s) + 2 * key_numbers(s) + 4 * score_numbers(s),
+                 query_numbers(s) + 2 * key_numbers(s) + 2 * score_numbers(s));
+}
+
 // The sizes behind q (B, T, H, d), k and v (B, T, Hkv, d), or an error.
-inline AttentionSizes attention_sizes(const char* operation, const Tensor& q, const Tensor& k,
-                                      const Tensor& v, Where where) {
+YOTTA_API AttentionSizes attention_sizes(const char* operation, const Tensor& q, const Tensor& k,
+                                         const Tensor& v, Where where);
+
+// o (B, T, H, d) of q (B, T, H, d), k and v (B, T, Hkv, d).
+YOTTA_API PlainAttention attention_plain(const Tensor& q, const Tensor& k, const Tensor& v,
+                                         const AttentionDropout& dropout = {},
+                                         Where where = Where::current());
+
+// dq, dk, dv from dout (B, T, H, d) and what the forward pass kept; p as in its dropout.
+YOTTA_API AttentionGradients attention_plain_backward(const Tensor& dout, const Tensor& q,
+                                                      const Tensor& k, const Tensor& v,
+                                                      const PlainAttention& saved, double p = 0,
+                                                      Where where = Where::current());
+
+#if YOTTA_BODIES_OF(nn_attention)
+
+AttentionSizes attention_sizes(const char* operation, const Tensor& q, const Tensor& k,
+                               const Tensor& v, Where where) {
   expect_dims(operation, "q", q, 4, "(B, T, H, d)", where);
   expect_dims(operation, "k", k, 4, "(B, T, Hkv, d)", where);
   expect_same(operation, "k", k, "v", v, where);
@@ -67,25 +119,6 @@ inline AttentionSizes attention_sizes(const char* operation, const Tensor& q, co
          "multiple of k's",
          operation, q.describe(), k.describe());
   return sizes;
-}
-
-// FLOPs of the matmuls: T^2 d for each head, times `per_score`.
-constexpr int64_t attention_flops(const AttentionSizes& s, int per_score) {
-  return per_score * s.B * s.H * s.T * s.T * s.d;
-}
-// Numbers in q (and o), in k (and v), and in all heads' scores.
-constexpr int64_t query_numbers(const AttentionSizes& s) { return s.B * s.T * s.H * s.d; }
-constexpr int64_t key_numbers(const AttentionSizes& s) { return s.B * s.T * s.Hkv * s.d; }
-constexpr int64_t score_numbers(const AttentionSizes& s) { return s.B * s.H * s.T * s.T; }
-constexpr OpCost attention_plain_cost(DType dtype, const AttentionSizes& s) {
-  return op_cost("attention_plain", dtype, attention_flops(s, 4),
-                 query_numbers(s) + 2 * key_numbers(s) + 2 * score_numbers(s),
-                 query_numbers(s) + 2 * score_numbers(s));
-}
-constexpr OpCost attention_plain_backward_cost(DType dtype, const AttentionSizes& s) {
-  return op_cost("attention_plain_backward", dtype, attention_flops(s, 8),
-                 2 * query_numbers(s) + 2 * key_numbers(s) + 4 * score_numbers(s),
-                 query_numbers(s) + 2 * key_numbers(s) + 2 * score_numbers(s));
 }
 
 namespace detail {
@@ -145,6 +178,7 @@ void plain_head_backward(MatrixView<const Real> dout, MatrixView<const Real> q,
 inline AttentionRows rows_of_sizes(const AttentionSizes& s) {
   return {s.T, s.T, s.H, s.Hkv, s.d, 0, 0, 0};
 }
+
 inline void plain_rows(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSizes& s,
                        double p, PlainAttention& out, Where where) {
   const uint8_t* mask = p > 0 ? out.mask.address<uint8_t>(Device::cuda) : nullptr;
@@ -160,6 +194,7 @@ inline void plain_rows(const Tensor& q, const Tensor& k, const Tensor& v, const 
                queries, where);
   });
 }
+
 inline void plain_rows_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
                                 const Tensor& v, const AttentionSizes& s, double p,
                                 const PlainAttention& saved, AttentionGradients& d, Where where) {
@@ -183,10 +218,8 @@ inline void plain_rows_backward(const Tensor& dout, const Tensor& q, const Tenso
 
 }  // namespace detail
 
-// o (B, T, H, d) of q (B, T, H, d), k and v (B, T, Hkv, d).
-inline PlainAttention attention_plain(const Tensor& q, const Tensor& k, const Tensor& v,
-                                      const AttentionDropout& dropout = {},
-                                      Where where = Where::current()) {
+PlainAttention attention_plain(const Tensor& q, const Tensor& k, const Tensor& v,
+                               const AttentionDropout& dropout, Where where) {
   const AttentionSizes s = attention_sizes("attention_plain", q, k, v, where);
   expect_probability("attention_plain", dropout.p, where);
   charge(attention_plain_cost(q.dtype(), s));
@@ -201,8 +234,8 @@ inline PlainAttention attention_plain(const Tensor& q, const Tensor& k, const Te
   };
   if (q.device() == Device::cuda) {
     if (dropout.p > 0)
-      detail::draw_masks("attention_plain", dropout.random, dropout.p, score_numbers(s), square,
-                         first_of_head, out.mask, where);
+      detail::draw_masks("attention_plain", dropout.random, dropout.p, square, first_of_head,
+                         out.mask, where);
     detail::plain_rows(q, k, v, s, dropout.p, out, where);
     return out;
   }
@@ -225,11 +258,9 @@ inline PlainAttention attention_plain(const Tensor& q, const Tensor& k, const Te
   return out;
 }
 
-// dq, dk, dv from dout (B, T, H, d) and what the forward pass kept; p as in its dropout.
-inline AttentionGradients attention_plain_backward(const Tensor& dout, const Tensor& q,
-                                                   const Tensor& k, const Tensor& v,
-                                                   const PlainAttention& saved, double p = 0,
-                                                   Where where = Where::current()) {
+AttentionGradients attention_plain_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
+                                            const Tensor& v, const PlainAttention& saved, double p,
+                                            Where where) {
   const char* operation = "attention_plain_backward";
   const AttentionSizes s = attention_sizes(operation, q, k, v, where);
   expect_same(operation, "dout", dout, "q", q, where);
@@ -264,5 +295,7 @@ inline AttentionGradients attention_plain_backward(const Tensor& dout, const Ten
   });
   return d;
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

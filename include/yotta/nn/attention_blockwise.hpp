@@ -26,7 +26,10 @@
 #pragma once
 
 #include "yotta/nn/attention.hpp"
+
+#if YOTTA_BODIES_OF(nn_attention)
 #include "yotta/nn/cpu/attention_tiles.hpp"
+#endif
 
 namespace yotta {
 
@@ -50,6 +53,7 @@ constexpr int64_t twice_seen(const AttentionBlock& block) {
 }
 
 constexpr int64_t row_numbers(const AttentionSizes& s) { return s.B * s.H * s.T; }
+
 // `s` are the block's sizes: its T is the length.
 constexpr OpCost attention_block_cost(DType dtype, const AttentionSizes& s, int64_t seen_twice) {
   return op_cost("attention_blockwise", dtype, 2 * s.B * s.H * seen_twice * s.d,
@@ -61,6 +65,30 @@ constexpr OpCost attention_block_backward_cost(DType dtype, const AttentionSizes
                  3 * query_numbers(s) + 2 * key_numbers(s) + row_numbers(s),
                  query_numbers(s) + 2 * key_numbers(s));
 }
+
+// A block of attention: o (B, n, H, d) and L (B, H, n) of its n queries over its keys alone.
+YOTTA_API BlockwiseAttention attention_block(const Tensor& q, const Tensor& k, const Tensor& v,
+                                             const AttentionBlock& x,
+                                             Where where = Where::current());
+
+// o (B, T, H, d) of q (B, T, H, d), k and v (B, T, Hkv, d): the block that is the whole.
+YOTTA_API BlockwiseAttention attention_blockwise(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                 Where where = Where::current());
+
+// Adds a block's part of dq, dk and dv to `d`, in the block's columns; dout (B, T, H, d). `saved` is what
+// all blocks of these queries gave together: o (B, T, H, d), L (B, H, T).
+YOTTA_API void attention_block_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
+                                        const Tensor& v, const BlockwiseAttention& saved,
+                                        const AttentionBlock& x, AttentionGradients& d,
+                                        Where where = Where::current());
+
+// dq, dk, dv from dout (B, T, H, d) and what the forward pass kept.
+YOTTA_API AttentionGradients attention_blockwise_backward(const Tensor& dout, const Tensor& q,
+                                                          const Tensor& k, const Tensor& v,
+                                                          const BlockwiseAttention& saved,
+                                                          Where where = Where::current());
+
+#if YOTTA_BODIES_OF(nn_attention)
 
 namespace detail {
 
@@ -78,6 +106,7 @@ inline AttentionSizes block_sizes(const char* operation, AttentionSizes s, const
 inline AttentionRows rows_of_block(const AttentionSizes& s, const AttentionBlock& x) {
   return {s.T, x.length, s.H, s.Hkv, s.d, x.query, x.key, x.ahead};
 }
+
 inline void blockwise_rows(const Tensor& q, const Tensor& k, const Tensor& v,
                            const AttentionSizes& s, const AttentionBlock& x,
                            BlockwiseAttention& out, Where where) {
@@ -92,6 +121,7 @@ inline void blockwise_rows(const Tensor& q, const Tensor& k, const Tensor& v,
     run_kernel("attention_blockwise", body, s.B * s.H * x.length, where);
   });
 }
+
 inline void blockwise_rows_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
                                     const Tensor& v, const AttentionSizes& s,
                                     const BlockwiseAttention& saved, const AttentionBlock& x,
@@ -112,9 +142,8 @@ inline void blockwise_rows_backward(const Tensor& dout, const Tensor& q, const T
 
 }  // namespace detail
 
-// A block of attention: o (B, n, H, d) and L (B, H, n) of its n queries over its keys alone.
-inline BlockwiseAttention attention_block(const Tensor& q, const Tensor& k, const Tensor& v,
-                                          const AttentionBlock& x, Where where = Where::current()) {
+BlockwiseAttention attention_block(const Tensor& q, const Tensor& k, const Tensor& v,
+                                   const AttentionBlock& x, Where where) {
   const char* operation = "attention_blockwise";
   const AttentionSizes s = attention_sizes(operation, q, k, v, where);
   const AttentionSizes n = detail::block_sizes(operation, s, x, where);
@@ -148,19 +177,15 @@ inline BlockwiseAttention attention_block(const Tensor& q, const Tensor& k, cons
   return out;
 }
 
-// o (B, T, H, d) of q (B, T, H, d), k and v (B, T, Hkv, d): the block that is the whole.
-inline BlockwiseAttention attention_blockwise(const Tensor& q, const Tensor& k, const Tensor& v,
-                                              Where where = Where::current()) {
+BlockwiseAttention attention_blockwise(const Tensor& q, const Tensor& k, const Tensor& v,
+                                       Where where) {
   const AttentionSizes s = attention_sizes("attention_blockwise", q, k, v, where);
   return attention_block(q, k, v, {.length = s.T}, where);
 }
 
-// Adds a block's part of dq, dk and dv to `d`, in the block's columns; dout (B, T, H, d). `saved` is what
-// all blocks of these queries gave together: o (B, T, H, d), L (B, H, T).
-inline void attention_block_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
-                                     const Tensor& v, const BlockwiseAttention& saved,
-                                     const AttentionBlock& x, AttentionGradients& d,
-                                     Where where = Where::current()) {
+void attention_block_backward(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
+                              const BlockwiseAttention& saved, const AttentionBlock& x,
+                              AttentionGradients& d, Where where) {
   const char* operation = "attention_blockwise_backward";
   const AttentionSizes s = attention_sizes(operation, q, k, v, where);
   const AttentionSizes n = detail::block_sizes(operation, s, x, where);
@@ -199,15 +224,15 @@ inline void attention_block_backward(const Tensor& dout, const Tensor& q, const 
   });
 }
 
-// dq, dk, dv from dout (B, T, H, d) and what the forward pass kept.
-inline AttentionGradients attention_blockwise_backward(const Tensor& dout, const Tensor& q,
-                                                       const Tensor& k, const Tensor& v,
-                                                       const BlockwiseAttention& saved,
-                                                       Where where = Where::current()) {
+AttentionGradients attention_blockwise_backward(const Tensor& dout, const Tensor& q,
+                                                const Tensor& k, const Tensor& v,
+                                                const BlockwiseAttention& saved, Where where) {
   const AttentionSizes s = attention_sizes("attention_blockwise_backward", q, k, v, where);
   AttentionGradients d{zeros_like(q, where), zeros_like(k, where), zeros_like(v, where)};
   attention_block_backward(dout, q, k, v, saved, {.length = s.T}, d, where);
   return d;
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -36,19 +36,21 @@ constexpr OpCost cross_entropy_backward_cost(DType dtype, int64_t N, int64_t V) 
   return op_cost("cross_entropy_backward", dtype, 4 * N * V, N * V + N, N * V);
 }
 
-namespace detail {
+// The loss of logits (N, V) against targets i32 (N).
+YOTTA_API CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, double scale,
+                                     Where where = Where::current());
 
-inline void expect_logits(const char* operation, const Tensor& logits, const Tensor& targets,
-                          Where where) {
-  expect_dims(operation, "logits", logits, 2, "(N, V)", where);
-  expect_shape(operation, "targets", targets, {logits.dim(0)}, where);
-  expect_dtype(operation, "targets", targets, DType::i32, where);
-  const int64_t V = logits.dim(1);
-  for_each_id(targets, where, [&](int64_t n, int32_t t) {
-    if (t < 0 || t >= V)
-      fail(where, "{}: target {} of token {} is outside the vocabulary of {}", operation, t, n, V);
-  });
-}
+// Writes dlogits (N, V) over the logits themselves.
+YOTTA_API void cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
+                                               const Tensor& log_sum_exp, double scale,
+                                               Where where = Where::current());
+
+// dlogits (N, V) as a new tensor; the logits are left as they are.
+YOTTA_API Tensor cross_entropy_backward(const Tensor& logits, const Tensor& targets,
+                                        const Tensor& log_sum_exp, double scale,
+                                        Where where = Where::current());
+
+namespace detail {
 
 // log(sum of e^x) of one row, or of a part of it.
 template <class Real, class Team = LaneTeam<Real>>
@@ -83,6 +85,7 @@ struct CrossEntropyRow {
     });
   }
 };
+
 template <class Real>
 struct CrossEntropyBackwardRow {
   int64_t V;
@@ -102,9 +105,25 @@ struct CrossEntropyBackwardRow {
 
 }  // namespace detail
 
-// The loss of logits (N, V) against targets i32 (N).
-inline CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, double scale,
-                                  Where where = Where::current()) {
+#if YOTTA_BODIES_OF(nn)
+
+namespace detail {
+
+inline void expect_logits(const char* operation, const Tensor& logits, const Tensor& targets,
+                          Where where) {
+  expect_dims(operation, "logits", logits, 2, "(N, V)", where);
+  expect_shape(operation, "targets", targets, {logits.dim(0)}, where);
+  expect_dtype(operation, "targets", targets, DType::i32, where);
+  const int64_t V = logits.dim(1);
+  for_each_id(targets, where, [&](int64_t n, int32_t t) {
+    if (t < 0 || t >= V)
+      fail(where, "{}: target {} of token {} is outside the vocabulary of {}", operation, t, n, V);
+  });
+}
+
+}  // namespace detail
+
+CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, double scale, Where where) {
   detail::expect_logits("cross_entropy", logits, targets, where);
   const int64_t N = logits.dim(0), V = logits.dim(1);
   charge(cross_entropy_cost(logits.dtype(), N, V));
@@ -124,10 +143,8 @@ inline CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, d
   return out;
 }
 
-// Writes dlogits (N, V) over the logits themselves.
-inline void cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
-                                            const Tensor& log_sum_exp, double scale,
-                                            Where where = Where::current()) {
+void cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
+                                     const Tensor& log_sum_exp, double scale, Where where) {
   if (logits.device() != Device::cuda)  // there the host would wait; the forward pass has looked
     detail::expect_logits("cross_entropy_backward", logits, targets, where);
   const int64_t N = logits.dim(0), V = logits.dim(1);
@@ -146,13 +163,13 @@ inline void cross_entropy_backward_in_place(Tensor& logits, const Tensor& target
   });
 }
 
-// dlogits (N, V) as a new tensor; the logits are left as they are.
-inline Tensor cross_entropy_backward(const Tensor& logits, const Tensor& targets,
-                                     const Tensor& log_sum_exp, double scale,
-                                     Where where = Where::current()) {
+Tensor cross_entropy_backward(const Tensor& logits, const Tensor& targets,
+                              const Tensor& log_sum_exp, double scale, Where where) {
   Tensor dlogits = logits.clone(where);
   cross_entropy_backward_in_place(dlogits, targets, log_sum_exp, scale, where);
   return dlogits;
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

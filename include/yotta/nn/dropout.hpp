@@ -13,6 +13,7 @@
 // Reference: Srivastava et al. (2014), Dropout.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "yotta/core/random.hpp"
@@ -32,26 +33,36 @@ constexpr OpCost dropout_backward_cost(DType dtype, int64_t n) {
 }
 
 // Throws unless p is a probability below 1.
-inline void expect_probability(const char* operation, double p, Where where) {
-  if (!(p >= 0 && p < 1)) fail(where, "{}: p is {}, expected 0 <= p < 1", operation, p);
-}
+YOTTA_API void expect_probability(const char* operation, double p, Where where);
 
 // A number whose draw is below this is dropped.
 inline uint32_t mask_threshold(double p) { return static_cast<uint32_t>(p * 0x1p32); }
 
 // mask[i] = 1 where index first_index + i is kept, else 0; p is the probability of 0.
-inline void draw_mask(const Random& random, double p, int64_t first_index, int64_t n,
-                      uint8_t* mask) {
-  const uint32_t threshold = mask_threshold(p);
-  for (int64_t i = 0; i < n;) {
-    const uint64_t index = static_cast<uint64_t>(first_index + i);
-    const Block128 words = random.block(index / 4);
-    for (uint64_t word = index % 4; word < 4 && i < n; ++word)
-      mask[i++] = words[static_cast<size_t>(word)] >= threshold;
-  }
-}
+YOTTA_API void draw_mask(const Random& random, double p, int64_t first_index, int64_t n,
+                         uint8_t* mask);
+
+// For the numbers of row `row` of a mask: where the first of them is in the whole run's tensor.
+using FirstOfRow = std::function<int64_t(int64_t row)>;
+
+// y = x mask / (1 - p); draws the mask (u8, x's shape) into `mask`. x has `rows` rows: number i of row r is
+// number first_of_row(r) + i of the whole run's tensor, of whose rows a rank may hold parts.
+YOTTA_API Tensor dropout_rows(const Tensor& x, int64_t rows, double p, const Random& random,
+                              const FirstOfRow& first_of_row, Tensor& mask,
+                              Where where = Where::current());
+// The same for x of any shape whose numbers are neighbours in the whole tensor too.
+YOTTA_API Tensor dropout(const Tensor& x, double p, const Random& random, int64_t first_index,
+                         Tensor& mask, Where where = Where::current());
+
+// dx from dy and the mask that was drawn.
+YOTTA_API Tensor dropout_backward(const Tensor& dy, const Tensor& mask, double p,
+                                  Where where = Where::current());
 
 namespace detail {
+
+// Draws a mask (u8) whose rows are `row` long; row r begins at first_of_row(r) of the whole run's tensor.
+YOTTA_API void draw_masks(const char* operation, const Random& random, double p, int64_t row,
+                          const FirstOfRow& first_of_row, Tensor& mask, Where where);
 
 // y = x grow where the mask keeps, else 0. x and y may be the same.
 template <class Real>
@@ -64,14 +75,6 @@ struct KeepMasked {
     y[i] = mask[i] != 0 ? x[i] * grow : Real{0};
   }
 };
-template <class Real>
-void keep_masked(const char* operation, Device device, int64_t n, const KeepMasked<Real>& body,
-                 Where where) {
-  if (device == Device::cuda) return run_kernel(operation, body, n, where);
-  parallel_for(n, elements_per_thread, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) body(i, OneLane{});
-  });
-}
 
 // Number i of a mask whose rows are `row` long: a kernel's thread draws a block for itself, of which draw_mask uses all
 // four words.
@@ -86,10 +89,38 @@ struct DrawMask {
   }
 };
 
-// Draws the mask of `n` numbers in rows, of which row r begins at first_of_row(r) in the whole run's tensor.
-template <class FirstOfRow>
-void draw_masks(const char* operation, const Random& random, double p, int64_t n, int64_t row,
-                FirstOfRow first_of_row, Tensor& mask, Where where) {
+}  // namespace detail
+
+#if YOTTA_BODIES_OF(nn)
+
+void expect_probability(const char* operation, double p, Where where) {
+  if (!(p >= 0 && p < 1)) fail(where, "{}: p is {}, expected 0 <= p < 1", operation, p);
+}
+
+void draw_mask(const Random& random, double p, int64_t first_index, int64_t n, uint8_t* mask) {
+  const uint32_t threshold = mask_threshold(p);
+  for (int64_t i = 0; i < n;) {
+    const uint64_t index = static_cast<uint64_t>(first_index + i);
+    const Block128 words = random.block(index / 4);
+    for (uint64_t word = index % 4; word < 4 && i < n; ++word)
+      mask[i++] = words[static_cast<size_t>(word)] >= threshold;
+  }
+}
+
+namespace detail {
+
+template <class Real>
+void keep_masked(const char* operation, Device device, int64_t n, const KeepMasked<Real>& body,
+                 Where where) {
+  if (device == Device::cuda) return run_kernel(operation, body, n, where);
+  parallel_for(n, elements_per_thread, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(i, OneLane{});
+  });
+}
+
+void draw_masks(const char* operation, const Random& random, double p, int64_t row,
+                const FirstOfRow& first_of_row, Tensor& mask, Where where) {
+  const int64_t n = mask.numel();
   if (mask.device() == Device::cuda) {
     std::vector<int64_t> first;
     for (int64_t r = 0; r * row < n; ++r) first.push_back(first_of_row(r));
@@ -113,11 +144,8 @@ void draw_masks(const char* operation, const Random& random, double p, int64_t n
 
 }  // namespace detail
 
-// y = x mask / (1 - p); draws the mask (u8, x's shape) into `mask`. x has `rows` rows: number i of row r is
-// number first_of_row(r) + i of the whole run's tensor, of whose rows a rank may hold parts.
-template <class FirstOfRow>
 Tensor dropout_rows(const Tensor& x, int64_t rows, double p, const Random& random,
-                    FirstOfRow first_of_row, Tensor& mask, Where where = Where::current()) {
+                    const FirstOfRow& first_of_row, Tensor& mask, Where where) {
   expect_probability("dropout", p, where);
   charge(dropout_cost(x.dtype(), x.numel()));
   Tensor y = empty_like(x, where);
@@ -125,7 +153,7 @@ Tensor dropout_rows(const Tensor& x, int64_t rows, double p, const Random& rando
   const Device device = x.device();
   const int64_t n = x.numel();
   if (device == Device::meta || n == 0) return y;
-  detail::draw_masks("dropout", random, p, n, n / rows, first_of_row, mask, where);
+  detail::draw_masks("dropout", random, p, n / rows, first_of_row, mask, where);
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
     const detail::KeepMasked<Real> body{x.address<Real>(device, where),
                                         mask.address<uint8_t>(device),
@@ -135,16 +163,13 @@ Tensor dropout_rows(const Tensor& x, int64_t rows, double p, const Random& rando
   return y;
 }
 
-// The same for x of any shape whose numbers are neighbours in the whole tensor too.
-inline Tensor dropout(const Tensor& x, double p, const Random& random, int64_t first_index,
-                      Tensor& mask, Where where = Where::current()) {
+Tensor dropout(const Tensor& x, double p, const Random& random, int64_t first_index, Tensor& mask,
+               Where where) {
   return dropout_rows(
       x, 1, p, random, [first_index](int64_t) { return first_index; }, mask, where);
 }
 
-// dx from dy and the mask that was drawn.
-inline Tensor dropout_backward(const Tensor& dy, const Tensor& mask, double p,
-                               Where where = Where::current()) {
+Tensor dropout_backward(const Tensor& dy, const Tensor& mask, double p, Where where) {
   expect_probability("dropout_backward", p, where);
   expect_shape("dropout_backward", "mask", mask, dy.shape(), where);
   expect_dtype("dropout_backward", "mask", mask, DType::u8, where);
@@ -160,5 +185,7 @@ inline Tensor dropout_backward(const Tensor& dy, const Tensor& mask, double p,
   });
   return dx;
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -18,6 +18,42 @@
 
 namespace yotta {
 
+constexpr OpCost add_cost(DType dtype, int64_t n) {
+  return elementwise_cost("add", dtype, n, 1, 2, 1);
+}
+constexpr OpCost scale_cost(DType dtype, int64_t n) {
+  return elementwise_cost("scale", dtype, n, 1, 1, 1);
+}
+constexpr OpCost multiply_cost(DType dtype, int64_t n) {
+  return elementwise_cost("multiply", dtype, n, 1, 2, 1);
+}
+
+// Of N rows and C columns.
+constexpr OpCost add_bias_cost(DType dtype, int64_t N, int64_t C) {
+  return op_cost("add_bias", dtype, N * C, N * C + C, N * C);
+}
+constexpr OpCost bias_backward_cost(DType dtype, int64_t N, int64_t C) {
+  return op_cost("bias_backward", dtype, N * C, N * C + C, C);
+}
+
+// a += b, both of any shape.
+YOTTA_API void add_into(Tensor& a, const Tensor& b, Where where = Where::current());
+
+// a + b, both of any shape.
+YOTTA_API Tensor add(const Tensor& a, const Tensor& b, Where where = Where::current());
+
+// factor * x; its backward is scale(dy, factor).
+YOTTA_API Tensor scale(const Tensor& x, double factor, Where where = Where::current());
+
+// a * b element by element; its backward is multiply(dc, b) and multiply(dc, a).
+YOTTA_API Tensor multiply(const Tensor& a, const Tensor& b, Where where = Where::current());
+
+// x + b in every row; x (N, C), b (C). Its dx is dy itself.
+YOTTA_API Tensor add_bias(const Tensor& x, const Tensor& bias, Where where = Where::current());
+
+// dbias (C) += the column sums of dy (N, C).
+YOTTA_API void bias_backward(const Tensor& dy, Tensor& dbias, Where where = Where::current());
+
 namespace detail {
 
 // y[i] = f(in[0][i], in[1][i], ...). y may be one of the inputs.
@@ -35,6 +71,56 @@ struct Map {
   }
 };
 
+}  // namespace detail
+
+// What the maps do with a Vector on the CPU and with a number in a kernel.
+struct Plus {
+  template <class V>
+  YOTTA_BODY V operator()(V p, V q) const {
+    return p + q;
+  }
+};
+
+struct Times {
+  template <class V>
+  YOTTA_BODY V operator()(V p, V q) const {
+    return p * q;
+  }
+};
+
+struct ScaleBy {
+  double factor;
+  template <class V>
+  YOTTA_BODY V operator()(V v) const {
+    return v * static_cast<ElementOf<V>>(factor);
+  }
+};
+
+namespace detail {
+
+template <class Real>
+struct AddBias {
+  int64_t C;
+  const Real *x, *bias;
+  Real* y;
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t n, Team team) const {
+    team.each(C, [&](int64_t c, auto count) {
+      store(y + n * C + c, load(x + n * C + c, count) + load(bias + c, count), count);
+    });
+  }
+};
+
+template <class Real>
+struct BiasTerm {
+  int64_t C;
+  const Real* dy;
+  template <class Count>
+  YOTTA_BODY auto operator()(int64_t n, int64_t c, Count count) const {
+    return std::array{load(dy + n * C + c, count)};
+  }
+};
+
 // y = f(in, ...), element by element; all are alike.
 template <class F, class... In>
 void map_into(const char* operation, Tensor& y, F f, Where where, const In&... in) {
@@ -46,6 +132,7 @@ void map_into(const char* operation, Tensor& y, F f, Where where, const In&... i
     run_elementwise<Real>(operation, device, y.numel(), body, where);
   });
 }
+
 // The same into a new tensor.
 template <class F, class... In>
 Tensor map(const OpCost& cost, F f, Where where, const Tensor& first, const In&... others) {
@@ -57,59 +144,59 @@ Tensor map(const OpCost& cost, F f, Where where, const Tensor& first, const In&.
 
 }  // namespace detail
 
-// What the maps do with a Vector on the CPU and with a number in a kernel.
-struct Plus {
-  template <class V>
-  YOTTA_BODY V operator()(V p, V q) const {
-    return p + q;
-  }
-};
-struct Times {
-  template <class V>
-  YOTTA_BODY V operator()(V p, V q) const {
-    return p * q;
-  }
-};
-struct ScaleBy {
-  double factor;
-  template <class V>
-  YOTTA_BODY V operator()(V v) const {
-    return v * static_cast<ElementOf<V>>(factor);
-  }
-};
+#if YOTTA_BODIES_OF(nn_linear)
 
-constexpr OpCost add_cost(DType dtype, int64_t n) {
-  return elementwise_cost("add", dtype, n, 1, 2, 1);
-}
-constexpr OpCost scale_cost(DType dtype, int64_t n) {
-  return elementwise_cost("scale", dtype, n, 1, 1, 1);
-}
-constexpr OpCost multiply_cost(DType dtype, int64_t n) {
-  return elementwise_cost("multiply", dtype, n, 1, 2, 1);
-}
-
-// a += b, both of any shape.
-inline void add_into(Tensor& a, const Tensor& b, Where where = Where::current()) {
+void add_into(Tensor& a, const Tensor& b, Where where) {
   expect_same("add_into", "a", a, "b", b, where);
   charge(add_cost(a.dtype(), a.numel()));
   detail::map_into("add_into", a, Plus{}, where, a, b);
 }
 
-// a + b, both of any shape.
-inline Tensor add(const Tensor& a, const Tensor& b, Where where = Where::current()) {
+Tensor add(const Tensor& a, const Tensor& b, Where where) {
   expect_same("add", "a", a, "b", b, where);
   return detail::map(add_cost(a.dtype(), a.numel()), Plus{}, where, a, b);
 }
 
-// factor * x; its backward is scale(dy, factor).
-inline Tensor scale(const Tensor& x, double factor, Where where = Where::current()) {
+Tensor scale(const Tensor& x, double factor, Where where) {
   return detail::map(scale_cost(x.dtype(), x.numel()), ScaleBy{factor}, where, x);
 }
 
-// a * b element by element; its backward is multiply(dc, b) and multiply(dc, a).
-inline Tensor multiply(const Tensor& a, const Tensor& b, Where where = Where::current()) {
+Tensor multiply(const Tensor& a, const Tensor& b, Where where) {
   expect_same("multiply", "a", a, "b", b, where);
   return detail::map(multiply_cost(a.dtype(), a.numel()), Times{}, where, a, b);
 }
+
+Tensor add_bias(const Tensor& x, const Tensor& bias, Where where) {
+  expect_dims("add_bias", "x", x, 2, "(N, C)", where);
+  const int64_t N = x.dim(0), C = x.dim(1);
+  expect_shape("add_bias", "bias", bias, {C}, where);
+  charge(add_bias_cost(x.dtype(), N, C));
+  Tensor y = empty_like(x, where);
+  const Device device = x.device();
+  if (device == Device::meta) return y;
+  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
+    const detail::AddBias<Real> body{C, x.address<Real>(device, where),
+                                     bias.address<Real>(device, where), y.address<Real>(device)};
+    run_rows<Real>("add_bias", device, N, C, body, where);
+  });
+  return y;
+}
+
+void bias_backward(const Tensor& dy, Tensor& dbias, Where where) {
+  expect_dims("bias_backward", "dy", dy, 2, "(N, C)", where);
+  const int64_t N = dy.dim(0), C = dy.dim(1);
+  expect_shape("bias_backward", "dbias", dbias, {C}, where);
+  charge(bias_backward_cost(dy.dtype(), N, C));
+  const Device device = dy.device();
+  if (device == Device::meta) return;
+  visit_real(dy.dtype(), where, [&]<class Real>(Type<Real>) {
+    const detail::BiasTerm<Real> term{C, dy.address<Real>(device, where)};
+    const ColumnSums<Real, 1, detail::BiasTerm<Real>> body{
+        N, {dbias.address<Real>(device, where)}, term};
+    add_column_sums("bias_backward", device, C, body, where);
+  });
+}
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

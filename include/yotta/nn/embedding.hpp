@@ -17,7 +17,7 @@
 // Letters: N tokens, V vocabulary, C model width, T tokens a sequence.
 #pragma once
 
-#include "yotta/nn/cpu/columns.hpp"
+#include "yotta/nn/cpu/body.hpp"
 #include "yotta/nn/positions.hpp"
 
 namespace yotta {
@@ -35,27 +35,35 @@ constexpr OpCost positions_backward_cost(DType dtype, int64_t N, int64_t C) {
   return op_cost("positions_backward", dtype, N * C, 2 * N * C, N * C);
 }
 
+// The rows that ids i32 (N) name, (N, C), where `table` (rows, C) is rows `first` and on of a table of V: zeros for the
+// ids of other rows.
+YOTTA_API Tensor embedding_part(const Tensor& ids, const Tensor& table, int64_t first, int64_t V,
+                                Where where = Where::current());
+
+// The same of a whole table (V, C).
+YOTTA_API Tensor embedding(const Tensor& ids, const Tensor& table, Where where = Where::current());
+
+// dtable (rows, C) += dy (N, C) in the rows that ids name; it is rows `first` and on of a table of V.
+YOTTA_API void embedding_part_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable,
+                                       int64_t first, int64_t V, Where where = Where::current());
+
+// The same of a whole table (V, C).
+YOTTA_API void embedding_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable,
+                                  Where where = Where::current());
+
+// x(n) += the row of n's position, in place: x (N, C) holds N / T sequences of T tokens, whose columns
+// stand at `at`. positions (max T, C).
+YOTTA_API void add_positions(Tensor& x, const Tensor& positions, int64_t T,
+                             const Positions& at = {}, Where where = Where::current());
+
+// dpositions (max T, C) += dy (N, C), summed over the sequences.
+YOTTA_API void positions_backward(const Tensor& dy, Tensor& dpositions, int64_t T,
+                                  const Positions& at = {}, Where where = Where::current());
+
 namespace detail {
 
-inline void expect_ids(const char* operation, const Tensor& ids, int64_t V, Where where) {
-  expect_dims(operation, "ids", ids, 1, "(N)", where);
-  expect_dtype(operation, "ids", ids, DType::i32, where);
-  for_each_id(ids, where, [&](int64_t n, int32_t id) {
-    if (id < 0 || id >= V)
-      fail(where, "{}: id {} of token {} is outside the vocabulary of {}", operation, id, n, V);
-  });
-}
-
-inline void expect_positions(const char* operation, const Tensor& x, const Tensor& table, int64_t T,
-                             const Positions& at, Where where) {
-  expect_dims(operation, "x", x, 2, "(N, C)", where);
-  expect_dims(operation, "positions", table, 2, "(T, C)", where);
-  if (T <= 0 || x.dim(0) % T != 0)
-    fail(where, "{}: {} rows are no whole sequences of {} tokens", operation, x.dim(0), T);
-  if (x.dim(1) != table.dim(1) || at.first < 0 || at.end(T) > table.dim(0))
-    fail(where, "{}: x is {}, positions is {}; positions {} to {} are needed", operation,
-         x.describe(), table.describe(), at.first, at.end(T));
-}
+// Throws unless ids are i32 (N), each in [0, V).
+YOTTA_API void expect_ids(const char* operation, const Tensor& ids, int64_t V, Where where);
 
 // Which row of its table token n has; -1: none, it is in another part of the table.
 struct RowOfId {
@@ -66,6 +74,7 @@ struct RowOfId {
     return row >= 0 && row < rows ? row : -1;
   }
 };
+
 struct RowOfPosition {
   Positions at;
   int64_t T;
@@ -87,6 +96,7 @@ struct EmbeddingRow {
     });
   }
 };
+
 template <class Real>
 struct AddPosition {
   int64_t C;
@@ -118,6 +128,33 @@ struct AddRows {
     store(sum, load(sum, count) + load(from + n * C + c, count), count);
   }
 };
+
+}  // namespace detail
+
+#if YOTTA_BODIES_OF(nn)
+
+namespace detail {
+
+void expect_ids(const char* operation, const Tensor& ids, int64_t V, Where where) {
+  expect_dims(operation, "ids", ids, 1, "(N)", where);
+  expect_dtype(operation, "ids", ids, DType::i32, where);
+  for_each_id(ids, where, [&](int64_t n, int32_t id) {
+    if (id < 0 || id >= V)
+      fail(where, "{}: id {} of token {} is outside the vocabulary of {}", operation, id, n, V);
+  });
+}
+
+inline void expect_positions(const char* operation, const Tensor& x, const Tensor& table, int64_t T,
+                             const Positions& at, Where where) {
+  expect_dims(operation, "x", x, 2, "(N, C)", where);
+  expect_dims(operation, "positions", table, 2, "(T, C)", where);
+  if (T <= 0 || x.dim(0) % T != 0)
+    fail(where, "{}: {} rows are no whole sequences of {} tokens", operation, x.dim(0), T);
+  if (x.dim(1) != table.dim(1) || at.first < 0 || at.end(T) > table.dim(0))
+    fail(where, "{}: x is {}, positions is {}; positions {} to {} are needed", operation,
+         x.describe(), table.describe(), at.first, at.end(T));
+}
+
 // For n = 0, 1, ..., columns shared out over threads.
 template <class Real, class Row>
 void add_rows(const char* operation, Device device, const AddRows<Real, Row>& body, Where where) {
@@ -132,10 +169,8 @@ void add_rows(const char* operation, Device device, const AddRows<Real, Row>& bo
 
 }  // namespace detail
 
-// The rows that ids i32 (N) name, (N, C), where `table` (rows, C) is rows `first` and on of a table of V: zeros for the
-// ids of other rows.
-inline Tensor embedding_part(const Tensor& ids, const Tensor& table, int64_t first, int64_t V,
-                             Where where = Where::current()) {
+Tensor embedding_part(const Tensor& ids, const Tensor& table, int64_t first, int64_t V,
+                      Where where) {
   expect_dims("embedding", "table", table, 2, "(V, C)", where);
   const int64_t rows = table.dim(0), C = table.dim(1);
   detail::expect_ids("embedding", ids, V, where);
@@ -166,15 +201,14 @@ inline Tensor embedding_part(const Tensor& ids, const Tensor& table, int64_t fir
   });
   return y;
 }
-// The same of a whole table (V, C).
-inline Tensor embedding(const Tensor& ids, const Tensor& table, Where where = Where::current()) {
+
+Tensor embedding(const Tensor& ids, const Tensor& table, Where where) {
   expect_dims("embedding", "table", table, 2, "(V, C)", where);
   return embedding_part(ids, table, 0, table.dim(0), where);
 }
 
-// dtable (rows, C) += dy (N, C) in the rows that ids name; it is rows `first` and on of a table of V.
-inline void embedding_part_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable,
-                                    int64_t first, int64_t V, Where where = Where::current()) {
+void embedding_part_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable, int64_t first,
+                             int64_t V, Where where) {
   expect_dims("embedding_backward", "dtable", dtable, 2, "(V, C)", where);
   const int64_t rows = dtable.dim(0), C = dtable.dim(1);
   if (ids.device() != Device::cuda)  // there the host would wait; the forward pass has looked
@@ -194,17 +228,14 @@ inline void embedding_part_backward(const Tensor& dy, const Tensor& ids, Tensor&
     detail::add_rows("embedding_backward", device, body, where);
   });
 }
-// The same of a whole table (V, C).
-inline void embedding_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable,
-                               Where where = Where::current()) {
+
+void embedding_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable, Where where) {
   expect_dims("embedding_backward", "dtable", dtable, 2, "(V, C)", where);
   embedding_part_backward(dy, ids, dtable, 0, dtable.dim(0), where);
 }
 
-// x(n) += the row of n's position, in place: x (N, C) holds N / T sequences of T tokens, whose columns
-// stand at `at`. positions (max T, C).
-inline void add_positions(Tensor& x, const Tensor& positions, int64_t T, const Positions& at = {},
-                          Where where = Where::current()) {
+void add_positions(Tensor& x, const Tensor& positions, int64_t T, const Positions& at,
+                   Where where) {
   detail::expect_positions("add_positions", x, positions, T, at, where);
   const int64_t N = x.dim(0), C = x.dim(1);
   charge(add_positions_cost(x.dtype(), N, C));
@@ -217,9 +248,8 @@ inline void add_positions(Tensor& x, const Tensor& positions, int64_t T, const P
   });
 }
 
-// dpositions (max T, C) += dy (N, C), summed over the sequences.
-inline void positions_backward(const Tensor& dy, Tensor& dpositions, int64_t T,
-                               const Positions& at = {}, Where where = Where::current()) {
+void positions_backward(const Tensor& dy, Tensor& dpositions, int64_t T, const Positions& at,
+                        Where where) {
   detail::expect_positions("positions_backward", dy, dpositions, T, at, where);
   const int64_t N = dy.dim(0), C = dy.dim(1);
   charge(positions_backward_cost(dy.dtype(), N, C));
@@ -231,5 +261,7 @@ inline void positions_backward(const Tensor& dy, Tensor& dpositions, int64_t T,
     detail::add_rows("positions_backward", device, body, where);
   });
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

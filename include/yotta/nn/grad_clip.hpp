@@ -21,6 +21,21 @@
 
 namespace yotta {
 
+// Sum of squares of one tensor, in double. 0 on meta: it stands for a gradient that needs no clipping.
+YOTTA_API double sum_of_squares(const Tensor& x, Where where = Where::current());
+
+// The same over every gradient.
+YOTTA_API double sum_of_squares(const std::vector<ParameterPtr>& parameters,
+                                Where where = Where::current());
+
+// The root of it: L2, over all parameters together.
+YOTTA_API double gradient_norm(const std::vector<ParameterPtr>& parameters);
+
+// What every gradient is multiplied by so that their norm is at most `limit`; limit 0: no clipping.
+inline double clip_scale(double norm, double limit) {
+  return limit > 0 && norm > limit ? limit / norm : 1.0;
+}
+
 namespace detail {
 
 // The sum of squares of one piece of x (n), in double.
@@ -53,6 +68,12 @@ struct SquaresOfPiece {
     team.once([&] { sums[p] = sum; });
   }
 };
+
+}  // namespace detail
+
+#if YOTTA_BODIES_OF(nn)
+
+namespace detail {
 
 // Writes the sums of x's pieces to `sums`, which lie on x's device.
 inline void squares_of_pieces(const Tensor& x, double* sums, Where where) {
@@ -92,14 +113,11 @@ inline std::vector<double> sums_of_squares(const std::vector<Tensor>& all, Where
 
 }  // namespace detail
 
-// Sum of squares of one tensor, in double. 0 on meta: it stands for a gradient that needs no clipping.
-inline double sum_of_squares(const Tensor& x, Where where = Where::current()) {
+double sum_of_squares(const Tensor& x, Where where) {
   return detail::sums_of_squares({x}, where)[0];
 }
 
-// The same over every gradient.
-inline double sum_of_squares(const std::vector<ParameterPtr>& parameters,
-                             Where where = Where::current()) {
+double sum_of_squares(const std::vector<ParameterPtr>& parameters, Where where) {
   std::vector<Tensor> gradients;
   std::vector<int> copies;
   for (const ParameterPtr& each : parameters) {
@@ -113,14 +131,10 @@ inline double sum_of_squares(const std::vector<ParameterPtr>& parameters,
   return total;
 }
 
-// The root of it: L2, over all parameters together.
-inline double gradient_norm(const std::vector<ParameterPtr>& parameters) {
+double gradient_norm(const std::vector<ParameterPtr>& parameters) {
   return std::sqrt(sum_of_squares(parameters));
 }
 
-// What every gradient is multiplied by so that their norm is at most `limit`; limit 0: no clipping.
-inline double clip_scale(double norm, double limit) {
-  return limit > 0 && norm > limit ? limit / norm : 1.0;
-}
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

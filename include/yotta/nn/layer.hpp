@@ -20,7 +20,6 @@
 // Saved of its own. Cost: see each layer. dx of a layer of token ids is an undefined tensor.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +27,10 @@
 
 #include "yotta/nn/parameter.hpp"
 #include "yotta/nn/saved.hpp"
+
+#if YOTTA_BODIES_OF(nn)
+#include <algorithm>
+#endif
 
 namespace yotta {
 
@@ -44,36 +47,13 @@ class Layer {
   virtual Tensor forward(const Tensor& x, Saved& saved) = 0;
   // I: dx of dy. Keeps in `saved` what backward_weight will read, drops the rest.
   virtual Tensor backward_input(const Tensor& dy, Saved& saved) = 0;
-  // W: adds to the gradients of this layer's parameters, tells them so, and uses `saved` up.
+  // W: adds to the gradients of this layer's parameters, marks them ready, and uses `saved` up.
   virtual void backward_weight(Saved& saved) = 0;
-  // Appends this layer's parameters in forward order, one entry a use.
+  // Appends this layer's parameters in forward order, one entry per use.
   virtual void add_parameters(std::vector<ParameterPtr>& to) = 0;
 
  private:
   std::string name_;  // "layers.3.attention.q": names its parameters and its Saved
-};
-
-// A layer made of layers: its weights are theirs.
-class Composite : public Layer {
- public:
-  using Layer::Layer;
-  void backward_weight(Saved& saved) override {
-    const std::vector<Layer*> all = parts();
-    for (size_t i = all.size(); i-- > 0;) all[i]->backward_weight(saved.child(all[i]->name()));
-  }
-  void add_parameters(std::vector<ParameterPtr>& to) override {
-    for (Layer* part : parts()) part->add_parameters(to);
-  }
-
- protected:
-  virtual std::vector<Layer*> parts() = 0;  // in forward order
-  // F and I of one part, with its own place in this layer's Saved.
-  static Tensor run(Layer& part, const Tensor& x, Saved& saved) {
-    return part.forward(x, saved.child(part.name()));
-  }
-  static Tensor run_back(Layer& part, const Tensor& dy, Saved& saved) {
-    return part.backward_input(dy, saved.child(part.name()));
-  }
 };
 
 // What the parameters of a new layer are made from.
@@ -86,7 +66,64 @@ using LayerPtr = std::unique_ptr<Layer>;
 using Layers = std::span<const LayerPtr>;  // a model, or a slice of one
 
 // Every parameter of a stack once, in order of first use.
-inline std::vector<ParameterPtr> parameters(Layers layers) {
+YOTTA_API std::vector<ParameterPtr> parameters(Layers layers);
+// Numbers in all parameters; shared ones count once.
+YOTTA_API int64_t parameter_count(Layers layers);
+// Before a step: backward_weight adds to what is there.
+YOTTA_API void zero_gradients(Layers layers);
+
+// F of a whole stack.
+YOTTA_API Tensor forward(Layers layers, Tensor x, Saved& saved);
+// B of a whole stack: dx, with every layer's weight gradients accumulated on the way down.
+YOTTA_API Tensor backward(Layers layers, Tensor dy, Saved& saved);
+
+// A layer made of layers: its weights are theirs.
+class Composite : public Layer {
+ public:
+  using Layer::Layer;
+  YOTTA_API void backward_weight(Saved& saved) override;
+  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
+
+ protected:
+  virtual std::vector<Layer*> parts() = 0;  // in forward order
+  // F and I of one part, with its own branch of this layer's Saved.
+  static Tensor run(Layer& part, const Tensor& x, Saved& saved) {
+    return part.forward(x, saved.child(part.name()));
+  }
+  static Tensor run_back(Layer& part, const Tensor& dy, Saved& saved) {
+    return part.backward_input(dy, saved.child(part.name()));
+  }
+};
+
+// "layers.0 to layers.3"; of a single layer its own name.
+YOTTA_API std::string name_of(Layers slice);
+
+// Some neighbouring layers of a stack as one layer, a pipeline stage for example.
+//
+//     embedding │ layers.0 │ layers.1 │ layers.2 │ head
+//                └─ "layers.0 to layers.1" ─┘           forward: one after the other
+//
+// A slice refers to the layers and must not outlive them. Techniques that do something around a slice
+// (drop its activations, gather its weights) derive from it.
+class Slice : public Composite {
+ public:
+  explicit Slice(Layers layers) : Composite(name_of(layers)), layers_(layers) {}
+
+  Layers layers() const { return layers_; }
+
+  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
+  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+
+ protected:
+  YOTTA_API std::vector<Layer*> parts() override;
+
+ private:
+  Layers layers_;
+};
+
+#if YOTTA_BODIES_OF(nn)
+
+std::vector<ParameterPtr> parameters(Layers layers) {
   std::vector<ParameterPtr> all, distinct;
   for (const LayerPtr& layer : layers) layer->add_parameters(all);
   for (ParameterPtr& each : all)
@@ -95,26 +132,22 @@ inline std::vector<ParameterPtr> parameters(Layers layers) {
   return distinct;
 }
 
-// Numbers in all parameters; shared ones count once.
-inline int64_t parameter_count(Layers layers) {
+int64_t parameter_count(Layers layers) {
   int64_t count = 0;
   for (const ParameterPtr& each : parameters(layers)) count += each->value.numel();
   return count;
 }
 
-// Before a step: backward_weight adds to what is there.
-inline void zero_gradients(Layers layers) {
+void zero_gradients(Layers layers) {
   for (const ParameterPtr& each : parameters(layers)) each->zero_grad();
 }
 
-// F of a whole stack.
-inline Tensor forward(Layers layers, Tensor x, Saved& saved) {
+Tensor forward(Layers layers, Tensor x, Saved& saved) {
   for (const LayerPtr& layer : layers) x = layer->forward(x, saved.child(layer->name()));
   return x;
 }
 
-// B of a whole stack: dx, with every layer's weight gradients accumulated on the way down.
-inline Tensor backward(Layers layers, Tensor dy, Saved& saved) {
+Tensor backward(Layers layers, Tensor dy, Saved& saved) {
   for (size_t i = layers.size(); i-- > 0;) {
     Saved& own = saved.child(layers[i]->name());
     dy = layers[i]->backward_input(dy, own);
@@ -122,5 +155,33 @@ inline Tensor backward(Layers layers, Tensor dy, Saved& saved) {
   }
   return dy;
 }
+
+void Composite::backward_weight(Saved& saved) {
+  const std::vector<Layer*> all = parts();
+  for (size_t i = all.size(); i-- > 0;) all[i]->backward_weight(saved.child(all[i]->name()));
+}
+void Composite::add_parameters(std::vector<ParameterPtr>& to) {
+  for (Layer* part : parts()) part->add_parameters(to);
+}
+
+std::string name_of(Layers slice) {
+  if (slice.empty()) return "nothing";
+  const std::string& first = slice.front()->name();
+  return slice.size() == 1 ? first : first + " to " + slice.back()->name();
+}
+
+Tensor Slice::forward(const Tensor& x, Saved& saved) { return yotta::forward(layers_, x, saved); }
+Tensor Slice::backward_input(const Tensor& dy, Saved& saved) {
+  Tensor d = dy;
+  for (size_t i = layers_.size(); i-- > 0;) d = run_back(*layers_[i], d, saved);
+  return d;
+}
+std::vector<Layer*> Slice::parts() {
+  std::vector<Layer*> all;
+  for (const LayerPtr& layer : layers_) all.push_back(layer.get());
+  return all;
+}
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -11,40 +11,33 @@
 // Leading dims of x are free: (B, T, I) gives (B, T, O). Letters: N = B T tokens, I inputs, O outputs.
 #pragma once
 
-#include "yotta/nn/cpu/columns.hpp"
 #include "yotta/nn/layer.hpp"
 #include "yotta/nn/linear_ops.hpp"
 
 namespace yotta {
 
 // x as (rows, last dim): what the ops work on.
-inline Tensor as_rows(const Tensor& x) { return x.reshape({-1, x.dim(-1)}); }
-
+YOTTA_API Tensor as_rows(const Tensor& x);
 // y (rows, O) with the leading dims of x: (B, T, O).
-inline Tensor with_leading_dims_of(const Tensor& x, const Tensor& y) {
-  Shape shape = x.shape();
-  shape.back() = y.dim(-1);
-  return y.reshape(std::move(shape));
-}
-
+YOTTA_API Tensor with_leading_dims_of(const Tensor& x, const Tensor& y);
 // x itself if it has this type, else a copy.
-inline Tensor as_type(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : x.to(dtype); }
+YOTTA_API Tensor as_type(const Tensor& x, DType dtype);
 
 struct LinearOptions {
   int64_t inputs, outputs;
   bool bias = false;
   Initial initial = normal(0.02);
-  // Where these outputs and inputs begin in a larger layer's, and how many those are; 0: this is all of it.
+  // Where these outputs and inputs begin in a larger layer, and how many that has; 0: this is all of it.
   int64_t first_output = 0, whole_outputs = 0;
   int64_t first_input = 0, whole_inputs = 0;
   bool adds_bias = true;  // false: the bias is held and trained here, and added elsewhere
 };
 
-// The parts of the whole weight (O, I) and bias (O) that such a layer holds.
-constexpr ShardRange weight_part(const LinearOptions& o) {
+// Which range of the whole weight (O, I) and of the whole bias (O) such a layer holds.
+constexpr ShardRange weight_range(const LinearOptions& o) {
   return {o.outputs, o.inputs, o.first_output, o.first_input, o.whole_outputs, o.whole_inputs};
 }
-constexpr ShardRange bias_part(const LinearOptions& o) {
+constexpr ShardRange bias_range(const LinearOptions& o) {
   return {1, o.outputs, 0, o.first_output, 1, o.whole_outputs};
 }
 
@@ -55,73 +48,104 @@ constexpr int64_t parameter_count(const LinearOptions& o) {
 
 class Linear : public Layer {
  public:
-  Linear(std::string name, const LinearOptions& options, const ParameterOptions& made = {})
-      : Layer(std::move(name)),
-        weight_(make_parameter(this->name() + ".weight", weight_part(options), true,
-                               options.initial, made.seed, made.dtype)),
-        adds_bias_(options.bias && options.adds_bias) {
-    if (options.bias)
-      bias_ = Use(make_parameter(this->name() + ".bias", bias_part(options), false, zeros(),
-                                 made.seed, made.dtype));
-  }
+  YOTTA_API Linear(std::string name, const LinearOptions& options,
+                   const ParameterOptions& init = {});
   // Uses a weight (O, I) that another layer has made: a tied output matrix.
-  Linear(std::string name, ParameterPtr tied) : Layer(std::move(name)), weight_(std::move(tied)) {}
+  YOTTA_API Linear(std::string name, ParameterPtr tied);
 
   // x (..., I) -> y (..., O)
-  Tensor forward(const Tensor& x, Saved& saved) override { return rounded(sums(x, saved)); }
-
+  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
   // dy (..., O) -> dx (..., I)
-  Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    const Tensor rows = keep_dy(dy, saved);
-    Tensor dx = empty_beside(rows, {rows.dim(0), weight().dim(1)}, dy.dtype(), Where::current());
-    linear_backward_input_into(dx, Into::overwrite, rows, weight());
-    return with_leading_dims_of(dy, dx);
-  }
-  // dx (..., I) += this layer's part, for layers that share an input.
-  void add_backward_input(Tensor& dx, const Tensor& dy, Saved& saved) {
-    Tensor sum = as_rows(dx);
-    linear_backward_input_into(sum, Into::accumulate, keep_dy(dy, saved), weight());
-  }
-
-  void backward_weight(Saved& saved) override {
-    const Tensor x = saved.take("x"), dy = saved.take("dy");
-    linear_backward_weight(dy, x, weight_.grad());
-    weight_.mark_grad_ready();
-    if (!bias_.defined()) return;
-    bias_backward(as_type(dy, bias_.grad().dtype()), bias_.grad());
-    bias_.mark_grad_ready();
-  }
-
-  void add_parameters(std::vector<ParameterPtr>& to) override {
-    to.push_back(weight_.parameter());
-    if (bias_.defined()) to.push_back(bias_.parameter());
-  }
+  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  // dx (..., I) += what this layer gives to it, for layers that share an input.
+  YOTTA_API void add_backward_input(Tensor& dx, const Tensor& dy, Saved& saved);
+  YOTTA_API void backward_weight(Saved& saved) override;
+  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
 
  protected:
-  // y as it is summed, in x's type: a layer whose inputs are cut among ranks has a part of each sum.
-  Tensor sums(const Tensor& x, Saved& saved) const {
-    const Tensor rows = as_type(as_rows(x), weight_.dtype());
-    saved.keep("x", rows);
-    const Tensor bias = adds_bias_ ? as_type(bias_.parameter()->value, x.dtype()) : Tensor();
-    return with_leading_dims_of(x, linear_as(x.dtype(), rows, weight(), bias));
-  }
+  // y as it is summed, in x's type: a layer whose inputs are split among ranks has a part of each sum.
+  YOTTA_API Tensor sums(const Tensor& x, Saved& saved) const;
   // y as numbers that fit into the weights' type, once it is whole.
-  Tensor rounded(Tensor y) const {
-    if (bytes_of(weight_.dtype()) < bytes_of(y.dtype())) y.copy_from(y.to(weight_.dtype()));
-    return y;
-  }
+  YOTTA_API Tensor rounded(Tensor y) const;
 
  private:
   const Tensor& weight() const { return weight_.parameter()->value; }
-  Tensor keep_dy(const Tensor& dy, Saved& saved) const {
-    Tensor rows = as_type(as_rows(dy), weight_.dtype());
-    saved.keep("dy", rows);
-    return rows;
-  }
+  YOTTA_API Tensor keep_dy(const Tensor& dy, Saved& saved) const;
 
   Use weight_;  // (O, I)
   Use bias_;    // (O)
   bool adds_bias_ = false;
 };
+
+#if YOTTA_BODIES_OF(nn)
+
+Tensor as_rows(const Tensor& x) { return x.reshape({-1, x.dim(-1)}); }
+
+Tensor with_leading_dims_of(const Tensor& x, const Tensor& y) {
+  Shape shape = x.shape();
+  shape.back() = y.dim(-1);
+  return y.reshape(std::move(shape));
+}
+
+Tensor as_type(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : x.to(dtype); }
+
+Linear::Linear(std::string name, const LinearOptions& options, const ParameterOptions& init)
+    : Layer(std::move(name)),
+      weight_(make_parameter(this->name() + ".weight", weight_range(options), true, options.initial,
+                             init.seed, init.dtype)),
+      adds_bias_(options.bias && options.adds_bias) {
+  if (options.bias)
+    bias_ = Use(make_parameter(this->name() + ".bias", bias_range(options), false, zeros(),
+                               init.seed, init.dtype));
+}
+Linear::Linear(std::string name, ParameterPtr tied)
+    : Layer(std::move(name)), weight_(std::move(tied)) {}
+
+Tensor Linear::forward(const Tensor& x, Saved& saved) { return rounded(sums(x, saved)); }
+
+Tensor Linear::backward_input(const Tensor& dy, Saved& saved) {
+  const Tensor rows = keep_dy(dy, saved);
+  Tensor dx = empty_beside(rows, {rows.dim(0), weight().dim(1)}, dy.dtype(), Where::current());
+  linear_backward_input_into(dx, Into::overwrite, rows, weight());
+  return with_leading_dims_of(dy, dx);
+}
+void Linear::add_backward_input(Tensor& dx, const Tensor& dy, Saved& saved) {
+  Tensor sum = as_rows(dx);
+  linear_backward_input_into(sum, Into::accumulate, keep_dy(dy, saved), weight());
+}
+
+void Linear::backward_weight(Saved& saved) {
+  const Tensor x = saved.take("x"), dy = saved.take("dy");
+  linear_backward_weight(dy, x, weight_.grad());
+  weight_.mark_grad_ready();
+  if (!bias_.defined()) return;
+  bias_backward(as_type(dy, bias_.grad().dtype()), bias_.grad());
+  bias_.mark_grad_ready();
+}
+
+void Linear::add_parameters(std::vector<ParameterPtr>& to) {
+  to.push_back(weight_.parameter());
+  if (bias_.defined()) to.push_back(bias_.parameter());
+}
+
+Tensor Linear::sums(const Tensor& x, Saved& saved) const {
+  const Tensor rows = as_type(as_rows(x), weight_.dtype());
+  saved.keep("x", rows);
+  const Tensor bias = adds_bias_ ? as_type(bias_.parameter()->value, x.dtype()) : Tensor();
+  return with_leading_dims_of(x, linear_as(x.dtype(), rows, weight(), bias));
+}
+
+Tensor Linear::rounded(Tensor y) const {
+  if (bytes_of(weight_.dtype()) < bytes_of(y.dtype())) y.copy_from(y.to(weight_.dtype()));
+  return y;
+}
+
+Tensor Linear::keep_dy(const Tensor& dy, Saved& saved) const {
+  Tensor rows = as_type(as_rows(dy), weight_.dtype());
+  saved.keep("dy", rows);
+  return rows;
+}
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -38,18 +38,26 @@ constexpr int64_t saved_numbers(const LinearNetConfig& c, int64_t rows) {
 
 // The layers from `first` up to `last` of the net: all of it, or a pipeline stage. Weights have deviation
 // 1 / sqrt(d), so that numbers keep their size on the way through.
-inline std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c, int64_t first, int64_t last,
-                                             const ParameterOptions& made = {}) {
+YOTTA_API std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c, int64_t first,
+                                                int64_t last, const ParameterOptions& init = {});
+YOTTA_API std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c,
+                                                const ParameterOptions& init = {});
+
+#if YOTTA_BODIES_OF(nn)
+
+std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c, int64_t first, int64_t last,
+                                      const ParameterOptions& init) {
   const Initial initial = normal(1 / std::sqrt(static_cast<double>(c.width)));
   std::vector<LayerPtr> layers;
   for (int64_t i = first; i < last; ++i)
     layers.push_back(std::make_unique<Linear>(
-        "layers." + std::to_string(i), LinearOptions{c.width, c.width, false, initial}, made));
+        "layers." + std::to_string(i), LinearOptions{c.width, c.width, false, initial}, init));
   return layers;
 }
-inline std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c,
-                                             const ParameterOptions& made = {}) {
-  return make_linear_net(c, 0, c.layers, made);
+std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c, const ParameterOptions& init) {
+  return make_linear_net(c, 0, c.layers, init);
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

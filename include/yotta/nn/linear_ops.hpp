@@ -13,9 +13,13 @@
 // Letters: M tokens, K input features, N output features.
 #pragma once
 
+#include "yotta/core/matmul_ladder.hpp"
+#include "yotta/nn/elementwise.hpp"
+
+#if YOTTA_BODIES_OF(nn_linear)
 #include "yotta/core/matmul.hpp"
 #include "yotta/device/cuda/device_matmul.hpp"
-#include "yotta/nn/cpu/columns.hpp"
+#endif
 
 namespace yotta {
 
@@ -23,6 +27,45 @@ namespace yotta {
 constexpr OpCost linear_cost(const char* name, DType dtype, int64_t m, int64_t n, int64_t k) {
   return op_cost(name, dtype, 2 * m * n * k, m * k + k * n, m * n);
 }
+
+// y (M, N) = x (M, K) w (N, K)' + bias (N), if there is one, as numbers of type `type`: the type of the sums (f32 of
+// bf16, for a part of a sum), or rounded once to another. The product is added to rows that hold the bias already, which
+// is cheaper than a second pass over y.
+YOTTA_API Tensor linear_as(DType type, const Tensor& x, const Tensor& w, const Tensor& bias = {},
+                           Where where = Where::current());
+
+// y (M, N) = x (M, K) w (N, K)', of x's type; with a bias (N) if there is one.
+YOTTA_API Tensor linear(const Tensor& x, const Tensor& w, Where where = Where::current());
+
+YOTTA_API Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias,
+                        Where where = Where::current());
+
+// dx (M, K) += dy (M, N) w (N, K), or dx = dy w.
+YOTTA_API void linear_backward_input_into(Tensor& dx, Into into, const Tensor& dy, const Tensor& w,
+                                          Where where = Where::current());
+
+// dx (M, K) = dy (M, N) w (N, K).
+YOTTA_API Tensor linear_backward_input(const Tensor& dy, const Tensor& w,
+                                       Where where = Where::current());
+
+// dw (N, K) += dy (M, N)' x (M, K).
+YOTTA_API void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dw,
+                                      Where where = Where::current());
+
+namespace detail {
+
+// Number i of y (M, N) is number i % N of the bias, in a kernel.
+template <class T>
+struct FillRows {
+  int64_t N;
+  const T* bias;
+  T* y;
+  YOTTA_HOST_DEVICE void operator()(int64_t i, OneLane) const { y[i] = bias[i % N]; }
+};
+
+}  // namespace detail
+
+#if YOTTA_BODIES_OF(nn_linear)
 
 namespace detail {
 
@@ -47,6 +90,7 @@ template <class T>
 MatrixView<const T> view(const Tensor& x, Where where) {
   return row_major(x.data<T>(where), x.dim(0), x.dim(1));
 }
+
 template <class T>
 MatrixView<T> view(Tensor& x, Where where) {
   return row_major(x.data<T>(where), x.dim(0), x.dim(1));
@@ -58,6 +102,7 @@ inline DeviceMatrix device_view(const Tensor& x, Where where) {
     fail(where, "{} is to be multiplied on cuda; copy it with .to(Device::cuda)", x.describe());
   return {x.raw(), x.dtype(), x.dim(0), x.dim(1), x.dim(1), 1};
 }
+
 template <class AOf, class BOf>
 void multiply_on_device(const char* operation, const Tensor& a, AOf a_of, const Tensor& b, BOf b_of,
                         Tensor& c, Into into, Where where) {
@@ -93,15 +138,6 @@ void multiply_into(const char* operation, const Tensor& a, const Tensor& b, BOf 
                 });
 }
 
-// Number i of y (M, N) is number i % N of the bias, in a kernel.
-template <class T>
-struct FillRows {
-  int64_t N;
-  const T* bias;
-  T* y;
-  YOTTA_HOST_DEVICE void operator()(int64_t i, OneLane) const { y[i] = bias[i % N]; }
-};
-
 // bias (N) into every row of y (M, N).
 inline void fill_rows(Tensor& y, const Tensor& bias, Where where) {
   if (y.device() == Device::meta) return;
@@ -131,11 +167,7 @@ inline void expect_linear(const char* operation, const Tensor& a, const Tensor& 
 
 }  // namespace detail
 
-// y (M, N) = x (M, K) w (N, K)' + bias (N), if there is one, as numbers of type `type`: the type of the sums (f32 of
-// bf16, for a part of a sum), or rounded once to another. The product is added to rows that hold the bias already, which
-// is cheaper than a second pass over y.
-inline Tensor linear_as(DType type, const Tensor& x, const Tensor& w, const Tensor& bias = {},
-                        Where where = Where::current()) {
+Tensor linear_as(DType type, const Tensor& x, const Tensor& w, const Tensor& bias, Where where) {
   detail::expect_linear("linear", x, w, 1, where);
   if (bias.defined()) expect_shape("linear", "bias", bias, {w.dim(0)}, where);
   charge(linear_cost("linear", x.dtype(), x.dim(0), w.dim(0), x.dim(1)));
@@ -148,19 +180,17 @@ inline Tensor linear_as(DType type, const Tensor& x, const Tensor& w, const Tens
   return y;
 }
 
-// y (M, N) = x (M, K) w (N, K)', of x's type; with a bias (N) if there is one.
-inline Tensor linear(const Tensor& x, const Tensor& w, Where where = Where::current()) {
+Tensor linear(const Tensor& x, const Tensor& w, Where where) {
   return linear_as(x.dtype(), x, w, {}, where);
 }
-inline Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias,
-                     Where where = Where::current()) {
+
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias, Where where) {
   expect_shape("linear", "bias", bias, {w.dim(0)}, where);
   return linear_as(x.dtype(), x, w, bias, where);
 }
 
-// dx (M, K) += dy (M, N) w (N, K), or dx = dy w.
-inline void linear_backward_input_into(Tensor& dx, Into into, const Tensor& dy, const Tensor& w,
-                                       Where where = Where::current()) {
+void linear_backward_input_into(Tensor& dx, Into into, const Tensor& dy, const Tensor& w,
+                                Where where) {
   detail::expect_linear("linear_backward_input", dy, w, 0, where);
   expect_shape("linear_backward_input", "dx", dx, {dy.dim(0), w.dim(1)}, where);
   charge(linear_cost("linear_backward_input", dy.dtype(), dy.dim(0), w.dim(1), w.dim(0)));
@@ -168,18 +198,14 @@ inline void linear_backward_input_into(Tensor& dx, Into into, const Tensor& dy, 
   detail::multiply_into("linear_backward_input", dy, w, as_is, dx, into, where);
 }
 
-// dx (M, K) = dy (M, N) w (N, K).
-inline Tensor linear_backward_input(const Tensor& dy, const Tensor& w,
-                                    Where where = Where::current()) {
+Tensor linear_backward_input(const Tensor& dy, const Tensor& w, Where where) {
   detail::expect_linear("linear_backward_input", dy, w, 0, where);
   Tensor dx = empty_beside(dy, {dy.dim(0), w.dim(1)}, dy.dtype(), where);
   linear_backward_input_into(dx, Into::overwrite, dy, w, where);
   return dx;
 }
 
-// dw (N, K) += dy (M, N)' x (M, K).
-inline void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dw,
-                                   Where where = Where::current()) {
+void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dw, Where where) {
   if (dy.ndim() != 2 || x.ndim() != 2 || dy.dim(0) != x.dim(0))
     fail(where, "linear_backward_weight: dy (M, N) is {} and x (M, K) is {}; rows must agree",
          dy.describe(), x.describe());
@@ -199,5 +225,7 @@ inline void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dw
                                  where);
                         });
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

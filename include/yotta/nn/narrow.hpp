@@ -15,7 +15,7 @@
 
 #include "yotta/nn/op.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 #include <cstring>
 #endif
 
@@ -34,7 +34,7 @@ YOTTA_API Tensor narrow(const Tensor& x, int dim, int64_t start, int64_t length,
 // tensor: that tensor, not a copy.
 YOTTA_API Tensor cat(std::span<const Tensor> tensors, int dim, Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(nn)
 
 namespace detail {
 

@@ -20,7 +20,7 @@
 
 #include <cmath>
 
-#include "yotta/nn/cpu/columns.hpp"
+#include "yotta/nn/cpu/body.hpp"
 
 namespace yotta {
 
@@ -29,6 +29,7 @@ struct LayernormOutput {
   Tensor mean;  // (N)
   Tensor rstd;  // (N), one over the standard deviation
 };
+
 struct RmsnormOutput {
   Tensor y;     // (N, C)
   Tensor rstd;  // (N), one over the root of the mean square
@@ -53,6 +54,32 @@ constexpr OpCost rmsnorm_backward_input_cost(DType dtype, int64_t N, int64_t C) 
 constexpr OpCost rmsnorm_backward_weight_cost(DType dtype, int64_t N, int64_t C) {
   return op_cost("rmsnorm_backward_weight", dtype, 3 * N * C, 2 * N * C + N + C, C);
 }
+
+// y = (x - mean) rstd weight + bias by rows; x (N, C), weight and bias (C), eps as in the paper 1e-5.
+YOTTA_API LayernormOutput layernorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                    double eps = 1e-5, Where where = Where::current());
+
+// dx (N, C) of layernorm.
+YOTTA_API Tensor layernorm_backward_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                          const Tensor& mean, const Tensor& rstd,
+                                          Where where = Where::current());
+
+// dweight (C) and dbias (C) of layernorm, added to what is there.
+YOTTA_API void layernorm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& mean,
+                                         const Tensor& rstd, Tensor& dweight, Tensor& dbias,
+                                         Where where = Where::current());
+
+// y = x rstd weight by rows; x (N, C), weight (C).
+YOTTA_API RmsnormOutput rmsnorm(const Tensor& x, const Tensor& weight, double eps = 1e-5,
+                                Where where = Where::current());
+
+// dx (N, C) of rmsnorm.
+YOTTA_API Tensor rmsnorm_backward_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                        const Tensor& rstd, Where where = Where::current());
+
+// dweight (C) of rmsnorm, added to what is there.
+YOTTA_API void rmsnorm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& rstd,
+                                       Tensor& dweight, Where where = Where::current());
 
 namespace detail {
 
@@ -123,6 +150,7 @@ struct LayernormTerm {
     return std::array{d * ((load(x + n * C + c, count) - mean[n]) * rstd[n]), d};
   }
 };
+
 template <class Real>
 struct RmsnormTerm {
   int64_t C;
@@ -132,6 +160,12 @@ struct RmsnormTerm {
     return std::array{load(dy + n * C + c, count) * (load(x + n * C + c, count) * rstd[n])};
   }
 };
+
+}  // namespace detail
+
+#if YOTTA_BODIES_OF(nn)
+
+namespace detail {
 
 // Checks what all backwards share: dy like x, and one number a row.
 inline void expect_norm(const char* operation, const Tensor& dy, const Tensor& x,
@@ -143,9 +177,8 @@ inline void expect_norm(const char* operation, const Tensor& dy, const Tensor& x
 
 }  // namespace detail
 
-// y = (x - mean) rstd weight + bias by rows; x (N, C), weight and bias (C), eps as in the paper 1e-5.
-inline LayernormOutput layernorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                 double eps = 1e-5, Where where = Where::current()) {
+LayernormOutput layernorm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                          Where where) {
   expect_dims("layernorm", "x", x, 2, "(N, C)", where);
   const int64_t N = x.dim(0), C = x.dim(1);
   expect_shape("layernorm", "weight", weight, {C}, where);
@@ -169,10 +202,8 @@ inline LayernormOutput layernorm(const Tensor& x, const Tensor& weight, const Te
   return out;
 }
 
-// dx (N, C) of layernorm.
-inline Tensor layernorm_backward_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                                       const Tensor& mean, const Tensor& rstd,
-                                       Where where = Where::current()) {
+Tensor layernorm_backward_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                const Tensor& mean, const Tensor& rstd, Where where) {
   detail::expect_norm("layernorm_backward_input", dy, x, rstd, where);
   const int64_t N = x.dim(0), C = x.dim(1);
   expect_shape("layernorm_backward_input", "mean", mean, {N}, where);
@@ -194,10 +225,8 @@ inline Tensor layernorm_backward_input(const Tensor& dy, const Tensor& x, const 
   return dx;
 }
 
-// dweight (C) and dbias (C) of layernorm, added to what is there.
-inline void layernorm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& mean,
-                                      const Tensor& rstd, Tensor& dweight, Tensor& dbias,
-                                      Where where = Where::current()) {
+void layernorm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& mean,
+                               const Tensor& rstd, Tensor& dweight, Tensor& dbias, Where where) {
   detail::expect_norm("layernorm_backward_weight", dy, x, rstd, where);
   const int64_t N = x.dim(0), C = x.dim(1);
   expect_shape("layernorm_backward_weight", "mean", mean, {N}, where);
@@ -216,9 +245,7 @@ inline void layernorm_backward_weight(const Tensor& dy, const Tensor& x, const T
   });
 }
 
-// y = x rstd weight by rows; x (N, C), weight (C).
-inline RmsnormOutput rmsnorm(const Tensor& x, const Tensor& weight, double eps = 1e-5,
-                             Where where = Where::current()) {
+RmsnormOutput rmsnorm(const Tensor& x, const Tensor& weight, double eps, Where where) {
   expect_dims("rmsnorm", "x", x, 2, "(N, C)", where);
   const int64_t N = x.dim(0), C = x.dim(1);
   expect_shape("rmsnorm", "weight", weight, {C}, where);
@@ -240,9 +267,8 @@ inline RmsnormOutput rmsnorm(const Tensor& x, const Tensor& weight, double eps =
   return out;
 }
 
-// dx (N, C) of rmsnorm.
-inline Tensor rmsnorm_backward_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
-                                     const Tensor& rstd, Where where = Where::current()) {
+Tensor rmsnorm_backward_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                              const Tensor& rstd, Where where) {
   detail::expect_norm("rmsnorm_backward_input", dy, x, rstd, where);
   const int64_t N = x.dim(0), C = x.dim(1);
   expect_shape("rmsnorm_backward_input", "weight", weight, {C}, where);
@@ -263,9 +289,8 @@ inline Tensor rmsnorm_backward_input(const Tensor& dy, const Tensor& x, const Te
   return dx;
 }
 
-// dweight (C) of rmsnorm, added to what is there.
-inline void rmsnorm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& rstd,
-                                    Tensor& dweight, Where where = Where::current()) {
+void rmsnorm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& rstd, Tensor& dweight,
+                             Where where) {
   detail::expect_norm("rmsnorm_backward_weight", dy, x, rstd, where);
   const int64_t N = x.dim(0), C = x.dim(1);
   expect_shape("rmsnorm_backward_weight", "dweight", dweight, {C}, where);
@@ -281,5 +306,7 @@ inline void rmsnorm_backward_weight(const Tensor& dy, const Tensor& x, const Ten
     add_column_sums("rmsnorm_backward_weight", device, C, body, where);
   });
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -12,48 +12,28 @@
 // A FLOP is one +, -, *, /, comparison, exp or square root.
 #pragma once
 
-#include "yotta/core/context.hpp"
-#include "yotta/core/parallel_for.hpp"
 #include "yotta/core/tensor.hpp"
 
 namespace yotta {
 
 // A new tensor on the device of `x`.
-inline Tensor empty_beside(const Tensor& x, Shape shape, DType dtype, Where where) {
-  const DeviceScope scope(x.device());
-  return Tensor::empty(std::move(shape), dtype, where);
-}
-inline Tensor empty_like(const Tensor& x, Where where) {
-  return empty_beside(x, x.shape(), x.dtype(), where);
-}
-inline Tensor zeros_like(const Tensor& x, Where where) {
-  Tensor made = empty_like(x, where);
-  made.zero();
-  return made;
-}
+YOTTA_API Tensor empty_beside(const Tensor& x, Shape shape, DType dtype, Where where);
+
+YOTTA_API Tensor empty_like(const Tensor& x, Where where);
+
+YOTTA_API Tensor zeros_like(const Tensor& x, Where where);
 
 // Throws unless both have the same shape and type.
-inline void expect_same(const char* operation, const char* a_name, const Tensor& a,
-                        const char* b_name, const Tensor& b, Where where) {
-  if (a.shape() != b.shape() || a.dtype() != b.dtype())
-    fail(where, "{}: {} is {} and {} is {}; they must agree", operation, a_name, a.describe(),
-         b_name, b.describe());
-}
+YOTTA_API void expect_same(const char* operation, const char* a_name, const Tensor& a,
+                           const char* b_name, const Tensor& b, Where where);
 
 // Throws unless x is of type `dtype`.
-inline void expect_dtype(const char* operation, const char* what, const Tensor& x, DType dtype,
-                         Where where) {
-  if (x.dtype() != dtype)
-    fail(where, "{}: {} is {}, expected {}; convert with .to(DType::{})", operation, what,
-         x.describe(), name(dtype), name(dtype));
-}
+YOTTA_API void expect_dtype(const char* operation, const char* what, const Tensor& x, DType dtype,
+                            Where where);
 
 // Throws unless x has `dims` dimensions, given by name: "(N, C)".
-inline void expect_dims(const char* operation, const char* what, const Tensor& x, int dims,
-                        const char* names, Where where) {
-  if (x.ndim() != dims)
-    fail(where, "{}: {} is {}, expected {}", operation, what, x.describe(), names);
-}
+YOTTA_API void expect_dims(const char* operation, const char* what, const Tensor& x, int dims,
+                           const char* names, Where where);
 
 // visit(n, id) for every number of ids i32 (N), which are copied to the host for it; none on meta.
 template <class Visit>
@@ -69,6 +49,7 @@ constexpr OpCost op_cost(const char* name, DType dtype, int64_t flops, int64_t r
   return {name, dtype, static_cast<double>(flops), static_cast<double>(read * bytes_of(dtype)),
           static_cast<double>(written * bytes_of(dtype))};
 }
+
 // An op on n elements, each at `flops`, that reads and writes so many arrays of n.
 constexpr OpCost elementwise_cost(const char* name, DType dtype, int64_t n, int flops, int reads,
                                   int writes) {
@@ -77,9 +58,49 @@ constexpr OpCost elementwise_cost(const char* name, DType dtype, int64_t n, int 
 
 // Elements that are worth a thread of their own: some ten microseconds of work.
 inline constexpr int64_t elements_per_thread = 16384;
+
 // The same for a loop over rows of `row` elements.
 constexpr int64_t rows_per_thread(int64_t row) {
   return std::max<int64_t>(1, elements_per_thread / std::max<int64_t>(1, row));
 }
+
+#if YOTTA_BODIES_OF(nn_linear)
+
+Tensor empty_beside(const Tensor& x, Shape shape, DType dtype, Where where) {
+  const DeviceScope scope(x.device());
+  return Tensor::empty(std::move(shape), dtype, where);
+}
+
+Tensor empty_like(const Tensor& x, Where where) {
+  return empty_beside(x, x.shape(), x.dtype(), where);
+}
+
+Tensor zeros_like(const Tensor& x, Where where) {
+  Tensor made = empty_like(x, where);
+  made.zero();
+  return made;
+}
+
+void expect_same(const char* operation, const char* a_name, const Tensor& a, const char* b_name,
+                 const Tensor& b, Where where) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype())
+    fail(where, "{}: {} is {} and {} is {}; they must agree", operation, a_name, a.describe(),
+         b_name, b.describe());
+}
+
+void expect_dtype(const char* operation, const char* what, const Tensor& x, DType dtype,
+                  Where where) {
+  if (x.dtype() != dtype)
+    fail(where, "{}: {} is {}, expected {}; convert with .to(DType::{})", operation, what,
+         x.describe(), name(dtype), name(dtype));
+}
+
+void expect_dims(const char* operation, const char* what, const Tensor& x, int dims,
+                 const char* names, Where where) {
+  if (x.ndim() != dims)
+    fail(where, "{}: {} is {}, expected {}", operation, what, x.describe(), names);
+}
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -1,4 +1,5 @@
-// Optimizer: what every rule that turns gradients into new weights has in common.
+// Optimizer: what every rule that turns gradients into new weights has in common; and Schedule, the
+// learning rate over a run.
 //
 //     parameter          value   bf16 or f32, what layers compute with
 //                        grad    f32
@@ -19,6 +20,12 @@
 
 #include "yotta/nn/parameter.hpp"
 
+#if YOTTA_BODIES_OF(nn)
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#endif
+
 namespace yotta {
 
 class Optimizer {
@@ -34,30 +41,13 @@ class Optimizer {
   };
 
   // State starts as zeros.
-  Optimizer(const std::vector<ParameterPtr>& parameters, std::vector<std::string> state_names)
-      : state_names_(std::move(state_names)) {
-    const MemoryScope memory(MemoryKind::optimizer);
-    for (const ParameterPtr& each : parameters) {
-      const DeviceScope device(each->value.device());
-      Slot slot{each, {}, {}};
-      if (bytes_of(each->value.dtype()) < 4) slot.master = each->value.to(DType::f32);
-      for (size_t i = 0; i < state_names_.size(); ++i)
-        slot.state.push_back(Tensor::zeros(each->value.shape(), slot.weight().dtype()));
-      slots_.push_back(std::move(slot));
-    }
-  }
+  YOTTA_API Optimizer(const std::vector<ParameterPtr>& parameters,
+                      std::vector<std::string> state_names);
   virtual ~Optimizer() = default;
 
   // One step with this learning rate. Gradients count `scale` times, which is how they are clipped
   // without a pass of their own.
-  void step(double learning_rate, double scale = 1) {
-    ++steps_;
-    for (Slot& slot : slots_) {
-      if (!slot.parameter->grad.defined()) continue;
-      update(slot, learning_rate, scale);
-      if (slot.master.defined()) slot.parameter->value.copy_from(slot.master);
-    }
-  }
+  YOTTA_API void step(double learning_rate, double scale = 1);
 
   // For checkpoints: steps taken, and the state under names such as "exp_avg".
   int64_t steps() const { return steps_; }
@@ -74,5 +64,61 @@ class Optimizer {
   std::vector<Slot> slots_;
   int64_t steps_ = 0;
 };
+
+// The learning rate over a run: a warm-up, then half a cosine down to a floor.
+//
+//     peak ─ ─ ─  __..
+//               /     ''.
+//              /         '.
+//             /            ''..__
+//     floor  /─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ''──────
+//           0   warmup            steps
+//
+// Adam's running means know nothing in the first steps, so those are kept small; the slow end lets the
+// weights settle. Reference: Loshchilov and Hutter, "SGDR" (2017), equation 5, without restarts.
+struct Schedule {
+  double peak = 1e-3;
+  double floor = 1e-4;   // a tenth of the peak is usual
+  int64_t warmup = 100;  // steps
+  int64_t steps = 1000;  // of the whole run
+
+  // The learning rate of step 0, 1, 2, ...; after the last step it stays at the floor.
+  YOTTA_API double operator()(int64_t step) const;
+};
+
+#if YOTTA_BODIES_OF(nn)
+
+Optimizer::Optimizer(const std::vector<ParameterPtr>& parameters,
+                     std::vector<std::string> state_names)
+    : state_names_(std::move(state_names)) {
+  const MemoryScope memory(MemoryKind::optimizer);
+  for (const ParameterPtr& each : parameters) {
+    const DeviceScope device(each->value.device());
+    Slot slot{each, {}, {}};
+    if (bytes_of(each->value.dtype()) < 4) slot.master = each->value.to(DType::f32);
+    for (size_t i = 0; i < state_names_.size(); ++i)
+      slot.state.push_back(Tensor::zeros(each->value.shape(), slot.weight().dtype()));
+    slots_.push_back(std::move(slot));
+  }
+}
+
+void Optimizer::step(double learning_rate, double scale) {
+  ++steps_;
+  for (Slot& slot : slots_) {
+    if (!slot.parameter->grad.defined()) continue;
+    update(slot, learning_rate, scale);
+    if (slot.master.defined()) slot.parameter->value.copy_from(slot.master);
+  }
+}
+
+double Schedule::operator()(int64_t step) const {
+  if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
+  const int64_t length = std::max<int64_t>(steps - warmup, 1);
+  const double done = static_cast<double>(step - warmup) / static_cast<double>(length);
+  const double cosine = std::cos(std::numbers::pi * std::min(done, 1.0));
+  return floor + (peak - floor) * (1 + cosine) / 2;
+}
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -1,108 +1,75 @@
-// Parameter: a named weight with its gradient, and the moment its gradient is final.
+// Parameter: a named weight with its gradient, and the moment when its gradient is ready.
 //
 // Two things matter when a model is spread over ranks. First, a weight's initial values must be those
-// of the whole model, whoever holds which part: value (r, c) is draw number r * columns + c of the
+// of the whole model, whoever holds which shard: value (r, c) is draw number r * columns + c of the
 // generator named after the parameter, with r and c counted in the whole matrix.
 //
 //     whole (4, 6)      rank 0 holds rows 0, 1      rank 1 holds rows 2, 3: draws 12 to 23
 //
-// Second, whoever reduces gradients over ranks must know when one is finished. A weight may be used in
+// Second, whoever reduces gradients over ranks must know when one is ready. A weight may be used in
 // two places (GPT-2's token table is also its output matrix). Every use reports its weight gradient
-// (wgrad); on_grad_ready fires when all uses have reported as often, that is once a microbatch:
+// (wgrad); on_grad_ready fires when all uses have reported equally often, that is once per microbatch:
 //
-//     head's wgrad        ── done ──┐
-//                                   ├──> on_grad_ready(parameter): "this gradient is final"
-//     embedding's wgrad   ── done ──┘
+//     head's wgrad        ── mark_grad_ready ──┐
+//                                              ├──> on_grad_ready(parameter)
+//     embedding's wgrad   ── mark_grad_ready ──┘
 //
 // With gradient accumulation it fires for each microbatch; the listener knows which one is the last.
 //
-// Types: value is f32 (f64 for gradient checks) or bf16. Linear layers multiply bf16 by bf16 and sum in f32;
-// other layers widen a bf16 weight while they use it. Gradients of bf16 weights are summed in f32.
+// Types: value is f32 (f64 for gradient checks) or bf16. Linear layers multiply bf16 by bf16 and sum in
+// f32; other layers widen a bf16 weight while they use it. Gradients of bf16 weights are summed in f32.
 #pragma once
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "yotta/core/parallel_for.hpp"
-#include "yotta/core/random.hpp"
 #include "yotta/core/tensor.hpp"
 #include "yotta/nn/shard_range.hpp"
 
+#if YOTTA_BODIES_OF(nn)
+#include <algorithm>
+
+#include "yotta/core/parallel_for.hpp"
+#include "yotta/core/random.hpp"
+#endif
+
 namespace yotta {
 
-// What a parameter starts as: a constant, or normal with mean 0.
+// What a parameter starts as: a constant, or normally distributed with mean 0.
 struct Initial {
   double constant = 0;
-  double deviation = 0;  // of the normal; 0: the constant
+  double deviation = 0;  // standard deviation of the normal distribution; 0: the constant
 };
 constexpr Initial zeros() { return {}; }
 constexpr Initial ones() { return {1, 0}; }
 constexpr Initial normal(double deviation) { return {0, deviation}; }
 
-// Fills `to` (n) with numbers [first, first + n) of the part, row-major, as they are in the whole parameter called
-// `name`.
-inline void fill_initial(Tensor& to, const ShardRange& part, Initial initial, uint64_t seed,
-                         std::string_view name, int64_t first = 0) {
-  if (initial.deviation == 0) return to.fill(initial.constant);
-  if (to.device() == Device::meta) return;
-  if (to.device() == Device::cuda) {  // drawn by the host: the same bits everywhere
-    const DeviceScope scope(Device::cpu);
-    Tensor drawn = Tensor::empty(to.shape(), to.dtype());
-    fill_initial(drawn, part, initial, seed, name, first);
-    return to.copy_from(drawn);
-  }
-  const Random random(seed, name);
-  visit(to.dtype(), [&]<class T>(Type<T>) {
-    T* values = to.data<T>();
-    parallel_for(to.numel(), 4096, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t r = (first + i) / part.columns, c = (first + i) % part.columns;
-        const int64_t index = (part.first_row + r) * part.all_columns() + part.first_column + c;
-        values[i] = static_cast<T>(initial.deviation * random.normal(static_cast<uint64_t>(index)));
-      }
-    });
-  });
-}
+// Fills `to` (n) with numbers [first, first + n) of the shard, row-major: the values that they have in the
+// whole parameter called `name`.
+YOTTA_API void fill_initial(Tensor& to, const ShardRange& range, Initial initial, uint64_t seed,
+                            std::string_view name, int64_t first = 0);
 
 struct Parameter {
   std::string name;
-  Tensor value;     // this rank's part
-  Tensor grad;      // the same shape; undefined until the first wgrad
-  ShardRange part;        // of the whole parameter
-  Initial initial;  // what its values began as, drawn with this seed
+  Tensor value;      // this rank's shard
+  Tensor grad;       // the same shape; undefined until the first wgrad
+  ShardRange range;  // of the whole parameter
+  Initial initial;   // what its values began as, drawn with this seed
   uint64_t seed = 0;
   bool is_matrix = true;  // weight decay applies to these, not to biases and norms
   int uses = 0;           // how many layers use it
   int copies = 1;  // ranks that hold these same numbers of a split model; a norm counts them once
-  std::function<void(Parameter&)> on_grad_ready;  // this gradient is final for this microbatch
+  std::function<void(Parameter&)> on_grad_ready;  // grad is complete for this microbatch
 
   // The value in the type that layers compute in: a copy in f32 if it is stored in 16 bits.
-  Tensor wide() const { return bytes_of(value.dtype()) < 4 ? value.to(DType::f32) : value; }
-
+  YOTTA_API Tensor wide() const;
   // The gradient to accumulate into; zeros the first time.
-  Tensor& gradient() {
-    if (!grad.defined()) {
-      const MemoryScope memory(MemoryKind::gradients);
-      const DeviceScope device(value.device());
-      grad = Tensor::zeros(value.shape(), bytes_of(value.dtype()) < 4 ? DType::f32 : value.dtype());
-    }
-    return grad;
-  }
-  void zero_grad() {
-    if (grad.defined()) grad.zero();
-  }
-
-  // Use number `use` has added its part for one more microbatch.
-  void mark_grad_ready(int use) {
-    reports_.resize(static_cast<size_t>(uses));
-    const int64_t complete = *std::min_element(reports_.begin(), reports_.end());
-    ++reports_[static_cast<size_t>(use)];
-    const bool one_more = *std::min_element(reports_.begin(), reports_.end()) > complete;
-    if (one_more && on_grad_ready) on_grad_ready(*this);
-  }
+  YOTTA_API Tensor& gradient();
+  YOTTA_API void zero_grad();
+  // Use number `use` has added its gradient for one more microbatch.
+  YOTTA_API void mark_grad_ready(int use);
 
  private:
   std::vector<int64_t> reports_;  // by use: wgrads so far
@@ -111,27 +78,14 @@ struct Parameter {
 using ParameterPtr = std::shared_ptr<Parameter>;
 
 // A new parameter with its initial values, on context().device.
-inline ParameterPtr make_parameter(std::string name, const ShardRange& part, bool is_matrix,
-                                   Initial initial, uint64_t seed, DType dtype) {
-  const MemoryScope memory(MemoryKind::parameters);
-  ParameterPtr made = std::make_shared<Parameter>();
-  made->name = std::move(name);
-  made->is_matrix = is_matrix;
-  made->part = part;
-  made->initial = initial;
-  made->seed = seed;
-  made->value =
-      Tensor::empty(is_matrix ? Shape{part.rows, part.columns} : Shape{part.columns}, dtype);
-  fill_initial(made->value, part, initial, seed, made->name);
-  return made;
-}
+YOTTA_API ParameterPtr make_parameter(std::string name, const ShardRange& range, bool is_matrix,
+                                      Initial initial, uint64_t seed, DType dtype);
 
 // A layer's hold on a parameter. Making one registers a use.
 class Use {
  public:
   Use() = default;  // of nothing: a layer without a bias
-  explicit Use(ParameterPtr parameter)
-      : parameter_(std::move(parameter)), index_(parameter_->uses++) {}
+  YOTTA_API explicit Use(ParameterPtr parameter);
   // A second Use of one parameter is made on purpose, never by a copy.
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
@@ -141,7 +95,7 @@ class Use {
   bool defined() const { return parameter_ != nullptr; }
   const ParameterPtr& parameter() const { return parameter_; }
   // The value to compute with; undefined if there is no parameter.
-  Tensor value() const { return defined() ? parameter_->wide() : Tensor(); }
+  YOTTA_API Tensor value() const;
   DType dtype() const { return parameter_->value.dtype(); }
   Tensor& grad() const { return parameter_->gradient(); }
   // This use has added its weight gradient for the microbatch.
@@ -153,5 +107,76 @@ class Use {
   ParameterPtr parameter_;
   int index_ = 0;
 };
+
+#if YOTTA_BODIES_OF(nn)
+
+void fill_initial(Tensor& to, const ShardRange& range, Initial initial, uint64_t seed,
+                  std::string_view name, int64_t first) {
+  if (initial.deviation == 0) return to.fill(initial.constant);
+  if (to.device() == Device::meta) return;
+  if (to.device() == Device::cuda) {  // drawn by the host: the same bits everywhere
+    const DeviceScope scope(Device::cpu);
+    Tensor drawn = Tensor::empty(to.shape(), to.dtype());
+    fill_initial(drawn, range, initial, seed, name, first);
+    return to.copy_from(drawn);
+  }
+  const Random random(seed, name);
+  visit(to.dtype(), [&]<class T>(Type<T>) {
+    T* values = to.data<T>();
+    parallel_for(to.numel(), 4096, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t r = (first + i) / range.columns, c = (first + i) % range.columns;
+        const int64_t index = (range.first_row + r) * range.all_columns() + range.first_column + c;
+        values[i] = static_cast<T>(initial.deviation * random.normal(static_cast<uint64_t>(index)));
+      }
+    });
+  });
+}
+
+Tensor Parameter::wide() const {
+  return bytes_of(value.dtype()) < 4 ? value.to(DType::f32) : value;
+}
+
+Tensor& Parameter::gradient() {
+  if (!grad.defined()) {
+    const MemoryScope memory(MemoryKind::gradients);
+    const DeviceScope device(value.device());
+    grad = Tensor::zeros(value.shape(), bytes_of(value.dtype()) < 4 ? DType::f32 : value.dtype());
+  }
+  return grad;
+}
+
+void Parameter::zero_grad() {
+  if (grad.defined()) grad.zero();
+}
+
+void Parameter::mark_grad_ready(int use) {
+  reports_.resize(static_cast<size_t>(uses));
+  const int64_t complete = *std::min_element(reports_.begin(), reports_.end());
+  ++reports_[static_cast<size_t>(use)];
+  const bool one_more = *std::min_element(reports_.begin(), reports_.end()) > complete;
+  if (one_more && on_grad_ready) on_grad_ready(*this);
+}
+
+ParameterPtr make_parameter(std::string name, const ShardRange& range, bool is_matrix,
+                            Initial initial, uint64_t seed, DType dtype) {
+  const MemoryScope memory(MemoryKind::parameters);
+  ParameterPtr parameter = std::make_shared<Parameter>();
+  parameter->name = std::move(name);
+  parameter->is_matrix = is_matrix;
+  parameter->range = range;
+  parameter->initial = initial;
+  parameter->seed = seed;
+  parameter->value =
+      Tensor::empty(is_matrix ? Shape{range.rows, range.columns} : Shape{range.columns}, dtype);
+  fill_initial(parameter->value, range, initial, seed, parameter->name);
+  return parameter;
+}
+
+Use::Use(ParameterPtr parameter) : parameter_(std::move(parameter)), index_(parameter_->uses++) {}
+
+Tensor Use::value() const { return defined() ? parameter_->wide() : Tensor(); }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

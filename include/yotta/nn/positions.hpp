@@ -1,11 +1,13 @@
-// Positions: which places of the whole sequence the columns of a batch have.
+// Where a rank's rows and columns are in the whole batch.
+//
+//     Positions: of the columns of a batch, in the whole sequence
 //
 //     a whole sequence, or one run of it         zig-zag: two runs of equal length (ring_attention.hpp)
 //     column    0  1  2  3  4  5                 0  1  2 │ 3  4  5
 //     position  first + 0 ... 5                  first + 0, 1, 2 │ second + 0, 1, 2
 //
-// Whatever depends on a token's place asks here: learned positions, rope, dropout masks. A rank that holds
-// a part of each sequence says which part, and its numbers are those of the whole.
+// Whatever depends on a token's position asks here: learned positions, rope, dropout masks. A rank that
+// holds some columns of each sequence says which, and gets the same numbers as in the whole.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +33,15 @@ struct Positions {
     return second < 0 ? first + T : std::max(first, second) + T / 2;
   }
   constexpr bool operator==(const Positions&) const = default;
+};
+
+// Where a microbatch is in the whole run; random numbers of the forward pass depend on nothing else.
+struct BatchPosition {
+  uint64_t seed = 0;
+  int64_t step = 0;
+  int64_t first_sequence = 0;  // of its rows, in the whole batch of this step
+  Positions positions = {};    // of its columns, in the whole sequence
+  bool training = false;       // false: nothing is dropped
 };
 
 }  // namespace yotta

@@ -24,6 +24,14 @@ constexpr OpCost rope_cost(const char* name, DType dtype, int64_t n) {
   return elementwise_cost(name, dtype, n, 3, 1, 1);
 }
 
+// x (B, T, H, d) turned; token t of each sequence stands at positions.of(t, T).
+YOTTA_API Tensor rope(const Tensor& x, const Positions& positions = {}, double theta = 10000.0,
+                      Where where = Where::current());
+
+// dx from dy, both (B, T, H, d): turned back by the same angles.
+YOTTA_API Tensor rope_backward(const Tensor& dy, const Positions& positions = {},
+                               double theta = 10000.0, Where where = Where::current());
+
 namespace detail {
 
 // Cosine and sine of every position and pair, in the layout [position][cos d/2 | sin d/2]; number i of T d/2.
@@ -67,6 +75,12 @@ struct RotateRow {
   }
 };
 
+}  // namespace detail
+
+#if YOTTA_BODIES_OF(nn)
+
+namespace detail {
+
 // y = x turned by `direction` (1 or -1) times the angles.
 inline Tensor rotate(const char* operation, const Tensor& x, const Positions& positions,
                      double theta, double direction, Where where) {
@@ -109,15 +123,14 @@ inline Tensor rotate(const char* operation, const Tensor& x, const Positions& po
 
 }  // namespace detail
 
-// x (B, T, H, d) turned; token t of each sequence stands at positions.of(t, T).
-inline Tensor rope(const Tensor& x, const Positions& positions = {}, double theta = 10000.0,
-                   Where where = Where::current()) {
+Tensor rope(const Tensor& x, const Positions& positions, double theta, Where where) {
   return detail::rotate("rope", x, positions, theta, 1, where);
 }
-// dx from dy, both (B, T, H, d): turned back by the same angles.
-inline Tensor rope_backward(const Tensor& dy, const Positions& positions = {},
-                            double theta = 10000.0, Where where = Where::current()) {
+
+Tensor rope_backward(const Tensor& dy, const Positions& positions, double theta, Where where) {
   return detail::rotate("rope_backward", dy, positions, theta, -1, where);
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -1,17 +1,19 @@
 // ShardRange: which rows and columns of a whole matrix a rank holds.
 //
 //     whole (4, 6)      . . . . . .
-//                       . . . . . .       ShardRange{.rows = 2, .columns = 3, .first_row = 2, .first_column = 3,
-//                       . . . # # #            .whole_rows = 4, .whole_columns = 6}
-//                       . . . # # #
+//                       . . . . . .       ShardRange{.rows = 2, .columns = 3,
+//                       . . . # # #                  .first_row = 2, .first_column = 3,
+//                       . . . # # #                  .whole_rows = 4, .whole_columns = 6}
 //
-// A vector is one row. take_part and put_part go from the whole to the part and back: for checkpoints, which
-// hold whole matrices whatever the layout of the run that wrote them.
+// A vector is one row. take_shard and put_shard copy from the whole to the shard and back: checkpoints
+// hold whole matrices, whatever the layout of the run that wrote them.
 #pragma once
 
-#include <cstring>
-
 #include "yotta/core/tensor.hpp"
+
+#if YOTTA_BODIES_OF(nn)
+#include <cstring>
+#endif
 
 namespace yotta {
 
@@ -26,41 +28,49 @@ struct ShardRange {
   constexpr bool operator==(const ShardRange&) const = default;
 };
 
+// shard = its range of the whole.
+YOTTA_API void take_shard(const Tensor& whole, const ShardRange& range, Tensor& shard,
+                          Where where = Where::current());
+
+// Its range of the whole = shard.
+YOTTA_API void put_shard(const Tensor& shard, const ShardRange& range, Tensor& whole,
+                         Where where = Where::current());
+
+#if YOTTA_BODIES_OF(nn)
+
 namespace detail {
-// Calls copy(row of the part, place in the whole, bytes) for each row.
+// Calls copy(row of the shard, its place in the whole, bytes) for each row.
 template <class Copy>
-void each_part_row(const char* operation, const Tensor& whole, const Tensor& part, const ShardRange& of,
-                   Where where, Copy copy) {
-  if (whole.numel() != of.all_rows() * of.all_columns() || part.numel() != of.rows * of.columns ||
-      whole.dtype() != part.dtype())
-    fail(where, "{}: a whole of {} and a part of {}; expected ({}, {}) and ({}, {}) of one type",
-         operation, whole.describe(), part.describe(), of.all_rows(), of.all_columns(), of.rows,
-         of.columns);
+void each_shard_row(const char* operation, const Tensor& whole, const Tensor& shard,
+                    const ShardRange& range, Where where, Copy copy) {
+  if (whole.numel() != range.all_rows() * range.all_columns() ||
+      shard.numel() != range.rows * range.columns || whole.dtype() != shard.dtype())
+    fail(where, "{}: the whole is {} and the shard {}; expected ({}, {}) and ({}, {}) of one type",
+         operation, whole.describe(), shard.describe(), range.all_rows(), range.all_columns(),
+         range.rows, range.columns);
   const int64_t bytes = bytes_of(whole.dtype());
-  for (int64_t r = 0; r < of.rows; ++r)
-    copy(static_cast<std::byte*>(part.raw()) + r * of.columns * bytes,
+  for (int64_t r = 0; r < range.rows; ++r)
+    copy(static_cast<std::byte*>(shard.raw()) + r * range.columns * bytes,
          static_cast<std::byte*>(whole.raw()) +
-             ((of.first_row + r) * of.all_columns() + of.first_column) * bytes,
-         static_cast<size_t>(of.columns * bytes));
+             ((range.first_row + r) * range.all_columns() + range.first_column) * bytes,
+         static_cast<size_t>(range.columns * bytes));
 }
 }  // namespace detail
 
-// part = its place in the whole.
-inline void take_part(const Tensor& whole, const ShardRange& of, Tensor& part,
-                      Where where = Where::current()) {
-  detail::each_part_row("take_part", whole, part, of, where,
-                        [](std::byte* in_part, const std::byte* in_whole, size_t bytes) {
-                          std::memcpy(in_part, in_whole, bytes);
-                        });
+void take_shard(const Tensor& whole, const ShardRange& range, Tensor& shard, Where where) {
+  detail::each_shard_row("take_shard", whole, shard, range, where,
+                         [](std::byte* in_shard, const std::byte* in_whole, size_t bytes) {
+                           std::memcpy(in_shard, in_whole, bytes);
+                         });
 }
 
-// Its place in the whole = part.
-inline void put_part(const Tensor& part, const ShardRange& of, Tensor& whole,
-                     Where where = Where::current()) {
-  detail::each_part_row("put_part", whole, part, of, where,
-                        [](const std::byte* in_part, std::byte* in_whole, size_t bytes) {
-                          std::memcpy(in_whole, in_part, bytes);
-                        });
+void put_shard(const Tensor& shard, const ShardRange& range, Tensor& whole, Where where) {
+  detail::each_shard_row("put_shard", whole, shard, range, where,
+                         [](const std::byte* in_shard, std::byte* in_whole, size_t bytes) {
+                           std::memcpy(in_whole, in_shard, bytes);
+                         });
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

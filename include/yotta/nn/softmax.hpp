@@ -23,6 +23,13 @@ constexpr OpCost softmax_backward_cost(DType dtype, int64_t n) {
   return elementwise_cost("softmax_backward", dtype, n, 4, 2, 1);
 }
 
+// Softmax of each row of x (N, C).
+YOTTA_API Tensor softmax(const Tensor& x, Where where = Where::current());
+
+// dx (N, C) from dy and the *output* y.
+YOTTA_API Tensor softmax_backward(const Tensor& dy, const Tensor& y,
+                                  Where where = Where::current());
+
 namespace detail {
 
 // y = e^(factor x - shift), returns the sum of y. y may be x.
@@ -80,6 +87,7 @@ struct SoftmaxRow {
               [&](int64_t c, auto count) { store(to + c, load(to + c, count) * factor, count); });
   }
 };
+
 template <class Real>
 struct SoftmaxBackwardRow {
   int64_t C;
@@ -98,8 +106,9 @@ struct SoftmaxBackwardRow {
 
 }  // namespace detail
 
-// Softmax of each row of x (N, C).
-inline Tensor softmax(const Tensor& x, Where where = Where::current()) {
+#if YOTTA_BODIES_OF(nn)
+
+Tensor softmax(const Tensor& x, Where where) {
   expect_dims("softmax", "x", x, 2, "(N, C)", where);
   charge(softmax_cost(x.dtype(), x.numel()));
   Tensor y = empty_like(x, where);
@@ -113,8 +122,7 @@ inline Tensor softmax(const Tensor& x, Where where = Where::current()) {
   return y;
 }
 
-// dx (N, C) from dy and the *output* y.
-inline Tensor softmax_backward(const Tensor& dy, const Tensor& y, Where where = Where::current()) {
+Tensor softmax_backward(const Tensor& dy, const Tensor& y, Where where) {
   expect_dims("softmax_backward", "y", y, 2, "(N, C)", where);
   expect_same("softmax_backward", "dy", dy, "y", y, where);
   charge(softmax_backward_cost(y.dtype(), y.numel()));
@@ -129,5 +137,7 @@ inline Tensor softmax_backward(const Tensor& dy, const Tensor& y, Where where = 
   });
   return dx;
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

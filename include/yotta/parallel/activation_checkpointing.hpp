@@ -26,19 +26,13 @@
 // Revolve; Korthikanti et al. (2022), Reducing Activation Recomputation in Large Transformer Models.
 #pragma once
 
-#include "yotta/nn/slice.hpp"
+#include "yotta/nn/layer.hpp"
 #include "yotta/parallel/revolve.hpp"
 
 namespace yotta {
 
 // Cuts n layers into slices of C, the last one shorter if it must be. Returns where each begins.
-inline std::vector<int64_t> slices_of(int64_t n, int64_t C) {
-  std::vector<int64_t> begins;
-  // exercise 17.1: the first layer of each slice
-  for (int64_t begin = 0; begin < n; begin += C) begins.push_back(begin);
-  // end of exercise 17.1
-  return begins;
-}
+YOTTA_API std::vector<int64_t> slices_of(int64_t n, int64_t C);
 
 // The C for which ceil(n / C) checkpoints and C Saved are together fewest.
 constexpr int64_t square_root_of(int64_t n) {
@@ -50,137 +44,154 @@ constexpr int64_t square_root_of(int64_t n) {
 }
 
 // y = layer(x), keeping nothing.
-inline Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place) {
-  Saved dropped(place, layer.name());
-  return layer.forward(x, dropped);
-}
+YOTTA_API Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place);
 
 // A slice of which only the input is kept.
 class Checkpoint : public Slice {
  public:
   using Slice::Slice;
-
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    Tensor y = x;
-    // exercise 17.3: keep x under the name "x"; run the layers one after the other, keeping nothing else
-    saved.keep("x", x);
-    for (const LayerPtr& layer : layers()) y = run_and_forget(*layer, y, saved.place());
-    // end of exercise 17.3
-    return y;
-  }
-
-  // The recomputed Saved dies layer by layer, as each one's weight gradient uses it up.
-  Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    Tensor dx = dy;
-    // exercise 17.4: run the slice again from x, now keeping everything; then I and W of each layer
-    Saved again(saved.place(), saved.name());
-    yotta::forward(layers(), saved.take("x"), again);
-    for (size_t i = layers().size(); i-- > 0;) {
-      Saved& own = again.child(layers()[i]->name());
-      dx = layers()[i]->backward_input(dx, own);
-      layers()[i]->backward_weight(own);
-    }
-    // end of exercise 17.4
-    return dx;
-  }
+  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
+  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
   void backward_weight(Saved&) override {}
 };
 
 // A slice whose attention probabilities (B, H, T, T) and their dropout mask are dropped after each layer.
-// Attention makes them again from q, k and v when its backward pass comes. With blockwise attention there is
-// nothing to drop: it never keeps them.
+// Attention makes them again from q, k and v when its backward pass comes. With blockwise attention there
+// is nothing to drop: it never keeps them.
 class AttentionCheckpoint : public Slice {
  public:
   using Slice::Slice;
-
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    Tensor y = x;
-    for (const LayerPtr& layer : layers()) {
-      Saved& own = saved.child(layer->name());
-      y = layer->forward(y, own);
-      // exercise 17.5: wherever `own` or one below it holds "probabilities", drop them and the "mask"
-      own.each([](Saved& each) {
-        if (!each.has("probabilities")) return;
-        each.take("probabilities");
-        if (each.has("mask")) each.take("mask");
-      });
-      // end of exercise 17.5
-    }
-    return y;
-  }
+  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
 };
 
-// A slice that is reversed by a schedule: revolve_schedule or restart_schedule of its layers. forward plays it
-// up to the last layer, of which it keeps Saved; backward_input plays the rest. Checkpoints live in Saved.
+// A slice that is reversed by a schedule: revolve_schedule or restart_schedule of its layers. forward
+// plays it up to the last layer, of which it keeps Saved; backward_input plays the rest. Checkpoints live
+// in Saved.
 class Replay : public Slice {
  public:
-  Replay(Layers layers, ReplayActions actions)
-      : Slice(layers), actions_(std::move(actions)), turn_(first_reverse()) {}
-
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    Tensor flows = x;
-    for (size_t i = 0; i < turn_; ++i) play(actions_[i], flows, saved);
-    return turn_ == actions_.size() ? flows : run(layer(actions_[turn_]), flows, saved);
-  }
-
-  Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    Tensor dx = dy, flows;
-    // exercise 17.6: play the actions from turn_ on; a reversal is F, I and W (F of the first was in forward)
-    for (size_t i = turn_; i < actions_.size(); ++i) {
-      if (actions_[i].kind != ReplayAction::Kind::reverse) {
-        play(actions_[i], flows, saved);
-        continue;
-      }
-      Layer& reversed = layer(actions_[i]);
-      if (i > turn_) run(reversed, std::exchange(flows, {}), saved);
-      dx = run_back(reversed, dx, saved);
-      reversed.backward_weight(saved.child(reversed.name()));
-    }
-    // end of exercise 17.6
-    return dx;
-  }
+  YOTTA_API Replay(Layers layers, ReplayActions actions);
+  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
+  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
   void backward_weight(Saved&) override {}
 
  private:
-  size_t first_reverse() const {
-    size_t i = 0;
-    while (i < actions_.size() && actions_[i].kind != ReplayAction::Kind::reverse) ++i;
-    return i;
-  }
   Layer& layer(const ReplayAction& action) const {
     return *layers()[static_cast<size_t>(action.layer)];
   }
   // Everything but a reversal. `flows` is what flows into the next layer.
-  void play(const ReplayAction& action, Tensor& flows, Saved& saved) const {
-    const std::string slot = "checkpoint " + std::to_string(action.layer);
-    switch (action.kind) {
-      case ReplayAction::Kind::keep: return saved.keep(slot, flows);
-      case ReplayAction::Kind::restore: flows = saved.get(slot); return;
-      case ReplayAction::Kind::drop: saved.take(slot); return;
-      case ReplayAction::Kind::run:
-        flows = run_and_forget(layer(action), flows, saved.place());
-        return;
-      case ReplayAction::Kind::reverse: return;
-    }
-  }
+  YOTTA_API void play(const ReplayAction& action, Tensor& flows, Saved& saved) const;
 
   ReplayActions actions_;
-  size_t turn_;  // where forward ends and backward begins: the last layer's reversal
+  size_t turn_ = 0;  // where forward ends and backward begins: the last layer's reversal
 };
 
 enum class Recompute : uint8_t { none, attention, all, revolve };
 
 struct CheckpointOptions {
   Recompute what = Recompute::all;
-  int64_t every = 1;  // all: layers a slice; 1 is "full" recomputation; 0: the square root of all
+  int64_t every = 1;  // all: layers per slice; 1 is "full" recomputation; 0: the square root of all
   int64_t snapshots = 1;  // revolve: checkpoints that there is room for
 };
 
-// The same model with entries [first, last) of its stack checkpointed; last -1: to its end. The others (an
-// embedding, a head) stay as they are. The result refers to `stack`, which must outlive it.
-inline std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options,
-                                          int64_t first = 0, int64_t last = -1,
-                                          Where where = Where::current()) {
+// The same model with entries [first, last) of its stack checkpointed; last -1: to its end. The others
+// (an embedding, a head) stay as they are. The result refers to `stack`, which must outlive it.
+YOTTA_API std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options,
+                                             int64_t first = 0, int64_t last = -1,
+                                             Where where = Where::current());
+
+#if YOTTA_BODIES_OF(parallel_pipeline)
+
+std::vector<int64_t> slices_of(int64_t n, int64_t C) {
+  std::vector<int64_t> begins;
+  // exercise 17.1: the first layer of each slice
+  for (int64_t begin = 0; begin < n; begin += C) begins.push_back(begin);
+  // end of exercise 17.1
+  return begins;
+}
+
+Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place) {
+  Saved dropped(place, layer.name());
+  return layer.forward(x, dropped);
+}
+
+Tensor Checkpoint::forward(const Tensor& x, Saved& saved) {
+  Tensor y = x;
+  // exercise 17.3: keep x under the name "x"; run the layers one after the other, keeping nothing else
+  saved.keep("x", x);
+  for (const LayerPtr& layer : layers()) y = run_and_forget(*layer, y, saved.position());
+  // end of exercise 17.3
+  return y;
+}
+
+// The recomputed Saved dies layer by layer, as each one's weight gradient uses it up.
+Tensor Checkpoint::backward_input(const Tensor& dy, Saved& saved) {
+  Tensor dx = dy;
+  // exercise 17.4: run the slice again from x, now keeping everything; then I and W of each layer
+  Saved again(saved.position(), saved.name());
+  yotta::forward(layers(), saved.take("x"), again);
+  dx = yotta::backward(layers(), dy, again);
+  // end of exercise 17.4
+  return dx;
+}
+
+Tensor AttentionCheckpoint::forward(const Tensor& x, Saved& saved) {
+  Tensor y = x;
+  for (const LayerPtr& layer : layers()) {
+    Saved& own = saved.child(layer->name());
+    y = layer->forward(y, own);
+    // exercise 17.5: wherever `own` or one below it holds "probabilities", drop them and the "mask"
+    own.each([](Saved& each) {
+      if (!each.has("probabilities")) return;
+      each.take("probabilities");
+      if (each.has("mask")) each.take("mask");
+    });
+    // end of exercise 17.5
+  }
+  return y;
+}
+
+Replay::Replay(Layers layers, ReplayActions actions) : Slice(layers), actions_(std::move(actions)) {
+  while (turn_ < actions_.size() && actions_[turn_].kind != ReplayAction::Kind::reverse) ++turn_;
+}
+
+Tensor Replay::forward(const Tensor& x, Saved& saved) {
+  Tensor flows = x;
+  for (size_t i = 0; i < turn_; ++i) play(actions_[i], flows, saved);
+  return turn_ == actions_.size() ? flows : run(layer(actions_[turn_]), flows, saved);
+}
+
+Tensor Replay::backward_input(const Tensor& dy, Saved& saved) {
+  Tensor dx = dy, flows;
+  // exercise 17.6: play the actions from turn_ on; a reversal is F, I and W (F of the first was in forward)
+  for (size_t i = turn_; i < actions_.size(); ++i) {
+    if (actions_[i].kind != ReplayAction::Kind::reverse) {
+      play(actions_[i], flows, saved);
+      continue;
+    }
+    Layer& reversed = layer(actions_[i]);
+    if (i > turn_) run(reversed, std::exchange(flows, {}), saved);
+    dx = run_back(reversed, dx, saved);
+    reversed.backward_weight(saved.child(reversed.name()));
+  }
+  // end of exercise 17.6
+  return dx;
+}
+
+void Replay::play(const ReplayAction& action, Tensor& flows, Saved& saved) const {
+  const std::string slot = "checkpoint " + std::to_string(action.layer);
+  switch (action.kind) {
+    case ReplayAction::Kind::keep: return saved.keep(slot, flows);
+    case ReplayAction::Kind::restore: flows = saved.get(slot); return;
+    case ReplayAction::Kind::drop: saved.take(slot); return;
+    case ReplayAction::Kind::run:
+      flows = run_and_forget(layer(action), flows, saved.position());
+      return;
+    case ReplayAction::Kind::reverse: return;
+  }
+}
+
+std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options, int64_t first,
+                                   int64_t last, Where where) {
   if (last == -1) last = std::ssize(stack);
   if (first < 0 || last < first || last > std::ssize(stack))
     fail(where, "checkpoints in entries {} to {} of a stack of {}", first, last, stack.size());
@@ -212,6 +223,8 @@ inline std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions&
   as_they_are(last, std::ssize(stack));
   return made;
 }
+
+#endif  // YOTTA_BODIES
 
 // ---- costs, for a chain of n equal layers ----
 

@@ -38,7 +38,7 @@ enum class Recomputed : uint8_t { none, attention, all };
 
 // Bytes a layer keeps on each rank, as the paper counts (its table 2). Without sequence parallelism full recomputation
 // keeps the whole input on every rank; the paper's last row leaves it whole with it, too.
-constexpr double activation_bytes_a_layer(const ActivationSizes& z, bool sequence_parallel,
+constexpr double activation_bytes_per_layer(const ActivationSizes& z, bool sequence_parallel,
                                           Recomputed what) {
   const double sbh = z.s * z.b * z.h;
   if (what == Recomputed::all) return 2 * sbh;
@@ -52,7 +52,7 @@ constexpr double activation_bytes_first_stage(const ActivationSizes& z, bool seq
                                               Recomputed what, double L, double p = 1,
                                               double m = 1) {
   const double interleaved = m > 1 ? 1 + (p - 1) / (p * m) : 1;
-  return L * interleaved * activation_bytes_a_layer(z, sequence_parallel, what);
+  return L * interleaved * activation_bytes_per_layer(z, sequence_parallel, what);
 }
 
 // Bytes that a GPT-2 layer of this library keeps: plain attention, dropout in all three places, t = 1. `number`

@@ -21,13 +21,17 @@
 
 #include "yotta/comm/mesh.hpp"
 #include "yotta/nn/attention.hpp"
-#include "yotta/nn/attention_kind.hpp"
+#include "yotta/parallel/tensor_parallel.hpp"
+#if YOTTA_BODIES_OF(parallel_layers)
+#include "yotta/nn/attention.hpp"
 #include "yotta/nn/rope.hpp"
 #include "yotta/parallel/context_parallel.hpp"
-#include "yotta/parallel/tensor_parallel.hpp"
 #include "yotta/parallel/ulysses.hpp"
+#endif  // YOTTA_BODIES
 
 namespace yotta {
+
+struct AttentionGradients;  // dq, dk, dv (nn/attention.hpp)
 
 struct AttentionOptions {
   int64_t width = 1, heads = 1, kv_heads = 1, head_size = 1;  // C, H, K, d, of the whole layer
@@ -42,128 +46,24 @@ struct AttentionOptions {
 
 class Attention : public Composite {
  public:
-  Attention(std::string name, const AttentionOptions& o, const ParameterOptions& made = {},
-            const LayerAxes& axes = {})
-      : Composite(std::move(name)),
-        options_(o),
-        heads_(part_of(o.heads, axes.tp, this->name(), "heads")),
-        kv_heads_(part_of(o.kv_heads, axes.tp, this->name(), "key/value heads")),
-        first_head_(axis_rank(axes.tp) * heads_),
-        cp_(axes.cp),
-        context_(axes.context),
-        f_(axes.tp),
-        q_(this->name() + ".q", {o.width, o.heads * o.head_size, o.bias, o.initial}, made, axes.tp),
-        k_(this->name() + ".k", {o.width, o.kv_heads * o.head_size, o.bias, o.initial}, made,
-           axes.tp),
-        v_(this->name() + ".v", {o.width, o.kv_heads * o.head_size, o.bias, o.initial}, made,
-           axes.tp),
-        o_(this->name() + ".o", {o.heads * o.head_size, o.width, o.bias, o.initial_o}, made,
-           axes.tp),
-        dropout_(this->name() + ".dropout", o.dropout) {
-    if (o.probability_dropout > 0 && o.kind != AttentionKind::plain)
-      fail(Where::current(), "{}: dropout of probabilities needs plain attention", this->name());
-    if (axis_size(axes.cp) > 1 && o.kind == AttentionKind::plain)
-      fail(Where::current(), "{}: context parallelism needs blockwise attention", this->name());
-  }
+  YOTTA_API Attention(std::string name, const AttentionOptions& o,
+                      const ParameterOptions& init = {}, const LayerAxes& axes = {});
 
   // x (B, T, C) -> (B, T, C)
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    const Tensor shared = f_.forward(x);
-    saved.keep("q", rotated(run(q_, shared, saved), heads_, saved));
-    saved.keep("k", rotated(run(k_, shared, saved), kv_heads_, saved));
-    saved.keep("v", in_heads(run(v_, shared, saved), kv_heads_));
-    const Tensor o = attend(saved);  // (B, T, H/tp, d)
-    return run(dropout_, run(o_, o.reshape({x.dim(0), x.dim(1), -1}), saved), saved);
-  }
-
-  Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    const Tensor dout = run_back(o_, run_back(dropout_, dy, saved), saved);
-    AttentionGradients d = attend_back(in_heads(dout, heads_), saved);
-    if (options_.rope_theta > 0) {
-      d.dq = rope_backward(d.dq, saved.place().positions, options_.rope_theta);
-      d.dk = rope_backward(d.dk, saved.place().positions, options_.rope_theta);
-    }
-    Tensor dx = run_back(q_, d.dq.reshape({dy.dim(0), dy.dim(1), -1}), saved);
-    k_.add_backward_input(dx, d.dk.reshape({dy.dim(0), dy.dim(1), -1}), saved.child(k_.name()));
-    v_.add_backward_input(dx, d.dv.reshape({dy.dim(0), dy.dim(1), -1}), saved.child(v_.name()));
-    return f_.backward(dx);
-  }
+  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
+  // dy (B, T, C) -> dx (B, T, C)
+  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
 
  protected:
   std::vector<Layer*> parts() override { return {&q_, &k_, &v_, &o_, &dropout_}; }
 
  private:
-  // (B, T, heads * d) -> (B, T, heads, d)
-  Tensor in_heads(const Tensor& x, int64_t heads) const {
-    return x.reshape({x.dim(0), x.dim(1), heads, options_.head_size});
-  }
-  Tensor rotated(const Tensor& x, int64_t heads, const Saved& saved) const {
-    const Tensor split = in_heads(x, heads);
-    if (options_.rope_theta == 0) return split;
-    return rope(split, saved.place().positions, options_.rope_theta);
-  }
-
-  // Throws unless the columns are those that this rank of cp must hold.
-  void expect_positions(int64_t columns, const Positions& positions) const {
-    if (axis_size(cp_) == 1) return;
-    const Positions own = context_positions(columns * axis_size(cp_), cp_);
-    if (positions != own)
-      fail(Where::current(),
-           "{}: the microbatch's columns stand at {} and on, but rank {} of {} holds chunks that "
-           "begin at {} and {}: give its BatchPosition context_positions(T, cp)",
-           name(), positions.first, axis_rank(cp_), axis_size(cp_), own.first, own.second);
-  }
-
-  // The attention itself, from q, k and v in `saved`; keeps there what its backward pass needs.
-  Tensor attend(Saved& saved) const {
-    const Tensor &q = saved.get("q"), &k = saved.get("k"), &v = saved.get("v");
-    if (options_.kind == AttentionKind::blockwise) {
-      expect_positions(q.dim(1), saved.place().positions);
-      if (context_ == ContextParallel::ulysses) return exchange(saved);
-      const BlockwiseAttention out = ring_attention(q, k, v, cp_);
-      saved.keep("o", out.o);
-      saved.keep("log_sum_exp", out.log_sum_exp);
-      return out.o;
-    }
-    const BatchPosition& place = saved.place();
-    const PlainAttention out =
-        attention_plain(q, k, v,
-                        {.p = place.training ? options_.probability_dropout : 0,
-                         .random = mask_random(place, name()),
-                         .first_sequence = place.first_sequence,
-                         .first_head = first_head_,
-                         .heads = options_.heads});
-    saved.keep("probabilities", out.probabilities);
-    if (out.mask.defined()) saved.keep("mask", out.mask);
-    return out.o;
-  }
-  // The same by Ulysses: this rank's heads of the whole sequence take the place of q, k and v.
-  Tensor exchange(Saved& saved) const {
-    UlyssesSaved heads;
-    const Tensor o =
-        ulysses_attention(saved.take("q"), saved.take("k"), saved.take("v"), cp_, heads);
-    saved.keep("q", heads.q);
-    saved.keep("k", heads.k);
-    saved.keep("v", heads.v);
-    saved.keep("o", heads.attention.o);
-    saved.keep("log_sum_exp", heads.attention.log_sum_exp);
-    return o;
-  }
-  AttentionGradients attend_back(const Tensor& dout, Saved& saved) const {
-    const bool plain = options_.kind == AttentionKind::plain;
-    if (plain && !saved.has("probabilities")) attend(saved);  // a checkpoint has dropped them
-    const Tensor q = saved.take("q"), k = saved.take("k"), v = saved.take("v");
-    if (options_.kind == AttentionKind::blockwise) {
-      const BlockwiseAttention out{saved.take("o"), saved.take("log_sum_exp")};
-      return context_ == ContextParallel::ulysses
-                 ? ulysses_attention_backward(dout, {q, k, v, out}, cp_)
-                 : ring_attention_backward(dout, q, k, v, out, cp_);
-    }
-    PlainAttention out{{}, saved.take("probabilities"), {}};
-    if (!saved.has("mask")) return attention_plain_backward(dout, q, k, v, out);
-    out.mask = saved.take("mask");
-    return attention_plain_backward(dout, q, k, v, out, options_.probability_dropout);
-  }
+  YOTTA_API Tensor in_heads(const Tensor& x, int64_t heads) const;
+  YOTTA_API Tensor rotated(const Tensor& x, int64_t heads, const Saved& saved) const;
+  YOTTA_API void expect_positions(int64_t columns, const Positions& positions) const;
+  YOTTA_API Tensor attend(Saved& saved) const;
+  YOTTA_API Tensor exchange(Saved& saved) const;
+  YOTTA_API AttentionGradients attend_back(const Tensor& dout, Saved& saved) const;
 
   AttentionOptions options_;
   int64_t heads_, kv_heads_, first_head_;  // H/tp, K/tp, the first of them
@@ -174,5 +74,125 @@ class Attention : public Composite {
   RowParallelLinear o_;             // (C, H d/tp)
   Dropout dropout_;
 };
+
+#if YOTTA_BODIES_OF(parallel_layers)
+
+Attention::Attention(std::string name, const AttentionOptions& o, const ParameterOptions& init,
+                     const LayerAxes& axes)
+    : Composite(std::move(name)),
+      options_(o),
+      heads_(part_of(o.heads, axes.tp, this->name(), "heads")),
+      kv_heads_(part_of(o.kv_heads, axes.tp, this->name(), "key/value heads")),
+      first_head_(axis_rank(axes.tp) * heads_),
+      cp_(axes.cp),
+      context_(axes.context),
+      f_(axes.tp),
+      q_(this->name() + ".q", {o.width, o.heads * o.head_size, o.bias, o.initial}, init, axes.tp),
+      k_(this->name() + ".k", {o.width, o.kv_heads * o.head_size, o.bias, o.initial}, init,
+         axes.tp),
+      v_(this->name() + ".v", {o.width, o.kv_heads * o.head_size, o.bias, o.initial}, init,
+         axes.tp),
+      o_(this->name() + ".o", {o.heads * o.head_size, o.width, o.bias, o.initial_o}, init, axes.tp),
+      dropout_(this->name() + ".dropout", o.dropout) {
+  if (o.probability_dropout > 0 && o.kind != AttentionKind::plain)
+    fail(Where::current(), "{}: dropout of probabilities needs plain attention", this->name());
+  if (axis_size(axes.cp) > 1 && o.kind == AttentionKind::plain)
+    fail(Where::current(), "{}: context parallelism needs blockwise attention", this->name());
+}
+
+Tensor Attention::forward(const Tensor& x, Saved& saved) {
+  const Tensor shared = f_.forward(x);
+  saved.keep("q", rotated(run(q_, shared, saved), heads_, saved));
+  saved.keep("k", rotated(run(k_, shared, saved), kv_heads_, saved));
+  saved.keep("v", in_heads(run(v_, shared, saved), kv_heads_));
+  const Tensor o = attend(saved);  // (B, T, H/tp, d)
+  return run(dropout_, run(o_, o.reshape({x.dim(0), x.dim(1), -1}), saved), saved);
+}
+
+Tensor Attention::backward_input(const Tensor& dy, Saved& saved) {
+  const Tensor dout = run_back(o_, run_back(dropout_, dy, saved), saved);
+  AttentionGradients d = attend_back(in_heads(dout, heads_), saved);
+  if (options_.rope_theta > 0) {
+    d.dq = rope_backward(d.dq, saved.position().positions, options_.rope_theta);
+    d.dk = rope_backward(d.dk, saved.position().positions, options_.rope_theta);
+  }
+  Tensor dx = run_back(q_, d.dq.reshape({dy.dim(0), dy.dim(1), -1}), saved);
+  k_.add_backward_input(dx, d.dk.reshape({dy.dim(0), dy.dim(1), -1}), saved.child(k_.name()));
+  v_.add_backward_input(dx, d.dv.reshape({dy.dim(0), dy.dim(1), -1}), saved.child(v_.name()));
+  return f_.backward(dx);
+}
+
+// (B, T, heads * d) -> (B, T, heads, d)
+Tensor Attention::in_heads(const Tensor& x, int64_t heads) const {
+  return x.reshape({x.dim(0), x.dim(1), heads, options_.head_size});
+}
+Tensor Attention::rotated(const Tensor& x, int64_t heads, const Saved& saved) const {
+  const Tensor split = in_heads(x, heads);
+  if (options_.rope_theta == 0) return split;
+  return rope(split, saved.position().positions, options_.rope_theta);
+}
+
+// Throws unless the columns are those that this rank of cp must hold.
+void Attention::expect_positions(int64_t columns, const Positions& positions) const {
+  if (axis_size(cp_) == 1) return;
+  const Positions own = context_positions(columns * axis_size(cp_), cp_);
+  if (positions != own)
+    fail(Where::current(),
+         "{}: the microbatch's columns stand at {} and on, but rank {} of {} holds chunks that "
+         "begin at {} and {}: give its BatchPosition context_positions(T, cp)",
+         name(), positions.first, axis_rank(cp_), axis_size(cp_), own.first, own.second);
+}
+
+// The attention itself, from q, k and v in `saved`; keeps there what its backward pass needs.
+Tensor Attention::attend(Saved& saved) const {
+  const Tensor &q = saved.get("q"), &k = saved.get("k"), &v = saved.get("v");
+  if (options_.kind == AttentionKind::blockwise) {
+    expect_positions(q.dim(1), saved.position().positions);
+    if (context_ == ContextParallel::ulysses) return exchange(saved);
+    const BlockwiseAttention out = ring_attention(q, k, v, cp_);
+    saved.keep("o", out.o);
+    saved.keep("log_sum_exp", out.log_sum_exp);
+    return out.o;
+  }
+  const BatchPosition& place = saved.position();
+  const PlainAttention out =
+      attention_plain(q, k, v,
+                      {.p = place.training ? options_.probability_dropout : 0,
+                       .random = mask_random(place, name()),
+                       .first_sequence = place.first_sequence,
+                       .first_head = first_head_,
+                       .heads = options_.heads});
+  saved.keep("probabilities", out.probabilities);
+  if (out.mask.defined()) saved.keep("mask", out.mask);
+  return out.o;
+}
+// The same by Ulysses: this rank's heads of the whole sequence take the place of q, k and v.
+Tensor Attention::exchange(Saved& saved) const {
+  UlyssesSaved heads;
+  const Tensor o = ulysses_attention(saved.take("q"), saved.take("k"), saved.take("v"), cp_, heads);
+  saved.keep("q", heads.q);
+  saved.keep("k", heads.k);
+  saved.keep("v", heads.v);
+  saved.keep("o", heads.attention.o);
+  saved.keep("log_sum_exp", heads.attention.log_sum_exp);
+  return o;
+}
+AttentionGradients Attention::attend_back(const Tensor& dout, Saved& saved) const {
+  const bool plain = options_.kind == AttentionKind::plain;
+  if (plain && !saved.has("probabilities")) attend(saved);  // a checkpoint has dropped them
+  const Tensor q = saved.take("q"), k = saved.take("k"), v = saved.take("v");
+  if (options_.kind == AttentionKind::blockwise) {
+    const BlockwiseAttention out{saved.take("o"), saved.take("log_sum_exp")};
+    return context_ == ContextParallel::ulysses
+               ? ulysses_attention_backward(dout, {q, k, v, out}, cp_)
+               : ring_attention_backward(dout, q, k, v, out, cp_);
+  }
+  PlainAttention out{{}, saved.take("probabilities"), {}};
+  if (!saved.has("mask")) return attention_plain_backward(dout, q, k, v, out);
+  out.mask = saved.take("mask");
+  return attention_plain_backward(dout, q, k, v, out, options_.probability_dropout);
+}
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -1,33 +1,34 @@
-// Flat shards: the parameters of a unit as one array, cut into equal parts, one a rank.
+// Flat shards: the parameters of a unit as one array, cut into equal parts, one per rank.
 //
 //     parameters     w0 (3, 2)       b0 (3)    w1 (2, 3)
-//     flat           [ 0 1 2 3 4 5 | 0 1 2 | 0 1 2 3 4 5 | . ]        padded to a multiple of N = 4
+//     flat           [ 0 1 2 3 4 5 | 0 1 2 | 0 1 2 3 4 5 | . ]     padded to a multiple of p = 4
 //     ranks            └─ 0 ─┘ └── 1 ──┘ └── 2 ──┘ └── 3 ──┘
-//     rank 1 holds            4 5 of w0, 0 1 of b0                   two pieces
+//     rank 1 holds            4 5 of w0, 0 1 of b0                 two parameter shards
 //
-// One array for many parameters makes few large messages; equal parts are what all_gather and
-// reduce_scatter want. A part cuts through matrices wherever it falls, and may hold the end of a matrix and
-// the whole of a bias. So the optimizer does not see the part: it sees its pieces, each an ordinary
-// Parameter with the name of the one it is cut from, which says whether its weights decay.
+// One array for many parameters makes few large messages. all_gather and reduce_scatter want equal
+// parts. A part cuts through matrices wherever it falls, and may hold the end of a matrix and the whole
+// of a bias. So the optimizer does not see the part: it sees the parameter shards in it. Each is an
+// ordinary Parameter with the name of the one it is cut from, which says whether its weights decay.
 //
 //     layer's Parameter      value: a view into the flat array while that is gathered, undefined after
-//     piece's Parameter      value: a view into this rank's part, always there; grad: its own
+//     shard's Parameter      value: a view into this rank's part, always there; grad: its own
 //
-// Cost: at most N - 1 numbers of padding a unit. What is done to each number alone (SGD, AdamW) does not
-// see the cut; what needs a whole matrix would.
+// Cost: at most p - 1 numbers of padding per unit. What is done to each number alone (SGD, AdamW) does
+// not see the cut; what needs a whole matrix would.
+// Letters: p ranks.
 // References: Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023, section 4.2
 // (FlatParameter).
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
 #include "yotta/nn/parameter.hpp"
 
 namespace yotta {
 
-// What `make` returns, its parameters shapes alone: without values, and counted on no ledger. FlatLayout draws the
-// values of each rank's part, so that the whole is never held: as_shapes([&] { return Transformer(config); }).
+// Returns what `make` returns, with parameters that are shapes alone: they have no values, and no
+// ledger counts them. FlatLayout draws the values of each rank's part, so that nobody ever holds the
+// whole: as_shapes([&] { return Transformer(config); }).
 template <class Make>
 auto as_shapes(Make make) {
   RankContext uncounted;
@@ -37,14 +38,14 @@ auto as_shapes(Make make) {
   return make();
 }
 
-// Where a whole parameter lies in the flat array.
-struct FlatPlace {
+// Where a whole parameter lies in the flat array: numbers [begin, end).
+struct FlatRange {
   ParameterPtr parameter;
   Shape shape;
   int64_t begin = 0, end = 0;
 };
 
-// The part of a parameter that a rank holds: numbers [first, first + n) of its `whole` ones, row-major.
+// What a rank holds of a parameter: numbers [first, first + n) of the `whole`, row-major.
 struct ParameterShard {
   ParameterPtr parameter;  // value, grad (n)
   Shape whole;
@@ -53,88 +54,108 @@ struct ParameterShard {
 
 class FlatLayout {
  public:
-  FlatLayout(const std::vector<ParameterPtr>& parameters, int ranks, Where where = Where::current())
-      : ranks_(ranks) {
-    for (const ParameterPtr& each : parameters) {
-      if (places_.empty()) dtype_ = each->value.dtype();
-      if (each->value.dtype() != dtype_)
-        fail(where, "{} is {}, and {} in the same flat array is {}; one array holds one type",
-             each->name, name(each->value.dtype()), places_.front().parameter->name, name(dtype_));
-      places_.push_back({each, each->value.shape(), count_, count_ + each->value.numel()});
-      count_ = places_.back().end;
-    }
-  }
+  // Errors: parameters of two types.
+  YOTTA_API FlatLayout(const std::vector<ParameterPtr>& parameters, int ranks,
+                       Where where = Where::current());
 
-  const std::vector<FlatPlace>& places() const { return places_; }
+  const std::vector<FlatRange>& ranges() const { return ranges_; }
   DType dtype() const { return dtype_; }
   int64_t count() const { return count_; }                               // without padding
   int64_t shard_size() const { return (count_ + ranks_ - 1) / ranks_; }  // of each rank
   int64_t size() const { return shard_size() * ranks_; }                 // with padding
 
-  // Numbers [begin, end) of the flat array: a copy of the parameters' values, or of parameters that are shapes alone
-  // their initial values, drawn here. The padding is zero.
-  Tensor copy_part(int64_t begin, int64_t end) const {
-    const MemoryScope memory(MemoryKind::parameters);
-    Tensor part = Tensor::zeros({end - begin}, dtype_);
-    for (const FlatPlace& place : places_) {
-      const int64_t first = std::max(place.begin, begin), last = std::min(place.end, end);
-      if (first >= last) continue;
-      const Parameter& from = *place.parameter;
-      Tensor to = part.rows(first - begin, last - begin);
-      if (from.value.device() == Device::meta)
-        fill_initial(to, from.part, from.initial, from.seed, from.name, first - place.begin);
-      else
-        to.copy_from(from.value.reshape({-1}).rows(first - place.begin, last - place.begin));
-    }
-    return part;
-  }
+  // Copies numbers [begin, end) of the flat array from the parameters' values. If the parameters are
+  // shapes alone, draws their initial values instead. The padding is zero.
+  YOTTA_API Tensor copy_part(int64_t begin, int64_t end) const;
 
-  // The pieces in numbers [begin, begin + part.numel()) of the flat array; their values are views of `part`.
-  std::vector<ParameterShard> cut_pieces(const Tensor& part, int64_t begin) const {
-    std::vector<ParameterShard> pieces;
-    for (const FlatPlace& place : places_) {
-      const int64_t first = std::max(place.begin, begin);
-      const int64_t last = std::min(place.end, begin + part.numel());
-      if (first >= last) continue;
-      auto piece =
-          std::make_shared<Parameter>(*place.parameter);  // its name, and whether it decays
-      piece->value = part.rows(first - begin, last - begin);
-      piece->grad = {};
-      piece->uses = 1;
-      piece->on_grad_ready = nullptr;
-      pieces.push_back({std::move(piece), place.shape, first - place.begin});
-    }
-    return pieces;
-  }
+  // The parameter shards in numbers [begin, begin + part.numel()) of the flat array. Their values are
+  // views of `part`.
+  YOTTA_API std::vector<ParameterShard> cut_shards(const Tensor& part, int64_t begin) const;
 
-  // Let the parameters' values, or gradients, be views of a flat array, or nothing.
-  void set_values(const Tensor& flat) const {
-    for (const FlatPlace& place : places_) place.parameter->value = view(flat, place);
-  }
-  // Gradients that are there already (a checkpointed slice makes them in its dgrad) are taken along.
-  void set_gradients(const Tensor& flat) const {
-    for (const FlatPlace& place : places_) {
-      Tensor in_flat = view(flat, place);
-      if (place.parameter->grad.defined()) in_flat.copy_from(place.parameter->grad);
-      place.parameter->grad = in_flat;
-    }
-  }
-  void drop_values() const {
-    for (const FlatPlace& place : places_) place.parameter->value = {};
-  }
-  void drop_gradients() const {
-    for (const FlatPlace& place : places_) place.parameter->grad = {};
-  }
+  // Makes the parameters' values, or gradients, views of a flat array. Gradients that are there already
+  // (a checkpointed slice makes them in its dgrad) are taken along.
+  YOTTA_API void set_values(const Tensor& flat) const;
+  YOTTA_API void set_gradients(const Tensor& flat) const;
+  YOTTA_API void drop_values() const;
+  YOTTA_API void drop_gradients() const;
 
  private:
-  static Tensor view(const Tensor& flat, const FlatPlace& place) {
-    return flat.rows(place.begin, place.end).reshape(place.shape);
-  }
-
-  std::vector<FlatPlace> places_;
+  std::vector<FlatRange> ranges_;
   DType dtype_ = DType::f32;
   int64_t count_ = 0;
   int ranks_;
 };
+
+#if YOTTA_BODIES_OF(parallel)
+
+FlatLayout::FlatLayout(const std::vector<ParameterPtr>& parameters, int ranks, Where where)
+    : ranks_(ranks) {
+  for (const ParameterPtr& each : parameters) {
+    if (ranges_.empty()) dtype_ = each->value.dtype();
+    if (each->value.dtype() != dtype_)
+      fail(where, "{} is {}, and {} in the same flat array is {}; one array holds one type",
+           each->name, name(each->value.dtype()), ranges_.front().parameter->name, name(dtype_));
+    ranges_.push_back({each, each->value.shape(), count_, count_ + each->value.numel()});
+    count_ = ranges_.back().end;
+  }
+}
+
+Tensor FlatLayout::copy_part(int64_t begin, int64_t end) const {
+  const MemoryScope memory(MemoryKind::parameters);
+  Tensor part = Tensor::zeros({end - begin}, dtype_);
+  for (const FlatRange& range : ranges_) {
+    const int64_t first = std::max(range.begin, begin), last = std::min(range.end, end);
+    if (first >= last) continue;
+    const Parameter& from = *range.parameter;
+    Tensor to = part.rows(first - begin, last - begin);
+    if (from.value.device() == Device::meta)
+      fill_initial(to, from.range, from.initial, from.seed, from.name, first - range.begin);
+    else
+      to.copy_from(from.value.reshape({-1}).rows(first - range.begin, last - range.begin));
+  }
+  return part;
+}
+
+std::vector<ParameterShard> FlatLayout::cut_shards(const Tensor& part, int64_t begin) const {
+  std::vector<ParameterShard> shards;
+  for (const FlatRange& range : ranges_) {
+    const int64_t first = std::max(range.begin, begin);
+    const int64_t last = std::min(range.end, begin + part.numel());
+    if (first >= last) continue;
+    // A copy keeps the name, and whether the weights decay.
+    auto shard = std::make_shared<Parameter>(*range.parameter);
+    shard->value = part.rows(first - begin, last - begin);
+    shard->grad = {};
+    shard->uses = 1;
+    shard->on_grad_ready = nullptr;
+    shards.push_back({std::move(shard), range.shape, first - range.begin});
+  }
+  return shards;
+}
+
+namespace detail {
+inline Tensor view(const Tensor& flat, const FlatRange& range) {
+  return flat.rows(range.begin, range.end).reshape(range.shape);
+}
+}  // namespace detail
+
+void FlatLayout::set_values(const Tensor& flat) const {
+  for (const FlatRange& range : ranges_) range.parameter->value = detail::view(flat, range);
+}
+void FlatLayout::set_gradients(const Tensor& flat) const {
+  for (const FlatRange& range : ranges_) {
+    Tensor in_flat = detail::view(flat, range);
+    if (range.parameter->grad.defined()) in_flat.copy_from(range.parameter->grad);
+    range.parameter->grad = in_flat;
+  }
+}
+void FlatLayout::drop_values() const {
+  for (const FlatRange& range : ranges_) range.parameter->value = {};
+}
+void FlatLayout::drop_gradients() const {
+  for (const FlatRange& range : ranges_) range.parameter->grad = {};
+}
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

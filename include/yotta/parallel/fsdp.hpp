@@ -1,6 +1,6 @@
-// FSDP: fully sharded data parallelism. Every rank trains on its own share of the batch, as with DDP, but
-// holds only 1/N of the weights, gradients and optimizer state: a unit's weights are whole only while it
-// computes.
+// FSDP: fully sharded data parallelism. Every rank trains on its own shard of the batch, as with DDP,
+// but holds only 1/p of the weights, gradients and optimizer state: a unit's weights are whole only
+// while it computes.
 //
 //                        rank 0     rank 1     rank 2     rank 3
 //     at rest            w . . .    . w . .    . . w .    . . . w     a quarter each
@@ -10,144 +10,89 @@
 //     unshard, backward  gradients of x0, x1, x2, x3, whole; reshard
 //     reduce             g . . .    . g . .    . . g .    . . . g     reduce_scatter
 //
-// A unit is a slice of the layer stack, its weights one flat array (flat_shard.hpp). While a unit computes,
-// the next one travels:
+// A unit is a slice of the layer stack, its weights one flat array (flat_shard.hpp). While a unit
+// computes, the next one travels:
 //
 //     compute   │ F0 │ F1 │ F2 │ B2 │ B1    │ B0 │         F forward, B backward
 //     network   │ g1 │ g2 │    │ g1 │ r2 g0 │ r1 │ r0 │    g all_gather, r reduce_scatter
 //
-// so two units are whole at a time. Slices that share a table (tied) are one unit, the root, whole from its
-// first use in forward to its last in backward. A table that is on two pipeline stages is a unit of its own on each
-// (fsdp_plan.hpp), around the unit of its slice's other weights.
+// so two units are whole at a time. Slices that share a table (tied) are one unit, the root: it is whole
+// from its first use in forward to its last in backward. Which slices are units says fsdp_plan.hpp.
 //
-// Cost, for P parameters on N ranks in f32 with AdamW: 16 P/N bytes held; sent (N-1)/N (3 P - what stays
-// whole) elements a step and rank, where DDP sends 2 P; memory borrowed and time: fsdp_cost.hpp. Before the first step:
-// a model that was made whole is held whole until the units are cut from it, one by one. One that was made by
-// as_shapes() never is: each rank draws the initial values of its own part.
+// Cost, for P parameters on p ranks in f32 with AdamW: 16 P/p bytes held; (p-1)/p (3 P - what stays
+// whole) elements sent per step and rank, where DDP sends 2 P (p-1)/p; memory borrowed and time:
+// fsdp_cost.hpp. Before the first step: a model that was made whole is held whole until the units are
+// cut from it, one by one. One that was made by as_shapes() never is: each rank draws the initial values
+// of its own part.
 //
-// Contract: all ranks of `comm` build Fsdp over the same model and run the same passes, evaluation too; the
-// optimizer is made after it, of parameters(fsdp.stack()); finish() comes before its step. wgrad must not read
-// weights: they are gone by then.
+// Contract: all ranks of `comm` build Fsdp over the same model and run the same passes, evaluation too;
+// the optimizer is made after it, of parameters(fsdp.stack()); finish() comes before its step. wgrad
+// must not read weights: they are gone by then.
 //
+// Letters: P parameters, p ranks.
 // References: Rajbhandari et al., "ZeRO" (stage 3), SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023.
 #pragma once
 
 #include <deque>
 #include <optional>
 
-#include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
-#include "yotta/nn/elementwise.hpp"
-#include "yotta/nn/slice.hpp"
+#include "yotta/nn/layer.hpp"
 #include "yotta/parallel/flat_shard.hpp"
 #include "yotta/parallel/fsdp_plan.hpp"
+#if YOTTA_BODIES_OF(parallel)
+#include "yotta/comm/axis.hpp"
+#include "yotta/nn/elementwise.hpp"
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
 struct FsdpOptions {
-  int64_t layers_a_unit = 1;           // entries of the stack
+  int64_t layers_per_unit = 1;         // entries of the stack
   bool prefetch = true;                // gather the next unit while this one computes
   bool reshard_after_forward = true;   // false: units stay whole until backward, 2 P elements sent
   bool keep_last = false;              // the last unit stays whole: backward begins with it
   std::optional<DType> gathered = {};  // bf16: weights travel and compute in it, shards keep theirs
-  std::set<std::string> apart = {};    // parameters that other pipeline stages hold too
 };
 
 // The weights of a slice of the model: one part of each flat array on every rank.
 class FsdpUnit {
  public:
-  FsdpUnit(const std::vector<ParameterPtr>& parameters, Communicator& comm,
-           std::optional<DType> gathered)
-      : layout_(parameters, comm.size()), comm_(comm), dtype_(gathered.value_or(layout_.dtype())) {
-    // exercise 15.1: keep this rank's part of the flat array and its pieces, and drop what is whole
-    const int64_t begin = comm_.rank() * layout_.shard_size();
-    shard_ = layout_.copy_part(begin, begin + layout_.shard_size());
-    pieces_ = layout_.cut_pieces(shard_, begin);
-    layout_.drop_values();
-    // end of exercise 15.1
-  }
+  YOTTA_API FsdpUnit(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
+                     std::optional<DType> gathered);
   FsdpUnit(const FsdpUnit&) = delete;
   FsdpUnit& operator=(const FsdpUnit&) = delete;
 
   const FlatLayout& layout() const { return layout_; }
-  const std::vector<ParameterShard>& pieces() const { return pieces_; }
+  const std::vector<ParameterShard>& shards() const { return shards_; }
   bool is_gathered() const { return whole_.defined(); }  // or on its way
 
   // Starts to gather the whole unit, unless it is there or on its way.
-  void prefetch() {
-    // exercise 15.2: start an all_gather of the shards, in the type in which weights travel
-    if (is_gathered()) return;
-    const MemoryScope memory(MemoryKind::buffers);
-    sent_ = shard_.dtype() == dtype_ ? shard_ : shard_.to(dtype_);
-    whole_ = Tensor::empty({layout_.size()}, dtype_);
-    gathering_ = comm_.all_gather_async(whole_, sent_, {.label = "fsdp.all_gather"});
-    // end of exercise 15.2
-  }
+  YOTTA_API void prefetch();
   // The layers' weights are whole from here on.
-  void unshard() {
-    // exercise 15.3: have it gathered, wait for it, and let the layers' weights be views of it
-    prefetch();
-    gathering_.wait();
-    sent_ = {};
-    layout_.set_values(whole_);
-    // end of exercise 15.3
-  }
-  void reshard() {
-    // exercise 15.4: free the whole array; nobody may keep a view of it
-    layout_.drop_values();
-    whole_ = {};
-    // end of exercise 15.4
-  }
+  YOTTA_API void unshard();
+  YOTTA_API void reshard();
 
-  // Before wgrad: the layers' gradients are views of one flat array, zero at first.
-  void open_gradients() {
-    finish_reduce();
-    if (gradients_.defined()) return;  // the root's second slice adds to what the first has left
-    const MemoryScope memory(MemoryKind::buffers);
-    const bool is_narrow = bytes_of(layout_.dtype()) < 4;
-    gradients_ = Tensor::zeros({layout_.size()}, is_narrow ? DType::f32 : layout_.dtype());
-    layout_.set_gradients(gradients_);
-  }
+  // Before wgrad: the layers' gradients become views of one flat array, zero at first.
+  YOTTA_API void open_gradients();
   // Starts to sum the gradients over the ranks; each gets its part of the sum.
-  void reduce() {
-    // exercise 15.5: start a reduce_scatter of the gradients; the layers' views of them go
-    layout_.drop_gradients();
-    const MemoryScope memory(MemoryKind::buffers);
-    reduced_ = Tensor::empty({layout_.shard_size()}, gradients_.dtype());
-    reducing_ =
-        comm_.reduce_scatter_async(reduced_, gradients_, ReduceOp::sum, {.label = "fsdp.reduce"});
-    // end of exercise 15.5
-  }
-  // Adds the sum to the pieces' gradients, once it is there. Microbatches add up here.
-  void finish_reduce() {
-    if (!reduced_.defined()) return;
-    // exercise 15.6: wait, add each piece's numbers to its gradient, say that it is final, free both arrays
-    reducing_.wait();
-    int64_t begin = 0;
-    for (const ParameterShard& piece : pieces_) {
-      const int64_t end = begin + piece.parameter->value.numel();
-      add_into(piece.parameter->gradient(), reduced_.rows(begin, end));
-      piece.parameter->mark_grad_ready(0);
-      begin = end;
-    }
-    gradients_ = {};
-    reduced_ = {};
-    // end of exercise 15.6
-  }
+  YOTTA_API void reduce();
+  // Adds the sum to the shards' gradients, once it is there. Microbatches add up here.
+  YOTTA_API void finish_reduce();
 
  private:
   FlatLayout layout_;
-  Communicator& comm_;
-  DType dtype_;                 // of gathered weights
-  Tensor shard_;                // (n/N), n the padded size: this rank's weights
-  std::vector<ParameterShard> pieces_;   // the same memory, parameter by parameter
-  Tensor sent_, whole_;         // (n/N), (n): while gathered
-  Tensor gradients_, reduced_;  // (n), (n/N): from wgrad to finish_reduce()
+  Communicator comm_;
+  DType dtype_;                         // of gathered weights
+  Tensor part_;                         // (n/p), n the padded size: this rank's weights
+  std::vector<ParameterShard> shards_;  // the same memory, parameter by parameter
+  Tensor sent_, whole_;                 // (n/p), (n): while gathered
+  Tensor gradients_, reduced_;          // (n), (n/p): from wgrad to finish_reduce()
   Work gathering_, reducing_;
 };
 
 // What a slice of the stack needs to know of the others.
-struct FsdpNeighbours {
+struct FsdpNeighbors {
   FsdpUnit *before = nullptr, *after = nullptr;  // units of the slices beside it, to prefetch
   bool stays = false;                            // whole from forward to backward
   FsdpUnit** reducing = nullptr;  // of all units, the one whose reduction is under way
@@ -156,109 +101,200 @@ struct FsdpNeighbours {
 // What the training loop runs in place of a slice.
 class FsdpLayer : public Slice {
  public:
-  FsdpLayer(const FsdpPlan::Slice& slice, FsdpUnit& unit, const FsdpNeighbours& neighbours)
-      : Slice(slice.layers), place_(slice), unit_(unit), neighbours_(neighbours) {}
+  FsdpLayer(const FsdpPlan::Slice& slice, FsdpUnit& unit, const FsdpNeighbors& neighbors)
+      : Slice(slice.layers), slice_(slice), unit_(unit), neighbors_(neighbors) {}
 
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    Tensor y;
-    // exercise 15.7: unshard; prefetch the next; compute; reshard after the unit's last slice, unless it stays
-    unit_.unshard();
-    if (neighbours_.after != nullptr) neighbours_.after->prefetch();
-    y = Slice::forward(x, saved);
-    const bool stays = neighbours_.stays && saved.place().training;
-    if (place_.is_last && !stays) unit_.reshard();
-    // end of exercise 15.7
-    return y;
-  }
-
-  Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    Tensor dx;
-    // exercise 15.8: the same on the way back; the unit's first slice is the last to need it
-    unit_.unshard();
-    if (neighbours_.before != nullptr) neighbours_.before->prefetch();
-    dx = Slice::backward_input(dy, saved);
-    if (place_.is_first) unit_.reshard();
-    // end of exercise 15.8
-    return dx;
-  }
-
-  void backward_weight(Saved& saved) override {
-    // exercise 15.9: wgrads; after the unit's first slice: finish the reduction under way, start this one
-    unit_.open_gradients();
-    Slice::backward_weight(saved);
-    if (!place_.is_first) return;
-    FsdpUnit*& reducing = *neighbours_.reducing;
-    if (reducing != nullptr) reducing->finish_reduce();
-    unit_.reduce();
-    reducing = &unit_;
-    // end of exercise 15.9
-  }
-
-  void add_parameters(std::vector<ParameterPtr>& to) override {
-    for (const ParameterShard& piece : unit_.pieces()) to.push_back(piece.parameter);
-    if (place_.apart) Slice::add_parameters(to);  // of the slice's other unit, inside this one
-  }
+  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
+  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  YOTTA_API void backward_weight(Saved& saved) override;
+  // The shards of this rank.
+  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
 
  private:
-  FsdpPlan::Slice place_;  // among the slices of its unit
+  FsdpPlan::Slice slice_;  // among the slices of its unit
   FsdpUnit& unit_;
-  FsdpNeighbours neighbours_;
+  FsdpNeighbors neighbors_;
 };
 
 class Fsdp {
  public:
-  Fsdp(Layers model, Communicator& comm, FsdpOptions options = {}) : comm_(comm) {
-    const FsdpPlan plan = plan_fsdp(model, options.layers_a_unit, options.apart);
-    for (const std::vector<ParameterPtr>& parameters : plan.parameters)
-      units_.emplace_back(parameters, comm, options.gathered);
-    const std::vector<FsdpPlan::Slice>& slices = plan.slices;
-    // The unit that slice i needs first; none for -1 and for the end.
-    const auto to_prefetch = [&](size_t i) {
-      const bool exists = options.prefetch && i < slices.size();
-      return exists ? &units_[slices[i].apart.value_or(slices[i].unit)] : nullptr;
-    };
-    size_t end = slices.size();  // of the slices, but for the root at the end
-    while (end > 0 && slices[end - 1].is_root()) --end;
-    for (size_t i = 0; i < slices.size(); ++i) {
-      const bool stays = slices[i].is_root() || !options.reshard_after_forward ||
-                         (options.keep_last && i + 1 == end);
-      add_layer(slices[i], {to_prefetch(i - 1), to_prefetch(i + 1), stays, &reducing_}, options);
-    }
-  }
+  YOTTA_API Fsdp(Layers model, const Communicator& comm, FsdpOptions options = {});
+  // In units of your own plan; options.layers_per_unit is not read.
+  YOTTA_API Fsdp(const FsdpPlan& plan, const Communicator& comm, FsdpOptions options = {});
   Fsdp(const Fsdp&) = delete;
   Fsdp& operator=(const Fsdp&) = delete;
 
-  // The model in units: what the training loop runs. Its parameters() are the pieces of this rank.
+  // The model in units: what the training loop runs. Its parameters() are the shards of this rank.
   Layers stack() const { return layers_; }
   std::deque<FsdpUnit>& units() { return units_; }
 
   // After backward: waits for the last reduction.
-  void finish() {
-    if (reducing_ != nullptr) reducing_->finish_reduce();
-    reducing_ = nullptr;
-  }
+  YOTTA_API void finish();
 
   // What the ranks' sums of squares over their shards add up to: for clipping.
-  double sum_of_squares(double mine) { return sum_over(comm_, mine, "fsdp.norm"); }
+  YOTTA_API double sum_of_squares(double mine) const;
 
  private:
-  // A slice with its unit; if it has two, the one that is apart goes around the other.
-  void add_layer(FsdpPlan::Slice slice, FsdpNeighbours to, const FsdpOptions& options) {
-    FsdpUnit& own = units_[slice.unit];
-    const std::optional<size_t> apart = std::exchange(slice.apart, std::nullopt);
-    auto layer = std::make_unique<FsdpLayer>(slice, own, to);
-    if (!apart) return layers_.push_back(std::move(layer));
-    inside_.push_back(std::move(layer));
-    if (options.prefetch) to.before = to.after = &own;
-    const FsdpPlan::Slice around{Layers(&inside_.back(), 1), *apart, true, true, apart};
-    layers_.push_back(std::make_unique<FsdpLayer>(around, units_[*apart], to));
-  }
+  YOTTA_API void add_layer(FsdpPlan::Slice slice, FsdpNeighbors to, bool prefetch);
 
-  Communicator& comm_;
+  Communicator comm_;
   std::deque<FsdpUnit> units_;  // layers hold addresses of its elements
   FsdpUnit* reducing_ = nullptr;
-  std::deque<LayerPtr> inside_;  // of layers_, where two units are around a slice
+  std::deque<LayerPtr> inner_;  // of layers_, where a slice needs two units
   std::vector<LayerPtr> layers_;
 };
+
+#if YOTTA_BODIES_OF(parallel)
+
+FsdpUnit::FsdpUnit(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
+                   std::optional<DType> gathered)
+    : layout_(parameters, comm.size()), comm_(comm), dtype_(gathered.value_or(layout_.dtype())) {
+  // exercise 15.1: keep this rank's part of the flat array and its shards, and drop what is whole
+  const int64_t begin = comm_.rank() * layout_.shard_size();
+  part_ = layout_.copy_part(begin, begin + layout_.shard_size());
+  shards_ = layout_.cut_shards(part_, begin);
+  layout_.drop_values();
+  // end of exercise 15.1
+}
+
+void FsdpUnit::prefetch() {
+  // exercise 15.2: start an all_gather of the parts, in the type in which weights travel
+  if (is_gathered()) return;
+  const MemoryScope memory(MemoryKind::buffers);
+  sent_ = part_.dtype() == dtype_ ? part_ : part_.to(dtype_);
+  whole_ = Tensor::empty({layout_.size()}, dtype_);
+  gathering_ = comm_.all_gather_async(whole_, sent_, {.label = "fsdp.all_gather"});
+  // end of exercise 15.2
+}
+void FsdpUnit::unshard() {
+  // exercise 15.3: have it gathered, wait for it, and let the layers' weights be views of it
+  prefetch();
+  gathering_.wait();
+  sent_ = {};
+  layout_.set_values(whole_);
+  // end of exercise 15.3
+}
+void FsdpUnit::reshard() {
+  // exercise 15.4: free the whole array; nobody may keep a view of it
+  layout_.drop_values();
+  whole_ = {};
+  // end of exercise 15.4
+}
+
+void FsdpUnit::open_gradients() {
+  finish_reduce();
+  if (gradients_.defined()) return;  // the root's second slice adds to what the first has left
+  const MemoryScope memory(MemoryKind::buffers);
+  const bool is_narrow = bytes_of(layout_.dtype()) < 4;
+  gradients_ = Tensor::zeros({layout_.size()}, is_narrow ? DType::f32 : layout_.dtype());
+  layout_.set_gradients(gradients_);
+}
+void FsdpUnit::reduce() {
+  // exercise 15.5: start a reduce_scatter of the gradients; the layers' views of them go
+  layout_.drop_gradients();
+  const MemoryScope memory(MemoryKind::buffers);
+  reduced_ = Tensor::empty({layout_.shard_size()}, gradients_.dtype());
+  reducing_ =
+      comm_.reduce_scatter_async(reduced_, gradients_, ReduceOp::sum, {.label = "fsdp.reduce"});
+  // end of exercise 15.5
+}
+void FsdpUnit::finish_reduce() {
+  if (!reduced_.defined()) return;
+  // exercise 15.6: wait, add each shard's numbers to its gradient, mark it ready, free both arrays
+  reducing_.wait();
+  int64_t begin = 0;
+  for (const ParameterShard& shard : shards_) {
+    const int64_t end = begin + shard.parameter->value.numel();
+    add_into(shard.parameter->gradient(), reduced_.rows(begin, end));
+    shard.parameter->mark_grad_ready(0);
+    begin = end;
+  }
+  gradients_ = {};
+  reduced_ = {};
+  // end of exercise 15.6
+}
+
+Tensor FsdpLayer::forward(const Tensor& x, Saved& saved) {
+  Tensor y;
+  // exercise 15.7: unshard; prefetch the next; compute; reshard after the unit's last slice, unless it stays
+  unit_.unshard();
+  if (neighbors_.after != nullptr) neighbors_.after->prefetch();
+  y = Slice::forward(x, saved);
+  const bool stays = neighbors_.stays && saved.position().training;
+  if (slice_.is_last && !stays) unit_.reshard();
+  // end of exercise 15.7
+  return y;
+}
+
+Tensor FsdpLayer::backward_input(const Tensor& dy, Saved& saved) {
+  Tensor dx;
+  // exercise 15.8: the same on the way back; the unit's first slice is the last to need it
+  unit_.unshard();
+  if (neighbors_.before != nullptr) neighbors_.before->prefetch();
+  dx = Slice::backward_input(dy, saved);
+  if (slice_.is_first) unit_.reshard();
+  // end of exercise 15.8
+  return dx;
+}
+
+void FsdpLayer::backward_weight(Saved& saved) {
+  // exercise 15.9: wgrads; after the unit's first slice: finish the reduction under way, start this one
+  unit_.open_gradients();
+  Slice::backward_weight(saved);
+  if (!slice_.is_first) return;
+  FsdpUnit*& reducing = *neighbors_.reducing;
+  if (reducing != nullptr) reducing->finish_reduce();
+  unit_.reduce();
+  reducing = &unit_;
+  // end of exercise 15.9
+}
+
+void FsdpLayer::add_parameters(std::vector<ParameterPtr>& to) {
+  for (const ParameterShard& shard : unit_.shards()) to.push_back(shard.parameter);
+  if (slice_.outer) Slice::add_parameters(to);  // of the unit inside this one
+}
+
+Fsdp::Fsdp(Layers model, const Communicator& comm, FsdpOptions options)
+    : Fsdp(plan_fsdp(model, options.layers_per_unit), comm, options) {}
+
+Fsdp::Fsdp(const FsdpPlan& plan, const Communicator& comm, FsdpOptions options) : comm_(comm) {
+  for (const std::vector<ParameterPtr>& parameters : plan.parameters)
+    units_.emplace_back(parameters, comm, options.gathered);
+  const std::vector<FsdpPlan::Slice>& slices = plan.slices;
+  // The unit that slice i needs first; none for -1 and for the end.
+  const auto to_prefetch = [&](size_t i) {
+    const bool exists = options.prefetch && i < slices.size();
+    return exists ? &units_[slices[i].outer.value_or(slices[i].unit)] : nullptr;
+  };
+  size_t end = slices.size();  // of the slices, but for the root at the end
+  while (end > 0 && slices[end - 1].is_root()) --end;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const bool stays = slices[i].is_root() || !options.reshard_after_forward ||
+                       (options.keep_last && i + 1 == end);
+    add_layer(slices[i], {to_prefetch(i - 1), to_prefetch(i + 1), stays, &reducing_},
+              options.prefetch);
+  }
+}
+
+// A slice with its unit. An outer unit, if there is one, goes around it.
+void Fsdp::add_layer(FsdpPlan::Slice slice, FsdpNeighbors to, bool prefetch) {
+  FsdpUnit& own = units_[slice.unit];
+  const std::optional<size_t> outer = std::exchange(slice.outer, std::nullopt);
+  auto layer = std::make_unique<FsdpLayer>(slice, own, to);
+  if (!outer) return layers_.push_back(std::move(layer));
+  inner_.push_back(std::move(layer));
+  if (prefetch) to.before = to.after = &own;
+  const FsdpPlan::Slice around{Layers(&inner_.back(), 1), *outer, true, true, outer};
+  layers_.push_back(std::make_unique<FsdpLayer>(around, units_[*outer], to));
+}
+
+void Fsdp::finish() {
+  if (reducing_ != nullptr) reducing_->finish_reduce();
+  reducing_ = nullptr;
+}
+
+double Fsdp::sum_of_squares(double mine) const { return sum_over(comm_, mine, "fsdp.norm"); }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -17,55 +17,24 @@
 #pragma once
 
 #include "yotta/comm/communicator.hpp"
-#include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/layer.hpp"
+#if YOTTA_BODIES_OF(parallel)
+#include "yotta/nn/elementwise.hpp"
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
 // One entry of the stack, and who owns it.
 class OwnedLayer : public Layer {
  public:
-  OwnedLayer(Layers entry, int owner, Communicator& comm)
-      : Layer(entry.front()->name()), layer_(*entry.front()), owner_(owner), comm_(comm) {
-    for (const ParameterPtr& each : parameters(entry)) {
-      weights_.push_back({each, each->value.shape(), each->value.dtype()});
-      if (!is_owner()) each->value = {};
-    }
-  }
+  YOTTA_API OwnedLayer(Layers entry, int owner, const Communicator& comm);
 
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    lend();
-    Tensor y = layer_.forward(x, saved.child(layer_.name()));
-    give_back();
-    return y;
-  }
-  Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    lend();
-    Tensor dx = layer_.backward_input(dy, saved.child(layer_.name()));
-    give_back();
-    return dx;
-  }
+  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
+  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
   // The owner's gradients become the sum of all ranks'; the others' go.
-  void backward_weight(Saved& saved) override {
-    std::vector<Tensor> before;  // microbatches add up at the owner
-    for (Weight& weight : weights_) {
-      before.push_back(std::exchange(weight.parameter->grad, {}));
-      const MemoryScope memory(MemoryKind::gradients);
-      const DType dtype = bytes_of(weight.dtype) < 4 ? DType::f32 : weight.dtype;
-      weight.parameter->grad = Tensor::zeros(weight.shape, dtype);
-    }
-    layer_.backward_weight(saved.child(layer_.name()));
-    for (size_t i = 0; i < weights_.size(); ++i) {
-      Tensor& grad = weights_[i].parameter->grad;
-      comm_.reduce(grad, owner_, ReduceOp::sum, {Algorithm::tree, "naive_fsdp.reduce"});
-      if (is_owner() && before[i].defined()) add_into(grad, before[i]);
-      if (!is_owner()) grad = {};
-    }
-  }
+  YOTTA_API void backward_weight(Saved& saved) override;
   // The owner's parameters are its own; the others have none.
-  void add_parameters(std::vector<ParameterPtr>& to) override {
-    if (is_owner()) layer_.add_parameters(to);
-  }
+  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
 
  private:
   struct Weight {
@@ -74,27 +43,82 @@ class OwnedLayer : public Layer {
     DType dtype;
   };
   bool is_owner() const { return comm_.rank() == owner_; }
-  void lend() {
-    const MemoryScope memory(MemoryKind::buffers);
-    for (Weight& weight : weights_) {
-      Tensor& value = weight.parameter->value;
-      if (!is_owner()) value = Tensor::empty(weight.shape, weight.dtype);
-      comm_.broadcast(value, owner_, {Algorithm::tree, "naive_fsdp.broadcast"});
-    }
-  }
-  void give_back() {
-    if (is_owner()) return;
-    for (Weight& weight : weights_) weight.parameter->value = {};
-  }
+  YOTTA_API void lend();
+  YOTTA_API void give_back();
 
   Layer& layer_;
   int owner_;
-  Communicator& comm_;
+  Communicator comm_;
   std::vector<Weight> weights_;
 };
 
 // The stack with entry i owned by rank i % p: what the training loop runs. `model` must outlive it.
-inline std::vector<LayerPtr> make_naive_fsdp(Layers model, Communicator& comm) {
+YOTTA_API std::vector<LayerPtr> make_naive_fsdp(Layers model, const Communicator& comm);
+
+// Elements that all ranks together send in one forward and backward pass.
+constexpr int64_t naive_fsdp_elements_sent_by_all(int64_t ranks, int64_t parameters) {
+  return 3 * (ranks - 1) * parameters;
+}
+
+#if YOTTA_BODIES_OF(parallel)
+
+OwnedLayer::OwnedLayer(Layers entry, int owner, const Communicator& comm)
+    : Layer(entry.front()->name()), layer_(*entry.front()), owner_(owner), comm_(comm) {
+  for (const ParameterPtr& each : parameters(entry)) {
+    weights_.push_back({each, each->value.shape(), each->value.dtype()});
+    if (!is_owner()) each->value = {};
+  }
+}
+
+void OwnedLayer::lend() {
+  const MemoryScope memory(MemoryKind::buffers);
+  for (Weight& weight : weights_) {
+    Tensor& value = weight.parameter->value;
+    if (!is_owner()) value = Tensor::empty(weight.shape, weight.dtype);
+    comm_.broadcast(value, owner_, {Algorithm::tree, "naive_fsdp.broadcast"});
+  }
+}
+void OwnedLayer::give_back() {
+  if (is_owner()) return;
+  for (Weight& weight : weights_) weight.parameter->value = {};
+}
+
+Tensor OwnedLayer::forward(const Tensor& x, Saved& saved) {
+  lend();
+  Tensor y = layer_.forward(x, saved.child(layer_.name()));
+  give_back();
+  return y;
+}
+
+Tensor OwnedLayer::backward_input(const Tensor& dy, Saved& saved) {
+  lend();
+  Tensor dx = layer_.backward_input(dy, saved.child(layer_.name()));
+  give_back();
+  return dx;
+}
+
+void OwnedLayer::backward_weight(Saved& saved) {
+  std::vector<Tensor> before;  // microbatches add up at the owner
+  for (Weight& weight : weights_) {
+    before.push_back(std::exchange(weight.parameter->grad, {}));
+    const MemoryScope memory(MemoryKind::gradients);
+    const DType dtype = bytes_of(weight.dtype) < 4 ? DType::f32 : weight.dtype;
+    weight.parameter->grad = Tensor::zeros(weight.shape, dtype);
+  }
+  layer_.backward_weight(saved.child(layer_.name()));
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    Tensor& grad = weights_[i].parameter->grad;
+    comm_.reduce(grad, owner_, ReduceOp::sum, {Algorithm::tree, "naive_fsdp.reduce"});
+    if (is_owner() && before[i].defined()) add_into(grad, before[i]);
+    if (!is_owner()) grad = {};
+  }
+}
+
+void OwnedLayer::add_parameters(std::vector<ParameterPtr>& to) {
+  if (is_owner()) layer_.add_parameters(to);
+}
+
+std::vector<LayerPtr> make_naive_fsdp(Layers model, const Communicator& comm) {
   std::vector<LayerPtr> layers;
   for (size_t i = 0; i < model.size(); ++i) {
     const int owner = static_cast<int>(i) % comm.size();
@@ -103,9 +127,6 @@ inline std::vector<LayerPtr> make_naive_fsdp(Layers model, Communicator& comm) {
   return layers;
 }
 
-// Elements that all ranks together send in one forward and backward pass.
-constexpr int64_t naive_fsdp_elements_sent_by_all(int64_t ranks, int64_t parameters) {
-  return 3 * (ranks - 1) * parameters;
-}
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

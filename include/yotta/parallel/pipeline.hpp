@@ -13,7 +13,7 @@
 // without asking: when a message comes back from an action that the receiver runs later, ours has arrived.
 //
 // Cost: each boundary between two ranks moves one (B, T, C) tensor per microbatch in each direction: 2 (p v - 1)
-// messages a microbatch over all ranks. Memory: most_in_flight(actions) times a stage's Saved, and what was sent and not
+// messages per microbatch over all ranks. Memory: most_in_flight(actions) times a stage's Saved, and what was sent and not
 // answered yet: of each microbatch in flight one y, of 1F1B p - r, of GPipe all m. (Work::done() could free some sooner,
 // but on one run and not on the next; so memory is the schedule's, and no run has luck.)
 //
@@ -30,10 +30,12 @@
 #include <optional>
 #include <span>
 
-#include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
-#include "yotta/nn/slice.hpp"
+#include "yotta/nn/layer.hpp"
 #include "yotta/parallel/pipeline_schedule.hpp"
+#if YOTTA_BODIES_OF(parallel_pipeline)
+#include "yotta/comm/axis.hpp"
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -64,26 +66,13 @@ class Pipeline {
  public:
   // chunks[c] is stage rank + c p. before_backward(last), if given, is called before each B, I or W; last: of the
   // chunk's last microbatch to go backward, whose gradients complete the step's (DDP: no_sync for the others).
-  Pipeline(Communicator comm, std::vector<Layers> chunks,
-           std::function<void(bool last)> before_backward = nullptr)
-      : comm_(std::move(comm)), before_backward_(std::move(before_backward)) {
-    for (const Layers& chunk : chunks) chunks_.push_back(std::make_unique<Slice>(chunk));
-  }
+  YOTTA_API Pipeline(const Communicator& comm, const std::vector<Layers>& chunks,
+                     std::function<void(bool last)> before_backward = nullptr);
 
   // One step: every microbatch forward and backward. Gradients accumulate in the chunks' parameters.
-  PipelineReport run(const PipelineSchedule& schedule,
-                     std::span<const PipelineMicrobatch> microbatches, const PipelineLoss& loss,
-                     Where where = Where::current()) {
-    check(schedule, std::ssize(microbatches), where);
-    schedule_ = &schedule, microbatches_ = microbatches, loss_ = &loss;
-    report_ = {}, saved_now_ = 0;
-    in_flight_.clear();
-    in_flight_.resize(chunks_.size() * microbatches.size());
-    for (const PipelineAction& action : actions(axis_rank(comm_))) play(action);
-    for (Sent& each : sent_) each.work.wait();
-    sent_.clear();
-    return report_;
-  }
+  YOTTA_API PipelineReport run(const PipelineSchedule& schedule,
+                               std::span<const PipelineMicrobatch> microbatches,
+                               const PipelineLoss& loss, Where where = Where::current());
 
  private:
   // A microbatch in a chunk, from its F to its W.
@@ -99,108 +88,20 @@ class Pipeline {
     size_t received_by;  // this action of its receiver
   };
 
-  void play(const PipelineAction& a) {
-    if (a.op != PipelineOp::F && before_backward_) before_backward_(goes_last(a));
-    if (a.op != PipelineOp::F && !in_flight(a).saved)
-      fail(Where::current(), "{} comes before its F, or after its Saved was used up", str(a));
-    switch (a.op) {
-      case PipelineOp::F: return forward(a);
-      case PipelineOp::B:
-      case PipelineOp::I: return backward(a);
-      case PipelineOp::W: chunk(a).backward_weight(*in_flight(a).saved); return forget(a);
-    }
-  }
+  YOTTA_API void play(const PipelineAction& a);
+  YOTTA_API void forward(const PipelineAction& a);
+  YOTTA_API void backward(const PipelineAction& a);
+  YOTTA_API void forget(const PipelineAction& a);
+  YOTTA_API Tensor take(int from, const PipelineAction& a);
+  YOTTA_API void give(Tensor data, const PipelineAction& next, const PipelineAction& a);
+  YOTTA_API void release(int from, size_t until);
 
-  void forward(const PipelineAction& a) {
-    const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
-    InFlight& here = in_flight(a);
-    here.saved.emplace(microbatch.place);
-    report_.most_saved = std::max(report_.most_saved, ++saved_now_);
-    const Tensor x = a.stage == 0 ? microbatch.x : take(a.stage - 1, a);
-    Tensor y = chunk(a).forward(x, *here.saved);
-    if (is_last(a.stage))
-      report_.loss += (*loss_)(static_cast<size_t>(a.microbatch), y, here.dy);
-    else
-      give(std::move(y), {a.stage + 1, PipelineOp::F, a.microbatch}, a);
-  }
-
-  void backward(const PipelineAction& a) {
-    InFlight& here = in_flight(a);
-    Tensor dy = is_last(a.stage) ? std::exchange(here.dy, {}) : take(a.stage + 1, a);
-    Tensor dx = a.op == PipelineOp::I
-                    ? chunk(a).backward_input(dy, *here.saved)
-                    : yotta::backward(chunk(a).layers(), std::move(dy), *here.saved);
-    if (a.op == PipelineOp::B) forget(a);
-    if (a.stage > 0) give(std::move(dx), {a.stage - 1, a.op, a.microbatch}, a);
-  }
-
-  void forget(const PipelineAction& a) {
-    in_flight(a).saved.reset();
-    --saved_now_;
-  }
-
-  // What action `a` needs from the same action of stage `from`.
-  Tensor take(int from, const PipelineAction& a) {
-    const int rank = schedule_->rank_of(from);
-    if (rank == axis_rank(comm_)) {
-      auto handed = handed_.extract(tag(a));
-      if (handed.empty()) fail(Where::current(), "{} comes before what it needs", str(a));
-      return std::move(handed.mapped());
-    }
-    const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
-    Tensor data = Tensor::empty(microbatch.between, microbatch.dtype);
-    comm_.recv(data, rank, tag(a));
-    release(rank, index_of(rank, {from, a.op, a.microbatch}));
-    return data;
-  }
-
-  // Sends the result of action `a` to the action `next` of another stage.
-  void give(Tensor data, const PipelineAction& next, const PipelineAction& a) {
-    const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
-    if (!data.defined() || data.shape() != microbatch.between || data.dtype() != microbatch.dtype)
-      fail(Where::current(),
-           "{} made {}, but {} {} flows between stages: has stage {} its first layer? (with more "
-           "stages than layers some have none)",
-           str(a), data.describe(), str(microbatch.between), name(microbatch.dtype), a.stage);
-    const int rank = schedule_->rank_of(next.stage);
-    if (rank == axis_rank(comm_)) {
-      handed_.emplace(tag(next), std::move(data));
-      return;
-    }
-    Work work = comm_.send_async(data, rank, tag(next));
-    sent_.push_back({std::move(data), std::move(work), rank, index_of(rank, next)});
-  }
-
-  // Rank `from` has run its actions up to number `until`: so what they receive has been received.
-  void release(int from, size_t until) {
-    for (size_t i = sent_.size(); i-- > 0;) {
-      if (sent_[i].to != from || sent_[i].received_by > until) continue;
-      sent_[i].work.wait();
-      sent_.erase(sent_.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  }
-
-  // A number for each message of a step, by the action that receives it.
-  int tag(const PipelineAction& a) const {
-    const int64_t forward = a.op == PipelineOp::F ? 1 : 0;
-    return static_cast<int>((2 * a.stage + forward) * schedule_->microbatches + a.microbatch);
-  }
-  // Does no other microbatch of this chunk go backward after this one?
-  bool goes_last(const PipelineAction& a) const {
-    const int rank = axis_rank(comm_);
-    const PipelineActions& all = actions(rank);
-    return std::none_of(all.begin() + static_cast<std::ptrdiff_t>(index_of(rank, a)), all.end(),
-                        [&](const PipelineAction& later) {
-                          return later.stage == a.stage && later.op != PipelineOp::F &&
-                                 later.microbatch != a.microbatch;
-                        });
-  }
+  YOTTA_API int tag(const PipelineAction& a) const;
+  YOTTA_API bool goes_last(const PipelineAction& a) const;
+  YOTTA_API size_t index_of(int rank, const PipelineAction& action) const;
+  YOTTA_API void check(const PipelineSchedule& schedule, int64_t microbatches, Where where) const;
   const PipelineActions& actions(int rank) const {
     return schedule_->by_rank[static_cast<size_t>(rank)];
-  }
-  size_t index_of(int rank, const PipelineAction& action) const {
-    const PipelineActions& all = actions(rank);
-    return static_cast<size_t>(std::find(all.begin(), all.end(), action) - all.begin());
   }
   bool is_last(int stage) const { return stage + 1 == schedule_->stages; }
   Slice& chunk(const PipelineAction& a) const {
@@ -209,18 +110,6 @@ class Pipeline {
   InFlight& in_flight(const PipelineAction& a) {
     return in_flight_[static_cast<size_t>(a.stage / schedule_->ranks * schedule_->microbatches +
                                           a.microbatch)];
-  }
-
-  void check(const PipelineSchedule& schedule, int64_t microbatches, Where where) const {
-    if (schedule.ranks != axis_size(comm_))
-      fail(where, "a schedule for {} ranks on a communicator of {}", schedule.ranks,
-           axis_size(comm_));
-    if (schedule.stages != schedule.ranks * static_cast<int>(chunks_.size()))
-      fail(where, "a schedule of {} stages on {} ranks needs {} chunks of the model a rank, not {}",
-           schedule.stages, schedule.ranks, schedule.stages / schedule.ranks, chunks_.size());
-    if (schedule.microbatches != microbatches)
-      fail(where, "a schedule for {} microbatches was given {}", schedule.microbatches,
-           microbatches);
   }
 
   Communicator comm_;
@@ -237,5 +126,141 @@ class Pipeline {
   int64_t saved_now_ = 0;
   PipelineReport report_;
 };
+
+#if YOTTA_BODIES_OF(parallel_pipeline)
+
+Pipeline::Pipeline(const Communicator& comm, const std::vector<Layers>& chunks,
+                   std::function<void(bool last)> before_backward)
+    : comm_(comm), before_backward_(std::move(before_backward)) {
+  for (const Layers& chunk : chunks) chunks_.push_back(std::make_unique<Slice>(chunk));
+}
+
+PipelineReport Pipeline::run(const PipelineSchedule& schedule,
+                             std::span<const PipelineMicrobatch> microbatches,
+                             const PipelineLoss& loss, Where where) {
+  check(schedule, std::ssize(microbatches), where);
+  schedule_ = &schedule, microbatches_ = microbatches, loss_ = &loss;
+  report_ = {}, saved_now_ = 0;
+  in_flight_.clear();
+  in_flight_.resize(chunks_.size() * microbatches.size());
+  for (const PipelineAction& action : actions(axis_rank(comm_))) play(action);
+  for (Sent& each : sent_) each.work.wait();
+  sent_.clear();
+  return report_;
+}
+
+void Pipeline::play(const PipelineAction& a) {
+  if (a.op != PipelineOp::F && before_backward_) before_backward_(goes_last(a));
+  if (a.op != PipelineOp::F && !in_flight(a).saved)
+    fail(Where::current(), "{} comes before its F, or after its Saved was used up", str(a));
+  switch (a.op) {
+    case PipelineOp::F: return forward(a);
+    case PipelineOp::B:
+    case PipelineOp::I: return backward(a);
+    case PipelineOp::W: chunk(a).backward_weight(*in_flight(a).saved); return forget(a);
+  }
+}
+
+void Pipeline::forward(const PipelineAction& a) {
+  const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
+  InFlight& here = in_flight(a);
+  here.saved.emplace(microbatch.place);
+  report_.most_saved = std::max(report_.most_saved, ++saved_now_);
+  const Tensor x = a.stage == 0 ? microbatch.x : take(a.stage - 1, a);
+  Tensor y = chunk(a).forward(x, *here.saved);
+  if (is_last(a.stage))
+    report_.loss += (*loss_)(static_cast<size_t>(a.microbatch), y, here.dy);
+  else
+    give(std::move(y), {a.stage + 1, PipelineOp::F, a.microbatch}, a);
+}
+
+void Pipeline::backward(const PipelineAction& a) {
+  InFlight& here = in_flight(a);
+  Tensor dy = is_last(a.stage) ? std::exchange(here.dy, {}) : take(a.stage + 1, a);
+  Tensor dx = a.op == PipelineOp::I
+                  ? chunk(a).backward_input(dy, *here.saved)
+                  : yotta::backward(chunk(a).layers(), std::move(dy), *here.saved);
+  if (a.op == PipelineOp::B) forget(a);
+  if (a.stage > 0) give(std::move(dx), {a.stage - 1, a.op, a.microbatch}, a);
+}
+
+void Pipeline::forget(const PipelineAction& a) {
+  in_flight(a).saved.reset();
+  --saved_now_;
+}
+
+// What action `a` needs from the same action of stage `from`.
+Tensor Pipeline::take(int from, const PipelineAction& a) {
+  const int rank = schedule_->rank_of(from);
+  if (rank == axis_rank(comm_)) {
+    auto handed = handed_.extract(tag(a));
+    if (handed.empty()) fail(Where::current(), "{} comes before what it needs", str(a));
+    return std::move(handed.mapped());
+  }
+  const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
+  Tensor data = Tensor::empty(microbatch.between, microbatch.dtype);
+  comm_.recv(data, rank, tag(a));
+  release(rank, index_of(rank, {from, a.op, a.microbatch}));
+  return data;
+}
+
+// Sends the result of action `a` to the action `next` of another stage.
+void Pipeline::give(Tensor data, const PipelineAction& next, const PipelineAction& a) {
+  const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
+  if (!data.defined() || data.shape() != microbatch.between || data.dtype() != microbatch.dtype)
+    fail(Where::current(),
+         "{} made {}, but {} {} flows between stages: has stage {} its first layer? (with more "
+         "stages than layers some have none)",
+         str(a), data.describe(), str(microbatch.between), name(microbatch.dtype), a.stage);
+  const int rank = schedule_->rank_of(next.stage);
+  if (rank == axis_rank(comm_)) {
+    handed_.emplace(tag(next), std::move(data));
+    return;
+  }
+  Work work = comm_.send_async(data, rank, tag(next));
+  sent_.push_back({std::move(data), std::move(work), rank, index_of(rank, next)});
+}
+
+// Rank `from` has run its actions up to number `until`: so what they receive has been received.
+void Pipeline::release(int from, size_t until) {
+  for (size_t i = sent_.size(); i-- > 0;) {
+    if (sent_[i].to != from || sent_[i].received_by > until) continue;
+    sent_[i].work.wait();
+    sent_.erase(sent_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+// A number for each message of a step, by the action that receives it.
+int Pipeline::tag(const PipelineAction& a) const {
+  const int64_t forward = a.op == PipelineOp::F ? 1 : 0;
+  return static_cast<int>((2 * a.stage + forward) * schedule_->microbatches + a.microbatch);
+}
+// Does no other microbatch of this chunk go backward after this one?
+bool Pipeline::goes_last(const PipelineAction& a) const {
+  const int rank = axis_rank(comm_);
+  const PipelineActions& all = actions(rank);
+  return std::none_of(all.begin() + static_cast<std::ptrdiff_t>(index_of(rank, a)), all.end(),
+                      [&](const PipelineAction& later) {
+                        return later.stage == a.stage && later.op != PipelineOp::F &&
+                               later.microbatch != a.microbatch;
+                      });
+}
+size_t Pipeline::index_of(int rank, const PipelineAction& action) const {
+  const PipelineActions& all = actions(rank);
+  return static_cast<size_t>(std::find(all.begin(), all.end(), action) - all.begin());
+}
+
+void Pipeline::check(const PipelineSchedule& schedule, int64_t microbatches, Where where) const {
+  if (schedule.ranks != axis_size(comm_))
+    fail(where, "a schedule for {} ranks on a communicator of {}", schedule.ranks,
+         axis_size(comm_));
+  if (schedule.stages != schedule.ranks * static_cast<int>(chunks_.size()))
+    fail(where, "a schedule of {} stages on {} ranks needs {} chunks of the model a rank, not {}",
+         schedule.stages, schedule.ranks, schedule.stages / schedule.ranks, chunks_.size());
+  if (schedule.microbatches != microbatches)
+    fail(where, "a schedule for {} microbatches was given {}", schedule.microbatches, microbatches);
+}
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -7,16 +7,25 @@
 // readers who tell no red from green. F is light, B and its halves I and W are dark, and the number stands in the box.
 #pragma once
 
-#include <cmath>
-
 #include "yotta/parallel/pipeline_timeline.hpp"
+#if YOTTA_BODIES_OF(parallel_pipeline)
+#include <cmath>
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
-// A line a rank. `unit` seconds are one column, three characters wide or as wide as the longest name; a chunk is
-// told by its stage: "4F1". With `colored`, microbatches are told apart by terminal colours.
-inline std::string picture(const PipelineTimeline& timeline, double unit = 1,
-                           bool colored = false) {
+// One line per rank. `unit` seconds are one column, three characters wide or as wide as the longest name; a chunk
+// is told by its stage: "4F1". With `colored`, microbatches are told apart by terminal colors.
+YOTTA_API std::string picture(const PipelineTimeline& timeline, double unit = 1,
+                              bool colored = false);
+
+// The timeline as a drawing `width` pixels wide, with a title.
+YOTTA_API std::string svg(const PipelineTimeline& timeline, const std::string& title,
+                          double width = 900);
+
+#if YOTTA_BODIES_OF(parallel_pipeline)
+
+std::string picture(const PipelineTimeline& timeline, double unit, bool colored) {
   const bool chunks = timeline.schedule.stages > timeline.schedule.ranks;
   constexpr int colors[] = {31, 32, 33, 34, 35, 36};
   const auto name = [&](const PipelineAction& action) {
@@ -86,9 +95,7 @@ inline std::string pipeline_box(const PipelineEvent& each, bool chunks, double x
 
 }  // namespace detail
 
-// The timeline as a drawing `width` pixels wide, with a title.
-inline std::string svg(const PipelineTimeline& timeline, const std::string& title,
-                       double width = 900) {
+std::string svg(const PipelineTimeline& timeline, const std::string& title, double width) {
   const double left = 60, row = 30, top = 34, ranks = static_cast<double>(timeline.by_rank.size());
   const double scale = timeline.length > 0 ? (width - left - 10) / timeline.length : 0;
   std::string text = fmt::format(
@@ -116,5 +123,7 @@ inline std::string svg(const PipelineTimeline& timeline, const std::string& titl
   }
   return text + "</svg>\n";
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -39,13 +39,25 @@ struct PipelineTimeline {
   double length = 0;  // until the last rank is done
 
   // Share of all ranks' time in which they work.
-  double busy() const {
-    double work = 0;
-    for (const auto& events : by_rank)
-      for (const PipelineEvent& each : events) work += each.end - each.begin;
-    return length > 0 ? work / (length * static_cast<double>(by_rank.size())) : 1;
-  }
+  YOTTA_API double busy() const;
 };
+
+// Throws unless every rank runs every microbatch through its stages exactly once, and nothing else.
+YOTTA_API void check_complete(const PipelineSchedule& schedule, Where where = Where::current());
+
+// When everything happens. Errors: a schedule that is not complete, or on which the ranks would wait forever.
+YOTTA_API PipelineTimeline simulate(const PipelineSchedule& schedule,
+                                    const PipelineCosts& costs = {},
+                                    Where where = Where::current());
+
+#if YOTTA_BODIES_OF(parallel_pipeline)
+
+double PipelineTimeline::busy() const {
+  double work = 0;
+  for (const auto& events : by_rank)
+    for (const PipelineEvent& each : events) work += each.end - each.begin;
+  return length > 0 ? work / (length * static_cast<double>(by_rank.size())) : 1;
+}
 
 namespace detail {
 
@@ -92,8 +104,7 @@ class PipelineClock {
 
 }  // namespace detail
 
-// Throws unless every rank runs every microbatch through its stages exactly once, and nothing else.
-inline void check_complete(const PipelineSchedule& schedule, Where where = Where::current()) {
+void check_complete(const PipelineSchedule& schedule, Where where) {
   const int64_t m = schedule.microbatches;
   for (int rank = 0; rank < schedule.ranks; ++rank) {
     std::vector<int> count(static_cast<size_t>(4 * schedule.stages * m));
@@ -128,9 +139,8 @@ inline void check_complete(const PipelineSchedule& schedule, Where where = Where
   }
 }
 
-// When everything happens. Errors: a schedule that is not complete, or on which the ranks would wait forever.
-inline PipelineTimeline simulate(const PipelineSchedule& schedule, const PipelineCosts& costs = {},
-                                 Where where = Where::current()) {
+PipelineTimeline simulate(const PipelineSchedule& schedule, const PipelineCosts& costs,
+                          Where where) {
   check_complete(schedule, where);
   const size_t p = schedule.by_rank.size();
   detail::PipelineClock clock(schedule, costs);
@@ -161,5 +171,7 @@ inline PipelineTimeline simulate(const PipelineSchedule& schedule, const Pipelin
   if (!waiting.empty()) fail(where, "the ranks wait for each other forever:{}", waiting);
   return timeline;
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -19,51 +19,37 @@
 // References: Shoeybi et al. (2019), section 3; Megatron-LM's vocab-parallel cross-entropy.
 #pragma once
 
+#include "yotta/comm/communicator.hpp"
 #include "yotta/nn/cross_entropy.hpp"
-#include "yotta/nn/embedding.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
+#if YOTTA_BODIES_OF(parallel_layers)
+#include "yotta/comm/axis.hpp"
+#include "yotta/nn/embedding.hpp"
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
 // This rank's rows of a table (V, C).
-inline ParameterPtr make_table(const std::string& name, int64_t vocabulary, int64_t width,
-                               Initial initial, const ParameterOptions& made = {},
-                               const Communicator& tp = {}) {
-  const int64_t held = part_of(vocabulary, tp, name, "tokens");
-  const ShardRange part{held, width, axis_rank(tp) * held, 0, vocabulary, width};
-  return make_parameter(name, part, true, initial, made.seed, made.dtype);
-}
+YOTTA_API ParameterPtr make_table(const std::string& name, int64_t vocabulary, int64_t width,
+                                  Initial initial, const ParameterOptions& init = {},
+                                  const Communicator& tp = {});
 
 class VocabParallelEmbedding : public Layer {
  public:
-  VocabParallelEmbedding(std::string name, int64_t vocabulary, int64_t width, Initial initial,
-                         const ParameterOptions& made = {}, const Communicator& tp = {})
-      : Layer(std::move(name)),
-        table_(make_table(this->name() + ".weight", vocabulary, width, initial, made, tp)),
-        g_(tp) {}
+  YOTTA_API VocabParallelEmbedding(std::string name, int64_t vocabulary, int64_t width,
+                                   Initial initial, const ParameterOptions& init = {},
+                                   const Communicator& tp = {});
 
   // ids (N) i32 -> (N, C), the same on all ranks
-  Tensor forward(const Tensor& ids, Saved& saved) override {
-    saved.keep("ids", ids);
-    return g_.forward(embedding_part(ids, table_.value(), part().first_row, part().all_rows()));
-  }
+  YOTTA_API Tensor forward(const Tensor& ids, Saved& saved) override;
+  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;  // dy (N, C)
+  YOTTA_API void backward_weight(Saved& saved) override;
 
-  Tensor backward_input(const Tensor& dy, Saved& saved) override {  // dy (N, C)
-    saved.keep("dy", dy);
-    return {};
-  }
-
-  void backward_weight(Saved& saved) override {
-    const Tensor ids = saved.take("ids"), dy = saved.take("dy");
-    embedding_part_backward(dy, ids, table_.grad(), part().first_row, part().all_rows());
-    table_.mark_grad_ready();
-  }
-
-  void add_parameters(std::vector<ParameterPtr>& to) override { to.push_back(table_.parameter()); }
+  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
   const ParameterPtr& table() const { return table_.parameter(); }
 
  private:
-  const ShardRange& part() const { return table_.parameter()->part; }
+  const ShardRange& part() const { return table_.parameter()->range; }
 
   Use table_;  // (V/tp, C)
   ReduceFromTensorParallel g_;
@@ -74,6 +60,19 @@ class VocabParallelEmbedding : public Layer {
 // What each rank sends in the loss, besides the ring's factor 2(tp-1)/tp: three numbers a token, against V
 // if the logits were gathered.
 constexpr int64_t vocab_parallel_loss_numbers(int64_t N) { return 3 * N; }
+
+// The loss of logits (N, V/tp) against targets i32 (N), in words of the whole vocabulary; the same on
+// all ranks.
+YOTTA_API CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& targets,
+                                                    double scale, const Communicator& tp = {},
+                                                    Where where = Where::current());
+
+// Writes dlogits (N, V/tp) over the logits themselves. Nothing is sent.
+YOTTA_API void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
+                                                              const Tensor& log_sum_exp,
+                                                              double scale,
+                                                              const Communicator& tp = {},
+                                                              Where where = Where::current());
 
 namespace detail {
 
@@ -121,6 +120,45 @@ struct LossOfSums : VocabParallelRow<Real> {
   }
 };
 
+}  // namespace detail
+
+#if YOTTA_BODIES_OF(parallel_layers)
+
+ParameterPtr make_table(const std::string& name, int64_t vocabulary, int64_t width, Initial initial,
+                        const ParameterOptions& init, const Communicator& tp) {
+  const int64_t held = part_of(vocabulary, tp, name, "tokens");
+  const ShardRange part{held, width, axis_rank(tp) * held, 0, vocabulary, width};
+  return make_parameter(name, part, true, initial, init.seed, init.dtype);
+}
+
+VocabParallelEmbedding::VocabParallelEmbedding(std::string name, int64_t vocabulary, int64_t width,
+                                               Initial initial, const ParameterOptions& init,
+                                               const Communicator& tp)
+    : Layer(std::move(name)),
+      table_(make_table(this->name() + ".weight", vocabulary, width, initial, init, tp)),
+      g_(tp) {}
+
+Tensor VocabParallelEmbedding::forward(const Tensor& ids, Saved& saved) {
+  saved.keep("ids", ids);
+  return g_.forward(embedding_part(ids, table_.value(), part().first_row, part().all_rows()));
+}
+
+Tensor VocabParallelEmbedding::backward_input(const Tensor& dy, Saved& saved) {
+  saved.keep("dy", dy);
+  return {};
+}
+
+void VocabParallelEmbedding::backward_weight(Saved& saved) {
+  const Tensor ids = saved.take("ids"), dy = saved.take("dy");
+  embedding_part_backward(dy, ids, table_.grad(), part().first_row, part().all_rows());
+  table_.mark_grad_ready();
+}
+
+void VocabParallelEmbedding::add_parameters(std::vector<ParameterPtr>& to) {
+  to.push_back(table_.parameter());
+}
+
+namespace detail {
 // Step<Real> for each token; nothing on meta.
 template <template <class> class Step>
 void each_token(const char* operation, const Tensor& logits, const Tensor& targets, int64_t first,
@@ -142,10 +180,8 @@ void each_token(const char* operation, const Tensor& logits, const Tensor& targe
 
 }  // namespace detail
 
-// The loss of logits (N, V/tp) against targets i32 (N), in words of the whole vocabulary; the same on all ranks.
-inline CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& targets,
-                                                 double scale, Communicator tp = {},
-                                                 Where where = Where::current()) {
+CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& targets, double scale,
+                                          const Communicator& tp, Where where) {
   if (axis_size(tp) == 1) return cross_entropy(logits, targets, scale, where);
   const char* const operation = "vocab_parallel_cross_entropy";
   expect_dims(operation, "logits", logits, 2, "(N, V/tp)", where);
@@ -166,11 +202,9 @@ inline CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Ten
   return out;
 }
 
-// Writes dlogits (N, V/tp) over the logits themselves. Nothing is sent.
-inline void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
-                                                           const Tensor& log_sum_exp, double scale,
-                                                           const Communicator& tp = {},
-                                                           Where where = Where::current()) {
+void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
+                                                    const Tensor& log_sum_exp, double scale,
+                                                    const Communicator& tp, Where where) {
   if (axis_size(tp) == 1)
     return cross_entropy_backward_in_place(logits, targets, log_sum_exp, scale, where);
   const char* const operation = "vocab_parallel_cross_entropy_backward";
@@ -191,5 +225,7 @@ inline void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, const
     run_rows<Real>(operation, device, N, held, body, where);
   });
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

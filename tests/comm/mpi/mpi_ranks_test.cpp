@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "support/message_of.hpp"
+#include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/run_on.hpp"
 
 using namespace yotta;
@@ -11,7 +12,7 @@ using namespace yotta_test;
 
 namespace {
 
-// With one process there is nobody to wait for or to part from.
+// With one process there is no other to wait for or to differ from.
 bool is_alone(const MpiRanks& job) {
   if (job.size() == 1) CHECK(run_ranks(1, [](Communicator&) {}).size() == 1);
   return job.size() == 1;
@@ -141,7 +142,7 @@ TEST_CASE("processes that part are told who has done what") {
   MpiRanks job;
   if (is_alone(job)) return;
   const auto apart = [&] { run_ranks(job.rank() == 0 ? 1 : 2, [](Communicator&) {}); };
-  CHECK(contains(message_of(apart), "the processes have parted"));
+  CHECK(contains(message_of(apart), "the processes have diverged"));
   CHECK(contains(message_of(apart), "runs 1 ranks at mpi_ranks_test.cpp"));
   CHECK(contains(message_of(apart), "runs 2 ranks at mpi_ranks_test.cpp"));
 }

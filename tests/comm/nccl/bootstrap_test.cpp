@@ -2,36 +2,36 @@
 
 #include <doctest/doctest.h>
 
-#include "yotta/comm/threads/threads.hpp"
+#include "yotta/comm/threads/thread_transport.hpp"
 
 using namespace yotta;
 
-TEST_CASE("letters arrive by kind, in the order in which they were sent") {
+TEST_CASE("messages arrive by kind, in the order in which they were sent") {
   auto world = std::make_shared<ThreadWorld>(2);
-  NcclLetters zero(std::make_shared<ThreadTransport>(world, 0)),
+  NcclBootstrap zero(std::make_shared<ThreadTransport>(world, 0)),
       one(std::make_shared<ThreadTransport>(world, 1));
-  const Call call{"a letter", 128, DType::u8, -1, "", "", Where::current()};
-  for (const int i : {1, 2}) zero.send(1, 7, NcclLetters::text_of(i), call);
-  zero.send(1, 5, NcclLetters::text_of(3), call);
-  CHECK_FALSE(zero.have_left());
+  const Call call{"a message", 128, DType::u8, -1, "", "", Where::current()};
+  for (const int i : {1, 2}) zero.send(1, 7, NcclBootstrap::pack(i), call);
+  zero.send(1, 5, NcclBootstrap::pack(3), call);
+  CHECK_FALSE(zero.all_sent());
   for (const auto& [kind, expected] : {std::pair{5, 3}, {7, 1}, {7, 2}}) {
-    const NcclLetters::LetterPtr letter = one.expect(0, kind, call);
-    REQUIRE(one.has_come(*letter));
-    CHECK(NcclLetters::read<int>(letter->text) == expected);
+    const NcclBootstrap::MessagePtr message = one.receive(0, kind, call);
+    REQUIRE(one.has_arrived(*message));
+    CHECK(NcclBootstrap::read<int>(message->payload) == expected);
   }
-  CHECK(zero.have_left());
+  CHECK(zero.all_sent());
 }
 
 TEST_CASE(
-    "a letter that has not come can be taken back, and those not taken go with their sender") {
+    "a message that has not come can be taken back, and those not taken go with their sender") {
   auto world = std::make_shared<ThreadWorld>(2);
-  NcclLetters one(std::make_shared<ThreadTransport>(world, 1));
-  const Call call{"a letter", 128, DType::u8, -1, "", "", Where::current()};
-  const NcclLetters::LetterPtr vain = one.expect(0, 1, call);
-  CHECK_FALSE(one.has_come(*vain));
-  one.take_back(*vain);
+  NcclBootstrap one(std::make_shared<ThreadTransport>(world, 1));
+  const Call call{"a message", 128, DType::u8, -1, "", "", Where::current()};
+  const NcclBootstrap::MessagePtr vain = one.receive(0, 1, call);
+  CHECK_FALSE(one.has_arrived(*vain));
+  one.cancel(*vain);
   {
-    NcclLetters zero(std::make_shared<ThreadTransport>(world, 0));
+    NcclBootstrap zero(std::make_shared<ThreadTransport>(world, 0));
     zero.send(1, 1, {}, call);
     CHECK(world->find_unreceived() != "");
   }

@@ -140,7 +140,7 @@ TEST_CASE("wait() orders the device behind an asynchronous collective, and not b
     CHECK(mail->waits > before);
     CHECK(x.values() == y.values());
   }));
-  // Nobody waits: nothing is put behind the lane until then.
+  // No call waits, so no computation is put after the lane until then.
   const auto quiet = std::make_shared<Mailboxes>();
   std::atomic<int> looked = 0;
   expect_fine(run_nccl(2, quiet, [&](NcclRank rank) {
@@ -315,7 +315,7 @@ TEST_CASE("mistakes with messages are named: other counts, nobody sends, nobody 
     Tensor x = nccl_input(4, 0);
     for (const int tag : {7, 8})
       if (rank.world.rank() == 0) rank.world.send(x, 1, tag);
-    if (rank.world.rank() == 1) rank.world.recv(x, 0, 8);  // 7 is here, and nobody takes it
+    if (rank.world.rank() == 1) rank.world.recv(x, 0, 8);  // 7 is here, and is not received
   });
   CHECK(contains(errors[1],
                  "rank 0 sent 16 bytes with tag 7 to rank 1, which ended without receiving it"));

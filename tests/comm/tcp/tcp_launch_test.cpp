@@ -1,27 +1,111 @@
 #include "yotta/comm/tcp/tcp_launch.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <map>
 
 #include "support/message_of.hpp"
+#include "support/temporary_folder.hpp"
+#include "yotta/comm/tcp/tcp_rendezvous.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
+using Variables = std::map<std::string, std::string>;
 
 namespace {
 
-JobEnd run_script(int n, const std::string& script) {
+std::optional<TcpEnvironment> environment_with(const Variables& variables) {
+  return find_tcp_environment([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+std::string refusal_of(const Variables& variables) {
+  return message_of([&] { environment_with(variables); });
+}
+
+const Variables torchrun = {
+    {"RANK", "2"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29511"}};
+
+}  // namespace
+
+TEST_CASE("torchrun's variables") {
+  const auto place = environment_with(torchrun);
+  REQUIRE(place.has_value());
+  CHECK(place->rank == 2);
+  CHECK(place->size == 4);
+  CHECK(place->rank0.text() == "node1:29511");
+  CHECK(place->file.empty());
+  CHECK(place->seconds == 60);
+  Variables some = torchrun;
+  some.erase("MASTER_PORT");
+  some["YOTTA_RENDEZVOUS_SECONDS"] = "5";
+  CHECK(environment_with(some)->rank0.port == 29500);
+  CHECK(environment_with(some)->seconds == 5);
+  some["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  CHECK(environment_with(some)->rank0.port == 29501);
+}
+
+TEST_CASE("a file in place of an address; srun's variables in place of a rank") {
+  const auto by_file = environment_with(
+      {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"YOTTA_RENDEZVOUS_FILE", "/shared/job"}});
+  REQUIRE(by_file.has_value());
+  CHECK(by_file->file == "/shared/job");
+  const auto by_slurm = environment_with(
+      {{"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"MASTER_ADDR", "node1"}});
+  REQUIRE(by_slurm.has_value());
+  CHECK(by_slurm->rank == 3);
+  CHECK(by_slurm->size == 8);
+}
+
+TEST_CASE("a process that was started alone has no place") {
+  CHECK_FALSE(environment_with({}).has_value());
+  CHECK_FALSE(environment_with({{"RANK", "1"}, {"WORLD_SIZE", "2"}}).has_value());
+  CHECK_FALSE(environment_with({{"RANK", "1"}, {"MASTER_ADDR", "node1"}}).has_value());
+  CHECK_FALSE(environment_with({{"MASTER_ADDR", "node1"}}).has_value());
+  CHECK_FALSE(
+      environment_with({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", ""}}).has_value());
+}
+
+TEST_CASE("what is no number is refused by name") {
+  for (const auto& [name, value] :
+       Variables{{"RANK", "two"}, {"WORLD_SIZE", "0"}, {"MASTER_PORT", "70000"}, {"RANK", "-1"}}) {
+    Variables wrong = torchrun;
+    wrong[name] = value;
+    CHECK(contains(refusal_of(wrong), fmt::format("{} is \"{}\"; it should be", name, value)));
+  }
+}
+
+TEST_CASE("the file of a place: written whole, read, or not there yet") {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "place").string();
+  CHECK(read_address_file(file).empty());
+  write_address_file(file, 40123);
+  const std::vector<TcpAddress> addresses = read_address_file(file);
+  REQUIRE_FALSE(addresses.empty());
+  CHECK(addresses.back().text() == "127.0.0.1:40123");
+  for (const TcpAddress& address : addresses) CHECK(address.port == 40123);
+  const std::string nowhere = (folder / "no/place").string();
+  CHECK(contains(message_of([&] { write_address_file(nowhere, 1); }), "cannot write " + nowhere));
+}
+
+namespace {
+
+LaunchResult run_script(int n, const std::string& script) {
   return start_processes(n, {"/bin/sh", "-c", script});
 }
 
 }  // namespace
 
 TEST_CASE("each process has its place, and a file in a folder that is there") {
-  const JobEnd end = run_script(
+  const LaunchResult result = run_script(
       3,
       "test $RANK = $LOCAL_RANK -a $RANK -lt 3 -a $WORLD_SIZE = 3 -a $LOCAL_WORLD_SIZE = 3 "
       "-a -d ${YOTTA_RENDEZVOUS_FILE%/*} -a -z \"$MASTER_ADDR\" -a -n \"$PATH\"");
-  CHECK(end.status == 0);
-  CHECK(end.text.empty());
+  CHECK(result.status == 0);
+  CHECK(result.text.empty());
 }
 
 TEST_CASE("an older place in the environment is replaced") {
@@ -34,7 +118,7 @@ TEST_CASE("an older place in the environment is replaced") {
 
 TEST_CASE("the status is that of the lowest rank that failed; who was killed is named") {
   CHECK(run_script(3, "exit $RANK").status == 1);
-  const JobEnd killed = run_script(3, "test $RANK != 2 || kill -9 $$");
+  const LaunchResult killed = run_script(3, "test $RANK != 2 || kill -9 $$");
   CHECK(killed.status == 128 + 9);
   CHECK(killed.text == "rank 2 was killed: Killed\n");
 }

@@ -5,6 +5,9 @@
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -13,7 +16,7 @@ using namespace yotta_test;
 
 namespace {
 
-// What code(place) has returned in each of n processes; "killed" for one that came to no end.
+// What code(self) has returned in each of n processes; "killed" for one that was killed.
 template <class Code>
 std::vector<std::string> in_processes(int n, Code code) {
   const TemporaryFolder folder;
@@ -22,10 +25,10 @@ std::vector<std::string> in_processes(int n, Code code) {
   for (int rank = 0; rank < n; ++rank) {
     processes.push_back(fork());
     if (processes.back() != 0) continue;
-    const TcpPlace place{rank, n, {}, (folder / "place").string(), 20};
+    const TcpEnvironment self{rank, n, {}, (folder / "rank0").string(), 20};
     std::string said;
     try {
-      said = code(place);
+      said = code(self);
     } catch (const std::exception& error) {
       said = error.what();
     }
@@ -43,7 +46,7 @@ std::vector<std::string> in_processes(int n, Code code) {
   return all;
 }
 
-// run_ranks with one thread a rank: a forked process has none of its parent's threads.
+// run_ranks with one thread per rank: a forked process has none of its parent's threads.
 template <class Body>
 std::vector<RankReport> run(int n, Body body, RunOptions options = {}) {
   options.threads = 1;
@@ -52,7 +55,7 @@ std::vector<RankReport> run(int n, Body body, RunOptions options = {}) {
 
 enum class Mishap { none, dies, throws };
 
-// A run in which one rank comes to grief at a step.
+// A run in which one rank fails at a step.
 void steps(Communicator& world, Mishap mishap, int unlucky, int step) {
   const auto strike = [&](int now) {
     if (world.rank() != unlucky || now != step) return;
@@ -76,8 +79,8 @@ void steps(Communicator& world, Mishap mishap, int unlucky, int step) {
 }
 
 std::vector<std::string> run_with(Mishap mishap, int unlucky, int step) {
-  return in_processes(3, [&](const TcpPlace& place) {
-    TcpRanks job(place);
+  return in_processes(3, [&](const TcpEnvironment& self) {
+    TcpRanks job(self);
     return message_of([&] {
       run(3, [&](Communicator& world) { steps(world, mishap, unlucky, step); });
       // The next run is as whole as the first.
@@ -90,9 +93,9 @@ std::vector<std::string> run_with(Mishap mishap, int unlucky, int step) {
 
 TEST_CASE(
     "ranks are processes; every process has every rank's report, fewer ranks than processes too") {
-  const auto said = in_processes(3, [](const TcpPlace& place) {
+  const auto said = in_processes(3, [](const TcpEnvironment& self) {
     std::string ledgers;
-    TcpRanks job(place);
+    TcpRanks job(self);
     for (int n = 1; n <= 3; ++n) {
       const auto reports = run(n, [&](Communicator& world) {
         std::vector<double> x = {1.0 + world.rank()};
@@ -137,10 +140,10 @@ TEST_CASE("a rank that throws at any step ends the run with its message, in ever
 }
 
 TEST_CASE("a process that ends without a word between runs is named") {
-  const auto said = in_processes(3, [](const TcpPlace& place) {
-    TcpRanks job(place);
+  const auto said = in_processes(3, [](const TcpEnvironment& self) {
+    TcpRanks job(self);
     run(3, [](Communicator& world) { world.barrier(); });
-    if (place.rank == 2) _exit(0);
+    if (self.rank == 2) _exit(0);
     return message_of([&] { run(3, [](Communicator& world) { world.barrier(); }); });
   });
   for (const size_t rank : {size_t{0}, size_t{1}})
@@ -148,19 +151,19 @@ TEST_CASE("a process that ends without a word between runs is named") {
 }
 
 TEST_CASE("the end: everybody hears what the others have ended with") {
-  const auto said = in_processes(2, [](const TcpPlace& place) {
-    TcpRanks job(place);
-    const auto all = job.end(place.rank == 1 ? "the disk is full" : "");
+  const auto said = in_processes(2, [](const TcpEnvironment& self) {
+    TcpRanks job(self);
+    const auto all = job.end(self.rank == 1 ? "the disk is full" : "");
     return all.size() == 2 ? all[0] + "|" + all[1] : "?";
   });
   CHECK(said == std::vector<std::string>(2, "|the disk is full"));
 }
 
 TEST_CASE("a process that is lost at the very end is named too") {
-  const auto said = in_processes(2, [](const TcpPlace& place) {
-    TcpRanks job(place);
+  const auto said = in_processes(2, [](const TcpEnvironment& self) {
+    TcpRanks job(self);
     run(2, [](Communicator& world) { world.barrier(); });
-    if (place.rank == 1) kill(getpid(), SIGKILL);
+    if (self.rank == 1) kill(getpid(), SIGKILL);
     const bool nothing = job.end("").empty();
     return nothing && job.lost() ? job.describe_lost() : "?";
   });
@@ -168,10 +171,10 @@ TEST_CASE("a process that is lost at the very end is named too") {
 }
 
 TEST_CASE("sends that are not buffered, and more ranks than processes") {
-  const auto said = in_processes(2, [](const TcpPlace& place) {
+  const auto said = in_processes(2, [](const TcpEnvironment& self) {
     TcpRanksOptions options;
     options.tcp.patience = 0.05;
-    TcpRanks job(place, options);
+    TcpRanks job(self, options);
     RunOptions unbuffered;
     unbuffered.buffered_sends = false;
     const std::string deadlock = message_of([&] {

@@ -13,26 +13,26 @@ namespace {
 
 int free_port() { return own_end(listen_at(0)).port; }
 
-// What each process hears, in the order of `places`.
-std::vector<std::string> meet(const std::vector<TcpPlace>& places) {
-  std::vector<std::string> heard(places.size());
+// What each process hears, in the order of `environments`.
+std::vector<std::string> meet(const std::vector<TcpEnvironment>& environments) {
+  std::vector<std::string> heard(environments.size());
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < places.size(); ++i)
+  for (size_t i = 0; i < environments.size(); ++i)
     threads.emplace_back([&, i] {
       heard[i] = message_of([&] {
-        const TcpJob job = TcpRendezvous(places[i]).meet();
-        // Who is at the other end? Each tells the others its rank.
-        const int size = static_cast<int>(job.sockets.size());
+        const TcpPeers peers = TcpRendezvous(environments[i]).connect();
+        // Each process tells the others its rank, to check what is at the other end.
+        const int size = static_cast<int>(peers.sockets.size());
         for (int other = 0; other < size; ++other)
-          if (other != job.rank)
-            write_text(job.sockets[static_cast<size_t>(other)], std::to_string(job.rank),
+          if (other != peers.rank)
+            write_text(peers.sockets[static_cast<size_t>(other)], std::to_string(peers.rank),
                        Deadline(20));
         for (int other = 0; other < size; ++other) {
           const auto rank = static_cast<size_t>(other);
-          CHECK(job.sockets[rank].is_open() == (other != job.rank));
-          CHECK(job.processes[rank].pid == getpid());
-          if (other != job.rank)
-            CHECK(read_text(job.sockets[rank], Deadline(20)) == std::to_string(other));
+          CHECK(peers.sockets[rank].is_open() == (other != peers.rank));
+          CHECK(peers.processes[rank].pid == getpid());
+          if (other != peers.rank)
+            CHECK(read_text(peers.sockets[rank], Deadline(20)) == std::to_string(other));
         }
       });
     });
@@ -40,8 +40,8 @@ std::vector<std::string> meet(const std::vector<TcpPlace>& places) {
   return heard;
 }
 
-void check_all_hear(const std::vector<TcpPlace>& places, const std::string& words) {
-  for (const std::string& heard : meet(places)) {
+void check_all_hear(const std::vector<TcpEnvironment>& environments, const std::string& words) {
+  for (const std::string& heard : meet(environments)) {
     CAPTURE(heard);
     CHECK(contains(heard, words));
   }
@@ -60,9 +60,9 @@ Socket connect_at_last(const TcpAddress& first) {
 
 TEST_CASE("a connection to everybody, by an address or by a file") {
   const TemporaryFolder folder;
-  const std::string file = (folder / "place").string();
+  const std::string file = (folder / "rank0").string();
   for (const int size : {1, 2, 3, 5}) {
-    std::vector<TcpPlace> by_address, by_file;
+    std::vector<TcpEnvironment> by_address, by_file;
     const int port = free_port();
     for (int rank = size - 1; rank >= 0; --rank) {  // rank 0 is the last to come
       by_address.push_back({rank, size, {"localhost", port}, "", 20});
@@ -76,8 +76,8 @@ TEST_CASE("a connection to everybody, by an address or by a file") {
 
 TEST_CASE("a file that an earlier job has left is no obstacle") {
   const TemporaryFolder folder;
-  const std::string file = (folder / "place").string();
-  write_place(file, free_port());
+  const std::string file = (folder / "rank0").string();
+  write_address_file(file, free_port());
   check_all_hear({{1, 2, {}, file, 20}, {0, 2, {}, file, 20}}, "nothing was thrown");
 }
 
@@ -120,9 +120,9 @@ TEST_CASE("who came early may have waited all his time when the last one comes")
 
 TEST_CASE("two processes with one rank, and different numbers of ranks, are told to all") {
   const TcpAddress first{"localhost", free_port()};
-  const TcpPlace zero{0, 3, first, "", 20}, one{1, 3, first, "", 20};
+  const TcpEnvironment zero{0, 3, first, "", 20}, one{1, 3, first, "", 20};
   check_all_hear({zero, one, one}, "two processes say that they are rank 1: process ");
-  TcpPlace other = one;
+  TcpEnvironment other = one;
   other.size = 2;
   check_all_hear({zero, other}, "WORLD_SIZE is 3 for rank 0 (process ");
   CHECK(contains(meet({{3, 3, first, "", 1}})[0], "RANK is 3, but WORLD_SIZE is 3"));
@@ -140,8 +140,8 @@ TEST_CASE("rank 0 cannot be reached, or is somebody else") {
                  "could not reach rank 0 at /no/such/file within 0.2 s: the file does not say"));
   const Socket other = listen_at(0);
   std::thread answers([&] {
-    const Socket guest = accept_from(other, Deadline(20));
-    write_all(guest, "220 mail.example.com ESMTP ready", Deadline(5));
+    const Socket accepted = accept_from(other, Deadline(20));
+    write_all(accepted, "220 mail.example.com ESMTP ready", Deadline(5));
   });
   CHECK(contains(meet({{1, 2, {"localhost", own_end(other).port}, "", 5}})[0],
                  "what is there is no rank 0"));
@@ -150,9 +150,9 @@ TEST_CASE("rank 0 cannot be reached, or is somebody else") {
 
 TEST_CASE("an earlier job's file whose port is another program's by now") {
   const TemporaryFolder folder;
-  const std::string file = (folder / "place").string();
+  const std::string file = (folder / "rank0").string();
   const Socket other = listen_at(0);
-  write_place(file, own_end(other).port);
+  write_address_file(file, own_end(other).port);
   std::vector<std::string> heard(2);
   std::thread one([&] { heard[1] = meet({{1, 2, {}, file, 20}})[0]; });
   write_all(accept_from(other, Deadline(20)), "220 mail.example.com ESMTP ready", Deadline(5));

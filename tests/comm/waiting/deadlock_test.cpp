@@ -1,5 +1,7 @@
-// every transport
 #include "yotta/comm/waiting/deadlock.hpp"
+
+#include <atomic>
+#include <thread>
 
 #include "support/rank_errors.hpp"
 #include "support/ranks_here.hpp"

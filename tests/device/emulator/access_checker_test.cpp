@@ -1,5 +1,5 @@
-// Every mistake that the checks know, as a kernel that must be caught, and its cure as one that must not. Then requests,
-// sectors and wavefronts of access patterns whose counts are known.
+// Every mistake that the checks know, as a kernel that must be caught, and its cure as one that
+// must not. Then requests, sectors and wavefronts of access patterns whose counts are known.
 #include "yotta/device/emulator/access_checker.hpp"
 
 #include <doctest/doctest.h>

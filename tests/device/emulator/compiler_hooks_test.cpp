@@ -1,5 +1,6 @@
-// What the hooks see: accesses of every size, whole structs and vectors, and not the host's code in the same file; indices
-// beyond what they index, where the address alone would look right; and atomics of the host's code.
+// What the hooks see: accesses of every size, whole structs and vectors, and not the host's code in
+// the same file; indices beyond what they index, where the address alone would look right; and
+// atomics of the host's code.
 #include "yotta/device/emulator/compiler_hooks.hpp"
 
 #include <doctest/doctest.h>

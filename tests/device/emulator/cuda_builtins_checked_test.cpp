@@ -1,4 +1,5 @@
-// Wrapped instructions report what they do: accesses are checked and counted as if the kernel had made them.
+// Wrapped instructions report what they do: accesses are checked and counted as if the kernel had
+// made them.
 #include "yotta/device/emulator/cuda_builtins.hpp"
 
 #include <doctest/doctest.h>

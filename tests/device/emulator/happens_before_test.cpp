@@ -1,4 +1,5 @@
-// Shadow memory; and races: every way in which two threads may touch the same place, with and without what orders them.
+// Shadow memory; and races: every way in which two threads may touch the same place, with and
+// without what orders them.
 #include "yotta/device/emulator/happens_before.hpp"
 
 #include <doctest/doctest.h>
@@ -20,7 +21,8 @@ __global__ void write_then_read(int* y) {
   y[threadIdx.x] = part[63 - threadIdx.x];  // line: reads
 }
 
-// The classic: the barrier at the end of the loop is missing, so the next tile overwrites what others still read.
+// The classic: the barrier at the end of the loop is missing, so the next tile overwrites what
+// others still read.
 template <bool SecondBarrier>
 __global__ void tiles(const int* x, int* y) {
   __shared__ int tile[64];

@@ -12,7 +12,8 @@ using namespace yotta;
 
 namespace {
 
-// The registers of a warp, and the matrices that they came from (Volta: four of each, one after another).
+// The registers of a warp, and the matrices that they came from (Volta: four of each, one after
+// another).
 template <class Shape, class Input>
 struct Warp {
   using Register = MmaRegister<Input>;
@@ -35,8 +36,8 @@ struct Warp {
   }
 };
 
-// Fills the registers by the written-out meaning of a fragment, multiplies, and checks each result against a
-// plain product of the matrices.
+// Fills the registers by the written-out meaning of a fragment, multiplies, and checks each result
+// against a plain product of the matrices.
 template <class Shape, class Input>
 void check_product() {
   constexpr int m = Shape::m, n = Shape::n, products = Shape::products;

@@ -4,6 +4,10 @@
 
 #include "parallel/sharded_training.hpp"
 #include "support/temporary_folder.hpp"
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/core/system/files.hpp"
+#include "yotta/model/files/safetensors.hpp"
+#include "yotta/nn/adamw.hpp"
 #include "yotta/parallel/fsdp.hpp"
 
 using namespace yotta;
@@ -16,12 +20,12 @@ constexpr int64_t rows = 8;
 
 // A sharded net and its optimizer on one rank.
 struct Sharded {
-  Sharded(Communicator& world, int64_t layers_a_unit, int64_t width = net.width)
+  Sharded(Communicator& world, int64_t layers_per_unit, int64_t width = net.width)
       : model(make_linear_net({net.layers, width}, {1, DType::f64})),
-        fsdp(model, world, {.layers_a_unit = layers_a_unit}),
+        fsdp(model, world, {.layers_per_unit = layers_per_unit}),
         optimizer(parameters(fsdp.stack())) {
     for (const FsdpUnit& unit : fsdp.units())
-      pieces.insert(pieces.end(), unit.pieces().begin(), unit.pieces().end());
+      pieces.insert(pieces.end(), unit.shards().begin(), unit.shards().end());
   }
   void step(Communicator& world, int64_t number) {
     zero_gradients(fsdp.stack());

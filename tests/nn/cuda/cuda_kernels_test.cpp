@@ -4,7 +4,17 @@
 
 #include "support/message_of.hpp"
 #include "yotta/device/cuda/strided_matmul.hpp"
+#include "yotta/nn/activations.hpp"
+#include "yotta/nn/adamw.hpp"
+#include "yotta/nn/attention_blockwise.hpp"
+#include "yotta/nn/cross_entropy.hpp"
+#include "yotta/nn/dropout.hpp"
+#include "yotta/nn/embedding.hpp"
+#include "yotta/nn/grad_clip.hpp"
+#include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/narrow.hpp"
+#include "yotta/nn/norm.hpp"
+#include "yotta/nn/rope.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

@@ -9,7 +9,7 @@
 
 #include "yotta/comm/collectives.hpp"
 #include "yotta/comm/engine/collective.hpp"
-#include "yotta/comm/threads/native.hpp"
+#include "yotta/comm/threads/native_collectives.hpp"
 
 namespace yotta {
 

@@ -9,7 +9,6 @@
 #include "yotta/comm/channel.hpp"
 #include "yotta/comm/engine/message.hpp"
 #include "yotta/comm/threads/collective_rendezvous.hpp"
-#include "yotta/comm/threads/shared_memory_channel.hpp"
 
 namespace yotta {
 
@@ -88,8 +87,8 @@ class Collective : public Channel, public SharedMemoryChannel {
 
   // SharedMemoryChannel
   void show(ConstData in, Data out) override {
-    gathering_->seat(rank()).in = in;
-    gathering_->seat(rank()).out = out;
+    gathering_->slot(rank()).in = in;
+    gathering_->slot(rank()).out = out;
   }
   void meet() override {
     stop_reading();
@@ -106,8 +105,8 @@ class Collective : public Channel, public SharedMemoryChannel {
     reading_ = true;
     transport().check(call_.where);
   }
-  ConstData in(int other) const override { return gathering_->seat(other).in; }
-  Data out(int other) const override { return gathering_->seat(other).out; }
+  ConstData in(int other) const override { return gathering_->slot(other).in; }
+  Data out(int other) const override { return gathering_->slot(other).out; }
   // A collective that the transport runs by itself.
   void run_by_transport(const NativeCall& native) {
     Request request;

@@ -10,8 +10,9 @@
 
 #include "yotta/comm/engine/engine.hpp"
 #include "yotta/comm/engine/message.hpp"
+#include "yotta/comm/engine/rank_main.hpp"
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/comm/threads/threads.hpp"
+#include "yotta/comm/threads/thread_transport.hpp"
 
 namespace yotta {
 
@@ -25,12 +26,11 @@ RankHost*& rank_host() {
 }
 
 namespace detail {
-inline int default_threads(int ranks) {
+int default_threads(int ranks) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
 }
 
-// Rethrows the root cause: the error of the rank that failed first, or else of the lowest that did.
-inline void rethrow_root_cause(const std::vector<RankReport>& reports, int first, Where where) {
+void rethrow_root_cause(const std::vector<RankReport>& reports, int first, Where where) {
   int rank = first;
   if (rank < 0 || !reports[static_cast<size_t>(rank)].error) {
     rank = 0;
@@ -82,10 +82,9 @@ class Awaited {
   std::string timeout_;  // what the last that has timed out says
 };
 
-// One rank, on its own thread; `transport` is its end of the world, or built upon it.
-inline void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world,
-                     const std::shared_ptr<Transport>& transport, const RankBody& body,
-                     const RunOptions& options, RankReport& report, Where where) {
+void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world,
+              const std::shared_ptr<Transport>& transport, const RankBody& body,
+              const RunOptions& options, RankReport& report, Where where) {
   const ContextScope scope(*report.context);
   auto group = std::make_shared<Group>();
   group->engine = std::make_shared<Engine>(transport, options);

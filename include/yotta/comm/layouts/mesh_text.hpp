@@ -13,7 +13,7 @@
 
 #include "yotta/comm/mesh.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm_timed)
 #include <algorithm>
 #include <limits>
 #endif  // YOTTA_BODIES
@@ -29,7 +29,7 @@ YOTTA_API MeshShape parse_mesh(const std::string& text, Where where = Where::cur
 // the rest. `word` names the axes.
 YOTTA_API std::string picture(const MeshShape& shape, const char* (*word)(Axis) = name);
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm_timed)
 MeshShape parse_mesh(const std::string& text, Where where) {
   MeshShape shape;
   for (size_t begin = 0; begin < text.size();) {

@@ -71,7 +71,7 @@ struct TorusShape {
                               Where where) const;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm_timed)
 TorusCuts TorusShape::cuts(int rank, int part, Data whole) const {
   TorusCuts made = {whole};
   for (int phase = 0; phase < axis_count(); ++phase) {

@@ -1,86 +1,204 @@
-// Letter boxes: where a send and a recv between thread ranks find each other.
+// MessageMatcher: finds the receive that a message belongs to, on the rank that receives.
 //
-//     rank 1's box     sends to rank 1   [from 0, tag 7] [from 2, tag 7] [from 0, tag 8]
-//                      recvs of rank 1   (none: it has not asked yet)
+//     posted       receives without a message     [from 1, tag 7, group 0]  [from 2, tag 7, group 0]
+//     unexpected   messages without a receive     [from 1, tag 8, group 0: 12 bytes]
 //
-//     rank 1 posts recv(from 0, tag 8): the first send that belongs to it is the third; out it comes
+// A message belongs to a receive if group, sender and tag are equal: they are its envelope. Whichever
+// side comes second finds the other. Both lists are in order of arrival. Of one envelope there are
+// either posted receives or unexpected messages, so the first message goes to the first receive, and
+// messages do not overtake each other.
 //
-// A box holds only what has not found its other half, so of one (group, sender, receiver, tag) it holds
-// sends or recvs, never both; and the first in the box is the first that was posted: messages do not
-// overtake each other. No locks here: threads.hpp holds one.
+//     threads    RequestMatcher: both sides are requests in one memory
+//     TCP        an unexpected message is its header and bytes
+//     NCCL       an unexpected message is a buffer on the device
+//
+// Cost: a search through one list. A rank has few receives and few unexpected messages at a time.
+// There are no locks here; thread_transport.hpp holds one.
+// Reference: MPI 3.1, section 3.5; MPI libraries call the two lists posted and unexpected queue.
 #pragma once
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 
-#include "yotta/comm/failures.hpp"
 #include "yotta/comm/engine/transport.hpp"
+#include "yotta/comm/failures.hpp"
 
 namespace yotta {
 
+// What decides which receive a message belongs to.
+struct Envelope {
+  uint64_t group = 0;  // the same number on both sides
+  int from = 0;        // world rank of the sender
+  int64_t tag = 0;     // as Request::tag
+
+  bool operator==(const Envelope&) const = default;
+};
+
+// Message: what a transport keeps of a message that has no receive yet.
+template <class Message>
+class MessageMatcher {
+ public:
+  struct Unexpected {
+    Envelope envelope;
+    Message message;
+  };
+
+  // The first receive of this envelope; null if there is none. It stays posted.
+  Request* find_posted(const Envelope& envelope) const {
+    const auto found = first_of(posted_, envelope);
+    return found == posted_.end() ? nullptr : found->recv;
+  }
+  void add_posted(const Envelope& envelope, Request& recv) { posted_.push_back({envelope, &recv}); }
+  // False: it was not posted.
+  bool remove_posted(const Request& recv) {
+    return std::erase_if(posted_, [&](const Posted& each) { return each.recv == &recv; }) > 0;
+  }
+  bool is_posted(const Request& recv) const {
+    return std::any_of(posted_.begin(), posted_.end(),
+                       [&](const Posted& each) { return each.recv == &recv; });
+  }
+  // The receive that was posted first; null if there is none.
+  Request* first_posted() const { return posted_.empty() ? nullptr : posted_.front().recv; }
+
+  // The first message of this envelope; null if there is none. It stays in the list.
+  const Message* find_unexpected(const Envelope& envelope) const {
+    const auto found = first_of(unexpected_, envelope);
+    return found == unexpected_.end() ? nullptr : &found->message;
+  }
+  std::optional<Message> take_unexpected(const Envelope& envelope) {
+    const auto found = first_of(unexpected_, envelope);
+    if (found == unexpected_.end()) return {};
+    const auto place = unexpected_.begin() + (found - unexpected_.cbegin());
+    Message message = std::move(place->message);
+    unexpected_.erase(place);
+    return message;
+  }
+  void add_unexpected(const Envelope& envelope, Message message) {
+    unexpected_.push_back({envelope, std::move(message)});
+  }
+  // Its receive was withdrawn: the next receive of this envelope gets it.
+  void put_back(const Envelope& envelope, Message message) {
+    unexpected_.push_front({envelope, std::move(message)});
+  }
+  void remove_unexpected(const Message& message) {
+    std::erase_if(unexpected_, [&](const Unexpected& each) { return each.message == message; });
+  }
+  // The message that came first; null if there is none.
+  const Unexpected* first_unexpected() const {
+    return unexpected_.empty() ? nullptr : &unexpected_.front();
+  }
+  // A message that the user sent from the same rank with another tag, or in another group; null if
+  // there is none.
+  const Unexpected* find_other_tag(const Envelope& wanted) const {
+    for (const Unexpected& each : unexpected_)
+      if (each.envelope.from == wanted.from && each.envelope.tag >= 0 && each.envelope != wanted)
+        return &each;
+    return nullptr;
+  }
+
+  void clear() {
+    posted_.clear();
+    unexpected_.clear();
+  }
+
+ private:
+  struct Posted {
+    Envelope envelope;
+    Request* recv;
+  };
+  template <class List>
+  static auto first_of(const List& list, const Envelope& envelope) {
+    return std::find_if(list.begin(), list.end(),
+                        [&](const auto& each) { return each.envelope == envelope; });
+  }
+
+  std::deque<Posted> posted_;
+  std::deque<Unexpected> unexpected_;
+};
+
+// --- error messages ---
 // "4 f32"
 inline std::string describe_data(const Request& request) {
   return fmt::format("{} {}{}", request.data.count, name(request.data.dtype),
                      request.data.device == Device::meta ? " on meta" : "");
 }
+// `sent`: what the other side sends, "5 f32 at a.cpp:7".
+inline std::string describe_different_sizes(const std::string& sent, const Request& recv,
+                                            int receiver) {
+  return fmt::format(
+      "both sides of a message must name the same count and type.\n"
+      "  rank {} sends {}\n  rank {} receives {} at {}",
+      recv.peer, sent, receiver, describe_data(recv), at(recv.call->where));
+}
+// `place`: where it was sent, " at a.cpp:7", or nothing if that is not known.
+inline std::string describe_other_tag(const Envelope& sent, const std::string& place,
+                                      const Envelope& wanted, int receiver) {
+  return fmt::format("rank {} has sent tag {}{}, but rank {} waits for tag {}{}", sent.from,
+                     sent.tag, place, receiver, wanted.tag,
+                     sent.group == wanted.group ? "" : " in another communicator");
+}
 
-class MessageMatcher {
+// The sends and receives of all ranks of one process, where both sides of a message are requests.
+class RequestMatcher {
  public:
-  explicit MessageMatcher(int ranks) : boxes_(static_cast<size_t>(ranks)) {}
+  explicit RequestMatcher(int ranks) : receivers_(static_cast<size_t>(ranks)) {}
 
-  // The other half of `request`, if it is there, or null.
+  // The other side of `request`; null if it has not been posted.
   Request* find(const Request& request) const {
-    const std::deque<Request*>& others = box(request, other_kind(request));
-    const auto found = std::find_if(others.begin(), others.end(), [&](const Request* other) {
-      return other->group == request.group && other->tag == request.tag &&
-             other->owner == request.peer && other->peer == request.owner;
-    });
-    return found == others.end() ? nullptr : *found;
+    const Matcher& matcher = of(request);
+    if (is_send(request)) return matcher.find_posted(envelope_of(request));
+    Request* const* const send = matcher.find_unexpected(envelope_of(request));
+    return send == nullptr ? nullptr : *send;
   }
-  void add(Request& request) { box(request, request.kind).push_back(&request); }
-  void remove(Request& request) { std::erase(box(request, request.kind), &request); }
+  void add(Request& request) {
+    if (is_send(request))
+      of(request).add_unexpected(envelope_of(request), &request);
+    else
+      of(request).add_posted(envelope_of(request), request);
+  }
+  void remove(Request& request) {
+    if (is_send(request))
+      of(request).remove_unexpected(&request);
+    else
+      of(request).remove_posted(request);
+  }
 
-  // A message for who waits in `recv` that is there, but with another tag or in another group.
+  // Says what the peer of a waiting receive has sent instead; empty if nothing.
   std::string find_other_tag(const Request& recv) const {
-    for (const Request* send : box(recv, Request::Kind::send)) {
-      if (send->owner != recv.peer || send->tag < 0) continue;
-      return fmt::format("rank {} has sent tag {} at {}, but rank {} waits for tag {}{}",
-                         send->owner, send->tag, at(send->call->where), recv.owner, recv.tag,
-                         send->group == recv.group ? "" : " in another communicator");
+    const auto* const other = of(recv).find_other_tag(envelope_of(recv));
+    if (other == nullptr) return "";
+    return describe_other_tag(other->envelope, " at " + at(other->message->call->where),
+                              envelope_of(recv), recv.owner);
+  }
+  // Says which message nobody received, at the end of a run; empty if there is none.
+  std::string find_unreceived() const {
+    for (const Matcher& matcher : receivers_) {
+      if (matcher.first_unexpected() == nullptr) continue;
+      const Request& send = *matcher.first_unexpected()->message;
+      return fmt::format(
+          "rank {} sent {} with tag {} to rank {}, which has returned without receiving it; the "
+          "send is at {}",
+          send.owner, describe_data(send), send.tag, send.peer, at(send.call->where));
     }
     return "";
   }
 
-  // A message that nobody received, for the end of a run; empty if there is none.
-  std::string find_unreceived() const {
-    for (const Box& box : boxes_)
-      for (const Request* send : box.sends)
-        return fmt::format(
-            "rank {} sent {} with tag {} to rank {}, which has returned without "
-            "receiving it; the send is at {}",
-            send->owner, describe_data(*send), send->tag, send->peer, at(send->call->where));
-    return "";
-  }
-
  private:
-  struct Box {
-    std::deque<Request*> sends;  // to this rank
-    std::deque<Request*> recvs;  // of this rank
-  };
-  static Request::Kind other_kind(const Request& request) {
-    return request.kind == Request::Kind::send ? Request::Kind::recv : Request::Kind::send;
-  }
-  // Sends and recvs both lie in the receiver's box.
-  const std::deque<Request*>& box(const Request& request, Request::Kind kind) const {
-    const int receiver = request.kind == Request::Kind::send ? request.peer : request.owner;
-    const Box& box = boxes_[static_cast<size_t>(receiver)];
-    return kind == Request::Kind::send ? box.sends : box.recvs;
-  }
-  std::deque<Request*>& box(const Request& request, Request::Kind kind) {
-    return const_cast<std::deque<Request*>&>(std::as_const(*this).box(request, kind));
-  }
+  using Matcher = MessageMatcher<Request*>;
 
-  std::vector<Box> boxes_;
+  static bool is_send(const Request& request) { return request.kind == Request::Kind::send; }
+  static Envelope envelope_of(const Request& request) {
+    return {static_cast<uint64_t>(request.group), is_send(request) ? request.owner : request.peer,
+            request.tag};
+  }
+  static size_t receiver_of(const Request& request) {
+    return static_cast<size_t>(is_send(request) ? request.peer : request.owner);
+  }
+  const Matcher& of(const Request& request) const { return receivers_[receiver_of(request)]; }
+  Matcher& of(const Request& request) { return receivers_[receiver_of(request)]; }
+
+  std::vector<Matcher> receivers_;  // by world rank
 };
 
 }  // namespace yotta

@@ -1,5 +1,5 @@
-// What the transport needs of MPI itself: errors as exceptions, communicators that are freed, our types and
-// operations in MPI's words, and counts of more than an int.
+// What the transport needs of MPI itself: errors as exceptions, communicators that are freed, our types and operations
+// as MPI's, and counts that an int cannot hold.
 //
 //     DType        moved as           reduced by MPI as       reduced by reduce_into as
 //     f64 f32      8, 4 bytes         DOUBLE, FLOAT           max and min, so that a NaN survives
@@ -9,7 +9,7 @@
 //
 // MPI 3.1 counts in ints. A longer run travels as one element of a type made for it: whole pieces, and the rest:
 //
-//     |<- most ->|<- most ->|<- rest ->|     one MPI_Send of 1 element, whatever its length
+//     |<- max_count ->|<- max_count ->|<- rest ->|     one MPI_Send of 1 element, whatever its length
 //
 // Reference: MPI: A Message-Passing Interface Standard, version 3.1, sections 4.1, 5.9 and 8.3.
 #pragma once
@@ -29,7 +29,7 @@
 
 namespace yotta {
 
-// Throws what MPI says went wrong. `call` is the name of the function that returned `code`.
+// Throws MPI's error message. `call` is the name of the function that returned `code`.
 inline void expect_mpi(int code, const char* call, Where where) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING];
@@ -38,14 +38,14 @@ inline void expect_mpi(int code, const char* call, Where where) {
   fail_as<CommError>(where, "{}: {}", call, std::string_view(text, static_cast<size_t>(length)));
 }
 
-// What kind of error a code of this MPI stands for: MPI_ERR_TRUNCATE, ...
+// The class of an error code: MPI_ERR_TRUNCATE, ...
 inline int mpi_error_class(int code) {
   int kind = MPI_SUCCESS;
   MPI_Error_class(code, &kind);
   return kind;
 }
 
-// May threads of this process call MPI at the same time? Errors: MPI is not started, or not for this thread.
+// May threads of this process call MPI at the same time? Errors: MPI has not been started, or not for this thread.
 inline bool expect_mpi_started(Where where) {
   int started = 0, level = 0, main_thread = 0;
   MPI_Initialized(&started);
@@ -60,10 +60,10 @@ inline bool expect_mpi_started(Where where) {
   return level == MPI_THREAD_MULTIPLE;
 }
 
-// Waits with naps, and look() in between, for what `start(&request)` has started; returns start's code, or that of the
-// test. (MPI's own waiting burns the core, which may be another rank's.)
+// Waits for the operation that `start(&request)` begins. Sleeps between tests and calls look(). Returns the code of start,
+// or of the test. (MPI's own waiting keeps the core busy, which may be another rank's.)
 template <class Start, class Look>
-int wait_in_naps(Start start, Look look) {
+int wait_sleeping(Start start, Look look) {
   MPI_Request request = MPI_REQUEST_NULL;
   int code = start(&request);
   for (int done = 0, nap = 1; code == MPI_SUCCESS; nap = std::min(2 * nap, 500)) {
@@ -75,13 +75,13 @@ int wait_in_naps(Start start, Look look) {
   return code;
 }
 template <class Start>
-int wait_in_naps(Start start) {
-  return wait_in_naps(start, [] {});
+int wait_sleeping(Start start) {
+  return wait_sleeping(start, [] {});
 }
 
-// Looks with naps whether it is done(), for so many seconds at most.
+// Polls done(), and sleeps in between, for so many seconds at max_count.
 template <class Done>
-void look_in_naps(Done done, double seconds = 1e9) {
+void poll_until(Done done, double seconds = 1e9) {
   const auto begin = std::chrono::steady_clock::now();
   while (!done()) {
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
@@ -95,13 +95,14 @@ class MpiComm {
  public:
   explicit MpiComm(MPI_Comm comm) : comm_(comm) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-    for (const MPI_Comm asked : {MPI_COMM_WORLD, MPI_COMM_SELF})  // by some MPIs, for requests
+    for (const MPI_Comm asked :
+         {MPI_COMM_WORLD, MPI_COMM_SELF})  // some MPIs ask these for requests
       MPI_Comm_set_errhandler(asked, MPI_ERRORS_RETURN);
   }
   static MpiComm duplicate(MPI_Comm of, Where where) {
     MPI_Comm comm = MPI_COMM_NULL;
     const auto start = [&](MPI_Request* request) { return MPI_Comm_idup(of, &comm, request); };
-    expect_mpi(wait_in_naps(start), "MPI_Comm_idup", where);
+    expect_mpi(wait_sleeping(start), "MPI_Comm_idup", where);
     return MpiComm(comm);
   }
   MpiComm(MpiComm&& other) noexcept : comm_(std::exchange(other.comm_, MPI_COMM_NULL)) {}
@@ -112,14 +113,14 @@ class MpiComm {
     if (comm_ != MPI_COMM_NULL && finalized == 0) MPI_Comm_free(&comm_);
   }
   MPI_Comm get() const { return comm_; }
-  // Leaves it to MPI for ever: something may still be in flight on it.
+  // Never frees it: something may still be in flight on it.
   void abandon() { comm_ = MPI_COMM_NULL; }
 
  private:
   MPI_Comm comm_;
 };
 
-// By width only: for what is moved and not reduced.
+// A type of the same width, for data that is moved and not reduced.
 inline MPI_Datatype mpi_bits(DType dtype) {
   switch (bytes_of(dtype)) {
     case 8: return MPI_INT64_T;
@@ -128,7 +129,7 @@ inline MPI_Datatype mpi_bits(DType dtype) {
     default: return MPI_INT8_T;
   }
 }
-// As a number that MPI can add; MPI_DATATYPE_NULL for types that it does not know.
+// The number type that MPI can add; MPI_DATATYPE_NULL for types that it does not know.
 inline MPI_Datatype mpi_number(DType dtype) {
   switch (dtype) {
     case DType::f64: return MPI_DOUBLE;
@@ -155,7 +156,7 @@ template <int... number>
 constexpr auto reductions(std::integer_sequence<int, number...>) {
   return std::array<MPI_User_function*, sizeof...(number)>{reduce_for_mpi<number>...};
 }
-// Our own operation, made when it is first needed; it lives as long as MPI does.
+// The MPI operation that calls our reduce_into, made at its first use. It lives as long as MPI does.
 inline MPI_Op own_op(DType dtype, ReduceOp op) {
   constexpr size_t number_of_ops = dtype_count * op_count;
   constexpr auto functions = reductions(std::make_integer_sequence<int, int{number_of_ops}>());
@@ -168,7 +169,7 @@ inline MPI_Op own_op(DType dtype, ReduceOp op) {
 }
 }  // namespace detail
 
-// How a reduction is asked for.
+// The two arguments that describe a reduction to MPI.
 struct MpiReduction {
   MPI_Datatype type;
   MPI_Op op;
@@ -183,20 +184,20 @@ inline MpiReduction mpi_reduction(DType dtype, ReduceOp op) {
   return {mpi_bits(dtype), detail::own_op(dtype, op)};
 }
 
-// A run of `count` numbers as MPI wants it: an int and a type. `most`: from where on a type is made for it.
+// A run of `count` numbers as MPI wants it: an int and a type. Runs longer than `max_count` get a type of their own.
 class MpiRun {
  public:
-  MpiRun(int64_t count, DType dtype, int64_t most) : type_(mpi_bits(dtype)) {
-    if (count <= most) {
+  MpiRun(int64_t count, DType dtype, int64_t max_count) : type_(mpi_bits(dtype)) {
+    if (count <= max_count) {
       count_ = static_cast<int>(count);
       return;
     }
-    const int64_t pieces = count / most;  // at most 2^32 of 2^31 - 1: more than any memory
-    int lengths[] = {static_cast<int>(pieces), static_cast<int>(count % most)};
-    MPI_Aint places[] = {0, static_cast<MPI_Aint>(pieces * most * bytes_of(dtype))};
+    const int64_t pieces = count / max_count;  // at most 2^32 of 2^31 - 1: more than any memory
+    int lengths[] = {static_cast<int>(pieces), static_cast<int>(count % max_count)};
+    MPI_Aint offsets[] = {0, static_cast<MPI_Aint>(pieces * max_count * bytes_of(dtype))};
     MPI_Datatype types[] = {MPI_DATATYPE_NULL, type_};
-    MPI_Type_contiguous(static_cast<int>(most), type_, &types[0]);
-    MPI_Type_create_struct(2, lengths, places, types, &type_);
+    MPI_Type_contiguous(static_cast<int>(max_count), type_, &types[0]);
+    MPI_Type_create_struct(2, lengths, offsets, types, &type_);
     MPI_Type_commit(&type_);
     MPI_Type_free(&types[0]);
     made_ = true;
@@ -204,7 +205,7 @@ class MpiRun {
   MpiRun(const MpiRun&) = delete;
   MpiRun& operator=(const MpiRun&) = delete;
   ~MpiRun() {
-    if (made_) MPI_Type_free(&type_);  // what is in flight keeps it
+    if (made_) MPI_Type_free(&type_);  // MPI keeps it for what is in flight
   }
   int count() const { return count_; }
   MPI_Datatype type() const { return type_; }

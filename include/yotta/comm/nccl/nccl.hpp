@@ -1,25 +1,66 @@
-// NCCL itself, behind NcclTransport (nccl_transport.hpp): communicators that are made and connect without blocking the
-// host, each with a CUDA stream of its own, and events that order it with the stream on which the rank computes.
+// NCCL for a program that may be built without it, and may start where there is no GPU.
 //
-//     computed, mark               an event is recorded on the compute stream, on a lane's stream
+//     const std::string why_not = why_no_nccl();                 empty: it can be used
+//     transport = make_nccl_transport(transport);                a rank's transport, with NCCL for data on cuda
+//
+// In builds with NCCL (YOTTA_HAVE_NCCL) nvcc compiles the bodies: one .cu file of the program includes this header. Link
+// NCCL and the CUDA runtime. There, NCCL stands behind NcclTransport (nccl_transport.hpp): communicators that are made and
+// connect without blocking the host, each with a CUDA stream of its own, and events that order it with the stream on which
+// the rank computes.
+//
+//     computed, mark               record an event on the compute stream, on a lane's stream
 //     lane_after, compute_after    that stream waits for an event
-//     ready                        ncclCommGetAsyncError: in progress, done, or what went wrong
+//     ready                        ncclCommGetAsyncError: in progress, done, or an error
 //
-// Versions, of the header when this is compiled and of the library when it runs: 2.10 has bf16 and is the oldest;
-// 2.13 says more of an error; 2.14 makes communicators that never block the host (before, joining waits for the others);
-// 2.18 splits them. A library older than the header is refused by name, since the header's structs are not its own.
-// Empty unless YOTTA_HAVE_NCCL is defined and nvcc compiles it: one .cu file of a program includes it, and gives the
-// program what nccl_support.hpp declares. Link NCCL and the CUDA runtime.
+// NCCL has a version of its header, when this is compiled, and of its library, when it runs: 2.10 has bf16 and is the
+// oldest; 2.13 says more of an error; 2.14 makes communicators that never block the host (before, joining waits for the
+// others); 2.18 splits them. A library older than the header is refused by name, since their structs differ.
 // Reference: NVIDIA NCCL documentation, "Creating a communicator with options", "Error handling".
 #pragma once
 
-#if defined(YOTTA_HAVE_NCCL) && defined(__CUDACC__)
+#include <cstdlib>
+#include <memory>
+#include <string>
 
+#include "yotta/comm/engine/transport.hpp"
+
+namespace yotta {
+
+struct NcclOptions {
+  double timeout = 600;  // seconds that the host may wait for its GPU
+};
+
+#ifdef YOTTA_HAVE_NCCL
+std::string why_no_nccl();
+std::shared_ptr<Transport> make_nccl_transport(std::shared_ptr<Transport> inner,
+                                               NcclOptions options = {});
+#else
+inline std::string why_no_nccl() {
+  return "this program was built without NCCL (cmake --preset cuda builds with it where it is "
+         "installed)";
+}
+inline std::shared_ptr<Transport> make_nccl_transport(std::shared_ptr<Transport> /*inner*/,
+                                                      NcclOptions /*options*/ = {}) {
+  fail(Where::current(), "{}", why_no_nccl());
+}
+#endif
+
+// Prepares several ranks on one GPU, for correctness only. NCCL refuses two ranks of one host on one GPU, so each process
+// says that it is a host of its own, and all communicate by loopback sockets. Call it before any other use of NCCL.
+inline void share_gpu(int rank) {
+  setenv("NCCL_HOSTID", ("yotta-rank-" + std::to_string(rank)).c_str(), 1);
+  setenv("NCCL_NET", "Socket", 1);
+  setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+  setenv("NCCL_MAX_CTAS", "4", 0);  // room on the GPU for all ranks' kernels at once
+}
+
+}  // namespace yotta
+
+#if defined(YOTTA_HAVE_NCCL) && defined(__CUDACC__)
 #include <nccl.h>
 
 #include <cstring>
 
-#include "yotta/comm/nccl/nccl_support.hpp"
 #include "yotta/comm/nccl/nccl_transport.hpp"
 #include "yotta/device/cuda/cuda_accelerator.hpp"
 
@@ -30,7 +71,7 @@ static_assert(YOTTA_NCCL_VERSION >= NCCL_VERSION(2, 10, 0), "NCCL 2.10 is the ol
 
 namespace yotta {
 
-// Throws NCCL's words unless a call was accepted.
+// Throws NCCL's error message unless a call was accepted.
 inline void check_nccl(ncclResult_t code, ncclComm_t comm = nullptr) {
 #if YOTTA_NCCL_VERSION >= NCCL_VERSION(2, 14, 0)
   if (code == ncclInProgress) return;
@@ -118,7 +159,7 @@ class NcclItself : public NcclLibrary {
     if (code != cudaErrorNotReady) check_cuda(code);
     return code == cudaSuccess;
   }
-  // An event may be recorded anew at once: who waits for it does so for what it was when they began.
+  // An event may be recorded again at once: a stream that waits for it waits for what it was when the wait began.
   void forget(Mark mark) noexcept override { events_.push_back(event_of(mark)); }
   void send(Handle handle, ConstData data, int to) override {
     const Lane& lane = of(handle);
@@ -204,7 +245,7 @@ class NcclItself : public NcclLibrary {
     }
   }
 
-  std::vector<cudaEvent_t> events_;  // that are free
+  std::vector<cudaEvent_t> events_;  // free ones, to be used again
 };
 
 [[gnu::used]] inline std::string why_no_nccl() {

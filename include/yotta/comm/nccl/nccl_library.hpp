@@ -1,10 +1,10 @@
-// What NCCL ranks ask of NCCL and of CUDA's streams, and how each collective is put to them.
+// What NCCL ranks need of NCCL and of CUDA's streams, and how each collective is expressed in NCCL's calls.
 //
 //     NcclTransport (nccl_transport.hpp) ──► NcclLibrary ─┬─ nccl.hpp: NCCL itself
-//                                                         └─ a test's: mailboxes, without a GPU
+//                                                         └─ tests: mailboxes, without a GPU
 //
 // NCCL has no all-to-all, gather and scatter: they are messages, all in one group. It reduces and gathers equal chunks
-// only: where the ranks do not divide the count it is one reduction, or one broadcast, a chunk.
+// only: where the ranks do not divide the count, one reduction, or one broadcast, per chunk takes its place.
 #pragma once
 
 #include <array>
@@ -14,30 +14,30 @@
 
 namespace yotta {
 
-// What is asked of NCCL and of CUDA's streams. A call may be accepted before it has been carried out: until then
-// ready() says false, and nothing else may be asked of that communicator. Errors: CommError with NCCL's words.
+// A call may return before it has been carried out. Until then ready() is false, and no other call may be made on that
+// communicator. Errors: CommError with NCCL's message.
 class NcclLibrary {
  public:
   using Handle = void*;
   using Id = std::array<std::byte, 128>;
-  using Mark = uintptr_t;  // a place on a stream, its own or the compute stream; 0: none
+  using Mark = uintptr_t;  // a point on a stream, a lane's or the compute stream; 0: none
 
   virtual ~NcclLibrary() = default;
   virtual Id new_id() = 0;
   virtual Handle join(const Id& id, int size, int rank) = 0;  // with a stream of its own
-  // Cuts a lane by color, in each part the ranks by key, then by rank; color < 0: this rank is in none, null.
+  // Splits a lane by color; in each part the ranks are ordered by key, then by rank. color < 0: in no part, returns null.
   virtual bool can_split() const = 0;
   virtual Handle split(Handle lane, int color, int key) = 0;
   virtual bool ready(Handle lane) = 0;
   virtual void leave(Handle lane, bool aborts) noexcept = 0;
   virtual void begin_group() = 0;
   virtual void end_group() = 0;
-  virtual Mark computed() = 0;         // behind all that the rank has computed so far
-  virtual Mark mark(Handle lane) = 0;  // behind all that the lane has been given
-  // What the lane is given next comes behind the mark; so does what the rank computes next.
+  virtual Mark computed() = 0;         // after all that the rank has computed so far
+  virtual Mark mark(Handle lane) = 0;  // after all that the lane has been given
+  // What the lane is given next, or what the rank computes next, starts after the mark.
   virtual void lane_after(Handle lane, Mark mark) = 0;
   virtual void compute_after(Mark mark) = 0;
-  virtual bool has_passed(Mark mark) = 0;  // has the device come there?
+  virtual bool has_passed(Mark mark) = 0;  // has the device reached it?
   virtual void forget(Mark mark) noexcept = 0;
   virtual void send(Handle lane, ConstData data, int to) = 0;
   virtual void recv(Handle lane, Data data, int from) = 0;
@@ -93,7 +93,7 @@ inline void run_in_group(NcclLibrary& nccl, NcclLibrary::Handle lane, const Nati
 }
 }  // namespace detail
 
-// One collective in NCCL's terms, as one group: what it consists of is carried out together.
+// Runs one collective as one NCCL group: its parts are carried out together.
 inline void run_on_lane(NcclLibrary& nccl, NcclLibrary::Handle lane, const NativeCall& call, int p,
                         int rank) {
   nccl.begin_group();

@@ -1,16 +1,16 @@
-// NCCL ranks: data on Device::cuda goes from GPU to GPU by NCCL; everything else goes as it did before.
+// NCCL ranks: data on Device::cuda goes from GPU to GPU by NCCL; everything else goes by the transport beneath.
 //
-//     Communicator ──► NcclTransport ─┬─ data on cuda ─┬─ messages      nccl_messages.hpp  ┐ on lanes: NCCL's
-//                                     │                └─ collectives   here               ┘ communicators  nccl_lanes.hpp
-//                                     └─ all else ──────► inner         the transport of the same ranks: MPI
-//                                        data on cpu, splits, letters, who has failed
+//     Communicator ──► NcclTransport ─┬─ data on cuda ─┬─ messages      ┐ on lanes: NCCL's communicators
+//                                     │                └─ collectives   ┘ nccl_lanes.hpp
+//                                     └─ all else ──────► inner         the transport of the same ranks: MPI or TCP
+//                                        data on cpu, splits, bootstrap messages, which rank has failed
 //
 // When a rank fails the others hear of it over `inner`, also while they wait for the device (watch), and abort their
-// lanes, since NCCL would wait for ever; so they do when NCCL reports an error, or after a time-out. Who waits for a
-// message that nobody sends is told so by `inner`, too. Not so in a collective: NCCL's wait on the device, where nobody
-// sees for whom, until the time-out.
+// lanes, since NCCL would wait forever. They do the same when NCCL reports an error, or after a time-out. A rank that
+// waits for a message that no rank sends is told so by `inner`, too. In a collective it is not: NCCL waits on the device,
+// where nothing shows for which rank, until the time-out.
 //
-// The library behind is an interface (nccl_library.hpp), so that all of this is tested without a GPU; nccl.hpp has the
+// The library below is an interface (nccl_library.hpp), so that all of this is tested without a GPU; nccl.hpp has the
 // real one. Nothing here blocks the host.
 // References: NVIDIA NCCL documentation, "Communicators" (non-blocking, abort) and "Point-to-point".
 #pragma once
@@ -18,8 +18,8 @@
 #include <chrono>
 #include <thread>
 
-#include "yotta/comm/nccl/nccl_messages.hpp"
-#include "yotta/comm/waiting/world_state.hpp"
+#include "yotta/comm/nccl/nccl_lanes.hpp"
+#include "yotta/comm/waiting/control_plane.hpp"
 
 namespace yotta {
 
@@ -30,9 +30,9 @@ class NcclTransport : public Transport {
                 double timeout = 600, Where where = Where::current())
       : inner_(std::move(inner)),
         timeout_(timeout),
-        letters_(std::make_shared<NcclLetters>(inner_)),
-        lanes_(inner_->rank(), letters_, std::move(nccl), where),
-        messages_(inner_->rank(), inner_->size(), letters_, lanes_) {
+        bootstrap_(std::make_shared<NcclBootstrap>(inner_)),
+        lanes_(inner_->rank(), bootstrap_, std::move(nccl), where),
+        messages_(inner_->rank(), inner_->size(), bootstrap_, lanes_) {
     for (int r = 0; r < inner_->size(); ++r) groups_[0].members.push_back(r);
   }
   ~NcclTransport() override { lanes_.leave_all(inner_->failed()); }
@@ -44,18 +44,19 @@ class NcclTransport : public Transport {
 
   void post(Request& request) override {
     if (request.data.device != Device::cuda) return inner_->post(request);
-    messages_.post(request, groups_.at(request.group).name);
+    messages_.post(request, groups_.at(request.group).id);
   }
   void post(Request& request, const NativeCall& call) override {
     if (call.out.device != Device::cuda && call.in.device != Device::cuda)
       return inner_->post(request, call);
     const std::vector<int>& members = groups_.at(request.group).members;
-    const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
-    lanes_.add(lane_of(request.group),
-               {&request, [call, p = static_cast<int>(members.size()), r = static_cast<int>(place)](
-                              NcclLibrary& nccl, NcclLibrary::Handle handle) {
-                  run_on_lane(nccl, handle, call, p, r);
-                }});
+    const auto in_group = std::find(members.begin(), members.end(), rank()) - members.begin();
+    lanes_.add(
+        lane_of(request.group),
+        {&request, [call, p = static_cast<int>(members.size()), r = static_cast<int>(in_group)](
+                       NcclLibrary& nccl, NcclLibrary::Handle handle) {
+           run_on_lane(nccl, handle, call, p, r);
+         }});
   }
   bool test(Request& request) override {
     if (request.done) return true;
@@ -82,13 +83,15 @@ class NcclTransport : public Transport {
   }
   void sleep(std::span<const Waiting> strands, double seconds) override {
     messages_.advance();
-    if (lanes_.pump_all() == nullptr && !any_on_a_lane(strands))
+    const bool lanes_are_idle = lanes_.pump_all() == nullptr;
+    if (messages_.hand_out()) return;  // a request is done
+    if (lanes_are_idle && !any_on_a_lane(strands))
       return inner_->sleep(as_inner_sees(strands), seconds);
     check(strands[0].where);
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(seconds, 20e-6)));
   }
 
-  // Moves on whatever can be moved on.
+  // Advances whatever can be advanced.
   void advance() {
     messages_.advance();
     lanes_.pump_all();
@@ -107,7 +110,7 @@ class NcclTransport : public Transport {
     inner_->fail(message);
     lanes_.leave_all(true);
   }
-  // Called while the host waits for the device, which may be waiting for a rank that is gone.
+  // Called while the host waits for the device, which may be waiting for a rank that has failed.
   void watch(Where where, double seconds) {
     check(where);
     lanes_.look();
@@ -144,7 +147,7 @@ class NcclTransport : public Transport {
   int open_group(int parent, int64_t sequence, int color, std::span<const int> members) override {
     const int number = inner_->open_group(parent, sequence, color, members);
     groups_[number] = {{members.begin(), members.end()},
-                       group_id(groups_.at(parent).name, sequence, color)};
+                       group_id(groups_.at(parent).id, sequence, color)};
     if (const Part part = std::exchange(part_, {}); part.lane != nullptr)
       lanes_.split(*part.lane, part.color, part.key, &lane_of(number));
     return number;
@@ -157,15 +160,17 @@ class NcclTransport : public Transport {
   CollectiveRendezvous* enter(int group, int64_t number, const Call& call) override {
     return inner_->enter(group, number, call);
   }
-  void arrive(CollectiveRendezvous& gathering, int group_rank) override {
-    inner_->arrive(gathering, group_rank);
+  void arrive(CollectiveRendezvous& rendezvous, int group_rank) override {
+    inner_->arrive(rendezvous, group_rank);
   }
-  void leave(int group, CollectiveRendezvous& gathering) override { inner_->leave(group, gathering); }
+  void leave(int group, CollectiveRendezvous& rendezvous) override {
+    inner_->leave(group, rendezvous);
+  }
 
  private:
   struct Members {
     std::vector<int> members = {};  // world ranks
-    uint64_t name = 0;              // the same on all members, whatever their numbers for it are
+    uint64_t id = 0;                // the same on all members, whatever their numbers for it are
   };
   // Of a split whose group is about to be opened.
   struct Part {
@@ -175,7 +180,7 @@ class NcclTransport : public Transport {
 
   NcclLane& lane_of(int group) {
     const Members& members = groups_.at(group);
-    return lanes_.of_group(group, members.members, members.name);
+    return lanes_.of_group(group, members.members, members.id);
   }
   bool any_on_a_lane(std::span<const Waiting> strands) {
     for (const Waiting& strand : strands)
@@ -183,13 +188,13 @@ class NcclTransport : public Transport {
         if (request != nullptr && lanes_.find(*request) != nullptr) return true;
     return false;
   }
-  // `inner` knows the letter of a receive, not the receive.
+  // `inner` knows the bootstrap message that a receive waits for, not the receive.
   std::span<const Waiting> as_inner_sees(std::span<const Waiting> strands) {
     strands_.assign(strands.begin(), strands.end());
     for (Waiting& strand : strands_)
       for (Request*& request : strand.requests)
         if (request != nullptr && is_ours(*request))
-          if (Request* const letter = messages_.waits_for(*request)) request = letter;
+          if (Request* const envelope = messages_.waits_for(*request)) request = envelope;
     return strands_;
   }
 
@@ -206,7 +211,7 @@ class NcclTransport : public Transport {
 
   std::shared_ptr<Transport> inner_;
   double timeout_;
-  std::shared_ptr<NcclLetters> letters_;
+  std::shared_ptr<NcclBootstrap> bootstrap_;
   NcclLanes lanes_;
   NcclMessages messages_;
   std::map<int, Members> groups_;  // by number

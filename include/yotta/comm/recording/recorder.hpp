@@ -89,7 +89,7 @@ class Recorder : public RunObserver {
   int runs_ = 0;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(comm_timed)
 void WallClock::op(const OpCost& cost) {
   const double begin = end_op();
   const auto bytes = static_cast<int64_t>(cost.bytes_read + cost.bytes_written);

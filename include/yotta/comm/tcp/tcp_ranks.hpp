@@ -1,15 +1,22 @@
-// TcpRanks: the processes of a job as ranks of run_ranks (process_ranks.hpp), without MPI.
+// TcpRanks: processes as ranks of run_ranks (process_ranks.hpp), without MPI.
 //
 //     int main() {
-//       TcpRanks ranks;                  they find each other by torchrun's variables, or by a file: tcp_place.hpp
+//       TcpRanks ranks;                  they find each other by torchrun's variables, or by a file: tcp_launch.hpp
 //       run_ranks(ranks.size(), [](Communicator& world) { ... });
-//     }                                  waits for the others, and says good-bye
+//     }                                  waits for the others, and says goodbye
 #pragma once
 
 #include "yotta/comm/processes/process_ranks.hpp"
-#include "yotta/comm/tcp/tcp.hpp"
+#include "yotta/comm/tcp/tcp_launch.hpp"
+
+#if YOTTA_BODIES_OF(transports)
+#include "yotta/comm/tcp/tcp_rendezvous.hpp"
+#include "yotta/comm/tcp/tcp_transport.hpp"
+#endif  // YOTTA_BODIES
 
 namespace yotta {
+
+class TcpMesh;
 
 struct TcpRanksOptions : ProcessRanksOptions {
   TcpOptions tcp = {};
@@ -17,64 +24,83 @@ struct TcpRanksOptions : ProcessRanksOptions {
 
 class TcpRanks : public ProcessRanks {
  public:
-  // Errors: who has not come; the variables are not set.
-  explicit TcpRanks(TcpRanksOptions options = {}, Where where = Where::current())
-      : TcpRanks(own_place(where), std::move(options), where) {}
-  explicit TcpRanks(const TcpPlace& place, TcpRanksOptions options = {},
-                    Where where = Where::current())
-      : ProcessRanks(options, "the launcher", "WORLD_SIZE="),
-        tcp_(options.tcp),
-        mesh_(std::make_shared<TcpMesh>(TcpRendezvous(place, where).meet())) {
-    join(place.rank, mesh_->processes());
-  }
-  ~TcpRanks() override {
-    leave();
-    if (!lost()) end("");
-    mesh_->say_goodbye();
-  }
-  // Who was lost, if lost(): "rank 2 has failed: its process, 4711 on node7, ...".
-  std::string describe_lost() const { return describe_end(lost_rank_, address(lost_rank_)); }
+  // Errors: processes that have not come; variables that are not set.
+  YOTTA_API explicit TcpRanks(TcpRanksOptions options = {}, Where where = Where::current());
+  YOTTA_API explicit TcpRanks(const TcpEnvironment& self, TcpRanksOptions options = {},
+                              Where where = Where::current());
+  YOTTA_API ~TcpRanks() override;
+  // The process that was lost, if lost(): "rank 2 has failed: its process, 4711 on node7, ...".
+  YOTTA_API std::string describe_lost() const;
 
  private:
-  static TcpPlace own_place(Where where) {
-    if (const std::optional<TcpPlace> place = find_tcp_place()) return *place;
-    fail(where,
-         "this process does not know its place: set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT "
-         "(as torchrun does), or YOTTA_RENDEZVOUS_FILE in place of the last two");
-  }
-  std::shared_ptr<Transport> make_transport(int n, const RunOptions& options) override {
-    ++world_;
-    if (rank() >= n) {
-      mesh_->attach(world_, nullptr);
-      return nullptr;
-    }
-    TcpOptions tcp = tcp_;
-    if (!options.buffered_sends) tcp.eager_bytes = -1;
-    return std::make_shared<TcpTransport>(mesh_, n, world_, tcp);
-  }
-  std::vector<std::string> all_gather(const std::string& mine) override {
-    for (int other = 0; other < size(); ++other) mesh_->send_text(other, mine);
-    std::vector<std::string> texts;
-    while (std::ssize(texts) < size()) {
-      const int next = static_cast<int>(texts.size());
-      if (std::optional<std::string> text = mesh_->take_text(next)) {
-        texts.push_back(std::move(*text));
-        continue;
-      }
-      if (mesh_->lost() >= 0 || mesh_->is_gone(next)) {
-        lost_rank_ = mesh_->lost() >= 0 ? mesh_->lost() : next;
-        fail_lost(lost_rank_);
-      }
-      mesh_->progress(1);
-    }
-    while (mesh_->is_sending() && mesh_->lost() < 0) mesh_->progress(1);  // ours must have left too
-    return texts;
-  }
+  YOTTA_API std::shared_ptr<Transport> make_transport(int n, const RunOptions& options) override;
+  YOTTA_API std::vector<std::string> all_gather(const std::string& mine) override;
 
   TcpOptions tcp_;
   std::shared_ptr<TcpMesh> mesh_;
   int32_t world_ = 0;  // the number of runs
   int lost_rank_ = 0;
 };
+
+#if YOTTA_BODIES_OF(transports)
+
+inline TcpEnvironment expect_tcp_environment(Where where) {
+  if (const std::optional<TcpEnvironment> self = find_tcp_environment(own_environment, where))
+    return *self;
+  fail(where,
+       "this process does not know its rank: set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT "
+       "(as torchrun does), or YOTTA_RENDEZVOUS_FILE in place of the last two");
+}
+
+TcpRanks::TcpRanks(TcpRanksOptions options, Where where)
+    : TcpRanks(expect_tcp_environment(where), std::move(options), where) {}
+TcpRanks::TcpRanks(const TcpEnvironment& self, TcpRanksOptions options, Where where)
+    : ProcessRanks(options, "the launcher", "WORLD_SIZE="),
+      tcp_(options.tcp),
+      mesh_(std::make_shared<TcpMesh>(TcpRendezvous(self, where).connect())) {
+  join(self.rank, mesh_->processes());
+}
+TcpRanks::~TcpRanks() {
+  leave();
+  if (!lost()) end("");
+  mesh_->say_goodbye();
+}
+
+std::string TcpRanks::describe_lost() const {
+  return describe_lost_process(lost_rank_, address(lost_rank_));
+}
+
+std::shared_ptr<Transport> TcpRanks::make_transport(int n, const RunOptions& options) {
+  ++world_;
+  if (rank() >= n) {
+    mesh_->attach(world_, nullptr);
+    return nullptr;
+  }
+  TcpOptions tcp = tcp_;
+  if (!options.buffered_sends) tcp.eager_bytes = -1;
+  return std::make_shared<TcpTransport>(mesh_, n, world_, tcp);
+}
+
+std::vector<std::string> TcpRanks::all_gather(const std::string& mine) {
+  for (int other = 0; other < size(); ++other) mesh_->send_text(other, mine);
+  std::vector<std::string> texts;
+  while (std::ssize(texts) < size()) {
+    const int next = static_cast<int>(texts.size());
+    if (std::optional<std::string> text = mesh_->take_text(next)) {
+      texts.push_back(std::move(*text));
+      continue;
+    }
+    if (mesh_->lost() >= 0 || mesh_->is_gone(next)) {
+      lost_rank_ = mesh_->lost() >= 0 ? mesh_->lost() : next;
+      fail_lost(lost_rank_);
+    }
+    check_overdue();
+    mesh_->progress(1);
+  }
+  while (mesh_->is_sending() && mesh_->lost() < 0) mesh_->progress(1);  // until all texts have left
+  return texts;
+}
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -1,36 +1,38 @@
 // Deadlock: proving that a rank can never go on.
 //
 //     rank 0  recv from 1 ──►  rank 1  recv from 2 ──►  rank 2  recv from 0 ──► rank 0: a circle
-//     rank 3  recv from 4 ──►  rank 4  has returned: nobody will ever send
+//     rank 3  recv from 4 ──►  rank 4  has returned: it will never send
 //     rank 5  computes; rank 6  recv from 5: may still be served, so it is not deadlocked
 //
-// Every rank is a few strands: its main code and the collectives it has in flight. A strand that runs,
-// or has what it waits for, is alive. A strand that waits is alive if everyone it waits for has some
-// strand alive: that one may yet send. We start from the strands that run and add what they may serve,
-// until nothing changes. What is left can only be woken by what is left: it is dead, and no proof by
-// time-out is needed. No helper threads send messages, so nobody is missing from the picture.
+// Every rank is a few strands: its main code and the collectives it has in flight. A strand is alive if
+// it runs, or has what it waits for. A waiting strand is alive if every rank it waits for has some
+// strand alive, since that rank may yet send. We start from the strands that run and add what they may
+// serve, until nothing changes. A strand that is left can only be woken by others that are left: it is
+// dead, and no proof by time-out is needed. No helper threads send messages, so the graph is complete.
 //
-// Here are plain data and plain functions, without a thread. Cost: O(strands x ranks) a round.
+// These are plain data and plain functions, without threads. Cost: O(strands x ranks) per round.
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "yotta/comm/engine/transport.hpp"
 #include "yotta/comm/failures.hpp"
 
 namespace yotta {
 
 // What one waiting strand needs before it can go on.
 struct StrandWait {
-  bool ready = false;      // it has all it waits for: it will run as soon as its rank wakes up
+  bool ready = false;      // it has all it waits for, and runs as soon as its rank wakes up
   std::vector<int> needs;  // world ranks that must act, all of them
   int strand = -1;         // or: another strand of this rank that must end first
-  // For people:
+  // For the error message:
   enum class Kind : uint8_t { send, recv, collective } kind = Kind::recv;
   std::string doing;      // "recv of 16 f32 with tag 7"
   std::string called_at;  // "ring.cpp:12"
-  std::string waited_at;  // "ring.cpp:20", where the rank stands: the same place or a later wait()
+  std::string waited_at;  // "ring.cpp:20": the line that blocks, which may be a later wait()
   std::string hint;       // "rank 1 has sent tag 8"
 };
 
@@ -70,7 +72,7 @@ inline std::vector<bool> find_alive(const std::vector<RankWait>& ranks) {
   return main_alive;
 }
 
-// The strand that a rank's main code really waits in: its own, or that of the Work it waits for.
+// The strand that blocks a rank's main code: its own, or that of the Work it waits for.
 inline const StrandWait& blocked_in(const RankWait& rank) {
   const StrandWait& main = rank.strands[0];
   return main.strand < 0 ? main : rank.strands[static_cast<size_t>(main.strand)];
@@ -95,7 +97,8 @@ inline std::string describe_chain(const std::vector<RankWait>& ranks,
     if (next < 0) break;
     const auto seen = std::find(chain.begin(), chain.end(), next);
     const bool closed = seen != chain.end();
-    if (closed) chain.erase(chain.begin(), seen);  // what leads to the circle is not part of it
+    if (closed)
+      chain.erase(chain.begin(), seen);  // ranks that lead to the circle are not part of it
     chain.push_back(next);
     if (closed || !end.empty()) break;
   }
@@ -104,9 +107,8 @@ inline std::string describe_chain(const std::vector<RankWait>& ranks,
   return text + end;
 }
 
-// What usually helps.
-inline const char* suggest_cure(const std::vector<RankWait>& ranks,
-                                const std::vector<bool>& alive) {
+// Advice for the error message.
+inline const char* suggest_fix(const std::vector<RankWait>& ranks, const std::vector<bool>& alive) {
   using Kind = StrandWait::Kind;
   bool all_send = true, all_recv = true;
   for (size_t r = 0; r < ranks.size(); ++r) {
@@ -124,7 +126,7 @@ inline const char* suggest_cure(const std::vector<RankWait>& ranks,
   return "write down the order of sends and receives on each rank: every recv needs its send";
 }
 
-// The whole story for the user: the circle, the table, the cure.
+// The whole error message: the circle, the table of waiting ranks, the advice.
 inline std::string describe_deadlock(const std::vector<RankWait>& ranks,
                                      const std::vector<bool>& alive) {
   const auto first = std::find(alive.begin(), alive.end(), false) - alive.begin();
@@ -142,7 +144,30 @@ inline std::string describe_deadlock(const std::vector<RankWait>& ranks,
     if (waited_at != wait.called_at) text += ", waited for at " + waited_at;
     if (!wait.hint.empty()) text += "; " + wait.hint;
   }
-  return text + "\n  try: " + suggest_cure(ranks, alive);
+  return text + "\n  try: " + suggest_fix(ranks, alive);
+}
+
+inline const Request* first_request(const Waiting& strand) {
+  return strand.requests[0] != nullptr ? strand.requests[0] : strand.requests[1];
+}
+// Fills in the parts of `wait` for the error message. `members`: world ranks of the requests' group.
+inline void describe_wait(const Waiting& strand, std::span<const int> members, StrandWait& wait) {
+  wait.doing = describe_operation(*strand.call);
+  wait.called_at = at(strand.call->where);
+  wait.waited_at = at(strand.where);
+  const Request* const first = first_request(strand);
+  if (first == nullptr) return;
+  using Kind = StrandWait::Kind;
+  const bool message = first->kind == Request::Kind::send || first->kind == Request::Kind::recv;
+  const bool own =
+      strand.call->is_custom;  // the user's own algorithm: its sends and receives are named
+  wait.kind = !message || (first->tag < 0 && !own) ? Kind::collective
+              : first->kind == Request::Kind::send ? Kind::send
+                                                   : Kind::recv;
+  if (first->tag >= 0 && message) wait.doing += fmt::format(" with tag {}", first->tag);
+  if (first->group == 0) return;
+  wait.doing += " on the communicator of ranks";
+  for (const int member : members) wait.doing += fmt::format(" {}", member);
 }
 
 }  // namespace yotta

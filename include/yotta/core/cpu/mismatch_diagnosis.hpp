@@ -112,7 +112,7 @@ class MismatchDiagnosis {
   std::vector<size_t> wrong_;
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(core)
 
 MismatchDiagnosis::MismatchDiagnosis(std::span<const double> actual,
                                      std::span<const double> expected, double tolerance,

@@ -73,7 +73,7 @@ void run_kernel(const char* operation, const Body& body, int64_t items, Where wh
   KernelOf<Body>::launch(body, items, where);
 }
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(core)
 
 Accelerator*& accelerator() {
   static Accelerator* one = nullptr;

@@ -11,27 +11,24 @@
 //
 //     YOTTA_API Tensor softmax(const Tensor& x, Where where = Where::current());
 //
-//     #if YOTTA_BODIES
+//     #if YOTTA_BODIES_OF(nn)
 //     Tensor softmax(const Tensor& x, Where where) { ... }
 //     #endif  // YOTTA_BODIES
 //
-// cmake/compiled/*.cpp compile the bodies. Types that nearly every signature names live in the inline namespace
-// YOTTA_FORM, so that files of both kinds do not link into one program.
+// cmake/compiled/nn.cpp is compiled with YOTTA_COMPILING_nn, so it sees the bodies of nn/ and of everything else the
+// declarations. Types that nearly every signature names live in the inline namespace YOTTA_FORM, so that files of both
+// forms do not link into one program.
 // YOTTA_ASAN and YOTTA_TSAN, 0 or 1: which sanitizer this build runs under.
 #pragma once
 
 #if defined(YOTTA_COMPILED)
 #define YOTTA_API
 #define YOTTA_FORM compiled_form
-#if defined(YOTTA_COMPILING)
-#define YOTTA_BODIES 1
-#else
-#define YOTTA_BODIES 0
-#endif
+#define YOTTA_BODIES_OF(unit) (YOTTA_COMPILING_##unit + 0)
 #else
 #define YOTTA_API inline
 #define YOTTA_FORM header_only_form
-#define YOTTA_BODIES 1
+#define YOTTA_BODIES_OF(unit) 1
 #endif
 
 #if defined(__has_feature)  // clang

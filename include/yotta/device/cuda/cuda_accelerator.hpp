@@ -1,16 +1,16 @@
-// nvcc
 // Device::cuda: tensors in a GPU's memory, everything about them in order on one stream.
 //
 //     host       allocate  copy  launch  launch  release      each returns at once
 //     stream     ─ malloc ─ copy ─ kernel ─ kernel ─ free ─►   each begins when the one before has ended
 //
-// Memory is stream-ordered (cudaMallocAsync): a block that is released is free for what is asked for later on the
-// same stream, with no wait, and the driver keeps it instead of handing it back. The host waits only where it asks
-// for values. It waits by looking again and again, so that somebody may watch meanwhile: a transport that sees that
-// a peer is gone throws here, instead of waiting with the stream for ever.
+// Memory is stream-ordered (cudaMallocAsync): a block that is released is free for what is asked
+// for later on the same stream, with no wait, and the driver keeps it instead of handing it back.
+// The host waits only where it asks for values. It waits by looking again and again, so that
+// somebody may watch meanwhile: a transport that sees that a peer is gone throws here, instead of
+// waiting with the stream for ever.
 //
-// nvcc compiles this file too, and under the emulator it serves tests and machines without a GPU: there everything
-// has ended when it returns.
+// nvcc compiles this file too, and under the emulator it serves tests and machines without a GPU:
+// there everything has ended when it returns.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,8 @@
 
 namespace yotta {
 
-// Called again and again while the host waits for the device, with the seconds it has waited; may throw.
+// Called again and again while the host waits for the device, with the seconds it has waited; may
+// throw.
 using AcceleratorWatch = std::function<void(Where, double seconds)>;
 inline AcceleratorWatch& accelerator_watch() {
   static AcceleratorWatch watch;
@@ -108,7 +109,8 @@ inline void install_accelerator() {
 }
 
 #if defined(__CUDACC__)
-// Chooses GPU `gpu` for this process and makes it Device::cuda. Returns why it cannot, in one line; empty: done.
+// Chooses GPU `gpu` for this process and makes it Device::cuda. Returns why it cannot, in one line;
+// empty: done.
 inline std::string open_gpu(int gpu) {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);

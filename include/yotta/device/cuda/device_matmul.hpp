@@ -6,9 +6,9 @@
 // A DeviceMatrix is a MatrixView (core/matmul_ladder.hpp) whose type is known at run time only.
 #pragma once
 
-#include "yotta/core/system/accelerator.hpp"
 #include "yotta/core/dtype.hpp"
 #include "yotta/core/matmul_ladder.hpp"
+#include "yotta/core/system/accelerator.hpp"
 
 namespace yotta {
 
@@ -22,8 +22,8 @@ constexpr DeviceMatrix transposed(const DeviceMatrix& x) {
   return {x.data, x.dtype, x.cols, x.rows, x.col_stride, x.row_stride};
 }
 
-// The same product for a library that thinks in columns (cuBLAS, Fortran's BLAS). In its eyes our row-major X is X', so
-// it multiplies B' (n, k) by A' (k, m) and gets C' (n, m), which is our C:
+// The same product for a library that thinks in columns (cuBLAS, Fortran's BLAS). In its eyes our
+// row-major X is X', so it multiplies B' (n, k) by A' (k, m) and gets C' (n, m), which is our C:
 //
 //     ours  C = A B, row-major          theirs  C' = B' A', column-major
 //
@@ -47,8 +47,8 @@ constexpr ColumnMajorProduct in_columns(const DeviceMatrix& a, const DeviceMatri
           ColumnMajorMatrix(b),     ColumnMajorMatrix(a),     ColumnMajorMatrix(c)};
 }
 
-// C (m, n) = A (m, k) B (k, n), or C += A B. A and B of one type: f64, f32 or bf16; C f64 for the first, else f32 or
-// bf16, sums in f32 and rounded once.
+// C (m, n) = A (m, k) B (k, n), or C += A B. A and B of one type: f64, f32 or bf16; C f64 for the
+// first, else f32 or bf16, sums in f32 and rounded once.
 using DeviceMatmul = void (*)(const DeviceMatrix& a, const DeviceMatrix& b, const DeviceMatrix& c,
                               Into into, Where where);
 inline DeviceMatmul& device_matmul() {

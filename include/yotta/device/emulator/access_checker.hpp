@@ -5,18 +5,21 @@
 //                                written before it is read?        else uninitialised, or a copy in flight
 //                                ordered after the others'?        else a race
 //
-// One launch is checked at a time, on one OS thread, so the same seed finds the same fault. A fault leaves the lane where
-// it stopped, and the message is put together outside of the kernel: the compiler assumes that the hooks do not throw.
+// One launch is checked at a time, on one OS thread, so the same seed finds the same fault. A fault
+// leaves the lane where it stopped, and the message is put together outside of the kernel: the
+// compiler assumes that the hooks do not throw.
 //
-// Counters turn the accesses of single lanes into requests of a warp, and count sectors and wavefronts:
+// Counters turn the accesses of single lanes into requests of a warp, and count sectors and
+// wavefronts:
 //
 //     lane 0   line 41 at 1000, line 44 at 64, ...        request 1 = line 41: 1000, 1004, ..., 1124   4 sectors
 //     lane 1   line 41 at 1004, line 44 at 64, ...        request 2 = line 44: 64, 64, ..., 64         1 wavefront
 //     ...
 //
-// A GPU runs the lanes of a warp in step; here each runs ahead until it must wait. So each writes a log, and when all
-// lanes of the warp wait or have returned, entries of one line that are the first, second, ... in their lane's log make one
-// request. For lanes in step, that is simply the same position in all logs.
+// A GPU runs the lanes of a warp in step; here each runs ahead until it must wait. So each writes a
+// log, and when all lanes of the warp wait or have returned, entries of one line that are the
+// first, second, ... in their lane's log make one request. For lanes in step, that is simply the
+// same position in all logs.
 //
 // In the unchecked build the checker does nothing.
 #pragma once
@@ -234,7 +237,8 @@ class Counters {
 
 class AccessChecker;
 
-// The checker while a lane runs the kernel's own code on this OS thread; null in the emulator's code and outside of kernels.
+// The checker while a lane runs the kernel's own code on this OS thread; null in the emulator's
+// code and outside of kernels.
 YOTTA_THREAD_LOCAL AccessChecker* active_checker = nullptr;
 
 YOTTA_UNSEEN inline bool in_kernel() { return active_checker != nullptr; }
@@ -251,8 +255,9 @@ class UncheckedScope {
   AccessChecker* before_;
 };
 
-[[noreturn]] void stop_lane(std::function<std::string()> explain);  // scheduler.hpp
-void pause_lane();
+// Defined in scheduler.hpp.
+[[noreturn]] YOTTA_API void stop_lane(std::function<std::string()> explain);
+YOTTA_UNSEEN YOTTA_API void pause_lane();
 
 class AccessChecker {
  public:
@@ -288,7 +293,8 @@ class AccessChecker {
   void warp_waits() { counters_.read_logs(); }
   void fence() { order_.fence(); }
 
-  // The line at which a lane was stopped. If the instruction is on no line of the kernel, that of the last access.
+  // The line at which a lane was stopped. If the instruction is on no line of the kernel, that of
+  // the last access.
   Line line_of(const Image&, uintptr_t instruction) {
     const Line line = sites_.line_of(instruction);
     return line.number > 0 ? line : sites_.line(last_site_);
@@ -312,7 +318,8 @@ class AccessChecker {
     if (counters_.add(this_lane->index % 32, entry)) pause_lane();
   }
 
-  // Bounds, alignment and order of an access by a lane, not counted; `mark` is added to the thread's number.
+  // Bounds, alignment and order of an access by a lane, not counted; `mark` is added to the
+  // thread's number.
   YOTTA_UNSEEN void check(const Lane& lane, const void* pointer, size_t bytes, Access kind,
                           uint32_t site, uint32_t mark) {
     const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -423,7 +430,8 @@ class AccessChecker {
       incident = *uninitialised_;  // it caused what followed
     stop_lane([this, incident] { return explain(incident, sites_); });
   }
-  // A read of uninitialised memory is reported at the next barrier: if another thread writes there before that, it is a race.
+  // A read of uninitialised memory is reported at the next barrier: if another thread writes there
+  // before that, it is a race.
   void report_uninitialised() {
     if (uninitialised_) fail_as<KernelError>(task_.where, "{}", explain(*uninitialised_, sites_));
   }

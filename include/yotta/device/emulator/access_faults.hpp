@@ -1,10 +1,12 @@
-// Regions and faults: the stretches of memory that a kernel may use, and what it did to them that it must not, in words:
-// which line, which thread, and the cure.
+// Regions and faults: the stretches of memory that a kernel may use, and what it did to them that
+// it must not, in words: which line, which thread, and the cure.
 //
 //     addresses ->   [global a]   [global b]  ...  [__shared__ tile]  [dynamic shared]   ...   [this lane's stack]
 //
-// An address in none of them, nor in the program's own variables, is the host's or nobody's: a GPU would stop.
-// Cost: each line of a kernel remembers the region that it touched last, so a look-up is one comparison.
+// An address in none of them, nor in the program's own variables, is the host's or nobody's: a GPU
+// would stop.
+// Cost: each line of a kernel remembers the region that it touched last, so a look-up is one
+// comparison.
 #pragma once
 
 #include <fmt/format.h>

@@ -5,26 +5,29 @@
 //       x[i] *= factor;
 //     }
 //
-// __shared__ is thread_local: all threads of a block run on one OS thread, so they share it, and blocks on other OS threads
-// have their own. As on a GPU, its contents are undefined when a block starts. (`extern __shared__` has no counterpart:
-// dynamic_shared<T>() of kernel.hpp gives that memory in every build.)
+// __shared__ is thread_local: all threads of a block run on one OS thread, so they share it, and
+// blocks on other OS threads have their own. As on a GPU, its contents are undefined when a block
+// starts. (`extern __shared__` has no counterpart: dynamic_shared<T>() of kernel.hpp gives that
+// memory in every build.)
 //
-// Instructions that the lanes of a warp execute together: shuffles, votes, __syncwarp(), and what is built on them
-// (mma.sync, ldmatrix).
+// Instructions that the lanes of a warp execute together: shuffles, votes, __syncwarp(), and what
+// is built on them (mma.sync, ldmatrix).
 //
 //     lane 0   __shfl_sync(mask, 10, 1) --+                          +--> 20
 //     lane 1   __shfl_sync(mask, 20, 0) --+--> all have arrived: run +--> 10
 //     ...                                 |    on their values       |
 //     lane 31  ...                      --+                          +--> ...
 //
-// warp_rendezvous() is the one primitive: each lane brings a pointer to its operands and room for its result, the call is
-// carried out once for all, and each lane goes on with its own result. Lanes that the mask does not name, and lanes that have
-// returned, are null. Asking for the value of such a lane is an error here, and undefined on a GPU. A lane that calls with a
-// mask that does not name itself is refused.
+// warp_rendezvous() is the one primitive: each lane brings a pointer to its operands and room for
+// its result, the call is carried out once for all, and each lane goes on with its own result.
+// Lanes that the mask does not name, and lanes that have returned, are null. Asking for the value
+// of such a lane is an error here, and undefined on a GPU. A lane that calls with a mask that does
+// not name itself is refused.
 //
-// Wrapped instructions. The compiler instruments a plain kernel's loads and stores (device_build.hpp). A function that stands
-// for an instruction (mma.sync, ldmatrix, cp.async, an atomic) moves memory in the emulator's own code, which is not
-// instrumented, so it reports what it does; in the unchecked build these reports do nothing:
+// Wrapped instructions. The compiler instruments a plain kernel's loads and stores
+// (device_build.hpp). A function that stands for an instruction (mma.sync, ldmatrix, cp.async, an
+// atomic) moves memory in the emulator's own code, which is not instrumented, so it reports what it
+// does; in the unchecked build these reports do nothing:
 //
 //     ldmatrix     note_read_group(8 addresses of 16 bytes) x 4, by the lanes that gave the addresses
 //     cp.async     note_read(from), note_copy_begins(to), and when it is waited for note_copy_ends(to)
@@ -56,7 +59,8 @@
 #define __global__ __attribute__((abi_tag("yotta_kernel")))
 #define __shared__ static thread_local __attribute__((abi_tag("yotta_shared") YOTTA_APART))
 #endif
-// Under checks no array ends where the next begins: each starts at a multiple of 64 KiB, and none is larger than 48.
+// Under checks no array ends where the next begins: each starts at a multiple of 64 KiB, and none
+// is larger than 48.
 #if defined(YOTTA_CHECKED)
 #define YOTTA_APART , aligned(1 << 16)
 #else
@@ -113,8 +117,8 @@ YOTTA_UNSEEN T shuffle(const char* name, uint32_t mask, T value, int source, Whe
   return value;
 }
 
-// The lane that a shuffle reads from: groups of `width` lanes (a power of two) shuffle among themselves, and a lane that
-// asks beyond the group's end gets its own value.
+// The lane that a shuffle reads from: groups of `width` lanes (a power of two) shuffle among
+// themselves, and a lane that asks beyond the group's end gets its own value.
 constexpr int source_in_group(int lane, int source, int width) {
   const int group = lane / width * width;
   return source < group || source >= group + width ? lane : source;
@@ -130,11 +134,12 @@ YOTTA_API uint32_t ballot(const char* name, uint32_t mask, bool predicate, Where
 YOTTA_API void note_read(const void* from, size_t bytes, Where where);
 YOTTA_API void note_write(const void* to, size_t bytes, Where where);
 YOTTA_API void note_atomic(const void* at, size_t bytes, Where where);
-// One phase of an instruction of the whole warp, from its run(): lane lanes[i] reads `bytes` at addresses[i] of shared
-// memory. Counted as one request.
+// One phase of an instruction of the whole warp, from its run(): lane lanes[i] reads `bytes` at
+// addresses[i] of shared memory. Counted as one request.
 YOTTA_API void note_read_group(const void* const* addresses, const int* lanes, int count,
                                size_t bytes, Where where);
-// Shared memory that a cp.async of this lane will fill: nobody may read or write it before the copy ends.
+// Shared memory that a cp.async of this lane will fill: nobody may read or write it before the copy
+// ends.
 YOTTA_API void note_copy_begins(void* to, size_t bytes, Where where);
 YOTTA_API void note_copy_ends(void* to, size_t bytes, Where where);
 // One instruction of the warp, by name; floating-point operations of a line.
@@ -156,9 +161,10 @@ inline void count_flops(int64_t, Where) {}
 
 }  // namespace emulator
 
-// An instruction of a whole warp, mma.sync or ldmatrix: all 32 lanes bring their operands (pointers to registers, addresses),
-// and run() is called once, on all of them. This is the .aligned of mma.sync.aligned: a warp of which a lane has returned, or
-// a block that is no multiple of 32 threads, is refused.
+// An instruction of a whole warp, mma.sync or ldmatrix: all 32 lanes bring their operands (pointers
+// to registers, addresses), and run() is called once, on all of them. This is the .aligned of
+// mma.sync.aligned: a warp of which a lane has returned, or a block that is no multiple of 32
+// threads, is refused.
 template <class Operands>
 YOTTA_UNSEEN void whole_warp(const char* name, const Operands& operands,
                              void (*run)(const Operands (&lanes)[32], Where where), Where where) {
@@ -193,12 +199,14 @@ inline namespace YOTTA_DEVICE_BUILD {
 
 // The barrier of a block.
 YOTTA_API void __syncthreads(yotta::Where where = yotta::Where::current());
-// The same, and tells every thread how many brought a predicate that is not zero, whether all did, whether any did.
+// The same, and tells every thread how many brought a predicate that is not zero, whether all did,
+// whether any did.
 YOTTA_API int __syncthreads_count(int predicate, yotta::Where where = yotta::Where::current());
 YOTTA_API int __syncthreads_and(int predicate, yotta::Where where = yotta::Where::current());
 YOTTA_API int __syncthreads_or(int predicate, yotta::Where where = yotta::Where::current());
 
-// Others see what this thread wrote before it no later than what it writes afterwards; here all see everything at once.
+// Others see what this thread wrote before it no later than what it writes afterwards; here all see
+// everything at once.
 YOTTA_API void __threadfence();
 inline void __threadfence_block() {}
 inline void __threadfence_system() { __threadfence(); }

@@ -1,24 +1,26 @@
-// What a program's own file says about its kernels: names, sizes and places of static __shared__ arrays, from its symbol
-// table, and the source lines of instructions, from its debug information.
+// What a program's own file says about its kernels: names, sizes and places of static __shared__
+// arrays, from its symbol table, and the source lines of instructions, from its debug information.
 //
 //     __global__ void smooth(float* x) {
 //       __shared__ float tile[32][33];      symbol _ZZ6smoothB12yotta_kernelPfE4tileB12yotta_shared, 4224 bytes
 //                                                  in smooth, a kernel            tile, shared
 //
-// __global__ and __shared__ put these tags into the names (abi_tag), and an array is thread_local. So each array lies at
-// a fixed distance from the beginning of its OS thread's block of such variables, and belongs to the kernel whose name it
-// carries. The list serves to poison the arrays when a block starts, to enforce the limit of 48 KiB, and to say "tile" in
-// messages. Without a symbol table (a stripped program, a notebook's just-in-time code) there is no list, and kernels
+// __global__ and __shared__ put these tags into the names (abi_tag), and an array is thread_local.
+// So each array lies at a fixed distance from the beginning of its OS thread's block of such
+// variables, and belongs to the kernel whose name it carries. The list serves to poison the arrays
+// when a block starts, to enforce the limit of 48 KiB, and to say "tile" in messages. Without a
+// symbol table (a stripped program, a notebook's just-in-time code) there is no list, and kernels
 // still run.
 //
-// A line of a kernel that accesses memory is a number, its site, while the kernel runs, and "tile.hpp:17" in messages:
+// A line of a kernel that accesses memory is a number, its site, while the kernel runs, and
+// "tile.hpp:17" in messages:
 //
 //     a load of the kernel         return address of its hook, less the program's base address     0x1a2f4
 //     a wrapped instruction        its source_location, by its position in a list                  0x80000003
 //
-// A return address becomes a line through the program's debug information (-g1 is enough), read by addr2line, which comes
-// with every Linux linker. Of functions inlined into each other, the innermost outside of the emulator's own headers is
-// reported: the line that the student wrote.
+// A return address becomes a line through the program's debug information (-g1 is enough), read by
+// addr2line, which comes with every Linux linker. Of functions inlined into each other, the
+// innermost outside of the emulator's own headers is reported: the line that the student wrote.
 // References: System V ABI, "Symbol Table", "Thread-Local Storage"; addr2line(1).
 #pragma once
 
@@ -235,7 +237,8 @@ class Sites {
   }
 
  private:
-  // An instruction that the compiler has moved has no line: it gets that of the instructions before it.
+  // An instruction that the compiler has moved has no line: it gets that of the instructions before
+  // it.
   Line nearby(uint32_t site) {
     std::vector<uint32_t> before;
     for (uint32_t bytes = 1; bytes <= 64 && bytes < site; ++bytes) before.push_back(site - bytes);
@@ -245,7 +248,8 @@ class Sites {
     return {};
   }
 
-  // addr2line -a -i: for each address a line "0x...", then file:line for each inlined function, innermost first.
+  // addr2line -a -i: for each address a line "0x...", then file:line for each inlined function,
+  // innermost first.
   void ask(const std::vector<uint32_t>& sites) {
     std::string command = fmt::format("addr2line -a -i -e '{}'", image_.file);
     if (image_.file == "/proc/self/exe")
@@ -268,7 +272,8 @@ class Sites {
     }
   }
 
-  // "/home/me/tile.hpp:17 (discriminator 3)"; nothing for the emulator's own headers, the standard library's and "??:0".
+  // "/home/me/tile.hpp:17 (discriminator 3)"; nothing for the emulator's own headers, the standard
+  // library's and "??:0".
   static Line parse(const std::string& text) {
     static constexpr const char* skipped[] = {"/yotta/device/emulator/", "/device/vector_types.hpp",
                                               "/device/atomics.hpp",     "/device/counted.hpp",

@@ -5,19 +5,21 @@
 //     the same, -fsanitize=thread,bounds        checked     every access to memory is checked and counted
 //         -DYOTTA_CHECKED -g1 -O1
 //
-// How accesses are seen. A kernel is plain CUDA: raw pointers and __shared__ arrays. For the checked build
-// the compiler instruments it as for ThreadSanitizer: it puts a call of __tsan_read4(p) or the like before
-// each access. ThreadSanitizer's library is not linked; those functions are ours (compiler_hooks.hpp). The
-// alternative, pointer types that check and that vanish under nvcc, was weighed too:
+// How accesses are seen. A kernel is plain CUDA: raw pointers and __shared__ arrays. For the
+// checked build the compiler instruments it as for ThreadSanitizer: it puts a call of
+// __tsan_read4(p) or the like before each access. ThreadSanitizer's library is not linked; those
+// functions are ours (compiler_hooks.hpp). The alternative, pointer types that check and that
+// vanish under nvcc, was weighed too:
 //   + it would know an access's type and line from the source, without debug information;
 //   - float4 casts, arrays of arrays, pointers to rows of tiles and kernels from elsewhere would not compile
 //     or, worse, would go unchecked; and students would learn words that are not CUDA's.
 // Instrumentation misses nothing of the code as written, with g++ and with clang, as long as some
-// optimisations are kept from it: hence -O1, clang's -tsan-instrument-read-before-write, and vector types
-// that copy themselves as a whole (vector_types.hpp). cmake/kernels.cmake has the flags: yotta_check_kernels(target).
+// optimisations are kept from it: hence -O1, clang's -tsan-instrument-read-before-write, and vector
+// types that copy themselves as a whole (vector_types.hpp). cmake/kernels.cmake has the flags:
+// yotta_check_kernels(target).
 //
-// All device code lives in an inline namespace named after the build, so that one program may hold the
-// checked and the unchecked body of a function and never confuses them.
+// All device code lives in an inline namespace named after the build, so that one program may hold
+// the checked and the unchecked body of a function and never confuses them.
 #pragma once
 
 #include "yotta/core/system/build.hpp"
@@ -42,9 +44,10 @@
 #endif
 #endif
 
-// Whether this file compiles the bodies of functions in the build's namespace. Where the library is compiled once, those of
-// the unchecked build lie in cmake/compiled/device.cpp, those of the checked build in cmake/compiled/checked/device.cpp.
-#if YOTTA_BODIES || defined(YOTTA_COMPILING_CHECKED)
+// Whether this file compiles the bodies of functions in the build's namespace. Where the library is
+// compiled once, those of the unchecked build lie in cmake/compiled/device.cpp, those of the
+// checked build in cmake/compiled/checked/device.cpp.
+#if YOTTA_BODIES_OF(device) || YOTTA_BODIES_OF(checked)
 #define YOTTA_DEVICE_BODIES 1
 #else
 #define YOTTA_DEVICE_BODIES 0
@@ -57,6 +60,6 @@
 #define YOTTA_UNSEEN __attribute__((no_sanitize("thread")))
 #endif
 
-// A function that is called, never inlined: its address of return is a line of the kernel. Weak, since g++ warns of an
-// inline function that must not be inlined.
+// A function that is called, never inlined: its address of return is a line of the kernel. Weak,
+// since g++ warns of an inline function that must not be inlined.
 #define YOTTA_CALLED __attribute__((weak))

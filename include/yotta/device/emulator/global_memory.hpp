@@ -1,5 +1,6 @@
-// The emulator's device memory: cudaMalloc, cudaFree, cudaMemcpy, cudaMemset and their asynchronous forms on the CPU, with
-// a list of what is allocated, so that an address says which allocation it belongs to.
+// The emulator's device memory: cudaMalloc, cudaFree, cudaMemcpy, cudaMemset and their asynchronous
+// forms on the CPU, with a list of what is allocated, so that an address says which allocation it
+// belongs to.
 //
 //     allocations, by address    [x: 4000 bytes]      [y: 4000 bytes]    ...
 //     address p                                  ^ "8 bytes behind x", in a kernel's error
@@ -20,7 +21,7 @@
 #include <vector>
 
 #include "yotta/device/emulator/task.hpp"
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(device)
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -56,7 +57,8 @@ struct Allocation {
   std::vector<std::pair<size_t, size_t>> host_wrote;  // offset, bytes
 };
 
-// All device memory of this process. It serves checked and unchecked kernels alike, so it is in no build's namespace.
+// All device memory of this process. It serves checked and unchecked kernels alike, so it is in no
+// build's namespace.
 class DeviceMemory {
  public:
   using Allocations = std::map<std::byte*, Allocation>;
@@ -124,7 +126,7 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }  // launches have already ended
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }       // and have thrown
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(device)
 
 namespace yotta {
 

@@ -1,28 +1,31 @@
-// Shadow memory and order: what is remembered of accesses to shared and global memory, which of two accesses to the same
-// place happen in a known order, and which race.
+// Shadow memory and order: what is remembered of accesses to shared and global memory, which of two
+// accesses to the same place happen in a known order, and which race.
 //
 //     memory   | x[0]  | x[1]  | x[2]  | ...
 //     shadow   | write: time 17, thread 3, line ..   read: time 18, thread 5   another read: time 18, thread 9 |
 //
-// For every four bytes, the shadow says who wrote and who read them last, and when. Two readers are remembered, since a
-// writer may be one of them. A cell whose write has time 0 was never written: reading it is reading garbage.
+// For every four bytes, the shadow says who wrote and who read them last, and when. Two readers are
+// remembered, since a writer may be one of them. A cell whose write has time 0 was never written:
+// reading it is reading garbage.
 //
 //     thread 0   write x ─┐                     same thread                                ordered
 //     ──────────────────── __syncthreads()      a barrier between them                     ordered
 //     thread 1            └─ read x             same warp, a __syncwarp() of both between  ordered
 //
-// Everything else within a block races if one of the two is a write, unless both are atomic. Blocks are not ordered at all,
-// though here they run one after the other. What another block of this launch touched races, unless that block published it
-// (a __threadfence() afterwards) and this block has used an atomic operation since: so "the last block adds up" is ordered.
+// Everything else within a block races if one of the two is a write, unless both are atomic. Blocks
+// are not ordered at all, though here they run one after the other. What another block of this
+// launch touched races, unless that block published it (a __threadfence() afterwards) and this
+// block has used an atomic operation since: so "the last block adds up" is ordered.
 //
-// Time is a counter that moves at barriers and at __syncwarp(), and never stops: the shadow of global memory outlives a
-// launch.
+// Time is a counter that moves at barriers and at __syncwarp(), and never stops: the shadow of
+// global memory outlives a launch.
 //
-// Cost: 36 bytes per cell, taken from the system only where memory is touched. Cells cover 4 bytes until an access is
-// smaller or crosses cells (half, char); then the array's cells are split to 2 bytes or 1.
-// References: Serebryany and Iskhodzhanov, "ThreadSanitizer: data race detection in practice", WBIA 2009; barriers make it
-// simpler here: intervals instead of vector clocks. CUDA C++ Programming Guide, "Memory Fence Functions" (its example is
-// the sum over blocks).
+// Cost: 36 bytes per cell, taken from the system only where memory is touched. Cells cover 4 bytes
+// until an access is smaller or crosses cells (half, char); then the array's cells are split to 2
+// bytes or 1.
+// References: Serebryany and Iskhodzhanov, "ThreadSanitizer: data race detection in practice", WBIA
+// 2009; barriers make it simpler here: intervals instead of vector clocks. CUDA C++ Programming
+// Guide, "Memory Fence Functions" (its example is the sum over blocks).
 #pragma once
 
 #include <algorithm>
@@ -139,7 +142,8 @@ class Order {
   YOTTA_UNSEEN void acquire() { acquired_ = true; }
 
   YOTTA_UNSEEN uint32_t now() const { return now_; }
-  // Values in shared memory were written since the block started; what may race there happened since the last barrier.
+  // Values in shared memory were written since the block started; what may race there happened
+  // since the last barrier.
   YOTTA_UNSEEN uint32_t oldest_value(bool shared) const { return shared ? block_ : host_time; }
   YOTTA_UNSEEN uint32_t oldest_rival(bool shared) const { return shared ? interval_ : launch_; }
   YOTTA_UNSEEN uint32_t number_of(int thread) const { return thread_number(number_, thread); }

@@ -1,18 +1,20 @@
-// Lanes: a CUDA thread on the CPU is a fiber, a function with a stack of its own that can stop in the middle.
+// Lanes: a CUDA thread on the CPU is a fiber, a function with a stack of its own that can stop in
+// the middle.
 //
 //     scheduler   to_lane(0)          to_lane(1)                      to_lane(0)
 //                     |    ^              |    ^                          |
 //     lane 0          +----+              |    |                          +---> after __syncthreads()
 //     lane 1          __syncthreads()     +----+ __syncthreads()
 //
-// All lanes of a block take turns on one OS thread, so a __shared__ array is simply a thread_local one. This is
-// cheaper than core/system/fiber.hpp, which matters for blocks of 1024 threads: stacks are kept for the next block,
-// a switch is one call of Boost.Context's jump_fcontext, and a lane that fails is abandoned where it stopped. A
-// kernel owns nothing, so there is nothing to unwind. AddressSanitizer must be told of each switch.
+// All lanes of a block take turns on one OS thread, so a __shared__ array is simply a thread_local
+// one. This is cheaper than core/system/fiber.hpp, which matters for blocks of 1024 threads: stacks
+// are kept for the next block, a switch is one call of Boost.Context's jump_fcontext, and a lane
+// that fails is abandoned where it stopped. A kernel owns nothing, so there is nothing to unwind.
+// AddressSanitizer must be told of each switch.
 //
-// Cost: two switches per lane and barrier, some 5 ns each; 64 KiB of address space per lane, of which it touches one or
-// two pages. Stacks begin at different offsets within their pages: with the same offset, all would compete for the
-// same few sets of the cache.
+// Cost: two switches per lane and barrier, some 5 ns each; 64 KiB of address space per lane, of
+// which it touches one or two pages. Stacks begin at different offsets within their pages: with the
+// same offset, all would compete for the same few sets of the cache.
 #pragma once
 
 #include <sys/mman.h>

@@ -1,16 +1,17 @@
-// One mma instruction on the CPU: the fragments of 32 lanes are put together to matrices, multiplied, and the
-// product is handed back to the lanes.
+// One mma instruction on the CPU: the fragments of 32 lanes are put together to matrices,
+// multiplied, and the product is handed back to the lanes.
 //
 //     registers of 32 lanes         matrices                   registers of 32 lanes
 //     a: 4 words each   --gather--> A (16, 16)
 //     b: 2 words each   --gather--> B (16, 8)    D = A B + C   --scatter--> d: 4 floats each
 //     c: 4 floats each  --gather--> C (16, 8)
 //
-// Numbers: the product of two 8- or 16-bit floats, or of two tf32, fits f32 exactly (11 + 11 bits are less than
-// 24), so only sums are rounded: in f32, in the order of k. A GPU adds in an order of its own and with a few
-// bits more or less ("at least single precision" says the PTX ISA), so results agree to rounding, and exactly
-// where the sums are exact. tf32 inputs lose their last 13 bits, as the hardware ignores them; s8 sums wrap
-// around; f64 is fused multiply-add after fused multiply-add.
+// Numbers: the product of two 8- or 16-bit floats, or of two tf32, fits f32 exactly (11 + 11 bits
+// are less than 24), so only sums are rounded: in f32, in the order of k. A GPU adds in an order of
+// its own and with a few bits more or less ("at least single precision" says the PTX ISA), so
+// results agree to rounding, and exactly where the sums are exact. tf32 inputs lose their last 13
+// bits, as the hardware ignores them; s8 sums wrap around; f64 is fused multiply-add after fused
+// multiply-add.
 //
 // References: PTX ISA, mma: "Floating point operations", "Integer operations".
 #pragma once

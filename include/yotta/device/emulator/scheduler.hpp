@@ -1,5 +1,5 @@
-// The scheduler: starts a kernel on the CPU. It hands the blocks of the grid to OS threads in order, and runs the lanes of
-// each block in a random order from barrier to barrier.
+// The scheduler: starts a kernel on the CPU. It hands the blocks of the grid to OS threads in
+// order, and runs the lanes of each block in a random order from barrier to barrier.
 //
 //     block  0 1 2 3 4 5 ...      each OS thread takes the next block, runs it to its end, takes another
 //     OS thread 0  [0] [2][3] ..
@@ -7,15 +7,17 @@
 //
 //     in a block:  warp 2, lanes 5 0 9 ... | warp 0, lanes 7 3 1 ... | ...  -> barrier ->  warp 1, ... | warp 2 ...
 //
-// The order of warps, and of lanes in a warp, is drawn anew for each pass from a seed: a kernel that forgets a barrier goes
-// wrong, and goes wrong in the same way with the same seed. A warp runs until all its lanes have returned or wait for the
-// block.
+// The order of warps, and of lanes in a warp, is drawn anew for each pass from a seed: a kernel
+// that forgets a barrier goes wrong, and goes wrong in the same way with the same seed. A warp runs
+// until all its lanes have returned or wait for the block.
 //
-// A launch returns when all blocks have run; the error that stopped one of them is thrown here. With several failing blocks
-// that is the first in order, however many OS threads there are. A launch never hangs: when no lane can go on, the block
-// says who waits where, and a lane that never ends its turn loses it (watchdog.hpp).
+// A launch returns when all blocks have run; the error that stopped one of them is thrown here.
+// With several failing blocks that is the first in order, however many OS threads there are. A
+// launch never hangs: when no lane can go on, the block says who waits where, and a lane that never
+// ends its turn loses it (watchdog.hpp).
 //
-// Limits are those of compute capability 9.0: 1024 threads and 227 KiB of shared memory per block, 48 KiB of it static.
+// Limits are those of compute capability 9.0: 1024 threads and 227 KiB of shared memory per block,
+// 48 KiB of it static.
 // Reference: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications.
 #pragma once
 
@@ -39,7 +41,8 @@ YOTTA_API EmulatorOptions& emulator_options();
 
 namespace emulator {
 
-// Runs all blocks of a launch; throws the error of the first block that failed, and KernelError if no GPU could run it.
+// Runs all blocks of a launch; throws the error of the first block that failed, and KernelError if
+// no GPU could run it.
 YOTTA_API void run_kernel(const Task& task);
 
 // Calls a kernel with copies of its arguments.
@@ -92,7 +95,8 @@ EmulatorOptions& emulator_options() {
 
 namespace emulator {
 
-// Draws the order in which lanes run: a linear congruential generator, since quality does not matter here.
+// Draws the order in which lanes run: a linear congruential generator, since quality does not
+// matter here.
 class Shuffler {
  public:
   explicit Shuffler(uint64_t seed, uint64_t block) : state_(Random(seed, "lanes").bits(block)) {}
@@ -152,7 +156,8 @@ class Block {
     return votes_;
   }
 
-  // Waits for the lanes of call.mask; when all have arrived, the call is carried out for all of them.
+  // Waits for the lanes of call.mask; when all have arrived, the call is carried out for all of
+  // them.
   void warp_call(const WarpCall& call, Where where) {
     this_lane->call = call;
     ++lanes_in_;
@@ -207,7 +212,8 @@ class Block {
     for (size_t i = 0; i < warps_.size(); ++i) warps_[i] = static_cast<int>(i);
   }
 
-  // Runs lanes in random order until all of the warp have returned or wait; true if some only let others go first.
+  // Runs lanes in random order until all of the warp have returned or wait; true if some only let
+  // others go first.
   bool run_warp(int warp, Shuffler& order) {
     bool paused = false;
     for (bool moved = true; moved;) {
@@ -335,10 +341,8 @@ class Block {
 };
 
 #if defined(YOTTA_CHECKED)
-inline void stop_lane(std::function<std::string()> explain) {
-  this_lane->block->stop(std::move(explain));
-}
-YOTTA_UNSEEN inline void pause_lane() {
+void stop_lane(std::function<std::string()> explain) { this_lane->block->stop(std::move(explain)); }
+void pause_lane() {
   const UncheckedScope unchecked;
   this_lane->block->pause();
 }

@@ -1,19 +1,20 @@
-// Threads that cannot go on: a watchdog stops those that run for ever, and reports say who waits where and what to do about
-// it. So no kernel hangs the program.
+// Threads that cannot go on: a watchdog stops those that run for ever, and reports say who waits
+// where and what to do about it. So no kernel hangs the program.
 //
-// A barrier is for all threads of a block, and an instruction of a warp for all lanes of its mask. If some have returned, or
-// wait at another line, the behaviour of a GPU is undefined: it hangs, or lets the others through too early. Here it is an
-// error that names both sides.
+// A barrier is for all threads of a block, and an instruction of a warp for all lanes of its mask.
+// If some have returned, or wait at another line, the behaviour of a GPU is undefined: it hangs, or
+// lets the others through too early. Here it is an error that names both sides.
 //
 //     while (*flag == 0) {}      lanes take turns, and this one never ends its turn: the one that would set the flag never runs
 //
 //     OS thread   lane ────────────────────────────────────────────► (for ever)
 //     its CPU time      tick   tick   tick   tick ...   patience over: to the scheduler, which throws
 //
-// The compiler may have read the flag only once, so nothing of the loop can be counted. Hence a timer: the operating
-// system interrupts the OS thread at every tick of its own CPU time (a busy machine costs no patience), and the handler
-// leaves the lane for good, as it would at a barrier. It does so only where the lane is in the program's own code. Within
-// malloc, for example, a lock would stay locked; there it waits for the next tick.
+// The compiler may have read the flag only once, so nothing of the loop can be counted. Hence a
+// timer: the operating system interrupts the OS thread at every tick of its own CPU time (a busy
+// machine costs no patience), and the handler leaves the lane for good, as it would at a barrier.
+// It does so only where the lane is in the program's own code. Within malloc, for example, a lock
+// would stay locked; there it waits for the next tick.
 // Reference: timer_create(2), SIGEV_THREAD_ID; sigaction(2).
 #pragma once
 
@@ -35,7 +36,8 @@
 
 namespace yotta {
 
-// Whether this address is code or data of the program or of a library. Just-in-time code is neither.
+// Whether this address is code or data of the program or of a library. Just-in-time code is
+// neither.
 inline bool in_some_image(uintptr_t address) {
   const auto visit = [](dl_phdr_info* info, size_t, void* wanted) {
     for (int i = 0; i < info->dlpi_phnum; ++i) {
@@ -48,8 +50,8 @@ inline bool in_some_image(uintptr_t address) {
   return ::dl_iterate_phdr(visit, &address) != 0;
 }
 
-// While one of these lives, tick(instruction) is called at every hundredth second of this OS thread's CPU time, in a
-// signal handler. `tick` must have static storage.
+// While one of these lives, tick(instruction) is called at every hundredth second of this OS
+// thread's CPU time, in a signal handler. `tick` must have static storage.
 class CpuTicks {
  public:
   using Tick = void (*)(uintptr_t instruction);

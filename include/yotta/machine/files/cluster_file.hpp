@@ -19,7 +19,7 @@
 
 #include "yotta/machine/cluster.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine_json)
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -38,7 +38,7 @@ YOTTA_API Cluster parse_cluster(std::string_view text, const std::string& name,
 // Errors: no such machine; no such file; what is wrong in the file.
 YOTTA_API Cluster cluster_from(const std::string& text, Where where = Where::current());
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine_json)
 namespace detail {
 
 // One object of the file, and where it is: "lab.json: levels[1]".

@@ -62,7 +62,7 @@ struct RooflineAxes {
   }
 };
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 std::string rate_text(double value, const char* unit) {
   constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
   int prefix = 0;

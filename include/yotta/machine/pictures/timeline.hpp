@@ -17,7 +17,7 @@
 
 #include "yotta/machine/trace.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 #include <algorithm>
 #include <map>
 
@@ -69,7 +69,7 @@ constexpr const char* timeline_color(int name) {
   return timeline_colors[static_cast<size_t>(name) % timeline_colors.size()];
 }
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 namespace detail {
 // Compute first, then communicators in the order in which they were made, then peers.
 constexpr int lane_order(int lane) { return lane <= 0 ? -lane : lane + (1 << 20); }

@@ -30,7 +30,7 @@
 
 #include "yotta/machine/pictures/timeline.hpp"
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 #include <cmath>
 
 #include "yotta/core/system/files.hpp"
@@ -57,7 +57,7 @@ YOTTA_API void write_timeline(const std::string& path, const Trace& trace,
 YOTTA_API std::string json_escaped(std::string_view text);
 YOTTA_API std::string xml_escaped(std::string_view text);
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(machine)
 std::string json_escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -10,27 +10,34 @@
 // so that every tensor is aligned to its own type.
 // Cost: a file is as large as its tensors plus about 100 bytes for each; reading and writing go tensor
 // by tensor and hold no second copy of the file.
-// Contract: a file that breaks a rule is refused whole, with what is wrong and where; nothing is loaded.
+// Contract: a file that breaks a rule is refused whole, with what is wrong and where. Nothing is loaded.
+//
+// Large models are split over several files of a folder. An index says which tensor is in which file:
+//
+//     DIR/model.safetensors                      all tensors, or
+//     DIR/model.safetensors.index.json           {"weight_map": {"model.norm.weight":
+//     DIR/model-00001-of-00002.safetensors          "model-00002-of-00002.safetensors", ...}}
+//     DIR/model-00002-of-00002.safetensors
+//
 // Reference: https://github.com/huggingface/safetensors, "Format".
 #pragma once
 
-#include <algorithm>
 #include <bit>
-#include <limits>
+#include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "yotta/core/system/files.hpp"
 #include "yotta/model/named_tensor.hpp"
 
 namespace yotta {
 
-static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
+class AtomicFile;
+class InputFile;
 
-using Metadata = std::map<std::string, std::string>;
+static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
 struct SafetensorsType {
   DType dtype;
@@ -41,6 +48,93 @@ inline constexpr SafetensorsType safetensors_types[] = {
     {DType::f16, "F16"},          {DType::i64, "I64"},          {DType::i32, "I32"},
     {DType::fp8_e4m3, "F8_E4M3"}, {DType::fp8_e5m2, "F8_E5M2"}, {DType::u8, "U8"}};
 
+// ---- writing ---------------------------------------------------------------------------------------
+
+// Into an open file: 8 bytes of length, the header, then all data, wide types first, so that each is aligned.
+// Errors: a name twice; a tensor without data on the CPU; a full disk.
+YOTTA_API void write_safetensors(AtomicFile& file, const std::vector<NamedTensor>& tensors,
+                                 const Metadata& metadata = {}, Where where = Where::current());
+
+// Writes all tensors, and strings about them, to one file, which appears whole or not at all.
+YOTTA_API void save_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                                const Metadata& metadata = {}, Where where = Where::current());
+
+// ---- reading ---------------------------------------------------------------------------------------
+
+// An open file: its header is checked, its tensors are read when asked for.
+class SafetensorsFile {
+ public:
+  struct Entry {
+    DType dtype;
+    Shape shape;
+    int64_t begin, end;  // bytes of the data, from the end of the header
+  };
+
+  YOTTA_API explicit SafetensorsFile(const std::string& path, Where where = Where::current());
+  YOTTA_API ~SafetensorsFile();
+  YOTTA_API SafetensorsFile(SafetensorsFile&&) noexcept;
+
+  const std::map<std::string, Entry>& entries() const { return entries_; }
+  const Metadata& metadata() const { return metadata_; }
+  YOTTA_API std::string name() const;
+
+  YOTTA_API Tensor read(const std::string& name, Where where = Where::current());
+
+ private:
+  std::unique_ptr<InputFile> file_;
+  int64_t data_begin_ = 0;
+  std::map<std::string, Entry> entries_;
+  Metadata metadata_;
+};
+
+// All tensors of a file, by name.
+YOTTA_API std::vector<NamedTensor> load_safetensors(const std::string& path,
+                                                    Where where = Where::current());
+
+// The files of one model. An index that disagrees with them is refused.
+class WeightsFolder {
+ public:
+  using Entry = SafetensorsFile::Entry;
+
+  YOTTA_API explicit WeightsFolder(const std::string& folder, Where where = Where::current());
+
+  // Every tensor, and the file it is in.
+  const std::map<std::string, SafetensorsFile*>& tensors() const { return tensors_; }
+  const Entry& entry(const std::string& name) const {
+    return tensors_.at(name)->entries().at(name);
+  }
+  Tensor read(const std::string& name, Where where = Where::current()) const {
+    return tensors_.at(name)->read(name, where);
+  }
+  // Of the only file; empty if there are several.
+  Metadata metadata() const { return files_.size() == 1 ? files_[0]->metadata() : Metadata{}; }
+
+ private:
+  YOTTA_API SafetensorsFile* open(const std::string& path, Where where);
+  YOTTA_API void open_index(const std::string& index, Where where);
+
+  std::string folder_;
+  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+  std::map<std::string, SafetensorsFile*> tensors_;
+};
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(model_json)
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "yotta/core/system/files.hpp"
+
+namespace yotta {
+
+// ---- writing ---------------------------------------------------------------------------------------
+
+namespace detail {
 // The format's name of a type, and back; nothing for a name that is none of ours.
 constexpr const char* safetensors_name(DType dtype) {
   for (const SafetensorsType& row : safetensors_types)
@@ -53,9 +147,6 @@ inline std::optional<DType> safetensors_dtype(std::string_view name) {
   return std::nullopt;
 }
 
-// ---- writing ---------------------------------------------------------------------------------------
-
-namespace detail {
 // Widest type first, then by name: the order of the reference implementation.
 inline std::vector<NamedTensor> in_file_order(std::vector<NamedTensor> tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
@@ -88,10 +179,8 @@ inline std::string safetensors_header(const std::vector<NamedTensor>& tensors,
 }
 }  // namespace detail
 
-// Into an open file: 8 bytes of length, the header, then all data, wide types first, so that each is aligned.
-// Errors: a name twice, a tensor without data on the CPU, a full disk.
-inline void write_safetensors(AtomicFile& file, const std::vector<NamedTensor>& tensors,
-                              const Metadata& metadata = {}, Where where = Where::current()) {
+void write_safetensors(AtomicFile& file, const std::vector<NamedTensor>& tensors,
+                       const Metadata& metadata, Where where) {
   const std::vector<NamedTensor> ordered = detail::in_file_order(tensors);
   const std::string header = detail::safetensors_header(ordered, metadata, where);
   const uint64_t header_bytes = header.size();
@@ -100,10 +189,8 @@ inline void write_safetensors(AtomicFile& file, const std::vector<NamedTensor>& 
   for (const auto& [name, value] : ordered) file.write(value.raw(), value.nbytes(), where);
 }
 
-// Write all tensors, and strings about them, to one file, which appears whole or not at all.
-inline void save_safetensors(const std::filesystem::path& path,
-                             const std::vector<NamedTensor>& tensors, const Metadata& metadata = {},
-                             Where where = Where::current()) {
+void save_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                      const Metadata& metadata, Where where) {
   AtomicFile file(path, where);
   write_safetensors(file, tensors, metadata, where);
   file.commit(where);
@@ -111,42 +198,26 @@ inline void save_safetensors(const std::filesystem::path& path,
 
 // ---- reading ---------------------------------------------------------------------------------------
 
-// An open file: its header is checked, its tensors are read when asked for.
-class SafetensorsFile {
+namespace detail {
+// Reads and checks the header of an open file.
+class SafetensorsHeader {
  public:
-  struct Entry {
-    DType dtype;
-    Shape shape;
-    int64_t begin, end;  // bytes of the data, from the end of the header
-  };
+  using Entry = SafetensorsFile::Entry;
 
-  explicit SafetensorsFile(const std::filesystem::path& path, Where where = Where::current())
-      : file_(path, where) {
+  SafetensorsHeader(InputFile& file, Where where) : file_(file) {
     const nlohmann::json header = parse(read_header(where), where);
     for (const auto& [name, item] : header.items()) {
       if (name == "__metadata__")
-        metadata_ = metadata(item, where);
+        metadata = strings(item, where);
       else
-        entries_.emplace(name, entry(name, item, where));
+        entries.emplace(name, entry(name, item, where));
     }
     check_layout(where);
   }
 
-  const std::map<std::string, Entry>& entries() const { return entries_; }
-  const Metadata& metadata() const { return metadata_; }
-  std::string name() const { return file_.name(); }
-
-  Tensor read(const std::string& name, Where where = Where::current()) {
-    const auto found = entries_.find(name);
-    if (found == entries_.end())
-      fail(where, "{} holds {} tensors, and none is called '{}'", file_.name(), entries_.size(),
-           name);
-    const Entry& entry = found->second;
-    Tensor value = Tensor::empty(entry.shape, entry.dtype, where);
-    if (value.device() == Device::cpu)
-      file_.read(data_begin_ + entry.begin, value.raw(), value.nbytes(), where);
-    return value;
-  }
+  int64_t data_begin = 0;
+  std::map<std::string, Entry> entries;
+  Metadata metadata;
 
  private:
   static constexpr int64_t most_header_bytes = 100'000'000;  // the reference's limit
@@ -164,8 +235,8 @@ class SafetensorsFile {
     file_.read(0, &bytes, sizeof bytes, where);
     if (bytes > most_header_bytes)
       corrupt(where, "it claims a header of {} bytes, more than {}", bytes, most_header_bytes);
-    data_begin_ = 8 + static_cast<int64_t>(bytes);
-    if (data_begin_ > file_.size())
+    data_begin = 8 + static_cast<int64_t>(bytes);
+    if (data_begin > file_.size())
       corrupt(where, "it claims a header of {} bytes and ends after {}", bytes, file_.size());
     std::string header(bytes, ' ');
     file_.read(8, header.data(), static_cast<int64_t>(bytes), where);
@@ -189,14 +260,14 @@ class SafetensorsFile {
     }
   }
 
-  Metadata metadata(const nlohmann::json& item, Where where) const {
-    Metadata strings;
+  Metadata strings(const nlohmann::json& item, Where where) const {
+    Metadata all;
     if (!item.is_object()) corrupt(where, "__metadata__ is no object");
     for (const auto& [key, value] : item.items()) {
       if (!value.is_string()) corrupt(where, "__metadata__ '{}' is no string", key);
-      strings.emplace(key, value.get<std::string>());
+      all.emplace(key, value.get<std::string>());
     }
-    return strings;
+    return all;
   }
 
   Entry entry(const std::string& name, const nlohmann::json& item, Where where) const {
@@ -249,7 +320,7 @@ class SafetensorsFile {
   // The tensors must fill the data exactly.
   void check_layout(Where where) const {
     std::vector<std::pair<const Entry*, std::string_view>> order;
-    for (const auto& [name, entry] : entries_) order.emplace_back(&entry, name);
+    for (const auto& [name, entry] : entries) order.emplace_back(&entry, name);
     std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
       return std::pair(a.first->begin, a.first->end) < std::pair(b.first->begin, b.first->end);
     });
@@ -260,20 +331,40 @@ class SafetensorsFile {
                 entry->begin, end);
       end = entry->end;
     }
-    if (data_begin_ + end != file_.size())
-      corrupt(where, "its tensors need {} bytes and the file has {}", data_begin_ + end,
+    if (data_begin + end != file_.size())
+      corrupt(where, "its tensors need {} bytes and the file has {}", data_begin + end,
               file_.size());
   }
 
-  InputFile file_;
-  int64_t data_begin_ = 0;
-  std::map<std::string, Entry> entries_;
-  Metadata metadata_;
+  InputFile& file_;
 };
+}  // namespace detail
 
-// All tensors of a file, by name.
-inline std::vector<NamedTensor> load_safetensors(const std::filesystem::path& path,
-                                                 Where where = Where::current()) {
+SafetensorsFile::SafetensorsFile(const std::string& path, Where where)
+    : file_(std::make_unique<InputFile>(path, where)) {
+  detail::SafetensorsHeader header(*file_, where);
+  data_begin_ = header.data_begin;
+  entries_ = std::move(header.entries);
+  metadata_ = std::move(header.metadata);
+}
+SafetensorsFile::~SafetensorsFile() = default;
+SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
+
+std::string SafetensorsFile::name() const { return file_->name(); }
+
+Tensor SafetensorsFile::read(const std::string& name, Where where) {
+  const auto found = entries_.find(name);
+  if (found == entries_.end())
+    fail(where, "{} holds {} tensors, and none is called '{}'", file_->name(), entries_.size(),
+         name);
+  const Entry& entry = found->second;
+  Tensor value = Tensor::empty(entry.shape, entry.dtype, where);
+  if (value.device() == Device::cpu)
+    file_->read(data_begin_ + entry.begin, value.raw(), value.nbytes(), where);
+  return value;
+}
+
+std::vector<NamedTensor> load_safetensors(const std::string& path, Where where) {
   SafetensorsFile file(path, where);
   std::vector<NamedTensor> tensors;
   for (const auto& [name, entry] : file.entries())
@@ -281,4 +372,38 @@ inline std::vector<NamedTensor> load_safetensors(const std::filesystem::path& pa
   return tensors;
 }
 
+WeightsFolder::WeightsFolder(const std::string& folder, Where where) : folder_(folder) {
+  const std::string single = folder + "/model.safetensors";
+  const std::string index = folder + "/model.safetensors.index.json";
+  if (!std::filesystem::exists(single) && std::filesystem::exists(index)) {
+    open_index(index, where);
+  } else {
+    SafetensorsFile* const file = open(single, where);
+    for (const auto& [name, entry] : file->entries()) tensors_[name] = file;
+  }
+}
+
+SafetensorsFile* WeightsFolder::open(const std::string& path, Where where) {
+  files_.push_back(std::make_unique<SafetensorsFile>(path, where));
+  return files_.back().get();
+}
+
+void WeightsFolder::open_index(const std::string& index, Where where) {
+  const nlohmann::json json = nlohmann::json::parse(read_file(index, where), nullptr, false);
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
+    fail(where, "{} has no weight_map; copy or download it again", index);
+  std::map<std::string, SafetensorsFile*> opened;
+  for (const auto& [name, file] : json["weight_map"].items()) {
+    const std::string text = file.is_string() ? file.get<std::string>() : "";
+    if (!text.ends_with(".safetensors") || text.find('/') != text.npos)
+      fail(where, "{}: '{}' is in {}, which is no safetensors file of this folder", index, name,
+           file.dump());
+    if (!opened.contains(text)) opened[text] = open(folder_ + "/" + text, where);
+    if (!opened[text]->entries().contains(name))
+      fail(where, "{}: '{}' should be in {}, and is not", index, name, text);
+    tensors_[name] = opened[text];
+  }
+}
+
 }  // namespace yotta
+#endif  // YOTTA_BODIES

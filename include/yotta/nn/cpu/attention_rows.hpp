@@ -19,8 +19,8 @@
 
 #include <cmath>
 
-#include "yotta/nn/cpu/attention_tiles.hpp"
 #include "yotta/nn/cpu/body.hpp"
+#include "yotta/nn/softmax.hpp"
 
 namespace yotta::detail {
 

@@ -3,16 +3,20 @@
 //
 //     install_accelerator();  install_kernels();      from here on the ops run on Device::cuda
 //
-// A program has this compiled once, with those of parallel/ (parallel/cuda/parallel_kernels.hpp): by nvcc in one .cu file,
-// or by g++ for the emulator.
-// nvcc compiles this file too.
+// nvcc compiles this file too: once per program, in one .cu file, together with the kernels of parallel/
+// (parallel/cuda/parallel_kernels.hpp). g++ compiles it for the emulator.
 #pragma once
 
+#include "yotta/device/cuda/cuda_accelerator.hpp"
+
+#if YOTTA_BODIES_OF(nn_kernels)
+#include "yotta/comm/data.hpp"
 #include "yotta/comm/engine/reduce_ops.hpp"
+#include "yotta/core/cpu/convert.hpp"
 #include "yotta/device/cuda/body_kernels.hpp"
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/adamw.hpp"
-#include "yotta/nn/attention_blockwise.hpp"
+#include "yotta/nn/cpu/attention_rows.hpp"
 #include "yotta/nn/cross_entropy.hpp"
 #include "yotta/nn/dropout.hpp"
 #include "yotta/nn/embedding.hpp"
@@ -20,9 +24,15 @@
 #include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/norm.hpp"
 #include "yotta/nn/rope.hpp"
+#endif
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
+
+// Kernels for all ops of nn/, and for what collectives compute. Call it once, after install_accelerator().
+YOTTA_API void install_kernels();
+
+#if YOTTA_BODIES_OF(nn_kernels)
 
 template <class Real>
 void install_kernels_of() {
@@ -49,8 +59,7 @@ void install_reductions() {
   add_numbers<ReduceBody<T>..., DivideBody<T>...>();
 }
 
-// All ops of nn/, and what collectives compute.
-inline void install_kernels() {
+void install_kernels() {
   install_reductions<double, float, bfloat16, float16, float8_e5m2, float8_e4m3, int64_t, int32_t,
                      uint8_t>();
   install_kernels_of<float>();
@@ -58,6 +67,8 @@ inline void install_kernels() {
   add_numbers<detail::DrawMask, detail::FillRows<bfloat16>, Conversion<bfloat16, float>,
               Conversion<float, bfloat16>>();
 }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace YOTTA_DEVICE_BUILD
 

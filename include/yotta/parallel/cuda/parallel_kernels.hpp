@@ -4,14 +4,15 @@
 //     install_accelerator();  install_all_kernels();      from here on every layer runs on Device::cuda
 //
 // A program has this compiled once: by nvcc in one .cu file that includes this header, which gives it use_cuda()
-// (nn/cuda/cuda.hpp); or by g++ for the emulator.
+// (parallel/cuda/use_cuda.hpp); or by g++ for the emulator.
 // nvcc compiles this file too.
 #pragma once
 
+#include "yotta/device/cuda/body_kernels.hpp"
 #include "yotta/device/cuda/cublas_matmul.hpp"
 #include "yotta/device/cuda/strided_matmul.hpp"
-#include "yotta/nn/cuda/cuda.hpp"
 #include "yotta/nn/cuda/cuda_kernels.hpp"
+#include "yotta/parallel/cuda/use_cuda.hpp"
 #include "yotta/parallel/ring_attention.hpp"
 #include "yotta/parallel/vocab_parallel.hpp"
 

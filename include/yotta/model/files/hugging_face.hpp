@@ -1,0 +1,408 @@
+// Hugging Face: the names, shapes and sizes that their transformers library gives to our models.
+//
+// NAMES: which of our parameters is which tensor of a checkpoint.
+//
+//     ours, (out, in)                           theirs
+//     layers.0.attention.q.weight (C, C) ─┐     GPT-2 keeps one matrix, and transposed ("Conv1D"):
+//     layers.0.attention.k.weight (C, C) ─┼──>  transformer.h.0.attn.c_attn.weight (C, 3C)
+//     layers.0.attention.v.weight (C, C) ─┘     [ q^T | k^T | v^T ]
+//
+//     layers.0.attention.q.weight (C, C) ────>  Llama: model.layers.0.self_attn.q_proj.weight (C, C)
+//
+// Ours are stacked over their rows, then transposed where theirs is. Rope needs no permutation: ours
+// turns the same pairs (i, i + d/2) as theirs. A tied output matrix is not stored a second time.
+// Letters: C width, F feed-forward width, V vocabulary, T context, d head size.
+//
+// SIZES: config.json describes the model.
+//
+//     ours            GPT-2 (GPT2LMHeadModel)                  Llama (LlamaForCausalLM)
+//     width           n_embd                                   hidden_size
+//     layers          n_layer                                  num_hidden_layers
+//     heads           n_head                                   num_attention_heads
+//     kv_heads        (as many as heads)                       num_key_value_heads
+//     feed_forward    n_inner, null means 4 C                  intermediate_size
+//     context         n_positions                              max_position_embeddings
+//     norm_epsilon    layer_norm_epsilon                       rms_norm_eps
+//     rope_theta                                               rope_parameters.rope_theta (since version
+//                                                              5), rope_theta (before); we write both
+//     dropout         embd_pdrop = resid_pdrop                 (none)
+//     attention_dropout attn_pdrop                             attention_dropout
+//
+// Dropout is written for others and not read: it belongs to a run, not to a model.
+// Contract: what our transformer cannot compute is refused by the name of its entry: another model or
+// activation, biases in Llama, scaled rope, a head size other than C / H. What does not change the
+// result is ignored. Sizes come back through TransformerConfig::check.
+// References: https://huggingface.co/docs/transformers, GPT2Config and LlamaConfig; modeling_gpt2.py and
+// modeling_llama.py of the library.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "yotta/model/config.hpp"
+#include "yotta/model/named_tensor.hpp"
+
+namespace yotta {
+
+// ---- names -----------------------------------------------------------------------------------------
+
+struct HuggingFaceTensor {
+  std::string name;                // theirs
+  std::vector<std::string> parts;  // ours, stacked over rows
+  bool transposed = false;         // theirs is (in, out)
+};
+
+// Every tensor of a checkpoint of this model, in forward order.
+YOTTA_API std::vector<HuggingFaceTensor> hugging_face_tensors(const TransformerConfig& config);
+
+// What a checkpoint may hold beside its weights: masks and angles that older versions stored, and a
+// tied output matrix a second time.
+YOTTA_API bool is_ignored_tensor(const std::string& name, const TransformerConfig& config);
+
+// Throws unless `weights` are the parameters of a model of this configuration.
+YOTTA_API void expect_model_names(const TransformerConfig& config,
+                                  const std::vector<NamedTensor>& weights, Where where);
+
+// Our tensors that make up one of theirs.
+YOTTA_API std::vector<Tensor> find_parts(const HuggingFaceTensor& item,
+                                         const std::vector<NamedTensor>& weights);
+
+// The shape of theirs: ours stacked over rows, then transposed.
+YOTTA_API Shape hugging_face_shape(const HuggingFaceTensor& item, const std::vector<Tensor>& parts);
+
+// Theirs from ours. A tensor that is the same in both is not copied.
+YOTTA_API Tensor to_hugging_face(const HuggingFaceTensor& item, const std::vector<Tensor>& parts);
+
+// Ours from theirs, one for each of `parts`: views of one buffer.
+YOTTA_API std::vector<Tensor> from_hugging_face(const HuggingFaceTensor& item, const Tensor& theirs,
+                                                const std::vector<Tensor>& parts);
+
+// ---- sizes -----------------------------------------------------------------------------------------
+
+// The text of config.json. Byte tokens need no tokenizer and have no token that begins or ends a text.
+YOTTA_API std::string hugging_face_config(const TransformerConfig& config);
+
+// The sizes that the text of a config.json describes; `source` names it in errors. Weights stored in
+// 16 bits with 5 of exponent (float16) are held in f32.
+YOTTA_API TransformerConfig parse_hugging_face_config(const std::string& text,
+                                                      const std::string& source,
+                                                      Where where = Where::current());
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(model_json)
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace yotta {
+
+// ---- names -----------------------------------------------------------------------------------------
+
+namespace detail {
+inline void add_gpt2_layer(std::vector<HuggingFaceTensor>& to, const std::string& theirs,
+                           const std::string& ours) {
+  for (const char* kind : {".weight", ".bias"}) {
+    const bool matrix = std::string(kind) == ".weight";
+    const auto one = [&](const char* their_name, const char* our_name, bool transposed) {
+      to.push_back({theirs + their_name + kind, {ours + our_name + kind}, transposed});
+    };
+    one("ln_1", "norm1", false);
+    to.push_back(
+        {theirs + "attn.c_attn" + kind,
+         {ours + "attention.q" + kind, ours + "attention.k" + kind, ours + "attention.v" + kind},
+         matrix});
+    one("attn.c_proj", "attention.o", matrix);
+    one("ln_2", "norm2", false);
+    one("mlp.c_fc", "mlp.up", matrix);
+    one("mlp.c_proj", "mlp.down", matrix);
+  }
+}
+
+inline void add_llama_layer(std::vector<HuggingFaceTensor>& to, const std::string& theirs,
+                            const std::string& ours) {
+  constexpr const char* pairs[][2] = {
+      {"input_layernorm", "norm1"},        {"self_attn.q_proj", "attention.q"},
+      {"self_attn.k_proj", "attention.k"}, {"self_attn.v_proj", "attention.v"},
+      {"self_attn.o_proj", "attention.o"}, {"post_attention_layernorm", "norm2"},
+      {"mlp.gate_proj", "mlp.gate"},       {"mlp.up_proj", "mlp.up"},
+      {"mlp.down_proj", "mlp.down"}};
+  for (const auto& [their_name, our_name] : pairs)
+    to.push_back({theirs + their_name + ".weight", {ours + our_name + ".weight"}, false});
+}
+}  // namespace detail
+
+std::vector<HuggingFaceTensor> hugging_face_tensors(const TransformerConfig& config) {
+  const bool gpt2 = config.dialect == Dialect::gpt2;
+  const std::string body = gpt2 ? "transformer." : "model.";
+  std::vector<HuggingFaceTensor> all;
+  all.push_back({body + (gpt2 ? "wte.weight" : "embed_tokens.weight"), {"embedding.token.weight"}});
+  if (gpt2) all.push_back({body + "wpe.weight", {"embedding.position.weight"}});
+  for (int64_t i = 0; i < config.layers; ++i) {
+    const std::string number = std::to_string(i) + ".";
+    if (gpt2)
+      detail::add_gpt2_layer(all, body + "h." + number, "layers." + number);
+    else
+      detail::add_llama_layer(all, body + "layers." + number, "layers." + number);
+  }
+  all.push_back({body + (gpt2 ? "ln_f.weight" : "norm.weight"), {"norm.weight"}});
+  if (gpt2) all.push_back({body + "ln_f.bias", {"norm.bias"}});
+  if (!config.tied) all.push_back({"lm_head.weight", {"head.weight"}});
+  return all;
+}
+
+bool is_ignored_tensor(const std::string& name, const TransformerConfig& config) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with(".rotary_emb.inv_freq") || (config.tied && name == "lm_head.weight");
+}
+
+void expect_model_names(const TransformerConfig& config, const std::vector<NamedTensor>& weights,
+                        Where where) {
+  std::vector<std::string> expected, found;
+  for (const HuggingFaceTensor& item : hugging_face_tensors(config))
+    expected.insert(expected.end(), item.parts.begin(), item.parts.end());
+  for (const NamedTensor& each : weights) found.push_back(each.name);
+  expect_same_names("the model in memory", expected, found, where);
+}
+
+std::vector<Tensor> find_parts(const HuggingFaceTensor& item,
+                               const std::vector<NamedTensor>& weights) {
+  std::vector<Tensor> parts;
+  for (const std::string& part : item.parts)
+    parts.push_back(std::find_if(weights.begin(), weights.end(), [&](const NamedTensor& each) {
+                      return each.name == part;
+                    })->value);
+  return parts;
+}
+
+Shape hugging_face_shape(const HuggingFaceTensor& item, const std::vector<Tensor>& parts) {
+  Shape shape = parts[0].shape();
+  for (size_t i = 1; i < parts.size(); ++i) shape[0] += parts[i].dim(0);
+  if (item.transposed) std::reverse(shape.begin(), shape.end());
+  return shape;
+}
+
+namespace detail {
+// b (n, m) = a (m, n) transposed, in a's type.
+inline Tensor transposed_copy(const Tensor& a) {
+  const int64_t rows = a.dim(0), columns = a.dim(1);
+  Tensor b = Tensor::empty({columns, rows}, a.dtype());
+  visit(a.dtype(), [&]<class T>(Type<T>) {
+    const T* from = a.data<T>();
+    T* to = b.data<T>();
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c];
+  });
+  return b;
+}
+}  // namespace detail
+
+Tensor to_hugging_face(const HuggingFaceTensor& item, const std::vector<Tensor>& parts) {
+  if (parts.size() == 1 && !item.transposed) return parts[0];
+  Shape shape = hugging_face_shape(item, parts);
+  if (item.transposed) std::reverse(shape.begin(), shape.end());
+  const Tensor stacked = Tensor::empty(shape, parts[0].dtype());
+  int64_t row = 0;
+  for (const Tensor& part : parts) {
+    stacked.rows(row, row + part.dim(0)).copy_from(part);
+    row += part.dim(0);
+  }
+  return item.transposed ? detail::transposed_copy(stacked) : stacked;
+}
+
+std::vector<Tensor> from_hugging_face(const HuggingFaceTensor& item, const Tensor& theirs,
+                                      const std::vector<Tensor>& parts) {
+  const Tensor stacked = item.transposed ? detail::transposed_copy(theirs) : theirs;
+  std::vector<Tensor> values;
+  int64_t row = 0;
+  for (const Tensor& part : parts) {
+    values.push_back(stacked.rows(row, row + part.dim(0)));
+    row += part.dim(0);
+  }
+  return values;
+}
+
+// ---- sizes: writing --------------------------------------------------------------------------------
+
+namespace detail {
+// PyTorch's name of a type, as config.json has it.
+constexpr const char* torch_name(DType dtype) {
+  return dtype == DType::f64 ? "float64" : dtype == DType::bf16 ? "bfloat16" : "float32";
+}
+
+inline nlohmann::json gpt2_entries(const TransformerConfig& c) {
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"model_type", "gpt2"},
+          {"n_embd", c.width},
+          {"n_layer", c.layers},
+          {"n_head", c.heads},
+          {"n_inner", c.feed_forward},
+          {"n_positions", c.context},
+          {"activation_function", "gelu_new"},
+          {"layer_norm_epsilon", c.norm_epsilon},
+          {"embd_pdrop", c.dropout},
+          {"resid_pdrop", c.dropout},
+          {"attn_pdrop", c.attention_dropout}};
+}
+
+inline nlohmann::json llama_entries(const TransformerConfig& c) {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"hidden_size", c.width},
+          {"num_hidden_layers", c.layers},
+          {"num_attention_heads", c.heads},
+          {"num_key_value_heads", c.kv_heads},
+          {"head_dim", c.head_size()},
+          {"intermediate_size", c.feed_forward},
+          {"max_position_embeddings", c.context},
+          {"hidden_act", "silu"},
+          {"rms_norm_eps", c.norm_epsilon},
+          {"rope_theta", c.rope_theta},
+          {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", c.rope_theta}}},
+          {"attention_dropout", c.attention_dropout},
+          {"attention_bias", false},
+          {"mlp_bias", false}};
+}
+}  // namespace detail
+
+std::string hugging_face_config(const TransformerConfig& config) {
+  nlohmann::json entries = config.dialect == Dialect::gpt2 ? detail::gpt2_entries(config)
+                                                           : detail::llama_entries(config);
+  entries["vocab_size"] = config.vocabulary;
+  entries["tie_word_embeddings"] = config.tied;
+  entries["initializer_range"] = config.deviation;
+  entries["torch_dtype"] = detail::torch_name(config.dtype);
+  entries["bos_token_id"] = nullptr;
+  entries["eos_token_id"] = nullptr;
+  return entries.dump(2) + "\n";
+}
+
+// ---- sizes: reading --------------------------------------------------------------------------------
+
+namespace detail {
+// The entries of a config.json, each of the type that is asked for; null counts as absent.
+class ConfigEntries {
+ public:
+  ConfigEntries(const std::string& text, std::string source, Where where)
+      : source_(std::move(source)), where_(where) {
+    entries_ = nlohmann::json::parse(text, nullptr, false);
+    if (!entries_.is_object()) fail(where, "{} is no JSON object", source_);
+  }
+
+  bool has(const char* key) const { return entries_.contains(key) && !entries_.at(key).is_null(); }
+
+  int64_t size(const char* key) const {
+    const nlohmann::json& value = at(key);
+    constexpr int64_t most = int64_t{1} << 31;  // products of two of them fit
+    if (!value.is_number_integer() || value.get<double>() < 0 ||
+        value.get<double>() > static_cast<double>(most))
+      fail(where_, "{}: {} is {}, expected a size", source_, key, value.dump());
+    return value.get<int64_t>();
+  }
+  int64_t size(const char* key, int64_t absent) const { return has(key) ? size(key) : absent; }
+
+  double number(const char* key, double absent) const {
+    if (!has(key)) return absent;
+    if (!at(key).is_number())
+      fail(where_, "{}: {} is {}, expected a number", source_, key, at(key).dump());
+    return at(key).get<double>();
+  }
+  bool flag(const char* key, bool absent) const {
+    if (!has(key)) return absent;
+    if (!at(key).is_boolean())
+      fail(where_, "{}: {} is {}, expected true or false", source_, key, at(key).dump());
+    return at(key).get<bool>();
+  }
+  std::string word(const char* key, const char* absent) const {
+    if (!has(key)) return absent;
+    if (!at(key).is_string())
+      fail(where_, "{}: {} is {}, expected a word", source_, key, at(key).dump());
+    return at(key).get<std::string>();
+  }
+  // The object under a key; an empty one if absent.
+  ConfigEntries object(const char* key) const {
+    return {has(key) ? at(key).dump() : "{}", source_ + ": " + key, where_};
+  }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    fail(where_, "{}: {}; this transformer cannot compute that", source_, what);
+  }
+  void expect_flag(const char* key, bool expected) const {
+    if (flag(key, expected) != expected) refuse(fmt::format("{} is {}", key, !expected));
+  }
+
+ private:
+  const nlohmann::json& at(const char* key) const {
+    if (!entries_.contains(key)) fail(where_, "{} has no entry {}", source_, key);
+    return entries_.at(key);
+  }
+
+  nlohmann::json entries_;
+  std::string source_;
+  Where where_;
+};
+
+inline TransformerConfig read_gpt2(const ConfigEntries& entries) {
+  const std::string activation = entries.word("activation_function", "gelu_new");
+  if (activation != "gelu_new" && activation != "gelu_pytorch_tanh")
+    entries.refuse("the activation is " + activation + ", not gelu_new");
+  entries.expect_flag("scale_attn_weights", true);
+  entries.expect_flag("scale_attn_by_inverse_layer_idx", false);
+  entries.expect_flag("add_cross_attention", false);
+  const int64_t width = entries.size("n_embd");
+  TransformerConfig config = gpt2_config(entries.size("n_layer"), width, entries.size("n_head"),
+                                         entries.size("n_positions"), entries.size("vocab_size"));
+  config.feed_forward = entries.size("n_inner", 4 * width);
+  config.tied = entries.flag("tie_word_embeddings", true);
+  config.norm_epsilon = entries.number("layer_norm_epsilon", 1e-5);
+  return config;
+}
+
+// The base of the rotation angles, as version 5 or the ones before it write it.
+inline double read_rope_theta(const ConfigEntries& entries) {
+  const double theta = entries.number("rope_theta", 10000);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const ConfigEntries rope = entries.object(key);
+    const std::string type = rope.word("rope_type", "default");
+    if (type != "default" || rope.has("type") || rope.number("partial_rotary_factor", 1) != 1)
+      entries.refuse(fmt::format("{} asks for a changed rope ({})", key, type));
+  }
+  return entries.object("rope_parameters").number("rope_theta", theta);
+}
+
+inline TransformerConfig read_llama(const ConfigEntries& entries) {
+  if (const std::string act = entries.word("hidden_act", "silu"); act != "silu")
+    entries.refuse("the activation is " + act + ", not silu");
+  entries.expect_flag("attention_bias", false);
+  entries.expect_flag("mlp_bias", false);
+  const int64_t width = entries.size("hidden_size"), heads = entries.size("num_attention_heads");
+  TransformerConfig config =
+      llama_config(entries.size("num_hidden_layers"), width, entries.size("intermediate_size"),
+                   heads, entries.size("num_key_value_heads", heads),
+                   entries.size("max_position_embeddings"), entries.size("vocab_size"));
+  if (const int64_t head = entries.size("head_dim", -1); head >= 0 && head * heads != width)
+    entries.refuse(fmt::format("{} heads of size {} in a width of {}", heads, head, width));
+  config.tied = entries.flag("tie_word_embeddings", false);
+  config.norm_epsilon = entries.number("rms_norm_eps", 1e-6);
+  config.rope_theta = read_rope_theta(entries);
+  return config;
+}
+}  // namespace detail
+
+TransformerConfig parse_hugging_face_config(const std::string& text, const std::string& source,
+                                            Where where) {
+  const detail::ConfigEntries entries(text, source, where);
+  const std::string type = entries.word("model_type", "(absent)");
+  if (type != "gpt2" && type != "llama")
+    entries.refuse("model_type is " + type + ", not gpt2 or llama");
+  TransformerConfig config =
+      type == "gpt2" ? detail::read_gpt2(entries) : detail::read_llama(entries);
+  config.deviation = entries.number("initializer_range", 0.02);
+  const std::string dtype = entries.word("dtype", "float32");
+  const std::string stored = entries.word("torch_dtype", dtype.c_str());
+  config.dtype = stored == "float64" ? DType::f64 : stored == "bfloat16" ? DType::bf16 : DType::f32;
+  config.check(where);
+  return config;
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES

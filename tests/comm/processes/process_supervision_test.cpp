@@ -1,0 +1,208 @@
+#include "yotta/comm/processes/process_supervision.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <string_view>
+#include <thread>
+
+#include "support/temporary_folder.hpp"
+
+using namespace yotta;
+using Variables = std::map<std::string, std::string>;
+
+namespace {
+
+std::optional<LaunchEnvironment> launch_of(const Variables& variables) {
+  return find_launch_environment([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a process knows who has started it, and as which of how many") {
+  CHECK_FALSE(launch_of({}));
+  const auto open_mpi = launch_of({{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}});
+  REQUIRE(open_mpi);
+  CHECK(open_mpi->rank == 3);
+  CHECK(open_mpi->size == 4);
+  CHECK(open_mpi->launcher == "mpirun");
+  CHECK(launch_of({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}})->size == 2);
+  CHECK(launch_of({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}})->size == 1);
+  const auto slurm = launch_of({{"SLURM_PROCID", "7"}, {"SLURM_STEP_NUM_TASKS", "8"}});
+  REQUIRE(slurm);
+  CHECK(slurm->rank == 7);
+  CHECK(slurm->launcher == "srun");
+}
+
+TEST_CASE("inside an mpirun that Slurm has started, mpirun's word counts") {
+  const auto found = launch_of({{"OMPI_COMM_WORLD_RANK", "5"},
+                                {"OMPI_COMM_WORLD_SIZE", "8"},
+                                {"SLURM_PROCID", "1"},
+                                {"SLURM_STEP_NUM_TASKS", "2"}});
+  CHECK(found->rank == 5);
+  CHECK(found->size == 8);
+}
+
+TEST_CASE("alone: a batch script, an interactive step, and numbers that are none") {
+  CHECK_FALSE(launch_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}));
+  CHECK_FALSE(launch_of({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}));
+  CHECK_FALSE(launch_of({{"PMI_RANK", "4"}, {"PMI_SIZE", "4"}}));
+  CHECK_FALSE(launch_of({{"PMI_RANK", "0"}, {"PMI_SIZE", "4x"}}));
+  CHECK_FALSE(launch_of({{"PMI_RANK", ""}, {"PMI_SIZE", "4"}}));
+  CHECK_FALSE(launch_of({{"PMI_RANK", "-1"}, {"PMI_SIZE", "4"}}));
+}
+
+TEST_CASE("the launcher of the MPI at hand is found, and no other MPI's") {
+  CHECK(mpi_kind("Open MPI v4.1.4, package: Debian OpenMPI") == MpiKind::open_mpi);
+  CHECK(mpi_kind("MPICH Version:      4.0.2") == MpiKind::mpich);
+  CHECK(mpi_kind("Cray MPI") == MpiKind::other);
+  const yotta_test::TemporaryFolder folder;
+  const std::string here = folder.path().string();
+  const auto tool = [&](const char* name) {
+    std::FILE* file = std::fopen((here + "/" + name).c_str(), "w");
+    std::fclose(file);
+    chmod((here + "/" + name).c_str(), 0755);
+  };
+  const auto found = [&](MpiKind kind) {
+    return find_program(mpirun_names(kind), "/nowhere:" + here + ":/elsewhere");
+  };
+  CHECK(found(MpiKind::open_mpi).empty());
+  CHECK(find_program({"mpirun"}, "").empty());
+  tool("mpirun");
+  CHECK(found(MpiKind::open_mpi) == here + "/mpirun");
+  CHECK(found(MpiKind::mpich) == here + "/mpirun");
+  tool("mpirun.mpich");
+  CHECK(found(MpiKind::open_mpi) == here + "/mpirun");
+  CHECK(found(MpiKind::mpich) == here + "/mpirun.mpich");
+  tool("mpirun.openmpi");
+  CHECK(found(MpiKind::open_mpi) == here + "/mpirun.openmpi");
+}
+
+TEST_CASE("the command: so many processes, as root too, on fewer cores too") {
+  const MpirunCall open = mpirun_call(MpiKind::open_mpi, "/usr/bin/mpirun", 4, {"lesson", "--x"});
+  CHECK(fmt::format("{}", fmt::join(open.words, " ")) ==
+        "/usr/bin/mpirun -n 4 --oversubscribe --bind-to none lesson --x");
+  const auto has = [&](const char* name) {
+    for (const auto& [key, value] : open.setting)
+      if (key == name) return value == "1";
+    return false;
+  };
+  CHECK(has("OMPI_ALLOW_RUN_AS_ROOT"));
+  CHECK(has("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"));
+  CHECK(has("OMPI_MCA_mpi_yield_when_idle"));
+  const MpirunCall mpich = mpirun_call(MpiKind::mpich, "mpirun.mpich", 2, {"lesson"});
+  CHECK(fmt::format("{}", fmt::join(mpich.words, " ")) ==
+        R"(mpirun.mpich -n 2 sh -c "$@"; s=$?; [ $s -lt 128 ] || sleep 10; exit $s sh lesson)");
+  CHECK(mpich.setting.size() == 2);
+}
+
+TEST_CASE("a process that is killed is seen, even before its parent has asked for its end") {
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  ProcessAddress address = own_address();
+  address.pid = child;
+  ProcessWatch watch;
+  watch.add(7, address);
+  CHECK(watch.ended() == -1);
+  kill(child, SIGKILL);
+  for (int looks = 0; looks < 10000 && watch.ended() < 0; ++looks)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(watch.ended() == 7);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("this process, and those of other machines and containers, are not watched") {
+  ProcessAddress other_host = own_address(), other_space = own_address();
+  other_host.pid = other_space.pid = 1;
+  other_host.host[0] = '!';
+  other_space.space[0] = '!';
+  CHECK(own_address().sees(own_address()));
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  const std::string space(own_address().space.data());
+  CHECK(space.starts_with("pid:["));
+  CHECK(space.ends_with("] " + boot));  // else any two machines of one name would be one
+  CHECK_FALSE(own_address().sees(other_host));
+  CHECK_FALSE(own_address().sees(other_space));
+  CHECK_FALSE(ProcessAddress().sees(ProcessAddress()));
+  ProcessWatch watch;
+  watch.add(0, own_address());
+  watch.add(1, other_host);
+  CHECK(watch.ended() == -1);
+}
+
+namespace {
+
+pid_t start(const std::vector<std::string>& words, const char* setting = nullptr) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  char* settings[] = {const_cast<char*>("FIRST="), const_cast<char*>(setting), nullptr};
+  const pid_t child = fork();
+  if (child != 0) return child;
+  execve(pointers[0], pointers.data(), settings);
+  _exit(127);
+}
+
+template <class Done>
+bool comes(Done done) {
+  for (int looks = 0; looks < 10000 && !done(); ++looks)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return done();
+}
+
+}  // namespace
+
+TEST_CASE("a process's environment and its parent can be read") {
+  const pid_t child = start({"/bin/sleep", "60"}, "PMI_RANK=2");
+  const auto rank = [&]() -> std::string {
+    const Environment environment = environment_of_process(child);  // owns the text
+    const char* const text = environment("PMI_RANK");
+    return text == nullptr ? "none" : text;
+  };
+  CHECK(comes([&] { return rank() == "2"; }));  // once it has begun
+  const Environment environment = environment_of_process(child);
+  REQUIRE(environment("FIRST") != nullptr);
+  CHECK(std::string(environment("FIRST")).empty());
+  CHECK(environment("PMI_RAN") == nullptr);
+  CHECK(environment("MI_RANK") == nullptr);
+  CHECK_FALSE(find_launch_environment(environment));  // of how many?
+  CHECK(parent_of_process(child) == getpid());
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  CHECK(environment_of_process(child)("PMI_RANK") == nullptr);
+  CHECK(parent_of_process(child) == 0);
+}
+
+TEST_CASE("who is in no job has no launcher") {
+  if (!find_launch_environment()) CHECK(find_launcher() == 0);
+}
+
+TEST_CASE("the end of the launcher is noticed, once; and while it lives nothing happens") {
+  const pid_t child = start({"/bin/sleep", "60"});
+  std::atomic<int> ends = 0, others = 0;
+  {
+    const ParentWatchdog nobody(0, [&](int) { ++others; }),
+        itself(getpid(), [&](int) { ++others; });
+    const ParentWatchdog watch(child, [&](int process) { ends += process == child ? 1 : 0; });
+    CHECK(ends == 0);
+    kill(child, SIGKILL);
+    CHECK(comes([&] { return ends == 1; }));
+  }
+  CHECK(ends == 1);
+  CHECK(others == 0);
+  waitpid(child, nullptr, 0);
+}

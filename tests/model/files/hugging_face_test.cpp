@@ -1,0 +1,201 @@
+#include "yotta/model/files/hugging_face.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/message_of.hpp"
+#include "yotta/core/system/files.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+TransformerConfig parse(const std::string& text) {
+  return parse_hugging_face_config(text, "config.json");
+}
+// The message after one entry of a good config.json was changed; value is JSON.
+std::string changing(const TransformerConfig& config, const char* key, const char* value) {
+  nlohmann::json json = nlohmann::json::parse(hugging_face_config(config));
+  json[key] = nlohmann::json::parse(value);
+  return message_of([&] { parse(json.dump()); });
+}
+std::string without(const TransformerConfig& config, const char* key) {
+  nlohmann::json json = nlohmann::json::parse(hugging_face_config(config));
+  json.erase(key);
+  return message_of([&] { parse(json.dump()); });
+}
+}  // namespace
+
+TEST_CASE("a configuration comes back from its config.json") {
+  TransformerConfig gpt2 = gpt2_config(3, 48, 4, 32, 256);
+  gpt2.feed_forward = 100;
+  gpt2.tied = false;
+  gpt2.dropout = 0.25;
+  gpt2.norm_epsilon = 1e-6;
+  gpt2.deviation = 0.03;
+  gpt2.dtype = DType::f64;
+  TransformerConfig llama = llama_config(2, 64, 96, 8, 2, 128, 300);
+  llama.rope_theta = 500000;
+  llama.tied = true;
+  llama.dtype = DType::bf16;
+  for (const TransformerConfig& config : {gpt2, llama, gpt2_124m(), llama3_405b()}) {
+    const TransformerConfig read = parse(hugging_face_config(config));
+    CHECK(read.dialect == config.dialect);
+    CHECK(read.layers == config.layers);
+    CHECK(read.width == config.width);
+    CHECK(read.heads == config.heads);
+    CHECK(read.kv_heads == config.kv_heads);
+    CHECK(read.feed_forward == config.feed_forward);
+    CHECK(read.vocabulary == config.vocabulary);
+    CHECK(read.context == config.context);
+    CHECK(read.tied == config.tied);
+    CHECK(read.dropout == 0);  // of a run, not of a model
+    CHECK(read.norm_epsilon == config.norm_epsilon);
+    CHECK(read.rope_theta == config.rope_theta);
+    CHECK(read.deviation == config.deviation);
+    CHECK(read.dtype == config.dtype);
+  }
+}
+
+TEST_CASE("what is absent or null has the library's default") {
+  const TransformerConfig gpt2 = parse(
+      R"({"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 4,
+          "vocab_size": 10, "n_inner": null})");
+  CHECK(gpt2.feed_forward == 32);
+  CHECK(gpt2.tied);
+  CHECK(gpt2.norm_epsilon == 1e-5);
+  CHECK(gpt2.dtype == DType::f32);
+  const TransformerConfig llama = parse(
+      R"({"model_type": "llama", "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 1,
+          "num_attention_heads": 4, "max_position_embeddings": 4, "vocab_size": 10,
+          "rope_scaling": null, "dtype": "bfloat16"})");
+  CHECK(llama.kv_heads == 4);
+  CHECK_FALSE(llama.tied);
+  CHECK(llama.norm_epsilon == 1e-6);
+  CHECK(llama.rope_theta == 10000);
+  CHECK(llama.dtype == DType::bf16);
+}
+
+TEST_CASE("rope's base is read where version 4 and version 5 write it") {
+  const TransformerConfig llama = llama_config(1, 8, 12, 4, 2, 4, 10);
+  nlohmann::json json = nlohmann::json::parse(hugging_face_config(llama));
+  json.erase("rope_parameters");
+  json["rope_theta"] = 1234;
+  CHECK(parse(json.dump()).rope_theta == 1234);
+  json.erase("rope_theta");
+  json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 77}};
+  CHECK(parse(json.dump()).rope_theta == 77);
+}
+
+TEST_CASE("what the transformer cannot compute is refused by name") {
+  const TransformerConfig gpt2 = gpt2_config(1, 8, 2, 4, 10);
+  const TransformerConfig llama = llama_config(1, 8, 12, 4, 2, 4, 10);
+  CHECK(changing(gpt2, "vocab_size", "11") == "nothing was thrown");
+  CHECK(contains(changing(gpt2, "model_type", "\"bert\""), "model_type is bert"));
+  CHECK(contains(without(gpt2, "model_type"), "model_type is (absent)"));
+  CHECK(contains(changing(gpt2, "activation_function", "\"relu\""), "activation is relu"));
+  CHECK(contains(changing(gpt2, "scale_attn_weights", "false"), "scale_attn_weights is false"));
+  CHECK(contains(changing(gpt2, "scale_attn_by_inverse_layer_idx", "true"), "idx is true"));
+  CHECK(contains(changing(gpt2, "add_cross_attention", "true"), "add_cross_attention is true"));
+  CHECK(contains(changing(llama, "hidden_act", "\"gelu\""), "activation is gelu"));
+  CHECK(contains(changing(llama, "attention_bias", "true"), "attention_bias is true"));
+  CHECK(contains(changing(llama, "mlp_bias", "true"), "mlp_bias is true"));
+  CHECK(contains(changing(llama, "head_dim", "4"), "4 heads of size 4 in a width of 8"));
+  CHECK(contains(changing(llama, "rope_scaling", R"({"rope_type": "llama3"})"), "(llama3)"));
+  CHECK(contains(changing(llama, "rope_scaling", R"({"type": "linear"})"), "changed rope"));
+  CHECK(contains(changing(llama, "rope_parameters", R"({"rope_type": "yarn"})"), "(yarn)"));
+}
+
+TEST_CASE("entries that are missing or no sizes are named") {
+  const TransformerConfig gpt2 = gpt2_config(1, 8, 2, 4, 10);
+  CHECK(contains(without(gpt2, "n_embd"), "config.json has no entry n_embd"));
+  CHECK(contains(changing(gpt2, "n_embd", "\"8\""), "n_embd is \"8\", expected a size"));
+  CHECK(contains(changing(gpt2, "n_embd", "-8"), "n_embd is -8, expected a size"));
+  CHECK(contains(changing(gpt2, "n_embd", "8.5"), "expected a size"));
+  CHECK(contains(changing(gpt2, "n_embd", "1e30"), "expected a size"));
+  CHECK(contains(changing(gpt2, "n_embd", "18446744073709551615"), "expected a size"));
+  CHECK(contains(changing(gpt2, "n_embd", "null"), "expected a size"));
+  CHECK(contains(changing(gpt2, "n_embd", "9"), "width 9 does not divide into 2 heads"));
+  CHECK(contains(changing(gpt2, "layer_norm_epsilon", "\"x\""), "expected a number"));
+  CHECK(contains(changing(gpt2, "tie_word_embeddings", "1"), "expected true or false"));
+  CHECK(contains(changing(gpt2, "activation_function", "1"), "expected a word"));
+  CHECK(contains(message_of([] { parse("{"); }), "config.json is no JSON object"));
+  CHECK(contains(message_of([] { parse("[]"); }), "config.json is no JSON object"));
+  CHECK(contains(message_of([] { parse(""); }), "hugging_face_test.cpp:"));
+}
+
+namespace {
+Tensor counting(Shape shape, float first) {
+  Tensor made = Tensor::empty(std::move(shape));
+  for (float& each : made.span<float>()) each = first++;
+  return made;
+}
+}  // namespace
+
+TEST_CASE("GPT-2's q, k and v become one matrix, transposed, and come back as they were") {
+  const HuggingFaceTensor item{"c_attn.weight", {"q", "k", "v"}, true};
+  const std::vector<Tensor> ours = {counting({2, 3}, 0), counting({2, 3}, 100),
+                                    counting({2, 3}, 200)};
+  CHECK(hugging_face_shape(item, ours) == Shape{3, 6});
+  const Tensor theirs = to_hugging_face(item, ours);
+  CHECK(theirs.shape() == Shape{3, 6});
+  CHECK(theirs.item({0, 0}) == 0);    // q row 0, column 0
+  CHECK(theirs.item({2, 1}) == 5);    // q row 1, column 2
+  CHECK(theirs.item({1, 2}) == 101);  // k row 0, column 1
+  CHECK(theirs.item({0, 5}) == 203);  // v row 1, column 0
+  const std::vector<Tensor> back = from_hugging_face(item, theirs, ours);
+  for (size_t i = 0; i < ours.size(); ++i) CHECK(back[i].values() == ours[i].values());
+}
+
+TEST_CASE("a tensor that is the same in both is not copied") {
+  const std::vector<Tensor> ours = {counting({4}, 0)};
+  CHECK(to_hugging_face({"ln_f.weight", {"norm.weight"}, false}, ours).shares_memory(ours[0]));
+}
+
+TEST_CASE("every parameter is in exactly one tensor, in both dialects, tied and untied") {
+  for (const bool tied : {true, false}) {
+    TransformerConfig gpt2 = gpt2_config(2, 8, 2, 4, 16);
+    TransformerConfig llama = llama_config(2, 8, 24, 2, 1, 4, 16);
+    gpt2.tied = llama.tied = tied;
+    // embeddings, per layer, final norm, head: ours and theirs
+    size_t ours = 0;
+    for (const HuggingFaceTensor& item : hugging_face_tensors(gpt2)) ours += item.parts.size();
+    CHECK(ours == 2 + 2 * 16 + 2 + (tied ? 0 : 1));
+    CHECK(hugging_face_tensors(gpt2).size() == 2 + 2 * 12 + 2 + (tied ? 0u : 1u));
+    CHECK(hugging_face_tensors(llama).size() == 1 + 2 * 9 + 1 + (tied ? 0u : 1u));
+    CHECK(is_ignored_tensor("lm_head.weight", llama) == tied);
+  }
+  CHECK(is_ignored_tensor("h.0.attn.masked_bias", gpt2_config(2, 8, 2, 4, 16)));
+  CHECK_FALSE(is_ignored_tensor("h.0.attn.c_attn.bias", gpt2_config(2, 8, 2, 4, 16)));
+}
+
+TEST_CASE("theirs are made of ours of the same meaning") {
+  const auto parts_of = [](const TransformerConfig& config, const std::string& theirs) {
+    for (const HuggingFaceTensor& item : hugging_face_tensors(config))
+      if (item.name == theirs) return item.parts;
+    return std::vector<std::string>{};
+  };
+  using Names = std::vector<std::string>;
+  const TransformerConfig gpt2 = gpt2_config(2, 8, 2, 4, 16);
+  const TransformerConfig llama = llama_config(2, 8, 24, 2, 1, 4, 16);
+  CHECK(parts_of(gpt2, "transformer.h.1.attn.c_attn.bias") == Names{"layers.1.attention.q.bias",
+                                                                    "layers.1.attention.k.bias",
+                                                                    "layers.1.attention.v.bias"});
+  for (const char* kind : {"gate", "up", "down"})
+    CHECK(parts_of(llama, fmt::format("model.layers.1.mlp.{}_proj.weight", kind)) ==
+          Names{fmt::format("layers.1.mlp.{}.weight", kind)});
+}
+
+TEST_CASE("a model with another parameter is refused by its name") {
+  const TransformerConfig config = gpt2_config(1, 8, 2, 4, 16);
+  std::vector<NamedTensor> weights;
+  for (const HuggingFaceTensor& item : hugging_face_tensors(config))
+    for (const std::string& part : item.parts) weights.push_back({part, Tensor::zeros({1})});
+  expect_model_names(config, weights, Where::current());
+  weights.back().name = "norm.bios";
+  const std::string message =
+      message_of([&] { expect_model_names(config, weights, Where::current()); });
+  CHECK(contains(message, "norm.bi"));
+  CHECK(contains(message, "the model in memory"));
+}
