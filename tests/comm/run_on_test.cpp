@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "support/message_of.hpp"
+#include "yotta/comm/collectives_ring.hpp"
 
 using namespace yotta;
 using yotta_test::contains;
