@@ -22,13 +22,13 @@ class Timelines {
  public:
   Timelines();
   ~Timelines();
-  // `machine`: what --cluster is if nobody says; empty: the wall clock.
+  // machine: the default of --cluster; empty: the wall clock.
   void add_options(CLI::App& app, const std::string& machine = "");
-  // Errors: a timeline was asked for, and the ranks are no threads.
+  // For runs whose ranks are not threads. Errors: a timeline or a machine was asked for.
   void expect_none() const;
-  // The machine's name or file. Errors: none was given.
+  // The machine's name or file; empty if none was given.
   const std::string& machine() const;
-  // Errors: a timeline of no kind, or that cannot be written; so no long run is for nothing.
+  // Call it before a long run. Errors: the timeline's name says no kind, or it cannot be written.
   void check() const;
   // Errors: as check(); no such machine.
   void start();

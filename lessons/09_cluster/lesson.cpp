@@ -3,6 +3,7 @@
 #include "yotta/comm/chooser.hpp"
 #include "yotta/comm/torus_rings.hpp"
 #include "yotta/machine/contention.hpp"
+#include "yotta/machine/critical_path.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 
 using namespace yotta;
@@ -27,7 +28,7 @@ void memories(Lesson& lesson) {
   const Chip& h100 = chip_named("h100");
   const double clock = 1.83e9, sms = 132;
   lesson.section("Memories of one H100, and what is beyond it");
-  lesson.say("{:<24}{:>12}{:>14}{:>22}", "", "holds", "gives", "FLOPs a byte to pay");
+  lesson.say("{:<24}{:>12}{:>14}{:>22}", "", "holds", "gives", "FLOPs per byte to pay");
   for (const Memory& m :
        {Memory{"registers", sms * 256 * 1024, sms * clock * 128 * 3 * 4},
         Memory{"shared memory and L1", sms * 256 * 1024, sms * clock * 128},
@@ -42,7 +43,7 @@ void memories(Lesson& lesson) {
 
 void levels(Lesson& lesson) {
   const Cluster c = llama3_24k();
-  lesson.section("Two numbers a link: llama3-24k");
+  lesson.section("Two numbers per link: llama3-24k");
   lesson.say("{:<10}{:>8}{:>12}{:>10}{:>14}{:>14}{:>16}", "level", "chips", "alpha, us", "GB/s",
              "8 B, us", "100 MB, us", "half speed, KB");
   for (const Level& level : c.levels) {
@@ -64,7 +65,7 @@ void figures(Lesson& lesson) {
              1e-15 * chips * c.chip.memory, 1e3 * c.chip.memory / c.chip.bandwidth);
   lesson.say("{:.1f} MW for the chips alone, at 700 W each", 1e-6 * 700 * chips);
   const double failures_a_day = 10.0 / 1000 * chips / 8;
-  lesson.say("{:.1f} failures a day, at 10 in 1000 days of a node: one in {:.0f} minutes of work",
+  lesson.say("{:.1f} failures a day, at 10 in 1000 days of a node: one every {:.0f} minutes",
              failures_a_day, 24 * 60 / failures_a_day);
   lesson.number("exaflops", 1e-18 * chips * c.chip.bf16);
   lesson.number("failures_a_day", failures_a_day);
@@ -93,7 +94,7 @@ void algorithms(Lesson& lesson) {
   }
 }
 
-// The seconds that FSDP's three collectives take for 70e9 parameters of 2 bytes, from one live rank of N.
+// Seconds of FSDP's three collectives for 70e9 parameters of 2 bytes, from one live rank of N.
 double fsdp_seconds(int N) {
   const Cluster c = ideal(N, 200e12, 200e9);
   std::vector<int> chips(static_cast<size_t>(N));
@@ -121,7 +122,8 @@ void crossing(Lesson& lesson) {
   }
 }
 
-// Seconds in which each chip of a pod of 16 x 16 x 16 gathers a weight matrix: one live chip stands for all.
+// Seconds in which each chip of a 16 x 16 x 16 pod gathers a weight matrix; one live chip stands for
+// all.
 double pod_gather_seconds(int axes, int directions, int64_t numbers) {
   const TorusShape shape{std::vector<int>(static_cast<size_t>(axes), 16), directions};
   const auto body = [&](Communicator& world) {
@@ -138,7 +140,7 @@ void pod(Lesson& lesson) {
   const int64_t numbers = int64_t{6} * 4096 * 16384;  // 403 million, in bf16
   lesson.section("A torus: 4,096 TPU v5p, 6 links of 90 GB/s each");
   lesson.say("{:<36}{:>12}{:>28}", "all_gather of 805 MB of weights", "ms",
-             "tokens a chip to pay for it");
+             "tokens/chip to pay for it");
   for (const auto& [axes, directions, name] :
        {std::tuple{1, 1, "16 chips of one axis, one way round"},
         {1, 2, "16 chips, both ways round"},

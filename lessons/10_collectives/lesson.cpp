@@ -3,6 +3,7 @@
 
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/chooser.hpp"
+#include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/collectives_tree.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 

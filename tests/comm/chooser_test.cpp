@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "support/message_of.hpp"
 
 using namespace yotta;

@@ -57,7 +57,7 @@ inline constexpr std::array<Chip, 8> known_chips = {{
     {"v5p", 0, 459e12 / 6, 459e12, 0, 918e12, 95e9, 2.765e12, 90e9, 6, 8960, 0,
      "Google Cloud TPU v5p; f32 as six bf16 products"},
     {"v6e", 0, 918e12 / 6, 918e12, 0, 1836e12, 32e9, 1.638e12, 100e9, 4, 256, 0,
-     "Google Cloud TPU v6e, 800 GB/s both ways a chip over 4 links; f32 as six bf16 products"},
+     "Google Cloud TPU v6e, 800 GB/s both ways per chip over 4 links; f32 as six bf16 products"},
 }};
 
 // One chip that computes `flops` FLOP/s in every type and has no other limit, for learning and for

@@ -154,8 +154,7 @@ TEST_CASE("what cannot be mirrored is refused, with its reason") {
                  "over the all (0.25 s)"));
   CHECK(contains(links({0, 6, 12, 14}), "chips 12 and 14 talk over the rack"));
   CHECK(contains(links({0, 6, 6}), "chip 6 is listed twice"));
-  CHECK(
-      contains(links({6, 0}), "rank 0 is on chip 0, but its list of chips begins with chip 6"));
+  CHECK(contains(links({6, 0}), "rank 0 is on chip 0, but its list of chips begins with chip 6"));
   CHECK(contains(links({}), "at least one chip"));
   CHECK(contains(links({0, 30}), "racks has chips 0 to 23, not 30"));
   CHECK(links({0}) == "nothing was thrown");

@@ -71,7 +71,7 @@ TEST_CASE("every kind calls a communicator by its name: the axis of a mesh, or w
 
 TEST_CASE("what cannot be written is heard before the run, in words") {
   CHECK(contains(message_of([] { check_timeline_name("run.pdf"); }),
-                 "'run.pdf' does not say what kind of timeline it shall be: end it in .html"));
+                 "'run.pdf' does not say which kind of timeline to write: end it in .html"));
   const TemporaryFolder folder;
   const std::string nowhere = folder.path() / "none" / "run.svg";
   for (const std::string& text : {message_of([&] { check_timeline_name(nowhere); }),

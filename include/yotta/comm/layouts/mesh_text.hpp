@@ -44,7 +44,8 @@ MeshShape parse_mesh(const std::string& text, Where where) {
                            number.find_first_not_of("0123456789") == std::string::npos;
     if (known == all_axes.end() || !is_number || std::stoi(number) < 1)
       fail(where,
-           "'{}' is no axis and its size; a layout is written as in pp=2,tp=2, with the axes pp, "
+           "'{}' is not an axis and its size; a layout is written as in pp=2,tp=2, with the axes "
+           "pp, "
            "dp, fsdp, cp, tp",
            item);
     if (shape[*known] != 1) fail(where, "{} is given twice in '{}'", word, text);

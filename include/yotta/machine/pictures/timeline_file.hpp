@@ -273,9 +273,9 @@ std::string timeline_svg(const Trace& trace, int most_ranks) {
 // ---- The page ----
 namespace detail {
 
-// {"seconds": s, "left_out": ranks, "first_image": i, "names": [...], "colors": [...], "rows":
-// [{"rank", "lane", "bars": [[begin, end, name, critical, kind, peer, bytes, flops, cause's row,
-// cause's bar], ...]}, ...]}
+// {"seconds": s, "left_out": ranks, "first_image": i, "names": [...], "colors": [...],
+//  "rows": [{"rank": r, "lane": "tp", "both": does it carry messages both ways, "bars":
+//    [[begin, end, name, critical, kind, peer, bytes, flops, its cause's row, and bar], ...]}, ...]}
 inline std::string page_data(const Trace& trace, const Timeline& timeline) {
   std::map<std::pair<int, int>, std::pair<size_t, size_t>> place;  // event -> row, bar
   for (size_t r = 0; r < timeline.rows.size(); ++r)
@@ -479,11 +479,10 @@ void check_timeline_name(const std::string& path, Where where) {
   for (const std::string_view ending : {".html", ".json", ".svg", ".txt"})
     known = known || path.ends_with(ending);
   if (!known)
-    fail(
-        where,
-        "'{}' does not say what kind of timeline it shall be: end it in .html (a page), .json (for "
-        "Perfetto), .svg (a picture) or .txt",
-        path);
+    fail(where,
+         "'{}' does not say which kind of timeline to write: end it in .html (a page), .json (for "
+         "Perfetto), .svg (a picture) or .txt",
+         path);
   expect_writable(path, where);
 }
 
