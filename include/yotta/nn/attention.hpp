@@ -73,11 +73,8 @@ constexpr int64_t attention_flops(const AttentionSizes& s, int per_score) {
 
 // Numbers in q (and o), in k (and v), and in all heads' scores.
 constexpr int64_t query_numbers(const AttentionSizes& s) { return s.B * s.T * s.H * s.d; }
-
 constexpr int64_t key_numbers(const AttentionSizes& s) { return s.B * s.T * s.Hkv * s.d; }
-
 constexpr int64_t score_numbers(const AttentionSizes& s) { return s.B * s.H * s.T * s.T; }
-
 constexpr OpCost attention_plain_cost(DType dtype, const AttentionSizes& s) {
   return op_cost("attention_plain", dtype, attention_flops(s, 4),
                  query_numbers(s) + 2 * key_numbers(s) + 2 * score_numbers(s),

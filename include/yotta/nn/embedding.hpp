@@ -81,37 +81,28 @@ struct RowOfPosition {
   YOTTA_BODY int64_t operator()(int64_t n) const { return at.of(n % T, T); }
 };
 
-template <class Real>
-struct EmbeddingRow {
+// y(n) = table(row(n)), zeros if there is none; or y(n) += table(row(n)).
+template <class Real, class Row, bool adds>
+struct ReadRow {
   int64_t C;
   const Real* table;
-  RowOfId row;
+  Row row;
   Real* y;
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
     const int64_t r = row(n);
+    Real* to = y + n * C;
     team.each(C, [&](int64_t c, auto count) {
-      const auto value = r < 0 ? decltype(load(table, count)){} : load(table + r * C + c, count);
-      store(y + n * C + c, value, count);
+      auto value = r < 0 ? decltype(load(table, count)){} : load(table + r * C + c, count);
+      if constexpr (adds) value = load(to + c, count) + value;
+      store(to + c, value, count);
     });
   }
 };
-
 template <class Real>
-struct AddPosition {
-  int64_t C;
-  const Real* table;
-  RowOfPosition row;
-  Real* x;
-  template <class Team>
-  YOTTA_BODY void operator()(int64_t n, Team team) const {
-    const Real* from = table + row(n) * C;
-    Real* to = x + n * C;
-    team.each(C, [&](int64_t c, auto count) {
-      store(to + c, load(to + c, count) + load(from + c, count), count);
-    });
-  }
-};
+using EmbeddingRow = ReadRow<Real, RowOfId, false>;
+template <class Real>
+using AddPosition = ReadRow<Real, RowOfPosition, true>;
 
 // to(row(n), c) += from(n, c): a body of columns, since two tokens may have the same row.
 template <class Real, class Row>

@@ -190,6 +190,15 @@ YOTTA_HOST_DEVICE Real weight(const Real* P, const uint8_t* mask, Real grow, int
   return mask == nullptr ? P[at] : mask[at] != 0 ? P[at] * grow : Real{0};
 }
 
+// to = the sum of weight(j) times row j of x (k or v) over the keys j that query t of head h sees.
+template <class Real, class Weight, class Team>
+YOTTA_BODY void sum_seen(const AttentionRows& at, int64_t b, int64_t t, int64_t h, const Real* x,
+                         Weight weight, Real* to, Team team) {
+  clear(to, at.d, team);
+  for (int64_t j = 0; j <= t; ++j)
+    add_scaled(to, weight(j), x + at.k(b, j, at.shared(h)), at.d, team);
+}
+
 template <class Real>
 struct PlainOutput {
   AttentionRows at;
@@ -200,10 +209,9 @@ struct PlainOutput {
   template <class Team>
   YOTTA_BODY void operator()(int64_t i, Team team) const {
     const int64_t t = i % at.T, h = i / at.T % at.H, b = i / at.T / at.H;
-    Real* to = o + at.q(b, t, h);
-    clear(to, at.d, team);
-    for (int64_t j = 0; j <= t; ++j)
-      add_scaled(to, weight(P, mask, grow, i * at.T + j), v + at.k(b, j, at.shared(h)), at.d, team);
+    sum_seen(
+        at, b, t, h, v, [&](int64_t j) { return weight(P, mask, grow, i * at.T + j); },
+        o + at.q(b, t, h), team);
   }
 };
 
@@ -226,10 +234,8 @@ struct PlainQueryGradient {
     team.meet();
     SoftmaxBackwardRow<Real>{t + 1, dS + row, P + row, dS + row}(0, team);
     team.meet();
-    Real* to = dq + at.q(b, t, h);
-    clear(to, at.d, team);
-    for (int64_t j = 0; j <= t; ++j)
-      add_scaled(to, factor * dS[row + j], k + at.k(b, j, at.shared(h)), at.d, team);
+    sum_seen(
+        at, b, t, h, k, [&](int64_t j) { return factor * dS[row + j]; }, dq + at.q(b, t, h), team);
   }
 };
 

@@ -49,8 +49,8 @@ void install_kernels_of() {
                    PlainProbabilities<Real>, PlainOutput<Real>, PlainQueryGradient<Real>,
                    PlainKeyGradient<Real>>();
   add_columns<AddRows<Real, RowOfId>, AddRows<Real, RowOfPosition>>();
-  add_sums<ColumnSums<Real, 1, BiasTerm<Real>>, ColumnSums<Real, 2, LayernormTerm<Real>>,
-           ColumnSums<Real, 1, RmsnormTerm<Real>>>();
+  add_sums<ColumnSums<Real, 1, BiasTerm<Real>>, ColumnSums<Real, 2, NormTerm<Real, 2>>,
+           ColumnSums<Real, 1, NormTerm<Real, 1>>>();
 }
 
 // What collectives of messages compute (comm/data.hpp).
