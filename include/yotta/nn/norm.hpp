@@ -1,4 +1,4 @@
-// Layer normalisation and RMS normalisation: each row brought to mean 0 and size 1, or only to size 1.
+// Layer normalisation and RMS normalisation: each row gets mean 0 and size 1, or only size 1.
 //
 //     row of x (C)                            layernorm                    rmsnorm
 //     mean                                    m = mean(x)                  (none: m = 0)
@@ -6,14 +6,14 @@
 //     normalised                              n = (x - m) r
 //     output                                  y = n w + b                  y = n w
 //
-// Backward, with g = dy w. n depends on x directly and through m and r: dm/dx_i = 1/C takes the mean out
-// of g, and dr/dx_i = -r^2 n_i / C takes its part along n out of g:
+// Backward, with g = dy w. n depends on x directly and through m and r: dm/dx_i = 1/C takes the
+// mean out of g, and dr/dx_i = -r^2 n_i / C takes its part along n out of g:
 //     dx = r (g - mean(g) - n mean(g n))      rmsnorm: without mean(g)
 //     dw(c) += sum over rows of dy n,  db(c) += sum over rows of dy
 //
-// Kept for backward: x, and m and r of each row: 2 numbers for C. The sums of a row are done by one
-// thread and the sum over rows by one thread a column: results do not depend on the number of threads.
-// Cost: 8 FLOPs a number for 8 bytes: memory-bound, like everything that is not a matmul.
+// Kept for backward: x, and m and r of each row: 2 numbers per C. The sums of a row are done by one
+// thread and the sum over rows by one thread per column: results do not depend on how many there are.
+// Cost: 8 FLOPs per number for 8 bytes: memory-bound, like everything that is not a matmul.
 // Letters: N rows (tokens), C columns (channels).
 // References: Ba, Kiros and Hinton (2016), Layer Normalization; Zhang and Sennrich (2019), RMSNorm.
 #pragma once
@@ -35,7 +35,7 @@ struct RmsnormOutput {
   Tensor rstd;  // (N), one over the root of the mean square
 };
 
-// FLOPs a number: layernorm sum 1, squares 3, output 4; rmsnorm squares 2, output 2.
+// FLOPs per number: layernorm sum 1, squares 3, output 4; rmsnorm squares 2, output 2.
 constexpr OpCost layernorm_cost(DType dtype, int64_t N, int64_t C) {
   return op_cost("layernorm", dtype, 8 * N * C, N * C + 2 * C, N * C + 2 * N);
 }
@@ -55,7 +55,7 @@ constexpr OpCost rmsnorm_backward_weight_cost(DType dtype, int64_t N, int64_t C)
   return op_cost("rmsnorm_backward_weight", dtype, 3 * N * C, 2 * N * C + N + C, C);
 }
 
-// y = (x - mean) rstd weight + bias by rows; x (N, C), weight and bias (C), eps as in the paper 1e-5.
+// y = (x - mean) rstd weight + bias by rows; x (N, C), weight and bias (C); eps 1e-5 in the paper.
 YOTTA_API LayernormOutput layernorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                     double eps = 1e-5, Where where = Where::current());
 // dx (N, C) of layernorm.
@@ -156,7 +156,8 @@ struct NormTerm {
 
 #if YOTTA_BODIES_OF(nn)
 
-// rmsnorm is layernorm without a mean and a bias: here those are undefined tensors, null to the bodies.
+// rmsnorm is layernorm without a mean and a bias: they are undefined tensors here, and null pointers
+// in the bodies.
 namespace detail {
 
 template <class Real>
