@@ -4,6 +4,7 @@
 #include "yotta/comm/mesh.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/compare.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"
