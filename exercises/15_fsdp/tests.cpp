@@ -455,7 +455,7 @@ TEST_CASE("15.5: two gathers and one reduction send 3P (N-1)/N elements") {
       const int64_t sent = sent_by_now(world) / 8;
       const double in_p = static_cast<double>(sent * p) / static_cast<double>((p - 1) * P);
       require(sent == 3 * P / p * (p - 1),
-              fmt::format("{}P moved, not 3P (times (N-1)/N, on {} ranks): an all_gather moves P, "
+              fmt::format("{}P moved, not 3P (times (p-1)/p, on {} ranks): an all_gather moves P, "
                           "a reduce_scatter P, an all_reduce 2P",
                           in_p, p));
       return unit;

@@ -2,6 +2,7 @@
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
+#include "yotta/nn/narrow.hpp"
 
 using namespace yotta;
 using exercise::expect;

@@ -8,7 +8,11 @@
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"
+#include "yotta/nn/activations.hpp"
+#include "yotta/nn/elementwise.hpp"
+#include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/sgd.hpp"
+#include "yotta/parallel/tensor_parallel.hpp"
 
 using namespace yotta;
 

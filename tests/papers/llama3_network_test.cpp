@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "support/message_of.hpp"
+#include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/comm/run_on.hpp"
 
