@@ -102,8 +102,6 @@ class GradientBuckets {
   using Launch = std::function<Work(Bucket&)>;  // starts to sum this bucket
 
   inline GradientBuckets(std::deque<Bucket> buckets, Launch launch, bool overlap = true);
-  GradientBuckets(const GradientBuckets&) = delete;
-  GradientBuckets& operator=(const GradientBuckets&) = delete;
 
   // Counts a gradient of this bucket as ready, and launches every bucket whose turn has come.
   // All ranks must launch the same buckets in the same order. Backward may finish them in another
@@ -151,7 +149,6 @@ class Ddp {
     explicit NoSync(Ddp& ddp) : ddp_(ddp) { ddp_.buckets_.set_syncing(false); }
     ~NoSync() { ddp_.buckets_.set_syncing(true); }
     NoSync(const NoSync&) = delete;
-    NoSync& operator=(const NoSync&) = delete;
 
    private:
     Ddp& ddp_;

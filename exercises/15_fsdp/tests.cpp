@@ -533,7 +533,7 @@ TEST_CASE("15.6: every piece's gradient is the sum over ranks, and microbatches 
                           live(MemoryKind::buffers)));
       require(final == 2 * std::ssize(unit->shards()),
               fmt::format("{} shards in 2 microbatches said {} times that their gradient is "
-                          "final; each does, once a microbatch: used(0)",
+                          "final; each does, once per microbatch: mark_grad_ready(0)",
                           unit->shards().size(), final));
     });
     Clues clues;
