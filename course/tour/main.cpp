@@ -10,6 +10,7 @@
 #include "course/tour/report.hpp"
 #include "yotta/comm/recording/recorder.hpp"
 #include "yotta/core/cpu/measure.hpp"
+#include "yotta/core/system/files.hpp"
 #include "yotta/machine/files/cluster_file.hpp"
 #include "yotta/model/text.hpp"
 
