@@ -7,7 +7,12 @@
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"
+#include "yotta/nn/activations.hpp"
+#include "yotta/nn/elementwise.hpp"
+#include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/sgd.hpp"
+#include "yotta/parallel/tensor_parallel.hpp"
+#include "yotta/parallel/vocab_parallel.hpp"
 
 using namespace yotta;
 

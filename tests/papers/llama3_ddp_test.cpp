@@ -2,6 +2,7 @@
 // live rank for 128 replicas. What travels is exact, and what the step takes is held between its two bounds.
 #include <doctest/doctest.h>
 
+#include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/parallel/ddp.hpp"
