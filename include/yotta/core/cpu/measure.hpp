@@ -50,7 +50,7 @@ YOTTA_API double measure_matmul_gflops(int threads, double seconds_budget = 0.5,
 YOTTA_API double measure_memory_gbps(int threads, double seconds_budget = 0.5,
                                      int64_t array_bytes = int64_t{64} << 20);
 
-#if YOTTA_BODIES
+#if YOTTA_BODIES_OF(core)
 
 double measure_matmul_gflops(int threads, double seconds_budget, int64_t size) {
   std::vector<float> a(static_cast<size_t>(size * size), 1.0f), b(a), c(a);
