@@ -1,4 +1,4 @@
-// The bodies of model/, but for model/files, which needs nlohmann/json (model_files_json.cpp).
+// The bodies of model/, but for model/files, which needs nlohmann/json (model_json.cpp).
 #include "yotta/model/generate.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/text.hpp"

@@ -2,11 +2,11 @@
 
 #include <sys/prctl.h>
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <optional>
 
 #include "course/shared/console.hpp"
+#include "course/shared/options.hpp"
 #include "yotta/comm/mpi/mpi_ranks.hpp"
 #include "yotta/comm/nccl/nccl.hpp"
 #include "yotta/comm/tcp/tcp_ranks.hpp"
@@ -146,15 +146,15 @@ CommChoice::CommChoice() : state_(std::make_unique<State>()) {
 }
 CommChoice::~CommChoice() = default;
 
-void CommChoice::add_option(CLI::App& app) {
-  app.add_option("--comm", state_->comm,
-                 "what ranks are: threads, mpi (processes; starts mpirun if need be), tcp "
-                 "(processes without MPI), nccl (GPUs); auto: threads, or the processes of mpirun, "
-                 "srun or torchrun, with GPUs where they are")
-      ->check(CLI::IsMember({"auto", "threads", "mpi", "tcp", "nccl"}))
-      ->capture_default_str();
-  app.add_flag("--share-gpu", state_->shares_gpu,
-               "with --comm nccl: all ranks on the first GPU, over sockets; for correctness only");
+void CommChoice::add_option(Options& options) {
+  options.add("--comm", state_->comm,
+              "what ranks are: threads, mpi (processes; starts mpirun if need be), tcp "
+              "(processes without MPI), nccl (GPUs); auto: threads, or the processes of mpirun, "
+              "srun or torchrun, with GPUs where they are",
+              one_of({"auto", "threads", "mpi", "tcp", "nccl"}));
+  options.add_flag(
+      "--share-gpu", state_->shares_gpu,
+      "with --comm nccl: all ranks on the first GPU, over sockets; for correctness only");
 }
 
 bool CommChoice::wants_processes() const {

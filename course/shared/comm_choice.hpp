@@ -6,7 +6,7 @@
 //     mpirun -n 4 .../lesson_13_ddp            ranks are the processes; also with srun and torchrun; with GPUs by NCCL
 //
 //     CommChoice comm;                         from here on only process 0 prints
-//     comm.add_option(app);                    before the command line is parsed
+//     comm.add_option(options);                before the command line is parsed
 //     comm.start(argc, argv, ranks);           after it: becomes mpirun or a launcher, joins the other processes, or
 //                                              does nothing
 //     ... the program ...
@@ -17,11 +17,9 @@
 #include <memory>
 #include <string>
 
-namespace CLI {
-class App;
-}
-
 namespace yotta {
+
+class Options;
 
 // How many ranks a program should have. Under mpirun or torchrun it has as many as there are processes.
 struct RanksWanted {
@@ -34,7 +32,7 @@ class CommChoice {
  public:
   CommChoice();
   ~CommChoice();
-  void add_option(CLI::App& app);
+  void add_option(Options& options);
   // Are the ranks processes: asked for, or started already?
   bool wants_processes() const;
   // Was this process started as one of several, by mpirun, srun, torchrun or this program itself?

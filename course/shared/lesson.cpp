@@ -1,9 +1,8 @@
 #include "course/shared/lesson.hpp"
 
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
 #include "course/shared/comm_choice.hpp"
+#include "course/shared/json_object.hpp"
+#include "course/shared/options.hpp"
 #include "course/shared/timelines.hpp"
 #include "yotta/core/error.hpp"
 #include "yotta/core/system/files.hpp"
@@ -12,10 +11,14 @@ namespace yotta {
 
 namespace {
 void write_json(const std::string& path, const LessonTitle& title, const Lesson& lesson) {
-  nlohmann::ordered_json all = {{"lesson", title.number}, {"name", title.name}};
-  for (const auto& [name, value] : lesson.all_numbers()) all["numbers"][name] = value;
-  for (const auto& [name, values] : lesson.all_lists()) all["lists"][name] = values;
-  write_file(path, all.dump(2) + "\n");
+  JsonObject all, numbers, lists;
+  all.set("lesson", std::string(title.number));
+  all.set("name", std::string(title.name));
+  for (const auto& [name, value] : lesson.all_numbers()) numbers.set(name, value);
+  for (const auto& [name, values] : lesson.all_lists()) lists.set(name, values);
+  if (!lesson.all_numbers().empty()) all.set("numbers", numbers);
+  if (!lesson.all_lists().empty()) all.set("lists", lists);
+  write_file(path, all.text());
 }
 
 // Lessons whose ranks leave nothing in memory for each other or for what is printed, but rank 0's results and
@@ -26,14 +29,14 @@ bool runs_on_processes(const LessonTitle& title) {
 }
 
 // Under mpirun there are as many ranks as processes, unless --ranks says otherwise.
-void start(CommChoice& comm, int argc, char** argv, const CLI::App& app,
+void start(CommChoice& comm, int argc, char** argv, const Options& parsed,
            const std::vector<LessonOption>& options) {
   RanksWanted wanted{4, nullptr, 1, 1 << 20};
   int64_t* ranks = &wanted.count;
   for (const LessonOption& option : options) {
     if (std::string_view(option.name) != "ranks") continue;
     ranks = option.value;
-    wanted = {*ranks, app.count("--ranks") > 0 ? "--ranks" : nullptr, option.least, option.most};
+    wanted = {*ranks, parsed.given("--ranks") ? "--ranks" : nullptr, option.least, option.most};
   }
   *ranks = comm.start(argc, argv, wanted);
 }
@@ -42,22 +45,18 @@ void start(CommChoice& comm, int argc, char** argv, const CLI::App& app,
 
 int run_lesson(int argc, char** argv, const LessonTitle& title,
                const std::function<void(Lesson&)>& body, const std::vector<LessonOption>& options) {
-  CLI::App app(fmt::format("Lesson {}: {}. Prints {}.", title.number, title.name, title.about));
+  Options parsed(fmt::format("lesson {}", title.number),
+                 fmt::format("Lesson {}: {}. Prints {}.", title.number, title.name, title.about));
   std::string json;
-  app.add_option("--json", json, "write every number shown to FILE")->type_name("FILE");
+  parsed.add("--json", json, "write every number shown to FILE", called("FILE"));
   Timelines timelines;
-  timelines.add_options(app);
+  timelines.add_options(parsed);
   CommChoice comm;
-  if (runs_on_processes(title)) comm.add_option(app);
+  if (runs_on_processes(title)) comm.add_option(parsed);
   for (const LessonOption& option : options)
-    app.add_option(fmt::format("--{}", option.name), *option.value, option.about)
-        ->check(CLI::Range(option.least, option.most))
-        ->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+    parsed.add(fmt::format("--{}", option.name), *option.value, option.about,
+               in_range(option.least, option.most));
+  if (const auto status = parsed.parse(argc, argv)) return *status;
   try {
     if (comm.wants_processes()) {
       if (!runs_on_processes(title))
@@ -68,7 +67,7 @@ int run_lesson(int argc, char** argv, const LessonTitle& title,
             title.number);
       timelines.expect_none();
     }
-    start(comm, argc, argv, app, options);
+    start(comm, argc, argv, parsed, options);
     if (!json.empty() && comm.is_first()) expect_writable(json);
     timelines.start();
     Lesson lesson;

@@ -1,8 +1,11 @@
 #include "course/shared/timelines.hpp"
 
-#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include <optional>
 
 #include "course/shared/console.hpp"
+#include "course/shared/options.hpp"
 #include "yotta/comm/recording/recorder.hpp"
 #include "yotta/machine/files/cluster_file.hpp"
 #include "yotta/machine/pictures/timeline_file.hpp"
@@ -17,17 +20,15 @@ struct Timelines::State {
 Timelines::Timelines() : state_(std::make_unique<State>()) {}
 Timelines::~Timelines() = default;
 
-void Timelines::add_options(CLI::App& app, const std::string& machine) {
+void Timelines::add_options(Options& options, const std::string& machine) {
   state_->cluster = machine;
-  app.add_option(
-         "--cluster", state_->cluster,
-         "time the ranks on a described machine: h100x8, v5px64, llama3-24k, ideal, or a JSON file")
-      ->type_name("MACHINE")
-      ->capture_default_str();
-  app.add_option(
-         "--timeline", state_->file,
-         "write when each rank did what: .html (zoom, hover), .svg, .json (Perfetto) or .txt")
-      ->type_name("FILE");
+  options.add(
+      "--cluster", state_->cluster,
+      "time the ranks on a described machine: h100x8, v5px64, llama3-24k, ideal, or a JSON file",
+      called("MACHINE"));
+  options.add("--timeline", state_->file,
+              "write when each rank did what: .html (zoom, hover), .svg, .json (Perfetto) or .txt",
+              called("FILE"));
 }
 
 void Timelines::expect_none() const {

@@ -1,8 +1,8 @@
 // --cluster and --timeline, as lessons, train and tour have them.
 //
 //     Timelines timelines;
-//     timelines.add_options(app);    before the command line is parsed
-//     timelines.start();             after; from here on every run_ranks is timed
+//     timelines.add_options(options);    before the command line is parsed
+//     timelines.start();                 after; from here on every run_ranks is timed
 //     ...
 //     timelines.finish();            shows the largest run, and writes it
 #pragma once
@@ -10,12 +10,9 @@
 #include <memory>
 #include <string>
 
-namespace CLI {
-class App;
-}
-
 namespace yotta {
 
+class Options;
 struct Trace;
 
 class Timelines {
@@ -23,7 +20,7 @@ class Timelines {
   Timelines();
   ~Timelines();
   // machine: the default of --cluster; empty: the wall clock.
-  void add_options(CLI::App& app, const std::string& machine = "");
+  void add_options(Options& options, const std::string& machine = "");
   // For runs whose ranks are not threads. Errors: a timeline or a machine was asked for.
   void expect_none() const;
   // The machine's name or file; empty if none was given.

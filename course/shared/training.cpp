@@ -11,10 +11,13 @@
 #include "course/shared/console.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/cpu/measure.hpp"
+#include "yotta/core/system/files.hpp"
 #include "yotta/model/files/checkpoint.hpp"
+#include "yotta/model/files/safetensors.hpp"
 #include "yotta/model/generate.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/text.hpp"
+#include "yotta/model/transformer.hpp"
 
 namespace yotta {
 

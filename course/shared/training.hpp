@@ -15,8 +15,8 @@ namespace yotta {
 
 struct TrainingPlan {
   TransformerConfig model = gpt2_config(4, 128, 4, 128, 256);
-  Device device = Device::
-      cpu;  // where the model lives; cuda needs use_cuda() before (parallel/cuda/use_cuda.hpp)
+  // Where the model lives. For cuda call use_cuda() before (parallel/cuda/use_cuda.hpp).
+  Device device = Device::cpu;
   int ranks = 1;
   std::optional<MeshShape>
       layout;  // how the ranks share the work; empty: each its share of the batch

@@ -1,15 +1,17 @@
 // ./yotta tour: measure this machine, train the same transformer on one rank and on four, and see why.
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "course/shared/console.hpp"
+#include "course/shared/json_object.hpp"
+#include "course/shared/options.hpp"
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
 #include "course/tour/report.hpp"
 #include "yotta/comm/recording/recorder.hpp"
 #include "yotta/core/cpu/measure.hpp"
+#include "yotta/core/system/files.hpp"
 #include "yotta/machine/files/cluster_file.hpp"
 #include "yotta/model/text.hpp"
 
@@ -139,40 +141,48 @@ void samples(const TourFigures& figures) {
 }
 
 void write_json(const std::string& path, const TourFigures& figures) {
-  nlohmann::ordered_json json = {{"ranks", figures.parallel.size()},
-                                 {"serial_loss", figures.serial_loss},
-                                 {"parallel_loss", figures.parallel_loss},
-                                 {"largest_difference", figures.largest_difference},
-                                 {"tokens_per_second", figures.parallel_tokens_per_second},
-                                 {"serial_tokens_per_second", figures.serial_tokens_per_second},
-                                 {"matmul_gflops", figures.matmul_gflops},
-                                 {"memory_gbps", figures.memory_gbps},
-                                 {"mfu", figures.mfu},
-                                 {"parameters", figures.parameters},
-                                 {"sample_before", figures.sample_before},
-                                 {"sample_after", figures.sample_after}};
+  JsonObject json;
+  json.set("ranks", std::ssize(figures.parallel));
+  json.set("serial_loss", figures.serial_loss);
+  json.set("parallel_loss", figures.parallel_loss);
+  json.set("largest_difference", figures.largest_difference);
+  json.set("tokens_per_second", figures.parallel_tokens_per_second);
+  json.set("serial_tokens_per_second", figures.serial_tokens_per_second);
+  json.set("matmul_gflops", figures.matmul_gflops);
+  json.set("memory_gbps", figures.memory_gbps);
+  json.set("mfu", figures.mfu);
+  json.set("parameters", figures.parameters);
+  json.set("sample_before", figures.sample_before);
+  json.set("sample_after", figures.sample_after);
+  std::vector<int64_t> sent, peaks;
   for (const RankFigures& rank : figures.parallel) {
-    json["bytes_sent_per_rank"].push_back(rank.bytes_sent);
-    json["peak_bytes"].push_back(rank.peak_bytes);
+    sent.push_back(rank.bytes_sent);
+    peaks.push_back(rank.peak_bytes);
   }
-  for (const TechniqueFigures& each : figures.techniques)
-    json["techniques"].push_back({{"name", each.name},
-                                  {"options", each.layout},
-                                  {"loss", each.loss},
-                                  {"bytes_sent_per_step", each.bytes_per_step},
-                                  {"peak_bytes", each.peak_bytes},
-                                  {"step_seconds", each.step_seconds}});
-  json["cluster"] = figures.cluster;
-  json["serial_peak_bytes"] = figures.serial.front().peak_bytes;
-  write_file(path, json.dump(2) + "\n");
+  json.set("bytes_sent_per_rank", sent);
+  json.set("peak_bytes", peaks);
+  std::vector<JsonObject> techniques;
+  for (const TechniqueFigures& each : figures.techniques) {
+    JsonObject& made = techniques.emplace_back();
+    made.set("name", each.name);
+    made.set("options", each.layout);
+    made.set("loss", each.loss);
+    made.set("bytes_sent_per_step", each.bytes_per_step);
+    made.set("peak_bytes", each.peak_bytes);
+    made.set("step_seconds", each.step_seconds);
+  }
+  json.set("techniques", techniques);
+  json.set("cluster", figures.cluster);
+  json.set("serial_peak_bytes", figures.serial.front().peak_bytes);
+  write_file(path, json.text());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
+  Options options(
+      "yotta tour",
       "Trains a transformer on one rank and on several, and shows what differs. Three minutes.");
-  app.name("yotta tour");
   TrainingPlan plan;
   plan.model = gpt2_config(4, 128, 4, 128, 256);
   plan.steps = 800;
@@ -183,17 +193,13 @@ int main(int argc, char** argv) {
   Timelines timelines;
   int ranks = 4;
   std::string json, report = "report.html";
-  app.add_option("--ranks", ranks, "ranks of the parallel run")
-      ->check(CLI::Range(2, 8))
-      ->capture_default_str();
-  app.add_option("--steps", plan.steps, "optimizer steps of each run")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  app.add_option("--text", plan.text, "a UTF-8 file or folder; default: this course's own text");
-  timelines.add_options(app, "h100x8");
-  app.add_option("--report", report, "where the report goes")->capture_default_str();
-  app.add_option("--json", json, "write every number shown to this file");
-  CLI11_PARSE(app, argc, argv);
+  options.add("--ranks", ranks, "ranks of the parallel run", in_range(2, 8));
+  options.add("--steps", plan.steps, "optimizer steps of each run", in_range(1, 100000));
+  options.add("--text", plan.text, "a UTF-8 file or folder; default: this course's own text");
+  timelines.add_options(options, "h100x8");
+  options.add("--report", report, "where the report goes");
+  options.add("--json", json, "write every number shown to this file");
+  if (const auto status = options.parse(argc, argv)) return *status;
   try {
     figures.text = plan.text.empty() ? "this course's own prose and headers" : plan.text;
     figures.model =

@@ -1,13 +1,14 @@
 // ./yotta train: a transformer on real text, on any number of ranks.
-#include <CLI/CLI.hpp>
-#include <charconv>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include "course/shared/comm_choice.hpp"
 #include "course/shared/console.hpp"
+#include "course/shared/json_object.hpp"
+#include "course/shared/options.hpp"
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
+#include "yotta/core/system/files.hpp"
 #include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/parallel/cuda/use_cuda.hpp"
@@ -25,148 +26,107 @@ struct Arguments {
   bool untied = false;
 };
 
-CLI::Range at_least(int64_t least) { return CLI::Range(least, int64_t{1} << 40); }
-// CLI11 takes -1 for 2^64 - 1, and what is larger for that too.
-CLI::Validator whole_number() {
-  return CLI::Validator(
-      [](const std::string& text) {
-        uint64_t number = 0;
-        const char* const end = text.data() + text.size();
-        const auto [read, error] = std::from_chars(text.data(), end, number);
-        return error == std::errc() && read == end ? ""
-                                                   : "'" + text + "' is not from 0 to 2^64 - 1";
-      },
-      "");
-}
-CLI::Validator not_empty() {
-  return CLI::Validator(
-      [](const std::string& text) {
-        return text.empty() ? "it is empty; leave the option out, or say what" : "";
-      },
-      "");
-}
-
-// Options under one heading of --help, with their defaults.
-struct OptionGroup {
-  CLI::App& app;
-  const char* heading;
-  template <class T>
-  CLI::Option* option(const char* name, T& value, const char* text) const {
-    return app.add_option(name, value, text)->group(heading)->capture_default_str();
-  }
-  void flag(const char* name, bool& value, const char* text) const {
-    app.add_flag(name, value, text)->group(heading);
-  }
-};
-
-void add_model_options(const OptionGroup& to, Arguments& a) {
+void add_model_options(Options& to, Arguments& a) {
   TransformerConfig& m = a.plan.model;
-  to.option("--dialect", a.dialect, "gpt2 or llama")->check(CLI::IsMember({"gpt2", "llama"}));
-  to.option("--layers", m.layers, "blocks (L)")->check(at_least(1));
-  to.option("--width", m.width, "model width (C)")->check(at_least(1));
-  to.option("--heads", m.heads, "attention heads (H)")->check(at_least(1));
-  to.option("--kv-heads", a.kv_heads, "key/value heads, llama only; 0: as many as heads")
-      ->check(at_least(0));
-  to.option("--feed-forward", a.feed_forward, "feed-forward width (F); 0: 4 C, llama 8/3 C")
-      ->check(at_least(0));
-  to.option("--context", m.context, "tokens in a sequence (T)")->check(at_least(1));
-  to.option("--attention", a.attention, "plain (keeps T x T) or blockwise")
-      ->check(CLI::IsMember({"plain", "blockwise"}));
-  to.option("--dropout", m.dropout, "share of activations dropped");
-  to.option("--dtype", a.dtype, "f32, or bf16 with f32 master weights")
-      ->check(CLI::IsMember({"f32", "bf16"}));
-  to.flag("--untied", a.untied, "an output matrix of its own");
+  to.add("--dialect", a.dialect, "gpt2 or llama", one_of({"gpt2", "llama"}));
+  to.add("--layers", m.layers, "blocks (L)", at_least(1));
+  to.add("--width", m.width, "model width (C)", at_least(1));
+  to.add("--heads", m.heads, "attention heads (H)", at_least(1));
+  to.add("--kv-heads", a.kv_heads, "key/value heads, llama only; 0: as many as heads", at_least(0));
+  to.add("--feed-forward", a.feed_forward, "feed-forward width (F); 0: 4 C, llama 8/3 C",
+         at_least(0));
+  to.add("--context", m.context, "tokens in a sequence (T)", at_least(1));
+  to.add("--attention", a.attention, "plain (keeps T x T) or blockwise",
+         one_of({"plain", "blockwise"}));
+  to.add("--dropout", m.dropout, "share of activations dropped");
+  to.add("--dtype", a.dtype, "f32, or bf16 with f32 master weights", one_of({"f32", "bf16"}));
+  to.add_flag("--untied", a.untied, "an output matrix of its own");
 }
-void add_run_options(const OptionGroup& to, Arguments& a) {
+void add_run_options(Options& to, Arguments& a) {
   TrainingPlan& p = a.plan;
   TransformerConfig& m = a.plan.model;
-  to.option("--text", p.text, "a UTF-8 file or folder; default: this course's own text")
-      ->check(not_empty());
-  to.option("--steps", p.steps, "optimizer steps in all")->check(at_least(1));
-  to.option("--batch", p.batch, "sequences in a step, of all ranks together (B)")
-      ->check(at_least(1));
-  to.option("--microbatches", p.microbatches, "parts of a rank's batch, run in turn")
-      ->check(at_least(1));
-  to.option("--lr", p.learning_rate, "peak learning rate");
-  to.option("--warmup", p.warmup, "steps up to the peak")->check(at_least(0));
-  to.option("--clip", p.clip, "largest gradient norm; 0: no clipping");
-  to.option("--weight-decay", p.adamw.weight_decay, "of AdamW, on matrices");
-  to.option("--seed", m.seed, "of weights, batches and dropout")->check(whole_number());
-  to.option("--sample", p.sample_bytes, "bytes the model writes before and after")
-      ->check(CLI::Range(0, 1 << 20));
-  to.option("--prompt", p.prompt, "what it continues");
+  to.add("--text", p.text, "a UTF-8 file or folder; default: this course's own text", not_empty());
+  to.add("--steps", p.steps, "optimizer steps in all", at_least(1));
+  to.add("--batch", p.batch, "sequences in a step, of all ranks together (B)", at_least(1));
+  to.add("--microbatches", p.microbatches, "parts of a rank's batch, run in turn", at_least(1));
+  to.add("--lr", p.learning_rate, "peak learning rate");
+  to.add("--warmup", p.warmup, "steps up to the peak", at_least(0));
+  to.add("--clip", p.clip, "largest gradient norm; 0: no clipping");
+  to.add("--weight-decay", p.adamw.weight_decay, "of AdamW, on matrices");
+  to.add("--seed", m.seed, "of weights, batches and dropout", whole_number());
+  to.add("--sample", p.sample_bytes, "bytes the model writes before and after",
+         in_range(0, 1 << 20));
+  to.add("--prompt", p.prompt, "what it continues");
 }
 // Where the ranks are, and how many.
-void add_rank_options(const OptionGroup& to, Arguments& a) {
+void add_rank_options(Options& to, Arguments& a) {
   TrainingPlan& p = a.plan;
-  to.option("--device", a.device, "cpu, or cuda: the first GPU, for all thread ranks")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
-  to.option("--matmul", a.matmul, "on cuda: cublas, or the course's own kernels")
-      ->check(CLI::IsMember({"cublas", "course"}));
-  to.option("--ranks", p.ranks, "how many; data-parallel without --layout")
-      ->check(CLI::Range(1, rank_limit));
-  to.option("--layout", a.layout,
-            "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, cp, tp")
-      ->check(not_empty());
+  to.add("--device", a.device, "cpu, or cuda: the first GPU, for all thread ranks",
+         one_of({"cpu", "cuda"}));
+  to.add("--matmul", a.matmul, "on cuda: cublas, or the course's own kernels",
+         one_of({"cublas", "course"}));
+  to.add("--ranks", p.ranks, "how many; data-parallel without --layout", in_range(1, rank_limit));
+  to.add("--layout", a.layout,
+         "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, cp, tp", not_empty());
 }
 // What the ranks do on each axis.
-void add_technique_options(const OptionGroup& to, Arguments& a) {
+void add_technique_options(Options& to, Arguments& a) {
   TrainingPlan& p = a.plan;
-  to.option("--recompute", p.recompute,
-            "activations computed again in backward: none, attention, all (layer by "
-            "layer), sqrt (slices), revolve")
-      ->check(CLI::IsMember({"none", "attention", "all", "sqrt", "revolve"}));
-  to.option("--snapshots", p.snapshots, "inputs of layers that revolve may keep")
-      ->check(at_least(1));
-  to.option("--schedule", p.schedule,
-            "of a pipeline: naive, gpipe, 1f1b, zb-h1 or zb-h2 (zero bubble)")
-      ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "zb-h1", "zb-h2"}));
-  to.option("--chunks", p.chunks, "pipeline stages a rank; above 1 interleaved 1F1B")
-      ->check(CLI::Range(1, 64));
-  to.option("--context-parallel", p.context_parallel,
-            "what cp does in attention: ring (keys and values go round), ulysses (heads "
-            "for tokens)")
-      ->check(CLI::IsMember({"ring", "ulysses"}));
-  to.option("--zero", p.zero,
-            "what the ranks of dp share out: 0 nothing (DDP), 1 optimizer state, 2 gradients "
-            "too (both among the ranks of cp as well), 3 weights too: dp is then fsdp")
-      ->check(CLI::Range(0, 3));
-  to.option("--gradient-dtype", a.gradient_dtype,
-            "of --zero 1 and 2, to keep and sum gradients in: f32, or bf16 as its paper")
-      ->check(CLI::IsMember({"f32", "bf16"}));
-  to.option("--layers-per-unit", p.layers_per_unit, "of fsdp: layers gathered together")
-      ->check(at_least(1));
-  to.flag("--no-reshard", p.no_reshard,
-          "fsdp keeps weights whole from forward to backward: more memory, fewer bytes");
-  to.option("--gather-dtype", a.gather_dtype,
-            "of fsdp: bf16, to gather and compute in it; default: the type of --dtype")
-      ->check(CLI::IsMember({"bf16"}));
-  to.option("--gradients", p.gradients, "how DDP reduces them: naive, bucketed, overlapped")
-      ->check(CLI::IsMember({"naive", "bucketed", "overlapped"}));
-  to.option("--bucket-bytes", p.bucket_bytes, "gradients that travel together")->check(at_least(1));
+  to.add("--recompute", p.recompute,
+         "activations computed again in backward: none, attention, all (layer by "
+         "layer), sqrt (slices), revolve",
+         one_of({"none", "attention", "all", "sqrt", "revolve"}));
+  to.add("--snapshots", p.snapshots, "inputs of layers that revolve may keep", at_least(1));
+  to.add("--schedule", p.schedule,
+         "of a pipeline: naive, gpipe, 1f1b, zb-h1 or zb-h2 (zero bubble)",
+         one_of({"naive", "gpipe", "1f1b", "zb-h1", "zb-h2"}));
+  to.add("--chunks", p.chunks, "pipeline stages a rank; above 1 interleaved 1F1B", in_range(1, 64));
+  to.add("--context-parallel", p.context_parallel,
+         "what cp does in attention: ring (keys and values go round), ulysses (heads "
+         "for tokens)",
+         one_of({"ring", "ulysses"}));
+  to.add("--zero", p.zero,
+         "what the ranks of dp share out: 0 nothing (DDP), 1 optimizer state, 2 gradients "
+         "too (both among the ranks of cp as well), 3 weights too: dp is then fsdp",
+         in_range(0, 3));
+  to.add("--gradient-dtype", a.gradient_dtype,
+         "of --zero 1 and 2, to keep and sum gradients in: f32, or bf16 as its paper",
+         one_of({"f32", "bf16"}));
+  to.add("--layers-per-unit", p.layers_per_unit, "of fsdp: layers gathered together", at_least(1));
+  to.add_flag("--no-reshard", p.no_reshard,
+              "fsdp keeps weights whole from forward to backward: more memory, fewer bytes");
+  to.add("--gather-dtype", a.gather_dtype,
+         "of fsdp: bf16, to gather and compute in it; default: the type of --dtype",
+         one_of({"bf16"}));
+  to.add("--gradients", p.gradients, "how DDP reduces them: naive, bucketed, overlapped",
+         one_of({"naive", "bucketed", "overlapped"}));
+  to.add("--bucket-bytes", p.bucket_bytes, "gradients that travel together", at_least(1));
 }
-void add_file_options(const OptionGroup& to, Arguments& a) {
+void add_file_options(Options& to, Arguments& a) {
   TrainingPlan& p = a.plan;
-  to.option("--save", p.save, "folder for config.json, model.safetensors, training state")
-      ->check(not_empty());
-  to.option("--load", p.load, "start from the weights in this folder, ours or Hugging Face's")
-      ->check(not_empty());
-  to.option("--save-every", p.save_every, "save after each so many steps too; 0: at the end")
-      ->check(at_least(0));
-  to.option("--stop-after", p.stop_after, "stop when so many of --steps are done; 0: all")
-      ->check(at_least(0));
-  to.option("--resume", p.resume, "go on exactly where the run saved here stopped")
-      ->check(not_empty());
-  to.option("--save-batches", p.save_batches, "safetensors file: token ids of every step")
-      ->check(not_empty());
-  to.option("--json", a.json, "write every figure to this file")->check(not_empty());
+  to.add("--save", p.save, "folder for config.json, model.safetensors, training state",
+         not_empty());
+  to.add("--load", p.load, "start from the weights in this folder, ours or Hugging Face's",
+         not_empty());
+  to.add("--save-every", p.save_every, "save after each so many steps too; 0: at the end",
+         at_least(0));
+  to.add("--stop-after", p.stop_after, "stop when so many of --steps are done; 0: all",
+         at_least(0));
+  to.add("--resume", p.resume, "go on exactly where the run saved here stopped", not_empty());
+  to.add("--save-batches", p.save_batches, "safetensors file: token ids of every step",
+         not_empty());
+  to.add("--json", a.json, "write every figure to this file", not_empty());
 }
-void add_options(CLI::App& app, Arguments& a) {
-  add_model_options({app, "Model"}, a);
-  add_run_options({app, "Run"}, a);
-  add_rank_options({app, "Ranks"}, a);
-  add_technique_options({app, "Ranks"}, a);
-  add_file_options({app, "Files"}, a);
+void add_options(Options& to, Arguments& a) {
+  to.heading("Model");
+  add_model_options(to, a);
+  to.heading("Run");
+  add_run_options(to, a);
+  to.heading("Ranks");
+  add_rank_options(to, a);
+  add_technique_options(to, a);
+  to.heading("Files");
+  add_file_options(to, a);
 }
 
 // --layout alone says how many ranks there are; beside --ranks it must agree.
@@ -210,11 +170,11 @@ void settle_device(const CommChoice& comm, Arguments& a) {
 }
 
 // Beside --load and --resume the folder says what the model is: an option that says otherwise is refused.
-void expect_same_sizes(const CLI::App& app, const Arguments& a, const TransformerConfig& saved,
+void expect_same_sizes(const Options& options, const Arguments& a, const TransformerConfig& saved,
                        const std::string& folder) {
   const TransformerConfig& m = a.plan.model;
   const auto expect = [&](const char* option, const auto& given, const auto& held) {
-    if (app.count(option) > 0 && given != held)
+    if (options.given(option) && given != held)
       fail(Where::current(), "{} {}, but the model in {} has {}; leave {} out", option, given,
            folder, held, option);
   };
@@ -230,12 +190,12 @@ void expect_same_sizes(const CLI::App& app, const Arguments& a, const Transforme
 }
 
 // The model that the options describe; with --load or --resume, the one in the folder.
-void settle_model(const CLI::App& app, Arguments& a) {
+void settle_model(const Options& options, Arguments& a) {
   TransformerConfig& m = a.plan.model;
   const std::string& folder = a.plan.resume.empty() ? a.plan.load : a.plan.resume;
   if (!folder.empty()) {
     TransformerConfig saved = load_config(folder);
-    expect_same_sizes(app, a, saved, folder);
+    expect_same_sizes(options, a, saved, folder);
     saved.seed = m.seed, saved.dropout = m.dropout;
     m = saved;
   } else {
@@ -292,43 +252,49 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
 }
 
 void write_json(const Arguments& a, const TrainingFigures& f) {
-  nlohmann::ordered_json json = {{"ranks", a.plan.ranks},
-                                 {"first_step", f.first_step},
-                                 {"loss", f.loss},
-                                 {"validation_loss", f.validation_loss},
-                                 {"tokens_per_second", f.tokens_per_second},
-                                 {"step_seconds", f.median_step_seconds},
-                                 {"model_flops_per_step", f.model_flops_per_step},
-                                 {"matmul_gflops", f.matmul_gflops},
-                                 {"mfu", f.mfu},
-                                 {"parameters", f.parameters}};
+  JsonObject json;
+  json.set("ranks", int64_t{a.plan.ranks});
+  json.set("first_step", f.first_step);
+  json.set("loss", f.loss);
+  json.set("validation_loss", f.validation_loss);
+  json.set("tokens_per_second", f.tokens_per_second);
+  json.set("step_seconds", f.median_step_seconds);
+  json.set("model_flops_per_step", f.model_flops_per_step);
+  json.set("matmul_gflops", f.matmul_gflops);
+  json.set("mfu", f.mfu);
+  json.set("parameters", f.parameters);
+  std::vector<int64_t> sent, peaks;
+  std::vector<JsonObject> by_kind;
   for (const RankFigures& rank : f.ranks) {
-    json["bytes_sent_per_rank"].push_back(rank.bytes_sent);
-    json["peak_bytes"].push_back(rank.peak_bytes);
-    nlohmann::ordered_json kinds;
+    sent.push_back(rank.bytes_sent);
+    peaks.push_back(rank.peak_bytes);
+    JsonObject& kinds = by_kind.emplace_back();
     for (size_t kind = 0; kind < rank.peak_by_kind.size(); ++kind)
-      kinds[name(static_cast<MemoryKind>(kind))] = rank.peak_by_kind[kind];
-    json["peak_bytes_by_kind"].push_back(kinds);
+      kinds.set(name(static_cast<MemoryKind>(kind)), rank.peak_by_kind[kind]);
   }
-  write_file(a.json, json.dump(2) + "\n");
+  json.set("bytes_sent_per_rank", sent);
+  json.set("peak_bytes", peaks);
+  json.set("peak_bytes_by_kind", by_kind);
+  write_file(a.json, json.text());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains a transformer on text: bytes in, the next byte out.");
-  app.name("yotta train");
+  Options options("yotta train", "Trains a transformer on text: bytes in, the next byte out.");
   Arguments arguments;
-  add_options(app, arguments);
+  add_options(options, arguments);
+  options.heading("Options");
   Timelines timelines;
-  timelines.add_options(app);
+  timelines.add_options(options);
   CommChoice comm;
-  comm.add_option(app);
-  CLI11_PARSE(app, argc, argv);
+  comm.add_option(options);
+  if (const auto status = options.parse(argc, argv)) return *status;
   try {
-    settle_model(app, arguments);
-    settle_layout(arguments, app.count("--ranks") > 0);
-    start_ranks(comm, argc, argv, arguments, app.count("--ranks") > 0, timelines);
+    const bool ranks_given = options.given("--ranks");
+    settle_model(options, arguments);
+    settle_layout(arguments, ranks_given);
+    start_ranks(comm, argc, argv, arguments, ranks_given, timelines);
     if (comm.is_first()) expect_outputs(arguments);
     settle_device(comm, arguments);
     timelines.start();

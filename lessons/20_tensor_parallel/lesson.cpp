@@ -13,6 +13,7 @@
 #include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/sgd.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
+#include "yotta/parallel/vocab_parallel.hpp"
 
 using namespace yotta;
 

@@ -4,13 +4,13 @@
 
 #include <doctest/doctest.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <csignal>
 #include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
 
+#include "course/shared/options.hpp"
 #include "runner/grade.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
@@ -120,9 +120,10 @@ const Words tiny = {"--steps", "4",       "--layers", "2",         "--width", "3
 // The same in this process, without MPI.
 std::string choose(const char* comm, int64_t* ranks = nullptr) {
   CommChoice choice;
-  CLI::App app;
-  choice.add_option(app);
-  app.parse(std::vector<std::string>{comm, "--comm"});  // CLI11 takes them from the back
+  Options options("program", "");
+  choice.add_option(options);
+  const char* const given[] = {"program", "--comm", comm};
+  REQUIRE_FALSE(options.parse(3, given));
   char* words[] = {const_cast<char*>("program")};
   return message_of([&] {
     const int64_t n = choice.start(1, words, {4, nullptr, 1, 8});

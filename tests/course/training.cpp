@@ -10,6 +10,7 @@
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
+#include "yotta/core/system/files.hpp"
 #include "yotta/model/files/safetensors.hpp"
 
 using namespace yotta;
