@@ -7,14 +7,6 @@
 #include <cstdint>
 #include <limits>
 
-#include "yotta/core/system/build.hpp"
-
-#if YOTTA_BODIES_OF(mpi)
-#define YOTTA_MPI_BODIES 1
-#else
-#define YOTTA_MPI_BODIES 0
-#endif
-
 namespace yotta {
 
 struct MpiOptions {

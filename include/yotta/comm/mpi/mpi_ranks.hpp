@@ -13,7 +13,7 @@
 #include "yotta/comm/mpi/mpi_options.hpp"
 #include "yotta/comm/processes/process_ranks.hpp"
 
-#if YOTTA_MPI_BODIES
+#if YOTTA_BODIES_OF(mpi)
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@
 #include <deque>
 
 #include "yotta/comm/mpi/mpi_transport.hpp"
-#endif  // YOTTA_MPI_BODIES
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -46,7 +46,7 @@ class MpiRanks : public ProcessRanks {
   std::unique_ptr<State> state_;
 };
 
-#if YOTTA_MPI_BODIES
+#if YOTTA_BODIES_OF(mpi)
 
 std::string mpi_library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -190,7 +190,7 @@ std::vector<std::string> MpiRanks::all_gather(const std::string& mine) {
   return texts;
 }
 
-#endif  // YOTTA_MPI_BODIES
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta
 
