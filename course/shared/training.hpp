@@ -15,17 +15,18 @@ namespace yotta {
 
 struct TrainingPlan {
   TransformerConfig model = gpt2_config(4, 128, 4, 128, 256);
-  Device device = Device::cpu;  // where the model lives; cuda needs use_cuda() before (parallel/cuda/use_cuda.hpp)
+  Device device = Device::
+      cpu;  // where the model lives; cuda needs use_cuda() before (parallel/cuda/use_cuda.hpp)
   int ranks = 1;
   std::optional<MeshShape>
       layout;  // how the ranks share the work; empty: each its share of the batch
   std::string recompute = "none";  // activation checkpointing: or attention, all, sqrt, revolve
   int64_t snapshots = 2;           // revolve: inputs of layers that there is room for
   std::string schedule = "1f1b";   // of a pipeline: or naive, gpipe, zb-h1, zb-h2
-  int chunks = 1;                  // pipeline stages a rank; more than one: interleaved 1F1B
+  int chunks = 1;                  // pipeline stages per rank; more than one: interleaved 1F1B
   std::string context_parallel = "ring";  // what cp does: or ulysses
   int zero = 0;                 // ZeRO stage of dp: 0 is DDP; 1 and 2; 3 makes dp the axis fsdp
-  int64_t layers_per_unit = 1;    // of fsdp: entries of the stack that are gathered together
+  int64_t layers_per_unit = 1;  // of fsdp: entries of the stack that are gathered together
   bool no_reshard = false;      // fsdp keeps units whole from forward to backward
   bool bf16_gathered = false;   // fsdp gathers and computes in bf16; shards keep their type
   bool bf16_gradients = false;  // ZeRO-1 and 2 keep and sum gradients in bf16, as their paper

@@ -2,6 +2,7 @@
 // by the gradient's size, so a gradient four times too large would not show.
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
+#include "yotta/core/random.hpp"
 
 using namespace yotta;
 using exercise::AnyDdp;

@@ -247,10 +247,10 @@ TEST_CASE(
       const auto zero = solution.make_zero(parameters, world, stage, bucket_each);
       backward(parameters, world.rank(), 0);
       zero->finish();
-      const int64_t P = numbers / 4 * 3;  // times (N-1)/N
+      const int64_t P = numbers / 4 * 3;  // times (p-1)/p
       const int64_t moved = context().ledger.total_traffic().bytes_sent / 4 + P;
       require(moved == 2 * P,
-              fmt::format("{}P moved, not 2P (times (N-1)/N): a reduce_scatter moves P and the "
+              fmt::format("{}P moved, not 2P (times (p-1)/p): a reduce_scatter moves P and the "
                           "all_gather of new weights P; an all_reduce moves 2P, and a rank that "
                           "steps a part needs only that part of it",
                           static_cast<double>(moved) / static_cast<double>(P)));

@@ -2,7 +2,8 @@
 // ZeRO, stages 1 and 2: data parallelism in which each rank steps only its shard of the weights.
 //
 // After DDP's all_reduce every rank holds every gradient and takes the same step on every weight, p
-// times over, each with an optimizer state of its own. But each weight needs to be stepped once only:
+// times over, each with an optimizer state of its own. But each weight needs to be stepped once
+// only:
 //
 //     rank 0              rank 1              rank 2              rank 3
 //     [w w w w]           [w w w w]           [w w w w]           [w w w w]    weights: all
@@ -15,23 +16,23 @@
 //     step                each rank its quarter
 //     all_gather          the new weights for everyone
 //
-// An all_reduce is a reduce_scatter and an all_gather, so this sends what DDP does; it only steps in
-// between. Stage 1 keeps all gradients until backward has ended. Stage 2 sends a bucket as soon as its
-// last gradient is ready, and keeps its shard of the sum. Stage 3 shards the weights too: fsdp.hpp.
+// An all_reduce is a reduce_scatter and an all_gather, so this sends what DDP does; it only steps
+// in between. Stage 1 keeps all gradients until backward has ended. Stage 2 sends a bucket as soon
+// as its last gradient is ready, and keeps its shard of the sum. Stage 3 shards the weights too:
+// fsdp.hpp.
 //
-// Cost, for P parameters on p ranks: 2 P (p-1)/p elements sent per rank and step (stage 2: P (p-1)/p
-// more for each further microbatch). Bytes held per parameter, with bf16 weights and gradients and
-// AdamW's f32 master, m and v:
+// Cost, for P parameters on p ranks: 2 P (p-1)/p elements sent per rank and step (stage 2: P
+// (p-1)/p more for each further microbatch). Bytes held per parameter, with bf16 weights and
+// gradients and AdamW's f32 master, m and v:
 //
 //     DDP 2 + 2 + 12      stage 1   2 + 2 + 12/p      stage 2   2 + (2 + 12)/p      stage 3   16/p
 //
 // Contract: the optimizer is made of shards(). Around the trainer's step come flush() before each
 // microbatch, finish() after backward, and gather() after the optimizer's step.
-// Reference: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
-// SC 2020: sections 5 (stages), 7 (communication), table 1.
+// Reference: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+// Models", SC 2020: sections 5 (stages), 7 (communication), table 1.
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <set>
 #include <string>
@@ -49,8 +50,8 @@ struct ZeroOptions {
   int stage = 1;                        // 1 or 2
   int64_t bucket_bytes = 25 << 20;      // as DdpOptions
   std::optional<DType> gradients = {};  // kept and summed in it: bf16 as the paper; none: f32
-  // Names of parameters that get a bucket each: those that other pipeline stages hold too, so that all
-  // stages shard them alike (tied_parameters.hpp).
+  // Names of parameters that get a bucket each: those that other pipeline stages hold too, so that
+  // all stages shard them alike (tied_parameters.hpp).
   std::set<std::string> apart = {};
 };
 
@@ -244,7 +245,6 @@ void Zero::reduce_all() {
 void Zero::flush() {
   if (options_.stage == 2 && has_gradients_) reduce_all();
 }
-
 void Zero::finish() {
   reduce_all();
   for (ZeroBucket& bucket : buckets_) {
@@ -263,7 +263,6 @@ void Zero::finish() {
 double Zero::sum_of_squares() const {
   return sum_over(comm_, yotta::sum_of_squares(shards()), "zero.norm");
 }
-
 void Zero::gather() {
   for (ZeroBucket& bucket : buckets_) {
     // exercise 14.4: the weights are all ranks' parts

@@ -1,7 +1,7 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
-// FSDP: fully sharded data parallelism. Every rank trains on its own shard of the batch, as with DDP,
-// but holds only 1/p of the weights, gradients and optimizer state: a unit's weights are whole only
-// while it computes.
+// FSDP: fully sharded data parallelism. Every rank trains on its own shard of the batch, as with
+// DDP, but holds only 1/p of the weights, gradients and optimizer state: a unit's weights are whole
+// only while it computes.
 //
 //                        rank 0     rank 1     rank 2     rank 3
 //     at rest            w . . .    . w . .    . . w .    . . . w     a quarter each
@@ -17,21 +17,22 @@
 //     compute   │ F0 │ F1 │ F2 │ B2 │ B1    │ B0 │         F forward, B backward
 //     network   │ g1 │ g2 │    │ g1 │ r2 g0 │ r1 │ r0 │    g all_gather, r reduce_scatter
 //
-// so two units are whole at a time. Slices that share a table (tied) are one unit, the root: it is whole
-// from its first use in forward to its last in backward. Which slices are units says fsdp_plan.hpp.
+// so two units are whole at a time. Slices that share a table (tied) are one unit, the root: it is
+// whole from its first use in forward to its last in backward. fsdp_plan.hpp says which
+// slices are units.
 //
 // Cost, for P parameters on p ranks in f32 with AdamW: 16 P/p bytes held; (p-1)/p (3 P - what stays
 // whole) elements sent per step and rank, where DDP sends 2 P (p-1)/p; memory borrowed and time:
-// fsdp_cost.hpp. Before the first step: a model that was made whole is held whole until the units are
-// cut from it, one by one. One that was made by as_shapes() never is: each rank draws the initial values
-// of its own part.
+// fsdp_cost.hpp. Before the first step: a model that was made whole is held whole until the units
+// are cut from it, one by one. One that was made by as_shapes() never is: each rank draws the
+// initial values of its own part.
 //
-// Contract: all ranks of `comm` build Fsdp over the same model and run the same passes, evaluation too;
-// the optimizer is made after it, of parameters(fsdp.stack()); finish() comes before its step. wgrad
-// must not read weights: they are gone by then.
+// Contract: all ranks of `comm` build Fsdp over the same model and run the same passes, evaluation
+// too; the optimizer is made after it, of parameters(fsdp.stack()); finish() comes before its step.
+// wgrad must not read weights: they are gone by then.
 //
 // Letters: P parameters, p ranks.
-// References: Rajbhandari et al., "ZeRO" (stage 3), SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023.
+// References: Rajbhandari et al. (2020), ZeRO (stage 3); Zhao et al. (2023), PyTorch FSDP.
 #pragma once
 
 #include <deque>
@@ -92,7 +93,7 @@ class FsdpUnit {
 };
 
 // What a slice of the stack needs to know of the others.
-struct FsdpNeighbors {
+struct FsdpNeighbours {
   FsdpUnit *before = nullptr, *after = nullptr;  // units of the slices beside it, to prefetch
   bool stays = false;                            // whole from forward to backward
   FsdpUnit** reducing = nullptr;  // of all units, the one whose reduction is under way
@@ -101,8 +102,8 @@ struct FsdpNeighbors {
 // What the training loop runs in place of a slice.
 class FsdpLayer : public Slice {
  public:
-  FsdpLayer(const FsdpPlan::Slice& slice, FsdpUnit& unit, const FsdpNeighbors& neighbors)
-      : Slice(slice.layers), slice_(slice), unit_(unit), neighbors_(neighbors) {}
+  FsdpLayer(const FsdpPlan::Slice& slice, FsdpUnit& unit, const FsdpNeighbours& neighbours)
+      : Slice(slice.layers), slice_(slice), unit_(unit), neighbours_(neighbours) {}
 
   inline Tensor forward(const Tensor& x, Saved& saved) override;
   inline Tensor backward_input(const Tensor& dy, Saved& saved) override;
@@ -113,7 +114,7 @@ class FsdpLayer : public Slice {
  private:
   FsdpPlan::Slice slice_;  // among the slices of its unit
   FsdpUnit& unit_;
-  FsdpNeighbors neighbors_;
+  FsdpNeighbours neighbours_;
 };
 
 class Fsdp {
@@ -135,7 +136,7 @@ class Fsdp {
   inline double sum_of_squares(double mine) const;
 
  private:
-  inline void add_layer(FsdpPlan::Slice slice, FsdpNeighbors to, bool prefetch);
+  inline void add_layer(FsdpPlan::Slice slice, FsdpNeighbours to, bool prefetch);
 
   Communicator comm_;
   std::deque<FsdpUnit> units_;  // layers hold addresses of its elements
@@ -191,7 +192,7 @@ void FsdpUnit::finish_reduce() {
 
 Tensor FsdpLayer::forward(const Tensor& x, Saved& saved) {
   Tensor y;
-  // exercise 15.7: unshard; prefetch the next; compute; reshard after the unit's last slice, unless it stays
+  // exercise 15.7: unshard; prefetch the next; compute; reshard after the last slice, or stay
   not_done("15.7");
   // end of exercise 15.7
   return y;
@@ -206,7 +207,7 @@ Tensor FsdpLayer::backward_input(const Tensor& dy, Saved& saved) {
 }
 
 void FsdpLayer::backward_weight(Saved& saved) {
-  // exercise 15.9: wgrads; after the unit's first slice: finish the reduction under way, start this one
+  // exercise 15.9: wgrads; after the first slice: finish the reduction under way, start this one
   not_done("15.9");
   // end of exercise 15.9
 }
@@ -218,7 +219,6 @@ void FsdpLayer::add_parameters(std::vector<ParameterPtr>& to) {
 
 Fsdp::Fsdp(Layers model, const Communicator& comm, FsdpOptions options)
     : Fsdp(plan_fsdp(model, options.layers_per_unit), comm, options) {}
-
 Fsdp::Fsdp(const FsdpPlan& plan, const Communicator& comm, FsdpOptions options) : comm_(comm) {
   for (const std::vector<ParameterPtr>& parameters : plan.parameters)
     units_.emplace_back(parameters, comm, options.gathered);
@@ -239,7 +239,7 @@ Fsdp::Fsdp(const FsdpPlan& plan, const Communicator& comm, FsdpOptions options) 
 }
 
 // A slice with its unit. An outer unit, if there is one, goes around it.
-void Fsdp::add_layer(FsdpPlan::Slice slice, FsdpNeighbors to, bool prefetch) {
+void Fsdp::add_layer(FsdpPlan::Slice slice, FsdpNeighbours to, bool prefetch) {
   FsdpUnit& own = units_[slice.unit];
   const std::optional<size_t> outer = std::exchange(slice.outer, std::nullopt);
   auto layer = std::make_unique<FsdpLayer>(slice, own, to);

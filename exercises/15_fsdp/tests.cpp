@@ -5,6 +5,7 @@
 
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/linear_net.hpp"
 
@@ -454,7 +455,7 @@ TEST_CASE("15.5: two gathers and one reduction send 3P (N-1)/N elements") {
       const int64_t sent = sent_by_now(world) / 8;
       const double in_p = static_cast<double>(sent * p) / static_cast<double>((p - 1) * P);
       require(sent == 3 * P / p * (p - 1),
-              fmt::format("{}P moved, not 3P (times (N-1)/N, on {} ranks): an all_gather moves P, "
+              fmt::format("{}P moved, not 3P (times (p-1)/p, on {} ranks): an all_gather moves P, "
                           "a reduce_scatter P, an all_reduce 2P",
                           in_p, p));
       return unit;
@@ -532,7 +533,7 @@ TEST_CASE("15.6: every piece's gradient is the sum over ranks, and microbatches 
                           live(MemoryKind::buffers)));
       require(final == 2 * std::ssize(unit->shards()),
               fmt::format("{} shards in 2 microbatches said {} times that their gradient is "
-                          "final; each does, once a microbatch: used(0)",
+                          "final; each does, once per microbatch: mark_grad_ready(0)",
                           unit->shards().size(), final));
     });
     Clues clues;
@@ -624,11 +625,11 @@ TEST_CASE("15.7: a unit of two slices is gathered once, for both") {
     forward_rows(fsdp->stack(), evaluation, 0, 0, 2);
     require(units_sent("fsdp.all_gather") == 2,
             fmt::format("an evaluation gathered {} units, and the model has 2, one with two "
-                        "slices: reshard it after the last of them (place_.is_last)",
+                        "slices: reshard it after the last of them (slice_.is_last)",
                         units_sent("fsdp.all_gather")));
     require(gathered_beside(*fsdp, -1).empty(),
             "after an evaluation the unit of two slices is still whole: reshard it after the last "
-            "of them (place_.is_last)");
+            "of them (slice_.is_last)");
   });
   CHECK(true);
 }
@@ -673,11 +674,11 @@ TEST_CASE("15.8: a unit of two slices stays whole until the first has its dx") {
     require(units_sent("fsdp.all_gather") == 3,
             fmt::format("forward and backward gathered {} units, not 3: the unit of two slices "
                         "once, the one between them twice. Backward reshards a unit after its "
-                        "first slice (place_.is_first)",
+                        "first slice (slice_.is_first)",
                         units_sent("fsdp.all_gather")));
     require(gathered_beside(*fsdp, -1).empty(),
             "after backward the unit of two slices is still whole: reshard it after the first of "
-            "them (place_.is_first)");
+            "them (slice_.is_first)");
   });
   CHECK(true);
 }
@@ -784,7 +785,7 @@ TEST_CASE("15.9: a unit of two slices is reduced once, with the gradients of bot
     fsdp->finish();
     require(units_sent("fsdp.reduce") == 2,
             fmt::format("{} reductions for 2 units, one with two slices: reduce it after the "
-                        "wgrads of its first slice, which backward reaches last (place_.is_first)",
+                        "wgrads of its first slice, which backward reaches last (slice_.is_first)",
                         units_sent("fsdp.reduce")));
     for (const ParameterShard& shard : fsdp->units()[0]->shards()) {
       const auto begin = expected.begin() + shard.first;

@@ -1,34 +1,37 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
-// Activation checkpointing: drop what layers have kept for their backward pass, and compute it again when it
-// is needed. Memory for FLOPs.
+// Activation checkpointing: drop what layers have kept for their backward pass, and compute it
+// again when it is needed. Memory for FLOPs.
 //
-//     layers            0   1   2   3   4   5   6   7   8   9  10  11       n = 12
-//     none              ■   ■   ■   ■   ■   ■   ■   ■   ■   ■   ■   ■       ■ a layer's Saved, kept
-//     every 4           x               x               x                   x the input of a slice, kept
-//     back to layer 8   x               x               ■   ■   ■   ■       its slice once more, from x
-//     back to layer 4   x               ■   ■   ■   ■                       and so on
+//     layers            0  1  2  3  4  5  6  7  8  9 10 11    n = 12
+//     none              ■  ■  ■  ■  ■  ■  ■  ■  ■  ■  ■  ■    ■ a layer's Saved, kept
+//     every 4           x           x           x             x the input of a slice, kept
+//     back to layer 8   x           x           ■  ■  ■  ■    its slice once more, from x
+//     back to layer 4   x           ■  ■  ■  ■                and so on
 //
-// A checkpointed slice is a layer. forward keeps its input x and runs with a Saved of its own, which is
-// dropped; backward_input runs it again from x, and then backward. The microbatch's BatchPosition says where it is in
-// the whole run, so dropout draws the same masks again: the gradients are the same to the last bit.
+// A checkpointed slice is a layer. forward keeps its input x and runs with a Saved of its own,
+// which is dropped; backward_input runs it again from x, and then backward. The microbatch's
+// BatchPosition says where it is in the whole run, so dropout draws the same masks again: the
+// gradients are the same to the last bit.
 //
-// Two ways of counting are taught. For n equal layers and k = n / C checkpoints, one every C layers:
-//     Chen et al., here    a slice is run again once, and kept meanwhile: n more forwards, whatever C is;
+// Two ways of counting are taught. For n equal layers and k = n / C checkpoints, one every C
+// layers:
+//     Chen et al., here    a slice is run again once, and kept meanwhile: n forwards more for any C
 //                          memory k x + C Saved, least at C = sqrt(n)             Checkpoint
 //     as lectures count    each layer starts again from its checkpoint, one Saved at a time:
-//                          of the order of n^2 / k more forwards                  Replay(restart_schedule)
-//     the best possible    s checkpoints, one Saved, fewest forwards              Replay(revolve_schedule)
-// "Full" recomputation in papers is C = 1: of each layer only x stays. "Selective" drops only attention's
-// (T, T) arrays: much memory for few FLOPs.
+//                          of the order of n^2 / k more forwards          Replay(restart_schedule)
+//     the best possible    s checkpoints, one Saved, fewest forwards      Replay(revolve_schedule)
+// "Full" recomputation in papers is C = 1: of each layer only x stays. "Selective" drops only
+// attention's (T, T) arrays: much memory for few FLOPs.
 //
-// Contract: backward_input of what is run again does both halves, I and W, layer by layer, so that nothing
-// computed again outlives the call; its backward_weight has nothing left to do.
-// References: Chen et al. (2016), Training Deep Nets with Sublinear Memory Cost; Griewank and Walther (2000),
-// Revolve; Korthikanti et al. (2022), Reducing Activation Recomputation in Large Transformer Models.
+// Contract: backward_input of what is run again does both halves, I and W, layer by layer, so that
+// nothing computed again outlives the call; its backward_weight has nothing left to do.
+// References: Chen et al. (2016), Training Deep Nets with Sublinear Memory Cost; Griewank and
+// Walther (2000), Revolve; Korthikanti et al. (2022), Reducing Activation Recomputation in Large
+// Transformer Models.
 #pragma once
 
 #include "yotta/core/exercise.hpp"
-#include "yotta/nn/slice.hpp"
+#include "yotta/nn/layer.hpp"
 #include "yotta/parallel/revolve.hpp"
 
 namespace yotta::student {
@@ -57,18 +60,18 @@ class Checkpoint : public Slice {
   void backward_weight(Saved&) override {}
 };
 
-// A slice whose attention probabilities (B, H, T, T) and their dropout mask are dropped after each layer.
-// Attention makes them again from q, k and v when its backward pass comes. With blockwise attention there
-// is nothing to drop: it never keeps them.
+// A slice whose attention probabilities (B, H, T, T) and their dropout mask are dropped after each
+// layer. Attention makes them again from q, k and v when its backward pass comes. With blockwise
+// attention there is nothing to drop: it never keeps them.
 class AttentionCheckpoint : public Slice {
  public:
   using Slice::Slice;
   inline Tensor forward(const Tensor& x, Saved& saved) override;
 };
 
-// A slice that is reversed by a schedule: revolve_schedule or restart_schedule of its layers. forward
-// plays it up to the last layer, of which it keeps Saved; backward_input plays the rest. Checkpoints live
-// in Saved.
+// A slice that is reversed by a schedule: revolve_schedule or restart_schedule of its layers.
+// forward plays it up to the last layer, of which it keeps Saved; backward_input plays the rest.
+// Checkpoints live in Saved.
 class Replay : public Slice {
  public:
   inline Replay(Layers layers, ReplayActions actions);
@@ -95,8 +98,9 @@ struct CheckpointOptions {
   int64_t snapshots = 1;  // revolve: checkpoints that there is room for
 };
 
-// The same model with entries [first, last) of its stack checkpointed; last -1: to its end. The others
-// (an embedding, a head) stay as they are. The result refers to `stack`, which must outlive it.
+// The same model with entries [first, last) of its stack checkpointed; last -1: to its end. The
+// others (an embedding, a head) stay as they are. The result refers to `stack`, which must outlive
+// it.
 inline std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options,
                                              int64_t first = 0, int64_t last = -1,
                                              Where where = Where::current());
@@ -117,7 +121,7 @@ Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place)
 
 Tensor Checkpoint::forward(const Tensor& x, Saved& saved) {
   Tensor y = x;
-  // exercise 17.3: keep x under the name "x"; run the layers one after the other, keeping nothing else
+  // exercise 17.3: keep x under the name "x"; run the layers in turn, keeping nothing else
   not_done("17.3");
   // end of exercise 17.3
   return y;
@@ -156,7 +160,7 @@ Tensor Replay::forward(const Tensor& x, Saved& saved) {
 
 Tensor Replay::backward_input(const Tensor& dy, Saved& saved) {
   Tensor dx = dy, flows;
-  // exercise 17.6: play the actions from turn_ on; a reversal is F, I and W (F of the first was in forward)
+  // exercise 17.6: play the actions from turn_ on; a reversal is F, I and W (the first: I and W)
   not_done("17.6");
   // end of exercise 17.6
   return dx;
@@ -169,7 +173,7 @@ void Replay::play(const ReplayAction& action, Tensor& flows, Saved& saved) const
     case ReplayAction::Kind::restore: flows = saved.get(slot); return;
     case ReplayAction::Kind::drop: saved.take(slot); return;
     case ReplayAction::Kind::run:
-      flows = run_and_forget(layer(action), flows, saved.place());
+      flows = run_and_forget(layer(action), flows, saved.position());
       return;
     case ReplayAction::Kind::reverse: return;
   }

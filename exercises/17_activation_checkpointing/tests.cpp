@@ -2,6 +2,7 @@
 // holds a token, so that the Saved that live at the same time can be counted.
 #include "course/shared/graded.hpp"
 #include "interface.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/nn/dropout_layer.hpp"
 #include "yotta/nn/linear.hpp"
 

@@ -1,7 +1,7 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
-// Pipeline schedules: the model's layers are cut into stages, one after another on p ranks, and the batch into
-// m microbatches. A schedule says in which order each rank works. It is data: lists of actions, which can be
-// printed, drawn, timed and checked without any rank; pipeline.hpp runs them.
+// Pipeline schedules: the model's layers are cut into stages, one after another on p ranks, and the
+// batch into m microbatches. A schedule says in which order each rank works. It is data: lists of
+// actions, which can be printed, drawn, timed and checked without any rank; pipeline.hpp runs them.
 //
 //     p = 4, m = 4, B takes twice as long as F           time ->
 //     GPipe     rank 0   F0 F1 F2 F3 .. .. .. .. .. .. .. .. .. B0--- B1--- B2--- B3---
@@ -13,21 +13,25 @@
 //               rank 2   .. .. F0 F1 .. .. B0--- F2 B1--- F3 B2--- .. B3--- .. .. .. ..
 //               rank 3   .. .. .. F0 B0--- F1 B1--- F2 B2--- F3 B3--- .. .. .. .. .. ..
 //
-// The idle places are the bubble: filling and draining takes p - 1 stages' time, whatever m is. 1F1B has GPipe's
-// bubble; it runs each microbatch backward as soon as it can, so fewer are in flight and need memory.
-// Interleaving gives each rank v chunks of the model, p stages apart: filling then takes p - 1 *chunks'* time.
+// The idle places are the bubble: filling and draining takes p - 1 stages' time, whatever m is.
+// 1F1B has GPipe's bubble; it runs each microbatch backward as soon as it can, so fewer are in
+// flight and need memory. Interleaving gives each rank v chunks of the model, p stages apart:
+// filling then takes p - 1 *chunks'* time.
 //
-//                   bubble / total time     in flight on rank r                      messages a microbatch
-//     naive         (p-1)/p                 1                                        2 (p-1)
-//     GPipe         (p-1)/(m+p-1)           m                                        2 (p-1)
-//     1F1B          (p-1)/(m+p-1)           min(p-r, m)                              2 (p-1)
-//     interleaved   (p-1)/(v m+p-1)         2(p-1-r) + (v-1)p + 1 chunks, of 1/v     2 (v p-1)
+//                   bubble / total    in flight on rank r                   messages per microbatch
+//     naive         (p-1)/p           1                                     2 (p-1)
+//     GPipe         (p-1)/(m+p-1)     m                                     2 (p-1)
+//     1F1B          (p-1)/(m+p-1)     min(p-r, m)                           2 (p-1)
+//     interleaved   (p-1)/(v m+p-1)   2(p-1-r) + (v-1)p + 1 chunks of 1/v   2 (v p-1)
 //
-// Letters: p ranks, m microbatches, v chunks a rank; stage s is on rank s mod p. F forward, B backward; I and W are
-// its halves, dgrad and wgrad (PyTorch's letters; the zero-bubble papers say B for I). "1B0" is stage 1, microbatch 0.
-// Contract: any p, m >= 1 and v; m < p leaves ranks idle. The formulas take equal stages; interleaving's m mod p = 0.
-// References: Huang et al. (2019), GPipe; Narayanan et al. (2019), PipeDream (1F1B); Narayanan et al. (2021),
-// Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM (interleaving; section 2.2).
+// Letters: p ranks, m microbatches, v chunks per rank; stage s is on rank s mod p. F forward, B
+// backward; I and W are its halves, dgrad and wgrad (PyTorch's letters; the zero-bubble papers say
+// B for I). "1B0" is stage 1, microbatch 0.
+// Contract: any p, m >= 1 and v; m < p leaves ranks idle. The formulas take equal stages;
+// interleaving's m mod p = 0.
+// References: Huang et al. (2019), GPipe; Narayanan et al. (2019), PipeDream (1F1B); Narayanan et
+// al. (2021), Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM
+// (interleaving; section 2.2).
 #pragma once
 
 #include <algorithm>
@@ -60,16 +64,16 @@ inline std::string str(const PipelineActions& actions);  // "0F0 0F1 0B0 0B1"
 inline PipelineActions naive_actions(int rank, int p, int64_t m);
 // GPipe: all forward, then all backward.
 inline PipelineActions gpipe_actions(int rank, int p, int64_t m);
-// 1F1B: as many F as it takes until the first B can come back, then F and B in turn, then the B that are
-// left.
+// 1F1B: as many F as it takes until the first B can come back, then F and B in turn, then the B
+// that are left.
 inline PipelineActions one_f_one_b_actions(int rank, int p, int64_t m);
-// Interleaved 1F1B: the rank's v chunks take turns, p microbatches at a time, forward from the first
-// chunk to the last and backward from the last to the first. If p does not divide m, the last turn's
-// places stay empty.
+// Interleaved 1F1B: the rank's v chunks take turns, p microbatches at a time, forward from the
+// first chunk to the last and backward from the last to the first. If p does not divide m, the last
+// turn's places stay empty.
 inline PipelineActions interleaved_actions(int rank, int p, int64_t m, int v);
 
-// The most microbatches of a rank that are in flight at once: F has run, B (or W) has not. Each needs a
-// Saved.
+// The most microbatches of a rank that are in flight at once: F has run, B (or W) has not. Each
+// needs a Saved.
 inline int64_t most_in_flight(const PipelineActions& actions);
 
 // ---- all ranks' ----
@@ -95,7 +99,8 @@ inline PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v
 
 // ---- costs, for equal stages ----
 
-// Idle time, relative to the time that the work itself takes, and relative to the whole (Megatron, section 2.2).
+// Idle time, relative to the time that the work itself takes, and relative to the whole (Megatron,
+// section 2.2).
 constexpr double bubble_of_work(int p, int64_t m, int v = 1) {
   return static_cast<double>(p - 1) / static_cast<double>(v * m);
 }
@@ -178,10 +183,10 @@ int64_t most_in_flight(const PipelineActions& actions) {
 
 PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v, Where where) {
   if (p < 1 || m < 1 || v < 1)
-    fail(where, "a pipeline of {} ranks, {} microbatches, {} chunks a rank: each is at least 1", p,
+    fail(where, "a pipeline of {} ranks, {} microbatches, {} chunks per rank: at least 1 each", p,
          m, v);
   if (v > 1 && kind != PipelineKind::interleaved)
-    fail(where, "{} has one chunk a rank, not {}; use PipelineKind::interleaved", name(kind), v);
+    fail(where, "{} has one chunk per rank, not {}; use PipelineKind::interleaved", name(kind), v);
   PipelineSchedule made{name(kind), p, p * v, m, {}};
   for (int rank = 0; rank < p; ++rank) {
     switch (kind) {

@@ -1,11 +1,11 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // Zero bubble: fill a pipeline's idle time with weight gradients.
 //
-// A backward pass B owes two things: dx, for which the stage before is waiting (I, dgrad), and dw, which nobody needs
-// before the optimizer (W, wgrad). 1F1B does both at once. Put W off, and the chain of dx runs ahead, while W
-// fills what was the bubble:
+// A backward pass B owes two things: dx, for which the stage before is waiting (I, dgrad), and dw,
+// which nobody needs before the optimizer (W, wgrad). 1F1B does both at once. Put W off, and the
+// chain of dx runs ahead, while W fills what was the bubble:
 //
-//     p = 3, m = 5, F, I and W take a unit each
+//     p = 3, m = 5, F, I and W take one unit each
 //     1F1B      rank 0   F0 F1 F2 .. .. .. .. B0--- F3 B1--- F4 B2--- .. B3--- .. B4---
 //               rank 1   .. F0 F1 .. .. B0--- F2 B1--- F3 B2--- F4 B3--- .. B4--- .. ..
 //               rank 2   .. .. F0 B0--- F1 B1--- F2 B2--- F3 B3--- F4 B4--- .. .. .. ..
@@ -13,20 +13,24 @@
 //               rank 1   .. F0 F1 .. I0 F2 I1 W0 F3 I2 W1 F4 I3 W2 I4 W3 W4
 //               rank 2   .. .. F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 F4 I4 W2 W3 W4
 //
-// ZB-H1 puts W off as far as 1F1B's memory allows. ZB-H2 starts p - 1 more forwards before the first W, which doubles the
-// memory, and then nothing is idle between a rank's first and last action (if F = I = W).
+// ZB-H1 puts W off as far as 1F1B's memory allows. ZB-H2 starts p - 1 more forwards before the
+// first W, which doubles the memory, and then nothing is idle between a rank's first and last
+// action (if F = I = W).
 //
 //               idle time of a rank         held at most, rank i
 //     1F1B      (p-1)(F + I + W)            (p-i) M
 //     ZB-H1     (p-1)(F + I - W)            (p-i) M + i M_W
 //     ZB-H2     (p-1)(F + I - 2W)           (2p-2i-1) M + 2i M_W
 //
-// M is what a microbatch holds between F and I, M_W between I and W (x and dy of the linear layers). The optimizer's step
-// must wait for nobody for the gain to last over steps: the paper checks the norm after the step and rolls back.
-// Letters: p ranks, m microbatches, i rank from 0. The papers call I "B", and their B and W are our I and W. DeepSeek's
-// tables write B for the whole: their "ZB1P (p-1)(F + B - 2W)" is ZB-H1.
-// Contract: the formulas hold for m >= 2p - 1 and W <= I, F. Any p and m run; pipeline.hpp runs them as they are.
-// References: Qi et al. (2023), Zero Bubble Pipeline Parallelism, arXiv 2401.10241, sections 2 and 4.
+// M is what a microbatch holds between F and I, M_W between I and W (x and dy of the linear
+// layers). The optimizer's step must wait for nobody for the gain to last over steps: the paper
+// checks the norm after the step and rolls back.
+// Letters: p ranks, m microbatches, i rank from 0. The papers call I "B", and their B and W are our
+// I and W. DeepSeek's tables write B for the whole: their "ZB1P (p-1)(F + B - 2W)" is ZB-H1.
+// Contract: the formulas hold for m >= 2p - 1 and W <= I, F. Any p and m run; pipeline.hpp runs
+// them as they are.
+// References: Qi et al. (2023), Zero Bubble Pipeline Parallelism, arXiv 2401.10241, sections 2 and
+// 4.
 #pragma once
 
 #include "yotta/core/exercise.hpp"
@@ -38,16 +42,16 @@ namespace yotta::student {
 enum class ZeroBubble : uint8_t { H1 = 1, H2 = 2 };
 constexpr const char* name(ZeroBubble kind) { return kind == ZeroBubble::H1 ? "ZB-H1" : "ZB-H2"; }
 
-// A rank's actions. Turn x is F of microbatch x, I of the one that can be back by now, and W of the one
-// that went forward k(p - 1) turns ago.
+// A rank's actions. Turn x is F of microbatch x, I of the one that can be back by now, and W of the
+// one that went forward k(p - 1) turns ago.
 inline PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind);
 
 // All ranks' actions, for m microbatches on p ranks of one stage each. Errors: p or m below 1.
 inline PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m,
                                                 Where where = Where::current());
 
-// The longest time from a rank's first action to its last one's end. Of steps that follow each other
-// without waiting this, and not the whole length, is what one costs.
+// The longest time from a rank's first action to its last one's end. Of steps that follow each
+// other without waiting this, and not the whole length, is what one costs.
 inline double longest_rank(const PipelineTimeline& timeline);
 
 // The paper's bubble rate: the share of that time in which the rank does not work.
@@ -66,7 +70,7 @@ struct HeldMicrobatches {
 };
 constexpr HeldMicrobatches held_by_zero_bubble(ZeroBubble kind, int rank, int p) {
   HeldMicrobatches held;
-  // exercise 19.4: when the rank holds most, how many have gone forward only, and how many wait for W?
+  // exercise 19.4: when the rank holds most, how many have gone forward only, how many wait for W?
   not_done("19.4");
   // end of exercise 19.4
   return held;
@@ -76,7 +80,7 @@ constexpr HeldMicrobatches held_by_zero_bubble(ZeroBubble kind, int rank, int p)
 PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind) {
   PipelineActions actions;
   const int64_t k = static_cast<int64_t>(kind);
-  // exercise 19.1: turns x = 0, 1, ...: F of x, I and W of earlier microbatches; only of those that exist
+  // exercise 19.1: turns x = 0, 1, ...: F of x, I and W of earlier microbatches, if they exist
   not_done("19.1");
   // end of exercise 19.1
   return actions;
@@ -93,7 +97,7 @@ PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m, Where w
 
 double longest_rank(const PipelineTimeline& timeline) {
   double longest = 0;
-  // exercise 19.2: over timeline.by_rank: from where its first event begins to where its last one ends
+  // exercise 19.2: over timeline.by_rank: from the begin of its first event to the end of its last
   not_done("19.2");
   // end of exercise 19.2
   return longest;
@@ -101,7 +105,7 @@ double longest_rank(const PipelineTimeline& timeline) {
 
 double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs) {
   double rate = 0;
-  // exercise 19.3: simulate() and longest_rank() say how long it takes, the costs how long the work alone
+  // exercise 19.3: simulate() and longest_rank() give the length, the costs the work alone
   not_done("19.3");
   // end of exercise 19.3
   return rate;

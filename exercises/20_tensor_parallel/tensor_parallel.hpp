@@ -1,12 +1,13 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // Tensor parallelism: one layer on several ranks, each with a part of its matrices.
 //
-// A feed-forward layer y = act(x A) B has two matrices. Cut the first by columns and the second by rows,
-// and every rank can do its part from x to y alone, since act works on each number for itself:
+// A feed-forward layer y = act(x A) B has two matrices. Cut the first by columns and the second by
+// rows, and every rank can do its part from x to y alone, since act works on each number for
+// itself:
 //
 //              rank 0      rank 1
-//     A (C, F) [ A0     |  A1 ]      h_r = x A_r      (B, T, F/tp)   whole numbers of h, others on each
-//                                    a_r = act(h_r)                  rank: act(h) = [act(h_0) act(h_1)]
+//     A (C, F) [ A0     |  A1 ]      h_r = x A_r      (B, T, F/tp)   whole numbers of h, so
+//                                    a_r = act(h_r)                  act(h) = [act(h_0) act(h_1)]
 //     B (F, C) [ B0 ]                y_r = a_r B_r    (B, T, C)      a part of every sum
 //              [ B1 ]                y   = y_0 + y_1                 one all_reduce
 //
@@ -15,22 +16,24 @@
 //     backward    f: all_reduce of dx     g: nothing, every rank has dy already
 //
 // Why f: x reached the loss through every rank's A_r, so dx = sum over r of dh_r A_r'. f and g are
-// conjugate: each is the other's backward. The other way round (A by rows, then columns) each rank would
-// have a *part of the sum* before the activation, and act(a) + act(b) is not act(a + b).
+// conjugate: each is the other's backward. The other way round (A by rows, then columns) each rank
+// would have a *part of the sum* before the activation, and act(a) + act(b) is not act(a + b).
 //
 // Attention is the same with heads for columns: q, k, v by columns (whole heads), o by rows
-// (attention_layer.hpp). The weights here have a row for each output, as in PyTorch: "A by columns" is a
-// cut of the weight's rows.
+// (attention_layer.hpp). The weights here have a row for each output, as in PyTorch: "A by columns"
+// is a cut of the weight's rows.
 //
 // The names are Megatron-LM's (megatron/core/tensor_parallel: mappings.py, layers.py):
-//     f   CopyToTensorParallel        copy_to_tensor_model_parallel_region       inside ColumnParallelLinear
-//     g   ReduceFromTensorParallel    reduce_from_tensor_model_parallel_region   inside RowParallelLinear
-// Here f stands in front of the column cuts, not inside: one f serves all that read the same x (q, k and
-// v; gate and up), so their dx are added up before the one all_reduce.
+//    f   CopyToTensorParallel      copy_to_tensor_model_parallel_region     in ColumnParallelLinear
+//    g   ReduceFromTensorParallel  reduce_from_tensor_model_parallel_region in RowParallelLinear
+// Here f stands in front of the column cuts, not inside: one f serves all that read the same x (q,
+// k and v; gate and up), so their dx are added up before the one all_reduce.
 //
-// Cost per layer, n = B T C numbers, ring: one all_reduce forward and one backward of 2(tp-1)/tp n each.
-// Weights, FLOPs, and activations between f and g are a tp-th on each rank; x and y are whole.
-// Contract: all ranks of tp call alike with the same x and the same dy; F and the heads divide by tp.
+// Cost per layer, n = B T C numbers, ring: one all_reduce forward and one backward of 2(tp-1)/tp n
+// each. Weights, FLOPs, and activations between f and g are a tp-th on each rank; x and y are
+// whole.
+// Contract: all ranks of tp call alike with the same x and the same dy; F and the heads divide by
+// tp.
 // Letters: B batch, T sequence, C width, F feed-forward width, tp ranks.
 // References: Shoeybi et al. (2019), Megatron-LM, section 3 (f, g, figure 3).
 #pragma once
@@ -78,21 +81,21 @@ inline int64_t part_of(int64_t size, const Communicator& tp, const std::string& 
 inline LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
                                        const std::string& layer);
 
-// Cut by rows: all outputs, from some of its inputs. The bias enters the sum once, on rank 0; every rank
-// holds and trains it all the same, since each has the whole dy.
+// Cut by rows: all outputs, from some of its inputs. The bias enters the sum once, on rank 0; every
+// rank holds and trains it all the same, since each has the whole dy.
 inline LinearOptions cut_by_rows(const LinearOptions& whole, const Communicator& tp,
                                     const std::string& layer);
 
-// x (..., I), the same on all ranks -> y (..., O/tp). Whoever uses it puts f in front: one f serves all
-// column cuts that read the same x.
+// x (..., I), the same on all ranks -> y (..., O/tp). Whoever uses it puts f in front: one f serves
+// all column cuts that read the same x.
 class ColumnParallelLinear : public Linear {
  public:
   inline ColumnParallelLinear(const std::string& name, const LinearOptions& whole,
                                  const ParameterOptions& init = {}, const Communicator& tp = {});
 };
 
-// x (..., I/tp) -> y (..., O), the same on all ranks: g is inside. With bf16 weights the parts travel in
-// f32, and their sum is rounded once, as the serial layer's is.
+// x (..., I/tp) -> y (..., O), the same on all ranks: g is inside. With bf16 weights the parts
+// travel in f32, and their sum is rounded once, as the serial layer's is.
 class RowParallelLinear : public Linear {
  public:
   inline RowParallelLinear(const std::string& name, const LinearOptions& whole,
@@ -106,10 +109,10 @@ class RowParallelLinear : public Linear {
 
 // ---- the feed-forward half of a transformer's block --------------------------------------------
 //
-//     gelu (GPT-2)     x ──> f ──> up ──> h ──> gelu ──> down ──> dropout ──> y          2 C F weights
+//     gelu (GPT-2)     x ──> f ──> up ──> h ──> gelu ──> down ──> dropout ──> y      2 C F weights
 //
 //     swiglu (Llama)   x ──> f ─┬> gate ─> g ─> silu ─┐
-//                               └> up ───> h ─────────*──> down ──> dropout ──> y        3 C F weights
+//                               └> up ───> h ─────────*──> down ──> dropout ──> y    3 C F weights
 //
 // Keeps x, h (and g), and the activation's output, which is down's input.
 // FLOPs: 2 per weight and token forward, 4 backward.
@@ -146,7 +149,8 @@ class Mlp : public Composite {
   std::unique_ptr<ColumnParallelLinear> gate_;  // (F/tp, C), swiglu only
 };
 
-// Bytes that all ranks together send in one all_reduce of B T C numbers: forward, and the same backward.
+// Bytes that all ranks together send in one all_reduce of B T C numbers: forward, and the same
+// backward.
 constexpr int64_t tensor_parallel_bytes_sent_by_all(int64_t ranks, int64_t numbers,
                                                     int64_t bytes_each) {
   return 2 * (ranks - 1) * numbers * bytes_each;
@@ -182,7 +186,7 @@ int64_t part_of(int64_t size, const Communicator& tp, const std::string& layer, 
 LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
                              const std::string& layer) {
   LinearOptions part = whole;
-  // exercise 20.1: how many outputs (part_of checks), which is the first, and how many has the whole?
+  // exercise 20.1: how many outputs (part_of checks), which is the first, how many has the whole?
   not_done("20.1");
   // end of exercise 20.1
   return part;
@@ -191,7 +195,7 @@ LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
 LinearOptions cut_by_rows(const LinearOptions& whole, const Communicator& tp,
                           const std::string& layer) {
   LinearOptions part = whole;
-  // exercise 20.4: how many inputs, which is the first, how many has the whole; and who adds the bias?
+  // exercise 20.4: how many inputs, which is the first, how many has the whole; who adds the bias?
   not_done("20.4");
   // end of exercise 20.4
   return part;

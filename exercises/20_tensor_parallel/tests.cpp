@@ -3,6 +3,7 @@
 #include "course/shared/graded.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_ranks.hpp"
+#include "yotta/core/random.hpp"
 
 using namespace yotta;
 using exercise::expect;

@@ -3,6 +3,7 @@
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_on.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/parallel/ring_attention.hpp"
 
 using namespace yotta;

@@ -1,22 +1,27 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
-// Ulysses: attention on sequence shards by an exchange of sequence for heads. Heads do not see each other, so for
-// the length of attention each rank takes all tokens of some heads instead of all heads of some tokens.
+// Ulysses: attention on sequence shards by an exchange of sequence for heads. Heads do not see each
+// other, so for the length of attention each rank takes all tokens of some heads instead of all
+// heads of some tokens.
 //
 //     before   all heads of a part of the tokens     after    all tokens of a part of the heads
 //              h0 h1 h2 h3                                    h0 h1    h2 h3
 //     rank 0   [ .  .  .  . ]  tokens 0 to T/2       tokens   [ .  . ]  [ .  . ]
 //     rank 1   [ .  .  .  . ]  T/2 to T                       [ .  . ]  [ .  . ]
 //                                                             rank 0    rank 1
-//     q, k, v ── all_to_all ──> attention on whole sequences ── all_to_all ──> o       backward: the other way round
+//     q, k, v ── all_to_all ──> attention on whole sequences ── all_to_all ──> o
+//     backward: the same exchanges, the other way round
 //
-// Attention itself is the serial one, of any kind. What limits it is the number of heads: cp must divide H and Hkv,
-// where the ring takes any cp; and nothing is computed while the exchanges are on their way.
+// Attention itself is the serial one, of any kind. What limits it is the number of heads: cp must
+// divide H and Hkv, where the ring takes any cp; and nothing is computed while the exchanges are on
+// their way.
 //
-// Cost a rank, n = B (T/cp) d numbers of one head: forward all_to_alls of q, k, v and o: (2 H + 2 Hkv) n (cp-1)/cp
-// numbers, which fall with cp; the ring's 2 Hkv n (cp-1) hardly do. Backward: dout, dq, dk, dv, as many.
-// Memory: q, k, v, o of T/cp tokens twice, as they were and exchanged.
-// Contract: all ranks of cp call alike, with columns as context_positions (any ChunkOrder: both sides use it).
-// Letters: B batch, T whole sequence, cp ranks, H query heads, Hkv key and value heads, d numbers a head.
+// Cost per rank, n = B (T/cp) d numbers of one head: forward all_to_alls of q, k, v and o: (2 H + 2
+// Hkv) n (cp-1)/cp numbers, which fall with cp; the ring's 2 Hkv n (cp-1) hardly do. Backward:
+// dout, dq, dk, dv, as many. Memory: q, k, v, o of T/cp tokens twice, as they were and exchanged.
+// Contract: all ranks of cp call alike, with columns as context_positions (any ChunkOrder: both
+// sides use it).
+// Letters: B batch, T whole sequence, cp ranks, H query heads, Hkv key and value heads, d numbers a
+// head.
 // Reference: Jacobs et al. (2023), DeepSpeed Ulysses.
 #pragma once
 
@@ -33,7 +38,8 @@ namespace yotta::student {
 // Heads of x (B, T, H, d) on each rank: H/cp. Throws unless cp divides H.
 inline int64_t heads_each(const Tensor& x, const Communicator& cp, Where where);
 
-// x (B, T/cp, H, d), all heads of this rank's tokens -> (B, T, H/cp, d), this rank's heads of all tokens.
+// x (B, T/cp, H, d), all heads of this rank's tokens -> (B, T, H/cp, d), this rank's heads of all
+// tokens.
 inline Tensor to_heads(const Tensor& x, const Communicator& cp,
                           ChunkOrder order = ChunkOrder::zigzag, Where where = Where::current());
 // The way back: (B, T, H/cp, d) -> (B, T/cp, H, d).
@@ -58,7 +64,8 @@ inline AttentionGradients ulysses_attention_backward(const Tensor& dout,
                                                         ChunkOrder order = ChunkOrder::zigzag,
                                                         Where where = Where::current());
 
-// Bytes that a rank sends forward (and as many backward); B T Hkv d and B T H d numbers on all ranks together.
+// Bytes that a rank sends forward (and as many backward); B T Hkv d and B T H d numbers on all
+// ranks together.
 constexpr int64_t ulysses_bytes(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes) {
   int64_t sent = 0;
   // exercise 24.6: of its share of q, k, v and o a rank keeps a part, and sends the rest
@@ -71,7 +78,7 @@ constexpr int64_t ulysses_bytes(int64_t ranks, int64_t all_q_bytes, int64_t all_
 int64_t heads_each(const Tensor& x, const Communicator& cp, Where where) {
   const int64_t heads = x.dim(2, where), ranks = axis_size(cp);
   int64_t each = heads;
-  // exercise 24.1: fail(where, "...", ...) if they do not divide, and name a number of heads that would
+  // exercise 24.1: fail(where, "...", ...) if they do not divide; name a number of heads that would
   not_done("24.1");
   // end of exercise 24.1
   return each;
@@ -82,7 +89,7 @@ Tensor to_heads(const Tensor& x, const Communicator& cp, ChunkOrder order, Where
   if (ranks == 1) return x;
   const int64_t h = heads_each(x, cp, where), B = x.dim(0), t = x.dim(1), d = x.dim(3);
   std::vector<Tensor> parts;  // to rank r: its heads of my tokens; from it: my heads of its tokens
-  // exercise 24.2: narrow x to a part for each rank, cat them along a new first dim, all_to_all, take it apart again
+  // exercise 24.2: narrow x to a part per rank, cat them along a new dim 0, all_to_all, take apart
   not_done("24.2");
   // end of exercise 24.2
   return context_unshard(parts, order, where);
@@ -94,7 +101,7 @@ Tensor to_tokens(const Tensor& x, const Communicator& cp, ChunkOrder order, Wher
   const int64_t B = x.dim(0), t = x.dim(1) / ranks, h = x.dim(2), d = x.dim(3);
   std::vector<Tensor> parts;  // to rank r: its tokens of my heads; from it: my tokens of its heads
   Tensor y = x;
-  // exercise 24.3: the same with context_shard in place of narrow, and the ranks' heads side by side at the end
+  // exercise 24.3: the same with context_shard for narrow; at the end the ranks' heads side by side
   not_done("24.3");
   // end of exercise 24.3
   return y;
@@ -103,7 +110,7 @@ Tensor to_tokens(const Tensor& x, const Communicator& cp, ChunkOrder order, Wher
 Tensor ulysses_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Communicator& cp,
                          UlyssesSaved& saved, ChunkOrder order, Where where) {
   Tensor o;
-  // exercise 24.4: q, k and v to heads; attention_blockwise; o back to tokens; `saved` keeps all but this o
+  // exercise 24.4: q, k, v to heads; attention_blockwise; o back to tokens; `saved` keeps the rest
   not_done("24.4");
   // end of exercise 24.4
   return o;
@@ -113,7 +120,7 @@ AttentionGradients ulysses_attention_backward(const Tensor& dout, const UlyssesS
                                               const Communicator& cp, ChunkOrder order,
                                               Where where) {
   AttentionGradients d;
-  // exercise 24.5: the exchange's backward is the exchange back; between them attention_blockwise_backward
+  // exercise 24.5: the exchange's backward is the exchange back; between them the attention's
   not_done("24.5");
   // end of exercise 24.5
   return d;

@@ -1,4 +1,4 @@
-// Lesson 14: what DDP holds N times over, and what each stage of ZeRO saves of it.
+// Lesson 14: what DDP holds p times over, and what each stage of ZeRO saves of it.
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/model/text.hpp"
@@ -30,7 +30,7 @@ const std::string text = [] {
 void table(Lesson& lesson) {
   lesson.section("GB a device holds, from the formula: the paper's table 1");
   lesson.say("{:>5}  {:^32}  {:^32}", "", "7.5 billion parameters", "128 billion parameters");
-  lesson.say("{:>5}  {:>10}{:>10}{:>10}    {:>10}{:>10}{:>10}", "N", "stage 1", "stage 2",
+  lesson.say("{:>5}  {:>10}{:>10}{:>10}    {:>10}{:>10}{:>10}", "p", "stage 1", "stage 2",
              "stage 3", "stage 1", "stage 2", "stage 3");
   for (const int64_t ranks : {1, 4, 16, 64, 256, 1024}) {
     std::string line = fmt::format("{:>5}  ", ranks);

@@ -213,6 +213,6 @@ int main(int argc, char** argv) {
       },
       {{"ranks", "pipeline ranks, p", &sizes.ranks, 1, 8},
        {"microbatches", "microbatches, m", &sizes.microbatches, 1, 64},
-       {"chunks", "chunks a rank when interleaved, v", &sizes.chunks, 1, 8},
+       {"chunks", "chunks per rank when interleaved, v", &sizes.chunks, 1, 8},
        {"draw", "1: write the schedules as pipeline_*.svg into this folder", &sizes.draw, 0, 1}});
 }

@@ -4,10 +4,15 @@
 #include "yotta/comm/mesh.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/compare.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"
+#include "yotta/nn/activations.hpp"
+#include "yotta/nn/elementwise.hpp"
+#include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/sgd.hpp"
+#include "yotta/parallel/tensor_parallel.hpp"
 
 using namespace yotta;
 

@@ -143,13 +143,14 @@ void timeline(Lesson& lesson, const Sizes& sizes) {
 }
 
 void when_hidden(Lesson& lesson, const Sizes& sizes) {
-  lesson.section("H100s with 50 GB/s to each other: how many tokens a rank hide the ring?");
+  lesson.section("H100s with 50 GB/s to each other: how many tokens per rank hide the ring?");
   const Cluster network{"h100", chip_named("h100"), {{"all", 1024, 5e-6, 1 / 50e9}}, {}};
-  lesson.say("formula: {:.0f} tokens a rank", ring_hidden_tokens(network.chip.bf16, 50e9, 2, 4, 1));
+  lesson.say("formula: {:.0f} tokens per rank",
+             ring_hidden_tokens(network.chip.bf16, 50e9, 2, 4, 1));
   for (const int64_t each : {1024, 4096, 8192, 16384, 32768}) {
     const Timed run = ring(network, sizes.ranks, each * sizes.ranks, ChunkOrder::zigzag);
-    lesson.say("{:>6} tokens a rank: {:6.3f} ms, {:4.1f}% of it waiting", each, 1e3 * run.seconds(),
-               100 * run.idle_share(0));
+    lesson.say("{:>6} tokens per rank: {:6.3f} ms, {:4.1f}% of it waiting", each,
+               1e3 * run.seconds(), 100 * run.idle_share(0));
   }
 }
 

@@ -2,6 +2,7 @@
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/random.hpp"
+#include "yotta/parallel/context_parallel.hpp"
 #include "yotta/parallel/ulysses.hpp"
 
 using namespace yotta;

@@ -4,6 +4,7 @@
 
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "support/message_of.hpp"
 #include "support/stderr_text.hpp"
@@ -33,8 +34,8 @@ TEST_CASE("options reach the ranks") {
   options.threads = 3;
   run_ranks(
       2, [](Communicator&) { CHECK(context().threads == 3); }, options);
-  CHECK(detail::default_threads(1) >= 1);
-  CHECK(detail::default_threads(1000) == 1);
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  run_ranks(2, [&](Communicator&) { CHECK(context().threads == std::max(1, cores / 2)); });
 }
 
 TEST_CASE("no ranks is an error") {

@@ -49,7 +49,7 @@ TEST_CASE("strips: every tile of C is made once, neighbours in time share rows a
     }
     CHECK(static_cast<int>(made.size()) == across * down);
   }
-  // 64 blocks at once out of 32 x 32: 8 rows and 8 columns of tiles, where going row by row takes 2 + 32.
+  // 64 blocks at once out of 32 x 32: 8 rows and 8 columns of tiles; row by row it takes 2 + 32.
   std::set<int> rows, columns;
   for (int block = 0; block < 64; ++block) {
     rows.insert(grouped_tile(block, 32, 32, 8).row);

@@ -11,7 +11,7 @@ namespace {
 // Table 3: the models. Sequence 2048, vocabulary 51200, tensor-parallel 8.
 struct Model {
   const char* name;
-  double a, h, L, p, m, b;  // heads, width, layers, pipeline ranks, chunks a rank, microbatch
+  double a, h, L, p, m, b;  // heads, width, layers, pipeline ranks, chunks per rank, microbatch
   ActivationSizes sizes() const { return {2048, b, h, a, 8}; }
   double gibibytes(bool sequence_parallel, Recomputed what) const {
     return activation_bytes_first_stage(sizes(), sequence_parallel, what, L, p, m) / (1 << 30);

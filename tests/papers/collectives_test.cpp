@@ -124,7 +124,7 @@ TEST_CASE("TRG: all_gather by ring, recursive doubling and Bruck") {
 
 TEST_CASE("Bruck's all_gather takes ceil(lg p) rounds and (p-1)/p N bytes for any p") {
   for (const int p : {3, 5, 6, 7}) {
-    const int64_t even = 4 * p * 10;  // bytes of 10 numbers a rank
+    const int64_t even = 4 * p * 10;  // bytes of 10 numbers per rank
     for (int rank = 0; rank < p; ++rank)
       CHECK(all_gather_bruck_sent(p, rank, 10 * p, 4) == Sent{ceil_log2(p), even * (p - 1) / p});
   }

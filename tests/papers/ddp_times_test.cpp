@@ -2,7 +2,7 @@
 // 2020, section 3.2), against closed forms. K equal buckets, each ready after b seconds of backward and
 // reduced in c:
 //
-//     naive        compute + one all_reduce a parameter
+//     naive        compute + one all_reduce per parameter
 //     bucketed     compute + K c
 //     overlapped   forward + max(K b + c, b + K c): max(compute, communication), and one bucket more that
 //                  nothing can hide: the last bucket's all_reduce if computing is slower, the first

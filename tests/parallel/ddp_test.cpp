@@ -202,7 +202,8 @@ TEST_CASE("mistakes are named") {
                                    const std::vector<LayerPtr> layers = make_linear_net(net);
                                    Ddp ddp(parameters(Layers(layers)), world);
                                    for (const ParameterPtr& each : parameters(Layers(layers)))
-                                     for (int twice = 0; twice < 2; ++twice) each->mark_grad_ready(0);
+                                     for (int twice = 0; twice < 2; ++twice)
+                                       each->mark_grad_ready(0);
                                  }),
                        doctest::Contains("final twice before finish()"), Error);
   CHECK_THROWS_WITH_AS(run_ranks(3,

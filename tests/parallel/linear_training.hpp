@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "yotta/core/compare.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/nn/linear_net.hpp"
 
 namespace yotta_test {

@@ -78,6 +78,6 @@ TEST_CASE("the drawing has a box for each action, with its colour, pattern and n
     CHECK(count(drawing, fmt::format(">B{}<", i)) == 4);
   }
   CHECK(count(drawing, "url(#p1)") == 4 * 2 * 2);  // microbatches 1 and 6
-  CHECK(count(drawing, "#ee8866") == 4 * 2);  // the color of microbatch 7
+  CHECK(count(drawing, "#ee8866") == 4 * 2);       // the color of microbatch 7
   CHECK(contains(svg(simulate(make_schedule(PipelineKind::interleaved, 2, 2, 2)), "i"), ">3B1<"));
 }

@@ -5,6 +5,7 @@
 #include "support/rank_errors.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/compare.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/nn/linear_net.hpp"
 #include "yotta/parallel/activation_checkpointing.hpp"
 #include "yotta/parallel/pipeline_timeline.hpp"

@@ -15,7 +15,7 @@ struct Times {
   std::vector<double> forward_flops, backward_flops;  // by rank
 };
 
-// Ring attention on `each` tokens a rank, forward alone and forward and backward.
+// Ring attention on `each` tokens per rank, forward alone and forward and backward.
 Times times(const Cluster& cluster, int ranks, int64_t each, ChunkOrder order,
             DType dtype = DType::f32) {
   Times out;

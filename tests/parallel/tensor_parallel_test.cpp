@@ -7,6 +7,7 @@
 #include "support/layer_check.hpp"
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/nn/grad_clip.hpp"
 #include "yotta/nn/linear_net.hpp"
 #include "yotta/nn/sgd.hpp"

@@ -76,7 +76,7 @@ TEST_CASE("the loss and its gradient are those of whole logits, large ones inclu
            check_equal(part, own_columns(dlogits, tp), "dlogits");
          }))
       sent += rank.ledger().total_traffic().bytes_sent;
-    // Three numbers a token go round, and nothing else: logits are never gathered.
+    // Three numbers per token go round, and nothing else: logits are never gathered.
     CHECK(sent == tensor_parallel_bytes_sent_by_all(ranks, vocab_parallel_loss_numbers(N), 8));
   }
 }

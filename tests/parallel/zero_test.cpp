@@ -9,7 +9,7 @@ using namespace yotta_test;
 
 namespace {
 
-constexpr LinearNetConfig net = {5, 6};  // 36 numbers a layer: 3 and 8 ranks need padding
+constexpr LinearNetConfig net = {5, 6};  // 36 numbers per layer: 3 and 8 ranks need padding
 constexpr int64_t rows = 13;             // does not divide by 2, 3, 4 or 8
 constexpr int64_t one_weight = net.width * net.width * 8;
 constexpr int64_t steps = 3;

@@ -2,6 +2,7 @@
 // decay, several microbatches, and a tied table.
 #include "parallel/sharded_training.hpp"
 #include "support/message_of.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/parallel/ddp.hpp"
@@ -39,8 +40,8 @@ Microbatch sequences(int64_t step, int64_t begin, int64_t end) {
 }
 
 // Some steps of whatever stack of layers, by the trainer. The optimizer steps the shards.
-void train(Layers stack, const std::vector<ParameterShard>& shards, TrainHooks hooks, BatchShard mine,
-           int64_t microbatch_count, bool reports, Trained& out) {
+void train(Layers stack, const std::vector<ParameterShard>& shards, TrainHooks hooks,
+           BatchShard mine, int64_t microbatch_count, bool reports, Trained& out) {
   const std::function<void()> end_of_backward = hooks.after_backward;
   int64_t step = 0;
   hooks.after_backward = [&] {

@@ -1,12 +1,12 @@
-// CUDA's atomic operations on the CPU: each reads a place, changes it and returns what was there
-// before, in one step that no other thread comes between.
+// CUDA's atomic operations on the CPU: each reads a value, changes it and returns the old one, in
+// one step that no other thread can interrupt.
 //
 //     const int mine = atomicAdd(&next, 1);      every thread gets a number of its own
 //
 // Blocks may run on several OS threads, so these are real atomic operations. Floats are added by
-// compare-and-swap, in the order in which threads come: sums of floats differ in their last bits
+// compare-and-swap, in the order in which threads arrive: sums of floats differ in their last bits
 // from run to run, as on a GPU. An exchange or compare-and-swap lets the other threads of the block
-// go first, so that a thread which waits for another's flag does not wait forever.
+// go first, so that a thread that waits for another's flag does not wait forever.
 // nvcc has its own: for it, this file is empty. Reference: CUDA C++ Programming Guide, "Atomic
 // Functions".
 #pragma once
@@ -35,7 +35,7 @@ YOTTA_UNSEEN T atomically(T* at, Change change, Where where) {
   return before;
 }
 
-// The other lanes go first. A lane that has waited so long that nobody can come any more is
+// Lets the other lanes go first. A lane that has waited so long that nothing can change any more is
 // stopped.
 YOTTA_API void give_way(Where where);
 
@@ -102,7 +102,7 @@ T atomicExch(T* at, std::type_identity_t<T> value, yotta::Where where = yotta::W
 inline void __nanosleep(unsigned, yotta::Where where = yotta::Where::current()) {
   yotta::emulator::give_way(where);
 }
-// Writes `value` if the place holds `expected`.
+// Writes `value` if *at holds `expected`.
 template <yotta::emulator::AtomicInteger T>
 T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value,
             yotta::Where where = yotta::Where::current()) {
@@ -125,10 +125,11 @@ void give_way(Where where) {
   const UncheckedScope unchecked;
   constexpr int most = 1 << 20;
   if (++this_lane->waits > most)
-    refuse(where, fmt::format("has tried {} times in vain. What it waits for does not happen: a "
-                              "thread of another block may not run before this one has ended, and "
-                              "lanes that wait for each other need __syncwarp() or a barrier",
-                              most));
+    refuse(where,
+           fmt::format("has tried {} times without success. What it waits for does not happen: a "
+                       "thread of another block may not run before this one has ended, and "
+                       "lanes that wait for each other need __syncwarp() or a barrier",
+                       most));
   this_lane->block->pause();
 }
 

@@ -1,10 +1,11 @@
 // Counted numbers: a kernel that is a template of its number type, launched on Counted<float>
-// instead of float, computes the same and tells the profile its FLOPs, line by line.
+// instead of float, computes the same and reports its FLOPs to the profile, line by line.
 //
-//     template <class Real> __global__ void axpy(Real a, const Real* x, Real* y) { ... y[i] = a * x[i] + y[i]; }
+//     template <class Real>
+//     __global__ void axpy(Real a, const Real* x, Real* y) { ... y[i] = a * x[i] + y[i]; }
 //
 //     launch(axpy<float>, ...)             fast
-//     launch(axpy<Counted<float>>, ...)    the profile says 2 FLOPs an element, at that line
+//     launch(axpy<Counted<float>>, ...)    the profile says 2 FLOPs per element, at that line
 //
 // The hooks of the checked build see memory, not arithmetic: hence a type. An addition,
 // subtraction, multiplication or division is one FLOP, a fused multiply-add two; comparisons and

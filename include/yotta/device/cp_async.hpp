@@ -1,13 +1,13 @@
 // cp.async: a copy from global to shared memory that a thread starts and does not wait for.
 //
-//     cp_async<16>(to, from);           16 bytes set out; no register holds them on their way
-//     cp_async<16>(to, from, 6);        6 bytes, then 10 zeros: for the edge of a matrix; 0 reads nothing
-//     cp_async_commit();                what this thread has started since the last commit is a group
-//     cp_async_wait<1>();               waits until at most 1 of this thread's groups is still on its way
-//     __syncthreads();                  and only now may other threads read what this one has copied
+//     cp_async<16>(to, from);     starts to copy 16 bytes; no register holds them
+//     cp_async<16>(to, from, 6);  6 bytes, then 10 zeros: for the edge of a matrix; 0 reads nothing
+//     cp_async_commit();          what this thread has started since the last commit is a group
+//     cp_async_wait<1>();         waits until at most 1 of this thread's groups is still on its way
+//     __syncthreads();            and only now may other threads read what this one has copied
 //
-// On the CPU the bytes land only in cp_async_wait(): whoever reads too early finds what was there
-// before, and the checked build says so.
+// On the CPU the bytes land only in cp_async_wait(): a thread that reads too early finds the old
+// contents, and the checked build reports it.
 //
 // Contract: to in shared, from in global memory, both multiples of the size: 4, 8 or 16 bytes. (16
 // bytes bypass the L1 cache, .cg; the others go through it, .ca.) Copies that are not waited for
@@ -57,7 +57,7 @@ namespace emulator {
 
 YOTTA_API void start_async_copy(void* to, const void* from, int size, int bytes, Where where);
 YOTTA_API void commit_async_copies();
-// Lands what belongs to the groups before the last `pending`.
+// Completes the copies of all groups but the last `pending`.
 YOTTA_API void wait_for_async_copies(int pending);
 
 }  // namespace emulator

@@ -1,12 +1,13 @@
-// Device memory: cudaMalloc and its family in both builds, and DeviceArray, which owns some.
+// Device memory: cudaMalloc and its family in both builds, and DeviceArray, which owns an array
+// there.
 //
 //     host     std::vector<float> ----> DeviceArray<float> x(vector)      copied to the device
 //     kernel                            launch(k, ..., x.data())
 //     host     std::vector<float> <---- x.to_host()                       copied back
 //
 // On the CPU the memory is ordinary memory, 256-byte aligned as on a GPU, and every allocation is
-// known by its place and size. Fresh memory holds no zeros: its bytes are 0xff, NaN in every float
-// format.
+// known by its address and size. Fresh memory holds no zeros: its bytes are 0xff, NaN in every
+// float format.
 // nvcc compiles this file too.
 #pragma once
 

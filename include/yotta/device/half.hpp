@@ -1,7 +1,7 @@
 // CUDA's 16-bit floats, __half and __nv_bfloat16, and their pairs, by the same names in both
 // builds.
 //
-//     y[i] = __float2bfloat16(2.0f * __bfloat162float(x[i]));      storage in 16 bits, arithmetic in 32
+//     y[i] = __float2bfloat16(2.0f * __bfloat162float(x[i]));  storage in 16 bits, arithmetic in 32
 //
 //     nvcc     cuda_fp16.h, cuda_bf16.h: the vendor's types
 //     CPU      core/dtype.hpp's float16 and bfloat16, which have the same bits and round alike

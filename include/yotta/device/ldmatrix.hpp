@@ -1,11 +1,11 @@
 // ldmatrix: one instruction of a whole warp that reads one, two or four 8 x 8 blocks of 16-bit
 // numbers from shared memory and leaves them in the lanes' registers as mma wants them.
 //
-//        who says where                        who gets what
-//        lane 0  -> row 0 of block 0           register k of lane 4g + t: row g of block k,
-//        lane 1  -> row 1                          columns 2t and 2t + 1
-//          ...                                 .trans: column g, rows 2t and 2t + 1: the block transposed,
-//        lane 7  -> row 7                          so a row-major B needs no other layout
+//        addresses that lanes give         numbers that lanes get
+//        lane 0  -> row 0 of block 0       register k of lane 4g + t: row g of block k,
+//        lane 1  -> row 1                      columns 2t and 2t + 1
+//          ...                             .trans: column g, rows 2t and 2t + 1: the block
+//        lane 7  -> row 7                      transposed, so a row-major B needs no other layout
 //        lane 8  -> row 0 of block 1  ...
 //
 // So a lane gives the address of one row of 16 bytes and gets numbers from others. x1 uses the

@@ -1,29 +1,28 @@
 // The CUDA matmul ladder, rungs 5 to 7: vectorised, double-buffered, warp tiles. C (m, n) = A (m,
 // k) B (k, n).
 //
-//     vectorised        global ─► registers ─► shared ─► barrier ─► multiply ─► barrier      float4 everywhere
+//     vectorised       global ─► registers ─► shared ─► barrier ─► multiply ─► barrier   (float4)
 //
-//     double-buffered   global ─► registers ────────────────────────► shared 1 ─► barrier
-//                                     multiply from shared 0                         the loads of the next
-//                                                                                    tile fly meanwhile
-//     warp tiles        the same, and each warp works on one (32, 64) corner: no bank conflicts, and fewer
-//                       different numbers are read by a warp
+//     double-buffered  global ─► registers ────────────────────────► shared 1 ─► barrier
+//                                    multiply from shared 0 while the next tile is loaded
+//     warp tiles       the same, and each warp works on one (32, 64) corner: no bank conflicts, and
+//                      fewer different numbers are read by a warp
 //
 // Nothing changes in what is computed or in how many bytes come from memory. What changes is the
 // number of instructions that move them (a quarter), how long multipliers wait for them, and how
-// often threads of a warp ask the same bank of shared memory.
+// often threads of a warp access the same bank of shared memory.
 //
 // What they share: tiles are fetched a float4 at a time.
 //
 //     x (rows, cols) in memory            registers            shared memory
-//     ┌───────────┐                       float4 ............  A's tile transposed (BK, BM): column l of
-//     │   ┌────┐  │  4 numbers a load     float4 ............  A's tile lies side by side, so a thread
-//     │   │tile│  │ ────────────────►     float4 ............  takes 4 rows with one load as well
+//     ┌───────────┐                       float4 .........  A's tile transposed (BK, BM): column l
+//     │   ┌────┐  │  4 numbers per load   float4 .........  of A's tile is contiguous, so a thread
+//     │   │tile│  │ ────────────────►     float4 .........  takes 4 rows with one load as well
 //     │   └────┘  │
 //     └───────────┘  zeros beyond the edges
 //
 // A float4 must lie on a multiple of 16 bytes. Rows begin there if their length is a multiple of 4;
-// where it is not, numbers are loaded one by one: right, and slower.
+// where it is not, numbers are loaded one by one: correct, but slower.
 // Cost: bytes as matmul_register_tiles.hpp; shared memory 4 (BK (BM + 4) + BK BN) bytes, doubled
 // from rung 6 on.
 // Contract: block (BM BN / 64) threads, grid (ceil(n / BN), ceil(m / BM)); m k, k n and m n below
@@ -52,7 +51,7 @@ __device__ inline float4 load4(const float* x, int rows, int cols, int row, int 
                      col + 2 < cols ? from[2] : 0, col + 3 < cols ? from[3] : 0);
 }
 
-// The other way; what lies beyond the edges is dropped.
+// The reverse; what lies beyond the edges is dropped.
 __device__ inline void store4(float* x, int rows, int cols, int row, int col, float4 value) {
   if (row >= rows || col >= cols) return;
   float* to = x + row * cols + col;
@@ -70,7 +69,7 @@ __device__ inline void store4(float* x, int rows, int cols, int row, int col, fl
 template <int ROWS, int COLS, int THREADS>
 struct TileFetch {
   static constexpr int quads = COLS / 4;                // float4s in a row
-  static constexpr int count = ROWS * quads / THREADS;  // float4s a thread
+  static constexpr int count = ROWS * quads / THREADS;  // float4s per thread
   static_assert(count * THREADS == ROWS * quads, "the tile divides among the threads");
   float4 held[count];
 
@@ -99,7 +98,7 @@ struct TileFetch {
 // Where a thread's quads lie in the block's (BM, BN) tile: row(q) and col(q), q = 0, 1, are the
 // first of four rows and columns.
 //
-// ThreadTiles: an (8, 8) square a thread, side by side. Lanes 0 to 15 of a warp read columns 8
+// ThreadTiles: an (8, 8) square per thread, side by side. Lanes 0 to 15 of a warp read columns 8
 // apart, so two of each eight meet in one bank.
 template <int BN>
 struct ThreadTiles {
@@ -109,12 +108,12 @@ struct ThreadTiles {
   __device__ int col(int q) const { return left + 4 * q; }
 };
 
-// WarpTiles: a (32, 64) tile a warp; its lanes stand 4 high and 8 wide, 4 columns apart, so that
+// WarpTiles: a (32, 64) tile per warp; its lanes stand 4 high and 8 wide, 4 columns apart, so that
 // eight of them read 32 neighbouring numbers: one from each bank.
 //
-//               64 columns                                     a warp's 32 lanes: 4 x 8
-//          ┌───────────┬───────────┐                           each lane: one (4, 4) quad in each of
-//     32   │ lane q00  │ lane q01  │                           the four parts
+//               64 columns                                    a warp's 32 lanes: 4 x 8
+//          ┌───────────┬───────────┐                          each lane: one (4, 4) quad in each of
+//     32   │ lane q00  │ lane q01  │                          the four parts
 //     rows ├───────────┼───────────┤
 //          │ lane q10  │ lane q11  │
 //          └───────────┴───────────┘
@@ -191,7 +190,7 @@ __global__ void matmul_vectorised(const float* a, const float* b, float* c, int 
 }
 
 // Rungs 6 and 7: while tile t is multiplied, tile t + 1 is on its way into registers; it goes into
-// the other half of shared memory, which nobody reads, so one barrier a tile is enough.
+// the other half of shared memory, which nobody reads, so one barrier per tile is enough.
 template <int BM, int BN, int BK, template <int> class Tiles>
 __global__ void matmul_pipelined(const float* a, const float* b, float* c, int m, int n, int k) {
   constexpr int threads = BM * BN / 64;

@@ -2,15 +2,15 @@
 // TM of them, or a tile of (TM, TN), and keeps their sums in registers. C (m, n) = A (m, k) B (k,
 // n), float, row-major.
 //
-//     a thread loads, for each step of k           and multiplies    bytes of shared memory a FLOP
-//     shared tile      1 of A,  1 of B                  1 time       4
-//     1D: (TM, 1)     TM of A,  1 of B                 TM times      2 (1 + 1/TM)    2.25 for TM = 8
-//     2D: (TM, TN)    TM of A, TN of B              TM TN times      2 (1/TM + 1/TN) 0.5 for 8 x 8
+//     a thread loads, for each step of k          and multiplies    bytes of shared memory per FLOP
+//     shared tile      1 of A,  1 of B                 1 time       4
+//     1D: (TM, 1)     TM of A,  1 of B                TM times      2 (1 + 1/TM)    2.25 for TM = 8
+//     2D: (TM, TN)    TM of A, TN of B             TM TN times      2 (1/TM + 1/TN) 0.5 for 8 x 8
 //
-// Memory and registers obey one law, each with its own tile (tile_bytes_per_flop in
-// core/matmul_ladder.hpp): a (BM, BN) tile of C needs 2/BM + 2/BN bytes from memory a FLOP, a (TM,
-// TN) tile as many from shared memory. An SM gives 128 bytes of shared memory a clock and does 256
-// FLOPs in it: with a shared tile alone, which wants 4 bytes for each, it can do 32.
+// Memory and registers follow one law, each with its own tile (tile_bytes_per_flop in
+// core/matmul_ladder.hpp): a (BM, BN) tile of C needs 2/BM + 2/BN bytes from memory per FLOP, a
+// (TM, TN) tile as many from shared memory. An SM reads 128 bytes of shared memory per clock and
+// does 256 FLOPs in it: with a shared tile alone, which wants 4 bytes for each, it can do 32.
 //
 // Contract: A's tile (BM, BK) and B's (BK, BN) divide among the block's threads. 1D: block (BM BN /
 // TM), 2D: block (BM BN / (TM TN)); grid (ceil(n / BN), ceil(m / BM)). Numbers beyond an edge count
@@ -37,7 +37,7 @@ __device__ void load_tile(float (&tile)[ROWS][COLS], const float* x, int rows, i
   }
 }
 
-// Rung 3: a column of TM numbers a thread. Neighbouring threads own neighbouring columns.
+// Rung 3: a column of TM numbers per thread. Neighbouring threads own neighbouring columns.
 template <int BM, int BN, int BK, int TM>
 __global__ void matmul_register_column(const float* a, const float* b, float* c, int m, int n,
                                        int k) {
@@ -62,7 +62,7 @@ __global__ void matmul_register_column(const float* a, const float* b, float* c,
     if (top + row + i < m && left + col < n) c[(top + row + i) * n + left + col] = sums[i];
 }
 
-// Rung 4: a tile of (TM, TN) numbers a thread.
+// Rung 4: a tile of (TM, TN) numbers per thread.
 template <int BM, int BN, int BK, int TM, int TN>
 __global__ void matmul_register_tile(const float* a, const float* b, float* c, int m, int n,
                                      int k) {

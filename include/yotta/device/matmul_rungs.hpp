@@ -3,18 +3,18 @@
 //
 //     for (const MatmulRung& rung : matmul_rungs) rung.run(a, b, c, m, n, k, stream);
 //
-// What limits a rung is said by two counts a multiply-add of a warp (32 FMAs, one instruction, 64
-// FLOPs):
-//     sectors       of 32 bytes from global memory: an SM receives about 2 a clock from the L2 cache
-//     wavefronts    passes through shared memory's 32 banks: an SM does 1 a clock
-// while its four schedulers start 4 multiply-adds a clock. So of the peak a rung can reach at most
+// What limits a rung is given by two counts per multiply-add of a warp (32 FMAs, one instruction,
+// 64 FLOPs):
+//     sectors      of 32 bytes from global memory: an SM receives about 2 per clock from the L2
+//     wavefronts   passes through shared memory's 32 banks: an SM does 1 per clock
+// while its four schedulers start 4 multiply-adds per clock. So of the peak a rung can reach at
+// most
 //     share = 1/4 / max(1/4, wavefronts, sectors / 2)
 // which is a roofline with three roofs. It knows no latency: it says which rung *can* be fast. The
-// emulator counts both for the kernels as written, and the tests hold them against this table's
-// arithmetic.
+// emulator counts both for the kernels as written, and the tests compare them with this table.
 //
-// References: NVIDIA Hopper tuning guide (SM: 128 FMA lanes, 128 bytes of shared memory a clock);
-// Boehm (2022), whose measurements on an RTX A6000 stand beside.
+// References: NVIDIA Hopper tuning guide (SM: 128 FMA lanes, 128 bytes of shared memory per clock);
+// Boehm (2022), whose measurements on an RTX A6000 are in the table.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct MatmulRung {
   const char* name;
   const char* idea;
   int BM, BN, BK, TM, TN;      // tiles of C of a block and of a thread; BK 0: no shared memory
-  double sectors, wavefronts;  // a multiply-add of a warp, inner loop, large sizes that divide
+  double sectors, wavefronts;  // per multiply-add of a warp, inner loop, large sizes that divide
   double a6000_gflops;         // published, 4092 x 4092; 0: not
   MatmulLauncher run;
 
@@ -48,7 +48,7 @@ constexpr unsigned blocks_for(int size, int tile) {
   return static_cast<unsigned>((size + tile - 1) / tile);
 }
 
-// Launches a kernel of (BM, BN) tiles with so many threads a block, in one dimension.
+// Launches a kernel of (BM, BN) tiles with so many threads per block, in one dimension.
 template <auto kernel, int BM, int BN, int threads>
 void run_tiled(const float* a, const float* b, float* c, int m, int n, int k, cudaStream_t stream) {
   launch(kernel, {blocks_for(n, BN), blocks_for(m, BM)}, threads, 0, stream, a, b, c, m, n, k);
@@ -65,7 +65,7 @@ void run_square(const float* a, const float* b, float* c, int m, int n, int k,
 }
 
 inline constexpr std::array<MatmulRung, 8> matmul_rungs = {{
-    {"naive", "one thread a number, x for rows", 32, 32, 0, 1, 1, 33, 0, 309, run_uncoalesced},
+    {"naive", "one thread per number, x for rows", 32, 32, 0, 1, 1, 33, 0, 309, run_uncoalesced},
     {"coalesced", "x for columns: neighbours read neighbours", 32, 32, 0, 1, 1, 5, 0, 1987,
      run_square<matmul_coalesced<32>>},
     {"shared tile", "a block reads each number once for all its threads", 32, 32, 32, 1, 1, 0.25, 2,
@@ -74,7 +74,7 @@ inline constexpr std::array<MatmulRung, 8> matmul_rungs = {{
      0.125, 1.125, 8475, run_tiled<matmul_register_column<64, 64, 8, 8>, 64, 64, 512>},
     {"register tile", "each thread adds up 8 x 8: 16 loads for 64 products", 128, 128, 8, 8, 8,
      0.0625, 0.75, 15972, run_tiled<matmul_register_tile<128, 128, 8, 8, 8>, 128, 128, 256>},
-    {"vectorised", "four numbers a load, A transposed", 128, 128, 8, 8, 8, 0.0625, 0.375, 18237,
+    {"vectorised", "four numbers per load, A transposed", 128, 128, 8, 8, 8, 0.0625, 0.375, 18237,
      run_tiled<matmul_vectorised<128, 128, 8>, 128, 128, 256>},
     {"double-buffered", "the next tile travels while this one is multiplied", 128, 128, 8, 8, 8,
      0.0625, 0.375, 0, run_tiled<matmul_double_buffered<128, 128, 8>, 128, 128, 256>},

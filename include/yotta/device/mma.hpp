@@ -8,12 +8,12 @@
 //     mma_m16n8k8_tf32        (16, 8)    (8, 8)    (16, 8) f32     4, 2, 4
 //     mma_m16n8k4_tf32        (16, 4)    (4, 8)    (16, 8) f32     2, 1, 4
 //     mma_m16n8k32_s8         (16, 32)   (32, 8)   (16, 8) s32     4, 2, 4
-//     mma_m16n8k32_e4m3,_e5m2 (16, 32)   (32, 8)   (16, 8) f32     4, 2, 4      from compute capability 8.9
+//     mma_m16n8k32_e4m3,_e5m2 (16, 32)   (32, 8)   (16, 8) f32     4, 2, 4   compute capability 8.9
 //     mma_m8n8k4_f64          (8, 4)     (4, 8)    (8, 8) f64      1, 1, 2
 //     mma_m8n8k4_f16          (8, 4)     (4, 8)    (8, 8) f32, four of each: Volta's   2, 2, 8
 //
-// a and b are packed, 32 bits a register, the first element in the lowest bits; which element lies
-// where: mma_fragments.hpp. Rounding: emulator/mma_arithmetic.hpp.
+// a and b are packed, 32 bits per register, the first element in the lowest bits; which element
+// lies where: mma_fragments.hpp. Rounding: emulator/mma_arithmetic.hpp.
 // Contract: all 32 lanes of the warp call it together (.sync.aligned): never in a branch that some
 // lanes miss.
 //
@@ -23,9 +23,9 @@
 //     Bf16Matrix a = {pointer, m, k};
 //     a0 = packed(a.bits(row, column), a.bits(row, column + 1));
 //
-// Zeros outside spare the kernel special cases at the edges: a tile that hangs over the matrix
-// multiplies zeros, and only stores need a guard. Bits, not numbers: a kernel moves bf16 and leaves
-// arithmetic to mma.
+// With zeros outside, a kernel needs no special cases at the edges: a tile that hangs over the
+// matrix multiplies zeros, and only stores need a guard. Bits, not numbers: a kernel moves bf16 and
+// leaves arithmetic to mma.
 // References: PTX ISA, "Multiply-and-Accumulate Instruction: mma".
 #pragma once
 
@@ -39,8 +39,8 @@
 #include "yotta/device/emulator/mma_arithmetic.hpp"
 #endif
 
-// Before a loop over registers: an array whose index is not known when nvcc compiles would lie in
-// memory.
+// Before a loop over registers: an array whose index nvcc does not know at compile time would lie
+// in memory.
 #if defined(__CUDACC__)
 #define YOTTA_UNROLL _Pragma("unroll")
 #else
@@ -52,8 +52,8 @@ inline namespace YOTTA_DEVICE_BUILD {
 
 #if defined(__CUDACC__)
 
-// The macros spare functions of which only the PTX's name differs. Constraint "f" is a float
-// register, "r" 32 bits, "d" a double.
+// The macros generate functions that differ only in the name of the PTX instruction. Constraint "f"
+// is a float register, "r" 32 bits, "d" a double.
 
 // a in four registers, b in two, c and d in four of type Sum.
 #define YOTTA_MMA_4_2(function, Sum, constraint, ptx)                                            \
@@ -65,7 +65,7 @@ inline namespace YOTTA_DEVICE_BUILD {
           constraint(c[1]), constraint(c[2]), constraint(c[3]));                                 \
   }
 
-// The half: a in two registers, b in one.
+// Half of that: a in two registers, b in one.
 #define YOTTA_MMA_2_1(function, ptx)                                                    \
   __device__ __forceinline__ void function(float(&d)[4], const uint32_t(&a)[2],         \
                                            const uint32_t(&b)[1], const float(&c)[4]) { \
@@ -156,6 +156,7 @@ YOTTA_FOR_EACH_MMA(YOTTA_MMA)
 #endif
 
 // ---- What kernels on tensor cores share ----
+
 // A bf16 matrix in global memory, row-major, with zeros around it.
 struct Bf16Matrix {
   const bfloat16* data;  // (rows, columns)

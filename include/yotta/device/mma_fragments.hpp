@@ -8,21 +8,21 @@
 //
 //                 bytes 0-3     4-7      8-11    12-15
 //        row 0  |  lane 0  | lane 1  | lane 2  | lane 3  |
-//        row 1  |  lane 4  | lane 5  | lane 6  | lane 7  |      g = lane / 4   (the group, a row)
-//          ...  |   ...    |         |         |         |      t = lane % 4   (the thread in the group)
+//        row 1  |  lane 4  | lane 5  | lane 6  | lane 7  |  g = lane / 4  (the group, a row)
+//          ...  |   ...    |         |         |         |  t = lane % 4  (the thread in the group)
 //        row 7  |  lane 28 | lane 29 | lane 30 | lane 31 |
 //
 // and a matrix is a few blocks, one register each: rows 0-7, rows 8-15, then the next columns.
 //
-//        A (16 x k)                 B (k x 8), stored by columns         C and D (16 x 8), always so
-//        +---------+---------+      a block is 8 columns of B, so        +-----------------+
-//        | block 0 | block 2 |      lane 4g + t holds column g           | c0 c1  two elements of row g,
-//        +---------+---------+      +---------+---------+                +-----------------+  columns 2t, 2t+1
-//        | block 1 | block 3 |      | block 0 | block 1 |  (transposed)  | c2 c3  row g + 8
-//        +---------+---------+      +---------+---------+                +-----------------+
+//     A (16 x k)               B (k x 8), stored by columns       C and D (16 x 8), always so
+//     +---------+---------+    a block is 8 columns of B, so      +-------+
+//     | block 0 | block 2 |    lane 4g + t holds column g         | c0 c1 |  row g, cols 2t, 2t+1
+//     +---------+---------+    +---------+---------+              +-------+
+//     | block 1 | block 3 |    | block 0 | block 1 | (transposed) | c2 c3 |  row g + 8, the same
+//     +---------+---------+    +---------+---------+              +-------+
 //
-// Four bytes are one tf32, two f16 or bf16, four s8 or fp8: that alone tells the shapes apart. (f64
-// has blocks of 8 rows of four 8-byte elements.) Volta's m8n8k4 is another world: four small
+// Four bytes are one tf32, two f16 or bf16, four s8 or fp8: that alone distinguishes the shapes.
+// (f64 has blocks of 8 rows of four 8-byte elements.) Volta's m8n8k4 is different: four small
 // products at once, one for each quad pair, lanes 4q to 4q + 3 with lanes 16 + 4q to 16 + 4q + 3.
 //
 // Cost: an m x n x k instruction is 2 m n k FLOPs, and reads its operands from registers alone.
@@ -33,8 +33,8 @@
 
 #include "yotta/device/emulator/device_build.hpp"
 
-#if !defined( \
-    __CUDACC__)  // as cuda_builtins.hpp has them: these maps need nothing else of the emulator
+// As in cuda_builtins.hpp; these maps need nothing else of the emulator.
+#if !defined(__CUDACC__)
 #define __host__
 #define __device__
 #endif
@@ -52,8 +52,8 @@ __host__ __device__ constexpr MatrixCell transposed(MatrixCell cell) {
   return {cell.column, cell.row, cell.matrix};
 }
 
-// Element i of `lane` in a matrix of blocks: `per` adjacent elements a lane and block, blocks_down
-// blocks (of 8 rows) below each other before the next columns begin.
+// Element i of `lane` in a matrix of blocks: `per` adjacent elements per lane and block,
+// blocks_down blocks (of 8 rows) below each other before the next columns begin.
 template <int per, int blocks_down>
 __host__ __device__ constexpr MatrixCell cell_of_blocks(int lane, int i) {
   const int g = lane / 4, t = lane % 4, block = i / per;
@@ -100,8 +100,8 @@ struct M8N8K4F64 {
   }
 };
 
-// Volta's mma.m8n8k4 on f16, A by rows and B by columns, accumulators in f32: four products, one a
-// quad pair.
+// Volta's mma.m8n8k4 on f16, A by rows and B by columns, accumulators in f32: four products, one
+// per quad pair.
 struct M8N8K4Volta {
   static constexpr int m = 8, n = 8, k = 4, products = 4, per_register = 2;
   static constexpr int a_elements = 4, b_elements = 4, c_elements = 8;
@@ -126,7 +126,7 @@ constexpr int64_t mma_flops() {
   return int64_t{2} * Shape::m * Shape::n * Shape::k * Shape::products;
 }
 
-// The same as data, for those who draw, list or prove.
+// The same as data, for code that draws, lists or checks them.
 struct Fragment {
   char name;          // 'A', 'B', 'C'
   int rows, columns;  // of one matrix
@@ -163,8 +163,8 @@ inline constexpr MmaShape mma_shapes[] = {
     mma_shape<M8N8K4Volta>("m8n8k4", "f16 (Volta)"),
 };
 
-// Who holds a cell of a fragment: the inverse of Fragment::cell. Lane -1: nobody, the cell is
-// outside.
+// The lane that holds a cell of a fragment, and as which element: the inverse of Fragment::cell.
+// Lane -1: none, the cell is outside.
 struct Holder {
   int lane = -1, element = -1;
   constexpr bool operator==(const Holder&) const = default;

@@ -64,7 +64,7 @@ inline std::string draw_fragment(const Fragment& fragment, int lane = all_lanes)
   return text;
 }
 
-// One word of a picture; `style` is any more attributes.
+// A text in the drawing; `style` holds more attributes.
 inline std::string svg_text(int x, int y, const char* anchor, const char* style,
                             const std::string& text) {
   return fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\" {}>{}</text>\n", x, y, anchor,

@@ -4,15 +4,17 @@
 //     launch(kernel, ...);
 //     fmt::print("{}", profile.table());
 //
-//     line              access          requests  sectors/request  wavefronts/request      bytes     FLOPs
-//     matmul.hpp:41     read  global        2048              4.0                   -     262144         -
-//     matmul.hpp:44     read  shared       65536                -                 1.0    8388608         -
+//     line           access         requests  sectors/request  wavefronts/request     bytes   FLOPs
+//     matmul.hpp:41  read  global       2048              4.0                   -    262144       -
+//     matmul.hpp:44  read  shared      65536                -                 1.0   8388608       -
 //
 // request       one instruction of a warp: the accesses of its lanes together
-// sector        32 bytes of global memory, the smallest piece that is fetched. 32 lanes that read 4-byte neighbours
-//               need 4 sectors: coalesced. Lanes that walk down a column need 32.
-// wavefront     one pass over the 32 banks of shared memory, each 4 bytes wide. Two words in one bank need two: a
-//               bank conflict. Lanes that read the same word share it. 16-byte reads need 4 passes at best.
+// sector        32 bytes of global memory, the smallest piece that is fetched. 32 lanes that read
+//               4-byte neighbours need 4 sectors: coalesced. Lanes that walk down a column need 32.
+// wavefront     one pass over the 32 banks of shared memory, each 4 bytes wide. Two words in one
+//               bank need two: a bank conflict. Lanes that read the same word share it. 16-byte
+//               reads need 4 passes at best.
+//
 // The counts come from kernels of the checked build (emulator/device_build.hpp); others leave the
 // profile empty. They say what a GPU would be asked to do, not how long it takes; caches are not
 // modelled.

@@ -1,18 +1,18 @@
 // A matmul in which each block of threads shares a tile, and what the roofline says about it
-// beforehand. It is the first kernel that is good for something, and rung 2 of the CUDA ladder. C
+// beforehand. It is the first kernel that is of use, and rung 2 of the CUDA ladder. C
 // (m, n) = A (m, k) B (k, n).
 //
 //               k            n
-//           ┌───┬───┐     ┌─────────┐          a block of (T, T) threads computes a (T, T) tile of C.
-//         m │   │ a │   k │    b    │          It walks along k: all threads fetch one number of a and
-//           └───┴───┘     └─────────┘          one of b into shared memory, wait for each other,
-//            (T, T)         (T, T)             multiply from there, and wait again.
+//           ┌───┬───┐     ┌─────────┐       a block of (T, T) threads computes a (T, T) tile of C.
+//         m │   │ a │   k │    b    │       It walks along k: all threads fetch one number of a and
+//           └───┴───┘     └─────────┘       one of b into shared memory, wait for each other,
+//            (T, T)         (T, T)          multiply from there, and wait again.
 //
-//     without sharing: each thread reads its row of A and its column of B: 2 m n k numbers from memory
-//     with a tile:     A is read once for each column of blocks, B once for each row of them: T times fewer
+//     without sharing  each thread reads its row of A and its column of B: 2 m n k numbers
+//     with a tile      A is read once per column of blocks, B once per row of blocks: T times fewer
 //
 // Cost: 2 m n k FLOPs; e (m k ceil(n/T) + k n ceil(m/T) + m n) bytes of global memory for numbers
-// of e bytes; 8 T T bytes of shared memory a block; two barriers a step of T.
+// of e bytes; 8 T T bytes of shared memory per block; two barriers per step of T.
 // Contract: block (T, T), grid (ceil(n / T), ceil(m / T)); row-major; m k, k n and m n below 2^31.
 // Letters: T the tile's side; (x, y) a thread's place in its block, x the one that counts fastest:
 // the 32 lanes of a warp are neighbours in x, and should be neighbours in memory.

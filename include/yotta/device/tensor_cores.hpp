@@ -18,13 +18,13 @@
 //
 // A register a[i], b[i] holds two bf16, the one of lower index in the low half. Products are exact
 // and C is f32: 16-bit inputs, 32-bit accumulation. A bf16 accumulator has 8 bits: once it is 256
-// times a product, it stands still.
+// times a product, it no longer changes.
 //
 // Cost, for m x n x k: ceil(m/16) ceil(n/8) ceil(k/16) instructions of 4096 FLOPs. matmul_mma reads
-// 768 bytes for each: 5.3 FLOPs a byte, where an H100 has 295 a byte of its memory. matmul_warp_mma
-// makes a larger tile of C a warp, say 32 x 32, and uses each fragment again: 16 a byte. The next
-// rungs, tensor_cores_tile.hpp and tensor_cores_pipeline.hpp, let the warps of a block share what
-// they read.
+// 768 bytes for each: 5.3 FLOPs per byte, where an H100 has 295 per byte of its memory.
+// matmul_warp_mma makes a larger tile of C per warp, say 32 x 32, and uses each fragment again: 16
+// per byte. The next rungs, tensor_cores_tile.hpp and tensor_cores_pipeline.hpp, let the warps of a
+// block share what they read.
 //
 // Contract: A (m, k), B (k, n), C (m, n) row-major, m, n >= 1, k >= 0; grid (ceil(n / width),
 // ceil(m / height)) of what a block makes, block 32 * `warps` threads.
@@ -72,7 +72,7 @@ __device__ inline void store_c(const float (&c)[4], float* matrix, int m, int n,
   // end of exercise 04.3
 }
 
-// C = A B, one warp a tile of 16 x 8, `warps` of them side by side in a block.
+// C = A B, one warp per tile of 16 x 8, `warps` of them side by side in a block.
 template <int warps>
 __global__ void matmul_mma(const bfloat16* a, const bfloat16* b, float* c, int m, int n, int k) {
   const Bf16Matrix matrix_a = {a, m, k}, matrix_b = {b, k, n};
@@ -100,7 +100,7 @@ __global__ void matmul_warp_mma(const bfloat16* a, const bfloat16* b, float* c, 
   const int warp = static_cast<int>(blockIdx.x) * warps + static_cast<int>(threadIdx.x) / 32;
   const int row = static_cast<int>(blockIdx.y) * 16 * down, column = warp * 8 * across;
   if (column >= n) return;
-  // exercise 04.5: as 04.4, with down x across sums; load each fragment once a step
+  // exercise 04.5: as 04.4, with down x across sums; load each fragment once per step
   float sum[down][across][4] = {};
   for (int l = 0; l < k; l += 16) {
     uint32_t fragment_a[down][4], fragment_b[across][2];
@@ -130,7 +130,7 @@ constexpr int64_t mma_count(int64_t m, int64_t n, int64_t k) {
 }
 constexpr double tile_intensity(int64_t tile_m, int64_t tile_n, int64_t bytes_per_element = 2) {
   return 2.0 * static_cast<double>(tile_m * tile_n) /
-         static_cast<double>(bytes_per_element * (tile_m + tile_n));  // FLOPs a byte
+         static_cast<double>(bytes_per_element * (tile_m + tile_n));  // FLOPs per byte
 }
 
 // How much slower a chip is at what is no matmul: its tensor cores' rate over that of its other

@@ -1,15 +1,15 @@
 // Tensor cores, last rung: the copies of the next tiles run while the tensor cores multiply this
 // one.
 //
-//     tensor_cores_tile.hpp      copy 0 | multiply 0 | copy 1 | multiply 1 | copy 2 | ...       each waits for the other
-//     here, 3 stages             copy 0 copy 1 | copy 2     | copy 3     | copy 4     | ...
-//                                              | multiply 0 | multiply 1 | multiply 2 | ...
+//     tensor_cores_tile.hpp   copy 0 | multiply 0 | copy 1 | multiply 1 | copy 2 | ...
+//     here, 3 stages          copy 0 copy 1 | copy 2     | copy 3     | copy 4     | ...
+//                                           | multiply 0 | multiply 1 | multiply 2 | ...
 //
 // cp.async moves 16 bytes from memory to shared memory by itself: no register holds them, no thread
 // waits. `stages` tiles of A and of B lie in a ring in shared memory; stages - 1 are on their way
 // while one is multiplied.
 //
-//     ring of 3, step 4:      [ tile 3: free, tile 6 is copied here ]  [ tile 4: multiplied ]  [ tile 5: on its way ]
+//     ring of 3, step 4:   [ tile 3: done, tile 6 comes here ] [ 4: multiplied ]  [ 5: on its way ]
 //
 // One barrier a step does two things: behind it every thread sees what the others have copied, and
 // everyone has finished with the tile of the step before, whose place the next copy takes.

@@ -1,19 +1,21 @@
 // The ladder of bf16 kernels on tensor cores as a table: what each rung does, how it is launched,
 // and what it asks of an SM for each mma, 4096 FLOPs.
 //
-//     for (const TensorCoreRung& rung : tensor_core_rungs<Tiles<64, 64, 32, 32, 32>>) rung.run(a, b, c, m, n, k, stream);
+//     for (const TensorCoreRung& rung : tensor_core_rungs<Tiles<64, 64, 32, 32, 32>>)
+//       rung.run(a, b, c, m, n, k, stream);
 //
-//     sectors      of 32 bytes from global memory: an SM receives about 2 a clock from the L2 cache
-//     wavefronts   passes through shared memory's 32 banks: an SM does 1 a clock
-//     mma          an H100's SM does one a clock (4096 FLOPs), an A100's one in two
+//     sectors      of 32 bytes from global memory: an SM receives about 2 per clock from the L2
+//     wavefronts   passes through shared memory's 32 banks: an SM does 1 per clock
+//     mma          an H100's SM does one per clock (4096 FLOPs), an A100's one in two
 //
-// The slowest of the three is the roof: clocks = max(4096 / FLOPs a clock, wavefronts, sectors /
+// The slowest of the three is the roof: clocks = max(4096 / FLOPs per clock, wavefronts, sectors /
 // 2). The counts follow from the layouts below, address by address; the emulator counts the same
 // for the kernels as they run.
 //
-//     a warp's tile of WM x WN takes 32 (WM + WN) / (WM WN) wavefronts an mma from shared memory at best:
-//     32 x 32: 2, 64 x 64: 1. On an H100 64 x 64 is just enough, with nothing left for writing the tiles, which is
-//     why its own instruction, wgmma, reads shared memory without passing through registers.
+// A warp's tile of WM x WN takes 32 (WM + WN) / (WM WN) wavefronts per mma from shared memory at
+// best: 32 x 32 takes 2, 64 x 64 takes 1. On an H100 64 x 64 is just enough, with nothing left for
+// writing the tiles, which is why its own instruction, wgmma, reads shared memory without passing
+// through registers.
 //
 // No latency is known here: which rung can be fast, not which is. References: NVIDIA Hopper and
 // Ampere tuning guides.
@@ -70,7 +72,7 @@ constexpr int word_passes_b() {
   return passes;
 }
 
-// Wavefronts an mma: reading fragments, and writing the tiles (8 chunks of 16 bytes a pass).
+// Wavefronts per mma: reading fragments, and writing the tiles (8 chunks of 16 bytes per pass).
 template <class T, Loads loads, Rows rows>
 constexpr double read_wavefronts() {
   const int a = ldmatrix_passes<T::BK, rows>();  // four loads of words touch the same banks
@@ -82,19 +84,19 @@ template <class T>
 constexpr double write_wavefronts() {
   return 32.0 * (T::BM + T::BN) / (T::BM * T::BN);
 }
-// Sectors an mma when a block reads its tiles once.
+// Sectors per mma when a block reads its tiles once.
 template <class T>
 constexpr double tile_sectors() {
   return 128.0 * (T::BM + T::BN) / (T::BM * T::BN);
 }
 
-// What a rung is and asks for, an mma, on large sizes that divide.
+// What a rung is, and what it asks for per mma on large sizes that divide.
 struct TensorCoreCost {
   const char* name;
   const char* idea;
   double sectors, wavefronts;
 
-  // The share of the peak that the counts allow, on an SM of so many FLOPs a clock.
+  // The share of the peak that the counts allow, on an SM of so many FLOPs per clock.
   constexpr double attainable(double flops_a_clock = 4096) const {
     const double mma = 4096 / flops_a_clock;
     return mma / std::max({mma, wavefronts, sectors / 2});

@@ -1,28 +1,30 @@
 // Tensor cores, second rung: a block of warps makes a tile of C, so that every byte read is used
 // many times.
 //
-//     memory          shared memory, a block          registers, a warp            instruction
-//     A, B            BM x BK and BK x BN             WM x 16 and 16 x WN          16 x 16 and 16 x 8
-//     read once per   each element used by            each fragment used in        5.3 FLOPs a byte
-//     tile of C       BN or BM products               WN/8 or WM/16 mma's
+//     memory          shared memory, a block        registers, a warp            instruction
+//     A, B            BM x BK and BK x BN           WM x 16 and 16 x WN          16 x 16 and 16 x 8
+//     read once per   each element used by          each fragment used in        5.3 FLOPs per byte
+//     tile of C       BN or BM products             WN/8 or WM/16 mma's
 //
-//     FLOPs a byte of the level above: BM BN / (BM + BN) from memory, WM WN / (WM + WN) from shared memory:
-//     tile_intensity() of tensor_cores.hpp at both levels. 128 x 256 gives 85, a warp's 64 x 64 gives 32.
+//     FLOPs per byte of the level above: BM BN / (BM + BN) from memory, WM WN / (WM + WN) from
+//     shared memory: tile_intensity() of tensor_cores.hpp at both levels. 128 x 256 gives 85, a
+//     warp's 64 x 64 gives 32.
 //
-// Two ideas more, each to be switched off, to see in the emulator's counters what it is worth:
-//     Loads::ldmatrix    one instruction brings four 8 x 8 blocks, and transposes B on the way. Loads::words
-//                        takes four loads of 32 bits for A, and for B eight of 16 bits.
-//     Rows::swizzled     the 8 rows of a block lie in different banks.
+// Two more ideas, each of which can be switched off, so that the emulator's counters show what it
+// is worth:
+//     Loads::ldmatrix   one instruction brings four 8 x 8 blocks, and transposes B on the way.
+//                       Loads::words takes four loads of 32 bits for A, and for B eight of 16 bits.
+//     Rows::swizzled    the 8 rows of a block lie in different banks.
 //
 // Swizzle: 16 bytes are a chunk; shared memory serves 8 of them at a time, one from each group of 4
 // banks. Rows of 64 bytes, 4 chunks, one below the other: chunk 0 of rows 0, 2, 4, 6 lies in the
 // same banks, a 4-way conflict. So row r keeps its chunk c at place c ^ (r / 2 % 4):
 //
-//     plain    banks 0-15    banks 16-31         swizzled   banks 0-15    banks 16-31
-//     rows 0, 1   0 1 2 3      0 1 2 3            rows 0, 1   0 1 2 3      0 1 2 3
-//     rows 2, 3   0 1 2 3      0 1 2 3            rows 2, 3   1 0 3 2      1 0 3 2
-//     rows 4, 5   0 1 2 3      0 1 2 3            rows 4, 5   2 3 0 1      2 3 0 1
-//     rows 6, 7   0 1 2 3      0 1 2 3            rows 6, 7   3 2 1 0      3 2 1 0     chunk 0: all 8 places
+//     plain    banks 0-15  banks 16-31   swizzled   banks 0-15   banks 16-31
+//     rows 0, 1   0 1 2 3    0 1 2 3      rows 0, 1   0 1 2 3     0 1 2 3
+//     rows 2, 3   0 1 2 3    0 1 2 3      rows 2, 3   1 0 3 2     1 0 3 2
+//     rows 4, 5   0 1 2 3    0 1 2 3      rows 4, 5   2 3 0 1     2 3 0 1
+//     rows 6, 7   0 1 2 3    0 1 2 3      rows 6, 7   3 2 1 0     3 2 1 0     chunk 0: all 8 places
 //
 // Contract: as in tensor_cores.hpp, any m, n >= 1 and k >= 0; grid (ceil(n/BN), ceil(m/BM)), block
 // Tiles::threads. Rows that are not 16-byte aligned (k or n no multiple of 8) are read element by
@@ -52,7 +54,7 @@ enum class Rows { plain, swizzled };
 // banks.
 template <int chunks>
 __host__ __device__ constexpr int swizzled(int row, int chunk) {
-  constexpr int rows_a_line = chunks < 8 ? 8 / chunks : 1;  // a line: 128 bytes, all the banks
+  constexpr int rows_a_line = chunks < 8 ? 8 / chunks : 1;  // a line: 128 bytes, all banks
   constexpr int most = chunks < 8 ? chunks - 1 : 7;
   return chunk ^ (row / rows_a_line & most);
 }

@@ -4,7 +4,7 @@
 //     const float4 v = *reinterpret_cast<const float4*>(x + 4 * i);      one load of 16 bytes
 //
 // In the checked build a vector copies itself through one function, so that it is seen as that one
-// access; left to itself, the compiler would copy the four floats one by one, and bank conflicts
+// access; otherwise the compiler would copy the four floats one by one, and bank conflicts
 // and sectors would be miscounted.
 // nvcc has its own types: for it, this file is empty.
 #pragma once

@@ -1,4 +1,4 @@
-// Activations: gelu, silu and swiglu, and how one function of the library serves all three.
+// Activations: gelu, silu and swiglu, all three by the logistic function.
 //
 //          y                                        s(z) = 1 / (1 + e^-z), the logistic function
 //          |      /                                 s' = s (1 - s)
@@ -14,7 +14,7 @@
 //     swiglu: dg = dy u silu'(g), du = dy silu(g).
 // s is computed again from x in the backward pass: cheaper than reading it from memory.
 //
-// Cost: 10 to 20 FLOPs an element for 8 to 20 bytes: bound by memory on a GPU.
+// Cost: 10 to 20 FLOPs per element for 8 to 20 bytes: bound by memory on a GPU.
 // References: Hendrycks and Gimpel (2016), GELUs; Shazeer (2020), GLU Variants Improve Transformer.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace yotta {
 
-// FLOPs an element: z, then s (negate, exp, add, divide), then the product.
+// FLOPs per element: z, then s (negate, exp, add, divide), then the product.
 constexpr OpCost gelu_cost(DType dtype, int64_t n) {
   return elementwise_cost("gelu", dtype, n, 4 + 4 + 1, 1, 1);
 }

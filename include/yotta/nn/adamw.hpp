@@ -3,14 +3,14 @@
 //     m = b1 m + (1 - b1) g             running mean of the gradient
 //     v = b2 v + (1 - b2) g^2           running mean of its square
 //     w = w - lr decay w                decoupled: decay is not divided by sqrt(v)
-//     w = w - lr m' / (sqrt(v') + eps)  m' = m / (1 - b1^t), v' = v / (1 - b2^t): the means start at
-//                                       zero, and this corrects their early bias
+//     w = w - lr m' / (sqrt(v') + eps)  m' = m / (1 - b1^t), v' = v / (1 - b2^t): the means
+//                                       start at zero, and this corrects their early bias
 //
-// One fused pass: reads w, g, m, v and writes w, m, v, 28 bytes a parameter in f32 for about 14 FLOPs:
-// memory-bound on any machine. Written as separate operations it would read and write each several
-// times over.
-// References: Kingma and Ba, "Adam" (2015), algorithm 1; Loshchilov and Hutter, "Decoupled Weight Decay
-// Regularization" (2019), algorithm 2; formulas as in PyTorch's torch.optim.AdamW.
+// One fused pass: reads w, g, m, v and writes w, m, v, 28 bytes per parameter in f32 for about 14
+// FLOPs: memory-bound on any machine. Written as separate operations it would read and write each
+// several times over.
+// References: Kingma and Ba, "Adam" (2015), algorithm 1; Loshchilov and Hutter, "Decoupled Weight
+// Decay Regularization" (2019), algorithm 2; formulas as in PyTorch's torch.optim.AdamW.
 #pragma once
 
 #include <cmath>

@@ -1,22 +1,22 @@
 // Causal attention as the formula has it: every token looks at all tokens before it, and at itself.
 //
 //     S = Q K' / sqrt(d)      (T, T)     scores            keys ->
-//     P = softmax(S), causal  (T, T)     probabilities   q [ x . . . ]     row t sees keys 0 to t;
-//     O = P V                 (T, d)                     | [ x x . . ]     what is above the diagonal
-//                                                        v [ x x x . ]     is computed here and
-//     for each head of each sequence                       [ x x x x ]     thrown away
+//     P = softmax(S), causal  (T, T)     probabilities   q [ x . . . ]   row t sees keys 0 to t;
+//     O = P V                 (T, d)                     | [ x x . . ]   what is above the diagonal
+//                                                        v [ x x x . ]   is computed here and
+//     for each head of each sequence                       [ x x x x ]   thrown away
 //
-// This `plain` form keeps P of every head for the backward pass: B H T^2 numbers, at T = 8192 and 32
-// heads 8 GiB a sequence and layer. attention_blockwise.hpp computes the same without it. Plain is the
-// reference, and the one with dropout on P.
+// This `plain` form keeps P of every head for the backward pass: B H T^2 numbers, at T = 8192 and
+// 32 heads 8 GiB per sequence and layer. attention_blockwise.hpp computes the same without it.
+// Plain is the reference, and the one with dropout on P.
 //
 // Backward: dV = P' dO and dP = dO V', as for any product; dS = P (dP - row sums of dP P), as for
 // softmax; S = Q K' / sqrt(d) gives dQ = dS K / sqrt(d) and dK = dS' Q / sqrt(d).
 //
-// Grouped queries: H query heads share Hkv heads of keys and values; query head h uses h / (H / Hkv),
-// and dK and dV are sums over the group.
-// Cost: forward 2 matmuls = 4 T^2 d FLOPs a head, backward 4 = 8 T^2 d.
-// Letters: B batch, T sequence, H query heads, Hkv key and value heads, d numbers a head.
+// Grouped queries: H query heads share Hkv heads of keys and values; query head h uses head
+// h / (H / Hkv) of them, and dK and dV are sums over the group.
+// Cost: forward 2 matmuls = 4 T^2 d FLOPs per head, backward 4 = 8 T^2 d.
+// Letters: B batch, T sequence, H query heads, Hkv key and value heads, d numbers per head.
 // References: Vaswani et al. (2017), section 3.2; Ainslie et al. (2023), GQA.
 #pragma once
 
@@ -73,11 +73,8 @@ constexpr int64_t attention_flops(const AttentionSizes& s, int per_score) {
 
 // Numbers in q (and o), in k (and v), and in all heads' scores.
 constexpr int64_t query_numbers(const AttentionSizes& s) { return s.B * s.T * s.H * s.d; }
-
 constexpr int64_t key_numbers(const AttentionSizes& s) { return s.B * s.T * s.Hkv * s.d; }
-
 constexpr int64_t score_numbers(const AttentionSizes& s) { return s.B * s.H * s.T * s.T; }
-
 constexpr OpCost attention_plain_cost(DType dtype, const AttentionSizes& s) {
   return op_cost("attention_plain", dtype, attention_flops(s, 4),
                  query_numbers(s) + 2 * key_numbers(s) + 2 * score_numbers(s),

@@ -1,6 +1,6 @@
 // Causal attention block by block: the numbers of attention_plain, without ever holding (T, T).
 //
-//           keys, BK at a time         forward, for each tile of BQ queries: walk over the keys up to
+//           keys, BK at a time         forward, for each tile of BQ queries: go over the keys before
 //            0    1    2    3          it and keep for every query the largest score m so far, the
 //     q  0 [ \ ]  .    .    .          sum l of e^(s - m), and o, the sum of e^(s - m) v. When a
 //        1 [   ][ \ ]  .    .          larger score turns up, what was summed is worth only
@@ -9,18 +9,19 @@
 //                                      At the end O = o / l, and L = m + log l is kept.
 //     tiles above the diagonal (.) are not computed: half the work of plain
 //
-// Backward: P = e^(S - L) is computed again from q, k and L, tile by tile. Softmax needs the row sums of
-// dP P; they equal D_i = dO_i . O_i, since sum_j P_ij (dO_i . V_j) = dO_i . (sum_j P_ij V_j). Then
+// Backward: P = e^(S - L) is computed again from q, k and L, tile by tile. Softmax needs the row
+// sums of dP P; they equal D_i = dO_i . O_i, since
+// sum_j P_ij (dO_i . V_j) = dO_i . (sum_j P_ij V_j). Then
 //     dV_j += P' dO_i,  dS = P (dO V' - D),  dQ_i += dS K_j / sqrt(d),  dK_j += dS' Q_i / sqrt(d).
 //
-// The same code computes one block of a larger attention (AttentionBlock): some of the queries against some
-// of the keys, which stand elsewhere in the sequence. A query that sees none of them gets o = 0 and
-// L = -infinity: a sum of nothing. Ring attention puts such blocks together.
+// The same code computes one block of a larger attention (AttentionBlock): some of the queries
+// against some of the keys, which are elsewhere in the sequence. A query that sees none of them
+// gets o = 0 and L = -infinity: an empty sum. Ring attention merges such blocks.
 //
-// Cost: forward 2 T^2 d FLOPs a head (4 T^2 d, causal half), backward 5 matmuls, 5 T^2 d: 2.5 times.
-// Memory: q, k, v, o and L, B H T numbers. A tile of BQ * BK scores stays in L2 (on a GPU: in shared
-// memory, lesson 07). The arithmetic of one head, tile by tile, is in attention_tiles.hpp.
-// Letters: B batch, T sequence, H query heads, Hkv key and value heads, d numbers a head.
+// Cost: forward 2 T^2 d FLOPs per head (4 T^2 d, causal half), backward 5 matmuls, 5 T^2 d.
+// Memory: q, k, v, o and L, B H T numbers. A tile of BQ * BK scores stays in L2 (on a GPU: in
+// shared memory, lesson 07). The arithmetic of one head, tile by tile, is in attention_tiles.hpp.
+// Letters: B batch, T sequence, H query heads, Hkv key and value heads, d numbers per head.
 // References: Milakov and Gimelshein (2018), online softmax; Dao et al. (2022), FlashAttention;
 // Dao (2023), FlashAttention-2.
 #pragma once
@@ -38,8 +39,9 @@ struct BlockwiseAttention {
   Tensor log_sum_exp;  // (B, H, T)
 };
 
-// `length` queries from column `query` on against as many keys from column `key` on. In the sequence the
-// first query stands `ahead` positions after the first key: 0 the diagonal, >= length - 1 all is seen.
+// `length` queries from column `query` on against as many keys from column `key` on. In the
+// sequence the first query is `ahead` positions after the first key. ahead 0: the block is on the
+// diagonal; ahead >= length - 1: each query sees all keys.
 struct AttentionBlock {
   int64_t query = 0, key = 0, length = 0, ahead = 0;
 };
@@ -68,18 +70,18 @@ constexpr OpCost attention_block_backward_cost(DType dtype, const AttentionSizes
 
 // A block of attention: o (B, n, H, d) and L (B, H, n) of its n queries over its keys alone.
 YOTTA_API BlockwiseAttention attention_block(const Tensor& q, const Tensor& k, const Tensor& v,
-                                             const AttentionBlock& x,
+                                             const AttentionBlock& block,
                                              Where where = Where::current());
 
 // o (B, T, H, d) of q (B, T, H, d), k and v (B, T, Hkv, d): the block that is the whole.
 YOTTA_API BlockwiseAttention attention_blockwise(const Tensor& q, const Tensor& k, const Tensor& v,
                                                  Where where = Where::current());
 
-// Adds a block's part of dq, dk and dv to `d`, in the block's columns; dout (B, T, H, d). `saved` is what
-// all blocks of these queries gave together: o (B, T, H, d), L (B, H, T).
+// Adds a block's part of dq, dk and dv to `d`, in the block's columns; dout (B, T, H, d). `saved`
+// is what all blocks of these queries gave together: o (B, T, H, d), L (B, H, T).
 YOTTA_API void attention_block_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
                                         const Tensor& v, const BlockwiseAttention& saved,
-                                        const AttentionBlock& x, AttentionGradients& d,
+                                        const AttentionBlock& block, AttentionGradients& d,
                                         Where where = Where::current());
 
 // dq, dk, dv from dout (B, T, H, d) and what the forward pass kept.
@@ -93,66 +95,67 @@ YOTTA_API AttentionGradients attention_blockwise_backward(const Tensor& dout, co
 namespace detail {
 
 // The block's own sizes, or an error.
-inline AttentionSizes block_sizes(const char* operation, AttentionSizes s, const AttentionBlock& x,
-                                  Where where) {
-  if (x.length < 0 || x.query < 0 || x.key < 0 || std::max(x.query, x.key) + x.length > s.T)
+inline AttentionSizes block_sizes(const char* operation, AttentionSizes s,
+                                  const AttentionBlock& block, Where where) {
+  if (block.length < 0 || block.query < 0 || block.key < 0 ||
+      std::max(block.query, block.key) + block.length > s.T)
     fail(where, "{}: {} queries from column {} and keys from column {} are not in {} columns",
-         operation, x.length, x.query, x.key, s.T);
-  s.T = x.length;
+         operation, block.length, block.query, block.key, s.T);
+  s.T = block.length;
   return s;
 }
 
-// On Device::cuda: a warp a query, and backward one more a key. `s`: sizes of the whole.
-inline AttentionRows rows_of_block(const AttentionSizes& s, const AttentionBlock& x) {
-  return {s.T, x.length, s.H, s.Hkv, s.d, x.query, x.key, x.ahead};
+// On Device::cuda: one warp per query, and backward also one per key. `s`: sizes of the whole.
+inline AttentionRows rows_of_block(const AttentionSizes& s, const AttentionBlock& block) {
+  return {s.T, block.length, s.H, s.Hkv, s.d, block.query, block.key, block.ahead};
 }
 
 inline void blockwise_rows(const Tensor& q, const Tensor& k, const Tensor& v,
-                           const AttentionSizes& s, const AttentionBlock& x,
+                           const AttentionSizes& s, const AttentionBlock& block,
                            BlockwiseAttention& out, Where where) {
   visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
-    const auto of = [&](const Tensor& y) { return y.address<Real>(Device::cuda, where); };
-    const BlockwiseRow<Real> body{rows_of_block(s, x),
+    const auto of = [&](const Tensor& x) { return x.address<Real>(Device::cuda, where); };
+    const BlockwiseRow<Real> body{rows_of_block(s, block),
                                   of(q),
                                   of(k),
                                   of(v),
                                   out.o.address<Real>(Device::cuda),
                                   out.log_sum_exp.address<Real>(Device::cuda)};
-    run_kernel("attention_blockwise", body, s.B * s.H * x.length, where);
+    run_kernel("attention_blockwise", body, s.B * s.H * block.length, where);
   });
 }
 
 inline void blockwise_rows_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
                                     const Tensor& v, const AttentionSizes& s,
-                                    const BlockwiseAttention& saved, const AttentionBlock& x,
+                                    const BlockwiseAttention& saved, const AttentionBlock& block,
                                     AttentionGradients& d, Where where) {
   visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
-    const auto of = [&](const Tensor& y) { return y.address<Real>(Device::cuda, where); };
-    const BlockwiseSaved<Real> all{rows_of_block(s, x),  of(q), of(k), of(v), of(saved.o), of(dout),
-                                   of(saved.log_sum_exp)};
+    const auto of = [&](const Tensor& x) { return x.address<Real>(Device::cuda, where); };
+    const BlockwiseSaved<Real> all{
+        rows_of_block(s, block), of(q), of(k), of(v), of(saved.o), of(dout), of(saved.log_sum_exp)};
     Real *dQ = d.dq.address<Real>(Device::cuda, where),
          *dK = d.dk.address<Real>(Device::cuda, where);
     Real* dV = d.dv.address<Real>(Device::cuda, where);
     run_kernel("attention_blockwise_backward", BlockwiseQueryGradient<Real>{all, dQ},
-               s.B * s.H * x.length, where);
+               s.B * s.H * block.length, where);
     run_kernel("attention_blockwise_backward", BlockwiseKeyGradient<Real>{all, dK, dV},
-               s.B * s.Hkv * x.length, where);
+               s.B * s.Hkv * block.length, where);
   });
 }
 
 }  // namespace detail
 
 BlockwiseAttention attention_block(const Tensor& q, const Tensor& k, const Tensor& v,
-                                   const AttentionBlock& x, Where where) {
+                                   const AttentionBlock& block, Where where) {
   const char* operation = "attention_blockwise";
   const AttentionSizes s = attention_sizes(operation, q, k, v, where);
-  const AttentionSizes n = detail::block_sizes(operation, s, x, where);
-  charge(attention_block_cost(q.dtype(), n, twice_seen(x)));
+  const AttentionSizes n = detail::block_sizes(operation, s, block, where);
+  charge(attention_block_cost(q.dtype(), n, twice_seen(block)));
   BlockwiseAttention out{empty_beside(q, {n.B, n.T, n.H, n.d}, q.dtype(), where),
                          empty_beside(q, {n.B, n.H, n.T}, q.dtype(), where)};
   if (q.device() == Device::meta) return out;
   if (q.device() == Device::cuda) {
-    detail::blockwise_rows(q, k, v, s, x, out, where);
+    detail::blockwise_rows(q, k, v, s, block, out, where);
     return out;
   }
   visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
@@ -163,12 +166,12 @@ BlockwiseAttention attention_block(const Tensor& q, const Tensor& k, const Tenso
       for (int64_t i = begin; i < end; ++i) {
         const int64_t b = i / s.H, h = i % s.H, shared = h / s.group();
         const detail::BlockwiseHead<Real> head{
-            detail::rows_of(detail::head_of(Q, s, s.H, b, h), x.query, x.query + n.T),
-            detail::rows_of(detail::head_of(K, s, s.Hkv, b, shared), x.key, x.key + n.T),
-            detail::rows_of(detail::head_of(V, s, s.Hkv, b, shared), x.key, x.key + n.T),
+            detail::rows_of(detail::head_of(Q, s, s.H, b, h), block.query, block.query + n.T),
+            detail::rows_of(detail::head_of(K, s, s.Hkv, b, shared), block.key, block.key + n.T),
+            detail::rows_of(detail::head_of(V, s, s.Hkv, b, shared), block.key, block.key + n.T),
             detail::head_of(O, n, s.H, b, h),
             L + i * n.T,
-            x.ahead};
+            block.ahead};
         for (int64_t t = 0; t < n.T; t += detail::attention_BQ)
           detail::blockwise_tile(head, t, std::min(t + detail::attention_BQ, n.T), scores.data());
       }
@@ -184,21 +187,21 @@ BlockwiseAttention attention_blockwise(const Tensor& q, const Tensor& k, const T
 }
 
 void attention_block_backward(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
-                              const BlockwiseAttention& saved, const AttentionBlock& x,
+                              const BlockwiseAttention& saved, const AttentionBlock& block,
                               AttentionGradients& d, Where where) {
   const char* operation = "attention_blockwise_backward";
   const AttentionSizes s = attention_sizes(operation, q, k, v, where);
-  const AttentionSizes n = detail::block_sizes(operation, s, x, where);
+  const AttentionSizes n = detail::block_sizes(operation, s, block, where);
   expect_same(operation, "dout", dout, "q", q, where);
   expect_same(operation, "o", saved.o, "q", q, where);
   expect_shape(operation, "log_sum_exp", saved.log_sum_exp, {s.B, s.H, s.T}, where);
   expect_same(operation, "dq", d.dq, "q", q, where);
   expect_same(operation, "dk", d.dk, "k", k, where);
   expect_same(operation, "dv", d.dv, "v", v, where);
-  charge(attention_block_backward_cost(q.dtype(), n, twice_seen(x)));
+  charge(attention_block_backward_cost(q.dtype(), n, twice_seen(block)));
   if (q.device() == Device::meta) return;
   if (q.device() == Device::cuda)
-    return detail::blockwise_rows_backward(dout, q, k, v, s, saved, x, d, where);
+    return detail::blockwise_rows_backward(dout, q, k, v, s, saved, block, d, where);
   visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
     const Real *Q = q.data<Real>(where), *K = k.data<Real>(where), *V = v.data<Real>(where);
     const Real *O = saved.o.data<Real>(where), *dO = dout.data<Real>(where);
@@ -210,14 +213,16 @@ void attention_block_backward(const Tensor& dout, const Tensor& q, const Tensor&
       for (int64_t i = begin * s.group(); i < end * s.group(); ++i) {
         const int64_t b = i / s.H, h = i % s.H, shared = h / s.group();
         const auto queries = [&](auto* all) {
-          return detail::rows_of(detail::head_of(all, s, s.H, b, h), x.query, x.query + n.T);
+          return detail::rows_of(detail::head_of(all, s, s.H, b, h), block.query,
+                                 block.query + n.T);
         };
         const auto keys = [&](auto* all) {
-          return detail::rows_of(detail::head_of(all, s, s.Hkv, b, shared), x.key, x.key + n.T);
+          return detail::rows_of(detail::head_of(all, s, s.Hkv, b, shared), block.key,
+                                 block.key + n.T);
         };
         detail::blockwise_backward_head<Real>(
-            {queries(Q), keys(K), keys(V), queries(O), queries(dO), L + i * s.T + x.query,
-             queries(dQ), keys(dK), keys(dV), scratch.data() + 2 * tile, x.ahead},
+            {queries(Q), keys(K), keys(V), queries(O), queries(dO), L + i * s.T + block.query,
+             queries(dQ), keys(dK), keys(dV), scratch.data() + 2 * tile, block.ahead},
             scratch.data(), scratch.data() + tile);
       }
     });

@@ -1,19 +1,19 @@
-// Cross-entropy: how surprised the model is by the token that really came next.
+// Cross-entropy: how small a probability the model gave to the token that really came next.
 //
 //     logits of one token (V)   [ 1.2  0.3  4.0  -2.1 ... ]    l = log(sum of e^logit), log-sum-exp
 //     target                              ^ t                  loss = l - logit_t = -log softmax_t
 //
 //     loss of the batch = scale * sum over tokens,   scale = 1 / (tokens in the *global* batch)
 //
-// With that scale the losses and the gradients of ranks are *summed*, not averaged, so ranks may hold
-// different numbers of tokens and the result is still exact.
+// With that scale the losses and the gradients of ranks are *summed*, not averaged, so ranks may
+// hold different numbers of tokens and the result is still exact.
 //
-// Backward: dl/dlogit_v = softmax_v, so dlogit_v = scale (softmax_v - 1[v = t]). The forward pass stores
-// no softmax, only l; and the gradient can take the logits' own place, which at V = 128,256 and 8,192
-// tokens saves 4 GB in f32.
+// Backward: dl/dlogit_v = softmax_v, so dlogit_v = scale (softmax_v - 1[v = t]). The forward pass
+// stores no softmax, only l; and the gradient can take the logits' own place, which at V = 128,256
+// and 8,192 tokens saves 4 GB in f32.
 //
 // l is computed as m + log(sum of e^(logit - m)), m the largest logit, so that nothing overflows.
-// Cost: forward 4 FLOPs a logit, one read; backward 4 FLOPs, a read and a write.
+// Cost: forward 4 FLOPs per logit, one read; backward 4 FLOPs, a read and a write.
 // Letters: N tokens of this rank, V vocabulary.
 #pragma once
 
@@ -52,7 +52,7 @@ YOTTA_API Tensor cross_entropy_backward(const Tensor& logits, const Tensor& targ
 
 namespace detail {
 
-// log(sum of e^x) of one row, or of a part of it.
+// log(sum of e^x) of one row, or of a shard of it.
 template <class Real, class Team = LaneTeam<Real>>
 YOTTA_BODY Real log_sum_exp(const Real* x, int64_t n, Team team = {}) {
   const Real most = team.largest(x, n);
@@ -61,7 +61,7 @@ YOTTA_BODY Real log_sum_exp(const Real* x, int64_t n, Team team = {}) {
   return most + std::log(sum);
 }
 
-// x = scale softmax(x) of one row, or of a part of it, whose log-sum-exp is known.
+// x = scale softmax(x) of one row, or of a shard of it, whose log-sum-exp is known.
 template <class Real, class Team = LaneTeam<Real>>
 YOTTA_BODY void scaled_softmax_row(Real* x, int64_t n, Real log_sum_exp, Real scale,
                                    Team team = {}) {
@@ -145,7 +145,7 @@ CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, double s
 
 void cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
                                      const Tensor& log_sum_exp, double scale, Where where) {
-  if (logits.device() != Device::cuda)  // there the host would wait; the forward pass has looked
+  if (logits.device() != Device::cuda)  // the host would wait for it; the forward pass has checked
     detail::expect_logits("cross_entropy_backward", logits, targets, where);
   const int64_t N = logits.dim(0), V = logits.dim(1);
   expect_shape("cross_entropy_backward", "log_sum_exp", log_sum_exp, {N}, where);

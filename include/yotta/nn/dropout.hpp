@@ -1,15 +1,15 @@
-// Dropout: each number is set to zero with probability p, and the others grow by 1 / (1 - p), so that
-// the mean stays. The network cannot rely on any single number.
+// Dropout: each number is set to zero with probability p, and the others grow by 1 / (1 - p), so
+// that the mean stays. The network cannot rely on any single number.
 //
 //     x     [ 3  1  4  1  5 ]      p = 0.5             forward   y = x mask / (1-p)
 //     mask  [ 1  0  0  1  1 ]      u8, kept            backward  dx = dy mask / (1-p)
 //     y     [ 6  0  0  2 10 ]
 //
-// Number i of the tensor is number first_index + i of the whole run's tensor, and the mask is a pure
-// function of (seed, name, that index): however the batch is cut over ranks, the same numbers are
-// dropped, and the mask may be thrown away and drawn again.
+// Number i of the tensor is number first_index + i of the whole run's tensor, and the mask is a
+// pure function of (seed, name, that index): however the batch is split over ranks, the same
+// numbers are dropped, and the mask may be thrown away and drawn again.
 //
-// Cost: 2 FLOPs a number and a tenth of a Philox block; a byte of mask each.
+// Cost: 2 FLOPs and a quarter of a Philox block per number; one byte of mask each.
 // Reference: Srivastava et al. (2014), Dropout.
 #pragma once
 
@@ -45,8 +45,8 @@ YOTTA_API void draw_mask(const Random& random, double p, int64_t first_index, in
 // For the numbers of row `row` of a mask: where the first of them is in the whole run's tensor.
 using FirstOfRow = std::function<int64_t(int64_t row)>;
 
-// y = x mask / (1 - p); draws the mask (u8, x's shape) into `mask`. x has `rows` rows: number i of row r is
-// number first_of_row(r) + i of the whole run's tensor, of whose rows a rank may hold parts.
+// y = x mask / (1 - p); draws the mask (u8, x's shape) into `mask`. x has `rows` rows: number i of
+// row r is number first_of_row(r) + i of the whole run's tensor: a rank may hold parts of its rows.
 YOTTA_API Tensor dropout_rows(const Tensor& x, int64_t rows, double p, const Random& random,
                               const FirstOfRow& first_of_row, Tensor& mask,
                               Where where = Where::current());
@@ -60,7 +60,8 @@ YOTTA_API Tensor dropout_backward(const Tensor& dy, const Tensor& mask, double p
 
 namespace detail {
 
-// Draws a mask (u8) whose rows are `row` long; row r begins at first_of_row(r) of the whole run's tensor.
+// Draws a mask (u8) whose rows are `row` long; row r begins at number first_of_row(r) of
+// the whole run's tensor.
 YOTTA_API void draw_masks(const char* operation, const Random& random, double p, int64_t row,
                           const FirstOfRow& first_of_row, Tensor& mask, Where where);
 
@@ -76,8 +77,8 @@ struct KeepMasked {
   }
 };
 
-// Number i of a mask whose rows are `row` long: a kernel's thread draws a block for itself, of which draw_mask uses all
-// four words.
+// Number i of a mask whose rows are `row` long. Each thread of the kernel draws a Philox block of
+// its own and uses one of its four words; draw_mask uses all four.
 struct DrawMask {
   Random random;
   uint32_t threshold;

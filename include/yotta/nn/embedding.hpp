@@ -1,4 +1,4 @@
-// Embedding: a token's number picks a row of a table. And learned positions: a row for each place.
+// Embedding: a token's number picks a row of a table. Learned positions: each position has a row.
 //
 //     ids       [ 2  0  2 ]            forward    y(n) = table(id_n)
 //     table (V, C)                     backward   dtable(id_n) += dy(n)
@@ -6,15 +6,15 @@
 //       1 [ b ]            [ a ]
 //       2 [ c ]            [ c ]       positions  y(n) = x(n) + table(position of column n mod T)
 //
-// Forward copies rows. Backward adds rows, and two tokens may add to the same one: threads share out the
-// *columns*, so each number of the table is summed by one thread, in the order of the tokens.
+// Forward copies rows. Backward adds rows, and two tokens may add to the same one: threads share
+// out the *columns*, so each number of the table is summed by one thread, in the tokens' order.
 //
-// A rank of tensor parallelism may hold a part of the table: rows it has not are zeros to it forward, and nothing
-// backward. The sum over the ranks is the whole's answer.
+// A rank of tensor parallelism may hold a shard of the table. Forward, the rows that it does not
+// hold give zeros; backward, they are skipped. The sum over the ranks is that of the whole table.
 //
-// Cost: no FLOPs forward, 1 a number backward; bytes of the rows touched, not of the table. A part is charged its
-// share of the tokens, whichever they are.
-// Letters: N tokens, V vocabulary, C model width, T tokens a sequence.
+// Cost: no FLOPs forward, 1 per number backward; bytes of the rows touched, not of the table. A
+// shard is charged its share of the tokens, whichever they are.
+// Letters: N tokens, V vocabulary, C model width, T tokens per sequence.
 #pragma once
 
 #include "yotta/nn/cpu/body.hpp"
@@ -35,15 +35,15 @@ constexpr OpCost positions_backward_cost(DType dtype, int64_t N, int64_t C) {
   return op_cost("positions_backward", dtype, N * C, 2 * N * C, N * C);
 }
 
-// The rows that ids i32 (N) name, (N, C), where `table` (rows, C) is rows `first` and on of a table of V: zeros for the
-// ids of other rows.
+// The rows that ids i32 (N) name: (N, C). `table` (rows, C) holds rows `first` and on of a table of
+// V; ids of other rows give zeros.
 YOTTA_API Tensor embedding_part(const Tensor& ids, const Tensor& table, int64_t first, int64_t V,
                                 Where where = Where::current());
 
 // The same of a whole table (V, C).
 YOTTA_API Tensor embedding(const Tensor& ids, const Tensor& table, Where where = Where::current());
 
-// dtable (rows, C) += dy (N, C) in the rows that ids name; it is rows `first` and on of a table of V.
+// dtable (rows, C) += dy (N, C) in the rows that ids name; it holds rows `first` and on, of V.
 YOTTA_API void embedding_part_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable,
                                        int64_t first, int64_t V, Where where = Where::current());
 
@@ -51,8 +51,8 @@ YOTTA_API void embedding_part_backward(const Tensor& dy, const Tensor& ids, Tens
 YOTTA_API void embedding_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable,
                                   Where where = Where::current());
 
-// x(n) += the row of n's position, in place: x (N, C) holds N / T sequences of T tokens, whose columns
-// stand at `at`. positions (max T, C).
+// x(n) += the row of n's position, in place: x (N, C) holds N / T sequences of T tokens, whose
+// columns are at positions `at`. positions (max T, C).
 YOTTA_API void add_positions(Tensor& x, const Tensor& positions, int64_t T,
                              const Positions& at = {}, Where where = Where::current());
 
@@ -65,7 +65,7 @@ namespace detail {
 // Throws unless ids are i32 (N), each in [0, V).
 YOTTA_API void expect_ids(const char* operation, const Tensor& ids, int64_t V, Where where);
 
-// Which row of its table token n has; -1: none, it is in another part of the table.
+// Which row of the table token n has; -1: none, the row is in another shard.
 struct RowOfId {
   const int32_t* ids;
   int64_t first, rows;  // held here, of the whole table
@@ -81,37 +81,28 @@ struct RowOfPosition {
   YOTTA_BODY int64_t operator()(int64_t n) const { return at.of(n % T, T); }
 };
 
-template <class Real>
-struct EmbeddingRow {
+// y(n) = table(row(n)), zeros if there is none; or y(n) += table(row(n)).
+template <class Real, class Row, bool adds>
+struct ReadRow {
   int64_t C;
   const Real* table;
-  RowOfId row;
+  Row row;
   Real* y;
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
     const int64_t r = row(n);
+    Real* to = y + n * C;
     team.each(C, [&](int64_t c, auto count) {
-      const auto value = r < 0 ? decltype(load(table, count)){} : load(table + r * C + c, count);
-      store(y + n * C + c, value, count);
+      auto value = r < 0 ? decltype(load(table, count)){} : load(table + r * C + c, count);
+      if constexpr (adds) value = load(to + c, count) + value;
+      store(to + c, value, count);
     });
   }
 };
-
 template <class Real>
-struct AddPosition {
-  int64_t C;
-  const Real* table;
-  RowOfPosition row;
-  Real* x;
-  template <class Team>
-  YOTTA_BODY void operator()(int64_t n, Team team) const {
-    const Real* from = table + row(n) * C;
-    Real* to = x + n * C;
-    team.each(C, [&](int64_t c, auto count) {
-      store(to + c, load(to + c, count) + load(from + c, count), count);
-    });
-  }
-};
+using EmbeddingRow = ReadRow<Real, RowOfId, false>;
+template <class Real>
+using AddPosition = ReadRow<Real, RowOfPosition, true>;
 
 // to(row(n), c) += from(n, c): a body of columns, since two tokens may have the same row.
 template <class Real, class Row>
@@ -211,7 +202,7 @@ void embedding_part_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable
                              int64_t V, Where where) {
   expect_dims("embedding_backward", "dtable", dtable, 2, "(V, C)", where);
   const int64_t rows = dtable.dim(0), C = dtable.dim(1);
-  if (ids.device() != Device::cuda)  // there the host would wait; the forward pass has looked
+  if (ids.device() != Device::cuda)  // the host would wait for it; the forward pass has checked
     detail::expect_ids("embedding_backward", ids, V, where);
   const int64_t N = ids.dim(0);
   expect_shape("embedding_backward", "dy", dy, {N, C}, where);

@@ -1,14 +1,14 @@
-// Gradient clipping: one bad batch must not throw the model out of the valley it has found.
+// Gradient clipping: one bad batch must not throw the weights far off.
 //
 //     norm = sqrt(sum over every parameter of g^2)      one number for the whole model
 //     if norm > limit: every g counts limit / norm times
 //
-// The direction stays, the length is cut. The factor goes into the optimizer's own pass (Optimizer's
-// `scale`), so clipping reads the gradients once and writes nothing. Sums are taken in double, in
-// pieces of a fixed size that are added in order: the same bits for any number of threads.
-// A model that is split over ranks adds sum_of_squares over them before the root is taken. What several of
-// them hold alike (Parameter::copies) counts once: each adds its share of it.
-// Cost: 2 FLOPs and 4 bytes read a parameter. Reference: Pascanu et al. (2013), algorithm 1.
+// The direction stays, the length is limited. The factor goes into the optimizer's own pass
+// (Optimizer's `scale`), so clipping reads the gradients once and writes nothing. Sums are taken in
+// double, over pieces of a fixed size that are added in order: the same bits for any number of
+// threads. If a model is split over ranks, sum_of_squares is added over them before the root is
+// taken. A parameter that several ranks hold (Parameter::copies) counts once: each adds its share.
+// Cost: 2 FLOPs and 4 bytes read per parameter. Reference: Pascanu et al. (2013), algorithm 1.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@
 
 namespace yotta {
 
-// Sum of squares of one tensor, in double. 0 on meta: it stands for a gradient that needs no clipping.
+// Sum of squares of one tensor, in double. 0 on meta, where nothing is clipped.
 YOTTA_API double sum_of_squares(const Tensor& x, Where where = Where::current());
 
 // The same over every gradient.
@@ -75,7 +75,7 @@ struct SquaresOfPiece {
 
 namespace detail {
 
-// Writes the sums of x's pieces to `sums`, which lie on x's device.
+// Writes the sums of x's pieces to `sums`, on x's device.
 inline void squares_of_pieces(const Tensor& x, double* sums, Where where) {
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
     const SquaresOfPiece<Real> body{x.numel(), x.address<Real>(x.device(), where), sums};
@@ -87,7 +87,8 @@ inline void squares_of_pieces(const Tensor& x, double* sums, Where where) {
   });
 }
 
-// Sums of squares of several tensors, in double. Those on a device are added up there, and come to the host together.
+// Sums of squares of several tensors, in double. Those on a device are summed there and copied to
+// the host together.
 inline std::vector<double> sums_of_squares(const std::vector<Tensor>& all, Where where) {
   std::vector<int64_t> begins = {0};  // of each tensor's pieces
   for (const Tensor& x : all) {

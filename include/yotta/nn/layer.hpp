@@ -1,7 +1,7 @@
 // Layer: forward, and a backward pass in two halves.
 //
-// For y = f(x, w) and an incoming dy = dLoss/dy a backward pass owes two things: dx, which the layer
-// below is waiting for, and dw, which nobody needs before the optimizer. They are two calls:
+// For y = f(x, w) and an incoming dy = dLoss/dy a backward pass owes two things: dx, which the
+// layer below is waiting for, and dw, which nobody needs before the optimizer. They are two calls:
 //
 //            x ──> forward ──> y               F   fills Saved
 //           dx <── backward_input <── dy       I   dgrad: overwrites dx, keeps what wgrad needs
@@ -10,14 +10,14 @@
 // A full backward pass B is I then W. Pipelines with no bubble delay W; the price is that x and dy
 // stay in Saved until then.
 //
-// A model is a stack of layers with this one signature. A pipeline stage and an FSDP unit are slices
-// of that stack, so the functions here take a span:
+// A model is a stack of layers with this one signature. A pipeline stage and an FSDP unit are
+// slices of that stack, so the functions here take a span:
 //
-//     embedding │ layers.0 │ layers.1 │ layers.2 │ head        loss apart
+//     embedding │ layers.0 │ layers.1 │ layers.2 │ head
 //     └──── stage 0 ───────┘└──────── stage 1 ───────────┘
 //
-// A layer holds no activations itself: the same layer serves many microbatches in flight, each with a
-// Saved of its own. Cost: see each layer. dx of a layer of token ids is an undefined tensor.
+// A layer holds no activations itself: the same layer serves many microbatches in flight, each with
+// a Saved of its own. Cost: see each layer. dx of a layer of token ids is an undefined tensor.
 #pragma once
 
 #include <memory>
@@ -103,8 +103,8 @@ YOTTA_API std::string name_of(Layers slice);
 //     embedding │ layers.0 │ layers.1 │ layers.2 │ head
 //                └─ "layers.0 to layers.1" ─┘           forward: one after the other
 //
-// A slice refers to the layers and must not outlive them. Techniques that do something around a slice
-// (drop its activations, gather its weights) derive from it.
+// A slice refers to the layers and must not outlive them. Techniques that do something around a
+// slice (drop its activations, gather its weights) derive from it.
 class Slice : public Composite {
  public:
   explicit Slice(Layers layers) : Composite(name_of(layers)), layers_(layers) {}

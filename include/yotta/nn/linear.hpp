@@ -6,9 +6,11 @@
 //     W   dW += dy' x         2 N I O            uses both up
 //         db += column sums of dy
 //
-// With bf16 weights, x and dy are rounded to bf16 and kept so, products are summed in f32, and y is rounded
-// to bf16 once, when its sums are whole: what a tensor core does. What flows between layers is f32 all the same.
-// Leading dims of x are free: (B, T, I) gives (B, T, O). Letters: N = B T tokens, I inputs, O outputs.
+// With bf16 weights, x and dy are rounded to bf16 and kept so, products are summed in f32, and y is
+// rounded to bf16 once, when its sums are whole: what a tensor core does. Between layers,
+// activations are f32 all the same.
+// Leading dims of x are free: (B, T, I) gives (B, T, O).
+// Letters: N = B T tokens, I inputs, O outputs.
 #pragma once
 
 #include "yotta/nn/layer.hpp"
@@ -27,7 +29,7 @@ struct LinearOptions {
   int64_t inputs, outputs;
   bool bias = false;
   Initial initial = normal(0.02);
-  // Where these outputs and inputs begin in a larger layer, and how many that has; 0: this is all of it.
+  // Where these outputs and inputs begin in a larger layer, and how many that has; 0: as many.
   int64_t first_output = 0, whole_outputs = 0;
   int64_t first_input = 0, whole_inputs = 0;
   bool adds_bias = true;  // false: the bias is held and trained here, and added elsewhere
@@ -63,7 +65,8 @@ class Linear : public Layer {
   YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
 
  protected:
-  // y as it is summed, in x's type: a layer whose inputs are split among ranks has a part of each sum.
+  // y as it is summed, in x's type: a layer whose inputs are split among ranks has
+  // one term of each sum.
   YOTTA_API Tensor sums(const Tensor& x, Saved& saved) const;
   // y as numbers that fit into the weights' type, once it is whole.
   YOTTA_API Tensor rounded(Tensor y) const;

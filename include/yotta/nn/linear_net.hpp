@@ -1,9 +1,9 @@
-// The linear net Y = W_{L-1} ... W_1 W_0 X: the smallest model that can be distributed in every way.
+// The linear net Y = W_{L-1} ... W_1 W_0 X: the smallest model to distribute in every way.
 //
-//     X ──> [W_0] ──> [W_1] ──> ... ──> [W_{L-1}] ──> Y        each W is (d, d), X is (m, d): m rows
+//     X ──> [W_0] ──> [W_1] ──> ... ──> [W_{L-1}] ──> Y      each W is (d, d), X is (m, d): m rows
 //
-// It computes nothing that one matrix could not, but it has layers, weights, activations, and a backward
-// pass, so pipelines, FSDP and activation checkpointing can be seen on it with nothing in the way.
+// It computes nothing that one matrix could not, but it has layers, weights, activations, and a
+// backward pass, so it shows pipelines, FSDP and activation checkpointing with nothing in the way.
 //
 //     parameters   L d^2
 //     activations  L m d numbers kept for the backward pass (the input of each layer)
@@ -36,8 +36,8 @@ constexpr int64_t saved_numbers(const LinearNetConfig& c, int64_t rows) {
   return c.layers * rows * c.width;
 }
 
-// The layers from `first` up to `last` of the net: all of it, or a pipeline stage. Weights have deviation
-// 1 / sqrt(d), so that numbers keep their size on the way through.
+// The layers from `first` up to `last` (exclusive) of the net: all of it, or a pipeline stage.
+// Weights have deviation 1 / sqrt(d), so that numbers keep their size on the way through.
 YOTTA_API std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c, int64_t first,
                                                 int64_t last, const ParameterOptions& init = {});
 YOTTA_API std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c,

@@ -1,15 +1,15 @@
-// Matmul on tensors, in the three shapes that a linear layer needs. They are all of a transformer's
-// FLOPs but attention's: 2 a parameter and token forward, 4 backward.
+// Matmul on tensors, in the three shapes that a linear layer needs. They do all of a transformer's
+// FLOPs but attention's: 2 per parameter and token forward, 4 backward.
 //
 //     x (M, K)     w (N, K)     y = x w'    (M, N)       forward            2 M N K
 //     dy (M, N)                 dx = dy w   (M, K)       backward, input    2 M N K
 //                               dw += dy' x (N, K)       backward, weight   2 M N K
 //
-// Why: y(m,n) = sum_k x(m,k) w(n,k), so x(m,k) reaches the loss through all n with factor w(n,k), and
-// w(n,k) through all m with factor x(m,k). The weight's rows are output features, as in PyTorch.
+// Why: y(m,n) = sum_k x(m,k) w(n,k), so x(m,k) reaches the loss through all n with factor w(n,k),
+// and w(n,k) through all m with factor x(m,k). The weight's rows are outputs, as in PyTorch.
 //
-// Types: f64; or f32 and bf16 in any mixture, summed in f32. The result has the type of x (of dy); dw
-// is f32 (f64 if all is).
+// Types: f64; or f32 and bf16 in any mixture, summed in f32. The result has the type of x (of dy);
+// dw is f32 (f64 if all is).
 // Letters: M tokens, K input features, N output features.
 #pragma once
 
@@ -28,9 +28,9 @@ constexpr OpCost linear_cost(const char* name, DType dtype, int64_t m, int64_t n
   return op_cost(name, dtype, 2 * m * n * k, m * k + k * n, m * n);
 }
 
-// y (M, N) = x (M, K) w (N, K)' + bias (N), if there is one, as numbers of type `type`: the type of the sums (f32 of
-// bf16, for a part of a sum), or rounded once to another. The product is added to rows that hold the bias already, which
-// is cheaper than a second pass over y.
+// y (M, N) = x (M, K) w (N, K)' + bias (N), if there is one, in type `type`: the type of the sums
+// (f32 for bf16 factors, if y is only one term of a sum), or rounded once to another. The product
+// is added to rows that hold the bias already, which is cheaper than a second pass over y.
 YOTTA_API Tensor linear_as(DType type, const Tensor& x, const Tensor& w, const Tensor& bias = {},
                            Where where = Where::current());
 
@@ -72,18 +72,18 @@ namespace detail {
 // Calls f(Type<A>, Type<B>, Type<Sum>) for a pair of types that can be multiplied.
 template <class F>
 void visit_factors(const char* operation, const Tensor& a, const Tensor& b, Where where, F&& f) {
-  const auto narrow = [](DType dtype) { return dtype == DType::bf16; };
-  const auto single = [&](DType dtype) { return dtype == DType::f32 || narrow(dtype); };
+  const auto is_bf16 = [](DType dtype) { return dtype == DType::bf16; };
+  const auto single = [&](DType dtype) { return dtype == DType::f32 || is_bf16(dtype); };
   if (a.dtype() == DType::f64 && b.dtype() == DType::f64)
     return f(Type<double>{}, Type<double>{}, Type<double>{});
   if (!single(a.dtype()) || !single(b.dtype()))
     fail(where, "{}: {} times {}; expected both f64, or f32 and bf16", operation, a.describe(),
          b.describe());
-  if (narrow(a.dtype()))
-    return narrow(b.dtype()) ? f(Type<bfloat16>{}, Type<bfloat16>{}, Type<float>{})
-                             : f(Type<bfloat16>{}, Type<float>{}, Type<float>{});
-  return narrow(b.dtype()) ? f(Type<float>{}, Type<bfloat16>{}, Type<float>{})
-                           : f(Type<float>{}, Type<float>{}, Type<float>{});
+  if (is_bf16(a.dtype()))
+    return is_bf16(b.dtype()) ? f(Type<bfloat16>{}, Type<bfloat16>{}, Type<float>{})
+                              : f(Type<bfloat16>{}, Type<float>{}, Type<float>{});
+  return is_bf16(b.dtype()) ? f(Type<float>{}, Type<bfloat16>{}, Type<float>{})
+                            : f(Type<float>{}, Type<float>{}, Type<float>{});
 }
 
 template <class T>

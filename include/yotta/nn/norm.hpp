@@ -1,4 +1,4 @@
-// Layer normalisation and RMS normalisation: each row brought to mean 0 and size 1, or only to size 1.
+// Layer normalisation and RMS normalisation: each row gets mean 0 and size 1, or only size 1.
 //
 //     row of x (C)                            layernorm                    rmsnorm
 //     mean                                    m = mean(x)                  (none: m = 0)
@@ -6,14 +6,14 @@
 //     normalised                              n = (x - m) r
 //     output                                  y = n w + b                  y = n w
 //
-// Backward, with g = dy w. n depends on x directly and through m and r: dm/dx_i = 1/C takes the mean out
-// of g, and dr/dx_i = -r^2 n_i / C takes its part along n out of g:
+// Backward, with g = dy w. n depends on x directly and through m and r: dm/dx_i = 1/C takes the
+// mean out of g, and dr/dx_i = -r^2 n_i / C takes its part along n out of g:
 //     dx = r (g - mean(g) - n mean(g n))      rmsnorm: without mean(g)
 //     dw(c) += sum over rows of dy n,  db(c) += sum over rows of dy
 //
-// Kept for backward: x, and m and r of each row: 2 numbers for C. The sums of a row are done by one
-// thread and the sum over rows by one thread a column: results do not depend on the number of threads.
-// Cost: 8 FLOPs a number for 8 bytes: memory-bound, like everything that is not a matmul.
+// Kept for backward: x, and m and r of each row: 2 numbers per C. The sums of a row are done by one
+// thread and the sum over rows by one thread per column: results do not depend on how many there are.
+// Cost: 8 FLOPs per number for 8 bytes: memory-bound, like everything that is not a matmul.
 // Letters: N rows (tokens), C columns (channels).
 // References: Ba, Kiros and Hinton (2016), Layer Normalization; Zhang and Sennrich (2019), RMSNorm.
 #pragma once
@@ -35,7 +35,7 @@ struct RmsnormOutput {
   Tensor rstd;  // (N), one over the root of the mean square
 };
 
-// FLOPs a number: layernorm sum 1, squares 3, output 4; rmsnorm squares 2, output 2.
+// FLOPs per number: layernorm sum 1, squares 3, output 4; rmsnorm squares 2, output 2.
 constexpr OpCost layernorm_cost(DType dtype, int64_t N, int64_t C) {
   return op_cost("layernorm", dtype, 8 * N * C, N * C + 2 * C, N * C + 2 * N);
 }
@@ -55,15 +55,13 @@ constexpr OpCost rmsnorm_backward_weight_cost(DType dtype, int64_t N, int64_t C)
   return op_cost("rmsnorm_backward_weight", dtype, 3 * N * C, 2 * N * C + N + C, C);
 }
 
-// y = (x - mean) rstd weight + bias by rows; x (N, C), weight and bias (C), eps as in the paper 1e-5.
+// y = (x - mean) rstd weight + bias by rows; x (N, C), weight and bias (C); eps 1e-5 in the paper.
 YOTTA_API LayernormOutput layernorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                     double eps = 1e-5, Where where = Where::current());
-
 // dx (N, C) of layernorm.
 YOTTA_API Tensor layernorm_backward_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                           const Tensor& mean, const Tensor& rstd,
                                           Where where = Where::current());
-
 // dweight (C) and dbias (C) of layernorm, added to what is there.
 YOTTA_API void layernorm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& mean,
                                          const Tensor& rstd, Tensor& dweight, Tensor& dbias,
@@ -72,11 +70,9 @@ YOTTA_API void layernorm_backward_weight(const Tensor& dy, const Tensor& x, cons
 // y = x rstd weight by rows; x (N, C), weight (C).
 YOTTA_API RmsnormOutput rmsnorm(const Tensor& x, const Tensor& weight, double eps = 1e-5,
                                 Where where = Where::current());
-
 // dx (N, C) of rmsnorm.
 YOTTA_API Tensor rmsnorm_backward_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                         const Tensor& rstd, Where where = Where::current());
-
 // dweight (C) of rmsnorm, added to what is there.
 YOTTA_API void rmsnorm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& rstd,
                                        Tensor& dweight, Where where = Where::current());
@@ -139,25 +135,20 @@ struct NormBackward {
   }
 };
 
-// At row n and column c: dy times the normalised x, for dw; and dy, for db.
-template <class Real>
-struct LayernormTerm {
+// At row n and column c: dy times the normalised x, for dw; and dy, for db, if there is one.
+template <class Real, size_t Sums>
+struct NormTerm {
   int64_t C;
-  const Real *dy, *x, *mean, *rstd;
+  const Real *dy, *x, *mean, *rstd;  // mean null for rmsnorm
   template <class Count>
   YOTTA_BODY auto operator()(int64_t n, int64_t c, Count count) const {
     const auto d = load(dy + n * C + c, count);
-    return std::array{d * ((load(x + n * C + c, count) - mean[n]) * rstd[n]), d};
-  }
-};
-
-template <class Real>
-struct RmsnormTerm {
-  int64_t C;
-  const Real *dy, *x, *rstd;
-  template <class Count>
-  YOTTA_BODY auto operator()(int64_t n, int64_t c, Count count) const {
-    return std::array{load(dy + n * C + c, count) * (load(x + n * C + c, count) * rstd[n])};
+    const Real m = mean == nullptr ? Real{0} : mean[n];
+    const auto dw = d * ((load(x + n * C + c, count) - m) * rstd[n]);
+    if constexpr (Sums == 2)
+      return std::array{dw, d};
+    else
+      return std::array{dw};
   }
 };
 
@@ -165,14 +156,83 @@ struct RmsnormTerm {
 
 #if YOTTA_BODIES_OF(nn)
 
+// rmsnorm is layernorm without a mean and a bias: they are undefined tensors here, and null pointers
+// in the bodies.
 namespace detail {
 
-// Checks what all backwards share: dy like x, and one number a row.
+template <class Real>
+Real* address_or_null(Tensor& x, Device device, Where where) {
+  return x.defined() ? x.address<Real>(device, where) : nullptr;
+}
+template <class Real>
+const Real* address_or_null(const Tensor& x, Device device, Where where) {
+  return x.defined() ? x.address<Real>(device, where) : nullptr;
+}
+
+inline void run_norm(const char* operation, const Tensor& x, const Tensor& weight,
+                     const Tensor& bias, double eps, LayernormOutput& out, Where where) {
+  const Device device = x.device();
+  const int64_t N = x.dim(0), C = x.dim(1);
+  if (device == Device::meta) return;
+  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
+    const NormForward<Real> body{C,
+                                 static_cast<Real>(eps),
+                                 x.address<Real>(device, where),
+                                 weight.address<Real>(device, where),
+                                 address_or_null<Real>(bias, device, where),
+                                 out.y.address<Real>(device),
+                                 address_or_null<Real>(out.mean, device, where),
+                                 out.rstd.address<Real>(device)};
+    run_rows<Real>(operation, device, N, C, body, where);
+  });
+}
+
+// Checks what all backwards share: dy like x, and one number per row.
 inline void expect_norm(const char* operation, const Tensor& dy, const Tensor& x,
                         const Tensor& rstd, Where where) {
   expect_dims(operation, "x", x, 2, "(N, C)", where);
   expect_same(operation, "dy", dy, "x", x, where);
   expect_shape(operation, "rstd", rstd, {x.dim(0)}, where);
+}
+
+inline Tensor norm_backward_input(const OpCost& cost, const Tensor& dy, const Tensor& x,
+                                  const Tensor& weight, const Tensor& mean, const Tensor& rstd,
+                                  Where where) {
+  const int64_t N = x.dim(0), C = x.dim(1);
+  expect_shape(cost.name, "weight", weight, {C}, where);
+  charge(cost);
+  Tensor dx = empty_like(x, where);
+  const Device device = x.device();
+  if (device == Device::meta) return dx;
+  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
+    const NormBackward<Real> body{C,
+                                  dy.address<Real>(device, where),
+                                  x.address<Real>(device, where),
+                                  weight.address<Real>(device, where),
+                                  address_or_null<Real>(mean, device, where),
+                                  rstd.address<Real>(device, where),
+                                  dx.address<Real>(device)};
+    run_rows<Real>(cost.name, device, N, C, body, where);
+  });
+  return dx;
+}
+
+// Sums 2: dweight and dbias; 1: dweight alone.
+template <size_t Sums>
+void norm_backward_weight(const OpCost& cost, const Tensor& dy, const Tensor& x, const Tensor& mean,
+                          const Tensor& rstd, std::array<Tensor*, Sums> sums, Where where) {
+  charge(cost);
+  const Device device = x.device();
+  const int64_t N = x.dim(0), C = x.dim(1);
+  if (device == Device::meta) return;
+  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
+    const NormTerm<Real, Sums> term{
+        C, dy.address<Real>(device, where), x.address<Real>(device, where),
+        address_or_null<Real>(mean, device, where), rstd.address<Real>(device, where)};
+    ColumnSums<Real, Sums, NormTerm<Real, Sums>> body{N, {}, term};
+    for (size_t k = 0; k < Sums; ++k) body.out[k] = sums[k]->template address<Real>(device, where);
+    add_column_sums(cost.name, device, C, body, where);
+  });
 }
 
 }  // namespace detail
@@ -186,43 +246,16 @@ LayernormOutput layernorm(const Tensor& x, const Tensor& weight, const Tensor& b
   charge(layernorm_cost(x.dtype(), N, C));
   LayernormOutput out{empty_like(x, where), empty_beside(x, {N}, x.dtype(), where),
                       empty_beside(x, {N}, x.dtype(), where)};
-  const Device device = x.device();
-  if (device == Device::meta) return out;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::NormForward<Real> body{C,
-                                         static_cast<Real>(eps),
-                                         x.address<Real>(device, where),
-                                         weight.address<Real>(device, where),
-                                         bias.address<Real>(device, where),
-                                         out.y.address<Real>(device),
-                                         out.mean.address<Real>(device),
-                                         out.rstd.address<Real>(device)};
-    run_rows<Real>("layernorm", device, N, C, body, where);
-  });
+  detail::run_norm("layernorm", x, weight, bias, eps, out, where);
   return out;
 }
 
 Tensor layernorm_backward_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                 const Tensor& mean, const Tensor& rstd, Where where) {
   detail::expect_norm("layernorm_backward_input", dy, x, rstd, where);
-  const int64_t N = x.dim(0), C = x.dim(1);
-  expect_shape("layernorm_backward_input", "mean", mean, {N}, where);
-  expect_shape("layernorm_backward_input", "weight", weight, {C}, where);
-  charge(layernorm_backward_input_cost(x.dtype(), N, C));
-  Tensor dx = empty_like(x, where);
-  const Device device = x.device();
-  if (device == Device::meta) return dx;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::NormBackward<Real> body{C,
-                                          dy.address<Real>(device, where),
-                                          x.address<Real>(device, where),
-                                          weight.address<Real>(device, where),
-                                          mean.address<Real>(device, where),
-                                          rstd.address<Real>(device, where),
-                                          dx.address<Real>(device)};
-    run_rows<Real>("layernorm_backward_input", device, N, C, body, where);
-  });
-  return dx;
+  expect_shape("layernorm_backward_input", "mean", mean, {x.dim(0)}, where);
+  return detail::norm_backward_input(layernorm_backward_input_cost(x.dtype(), x.dim(0), x.dim(1)),
+                                     dy, x, weight, mean, rstd, where);
 }
 
 void layernorm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& mean,
@@ -232,17 +265,8 @@ void layernorm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& 
   expect_shape("layernorm_backward_weight", "mean", mean, {N}, where);
   expect_shape("layernorm_backward_weight", "dweight", dweight, {C}, where);
   expect_shape("layernorm_backward_weight", "dbias", dbias, {C}, where);
-  charge(layernorm_backward_weight_cost(x.dtype(), N, C));
-  const Device device = x.device();
-  if (device == Device::meta) return;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::LayernormTerm<Real> term{
-        C, dy.address<Real>(device, where), x.address<Real>(device, where),
-        mean.address<Real>(device, where), rstd.address<Real>(device, where)};
-    const ColumnSums<Real, 2, detail::LayernormTerm<Real>> body{
-        N, {dweight.address<Real>(device, where), dbias.address<Real>(device, where)}, term};
-    add_column_sums("layernorm_backward_weight", device, C, body, where);
-  });
+  detail::norm_backward_weight<2>(layernorm_backward_weight_cost(x.dtype(), N, C), dy, x, mean,
+                                  rstd, {&dweight, &dbias}, where);
 }
 
 RmsnormOutput rmsnorm(const Tensor& x, const Tensor& weight, double eps, Where where) {
@@ -250,43 +274,16 @@ RmsnormOutput rmsnorm(const Tensor& x, const Tensor& weight, double eps, Where w
   const int64_t N = x.dim(0), C = x.dim(1);
   expect_shape("rmsnorm", "weight", weight, {C}, where);
   charge(rmsnorm_cost(x.dtype(), N, C));
-  RmsnormOutput out{empty_like(x, where), empty_beside(x, {N}, x.dtype(), where)};
-  const Device device = x.device();
-  if (device == Device::meta) return out;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::NormForward<Real> body{C,
-                                         static_cast<Real>(eps),
-                                         x.address<Real>(device, where),
-                                         weight.address<Real>(device, where),
-                                         nullptr,
-                                         out.y.address<Real>(device),
-                                         nullptr,
-                                         out.rstd.address<Real>(device)};
-    run_rows<Real>("rmsnorm", device, N, C, body, where);
-  });
-  return out;
+  LayernormOutput out{empty_like(x, where), {}, empty_beside(x, {N}, x.dtype(), where)};
+  detail::run_norm("rmsnorm", x, weight, {}, eps, out, where);
+  return {out.y, out.rstd};
 }
 
 Tensor rmsnorm_backward_input(const Tensor& dy, const Tensor& x, const Tensor& weight,
                               const Tensor& rstd, Where where) {
   detail::expect_norm("rmsnorm_backward_input", dy, x, rstd, where);
-  const int64_t N = x.dim(0), C = x.dim(1);
-  expect_shape("rmsnorm_backward_input", "weight", weight, {C}, where);
-  charge(rmsnorm_backward_input_cost(x.dtype(), N, C));
-  Tensor dx = empty_like(x, where);
-  const Device device = x.device();
-  if (device == Device::meta) return dx;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::NormBackward<Real> body{C,
-                                          dy.address<Real>(device, where),
-                                          x.address<Real>(device, where),
-                                          weight.address<Real>(device, where),
-                                          nullptr,
-                                          rstd.address<Real>(device, where),
-                                          dx.address<Real>(device)};
-    run_rows<Real>("rmsnorm_backward_input", device, N, C, body, where);
-  });
-  return dx;
+  return detail::norm_backward_input(rmsnorm_backward_input_cost(x.dtype(), x.dim(0), x.dim(1)), dy,
+                                     x, weight, {}, rstd, where);
 }
 
 void rmsnorm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& rstd, Tensor& dweight,
@@ -294,17 +291,8 @@ void rmsnorm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& rs
   detail::expect_norm("rmsnorm_backward_weight", dy, x, rstd, where);
   const int64_t N = x.dim(0), C = x.dim(1);
   expect_shape("rmsnorm_backward_weight", "dweight", dweight, {C}, where);
-  charge(rmsnorm_backward_weight_cost(x.dtype(), N, C));
-  const Device device = x.device();
-  if (device == Device::meta) return;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::RmsnormTerm<Real> term{C, dy.address<Real>(device, where),
-                                         x.address<Real>(device, where),
-                                         rstd.address<Real>(device, where)};
-    const ColumnSums<Real, 1, detail::RmsnormTerm<Real>> body{
-        N, {dweight.address<Real>(device, where)}, term};
-    add_column_sums("rmsnorm_backward_weight", device, C, body, where);
-  });
+  detail::norm_backward_weight<1>(rmsnorm_backward_weight_cost(x.dtype(), N, C), dy, x, {}, rstd,
+                                  {&dweight}, where);
 }
 
 #endif  // YOTTA_BODIES

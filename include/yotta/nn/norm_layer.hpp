@@ -1,6 +1,6 @@
 // Norm: layernorm or rmsnorm as a layer, with its weight and, for layernorm, its bias.
 //
-//     F   y  = norm(x) w + b     keeps x and one or two numbers a row
+//     F   y  = norm(x) w + b     keeps x and one or two numbers per row
 //     I   dx                     keeps dy
 //     W   dw, db
 //

@@ -7,8 +7,9 @@
 //       visit_real(...);                                   f32 or f64
 //
 // Conventions of all ops: x, y inputs and outputs, dx, dy the gradients of the loss with respect to
-// them. Results are new tensors. Gradients of activations are returned; gradients of weights are *added*
-// to what the caller passes, since a weight may be used more than once and by several microbatches.
+// them. Results are new tensors. Gradients of activations are returned; gradients of weights are
+// *added* to what the caller passes, since a weight may be used more than once and by several
+// microbatches.
 // A FLOP is one +, -, *, /, comparison, exp or square root.
 #pragma once
 
@@ -35,7 +36,7 @@ YOTTA_API void expect_dtype(const char* operation, const char* what, const Tenso
 YOTTA_API void expect_dims(const char* operation, const char* what, const Tensor& x, int dims,
                            const char* names, Where where);
 
-// visit(n, id) for every number of ids i32 (N), which are copied to the host for it; none on meta.
+// visit(n, id) for each of ids i32 (N), which are copied to the host first; never on meta.
 template <class Visit>
 void for_each_id(const Tensor& ids, Where where, Visit visit) {
   if (ids.device() == Device::meta) return;

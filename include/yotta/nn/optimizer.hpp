@@ -6,10 +6,10 @@
 //     optimizer state    master  f32, only if value is bf16: the weight that small steps can change
 //                        ...     the rule's own tensors, f32: momentum, or Adam's m and v
 //
-// Why a master copy: bf16 has 8 significant bits, so 1 + 0.001 rounds back to 1 and training with small
-// steps stands still. The step is taken in f32 on the master and the rounded result goes to value.
-// Memory per parameter with Adam: f32 4 + 4 + 8 = 16 bytes; bf16 2 + 4 + 12 = 18 (16 where gradients
-// are reduced in bf16, as in the ZeRO paper's table).
+// Why a master copy: bf16 has 8 significant bits, so 1 + 0.001 rounds back to 1 and training with
+// small steps stands still. The step is taken in f32 on the master, and value gets the rounded result.
+// Memory per parameter with Adam: f32 4 + 4 + 8 = 16 bytes; bf16 2 + 4 + 12 = 18 (16 where
+// gradients are reduced in bf16, as in the ZeRO paper's table).
 //
 // Contract: step() reads grad and leaves it; the caller zeroes it. A parameter whose gradient was
 // never made is skipped, as in PyTorch.
@@ -34,7 +34,7 @@ class Optimizer {
   struct Slot {
     ParameterPtr parameter;
     Tensor master;              // undefined unless the value has 16 bits
-    std::vector<Tensor> state;  // one a name of state_names()
+    std::vector<Tensor> state;  // one per name of state_names()
 
     // The weight that the step changes, in f32 or f64.
     Tensor& weight() { return master.defined() ? master : parameter->value; }
@@ -74,8 +74,8 @@ class Optimizer {
 //     floor  /─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ''──────
 //           0   warmup            steps
 //
-// Adam's running means know nothing in the first steps, so those are kept small; the slow end lets the
-// weights settle. Reference: Loshchilov and Hutter, "SGDR" (2017), equation 5, without restarts.
+// Adam's running means know nothing in the first steps, so those are kept small; the slow end lets
+// the weights settle. Reference: Loshchilov and Hutter, "SGDR" (2017), equation 5, no restarts.
 struct Schedule {
   double peak = 1e-3;
   double floor = 1e-4;   // a tenth of the peak is usual

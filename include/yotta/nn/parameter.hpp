@@ -1,23 +1,25 @@
 // Parameter: a named weight with its gradient, and the moment when its gradient is ready.
 //
-// Two things matter when a model is spread over ranks. First, a weight's initial values must be those
-// of the whole model, whoever holds which shard: value (r, c) is draw number r * columns + c of the
-// generator named after the parameter, with r and c counted in the whole matrix.
+// Two things matter when a model is spread over ranks. First, a weight's initial values must be
+// those of the whole model, whoever holds which shard: value (r, c) is draw number r * columns + c
+// of the generator named after the parameter, with r and c counted in the whole matrix.
 //
 //     whole (4, 6)      rank 0 holds rows 0, 1      rank 1 holds rows 2, 3: draws 12 to 23
 //
 // Second, whoever reduces gradients over ranks must know when one is ready. A weight may be used in
 // two places (GPT-2's token table is also its output matrix). Every use reports its weight gradient
-// (wgrad); on_grad_ready fires when all uses have reported equally often, that is once per microbatch:
+// (wgrad); on_grad_ready fires when all uses have reported equally often, that is once per
+// microbatch:
 //
 //     head's wgrad        ── mark_grad_ready ──┐
 //                                              ├──> on_grad_ready(parameter)
 //     embedding's wgrad   ── mark_grad_ready ──┘
 //
-// With gradient accumulation it fires for each microbatch; the listener knows which one is the last.
+// With gradient accumulation it fires for each microbatch; the listener knows which is the last.
 //
-// Types: value is f32 (f64 for gradient checks) or bf16. Linear layers multiply bf16 by bf16 and sum in
-// f32; other layers widen a bf16 weight while they use it. Gradients of bf16 weights are summed in f32.
+// Types: value is f32 (f64 for gradient checks) or bf16. Linear layers multiply bf16 by bf16 and
+// sum in f32; other layers widen a bf16 weight while they use it. Gradients of bf16 weights are
+// summed in f32.
 #pragma once
 
 #include <functional>
@@ -46,8 +48,8 @@ constexpr Initial zeros() { return {}; }
 constexpr Initial ones() { return {1, 0}; }
 constexpr Initial normal(double deviation) { return {0, deviation}; }
 
-// Fills `to` (n) with numbers [first, first + n) of the shard, row-major: the values that they have in the
-// whole parameter called `name`.
+// Fills `to` (n) with numbers [first, first + n) of the shard, row-major: the values that they have
+// in the whole parameter called `name`.
 YOTTA_API void fill_initial(Tensor& to, const ShardRange& range, Initial initial, uint64_t seed,
                             std::string_view name, int64_t first = 0);
 

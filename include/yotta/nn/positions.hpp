@@ -2,12 +2,12 @@
 //
 //     Positions: of the columns of a batch, in the whole sequence
 //
-//     a whole sequence, or one run of it         zig-zag: two runs of equal length (ring_attention.hpp)
-//     column    0  1  2  3  4  5                 0  1  2 │ 3  4  5
-//     position  first + 0 ... 5                  first + 0, 1, 2 │ second + 0, 1, 2
+//     a whole sequence, or one run of it     zig-zag: two runs of equal length (ring_attention.hpp)
+//     column    0  1  2  3  4  5             0  1  2 │ 3  4  5
+//     position  first + 0 ... 5              first + 0, 1, 2 │ second + 0, 1, 2
 //
-// Whatever depends on a token's position asks here: learned positions, rope, dropout masks. A rank that
-// holds some columns of each sequence says which, and gets the same numbers as in the whole.
+// Whatever depends on a token's position asks here: learned positions, rope, dropout masks. A rank
+// that holds some columns of each sequence says which, and gets the same numbers as in the whole.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Positions {
   constexpr bool operator==(const Positions&) const = default;
 };
 
-// Where a microbatch is in the whole run; random numbers of the forward pass depend on nothing else.
+// Where a microbatch is in the whole run; the forward pass's random numbers depend on this only.
 struct BatchPosition {
   uint64_t seed = 0;
   int64_t step = 0;

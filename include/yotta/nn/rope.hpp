@@ -1,15 +1,15 @@
-// Rotary position embedding: turn each pair of numbers of a query or key by an angle that grows with
-// its position. A score q.k then depends on how far apart two tokens are, not on where they stand.
+// Rotary position embedding: rotate each pair of numbers of a query or key by an angle that grows
+// with its position. A score q.k then depends on the distance between two tokens only.
 //
 //     one head (d = 6)   [ a0 a1 a2 | b0 b1 b2 ]      pairs are (a_i, b_i), "rotate half", as in
 //                                                     Hugging Face; the paper pairs neighbours
 //     (a', b') = (a cos - b sin, b cos + a sin),   angle = position * theta^(-2i/d)
 //
 // Rotations by s and t compose: R(s)q . R(t)k = q . R(t-s)k, which is the point.
-// Backward: a rotation's transpose is the rotation back, so dx is dy turned by minus the angle.
+// Backward: a rotation's transpose is the rotation back, so dx is dy rotated by minus the angle.
 //
-// Cost: 6 FLOPs a pair for 16 bytes; T d/2 sines and cosines, shared by all sequences and heads.
-// Letters: B batch, T sequence, H heads, d numbers a head (even).
+// Cost: 6 FLOPs per pair for 16 bytes; T d/2 sines and cosines, shared by all sequences and heads.
+// Letters: B batch, T sequence, H heads, d numbers per head (even).
 // Reference: Su et al. (2021), RoFormer, section 3.
 #pragma once
 
@@ -24,17 +24,18 @@ constexpr OpCost rope_cost(const char* name, DType dtype, int64_t n) {
   return elementwise_cost(name, dtype, n, 3, 1, 1);
 }
 
-// x (B, T, H, d) turned; token t of each sequence stands at positions.of(t, T).
+// x (B, T, H, d) rotated; token t of each sequence is at position positions.of(t, T).
 YOTTA_API Tensor rope(const Tensor& x, const Positions& positions = {}, double theta = 10000.0,
                       Where where = Where::current());
 
-// dx from dy, both (B, T, H, d): turned back by the same angles.
+// dx from dy, both (B, T, H, d): rotated back by the same angles.
 YOTTA_API Tensor rope_backward(const Tensor& dy, const Positions& positions = {},
                                double theta = 10000.0, Where where = Where::current());
 
 namespace detail {
 
-// Cosine and sine of every position and pair, in the layout [position][cos d/2 | sin d/2]; number i of T d/2.
+// Cosine and sine of every position and pair, in the layout [position][cos d/2 | sin d/2]; number i
+// of T d/2.
 template <class Real>
 struct RopeAngles {
   int64_t T, d;
@@ -81,7 +82,7 @@ struct RotateRow {
 
 namespace detail {
 
-// y = x turned by `direction` (1 or -1) times the angles.
+// y = x rotated by `direction` (1 or -1) times the angles.
 inline Tensor rotate(const char* operation, const Tensor& x, const Positions& positions,
                      double theta, double direction, Where where) {
   expect_dims(operation, "x", x, 4, "(B, T, H, d)", where);

@@ -1,7 +1,7 @@
 // Saved: what one microbatch's forward pass leaves behind for its backward pass.
 //
 // A framework with a tape hides this memory. Here it is a value: one tree of named tensors per
-// microbatch, shaped like the model, that the caller of forward holds in its hand.
+// microbatch, shaped like the model, that the caller of forward holds.
 //
 //     saved                       one microbatch
 //     ├── embedding   ids
@@ -15,9 +15,9 @@
 //     clear() drops it            that is activation checkpointing: forward must be run again
 //     keeping it after dgrad      that is the memory price of a zero-bubble pipeline
 //
-// It also knows where the microbatch is in the whole run, so that a dropout mask can be drawn again,
-// the same on every layout of ranks. Saved can be moved but not copied: two copies would keep the
-// same memory alive twice over.
+// It also knows where the microbatch is in the whole run, so that a dropout mask can be drawn
+// again, the same on every layout of ranks. Saved can be moved but not copied: two copies would
+// keep the same memory alive.
 #pragma once
 
 #include <functional>
@@ -59,7 +59,8 @@ class Saved {
   YOTTA_API void each(const std::function<void(Saved&)>& visit);
 
   bool empty() const { return bytes() == 0; }
-  // Bytes held. Tensors that share a buffer (q, k and v keep the same x) count once, at the largest.
+  // Bytes held. Tensors that share a buffer (q, k and v keep the same x) count once, as
+  // the largest.
   YOTTA_API int64_t bytes() const;
 
  private:

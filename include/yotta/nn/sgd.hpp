@@ -1,4 +1,4 @@
-// SGD with momentum: the weight rolls downhill, and remembers its speed.
+// SGD with momentum: each step follows a running sum of the gradients.
 //
 //     b = momentum b + g + decay w          g: the gradient
 //     w = w - lr b

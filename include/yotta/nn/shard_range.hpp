@@ -5,8 +5,8 @@
 //                       . . . # # #                  .first_row = 2, .first_column = 3,
 //                       . . . # # #                  .whole_rows = 4, .whole_columns = 6}
 //
-// A vector is one row. take_shard and put_shard copy from the whole to the shard and back: checkpoints
-// hold whole matrices, whatever the layout of the run that wrote them.
+// A vector is one row. take_shard and put_shard copy from the whole to the shard and back:
+// checkpoints hold whole matrices, whatever the layout of the run that wrote them.
 #pragma once
 
 #include "yotta/core/tensor.hpp"

@@ -7,7 +7,7 @@
 // dx_i = sum_j g_j dy_j/dx_i = y_i (g_i - sum_j g_j y_j).
 // Only y is kept.
 //
-// Cost: 5 FLOPs a number (largest, subtract, exp, sum, multiply) for 8 bytes: memory-bound.
+// Cost: 5 FLOPs per number (largest, subtract, exp, sum, multiply) for 8 bytes: memory-bound.
 // Contract: a NaN or a row of -infinity gives NaN. Letters: N rows, C columns.
 #pragma once
 
@@ -66,7 +66,7 @@ void softmax_backward_row(const Real* dy, const Real* y, int64_t n, Real factor,
   });
 }
 
-// One row each, for whoever walks over rows.
+// One row each: bodies for run_rows.
 template <class Real>
 struct SoftmaxRow {
   int64_t C;

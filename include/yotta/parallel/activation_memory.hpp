@@ -1,6 +1,7 @@
-// Activation memory of a transformer layer: how many bytes its Saved holds, term by term, by formula.
+// Activation memory of a transformer layer: a formula for the bytes that its Saved holds, by term.
 //
-//     one layer of width h, a heads, on b sequences of s tokens; 2 bytes a number, 1 byte a mask (GPT-2, plain attention)
+//     one layer of GPT-2, plain attention: width h, a heads, b sequences of s tokens;
+//     2 bytes per number, 1 byte per number of a mask
 //
 //     norm 1     x                       2 sbh      norm 2     x                        2 sbh
 //     q, k, v    their shared input      2 sbh      up         input                    2 sbh
@@ -12,17 +13,18 @@
 //     o          input                   2 sbh
 //     dropout    mask                      sbh      together   34 sbh + 5 as^2b = sbh (34 + 5 as/h)
 //
-// Tensor parallelism over t ranks cuts everything but the norms' and the two products' inputs and the last masks (10
-// of the 34); sequence parallelism cuts those too. Selective recomputation drops the as^2b terms, full
-// recomputation all but the layer's input, 2 sbh.
+// Tensor parallelism over t ranks cuts everything but the norms' and the two products' inputs and
+// the last masks (10 of the 34); sequence parallelism cuts those too. Selective recomputation drops
+// the as^2b terms, full recomputation all but the layer's input, 2 sbh.
 //
-// What our layers keep (saved_bytes) differs in three places: the dropped probabilities are made again from
-// probabilities and mask (2 as^2b less), norms keep two numbers a row (mean and 1/deviation), and numbers are f32.
+// What our layers keep (saved_bytes) differs in three places: the dropped probabilities are made
+// again from probabilities and mask (2 as^2b less), norms keep two numbers per row (mean and
+// 1/deviation), and numbers are f32.
 //
-// Letters are the paper's: s sequence, b microbatch, h width, a heads, L layers, t tensor-parallel ranks, p pipeline
-// ranks, m model chunks a rank, v vocabulary.
-// Reference: Korthikanti et al. (2022), Reducing Activation Recomputation in Large Transformer Models, sections 4, 5
-// and appendix A (FLOPs).
+// Letters are the paper's: s sequence, b microbatch, h width, a heads, L layers, t tensor-parallel
+// ranks, p pipeline ranks, m model chunks per rank, v vocabulary.
+// Reference: Korthikanti et al. (2022), Reducing Activation Recomputation in Large Transformer
+// Models, sections 4, 5 and appendix A (FLOPs).
 #pragma once
 
 #include <cstdint>
@@ -36,10 +38,11 @@ struct ActivationSizes {
 
 enum class Recomputed : uint8_t { none, attention, all };
 
-// Bytes a layer keeps on each rank, as the paper counts (its table 2). Without sequence parallelism full recomputation
-// keeps the whole input on every rank; the paper's last row leaves it whole with it, too.
+// Bytes a layer keeps on each rank, as the paper counts (its table 2). Without sequence parallelism
+// full recomputation keeps the whole input on every rank; the paper's last row leaves it whole with
+// it, too.
 constexpr double activation_bytes_per_layer(const ActivationSizes& z, bool sequence_parallel,
-                                          Recomputed what) {
+                                            Recomputed what) {
   const double sbh = z.s * z.b * z.h;
   if (what == Recomputed::all) return 2 * sbh;
   const double whole = sequence_parallel ? 10 / z.t : 10;
@@ -47,7 +50,8 @@ constexpr double activation_bytes_per_layer(const ActivationSizes& z, bool seque
   return sbh * (whole + 24 / z.t + squares);
 }
 
-// Bytes of L layers on the first pipeline stage under 1F1B: p microbatches of L / p layers; interleaved in m chunks, more.
+// Bytes of L layers on the first pipeline stage under 1F1B: p microbatches of L / p layers;
+// interleaved in m chunks, more.
 constexpr double activation_bytes_first_stage(const ActivationSizes& z, bool sequence_parallel,
                                               Recomputed what, double L, double p = 1,
                                               double m = 1) {
@@ -55,8 +59,9 @@ constexpr double activation_bytes_first_stage(const ActivationSizes& z, bool seq
   return L * interleaved * activation_bytes_per_layer(z, sequence_parallel, what);
 }
 
-// Bytes that a GPT-2 layer of this library keeps: plain attention, dropout in all three places, t = 1. `number`
-// is 4 for f32; with 2 the terms are the paper's but for 2 as^2b and the norms' 4 numbers a row.
+// Bytes that a GPT-2 layer of this library keeps: plain attention, dropout in all three places,
+// t = 1. `number` is 4 for f32; with 2 the terms are the paper's but for 2 as^2b and the norms' 4
+// numbers per row.
 constexpr double saved_bytes(const ActivationSizes& z, Recomputed what, double number) {
   const double sbh = z.s * z.b * z.h, squares = z.a * z.s * z.s * z.b, rows = z.s * z.b;
   if (what == Recomputed::all) return number * sbh;

@@ -1,21 +1,23 @@
 // Attention: a transformer block's first half. Every token looks at all tokens before it.
 //
 //     x (B, T, C) ─┬─> q ─> (B, T, H, d) ─> rope ─┐
-//                  ├─> k ─> (B, T, K, d) ─> rope ─┼─> causal attention ─> (B, T, H d) ─> o ─> dropout ─> y
+//                  ├─> k ─> (B, T, K, d) ─> rope ─┼─> attention ─> (B, T, H d) ─> o ─> dropout ─> y
 //                  └─> v ─> (B, T, K, d) ─────────┘
 //
-// Keeps x, q, k, v, the attention's output, and: `plain` the probabilities (B, H, T, T), `blockwise` one
-// number a row (B, H, T). The formulas are in attention.hpp and attention_blockwise.hpp.
-// FLOPs forward: 2 a weight and token; attention 4 T^2 d a head (plain), half of it (blockwise).
+// Keeps x, q, k, v, the attention's output, and: `plain` the probabilities (B, H, T, T),
+// `blockwise` one number per row (B, H, T). The formulas are in attention.hpp and
+// attention_blockwise.hpp. FLOPs forward: 2 per weight and token; attention 4 T^2 d per head
+// (plain), half of it (blockwise).
 //
-// Tensor parallelism: heads do not see each other, so a rank holds H/tp and K/tp of them, whole, with their
-// rows of the weights of q, k and v (column cuts) and their inputs of o (a row cut): one all_reduce forward,
-// in o, and one backward, of the three dx together. Query heads and the keys they share stay together.
+// Tensor parallelism: heads do not see each other, so a rank holds H/tp and K/tp of them, whole,
+// with their rows of the weights of q, k and v (column cuts) and their inputs of o (a row cut): one
+// all_reduce forward, in o, and one backward, of the three dx together. Query heads and the keys
+// they share stay together.
 //     tp 2, H 4, K 2:    rank 0: q0 q1 with k0      rank 1: q2 q3 with k1
-// Context parallelism: T is this rank's part of the sequence, and attention goes round the ring of cp
-// (ring_attention.hpp), or exchanges heads for tokens and keeps q, k, v and o so (ulysses.hpp); the BatchPosition says which
-// positions the columns have (context_parallel.hpp).
-// Letters: B batch, T sequence, C width, H heads, K key/value heads, d numbers a head.
+// Context parallelism: T is this rank's part of the sequence, and attention goes round the ring of
+// cp (ring_attention.hpp), or exchanges heads for tokens and keeps q, k, v and o so (ulysses.hpp);
+// the BatchPosition says which positions the columns have (context_parallel.hpp).
+// Letters: B batch, T sequence, C width, H heads, K key/value heads, d numbers per head.
 // Reference: Shoeybi et al. (2019), Megatron-LM, figure 3b.
 #pragma once
 

@@ -1,17 +1,21 @@
-// Context parallelism: each rank has a part of every sequence. Attention is the only layer that looks from one
-// token at another (ring_attention.hpp); all others work on a token at a time and need not know.
+// Context parallelism: each rank has a part of every sequence. Attention is the only layer in which
+// one token reads another (ring_attention.hpp). All others work on a token at a time and need not
+// know.
 //
 //     ids (B, T)       [ 0 1 | 2 3 | 4 5 | 6 7 ]        T = 8, cp = 2: four chunks of two tokens
 //     rank 0           [ 0 1 . . . . 6 7 ]              context_shard: (B, T/cp), chunks 0 and 3
 //     rank 1           [ . . 2 3 4 5 . . ]                             chunks 1 and 2
 //
 //     what a rank must be told       its token ids and targets: context_shard of each
-//                                    their positions: context_positions, in the microbatch's BatchPosition
-//     what is summed over cp         the gradients of all weights (each rank saw some of the tokens), and the loss:
-//                                    local sum / tokens of the whole batch. Ddp over cp x dp does it.
+//                                    their positions: context_positions, in its BatchPosition
+//     what is summed over cp         the gradients of all weights (a rank saw some of the tokens)
+//                                    and the loss: local sum / tokens of the whole batch.
+//                                    Ddp over cp x dp does it.
 //
-// Targets are cut from the targets of the whole sequence: the token after a chunk's last one is on another rank.
-// Cost: activations of T/cp tokens on each rank; weights whole; messages as ring_attention.hpp and Ddp.
+// Targets are cut from the targets of the whole sequence: the token after a chunk's last one is on
+// another rank.
+// Cost: activations of T/cp tokens on each rank; weights whole; messages as in
+// ring_attention.hpp and Ddp.
 // Contract: T a multiple of 2 cp (any T on one rank). Letters: B batch, T sequence, cp ranks.
 // Reference: Llama team (2024), section 3.3.2.
 #pragma once
@@ -38,7 +42,8 @@ YOTTA_API Positions context_positions(int64_t T, const Communicator& cp,
                                       ChunkOrder order = ChunkOrder::zigzag,
                                       Where where = Where::current());
 
-// Rank `rank`'s columns of x (B, T, ...): (B, T/cp, ...). Of any type: token ids, targets, activations.
+// Rank `rank`'s columns of x (B, T, ...): (B, T/cp, ...). Of any type: token ids, targets,
+// activations.
 YOTTA_API Tensor context_shard(const Tensor& x, int ranks, int rank,
                                ChunkOrder order = ChunkOrder::zigzag,
                                Where where = Where::current());

@@ -1,5 +1,5 @@
-// DDP: distributed data parallelism. Every rank holds the whole model and a share of the batch; after
-// backward the ranks add up their gradients, so all take the same optimizer step.
+// DDP: distributed data parallelism. Every rank holds the whole model and a shard of the batch;
+// after backward the ranks add up their gradients, so all take the same optimizer step.
 //
 //                 rank 0        rank 1        rank 2        rank 3
 //     batch       [ x0 ]        [ x1 ]        [ x2 ]        [ x3 ]      different
@@ -8,25 +8,24 @@
 //     gradients    g             g             g             g          g = g0 + g1 + g2 + g3
 //     weights      w             w             w             w          the same, before and after
 //
-// Three ways, each better than the last:
-//     naive        one all_reduce per parameter, after backward: many small messages, all waited for
+// Three ways:
+//     naive        one all_reduce per parameter, after backward: many messages, all waited for
 //     bucketed     gradients lie side by side in a few flat buckets: one all_reduce per bucket
 //     overlapped   a bucket leaves as soon as its last gradient is ready, while backward goes on
 //
 //     backward     │ layer 3 │ layer 2 │ layer 1 │ layer 0 │
 //     bucket 0                ├─ 3, 2 in one bucket ─┤
-//     bucket 1                                             ├─ 1, 0 ─┤   only the last one is waited for
+//     bucket 1                                             ├─ 1, 0 ─┤   only this is waited for
 //
-// Cost, for gradients of G bytes on p ranks with the ring: 2(p-1)/p G bytes sent per rank; 2(p-1) messages
-// per bucket; memory: nothing beyond the gradients, which are views into the buckets.
+// Cost, for gradients of G bytes on p ranks with the ring: 2(p-1)/p G bytes sent per rank; 2(p-1)
+// messages per bucket; memory: nothing beyond the gradients, which are views into the buckets.
 //
 // Contract: all ranks of `comm` construct Ddp over the same parameters in the same order, and call
 // finish() after each synchronised backward pass. The loss says which reduction is right:
-//     loss = local sum / tokens of the *whole* batch    ReduceOp::sum, exact for uneven shares (our trainer)
-//     loss = local mean                                 ReduceOp::mean, as PyTorch's DDP
+//     loss = local sum / tokens of the *whole* batch    ReduceOp::sum (our trainer)
+//     loss = local mean                                 ReduceOp::mean (PyTorch's DDP)
 //
-// References: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB
-// 2020 (buckets, overlap, no_sync: section 3.2).
+// Reference: Li et al. (2020), PyTorch Distributed (section 3.2: buckets, overlap, no_sync).
 #pragma once
 
 #include <deque>
@@ -35,8 +34,10 @@
 #include <vector>
 
 #include "yotta/comm/communicator.hpp"
-#include "yotta/core/random.hpp"
 #include "yotta/nn/parameter.hpp"
+#if YOTTA_BODIES_OF(parallel)
+#include "yotta/core/random.hpp"
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -63,8 +64,8 @@ YOTTA_API void broadcast_parameters(Parameters parameters, const Communicator& c
 // Naive: after backward, one all_reduce per parameter.
 YOTTA_API void reduce_gradients(Parameters parameters, const Communicator& comm, ReduceOp op);
 
-// Throws if two ranks hold the same token ids: a sampler that forgot the rank trains on one shard of
-// the data, p times over, and no loss curve shows it.
+// Throws if two ranks hold the same token ids: a sampler that forgot the rank trains on one shard
+// of the data, p times over, and no loss curve shows it.
 YOTTA_API void check_ranks_differ(const Tensor& ids, const Communicator& comm,
                                   Where where = Where::current());
 
@@ -91,9 +92,8 @@ inline int64_t gradient_bytes(const Parameter& of) {
 // Cuts the parameters, last one first (backward's order), into buckets of one dtype each. A bucket
 // holds up to `bucket_bytes` of gradients, and at least one parameter.
 YOTTA_API std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket_bytes);
-// Makes the gradients of a bucket views of one flat tensor. They keep their values.
+// Makes the gradients of a bucket views of one flat tensor, values kept. make_buckets does both.
 YOTTA_API void flatten_gradients(Bucket& bucket);
-// Both.
 YOTTA_API std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_bytes);
 
 // The buckets of one rank, and which of them have left. DDP sums a bucket over the ranks by an
@@ -103,21 +103,19 @@ class GradientBuckets {
   using Launch = std::function<Work(Bucket&)>;  // starts to sum this bucket
 
   YOTTA_API GradientBuckets(std::deque<Bucket> buckets, Launch launch, bool overlap = true);
-  GradientBuckets(const GradientBuckets&) = delete;
-  GradientBuckets& operator=(const GradientBuckets&) = delete;
 
   // Counts a gradient of this bucket as ready, and launches every bucket whose turn has come.
   // All ranks must launch the same buckets in the same order. Backward may finish them in another
   // order, or on some rank not at all: so bucket k leaves only after buckets 0 to k-1.
   YOTTA_API void on_gradient_ready(Bucket& bucket);
-  // After backward: launches what has not left yet (a parameter that this batch did not use was never
-  // ready; its zeros are added like any other), and waits for everything.
+  // After backward: launches what has not left yet (a parameter that this batch did not use was
+  // never ready; its zeros are added like any other), and waits for everything.
   YOTTA_API void finish();
 
   // While syncing is off, gradients only add up locally.
   void set_syncing(bool on) { syncing_ = on; }
   std::deque<Bucket>& all() { return buckets_; }
-  const std::deque<Bucket>& all() const { return buckets_; }
+  int64_t size() const { return std::ssize(buckets_); }
   int launched() const { return launched_; }  // since the last finish()
 
  private:
@@ -152,7 +150,6 @@ class Ddp {
     explicit NoSync(Ddp& ddp) : ddp_(ddp) { ddp_.buckets_.set_syncing(false); }
     ~NoSync() { ddp_.buckets_.set_syncing(true); }
     NoSync(const NoSync&) = delete;
-    NoSync& operator=(const NoSync&) = delete;
 
    private:
     Ddp& ddp_;
@@ -162,7 +159,7 @@ class Ddp {
   // After backward: every gradient is the sum (or mean) over the ranks.
   void finish() { buckets_.finish(); }
 
-  int buckets() const { return static_cast<int>(buckets_.all().size()); }
+  int buckets() const { return static_cast<int>(buckets_.size()); }
   int launched() const { return buckets_.launched(); }  // since the last finish()
 
  private:

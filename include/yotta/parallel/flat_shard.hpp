@@ -6,18 +6,19 @@
 //     rank 1 holds            4 5 of w0, 0 1 of b0                 two parameter shards
 //
 // One array for many parameters makes few large messages. all_gather and reduce_scatter want equal
-// parts. A part cuts through matrices wherever it falls, and may hold the end of a matrix and the whole
-// of a bias. So the optimizer does not see the part: it sees the parameter shards in it. Each is an
-// ordinary Parameter with the name of the one it is cut from, which says whether its weights decay.
+// parts. A part cuts through matrices wherever it falls, and may hold the end of a matrix and the
+// whole of a bias. So the optimizer does not see the part: it sees the parameter shards in it. Each
+// is an ordinary Parameter with the name of the one it is cut from, which says whether its weights
+// decay.
 //
-//     layer's Parameter      value: a view into the flat array while that is gathered, undefined after
+//     layer's Parameter      value: a view into the flat array while it is gathered, else undefined
 //     shard's Parameter      value: a view into this rank's part, always there; grad: its own
 //
-// Cost: at most p - 1 numbers of padding per unit. What is done to each number alone (SGD, AdamW) does
-// not see the cut; what needs a whole matrix would.
+// Cost: at most p - 1 numbers of padding per unit. What is done to each number alone (SGD, AdamW)
+// does not see the cut; what needs a whole matrix would.
 // Letters: p ranks.
-// References: Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023, section 4.2
-// (FlatParameter).
+// References: Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023, section
+// 4.2 (FlatParameter).
 #pragma once
 
 #include <vector>
@@ -27,8 +28,8 @@
 namespace yotta {
 
 // Returns what `make` returns, with parameters that are shapes alone: they have no values, and no
-// ledger counts them. FlatLayout draws the values of each rank's part, so that nobody ever holds the
-// whole: as_shapes([&] { return Transformer(config); }).
+// ledger counts them. FlatLayout draws the values of each rank's part, so that nobody ever holds
+// the whole: as_shapes([&] { return Transformer(config); }).
 template <class Make>
 auto as_shapes(Make make) {
   RankContext uncounted;
@@ -64,16 +65,16 @@ class FlatLayout {
   int64_t shard_size() const { return (count_ + ranks_ - 1) / ranks_; }  // of each rank
   int64_t size() const { return shard_size() * ranks_; }                 // with padding
 
-  // Copies numbers [begin, end) of the flat array from the parameters' values. If the parameters are
-  // shapes alone, draws their initial values instead. The padding is zero.
+  // Copies numbers [begin, end) of the flat array from the parameters' values. If the parameters
+  // are shapes alone, draws their initial values instead. The padding is zero.
   YOTTA_API Tensor copy_part(int64_t begin, int64_t end) const;
 
-  // The parameter shards in numbers [begin, begin + part.numel()) of the flat array. Their values are
-  // views of `part`.
+  // The parameter shards in numbers [begin, begin + part.numel()) of the flat array. Their values
+  // are views of `part`.
   YOTTA_API std::vector<ParameterShard> cut_shards(const Tensor& part, int64_t begin) const;
 
-  // Makes the parameters' values, or gradients, views of a flat array. Gradients that are there already
-  // (a checkpointed slice makes them in its dgrad) are taken along.
+  // Makes the parameters' values, or gradients, views of a flat array. Gradients that are there
+  // already (a checkpointed slice makes them in its dgrad) are taken along.
   YOTTA_API void set_values(const Tensor& flat) const;
   YOTTA_API void set_gradients(const Tensor& flat) const;
   YOTTA_API void drop_values() const;

@@ -6,12 +6,13 @@
 //     backward, with prefetch      compute   │ B2    │ B1    │ B0    │
 //                                  network │ g2 │ g1 │ r2 g0 │ r1    │ r0 │
 //
-// While unit i runs backward, the network reduces unit i + 1 and gathers unit i - 1. If B >= g + r and F >= g
-// the step takes L (F + B) and three trips that nothing hides: the first gather of forward, the first of
-// backward (none if the last unit stays whole), and the last reduction. Without prefetch every trip shows:
-// L (F + B + 2 g + r).
+// While unit i runs backward, the network reduces unit i + 1 and gathers unit i - 1. If B >= g + r
+// and F >= g the step takes L (F + B) and three trips that nothing hides: the first gather of
+// forward, the first of backward (none if the last unit stays whole), and the last reduction.
+// Without prefetch every trip shows: L (F + B + 2 g + r).
 //
-// Letters: P parameters (with padding), N ranks, L units of equal size, F, B, g, r seconds of one unit.
+// Letters: P parameters (with padding), p ranks, L units of equal size, F, B, g, r seconds of one
+// unit.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +20,14 @@
 
 namespace yotta {
 
-// Elements that a rank sends in one forward and backward pass: each unit is gathered twice and reduced once;
-// what stays whole is gathered once.
+// Elements that a rank sends in one forward and backward pass: each unit is gathered twice and
+// reduced once; what stays whole is gathered once.
 constexpr int64_t fsdp_elements_sent(int64_t ranks, int64_t parameters, int64_t staying) {
   return (3 * parameters - staying) / ranks * (ranks - 1);
 }
 
-// Elements borrowed at the peak, with prefetch and three units or more of `unit` elements each: two of
-// weights; the gradients of the unit before, and this rank's part of their sum.
+// Elements borrowed at the peak, with prefetch and three units or more of `unit` elements each: two
+// of weights; the gradients of the unit before, and this rank's part of their sum.
 constexpr int64_t fsdp_peak_elements(int64_t ranks, int64_t unit) {
   return 3 * unit + unit / ranks;
 }

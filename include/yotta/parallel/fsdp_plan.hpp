@@ -1,15 +1,15 @@
 // Which slices of a layer stack are sharded, gathered and dropped together: the units of FSDP.
 //
-//     stack     embedding │ layers.0 │ layers.1 │ layers.2 │ head      embedding and head share a table
-//     units        root       1          2          3        root      1 entry per unit
-//                  root       └───── 1 ─────┘       2        root      2 entries per unit
+//    stack     embedding │ layers.0 │ layers.1 │ layers.2 │ head   embedding and head share a table
+//    units        root       1          2          3        root    1 entry per unit
+//                 root       └───── 1 ─────┘       2        root    2 entries per unit
 //
-// A small unit means little memory and many small messages; a large one the opposite. Entries that share
-// a parameter must be one unit, or it would be sharded twice: the root. Its slices lie apart in the
-// stack, so it stays whole in between. A stack that shares nothing has no root.
+// A small unit means little memory and many small messages; a large one the opposite. Entries that
+// share a parameter must be one unit, or it would be sharded twice: the root. Its slices lie apart
+// in the stack, so it stays whole in between. A stack that shares nothing has no root.
 //
-// A slice may need two units, an outer one and its own: then the outer one is gathered first and dropped
-// last. tied_parameters.hpp makes such plans.
+// A slice may need two units, an outer one and its own: then the outer one is gathered first and
+// dropped last. tied_parameters.hpp makes such plans.
 #pragma once
 
 #include <optional>

@@ -7,12 +7,13 @@
 //     dgrad     the same again
 //     wgrad     all compute their gradient, which is summed at the owner
 //
-// Only the owner has a layer's gradients and optimizer state. Together the ranks hold the model once, but not
-// in equal parts: with 5 layers on 3 ranks one rank holds 2/5 and not 1/3, and one large layer (a token
-// table) is all one rank's. And while a layer is broadcast, its owner sends to everybody: with p ranks it is
-// the busiest link while the others' stand idle. fsdp.hpp cuts every layer among all ranks instead.
+// Only the owner has a layer's gradients and optimizer state. Together the ranks hold the model
+// once, but not in equal parts: with 5 layers on 3 ranks one rank holds 2/5 and not 1/3, and one
+// large layer (a token table) is all one rank's. And while a layer is broadcast, its owner sends to
+// everybody: with p ranks it is the busiest link while the others' stand idle. fsdp.hpp cuts every
+// layer among all ranks instead.
 //
-// Cost: 3 (p-1) P elements sent by all ranks together, as FSDP does; but not evenly. Nothing overlaps.
+// Cost: all ranks together send 3 (p-1) P elements, as with FSDP, but not evenly. Nothing overlaps.
 // Contract: as fsdp.hpp's; a parameter is used by one entry of the stack only.
 #pragma once
 

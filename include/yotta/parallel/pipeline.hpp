@@ -1,25 +1,28 @@
 // Pipeline: runs a schedule on the ranks of a communicator, each with its stages of the model.
 //
-//     rank 0   embedding, layers.0 to 2     ─── y (B, T, C) ──>       F: receive x, forward, send y
-//     rank 1   layers.3 to 5                <── dx (B, T, C) ──       B: receive dy, backward, send dx
-//     rank 2   layers.6 to 8, head, loss                              I and W: the halves of B, dx leaves between
+//     rank 0   embedding, layers.0 to 2     ─── y (B, T, C) ──>    F: receive x, forward, send y
+//     rank 1   layers.3 to 5                <── dx (B, T, C) ──    B: receive dy, backward, send dx
+//     rank 2   layers.6 to 8, head, loss                           I, W: the halves of B
 //
-// The executor knows nothing of GPipe or 1F1B. It plays its rank's list of actions (pipeline_schedule.hpp), and what
-// to receive and to send follows from the action. Each microbatch in flight has a Saved of its own; how many there are
-// at once is the schedule's doing.
+// The executor knows nothing of GPipe or 1F1B. It plays its rank's list of actions
+// (pipeline_schedule.hpp), and what to receive and to send follows from the action. Each microbatch
+// in flight has a Saved of its own; how many there are at once is the schedule's doing.
 //
-// Sends are asynchronous: 1F1B's neighbours send to each other at the same moment, and with sends that wait for
-// the receiver both would wait forever. A tensor that was sent stays alive until its receiver has it. That is known
-// without asking: when a message comes back from an action that the receiver runs later, ours has arrived.
+// Sends are asynchronous: 1F1B's neighbours send to each other at the same moment, and with sends
+// that wait for the receiver both would wait forever. A tensor that was sent stays alive until its
+// receiver has it. That is known without asking: when a message comes back from an action that the
+// receiver runs later, ours has arrived.
 //
-// Cost: each boundary between two ranks moves one (B, T, C) tensor per microbatch in each direction: 2 (p v - 1)
-// messages per microbatch over all ranks. Memory: most_in_flight(actions) times a stage's Saved, and what was sent and not
-// answered yet: of each microbatch in flight one y, of 1F1B p - r, of GPipe all m. (Work::done() could free some sooner,
-// but on one run and not on the next; so memory is the schedule's, and no run has luck.)
+// Cost: each boundary between two ranks moves one (B, T, C) tensor per microbatch in each
+// direction: 2 (p v - 1) messages per microbatch over all ranks. Memory: most_in_flight(actions)
+// times a stage's Saved, and what was sent and not answered yet: of each microbatch in flight one
+// y, of 1F1B p - r, of GPipe all m. (Work::done() could free some sooner, but not in
+// every run. So memory depends on the schedule alone.)
 //
-// Contract: chunk c of rank r is stage r + c p. All ranks run the same schedule with the same microbatches. x is read on
-// stage 0 only; `between` says what flows between stages. Tied weights: TiedParameters. Size 1, or an empty
-// communicator, is the serial case. Within a chunk the gradients of microbatches add up in the schedule's order.
+// Contract: chunk c of rank r is stage r + c p. All ranks run the same schedule with the same
+// microbatches. x is read on stage 0 only; `between` says what flows between stages. Tied weights:
+// TiedParameters. Size 1, or an empty communicator, is the serial case. Within a chunk the
+// gradients of microbatches add up in the schedule's order.
 // References: see pipeline_schedule.hpp.
 #pragma once
 
@@ -39,7 +42,8 @@
 
 namespace yotta {
 
-// The layers [first, last) of n that stage `stage` of `stages` gets, when they are shared out evenly.
+// The layers [first, last) of n that stage `stage` of `stages` gets, when they are shared out
+// evenly.
 struct StageLayers {
   int64_t first = 0, last = 0;
 };
@@ -64,12 +68,14 @@ struct PipelineReport {
 
 class Pipeline {
  public:
-  // chunks[c] is stage rank + c p. before_backward(last), if given, is called before each B, I or W; last: of the
-  // chunk's last microbatch to go backward, whose gradients complete the step's (DDP: no_sync for the others).
+  // chunks[c] is stage rank + c p. before_backward(last), if given, is called before each B, I or
+  // W; last: of the chunk's last microbatch to go backward, whose gradients complete the step's
+  // (DDP: no_sync for the others).
   YOTTA_API Pipeline(const Communicator& comm, const std::vector<Layers>& chunks,
                      std::function<void(bool last)> before_backward = nullptr);
 
-  // One step: every microbatch forward and backward. Gradients accumulate in the chunks' parameters.
+  // One step: every microbatch forward and backward. Gradients accumulate in the chunks'
+  // parameters.
   YOTTA_API PipelineReport run(const PipelineSchedule& schedule,
                                std::span<const PipelineMicrobatch> microbatches,
                                const PipelineLoss& loss, Where where = Where::current());
@@ -255,7 +261,7 @@ void Pipeline::check(const PipelineSchedule& schedule, int64_t microbatches, Whe
     fail(where, "a schedule for {} ranks on a communicator of {}", schedule.ranks,
          axis_size(comm_));
   if (schedule.stages != schedule.ranks * static_cast<int>(chunks_.size()))
-    fail(where, "a schedule of {} stages on {} ranks needs {} chunks of the model a rank, not {}",
+    fail(where, "a schedule of {} stages on {} ranks needs {} chunks of the model per rank, not {}",
          schedule.stages, schedule.ranks, schedule.stages / schedule.ranks, chunks_.size());
   if (schedule.microbatches != microbatches)
     fail(where, "a schedule for {} microbatches was given {}", schedule.microbatches, microbatches);

@@ -1,10 +1,11 @@
 // Pictures of a pipeline's timeline: for the terminal, and as SVG.
 //
-//     rank 0   F0 F1 F2 F3 .. .. B0--- B1---        one column a unit of time; .. is the bubble
+//     rank 0   F0 F1 F2 F3 .. .. B0--- B1---        one column per unit of time; .. is the bubble
 //     rank 1   .. F0 F1 F2 F3 B0--- B1---
 //
-// Each microbatch has a colour and a pattern, so that it can be followed down and back up, also in print and by
-// readers who tell no red from green. F is light, B and its halves I and W are dark, and the number stands in the box.
+// Each microbatch has a colour and a pattern, so that it can be followed down and back up, also in
+// print and by readers who tell no red from green. F is light, B and its halves I and W are dark,
+// and the number stands in the box.
 #pragma once
 
 #include "yotta/parallel/pipeline_timeline.hpp"
@@ -14,8 +15,9 @@
 
 namespace yotta {
 
-// One line per rank. `unit` seconds are one column, three characters wide or as wide as the longest name; a chunk
-// is told by its stage: "4F1". With `colored`, microbatches are told apart by terminal colors.
+// One line per rank. `unit` seconds are one column, three characters wide or as wide as the longest
+// name; a chunk is told by its stage: "4F1". With `colored`, microbatches are told apart by
+// terminal colors.
 YOTTA_API std::string picture(const PipelineTimeline& timeline, double unit = 1,
                               bool colored = false);
 

@@ -1,13 +1,15 @@
-// The timeline of a pipeline schedule: when each action would begin and end, if F, I and W took so long.
+// The timeline of a pipeline schedule: when each action would begin and end, if F, I and W took so
+// long.
 //
 //     an action begins when its rank is free and what it needs is there
 //         F of stage s     needs F of stage s - 1, and its message
 //         I, B             need their own F, and I or B of stage s + 1, and its message
 //         W                needs its own I
 //
-// A message delays the receiver and occupies nobody. This is arithmetic on the schedule alone; running it on ranks
-// with a virtual clock (pipeline.hpp) gives the same times, and tests compare the two.
-// The same arithmetic finds out whether a schedule can run at all: if no rank can go on, it names what each waits for.
+// A message delays the receiver and occupies nobody. This is arithmetic on the schedule alone;
+// running it on ranks with a virtual clock (pipeline.hpp) gives the same times, and tests compare
+// the two. The same arithmetic finds out whether a schedule can run at all: if no rank can go on,
+// it names what each waits for.
 #pragma once
 
 #include "yotta/parallel/pipeline_schedule.hpp"
@@ -45,7 +47,8 @@ struct PipelineTimeline {
 // Throws unless every rank runs every microbatch through its stages exactly once, and nothing else.
 YOTTA_API void check_complete(const PipelineSchedule& schedule, Where where = Where::current());
 
-// When everything happens. Errors: a schedule that is not complete, or on which the ranks would wait forever.
+// When everything happens. Errors: a schedule that is not complete, or on which the ranks would
+// wait forever.
 YOTTA_API PipelineTimeline simulate(const PipelineSchedule& schedule,
                                     const PipelineCosts& costs = {},
                                     Where where = Where::current());
@@ -70,8 +73,8 @@ class PipelineClock {
         forward_(static_cast<size_t>(schedule.stages * schedule.microbatches), -1),
         input_(forward_) {}
 
-  // When all that the action needs is there, or negative if something has not run. A second visit in `missing`
-  // gets its name.
+  // When all that the action needs is there, or negative if something has not run. A second visit
+  // in `missing` gets its name.
   double ready(const PipelineAction& a, PipelineAction* missing = nullptr) const {
     double time = 0;
     const auto need = [&](const std::vector<double>& ends, int stage, PipelineOp op) {

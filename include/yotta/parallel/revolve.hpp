@@ -1,24 +1,30 @@
-// Revolve: with room for s checkpoints, run a chain of l layers backwards with the fewest forward steps.
+// Revolve: with room for s checkpoints, run a chain of l layers backwards with the fewest forward
+// steps.
 //
-// The backward pass needs the layers' inputs last one first, and there is no room to keep them all. Some are
-// kept as checkpoints; the others are computed again from the nearest one before them. Which to keep?
+// The backward pass needs the layers' inputs last one first, and there is no room to keep them all.
+// Some are kept as checkpoints; the others are computed again from the nearest one before them.
+// Which to keep?
 //
 //     layer        0   1   2   3   4   5        l = 6, s = 2: keep the inputs of 0 and 3
 //     kept         █           █                    run 0 1 2, keep 3, run 3 4, reverse 5
 //                  █           █ ──> ──> ^          restore 3, run 3, reverse 4
 //                  █           █ ──> ^              restore 3, reverse 3, drop 3
 //                  █ ──> █ ──> ^                    restore 0, run 0, keep 1, run 1, reverse 2
-//                  █     █ ^                        restore 1, reverse 1, drop 1;  restore 0, reverse 0
+//                  █     █ ^                        reverse 1, drop 1;  restore 0, reverse 0
 //
-// A schedule is data: a list of actions, which can be printed and counted without any layer. To reverse a
-// layer is to run it forward once more, this time keeping what backward needs, and then backward.
+// A schedule is data: a list of actions, which can be printed and counted without any layer. To
+// reverse a layer is to run it forward once more, this time keeping what backward needs, and then
+// backward.
 //
-// Cost: "steps" are the `run` actions, what is computed beyond one forward and one backward of each layer.
-//     beta(s, r) = (s + r)! / (s! r!)       so long a chain can be reversed running no layer more than r times
-//     t(l, s) = r l - beta(s + 1, r - 1)    fewest steps, with the smallest r for which beta(s, r) >= l
-// So the cost grows like r l with r about the s-th root of s! l: 10 checkpoints reverse 286 layers with r = 3.
+// Cost: "steps" are the `run` actions, what is computed beyond one forward and one backward of each
+// layer.
+//     beta(s, r) = (s + r)! / (s! r!)      longest chain in which no layer runs more than r times
+//     t(l, s) = r l - beta(s + 1, r - 1)   fewest steps; r is the smallest with beta(s, r) >= l
+// So the cost grows like r l with r about the s-th root of s! l: 10 checkpoints reverse 286 layers
+// with r = 3.
 //
-// Letters: l layers, s checkpoints (the chain's own input is one of them, so s >= 1), r repetitions.
+// Letters: l layers, s checkpoints (the chain's own input is one of them, so s >= 1), r
+// repetitions.
 // Reference: Griewank and Walther (2000), Algorithm 799: Revolve, ACM TOMS 26(1).
 #pragma once
 
@@ -60,8 +66,8 @@ YOTTA_API ReplayActions revolve_schedule(int64_t l, int64_t s, Where where = Whe
 // lectures count: k = l / every checkpoints, and of the order of l (l / k) = l^2 / k steps.
 YOTTA_API ReplayActions restart_schedule(int64_t l, int64_t every, Where where = Where::current());
 
-// (s + r)! / (s! r!), the longest chain that s checkpoints reverse if no layer is run more than r times; 0 if
-// r < 0. Stays at the largest number where it would not fit.
+// (s + r)! / (s! r!), the longest chain that s checkpoints reverse if no layer is run more than r
+// times; 0 if r < 0. Stays at the largest number where it would not fit.
 constexpr int64_t revolve_beta(int64_t s, int64_t r) {
   if (r < 0) return 0;
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
@@ -86,7 +92,8 @@ constexpr int64_t revolve_steps(int64_t l, int64_t s) {
   return r * l - revolve_beta(s + 1, r - 1);
 }
 
-// Its steps: the first way through all segments but the last, then c (c - 1) / 2 in a segment of c layers.
+// Its steps: the first way through all segments but the last, then c (c - 1) / 2 in a segment of c
+// layers.
 constexpr int64_t restart_steps(int64_t l, int64_t every) {
   if (l == 0) return 0;
   const int64_t full = (l - 1) / every;  // segments before the last one
@@ -113,7 +120,8 @@ int64_t steps(const ReplayActions& actions) {
 
 namespace detail {
 
-// Writes down the reversal of layers [begin, end), whose input is the last checkpoint and flows in right now.
+// Writes down the reversal of layers [begin, end), whose input is the last checkpoint and flows in
+// right now.
 class ReplayWriter {
  public:
   using Kind = ReplayAction::Kind;

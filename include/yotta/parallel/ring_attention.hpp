@@ -1,31 +1,34 @@
-// Ring attention: one sequence on cp ranks. Every rank has the queries, keys and values of its own part; the
-// keys and values go round a ring, and each rank takes from every visitor what its queries may see.
+// Ring attention: one sequence on cp ranks. Every rank has the queries, keys and values of its own
+// part; the keys and values go round a ring, and each rank takes from every visitor what its
+// queries may see.
 //
-//     who holds which of 2 cp chunks, cp = 4 (zig-zag)     queries of a chunk (row) see the keys of those before it
-//     rank 0   [0 . . . . . . 7]                           0  \                      rank 0: 1/2 + 7 1/2 = 8 squares
-//     rank 1   [. 1 . . . . 6 .]                           1  o \                    rank 1: 1 1/2 + 6 1/2 = 8
-//     rank 2   [. . 2 . . 5 . .]                           :  o o \                  rank 2: 2 1/2 + 5 1/2 = 8
-//     rank 3   [. . . 3 4 . . .]                           7  o o o o o o o \        rank 3: 3 1/2 + 4 1/2 = 8
+//     chunks of each rank, cp = 4 (zig-zag)     a chunk's queries (row) see the keys before them
+//     rank 0   [0 . . . . . . 7]                0  \                  rank 0: 1/2 + 7 1/2 = 8
+//     rank 1   [. 1 . . . . 6 .]                1  o \                rank 1: 1 1/2 + 6 1/2 = 8
+//     rank 2   [. . 2 . . 5 . .]                :  o o \              rank 2: 2 1/2 + 5 1/2 = 8
+//     rank 3   [. . . 3 4 . . .]                7  o o o o o o o \    rank 3: 3 1/2 + 4 1/2 = 8
 //
-//     step     compute (rank 2)           at the same time                             ┌─> 0 ─> 1 ─┐
-//     0        own queries x own keys     own k, v ─> rank 3,  rank 1's arrive         3 <── 2 <───┘
+//     step     compute (rank 2)           at the same time                           ┌─> 0 ─> 1 ─┐
+//     0        own queries x own keys     own k, v ─> rank 3,  rank 1's arrive       3 <── 2 <───┘
 //     1        own queries x rank 1's     rank 1's ─> rank 3,  rank 0's arrive
 //     2, 3     ... x rank 0's, rank 3's   (in the last step nothing is sent)
 //
-// Each visitor gives a part of softmax's sum: o_a, with L_a = log of the sum of e^score. Two parts are merged by
+// Each visitor gives a part of softmax's sum: o_a, with L_a = log(sum of e^score). Merging two:
 //     L = log(e^L_a + e^L_b)        o = e^(L_a - L) o_a + e^(L_b - L) o_b
 // which is exact. A part that saw nothing has L = -infinity and weighs nothing.
 //
-// Backward: k and v go round again. dk and dv of a visitor are summed on their way: what this rank finds is added
-// to what comes from the left, and sent on; cp - 1 hops after its owner's neighbour began, the sum is home.
+// Backward: k and v go round again. dk and dv of a visitor are summed on their way: what this rank
+// finds is added to what comes from the left, and sent on; cp - 1 hops after its owner's neighbour
+// began, the sum is home.
 //
-// Cost a rank, n = B (T/cp) Hkv d numbers of k: forward 2(cp-1) messages of n, backward 4(cp-1). FLOPs: T^2/cp of
-// the triangle on every rank. Contiguous parts would give the last rank 2cp-1 times the first one's work.
-// Memory: q, k, v, o as T/cp, and two pairs k, v in flight (backward: and two pairs dk, dv): O(T/cp).
-// Contract: all ranks of cp call alike, T/cp even; the columns are context_positions (context_parallel.hpp).
-// Letters: B batch, T whole sequence, cp ranks, H query heads, Hkv key and value heads, d numbers a head.
-// References: Liu et al. (2023), Ring Attention; Brandon et al. (2023), Striped Attention (balance); Llama team
-// (2024), section 3.3.2 (2 cp chunks); Dao et al. (2022), FlashAttention.
+// Cost per rank, n = B (T/cp) Hkv d numbers of k: forward 2(cp-1) messages of n, backward 4(cp-1).
+// FLOPs: T^2/cp of the triangle on every rank. Contiguous parts would give the last rank 2cp-1
+// times the first one's work. Memory: q, k, v, o as T/cp, and two pairs k, v in flight (backward:
+// and two pairs dk, dv): O(T/cp).
+// Contract: all ranks of cp call alike, T/cp even; columns as context_positions says.
+// Letters: B batch, T whole sequence, cp ranks, H and Hkv query and key heads, d numbers per head.
+// References: Liu et al. (2023), Ring Attention; Brandon et al. (2023), Striped Attention
+// (balance); Llama team (2024), section 3.3.2 (2 cp chunks); Dao et al. (2022), FlashAttention.
 #pragma once
 
 #include <array>
@@ -72,8 +75,6 @@ YOTTA_API AttentionGradients ring_attention_backward(const Tensor& dout, const T
                                                      ChunkOrder order = ChunkOrder::zigzag,
                                                      Where where = Where::current());
 
-// ---- the ring ----------------------------------------------------------------------------------
-
 // Where this rank is in the ring, and how its part of the sequence is cut.
 struct Ring {
   Communicator cp;  // may be empty: one rank
@@ -89,24 +90,6 @@ struct Ring {
   YOTTA_API AttentionBlock block(int64_t i, int from, int64_t j) const;
 };
 
-// The ring of cp for `columns` tokens per rank. Errors: they do not cut into the chunks of `order`.
-YOTTA_API Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order, Where where);
-
-// k and v, or dk and dv: (B, T/cp, Hkv, d) each.
-using Pair = std::array<Tensor, 2>;
-
-// A pair on its way to the right, while the left neighbour's comes in. Both are untouchable until arrive().
-struct Hop {
-  Pair out, in;
-  std::array<Work, 4> works;
-
-  YOTTA_API Pair arrive(Where where = Where::current());
-};
-YOTTA_API Hop start_hop(const Pair& out, const Ring& ring, int tag, Where where);
-inline constexpr int keys_tag = 0, gradients_tag = 1;
-
-// ---- merging -----------------------------------------------------------------------------------
-
 // What two parts of one query's sum weigh in the whole, and the whole's log-sum-exp.
 template <class Real>
 struct MergeWeights {
@@ -115,7 +98,7 @@ struct MergeWeights {
 template <class Real>
 YOTTA_HOST_DEVICE MergeWeights<Real> merge_weights(Real first, Real second) {
   MergeWeights<Real> weights;
-  // exercise 23.3: from their log-sum-exps, large ones and -infinity (a part that saw nothing) included
+  // exercise 23.3: from their log-sum-exps, also large ones, and -infinity (a part saw nothing)
   const Real most = std::max(first, second);
   if (most == -std::numeric_limits<Real>::infinity()) return {0, 0, most};
   const Real a = std::exp(first - most), b = std::exp(second - most);
@@ -143,8 +126,8 @@ struct MergeRow {
   }
 };
 
-// sum (o (B, n, H, d), L (B, H, n)) with one more part of the same queries; an undefined sum becomes the
-// part.
+// Merges one more part of the same queries into sum, o (B, n, H, d) and L (B, H, n). An undefined
+// sum becomes the part.
 YOTTA_API void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
                      Where where = Where::current());
 
@@ -152,14 +135,15 @@ YOTTA_API void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
 
 AttentionBlock Ring::block(int64_t i, int from, int64_t j) const {
   AttentionBlock block;
-  // exercise 23.2: its first columns here, its length, and how far ahead the queries stand in the sequence
+  // exercise 23.2: its first columns here, its length, and how far ahead of the keys the queries
   const int64_t queries = chunk_of(ranks, rank, i, order), keys = chunk_of(ranks, from, j, order);
   block = {i * n, j * n, n, (queries - keys) * n};
   // end of exercise 23.2
   return block;
 }
 
-Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order, Where where) {
+// The ring of cp for `columns` tokens per rank. Errors: they do not cut into the chunks of `order`.
+inline Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order, Where where) {
   const int ranks = axis_size(cp);
   if (columns % chunks_each(ranks) != 0)
     fail(where,
@@ -190,11 +174,22 @@ void merge(BlockwiseAttention& sum, const BlockwiseAttention& part, Where where)
   });
 }
 
-Pair Hop::arrive(Where where) {
-  for (Work& work : works) work.wait(where);
-  return in;
-}
-Hop start_hop(const Pair& out, const Ring& ring, int tag, Where where) {
+// k and v, or dk and dv: (B, T/cp, Hkv, d) each.
+using Pair = std::array<Tensor, 2>;
+
+// A pair on its way to the right, while the left neighbour's comes in. Nobody may touch either
+// before arrive().
+struct Hop {
+  Pair out, in;
+  std::array<Work, 4> works;
+
+  Pair arrive(Where where = Where::current()) {
+    for (Work& work : works) work.wait(where);
+    return in;
+  }
+};
+inline constexpr int keys_tag = 0, gradients_tag = 1;
+inline Hop start_hop(const Pair& out, const Ring& ring, int tag, Where where) {
   Hop hop{out, {empty_like(out[0], where), empty_like(out[1], where)}, {}};
   const int left = wrap(ring.rank - 1, ring.ranks), right = wrap(ring.rank + 1, ring.ranks);
   for (size_t i = 0; i < 2; ++i) {
@@ -213,7 +208,7 @@ BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor
                                   const Communicator& cp, ChunkOrder order, Where where) {
   const Ring ring = make_ring(cp, q.dim(1), order, where);
   std::vector<BlockwiseAttention> sums(static_cast<size_t>(ring.chunks()));
-  // exercise 23.4: cp steps; in each start the hop, merge what the visitor gives to each chunk, then wait
+  // exercise 23.4: cp steps; in each start the hop, merge its parts with each chunk's, then wait
   Pair here = {k, v};
   for (int step = 0; step < ring.ranks; ++step) {
     const bool last = step + 1 == ring.ranks;
@@ -241,7 +236,7 @@ AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q, 
                                            const Communicator& cp, ChunkOrder order, Where where) {
   const Ring ring = make_ring(cp, q.dim(1), order, where);
   AttentionGradients own{zeros_like(q, where), zeros_like(k, where), zeros_like(v, where)};
-  // exercise 23.5: the same steps; in each add to dq, and to the sum of dk and dv that travels with their keys
+  // exercise 23.5: the same steps; in each add to dq, and to dk, dv, which travel with their keys
   Pair here = {k, v};
   Hop gradients;
   for (int step = 0; step < ring.ranks; ++step) {
@@ -277,15 +272,17 @@ constexpr int64_t ring_backward_messages(int ranks) { return 4 * (ranks - 1); }
 // Bytes sent for k and v of `bytes` on each rank, both together; backward sends dk and dv too.
 constexpr int64_t ring_bytes(int ranks, int64_t bytes) { return (ranks - 1) * bytes; }
 constexpr int64_t ring_backward_bytes(int ranks, int64_t bytes) { return 2 * (ranks - 1) * bytes; }
-// The forward pass holds at most, beyond its arguments: two pairs k, v of `pair` bytes, o and L of `o` bytes, and
-// the part of one chunk that is merged next; at the end one pair, and o and L twice, as chunks and joined.
+// The forward pass holds at most, beyond its arguments: two pairs k, v of `pair` bytes, o and L of
+// `o` bytes, and the part of one chunk that is merged next; at the end one pair, and o and L twice,
+// as chunks and joined.
 constexpr int64_t ring_peak_bytes(int ranks, int64_t pair, int64_t o) {
   if (ranks == 1) return o;
   const int64_t in_flight = ranks == 2 ? pair : 2 * pair;
   return std::max(in_flight + o + o / 2, pair + 2 * o);
 }
-// Tokens on a rank from which a hop hides behind a step: 2 B H d (T/cp)^2 FLOPs against 2 B (T/cp) Hkv d numbers.
-// Backward has 2.5 times the FLOPs and twice the bytes: hidden too, but for the last hop, which brings dk, dv home.
+// Tokens on a rank from which a hop hides behind a step: 2 B H d (T/cp)^2 FLOPs against 2 B (T/cp)
+// Hkv d numbers. Backward has 2.5 times the FLOPs and twice the bytes: hidden too, but for the last
+// hop, which brings dk, dv home.
 constexpr double ring_hidden_tokens(double flops_per_second, double bytes_per_second,
                                     int64_t bytes_per_number, int64_t heads, int64_t kv_heads) {
   return flops_per_second / bytes_per_second * static_cast<double>(bytes_per_number * kv_heads) /

@@ -4,21 +4,21 @@
 //     gradients                  g of its tokens       +        g of its logits
 //                                └──────────── all_reduce ──────────┘
 //
-// Both hold the table under the same name. Each computes a part of its gradient, and the sum of the parts
-// is what the whole model would have. Then both take the same step. TiedParameters finds out by asking
-// which names are held twice.
+// Both hold the table under the same name. Each computes a part of its gradient, and the sum of the
+// parts is what the whole model would have. Then both take the same step. TiedParameters finds out
+// by asking which names are held twice.
 //
-// With FSDP, all stages must shard the table at the same places, or the owners of a part could not add up
-// its gradients. So it is a unit of its own, around the unit of its slice's other weights:
+// With FSDP, all stages must shard the table at the same places, or the owners of a part could not
+// add up its gradients. So it is a unit of its own, around the unit of its slice's other weights:
 //
 //     stack     embedding │ layers.0 │ layers.1        layers.2 │ layers.3 │ head     two stages
 //     units      table, 0       1          2               0          1      table, 2
 //
-// Cost: two ranks that hold a table of G bytes send G each, once per step, however many microbatches
-// there are.
-// Contract: all ranks of the communicator construct it, and call reduce() after the last backward of a
-// step. The values become those of the lowest rank that holds them. Parameter::copies is raised, so that
-// norms count them once.
+// Cost: two ranks that hold a table of G bytes send G each, once per step, however many
+// microbatches there are.
+// Contract: all ranks of the communicator construct it, and call reduce() after the last backward
+// of a step. The values become those of the lowest rank that holds them. Parameter::copies is
+// raised, so that norms count them once.
 // Reference: Narayanan et al. (2021), Megatron-LM: the "embedding group".
 #pragma once
 
@@ -56,8 +56,8 @@ class TiedParameters {
   std::deque<Tied> all_;
 };
 
-// The plan with the parameters of these names in units of their own: what is left of their slices' units
-// goes inside. A unit of nothing else stays as it is.
+// The plan with the parameters of these names in units of their own: what is left of their slices'
+// units goes inside. A unit of nothing else stays as it is.
 YOTTA_API FsdpPlan with_own_units(FsdpPlan plan, const std::set<std::string>& names);
 
 #if YOTTA_BODIES_OF(parallel)

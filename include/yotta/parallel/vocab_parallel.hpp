@@ -1,20 +1,24 @@
 // A vocabulary on several ranks: the token table, and a loss without ever gathering the logits.
 //
-//     table (V, C)    rank 0 [ tokens 0 ... V/tp - 1 ]     rank 1 [ tokens V/tp ... ]     the same cut for the output matrix
+//     table (V, C)    rank 0 [ tokens 0 ... V/tp - 1 ]     rank 1 [ tokens V/tp ... ]
+//                     the same cut for the output matrix
 //
-//     embedding   each rank looks up the tokens it holds, zeros for the others     one all_reduce of B T C (g)
-//     logits      (B, T, V/tp) on each rank: x W_r', no communication              backward: one of B T C (f)
-//     loss        needs log(sum of e^logit) over all V, and one logit              two all_reduces of 3 B T
+//     embedding   each rank looks up its tokens, zeros for others   one all_reduce of B T C (g)
+//     logits      (B, T, V/tp) on each rank: x W_r'                 backward: one of B T C (f)
+//     loss        log(sum of e^logit) over all V, and one logit     two all_reduces of 3 B T
 //
-// Logits are the largest tensor of a model: at V = 128,256 gathering them would move 128,256 numbers a token;
-// three suffice. With l_r = log-sum-exp of this rank's logits and m = the largest of the l_r:
+// Logits are the largest tensor of a model: at V = 128,256 gathering them would move 128,256
+// numbers per token; three suffice. With l_r = log-sum-exp of this rank's logits and m = the
+// largest of the l_r:
 //
-//     log-sum-exp over all = m + log(sum over r of e^(l_r - m))        no e^ of a large number anywhere
+//     log-sum-exp over all = m + log(sum over r of e^(l_r - m))    no e^ of a large number anywhere
 //     logit of the target  = sum over r of (rank r's, if it holds the target, else 0)
 //
-// Backward needs nothing from others: dlogit_v = scale (e^(logit_v - l) - 1[v = target]), for the own v.
+// Backward needs nothing from others: dlogit_v = scale (e^(logit_v - l) - 1[v = target]), for the
+// own v.
 //
-// Contract: V divides by tp; the same ids and targets on all ranks of tp; both checked against the whole V.
+// Contract: V divides by tp; the same ids and targets on all ranks of tp; both checked against the
+// whole V.
 // Letters: N tokens, V vocabulary, C width, tp ranks.
 // References: Shoeybi et al. (2019), section 3; Megatron-LM's vocab-parallel cross-entropy.
 #pragma once
@@ -55,14 +59,14 @@ class VocabParallelEmbedding : public Layer {
   ReduceFromTensorParallel g_;
 };
 
-// ---- the loss --------------------------------------------------------------------------------------
+// ---- the loss ----------------------------------------------------------------------------------
 
-// What each rank sends in the loss, besides the ring's factor 2(tp-1)/tp: three numbers a token, against V
-// if the logits were gathered.
+// What each rank sends in the loss, besides the ring's factor 2(tp-1)/tp: three numbers per token,
+// against V if the logits were gathered.
 constexpr int64_t vocab_parallel_loss_numbers(int64_t N) { return 3 * N; }
 
-// The loss of logits (N, V/tp) against targets i32 (N), in words of the whole vocabulary; the same on
-// all ranks.
+// The loss of logits (N, V/tp) against targets i32 (N), in words of the whole vocabulary; the same
+// on all ranks.
 YOTTA_API CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& targets,
                                                     double scale, const Communicator& tp = {},
                                                     Where where = Where::current());

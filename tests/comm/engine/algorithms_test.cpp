@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "yotta/comm/run_ranks.hpp"
+#include "yotta/comm/threads/thread_transport.hpp"
 
 using namespace yotta;
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "yotta/comm/communicator.hpp"
+#include "yotta/comm/engine/message.hpp"
 
 using namespace yotta;
 

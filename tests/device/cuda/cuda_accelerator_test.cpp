@@ -68,7 +68,7 @@ TEST_CASE(
     CHECK(contains(text, "cuda_accelerator_test.cpp"));
     CHECK(contains(text, "no memory left for 4096 bytes"));
     CHECK(contains(text, fmt::format("of its {} bytes 2048 are free", used + 4096)));
-    CHECK(contains(text, "fewer sequences a microbatch, activation checkpointing"));
+    CHECK(contains(text, "fewer sequences per microbatch, activation checkpointing"));
     CHECK(contains(message_of([] { DeviceArray<float>(1024); }), "CUDA: out of memory"));
     const Tensor fits = Tensor::empty({512});
     CHECK(fits.raw() != nullptr);

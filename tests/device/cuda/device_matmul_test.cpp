@@ -11,7 +11,7 @@ namespace {
 // What a library that thinks in columns does: result = left right, column-major.
 void multiply_columns(const ColumnMajorProduct& p) {
   const auto at = [](const ColumnMajorMatrix& x, int row, int col) -> float& {
-    return static_cast<float*>(x.data)[x.turned ? row * x.leading + col : col * x.leading + row];
+    return static_cast<float*>(x.data)[x.transpose ? row * x.leading + col : col * x.leading + row];
   };
   for (int i = 0; i < p.m; ++i)
     for (int j = 0; j < p.n; ++j) {

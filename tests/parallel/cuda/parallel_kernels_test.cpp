@@ -4,6 +4,7 @@
 
 #include "support/message_of.hpp"
 #include "yotta/comm/run_ranks.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/parallel/ulysses.hpp"
 
 using namespace yotta;

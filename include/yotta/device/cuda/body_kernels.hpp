@@ -1,10 +1,10 @@
 // Kernels for bodies: how a functor that g++ runs in a loop becomes a kernel of a GPU.
 //
-//     numbers     thread i has number i, and i + all threads, ...       body(i, OneLane{})
-//     rows        warp w has row w, and w + all warps, ...              body(row, WarpTeam{lane})
-//     columns     thread c has column c, and walks down it in order     body(n, c, OneLane{}) for n = 0, 1, ...
-//     sums        a block has 32 columns, its 8 warps share the rows,   out[k][c] += sum of term(n, c)[k]
-//                 and are added up in shared memory, in order
+//     numbers   thread i has number i, and i + all threads, ...  body(i, OneLane{})
+//     rows      warp w has row w, and w + all warps, ...         body(row, WarpTeam{lane})
+//     columns   thread c has column c, and walks down it         body(n, c, OneLane{}), n = 0, 1, .
+//     sums      a block has 32 columns, its 8 warps share rows,  out[k][c] += sum of term(n, c)[k]
+//               and are added up in shared memory, in order
 //
 // A warp's lanes read 32 neighbouring numbers in all four. add_...<Body>() puts the kernel into the
 // slot KernelOf<Body> (core/system/accelerator.hpp). Sums are taken in a fixed order: two runs
@@ -111,8 +111,8 @@ __global__ void sums_kernel(Body body, int64_t columns) {
   }
 }
 
-// Blocks for so many items, `each` a block; kernels that step over the grid need no more than some
-// thousands.
+// Blocks for so many items, `each` per block; kernels that step over the grid need no more than a
+// few thousand.
 inline unsigned blocks_of(int64_t items, int64_t each, int64_t most = 0x7fffffff) {
   return static_cast<unsigned>(std::min((items + each - 1) / each, most));
 }

@@ -1,6 +1,6 @@
 // cuBLAS behind the ops' matmul on Device::cuda.
 //
-//     device_matmul()(a, b, c, into)  ──►  in_columns(a, b, c)  ──►  cublasGemmEx     on the compute stream
+//     device_matmul()(a, b, c, into) ──► in_columns(a, b, c) ──► cublasGemmEx, compute stream
 //
 // f32 is computed in f32 (not TF32), bf16 on tensor cores with sums in f32.
 // Empty unless YOTTA_HAVE_CUDA is defined. Link cuBLAS (CMake: CUDA::cublas).
@@ -17,7 +17,7 @@
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
-// Throws cuBLAS's words unless a call was well.
+// Throws cuBLAS's own message if a call has failed.
 inline void check_cublas(cublasStatus_t status, Where where) {
   if (status != CUBLAS_STATUS_SUCCESS) fail(where, "cuBLAS: {}", cublasGetStatusString(status));
 }
@@ -36,10 +36,10 @@ inline void cublas_matmul(const DeviceMatrix& a, const DeviceMatrix& b, const De
   const bool wide = a.dtype == DType::f64;
   const double one = 1, keep = into == Into::accumulate ? 1 : 0;
   const float one_f32 = 1, keep_f32 = static_cast<float>(keep);
-  const auto turn = [](bool turned) { return turned ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  const auto turn = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
   const ColumnMajorProduct p = in_columns(a, b, c);
   check_cublas(
-      cublasGemmEx(handle, turn(p.left.turned), turn(p.right.turned), p.m, p.n, p.k,
+      cublasGemmEx(handle, turn(p.left.transpose), turn(p.right.transpose), p.m, p.n, p.k,
                    wide ? static_cast<const void*>(&one) : &one_f32, p.left.data,
                    cublas_type(b.dtype), p.left.leading, p.right.data, cublas_type(a.dtype),
                    p.right.leading, wide ? static_cast<const void*>(&keep) : &keep_f32,

@@ -1,13 +1,12 @@
 // Device::cuda: tensors in a GPU's memory, everything about them in order on one stream.
 //
 //     host       allocate  copy  launch  launch  release      each returns at once
-//     stream     ─ malloc ─ copy ─ kernel ─ kernel ─ free ─►   each begins when the one before has ended
+//     stream     ─ malloc ─ copy ─ kernel ─ kernel ─ free ─►   each begins when the last has ended
 //
 // Memory is stream-ordered (cudaMallocAsync): a block that is released is free for what is asked
-// for later on the same stream, with no wait, and the driver keeps it instead of handing it back.
-// The host waits only where it asks for values. It waits by looking again and again, so that
-// somebody may watch meanwhile: a transport that sees that a peer is gone throws here, instead of
-// waiting with the stream for ever.
+// for later on the same stream, with no wait, and the driver keeps it for that. The host waits only
+// where it asks for values. It waits by polling, so that others can act meanwhile: a transport that
+// finds that a peer is gone throws here instead of waiting for ever.
 //
 // nvcc compiles this file too, and under the emulator it serves tests and machines without a GPU:
 // there everything has ended when it returns.
@@ -95,10 +94,11 @@ class CudaAccelerator : public Accelerator {
     static_cast<void>(cudaGetLastError());  // else the next launch reports it as its own
     size_t free = 0, total = 0;
     check_cuda(cudaMemGetInfo(&free, &total), where);
-    fail(where,
-         "the GPU has no memory left for {} bytes: of its {} bytes {} are free; fewer sequences a "
-         "microbatch, activation checkpointing or sharded weights need less",
-         bytes, total, free);
+    fail(
+        where,
+        "the GPU has no memory left for {} bytes: of its {} bytes {} are free; fewer sequences per "
+        "microbatch, activation checkpointing or sharded weights need less",
+        bytes, total, free);
   }
 };
 
@@ -117,7 +117,8 @@ inline std::string open_gpu(int gpu) {
   if (code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice)
     return "there is no NVIDIA GPU with a driver here";
   if (code != cudaSuccess) return fmt::format("CUDA does not start: {}", cudaGetErrorString(code));
-  if (gpu < 0 || gpu >= count) return fmt::format("GPU {} is wanted, and {} are here", gpu, count);
+  if (gpu < 0 || gpu >= count)
+    return fmt::format("GPU {} was asked for, but there are {} here", gpu, count);
   check_cuda(cudaSetDevice(gpu));
   if (compute_stream() == nullptr)
     check_cuda(cudaStreamCreateWithFlags(&compute_stream(), cudaStreamNonBlocking));

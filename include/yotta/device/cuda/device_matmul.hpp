@@ -1,7 +1,7 @@
-// Matmul of matrices on Device::cuda: what is asked, and the slot of who answers.
+// Matmul of matrices on Device::cuda: its operands, and the slot of its implementation.
 //
-//     op (compiled by g++) ──► device_matmul()(a, b, c, into) ──► cuBLAS            cublas_matmul.hpp, the default
-//                                                            └──► the course's own  strided_matmul.hpp, on request
+//     op (g++) ──► device_matmul()(a, b, c, into) ──► cuBLAS         cublas_matmul.hpp, the default
+//                                                └──► the course's  strided_matmul.hpp, on request
 //
 // A DeviceMatrix is a MatrixView (core/matmul_ladder.hpp) whose type is known at run time only.
 #pragma once
@@ -22,24 +22,25 @@ constexpr DeviceMatrix transposed(const DeviceMatrix& x) {
   return {x.data, x.dtype, x.cols, x.rows, x.col_stride, x.row_stride};
 }
 
-// The same product for a library that thinks in columns (cuBLAS, Fortran's BLAS). In its eyes our
-// row-major X is X', so it multiplies B' (n, k) by A' (k, m) and gets C' (n, m), which is our C:
+// The same product for a library that stores matrices by columns (cuBLAS, Fortran's BLAS). It reads
+// our row-major X as X', so it multiplies B' (n, k) by A' (k, m) and gets C' (n, m), which is our
+// C:
 //
 //     ours  C = A B, row-major          theirs  C' = B' A', column-major
 //
-// `turned`: the library must transpose what it sees; `leading`: how far its columns lie apart.
+// `transpose`: the library must transpose what it reads; `leading`: how far its columns lie apart.
 struct ColumnMajorMatrix {
   void* data;
-  bool turned;
+  bool transpose;
   int leading;
   constexpr explicit ColumnMajorMatrix(const DeviceMatrix& x)
       : data(x.data),
-        turned(x.col_stride != 1),
-        leading(static_cast<int>(turned ? x.col_stride : x.row_stride)) {}
+        transpose(x.col_stride != 1),
+        leading(static_cast<int>(transpose ? x.col_stride : x.row_stride)) {}
 };
 struct ColumnMajorProduct {
   int m, n, k;                            // as the library names them
-  ColumnMajorMatrix left, right, result;  // (m, k), (k, n), (m, n) in its eyes
+  ColumnMajorMatrix left, right, result;  // (m, k), (k, n), (m, n) as it reads them
 };
 constexpr ColumnMajorProduct in_columns(const DeviceMatrix& a, const DeviceMatrix& b,
                                         const DeviceMatrix& c) {

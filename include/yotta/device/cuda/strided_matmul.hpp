@@ -1,12 +1,12 @@
 // The course's own matmul for tensors on Device::cuda: any strides, so that a transposed operand
 // needs no copy.
 //
-//            k ->            a block has a (16, 16) tile of C, a thread one number of it. Tiles of A and B pass
-//     A [ . T . . ]          through shared memory, where each number is used 16 times. A matrix that is read
-//     B [ . ]                along its columns is fetched with the thread's two indices exchanged, so that a
-//       [ T ]  ->  C [ T ]   warp's reads stay neighbours.
+//            k ->           a block has a (16, 16) tile of C, a thread one number of it. Tiles of A
+//     A [ . T . . ]         and B pass through shared memory, where each number is used 16 times. A
+//     B [ . ]               matrix that is read along its columns is fetched with the thread's two
+//       [ T ]  ->  C [ T ]  indices exchanged, so that a warp's reads stay neighbours.
 //
-// The ladder of lesson 03 goes on from here; its best rung takes what it can: f32, both operands
+// The ladder of lesson 03 goes on from here; its best rung computes what it can: f32, both operands
 // row-major, C overwritten. That is a linear layer's dx. install_course_matmul() puts both behind
 // the ops.
 // Cost: 2 m n k FLOPs, 4 (m n k) (1/16 + 1/16) bytes from memory or the L2 cache in f32.

@@ -1,9 +1,9 @@
-// The access checker of the checked build: judges every access of a kernel, and counts it.
+// The access checker of the checked build: checks and counts every access of a kernel.
 //
-//     access(address, bytes)     on this lane's own stack?         nothing to check
-//                                in a region, and aligned?         else out of bounds, misaligned
-//                                written before it is read?        else uninitialised, or a copy in flight
-//                                ordered after the others'?        else a race
+//     access(address, bytes)   on this lane's own stack?    nothing to check
+//                              in a region, and aligned?    else out of bounds, misaligned
+//                              written before it is read?   else uninitialised, or a copy in flight
+//                              ordered after the others'?   else a race
 //
 // One launch is checked at a time, on one OS thread, so the same seed finds the same fault. A fault
 // leaves the lane where it stopped, and the message is put together outside of the kernel: the
@@ -12,8 +12,8 @@
 // Counters turn the accesses of single lanes into requests of a warp, and count sectors and
 // wavefronts:
 //
-//     lane 0   line 41 at 1000, line 44 at 64, ...        request 1 = line 41: 1000, 1004, ..., 1124   4 sectors
-//     lane 1   line 41 at 1004, line 44 at 64, ...        request 2 = line 44: 64, 64, ..., 64         1 wavefront
+//     lane 0  line 41 at 1000, line 44 at 64  request 1, line 41: 1000, 1004, ..., 1124   4 sectors
+//     lane 1  line 41 at 1004, line 44 at 64  request 2, line 44: 64, 64, ..., 64     1 wavefront
 //     ...
 //
 // A GPU runs the lanes of a warp in step; here each runs ahead until it must wait. So each writes a
@@ -92,7 +92,7 @@ YOTTA_UNSEEN inline int wavefronts_of_phase(const uintptr_t* addresses, int lane
   return most;
 }
 
-// 8-byte accesses are served half a warp at a time, 16-byte ones a quarter.
+// 8-byte accesses are served half a warp at a time, 16-byte ones a quarter of a warp.
 YOTTA_UNSEEN inline int lanes_per_phase(size_t bytes) {
   return bytes <= 4 ? 32 : bytes <= 8 ? 16 : 8;
 }
@@ -101,7 +101,7 @@ class Counters {
  public:
   static constexpr size_t log_length = 4096;
 
-  // Writes down an access of a lane; true if its log is full then.
+  // Records an access of a lane; true if its log is full then.
   YOTTA_UNSEEN bool add(int lane, const LogEntry& entry) {
     LogEntry*& log = logs_[lane];
     if (log == nullptr) log = new LogEntry[log_length];

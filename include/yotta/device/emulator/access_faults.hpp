@@ -1,7 +1,7 @@
 // Regions and faults: the stretches of memory that a kernel may use, and what it did to them that
 // it must not, in words: which line, which thread, and the cure.
 //
-//     addresses ->   [global a]   [global b]  ...  [__shared__ tile]  [dynamic shared]   ...   [this lane's stack]
+//     addresses ->  [global a]  [global b]  [__shared__ tile]  [dynamic shared]  [lane's stack]
 //
 // An address in none of them, nor in the program's own variables, is the host's or nobody's: a GPU
 // would stop.
@@ -75,7 +75,7 @@ class Regions {
     }
     return low == regions_.data() ? nullptr : low - 1;
   }
-  // The first region that begins behind this address; null if there is none.
+  // The first region that begins after this address; null if there is none.
   Region* after(uintptr_t address) {
     Region* const before = at_or_before(address);
     Region* const next = before == nullptr ? regions_.data() : before + 1;
@@ -116,7 +116,7 @@ struct Incident {
   uint3 block = {}, thread = {};
   uint3 other_block = {}, other_thread = {};
   const Region* region = nullptr;    // of the address, or the one before it
-  const Region* next = nullptr;      // the one behind it
+  const Region* next = nullptr;      // the one after it
   const char* array_type = nullptr;  // 'float [8]'
   int64_t index = 0;                 // beyond it
 };

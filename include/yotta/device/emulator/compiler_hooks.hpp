@@ -1,9 +1,9 @@
 // The hooks: functions that the compiler calls in code compiled with -fsanitize=thread and
 // -fsanitize=bounds.
 //
-//     y[i] = x[i];                       becomes   __tsan_read4(&x[i]);  __tsan_write4(&y[i]);  y[i] = x[i];
-//     std::atomic<int> n;  ++n;          becomes   __tsan_atomic32_fetch_add(&n, 1, order)
-//     float sums[8];  sums[i] = 1;       becomes   if (i >= 8) __ubsan_handle_out_of_bounds(...);  sums[i] = 1;
+//     y[i] = x[i];               __tsan_read4(&x[i]);  __tsan_write4(&y[i]);  y[i] = x[i];
+//     std::atomic<int> n;  ++n;  __tsan_atomic32_fetch_add(&n, 1, order)
+//     float s[8];  s[i] = 1;     if (i >= 8) __ubsan_handle_out_of_bounds(...);  s[i] = 1;
 //
 // The sanitizers' libraries are not linked; these functions take their place. While a lane runs a
 // kernel's own code they call the access checker; for the host's code in the same file they return
@@ -18,8 +18,8 @@
 // Indices beyond the declared size of their array, though there may be memory of ours where they
 // lead:
 //
-//     __shared__ float tile[32][32];      tile[0][40]     lies in row 1: in the region, but nobody means that
-//     float sums[8];                      sums[8]         lies on the thread's stack, where anything may be
+//     __shared__ float tile[32][32];  tile[0][40]  lies in row 1: in the region, but a mistake
+//     float sums[8];                  sums[8]      lies on the thread's stack, next to other values
 //
 // Addresses cannot tell, so the compiler compares such an index with the type of its array. Where a
 // pointer into the array is indexed, the type is lost: then only the array's end counts, since no

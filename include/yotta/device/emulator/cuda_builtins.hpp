@@ -29,9 +29,9 @@
 // atomic) moves memory in the emulator's own code, which is not instrumented, so it reports what it
 // does; in the unchecked build these reports do nothing:
 //
-//     ldmatrix     note_read_group(8 addresses of 16 bytes) x 4, by the lanes that gave the addresses
-//     cp.async     note_read(from), note_copy_begins(to), and when it is waited for note_copy_ends(to)
-//     mma.sync     count_instruction("mma.sync ..."), count_flops(2 m n k)
+//     ldmatrix  note_read_group(8 addresses of 16 bytes) x 4, by the lanes that gave the addresses
+//     cp.async  note_read(from), note_copy_begins(to), and when it is waited for note_copy_ends(to)
+//     mma.sync  count_instruction("mma.sync ..."), count_flops(2 m n k)
 //
 // Reference: CUDA C++ Programming Guide, "Warp Vote Functions", "Warp Shuffle Functions".
 // nvcc has its own: for it, this file is empty.
@@ -240,7 +240,7 @@ template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
                   yotta::Where where = yotta::Where::current()) {
   const int lane = yotta::emulator::lane_index();
-  // Groups below its own may be read, groups above may not: so says the guide.
+  // The guide allows reads from groups below its own, not from groups above.
   const int wanted = lane ^ lane_mask;
   const int source = wanted >= lane / width * width + width ? lane : wanted;
   return yotta::emulator::shuffle("__shfl_xor_sync()", mask, value, source, where);

@@ -2,8 +2,8 @@
 // arrays, from its symbol table, and the source lines of instructions, from its debug information.
 //
 //     __global__ void smooth(float* x) {
-//       __shared__ float tile[32][33];      symbol _ZZ6smoothB12yotta_kernelPfE4tileB12yotta_shared, 4224 bytes
-//                                                  in smooth, a kernel            tile, shared
+//       __shared__ float tile[32][33]; _ZZ6smoothB12yotta_kernelPfE4tileB12yotta_shared: 4224 bytes
+//                                      in smooth, a kernel        tile, shared
 //
 // __global__ and __shared__ put these tags into the names (abi_tag), and an array is thread_local.
 // So each array lies at a fixed distance from the beginning of its OS thread's block of such
@@ -15,8 +15,8 @@
 // A line of a kernel that accesses memory is a number, its site, while the kernel runs, and
 // "tile.hpp:17" in messages:
 //
-//     a load of the kernel         return address of its hook, less the program's base address     0x1a2f4
-//     a wrapped instruction        its source_location, by its position in a list                  0x80000003
+//     a load of the kernel    return address of its hook, less the program's base       0x1a2f4
+//     a wrapped instruction   its source_location, by its position in a list            0x80000003
 //
 // A return address becomes a line through the program's debug information (-g1 is enough), read by
 // addr2line, which comes with every Linux linker. Of functions inlined into each other, the

@@ -1,8 +1,8 @@
 // One source, three builds: what a kernel file is compiled for, and the attributes that this takes.
 //
-//     nvcc                                      gpu         CUDA itself; nothing of the emulator is left
-//     g++ or clang                              unchecked   each CUDA thread is a fiber; fast
-//     the same, -fsanitize=thread,bounds        checked     every access to memory is checked and counted
+//     nvcc                                gpu         CUDA itself; nothing of the emulator is left
+//     g++ or clang                        unchecked   each CUDA thread is a fiber; fast
+//     the same, -fsanitize=thread,bounds  checked     every access to memory is checked and counted
 //         -DYOTTA_CHECKED -g1 -O1
 //
 // How accesses are seen. A kernel is plain CUDA: raw pointers and __shared__ arrays. For the
@@ -11,8 +11,8 @@
 // functions are ours (compiler_hooks.hpp). The alternative, pointer types that check and that
 // vanish under nvcc, was weighed too:
 //   + it would know an access's type and line from the source, without debug information;
-//   - float4 casts, arrays of arrays, pointers to rows of tiles and kernels from elsewhere would not compile
-//     or, worse, would go unchecked; and students would learn words that are not CUDA's.
+//   - float4 casts, arrays of arrays, pointers to rows of tiles and kernels from elsewhere would
+//     not compile or, worse, would go unchecked; and students would learn words that CUDA lacks.
 // Instrumentation misses nothing of the code as written, with g++ and with clang, as long as some
 // optimisations are kept from it: hence -O1, clang's -tsan-instrument-read-before-write, and vector
 // types that copy themselves as a whole (vector_types.hpp). cmake/kernels.cmake has the flags:
@@ -36,11 +36,11 @@
 #if defined(__has_feature)
 #if !__has_feature(thread_sanitizer)
 #error \
-    "YOTTA_CHECKED needs -fsanitize=thread (for compiling, not for linking); cmake: yotta_check_kernels(target)"
+    "YOTTA_CHECKED needs -fsanitize=thread, for compiling only; cmake: yotta_check_kernels(target)"
 #endif
 #else
 #error \
-    "YOTTA_CHECKED needs -fsanitize=thread (for compiling, not for linking); cmake: yotta_check_kernels(target)"
+    "YOTTA_CHECKED needs -fsanitize=thread, for compiling only; cmake: yotta_check_kernels(target)"
 #endif
 #endif
 
@@ -60,6 +60,6 @@
 #define YOTTA_UNSEEN __attribute__((no_sanitize("thread")))
 #endif
 
-// A function that is called, never inlined: its address of return is a line of the kernel. Weak,
-// since g++ warns of an inline function that must not be inlined.
+// A function that is called, never inlined: its return address is a line of the kernel. Weak, since
+// g++ warns of an inline function that must not be inlined.
 #define YOTTA_CALLED __attribute__((weak))

@@ -7,8 +7,8 @@
 //
 // Launches and copies have ended when they return, so all streams are the same, and idle.
 //
-//     GPU     cudaMallocAsync ── kernel ── cudaMemcpyAsync ── ...     in order, while the host goes on
-//     here    each has ended before the next begins
+//     GPU    cudaMallocAsync ── kernel ── cudaMemcpyAsync ── ...   in order, while the host goes on
+//     here   each has ended before the next begins
 #pragma once
 
 #include <cstddef>
@@ -70,7 +70,7 @@ class DeviceMemory {
   YOTTA_API void limit(size_t bytes);
   // Free bytes, and all bytes.
   YOTTA_API std::pair<size_t, size_t> room();
-  // Null if there is not so much left.
+  // Null if less than that is free.
   YOTTA_API void* allocate(size_t bytes);
   // False if this is not the beginning of an allocation.
   YOTTA_API bool release(void* memory);

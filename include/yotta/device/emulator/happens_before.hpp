@@ -2,7 +2,7 @@
 // accesses to the same place happen in a known order, and which race.
 //
 //     memory   | x[0]  | x[1]  | x[2]  | ...
-//     shadow   | write: time 17, thread 3, line ..   read: time 18, thread 5   another read: time 18, thread 9 |
+//     shadow   | write: time 17, thread 3, line ..  read: time 18, thread 5  other read: thread 9 |
 //
 // For every four bytes, the shadow says who wrote and who read them last, and when. Two readers are
 // remembered, since a writer may be one of them. A cell whose write has time 0 was never written:

@@ -1,9 +1,9 @@
 // Lanes: a CUDA thread on the CPU is a fiber, a function with a stack of its own that can stop in
 // the middle.
 //
-//     scheduler   to_lane(0)          to_lane(1)                      to_lane(0)
-//                     |    ^              |    ^                          |
-//     lane 0          +----+              |    |                          +---> after __syncthreads()
+//     scheduler   to_lane(0)          to_lane(1)                    to_lane(0)
+//                     |    ^              |    ^                        |
+//     lane 0          +----+              |    |                        +---> after __syncthreads()
 //     lane 1          __syncthreads()     +----+ __syncthreads()
 //
 // All lanes of a block take turns on one OS thread, so a __shared__ array is simply a thread_local
@@ -115,7 +115,7 @@ struct AsyncCopy {
 
 // One CUDA thread.
 struct Lane {
-  boost::context::detail::fcontext_t context = nullptr;  // where it goes on
+  boost::context::detail::fcontext_t context = nullptr;  // where it continues
   Block* block = nullptr;
   uint3 thread = {}, block_index = {};  // threadIdx, blockIdx
   dim3 block_size, grid_size;           // blockDim, gridDim

@@ -1,11 +1,11 @@
 // The scheduler: starts a kernel on the CPU. It hands the blocks of the grid to OS threads in
 // order, and runs the lanes of each block in a random order from barrier to barrier.
 //
-//     block  0 1 2 3 4 5 ...      each OS thread takes the next block, runs it to its end, takes another
+//     block  0 1 2 3 4 5 ...   an OS thread takes the next block, runs it to its end, takes another
 //     OS thread 0  [0] [2][3] ..
 //     OS thread 1  [1]    [4] ..
 //
-//     in a block:  warp 2, lanes 5 0 9 ... | warp 0, lanes 7 3 1 ... | ...  -> barrier ->  warp 1, ... | warp 2 ...
+//     in a block:  warp 2, lanes 5 0 9 .. | warp 0, lanes 7 3 1 .. | ..  -> barrier ->  warp 1, ..
 //
 // The order of warps, and of lanes in a warp, is drawn anew for each pass from a seed: a kernel
 // that forgets a barrier goes wrong, and goes wrong in the same way with the same seed. A warp runs

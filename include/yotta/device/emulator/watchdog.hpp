@@ -5,10 +5,11 @@
 // If some have returned, or wait at another line, the behaviour of a GPU is undefined: it hangs, or
 // lets the others through too early. Here it is an error that names both sides.
 //
-//     while (*flag == 0) {}      lanes take turns, and this one never ends its turn: the one that would set the flag never runs
+//     while (*flag == 0) {}     lanes take turns, and this one never ends its turn: the lane that
+//                               would set the flag never runs
 //
 //     OS thread   lane ────────────────────────────────────────────► (for ever)
-//     its CPU time      tick   tick   tick   tick ...   patience over: to the scheduler, which throws
+//     its CPU time      tick   tick   tick   tick ...   patience over: the scheduler throws
 //
 // The compiler may have read the flag only once, so nothing of the loop can be counted. Hence a
 // timer: the operating system interrupts the OS thread at every tick of its own CPU time (a busy

@@ -8,13 +8,15 @@
 //                                              [ x . ]   one warp walks down,
 //                                              [ x . ]   over its group's heads too
 //
-// The 32 lanes of a warp share the d numbers of a head: a score is a sum over them. Every number of the result is
-// summed by one warp in one order, without atomics, so that two runs agree to the bit. The formulas are those of the two
-// headers; tiles in shared memory, which read each key once for many queries, are the matter of lesson 07.
-// On the CPU tiles are walked instead (attention_tiles.hpp); the tests compare both.
+// The 32 lanes of a warp share the d numbers of a head: a score is a sum over them. Every number of
+// the result is summed by one warp in one order, without atomics, so that two runs agree to the
+// bit. The formulas are those of the two headers; lesson 07 has tiles in shared memory, which read
+// each key once for many queries. The CPU computes tiles instead (attention_tiles.hpp); the tests
+// compare both.
 //
-// Cost: the FLOPs of the formulas; each key and value is read once a query, from the L2 cache mostly.
-// Letters: B, T, H, Hkv, d as in attention.hpp; n queries, as many keys; P probabilities, L log-sum-exp.
+// Cost: the FLOPs of the formulas; each key and value is read once per query, mostly from L2.
+// Letters: B, T, H, Hkv, d as in attention.hpp; n queries, as many keys; P probabilities,
+// L log-sum-exp.
 #pragma once
 
 #include <cmath>
@@ -24,7 +26,8 @@
 
 namespace yotta::detail {
 
-// Where the rows of q, k, v and what is like them lie: queries from column `query` of T, keys from `key`.
+// Where the rows of q, k, v and of tensors of their shapes are: queries from column `query` of T,
+// keys from `key`.
 struct AttentionRows {
   int64_t T, n, H, Hkv, d, query, key, ahead;
 
@@ -70,7 +73,7 @@ YOTTA_HOST_DEVICE Real one_over_root(int64_t d) {
   return Real{1} / std::sqrt(static_cast<Real>(d));
 }
 
-// ---- blockwise: item (b H + h) n + t is a query, (b Hkv + h) n + j a key --------------------------------
+// ---- blockwise: item (b H + h) n + t is a query, (b Hkv + h) n + j a key ------------------------
 
 template <class Real>
 struct BlockwiseRow {
@@ -160,7 +163,7 @@ struct BlockwiseKeyGradient {
   }
 };
 
-// ---- plain: the same items; P (B, H, T, T) is kept, and a mask of it where there is dropout --------------
+// ---- plain: the same items; P (B, H, T, T) is kept, and a mask of it where there is dropout -----
 
 // P of one query: softmax of its scores, zero for the keys after it.
 template <class Real>
@@ -190,6 +193,15 @@ YOTTA_HOST_DEVICE Real weight(const Real* P, const uint8_t* mask, Real grow, int
   return mask == nullptr ? P[at] : mask[at] != 0 ? P[at] * grow : Real{0};
 }
 
+// to = the sum of weight(j) times row j of x (k or v) over the keys j that query t of head h sees.
+template <class Real, class Weight, class Team>
+YOTTA_BODY void sum_seen(const AttentionRows& at, int64_t b, int64_t t, int64_t h, const Real* x,
+                         Weight weight, Real* to, Team team) {
+  clear(to, at.d, team);
+  for (int64_t j = 0; j <= t; ++j)
+    add_scaled(to, weight(j), x + at.k(b, j, at.shared(h)), at.d, team);
+}
+
 template <class Real>
 struct PlainOutput {
   AttentionRows at;
@@ -200,10 +212,9 @@ struct PlainOutput {
   template <class Team>
   YOTTA_BODY void operator()(int64_t i, Team team) const {
     const int64_t t = i % at.T, h = i / at.T % at.H, b = i / at.T / at.H;
-    Real* to = o + at.q(b, t, h);
-    clear(to, at.d, team);
-    for (int64_t j = 0; j <= t; ++j)
-      add_scaled(to, weight(P, mask, grow, i * at.T + j), v + at.k(b, j, at.shared(h)), at.d, team);
+    sum_seen(
+        at, b, t, h, v, [&](int64_t j) { return weight(P, mask, grow, i * at.T + j); },
+        o + at.q(b, t, h), team);
   }
 };
 
@@ -226,10 +237,8 @@ struct PlainQueryGradient {
     team.meet();
     SoftmaxBackwardRow<Real>{t + 1, dS + row, P + row, dS + row}(0, team);
     team.meet();
-    Real* to = dq + at.q(b, t, h);
-    clear(to, at.d, team);
-    for (int64_t j = 0; j <= t; ++j)
-      add_scaled(to, factor * dS[row + j], k + at.k(b, j, at.shared(h)), at.d, team);
+    sum_seen(
+        at, b, t, h, k, [&](int64_t j) { return factor * dS[row + j]; }, dq + at.q(b, t, h), team);
   }
 };
 

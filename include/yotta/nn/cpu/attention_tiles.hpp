@@ -1,15 +1,15 @@
 // One head of blockwise attention, tile by tile: the arithmetic behind attention_blockwise.hpp.
 //
-//     keys ->        j = 0    j = BK                  forward   one tile of queries walks over the keys
-//     q  tile 0    [ \     |         ]                backward  one tile of keys walks over the queries
-//     |  tile 1    [    \  |         ]                          that see it
+//     keys ->        j = 0    j = BK              forward   one tile of queries walks over the keys
+//     q  tile 0    [ \     |         ]            backward  one tile of keys walks over the queries
+//     |  tile 1    [    \  |         ]                      that see it
 //     v  tile 2    [       | \       ]   ahead = 0: query t sees keys 0 to t
 //
-//     ahead > 0    the queries stand later than the keys: the diagonal moves to the right, and beyond
+//     ahead > 0    the queries are later than the keys: the diagonal moves to the right, and beyond
 //                  the last key: all of them are seen
 //     ahead < 0    the first queries see nothing: o = 0, L = -infinity, and no gradient
 //
-// Letters: T queries (as many keys), d numbers a head, m largest score, l sum of e^(score - m),
+// Letters: T queries (as many keys), d numbers per head, m largest score, l sum of e^(score - m),
 // L = m + log l, BQ and BK the tile. FLOPs are counted by the ops, not here.
 // References: as attention_blockwise.hpp.
 #pragma once
@@ -21,10 +21,11 @@
 
 namespace yotta::detail {
 
-// Tiles of BQ queries by BK keys. At d = 64 on one core, 64 by 256 was the fastest of 24 shapes tried,
-// from 42 by 64 to 256 by 256.
+// Tiles of BQ queries by BK keys. At d = 64 on one core, 64 by 256 was the fastest of 24 shapes
+// tried, from 42 by 64 to 256 by 256.
 inline constexpr int64_t attention_BQ = 64, attention_BK = 256;
-static_assert(attention_BQ <= attention_BK, "who sees none of the first BK keys sees none at all");
+static_assert(attention_BQ <= attention_BK,
+              "a query that sees none of the first BK keys sees none at all");
 
 // Rows [begin, end) of a matrix.
 template <class T>

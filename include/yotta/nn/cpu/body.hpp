@@ -1,21 +1,22 @@
 // Bodies: an op's arithmetic, written once, run by a loop on the CPU and by a kernel on a GPU.
 //
-//     a body of numbers    body(i, count)      y[i] = f(x[i])                  elementwise.hpp
-//     a body of rows       body(n, team)       a row is normalised             norm.hpp, softmax.hpp
-//     a body of columns    body(n, c, count)   sums that run down a column     embedding.hpp, ColumnSums here
+//     a body of numbers    body(i, count)      y[i] = f(x[i])              elementwise.hpp
+//     a body of rows       body(n, team)       a row is normalised         norm.hpp, softmax.hpp
+//     a body of columns    body(n, c, count)   sums down a column          embedding.hpp
 //
 //                  CPU: a thread has many rows, and       GPU: a warp has one row,
 //                  a register full of columns             and each of its lanes a column
 //     row n        [ 0 1 2 3 | 4 5 6 7 | 8 9 ]            [ 0 1 2 3 4 5 6 7 8 9 ]
 //                    count = 4  4        2                  count = OneLane, 10 times at once
 //
-// `count` and `team` say which of the two it is. load(p, count) gives a Vector on the CPU and a number on the GPU; what
-// a body does with it is the same code. A team is those who work on one row together: one thread of the CPU, or 32
-// lanes of a GPU. It walks over a row (each) and adds up along it (sum, sums).
+// `count` and `team` say which of the two it is. load(p, count) gives a Vector on the CPU and a
+// number on the GPU; what a body does with it is the same code. A team is the threads that work on
+// one row together: one thread of the CPU, or the 32 lanes of a warp. It loops over a row (each)
+// and sums along it (sum, sums).
 //
-// A body is a struct of pointers and numbers, so that a kernel can take it as an argument, and its operator() is a
-// template, compiled by g++ for the loop here and by nvcc for the kernel (device/cuda_kernels.hpp). Both never meet:
-// the types of count and team differ.
+// A body is a struct of pointers and numbers, so that a kernel can take it as an argument, and its
+// operator() is a template, compiled by g++ for the loop here and by nvcc for the kernel
+// (nn/cuda/cuda_kernels.hpp). The two never clash: the types of count and team differ.
 #pragma once
 
 #include <array>
@@ -28,7 +29,7 @@
 namespace yotta {
 
 inline namespace YOTTA_DEVICE_BUILD {
-// nvcc knows bodies as kernels only: it has no Vectors. (So a .cu file runs no ops on the CPU.)
+// nvcc has no Vectors and compiles bodies as kernels only: a .cu file runs no ops on the CPU.
 #if defined(__CUDACC__)
 inline constexpr bool has_loops = false;
 #else
@@ -72,12 +73,12 @@ struct LaneTeam {
     return out;
   }
   Real largest(const Real* x, int64_t n) const { return yotta::largest(x, n); }
-  // Runs what one of the team does for all.
+  // Runs what one thread of the team does for all.
   template <class Do>
   [[gnu::always_inline]] void once(Do&& one) const {
     one();
   }
-  // From here on all see what all have written.
+  // From here on every thread of the team sees what the others have written.
   void meet() const {}
 };
 
@@ -107,7 +108,7 @@ void run_rows(const char* operation, Device device, int64_t N, int64_t C, const 
 
 }  // namespace YOTTA_DEVICE_BUILD
 
-// ---- sums down the columns: how the gradient of anything that all rows share is made ----------------------
+// ---- sums down the columns: how the gradient of anything that all rows share is made ------
 //
 //            c -> C              forward: every row is given b     y(n, c) = x(n, c) + b(c)
 //        n [ . . . . ]           backward: every row gives back    db(c) += sum over n of dy(n, c)
@@ -115,11 +116,11 @@ void run_rows(const char* operation, Device device, int64_t N, int64_t C, const 
 //        v [ . . . . ]           thread 0 owns the left columns, thread 1 the right ones, so no sum
 //        N [ + + + + ]           crosses a thread and its order is fixed
 //
-// Rows are summed in groups of 32 and the groups' sums are added: the rounding error of f32 grows with
-// 32 + N/32 additions instead of N. Cost: 1 FLOP for each number read: memory-bound.
+// Rows are summed in groups of 32 and the groups' sums are added: the rounding error of f32 grows
+// with 32 + N/32 additions instead of N. Cost: 1 FLOP for each number read: memory-bound.
 
-// out[k][c] += sum over n < N of term(n, c, count)[k], for all c < C. term returns `Sums` Vectors (numbers in a
-// kernel): its values at row n and columns c, c+1, ...
+// out[k][c] += sum over n < N of term(n, c, count)[k], for all c < C. term returns `Sums` Vectors
+// (numbers in a kernel): its values at row n and columns c, c+1, ...
 template <class Real, size_t Sums, class Term>
 struct ColumnSums {
   int64_t N;

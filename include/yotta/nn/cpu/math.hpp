@@ -8,9 +8,9 @@
 //     f32: D = 7,  rest 5e-9,  relative error about 1e-7    (half a unit in the last place is 6e-8)
 //     f64: D = 13, rest 4e-18, relative error about 3e-16
 //
-// n comes without a branch: adding 1.5 * 2^23 to a small f32 leaves no room for a fraction, so the sum
-// is rounded and its low bits hold n. 2^n is made by writing n into the exponent bits. r is x - n ln 2
-// with ln 2 in two pieces, the first so short that n times it is exact.
+// n comes without a branch: adding 1.5 * 2^23 to a small f32 leaves no room for a fraction, so the
+// sum is rounded and its low bits hold n. 2^n is made by writing n into the exponent bits.
+// r is x - n ln 2 with ln 2 in two pieces, the first so short that n times it is exact.
 // Results too small for a normal number are 0, too large ones infinity, NaN stays NaN.
 // Reference: Muller, "Elementary Functions: Algorithms and Implementation", chapter 11.
 #pragma once

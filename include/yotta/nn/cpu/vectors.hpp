@@ -4,12 +4,12 @@
 //            one full     one full     count = 2
 //
 // for_lanes walks over an array one register at a time and ends with what is left over. Its body is
-// written once and compiled twice: for full registers (count is a compile-time constant) and for the
-// rest. Each number goes through the same instructions in both, so results do not depend on where an
-// array was cut, and hence not on the number of threads.
+// written once and compiled twice: for full registers (count is a compile-time constant) and for
+// the rest. Each number goes through the same instructions in both, so results do not depend on
+// where an array was cut, and hence not on the number of threads.
 //
-// The type is the compilers' own vector extension (g++ and clang): + - * / and comparisons work on all
-// lanes at once, `mask ? a : b` chooses lane by lane. At -O2 g++ 12 vectorises few loops on its own.
+// The type is the compilers' own vector extension (g++ and clang): + - * / and comparisons work on
+// all lanes at once, `mask ? a : b` chooses lane by lane. At -O2 g++ 12 vectorises few loops.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +73,7 @@ template <class Real, class Count>
   return kept;
 }
 
-// Calls body(i, count) for i = 0, lanes, 2 lanes, ...; count is the number of lanes that are inside n.
+// Calls body(i, count) for i = 0, lanes, 2 lanes, ...; count is the number of lanes inside n.
 template <class Real, class Body>
 [[gnu::always_inline]] inline void for_lanes(int64_t n, Body&& body) {
   int64_t i = 0;
@@ -81,7 +81,8 @@ template <class Real, class Body>
   if (i < n) body(i, static_cast<int>(n - i));
 }
 
-// Folds the lanes of v in halves, a fixed order: combine(first half, second half) until one is left.
+// Folds the lanes of v in halves, in a fixed order: combine(first half, second half) until one lane
+// is left.
 template <class Real, class Combine>
 [[gnu::always_inline]] inline Real fold_lanes(Vector<Real> v, Combine combine) {
   Real lane[lane_count<Real>];

@@ -3,8 +3,8 @@
 //
 //     install_accelerator();  install_kernels();      from here on the ops run on Device::cuda
 //
-// nvcc compiles this file too: once per program, in one .cu file, together with the kernels of parallel/
-// (parallel/cuda/parallel_kernels.hpp). g++ compiles it for the emulator.
+// nvcc compiles this file too: once per program, in one .cu file, together with the kernels of
+// parallel/ (parallel/cuda/parallel_kernels.hpp). g++ compiles it for the emulator.
 #pragma once
 
 #include "yotta/device/cuda/cuda_accelerator.hpp"
@@ -29,7 +29,8 @@
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
-// Kernels for all ops of nn/, and for what collectives compute. Call it once, after install_accelerator().
+// Kernels for all ops of nn/, and for what collectives compute. Call it once, after
+// install_accelerator().
 YOTTA_API void install_kernels();
 
 #if YOTTA_BODIES_OF(nn_kernels)
@@ -49,8 +50,8 @@ void install_kernels_of() {
                    PlainProbabilities<Real>, PlainOutput<Real>, PlainQueryGradient<Real>,
                    PlainKeyGradient<Real>>();
   add_columns<AddRows<Real, RowOfId>, AddRows<Real, RowOfPosition>>();
-  add_sums<ColumnSums<Real, 1, BiasTerm<Real>>, ColumnSums<Real, 2, LayernormTerm<Real>>,
-           ColumnSums<Real, 1, RmsnormTerm<Real>>>();
+  add_sums<ColumnSums<Real, 1, BiasTerm<Real>>, ColumnSums<Real, 2, NormTerm<Real, 2>>,
+           ColumnSums<Real, 1, NormTerm<Real, 1>>>();
 }
 
 // What collectives of messages compute (comm/data.hpp).

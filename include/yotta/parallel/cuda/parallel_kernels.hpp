@@ -1,11 +1,11 @@
 // nvcc
 // All kernels of Device::cuda: those of nn/, and of the bodies that the parallel techniques add.
 //
-//     install_accelerator();  install_all_kernels();      from here on every layer runs on Device::cuda
+//     install_accelerator();  install_all_kernels();    then every layer runs on Device::cuda
 //
-// A program has this compiled once: by nvcc in one .cu file that includes this header, which gives it use_cuda()
-// (parallel/cuda/use_cuda.hpp); or by g++ for the emulator.
-// nvcc compiles this file too.
+// A program has this compiled once: by nvcc in one .cu file that includes this header, which gives
+// it use_cuda() (parallel/cuda/use_cuda.hpp); or by g++ for the emulator. nvcc compiles this file
+// too.
 #pragma once
 
 #include "yotta/device/cuda/body_kernels.hpp"

@@ -1,12 +1,12 @@
 // Device::cuda for a program: one call at its start.
 //
-//     const std::string why_not = use_cuda(0);           this process computes on GPU 0 from here on
+//     const std::string why_not = use_cuda(0);         this process computes on GPU 0 from here on
 //     if (!why_not.empty()) fmt::print("{}: computing on the CPU instead\n", why_not);
 //     const DeviceScope scope(Device::cuda);              new tensors live there
 //
 // In builds with CUDA (YOTTA_HAVE_CUDA) nvcc compiles it: one .cu file of the program includes
-// parallel/cuda/parallel_kernels.hpp. Such a program starts on any machine: without a driver the call
-// says so. All other builds have the answer below.
+// parallel/cuda/parallel_kernels.hpp. Such a program starts on any machine: without a driver the
+// call says so. All other builds have the answer below.
 #pragma once
 
 #include <string>
