@@ -218,8 +218,8 @@ Link VirtualClock::link_to(int peer) {
     if (cluster_.link(from + offset, to + offset) != link)
       fail(
           Where::current(),
-          "rank {} on chip {} sends to chip {}, but the link of its image on chip {} is not equal; "
-          "mirrored ranks would not stay in step",
+          "rank {} on chip {} sends to chip {}, but its image on chip {} sends over a link that is "
+          "not equal; mirrored ranks would not stay in step",
           rank_, from, to, from + offset);
   return link;
 }

@@ -182,5 +182,5 @@ TEST_CASE("what cannot be mirrored is refused, with its reason") {
                           },
                           {.chips = {0, 4}});
                  }),
-                 "rank 0 on chip 0 sends to chip 4, and its image on chip 12 over a link"));
+                 "rank 0 on chip 0 sends to chip 4, but its image on chip 12 sends over a link"));
 }
