@@ -72,5 +72,5 @@ TEST_CASE(
 TEST_CASE("impossible sizes are refused") {
   CHECK(contains(message_of([] { make_schedule(PipelineKind::gpipe, 2, 0); }), "0 microbatches"));
   CHECK(contains(message_of([] { make_schedule(PipelineKind::gpipe, 2, 2, 2); }),
-                 "GPipe has one chunk a rank"));
+                 "GPipe has one chunk per rank"));
 }

@@ -5,6 +5,8 @@
 #include "support/message_of.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/random.hpp"
+#include "yotta/nn/embedding.hpp"
+#include "yotta/parallel/context_parallel.hpp"
 #include "yotta/parallel/ulysses.hpp"
 
 using namespace yotta;
