@@ -1,5 +1,5 @@
-// A JSON object with its entries in the order in which they were set: nlohmann/json behind a few functions, so that it
-// is compiled once.
+// A JSON object with its entries in the order in which they were set: nlohmann/json behind a few
+// functions, so that it is compiled once.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Options on the command line, as the course's programs have them: CLI11 behind a few functions, so that it is
-// compiled once.
+// Options on the command line, as the course's programs have them: CLI11 behind a few functions, so
+// that it is compiled once.
 //
 //     Options options("yotta train", "Trains a transformer on text: bytes in, the next byte out.");
 //     options.heading("Model");                               of --help, for the options that follow
@@ -53,8 +53,8 @@ class Options {
            const OptionRule& rule = {});
   void add_flag(const std::string& name, bool& value, const std::string& text);
 
-  // Sets the variables. Returns the status that the program must exit with: 0 after --help, 2 after a wrong option,
-  // which stderr names; nothing if it is to go on.
+  // Sets the variables. Returns the status that the program must exit with: 0 after --help, 2 after
+  // a wrong option, which stderr names; nothing if it is to go on.
   std::optional<int> parse(int argc, const char* const* argv);
   // Whether the command line had this option. After parse().
   bool given(const std::string& name) const;

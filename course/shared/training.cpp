@@ -199,7 +199,8 @@ class Run {
     on_step({step + 1, report.loss, static_cast<double>(tokens) / seconds});
   }
 
-  // Adds what a step has sent and held to this rank's figures. What a checkpoint gathers between steps is not training.
+  // Adds what a step has sent and held to this rank's figures. What a checkpoint gathers between
+  // steps is not training.
   void count_step() {
     RankFigures& mine = figures_.ranks[static_cast<size_t>(world_.rank())];
     const Ledger& ledger = context().ledger;
@@ -351,8 +352,9 @@ void expect_effects(const TrainingPlan& plan, const MeshShape& layout) {
            option, needs);
 }
 
-// The least that this process surely holds, in bytes: rank 0 the whole model at the end, each rank its share of
-// weights, gradients and AdamW's state, its tokens, and one layer's output. In doubles, which do not overflow.
+// The least that this process surely holds, in bytes: rank 0 the whole model at the end, each rank
+// its share of weights, gradients and AdamW's state, its tokens, and one layer's output. In
+// doubles, which do not overflow.
 double least_bytes(const TrainingPlan& plan, const MeshShape& layout) {
   const auto real = [](int64_t number) { return static_cast<double>(number); };
   const TransformerConfig& model = plan.model;

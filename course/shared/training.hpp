@@ -51,7 +51,8 @@ struct TrainingPlan {
   int64_t sample_bytes = 0;      // written by the model before and after training
 };
 
-// The layout of a plan: the one that is given, or all ranks data-parallel; with ZeRO-3 that is the axis fsdp.
+// The layout of a plan: the one that is given, or all ranks data-parallel; with ZeRO-3 that is the
+// axis fsdp.
 inline MeshShape layout_of(const TrainingPlan& plan) {
   MeshShape shape = plan.layout.value_or(MeshShape{.dp_replicate = plan.ranks});
   if (plan.zero == 3 && shape.dp_shard == 1) std::swap(shape.dp_shard, shape.dp_replicate);
@@ -61,7 +62,8 @@ inline MeshShape layout_of(const TrainingPlan& plan) {
 // Ranks that a run can have.
 inline constexpr int rank_limit = 4096;
 
-// Throws, with what would work, if a plan cannot: before ranks are started, and anything is read or built.
+// Throws, with what would work, if a plan cannot: before ranks are started, and anything is read or
+// built.
 void check_plan(const TrainingPlan& plan);
 
 struct StepFigures {
@@ -85,8 +87,9 @@ struct TrainingFigures {
   std::string sample_before, sample_after;
 };
 
-// Trains; calls `on_step` on rank 0 after each step. The same losses for any layout of ranks, to rounding.
-// Errors: everything that the text, the folders, the sizes or the run itself can have wrong, in words.
+// Trains; calls `on_step` on rank 0 after each step. The same losses for any layout of ranks, to
+// rounding. Errors: everything that the text, the folders, the sizes or the run itself can have
+// wrong, in words.
 TrainingFigures run_training(const TrainingPlan& plan,
                              const std::function<void(const StepFigures&)>& on_step);
 

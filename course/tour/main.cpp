@@ -1,4 +1,5 @@
-// ./yotta tour: measure this machine, train the same transformer on one rank and on four, and see why.
+// ./yotta tour: measure this machine, train the same transformer on one rank and on four, and see
+// why.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -110,7 +111,7 @@ void techniques(TourFigures& figures, const TrainingPlan& plan, const Cluster& c
   progress.finish();
   fmt::print("{}", techniques_text(figures.techniques));
   fmt::print(
-      "The loss is the same for all, to rounding. \"a step\": its time on {}, which is only "
+      "The loss is the same for all, to rounding. \"per step\": its time on {}, which is only "
       "described.\n",
       figures.cluster);
 }

@@ -33,8 +33,8 @@ std::string card(const std::string& number, const std::string& what) {
   return fmt::format("<div class=\"card\"><b>{}</b>{}</div>\n", number, what);
 }
 
-// Two loss curves in one frame: the serial one wide and pale, the parallel one thin on top of it, so that
-// they can be seen to be the same line.
+// Two loss curves in one frame: the serial one wide and pale, the parallel one thin on top of it,
+// so that they can be seen to be the same line.
 std::string loss_chart(const std::vector<double>& serial, const std::vector<double>& parallel) {
   constexpr double width = 820, height = 300, left = 46, right = 12, top = 12, bottom = 34;
   if (serial.size() < 2) return "";

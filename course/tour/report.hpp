@@ -1,4 +1,5 @@
-// The tour's report: one HTML file with everything in it, pictures included. Opens anywhere, offline.
+// The tour's report: one HTML file with everything in it, pictures included. Opens anywhere,
+// offline.
 #pragma once
 
 #include <cstdint>

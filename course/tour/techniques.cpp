@@ -98,7 +98,7 @@ std::string techniques_text(const std::vector<TechniqueFigures>& techniques) {
   const double sent = most(techniques, &TechniqueFigures::bytes_per_step);
   const double held = most(techniques, &TechniqueFigures::peak_bytes);
   std::string text = fmt::format("  {:<17} {:>8}  {:<23} {:<23} {:>10}\n", "", "loss",
-                                 "sent a step, by a rank", "peak memory of a rank", "a step");
+                                 "sent per step and rank", "peak memory per rank", "per step");
   for (const TechniqueFigures& each : techniques)
     text +=
         fmt::format("  {:<17} {:>8.4f}  {} {:>10}  {} {:>10}  {:>9}\n", each.name, each.loss,
@@ -118,8 +118,8 @@ std::string techniques_html(const std::vector<TechniqueFigures>& techniques) {
   const double sent = most(techniques, &TechniqueFigures::bytes_per_step);
   const double held = most(techniques, &TechniqueFigures::peak_bytes);
   std::string html =
-      "<table><tr><th></th><th class=\"n\">loss</th><th colspan=\"2\">sent a step, by a rank</th>"
-      "<th colspan=\"2\">peak memory of a rank</th><th class=\"n\">a step</th><th></th></tr>\n";
+      "<table><tr><th></th><th class=\"n\">loss</th><th colspan=\"2\">sent per step and rank</th>"
+      "<th colspan=\"2\">peak memory per rank</th><th class=\"n\">per step</th><th></th></tr>\n";
   for (const TechniqueFigures& each : techniques)
     html += fmt::format(
         "<tr><td>{}</td><td class=\"n\">{:.4f}</td>{}{}<td class=\"n\">{}</td>"

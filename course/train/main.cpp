@@ -80,7 +80,8 @@ void add_technique_options(Options& to, Arguments& a) {
   to.add("--schedule", p.schedule,
          "of a pipeline: naive, gpipe, 1f1b, zb-h1 or zb-h2 (zero bubble)",
          one_of({"naive", "gpipe", "1f1b", "zb-h1", "zb-h2"}));
-  to.add("--chunks", p.chunks, "pipeline stages a rank; above 1 interleaved 1F1B", in_range(1, 64));
+  to.add("--chunks", p.chunks, "pipeline stages per rank; above 1 interleaved 1F1B",
+         in_range(1, 64));
   to.add("--context-parallel", p.context_parallel,
          "what cp does in attention: ring (keys and values go round), ulysses (heads "
          "for tokens)",
@@ -169,7 +170,8 @@ void settle_device(const CommChoice& comm, Arguments& a) {
     fmt::print(stderr, "--device cuda: {}; the CPU computes instead\n", why_not);
 }
 
-// Beside --load and --resume the folder says what the model is: an option that says otherwise is refused.
+// Beside --load and --resume the folder says what the model is: an option that says otherwise is
+// refused.
 void expect_same_sizes(const Options& options, const Arguments& a, const TransformerConfig& saved,
                        const std::string& folder) {
   const TransformerConfig& m = a.plan.model;
@@ -240,7 +242,8 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
   fmt::print("loss {:.4f} -> {:.4f} in {} steps; on text it has not seen {:.4f}\n", f.loss.front(),
              f.loss.back(), f.loss.size(), f.validation_loss);
   fmt::print(
-      "{:.0f} tokens/s, {:.3f} s a step, {:.0f}% of this machine's matmul rate of {:.0f} GFLOP/s\n",
+      "{:.0f} tokens/s, {:.3f} s per step, {:.0f}% of this machine's matmul rate of {:.0f} "
+      "GFLOP/s\n",
       f.tokens_per_second, f.median_step_seconds, 100 * f.mfu, f.matmul_gflops);
   if (p.layout || p.zero == 3)
     fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p), short_name));

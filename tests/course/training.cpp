@@ -181,7 +181,7 @@ TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's l
   plan.schedule = "1f1b", plan.chunks = 2;
   check_near(losses(plan), all, 0);
   plan.schedule = "gpipe";
-  CHECK(contains(message_of([&] { losses(plan); }), "GPipe has one stage a rank, not 2"));
+  CHECK(contains(message_of([&] { losses(plan); }), "GPipe has one stage per rank, not 2"));
   plan.layout = MeshShape{.dp_shard = 2};
   plan.schedule = "1f1b", plan.chunks = 1;
   int64_t plain = 0;

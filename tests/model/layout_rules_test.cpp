@@ -19,17 +19,17 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
   const auto chunks = [](int count) {
     return NdOptions{.schedule = PipelineKind::interleaved, .chunks = count};
   };
-  CHECK(contains(said({.pp = 4}, 64, chunks(2)), "The nearest that works: 1 chunk a rank"));
-  CHECK(contains(said({.pp = 1}, 64, chunks(5)), "The nearest that works: 4 chunks a rank"));
-  CHECK(contains(said({.pp = 2}, 64, chunks(5)), "The nearest that works: 2 chunks a rank"));
-  CHECK(contains(said({.pp = 5}, 64, chunks(5)), "The nearest that works: pp 4, 1 chunk a rank"));
+  CHECK(contains(said({.pp = 4}, 64, chunks(2)), "The nearest that works: 1 chunk per rank"));
+  CHECK(contains(said({.pp = 1}, 64, chunks(5)), "The nearest that works: 4 chunks per rank"));
+  CHECK(contains(said({.pp = 2}, 64, chunks(5)), "The nearest that works: 2 chunks per rank"));
+  CHECK(contains(said({.pp = 5}, 64, chunks(5)), "The nearest that works: pp 4, 1 chunk per rank"));
   CHECK(contains(said({.pp = 2}, 64, {.chunks = 2}),
-                 "1F1B has one stage a rank, not 2. Nearest: 1 chunk, or interleaved 1F1B"));
+                 "1F1B has one stage per rank, not 2. Nearest: 1 chunk, or interleaved 1F1B"));
   CHECK(contains(said({}, 64, {.checkpoint = {.what = Recompute::attention}}),
                  "blockwise attention never keeps: nothing would be saved. Nearest: plain"));
   CHECK(contains(said({.pp = 2}, 64, {.zero_bubble = ZeroBubble::H2, .chunks = 2}),
-                 "ZB-H2 has one stage a rank, not 2"));
-  CHECK(contains(said({}, 64, {.chunks = 0}), "0 chunks a rank"));
+                 "ZB-H2 has one stage per rank, not 2"));
+  CHECK(contains(said({}, 64, {.chunks = 0}), "0 chunks per rank"));
   CHECK(contains(said({.dp_replicate = 4}, 3), "the nearest batch is 4"));
   CHECK(contains(said({.dp_shard = 4}, 7, {.microbatches = 2}),
                  "its 2 microbatches; the nearest batch is 8"));

@@ -5,7 +5,8 @@
 //
 //     backward: a sum hands its dy to both arms, so dh = dy + (mlp's arm), dx = dh + (attention's arm)
 //
-// x, y (B, T, C), the same on all ranks of tp; norms are held and computed by all of them. The stream itself is never normalised (pre-norm), which is why deep stacks train.
+// x and y are (B, T, C), the same on all ranks of tp. All of them hold and compute the norms. The
+// stream itself is never normalised (pre-norm), which is why deep stacks train.
 #pragma once
 
 #include "yotta/nn/norm_layer.hpp"

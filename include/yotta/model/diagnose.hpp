@@ -1,15 +1,16 @@
 // When training breaks: which layer was first, and what to look at.
 //
-// A NaN that reaches the loss has passed through every layer above the one that made it, and after one step of
-// the optimizer all weights are NaN. So the step stops *before* the optimizer, and the same microbatches are run
-// once more, layer by layer. (The forward pass is a pure function of the weights and the BatchPosition.)
+// A NaN that reaches the loss has passed through every layer above the one that made it, and after
+// one step of the optimizer all weights are NaN. So the step stops *before* the optimizer, and the
+// same microbatches are run once more, layer by layer. (The forward pass is a pure function of the
+// weights and the BatchPosition.)
 //
 //     forward    embedding ok │ layers.0 ok │ layers.1 inf <── first output that is not finite
 //     backward   head ok │ layers.1 ok │ layers.0 nan      <── or, if the loss was fine, first gradient
 //
-// Every rank runs the whole diagnosis, even after it has found something, because layers that are split over ranks
-// communicate. Then the ranks agree on the earliest finding, and all of them report that one.
-// Cost: nothing while all is well; one more step when it is not.
+// Every rank runs the whole diagnosis, even after it has found something, because layers that are
+// split over ranks communicate. Then the ranks agree on the earliest finding, and all of them
+// report that one. Cost: nothing while all is well; one more step when it is not.
 #pragma once
 
 #include <functional>
@@ -38,7 +39,8 @@ struct Finding {
   }
 };
 
-// While one of these lives, nobody hears that a gradient is ready: what a diagnosis computes must not be reduced.
+// While one of these lives, nobody hears that a gradient is ready: what a diagnosis computes must
+// not be reduced.
 class DetachedListeners {
  public:
   YOTTA_API explicit DetachedListeners(std::vector<ParameterPtr> parameters);
@@ -59,8 +61,8 @@ YOTTA_API void check_layers(Finding& finding, Layers layers, const Microbatch& b
 YOTTA_API Finding diagnose(Layers layers, std::span<const Microbatch> batches, double scale,
                            const BatchPosition& position, const Communicator& tp = {});
 
-// The earliest of all ranks' findings, in words, the same on all of them; empty if there is none. All ranks of `world`
-// call; an empty communicator is this rank alone.
+// The earliest of all ranks' findings, in words, the same on all of them; empty if there is none.
+// All ranks of `world` call; an empty communicator is this rank alone.
 YOTTA_API std::string earliest(const Finding& mine, Communicator world);
 
 // What can be said without running a step again, which a pipeline stage cannot do alone.

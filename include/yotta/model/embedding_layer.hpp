@@ -6,8 +6,9 @@
 //     F   keeps the ids        I   nothing below wants a gradient: returns an undefined tensor
 //     W   adds each dy to its token's row and its position's row
 //
-// With tensor parallelism the table is cut by tokens (vocab_parallel.hpp); positions are held by all ranks.
-// The table may also serve as the model's output matrix (tied): then it has a second use, see table().
+// With tensor parallelism the table is cut by tokens (vocab_parallel.hpp); positions are held by
+// all ranks. The table may also serve as the model's output matrix (tied): then it has a second
+// use, see table().
 #pragma once
 
 #include "yotta/nn/dropout_layer.hpp"

@@ -5,11 +5,11 @@
 //     temperature   logits / temperature: below 1 bolder, above 1 wilder, 0 always the likeliest
 //     top_k         only the k likeliest tokens can be drawn
 //
-// Cost: every token runs the whole window again, so n tokens cost n forward passes of min(length, T)
-// tokens. A cache of keys and values would make each pass one token long; here the model stays the one
-// that was trained, and the window slides when the text outgrows T.
-// The draw of token i is a pure function of (seed, i): the same seed writes the same text.
-// Letters: T context, V vocabulary.
+// Cost: every token runs the whole window again, so n tokens cost n forward passes of min(length,
+// T) tokens. A cache of keys and values would make each pass one token long; here the model stays
+// the one that was trained, and the window slides when the text outgrows T. The draw of token i is
+// a pure function of (seed, i): the same seed writes the same text. Letters: T context, V
+// vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct SampleOptions {
 YOTTA_API int32_t sample_token(std::span<const float> logits, const SampleOptions& options,
                                double draw, Where where = Where::current());
 
-// The model: from ids (1, n) i32, n <= context, to logits f32 whose last row (V) is of the next token.
+// The model: from ids (1, n) i32, n <= context, to logits f32 whose last row (V) is of the next
+// token.
 using NextToken = std::function<Tensor(const Tensor& ids)>;
 
 // Continues a text of byte tokens by `count` bytes, and returns what was added.

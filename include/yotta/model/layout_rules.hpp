@@ -1,13 +1,14 @@
-// Layout rules: how a model and a batch may be spread over a mesh, and what to say if they cannot be.
+// Layout rules: how a model and a batch may be spread over a mesh, and what to say if they cannot
+// be.
 //
 //     tp              divides the heads, the feed-forward width and the vocabulary
 //     cp              cuts the sequence into 2 cp equal chunks; attention is blockwise; Ulysses: divides the heads of tp
-//     pp x chunks     at most one stage a block
+//     pp x chunks     at most one stage per block
 //     dp              a sequence for each rank, with FSDP or ZeRO-2 one for each of its microbatches
 //     ZeRO            not beside FSDP, which is its stage 3
 //
-// A layout that breaks a rule is refused before anything is built, with the rule and the nearest that keeps it.
-// Letters: B sequences of a batch.
+// A layout that breaks a rule is refused before anything is built, with the rule and the nearest
+// that keeps it. Letters: B sequences of a batch.
 #pragma once
 
 #include <optional>
@@ -28,12 +29,12 @@ struct NdOptions {
   CheckpointOptions checkpoint = {.what = Recompute::none};
   PipelineKind schedule = PipelineKind::one_f_one_b;
   std::optional<ZeroBubble> zero_bubble = {};  // in place of `schedule`
-  int chunks = 1;                              // stages a rank: interleaved
+  int chunks = 1;                              // stages per rank: interleaved
   ContextParallel context = ContextParallel::ring;
   FsdpOptions fsdp = {};
   ZeroOptions zero = {.stage = 0};  // 1 or 2: in place of DDP over cp and dp_replicate
   DdpOptions ddp = {};
-  bool naive_gradients = false;  // in place of DDP: an all_reduce a parameter, after backward
+  bool naive_gradients = false;  // in place of DDP: one all_reduce per parameter, after backward
 };
 
 // Throws unless `layers` blocks make stages for pp ranks.
@@ -42,13 +43,15 @@ YOTTA_API void expect_stages(int64_t layers, int pp, const NdOptions& options, W
 // Can cp ranks have two chunks each of the sequence?
 YOTTA_API bool cuts_sequence(const TransformerConfig& config, int cp);
 
-// Throws unless Ulysses can give each rank of cp whole heads, of those that tensor parallelism leaves to its rank.
+// Throws unless Ulysses can give each rank of cp whole heads, of those that tensor parallelism
+// leaves to its rank.
 YOTTA_API void expect_heads(const TransformerConfig& config, const MeshShape& shape, Where where);
 
 // Throws unless ZeRO can have the weights of this layout to cut.
 YOTTA_API void expect_zero(const MeshShape& shape, const NdOptions& options, Where where);
 
-// Throws, naming the rule and the nearest that works, if a model or a batch of B sequences cannot be spread so.
+// Throws, naming the rule and the nearest that works, if a model or a batch of B sequences cannot
+// be spread so.
 YOTTA_API void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
                              const NdOptions& options = {}, Where where = Where::current());
 
@@ -68,20 +71,20 @@ void expect_stages(int64_t layers, int pp, const NdOptions& options, Where where
   const bool interleaves =
       options.schedule == PipelineKind::interleaved && !options.zero_bubble.has_value();
   if (chunks < 1 || options.microbatches < 1)
-    fail(where, "{} chunks a rank and {} microbatches: each is at least 1", chunks,
+    fail(where, "{} chunks per rank and {} microbatches: each is at least 1", chunks,
          options.microbatches);
   if (chunks > 1 && !interleaves)
-    fail(where, "{} has one stage a rank, not {}. Nearest: 1 chunk, or interleaved 1F1B",
+    fail(where, "{} has one stage per rank, not {}. Nearest: 1 chunk, or interleaved 1F1B",
          options.zero_bubble ? name(*options.zero_bubble) : name(options.schedule), chunks);
   const int64_t stages = int64_t{pp} * chunks;
   if (stages == 1 || stages <= layers) return;
   const int64_t fewer = layers / pp;  // chunks that as many ranks can have
   const std::string nearest =
-      fewer > 0    ? fmt::format("{} chunk{} a rank", fewer, fewer > 1 ? "s" : "")
-      : chunks > 1 ? fmt::format("pp {}, 1 chunk a rank", std::max<int64_t>(1, layers))
+      fewer > 0    ? fmt::format("{} chunk{} per rank", fewer, fewer > 1 ? "s" : "")
+      : chunks > 1 ? fmt::format("pp {}, 1 chunk per rank", std::max<int64_t>(1, layers))
                    : fmt::format("pp {}", std::max<int64_t>(1, layers));
   fail(where,
-       "a pipeline of pp {} with {} stages a rank needs a block for each of {} stages, but the "
+       "a pipeline of pp {} with {} stages per rank needs a block for each of {} stages, but the "
        "model has {} blocks. The nearest that works: {}",
        pp, chunks, stages, layers, nearest);
 }
@@ -114,10 +117,11 @@ void expect_zero(const MeshShape& shape, const NdOptions& options, Where where) 
          "Nearest: fsdp without ZeRO, or dp {} with it",
          shape.dp_shard, stage, shape.dp_shard * shape.dp_replicate);
   if (options.naive_gradients)
-    fail(where,
-         "ZeRO-{} sums gradients in buckets, to each rank its part; one all_reduce a parameter is "
-         "DDP's naive way. Nearest: gradients in buckets",
-         stage);
+    fail(
+        where,
+        "ZeRO-{} sums gradients in buckets, to each rank its part; one all_reduce per parameter is "
+        "DDP's naive way. Nearest: gradients in buckets",
+        stage);
 }
 
 void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,

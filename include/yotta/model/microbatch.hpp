@@ -3,8 +3,8 @@
 //     batch of 8     rank 0: sequences 0 to 3        rank 1: sequences 4 to 7
 //                    microbatches 0, 1 │ 2, 3        microbatches 4, 5 │ 6, 7
 //
-// Each knows where it stands in the whole batch, so that dropout draws the same masks however the batch is cut.
-// Letters: B sequences, T tokens of a sequence, N = B T rows of logits, V vocabulary.
+// Each knows where it stands in the whole batch, so that dropout draws the same masks however the
+// batch is cut. Letters: B sequences, T tokens of a sequence, N = B T rows of logits, V vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,19 @@ struct Microbatch {
   Positions positions = {};    // of these columns, in the whole sequence
 };
 
-// Cuts a rank's sequences (B, T) into `count` microbatches, the longer ones first. Empty ones are left out.
+// Cuts a rank's sequences (B, T) into `count` microbatches, the longer ones first. Empty ones are
+// left out.
 YOTTA_API std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
                                                int64_t count, int64_t first_sequence = 0,
                                                const Positions& positions = {});
 
-// The position of a microbatch's rows and columns. `step` holds the step's seed, its number, and whether it trains.
+// The position of a microbatch's rows and columns. `step` holds the step's seed, its number, and
+// whether it trains.
 YOTTA_API BatchPosition position_of(const Microbatch& batch, BatchPosition step);
 
-// The loss of a microbatch, and dlogits if asked for. scale = 1 / tokens of the whole batch. Where the vocabulary is
-// cut over tp, each rank passes its part of the logits, (B, T, V/tp), and all ranks of tp get the same loss.
+// The loss of a microbatch, and dlogits if asked for. scale = 1 / tokens of the whole batch. Where
+// the vocabulary is cut over tp, each rank passes its part of the logits, (B, T, V/tp), and all
+// ranks of tp get the same loss.
 YOTTA_API double loss_of(Tensor logits, const Microbatch& batch, double scale, Tensor* dlogits,
                          const Communicator& tp = {});
 

@@ -38,7 +38,8 @@ YOTTA_API void expect_loadable(const std::string& source, const std::string& nam
 // No infinity and no NaN? True of a tensor without floats, or without data.
 YOTTA_API bool all_finite(const Tensor& x);
 
-// Throws unless what a file holds are numbers: a run that begins with others cannot be saved any more.
+// Throws unless what a file holds are numbers: a run that begins with others cannot be saved any
+// more.
 YOTTA_API void expect_finite(const std::string& source, const std::string& name,
                              const Tensor& value, Where where);
 

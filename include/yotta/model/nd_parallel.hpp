@@ -12,9 +12,9 @@
 //     squares for clipping     over those that step other weights: tp, pp, and the ranks of FSDP or ZeRO
 //
 // Each technique is the same code as when it is alone. A mesh of one rank is the serial trainer.
-// Contract: all ranks of the mesh make it and train with it; expect_layout() (layout_rules.hpp) says beforehand what
-// cannot work.
-// Letters: B sequences of a batch, T tokens of a sequence. References: see each technique's header.
+// Contract: all ranks of the mesh make it and train with it; expect_layout() (layout_rules.hpp)
+// says beforehand what cannot work. Letters: B sequences of a batch, T tokens of a sequence.
+// References: see each technique's header.
 #pragma once
 
 #include <deque>
@@ -52,9 +52,11 @@ class NdParallel {
   // What the trainer has to do around the layers. Refers to this object.
   YOTTA_API TrainHooks hooks();
 
-  // Of the batch's B sequences: those that this rank trains on. All ranks of tp, cp and pp have the same.
+  // Of the batch's B sequences: those that this rank trains on. All ranks of tp, cp and pp have the
+  // same.
   YOTTA_API BatchShard share(int64_t batch);
-  // The microbatches of this rank, from its share of inputs and targets (B, T): its part of each sequence.
+  // The microbatches of this rank, from its share of inputs and targets (B, T): its part of each
+  // sequence.
   YOTTA_API std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
                                                  int64_t first_sequence);
 
@@ -62,7 +64,8 @@ class NdParallel {
   const std::vector<Held>& held() const { return held_; }
   // Names and shapes of the serial model.
   YOTTA_API std::vector<WholeShape> shapes() const;
-  // Whole tensors on rank 0 from one tensor for each of held(): weights, or a state of the optimizer.
+  // Whole tensors on rank 0 from one tensor for each of held(): weights, or a state of the
+  // optimizer.
   YOTTA_API std::vector<NamedTensor> gather(const std::vector<Tensor>& values, DType dtype);
   YOTTA_API std::vector<NamedTensor> gather_weights();
 
@@ -81,12 +84,13 @@ class NdParallel {
   YOTTA_API static void load(Layers layers, const std::vector<NamedTensor>& weights);
 
   YOTTA_API void find_held();
-  YOTTA_API void hold(const std::vector<ParameterShard>& pieces);
+  YOTTA_API void hold(const std::vector<ParameterShard>& shards);
 
   YOTTA_API void finish_building();
 
-  // Before a microbatch goes backward. DDP reduces gradients in a step's last one; beside FSDP, whose own sums end
-  // later than the backward pass that made them, not before finish(). ZeRO-2 does so in each.
+  // Before a microbatch goes backward. DDP reduces gradients in a step's last one; beside FSDP,
+  // whose own sums end later than the backward pass that made them, not before finish(). ZeRO-2
+  // does so in each.
   YOTTA_API void sync_if(bool last);
   YOTTA_API void finish();
 
@@ -139,8 +143,7 @@ NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOpti
   weights_ = is_sharded_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard}, where)
              : has_zero_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_replicate}, where)
                          : mesh.along({Axis::tp, Axis::pp}, where);
-  if (config.tied && mesh.size(Axis::pp) * options.chunks > 1)
-    options_.zero.apart = {tied_table};
+  if (config.tied && mesh.size(Axis::pp) * options.chunks > 1) options_.zero.apart = {tied_table};
   for (int chunk = 0; chunk < options.chunks; ++chunk) add_stage(chunk, weights);
   find_held();
   finish_building();
@@ -264,8 +267,8 @@ void NdParallel::find_held() {
   }
 }
 
-void NdParallel::hold(const std::vector<ParameterShard>& pieces) {
-  for (const ParameterShard& piece : pieces) held_.push_back({piece.parameter, piece.first});
+void NdParallel::hold(const std::vector<ParameterShard>& shards) {
+  for (const ParameterShard& shard : shards) held_.push_back({shard.parameter, shard.first});
 }
 
 void NdParallel::finish_building() {

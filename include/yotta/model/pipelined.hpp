@@ -2,8 +2,9 @@
 //
 //     L = 6 on 4 stages     embedding, 0, 1 │ 2, 3 │ 4 │ 5, head          blocks shared out evenly
 //
-// The embedding goes with the first stage and the head with the last, so these two hold more than the others; a planner
-// may give them fewer blocks. run_pipelined is what Trainer calls in place of its loop over microbatches.
+// The embedding goes with the first stage and the head with the last, so these two hold more than
+// the others; a planner may give them fewer blocks. run_pipelined is what Trainer calls in place of
+// its loop over microbatches.
 #pragma once
 
 #include <optional>
@@ -26,15 +27,15 @@ constexpr StageLayers stage_entries(const TransformerConfig& config, int stages,
 // What all stages of one step share.
 struct PipelinedStep {
   PipelineKind kind = PipelineKind::one_f_one_b;
-  int chunks = 1;                              // a rank
+  int chunks = 1;                              // per rank
   int64_t width = 1;                           // C of what flows between stages
   DType dtype = DType::f32;                    // and its type
   Communicator tp = {};                        // that the vocabulary is cut over
   std::optional<ZeroBubble> zero_bubble = {};  // in place of `kind`
 };
 
-// Forward and backward of all microbatches at `place`, where dropout draws; `tokens`: of the whole batch. The loss is
-// the last stage's.
+// Forward and backward of all microbatches. `position` is the step's, by which dropout draws;
+// `tokens` are those of the whole batch. Only the last stage returns a loss.
 YOTTA_API PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep& made,
                                        const BatchPosition& position,
                                        std::span<const Microbatch> batches, int64_t tokens,

@@ -5,11 +5,11 @@
 //                      inputs  (T)         98 101 32 111          "be o"
 //                      targets (T)         101 32 111 114         "e or", the byte that follows each
 //
-// A byte is a token: the vocabulary is 256, no tokenizer stands between the text and the model, and any
-// language works. UTF-8 spells one letter with one to four bytes, which the model learns like spelling.
-// A batch is a pure function of (seed, step, which sequence of the global batch), so 1, 2 or 8 ranks cut
-// the same batch into rows, and a resumed run needs no more than the number of its step.
-// Cost: the text is held in memory once; a batch of B sequences is 2 B T int32, 8 B T bytes.
+// A byte is a token: the vocabulary is 256, no tokenizer stands between the text and the model, and
+// any language works. UTF-8 spells one letter with one to four bytes, which the model learns like
+// spelling. A batch is a pure function of (seed, step, which sequence of the global batch), so 1, 2
+// or 8 ranks cut the same batch into rows, and a resumed run needs no more than the number of its
+// step. Cost: the text is held in memory once; a batch of B sequences is 2 B T int32, 8 B T bytes.
 // Letters: B sequences, T context.
 #pragma once
 
@@ -32,33 +32,35 @@ struct Text {
 // Where UTF-8 breaks: the offset of the first byte that no character can hold; the size if none.
 YOTTA_API size_t first_invalid_utf8(std::string_view text);
 
-// For screens and files that must be UTF-8, whatever a model wrote: each byte that fits no character, and
-// each control character but the new line, becomes a dot.
+// For screens and files that must be UTF-8, whatever a model wrote: each byte that fits no
+// character, and each control character but the new line, becomes a dot.
 YOTTA_API std::string printable(std::string_view text);
 
 // A byte of zero is in no text.
 inline bool is_binary(std::string_view bytes) { return bytes.find('\0') != bytes.npos; }
 
-// ---- reading ---------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
-// The text of a UTF-8 file, or of all text files of a folder and the folders in it, in order of name.
+// The text of a UTF-8 file, or of all text files of a folder and the folders in it, in order of
+// name.
 YOTTA_API Text read_text(const std::string& path, Where where = Where::current());
 
-// The course's own prose and headers, for those who bring no text. `root` is the folder of the course.
+// The course's own prose and headers, for those who bring no text. `root` is the folder of the
+// course.
 YOTTA_API Text course_text(const std::string& root, Where where = Where::current());
 
-// ---- training and validation -----------------------------------------------------------------------
+// ---- training and validation --------------------------------------------------------------------
 
 struct TextSplit {
   std::string_view train, validation;  // views of the text, which must outlive them
 };
 
-// The last part of the text is kept for validation: what the model never saw. No character is cut, and
-// both parts hold at least one sequence of `context` tokens and the token after it.
+// The last part of the text is kept for validation: what the model never saw. No character is cut,
+// and both parts hold at least one sequence of `context` tokens and the token after it.
 YOTTA_API TextSplit split_text(std::string_view text, int64_t context,
                                double validation_share = 0.1, Where where = Where::current());
 
-// ---- batches ---------------------------------------------------------------------------------------
+// ---- batches ------------------------------------------------------------------------------------
 
 struct Batch {
   Tensor inputs;   // (B, T) i32
@@ -141,8 +143,8 @@ std::string printable(std::string_view text) {
 }
 
 namespace detail {
-// Files of a folder and its folders in the order of their names, so that every machine reads the same
-// text. Hidden ones are counted and left out.
+// Files of a folder and its folders in the order of their names, so that every machine reads the
+// same text. Hidden ones are counted and left out.
 inline std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
                                                       int64_t& hidden, Where where) {
   namespace fs = std::filesystem;

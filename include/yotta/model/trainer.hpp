@@ -6,14 +6,15 @@
 //     norm, clip             one factor for all gradients
 //     optimizer              weights change
 //
-// The loss is a sum over local tokens divided by the tokens of the *whole* batch, on every rank and in every
-// microbatch. So sums of losses and of gradients are exact for any split: into microbatches, over ranks,
-// even or uneven.
+// The loss is a sum over local tokens divided by the tokens of the *whole* batch, on every rank and
+// in every microbatch. So sums of losses and of gradients are exact for any split: into
+// microbatches, over ranks, even or uneven.
 //
 //     one batch of 8       sum of 8 / 8          three of 3, 3, 2       sum of 3 / 8 + sum of 3 / 8 + sum of 2 / 8
 //
-// Memory: one microbatch's Saved at a time. FLOPs: 6 a weight and token, and attention (config.hpp).
-// A loss or gradient that is not finite, and a loss that jumps, stop the run before the weights change.
+// Memory: one microbatch's Saved at a time. FLOPs: 6 per weight and token, and attention
+// (config.hpp). A loss or gradient that is not finite, and a loss that jumps, stop the run before
+// the weights change.
 #pragma once
 
 #include <functional>
@@ -37,15 +38,15 @@ struct TrainOptions {
   Schedule schedule;
   double clip = 1;    // largest norm of all gradients; 0: no clipping
   uint64_t seed = 0;  // of dropout
-  double spike_factor =
-      2;  // a loss above this many times the recent average, plus 1, is a spike; 0: never
+  // A loss above this many times the recent average, plus 1, is a spike. 0: never.
+  double spike_factor = 2;
 };
 
 // What a parallel technique does around the step. Any may be empty.
 struct TrainHooks {
   std::function<void(bool last)> before_microbatch;  // DDP: all but the last under no_sync
-  // A pipeline: all microbatches of the step at this place forward and backward, instead of the loop. Returns this
-  // rank's part of the loss.
+  // A pipeline: forward and backward of all microbatches of the step, in place of the trainer's
+  // loop. Returns this rank's part of the loss.
   std::function<double(const BatchPosition&, std::span<const Microbatch>, int64_t tokens)>
       run_microbatches;
   std::function<void()> after_backward;          // DDP: finish()
@@ -95,15 +96,16 @@ class Trainer {
 
   YOTTA_API double norm() const;
 
-  // What the optimizer steps: the layers' parameters, or this rank's pieces of them, whose gradients alone are left
-  // with ZeRO.
+  // What the optimizer steps: the layers' parameters, or this rank's shards of them. With ZeRO only
+  // the shards have gradients at this point.
   YOTTA_API std::vector<ParameterPtr> stepped() const;
   YOTTA_API std::string largest() const;
   // Which number was first, in words; the same words on all ranks.
   YOTTA_API std::string not_finite(int64_t step, std::span<const Microbatch> batches,
                                    int64_t tokens);
 
-  // Throws TrainingDiverged if this step must not be taken. Whoever catches it may go on with the next.
+  // Throws TrainingDiverged if this step must not be taken. Whoever catches it may go on with the
+  // next.
   YOTTA_API void check(int64_t step, const StepReport& report, std::span<const Microbatch> batches,
                        int64_t tokens, Where where);
 

@@ -5,21 +5,22 @@
 //     takes          ids (B, T)   x (B, T, C)             x (B, T, C)
 //     gives          (B, T, C)    (B, T, C)               logits (B, T, V)
 //
-// Any slice of the stack is a model of its own: a pipeline stage, an FSDP unit. A slice is built with the
-// values it has in the whole model. A tied table that is in the slice twice is one parameter with two uses;
-// if a slice has only the head, it has a copy of its own, with the same initial values.
+// Any slice of the stack is a model of its own: a pipeline stage, an FSDP unit. A slice is built
+// with the values it has in the whole model. A tied table that is in the slice twice is one
+// parameter with two uses; if a slice has only the head, it has a copy of its own, with the same
+// initial values.
 //
-// On a mesh each rank holds its part of every layer (parallel/), with the values it has in the whole model:
-// heads, feed-forward width and vocabulary are cut over tp, and logits are (B, T, V/tp). Without axes, or with
-// axes of one rank, the same code is the serial model.
+// On a mesh each rank holds its part of every layer (parallel/), with the values it has in the
+// whole model: heads, feed-forward width and vocabulary are cut over tp, and logits are (B, T,
+// V/tp). Without axes, or with axes of one rank, the same code is the serial model.
 //
 //     Transformer model(gpt2_config(6, 384, 6, 256, 256));            Transformer part(config, mesh.layer_axes());
-//     Saved saved(place);
+//     Saved saved(position);
 //     Tensor logits = forward(model.stack(), ids, saved);
 //
-// All local sizes are derived in block_options() and the like, from the configuration, and nowhere else.
-// Initial weights as GPT-2: normal with deviation 0.02; what is added to the residual stream (attention.o,
-// mlp.down) divided by sqrt(2 L), since 2 L such terms are summed; biases 0, norms 1.
+// All local sizes are derived in block_options() and the like, from the configuration, and nowhere
+// else. Initial weights as GPT-2: normal with deviation 0.02; what is added to the residual stream
+// (attention.o, mlp.down) divided by sqrt(2 L), since 2 L such terms are summed; biases 0, norms 1.
 #pragma once
 
 #include <string>
@@ -34,7 +35,8 @@ namespace yotta {
 // The table that a tied model uses twice.
 inline constexpr const char* tied_table = "embedding.token.weight";
 
-// Throws unless tp ranks can share the model's widths evenly; names the nearest number of ranks that can.
+// Throws unless tp ranks can share the model's widths evenly; names the nearest number of ranks
+// that can.
 YOTTA_API void expect_divides(const TransformerConfig& c, int tp, Where where = Where::current());
 
 class Transformer {

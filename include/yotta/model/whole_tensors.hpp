@@ -1,5 +1,6 @@
-// Whole tensors from what the ranks of a mesh hold, and back: for checkpoints and for sampling. A file holds whole
-// tensors under the names of the serial model, so a run may be saved on one layout and continued on another.
+// Whole tensors from what the ranks of a mesh hold, and back: for checkpoints and for sampling. A
+// file holds whole tensors under the names of the serial model, so a run may be saved on one layout
+// and continued on another.
 //
 //     whole (4, 6)      tp: rows      FSDP, ZeRO: a run of that part, row-major
 //     . . . . . .
@@ -7,10 +8,10 @@
 //     # # # # # #   ┐                 # # # # # # # #        Held{part: rows 2, 3; first: 0; 8 numbers}
 //     # # + + + +   ┘ rows 2, 3               + + + +        Held{the same part;   first: 8; 4 numbers}
 //
-// Every number is given by exactly one rank: by the lowest on each axis of those that hold it. The others give
-// zeros, and a sum puts the whole together, one tensor at a time.
-// Cost: one reduce of every tensor over all ranks; one whole tensor beside the model on each rank, all of them on rank 0.
-// Contract: all ranks of the world call alike.
+// Every number is given by exactly one rank: by the lowest on each axis of those that hold it. The
+// others give zeros, and a sum puts the whole together, one tensor at a time. Cost: one reduce of
+// every tensor over all ranks; one whole tensor beside the model on each rank, all of them on rank
+// 0. Contract: all ranks of the world call alike.
 #pragma once
 
 #include <string>
@@ -22,7 +23,8 @@
 
 namespace yotta {
 
-// What a rank holds of a parameter: numbers [first, first + n) of its ShardRange, row-major. Without FSDP or ZeRO all of it.
+// What a rank holds of a parameter: numbers [first, first + n) of its ShardRange, row-major.
+// Without FSDP or ZeRO all of it.
 struct Held {
   ParameterPtr parameter;
   int64_t first = 0;
@@ -34,19 +36,22 @@ struct WholeShape {
   Shape shape;
 };
 
-// Axes along which ranks hold different runs: of FSDP cp and dp_shard, of ZeRO cp and dp_replicate.
+// Axes along which ranks hold different runs: cp and dp_shard with FSDP, cp and dp_replicate with
+// ZeRO.
 using RunAxes = std::vector<Axis>;
 
-// Whether this rank gives its numbers of a parameter, of all ranks that hold the same. `runs`: see RunAxes.
+// Whether this rank is the one that gives these numbers, of all ranks that hold the same.
 YOTTA_API bool gives(const Parameter& parameter, const RunAxes& runs, Mesh& mesh);
 
-// Whole tensors on rank 0 (elsewhere nothing), in the order of `shapes`. values[i] are the numbers of held[i].
+// Whole tensors on rank 0 (elsewhere nothing), in the order of `shapes`. values[i] are the numbers
+// of held[i].
 YOTTA_API std::vector<NamedTensor> gather_whole(const std::vector<WholeShape>& shapes,
                                                 const std::vector<Held>& held,
                                                 const std::vector<Tensor>& values, DType dtype,
                                                 const RunAxes& runs, Mesh& mesh);
 
-// Throws unless `whole` are finite tensors of these names and shapes, and no others. `source` says where they are from.
+// Throws unless `whole` are finite tensors of these names and shapes, and no others. `source` names
+// the file in errors.
 YOTTA_API void expect_whole(const std::string& source, const std::vector<WholeShape>& shapes,
                             const std::vector<NamedTensor>& whole, Where where = Where::current());
 

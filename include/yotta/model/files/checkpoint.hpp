@@ -7,10 +7,10 @@
 //     DIR/training_state.safetensors    the optimizer's tensors
 //
 // A save that is cut short, wherever it is, leaves all files of the step before or all of this one
-// (core/system/files.hpp), and each says its step. Loading reads and checks everything, then sets the weights: after
-// an error the model is as it was.
-// Cost: a file of the weights' size, and while saving or loading one more copy of them in memory.
-// Contract: with data parallelism one rank saves; any number of ranks may load.
+// (core/system/files.hpp), and each says its step. Loading reads and checks everything, then sets
+// the weights: after an error the model is as it was. Cost: a file of the weights' size, and while
+// saving or loading one more copy of them in memory. Contract: with data parallelism one rank
+// saves; any number of ranks may load.
 //
 // The training state is all that decides the next step of a run, beside the weights:
 //
@@ -37,7 +37,7 @@ namespace yotta {
 
 class FolderLock;
 
-// ---- training state --------------------------------------------------------------------------------
+// ---- training state -----------------------------------------------------------------------------
 
 struct TrainingState {
   int64_t step = 0;  // steps done; the next one draws batch number `step`
@@ -66,14 +66,15 @@ YOTTA_API std::string training_state_json(const TrainingState& state);
 YOTTA_API TrainingState parse_training_state(const std::string& text, const std::string& source,
                                              Where where = Where::current());
 
-// Throws unless a continued run has the options of the saved one: another batch size or learning rate
-// would be another run.
+// Throws unless a continued run has the options of the saved one: another batch size or learning
+// rate would be another run.
 YOTTA_API void expect_same_options(const TrainingState& saved, const Metadata& now,
                                    Where where = Where::current());
 
-// ---- saving ----------------------------------------------------------------------------------------
+// ---- saving -------------------------------------------------------------------------------------
 
-// Throws now, and not after the training, if nothing can be saved to this folder, which is made if it is not there.
+// Throws now, and not after the training, if nothing can be saved to this folder, which is made if
+// it is not there.
 YOTTA_API void expect_savable(const std::string& folder, Where where = Where::current());
 
 // For as long as what it returns lives, no other run saves here: two would mix their files.
@@ -86,12 +87,13 @@ YOTTA_API void save_checkpoint(const std::string& folder, const TransformerConfi
                                const TrainingState* state = nullptr,
                                Where where = Where::current());
 
-// ---- loading ---------------------------------------------------------------------------------------
+// ---- loading ------------------------------------------------------------------------------------
 
 // The sizes of the model in a folder: what to build before its weights can be loaded.
 YOTTA_API TransformerConfig load_config(const std::string& folder, Where where = Where::current());
 
-// Throws unless the model in a folder is the one that is asked for, naming the first size that differs.
+// Throws unless the model in a folder is the one that is asked for, naming the first size that
+// differs.
 YOTTA_API void expect_same_model(const std::string& source, const TransformerConfig& saved,
                                  const TransformerConfig& asked, Where where = Where::current());
 
@@ -181,7 +183,7 @@ void expect_same_options(const TrainingState& saved, const Metadata& now, Where 
            name, value);
 }
 
-// ---- saving ----------------------------------------------------------------------------------------
+// ---- saving -------------------------------------------------------------------------------------
 
 namespace detail {
 // Our weights as their tensors.
@@ -236,7 +238,7 @@ void save_checkpoint(const std::string& folder, const TransformerConfig& config,
   commit_together(folder, files, where);
 }
 
-// ---- loading ---------------------------------------------------------------------------------------
+// ---- loading ------------------------------------------------------------------------------------
 
 TransformerConfig load_config(const std::string& folder, Where where) {
   finish_commit(folder);

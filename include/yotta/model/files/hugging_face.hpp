@@ -9,9 +9,9 @@
 //
 //     layers.0.attention.q.weight (C, C) ────>  Llama: model.layers.0.self_attn.q_proj.weight (C, C)
 //
-// Ours are stacked over their rows, then transposed where theirs is. Rope needs no permutation: ours
-// turns the same pairs (i, i + d/2) as theirs. A tied output matrix is not stored a second time.
-// Letters: C width, F feed-forward width, V vocabulary, T context, d head size.
+// Ours are stacked over their rows, then transposed where theirs is. Rope needs no permutation:
+// ours turns the same pairs (i, i + d/2) as theirs. A tied output matrix is not stored a second
+// time. Letters: C width, F feed-forward width, V vocabulary, T context, d head size.
 //
 // SIZES: config.json describes the model.
 //
@@ -28,11 +28,11 @@
 //     dropout         embd_pdrop = resid_pdrop                 (none)
 //     attention_dropout attn_pdrop                             attention_dropout
 //
-// Dropout is written for others and not read: it belongs to a run, not to a model.
-// Contract: what our transformer cannot compute is refused by the name of its entry: another model or
-// activation, biases in Llama, scaled rope, a head size other than C / H. What does not change the
-// result is ignored. Sizes come back through TransformerConfig::check.
-// References: https://huggingface.co/docs/transformers, GPT2Config and LlamaConfig; modeling_gpt2.py and
+// Dropout is written for others and not read: it belongs to a run, not to a model. Contract: what
+// our transformer cannot compute is refused by the name of its entry: another model or activation,
+// biases in Llama, scaled rope, a head size other than C / H. What does not change the result is
+// ignored. Sizes come back through TransformerConfig::check. References:
+// https://huggingface.co/docs/transformers, GPT2Config and LlamaConfig; modeling_gpt2.py and
 // modeling_llama.py of the library.
 #pragma once
 
@@ -44,7 +44,7 @@
 
 namespace yotta {
 
-// ---- names -----------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 struct HuggingFaceTensor {
   std::string name;                // theirs
@@ -77,13 +77,14 @@ YOTTA_API Tensor to_hugging_face(const HuggingFaceTensor& item, const std::vecto
 YOTTA_API std::vector<Tensor> from_hugging_face(const HuggingFaceTensor& item, const Tensor& theirs,
                                                 const std::vector<Tensor>& parts);
 
-// ---- sizes -----------------------------------------------------------------------------------------
+// ---- sizes --------------------------------------------------------------------------------------
 
-// The text of config.json. Byte tokens need no tokenizer and have no token that begins or ends a text.
+// The text of config.json. Byte tokens need no tokenizer and have no token that begins or ends a
+// text.
 YOTTA_API std::string hugging_face_config(const TransformerConfig& config);
 
-// The sizes that the text of a config.json describes; `source` names it in errors. Weights stored in
-// 16 bits with 5 of exponent (float16) are held in f32.
+// The sizes that the text of a config.json describes; `source` names it in errors. Weights stored
+// in 16 bits with 5 of exponent (float16) are held in f32.
 YOTTA_API TransformerConfig parse_hugging_face_config(const std::string& text,
                                                       const std::string& source,
                                                       Where where = Where::current());
@@ -96,7 +97,7 @@ YOTTA_API TransformerConfig parse_hugging_face_config(const std::string& text,
 
 namespace yotta {
 
-// ---- names -----------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 namespace detail {
 inline void add_gpt2_layer(std::vector<HuggingFaceTensor>& to, const std::string& theirs,
@@ -221,7 +222,7 @@ std::vector<Tensor> from_hugging_face(const HuggingFaceTensor& item, const Tenso
   return values;
 }
 
-// ---- sizes: writing --------------------------------------------------------------------------------
+// ---- sizes: writing -----------------------------------------------------------------------------
 
 namespace detail {
 // PyTorch's name of a type, as config.json has it.
@@ -276,7 +277,7 @@ std::string hugging_face_config(const TransformerConfig& config) {
   return entries.dump(2) + "\n";
 }
 
-// ---- sizes: reading --------------------------------------------------------------------------------
+// ---- sizes: reading -----------------------------------------------------------------------------
 
 namespace detail {
 // The entries of a config.json, each of the type that is asked for; null counts as absent.

@@ -5,14 +5,15 @@
 //                       {"a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...
 //                        "__metadata__": {"format": "pt"}}
 //
-// Offsets count from the end of the header, and the tensors fill the data without gap or overlap. The
-// header is padded with spaces so that the data starts at a multiple of 8, and wide types come first,
-// so that every tensor is aligned to its own type.
-// Cost: a file is as large as its tensors plus about 100 bytes for each; reading and writing go tensor
-// by tensor and hold no second copy of the file.
-// Contract: a file that breaks a rule is refused whole, with what is wrong and where. Nothing is loaded.
+// Offsets count from the end of the header, and the tensors fill the data without gap or overlap.
+// The header is padded with spaces so that the data starts at a multiple of 8, and wide types come
+// first, so that every tensor is aligned to its own type. Cost: a file is as large as its tensors
+// plus about 100 bytes for each; reading and writing go tensor by tensor and hold no second copy of
+// the file. Contract: a file that breaks a rule is refused whole, with what is wrong and where.
+// Nothing is loaded.
 //
-// Large models are split over several files of a folder. An index says which tensor is in which file:
+// Large models are split over several files of a folder. An index says which tensor is in which
+// file:
 //
 //     DIR/model.safetensors                      all tensors, or
 //     DIR/model.safetensors.index.json           {"weight_map": {"model.norm.weight":
@@ -48,10 +49,10 @@ inline constexpr SafetensorsType safetensors_types[] = {
     {DType::f16, "F16"},          {DType::i64, "I64"},          {DType::i32, "I32"},
     {DType::fp8_e4m3, "F8_E4M3"}, {DType::fp8_e5m2, "F8_E5M2"}, {DType::u8, "U8"}};
 
-// ---- writing ---------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
-// Into an open file: 8 bytes of length, the header, then all data, wide types first, so that each is aligned.
-// Errors: a name twice; a tensor without data on the CPU; a full disk.
+// Into an open file: 8 bytes of length, the header, then all data, wide types first, so that each
+// is aligned. Errors: a name twice; a tensor without data on the CPU; a full disk.
 YOTTA_API void write_safetensors(AtomicFile& file, const std::vector<NamedTensor>& tensors,
                                  const Metadata& metadata = {}, Where where = Where::current());
 
@@ -59,7 +60,7 @@ YOTTA_API void write_safetensors(AtomicFile& file, const std::vector<NamedTensor
 YOTTA_API void save_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                                 const Metadata& metadata = {}, Where where = Where::current());
 
-// ---- reading ---------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 // An open file: its header is checked, its tensors are read when asked for.
 class SafetensorsFile {
@@ -132,7 +133,7 @@ class WeightsFolder {
 
 namespace yotta {
 
-// ---- writing ---------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
 namespace detail {
 // The format's name of a type, and back; nothing for a name that is none of ours.
@@ -196,7 +197,7 @@ void save_safetensors(const std::string& path, const std::vector<NamedTensor>& t
   file.commit(where);
 }
 
-// ---- reading ---------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 namespace detail {
 // Reads and checks the header of an open file.

@@ -7,14 +7,16 @@
 //     saved by 2 ranks     [ 0 ............... 11 | 12 .............. 23 ]    numbers of w
 //     loaded by 3          [ 0 ...... 7 | 8 ....... 15 | 16 ........ 23 ]    rank 1 reads from both files
 //
-// With ZeRO or FSDP no rank holds the whole model, and none should have to for a save. So a file holds runs of
-// numbers, each named by the parameter and the range of it that it holds. Whoever loads takes from all files what
-// overlaps with its own shards: the number of ranks, the units and the padding may differ from when it was saved.
+// With ZeRO or FSDP no rank holds the whole model, and none should have to for a save. So a file
+// holds runs of numbers, each named by the parameter and the range of it that it holds. Whoever
+// loads takes from all files what overlaps with its own shards: the number of ranks, the units and
+// the padding may differ from when it was saved.
 //
-// A save that is cut short leaves `latest` with the step before; older steps stay until you delete them.
-// Cost: written by each rank 1/N of weights and optimizer state, in parallel; held: one run of numbers beside its own.
-// Contract: all ranks of `comm` call; their shards are the model, each number once. (Under tensor parallelism the
-// shards are those of one rank of tp: give each rank of tp a folder of its own.)
+// A save that is cut short leaves `latest` with the step before; older steps stay until you delete
+// them. Cost: written by each rank 1/N of weights and optimizer state, in parallel; held: one run
+// of numbers beside its own. Contract: all ranks of `comm` call; their shards are the model, each
+// number once. (Under tensor parallelism the shards are those of one rank of tp: give each rank of
+// tp a folder of its own.)
 #pragma once
 
 #include <cstdint>
@@ -47,8 +49,8 @@ YOTTA_API void save_sharded(const std::string& folder, Communicator& comm,
                             const std::vector<ParameterShard>& shards, Optimizer& optimizer,
                             int64_t step, Where where = Where::current());
 
-// Loads what this rank holds; returns the steps done. With ZeRO's stages 1 and 2 call gather() after it.
-// Errors: after one the model is as it was, unless a disk fails.
+// Loads what this rank holds; returns the steps done. With ZeRO's stages 1 and 2 call gather()
+// after it. Errors: after one the model is as it was, unless a disk fails.
 YOTTA_API int64_t load_sharded(const std::string& folder, const std::vector<ParameterShard>& shards,
                                Optimizer& optimizer, Where where = Where::current());
 
@@ -94,7 +96,8 @@ std::string shard_file(int64_t step, int64_t rank, int64_t ranks) {
 }
 
 namespace detail {
-// What a rank saves or loads of its shards and their optimizer, under the names of the whole tensors; the same memory.
+// What a rank saves or loads of its shards and their optimizer, under the names of the whole
+// tensors; the same memory.
 struct ShardedTensor {
   Run run;
   Tensor value;  // (last - first)
