@@ -208,8 +208,8 @@ bool CommChoice::has_gpus() const { return state_->processes && state_->comm == 
 bool CommChoice::is_first() const { return !state_->processes || state_->processes->rank() == 0; }
 
 int CommChoice::finish(const std::string& error) {
-  // A process that has lost another prints so itself: process 0, the only one that prints, may be the lost one. (mpirun
-  // names lost processes by itself.)
+  // A process that has lost another prints so itself: process 0, the only one that prints, may be
+  // the lost one. (mpirun names lost processes by itself.)
   const auto unmute_if_lost = [&] {
     if (state_->processes && state_->processes->lost() && state_->tcp_processes != nullptr)
       console::muted() = false;

@@ -21,7 +21,8 @@ namespace yotta {
 
 class Options;
 
-// How many ranks a program should have. Under mpirun or torchrun it has as many as there are processes.
+// How many ranks a program should have. Under mpirun or torchrun it has as many as there are
+// processes.
 struct RanksWanted {
   int64_t count = 1;
   const char* given = nullptr;  // the option that gave the count, "--ranks"; null: none
@@ -37,8 +38,9 @@ class CommChoice {
   bool wants_processes() const;
   // Was this process started as one of several, by mpirun, srun, torchrun or this program itself?
   bool is_one_of_many() const;
-  // Returns the number of ranks. From here on run_ranks runs them on threads or processes, as chosen. Errors: no MPI; a
-  // number of ranks other than that of the processes; processes that do not come.
+  // Returns the number of ranks. From here on run_ranks runs them on threads or processes, as
+  // chosen. Errors: no MPI; a number of ranks other than that of the processes; processes that do
+  // not come.
   int64_t start(int argc, char** argv, const RanksWanted& ranks);
   // Does each process have a GPU, with NCCL between them? Known after start().
   bool has_gpus() const;

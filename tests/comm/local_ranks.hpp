@@ -1,6 +1,6 @@
-// Ranks for tests of the algorithms alone: p threads, each with a Channel and a SharedMemoryChannel that count what
-// they carry. Sends are never buffered, so an order that works only with buffers stands still (and fails after 5 seconds
-// instead of hanging).
+// Ranks for tests of the algorithms alone: p threads, each with a Channel and a SharedMemoryChannel
+// that count what they carry. Sends are never buffered, so an order that works only with buffers
+// stands still (and fails after 5 seconds instead of hanging).
 #pragma once
 
 #include <chrono>

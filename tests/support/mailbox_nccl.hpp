@@ -1,12 +1,13 @@
-// An NCCL without GPUs, for tests of what is built on it: ranks are threads of one process, device memory is the
-// emulator's, and what is sent lies in mailboxes.
+// An NCCL without GPUs, for tests of what is built on it: ranks are threads of one process, device
+// memory is the emulator's, and what is sent lies in mailboxes.
 //
 //     send, or a part of a collective    goes into the mailbox of (communicator, call, sender, receiver) at once
 //     recv, or the rest of a collective  is done when the rank's computation needs it: in compute_after()
 //     the rest of a send                 is done when the receiver has taken it
 //
-// As with NCCL, joining is not done before all have joined, and after each call a lane is busy for a while. Streams are
-// as strict as a GPU's: computation that is put after an operation of several ranks first waits for them.
+// As with NCCL, joining is not done before all have joined, and after each call a lane is busy for
+// a while. Streams are as strict as a GPU's: computation that is put after an operation of several
+// ranks first waits for them.
 #pragma once
 
 #include <atomic>

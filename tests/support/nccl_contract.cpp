@@ -1,5 +1,5 @@
-// Makes run_ranks run NCCL ranks, for the tests of every transport. Here NCCL is mailboxes, the device the emulator's,
-// and the ranks are threads; with a GPU, see support/main.cpp.
+// Makes run_ranks run NCCL ranks, for the tests of every transport. Here NCCL is mailboxes, the
+// device the emulator's, and the ranks are threads; with a GPU, see support/main.cpp.
 #include "support/nccl_ranks.hpp"
 #include "support/on_cuda.hpp"
 #include "support/ranks_here.hpp"

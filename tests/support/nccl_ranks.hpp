@@ -1,5 +1,5 @@
-// NCCL ranks without GPUs: threads whose NCCL is mailboxes and whose GPU is the emulator. Bootstrap messages, splits and
-// failures travel over thread ranks, as they otherwise do over MPI.
+// NCCL ranks without GPUs: threads whose NCCL is mailboxes and whose GPU is the emulator. Bootstrap
+// messages, splits and failures travel over thread ranks, as they otherwise do over MPI.
 #pragma once
 
 #include "support/mailbox_nccl.hpp"

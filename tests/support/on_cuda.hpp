@@ -1,5 +1,6 @@
-// NCCL for the tests of every transport. What they send and reduce is in the host's memory, so it is copied to the device,
-// travels by NCCL, and is copied back. The device is the accelerator of this process: a GPU, or the emulator's.
+// NCCL for the tests of every transport. What they send and reduce is in the host's memory, so it
+// is copied to the device, travels by NCCL, and is copied back. The device is the accelerator of
+// this process: a GPU, or the emulator's.
 //
 //     test ── post(host's data) ──► OnCuda ── copy ── post(twin on cuda) ──► NcclTransport
 //          ◄── done ───────────────        ◄─ copy ── done ────────────────

@@ -1,12 +1,12 @@
-// One test for every transport: the same cases run on threads, and again in several processes, by MPI and by TCP, where
-// run_ranks has as many ranks as there are processes.
+// One test for every transport: the same cases run on threads, and again in several processes, by
+// MPI and by TCP, where run_ranks has as many ranks as there are processes.
 //
 //     for (int p : ranks_here({1, 2, 3, 4, 8})) run_ranks(p, ...);    on threads all; on 3 processes 3
 //     if (!enough_ranks(2)) return;                                   the case needs 2
 //     world.all_reduce(x, ReduceOp::sum, {own_algorithm()});          native, where these ranks have it
 //
-// tests/CMakeLists.txt lists the files that run so. What their ranks leave in captured variables is in another process:
-// cases that need it ask on_threads().
+// tests/CMakeLists.txt lists the files that run so. What their ranks leave in captured variables is
+// in another process: cases that need it ask on_threads().
 #pragma once
 
 #include <doctest/doctest.h>
@@ -27,8 +27,9 @@ inline yotta::Algorithm own_algorithm() {
   return has_native() ? yotta::Algorithm::native : yotta::Algorithm::automatic;
 }
 
-// NCCL's collectives wait on the device, where nothing shows for which rank, and only a time-out ends that; a receive
-// waits on the host, for the envelope, which has no tag that an error message could name.
+// NCCL's collectives wait on the device, where nothing shows for which rank, and only a time-out
+// ends that; a receive waits on the host, for the envelope, which has no tag that an error message
+// could name.
 inline bool& waits_on_device() {
   static bool value = false;
   return value;

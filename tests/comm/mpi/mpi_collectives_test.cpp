@@ -1,5 +1,6 @@
-// Every process runs every case; mpirun starts 1 to 4 of them. What the collectives give is in the tests of the
-// communicator; here: in one call of MPI, and cut into pieces because they are too long for one.
+// Every process runs every case; mpirun starts 1 to 4 of them. What the collectives give is in the
+// tests of the communicator; here: in one call of MPI, and cut into pieces because they are too
+// long for one.
 #include "yotta/comm/mpi/mpi_collectives.hpp"
 
 #include <doctest/doctest.h>

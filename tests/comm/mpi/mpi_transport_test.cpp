@@ -1,4 +1,5 @@
-// What only MPI's transport has. What every transport must do is tested on MPI too: see tests/CMakeLists.txt. Every process runs every case; mpirun starts 1 to 4 of them.
+// What only MPI's transport has. What every transport must do is tested on MPI too: see
+// tests/CMakeLists.txt. Every process runs every case; mpirun starts 1 to 4 of them.
 #include "yotta/comm/mpi/mpi_transport.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// A rank that is killed, or throws, ends all others within seconds, with its name: whatever they do. Here mpirun is
-// started as the course's own programs start it.
+// A rank that is killed, or throws, ends all others within seconds, with its name: whatever they
+// do. Here mpirun is started as the course's own programs start it.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <fmt/format.h>

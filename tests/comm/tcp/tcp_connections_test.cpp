@@ -92,7 +92,8 @@ TEST_CASE("nobody comes, nothing comes: not longer than the deadline") {
   const Pair pair;
   CHECK_FALSE(accept_from(pair.listener, Deadline(0.01)).is_open());
   CHECK_FALSE(read_text(pair.one, Deadline(0.01)).has_value());
-  const std::string huge(1 << 24, 'x');  // more than the kernel keeps for a process that does not read
+  const std::string huge(1 << 24,
+                         'x');  // more than the kernel keeps for a process that does not read
   CHECK_FALSE(write_all(pair.one, huge, Deadline(0.01)));
 }
 

@@ -1,4 +1,5 @@
-// run_ranks on processes without MPI: they are forked here. What every transport must do is tested on such processes
+// run_ranks on processes without MPI: they are forked here. What every transport must do is tested
+// on such processes
 // by test_every_transport_tcp.
 #include "yotta/comm/tcp/tcp_ranks.hpp"
 

@@ -1,4 +1,5 @@
-// TCP ranks as threads of one process. What every transport must do is tested on processes too: see tests/CMakeLists.txt.
+// TCP ranks as threads of one process. What every transport must do is tested on processes too: see
+// tests/CMakeLists.txt.
 #include "yotta/comm/tcp/tcp_transport.hpp"
 
 #include <doctest/doctest.h>

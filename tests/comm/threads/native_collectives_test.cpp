@@ -46,7 +46,8 @@ TEST_CASE("native gather, scatter and barrier") {
 }
 
 TEST_CASE("native uneven all_to_all, and counts that disagree") {
-  // Rank i sends i + j numbers to rank j, each worth 10 i + j; `extra` more are expected from rank 1.
+  // Rank i sends i + j numbers to rank j, each worth 10 i + j; `extra` more are expected from rank
+  // 1.
   const auto exchange = [](int p, int64_t extra) {
     std::vector<std::vector<int64_t>> counts(static_cast<size_t>(p));
     for (int rank = 0; rank < p; ++rank)

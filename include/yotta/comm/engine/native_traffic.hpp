@@ -1,6 +1,6 @@
 // What native collectives count in the ledger: the bytes that must cross, whoever carries them.
 //
-//     threads    a rank reads and writes the others' buffers: that is what crosses (native.hpp)
+//     threads    a rank reads and writes the others' buffers: that is what crosses (native_collectives.hpp)
 //     MPI, NCCL  the library sends by an algorithm of its own, which nobody sees: the same is counted
 //
 // So the ledger of a program does not depend on the transport. A run of numbers that goes to or comes from

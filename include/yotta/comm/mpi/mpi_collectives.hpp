@@ -7,9 +7,10 @@
 //     all_to_all      MPI_Ialltoallv                      all_to_all_v: messages, all at once
 //
 // Never the blocking ones: a rank that waits must be able to hear that another has failed.
-// MPI 3.1 gives counts, and the offsets of chunks, as ints. Arrays of more than `max_count` numbers are therefore reduced
-// and broadcast in pieces of `max_count`; reduce_scatter becomes one reduce per chunk; and what is only moved is sent as
-// messages, which can have any length (mpi_library.hpp).
+// MPI 3.1 gives counts, and the offsets of chunks, as ints. Arrays of more than `max_count` numbers
+// are therefore reduced and broadcast in pieces of `max_count`; reduce_scatter becomes one reduce
+// per chunk; and what is only moved is sent as messages, which can have any length
+// (mpi_library.hpp).
 // Reference: MPI 3.1, section 5.12.
 #pragma once
 
@@ -30,8 +31,8 @@ class MpiCollective {
     start();
   }
 
-  // Is it done? Never blocks. Errors: CommError, Mismatch, for one of its messages. The others are still in flight: call
-  // again until it is done.
+  // Is it done? Never blocks. Errors: CommError, Mismatch, for one of its messages. The others are
+  // still in flight: call again until it is done.
   bool test() {
     while (done_ < requests_.size()) {
       MPI_Status status;

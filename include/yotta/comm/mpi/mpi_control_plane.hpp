@@ -6,10 +6,12 @@
 //                          live; sleeps; again and again
 //     the rank             asks: has a rank failed? reports that it waits; has its calls compared
 //
-// Polling for control messages is also what makes MPI progress: a large message, or an MPI_Iallreduce, advances while the
-// rank computes and calls nothing. If MPI was started without MPI_THREAD_MULTIPLE there is no thread: the rank polls
-// itself whenever it communicates, and nothing advances in between.
-// Cost: 1000 polls per second, some 5000 while something is in flight; no control message unless something is wrong.
+// Polling for control messages is also what makes MPI progress: a large message, or an
+// MPI_Iallreduce, advances while the rank computes and calls nothing. If MPI was started without
+// MPI_THREAD_MULTIPLE there is no thread: the rank polls itself whenever it communicates, and
+// nothing advances in between.
+// Cost: 1000 polls per second, some 5000 while something is in flight; no control message unless
+// something is wrong.
 #pragma once
 
 #ifdef YOTTA_HAVE_MPI
@@ -70,8 +72,8 @@ class MpiControlChannel {
     return true;
   }
 
-  // All ranks call it, again and again until it is true: then all messages have been taken, and all ranks know how many
-  // there were. From the first call on nothing is sent any more.
+  // All ranks call it, again and again until it is true: then all messages have been taken, and all
+  // ranks know how many there were. From the first call on nothing is sent any more.
   bool close() {
     if (!closing_) {
       closing_ = true;
@@ -148,8 +150,9 @@ class MpiControlPlane {
     const std::lock_guard lock(mutex_);
     control_plane_.fail(message);
   }
-  // After a failure: does every rank know of it, so that none starts anything more? (A dead process cannot confirm. Then
-  // this host's processes know by themselves, and the others are not waited for.)
+  // After a failure: does every rank know of it, so that none starts anything more? (A dead process
+  // cannot confirm. Then this host's processes know by themselves, and the others are not waited
+  // for.)
   bool all_have_heard() {
     look();
     const std::lock_guard lock(mutex_);
@@ -188,8 +191,9 @@ class MpiControlPlane {
     return control_plane_.is_confirmed(group, number);
   }
 
-  // A group is made inside MPI, which waits for its members forever. So they first tell each other that they are ready, and
-  // then enter MPI together. False: a rank has failed, and a member will not come.
+  // A group is made inside MPI, which waits for its members forever. So they first tell each other
+  // that they are ready, and then enter MPI together. False: a rank has failed, and a member will
+  // not come.
   bool all_ready(uint64_t group, std::span<const int> members) {
     MessageWriter message;
     message.put(group);
@@ -242,7 +246,8 @@ class MpiControlPlane {
     stopped_ = true;
     if (thread_.joinable()) thread_.join();
   }
-  // Tells the others that this rank knows of a failure. Not once the channel is closed: the others may have ended.
+  // Tells the others that this rank knows of a failure. Not once the channel is closed: the others
+  // may have ended.
   void confirm_failure() {
     if (!closed_) MPI_Ibarrier(channel_.comm(), &heard_);
   }

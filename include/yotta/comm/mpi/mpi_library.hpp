@@ -1,5 +1,5 @@
-// What the transport needs of MPI itself: errors as exceptions, communicators that are freed, our types and operations
-// as MPI's, and counts that an int cannot hold.
+// What the transport needs of MPI itself: errors as exceptions, communicators that are freed, our
+// types and operations as MPI's, and counts that an int cannot hold.
 //
 //     DType        moved as           reduced by MPI as       reduced by reduce_into as
 //     f64 f32      8, 4 bytes         DOUBLE, FLOAT           max and min, so that a NaN survives
@@ -7,7 +7,8 @@
 //     bf16 f16     2 bytes                                    all: MPI has no such types
 //     fp8          1 byte                                     all
 //
-// MPI 3.1 counts in ints. A longer run travels as one element of a type made for it: whole pieces, and the rest:
+// MPI 3.1 counts in ints. A longer run travels as one element of a type made for it: whole pieces,
+// and the rest:
 //
 //     |<- max_count ->|<- max_count ->|<- rest ->|     one MPI_Send of 1 element, whatever its length
 //
@@ -45,7 +46,8 @@ inline int mpi_error_class(int code) {
   return kind;
 }
 
-// May threads of this process call MPI at the same time? Errors: MPI has not been started, or not for this thread.
+// May threads of this process call MPI at the same time? Errors: MPI has not been started, or not
+// for this thread.
 inline bool expect_mpi_started(Where where) {
   int started = 0, level = 0, main_thread = 0;
   MPI_Initialized(&started);
@@ -60,8 +62,9 @@ inline bool expect_mpi_started(Where where) {
   return level == MPI_THREAD_MULTIPLE;
 }
 
-// Waits for the operation that `start(&request)` begins. Sleeps between tests and calls look(). Returns the code of start,
-// or of the test. (MPI's own waiting keeps the core busy, which may be another rank's.)
+// Waits for the operation that `start(&request)` begins. Sleeps between tests and calls look().
+// Returns the code of start, or of the test. (MPI's own waiting keeps the core busy, which may be
+// another rank's.)
 template <class Start, class Look>
 int wait_sleeping(Start start, Look look) {
   MPI_Request request = MPI_REQUEST_NULL;
@@ -156,7 +159,8 @@ template <int... number>
 constexpr auto reductions(std::integer_sequence<int, number...>) {
   return std::array<MPI_User_function*, sizeof...(number)>{reduce_for_mpi<number>...};
 }
-// The MPI operation that calls our reduce_into, made at its first use. It lives as long as MPI does.
+// The MPI operation that calls our reduce_into, made at its first use. It lives as long as MPI
+// does.
 inline MPI_Op own_op(DType dtype, ReduceOp op) {
   constexpr size_t number_of_ops = dtype_count * op_count;
   constexpr auto functions = reductions(std::make_integer_sequence<int, int{number_of_ops}>());
@@ -184,7 +188,8 @@ inline MpiReduction mpi_reduction(DType dtype, ReduceOp op) {
   return {mpi_bits(dtype), detail::own_op(dtype, op)};
 }
 
-// A run of `count` numbers as MPI wants it: an int and a type. Runs longer than `max_count` get a type of their own.
+// A run of `count` numbers as MPI wants it: an int and a type. Runs longer than `max_count` get a
+// type of their own.
 class MpiRun {
  public:
   MpiRun(int64_t count, DType dtype, int64_t max_count) : type_(mpi_bits(dtype)) {

@@ -1,7 +1,8 @@
 // What programs may choose about MPI ranks, without MPI's own header.
 //
-// The bodies of mpi/ need <mpi.h>, and each MPI has another one. So yotta::compiled does not hold them: the compiled form
-// has a unit for each MPI (cmake/compiled/mpi/mpi.cpp), which defines YOTTA_COMPILING_mpi.
+// The bodies of mpi/ need <mpi.h>, and each MPI has another one. So yotta::compiled does not hold
+// them: the compiled form has a unit for each MPI (cmake/compiled/mpi/mpi.cpp), which defines
+// YOTTA_COMPILING_mpi.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ struct MpiOptions {
   int64_t max_count = std::numeric_limits<int>::max();  // numbers in one call of MPI
   double patience = 1;             // seconds after which a waiting rank reports that it waits
   bool synchronous_sends = false;  // a send is done when its receiver takes it
-  // Compares the calls of collectives as they start, for one control message per rank. Without it, calls that differ are
-  // noticed when ranks wait too long.
+  // Compares the calls of collectives as they start, for one control message per rank. Without it,
+  // calls that differ are noticed when ranks wait too long.
 #ifdef NDEBUG
   bool compare_calls = false;
 #else

@@ -57,7 +57,8 @@ std::string mpi_library() {
   return whole.substr(0, whole.find_first_of(",\n"));
 }
 
-// Ends this process when mpirun has ended, wherever it is: in MPI_Init, in MPI_Finalize, or far from any call of MPI.
+// Ends this process when mpirun has ended, wherever it is: in MPI_Init, in MPI_Finalize, or far
+// from any call of MPI.
 inline void end_without_mpirun(int launcher) {
   const std::string text = fmt::format(
       "mpirun, or its helper on {} (process {}), has ended: was it killed? So process {} of its "
@@ -123,9 +124,9 @@ MpiRanks::MpiRanks(MpiRanksOptions options, Where where)
   for (int other = 0; other < size; ++other) state_->watch.add(other, address(other));
 }
 
-// MPI_Finalize would wait for processes that have died. MPI_Abort ends the processes of other hosts too; those of this
-// host have noticed by themselves, and get a moment to say so. MPICH's MPI_Abort may wait for the dead, but its mpirun
-// needs no more than that a process leaves.
+// MPI_Finalize would wait for processes that have died. MPI_Abort ends the processes of other hosts
+// too; those of this host have noticed by themselves, and get a moment to say so. MPICH's MPI_Abort
+// may wait for the dead, but its mpirun needs no more than that a process leaves.
 inline void end_after_loss(MPI_Comm all) {
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   const std::optional<LaunchEnvironment> launch = find_launch_environment();

@@ -1,29 +1,33 @@
-// MPI ranks: the ranks of a world are processes, on one machine or on many, and MPI moves the bytes.
+// MPI ranks: the ranks of a world are processes, on one machine or on many, and MPI moves the
+// bytes.
 //
 //     Request send, recv (group, peer, tag)  ──►  MPI_Isend, MPI_Irecv, MPI_Test, in the group's MPI communicator
 //     Request native (all_reduce, ...)       ──►  MPI_Iallreduce, ...                      mpi_collectives.hpp
 //     a rank fails, waits forever, or calls something else  ──►  control messages          mpi_control_plane.hpp
 //
-// Everything above (collectives, checks, ledger, errors) is the same code as on threads. Each group has an MPI
-// communicator of its own, made by its members alone, so messages of different groups never meet:
+// Everything above (collectives, checks, ledger, errors) is the same code as on threads. Each group
+// has an MPI communicator of its own, made by its members alone, so messages of different groups
+// never meet:
 //
 //     group 0   the world's ranks   MPI communicator   id 0
 //     group 3   ranks 1 3 5         another one        id: the same number on ranks 1, 3 and 5, whatever they call it
 //
-// Nothing here blocks inside MPI (except making groups), so a rank that waits always hears when another fails.
+// Nothing here blocks inside MPI (except making groups), so a rank that waits always hears when
+// another fails.
 //
-// MPI may copy what MPI_Isend is given and say at once that it is done. A program that relies on that hangs as soon as
-// its messages are longer than MPI's buffers. With MPI_Issend a send is done when its receiver takes it, so the mistake
-// shows at any length.
+// MPI may copy what MPI_Isend is given and say at once that it is done. A program that relies on
+// that hangs as soon as its messages are longer than MPI's buffers. With MPI_Issend a send is done
+// when its receiver takes it, so the mistake shows at any length.
 //
-// Any MPI 3.1. Without YOTTA_HAVE_MPI, which CMake defines where it finds MPI, this header is empty. Programs use it
-// through MpiRanks (mpi_ranks.hpp).
+// Any MPI 3.1. Without YOTTA_HAVE_MPI, which CMake defines where it finds MPI, this header is
+// empty. Programs use it through MpiRanks (mpi_ranks.hpp).
 //
-// Contract: MPI cannot cancel a send or a collective. So after a failure, what MPI may still touch is never freed: the
-// world's communicators, and the state of a collective in flight. The user's arrays are released when the operation has
-// ended, or, after every rank has heard of the failure, when everything in flight had time to end: a second, and 20 ms
-// per MB of this rank's.
-// Reference: MPI: A Message-Passing Interface Standard, version 3.1, chapters 3 (3.4 modes, 3.7 requests), 5 and 6.
+// Contract: MPI cannot cancel a send or a collective. So after a failure, what MPI may still touch
+// is never freed: the world's communicators, and the state of a collective in flight. The user's
+// arrays are released when the operation has ended, or, after every rank has heard of the failure,
+// when everything in flight had time to end: a second, and 20 ms per MB of this rank's.
+// Reference: MPI: A Message-Passing Interface Standard, version 3.1, chapters 3 (3.4 modes, 3.7
+// requests), 5 and 6.
 #pragma once
 
 #ifdef YOTTA_HAVE_MPI
@@ -52,7 +56,8 @@ struct MpiState : WorldState {
   }
 };
 
-// The MPI communicator of a group with this id, whose members, world ranks, make it together. MPI waits for them forever.
+// The MPI communicator of a group with this id, whose members, world ranks, make it together. MPI
+// waits for them forever.
 inline MpiComm make_mpi_group(MPI_Comm world, uint64_t id, std::span<const int> members) {
   MPI_Group all, some;
   MPI_Comm comm = MPI_COMM_NULL;
@@ -66,7 +71,8 @@ inline MpiComm make_mpi_group(MPI_Comm world, uint64_t id, std::span<const int> 
   return MpiComm(comm);
 }
 
-// Even tags are the user's. Odd tags are those of collectives; they may repeat, since collectives run in order.
+// Even tags are the user's. Odd tags are those of collectives; they may repeat, since collectives
+// run in order.
 inline int mpi_tag(const Request& request) {
   constexpr int64_t half = 16384;  // MPI promises tags up to 32767
   if (request.tag < 0) return static_cast<int>(2 * (~request.tag % half) + 1);
@@ -120,7 +126,8 @@ inline std::optional<MpiArrival> test_message(Request& request) {
   if (arrival.code == MPI_SUCCESS && done == 0) return {};
   return arrival;
 }
-// Throws the error of a message on rank `rank`: Mismatch, if the sender's count is not the receiver's.
+// Throws the error of a message on rank `rank`: Mismatch, if the sender's count is not the
+// receiver's.
 inline void expect_arrived(const Request& request, int rank, const MpiArrival& arrival) {
   const Where where = request.call->where;
   const int code = arrival.code;
@@ -158,8 +165,8 @@ inline std::string find_other_tag(const MpiState& state, const Request& wanted) 
                      status.MPI_TAG / 2, state.rank, wanted.tag);
 }
 
-// At the end of all ranks: describes the first message that came and was not received; empty if there is none. All of
-// them are taken from MPI, so that the communicators can be freed.
+// At the end of all ranks: describes the first message that came and was not received; empty if
+// there is none. All of them are taken from MPI, so that the communicators can be freed.
 inline std::string take_unreceived(const MpiState& state) {
   std::string first;
   for (size_t number = 0; number < state.groups.size(); ++number)
@@ -186,7 +193,8 @@ inline std::string take_unreceived(const MpiState& state) {
 
 class MpiTransport : public Transport {
  public:
-  // All processes of `over` make one together. Errors: MPI has not been started, or not for threads.
+  // All processes of `over` make one together. Errors: MPI has not been started, or not for
+  // threads.
   explicit MpiTransport(MPI_Comm over = MPI_COMM_WORLD, const MpiOptions& options = {},
                         Where where = Where::current())
       : options_(options), control_plane_(over, expect_mpi_started(where), where) {
@@ -307,7 +315,8 @@ class MpiTransport : public Transport {
       yotta::fail(
           where, "MPI moves what is in the CPU's memory; run with --comm nccl for tensors on cuda");
   }
-  // A rank that has waited long may sleep longer. But MPI moves a long message piece by piece, a few per test.
+  // A rank that has waited long may sleep longer. But MPI moves a long message piece by piece, a
+  // few per test.
   static bool moves_much(std::span<const Waiting> strands) {
     for (const Waiting& strand : strands)
       for (const Request* request : strand.requests)
@@ -325,8 +334,8 @@ class MpiTransport : public Transport {
     control_plane_.moved(-1);
   }
 
-  // A collective of MPI. Where calls are compared it starts when all ranks have called the same, since different calls make
-  // MPI fail in many ways, or hang.
+  // A collective of MPI. Where calls are compared it starts when all ranks have called the same,
+  // since different calls make MPI fail in many ways, or hang.
   struct InFlight {
     NativeCall call;
     std::optional<MpiCollective> running;  // empty: it has not started
@@ -376,8 +385,8 @@ class MpiTransport : public Transport {
     if (done) delete &in_flight_of(request);  // else MPI may still read it
     finished(request);
   }
-  // Waits until done(), or until all ranks have heard of the failure and what was in flight has had time to arrive: MPI
-  // would write it into an array that no longer exists.
+  // Waits until done(), or until all ranks have heard of the failure and what was in flight has had
+  // time to arrive: MPI would write it into an array that no longer exists.
   template <class Done>
   void settle(Done done) {
     poll_until([&] { return done() || control_plane_.all_have_heard(); }, 2);

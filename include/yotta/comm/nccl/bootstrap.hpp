@@ -3,8 +3,8 @@
 //     the id of a communicator      128 bytes, from the rank that made it to the others that join
 //     an envelope                   which data message comes next: NCCL has no tags and checks no counts
 //
-// They travel by the transport beneath, in a group of their own, and are kept here until they have left. All have the
-// same length. nccl_lanes.hpp sends and receives them.
+// They travel by the transport beneath, in a group of their own, and are kept here until they have
+// left. All have the same length. nccl_lanes.hpp sends and receives them.
 #pragma once
 
 #include <chrono>
@@ -43,7 +43,8 @@ class NcclBootstrap {
   NcclBootstrap(const NcclBootstrap&) = delete;
   NcclBootstrap& operator=(const NcclBootstrap&) = delete;
 
-  // `kind` separates messages that may be on their way between the same two ranks at once. `call` is named in errors.
+  // `kind` separates messages that may be on their way between the same two ranks at once. `call`
+  // is named in errors.
   void send(int to, int64_t kind, const Payload& payload, const Call& call) {
     std::erase_if(sent_, [&](const MessagePtr& each) { return inner_->test(each->request); });
     sent_.push_back(post(Request::Kind::send, to, kind, payload, call));
@@ -55,7 +56,8 @@ class NcclBootstrap {
   void cancel(Message& message) {
     if (!message.request.done) inner_->withdraw(message.request);
   }
-  // Throws if a rank has failed. The device may notice it a moment before the control message arrives.
+  // Throws if a rank has failed. The device may notice it a moment before the control message
+  // arrives.
   void check_peers(Where where) {
     for (int looks = 0; looks < 500 && !inner_->failed(); ++looks) {
       inner_->check(where);

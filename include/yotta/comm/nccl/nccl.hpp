@@ -3,18 +3,20 @@
 //     const std::string why_not = why_no_nccl();                 empty: it can be used
 //     transport = make_nccl_transport(transport);                a rank's transport, with NCCL for data on cuda
 //
-// In builds with NCCL (YOTTA_HAVE_NCCL) nvcc compiles the bodies: one .cu file of the program includes this header. Link
-// NCCL and the CUDA runtime. There, NCCL stands behind NcclTransport (nccl_transport.hpp): communicators that are made and
-// connect without blocking the host, each with a CUDA stream of its own, and events that order it with the stream on which
-// the rank computes.
+// In builds with NCCL (YOTTA_HAVE_NCCL) nvcc compiles the bodies: one .cu file of the program
+// includes this header. Link NCCL and the CUDA runtime. There, NCCL stands behind NcclTransport
+// (nccl_transport.hpp): communicators that are made and connect without blocking the host, each
+// with a CUDA stream of its own, and events that order it with the stream on which the rank
+// computes.
 //
 //     computed, mark               record an event on the compute stream, on a lane's stream
 //     lane_after, compute_after    that stream waits for an event
 //     ready                        ncclCommGetAsyncError: in progress, done, or an error
 //
-// NCCL has a version of its header, when this is compiled, and of its library, when it runs: 2.10 has bf16 and is the
-// oldest; 2.13 says more of an error; 2.14 makes communicators that never block the host (before, joining waits for the
-// others); 2.18 splits them. A library older than the header is refused by name, since their structs differ.
+// NCCL has a version of its header, when this is compiled, and of its library, when it runs: 2.10
+// has bf16 and is the oldest; 2.13 says more of an error; 2.14 makes communicators that never block
+// the host (before, joining waits for the others); 2.18 splits them. A library older than the
+// header is refused by name, since their structs differ.
 // Reference: NVIDIA NCCL documentation, "Creating a communicator with options", "Error handling".
 #pragma once
 
@@ -45,8 +47,9 @@ inline std::shared_ptr<Transport> make_nccl_transport(std::shared_ptr<Transport>
 }
 #endif
 
-// Prepares several ranks on one GPU, for correctness only. NCCL refuses two ranks of one host on one GPU, so each process
-// says that it is a host of its own, and all communicate by loopback sockets. Call it before any other use of NCCL.
+// Prepares several ranks on one GPU, for correctness only. NCCL refuses two ranks of one host on
+// one GPU, so each process says that it is a host of its own, and all communicate by loopback
+// sockets. Call it before any other use of NCCL.
 inline void share_gpu(int rank) {
   setenv("NCCL_HOSTID", ("yotta-rank-" + std::to_string(rank)).c_str(), 1);
   setenv("NCCL_NET", "Socket", 1);
@@ -159,7 +162,8 @@ class NcclItself : public NcclLibrary {
     if (code != cudaErrorNotReady) check_cuda(code);
     return code == cudaSuccess;
   }
-  // An event may be recorded again at once: a stream that waits for it waits for what it was when the wait began.
+  // An event may be recorded again at once: a stream that waits for it waits for what it was when
+  // the wait began.
   void forget(Mark mark) noexcept override { events_.push_back(event_of(mark)); }
   void send(Handle handle, ConstData data, int to) override {
     const Lane& lane = of(handle);

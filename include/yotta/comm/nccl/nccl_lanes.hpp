@@ -1,22 +1,25 @@
-// NCCL lanes: NCCL communicators, each with a stream and a queue of tasks for it, in order; and the messages on them.
+// NCCL lanes: NCCL communicators, each with a stream and a queue of tasks for it, in order; and the
+// messages on them.
 //
 //     lane of a group             its collectives          made at the first one
 //     lane from rank a to b       a's messages to b        so that none waits behind a message the other way
 //
-// How a lane is made. By an id: a member makes one and sends it to the others, and all join. A group that is split from
-// one whose lane is open already is split from that lane by NCCL itself (ncclCommSplit, NCCL 2.18), which needs no id; all
-// members of the parent call it, also those that are in no part.
+// How a lane is made. By an id: a member makes one and sends it to the others, and all join. A
+// group that is split from one whose lane is open already is split from that lane by NCCL itself
+// (ncclCommSplit, NCCL 2.18), which needs no id; all members of the parent call it, also those that
+// are in no part.
 //
-// Nothing blocks the host: lanes are joined, and connect, while the rank goes on, and their tasks wait meanwhile. A task
-// starts after what the rank had computed when it was queued. What the rank computes after wait() starts after the task.
-// Both are marks on streams (CUDA's events). Not sooner: attention to the keys that are here would wait for the keys that
-// are on their way.
+// Nothing blocks the host: lanes are joined, and connect, while the rank goes on, and their tasks
+// wait meanwhile. A task starts after what the rank had computed when it was queued. What the rank
+// computes after wait() starts after the task. Both are marks on streams (CUDA's events). Not
+// sooner: attention to the keys that are here would wait for the keys that are on their way.
 //
 //     compute stream   ─ grad 1 ─┬─ grad 2 ──────── wait() ─ step ─►
 //     lane's stream              └─ all_reduce 1 ────┘
 //
-// Messages. NCCL's have no tags: between two ranks the next one sent meets the next one received, whatever they are. So an
-// envelope goes ahead of each, over the transport beneath, and the receiver acts on it (message_matcher.hpp):
+// Messages. NCCL's have no tags: between two ranks the next one sent meets the next one received,
+// whatever they are. So an envelope goes ahead of each, over the transport beneath, and the
+// receiver acts on it (message_matcher.hpp):
 //
 //     rank 0   send tag 7, send tag 8            rank 1   recv tag 8 (waits)        recv tag 7 (later)
 //                envelope 7 ───────────────►              unexpected: received into a buffer
@@ -26,7 +29,8 @@
 // A rank's messages to itself are copies on its device.
 // Cost: a small message over the host beside each of NCCL's; a buffer for each unexpected message.
 // Contract: both sides have the same count and type (Mismatch otherwise).
-// Reference: NVIDIA NCCL documentation, "Creating a communicator", "ncclCommSplit", "Fault tolerance".
+// Reference: NVIDIA NCCL documentation, "Creating a communicator", "ncclCommSplit", "Fault
+// tolerance".
 #pragma once
 
 #include <algorithm>
@@ -91,7 +95,8 @@ class NcclLanes {
     lane.kind = 2 + static_cast<int64_t>(id % 16000);  // 0: a messages' lane, 1: envelopes
     return lane;
   }
-  // The same if a collective of the group has made it, or null. After any collective of the group all members agree.
+  // The same if a collective of the group has made it, or null. After any collective of the group
+  // all members agree.
   NcclLane* find_group(int group) {
     const auto found = lanes_.find({0, 0, group});
     return found == lanes_.end() ? nullptr : &found->second;
@@ -102,7 +107,8 @@ class NcclLanes {
     lane.queue.push_back(std::move(task));
     pump(lane);
   }
-  // Has the library splits of its own? Then all members of the parent call this; `part`: null if this rank is in none.
+  // Has the library splits of its own? Then all members of the parent call this; `part`: null if
+  // this rank is in none.
   bool can_split() const { return nccl_->can_split(); }
   void split(NcclLane& parent, int color, int key, NcclLane* part) {
     if (part != nullptr) part->parent = &parent;
@@ -116,8 +122,8 @@ class NcclLanes {
   void pump(NcclLane& lane) {
     with_root_cause(lane, [&] { move_on(lane); });
   }
-  // Advances all lanes. Returns a request that NCCL has not taken yet, or null. `leaving`: also one that the device has not
-  // completed yet.
+  // Advances all lanes. Returns a request that NCCL has not taken yet, or null. `leaving`: also one
+  // that the device has not completed yet.
   const Request* pump_all(bool leaving = false) {
     const Request* last = nullptr;
     for (auto& [name, lane] : lanes_) {
@@ -171,7 +177,8 @@ class NcclLanes {
   }
 
  private:
-  // An error of NCCL may come from a rank that has failed and aborted its lanes: then that rank is named.
+  // An error of NCCL may come from a rank that has failed and aborted its lanes: then that rank is
+  // named.
   template <class Code>
   void with_root_cause(const NcclLane& lane, Code code) {
     const Where where = call_site(lane);
@@ -285,7 +292,8 @@ class NcclMessages {
   void advance() {
     for (auto& [from, incoming] : incoming_) advance(from);
   }
-  // Completes the receives whose messages NCCL has taken into buffers by now. True if there was one.
+  // Completes the receives whose messages NCCL has taken into buffers by now. True if there was
+  // one.
   bool hand_out() {
     bool any = false;
     for (auto& [from, incoming] : incoming_) any = hand_out(incoming) || any;
@@ -321,7 +329,8 @@ class NcclMessages {
       if (incoming.next != nullptr) bootstrap_->cancel(*incoming.next);
     incoming_.clear();
   }
-  // The bootstrap message that a receive waits for: the transport beneath can say which rank does not send it. Null: none.
+  // The bootstrap message that a receive waits for: the transport beneath can say which rank does
+  // not send it. Null: none.
   Request* waits_for(const Request& request) {
     const auto incoming = incoming_.find(request.peer);
     if (incoming == incoming_.end() || incoming->second.next == nullptr) return nullptr;

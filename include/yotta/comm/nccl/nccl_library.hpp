@@ -1,10 +1,12 @@
-// What NCCL ranks need of NCCL and of CUDA's streams, and how each collective is expressed in NCCL's calls.
+// What NCCL ranks need of NCCL and of CUDA's streams, and how each collective is expressed in
+// NCCL's calls.
 //
 //     NcclTransport (nccl_transport.hpp) ──► NcclLibrary ─┬─ nccl.hpp: NCCL itself
 //                                                         └─ tests: mailboxes, without a GPU
 //
-// NCCL has no all-to-all, gather and scatter: they are messages, all in one group. It reduces and gathers equal chunks
-// only: where the ranks do not divide the count, one reduction, or one broadcast, per chunk takes its place.
+// NCCL has no all-to-all, gather and scatter: they are messages, all in one group. It reduces and
+// gathers equal chunks only: where the ranks do not divide the count, one reduction, or one
+// broadcast, per chunk takes its place.
 #pragma once
 
 #include <array>
@@ -14,8 +16,8 @@
 
 namespace yotta {
 
-// A call may return before it has been carried out. Until then ready() is false, and no other call may be made on that
-// communicator. Errors: CommError with NCCL's message.
+// A call may return before it has been carried out. Until then ready() is false, and no other call
+// may be made on that communicator. Errors: CommError with NCCL's message.
 class NcclLibrary {
  public:
   using Handle = void*;
@@ -25,7 +27,8 @@ class NcclLibrary {
   virtual ~NcclLibrary() = default;
   virtual Id new_id() = 0;
   virtual Handle join(const Id& id, int size, int rank) = 0;  // with a stream of its own
-  // Splits a lane by color; in each part the ranks are ordered by key, then by rank. color < 0: in no part, returns null.
+  // Splits a lane by color; in each part the ranks are ordered by key, then by rank. color < 0: in
+  // no part, returns null.
   virtual bool can_split() const = 0;
   virtual Handle split(Handle lane, int color, int key) = 0;
   virtual bool ready(Handle lane) = 0;

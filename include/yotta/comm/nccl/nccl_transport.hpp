@@ -1,18 +1,21 @@
-// NCCL ranks: data on Device::cuda goes from GPU to GPU by NCCL; everything else goes by the transport beneath.
+// NCCL ranks: data on Device::cuda goes from GPU to GPU by NCCL; everything else goes by the
+// transport beneath.
 //
 //     Communicator ──► NcclTransport ─┬─ data on cuda ─┬─ messages      ┐ on lanes: NCCL's communicators
 //                                     │                └─ collectives   ┘ nccl_lanes.hpp
 //                                     └─ all else ──────► inner         the transport of the same ranks: MPI or TCP
 //                                        data on cpu, splits, bootstrap messages, which rank has failed
 //
-// When a rank fails the others hear of it over `inner`, also while they wait for the device (watch), and abort their
-// lanes, since NCCL would wait forever. They do the same when NCCL reports an error, or after a time-out. A rank that
-// waits for a message that no rank sends is told so by `inner`, too. In a collective it is not: NCCL waits on the device,
-// where nothing shows for which rank, until the time-out.
+// When a rank fails the others hear of it over `inner`, also while they wait for the device
+// (watch), and abort their lanes, since NCCL would wait forever. They do the same when NCCL reports
+// an error, or after a time-out. A rank that waits for a message that no rank sends is told so by
+// `inner`, too. In a collective it is not: NCCL waits on the device, where nothing shows for which
+// rank, until the time-out.
 //
-// The library below is an interface (nccl_library.hpp), so that all of this is tested without a GPU; nccl.hpp has the
-// real one. Nothing here blocks the host.
-// References: NVIDIA NCCL documentation, "Communicators" (non-blocking, abort) and "Point-to-point".
+// The library below is an interface (nccl_library.hpp), so that all of this is tested without a
+// GPU; nccl.hpp has the real one. Nothing here blocks the host.
+// References: NVIDIA NCCL documentation, "Communicators" (non-blocking, abort) and
+// "Point-to-point".
 #pragma once
 
 #include <chrono>

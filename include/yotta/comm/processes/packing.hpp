@@ -2,7 +2,8 @@
 //
 //     writer.put(7); writer.put(std::string("seven"));  ──►  bytes  ──►  reader.take<int>(); reader.take_text();
 //
-// Both sides are the same program on the same kind of machine, so numbers travel as they lie in memory.
+// Both sides are the same program on the same kind of machine, so numbers travel as they lie in
+// memory.
 // Errors: bytes that end too early, which no writer has made.
 #pragma once
 

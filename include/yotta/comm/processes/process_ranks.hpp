@@ -1,5 +1,5 @@
-// ProcessRanks: run_ranks with the processes of a launch as its ranks, so that a program written for threads runs on a
-// cluster unchanged.
+// ProcessRanks: run_ranks with the processes of a launch as its ranks, so that a program written
+// for threads runs on a cluster unchanged.
 //
 //     process 0                    process 1                    process 2
 //     main()                       main()                       main()         all run the whole program
@@ -9,15 +9,17 @@
 //         reports, errors ◄───────────►...◄────────────────────────►...        every process gets all of them
 //       the same reports, or the same exception, in every process
 //
-// What a body leaves in its captures exists only in the process that ran it: a program prints on process 0, and uses
-// there what rank 0 has stored, and the reports.
-// If processes diverge (one calls run_ranks, another has ended with an error of its own), all that still call are told
-// who has done what. A process that waits sleeps, and leaves its core to others.
-// A rank that times out prints so on stderr at once: the rank that it waited for may never return, and then the errors
-// cannot be exchanged.
+// What a body leaves in its captures exists only in the process that ran it: a program prints on
+// process 0, and uses there what rank 0 has stored, and the reports.
+// If processes diverge (one calls run_ranks, another has ended with an error of its own), all that
+// still call are told who has done what. A process that waits sleeps, and leaves its core to
+// others.
+// A rank that times out prints so on stderr at once: the rank that it waited for may never return,
+// and then the errors cannot be exchanged.
 //
-// A report travels as bytes. An error keeps its kind (failures.hpp) and its text; of other exceptions the text is kept.
-// Both sides are the same program on the same kind of machine, so numbers travel as they lie in memory.
+// A report travels as bytes. An error keeps its kind (failures.hpp) and its text; of other
+// exceptions the text is kept. Both sides are the same program on the same kind of machine, so
+// numbers travel as they lie in memory.
 //
 // A derived class says how the processes find each other: mpi_ranks.hpp, tcp_ranks.hpp.
 #pragma once
@@ -86,11 +88,13 @@ class ProcessRanks : public RankHost {
   int size() const { return static_cast<int>(addresses_.size()); }
   int rank_on_host() const { return rank_on_host_; }
   int ranks_on_host() const { return ranks_on_host_; }
-  // Has another process died, or not returned long after a time-out? Then nothing that needs it can be done, and all
-  // processes end with this program: every process should print the error that names it.
+  // Has another process died, or not returned long after a time-out? Then nothing that needs it can
+  // be done, and all processes end with this program: every process should print the error that
+  // names it.
   bool lost() const { return lost_; }
-  // The program's end, with an error or (empty) without one: waits for the others, and returns the error that each ended
-  // with. Processes that continue instead are told of it, and nothing is returned.
+  // The program's end, with an error or (empty) without one: waits for the others, and returns the
+  // error that each ended with. Processes that continue instead are told of it, and nothing is
+  // returned.
   YOTTA_API std::vector<std::string> end(const std::string& error);
 
   YOTTA_API std::vector<RankReport> run(int n, const RankBody& body, const RunOptions& options,
@@ -107,13 +111,14 @@ class ProcessRanks : public RankHost {
   const ProcessAddress& address(int rank) const { return addresses_[static_cast<size_t>(rank)]; }
   [[noreturn]] YOTTA_API void fail_lost(int rank);
 
-  // all_gather calls it again and again while it waits. Errors: this rank's Timeout, if the others have not come within
-  // RunOptions::timeout after it.
+  // all_gather calls it again and again while it waits. Errors: this rank's Timeout, if the others
+  // have not come within RunOptions::timeout after it.
   YOTTA_API void check_overdue();
 
   // The text of every process, by rank; waits for all. Errors: fail_lost, check_overdue.
   virtual std::vector<std::string> all_gather(const std::string& mine) = 0;
-  // The transport of a world of the first n processes. All of those call it; null for a process beyond them.
+  // The transport of a world of the first n processes. All of those call it; null for a process
+  // beyond them.
   virtual std::shared_ptr<Transport> make_transport(int n, const RunOptions& options) = 0;
 
  private:
@@ -344,7 +349,8 @@ void ProcessRanks::limit_wait(const std::exception_ptr& error, const RunOptions&
                  std::chrono::duration<double>(std::min(options.timeout, 1e9)));
 }
 
-// Exchanges the reports, by rank. Until this has ended the other ranks may still receive what was sent.
+// Exchanges the reports, by rank. Until this has ended the other ranks may still receive what was
+// sent.
 std::vector<RankReport> ProcessRanks::exchange(RankReport mine, int n, Where where) {
   const std::vector<std::string> all = all_gather(rank_ < n ? pack(mine) : "");
   std::vector<RankReport> reports;

@@ -5,29 +5,31 @@
 //     mpirun -n 4 program       each process finds its rank, and how many there are, in its environment:
 //     srun --ntasks 4 program   Open MPI's, PMI's (MPICH, Intel MPI) or Slurm's own variables
 //
-// Nothing here needs MPI: a program that was built without it must notice that mpirun has started it four times, or it
-// would print everything four times.
+// Nothing here needs MPI: a program that was built without it must notice that mpirun has started
+// it four times, or it would print everything four times.
 //
 // ProcessWatch: has another process of this host ended?
 //
 //     rank 2 is killed  ──►  its pidfd becomes readable  ──►  rank 0, when it looks: "rank 2: process 4711 on node7 has
 //                                                             ended"
 //
-// A rank that is killed, or leaves by exit(), tells no other rank. mpirun often does (Open MPI names the rank), but not
-// always, and MPI itself may wait forever. A pidfd is bound to the process, not to its number, so another process that
-// gets the same number later is never mistaken for it. Where the kernel has no pidfd, or the other process lives in
-// another container, nothing is watched.
+// A rank that is killed, or leaves by exit(), tells no other rank. mpirun often does (Open MPI
+// names the rank), but not always, and MPI itself may wait forever. A pidfd is bound to the
+// process, not to its number, so another process that gets the same number later is never mistaken
+// for it. Where the kernel has no pidfd, or the other process lives in another container, nothing
+// is watched.
 //
 // ParentWatchdog: does the mpirun that started this process still live?
 //
 //     shell ── mpirun ── sh ── this process        the launcher is the nearest ancestor that is not a process of the
 //              rank:     2 of 4   2 of 4           run: here mpirun; on another host its proxy; under Slurm slurmstepd
 //
-// mpirun ends all processes of a run as soon as one has failed. If mpirun itself is killed nothing ends them: they go on
-// computing, or wait forever inside MPI_Finalize, which needs it. So a thread looks, twenty times a second.
+// mpirun ends all processes of a run as soon as one has failed. If mpirun itself is killed nothing
+// ends them: they go on computing, or wait forever inside MPI_Finalize, which needs it. So a thread
+// looks, twenty times a second.
 //
-// References: mpirun(1) of Open MPI 4.1, section "Environment variables"; srun(1), "output environment variables";
-// pidfd_open(2), Linux 5.3; proc(5), /proc/pid/environ and /proc/pid/stat.
+// References: mpirun(1) of Open MPI 4.1, section "Environment variables"; srun(1), "output
+// environment variables"; pidfd_open(2), Linux 5.3; proc(5), /proc/pid/environ and /proc/pid/stat.
 #pragma once
 
 #include <array>
@@ -72,8 +74,8 @@ struct LaunchEnvironment {
 using Environment = std::function<const char*(const char*)>;
 YOTTA_API const char* own_environment(const char* name);
 
-// Empty: this process was started alone. (In a batch script Slurm has set its variables too, but for no step: what runs
-// there is alone. So is a step of one task, such as an interactive shell.)
+// Empty: this process was started alone. (In a batch script Slurm has set its variables too, but
+// for no step: what runs there is alone. So is a step of one task, such as an interactive shell.)
 YOTTA_API std::optional<LaunchEnvironment> find_launch_environment(
     const Environment& get = own_environment);
 
@@ -83,7 +85,8 @@ YOTTA_API std::optional<LaunchEnvironment> find_launch_environment(
 enum class MpiKind { open_mpi, mpich, other };
 YOTTA_API MpiKind mpi_kind(std::string_view library);
 
-// The names of an MPI's launcher; the name that no other MPI uses comes first. (Debian has several MPIs side by side.)
+// The names of an MPI's launcher; the name that no other MPI uses comes first. (Debian has several
+// MPIs side by side.)
 YOTTA_API std::vector<std::string> mpirun_names(MpiKind kind);
 
 // The first of these programs that lies in a folder of `path` (PATH's value); empty if none does.
@@ -95,8 +98,9 @@ struct MpirunCall {
   std::vector<std::pair<std::string, std::string>> setting;
 };
 
-// Starts `program` on n processes of this machine, also with fewer cores than processes, and as root. They are bound to
-// no core (four bound to two would share them badly), and yield while they wait.
+// Starts `program` on n processes of this machine, also with fewer cores than processes, and as
+// root. They are bound to no core (four bound to two would share them badly), and yield while they
+// wait.
 YOTTA_API MpirunCall mpirun_call(MpiKind kind, const std::string& mpirun, int n,
                                  const std::vector<std::string>& program);
 
@@ -227,8 +231,9 @@ MpirunCall mpirun_call(MpiKind kind, const std::string& mpirun, int n,
                     {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"}};
   }
   if (kind == MpiKind::mpich) {
-    // MPICH's mpirun ends all processes as soon as one is killed, and may name any of them. The shell in between keeps
-    // the dead process's connection open for a while. In that time the others report which rank it was, and end.
+    // MPICH's mpirun ends all processes as soon as one is killed, and may name any of them. The
+    // shell in between keeps the dead process's connection open for a while. In that time the
+    // others report which rank it was, and end.
     call.words.insert(call.words.end(),
                       {"sh", "-c", R"("$@"; s=$?; [ $s -lt 128 ] || sleep 10; exit $s)", "sh"});
     call.setting = {
@@ -249,7 +254,8 @@ ProcessAddress own_address() {
   ProcessAddress own;
   gethostname(own.host.data(), own.host.size() - 1);
   own.pid = getpid();
-  // "pid:[4026531836] 4c6e...": the first namespace of every machine has the same number, and machines may share a name.
+  // "pid:[4026531836] 4c6e...": the first namespace of every machine has the same number, and
+  // machines may share a name.
   const ssize_t length = readlink("/proc/self/ns/pid", own.space.data(), 26);
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;

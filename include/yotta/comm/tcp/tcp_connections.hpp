@@ -7,26 +7,30 @@
 //     accept_from(socket)   the next process that connects
 //     write_text, read_text a text with its length in front, with a deadline: for the first exchange, before any frames
 //
-// All sockets are non-blocking: a call does what can be done now, and poll(2) waits, as long as we want and no longer.
-// Small messages leave at once (TCP_NODELAY): otherwise the kernel would wait for more of them, up to 40 ms.
+// All sockets are non-blocking: a call does what can be done now, and poll(2) waits, as long as we
+// want and no longer. Small messages leave at once (TCP_NODELAY): otherwise the kernel would wait
+// for more of them, up to 40 ms.
 // IPv4 and IPv6.
 //
 // TcpMesh: the connections of a process to all others, and the frames on them.
 //
 //     |  TcpFrame: kind, world, group, tag, count, type, bytes, id  |  so many bytes  |  TcpFrame  |  ...
 //
-// A connection is an ordered stream of bytes without borders, so each message has a header that says how many bytes
-// follow. There is no helper thread: a rank that waits calls progress(). It sleeps in poll(2) until bytes can be read or
-// written, reads and writes what it can, and gives whole frames to the transport of the current run. Bytes go straight
-// from the sender's array into the kernel, and from there into the receiver's array, if its receive is posted in time.
-// The process itself is a peer like the others, by a pair of sockets in the kernel.
+// A connection is an ordered stream of bytes without borders, so each message has a header that
+// says how many bytes follow. There is no helper thread: a rank that waits calls progress(). It
+// sleeps in poll(2) until bytes can be read or written, reads and writes what it can, and gives
+// whole frames to the transport of the current run. Bytes go straight from the sender's array into
+// the kernel, and from there into the receiver's array, if its receive is posted in time. The
+// process itself is a peer like the others, by a pair of sockets in the kernel.
 //
-// A process that ends well sends a goodbye frame. If a connection closes without one, its process is lost: killed, or
-// crashed. A host that vanishes (power, cable) closes nothing, so the kernel asks now and then whether it is there
-// (keepalive).
-// Cost of a frame: 48 bytes, and system calls: one to write it; to read it one for the header, one for the bytes if
+// A process that ends well sends a goodbye frame. If a connection closes without one, its process
+// is lost: killed, or crashed. A host that vanishes (power, cable) closes nothing, so the kernel
+// asks now and then whether it is there (keepalive).
+// Cost of a frame: 48 bytes, and system calls: one to write it; to read it one for the header, one
+// for the bytes if
 // all have arrived, and one that finds no more.
-// References: socket(7), tcp(7), getaddrinfo(3); Stevens, Fenner, Rudoff, UNIX Network Programming, vol. 1.
+// References: socket(7), tcp(7), getaddrinfo(3); Stevens, Fenner, Rudoff, UNIX Network Programming,
+// vol. 1.
 #pragma once
 
 #include <netdb.h>
@@ -87,7 +91,8 @@ class Deadline {
   std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double>> end_;
 };
 
-// Waits until a socket can be read (POLLIN) or written (POLLOUT), or has failed; false: the deadline has passed.
+// Waits until a socket can be read (POLLIN) or written (POLLOUT), or has failed; false: the
+// deadline has passed.
 inline bool wait_for(const Socket& socket, short events, const Deadline& deadline) {
   for (;;) {
     pollfd one{socket.fd(), events, 0};
@@ -99,7 +104,8 @@ inline bool wait_for(const Socket& socket, short events, const Deadline& deadlin
 }
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-// The addresses of a host, or (null) those of this host to listen at; empty, with the reason, if it has none.
+// The addresses of a host, or (null) those of this host to listen at; empty, with the reason, if it
+// has none.
 inline AddressList find_addresses(const char* host, int port, std::string& why) {
   addrinfo wanted{}, *found = nullptr;
   wanted.ai_socktype = SOCK_STREAM;
@@ -406,8 +412,9 @@ class TcpMesh {
   };
   static constexpr size_t head = sizeof(TcpFrame);
 
-  // If nothing comes for 5 s, this kernel asks the other host's, every 5 s. After five questions without an answer, 30 s
-  // in all, the connection is closed. A process that computes, or is stopped, stays connected: its kernel answers.
+  // If nothing comes for 5 s, this kernel asks the other host's, every 5 s. After five questions
+  // without an answer, 30 s in all, the connection is closed. A process that computes, or is
+  // stopped, stays connected: its kernel answers.
   static void enable_keepalive(const Socket& socket) {
     set_option(socket, SOL_SOCKET, SO_KEEPALIVE);
     set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 5);

@@ -1,4 +1,5 @@
-// How processes that are ranks by TCP (tcp_ranks.hpp) are started and configured, and how each learns its rank.
+// How processes that are ranks by TCP (tcp_ranks.hpp) are started and configured, and how each
+// learns its rank.
 //
 //     start_processes(4, {"/path/program", "--steps", "20"})     starts four processes on this machine, as torchrun does
 //     find_tcp_environment()                                     in each of them: its rank, and where rank 0 is
@@ -11,7 +12,8 @@
 //     torchrun itself (it sets TORCHELASTIC_USE_AGENT_STORE) listens at MASTER_PORT: then rank 0 uses the next port
 //
 // YOTTA_RENDEZVOUS_SECONDS says how long all wait for each other (60).
-// References: PyTorch, torch.distributed, "Environment variable initialization", "Shared file-system initialization".
+// References: PyTorch, torch.distributed, "Environment variable initialization", "Shared
+// file-system initialization".
 #pragma once
 
 #include <cstdint>
@@ -42,8 +44,8 @@ namespace yotta {
 struct TcpOptions {
   int64_t eager_bytes = 64 * 1024;  // longer messages ask first; -1: all do
   double patience = 1;              // seconds after which a waiting rank reports that it waits
-  // Compares the calls of collectives as they start, for one control message per rank. Without it, calls that differ are
-  // noticed when ranks wait too long.
+  // Compares the calls of collectives as they start, for one control message per rank. Without it,
+  // calls that differ are noticed when ranks wait too long.
 #ifdef NDEBUG
   bool compare_calls = false;
 #else
@@ -66,8 +68,8 @@ struct TcpEnvironment {
   double seconds = 60;    // how long all wait for each other
 };
 
-// Empty if the environment does not say what this process's rank is, or where rank 0 is. Errors: a variable that is not a
-// number.
+// Empty if the environment does not say what this process's rank is, or where rank 0 is. Errors: a
+// variable that is not a number.
 YOTTA_API std::optional<TcpEnvironment> find_tcp_environment(
     const Environment& get = own_environment, Where where = Where::current());
 
@@ -78,8 +80,9 @@ struct LaunchResult {
   std::string text = {};  // "rank 2 was killed: Killed", one line for each that was
 };
 
-// Starts n processes of a program, whose path is program[0], and waits for all. If one fails the others hear of it by
-// themselves, and end. Errors: no program of that name; no folder for temporary files.
+// Starts n processes of a program, whose path is program[0], and waits for all. If one fails the
+// others hear of it by themselves, and end. Errors: no program of that name; no folder for
+// temporary files.
 YOTTA_API LaunchResult start_processes(int n, std::vector<std::string> program,
                                        Where where = Where::current());
 

@@ -1,18 +1,21 @@
-// TCP rendezvous: how processes that know only one address become ranks with a connection to each other.
+// TCP rendezvous: how processes that know only one address become ranks with a connection to each
+// other.
 //
 //     1  rank 0 listens at node1:29500 (MASTER_ADDR, MASTER_PORT); the others try to connect until they succeed, and send:
 //            "rank 2 of 4, process 4711 on node7, I listen at port 40123 myself"
 //     2  when all have connected, rank 0 sends everybody the list of where every process listens
 //     3  rank 3 connects to 1 and 2, rank 2 to 1: one connection per pair; those to rank 0 exist already
 //
-// Instead of an address the processes may share a file. It holds rank 0's port in the rank0 line, then one address per
-// line. Rank 0 makes it, and removes it when all have connected.
-// Nothing hangs. After `seconds` rank 0 tells all who has not come; other programs that connect to its port and stay
-// silent (a health check, say) do not matter. Then all have as long again for step 3. Two processes with the same rank,
-// and different WORLD_SIZEs, are reported to all at once.
-// Any process that can reach the port can join: this is for trusted networks, as MPI's and NCCL's own bootstraps are.
+// Instead of an address the processes may share a file. It holds rank 0's port in the rank0 line,
+// then one address per line. Rank 0 makes it, and removes it when all have connected.
+// Nothing hangs. After `seconds` rank 0 tells all who has not come; other programs that connect to
+// its port and stay silent (a health check, say) do not matter. Then all have as long again for
+// step 3. Two processes with the same rank, and different WORLD_SIZEs, are reported to all at once.
+// Any process that can reach the port can join: this is for trusted networks, as MPI's and NCCL's
+// own bootstraps are.
 // Cost: p - 1 connections to rank 0, p (p - 1) / 2 in all; one message each way on each.
-// References: PyTorch, torch.distributed, "TCP initialization", "Shared file-system initialization".
+// References: PyTorch, torch.distributed, "TCP initialization", "Shared file-system
+// initialization".
 #pragma once
 
 #include <ifaddrs.h>
@@ -27,8 +30,8 @@
 
 namespace yotta {
 
-// Writes where rank 0 listens: this port, at the addresses that other hosts can reach, or at this host's own. (IPv4
-// only: where there is only IPv6, set MASTER_ADDR.)
+// Writes where rank 0 listens: this port, at the addresses that other hosts can reach, or at this
+// host's own. (IPv4 only: where there is only IPv6, set MASTER_ADDR.)
 inline void write_address_file(const std::string& name, int port, Where where = Where::current()) {
   const std::string draft = name + ".new";
   std::ofstream file(draft);
@@ -111,7 +114,8 @@ class TcpRendezvous {
     Socket socket;
     std::string received = {};
   };
-  // Reads what has come. False: it was closed, or the other side is not a rank of ours (write_text of a Member).
+  // Reads what has come. False: it was closed, or the other side is not a rank of ours (write_text
+  // of a Member).
   static bool receive(Pending& pending) {
     const TextHeader ours{.length = sizeof(Member)};
     std::array<char, sizeof ours + sizeof(Member)> bytes;
@@ -122,8 +126,8 @@ class TcpRendezvous {
     return std::memcmp(pending.received.data(), &ours,
                        std::min(pending.received.size(), sizeof ours)) == 0;
   }
-  // The next process that has sent its Member, and its connection; empty: none by the deadline. All pending connections
-  // are read at the same time.
+  // The next process that has sent its Member, and its connection; empty: none by the deadline. All
+  // pending connections are read at the same time.
   std::optional<std::pair<Member, Socket>> accept_next(const Socket& listener) {
     while (deadline_.left() > 0) {
       std::vector<pollfd> polls = {{listener.fd(), POLLIN, 0}};

@@ -1,5 +1,5 @@
-// TCP ranks: the ranks of a world are processes, and plain sockets move the bytes: no MPI is needed. There are only
-// messages: all collectives are the library's own algorithms on top of them.
+// TCP ranks: the ranks of a world are processes, and plain sockets move the bytes: no MPI is
+// needed. There are only messages: all collectives are the library's own algorithms on top of them.
 //
 //     a small message is sent at once ("eager"):             a large one asks first ("rendezvous"):
 //
@@ -10,16 +10,19 @@
 //                                                             ── large ────────────────► straight into its array
 //                                                             done
 //
-// Eager costs one way instead of three, but the receiver may have to keep, and copy, what it has not asked for; so only
-// messages of up to `eager_bytes` are eager. MPI does the same. A program whose sends must not be buffered gets
-// rendezvous at any length: then a send that no rank receives waits, and two that wait for each other are a deadlock
-// (deadlock.hpp).
+// Eager costs one way instead of three, but the receiver may have to keep, and copy, what it has
+// not asked for; so only messages of up to `eager_bytes` are eager. MPI does the same. A program
+// whose sends must not be buffered gets rendezvous at any length: then a send that no rank receives
+// waits, and two that wait for each other are a deadlock (deadlock.hpp).
 //
-// There is no thread beside the rank: bytes move while it communicates, and only then (engine.hpp). It hears of failures
-// in its next call. While it waits it sleeps in the kernel, and wakes up when something arrives.
+// There is no thread beside the rank: bytes move while it communicates, and only then (engine.hpp).
+// It hears of failures in its next call. While it waits it sleeps in the kernel, and wakes up when
+// something arrives.
 // Control messages travel on the same connections (control_plane.hpp).
-// Cost of a message: alpha of one way, or of three; no copy but the kernel's if the receive is posted in time.
-// References: MPI 3.1, section 3.4; Sur, Jin, Chai, Panda, "RDMA read based rendezvous protocol for MPI", PPoPP 2006.
+// Cost of a message: alpha of one way, or of three; no copy but the kernel's if the receive is
+// posted in time.
+// References: MPI 3.1, section 3.4; Sur, Jin, Chai, Panda, "RDMA read based rendezvous protocol for
+// MPI", PPoPP 2006.
 #pragma once
 
 #include <numeric>
@@ -278,7 +281,8 @@ class TcpTransport : public Transport, private TcpReceiver {
     return describe_other_tag(other->envelope, "", envelope_of(recv), rank());
   }
   [[noreturn]] void fail_mismatch(const Request& recv, const TcpFrame& header) {
-    // In a collective the calls differ, most likely: the control message that says so may be on its way.
+    // In a collective the calls differ, most likely: the control message that says so may be on its
+    // way.
     const Deadline deadline(options_.compare_calls && recv.tag < 0 ? options_.patience : 0);
     while (!failed() && deadline.left() > 0) progress(deadline.left());
     control_plane_.check(recv.call->where);

@@ -6,8 +6,9 @@
 //     collectives differ             ──► each rank's call, compared by one rank of the group: Mismatch with both
 //                                        calls; or "all called the same", for ranks that must know before they go on
 //
-// ControlPlane decides what is said, not how it travels: control messages leave through a function that the transport
-// hands in, and the transport gives those that arrive to read(). mpi_control_plane.hpp and tcp_transport.hpp do.
+// ControlPlane decides what is said, not how it travels: control messages leave through a function
+// that the transport hands in, and the transport gives those that arrive to read().
+// mpi_control_plane.hpp and tcp_transport.hpp do.
 //
 // WaitMonitor, on rank 0, finds deadlocks among ranks that share no memory:
 //
@@ -16,16 +17,18 @@
 //              "are you two still waiting?"       ◄── all ranks of a circle have reported ◄─┘
 //     ranks 2, 3   "yes, nothing has moved"       ──►  verdict: deadlock, with the table
 //
-// The reports are of different moments, so a circle in them proves nothing yet. But a rank's epoch counts all that it
-// posts and all that arrives. If every rank of the circle still has the epoch of its report when it is asked, all of them
-// stood still together in between, and none can move again (deadlock.hpp). A message that both sides have posted is on
-// its way, however long it takes: it is no reason to wait for a rank.
+// The reports are of different moments, so a circle in them proves nothing yet. But a rank's epoch
+// counts all that it posts and all that arrives. If every rank of the circle still has the epoch of
+// its report when it is asked, all of them stood still together in between, and none can move again
+// (deadlock.hpp). A message that both sides have posted is on its way, however long it takes: it is
+// no reason to wait for a rank.
 // Ranks that never wait for a second never report.
 //
-// WorldState is what a transport between processes knows of its own rank: its groups, and which requests it has posted
-// that are not done. The report of a waiting rank is made from it.
+// WorldState is what a transport between processes knows of its own rank: its groups, and which
+// requests it has posted that are not done. The report of a waiting rank is made from it.
 //
-// Cost: no control message unless something is wrong; where calls are compared, one per call and rank.
+// Cost: no control message unless something is wrong; where calls are compared, one per call and
+// rank.
 // One thread at a time may use a ControlPlane, except failed(), check(), moved() and epoch().
 #pragma once
 
@@ -364,8 +367,9 @@ class ControlPlane {
   using Send = std::function<void(int to, int kind, const std::string& text)>;
   static constexpr int kinds = 6;  // of control messages, from 0
 
-  // `on_failure` is called once, just before failed() becomes true. `tests_before_answer`: where a question may overtake
-  // a data message, a rank tests its requests so many times before it answers that nothing has moved.
+  // `on_failure` is called once, just before failed() becomes true. `tests_before_answer`: where a
+  // question may overtake a data message, a rank tests its requests so many times before it answers
+  // that nothing has moved.
   ControlPlane(
       int rank, int size, Send send, std::function<void()> on_failure = [] {},
       int tests_before_answer = 0)
@@ -418,7 +422,8 @@ class ControlPlane {
     }
     return std::chrono::duration<double>(now - still_since_).count();
   }
-  // Should the rank report what it waits for? True once, when nothing has moved for `patience` seconds.
+  // Should the rank report what it waits for? True once, when nothing has moved for `patience`
+  // seconds.
   bool should_report(double patience) {
     return seconds_still() > patience && !std::exchange(reported_, true);
   }
@@ -432,7 +437,8 @@ class ControlPlane {
     ++tests_;
     answer_questions();
   }
-  // Answers the questions that can be answered by now: the rank has moved, or is sure that it has not.
+  // Answers the questions that can be answered by now: the rank has moved, or is sure that it has
+  // not.
   void answer_questions() {
     while (!asked_.empty() &&
            (epoch() != reported_epoch_ || tests_ >= asked_.front().tests + tests_before_answer_)) {
@@ -448,8 +454,8 @@ class ControlPlane {
       }
     }
   }
-  // This rank calls collective `number` of a group; `home`, a rank of the group, compares the calls. With `confirm` it
-  // tells all ranks when they have called the same.
+  // This rank calls collective `number` of a group; `home`, a rank of the group, compares the
+  // calls. With `confirm` it tells all ranks when they have called the same.
   void compare(uint64_t group, int64_t number, int ranks, int home, bool confirm,
                const Call& call) {
     MessageWriter writer;

@@ -4,11 +4,15 @@
 //     rank 3  recv from 4 ──►  rank 4  has returned: it will never send
 //     rank 5  computes; rank 6  recv from 5: may still be served, so it is not deadlocked
 //
-// Every rank is a few strands: its main code and the collectives it has in flight. A strand is alive if
+// Every rank is a few strands: its main code and the collectives it has in flight. A strand is
+// alive if
 // it runs, or has what it waits for. A waiting strand is alive if every rank it waits for has some
-// strand alive, since that rank may yet send. We start from the strands that run and add what they may
-// serve, until nothing changes. A strand that is left can only be woken by others that are left: it is
-// dead, and no proof by time-out is needed. No helper threads send messages, so the graph is complete.
+// strand alive, since that rank may yet send. We start from the strands that run and add what they
+// may
+// serve, until nothing changes. A strand that is left can only be woken by others that are left: it
+// is
+// dead, and no proof by time-out is needed. No helper threads send messages, so the graph is
+// complete.
 //
 // These are plain data and plain functions, without threads. Cost: O(strands x ranks) per round.
 #pragma once
@@ -150,7 +154,8 @@ inline std::string describe_deadlock(const std::vector<RankWait>& ranks,
 inline const Request* first_request(const Waiting& strand) {
   return strand.requests[0] != nullptr ? strand.requests[0] : strand.requests[1];
 }
-// Fills in the parts of `wait` for the error message. `members`: world ranks of the requests' group.
+// Fills in the parts of `wait` for the error message. `members`: world ranks of the requests'
+// group.
 inline void describe_wait(const Waiting& strand, std::span<const int> members, StrandWait& wait) {
   wait.doing = describe_operation(*strand.call);
   wait.called_at = at(strand.call->where);
