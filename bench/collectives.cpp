@@ -40,6 +40,8 @@
 #endif
 
 #ifdef YOTTA_HAVE_MPI
+#include <mpi.h>
+
 #include "yotta/comm/mpi/mpi_ranks.hpp"
 #endif
 

@@ -24,8 +24,8 @@
 
 #include "../course/shared/console.hpp"
 #include "bench.hpp"
-#include "yotta/core/matmul.hpp"
 #include "yotta/core/cpu/measure.hpp"
+#include "yotta/core/matmul.hpp"
 
 #ifdef YOTTA_HAVE_OPENBLAS
 #include <cblas.h>

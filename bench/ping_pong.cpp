@@ -11,11 +11,10 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
 #include "bench.hpp"
 #include "course/shared/comm_choice.hpp"
 #include "course/shared/console.hpp"
+#include "course/shared/options.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/cpu/measure.hpp"
 
@@ -87,16 +86,17 @@ std::vector<std::string> hosts(Communicator& world) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Times messages between two ranks, and fits alpha and beta"};
+  Options options("yotta bench ping_pong",
+                  "Times messages between two ranks, and fits alpha and beta");
   std::string json;
   int64_t most = 16 << 20;
   int samples = 21;
-  app.add_option("--json", json, "also write the rows to this file");
-  app.add_option("--bytes", most, "the largest message")->check(CLI::Range(4, 1 << 30));
-  app.add_option("--samples", samples, "messages of each size")->check(CLI::Range(1, 1000));
+  options.add("--json", json, "also write the rows to this file");
+  options.add("--bytes", most, "the largest message", in_range(4, 1 << 30));
+  options.add("--samples", samples, "messages of each size", in_range(1, 1000));
   CommChoice comm;
-  comm.add_option(app);
-  CLI11_PARSE(app, argc, argv);
+  comm.add_option(options);
+  if (const auto status = options.parse(argc, argv)) return *status;
   try {
     comm.start(argc, argv, {2, nullptr, 2, 1 << 20});
     std::vector<Row> rows;
