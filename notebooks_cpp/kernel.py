@@ -23,6 +23,9 @@ if os.path.realpath(stock) == os.path.realpath(folder):
 with open(os.path.join(stock, "kernel.json")) as file:
     spec = json.load(file)
 spec["argv"] += ["-O2", "-march=native", "-I" + os.path.join(root, "include"), "-I" + here]
+library = os.path.join(root, "build", "release", "libyotta_notebook.so")
+if os.path.exists(library):  # the library compiled: cells compile only what is their own
+    spec["argv"] += ["-DYOTTA_COMPILED", '-DYOTTA_NOTEBOOK_LIBRARY="' + library + '"']
 spec["display_name"] = "C++20"
 os.makedirs(folder, exist_ok=True)
 with open(os.path.join(folder, "kernel.json"), "w") as file:

@@ -45,7 +45,11 @@ inline bool load(const char* package, std::initializer_list<const char*> names) 
 inline const bool loaded =
     load("libfmt-dev", {"libfmt.so", "libfmt.so.9", "libfmt.so.10"}) &&
     load("libboost-context-dev",
-         {"libboost_context.so", "libboost_context.so.1.74.0", "libboost_context.so.1.83.0"});
+         {"libboost_context.so", "libboost_context.so.1.74.0", "libboost_context.so.1.83.0"})
+#ifdef YOTTA_COMPILED  // yotta::compiled as a shared library: a cell then compiles only what is its own
+    && load("nothing: build the target yotta_notebook", {YOTTA_NOTEBOOK_LIBRARY})
+#endif
+    ;
 
 struct Picture {
   std::string svg;

@@ -59,8 +59,13 @@ void add(std::vector<std::string>& words, const std::vector<std::string>& more) 
 
 }  // namespace
 
-std::vector<std::string> notebook_flags(const std::string& root) {
-  return {fmt::format("-I{}/include", root), fmt::format("-I{}/notebooks_cpp", root)};
+std::vector<std::string> notebook_flags(const std::string& root, const std::string& library) {
+  std::vector<std::string> flags = {fmt::format("-I{}/include", root),
+                                    fmt::format("-I{}/notebooks_cpp", root)};
+  if (std::filesystem::exists(library))
+    add(flags,
+        {"-DYOTTA_COMPILED", fmt::format("-DYOTTA_NOTEBOOK_LIBRARY=\"{}\"", library)});
+  return flags;
 }
 
 namespace {

@@ -27,8 +27,9 @@ struct NotebookTools {
   std::string repl = "clang-repl-19";
   double seconds = 200;  // for each program
 };
-// The include folders of notebooks, for a project at `root`.
-std::vector<std::string> notebook_flags(const std::string& root);
+// The flags of notebooks, for a project at `root`: its include folders and, if it is there, its compiled library
+// (libyotta_notebook.so in a build folder), behind which a cell compiles only what is its own.
+std::vector<std::string> notebook_flags(const std::string& root, const std::string& library);
 
 NotebookRun run_natively(const std::vector<CodeCell>& cells, const NotebookTools& tools);
 NotebookRun run_in_repl(const std::vector<CodeCell>& cells, const NotebookTools& tools);

@@ -77,7 +77,7 @@ int open(const std::string& what) {
 NotebookTools repl_tools(const Topic& topic) {
   NotebookTools tools;
   tools.folder = fmt::format("{}/{}", work_folder, topic.id);
-  tools.flags = notebook_flags(root);
+  tools.flags = notebook_flags(root, root + "/build/release/libyotta_notebook.so");
   tools.flags.insert(tools.flags.end(), {"-O2", "-march=native"});
   fs::create_directories(tools.folder);
   return tools;

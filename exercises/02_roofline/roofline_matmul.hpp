@@ -1,23 +1,24 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
-// nvcc
-// A matmul in which each block of threads shares a tile, and what the roofline says about it beforehand. It is the
-// first kernel that is good for something, and rung 2 of the CUDA ladder. C (m, n) = A (m, k) B (k, n).
+// A matmul in which each block of threads shares a tile, and what the roofline says about it
+// beforehand. It is the first kernel that is of use, and rung 2 of the CUDA ladder. C
+// (m, n) = A (m, k) B (k, n).
 //
 //               k            n
-//           ┌───┬───┐     ┌─────────┐          a block of (T, T) threads computes a (T, T) tile of C.
-//         m │   │ a │   k │    b    │          It walks along k: all threads fetch one number of a and
-//           └───┴───┘     └─────────┘          one of b into shared memory, wait for each other,
-//            (T, T)         (T, T)             multiply from there, and wait again.
+//           ┌───┬───┐     ┌─────────┐       a block of (T, T) threads computes a (T, T) tile of C.
+//         m │   │ a │   k │    b    │       It walks along k: all threads fetch one number of a and
+//           └───┴───┘     └─────────┘       one of b into shared memory, wait for each other,
+//            (T, T)         (T, T)          multiply from there, and wait again.
 //
-//     without sharing: each thread reads its row of A and its column of B: 2 m n k numbers from memory
-//     with a tile:     A is read once for each column of blocks, B once for each row of them: T times fewer
+//     without sharing  each thread reads its row of A and its column of B: 2 m n k numbers
+//     with a tile      A is read once per column of blocks, B once per row of blocks: T times fewer
 //
-// Cost: 2 m n k FLOPs; e (m k ceil(n/T) + k n ceil(m/T) + m n) bytes of global memory for numbers of e bytes; 8 T T
-// bytes of shared memory a block; two barriers a step of T.
+// Cost: 2 m n k FLOPs; e (m k ceil(n/T) + k n ceil(m/T) + m n) bytes of global memory for numbers
+// of e bytes; 8 T T bytes of shared memory per block; two barriers per step of T.
 // Contract: block (T, T), grid (ceil(n / T), ceil(m / T)); row-major; m k, k n and m n below 2^31.
-// Letters: T the tile's side; (x, y) a thread's place in its block, x the one that counts fastest: the 32 lanes of
-// a warp are neighbours in x, and should be neighbours in memory.
-// References: CUDA C++ Programming Guide, "Shared Memory" (its matrix multiplication); roofline.hpp.
+// Letters: T the tile's side; (x, y) a thread's place in its block, x the one that counts fastest:
+// the 32 lanes of a warp are neighbours in x, and should be neighbours in memory.
+// References: CUDA C++ Programming Guide, "Shared Memory" (its matrix multiplication);
+// roofline.hpp.
 #pragma once
 
 #include "yotta/core/exercise.hpp"
@@ -47,8 +48,8 @@ __global__ void matmul_shared_tile(const float* a, const float* b, float* c, int
 }
 
 // ---- What to expect of it ----
-// What a vendor prints. With an asterisk it is for matrices of which two in every four numbers are zero ("2:4
-// sparse"): products with them are skipped, and counted all the same.
+// What a vendor prints. With an asterisk it is for matrices of which two in every four numbers are
+// zero ("2:4 sparse"): products with them are skipped, and counted all the same.
 struct Datasheet {
   const char* chip;
   double tflops;    // as printed
@@ -71,8 +72,8 @@ struct MatmulPrediction {
   double seconds = 0;           // at least
 };
 
-// The kernel above, if its numbers have so many bytes. It reads A once for each column of blocks and B once for
-// each row of blocks, and writes C once.
+// The kernel above, if its numbers have so many bytes. It reads A once for each column of blocks
+// and B once for each row of blocks, and writes C once.
 constexpr MatmulPrediction predict(int64_t m, int64_t n, int64_t k, int64_t T,
                                    int64_t bytes_per_number, const Roofline& roof) {
   MatmulPrediction p;

@@ -1,23 +1,25 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
-// nvcc
-// The CUDA matmul ladder, rungs 3 and 4: each thread computes not one number of C but a column of TM of them, or
-// a tile of (TM, TN), and keeps their sums in registers. C (m, n) = A (m, k) B (k, n), float, row-major.
+// The CUDA matmul ladder, rungs 3 and 4: each thread computes not one number of C but a column of
+// TM of them, or a tile of (TM, TN), and keeps their sums in registers. C (m, n) = A (m, k) B (k,
+// n), float, row-major.
 //
-//     a thread loads, for each step of k           and multiplies    bytes of shared memory a FLOP
-//     shared tile      1 of A,  1 of B                  1 time       4
-//     1D: (TM, 1)     TM of A,  1 of B                 TM times      2 (1 + 1/TM)    2.25 for TM = 8
-//     2D: (TM, TN)    TM of A, TN of B              TM TN times      2 (1/TM + 1/TN) 0.5 for 8 x 8
+//     a thread loads, for each step of k          and multiplies    bytes of shared memory per FLOP
+//     shared tile      1 of A,  1 of B                 1 time       4
+//     1D: (TM, 1)     TM of A,  1 of B                TM times      2 (1 + 1/TM)    2.25 for TM = 8
+//     2D: (TM, TN)    TM of A, TN of B             TM TN times      2 (1/TM + 1/TN) 0.5 for 8 x 8
 //
-// Memory and registers obey one law, each with its own tile (tile_bytes_per_flop in core/matmul_ladder.hpp):
-// a (BM, BN) tile of C needs 2/BM + 2/BN bytes from memory a FLOP, a (TM, TN) tile as many from shared memory.
-// An SM gives 128 bytes of shared memory a clock and does 256 FLOPs in it: with a shared tile alone, which
-// wants 4 bytes for each, it can do 32.
+// Memory and registers follow one law, each with its own tile (tile_bytes_per_flop in
+// core/matmul_ladder.hpp): a (BM, BN) tile of C needs 2/BM + 2/BN bytes from memory per FLOP, a
+// (TM, TN) tile as many from shared memory. An SM reads 128 bytes of shared memory per clock and
+// does 256 FLOPs in it: with a shared tile alone, which wants 4 bytes for each, it can do 32.
 //
-// Contract: A's tile (BM, BK) and B's (BK, BN) divide among the block's threads. 1D: block (BM BN / TM), 2D:
-// block (BM BN / (TM TN)); grid (ceil(n / BN), ceil(m / BM)). Numbers beyond an edge count as zero.
-// Letters: (BM, BN) a block's tile of C, BK its step in k, (TM, TN) a thread's tile; l an index of k.
-// Reference: Boehm, "How to Optimize a CUDA Matmul Kernel" (2022), kernels 4 and 5; Volkov and Demmel,
-// "Benchmarking GPUs to Tune Dense Linear Algebra" (SC08).
+// Contract: A's tile (BM, BK) and B's (BK, BN) divide among the block's threads. 1D: block (BM BN /
+// TM), 2D: block (BM BN / (TM TN)); grid (ceil(n / BN), ceil(m / BM)). Numbers beyond an edge count
+// as zero.
+// Letters: (BM, BN) a block's tile of C, BK its step in k, (TM, TN) a thread's tile; l an index of
+// k.
+// Reference: Boehm, "How to Optimize a CUDA Matmul Kernel" (2022), kernels 4 and 5; Volkov and
+// Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (SC08).
 #pragma once
 
 #include "yotta/core/exercise.hpp"
@@ -26,8 +28,8 @@
 namespace yotta::student {
 inline namespace YOTTA_DEVICE_BUILD {
 
-// All threads of a block copy the (ROWS, COLS) tile of x (rows, cols) whose corner is (top, left); neighbours
-// in a warp take neighbours in memory.
+// All threads of a block copy the (ROWS, COLS) tile of x (rows, cols) whose corner is (top, left);
+// neighbours in a warp take neighbours in memory.
 template <int ROWS, int COLS, int THREADS>
 __device__ void load_tile(float (&tile)[ROWS][COLS], const float* x, int rows, int cols, int top,
                           int left) {
@@ -37,7 +39,7 @@ __device__ void load_tile(float (&tile)[ROWS][COLS], const float* x, int rows, i
   }
 }
 
-// Rung 3: a column of TM numbers a thread. Neighbouring threads own neighbouring columns.
+// Rung 3: a column of TM numbers per thread. Neighbouring threads own neighbouring columns.
 template <int BM, int BN, int BK, int TM>
 __global__ void matmul_register_column(const float* a, const float* b, float* c, int m, int n,
                                        int k) {
@@ -59,7 +61,7 @@ __global__ void matmul_register_column(const float* a, const float* b, float* c,
     if (top + row + i < m && left + col < n) c[(top + row + i) * n + left + col] = sums[i];
 }
 
-// Rung 4: a tile of (TM, TN) numbers a thread.
+// Rung 4: a tile of (TM, TN) numbers per thread.
 template <int BM, int BN, int BK, int TM, int TN>
 __global__ void matmul_register_tile(const float* a, const float* b, float* c, int m, int n,
                                      int k) {
@@ -83,8 +85,8 @@ __global__ void matmul_register_tile(const float* a, const float* b, float* c, i
         c[(top + row + i) * n + left + col + j] = sums[i][j];
 }
 
-// Bytes that the inner loops load from shared memory, all threads together, for C (m, n) in whole tiles: each
-// step of k loads TM + TN numbers for TM TN products.
+// Bytes that the inner loops load from shared memory, all threads together, for C (m, n) in whole
+// tiles: each step of k loads TM + TN numbers for TM TN products.
 constexpr double shared_bytes_loaded(double m, double n, double k, int TM, int TN) {
   double bytes = 0;
   // exercise 03.3: how many bytes?

@@ -21,7 +21,9 @@ namespace {
 const fs::path project = YOTTA_SOURCE_DIR;
 
 // Kernels are run by programs, not in cells.
-bool is_kernel(const fs::path& header) { return header.parent_path().filename() == "device"; }
+bool is_kernel(const fs::path& header) {
+  return header.string().find("/device/") != std::string::npos;
+}
 
 // The lines of headers below `folder` that clang-repl would stumble over.
 std::vector<std::string> stumbling_blocks(const fs::path& folder) {

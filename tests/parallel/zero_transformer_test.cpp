@@ -76,6 +76,7 @@ void train_serial(const TransformerConfig& config, Trained& out) {
 // The hooks that all stages need.
 TrainHooks loss_over(Communicator& world) {
   TrainHooks hooks;
+  hooks.world = world;
   hooks.sum_over_ranks = [&](double loss) { return sum_over(world, loss, "loss"); };
   return hooks;
 }

@@ -24,7 +24,11 @@ std::string error_of(Run run) {
 
 // "x_test.cpp:17: ", the line of the calling test file that ends in "// line: mark".
 inline std::string line_at(const std::string& mark, yotta::Where where = yotta::Where::current()) {
-  std::ifstream file(where.file_name());
+  std::string path = where.file_name();
+#ifdef YOTTA_BUILD_DIR  // where the compiler ran
+  if (!path.starts_with('/')) path = std::string(YOTTA_BUILD_DIR) + "/" + path;
+#endif
+  std::ifstream file(path);
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;

@@ -193,7 +193,7 @@ void VirtualClock::mirror(std::span<const int> chips, Where where) {
   alike_.clear();
 }
 
-VirtualClock::Lane& VirtualClock::lane_of(const MessageCost& m) {
+auto VirtualClock::lane_of(const MessageCost& m) -> Lane& {
   Lane& lane = lanes_[m.lane];
   if (options_.trace && m.communicator != lane.communicator)
     lane_names_[m.lane].insert(lane.communicator = m.communicator);

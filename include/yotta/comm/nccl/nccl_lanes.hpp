@@ -439,14 +439,18 @@ class NcclMessages {
                       std::move(then), begin});
   }
   bool hand_out(Incoming& incoming) {
-    const size_t before = incoming.bound.size();
-    incoming.bound.remove_if([&](const Bound& each) {
-      if (!each.message->is_here) return false;
-      lanes_.see(each.message->mark);
-      copy_data(data_of(*each.message), each.recv->data);
-      return each.recv->done = true;
-    });
-    return incoming.bound.size() < before;
+    const auto is_here = [](const Bound& each) { return each.message->is_here; };
+    bool any = false;
+    for (;;) {
+      const auto found = std::find_if(incoming.bound.begin(), incoming.bound.end(), is_here);
+      if (found == incoming.bound.end()) return any;
+      const Bound one = std::move(*found);
+      incoming.bound.erase(
+          found);  // before see(), which may advance the transport and come here again
+      lanes_.see(one.message->mark);
+      copy_data(data_of(*one.message), one.recv->data);
+      one.recv->done = any = true;
+    }
   }
   static Data data_of(const Unexpected& message) {
     return {static_cast<std::byte*>(message.buffer->data()), message.sent.count, message.sent.dtype,

@@ -200,7 +200,7 @@ void DeviceMemory::name(const void* memory, std::string name, size_t columns) {
   found->second.columns = columns;
 }
 
-DeviceMemory::Allocations& DeviceMemory::with_shadows() {
+auto DeviceMemory::with_shadows() -> Allocations& {
   const std::lock_guard lock(mutex_);
   for (auto& [memory, allocation] : all_) {
     if (allocation.shadow) continue;

@@ -9,7 +9,7 @@
 
 #include "yotta/device/cuda/cuda_accelerator.hpp"
 
-#if YOTTA_BODIES_OF(nn_kernels)
+#if YOTTA_BODIES_OF(nn_kernels) || defined(__CUDACC__)
 #include "yotta/comm/data.hpp"
 #include "yotta/comm/engine/reduce_ops.hpp"
 #include "yotta/core/cpu/convert.hpp"
@@ -33,7 +33,7 @@ inline namespace YOTTA_DEVICE_BUILD {
 // install_accelerator().
 YOTTA_API void install_kernels();
 
-#if YOTTA_BODIES_OF(nn_kernels)
+#if YOTTA_BODIES_OF(nn_kernels) || defined(__CUDACC__)
 
 template <class Real>
 void install_kernels_of() {
