@@ -28,24 +28,7 @@ if(YOTTA_NATIVE AND yotta_native_flag)
   target_compile_options(yotta INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:${yotta_native_flag}>>")
 endif()
 
-# yotta::compiled: the same library with its bodies compiled once (include/yotta/core/system/build.hpp says how). Link one
-# or the other: a program of both does not link.
-file(GLOB yotta_compiled_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cmake/compiled/*.cpp)
-if(NOT TARGET nlohmann_json::nlohmann_json)
-  list(FILTER yotta_compiled_sources EXCLUDE REGEX "_json[.]cpp$")
-endif()
-add_library(yotta_compiled STATIC EXCLUDE_FROM_ALL ${yotta_compiled_sources})
-add_library(yotta::compiled ALIAS yotta_compiled)
-target_link_libraries(yotta_compiled PUBLIC yotta)
-target_compile_definitions(yotta_compiled PUBLIC YOTTA_COMPILED)
-foreach(source ${yotta_compiled_sources})  # each sees the bodies of its own unit
-  get_filename_component(unit ${source} NAME_WE)
-  set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS YOTTA_COMPILING_${unit}=1)
-  if(NOT unit MATCHES "^(core|comm|nn|nn_.*)$")  # only these compute much
-    set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
-  endif()
-endforeach()
-set_target_properties(yotta_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
+include(cmake/compiled.cmake)
 
 install(TARGETS yotta EXPORT yottaTargets)
 install(DIRECTORY include/yotta DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -54,4 +37,5 @@ configure_package_config_file(cmake/yottaConfig.cmake.in yottaConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)
 write_basic_package_version_file(yottaConfigVersion.cmake COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/yottaConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/yottaConfigVersion.cmake
-              cmake/kernels.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)
+              cmake/compiled.cmake cmake/kernels.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)
+install(DIRECTORY cmake/compiled DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)

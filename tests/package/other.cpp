@@ -1,3 +1,10 @@
+#ifdef EVERY_HEADER
 #include "every_header.hpp"
+#endif
+#include "program.hpp"
 
-yotta::RankContext* context_of_the_other_file() { return &yotta::context(); }
+double stranger::mean(const yotta::Tensor& x, const yotta::Communicator* world) {
+  return sum(x, world) / static_cast<double>(x.numel());
+}
+
+yotta::RankContext* stranger::context_of_the_other_file() { return &yotta::context(); }

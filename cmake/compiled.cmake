@@ -1,0 +1,22 @@
+# yotta::compiled: the same library with its bodies compiled once (include/yotta/core/system/build.hpp says how). Link it or
+# yotta::yotta: a program of both does not link. This file builds it from the folder beside it, in Yotta's own build and,
+# installed, in the build of who says find_package; there it is compiled only if something links it.
+if(TARGET yotta_compiled)
+  return()
+endif()
+file(GLOB yotta_compiled_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/compiled/*.cpp)
+if(NOT TARGET nlohmann_json::nlohmann_json)
+  list(FILTER yotta_compiled_sources EXCLUDE REGEX "_json[.]cpp$")
+endif()
+add_library(yotta_compiled STATIC EXCLUDE_FROM_ALL ${yotta_compiled_sources})
+add_library(yotta::compiled ALIAS yotta_compiled)
+target_link_libraries(yotta_compiled PUBLIC yotta::yotta)
+target_compile_definitions(yotta_compiled PUBLIC YOTTA_COMPILED)
+foreach(source ${yotta_compiled_sources})  # each sees the bodies of its own unit
+  get_filename_component(unit ${source} NAME_WE)
+  set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS YOTTA_COMPILING_${unit}=1)
+  if(NOT unit MATCHES "^(core|comm|nn|nn_.*)$")  # only these compute much
+    set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+  endif()
+endforeach()
+set_target_properties(yotta_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
