@@ -41,7 +41,7 @@ struct CellRun {
 };
 
 // One complaint for each cell that shows something else than what is stored; numbers as in lessons' quotes
-// (runner/lesson_text.hpp): times do not count, decimals to three digits.
+// (lesson_text.hpp): times do not count, decimals to three digits.
 std::vector<std::string> compare_outputs(const std::vector<CodeCell>& cells,
                                          const std::vector<CellRun>& runs);
 // The same for what another program has stored.

@@ -63,8 +63,7 @@ std::vector<std::string> notebook_flags(const std::string& root, const std::stri
   std::vector<std::string> flags = {fmt::format("-I{}/include", root),
                                     fmt::format("-I{}/notebooks_cpp", root)};
   if (std::filesystem::exists(library))
-    add(flags,
-        {"-DYOTTA_COMPILED", fmt::format("-DYOTTA_NOTEBOOK_LIBRARY=\"{}\"", library)});
+    add(flags, {"-DYOTTA_COMPILED", fmt::format("-DYOTTA_NOTEBOOK_LIBRARY=\"{}\"", library)});
   return flags;
 }
 

@@ -14,8 +14,8 @@
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_recursive_cost.hpp"
 #include "yotta/comm/collectives_tree.hpp"
-#include "yotta/comm/threads/native_collectives.hpp"
 #include "yotta/comm/run_ranks.hpp"
+#include "yotta/comm/threads/native_collectives.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 #include "support/message_of.hpp"
@@ -75,4 +77,35 @@ TEST_CASE("a time-out is heard even while the rank that was waited for does not 
   CHECK(heard);
   CHECK(contains(thrown, "rank 0 has waited for more than 0.05 s in recv of 4 f32"));
   CHECK(contains(said.get(), "rank 0 has waited for more than 0.05 s in recv of 4 f32"));
+}
+
+namespace {
+
+RankReport failed(std::exception_ptr error) { return {nullptr, nullptr, std::move(error)}; }
+
+}  // namespace
+
+TEST_CASE("ranks share the cores of a computer; each has one thread at least") {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  CHECK(detail::default_threads(1) == cores);
+  CHECK(detail::default_threads(cores) == 1);
+  CHECK(detail::default_threads(1000 * cores) == 1);
+}
+
+TEST_CASE("the root cause is the error of the rank that failed first") {
+  const std::exception_ptr one = std::make_exception_ptr(std::runtime_error("of rank 1"));
+  const std::exception_ptr two = std::make_exception_ptr(std::runtime_error("of rank 2"));
+  const std::vector<RankReport> reports = {{}, failed(one), failed(two)};
+  const auto rethrow = [&](int first) {
+    return message_of([&] { detail::rethrow_root_cause(reports, first, Where::current()); });
+  };
+  CHECK(rethrow(2).find("of rank 2") != std::string::npos);
+  CHECK(rethrow(1).find("of rank 1") != std::string::npos);
+  SUBCASE("if nobody knows which, or that one has no error: of the lowest that has") {
+    CHECK(rethrow(-1).find("of rank 1") != std::string::npos);
+    CHECK(rethrow(0).find("of rank 1") != std::string::npos);
+  }
+  SUBCASE("without an error nothing is thrown") {
+    detail::rethrow_root_cause({{}, {}}, -1, Where::current());
+  }
 }

@@ -76,13 +76,14 @@ TEST_CASE("a starter is the header without the marked lines and what gives them 
 }
 
 TEST_CASE("a starter's includes are sorted, and its functions are inline") {
-  CHECK(cut_starter("#include <array>\n\n#include \"yotta/comm/axis.hpp\"\n"
-                    "#include \"yotta/core/tensor.hpp\"\n\nYOTTA_API int x();\n"
-                    "#if YOTTA_BODIES_OF(core)\nint x() { return 1; }\n#endif  // YOTTA_BODIES\n") ==
-        starter_note +
-            "#include <array>\n\n#include \"yotta/comm/axis.hpp\"\n"
-            "#include \"yotta/core/exercise.hpp\"\n#include \"yotta/core/tensor.hpp\"\n\n"
-            "inline int x();\nint x() { return 1; }\n");
+  CHECK(
+      cut_starter("#include <array>\n\n#include \"yotta/comm/axis.hpp\"\n"
+                  "#include \"yotta/core/tensor.hpp\"\n\nYOTTA_API int x();\n"
+                  "#if YOTTA_BODIES_OF(core)\nint x() { return 1; }\n#endif  // YOTTA_BODIES\n") ==
+      starter_note +
+          "#include <array>\n\n#include \"yotta/comm/axis.hpp\"\n"
+          "#include \"yotta/core/exercise.hpp\"\n#include \"yotta/core/tensor.hpp\"\n\n"
+          "inline int x();\nint x() { return 1; }\n");
 }
 
 TEST_CASE("a solution is the header in the student's namespace, nothing else") {

@@ -5,7 +5,8 @@
 //     a lambda inside a statement outside functions can crash the compiler: cells call functions
 //     a `const` variable that is computed may still be empty when a statement of its own cell reads it
 //     what has a name cannot be defined twice: cells to change are statements, or a block in braces
-//     a library must be loaded before a cell that needs it: notebook.hpp stands in the first cell
+//     a library must be loaded before a cell that needs it: notebooks_cpp/notebook.hpp stands in the
+//     first cell
 #include <fstream>
 #include <set>
 #include <sstream>

@@ -32,8 +32,8 @@ inline runner::NotebookTools notebook_tools(const std::string& name) {
   runner::NotebookTools tools;
   tools.folder = fmt::format("{}/notebooks/{}", YOTTA_BUILD_DIR, name);
   std::filesystem::create_directories(tools.folder);
-  tools.flags = runner::notebook_flags(
-      YOTTA_SOURCE_DIR, fmt::format("{}/libyotta_notebook.so", YOTTA_BUILD_DIR));
+  tools.flags = runner::notebook_flags(YOTTA_SOURCE_DIR,
+                                       fmt::format("{}/libyotta_notebook.so", YOTTA_BUILD_DIR));
   tools.flags.push_back("-march=native");
   tools.libraries = {"-lfmt", "-lboost_context"};
   return tools;

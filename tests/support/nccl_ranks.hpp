@@ -3,7 +3,6 @@
 #pragma once
 
 #include "support/mailbox_nccl.hpp"
-#include "yotta/comm/engine/rank_main.hpp"
 #include "yotta/comm/nccl/nccl_transport.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/comm/threads/thread_transport.hpp"

@@ -3,8 +3,8 @@
 //     Communicator tp = mesh[Axis::tp];      axis_size 2, axis_rank 0 or 1
 //     Communicator tp;                       axis_size 1, axis_rank 0: not split, nothing to send
 //
-// A layer takes the communicators of the axes that split it, empty ones by default. With size 1 there is
-// nobody to send to, and the same code is the serial layer.
+// A layer takes the communicators of the axes that split it, empty ones by default. With size 1
+// there is nobody to send to, and the same code is the serial layer.
 #pragma once
 
 #include <vector>
@@ -25,7 +25,8 @@ int axis_rank(const Comm& axis) {
   return axis.is_member() ? axis.rank() : 0;
 }
 
-// One number from each rank, summed for all: a loss, the squares of a norm. All ranks call; alone it is `mine`.
+// One number from each rank, summed for all: a loss, the squares of a norm. All ranks call; alone
+// it is `mine`.
 template <class Comm>
 double sum_over(Comm axis, double mine, const char* label, Where where = Where::current()) {
   if (axis_size(axis) == 1) return mine;

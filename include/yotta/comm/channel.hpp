@@ -1,9 +1,10 @@
 // Channel: what a collective algorithm may use. Point to point among the p ranks of one group.
 //
-// Every algorithm of collectives_ring.hpp is written once, as plain blocking code on these calls. Whether a
-// call runs on the rank's own stack or inside a fiber (asynchronous), over threads or over MPI, is the
-// business of whoever implements the channel. Messages between two ranks arrive in the order sent.
-// `where` is the algorithm's own line: what goes wrong in a collective of your own is reported there.
+// Every algorithm of collectives_ring.hpp is written once, as plain blocking code on these calls.
+// Whether a call runs on the rank's own stack or inside a fiber (asynchronous), over threads or
+// over MPI, is the business of whoever implements the channel. Messages between two ranks arrive in
+// the order sent. `where` is the algorithm's own line: what goes wrong in a collective of your own
+// is reported there.
 #pragma once
 
 #include "yotta/comm/data.hpp"

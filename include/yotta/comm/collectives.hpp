@@ -1,15 +1,16 @@
 // Every family of collective algorithms, with its costs:
 //
-//     collectives_ring           the fewest bytes: all_reduce, reduce_scatter, all_gather     start here
-//     collectives_naive          everybody sends to one: what the others are measured against
-//     collectives_tree           the fewest messages for a root: broadcast, reduce, gather, scatter
-//     collectives_recursive      doubling and halving: few messages and, for large arrays, few bytes
-//     collectives_bruck          all_gather and all_to_all in lg p messages
-//     collectives_chain          a broadcast in segments that follow each other
-//     collectives_hierarchical   inside nodes first, then between them
-//     collectives_exchange       all_to_all in pairs; the barrier
+//    collectives_ring          start here; the fewest bytes: all_reduce, reduce_scatter, all_gather
+//    collectives_naive         everybody sends to one: what the others are measured against
+//    collectives_tree          the fewest messages for a root: broadcast, reduce, gather, scatter
+//    collectives_recursive     doubling and halving: few messages; few bytes for large arrays
+//    collectives_bruck         all_gather and all_to_all in lg p messages
+//    collectives_chain         a broadcast in segments that follow each other
+//    collectives_hierarchical  inside nodes first, then between them
+//    collectives_exchange      all_to_all in pairs; the barrier
 //
-// Each is plain code on the sends and receives of a Channel. Which one a Communicator runs: chooser.hpp.
+// Each is plain code on the sends and receives of a Channel. Which one a Communicator runs:
+// chooser.hpp.
 #pragma once
 
 #include "yotta/comm/collectives_bruck.hpp"

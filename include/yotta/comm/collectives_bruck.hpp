@@ -1,7 +1,7 @@
 // Bruck's algorithms and the dissemination barrier: ceil(lg p) rounds for any p, with no partners.
 //
-// In round k every rank talks to the ranks 2^k before and after it. What one rank knows has reached 2,
-// then 4, then 8 ranks, and p need not be a power of two: the last round only sends less.
+// In round k every rank talks to the ranks 2^k before and after it. What one rank knows has reached
+// 2, then 4, then 8 ranks, and p need not be a power of two: the last round only sends less.
 //
 //     all_gather, p = 5; a row is what a rank has, counted from its own chunk
 //                 rank 0     rank 1     rank 2     rank 3     rank 4
@@ -10,9 +10,10 @@
 //     2 from r+2  abcd       bcde       cdea       deab       eabc
 //     1 from r+4  abcde      bcdea      cdeab      deabc      eabcd      then turn: abcde
 //
-// all_to_all: the block for the rank j places ahead must travel j places. Write j in binary: in round k
-// all blocks whose j has bit k move 2^k places. Each block travels once for each 1 in its j, so bytes
-// grow from (p-1)/p N to lg p N/2, and messages fall from p-1 to ceil(lg p): for short messages.
+// all_to_all: the block for the rank j places ahead must travel j places. Write j in binary: in
+// round k all blocks whose j has bit k move 2^k places. Each block travels once for each 1 in its
+// j, so bytes grow from (p-1)/p N to lg p N/2, and messages fall from p-1 to ceil(lg p): for short
+// messages.
 //
 //                                messages       bytes sent         seconds
 //     all_gather                 ceil(lg p)     (p-1)/p N          ceil(lg p) a + (p-1)/p N b
@@ -20,9 +21,9 @@
 //     barrier (dissemination)    ceil(lg p)     0                  ceil(lg p) a
 //
 // Contract: any p and n.
-// References: Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in
-// multiport message-passing systems", 1997; Hensgen, Finkel, Manber, "Two algorithms for barrier
-// synchronization", 1988.
+// References: Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all
+// communications in multiport message-passing systems", 1997; Hensgen, Finkel, Manber, "Two
+// algorithms for barrier synchronization", 1988.
 #pragma once
 
 #include "yotta/comm/collectives_common.hpp"
@@ -48,8 +49,8 @@ inline void all_gather_bruck(Channel& channel, ConstData in, Data out) {
   copy_data(turned.part(n - before, n), out.part(0, before));
 }
 
-// Where a block of an all_to_all is bound for: it lies on `rank`, has j places to go in all, and the
-// rounds before `step` are done.
+// Where a block of an all_to_all is bound for: it lies on `rank`, has j places to go in all, and
+// the rounds before `step` are done.
 constexpr int bruck_target(int p, int rank, int j, int step) {
   return wrap(rank + j - j % step, p);
 }

@@ -1,8 +1,9 @@
-// Long broadcasts: the pipelined chain, and scatter + all_gather. A tree sends all N bytes lg p times
-// one after the other; the chain comes near one N and scatter + all_gather near two, whatever p.
+// Long broadcasts: the pipelined chain, and scatter + all_gather. A tree sends all N bytes lg p
+// times one after the other; the chain comes near one N and scatter + all_gather near two, whatever
+// p.
 //
-// Chain: the ranks stand in a line from the root and the data is cut into s segments. A rank passes on
-// segment i while segment i + 1 arrives, so all links work once the pipeline has filled.
+// Chain: the ranks stand in a line from the root and the data is cut into s segments. A rank passes
+// on segment i while segment i + 1 arrives, so all links work once the pipeline has filled.
 //
 //     p = 4, s = 3     time ─►   1    2    3    4    5
 //     root ──► 1                 A    B    C
@@ -12,12 +13,12 @@
 // Each step costs a + N b / s. Few segments: the pipeline fills slowly. Many: each pays a latency.
 // The best s is sqrt((p-2) N b / a).
 //
-// Scatter + all_gather (van de Geijn): the root scatters chunks down a tree, then the ring brings them
-// all to all.
+// Scatter + all_gather (van de Geijn): the root scatters chunks down a tree, then the ring brings
+// them all to all.
 //
-//                             messages (root / next)      bytes sent        seconds
-//     chain                   s                           N                 (p+s-2) (a + N/s b)
-//     scatter + all_gather    lg p + p-1                  2(p-1)/p N        (lg p + p-1) a + 2(p-1)/p N b
+//                             messages (root / next)    bytes sent    seconds
+//     chain                   s                         N             (p+s-2) (a + N/s b)
+//     scatter + all_gather    lg p + p-1                2(p-1)/p N    (lg p + p-1) a + 2(p-1)/p N b
 //
 // Contract: any p, n, root, and any s above 0, also more segments than elements.
 // References: collectives_common.hpp; the chain is NCCL's ring broadcast.

@@ -1,19 +1,21 @@
-// What the collective algorithms share: their names, their costs' two units, and three small helpers.
+// What the collective algorithms share: their names, their costs' two units, and three small
+// helpers.
 //
-// Letters used in all of them: p ranks, this one is `rank`; n elements of `width` bytes in the whole
-// array (not in one rank's chunk), N = n * width bytes; lg is the logarithm to base 2. Every array of n
-// elements is cut into p chunks by chunk_begin, the longer chunks first, so any n works, 0 included.
-// A message may be empty: how many are sent does not depend on n.
+// Letters used in all of them: p ranks, this one is `rank`; n elements of `width` bytes in the
+// whole array (not in one rank's chunk), N = n * width bytes; lg is the logarithm to base 2. Every
+// array of n elements is cut into p chunks by chunk_begin, the longer chunks first, so any n works,
+// 0 included. A message may be empty: how many are sent does not depend on n.
 //
 // Cost is given twice beside each algorithm. `..._sent` is exact, for any p, n and rank, and tests
 // compare it with the ledger. `..._seconds` is the form found in papers, in the alpha-beta model:
 //
 //     a message of N bytes takes alpha + N beta seconds; to reduce N bytes takes N gamma more
 //
-// (a, b and g in tables) and holds where p is a power of two that divides n, unless it says otherwise.
-// References for all of them: Thakur, Rabenseifner, Gropp, "Optimization of collective communication
-// operations in MPICH", 2005; Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication:
-// theory, practice, and experience", 2007.
+// (a, b and g in tables) and holds where p is a power of two that divides n, unless it says
+// otherwise.
+// References for all of them: Thakur, Rabenseifner, Gropp, "Optimization of collective
+// communication operations in MPICH", 2005; Chan, Heimlich, Purkayastha, van de Geijn, "Collective
+// communication: theory, practice, and experience", 2007.
 #pragma once
 
 #include <bit>
@@ -88,7 +90,8 @@ struct AlphaBeta {
 // i modulo p, in 0 to p - 1 for negative i too: ranks stand in a circle. For -p <= i.
 constexpr int wrap(int i, int p) { return (i + p) % p; }
 
-// How often 1 must be doubled to reach p: the rounds after which p ranks can all have heard from one.
+// How often 1 must be doubled to reach p: the rounds after which p ranks can all have heard from
+// one.
 constexpr int ceil_log2(int p) { return std::bit_width(static_cast<unsigned>(p - 1)); }
 
 // The largest power of two that is not above p.
@@ -96,8 +99,8 @@ constexpr int floor_power(int p) {
   return static_cast<int>(std::bit_floor(static_cast<unsigned>(p)));
 }
 
-// Memory for `count` elements on their way, of the type and on the device of `like`; on the ledger as
-// buffers.
+// Memory for `count` elements on their way, of the type and on the device of `like`; on the ledger
+// as buffers.
 inline Tensor scratch(int64_t count, ConstData like) {
   const MemoryScope buffers(MemoryKind::buffers);
   const DeviceScope device(like.device);

@@ -1,4 +1,5 @@
-// Pairwise exchange: all_to_all in p - 1 steps, each byte sent once and straight to where it belongs.
+// Pairwise exchange: all_to_all in p - 1 steps, each byte sent once and straight to where it
+// belongs.
 //
 //     p = 4        step 1           step 2           step 3
 //     rank 0       to 1, from 3     to 2, from 2     to 3, from 1
@@ -16,8 +17,9 @@
 // In every step each rank sends one block and receives one, so no link is used twice at once.
 // Cost: p-1 messages, (p-1)/p N bytes, (p-1) a + (p-1)/p N b: for long messages; Bruck's
 // (collectives_bruck.hpp) for short ones.
-// Contract: any p and n. In the uneven form in_counts[j] elements go to rank j and out_counts[i] come
-// from rank i, one after the other in both arrays; rank i's in_counts[j] is rank j's out_counts[i].
+// Contract: any p and n. In the uneven form in_counts[j] elements go to rank j and out_counts[i]
+// come from rank i, one after the other in both arrays; rank i's in_counts[j] is rank j's
+// out_counts[i].
 // References: collectives_common.hpp.
 #pragma once
 
@@ -35,7 +37,8 @@ AnyData run_of(AnyData data, Counts counts, int i) {
   return data.part(begin, begin + counts[static_cast<size_t>(i)]);
 }
 
-// in_counts[j] numbers of `in` go to rank j, out_counts[j] come from it; both lie in the order of ranks.
+// in_counts[j] numbers of `in` go to rank j, out_counts[j] come from it; both lie in the order of
+// ranks.
 inline void all_to_all_v_pairwise(Channel& channel, ConstData in, Counts in_counts, Data out,
                                   Counts out_counts) {
   const int p = channel.size(), rank = channel.rank();
@@ -46,8 +49,8 @@ inline void all_to_all_v_pairwise(Channel& channel, ConstData in, Counts in_coun
   }
 }
 
-// Chunk j of `in` goes to rank j; `out` holds chunk `rank` of rank 0, of rank 1, ...: p times the count
-// of chunk `rank`.
+// Chunk j of `in` goes to rank j; `out` holds chunk `rank` of rank 0, of rank 1, ...: p times the
+// count of chunk `rank`.
 inline void all_to_all_pairwise(Channel& channel, ConstData in, Data out) {
   const int p = channel.size(), rank = channel.rank();
   copy_data(in.chunk(rank, p), out.chunk(rank, p));

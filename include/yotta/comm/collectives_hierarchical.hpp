@@ -1,28 +1,30 @@
 // Hierarchical all_reduce: first inside the nodes, then between them, then inside again.
 //
-// Links inside a node are some ten times as fast as those between nodes, but a ring over all ranks goes at
-// the pace of its slowest link: every number crosses between nodes, again and again. Here each rank carries
-// only its chunk across, 1/g of the array for g ranks a node, and all g ranks of a node cross at once:
+// Links inside a node are some ten times as fast as those between nodes, but a ring over all ranks
+// goes at the pace of its slowest link: every number crosses between nodes, again and again. Here
+// each rank carries only its chunk across, 1/g of the array for g ranks a node, and all g ranks of
+// a node cross at once:
 //
 //                     node 0                 node 1
 //              rank 0      rank 1      rank 2      rank 3
 //     start    a0 b0       a1 b1       a2 b2       a3 b3
-//     inside   a0+a1       b0+b1       a2+a3       b2+b3       reduce_scatter in each node
-//     between  a ◄─────────────────────► a                     all_reduce among equals: ranks 0 and 2 have
-//                          b ◄─────────────────────► b         chunk a, ranks 1 and 3 chunk b
-//     inside   a b         a b         a b         a b         all_gather in each node
+//     inside   a0+a1       b0+b1       a2+a3       b2+b3    reduce_scatter in each node
+//     between  a ◄─────────────────────► a                  all_reduce among equals: ranks 0 and 2
+//                          b ◄─────────────────────► b      have chunk a, ranks 1 and 3 chunk b
+//     inside   a b         a b         a b         a b      all_gather in each node
 //
 // Cost, for N bytes, g ranks a node, k = p / g nodes, links i inside and o between:
 //
-//     messages   2(g-1) + 2(k-1)                                             ring: 2(p-1)
-//     seconds    2(g-1) a_i + 2(g-1)/g N b_i + 2(k-1) a_o + 2(k-1)/k N/g b_o    2(p-1) a_o + 2(p-1)/p N b_o
+//     messages  2(g-1) + 2(k-1)                                              ring: 2(p-1)
+//     seconds   2(g-1) a_i + 2(g-1)/g N b_i + 2(k-1) a_o + 2(k-1)/k N/g b_o  2(p-1) (a_o + N/p b_o)
 //
 // and N gamma (g-1)/g + N/g gamma (k-1)/k for the additions. With one node it is the ring.
 //
-// Contract: g divides p; ranks 0 to g-1 are the first node. Any n. All ranks end with the same bits.
+// Contract: g divides p; ranks 0 to g-1 are the first node. Any n. All ranks end with the same
+// bits.
 // Letters: collectives_common.hpp; g, k as above.
-// Reference: Jia et al., "Highly scalable deep learning training system with mixed-precision: training
-// ImageNet in four minutes", 2018; NCCL's trees and PyTorch's HSDP follow the same idea.
+// Reference: Jia et al., "Highly scalable deep learning training system with mixed-precision:
+// training ImageNet in four minutes", 2018; NCCL's trees and PyTorch's HSDP follow the same idea.
 #pragma once
 
 #include "yotta/comm/collectives_ring.hpp"

@@ -1,5 +1,5 @@
-// Naive collectives: one rank, the root, talks to all the others. The first thing one would write, right
-// in every case, and what all the rest is measured against.
+// Naive collectives: one rank, the root, talks to all the others. The first thing one would write,
+// right in every case, and what all the rest is measured against.
 //
 //     reduce                          broadcast
 //     1 ──►┐                          ┌──► 1
@@ -7,8 +7,8 @@
 //     3 ──►┘       through one link   └──► 3      through one link
 //
 // The root's link carries (p-1) N bytes while the other links wait: time grows with p. Cost: p-1
-// messages and (p-1) N bytes at the root for all but gather, scatter and reduce_scatter's second half,
-// where each message is one chunk.
+// messages and (p-1) N bytes at the root for all but gather, scatter and reduce_scatter's second
+// half, where each message is one chunk.
 // Contract and letters: collectives_common.hpp. Where there is no root, rank 0 plays it.
 #pragma once
 
@@ -76,8 +76,8 @@ inline void all_gather_naive(Channel& channel, ConstData in, Data out) {
   broadcast_naive(channel, out, 0);
 }
 
-// Chunk j of `in` goes to rank j; `out` holds chunk `rank` of rank 0, of rank 1, ... Each rank in turn
-// scatters while the others wait for it.
+// Chunk j of `in` goes to rank j; `out` holds chunk `rank` of rank 0, of rank 1, ... Each rank in
+// turn scatters while the others wait for it.
 inline void all_to_all_naive(Channel& channel, ConstData in, Data out) {
   for (int root = 0; root < channel.size(); ++root)
     scatter_naive(channel, in, out.chunk(root, channel.size()), root);

@@ -5,27 +5,29 @@
 //               distance 4, partner = rank ^ 4     0 ◄─► 4    1 ◄─► 5    2 ◄─► 6    3 ◄─► 7
 //
 // Doubling, all_reduce:  partners swap all N bytes; sums over 2, 4, ... ranks. Fewest messages.
-// Halving, reduce_scatter:  partners (farthest first) swap halves of what they are left with, and each
+// Halving, reduce_scatter:  partners (farthest first) swap halves of what they are left with, and
+// each
 //     keeps the half with its own chunk. What rank 0 of 4 is left with:  abcd, ab, a
 // Doubling, all_gather:  the same way back (nearest first):  a, ab, abcd
 // Rabenseifner's all_reduce:  halving, then doubling: few messages and few bytes.
 //
-//                                     messages     bytes sent     seconds
-//     all_reduce, doubling            lg p         lg p N         lg p (a + N (b + g))
-//     reduce_scatter, halving         lg p         (p-1)/p N      lg p a + (p-1)/p N (b + g)
-//     all_gather, doubling            lg p         (p-1)/p N      lg p a + (p-1)/p N b
-//     all_reduce, Rabenseifner        2 lg p       2(p-1)/p N     2 lg p a + 2(p-1)/p N b + (p-1)/p N g
+//                                 messages     bytes sent     seconds
+//     all_reduce, doubling        lg p         lg p N         lg p (a + N (b + g))
+//     reduce_scatter, halving     lg p         (p-1)/p N      lg p a + (p-1)/p N (b + g)
+//     all_gather, doubling        lg p         (p-1)/p N      lg p a + (p-1)/p N b
+//     all_reduce, Rabenseifner    2 lg p       2(p-1)/p N     2 lg p a + 2(p-1)/p N b + (p-1)/p N g
 //
-// Any other p: let q be the largest power of two below it and e = p - q. The first 2e ranks form pairs.
-// First the even rank of a pair folds its data into the odd one, then q teams, of one rank or two, run
-// the algorithm, then the odd one hands the result back:
+// Any other p: let q be the largest power of two below it and e = p - q. The first 2e ranks form
+// pairs. First the even rank of a pair folds its data into the odd one, then q teams, of one rank
+// or two, run the algorithm, then the odd one hands the result back:
 //
 //     p = 6, q = 4      ranks  0 ─► 1    2 ─► 3    4    5
 //                       team     0         1       2    3
 //
-// Contract: any p and n. All ranks end with the same bits: of two partners' values, the lower team's
-// always stands left of the operation.
-// References: collectives_common.hpp; Rabenseifner, "Optimization of collective reduction operations",
+// Contract: any p and n. All ranks end with the same bits: of two partners' values, the lower
+// team's always stands left of the operation.
+// References: collectives_common.hpp; Rabenseifner, "Optimization of collective reduction
+// operations",
 // 2004.
 #pragma once
 
@@ -51,7 +53,8 @@ struct Fold {
   constexpr int rank_of(int v) const { return first_rank(v) + (v < extra ? 1 : 0); }
 };
 
-// After halving level `distance`, team v is left with the teams [begin, end) that share its higher bits.
+// After halving level `distance`, team v is left with the teams [begin, end) that share its higher
+// bits.
 struct TeamRange {
   int begin, end;
 };
@@ -69,8 +72,8 @@ inline void reduce_in_team_order(Data mine, Data arriving, bool mine_is_lower, R
   copy_data(arriving, mine);
 }
 
-// The teams' data cut in q parts, the part of team v beginning at cut(v): afterwards team v has part v of
-// the sum in place.
+// The teams' data cut in q parts, the part of team v beginning at cut(v): afterwards team v has
+// part v of the sum in place.
 template <class Cut>
 void halve(Channel& channel, const Fold& fold, Data data, Cut cut, ReduceOp op) {
   const int v = fold.team;

@@ -1,5 +1,6 @@
 // What recursive doubling and halving cost: exact counts for any p and n, and the published forms.
-// A folded rank (see collectives_recursive.hpp) sends its data once; its partner hands one result back.
+// A folded rank (see collectives_recursive.hpp) sends its data once; its partner hands one result
+// back.
 #pragma once
 
 #include "yotta/comm/collectives_recursive.hpp"

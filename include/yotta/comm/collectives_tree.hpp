@@ -1,22 +1,22 @@
 // Binomial trees: broadcast, reduce, gather and scatter in ceil(lg p) rounds instead of p - 1.
 //
-// Whoever has the data passes it on, so the number of ranks that have it doubles in every round. Ranks
-// are counted from the root: v = rank - root, going round. In binary, v's parent is v with its lowest 1
-// made 0, and v's subtree is the next `span` ranks, where span is the value of that 1.
+// Whoever has the data passes it on, so the number of ranks that have it doubles in every round.
+// Ranks are counted from the root: v = rank - root, going round. In binary, v's parent is v with
+// its lowest 1 made 0, and v's subtree is the next `span` ranks, where span is the value of that 1.
 //
 //     p = 8, root 0        v:  0       1       2       3       4       5       6       7
 //     round 1                  0 ──────────────────────────────►4
 //     round 2                  0 ──────────────►2               4 ──────────────►6
 //     round 3                  0 ──────►1       2 ──────►3      4 ──────►5       6 ──────►7
 //
-// reduce and gather are the same picture with arrows turned and rounds in reverse. A subtree is a run of
-// neighbours, so gather and scatter move each chunk as part of one contiguous block.
+// reduce and gather are the same picture with arrows turned and rounds in reverse. A subtree is a
+// run of neighbours, so gather and scatter move each chunk as part of one contiguous block.
 //
-//                 messages (root / others)      bytes sent                    seconds
-//     broadcast   ceil(lg p) / fewer            N a message                   ceil(lg p) (a + N b)
-//     reduce      0 / 1                         N                             ceil(lg p) (a + N (b + g))
-//     gather      0 / 1                         its subtree's chunks          lg p a + (p-1)/p N b
-//     scatter     ceil(lg p) / fewer            its children's subtrees       lg p a + (p-1)/p N b
+//                 messages (root / others)    bytes sent                 seconds
+//     broadcast   ceil(lg p) / fewer          N a message                ceil(lg p) (a + N b)
+//     reduce      0 / 1                       N                          ceil(lg p) (a + N (b + g))
+//     gather      0 / 1                       its subtree's chunks       lg p a + (p-1)/p N b
+//     scatter     ceil(lg p) / fewer          its children's subtrees    lg p a + (p-1)/p N b
 //
 // Contract: any p, n and root. Ranks other than the root keep their data in a reduce.
 // References: collectives_common.hpp.

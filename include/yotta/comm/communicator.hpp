@@ -1,15 +1,17 @@
-// Communicator: what a rank calls to talk to the others of its group. Names are NCCL's and PyTorch's.
+// Communicator: what a rank calls to talk to the others of its group. Names are NCCL's and
+// PyTorch's.
 //
-//     world.send(x, 1);              to one rank, by tag            recv, send_recv, send_async, ...
-//     world.all_reduce(gradient);    everybody, together            broadcast, all_gather, ...
-//     auto row = world.split(rank / 4, rank).named("row");          a communicator of some of them
+//     world.send(x, 1);              to one rank, by tag           recv, send_recv, send_async, ...
+//     world.all_reduce(gradient);    everybody, together           broadcast, all_gather, ...
+//     auto row = world.split(rank / 4, rank).named("row");         a communicator of some of them
 //
-// Every call checks its arguments, is counted in the ledger, and either returns, having done what it
-// says, or throws: Deadlock, Mismatch, Timeout, PeerFailed (failures.hpp). None hangs. Every collective
-// comes as `x` (blocking) and `x_async` (returns a Work; the buffers are not yours until wait()).
+// Every call checks its arguments, is counted in the ledger, and either returns, having done what
+// it says, or throws: Deadlock, Mismatch, Timeout, PeerFailed (failures.hpp). None hangs. Every
+// collective comes as `x` (blocking) and `x_async` (returns a Work; the buffers are not yours until
+// wait()).
 //
-// n is the number of elements of the whole array. Where it is cut among p ranks the first n % p chunks
-// are one longer (chunk_count), so any n works:
+// n is the number of elements of the whole array. Where it is cut among p ranks the first n % p
+// chunks are one longer (chunk_count), so any n works:
 //
 //                     in                  out
 //     broadcast       data: n             data: n, the root's
@@ -52,8 +54,8 @@ class Communicator {
   // Ranks of the world, by rank of this communicator.
   YOTTA_API const std::vector<int>& members(Where where = Where::current()) const;
 
-  // The same communicator, which timelines call `name` from now on. Until then the second split of the
-  // world is "split 2 of world". An empty communicator stays without a name.
+  // The same communicator, which timelines call `name` from now on. Until then the second split of
+  // the world is "split 2 of world". An empty communicator stays without a name.
   YOTTA_API Communicator named(std::string_view name) const;
   YOTTA_API std::string_view name(Where where = Where::current()) const;
 
@@ -118,12 +120,12 @@ class Communicator {
   YOTTA_API Work collective_async(const char* name, const CollectiveBody& body,
                                   Where where = Where::current()) const;
 
-  // Ranks that give the same color form a communicator, ordered by key, then by rank. color < 0: none.
-  // All ranks of this communicator must call.
+  // Ranks that give the same color form a communicator, ordered by key, then by rank. color < 0:
+  // none. All ranks of this communicator must call.
   YOTTA_API Communicator split(int color, int key, Where where = Where::current()) const;
 
-  // A communicator of ranks at these chips, of which this one, the first, is alive and the others do as
-  // it does (engine/mirrored.hpp). No other rank need call.
+  // A communicator of ranks at these chips, of which this one, the first, is alive and the others
+  // do as it does (engine/mirrored.hpp). No other rank need call.
   YOTTA_API Communicator mirrored(std::vector<int> chips, Where where = Where::current()) const;
   YOTTA_API bool is_mirrored(Where where = Where::current()) const;
 

@@ -1,12 +1,13 @@
-// What collectives work on: a run of numbers of one type, how it is cut into chunks, how two are reduced.
+// What collectives work on: a run of numbers of one type, how it is cut into chunks, how two are
+// reduced.
 //
 //     17 numbers over 4 ranks: the first 17 % 4 chunks are one longer
 //     chunk 0 [0 1 2 3 4]  chunk 1 [5 6 7 8]  chunk 2 [9 10 11 12]  chunk 3 [13 14 15 16]
 //
 // Data is a view, not an owner: it is made from a Tensor, a std::vector or a std::span and must not
 // outlive it. ConstData is the same for what is only read. Counts are in elements, never in bytes.
-// Data on Device::meta has a count and no address: it is sent, counted and timed like any other, but
-// nothing is copied or computed.
+// Data on Device::meta has a count and no address: it is sent, counted and timed like any other,
+// but nothing is copied or computed.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +16,14 @@
 #include <type_traits>
 #include <vector>
 
+#include "yotta/comm/reduce_ops.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/tensor.hpp"
 
 namespace yotta {
 
-// Elements [begin, end) of `count`; chunk i of p. Inline checks, so that the way to the error is short.
+// Elements [begin, end) of `count`; chunk i of p. Inline checks, so that the way to the error is
+// short.
 [[noreturn]] YOTTA_API void fail_part(int64_t begin, int64_t end, int64_t count, Where where);
 [[noreturn]] YOTTA_API void fail_chunk(int64_t i, int64_t p, Where where);
 inline void expect_part(int64_t begin, int64_t end, int64_t count, Where where) {
@@ -106,13 +109,6 @@ YOTTA_API void expect_apart(ConstData out, ConstData in, Where where);
 
 // to = from; same count, type and device.
 YOTTA_API void copy_data(ConstData from, Data to);
-
-// NCCL's names. mean is a sum that is divided by the number of ranks at the end.
-enum class ReduceOp : uint8_t { sum, mean, max, min, prod };
-constexpr const char* name(ReduceOp op) {
-  constexpr const char* names[] = {"sum", "mean", "max", "min", "prod"};
-  return names[static_cast<int>(op)];
-}
 
 // to = to (op) from, element by element. A clock charges it to the lane it runs on.
 YOTTA_API void reduce_into(Data to, ConstData from, ReduceOp op);

@@ -3,7 +3,7 @@
 //     Deadlock     this rank can never go on: nobody is left who could send what it waits for
 //     Mismatch     two ranks called different things: operation, count, type, root, order
 //     Timeout      the other side has not come within RunOptions::timeout
-//     PeerFailed   another rank has failed; its message is in this one, its exception is the root cause
+//     PeerFailed   another rank has failed: its message is in this one
 //     RankFailed   what run_ranks throws when a rank's own code has thrown: the cause with the rank
 #pragma once
 

@@ -15,8 +15,8 @@
 //                                mesh[Axis::dp_shard] of ranks 0 and 4: the same place in the
 //                                model, different sequences
 //
-// The communicator of some axes holds the ranks that differ from this one in those coordinates only.
-// Axes, innermost first: tp splits inside a layer, cp the sequence, pp the stack of layers,
+// The communicator of some axes holds the ranks that differ from this one in those coordinates
+// only. Axes, innermost first: tp splits inside a layer, cp the sequence, pp the stack of layers,
 // dp_shard (FSDP) the batch and the weights, dp_replicate (DDP) the batch.
 // Contract: all ranks of the world make the mesh and its communicators, in the same order.
 // Timelines call a communicator by the axes that it splits: "tp", "fsdp", "cp+dp".
@@ -88,8 +88,8 @@ constexpr int coordinate(const MeshShape& shape, int rank, Axis axis) {
 // "tp 2 x fsdp 4": the axes that split something.
 YOTTA_API std::string describe(const MeshShape& shape);
 
-// Throws unless the shape has exactly `ranks` ranks. The message suggests the nearest shape that has,
-// among those that work.
+// Throws unless the shape has exactly `ranks` ranks. The message suggests the nearest shape that
+// has, among those that work.
 using MeshWorks = std::function<bool(const MeshShape&)>;  // empty: every shape works
 YOTTA_API void expect_mesh(const MeshShape& shape, int ranks, Where where = Where::current(),
                            const MeshWorks& works = {});

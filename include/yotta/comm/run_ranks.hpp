@@ -1,15 +1,16 @@
-// run_ranks: n ranks, each with its own context, and one function that all of them run. Ranks are threads;
-// under mpirun they can be processes (mpi/mpi_ranks.hpp).
+// run_ranks: n ranks, each with its own context, and one function that all of them run. Ranks are
+// threads; under mpirun they can be processes (mpi/mpi_ranks.hpp).
 //
 //     run_ranks(4, [](Communicator& world) {
 //       std::vector<float> x = {float(world.rank())};
 //       world.all_reduce(x);                           // 6 on every rank
 //     });
 //
-// Returns when all ranks have. If one throws, the others' communication throws PeerFailed, and run_ranks
-// throws the root cause: Deadlock, Mismatch and Timeout as they are (their text names the ranks), any
-// other std::exception as a RankFailed that says which rank, and what is no std::exception unchanged.
-// Until all have returned nobody would hear of a Timeout, if a rank never does; so stderr says who is still awaited.
+// Returns when all ranks have. If one throws, the others' communication throws PeerFailed, and
+// run_ranks throws the root cause: Deadlock, Mismatch and Timeout as they are (their text names the
+// ranks), any other std::exception as a RankFailed that says which rank, and what is no
+// std::exception unchanged. Until all have returned nobody would hear of a Timeout, if a rank never
+// does; so stderr says who is still awaited.
 #pragma once
 
 #include <exception>
@@ -54,7 +55,8 @@ struct RankReport {
   const Ledger& ledger() const { return context->ledger; }
 };
 
-// Runs ranks elsewhere than on threads of this process: as the processes of an MPI job (mpi/mpi_ranks.hpp).
+// Runs ranks elsewhere than on threads of this process: as the processes of an MPI job
+// (mpi/mpi_ranks.hpp).
 class RankHost {
  public:
   virtual ~RankHost() = default;
@@ -65,10 +67,26 @@ class RankHost {
 // Who runs the ranks of this process's runs; null: threads. A run on a clock stays on threads.
 YOTTA_API RankHost*& rank_host();
 
-// body(world) on n ranks: threads, or processes where a RankHost is set. Returns each rank's report, by rank.
+// body(world) on n ranks: threads, or processes where a RankHost is set. Returns each rank's
+// report, by rank.
 YOTTA_API std::vector<RankReport> run_ranks(int n, const RankBody& body,
                                             const RunOptions& options = {},
                                             Where where = Where::current());
+
+// What every RankHost needs, and every test of a transport.
+class ThreadWorld;
+class Transport;
+
+namespace detail {
+// How many threads a rank may compute with if n ranks share this computer.
+YOTTA_API int default_threads(int ranks);
+// Rethrows the root cause: the error of the rank that failed first, or else of the lowest that did.
+YOTTA_API void rethrow_root_cause(const std::vector<RankReport>& reports, int first, Where where);
+// Runs one rank on its own thread. `transport` is that of a rank of the world, or built upon it.
+YOTTA_API void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world,
+                        const std::shared_ptr<Transport>& transport, const RankBody& body,
+                        const RunOptions& options, RankReport& report, Where where);
+}  // namespace detail
 
 }  // namespace yotta
 

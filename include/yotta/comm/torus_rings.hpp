@@ -25,9 +25,9 @@
 // follow one another, not s^a - 1.
 //
 // Contract: the first axis counts fastest, as chips do in machine/cluster.hpp. Any n, chunks as
-// Communicator cuts them. All ranks end with the same bits. An axis of 2 chips has one wire, not two:
-// give it one direction. Memory: reduce_scatter and all_gather hold a copy of the array in which each
-// chunk is padded to a multiple of the parts; the padding travels too.
+// Communicator cuts them. All ranks end with the same bits. An axis of 2 chips has one wire, not
+// two: give it one direction. Memory: reduce_scatter and all_gather hold a copy of the array in
+// which each chunk is padded to a multiple of the parts; the padding travels too.
 // Letters: collectives_common.hpp; a, s, d as above.
 // Reference: Austin et al., "How to scale your model", 2025, chapter 3 (gathers over several axes
 // of a TPU pod).

@@ -4,9 +4,10 @@
 //     compute();                                      `gradient` is not yours meanwhile
 //     work.wait();                                    now it is, and it holds the sum
 //
-// A Work must be waited for, or have said done(). One that is dropped before poisons its world: the other
-// ranks would wait for messages that never come, so the next call throws and names where the Work was
-// made. A second wait() does nothing. Waiting in any order is fine. Under a virtual clock done() is refused.
+// A Work must be waited for, or have said done(). One that is dropped before poisons its world: the
+// other ranks would wait for messages that never come, so the next call throws and names where the
+// Work was made. A second wait() does nothing. Waiting in any order is fine. Under a virtual clock
+// done() is refused.
 #pragma once
 
 #include <memory>

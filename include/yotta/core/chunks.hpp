@@ -1,4 +1,5 @@
-// Chunks: `count` items split over p parts whose sizes differ by at most one, the longer parts first.
+// Chunks: `count` items split over p parts whose sizes differ by at most one, the longer parts
+// first.
 //
 //     17 items over 4 parts:   [0 1 2 3 4] [5 6 7 8] [9 10 11 12] [13 14 15 16]
 #pragma once

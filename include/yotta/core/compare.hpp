@@ -1,7 +1,8 @@
-// compare: are these the numbers that were expected, and if not, what kind of mistake makes such numbers?
+// compare: are these the numbers that were expected, and if not, what kind of mistake makes such
+// numbers?
 //
-// A wrong gradient is seldom random. It is p times too large because a sum was taken for a mean, or it
-// is the neighbour's chunk because a ring started one rank off. So before it lists differences,
+// A wrong gradient is seldom random. It is p times too large because a sum was taken for a mean, or
+// it is the neighbour's chunk because a ring started one rank off. So before it lists differences,
 // compare() tries the mistakes that distributed programs make, and says which of them fits:
 //
 //     every value is 4x too large, the world size: a sum where a mean was expected?
@@ -9,9 +10,9 @@
 //     element 16 is untouched: still -7, what was there before
 //     the numbers of rank 3 are missing from the sum
 //
-// What it can recognise depends on what it is told: Clues names the ranks, the shape, what each rank
-// put in, what the buffer held before. NaN is never equal to anything. Cost: linear in the count, times
-// 2^p for the search of missing ranks (p <= 10), and only when something is wrong.
+// What it can recognise depends on what it is told: Clues names the ranks, the shape, what each
+// rank put in, what the buffer held before. NaN is never equal to anything. Cost: linear in the
+// count, times 2^p for the search of missing ranks (p <= 10), and only when something is wrong.
 #pragma once
 
 #include "yotta/core/cpu/mismatch_diagnosis.hpp"
@@ -24,7 +25,8 @@ struct Verdict {
   explicit operator bool() const { return equal; }
 };
 
-// Equal means |actual - expected| <= tolerance * (1 + |expected|) for every element; a NaN is unequal.
+// Equal means |actual - expected| <= tolerance * (1 + |expected|) for every element; a NaN is
+// unequal.
 YOTTA_API Verdict compare(std::span<const double> actual, std::span<const double> expected,
                           double tolerance, const Clues& clues = {});
 

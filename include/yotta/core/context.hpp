@@ -8,8 +8,8 @@
 //     │  clock?      │        │  clock?      │             │                  │
 //     └──────────────┘        └──────────────┘             └──────────────────┘
 //
-// Ops charge their cost here once, on entry, on the rank's own thread: to the ledger always, and to a
-// clock if a machine is described. core/ knows the clock only as a CostSink.
+// Ops charge their cost here once, on entry, on the rank's own thread: to the ledger always, and to
+// a clock if a machine is described. core/ knows the clock only as a CostSink.
 #pragma once
 
 #include <span>
@@ -34,8 +34,8 @@ namespace yotta {
 inline constexpr int compute_lane = 0;
 constexpr int message_lane(int peer, bool receives) { return 1 + 2 * peer + (receives ? 1 : 0); }
 
-// From here on a peer is no rank of the world but an image of this one (comm/engine/mirrored.hpp), at the chip
-// peer - first_image.
+// From here on a peer is no rank of the world but an image of this one (comm/engine/mirrored.hpp),
+// at the chip peer - first_image.
 inline constexpr int first_image = 1 << 24;
 
 // One message between two ranks as a clock sees it.
@@ -50,7 +50,8 @@ struct MessageCost {
 // The same text, kept until the program ends: for names that events and messages refer to.
 YOTTA_API std::string_view kept(std::string_view text);
 
-// A time span of a run, in seconds since its start, and the event that took it. A message carries one.
+// A time span of a run, in seconds since its start, and the event that took it. A message carries
+// one.
 struct EventStamp {
   double begin = 0, end = 0;
   int rank = -1, event = -1;  // -1: none
@@ -73,7 +74,8 @@ class CostSink {
   virtual void mirror(std::span<const int> /*chips*/, Where) {}
   // Bytes were added to others, on this lane.
   virtual void reduce(int /*lane*/, int64_t /*bytes*/) {}
-  // Times of a described machine; else of this computer, where what has come so far is a fair question.
+  // Times of a described machine; else of this computer, where what has come so far is a fair
+  // question.
   virtual bool is_virtual() const { return true; }
 };
 

@@ -1,15 +1,16 @@
-// Number types: what a tensor may hold, how wide it is, and how the 16- and 8-bit floats are rounded.
+// Number types: what a tensor may hold, how wide it is, and how the 16- and 8-bit floats are
+// rounded.
 //
-//              sign exponent mantissa      largest    smallest normal   used for
-//     f64        1      11      52        1.8e308       2.2e-308        gradient checks
-//     f32        1       8      23        3.4e38        1.2e-38         master weights, sums
-//     bf16       1       8       7        3.4e38        1.2e-38         weights, activations: f32's range
-//     f16        1       5      10        65504         6.1e-5          needs loss scaling
-//     fp8 e5m2   1       5       2        57344         6.1e-5          gradients (storage here)
-//     fp8 e4m3   1       4       3        448           1.6e-2          activations (storage here)
+//              sign exponent mantissa   largest  smallest normal  used for
+//     f64        1      11      52     1.8e308     2.2e-308       gradient checks
+//     f32        1       8      23     3.4e38      1.2e-38        master weights, sums
+//     bf16       1       8       7     3.4e38      1.2e-38        weights, activations: f32's range
+//     f16        1       5      10     65504       6.1e-5         needs loss scaling
+//     fp8 e5m2   1       5       2     57344       6.1e-5         gradients (storage here)
+//     fp8 e4m3   1       4       3     448         1.6e-2         activations (storage here)
 //
-// One template describes all four small floats. Numbers are rounded to nearest, ties to even. Beyond
-// the largest: infinity, or NaN for e4m3, which has no infinity.
+// One template describes all four small floats. Numbers are rounded to nearest, ties to even.
+// Beyond the largest: infinity, or NaN for e4m3, which has no infinity.
 // References: IEEE 754-2019; OCP 8-bit Floating Point Specification (OFP8) 1.0.
 #pragma once
 
@@ -55,8 +56,8 @@ struct SmallFloat {
   }
 
  private:
-  // f32 magnitude bits -> ours. Adding just under half a unit, plus the bit that makes ties even, and
-  // dropping the low bits rounds; a carry into the exponent is the right answer.
+  // f32 magnitude bits -> ours. Adding just under half a unit, plus the bit that makes ties even,
+  // and dropping the low bits rounds; a carry into the exponent is the right answer.
   static constexpr uint32_t round(uint32_t magnitude) {
     if constexpr (ExponentBits == 8) return drop_low_bits(magnitude);  // same exponent as f32
     constexpr uint32_t rebias = static_cast<uint32_t>(127 - bias) << 23;
@@ -183,7 +184,8 @@ decltype(auto) visit(DType dtype, F&& f) {
   return f(Type<uint8_t>{});
 }
 
-// The same for the two types that layers compute in, f64 and f32; anything else is the caller's error.
+// The same for the two types that layers compute in, f64 and f32; anything else is the caller's
+// error.
 template <class F>
 decltype(auto) visit_real(DType dtype, Where where, F&& f) {
   if (dtype == DType::f64) return f(Type<double>{});

@@ -49,7 +49,8 @@ class Error : public std::runtime_error {
   Where where_;
 };
 
-// fail(where, "expected {} rows, got {}", 3, n) throws an Error; fail_as<Deadlock>(...) a derived one.
+// fail(where, "expected {} rows, got {}", 3, n) throws an Error; fail_as<Deadlock>(...) a derived
+// one.
 template <class Kind, class... Args>
 [[noreturn]] void fail_as(Where where, fmt::format_string<Args...> message, Args&&... args) {
   throw Kind(where, fmt::format(message, std::forward<Args>(args)...));

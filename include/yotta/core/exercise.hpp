@@ -20,8 +20,8 @@ class NotDone : public Error {
   using Error::Error;
 };
 
-// Throws NotDone. Silent where the compiler computes a constant: there a throw would be a compile error
-// in a file that the student has not even begun.
+// Throws NotDone. Silent where the compiler computes a constant: there a throw would be a compile
+// error in a file that the student has not even begun.
 constexpr void not_done(const char* part, Where where = Where::current()) {
   if (!std::is_constant_evaluated()) fail_as<NotDone>(where, "exercise {} is not done yet", part);
 }

@@ -1,12 +1,12 @@
-// The ledger: what one rank has computed, moved, sent and held. Costs are counted, never estimated, so
-// that a formula such as "a ring all_reduce sends 2(p-1)/p n bytes" is a test and not a remark.
+// The ledger: what one rank has computed, moved, sent and held. Costs are counted, never estimated,
+// so that a formula such as "a ring all_reduce sends 2(p-1)/p n bytes" is a test and not a remark.
 //
-//     ops       by name:   calls, FLOPs, bytes read, bytes written     charged once, on entry to an op
-//     traffic   by label:  messages and bytes, sent and received      charged by the communicator
-//     memory    by kind:   bytes live now and at the peak             charged by tensors
+//     ops      by name:   calls, FLOPs, bytes read, bytes written   charged once, on entry to an op
+//     traffic  by label:  messages and bytes, sent and received    charged by the communicator
+//     memory   by kind:   bytes live now and at the peak           charged by tensors
 //
-// A ledger belongs to one rank and is written by that rank's thread. Only memory may be given back by
-// another thread (a tensor can outlive its rank), so those counters are atomic.
+// A ledger belongs to one rank and is written by that rank's thread. Only memory may be given back
+// by another thread (a tensor can outlive its rank), so those counters are atomic.
 #pragma once
 
 #include <array>

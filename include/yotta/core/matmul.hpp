@@ -2,15 +2,15 @@
 //
 // Every level of memory gets the block it can hold, and uses it many times before it lets go:
 //
-//        n: blocks of BN                 for each block of BN columns of B and C
-//      +------+------+                     for each block of BK of the shared size k
-//    k |  BK  |      |                       pack B's (BK, BN) block           stays in L2, all threads
-//      +------+------+                       for each BM rows of A and C       shared out over threads
-//      |      |      |                         pack A's (BM, BK) block         L2, each thread its own
-//      +------+------+                         for each TM rows: panel of A    stays in L1
-//   BM                                           for each TN columns: panel of B   streams from L2
-//  +---+---+   +------+------+                     for l in BK:                a (TM, TN) tile of C
-//  |   |   |   |TM TN |      |                       tile += a column * b row    stays in registers
+//        n: blocks of BN             for each block of BN columns of B and C
+//      +------+------+                 for each block of BK of the shared size k
+//    k |  BK  |      |                   pack B's (BK, BN) block           stays in L2, all threads
+//      +------+------+                   for each BM rows of A and C       shared out over threads
+//      |      |      |                     pack A's (BM, BK) block         L2, each thread its own
+//      +------+------+                     for each TM rows: panel of A    stays in L1
+//   BM                                       for each TN columns: panel of B   streams from L2
+//  +---+---+   +------+------+                 for l in BK:                a (TM, TN) tile of C
+//  |   |   |   |TM TN |      |                   tile += a column * b row    stays in registers
 //  +---+---+   +------+------+
 //    A           C
 //
@@ -18,10 +18,11 @@
 // 14 x 32 tile; from L2 about 2/TM, since B streams; from memory 2/BN and less. An AVX-512 core
 // that does 64 FLOPs a cycle so loads 13 bytes a cycle; its L1 can give 128, its L2 about 48.
 //
-// Threads share out rows of C and never split k, so every number of C is summed in one order and the
-// result does not depend on how many there are. Cost: 2 m n k FLOPs; packing A n/BN times and B once;
-// scratch 2 BK BN + threads BM BK numbers, kept for the next call.
-// Contract and letters: matmul_ladder.hpp. The tile is written in the compiler's portable vector types.
+// Threads share out rows of C and never split k, so every number of C is summed in one order and
+// the result does not depend on how many there are. Cost: 2 m n k FLOPs; packing A n/BN times and B
+// once; scratch 2 BK BN + threads BM BK numbers, kept for the next call.
+// Contract and letters: matmul_ladder.hpp. The tile is written in the compiler's portable vector
+// types.
 // References: Goto and van de Geijn (2008), algorithm gebp; Van Zee and van de Geijn, BLIS (2015).
 #pragma once
 
@@ -32,15 +33,14 @@
 #include <type_traits>
 #include <utility>
 
-#include "yotta/core/cpu/block_cache.hpp"
 #include "yotta/core/cpu/matmul_packing.hpp"
 #include "yotta/core/cpu/matmul_rounds.hpp"
 #include "yotta/core/matmul_ladder.hpp"
 
 namespace yotta {
 
-// Cache blocks, in elements of one type; f32: 352 steps of k, and up to 1117 columns of B for them. Shorter
-// steps would fetch and store C more often, narrower blocks would pack A more often.
+// Cache blocks, in elements of one type; f32: 352 steps of k, and up to 1117 columns of B for them.
+// Shorter steps would fetch and store C more often, narrower blocks would pack A more often.
 template <class Real>
 struct BlockShape {
   static constexpr int64_t BK = 1408 / sizeof(Real);  // up to half more if that is all of k
@@ -49,9 +49,10 @@ struct BlockShape {
   static constexpr int64_t group = 16;                         // of B packed by one task, at most
 };
 
-// The innermost loop: one (Rows, TN) tile of C, kept in registers for `depth` steps of k. Each step is
-// tile_registers loads of B, Rows broadcasts of A, and Rows * tile_registers fused multiply-adds.
-// a: (depth, pitch) packed; b: (depth, TN) packed; c: rows `stride` apart, `cols` <= TN of them wanted.
+// The innermost loop: one (Rows, TN) tile of C, kept in registers for `depth` steps of k. Each step
+// is tile_registers loads of B, Rows broadcasts of A, and Rows * tile_registers fused
+// multiply-adds. a: (depth, pitch) packed; b: (depth, TN) packed; c: rows `stride` apart, `cols` <=
+// TN of them wanted.
 template <int Rows, class Real>
 void matmul_tile(const Real* a, const Real* b, int64_t depth, Real* c, int64_t stride, int64_t cols,
                  bool add) {
@@ -92,31 +93,6 @@ template <class Real, int... Row>
 constexpr auto tiles_by_rows(std::integer_sequence<int, Row...>) {
   return std::array{&matmul_tile<Row + 1, Real>...};
 }
-
-// a / b, rounded up; a >= 0, b > 0.
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// Scratch for packed blocks, taken from the process's cache of free blocks and given back. From half a large
-// page on it takes whole ones: on pages of 4 KiB large products are 3% slower.
-template <class Real>
-class PackBuffer {
- public:
-  explicit PackBuffer(int64_t count)
-      : bytes_(whole_pages(count * static_cast<int64_t>(sizeof(Real)))),
-        data_(static_cast<Real*>(BlockCache::scratch().take(bytes_))) {}
-  ~PackBuffer() { BlockCache::scratch().give(data_, bytes_); }
-  PackBuffer(const PackBuffer&) = delete;
-  PackBuffer& operator=(const PackBuffer&) = delete;
-  Real* data() const { return data_; }
-
- private:
-  static constexpr int64_t whole_pages(int64_t bytes) {
-    return 2 * bytes < large_page ? bytes : ceil_div(bytes, large_page) * large_page;
-  }
-
-  int64_t bytes_;
-  Real* data_;
-};
 
 // One call: how it is cut, and its two kinds of task. c's columns are neighbours in memory.
 template <class A, class B, class Real>
@@ -204,9 +180,9 @@ class PackedMatmul {
   Real* packed_a_ = nullptr;  // (threads, panels, depth, pitch)
 };
 
-// C in slices along its longer side, one a thread, so that nobody reads what another has packed. To fetch a
-// block from another core's cache takes as long as some hundred rows take to use it: where the shorter side of C
-// is small, it is cheaper to pack twice.
+// C in slices along its longer side, one a thread, so that nobody reads what another has packed. To
+// fetch a block from another core's cache takes as long as some hundred rows take to use it: where
+// the shorter side of C is small, it is cheaper to pack twice.
 template <class A, class B, class Real>
 void matmul_in_slices(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into into,
                       int threads) {

@@ -1,25 +1,27 @@
 // Matrix views, what a matmul costs, and the first three rungs: naive, reordered, tiled.
 //
-// C = A B is 2 m n k floating-point operations on only m k + k n + m n numbers, so each number can be
-// used hundreds of times. A core multiplies far faster than memory delivers: the whole art is to use a
-// number again while it is still near. Each rung keeps the arithmetic and changes only the order.
+// C = A B is 2 m n k floating-point operations on only m k + k n + m n numbers, so each number can
+// be used hundreds of times. A core multiplies far faster than memory delivers: the whole art is to
+// use a number again while it is still near. Each rung keeps the arithmetic and changes only the
+// order.
 //
-//            k           n            n         rung         in the innermost loop      bytes per FLOP
-//         +-----+     +-----+     +-------+     naive        a row of A, a column of B  4   (a line of B
-//       m |  A  |   k |  B  |   m |   C   |                                                  per number)
-//         +-----+     +-----+     +-------+     reordered    a row of B into a row of C 6   (in cache;
-//                                                                                            in vectors)
-//       c(i, j) = sum over l of                 tiled        the same, on blocks that   6   (from L1), and
-//                 a(i, l) b(l, j)                            stay in the caches         4/BM + 4/BN
-//                                                                                           from memory
-//       matmul.hpp, the last rung, keeps a tile of C in registers: about 2/TM + 2/TN from L1, 14x32 f32:
-//       0.2 bytes per FLOP, thirty times less than reordered.
+//         k           n            n        rung        in the innermost loop       bytes per FLOP
+//      +-----+     +-----+     +-------+    naive       a row of A, a column of B   4
+//    m |  A  |   k |  B  |   m |   C   |                (a line of B per number)
+//      +-----+     +-----+     +-------+    reordered   a row of B into a row of C  6
+//                                                       (in cache; in vectors)
+//    c(i, j) = sum over l of                tiled       the same, on blocks that    6, from L1; and
+//              a(i, l) b(l, j)                          stay in the caches          4/BM + 4/BN
+//                                                                                   from memory
+//    matmul.hpp, the last rung, keeps a tile of C in registers: about 2/TM + 2/TN from L1. With
+//    14x32 f32: 0.2 bytes per FLOP, thirty times less than reordered.
 //
-// Contract: a is (m, k), b is (k, n), c is (m, n), any strides, not overlapping; c is overwritten or
-// added to. Element types: float and double; A and B also bf16 and f16, widened to C's type.
-// Letters: m, n, k sizes; i, j, l their indices; BM, BN, BK a block of cache; TM, TN a tile of registers.
-// References: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008), sec. 3-4;
-// Hennessy and Patterson, Computer Architecture (blocking).
+// Contract: a is (m, k), b is (k, n), c is (m, n), any strides, not overlapping; c is overwritten
+// or added to. Element types: float and double; A and B also bf16 and f16, widened to C's type.
+// Letters: m, n, k sizes; i, j, l their indices; BM, BN, BK a block of cache; TM, TN a tile of
+// registers.
+// References: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008), sec.
+// 3-4; Hennessy and Patterson, Computer Architecture (blocking).
 #pragma once
 
 #include <algorithm>
@@ -57,7 +59,8 @@ MatrixView<T> row_major(T* data, int64_t rows, int64_t cols) {
 
 enum class Into { overwrite, accumulate };  // C = A B or C += A B
 
-// What C (m, n) = A (m, k) B (k, n) costs, and the traffic if every matrix moves through memory once.
+// What C (m, n) = A (m, k) B (k, n) costs, and the traffic if every matrix moves through memory
+// once.
 constexpr double matmul_flops(int64_t m, int64_t n, int64_t k) {
   return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
@@ -69,8 +72,8 @@ constexpr double matmul_bytes(int64_t m, int64_t n, int64_t k, int64_t bytes_per
 constexpr double matmul_intensity(int64_t m, int64_t n, int64_t k, int64_t bytes_per_element = 4) {
   return matmul_flops(m, n, k) / matmul_bytes(m, n, k, bytes_per_element);  // FLOPs per byte
 }
-// Bytes loaded per FLOP while a (tm, tn) tile of C stays put: each step of k reads tm + tn numbers for
-// 2 tm tn FLOPs. Memory, caches and registers all obey it, each with its own tile.
+// Bytes loaded per FLOP while a (tm, tn) tile of C stays put: each step of k reads tm + tn numbers
+// for 2 tm tn FLOPs. Memory, caches and registers all obey it, each with its own tile.
 constexpr double tile_bytes_per_flop(int64_t tm, int64_t tn, int64_t bytes_per_element = 4) {
   return static_cast<double>(bytes_per_element * (tm + tn)) / static_cast<double>(2 * tm * tn);
 }
@@ -91,8 +94,8 @@ void clear_for(Into into, MatrixView<C> c) {
     for (int64_t j = 0; j < c.cols; ++j) c(i, j) = C(0);
 }
 
-// Rung 0, as it is written on the blackboard. B is read down its columns: of each 64-byte cache line
-// that arrives only one number is used, and the sum waits for its own last addition.
+// Rung 0, as it is written on the blackboard. B is read down its columns: of each 64-byte cache
+// line that arrives only one number is used, and the sum waits for its own last addition.
 template <class A, class B, class C>
 void matmul_naive(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into,
                   Where where = Where::current()) {
@@ -105,8 +108,9 @@ void matmul_naive(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into,
     }
 }
 
-// c (rows of a, cols of b) += a b, innermost along a row of b and of c: neighbours in memory, every byte
-// of a line used, and the compiler can do 4 to 16 elements with one instruction, if it knows that they are.
+// c (rows of a, cols of b) += a b, innermost along a row of b and of c: neighbours in memory, every
+// byte of a line used, and the compiler can do 4 to 16 elements with one instruction, if it knows
+// that they are.
 template <class A, class B, class C>
 void add_product(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c) {
   if (c.cols == 0) return;  // then b and c may have no memory at all
@@ -140,9 +144,9 @@ MatrixView<T> sub_matrix(MatrixView<T> x, int64_t i, int64_t j, int64_t rows, in
           std::min(cols, x.cols - j), x.row_stride, x.col_stride};
 }
 
-// Rung 2: rung 1 on blocks of A and B that stay in the caches: a (BK, BN) block of B, 128 KiB of f32 and
-// so in L2, is used for all rows of A before the next one is fetched. Still every product reads and
-// writes its number of C, so the loads, not the multiplications, set the speed.
+// Rung 2: rung 1 on blocks of A and B that stay in the caches: a (BK, BN) block of B, 128 KiB of
+// f32 and so in L2, is used for all rows of A before the next one is fetched. Still every product
+// reads and writes its number of C, so the loads, not the multiplications, set the speed.
 template <class A, class B, class C>
 void matmul_tiled(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into,
                   Where where = Where::current()) {

@@ -1,4 +1,5 @@
-// Memory of tensors: counted on the ledger of the rank that made them, and reused (cpu/block_cache.hpp).
+// Memory of tensors: counted on the ledger of the rank that made them, and reused
+// (cpu/block_cache.hpp).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@
 
 namespace yotta {
 
-// The bytes behind one or more tensors, on the ledger of the rank that made them. On meta there is no
-// data, but the bytes are counted all the same.
+// The bytes behind one or more tensors, on the ledger of the rank that made them. On meta there is
+// no data, but the bytes are counted all the same.
 class Buffer {
  public:
   YOTTA_API Buffer(int64_t bytes, Device device, Where where = Where::current());

@@ -1,26 +1,29 @@
-// Numbers: how many bits a number gets, what it loses by that, and how large the numbers of training are.
+// Numbers: how many bits a number gets, what it loses by that, and how large the numbers of
+// training are.
 //
-// A float is a ruler whose marks lie 2^-M of the number apart: E exponent bits say how far the ruler
-// reaches, M mantissa bits how fine it is. Everything between two marks is rounded to one of them.
+// A float is a ruler whose marks lie 2^-M of the number apart: E exponent bits say how far the
+// ruler reaches, M mantissa bits how fine it is. Everything between two marks is rounded to one of
+// them.
 //
-//          sign  exponent   mantissa        1 ──┬──┬──┬──┬──┬──┬──┬── 2 ─────┬─────┬─────┬───── 4
-//     fp32   0   10000000   10010010000111111011011              from 1 to 2: 2^M marks,
-//     tf32   0   10000000   1001001000                           from 2 to 4: as many, twice as far apart
-//     bf16   0   10000000   1001001                              x = +-2^(exponent - bias) * 1.mantissa
-//     fp16   0     10000    1001001000
-//     e5m2   0     10000    10                                   the same number, pi, in six formats
-//     e4m3   0      1000    101
+//          sign  exponent  mantissa      1 ──┬──┬──┬──┬──┬──┬──┬── 2 ─────┬─────┬─────┬───── 4
+//     fp32   0   10000000  10010010000111111011011         from 1 to 2: 2^M marks,
+//     tf32   0   10000000  1001001000                      from 2 to 4: as many, twice as far apart
+//     bf16   0   10000000  1001001                         x = +-2^(exponent - bias) * 1.mantissa
+//     fp16   0     10000   1001001000
+//     e5m2   0     10000   10                              the same number, pi, in six formats
+//     e4m3   0      1000   101
 //
-// Cost: b bits move b/8 bytes, and half the bits are twice the rate on most chips. The price: an error of
-// up to 2^-(M+1) of the number at each rounding, and sums that stop growing once a term is less than half
-// a mark. So matmuls multiply in 16 or 8 bits and add in 32: the product of two bf16 is exact there.
+// Cost: b bits move b/8 bytes, and half the bits are twice the rate on most chips. The price: an
+// error of up to 2^-(M+1) of the number at each rounding, and sums that stop growing once a term is
+// less than half a mark. So matmuls multiply in 16 or 8 bits and add in 32: the product of two bf16
+// is exact there.
 //
-// dtype.hpp does the same rounding on the bits of an f32, as hardware does; here it is arithmetic, for any
-// E and M, and the tests hold one against the other.
+// dtype.hpp does the same rounding on the bits of an f32, as hardware does; here it is arithmetic,
+// for any E and M, and the tests hold one against the other.
 // Letters: E exponent bits, M mantissa bits, u a uniform random number in [0, 1).
-// References: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; Goldberg, "What Every Computer
-// Scientist Should Know About Floating-Point Arithmetic" (1991); Gupta et al., "Deep Learning with Limited
-// Numerical Precision" (2015), section 3 (stochastic rounding).
+// References: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; Goldberg, "What Every
+// Computer Scientist Should Know About Floating-Point Arithmetic" (1991); Gupta et al., "Deep
+// Learning with Limited Numerical Precision" (2015), section 3 (stochastic rounding).
 #pragma once
 
 #include <algorithm>
@@ -79,7 +82,8 @@ inline double beyond_largest(double x, NumberFormat f) {
 }
 
 // ---- Rounding ----
-// x to the nearest number of the format, of two equally near ones to the even; too large: beyond_largest().
+// x to the nearest number of the format, of two equally near ones to the even; too large:
+// beyond_largest().
 inline double round_to(double x, NumberFormat f) {
   if (std::isnan(x)) return x;
   if (std::isinf(x)) return beyond_largest(x, f);
@@ -92,7 +96,8 @@ inline double round_to(double x, NumberFormat f) {
   return rounded;
 }
 
-// x to one of its two neighbours by chance, the nearer the likelier, so that it is right on average:
+// x to one of its two neighbours by chance, the nearer the likelier, so that it is right on
+// average:
 //     E[rounded] = x, since it goes up with probability (x - lower) / spacing.
 inline double round_stochastically(double x, NumberFormat f, double u) {
   double rounded = 0;
@@ -104,8 +109,8 @@ inline double round_stochastically(double x, NumberFormat f, double u) {
 }
 
 // ---- Bits ----
-// The code of x, rounded to the format: sign, exponent, mantissa. The leading 1 of a normal number is not
-// stored: it is mark 2^M, which carries into the exponent's field and is taken off there.
+// The code of x, rounded to the format: sign, exponent, mantissa. The leading 1 of a normal number
+// is not stored: it is mark 2^M, which carries into the exponent's field and is taken off there.
 inline uint32_t code_of(double x, NumberFormat f) {
   const double value = round_to(x, f), size = std::abs(value);
   const uint32_t sign = std::signbit(value) ? 1u << (f.bits() - 1) : 0;
@@ -147,7 +152,8 @@ inline RunningSum sum_in_order(std::span<const double> terms, NumberFormat f) {
   return sum;
 }
 
-// Halves, their halves, ...: every addition is of two sums alike in size, so the error grows with log n.
+// Halves, their halves, ...: every addition is of two sums alike in size, so the error grows with
+// log n.
 inline double sum_pairwise(std::span<const double> terms, NumberFormat f) {
   if (terms.size() <= 1) return terms.empty() ? 0 : round_to(terms[0], f);
   const size_t half = terms.size() / 2;
@@ -175,13 +181,15 @@ inline double dot_product(std::span<const double> x, std::span<const double> y, 
   return total;
 }
 
-// Whether any product of two numbers of `in` has few enough bits to be exact in `sums` (range aside).
+// Whether any product of two numbers of `in` has few enough bits to be exact in `sums` (range
+// aside).
 constexpr bool products_are_exact(NumberFormat in, NumberFormat sums) {
   return 2 * (in.mantissa + 1) <= sums.mantissa + 1;
 }
 
 // ---- Integers ----
-// A signed integer of b bits has no rounding and no overflow to infinity: it has -2^(b-1) to 2^(b-1)-1.
+// A signed integer of b bits has no rounding and no overflow to infinity: it has -2^(b-1) to
+// 2^(b-1)-1.
 constexpr int64_t largest_integer(int bits) { return (int64_t{1} << (bits - 1)) - 1; }
 
 // How many products of two b-bit integers surely fit into a sum of so many bits.
@@ -200,8 +208,8 @@ inline int64_t quantize(double x, double scale, int bits) {
 constexpr double pf_day = 1e15 * 86'400;  // FLOP
 constexpr double pf_days(double flops) { return flops / pf_day; }
 
-// Training costs 6 FLOP a parameter and token: 2 forward (a multiply and an add), 4 backward, which has
-// two matmuls for each one. Attention's own part comes on top (model/config.hpp).
+// Training costs 6 FLOP a parameter and token: 2 forward (a multiply and an add), 4 backward, which
+// has two matmuls for each one. Attention's own part comes on top (model/config.hpp).
 constexpr double training_flops(double parameters, double tokens) {
   return 6 * parameters * tokens;
 }

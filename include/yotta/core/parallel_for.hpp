@@ -2,10 +2,10 @@
 //
 //     parallel_for(rows, 16, [&](int64_t begin, int64_t end) { ... });
 //
-// Each call of the body gets a range [begin, end) of at least `grain` items and writes only what belongs
-// to those items; no sum crosses a range, so results do not depend on the number of threads. Whoever is
-// free takes the next range (thread_pool.hpp); with context().threads == 1 or too little work the body simply
-// runs.
+// Each call of the body gets a range [begin, end) of at least `grain` items and writes only what
+// belongs to those items; no sum crosses a range, so results do not depend on the number of
+// threads. Whoever is free takes the next range (thread_pool.hpp); with context().threads == 1 or
+// too little work the body simply runs.
 #pragma once
 
 #include <algorithm>

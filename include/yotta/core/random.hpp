@@ -7,12 +7,12 @@
 //     Random(42, "layer3.weight").normal(i)      the same bits on every rank, in every layout
 //
 // so a rank that holds rows 512 to 1023 of a weight starts from exactly those values of the whole
-// model, a dropout mask can be drawn again when activations are recomputed, and step 700's batch can
-// be found without replaying steps 0 to 699.
+// model, a dropout mask can be drawn again when activations are recomputed, and step 700's batch
+// can be found without replaying steps 0 to 699.
 //
-// The function is Philox4x32-10: ten rounds of multiply and xor turn a 128-bit counter and a 64-bit key
-// into 128 random bits. Key = seed; counter = (index / 4, hash of the name); each block serves four
-// indices.
+// The function is Philox4x32-10: ten rounds of multiply and xor turn a 128-bit counter and a 64-bit
+// key into 128 random bits. Key = seed; counter = (index / 4, hash of the name); each block serves
+// four indices.
 // Reference: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC11.
 #pragma once
 

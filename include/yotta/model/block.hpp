@@ -3,7 +3,8 @@
 //     x ──┬─────────────────────> + ── h ──┬───────────────────> + ──> y
 //         └─> norm1 ─> attention ─┘        └─> norm2 ─> mlp ─────┘
 //
-//     backward: a sum hands its dy to both arms, so dh = dy + (mlp's arm), dx = dh + (attention's arm)
+//     backward: a sum hands its dy to both arms, so
+//     dh = dy + (mlp's arm), dx = dh + (attention's arm)
 //
 // x and y are (B, T, C), the same on all ranks of tp. All of them hold and compute the norms. The
 // stream itself is never normalised (pre-norm), which is why deep stacks train.

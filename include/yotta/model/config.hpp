@@ -11,7 +11,7 @@
 //     output matrix     the token table (tied)         its own (untied)
 //
 // Parameters, both dialects:  embeddings + L * block + norm + (untied: V C)
-//     GPT-2  block = 4 C^2 + 4 C + 2 C F + F + C + 4 C       Llama  block = 2 C^2 + 2 C d K + 3 C F + 2 C
+//    GPT-2  block = 4 C^2 + 4 C + 2 C F + F + C + 4 C  Llama  block = 2 C^2 + 2 C d K + 3 C F + 2 C
 // Model FLOPs of a step over n tokens: 6 N n + 12 L C T n: two for each parameter and token in the
 // forward pass (multiply, add), twice that backward, and attention's two T x T products, counted
 // whole although half of each is masked. N counts every parameter, as PaLM's formula does.

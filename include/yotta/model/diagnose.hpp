@@ -6,7 +6,7 @@
 // weights and the BatchPosition.)
 //
 //     forward    embedding ok │ layers.0 ok │ layers.1 inf <── first output that is not finite
-//     backward   head ok │ layers.1 ok │ layers.0 nan      <── or, if the loss was fine, first gradient
+//     backward   head ok │ layers.1 ok │ layers.0 nan      <── or, if the loss is, first gradient
 //
 // Every rank runs the whole diagnosis, even after it has found something, because layers that are
 // split over ranks communicate. Then the ranks agree on the earliest finding, and all of them

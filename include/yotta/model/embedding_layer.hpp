@@ -1,14 +1,14 @@
 // TokenEmbedding: the first entry of a transformer's stack. Token ids in, vectors out.
 //
-//     ids (B, T) i32  ──> row of the table for each ──> + row of its position ──> dropout ──> (B, T, C)
-//                            (V, C)                         (T max, C), GPT-2
+//    ids (B, T) i32 ──> row of the table per id ──> + row of its position ──> dropout ──> (B, T, C)
+//                           (V, C)                      (T max, C), GPT-2
 //
-//     F   keeps the ids        I   nothing below wants a gradient: returns an undefined tensor
-//     W   adds each dy to its token's row and its position's row
+//    F   keeps the ids        I   nothing below wants a gradient: returns an undefined tensor
+//    W   adds each dy to its token's row and its position's row
 //
-// With tensor parallelism the table is cut by tokens (vocab_parallel.hpp); positions are held by
-// all ranks. The table may also serve as the model's output matrix (tied): then it has a second
-// use, see table().
+// With tensor parallelism the table is cut by tokens (parallel/vocab_parallel.hpp); positions are
+// held by all ranks. The table may also serve as the model's output matrix (tied): then it has a
+// second use, see table().
 #pragma once
 
 #include "yotta/nn/dropout_layer.hpp"

@@ -4,8 +4,8 @@
 //     x (B, T, C) ──> norm ──> (V, C) matrix ──> logits (B, T, V)        2 V C FLOPs per token
 //
 // With tensor parallelism each rank has V/tp rows of the matrix and gives that part of the logits:
-// f in front, nothing behind, since the loss takes them as they are (vocab_parallel.hpp). Tied: the
-// matrix is the embedding's table, which then has two uses and one gradient.
+// f in front, nothing behind, since the loss takes them as they are (parallel/vocab_parallel.hpp).
+// Tied: the matrix is the embedding's table, which then has two uses and one gradient.
 #pragma once
 
 #include "yotta/nn/norm_layer.hpp"

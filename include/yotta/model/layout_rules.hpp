@@ -1,11 +1,12 @@
 // Layout rules: how a model and a batch may be spread over a mesh, and what to say if they cannot
 // be.
 //
-//     tp              divides the heads, the feed-forward width and the vocabulary
-//     cp              cuts the sequence into 2 cp equal chunks; attention is blockwise; Ulysses: divides the heads of tp
-//     pp x chunks     at most one stage per block
-//     dp              a sequence for each rank, with FSDP or ZeRO-2 one for each of its microbatches
-//     ZeRO            not beside FSDP, which is its stage 3
+//   tp           divides the heads, the feed-forward width and the vocabulary
+//   cp           cuts the sequence into 2 cp equal chunks; attention is blockwise; Ulysses: divides
+//                the heads of tp
+//   pp x chunks  at most one stage per block
+//   dp           a sequence for each rank, with FSDP or ZeRO-2 one for each of its microbatches
+//   ZeRO         not beside FSDP, which is its stage 3
 //
 // A layout that breaks a rule is refused before anything is built, with the rule and the nearest
 // that keeps it. Letters: B sequences of a batch.

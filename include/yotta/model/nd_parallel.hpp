@@ -1,15 +1,15 @@
 // N-dimensional parallelism: one transformer on one mesh, every axis with its technique.
 //
-//     ddp or zero   over cp x dp_replicate (beside fsdp ddp over dp_replicate)    hooks on parameters, outermost
-//      └ pipeline   over pp                                                       a stage is a slice of the stack
-//         └ fsdp   over cp x dp_shard                                             a unit is a slice of a stage
-//            └ activation checkpointing                                           forward again in backward
+//     ddp or zero   over cp x dp_replicate, beside fsdp          hooks on parameters, outermost
+//      └ pipeline   over pp               ddp over dp_replicate  a stage is a slice of the stack
+//         └ fsdp    over cp x dp_shard                           a unit is a slice of a stage
+//            └ activation checkpointing                          forward again in backward
 //               └ layers   over tp (heads, widths, vocabulary) and cp (the sequence)
 //
 // Who must sum what, given that the loss is a local sum over the tokens of the whole batch:
-//     gradients     over all ranks that see other tokens: cp, dp_shard, dp_replicate; a tied table over its stages
-//     loss          over those, and pp, whose last stage alone has one
-//     squares for clipping     over those that step other weights: tp, pp, and the ranks of FSDP or ZeRO
+//     gradients   over all ranks that see other tokens: cp, dp; a tied table also over its stages
+//     loss        over those, and pp, whose last stage alone has one
+//     squares     for clipping: over those that step other weights: tp, pp, ranks of FSDP or ZeRO
 //
 // Each technique is the same code as when it is alone. A mesh of one rank is the serial trainer.
 // Contract: all ranks of the mesh make it and train with it; expect_layout() (layout_rules.hpp)
@@ -52,8 +52,7 @@ class NdParallel {
   // What the trainer has to do around the layers. Refers to this object.
   YOTTA_API TrainHooks hooks();
 
-  // Of the batch's B sequences: those that this rank trains on. All ranks of tp, cp and pp have the
-  // same.
+  // The sequences that this rank trains on, of the batch's B: all ranks of tp, cp and pp the same.
   YOTTA_API BatchShard share(int64_t batch);
   // The microbatches of this rank, from its share of inputs and targets (B, T): its part of each
   // sequence.
@@ -64,8 +63,7 @@ class NdParallel {
   const std::vector<Held>& held() const { return held_; }
   // Names and shapes of the serial model.
   YOTTA_API std::vector<WholeShape> shapes() const;
-  // Whole tensors on rank 0 from one tensor for each of held(): weights, or a state of the
-  // optimizer.
+  // Whole tensors on rank 0 from one tensor for each of held(): weights, or an optimizer's state.
   YOTTA_API std::vector<NamedTensor> gather(const std::vector<Tensor>& values, DType dtype);
   YOTTA_API std::vector<NamedTensor> gather_weights();
 
@@ -80,12 +78,8 @@ class NdParallel {
   };
 
   YOTTA_API void add_stage(int chunk, const std::vector<NamedTensor>& weights);
-
-  YOTTA_API static void load(Layers layers, const std::vector<NamedTensor>& weights);
-
   YOTTA_API void find_held();
   YOTTA_API void hold(const std::vector<ParameterShard>& shards);
-
   YOTTA_API void finish_building();
 
   // Before a microbatch goes backward. DDP reduces gradients in a step's last one; beside FSDP,
@@ -223,7 +217,7 @@ void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
   // With FSDP nobody ever holds the whole stage, unless weights are to be loaded into it.
   made.model = is_sharded_ && weights.empty() ? as_shapes(make) : make();
   made.layers = made.model->stack();
-  if (!weights.empty()) load(made.layers, weights);
+  if (!weights.empty()) take_all(weights, made.layers);
   if (options_.checkpoint.what != Recompute::none) {
     const int64_t first = stage == 0 ? 1 : 0;  // blocks only: no embedding, no head
     const int64_t last = std::ssize(made.layers) - (stage + 1 == stages ? 1 : 0);
@@ -239,16 +233,6 @@ void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
   if (has_zero_)
     made.zero = std::make_unique<Zero>(yotta::parameters(made.layers), data_, options_.zero);
   stages_.push_back(std::move(made));
-}
-
-void NdParallel::load(Layers layers, const std::vector<NamedTensor>& weights) {
-  std::vector<Held> held;
-  std::vector<Tensor> values;
-  for (const ParameterPtr& each : yotta::parameters(layers)) {
-    held.push_back({each, 0});
-    values.push_back(each->value);
-  }
-  take_held(weights, held, values);
 }
 
 void NdParallel::find_held() {

@@ -1,9 +1,9 @@
 // Text: bytes as tokens, and batches that every rank can find without asking another.
 //
-//     files        "to be or not"          tokens  116 111 32 98 101 32 111 114 32 110 111 116
-//     one sequence of context T = 4, drawn at byte 3
-//                      inputs  (T)         98 101 32 111          "be o"
-//                      targets (T)         101 32 111 114         "e or", the byte that follows each
+//    files        "to be or not"          tokens  116 111 32 98 101 32 111 114 32 110 111 116
+//    one sequence of context T = 4, drawn at byte 3
+//                     inputs  (T)         98 101 32 111          "be o"
+//                     targets (T)         101 32 111 114         "e or", the byte that follows each
 //
 // A byte is a token: the vocabulary is 256, no tokenizer stands between the text and the model, and
 // any language works. UTF-8 spells one letter with one to four bytes, which the model learns like

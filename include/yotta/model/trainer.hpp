@@ -1,8 +1,8 @@
 // The training step: forward and backward of each microbatch, then one step of the optimizer.
 //
 //     gradients = 0
-//     for each microbatch:   logits = F(ids);  loss += ...;  B(dlogits)      gradients add up
-//     sum over ranks         gradients and loss                              hooks: DDP and its like
+//     for each microbatch:   logits = F(ids);  loss += ...;  B(dlogits)     gradients add up
+//     sum over ranks         gradients and loss                             hooks: DDP and its like
 //     norm, clip             one factor for all gradients
 //     optimizer              weights change
 //
@@ -10,7 +10,7 @@
 // in every microbatch. So sums of losses and of gradients are exact for any split: into
 // microbatches, over ranks, even or uneven.
 //
-//     one batch of 8       sum of 8 / 8          three of 3, 3, 2       sum of 3 / 8 + sum of 3 / 8 + sum of 2 / 8
+//     one batch of 8   sum of 8 / 8   three of 3, 3, 2   sum of 3 / 8 + sum of 3 / 8 + sum of 2 / 8
 //
 // Memory: one microbatch's Saved at a time. FLOPs: 6 per weight and token, and attention
 // (config.hpp). A loss or gradient that is not finite, and a loss that jumps, stop the run before

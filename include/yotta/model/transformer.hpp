@@ -14,7 +14,8 @@
 // whole model: heads, feed-forward width and vocabulary are cut over tp, and logits are (B, T,
 // V/tp). Without axes, or with axes of one rank, the same code is the serial model.
 //
-//     Transformer model(gpt2_config(6, 384, 6, 256, 256));            Transformer part(config, mesh.layer_axes());
+//     Transformer model(gpt2_config(6, 384, 6, 256, 256));
+//     Transformer part(config, mesh.layer_axes());          // a part of each layer, on a mesh
 //     Saved saved(position);
 //     Tensor logits = forward(model.stack(), ids, saved);
 //

@@ -2,11 +2,11 @@
 // file holds whole tensors under the names of the serial model, so a run may be saved on one layout
 // and continued on another.
 //
-//     whole (4, 6)      tp: rows      FSDP, ZeRO: a run of that part, row-major
+//     whole (4, 6)      tp: rows  FSDP, ZeRO: a run of that part, row-major
 //     . . . . . .
 //     . . . . . .
-//     # # # # # #   ┐                 # # # # # # # #        Held{part: rows 2, 3; first: 0; 8 numbers}
-//     # # + + + +   ┘ rows 2, 3               + + + +        Held{the same part;   first: 8; 4 numbers}
+//     # # # # # #   ┐             # # # # # # # #        Held{part: rows 2, 3; first: 0; 8 numbers}
+//     # # + + + +   ┘ rows 2, 3           + + + +        Held{the same part;   first: 8; 4 numbers}
 //
 // Every number is given by exactly one rank: by the lowest on each axis of those that hold it. The
 // others give zeros, and a sum puts the whole together, one tensor at a time. Cost: one reduce of
@@ -19,6 +19,7 @@
 
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/named_tensor.hpp"
+#include "yotta/nn/layer.hpp"
 #include "yotta/nn/shard_range.hpp"
 
 namespace yotta {
@@ -58,6 +59,9 @@ YOTTA_API void expect_whole(const std::string& source, const std::vector<WholeSh
 // The way back, without messages: every rank has the whole tensors and takes what it holds.
 YOTTA_API void take_held(const std::vector<NamedTensor>& whole, const std::vector<Held>& held,
                          std::vector<Tensor>& values, Where where = Where::current());
+// The same for the parameters of layers that are not yet sharded.
+YOTTA_API void take_all(const std::vector<NamedTensor>& whole, Layers layers,
+                        Where where = Where::current());
 
 }  // namespace yotta
 
@@ -142,6 +146,16 @@ void take_held(const std::vector<NamedTensor>& whole, const std::vector<Held>& h
     values[i].copy_from(
         flat.rows(held[i].first, held[i].first + values[i].numel()).reshape(values[i].shape()));
   }
+}
+
+void take_all(const std::vector<NamedTensor>& whole, Layers layers, Where where) {
+  std::vector<Held> held;
+  std::vector<Tensor> values;
+  for (const ParameterPtr& each : parameters(layers)) {
+    held.push_back({each, 0});
+    values.push_back(each->value);
+  }
+  take_held(whole, held, values, where);
 }
 
 }  // namespace yotta

@@ -1,13 +1,13 @@
 // Causal attention block by block: the numbers of attention_plain, without ever holding (T, T).
 //
-//           keys, BK at a time         forward, for each tile of BQ queries: go over the keys before
-//            0    1    2    3          it and keep for every query the largest score m so far, the
-//     q  0 [ \ ]  .    .    .          sum l of e^(s - m), and o, the sum of e^(s - m) v. When a
-//        1 [   ][ \ ]  .    .          larger score turns up, what was summed is worth only
-//        2 [   ][   ][ \ ]  .          e^(m - m_new) of itself:
-//        3 [   ][   ][   ][ \ ]            l = l e^(m - m_new) + sum of e^(s - m_new);  o likewise
-//                                      At the end O = o / l, and L = m + log l is kept.
-//     tiles above the diagonal (.) are not computed: half the work of plain
+//          keys, BK at a time         forward, for each tile of BQ queries: go over the keys before
+//           0    1    2    3          it and keep for every query the largest score m so far, the
+//    q  0 [ \ ]  .    .    .          sum l of e^(s - m), and o, the sum of e^(s - m) v. When a
+//       1 [   ][ \ ]  .    .          larger score turns up, what was summed is worth only
+//       2 [   ][   ][ \ ]  .          e^(m - m_new) of itself:
+//       3 [   ][   ][   ][ \ ]            l = l e^(m - m_new) + sum of e^(s - m_new);  o likewise
+//                                     At the end O = o / l, and L = m + log l is kept.
+//    tiles above the diagonal (.) are not computed: half the work of plain
 //
 // Backward: P = e^(S - L) is computed again from q, k and L, tile by tile. Softmax needs the row
 // sums of dP P; they equal D_i = dO_i . O_i, since

@@ -93,7 +93,7 @@ struct CrossEntropyBackwardRow {
   const int32_t* targets;
   const Real* log_sum_exps;
   Real scale;
-  int64_t first;  // word held here, of the whole vocabulary (vocab_parallel.hpp)
+  int64_t first;  // word held here, of the whole vocabulary (parallel/vocab_parallel.hpp)
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
     scaled_softmax_row(logits + n * V, V, log_sum_exps[n], scale, team);

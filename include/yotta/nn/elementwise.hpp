@@ -1,14 +1,14 @@
 // Element-wise ops: every output number depends on the input numbers at the same place.
 //
-//     x  [ . . . . | . . . . ]      thread 0 | thread 1     each number is used once: 1 to 20 FLOPs
-//     y  [ . . . . | . . . . ]                              for 8 to 16 bytes: memory sets the speed
+//    x  [ . . . . | . . . . ]      thread 0 | thread 1     each number is used once: 1 to 20 FLOPs
+//    y  [ . . . . | . . . . ]                              for 8 to 16 bytes: memory sets the speed
 //
-//     op              formula                              backward
-//     add             c = a + b                            da = db = dc       (no work: no function)
-//     scale           y = factor x                         dx = factor dy
-//     multiply        c = a b                              da = dc b, db = dc a  (multiply again)
-//     add_bias        y = x + b in each row                db += column sums of dy
-//     activations     gelu, silu, swiglu: activations.hpp
+//    op              formula                              backward
+//    add             c = a + b                            da = db = dc       (no work: no function)
+//    scale           y = factor x                         dx = factor dy
+//    multiply        c = a b                              da = dc b, db = dc a  (multiply again)
+//    add_bias        y = x + b in each row                db += column sums of dy
+//    activations     gelu, silu, swiglu: activations.hpp
 //
 // Contract: f32 or f64, equal shapes and types, results in new tensors except for the *_into forms.
 // Letters: N rows (tokens), C columns (channels).

@@ -11,8 +11,8 @@
 //     dx = r (g - mean(g) - n mean(g n))      rmsnorm: without mean(g)
 //     dw(c) += sum over rows of dy n,  db(c) += sum over rows of dy
 //
-// Kept for backward: x, and m and r of each row: 2 numbers per C. The sums of a row are done by one
-// thread and the sum over rows by one thread per column: results do not depend on how many there are.
+// Kept for backward: x, and m and r of each row: 2 numbers per C. One thread adds up a row, and one
+// thread a column over all rows: results do not depend on how many there are.
 // Cost: 8 FLOPs per number for 8 bytes: memory-bound, like everything that is not a matmul.
 // Letters: N rows (tokens), C columns (channels).
 // References: Ba, Kiros and Hinton (2016), Layer Normalization; Zhang and Sennrich (2019), RMSNorm.
@@ -156,8 +156,8 @@ struct NormTerm {
 
 #if YOTTA_BODIES_OF(nn)
 
-// rmsnorm is layernorm without a mean and a bias: they are undefined tensors here, and null pointers
-// in the bodies.
+// rmsnorm is layernorm without a mean and a bias: they are undefined tensors here, and null
+// pointers in the bodies.
 namespace detail {
 
 template <class Real>

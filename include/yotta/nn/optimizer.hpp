@@ -7,7 +7,8 @@
 //                        ...     the rule's own tensors, f32: momentum, or Adam's m and v
 //
 // Why a master copy: bf16 has 8 significant bits, so 1 + 0.001 rounds back to 1 and training with
-// small steps stands still. The step is taken in f32 on the master, and value gets the rounded result.
+// small steps stands still. The step is taken in f32 on the master, and value gets the rounded
+// result.
 // Memory per parameter with Adam: f32 4 + 4 + 8 = 16 bytes; bf16 2 + 4 + 12 = 18 (16 where
 // gradients are reduced in bf16, as in the ZeRO paper's table).
 //

@@ -2,9 +2,10 @@
 //
 //     Positions: of the columns of a batch, in the whole sequence
 //
-//     a whole sequence, or one run of it     zig-zag: two runs of equal length (ring_attention.hpp)
+//     a whole sequence, or one run of it     zig-zag: two runs of equal length
 //     column    0  1  2  3  4  5             0  1  2 │ 3  4  5
 //     position  first + 0 ... 5              first + 0, 1, 2 │ second + 0, 1, 2
+//                                            (parallel/ring_attention.hpp)
 //
 // Whatever depends on a token's position asks here: learned positions, rope, dropout masks. A rank
 // that holds some columns of each sequence says which, and gets the same numbers as in the whole.

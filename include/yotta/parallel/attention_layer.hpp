@@ -5,8 +5,8 @@
 //                  └─> v ─> (B, T, K, d) ─────────┘
 //
 // Keeps x, q, k, v, the attention's output, and: `plain` the probabilities (B, H, T, T),
-// `blockwise` one number per row (B, H, T). The formulas are in attention.hpp and
-// attention_blockwise.hpp. FLOPs forward: 2 per weight and token; attention 4 T^2 d per head
+// `blockwise` one number per row (B, H, T). The formulas are in nn/attention.hpp and
+// nn/attention_blockwise.hpp. FLOPs forward: 2 per weight and token; attention 4 T^2 d per head
 // (plain), half of it (blockwise).
 //
 // Tensor parallelism: heads do not see each other, so a rank holds H/tp and K/tp of them, whole,

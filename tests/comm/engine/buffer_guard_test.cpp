@@ -93,8 +93,8 @@ TEST_CASE("a buffer written while in flight is reported with the call") {
                if (w.rank() == 1) x[2] = 0;
                work.wait();
              }),
-             {"rank 1 failed",
-              "the buffer of all_reduce_async at buffer_guard_test.cpp:", "was written while in flight"});
+             {"rank 1 failed", "the buffer of all_reduce_async at buffer_guard_test.cpp:",
+              "was written while in flight"});
   check_says(run([](Communicator& w, std::vector<float>& x) {
                Work work = w.rank() == 0 ? w.send_async(x, 1) : w.recv_async(x, 0);
                if (w.rank() == 0) x[3] += 1;

@@ -1,10 +1,11 @@
-// Which algorithm a collective runs. Every function here is a table: the operation's algorithms by name.
+// Which algorithm a collective runs. Every function here is a table: the operation's algorithms by
+// name.
 //
-// `automatic` takes the native one where the transport has it: threads read each other's buffers, MPI and NCCL
-// run theirs. It does not where a clock is set, or data is on meta: the clock times messages, so messages must
-// be sent. Then small arrays take what needs few messages (a
-// tree, doubling), large ones what sends few bytes (the ring). All ranks choose alike, since they see
-// the same sizes; a difference would be a Mismatch.
+// `automatic` takes the native one where the transport has it: threads read each other's buffers,
+// MPI and NCCL run theirs. It does not where a clock is set, or data is on meta: the clock times
+// messages, so messages must be sent. Then small arrays take what needs few messages (a tree,
+// doubling), large ones what sends few bytes (the ring). All ranks choose alike, since they see the
+// same sizes; a difference would be a Mismatch.
 #pragma once
 
 #include "yotta/comm/collectives.hpp"

@@ -1,13 +1,15 @@
-// BufferGuard: was a buffer touched while an operation in flight owned it? (RunOptions::check_buffers)
+// BufferGuard: was a buffer touched while an operation in flight owned it?
+// (RunOptions::check_buffers)
 //
-//     Work work = world.all_reduce_async(g);    g is copied aside and filled with 0x7fa5: a signalling NaN
-//     g[0] += 1;                                the mistake: g is not yours
-//     work.wait();                              throws: the buffer of all_reduce_async at x.cpp:12 ...
+//     Work work = world.all_reduce_async(g);   g is copied and filled with 0x7fa5: a signalling NaN
+//     g[0] += 1;                               the mistake: g is not yours
+//     work.wait();                             throws: the buffer of all_reduce_async at x.cpp:12
 //
-// (Arithmetic quiets such a NaN, so that even g[0] += 1 leaves other bits; a quiet one would stay as it is.)
-// What is received is received aside, so the caller's buffer must still hold the poison when it is
-// waited for; and who reads it too early sees NaN, not a number that looks right. What is only sent is
-// hashed at issue and at wait. Cost: a copy of what is received, two passes over what is sent.
+// (Arithmetic quiets such a NaN, so that even g[0] += 1 leaves other bits; a quiet one would stay
+// as it is.) What is received is received aside, so the caller's buffer must still hold the poison
+// when it is waited for; and who reads it too early sees NaN, not a number that looks right. What
+// is only sent is hashed at issue and at wait. Cost: a copy of what is received, two passes over
+// what is sent.
 #pragma once
 
 #include <vector>
@@ -19,7 +21,8 @@ namespace yotta {
 
 class BufferGuard {
  public:
-  // With `on` false, or on a device, where the host does not look, it costs nothing and out() and in() are the caller's own buffers.
+  // With `on` false, or on a device, where the host does not look, it costs nothing and out() and
+  // in() are the caller's own buffers.
   BufferGuard(bool on, Data out, ConstData in)
       : on_(on && out.device != Device::cuda && in.device != Device::cuda),
         user_out_(out),
@@ -56,7 +59,8 @@ class BufferGuard {
 
  private:
   static bool has_bytes(ConstData data) { return data.bytes != nullptr && data.count > 0; }
-  // Byte i of an array of poison. The two highest bytes of a number: exponent all ones, quiet bit zero.
+  // Byte i of an array of poison. The two highest bytes of a number: exponent all ones, quiet bit
+  // zero.
   static std::byte poison(int64_t i, DType dtype) {
     const int64_t from_top = bytes_of(dtype) - 1 - i % bytes_of(dtype);
     if (from_top == 0) return std::byte{0x7f};

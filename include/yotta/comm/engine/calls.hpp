@@ -1,4 +1,5 @@
-// The collectives' calls: what each one checks, what all ranks must agree on, which algorithm it runs.
+// The collectives' calls: what each one checks, what all ranks must agree on, which algorithm it
+// runs.
 #pragma once
 
 #include "yotta/comm/engine/algorithms.hpp"

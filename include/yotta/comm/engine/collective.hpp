@@ -1,9 +1,9 @@
 // Collective: one call of a collective on one rank, as its algorithm sees it.
 //
-// It is the Channel of message algorithms and, where the ranks share memory, the SharedMemoryChannel of native
-// ones. Its messages have a tag of their own (the number of the call in its group), so they never meet
-// those of the user or of another collective. Whether its waits block the rank or suspend a fiber is
-// decided below, in the engine.
+// It is the Channel of message algorithms and, where the ranks share memory, the
+// SharedMemoryChannel of native ones. Its messages have a tag of their own (the number of the call
+// in its group), so they never meet those of the user or of another collective. Whether its waits
+// block the rank or suspend a fiber is decided below, in the engine.
 #pragma once
 
 #include "yotta/comm/channel.hpp"
@@ -133,8 +133,8 @@ class Collective : public Channel, public SharedMemoryChannel {
  private:
   Transport& transport() const { return group_->engine->transport(); }
   int64_t tag() const { return -1 - number_; }
-  // A message as people are told of it: of the library's algorithms at the user's call, of the user's
-  // own at the line that sends.
+  // A message as people are told of it: of the library's algorithms at the user's call, of the
+  // user's own at the line that sends.
   Call call_of(const char* message, ConstData data, Where where) const {
     if (!call_.is_custom) return call_;
     return {message, data.count, data.dtype, -1, "", call_.operation, where, true};
@@ -153,8 +153,8 @@ class Collective : public Channel, public SharedMemoryChannel {
   void stop_reading() {
     if (std::exchange(reading_, false)) gathering_->stop_reading();
   }
-  // After this, our buffers may go: nobody starts to read them, since the world has failed, and those
-  // who were reading have ended.
+  // After this, our buffers may go: nobody starts to read them, since the world has failed, and
+  // those who were reading have ended.
   void give_up(const char* why) {
     transport().fail(fmt::format("{} was given up: {}", call_.operation, why));
     if (gathering_ == nullptr) return;

@@ -1,4 +1,5 @@
-// The bodies of communicator.hpp: each call goes to its Caller, with the group of this communicator.
+// The bodies of communicator.hpp: each call goes to its Caller, with the group of this
+// communicator.
 #pragma once
 
 #include "yotta/comm/communicator.hpp"

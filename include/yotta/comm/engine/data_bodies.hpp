@@ -2,7 +2,6 @@
 #pragma once
 
 #include "yotta/comm/data.hpp"
-#include "yotta/comm/engine/reduce_ops.hpp"
 #include "yotta/core/context.hpp"
 #include "yotta/core/system/accelerator.hpp"
 

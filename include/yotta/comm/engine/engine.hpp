@@ -7,10 +7,10 @@
 //     recv(): not there yet, so meanwhile ──► is its message there? go on, post the next, suspend
 //     work.wait(): the same until it is done
 //
-// A blocking call runs on the rank's own stack. An asynchronous collective is the same plain loop of
-// sends and receives in a fiber; it moves on inside any communication call of its rank, and only there.
-// The collectives of one communicator run in the order of their calls, one after the other, as on a
-// stream of NCCL; those of different communicators side by side.
+// A blocking call runs on the rank's own stack. An asynchronous collective is the same plain loop
+// of sends and receives in a fiber; it moves on inside any communication call of its rank, and only
+// there. The collectives of one communicator run in the order of their calls, one after the other,
+// as on a stream of NCCL; those of different communicators side by side.
 #pragma once
 
 #include <chrono>
@@ -49,8 +49,8 @@ class Engine {
     advance();
   }
 
-  // The clock's lane of this rank's next communicator. (Groups are numbered in the order in which ranks
-  // happen to come; a timeline must not depend on that.)
+  // The clock's lane of this rank's next communicator. (Groups are numbered in the order in which
+  // ranks happen to come; a timeline must not depend on that.)
   int new_lane() { return --last_lane_; }
 
   // Blocks whoever runs, a fiber or the main code, until the requests are done.
@@ -133,7 +133,8 @@ class Engine {
   }
 
  private:
-  // A collective in a fiber goes on behind its messages. Behind one that the transport runs goes who waits for the Work.
+  // A collective in a fiber goes on behind its messages. Behind one that the transport runs goes
+  // who waits for the Work.
   void join(Request& request) {
     if (request.kind == Request::Kind::send || request.kind == Request::Kind::recv)
       transport_->join(request);

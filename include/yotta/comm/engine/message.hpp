@@ -31,7 +31,8 @@ struct Group {
   bool is_mirrored() const { return !images.empty(); }
 };
 
-// The other end of a message, and the lane of point-to-point messages to (or from) it, on the clock.
+// The other end of a message, and the lane of point-to-point messages to (or from) it, on the
+// clock.
 inline int clock_peer(const Request& request) {
   return request.image < 0 ? request.peer : first_image + request.image;
 }

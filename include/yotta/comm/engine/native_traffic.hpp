@@ -1,11 +1,13 @@
 // What native collectives count in the ledger: the bytes that must cross, whoever carries them.
 //
-//     threads    a rank reads and writes the others' buffers: that is what crosses (native_collectives.hpp)
-//     MPI, NCCL  the library sends by an algorithm of its own, which nobody sees: the same is counted
+//   threads    a rank reads and writes the others' buffers: that is what crosses
+//              (threads/native_collectives.hpp)
+//   MPI, NCCL  the library sends by an algorithm of its own, which nobody sees: the same is counted
 //
-// So the ledger of a program does not depend on the transport. A run of numbers that goes to or comes from
-// another rank is one message. N bytes over p ranks: 2(p-1)/p N each way a rank for all_reduce, (p-1)/p N
-// for reduce_scatter, all_gather and all_to_all: as much as the best message algorithms send.
+// So the ledger of a program does not depend on the transport. A run of numbers that goes to or
+// comes from another rank is one message. N bytes over p ranks: 2(p-1)/p N each way a rank for
+// all_reduce, (p-1)/p N for reduce_scatter, all_gather and all_to_all: as much as the best message
+// algorithms send.
 #pragma once
 
 #include "yotta/comm/engine/transport.hpp"
@@ -13,7 +15,8 @@
 
 namespace yotta {
 
-// What crosses between rank `rank` and the others, for n elements of `width` bytes: exact, for any p and n.
+// What crosses between rank `rank` and the others, for n elements of `width` bytes: exact, for any
+// p and n.
 constexpr Traffic all_reduce_native_traffic(int p, int rank, int64_t n, int64_t width) {
   const int64_t mine = chunk_count(n, p, rank);
   const int64_t bytes = (n - mine + (p - 1) * mine) * width;  // others read theirs, I write mine

@@ -10,7 +10,6 @@
 
 #include "yotta/comm/engine/engine.hpp"
 #include "yotta/comm/engine/message.hpp"
-#include "yotta/comm/engine/rank_main.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/comm/threads/thread_transport.hpp"
 

@@ -1,14 +1,16 @@
-// Transport: how bytes get from rank to rank. One object a rank; threads, MPI and NCCL each have one.
+// Transport: how bytes get from rank to rank. One object a rank; threads, MPI and NCCL each have
+// one.
 //
 //     Communicator   checks arguments, counts, says what went wrong          communicator.hpp
 //     Engine         blocks, or suspends fibers, until requests are done     engine.hpp
 //     Transport      post, test, sleep until something is done               here
 //
-// The whole interface is: post a Request, ask whether it is done, sleep until one is. A request is a
-// plain struct owned by whoever waits for it; it must stay where it is until it is done or withdrawn.
-// Messages of one (group, sender, receiver, tag) are matched in the order in which they were posted.
-// A collective that the transport runs by itself (MPI_Iallreduce, ncclAllReduce) is a request like any other.
-// Ranks are world ranks here; a group (the transport's side of a communicator) is a number.
+// The whole interface is: post a Request, ask whether it is done, sleep until one is. A request is
+// a plain struct owned by whoever waits for it; it must stay where it is until it is done or
+// withdrawn. Messages of one (group, sender, receiver, tag) are matched in the order in which they
+// were posted. A collective that the transport runs by itself (MPI_Iallreduce, ncclAllReduce) is a
+// request like any other. Ranks are world ranks here; a group (the transport's side of a
+// communicator) is a number.
 #pragma once
 
 #include <array>
@@ -79,8 +81,8 @@ struct Request {
   Request& operator=(const Request&) = delete;
 };
 
-// A collective for a transport that has it itself. Arrays as in communicator.hpp; broadcast, reduce and
-// all_reduce work in place: in is out. mean is asked for as a sum.
+// A collective for a transport that has it itself. Arrays as in communicator.hpp; broadcast, reduce
+// and all_reduce work in place: in is out. mean is asked for as a sum.
 enum class Operation : uint8_t {
   broadcast,
   reduce,
@@ -111,8 +113,8 @@ struct Waiting {
   int strand = -1;                        // a Work of the same rank, or -1
 };
 
-class
-    CollectiveRendezvous;  // shared memory's meeting place for one collective (collective_rendezvous.hpp)
+// Shared memory's meeting place for one collective (threads/collective_rendezvous.hpp).
+class CollectiveRendezvous;
 
 class Transport {
  public:
@@ -124,13 +126,15 @@ class Transport {
   virtual void post(Request& request) = 0;
   // Is it done? Never blocks. May advance the transport.
   virtual bool test(Request& request) = 0;
-  // The rank's own code goes on behind what this group's collectives have done, or behind a message that is done: for
-  // transports with which both are in flight on a stream of a device when test() says that they are done.
+  // The rank's own code goes on behind what this group's collectives have done, or behind a message
+  // that is done: for transports with which both are in flight on a stream of a device when test()
+  // says that they are done.
   virtual void join(int group) { static_cast<void>(group); }
   virtual void join(Request& message) { static_cast<void>(message); }
   // Takes back a request that is not done; on return nobody touches its data any more.
   virtual void withdraw(Request& request) = 0;
-  // Sleeps until all requests of any strand are done, `seconds` have passed, or for no reason at all.
+  // Sleeps until all requests of any strand are done, `seconds` have passed, or for no reason at
+  // all.
   // Errors: Deadlock, PeerFailed.
   virtual void sleep(std::span<const Waiting> strands, double seconds) = 0;
 
@@ -140,17 +144,18 @@ class Transport {
   virtual void check(Where where) = 0;
   // Tells the other ranks that this one has failed: their calls throw from now on.
   virtual void fail(const std::string& message) = 0;
-  // The rank's code has ended well. Ranks in other processes wait here for each other, or until one has failed.
+  // The rank's code has ended well. Ranks in other processes wait here for each other, or until one
+  // has failed.
   // Errors: CommError, for a message to this rank that it has not received.
   virtual void end(Where where) { static_cast<void>(where); }
 
-  // All ranks of a group are about to be split by color (below 0: into none), in each part by key, then by rank. Those
-  // of a part open its group next.
+  // All ranks of a group are about to be split by color (below 0: into none), in each part by key,
+  // then by rank. Those of a part open its group next.
   virtual void split(int group, int color, int key) {
     static_cast<void>(group), static_cast<void>(color), static_cast<void>(key);
   }
-  // A new group of these world ranks, made by all of them; (parent, sequence, color) names it. Returns
-  // its number here. Group 0 is the world.
+  // A new group of these world ranks, made by all of them; (parent, sequence, color) names it.
+  // Returns its number here. Group 0 is the world.
   virtual int open_group(int parent, int64_t sequence, int color, std::span<const int> members) = 0;
 
   // Are all ranks in one memory, so that native collectives can read each other's buffers?
@@ -159,16 +164,16 @@ class Transport {
   virtual bool has_native(ConstData whole) const {
     return shares_memory() && whole.device == Device::cpu;
   }
-  // Starts one, of kind native: among the ranks of request.group, each with its own `call`. A group has one
-  // in flight at most.
+  // Starts one, of kind native: among the ranks of request.group, each with its own `call`. A group
+  // has one in flight at most.
   virtual void post(Request& request, const NativeCall& call) {
     static_cast<void>(call);
     yotta::fail(request.call->where, "these ranks have no {} of their own; take another algorithm",
                 request.call->operation);
   }
-  // When a rank starts and ends the collective `number` of a group. A transport that can compares the
-  // calls (Mismatch) and, where all ranks share memory, returns their meeting place: it is the handle
-  // of a meet request, whose tag says how many meetings must be complete.
+  // When a rank starts and ends the collective `number` of a group. A transport that can compares
+  // the calls (Mismatch) and, where all ranks share memory, returns their meeting place: it is the
+  // handle of a meet request, whose tag says how many meetings must be complete.
   virtual CollectiveRendezvous* enter(int group, int64_t number, const Call& call) {
     static_cast<void>(group), static_cast<void>(number), static_cast<void>(call);
     return nullptr;

@@ -1,7 +1,7 @@
 // MessageMatcher: finds the receive that a message belongs to, on the rank that receives.
 //
-//     posted       receives without a message     [from 1, tag 7, group 0]  [from 2, tag 7, group 0]
-//     unexpected   messages without a receive     [from 1, tag 8, group 0: 12 bytes]
+//     posted       receives without a message    [from 1, tag 7, group 0]  [from 2, tag 7, group 0]
+//     unexpected   messages without a receive    [from 1, tag 8, group 0: 12 bytes]
 //
 // A message belongs to a receive if group, sender and tag are equal: they are its envelope.
 // Whichever

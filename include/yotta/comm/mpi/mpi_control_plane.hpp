@@ -1,10 +1,10 @@
 // MpiControlPlane: the control plane (control_plane.hpp) of a rank by MPI.
 //
-//     MpiControlChannel    carries control messages between the ranks, on an MPI communicator of its own, so that they
-//                          never meet the ranks' data messages
-//     a thread             receives them, gives them to the control plane, and checks whether all processes of this host
-//                          live; sleeps; again and again
-//     the rank             asks: has a rank failed? reports that it waits; has its calls compared
+//     MpiControlChannel   carries control messages between the ranks, on an MPI communicator of its
+//                         own, so that they never meet the ranks' data messages
+//     a thread            receives them, gives them to the control plane, and checks whether all
+//                         processes of this host live; sleeps; again and again
+//     the rank            asks: has a rank failed? reports that it waits; has its calls compared
 //
 // Polling for control messages is also what makes MPI progress: a large message, or an
 // MPI_Iallreduce, advances while the rank computes and calls nothing. If MPI was started without

@@ -10,7 +10,7 @@
 // MPI 3.1 counts in ints. A longer run travels as one element of a type made for it: whole pieces,
 // and the rest:
 //
-//     |<- max_count ->|<- max_count ->|<- rest ->|     one MPI_Send of 1 element, whatever its length
+//     |<- max_count ->|<- max_count ->|<- rest ->|   one MPI_Send of 1 element, whatever its length
 //
 // Reference: MPI: A Message-Passing Interface Standard, version 3.1, sections 4.1, 5.9 and 8.3.
 #pragma once

@@ -1,16 +1,19 @@
 // MPI ranks: the ranks of a world are processes, on one machine or on many, and MPI moves the
 // bytes.
 //
-//     Request send, recv (group, peer, tag)  ──►  MPI_Isend, MPI_Irecv, MPI_Test, in the group's MPI communicator
-//     Request native (all_reduce, ...)       ──►  MPI_Iallreduce, ...                      mpi_collectives.hpp
-//     a rank fails, waits forever, or calls something else  ──►  control messages          mpi_control_plane.hpp
+//    Request send, recv (group, peer, tag)  ──►  MPI_Isend, MPI_Irecv, MPI_Test, in the group's MPI
+//                                                communicator
+//    Request native (all_reduce, ...)       ──►  MPI_Iallreduce, ...  (mpi_collectives.hpp)
+//    a rank fails, waits forever, or calls  ──►  control messages  (mpi_control_plane.hpp)
+//    something else
 //
 // Everything above (collectives, checks, ledger, errors) is the same code as on threads. Each group
 // has an MPI communicator of its own, made by its members alone, so messages of different groups
 // never meet:
 //
 //     group 0   the world's ranks   MPI communicator   id 0
-//     group 3   ranks 1 3 5         another one        id: the same number on ranks 1, 3 and 5, whatever they call it
+//     group 3   ranks 1 3 5         another one        id: the same number on ranks 1, 3 and 5,
+//                                                      whatever they call it
 //
 // Nothing here blocks inside MPI (except making groups), so a rank that waits always hears when
 // another fails.

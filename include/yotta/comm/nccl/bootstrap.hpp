@@ -1,7 +1,7 @@
 // NcclBootstrap: the small messages that NCCL ranks exchange before NCCL can move anything.
 //
-//     the id of a communicator      128 bytes, from the rank that made it to the others that join
-//     an envelope                   which data message comes next: NCCL has no tags and checks no counts
+//    the id of a communicator  128 bytes, from the rank that made it to the others that join
+//    an envelope               which data message comes next: NCCL has no tags and checks no counts
 //
 // They travel by the transport beneath, in a group of their own, and are kept here until they have
 // left. All have the same length. nccl_lanes.hpp sends and receives them.

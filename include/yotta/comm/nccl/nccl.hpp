@@ -1,7 +1,7 @@
 // NCCL for a program that may be built without it, and may start where there is no GPU.
 //
-//     const std::string why_not = why_no_nccl();                 empty: it can be used
-//     transport = make_nccl_transport(transport);                a rank's transport, with NCCL for data on cuda
+//     const std::string why_not = why_no_nccl();     empty: it can be used
+//     transport = make_nccl_transport(transport);    a rank's transport, with NCCL for data on cuda
 //
 // In builds with NCCL (YOTTA_HAVE_NCCL) nvcc compiles the bodies: one .cu file of the program
 // includes this header. Link NCCL and the CUDA runtime. There, NCCL stands behind NcclTransport

@@ -1,8 +1,8 @@
 // NCCL lanes: NCCL communicators, each with a stream and a queue of tasks for it, in order; and the
 // messages on them.
 //
-//     lane of a group             its collectives          made at the first one
-//     lane from rank a to b       a's messages to b        so that none waits behind a message the other way
+//     lane of a group         its collectives     made at the first one
+//     lane from rank a to b   a's messages to b   so that none waits behind a message the other way
 //
 // How a lane is made. By an id: a member makes one and sends it to the others, and all join. A
 // group that is split from one whose lane is open already is split from that lane by NCCL itself
@@ -21,10 +21,10 @@
 // whatever they are. So an envelope goes ahead of each, over the transport beneath, and the
 // receiver acts on it (message_matcher.hpp):
 //
-//     rank 0   send tag 7, send tag 8            rank 1   recv tag 8 (waits)        recv tag 7 (later)
-//                envelope 7 ───────────────►              unexpected: received into a buffer
-//                envelope 8 ───────────────►              the recv that waits
-//                                                                                   copied from that buffer
+//     rank 0  send tag 7, send tag 8      rank 1   recv tag 8 (waits)       recv tag 7 (later)
+//              envelope 7 ─────────────►           unexpected: received into a buffer
+//              envelope 8 ─────────────►           the recv that waits
+//                                                                           copied from that buffer
 //
 // A rank's messages to itself are copies on its device.
 // Cost: a small message over the host beside each of NCCL's; a buffer for each unexpected message.
@@ -155,7 +155,7 @@ class NcclLanes {
   void withdraw(NcclLane& lane, const Request& request) {
     const bool waits = std::erase(lane.leaving, &request) == 0 &&
                        !(lane.busy && lane.queue.front().request == &request);
-    if (!waits) abort(lane);
+    if (!waits) abort_lane(lane);
     std::erase_if(lane.queue, [&](const NcclTask& task) { return task.request == &request; });
   }
 
@@ -170,7 +170,7 @@ class NcclLanes {
     for (auto& [name, lane] : lanes_) {
       if (lane.id != nullptr) bootstrap_->cancel(*lane.id);
       if (aborts)
-        abort(lane);
+        abort_lane(lane);
       else if (lane.handle != nullptr)
         nccl_->leave(std::exchange(lane.handle, nullptr), false);
     }
@@ -252,7 +252,7 @@ class NcclLanes {
                               static_cast<int>(self - lane.members.begin()));
     return true;
   }
-  void abort(NcclLane& lane) noexcept {
+  void abort_lane(NcclLane& lane) noexcept {
     if (lane.handle != nullptr) nccl_->leave(std::exchange(lane.handle, nullptr), true);
     lane.busy = false;
   }

@@ -1,10 +1,10 @@
 // NCCL ranks: data on Device::cuda goes from GPU to GPU by NCCL; everything else goes by the
 // transport beneath.
 //
-//     Communicator ──► NcclTransport ─┬─ data on cuda ─┬─ messages      ┐ on lanes: NCCL's communicators
-//                                     │                └─ collectives   ┘ nccl_lanes.hpp
-//                                     └─ all else ──────► inner         the transport of the same ranks: MPI or TCP
-//                                        data on cpu, splits, bootstrap messages, which rank has failed
+//     Communicator ─► NcclTransport ─┬─ data on cuda ─┬─ messages      ┐ on lanes:
+//                                    │                └─ collectives   ┘ nccl_lanes.hpp
+//                                    └─ all else ──► inner, these ranks' transport: MPI or TCP
+//                                         data on cpu, splits, bootstrap messages, who has failed
 //
 // When a rank fails the others hear of it over `inner`, also while they wait for the device
 // (watch), and abort their lanes, since NCCL would wait forever. They do the same when NCCL reports

@@ -1,6 +1,7 @@
 // Packing: values as bytes, one after the other, for a message to another process.
 //
-//     writer.put(7); writer.put(std::string("seven"));  ──►  bytes  ──►  reader.take<int>(); reader.take_text();
+//     writer.put(7);                      ──►  bytes  ──►     reader.take<int>();
+//     writer.put(std::string("seven"));                       reader.take_text();
 //
 // Both sides are the same program on the same kind of machine, so numbers travel as they lie in
 // memory.

@@ -1,12 +1,12 @@
 // ProcessRanks: run_ranks with the processes of a launch as its ranks, so that a program written
 // for threads runs on a cluster unchanged.
 //
-//     process 0                    process 1                    process 2
-//     main()                       main()                       main()         all run the whole program
-//       run_ranks(2, body)           run_ranks(2, body)           run_ranks(2, body)
-//         agree ◄────────────────────►agree◄──────────────────────►agree       do all call the same?
-//         body(rank 0) ◄──messages────►body(rank 1)                 (waits)
-//         reports, errors ◄───────────►...◄────────────────────────►...        every process gets all of them
+//     process 0                process 1                process 2
+//     main()                   main()                   main()       all run the whole program
+//       run_ranks(2, body)       run_ranks(2, body)       run_ranks(2, body)
+//         agree ◄────────────────►agree◄──────────────────►agree     do all call the same?
+//         body(rank 0) ◄─messages─►body(rank 1)             (waits)
+//         reports, errors ◄───────►...◄────────────────────►...      every process gets all of them
 //       the same reports, or the same exception, in every process
 //
 // What a body leaves in its captures exists only in the process that ran it: a program prints on
@@ -44,7 +44,6 @@
 
 #include "yotta/comm/engine/engine.hpp"
 #include "yotta/comm/engine/message.hpp"
-#include "yotta/comm/engine/rank_main.hpp"
 #include "yotta/comm/processes/packing.hpp"
 #endif  // YOTTA_BODIES
 

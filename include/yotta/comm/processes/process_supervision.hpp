@@ -2,16 +2,16 @@
 //
 // LaunchEnvironment: was this program started several times over, and by whom?
 //
-//     mpirun -n 4 program       each process finds its rank, and how many there are, in its environment:
-//     srun --ntasks 4 program   Open MPI's, PMI's (MPICH, Intel MPI) or Slurm's own variables
+//   mpirun -n 4 program      each process finds its rank, and how many there are, in its
+//   srun --ntasks 4 program  environment: Open MPI's, PMI's (MPICH, Intel MPI) or Slurm's variables
 //
 // Nothing here needs MPI: a program that was built without it must notice that mpirun has started
 // it four times, or it would print everything four times.
 //
 // ProcessWatch: has another process of this host ended?
 //
-//     rank 2 is killed  ──►  its pidfd becomes readable  ──►  rank 0, when it looks: "rank 2: process 4711 on node7 has
-//                                                             ended"
+//     rank 2 is killed  ──►  its pidfd becomes readable  ──►  rank 0, when it looks:
+//                                                "rank 2: process 4711 on node7 has ended"
 //
 // A rank that is killed, or leaves by exit(), tells no other rank. mpirun often does (Open MPI
 // names the rank), but not always, and MPI itself may wait forever. A pidfd is bound to the
@@ -21,8 +21,9 @@
 //
 // ParentWatchdog: does the mpirun that started this process still live?
 //
-//     shell ── mpirun ── sh ── this process        the launcher is the nearest ancestor that is not a process of the
-//              rank:     2 of 4   2 of 4           run: here mpirun; on another host its proxy; under Slurm slurmstepd
+//    shell ── mpirun ── sh ── this process  the launcher is the nearest ancestor that is no process
+//             rank:     2 of 4   2 of 4     of the run: here mpirun; on another host its proxy;
+//                                           under Slurm slurmstepd
 //
 // mpirun ends all processes of a run as soon as one has failed. If mpirun itself is killed nothing
 // ends them: they go on computing, or wait forever inside MPI_Finalize, which needs it. So a thread

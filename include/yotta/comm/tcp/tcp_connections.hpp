@@ -2,10 +2,11 @@
 //
 // Sockets: what is needed of the operating system.
 //
-//     listen_at(port)       a socket that others can connect to; port 0: any free one
-//     connect_to(address)   one attempt; says why it failed
-//     accept_from(socket)   the next process that connects
-//     write_text, read_text a text with its length in front, with a deadline: for the first exchange, before any frames
+//     listen_at(port)         a socket that others can connect to; port 0: any free one
+//     connect_to(address)     one attempt; says why it failed
+//     accept_from(socket)     the next process that connects
+//     write_text, read_text   a text with its length in front, with a deadline: for the first
+//                             exchange, before any frames
 //
 // All sockets are non-blocking: a call does what can be done now, and poll(2) waits, as long as we
 // want and no longer. Small messages leave at once (TCP_NODELAY): otherwise the kernel would wait
@@ -14,7 +15,7 @@
 //
 // TcpMesh: the connections of a process to all others, and the frames on them.
 //
-//     |  TcpFrame: kind, world, group, tag, count, type, bytes, id  |  so many bytes  |  TcpFrame  |  ...
+//   |  TcpFrame: kind, world, group, tag, count, type, bytes, id  |  so many bytes  |  TcpFrame ...
 //
 // A connection is an ordered stream of bytes without borders, so each message has a header that
 // says how many bytes follow. There is no helper thread: a rank that waits calls progress(). It

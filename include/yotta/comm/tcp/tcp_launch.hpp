@@ -1,15 +1,19 @@
 // How processes that are ranks by TCP (tcp_ranks.hpp) are started and configured, and how each
 // learns its rank.
 //
-//     start_processes(4, {"/path/program", "--steps", "20"})     starts four processes on this machine, as torchrun does
-//     find_tcp_environment()                                     in each of them: its rank, and where rank 0 is
+//     start_processes(4, {"/path/program", "--steps", "20"})
+//                                starts four processes on this machine, as torchrun does
+//     find_tcp_environment()     in each of them: its rank, and where rank 0 is
 //
 // What a process reads from its environment:
 //
-//     RANK=2 WORLD_SIZE=4 MASTER_ADDR=node1 MASTER_PORT=29500         torchrun's names; rank 0 runs on node1
-//     RANK=2 WORLD_SIZE=4 YOTTA_RENDEZVOUS_FILE=/shared/job-17        no address is known: rank 0 writes its own there
-//     srun, mpirun: their own variables in place of RANK and WORLD_SIZE
-//     torchrun itself (it sets TORCHELASTIC_USE_AGENT_STORE) listens at MASTER_PORT: then rank 0 uses the next port
+//   RANK=2 WORLD_SIZE=4 MASTER_ADDR=node1 MASTER_PORT=29500
+//       torchrun's names; rank 0 runs on node1
+//   RANK=2 WORLD_SIZE=4 YOTTA_RENDEZVOUS_FILE=/shared/job-17
+//       no address is known: rank 0 writes its own there
+//   srun, mpirun: their own variables in place of RANK and WORLD_SIZE
+//   torchrun itself (it sets TORCHELASTIC_USE_AGENT_STORE) listens at MASTER_PORT: then rank 0 uses
+//       the next port
 //
 // YOTTA_RENDEZVOUS_SECONDS says how long all wait for each other (60).
 // References: PyTorch, torch.distributed, "Environment variable initialization", "Shared

@@ -1,9 +1,9 @@
 // TcpRanks: processes as ranks of run_ranks (process_ranks.hpp), without MPI.
 //
-//     int main() {
-//       TcpRanks ranks;                  they find each other by torchrun's variables, or by a file: tcp_launch.hpp
-//       run_ranks(ranks.size(), [](Communicator& world) { ... });
-//     }                                  waits for the others, and says goodbye
+//   int main() {
+//     TcpRanks ranks;    they find each other by torchrun's variables, or by a file: tcp_launch.hpp
+//     run_ranks(ranks.size(), [](Communicator& world) { ... });
+//   }                    waits for the others, and says goodbye
 #pragma once
 
 #include "yotta/comm/processes/process_ranks.hpp"

@@ -1,10 +1,11 @@
 // TCP rendezvous: how processes that know only one address become ranks with a connection to each
 // other.
 //
-//     1  rank 0 listens at node1:29500 (MASTER_ADDR, MASTER_PORT); the others try to connect until they succeed, and send:
-//            "rank 2 of 4, process 4711 on node7, I listen at port 40123 myself"
-//     2  when all have connected, rank 0 sends everybody the list of where every process listens
-//     3  rank 3 connects to 1 and 2, rank 2 to 1: one connection per pair; those to rank 0 exist already
+//    1  rank 0 listens at node1:29500 (MASTER_ADDR, MASTER_PORT); the others try to connect until
+//       they succeed, and send: "rank 2 of 4, process 4711 on node7, I listen at port 40123 myself"
+//    2  when all have connected, rank 0 sends everybody the list of where every process listens
+//    3  rank 3 connects to 1 and 2, rank 2 to 1: one connection per pair; those to rank 0 exist
+//       already
 //
 // Instead of an address the processes may share a file. It holds rank 0's port in the rank0 line,
 // then one address per line. Rank 0 makes it, and removes it when all have connected.

@@ -3,12 +3,12 @@
 //
 //     a small message is sent at once ("eager"):             a large one asks first ("rendezvous"):
 //
-//     sender                     receiver                     sender                     receiver
-//     send ── message ─────────► recv is posted: copied       send ── offer ───────────►
-//     done                       else kept until it is        (waits)                    recv
-//                                                                  ◄────────── wanted ──
-//                                                             ── large ────────────────► straight into its array
-//                                                             done
+//     sender               receiver                  sender               receiver
+//     send ── message ───► recv is posted: copied    send ── offer ─────►
+//     done                 else kept until it is     (waits)              recv
+//                                                         ◄──── wanted ──
+//                                                    ── large ──────────► straight into its array
+//                                                    done
 //
 // Eager costs one way instead of three, but the receiver may have to keep, and copy, what it has
 // not asked for; so only messages of up to `eager_bytes` are eager. MPI does the same. A program

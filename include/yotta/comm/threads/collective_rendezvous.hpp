@@ -4,15 +4,15 @@
 // all
 // meet, and then every rank reads what it needs.
 //
-//     rank 0   show(in, out) ── meet ── reads its part of every `in` ── meet ── reads others' `out` ── meet
-//     rank 1   show(in, out) ── meet ── ...                                                              ▲
-//                                                   no rank leaves while others still read its buffers ─┘
+//   rank 0  show(in, out) ─ meet ─ reads its part of every `in` ─ meet ─ reads others' `out` ─ meet
+//   rank 1  show(in, out) ─ meet ─ ...                                                          ▲
+//                                            no rank leaves while others still read its buffers ┘
 //
 // CollectiveRendezvous: the state that the ranks of a group share during one collective.
 //
-//     the first to arrive    stores its call: "all_reduce of 16 f32, sum, at a.cpp:10"
-//     the others             compare theirs with it: any difference is a Mismatch that names both calls
-//     native collectives     show their buffers here, and meet at a barrier that counts arrivals
+//   the first to arrive  stores its call: "all_reduce of 16 f32, sum, at a.cpp:10"
+//   the others           compare theirs with it: any difference is a Mismatch that names both calls
+//   native collectives   show their buffers here, and meet at a barrier that counts arrivals
 //
 // The barrier is counted and never reset: the k-th is complete when p k arrivals have been counted.
 // A rank that reads the buffers of others is counted as a reader. If a rank fails, the others give

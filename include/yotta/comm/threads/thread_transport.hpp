@@ -1,8 +1,8 @@
 // Thread ranks: the ranks of a world are threads of one process, so a send is a memcpy.
 //
-//     rank 0: post(send)              RequestMatcher                           rank 1: post(recv)
-//     no recv is posted: add    ──►  [ send from 0, tag 7, -> buffer ]  ◄──  finds the send: takes it,
-//     the request, continue                                                  memcpy, both are done
+//    rank 0: post(send)            RequestMatcher                           rank 1: post(recv)
+//    no recv is posted: add  ──►  [ send from 0, tag 7, -> buffer ]  ◄──  finds the send: takes it,
+//    the request, continue                                                memcpy, both are done
 //
 // Whichever side comes second finds the request of the other and copies straight from the sender's
 // buffer into the receiver's: one copy, whatever the size. One lock guards the matcher and the

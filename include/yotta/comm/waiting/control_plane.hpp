@@ -3,8 +3,9 @@
 //     a rank throws                  ──► a verdict to all ranks: their calls throw PeerFailed
 //     a process ends unexpectedly    ──► the same, by the ranks that notice
 //     ranks wait in a circle         ──► reports to rank 0, questions, a verdict: Deadlock
-//     collectives differ             ──► each rank's call, compared by one rank of the group: Mismatch with both
-//                                        calls; or "all called the same", for ranks that must know before they go on
+//     collectives differ             ──► each rank's call, compared by one rank of the group:
+//                                        Mismatch with both calls; or "all called the same", for
+//                                        ranks that must know before they go on
 //
 // ControlPlane decides what is said, not how it travels: control messages leave through a function
 // that the transport hands in, and the transport gives those that arrive to read().
@@ -12,10 +13,10 @@
 //
 // WaitMonitor, on rank 0, finds deadlocks among ranks that share no memory:
 //
-//     rank 2   has waited for a second ──► report: what it waits for, what it has posted ──┐
-//     rank 3   the same                ──► report                                       ──┤ rank 0's monitor
-//              "are you two still waiting?"       ◄── all ranks of a circle have reported ◄─┘
-//     ranks 2, 3   "yes, nothing has moved"       ──►  verdict: deadlock, with the table
+//    rank 2   has waited for a second ──► report: what it waits for, has posted ─┐
+//    rank 3   the same                ──► report                                ─┤ rank 0's monitor
+//             "are you two still waiting?"  ◄── all of a circle have reported ◄──┘
+//    ranks 2, 3   "yes, nothing has moved"  ──►  verdict: deadlock, with the table
 //
 // The reports are of different moments, so a circle in them proves nothing yet. But a rank's epoch
 // counts all that it posts and all that arrives. If every rank of the circle still has the epoch of

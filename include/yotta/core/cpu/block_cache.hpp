@@ -1,9 +1,9 @@
 // BlockCache: memory that is kept and handed out again.
 //
-// A training step allocates the same sizes again and again. Fresh pages from the operating system cost
-// more than the arithmetic of a small layer (about 0.25 us for each 4 KiB page, the first time it is
-// touched), so blocks are kept in bins by size and handed out again, as PyTorch's caching allocator
-// does. Under AddressSanitizer nothing is kept, so that use after free is seen.
+// A training step allocates the same sizes again and again. Fresh pages from the operating system
+// cost more than the arithmetic of a small layer (about 0.25 us for each 4 KiB page, the first time
+// it is touched), so blocks are kept in bins by size and handed out again, as PyTorch's caching
+// allocator does. Under AddressSanitizer nothing is kept, so that use after free is seen.
 #pragma once
 
 #if defined(__linux__)
@@ -25,16 +25,17 @@ namespace yotta {
 inline constexpr std::align_val_t block_alignment{64};  // a cache line, and the widest vector
 inline constexpr int64_t large_page = int64_t{2} << 20;
 
-// Free blocks of the whole process, by size. Sizes are rounded up to an eighth of their power of two,
-// so that nearly equal ones share a bin and at most one eighth is wasted.
+// Free blocks of the whole process, by size. Sizes are rounded up to an eighth of their power of
+// two, so that nearly equal ones share a bin and at most one eighth is wasted.
 class BlockCache {
  public:
   static BlockCache& instance() {
     static BlockCache* cache = new BlockCache;  // never destroyed: tensors may outlive statics
     return *cache;
   }
-  // What a matmul packs and reads again and again: from 2 MiB up on pages of that size, where the system
-  // has them, so that the processor finds addresses with less work. Tensors in training gain nothing by it.
+  // What a matmul packs and reads again and again: from 2 MiB up on pages of that size, where the
+  // system has them, so that the processor finds addresses with less work. Tensors in training gain
+  // nothing by it.
   static BlockCache& scratch() {
     static BlockCache* cache = new BlockCache(true);
     return *cache;

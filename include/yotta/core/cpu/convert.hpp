@@ -23,8 +23,8 @@ struct Conversion {
   }
 };
 
-// n numbers on the host. Any type to any other goes by way of f64, a block at a time: 9 + 9 loops to compile and
-// not 9 x 9; f32 and bf16 have a loop of their own.
+// n numbers on the host. Any type to any other goes by way of f64, a block at a time: 9 + 9 loops
+// to compile and not 9 x 9; f32 and bf16 have a loop of their own.
 inline void convert(void* to, DType to_type, const void* from, DType from_type, int64_t n) {
   const auto directly = [&](auto body) {
     for (int64_t i = 0; i < n; ++i) body(i, 1);

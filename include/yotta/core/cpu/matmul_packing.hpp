@@ -1,17 +1,19 @@
 // Packing for matmul: a block of a matrix copied into the order in which the kernel will read it.
 //
-// The register kernel reads TM numbers of A's column and TN of B's row at every step of k. Where they lie
-// in the matrix is the caller's business (rows, columns, a head inside (B*T, 3C)), often pages apart; in
-// a packed panel they are neighbours, aligned, and padded, so the kernel needs one pointer for each.
+// The register kernel reads TM numbers of A's column and TN of B's row at every step of k. Where
+// they lie in the matrix is the caller's business (rows, columns, a head inside (B*T, 3C)), often
+// pages apart; in a packed panel they are neighbours, aligned, and padded, so the kernel needs one
+// pointer for each.
 //
-//     A (i, l), panels of TM rows                    panel in memory, `depth` steps of `pitch` numbers
-//     +------------------+  <- TM rows, panel 0      a00 a10 a20 .. | a01 a11 a21 .. | a02 ...
-//     +------------------+  <- TM rows, panel 1      one step of k    the next one
+//     A (i, l), panels of TM rows                 panel in memory, `depth` steps of `pitch` numbers
+//     +------------------+  <- TM rows, panel 0   a00 a10 a20 .. | a01 a11 a21 .. | a02 ...
+//     +------------------+  <- TM rows, panel 1   one step of k    the next one
 //
-// B is the same thing transposed: panels of TN columns. So one function packs both; `across` is the step
-// in memory from one member of a panel to the next, `along` the step along k. One of the two is 1 in
-// nearly every matrix: if `across`, a step is a plain copy; if `along`, square pieces are transposed in
-// registers. Cost: each element once, 0.3 to 1 cycle, against 2 n / FLOPs-per-cycle for using it.
+// B is the same thing transposed: panels of TN columns. So one function packs both; `across` is the
+// step in memory from one member of a panel to the next, `along` the step along k. One of the two
+// is 1 in nearly every matrix: if `across`, a step is a plain copy; if `along`, square pieces are
+// transposed in registers. Cost: each element once, 0.3 to 1 cycle, against 2 n / FLOPs-per-cycle
+// for using it.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +22,38 @@
 #include <type_traits>
 #include <utility>
 
+#include "yotta/core/cpu/block_cache.hpp"
+
 namespace yotta {
 
-// The widest vector register, and the tile of C that fills the register file but for the two or three
-// that hold B's row and one number of A. TM independent chains also hide the latency of an FMA.
+// a / b, rounded up; a >= 0, b > 0.
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Scratch for packed blocks, taken from the process's cache of free blocks and given back. From
+// half a large page on it takes whole ones: on pages of 4 KiB large products are 3% slower.
+template <class Real>
+class PackBuffer {
+ public:
+  explicit PackBuffer(int64_t count)
+      : bytes_(whole_pages(count * static_cast<int64_t>(sizeof(Real)))),
+        data_(static_cast<Real*>(BlockCache::scratch().take(bytes_))) {}
+  ~PackBuffer() { BlockCache::scratch().give(data_, bytes_); }
+  PackBuffer(const PackBuffer&) = delete;
+  PackBuffer& operator=(const PackBuffer&) = delete;
+  Real* data() const { return data_; }
+
+ private:
+  static constexpr int64_t whole_pages(int64_t bytes) {
+    return 2 * bytes < large_page ? bytes : ceil_div(bytes, large_page) * large_page;
+  }
+
+  int64_t bytes_;
+  Real* data_;
+};
+
+// The widest vector register, and the tile of C that fills the register file but for the two or
+// three that hold B's row and one number of A. TM independent chains also hide the latency of an
+// FMA.
 #if defined(__AVX512F__)
 inline constexpr int register_bytes = 64, tile_rows = 14, tile_registers = 2;  // 28 of 32
 #elif defined(__AVX2__)
@@ -34,7 +64,8 @@ inline constexpr int register_bytes = 16, tile_rows = 8, tile_registers = 3;  //
 inline constexpr int register_bytes = 16, tile_rows = 4, tile_registers = 2;  // 8 of 16
 #endif
 
-// Sizes in elements of one type; f32 on AVX-512: tiles of 14 x 32, blocks of 352 x 1117 (1.5 MiB of B).
+// Sizes in elements of one type; f32 on AVX-512: tiles of 14 x 32, blocks of 352 x 1117 (1.5 MiB of
+// B).
 template <class Real>
 struct TileShape {
   typedef Real Register __attribute__((vector_size(register_bytes)));
@@ -62,7 +93,8 @@ inline void store_register(Real* to, const Register& value) {
   std::memcpy(to, &value, sizeof value);
 }
 
-// Lanes of two registers, counted through both; nvcc cannot print a shuffle for the host's compiler.
+// Lanes of two registers, counted through both; nvcc cannot print a shuffle for the host's
+// compiler.
 template <int... Lane, class Register>
 inline Register shuffled(const Register& a, const Register& b) {
 #if defined(__CUDACC__)
@@ -75,8 +107,8 @@ inline Register shuffled(const Register& a, const Register& b) {
 #endif
 }
 
-// Transpose a square of `lanes` registers: exchange its off-diagonal quarters, then the same inside each
-// quarter. log2(lanes) rounds of shuffles; nothing touches memory.
+// Transpose a square of `lanes` registers: exchange its off-diagonal quarters, then the same inside
+// each quarter. log2(lanes) rounds of shuffles; nothing touches memory.
 template <int Half, class Register, int... Lane>
 inline void transpose_square(Register* x, std::integer_sequence<int, Lane...> lane) {
   constexpr int lanes = static_cast<int>(sizeof...(Lane));
@@ -128,8 +160,8 @@ void pack_copying(const T* from, int64_t along, int64_t step, int64_t panels, in
                        load_register<Real>(from + l * along + p * step + i));
 }
 
-// Members [0, count) in panels that begin `step` apart and hold Width >= step each (A's panels overlap:
-// TM rows are used of `pitch` packed). Panel p fills out[p * Width * depth ...].
+// Members [0, count) in panels that begin `step` apart and hold Width >= step each (A's panels
+// overlap: TM rows are used of `pitch` packed). Panel p fills out[p * Width * depth ...].
 template <int Width, class Real, class T>
 void pack_panels(const T* from, int64_t across, int64_t along, int64_t step, int64_t panels,
                  int64_t count, int64_t depth, Real* out) {

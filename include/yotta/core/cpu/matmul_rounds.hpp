@@ -1,16 +1,18 @@
 // Rounds for matmul: who packs what and multiplies what, when, so that no thread stands still.
 //
-// Each round needs a packed block of B. If all threads packed, then all multiplied, each of the two phases
-// would end with threads waiting for the slowest. So a block is packed while the one before it is multiplied:
+// Each round needs a packed block of B. If all threads packed, then all multiplied, each of the two
+// phases would end with threads waiting for the slowest. So a block is packed while the one before
+// it is multiplied:
 //
-//     pack 0 | multiply 0, first half | pack 1 | multiply 0, second half | multiply 1, first half | pack 2 | ...
+//     pack 0 | multiply 0, first half | pack 1 | multiply 0, second half
+//            | multiply 1, first half | pack 2 | multiply 1, second half | ...
 //
-// Tasks are handed out in this order to whichever thread is free. Each waits only for tasks that were handed
-// out before it, so there is always one that can go on:
+// Tasks are handed out in this order to whichever thread is free. Each waits only for tasks that
+// were handed out before it, so there is always one that can go on:
 //     multiply   its block of B is packed; the same piece of C was written in the round before
 //     pack       the buffer is free: every multiply of the round that read it last has ended
-// Cost: two blocks of B in memory instead of one, and an atomic counter or two a task. One thread alone packs
-// and multiplies in turn, with one buffer.
+// Cost: two blocks of B in memory instead of one, and an atomic counter or two a task. One thread
+// alone packs and multiplies in turn, with one buffer.
 #pragma once
 
 #include <atomic>
@@ -25,8 +27,8 @@ namespace yotta {
 // Blocks of packed B that are alive at once.
 constexpr int64_t pack_buffers(int threads) { return threads > 1 ? 2 : 1; }
 
-// Runs body.pack(round, task) for task < packs, and body.multiply(round, task, thread) for task < multiplies,
-// in every round, on up to `threads` threads.
+// Runs body.pack(round, task) for task < packs, and body.multiply(round, task, thread) for task <
+// multiplies, in every round, on up to `threads` threads.
 template <class Body>
 void run_rounds(int threads, int64_t rounds, int64_t packs, int64_t multiplies, Body& body) {
   const int64_t buffers = pack_buffers(threads), each = packs + multiplies;

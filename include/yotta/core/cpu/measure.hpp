@@ -1,8 +1,8 @@
 // What this machine can do: its matmul rate and its memory rate, measured.
 //
-// Every speed in the course is stated as a share of these two numbers, taken in the same process on the
-// same day: 60 GFLOP/s say nothing; 70% of the matmul rate does. The two corners of the roofline
-// (lesson 02) are the same pair.
+// Every speed in the course is stated as a share of these two numbers, taken in the same process on
+// the same day: 60 GFLOP/s say nothing; 70% of the matmul rate does. The two corners of the
+// roofline (lesson 02) are the same pair.
 //
 //     rate = most work done in one try / time of that try, after a warm-up
 //
@@ -27,7 +27,8 @@ inline double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The shortest time of `body()` in seconds: one warm-up, then at least 3 tries, until the budget is spent.
+// The shortest time of `body()` in seconds: one warm-up, then at least 3 tries, until the budget is
+// spent.
 template <class Body>
 double shortest_seconds(double seconds_budget, Body&& body) {
   body();
@@ -45,8 +46,9 @@ double shortest_seconds(double seconds_budget, Body&& body) {
 YOTTA_API double measure_matmul_gflops(int threads, double seconds_budget = 0.5,
                                        int64_t size = 1024);
 
-// The best rate of x = y + 3 z over three arrays much larger than a core's caches, in GB/s: two reads
-// and one write an element (the line that a write first fetches is not counted, as in STREAM).
+// The best rate of x = y + 3 z over three arrays much larger than a core's caches, in GB/s: two
+// reads and one write an element (the line that a write first fetches is not counted, as in
+// STREAM).
 YOTTA_API double measure_memory_gbps(int threads, double seconds_budget = 0.5,
                                      int64_t array_bytes = int64_t{64} << 20);
 

@@ -2,10 +2,10 @@
 //
 // Each guess knows one mistake of distributed programs and how its numbers look:
 //
-//     expected   10 20 30 40 | 50 60 70 80        2 ranks, 2 chunks
-//     got        20 40 60 80 | 100 ...            twice too large, 2 is the world size: a sum, not a mean
-//     got        50 60 70 80 | 10 20 30 40        every chunk is shifted by one rank
-//     got        10 20 30 -7 | 50 60 70 80        element 3 is untouched: -7 was there before
+//     expected  10 20 30 40 | 50 60 70 80   2 ranks, 2 chunks
+//     got       20 40 60 80 | 100 ...       twice too large, 2 is the world size: a sum, not a mean
+//     got       50 60 70 80 | 10 20 30 40   every chunk is shifted by one rank
+//     got       10 20 30 -7 | 50 60 70 80   element 3 is untouched: -7 was there before
 //
 // and returns its sentence if that explains every number, or nothing. The first that fits is told.
 #pragma once
@@ -42,8 +42,8 @@ struct Clues {
   std::vector<Suspect> suspects;
 };
 
-// A result that is wrong, and the mistakes that might explain it. Each guess returns its sentence when
-// it explains the numbers, or nothing.
+// A result that is wrong, and the mistakes that might explain it. Each guess returns its sentence
+// when it explains the numbers, or nothing.
 class MismatchDiagnosis {
  public:
   using Guess = std::optional<std::string>;
@@ -95,8 +95,8 @@ class MismatchDiagnosis {
   // The factor that brings `from` nearest to `to`; 0 if there is none.
   YOTTA_API static double fit(std::span<const double> from, std::span<const double> to);
 
-  // Which ranks' numbers add up to what is there? Looked for in the first wrong chunk, because a ring
-  // may drop a rank in one chunk and not in the others.
+  // Which ranks' numbers add up to what is there? Looked for in the first wrong chunk, because a
+  // ring may drop a rank in one chunk and not in the others.
   YOTTA_API Guess missing_ranks() const;
   YOTTA_API std::string missing(unsigned present) const;
 

@@ -1,22 +1,24 @@
 // The crew: helper threads that any rank of this process may call in, and never has to wait for.
 //
-// A matmul lasts from microseconds to milliseconds, so starting threads for it would cost more than they
-// bring; and on a machine where something else runs too, a helper may get its core late, so waiting for
-// it would cost more still. Therefore the caller does the work itself, and helpers join while there is
-// some left:
+// A matmul lasts from microseconds to milliseconds, so starting threads for it would cost more than
+// they bring; and on a machine where something else runs too, a helper may get its core late, so
+// waiting for it would cost more still. Therefore the caller does the work itself, and helpers join
+// while there is some left:
 //
 //     caller   post job ──▶ work(0) ─────────────────────▶ close job, wait for those who came
 //     helper             wakes, joins ──▶ work(1) ──▶ leaves, stays awake a moment for the next job
 //     helper                         still asleep: the job is closed before it comes, nobody minds
 //
-// Contract: `work(index)` takes tasks from a shared counter until none is left, so it is right whether
-// one thread runs it or all; index is 0 for the caller, then 1, 2, ... below `threads`, each once a job.
-// It must not throw. Helpers are started as they are first wanted and live as long as the process.
-// Cost: about a microsecond a job when the helpers are awake. One that sleeps may come milliseconds late,
-// since a scheduler first lets it wait on the caller's own core; so helpers stay awake for 5 ms.
+// Contract: `work(index)` takes tasks from a shared counter until none is left, so it is right
+// whether one thread runs it or all; index is 0 for the caller, then 1, 2, ... below `threads`,
+// each once a job. It must not throw. Helpers are started as they are first wanted and live as long
+// as the process.
+// Cost: about a microsecond a job when the helpers are awake. One that sleeps may come milliseconds
+// late, since a scheduler first lets it wait on the caller's own core; so helpers stay awake for
+// 5 ms.
 // Why not an OpenMP region: it ends when its last thread has come, and GCC's runtime spins for that
-// without giving way. With other programs running on the same two cores, a 256 x 256 matmul took 8 ms
-// so, and 0.2 ms with a crew.
+// without giving way. With other programs running on the same two cores, a 256 x 256 matmul took
+// 8 ms so, and 0.2 ms with a crew.
 #pragma once
 
 #include <atomic>
@@ -38,8 +40,8 @@ class ThreadPool {
     return *crew;
   }
 
-  // Runs work(0) here and work(1) to work(threads - 1) on helpers that are free; returns when all who
-  // came are done.
+  // Runs work(0) here and work(1) to work(threads - 1) on helpers that are free; returns when all
+  // who came are done.
   template <class Work>
   void run(int threads, const Work& work) {
     if (threads <= 1) return work(0);

@@ -1,17 +1,17 @@
 // Accelerator: what the library knows of Device::cuda without knowing CUDA.
 //
 //     g++ compiles                              nvcc compiles (or g++, for the emulator)
-//     Tensor ── allocate, copy, zero ─────────► CudaAccelerator         device/cuda/cuda_accelerator.hpp
-//     ops    ── KernelOf<Body>::launch ───────► the kernel of that body device/cuda_kernels.hpp
+//     Tensor ── allocate, copy, zero ─────────► CudaAccelerator, device/cuda/cuda_accelerator.hpp
+//     ops    ── KernelOf<Body>::launch ───────► the kernel of that body, nn/cuda/cuda_kernels.hpp
 //
-// Both are slots, empty until a program that is built with CUDA fills them, at its start. So one header of an
-// op serves every build, and a program without CUDA says in one line what it lacks.
+// Both are slots, empty until a program that is built with CUDA fills them, at its start. So one
+// header of an op serves every build, and a program without CUDA says in one line what it lacks.
 //
-// An op's inner body is a functor, a struct of pointers and numbers. On the CPU the op runs it in a loop; on
-// Device::cuda run_kernel hands it to the kernel that was compiled for its type.
+// An op's inner body is a functor, a struct of pointers and numbers. On the CPU the op runs it in a
+// loop; on Device::cuda run_kernel hands it to the kernel that was compiled for its type.
 //
-// Everything on a device happens in order, on the stream of its rank, and returns at once. The host waits where it
-// asks for values: copies to the host, and wait().
+// Everything on a device happens in order, on the stream of its rank, and returns at once. The host
+// waits where it asks for values: copies to the host, and wait().
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,8 @@ YOTTA_API Accelerator*& accelerator();
 YOTTA_API std::string& why_no_accelerator();
 YOTTA_API Accelerator& accelerator_or_fail(Where where);
 
-// How many neighbouring numbers a body works on at once: in a kernel one a thread, on the CPU a register full
-// (nn/cpu/vectors.hpp).
+// How many neighbouring numbers a body works on at once: in a kernel one a thread, on the CPU a
+// register full (nn/cpu/vectors.hpp).
 struct OneLane {};
 
 // Where a body's kernel is: launch(body, items, where) runs it for items 0, 1, ..., items - 1.

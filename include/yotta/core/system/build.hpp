@@ -3,9 +3,9 @@
 // One body of code can be built in two ways:
 //
 //     header-only    #include a header, and that is all: every function is inline
-//     compiled       YOTTA_COMPILED is defined, and the program is linked with yotta::compiled, which holds the
-//                    bodies: a file that includes a header sees declarations only, and compiles in a fraction
-//                    of the time
+//     compiled       YOTTA_COMPILED is defined, and the program is linked with yotta::compiled,
+//                    which holds the bodies: a file that includes a header sees declarations only,
+//                    and compiles in a fraction of the time
 //
 // A header that takes part declares its functions and then gives their bodies:
 //
@@ -15,9 +15,9 @@
 //     Tensor softmax(const Tensor& x, Where where) { ... }
 //     #endif  // YOTTA_BODIES
 //
-// cmake/compiled/nn.cpp is compiled with YOTTA_COMPILING_nn, so it sees the bodies of nn/ and of everything else the
-// declarations. Types that nearly every signature names live in the inline namespace YOTTA_FORM, so that files of both
-// forms do not link into one program.
+// cmake/compiled/nn.cpp is compiled with YOTTA_COMPILING_nn, so it sees the bodies of nn/ and of
+// everything else the declarations. Types that nearly every signature names live in the inline
+// namespace YOTTA_FORM, so that files of both forms do not link into one program.
 // YOTTA_ASAN and YOTTA_TSAN, 0 or 1: which sanitizer this build runs under.
 #pragma once
 
@@ -47,7 +47,8 @@
 #endif
 #endif
 
-// Checked kernels are instrumented for the emulator, not for ThreadSanitizer (device/emulator/device_build.hpp).
+// Checked kernels are instrumented for the emulator, not for ThreadSanitizer
+// (device/emulator/device_build.hpp).
 #if YOTTA_INSTRUMENTED && !defined(YOTTA_CHECKED)
 #define YOTTA_TSAN 1
 #else
@@ -55,8 +56,8 @@
 #endif
 
 // A variable of this thread, defined in a header: YOTTA_THREAD_LOCAL Fiber* current = nullptr;
-// clang-repl (notebooks) loses an inline one between cells and crashes. There a notebook is one translation
-// unit, so the definition need not be inline.
+// clang-repl (notebooks) loses an inline one between cells and crashes. There a notebook is one
+// translation unit, so the definition need not be inline.
 #if defined(__CLANG_REPL__)
 #define YOTTA_THREAD_LOCAL thread_local
 #else

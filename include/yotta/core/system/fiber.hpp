@@ -6,13 +6,13 @@
 //     compute the next layer  ◄───────────────────────────────┘
 //     work.wait() ── resume() ──► chunk is here: add it, send the next ...
 //
-// A blocking algorithm, written as a plain loop of send and recv, becomes an asynchronous one without
-// being rewritten as a state machine. The emulator of CUDA runs each thread of a block as a fiber for
-// the same reason: __syncthreads() is a suspend(). Switching costs some ten nanoseconds.
+// A blocking algorithm, written as a plain loop of send and recv, becomes an asynchronous one
+// without being rewritten as a state machine. The emulator of CUDA runs each thread of a block as a
+// fiber for the same reason: __syncthreads() is a suspend(). Switching costs some ten nanoseconds.
 //
-// Boost.Context switches the stacks. The sanitizers must be told of each switch: the rest of this file
-// is those notes. Never suspend() inside a catch block: the runtime's list of caught exceptions
-// belongs to the thread.
+// Boost.Context switches the stacks. The sanitizers must be told of each switch: the rest of this
+// file is those notes. Never suspend() inside a catch block: the runtime's list of caught
+// exceptions belongs to the thread.
 #pragma once
 
 #include <boost/context/fiber.hpp>
@@ -49,7 +49,8 @@ class Fiber {
 #if YOTTA_ASAN
     stack_bytes_ = stack.size;
     stack_bottom_ = static_cast<std::byte*>(stack.sp) - stack.size;
-    // Frames that a fiber never returns from leave their marks on the stack; the memory may be given to us again.
+    // Frames that a fiber never returns from leave their marks on the stack; the memory may be
+    // given to us again.
     __asan_unpoison_memory_region(stack_bottom_, stack_bytes_);
 #endif
     inside_ = boost::context::fiber(

@@ -1,18 +1,19 @@
 // Files: read whole or in pieces, and written so that nobody ever sees half of one.
 //
-//     write   model.safetensors.partial   |#####.....|    a crash here leaves the old file as it was
-//     fsync   model.safetensors.partial   |##########|    now the bytes are on the disk
-//     rename  -> model.safetensors                        one step: either the old file or the new one
+//     write   model.safetensors.partial  |#####.....|  a crash here leaves the old file as it was
+//     fsync   model.safetensors.partial  |##########|  now the bytes are on the disk
+//     rename  -> model.safetensors                     one step: either the old file or the new one
 //
-// A run that is killed while it saves must find a whole checkpoint when it starts again. POSIX promises
-// that rename replaces a name at once; fsync before it keeps a power cut from leaving a new name on old
-// blocks. For several files that belong together a list of their names is written last, in one step:
+// A run that is killed while it saves must find a whole checkpoint when it starts again. POSIX
+// promises that rename replaces a name at once; fsync before it keeps a power cut from leaving a
+// new name on old blocks. For several files that belong together a list of their names is written
+// last, in one step:
 //
 //     killed before the list is there    the old files count; partial ones are leftovers
 //     killed after                       the new files count; whoever comes next renames the rest
 //
-// A symbolic link stays and what it leads to is replaced. What is no plain file (a pipe, a device) is never replaced:
-// it is written into.
+// A symbolic link stays and what it leads to is replaced. What is no plain file (a pipe, a device)
+// is never replaced: it is written into.
 // Reference: Pillai et al., "All file systems are not created equal", OSDI 2014.
 #pragma once
 
@@ -98,9 +99,10 @@ inline std::string read_file(const std::filesystem::path& path, Where where = Wh
   return InputFile(path, where).read_all(where);
 }
 
-// ---- writing ---------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
-// Names last through a power cut only when their folder is synced too (where the system can do that).
+// Names last through a power cut only when their folder is synced too (where the system can do
+// that).
 inline void sync_folder(const std::filesystem::path& folder) {
   const int handle = open(folder.c_str(), O_RDONLY);
   if (handle < 0) return;
@@ -129,8 +131,8 @@ inline bool is_special(const std::filesystem::path& path) {
   return kind != file_type::not_found && kind != file_type::regular && kind != file_type::directory;
 }
 
-// A file that appears under its name, whole, when commit() is called; dropped before, it never was. What is special
-// gets the bytes as they come.
+// A file that appears under its name, whole, when commit() is called; dropped before, it never was.
+// What is special gets the bytes as they come.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& path, Where where = Where::current())
@@ -194,7 +196,8 @@ inline void write_file(const std::filesystem::path& path, const std::string& tex
   file.commit(where);
 }
 
-// Throws now, and not after hours of work, if no file can be written at this path. Nothing is left there.
+// Throws now, and not after hours of work, if no file can be written at this path. Nothing is left
+// there.
 inline void expect_writable(const std::filesystem::path& path, Where where = Where::current()) {
   if (is_special(path)) {  // to open a pipe may wait forever
     if (access(path.c_str(), W_OK) != 0)
@@ -206,10 +209,11 @@ inline void expect_writable(const std::filesystem::path& path, Where where = Whe
   const AtomicFile probe(path, where);
 }
 
-// ---- several files that change together ------------------------------------------------------------
+// ---- several files that change together ---------------------------------------------------------
 
-// Keeps others from saving to a folder for as long as it lives. The system takes the lock (flock) away with the
-// process, however that ends. A folder that has no locks (read-only, some network disks) is never busy.
+// Keeps others from saving to a folder for as long as it lives. The system takes the lock (flock)
+// away with the process, however that ends. A folder that has no locks (read-only, some network
+// disks) is never busy.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder)
@@ -262,8 +266,9 @@ inline void put_in_place(const std::filesystem::path& folder) {
 }
 }  // namespace detail
 
-// Call it before reading or writing such a folder: if a save was cut short after its list was written, this ends it.
-// Several threads and processes may; whoever has the lock is about to do it, and is waited for.
+// Call it before reading or writing such a folder: if a save was cut short after its list was
+// written, this ends it. Several threads and processes may; whoever has the lock is about to do it,
+// and is waited for.
 inline void finish_commit(const std::filesystem::path& folder) {
   for (int wait = 0; wait < 1000 && std::filesystem::exists(folder / commit_list); ++wait) {
     if (const FolderLock lock(folder); !lock.busy()) return detail::put_in_place(folder);
@@ -271,7 +276,8 @@ inline void finish_commit(const std::filesystem::path& folder) {
   }
 }
 
-// Put all files of a folder in place, or none: the list is the one step that decides. One run at a time: FolderLock.
+// Put all files of a folder in place, or none: the list is the one step that decides. One run at a
+// time: FolderLock.
 inline void commit_together(const std::filesystem::path& folder, std::list<AtomicFile>& files,
                             Where where = Where::current()) {
   std::string names;

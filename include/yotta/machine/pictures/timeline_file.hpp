@@ -274,8 +274,8 @@ std::string timeline_svg(const Trace& trace, int most_ranks) {
 namespace detail {
 
 // {"seconds": s, "left_out": ranks, "first_image": i, "names": [...], "colors": [...],
-//  "rows": [{"rank": r, "lane": "tp", "both": does it carry messages both ways, "bars":
-//    [[begin, end, name, critical, kind, peer, bytes, flops, its cause's row, and bar], ...]}, ...]}
+//    "rows": [{"rank": r, "lane": "tp", "both": does it carry messages both ways, "bars":
+//    [[begin, end, name, critical, kind, peer, bytes, flops, its cause's row and bar], ...]}, ...]}
 inline std::string page_data(const Trace& trace, const Timeline& timeline) {
   std::map<std::pair<int, int>, std::pair<size_t, size_t>> place;  // event -> row, bar
   for (size_t r = 0; r < timeline.rows.size(); ++r)

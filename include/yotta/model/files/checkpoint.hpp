@@ -14,11 +14,11 @@
 //
 // The training state is all that decides the next step of a run, beside the weights:
 //
-//     step            batches are drawn from (seed, step), so this is the position in the text
-//     seed            of batches and dropout: drawn by position, so no generator has a state to keep
-//     optimizer       its tensors (Adam: exp_avg, exp_avg_sq; the f32 master of a bf16 weight) and how
-//                     many steps it took (Adam's bias correction)
-//     options         whatever else must stay as it was: batch, learning rate, schedule, the text
+//     step         batches are drawn from (seed, step), so this is the position in the text
+//     seed         of batches and dropout: drawn by position, so no generator has a state to keep
+//     optimizer    its tensors (Adam: exp_avg, exp_avg_sq; the f32 master of a bf16 weight) and how
+//                  many steps it took (Adam's bias correction)
+//     options      whatever else must stay as it was: batch, learning rate, schedule, the text
 //
 // Continued from these and the weights, a run computes the same bits as if it had never stopped.
 // Memory of the state: with Adam in f32 twice the weights.

@@ -2,12 +2,12 @@
 //
 // NAMES: which of our parameters is which tensor of a checkpoint.
 //
-//     ours, (out, in)                           theirs
-//     layers.0.attention.q.weight (C, C) ─┐     GPT-2 keeps one matrix, and transposed ("Conv1D"):
-//     layers.0.attention.k.weight (C, C) ─┼──>  transformer.h.0.attn.c_attn.weight (C, 3C)
-//     layers.0.attention.v.weight (C, C) ─┘     [ q^T | k^T | v^T ]
+//    ours, (out, in)                           theirs
+//    layers.0.attention.q.weight (C, C) ─┐     GPT-2 keeps one matrix, and transposed ("Conv1D"):
+//    layers.0.attention.k.weight (C, C) ─┼──>  transformer.h.0.attn.c_attn.weight (C, 3C)
+//    layers.0.attention.v.weight (C, C) ─┘     [ q^T | k^T | v^T ]
 //
-//     layers.0.attention.q.weight (C, C) ────>  Llama: model.layers.0.self_attn.q_proj.weight (C, C)
+//    layers.0.attention.q.weight (C, C) ────>  Llama: model.layers.0.self_attn.q_proj.weight (C, C)
 //
 // Ours are stacked over their rows, then transposed where theirs is. Rope needs no permutation:
 // ours turns the same pairs (i, i + d/2) as theirs. A tied output matrix is not stored a second
@@ -15,18 +15,18 @@
 //
 // SIZES: config.json describes the model.
 //
-//     ours            GPT-2 (GPT2LMHeadModel)                  Llama (LlamaForCausalLM)
-//     width           n_embd                                   hidden_size
-//     layers          n_layer                                  num_hidden_layers
-//     heads           n_head                                   num_attention_heads
-//     kv_heads        (as many as heads)                       num_key_value_heads
-//     feed_forward    n_inner, null means 4 C                  intermediate_size
-//     context         n_positions                              max_position_embeddings
-//     norm_epsilon    layer_norm_epsilon                       rms_norm_eps
-//     rope_theta                                               rope_parameters.rope_theta (since version
-//                                                              5), rope_theta (before); we write both
-//     dropout         embd_pdrop = resid_pdrop                 (none)
-//     attention_dropout attn_pdrop                             attention_dropout
+//     ours            GPT-2 (GPT2LMHeadModel)             Llama (LlamaForCausalLM)
+//     width           n_embd                              hidden_size
+//     layers          n_layer                             num_hidden_layers
+//     heads           n_head                              num_attention_heads
+//     kv_heads        (as many as heads)                  num_key_value_heads
+//     feed_forward    n_inner, null means 4 C             intermediate_size
+//     context         n_positions                         max_position_embeddings
+//     norm_epsilon    layer_norm_epsilon                  rms_norm_eps
+//     rope_theta                                          rope_parameters.rope_theta (since version
+//                                                         5), rope_theta (before); we write both
+//     dropout         embd_pdrop = resid_pdrop            (none)
+//     attention_dropout attn_pdrop                        attention_dropout
 //
 // Dropout is written for others and not read: it belongs to a run, not to a model. Contract: what
 // our transformer cannot compute is refused by the name of its entry: another model or activation,

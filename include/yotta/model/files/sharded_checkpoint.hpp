@@ -4,8 +4,8 @@
 //     DIR/step_120/rank_1_of_2.safetensors    exp_avg.w[12:24/24]  w[12:24/24]  ...
 //     DIR/latest                              "step_120/rank_0_of_2.safetensors", written last
 //
-//     saved by 2 ranks     [ 0 ............... 11 | 12 .............. 23 ]    numbers of w
-//     loaded by 3          [ 0 ...... 7 | 8 ....... 15 | 16 ........ 23 ]    rank 1 reads from both files
+//   saved by 2 ranks  [ 0 ............... 11 | 12 .............. 23 ]   numbers of w
+//   loaded by 3       [ 0 ...... 7 | 8 ....... 15 | 16 ........ 23 ]   rank 1 reads from both files
 //
 // With ZeRO or FSDP no rank holds the whole model, and none should have to for a save. So a file
 // holds runs of numbers, each named by the parameter and the range of it that it holds. Whoever

@@ -1,19 +1,29 @@
 // Reductions of two numbers, for a loop on the CPU and as the bodies of kernels.
+//
+// Two rules hold for every operation. A NaN survives it, so that no rank hides another's. Small
+// floats are combined in f32 and rounded once.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
-#include "yotta/comm/data.hpp"
 #include "yotta/core/system/accelerator.hpp"
 
 namespace yotta {
+
+// NCCL's names. mean is a sum that is divided by the number of ranks at the end.
+enum class ReduceOp : uint8_t { sum, mean, max, min, prod };
+constexpr const char* name(ReduceOp op) {
+  constexpr const char* names[] = {"sum", "mean", "max", "min", "prod"};
+  return names[static_cast<int>(op)];
+}
 
 // The type that numbers of type T are combined in: small floats in f32, then rounded once.
 template <class T>
 using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
 
-// Calls f(combine), where combine(x, y) is x (op) y on numbers of type T. A NaN on either side survives
-// every operation, max and min included.
+// Calls f(combine), where combine(x, y) is x (op) y on numbers of type T. A NaN on either side
+// survives max and min too.
 template <class T, class F>
 void visit_op(ReduceOp op, F&& f) {
   const auto rounded = [&](auto combine) {
