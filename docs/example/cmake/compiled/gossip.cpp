@@ -1,0 +1,2 @@
+// The bodies of parallel/gossip.hpp.
+#include "yotta/parallel/gossip.hpp"

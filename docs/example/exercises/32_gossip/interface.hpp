@@ -1,0 +1,15 @@
+// What the graded cases of exercise 32 call. adapter.cpp fills it with the functions of one solution.
+#pragma once
+
+#include "yotta/comm/communicator.hpp"
+#include "yotta/core/exercise.hpp"
+#include "yotta/core/tensor.hpp"
+
+namespace exercise {
+
+struct Solution {
+  void (*gossip)(yotta::Tensor& x, const yotta::Communicator& ring, int rounds);
+};
+extern const Solution solution;
+
+}  // namespace exercise
