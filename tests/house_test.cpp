@@ -46,7 +46,7 @@ std::vector<fs::path> headers(const fs::path& root) {
 
 std::vector<fs::path> sources(const fs::path& root) {
   std::vector<fs::path> all;
-  for (const char* folder : {"include", "tests", "course", "bench", "lessons", "exercises"}) {
+  for (const char* folder : {"include", "tests", "course", "bench", "lessons", "exercises", "docs"}) {
     const auto some = files(root, folder, {".hpp", ".cpp", ".cuh", ".cu"});
     all.insert(all.end(), some.begin(), some.end());
   }

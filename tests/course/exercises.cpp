@@ -86,6 +86,12 @@ TEST_CASE("a starter's includes are sorted, and its functions are inline") {
           "inline int x();\nint x() { return 1; }\n");
 }
 
+TEST_CASE("the worked example's starter is a fresh cut") {
+  const std::string example = YOTTA_SOURCE_DIR "/docs/example/";
+  CHECK(read_text(example + "exercises/32_gossip/gossip.hpp") ==
+        cut_starter(read_text(example + "include/yotta/parallel/gossip.hpp")));
+}
+
 TEST_CASE("a solution is the header in the student's namespace, nothing else") {
   std::string expected = header;
   expected.replace(expected.find("namespace yotta {"), 17, "namespace yotta::student {");
