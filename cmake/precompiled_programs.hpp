@@ -1,4 +1,5 @@
-// What nearly every program of the course includes, precompiled (yotta_quick in programs.cmake).
+// What nearly every program of the course includes, precompiled (yotta_quick in programs.cmake): the standard library,
+// {fmt}, and of Yotta what declares tensors and ranks.
 #pragma once
 
 #include <fmt/core.h>
@@ -38,3 +39,6 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/core/compare.hpp"

@@ -16,7 +16,7 @@ using Words = std::vector<std::string>;
 
 namespace {
 
-std::string program(const std::string& stem) { return YOTTA_BENCH "/bench_" + stem; }
+std::string program(const std::string& stem) { return YOTTA_BENCH "/try_bench_" + stem; }
 
 // A benchmark's report, after it has ended well.
 Json report_of(const std::string& stem, Words options) {
