@@ -199,6 +199,7 @@ void Tensor::zero() {
 }
 
 void Tensor::set(const void* numbers) {
+  if (nbytes() == 0) return;  // there may be no address
   if (device_ == Device::cpu) std::memcpy(bytes_, numbers, static_cast<size_t>(nbytes()));
   if (device_ == Device::cuda) accelerator()->copy(bytes_, numbers, nbytes(), Transfer::to_device);
 }
