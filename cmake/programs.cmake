@@ -43,7 +43,7 @@ function(yotta_quick_tests)
 endfunction()
 
 # The compiled library for notebooks, whose cells are compiled as they run.
-add_library(yotta_notebook SHARED ${PROJECT_BINARY_DIR}/empty.cpp)
+add_library(yotta_notebook SHARED EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/empty.cpp)
 target_link_libraries(yotta_notebook PRIVATE "$<LINK_LIBRARY:WHOLE_ARCHIVE,yotta_compiled>")
 set_target_properties(yotta_notebook PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 

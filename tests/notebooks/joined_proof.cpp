@@ -9,7 +9,8 @@ TEST_CASE("joined and compiled, every cell shows what the file shows") {
   if (!have("clang++-19")) YOTTA_NOT_RUN(how_to_install);
   std::vector<CodeCell> cells = read_code_cells(notebook_path());
   std::erase_if(cells, [](const CodeCell& cell) { return cell.needs_programs; });
-  NotebookTools tools = notebook_tools(std::filesystem::path(notebook_path()).stem());
+  NotebookTools tools =
+      notebook_tools(std::filesystem::path(notebook_path()).stem(), /*header_only=*/true);
   if (YOTTA_ASAN)
     tools.flags.insert(tools.flags.end(),
                        {"-fsanitize=address,undefined", "-fno-sanitize-recover=all"});

@@ -28,12 +28,13 @@ inline std::string notebook_path() {
   return path;
 }
 
-inline runner::NotebookTools notebook_tools(const std::string& name) {
+// Behind the compiled library, if this build has it; or header-only.
+inline runner::NotebookTools notebook_tools(const std::string& name, bool header_only = false) {
   runner::NotebookTools tools;
   tools.folder = fmt::format("{}/notebooks/{}", YOTTA_BUILD_DIR, name);
   std::filesystem::create_directories(tools.folder);
-  tools.flags = runner::notebook_flags(YOTTA_SOURCE_DIR,
-                                       fmt::format("{}/libyotta_notebook.so", YOTTA_BUILD_DIR));
+  const std::string library = fmt::format("{}/libyotta_notebook.so", YOTTA_BUILD_DIR);
+  tools.flags = runner::notebook_flags(YOTTA_SOURCE_DIR, header_only ? "" : library);
   tools.flags.push_back("-march=native");
   tools.libraries = {"-lfmt", "-lboost_context"};
   return tools;
