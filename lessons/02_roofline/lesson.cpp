@@ -72,7 +72,7 @@ void this_machine(Lesson& lesson, const Options& options) {
   // x = y + 3 z also writes, a dot product only reads: the better of both is the memory's rate.
   const Roofline roof{
       square.rate, std::max(measure_memory_gbps(threads, budget) * 1e9, dot.rate / dot.intensity)};
-  lesson.say("{} threads: {} in fp32, {}, ridge at {:.1f} FLOPs a byte", threads,
+  lesson.say("{} threads: {} in fp32, {}, ridge at {:.1f} FLOPs per byte", threads,
              rate_text(roof.peak), rate_text(roof.bandwidth, "B/s"), roof.ridge());
   RooflinePicture picture{roof, {dot}};
   picture.points.push_back(measure_matmul("(4096, 4096) times a vector", options, 4096, 1, 4096));
@@ -96,8 +96,8 @@ void gpu(Lesson& lesson, const Options& options) {
   });
   if (!rates) return lesson.say("none is here: what follows needs none");
   const Roofline roof{rates->fma, rates->bandwidth};
-  lesson.say("{}: {} in fp32, {}, ridge at {:.1f} FLOPs a byte", rates->name, rate_text(roof.peak),
-             rate_text(roof.bandwidth, "B/s"), roof.ridge());
+  lesson.say("{}: {} in fp32, {}, ridge at {:.1f} FLOPs per byte", rates->name,
+             rate_text(roof.peak), rate_text(roof.bandwidth, "B/s"), roof.ridge());
 #else
   (void)options;
   lesson.say("not asked: this program was built without nvcc (cmake --preset cuda builds it with)");
@@ -107,7 +107,7 @@ void gpu(Lesson& lesson, const Options& options) {
 void intensities(Lesson& lesson) {
   lesson.section("Intensity by shape, in bf16, and what an H100 can make of it");
   const Roofline h100 = roofline_of(chip_named("h100"));
-  console::Table table({"operation", "FLOPs a byte", "limited by", "of the peak"});
+  console::Table table({"operation", "FLOPs per byte", "limited by", "of the peak"});
   const auto row = [&](const std::string& name, const Workload& work) {
     const double intensity = work.intensity();
     table.row({name, fmt::format("{:.2f}", intensity),
@@ -183,7 +183,7 @@ void systolic(Lesson& lesson) {
 void tiles(Lesson& lesson) {
   lesson.section("What a shared tile of T x T buys: a matmul of 4096 in fp32 on an H100");
   const Roofline h100 = roofline_of(chip_named("h100"), DType::f32);
-  console::Table table({"T", "GB from memory", "FLOPs a byte", "of the peak"});
+  console::Table table({"T", "GB from memory", "FLOPs per byte", "of the peak"});
   for (const int64_t T : {1, 8, 16, 32, 64, 128}) {
     const MatmulPrediction p = predict(4096, 4096, 4096, T, 4, h100);
     table.row({fmt::format("{}", T), fmt::format("{:.2f}", p.bytes / 1e9),

@@ -152,7 +152,7 @@ void precision(Lesson& lesson, const Options& options) {
 void everything_else(Lesson& lesson) {
   lesson.section("What is no matmul: tensor cores against the other units of the same chip");
   lesson.say("{:<10} {:>12} {:>10} {:>8} {:>26}", "", "bf16 matmul", "f32", "ratio",
-             "FLOPs a byte to be busy");
+             "FLOPs per byte to be busy");
   for (const char* name : {"a100", "h100", "h200", "b200"}) {
     const Chip& chip = chip_named(name);
     lesson.say("{:<10} {:>7.0f} TF/s {:>5.0f} TF/s {:>8.1f} {:>14.0f} against {:.0f}", name,

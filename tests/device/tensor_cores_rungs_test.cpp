@@ -46,9 +46,9 @@ TEST_CASE("passes through the banks, by hand") {
 }
 
 TEST_CASE("what each rung asks for an mma: swizzling divides the passes by four and more") {
-  using Counts = std::vector<double>;
-  CHECK(wavefronts<Small>() == Counts{0, 0, 13, 13, 3, 3});
-  CHECK(wavefronts<Large>() == Counts{0, 0, 6.375, 6.375, 1.375, 1.375});
+  using Wavefronts = std::vector<double>;
+  CHECK(wavefronts<Small>() == Wavefronts{0, 0, 13, 13, 3, 3});
+  CHECK(wavefronts<Large>() == Wavefronts{0, 0, 6.375, 6.375, 1.375, 1.375});
   CHECK(read_wavefronts<Small, Loads::ldmatrix, Rows::swizzled>() == 2);
   CHECK(read_wavefronts<Large, Loads::ldmatrix, Rows::swizzled>() == 1);
   CHECK(tile_sectors<Large>() == 1.5);

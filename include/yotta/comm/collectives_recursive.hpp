@@ -27,8 +27,7 @@
 // Contract: any p and n. All ranks end with the same bits: of two partners' values, the lower
 // team's always stands left of the operation.
 // References: collectives_common.hpp; Rabenseifner, "Optimization of collective reduction
-// operations",
-// 2004.
+// operations", 2004.
 #pragma once
 
 #include "yotta/comm/collectives_common.hpp"

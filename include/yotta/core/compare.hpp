@@ -41,9 +41,9 @@ Verdict compare(std::span<const double> actual, std::span<const double> expected
   if (actual.size() != expected.size())
     return {false, fmt::format("{} has {} elements, expected {}", clues.what, actual.size(),
                                expected.size())};
-  const MismatchDiagnosis mistake(actual, expected, tolerance, clues);
-  if (!mistake.found()) return {};
-  return {false, fmt::format("{}: {}{}", clues.what, mistake.explain(), mistake.worst())};
+  const MismatchDiagnosis diagnosis(actual, expected, tolerance, clues);
+  if (!diagnosis.found()) return {};
+  return {false, fmt::format("{}: {}{}", clues.what, diagnosis.explain(), diagnosis.worst())};
 }
 
 Verdict compare(const Tensor& actual, const Tensor& expected, double tolerance, Clues clues) {

@@ -37,15 +37,15 @@ constexpr OpCost positions_backward_cost(DType dtype, int64_t N, int64_t C) {
 
 // The rows that ids i32 (N) name: (N, C). `table` (rows, C) holds rows `first` and on of a table of
 // V; ids of other rows give zeros.
-YOTTA_API Tensor embedding_part(const Tensor& ids, const Tensor& table, int64_t first, int64_t V,
-                                Where where = Where::current());
+YOTTA_API Tensor embedding_shard(const Tensor& ids, const Tensor& table, int64_t first, int64_t V,
+                                 Where where = Where::current());
 
 // The same of a whole table (V, C).
 YOTTA_API Tensor embedding(const Tensor& ids, const Tensor& table, Where where = Where::current());
 
 // dtable (rows, C) += dy (N, C) in the rows that ids name; it holds rows `first` and on, of V.
-YOTTA_API void embedding_part_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable,
-                                       int64_t first, int64_t V, Where where = Where::current());
+YOTTA_API void embedding_shard_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable,
+                                        int64_t first, int64_t V, Where where = Where::current());
 
 // The same of a whole table (V, C).
 YOTTA_API void embedding_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable,
@@ -160,8 +160,8 @@ void add_rows(const char* operation, Device device, const AddRows<Real, Row>& bo
 
 }  // namespace detail
 
-Tensor embedding_part(const Tensor& ids, const Tensor& table, int64_t first, int64_t V,
-                      Where where) {
+Tensor embedding_shard(const Tensor& ids, const Tensor& table, int64_t first, int64_t V,
+                       Where where) {
   expect_dims("embedding", "table", table, 2, "(V, C)", where);
   const int64_t rows = table.dim(0), C = table.dim(1);
   detail::expect_ids("embedding", ids, V, where);
@@ -195,11 +195,11 @@ Tensor embedding_part(const Tensor& ids, const Tensor& table, int64_t first, int
 
 Tensor embedding(const Tensor& ids, const Tensor& table, Where where) {
   expect_dims("embedding", "table", table, 2, "(V, C)", where);
-  return embedding_part(ids, table, 0, table.dim(0), where);
+  return embedding_shard(ids, table, 0, table.dim(0), where);
 }
 
-void embedding_part_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable, int64_t first,
-                             int64_t V, Where where) {
+void embedding_shard_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable, int64_t first,
+                              int64_t V, Where where) {
   expect_dims("embedding_backward", "dtable", dtable, 2, "(V, C)", where);
   const int64_t rows = dtable.dim(0), C = dtable.dim(1);
   if (ids.device() != Device::cuda)  // the host would wait for it; the forward pass has checked
@@ -222,7 +222,7 @@ void embedding_part_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable
 
 void embedding_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable, Where where) {
   expect_dims("embedding_backward", "dtable", dtable, 2, "(V, C)", where);
-  embedding_part_backward(dy, ids, dtable, 0, dtable.dim(0), where);
+  embedding_shard_backward(dy, ids, dtable, 0, dtable.dim(0), where);
 }
 
 void add_positions(Tensor& x, const Tensor& positions, int64_t T, const Positions& at,

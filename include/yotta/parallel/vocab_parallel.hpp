@@ -53,7 +53,7 @@ class VocabParallelEmbedding : public Layer {
   const ParameterPtr& table() const { return table_.parameter(); }
 
  private:
-  const ShardRange& part() const { return table_.parameter()->range; }
+  const ShardRange& shard() const { return table_.parameter()->range; }
 
   Use table_;  // (V/tp, C)
   ReduceFromTensorParallel g_;
@@ -144,7 +144,7 @@ VocabParallelEmbedding::VocabParallelEmbedding(std::string name, int64_t vocabul
 
 Tensor VocabParallelEmbedding::forward(const Tensor& ids, Saved& saved) {
   saved.keep("ids", ids);
-  return g_.forward(embedding_part(ids, table_.value(), part().first_row, part().all_rows()));
+  return g_.forward(embedding_shard(ids, table_.value(), shard().first_row, shard().all_rows()));
 }
 
 Tensor VocabParallelEmbedding::backward_input(const Tensor& dy, Saved& saved) {
@@ -154,7 +154,7 @@ Tensor VocabParallelEmbedding::backward_input(const Tensor& dy, Saved& saved) {
 
 void VocabParallelEmbedding::backward_weight(Saved& saved) {
   const Tensor ids = saved.take("ids"), dy = saved.take("dy");
-  embedding_part_backward(dy, ids, table_.grad(), part().first_row, part().all_rows());
+  embedding_shard_backward(dy, ids, table_.grad(), shard().first_row, shard().all_rows());
   table_.mark_grad_ready();
 }
 

@@ -88,7 +88,7 @@ TEST_CASE("a vocabulary on several ranks on cuda: rows of the table, the loss, b
   const Tensor outside = Tensor::from<int32_t>({24}, {1});
   CHECK(contains(
       message_of([&] {
-        embedding_part(outside.to(Device::cuda), Tensor::zeros({12, 2}).to(Device::cuda), 12, 24);
+        embedding_shard(outside.to(Device::cuda), Tensor::zeros({12, 2}).to(Device::cuda), 12, 24);
       }),
       "id 24 of token 0 is outside the vocabulary of 24"));
 }

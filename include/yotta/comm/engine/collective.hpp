@@ -21,11 +21,11 @@ class Collective : public Channel, public SharedMemoryChannel {
         number_(number),
         call_(call),
         label_(label),
-        gathering_(transport().enter(group_->number, number, call)) {
+        rendezvous_(transport().enter(group_->number, number, call)) {
     if (CostSink* clock = context().clock) issued_ = clock->now(compute_lane);
   }
   ~Collective() override {
-    if (gathering_ != nullptr) transport().leave(group_->number, *gathering_);
+    if (rendezvous_ != nullptr) transport().leave(group_->number, *rendezvous_);
   }
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
@@ -33,7 +33,7 @@ class Collective : public Channel, public SharedMemoryChannel {
   int rank() const override { return group_->rank; }
   int size() const override { return group_->size(); }
   const Call& call() const { return call_; }
-  bool can_meet() const { return gathering_ != nullptr; }
+  bool can_meet() const { return rendezvous_ != nullptr; }
 
   // Runs the algorithm. If it throws, the collective cannot be completed by anybody.
   template <class Algorithm>
@@ -87,8 +87,8 @@ class Collective : public Channel, public SharedMemoryChannel {
 
   // SharedMemoryChannel
   void show(ConstData in, Data out) override {
-    gathering_->slot(rank()).in = in;
-    gathering_->slot(rank()).out = out;
+    rendezvous_->slot(rank()).in = in;
+    rendezvous_->slot(rank()).out = out;
   }
   void meet() override {
     stop_reading();
@@ -97,16 +97,16 @@ class Collective : public Channel, public SharedMemoryChannel {
     request.group = group_->number;
     request.tag = ++meetings_;
     request.call = &call_;
-    request.handle = reinterpret_cast<uintptr_t>(gathering_);
-    transport().arrive(*gathering_, rank());
+    request.handle = reinterpret_cast<uintptr_t>(rendezvous_);
+    transport().arrive(*rendezvous_, rank());
     group_->engine->wait({&call_, call_.where, {&request, nullptr}, -1});
     // First say that we read, then look whether someone has failed and may leave: see give_up().
-    gathering_->start_reading();
+    rendezvous_->start_reading();
     reading_ = true;
     transport().check(call_.where);
   }
-  ConstData in(int other) const override { return gathering_->slot(other).in; }
-  Data out(int other) const override { return gathering_->slot(other).out; }
+  ConstData in(int other) const override { return rendezvous_->slot(other).in; }
+  Data out(int other) const override { return rendezvous_->slot(other).out; }
   // A collective that the transport runs by itself.
   void run_by_transport(const NativeCall& native) {
     Request request;
@@ -151,22 +151,22 @@ class Collective : public Channel, public SharedMemoryChannel {
   }
 
   void stop_reading() {
-    if (std::exchange(reading_, false)) gathering_->stop_reading();
+    if (std::exchange(reading_, false)) rendezvous_->stop_reading();
   }
   // After this, our buffers may go: nobody starts to read them, since the world has failed, and
   // those who were reading have ended.
   void give_up(const char* why) {
     transport().fail(fmt::format("{} was given up: {}", call_.operation, why));
-    if (gathering_ == nullptr) return;
+    if (rendezvous_ == nullptr) return;
     stop_reading();
-    gathering_->wait_for_readers();
+    rendezvous_->wait_for_readers();
   }
 
   std::shared_ptr<const Group> group_;
   int64_t number_;
   Call call_;
   std::string label_;
-  CollectiveRendezvous* gathering_;
+  CollectiveRendezvous* rendezvous_;
   int meetings_ = 0;
   bool reading_ = false;
   EventStamp issued_, ended_;  // on a virtual clock

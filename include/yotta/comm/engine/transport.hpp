@@ -178,11 +178,11 @@ class Transport {
     static_cast<void>(group), static_cast<void>(number), static_cast<void>(call);
     return nullptr;
   }
-  virtual void arrive(CollectiveRendezvous& gathering, int group_rank) {
-    static_cast<void>(gathering), static_cast<void>(group_rank);
+  virtual void arrive(CollectiveRendezvous& rendezvous, int group_rank) {
+    static_cast<void>(rendezvous), static_cast<void>(group_rank);
   }
-  virtual void leave(int group, CollectiveRendezvous& gathering) {
-    static_cast<void>(group), static_cast<void>(gathering);
+  virtual void leave(int group, CollectiveRendezvous& rendezvous) {
+    static_cast<void>(group), static_cast<void>(rendezvous);
   }
 };
 

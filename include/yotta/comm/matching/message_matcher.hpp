@@ -4,11 +4,9 @@
 //     unexpected   messages without a receive    [from 1, tag 8, group 0: 12 bytes]
 //
 // A message belongs to a receive if group, sender and tag are equal: they are its envelope.
-// Whichever
-// side comes second finds the other. Both lists are in order of arrival. Of one envelope there are
-// either posted receives or unexpected messages, so the first message goes to the first receive,
-// and
-// messages do not overtake each other.
+// Whichever side comes second finds the other. Both lists are in order of arrival. Of one envelope
+// there are either posted receives or unexpected messages, so the first message goes to the first
+// receive, and messages do not overtake each other.
 //
 //     threads    RequestMatcher: both sides are requests in one memory
 //     TCP        an unexpected message is its header and bytes

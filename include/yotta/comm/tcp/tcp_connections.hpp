@@ -28,8 +28,7 @@
 // is lost: killed, or crashed. A host that vanishes (power, cable) closes nothing, so the kernel
 // asks now and then whether it is there (keepalive).
 // Cost of a frame: 48 bytes, and system calls: one to write it; to read it one for the header, one
-// for the bytes if
-// all have arrived, and one that finds no more.
+// for the bytes if all have arrived, and one that finds no more.
 // References: socket(7), tcp(7), getaddrinfo(3); Stevens, Fenner, Rudoff, UNIX Network Programming,
 // vol. 1.
 #pragma once

@@ -1,8 +1,7 @@
 // How collectives of thread ranks meet. All ranks are in one memory, so nothing has to be sent.
 //
 // SharedMemoryChannel: what a native collective may use. Each rank shows the others its addresses,
-// all
-// meet, and then every rank reads what it needs.
+// all meet, and then every rank reads what it needs.
 //
 //   rank 0  show(in, out) ─ meet ─ reads its part of every `in` ─ meet ─ reads others' `out` ─ meet
 //   rank 1  show(in, out) ─ meet ─ ...                                                          ▲
@@ -16,8 +15,7 @@
 //
 // The barrier is counted and never reset: the k-th is complete when p k arrivals have been counted.
 // A rank that reads the buffers of others is counted as a reader. If a rank fails, the others give
-// up
-// the collective; each waits until nobody reads before it releases its own buffers.
+// up the collective; each waits until nobody reads before it releases its own buffers.
 #pragma once
 
 #include <atomic>
@@ -45,15 +43,13 @@ class SharedMemoryChannel {
   virtual void show(ConstData in, Data out) = 0;
   // A barrier: blocks until all ranks of the group have called it as often as this one. What they
   // wrote before is visible after. A collective must end with a meet() if other ranks have read
-  // this
-  // rank's buffers since the last one.
+  // this rank's buffers since the last one.
   virtual void meet() = 0;
   virtual ConstData in(int rank) const = 0;
   virtual Data out(int rank) const = 0;
 
   // Counts in this rank's ledger what it has read from the others' memory, and they from its. A
-  // native
-  // collective sends no message, but the bytes cross from rank to rank all the same.
+  // native collective sends no message, but the bytes cross from rank to rank all the same.
   virtual void count(const Traffic& traffic) = 0;
 };
 

@@ -1,6 +1,5 @@
 // Native collectives of ranks that share one memory: nothing is sent, every rank reads and writes
-// the
-// others' buffers in place.
+// the others' buffers in place.
 //
 // all_reduce: rank r is responsible for chunk r of every buffer. Between two barriers it reads that
 // chunk from all p buffers, sums it, and writes the sum back to all p:
@@ -14,13 +13,11 @@
 //
 // Each number is read once and written once, where a ring of messages would move it 2(p-1) times. A
 // rank works in tiles that stay in the first-level cache. It sums in the ring's order, from rank r
-// + 1
-// round to rank r, so the bits are those of all_reduce_ring.
+// + 1 round to rank r, so the bits are those of all_reduce_ring.
 //
 // Cost: two barriers, whatever p. The ledger counts what crosses from rank to rank: a run of
-// numbers
-// read from or written to another rank is one message. all_reduce counts 2(p-1) messages and
-// 2(p-1)/p N bytes per rank, as the ring does.
+// numbers read from or written to another rank is one message. all_reduce counts 2(p-1) messages
+// and 2(p-1)/p N bytes per rank, as the ring does.
 // Contract: as in collectives_ring.hpp; no rank returns before the others are done with its
 // buffers.
 #pragma once
@@ -40,18 +37,16 @@ namespace detail {
 inline constexpr int64_t tile_bytes = 1024;  // what is reduced in one step
 
 // What one rank reduces: the runs it reads, in the order of the ring that ends at this rank, and
-// the
-// runs that get the result. All have the same length. A run may be both source and target.
+// the runs that get the result. All have the same length. A run may be both source and target.
 struct Runs {
   std::vector<ConstData> sources;
   std::vector<Data> targets;
 };
 
 // Reads `count` elements from `first` on, which fit in a tile, from all sources, combines them from
-// the
-// left and writes them to all targets. The first `together` sources are combined in one pass, in
-// vector
-// registers: with four ranks that takes a third less time than one source after the other.
+// the left and writes them to all targets. The first `together` sources are combined in one pass,
+// in vector registers: with four ranks that takes a third less time than one source after the
+// other.
 template <class T, size_t together, class Count, class Combine>
 void reduce_tile(const Runs& runs, int64_t first, Count count, Combine combine) {
   T sum[tile_bytes / sizeof(T)];
@@ -74,9 +69,8 @@ void reduce_tile(const Runs& runs, int64_t first, Count count, Combine combine) 
 }
 
 // Passes of one rank over more than a tile go upwards and downwards in turn: what one pass touched
-// last
-// is still in the cache when the next begins. Where an array is twice the size of the second-level
-// caches that takes a fifth less time.
+// last is still in the cache when the next begins. Where an array is twice the size of the
+// second-level caches that takes a fifth less time.
 YOTTA_THREAD_LOCAL bool downwards = false;
 
 template <class T, size_t together>
@@ -93,8 +87,7 @@ void reduce_tiles(const Runs& runs, ReduceOp op) {
 }
 
 // Reduces the whole runs. Small floats and integers take one source after the other, so that not
-// every
-// type has vector loops of its own.
+// every type has vector loops of its own.
 inline void reduce_runs(const Runs& runs, ReduceOp op) {
   visit(runs.sources[0].dtype, [&]<class T>(Type<T>) {
     if constexpr (std::is_floating_point_v<T>) {
@@ -196,8 +189,7 @@ inline void all_to_all_native(SharedMemoryChannel& channel, ConstData in, Data o
 }
 
 // in_counts[j] elements go to rank j, out_counts[i] come from rank i. All ranks show their counts
-// first,
-// then their data. Errors: Mismatch, where the two sides differ.
+// first, then their data. Errors: Mismatch, where the two sides differ.
 inline void all_to_all_v_native(SharedMemoryChannel& channel, ConstData in, Counts in_counts,
                                 Data out, Counts out_counts, Where where = Where::current()) {
   const int p = channel.size(), self = channel.rank();

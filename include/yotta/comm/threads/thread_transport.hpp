@@ -6,10 +6,9 @@
 //
 // Whichever side comes second finds the request of the other and copies straight from the sender's
 // buffer into the receiver's: one copy, whatever the size. One lock guards the matcher and the
-// state of
-// waiting ranks; the copy itself happens outside it. A rank that has polled for some microseconds
-// sleeps. Just before, under the same lock, it proves that another rank can still wake it
-// (deadlock.hpp).
+// state of waiting ranks; the copy itself happens outside it. A rank that has polled for some
+// microseconds sleeps. Just before, under the same lock, it proves that another rank can still wake
+// it (deadlock.hpp).
 //
 // Cost: one memcpy and two short locks per message. Memory: no buffers but those of the two sides.
 #pragma once

@@ -5,14 +5,11 @@
 //     rank 5  computes; rank 6  recv from 5: may still be served, so it is not deadlocked
 //
 // Every rank is a few strands: its main code and the collectives it has in flight. A strand is
-// alive if
-// it runs, or has what it waits for. A waiting strand is alive if every rank it waits for has some
-// strand alive, since that rank may yet send. We start from the strands that run and add what they
-// may
-// serve, until nothing changes. A strand that is left can only be woken by others that are left: it
-// is
-// dead, and no proof by time-out is needed. No helper threads send messages, so the graph is
-// complete.
+// alive if it runs, or has what it waits for. A waiting strand is alive if every rank it waits for
+// has some strand alive, since that rank may yet send. We start from the strands that run and add
+// what they may serve, until nothing changes. A strand that is left can only be woken by others
+// that are left: it is dead, and no proof by time-out is needed. No helper threads send messages,
+// so the graph is complete.
 //
 // These are plain data and plain functions, without threads. Cost: O(strands x ranks) per round.
 #pragma once

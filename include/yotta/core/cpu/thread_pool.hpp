@@ -1,4 +1,4 @@
-// The crew: helper threads that any rank of this process may call in, and never has to wait for.
+// ThreadPool: helper threads that any rank of this process may use and never has to wait for.
 //
 // A matmul lasts from microseconds to milliseconds, so starting threads for it would cost more than
 // they bring; and on a machine where something else runs too, a helper may get its core late, so
@@ -7,7 +7,7 @@
 //
 //     caller   post job ──▶ work(0) ─────────────────────▶ close job, wait for those who came
 //     helper             wakes, joins ──▶ work(1) ──▶ leaves, stays awake a moment for the next job
-//     helper                         still asleep: the job is closed before it comes, nobody minds
+//     helper                         still asleep: the job is closed before it comes, and it is not missed
 //
 // Contract: `work(index)` takes tasks from a shared counter until none is left, so it is right
 // whether one thread runs it or all; index is 0 for the caller, then 1, 2, ... below `threads`,
@@ -18,7 +18,7 @@
 // 5 ms.
 // Why not an OpenMP region: it ends when its last thread has come, and GCC's runtime spins for that
 // without giving way. With other programs running on the same two cores, a 256 x 256 matmul took
-// 8 ms so, and 0.2 ms with a crew.
+// 8 ms with OpenMP and 0.2 ms with this pool.
 #pragma once
 
 #include <atomic>
@@ -35,9 +35,9 @@ namespace yotta {
 class ThreadPool {
  public:
   static ThreadPool& instance() {
-    static ThreadPool* crew =
-        new ThreadPool;  // never destroyed: helpers sleep on its members to the end
-    return *crew;
+    // Never destroyed: helpers sleep on its members until the process ends.
+    static ThreadPool* pool = new ThreadPool;
+    return *pool;
   }
 
   // Runs work(0) here and work(1) to work(threads - 1) on helpers that are free; returns when all
