@@ -7,7 +7,7 @@ set(YOTTA_MPIS)
 
 # yotta_add_mpi(name mpirun libraries...)
 function(yotta_add_mpi name mpirun)
-  add_library(yotta_mpi_${name} STATIC ${PROJECT_SOURCE_DIR}/cmake/compiled/mpi/mpi.cpp)
+  add_library(yotta_mpi_${name} STATIC EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/compiled/mpi/mpi.cpp)
   target_link_libraries(yotta_mpi_${name} PUBLIC yotta::compiled ${ARGN})
   target_compile_definitions(yotta_mpi_${name} PUBLIC YOTTA_HAVE_MPI OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
   target_compile_options(yotta_mpi_${name} PRIVATE $<$<CONFIG:Release>:-O1>)

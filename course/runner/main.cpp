@@ -113,6 +113,8 @@ int main(int argc, char** argv) {
   test->add_option("tier", suite.tier, "release, clang, asan or tsan")
       ->check(CLI::IsMember({"release", "clang", "asan", "tsan"}));
   test->add_option("--only", suite.only, "Only the tests whose names match this expression");
+  test->add_flag("--long", suite.long_form,
+                 "Also what takes long: every MPI on every number of ranks, ...");
   test->add_option("--json", suite.json, "Write the counts and every outcome to this file");
   test->callback([&] { result = runner::test_everything(suite); });
 

@@ -173,7 +173,10 @@ std::vector<Outcome> read_outcomes(const std::string& folder) {
 int test_everything(const SuiteOptions& options) {
   const std::string build = fmt::format("{}/build/{}", YOTTA_SOURCE_DIR, options.tier);
   const std::string folder = build + "/results", xml = folder + "/ctest.xml";
-  const int built = run({"cmake", "--build", build, "--", "-k", "0"});
+  Command make = {"cmake", "--build", build, "--target", "all"};
+  if (options.long_form) make.push_back("long_programs");
+  make.insert(make.end(), {"--", "-k", "0"});
+  const int built = run(make);
 
   fs::remove_all(folder);  // no record of an earlier run may be counted
   fs::create_directories(folder);
@@ -181,6 +184,10 @@ int test_everything(const SuiteOptions& options) {
   const auto jobs = std::to_string(1 + std::max(1u, std::thread::hardware_concurrency()));
   Command ctest = {"ctest", "--test-dir",     build, "--output-on-failure", "-j",
                    jobs,    "--output-junit", xml};
+  if (options.long_form)
+    setenv("YOTTA_TEST_LONG", "1", 1);  // tests/support/main.cpp
+  else
+    ctest.insert(ctest.end(), {"-LE", "long"});
   if (!options.only.empty()) ctest.insert(ctest.end(), {"-R", options.only});
   const int ran = run(ctest);
 
@@ -193,6 +200,7 @@ int test_everything(const SuiteOptions& options) {
   const int passed = count(outcomes, Status::passed), failed = count(outcomes, Status::failed);
   print_list(outcomes, Status::failed, "Failed:");
   print_list(outcomes, Status::skipped, "Not run:");
+  if (!options.long_form) fmt::print("\nWhat takes longer is run by `./yotta test --long`.\n");
   fmt::print("\n{} passed, {} failed, {} skipped\n", passed, failed,
              count(outcomes, Status::skipped));
   if (!options.json.empty()) write_json(options.json, outcomes);

@@ -10,6 +10,7 @@ struct SuiteOptions {
   std::string tier = "release";  // the folder of build/ to build and run
   std::string only;              // run only the tests whose names match this expression
   std::string json;              // write the counts to this file too
+  bool long_form = false;        // also what takes long (yotta_long in tests/CMakeLists.txt)
 };
 
 // What became of one test case, or of one check that has no cases of its own.

@@ -461,8 +461,6 @@ TrainingFigures run_training(const TrainingPlan& plan,
   figures.text_files = text.files;
   figures.tokens_per_step = plan.batch * plan.model.context;
   const int cores = context().threads;
-  if (plan.measure_seconds > 0)
-    figures.matmul_gflops = measure_matmul_gflops(cores, plan.measure_seconds);
   run_ranks(plan.ranks, [&](Communicator& world) { Run(plan, text, world, figures)(on_step); });
   figures.model_flops_per_step = step_flops(plan.model, plan.batch, plan.model.context);
   figures.median_step_seconds = median(figures.step_seconds);
@@ -470,6 +468,11 @@ TrainingFigures run_training(const TrainingPlan& plan,
     figures.tokens_per_second =
         static_cast<double>(figures.tokens_per_step) / figures.median_step_seconds;
   }
+  const double trained =
+      std::accumulate(figures.step_seconds.begin(), figures.step_seconds.end(), 0.0);
+  if (plan.measure_seconds > 0)  // a short run is not measured longer than a tenth of it
+    figures.matmul_gflops =
+        measure_matmul_gflops(cores, std::min(plan.measure_seconds, trained / 10));
   if (figures.median_step_seconds > 0 && figures.matmul_gflops > 0)
     figures.mfu =
         figures.model_flops_per_step / figures.median_step_seconds / (1e9 * figures.matmul_gflops);

@@ -47,7 +47,7 @@ struct TrainingPlan {
   std::string resume;      // go on where the run saved in this folder stopped
   std::string save_batches;  // a safetensors file with the tokens of every step
   std::string prompt = "The ";
-  double measure_seconds = 0.5;  // of the machine's matmul rate; 0: not measured, and no MFU
+  double measure_seconds = 0.5;  // most, of the machine's matmul rate; 0: not measured, and no MFU
   int64_t sample_bytes = 0;      // written by the model before and after training
 };
 

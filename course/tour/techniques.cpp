@@ -38,12 +38,15 @@ constexpr Technique all_techniques[] = {
     {"tensor + FSDP", "--layout tp=2,fsdp=2", {.tp = 2, .dp_shard = 2}},
 };
 
-// One run of so many steps, and its time on the machine.
-TrainingFigures timed(TrainingPlan plan, int64_t steps, const Cluster& cluster, double& seconds) {
-  plan.steps = steps;
+// One run, and the time of a step on the machine: of all but the first, which comes after sharing
+// the weights.
+TrainingFigures timed(const TrainingPlan& plan, const Cluster& cluster, double& step_seconds) {
   const Recorder recorder(cluster);
-  TrainingFigures figures = run_training(plan, [](const StepFigures&) {});
-  seconds = yotta::seconds(recorder.trace());
+  double first = 0;
+  TrainingFigures figures = run_training(plan, [&](const StepFigures& step) {
+    if (step.step == 1) first = context().clock->now(compute_lane).end;
+  });
+  step_seconds = (seconds(recorder.trace()) - first) / static_cast<double>(plan.steps - 1);
   return figures;
 }
 
@@ -62,7 +65,7 @@ int technique_count() { return static_cast<int>(std::size(all_techniques)); }
 std::vector<TechniqueFigures> compare_techniques(
     TrainingPlan plan, const Cluster& cluster,
     const std::function<void(int run, const std::string& name)>& on_run) {
-  constexpr int64_t steps = 4;
+  plan.steps = 1 + std::min<int64_t>(4, plan.steps);
   plan.batch = 8;
   plan.warmup = 1;
   plan.sample_bytes = 0;
@@ -77,17 +80,14 @@ std::vector<TechniqueFigures> compare_techniques(
     plan.schedule = technique.schedule;
     plan.context_parallel = technique.context_parallel;
     plan.microbatches = technique.shape.pp > 1 ? 8 : 1;
-    double start = 0, whole = 0;  // what comes before the first step is in both
-    timed(plan, 1, cluster, start);
-    const TrainingFigures figures = timed(plan, 1 + steps, cluster, whole);
     TechniqueFigures& made = all.emplace_back();
+    const TrainingFigures figures = timed(plan, cluster, made.step_seconds);
     made.name = technique.name;
     made.layout = technique.options;
     made.loss = figures.loss.back();
-    made.step_seconds = (whole - start) / steps;
     for (const RankFigures& rank : figures.ranks) {
-      made.bytes_per_step =
-          std::max(made.bytes_per_step, static_cast<double>(rank.bytes_sent) / (1 + steps));
+      made.bytes_per_step = std::max(made.bytes_per_step, static_cast<double>(rank.bytes_sent) /
+                                                              static_cast<double>(plan.steps));
       made.peak_bytes = std::max(made.peak_bytes, static_cast<double>(rank.peak_bytes));
     }
   }

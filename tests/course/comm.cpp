@@ -163,7 +163,7 @@ TEST_CASE("train started by mpirun: the ranks are its processes, without being a
   CHECK(std::filesystem::exists(saved + "/model.safetensors"));
 }
 
-TEST_CASE("lessons 10 and 13 show the same numbers on processes") {
+TEST_CASE("lessons 10 and 13 show the same numbers on processes" * doctest::test_suite("long")) {
   if (mpirun.empty()) YOTTA_NOT_RUN(no_mpirun);
   const TemporaryFolder folder;
   std::string printed;
@@ -278,7 +278,7 @@ TEST_CASE(
   if (mpirun.empty()) YOTTA_NOT_RUN(no_mpirun);
   Words endless = Words{train, "--save-every", "1"} + tiny;
   endless[4] = "1000000";  // its --steps
-  for (const int step : {1, 2, 3}) {
+  for (int step = 1; step <= (long_form() ? 3 : 1); ++step) {
     const TemporaryFolder folder;
     const int rank = step % 3;
     const std::string saved = (folder / "saved").string(), mark = saved;

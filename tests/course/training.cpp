@@ -26,6 +26,7 @@ TrainingPlan tiny(const std::string& layout, const std::string& text) {
   plan.steps = 6;
   plan.microbatches = 2;
   plan.text = text;
+  plan.measure_seconds = 0;
   return plan;
 }
 

@@ -7,6 +7,7 @@
 #
 # Compiling needs no GPU. Where there is none, the last say "not run". With one, bench/gpu_session does all of it and the
 # benchmarks by one command; that it works is tested here with programs that only play a GPU.
+
 # yotta_join(unit files...): a source file that includes the files, each in a namespace of its own, since nvcc takes ten
 # seconds for each that it is given. Their headers come first, with the conditions they stand under.
 function(yotta_join unit)
@@ -52,8 +53,10 @@ else()
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/gpu/nvcc_headers.cu CONTENT "${includes}\n")
   yotta_add_test(nvcc_headers ${NVCC} ${gpu_flags} -c -o /dev/null ${CMAKE_CURRENT_BINARY_DIR}/gpu/nvcc_headers.cu)
   set_tests_properties(nvcc_headers PROPERTIES COST 50)
+  yotta_long(TESTS nvcc_headers)
   foreach(file ${nvcc_files})
     yotta_add_test(nvcc_${file} ${NVCC} ${gpu_flags} -c -o /dev/null ${PROJECT_SOURCE_DIR}/${file})
+    yotta_long(TESTS nvcc_${file})
   endforeach()
 
   # All of its libraries are within it, so that it can be carried to a machine with a GPU and little else.
@@ -64,11 +67,13 @@ else()
   add_custom_command(OUTPUT ${gpu_tests} DEPENDS ${unit} ${nvcc_tests} ${nvcc_headers} ${support}
                      COMMAND ${NVCC} ${gpu_flags} -O1 -lineinfo -o ${gpu_tests} ${unit} ${CMAKE_CURRENT_SOURCE_DIR}/support/main.cpp
                      COMMENT "nvcc: gpu_tests")
-  add_custom_target(gpu_tests ALL DEPENDS ${gpu_tests})
+  add_custom_target(gpu_tests DEPENDS ${gpu_tests})
+  add_dependencies(long_programs gpu_tests)
   yotta_add_test(nvcc_gpu_tests ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target gpu_tests)
   set_tests_properties(nvcc_gpu_tests PROPERTIES RUN_SERIAL ON TIMEOUT 600 FIXTURES_SETUP gpu_tests)
   foreach(tool tests memcheck racecheck initcheck synccheck)
     yotta_add_test(gpu_${tool} ${CMAKE_CURRENT_SOURCE_DIR}/device/on_gpu ${tool} ${gpu_tests})
     set_tests_properties(gpu_${tool} PROPERTIES RUN_SERIAL ON TIMEOUT 900 FIXTURES_REQUIRED gpu_tests)
+    yotta_long(TESTS nvcc_gpu_tests gpu_${tool})
   endforeach()
 endif()

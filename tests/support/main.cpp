@@ -8,6 +8,7 @@
 //     end                         the program came to its end
 //
 // A case that checks nothing fails: it could never turn red.
+// Cases of the suite "long" are left out unless YOTTA_TEST_LONG is set, as `./yotta test --long` does.
 // Under MPI every rank runs all cases, and rank r > 0 adds ".r" to the file's name. With YOTTA_TEST_ON_PROCESSES the
 // processes are the ranks of run_ranks. With YOTTA_TEST_ON_TCP they are so without MPI: the program starts
 // YOTTA_TEST_PROCESSES copies of itself. With YOTTA_TEST_ON_NCCL, too, these share the first GPU, and NCCL moves what is
@@ -118,7 +119,9 @@ class Recorder : public doctest::IReporter {
 };
 
 int run(int argc, char** argv) {
-  doctest::Context context(argc, argv);
+  doctest::Context context;
+  if (std::getenv("YOTTA_TEST_LONG") == nullptr) context.addFilter("test-suite-exclude", "long");
+  context.applyCommandLine(argc, argv);
   const int failed = context.run();
   return failed != 0 || checked_nothing ? 1 : 0;
 }

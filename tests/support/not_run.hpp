@@ -5,12 +5,17 @@
 //       if (!has_avx512()) YOTTA_NOT_RUN("this processor has no AVX-512");
 #pragma once
 
+#include <cstdlib>
 #include <string>
 
 namespace yotta_test {
 
 // Marks the running test case as not run, and why.
 void not_run(const std::string& reason);
+
+// Is this `./yotta test --long`? A case that tries many inputs tries more of them then. A case that is long as a whole
+// belongs to the suite "long": TEST_CASE("..." * doctest::test_suite("long")).
+inline bool long_form() { return std::getenv("YOTTA_TEST_LONG") != nullptr; }
 
 }  // namespace yotta_test
 

@@ -223,7 +223,7 @@ TEST_CASE("more numbers than one call of MPI takes") {
   });
 }
 
-TEST_CASE("2 GiB and more") {
+TEST_CASE("2 GiB and more" * doctest::test_suite("long")) {
   MpiRanks job;
   if (job.size() != 2) YOTTA_NOT_RUN("takes long, and is done with 2 processes");
   if (free_bytes() < int64_t{7} << 30) YOTTA_NOT_RUN("less than 7 GiB of memory are free");

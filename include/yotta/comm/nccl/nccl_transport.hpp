@@ -29,16 +29,9 @@ namespace yotta {
 class NcclTransport : public Transport {
  public:
   // All ranks of `inner` make one together. `timeout`: seconds that the host may wait for its GPU.
-  NcclTransport(std::shared_ptr<Transport> inner, std::shared_ptr<NcclLibrary> nccl,
-                double timeout = 600, Where where = Where::current())
-      : inner_(std::move(inner)),
-        timeout_(timeout),
-        bootstrap_(std::make_shared<NcclBootstrap>(inner_)),
-        lanes_(inner_->rank(), bootstrap_, std::move(nccl), where),
-        messages_(inner_->rank(), inner_->size(), bootstrap_, lanes_) {
-    for (int r = 0; r < inner_->size(); ++r) groups_[0].members.push_back(r);
-  }
-  ~NcclTransport() override { lanes_.leave_all(inner_->failed()); }
+  YOTTA_API NcclTransport(std::shared_ptr<Transport> inner, std::shared_ptr<NcclLibrary> nccl,
+                          double timeout = 600, Where where = Where::current());
+  YOTTA_API ~NcclTransport() override;
   NcclTransport(const NcclTransport&) = delete;
   NcclTransport& operator=(const NcclTransport&) = delete;
 
@@ -221,5 +214,20 @@ class NcclTransport : public Transport {
   Part part_;
   std::vector<Waiting> strands_;
 };
+
+#if YOTTA_BODIES_OF(transports)
+
+NcclTransport::NcclTransport(std::shared_ptr<Transport> inner, std::shared_ptr<NcclLibrary> nccl,
+                             double timeout, Where where)
+    : inner_(std::move(inner)),
+      timeout_(timeout),
+      bootstrap_(std::make_shared<NcclBootstrap>(inner_)),
+      lanes_(inner_->rank(), bootstrap_, std::move(nccl), where),
+      messages_(inner_->rank(), inner_->size(), bootstrap_, lanes_) {
+  for (int r = 0; r < inner_->size(); ++r) groups_[0].members.push_back(r);
+}
+NcclTransport::~NcclTransport() { lanes_.leave_all(inner_->failed()); }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

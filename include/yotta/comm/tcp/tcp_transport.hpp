@@ -51,21 +51,9 @@ inline bool fits(const TcpFrame& header, const Request& recv) {
 class TcpTransport : public Transport, private TcpReceiver {
  public:
   // The first `size` processes make one together, for their run number `world`.
-  TcpTransport(std::shared_ptr<TcpMesh> mesh, int size, int32_t world,
-               const TcpOptions& options = {})
-      : options_(options),
-        mesh_(std::move(mesh)),
-        size_(size),
-        world_(world),
-        control_plane_(mesh_->rank(), size, [this](int to, int kind, const std::string& text) {
-          mesh_->send(to, frame(TcpFrame::Kind::control, kind), text);
-        }) {
-    state_.rank = mesh_->rank();
-    state_.groups.emplace_back().members.resize(static_cast<size_t>(size));
-    std::iota(state_.groups[0].members.begin(), state_.groups[0].members.end(), 0);
-    mesh_->attach(world, this);
-  }
-  ~TcpTransport() override { mesh_->detach(this); }
+  YOTTA_API TcpTransport(std::shared_ptr<TcpMesh> mesh, int size, int32_t world,
+                         const TcpOptions& options = {});
+  YOTTA_API ~TcpTransport() override;
   int rank() const override { return state_.rank; }
   int size() const override { return size_; }
 
@@ -303,5 +291,25 @@ class TcpTransport : public Transport, private TcpReceiver {
   std::map<const Request*, TcpFrame> wrong_;  // receives with a message of another count or type
   int ended_ = 0;                             // ranks whose code has ended
 };
+
+#if YOTTA_BODIES_OF(transports)
+
+TcpTransport::TcpTransport(std::shared_ptr<TcpMesh> mesh, int size, int32_t world,
+                           const TcpOptions& options)
+    : options_(options),
+      mesh_(std::move(mesh)),
+      size_(size),
+      world_(world),
+      control_plane_(mesh_->rank(), size, [this](int to, int kind, const std::string& text) {
+        mesh_->send(to, frame(TcpFrame::Kind::control, kind), text);
+      }) {
+  state_.rank = mesh_->rank();
+  state_.groups.emplace_back().members.resize(static_cast<size_t>(size));
+  std::iota(state_.groups[0].members.begin(), state_.groups[0].members.end(), 0);
+  mesh_->attach(world, this);
+}
+TcpTransport::~TcpTransport() { mesh_->detach(this); }
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta

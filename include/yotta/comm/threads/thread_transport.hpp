@@ -232,8 +232,8 @@ class ThreadWorld {
 // The transport of one rank.
 class ThreadTransport : public Transport {
  public:
-  ThreadTransport(std::shared_ptr<ThreadWorld> world, int rank)
-      : world_(std::move(world)), rank_(rank) {}
+  YOTTA_API ThreadTransport(std::shared_ptr<ThreadWorld> world, int rank);
+  YOTTA_API ~ThreadTransport() override;
   int rank() const override { return rank_; }
   int size() const override { return world_->size(); }
 
@@ -269,5 +269,13 @@ class ThreadTransport : public Transport {
   std::shared_ptr<ThreadWorld> world_;
   int rank_;
 };
+
+#if YOTTA_BODIES_OF(comm)
+
+ThreadTransport::ThreadTransport(std::shared_ptr<ThreadWorld> world, int rank)
+    : world_(std::move(world)), rank_(rank) {}
+ThreadTransport::~ThreadTransport() = default;
+
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta
