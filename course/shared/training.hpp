@@ -26,7 +26,7 @@ struct TrainingPlan {
   int chunks = 1;                  // pipeline stages per rank; more than one: interleaved 1F1B
   std::string context_parallel = "ring";  // what cp does: or ulysses
   int zero = 0;                 // ZeRO stage of dp: 0 is DDP; 1 and 2; 3 makes dp the axis fsdp
-  int64_t layers_per_unit = 1;  // of fsdp: entries of the stack that are gathered together
+  int64_t layers_per_unit = 1;  // of fsdp: layers of the stack that are gathered together
   bool no_reshard = false;      // fsdp keeps units whole from forward to backward
   bool bf16_gathered = false;   // fsdp gathers and computes in bf16; shards keep their type
   bool bf16_gradients = false;  // ZeRO-1 and 2 keep and sum gradients in bf16, as their paper

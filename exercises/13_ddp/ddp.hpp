@@ -25,7 +25,6 @@
 // finish() after each synchronised backward pass. The loss says which reduction is right:
 //     loss = local sum / tokens of the *whole* batch    ReduceOp::sum (our trainer)
 //     loss = local mean                                 ReduceOp::mean (PyTorch's DDP)
-//
 // Reference: Li et al. (2020), PyTorch Distributed (section 3.2: buckets, overlap, no_sync).
 #pragma once
 
@@ -57,7 +56,7 @@ constexpr BatchShard batch_shard(int64_t batch, int ranks, int rank) {
   return shard;
 }
 
-// Gives everyone rank 0's weights, so that all start from the same model. (On meta there are none.)
+// Gives everyone rank 0's weights, so that all start from the same model.
 inline void broadcast_parameters(Parameters parameters, const Communicator& comm);
 
 // Naive: after backward, one all_reduce per parameter.
@@ -68,7 +67,7 @@ inline void reduce_gradients(Parameters parameters, const Communicator& comm, Re
 inline void check_ranks_differ(const Tensor& ids, const Communicator& comm,
                                   Where where = Where::current());
 
-// Bytes that all ranks together send to reduce gradients of G bytes: 2(p-1)/p G each, p ranks.
+// Bytes that all p ranks together send to reduce gradients of G bytes: p times 2(p-1)/p G.
 constexpr int64_t ddp_bytes_sent_by_all(int64_t ranks, int64_t gradient_bytes) {
   return 2 * (ranks - 1) * gradient_bytes;
 }
@@ -80,7 +79,7 @@ struct Bucket {
   std::vector<ParameterPtr> parameters;  // in the order in which backward finishes them
   Tensor flat;      // (n), n the sum of their sizes: their gradients are views of it (DDP)
   int missing = 0;  // gradients that are not ready yet
-  Work work;        // in flight from launch to finish()
+  Work work;        // what `launch` started; waited for in finish()
 };
 
 // Bytes of the gradient of a parameter. Gradients of 16-bit weights are f32.
@@ -95,17 +94,18 @@ inline std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket
 inline void flatten_gradients(Bucket& bucket);
 inline std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_bytes);
 
-// The buckets of one rank, and which of them have left. DDP sums a bucket over the ranks by an
-// all_reduce, ZeRO by a reduce_scatter (zero.hpp): that is `launch`.
+// The buckets of one rank, and which of them have left. `launch` starts to sum a bucket over the
+// ranks: DDP by an all_reduce, ZeRO by a reduce_scatter (zero.hpp).
 class GradientBuckets {
  public:
   using Launch = std::function<Work(Bucket&)>;  // starts to sum this bucket
 
   inline GradientBuckets(std::deque<Bucket> buckets, Launch launch, bool overlap = true);
 
-  // Counts a gradient of this bucket as ready, and launches every bucket whose turn has come.
-  // All ranks must launch the same buckets in the same order. Backward may finish them in another
-  // order, or on some rank not at all: so bucket k leaves only after buckets 0 to k-1.
+  // Backward calls this when a gradient of the bucket is complete: when every layer that uses the
+  // parameter has added its own (on_grad_ready in nn/parameter.hpp). Launches every bucket whose
+  // turn has come. All ranks must launch in the same order, but backward may finish gradients in
+  // another, or on some rank not at all: so bucket k leaves only after buckets 0 to k-1.
   inline void on_gradient_ready(Bucket& bucket);
   // After backward: launches what has not left yet (a parameter that this batch did not use was
   // never ready; its zeros are added like any other), and waits for everything.
@@ -171,7 +171,7 @@ class Ddp {
 
 void broadcast_parameters(Parameters parameters, const Communicator& comm) {
   for (const ParameterPtr& each : parameters)
-    if (each->value.device() != Device::meta)
+    if (each->value.device() != Device::meta)  // shapes without numbers
       comm.broadcast(each->value, 0, {.label = "ddp.parameters"});
 }
 

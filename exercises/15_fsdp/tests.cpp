@@ -132,7 +132,7 @@ class Probe : public Layer {
   const Listener& listener_;
 };
 
-// A layer and its probe are one entry of the stack, and so one unit.
+// A layer and its probe as one layer of the stack, and so one unit.
 class Probed : public Composite {
  public:
   Probed(LayerPtr layer, int number, const Probe::Listener& listener)

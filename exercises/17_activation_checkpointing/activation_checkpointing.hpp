@@ -52,9 +52,9 @@ constexpr int64_t square_root_of(int64_t n) {
 inline Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place);
 
 // A slice of which only the input is kept.
-class Checkpoint : public Slice {
+class Checkpoint : public Sequential {
  public:
-  using Slice::Slice;
+  using Sequential::Sequential;
   inline Tensor forward(const Tensor& x, Saved& saved) override;
   inline Tensor backward_input(const Tensor& dy, Saved& saved) override;
   void backward_weight(Saved&) override {}
@@ -63,16 +63,16 @@ class Checkpoint : public Slice {
 // A slice whose attention probabilities (B, H, T, T) and their dropout mask are dropped after each
 // layer. Attention makes them again from q, k and v when its backward pass comes. With blockwise
 // attention there is nothing to drop: it never keeps them.
-class AttentionCheckpoint : public Slice {
+class AttentionCheckpoint : public Sequential {
  public:
-  using Slice::Slice;
+  using Sequential::Sequential;
   inline Tensor forward(const Tensor& x, Saved& saved) override;
 };
 
 // A slice that is reversed by a schedule: revolve_schedule or restart_schedule of its layers.
 // forward plays it up to the last layer, of which it keeps Saved; backward_input plays the rest.
 // Checkpoints live in Saved.
-class Replay : public Slice {
+class Replay : public Sequential {
  public:
   inline Replay(Layers layers, ReplayActions actions);
   inline Tensor forward(const Tensor& x, Saved& saved) override;
@@ -148,7 +148,8 @@ Tensor AttentionCheckpoint::forward(const Tensor& x, Saved& saved) {
   return y;
 }
 
-Replay::Replay(Layers layers, ReplayActions actions) : Slice(layers), actions_(std::move(actions)) {
+Replay::Replay(Layers layers, ReplayActions actions)
+    : Sequential(layers), actions_(std::move(actions)) {
   while (turn_ < actions_.size() && actions_[turn_].kind != ReplayAction::Kind::reverse) ++turn_;
 }
 
@@ -192,7 +193,8 @@ std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& option
     return stack.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
   };
   const auto as_they_are = [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) made.push_back(std::make_unique<Slice>(slice(i, i + 1)));
+    for (int64_t i = begin; i < end; ++i)
+      made.push_back(std::make_unique<Sequential>(slice(i, i + 1)));
   };
   const int64_t n = last - first;
   as_they_are(0, first);

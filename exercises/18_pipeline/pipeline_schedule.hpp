@@ -24,9 +24,10 @@
 //     1F1B          (p-1)/(m+p-1)     min(p-r, m)                           2 (p-1)
 //     interleaved   (p-1)/(v m+p-1)   2(p-1-r) + (v-1)p + 1 chunks of 1/v   2 (v p-1)
 //
-// Letters: p ranks, m microbatches, v chunks per rank; stage s is on rank s mod p. F forward, B
-// backward; I and W are its halves, dgrad and wgrad (PyTorch's letters; the zero-bubble papers say
-// B for I). "1B0" is stage 1, microbatch 0.
+// Letters: p ranks, m microbatches, v chunks per rank; stage s is on rank r = s mod p. F forward, B
+// backward. B has two halves: I (dgrad) makes the gradient that the stage before waits for, W
+// (wgrad) those of the stage's weights. They are PyTorch's letters; the zero-bubble papers say B
+// for I. "1B0" is stage 1, B, microbatch 0.
 // Contract: any p, m >= 1 and v; m < p leaves ranks idle. The formulas take equal stages;
 // interleaving's m mod p = 0.
 // References: Huang et al. (2019), GPipe; Narayanan et al. (2019), PipeDream (1F1B); Narayanan et
@@ -64,8 +65,11 @@ inline std::string str(const PipelineActions& actions);  // "0F0 0F1 0B0 0B1"
 inline PipelineActions naive_actions(int rank, int p, int64_t m);
 // GPipe: all forward, then all backward.
 inline PipelineActions gpipe_actions(int rank, int p, int64_t m);
-// 1F1B: as many F as it takes until the first B can come back, then F and B in turn, then the B
-// that are left.
+// 1F1B, in three phases:
+//     warm-up         p - 1 - rank F (at most m): microbatch 0 has as many stages to go through
+//                     before its B can come back
+//     steady state    one F, one B in turn until all F are done: p - rank in flight after each F
+//     cool-down       the B that are left
 inline PipelineActions one_f_one_b_actions(int rank, int p, int64_t m);
 // Interleaved 1F1B: the rank's v chunks take turns, p microbatches at a time, forward from the
 // first chunk to the last and backward from the last to the first. If p does not divide m, the last
@@ -73,7 +77,7 @@ inline PipelineActions one_f_one_b_actions(int rank, int p, int64_t m);
 inline PipelineActions interleaved_actions(int rank, int p, int64_t m, int v);
 
 // The most microbatches of a rank that are in flight at once: F has run, B (or W) has not. Each
-// needs a Saved.
+// needs a Saved, the memory of what its backward pass will read (nn/saved.hpp).
 inline int64_t most_in_flight(const PipelineActions& actions);
 
 // ---- all ranks' ----
@@ -175,7 +179,7 @@ PipelineActions interleaved_actions(int rank, int p, int64_t m, int v) {
 
 int64_t most_in_flight(const PipelineActions& actions) {
   int64_t most = 0;
-  // exercise 18.3: count up and down along the list; I alone ends nothing
+  // exercise 18.3: count up and down along the list; I does not end a microbatch, W does
   not_done("18.3");
   // end of exercise 18.3
   return most;

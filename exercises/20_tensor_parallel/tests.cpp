@@ -144,18 +144,18 @@ class SerialMlp {
   Outcome operator()(const Tensor& x, const Tensor& dy) {
     Saved saved(place);
     const Tensor h = up_.forward(x, saved.child("up"));
-    const Tensor g = sizes_.swiglu ? gate_.forward(x, saved.child("gate")) : Tensor();
-    const Tensor active = sizes_.swiglu ? swiglu(g, h) : gelu(h);
+    const Tensor gate = sizes_.swiglu ? gate_.forward(x, saved.child("gate")) : Tensor();
+    const Tensor active = sizes_.swiglu ? swiglu(gate, h) : gelu(h);
     Outcome out{
         dropout_.forward(down_.forward(active, saved.child("down")), saved.child("dropout")), {}};
     const Tensor dsum = dropout_.backward_input(dy, saved.child("dropout"));
     const Tensor dactive = down_.backward_input(dsum, saved.child("down"));
     if (sizes_.swiglu) {
-      const SwigluGradients d = swiglu_backward(dactive, g, h);
+      const SwigluGradients d = swiglu_backward(dactive, gate, h);
       dx_of_up = up_.backward_input(d.dup, saved.child("up"));
       dx_of_gate = gate_.backward_input(d.dgate, saved.child("gate"));
       out.dx = add(dx_of_up, dx_of_gate);
-      y_of_swapped = linear(swiglu(h, g), whole.back()->value);
+      y_of_swapped = linear(swiglu(h, gate), whole.back()->value);
       gate_.backward_weight(saved.child("gate"));
     } else {
       out.dx = up_.backward_input(gelu_backward(dactive, h), saved.child("up"));
@@ -179,7 +179,7 @@ class SerialMlp {
   }
 
   std::vector<ParameterPtr> whole;  // (gate,) up, down: weight and bias
-  // Of swiglu without biases, what mistakes would make: one of the two parts of dx; swiglu(h, g).
+  // Of swiglu without biases, what mistakes would make: one of the two parts of dx; swiglu(h, gate).
   Tensor dx_of_up, dx_of_gate, y_of_swapped;
 
  private:
@@ -342,7 +342,7 @@ TEST_CASE("20.5: the MLP's output is the serial one, with one all_reduce") {
                serial.rows_first(x, p).values()});
         if (sizes.swiglu)
           suspects.push_back(
-              {"what swiglu(h, g) gives: the gate's output comes first, swiglu(g, h)",
+              {"what swiglu(h, gate) gives: the gate's output comes first, swiglu(gate, h)",
                serial.y_of_swapped.values()});
         Saved saved(place);
         expect_equal(mlp->forward(x, saved), expected,

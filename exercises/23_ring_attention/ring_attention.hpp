@@ -1,32 +1,33 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // Ring attention: one sequence on cp ranks. Every rank has the queries, keys and values of its own
-// part; the keys and values go round a ring, and each rank takes from every visitor what its
-// queries may see.
+// part; the keys and values go round a ring, and of every part that comes by, each rank's queries
+// attend to the keys that they may see.
 //
-//     chunks of each rank, cp = 4 (zig-zag)     a chunk's queries (row) see the keys before them
-//     rank 0   [0 . . . . . . 7]                0  \                  rank 0: 1/2 + 7 1/2 = 8
-//     rank 1   [. 1 . . . . 6 .]                1  o \                rank 1: 1 1/2 + 6 1/2 = 8
-//     rank 2   [. . 2 . . 5 . .]                :  o o \              rank 2: 2 1/2 + 5 1/2 = 8
-//     rank 3   [. . . 3 4 . . .]                7  o o o o o o o \    rank 3: 3 1/2 + 4 1/2 = 8
+//     chunks of each rank, cp = 4 (zig-zag)     o: a chunk of keys a row's queries see, \: half
+//     rank 0   [0 . . . . . . 7]                0  \                  rank 0: 1/2 + 7 1/2 = 8 o
+//     rank 1   [. 1 . . . . 6 .]                1  o \                rank 1: 1 1/2 + 6 1/2 = 8 o
+//     rank 2   [. . 2 . . 5 . .]                :  o o \              rank 2: 2 1/2 + 5 1/2 = 8 o
+//     rank 3   [. . . 3 4 . . .]                7  o o o o o o o \    rank 3: 3 1/2 + 4 1/2 = 8 o
 //
 //     step     compute (rank 2)           at the same time                           ┌─> 0 ─> 1 ─┐
 //     0        own queries x own keys     own k, v ─> rank 3,  rank 1's arrive       3 <── 2 <───┘
 //     1        own queries x rank 1's     rank 1's ─> rank 3,  rank 0's arrive
 //     2, 3     ... x rank 0's, rank 3's   (in the last step nothing is sent)
 //
-// Each visitor gives a part of softmax's sum: o_a, with L_a = log(sum of e^score). Merging two:
+// Each part's keys give a part of softmax's sum: o_a, with L_a = log(sum of e^score). To merge two:
 //     L = log(e^L_a + e^L_b)        o = e^(L_a - L) o_a + e^(L_b - L) o_b
 // which is exact. A part that saw nothing has L = -infinity and weighs nothing.
 //
-// Backward: k and v go round again. dk and dv of a visitor are summed on their way: what this rank
-// finds is added to what comes from the left, and sent on; cp - 1 hops after its owner's neighbour
-// began, the sum is home.
+// Backward: k and v go round again, and dk and dv follow them: each rank adds what it finds to the
+// sum that comes from the left, and sends it on. The sum starts at the right neighbour of the keys'
+// owner, and is home after cp - 1 hops.
 //
 // Cost per rank, n = B (T/cp) Hkv d numbers of k: forward 2(cp-1) messages of n, backward 4(cp-1).
-// FLOPs: T^2/cp of the triangle on every rank. Contiguous parts would give the last rank 2cp-1
-// times the first one's work. Memory: q, k, v, o as T/cp, and two pairs k, v in flight (backward:
-// and two pairs dk, dv): O(T/cp).
-// Contract: all ranks of cp call alike, T/cp even; columns as context_positions says.
+// FLOPs: 2 B H d T^2/cp forward, the same on every rank; with contiguous parts the last rank would
+// have 2cp-1 times the first one's work. Memory: q, k, v, o of T/cp tokens, and two pairs k, v in
+// flight (in backward also two pairs dk, dv): O(T/cp).
+// Contract: all ranks of cp make the same calls; T/cp is even; a rank's columns are its early
+// chunk, then its late one (context_parallel.hpp).
 // Letters: B batch, T whole sequence, cp ranks, H and Hkv query and key heads, d numbers per head.
 // References: Liu et al. (2023), Ring Attention; Brandon et al. (2023), Striped Attention
 // (balance); Llama team (2024), section 3.3.2 (2 cp chunks); Dao et al. (2022), FlashAttention.
@@ -83,7 +84,7 @@ struct Ring {
   ChunkOrder order;
 
   int64_t chunks() const { return chunks_each(ranks); }
-  // Whose keys are here in a step.
+  // Whose keys are here in a step: those of rank - step, modulo the number of ranks.
   int source(int step) const { return wrap(rank - step, ranks); }
 
   // This rank's i-th chunk of queries against the j-th chunk of rank `from`'s keys.
@@ -104,25 +105,6 @@ YOTTA_HOST_DEVICE MergeWeights<Real> merge_weights(Real first, Real second) {
   return weights;
 }
 
-// One row of it, in L's order: sequence, head, token.
-template <class Real>
-struct MergeRow {
-  int64_t n, H, d;
-  Real *o, *L;                  // (B, n, H, d), (B, H, n): the sum
-  const Real *part_o, *part_L;  // what is merged
-  template <class Team>
-  YOTTA_BODY void operator()(int64_t i, Team team) const {
-    const int64_t b = i / (H * n), h = i / n % H, t = i % n, row = ((b * n + t) * H + h) * d;
-    const MergeWeights<Real> w = merge_weights(L[i], part_L[i]);
-    team.each(d, [&](int64_t c, auto count) {
-      Real* const to = o + row + c;
-      store(to, w.first * load(to, count) + w.second * load(part_o + row + c, count), count);
-    });
-    team.meet();  // all have read L
-    team.once([&] { L[i] = w.log_sum_exp; });
-  }
-};
-
 // Merges one more part of the same queries into sum, o (B, n, H, d) and L (B, H, n). An undefined
 // sum becomes the part.
 inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
@@ -131,42 +113,21 @@ inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
 
 AttentionBlock Ring::block(int64_t i, int from, int64_t j) const {
   AttentionBlock block;
-  // exercise 23.2: its first columns here, its length, and how far ahead of the keys the queries
+  // exercise 23.2: its first columns here, its length, and how far its queries are ahead
   not_done("23.2");
   // end of exercise 23.2
   return block;
 }
 
-// The ring of cp for `columns` tokens per rank. Errors: they do not cut into the chunks of `order`.
+// The ring of cp for `columns` tokens per rank. Errors: they cannot be cut into chunks.
 inline Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order, Where where) {
   const int ranks = axis_size(cp);
   if (columns % chunks_each(ranks) != 0)
     fail(where,
-         "ring attention: {} tokens on each of {} ranks do not cut into 2 equal chunks; the whole "
-         "sequence must be a multiple of {}, {} or {} for instance",
-         columns, ranks, 2 * ranks, (columns - 1) * ranks, (columns + 1) * ranks);
+         "ring attention: {} tokens on each of {} ranks cannot be cut into 2 equal chunks; the "
+         "whole sequence must be a multiple of {}: {} for instance",
+         columns, ranks, 2 * ranks, (columns + 1) * ranks);
   return {cp, ranks, axis_rank(cp), columns / chunks_each(ranks), order};
-}
-
-void merge(BlockwiseAttention& sum, const BlockwiseAttention& part, Where where) {
-  if (!sum.o.defined()) return void(sum = part);
-  expect_same("merge", "o", sum.o, "the part's o", part.o, where);
-  const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
-                rows = part.log_sum_exp.numel();
-  charge(op_cost("attention_merge", sum.o.dtype(), 3 * rows * d + 8 * rows, 2 * rows * (d + 1),
-                 rows * (d + 1)));
-  const Device device = sum.o.device();
-  if (device == Device::meta) return;
-  visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
-    const MergeRow<Real> body{n,
-                              H,
-                              d,
-                              sum.o.address<Real>(device, where),
-                              sum.log_sum_exp.address<Real>(device, where),
-                              part.o.address<Real>(device, where),
-                              part.log_sum_exp.address<Real>(device, where)};
-    run_rows<Real>("attention_merge", device, rows, d, body, where);
-  });
 }
 
 // k and v, or dk and dv: (B, T/cp, Hkv, d) each.
@@ -211,7 +172,7 @@ BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor
     o.push_back(std::move(each.o));
     L.push_back(std::move(each.log_sum_exp));
   }
-  return {cat(o, 1, where), cat(L, 2, where)};
+  return {cat(o, 1, where), cat(L, 2, where)};  // the chunks side by side
 }
 
 AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
@@ -225,5 +186,43 @@ AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q, 
   return own;
 }
 
+
+// merge() of one row: one query of one head, in L's order (sequence, head, token). `team` is one
+// thread of a CPU or one warp of a GPU; `count`: so many numbers at once (nn/cpu/body.hpp).
+template <class Real>
+struct MergeRow {
+  int64_t n, H, d;
+  Real *o, *L;                  // (B, n, H, d), (B, H, n): the sum
+  const Real *part_o, *part_L;  // what is merged
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t i, Team team) const {
+    const int64_t b = i / (H * n), h = i / n % H, t = i % n, row = ((b * n + t) * H + h) * d;
+    const MergeWeights<Real> w = merge_weights(L[i], part_L[i]);
+    team.each(d, [&](int64_t c, auto count) {
+      Real* const to = o + row + c;
+      store(to, w.first * load(to, count) + w.second * load(part_o + row + c, count), count);
+    });
+    team.meet();  // all have read L
+    team.once([&] { L[i] = w.log_sum_exp; });
+  }
+};
+
+void merge(BlockwiseAttention& sum, const BlockwiseAttention& part, Where where) {
+  if (!sum.o.defined()) return void(sum = part);
+  expect_same("merge", "o", sum.o, "the part's o", part.o, where);
+  const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
+                rows = part.log_sum_exp.numel();
+  charge(op_cost("attention_merge", sum.o.dtype(), 3 * rows * d + 8 * rows, 2 * rows * (d + 1),
+                 rows * (d + 1)));
+  const Device device = sum.o.device();
+  if (device == Device::meta) return;
+  visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
+    const auto to = [&](Tensor& x) { return x.address<Real>(device, where); };
+    const auto from = [&](const Tensor& x) { return x.address<Real>(device, where); };
+    const MergeRow<Real> body{
+        n, H, d, to(sum.o), to(sum.log_sum_exp), from(part.o), from(part.log_sum_exp)};
+    run_rows<Real>("attention_merge", device, rows, d, body, where);
+  });
+}
 
 }  // namespace yotta::student

@@ -53,7 +53,7 @@ int64_t work_of(int p, int rank) {
   return twice;
 }
 
-// What a rank gets if it averages the visitors' parts, each with what it has so far or all at the end, or if it
+// What a rank gets if it averages the arriving parts, each with what it has so far or all at the end, or if it
 // takes the keys that are here for those of the rank on the other side.
 enum class Mistaken { mean_in_turn, mean_at_the_end, other_side };
 Numbers mistaken(const Inputs& x, int p, int rank, Mistaken how) {

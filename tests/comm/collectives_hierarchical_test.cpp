@@ -30,7 +30,7 @@ TEST_CASE("nodes that do not divide the ranks are refused") {
       world.all_reduce(x, ReduceOp::sum, {Algorithm::hierarchical, nullptr, 4});
     });
   });
-  CHECK(contains(text, "needs nodes of equal size; 4 do not divide 6"));
+  CHECK(contains(text, "needs nodes of equal size; 4 does not divide 6"));
 }
 
 TEST_CASE(

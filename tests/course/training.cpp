@@ -339,7 +339,7 @@ TEST_CASE("layouts that cannot work are refused before anything is read") {
   };
   CHECK(contains(said("dp=3,tp=2", 8), "The nearest that does: tp 2 x dp 4"));
   CHECK(contains(said("pp=2", 3), "The nearest that does: dp 3"));  // pp 3 has too few blocks
-  CHECK(contains(said("tp=3", 3), "4 heads do not divide by 3"));
+  CHECK(contains(said("tp=3", 3), "4 heads are not divisible by 3"));
   CHECK(contains(said("pp=4", 4), "the model has 2 blocks"));
   TrainingPlan plan = tiny("dp=1", "/no/such/text");
   plan.recompute = "attention";

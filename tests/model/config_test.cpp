@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
+#include <vector>
 
 using namespace yotta;
 
@@ -49,11 +52,54 @@ TEST_CASE("a configuration that cannot be built says which rule it breaks") {
     return message(change).find(part) != std::string::npos;
   };
   CHECK(message([](C) {}) == "accepted");
-  CHECK(says([](C c) { c.width = 66; }, "nearest width is 68"));
+  CHECK(says([](C c) { c.width = 66; }, "66 cannot be divided among 4 heads"));
   CHECK(says([](C c) { c.kv_heads = 3; }, "cannot share 3"));
   CHECK(says([](C c) { c.width = 60; }, "must be even"));
   CHECK(says([](C c) { c.dropout = 1; }, "dropout 1"));
   CHECK(says([](C c) { c.dtype = DType::f16; }, "not f16"));
   CHECK(says([](C c) { c.context = 0; }, "at least 1"));
   CHECK(says([](C c) { c.dialect = Dialect::gpt2; }, "GPT-2 has a key/value head"));
+}
+
+TEST_CASE("the width that a refusal names is accepted, and none that is accepted is nearer") {
+  const auto refusal = [](const TransformerConfig& config) -> std::string {
+    try {
+      config.check();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto named = [&](TransformerConfig config, int64_t width) -> int64_t {
+    config.width = width;
+    const std::string text = refusal(config), before = "nearest width that works is ";
+    const size_t at = text.find(before);
+    return at == std::string::npos ? -1 : std::stoll(text.substr(at + before.size()));
+  };
+  for (const int64_t heads : {1, 2, 3, 4, 7}) {
+    for (TransformerConfig config :
+         {gpt2_config(1, 1, heads, 8, 16), llama_config(1, 1, 8, heads, heads, 8, 16)}) {
+      CAPTURE(name(config.dialect));
+      CAPTURE(heads);
+      std::vector<int64_t> accepted;
+      for (config.width = 1; config.width <= 100; ++config.width)
+        if (refusal(config).empty()) accepted.push_back(config.width);
+      for (int64_t width = 1; width <= 64; ++width) {
+        if (std::count(accepted.begin(), accepted.end(), width) > 0) continue;
+        CAPTURE(width);
+        const int64_t nearest = named(config, width);
+        CHECK(std::count(accepted.begin(), accepted.end(), nearest) == 1);
+        for (const int64_t each : accepted)
+          CHECK(std::abs(each - width) >= std::abs(nearest - width));
+      }
+    }
+  }
+  TransformerConfig config = gpt2_config(1, 1, 4, 8, 16);
+  CHECK(named(config, 65) == 64);  // 68 is farther
+  CHECK(named(config, 67) == 68);
+  CHECK(named(config, 66) == 64);  // both are as near: the smaller
+  CHECK(named(config, 2) == 4);    // not 0
+  config = llama_config(1, 1, 8, 4, 4, 8, 16);
+  CHECK(named(config, 67) == 64);  // 68 has heads of 17 numbers
+  CHECK(named(config, 69) == 72);
 }

@@ -50,7 +50,7 @@ TEST_CASE("large logits do not overflow, broken ones are refused") {
   const auto message = [](const std::vector<float>& logits, const SampleOptions& options) {
     return message_of([&] { sample_token(logits, options, 0.5); });
   };
-  CHECK(contains(message({1, nan}, {}), "logits (2) are none, infinite or NaN"));
+  CHECK(contains(message({1, nan}, {}), "no logits, or some of its 2 are infinite or NaN"));
   CHECK(contains(message({1, nan}, {.temperature = 0}), "it has diverged"));
   CHECK(contains(message({}, {}), "logits (0)"));
   CHECK(contains(message({1}, {.temperature = -1}), "temperature -1"));

@@ -13,8 +13,8 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
     return message_of([&] { expect_layout(config, shape, batch, options); });
   };
   CHECK(contains(said({.tp = 3}),
-                 "8 heads do not divide by 3. The nearest that works for this model: tp 2"));
-  CHECK(contains(said({.cp = 3}), "8 tokens do not divide by 6. The nearest that works: cp 2"));
+                 "8 heads are not divisible by 3. The nearest that works for this model: tp 2"));
+  CHECK(contains(said({.cp = 3}), "8 tokens are not divisible by 6. The nearest that works: cp 2"));
   CHECK(contains(said({.pp = 8}), "the model has 4 blocks. The nearest that works: pp 4"));
   const auto chunks = [](int count) {
     return NdOptions{.schedule = PipelineKind::interleaved, .chunks = count};
@@ -35,7 +35,7 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
                  "its 2 microbatches; the nearest batch is 8"));
   const NdOptions ulysses{.context = ContextParallel::ulysses};
   CHECK(contains(said({.tp = 4, .cp = 4}, 64, ulysses),
-                 "2 query and 2 key/value heads (of a rank of tp) do not both divide by 4. The "
+                 "2 query and 2 key/value heads (on a rank of tp) are not both divisible by 4. The "
                  "nearest that works: cp 2, or ring attention"));
   // 4 divides the heads, but not 12 tokens into 8 chunks.
   const TransformerConfig uneven = gpt2_config(4, 16, 8, 12, 24);

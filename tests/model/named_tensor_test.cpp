@@ -24,7 +24,7 @@ TEST_CASE("one wrong tensor, and none is taken") {
   CHECK(contains(assigning({{"a", good}}), "the file lacks 1 tensors of this model (b)"));
   CHECK(contains(assigning({{"a", good}, {"c", other}}), "(b) and holds others (c)"));
   CHECK(contains(assigning({{"a", good}, {"b", other}, {"c", other}}),
-                 "the file holds 1 tensors that this model has not (c)"));
+                 "the file holds 1 tensors that this model does not have (c)"));
   CHECK(contains(assigning({{"a", good}, {"b", good}}),
                  "the file: 'b' is (2) f32, expected (1, 2) f32"));
   CHECK(contains(assigning({{"a", good}, {"b", Tensor::zeros({1, 2}, DType::i32)}}),

@@ -166,12 +166,12 @@ TEST_CASE("what does not divide is refused at the caller's line, with the neares
         ranks, [&](Communicator& tp) { Transformer(config, {.tp = tp, .cp = {}}); });
   };
   check_says(error(3),
-             {"transformer_parallel_test.cpp", "over 3 ranks", "8 heads do not divide by 3",
+             {"transformer_parallel_test.cpp", "over 3 ranks", "8 heads are not divisible by 3",
               "The nearest that works for this model: tp 2"});
   config.vocabulary = 25;
-  check_says(error(2), {"25 tokens of the vocabulary do not divide by 2", "model: tp 1"});
+  check_says(error(2), {"25 tokens of the vocabulary are not divisible by 2", "model: tp 1"});
   const auto said = [&](int tp) { return message_of([&] { expect_divides(llama3_70b(), tp); }); };
-  CHECK(contains(said(16), "8 key/value heads do not divide by 16"));
+  CHECK(contains(said(16), "8 key/value heads are not divisible by 16"));
   CHECK(contains(said(7), "model: tp 8"));
   expect_divides(llama3_405b(), 8);
   CHECK(contains(message_of([] { expect_divides(gpt2_124m(), 2); }), "50257 tokens"));

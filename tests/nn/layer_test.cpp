@@ -91,7 +91,7 @@ std::vector<LayerPtr> cut(Layers net, std::initializer_list<size_t> at) {
   std::vector<LayerPtr> slices;
   size_t begin = 0;
   for (const size_t end : at) {
-    slices.push_back(std::make_unique<Slice>(net.subspan(begin, end - begin)));
+    slices.push_back(std::make_unique<Sequential>(net.subspan(begin, end - begin)));
     begin = end;
   }
   return slices;

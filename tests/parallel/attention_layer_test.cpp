@@ -111,7 +111,7 @@ TEST_CASE("heads that do not divide are refused") {
       Attention("layers.0.attention", o, {}, {.tp = tp, .cp = {}});
     });
   };
-  check_says(error(3, 4), {"layers.0.attention: 4 heads do not divide among the 3 ranks",
-                           "the nearest that do are 3"});
-  check_says(error(4, 2), {"2 key/value heads do not divide among the 4 ranks"});
+  check_says(error(3, 4), {"layers.0.attention: 4 heads cannot be divided among the 3 ranks",
+                           "the nearest number that can is 3"});
+  check_says(error(4, 2), {"2 key/value heads cannot be divided among the 4 ranks"});
 }

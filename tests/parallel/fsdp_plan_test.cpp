@@ -20,7 +20,7 @@ std::string describe(const FsdpPlan& plan) {
   return text;
 }
 
-// A stack whose first and last entry share their weight: l0, l1, ..., tied.
+// A stack whose first and last layer share their weight: l0, l1, ..., tied.
 std::vector<LayerPtr> make_tied(int64_t layers) {
   std::vector<LayerPtr> stack;
   for (int64_t i = 0; i < layers; ++i)
@@ -45,7 +45,7 @@ TEST_CASE("units are slices of a given length; the last one may be shorter") {
   CHECK(plan_fsdp({}, 1).slices.empty());
 }
 
-TEST_CASE("entries that share a parameter are the root, with the parameter once") {
+TEST_CASE("layers that share a parameter are the root, with the parameter once") {
   const std::vector<LayerPtr> stack = make_tied(4);
   const FsdpPlan plan = plan_fsdp(stack, 2);
   CHECK(describe(plan) == "[l0 in 0][l1 l2 in 1][l3 in 2][tied in 0]");

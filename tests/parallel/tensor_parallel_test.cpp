@@ -275,8 +275,9 @@ TEST_CASE("widths that do not divide are refused with the nearest that do") {
     return error_of<RankFailed>(ranks,
                                 [&](Communicator& tp) { Mlp("layers.0.mlp", options, {}, tp); });
   };
-  check_says(error(3, {MlpKind::gelu, 4, 16}),
-             {"layers.0.mlp.up: 16 outputs do not divide among the 3 ranks of tensor parallelism",
-              "the nearest that do are 15"});
-  check_says(error(8, {MlpKind::gelu, 4, 2}), {"the nearest that do are 8"});
+  check_says(
+      error(3, {MlpKind::gelu, 4, 16}),
+      {"layers.0.mlp.up: 16 outputs cannot be divided among the 3 ranks of tensor parallelism",
+       "the nearest number that can is 15"});
+  check_says(error(8, {MlpKind::gelu, 4, 2}), {"the nearest number that can is 8"});
 }

@@ -102,7 +102,8 @@ TEST_CASE("mistakes are named: widths that do not divide, tokens outside the who
   check_says(
       error_of<RankFailed>(
           5, [](Communicator& tp) { VocabParallelEmbedding("embedding", V, C, zeros(), {}, tp); }),
-      {"embedding.weight: 24 tokens do not divide among the 5 ranks", "nearest that do are 25"});
+      {"embedding.weight: 24 tokens cannot be divided among the 5 ranks",
+       "nearest number that can is 25"});
   check_says(error_of<RankFailed>(2,
                                   [](Communicator& tp) {
                                     VocabParallelEmbedding part("e", V, C, zeros(), {}, tp);

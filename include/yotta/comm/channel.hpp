@@ -21,7 +21,7 @@ class Channel {
   virtual void send(ConstData data, int to, Where where = Where::current()) = 0;
   // Blocks until `data` is filled.
   virtual void recv(Data data, int from, Where where = Where::current()) = 0;
-  // Both at once, so that a ring of ranks that all send first does not stand still.
+  // Both at once, so that a ring of ranks that all send first does not deadlock.
   virtual void send_recv(ConstData out, int to, Data in, int from,
                          Where where = Where::current()) = 0;
 };

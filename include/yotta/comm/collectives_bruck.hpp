@@ -12,8 +12,8 @@
 //
 // all_to_all: the block for the rank j places ahead must travel j places. Write j in binary: in
 // round k all blocks whose j has bit k move 2^k places. Each block travels once for each 1 in its
-// j, so bytes grow from (p-1)/p N to lg p N/2, and messages fall from p-1 to ceil(lg p): for short
-// messages.
+// j, so bytes grow from (p-1)/p N to lg p N/2, and messages fall from p-1 to ceil(lg p): a gain for
+// short arrays only.
 //
 //                                messages       bytes sent         seconds
 //     all_gather                 ceil(lg p)     (p-1)/p N          ceil(lg p) a + (p-1)/p N b

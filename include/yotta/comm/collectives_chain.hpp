@@ -1,6 +1,6 @@
 // Long broadcasts: the pipelined chain, and scatter + all_gather. A tree sends all N bytes lg p
-// times one after the other; the chain comes near one N and scatter + all_gather near two, whatever
-// p.
+// times in a row; the chain takes little more than the time of N bytes, and scatter + all_gather
+// that of 2 N, for any p.
 //
 // Chain: the ranks stand in a line from the root and the data is cut into s segments. A rank passes
 // on segment i while segment i + 1 arrives, so all links work once the pipeline has filled.

@@ -63,7 +63,7 @@ constexpr const char* name(Algorithm algorithm) {
 struct CommOptions {
   Algorithm algorithm = Algorithm::automatic;
   const char* label = nullptr;  // in the ledger; default: the operation's name
-  int node = 8;                 // ranks a node, for the hierarchical all_reduce
+  int node = 8;                 // ranks per node, for the hierarchical all_reduce
 };
 
 // Elements by rank: to or from each.
@@ -82,9 +82,9 @@ struct Sent {
 
 // A network in three numbers.
 struct AlphaBeta {
-  double alpha = 0;  // seconds a message
-  double beta = 0;   // seconds a byte sent
-  double gamma = 0;  // seconds a byte reduced
+  double alpha = 0;  // seconds per message
+  double beta = 0;   // seconds per byte sent
+  double gamma = 0;  // seconds per byte reduced
 };
 
 // i modulo p, in 0 to p - 1 for negative i too: ranks stand in a circle. For -p <= i.

@@ -2,8 +2,8 @@
 //
 // Links inside a node are some ten times as fast as those between nodes, but a ring over all ranks
 // goes at the pace of its slowest link: every number crosses between nodes, again and again. Here
-// each rank carries only its chunk across, 1/g of the array for g ranks a node, and all g ranks of
-// a node cross at once:
+// each rank carries only its chunk across, 1/g of the array for g ranks per node, and all g ranks
+// of a node cross at once:
 //
 //                     node 0                 node 1
 //              rank 0      rank 1      rank 2      rank 3
@@ -13,7 +13,7 @@
 //                          b ◄─────────────────────► b      have chunk a, ranks 1 and 3 chunk b
 //     inside   a b         a b         a b         a b      all_gather in each node
 //
-// Cost, for N bytes, g ranks a node, k = p / g nodes, links i inside and o between:
+// Cost, for N bytes, g ranks per node, k = p / g nodes, links i inside and o between:
 //
 //     messages  2(g-1) + 2(k-1)                                              ring: 2(p-1)
 //     seconds   2(g-1) a_i + 2(g-1)/g N b_i + 2(k-1) a_o + 2(k-1)/k N/g b_o  2(p-1) (a_o + N/p b_o)
@@ -51,14 +51,14 @@ class ChannelSlice : public Channel {
   int first_, stride_, count_;
 };
 
-// Every rank ends with the sum of all ranks' n elements, in place. g: ranks a node.
+// Every rank ends with the sum of all ranks' n elements, in place. g: ranks per node.
 inline void all_reduce_hierarchical(Channel& channel, Data data, ReduceOp op, int g,
                                     Where where = Where::current()) {
   const int p = channel.size(), rank = channel.rank();
   if (g < 1 || p % g != 0)
     fail(where,
-         "a hierarchical all_reduce of {} ranks needs nodes of equal size; {} do not divide {}", p,
-         g, p);
+         "a hierarchical all_reduce of {} ranks needs nodes of equal size; {} does not divide {}",
+         p, g, p);
   ChannelSlice inside(channel, rank / g * g, 1, g), between(channel, rank % g, g, p / g);
   const Data mine = data.chunk(rank % g, g);
   reduce_scatter_ring(inside, data, mine, op);

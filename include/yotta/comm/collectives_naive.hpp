@@ -1,15 +1,15 @@
 // Naive collectives: one rank, the root, talks to all the others. The first thing one would write,
 // right in every case, and what all the rest is measured against.
 //
-//     reduce                          broadcast
-//     1 ──►┐                          ┌──► 1
+//     reduce                             broadcast
+//     1 ──►┐                             ┌──► 1
 //     2 ──►┼─► 0   (p-1) N bytes      0 ─┼──► 2   (p-1) N bytes
-//     3 ──►┘       through one link   └──► 3      through one link
+//     3 ──►┘       through one link      └──► 3   through one link
 //
 // The root's link carries (p-1) N bytes while the other links wait: time grows with p. Cost: p-1
 // messages and (p-1) N bytes at the root for all but gather, scatter and reduce_scatter's second
 // half, where each message is one chunk.
-// Contract and letters: collectives_common.hpp. Where there is no root, rank 0 plays it.
+// Contract and letters: collectives_common.hpp. If the operation has no root, rank 0 acts as one.
 #pragma once
 
 #include <vector>

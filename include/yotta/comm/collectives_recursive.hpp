@@ -6,8 +6,7 @@
 //
 // Doubling, all_reduce:  partners swap all N bytes; sums over 2, 4, ... ranks. Fewest messages.
 // Halving, reduce_scatter:  partners (farthest first) swap halves of what they are left with, and
-// each
-//     keeps the half with its own chunk. What rank 0 of 4 is left with:  abcd, ab, a
+//     each keeps the half with its own chunk. What rank 0 of 4 is left with:  abcd, ab, a
 // Doubling, all_gather:  the same way back (nearest first):  a, ab, abcd
 // Rabenseifner's all_reduce:  halving, then doubling: few messages and few bytes.
 //
@@ -25,7 +24,7 @@
 //                       team     0         1       2    3
 //
 // Contract: any p and n. All ranks end with the same bits: of two partners' values, the lower
-// team's always stands left of the operation.
+// team's is always the left operand.
 // References: collectives_common.hpp; Rabenseifner, "Optimization of collective reduction
 // operations", 2004.
 #pragma once

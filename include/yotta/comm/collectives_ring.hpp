@@ -15,8 +15,8 @@
 //   step 2     b2+b3+b0 ─►   c3+c0+c1 ─►   d0+d1+d2 ─►   a1+a2+a3 ─►
 //   step 3     all of a      all of b      all of c      all of d
 //
-// all_gather: p - 1 steps more. Every rank passes on the chunk that it got last, until all have
-// all.
+// all_gather: p - 1 more steps. Every rank passes on the chunk that it got last, until every rank
+// has all chunks.
 //
 //   start      a ─►         b ─►         c ─►          d ─►
 //   step 1     a d ─►       a b ─►       b c ─►        c d ─►      sends what came last: d, a, b, c

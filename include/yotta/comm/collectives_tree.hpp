@@ -13,7 +13,7 @@
 // run of neighbours, so gather and scatter move each chunk as part of one contiguous block.
 //
 //                 messages (root / others)    bytes sent                 seconds
-//     broadcast   ceil(lg p) / fewer          N a message                ceil(lg p) (a + N b)
+//     broadcast   ceil(lg p) / fewer          N per message              ceil(lg p) (a + N b)
 //     reduce      0 / 1                       N                          ceil(lg p) (a + N (b + g))
 //     gather      0 / 1                       its subtree's chunks       lg p a + (p-1)/p N b
 //     scatter     ceil(lg p) / fewer          its children's subtrees    lg p a + (p-1)/p N b

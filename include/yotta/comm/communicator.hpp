@@ -63,7 +63,7 @@ class Communicator {
   // RunOptions::buffered_sends false it waits for the receiver); the others wait.
   YOTTA_API void send(ConstData data, int to, int tag = 0, Where where = Where::current()) const;
   YOTTA_API void recv(Data data, int from, int tag = 0, Where where = Where::current()) const;
-  // Both at once: ranks that all send first do not stand still.
+  // Both at once: ranks that all send first do not deadlock.
   YOTTA_API void send_recv(ConstData out, int to, Data in, int from, int tag = 0,
                            Where where = Where::current()) const;
   YOTTA_API Work send_async(ConstData data, int to, int tag = 0,
@@ -101,12 +101,12 @@ class Communicator {
                               CommOptions options = {}, Where where = Where::current()) const;
   YOTTA_API Work all_to_all_v_async(Data out, Counts out_counts, ConstData in, Counts in_counts,
                                     CommOptions options = {}, Where where = Where::current()) const;
-  // Off the root `out` may be empty if p divides n; otherwise it has n elements and no address.
+  // On the other ranks `out` may be empty if p divides n; else it has n elements and no address.
   YOTTA_API void gather(Data out, ConstData in, int root, CommOptions options = {},
                         Where where = Where::current()) const;
   YOTTA_API Work gather_async(Data out, ConstData in, int root, CommOptions options = {},
                               Where where = Where::current()) const;
-  // Off the root the same holds for `in`.
+  // On the other ranks the same holds for `in`.
   YOTTA_API void scatter(Data out, ConstData in, int root, CommOptions options = {},
                          Where where = Where::current()) const;
   YOTTA_API Work scatter_async(Data out, ConstData in, int root, CommOptions options = {},
@@ -124,8 +124,8 @@ class Communicator {
   // none. All ranks of this communicator must call.
   YOTTA_API Communicator split(int color, int key, Where where = Where::current()) const;
 
-  // A communicator of ranks at these chips, of which this one, the first, is alive and the others
-  // do as it does (engine/mirrored.hpp). No other rank need call.
+  // A communicator over these chips. Only this rank, the first, really runs; the others are assumed
+  // to do the same (engine/mirrored.hpp). No other rank need call.
   YOTTA_API Communicator mirrored(std::vector<int> chips, Where where = Where::current()) const;
   YOTTA_API bool is_mirrored(Where where = Where::current()) const;
 

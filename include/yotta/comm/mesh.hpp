@@ -206,7 +206,7 @@ void expect_mesh(const MeshShape& shape, int ranks, Where where, const MeshWorks
   if (shape.ranks() == ranks) return;
   const std::optional<MeshShape> nearest = nearest_mesh(shape, ranks, works);
   fail(where,
-       "{} makes {} ranks, but there are {}: the sizes of the axes multiply to the number of "
+       "{} makes {} ranks, but there are {}: the sizes of the axes must multiply to the number of "
        "ranks. {}",
        describe(shape), shape.ranks(), ranks,
        nearest ? "The nearest that does: " + describe(*nearest)

@@ -6,11 +6,11 @@
 //       world.all_reduce(x);                           // 6 on every rank
 //     });
 //
-// Returns when all ranks have. If one throws, the others' communication throws PeerFailed, and
-// run_ranks throws the root cause: Deadlock, Mismatch and Timeout as they are (their text names the
-// ranks), any other std::exception as a RankFailed that says which rank, and what is no
-// std::exception unchanged. Until all have returned nobody would hear of a Timeout, if a rank never
-// does; so stderr says who is still awaited.
+// Returns when all ranks have returned. If one throws, the others' communication throws PeerFailed,
+// and run_ranks throws the root cause: Deadlock, Mismatch and Timeout as they are (their text names
+// the ranks), any other std::exception as a RankFailed that says which rank, and anything else
+// unchanged. If a rank never returns, neither does run_ranks, and nobody would see the errors of
+// the others; so stderr says which ranks are still awaited.
 #pragma once
 
 #include <exception>

@@ -4,10 +4,10 @@
 //     compute();                                      `gradient` is not yours meanwhile
 //     work.wait();                                    now it is, and it holds the sum
 //
-// A Work must be waited for, or have said done(). One that is dropped before poisons its world: the
-// other ranks would wait for messages that never come, so the next call throws and names where the
-// Work was made. A second wait() does nothing. Waiting in any order is fine. Under a virtual clock
-// done() is refused.
+// A Work must be waited for, unless done() has returned true. One that is dropped before that
+// poisons its world: the other ranks would wait for messages that never come, so the next call
+// throws and names where the Work was made. A second wait() does nothing. Waiting in any order is
+// fine. Under a virtual clock done() is refused.
 #pragma once
 
 #include <memory>
@@ -32,7 +32,7 @@ class [[nodiscard]] Work {
 
   // Blocks until it is done; its buffers are the caller's again. Throws what went wrong in flight.
   YOTTA_API void wait(Where where = Where::current());
-  // Is it done? Never blocks; moves on what is in flight. True counts as waited for.
+  // Is it done? Never blocks; makes progress on what is in flight. True counts as waited for.
   YOTTA_API bool done(Where where = Where::current());
 
  private:

@@ -127,16 +127,23 @@ void TransformerConfig::check(Where where) const {
          "every size of a transformer is at least 1: width {}, heads {}, key/value heads {}, "
          "feed-forward {}, vocabulary {}, context {}, layers {} (0 is allowed)",
          width, heads, kv_heads, feed_forward, vocabulary, context, layers);
+  // Each head has the same number of numbers; in Llama an even one, for rope.
+  const int64_t step = dialect == Dialect::llama ? 2 * heads : heads;
+  const int64_t below = width / step * step, above = below + step;
+  const int64_t nearest = below > 0 && width - below <= above - width ? below : above;
   if (width % heads != 0)
-    fail(where, "width {} does not divide into {} heads; the nearest width is {}", width, heads,
-         (width / heads + 1) * heads);
+    fail(where, "width {} cannot be divided among {} heads; the nearest width that works is {}",
+         width, heads, nearest);
+  if (width % step != 0)
+    fail(where,
+         "rope turns pairs of numbers, so the head size {} must be even; the nearest width that "
+         "works is {}",
+         head_size(), nearest);
   if (heads % kv_heads != 0)
     fail(where, "{} heads cannot share {} key/value heads evenly; heads must be a multiple", heads,
          kv_heads);
   if (dialect == Dialect::gpt2 && kv_heads != heads)
     fail(where, "GPT-2 has a key/value head for each of its {} heads, not {}", heads, kv_heads);
-  if (dialect == Dialect::llama && head_size() % 2 != 0)
-    fail(where, "rope turns pairs of numbers, so the head size {} must be even", head_size());
   if (!(dropout >= 0 && dropout < 1))
     fail(where, "dropout {} must be at least 0 and below 1", dropout);
   if (!(attention_dropout >= 0 && attention_dropout < 1) ||

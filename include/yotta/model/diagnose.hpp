@@ -6,7 +6,7 @@
 // weights and the BatchPosition.)
 //
 //     forward    embedding ok │ layers.0 ok │ layers.1 inf <── first output that is not finite
-//     backward   head ok │ layers.1 ok │ layers.0 nan      <── or, if the loss is, first gradient
+//     backward   head ok │ layers.1 ok │ layers.0 nan      <── first gradient if the loss is finite
 //
 // Every rank runs the whole diagnosis, even after it has found something, because layers that are
 // split over ranks communicate. Then the ranks agree on the earliest finding, and all of them
@@ -57,7 +57,7 @@ class DetachedListeners {
 YOTTA_API void check_layers(Finding& finding, Layers layers, const Microbatch& batch, double scale,
                             const BatchPosition& position, const Communicator& tp = {});
 
-// What broke, over all microbatches of a step on this rank. Leaves gradients of no use.
+// What broke, over all microbatches of a step on this rank. Leaves the gradients unusable.
 YOTTA_API Finding diagnose(Layers layers, std::span<const Microbatch> batches, double scale,
                            const BatchPosition& position, const Communicator& tp = {});
 

@@ -2,7 +2,7 @@
 //
 //     "To be"  ──> model ──> logits of the next byte ──> draw ──> ","      and again with "To be,"
 //
-//     temperature   logits / temperature: below 1 bolder, above 1 wilder, 0 always the likeliest
+//     temperature   logits / temperature: below 1 safer, above 1 wilder, 0 always the likeliest
 //     top_k         only the k likeliest tokens can be drawn
 //
 // Cost: every token runs the whole window again, so n tokens cost n forward passes of min(length,
@@ -60,8 +60,8 @@ int32_t sample_token(std::span<const float> logits, const SampleOptions& options
   if (logits.empty() ||
       !std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); }))
     fail(where,
-         "the model's logits ({}) are none, infinite or NaN: it has diverged, or its weights "
-         "were never set",
+         "the model gave no logits, or some of its {} are infinite or NaN: it has diverged, or its "
+         "weights were never set",
          logits.size());
   std::vector<int32_t> order(logits.size());  // token ids, likeliest first; equal ones by id
   std::iota(order.begin(), order.end(), 0);

@@ -48,11 +48,11 @@ YOTTA_API bool cuts_sequence(const TransformerConfig& config, int cp);
 // leaves to its rank.
 YOTTA_API void expect_heads(const TransformerConfig& config, const MeshShape& shape, Where where);
 
-// Throws unless ZeRO can have the weights of this layout to cut.
+// Throws if ZeRO is on and cannot be: it needs stage 1 or 2, no FSDP, and gradients in buckets.
 YOTTA_API void expect_zero(const MeshShape& shape, const NdOptions& options, Where where);
 
 // Throws, naming the rule and the nearest that works, if a model or a batch of B sequences cannot
-// be spread so.
+// be spread this way.
 YOTTA_API void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
                              const NdOptions& options = {}, Where where = Where::current());
 
@@ -102,8 +102,8 @@ void expect_heads(const TransformerConfig& config, const MeshShape& shape, Where
   while (!fits(nearest) || !cuts_sequence(config, nearest)) --nearest;
   fail(
       where,
-      "Ulysses gives each of {} ranks of cp whole heads, but {} query and {} key/value heads (of a "
-      "rank of tp) do not both divide by {}. The nearest that works: cp {}, or ring attention",
+      "Ulysses gives each of {} ranks of cp whole heads, but {} query and {} key/value heads (on a "
+      "rank of tp) are not both divisible by {}. The nearest that works: cp {}, or ring attention",
       shape.cp, heads, kv_heads, shape.cp, nearest);
 }
 
@@ -111,18 +111,17 @@ void expect_zero(const MeshShape& shape, const NdOptions& options, Where where) 
   const int stage = options.zero.stage;
   if (stage == 0) return;
   if (stage != 1 && stage != 2)
-    fail(where, "ZeRO stage {}: there are 1 and 2; stage 3 is FSDP, the axis fsdp", stage);
+    fail(where, "ZeRO stage {}: choose 1 or 2; stage 3 is FSDP, the axis fsdp", stage);
   if (shape.dp_shard > 1)
     fail(where,
          "FSDP over fsdp {} has already cut all that ZeRO-{} would cut, and the weights too. "
          "Nearest: fsdp without ZeRO, or dp {} with it",
          shape.dp_shard, stage, shape.dp_shard * shape.dp_replicate);
   if (options.naive_gradients)
-    fail(
-        where,
-        "ZeRO-{} sums gradients in buckets, to each rank its part; one all_reduce per parameter is "
-        "DDP's naive way. Nearest: gradients in buckets",
-        stage);
+    fail(where,
+         "ZeRO-{} sums gradients in buckets and leaves each rank its part; one all_reduce per "
+         "parameter is DDP's naive way. Nearest: gradients in buckets",
+         stage);
 }
 
 void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
@@ -133,9 +132,8 @@ void expect_layout(const TransformerConfig& config, const MeshShape& shape, int6
     int nearest = shape.cp;
     while (!cuts_sequence(config, nearest)) --nearest;
     fail(where,
-         "context parallelism cuts a sequence into 2 chunks for each of {} ranks, but {} tokens do "
-         "not "
-         "divide by {}. The nearest that works: cp {}",
+         "context parallelism cuts a sequence into 2 chunks for each of {} ranks, but {} tokens "
+         "are not divisible by {}. The nearest that works: cp {}",
          shape.cp, config.context, int64_t{2} * shape.cp, nearest);
   }
   if (shape.cp > 1 && config.attention == AttentionKind::plain)

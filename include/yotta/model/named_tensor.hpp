@@ -38,8 +38,8 @@ YOTTA_API void expect_loadable(const std::string& source, const std::string& nam
 // No infinity and no NaN? True of a tensor without floats, or without data.
 YOTTA_API bool all_finite(const Tensor& x);
 
-// Throws unless what a file holds are numbers: a run that begins with others cannot be saved any
-// more.
+// Throws if a tensor of a file holds NaN or infinity: a run that starts from one cannot be rescued
+// any more.
 YOTTA_API void expect_finite(const std::string& source, const std::string& name,
                              const Tensor& value, Where where);
 
@@ -87,7 +87,7 @@ void expect_same_names(const std::string& source, const std::vector<std::string>
          list_names(missing),
          unknown.empty() ? "" : " and holds others (" + list_names(unknown) + ")");
   if (!unknown.empty())
-    fail(where, "{} holds {} tensors that this model has not ({})", source, unknown.size(),
+    fail(where, "{} holds {} tensors that this model does not have ({})", source, unknown.size(),
          list_names(unknown));
 }
 

@@ -82,9 +82,9 @@ class NdParallel {
   YOTTA_API void hold(const std::vector<ParameterShard>& shards);
   YOTTA_API void finish_building();
 
-  // Before a microbatch goes backward. DDP reduces gradients in a step's last one; beside FSDP,
-  // whose own sums end later than the backward pass that made them, not before finish(). ZeRO-2
-  // does so in each.
+  // Called before each microbatch's backward pass. DDP reduces gradients during the last one of a
+  // step; beside FSDP, whose sums may end after the backward pass that started them, only in
+  // finish(). ZeRO-2 reduces in each.
   YOTTA_API void sync_if(bool last);
   YOTTA_API void finish();
 
@@ -98,9 +98,9 @@ class NdParallel {
   TransformerConfig config_;
   Mesh& mesh_;
   NdOptions options_;
-  bool is_sharded_, has_zero_;     // by FSDP; ZeRO-1 or 2
-  Communicator shards_, data_;     // of FSDP; of DDP or ZeRO
-  Communicator losses_, weights_;  // that add up the loss; the norm
+  bool is_sharded_, has_zero_;     // with FSDP; with ZeRO-1 or 2
+  Communicator shards_, data_;     // FSDP's ranks; the ranks of DDP or ZeRO
+  Communicator losses_, weights_;  // ranks to sum the loss over; to sum the squares over
   std::deque<Stage> stages_;
   std::vector<LayerPtr> slices_;  // stages as layers, if there are several
   Layers stack_;
@@ -158,7 +158,7 @@ TrainHooks NdParallel::hooks() {
   hooks.before_microbatch = [this](bool last) { sync_if(last); };
   hooks.after_backward = [this] { finish(); };
   hooks.sum_over_ranks = [this](double loss) { return sum_over(losses_, loss, "loss"); };
-  hooks.sum_of_squares = [this](double of_layers) {  // ZeRO leaves none to the layers
+  hooks.sum_of_squares = [this](double of_layers) {  // with ZeRO the layers have no gradients
     return sum_over(weights_, has_zero_ ? sum_of_squares(parameters()) : of_layers, "norm");
   };
   hooks.after_step = [this] {
@@ -237,7 +237,7 @@ void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
 
 void NdParallel::find_held() {
   for (Stage& stage : stages_) {
-    if (stages_.size() > 1) slices_.push_back(std::make_unique<Slice>(stage.layers));
+    if (stages_.size() > 1) slices_.push_back(std::make_unique<Sequential>(stage.layers));
     stack_ = stage.layers;
   }
   if (stages_.size() > 1) stack_ = slices_;

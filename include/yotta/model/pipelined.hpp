@@ -34,7 +34,7 @@ struct PipelinedStep {
   std::optional<ZeroBubble> zero_bubble = {};  // in place of `kind`
 };
 
-// Forward and backward of all microbatches. `position` is the step's, by which dropout draws;
+// Forward and backward of all microbatches. `position` is that of the step, for dropout's draws;
 // `tokens` are those of the whole batch. Only the last stage returns a loss.
 YOTTA_API PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep& made,
                                        const BatchPosition& position,

@@ -132,8 +132,8 @@ void expect_divides(const TransformerConfig& c, int tp, Where where) {
   for (const auto& [what, size] : widths)
     if (size % tp != 0)
       fail(where,
-           "tensor parallelism over {} ranks gives each a tp-th of every width, but {} {} do not "
-           "divide by {}. The nearest that works for this model: tp {}",
+           "tensor parallelism over {} ranks gives each a tp-th of every width, but {} {} are not "
+           "divisible by {}. The nearest that works for this model: tp {}",
            tp, size, what, tp, nearest);
 }
 

@@ -11,7 +11,7 @@
 // Every number is given by exactly one rank: by the lowest on each axis of those that hold it. The
 // others give zeros, and a sum puts the whole together, one tensor at a time. Cost: one reduce of
 // every tensor over all ranks; one whole tensor beside the model on each rank, all of them on rank
-// 0. Contract: all ranks of the world call alike.
+// 0. Contract: all ranks of the world make the same calls.
 #pragma once
 
 #include <string>

@@ -98,16 +98,16 @@ class Composite : public Layer {
 // "layers.0 to layers.3"; of a single layer its own name.
 YOTTA_API std::string name_of(Layers slice);
 
-// Some neighbouring layers of a stack as one layer, a pipeline stage for example.
+// A slice, some neighbouring layers of a stack, as one layer: a pipeline stage for example.
 //
 //     embedding │ layers.0 │ layers.1 │ layers.2 │ head
 //                └─ "layers.0 to layers.1" ─┘           forward: one after the other
 //
-// A slice refers to the layers and must not outlive them. Techniques that do something around a
-// slice (drop its activations, gather its weights) derive from it.
-class Slice : public Composite {
+// It refers to the layers and must not outlive them. Techniques that do something around a slice
+// (drop its activations, gather its weights) derive from it.
+class Sequential : public Composite {
  public:
-  explicit Slice(Layers layers) : Composite(name_of(layers)), layers_(layers) {}
+  explicit Sequential(Layers layers) : Composite(name_of(layers)), layers_(layers) {}
 
   Layers layers() const { return layers_; }
 
@@ -170,13 +170,15 @@ std::string name_of(Layers slice) {
   return slice.size() == 1 ? first : first + " to " + slice.back()->name();
 }
 
-Tensor Slice::forward(const Tensor& x, Saved& saved) { return yotta::forward(layers_, x, saved); }
-Tensor Slice::backward_input(const Tensor& dy, Saved& saved) {
+Tensor Sequential::forward(const Tensor& x, Saved& saved) {
+  return yotta::forward(layers_, x, saved);
+}
+Tensor Sequential::backward_input(const Tensor& dy, Saved& saved) {
   Tensor d = dy;
   for (size_t i = layers_.size(); i-- > 0;) d = run_back(*layers_[i], d, saved);
   return d;
 }
-std::vector<Layer*> Slice::parts() {
+std::vector<Layer*> Sequential::parts() {
   std::vector<Layer*> all;
   for (const LayerPtr& layer : layers_) all.push_back(layer.get());
   return all;

@@ -29,7 +29,7 @@ struct LinearOptions {
   int64_t inputs, outputs;
   bool bias = false;
   Initial initial = normal(0.02);
-  // Where these outputs and inputs begin in a larger layer, and how many that has; 0: as many.
+  // Where these outputs and inputs begin in a larger layer, and how many it has; 0: as here.
   int64_t first_output = 0, whole_outputs = 0;
   int64_t first_input = 0, whole_inputs = 0;
   bool adds_bias = true;  // false: the bias is held and trained here, and added elsewhere

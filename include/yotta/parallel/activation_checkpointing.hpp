@@ -50,9 +50,9 @@ constexpr int64_t square_root_of(int64_t n) {
 YOTTA_API Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place);
 
 // A slice of which only the input is kept.
-class Checkpoint : public Slice {
+class Checkpoint : public Sequential {
  public:
-  using Slice::Slice;
+  using Sequential::Sequential;
   YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
   YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
   void backward_weight(Saved&) override {}
@@ -61,16 +61,16 @@ class Checkpoint : public Slice {
 // A slice whose attention probabilities (B, H, T, T) and their dropout mask are dropped after each
 // layer. Attention makes them again from q, k and v when its backward pass comes. With blockwise
 // attention there is nothing to drop: it never keeps them.
-class AttentionCheckpoint : public Slice {
+class AttentionCheckpoint : public Sequential {
  public:
-  using Slice::Slice;
+  using Sequential::Sequential;
   YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
 };
 
 // A slice that is reversed by a schedule: revolve_schedule or restart_schedule of its layers.
 // forward plays it up to the last layer, of which it keeps Saved; backward_input plays the rest.
 // Checkpoints live in Saved.
-class Replay : public Slice {
+class Replay : public Sequential {
  public:
   YOTTA_API Replay(Layers layers, ReplayActions actions);
   YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
@@ -154,7 +154,8 @@ Tensor AttentionCheckpoint::forward(const Tensor& x, Saved& saved) {
   return y;
 }
 
-Replay::Replay(Layers layers, ReplayActions actions) : Slice(layers), actions_(std::move(actions)) {
+Replay::Replay(Layers layers, ReplayActions actions)
+    : Sequential(layers), actions_(std::move(actions)) {
   while (turn_ < actions_.size() && actions_[turn_].kind != ReplayAction::Kind::reverse) ++turn_;
 }
 
@@ -207,7 +208,8 @@ std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& option
     return stack.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
   };
   const auto as_they_are = [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) made.push_back(std::make_unique<Slice>(slice(i, i + 1)));
+    for (int64_t i = begin; i < end; ++i)
+      made.push_back(std::make_unique<Sequential>(slice(i, i + 1)));
   };
   const int64_t n = last - first;
   as_they_are(0, first);

@@ -14,8 +14,8 @@
 //     layer's Parameter      value: a view into the flat array while it is gathered, else undefined
 //     shard's Parameter      value: a view into this rank's part, always there; grad: its own
 //
-// Cost: at most p - 1 numbers of padding per unit. What is done to each number alone (SGD, AdamW)
-// does not see the cut; what needs a whole matrix would.
+// Cost: at most p - 1 numbers of padding per unit. An optimizer that steps each number by itself
+// (SGD, AdamW) does not notice the cut; one that needs whole matrices would.
 // Letters: p ranks.
 // References: Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023, section
 // 4.2 (FlatParameter).

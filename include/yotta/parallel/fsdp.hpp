@@ -1,5 +1,5 @@
 // FSDP: fully sharded data parallelism. Every rank trains on its own shard of the batch, as with
-// DDP, but holds only 1/p of the weights, gradients and optimizer state: a unit's weights are whole
+// DDP, but holds only 1/p of the weights, gradients and optimizer state. A unit's weights are whole
 // only while it computes.
 //
 //                        rank 0     rank 1     rank 2     rank 3
@@ -7,30 +7,30 @@
 //     unshard            w w w w    w w w w    w w w w    w w w w     all_gather
 //     forward            y of x0    y of x1    y of x2    y of x3
 //     reshard            w . . .    . w . .    . . w .    . . . w     drop the rest
-//     unshard, backward  gradients of x0, x1, x2, x3, whole; reshard
-//     reduce             g . . .    . g . .    . . g .    . . . g     reduce_scatter
+//     unshard            w w w w    w w w w    w w w w    w w w w     all_gather
+//     dgrad              dx of x0   dx of x1   dx of x2   dx of x3    backward_input: reads w
+//     reshard            w . . .    . w . .    . . w .    . . . w     drop the rest
+//     wgrad              dw of x0   dw of x1   dw of x2   dw of x3    backward_weight: dw is whole
+//     reduce             s . . .    . s . .    . . s .    . . . s     reduce_scatter: s, their sum
 //
-// A unit is a slice of the layer stack, its weights one flat array (flat_shard.hpp). While a unit
-// computes, the next one travels:
+// dgrad and wgrad are the halves of backward. wgrad reads x and dy from Saved, which holds what a
+// microbatch needs for its backward pass (nn/layer.hpp). It reads no weights, so they go before it.
+//
+// A slice is some neighbouring layers of the stack. A unit is what is gathered together: a slice's
+// weights as one flat array (flat_shard.hpp). While a unit computes, the next one travels:
 //
 //     compute   │ F0 │ F1 │ F2 │ B2 │ B1    │ B0 │         F forward, B backward
 //     network   │ g1 │ g2 │    │ g1 │ r2 g0 │ r1 │ r0 │    g all_gather, r reduce_scatter
 //
 // so two units are whole at a time. Slices that share a table (tied) are one unit, the root: it is
-// whole from its first use in forward to its last in backward. fsdp_plan.hpp says which
-// slices are units.
+// whole from its first slice's forward to that slice's backward. fsdp_plan.hpp cuts the slices.
 //
 // Cost, for P parameters on p ranks in f32 with AdamW: 16 P/p bytes held; (p-1)/p (3 P - what stays
 // whole) elements sent per step and rank, where DDP sends 2 P (p-1)/p; memory borrowed and time:
-// fsdp_cost.hpp. Before the first step: a model that was made whole is held whole until the units
-// are cut from it, one by one. One that was made by as_shapes() never is: each rank draws the
-// initial values of its own part.
-//
-// Contract: all ranks of `comm` build Fsdp over the same model and run the same passes, evaluation
-// too; the optimizer is made after it, of parameters(fsdp.stack()); finish() comes before its step.
-// wgrad must not read weights: they are gone by then.
-//
-// Letters: P parameters, p ranks.
+// fsdp_cost.hpp. A model is whole until it is cut, unless as_shapes() made it (flat_shard.hpp).
+// Contract: all ranks of `comm` build Fsdp over the same model and run the same passes, including
+// evaluation; the optimizer is made afterwards, from parameters(fsdp.stack()); finish() comes
+// before its step. wgrad must not read weights: they are gone by then.
 // References: Rajbhandari et al. (2020), ZeRO (stage 3); Zhao et al. (2023), PyTorch FSDP.
 #pragma once
 
@@ -49,14 +49,14 @@
 namespace yotta {
 
 struct FsdpOptions {
-  int64_t layers_per_unit = 1;         // entries of the stack
+  int64_t layers_per_unit = 1;         // the embedding and the head count as layers
   bool prefetch = true;                // gather the next unit while this one computes
   bool reshard_after_forward = true;   // false: units stay whole until backward, 2 P elements sent
   bool keep_last = false;              // the last unit stays whole: backward begins with it
-  std::optional<DType> gathered = {};  // bf16: weights travel and compute in it, shards keep theirs
+  std::optional<DType> gathered = {};  // bf16: weights are sent and used in it; shards keep theirs
 };
 
-// The weights of a slice of the model: one part of each flat array on every rank.
+// The weights of a slice of the model as one flat array, of which every rank holds an equal part.
 class FsdpUnit {
  public:
   YOTTA_API FsdpUnit(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
@@ -95,15 +95,15 @@ class FsdpUnit {
 // What a slice of the stack needs to know of the others.
 struct FsdpNeighbours {
   FsdpUnit *before = nullptr, *after = nullptr;  // units of the slices beside it, to prefetch
-  bool stays = false;                            // whole from forward to backward
-  FsdpUnit** reducing = nullptr;  // of all units, the one whose reduction is under way
+  bool stays = false;                            // its unit: whole from forward to backward
+  FsdpUnit** reducing = nullptr;  // Fsdp's note of the unit whose reduction is under way, or null
 };
 
-// What the training loop runs in place of a slice.
-class FsdpLayer : public Slice {
+// What the training loop runs in place of a slice: its layers (Sequential), and the unit's trips.
+class FsdpLayer : public Sequential {
  public:
   FsdpLayer(const FsdpPlan::Slice& slice, FsdpUnit& unit, const FsdpNeighbours& neighbours)
-      : Slice(slice.layers), slice_(slice), unit_(unit), neighbours_(neighbours) {}
+      : Sequential(slice.layers), slice_(slice), unit_(unit), neighbours_(neighbours) {}
 
   YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
   YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
@@ -112,7 +112,7 @@ class FsdpLayer : public Slice {
   YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
 
  private:
-  FsdpPlan::Slice slice_;  // among the slices of its unit
+  FsdpPlan::Slice slice_;  // is it the first, the last of its unit's? outer: a unit around it
   FsdpUnit& unit_;
   FsdpNeighbours neighbours_;
 };
@@ -141,7 +141,7 @@ class Fsdp {
   Communicator comm_;
   std::deque<FsdpUnit> units_;  // layers hold addresses of its elements
   FsdpUnit* reducing_ = nullptr;
-  std::deque<LayerPtr> inner_;  // of layers_, where a slice needs two units
+  std::deque<LayerPtr> inner_;  // what layers_ wraps where a slice needs two units
   std::vector<LayerPtr> layers_;
 };
 
@@ -191,7 +191,7 @@ void FsdpUnit::open_gradients() {
   layout_.set_gradients(gradients_);
 }
 void FsdpUnit::reduce() {
-  // exercise 15.5: start a reduce_scatter of the gradients; the layers' views of them go
+  // exercise 15.5: start a reduce_scatter of the gradients; drop the layers' views of them
   layout_.drop_gradients();
   const MemoryScope memory(MemoryKind::buffers);
   reduced_ = Tensor::empty({layout_.shard_size()}, gradients_.dtype());
@@ -207,7 +207,7 @@ void FsdpUnit::finish_reduce() {
   for (const ParameterShard& shard : shards_) {
     const int64_t end = begin + shard.parameter->value.numel();
     add_into(shard.parameter->gradient(), reduced_.rows(begin, end));
-    shard.parameter->mark_grad_ready(0);
+    shard.parameter->mark_grad_ready(0);  // its one use, number 0: calls on_grad_ready
     begin = end;
   }
   gradients_ = {};
@@ -220,8 +220,8 @@ Tensor FsdpLayer::forward(const Tensor& x, Saved& saved) {
   // exercise 15.7: unshard; prefetch the next; compute; reshard after the last slice, or stay
   unit_.unshard();
   if (neighbours_.after != nullptr) neighbours_.after->prefetch();
-  y = Slice::forward(x, saved);
-  const bool stays = neighbours_.stays && saved.position().training;
+  y = Sequential::forward(x, saved);
+  const bool stays = neighbours_.stays && saved.position().training;  // else nobody frees it
   if (slice_.is_last && !stays) unit_.reshard();
   // end of exercise 15.7
   return y;
@@ -232,7 +232,7 @@ Tensor FsdpLayer::backward_input(const Tensor& dy, Saved& saved) {
   // exercise 15.8: the same on the way back; the unit's first slice is the last to need it
   unit_.unshard();
   if (neighbours_.before != nullptr) neighbours_.before->prefetch();
-  dx = Slice::backward_input(dy, saved);
+  dx = Sequential::backward_input(dy, saved);
   if (slice_.is_first) unit_.reshard();
   // end of exercise 15.8
   return dx;
@@ -241,7 +241,7 @@ Tensor FsdpLayer::backward_input(const Tensor& dy, Saved& saved) {
 void FsdpLayer::backward_weight(Saved& saved) {
   // exercise 15.9: wgrads; after the first slice: finish the reduction under way, start this one
   unit_.open_gradients();
-  Slice::backward_weight(saved);
+  Sequential::backward_weight(saved);
   if (!slice_.is_first) return;
   FsdpUnit*& reducing = *neighbours_.reducing;
   if (reducing != nullptr) reducing->finish_reduce();
@@ -252,7 +252,7 @@ void FsdpLayer::backward_weight(Saved& saved) {
 
 void FsdpLayer::add_parameters(std::vector<ParameterPtr>& to) {
   for (const ParameterShard& shard : unit_.shards()) to.push_back(shard.parameter);
-  if (slice_.outer) Slice::add_parameters(to);  // of the unit inside this one
+  if (slice_.outer) Sequential::add_parameters(to);  // of the unit inside this one
 }
 
 Fsdp::Fsdp(Layers model, const Communicator& comm, FsdpOptions options)
@@ -266,7 +266,7 @@ Fsdp::Fsdp(const FsdpPlan& plan, const Communicator& comm, FsdpOptions options) 
     const bool exists = options.prefetch && i < slices.size();
     return exists ? &units_[slices[i].outer.value_or(slices[i].unit)] : nullptr;
   };
-  size_t end = slices.size();  // of the slices, but for the root at the end
+  size_t end = slices.size();  // of the slices before the root at the end
   while (end > 0 && slices[end - 1].is_root()) --end;
   for (size_t i = 0; i < slices.size(); ++i) {
     const bool stays = slices[i].is_root() || !options.reshard_after_forward ||

@@ -39,7 +39,7 @@ struct FsdpTimes {
   double add = 0;  // the sum to the gradients of this rank
 };
 
-// Seconds of one forward and backward pass of `units` >= 2 equal units, all loss apart.
+// Seconds of one forward and backward pass of `units` >= 2 equal units, without the loss.
 constexpr double fsdp_seconds(int64_t units, const FsdpTimes& t, bool prefetch, bool keep_last) {
   const auto L = static_cast<double>(units);
   const double first_back = keep_last ? 0 : t.gather;
@@ -47,7 +47,7 @@ constexpr double fsdp_seconds(int64_t units, const FsdpTimes& t, bool prefetch, 
     return L * (t.forward + t.backward + t.gather + t.reduce + t.add) + (L - 1) * t.gather +
            first_back;
   const double forward = t.gather + (L - 1) * std::max(t.forward, t.gather) + t.forward;
-  // A unit finishes the reduction before its own, so it takes as long as that at least.
+  // A unit waits for the reduction of the unit before it, so it takes at least that long.
   const double one = std::max(t.backward, t.reduce) + t.add;
   const double steady = std::max(one, t.reduce + t.gather);
   return forward + first_back + std::max(t.backward, t.gather) + (L - 2) * steady + one + t.reduce +

@@ -1,15 +1,17 @@
 // Which slices of a layer stack are sharded, gathered and dropped together: the units of FSDP.
 //
 //    stack     embedding │ layers.0 │ layers.1 │ layers.2 │ head   embedding and head share a table
-//    units        root       1          2          3        root    1 entry per unit
-//                 root       └───── 1 ─────┘       2        root    2 entries per unit
+//    units        root       1          2          3        root    1 layer per unit
+//                 root       └───── 1 ─────┘       2        root    2 layers per unit
 //
-// A small unit means little memory and many small messages; a large one the opposite. Entries that
-// share a parameter must be one unit, or it would be sharded twice: the root. Its slices lie apart
+// A slice is some neighbouring layers of the stack; a unit is the weights of a slice. Small units
+// mean little memory and many small messages; large ones the opposite. Layers that share a
+// parameter must be one unit, the root, or it would be sharded twice. The root's slices lie apart
 // in the stack, so it stays whole in between. A stack that shares nothing has no root.
 //
-// A slice may need two units, an outer one and its own: then the outer one is gathered first and
-// dropped last. tied_parameters.hpp makes such plans.
+// A slice may need two units: an outer one, for a table that another pipeline stage holds too, and
+// its own, for the other weights. The outer one is gathered first and dropped last.
+// tied_parameters.hpp makes such plans, and says why.
 #pragma once
 
 #include <optional>
@@ -21,9 +23,9 @@ namespace yotta {
 struct FsdpPlan {
   struct Slice {
     Layers layers;
-    size_t unit = 0;
+    size_t unit = 0;                       // an index into `parameters`
     bool is_first = true, is_last = true;  // of the slices of its unit: only the root has several
-    std::optional<size_t> outer = {};  // a unit around this one, of the slice's other parameters
+    std::optional<size_t> outer = {};      // a unit around this one, if the slice needs two
 
     bool is_root() const { return !is_first || !is_last; }
   };
@@ -31,18 +33,18 @@ struct FsdpPlan {
   std::vector<std::vector<ParameterPtr>> parameters;  // by unit, each once
 };
 
-// Units of up to `layers_per_unit` entries, and the root.
+// Units of up to `layers_per_unit` layers each, and the root.
 YOTTA_API FsdpPlan plan_fsdp(Layers stack, int64_t layers_per_unit, Where where = Where::current());
 
 #if YOTTA_BODIES_OF(parallel)
 
 namespace detail {
-// By entry of the stack: does another entry use one of its parameters?
+// By layer of the stack: does another layer use one of its parameters?
 inline std::vector<bool> shares_parameters(Layers stack) {
   std::vector<std::vector<ParameterPtr>> used;
   for (size_t i = 0; i < stack.size(); ++i) used.push_back(parameters(stack.subspan(i, 1)));
-  const auto uses = [&](size_t entry, const ParameterPtr& each) {
-    return std::find(used[entry].begin(), used[entry].end(), each) != used[entry].end();
+  const auto uses = [&](size_t layer, const ParameterPtr& each) {
+    return std::find(used[layer].begin(), used[layer].end(), each) != used[layer].end();
   };
   std::vector<bool> shares(stack.size());
   for (size_t i = 0; i < stack.size(); ++i)
@@ -54,7 +56,8 @@ inline std::vector<bool> shares_parameters(Layers stack) {
 }  // namespace detail
 
 FsdpPlan plan_fsdp(Layers stack, int64_t layers_per_unit, Where where) {
-  if (layers_per_unit < 1) fail(where, "a unit of {} layers: it has one at least", layers_per_unit);
+  if (layers_per_unit < 1)
+    fail(where, "a unit of {} layers: it needs at least one", layers_per_unit);
   const std::vector<bool> in_root = detail::shares_parameters(stack);
   FsdpPlan plan;
   std::optional<size_t> root;  // its last slice so far

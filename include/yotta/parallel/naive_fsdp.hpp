@@ -14,7 +14,7 @@
 // layer among all ranks instead.
 //
 // Cost: all ranks together send 3 (p-1) P elements, as with FSDP, but not evenly. Nothing overlaps.
-// Contract: as fsdp.hpp's; a parameter is used by one entry of the stack only.
+// Contract: as fsdp.hpp's; a parameter is used by one layer of the stack only.
 #pragma once
 
 #include "yotta/comm/communicator.hpp"
@@ -25,7 +25,7 @@
 
 namespace yotta {
 
-// One entry of the stack, and who owns it.
+// One layer of the stack, and who owns it.
 class OwnedLayer : public Layer {
  public:
   YOTTA_API OwnedLayer(Layers entry, int owner, const Communicator& comm);

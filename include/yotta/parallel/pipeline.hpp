@@ -15,9 +15,9 @@
 //
 // Cost: each boundary between two ranks moves one (B, T, C) tensor per microbatch in each
 // direction: 2 (p v - 1) messages per microbatch over all ranks. Memory: most_in_flight(actions)
-// times a stage's Saved, and what was sent and not answered yet: of each microbatch in flight one
-// y, of 1F1B p - r, of GPipe all m. (Work::done() could free some sooner, but not in
-// every run. So memory depends on the schedule alone.)
+// times a stage's Saved, and one sent y for each microbatch in flight: p - r with 1F1B, m with
+// GPipe. (Work::done() could free some of these sooner, but not in every run. Without it memory
+// depends on the schedule alone.)
 //
 // Contract: chunk c of rank r is stage r + c p. All ranks run the same schedule with the same
 // microbatches. x is read on stage 0 only; `between` says what flows between stages. Tied weights:
@@ -69,8 +69,8 @@ struct PipelineReport {
 class Pipeline {
  public:
   // chunks[c] is stage rank + c p. before_backward(last), if given, is called before each B, I or
-  // W; last: of the chunk's last microbatch to go backward, whose gradients complete the step's
-  // (DDP: no_sync for the others).
+  // W; `last` is true for the last microbatch of the chunk to go backward, which completes the
+  // chunk's gradients (DDP: no_sync for the others).
   YOTTA_API Pipeline(const Communicator& comm, const std::vector<Layers>& chunks,
                      std::function<void(bool last)> before_backward = nullptr);
 
@@ -91,7 +91,7 @@ class Pipeline {
     Tensor data;
     Work work;
     int to;
-    size_t received_by;  // this action of its receiver
+    size_t received_by;  // index of the receiver's action that takes it
   };
 
   YOTTA_API void play(const PipelineAction& a);
@@ -110,7 +110,7 @@ class Pipeline {
     return schedule_->by_rank[static_cast<size_t>(rank)];
   }
   bool is_last(int stage) const { return stage + 1 == schedule_->stages; }
-  Slice& chunk(const PipelineAction& a) const {
+  Sequential& chunk(const PipelineAction& a) const {
     return *chunks_[static_cast<size_t>(a.stage / schedule_->ranks)];
   }
   InFlight& in_flight(const PipelineAction& a) {
@@ -119,7 +119,7 @@ class Pipeline {
   }
 
   Communicator comm_;
-  std::vector<std::unique_ptr<Slice>> chunks_;
+  std::vector<std::unique_ptr<Sequential>> chunks_;
   std::function<void(bool)> before_backward_;
 
   // Of the step that runs.
@@ -138,7 +138,7 @@ class Pipeline {
 Pipeline::Pipeline(const Communicator& comm, const std::vector<Layers>& chunks,
                    std::function<void(bool last)> before_backward)
     : comm_(comm), before_backward_(std::move(before_backward)) {
-  for (const Layers& chunk : chunks) chunks_.push_back(std::make_unique<Slice>(chunk));
+  for (const Layers& chunk : chunks) chunks_.push_back(std::make_unique<Sequential>(chunk));
 }
 
 PipelineReport Pipeline::run(const PipelineSchedule& schedule,
@@ -215,8 +215,8 @@ void Pipeline::give(Tensor data, const PipelineAction& next, const PipelineActio
   const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
   if (!data.defined() || data.shape() != microbatch.between || data.dtype() != microbatch.dtype)
     fail(Where::current(),
-         "{} made {}, but {} {} flows between stages: has stage {} its first layer? (with more "
-         "stages than layers some have none)",
+         "{} made {}, but {} {} flows between stages: does stage {} have its first layer? (with "
+         "more stages than layers some have none)",
          str(a), data.describe(), str(microbatch.between), name(microbatch.dtype), a.stage);
   const int rank = schedule_->rank_of(next.stage);
   if (rank == axis_rank(comm_)) {
@@ -227,7 +227,7 @@ void Pipeline::give(Tensor data, const PipelineAction& next, const PipelineActio
   sent_.push_back({std::move(data), std::move(work), rank, index_of(rank, next)});
 }
 
-// Rank `from` has run its actions up to number `until`: so what they receive has been received.
+// Rank `from` has run its actions up to number `until`: what we sent to those has arrived.
 void Pipeline::release(int from, size_t until) {
   for (size_t i = sent_.size(); i-- > 0;) {
     if (sent_[i].to != from || sent_[i].received_by > until) continue;

@@ -1,22 +1,25 @@
 // Tensor parallelism: one layer on several ranks, each with a part of its matrices.
 //
 // A feed-forward layer y = act(x A) B has two matrices. Cut the first by columns and the second by
-// rows, and every rank can do its part from x to y alone, since act works on each number for
-// itself:
+// rows, and every rank can go from x to its part of y alone, since act works on each number
+// separately:
 //
 //              rank 0      rank 1
-//     A (C, F) [ A0     |  A1 ]      h_r = x A_r      (B, T, F/tp)   whole numbers of h, so
-//                                    a_r = act(h_r)                  act(h) = [act(h_0) act(h_1)]
-//     B (F, C) [ B0 ]                y_r = a_r B_r    (B, T, C)      a part of every sum
-//              [ B1 ]                y   = y_0 + y_1                 one all_reduce
+//     A (C, F) [ A0     |  A1 ]      h_r = x A_r      (N, F/tp)   whole numbers of h, so
+//                                    a_r = act(h_r)               act(h) = [act(h_0) act(h_1)]
+//     B (F, C) [ B0 ]                y_r = a_r B_r    (N, C)      a part of every sum
+//              [ B1 ]                y   = y_0 + y_1              one all_reduce
+//
+// This is Megatron's MLP. In Mlp below A is up_, and B is down_ with g inside.
 //
 //     x ──> f ──> A_r ──> act ──> B_r ──> g ──> y
 //     forward     f: nothing              g: all_reduce, the sum of the y_r
 //     backward    f: all_reduce of dx     g: nothing, every rank has dy already
 //
-// Why f: x reached the loss through every rank's A_r, so dx = sum over r of dh_r A_r'. f and g are
-// conjugate: each is the other's backward. The other way round (A by rows, then columns) each rank
-// would have a *part of the sum* before the activation, and act(a) + act(b) is not act(a + b).
+// Why f: x reached the loss through every rank's A_r, so dx = sum over r of dh_r A_r' (A_r' is A_r
+// transposed). f and g are conjugate: each is the other's backward. The other way round (A by rows,
+// then B by columns) each rank would have a *part of the sum* before the activation, and act(a) +
+// act(b) is not act(a + b).
 //
 // Attention is the same with heads for columns: q, k, v by columns (whole heads), o by rows
 // (attention_layer.hpp). The weights here have a row for each output, as in PyTorch: "A by columns"
@@ -28,12 +31,12 @@
 // Here f stands in front of the column cuts, not inside: one f serves all that read the same x (q,
 // k and v; gate and up), so their dx are added up before the one all_reduce.
 //
-// Cost per layer, n = B T C numbers, ring: one all_reduce forward and one backward of 2(tp-1)/tp n
+// Cost per layer, n = N C numbers, ring: one all_reduce forward and one backward of 2(tp-1)/tp n
 // each. Weights, FLOPs, and activations between f and g are a tp-th on each rank; x and y are
 // whole.
-// Contract: all ranks of tp call alike with the same x and the same dy; F and the heads divide by
-// tp.
-// Letters: B batch, T sequence, C width, F feed-forward width, tp ranks.
+// Contract: all ranks of tp make the same calls with the same x and the same dy; tp divides F and
+// the heads. tp may be an empty Communicator: one rank, which has everything and sends nothing.
+// Letters: N tokens, C width, F feed-forward width, tp ranks; I inputs and O outputs of a layer.
 // References: Shoeybi et al. (2019), Megatron-LM, section 3 (f, g, figure 3).
 #pragma once
 
@@ -77,7 +80,8 @@ class ReduceFromTensorParallel {
 YOTTA_API int64_t part_of(int64_t size, const Communicator& tp, const std::string& layer,
                           const char* what, Where where = Where::current());
 
-// The part of a whole linear layer that this rank holds, cut by columns: some of its outputs.
+// The part of a whole linear layer that this rank holds, cut by columns: some of its outputs. It
+// says where they stand in the whole (first_output, whole_outputs), whose initial values they get.
 YOTTA_API LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
                                        const std::string& layer);
 
@@ -111,10 +115,10 @@ class RowParallelLinear : public Linear {
 //
 //     gelu (GPT-2)     x ──> f ──> up ──> h ──> gelu ──> down ──> dropout ──> y      2 C F weights
 //
-//     swiglu (Llama)   x ──> f ─┬> gate ─> g ─> silu ─┐
-//                               └> up ───> h ─────────*──> down ──> dropout ──> y    3 C F weights
+//     swiglu (Llama)   x ──> f ─┬> gate ─> silu ─┐
+//                               └> up ───> h ────*──> down ──> dropout ──> y         3 C F weights
 //
-// Keeps x, h (and g), and the activation's output, which is down's input.
+// Saved keeps x, h (and gate's output), and the activation's output, which is down's input.
 // FLOPs: 2 per weight and token forward, 4 backward.
 
 enum class MlpKind : uint8_t { gelu, swiglu };
@@ -133,9 +137,9 @@ class Mlp : public Composite {
   YOTTA_API Mlp(std::string name, const MlpOptions& o, const ParameterOptions& init = {},
                 const Communicator& tp = {});
 
-  // x (B, T, C) -> (B, T, C)
+  // x (..., C) -> (..., C)
   YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
-  // dy (B, T, C) -> dx (B, T, C)
+  // dy (..., C) -> dx (..., C)
   YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
 
  protected:
@@ -143,14 +147,14 @@ class Mlp : public Composite {
 
  private:
   CopyToTensorParallel f_;
-  ColumnParallelLinear up_;  // (F/tp, C)
-  RowParallelLinear down_;   // (C, F/tp)
+  ColumnParallelLinear up_;  // A_r': (F/tp, C)
+  RowParallelLinear down_;   // B_r': (C, F/tp)
   Dropout dropout_;
   std::unique_ptr<ColumnParallelLinear> gate_;  // (F/tp, C), swiglu only
 };
 
-// Bytes that all ranks together send in one all_reduce of B T C numbers: forward, and the same
-// backward.
+// Bytes that all ranks together send in one all_reduce of `numbers` numbers: N C forward, and the
+// same backward.
 constexpr int64_t tensor_parallel_bytes_sent_by_all(int64_t ranks, int64_t numbers,
                                                     int64_t bytes_each) {
   return 2 * (ranks - 1) * numbers * bytes_each;
@@ -176,18 +180,17 @@ int64_t part_of(int64_t size, const Communicator& tp, const std::string& layer, 
                 Where where) {
   const int64_t ranks = axis_size(tp);
   if (size % ranks != 0)
-    fail(
-        where,
-        "{}: {} {} do not divide among the {} ranks of tensor parallelism; the nearest that do are "
-        "{}",
-        layer, size, what, ranks, std::max<int64_t>(1, (size + ranks / 2) / ranks) * ranks);
+    fail(where,
+         "{}: {} {} cannot be divided among the {} ranks of tensor parallelism; the nearest number "
+         "that can is {}",
+         layer, size, what, ranks, std::max<int64_t>(1, (size + ranks / 2) / ranks) * ranks);
   return size / ranks;
 }
 
 LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
                              const std::string& layer) {
   LinearOptions part = whole;
-  // exercise 20.1: how many outputs (part_of checks), which is the first, how many has the whole?
+  // exercise 20.1: how many outputs (part_of checks), which is the first, how many in the whole?
   part.outputs = part_of(whole.outputs, tp, layer, "outputs");
   part.first_output = axis_rank(tp) * part.outputs;
   part.whole_outputs = whole.outputs;
@@ -198,7 +201,7 @@ LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
 LinearOptions cut_by_rows(const LinearOptions& whole, const Communicator& tp,
                           const std::string& layer) {
   LinearOptions part = whole;
-  // exercise 20.4: how many inputs, which is the first, how many has the whole; who adds the bias?
+  // exercise 20.4: how many inputs, which is the first, how many in the whole; who adds the bias?
   part.inputs = part_of(whole.inputs, tp, layer, "inputs");
   part.first_input = axis_rank(tp) * part.inputs;
   part.whole_inputs = whole.inputs;
@@ -214,6 +217,8 @@ ColumnParallelLinear::ColumnParallelLinear(const std::string& name, const Linear
 RowParallelLinear::RowParallelLinear(const std::string& name, const LinearOptions& whole,
                                      const ParameterOptions& init, const Communicator& tp)
     : Linear(name, cut_by_rows(whole, tp, name), init), g_(tp) {}
+// Linear's forward is rounded(sums(x)): the matmul, then y in the weights' type. Between the two g
+// adds up the ranks' sums.
 Tensor RowParallelLinear::forward(const Tensor& x, Saved& saved) {
   return rounded(g_.forward(sums(x, saved)));
 }
@@ -233,16 +238,17 @@ Mlp::Mlp(std::string name, const MlpOptions& o, const ParameterOptions& init,
         this->name() + ".gate", LinearOptions{o.width, o.hidden, o.bias, o.initial}, init, tp);
 }
 
+// run(part, ...) is the part's forward, run_back its dgrad, each with the part's branch of Saved.
 Tensor Mlp::forward(const Tensor& x, Saved& saved) {
   Tensor y;
-  // exercise 20.5: f, up (and gate), the activation, down; keep h (and g)
+  // exercise 20.5: f, up (and gate), the activation, down; keep h (and gate's output)
   const Tensor shared = f_.forward(x);
-  const Tensor h = run(up_, shared, saved);  // (B, T, F/tp)
+  const Tensor h = run(up_, shared, saved);  // (..., F/tp)
   saved.keep("h", h);
   if (gate_ != nullptr) {
-    const Tensor g = run(*gate_, shared, saved);
-    saved.keep("g", g);
-    y = run(down_, swiglu(g, h), saved);
+    const Tensor gate = run(*gate_, shared, saved);
+    saved.keep("gate", gate);
+    y = run(down_, swiglu(gate, h), saved);
   } else {
     y = run(down_, gelu(h), saved);
   }
@@ -254,12 +260,12 @@ Tensor Mlp::backward_input(const Tensor& dy, Saved& saved) {
   Tensor dx;
   const Tensor dsum = run_back(dropout_, dy, saved);
   // exercise 20.6: the same way back: down, the activation, up (and gate, which adds to dx), f
-  const Tensor dactive = run_back(down_, dsum, saved);  // (B, T, F/tp)
+  const Tensor dactive = run_back(down_, dsum, saved);  // (..., F/tp)
   const Tensor h = saved.take("h");
   if (gate_ != nullptr) {
-    const SwigluGradients d = swiglu_backward(dactive, saved.take("g"), h);
+    const SwigluGradients d = swiglu_backward(dactive, saved.take("gate"), h);
     dx = run_back(up_, d.dup, saved);
-    gate_->add_backward_input(dx, d.dgate, saved.child(gate_->name()));
+    gate_->add_backward_input(dx, d.dgate, saved.child(gate_->name()));  // dx += gate's
   } else {
     dx = run_back(up_, gelu_backward(dactive, h), saved);
   }

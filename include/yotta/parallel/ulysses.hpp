@@ -17,8 +17,8 @@
 // Cost per rank, n = B (T/cp) d numbers of one head: forward all_to_alls of q, k, v and o: (2 H + 2
 // Hkv) n (cp-1)/cp numbers, which fall with cp; the ring's 2 Hkv n (cp-1) hardly do. Backward:
 // dout, dq, dk, dv, as many. Memory: q, k, v, o of T/cp tokens twice, as they were and exchanged.
-// Contract: all ranks of cp call alike, with columns as context_positions (any ChunkOrder: both
-// sides use it).
+// Contract: all ranks of cp make the same calls, with columns as context_positions (any ChunkOrder:
+// both sides use it).
 // Letters: B batch, T whole sequence, cp ranks, H query heads, Hkv key and value heads, d numbers a
 // head.
 // Reference: Jacobs et al. (2023), DeepSpeed Ulysses.

@@ -26,7 +26,7 @@
 //
 //     DDP 2 + 2 + 12      stage 1   2 + 2 + 12/p      stage 2   2 + (2 + 12)/p      stage 3   16/p
 //
-// Contract: the optimizer is made of shards(). Around the trainer's step come flush() before each
+// Contract: the optimizer is made from shards(). Around the trainer's step come flush() before each
 // microbatch, finish() after backward, and gather() after the optimizer's step.
 // Reference: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
 // Models", SC 2020: sections 5 (stages), 7 (communication), table 1.

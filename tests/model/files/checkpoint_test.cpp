@@ -179,7 +179,8 @@ TEST_CASE("another model is refused by name and the weights stay as they were") 
   integer.back().value = Tensor::zeros({11, 8}, DType::i32);
   nan.back().value = Tensor::full({11, 8}, NAN);
   CHECK(contains(file_of(fewer), "lacks 1 tensors of this model (" + good[0].name + ")"));
-  CHECK(contains(file_of(more), "1 tensors that this model has not (transformer.h.2.ln_1.weight)"));
+  CHECK(contains(file_of(more),
+                 "1 tensors that this model does not have (transformer.h.2.ln_1.weight)"));
   CHECK(contains(file_of(wrong), "'transformer.wte.weight' is (11, 9) f32, expected (11, 8) f32"));
   CHECK(contains(file_of(integer), "is (11, 8) i32, expected (11, 8) f32"));
   CHECK(
