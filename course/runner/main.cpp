@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"release", "clang", "asan", "tsan"}));
   test->add_option("--only", suite.only, "Only the tests whose names match this expression");
   test->add_flag("--long", suite.long_form,
-                 "Also what takes long: every MPI on every number of ranks, ...");
+                 "Also what takes longer: all MPIs, nvcc on each file, benchmarks");
   test->add_option("--json", suite.json, "Write the counts and every outcome to this file");
   test->callback([&] { result = runner::test_everything(suite); });
 
