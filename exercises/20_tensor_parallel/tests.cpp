@@ -234,7 +234,7 @@ TEST_CASE("20.1: the ranks' columns are the whole matrix's, each once") {
     run(4, [&](const Communicator& tp) { solution.cut_by_columns({C, 10}, tp, "up"); });
     expect(false, "10 outputs on 4 ranks were accepted; part_of refuses them");
   } catch (const RankFailed& error) {
-    expect(std::string(error.what()).find("do not divide") != std::string::npos, error.what());
+    expect(std::string(error.what()).find("cannot be divided") != std::string::npos, error.what());
   }
 }
 

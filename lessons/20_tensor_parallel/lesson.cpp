@@ -165,7 +165,7 @@ void transformer(Lesson& lesson, const Sizes& s) {
 }
 
 void mistakes(Lesson& lesson) {
-  lesson.section("MismatchDiagnosis: heads that do not divide");
+  lesson.section("A mistake: heads that do not divide");
   try {
     run_ranks(3, [](Communicator& world) { Transformer(config, {.tp = world, .cp = {}}); });
   } catch (const std::exception& error) {

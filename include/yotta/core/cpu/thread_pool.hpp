@@ -7,7 +7,7 @@
 //
 //     caller   post job ──▶ work(0) ─────────────────────▶ close job, wait for those who came
 //     helper             wakes, joins ──▶ work(1) ──▶ leaves, stays awake a moment for the next job
-//     helper                         still asleep: the job is closed before it comes, and it is not missed
+//     helper                         still asleep: the job is closed before it comes
 //
 // Contract: `work(index)` takes tasks from a shared counter until none is left, so it is right
 // whether one thread runs it or all; index is 0 for the caller, then 1, 2, ... below `threads`,
