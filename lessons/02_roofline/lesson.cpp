@@ -211,7 +211,7 @@ void counted(Lesson& lesson) {
   lesson.show(table.text());
   lesson.section("The shared tile, line by line");
   lesson.show(count_shared_tile(64, 64, 64).table);
-  lesson.section("MismatchDiagnosis: the second barrier is missing");
+  lesson.section("Mistake: the second barrier is missing");
   lesson.say("{}", report_of_missing_barrier());
 }
 

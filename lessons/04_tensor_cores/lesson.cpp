@@ -174,7 +174,7 @@ int main(int argc, char** argv) {
         ladder(lesson, options);
         precision(lesson, options);
         everything_else(lesson);
-        lesson.section("MismatchDiagnosis: a tile is read before it has landed");
+        lesson.section("Mistake: a tile is read before it has landed");
         lesson.say("{}", read_too_early());
         lesson.say("\nNext: write it yourself, ./yotta check 04");
       },

@@ -138,13 +138,13 @@ void provoke(Lesson& lesson, const char* mistake, int p, const RunOptions& optio
 void failures(Lesson& lesson) {
   RunOptions unbuffered;
   unbuffered.buffered_sends = false;
-  provoke(lesson, "MismatchDiagnosis: everybody sends first, and sends are unbuffered", 4,
+  provoke(lesson, "Mistake: everybody sends first, and sends are unbuffered", 4,
           unbuffered, [](Communicator& world) {
             std::vector<float> x(8), y(8);
             world.send(x, (world.rank() + 1) % 4);
             world.recv(y, (world.rank() + 3) % 4);
           });
-  provoke(lesson, "MismatchDiagnosis: one rank calls something else", 2, {},
+  provoke(lesson, "Mistake: one rank calls something else", 2, {},
           [](Communicator& world) {
             std::vector<float> x(8);
             if (world.rank() == 0)
@@ -152,13 +152,13 @@ void failures(Lesson& lesson) {
             else
               world.broadcast(x, 0);
           });
-  provoke(lesson, "MismatchDiagnosis: one rank throws while the others wait for it", 3, {},
+  provoke(lesson, "Mistake: one rank throws while the others wait for it", 3, {},
           [](Communicator& world) {
             std::vector<float> x(8);
             if (world.rank() == 2) throw std::runtime_error("the disk is full");
             world.all_reduce(x);
           });
-  provoke(lesson, "MismatchDiagnosis: a result nobody waited for", 2, {}, [](Communicator& world) {
+  provoke(lesson, "Mistake: a result nobody waited for", 2, {}, [](Communicator& world) {
     std::vector<float> x(8);
     { const Work forgotten = world.all_reduce_async(x); }
     world.barrier();

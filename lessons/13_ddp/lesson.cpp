@@ -161,7 +161,7 @@ void on_a_machine(Lesson& lesson) {
 }
 
 void same_data(Lesson& lesson, const Sizes& sizes) {
-  lesson.section("MismatchDiagnosis: the sampler forgot the rank");
+  lesson.section("Mistake: the sampler forgot the rank");
   try {
     run_ranks(sizes.ranks, [&](Communicator& world) {
       const Batches batches(text, config.context, 1);

@@ -166,7 +166,7 @@ class ForgetfulCheckpoint : public Checkpoint {
 };
 
 void fresh_mask(Lesson& lesson) {
-  lesson.section("MismatchDiagnosis: the second run draws other dropout masks");
+  lesson.section("Mistake: the second run draws other dropout masks");
   for (const double dropout : {0.0, 0.1}) {
     TransformerConfig config = model_config();
     config.dropout = config.attention_dropout = dropout;

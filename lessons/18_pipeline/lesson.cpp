@@ -176,7 +176,7 @@ void same_losses(Lesson& lesson, const Sizes& sizes) {
 }
 
 void blocking(Lesson& lesson) {
-  lesson.section("MismatchDiagnosis: sends that wait for their receiver");
+  lesson.section("Mistake: sends that wait for their receiver");
   RunOptions options;
   options.buffered_sends = false;
   try {

@@ -167,7 +167,7 @@ void memory(Lesson& lesson, const Sizes& sizes) {
 }
 
 void forgotten_positions(Lesson& lesson) {
-  lesson.section("MismatchDiagnosis: the microbatch does not say which positions it has");
+  lesson.section("Mistake: the microbatch does not say which positions it has");
   run_ranks(2, [&](Communicator& cp) {
     const Transformer model(llama_config(1, 32, 64, 4, 2, 48, 256), LayerAxes{{}, cp});
     Saved saved;

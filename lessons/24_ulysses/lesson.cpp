@@ -67,7 +67,7 @@ void bytes(Lesson& lesson, const Sizes& sizes) {
 }
 
 void too_few_heads(Lesson& lesson) {
-  lesson.section("MismatchDiagnosis: more ranks than key heads");
+  lesson.section("Mistake: more ranks than key heads");
   run_ranks(4, [&](Communicator& cp) {
     try {
       to_heads(Tensor::zeros({1, 12, 2, 4}), cp);
