@@ -1,6 +1,9 @@
 #include "yotta/machine/files/cluster_file.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -91,4 +94,22 @@ TEST_CASE("a name or a file") {
   const std::string other = folder / "lab.txt";
   std::ofstream(other) << "{}";
   CHECK(contains(message_of([&] { cluster_from(other); }), "its name does not end in .json"));
+}
+
+TEST_CASE("what is no plain file is refused at once, and named") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string pipe = folder / "pipe.json", zero = folder / "zero.json";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const int both_ends = open(pipe.c_str(), O_RDWR | O_NONBLOCK);  // whoever reads gets an answer
+  CHECK(write(both_ends, "{}", 2) == 2);
+  std::filesystem::create_symlink("/dev/zero", zero);
+  std::filesystem::create_symlink("round.json", folder / "round.json");
+  std::filesystem::create_directory(folder / "folder.json");
+  CHECK(contains(message_of([&] { cluster_from(folder / "round.json"); }),
+                 "round.json: its links lead in a circle"));
+  CHECK(contains(message_of([&] { cluster_from(folder / "folder.json"); }),
+                 "folder.json: this is a folder"));
+  for (const std::string& path : {pipe, zero})
+    CHECK(contains(message_of([&] { cluster_from(path); }), path + ": this is no plain file"));
+  close(both_ends);
 }

@@ -3,6 +3,7 @@
 #include "yotta/model/files/checkpoint.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -275,6 +276,86 @@ TEST_CASE("a run that is continued has the losses of one that never stopped, bit
     CHECK(state.step == 3);
     CHECK(state.seed == Run::seed);
     CHECK(second.train(3, 6) == std::vector<double>(losses.begin() + 3, losses.end()));
+  }
+}
+
+namespace {
+constexpr const char* saved_files[] = {"config.json", "model.safetensors", "training_state.json",
+                                       "training_state.safetensors"};
+
+// Every name in a folder, and what its file holds.
+std::map<std::string, std::string> all_of(const fs::path& folder) {
+  std::map<std::string, std::string> all;
+  for (const fs::directory_entry& each : fs::directory_iterator(folder))
+    all[each.path().filename().string()] = each.is_regular_file() ? read_file(each.path()) : "";
+  return all;
+}
+
+std::string saving(const fs::path& folder, Run& run) {
+  return message_of([&] {
+    const TrainingState state = training_state(run.adam, 2, 0);
+    save_checkpoint(folder.string(), run.model.config(), named_values(run.parameters), &state);
+  });
+}
+}  // namespace
+
+TEST_CASE("saving follows no planted link, loading changes nothing in a folder") {
+  const TemporaryFolder folder, elsewhere;
+  Run run(tiny(Dialect::gpt2, true));
+  for (const char* name : {"config.json", "model.safetensors", "training_state.json",
+                           "training_state.safetensors", "commit.list"}) {
+    write_file(elsewhere / name, "foreign");
+    fs::create_symlink(elsewhere / name, folder / (std::string(name) + ".partial"));
+  }
+  CHECK(saving(folder.path(), run) == "nothing was thrown");
+  for (const auto& [name, text] : all_of(elsewhere.path())) CHECK(text == "foreign");
+
+  // A save that was cut short when it had been decided; and a link that waits for a lock.
+  for (const char* name : saved_files) {
+    fs::rename(folder / name, folder / (std::string(name) + ".partial"));
+    write_file(folder / commit_list,
+               "config.json\nmodel.safetensors\ntraining_state.json\n"
+               "training_state.safetensors\n");
+  }
+  write_file(elsewhere / "locked", "foreign");
+  fs::create_symlink(elsewhere / "locked", folder / ".lock");
+  const auto before = all_of(folder.path());
+  const std::vector<ParameterPtr> loaded = parameters(Transformer(run.model.config()).stack());
+  load_weights(folder.path(), run.model.config(), named_values(loaded));
+  CHECK(same_bits(named_values(loaded), named_values(run.parameters)));
+  CHECK(load_training_state(folder.path()).step == 2);
+  CHECK(all_of(folder.path()) == before);
+  CHECK(read_file(elsewhere / "locked") == "foreign");
+}
+
+TEST_CASE("what is no plain file under a checkpoint's name is refused by name at once") {
+  const TemporaryFolder folder;
+  Run run(tiny(Dialect::gpt2, true));
+  for (const char* name : saved_files) {
+    REQUIRE(saving(folder.path(), run) == "nothing was thrown");
+    const auto loading = [&] {
+      return message_of([&] {
+        load_weights(folder.path(), run.model.config(), named_values(run.parameters));
+        load_training_state(folder.path());
+      });
+    };
+    fs::remove(folder / name);
+    REQUIRE(mkfifo((folder / name).c_str(), 0600) == 0);
+    CHECK(contains(saving(folder.path(), run), std::string(name) + ": this is no plain file"));
+    CHECK(contains(loading(), std::string(name) + ": this is no plain file"));
+    fs::remove(folder / name);
+    fs::create_symlink("/dev/zero", folder / name);
+    CHECK(contains(saving(folder.path(), run), std::string(name) + ": this is no plain file"));
+    CHECK(contains(loading(), std::string(name) + ": this is no plain file"));
+    fs::remove(folder / name);
+    fs::create_symlink(name, folder / name);
+    CHECK(contains(saving(folder.path(), run), std::string(name) + ": its links lead in a circle"));
+    CHECK(contains(loading(), std::string(name) + ": its links lead in a circle"));
+    fs::remove(folder / name);
+    fs::create_directory(folder / name);
+    CHECK(contains(saving(folder.path(), run), std::string(name) + ": this is a folder"));
+    CHECK(contains(loading(), std::string(name) + ": this is a folder"));
+    fs::remove(folder / name);
   }
 }
 

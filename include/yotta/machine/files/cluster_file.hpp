@@ -22,10 +22,10 @@
 #if YOTTA_BODIES_OF(machine_json)
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "yotta/core/context.hpp"
+#include "yotta/core/system/files.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {
@@ -176,10 +176,10 @@ Cluster cluster_from(const std::string& text, Where where) {
       fail(where, "{} is a file, but its name does not end in .json, as a machine's does", text);
     return cluster_named(text, where);
   }
-  std::ifstream file(text);
-  if (!file) fail(where, "{} cannot be read: is there such a file?", text);
-  const std::string content{std::istreambuf_iterator<char>(file), {}};
-  return parse_cluster(content, text, where);
+  std::error_code error;
+  if (!std::filesystem::exists(text, error) && !error)
+    fail(where, "{} cannot be read: is there such a file?", text);
+  return parse_cluster(read_file(text, where), text, where);
 }
 #endif  // YOTTA_BODIES
 

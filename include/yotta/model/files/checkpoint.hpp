@@ -10,7 +10,7 @@
 // (core/system/files.hpp), and each says its step. Loading reads and checks everything, then sets
 // the weights: after an error the model is as it was. Cost: a file of the weights' size, and while
 // saving or loading one more copy of them in memory. Contract: with data parallelism one rank
-// saves; any number of ranks may load.
+// saves; any number of ranks may load, from a folder that they cannot write, too.
 //
 // The training state is all that decides the next step of a run, beside the weights:
 //
@@ -201,7 +201,10 @@ void expect_savable(const std::string& folder, Where where) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(where, "{} cannot be made: {}", folder, error.message());
-  finish_commit(folder);
+  for (const char* name : {"config.json", "model.safetensors", "training_state.json",
+                           "training_state.safetensors", commit_list})
+    expect_plain(folder + "/" + name, where);
+  finish_commit(folder, where);
   expect_writable(folder + "/checkpoint", where);
 }
 
@@ -241,9 +244,8 @@ void save_checkpoint(const std::string& folder, const TransformerConfig& config,
 // ---- loading ------------------------------------------------------------------------------------
 
 TransformerConfig load_config(const std::string& folder, Where where) {
-  finish_commit(folder);
   const std::string path = folder + "/config.json";
-  return parse_hugging_face_config(read_file(path, where), path, where);
+  return parse_hugging_face_config(read_saved(path, where), path, where);
 }
 
 void expect_same_model(const std::string& source, const TransformerConfig& saved,
@@ -313,16 +315,16 @@ void load_weights(const std::string& folder, const TransformerConfig& config,
 }
 
 TrainingState load_training_state(const std::string& folder, Where where) {
-  finish_commit(folder);
   const std::string json = folder + "/training_state.json";
   const std::string tensors = folder + "/training_state.safetensors";
-  if (!std::filesystem::exists(json))
+  std::error_code error;  // what stands in the way is named when it is read
+  if (!std::filesystem::exists(saved_path(json), error) && !error)
     fail(where,
          "{} holds a model but no run that could be continued: training_state.json is "
          "missing; load the model alone, or save with the training state",
          folder);
   const MemoryScope scope(MemoryKind::buffers);
-  TrainingState state = parse_training_state(read_file(json, where), json, where);
+  TrainingState state = parse_training_state(read_saved(json, where), json, where);
   state.tensors = load_safetensors(tensors, where);
   const std::string step = std::to_string(state.step);
   for (Metadata metadata :

@@ -342,7 +342,7 @@ class SafetensorsHeader {
 }  // namespace detail
 
 SafetensorsFile::SafetensorsFile(const std::string& path, Where where)
-    : file_(std::make_unique<InputFile>(path, where)) {
+    : file_(std::make_unique<InputFile>(InputFile::saved(path, where))) {
   detail::SafetensorsHeader header(*file_, where);
   data_begin_ = header.data_begin;
   entries_ = std::move(header.entries);
@@ -376,7 +376,12 @@ std::vector<NamedTensor> load_safetensors(const std::string& path, Where where) 
 WeightsFolder::WeightsFolder(const std::string& folder, Where where) : folder_(folder) {
   const std::string single = folder + "/model.safetensors";
   const std::string index = folder + "/model.safetensors.index.json";
-  if (!std::filesystem::exists(single) && std::filesystem::exists(index)) {
+  const auto is_missing = [](const std::string& path) {
+    std::error_code error;  // what stands in the way is named when it is read
+    return std::filesystem::status(saved_path(path), error).type() ==
+           std::filesystem::file_type::not_found;
+  };
+  if (is_missing(single) && !is_missing(index)) {
     open_index(index, where);
   } else {
     SafetensorsFile* const file = open(single, where);
