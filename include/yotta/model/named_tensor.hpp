@@ -53,8 +53,9 @@ YOTTA_API void assign_all(const std::vector<NamedTensor>& targets,
 #if YOTTA_BODIES_OF(model)
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
+#include <set>
+#include <string_view>
 
 namespace yotta {
 
@@ -75,9 +76,10 @@ void expect_same_names(const std::string& source, const std::vector<std::string>
                        const std::vector<std::string>& found, Where where) {
   const auto absent_from = [](const std::vector<std::string>& from,
                               const std::vector<std::string>& names) {
+    const std::set<std::string_view> there(from.begin(), from.end());
     std::vector<std::string> absent;
     for (const std::string& name : names)
-      if (std::find(from.begin(), from.end(), name) == from.end()) absent.push_back(name);
+      if (!there.contains(name)) absent.push_back(name);
     return absent;
   };
   const std::vector<std::string> missing = absent_from(found, expected);

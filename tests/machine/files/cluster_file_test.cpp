@@ -9,6 +9,7 @@
 
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
+#include "yotta/core/files/json.hpp"
 
 using namespace yotta;
 using yotta_test::contains;
@@ -112,4 +113,24 @@ TEST_CASE("what is no plain file is refused at once, and named") {
   for (const std::string& path : {pipe, zero})
     CHECK(contains(message_of([&] { cluster_from(path); }), path + ": this is no plain file"));
   close(both_ends);
+}
+
+TEST_CASE("a hostile text is refused by the file's name, in printable letters") {
+  const auto check = [](const std::string& text, const std::string& expected) {
+    const std::string message = message_of([&] { parse_cluster(text, "lab.json"); });
+    CAPTURE(message);
+    CHECK(contains(message, "lab.json: "));
+    CHECK(contains(message, expected));
+    CHECK_FALSE(has_control_characters(message));
+  };
+  check(std::string(200'000, '['), "nested more than 64 deep");
+  check("{\"name\": " + std::string(60, '[') + std::string(60, ']') + "}", "a text in quotes");
+  check("{\"name\": \"x\", \"chip\": \"h100\", \"levels\": [], \"gamma\": 1e400}",
+        "number overflow parsing '1e400'");
+  check("{\"name\": \"\xFF\"}", "ill-formed UTF-8");
+  check("{\"name\": \"x\", \"name\": \"y\"}", "the name 'name' appears twice");
+  check("{\"na\\u001b[2Jme\": 1}", "unknown key 'na\\u001b[2Jme'");
+  std::string named = lab;
+  named.replace(named.find("\"lab\""), 5, "\"\\u001b[2J\"");
+  check(named, "name: expected a text in quotes without control characters");
 }

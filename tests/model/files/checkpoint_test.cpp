@@ -490,3 +490,20 @@ TEST_CASE("a broken training_state.json is refused") {
   CHECK(parsing(R"({"step": 3, "seed": 1, "optimizer_steps": 1, "options": {}})") ==
         "nothing was thrown");
 }
+
+TEST_CASE("a hostile training_state.json is refused by its name") {
+  const auto parsing = [](const std::string& text) {
+    return message_of([&] { parse_training_state(text, "state.json"); });
+  };
+  for (const auto& [text, expected] :
+       {std::pair{std::string(200'000, '['), "nested more than 64 deep"},
+        {"{\"step\": 1e400}", "number overflow parsing '1e400'"},
+        {"{\"step\xFF\": 1}", "ill-formed UTF-8"},
+        {"{\"step\": 1, \"step\": 2}", "the name 'step' appears twice"}}) {
+    CHECK(contains(parsing(text), "state.json is no training state"));
+    CHECK(contains(parsing(text), expected));
+  }
+  TrainingState state;
+  state.options = {{"text", "\xFF"}};
+  CHECK(contains(message_of([&] { training_state_json(state); }), "'text' is not UTF-8"));
+}

@@ -112,11 +112,12 @@ YOTTA_API TrainingState load_training_state(const std::string& folder,
 #if YOTTA_BODIES_OF(model_json)
 #include <filesystem>
 #include <list>
-#include <nlohmann/json.hpp>
 
+#include "yotta/core/files/json.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/hugging_face.hpp"
 #include "yotta/model/files/safetensors.hpp"
+#include "yotta/model/text.hpp"
 
 namespace yotta {
 
@@ -141,6 +142,10 @@ void restore_optimizer(const TrainingState& state, Optimizer& optimizer, Where w
 }
 
 std::string training_state_json(const TrainingState& state) {
+  const Where where = Where::current();
+  for (const auto& [name, value] : state.options)
+    if (first_invalid_utf8(name + value) < name.size() + value.size())
+      fail(where, "the option '{}' is not UTF-8, as JSON must be", printable(name));
   const nlohmann::json json{{"step", state.step},
                             {"seed", state.seed},
                             {"optimizer_steps", state.optimizer_steps},
@@ -151,7 +156,7 @@ std::string training_state_json(const TrainingState& state) {
 TrainingState parse_training_state(const std::string& text, const std::string& source,
                                    Where where) {
   try {
-    const nlohmann::json json = nlohmann::json::parse(text);
+    const nlohmann::json json = parse_json(text);
     TrainingState state;
     state.step = json.at("step").get<int64_t>();
     state.seed = json.at("seed").get<uint64_t>();
@@ -163,6 +168,8 @@ TrainingState parse_training_state(const std::string& text, const std::string& s
     return state;
   } catch (const nlohmann::json::exception& error) {
     fail(where, "{} is no training state: {}", source, error.what());
+  } catch (const JsonProblem& problem) {
+    fail(where, "{} is no training state: {}", source, problem.what());
   }
 }
 
@@ -245,7 +252,7 @@ void save_checkpoint(const std::string& folder, const TransformerConfig& config,
 
 TransformerConfig load_config(const std::string& folder, Where where) {
   const std::string path = folder + "/config.json";
-  return parse_hugging_face_config(read_saved(path, where), path, where);
+  return parse_hugging_face_config(read_json_text(path, where), path, where);
 }
 
 void expect_same_model(const std::string& source, const TransformerConfig& saved,
@@ -324,7 +331,7 @@ TrainingState load_training_state(const std::string& folder, Where where) {
          "missing; load the model alone, or save with the training state",
          folder);
   const MemoryScope scope(MemoryKind::buffers);
-  TrainingState state = parse_training_state(read_saved(json, where), json, where);
+  TrainingState state = parse_training_state(read_json_text(json, where), json, where);
   state.tensors = load_safetensors(tensors, where);
   const std::string step = std::to_string(state.step);
   for (Metadata metadata :

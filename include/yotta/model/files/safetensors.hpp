@@ -125,11 +125,11 @@ class WeightsFolder {
 #include <algorithm>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
+#include "yotta/core/files/json.hpp"
 #include "yotta/core/system/files.hpp"
+#include "yotta/model/text.hpp"
 
 namespace yotta {
 
@@ -157,12 +157,23 @@ inline std::vector<NamedTensor> in_file_order(std::vector<NamedTensor> tensors) 
   return tensors;
 }
 
+inline void expect_utf8(const char* of, const std::string& name, const std::string& text,
+                        Where where) {
+  if (first_invalid_utf8(text) < text.size())
+    fail(where, "{}'{}' is not UTF-8, as JSON must be; give it another", of, printable(name));
+}
+
 inline std::string safetensors_header(const std::vector<NamedTensor>& tensors,
                                       const Metadata& metadata, Where where) {
+  for (const auto& [name, text] : metadata) {
+    expect_utf8("", name, name, where);
+    expect_utf8("the value of ", name, text, where);
+  }
   nlohmann::json header = nlohmann::json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t begin = 0;
   for (const auto& [name, value] : tensors) {
+    expect_utf8("", name, name, where);
     if (name.empty() || name == "__metadata__" || header.contains(name))
       fail(where, "a tensor cannot be saved as '{}': {}", name,
            header.contains(name) ? "another one has this name" : "this name is not allowed");
@@ -211,7 +222,7 @@ class SafetensorsHeader {
       if (name == "__metadata__")
         metadata = strings(item, where);
       else
-        entries.emplace(name, entry(name, item, where));
+        entries.emplace(name, entry(visible(name), item, where));
     }
     check_layout(where);
   }
@@ -221,7 +232,7 @@ class SafetensorsHeader {
   Metadata metadata;
 
  private:
-  static constexpr int64_t most_header_bytes = 100'000'000;  // the reference's limit
+  static constexpr int64_t most_header_bytes = most_json_bytes;  // the reference's limit, too
 
   template <class... Args>
   [[noreturn]] void corrupt(Where where, fmt::format_string<Args...> message,
@@ -245,19 +256,11 @@ class SafetensorsHeader {
     return header;
   }
 
-  // nlohmann::json keeps the last of two equal keys; here the second is an error.
   nlohmann::json parse(const std::string& text, Where where) const {
-    using Event = nlohmann::json::parse_event_t;
-    std::set<std::string> names;
-    const auto refuse_twice = [&](int depth, Event event, nlohmann::json& key) {
-      if (depth == 1 && event == Event::key && !names.insert(key.get<std::string>()).second)
-        corrupt(where, "the name '{}' appears twice", key.get<std::string>());
-      return true;
-    };
     try {
-      return nlohmann::json::parse(text, refuse_twice);
-    } catch (const nlohmann::json::exception& error) {
-      corrupt(where, "the header is no JSON ({})", error.what());
+      return parse_json(text);
+    } catch (const JsonProblem& problem) {
+      corrupt(where, "the header is no JSON ({})", problem.what());
     }
   }
 
@@ -265,7 +268,7 @@ class SafetensorsHeader {
     Metadata all;
     if (!item.is_object()) corrupt(where, "__metadata__ is no object");
     for (const auto& [key, value] : item.items()) {
-      if (!value.is_string()) corrupt(where, "__metadata__ '{}' is no string", key);
+      if (!value.is_string()) corrupt(where, "__metadata__ '{}' is no string", visible(key));
       all.emplace(key, value.get<std::string>());
     }
     return all;
@@ -280,7 +283,7 @@ class SafetensorsHeader {
       fail(where,
            "{}: tensor '{}' is of type {}, which is not one of F64 F32 BF16 F16 I64 I32 "
            "F8_E4M3 F8_E5M2 U8; convert the file",
-           file_.name(), name, type);
+           file_.name(), name, visible(type));
     Shape shape = sizes(name, item, "shape", where);
     const Shape offsets = sizes(name, item, "data_offsets", where);
     if (offsets.size() != 2 || offsets[0] > offsets[1])
@@ -301,7 +304,7 @@ class SafetensorsHeader {
     for (const nlohmann::json& size : item.at(key)) {
       if (!size.is_number_unsigned() ||
           size.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()})
-        corrupt(where, "{} of '{}' are not all sizes: {}", key, name, size.dump());
+        corrupt(where, "{} of '{}' are not all sizes: {}", key, name, json_excerpt(size));
       list.push_back(size.get<int64_t>());
     }
     return list;
@@ -328,8 +331,8 @@ class SafetensorsHeader {
     int64_t end = 0;
     for (const auto& [entry, name] : order) {
       if (entry->begin != end)
-        corrupt(where, "'{}' starts at byte {} of the data, and the one before ends at {}", name,
-                entry->begin, end);
+        corrupt(where, "'{}' starts at byte {} of the data, and the one before ends at {}",
+                visible(std::string(name)), entry->begin, end);
       end = entry->end;
     }
     if (data_begin + end != file_.size())
@@ -391,22 +394,32 @@ WeightsFolder::WeightsFolder(const std::string& folder, Where where) : folder_(f
 
 SafetensorsFile* WeightsFolder::open(const std::string& path, Where where) {
   files_.push_back(std::make_unique<SafetensorsFile>(path, where));
+  for (const auto& [name, entry] : files_.back()->entries())
+    if (has_control_characters(name))
+      fail(where, "{}: '{}': a tensor's name has no control characters", path, visible(name));
   return files_.back().get();
 }
 
 void WeightsFolder::open_index(const std::string& index, Where where) {
-  const nlohmann::json json = nlohmann::json::parse(read_file(index, where), nullptr, false);
+  nlohmann::json json;
+  std::string problem;
+  try {
+    json = parse_json(read_json_text(index, where));
+  } catch (const JsonProblem& error) {
+    problem = fmt::format(" ({})", error.what());
+  }
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
-    fail(where, "{} has no weight_map; copy or download it again", index);
+    fail(where, "{} has no weight_map{}; copy or download it again", index, problem);
   std::map<std::string, SafetensorsFile*> opened;
   for (const auto& [name, file] : json["weight_map"].items()) {
     const std::string text = file.is_string() ? file.get<std::string>() : "";
-    if (!text.ends_with(".safetensors") || text.find('/') != text.npos)
-      fail(where, "{}: '{}' is in {}, which is no safetensors file of this folder", index, name,
-           file.dump());
+    if (!text.ends_with(".safetensors") || text.find('/') != text.npos ||
+        has_control_characters(text))
+      fail(where, "{}: '{}' is in {}, which is no safetensors file of this folder", index,
+           visible(name), json_excerpt(file));
     if (!opened.contains(text)) opened[text] = open(folder_ + "/" + text, where);
     if (!opened[text]->entries().contains(name))
-      fail(where, "{}: '{}' should be in {}, and is not", index, name, text);
+      fail(where, "{}: '{}' should be in {}, and is not", index, visible(name), text);
     tensors_[name] = opened[text];
   }
 }
