@@ -43,6 +43,11 @@ YOTTA_API bool all_finite(const Tensor& x);
 YOTTA_API void expect_finite(const std::string& source, const std::string& name,
                              const Tensor& value, Where where);
 
+// The same of a tensor of an optimizer, and its second moments (exp_avg_sq) are not below 0: AdamW
+// takes their roots. As read from a file, on the CPU.
+YOTTA_API void expect_state(const std::string& source, const std::string& name, const Tensor& value,
+                            Where where);
+
 // Sets every target to the value of its name. Everything is checked before the first is changed.
 YOTTA_API void assign_all(const std::vector<NamedTensor>& targets,
                           const std::vector<NamedTensor>& values, const std::string& source,
@@ -118,6 +123,19 @@ void expect_finite(const std::string& source, const std::string& name, const Ten
          "{}: '{}' is not finite: it holds NaN or infinity; the file is damaged, or was saved by a "
          "run that had diverged",
          source, name);
+}
+
+void expect_state(const std::string& source, const std::string& name, const Tensor& value,
+                  Where where) {
+  expect_finite(source, name, value, where);
+  if (!name.starts_with("exp_avg_sq.") || value.device() == Device::meta) return;
+  bool below = false;
+  visit(value.dtype(), [&]<class T>(Type<T>) {
+    for (const T& number : value.span<T>()) below = below || static_cast<double>(number) < 0;
+  });
+  if (below)
+    fail(where, "{}: '{}' is below 0, which no second moment is; the file is damaged", source,
+         name);
 }
 
 void assign_all(const std::vector<NamedTensor>& targets, const std::vector<NamedTensor>& values,

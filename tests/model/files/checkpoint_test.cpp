@@ -507,3 +507,49 @@ TEST_CASE("a hostile training_state.json is refused by its name") {
   state.options = {{"text", "\xFF"}};
   CHECK(contains(message_of([&] { training_state_json(state); }), "'text' is not UTF-8"));
 }
+
+TEST_CASE("numbers that no run has are refused in training_state.json") {
+  const auto parsing = [](const char* key, const char* value) {
+    std::map<std::string, std::string> numbers{
+        {"step", "3"}, {"seed", "1"}, {"optimizer_steps", "1"}};
+    numbers[key] = value;
+    return message_of([&] {
+      parse_training_state(
+          fmt::format(R"({{"step": {}, "seed": {}, "optimizer_steps": {}, "options": {{}}}})",
+                      numbers["step"], numbers["seed"], numbers["optimizer_steps"]),
+          "state.json");
+    });
+  };
+  for (const char* key : {"step", "seed", "optimizer_steps"})
+    for (const char* value : {"3.9", "1e308", "1.0", "null", "true", "[]"}) {
+      CHECK(contains(parsing(key, value), "state.json is no training state"));
+      CHECK(contains(parsing(key, value), fmt::format("{} is ", key)));
+    }
+  for (const char* key : {"step", "seed"})
+    CHECK(contains(parsing(key, "-1"), fmt::format("{} is -1, expected a whole number", key)));
+  for (const char* key : {"step", "optimizer_steps"})
+    CHECK(contains(parsing(key, "9223372036854775807"), fmt::format("{} is 9223372036", key)));
+  CHECK(parsing("seed", "18446744073709551615") == "nothing was thrown");
+}
+
+TEST_CASE("a damaged state of an optimizer is refused before anything is changed") {
+  const TemporaryFolder folder;
+  Run run(tiny(Dialect::gpt2, true));
+  run.train(0, 1);
+  const auto loading = [&](const std::string& kind, float value) {
+    TrainingState state = training_state(run.adam, 1, 0);
+    for (NamedTensor& each : state.tensors)
+      if (each.name == kind + ".norm.bias") {
+        each.value = each.value.clone();
+        each.value.data<float>()[3] = value;
+      }
+    save_checkpoint(folder.path(), run.model.config(), named_values(run.parameters), &state);
+    return message_of([&] { load_training_state(folder.path()); });
+  };
+  CHECK(loading("exp_avg", -1) == "nothing was thrown");
+  for (const char* kind : {"exp_avg", "exp_avg_sq"})
+    CHECK(contains(loading(kind, std::nanf("")),
+                   fmt::format("training_state.safetensors: '{}.norm.bias' is not finite", kind)));
+  CHECK(contains(loading("exp_avg_sq", -1e-9f),
+                 "training_state.safetensors: 'exp_avg_sq.norm.bias' is below 0"));
+}

@@ -153,14 +153,31 @@ std::string training_state_json(const TrainingState& state) {
   return json.dump(2) + "\n";
 }
 
+namespace detail {
+// A whole number of training_state.json, from `least` to `most`. JSON's 3.9 and 1e308 are none:
+// nlohmann would cut them to one.
+template <class Number>
+Number whole_number(const nlohmann::json& json, const char* key, int64_t least, Number most) {
+  const nlohmann::json& value = json.at(key);
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<uint64_t>() <= static_cast<uint64_t>(most)
+                        : value.is_number_integer() && value.get<int64_t>() >= least;
+  if (!fits)
+    throw JsonProblem(fmt::format("{} is {}, expected a whole number from 0 to {}", key,
+                                  json_excerpt(value), most));
+  return value.get<Number>();
+}
+}  // namespace detail
+
 TrainingState parse_training_state(const std::string& text, const std::string& source,
                                    Where where) {
   try {
     const nlohmann::json json = parse_json(text);
     TrainingState state;
-    state.step = json.at("step").get<int64_t>();
-    state.seed = json.at("seed").get<uint64_t>();
-    state.optimizer_steps = json.at("optimizer_steps").get<int64_t>();
+    constexpr int64_t most_steps = int64_t{1} << 53;  // and some more can be added
+    state.step = detail::whole_number(json, "step", 0, most_steps);
+    state.seed = detail::whole_number(json, "seed", 0, ~uint64_t{0});
+    state.optimizer_steps = detail::whole_number(json, "optimizer_steps", -most_steps, most_steps);
     state.options = json.at("options").get<Metadata>();
     if (state.optimizer_steps < 0 || state.optimizer_steps > state.step)
       fail(where, "{} is no training state: an optimizer cannot have taken {} steps in a run of {}",
@@ -333,6 +350,7 @@ TrainingState load_training_state(const std::string& folder, Where where) {
   const MemoryScope scope(MemoryKind::buffers);
   TrainingState state = parse_training_state(read_json_text(json, where), json, where);
   state.tensors = load_safetensors(tensors, where);
+  for (const NamedTensor& each : state.tensors) expect_state(tensors, each.name, each.value, where);
   const std::string step = std::to_string(state.step);
   for (Metadata metadata :
        {WeightsFolder(folder, where).metadata(), SafetensorsFile(tensors, where).metadata()})
