@@ -553,3 +553,25 @@ TEST_CASE("a damaged state of an optimizer is refused before anything is changed
   CHECK(contains(loading("exp_avg_sq", -1e-9f),
                  "training_state.safetensors: 'exp_avg_sq.norm.bias' is below 0"));
 }
+
+TEST_CASE("a model that has only PyTorch's own files says how to convert them") {
+  const TransformerConfig config = tiny(Dialect::llama, false);
+  const Transformer model(config);
+  for (const char* name :
+       {"pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth"})
+    for (const bool has_config : {true, false}) {
+      const TemporaryFolder folder;
+      save_checkpoint(folder.path(), config, weights(model));
+      fs::rename(folder / "model.safetensors", folder / name);
+      if (!has_config) fs::remove(folder / "config.json");
+      const std::string first = message_of([&] { load_config(folder.path()); });
+      const std::string then = message_of([&] { WeightsFolder{folder.path()}; });
+      for (const std::string& message : {first, then}) {
+        CHECK(contains(message, std::string(name) + ", and not in model.safetensors"));
+        CHECK(contains(message, "convert"));
+        CHECK(contains(message, ".save_pretrained('" + folder.path().string() + "')"));
+      }
+      save_checkpoint(folder.path(), config, weights(model));  // what is converted is loaded
+      CHECK_NOTHROW(load_weights(folder.path(), load_config(folder.path()), weights(model)));
+    }
+}

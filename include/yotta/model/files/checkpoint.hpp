@@ -268,6 +268,7 @@ void save_checkpoint(const std::string& folder, const TransformerConfig& config,
 // ---- loading ------------------------------------------------------------------------------------
 
 TransformerConfig load_config(const std::string& folder, Where where) {
+  expect_no_pickles(folder, where);
   const std::string path = folder + "/config.json";
   return parse_hugging_face_config(read_json_text(path, where), path, where);
 }

@@ -92,6 +92,9 @@ class SafetensorsFile {
 YOTTA_API std::vector<NamedTensor> load_safetensors(const std::string& path,
                                                     Where where = Where::current());
 
+// Throws if the weights in a folder are in PyTorch's own format alone, and says how to convert them.
+YOTTA_API void expect_no_pickles(const std::string& folder, Where where = Where::current());
+
 // The files of one model. An index that disagrees with them is refused.
 class WeightsFolder {
  public:
@@ -376,15 +379,37 @@ std::vector<NamedTensor> load_safetensors(const std::string& path, Where where) 
   return tensors;
 }
 
+namespace detail {
+inline bool is_missing(const std::string& path) {
+  std::error_code error;  // what stands in the way is named when it is read
+  return std::filesystem::status(saved_path(path), error).type() ==
+         std::filesystem::file_type::not_found;
+}
+inline std::string single_file(const std::string& folder) { return folder + "/model.safetensors"; }
+inline std::string index_file(const std::string& folder) {
+  return folder + "/model.safetensors.index.json";
+}
+}  // namespace detail
+
+void expect_no_pickles(const std::string& folder, Where where) {
+  using detail::is_missing;
+  if (!is_missing(detail::single_file(folder)) || !is_missing(detail::index_file(folder))) return;
+  for (const char* name :
+       {"pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth"})
+    if (!is_missing(folder + "/" + name))
+      fail(where,
+           "{}: the weights are in {}, and not in model.safetensors. Such a file is a Python "
+           "program and is not read; convert it, if you trust it: python3 -c \"from transformers "
+           "import AutoModelForCausalLM as M; M.from_pretrained('{}', "
+           "torch_dtype='auto').save_pretrained('{}')\"{}",
+           folder, name, folder, folder,
+           is_missing(folder + "/config.json") ? " (it needs the model's config.json, too)" : "");
+}
+
 WeightsFolder::WeightsFolder(const std::string& folder, Where where) : folder_(folder) {
-  const std::string single = folder + "/model.safetensors";
-  const std::string index = folder + "/model.safetensors.index.json";
-  const auto is_missing = [](const std::string& path) {
-    std::error_code error;  // what stands in the way is named when it is read
-    return std::filesystem::status(saved_path(path), error).type() ==
-           std::filesystem::file_type::not_found;
-  };
-  if (is_missing(single) && !is_missing(index)) {
+  expect_no_pickles(folder, where);
+  const std::string single = detail::single_file(folder), index = detail::index_file(folder);
+  if (detail::is_missing(single) && !detail::is_missing(index)) {
     open_index(index, where);
   } else {
     SafetensorsFile* const file = open(single, where);
