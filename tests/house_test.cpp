@@ -278,9 +278,9 @@ Complaints walls_passed(const fs::path& root, const Doors& open) {
 }
 
 // The rooms that others may include: what several of them share.
-const std::set<std::string> shared_rooms = {"core/system",   "core/cpu",       "device/emulator",
-                                            "device/cuda",   "comm/engine",    "comm/waiting",
-                                            "comm/matching", "comm/processes", "nn/cpu"};
+const std::set<std::string> shared_rooms = {
+    "core/system", "core/cpu",     "core/files",    "device/emulator", "device/cuda",
+    "comm/engine", "comm/waiting", "comm/matching", "comm/processes",  "nn/cpu"};
 // And these may, each for its reason.
 const std::set<std::pair<std::string, std::string>> neighbours = {
     {"comm/engine", "comm/threads"},  // ranks are threads unless told otherwise

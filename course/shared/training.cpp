@@ -414,8 +414,8 @@ void expect_spread(const TrainingPlan& plan, const MeshShape& layout) {
 // Names the texts, where the saved options have only a hash.
 void expect_same_text(const TrainingPlan& plan, const Text& text) {
   const std::filesystem::path path = std::filesystem::path(plan.resume) / "training_state.json";
-  if (plan.resume.empty() || !std::filesystem::exists(path)) return;
-  TrainingState state = parse_training_state(read_file(path), path.string());
+  if (plan.resume.empty() || !std::filesystem::exists(saved_path(path))) return;
+  TrainingState state = parse_training_state(read_saved(path), path.string());
   if (state.options["text"] != hash_of(text))
     fail(Where::current(),
          "{} was trained on other text than {}: resume with the --text of that run, unchanged",

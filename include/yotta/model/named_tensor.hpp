@@ -43,6 +43,11 @@ YOTTA_API bool all_finite(const Tensor& x);
 YOTTA_API void expect_finite(const std::string& source, const std::string& name,
                              const Tensor& value, Where where);
 
+// The same of a tensor of an optimizer, and its second moments (exp_avg_sq) are not below 0: AdamW
+// takes their roots. As read from a file, on the CPU.
+YOTTA_API void expect_state(const std::string& source, const std::string& name, const Tensor& value,
+                            Where where);
+
 // Sets every target to the value of its name. Everything is checked before the first is changed.
 YOTTA_API void assign_all(const std::vector<NamedTensor>& targets,
                           const std::vector<NamedTensor>& values, const std::string& source,
@@ -53,8 +58,9 @@ YOTTA_API void assign_all(const std::vector<NamedTensor>& targets,
 #if YOTTA_BODIES_OF(model)
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
+#include <set>
+#include <string_view>
 
 namespace yotta {
 
@@ -75,9 +81,10 @@ void expect_same_names(const std::string& source, const std::vector<std::string>
                        const std::vector<std::string>& found, Where where) {
   const auto absent_from = [](const std::vector<std::string>& from,
                               const std::vector<std::string>& names) {
+    const std::set<std::string_view> there(from.begin(), from.end());
     std::vector<std::string> absent;
     for (const std::string& name : names)
-      if (std::find(from.begin(), from.end(), name) == from.end()) absent.push_back(name);
+      if (!there.contains(name)) absent.push_back(name);
     return absent;
   };
   const std::vector<std::string> missing = absent_from(found, expected);
@@ -116,6 +123,19 @@ void expect_finite(const std::string& source, const std::string& name, const Ten
          "{}: '{}' is not finite: it holds NaN or infinity; the file is damaged, or was saved by a "
          "run that had diverged",
          source, name);
+}
+
+void expect_state(const std::string& source, const std::string& name, const Tensor& value,
+                  Where where) {
+  expect_finite(source, name, value, where);
+  if (!name.starts_with("exp_avg_sq.") || value.device() == Device::meta) return;
+  bool below = false;
+  visit(value.dtype(), [&]<class T>(Type<T>) {
+    for (const T& number : value.span<T>()) below = below || static_cast<double>(number) < 0;
+  });
+  if (below)
+    fail(where, "{}: '{}' is below 0, which no second moment is; the file is damaged", source,
+         name);
 }
 
 void assign_all(const std::vector<NamedTensor>& targets, const std::vector<NamedTensor>& values,

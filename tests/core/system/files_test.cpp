@@ -212,3 +212,104 @@ TEST_CASE("a file that cannot be read to its end is an error") {
   if (!fs::exists(unreadable)) return;
   CHECK(contains(message_of([&] { read_file(unreadable); }), "reading failed after 0 bytes"));
 }
+
+namespace {
+// A link under this name that leads to a file of somebody else's, which is returned.
+fs::path plant_link(const TemporaryFolder& elsewhere, const fs::path& name) {
+  fs::path foreign = elsewhere / name.filename().string();
+  write_file(foreign, "foreign");
+  fs::create_symlink(foreign, name);
+  return foreign;
+}
+}  // namespace
+
+TEST_CASE("what is planted under a partial name is neither followed nor kept") {
+  const TemporaryFolder folder, elsewhere;
+  for (const char* name : {"a", "b"}) {
+    const fs::path foreign = plant_link(elsewhere, folder / (std::string(name) + ".partial"));
+    if (name == std::string("a")) {
+      write_file(folder / name, "mine");
+    } else {
+      std::list<AtomicFile> files;
+      files.emplace_back(folder / name).write("mine", 4);
+      plant_link(elsewhere, folder / "commit.list.partial");
+      commit_together(folder.path(), files);
+      CHECK(read_file(elsewhere / "commit.list.partial") == "foreign");
+    }
+    CHECK(read_file(foreign) == "foreign");
+    CHECK(read_file(folder / name) == "mine");
+    CHECK_FALSE(fs::is_symlink(folder / name));
+  }
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 2);
+  fs::create_hard_link(elsewhere / "a.partial", folder / "c.partial");
+  CHECK_NOTHROW(expect_writable(folder / "c"));
+  CHECK(read_file(elsewhere / "a.partial") == "foreign");
+}
+
+TEST_CASE("a lock or a list that is a link is refused by name, and what it leads to stays") {
+  const TemporaryFolder folder, elsewhere;
+  const fs::path foreign = plant_link(elsewhere, folder / ".lock");
+  const auto locking = [&] { return message_of([&] { FolderLock lock(folder.path()); }); };
+  CHECK(contains(locking(), ".lock: this is a link"));
+  CHECK(read_file(foreign) == "foreign");
+  fs::remove(folder / ".lock");
+  fs::create_hard_link(foreign, folder / ".lock");
+  CHECK(contains(locking(), ".lock: this file has another name, too"));
+  CHECK(read_file(foreign) == "foreign");
+  fs::remove(folder / ".lock");
+  REQUIRE(mkfifo((folder / ".lock").c_str(), 0600) == 0);
+  CHECK(contains(locking(), ".lock: this is no plain file"));
+  fs::remove(folder / ".lock");
+  fs::create_directory(folder / ".lock");
+  CHECK(contains(locking(), ".lock: this is a folder"));
+
+  plant_link(elsewhere, folder / commit_list);
+  std::list<AtomicFile> files;
+  files.emplace_back(folder / "a").write("new", 3);
+  CHECK(contains(message_of([&] { commit_together(folder.path(), files); }),
+                 "commit.list: this is a link"));
+  CHECK(read_file(elsewhere / commit_list) == "foreign");
+}
+
+TEST_CASE("a decided save is read as it is meant, without a change to the folder") {
+  const TemporaryFolder folder;
+  for (const char* name : {"a", "b", "c"}) write_file(folder / name, "old");
+  write_file(folder / "a.partial", "new");
+  write_file(folder / "c.partial", "half of it");  // not on the list: a leftover
+  CHECK(read_saved(folder / "a") == "old");
+  write_file(folder / commit_list, "a\nb\nd\n");
+  write_file(folder / "d.partial", "new");
+  for (int again = 0; again < 2; ++again) {
+    CHECK(read_saved(folder / "a") == "new");
+    CHECK(read_saved(folder / "b") == "old");  // has its name already
+    CHECK(read_saved(folder / "c") == "old");
+    CHECK(read_saved(folder / "d") == "new");  // had no file before
+    CHECK(read_file(folder / "a") == "old");
+    CHECK(fs::exists(saved_path(folder / "d")));
+    CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 7);
+  }
+  fs::remove(folder / commit_list);
+  const TemporaryFolder elsewhere;
+  write_file(elsewhere / "list", "a\n");
+  fs::create_symlink(elsewhere / "list", folder / commit_list);
+  CHECK(read_saved(folder / "a") == "old");  // nobody decides for us
+}
+
+TEST_CASE("links that lead in a circle, pipes and devices are refused by name at once") {
+  const TemporaryFolder folder;
+  fs::create_symlink("round", folder / "round");
+  CHECK(contains(message_of([&] { read_file(folder / "round"); }), "round: its links lead in a"));
+  CHECK(contains(message_of([&] { expect_plain(folder / "round"); }), "round: its links lead in"));
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK(
+      contains(message_of([&] { expect_plain(folder / "pipe"); }), "pipe: this is no plain file"));
+  for (const char* device : {"/dev/zero", "/dev/null"}) {
+    CHECK(contains(message_of([&] { read_file(device); }), "this is no plain file"));
+    CHECK(contains(message_of([&] { expect_plain(device); }), "this is no plain file"));
+  }
+  CHECK(contains(message_of([&] { expect_plain(folder.path()); }), "this is a folder"));
+  CHECK_NOTHROW(expect_plain(folder / "not there yet"));
+  write_file(folder / "a", "x");
+  fs::create_symlink("a", folder / "link");
+  CHECK_NOTHROW(expect_plain(folder / "link"));  // leads to a plain file
+}

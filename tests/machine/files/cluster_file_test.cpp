@@ -1,11 +1,15 @@
 #include "yotta/machine/files/cluster_file.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
+#include "yotta/core/files/json.hpp"
 
 using namespace yotta;
 using yotta_test::contains;
@@ -91,4 +95,42 @@ TEST_CASE("a name or a file") {
   const std::string other = folder / "lab.txt";
   std::ofstream(other) << "{}";
   CHECK(contains(message_of([&] { cluster_from(other); }), "its name does not end in .json"));
+}
+
+TEST_CASE("what is no plain file is refused at once, and named") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string pipe = folder / "pipe.json", zero = folder / "zero.json";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const int both_ends = open(pipe.c_str(), O_RDWR | O_NONBLOCK);  // whoever reads gets an answer
+  CHECK(write(both_ends, "{}", 2) == 2);
+  std::filesystem::create_symlink("/dev/zero", zero);
+  std::filesystem::create_symlink("round.json", folder / "round.json");
+  std::filesystem::create_directory(folder / "folder.json");
+  CHECK(contains(message_of([&] { cluster_from(folder / "round.json"); }),
+                 "round.json: its links lead in a circle"));
+  CHECK(contains(message_of([&] { cluster_from(folder / "folder.json"); }),
+                 "folder.json: this is a folder"));
+  for (const std::string& path : {pipe, zero})
+    CHECK(contains(message_of([&] { cluster_from(path); }), path + ": this is no plain file"));
+  close(both_ends);
+}
+
+TEST_CASE("a hostile text is refused by the file's name, in printable letters") {
+  const auto check = [](const std::string& text, const std::string& expected) {
+    const std::string message = message_of([&] { parse_cluster(text, "lab.json"); });
+    CAPTURE(message);
+    CHECK(contains(message, "lab.json: "));
+    CHECK(contains(message, expected));
+    CHECK_FALSE(has_control_characters(message));
+  };
+  check(std::string(200'000, '['), "nested more than 64 deep");
+  check("{\"name\": " + std::string(60, '[') + std::string(60, ']') + "}", "a text in quotes");
+  check("{\"name\": \"x\", \"chip\": \"h100\", \"levels\": [], \"gamma\": 1e400}",
+        "number overflow parsing '1e400'");
+  check("{\"name\": \"\xFF\"}", "ill-formed UTF-8");
+  check("{\"name\": \"x\", \"name\": \"y\"}", "the name 'name' appears twice");
+  check("{\"na\\u001b[2Jme\": 1}", "unknown key 'na\\u001b[2Jme'");
+  std::string named = lab;
+  named.replace(named.find("\"lab\""), 5, "\"\\u001b[2J\"");
+  check(named, "name: expected a text in quotes without control characters");
 }

@@ -3,6 +3,7 @@
 #include "yotta/model/files/checkpoint.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -279,6 +280,86 @@ TEST_CASE("a run that is continued has the losses of one that never stopped, bit
   }
 }
 
+namespace {
+constexpr const char* saved_files[] = {"config.json", "model.safetensors", "training_state.json",
+                                       "training_state.safetensors"};
+
+// Every name in a folder, and what its file holds.
+std::map<std::string, std::string> all_of(const fs::path& folder) {
+  std::map<std::string, std::string> all;
+  for (const fs::directory_entry& each : fs::directory_iterator(folder))
+    all[each.path().filename().string()] = each.is_regular_file() ? read_file(each.path()) : "";
+  return all;
+}
+
+std::string saving(const fs::path& folder, Run& run) {
+  return message_of([&] {
+    const TrainingState state = training_state(run.adam, 2, 0);
+    save_checkpoint(folder.string(), run.model.config(), named_values(run.parameters), &state);
+  });
+}
+}  // namespace
+
+TEST_CASE("saving follows no planted link, loading changes nothing in a folder") {
+  const TemporaryFolder folder, elsewhere;
+  Run run(tiny(Dialect::gpt2, true));
+  for (const char* name : {"config.json", "model.safetensors", "training_state.json",
+                           "training_state.safetensors", "commit.list"}) {
+    write_file(elsewhere / name, "foreign");
+    fs::create_symlink(elsewhere / name, folder / (std::string(name) + ".partial"));
+  }
+  CHECK(saving(folder.path(), run) == "nothing was thrown");
+  for (const auto& [name, text] : all_of(elsewhere.path())) CHECK(text == "foreign");
+
+  // A save that was cut short when it had been decided; and a link that waits for a lock.
+  for (const char* name : saved_files) {
+    fs::rename(folder / name, folder / (std::string(name) + ".partial"));
+    write_file(folder / commit_list,
+               "config.json\nmodel.safetensors\ntraining_state.json\n"
+               "training_state.safetensors\n");
+  }
+  write_file(elsewhere / "locked", "foreign");
+  fs::create_symlink(elsewhere / "locked", folder / ".lock");
+  const auto before = all_of(folder.path());
+  const std::vector<ParameterPtr> loaded = parameters(Transformer(run.model.config()).stack());
+  load_weights(folder.path(), run.model.config(), named_values(loaded));
+  CHECK(same_bits(named_values(loaded), named_values(run.parameters)));
+  CHECK(load_training_state(folder.path()).step == 2);
+  CHECK(all_of(folder.path()) == before);
+  CHECK(read_file(elsewhere / "locked") == "foreign");
+}
+
+TEST_CASE("what is no plain file under a checkpoint's name is refused by name at once") {
+  const TemporaryFolder folder;
+  Run run(tiny(Dialect::gpt2, true));
+  for (const char* name : saved_files) {
+    REQUIRE(saving(folder.path(), run) == "nothing was thrown");
+    const auto loading = [&] {
+      return message_of([&] {
+        load_weights(folder.path(), run.model.config(), named_values(run.parameters));
+        load_training_state(folder.path());
+      });
+    };
+    fs::remove(folder / name);
+    REQUIRE(mkfifo((folder / name).c_str(), 0600) == 0);
+    CHECK(contains(saving(folder.path(), run), std::string(name) + ": this is no plain file"));
+    CHECK(contains(loading(), std::string(name) + ": this is no plain file"));
+    fs::remove(folder / name);
+    fs::create_symlink("/dev/zero", folder / name);
+    CHECK(contains(saving(folder.path(), run), std::string(name) + ": this is no plain file"));
+    CHECK(contains(loading(), std::string(name) + ": this is no plain file"));
+    fs::remove(folder / name);
+    fs::create_symlink(name, folder / name);
+    CHECK(contains(saving(folder.path(), run), std::string(name) + ": its links lead in a circle"));
+    CHECK(contains(loading(), std::string(name) + ": its links lead in a circle"));
+    fs::remove(folder / name);
+    fs::create_directory(folder / name);
+    CHECK(contains(saving(folder.path(), run), std::string(name) + ": this is a folder"));
+    CHECK(contains(loading(), std::string(name) + ": this is a folder"));
+    fs::remove(folder / name);
+  }
+}
+
 TEST_CASE("files of different steps are never mixed") {
   const TemporaryFolder folder;
   Run run(tiny(Dialect::gpt2, true));
@@ -409,4 +490,89 @@ TEST_CASE("a broken training_state.json is refused") {
                  fmt::format("cannot have taken {} steps in a run of 3", steps)));
   CHECK(parsing(R"({"step": 3, "seed": 1, "optimizer_steps": 1, "options": {}})") ==
         "nothing was thrown");
+}
+
+TEST_CASE("a hostile training_state.json is refused by its name") {
+  const auto parsing = [](const std::string& text) {
+    return message_of([&] { parse_training_state(text, "state.json"); });
+  };
+  for (const auto& [text, expected] :
+       {std::pair{std::string(200'000, '['), "nested more than 64 deep"},
+        {"{\"step\": 1e400}", "number overflow parsing '1e400'"},
+        {"{\"step\xFF\": 1}", "ill-formed UTF-8"},
+        {"{\"step\": 1, \"step\": 2}", "the name 'step' appears twice"}}) {
+    CHECK(contains(parsing(text), "state.json is no training state"));
+    CHECK(contains(parsing(text), expected));
+  }
+  TrainingState state;
+  state.options = {{"text", "\xFF"}};
+  CHECK(contains(message_of([&] { training_state_json(state); }), "'text' is not UTF-8"));
+}
+
+TEST_CASE("numbers that no run has are refused in training_state.json") {
+  const auto parsing = [](const char* key, const char* value) {
+    std::map<std::string, std::string> numbers{
+        {"step", "3"}, {"seed", "1"}, {"optimizer_steps", "1"}};
+    numbers[key] = value;
+    return message_of([&] {
+      parse_training_state(
+          fmt::format(R"({{"step": {}, "seed": {}, "optimizer_steps": {}, "options": {{}}}})",
+                      numbers["step"], numbers["seed"], numbers["optimizer_steps"]),
+          "state.json");
+    });
+  };
+  for (const char* key : {"step", "seed", "optimizer_steps"})
+    for (const char* value : {"3.9", "1e308", "1.0", "null", "true", "[]"}) {
+      CHECK(contains(parsing(key, value), "state.json is no training state"));
+      CHECK(contains(parsing(key, value), fmt::format("{} is ", key)));
+    }
+  for (const char* key : {"step", "seed"})
+    CHECK(contains(parsing(key, "-1"), fmt::format("{} is -1, expected a whole number", key)));
+  for (const char* key : {"step", "optimizer_steps"})
+    CHECK(contains(parsing(key, "9223372036854775807"), fmt::format("{} is 9223372036", key)));
+  CHECK(parsing("seed", "18446744073709551615") == "nothing was thrown");
+}
+
+TEST_CASE("a damaged state of an optimizer is refused before anything is changed") {
+  const TemporaryFolder folder;
+  Run run(tiny(Dialect::gpt2, true));
+  run.train(0, 1);
+  const auto loading = [&](const std::string& kind, float value) {
+    TrainingState state = training_state(run.adam, 1, 0);
+    for (NamedTensor& each : state.tensors)
+      if (each.name == kind + ".norm.bias") {
+        each.value = each.value.clone();
+        each.value.data<float>()[3] = value;
+      }
+    save_checkpoint(folder.path(), run.model.config(), named_values(run.parameters), &state);
+    return message_of([&] { load_training_state(folder.path()); });
+  };
+  CHECK(loading("exp_avg", -1) == "nothing was thrown");
+  for (const char* kind : {"exp_avg", "exp_avg_sq"})
+    CHECK(contains(loading(kind, std::nanf("")),
+                   fmt::format("training_state.safetensors: '{}.norm.bias' is not finite", kind)));
+  CHECK(contains(loading("exp_avg_sq", -1e-9f),
+                 "training_state.safetensors: 'exp_avg_sq.norm.bias' is below 0"));
+}
+
+TEST_CASE("a model that has only PyTorch's own files says how to convert them") {
+  const TransformerConfig config = tiny(Dialect::llama, false);
+  const Transformer model(config);
+  for (const char* name :
+       {"pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth"})
+    for (const bool has_config : {true, false}) {
+      const TemporaryFolder folder;
+      save_checkpoint(folder.path(), config, weights(model));
+      fs::rename(folder / "model.safetensors", folder / name);
+      if (!has_config) fs::remove(folder / "config.json");
+      const std::string first = message_of([&] { load_config(folder.path()); });
+      const std::string then = message_of([&] { WeightsFolder{folder.path()}; });
+      for (const std::string& message : {first, then}) {
+        CHECK(contains(message, std::string(name) + ", and not in model.safetensors"));
+        CHECK(contains(message, "convert"));
+        CHECK(contains(message, ".save_pretrained('" + folder.path().string() + "')"));
+      }
+      save_checkpoint(folder.path(), config, weights(model));  // what is converted is loaded
+      CHECK_NOTHROW(load_weights(folder.path(), load_config(folder.path()), weights(model)));
+    }
 }

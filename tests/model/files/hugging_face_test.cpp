@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/message_of.hpp"
+#include "yotta/core/files/json.hpp"
 #include "yotta/core/system/files.hpp"
 
 using namespace yotta;
@@ -198,4 +199,26 @@ TEST_CASE("a model with another parameter is refused by its name") {
       message_of([&] { expect_model_names(config, weights, Where::current()); });
   CHECK(contains(message, "norm.bi"));
   CHECK(contains(message, "the model in memory"));
+}
+
+TEST_CASE("a hostile config.json is refused by its name, in printable letters") {
+  const auto parsing = [](const std::string& text) {
+    const std::string message = message_of([&] { parse(text); });
+    CHECK(contains(message, "config.json"));
+    CHECK_FALSE(has_control_characters(message));
+    return message;
+  };
+  CHECK(contains(parsing(std::string(200'000, '[')), "nested more than 64 deep"));
+  CHECK(contains(parsing("{\"rope_scaling\":" + std::string(200'000, '[')), "64 deep"));
+  CHECK(contains(parsing("{\"n_embd\": 1e400}"), "number overflow parsing '1e400'"));
+  CHECK(contains(parsing("{\"model_type\": \"\xFF\x1B[2J\"}"), "ill-formed UTF-8"));
+  CHECK(contains(parsing("{\"n_embd\": 1, \"n_embd\": 2}"), "the name 'n_embd' appears twice"));
+  CHECK(contains(parsing("{\"model_type\": \"a\\u001b[2J\"}"), "a\\u001b[2J"));
+  const TransformerConfig gpt2 = gpt2_config(1, 8, 2, 4, 10);
+  const std::string brackets = std::string(60, '[') + std::string(60, ']');
+  CHECK(contains(changing(gpt2, "n_embd", brackets.c_str()), "expected a size"));
+  const std::string word = "\"" + std::string(100'000, 'x') + "\"";
+  const std::string large = changing(gpt2, "n_embd", word.c_str());
+  CHECK(contains(large, "expected a size"));
+  CHECK(large.size() < 300);
 }

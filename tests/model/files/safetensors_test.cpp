@@ -5,6 +5,7 @@
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
 #include "support/temporary_folder.hpp"
+#include "yotta/core/files/json.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/core/system/files.hpp"
 
@@ -198,4 +199,67 @@ TEST_CASE("an index that disagrees with the files is refused") {
   CHECK(contains(opening(R"({"weight_map": 3})"), "has no weight_map"));
   CHECK(contains(opening("{"), "has no weight_map"));
   CHECK(contains(message_of([] { WeightsFolder{"/nowhere"}; }), "model.safetensors: there is no"));
+}
+
+TEST_CASE("a hostile header or index is refused by the file's name, soon, in printable letters") {
+  const TemporaryFolder folder;
+  const auto opening = [&](const std::string& header) {
+    write_file(folder / "model.safetensors", file_of(header, 0));
+    const std::string message = message_of([&] { WeightsFolder{folder.path()}; });
+    CHECK(contains(message, "model.safetensors"));
+    CHECK_FALSE(has_control_characters(message));
+    return message;
+  };
+  const std::string deep(200'000, '[');
+  CHECK(contains(opening("{\"x\":" + deep), "nested more than 64 deep"));
+  CHECK(contains(opening("{\"__metadata__\":{\"x\":" + deep), "nested more than 64 deep"));
+  CHECK(contains(opening("{\"x\":{\"shape\":[1e400]}}"), "number overflow parsing '1e400'"));
+  CHECK(contains(opening("{\"\xFF\x1B[2J\":1}"), "ill-formed UTF-8"));
+  CHECK(contains(opening("{\"a\\u001b[2J\":3}"), "tensor 'a\\u001b[2J' has no dtype"));
+  const std::string entry = R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  CHECK(contains(opening("{\"a\\u001b[2J\":" + entry + "}"),
+                 "'a\\u001b[2J': a tensor's name has no control characters"));
+  CHECK(contains(opening("{\"a\":{\"x\":1,\"x\":1}}"), "the name 'x' appears twice"));
+
+  std::filesystem::remove(folder / "model.safetensors");
+  save_safetensors(folder / "x.safetensors", {{"a", Tensor::full({1}, 1)}});
+  const auto indexed = [&](const std::string& index) {
+    write_file(folder / "model.safetensors.index.json", index);
+    const std::string message = message_of([&] { WeightsFolder{folder.path()}; });
+    CHECK(contains(message, "model.safetensors.index.json"));
+    CHECK_FALSE(has_control_characters(message));
+    return message;
+  };
+  CHECK(contains(indexed("{\"weight_map\":" + deep), "nested more than 64 deep"));
+  CHECK(contains(
+      indexed("{\"weight_map\":{\"a\":" + std::string(60, '[') + std::string(60, ']') + "}}"),
+      "no safetensors file of"));
+  for (const char* file : {"a\\u0000.safetensors", "a\\u001b[2J.safetensors"})
+    CHECK(contains(indexed(fmt::format("{{\"weight_map\":{{\"a\":\"{}\"}}}}", file)),
+                   "no safetensors file of"));
+  CHECK(contains(indexed("{\"weight_map\":{\"a\\u001b[2J\":\"x.safetensors\"}}"),
+                 "'a\\u001b[2J' should be in x.safetensors"));
+}
+
+TEST_CASE("a header is read in time that grows with its length") {
+  const TemporaryFolder folder;
+  std::string header = "{";
+  for (int i = 0; i < 40'000; ++i)
+    header += fmt::format("{}\"t{}\":{{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
+                          i > 0 ? "," : "", i);
+  write_file(folder / "a", file_of(header + "}", 0));
+  CHECK(SafetensorsFile(folder / "a").entries().size() == 40'000);
+}
+
+TEST_CASE("what is not UTF-8 cannot be saved, and is named") {
+  const TemporaryFolder folder;
+  const Tensor x = Tensor::full({1}, 1);
+  CHECK(contains(message_of([&] {
+                   save_safetensors(folder / "a", {{"a\xFF", x}});
+                 }),
+                 "'a\xC2\xB7' is not UTF-8"));
+  CHECK(contains(message_of([&] {
+                   save_safetensors(folder / "a", {{"a", x}}, {{"k", "\xFF"}});
+                 }),
+                 "the value of 'k' is not UTF-8"));
 }

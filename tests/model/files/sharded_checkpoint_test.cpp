@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "parallel/sharded_training.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/run_ranks.hpp"
@@ -154,4 +156,143 @@ TEST_CASE("names of runs are read back, and nothing else is") {
                             "w[1:2/3]x", "w[a:b/c]", ""})
     CHECK_THROWS_WITH_AS(parse_run(wrong, "here"), doctest::Contains("names no run of numbers"),
                          Error);
+}
+
+namespace {
+constexpr int64_t even = 4;  // 16 numbers a layer: two ranks hold 8 each
+
+void save_even(const std::filesystem::path& folder, int64_t step = 3) {
+  run_ranks(2, [&](Communicator& world) {
+    Sharded sharded(world, 1, even);
+    sharded.optimizer.set_steps(2);
+    save_sharded(folder, world, sharded.pieces, sharded.optimizer, step);
+  });
+}
+
+// The message of loading on one rank, which must have changed nothing.
+std::string refused(const std::filesystem::path& folder) {
+  std::string message = "nothing was thrown";
+  run_ranks(1, [&](Communicator& world) {
+    Sharded sharded(world, 1, even);
+    for (ParameterShard& piece : sharded.pieces) piece.parameter->value.fill(7);
+    try {
+      load_sharded(folder, sharded.pieces, sharded.optimizer);
+    } catch (const Error& error) {
+      message = error.what();
+      CHECK(sharded.optimizer.steps() == 0);
+      for (ParameterShard& piece : sharded.pieces)
+        for (const double value : piece.parameter->value.values()) CHECK(value == 7);
+      for (const Optimizer::Slot& slot : sharded.optimizer.slots())
+        for (const Tensor& state : slot.state)
+          for (const double value : state.values()) CHECK(value == 0);
+    }
+  });
+  return message;
+}
+
+// Writes one rank's file again, changed.
+template <class F>
+void rewrite(const std::filesystem::path& folder, int64_t rank, F&& change) {
+  const std::string path = (folder / shard_file(3, rank, 2)).string();
+  std::vector<NamedTensor> tensors = load_safetensors(path);
+  Metadata metadata = SafetensorsFile(path).metadata();
+  change(tensors, metadata);
+  save_safetensors(path, tensors, metadata);
+}
+Tensor& named(std::vector<NamedTensor>& tensors, const std::string& name) {
+  for (NamedTensor& each : tensors)
+    if (each.name == name) return each.value;
+  FAIL("no tensor " << name);
+  return tensors[0].value;
+}
+}  // namespace
+
+TEST_CASE("damaged tensors are refused by name before any is taken over") {
+  const TemporaryFolder folder;
+  const auto changed = [&](const char* name, auto&& change) {
+    save_even(folder.path());
+    rewrite(folder.path(), 1, [&](auto& tensors, Metadata&) { change(named(tensors, name)); });
+    const std::string message = refused(folder.path());
+    CAPTURE(message);
+    CHECK(message.find(name) != std::string::npos);
+    return message;
+  };
+  const auto has = [](const std::string& message, const char* words) {
+    CAPTURE(message);
+    CHECK(message.find(words) != std::string::npos);
+  };
+  save_even(folder.path());
+  CHECK(refused(folder.path()) == "nothing was thrown");
+  const char *weight = "layers.2.weight[8:16/16]", *moment = "exp_avg_sq.layers.2.weight[8:16/16]";
+  for (const double value : {std::nan(""), HUGE_VAL}) {
+    has(changed(weight, [&](Tensor& x) { x.data<double>()[7] = value; }), "is not finite");
+    has(changed(moment, [&](Tensor& x) { x.data<double>()[0] = value; }), "is not finite");
+  }
+  has(changed(moment, [](Tensor& x) { x.data<double>()[3] = -1e-9; }), "is below 0");
+  has(changed(weight, [](Tensor& x) { x = x.to(DType::f32); }), "is f32, expected f64");
+  has(changed(weight, [](Tensor& x) { x = Tensor::zeros({8}, DType::i64); }), "expected f64");
+  has(changed(weight, [](Tensor& x) { x = x.reshape({2, 4}); }), "is (2, 4), expected (8)");
+  has(changed(weight, [](Tensor& x) { x = x.rows(0, 7); }), "is (7), expected (8)");
+}
+
+TEST_CASE("every number of a sharded checkpoint is there once, or it is refused") {
+  const TemporaryFolder folder;
+  const auto renamed = [&](const char* to) {
+    save_even(folder.path());
+    rewrite(folder.path(), 1, [&](std::vector<NamedTensor>& tensors, Metadata&) {
+      for (NamedTensor& each : tensors)
+        if (each.name == "layers.1.weight[8:16/16]") each.name = to;
+    });
+    return refused(folder.path());
+  };
+  const auto has = [](const std::string& message, const char* words) {
+    CAPTURE(message);
+    CHECK(message.find(words) != std::string::npos);
+  };
+  has(renamed("layers.1.weight[0:8/16]"), "layers.1.weight has number 0 twice");
+  has(renamed("layers.1.weight[4:12/16]"), "layers.1.weight has number 4 twice");
+  has(renamed("layers.1.weight[9:17/17]"), "layers.1.weight has 16 numbers in one file and 17");
+  has(renamed("layers.1.weight[16:24/24]"), "layers.1.weight has 16 numbers in one file and 24");
+  has(renamed("layers.9.weight[8:16/16]"), "layers.1.weight lacks its numbers from 8 on");
+  save_even(folder.path());
+  std::filesystem::copy_file(folder / shard_file(3, 0, 2), folder / shard_file(3, 1, 2),
+                             std::filesystem::copy_options::overwrite_existing);
+  has(refused(folder.path()), "has number 0 twice");  // the same half two times
+}
+
+TEST_CASE("what files of a sharded checkpoint say of themselves agrees, or they are refused") {
+  const TemporaryFolder folder;
+  const auto saying = [&](int64_t rank, const char* name, const char* value) {
+    save_even(folder.path());
+    rewrite(folder.path(), rank, [&](auto&, Metadata& metadata) { metadata[name] = value; });
+    const std::string message = refused(folder.path());
+    CAPTURE(message);
+    CHECK(message.find(fmt::format("rank_{}_of_2.safetensors", rank)) != std::string::npos);
+    CHECK(message.find(fmt::format("{} '{}'", name, value)) != std::string::npos);
+  };
+  for (const char* value : {"4", "-1", "3.9", "1e3", "", "03", "99999999999999999999"}) {
+    for (const int64_t rank : {0, 1}) saying(rank, "step", value);
+    for (const int64_t rank : {0, 1}) saying(rank, "optimizer_steps", value);
+    for (const int64_t rank : {0, 1}) saying(rank, "ranks", value);
+  }
+  saying(1, "optimizer_steps", "1");  // possible, but rank 0 says 2
+}
+
+TEST_CASE("latest leads nowhere but to a step of its own folder") {
+  const TemporaryFolder folder, elsewhere;
+  save_even(folder.path());
+  save_even(elsewhere.path());
+  const std::string other = (elsewhere / "step_3/rank_0_of_2.safetensors").string();
+  for (const std::string& text : {std::filesystem::relative(other, folder.path()).string(), other,
+                                  std::string("./step_3/rank_0_of_2.safetensors"),
+                                  std::string("step_3/rank_1_of_2.safetensors"),
+                                  std::string("step_-3/rank_0_of_2.safetensors"),
+                                  std::string("step_3/rank_0_of_0.safetensors"),
+                                  std::string("step_3/\x1B[2J"), std::string()}) {
+    write_file(folder / "latest", text);
+    const std::string message = refused(folder.path());
+    CAPTURE(message);
+    CHECK(message.find("latest must name rank 0's file of a step") != std::string::npos);
+    CHECK(message.find('\x1B') == std::string::npos);
+  }
 }

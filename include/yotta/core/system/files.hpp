@@ -10,17 +10,21 @@
 // last, in one step:
 //
 //     killed before the list is there    the old files count; partial ones are leftovers
-//     killed after                       the new files count; whoever comes next renames the rest
+//     killed after                       the new files count; whoever saves next renames the rest,
+//                                        and who only reads takes the partial ones
 //
 // A symbolic link stays and what it leads to is replaced. What is no plain file (a pipe, a device)
-// is never replaced: it is written into.
+// is never replaced: it is written into. Under the names that only this file makes (partial ones,
+// the list, the lock) no link is followed: it could lead to a file of somebody else's.
 // Reference: Pillai et al., "All file systems are not created equal", OSDI 2014.
 #pragma once
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -28,87 +32,37 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <list>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "yotta/core/error.hpp"
 
 namespace yotta {
 
-// A file that is read at given places; every failure names the file.
-class InputFile {
+// ---- reading ------------------------------------------------------------------------------------
+
+// An open file's number, closed when this is dropped; below 0 if it could not be opened.
+class FileHandle {
  public:
-  explicit InputFile(std::filesystem::path path, Where where = Where::current())
-      : path_(std::move(path)) {
-    std::error_code error;
-    const auto kind = std::filesystem::status(path_, error).type();
-    if (kind == std::filesystem::file_type::not_found)
-      fail(where, "{}: there is no such file; check the spelling and the current folder", name());
-    if (kind == std::filesystem::file_type::directory)
-      fail(where, "{}: this is a folder, and a file is expected", name());
-    if (!error && kind != std::filesystem::file_type::regular)  // to open a pipe may wait forever
-      fail(where, "{}: this is no plain file; copy what it holds into one", name());
-    stream_.open(path_, std::ios::binary);
-    if (error || !stream_)
-      fail(where, "{}: this file cannot be opened for reading (ls -l shows its permissions)",
-           name());
-    size_ = static_cast<int64_t>(std::filesystem::file_size(path_, error));
+  explicit FileHandle(int number = -1) : number_(number) {}
+  ~FileHandle() {
+    if (number_ >= 0) close(number_);
+  }
+  FileHandle(FileHandle&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  FileHandle& operator=(FileHandle&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
   }
 
-  std::string name() const { return path_.string(); }
-  int64_t size() const { return size_; }
-
-  // Exactly `count` bytes, from byte `offset` on.
-  void read(int64_t offset, void* to, int64_t count, Where where = Where::current()) {
-    stream_.clear();
-    stream_.seekg(offset);
-    stream_.read(static_cast<char*>(to), count);
-    if (stream_.gcount() != count)
-      fail(where, "{}: {} bytes were expected from byte {} on, and {} could be read", name(), count,
-           offset, stream_.gcount());
-  }
-
-  // The whole file from its beginning, whatever size the file system claims.
-  std::string read_all(Where where = Where::current()) {
-    constexpr size_t piece = 1 << 16;
-    std::string text;
-    stream_.clear();
-    stream_.seekg(0);
-    for (std::streamsize got = piece; got == static_cast<std::streamsize>(piece);) {
-      const size_t before = text.size();
-      text.resize(before + piece);
-      stream_.read(text.data() + before, piece);
-      got = stream_.gcount();
-      text.resize(before + static_cast<size_t>(got));
-    }
-    if (stream_.bad()) fail(where, "{}: reading failed after {} bytes", name(), text.size());
-    return text;
-  }
+  int number() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
 
  private:
-  std::filesystem::path path_;
-  std::ifstream stream_;
-  int64_t size_ = 0;
+  int number_;
 };
-
-// All bytes of a file. Errors: it is not there, or cannot be read.
-inline std::string read_file(const std::filesystem::path& path, Where where = Where::current()) {
-  return InputFile(path, where).read_all(where);
-}
-
-// ---- writing ------------------------------------------------------------------------------------
-
-// Names last through a power cut only when their folder is synced too (where the system can do
-// that).
-inline void sync_folder(const std::filesystem::path& folder) {
-  const int handle = open(folder.c_str(), O_RDONLY);
-  if (handle < 0) return;
-  static_cast<void>(fsync(handle));
-  close(handle);
-}
 
 // What a file is called until it is complete.
 inline std::filesystem::path partial_name(const std::filesystem::path& path) {
@@ -121,6 +75,158 @@ inline std::filesystem::path behind_links(std::filesystem::path path) {
   for (int links = 0; links < 40 && std::filesystem::is_symlink(path, error); ++links)
     path = path.parent_path() / std::filesystem::read_symlink(path, error);
   return path;
+}
+
+// Which partial files are complete and count from now on; gone when all have their names.
+inline constexpr const char* commit_list = "commit.list";
+
+namespace detail {
+// What is at a path instead of a plain file, and what to do; empty if one is, or nothing.
+inline std::string not_plain(const std::filesystem::path& path) {
+  using std::filesystem::file_type;
+  std::error_code error;
+  const file_type kind = std::filesystem::status(path, error).type();
+  if (error == std::errc::too_many_symbolic_link_levels)
+    return "its links lead in a circle; delete one of them";
+  if (kind == file_type::directory) return "this is a folder, and a file is expected";
+  if (error || kind == file_type::regular || kind == file_type::not_found) return "";
+  return "this is no plain file; copy what it holds into one";  // to open a pipe may wait forever
+}
+
+inline bool is_plain(const FileHandle& handle) {
+  struct stat about = {};
+  return fstat(handle.number(), &about) == 0 && S_ISREG(about.st_mode);
+}
+
+// As many bytes as there are from `offset` on, `count` at most; below 0 if reading fails.
+inline int64_t read_at(const FileHandle& handle, int64_t offset, void* to, int64_t count) {
+  int64_t done = 0;
+  while (done < count) {
+    const ssize_t got = pread(handle.number(), static_cast<char*>(to) + done,
+                              static_cast<size_t>(count - done), offset + done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return done > 0 ? done : -1;
+    if (got == 0) break;
+    done += got;
+  }
+  return done;
+}
+
+// The names in a folder's commit list; none if there is no list of ours.
+inline std::vector<std::string> names_to_commit(const std::filesystem::path& folder) {
+  const FileHandle list(
+      open((folder / commit_list).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!list.is_open() || !is_plain(list)) return {};
+  std::string text(1 << 16, ' ');  // some names of files
+  text.resize(static_cast<size_t>(
+      std::max(int64_t{0}, read_at(list, 0, text.data(), static_cast<int64_t>(text.size())))));
+  std::vector<std::string> names;
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != text.npos; begin = end + 1)
+    names.push_back(std::filesystem::path(text.substr(begin, end - begin)).filename());
+  return names;
+}
+}  // namespace detail
+
+// Where the bytes lie that count under this path: at its partial name if a save was decided and cut
+// short before it was put in place, else at the path. Changes nothing on the disk.
+inline std::filesystem::path saved_path(const std::filesystem::path& path) {
+  std::error_code error;
+  for (const std::string& name : detail::names_to_commit(path.parent_path())) {
+    const std::filesystem::path partial = partial_name(behind_links(path));
+    if (name == path.filename() && std::filesystem::symlink_status(partial, error).type() ==
+                                       std::filesystem::file_type::regular)
+      return partial;
+  }
+  return path;
+}
+
+// A file that is read at given places; every failure names the file. Opening it changes nothing.
+class InputFile {
+ public:
+  explicit InputFile(std::filesystem::path path, Where where = Where::current())
+      : path_(std::move(path)) {
+    expect_something_plain(where);
+    handle_ = FileHandle(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (!handle_.is_open() || !detail::is_plain(handle_)) {
+      expect_something_plain(where);  // it may have changed meanwhile
+      fail(where, "{}: this file cannot be opened for reading (ls -l shows its permissions)",
+           name());
+    }
+    std::error_code error;
+    size_ = static_cast<int64_t>(std::filesystem::file_size(path_, error));
+  }
+  // The bytes that count under a name of a folder of saves (saved_path), also while another run
+  // puts them in place.
+  static InputFile saved(const std::filesystem::path& path, Where where = Where::current()) {
+    for (int tries = 0; tries < 100; ++tries) {
+      const std::filesystem::path from = saved_path(path);
+      if (from == path) break;
+      const FileHandle probe(open(from.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+      if (!probe.is_open()) continue;
+      InputFile file(from, where);
+      if (saved_path(path) == from) return file;  // complete, and not one of the next save
+    }
+    return InputFile(path, where);
+  }
+
+  std::string name() const { return path_.string(); }
+  int64_t size() const { return size_; }
+
+  // Exactly `count` bytes, from byte `offset` on.
+  void read(int64_t offset, void* to, int64_t count, Where where = Where::current()) {
+    const int64_t got = detail::read_at(handle_, offset, to, count);
+    if (got != count)
+      fail(where, "{}: {} bytes were expected from byte {} on, and {} could be read", name(), count,
+           offset, std::max(int64_t{0}, got));
+  }
+
+  // The whole file from its beginning, whatever size the file system claims.
+  std::string read_all(Where where = Where::current()) {
+    constexpr int64_t piece = 1 << 16;
+    std::string text;
+    for (int64_t got = piece; got == piece;) {
+      const size_t before = text.size();
+      text.resize(before + static_cast<size_t>(piece));
+      got = detail::read_at(handle_, static_cast<int64_t>(before), text.data() + before, piece);
+      if (got < 0) fail(where, "{}: reading failed after {} bytes", name(), before);
+      text.resize(before + static_cast<size_t>(got));
+    }
+    return text;
+  }
+
+ private:
+  void expect_something_plain(Where where) const {
+    std::error_code error;
+    if (std::filesystem::status(path_, error).type() == std::filesystem::file_type::not_found)
+      fail(where, "{}: there is no such file; check the spelling and the current folder", name());
+    const std::string problem = detail::not_plain(path_);
+    if (!problem.empty()) fail(where, "{}: {}", name(), problem);
+  }
+
+  std::filesystem::path path_;
+  FileHandle handle_;
+  int64_t size_ = 0;
+};
+
+// All bytes of a file. Errors: it is not there, or cannot be read.
+inline std::string read_file(const std::filesystem::path& path, Where where = Where::current()) {
+  return InputFile(path, where).read_all(where);
+}
+
+// The same of a file in a folder of saves: the bytes that count.
+inline std::string read_saved(const std::filesystem::path& path, Where where = Where::current()) {
+  return InputFile::saved(path, where).read_all(where);
+}
+
+// ---- writing ------------------------------------------------------------------------------------
+
+// Names last through a power cut only when their folder is synced too (where the system can do
+// that).
+inline void sync_folder(const std::filesystem::path& folder) {
+  const int handle = open(folder.c_str(), O_RDONLY);
+  if (handle < 0) return;
+  static_cast<void>(fsync(handle));
+  close(handle);
 }
 
 // Whether there is a pipe, a device, or whatever else a new file must not take the place of.
@@ -140,7 +246,7 @@ class AtomicFile {
         special_(is_special(path)),
         path_(special_ ? path : behind_links(path)),
         partial_(special_ ? path : partial_name(path_)) {
-    file_ = std::fopen(partial_.c_str(), "wb");
+    file_ = special_ ? std::fopen(partial_.c_str(), "wb") : create_partial();
     if (file_ == nullptr) give_up("cannot be created", where);
   }
   ~AtomicFile() {
@@ -174,6 +280,13 @@ class AtomicFile {
   void keep() { kept_ = true; }
 
  private:
+  // A new file, whatever has its name: what a killed run left, or a link that somebody planted.
+  std::FILE* create_partial() const {
+    if (unlink(partial_.c_str()) != 0 && errno != ENOENT) return nullptr;
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    const int handle = open(partial_.c_str(), flags, 0666);
+    return handle < 0 ? nullptr : fdopen(handle, "wb");
+  }
   [[noreturn]] void give_up(const char* what, Where where) const {
     const std::string reason = std::strerror(errno);
     fail(where, "{} {}: {}; is there space, and may you write there?", path_.string(), what,
@@ -209,69 +322,86 @@ inline void expect_writable(const std::filesystem::path& path, Where where = Whe
   const AtomicFile probe(path, where);
 }
 
+// Throws unless a plain file is at a path, or a link that leads to one, or nothing yet.
+inline void expect_plain(const std::filesystem::path& path, Where where = Where::current()) {
+  const std::string problem = detail::not_plain(path);
+  if (!problem.empty()) fail(where, "{}: {}", path.string(), problem);
+}
+
 // ---- several files that change together ---------------------------------------------------------
+
+namespace detail {
+inline void expect_no_link(const std::filesystem::path& path, Where where) {
+  std::error_code error;
+  if (std::filesystem::is_symlink(path, error))
+    fail(where, "{}: this is a link, which is not followed; delete it", path.string());
+}
+}  // namespace detail
 
 // Keeps others from saving to a folder for as long as it lives. The system takes the lock (flock)
 // away with the process, however that ends. A folder that has no locks (read-only, some network
-// disks) is never busy.
+// disks) is never busy. Errors: the lock's name is taken by something that is not ours.
 class FolderLock {
  public:
-  explicit FolderLock(const std::filesystem::path& folder)
-      : handle_(open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-    if (handle_ < 0) return;
-    if (flock(handle_, LOCK_EX | LOCK_NB) == 0) {
+  explicit FolderLock(const std::filesystem::path& folder, Where where = Where::current())
+      : handle_(open((folder / ".lock").c_str(),
+                     O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666)) {
+    expect_own(folder / ".lock", where);
+    if (!handle_.is_open()) return;
+    const int number = handle_.number();
+    if (flock(number, LOCK_EX | LOCK_NB) == 0) {
       holder_ = getpid();
       const std::string mine = std::to_string(holder_) + "\n";
-      if (ftruncate(handle_, 0) == 0) static_cast<void>(!write(handle_, mine.data(), mine.size()));
+      if (ftruncate(number, 0) == 0) static_cast<void>(!write(number, mine.data(), mine.size()));
     } else if (errno == EWOULDBLOCK) {
       char text[20] = {};
-      static_cast<void>(!read(handle_, text, sizeof text - 1));
+      static_cast<void>(!read(number, text, sizeof text - 1));
       holder_ = std::atol(text);
       busy_ = true;
     }
   }
-  ~FolderLock() {
-    if (handle_ >= 0) close(handle_);
-  }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
   bool busy() const { return busy_; }      // another has it
   long holder() const { return holder_; }  // the number of the process that has it
 
  private:
-  int handle_;
+  void expect_own(const std::filesystem::path& lock, Where where) const {
+    detail::expect_no_link(lock, where);
+    expect_plain(lock, where);
+    struct stat about = {};
+    if (handle_.is_open() && fstat(handle_.number(), &about) == 0 && about.st_nlink > 1)
+      fail(where, "{}: this file has another name, too, and is not written; delete this one",
+           lock.string());
+  }
+
+  FileHandle handle_;
   bool busy_ = false;
   long holder_ = 0;
 };
 
-// Which partial files are complete and count from now on; gone when all have their names.
-inline constexpr const char* commit_list = "commit.list";
-
 namespace detail {
 // Give the files of a commit list their names. The folder's lock is held.
 inline void put_in_place(const std::filesystem::path& folder) {
-  std::ifstream list(folder / commit_list);
-  if (!list) return;
+  const std::vector<std::string> names = names_to_commit(folder);
   std::error_code error;
-  bool done = true;
-  for (std::string name; std::getline(list, name);) {
-    const std::filesystem::path path =
-        behind_links(folder / std::filesystem::path(name).filename());
-    std::filesystem::rename(partial_name(path), path, error);
-    done = done && !std::filesystem::exists(partial_name(path));
+  bool done = !names.empty();
+  for (const std::string& name : names) {
+    const std::filesystem::path path = behind_links(folder / name), partial = partial_name(path);
+    if (std::filesystem::is_symlink(partial, error)) std::filesystem::remove(partial, error);
+    std::filesystem::rename(partial, path, error);
+    done = done && !std::filesystem::exists(partial);
     sync_folder(std::filesystem::absolute(path).parent_path());
   }
   if (done) std::filesystem::remove(folder / commit_list, error);
 }
 }  // namespace detail
 
-// Call it before reading or writing such a folder: if a save was cut short after its list was
-// written, this ends it. Several threads and processes may; whoever has the lock is about to do it,
-// and is waited for.
-inline void finish_commit(const std::filesystem::path& folder) {
-  for (int wait = 0; wait < 1000 && std::filesystem::exists(folder / commit_list); ++wait) {
-    if (const FolderLock lock(folder); !lock.busy()) return detail::put_in_place(folder);
+// Call it before writing such a folder: if a save was cut short after its list was written, this
+// ends it. Several threads and processes may; whoever has the lock is about to do it, and is waited
+// for. Who only reads takes saved_path.
+inline void finish_commit(const std::filesystem::path& folder, Where where = Where::current()) {
+  for (int wait = 0; wait < 1000 && !detail::names_to_commit(folder).empty(); ++wait) {
+    if (const FolderLock lock(folder, where); !lock.busy()) return detail::put_in_place(folder);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -285,13 +415,14 @@ inline void commit_together(const std::filesystem::path& folder, std::list<Atomi
     file.finish(where);
     names += file.file_name() + "\n";
   }
+  detail::expect_no_link(folder / commit_list, where);
   write_file(folder / commit_list, names, where);
   for (AtomicFile& file : files) file.keep();
   detail::put_in_place(folder);
   if (std::filesystem::exists(folder / commit_list))
     fail(where,
          "{}: not all files named in {} can be put in place; make way for them, and the next "
-         "load or save will end this one",
+         "save will end this one",
          folder.string(), commit_list);
 }
 

@@ -22,10 +22,9 @@
 #if YOTTA_BODIES_OF(machine_json)
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "yotta/core/context.hpp"
+#include "yotta/core/files/json.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {
@@ -52,7 +51,7 @@ class MachineObject {
 
   [[noreturn]] void refuse(const std::string& key, const std::string& expected,
                            const Json& actual) const {
-    const std::string text = actual.is_null() ? "nothing" : actual.dump().substr(0, 60);
+    const std::string text = actual.is_null() ? "nothing" : json_excerpt(actual);
     fail(where_, "{}{}{}: expected {}, found {}", place_, key.empty() ? "" : ": ", key, expected,
          text);
   }
@@ -63,7 +62,7 @@ class MachineObject {
       list += fmt::format("{}{}", list.empty() ? "" : ", ", key);
     for (const auto& [key, value] : json_.items())
       if (std::find(known.begin(), known.end(), key) == known.end())
-        fail(where_, "{}: unknown key '{}'; known are {}", place_, key, list);
+        fail(where_, "{}: unknown key '{}'; known are {}", place_, visible(key), list);
   }
   bool has(const char* key) const { return json_.contains(key); }
   const Json& at(const char* key) const {
@@ -72,7 +71,10 @@ class MachineObject {
   }
   std::string text(const char* key) const {
     if (!at(key).is_string()) refuse(key, "a text in quotes", at(key));
-    return at(key).get<std::string>();
+    const std::string text = at(key).get<std::string>();
+    if (has_control_characters(text))
+      refuse(key, "a text in quotes without control characters", at(key));
+    return text;
   }
   double number(const char* key) const {
     if (!at(key).is_number() || !(at(key).get<double>() >= 0))
@@ -144,11 +146,12 @@ inline void read_levels(const MachineObject& machine, Cluster& cluster, Where wh
 Cluster parse_cluster(std::string_view text, const std::string& name, Where where) {
   nlohmann::json json;
   try {
-    json = nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& error) {
-    const auto upto = text.substr(0, error.byte);
+    json = parse_json(text);
+  } catch (const JsonProblem& problem) {
+    const auto upto = text.substr(0, problem.byte);
+    if (problem.byte == 0) fail(where, "{}: {}", name, problem.what());
     fail(where, "{}: line {}: this is not JSON: {}", name,
-         1 + std::count(upto.begin(), upto.end(), '\n'), error.what());
+         1 + std::count(upto.begin(), upto.end(), '\n'), problem.what());
   }
   const detail::MachineObject machine(json, name, where);
   machine.expect_keys({"name", "chip", "levels", "torus", "gamma"});
@@ -176,10 +179,10 @@ Cluster cluster_from(const std::string& text, Where where) {
       fail(where, "{} is a file, but its name does not end in .json, as a machine's does", text);
     return cluster_named(text, where);
   }
-  std::ifstream file(text);
-  if (!file) fail(where, "{} cannot be read: is there such a file?", text);
-  const std::string content{std::istreambuf_iterator<char>(file), {}};
-  return parse_cluster(content, text, where);
+  std::error_code error;
+  if (!std::filesystem::exists(text, error) && !error)
+    fail(where, "{} cannot be read: is there such a file?", text);
+  return parse_cluster(read_json_text(text, where), text, where);
 }
 #endif  // YOTTA_BODIES
 

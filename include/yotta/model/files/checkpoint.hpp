@@ -10,7 +10,7 @@
 // (core/system/files.hpp), and each says its step. Loading reads and checks everything, then sets
 // the weights: after an error the model is as it was. Cost: a file of the weights' size, and while
 // saving or loading one more copy of them in memory. Contract: with data parallelism one rank
-// saves; any number of ranks may load.
+// saves; any number of ranks may load, from a folder that they cannot write, too.
 //
 // The training state is all that decides the next step of a run, beside the weights:
 //
@@ -112,11 +112,12 @@ YOTTA_API TrainingState load_training_state(const std::string& folder,
 #if YOTTA_BODIES_OF(model_json)
 #include <filesystem>
 #include <list>
-#include <nlohmann/json.hpp>
 
+#include "yotta/core/files/json.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/hugging_face.hpp"
 #include "yotta/model/files/safetensors.hpp"
+#include "yotta/model/text.hpp"
 
 namespace yotta {
 
@@ -141,6 +142,10 @@ void restore_optimizer(const TrainingState& state, Optimizer& optimizer, Where w
 }
 
 std::string training_state_json(const TrainingState& state) {
+  const Where where = Where::current();
+  for (const auto& [name, value] : state.options)
+    if (first_invalid_utf8(name + value) < name.size() + value.size())
+      fail(where, "the option '{}' is not UTF-8, as JSON must be", printable(name));
   const nlohmann::json json{{"step", state.step},
                             {"seed", state.seed},
                             {"optimizer_steps", state.optimizer_steps},
@@ -148,14 +153,31 @@ std::string training_state_json(const TrainingState& state) {
   return json.dump(2) + "\n";
 }
 
+namespace detail {
+// A whole number of training_state.json, from `least` to `most`. JSON's 3.9 and 1e308 are none:
+// nlohmann would cut them to one.
+template <class Number>
+Number whole_number(const nlohmann::json& json, const char* key, int64_t least, Number most) {
+  const nlohmann::json& value = json.at(key);
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<uint64_t>() <= static_cast<uint64_t>(most)
+                        : value.is_number_integer() && value.get<int64_t>() >= least;
+  if (!fits)
+    throw JsonProblem(fmt::format("{} is {}, expected a whole number from 0 to {}", key,
+                                  json_excerpt(value), most));
+  return value.get<Number>();
+}
+}  // namespace detail
+
 TrainingState parse_training_state(const std::string& text, const std::string& source,
                                    Where where) {
   try {
-    const nlohmann::json json = nlohmann::json::parse(text);
+    const nlohmann::json json = parse_json(text);
     TrainingState state;
-    state.step = json.at("step").get<int64_t>();
-    state.seed = json.at("seed").get<uint64_t>();
-    state.optimizer_steps = json.at("optimizer_steps").get<int64_t>();
+    constexpr int64_t most_steps = int64_t{1} << 53;  // and some more can be added
+    state.step = detail::whole_number(json, "step", 0, most_steps);
+    state.seed = detail::whole_number(json, "seed", 0, ~uint64_t{0});
+    state.optimizer_steps = detail::whole_number(json, "optimizer_steps", -most_steps, most_steps);
     state.options = json.at("options").get<Metadata>();
     if (state.optimizer_steps < 0 || state.optimizer_steps > state.step)
       fail(where, "{} is no training state: an optimizer cannot have taken {} steps in a run of {}",
@@ -163,6 +185,8 @@ TrainingState parse_training_state(const std::string& text, const std::string& s
     return state;
   } catch (const nlohmann::json::exception& error) {
     fail(where, "{} is no training state: {}", source, error.what());
+  } catch (const JsonProblem& problem) {
+    fail(where, "{} is no training state: {}", source, problem.what());
   }
 }
 
@@ -201,7 +225,10 @@ void expect_savable(const std::string& folder, Where where) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(where, "{} cannot be made: {}", folder, error.message());
-  finish_commit(folder);
+  for (const char* name : {"config.json", "model.safetensors", "training_state.json",
+                           "training_state.safetensors", commit_list})
+    expect_plain(folder + "/" + name, where);
+  finish_commit(folder, where);
   expect_writable(folder + "/checkpoint", where);
 }
 
@@ -241,9 +268,9 @@ void save_checkpoint(const std::string& folder, const TransformerConfig& config,
 // ---- loading ------------------------------------------------------------------------------------
 
 TransformerConfig load_config(const std::string& folder, Where where) {
-  finish_commit(folder);
+  expect_no_pickles(folder, where);
   const std::string path = folder + "/config.json";
-  return parse_hugging_face_config(read_file(path, where), path, where);
+  return parse_hugging_face_config(read_json_text(path, where), path, where);
 }
 
 void expect_same_model(const std::string& source, const TransformerConfig& saved,
@@ -313,17 +340,18 @@ void load_weights(const std::string& folder, const TransformerConfig& config,
 }
 
 TrainingState load_training_state(const std::string& folder, Where where) {
-  finish_commit(folder);
   const std::string json = folder + "/training_state.json";
   const std::string tensors = folder + "/training_state.safetensors";
-  if (!std::filesystem::exists(json))
+  std::error_code error;  // what stands in the way is named when it is read
+  if (!std::filesystem::exists(saved_path(json), error) && !error)
     fail(where,
          "{} holds a model but no run that could be continued: training_state.json is "
          "missing; load the model alone, or save with the training state",
          folder);
   const MemoryScope scope(MemoryKind::buffers);
-  TrainingState state = parse_training_state(read_file(json, where), json, where);
+  TrainingState state = parse_training_state(read_json_text(json, where), json, where);
   state.tensors = load_safetensors(tensors, where);
+  for (const NamedTensor& each : state.tensors) expect_state(tensors, each.name, each.value, where);
   const std::string step = std::to_string(state.step);
   for (Metadata metadata :
        {WeightsFolder(folder, where).metadata(), SafetensorsFile(tensors, where).metadata()})

@@ -93,7 +93,8 @@ YOTTA_API TransformerConfig parse_hugging_face_config(const std::string& text,
 
 #if YOTTA_BODIES_OF(model_json)
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "yotta/core/files/json.hpp"
 
 namespace yotta {
 
@@ -285,7 +286,11 @@ class ConfigEntries {
  public:
   ConfigEntries(const std::string& text, std::string source, Where where)
       : source_(std::move(source)), where_(where) {
-    entries_ = nlohmann::json::parse(text, nullptr, false);
+    try {
+      entries_ = parse_json(text);
+    } catch (const JsonProblem& problem) {
+      fail(where, "{} is no JSON object: {}", source_, problem.what());
+    }
     if (!entries_.is_object()) fail(where, "{} is no JSON object", source_);
   }
 
@@ -296,7 +301,7 @@ class ConfigEntries {
     constexpr int64_t most = int64_t{1} << 31;  // products of two of them fit
     if (!value.is_number_integer() || value.get<double>() < 0 ||
         value.get<double>() > static_cast<double>(most))
-      fail(where_, "{}: {} is {}, expected a size", source_, key, value.dump());
+      fail(where_, "{}: {} is {}, expected a size", source_, key, json_excerpt(value));
     return value.get<int64_t>();
   }
   int64_t size(const char* key, int64_t absent) const { return has(key) ? size(key) : absent; }
@@ -304,19 +309,19 @@ class ConfigEntries {
   double number(const char* key, double absent) const {
     if (!has(key)) return absent;
     if (!at(key).is_number())
-      fail(where_, "{}: {} is {}, expected a number", source_, key, at(key).dump());
+      fail(where_, "{}: {} is {}, expected a number", source_, key, json_excerpt(at(key)));
     return at(key).get<double>();
   }
   bool flag(const char* key, bool absent) const {
     if (!has(key)) return absent;
     if (!at(key).is_boolean())
-      fail(where_, "{}: {} is {}, expected true or false", source_, key, at(key).dump());
+      fail(where_, "{}: {} is {}, expected true or false", source_, key, json_excerpt(at(key)));
     return at(key).get<bool>();
   }
   std::string word(const char* key, const char* absent) const {
     if (!has(key)) return absent;
-    if (!at(key).is_string())
-      fail(where_, "{}: {} is {}, expected a word", source_, key, at(key).dump());
+    if (!at(key).is_string() || has_control_characters(at(key).get_ref<const std::string&>()))
+      fail(where_, "{}: {} is {}, expected a word", source_, key, json_excerpt(at(key)));
     return at(key).get<std::string>();
   }
   // The object under a key; an empty one if absent.

@@ -92,6 +92,9 @@ class SafetensorsFile {
 YOTTA_API std::vector<NamedTensor> load_safetensors(const std::string& path,
                                                     Where where = Where::current());
 
+// Throws if the weights in a folder are in PyTorch's own format alone, and says how to convert them.
+YOTTA_API void expect_no_pickles(const std::string& folder, Where where = Where::current());
+
 // The files of one model. An index that disagrees with them is refused.
 class WeightsFolder {
  public:
@@ -125,11 +128,11 @@ class WeightsFolder {
 #include <algorithm>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
+#include "yotta/core/files/json.hpp"
 #include "yotta/core/system/files.hpp"
+#include "yotta/model/text.hpp"
 
 namespace yotta {
 
@@ -157,12 +160,23 @@ inline std::vector<NamedTensor> in_file_order(std::vector<NamedTensor> tensors) 
   return tensors;
 }
 
+inline void expect_utf8(const char* of, const std::string& name, const std::string& text,
+                        Where where) {
+  if (first_invalid_utf8(text) < text.size())
+    fail(where, "{}'{}' is not UTF-8, as JSON must be; give it another", of, printable(name));
+}
+
 inline std::string safetensors_header(const std::vector<NamedTensor>& tensors,
                                       const Metadata& metadata, Where where) {
+  for (const auto& [name, text] : metadata) {
+    expect_utf8("", name, name, where);
+    expect_utf8("the value of ", name, text, where);
+  }
   nlohmann::json header = nlohmann::json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t begin = 0;
   for (const auto& [name, value] : tensors) {
+    expect_utf8("", name, name, where);
     if (name.empty() || name == "__metadata__" || header.contains(name))
       fail(where, "a tensor cannot be saved as '{}': {}", name,
            header.contains(name) ? "another one has this name" : "this name is not allowed");
@@ -211,7 +225,7 @@ class SafetensorsHeader {
       if (name == "__metadata__")
         metadata = strings(item, where);
       else
-        entries.emplace(name, entry(name, item, where));
+        entries.emplace(name, entry(visible(name), item, where));
     }
     check_layout(where);
   }
@@ -221,7 +235,7 @@ class SafetensorsHeader {
   Metadata metadata;
 
  private:
-  static constexpr int64_t most_header_bytes = 100'000'000;  // the reference's limit
+  static constexpr int64_t most_header_bytes = most_json_bytes;  // the reference's limit, too
 
   template <class... Args>
   [[noreturn]] void corrupt(Where where, fmt::format_string<Args...> message,
@@ -245,19 +259,11 @@ class SafetensorsHeader {
     return header;
   }
 
-  // nlohmann::json keeps the last of two equal keys; here the second is an error.
   nlohmann::json parse(const std::string& text, Where where) const {
-    using Event = nlohmann::json::parse_event_t;
-    std::set<std::string> names;
-    const auto refuse_twice = [&](int depth, Event event, nlohmann::json& key) {
-      if (depth == 1 && event == Event::key && !names.insert(key.get<std::string>()).second)
-        corrupt(where, "the name '{}' appears twice", key.get<std::string>());
-      return true;
-    };
     try {
-      return nlohmann::json::parse(text, refuse_twice);
-    } catch (const nlohmann::json::exception& error) {
-      corrupt(where, "the header is no JSON ({})", error.what());
+      return parse_json(text);
+    } catch (const JsonProblem& problem) {
+      corrupt(where, "the header is no JSON ({})", problem.what());
     }
   }
 
@@ -265,7 +271,7 @@ class SafetensorsHeader {
     Metadata all;
     if (!item.is_object()) corrupt(where, "__metadata__ is no object");
     for (const auto& [key, value] : item.items()) {
-      if (!value.is_string()) corrupt(where, "__metadata__ '{}' is no string", key);
+      if (!value.is_string()) corrupt(where, "__metadata__ '{}' is no string", visible(key));
       all.emplace(key, value.get<std::string>());
     }
     return all;
@@ -280,7 +286,7 @@ class SafetensorsHeader {
       fail(where,
            "{}: tensor '{}' is of type {}, which is not one of F64 F32 BF16 F16 I64 I32 "
            "F8_E4M3 F8_E5M2 U8; convert the file",
-           file_.name(), name, type);
+           file_.name(), name, visible(type));
     Shape shape = sizes(name, item, "shape", where);
     const Shape offsets = sizes(name, item, "data_offsets", where);
     if (offsets.size() != 2 || offsets[0] > offsets[1])
@@ -301,7 +307,7 @@ class SafetensorsHeader {
     for (const nlohmann::json& size : item.at(key)) {
       if (!size.is_number_unsigned() ||
           size.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()})
-        corrupt(where, "{} of '{}' are not all sizes: {}", key, name, size.dump());
+        corrupt(where, "{} of '{}' are not all sizes: {}", key, name, json_excerpt(size));
       list.push_back(size.get<int64_t>());
     }
     return list;
@@ -328,8 +334,8 @@ class SafetensorsHeader {
     int64_t end = 0;
     for (const auto& [entry, name] : order) {
       if (entry->begin != end)
-        corrupt(where, "'{}' starts at byte {} of the data, and the one before ends at {}", name,
-                entry->begin, end);
+        corrupt(where, "'{}' starts at byte {} of the data, and the one before ends at {}",
+                visible(std::string(name)), entry->begin, end);
       end = entry->end;
     }
     if (data_begin + end != file_.size())
@@ -342,7 +348,7 @@ class SafetensorsHeader {
 }  // namespace detail
 
 SafetensorsFile::SafetensorsFile(const std::string& path, Where where)
-    : file_(std::make_unique<InputFile>(path, where)) {
+    : file_(std::make_unique<InputFile>(InputFile::saved(path, where))) {
   detail::SafetensorsHeader header(*file_, where);
   data_begin_ = header.data_begin;
   entries_ = std::move(header.entries);
@@ -373,10 +379,37 @@ std::vector<NamedTensor> load_safetensors(const std::string& path, Where where) 
   return tensors;
 }
 
+namespace detail {
+inline bool is_missing(const std::string& path) {
+  std::error_code error;  // what stands in the way is named when it is read
+  return std::filesystem::status(saved_path(path), error).type() ==
+         std::filesystem::file_type::not_found;
+}
+inline std::string single_file(const std::string& folder) { return folder + "/model.safetensors"; }
+inline std::string index_file(const std::string& folder) {
+  return folder + "/model.safetensors.index.json";
+}
+}  // namespace detail
+
+void expect_no_pickles(const std::string& folder, Where where) {
+  using detail::is_missing;
+  if (!is_missing(detail::single_file(folder)) || !is_missing(detail::index_file(folder))) return;
+  for (const char* name :
+       {"pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth"})
+    if (!is_missing(folder + "/" + name))
+      fail(where,
+           "{}: the weights are in {}, and not in model.safetensors. Such a file is a Python "
+           "program and is not read; convert it, if you trust it: python3 -c \"from transformers "
+           "import AutoModelForCausalLM as M; M.from_pretrained('{}', "
+           "torch_dtype='auto').save_pretrained('{}')\"{}",
+           folder, name, folder, folder,
+           is_missing(folder + "/config.json") ? " (it needs the model's config.json, too)" : "");
+}
+
 WeightsFolder::WeightsFolder(const std::string& folder, Where where) : folder_(folder) {
-  const std::string single = folder + "/model.safetensors";
-  const std::string index = folder + "/model.safetensors.index.json";
-  if (!std::filesystem::exists(single) && std::filesystem::exists(index)) {
+  expect_no_pickles(folder, where);
+  const std::string single = detail::single_file(folder), index = detail::index_file(folder);
+  if (detail::is_missing(single) && !detail::is_missing(index)) {
     open_index(index, where);
   } else {
     SafetensorsFile* const file = open(single, where);
@@ -386,22 +419,32 @@ WeightsFolder::WeightsFolder(const std::string& folder, Where where) : folder_(f
 
 SafetensorsFile* WeightsFolder::open(const std::string& path, Where where) {
   files_.push_back(std::make_unique<SafetensorsFile>(path, where));
+  for (const auto& [name, entry] : files_.back()->entries())
+    if (has_control_characters(name))
+      fail(where, "{}: '{}': a tensor's name has no control characters", path, visible(name));
   return files_.back().get();
 }
 
 void WeightsFolder::open_index(const std::string& index, Where where) {
-  const nlohmann::json json = nlohmann::json::parse(read_file(index, where), nullptr, false);
+  nlohmann::json json;
+  std::string problem;
+  try {
+    json = parse_json(read_json_text(index, where));
+  } catch (const JsonProblem& error) {
+    problem = fmt::format(" ({})", error.what());
+  }
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
-    fail(where, "{} has no weight_map; copy or download it again", index);
+    fail(where, "{} has no weight_map{}; copy or download it again", index, problem);
   std::map<std::string, SafetensorsFile*> opened;
   for (const auto& [name, file] : json["weight_map"].items()) {
     const std::string text = file.is_string() ? file.get<std::string>() : "";
-    if (!text.ends_with(".safetensors") || text.find('/') != text.npos)
-      fail(where, "{}: '{}' is in {}, which is no safetensors file of this folder", index, name,
-           file.dump());
+    if (!text.ends_with(".safetensors") || text.find('/') != text.npos ||
+        has_control_characters(text))
+      fail(where, "{}: '{}' is in {}, which is no safetensors file of this folder", index,
+           visible(name), json_excerpt(file));
     if (!opened.contains(text)) opened[text] = open(folder_ + "/" + text, where);
     if (!opened[text]->entries().contains(name))
-      fail(where, "{}: '{}' should be in {}, and is not", index, name, text);
+      fail(where, "{}: '{}' should be in {}, and is not", index, visible(name), text);
     tensors_[name] = opened[text];
   }
 }

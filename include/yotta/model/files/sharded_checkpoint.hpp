@@ -13,10 +13,10 @@
 // the padding may differ from when it was saved.
 //
 // A save that is cut short leaves `latest` with the step before; older steps stay until you delete
-// them. Cost: written by each rank 1/N of weights and optimizer state, in parallel; held: one run
-// of numbers beside its own. Contract: all ranks of `comm` call; their shards are the model, each
-// number once. (Under tensor parallelism the shards are those of one rank of tp: give each rank of
-// tp a folder of its own.)
+// them. Cost: written by each rank 1/N of weights and optimizer state, in parallel; held while
+// loading: a second copy of its own, and one run of numbers. Contract: all ranks of `comm` call;
+// their shards are the model, each number once. (Under tensor parallelism the shards are those of
+// one rank of tp: give each rank of tp a folder of its own.)
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,8 @@ YOTTA_API void save_sharded(const std::string& folder, Communicator& comm,
                             int64_t step, Where where = Where::current());
 
 // Loads what this rank holds; returns the steps done. With ZeRO's stages 1 and 2 call gather()
-// after it. Errors: after one the model is as it was, unless a disk fails.
+// after it. All is read and checked first: every number is there once, finite, and of the type
+// that it has here; all files are of one step. Errors: after one the model is as it was.
 YOTTA_API int64_t load_sharded(const std::string& folder, const std::vector<ParameterShard>& shards,
                                Optimizer& optimizer, Where where = Where::current());
 
@@ -63,8 +64,10 @@ YOTTA_API int64_t load_sharded(const std::string& folder, const std::vector<Para
 #include <charconv>
 #include <filesystem>
 #include <list>
+#include <map>
 #include <utility>
 
+#include "yotta/core/files/json.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/safetensors.hpp"
 
@@ -87,7 +90,7 @@ Run parse_run(const std::string& name, const std::string& source, Where where) {
     fail(where,
          "{} holds '{}', which names no run of numbers, as w[0:12/24] does; a whole model is "
          "loaded with load_weights",
-         source, name);
+         source, visible(name));
   return run;
 }
 
@@ -123,81 +126,155 @@ inline std::vector<ShardedTensor> sharded_tensors(const std::vector<ParameterSha
   return all;
 }
 
-// The files of the step that was saved last.
-class ShardedFiles {
- public:
-  explicit ShardedFiles(const std::string& folder, Where where = Where::current());
-
-  // "step", "optimizer_steps", "ranks"
-  int64_t number(const std::string& name, Where where = Where::current()) const;
-
-  // Throws unless the files hold every number of `to`, in a tensor of the same size.
-  void expect(const ShardedTensor& to, Where where = Where::current());
-  void fill(const ShardedTensor& to, Where where = Where::current());
-
- private:
-  template <class F>
-  void each_overlap(const ShardedTensor& to, F&& f) {
-    for (auto& [run, file] : runs_) {
-      const int64_t first = std::max(run.first, to.run.first);
-      const int64_t last = std::min(run.last, to.run.last);
-      if (run.tensor == to.run.tensor && first < last) f(run, *file, first, last);
-    }
-  }
-
-  std::string source_;
-  std::list<SafetensorsFile> files_;
-  std::vector<std::pair<Run, SafetensorsFile*>> runs_;
-};
-
-inline ShardedFiles::ShardedFiles(const std::string& folder, Where where) : source_(folder) {
-  files_.emplace_back(folder + "/" + read_file(folder + "/latest", where), where);
-  const int64_t ranks = number("ranks", where), step = number("step", where);
-  for (int64_t r = 1; r < ranks; ++r)
-    files_.emplace_back(folder + "/" + shard_file(step, r, ranks), where);
-  for (SafetensorsFile& file : files_)
-    for (const auto& [name, entry] : file.entries())
-      runs_.emplace_back(parse_run(name, file.name(), where), &file);
-}
-
-inline int64_t ShardedFiles::number(const std::string& name, Where where) const {
-  const auto found = files_.front().metadata().find(name);
-  if (found == files_.front().metadata().end())
-    fail(where, "{} does not say its {}: it is no rank's file of a sharded checkpoint",
-         files_.front().name(), name);
-  int64_t value = -1;
+// A number that a file says of itself; `text` must be what save_sharded writes.
+inline int64_t said_number(const SafetensorsFile& file, const std::string& name, int64_t least,
+                           int64_t most, Where where) {
+  const auto found = file.metadata().find(name);
+  if (found == file.metadata().end())
+    fail(where, "{} does not say its {}: it is no rank's file of a sharded checkpoint", file.name(),
+         name);
   const std::string& text = found->second;
+  int64_t value = -1;
   std::from_chars(text.data(), text.data() + text.size(), value);
+  if (std::to_string(value) != text || value < least || value > most)
+    fail(where, "{} says {} '{}', expected {}", file.name(), name, visible(text),
+         least == most ? std::to_string(least) : fmt::format("{} to {}", least, most));
   return value;
 }
 
-inline void ShardedFiles::expect(const ShardedTensor& to, Where where) {
-  int64_t found = 0;
-  each_overlap(to, [&](const Run& run, SafetensorsFile&, int64_t first, int64_t last) {
-    if (run.whole != to.run.whole)
-      fail(where, "{}: {} has {} numbers there and {} in this model", source_, run.tensor,
-           run.whole, to.run.whole);
-    found += last - first;
-  });
-  if (found != to.run.last - to.run.first)
-    fail(where,
-         "{} holds {} of the {} numbers of {} that this rank needs: is it the same model, with "
-         "the same optimizer?",
-         source_, found, to.run.last - to.run.first, to.run.name());
+// The step and the number of ranks in rank 0's file name. It leads to no other folder.
+inline std::pair<int64_t, int64_t> parse_latest(const std::string& folder, Where where) {
+  const std::string text = read_file(folder + "/latest", where);
+  int64_t step = -1, ranks = -1;
+  const size_t after_step = text.find("_of_");
+  if (text.starts_with("step_") && after_step != text.npos) {
+    std::from_chars(text.data() + 5, text.data() + text.size(), step);
+    std::from_chars(text.data() + after_step + 4, text.data() + text.size(), ranks);
+  }
+  if (step < 0 || ranks < 1 || text != shard_file(step, 0, ranks))
+    fail(where, "{}/latest must name rank 0's file of a step, as {} does, and holds '{}'", folder,
+         shard_file(120, 0, 2), visible(text.substr(0, 100)));
+  return {step, ranks};
 }
 
-inline void ShardedFiles::fill(const ShardedTensor& to, Where where) {
-  each_overlap(to, [&](const Run& run, SafetensorsFile& file, int64_t first, int64_t last) {
-    const Tensor from = file.read(run.name(), where);
-    to.value.rows(first - to.run.first, last - to.run.first)
-        .copy_from(from.rows(first - run.first, last - run.first), where);
+// The files of the step that was saved last.
+class ShardedFiles {
+ public:
+  explicit ShardedFiles(const std::string& folder, Where where);
+
+  int64_t step() const { return step_; }
+  int64_t optimizer_steps() const { return optimizer_steps_; }
+
+  // The numbers of `to`, read and checked. Errors: they are not there, or are not of its type.
+  Tensor read(const ShardedTensor& to, Where where);
+
+ private:
+  struct Piece {
+    Run run;
+    SafetensorsFile* file;
+  };
+  using Pieces = std::vector<Piece>;
+
+  void add(SafetensorsFile& file, Where where);
+  void expect_each_once(const std::string& tensor, Pieces& pieces, Where where) const;
+  Tensor read_piece(const Piece& piece, DType dtype, Where where) const;
+
+  std::string source_;
+  int64_t step_ = 0, optimizer_steps_ = 0;
+  std::list<SafetensorsFile> files_;
+  std::map<std::string, Pieces> pieces_;  // of each tensor, in their order
+};
+
+inline ShardedFiles::ShardedFiles(const std::string& folder, Where where) : source_(folder) {
+  const auto [step, ranks] = parse_latest(folder, where);
+  step_ = step;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    SafetensorsFile& file =
+        files_.emplace_back(folder + "/" + shard_file(step, rank, ranks), where);
+    said_number(file, "step", step, step, where);
+    said_number(file, "ranks", ranks, ranks, where);
+    const int64_t least = rank == 0 ? 0 : optimizer_steps_;
+    const int64_t most = rank == 0 ? step : optimizer_steps_;
+    optimizer_steps_ = said_number(file, "optimizer_steps", least, most, where);
+    add(file, where);
+  }
+  for (auto& [tensor, pieces] : pieces_) expect_each_once(tensor, pieces, where);
+}
+
+inline void ShardedFiles::add(SafetensorsFile& file, Where where) {
+  for (const auto& [name, entry] : file.entries()) {
+    const Run run = parse_run(name, file.name(), where);
+    if (const Shape expected = {run.last - run.first}; entry.shape != expected)
+      fail(where, "{}: '{}' is {}, expected {}", file.name(), name, str(entry.shape),
+           str(expected));
+    pieces_[run.tensor].push_back({run, &file});
+  }
+}
+
+inline void ShardedFiles::expect_each_once(const std::string& tensor, Pieces& pieces,
+                                           Where where) const {
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+    return std::pair(a.run.first, a.run.last) < std::pair(b.run.first, b.run.last);
   });
+  int64_t next = 0;
+  const int64_t whole = pieces[0].run.whole;
+  for (const auto& [run, file] : pieces) {
+    if (run.whole != whole)
+      fail(where, "{}: {} has {} numbers in one file and {} in {}", source_, tensor, whole,
+           run.whole, file->name());
+    if (run.first < next)
+      fail(where, "{}: {} has number {} twice, the second time in {}", source_, tensor, run.first,
+           file->name());
+    if (run.first > next) break;
+    next = run.last;
+  }
+  if (next != whole)
+    fail(where, "{}: {} lacks its numbers from {} on; it has {}. Copy all files again", source_,
+         tensor, next, whole);
+}
+
+inline Tensor ShardedFiles::read(const ShardedTensor& to, Where where) {
+  const auto found = pieces_.find(to.run.tensor);
+  const int64_t count = to.run.last - to.run.first;
+  if (found == pieces_.end())
+    fail(where,
+         "{} holds none of the {} numbers of {} that this rank needs: is it the same model, with "
+         "the same optimizer?",
+         source_, count, to.run.name());
+  const int64_t whole = found->second[0].run.whole;
+  if (whole != to.run.whole)
+    fail(where, "{}: {} has {} numbers there and {} in this model", source_, to.run.tensor, whole,
+         to.run.whole);
+  Tensor all = Tensor::empty({count}, to.value.dtype());
+  for (const Piece& piece : found->second) {
+    const int64_t first = std::max(piece.run.first, to.run.first);
+    const int64_t last = std::min(piece.run.last, to.run.last);
+    if (first >= last) continue;
+    const Tensor from = read_piece(piece, to.value.dtype(), where);
+    all.rows(first - to.run.first, last - to.run.first)
+        .copy_from(from.rows(first - piece.run.first, last - piece.run.first), where);
+  }
+  return all;
+}
+
+inline Tensor ShardedFiles::read_piece(const Piece& piece, DType dtype, Where where) const {
+  const std::string name = piece.run.name(), file = piece.file->name();
+  const DType stored = piece.file->entries().at(name).dtype;
+  if (stored != dtype)
+    fail(where, "{}: '{}' is {}, expected {}: a run goes on in the types that it was started with",
+         file, name, yotta::name(stored), yotta::name(dtype));
+  const Tensor values = piece.file->read(name, where);
+  expect_state(file, name, values, where);
+  return values;
 }
 }  // namespace detail
 
 void save_sharded(const std::string& folder, Communicator& comm,
                   const std::vector<ParameterShard>& shards, Optimizer& optimizer, int64_t step,
                   Where where) {
+  if (optimizer.steps() > step)
+    fail(where, "an optimizer that has taken {} steps cannot be saved in a run of {}",
+         optimizer.steps(), step);
   const auto file = [&](int rank) { return shard_file(step, rank, comm.size()); };
   const std::filesystem::path mine = folder + "/" + file(comm.rank());
   std::error_code error;
@@ -226,10 +303,14 @@ int64_t load_sharded(const std::string& folder, const std::vector<ParameterShard
   const MemoryScope memory(MemoryKind::buffers);
   detail::ShardedFiles files(folder, where);
   const std::vector<detail::ShardedTensor> tensors = detail::sharded_tensors(shards, optimizer);
-  for (const detail::ShardedTensor& each : tensors) files.expect(each, where);
-  for (const detail::ShardedTensor& each : tensors) files.fill(each, where);
-  optimizer.set_steps(files.number("optimizer_steps", where));
-  return files.number("step", where);
+  std::vector<Tensor> values;
+  for (const detail::ShardedTensor& each : tensors) values.push_back(files.read(each, where));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Tensor to = tensors[i].value;
+    to.copy_from(values[i], where);
+  }
+  optimizer.set_steps(files.optimizer_steps());
+  return files.step();
 }
 
 }  // namespace yotta
