@@ -44,6 +44,15 @@ TEST_CASE("numbers that no model has, and options that say nothing, are refused"
   check_refused({"--sample", "1099511627776"}, "1048576");
 }
 
+TEST_CASE("an empty value, as of an empty variable of the shell, is no number") {
+  for (const char* option : {"--lr", "--clip", "--dropout", "--weight-decay", "--warmup", "--ranks",
+                             "--steps", "--zero", "--sample"}) {
+    check_refused({option, ""}, std::string(option) + ": it is empty; give a number");
+    check_refused({std::string(option) + "="}, option);
+  }
+  check_refused({"--layout", "tp="}, "tp=");
+}
+
 TEST_CASE("sizes that no machine has are refused at once, and not by the kernel") {
   check_refused({"--feed-forward", "1099511627776"}, "feed-forward is 1099511627776");
   check_refused({"--layers", "1099511627776"}, "a model of 1099511627776 layers");
