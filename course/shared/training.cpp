@@ -329,15 +329,16 @@ void expect_sizes(const TransformerConfig& model) {
       fail(Where::current(), "the model's {} is {}; it can be {} at most", what, size, most);
 }
 
-// An option that would change nothing is refused: whoever gives it expects something of it.
-void expect_effects(const TrainingPlan& plan, const MeshShape& layout) {
+// An option that would change nothing, and what it is for.
+struct Useless {
+  const char* option;
+  bool given, works;
+  const char* needs;
+};
+std::optional<Useless> find_useless(const TrainingPlan& plan, const MeshShape& layout) {
   const TrainingPlan usual;
   const bool has_fsdp = layout.dp_shard > 1, has_stages = layout.pp > 1 || plan.chunks > 1;
-  const struct {
-    const char* option;
-    bool given, works;
-    const char* needs;
-  } options[] = {
+  const Useless options[] = {
       {"--no-reshard", plan.no_reshard, has_fsdp, "fsdp, as --layout fsdp=2"},
       {"--layers-per-unit", plan.layers_per_unit != usual.layers_per_unit, has_fsdp,
        "fsdp, as --layout fsdp=2"},
@@ -346,10 +347,15 @@ void expect_effects(const TrainingPlan& plan, const MeshShape& layout) {
        "the axis cp, as --layout cp=2"},
       {"--snapshots", plan.snapshots != usual.snapshots, plan.recompute == "revolve",
        "--recompute revolve"}};
-  for (const auto& [option, given, works, needs] : options)
-    if (given && !works)
-      fail(Where::current(), "{} changes nothing here: it is for {}. Leave it out, or add that",
-           option, needs);
+  for (const Useless& each : options)
+    if (each.given && !each.works) return each;
+  return std::nullopt;
+}
+// It is refused: whoever gives it expects something of it.
+void expect_effects(const TrainingPlan& plan, const MeshShape& layout) {
+  if (const auto useless = find_useless(plan, layout))
+    fail(Where::current(), "{} changes nothing here: it is for {}. Leave it out, or add that",
+         useless->option, useless->needs);
 }
 
 // The least that this process surely holds, in bytes: rank 0 the whole model at the end, each rank
@@ -383,32 +389,110 @@ void expect_memory(const TrainingPlan& plan, const MeshShape& layout) {
          plan.save_batches.empty() ? "" : ", or fewer steps for --save-batches");
 }
 
-// Throws unless the plan's work can be spread over a layout.
-void expect_spread(const TrainingPlan& plan, const MeshShape& layout) {
-  if (plan.zero == 3 && layout.dp_replicate > 1)
+// What train adds to the rules of layouts (model/layout_rules.hpp), as questions.
+bool copies_zero_3(const TrainingPlan& plan, const MeshShape& layout) {
+  return plan.zero == 3 && layout.dp_replicate > 1;
+}
+bool cuts_nothing(const TrainingPlan& plan, const MeshShape& layout) {
+  const bool shares = layout.dp_shard > 1 || (plan.zero < 3 && layout.dp_replicate * layout.cp > 1);
+  return plan.zero > 0 && !shares;
+}
+bool sums_in_f32(const TrainingPlan& plan) { return plan.zero != 1 && plan.zero != 2; }
+
+// Can the plan's work be spread over a layout? What an error suggests is tried with it first.
+bool spreads(const TrainingPlan& plan, const MeshShape& layout) {
+  return !copies_zero_3(plan, layout) && !cuts_nothing(plan, layout) &&
+         !(plan.bf16_gradients && sums_in_f32(plan)) &&
+         !(plan.bf16_gathered && layout.dp_shard == 1) && !find_useless(plan, layout) &&
+         layout_works(plan.model, layout, plan.batch, nd_options(plan));
+}
+// The same with the plan or its layout changed.
+template <class Change>
+bool spreads_with(TrainingPlan plan, MeshShape layout, Change change) {
+  change(plan, layout);
+  return spreads(plan, layout);
+}
+
+void expect_zero(const TrainingPlan& plan, const MeshShape& layout) {
+  const int all = layout.dp_shard * layout.dp_replicate;
+  const auto without = [](TrainingPlan& p, MeshShape&) { p.zero = 0; };
+  const auto all_fsdp = [all](TrainingPlan&, MeshShape& m) {
+    m.dp_shard = all, m.dp_replicate = 1;
+  };
+  const auto two = [](TrainingPlan& p, MeshShape& m) {
+    (p.zero == 3 ? m.dp_shard : m.dp_replicate) = 2;
+  };
+  const Way same{"the same without --zero", spreads_with(plan, layout, without)};
+  if (copies_zero_3(plan, layout))
     fail(
         Where::current(),
         "ZeRO-3 makes the axis dp the axis fsdp, but this layout has both, {}: its weights are cut "
-        "over fsdp {} and copied dp {} times. Nearest: the same without --zero, or fsdp={}",
+        "over fsdp {} and copied dp {} times{}",
         describe(layout), layout.dp_shard, layout.dp_replicate,
-        layout.dp_shard * layout.dp_replicate);
-  const bool shares = layout.dp_shard > 1 || (plan.zero < 3 && layout.dp_replicate * layout.cp > 1);
-  if (plan.zero > 0 && !shares)
+        nearest_of({same, {fmt::format("fsdp={}", all), spreads_with(plan, layout, all_fsdp)}}));
+  if (cuts_nothing(plan, layout))
     fail(Where::current(),
          "ZeRO-{} cuts what several ranks of dp{} hold alike, and this layout has one: nothing "
-         "would be saved. Nearest: the same without --zero, or dp=2",
-         plan.zero, plan.zero < 3 ? " and cp" : "");
-  if (plan.bf16_gradients && plan.zero != 1 && plan.zero != 2)
-    fail(Where::current(),
-         "gradients are kept and summed in bf16 by ZeRO-1 and ZeRO-2; all else sums them in f32. "
-         "Nearest: --zero 1 or --zero 2, or f32");
-  if (plan.bf16_gathered && layout.dp_shard == 1)
-    fail(Where::current(),
-         "weights are gathered by the axis fsdp, in bf16 if asked for; this layout has none. "
-         "Nearest: fsdp={} in place of dp, or --dtype bf16 for all weights",
-         std::max(2, layout.dp_replicate));
+         "would be saved{}",
+         plan.zero, plan.zero < 3 ? " and cp" : "",
+         nearest_of({same, {"dp=2", spreads_with(plan, layout, two)}}));
+}
+
+void expect_bf16_gradients(const TrainingPlan& plan, const MeshShape& layout) {
+  if (!plan.bf16_gradients || !sums_in_f32(plan)) return;
+  const auto works = [&](int stage) {
+    return spreads_with(plan, layout, [stage](TrainingPlan& p, MeshShape&) { p.zero = stage; });
+  };
+  const auto f32 = [](TrainingPlan& p, MeshShape&) { p.bf16_gradients = false; };
+  fail(Where::current(),
+       "gradients are kept and summed in bf16 by ZeRO-1 and ZeRO-2; all else sums them in f32{}",
+       nearest_of({{"--zero 1 or --zero 2", works(1) && works(2)},
+                   {"--zero 1", works(1) && !works(2)},
+                   {"f32", spreads_with(plan, layout, f32)}}));
+}
+
+void expect_gathered(const TrainingPlan& plan, const MeshShape& layout) {
+  if (!plan.bf16_gathered || layout.dp_shard > 1) return;
+  const int ranks = std::max(2, layout.dp_replicate);
+  const auto fsdp = [ranks](TrainingPlan&, MeshShape& m) {
+    m.dp_shard = ranks, m.dp_replicate = 1;
+  };
+  const auto bf16 = [](TrainingPlan& p, MeshShape&) {
+    p.bf16_gathered = false, p.model.dtype = DType::bf16;
+  };
+  fail(Where::current(),
+       "weights are gathered by the axis fsdp, in bf16 if asked for; this layout has none{}",
+       nearest_of({{fmt::format("fsdp={} {}", ranks,
+                                layout.dp_replicate > 1 ? "in place of dp" : "as well"),
+                    spreads_with(plan, layout, fsdp)},
+                   {"--dtype bf16 for all weights", spreads_with(plan, layout, bf16)}}));
+}
+
+// Throws unless the plan's work can be spread over a layout.
+void expect_spread(const TrainingPlan& plan, const MeshShape& layout) {
+  expect_zero(plan, layout);
+  expect_bf16_gradients(plan, layout);
+  expect_gathered(plan, layout);
   expect_effects(plan, layout);
   expect_layout(plan.model, layout, plan.batch, nd_options(plan));
+}
+
+// The same, and on as many ranks as there are. An error names a layout of these ranks that works,
+// if one does.
+void expect_layout_of_ranks(const TrainingPlan& plan, const MeshShape& layout) {
+  expect_mesh(layout, static_cast<int>(layout.ranks()));  // each axis has a rank
+  const auto works = [&](const MeshShape& shape) { return spreads(plan, shape); };
+  const std::optional<MeshShape> nearest = nearest_mesh(layout, plan.ranks, works);
+  if (layout.ranks() != plan.ranks && (nearest || works(layout)))
+    expect_mesh(layout, plan.ranks, Where::current(), works);
+  try {
+    expect_spread(plan, layout);
+  } catch (const Error& error) {
+    if (!nearest) throw;
+    throw Error(Error::Verbatim{}, error.where(),
+                fmt::format("{}. On {} ranks this works: {}", error.what(), plan.ranks,
+                            describe(*nearest)));
+  }
 }
 
 // Names the texts, where the saved options have only a hash.
@@ -429,16 +513,7 @@ void check_plan(const TrainingPlan& plan) {
   plan.model.check();
   expect_sizes(plan.model);
   const MeshShape layout = layout_of(plan);
-  const auto works = [&](const MeshShape& shape) {
-    try {
-      expect_spread(plan, shape);
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  };
-  expect_mesh(layout, plan.ranks, Where::current(), works);
-  expect_spread(plan, layout);
+  expect_layout_of_ranks(plan, layout);
   if (plan.microbatches > plan.batch)
     fail(Where::current(),
          "--microbatches {} of a batch of {}: a microbatch has at least a sequence. Nearest: {}",

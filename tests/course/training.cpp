@@ -115,7 +115,7 @@ TEST_CASE(
 
 TEST_CASE("--zero 3 is the axis fsdp, and what --zero cannot be beside is refused") {
   TrainingPlan plan = tiny("dp=4,tp=2", "/no/such/text");
-  plan.zero = 3;
+  plan.zero = 3, plan.batch = 16;  // for each of 8 ranks its 2 microbatches
   CHECK(layout_of(plan) == MeshShape{.tp = 2, .dp_shard = 4});
   plan.layout = MeshShape{.dp_shard = 8};
   CHECK(layout_of(plan) == *plan.layout);
@@ -344,6 +344,40 @@ TEST_CASE("layouts that cannot work are refused before anything is read") {
   plan.recompute = "attention";
   CHECK(
       contains(message_of([&] { losses(plan); }), "Nearest: plain attention, or recomputing all"));
+}
+
+TEST_CASE("what is suggested works, and a layout is blamed for its own faults only") {
+  const auto said = [](const std::string& layout, int ranks, auto change) {
+    TrainingPlan plan = tiny(layout, "/no/such/text");
+    if (ranks > 0) plan.ranks = ranks;
+    change(plan);
+    return message_of([&] { losses(plan); });
+  };
+  const auto bf16 = [](TrainingPlan& p) { p.bf16_gradients = true; };
+  const std::string both = said("pp=3,fsdp=4", 4, bf16);
+  CHECK(contains(both, "gradients are kept and summed in bf16 by ZeRO-1 and ZeRO-2"));
+  CHECK_FALSE(contains(both, "No layout"));
+  CHECK(contains(said("tp=2", 0, bf16), "in f32. Nearest: f32"));  // nothing for ZeRO to cut
+  CHECK(contains(said("dp=2", 0, bf16), "Nearest: --zero 1 or --zero 2, or f32"));
+  const auto few = [](TrainingPlan& p) { p.zero = 3, p.batch = 4, p.microbatches = 1; };
+  const std::string eight = said("dp=4,fsdp=2", 0, few);
+  CHECK(contains(eight, "ZeRO-3 makes the axis dp the axis fsdp"));
+  CHECK_FALSE(contains(eight, "Nearest"));  // 8 ranks have no 4 sequences
+  const auto zero = [](TrainingPlan& p) { p.zero = 1, p.batch = 1, p.microbatches = 1; };
+  const std::string alone = said("tp=2", 0, zero);  // one sequence is none for a second rank
+  CHECK(contains(alone, "Nearest: the same without --zero"));
+  CHECK_FALSE(contains(alone, "dp=2"));
+  const auto gathered = [](TrainingPlan& p) { p.bf16_gathered = true, p.microbatches = 8; };
+  const std::string without = said("dp=4", 0, gathered);  // 2 sequences a rank
+  CHECK(contains(without, "Nearest: --dtype bf16 for all weights"));
+  CHECK_FALSE(contains(without, "fsdp=4"));
+  const auto attention = [](TrainingPlan& p) { p.recompute = "attention"; };
+  const std::string cp = said("cp=2", 0, attention);  // which plain attention cannot do
+  CHECK(contains(cp, "Nearest: recomputing all"));
+  CHECK_FALSE(contains(cp, "plain attention"));
+  CHECK(contains(said("pp=3", 4, attention), "recomputing attention"));
+  // What keeps the number of ranks is named too.
+  CHECK(contains(said("tp=3", 3, [](TrainingPlan&) {}), "On 3 ranks this works: dp 3"));
 }
 
 TEST_CASE("a run is continued as it was saved, or not at all") {
