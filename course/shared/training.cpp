@@ -329,6 +329,16 @@ void expect_sizes(const TransformerConfig& model) {
       fail(Where::current(), "the model's {} is {}; it can be {} at most", what, size, most);
 }
 
+// Throws unless the model's tokens are the bytes that the text is read as.
+void expect_bytes(const TrainingPlan& plan) {
+  const std::string& folder = plan.resume.empty() ? plan.load : plan.resume;
+  if (plan.model.vocabulary != 256)
+    fail(Where::current(),
+         "{}the model has a vocabulary of {} tokens, and the text is read as bytes, 0 to 255: a "
+         "token of this model is no byte. Take a model with a vocabulary of 256, as train makes",
+         folder.empty() ? "" : folder + ": ", plan.model.vocabulary);
+}
+
 // An option that would change nothing, and what it is for.
 struct Useless {
   const char* option;
@@ -512,6 +522,7 @@ void check_plan(const TrainingPlan& plan) {
   expect_numbers(plan);
   plan.model.check();
   expect_sizes(plan.model);
+  expect_bytes(plan);
   const MeshShape layout = layout_of(plan);
   expect_layout_of_ranks(plan, layout);
   if (plan.microbatches > plan.batch)

@@ -434,6 +434,18 @@ TEST_CASE("a run is continued as it was saved, or not at all") {
   CHECK(changed([](NamedTensor&) {}) == "nothing was thrown");
 }
 
+TEST_CASE("a text of bytes needs a vocabulary of 256 bytes: any other is refused at the start") {
+  for (const int64_t vocabulary : {255, 257, 50257}) {
+    TrainingPlan plan = tiny("", "/no/such/text");
+    plan.model.vocabulary = vocabulary;
+    plan.load = "/some/model";
+    const std::string said = message_of([&] { losses(plan); });
+    CHECK(contains(said, fmt::format("the model has a vocabulary of {} tokens", vocabulary)));
+    CHECK(contains(said, "the text is read as bytes, 0 to 255"));
+    CHECK(contains(said, "/some/model"));
+  }
+}
+
 TEST_CASE("two runs do not save to one folder") {
   const TemporaryFolder folder;
   TrainingPlan plan = tiny("dp=2", written_text(folder));
