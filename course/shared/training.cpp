@@ -75,14 +75,17 @@ NdOptions nd_options(const TrainingPlan& plan) {
   return options;
 }
 
-// The whole model's weights in the folder that the run starts from; empty if there is none.
+// The whole model's weights in the folder that the run starts from, in f32 for the masters of bf16
+// ones; empty if there is none.
 std::vector<NamedTensor> starting_weights(const TrainingPlan& plan) {
   const std::string& folder = plan.resume.empty() ? plan.load : plan.resume;
   if (folder.empty()) return {};
   const DeviceScope host(Device::cpu);
-  const Transformer whole(plan.model);
+  TransformerConfig model = plan.model;
+  if (model.dtype == DType::bf16) model.dtype = DType::f32;
+  const Transformer whole(model);
   std::vector<NamedTensor> weights = named_values(parameters(whole.stack()));
-  load_weights(folder, plan.model, weights);
+  load_weights(folder, model, weights);
   return weights;
 }
 
@@ -97,10 +100,13 @@ class Run {
         split_(split_text(text.bytes, plan.model.context)),
         batches_(split_.train, plan.model.context, plan.model.seed),
         mesh_(world, layout_of(plan)),
+        loaded_(starting_weights(plan)),
         building_(std::in_place, plan.device),
-        model_(plan.model, mesh_, nd_options(plan), starting_weights(plan)),
+        model_(plan.model, mesh_, nd_options(plan), loaded_),
         optimizer_(model_.parameters(), plan.adamw) {
     building_.reset();
+    set_masters();
+    loaded_.clear();
     if (is_first() && !plan.save.empty()) saving_ = lock_for_saving(plan.save);
   }
 
@@ -128,6 +134,14 @@ class Run {
 
  private:
   bool is_first() const { return world_.rank() == 0; }
+
+  // The masters of bf16 weights begin as what was loaded, not as what bf16 leaves of it.
+  void set_masters() {
+    std::vector<Tensor> masters;
+    for (Optimizer::Slot& slot : optimizer_.slots())
+      if (slot.master.defined()) masters.push_back(slot.master);
+    if (!loaded_.empty() && !masters.empty()) take_held(loaded_, model_.held(), masters);
+  }
 
   // Sets the optimizer from a folder if asked for; returns the first step to take.
   int64_t restore() {
@@ -283,6 +297,7 @@ class Run {
   TextSplit split_;
   Batches batches_;
   Mesh mesh_;
+  std::vector<NamedTensor> loaded_;      // whole, until the model and its masters have their parts
   std::optional<DeviceScope> building_;  // the model is built on its device
   NdParallel model_;
   AdamW optimizer_;  // of this rank's parameters, in the order of model_.held()

@@ -446,6 +446,41 @@ TEST_CASE("a text of bytes needs a vocabulary of 256 bytes: any other is refused
   }
 }
 
+TEST_CASE("master weights are the loaded file's numbers, not those rounded to bf16") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.steps = 1, plan.save = (folder.path() / "f32").string();
+  losses(plan);
+  plan.load = plan.save;
+  plan.model.dtype = DType::bf16, plan.learning_rate = 0;
+  plan.save = (folder.path() / "bf16").string();
+  const std::vector<NamedTensor> file = load_safetensors(plan.load + "/model.safetensors");
+  const auto value_of = [](const std::vector<NamedTensor>& all, const std::string& name) {
+    for (const NamedTensor& each : all)
+      if (each.name == name) return each.value;
+    FAIL(name);
+    return Tensor();
+  };
+  const auto check = [&](const char* layout, int zero) {
+    CAPTURE(layout);
+    CAPTURE(zero);
+    plan.layout = parse_mesh(layout), plan.ranks = static_cast<int>(plan.layout->ranks());
+    plan.zero = zero;
+    losses(plan);
+    const std::vector<NamedTensor> state =
+        load_safetensors(plan.save + "/training_state.safetensors");
+    CHECK(value_of(state, "master.embedding.token.weight").values() ==
+          value_of(file, "model.embed_tokens.weight").values());
+    CHECK(value_of(state, "master.head.weight").values() ==
+          value_of(file, "lm_head.weight").values());
+    CHECK(value_of(state, "master.layers.1.mlp.down.weight").values() ==
+          value_of(file, "model.layers.1.mlp.down_proj.weight").values());
+  };
+  check("", 0);
+  check("dp=2", 1);
+  check("tp=2,pp=2,fsdp=2", 0);
+}
+
 TEST_CASE("two runs do not save to one folder") {
   const TemporaryFolder folder;
   TrainingPlan plan = tiny("dp=2", written_text(folder));
