@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -34,15 +35,17 @@ std::string hash_of(const Text& text) { return fmt::format("{:016x}", hash_name(
 
 // What must stay as it was for a resumed run to be the same run.
 Metadata fixed_options(const TrainingPlan& plan, const Text& text) {
-  return {{"batch", std::to_string(plan.batch)},
-          {"clip", fmt::format("{}", plan.clip)},
-          {"dropout", fmt::format("{}", plan.model.dropout)},
-          {"dtype", name(plan.model.dtype)},
-          {"learning_rate", fmt::format("{}", plan.learning_rate)},
-          {"steps", std::to_string(plan.steps)},
-          {"text", hash_of(text)},
-          {"warmup", std::to_string(plan.warmup)},
-          {"weight_decay", fmt::format("{}", plan.adamw.weight_decay)}};
+  Metadata all = {{"batch", std::to_string(plan.batch)},
+                  {"clip", fmt::format("{}", plan.clip)},
+                  {"dropout", fmt::format("{}", plan.model.dropout)},
+                  {"dtype", name(plan.model.dtype)},
+                  {"learning_rate", fmt::format("{}", plan.learning_rate)},
+                  {"steps", std::to_string(plan.steps)},
+                  {"text", hash_of(text)},
+                  {"warmup", std::to_string(plan.warmup)},
+                  {"weight_decay", fmt::format("{}", plan.adamw.weight_decay)}};
+  if (plan.sequence > 0) all["context"] = std::to_string(plan.sequence);
+  return all;
 }
 
 CheckpointOptions checkpoint_options(const TrainingPlan& plan) {
@@ -56,6 +59,7 @@ CheckpointOptions checkpoint_options(const TrainingPlan& plan) {
 NdOptions nd_options(const TrainingPlan& plan) {
   NdOptions options;
   options.microbatches = plan.microbatches;
+  options.sequence = plan.sequence;
   options.checkpoint = checkpoint_options(plan);
   options.chunks = plan.chunks;
   options.schedule = plan.schedule == "naive"   ? PipelineKind::naive
@@ -97,8 +101,8 @@ class Run {
         world_(world),
         figures_(figures),
         options_(fixed_options(plan, text)),
-        split_(split_text(text.bytes, plan.model.context)),
-        batches_(split_.train, plan.model.context, plan.model.seed),
+        split_(split_text(text.bytes, sequence_of(plan))),
+        batches_(split_.train, sequence_of(plan), plan.model.seed),
         mesh_(world, layout_of(plan)),
         loaded_(starting_weights(plan)),
         building_(std::in_place, plan.device),
@@ -196,7 +200,7 @@ class Run {
   void take_step(Trainer& trainer, int64_t step,
                  const std::function<void(const StepFigures&)>& on_step) {
     const BatchShard mine = model_.share(plan_.batch);
-    const int64_t tokens = plan_.batch * plan_.model.context;
+    const int64_t tokens = plan_.batch * sequence_of(plan_);
     const Batch batch = batches_.draw(step, mine.begin, mine.end - mine.begin);
     std::vector<Microbatch> parts = model_.microbatches(batch.inputs, batch.targets, mine.begin);
     if (plan_.device != Device::cpu)
@@ -275,7 +279,7 @@ class Run {
 
   // The mean loss on text that was kept apart, 16 sequences at most.
   double validate(const Transformer& whole) const {
-    const Batches kept(split_.validation, plan_.model.context, plan_.model.seed);
+    const Batches kept(split_.validation, sequence_of(plan_), plan_.model.seed);
     const Batch batch = kept.in_order(0, std::min<int64_t>(16, kept.sequences()));
     return evaluate(whole.stack(), microbatches(batch.inputs, batch.targets, 4));
   }
@@ -287,7 +291,7 @@ class Run {
       return forward(whole.stack(), ids, saved);
     };
     const SampleOptions options{.temperature = 0.8, .top_k = 40, .seed = plan_.model.seed};
-    return generate(next, plan_.prompt, plan_.sample_bytes, plan_.model.context, options);
+    return generate(next, plan_.prompt, plan_.sample_bytes, sequence_of(plan_), options);
   }
 
   const TrainingPlan& plan_;
@@ -307,13 +311,13 @@ class Run {
 // The tokens of every step, (steps, B, T), for whoever repeats the run elsewhere.
 void save_batches(const TrainingPlan& plan, const Text& text) {
   expect_writable(plan.save_batches);
-  const TextSplit split = split_text(text.bytes, plan.model.context);
-  const Batches batches(split.train, plan.model.context, plan.model.seed);
-  const Shape shape = {plan.steps, plan.batch, plan.model.context};
+  const TextSplit split = split_text(text.bytes, sequence_of(plan));
+  const Batches batches(split.train, sequence_of(plan), plan.model.seed);
+  const Shape shape = {plan.steps, plan.batch, sequence_of(plan)};
   Tensor inputs = Tensor::empty(shape, DType::i32), targets = Tensor::empty(shape, DType::i32);
   for (int64_t step = 0; step < plan.steps; ++step) {
     const Batch batch = batches.draw(step, 0, plan.batch);
-    const Shape one = {1, plan.batch, plan.model.context};
+    const Shape one = {1, plan.batch, sequence_of(plan)};
     inputs.rows(step, step + 1).copy_from(batch.inputs.reshape(one));
     targets.rows(step, step + 1).copy_from(batch.targets.reshape(one));
   }
@@ -330,13 +334,25 @@ void expect_numbers(const TrainingPlan& plan) {
       fail(Where::current(), "{} is {}; it must be a number, and not below 0", option, value);
 }
 
+// Rope turns by any position; of learned positions there are as many as the model's table has.
+void expect_positions(const TrainingPlan& plan) {
+  const int64_t learned = plan.model.context;
+  if (plan.model.dialect == Dialect::gpt2 && sequence_of(plan) > learned)
+    fail(Where::current(),
+         "--context is {}, and the model in {} has learned positions for {} tokens; give "
+         "--context from 1 to {}",
+         plan.sequence, plan.load, learned, learned);
+}
+
 // The largest sizes, so that none of their products is beyond 64 bits.
-void expect_sizes(const TransformerConfig& model) {
+void expect_sizes(const TrainingPlan& plan) {
+  const TransformerConfig& model = plan.model;
   constexpr int64_t most_layers = 1 << 16, most = 1 << 30;
-  const std::pair<const char*, int64_t> sizes[] = {{"width", model.width},
-                                                   {"feed-forward", model.feed_forward},
-                                                   {"vocabulary", model.vocabulary},
-                                                   {"context", model.context}};
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"width", model.width},
+      {"feed-forward", model.feed_forward},
+      {"vocabulary", model.vocabulary},
+      {"context", std::max(model.context, plan.sequence)}};
   if (model.layers > most_layers)
     fail(Where::current(), "a model of {} layers; there are {} at most", model.layers, most_layers);
   for (const auto& [what, size] : sizes)
@@ -395,7 +411,7 @@ double least_bytes(const TrainingPlan& plan, const MeshShape& layout) {
       real(parameters(rest)) + real(model.layers) * real(block_parameters(model));
   const double weight = real(bytes_of(model.dtype));
   const double state = 2 * weight + (model.dtype == DType::f32 ? 8 : 12);
-  const double tokens = real(plan.batch) * real(model.context);  // of a step
+  const double tokens = real(plan.batch) * real(sequence_of(plan));  // of a step
   const double own = tokens / (layout.dp_shard * layout.dp_replicate);
   const double output = own / real(plan.microbatches) / layout.cp * real(model.width) * weight;
   const double on_device = numbers * state / plan.ranks + output;
@@ -520,12 +536,17 @@ void expect_layout_of_ranks(const TrainingPlan& plan, const MeshShape& layout) {
   }
 }
 
+// What the run saved in a folder says of itself; nothing if no run is saved there.
+Metadata saved_options(const std::string& folder) {
+  const std::filesystem::path path = std::filesystem::path(folder) / "training_state.json";
+  if (folder.empty() || !std::filesystem::exists(path)) return {};
+  return parse_training_state(read_file(path), path.string()).options;
+}
+
 // Names the texts, where the saved options have only a hash.
 void expect_same_text(const TrainingPlan& plan, const Text& text) {
-  const std::filesystem::path path = std::filesystem::path(plan.resume) / "training_state.json";
-  if (plan.resume.empty() || !std::filesystem::exists(path)) return;
-  TrainingState state = parse_training_state(read_file(path), path.string());
-  if (state.options["text"] != hash_of(text))
+  Metadata saved = saved_options(plan.resume);
+  if (!saved.empty() && saved["text"] != hash_of(text))
     fail(Where::current(),
          "{} was trained on other text than {}: resume with the --text of that run, unchanged",
          plan.resume, plan.text.empty() ? "the course's own of today" : plan.text);
@@ -536,7 +557,8 @@ void expect_same_text(const TrainingPlan& plan, const Text& text) {
 void check_plan(const TrainingPlan& plan) {
   expect_numbers(plan);
   plan.model.check();
-  expect_sizes(plan.model);
+  expect_sizes(plan);
+  expect_positions(plan);
   expect_bytes(plan);
   const MeshShape layout = layout_of(plan);
   expect_layout_of_ranks(plan, layout);
@@ -550,6 +572,16 @@ void check_plan(const TrainingPlan& plan) {
          "--load starts a new run and --resume goes on with an old one: give one");
 }
 
+int64_t saved_sequence(const std::string& folder) {
+  const std::string text = saved_options(folder)["context"];
+  int64_t tokens = 0;
+  const auto [read, error] = std::from_chars(text.data(), text.data() + text.size(), tokens);
+  if (!text.empty() && (error != std::errc() || *read != '\0' || tokens < 1))
+    fail(Where::current(), "{}/training_state.json: the context of the run is '{}', no number",
+         folder, text);
+  return tokens;
+}
+
 TrainingFigures run_training(const TrainingPlan& plan,
                              const std::function<void(const StepFigures&)>& on_step) {
   check_plan(plan);
@@ -560,12 +592,12 @@ TrainingFigures run_training(const TrainingPlan& plan,
   figures.ranks.resize(static_cast<size_t>(plan.ranks));
   figures.text_bytes = std::ssize(text.bytes);
   figures.text_files = text.files;
-  figures.tokens_per_step = plan.batch * plan.model.context;
+  figures.tokens_per_step = plan.batch * sequence_of(plan);
   const int cores = context().threads;
   if (plan.measure_seconds > 0)
     figures.matmul_gflops = measure_matmul_gflops(cores, plan.measure_seconds);
   run_ranks(plan.ranks, [&](Communicator& world) { Run(plan, text, world, figures)(on_step); });
-  figures.model_flops_per_step = step_flops(plan.model, plan.batch, plan.model.context);
+  figures.model_flops_per_step = step_flops(plan.model, plan.batch, sequence_of(plan));
   figures.median_step_seconds = median(figures.step_seconds);
   if (figures.median_step_seconds > 0) {
     figures.tokens_per_second =

@@ -90,6 +90,34 @@ TEST_CASE("beside --load and --resume the folder says what the model is") {
   }
 }
 
+TEST_CASE("a loaded model is trained on shorter sequences; rope's on longer ones too") {
+  const TemporaryFolder folder;
+  const auto with = [](Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  for (const std::string dialect : {"gpt2", "llama"}) {
+    CAPTURE(dialect);
+    const std::string model = (folder / dialect).string(), saved = model + "_again";
+    REQUIRE(train(with(tiny, {"--dialect", dialect, "--save", model})).well());
+    const runner::Ending shorter =
+        train({"--load", model, "--context", "6", "--sample", "8", "--save", saved});
+    CAPTURE(shorter.output);
+    CHECK(shorter.well());
+    CHECK(runner::read_text(saved + "/config.json") == runner::read_text(model + "/config.json"));
+    CHECK(train({"--load", model, "--context", "6", "--layout", "cp=3"}).well());  // 16: no chunks
+    if (dialect == "gpt2")
+      check_refused({"--load", model, "--context", "17"},
+                    "learned positions for 16 tokens; give --context from 1 to 16");
+    else
+      CHECK(train({"--load", model, "--context", "40"}).well());
+    // A run goes on with its own length.
+    CHECK(train({"--resume", saved}).well());
+    CHECK(train({"--resume", saved, "--context", "6"}).well());
+    check_refused({"--resume", saved, "--context", "8"}, "has 6; leave --context out");
+  }
+}
+
 TEST_CASE("a prompt is printed as printable text; --zero's help says what it cuts") {
   Words words = tiny;
   words.insert(words.end(), {"--prompt", "a\033[31m", "--sample", "1"});

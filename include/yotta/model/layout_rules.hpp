@@ -38,10 +38,8 @@ struct NdOptions {
   ZeroOptions zero = {.stage = 0};  // 1 or 2: in place of DDP over cp and dp_replicate
   DdpOptions ddp = {};
   bool naive_gradients = false;  // in place of DDP: one all_reduce per parameter, after backward
+  int64_t sequence = 0;          // tokens in a sequence; 0: the model's context
 };
-
-// Can cp ranks have two chunks each of the sequence?
-YOTTA_API bool cuts_sequence(const TransformerConfig& config, int cp);
 
 // Whether a model and a batch of B sequences can be spread so: what an error suggests is tried with
 // it first.
@@ -83,7 +81,7 @@ struct Spread {
     return config.heads % shape.tp == 0 && config.kv_heads % shape.tp == 0 &&
            config.feed_forward % shape.tp == 0 && config.vocabulary % shape.tp == 0;
   }
-  bool has_chunks() const { return cuts_sequence(config, shape.cp); }
+  bool has_chunks() const { return shape.cp == 1 || sequence() % (int64_t{2} * shape.cp) == 0; }
   bool has_attention() const { return shape.cp == 1 || config.attention != AttentionKind::plain; }
   bool has_heads() const {
     return options.context != ContextParallel::ulysses ||
@@ -109,6 +107,7 @@ struct Spread {
            has_stages() && has_zero() && has_sequences();
   }
 
+  int64_t sequence() const { return options.sequence > 0 ? options.sequence : config.context; }
   bool interleaves() const {
     return options.schedule == PipelineKind::interleaved && !options.zero_bubble.has_value();
   }
@@ -165,7 +164,7 @@ inline void Spread::expect_context(Where where) const {
     fail(where,
          "context parallelism cuts a sequence into 2 chunks for each of {} ranks, but {} tokens do "
          "not divide by {}{}",
-         shape.cp, config.context, int64_t{2} * shape.cp,
+         shape.cp, sequence(), int64_t{2} * shape.cp,
          nearest_cp([](const Spread& s) { return s.has_chunks(); }));
   if (!has_attention())
     fail(where, "context parallelism (cp {}) needs blockwise attention; plain works with cp 1",
@@ -263,10 +262,6 @@ inline void Spread::expect_sequences(Where where) const {
 }
 
 }  // namespace detail
-
-bool cuts_sequence(const TransformerConfig& config, int cp) {
-  return cp == 1 || config.context % (int64_t{2} * cp) == 0;
-}
 
 std::string nearest_of(const std::vector<Way>& ways) {
   std::string text;
