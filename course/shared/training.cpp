@@ -19,6 +19,7 @@
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/transformer.hpp"
+#include "yotta/nn/sgd.hpp"
 
 namespace yotta {
 
@@ -44,6 +45,10 @@ Metadata fixed_options(const TrainingPlan& plan, const Text& text) {
                   {"text", hash_of(text)},
                   {"warmup", std::to_string(plan.warmup)},
                   {"weight_decay", fmt::format("{}", plan.adamw.weight_decay)}};
+  if (plan.optimizer != "adamw") {  // runs of AdamW need not say so
+    all["optimizer"] = plan.optimizer;
+    all["momentum"] = fmt::format("{}", plan.momentum);
+  }
   if (plan.sequence > 0) all["context"] = std::to_string(plan.sequence);
   return all;
 }
@@ -79,6 +84,13 @@ NdOptions nd_options(const TrainingPlan& plan) {
   return options;
 }
 
+std::unique_ptr<Optimizer> make_optimizer(const TrainingPlan& plan,
+                                          const std::vector<ParameterPtr>& parameters) {
+  if (plan.optimizer == "sgd")
+    return std::make_unique<Sgd>(parameters, SgdOptions{plan.momentum, plan.adamw.weight_decay});
+  return std::make_unique<AdamW>(parameters, plan.adamw);
+}
+
 // The whole model's weights in the folder that the run starts from, in f32 for the masters of bf16
 // ones; empty if there is none.
 std::vector<NamedTensor> starting_weights(const TrainingPlan& plan) {
@@ -107,7 +119,7 @@ class Run {
         loaded_(starting_weights(plan)),
         building_(std::in_place, plan.device),
         model_(plan.model, mesh_, nd_options(plan), loaded_),
-        optimizer_(model_.parameters(), plan.adamw) {
+        optimizer_(make_optimizer(plan, model_.parameters())) {
     building_.reset();
     set_masters();
     loaded_.clear();
@@ -119,7 +131,7 @@ class Run {
     const Schedule schedule{plan_.learning_rate, plan_.learning_rate / 10, plan_.warmup,
                             plan_.steps};
     const TrainOptions options{.schedule = schedule, .clip = plan_.clip, .seed = plan_.model.seed};
-    Trainer trainer(model_.stack(), optimizer_, options, model_.hooks());
+    Trainer trainer(model_.stack(), *optimizer_, options, model_.hooks());
     if (is_first()) figures_.first_step = first;
     if (plan_.sample_bytes > 0)
       if (const auto whole = whole_model()) figures_.sample_before = sample(*whole);
@@ -142,7 +154,7 @@ class Run {
   // The masters of bf16 weights begin as what was loaded, not as what bf16 leaves of it.
   void set_masters() {
     std::vector<Tensor> masters;
-    for (Optimizer::Slot& slot : optimizer_.slots())
+    for (Optimizer::Slot& slot : optimizer_->slots())
       if (slot.master.defined()) masters.push_back(slot.master);
     if (!loaded_.empty() && !masters.empty()) take_held(loaded_, model_.held(), masters);
   }
@@ -173,7 +185,7 @@ class Run {
           whole.push_back({each.name.substr(prefix.size()), each.value});
       take_held(whole, model_.held(), values);
     });
-    optimizer_.set_steps(state.optimizer_steps);
+    optimizer_->set_steps(state.optimizer_steps);
     return state.step;
   }
 
@@ -182,12 +194,13 @@ class Run {
   void for_each_state(F f) {
     const auto with = [&](const std::string& prefix, auto pick) {
       std::vector<Tensor> values;
-      for (Optimizer::Slot& slot : optimizer_.slots()) values.push_back(pick(slot));
+      for (Optimizer::Slot& slot : optimizer_->slots()) values.push_back(pick(slot));
       if (!values.empty() && values[0].defined()) f(prefix, values);
     };
     with("master.", [](Optimizer::Slot& slot) { return slot.master; });
-    for (size_t i = 0; i < optimizer_.state_names().size(); ++i)
-      with(optimizer_.state_names()[i] + ".", [i](Optimizer::Slot& slot) { return slot.state[i]; });
+    for (size_t i = 0; i < optimizer_->state_names().size(); ++i)
+      with(optimizer_->state_names()[i] + ".",
+           [i](Optimizer::Slot& slot) { return slot.state[i]; });
   }
 
   // What it makes for itself lives where the model does.
@@ -260,7 +273,7 @@ class Run {
   void save(int64_t step) {
     if (plan_.save.empty()) return;
     const std::vector<NamedTensor> weights = model_.gather_weights();
-    TrainingState state{step, plan_.model.seed, optimizer_.steps(), options_, {}};
+    TrainingState state{step, plan_.model.seed, optimizer_->steps(), options_, {}};
     for_each_state([&](const std::string& prefix, const std::vector<Tensor>& values) {
       for (const NamedTensor& each : model_.gather(values, values[0].dtype()))
         state.tensors.push_back({prefix + each.name, each.value});
@@ -304,7 +317,8 @@ class Run {
   std::vector<NamedTensor> loaded_;      // whole, until the model and its masters have their parts
   std::optional<DeviceScope> building_;  // the model is built on its device
   NdParallel model_;
-  AdamW optimizer_;  // of this rank's parameters, in the order of model_.held()
+  std::unique_ptr<Optimizer>
+      optimizer_;  // of this rank's parameters, in the order of model_.held()
   std::shared_ptr<FolderLock> saving_;
 };
 
@@ -328,10 +342,22 @@ void save_batches(const TrainingPlan& plan, const Text& text) {
 void expect_numbers(const TrainingPlan& plan) {
   const std::pair<const char*, double> numbers[] = {{"--lr", plan.learning_rate},
                                                     {"--clip", plan.clip},
-                                                    {"--weight-decay", plan.adamw.weight_decay}};
+                                                    {"--weight-decay", plan.adamw.weight_decay},
+                                                    {"--momentum", plan.momentum}};
   for (const auto& [option, value] : numbers)
     if (!(value >= 0) || std::isinf(value))
       fail(Where::current(), "{} is {}; it must be a number, and not below 0", option, value);
+}
+
+void expect_optimizer(const TrainingPlan& plan) {
+  if (plan.optimizer != "adamw" && plan.optimizer != "sgd")
+    fail(Where::current(), "the optimizer is '{}'; there are adamw and sgd", plan.optimizer);
+  if (plan.momentum >= 1)
+    fail(Where::current(),
+         "--momentum is {}; from 1 on the sum of the gradients only grows. Usual: 0.9",
+         plan.momentum);
+  if (plan.optimizer == "sgd" && plan.device != Device::cpu)
+    fail(Where::current(), "SGD steps on the CPU only; take --optimizer adamw, or --device cpu");
 }
 
 // Rope turns by any position; of learned positions there are as many as the model's table has.
@@ -386,6 +412,7 @@ std::optional<Useless> find_useless(const TrainingPlan& plan, const MeshShape& l
       {"--schedule", plan.schedule != usual.schedule, has_stages, "a pipeline, as --layout pp=2"},
       {"--context-parallel", plan.context_parallel != usual.context_parallel, layout.cp > 1,
        "the axis cp, as --layout cp=2"},
+      {"--momentum", plan.momentum != usual.momentum, plan.optimizer == "sgd", "--optimizer sgd"},
       {"--snapshots", plan.snapshots != usual.snapshots, plan.recompute == "revolve",
        "--recompute revolve"}};
   for (const Useless& each : options)
@@ -400,7 +427,7 @@ void expect_effects(const TrainingPlan& plan, const MeshShape& layout) {
 }
 
 // The least that this process surely holds, in bytes: rank 0 the whole model at the end, each rank
-// its share of weights, gradients and AdamW's state, its tokens, and one layer's output. In
+// its share of weights, gradients and the optimizer's state, its tokens, and one layer's output. In
 // doubles, which do not overflow.
 double least_bytes(const TrainingPlan& plan, const MeshShape& layout) {
   const auto real = [](int64_t number) { return static_cast<double>(number); };
@@ -410,7 +437,8 @@ double least_bytes(const TrainingPlan& plan, const MeshShape& layout) {
   const double numbers =
       real(parameters(rest)) + real(model.layers) * real(block_parameters(model));
   const double weight = real(bytes_of(model.dtype));
-  const double state = 2 * weight + (model.dtype == DType::f32 ? 8 : 12);
+  const double own_state = plan.optimizer == "adamw" ? 8 : plan.momentum > 0 ? 4 : 0;
+  const double state = 2 * weight + own_state + (model.dtype == DType::f32 ? 0 : 4);
   const double tokens = real(plan.batch) * real(sequence_of(plan));  // of a step
   const double own = tokens / (layout.dp_shard * layout.dp_replicate);
   const double output = own / real(plan.microbatches) / layout.cp * real(model.width) * weight;
@@ -556,6 +584,7 @@ void expect_same_text(const TrainingPlan& plan, const Text& text) {
 
 void check_plan(const TrainingPlan& plan) {
   expect_numbers(plan);
+  expect_optimizer(plan);
   plan.model.check();
   expect_sizes(plan);
   expect_positions(plan);

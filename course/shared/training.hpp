@@ -37,7 +37,9 @@ struct TrainingPlan {
   double learning_rate = 1e-3;
   int64_t warmup = 20;
   double clip = 1;
-  AdamWOptions adamw;
+  std::string optimizer = "adamw";       // or sgd
+  AdamWOptions adamw;                    // its weight decay is SGD's too
+  double momentum = 0;                   // of SGD
   std::string gradients = "overlapped";  // or bucketed, naive
   int64_t bucket_bytes = 1 << 20;
   std::string text;        // a UTF-8 file or folder; empty: the course's own prose and headers

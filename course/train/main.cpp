@@ -55,7 +55,9 @@ void add_run_options(Options& to, Arguments& a) {
   to.add("--lr", p.learning_rate, "peak learning rate");
   to.add("--warmup", p.warmup, "steps up to the peak", at_least(0));
   to.add("--clip", p.clip, "largest gradient norm; 0: no clipping");
-  to.add("--weight-decay", p.adamw.weight_decay, "of AdamW, on matrices");
+  to.add("--optimizer", p.optimizer, "the rule of a step", one_of({"adamw", "sgd"}));
+  to.add("--momentum", p.momentum, "of sgd: how much of the last steps' direction stays");
+  to.add("--weight-decay", p.adamw.weight_decay, "on matrices");
   to.add("--seed", m.seed, "of weights, batches and dropout", whole_number());
   to.add("--sample", p.sample_bytes, "bytes the model writes before and after",
          in_range(0, 1 << 20));

@@ -118,6 +118,16 @@ TEST_CASE("a loaded model is trained on shorter sequences; rope's on longer ones
   }
 }
 
+TEST_CASE("--optimizer: adamw or sgd") {
+  Words words = tiny;
+  words.insert(words.end(), {"--optimizer", "sgd", "--momentum", "0.9", "--lr", "0.1"});
+  const runner::Ending ending = train(words);
+  CAPTURE(ending.output);
+  CHECK(ending.well());
+  check_refused({"--optimizer", "adam"}, "not in {adamw,sgd}");
+  check_refused({"--momentum", "0.9"}, "it is for --optimizer sgd");
+}
+
 TEST_CASE("a prompt is printed as printable text; --zero's help says what it cuts") {
   Words words = tiny;
   words.insert(words.end(), {"--prompt", "a\033[31m", "--sample", "1"});

@@ -481,6 +481,39 @@ TEST_CASE("master weights are the loaded file's numbers, not those rounded to bf
   check("tp=2,pp=2,fsdp=2", 0);
 }
 
+TEST_CASE("SGD, with and without momentum: one rank's losses, and what it holds and saves") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  const std::vector<double> adamw = losses(plan);
+  plan.optimizer = "sgd", plan.learning_rate = 0.1, plan.warmup = 0;
+  const int64_t held = 4 * parameters(plan.model);
+  for (const double momentum : {0.0, 0.9}) {
+    CAPTURE(momentum);
+    plan.momentum = momentum, plan.resume.clear();
+    plan.layout = MeshShape{}, plan.ranks = 1;
+    const TrainingFigures alone = run_training(plan, [](const StepFigures&) {});
+    CHECK(alone.ranks[0].peak_by_kind[static_cast<size_t>(MemoryKind::optimizer)] ==
+          (momentum > 0 ? held : 0));
+    CHECK(alone.loss[0] == doctest::Approx(adamw[0]).epsilon(1e-6));
+    CHECK(alone.loss[5] != adamw[5]);
+    plan.layout = MeshShape{.tp = 2, .dp_shard = 2}, plan.ranks = 4;
+    plan.save = (folder.path() / fmt::format("{}", momentum)).string(), plan.stop_after = 3;
+    check_near(losses(plan), alone.loss, 0);
+    plan.resume = plan.save, plan.save.clear(), plan.stop_after = 0;
+    plan.layout = MeshShape{.pp = 2}, plan.ranks = 2;
+    check_near(losses(plan), alone.loss, 3);
+    plan.momentum = 0.5;
+    CHECK(contains(message_of([&] { losses(plan); }), "and is continued with 0.5"));
+  }
+  plan.optimizer = "adamw", plan.resume.clear();
+  const auto said = [&] { return message_of([&] { losses(plan); }); };
+  CHECK(contains(said(), "--momentum changes nothing here: it is for --optimizer sgd"));
+  plan.optimizer = "sgd", plan.momentum = 1;
+  CHECK(contains(said(), "--momentum is 1; from 1 on"));
+  plan.optimizer = "lion";
+  CHECK(contains(said(), "the optimizer is 'lion'; there are adamw and sgd"));
+}
+
 TEST_CASE("two runs do not save to one folder") {
   const TemporaryFolder folder;
   TrainingPlan plan = tiny("dp=2", written_text(folder));
