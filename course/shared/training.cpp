@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "course/shared/console.hpp"
+#include "course/shared/same_everywhere.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/core/system/files.hpp"
@@ -84,6 +85,48 @@ NdOptions nd_options(const TrainingPlan& plan) {
   return options;
 }
 
+// What makes a run: all ranks must have been started with the same.
+Facts facts_of(const TrainingPlan& plan, const Text& text) {
+  const TransformerConfig& m = plan.model;
+  const auto text_of = [](const auto& value) { return fmt::format("{}", value); };
+  Facts all = {{"the program", program_digest()}, {"--text", hash_of(text)}};
+  for (const auto& [name, value] : fixed_options(plan, text))
+    if (name != "text") all.push_back({name == "learning_rate" ? "--lr" : "--" + name, value});
+  const Facts more = {{"--seed", text_of(m.seed)},
+                      {"--dialect", name(m.dialect)},
+                      {"--layers", text_of(m.layers)},
+                      {"--width", text_of(m.width)},
+                      {"--heads", text_of(m.heads)},
+                      {"--kv-heads", text_of(m.kv_heads)},
+                      {"--feed-forward", text_of(m.feed_forward)},
+                      {"the model's context", text_of(m.context)},
+                      {"--untied", text_of(!m.tied)},
+                      {"--attention", m.attention == AttentionKind::plain ? "plain" : "blockwise"},
+                      {"--layout", describe(layout_of(plan))},
+                      {"--device", name(plan.device)},
+                      {"--microbatches", text_of(plan.microbatches)},
+                      {"--recompute", plan.recompute},
+                      {"--snapshots", text_of(plan.snapshots)},
+                      {"--schedule", plan.schedule},
+                      {"--chunks", text_of(plan.chunks)},
+                      {"--context-parallel", plan.context_parallel},
+                      {"--zero", text_of(plan.zero)},
+                      {"--gradient-dtype", plan.bf16_gradients ? "bf16" : "f32"},
+                      {"--layers-per-unit", text_of(plan.layers_per_unit)},
+                      {"--no-reshard", text_of(plan.no_reshard)},
+                      {"--gather-dtype", plan.bf16_gathered ? "bf16" : "that of --dtype"},
+                      {"--gradients", plan.gradients},
+                      {"--bucket-bytes", text_of(plan.bucket_bytes)},
+                      {"--stop-after", text_of(plan.stop_after)},
+                      {"--save", plan.save.empty() ? "left out" : "given"},
+                      {"--save-every", text_of(plan.save_every)},
+                      {"--load", plan.load.empty() ? "left out" : "given"},
+                      {"--resume", plan.resume.empty() ? "left out" : "given"},
+                      {"--sample", text_of(plan.sample_bytes)}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 std::unique_ptr<Optimizer> make_optimizer(const TrainingPlan& plan,
                                           const std::vector<ParameterPtr>& parameters) {
   if (plan.optimizer == "sgd")
@@ -113,10 +156,11 @@ class Run {
         world_(world),
         figures_(figures),
         options_(fixed_options(plan, text)),
+        are_processes_(rank_host() != nullptr),
         split_(split_text(text.bytes, sequence_of(plan))),
         batches_(split_.train, sequence_of(plan), plan.model.seed),
-        mesh_(world, layout_of(plan)),
-        loaded_(starting_weights(plan)),
+        mesh_(started_alike(facts_of(plan, text)), layout_of(plan)),
+        loaded_(same_everywhere(starting_weights(plan))),
         building_(std::in_place, plan.device),
         model_(plan.model, mesh_, nd_options(plan), loaded_),
         optimizer_(make_optimizer(plan, model_.parameters())) {
@@ -151,6 +195,18 @@ class Run {
  private:
   bool is_first() const { return world_.rank() == 0; }
 
+  // Processes are started one by one; threads have one plan.
+  Communicator& started_alike(const Facts& facts) {
+    if (are_processes_) expect_same_everywhere(facts, world_);
+    return world_;
+  }
+  std::vector<NamedTensor> same_everywhere(std::vector<NamedTensor> tensors) {
+    if (!tensors.empty())
+      static_cast<void>(
+          started_alike({{"what the folder of --load or --resume holds", digest(tensors)}}));
+    return tensors;
+  }
+
   // The masters of bf16 weights begin as what was loaded, not as what bf16 leaves of it.
   void set_masters() {
     std::vector<Tensor> masters;
@@ -162,7 +218,9 @@ class Run {
   // Sets the optimizer from a folder if asked for; returns the first step to take.
   int64_t restore() {
     if (plan_.resume.empty()) return 0;
-    const TrainingState state = load_training_state(plan_.resume);
+    TrainingState state = load_training_state(plan_.resume);
+    started_alike({{"the step of --resume", std::to_string(state.step)}});
+    state.tensors = same_everywhere(std::move(state.tensors));
     if (state.seed != plan_.model.seed)
       fail(Where::current(), "{} was trained with --seed {}, not {}; resume with the same seed",
            plan_.resume, state.seed, plan_.model.seed);
@@ -311,6 +369,7 @@ class Run {
   Communicator& world_;
   TrainingFigures& figures_;  // rank 0 writes all but ranks[], where each has its own
   Metadata options_;
+  bool are_processes_;  // the ranks, not threads of this one
   TextSplit split_;
   Batches batches_;
   Mesh mesh_;

@@ -6,10 +6,12 @@
 
 #include <cmath>
 
+#include "course/shared/same_everywhere.hpp"
 #include "course/tour/techniques.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
+#include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/safetensors.hpp"
 
@@ -512,6 +514,33 @@ TEST_CASE("SGD, with and without momentum: one rank's losses, and what it holds 
   CHECK(contains(said(), "--momentum is 1; from 1 on"));
   plan.optimizer = "lion";
   CHECK(contains(said(), "the optimizer is 'lion'; there are adamw and sgd"));
+}
+
+TEST_CASE("ranks that were not started alike are told in what") {
+  const auto said = [](const std::function<Facts(int rank)>& facts) {
+    return message_of([&] {
+      run_ranks(3,
+                [&](Communicator& world) { expect_same_everywhere(facts(world.rank()), world); });
+    });
+  };
+  CHECK(said([](int) { return Facts{{"--lr", "1"}, {"--seed", ""}}; }) == "nothing was thrown");
+  CHECK(contains(said([](int rank) {
+                   return Facts{{"--lr", "1"}, {"--seed", rank == 2 ? "a longer one" : "7"}};
+                 }),
+                 "--seed is 7 on rank 0, and a longer one on rank 2. Start all with the same"));
+  CHECK(contains(said([](int rank) {
+                   Facts facts = {{"--lr", "1"}};
+                   if (rank == 1) facts.push_back({"--new", "1"});
+                   return facts;
+                 }),
+                 "rank 1 runs another program than rank 0"));
+  const std::vector<NamedTensor> some = {{"a", Tensor::zeros({3})}};
+  CHECK(digest(some) == digest(some));
+  CHECK(digest(some) != digest({{"b", Tensor::zeros({3})}}));
+  CHECK(digest(some) != digest({{"a", Tensor::full({3}, 1)}}));
+  CHECK(digest("abcdefgh") != digest("abcdefghi"));
+  CHECK(digest(std::string("a\0", 2)) != digest("a"));
+  CHECK(program_digest() == program_digest());
 }
 
 TEST_CASE("two runs do not save to one folder") {
