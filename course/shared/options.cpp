@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <type_traits>
 
 namespace yotta {
 
@@ -13,6 +14,9 @@ struct Options::State {
   void add(const std::string& name, T& value, const std::string& text, const OptionRule& rule) {
     CLI::Option* const option =
         app.add_option(name, value, text)->group(heading)->capture_default_str();
+    // CLI11 takes an empty value for 0. (The check of whole numbers refuses it in its own words.)
+    if (std::is_arithmetic_v<T> && !rule.whole_number)
+      option->check(CLI::Validator(refuse_no_number, ""));
     if (!rule.words.empty()) option->check(CLI::IsMember(rule.words));
     if (rule.least) option->check(CLI::Range(*rule.least, *rule.most));
     if (rule.whole_number) option->check(CLI::Validator(refuse_sign_and_overflow, ""));
@@ -26,6 +30,9 @@ struct Options::State {
     const char* const end = text.data() + text.size();
     const auto [read, error] = std::from_chars(text.data(), end, number);
     return error == std::errc() && read == end ? "" : "'" + text + "' is not from 0 to 2^64 - 1";
+  }
+  static std::string refuse_no_number(const std::string& text) {
+    return text.empty() ? "it is empty; give a number, or leave the option out" : "";
   }
   static std::string refuse_empty(const std::string& text) {
     return text.empty() ? "it is empty; leave the option out, or say what" : "";

@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <memory>
 #include <numeric>
 #include <optional>
 
 #include "course/shared/console.hpp"
+#include "course/shared/same_everywhere.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/core/system/files.hpp"
@@ -18,6 +20,7 @@
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/transformer.hpp"
+#include "yotta/nn/sgd.hpp"
 
 namespace yotta {
 
@@ -34,15 +37,21 @@ std::string hash_of(const Text& text) { return fmt::format("{:016x}", hash_name(
 
 // What must stay as it was for a resumed run to be the same run.
 Metadata fixed_options(const TrainingPlan& plan, const Text& text) {
-  return {{"batch", std::to_string(plan.batch)},
-          {"clip", fmt::format("{}", plan.clip)},
-          {"dropout", fmt::format("{}", plan.model.dropout)},
-          {"dtype", name(plan.model.dtype)},
-          {"learning_rate", fmt::format("{}", plan.learning_rate)},
-          {"steps", std::to_string(plan.steps)},
-          {"text", hash_of(text)},
-          {"warmup", std::to_string(plan.warmup)},
-          {"weight_decay", fmt::format("{}", plan.adamw.weight_decay)}};
+  Metadata all = {{"batch", std::to_string(plan.batch)},
+                  {"clip", fmt::format("{}", plan.clip)},
+                  {"dropout", fmt::format("{}", plan.model.dropout)},
+                  {"dtype", name(plan.model.dtype)},
+                  {"learning_rate", fmt::format("{}", plan.learning_rate)},
+                  {"steps", std::to_string(plan.steps)},
+                  {"text", hash_of(text)},
+                  {"warmup", std::to_string(plan.warmup)},
+                  {"weight_decay", fmt::format("{}", plan.adamw.weight_decay)}};
+  if (plan.optimizer != "adamw") {  // runs of AdamW need not say so
+    all["optimizer"] = plan.optimizer;
+    all["momentum"] = fmt::format("{}", plan.momentum);
+  }
+  if (plan.sequence > 0) all["context"] = std::to_string(plan.sequence);
+  return all;
 }
 
 CheckpointOptions checkpoint_options(const TrainingPlan& plan) {
@@ -56,6 +65,7 @@ CheckpointOptions checkpoint_options(const TrainingPlan& plan) {
 NdOptions nd_options(const TrainingPlan& plan) {
   NdOptions options;
   options.microbatches = plan.microbatches;
+  options.sequence = plan.sequence;
   options.checkpoint = checkpoint_options(plan);
   options.chunks = plan.chunks;
   options.schedule = plan.schedule == "naive"   ? PipelineKind::naive
@@ -75,14 +85,66 @@ NdOptions nd_options(const TrainingPlan& plan) {
   return options;
 }
 
-// The whole model's weights in the folder that the run starts from; empty if there is none.
+// What makes a run: all ranks must have been started with the same.
+Facts facts_of(const TrainingPlan& plan, const Text& text) {
+  const TransformerConfig& m = plan.model;
+  const auto text_of = [](const auto& value) { return fmt::format("{}", value); };
+  Facts all = {{"the program", program_digest()}, {"--text", hash_of(text)}};
+  for (const auto& [name, value] : fixed_options(plan, text))
+    if (name != "text") all.push_back({name == "learning_rate" ? "--lr" : "--" + name, value});
+  const Facts more = {{"--seed", text_of(m.seed)},
+                      {"--dialect", name(m.dialect)},
+                      {"--layers", text_of(m.layers)},
+                      {"--width", text_of(m.width)},
+                      {"--heads", text_of(m.heads)},
+                      {"--kv-heads", text_of(m.kv_heads)},
+                      {"--feed-forward", text_of(m.feed_forward)},
+                      {"the model's context", text_of(m.context)},
+                      {"--untied", text_of(!m.tied)},
+                      {"--attention", m.attention == AttentionKind::plain ? "plain" : "blockwise"},
+                      {"--layout", describe(layout_of(plan))},
+                      {"--device", name(plan.device)},
+                      {"--microbatches", text_of(plan.microbatches)},
+                      {"--recompute", plan.recompute},
+                      {"--snapshots", text_of(plan.snapshots)},
+                      {"--schedule", plan.schedule},
+                      {"--chunks", text_of(plan.chunks)},
+                      {"--context-parallel", plan.context_parallel},
+                      {"--zero", text_of(plan.zero)},
+                      {"--gradient-dtype", plan.bf16_gradients ? "bf16" : "f32"},
+                      {"--layers-per-unit", text_of(plan.layers_per_unit)},
+                      {"--no-reshard", text_of(plan.no_reshard)},
+                      {"--gather-dtype", plan.bf16_gathered ? "bf16" : "that of --dtype"},
+                      {"--gradients", plan.gradients},
+                      {"--bucket-bytes", text_of(plan.bucket_bytes)},
+                      {"--stop-after", text_of(plan.stop_after)},
+                      {"--save", plan.save.empty() ? "left out" : "given"},
+                      {"--save-every", text_of(plan.save_every)},
+                      {"--load", plan.load.empty() ? "left out" : "given"},
+                      {"--resume", plan.resume.empty() ? "left out" : "given"},
+                      {"--sample", text_of(plan.sample_bytes)}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const TrainingPlan& plan,
+                                          const std::vector<ParameterPtr>& parameters) {
+  if (plan.optimizer == "sgd")
+    return std::make_unique<Sgd>(parameters, SgdOptions{plan.momentum, plan.adamw.weight_decay});
+  return std::make_unique<AdamW>(parameters, plan.adamw);
+}
+
+// The whole model's weights in the folder that the run starts from, in f32 for the masters of bf16
+// ones; empty if there is none.
 std::vector<NamedTensor> starting_weights(const TrainingPlan& plan) {
   const std::string& folder = plan.resume.empty() ? plan.load : plan.resume;
   if (folder.empty()) return {};
   const DeviceScope host(Device::cpu);
-  const Transformer whole(plan.model);
+  TransformerConfig model = plan.model;
+  if (model.dtype == DType::bf16) model.dtype = DType::f32;
+  const Transformer whole(model);
   std::vector<NamedTensor> weights = named_values(parameters(whole.stack()));
-  load_weights(folder, plan.model, weights);
+  load_weights(folder, model, weights);
   return weights;
 }
 
@@ -94,13 +156,17 @@ class Run {
         world_(world),
         figures_(figures),
         options_(fixed_options(plan, text)),
-        split_(split_text(text.bytes, plan.model.context)),
-        batches_(split_.train, plan.model.context, plan.model.seed),
-        mesh_(world, layout_of(plan)),
+        are_processes_(rank_host() != nullptr),
+        split_(split_text(text.bytes, sequence_of(plan))),
+        batches_(split_.train, sequence_of(plan), plan.model.seed),
+        mesh_(started_alike(facts_of(plan, text)), layout_of(plan)),
+        loaded_(same_everywhere(starting_weights(plan))),
         building_(std::in_place, plan.device),
-        model_(plan.model, mesh_, nd_options(plan), starting_weights(plan)),
-        optimizer_(model_.parameters(), plan.adamw) {
+        model_(plan.model, mesh_, nd_options(plan), loaded_),
+        optimizer_(make_optimizer(plan, model_.parameters())) {
     building_.reset();
+    set_masters();
+    loaded_.clear();
     if (is_first() && !plan.save.empty()) saving_ = lock_for_saving(plan.save);
   }
 
@@ -109,7 +175,7 @@ class Run {
     const Schedule schedule{plan_.learning_rate, plan_.learning_rate / 10, plan_.warmup,
                             plan_.steps};
     const TrainOptions options{.schedule = schedule, .clip = plan_.clip, .seed = plan_.model.seed};
-    Trainer trainer(model_.stack(), optimizer_, options, model_.hooks());
+    Trainer trainer(model_.stack(), *optimizer_, options, model_.hooks());
     if (is_first()) figures_.first_step = first;
     if (plan_.sample_bytes > 0)
       if (const auto whole = whole_model()) figures_.sample_before = sample(*whole);
@@ -129,10 +195,32 @@ class Run {
  private:
   bool is_first() const { return world_.rank() == 0; }
 
+  // Processes are started one by one; threads have one plan.
+  Communicator& started_alike(const Facts& facts) {
+    if (are_processes_) expect_same_everywhere(facts, world_);
+    return world_;
+  }
+  std::vector<NamedTensor> same_everywhere(std::vector<NamedTensor> tensors) {
+    if (!tensors.empty())
+      static_cast<void>(
+          started_alike({{"what the folder of --load or --resume holds", digest(tensors)}}));
+    return tensors;
+  }
+
+  // The masters of bf16 weights begin as what was loaded, not as what bf16 leaves of it.
+  void set_masters() {
+    std::vector<Tensor> masters;
+    for (Optimizer::Slot& slot : optimizer_->slots())
+      if (slot.master.defined()) masters.push_back(slot.master);
+    if (!loaded_.empty() && !masters.empty()) take_held(loaded_, model_.held(), masters);
+  }
+
   // Sets the optimizer from a folder if asked for; returns the first step to take.
   int64_t restore() {
     if (plan_.resume.empty()) return 0;
-    const TrainingState state = load_training_state(plan_.resume);
+    TrainingState state = load_training_state(plan_.resume);
+    started_alike({{"the step of --resume", std::to_string(state.step)}});
+    state.tensors = same_everywhere(std::move(state.tensors));
     if (state.seed != plan_.model.seed)
       fail(Where::current(), "{} was trained with --seed {}, not {}; resume with the same seed",
            plan_.resume, state.seed, plan_.model.seed);
@@ -155,7 +243,7 @@ class Run {
           whole.push_back({each.name.substr(prefix.size()), each.value});
       take_held(whole, model_.held(), values);
     });
-    optimizer_.set_steps(state.optimizer_steps);
+    optimizer_->set_steps(state.optimizer_steps);
     return state.step;
   }
 
@@ -164,12 +252,13 @@ class Run {
   void for_each_state(F f) {
     const auto with = [&](const std::string& prefix, auto pick) {
       std::vector<Tensor> values;
-      for (Optimizer::Slot& slot : optimizer_.slots()) values.push_back(pick(slot));
+      for (Optimizer::Slot& slot : optimizer_->slots()) values.push_back(pick(slot));
       if (!values.empty() && values[0].defined()) f(prefix, values);
     };
     with("master.", [](Optimizer::Slot& slot) { return slot.master; });
-    for (size_t i = 0; i < optimizer_.state_names().size(); ++i)
-      with(optimizer_.state_names()[i] + ".", [i](Optimizer::Slot& slot) { return slot.state[i]; });
+    for (size_t i = 0; i < optimizer_->state_names().size(); ++i)
+      with(optimizer_->state_names()[i] + ".",
+           [i](Optimizer::Slot& slot) { return slot.state[i]; });
   }
 
   // What it makes for itself lives where the model does.
@@ -182,7 +271,7 @@ class Run {
   void take_step(Trainer& trainer, int64_t step,
                  const std::function<void(const StepFigures&)>& on_step) {
     const BatchShard mine = model_.share(plan_.batch);
-    const int64_t tokens = plan_.batch * plan_.model.context;
+    const int64_t tokens = plan_.batch * sequence_of(plan_);
     const Batch batch = batches_.draw(step, mine.begin, mine.end - mine.begin);
     std::vector<Microbatch> parts = model_.microbatches(batch.inputs, batch.targets, mine.begin);
     if (plan_.device != Device::cpu)
@@ -242,7 +331,7 @@ class Run {
   void save(int64_t step) {
     if (plan_.save.empty()) return;
     const std::vector<NamedTensor> weights = model_.gather_weights();
-    TrainingState state{step, plan_.model.seed, optimizer_.steps(), options_, {}};
+    TrainingState state{step, plan_.model.seed, optimizer_->steps(), options_, {}};
     for_each_state([&](const std::string& prefix, const std::vector<Tensor>& values) {
       for (const NamedTensor& each : model_.gather(values, values[0].dtype()))
         state.tensors.push_back({prefix + each.name, each.value});
@@ -261,7 +350,7 @@ class Run {
 
   // The mean loss on text that was kept apart, 16 sequences at most.
   double validate(const Transformer& whole) const {
-    const Batches kept(split_.validation, plan_.model.context, plan_.model.seed);
+    const Batches kept(split_.validation, sequence_of(plan_), plan_.model.seed);
     const Batch batch = kept.in_order(0, std::min<int64_t>(16, kept.sequences()));
     return evaluate(whole.stack(), microbatches(batch.inputs, batch.targets, 4));
   }
@@ -273,32 +362,35 @@ class Run {
       return forward(whole.stack(), ids, saved);
     };
     const SampleOptions options{.temperature = 0.8, .top_k = 40, .seed = plan_.model.seed};
-    return generate(next, plan_.prompt, plan_.sample_bytes, plan_.model.context, options);
+    return generate(next, plan_.prompt, plan_.sample_bytes, sequence_of(plan_), options);
   }
 
   const TrainingPlan& plan_;
   Communicator& world_;
   TrainingFigures& figures_;  // rank 0 writes all but ranks[], where each has its own
   Metadata options_;
+  bool are_processes_;  // the ranks, not threads of this one
   TextSplit split_;
   Batches batches_;
   Mesh mesh_;
+  std::vector<NamedTensor> loaded_;      // whole, until the model and its masters have their parts
   std::optional<DeviceScope> building_;  // the model is built on its device
   NdParallel model_;
-  AdamW optimizer_;  // of this rank's parameters, in the order of model_.held()
+  std::unique_ptr<Optimizer>
+      optimizer_;  // of this rank's parameters, in the order of model_.held()
   std::shared_ptr<FolderLock> saving_;
 };
 
 // The tokens of every step, (steps, B, T), for whoever repeats the run elsewhere.
 void save_batches(const TrainingPlan& plan, const Text& text) {
   expect_writable(plan.save_batches);
-  const TextSplit split = split_text(text.bytes, plan.model.context);
-  const Batches batches(split.train, plan.model.context, plan.model.seed);
-  const Shape shape = {plan.steps, plan.batch, plan.model.context};
+  const TextSplit split = split_text(text.bytes, sequence_of(plan));
+  const Batches batches(split.train, sequence_of(plan), plan.model.seed);
+  const Shape shape = {plan.steps, plan.batch, sequence_of(plan)};
   Tensor inputs = Tensor::empty(shape, DType::i32), targets = Tensor::empty(shape, DType::i32);
   for (int64_t step = 0; step < plan.steps; ++step) {
     const Batch batch = batches.draw(step, 0, plan.batch);
-    const Shape one = {1, plan.batch, plan.model.context};
+    const Shape one = {1, plan.batch, sequence_of(plan)};
     inputs.rows(step, step + 1).copy_from(batch.inputs.reshape(one));
     targets.rows(step, step + 1).copy_from(batch.targets.reshape(one));
   }
@@ -309,19 +401,43 @@ void save_batches(const TrainingPlan& plan, const Text& text) {
 void expect_numbers(const TrainingPlan& plan) {
   const std::pair<const char*, double> numbers[] = {{"--lr", plan.learning_rate},
                                                     {"--clip", plan.clip},
-                                                    {"--weight-decay", plan.adamw.weight_decay}};
+                                                    {"--weight-decay", plan.adamw.weight_decay},
+                                                    {"--momentum", plan.momentum}};
   for (const auto& [option, value] : numbers)
     if (!(value >= 0) || std::isinf(value))
       fail(Where::current(), "{} is {}; it must be a number, and not below 0", option, value);
 }
 
+void expect_optimizer(const TrainingPlan& plan) {
+  if (plan.optimizer != "adamw" && plan.optimizer != "sgd")
+    fail(Where::current(), "the optimizer is '{}'; there are adamw and sgd", plan.optimizer);
+  if (plan.momentum >= 1)
+    fail(Where::current(),
+         "--momentum is {}; from 1 on the sum of the gradients only grows. Usual: 0.9",
+         plan.momentum);
+  if (plan.optimizer == "sgd" && plan.device != Device::cpu)
+    fail(Where::current(), "SGD steps on the CPU only; take --optimizer adamw, or --device cpu");
+}
+
+// Rope turns by any position; of learned positions there are as many as the model's table has.
+void expect_positions(const TrainingPlan& plan) {
+  const int64_t learned = plan.model.context;
+  if (plan.model.dialect == Dialect::gpt2 && sequence_of(plan) > learned)
+    fail(Where::current(),
+         "--context is {}, and the model in {} has learned positions for {} tokens; give "
+         "--context from 1 to {}",
+         plan.sequence, plan.load, learned, learned);
+}
+
 // The largest sizes, so that none of their products is beyond 64 bits.
-void expect_sizes(const TransformerConfig& model) {
+void expect_sizes(const TrainingPlan& plan) {
+  const TransformerConfig& model = plan.model;
   constexpr int64_t most_layers = 1 << 16, most = 1 << 30;
-  const std::pair<const char*, int64_t> sizes[] = {{"width", model.width},
-                                                   {"feed-forward", model.feed_forward},
-                                                   {"vocabulary", model.vocabulary},
-                                                   {"context", model.context}};
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"width", model.width},
+      {"feed-forward", model.feed_forward},
+      {"vocabulary", model.vocabulary},
+      {"context", std::max(model.context, plan.sequence)}};
   if (model.layers > most_layers)
     fail(Where::current(), "a model of {} layers; there are {} at most", model.layers, most_layers);
   for (const auto& [what, size] : sizes)
@@ -329,31 +445,48 @@ void expect_sizes(const TransformerConfig& model) {
       fail(Where::current(), "the model's {} is {}; it can be {} at most", what, size, most);
 }
 
-// An option that would change nothing is refused: whoever gives it expects something of it.
-void expect_effects(const TrainingPlan& plan, const MeshShape& layout) {
+// Throws unless the model's tokens are the bytes that the text is read as.
+void expect_bytes(const TrainingPlan& plan) {
+  const std::string& folder = plan.resume.empty() ? plan.load : plan.resume;
+  if (plan.model.vocabulary != 256)
+    fail(Where::current(),
+         "{}the model has a vocabulary of {} tokens, and the text is read as bytes, 0 to 255: a "
+         "token of this model is no byte. Take a model with a vocabulary of 256, as train makes",
+         folder.empty() ? "" : folder + ": ", plan.model.vocabulary);
+}
+
+// An option that would change nothing, and what it is for.
+struct Useless {
+  const char* option;
+  bool given, works;
+  const char* needs;
+};
+std::optional<Useless> find_useless(const TrainingPlan& plan, const MeshShape& layout) {
   const TrainingPlan usual;
   const bool has_fsdp = layout.dp_shard > 1, has_stages = layout.pp > 1 || plan.chunks > 1;
-  const struct {
-    const char* option;
-    bool given, works;
-    const char* needs;
-  } options[] = {
+  const Useless options[] = {
       {"--no-reshard", plan.no_reshard, has_fsdp, "fsdp, as --layout fsdp=2"},
       {"--layers-per-unit", plan.layers_per_unit != usual.layers_per_unit, has_fsdp,
        "fsdp, as --layout fsdp=2"},
       {"--schedule", plan.schedule != usual.schedule, has_stages, "a pipeline, as --layout pp=2"},
       {"--context-parallel", plan.context_parallel != usual.context_parallel, layout.cp > 1,
        "the axis cp, as --layout cp=2"},
+      {"--momentum", plan.momentum != usual.momentum, plan.optimizer == "sgd", "--optimizer sgd"},
       {"--snapshots", plan.snapshots != usual.snapshots, plan.recompute == "revolve",
        "--recompute revolve"}};
-  for (const auto& [option, given, works, needs] : options)
-    if (given && !works)
-      fail(Where::current(), "{} changes nothing here: it is for {}. Leave it out, or add that",
-           option, needs);
+  for (const Useless& each : options)
+    if (each.given && !each.works) return each;
+  return std::nullopt;
+}
+// It is refused: whoever gives it expects something of it.
+void expect_effects(const TrainingPlan& plan, const MeshShape& layout) {
+  if (const auto useless = find_useless(plan, layout))
+    fail(Where::current(), "{} changes nothing here: it is for {}. Leave it out, or add that",
+         useless->option, useless->needs);
 }
 
 // The least that this process surely holds, in bytes: rank 0 the whole model at the end, each rank
-// its share of weights, gradients and AdamW's state, its tokens, and one layer's output. In
+// its share of weights, gradients and the optimizer's state, its tokens, and one layer's output. In
 // doubles, which do not overflow.
 double least_bytes(const TrainingPlan& plan, const MeshShape& layout) {
   const auto real = [](int64_t number) { return static_cast<double>(number); };
@@ -363,8 +496,9 @@ double least_bytes(const TrainingPlan& plan, const MeshShape& layout) {
   const double numbers =
       real(parameters(rest)) + real(model.layers) * real(block_parameters(model));
   const double weight = real(bytes_of(model.dtype));
-  const double state = 2 * weight + (model.dtype == DType::f32 ? 8 : 12);
-  const double tokens = real(plan.batch) * real(model.context);  // of a step
+  const double own_state = plan.optimizer == "adamw" ? 8 : plan.momentum > 0 ? 4 : 0;
+  const double state = 2 * weight + own_state + (model.dtype == DType::f32 ? 0 : 4);
+  const double tokens = real(plan.batch) * real(sequence_of(plan));  // of a step
   const double own = tokens / (layout.dp_shard * layout.dp_replicate);
   const double output = own / real(plan.microbatches) / layout.cp * real(model.width) * weight;
   const double on_device = numbers * state / plan.ranks + output;
@@ -383,40 +517,123 @@ void expect_memory(const TrainingPlan& plan, const MeshShape& layout) {
          plan.save_batches.empty() ? "" : ", or fewer steps for --save-batches");
 }
 
-// Throws unless the plan's work can be spread over a layout.
-void expect_spread(const TrainingPlan& plan, const MeshShape& layout) {
-  if (plan.zero == 3 && layout.dp_replicate > 1)
+// What train adds to the rules of layouts (model/layout_rules.hpp), as questions.
+bool copies_zero_3(const TrainingPlan& plan, const MeshShape& layout) {
+  return plan.zero == 3 && layout.dp_replicate > 1;
+}
+bool cuts_nothing(const TrainingPlan& plan, const MeshShape& layout) {
+  const bool shares = layout.dp_shard > 1 || (plan.zero < 3 && layout.dp_replicate * layout.cp > 1);
+  return plan.zero > 0 && !shares;
+}
+bool sums_in_f32(const TrainingPlan& plan) { return plan.zero != 1 && plan.zero != 2; }
+
+// Can the plan's work be spread over a layout? What an error suggests is tried with it first.
+bool spreads(const TrainingPlan& plan, const MeshShape& layout) {
+  return !copies_zero_3(plan, layout) && !cuts_nothing(plan, layout) &&
+         !(plan.bf16_gradients && sums_in_f32(plan)) &&
+         !(plan.bf16_gathered && layout.dp_shard == 1) && !find_useless(plan, layout) &&
+         layout_works(plan.model, layout, plan.batch, nd_options(plan));
+}
+// The same with the plan or its layout changed.
+template <class Change>
+bool spreads_with(TrainingPlan plan, MeshShape layout, Change change) {
+  change(plan, layout);
+  return spreads(plan, layout);
+}
+
+void expect_zero(const TrainingPlan& plan, const MeshShape& layout) {
+  const int all = layout.dp_shard * layout.dp_replicate;
+  const auto without = [](TrainingPlan& p, MeshShape&) { p.zero = 0; };
+  const auto all_fsdp = [all](TrainingPlan&, MeshShape& m) {
+    m.dp_shard = all, m.dp_replicate = 1;
+  };
+  const auto two = [](TrainingPlan& p, MeshShape& m) {
+    (p.zero == 3 ? m.dp_shard : m.dp_replicate) = 2;
+  };
+  const Way same{"the same without --zero", spreads_with(plan, layout, without)};
+  if (copies_zero_3(plan, layout))
     fail(
         Where::current(),
         "ZeRO-3 makes the axis dp the axis fsdp, but this layout has both, {}: its weights are cut "
-        "over fsdp {} and copied dp {} times. Nearest: the same without --zero, or fsdp={}",
+        "over fsdp {} and copied dp {} times{}",
         describe(layout), layout.dp_shard, layout.dp_replicate,
-        layout.dp_shard * layout.dp_replicate);
-  const bool shares = layout.dp_shard > 1 || (plan.zero < 3 && layout.dp_replicate * layout.cp > 1);
-  if (plan.zero > 0 && !shares)
+        nearest_of({same, {fmt::format("fsdp={}", all), spreads_with(plan, layout, all_fsdp)}}));
+  if (cuts_nothing(plan, layout))
     fail(Where::current(),
          "ZeRO-{} cuts what several ranks of dp{} hold alike, and this layout has one: nothing "
-         "would be saved. Nearest: the same without --zero, or dp=2",
-         plan.zero, plan.zero < 3 ? " and cp" : "");
-  if (plan.bf16_gradients && plan.zero != 1 && plan.zero != 2)
-    fail(Where::current(),
-         "gradients are kept and summed in bf16 by ZeRO-1 and ZeRO-2; all else sums them in f32. "
-         "Nearest: --zero 1 or --zero 2, or f32");
-  if (plan.bf16_gathered && layout.dp_shard == 1)
-    fail(Where::current(),
-         "weights are gathered by the axis fsdp, in bf16 if asked for; this layout has none. "
-         "Nearest: fsdp={} in place of dp, or --dtype bf16 for all weights",
-         std::max(2, layout.dp_replicate));
+         "would be saved{}",
+         plan.zero, plan.zero < 3 ? " and cp" : "",
+         nearest_of({same, {"dp=2", spreads_with(plan, layout, two)}}));
+}
+
+void expect_bf16_gradients(const TrainingPlan& plan, const MeshShape& layout) {
+  if (!plan.bf16_gradients || !sums_in_f32(plan)) return;
+  const auto works = [&](int stage) {
+    return spreads_with(plan, layout, [stage](TrainingPlan& p, MeshShape&) { p.zero = stage; });
+  };
+  const auto f32 = [](TrainingPlan& p, MeshShape&) { p.bf16_gradients = false; };
+  fail(Where::current(),
+       "gradients are kept and summed in bf16 by ZeRO-1 and ZeRO-2; all else sums them in f32{}",
+       nearest_of({{"--zero 1 or --zero 2", works(1) && works(2)},
+                   {"--zero 1", works(1) && !works(2)},
+                   {"f32", spreads_with(plan, layout, f32)}}));
+}
+
+void expect_gathered(const TrainingPlan& plan, const MeshShape& layout) {
+  if (!plan.bf16_gathered || layout.dp_shard > 1) return;
+  const int ranks = std::max(2, layout.dp_replicate);
+  const auto fsdp = [ranks](TrainingPlan&, MeshShape& m) {
+    m.dp_shard = ranks, m.dp_replicate = 1;
+  };
+  const auto bf16 = [](TrainingPlan& p, MeshShape&) {
+    p.bf16_gathered = false, p.model.dtype = DType::bf16;
+  };
+  fail(Where::current(),
+       "weights are gathered by the axis fsdp, in bf16 if asked for; this layout has none{}",
+       nearest_of({{fmt::format("fsdp={} {}", ranks,
+                                layout.dp_replicate > 1 ? "in place of dp" : "as well"),
+                    spreads_with(plan, layout, fsdp)},
+                   {"--dtype bf16 for all weights", spreads_with(plan, layout, bf16)}}));
+}
+
+// Throws unless the plan's work can be spread over a layout.
+void expect_spread(const TrainingPlan& plan, const MeshShape& layout) {
+  expect_zero(plan, layout);
+  expect_bf16_gradients(plan, layout);
+  expect_gathered(plan, layout);
   expect_effects(plan, layout);
   expect_layout(plan.model, layout, plan.batch, nd_options(plan));
 }
 
+// The same, and on as many ranks as there are. An error names a layout of these ranks that works,
+// if one does.
+void expect_layout_of_ranks(const TrainingPlan& plan, const MeshShape& layout) {
+  expect_mesh(layout, static_cast<int>(layout.ranks()));  // each axis has a rank
+  const auto works = [&](const MeshShape& shape) { return spreads(plan, shape); };
+  const std::optional<MeshShape> nearest = nearest_mesh(layout, plan.ranks, works);
+  if (layout.ranks() != plan.ranks && (nearest || works(layout)))
+    expect_mesh(layout, plan.ranks, Where::current(), works);
+  try {
+    expect_spread(plan, layout);
+  } catch (const Error& error) {
+    if (!nearest) throw;
+    throw Error(Error::Verbatim{}, error.where(),
+                fmt::format("{}. On {} ranks this works: {}", error.what(), plan.ranks,
+                            describe(*nearest)));
+  }
+}
+
+// What the run saved in a folder says of itself; nothing if no run is saved there.
+Metadata saved_options(const std::string& folder) {
+  const std::filesystem::path path = std::filesystem::path(folder) / "training_state.json";
+  if (folder.empty() || !std::filesystem::exists(saved_path(path))) return {};
+  return parse_training_state(read_saved(path), path.string()).options;
+}
+
 // Names the texts, where the saved options have only a hash.
 void expect_same_text(const TrainingPlan& plan, const Text& text) {
-  const std::filesystem::path path = std::filesystem::path(plan.resume) / "training_state.json";
-  if (plan.resume.empty() || !std::filesystem::exists(saved_path(path))) return;
-  TrainingState state = parse_training_state(read_saved(path), path.string());
-  if (state.options["text"] != hash_of(text))
+  Metadata saved = saved_options(plan.resume);
+  if (!saved.empty() && saved["text"] != hash_of(text))
     fail(Where::current(),
          "{} was trained on other text than {}: resume with the --text of that run, unchanged",
          plan.resume, plan.text.empty() ? "the course's own of today" : plan.text);
@@ -426,19 +643,13 @@ void expect_same_text(const TrainingPlan& plan, const Text& text) {
 
 void check_plan(const TrainingPlan& plan) {
   expect_numbers(plan);
+  expect_optimizer(plan);
   plan.model.check();
-  expect_sizes(plan.model);
+  expect_sizes(plan);
+  expect_positions(plan);
+  expect_bytes(plan);
   const MeshShape layout = layout_of(plan);
-  const auto works = [&](const MeshShape& shape) {
-    try {
-      expect_spread(plan, shape);
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  };
-  expect_mesh(layout, plan.ranks, Where::current(), works);
-  expect_spread(plan, layout);
+  expect_layout_of_ranks(plan, layout);
   if (plan.microbatches > plan.batch)
     fail(Where::current(),
          "--microbatches {} of a batch of {}: a microbatch has at least a sequence. Nearest: {}",
@@ -447,6 +658,16 @@ void check_plan(const TrainingPlan& plan) {
   if (!plan.load.empty() && !plan.resume.empty())
     fail(Where::current(),
          "--load starts a new run and --resume goes on with an old one: give one");
+}
+
+int64_t saved_sequence(const std::string& folder) {
+  const std::string text = saved_options(folder)["context"];
+  int64_t tokens = 0;
+  const auto [read, error] = std::from_chars(text.data(), text.data() + text.size(), tokens);
+  if (!text.empty() && (error != std::errc() || *read != '\0' || tokens < 1))
+    fail(Where::current(), "{}/training_state.json: the context of the run is '{}', no number",
+         folder, text);
+  return tokens;
 }
 
 TrainingFigures run_training(const TrainingPlan& plan,
@@ -459,10 +680,10 @@ TrainingFigures run_training(const TrainingPlan& plan,
   figures.ranks.resize(static_cast<size_t>(plan.ranks));
   figures.text_bytes = std::ssize(text.bytes);
   figures.text_files = text.files;
-  figures.tokens_per_step = plan.batch * plan.model.context;
+  figures.tokens_per_step = plan.batch * sequence_of(plan);
   const int cores = context().threads;
   run_ranks(plan.ranks, [&](Communicator& world) { Run(plan, text, world, figures)(on_step); });
-  figures.model_flops_per_step = step_flops(plan.model, plan.batch, plan.model.context);
+  figures.model_flops_per_step = step_flops(plan.model, plan.batch, sequence_of(plan));
   figures.median_step_seconds = median(figures.step_seconds);
   if (figures.median_step_seconds > 0) {
     figures.tokens_per_second =

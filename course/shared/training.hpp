@@ -30,13 +30,16 @@ struct TrainingPlan {
   bool no_reshard = false;      // fsdp keeps units whole from forward to backward
   bool bf16_gathered = false;   // fsdp gathers and computes in bf16; shards keep their type
   bool bf16_gradients = false;  // ZeRO-1 and 2 keep and sum gradients in bf16, as their paper
+  int64_t sequence = 0;         // tokens in a sequence; 0: the model's context
   int64_t batch = 8;            // sequences of all ranks together
   int64_t microbatches = 1;
   int64_t steps = 200;
   double learning_rate = 1e-3;
   int64_t warmup = 20;
   double clip = 1;
-  AdamWOptions adamw;
+  std::string optimizer = "adamw";       // or sgd
+  AdamWOptions adamw;                    // its weight decay is SGD's too
+  double momentum = 0;                   // of SGD
   std::string gradients = "overlapped";  // or bucketed, naive
   int64_t bucket_bytes = 1 << 20;
   std::string text;        // a UTF-8 file or folder; empty: the course's own prose and headers
@@ -59,12 +62,20 @@ inline MeshShape layout_of(const TrainingPlan& plan) {
   return shape;
 }
 
+// Tokens in each of its sequences. A loaded model may be trained on shorter ones than its context.
+inline int64_t sequence_of(const TrainingPlan& plan) {
+  return plan.sequence > 0 ? plan.sequence : plan.model.context;
+}
+
 // Ranks that a run can have.
 inline constexpr int rank_limit = 4096;
 
 // Throws, with what would work, if a plan cannot: before ranks are started, and anything is read or
 // built.
 void check_plan(const TrainingPlan& plan);
+
+// Tokens in the sequences of the run that is saved in a folder; 0: as many as its model's context.
+int64_t saved_sequence(const std::string& folder);
 
 struct StepFigures {
   int64_t step = 0;  // done so far, of all

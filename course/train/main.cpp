@@ -35,7 +35,10 @@ void add_model_options(Options& to, Arguments& a) {
   to.add("--kv-heads", a.kv_heads, "key/value heads, llama only; 0: as many as heads", at_least(0));
   to.add("--feed-forward", a.feed_forward, "feed-forward width (F); 0: 4 C, llama 8/3 C",
          at_least(0));
-  to.add("--context", m.context, "tokens in a sequence (T)", at_least(1));
+  to.add(
+      "--context", m.context,
+      "tokens in a sequence (T); with --load other than the model's: shorter, or with rope longer",
+      at_least(1));
   to.add("--attention", a.attention, "plain (keeps T x T) or blockwise",
          one_of({"plain", "blockwise"}));
   to.add("--dropout", m.dropout, "share of activations dropped");
@@ -52,7 +55,9 @@ void add_run_options(Options& to, Arguments& a) {
   to.add("--lr", p.learning_rate, "peak learning rate");
   to.add("--warmup", p.warmup, "steps up to the peak", at_least(0));
   to.add("--clip", p.clip, "largest gradient norm; 0: no clipping");
-  to.add("--weight-decay", p.adamw.weight_decay, "of AdamW, on matrices");
+  to.add("--optimizer", p.optimizer, "the rule of a step", one_of({"adamw", "sgd"}));
+  to.add("--momentum", p.momentum, "of sgd: how much of the last steps' direction stays");
+  to.add("--weight-decay", p.adamw.weight_decay, "on matrices");
   to.add("--seed", m.seed, "of weights, batches and dropout", whole_number());
   to.add("--sample", p.sample_bytes, "bytes the model writes before and after",
          in_range(0, 1 << 20));
@@ -187,8 +192,22 @@ void expect_same_sizes(const Options& options, const Arguments& a, const Transfo
   expect("--kv-heads", a.kv_heads > 0 ? a.kv_heads : saved.heads, saved.kv_heads);
   expect("--feed-forward", a.feed_forward > 0 ? a.feed_forward : saved.feed_forward,
          saved.feed_forward);
-  expect("--context", m.context, saved.context);
   expect("--untied", true, !saved.tied);
+}
+
+// --load: --context says how long the sequences are to be, if not as long as the model's. --resume:
+// they stay as long as they were.
+int64_t settle_sequence(const Options& options, const Arguments& a,
+                        const TransformerConfig& saved) {
+  const bool given = options.given("--context");
+  const int64_t asked = a.plan.model.context;
+  if (a.plan.resume.empty()) return given && asked != saved.context ? asked : 0;
+  const int64_t held = saved_sequence(a.plan.resume);
+  const int64_t length = held > 0 ? held : saved.context;
+  if (given && asked != length)
+    fail(Where::current(), "--context {}, but the run in {} has {}; leave --context out", asked,
+         a.plan.resume, length);
+  return held;
 }
 
 // The model that the options describe; with --load or --resume, the one in the folder.
@@ -198,6 +217,7 @@ void settle_model(const Options& options, Arguments& a) {
   if (!folder.empty()) {
     TransformerConfig saved = load_config(folder);
     expect_same_sizes(options, a, saved, folder);
+    a.plan.sequence = settle_sequence(options, a, saved);
     saved.seed = m.seed, saved.dropout = m.dropout;
     m = saved;
   } else {

@@ -2,7 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include "support/message_of.hpp"
+#include "yotta/comm/collectives_bruck.hpp"
+#include "yotta/comm/collectives_chain.hpp"
+#include "yotta/comm/collectives_tree.hpp"
+
 using namespace yotta;
+using namespace yotta_test;
 
 // collectives_common_test compares the exact counts with the ledger; here they meet the published forms.
 TEST_CASE("for powers of two that divide n the exact counts are the published ones") {
@@ -40,4 +46,28 @@ TEST_CASE("seconds: latency falls from p to lg p, bytes stay those of the ring")
   CHECK(all_reduce_recursive_doubling_seconds(8, 800, latency) == 3);
   CHECK(all_reduce_recursive_doubling_seconds(8, 800, bandwidth) == 2400);
   CHECK(all_reduce_recursive_doubling_seconds(8, 800, reducing) == 2400);
+}
+
+TEST_CASE("costs that are published for powers of two refuse other numbers of ranks") {
+  const AlphaBeta link{1, 1, 1};
+  using Cost = double (*)(int, double, AlphaBeta);
+  const std::pair<const char*, Cost> costs[] = {
+      {"all_reduce_recursive_doubling", all_reduce_recursive_doubling_seconds},
+      {"reduce_scatter_recursive_halving", reduce_scatter_recursive_halving_seconds},
+      {"all_gather_recursive_doubling", all_gather_recursive_doubling_seconds},
+      {"reduce_scatter_recursive_halving", all_reduce_rabenseifner_seconds},
+      {"gather_tree", gather_tree_seconds},
+      {"gather_tree", scatter_tree_seconds},
+      {"gather_tree", broadcast_scatter_all_gather_seconds},
+      {"all_to_all_bruck", all_to_all_bruck_seconds}};
+  for (const auto& [name, cost] : costs) {
+    CAPTURE(name);
+    for (const int p : {1, 2, 8, 64})
+      CHECK(message_of([&] { cost(p, 8, link); }) == "nothing was thrown");
+    for (const int p : {0, 3, 6, 65})
+      CHECK(contains(
+          message_of([&] { cost(p, 8, link); }),
+          fmt::format("{} is published for powers of two, and {} ranks are none", name, p)));
+  }
+  CHECK(all_gather_bruck_seconds(6, 6, {1, 0, 0}) == 3);  // this one holds for any p
 }

@@ -81,7 +81,10 @@ TEST_CASE("sizes that do not multiply out are refused with the nearest that do")
   check_says(text,
              {"tp 2 x dp 3 makes 6 ranks, but there are 8", "The nearest that does: tp 2 x dp 4"});
   CHECK(contains(message_of([] { expect_mesh({.tp = 0}, 1); }), "tp is 0"));
-  CHECK(contains(message_of([] { expect_mesh({}, 2); }), "1 rank makes 1 ranks, but there are 2"));
+  CHECK(contains(message_of([] { expect_mesh({}, 2); }),
+                 "a layout that splits nothing has 1 rank, but there are 2"));
+  CHECK(contains(message_of([] { expect_mesh({.tp = 2}, 1); }),
+                 "tp 2 makes 2 ranks, but there is 1"));
   expect_mesh({.tp = 2, .cp = 3}, 6);
   CHECK(describe(MeshShape{}) == "1 rank");
 }
@@ -102,6 +105,12 @@ TEST_CASE("the nearest mesh changes as little as it can, outer axes first") {
   const auto none = [](const MeshShape&) { return false; };
   CHECK(contains(message_of([&] { expect_mesh({.pp = 2}, 3, Where::current(), none); }),
                  "No layout of 3 ranks works here; take another number"));
+  // A number that works is named, if it is the layout's own.
+  const auto two = [](const MeshShape& shape) { return shape.ranks() == 2; };
+  CHECK(contains(message_of([&] { expect_mesh({.pp = 2}, 3, Where::current(), two); }),
+                 "No layout of 3 ranks works here; pp 2 works on 2 ranks"));
+  CHECK(contains(message_of([&] { expect_mesh({.pp = 2}, 1, Where::current(), two); }),
+                 "No layout of 1 rank works here; pp 2 works on 2 ranks"));
   // Of two thousand million ranks the divisors are tried, not the numbers.
   CHECK(nearest_mesh({.tp = 8, .pp = 16}, 2147483646)->ranks() == 2147483646);
   CHECK(nearest_mesh({.tp = 3}, 2147483647)->ranks() == 2147483647);  // a prime

@@ -44,6 +44,15 @@ TEST_CASE("numbers that no model has, and options that say nothing, are refused"
   check_refused({"--sample", "1099511627776"}, "1048576");
 }
 
+TEST_CASE("an empty value, as of an empty variable of the shell, is no number") {
+  for (const char* option : {"--lr", "--clip", "--dropout", "--weight-decay", "--warmup", "--ranks",
+                             "--steps", "--zero", "--sample"}) {
+    check_refused({option, ""}, std::string(option) + ": it is empty; give a number");
+    check_refused({std::string(option) + "="}, option);
+  }
+  check_refused({"--layout", "tp="}, "tp=");
+}
+
 TEST_CASE("sizes that no machine has are refused at once, and not by the kernel") {
   check_refused({"--feed-forward", "1099511627776"}, "feed-forward is 1099511627776");
   check_refused({"--layers", "1099511627776"}, "a model of 1099511627776 layers");
@@ -79,6 +88,76 @@ TEST_CASE("beside --load and --resume the folder says what the model is") {
     CHECK(train(words).well());  // the same sizes
     CHECK(train({from, model}).well());
   }
+}
+
+TEST_CASE("a loaded model is trained on shorter sequences; rope's on longer ones too") {
+  const TemporaryFolder folder;
+  const auto with = [](Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  for (const std::string dialect : {"gpt2", "llama"}) {
+    CAPTURE(dialect);
+    const std::string model = (folder / dialect).string(), saved = model + "_again";
+    REQUIRE(train(with(tiny, {"--dialect", dialect, "--save", model})).well());
+    const runner::Ending shorter =
+        train({"--load", model, "--context", "6", "--sample", "8", "--save", saved});
+    CAPTURE(shorter.output);
+    CHECK(shorter.well());
+    CHECK(runner::read_text(saved + "/config.json") == runner::read_text(model + "/config.json"));
+    if (dialect == "llama") {
+      CHECK(train({"--load", model, "--context", "40"}).well());
+      continue;
+    }
+    CHECK(train({"--load", model, "--context", "6", "--layout", "cp=3"}).well());  // 16: no chunks
+    check_refused({"--load", model, "--context", "17"},
+                  "learned positions for 16 tokens; give --context from 1 to 16");
+    CHECK(train({"--resume", saved}).well());  // goes on with its own length
+    check_refused({"--resume", saved, "--context", "8"}, "has 6; leave --context out");
+  }
+}
+
+TEST_CASE("--optimizer: adamw or sgd") {
+  Words words = tiny;
+  words.insert(words.end(), {"--optimizer", "sgd", "--momentum", "0.9", "--lr", "0.1"});
+  const runner::Ending ending = train(words);
+  CAPTURE(ending.output);
+  CHECK(ending.well());
+  check_refused({"--optimizer", "adam"}, "not in {adamw,sgd}");
+  check_refused({"--momentum", "0.9"}, "it is for --optimizer sgd");
+}
+
+TEST_CASE("processes that are started with other options, text or weights are told, not trained") {
+  const TemporaryFolder folder;
+  int runs = 0;
+  // Two ranks, which differ in their last options.
+  const auto run = [&](const std::string& zero, const std::string& one) {
+    const std::string place = (folder / ("place" + std::to_string(++runs))).string();
+    const std::string common = " WORLD_SIZE=2 YOTTA_RENDEZVOUS_FILE=" + place + " " +
+                               std::getenv("YOTTA_TRAIN") +
+                               " --comm tcp --steps 1 --batch 4 --layers 1 --width 16 --heads 2 ";
+    return runner::run_limited(
+        {"sh", "-c", "RANK=1" + common + one + " & RANK=0" + common + zero + "; wait $!"}, 60);
+  };
+  const auto check = [&](const std::string& zero, const std::string& one, const char* words) {
+    const runner::Ending ending = run(zero, one);
+    CAPTURE(ending.output);
+    CHECK_FALSE(ending.well());
+    CHECK(contains(ending.output, words));
+  };
+  const std::string shorter = "--context 16 ", lesson = std::string(YOTTA_SOURCE_DIR) + "/LICENSE";
+  CHECK(run(shorter, shorter).well());
+  check(shorter, shorter + "--lr 0.1 --seed 3", "--lr is 0.001 on rank 0, and 0.1 on rank 1");
+  check(shorter, shorter + "--text " + lesson, "--text is ");
+  for (const char* seed : {"1", "2"}) {
+    Words words = tiny;
+    words.insert(words.end(), {"--seed", seed, "--save", (folder / seed).string()});
+    REQUIRE(train(words).well());
+  }
+  const std::string load = "--load " + (folder / "1").string();
+  check(shorter, load, "--load is left out on rank 0, and given on rank 1");
+  check(load, "--load " + (folder / "2").string(),
+        "what the folder of --load or --resume holds is ");
 }
 
 TEST_CASE("a prompt is printed as printable text; --zero's help says what it cuts") {

@@ -6,10 +6,12 @@
 
 #include <cmath>
 
+#include "course/shared/same_everywhere.hpp"
 #include "course/tour/techniques.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
+#include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/safetensors.hpp"
 
@@ -116,7 +118,7 @@ TEST_CASE(
 
 TEST_CASE("--zero 3 is the axis fsdp, and what --zero cannot be beside is refused") {
   TrainingPlan plan = tiny("dp=4,tp=2", "/no/such/text");
-  plan.zero = 3;
+  plan.zero = 3, plan.batch = 16;  // for each of 8 ranks its 2 microbatches
   CHECK(layout_of(plan) == MeshShape{.tp = 2, .dp_shard = 4});
   plan.layout = MeshShape{.dp_shard = 8};
   CHECK(layout_of(plan) == *plan.layout);
@@ -347,6 +349,40 @@ TEST_CASE("layouts that cannot work are refused before anything is read") {
       contains(message_of([&] { losses(plan); }), "Nearest: plain attention, or recomputing all"));
 }
 
+TEST_CASE("what is suggested works, and a layout is blamed for its own faults only") {
+  const auto said = [](const std::string& layout, int ranks, auto change) {
+    TrainingPlan plan = tiny(layout, "/no/such/text");
+    if (ranks > 0) plan.ranks = ranks;
+    change(plan);
+    return message_of([&] { losses(plan); });
+  };
+  const auto bf16 = [](TrainingPlan& p) { p.bf16_gradients = true; };
+  const std::string both = said("pp=3,fsdp=4", 4, bf16);
+  CHECK(contains(both, "gradients are kept and summed in bf16 by ZeRO-1 and ZeRO-2"));
+  CHECK_FALSE(contains(both, "No layout"));
+  CHECK(contains(said("tp=2", 0, bf16), "in f32. Nearest: f32"));  // nothing for ZeRO to cut
+  CHECK(contains(said("dp=2", 0, bf16), "Nearest: --zero 1 or --zero 2, or f32"));
+  const auto few = [](TrainingPlan& p) { p.zero = 3, p.batch = 4, p.microbatches = 1; };
+  const std::string eight = said("dp=4,fsdp=2", 0, few);
+  CHECK(contains(eight, "ZeRO-3 makes the axis dp the axis fsdp"));
+  CHECK_FALSE(contains(eight, "Nearest"));  // 8 ranks have no 4 sequences
+  const auto zero = [](TrainingPlan& p) { p.zero = 1, p.batch = 1, p.microbatches = 1; };
+  const std::string alone = said("tp=2", 0, zero);  // one sequence is none for a second rank
+  CHECK(contains(alone, "Nearest: the same without --zero"));
+  CHECK_FALSE(contains(alone, "dp=2"));
+  const auto gathered = [](TrainingPlan& p) { p.bf16_gathered = true, p.microbatches = 8; };
+  const std::string without = said("dp=4", 0, gathered);  // 2 sequences a rank
+  CHECK(contains(without, "Nearest: --dtype bf16 for all weights"));
+  CHECK_FALSE(contains(without, "fsdp=4"));
+  const auto attention = [](TrainingPlan& p) { p.recompute = "attention"; };
+  const std::string cp = said("cp=2", 0, attention);  // which plain attention cannot do
+  CHECK(contains(cp, "Nearest: recomputing all"));
+  CHECK_FALSE(contains(cp, "plain attention"));
+  CHECK(contains(said("pp=3", 4, attention), "recomputing attention"));
+  // What keeps the number of ranks is named too.
+  CHECK(contains(said("tp=3", 3, [](TrainingPlan&) {}), "On 3 ranks this works: dp 3"));
+}
+
 TEST_CASE("a run is continued as it was saved, or not at all") {
   const TemporaryFolder folder;
   TrainingPlan plan = tiny("fsdp=2", written_text(folder));
@@ -399,6 +435,113 @@ TEST_CASE("a run is continued as it was saved, or not at all") {
                  }),
                  its + "not finite"));
   CHECK(changed([](NamedTensor&) {}) == "nothing was thrown");
+}
+
+TEST_CASE("a text of bytes needs a vocabulary of 256 bytes: any other is refused at the start") {
+  for (const int64_t vocabulary : {255, 257, 50257}) {
+    TrainingPlan plan = tiny("", "/no/such/text");
+    plan.model.vocabulary = vocabulary;
+    plan.load = "/some/model";
+    const std::string said = message_of([&] { losses(plan); });
+    CHECK(contains(said, fmt::format("the model has a vocabulary of {} tokens", vocabulary)));
+    CHECK(contains(said, "the text is read as bytes, 0 to 255"));
+    CHECK(contains(said, "/some/model"));
+  }
+}
+
+TEST_CASE("master weights are the loaded file's numbers, not those rounded to bf16") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.steps = 1, plan.save = (folder.path() / "f32").string();
+  losses(plan);
+  plan.load = plan.save;
+  plan.model.dtype = DType::bf16, plan.learning_rate = 0;
+  plan.save = (folder.path() / "bf16").string();
+  const std::vector<NamedTensor> file = load_safetensors(plan.load + "/model.safetensors");
+  const auto value_of = [](const std::vector<NamedTensor>& all, const std::string& name) {
+    for (const NamedTensor& each : all)
+      if (each.name == name) return each.value;
+    FAIL(name);
+    return Tensor();
+  };
+  const auto check = [&](const char* layout, int zero) {
+    CAPTURE(layout);
+    CAPTURE(zero);
+    plan.layout = parse_mesh(layout), plan.ranks = static_cast<int>(plan.layout->ranks());
+    plan.zero = zero;
+    losses(plan);
+    const std::vector<NamedTensor> state =
+        load_safetensors(plan.save + "/training_state.safetensors");
+    CHECK(value_of(state, "master.embedding.token.weight").values() ==
+          value_of(file, "model.embed_tokens.weight").values());
+    CHECK(value_of(state, "master.head.weight").values() ==
+          value_of(file, "lm_head.weight").values());
+    CHECK(value_of(state, "master.layers.1.mlp.down.weight").values() ==
+          value_of(file, "model.layers.1.mlp.down_proj.weight").values());
+  };
+  check("", 0);
+  check("dp=2", 1);
+  check("tp=2,pp=2,fsdp=2", 0);
+}
+
+TEST_CASE("SGD, with and without momentum: one rank's losses, and what it holds and saves") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  const std::vector<double> adamw = losses(plan);
+  plan.optimizer = "sgd", plan.learning_rate = 0.1, plan.warmup = 0;
+  const int64_t held = 4 * parameters(plan.model);
+  for (const double momentum : {0.0, 0.9}) {
+    CAPTURE(momentum);
+    plan.momentum = momentum, plan.resume.clear();
+    plan.layout = MeshShape{}, plan.ranks = 1;
+    const TrainingFigures alone = run_training(plan, [](const StepFigures&) {});
+    CHECK(alone.ranks[0].peak_by_kind[static_cast<size_t>(MemoryKind::optimizer)] ==
+          (momentum > 0 ? held : 0));
+    CHECK(alone.loss[0] == doctest::Approx(adamw[0]).epsilon(1e-6));
+    CHECK(alone.loss[5] != adamw[5]);
+    plan.layout = MeshShape{.tp = 2, .dp_shard = 2}, plan.ranks = 4;
+    plan.save = (folder.path() / fmt::format("{}", momentum)).string(), plan.stop_after = 3;
+    check_near(losses(plan), alone.loss, 0);
+    plan.resume = plan.save, plan.save.clear(), plan.stop_after = 0;
+    plan.layout = MeshShape{.pp = 2}, plan.ranks = 2;
+    check_near(losses(plan), alone.loss, 3);
+    plan.momentum = 0.5;
+    CHECK(contains(message_of([&] { losses(plan); }), "and is continued with 0.5"));
+  }
+  plan.optimizer = "adamw", plan.resume.clear();
+  const auto said = [&] { return message_of([&] { losses(plan); }); };
+  CHECK(contains(said(), "--momentum changes nothing here: it is for --optimizer sgd"));
+  plan.optimizer = "sgd", plan.momentum = 1;
+  CHECK(contains(said(), "--momentum is 1; from 1 on"));
+  plan.optimizer = "lion";
+  CHECK(contains(said(), "the optimizer is 'lion'; there are adamw and sgd"));
+}
+
+TEST_CASE("ranks that were not started alike are told in what") {
+  const auto said = [](const std::function<Facts(int rank)>& facts) {
+    return message_of([&] {
+      run_ranks(3,
+                [&](Communicator& world) { expect_same_everywhere(facts(world.rank()), world); });
+    });
+  };
+  CHECK(said([](int) { return Facts{{"--lr", "1"}, {"--seed", ""}}; }) == "nothing was thrown");
+  CHECK(contains(said([](int rank) {
+                   return Facts{{"--lr", "1"}, {"--seed", rank == 2 ? "a longer one" : "7"}};
+                 }),
+                 "--seed is 7 on rank 0, and a longer one on rank 2. Start all with the same"));
+  CHECK(contains(said([](int rank) {
+                   Facts facts = {{"--lr", "1"}};
+                   if (rank == 1) facts.push_back({"--new", "1"});
+                   return facts;
+                 }),
+                 "rank 1 runs another program than rank 0"));
+  const std::vector<NamedTensor> some = {{"a", Tensor::zeros({3})}};
+  CHECK(digest(some) == digest(some));
+  CHECK(digest(some) != digest({{"b", Tensor::zeros({3})}}));
+  CHECK(digest(some) != digest({{"a", Tensor::full({3}, 1)}}));
+  CHECK(digest("abcdefgh") != digest("abcdefghi"));
+  CHECK(digest(std::string("a\0", 2)) != digest("a"));
+  CHECK(program_digest() == program_digest());
 }
 
 TEST_CASE("two runs do not save to one folder") {

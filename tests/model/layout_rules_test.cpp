@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <vector>
+
 #include "support/message_of.hpp"
 
 using namespace yotta;
@@ -53,4 +56,91 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
   expect_layout(config, {.dp_replicate = 4}, 7, {.microbatches = 2, .zero = {.stage = 1}});
   expect_layout(config, {.pp = 2, .dp_shard = 2}, 2);
   expect_layout(config, {.tp = 2, .cp = 2, .pp = 2, .dp_replicate = 2}, 2);
+}
+
+namespace {
+
+// The number after these words; 0 if they are not there.
+int64_t number_after(const std::string& text, const std::string& words) {
+  const size_t found = text.find(words);
+  return found == text.npos ? 0 : std::atoll(text.c_str() + found + words.size());
+}
+
+// The layouts that a message says work.
+struct Suggested {
+  TransformerConfig config;
+  MeshShape shape;
+  int64_t batch;
+  NdOptions options;
+};
+std::vector<Suggested> suggested_by(const std::string& text, const Suggested& from) {
+  std::vector<Suggested> all;
+  const auto add = [&](bool said, auto change) {
+    if (!said) return;
+    all.push_back(from);
+    change(all.back());
+  };
+  const std::string works = "nearest that works: ", models = "works for this model: tp ";
+  const int64_t tp = number_after(text, models), cp = number_after(text, works + "cp "),
+                pp = number_after(text, works + "pp "), chunks = number_after(text, works),
+                batch = number_after(text, "nearest batch is ");
+  add(tp > 0, [&](Suggested& s) { s.shape.tp = static_cast<int>(tp); });
+  add(cp > 0, [&](Suggested& s) { s.shape.cp = static_cast<int>(cp); });
+  add(pp > 0, [&](Suggested& s) {
+    s.shape.pp = static_cast<int>(pp);
+    if (contains(text, "1 chunk per rank")) s.options.chunks = 1;
+  });
+  add(chunks > 0, [&](Suggested& s) { s.options.chunks = static_cast<int>(chunks); });
+  add(batch > 0, [&](Suggested& s) { s.batch = batch; });
+  add(contains(text, "ring attention"),
+      [](Suggested& s) { s.options.context = ContextParallel::ring; });
+  add(contains(text, "plain attention"),
+      [](Suggested& s) { s.config.attention = AttentionKind::plain; });
+  add(contains(text, "recomputing all"),
+      [](Suggested& s) { s.options.checkpoint.what = Recompute::all; });
+  add(contains(text, "fsdp without ZeRO"), [](Suggested& s) { s.options.zero.stage = 0; });
+  add(contains(text, " with it"), [&](Suggested& s) {
+    s.shape.dp_shard = 1;
+    s.shape.dp_replicate = std::atoi(text.c_str() + text.rfind(" dp ") + 4);
+  });
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("what is suggested is no layout that is refused then") {
+  const TransformerConfig config = llama_config(3, 16, 48, 8, 4, 24, 24);
+  int64_t seen = 0, refused = 0;
+  const auto look = [&](const Suggested& each) {
+    const auto check = [](const Suggested& s) {
+      return message_of([&] { expect_layout(s.config, s.shape, s.batch, s.options); });
+    };
+    const std::string text = check(each);
+    for (const Suggested& other : suggested_by(text, each)) {
+      ++seen;
+      const std::string again = check(other);
+      if (again == "nothing was thrown") continue;
+      if (++refused == 1) MESSAGE(text << "\n  and then: " << again);
+    }
+  };
+  for (int tp = 1; tp <= 4; ++tp)
+    for (int cp = 1; cp <= 5; ++cp)
+      for (int pp = 1; pp <= 4; ++pp)
+        for (int fsdp = 1; fsdp <= 2; ++fsdp)
+          for (int chunks = 1; chunks <= 3; ++chunks)
+            for (int variant = 0; variant < 16; ++variant) {
+              Suggested each{config,
+                             {.tp = tp, .cp = cp, .pp = pp, .dp_shard = fsdp, .dp_replicate = 2},
+                             5,
+                             {.microbatches = 2, .chunks = chunks, .zero = {.stage = 0}}};
+              if (chunks > 1) each.options.schedule = PipelineKind::interleaved;
+              if ((variant & 1) != 0) each.options.context = ContextParallel::ulysses;
+              if ((variant & 2) != 0) each.options.checkpoint.what = Recompute::attention;
+              if ((variant & 4) != 0) each.options.zero.stage = 2;
+              if ((variant & 8) != 0) each.config.attention = AttentionKind::plain;
+              if ((variant & 2) == 0) each.options.checkpoint.what = Recompute::none;
+              look(each);
+            }
+  CHECK(seen > 100);
+  CHECK(refused == 0);
 }

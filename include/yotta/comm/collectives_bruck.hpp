@@ -116,12 +116,12 @@ constexpr Sent all_to_all_bruck_sent(int p, int rank, int64_t n, int64_t width) 
 }
 constexpr Sent barrier_dissemination_sent(int p) { return {ceil_log2(p), 0}; }
 
-// Published costs (all_to_all: p a power of two).
+// Published costs (all_to_all: p a power of two, or it throws).
 constexpr double all_gather_bruck_seconds(int p, double bytes, AlphaBeta link) {
   return ceil_log2(p) * link.alpha + (p - 1.0) / p * bytes * link.beta;
 }
 constexpr double all_to_all_bruck_seconds(int p, double bytes, AlphaBeta link) {
-  return ceil_log2(p) * (link.alpha + bytes / 2 * link.beta);
+  return log2_of_ranks("all_to_all_bruck", p) * (link.alpha + bytes / 2 * link.beta);
 }
 constexpr double barrier_dissemination_seconds(int p, AlphaBeta link) {
   return ceil_log2(p) * link.alpha;

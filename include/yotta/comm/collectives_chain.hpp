@@ -71,7 +71,7 @@ constexpr Sent broadcast_scatter_all_gather_sent(int p, int rank, int64_t n, int
   return scatter_tree_sent(p, rank, n, width, root) + all_gather_ring_sent(p, rank, n, width);
 }
 
-// Published costs (scatter + all_gather: p a power of two).
+// Published costs (scatter + all_gather: p a power of two, or it throws).
 constexpr double broadcast_chain_seconds(int p, double bytes, AlphaBeta link,
                                          int64_t segments = 16) {
   if (p == 1) return 0;

@@ -99,6 +99,16 @@ constexpr int floor_power(int p) {
   return static_cast<int>(std::bit_floor(static_cast<unsigned>(p)));
 }
 
+// log2 of p in a cost that holds for powers of two only. Any other p has no such cost: throws.
+constexpr int log2_of_ranks(const char* cost, int p, Where where = Where::current()) {
+  if (p < 1 || floor_power(p) != p)
+    fail(where,
+         "{} is published for powers of two, and {} ranks are none; what each rank of any number "
+         "sends is counted by the function of the same name with _sent",
+         cost, p);
+  return ceil_log2(p);
+}
+
 // Memory for `count` elements on their way, of the type and on the device of `like`; on the ledger
 // as buffers.
 inline Tensor scratch(int64_t count, ConstData like) {

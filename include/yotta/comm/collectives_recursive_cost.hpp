@@ -66,15 +66,18 @@ constexpr Sent all_gather_recursive_doubling_sent(int p, int rank, int64_t n, in
          detail::fold_out_sent(fold, n * width);
 }
 
-// Published costs, p a power of two.
+// Published costs, p a power of two; any other throws.
 constexpr double all_reduce_recursive_doubling_seconds(int p, double bytes, AlphaBeta link) {
-  return ceil_log2(p) * (link.alpha + bytes * (link.beta + link.gamma));
+  return log2_of_ranks("all_reduce_recursive_doubling", p) *
+         (link.alpha + bytes * (link.beta + link.gamma));
 }
 constexpr double reduce_scatter_recursive_halving_seconds(int p, double bytes, AlphaBeta link) {
-  return ceil_log2(p) * link.alpha + (p - 1.0) / p * bytes * (link.beta + link.gamma);
+  return log2_of_ranks("reduce_scatter_recursive_halving", p) * link.alpha +
+         (p - 1.0) / p * bytes * (link.beta + link.gamma);
 }
 constexpr double all_gather_recursive_doubling_seconds(int p, double bytes, AlphaBeta link) {
-  return ceil_log2(p) * link.alpha + (p - 1.0) / p * bytes * link.beta;
+  return log2_of_ranks("all_gather_recursive_doubling", p) * link.alpha +
+         (p - 1.0) / p * bytes * link.beta;
 }
 constexpr double all_reduce_rabenseifner_seconds(int p, double bytes, AlphaBeta link) {
   return reduce_scatter_recursive_halving_seconds(p, bytes, link) +

@@ -139,7 +139,7 @@ constexpr Sent scatter_tree_sent(int p, int rank, int64_t n, int64_t width, int 
   return {broadcast_tree_sent(p, rank, 0, 0, root).messages, passed_on * width};
 }
 
-// Published costs, for any p (gather and scatter: p a power of two).
+// Published costs, for any p (gather and scatter: p a power of two, or they throw).
 constexpr double broadcast_tree_seconds(int p, double bytes, AlphaBeta link) {
   return ceil_log2(p) * (link.alpha + bytes * link.beta);
 }
@@ -150,7 +150,7 @@ constexpr double all_reduce_tree_seconds(int p, double bytes, AlphaBeta link) {
   return reduce_tree_seconds(p, bytes, link) + broadcast_tree_seconds(p, bytes, link);
 }
 constexpr double gather_tree_seconds(int p, double bytes, AlphaBeta link) {
-  return ceil_log2(p) * link.alpha + (p - 1.0) / p * bytes * link.beta;
+  return log2_of_ranks("gather_tree", p) * link.alpha + (p - 1.0) / p * bytes * link.beta;
 }
 constexpr double scatter_tree_seconds(int p, double bytes, AlphaBeta link) {
   return gather_tree_seconds(p, bytes, link);

@@ -205,12 +205,16 @@ void expect_mesh(const MeshShape& shape, int ranks, Where where, const MeshWorks
       fail(where, "{} is {}; every axis has at least one rank", short_name(axis), shape[axis]);
   if (shape.ranks() == ranks) return;
   const std::optional<MeshShape> nearest = nearest_mesh(shape, ranks, works);
-  fail(where,
-       "{} makes {} ranks, but there are {}: the sizes of the axes must multiply to the number of "
-       "ranks. {}",
-       describe(shape), shape.ranks(), ranks,
+  const auto count = [](int64_t n) { return fmt::format("{} rank{}", n, n == 1 ? "" : "s"); };
+  const std::string splits =
+      shape.ranks() == 1 ? "a layout that splits nothing has " : describe(shape) + " makes ";
+  const std::string other =
+      works && works(shape) ? fmt::format("{} works on {}", describe(shape), count(shape.ranks()))
+                            : "take another number";
+  fail(where, "{}{}, but there {} {}: the sizes of the axes multiply to the number of ranks. {}",
+       splits, count(shape.ranks()), ranks == 1 ? "is" : "are", ranks,
        nearest ? "The nearest that does: " + describe(*nearest)
-               : fmt::format("No layout of {} ranks works here; take another number", ranks));
+               : fmt::format("No layout of {} works here; {}", count(ranks), other));
 }
 
 #endif  // YOTTA_BODIES

@@ -13,6 +13,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
@@ -36,25 +38,24 @@ struct NdOptions {
   ZeroOptions zero = {.stage = 0};  // 1 or 2: in place of DDP over cp and dp_replicate
   DdpOptions ddp = {};
   bool naive_gradients = false;  // in place of DDP: one all_reduce per parameter, after backward
+  int64_t sequence = 0;          // tokens in a sequence; 0: the model's context
 };
 
-// Throws unless `layers` blocks make stages for pp ranks.
-YOTTA_API void expect_stages(int64_t layers, int pp, const NdOptions& options, Where where);
+// Whether a model and a batch of B sequences can be spread so: what an error suggests is tried with
+// it first.
+YOTTA_API bool layout_works(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
+                            const NdOptions& options = {});
 
-// Can cp ranks have two chunks each of the sequence?
-YOTTA_API bool cuts_sequence(const TransformerConfig& config, int cp);
-
-// Throws unless Ulysses can give each rank of cp whole heads, of those that tensor parallelism
-// leaves to its rank.
-YOTTA_API void expect_heads(const TransformerConfig& config, const MeshShape& shape, Where where);
-
-// Throws if ZeRO is on and cannot be: it needs stage 1 or 2, no FSDP, and gradients in buckets.
-YOTTA_API void expect_zero(const MeshShape& shape, const NdOptions& options, Where where);
-
-// Throws, naming the rule and the nearest that works, if a model or a batch of B sequences cannot
-// be spread this way.
+// Throws, naming the rule and the nearest that works, if they cannot.
 YOTTA_API void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
                              const NdOptions& options = {}, Where where = Where::current());
+
+// What an error may suggest. nearest_of() makes ". Nearest: a, or b" of the ways that work.
+struct Way {
+  std::string words;
+  bool works;
+};
+YOTTA_API std::string nearest_of(const std::vector<Way>& ways);
 
 }  // namespace yotta
 
@@ -67,97 +68,225 @@ YOTTA_API void expect_layout(const TransformerConfig& config, const MeshShape& s
 
 namespace yotta {
 
-void expect_stages(int64_t layers, int pp, const NdOptions& options, Where where) {
-  const int chunks = options.chunks;
-  const bool interleaves =
-      options.schedule == PipelineKind::interleaved && !options.zero_bubble.has_value();
-  if (chunks < 1 || options.microbatches < 1)
-    fail(where, "{} chunks per rank and {} microbatches: each is at least 1", chunks,
-         options.microbatches);
-  if (chunks > 1 && !interleaves)
-    fail(where, "{} has one stage per rank, not {}. Nearest: 1 chunk, or interleaved 1F1B",
-         options.zero_bubble ? name(*options.zero_bubble) : name(options.schedule), chunks);
-  const int64_t stages = int64_t{pp} * chunks;
-  if (stages == 1 || stages <= layers) return;
-  const int64_t fewer = layers / pp;  // chunks that as many ranks can have
-  const std::string nearest =
-      fewer > 0    ? fmt::format("{} chunk{} per rank", fewer, fewer > 1 ? "s" : "")
-      : chunks > 1 ? fmt::format("pp {}, 1 chunk per rank", std::max<int64_t>(1, layers))
-                   : fmt::format("pp {}", std::max<int64_t>(1, layers));
-  fail(where,
-       "a pipeline of pp {} with {} stages per rank needs a block for each of {} stages, but the "
-       "model has {} blocks. The nearest that works: {}",
-       pp, chunks, stages, layers, nearest);
+namespace detail {
+
+// A model, a batch and how they are to be spread. Each rule is a question, and an error for a "no".
+struct Spread {
+  TransformerConfig config;
+  MeshShape shape;
+  int64_t batch;
+  NdOptions options;
+
+  bool divides() const {
+    return config.heads % shape.tp == 0 && config.kv_heads % shape.tp == 0 &&
+           config.feed_forward % shape.tp == 0 && config.vocabulary % shape.tp == 0;
+  }
+  bool has_chunks() const { return shape.cp == 1 || sequence() % (int64_t{2} * shape.cp) == 0; }
+  bool has_attention() const { return shape.cp == 1 || config.attention != AttentionKind::plain; }
+  bool has_heads() const {
+    return options.context != ContextParallel::ulysses ||
+           (config.heads / shape.tp % shape.cp == 0 && config.kv_heads / shape.tp % shape.cp == 0);
+  }
+  bool has_attention_to_drop() const {
+    return options.checkpoint.what != Recompute::attention ||
+           config.attention != AttentionKind::blockwise;
+  }
+  bool has_stages() const {
+    const int64_t stages = int64_t{shape.pp} * options.chunks;
+    return options.chunks >= 1 && options.microbatches >= 1 &&
+           (options.chunks == 1 || interleaves()) && (stages == 1 || stages <= config.layers);
+  }
+  bool has_zero() const {
+    const int stage = options.zero.stage;
+    return stage == 0 ||
+           ((stage == 1 || stage == 2) && shape.dp_shard == 1 && !options.naive_gradients);
+  }
+  bool has_sequences() const { return batch / data_ranks() >= least_sequences(); }
+  bool works() const {
+    return divides() && has_chunks() && has_attention() && has_heads() && has_attention_to_drop() &&
+           has_stages() && has_zero() && has_sequences();
+  }
+
+  int64_t sequence() const { return options.sequence > 0 ? options.sequence : config.context; }
+  bool interleaves() const {
+    return options.schedule == PipelineKind::interleaved && !options.zero_bubble.has_value();
+  }
+  int64_t data_ranks() const { return int64_t{1} * shape.dp_shard * shape.dp_replicate; }
+  // Sequences that each data-parallel rank needs.
+  int64_t least_sequences() const {
+    const bool reduces_each =
+        shape.dp_shard > 1 || (options.zero.stage == 2 && shape.dp_replicate > 1);
+    return reduces_each ? options.microbatches : 1;
+  }
+
+  // The same with something changed.
+  template <class Change>
+  Spread with(Change change) const {
+    Spread other = *this;
+    change(other);
+    return other;
+  }
+  template <class Change>
+  bool works_with(Change change) const {
+    return with(change).works();
+  }
+  // ". The nearest that works: cp 2", or one that keeps this rule, if others are broken too.
+  template <class Keeps>
+  std::string nearest_cp(Keeps keeps) const;
+  std::string nearest_stages() const;
+
+  void expect_divides(Where where) const;
+  void expect_context(Where where) const;
+  void expect_attention(Where where) const;
+  void expect_stages(Where where) const;
+  void expect_zero(Where where) const;
+  void expect_sequences(Where where) const;
+};
+
+inline void Spread::expect_divides(Where where) const {
+  yotta::expect_divides(config, shape.tp, where, [this](int tp) {
+    return works_with([tp](Spread& s) { s.shape.tp = tp; });
+  });
 }
 
-bool cuts_sequence(const TransformerConfig& config, int cp) {
-  return cp == 1 || config.context % (int64_t{2} * cp) == 0;
+template <class Keeps>
+std::string Spread::nearest_cp(Keeps keeps) const {
+  const auto with_cp = [this](int cp) { return with([cp](Spread& s) { s.shape.cp = cp; }); };
+  for (int cp = shape.cp; cp >= 1; --cp)
+    if (with_cp(cp).works()) return fmt::format(". The nearest that works: cp {}", cp);
+  for (int cp = shape.cp; cp >= 1; --cp)
+    if (keeps(with_cp(cp))) return fmt::format(". The nearest that keeps this rule: cp {}", cp);
+  return "";
 }
 
-void expect_heads(const TransformerConfig& config, const MeshShape& shape, Where where) {
+inline void Spread::expect_context(Where where) const {
+  if (!has_chunks())
+    fail(
+        where,
+        "context parallelism cuts a sequence into 2 chunks for each of {} ranks, but {} tokens are "
+        "not divisible by {}{}",
+        shape.cp, sequence(), int64_t{2} * shape.cp,
+        nearest_cp([](const Spread& s) { return s.has_chunks(); }));
+  if (!has_attention())
+    fail(where, "context parallelism (cp {}) needs blockwise attention; plain works with cp 1",
+         shape.cp);
+  if (has_heads()) return;
   const int64_t heads = config.heads / shape.tp, kv_heads = config.kv_heads / shape.tp;
-  const auto fits = [&](int cp) { return heads % cp == 0 && kv_heads % cp == 0; };
-  if (fits(shape.cp)) return;
-  int nearest = shape.cp;
-  while (!fits(nearest) || !cuts_sequence(config, nearest)) --nearest;
+  const std::string nearest =
+      nearest_cp([](const Spread& s) { return s.has_heads() && s.has_chunks(); });
+  const bool ring = works_with([](Spread& s) { s.options.context = ContextParallel::ring; });
   fail(
       where,
       "Ulysses gives each of {} ranks of cp whole heads, but {} query and {} key/value heads (on a "
-      "rank of tp) are not both divisible by {}. The nearest that works: cp {}, or ring attention",
-      shape.cp, heads, kv_heads, shape.cp, nearest);
+      "rank of tp) are not both divisible by {}{}{}",
+      shape.cp, heads, kv_heads, shape.cp, nearest, ring ? ", or ring attention" : "");
 }
 
-void expect_zero(const MeshShape& shape, const NdOptions& options, Where where) {
+inline void Spread::expect_attention(Where where) const {
+  if (has_attention_to_drop()) return;
+  fail(where,
+       "recomputing attention drops its T x T probabilities, which blockwise attention never "
+       "keeps: nothing would be saved{}",
+       nearest_of({{"plain attention",
+                    works_with([](Spread& s) { s.config.attention = AttentionKind::plain; })},
+                   {"recomputing all",
+                    works_with([](Spread& s) { s.options.checkpoint.what = Recompute::all; })}}));
+}
+
+// As many stages as there are blocks for: with fewer chunks, or on fewer ranks.
+inline std::string Spread::nearest_stages() const {
+  const auto words = [this](int64_t pp, int64_t chunks) {
+    const std::string of_rank = fmt::format("{} chunk{} per rank", chunks, chunks > 1 ? "s" : "");
+    if (pp == shape.pp) return of_rank;
+    return options.chunks == 1 ? fmt::format("pp {}", pp) : fmt::format("pp {}, {}", pp, of_rank);
+  };
+  const bool fewer_chunks = config.layers / shape.pp > 0;
+  const int64_t pp = fewer_chunks ? shape.pp : std::max<int64_t>(1, config.layers);
+  const int64_t chunks = fewer_chunks ? config.layers / shape.pp : 1;
+  const bool tried = works_with([&](Spread& s) {
+    s.shape.pp = static_cast<int>(pp), s.options.chunks = static_cast<int>(chunks);
+  });
+  return fmt::format("The nearest that {}: {}", tried ? "works" : "keeps this rule",
+                     words(pp, chunks));
+}
+
+inline void Spread::expect_stages(Where where) const {
+  const int chunks = options.chunks;
+  if (chunks < 1 || options.microbatches < 1)
+    fail(where, "{} chunks per rank and {} microbatches: each is at least 1", chunks,
+         options.microbatches);
+  const auto interleaved = [](Spread& s) {
+    s.options.schedule = PipelineKind::interleaved, s.options.zero_bubble = {};
+  };
+  if (chunks > 1 && !interleaves())
+    fail(where, "{} has one stage per rank, not {}{}",
+         options.zero_bubble ? name(*options.zero_bubble) : name(options.schedule), chunks,
+         nearest_of({{"1 chunk", works_with([](Spread& s) { s.options.chunks = 1; })},
+                     {"interleaved 1F1B", works_with(interleaved)}}));
+  if (!has_stages())
+    fail(where,
+         "a pipeline of pp {} with {} stages per rank needs a block for each of {} stages, but the "
+         "model has {} blocks. {}",
+         shape.pp, chunks, int64_t{shape.pp} * chunks, config.layers, nearest_stages());
+}
+
+inline void Spread::expect_zero(Where where) const {
   const int stage = options.zero.stage;
-  if (stage == 0) return;
+  if (has_zero()) return;
   if (stage != 1 && stage != 2)
-    fail(where, "ZeRO stage {}: choose 1 or 2; stage 3 is FSDP, the axis fsdp", stage);
+    fail(where, "ZeRO stage {}: there are 1 and 2; stage 3 is FSDP, the axis fsdp", stage);
   if (shape.dp_shard > 1)
     fail(where,
-         "FSDP over fsdp {} has already cut all that ZeRO-{} would cut, and the weights too. "
-         "Nearest: fsdp without ZeRO, or dp {} with it",
-         shape.dp_shard, stage, shape.dp_shard * shape.dp_replicate);
-  if (options.naive_gradients)
+         "FSDP over fsdp {} has already cut all that ZeRO-{} would cut, and the weights too{}",
+         shape.dp_shard, stage,
+         nearest_of({{"fsdp without ZeRO", works_with([](Spread& s) { s.options.zero.stage = 0; })},
+                     {fmt::format("dp {} with it", data_ranks()), works_with([](Spread& s) {
+                        s.shape.dp_replicate = static_cast<int>(s.data_ranks());
+                        s.shape.dp_shard = 1;
+                      })}}));
+  fail(where,
+       "ZeRO-{} sums gradients in buckets and leaves each rank its part; one all_reduce per "
+       "parameter is "
+       "DDP's naive way{}",
+       stage, nearest_of({{"gradients in buckets", works_with([](Spread& s) {
+                             s.options.naive_gradients = false;
+                           })}}));
+}
+
+inline void Spread::expect_sequences(Where where) const {
+  const int64_t least = least_sequences(), ranks = data_ranks();
+  if (!has_sequences())
     fail(where,
-         "ZeRO-{} sums gradients in buckets and leaves each rank its part; one all_reduce per "
-         "parameter is DDP's naive way. Nearest: gradients in buckets",
-         stage);
+         "a batch of {} sequences does not give each of {} data-parallel ranks {}; the nearest "
+         "batch is {}",
+         batch, ranks, least == 1 ? "one" : fmt::format("its {} microbatches", least),
+         ranks * least);
+}
+
+}  // namespace detail
+
+std::string nearest_of(const std::vector<Way>& ways) {
+  std::string text;
+  for (const Way& way : ways)
+    if (way.works) text += (text.empty() ? ". Nearest: " : ", or ") + way.words;
+  return text;
+}
+
+bool layout_works(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
+                  const NdOptions& options) {
+  return detail::Spread{config, shape, batch, options}.works();
 }
 
 void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
                    const NdOptions& options, Where where) {
   config.check(where);
-  expect_divides(config, shape.tp, where);
-  if (!cuts_sequence(config, shape.cp)) {
-    int nearest = shape.cp;
-    while (!cuts_sequence(config, nearest)) --nearest;
-    fail(where,
-         "context parallelism cuts a sequence into 2 chunks for each of {} ranks, but {} tokens "
-         "are not divisible by {}. The nearest that works: cp {}",
-         shape.cp, config.context, int64_t{2} * shape.cp, nearest);
-  }
-  if (shape.cp > 1 && config.attention == AttentionKind::plain)
-    fail(where, "context parallelism (cp {}) needs blockwise attention; plain works with cp 1",
-         shape.cp);
-  if (options.context == ContextParallel::ulysses) expect_heads(config, shape, where);
-  if (options.checkpoint.what == Recompute::attention &&
-      config.attention == AttentionKind::blockwise)
-    fail(where,
-         "recomputing attention drops its T x T probabilities, which blockwise attention never "
-         "keeps: nothing would be saved. Nearest: plain attention, or recomputing all");
-  expect_stages(config.layers, shape.pp, options, where);
-  expect_zero(shape, options, where);
-  const int64_t ranks = int64_t{1} * shape.dp_shard * shape.dp_replicate;
-  const bool reduces_each =
-      shape.dp_shard > 1 || (options.zero.stage == 2 && shape.dp_replicate > 1);
-  const int64_t least = reduces_each ? options.microbatches : 1;
-  if (batch / ranks < least)
-    fail(where,
-         "a batch of {} sequences does not give each of {} data-parallel ranks {}; the nearest "
-         "batch "
-         "is {}",
-         batch, ranks, least == 1 ? "one" : fmt::format("its {} microbatches", least),
-         ranks * least);
+  const detail::Spread spread{config, shape, batch, options};
+  spread.expect_divides(where);
+  spread.expect_context(where);
+  spread.expect_attention(where);
+  spread.expect_stages(where);
+  spread.expect_zero(where);
+  spread.expect_sequences(where);
 }
 
 }  // namespace yotta

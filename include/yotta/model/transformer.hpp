@@ -24,6 +24,7 @@
 // (attention.o, mlp.down) divided by sqrt(2 L), since 2 L such terms are summed; biases 0, norms 1.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,9 @@ namespace yotta {
 inline constexpr const char* tied_table = "embedding.token.weight";
 
 // Throws unless tp ranks can share the model's widths evenly; names the nearest number of ranks
-// that can.
-YOTTA_API void expect_divides(const TransformerConfig& c, int tp, Where where = Where::current());
+// that can. `works`: what else a number of ranks must keep, to be named; empty: nothing.
+YOTTA_API void expect_divides(const TransformerConfig& c, int tp, Where where = Where::current(),
+                              const std::function<bool(int)>& works = {});
 
 class Transformer {
  public:
@@ -115,26 +117,33 @@ inline BlockOptions block_options(const TransformerConfig& c) {
   return {norm_options(c), attention, mlp};
 }
 
-void expect_divides(const TransformerConfig& c, int tp, Where where) {
+void expect_divides(const TransformerConfig& c, int tp, Where where,
+                    const std::function<bool(int)>& works) {
   const std::pair<const char*, int64_t> widths[] = {
       {"heads", c.heads},
       {"key/value heads", c.kv_heads},
       {"numbers of the feed-forward width", c.feed_forward},
       {"tokens of the vocabulary", c.vocabulary}};
-  const auto fits = [&](int ranks) {
+  const auto divides = [&](int ranks) {
     return std::all_of(std::begin(widths), std::end(widths),
                        [&](const auto& width) { return width.second % ranks == 0; });
   };
-  if (fits(tp)) return;
-  int nearest = tp;
-  for (int step = 1; !fits(nearest); ++step)  // down and up by turns; tp 1 always fits
-    nearest = tp - step >= 1 && fits(tp - step) ? tp - step : fits(tp + step) ? tp + step : nearest;
+  if (divides(tp)) return;
+  // Down and up by turns; tp 1 always divides.
+  const auto nearest = [&](const std::function<bool(int)>& fits) {
+    for (int step = 1; step < tp; ++step)
+      for (const int ranks : {tp - step, tp + step})
+        if (fits(ranks)) return ranks;
+    return 0;
+  };
+  const int all = nearest([&](int ranks) { return divides(ranks) && (!works || works(ranks)); });
   for (const auto& [what, size] : widths)
     if (size % tp != 0)
       fail(where,
            "tensor parallelism over {} ranks gives each a tp-th of every width, but {} {} are not "
-           "divisible by {}. The nearest that works for this model: tp {}",
-           tp, size, what, tp, nearest);
+           "divisible by {}. The nearest that {}: tp {}",
+           tp, size, what, tp, all > 0 ? "works for this model" : "divides them all",
+           all > 0 ? all : nearest(divides));
 }
 
 Transformer::Transformer(const TransformerConfig& config, int64_t first, int64_t last,
