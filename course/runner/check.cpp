@@ -10,6 +10,8 @@
 
 #include "course/shared/console.hpp"
 #include "runner/grade.hpp"
+#include "runner/places.hpp"
+#include "runner/solution.hpp"
 #include "runner/topics.hpp"
 
 namespace fs = std::filesystem;
@@ -25,24 +27,31 @@ std::string relative(const std::string& path) {
 }
 
 // What is remembered between two checks, in work/NN_topic/.state.json: the starter that the student's
-// file was copied from, the task that is open, the hints that were shown.
+// file was copied from, the task that is open, the hints that were shown. Nobody else touches it meanwhile.
 class State {
  public:
   explicit State(const Exercise& exercise)
-      : path_(fs::path(exercise.work_copy()).parent_path() / ".state.json") {
-    if (!fs::exists(path_)) return;
-    json_ = nlohmann::json::parse(read_text(path_), nullptr, /*allow_exceptions=*/false);
+      : folder_(fs::path(exercise.work_copy()).parent_path()), lock_(made(folder_) / ".lock") {
+    if (!fs::exists(path())) return;
+    json_ = nlohmann::json::parse(read_text(path()), nullptr, /*allow_exceptions=*/false);
     if (!json_.is_object()) json_ = nlohmann::json::object();
   }
   std::string text(const char* key) const { return json_.value(key, ""); }
   int hints(const std::string& task) const { return json_.value("hints " + task, 0); }
   void set(const std::string& key, const nlohmann::json& value) {
     json_[key] = value;
-    write_text(path_, json_.dump(2) + "\n");
+    write_text(path(), json_.dump(2) + "\n");
   }
 
  private:
-  std::string path_;
+  static fs::path made(const fs::path& folder) {
+    fs::create_directories(folder);
+    return folder;
+  }
+  std::string path() const { return folder_ / ".state.json"; }
+
+  fs::path folder_;
+  FileLock lock_;
   nlohmann::json json_ = nlohmann::json::object();
 };
 
@@ -53,8 +62,8 @@ std::string student_file(const Exercise& exercise, const CheckOptions& options) 
       throw std::runtime_error("there is no file " + options.file);
     return fs::absolute(options.file);
   }
-  const std::string file = exercise.work_copy(), starter = read_text(exercise.starter());
   State state(exercise);
+  const std::string file = exercise.work_copy(), starter = read_text(exercise.starter());
   const bool exists = fs::exists(file);
   const bool untouched = exists && read_text(file) == state.text("starter");
   if (!exists || untouched || options.afresh) {
@@ -74,32 +83,15 @@ std::string student_file(const Exercise& exercise, const CheckOptions& options) 
   return file;
 }
 
-// The adapter includes this one-line file, so that any file can be graded without another build folder.
-std::string point_adapter_at(const Exercise& exercise, const std::string& file) {
-  const std::string folder = fmt::format("{}/exercises/{}", YOTTA_BUILD_DIR, exercise.id);
-  write_text(folder + "/student.hpp", fmt::format("#include \"{}\"\n", file));
-  return fmt::format("{}/exercises/exercise_{}_student", YOTTA_BUILD_DIR, exercise.id);
-}
-
-struct Built {
-  bool well = false;
-  std::string errors;
-};
-
-Built build(const Exercise& exercise, const std::string& file) {
-  const std::string target = fmt::format("exercise_{}_student", exercise.id);
-  const std::string program = point_adapter_at(exercise, file);
-  if (!fs::exists(program))
-    fmt::print(stderr, "Building the tests of {}: once, half a minute ...\n", exercise.id);
-  const Ending ending = run_limited({"cmake", "--build", YOTTA_BUILD_DIR, "--target", target}, 600);
-  if (ending.well()) return {true, ""};
-  const std::string errors = readable_errors(ending.output, file);
-  if (!errors.empty()) return {false, errors};
-  const std::string misfit = readable_errors(ending.output, exercise.folder + "/adapter.cpp", 1);
-  if (misfit.empty()) return {false, "The compiler stopped outside your file:\n" + ending.output};
-  return {false,
-          "A function that the tests call has another name or other parameters than before:\n" +
-              misfit};
+// Why a student's file gave no program. The library's own gave one just before.
+std::string compile_errors(const Exercise& exercise, const std::string& file,
+                           const std::string& log) {
+  const std::string errors = readable_errors(log, file);
+  if (!errors.empty()) return errors;
+  const std::string misfit = readable_errors(log, exercise.folder + "/adapter.cpp", 1);
+  if (misfit.empty()) return "The compiler stopped outside your file:\n" + log;
+  return "A function that the tests call has another name or other parameters than before:\n" +
+         misfit;
 }
 
 void print_tasks(const Grade& grade) {
@@ -129,16 +121,23 @@ void print_verdict(const Exercise& exercise, const Grade& grade) {
                              fmt::format("{} of {} points", grade.points, grade.of)));
 }
 
-nlohmann::json as_json(const Exercise& exercise, const std::string& file, const Grade& grade,
-                       const std::string& compile_errors, double seconds) {
+// One check, and what came of it.
+struct Verdict {
+  std::string file, compile_errors;
+  Grade grade;
+  double seconds = 0;
+};
+
+nlohmann::json as_json(const Exercise& exercise, const Verdict& verdict) {
+  const Grade& grade = verdict.grade;
   nlohmann::json json = {{"exercise", exercise.id},
-                         {"file", relative(file)},
-                         {"compiled", compile_errors.empty()},
-                         {"compile_errors", compile_errors},
+                         {"file", relative(verdict.file)},
+                         {"compiled", verdict.compile_errors.empty()},
+                         {"compile_errors", verdict.compile_errors},
                          {"points", grade.points},
                          {"of", grade.of},
                          {"complete", grade.complete()},
-                         {"seconds", seconds},
+                         {"seconds", verdict.seconds},
                          {"tasks", nlohmann::json::array()},
                          {"cases", nlohmann::json::array()}};
   for (const TaskResult& result : grade.tasks)
@@ -192,6 +191,38 @@ int cut_again(const Exercise& exercise) {
   return 0;
 }
 
+// Nothing of a task was run.
+Grade no_points(const Exercise& exercise) {
+  Grade grade;
+  for (const Task& task : exercise.tasks) {
+    grade.tasks.push_back({task});
+    grade.of += task.points;
+  }
+  return grade;
+}
+
+Verdict grade_file(const Exercise& exercise, const std::string& file) {
+  const auto start = std::chrono::steady_clock::now();
+  fmt::print("{} {}: {}\n\n", exercise.number(), exercise.title, relative(file));
+  std::fflush(stdout);
+  build_grader(exercise);
+  const RunFolder folder(fmt::format("{}/exercises/{}", YOTTA_BUILD_DIR, exercise.id));
+  const Built built = build_solution(exercise, file, folder);
+  Verdict verdict{file, "", no_points(exercise)};
+  if (!built.program.empty()) {
+    verdict.grade = grade(exercise, built.program);
+    print_verdict(exercise, verdict.grade);
+  } else {
+    verdict.compile_errors = compile_errors(exercise, file, built.log);
+    fmt::print("It does not compile:\n\n{}\n0 of {} points\n", verdict.compile_errors,
+               verdict.grade.of);
+  }
+  if (const CaseResult* failed = verdict.grade.first_failed())
+    State(exercise).set("open task", failed->task());
+  verdict.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return verdict;
+}
+
 }  // namespace
 
 std::string readable_errors(const std::string& log, const std::string& file, int most) {
@@ -218,30 +249,9 @@ int check(const CheckOptions& options) {
   const Exercise exercise = choose_exercise(options.name);
   if (options.hint) return show_hint(exercise);
   if (options.cut) return cut_again(exercise);
-
-  const auto start = std::chrono::steady_clock::now();
-  const std::string file = student_file(exercise, options);
-  fmt::print("{} {}: {}\n\n", exercise.number(), exercise.title, relative(file));
-  std::fflush(stdout);
-  const Built built = build(exercise, file);
-  Grade result;
-  if (built.well) {
-    result = grade(exercise, point_adapter_at(exercise, file));
-    print_verdict(exercise, result);
-  } else {
-    for (const Task& task : exercise.tasks) {
-      result.tasks.push_back({task});
-      result.of += task.points;
-    }
-    fmt::print("It does not compile:\n\n{}\n0 of {} points\n", built.errors, result.of);
-  }
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (const CaseResult* failed = result.first_failed())
-    State(exercise).set("open task", failed->task());
-  if (!options.json.empty())
-    write_text(options.json, as_json(exercise, file, result, built.errors, seconds).dump(2) + "\n");
-  return result.complete() ? 0 : 1;
+  const Verdict verdict = grade_file(exercise, student_file(exercise, options));
+  if (!options.json.empty()) write_text(options.json, as_json(exercise, verdict).dump(2) + "\n");
+  return verdict.grade.complete() ? 0 : 1;
 }
 
 }  // namespace runner

@@ -89,6 +89,24 @@ struct Record {
   bool ended = false;
 };
 
+// A file's name beside a program that no other run has; the file is gone at the end.
+class RecordFile {
+ public:
+  explicit RecordFile(const std::string& program) : path_(program + ".record.XXXXXX") {
+    const int file = mkstemp(path_.data());
+    if (file < 0)
+      throw CouldNotGrade(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+    close(file);
+  }
+  ~RecordFile() { unlink(path_.c_str()); }
+  RecordFile(const RecordFile&) = delete;
+  RecordFile& operator=(const RecordFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 Record read_record(const std::string& path) {
   Record record;
   std::ifstream file(path);
@@ -200,7 +218,8 @@ const CaseResult* Grade::first_failed() const {
 }
 
 Grade grade(const Exercise& exercise, const std::string& program, double seconds) {
-  const std::string path = program + ".record";
+  const RecordFile file(program);
+  const std::string& path = file.path();
   std::vector<CaseResult> lost;  // the cases that ended the program, in order
   for (;;) {
     std::string without;

@@ -1,6 +1,7 @@
 #include "runner/exercise.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,8 +13,11 @@
 
 #include "runner/check.hpp"
 #include "runner/grade.hpp"
+#include "runner/places.hpp"
+#include "runner/solution.hpp"
 #include "support/temporary_folder.hpp"
 
+namespace fs = std::filesystem;
 using namespace runner;
 
 namespace {
@@ -51,6 +55,17 @@ std::string mark_error(const std::string& text) {
     marked_parts(text);
     return "";
   } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+// What `run` throws because it could not grade; empty: nothing.
+template <class Run>
+std::string why_not_graded(Run run) {
+  try {
+    run();
+    return "";
+  } catch (const CouldNotGrade& error) {
     return error.what();
   }
 }
@@ -184,4 +199,57 @@ TEST_CASE("messages do not speak of files that no student has opened") {
         "rank 0: linear.hpp:76: dim 1");
   CHECK(runner::in_plain_words("adapter.cpp:28: the Work of recv at adapter.cpp:28 was dropped") ==
         "the Work of recv in your function was dropped");
+}
+
+TEST_CASE("a command's words are what a shell reads") {
+  CHECK(shell_words("  a -D\\\"x y\\\" 'b  \\c' \"d'e\"f '' ") ==
+        Words{"a", "-D\"x", "y\"", "b  \\c", "d'ef", ""});
+  CHECK(shell_words("") == Words{});
+}
+
+TEST_CASE("a solution is compiled and linked with Ninja's commands, but to other places") {
+  const std::string compile = "c++ -DYOTTA_SOLUTION=\\\"/b/student.hpp\\\" -O0 -MD -MT a.o -MF a.d";
+  const std::string listed = "c++ -o main.o -c main.cpp\n" + compile +
+                             " -o a.o -c a.cpp\n: && c++ main.o a.o -o graded -lm && :\n";
+  const BuildCommands commands = commands_for(listed, "a.o", "graded", "/w/my file.hpp", "/run");
+  CHECK(commands.compile == Words{"c++", "-DYOTTA_SOLUTION=\"/w/my file.hpp\"", "-O0", "-o",
+                                  "/run/solution.o", "-c", "a.cpp"});
+  CHECK(commands.link == Words{"c++", "main.o", "/run/solution.o", "-o", "/run/program", "-lm"});
+  const std::string why = why_not_graded([&] { commands_for("", "a.o", "graded", "f", "/run"); });
+  CHECK_MESSAGE(why.find("Ninja does not list") != std::string::npos, why);
+}
+
+TEST_CASE(
+    "every run has a folder of its own; those of killed runs are removed, those in use are not") {
+  const yotta_test::TemporaryFolder parent;
+  fs::create_directories(parent / "run.killed");
+  write_text(parent / "run.killed/lock", "");
+  std::string mine;
+  {
+    const RunFolder one(parent.path()), other(parent.path());
+    mine = one.path();
+    CHECK(one.path() != other.path());
+    CHECK(fs::exists(one.path()));
+    CHECK_FALSE(fs::exists(parent / "run.killed"));
+  }
+  CHECK_FALSE(fs::exists(mine));
+}
+
+TEST_CASE("a lock is held to the end, by what has been started too") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string file = folder / "lock";
+  pid_t child = 0;
+  {
+    const FileLock lock(file);
+    CHECK_FALSE(FileLock::is_free(file));
+    child = fork();
+    if (child == 0) {
+      pause();
+      _exit(0);
+    }
+  }
+  CHECK_FALSE(FileLock::is_free(file));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  CHECK(FileLock::is_free(file));
 }
