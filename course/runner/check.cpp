@@ -1,6 +1,7 @@
 #include "runner/check.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -21,6 +22,13 @@ using yotta::console::paint;
 namespace runner {
 namespace {
 
+constexpr int could_not_grade = 3;  // exit status
+
+// What a student's program says may be no text.
+std::string json_text(const nlohmann::json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 std::string relative(const std::string& path) {
   const std::string root = std::string(YOTTA_SOURCE_DIR) + "/";
   return path.starts_with(root) ? path.substr(root.size()) : path;
@@ -40,7 +48,7 @@ class State {
   int hints(const std::string& task) const { return json_.value("hints " + task, 0); }
   void set(const std::string& key, const nlohmann::json& value) {
     json_[key] = value;
-    write_text(path(), json_.dump(2) + "\n");
+    write_text(path(), json_text(json_));
   }
 
  private:
@@ -67,10 +75,7 @@ std::string student_file(const Exercise& exercise, const CheckOptions& options) 
   const bool exists = fs::exists(file);
   const bool untouched = exists && read_text(file) == state.text("starter");
   if (!exists || untouched || options.afresh) {
-    if (exists && !untouched) {
-      fs::copy_file(file, file + ".before", fs::copy_options::overwrite_existing);
-      fmt::print("Your file was kept as {}.before.\n", relative(file));
-    }
+    if (exists && !untouched) fmt::print("Your file was kept as {}.\n", relative(keep_copy(file)));
     write_text(file, starter);
     state.set("starter", starter);
     if (!exists)
@@ -132,6 +137,7 @@ nlohmann::json as_json(const Exercise& exercise, const Verdict& verdict) {
   const Grade& grade = verdict.grade;
   nlohmann::json json = {{"exercise", exercise.id},
                          {"file", relative(verdict.file)},
+                         {"graded", true},
                          {"compiled", verdict.compile_errors.empty()},
                          {"compile_errors", verdict.compile_errors},
                          {"points", grade.points},
@@ -151,6 +157,42 @@ nlohmann::json as_json(const Exercise& exercise, const Verdict& verdict) {
     json["cases"].push_back({{"name", one.name}, {"passed", one.passed}, {"message", one.message}});
   return json;
 }
+
+// Where --json goes. If that is standard output, it gets nothing else: what is meant for people goes to standard error.
+class JsonOutput {
+ public:
+  explicit JsonOutput(const std::string& path) : path_(path) {
+    if (path != "/dev/stdout" && path != "-") return;
+    std::fflush(stdout);
+    output_ = dup(STDOUT_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+  }
+  ~JsonOutput() { give_back(); }
+  JsonOutput(const JsonOutput&) = delete;
+  JsonOutput& operator=(const JsonOutput&) = delete;
+
+  // Last of all.
+  void write(const nlohmann::json& json) {
+    const bool to_standard_output = output_ >= 0;
+    give_back();
+    if (to_standard_output)
+      fmt::print("{}", json_text(json));
+    else if (!path_.empty())
+      write_text(path_, json_text(json));
+  }
+
+ private:
+  void give_back() {
+    if (output_ < 0) return;
+    std::fflush(stdout);
+    dup2(output_, STDOUT_FILENO);
+    close(output_);
+    output_ = -1;
+  }
+
+  std::string path_;
+  int output_ = -1;
+};
 
 int list_exercises() {
   for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
@@ -205,12 +247,12 @@ Verdict grade_file(const Exercise& exercise, const std::string& file) {
   const auto start = std::chrono::steady_clock::now();
   fmt::print("{} {}: {}\n\n", exercise.number(), exercise.title, relative(file));
   std::fflush(stdout);
-  build_grader(exercise);
+  const std::string library = build_grader(exercise);
   const RunFolder folder(fmt::format("{}/exercises/{}", YOTTA_BUILD_DIR, exercise.id));
   const Built built = build_solution(exercise, file, folder);
   Verdict verdict{file, "", no_points(exercise)};
   if (!built.program.empty()) {
-    verdict.grade = grade(exercise, built.program);
+    verdict.grade = fair_grade(exercise, built.program, library);
     print_verdict(exercise, verdict.grade);
   } else {
     verdict.compile_errors = compile_errors(exercise, file, built.log);
@@ -221,6 +263,16 @@ Verdict grade_file(const Exercise& exercise, const std::string& file) {
     State(exercise).set("open task", failed->task());
   verdict.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return verdict;
+}
+
+int refuse(const CheckOptions& options, const std::string& why, JsonOutput& output) {
+  fmt::print(stderr, "yotta: could not grade: {}\n", why);
+  try {
+    output.write({{"exercise", options.name}, {"graded", false}, {"error", why}});
+  } catch (const std::exception& error) {
+    if (error.what() != why) fmt::print(stderr, "yotta: {}\n", error.what());
+  }
+  return could_not_grade;
 }
 
 }  // namespace
@@ -246,12 +298,17 @@ std::string readable_errors(const std::string& log, const std::string& file, int
 
 int check(const CheckOptions& options) {
   if (options.name.empty()) return list_exercises();
-  const Exercise exercise = choose_exercise(options.name);
-  if (options.hint) return show_hint(exercise);
-  if (options.cut) return cut_again(exercise);
-  const Verdict verdict = grade_file(exercise, student_file(exercise, options));
-  if (!options.json.empty()) write_text(options.json, as_json(exercise, verdict).dump(2) + "\n");
-  return verdict.grade.complete() ? 0 : 1;
+  if (options.hint) return show_hint(choose_exercise(options.name));
+  if (options.cut) return cut_again(choose_exercise(options.name));
+  JsonOutput output(options.json);
+  try {
+    const Exercise exercise = choose_exercise(options.name);
+    const Verdict verdict = grade_file(exercise, student_file(exercise, options));
+    output.write(as_json(exercise, verdict));
+    return verdict.grade.complete() ? 0 : 1;
+  } catch (const std::exception& error) {
+    return refuse(options, error.what(), output);
+  }
 }
 
 }  // namespace runner

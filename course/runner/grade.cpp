@@ -245,4 +245,18 @@ Grade grade(const Exercise& exercise, const std::string& program, double seconds
   }
 }
 
+Grade fair_grade(const Exercise& exercise, const std::string& program,
+                 const std::string& library_program, double seconds) {
+  Grade result = grade(exercise, program, seconds);
+  if (result.complete()) return result;
+  const Grade library = grade(exercise, library_program, seconds);
+  if (library.complete()) return result;
+  const CaseResult* failed = library.first_failed();
+  throw CouldNotGrade(
+      failed == nullptr
+          ? fmt::format("exercise.json and the cases of {} do not agree on its tasks", exercise.id)
+          : fmt::format("the library's own solution fails a case, {}:\n{}", failed->name,
+                        failed->message));
+}
+
 }  // namespace runner

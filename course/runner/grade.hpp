@@ -58,4 +58,9 @@ struct Grade {
 // A task gets its points if it has cases and all of them ran and passed. The record lies beside the program.
 Grade grade(const Exercise& exercise, const std::string& program, double seconds = 5);
 
+// The same for a student's program. Whoever loses points loses them to cases that the library's program passes here and
+// now: else throws CouldNotGrade.
+Grade fair_grade(const Exercise& exercise, const std::string& program,
+                 const std::string& library_program, double seconds = 5);
+
 }  // namespace runner

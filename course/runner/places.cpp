@@ -76,4 +76,13 @@ RunFolder::~RunFolder() {
   fs::remove_all(path_, ignored);
 }
 
+std::string keep_copy(const std::string& file) {
+  for (int number = 1;; ++number) {
+    const std::string copy = file + ".before" + (number == 1 ? "" : fmt::format(".{}", number));
+    if (fs::exists(fs::symlink_status(copy))) continue;
+    fs::copy_file(file, copy);
+    return copy;
+  }
+}
+
 }  // namespace runner

@@ -39,4 +39,7 @@ class RunFolder {
   std::unique_ptr<FileLock> alive_;
 };
 
+// Copies a file to FILE.before, FILE.before.2, ...: the first name that is free. Returns the copy's path.
+std::string keep_copy(const std::string& file);
+
 }  // namespace runner

@@ -31,6 +31,13 @@ std::string check_of(const std::string& file, const std::string& options = "") {
   return fmt::format("'{}/course/runner' check 03 --file '{}' {}", YOTTA_BUILD_DIR, file, options);
 }
 
+// `line` with its last `wrong` replaced.
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  const size_t at = text.find(what);
+  REQUIRE_MESSAGE(at != std::string::npos, what);
+  return text.replace(at, what.size(), by);
+}
+
 }  // namespace
 
 TEST_CASE("checks of one exercise at once keep their own verdicts") {
@@ -67,4 +74,31 @@ TEST_CASE("a file is graded by what it holds, whatever its time stamp says") {
   fs::last_write_time(file, before);
   const Ending ending = shell(check_of(file));
   CHECK_MESSAGE(ending.status == 0, ending.output);
+}
+
+TEST_CASE("a verdict of bytes that are no text is written all the same, to a pipe too") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string file = folder / "mine.hpp";
+  write_text(file, replaced(solution("starter"), "not_done(\"03.1\")",
+                            "throw std::runtime_error(\"caf\\xe9 \\xff\")"));
+  const Ending ending =
+      shell("timeout 20 " + check_of(file, "--json /dev/stdout 2>/dev/null | cat"));
+  const auto verdict = nlohmann::json::parse(ending.output, nullptr, /*allow_exceptions=*/false);
+  REQUIRE_MESSAGE(verdict.is_object(), ending.output);
+  CHECK(verdict["points"] == 0);
+  CHECK(verdict.dump().find("caf\xef\xbf\xbd") != std::string::npos);
+}
+
+TEST_CASE("who cannot grade says so, with a status of its own, and gives no points") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string file = folder / "mine.hpp", json = folder / "verdict.json";
+  write_text(file, solution("library"));
+  write_text(json, "{\"points\": 100}\n");  // an old verdict
+  const Ending ending = shell("PATH=/nowhere; " + check_of(file, "--json '" + json + "'"));
+  CHECK(ending.status == 3);
+  CHECK_MESSAGE(ending.output.find("could not grade") != std::string::npos, ending.output);
+  const auto verdict = nlohmann::json::parse(read_text(json));
+  CHECK(verdict["graded"] == false);
+  CHECK_FALSE(verdict.contains("points"));
+  CHECK(shell(check_of(folder / "nothing.hpp")).status == 3);
 }

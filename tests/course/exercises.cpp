@@ -70,6 +70,19 @@ std::string why_not_graded(Run run) {
   }
 }
 
+// A program of graded cases that writes this record and ends.
+std::string program_of(const yotta_test::TemporaryFolder& folder, const std::string& record) {
+  static int count = 0;
+  const std::string path = folder / fmt::format("program{}", ++count);
+  write_text(path, "#!/bin/sh\nprintf '" + record + "' >$1\n");
+  fs::permissions(path, fs::perms::owner_all);
+  return path;
+}
+
+std::string case_of(const std::string& name, const std::string& outcome) {
+  return fmt::format("start\\t{}\\t\\n{}\\t{}\\tbecause\\n", name, outcome, name);
+}
+
 }  // namespace
 
 TEST_CASE("a starter is the header without the marked lines and what gives them away") {
@@ -252,4 +265,40 @@ TEST_CASE("a lock is held to the end, by what has been started too") {
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   CHECK(FileLock::is_free(file));
+}
+
+TEST_CASE("every copy of a student's file is kept") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string file = folder / "ring.hpp";
+  std::vector<std::string> copies;
+  for (const char* text : {"first", "second", "third"}) {
+    write_text(file, text);
+    copies.push_back(keep_copy(file));
+  }
+  CHECK(copies ==
+        std::vector<std::string>{file + ".before", file + ".before.2", file + ".before.3"});
+  CHECK(read_text(copies[0]) == "first");
+  CHECK(read_text(copies[1]) == "second");
+  CHECK(read_text(copies[2]) == "third");
+}
+
+TEST_CASE("points are lost only to cases that the library passes") {
+  const yotta_test::TemporaryFolder folder;
+  Exercise exercise;
+  exercise.tasks = {{"7.1", "one", 40}, {"7.2", "two", 60}};
+  const std::string end = "end\\t\\t\\n", good = case_of("7.1: a", "passed");
+  const std::string right = program_of(folder, good + case_of("7.2: b", "passed") + end);
+  const std::string wrong = program_of(folder, good + case_of("7.2: b", "failed") + end);
+  const std::string crashes = program_of(folder, "");
+  const std::string task_without_cases = program_of(folder, good + end);
+  CHECK(fair_grade(exercise, right, wrong).points == 100);
+  CHECK(fair_grade(exercise, wrong, right).points == 40);
+  CHECK(fair_grade(exercise, crashes, right).points == 0);
+  CHECK(why_not_graded([&] { fair_grade(exercise, wrong, wrong); }) ==
+        "the library's own solution fails a case, 7.2: b:\nbecause");
+  const std::string why = why_not_graded([&] { fair_grade(exercise, crashes, crashes); });
+  CHECK_MESSAGE(why.find("it ended the whole program") != std::string::npos, why);
+  CHECK(why_not_graded([&] {
+          fair_grade(exercise, wrong, task_without_cases);
+        }).find("do not agree on its tasks") != std::string::npos);
 }
