@@ -1,6 +1,7 @@
 #include "runner/check.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -10,6 +11,8 @@
 
 #include "course/shared/console.hpp"
 #include "runner/grade.hpp"
+#include "runner/places.hpp"
+#include "runner/solution.hpp"
 #include "runner/topics.hpp"
 
 namespace fs = std::filesystem;
@@ -19,30 +22,44 @@ using yotta::console::paint;
 namespace runner {
 namespace {
 
+constexpr int could_not_grade = 3;  // exit status
+
+// What a student's program says may be no text.
+std::string json_text(const nlohmann::json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 std::string relative(const std::string& path) {
   const std::string root = std::string(YOTTA_SOURCE_DIR) + "/";
   return path.starts_with(root) ? path.substr(root.size()) : path;
 }
 
 // What is remembered between two checks, in work/NN_topic/.state.json: the starter that the student's
-// file was copied from, the task that is open, the hints that were shown.
+// file was copied from, the task that is open, the hints that were shown. Nobody else touches it meanwhile.
 class State {
  public:
   explicit State(const Exercise& exercise)
-      : path_(fs::path(exercise.work_copy()).parent_path() / ".state.json") {
-    if (!fs::exists(path_)) return;
-    json_ = nlohmann::json::parse(read_text(path_), nullptr, /*allow_exceptions=*/false);
+      : folder_(fs::path(exercise.work_copy()).parent_path()), lock_(made(folder_) / ".lock") {
+    if (!fs::exists(path())) return;
+    json_ = nlohmann::json::parse(read_text(path()), nullptr, /*allow_exceptions=*/false);
     if (!json_.is_object()) json_ = nlohmann::json::object();
   }
   std::string text(const char* key) const { return json_.value(key, ""); }
   int hints(const std::string& task) const { return json_.value("hints " + task, 0); }
   void set(const std::string& key, const nlohmann::json& value) {
     json_[key] = value;
-    write_text(path_, json_.dump(2) + "\n");
+    write_text(path(), json_text(json_));
   }
 
  private:
-  std::string path_;
+  static fs::path made(const fs::path& folder) {
+    fs::create_directories(folder);
+    return folder;
+  }
+  std::string path() const { return folder_ / ".state.json"; }
+
+  fs::path folder_;
+  FileLock lock_;
   nlohmann::json json_ = nlohmann::json::object();
 };
 
@@ -53,15 +70,12 @@ std::string student_file(const Exercise& exercise, const CheckOptions& options) 
       throw std::runtime_error("there is no file " + options.file);
     return fs::absolute(options.file);
   }
-  const std::string file = exercise.work_copy(), starter = read_text(exercise.starter());
   State state(exercise);
+  const std::string file = exercise.work_copy(), starter = read_text(exercise.starter());
   const bool exists = fs::exists(file);
   const bool untouched = exists && read_text(file) == state.text("starter");
   if (!exists || untouched || options.afresh) {
-    if (exists && !untouched) {
-      fs::copy_file(file, file + ".before", fs::copy_options::overwrite_existing);
-      fmt::print("Your file was kept as {}.before.\n", relative(file));
-    }
+    if (exists && !untouched) fmt::print("Your file was kept as {}.\n", relative(keep_copy(file)));
     write_text(file, starter);
     state.set("starter", starter);
     if (!exists)
@@ -74,32 +88,15 @@ std::string student_file(const Exercise& exercise, const CheckOptions& options) 
   return file;
 }
 
-// The adapter includes this one-line file, so that any file can be graded without another build folder.
-std::string point_adapter_at(const Exercise& exercise, const std::string& file) {
-  const std::string folder = fmt::format("{}/exercises/{}", YOTTA_BUILD_DIR, exercise.id);
-  write_text(folder + "/student.hpp", fmt::format("#include \"{}\"\n", file));
-  return fmt::format("{}/exercises/exercise_{}_student", YOTTA_BUILD_DIR, exercise.id);
-}
-
-struct Built {
-  bool well = false;
-  std::string errors;
-};
-
-Built build(const Exercise& exercise, const std::string& file) {
-  const std::string target = fmt::format("exercise_{}_student", exercise.id);
-  const std::string program = point_adapter_at(exercise, file);
-  if (!fs::exists(program))
-    fmt::print(stderr, "Building the tests of {}: once, half a minute ...\n", exercise.id);
-  const Ending ending = run_limited({"cmake", "--build", YOTTA_BUILD_DIR, "--target", target}, 600);
-  if (ending.well()) return {true, ""};
-  const std::string errors = readable_errors(ending.output, file);
-  if (!errors.empty()) return {false, errors};
-  const std::string misfit = readable_errors(ending.output, exercise.folder + "/adapter.cpp", 1);
-  if (misfit.empty()) return {false, "The compiler stopped outside your file:\n" + ending.output};
-  return {false,
-          "A function that the tests call has another name or other parameters than before:\n" +
-              misfit};
+// Why a student's file gave no program. The library's own gave one just before.
+std::string compile_errors(const Exercise& exercise, const std::string& file,
+                           const std::string& log) {
+  const std::string errors = readable_errors(log, file);
+  if (!errors.empty()) return errors;
+  const std::string misfit = readable_errors(log, exercise.folder + "/adapter.cpp", 1);
+  if (misfit.empty()) return "The compiler stopped outside your file:\n" + log;
+  return "A function that the tests call has another name or other parameters than before:\n" +
+         misfit;
 }
 
 void print_tasks(const Grade& grade) {
@@ -129,16 +126,24 @@ void print_verdict(const Exercise& exercise, const Grade& grade) {
                              fmt::format("{} of {} points", grade.points, grade.of)));
 }
 
-nlohmann::json as_json(const Exercise& exercise, const std::string& file, const Grade& grade,
-                       const std::string& compile_errors, double seconds) {
+// One check, and what came of it.
+struct Verdict {
+  std::string file, compile_errors;
+  Grade grade;
+  double seconds = 0;
+};
+
+nlohmann::json as_json(const Exercise& exercise, const Verdict& verdict) {
+  const Grade& grade = verdict.grade;
   nlohmann::json json = {{"exercise", exercise.id},
-                         {"file", relative(file)},
-                         {"compiled", compile_errors.empty()},
-                         {"compile_errors", compile_errors},
+                         {"file", relative(verdict.file)},
+                         {"graded", true},
+                         {"compiled", verdict.compile_errors.empty()},
+                         {"compile_errors", verdict.compile_errors},
                          {"points", grade.points},
                          {"of", grade.of},
                          {"complete", grade.complete()},
-                         {"seconds", seconds},
+                         {"seconds", verdict.seconds},
                          {"tasks", nlohmann::json::array()},
                          {"cases", nlohmann::json::array()}};
   for (const TaskResult& result : grade.tasks)
@@ -152,6 +157,42 @@ nlohmann::json as_json(const Exercise& exercise, const std::string& file, const 
     json["cases"].push_back({{"name", one.name}, {"passed", one.passed}, {"message", one.message}});
   return json;
 }
+
+// Where --json goes. If that is standard output, it gets nothing else: what is meant for people goes to standard error.
+class JsonOutput {
+ public:
+  explicit JsonOutput(const std::string& path) : path_(path) {
+    if (path != "/dev/stdout" && path != "-") return;
+    std::fflush(stdout);
+    output_ = dup(STDOUT_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+  }
+  ~JsonOutput() { give_back(); }
+  JsonOutput(const JsonOutput&) = delete;
+  JsonOutput& operator=(const JsonOutput&) = delete;
+
+  // Last of all.
+  void write(const nlohmann::json& json) {
+    const bool to_standard_output = output_ >= 0;
+    give_back();
+    if (to_standard_output)
+      fmt::print("{}", json_text(json));
+    else if (!path_.empty())
+      write_text(path_, json_text(json));
+  }
+
+ private:
+  void give_back() {
+    if (output_ < 0) return;
+    std::fflush(stdout);
+    dup2(output_, STDOUT_FILENO);
+    close(output_);
+    output_ = -1;
+  }
+
+  std::string path_;
+  int output_ = -1;
+};
 
 int list_exercises() {
   for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
@@ -192,6 +233,48 @@ int cut_again(const Exercise& exercise) {
   return 0;
 }
 
+// Nothing of a task was run.
+Grade no_points(const Exercise& exercise) {
+  Grade grade;
+  for (const Task& task : exercise.tasks) {
+    grade.tasks.push_back({task});
+    grade.of += task.points;
+  }
+  return grade;
+}
+
+Verdict grade_file(const Exercise& exercise, const std::string& file) {
+  const auto start = std::chrono::steady_clock::now();
+  fmt::print("{} {}: {}\n\n", exercise.number(), exercise.title, relative(file));
+  std::fflush(stdout);
+  const std::string library = build_grader(exercise);
+  const RunFolder folder(fmt::format("{}/exercises/{}", YOTTA_BUILD_DIR, exercise.id));
+  const Built built = build_solution(exercise, file, folder);
+  Verdict verdict{file, "", no_points(exercise)};
+  if (!built.program.empty()) {
+    verdict.grade = fair_grade(exercise, built.program, library);
+    print_verdict(exercise, verdict.grade);
+  } else {
+    verdict.compile_errors = compile_errors(exercise, file, built.log);
+    fmt::print("It does not compile:\n\n{}\n0 of {} points\n", verdict.compile_errors,
+               verdict.grade.of);
+  }
+  if (const CaseResult* failed = verdict.grade.first_failed())
+    State(exercise).set("open task", failed->task());
+  verdict.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return verdict;
+}
+
+int refuse(const CheckOptions& options, const std::string& why, JsonOutput& output) {
+  fmt::print(stderr, "yotta: could not grade: {}\n", why);
+  try {
+    output.write({{"exercise", options.name}, {"graded", false}, {"error", why}});
+  } catch (const std::exception& error) {
+    if (error.what() != why) fmt::print(stderr, "yotta: {}\n", error.what());
+  }
+  return could_not_grade;
+}
+
 }  // namespace
 
 std::string readable_errors(const std::string& log, const std::string& file, int most) {
@@ -215,33 +298,17 @@ std::string readable_errors(const std::string& log, const std::string& file, int
 
 int check(const CheckOptions& options) {
   if (options.name.empty()) return list_exercises();
-  const Exercise exercise = choose_exercise(options.name);
-  if (options.hint) return show_hint(exercise);
-  if (options.cut) return cut_again(exercise);
-
-  const auto start = std::chrono::steady_clock::now();
-  const std::string file = student_file(exercise, options);
-  fmt::print("{} {}: {}\n\n", exercise.number(), exercise.title, relative(file));
-  std::fflush(stdout);
-  const Built built = build(exercise, file);
-  Grade result;
-  if (built.well) {
-    result = grade(exercise, point_adapter_at(exercise, file));
-    print_verdict(exercise, result);
-  } else {
-    for (const Task& task : exercise.tasks) {
-      result.tasks.push_back({task});
-      result.of += task.points;
-    }
-    fmt::print("It does not compile:\n\n{}\n0 of {} points\n", built.errors, result.of);
+  if (options.hint) return show_hint(choose_exercise(options.name));
+  if (options.cut) return cut_again(choose_exercise(options.name));
+  JsonOutput output(options.json);
+  try {
+    const Exercise exercise = choose_exercise(options.name);
+    const Verdict verdict = grade_file(exercise, student_file(exercise, options));
+    output.write(as_json(exercise, verdict));
+    return verdict.grade.complete() ? 0 : 1;
+  } catch (const std::exception& error) {
+    return refuse(options, error.what(), output);
   }
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (const CaseResult* failed = result.first_failed())
-    State(exercise).set("open task", failed->task());
-  if (!options.json.empty())
-    write_text(options.json, as_json(exercise, file, result, built.errors, seconds).dump(2) + "\n");
-  return result.complete() ? 0 : 1;
 }
 
 }  // namespace runner

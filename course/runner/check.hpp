@@ -6,15 +6,17 @@
 namespace runner {
 
 struct CheckOptions {
-  std::string name;     // "10", "collectives"; empty: list the exercises
-  std::string file;     // grade this file; the default is work/NN_topic/<header>
-  std::string json;     // write the verdict to this file too
+  std::string name;  // "10", "collectives"; empty: list the exercises
+  std::string file;  // grade this file; the default is work/NN_topic/<header>
+  std::string
+      json;  // write the verdict to this file too; "-": to standard output, and the rest to standard error
   bool hint = false;    // show the next hint of the first open task instead
-  bool afresh = false;  // throw the student's file away and start from the starter
+  bool afresh = false;  // keep the student's file under another name and start from the starter
   bool cut = false;     // for authors: cut the starter from the library's header again
 };
 
-// Returns 0 only when every point was earned (or what was asked for instead was done).
+// Returns 0 only when every point was earned (or what was asked for instead was done), 1 when not, and 3 when there is no
+// verdict for a reason that lies outside of the student's file.
 int check(const CheckOptions& options);
 
 // What a compiler said, without what is not about `file`: its errors with their source lines, at most

@@ -124,7 +124,8 @@ std::string read_text(const std::string& path) {
 }
 
 void write_text(const std::string& path, const std::string& text) {
-  if (fs::exists(path) && read_text(path) == text) return;
+  if (fs::is_regular_file(path) && read_text(path) == text)
+    return;  // not a pipe's: that has no end
   fs::create_directories(fs::absolute(path).parent_path());
   std::ofstream file(path);
   file << text;

@@ -89,6 +89,24 @@ struct Record {
   bool ended = false;
 };
 
+// A file's name beside a program that no other run has; the file is gone at the end.
+class RecordFile {
+ public:
+  explicit RecordFile(const std::string& program) : path_(program + ".record.XXXXXX") {
+    const int file = mkstemp(path_.data());
+    if (file < 0)
+      throw CouldNotGrade(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+    close(file);
+  }
+  ~RecordFile() { unlink(path_.c_str()); }
+  RecordFile(const RecordFile&) = delete;
+  RecordFile& operator=(const RecordFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 Record read_record(const std::string& path) {
   Record record;
   std::ifstream file(path);
@@ -200,7 +218,8 @@ const CaseResult* Grade::first_failed() const {
 }
 
 Grade grade(const Exercise& exercise, const std::string& program, double seconds) {
-  const std::string path = program + ".record";
+  const RecordFile file(program);
+  const std::string& path = file.path();
   std::vector<CaseResult> lost;  // the cases that ended the program, in order
   for (;;) {
     std::string without;
@@ -224,6 +243,20 @@ Grade grade(const Exercise& exercise, const std::string& program, double seconds
     lost.push_back({record.inside, false, why_it_ended(ending, seconds)});
     if (ending.too_late) seconds = std::max(1.0, seconds / 2);  // patience wears out
   }
+}
+
+Grade fair_grade(const Exercise& exercise, const std::string& program,
+                 const std::string& library_program, double seconds) {
+  Grade result = grade(exercise, program, seconds);
+  if (result.complete()) return result;
+  const Grade library = grade(exercise, library_program, seconds);
+  if (library.complete()) return result;
+  const CaseResult* failed = library.first_failed();
+  throw CouldNotGrade(
+      failed == nullptr
+          ? fmt::format("exercise.json and the cases of {} do not agree on its tasks", exercise.id)
+          : fmt::format("the library's own solution fails a case, {}:\n{}", failed->name,
+                        failed->message));
 }
 
 }  // namespace runner

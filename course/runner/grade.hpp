@@ -5,12 +5,18 @@
 // without it, so that one endless loop does not cost the points of the other tasks.
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "runner/exercise.hpp"
 
 namespace runner {
+
+// Whatever is to blame for no verdict, it is not the student's file.
+struct CouldNotGrade : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 // How a program ended that ran with a time limit.
 struct Ending {
@@ -49,7 +55,12 @@ struct Grade {
   const CaseResult* first_failed() const;
 };
 
-// A task gets its points if it has cases and all of them ran and passed.
+// A task gets its points if it has cases and all of them ran and passed. The record lies beside the program.
 Grade grade(const Exercise& exercise, const std::string& program, double seconds = 5);
+
+// The same for a student's program. Whoever loses points loses them to cases that the library's program passes here and
+// now: else throws CouldNotGrade.
+Grade fair_grade(const Exercise& exercise, const std::string& program,
+                 const std::string& library_program, double seconds = 5);
 
 }  // namespace runner

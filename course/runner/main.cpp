@@ -35,10 +35,12 @@ void add_check(CLI::App& app, runner::CheckOptions& options, int& result) {
   CLI::App* check = app.add_subcommand("check", "List the exercises, or grade one");
   check->add_option("name", options.name, "Its number or name");
   check->add_option("--file", options.file, "Grade this file instead of the one in work/");
-  check->add_option("--json", options.json, "Write the verdict to this file too");
+  check->add_option("--json", options.json,
+                    "Write the verdict to this file too; - is standard output");
   check->add_flag("--hint", options.hint, "Show the next hint for the first open task");
-  check->add_flag("--afresh", options.afresh,
-                  "Start again from the starter; your file is kept beside it");
+  check->add_flag(
+      "--afresh", options.afresh,
+      "Start again from the starter; your file is kept beside it as .before, .before.2, ...");
   check->add_flag("--cut", options.cut,
                   "For authors: cut the starter from the library's header again");
   check->callback([&] { result = runner::check(options); });

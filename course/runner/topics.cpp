@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "runner/lesson_text.hpp"
+#include "runner/places.hpp"
 #include "runner/process.hpp"
 
 namespace fs = std::filesystem;
@@ -51,6 +52,7 @@ int list(const std::vector<Topic>& topics, std::string_view kind, const std::str
 // Builds one target of the release build. Progress goes to standard error, so that a program's output
 // can be piped; if there is nothing to build, nothing is said.
 int build(const std::string& target) {
+  const FileLock lock(build_lock());
   const std::string command =
       fmt::format("cmake --build '{}' --target '{}' 2>&1", YOTTA_BUILD_DIR, target);
   FILE* const output = popen(command.c_str(), "r");

@@ -1,6 +1,7 @@
 #include "runner/exercise.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,8 +13,11 @@
 
 #include "runner/check.hpp"
 #include "runner/grade.hpp"
+#include "runner/places.hpp"
+#include "runner/solution.hpp"
 #include "support/temporary_folder.hpp"
 
+namespace fs = std::filesystem;
 using namespace runner;
 
 namespace {
@@ -53,6 +57,30 @@ std::string mark_error(const std::string& text) {
   } catch (const std::runtime_error& error) {
     return error.what();
   }
+}
+
+// What `run` throws because it could not grade; empty: nothing.
+template <class Run>
+std::string why_not_graded(Run run) {
+  try {
+    run();
+    return "";
+  } catch (const CouldNotGrade& error) {
+    return error.what();
+  }
+}
+
+// A program of graded cases that writes this record and ends.
+std::string program_of(const yotta_test::TemporaryFolder& folder, const std::string& record) {
+  static int count = 0;
+  const std::string path = folder / fmt::format("program{}", ++count);
+  write_text(path, "#!/bin/sh\nprintf '" + record + "' >$1\n");
+  fs::permissions(path, fs::perms::owner_all);
+  return path;
+}
+
+std::string case_of(const std::string& name, const std::string& outcome) {
+  return fmt::format("start\\t{}\\t\\n{}\\t{}\\tbecause\\n", name, outcome, name);
 }
 
 }  // namespace
@@ -184,4 +212,93 @@ TEST_CASE("messages do not speak of files that no student has opened") {
         "rank 0: linear.hpp:76: dim 1");
   CHECK(runner::in_plain_words("adapter.cpp:28: the Work of recv at adapter.cpp:28 was dropped") ==
         "the Work of recv in your function was dropped");
+}
+
+TEST_CASE("a command's words are what a shell reads") {
+  CHECK(shell_words("  a -D\\\"x y\\\" 'b  \\c' \"d'e\"f '' ") ==
+        Words{"a", "-D\"x", "y\"", "b  \\c", "d'ef", ""});
+  CHECK(shell_words("") == Words{});
+}
+
+TEST_CASE("a solution is compiled and linked with Ninja's commands, but to other places") {
+  const std::string compile = "c++ -DYOTTA_SOLUTION=\\\"/b/student.hpp\\\" -O0 -MD -MT a.o -MF a.d";
+  const std::string listed = "c++ -o main.o -c main.cpp\n" + compile +
+                             " -o a.o -c a.cpp\n: && c++ main.o a.o -o graded -lm && :\n";
+  const BuildCommands commands = commands_for(listed, "a.o", "graded", "/w/my file.hpp", "/run");
+  CHECK(commands.compile == Words{"c++", "-DYOTTA_SOLUTION=\"/w/my file.hpp\"", "-O0", "-o",
+                                  "/run/solution.o", "-c", "a.cpp"});
+  CHECK(commands.link == Words{"c++", "main.o", "/run/solution.o", "-o", "/run/program", "-lm"});
+  const std::string why = why_not_graded([&] { commands_for("", "a.o", "graded", "f", "/run"); });
+  CHECK_MESSAGE(why.find("Ninja does not list") != std::string::npos, why);
+}
+
+TEST_CASE(
+    "every run has a folder of its own; those of killed runs are removed, those in use are not") {
+  const yotta_test::TemporaryFolder parent;
+  fs::create_directories(parent / "run.killed");
+  write_text(parent / "run.killed/lock", "");
+  std::string mine;
+  {
+    const RunFolder one(parent.path()), other(parent.path());
+    mine = one.path();
+    CHECK(one.path() != other.path());
+    CHECK(fs::exists(one.path()));
+    CHECK_FALSE(fs::exists(parent / "run.killed"));
+  }
+  CHECK_FALSE(fs::exists(mine));
+}
+
+TEST_CASE("a lock is held to the end, by what has been started too") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string file = folder / "lock";
+  pid_t child = 0;
+  {
+    const FileLock lock(file);
+    CHECK_FALSE(FileLock::is_free(file));
+    child = fork();
+    if (child == 0) {
+      pause();
+      _exit(0);
+    }
+  }
+  CHECK_FALSE(FileLock::is_free(file));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  CHECK(FileLock::is_free(file));
+}
+
+TEST_CASE("every copy of a student's file is kept") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string file = folder / "ring.hpp";
+  std::vector<std::string> copies;
+  for (const char* text : {"first", "second", "third"}) {
+    write_text(file, text);
+    copies.push_back(keep_copy(file));
+  }
+  CHECK(copies ==
+        std::vector<std::string>{file + ".before", file + ".before.2", file + ".before.3"});
+  CHECK(read_text(copies[0]) == "first");
+  CHECK(read_text(copies[1]) == "second");
+  CHECK(read_text(copies[2]) == "third");
+}
+
+TEST_CASE("points are lost only to cases that the library passes") {
+  const yotta_test::TemporaryFolder folder;
+  Exercise exercise;
+  exercise.tasks = {{"7.1", "one", 40}, {"7.2", "two", 60}};
+  const std::string end = "end\\t\\t\\n", good = case_of("7.1: a", "passed");
+  const std::string right = program_of(folder, good + case_of("7.2: b", "passed") + end);
+  const std::string wrong = program_of(folder, good + case_of("7.2: b", "failed") + end);
+  const std::string crashes = program_of(folder, "");
+  const std::string task_without_cases = program_of(folder, good + end);
+  CHECK(fair_grade(exercise, right, wrong).points == 100);
+  CHECK(fair_grade(exercise, wrong, right).points == 40);
+  CHECK(fair_grade(exercise, crashes, right).points == 0);
+  CHECK(why_not_graded([&] { fair_grade(exercise, wrong, wrong); }) ==
+        "the library's own solution fails a case, 7.2: b:\nbecause");
+  const std::string why = why_not_graded([&] { fair_grade(exercise, crashes, crashes); });
+  CHECK_MESSAGE(why.find("it ended the whole program") != std::string::npos, why);
+  CHECK(why_not_graded([&] {
+          fair_grade(exercise, wrong, task_without_cases);
+        }).find("do not agree on its tasks") != std::string::npos);
 }

@@ -1,0 +1,143 @@
+#include "runner/solution.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace runner {
+namespace {
+
+constexpr double build_seconds = 600, compile_seconds = 120;
+
+std::string in_build(const std::string& name) { return YOTTA_BUILD_DIR "/" + name; }
+
+Ending cmake_build(const std::string& target, const Words& ninja_options = {}) {
+  Words words = {"cmake", "--build", YOTTA_BUILD_DIR, "--target", target};
+  words.insert(words.end(), ninja_options.begin(), ninja_options.end());
+  return run_limited(words, build_seconds);
+}
+
+// Did the compiler fail rather than what it compiles?
+bool broke_down(const Ending& ending) {
+  const auto says = [&](const char* words) {
+    return ending.output.find(words) != std::string::npos;
+  };
+  return ending.signal != 0 || ending.too_late || ending.status == 127 ||
+         says("internal compiler error") || says(" terminated program ") ||
+         says("No space left on device") || says("out of memory allocating");
+}
+
+// In the build folder and in English, which readable_errors reads.
+Ending compile(const Words& command) {
+  Words words = {"env", "-C", YOTTA_BUILD_DIR, "LC_ALL=C.UTF-8", "LANGUAGE="};
+  words.insert(words.end(), command.begin(), command.end());
+  Ending ending = run_limited(words, compile_seconds);
+  if (broke_down(ending))
+    throw CouldNotGrade(fmt::format(
+        "the compiler itself {}. Is the disk or the memory full? It said:\n{}",
+        ending.too_late ? fmt::format("did not end within {:g} s", compile_seconds) : "failed",
+        ending.output));
+  return ending;
+}
+
+// "-o", "place": the words where a command's result goes.
+void set_result(Words& words, const std::string& place) {
+  const auto option = std::find(words.begin(), words.end(), "-o");
+  if (option != words.end() && option + 1 != words.end()) *(option + 1) = place;
+}
+
+// Without the file of dependencies, which is Ninja's.
+Words without_dependencies(const Words& words) {
+  Words kept;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "-MT" || words[i] == "-MF")
+      ++i;
+    else if (words[i] != "-MD")
+      kept.push_back(words[i]);
+  }
+  return kept;
+}
+
+bool has(const Words& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+}  // namespace
+
+Words shell_words(const std::string& command) {
+  Words words;
+  std::string word;
+  char quote = 0;
+  bool open = false;
+  for (size_t i = 0; i < command.size(); ++i) {
+    const char c = command[i];
+    if (c == '\\' && quote != '\'' && i + 1 < command.size()) {
+      word += command[++i], open = true;
+    } else if (quote != 0 ? c == quote : c == '"' || c == '\'') {
+      quote = quote != 0 ? '\0' : c, open = true;
+    } else if (quote == 0 && (c == ' ' || c == '\t')) {
+      if (open) words.push_back(word);
+      word.clear(), open = false;
+    } else {
+      word += c, open = true;
+    }
+  }
+  if (open) words.push_back(word);
+  return words;
+}
+
+BuildCommands commands_for(const std::string& listed, const std::string& object,
+                           const std::string& program, const std::string& solution,
+                           const std::string& folder) {
+  const std::string defines = "-DYOTTA_SOLUTION=", own_object = folder + "/solution.o";
+  BuildCommands commands;
+  for (const std::string& line : lines_of(listed)) {
+    Words words = shell_words(line);
+    std::erase_if(words, [](const std::string& word) { return word == ":" || word == "&&"; });
+    if (!has(words, object)) continue;
+    (has(words, "-c") ? commands.compile : commands.link) = words;
+  }
+  if (commands.compile.empty() || !has(commands.link, program))
+    throw CouldNotGrade("Ninja does not list the commands that build " + program +
+                        ". Was the build folder made by ./yotta? `./yotta clean` removes it");
+  commands.compile = without_dependencies(commands.compile);
+  for (std::string& word : commands.compile)
+    if (word.starts_with(defines)) word = fmt::format("{}\"{}\"", defines, solution);
+  std::replace(commands.link.begin(), commands.link.end(), object, own_object);
+  set_result(commands.compile, own_object);
+  set_result(commands.link, folder + "/program");
+  return commands;
+}
+
+std::string build_grader(const Exercise& exercise) {
+  const std::string target = fmt::format("exercise_{}_library", exercise.id);
+  const std::string program = in_build("exercises/" + target);
+  if (!std::filesystem::exists(program))
+    fmt::print(stderr, "Building the tests of {}: once, half a minute ...\n", exercise.id);
+  const FileLock lock(build_lock());
+  const Ending ending = cmake_build(target);
+  if (!ending.well())
+    throw CouldNotGrade(fmt::format(
+        "the graded cases of {} cannot be built:\n{}", exercise.id,
+        ending.output.empty() ? "cmake cannot be started, or it said nothing" : ending.output));
+  return program;
+}
+
+Built build_solution(const Exercise& exercise, const std::string& file, const RunFolder& folder) {
+  if (file.find_first_of("\"\n") != std::string::npos)
+    throw CouldNotGrade(
+        "C++ cannot include a file with a quotation mark or a line end in its name: " + file);
+  const std::string target = fmt::format("exercise_{}_student", exercise.id);
+  const Ending listed = cmake_build(target, {"--", "-t", "commands"});
+  const BuildCommands commands =
+      commands_for(listed.output,
+                   fmt::format("exercises/CMakeFiles/{}.dir/{}/adapter.cpp.o", target, exercise.id),
+                   "exercises/" + target, file, folder.path());
+  const Ending compiled = compile(commands.compile);
+  if (!compiled.well()) return {"", compiled.output};
+  const Ending linked = compile(commands.link);
+  return {linked.well() ? folder.path() + "/program" : "", compiled.output + linked.output};
+}
+
+}  // namespace runner

@@ -1,0 +1,47 @@
+// Builds the program of graded cases on one student's file, in a folder of its own:
+//
+//     cases, main(), library ──► objects ─┐    by Ninja, once, under a lock
+//                                         ├──► RUN/program
+//     adapter, the student's file ──► RUN/solution.o    by us, at every check
+//
+// Ninja goes by time stamps, and has one place for each result. A student's file may be replaced by an older one, and
+// several may be graded at once. So Ninja only says with which commands it would compile and link the target
+// exercise_NN_topic_student; we run them with other places, whatever was built before.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runner/exercise.hpp"
+#include "runner/grade.hpp"
+#include "runner/places.hpp"
+
+namespace runner {
+
+using Words = std::vector<std::string>;
+
+struct BuildCommands {
+  Words compile, link;
+};
+
+// The words of a command as a shell reads them: blanks between them, quotation marks and backslashes undone.
+Words shell_words(const std::string& command);
+
+// Of the commands that Ninja lists for `program`, one a line: those that compile and link `object`, for the file `solution`
+// and with their results in `folder`. Throws CouldNotGrade when they are not there.
+BuildCommands commands_for(const std::string& listed, const std::string& object,
+                           const std::string& program, const std::string& solution,
+                           const std::string& folder);
+
+// The program of graded cases on the library's own solution, up to date. Throws CouldNotGrade when it cannot be built:
+// then the fault is not the student's.
+std::string build_grader(const Exercise& exercise);
+
+struct Built {
+  std::string program;  // empty: it did not compile
+  std::string log;      // of the compiler
+};
+// After build_grader.
+Built build_solution(const Exercise& exercise, const std::string& file, const RunFolder& folder);
+
+}  // namespace runner
