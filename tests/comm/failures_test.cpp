@@ -1,6 +1,8 @@
 #include "yotta/comm/failures.hpp"
 
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 
 #include "support/rank_errors.hpp"
 #include "support/ranks_here.hpp"
@@ -195,6 +197,43 @@ TEST_CASE("time-out: the other rank lives, but does not come") {
       options);
   check_says(text,
              {"rank 1 has waited for more than 60 s in recv of 3 f32", "RunOptions::timeout"});
+}
+
+TEST_CASE("time-out: who asks done() is told as who waits is") {
+  if (!enough_ranks(2)) return;
+  RunOptions options;
+  options.timeout = 0.9;
+  const std::string text = error_of<Timeout>(
+      2,
+      [&](Communicator& world) {
+        std::vector<float> x(3);
+        const auto begin = std::chrono::steady_clock::now();
+        const auto seconds = [&] {
+          return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        };
+        if (world.rank() == 1) {  // it is busy with something else
+          while (seconds() < 1.2) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          return;
+        }
+        Work work = world.recv_async(x, 1, 4);
+        while (!work.done() && seconds() < 8) std::this_thread::yield();
+        if (seconds() > 8) throw std::runtime_error("asked for 8 seconds");
+      },
+      options);
+  check_says(text, {"rank 0 has waited for more than 0.9 s in recv of 3 f32"});
+}
+
+TEST_CASE("who asks done() hears that another rank has failed") {
+  if (!enough_ranks(2)) return;
+  const std::string text = error_of<RankFailed>(2, [&](Communicator& world) {
+    std::vector<float> x(3);
+    if (world.rank() == 1) throw std::runtime_error("enough");
+    Work work = world.recv_async(x, 1, 4);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(8);
+    while (!work.done())
+      if (std::chrono::steady_clock::now() > limit) throw std::runtime_error("asked for 8 s");
+  });
+  check_says(text, {"rank 1 failed: enough"});
 }
 
 TEST_CASE("a failure that the rank catches is not thrown again, but its world is over") {

@@ -122,6 +122,7 @@ class TcpTransport : public Transport, private TcpReceiver {
     progress(std::min(seconds, patience > 0 ? patience + 0.001 : 1.0));
     control_plane_.check(strands[0].where);
   }
+  void awake() override { control_plane_.moved(); }
 
   // --- failures and the end ---
   bool failed() const override { return control_plane_.failed(); }

@@ -240,7 +240,7 @@ inline void report_strand(const WorldState& state, const Waiting& waiting, const
 inline WaitReport report_waits(const WorldState& state, std::span<const Waiting> strands,
                                int64_t epoch, const TagHint& hint) {
   WaitReport report;
-  report.state = RankWait::State::waits;
+  report.state = state_of(strands);
   report.epoch = epoch;
   for (const Request* request : state.in_flight)
     if (request->kind != Request::Kind::native) report.pending.push_back(state.pending(*request));
