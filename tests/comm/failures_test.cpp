@@ -174,6 +174,38 @@ TEST_CASE("a message whose two sides differ names both") {
   }
 }
 
+TEST_CASE("two sides that differ are a Mismatch at once, whatever else their ranks wait for") {
+  if (!enough_ranks(2)) return;
+  using Body = void (*)(Communicator&, size_t);
+  const Body bodies[] = {[](Communicator& world, size_t n) {  // neither send is done
+                           std::vector<float> x(n + 100 * static_cast<size_t>(world.rank())), y(x);
+                           world.send_recv(x, 1 - world.rank(), y, 1 - world.rank());
+                         },
+                         [](Communicator& world, size_t n) {  // the other Work comes later
+                           std::vector<float> x(n), y(n + 1), z(n);
+                           if (world.rank() == 1) {
+                             world.send_async(x, 0, 1).wait();
+                             world.send_async(z, 0, 2).wait();
+                             return;
+                           }
+                           Work later = world.recv_async(z, 1, 2),
+                                wrong = world.recv_async(y, 1, 1);
+                           later.wait();
+                           wrong.wait();
+                         }};
+  for (const Body body : bodies)
+    for (const size_t n : {size_t{4}, size_t{20000}})
+      for (const bool buffered : {true, false}) {
+        RunOptions options;
+        options.buffered_sends = buffered;
+        options.timeout = 5;
+        check_says(
+            error_of<Mismatch>(
+                2, [&](Communicator& world) { body(world, n); }, options),
+            {"both sides of a message must name the same count and type", "at failures_test.cpp:"});
+      }
+}
+
 TEST_CASE("time-out: the other rank lives, but does not come") {
   if (!enough_ranks(2) || !on_threads()) return;
   std::atomic<double> seconds = 0;

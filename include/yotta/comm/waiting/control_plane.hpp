@@ -405,6 +405,11 @@ class ControlPlane {
     heard_ = true;
     tell_all({CommVerdict::Kind::failure, {rank_}, message});
   }
+  // A message to this rank does not fit its receive.
+  void mismatch(const std::string& text) {
+    heard_ = true;
+    tell_all({CommVerdict::Kind::mismatch, {rank_}, text});
+  }
   // The process of another rank has ended unexpectedly.
   void lost(int other, const std::string& text) {
     tell_all({CommVerdict::Kind::death, {other}, text});
