@@ -2,6 +2,7 @@
 #include "yotta/comm/communicator.hpp"
 
 #include <numeric>
+#include <stdexcept>
 
 #include "support/ranks_here.hpp"
 
@@ -244,4 +245,38 @@ TEST_CASE("a collective of one's own runs on a channel, blocking or in flight") 
     CHECK(y[0] == (world.rank() + 3) % 4);
     CHECK(context().ledger.traffic("pass_on").bytes_sent == 8);
   });
+}
+
+TEST_CASE("worlds within worlds: each rank may run ranks of its own, and the outer world goes on") {
+  for (int p : ranks_here({1, 2, 3}))
+    for (const bool all_do : {true, false})
+      run_ranks(p, [&](Communicator& outer) {
+        std::vector<int32_t> ranks = {outer.rank()}, sums(3, -1);
+        Work early = outer.all_reduce_async(ranks, ReduceOp::sum, {Algorithm::ring});
+        if (all_do || outer.rank() == outer.size() - 1)
+          run_ranks(3, [&](Communicator& inner) {
+            CHECK(inner.size() == 3);
+            run_ranks(1, [](Communicator& innermost) { innermost.barrier(); });
+            std::vector<int32_t> x = {10 * outer.rank() + inner.rank()};
+            inner.all_reduce(x);
+            sums[static_cast<size_t>(inner.rank())] = x[0];
+          });
+        early.wait();
+        outer.barrier();
+        CHECK(ranks[0] == outer.size() * (outer.size() - 1) / 2);
+        if (all_do) CHECK(sums == std::vector<int32_t>(3, 30 * outer.rank() + 3));
+      });
+}
+
+TEST_CASE("what fails in a world within is thrown by its run_ranks, to that rank only") {
+  for (int p : ranks_here({1, 2}))
+    run_ranks(p, [&](Communicator& outer) {
+      CHECK_THROWS_WITH_AS(run_ranks(2,
+                                     [&](Communicator& inner) {
+                                       if (inner.rank() == 1) throw std::runtime_error("full");
+                                       inner.barrier();
+                                     }),
+                           doctest::Contains("rank 1 failed: full"), RankFailed);
+      outer.barrier();
+    });
 }

@@ -1,6 +1,8 @@
 #include "yotta/comm/failures.hpp"
 
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 
 #include "support/rank_errors.hpp"
 #include "support/ranks_here.hpp"
@@ -172,6 +174,38 @@ TEST_CASE("a message whose two sides differ names both") {
   }
 }
 
+TEST_CASE("two sides that differ are a Mismatch at once, whatever else their ranks wait for") {
+  if (!enough_ranks(2)) return;
+  using Body = void (*)(Communicator&, size_t);
+  const Body bodies[] = {[](Communicator& world, size_t n) {  // neither send is done
+                           std::vector<float> x(n + 100 * static_cast<size_t>(world.rank())), y(x);
+                           world.send_recv(x, 1 - world.rank(), y, 1 - world.rank());
+                         },
+                         [](Communicator& world, size_t n) {  // the other Work comes later
+                           std::vector<float> x(n), y(n + 1), z(n);
+                           if (world.rank() == 1) {
+                             world.send_async(x, 0, 1).wait();
+                             world.send_async(z, 0, 2).wait();
+                             return;
+                           }
+                           Work later = world.recv_async(z, 1, 2),
+                                wrong = world.recv_async(y, 1, 1);
+                           later.wait();
+                           wrong.wait();
+                         }};
+  for (const Body body : bodies)
+    for (const size_t n : {size_t{4}, size_t{20000}})
+      for (const bool buffered : {true, false}) {
+        RunOptions options;
+        options.buffered_sends = buffered;
+        options.timeout = 5;
+        check_says(
+            error_of<Mismatch>(
+                2, [&](Communicator& world) { body(world, n); }, options),
+            {"both sides of a message must name the same count and type", "at failures_test.cpp:"});
+      }
+}
+
 TEST_CASE("time-out: the other rank lives, but does not come") {
   if (!enough_ranks(2) || !on_threads()) return;
   std::atomic<double> seconds = 0;
@@ -195,6 +229,43 @@ TEST_CASE("time-out: the other rank lives, but does not come") {
       options);
   check_says(text,
              {"rank 1 has waited for more than 60 s in recv of 3 f32", "RunOptions::timeout"});
+}
+
+TEST_CASE("time-out: who asks done() is told as who waits is") {
+  if (!enough_ranks(2)) return;
+  RunOptions options;
+  options.timeout = 0.9;
+  const std::string text = error_of<Timeout>(
+      2,
+      [&](Communicator& world) {
+        std::vector<float> x(3);
+        const auto begin = std::chrono::steady_clock::now();
+        const auto seconds = [&] {
+          return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        };
+        if (world.rank() == 1) {  // it is busy with something else
+          while (seconds() < 1.2) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          return;
+        }
+        Work work = world.recv_async(x, 1, 4);
+        while (!work.done() && seconds() < 8) std::this_thread::yield();
+        if (seconds() > 8) throw std::runtime_error("asked for 8 seconds");
+      },
+      options);
+  check_says(text, {"rank 0 has waited for more than 0.9 s in recv of 3 f32"});
+}
+
+TEST_CASE("who asks done() hears that another rank has failed") {
+  if (!enough_ranks(2)) return;
+  const std::string text = error_of<RankFailed>(2, [&](Communicator& world) {
+    std::vector<float> x(3);
+    if (world.rank() == 1) throw std::runtime_error("enough");
+    Work work = world.recv_async(x, 1, 4);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(8);
+    while (!work.done())
+      if (std::chrono::steady_clock::now() > limit) throw std::runtime_error("asked for 8 s");
+  });
+  check_says(text, {"rank 1 failed: enough"});
 }
 
 TEST_CASE("a failure that the rank catches is not thrown again, but its world is over") {

@@ -83,6 +83,17 @@ TEST_CASE("done() does not block, and counts as waited for; wait() twice is harm
   });
 }
 
+TEST_CASE("done() throws what its collective has thrown, also if that was in an earlier call") {
+  if (!enough_ranks(1)) return;
+  run_ranks(1, [](Communicator& world) {
+    Work work =
+        world.collective_async("mine", [](Channel&) { throw std::runtime_error("odd one"); });
+    CHECK_THROWS_AS(world.barrier(), CommError);
+    CHECK_THROWS_WITH(work.done(), "odd one");
+    CHECK_THROWS_WITH(work.done(), "odd one");
+  });
+}
+
 TEST_CASE("a Work that is dropped unfinished poisons its world") {
   if (!enough_ranks(2)) return;
   auto run = [](auto drop, Algorithm algorithm = Algorithm::automatic) {

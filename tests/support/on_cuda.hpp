@@ -62,6 +62,7 @@ class OnCuda : public Transport {
           request = &found->second->request;
     nccl_->sleep(strands_, seconds);
   }
+  void awake() override { nccl_->awake(); }
 
   bool failed() const override { return nccl_->failed(); }
   void check(Where where) override { nccl_->check(where); }

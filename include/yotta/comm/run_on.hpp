@@ -55,7 +55,8 @@ Timed run_on(const Cluster& cluster, int n, const RankBody& body, const ClockOpt
   for (const RankReport& report : run.reports) report.context->clock = nullptr;
   if (!clock_options.trace) return run;
   run.trace = collect_trace(recorded);
-  if (run_observer() != nullptr) run_observer()->timed(run.trace, cluster.name);
+  if (run_observer() != nullptr && !detail::is_inside_rank())
+    run_observer()->timed(run.trace, cluster.name);
   return run;
 }
 #endif  // YOTTA_BODIES

@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "yotta/comm/communicator.hpp"
@@ -40,7 +41,7 @@ class RunObserver {
   // A run that had a machine of its own (run_on.hpp).
   virtual void timed(const Trace& trace, const std::string& machine) = 0;
 };
-// Who sees the runs of this process; null: nobody.
+// Who sees the runs of this process; null: nobody. Not those that a rank's code starts.
 YOTTA_API RunObserver*& run_observer();
 
 // What every rank runs.
@@ -78,6 +79,18 @@ class ThreadWorld;
 class Transport;
 
 namespace detail {
+// Does a rank's code run on this thread? True for as long as an InsideRank lives.
+YOTTA_API bool& is_inside_rank();
+class InsideRank {
+ public:
+  InsideRank() : before_(std::exchange(is_inside_rank(), true)) {}
+  ~InsideRank() { is_inside_rank() = before_; }
+  InsideRank(const InsideRank&) = delete;
+  InsideRank& operator=(const InsideRank&) = delete;
+
+ private:
+  bool before_;
+};
 // How many threads a rank may compute with if n ranks share this computer.
 YOTTA_API int default_threads(int ranks);
 // Rethrows the root cause: the error of the rank that failed first, or else of the lowest that did.

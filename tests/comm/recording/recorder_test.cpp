@@ -33,6 +33,20 @@ TEST_CASE("runs that know nothing of it are timed on the described machine; the 
   CHECK(busy_share(recorder.trace(), 3) == 1);
 }
 
+TEST_CASE("runs that a rank's code starts are its own: they are not recorded") {
+  const Recorder recorder(ideal(4));
+  run_ranks(2, [](Communicator& world) {
+    charge({"op", DType::f32, 100, 0, 0});
+    ring(3, 2);
+    run_on(ideal(2), 2, [](Communicator&) { charge({"op", DType::f32, 7, 0, 0}); });
+    world.barrier();
+    charge({"op", DType::f32, 100, 0, 0});
+  });
+  CHECK(recorder.runs() == 1);
+  REQUIRE(recorder.trace().ranks.size() == 2);
+  CHECK(seconds(recorder.trace()) == 200);
+}
+
 TEST_CASE("a run with a machine of its own keeps it, and its name") {
   const Recorder recorder(cluster_named("h100x8"));
   const Timed run = run_on(ideal(4, 10), 4, [](Communicator&) {

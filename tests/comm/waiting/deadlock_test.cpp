@@ -1,6 +1,8 @@
 #include "yotta/comm/waiting/deadlock.hpp"
 
 #include <atomic>
+#include <chrono>
+#include <stdexcept>
 #include <thread>
 
 #include "support/rank_errors.hpp"
@@ -58,6 +60,16 @@ TEST_CASE("main code that waits for a Work is as alive as the Work") {
   on_work.strand = 1;
   CHECK(find_alive({waits({on_work, needs({1})}), runs}) == std::vector<bool>{true, true});
   CHECK(find_alive({waits({on_work, needs({1})}), returned}) == std::vector<bool>{false, true});
+}
+
+TEST_CASE("who only asks may yet serve others, but what it asks for may be dead") {
+  const auto asks = [](std::vector<int> ranks) {
+    return RankWait{RankWait::State::asks, {needs(std::move(ranks))}};
+  };
+  CHECK(find_alive({asks({1}), waits({needs({0})})}) == std::vector<bool>{true, true});
+  CHECK(find_alive({asks({1}), returned}) == std::vector<bool>{false, true});
+  CHECK(find_alive({asks({1}), returned, waits({needs({0})})}) ==
+        std::vector<bool>{false, true, true});
 }
 
 TEST_CASE("the circle is written out without what only leads to it") {
@@ -177,4 +189,68 @@ TEST_CASE("collectives of two communicators in different order") {
   });
   check_says(text, {"rank 0 waits for 1 waits for 0", "on the communicator of ranks 0 1 at",
                     "same order on all communicators"});
+}
+
+namespace {
+// A program that never calls wait(). It gives up in the end, so that the test has one.
+void ask_until_done(Work& work) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(8);
+  while (!work.done()) {
+    if (std::chrono::steady_clock::now() > limit) throw std::runtime_error("asked for 8 seconds");
+    std::this_thread::yield();
+  }
+}
+}  // namespace
+
+TEST_CASE("who only asks done() hears of a circle as who waits does") {
+  if (!enough_ranks(2)) return;
+  for (const bool all_ask : {false, true}) {
+    const std::string text = error_of<Deadlock>(2, [&](Communicator& world) {
+      std::vector<float> x(5), y(1);
+      const int other = 1 - world.rank();
+      Work work = world.recv_async(x, other, 3);
+      if (!all_ask && world.rank() == 1) work.wait();
+      ask_until_done(work);
+      world.send(x, other, 3);
+    });
+    check_says(text, {"rank 0 waits for 1 waits for 0", "recv of 5 f32 ",
+                      waits_on_device() ? "" : "with tag 3 at", ", waited for at "});
+  }
+}
+
+TEST_CASE("who asks done() beside work of its own hears that its Work can never be done") {
+  if (!enough_ranks(2) || waits_on_device()) return;
+  const std::string text = error_of<Deadlock>(2, [](Communicator& world) {
+    std::vector<float> x(5);
+    if (world.rank() == 1) return;
+    Work work = world.all_reduce_async(x, ReduceOp::sum, {Algorithm::ring});
+    double sum = 0;
+    const auto begin = std::chrono::steady_clock::now();
+    while (!work.done() && std::chrono::steady_clock::now() - begin < std::chrono::seconds(8))
+      for (int i = 0; i < 1000000; ++i) sum += 1.0 / (1 + sum);
+    CHECK(sum > 0);
+  });
+  check_says(text, {"rank 0 waits for 1, which has returned", "all_reduce of 5 f32"});
+}
+
+TEST_CASE("who asks done() may stop asking: that is no circle") {
+  if (!enough_ranks(2)) return;
+  run_ranks(2, [](Communicator& world) {
+    std::vector<int32_t> x = {world.rank()}, stop(1);
+    if (world.rank() == 1) {
+      world.recv(x, 0);
+      world.send(x, 0, 1);
+      return;
+    }
+    Work stopped = world.recv_async(stop, 1, 1);
+    double sum = 0;
+    const auto begin = std::chrono::steady_clock::now();
+    while (!stopped.done() &&
+           std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(1500))
+      for (int i = 0; i < 1000000; ++i) sum += 1.0 / (1 + sum);
+    CHECK(sum > 0);
+    world.send(x, 1);
+    stopped.wait();
+    CHECK(stop[0] == 0);
+  });
 }

@@ -13,12 +13,15 @@
 // as on a stream of NCCL; those of different communicators side by side.
 #pragma once
 
+#include <time.h>
+
 #include <chrono>
 #include <deque>
 #include <map>
 #include <optional>
 #include <thread>
 
+#include "yotta/comm/engine/asking.hpp"
 #include "yotta/comm/engine/engine_options.hpp"
 #include "yotta/comm/engine/in_flight_op.hpp"
 #include "yotta/comm/failures.hpp"
@@ -35,18 +38,25 @@ class Engine {
 
   // On entry to every call of the user: is this rank in a state to communicate?
   void enter(Where where) {
-    if (ended_) fail(where, "this communicator's world has ended; use it inside run_ranks only");
-    if (std::this_thread::get_id() != thread_)
-      fail(where, "a communicator belongs to its rank: rank {}'s was used by another thread",
-           transport_->rank());
-    if (running_ != nullptr)
-      fail(where, "inside a collective only its channel may be used, not a communicator");
-    if (!poison_.empty()) {
-      poison_heard_ = true;
-      throw CommError(where, poison_);
-    }
-    transport_->check(where);
-    advance();
+    expect_own_thread(where);
+    stop_asking();
+    look(where);
+  }
+  // The same for done(): is the job done? Returns at once, but a rank that has only asked for a
+  // second sleeps a moment (asking.hpp).
+  // Errors: as those of wait().
+  bool ask(InFlightOp& job, Where where) {
+    expect_own_thread(where);
+    const double time = now();
+    const Asking::Manner manner = asking_.ask(&job, time, seconds_computed());
+    if (manner != Asking::Manner::waiting) awake();
+    look(where);
+    if (is_done(job)) return true;
+    if (asking_.asked_for(time) > options_.timeout) time_out({&job.call, where, {}, -1});
+    if (manner == Asking::Manner::briefly) return false;
+    show_asked(job, where, manner == Asking::Manner::beside_work);
+    transport_->sleep(strands_, manner == Asking::Manner::waiting ? Asking::short_sleep : 0);
+    return is_done(job);
   }
 
   // The clock's lane of this rank's next communicator. (Groups are numbered in the order in which
@@ -111,6 +121,7 @@ class Engine {
 
   // A Work that is dropped unfinished leaves the others waiting for messages that will not come.
   void drop(const std::shared_ptr<InFlightOp>& job) {
+    stop_asking();
     if (!transport_->failed()) {  // else it is only a consequence
       poison_ =
           fmt::format("the Work of {} was dropped before it was done; keep it and wait() for it",
@@ -125,6 +136,7 @@ class Engine {
 
   // The end of the rank's code. Throws if a Work was dropped and no call has said so yet.
   void end(Where where) {
+    stop_asking();
     for (auto& [group, queue] : queues_)
       while (!queue.empty()) drop(std::shared_ptr<InFlightOp>(queue.front()));
     idle_.clear();
@@ -133,6 +145,32 @@ class Engine {
   }
 
  private:
+  void expect_own_thread(Where where) const {
+    if (ended_) fail(where, "this communicator's world has ended; use it inside run_ranks only");
+    if (std::this_thread::get_id() != thread_)
+      fail(where, "a communicator belongs to its rank: rank {}'s was used by another thread",
+           transport_->rank());
+  }
+  void look(Where where) {
+    if (running_ != nullptr)
+      fail(where, "inside a collective only its channel may be used, not a communicator");
+    if (!poison_.empty()) {
+      poison_heard_ = true;
+      throw CommError(where, poison_);
+    }
+    transport_->check(where);
+    advance();
+  }
+
+  // The rank does something else than ask done(): what it has shown the transport holds no more.
+  void stop_asking() {
+    asking_.stop();
+    awake();
+  }
+  void awake() {
+    if (std::exchange(asleep_, false)) transport_->awake();
+  }
+
   // A collective in a fiber goes on behind its messages. Behind one that the transport runs goes
   // who waits for the Work.
   void join(Request& request) {
@@ -167,21 +205,38 @@ class Engine {
       }
     }
   }
-  // Shows the transport all strands of this rank: main code first, then the collective that runs in
-  // each group.
   void sleep(const Waiting& waiting, InFlightOp* job, double deadline) {
     const double left = deadline - now();
     if (!(left > 0)) time_out(waiting);
-    strands_.assign(1, waiting);
-    if (job != nullptr && !job->body) strands_[0].requests[0] = &job->request;
-    for (auto& [group, queue] : queues_) {
-      if (queue.empty()) continue;
-      if (job != nullptr && job->body && job->group == group)
-        strands_[0].strand = static_cast<int>(strands_.size());
-      strands_.push_back(queue.front()->waiting);
-    }
+    show(waiting, job);
     // Another clock does not wake us, so we look at it now and then.
     transport_->sleep(strands_, std::min(left, options_.now ? 0.001 : 3600.0));
+  }
+  // All strands of this rank, for the transport: main code first, then the collective that runs in
+  // each group.
+  void show(const Waiting& main, InFlightOp* job) {
+    strands_.assign(1, main);
+    for (const auto& [group, queue] : queues_)
+      if (!queue.empty()) strands_.push_back(queue.front()->waiting);
+    if (job != nullptr) strands_[0] = waiting_for(*job, main.where);
+  }
+  // The same for a rank that asks done(). It can go on when any is done of those that it asks for.
+  void show_asked(InFlightOp& job, Where where, bool beside_work) {
+    show({&job.call, where, {}, -1}, &job);
+    strands_[0].only_asks = beside_work;
+    for (InFlightOp* const other : asking_.asked())
+      if (other != &job) strands_.push_back(waiting_for(*other, where));
+    asleep_ = asleep_ || !beside_work;
+  }
+  // A strand of the main code that waits for a job.
+  Waiting waiting_for(InFlightOp& job, Where where) const {
+    if (!job.body) return {&job.call, where, {&job.request, nullptr}, -1};
+    int strand = 0;
+    for (const auto& [group, queue] : queues_) {
+      strand += queue.empty() ? 0 : 1;
+      if (group == job.group) break;
+    }
+    return {&job.call, where, {}, strand};
   }
   [[noreturn]] void time_out(const Waiting& waiting) {
     const std::string message = fmt::format(
@@ -195,6 +250,13 @@ class Engine {
     if (options_.now) return options_.now();
     const auto since = std::chrono::steady_clock::now().time_since_epoch();
     return std::chrono::duration<double>(since).count();
+  }
+
+  // Of this thread.
+  static double seconds_computed() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   }
 
   // Runs a collective until it waits again; false if it has to wait still.
@@ -230,7 +292,9 @@ class Engine {
       queues_;  // by group; the first of each runs
   std::vector<std::pair<std::unique_ptr<InFlightOp>, std::shared_ptr<void>>> detached_;
   std::vector<std::unique_ptr<FiberWorker>> idle_;
-  std::vector<Waiting> strands_;   // while the rank sleeps
+  std::vector<Waiting> strands_;  // while the rank sleeps
+  Asking asking_;
+  bool asleep_ = false;            // it only asks, and the transport takes it for one that waits
   InFlightOp* running_ = nullptr;  // whose fiber runs now
   int last_lane_ = -1;             // the world's
   std::string poison_;

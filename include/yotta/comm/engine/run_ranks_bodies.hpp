@@ -25,6 +25,9 @@ RankHost*& rank_host() {
 }
 
 namespace detail {
+YOTTA_THREAD_LOCAL bool inside_rank = false;
+bool& is_inside_rank() { return inside_rank; }
+
 int default_threads(int ranks) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
 }
@@ -85,6 +88,7 @@ void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world,
               const std::shared_ptr<Transport>& transport, const RankBody& body,
               const RunOptions& options, RankReport& report, Where where) {
   const ContextScope scope(*report.context);
+  const InsideRank inside;
   auto group = std::make_shared<Group>();
   group->engine = std::make_shared<Engine>(transport, options);
   group->rank = rank;
@@ -114,8 +118,9 @@ void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world,
 std::vector<RankReport> run_ranks(int n, const RankBody& body, const RunOptions& options,
                                   Where where) {
   if (n < 1) fail(where, "run_ranks needs at least one rank, not {}", n);
-  RunObserver* const observer = options.clock ? nullptr : run_observer();
-  if (rank_host() != nullptr && !options.clock && observer == nullptr)
+  const bool nested = detail::is_inside_rank();
+  RunObserver* const observer = options.clock || nested ? nullptr : run_observer();
+  if (rank_host() != nullptr && !options.clock && !nested && observer == nullptr)
     return rank_host()->run(n, body, options, where);
   auto world = std::make_shared<ThreadWorld>(n);
   std::vector<RankReport> reports(static_cast<size_t>(n));

@@ -111,6 +111,7 @@ struct Waiting {
   Where where;                            // where the rank stands now: the call, or a later wait()
   std::array<Request*, 2> requests = {};  // null: none
   int strand = -1;                        // a Work of the same rank, or -1
+  bool only_asks = false;  // done(): it does not wait, and may do something else (strand 0)
 };
 
 // Shared memory's meeting place for one collective (threads/collective_rendezvous.hpp).
@@ -137,6 +138,8 @@ class Transport {
   // all.
   // Errors: Deadlock, PeerFailed.
   virtual void sleep(std::span<const Waiting> strands, double seconds) = 0;
+  // A rank that has slept and found nothing done goes on all the same: it has only asked.
+  virtual void awake() {}
 
   // Has a rank failed? Then every operation throws from now on.
   virtual bool failed() const = 0;

@@ -32,8 +32,8 @@ bool Work::done(Where where) {
     fail(where,
          "done() has no answer under a virtual clock: what has come so far depends on the threads "
          "of this computer, not on the machine described; wait() for it");
-  engine_->enter(where);
-  if (!engine_->is_done(*op_)) return false;
+  if (op_->error) std::rethrow_exception(op_->error);
+  if (!engine_->ask(*op_, where)) return false;
   wait(where);
   return true;
 }

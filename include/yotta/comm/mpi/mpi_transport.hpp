@@ -266,6 +266,7 @@ class MpiTransport : public Transport {
         control_plane_.seconds_still() < 0.01 || moves_much(strands) ? 20e-6 : 500e-6;
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(seconds, seconds_asleep)));
   }
+  void awake() override { control_plane_.moved(0); }
 
   // --- failures and the end ---
   bool failed() const override { return control_plane_.failed(); }

@@ -86,6 +86,7 @@ class NcclTransport : public Transport {
     check(strands[0].where);
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(seconds, 20e-6)));
   }
+  void awake() override { inner_->awake(); }
 
   // Advances whatever can be advanced.
   void advance() {

@@ -314,6 +314,7 @@ void ProcessRanks::run_rank(std::shared_ptr<Transport> transport, const RankBody
   report.context->size = transport->size();
   report.context->threads = options.threads > 0 ? options.threads : cores_;
   const ContextScope scope(*report.context);
+  const detail::InsideRank inside;
   auto group = std::make_shared<Group>();
   group->engine = std::make_shared<Engine>(transport, options);
   group->rank = transport->rank();

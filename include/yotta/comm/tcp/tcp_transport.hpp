@@ -85,8 +85,7 @@ class TcpTransport : public Transport, private TcpReceiver {
   bool test(Request& request) override {
     if (request.done) return true;
     progress(0);
-    if (const auto wrong = wrong_.find(&request); wrong != wrong_.end())
-      fail_mismatch(request, wrong->second);
+    expect_none_wrong();
     return request.done;
   }
   void withdraw(Request& request) override {
@@ -100,7 +99,8 @@ class TcpTransport : public Transport, private TcpReceiver {
   }
   void sleep(std::span<const Waiting> strands, double seconds) override {
     control_plane_.check(strands[0].where);  // test() may have received a verdict
-    for (const Waiting& strand : strands)    // or what another strand waits for
+    expect_none_wrong();
+    for (const Waiting& strand : strands)  // or what another strand waits for
       if (is_ready(strand)) return;
     if (control_plane_.should_report(options_.patience))
       control_plane_.report(
@@ -110,12 +110,14 @@ class TcpTransport : public Transport, private TcpReceiver {
     progress(std::min(seconds, patience > 0 ? patience + 0.001 : 1.0));
     control_plane_.check(strands[0].where);
   }
+  void awake() override { control_plane_.moved(); }
 
   // --- failures and the end ---
   bool failed() const override { return control_plane_.failed(); }
   void check(Where where) override {
     progress(0);
     control_plane_.check(where);
+    expect_none_wrong();
   }
   void fail(const std::string& message) override {
     control_plane_.fail(message);
@@ -176,12 +178,9 @@ class TcpTransport : public Transport, private TcpReceiver {
     control_plane_.moved();
     request.done = true;
   }
-  // Would a strand that tests these requests, one after the other, continue or throw?
-  bool is_ready(const Waiting& strand) const {
-    for (const Request* const each : strand.requests) {
-      if (each == nullptr || each->done) continue;
-      return wrong_.contains(each);
-    }
+  static bool is_ready(const Waiting& strand) {
+    for (const Request* const each : strand.requests)
+      if (each != nullptr && !each->done) return false;
     return strand.strand < 0;
   }
   // After a failure: from here on the data of no request is touched any more.
@@ -204,7 +203,7 @@ class TcpTransport : public Transport, private TcpReceiver {
   // A message or an offer has met its receive.
   void deliver(Request& recv, const TcpArrival& arrival) {
     if (!fits(arrival.header, recv)) {
-      wrong_[&recv] = arrival.header;  // test() throws
+      wrong_[&recv] = arrival.header;
     } else if (arrival.header.kind == TcpFrame::Kind::offer) {
       wanted_[{arrival.from, arrival.header.id}] = &recv;
       TcpFrame wanted = frame(TcpFrame::Kind::wanted, 0);
@@ -268,14 +267,20 @@ class TcpTransport : public Transport, private TcpReceiver {
     if (other == nullptr) return "";
     return describe_other_tag(other->envelope, "", envelope_of(recv), rank());
   }
-  [[noreturn]] void fail_mismatch(const Request& recv, const TcpFrame& header) {
+  // Throws if a message does not fit its receive, whatever the rank waits for: the sender may wait
+  // until it is received, and what the rank waits for may come after it.
+  void expect_none_wrong() {
+    if (wrong_.empty()) return;
+    const auto& [recv, header] = *wrong_.begin();
     // In a collective the calls differ, most likely: the control message that says so may be on its
     // way.
-    const Deadline deadline(options_.compare_calls && recv.tag < 0 ? options_.patience : 0);
+    const Deadline deadline(options_.compare_calls && recv->tag < 0 ? options_.patience : 0);
     while (!failed() && deadline.left() > 0) progress(deadline.left());
-    control_plane_.check(recv.call->where);
+    control_plane_.check(recv->call->where);
     const std::string sent = fmt::format("{} {}", header.count, name(header.dtype));
-    throw Mismatch(recv.call->where, describe_different_sizes(sent, recv, rank()));
+    const std::string text = describe_different_sizes(sent, *recv, rank());
+    control_plane_.mismatch(text);
+    throw Mismatch(recv->call->where, text);
   }
 
   TcpOptions options_;

@@ -98,12 +98,13 @@ class ThreadWorld {
       if (is_ready(strand)) return;
     throw_if_failed(rank, strands[0].where);
     self.strands = strands;
-    self.state = RankWait::State::waits;
+    self.state = state_of(strands);
     self.woken = false;
     check_for_deadlock();
     self.wake_up.wait_for(lock, std::chrono::duration<double>(seconds),
                           [&] { return self.woken || failed_; });
     self.state = RankWait::State::runs;
+    self.strands = {};
     throw_if_failed(rank, strands[0].where);
   }
   // The rank's code has ended: it will send nothing more.
@@ -131,7 +132,7 @@ class ThreadWorld {
   static constexpr uintptr_t in_transit = 1;  // in Request::handle: it is being copied
   struct Rank {
     RankWait::State state = RankWait::State::runs;
-    std::span<const Waiting> strands;  // while it waits
+    std::span<const Waiting> strands;  // while it waits; else none
     bool woken = false;
     std::condition_variable wake_up;
   };
@@ -179,7 +180,6 @@ class ThreadWorld {
     std::vector<RankWait> ranks(ranks_.size());
     for (size_t r = 0; r < ranks.size(); ++r) {
       ranks[r].state = ranks_[r].state;
-      if (ranks_[r].state != RankWait::State::waits) continue;
       for (const Waiting& strand : ranks_[r].strands) {
         StrandWait& wait = ranks[r].strands.emplace_back();
         wait.ready = is_ready(strand);

@@ -240,7 +240,7 @@ inline void report_strand(const WorldState& state, const Waiting& waiting, const
 inline WaitReport report_waits(const WorldState& state, std::span<const Waiting> strands,
                                int64_t epoch, const TagHint& hint) {
   WaitReport report;
-  report.state = RankWait::State::waits;
+  report.state = state_of(strands);
   report.epoch = epoch;
   for (const Request* request : state.in_flight)
     if (request->kind != Request::Kind::native) report.pending.push_back(state.pending(*request));
@@ -404,6 +404,11 @@ class ControlPlane {
   void fail(const std::string& message) {
     heard_ = true;
     tell_all({CommVerdict::Kind::failure, {rank_}, message});
+  }
+  // A message to this rank does not fit its receive.
+  void mismatch(const std::string& text) {
+    heard_ = true;
+    tell_all({CommVerdict::Kind::mismatch, {rank_}, text});
   }
   // The process of another rank has ended unexpectedly.
   void lost(int other, const std::string& text) {

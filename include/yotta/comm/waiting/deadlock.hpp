@@ -38,17 +38,23 @@ struct StrandWait {
 };
 
 struct RankWait {
-  enum class State : uint8_t { runs, waits, returned };
+  // asks: it runs, but what it asks for (Work::done) may be something that no rank can ever send.
+  enum class State : uint8_t { runs, waits, returned, asks };
   State state = State::runs;
-  std::vector<StrandWait> strands;  // of a rank that waits; [0] is its main code
+  std::vector<StrandWait> strands;  // of a rank that waits or asks; [0] is its main code
 };
+
+// The state of a rank that shows these strands.
+inline RankWait::State state_of(std::span<const Waiting> strands) {
+  return strands[0].only_asks ? RankWait::State::asks : RankWait::State::waits;
+}
 
 // alive[rank]: can the rank's main code go on, ever?
 inline std::vector<bool> find_alive(const std::vector<RankWait>& ranks) {
   std::vector<bool> any(ranks.size());  // has a strand alive
   std::vector<std::vector<bool>> alive(ranks.size());
   for (size_t r = 0; r < ranks.size(); ++r) {
-    any[r] = ranks[r].state == RankWait::State::runs;
+    any[r] = ranks[r].state == RankWait::State::runs || ranks[r].state == RankWait::State::asks;
     alive[r].assign(ranks[r].strands.size(), false);
   }
   auto may_go_on = [&](size_t r, const StrandWait& wait) {
@@ -68,8 +74,7 @@ inline std::vector<bool> find_alive(const std::vector<RankWait>& ranks) {
     }
   }
   std::vector<bool> main_alive(ranks.size());
-  for (size_t r = 0; r < ranks.size(); ++r)
-    main_alive[r] = ranks[r].state != RankWait::State::waits || alive[r][0];
+  for (size_t r = 0; r < ranks.size(); ++r) main_alive[r] = ranks[r].strands.empty() || alive[r][0];
   return main_alive;
 }
 

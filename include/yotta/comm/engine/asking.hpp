@@ -1,0 +1,48 @@
+// Asking: a rank that calls done() again and again. Does it wait, or work beside?
+//
+//     while (!work.done()) {}          waits: it does nothing else, so it is told what a wait() is
+//     while (!work.done()) step();     works: its next step may send what another rank waits for
+//
+// Nobody can see when a loop will end. So who has only asked for a second counts as one that waits;
+// an asker whose thread has computed in between is told once a second if its Work can never be
+// done. Plain data: the caller brings both clocks.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+namespace yotta {
+
+struct InFlightOp;
+
+class Asking {
+ public:
+  enum class Manner { briefly, beside_work, waiting };
+  static constexpr double patience = 1;         // seconds
+  static constexpr double work = 0.5e-3;        // seconds of the thread's own between two questions
+  static constexpr double short_sleep = 10e-3;  // seconds, of one that waits
+
+  // done() has been called for `op`. `seconds` of the engine's clock, `computed` of the thread's.
+  Manner ask(InFlightOp* op, double seconds, double computed) {
+    const bool is_new = std::find(asked_.begin(), asked_.end(), op) == asked_.end();
+    if (is_new || computed - computed_ > work) since_ = seconds;
+    if (asked_.empty()) told_ = seconds;
+    if (is_new) asked_.push_back(op);
+    computed_ = computed;
+    if (seconds - since_ > patience) return Manner::waiting;
+    if (seconds - told_ <= patience) return Manner::briefly;
+    told_ = seconds;
+    return Manner::beside_work;
+  }
+  // Seconds in which the rank has done nothing but ask.
+  double asked_for(double seconds) const { return asked_.empty() ? 0 : seconds - since_; }
+  // All that was asked for since the rank last did something else.
+  const std::vector<InFlightOp*>& asked() const { return asked_; }
+  void stop() { asked_.clear(); }
+
+ private:
+  std::vector<InFlightOp*> asked_;
+  double since_ = 0, told_ = 0, computed_ = 0;
+};
+
+}  // namespace yotta
