@@ -3,11 +3,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "support/message_of.hpp"
+
 using namespace yotta;
+using namespace yotta_test;
 
 // Published totals: Llama 3 report and its checkpoints; GPT-2's smallest checkpoint.
 TEST_CASE("the count of parameters is the published one") {
@@ -102,4 +106,26 @@ TEST_CASE("the width that a refusal names is accepted, and none that is accepted
   config = llama_config(1, 1, 8, 4, 4, 8, 16);
   CHECK(named(config, 67) == 64);  // 68 has heads of 17 numbers
   CHECK(named(config, 69) == 72);
+}
+
+TEST_CASE("numbers that end in NaN, whatever the learning rate, are refused") {
+  const auto refused = [](double TransformerConfig::*number, double value) {
+    TransformerConfig config = llama3_8b();
+    config.*number = value;
+    return message_of([&] { config.check(); });
+  };
+  const double nan = std::nan("");
+  for (const double value : {0.0, -1.0, 2.0, nan, HUGE_VAL})
+    CHECK(contains(refused(&TransformerConfig::norm_epsilon, value), "norm's epsilon"));
+  for (const double value : {0.0, -5.0, 0.5, nan, HUGE_VAL})
+    CHECK(contains(refused(&TransformerConfig::rope_theta, value), "rope's theta"));
+  for (const double value : {-0.02, 1e300, nan, HUGE_VAL})
+    CHECK(contains(refused(&TransformerConfig::deviation, value), "standard deviation"));
+  for (const RopeScaling& scaling :
+       {RopeScaling{0.5, 1, 4, 8192}, RopeScaling{nan, 1, 4, 8192}, RopeScaling{8, 0, 4, 8192},
+        RopeScaling{8, 4, 4, 8192}, RopeScaling{8, 1, nan, 8192}, RopeScaling{8, 1, 4, 0}}) {
+    TransformerConfig config = llama3_8b();
+    config.rope_scaling = scaling;
+    CHECK(contains(message_of([&] { config.check(); }), "rope"));
+  }
 }

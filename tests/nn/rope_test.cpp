@@ -78,3 +78,15 @@ TEST_CASE("rope: f32, errors, cost, meta and threads") {
   CHECK(self.ledger.op("rope").flops == 240);
   CHECK(self.ledger.op("rope_backward").bytes_read == 320);
 }
+
+TEST_CASE("scaled angles are turned back by their gradient, and f32 has them too") {
+  const RopeFrequencies scaled{100, {8, 1, 4, 64}};
+  Tensor x = random_tensor({1, 3, 2, 8}, "x");
+  const Tensor dy = random_tensor({1, 3, 2, 8}, "dy");
+  CHECK(gradient_mismatch(x, rope_backward(dy, 7, scaled),
+                          [&] { return dot(rope(x, 7, scaled), dy); }) == "");
+  CHECK(largest_difference(rope_backward(rope(x, 7, scaled), 7, scaled), x) <= 1e-14);
+  CHECK(largest_difference(rope(x, 7, scaled), rope(x, 7, 100)) >= 1e-2);
+  CHECK(largest_difference(rope(x.to(DType::f32), 7, scaled), rope(x, 7, scaled)) <= 1e-6);
+  CHECK(same_bits(rope(x, 7, {100, {}}), rope(x, 7, 100)));
+}

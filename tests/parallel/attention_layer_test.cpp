@@ -35,6 +35,15 @@ TEST_CASE("gradients: plain and blockwise, with bias or rope, grouped or not, an
       }
 }
 
+TEST_CASE("gradients of scaled rope: q and k are turned back by the angles that turned them") {
+  AttentionOptions o = options(AttentionKind::plain, 2, 100);
+  o.head_size = 4;
+  o.rope_scaling = {8, 1, 4, 16};
+  std::vector<LayerPtr> layers;
+  layers.push_back(std::make_unique<Attention>("a", o, ParameterOptions{1, DType::f64}));
+  check_gradients(layers, random_tensor({2, 5, 6}, "x"), {0, 0, 0, 3});
+}
+
 TEST_CASE("kept: x, q, k, v, o, and plain's T x T or blockwise's one number a row") {
   const int64_t B = 2, T = 5, C = 6, H = 4, K = 2, d = 2;
   for (const AttentionKind kind : {AttentionKind::plain, AttentionKind::blockwise}) {

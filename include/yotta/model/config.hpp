@@ -24,8 +24,20 @@
 #include "yotta/core/error.hpp"
 #include "yotta/core/system/build.hpp"
 #include "yotta/nn/attention.hpp"
+#include "yotta/nn/rope_frequencies.hpp"
 
 namespace yotta {
+
+// What a number can be: both ends are allowed. NaN is not within.
+struct NumberRange {
+  double least, most;
+  constexpr bool holds(double value) const { return value >= least && value <= most; }
+};
+inline constexpr NumberRange norm_epsilon_range{1e-12, 1};
+inline constexpr NumberRange rope_theta_range{1, 1e15};
+inline constexpr NumberRange rope_factor_range{1, 1e6};
+inline constexpr NumberRange rope_limit_range{1e-3, 1e6};  // low_freq_factor, high_freq_factor
+inline constexpr NumberRange deviation_range{0, 1e3};
 
 enum class Dialect : uint8_t { gpt2, llama };
 constexpr const char* name(Dialect dialect) { return dialect == Dialect::gpt2 ? "gpt2" : "llama"; }
@@ -45,6 +57,7 @@ struct TransformerConfig {
   AttentionKind attention = AttentionKind::blockwise;
   double norm_epsilon = 1e-5;
   double rope_theta = 10000;
+  RopeScaling rope_scaling = {};
   double deviation = 0.02;   // of initial weights
   DType dtype = DType::f32;  // of the parameters: f32, f64 or bf16
   uint64_t seed = 0;
@@ -54,6 +67,8 @@ struct TransformerConfig {
   constexpr bool has_bias() const { return dialect == Dialect::gpt2; }
   // Throws with the rule that is broken.
   YOTTA_API void check(Where where = Where::current()) const;
+  // The part of it about numbers that are no sizes.
+  YOTTA_API void check_numbers(Where where = Where::current()) const;
 };
 
 // GPT-2's proportions: F = 4 C, as many key heads as heads, tied.
@@ -144,14 +159,36 @@ void TransformerConfig::check(Where where) const {
          kv_heads);
   if (dialect == Dialect::gpt2 && kv_heads != heads)
     fail(where, "GPT-2 has a key/value head for each of its {} heads, not {}", heads, kv_heads);
+  check_numbers(where);
+  if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::bf16)
+    fail(where, "a transformer's parameters are f32, f64 or bf16, not {}", yotta::name(dtype));
+}
+
+void TransformerConfig::check_numbers(Where where) const {
+  const auto expect = [&](const char* what, double value, const NumberRange& range) {
+    if (!range.holds(value))
+      fail(where, "the {} is {}, expected a number from {} to {}", what, value, range.least,
+           range.most);
+  };
+  expect("norm's epsilon", norm_epsilon, norm_epsilon_range);
+  expect("standard deviation of initial weights", deviation, deviation_range);
+  expect("rope's theta", rope_theta, rope_theta_range);
+  expect("rope's factor", rope_scaling.factor, rope_factor_range);
+  expect("rope's low_freq_factor", rope_scaling.low_freq_factor, rope_limit_range);
+  expect("rope's high_freq_factor", rope_scaling.high_freq_factor, rope_limit_range);
+  if (rope_scaling.high_freq_factor <= rope_scaling.low_freq_factor ||
+      rope_scaling.original_context < 1)
+    fail(where,
+         "rope's high_freq_factor {} must be above its low_freq_factor {}, and its original "
+         "context {} 1 or more",
+         rope_scaling.high_freq_factor, rope_scaling.low_freq_factor,
+         rope_scaling.original_context);
   if (!(dropout >= 0 && dropout < 1))
     fail(where, "dropout {} must be at least 0 and below 1", dropout);
   if (!(attention_dropout >= 0 && attention_dropout < 1) ||
       (attention_dropout > 0 && attention != AttentionKind::plain))
     fail(where, "attention dropout {} must be 0, or below 1 with plain attention",
          attention_dropout);
-  if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::bf16)
-    fail(where, "a transformer's parameters are f32, f64 or bf16, not {}", yotta::name(dtype));
 }
 
 #endif  // YOTTA_BODIES

@@ -103,6 +103,7 @@ inline BlockOptions block_options(const TransformerConfig& c) {
                                    .kind = c.attention,
                                    .bias = c.has_bias(),
                                    .rope_theta = llama ? c.rope_theta : 0,
+                                   .rope_scaling = c.rope_scaling,
                                    .dropout = c.dropout,
                                    .probability_dropout = c.attention_dropout,
                                    .initial = initial,

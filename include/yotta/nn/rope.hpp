@@ -10,6 +10,7 @@
 //
 // Cost: 6 FLOPs per pair for 16 bytes; T d/2 sines and cosines, shared by all sequences and heads.
 // Letters: B batch, T sequence, H heads, d numbers per head (even).
+// Longer texts than the model was trained on: rope_frequencies.hpp.
 // Reference: Su et al. (2021), RoFormer, section 3.
 #pragma once
 
@@ -17,6 +18,7 @@
 
 #include "yotta/nn/cpu/body.hpp"
 #include "yotta/nn/positions.hpp"
+#include "yotta/nn/rope_frequencies.hpp"
 
 namespace yotta {
 
@@ -25,12 +27,13 @@ constexpr OpCost rope_cost(const char* name, DType dtype, int64_t n) {
 }
 
 // x (B, T, H, d) rotated; token t of each sequence is at position positions.of(t, T).
-YOTTA_API Tensor rope(const Tensor& x, const Positions& positions = {}, double theta = 10000.0,
-                      Where where = Where::current());
+YOTTA_API Tensor rope(const Tensor& x, const Positions& positions = {},
+                      const RopeFrequencies& frequencies = {}, Where where = Where::current());
 
 // dx from dy, both (B, T, H, d): rotated back by the same angles.
 YOTTA_API Tensor rope_backward(const Tensor& dy, const Positions& positions = {},
-                               double theta = 10000.0, Where where = Where::current());
+                               const RopeFrequencies& frequencies = {},
+                               Where where = Where::current());
 
 namespace detail {
 
@@ -40,10 +43,11 @@ template <class Real>
 struct RopeAngles {
   int64_t T, d;
   Positions positions;
-  double log_step;  // of the frequencies, from pair to pair
+  double log_step;  // of the frequencies, from pair to pair, before they are scaled
+  RopeScaling scaling;
   Real* table;
   YOTTA_HOST_DEVICE double frequency(int64_t pair) const {
-    return std::exp(log_step * static_cast<double>(pair));
+    return scaling.scaled(std::exp(log_step * static_cast<double>(pair)));
   }
   YOTTA_HOST_DEVICE void set(int64_t t, int64_t pair, double frequency) const {
     const double angle = static_cast<double>(positions.of(t, T)) * frequency;
@@ -84,7 +88,7 @@ namespace detail {
 
 // y = x rotated by `direction` (1 or -1) times the angles.
 inline Tensor rotate(const char* operation, const Tensor& x, const Positions& positions,
-                     double theta, double direction, Where where) {
+                     const RopeFrequencies& asked, double direction, Where where) {
   expect_dims(operation, "x", x, 4, "(B, T, H, d)", where);
   const int64_t B = x.dim(0), T = x.dim(1), H = x.dim(2), d = x.dim(3), half = d / 2;
   if (d % 2 != 0) fail(where, "{}: x is {}; the last size must be even", operation, x.describe());
@@ -94,8 +98,8 @@ inline Tensor rotate(const char* operation, const Tensor& x, const Positions& po
   if (device == Device::meta) return y;
   visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
     const int64_t bytes = T * d * static_cast<int64_t>(sizeof(Real));
-    RopeAngles<Real> angles{T, d, positions, -2.0 / static_cast<double>(d) * std::log(theta),
-                            nullptr};
+    const double log_step = -2.0 / static_cast<double>(d) * std::log(asked.theta);
+    RopeAngles<Real> angles{T, d, positions, log_step, asked.scaling, nullptr};
     RotateRow<Real> body{T,
                          H,
                          d,
@@ -124,12 +128,14 @@ inline Tensor rotate(const char* operation, const Tensor& x, const Positions& po
 
 }  // namespace detail
 
-Tensor rope(const Tensor& x, const Positions& positions, double theta, Where where) {
-  return detail::rotate("rope", x, positions, theta, 1, where);
+Tensor rope(const Tensor& x, const Positions& positions, const RopeFrequencies& frequencies,
+            Where where) {
+  return detail::rotate("rope", x, positions, frequencies, 1, where);
 }
 
-Tensor rope_backward(const Tensor& dy, const Positions& positions, double theta, Where where) {
-  return detail::rotate("rope_backward", dy, positions, theta, -1, where);
+Tensor rope_backward(const Tensor& dy, const Positions& positions,
+                     const RopeFrequencies& frequencies, Where where) {
+  return detail::rotate("rope_backward", dy, positions, frequencies, -1, where);
 }
 
 #endif  // YOTTA_BODIES

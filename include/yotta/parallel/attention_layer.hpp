@@ -23,6 +23,7 @@
 
 #include "yotta/comm/mesh.hpp"
 #include "yotta/nn/attention.hpp"
+#include "yotta/nn/rope_frequencies.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
 #if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/nn/attention.hpp"
@@ -39,7 +40,8 @@ struct AttentionOptions {
   int64_t width = 1, heads = 1, kv_heads = 1, head_size = 1;  // C, H, K, d, of the whole layer
   AttentionKind kind = AttentionKind::blockwise;
   bool bias = true;
-  double rope_theta = 0;           // 0: no rope
+  double rope_theta = 0;  // 0: no rope
+  RopeScaling rope_scaling = {};
   double dropout = 0;              // of the output
   double probability_dropout = 0;  // of the probabilities; plain only
   Initial initial = normal(0.02);
@@ -115,8 +117,9 @@ Tensor Attention::backward_input(const Tensor& dy, Saved& saved) {
   const Tensor dout = run_back(o_, run_back(dropout_, dy, saved), saved);
   AttentionGradients d = attend_back(in_heads(dout, heads_), saved);
   if (options_.rope_theta > 0) {
-    d.dq = rope_backward(d.dq, saved.position().positions, options_.rope_theta);
-    d.dk = rope_backward(d.dk, saved.position().positions, options_.rope_theta);
+    const RopeFrequencies frequencies{options_.rope_theta, options_.rope_scaling};
+    d.dq = rope_backward(d.dq, saved.position().positions, frequencies);
+    d.dk = rope_backward(d.dk, saved.position().positions, frequencies);
   }
   Tensor dx = run_back(q_, d.dq.reshape({dy.dim(0), dy.dim(1), -1}), saved);
   k_.add_backward_input(dx, d.dk.reshape({dy.dim(0), dy.dim(1), -1}), saved.child(k_.name()));
@@ -131,7 +134,7 @@ Tensor Attention::in_heads(const Tensor& x, int64_t heads) const {
 Tensor Attention::rotated(const Tensor& x, int64_t heads, const Saved& saved) const {
   const Tensor split = in_heads(x, heads);
   if (options_.rope_theta == 0) return split;
-  return rope(split, saved.position().positions, options_.rope_theta);
+  return rope(split, saved.position().positions, {options_.rope_theta, options_.rope_scaling});
 }
 
 // Throws unless the columns are those that this rank of cp must hold.

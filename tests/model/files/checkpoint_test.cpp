@@ -576,3 +576,20 @@ TEST_CASE("a model that has only PyTorch's own files says how to convert them") 
       CHECK_NOTHROW(load_weights(folder.path(), load_config(folder.path()), weights(model)));
     }
 }
+
+TEST_CASE("a Llama 3.1 is saved and loaded, and computes with its scaled rope") {
+  const TemporaryFolder folder;
+  TransformerConfig config = tiny(Dialect::llama, false);
+  config.rope_scaling = {8, 1, 4, 16};  // of two pairs in a head the slow one is scaled
+  const Transformer saved(config);
+  randomize(saved, 3);
+  save_checkpoint(folder.path(), config, weights(saved));
+  const Transformer loaded(load_config(folder.path()));
+  load_weights(folder.path(), loaded.config(), weights(loaded));
+  const Tensor ids = Tensor::from<int32_t>({3, 1, 4, 1, 5, 9}, {1, 6});
+  CHECK(largest_difference(logits_of(loaded, ids), logits_of(saved, ids)) == 0);
+  config.rope_scaling = {};
+  const Transformer plain(config);
+  assign_all(weights(plain), weights(saved), "the other");
+  CHECK(largest_difference(logits_of(plain, ids), logits_of(saved, ids)) >= 1e-3);
+}

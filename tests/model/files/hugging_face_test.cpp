@@ -40,7 +40,9 @@ TEST_CASE("a configuration comes back from its config.json") {
   llama.rope_theta = 500000;
   llama.tied = true;
   llama.dtype = DType::bf16;
-  for (const TransformerConfig& config : {gpt2, llama, gpt2_124m(), llama3_405b()}) {
+  TransformerConfig scaled = llama;
+  scaled.rope_scaling = {8, 1, 4, 8192};
+  for (const TransformerConfig& config : {gpt2, llama, scaled, gpt2_124m(), llama3_405b()}) {
     const TransformerConfig read = parse(hugging_face_config(config));
     CHECK(read.dialect == config.dialect);
     CHECK(read.layers == config.layers);
@@ -54,6 +56,7 @@ TEST_CASE("a configuration comes back from its config.json") {
     CHECK(read.dropout == 0);  // of a run, not of a model
     CHECK(read.norm_epsilon == config.norm_epsilon);
     CHECK(read.rope_theta == config.rope_theta);
+    CHECK(read.rope_scaling == config.rope_scaling);
     CHECK(read.deviation == config.deviation);
     CHECK(read.dtype == config.dtype);
   }
@@ -221,4 +224,101 @@ TEST_CASE("a hostile config.json is refused by its name, in printable letters") 
   const std::string large = changing(gpt2, "n_embd", word.c_str());
   CHECK(contains(large, "expected a size"));
   CHECK(large.size() < 300);
+}
+
+namespace {
+// Our own config.json with some entries replaced, read.
+TransformerConfig with(const TransformerConfig& config, const char* changes) {
+  nlohmann::json json = nlohmann::json::parse(hugging_face_config(config));
+  json.merge_patch(nlohmann::json::parse(changes));  // null removes an entry
+  return parse(json.dump());
+}
+}  // namespace
+
+TEST_CASE("Llama 3.1's rope is read, as transformers 4 and 5 write it") {
+  // The entries of meta-llama/Llama-3.1-8B's config.json.
+  const TransformerConfig read = parse(R"({
+    "architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+    "bos_token_id": 128000, "eos_token_id": 128001, "hidden_act": "silu", "hidden_size": 4096,
+    "initializer_range": 0.02, "intermediate_size": 14336, "max_position_embeddings": 131072,
+    "mlp_bias": false, "model_type": "llama", "num_attention_heads": 32,
+    "num_hidden_layers": 32, "num_key_value_heads": 8, "pretraining_tp": 1,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                     "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+    "rope_theta": 500000.0, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+    "transformers_version": "4.43.0.dev0", "use_cache": true, "vocab_size": 128256})");
+  CHECK(read.rope_scaling == RopeScaling{8, 1, 4, 8192});
+  CHECK(read.rope_theta == 500000);
+  CHECK(read.context == 131072);
+  CHECK(parameters(read) == parameters(llama3_8b()));
+  const TransformerConfig llama = llama_config(1, 8, 24, 4, 2, 4, 10);
+  const TransformerConfig five = with(llama, R"({"rope_theta": null, "rope_parameters": {
+      "rope_type": "llama3", "rope_theta": 500000.0, "factor": 32.0, "low_freq_factor": 1.0,
+      "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})");
+  CHECK(five.rope_scaling == RopeScaling{32, 1, 4, 8192});
+  CHECK(five.rope_theta == 500000);
+  for (const char* none :
+       {R"({"rope_scaling": {"type": "default"}})", R"({"rope_scaling": {"rope_type": "default"}})",
+        R"({"rope_scaling": null, "rope_parameters": null})"})
+    CHECK(with(llama, none).rope_scaling == RopeScaling{});
+}
+
+TEST_CASE("what is refused of a rope is named") {
+  const TransformerConfig llama = llama_config(1, 8, 24, 4, 2, 4, 10);
+  const auto changes = [&](const char* text) { return message_of([&] { with(llama, text); }); };
+  for (const char* type : {"linear", "dynamic", "yarn", "longrope"})
+    for (const char* key : {"type", "rope_type"})
+      CHECK(contains(
+          changes(
+              fmt::format(R"({{"rope_scaling": {{"{}": "{}", "factor": 2}}}})", key, type).c_str()),
+          fmt::format("rope_scaling asks for a changed rope ({})", type)));
+  CHECK(contains(changes(R"({"partial_rotary_factor": 0.5})"), "partial_rotary_factor is 0.5"));
+  CHECK(contains(changes(R"({"rope_parameters": {"partial_rotary_factor": 0.25}})"),
+                 "rope_parameters: partial_rotary_factor is 0.25"));
+  const auto llama3 = [&](const char* patch) {
+    nlohmann::json rope{{"rope_type", "llama3"},
+                        {"factor", 8.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 8192}};
+    rope.merge_patch(nlohmann::json::parse(patch));
+    return changes(
+        nlohmann::json{{"rope_scaling", rope}, {"rope_parameters", nullptr}}.dump().c_str());
+  };
+  CHECK(llama3("{}") == "nothing was thrown");
+  for (const char* key :
+       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+    CHECK(contains(llama3(fmt::format("{{\"{}\": null}}", key).c_str()),
+                   fmt::format("config.json: rope_scaling (llama3) has no entry {}", key)));
+    for (const char* value : {"0", "-1", "1e300", "\"8\""})
+      CHECK(contains(llama3(fmt::format("{{\"{}\": {}}}", key, value).c_str()),
+                     fmt::format("config.json: rope_scaling (llama3): {} is ", key)));
+  }
+  CHECK(contains(llama3(R"({"high_freq_factor": 1.0})"), "high_freq_factor 1 must be above"));
+  CHECK(contains(changes(R"({"rope_scaling": {"rope_type": "llama3", "factor": 8.0,
+      "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})"),
+                 "rope_scaling and rope_parameters differ"));
+}
+
+TEST_CASE("numbers of config.json that no model has are refused by their key") {
+  const TransformerConfig gpt2 = gpt2_config(1, 8, 2, 4, 10);
+  const TransformerConfig llama = llama_config(1, 8, 24, 4, 2, 4, 10);
+  const auto check = [](const TransformerConfig& config, const char* key,
+                        std::initializer_list<const char*> values) {
+    for (const char* value : values) {
+      const std::string message = message_of([&] {
+        with(config, fmt::format(R"({{"{}": {}, "rope_parameters": null}})", key, value).c_str());
+      });
+      CAPTURE(message);
+      CHECK(contains(message,
+                     fmt::format("config.json: {} is {}, expected a number from", key, value)));
+    }
+  };
+  check(gpt2, "layer_norm_epsilon", {"-1", "0", "2.0", "1e+300"});
+  check(llama, "rms_norm_eps", {"-1", "0", "2.0", "1e+300"});
+  check(llama, "rope_theta", {"0", "-5", "0.5", "1e+300"});
+  check(llama, "initializer_range", {"-0.02", "1e+300"});
+  CHECK(contains(changing(llama, "rope_parameters", R"({"rope_theta": -5})"),
+                 "config.json: rope_parameters: rope_theta is -5, expected a number from"));
 }

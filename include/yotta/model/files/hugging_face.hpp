@@ -25,13 +25,15 @@
 //     norm_epsilon    layer_norm_epsilon                  rms_norm_eps
 //     rope_theta                                          rope_parameters.rope_theta (since version
 //                                                         5), rope_theta (before); we write both
+//     rope_scaling                                        rope_parameters, rope_scaling: default or
+//                                                         llama3
 //     dropout         embd_pdrop = resid_pdrop            (none)
 //     attention_dropout attn_pdrop                        attention_dropout
 //
 // Dropout is written for others and not read: it belongs to a run, not to a model. Contract: what
 // our transformer cannot compute is refused by the name of its entry: another model or activation,
-// biases in Llama, scaled rope, a head size other than C / H. What does not change the result is
-// ignored. Sizes come back through TransformerConfig::check. References:
+// biases in Llama, rope scaled otherwise, a head size other than C / H. What does not change the
+// result is ignored. Sizes come back through TransformerConfig::check. References:
 // https://huggingface.co/docs/transformers, GPT2Config and LlamaConfig; modeling_gpt2.py and
 // modeling_llama.py of the library.
 #pragma once
@@ -246,7 +248,21 @@ inline nlohmann::json gpt2_entries(const TransformerConfig& c) {
           {"attn_pdrop", c.attention_dropout}};
 }
 
+// As rope_scaling was written before version 5; null if nothing is scaled.
+inline nlohmann::json rope_scaling_entries(const RopeScaling& rope) {
+  if (rope.factor == 1) return nullptr;
+  return {{"rope_type", "llama3"},
+          {"factor", rope.factor},
+          {"low_freq_factor", rope.low_freq_factor},
+          {"high_freq_factor", rope.high_freq_factor},
+          {"original_max_position_embeddings", rope.original_context}};
+}
+
 inline nlohmann::json llama_entries(const TransformerConfig& c) {
+  const nlohmann::json scaling = rope_scaling_entries(c.rope_scaling);
+  nlohmann::json rope{{"rope_type", "default"}};
+  if (!scaling.is_null()) rope = scaling;
+  rope["rope_theta"] = c.rope_theta;
   return {{"architectures", {"LlamaForCausalLM"}},
           {"model_type", "llama"},
           {"hidden_size", c.width},
@@ -259,7 +275,8 @@ inline nlohmann::json llama_entries(const TransformerConfig& c) {
           {"hidden_act", "silu"},
           {"rms_norm_eps", c.norm_epsilon},
           {"rope_theta", c.rope_theta},
-          {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", c.rope_theta}}},
+          {"rope_scaling", scaling},
+          {"rope_parameters", rope},
           {"attention_dropout", c.attention_dropout},
           {"attention_bias", false},
           {"mlp_bias", false}};
@@ -306,11 +323,14 @@ class ConfigEntries {
   }
   int64_t size(const char* key, int64_t absent) const { return has(key) ? size(key) : absent; }
 
-  double number(const char* key, double absent) const {
-    if (!has(key)) return absent;
-    if (!at(key).is_number())
-      fail(where_, "{}: {} is {}, expected a number", source_, key, json_excerpt(at(key)));
+  double number(const char* key, const NumberRange& range) const {
+    if (!at(key).is_number() || !range.holds(at(key).get<double>()))
+      fail(where_, "{}: {} is {}, expected a number from {} to {}", source_, key,
+           json_excerpt(at(key)), range.least, range.most);
     return at(key).get<double>();
+  }
+  double number(const char* key, const NumberRange& range, double absent) const {
+    return has(key) ? number(key, range) : absent;
   }
   bool flag(const char* key, bool absent) const {
     if (!has(key)) return absent;
@@ -324,9 +344,9 @@ class ConfigEntries {
       fail(where_, "{}: {} is {}, expected a word", source_, key, json_excerpt(at(key)));
     return at(key).get<std::string>();
   }
-  // The object under a key; an empty one if absent.
-  ConfigEntries object(const char* key) const {
-    return {has(key) ? at(key).dump() : "{}", source_ + ": " + key, where_};
+  // The object under a key; an empty one if absent. `kind` follows its name in errors.
+  ConfigEntries object(const char* key, const std::string& kind = "") const {
+    return {has(key) ? at(key).dump() : "{}", source_ + ": " + key + kind, where_};
   }
 
   [[noreturn]] void refuse(const std::string& what) const {
@@ -359,20 +379,48 @@ inline TransformerConfig read_gpt2(const ConfigEntries& entries) {
                                          entries.size("n_positions"), entries.size("vocab_size"));
   config.feed_forward = entries.size("n_inner", 4 * width);
   config.tied = entries.flag("tie_word_embeddings", true);
-  config.norm_epsilon = entries.number("layer_norm_epsilon", 1e-5);
+  config.norm_epsilon = entries.number("layer_norm_epsilon", norm_epsilon_range, 1e-5);
   return config;
 }
 
-// The base of the rotation angles, as version 5 or the ones before it write it.
-inline double read_rope_theta(const ConfigEntries& entries) {
-  const double theta = entries.number("rope_theta", 10000);
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    const ConfigEntries rope = entries.object(key);
-    const std::string type = rope.word("rope_type", "default");
-    if (type != "default" || rope.has("type") || rope.number("partial_rotary_factor", 1) != 1)
-      entries.refuse(fmt::format("{} asks for a changed rope ({})", key, type));
-  }
-  return entries.object("rope_parameters").number("rope_theta", theta);
+inline void expect_whole_heads_turned(const ConfigEntries& entries) {
+  const double part = entries.number("partial_rotary_factor", {0, 1}, 1);
+  if (part != 1)
+    entries.refuse(
+        fmt::format("partial_rotary_factor is {}: a part of each head is not turned", part));
+}
+
+// What rope_scaling (before version 5) or rope_parameters (since) asks for.
+inline RopeScaling read_rope_scaling(const ConfigEntries& entries, const char* key) {
+  const ConfigEntries rope = entries.object(key);
+  expect_whole_heads_turned(rope);
+  const std::string type = rope.word("rope_type", rope.word("type", "default").c_str());
+  if (type == "default") return {};
+  if (type != "llama3")
+    entries.refuse(
+        fmt::format("{} asks for a changed rope ({}), which is not default or llama3", key, type));
+  const ConfigEntries llama3 = entries.object(key, " (llama3)");
+  RopeScaling scaling;
+  scaling.factor = llama3.number("factor", rope_factor_range);
+  scaling.low_freq_factor = llama3.number("low_freq_factor", rope_limit_range);
+  scaling.high_freq_factor = llama3.number("high_freq_factor", rope_limit_range);
+  scaling.original_context = llama3.size("original_max_position_embeddings");
+  if (scaling.original_context == 0) llama3.refuse("original_max_position_embeddings is 0");
+  if (scaling.high_freq_factor <= scaling.low_freq_factor)
+    llama3.refuse(fmt::format("high_freq_factor {} must be above low_freq_factor {}",
+                              scaling.high_freq_factor, scaling.low_freq_factor));
+  return scaling;
+}
+
+inline void read_rope(const ConfigEntries& entries, TransformerConfig& config) {
+  expect_whole_heads_turned(entries);
+  const bool has_old = entries.has("rope_scaling"), has_new = entries.has("rope_parameters");
+  config.rope_scaling = read_rope_scaling(entries, has_new ? "rope_parameters" : "rope_scaling");
+  if (has_old && has_new && read_rope_scaling(entries, "rope_scaling") != config.rope_scaling)
+    entries.refuse("rope_scaling and rope_parameters differ");
+  const double theta = entries.number("rope_theta", rope_theta_range, 10000);
+  config.rope_theta =
+      entries.object("rope_parameters").number("rope_theta", rope_theta_range, theta);
 }
 
 inline TransformerConfig read_llama(const ConfigEntries& entries) {
@@ -388,8 +436,8 @@ inline TransformerConfig read_llama(const ConfigEntries& entries) {
   if (const int64_t head = entries.size("head_dim", -1); head >= 0 && head * heads != width)
     entries.refuse(fmt::format("{} heads of size {} in a width of {}", heads, head, width));
   config.tied = entries.flag("tie_word_embeddings", false);
-  config.norm_epsilon = entries.number("rms_norm_eps", 1e-6);
-  config.rope_theta = read_rope_theta(entries);
+  config.norm_epsilon = entries.number("rms_norm_eps", norm_epsilon_range, 1e-6);
+  read_rope(entries, config);
   return config;
 }
 }  // namespace detail
@@ -402,7 +450,7 @@ TransformerConfig parse_hugging_face_config(const std::string& text, const std::
     entries.refuse("model_type is " + type + ", not gpt2 or llama");
   TransformerConfig config =
       type == "gpt2" ? detail::read_gpt2(entries) : detail::read_llama(entries);
-  config.deviation = entries.number("initializer_range", 0.02);
+  config.deviation = entries.number("initializer_range", deviation_range, 0.02);
   const std::string dtype = entries.word("dtype", "float32");
   const std::string stored = entries.word("torch_dtype", dtype.c_str());
   config.dtype = stored == "float64" ? DType::f64 : stored == "bfloat16" ? DType::bf16 : DType::f32;

@@ -92,7 +92,7 @@ class SafetensorsFile {
 YOTTA_API std::vector<NamedTensor> load_safetensors(const std::string& path,
                                                     Where where = Where::current());
 
-// Throws if the weights in a folder are in PyTorch's own format alone, and says how to convert them.
+// Throws if the weights in a folder are in PyTorch's own format alone; says how to convert them.
 YOTTA_API void expect_no_pickles(const std::string& folder, Where where = Where::current());
 
 // The files of one model. An index that disagrees with them is refused.
