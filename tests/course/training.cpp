@@ -544,6 +544,32 @@ TEST_CASE("ranks that were not started alike are told in what") {
   CHECK(program_digest() == program_digest());
 }
 
+TEST_CASE("256 bytes on tp=3: padded, one rank's losses, and files without padding") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.model = llama_config(2, 12, 24, 6, 3, 8, 256);
+  plan.steps = 4;
+  for (const bool tied : {false, true}) {
+    CAPTURE(tied);
+    plan.model.tied = tied, plan.layout = MeshShape{}, plan.ranks = 1, plan.resume.clear();
+    plan.load.clear(), plan.zero = 0;
+    const std::vector<double> all = losses(plan);
+    for (const char* layout : {"tp=3", "tp=3,pp=2", "tp=3,fsdp=2", "tp=3,dp=2"}) {
+      CAPTURE(layout);
+      plan.layout = parse_mesh(layout), plan.ranks = static_cast<int>(plan.layout->ranks());
+      plan.zero = plan.layout->dp_replicate > 1 ? 1 : 0;
+      plan.save = (folder.path() / layout).string(), plan.stop_after = 2, plan.resume.clear();
+      check_near(losses(plan), all, 0);
+      for (const NamedTensor& each : load_safetensors(plan.save + "/model.safetensors"))
+        if (each.name == "model.embed_tokens.weight") CHECK(each.value.shape() == Shape{256, 12});
+      plan.resume = plan.save, plan.save.clear(), plan.stop_after = 0;
+      check_near(losses(plan), all, 2);  // on the same layout
+      plan.layout = MeshShape{}, plan.ranks = 1, plan.zero = 0;
+      check_near(losses(plan), all, 2);  // and on one rank
+    }
+  }
+}
+
 TEST_CASE("two runs do not save to one folder") {
   const TemporaryFolder folder;
   TrainingPlan plan = tiny("dp=2", written_text(folder));

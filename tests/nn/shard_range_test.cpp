@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "support/message_of.hpp"
 
 using namespace yotta;
@@ -34,6 +36,21 @@ TEST_CASE("a vector is one row, and a part without a whole is the whole") {
   CHECK(same.values() == vector.values());
   take_shard(vector, {1, 2, 0, 3, 1, 5}, last);
   CHECK(last.values() == std::vector<double>{4, 5});
+}
+
+TEST_CASE("rows beyond the whole are padding: zeros, and put nowhere") {
+  const Tensor whole = Tensor::full({3, 2}, 5);
+  Tensor again = Tensor::zeros({3, 2});
+  for (const int64_t rank : {0, 1, 2}) {
+    const ShardRange part{2, 2, 2 * rank, 0, 3, 2};
+    CHECK(part.rows_in_whole() == std::max<int64_t>(0, std::min<int64_t>(2, 3 - 2 * rank)));
+    CHECK_FALSE(part.is_whole());
+    Tensor held = Tensor::full({2, 2}, 9);
+    take_shard(whole, part, held);
+    for (int64_t r = 0; r < 2; ++r) CHECK(held.item({r, 1}) == (2 * rank + r < 3 ? 5 : 0));
+    put_shard(held, part, again);
+  }
+  CHECK(again.values() == whole.values());
 }
 
 TEST_CASE("tensors of other sizes are refused") {

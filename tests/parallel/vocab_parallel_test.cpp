@@ -81,6 +81,56 @@ TEST_CASE("the loss and its gradient are those of whole logits, large ones inclu
   }
 }
 
+TEST_CASE("a vocabulary that tp does not divide is padded, and the padding changes nothing") {
+  const int64_t odd = 22;  // on 8 ranks: 7 have 3 tokens, the last has 1
+  const std::vector<int32_t> some = {3, 21, 0, 3, 11, 12, 3};
+  const Tensor ids = tokens(some), dy = random_tensor({N, C}, "dy");
+  VocabParallelEmbedding serial("e", odd, C, normal(1), {1, DType::f64});
+  Saved serial_saved;
+  const Tensor expected = serial.forward(ids, serial_saved);
+  serial.backward_input(dy, serial_saved);
+  serial.backward_weight(serial_saved);
+  const Tensor whole = random_tensor({N, odd}, "logits");
+  const CrossEntropy loss = cross_entropy(whole, ids, 0.5);
+  const Tensor dwhole = cross_entropy_backward(whole, ids, loss.log_sum_exp, 0.5);
+  for (const int ranks : {3, 4, 5, 8, 15}) {  // of 15 ranks 11 have 2 tokens, and 4 none
+    CAPTURE(ranks);
+    run_ranks(ranks, [&](Communicator& tp) {
+      VocabParallelEmbedding part("e", odd, C, normal(1), {1, DType::f64}, tp);
+      const int64_t held = (odd + ranks - 1) / ranks, first = tp.rank() * held;
+      const auto check_rows = [&](const Tensor& mine, const Tensor& all) {
+        for (int64_t r = 0; r < held; ++r)
+          for (int64_t c = 0; c < C; ++c)
+            CHECK(mine.item({r, c}) == (first + r < odd ? all.item({first + r, c}) : 0));
+      };
+      check_rows(part.table()->value, serial.table()->value);
+      Saved saved;
+      check_equal(part.forward(ids, saved), expected, "y");
+      part.backward_input(dy, saved);
+      part.backward_weight(saved);
+      check_rows(part.table()->grad, serial.table()->grad);
+
+      Tensor logits = Tensor::full({N, held}, 7, DType::f64);  // 7: what padding must not be
+      const auto each = [&](auto use) {
+        for (int64_t n = 0; n < N; ++n)
+          for (int64_t v = 0; v < held; ++v) use(n, v, first + v < odd);
+      };
+      each([&](int64_t n, int64_t v, bool real) {
+        if (real) logits.data<double>()[n * held + v] = whole.item({n, first + v});
+      });
+      mask_padding(logits, odd, tp);
+      const CrossEntropy out = vocab_parallel_cross_entropy(logits, ids, 0.5, tp);
+      CHECK(std::abs(out.loss - loss.loss) <= 1e-12 * loss.loss);
+      check_equal(out.log_sum_exp, loss.log_sum_exp, "log-sum-exp");
+      vocab_parallel_cross_entropy_backward_in_place(logits, ids, out.log_sum_exp, 0.5, tp);
+      each([&](int64_t n, int64_t v, bool real) {
+        const double d = logits.item({n, v});
+        CHECK((real ? std::abs(d - dwhole.item({n, first + v})) <= 1e-12 : d == 0));
+      });
+    });
+  }
+}
+
 TEST_CASE("a rank without any of the batch's tokens, and a batch without tokens") {
   run_ranks(3, [&](Communicator& tp) {
     VocabParallelEmbedding part("e", V, C, normal(1), {1, DType::f64}, tp);
@@ -98,12 +148,14 @@ TEST_CASE("a rank without any of the batch's tokens, and a batch without tokens"
   });
 }
 
-TEST_CASE("mistakes are named: widths that do not divide, tokens outside the whole vocabulary") {
-  check_says(
-      error_of<RankFailed>(
-          5, [](Communicator& tp) { VocabParallelEmbedding("embedding", V, C, zeros(), {}, tp); }),
-      {"embedding.weight: 24 tokens cannot be divided among the 5 ranks",
-       "nearest number that can is 25"});
+TEST_CASE("mistakes are named: targets that are padding, tokens outside the whole vocabulary") {
+  check_says(error_of<RankFailed>(5,
+                                  [](Communicator& tp) {  // 25 rows, and token 24 is none
+                                    Tensor logits = Tensor::zeros({1, 5});
+                                    mask_padding(logits, V, tp);
+                                    vocab_parallel_cross_entropy(logits, tokens({24}), 1, tp);
+                                  }),
+             {"the target of token 0 is padding, outside the vocabulary"});
   check_says(error_of<RankFailed>(2,
                                   [](Communicator& tp) {
                                     VocabParallelEmbedding part("e", V, C, zeros(), {}, tp);

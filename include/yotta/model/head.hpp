@@ -9,7 +9,7 @@
 #pragma once
 
 #include "yotta/nn/norm_layer.hpp"
-#include "yotta/parallel/tensor_parallel.hpp"
+#include "yotta/parallel/vocab_parallel.hpp"
 
 namespace yotta {
 
@@ -20,16 +20,24 @@ class Head : public Composite {
       : Composite("head"),
         norm_("norm", norm, made),
         f_(tp),
-        linear_("head", cut_by_columns({norm.width, vocabulary, false, initial}, tp, "head"),
-                made) {}
+        linear_("head", cut_by_tokens({norm.width, vocabulary, false, initial}, tp), made),
+        vocabulary_(vocabulary),
+        tp_(tp) {}
   // `table`: this rank's part, (V/tp, C).
-  Head(const NormOptions& norm, ParameterPtr table, const ParameterOptions& made = {},
+  Head(const NormOptions& norm, const ParameterPtr& table, const ParameterOptions& made = {},
        const Communicator& tp = {})
-      : Composite("head"), norm_("norm", norm, made), f_(tp), linear_("head", std::move(table)) {}
+      : Composite("head"),
+        norm_("norm", norm, made),
+        f_(tp),
+        linear_("head", table),
+        vocabulary_(table->range.all_rows()),
+        tp_(tp) {}
 
   // x (B, T, C) -> logits (B, T, V/tp)
   Tensor forward(const Tensor& x, Saved& saved) override {
-    return run(linear_, f_.forward(run(norm_, x, saved)), saved);
+    Tensor logits = run(linear_, f_.forward(run(norm_, x, saved)), saved);
+    mask_padding(logits, vocabulary_, tp_);
+    return logits;
   }
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
     return run_back(norm_, f_.backward(run_back(linear_, dy, saved)), saved);
@@ -42,6 +50,8 @@ class Head : public Composite {
   Norm norm_;
   CopyToTensorParallel f_;
   Linear linear_;  // (V/tp, C)
+  int64_t vocabulary_;
+  Communicator tp_;
 };
 
 }  // namespace yotta

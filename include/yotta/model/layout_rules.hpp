@@ -1,7 +1,7 @@
 // Layout rules: how a model and a batch may be spread over a mesh, and what to say if they cannot
 // be.
 //
-//   tp           divides the heads, the feed-forward width and the vocabulary
+//   tp           divides the heads and the feed-forward width; the vocabulary is padded
 //   cp           cuts the sequence into 2 cp equal chunks; attention is blockwise; Ulysses: divides
 //                the heads of tp
 //   pp x chunks  at most one stage per block
@@ -79,7 +79,7 @@ struct Spread {
 
   bool divides() const {
     return config.heads % shape.tp == 0 && config.kv_heads % shape.tp == 0 &&
-           config.feed_forward % shape.tp == 0 && config.vocabulary % shape.tp == 0;
+           config.feed_forward % shape.tp == 0 && config.vocabulary >= shape.tp;
   }
   bool has_chunks() const { return shape.cp == 1 || sequence() % (int64_t{2} * shape.cp) == 0; }
   bool has_attention() const { return shape.cp == 1 || config.attention != AttentionKind::plain; }

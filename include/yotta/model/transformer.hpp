@@ -37,7 +37,7 @@ namespace yotta {
 // The table that a tied model uses twice.
 inline constexpr const char* tied_table = "embedding.token.weight";
 
-// Throws unless tp ranks can share the model's widths evenly; names the nearest number of ranks
+// Throws unless tp ranks can share the model's widths evenly (the vocabulary is padded); names the nearest number of ranks
 // that can. `works`: what else a number of ranks must keep, to be named; empty: nothing.
 YOTTA_API void expect_divides(const TransformerConfig& c, int tp, Where where = Where::current(),
                               const std::function<bool(int)>& works = {});
@@ -123,11 +123,11 @@ void expect_divides(const TransformerConfig& c, int tp, Where where,
   const std::pair<const char*, int64_t> widths[] = {
       {"heads", c.heads},
       {"key/value heads", c.kv_heads},
-      {"numbers of the feed-forward width", c.feed_forward},
-      {"tokens of the vocabulary", c.vocabulary}};
+      {"numbers of the feed-forward width", c.feed_forward}};
   const auto divides = [&](int ranks) {
     return std::all_of(std::begin(widths), std::end(widths),
-                       [&](const auto& width) { return width.second % ranks == 0; });
+                       [&](const auto& width) { return width.second % ranks == 0; }) &&
+           ranks <= c.vocabulary;
   };
   if (divides(tp)) return;
   // Down and up by turns; tp 1 always divides.
@@ -145,6 +145,8 @@ void expect_divides(const TransformerConfig& c, int tp, Where where,
            "divisible by {}. The nearest that {}: tp {}",
            tp, size, what, tp, all > 0 ? "works for this model" : "divides them all",
            all > 0 ? all : nearest(divides));
+  fail(where, "{} tokens of the vocabulary leave some of {} ranks without any; take tp {}",
+       c.vocabulary, tp, all > 0 ? all : nearest(divides));
 }
 
 Transformer::Transformer(const TransformerConfig& config, int64_t first, int64_t last,

@@ -129,7 +129,9 @@ void fill_initial(Tensor& to, const ShardRange& range, Initial initial, uint64_t
       for (int64_t i = begin; i < end; ++i) {
         const int64_t r = (first + i) / range.columns, c = (first + i) % range.columns;
         const int64_t index = (range.first_row + r) * range.all_columns() + range.first_column + c;
-        values[i] = static_cast<T>(initial.deviation * random.normal(static_cast<uint64_t>(index)));
+        const bool is_padding = r >= range.rows_in_whole();
+        values[i] = static_cast<T>(
+            is_padding ? 0 : initial.deviation * random.normal(static_cast<uint64_t>(index)));
       }
     });
   });

@@ -5,7 +5,8 @@
 //                       . . . # # #                  .first_row = 2, .first_column = 3,
 //                       . . . # # #                  .whole_rows = 4, .whole_columns = 6}
 //
-// A vector is one row. take_shard and put_shard copy from the whole to the shard and back:
+// A vector is one row. A shard may have rows beyond the whole's last one, padding: of a table cut
+// over ranks that do not divide it. They are zeros, and in no file. take_shard and put_shard copy from the whole to the shard and back:
 // checkpoints hold whole matrices, whatever the layout of the run that wrote them.
 #pragma once
 
@@ -24,11 +25,16 @@ struct ShardRange {
 
   constexpr int64_t all_rows() const { return whole_rows > 0 ? whole_rows : rows; }
   constexpr int64_t all_columns() const { return whole_columns > 0 ? whole_columns : columns; }
+  // Of the rows held here, those that are not padding.
+  constexpr int64_t rows_in_whole() const {
+    const int64_t left = all_rows() - first_row;
+    return left < 0 ? 0 : left < rows ? left : rows;
+  }
   constexpr bool is_whole() const { return all_rows() == rows && all_columns() == columns; }
   constexpr bool operator==(const ShardRange&) const = default;
 };
 
-// shard = its range of the whole.
+// shard = its range of the whole, and zeros where that ends.
 YOTTA_API void take_shard(const Tensor& whole, const ShardRange& range, Tensor& shard,
                           Where where = Where::current());
 
@@ -49,7 +55,7 @@ void each_shard_row(const char* operation, const Tensor& whole, const Tensor& sh
          operation, whole.describe(), shard.describe(), range.all_rows(), range.all_columns(),
          range.rows, range.columns);
   const int64_t bytes = bytes_of(whole.dtype());
-  for (int64_t r = 0; r < range.rows; ++r)
+  for (int64_t r = 0; r < range.rows_in_whole(); ++r)
     copy(static_cast<std::byte*>(shard.raw()) + r * range.columns * bytes,
          static_cast<std::byte*>(whole.raw()) +
              ((range.first_row + r) * range.all_columns() + range.first_column) * bytes,
@@ -58,6 +64,7 @@ void each_shard_row(const char* operation, const Tensor& whole, const Tensor& sh
 }  // namespace detail
 
 void take_shard(const Tensor& whole, const ShardRange& range, Tensor& shard, Where where) {
+  if (range.rows_in_whole() < range.rows) shard.zero();
   detail::each_shard_row("take_shard", whole, shard, range, where,
                          [](std::byte* in_shard, const std::byte* in_whole, size_t bytes) {
                            std::memcpy(in_shard, in_whole, bytes);

@@ -17,7 +17,11 @@
 // Backward needs nothing from others: dlogit_v = scale (e^(logit_v - l) - 1[v = target]), for the
 // own v.
 //
-// Contract: V divides by tp; the same ids and targets on all ranks of tp; both checked against the
+// Where tp does not divide V, the table is padded to a multiple of it, as Megatron does: the last
+// ranks have rows of zeros that no token has. Their logits are masked, so that they add e^-1e30 = 0
+// to the sum and get no gradient: they stay zeros. Files hold the V rows alone.
+//
+// Contract: the same ids and targets on all ranks of tp; both checked against the
 // whole V.
 // Letters: N tokens, V vocabulary, C width, tp ranks.
 // References: Shoeybi et al. (2019), section 3; Megatron-LM's vocab-parallel cross-entropy.
@@ -27,11 +31,25 @@
 #include "yotta/nn/cross_entropy.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
 #if YOTTA_BODIES_OF(parallel_layers)
+#include <algorithm>
+
 #include "yotta/comm/axis.hpp"
 #include "yotta/nn/embedding.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {
+
+// Rows of a table (V, C) that a rank holds, padding included: V/tp, rounded up.
+constexpr int64_t rows_held(int64_t vocabulary, int64_t tp) { return (vocabulary + tp - 1) / tp; }
+
+// An output matrix (V, C) of which this rank holds its rows.
+YOTTA_API LinearOptions cut_by_tokens(const LinearOptions& whole, const Communicator& tp);
+
+// Padding's logits, which must not count: so small that e^ of it is 0, and no infinity.
+inline constexpr double masked_logit = -1e30;
+// Masks those of logits (..., V/tp). Nothing where V divides by tp.
+YOTTA_API void mask_padding(Tensor& logits, int64_t vocabulary, const Communicator& tp,
+                            Where where = Where::current());
 
 // This rank's rows of a table (V, C).
 YOTTA_API ParameterPtr make_table(const std::string& name, int64_t vocabulary, int64_t width,
@@ -79,6 +97,19 @@ YOTTA_API void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, co
                                                               Where where = Where::current());
 
 namespace detail {
+
+template <class Real>
+struct MaskRow {
+  int64_t held, in_whole;
+  Real* logits;  // (N, held)
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t n, Team team) const {
+    Real* const padding = logits + n * held + in_whole;
+    team.each(held - in_whole, [&](int64_t v, auto count) {
+      store(padding + v, decltype(load(padding, count)){} + static_cast<Real>(masked_logit), count);
+    });
+  }
+};
 
 // The three steps of the loss, between which the ranks sum; a row is a token.
 template <class Real>
@@ -128,9 +159,28 @@ struct LossOfSums : VocabParallelRow<Real> {
 
 #if YOTTA_BODIES_OF(parallel_layers)
 
+LinearOptions cut_by_tokens(const LinearOptions& whole, const Communicator& tp) {
+  LinearOptions part = whole;
+  part.outputs = rows_held(whole.outputs, axis_size(tp));
+  part.first_output = axis_rank(tp) * part.outputs;
+  part.whole_outputs = whole.outputs;
+  return part;
+}
+
+void mask_padding(Tensor& logits, int64_t vocabulary, const Communicator& tp, Where where) {
+  const int64_t held = logits.dim(-1), left = vocabulary - axis_rank(tp) * held;
+  const int64_t in_whole = std::clamp<int64_t>(left, 0, held);
+  const Device device = logits.device();
+  if (in_whole == held || device == Device::meta) return;
+  visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
+    const detail::MaskRow<Real> body{held, in_whole, logits.address<Real>(device, where)};
+    run_rows<Real>("mask_padding", device, logits.numel() / held, held, body, where);
+  });
+}
+
 ParameterPtr make_table(const std::string& name, int64_t vocabulary, int64_t width, Initial initial,
                         const ParameterOptions& init, const Communicator& tp) {
-  const int64_t held = part_of(vocabulary, tp, name, "tokens");
+  const int64_t held = rows_held(vocabulary, axis_size(tp));
   const ShardRange part{held, width, axis_rank(tp) * held, 0, vocabulary, width};
   return make_parameter(name, part, true, initial, init.seed, init.dtype);
 }
@@ -202,7 +252,12 @@ CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& ta
   tp.all_reduce(sums, ReduceOp::sum, {.label = "tp.loss"}, where);
   detail::each_token<detail::LossOfSums>(operation, logits, targets, first, out, sums, where);
   if (logits.device() == Device::meta) return out;
-  for (const double loss : out.losses.values()) out.loss += scale * loss;
+  const std::vector<double> losses = out.losses.values();
+  for (size_t n = 0; n < losses.size(); ++n) {
+    if (losses[n] > -masked_logit / 2)  // on all ranks alike
+      fail(where, "{}: the target of token {} is padding, outside the vocabulary", operation, n);
+    out.loss += scale * losses[n];
+  }
   return out;
 }
 

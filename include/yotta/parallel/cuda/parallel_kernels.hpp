@@ -22,7 +22,7 @@ inline namespace YOTTA_DEVICE_BUILD {
 template <class Real>
 void install_parallel_kernels_of() {
   add_rows_kernels<MergeRow<Real>, detail::OwnLogSumExp<Real>, detail::OwnSums<Real>,
-                   detail::LossOfSums<Real>>();
+                   detail::LossOfSums<Real>, detail::MaskRow<Real>>();
 }
 
 // Those of nn/ and of parallel/. Call it once, after install_accelerator().
