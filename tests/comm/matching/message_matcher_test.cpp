@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <deque>
+
 using namespace yotta;
 
 namespace {
@@ -79,7 +82,7 @@ Envelope envelope(int from, int64_t tag, uint64_t group = 0) { return {group, fr
 // The receive that a message is for, which is posted no longer.
 Request* take_posted(TextMatcher& matcher, const Envelope& of) {
   Request* const found = matcher.find_posted(of);
-  if (found != nullptr) CHECK(matcher.remove_posted(*found));
+  if (found != nullptr) CHECK(matcher.remove_posted(of, *found));
   return found;
 }
 
@@ -131,6 +134,24 @@ TEST_CASE("messages first: a receive takes the first that belongs to it") {
   matcher.add_posted(wanted, posted);
   matcher.clear();
   CHECK(matcher.first_unexpected() == nullptr);
+  CHECK(matcher.first_posted() == nullptr);
+}
+
+TEST_CASE("100,000 unmatched messages and receives are matched without a search through all") {
+  constexpr int64_t many = 100000;
+  TextMatcher matcher;
+  std::deque<Recv> receives;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int64_t tag = 0; tag < many; ++tag) {
+    matcher.add_unexpected(envelope(1, tag), "");
+    matcher.add_posted(envelope(2, tag), receives.emplace_back(2, tag));
+  }
+  for (int64_t tag = many; tag-- > 0;) {  // the last first
+    if (!matcher.take_unexpected(envelope(1, tag)).has_value()) FAIL("no message ", tag);
+    if (take_posted(matcher, envelope(2, tag)) == nullptr) FAIL("no receive ", tag);
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  CHECK(seconds.count() < 1.5);  // a search took 20
   CHECK(matcher.first_posted() == nullptr);
 }
 

@@ -108,7 +108,7 @@ class Engine {
         if (queue.front()->ended) queue.pop_front();
       }
     }
-    std::erase_if(detached_, [&](auto& send) { return transport_->test(send.first->request); });
+    release_detached();
     return moved;
   }
 
@@ -178,6 +178,15 @@ class Engine {
       transport_->join(request);
     else if (running_ == nullptr)
       transport_->join(request.group);
+  }
+
+  // Forgets the detached sends that somebody has taken. The more there are the more seldom it looks
+  // at them, so that a call looks at a few of them on average.
+  void release_detached() {
+    detached_looks_ += 8;
+    if (detached_looks_ < detached_.size()) return;
+    detached_looks_ = 0;
+    std::erase_if(detached_, [&](auto& send) { return transport_->test(send.first->request); });
   }
 
   // How often a rank looks before it sleeps: some 20 microseconds.
@@ -291,6 +300,7 @@ class Engine {
   std::map<int, std::deque<std::shared_ptr<InFlightOp>>>
       queues_;  // by group; the first of each runs
   std::vector<std::pair<std::unique_ptr<InFlightOp>, std::shared_ptr<void>>> detached_;
+  size_t detached_looks_ = 0;  // that could have been taken since the last
   std::vector<std::unique_ptr<FiberWorker>> idle_;
   std::vector<Waiting> strands_;  // while the rank sleeps
   Asking asking_;

@@ -415,7 +415,7 @@ class NcclMessages {
   void take(Incoming& incoming, int from, NcclLane& lane, const SentEnvelope& sent) {
     const Envelope envelope = sent.envelope(from);
     if (Request* const recv = incoming.matcher.find_posted(envelope)) {
-      incoming.matcher.remove_posted(*recv);
+      incoming.matcher.remove_posted(envelope, *recv);
       const NcclLibrary::Mark begin = std::exchange(recv->handle, 0);
       compare(sent, *recv);
       return receive(lane, recv, recv->data, {}, begin);

@@ -228,7 +228,7 @@ class TcpTransport : public Transport, private TcpReceiver {
     if (header.kind != TcpFrame::Kind::message) return nullptr;
     Request* const recv = matcher_.find_posted({header.group, from, header.tag});
     if (recv == nullptr || !fits(header, *recv)) return nullptr;  // arrived() deals with it
-    matcher_.remove_posted(*recv);
+    matcher_.remove_posted({header.group, from, header.tag}, *recv);
     return recv;
   }
   void arrived(int from, const TcpFrame& header, Request* recv, std::string bytes) override {
@@ -245,7 +245,7 @@ class TcpTransport : public Transport, private TcpReceiver {
     TcpArrival arrival{from, header, std::move(bytes)};
     Request* const posted = matcher_.find_posted(arrival.envelope());
     if (posted == nullptr) return matcher_.add_unexpected(arrival.envelope(), std::move(arrival));
-    matcher_.remove_posted(*posted);
+    matcher_.remove_posted(arrival.envelope(), *posted);
     deliver(*posted, arrival);
   }
 
