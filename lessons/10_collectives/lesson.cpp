@@ -138,20 +138,19 @@ void provoke(Lesson& lesson, const char* mistake, int p, const RunOptions& optio
 void failures(Lesson& lesson) {
   RunOptions unbuffered;
   unbuffered.buffered_sends = false;
-  provoke(lesson, "Mistake: everybody sends first, and sends are unbuffered", 4,
-          unbuffered, [](Communicator& world) {
+  provoke(lesson, "Mistake: everybody sends first, and sends are unbuffered", 4, unbuffered,
+          [](Communicator& world) {
             std::vector<float> x(8), y(8);
             world.send(x, (world.rank() + 1) % 4);
             world.recv(y, (world.rank() + 3) % 4);
           });
-  provoke(lesson, "Mistake: one rank calls something else", 2, {},
-          [](Communicator& world) {
-            std::vector<float> x(8);
-            if (world.rank() == 0)
-              world.all_reduce(x);
-            else
-              world.broadcast(x, 0);
-          });
+  provoke(lesson, "Mistake: one rank calls something else", 2, {}, [](Communicator& world) {
+    std::vector<float> x(8);
+    if (world.rank() == 0)
+      world.all_reduce(x);
+    else
+      world.broadcast(x, 0);
+  });
   provoke(lesson, "Mistake: one rank throws while the others wait for it", 3, {},
           [](Communicator& world) {
             std::vector<float> x(8);

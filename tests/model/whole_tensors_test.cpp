@@ -74,7 +74,8 @@ TEST_CASE("whole tensors of other names, shapes or kinds are refused, and so is 
   };
   CHECK(said({norm, table}) == "nothing was thrown");
   CHECK(contains(said({norm}), "the file lacks 1 tensors of this model (table)"));
-  CHECK(contains(said({norm, table, {"bogus", norm.value}}), "that this model does not have (bogus)"));
+  CHECK(contains(said({norm, table, {"bogus", norm.value}}),
+                 "that this model does not have (bogus)"));
   CHECK(contains(said({norm, {"table", Tensor::zeros({3, 8})}}),  // as many numbers
                  "the file: 'table' is (3, 8) f32, expected (8, 3) f32"));
   CHECK(contains(said({table, {"norm", Tensor::zeros({5}, DType::i32)}}),
