@@ -37,8 +37,9 @@ namespace yotta {
 // The table that a tied model uses twice.
 inline constexpr const char* tied_table = "embedding.token.weight";
 
-// Throws unless tp ranks can share the model's widths evenly (the vocabulary is padded); names the nearest number of ranks
-// that can. `works`: what else a number of ranks must keep, to be named; empty: nothing.
+// Throws unless tp ranks can share the model's widths evenly (the vocabulary is padded); names the
+// nearest number of ranks that can. `works`: what else a number of ranks must keep, to be named;
+// empty: nothing.
 YOTTA_API void expect_divides(const TransformerConfig& c, int tp, Where where = Where::current(),
                               const std::function<bool(int)>& works = {});
 

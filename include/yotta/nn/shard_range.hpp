@@ -6,8 +6,9 @@
 //                       . . . # # #                  .whole_rows = 4, .whole_columns = 6}
 //
 // A vector is one row. A shard may have rows beyond the whole's last one, padding: of a table cut
-// over ranks that do not divide it. They are zeros, and in no file. take_shard and put_shard copy from the whole to the shard and back:
-// checkpoints hold whole matrices, whatever the layout of the run that wrote them.
+// over ranks that do not divide it. They are zeros, and in no file. take_shard and put_shard copy
+// from the whole to the shard and back: checkpoints hold whole matrices, whatever the layout of the
+// run that wrote them.
 #pragma once
 
 #include "yotta/core/tensor.hpp"
@@ -27,7 +28,7 @@ struct ShardRange {
   constexpr int64_t all_columns() const { return whole_columns > 0 ? whole_columns : columns; }
   // Of the rows held here, those that are not padding.
   constexpr int64_t rows_in_whole() const {
-    const int64_t left = all_rows() - first_row;
+    const int64_t left = whole_rows > 0 ? whole_rows - first_row : rows;
     return left < 0 ? 0 : left < rows ? left : rows;
   }
   constexpr bool is_whole() const { return all_rows() == rows && all_columns() == columns; }
