@@ -10,6 +10,8 @@
 
 #if YOTTA_BODIES_OF(core)
 #include <cstring>
+#include <new>
+#include <string>
 
 #include "yotta/core/cpu/block_cache.hpp"
 #endif  // YOTTA_BODIES
@@ -30,6 +32,7 @@ class Buffer {
 
  private:
   YOTTA_API static void* take(int64_t bytes, Device device, Where where);
+  [[noreturn]] YOTTA_API static void fail_out_of_memory(int64_t bytes, Where where);
 
   int64_t bytes_;
   Device device_;
@@ -61,7 +64,29 @@ Buffer::~Buffer() {
 void* Buffer::take(int64_t bytes, Device device, Where where) {
   if (device == Device::meta) return nullptr;
   if (device == Device::cuda) return accelerator_or_fail(where).allocate(bytes, where);
-  return BlockCache::instance().take(bytes);
+  try {
+    return BlockCache::instance().take(bytes);
+  } catch (const std::bad_alloc&) {
+    fail_out_of_memory(bytes, where);
+  }
+}
+
+void Buffer::fail_out_of_memory(int64_t bytes, Where where) {
+  const auto gigabytes = [](int64_t n) { return static_cast<double>(n) * 1e-9; };
+  const RankContext& self = context();
+  const MemoryCount& held = *self.ledger.memory();
+  std::string text;
+  for (int i = 0; i < memory_kinds; ++i) {
+    const auto kind = static_cast<MemoryKind>(i);
+    if (held.live(kind) > 0)
+      text += fmt::format("{} {} {:.3f} GB", text.empty() ? ":" : ",", name(kind),
+                          gigabytes(held.live(kind)));
+  }
+  fail(where,
+       "out of memory: rank {} asks for {:.3f} GB ({} bytes) of {}, which this computer does not "
+       "give; it holds {:.3f} GB{}\n  try a smaller batch or model, more ranks that share it, or "
+       "activation checkpointing",
+       self.rank, gigabytes(bytes), bytes, name(self.memory_kind), gigabytes(held.live()), text);
 }
 
 #endif  // YOTTA_BODIES

@@ -1,6 +1,7 @@
 #include "yotta/core/system/files.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -312,4 +313,26 @@ TEST_CASE("links that lead in a circle, pipes and devices are refused by name at
   write_file(folder / "a", "x");
   fs::create_symlink("a", folder / "link");
   CHECK_NOTHROW(expect_plain(folder / "link"));  // leads to a plain file
+}
+
+TEST_CASE("a file that would be longer than this process may write is an error, not the end") {
+  const TemporaryFolder folder;
+  write_file(folder / "a", "old");
+  const pid_t child = fork();
+  if (child == 0) {  // it alone has the limit
+    const rlimit limit{4096, 4096};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const auto save = [&](size_t bytes) {
+      return message_of([&] { write_file(folder / "a", std::string(bytes, 'x')); });
+    };
+    const std::string long_text = save(100000), buffered = save(4097);
+    const bool told = contains(long_text, "a cannot be written: ") &&
+                      contains(long_text, "ulimit -f") && contains(buffered, "ulimit -f");
+    const bool kept = read_file(folder / "a") == "old";
+    _exit(told && kept ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));  // the signal would have ended it
+  CHECK(WEXITSTATUS(status) == 0);
 }

@@ -53,7 +53,12 @@ class BlockCache {
         return block;
       }
     }
-    return allocate(size);
+    try {
+      return allocate(size);
+    } catch (const std::bad_alloc&) {  // without what lies here unused there may be enough
+      release();
+      return allocate(size);
+    }
   }
 
   void give(void* block, int64_t bytes) {

@@ -39,6 +39,7 @@
 #include <vector>
 
 #include "yotta/core/error.hpp"
+#include "yotta/core/system/file_size_signal.hpp"
 
 namespace yotta {
 
@@ -250,6 +251,7 @@ class AtomicFile {
     if (file_ == nullptr) give_up("cannot be created", where);
   }
   ~AtomicFile() {
+    const FileSizeSignal held;
     if (file_ != nullptr) std::fclose(file_);
     if (!special_ && !kept_) std::remove(partial_.c_str());
   }
@@ -259,12 +261,14 @@ class AtomicFile {
   const std::string& file_name() const { return name_; }
 
   void write(const void* from, int64_t count, Where where = Where::current()) {
+    const FileSizeSignal held;
     const size_t bytes = static_cast<size_t>(count);
     if (bytes > 0 && std::fwrite(from, 1, bytes, file_) != bytes)
       give_up("cannot be written", where);
   }
   // All bytes are on the disk, under the partial name.
   void finish(Where where = Where::current()) {
+    const FileSizeSignal held;
     const bool synced = std::fflush(file_) == 0 && (special_ || fsync(fileno(file_)) == 0);
     const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
     if (!synced || !closed) give_up("cannot be written", where);
@@ -288,6 +292,9 @@ class AtomicFile {
     return handle < 0 ? nullptr : fdopen(handle, "wb");
   }
   [[noreturn]] void give_up(const char* what, Where where) const {
+    if (errno == EFBIG)
+      fail(where, "{} {}: it is longer than this process may write; raise the limit (ulimit -f)",
+           path_.string(), what);
     const std::string reason = std::strerror(errno);
     fail(where, "{} {}: {}; is there space, and may you write there?", path_.string(), what,
          reason);
