@@ -234,7 +234,7 @@ void expect_savable(const std::string& folder, Where where) {
 
 std::shared_ptr<FolderLock> lock_for_saving(const std::string& folder, Where where) {
   expect_savable(folder, where);
-  auto lock = std::make_shared<FolderLock>(folder);
+  auto lock = std::make_shared<FolderLock>(folder, where);
   if (lock->busy())
     fail(where, "{}: another run (process {}) is saving here; give another folder", folder,
          lock->holder());
