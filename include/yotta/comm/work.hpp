@@ -32,9 +32,9 @@ class [[nodiscard]] Work {
 
   // Blocks until it is done; its buffers are the caller's again. Throws what went wrong in flight.
   YOTTA_API void wait(Where where = Where::current());
-  // Is it done? Never blocks; makes progress on what is in flight. True counts as waited for. Throws
-  // what wait() would: a rank that only asks is told of a deadlock, a time-out, and a rank that
-  // failed.
+  // Is it done? Never blocks; makes progress on what is in flight. True counts as waited for.
+  // Throws what wait() would: a rank that only asks is told of a deadlock, a time-out, and a rank
+  // that failed.
   YOTTA_API bool done(Where where = Where::current());
 
  private:

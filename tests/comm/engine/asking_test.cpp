@@ -35,3 +35,14 @@ TEST_CASE("who computes in between does not wait, but is told once a second") {
   }
   CHECK(told == 5);
 }
+
+TEST_CASE("what done() computes itself is not the caller's work") {
+  Asking asking;
+  InFlightOp op;
+  double computed = 0;
+  for (int i = 0; i <= 10; ++i) {
+    CHECK(asking.ask(&op, 0.1 * i, computed += 1e-5) == Manner::briefly);
+    asking.answered(computed += 0.02);
+  }
+  CHECK(asking.ask(&op, 1.1, computed + 1e-5) == Manner::waiting);
+}

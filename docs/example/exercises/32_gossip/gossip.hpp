@@ -41,6 +41,7 @@ constexpr int64_t gossip_bytes_sent(int p, int rounds, int64_t bytes) {
   return p == 1 ? 0 : 2 * rounds * bytes;
 }
 
+
 void gossip(Tensor& x, const Communicator& ring, int rounds) {
   const int p = ring.size();
   const int left = wrap(ring.rank() - 1, p), right = wrap(ring.rank() + 1, p);
@@ -59,5 +60,6 @@ double gossip_factor(int p) {
     largest = std::max(largest, std::abs(1 + 2 * std::cos(2 * std::numbers::pi * k / p)) / 3);
   return largest;
 }
+
 
 }  // namespace yotta::student

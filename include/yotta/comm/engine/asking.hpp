@@ -34,6 +34,8 @@ class Asking {
     told_ = seconds;
     return Manner::beside_work;
   }
+  // done() returns: what it has computed itself is not the caller's work.
+  void answered(double computed) { computed_ = computed; }
   // Seconds in which the rank has done nothing but ask.
   double asked_for(double seconds) const { return asked_.empty() ? 0 : seconds - since_; }
   // All that was asked for since the rank last did something else.

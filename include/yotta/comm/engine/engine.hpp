@@ -53,9 +53,11 @@ class Engine {
     look(where);
     if (is_done(job)) return true;
     if (asking_.asked_for(time) > options_.timeout) time_out({&job.call, where, {}, -1});
-    if (manner == Asking::Manner::briefly) return false;
-    show_asked(job, where, manner == Asking::Manner::beside_work);
-    transport_->sleep(strands_, manner == Asking::Manner::waiting ? Asking::short_sleep : 0);
+    if (manner != Asking::Manner::briefly) {
+      show_asked(job, where, manner == Asking::Manner::beside_work);
+      transport_->sleep(strands_, manner == Asking::Manner::waiting ? Asking::short_sleep : 0);
+    }
+    asking_.answered(seconds_computed());
     return is_done(job);
   }
 
