@@ -13,6 +13,7 @@ set(yotta_links fmt::fmt Boost::context Threads::Threads)
 if(TARGET nlohmann_json::nlohmann_json)  # for model/, which reads and writes config.json and safetensors
   list(APPEND yotta_links nlohmann_json::nlohmann_json)
 endif()
+list(APPEND yotta_links yotta_zmq)
 target_link_libraries(yotta INTERFACE "$<BUILD_INTERFACE:${yotta_links}>")
 
 # What this machine's compiler calls "this machine": x86 says -march=native, clang on Arm says -mcpu=native.
@@ -37,5 +38,5 @@ configure_package_config_file(cmake/yottaConfig.cmake.in yottaConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)
 write_basic_package_version_file(yottaConfigVersion.cmake COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/yottaConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/yottaConfigVersion.cmake
-              cmake/compiled.cmake cmake/kernels.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)
+              cmake/compiled.cmake cmake/kernels.cmake cmake/zeromq.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)
 install(DIRECTORY cmake/compiled DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/yotta)

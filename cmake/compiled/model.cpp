@@ -2,3 +2,4 @@
 #include "yotta/model/generate.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/text.hpp"
+#include "yotta/model/tokenizer.hpp"

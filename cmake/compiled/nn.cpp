@@ -8,5 +8,6 @@
 #include "yotta/nn/linear_net.hpp"
 #include "yotta/nn/narrow.hpp"
 #include "yotta/nn/norm_layer.hpp"
+#include "yotta/nn/reference.hpp"
 #include "yotta/nn/rope.hpp"
 #include "yotta/nn/sgd.hpp"

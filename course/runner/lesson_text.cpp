@@ -1,11 +1,14 @@
 #include "runner/lesson_text.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
+#include <iterator>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string_view>
 
@@ -120,21 +123,19 @@ std::string without_colors(const std::string& text) {
   return plain;
 }
 
-}  // namespace
-
-std::vector<Quote> find_quotes(const std::string& text) {
+// The fenced blocks whose first line begins with `opening`; what follows it there is the name, and then options.
+std::vector<Quote> find_blocks(const std::string& text, const std::string& opening) {
   std::vector<Quote> quotes;
-  std::set<std::string> names;
   bool inside = false;
   int number = 0;
   for (const std::string& line : lines_of(text)) {
     ++number;
-    if (!inside && line.starts_with("```output ")) {
+    if (!inside && line.starts_with(opening)) {
       inside = true;
-      quotes.push_back({line.substr(10), number + 1, {}});
-      if (!names.insert(quotes.back().name).second)
-        throw std::runtime_error(
-            fmt::format("line {}: there are two quotes called {}", number, quotes.back().name));
+      const std::string named = line.substr(opening.size());
+      const size_t end = std::min(named.find(' '), named.size());
+      const size_t options = std::min(named.find_first_not_of(' ', end), named.size());
+      quotes.push_back({named.substr(0, end), named.substr(options), number + 1, {}});
     } else if (inside && line == "```") {
       inside = false;
       if (quotes.back().lines.empty())
@@ -146,6 +147,68 @@ std::vector<Quote> find_quotes(const std::string& text) {
   }
   if (inside) throw std::runtime_error("the quote " + quotes.back().name + " does not end");
   return quotes;
+}
+
+// The line that shares the most words with a quoted one.
+std::string nearest_of_words(const std::string& quoted, const Lines& lines) {
+  const auto words_of = [](const std::string& line) {
+    std::istringstream stream(line);
+    return std::set<std::string>(std::istream_iterator<std::string>(stream), {});
+  };
+  const std::set<std::string> wanted = words_of(quoted);
+  const auto shared = [&](const std::string& line) {
+    const std::set<std::string> words = words_of(line);
+    return std::count_if(words.begin(), words.end(),
+                         [&](const std::string& word) { return wanted.count(word) > 0; });
+  };
+  const auto best = std::max_element(
+      lines.begin(), lines.end(),
+      [&](const std::string& a, const std::string& b) { return shared(a) < shared(b); });
+  return best == lines.end() ? "" : *best;
+}
+
+std::string unindented(const std::string& line) {
+  const size_t begin = line.find_first_not_of(' ');
+  return begin == std::string::npos ? "" : line.substr(begin);
+}
+
+}  // namespace
+
+std::vector<Quote> find_quotes(const std::string& text) {
+  const std::vector<Quote> quotes = find_blocks(text, "```output ");
+  std::set<std::string> names;
+  for (const Quote& quote : quotes)
+    if (!names.insert(quote.name).second)
+      throw std::runtime_error(
+          fmt::format("line {}: there are two quotes called {}", quote.line - 1, quote.name));
+  return quotes;
+}
+
+std::vector<Quote> find_header_quotes(const std::string& text) {
+  return find_blocks(text, "```cpp ");
+}
+
+std::vector<std::string> compare_header_quotes(const std::string& text,
+                                               const std::string& library) {
+  std::vector<std::string> complaints;
+  for (Quote quote : find_header_quotes(text)) {
+    Lines header = lines_of(read_text(library + "/" + quote.name));
+    for (Lines* lines : {&header, &quote.lines})
+      std::transform(lines->begin(), lines->end(), lines->begin(), unindented);
+    if (find_lines(header, quote, std::equal_to<>()) != header.end()) continue;
+    const auto stale =
+        std::find_if(quote.lines.begin(), quote.lines.end(), [&](const std::string& line) {
+          return std::count(header.begin(), header.end(), line) == 0;
+        });
+    complaints.push_back(
+        stale == quote.lines.end()
+            ? fmt::format("line {}: the lines of {} are there, but not one after the other",
+                          quote.line, quote.name)
+            : fmt::format("line {}: {} has no such line\n    quoted: {}\n    it has: {}",
+                          quote.line + (stale - quote.lines.begin()), quote.name, *stale,
+                          nearest_of_words(*stale, header)));
+  }
+  return complaints;
 }
 
 bool same_line(const std::string& quoted, const std::string& printed) {
@@ -161,10 +224,37 @@ bool same_line(const std::string& quoted, const std::string& printed) {
   return true;
 }
 
-std::vector<std::string> compare_quotes(const std::string& text, const std::string& output) {
+std::vector<std::string> option_sets(const std::string& text) {
+  std::vector<std::string> sets = {""};
+  for (const Quote& quote : find_quotes(text))
+    if (std::count(sets.begin(), sets.end(), quote.options) == 0) sets.push_back(quote.options);
+  return sets;
+}
+
+std::vector<std::string> other_programs(const std::string& text) {
+  std::set<std::string> programs;
+  for (const std::string& options : option_sets(text))
+    if (!options.empty() && !options.starts_with("-"))
+      programs.insert(options.substr(0, options.find(' ')));
+  return {programs.begin(), programs.end()};
+}
+
+std::vector<std::string> command_of(const std::string& program, const std::string& options) {
+  std::istringstream stream(options);
+  std::vector<std::string> command(std::istream_iterator<std::string>(stream), {});
+  if (command.empty() || command[0].starts_with("-"))
+    command.insert(command.begin(), program);
+  else
+    command[0] = fmt::format("{}/course/{}", YOTTA_BUILD_DIR, command[0]);
+  return command;
+}
+
+std::vector<std::string> compare_quotes(const std::string& text, const std::string& output,
+                                        const std::string& options) {
   std::vector<std::string> complaints;
   const Lines printed = lines_of(without_colors(output));
   for (const Quote& quote : find_quotes(text)) {
+    if (quote.options != options) continue;
     if (find_lines(printed, quote, same_line) != printed.end()) continue;
     const auto stale =
         std::find_if(quote.lines.begin(), quote.lines.end(), [&](const std::string& line) {
@@ -184,10 +274,12 @@ std::vector<std::string> compare_quotes(const std::string& text, const std::stri
   return complaints;
 }
 
-std::string refresh_quotes(const std::string& text, const std::string& output) {
+std::string refresh_quotes(const std::string& text, const std::string& output,
+                           const std::string& options) {
   Lines lines = lines_of(text);
   const Lines printed = lines_of(without_colors(output));
   for (const Quote& quote : find_quotes(text)) {
+    if (quote.options != options) continue;
     if (find_lines(printed, quote, same_line) != printed.end()) continue;
     const auto found = find_lines(printed, quote, same_words);
     if (found == printed.end()) continue;
@@ -198,18 +290,33 @@ std::string refresh_quotes(const std::string& text, const std::string& output) {
   return refreshed;
 }
 
-int check_lesson_text(const std::string& readme, const std::string& program, bool refresh) {
-  const Ending ending = run_limited({program}, 300);
-  if (!ending.well()) {
-    fmt::print("{} failed:\n{}\n", program, ending.output);
-    return 1;
+std::vector<std::string> compare_with_runs(std::string& text, const std::string& program,
+                                           bool refresh) {
+  std::vector<std::string> complaints;
+  for (const std::string& options : option_sets(text)) {
+    const std::vector<std::string> command = command_of(program, options);
+    const Ending ending = run_limited(command, 100);
+    if (!ending.well()) {
+      complaints.push_back(fmt::format("{} failed:\n{}", fmt::join(command, " "), ending.output));
+      continue;
+    }
+    if (refresh) text = refresh_quotes(text, ending.output, options);
+    const auto of_run = compare_quotes(text, ending.output, options);
+    complaints.insert(complaints.end(), of_run.begin(), of_run.end());
   }
-  if (refresh) write_text(readme, refresh_quotes(read_text(readme), ending.output));
-  const std::string text = read_text(readme);
-  const std::vector<std::string> complaints = compare_quotes(text, ending.output);
+  return complaints;
+}
+
+int check_lesson_text(const std::string& readme, const std::string& program, bool refresh) {
+  std::string text = read_text(readme);
+  std::vector<std::string> complaints = compare_with_runs(text, program, refresh);
+  if (refresh) write_text(readme, text);
+  const auto of_headers = compare_header_quotes(text, YOTTA_SOURCE_DIR "/include/yotta");
+  complaints.insert(complaints.end(), of_headers.begin(), of_headers.end());
   for (const std::string& complaint : complaints) fmt::print("{}: {}\n", readme, complaint);
   if (complaints.empty())
-    fmt::print("{} quotes of {} are what its program prints\n", find_quotes(text).size(), readme);
+    fmt::print("{} quotes of {} are what its program prints, {} what headers say\n",
+               find_quotes(text).size(), readme, find_header_quotes(text).size());
   return static_cast<int>(complaints.size());
 }
 

@@ -7,6 +7,21 @@
 // and its lines must stand in the output, one after the other; "... waits for 0" is the end of a line.
 // Words and whole numbers are compared exactly (how many blanks stand between them does not matter),
 // numbers with a decimal point to three digits, and numbers before a unit of time or of speed not at all.
+//
+// What follows the name are the program's options, or another program of the course with its own:
+//
+//     ```output 18.many --microbatches 64
+//     ```output 19.memory train --layout pp=4 --schedule zb-h2
+//
+// Each set of options is run once, however many quotes name it.
+//
+// And what it quotes of the library's headers:
+//
+//     ```cpp nn/norm.hpp
+//     const Real r = Real{1} / std::sqrt(square + eps);
+//     ```
+//
+// Its lines must stand in include/yotta/nn/norm.hpp, one after the other, indented or not.
 #pragma once
 
 #include <string>
@@ -15,25 +30,48 @@
 namespace runner {
 
 struct Quote {
-  std::string name;  // "10.ring"
-  int line = 0;      // of its first line in the text, from 1
+  std::string name;     // "10.ring"; of a header's lines "nn/norm.hpp"
+  std::string options;  // "--microbatches 64", "train --layout pp=4"; mostly empty
+  int line = 0;         // of its first line in the text, from 1
   std::vector<std::string> lines;
 };
 
 // Throws std::runtime_error for a block that does not end, is empty, or whose name was used before.
 std::vector<Quote> find_quotes(const std::string& text);
 
+// The blocks of headers' lines; a header may be quoted several times.
+std::vector<Quote> find_header_quotes(const std::string& text);
+
+// One complaint for each that is not in its header; `library` is the folder that "nn/norm.hpp" lies in.
+std::vector<std::string> compare_header_quotes(const std::string& text, const std::string& library);
+
 bool same_line(const std::string& quoted, const std::string& printed);
 
-// One complaint for each quote that is not in the output, with the line that is most like it.
-std::vector<std::string> compare_quotes(const std::string& text, const std::string& output);
+// The sets of options that the text's quotes name, each once; first that without any, the lesson as it is.
+std::vector<std::string> option_sets(const std::string& text);
 
-// The text with every quote replaced by what the program prints now, found by the words around the
-// numbers. Quotes whose words have changed too are left as they are: compare_quotes will name them.
-std::string refresh_quotes(const std::string& text, const std::string& output);
+// The course's programs that quotes name: "train".
+std::vector<std::string> other_programs(const std::string& text);
 
-// Runs a lesson's program and compares, or with `refresh` rewrites the text first. Prints the complaints;
-// returns their number.
+// What runs them: the lesson's program, or for "train --steps 2" the course's program `train`.
+std::vector<std::string> command_of(const std::string& program, const std::string& options);
+
+// One complaint for each quote with these options that is not in the output, with the line that is most like it.
+std::vector<std::string> compare_quotes(const std::string& text, const std::string& output,
+                                        const std::string& options = "");
+
+// The text with every quote with these options replaced by what the program prints now, found by the words around
+// the numbers. Quotes whose words have changed too are left as they are: compare_quotes will name them.
+std::string refresh_quotes(const std::string& text, const std::string& output,
+                           const std::string& options = "");
+
+// Runs a lesson's program with each set of options that the text names, and compares; with `refresh` rewrites the quotes
+// in `text` first. The complaints; a run that fails is one.
+std::vector<std::string> compare_with_runs(std::string& text, const std::string& program,
+                                           bool refresh = false);
+
+// Runs a lesson's program and compares, or with `refresh` rewrites the quotes of its output first. Prints the
+// complaints, those about headers' lines too; returns their number.
 int check_lesson_text(const std::string& readme, const std::string& program, bool refresh);
 
 }  // namespace runner

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "runner/exercise.hpp"
 #include "runner/lesson_text.hpp"
 #include "runner/places.hpp"
 #include "runner/process.hpp"
@@ -78,9 +79,13 @@ int build_and_become(const std::string& target, const std::string& folder,
 
 // For authors: the lines that a lesson's text quotes, as its program prints them now.
 int refresh(const std::string& folder, const std::string& program) {
-  if (const int failed = build(program)) return failed;
+  const std::string text = folder + "/README.md";
+  std::vector<std::string> targets = other_programs(read_text(text));
+  targets.push_back(program);
+  for (const std::string& target : targets)
+    if (const int failed = build(target)) return failed;
   const std::string path = fmt::format("{}/lessons/{}", YOTTA_BUILD_DIR, program);
-  return check_lesson_text(folder + "/README.md", path, /*refresh=*/true) == 0 ? 0 : 1;
+  return check_lesson_text(text, path, /*refresh=*/true) == 0 ? 0 : 1;
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include "course/shared/options.hpp"
 #include "yotta/comm/mpi/mpi_ranks.hpp"
 #include "yotta/comm/nccl/nccl.hpp"
+#include "yotta/comm/processes/job_start.hpp"
+#include "yotta/comm/processes/rank_words.hpp"
 #include "yotta/comm/tcp/tcp_ranks.hpp"
 #include "yotta/parallel/cuda/use_cuda.hpp"
 
@@ -51,7 +53,13 @@ std::string own_path(const char* first_argument) {
   return length > 0 ? std::string(path, static_cast<size_t>(length)) : first_argument;
 }
 
-// Replaces this process by mpirun, which starts this program n times.
+// Ends this process as its job has ended.
+[[noreturn]] void end_as(const LaunchResult& result) {
+  if (!result.text.empty()) console::error(result.text.substr(0, result.text.size() - 1));
+  std::exit(result.status);
+}
+
+// Starts mpirun, which starts this program n times, waits for it, and ends with its status.
 [[noreturn]] void become_mpirun(int64_t n, int argc, char** argv) {
   std::vector<std::string> program(argv, argv + argc);
   program[0] = own_path(argv[0]);
@@ -64,14 +72,9 @@ std::string own_path(const char* first_argument) {
          "{} is here, but not its {} (Debian, Ubuntu: apt-get install openmpi-bin)", mpi_library(),
          fmt::join(names, " or "));
   const MpirunCall call = mpirun_call(kind, mpirun, static_cast<int>(n), program);
-  for (const auto& [name, value] : call.setting) setenv(name.c_str(), value.c_str(), 0);
   console::hand_on_terminals();
-  std::vector<char*> words;
-  for (const std::string& word : call.words) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
   std::fflush(nullptr);
-  execv(words[0], words.data());
-  fail(Where::current(), "cannot start {}: {}", mpirun, std::strerror(errno));
+  end_as(start_mpirun(call, static_cast<int>(n)));
 }
 
 // Starts this program n times on this machine, waits for all, and ends with their status.
@@ -80,9 +83,7 @@ std::string own_path(const char* first_argument) {
   program[0] = own_path(argv[0]);
   console::hand_on_terminals();
   std::fflush(nullptr);
-  const LaunchResult result = start_processes(static_cast<int>(n), program);
-  if (!result.text.empty()) console::error(result.text.substr(0, result.text.size() - 1));
-  std::exit(result.status);
+  end_as(start_processes(static_cast<int>(n), program));
 }
 // Ends this process when the launcher that started it ends.
 void end_with_launcher() {
@@ -125,15 +126,23 @@ struct CommChoice::State {
     }
     if (!tcp)
       fail(Where::current(),
-           "{} says who is who, but not where rank 0 is: set MASTER_ADDR and MASTER_PORT, or "
-           "YOTTA_RENDEZVOUS_FILE",
+           "{} says who is who, but not where rank 0 is: set MASTER_ADDR, MASTER_PORT and "
+           "YOTTA_JOB_KEY, or YOTTA_RENDEZVOUS_FILE",
            launch->launcher);
     end_with_launcher();
-    console::muted() = false;  // a process that does not find the others must print its own error
-    auto ranks = std::make_unique<TcpRanks>(
-        *tcp, TcpRanksOptions{std::move(options), {.compare_calls = true}}, Where::current());
-    tcp_processes = ranks.get();
-    processes = std::move(ranks);
+    // A process that does not find the others prints its own error, or leaves it to the process that
+    // has started all: many of them say the same.
+    OwnWords words(tcp->rank);
+    console::muted() = words.has_listener();
+    try {
+      auto ranks = std::make_unique<TcpRanks>(
+          *tcp, TcpRanksOptions{std::move(options), {.compare_calls = true}}, Where::current());
+      tcp_processes = ranks.get();
+      processes = std::move(ranks);
+    } catch (const Error& error) {
+      words.say(error.what());
+      throw;
+    }
     console::muted() = tcp->rank > 0;
   }
 };
@@ -188,8 +197,10 @@ int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
   if (!self.launch && (ranks.count < ranks.least || ranks.count > ranks.most))
     fail(Where::current(), "this program has from {} to {} ranks, not {}", ranks.least, ranks.most,
          ranks.count);
-  if (!self.launch && (self.comm == "tcp" || !built_with_mpi))
-    become_launcher(ranks.count, argc, argv);
+  const bool starts_by_tcp = !self.launch && (self.comm == "tcp" || !built_with_mpi);
+  if (!built_with_zmq() && (self.comm == "tcp" || starts_by_tcp || (self.launch && self.by_tcp())))
+    fail(Where::current(), "{}", no_zmq);
+  if (starts_by_tcp) become_launcher(ranks.count, argc, argv);
   if (!self.launch) become_mpirun(ranks.count, argc, argv);
   self.join();
   const int64_t size = self.processes->size();
@@ -209,9 +220,10 @@ bool CommChoice::is_first() const { return !state_->processes || state_->process
 
 int CommChoice::finish(const std::string& error) {
   // A process that has lost another prints so itself: process 0, the only one that prints, may be
-  // the lost one. (mpirun names lost processes by itself.)
+  // the lost one. (mpirun names lost processes by itself, and so does --comm tcp's starter.)
   const auto unmute_if_lost = [&] {
-    if (state_->processes && state_->processes->lost() && state_->tcp_processes != nullptr)
+    if (state_->processes && state_->processes->lost() && state_->tcp_processes != nullptr &&
+        !state_->tcp_processes->has_starter())
       console::muted() = false;
   };
   unmute_if_lost();

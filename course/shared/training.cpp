@@ -11,14 +11,14 @@
 
 #include "course/shared/console.hpp"
 #include "course/shared/same_everywhere.hpp"
+#include "course/shared/training_text.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/files/safetensors.hpp"
-#include "yotta/model/generate.hpp"
+#include "yotta/model/files/tokenizer_json.hpp"
 #include "yotta/model/nd_parallel.hpp"
-#include "yotta/model/text.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/sgd.hpp"
 
@@ -33,17 +33,17 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-std::string hash_of(const Text& text) { return fmt::format("{:016x}", hash_name(text.bytes)); }
+std::string hash_of(const std::string& text) { return fmt::format("{:016x}", hash_name(text)); }
 
 // What must stay as it was for a resumed run to be the same run.
-Metadata fixed_options(const TrainingPlan& plan, const Text& text) {
+Metadata fixed_options(const TrainingPlan& plan, const TrainingText& text) {
   Metadata all = {{"batch", std::to_string(plan.batch)},
                   {"clip", fmt::format("{}", plan.clip)},
                   {"dropout", fmt::format("{}", plan.model.dropout)},
                   {"dtype", name(plan.model.dtype)},
                   {"learning_rate", fmt::format("{}", plan.learning_rate)},
                   {"steps", std::to_string(plan.steps)},
-                  {"text", hash_of(text)},
+                  {"text", hash_of(text.text().bytes)},
                   {"warmup", std::to_string(plan.warmup)},
                   {"weight_decay", fmt::format("{}", plan.adamw.weight_decay)}};
   if (plan.optimizer != "adamw") {  // runs of AdamW need not say so
@@ -51,6 +51,7 @@ Metadata fixed_options(const TrainingPlan& plan, const Text& text) {
     all["momentum"] = fmt::format("{}", plan.momentum);
   }
   if (plan.sequence > 0) all["context"] = std::to_string(plan.sequence);
+  if (!text.tokenizer_json().empty()) all["tokenizer"] = hash_of(text.tokenizer_json());
   return all;
 }
 
@@ -86,12 +87,15 @@ NdOptions nd_options(const TrainingPlan& plan) {
 }
 
 // What makes a run: all ranks must have been started with the same.
-Facts facts_of(const TrainingPlan& plan, const Text& text) {
+Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
   const TransformerConfig& m = plan.model;
   const auto text_of = [](const auto& value) { return fmt::format("{}", value); };
-  Facts all = {{"the program", program_digest()}, {"--text", hash_of(text)}};
+  Facts all = {{"the program", program_digest()},
+               {"--text", hash_of(text.text().bytes)},
+               {"the model's tokenizer.json", hash_of(text.tokenizer_json())}};
   for (const auto& [name, value] : fixed_options(plan, text))
-    if (name != "text") all.push_back({name == "learning_rate" ? "--lr" : "--" + name, value});
+    if (name != "text" && name != "tokenizer")
+      all.push_back({name == "learning_rate" ? "--lr" : "--" + name, value});
   const Facts more = {{"--seed", text_of(m.seed)},
                       {"--dialect", name(m.dialect)},
                       {"--layers", text_of(m.layers)},
@@ -122,7 +126,7 @@ Facts facts_of(const TrainingPlan& plan, const Text& text) {
                       {"--save-every", text_of(plan.save_every)},
                       {"--load", plan.load.empty() ? "left out" : "given"},
                       {"--resume", plan.resume.empty() ? "left out" : "given"},
-                      {"--sample", text_of(plan.sample_bytes)}};
+                      {"--sample", text_of(plan.sample_tokens)}};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -137,7 +141,7 @@ std::unique_ptr<Optimizer> make_optimizer(const TrainingPlan& plan,
 // The whole model's weights in the folder that the run starts from, in f32 for the masters of bf16
 // ones; empty if there is none.
 std::vector<NamedTensor> starting_weights(const TrainingPlan& plan) {
-  const std::string& folder = plan.resume.empty() ? plan.load : plan.resume;
+  const std::string& folder = source_of(plan);
   if (folder.empty()) return {};
   const DeviceScope host(Device::cpu);
   TransformerConfig model = plan.model;
@@ -151,14 +155,15 @@ std::vector<NamedTensor> starting_weights(const TrainingPlan& plan) {
 // The training run on one rank.
 class Run {
  public:
-  Run(const TrainingPlan& plan, const Text& text, Communicator& world, TrainingFigures& figures)
+  Run(const TrainingPlan& plan, const TrainingText& text, Communicator& world,
+      TrainingFigures& figures)
       : plan_(plan),
+        text_(text),
         world_(world),
         figures_(figures),
         options_(fixed_options(plan, text)),
         are_processes_(rank_host() != nullptr),
-        split_(split_text(text.bytes, sequence_of(plan))),
-        batches_(split_.train, sequence_of(plan), plan.model.seed),
+        batches_(text.to_train(sequence_of(plan), plan.model.seed)),
         mesh_(started_alike(facts_of(plan, text)), layout_of(plan)),
         loaded_(same_everywhere(starting_weights(plan))),
         building_(std::in_place, plan.device),
@@ -177,7 +182,7 @@ class Run {
     const TrainOptions options{.schedule = schedule, .clip = plan_.clip, .seed = plan_.model.seed};
     Trainer trainer(model_.stack(), *optimizer_, options, model_.hooks());
     if (is_first()) figures_.first_step = first;
-    if (plan_.sample_bytes > 0)
+    if (plan_.sample_tokens > 0)
       if (const auto whole = whole_model()) figures_.sample_before = sample(*whole);
     const int64_t last =
         plan_.stop_after > 0 ? std::min(plan_.stop_after, plan_.steps) : plan_.steps;
@@ -336,7 +341,8 @@ class Run {
       for (const NamedTensor& each : model_.gather(values, values[0].dtype()))
         state.tensors.push_back({prefix + each.name, each.value});
     });
-    if (is_first()) save_checkpoint(plan_.save, plan_.model, weights, &state);
+    if (is_first())
+      save_checkpoint(plan_.save, plan_.model, weights, &state, text_.tokenizer_json());
   }
 
   // The serial model with the weights of all ranks, on rank 0.
@@ -350,27 +356,27 @@ class Run {
 
   // The mean loss on text that was kept apart, 16 sequences at most.
   double validate(const Transformer& whole) const {
-    const Batches kept(split_.validation, sequence_of(plan_), plan_.model.seed);
+    const Batches kept = text_.to_validate(sequence_of(plan_), plan_.model.seed);
     const Batch batch = kept.in_order(0, std::min<int64_t>(16, kept.sequences()));
     return evaluate(whole.stack(), microbatches(batch.inputs, batch.targets, 4));
   }
 
   std::string sample(const Transformer& whole) const {
-    if (plan_.sample_bytes == 0) return "";
+    if (plan_.sample_tokens == 0) return "";
     const auto next = [&](const Tensor& ids) {
       Saved saved;
-      return forward(whole.stack(), ids, saved);
+      return as_type(forward(whole.stack(), ids, saved), DType::f32);
     };
     const SampleOptions options{.temperature = 0.8, .top_k = 40, .seed = plan_.model.seed};
-    return generate(next, plan_.prompt, plan_.sample_bytes, sequence_of(plan_), options);
+    return text_.continued(next, sequence_of(plan_), options);
   }
 
   const TrainingPlan& plan_;
+  const TrainingText& text_;
   Communicator& world_;
   TrainingFigures& figures_;  // rank 0 writes all but ranks[], where each has its own
   Metadata options_;
   bool are_processes_;  // the ranks, not threads of this one
-  TextSplit split_;
   Batches batches_;
   Mesh mesh_;
   std::vector<NamedTensor> loaded_;      // whole, until the model and its masters have their parts
@@ -382,10 +388,9 @@ class Run {
 };
 
 // The tokens of every step, (steps, B, T), for whoever repeats the run elsewhere.
-void save_batches(const TrainingPlan& plan, const Text& text) {
+void save_batches(const TrainingPlan& plan, const TrainingText& text) {
   expect_writable(plan.save_batches);
-  const TextSplit split = split_text(text.bytes, sequence_of(plan));
-  const Batches batches(split.train, sequence_of(plan), plan.model.seed);
+  const Batches batches = text.to_train(sequence_of(plan), plan.model.seed);
   const Shape shape = {plan.steps, plan.batch, sequence_of(plan)};
   Tensor inputs = Tensor::empty(shape, DType::i32), targets = Tensor::empty(shape, DType::i32);
   for (int64_t step = 0; step < plan.steps; ++step) {
@@ -443,16 +448,6 @@ void expect_sizes(const TrainingPlan& plan) {
   for (const auto& [what, size] : sizes)
     if (size > most)
       fail(Where::current(), "the model's {} is {}; it can be {} at most", what, size, most);
-}
-
-// Throws unless the model's tokens are the bytes that the text is read as.
-void expect_bytes(const TrainingPlan& plan) {
-  const std::string& folder = plan.resume.empty() ? plan.load : plan.resume;
-  if (plan.model.vocabulary != 256)
-    fail(Where::current(),
-         "{}the model has a vocabulary of {} tokens, and the text is read as bytes, 0 to 255: a "
-         "token of this model is no byte. Take a model with a vocabulary of 256, as train makes",
-         folder.empty() ? "" : folder + ": ", plan.model.vocabulary);
 }
 
 // An option that would change nothing, and what it is for.
@@ -631,9 +626,9 @@ Metadata saved_options(const std::string& folder) {
 }
 
 // Names the texts, where the saved options have only a hash.
-void expect_same_text(const TrainingPlan& plan, const Text& text) {
+void expect_same_text(const TrainingPlan& plan, const TrainingText& text) {
   Metadata saved = saved_options(plan.resume);
-  if (!saved.empty() && saved["text"] != hash_of(text))
+  if (!saved.empty() && saved["text"] != hash_of(text.text().bytes))
     fail(Where::current(),
          "{} was trained on other text than {}: resume with the --text of that run, unchanged",
          plan.resume, plan.text.empty() ? "the course's own of today" : plan.text);
@@ -647,7 +642,7 @@ void check_plan(const TrainingPlan& plan) {
   plan.model.check();
   expect_sizes(plan);
   expect_positions(plan);
-  expect_bytes(plan);
+  expect_tokens(plan);
   const MeshShape layout = layout_of(plan);
   expect_layout_of_ranks(plan, layout);
   if (plan.microbatches > plan.batch)
@@ -673,13 +668,16 @@ int64_t saved_sequence(const std::string& folder) {
 TrainingFigures run_training(const TrainingPlan& plan,
                              const std::function<void(const StepFigures&)>& on_step) {
   check_plan(plan);
-  const Text text = plan.text.empty() ? course_text(YOTTA_SOURCE_DIR) : read_text(plan.text);
+  const TrainingText text(plan);
   expect_same_text(plan, text);
   if (!plan.save_batches.empty()) save_batches(plan, text);
   TrainingFigures figures;
   figures.ranks.resize(static_cast<size_t>(plan.ranks));
-  figures.text_bytes = std::ssize(text.bytes);
-  figures.text_files = text.files;
+  figures.text_bytes = std::ssize(text.text().bytes);
+  figures.text_files = text.text().files;
+  figures.text_tokens = text.tokens();
+  if (!text.tokenizer_json().empty()) figures.tokenizer = source_of(plan) + "/" + tokenizer_file;
+  figures.text_begins_with = text.begins_with();
   figures.tokens_per_step = plan.batch * sequence_of(plan);
   const int cores = context().threads;
   run_ranks(plan.ranks, [&](Communicator& world) { Run(plan, text, world, figures)(on_step); });

@@ -51,7 +51,7 @@ struct TrainingPlan {
   std::string save_batches;  // a safetensors file with the tokens of every step
   std::string prompt = "The ";
   double measure_seconds = 0.5;  // most, of the machine's matmul rate; 0: not measured, and no MFU
-  int64_t sample_bytes = 0;      // written by the model before and after training
+  int64_t sample_tokens = 0;     // written by the model before and after training
 };
 
 // The layout of a plan: the one that is given, or all ranks data-parallel; with ZeRO-3 that is the
@@ -91,6 +91,9 @@ struct RankFigures {
 struct TrainingFigures {
   std::vector<double> loss, step_seconds;
   int64_t first_step = 0, parameters = 0, tokens_per_step = 0, text_bytes = 0, text_files = 0;
+  int64_t text_tokens = 0;       // as many as bytes, unless the model has a tokenizer.json
+  std::string tokenizer;         // that file; empty: tokens are bytes
+  std::string text_begins_with;  // its special tokens before the text and before the prompt
   double validation_loss = 0;
   double median_step_seconds = 0, tokens_per_second = 0;
   double model_flops_per_step = 0, matmul_gflops = 0, mfu = 0;

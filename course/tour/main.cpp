@@ -53,7 +53,7 @@ void train_both(TourFigures& figures, TrainingPlan plan, int ranks) {
   plan.ranks = 1;
   const TrainingFigures serial = train(plan, "1 rank ");
   plan.ranks = ranks;
-  plan.sample_bytes = 0;
+  plan.sample_tokens = 0;
   const TrainingFigures parallel = train(plan, fmt::format("{} ranks", ranks));
   figures.parameters = serial.parameters;
   figures.steps = std::ssize(serial.loss);
@@ -121,7 +121,7 @@ void one_step(TourFigures& figures, TrainingPlan plan, int ranks, const Cluster&
               const Timelines& timelines) {
   plan.ranks = ranks;
   plan.steps = 2;
-  plan.sample_bytes = 0;
+  plan.sample_tokens = 0;
   plan.measure_seconds = 0;
   double first = 0, second = 0;  // when rank 0 had done it
   const Recorder recorder(cluster);
@@ -188,7 +188,7 @@ int main(int argc, char** argv) {
   plan.model = gpt2_config(4, 128, 4, 128, 256);
   plan.steps = 800;
   plan.learning_rate = 2e-3;
-  plan.sample_bytes = 200;
+  plan.sample_tokens = 200;
   plan.prompt = "The ";
   TourFigures figures;
   Timelines timelines;

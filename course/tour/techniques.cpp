@@ -68,7 +68,7 @@ std::vector<TechniqueFigures> compare_techniques(
   plan.steps = 1 + std::min<int64_t>(4, plan.steps);
   plan.batch = 8;
   plan.warmup = 1;
-  plan.sample_bytes = 0;
+  plan.sample_tokens = 0;
   plan.measure_seconds = 0;
   std::vector<TechniqueFigures> all;
   for (const Technique& technique : all_techniques) {

@@ -42,7 +42,9 @@ void add_model_options(Options& to, Arguments& a) {
   to.add("--attention", a.attention, "plain (keeps T x T) or blockwise",
          one_of({"plain", "blockwise"}));
   to.add("--dropout", m.dropout, "share of activations dropped");
-  to.add("--dtype", a.dtype, "f32, or bf16 with f32 master weights", one_of({"f32", "bf16"}));
+  to.add("--dtype", a.dtype,
+         "of weights and activations: f32; or bf16, with f32 master weights and gradients",
+         one_of({"f32", "bf16"}));
   to.add_flag("--untied", a.untied, "an output matrix of its own");
 }
 void add_run_options(Options& to, Arguments& a) {
@@ -59,7 +61,7 @@ void add_run_options(Options& to, Arguments& a) {
   to.add("--momentum", p.momentum, "of sgd: how much of the last steps' direction stays");
   to.add("--weight-decay", p.adamw.weight_decay, "on matrices");
   to.add("--seed", m.seed, "of weights, batches and dropout", whole_number());
-  to.add("--sample", p.sample_bytes, "bytes the model writes before and after",
+  to.add("--sample", p.sample_tokens, "tokens the model writes before and after",
          in_range(0, 1 << 20));
   to.add("--prompt", p.prompt, "what it continues");
 }
@@ -101,18 +103,20 @@ void add_technique_options(Options& to, Arguments& a) {
   to.add("--layers-per-unit", p.layers_per_unit, "of fsdp: layers gathered together", at_least(1));
   to.add_flag("--no-reshard", p.no_reshard,
               "fsdp keeps weights whole from forward to backward: more memory, fewer bytes");
-  to.add("--gather-dtype", a.gather_dtype,
-         "of fsdp: bf16, to gather and compute in it; default: the type of --dtype",
-         one_of({"bf16"}));
+  to.add(
+      "--gather-dtype", a.gather_dtype,
+      "of fsdp: bf16, to gather weights and keep activations in it; default: the type of --dtype",
+      one_of({"bf16"}));
   to.add("--gradients", p.gradients, "how DDP reduces them: naive, bucketed, overlapped",
          one_of({"naive", "bucketed", "overlapped"}));
   to.add("--bucket-bytes", p.bucket_bytes, "gradients that travel together", at_least(1));
 }
 void add_file_options(Options& to, Arguments& a) {
   TrainingPlan& p = a.plan;
-  to.add("--save", p.save, "folder for config.json, model.safetensors, training state",
-         not_empty());
-  to.add("--load", p.load, "start from the weights in this folder, ours or Hugging Face's",
+  to.add("--save", p.save,
+         "folder for config.json, model.safetensors, tokenizer.json, training state", not_empty());
+  to.add("--load", p.load,
+         "start from the weights in this folder, ours or Hugging Face's; with its tokenizer.json",
          not_empty());
   to.add("--save-every", p.save_every, "save after each so many steps too; 0: at the end",
          at_least(0));
@@ -252,11 +256,22 @@ void print_ranks(const TrainingFigures& f) {
   fmt::print("{}", table.text());
 }
 
+// Of a model with a tokenizer of its own.
+void print_tokens(const TrainingFigures& f) {
+  if (f.tokenizer.empty()) return;
+  fmt::print("{} tokens by {}, {:.2f} bytes a token{}\n", f.text_tokens, f.tokenizer,
+             static_cast<double>(f.text_bytes) / static_cast<double>(f.text_tokens),
+             f.text_begins_with.empty()
+                 ? ""
+                 : "; " + printable(f.text_begins_with) + " stands before text and prompt");
+}
+
 void print_summary(const Arguments& a, const TrainingFigures& f) {
   const TrainingPlan& p = a.plan;
   fmt::print("{} dialect, {} layers, width {}: {} parameters; text of {} in {} files\n",
              name(p.model.dialect), p.model.layers, p.model.width, f.parameters,
              console::bytes(static_cast<double>(f.text_bytes)), f.text_files);
+  print_tokens(f);
   if (f.loss.empty())
     return fmt::print("nothing left to do: the run had reached step {}\n", f.first_step);
   fmt::print("loss {:.4f} -> {:.4f} in {} steps; on text it has not seen {:.4f}\n", f.loss.front(),
@@ -268,7 +283,7 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
   if (p.layout || p.zero == 3)
     fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p), short_name));
   print_ranks(f);
-  if (p.sample_bytes > 0)
+  if (p.sample_tokens > 0)
     fmt::print("\nbefore: {}\nafter:  {}\n", printable(p.prompt + f.sample_before),
                printable(p.prompt + f.sample_after));
   if (!p.save.empty()) fmt::print("saved to {}\n", p.save);
@@ -286,6 +301,8 @@ void write_json(const Arguments& a, const TrainingFigures& f) {
   json.set("matmul_gflops", f.matmul_gflops);
   json.set("mfu", f.mfu);
   json.set("parameters", f.parameters);
+  json.set("text_bytes", f.text_bytes);
+  json.set("text_tokens", f.text_tokens);
   std::vector<int64_t> sent, peaks;
   std::vector<JsonObject> by_kind;
   for (const RankFigures& rank : f.ranks) {
@@ -304,7 +321,9 @@ void write_json(const Arguments& a, const TrainingFigures& f) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Options options("yotta train", "Trains a transformer on text: bytes in, the next byte out.");
+  Options options("yotta train",
+                  "Trains a transformer on text: tokens in, the next token out. A token is a byte, "
+                  "unless a model is loaded from a folder with a tokenizer.json (byte-level BPE).");
   Arguments arguments;
   add_options(options, arguments);
   options.heading("Options");

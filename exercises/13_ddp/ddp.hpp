@@ -132,7 +132,8 @@ class GradientBuckets {
 struct DdpOptions {
   int64_t bucket_bytes = 25 << 20;  // PyTorch's default
   ReduceOp op = ReduceOp::sum;
-  bool overlap = true;  // false: buckets wait until finish()
+  bool overlap = true;    // false: buckets wait until finish()
+  CommOptions comm = {};  // of its all_reduces: the algorithm, ranks per node
 };
 
 class Ddp {
@@ -167,7 +168,6 @@ class Ddp {
   DdpOptions options_;
   GradientBuckets buckets_;
 };
-
 
 void broadcast_parameters(Parameters parameters, const Communicator& comm) {
   for (const ParameterPtr& each : parameters)
@@ -231,7 +231,8 @@ Ddp::Ddp(std::vector<ParameterPtr> parameters, const Communicator& comm, DdpOpti
       buckets_(
           make_buckets(parameters_, options.bucket_bytes),
           [this](Bucket& bucket) {
-            return comm_.all_reduce_async(bucket.flat, options_.op, {.label = "ddp.gradients"});
+            return comm_.all_reduce_async(bucket.flat, options_.op,
+                                          options_.comm.labelled("ddp.gradients"));
           },
           options.overlap) {
   broadcast_parameters(parameters_, comm_);
@@ -257,6 +258,5 @@ void check_ranks_differ(const Tensor& ids, const Communicator& comm, Where where
              "(is the rank in the sampler's index?)",
              a, b);
 }
-
 
 }  // namespace yotta::student

@@ -54,15 +54,15 @@ struct FsdpOptions {
   bool reshard_after_forward = true;   // false: units stay whole until backward, 2 P elements sent
   bool keep_last = false;              // the last unit stays whole: backward begins with it
   std::optional<DType> gathered = {};  // bf16: weights are sent and used in it; shards keep theirs
+  CommOptions comm = {};               // of all_gather and reduce_scatter: the algorithm, the nodes
 };
 
 // The weights of a slice of the model as one flat array, of which every rank holds an equal part.
 class FsdpUnit {
  public:
   inline FsdpUnit(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
-                     std::optional<DType> gathered);
+                     std::optional<DType> gathered, CommOptions options = {});
   FsdpUnit(const FsdpUnit&) = delete;
-  FsdpUnit& operator=(const FsdpUnit&) = delete;
 
   const FlatLayout& layout() const { return layout_; }
   const std::vector<ParameterShard>& shards() const { return shards_; }
@@ -84,6 +84,7 @@ class FsdpUnit {
  private:
   FlatLayout layout_;
   Communicator comm_;
+  CommOptions options_;
   DType dtype_;                         // of gathered weights
   Tensor part_;                         // (n/p), n the padded size: this rank's weights
   std::vector<ParameterShard> shards_;  // the same memory, parameter by parameter
@@ -145,10 +146,12 @@ class Fsdp {
   std::vector<LayerPtr> layers_;
 };
 
-
 FsdpUnit::FsdpUnit(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
-                   std::optional<DType> gathered)
-    : layout_(parameters, comm.size()), comm_(comm), dtype_(gathered.value_or(layout_.dtype())) {
+                   std::optional<DType> gathered, CommOptions options)
+    : layout_(parameters, comm.size()),
+      comm_(comm),
+      options_(options),
+      dtype_(gathered.value_or(layout_.dtype())) {
   // exercise 15.1: keep this rank's part of the flat array and its shards, and drop what is whole
   not_done("15.1");
   // end of exercise 15.1
@@ -211,7 +214,6 @@ void FsdpLayer::backward_weight(Saved& saved) {
   not_done("15.9");
   // end of exercise 15.9
 }
-
 void FsdpLayer::add_parameters(std::vector<ParameterPtr>& to) {
   for (const ParameterShard& shard : unit_.shards()) to.push_back(shard.parameter);
   if (slice_.outer) Sequential::add_parameters(to);  // of the unit inside this one
@@ -221,7 +223,7 @@ Fsdp::Fsdp(Layers model, const Communicator& comm, FsdpOptions options)
     : Fsdp(plan_fsdp(model, options.layers_per_unit), comm, options) {}
 Fsdp::Fsdp(const FsdpPlan& plan, const Communicator& comm, FsdpOptions options) : comm_(comm) {
   for (const std::vector<ParameterPtr>& parameters : plan.parameters)
-    units_.emplace_back(parameters, comm, options.gathered);
+    units_.emplace_back(parameters, comm, options.gathered, options.comm);
   const std::vector<FsdpPlan::Slice>& slices = plan.slices;
   // The unit that slice i needs first; none for -1 and for the end.
   const auto to_prefetch = [&](size_t i) {
@@ -254,8 +256,6 @@ void Fsdp::finish() {
   if (reducing_ != nullptr) reducing_->finish_reduce();
   reducing_ = nullptr;
 }
-
 double Fsdp::sum_of_squares(double mine) const { return sum_over(comm_, mine, "fsdp.norm"); }
-
 
 }  // namespace yotta::student

@@ -98,8 +98,9 @@ class ColumnParallelLinear : public Linear {
                                  const ParameterOptions& init = {}, const Communicator& tp = {});
 };
 
-// x (..., I/tp) -> y (..., O), the same on all ranks: g is inside. With bf16 weights the parts
-// travel in f32, and their sum is rounded once, as the serial layer's is.
+// x (..., I/tp) -> y (..., O), the same on all ranks: g is inside. The parts travel in x's type: in
+// a bf16 model in 2 bytes a number, each rounded before it is added, as in Megatron. With f32 x and
+// bf16 weights they travel in f32, and their sum is rounded once, as the serial layer's is.
 class RowParallelLinear : public Linear {
  public:
   inline RowParallelLinear(const std::string& name, const LinearOptions& whole,

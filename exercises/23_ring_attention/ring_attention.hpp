@@ -20,12 +20,12 @@
 //
 // Backward: k and v go round again, and dk and dv follow them: each rank adds what it finds to the
 // sum that comes from the left, and sends it on. The sum starts at the right neighbour of the keys'
-// owner, and is home after cp - 1 hops.
+// owner, and is home after cp - 1 hops. With bf16 inputs all that travels is bf16; the parts of o,
+// and what a rank finds, are f32, and dk and dv are rounded once a hop.
 //
 // Cost per rank, n = B (T/cp) Hkv d numbers of k: forward 2(cp-1) messages of n, backward 4(cp-1).
 // FLOPs: 2 B H d T^2/cp forward, the same on every rank; with contiguous parts the last rank would
-// have 2cp-1 times the first one's work. Memory: q, k, v, o of T/cp tokens, and two pairs k, v in
-// flight (in backward also two pairs dk, dv): O(T/cp).
+// have 2cp-1 times the first one's work. Memory: T/cp tokens, and two pairs in flight (backward 4).
 // Contract: all ranks of cp make the same calls; T/cp is even; a rank's columns are its early
 // chunk, then its late one (context_parallel.hpp).
 // Letters: B batch, T whole sequence, cp ranks, H and Hkv query and key heads, d numbers per head.
@@ -155,9 +155,12 @@ inline Hop start_hop(const Pair& out, const Ring& ring, int tag, Where where) {
   }
   return hop;
 }
-// dk and dv of one more block.
+inline Pair as_type(const Pair& x, DType dtype) {
+  return {as_type(x[0], dtype), as_type(x[1], dtype)};
+}
+// dk and dv that have come, to the sums, which are f32 for bf16.
 inline void add_pair(Pair& sum, const Pair& part) {
-  for (size_t i = 0; i < 2; ++i) add_into(sum[i], part[i]);
+  for (size_t i = 0; i < 2; ++i) add_into(sum[i], as_type(part[i], sum[i].dtype()));
 }
 
 BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -172,18 +175,18 @@ BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor
     o.push_back(std::move(each.o));
     L.push_back(std::move(each.log_sum_exp));
   }
-  return {cat(o, 1, where), cat(L, 2, where)};  // the chunks side by side
+  return {as_type(cat(o, 1, where), q.dtype()), cat(L, 2, where)};  // the chunks side by side
 }
 
 AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
                                            const Tensor& v, const BlockwiseAttention& saved,
                                            const Communicator& cp, ChunkOrder order, Where where) {
   const Ring ring = make_ring(cp, q.dim(1), order, where);
-  AttentionGradients own{zeros_like(q, where), zeros_like(k, where), zeros_like(v, where)};
+  AttentionGradients own{zero_sums(q, where), zero_sums(k, where), zero_sums(v, where)};
   // exercise 23.5: the same steps; in each add to dq, and to dk, dv, which travel with their keys
   not_done("23.5");
   // end of exercise 23.5
-  return own;
+  return rounded(std::move(own), q.dtype());
 }
 
 
@@ -217,10 +220,9 @@ void merge(BlockwiseAttention& sum, const BlockwiseAttention& part, Where where)
   const Device device = sum.o.device();
   if (device == Device::meta) return;
   visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
-    const auto to = [&](Tensor& x) { return x.address<Real>(device, where); };
-    const auto from = [&](const Tensor& x) { return x.address<Real>(device, where); };
+    const auto at = [&](auto& x) { return x.template address<Real>(device, where); };
     const MergeRow<Real> body{
-        n, H, d, to(sum.o), to(sum.log_sum_exp), from(part.o), from(part.log_sum_exp)};
+        n, H, d, at(sum.o), at(sum.log_sum_exp), at(part.o), at(part.log_sum_exp)};
     run_rows<Real>("attention_merge", device, rows, d, body, where);
   });
 }

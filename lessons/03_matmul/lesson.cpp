@@ -14,6 +14,7 @@ namespace {
 struct Options {
   int64_t size = 128;
   int64_t milliseconds = 200;  // a measurement
+  int64_t measure = 1;         // 0: only what is counted
 };
 
 struct Matrices {
@@ -130,13 +131,14 @@ int main(int argc, char** argv) {
   return run_lesson(
       argc, argv, {"03", "Matmul", "the rungs of two matmul ladders, and what each gains"},
       [&](Lesson& lesson) {
-        cpu_ladder(lesson, options);
-        cpu_by_size(lesson, options);
+        if (options.measure != 0) cpu_ladder(lesson, options);
+        if (options.measure != 0) cpu_by_size(lesson, options);
         cuda_ladder(lesson, options);
         gpu_by_size(lesson);
         lesson.say(
             "\nOn a GPU: ./yotta bench gpu_matmul. Next: write it yourself, ./yotta check 03");
       },
       {{"size", "of the matrices that the emulator multiplies", &options.size, 1, 512},
-       {"milliseconds", "time for each measurement", &options.milliseconds, 1, 60'000}});
+       {"milliseconds", "time for each measurement", &options.milliseconds, 1, 60'000},
+       {"measure", "1 measures the CPU too; 0 only counts", &options.measure, 0, 1}});
 }

@@ -85,11 +85,12 @@ void algorithms(Lesson& lesson) {
     }
     const bool one_node = ranks == 8;
     const CommOptions few{Algorithm::recursive_doubling}, ring{Algorithm::ring};
+    const CommOptions rails{Algorithm::multi_rail};
     const CommOptions large{one_node ? Algorithm::ring : Algorithm::hierarchical};
     const int64_t bytes = crossover(c, ranks, few, large);
     lesson.say("{} and {} cross at {} bytes:\n", name(few.algorithm), name(large.algorithm), bytes);
-    lesson.show(
-        times_picture(c, ranks, one_node ? std::vector{few, ring} : std::vector{few, large, ring}));
+    lesson.show(times_picture(
+        c, ranks, one_node ? std::vector{few, ring} : std::vector{few, large, rails, ring}));
     lesson.number(fmt::format("{}.crossover", machine), static_cast<double>(bytes));
   }
 }

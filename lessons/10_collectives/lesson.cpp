@@ -92,21 +92,59 @@ void crossover(Lesson& lesson, int p) {
 // The algorithms themselves, run on a machine that is only described.
 void on_a_machine(Lesson& lesson) {
   std::vector<Algorithm> all(std::begin(algorithms), std::end(algorithms));
-  all.push_back(Algorithm::hierarchical);  // inside the nodes, then between them
+  for (const Algorithm by_node :
+       {Algorithm::multi_rail, Algorithm::hierarchical, Algorithm::pipelined})
+    all.push_back(by_node);
   lesson.section("Run on 16 H100 in two nodes, on the virtual clock (us)");
-  std::string header = fmt::format("{:>12}", "bytes");
-  for (const Algorithm algorithm : all) header += fmt::format("{:>20}", name(algorithm));
-  lesson.say("{}", header);
-  for (const int64_t bytes : {int64_t{1} << 10, int64_t{1} << 20, int64_t{1} << 30}) {
-    const std::vector<AllReduceTime> times = all_reduce_times(cluster_named("h100x16"), 16, bytes);
-    std::string line = fmt::format("{:>12}", bytes);
-    for (const Algorithm algorithm : all)
+  std::vector<std::vector<AllReduceTime>> by_size;
+  for (const int64_t bytes : {int64_t{1} << 10, int64_t{1} << 20, int64_t{1} << 30})
+    by_size.push_back(all_reduce_times(cluster_named("h100x16"), 16, bytes));
+  lesson.say("{:<20}{:>14}{:>14}{:>14}", "", "1 KiB", "1 MiB", "1 GiB");
+  for (const Algorithm algorithm : all) {
+    std::string line = fmt::format("{:<20}", name(algorithm));
+    for (const std::vector<AllReduceTime>& times : by_size)
       for (const AllReduceTime& each : times)
         if (each.algorithm == algorithm)
-          line += fmt::format("{:>19.1f}{}", 1e6 * each.seconds, &each == &times[0] ? "*" : " ");
+          line += fmt::format("{:>13.1f}{}", 1e6 * each.seconds, &each == &times[0] ? "*" : " ");
     lesson.say("{}", line);
   }
   lesson.say("(*: the fastest)");
+}
+
+// Bytes that leave each rank's node by its network card.
+std::vector<double> bytes_by_card(const Trace& trace, int node) {
+  std::vector<double> bytes(trace.ranks.size());
+  for (size_t rank = 0; rank < bytes.size(); ++rank)
+    for (const TraceEvent& event : trace.ranks[rank])
+      if (event.kind == EventKind::send && event.peer / node != static_cast<int>(rank) / node)
+        bytes[rank] += static_cast<double>(event.bytes);
+  return bytes;
+}
+
+// One ring over two nodes, and one ring a card.
+void network_cards(Lesson& lesson) {
+  const double bytes = 1 << 30;
+  std::string summary;
+  lesson.section("What the eight network cards of node 0 send: all_reduce of 1 GiB on 16 H100");
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::multi_rail}) {
+    const Timed run = run_on(cluster_named("h100x16"), 16, [&](Communicator& world) {
+      const DeviceScope meta(Device::meta);
+      Tensor data = Tensor::empty({1 << 30}, DType::u8);
+      world.all_reduce(data, ReduceOp::sum, {algorithm});
+    });
+    const std::vector<double> sent = bytes_by_card(run.trace, 8);
+    for (size_t card = 0; card < 8; ++card)
+      lesson.say("{:<12}card {}  {} {:>5.0f} MB", card == 0 ? name(algorithm) : "", card,
+                 console::bar(sent[card], 2 * bytes, 24), 1e-6 * sent[card]);
+    summary += fmt::format("{:<12}{:>9.2f} ms{:>8.0f} GB/s of bus bandwidth\n", name(algorithm),
+                           1e3 * run.seconds(), 1e-9 * 2 * 15 / 16 * bytes / run.seconds());
+    lesson.number(fmt::format("{}.two_nodes_seconds", name(algorithm)), run.seconds());
+  }
+  const double node = all_reduce_seconds(cluster_named("h100x8"), 8, 1 << 30, {Algorithm::ring});
+  lesson.show(summary);
+  lesson.say("{:<12}{:>9.2f} ms{:>8.0f} GB/s of bus bandwidth", "in one node", 1e3 * node,
+             1e-9 * 2 * 7 / 8 * bytes / node);
+  lesson.number("ring.one_node_seconds", node);
 }
 
 // Three of them one after the other: who sends or receives when, and who waits.
@@ -176,6 +214,7 @@ int main(int argc, char** argv) {
         all_algorithms(lesson, static_cast<int>(ranks), count);
         crossover(lesson, static_cast<int>(ranks));
         on_a_machine(lesson);
+        network_cards(lesson);
         in_time(lesson);
         failures(lesson);
         lesson.say("\nNext: write the ring yourself, ./yotta check 10");

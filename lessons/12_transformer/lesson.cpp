@@ -1,11 +1,260 @@
-// Lesson 12: a transformer counted: its parameters, its FLOPs, and what its backward pass needs.
+// Lesson 12: a transformer's gradients beside difference quotients; and a transformer counted: its parameters, its
+// FLOPs, and what its backward pass needs.
+#include <chrono>
+#include <fstream>
+#include <functional>
+
 #include "course/shared/lesson.hpp"
+#include "course/shared/transformer_picture.hpp"
 #include "yotta/model/transformer.hpp"
+#include "yotta/nn/activations.hpp"
+#include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/cross_entropy.hpp"
+#include "yotta/nn/embedding.hpp"
+#include "yotta/nn/linear_net.hpp"
+#include "yotta/nn/norm.hpp"
+#include "yotta/nn/rope.hpp"
 
 using namespace yotta;
 
 namespace {
+
+// ---- gradients beside difference quotients ------------------------------------------------------
+
+Tensor numbers(Shape shape, const char* name) {
+  Tensor made = Tensor::empty(std::move(shape), DType::f64);
+  const Random random(12, name);
+  for (uint64_t i = 0; double& value : made.span<double>()) value = random.normal(i++);
+  return made;
+}
+Tensor zeros_of(Shape shape) { return Tensor::zeros(std::move(shape), DType::f64); }
+
+// A forward pass whose loss is the sum of y dy: so the gradient of the loss with respect to y is dy.
+struct Checked {
+  Lesson& lesson;
+  std::function<Tensor()> forward;  // y, from tensors that `check` changes
+  Tensor dy;
+
+  double loss() const {
+    const std::vector<double> y = forward().values(), weights = dy.values();
+    double sum = 0;
+    for (size_t i = 0; i < y.size(); ++i) sum += y[i] * weights[i];
+    return sum;
+  }
+
+  // (loss(x + h) - loss(x - h)) / 2h for one number of x.
+  double quotient(double& number) const {
+    const double h = 1e-5, kept = number;
+    number = kept + h;
+    const double above = loss();
+    number = kept - h;
+    const double below = loss();
+    number = kept;
+    return (above - below) / (2 * h);
+  }
+
+  // One line: the largest gradient, its quotient, and whether all agree.
+  void check(const std::string& what, Tensor x, const Tensor& gradient) const {
+    const std::vector<double> given = gradient.values();
+    const std::span<double> place = x.span<double>();
+    size_t largest = 0, apart = 0;
+    double shown = 0;
+    for (size_t i = 0; i < given.size(); ++i) {
+      const double slope = quotient(place[i]);
+      if (!(std::abs(given[i] - slope) <= 1e-7 * (1 + std::abs(slope)))) ++apart;
+      if (i == 0 || std::abs(given[i]) > std::abs(given[largest])) largest = i, shown = slope;
+    }
+    lesson.say("{:<32}  {:>7}  {:>11.6f}  {:>11.6f}  {}", what + " " + shape_text(x), given.size(),
+               given[largest], shown, apart == 0 ? "all agree" : fmt::format("{} DIFFER", apart));
+    lesson.number("differ." + what, static_cast<double>(apart));
+  }
+  static std::string shape_text(const Tensor& x) {
+    return fmt::format("({})", fmt::join(x.shape(), ", "));
+  }
+};
+
+void check_linear(Lesson& lesson) {
+  const Tensor x = numbers({3, 4}, "x"), w = numbers({2, 4}, "w"), b = numbers({2}, "b"),
+               dy = numbers({3, 2}, "dy");
+  Tensor dw = zeros_of({2, 4}), db = zeros_of({2});
+  linear_backward_weight(dy, x, dw);
+  bias_backward(dy, db);
+  const Checked at{lesson, [&] { return linear(x, w, b); }, dy};
+  at.check("linear: dx", x, linear_backward_input(dy, w));
+  at.check("linear: dW", w, dw);
+  at.check("linear: db", b, db);
+}
+
+void check_softmax(Lesson& lesson) {
+  const Tensor x = numbers({2, 5}, "scores"), dy = numbers({2, 5}, "dy");
+  Checked{lesson, [&] { return softmax(x); }, dy}.check("softmax: dx", x,
+                                                        softmax_backward(dy, softmax(x)));
+  const Tensor logits = numbers({3, 5}, "logits"), one = Tensor::full({1}, 1, DType::f64);
+  Tensor targets = Tensor::zeros({3}, DType::i32);
+  for (int64_t n = 0; n < 3; ++n) targets.data<int32_t>()[n] = static_cast<int32_t>(n + 1);
+  const auto loss = [&] { return cross_entropy(logits, targets, 1.0 / 3); };
+  Checked{lesson, [&] { return Tensor::full({1}, loss().loss, DType::f64); }, one}.check(
+      "cross-entropy: dlogits", logits,
+      cross_entropy_backward(logits, targets, loss().log_sum_exp, 1.0 / 3));
+}
+
+void check_norms(Lesson& lesson) {
+  const Tensor x = numbers({3, 5}, "x"), w = numbers({5}, "w"), b = numbers({5}, "b"),
+               dy = numbers({3, 5}, "dy");
+  const RmsnormOutput rms = rmsnorm(x, w);
+  Tensor dw = zeros_of({5});
+  rmsnorm_backward_weight(dy, x, rms.rstd, dw);
+  const Checked root{lesson, [&] { return rmsnorm(x, w).y; }, dy};
+  root.check("rmsnorm: dx", x, rmsnorm_backward_input(dy, x, w, rms.rstd));
+  root.check("rmsnorm: dw", w, dw);
+
+  const LayernormOutput layer = layernorm(x, w, b);
+  Tensor dweight = zeros_of({5}), dbias = zeros_of({5});
+  layernorm_backward_weight(dy, x, layer.mean, layer.rstd, dweight, dbias);
+  const Checked at{lesson, [&] { return layernorm(x, w, b).y; }, dy};
+  at.check("layernorm: dx", x, layernorm_backward_input(dy, x, w, layer.mean, layer.rstd));
+  at.check("layernorm: dw", w, dweight);
+  at.check("layernorm: db", b, dbias);
+}
+
+void check_activations(Lesson& lesson) {
+  const Tensor x = numbers({2, 3}, "x"), up = numbers({2, 3}, "up"), dy = numbers({2, 3}, "dy");
+  Checked{lesson, [&] { return gelu(x); }, dy}.check("gelu: dx", x, gelu_backward(dy, x));
+  const SwigluGradients d = swiglu_backward(dy, x, up);
+  const Checked at{lesson, [&] { return swiglu(x, up); }, dy};
+  at.check("swiglu: dgate", x, d.dgate);
+  at.check("swiglu: dup", up, d.dup);
+}
+
+void check_attention(Lesson& lesson) {
+  const Tensor q = numbers({1, 4, 2, 6}, "q"), k = numbers({1, 4, 1, 6}, "k"),
+               v = numbers({1, 4, 1, 6}, "v"), dout = numbers({1, 4, 2, 6}, "dout");
+  Checked{lesson, [&] { return rope(q); }, dout}.check("rope: dx", q, rope_backward(dout));
+  const AttentionGradients plain =
+      attention_plain_backward(dout, q, k, v, attention_plain(q, k, v));
+  const AttentionGradients tiles =
+      attention_blockwise_backward(dout, q, k, v, attention_blockwise(q, k, v));
+  const Checked at{lesson, [&] { return attention_plain(q, k, v).o; }, dout};
+  at.check("attention: dQ", q, plain.dq);
+  at.check("attention: dK", k, plain.dk);
+  at.check("attention: dV", v, plain.dv);
+  const Checked blocks{lesson, [&] { return attention_blockwise(q, k, v).o; }, dout};
+  blocks.check("blockwise: dQ", q, tiles.dq);
+  blocks.check("blockwise: dK", k, tiles.dk);
+  blocks.check("blockwise: dV", v, tiles.dv);
+}
+
+void check_embedding(Lesson& lesson) {
+  Tensor ids = Tensor::zeros({4}, DType::i32);
+  for (int64_t n = 0; const int32_t id : {2, 0, 2, 1}) ids.data<int32_t>()[n++] = id;
+  const Tensor table = numbers({3, 4}, "table"), dy = numbers({4, 4}, "dy");
+  Tensor dtable = zeros_of({3, 4});
+  embedding_backward(dy, ids, dtable);
+  const Checked at{lesson, [&] { return embedding(ids, table); }, dy};
+  at.check("embedding: dtable", table, dtable);
+}
+
+// One block of each dialect, with its residual stream: attention and feed-forward, both norms.
+void check_block(Lesson& lesson) {
+  for (TransformerConfig config :
+       {gpt2_config(1, 8, 2, 4, 16), llama_config(1, 8, 12, 2, 1, 4, 16)}) {
+    config.dtype = DType::f64;
+    const Transformer block(config, 1, 2);  // entry 0 is the embedding
+    for (const ParameterPtr& each : parameters(block.stack()))
+      for (uint64_t i = 0; double& value : each->value.span<double>())
+        value = Random(3, each->name).normal(i++) / 2;
+    const Tensor x = numbers({2, 4, 8}, "x"), dy = numbers({2, 4, 8}, "dy");
+    const auto y = [&](Saved&& saved) { return forward(block.stack(), x, saved); };
+    Saved saved;
+    forward(block.stack(), x, saved);
+    const Tensor dx = backward(block.stack(), dy.clone(), saved);
+    Checked{lesson, [&] { return y(Saved()); }, dy}.check(
+        fmt::format("block, {}: dx", config.dialect == Dialect::gpt2 ? "GPT-2" : "Llama"), x, dx);
+  }
+}
+
+void gradients(Lesson& lesson) {
+  lesson.section("Gradients beside difference quotients of the loss, in f64");
+  lesson.say("{:<32}  {:>7}  {:>11}  {:>11}", "", "numbers", "largest", "quotient");
+  check_linear(lesson);
+  check_softmax(lesson);
+  check_norms(lesson);
+  check_activations(lesson);
+  check_attention(lesson);
+  check_embedding(lesson);
+  check_block(lesson);
+}
+
+// What a query knows after some of its keys: m, l and o, each from its definition, so that the steps from line to line
+// can be done by hand.
+void online_softmax(Lesson& lesson) {
+  const std::vector<double> scores = {2, 1, 4, 0, 3}, values = {1, 2, 3, 4, 5};
+  lesson.section("Online softmax: scores 2 1, then 4 0, then 3; values 1 2, then 3 4, then 5");
+  lesson.say("{:<10}  {:>4}  {:>15}  {:>8}  {:>8}  {:>8}", "keys", "m", "e^(m_old - m)", "l", "o",
+             "o / l");
+  double before = -std::numeric_limits<double>::infinity();
+  for (const size_t seen : {2u, 4u, 5u}) {
+    double m = scores[0], l = 0, o = 0;
+    for (size_t j = 0; j < seen; ++j) m = std::max(m, scores[j]);
+    for (size_t j = 0; j < seen; ++j) {
+      l += std::exp(scores[j] - m);
+      o += std::exp(scores[j] - m) * values[j];
+    }
+    lesson.say("first {:<4}  {:>4}  {:>15.4f}  {:>8.4f}  {:>8.4f}  {:>8.4f}", seen, m,
+               std::exp(before - m), l, o, o / l);
+    before = m;
+  }
+}
+
+// ---- the linear net -----------------------------------------------------------------------------
+
+// A forward and a backward pass: bytes of weights and of what is kept, FLOPs, and seconds on this computer.
+struct NetStep {
+  double weights = 0, kept = 0, flops = 0, seconds = 0;
+};
+NetStep run_net(const LinearNetConfig& net, int64_t rows) {
+  RankContext rank;
+  const ContextScope scope(rank);
+  const std::vector<LayerPtr> layers = make_linear_net(net);
+  const Tensor x = Tensor::zeros({rows, net.width});
+  NetStep step;
+  step.weights = 4.0 * static_cast<double>(parameter_count(Layers(layers)));
+  for (int run = 0; run < 3; ++run) {  // the fastest counts
+    rank.ledger.reset();
+    const auto start = std::chrono::steady_clock::now();
+    Saved saved;
+    const Tensor y = forward(Layers(layers), x, saved);
+    step.kept = static_cast<double>(saved.bytes());
+    backward(Layers(layers), y.clone(), saved);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    step.seconds = run == 0 ? took.count() : std::min(step.seconds, took.count());
+    step.flops = rank.ledger.total_flops();
+  }
+  return step;
+}
+
+void linear_net(Lesson& lesson) {
+  lesson.section("The linear net: what doubles when one size doubles");
+  lesson.say("{:<18} {:>3} {:>5} {:>5}  {:>14}  {:>16}  {:>13}  {:>10}", "", "L", "d", "m",
+             "weights", "kept", "GFLOP a step", "time");
+  NetStep base;
+  const auto row = [&](const char* what, int64_t layers, int64_t width, int64_t rows) {
+    const NetStep step = run_net({layers, width}, rows);
+    if (base.flops == 0) base = step;
+    const auto bytes = [](double some, double of_base) {
+      return fmt::format("{} ({:.0f}x)", console::bytes(some), some / of_base);
+    };
+    lesson.say("{:<18} {:>3} {:>5} {:>5}  {:>14}  {:>16}  {:>8.2f} ({:.0f}x)  {:>7.1f} ms", what,
+               layers, width, rows, bytes(step.weights, base.weights), bytes(step.kept, base.kept),
+               step.flops / 1e9, step.flops / base.flops, 1e3 * step.seconds);
+  };
+  row("", 4, 384, 384);
+  row("twice the layers", 8, 384, 384);
+  row("twice the width", 4, 768, 384);
+  row("twice the rows", 4, 384, 768);
+}
+
+// ---- counting -----------------------------------------------------------------------------------
 
 // Builds a model without data and counts what it holds.
 int64_t counted_parameters(const TransformerConfig& config) {
@@ -140,13 +389,22 @@ void plain_equals_blockwise(Lesson& lesson, TransformerConfig config) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int64_t layers = 4, width = 128, heads = 4, context = 512, batch = 4;
+  int64_t layers = 4, width = 128, heads = 4, context = 512, batch = 4, draw = 0;
   return run_lesson(
       argc, argv,
-      {"12", "A transformer with its backward written out", "its parameters, FLOPs and memory"},
+      {"12", "A transformer with its backward written out",
+       "its gradients, parameters, FLOPs and memory"},
       [&](Lesson& lesson) {
         const TransformerConfig config = gpt2_config(layers, width, heads, context, 256);
         config.check();
+        for (const TransformerPicture& picture : transformer_pictures()) {
+          if (draw == 0) continue;
+          std::ofstream(picture.file) << transformer_svg(picture);
+          lesson.say("drawn in {}", picture.file);
+        }
+        gradients(lesson);
+        online_softmax(lesson);
+        linear_net(lesson);
         parameters_of_known_models(lesson);
         flops_and_bytes(lesson, config, batch);
         saved_memory(lesson, config, batch);
@@ -157,5 +415,6 @@ int main(int argc, char** argv) {
        {"width", "C", &width, 1, 32768},
        {"heads", "H", &heads, 1, 256},
        {"context", "T", &context, 4, 1 << 20},
-       {"batch", "B", &batch, 1, 1 << 20}});
+       {"batch", "B", &batch, 1, 1 << 20},
+       {"draw", "1: write the pictures transformer*.svg into this folder", &draw, 0, 1}});
 }

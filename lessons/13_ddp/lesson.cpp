@@ -115,8 +115,18 @@ void traffic(Lesson& lesson, const Sizes& sizes) {
   lesson.say("(launched: how many had left when backward ended)");
 }
 
-// Forward and backward of GPT-2, 124M, on a described machine: its real code, without data.
-Timed step_on(const std::string& machine, int ranks, How how) {
+// Sequences of a rank, and of the whole model: matmuls with weights, and attention's with
+// activations, forward and backward (PaLM, appendix B).
+constexpr int64_t sequences = 4;
+double model_flops_of_rank(const TransformerConfig& model) {
+  const auto context = static_cast<double>(model.context);
+  const double per_token = 6.0 * static_cast<double>(parameters(model)) +
+                           12.0 * static_cast<double>(model.layers * model.width) * context;
+  return per_token * static_cast<double>(sequences) * context;
+}
+
+// Forward and backward of GPT-2, 124M, in bf16 on a described machine: its real code, without data.
+Timed step_on(const std::string& machine, int ranks, How how, CommOptions comm) {
   return run_on(cluster_named(machine), ranks, [&](Communicator& world) {
     const DeviceScope meta(Device::meta);
     TransformerConfig gpt2 = gpt2_124m();
@@ -125,9 +135,9 @@ Timed step_on(const std::string& machine, int ranks, How how) {
     const std::vector<ParameterPtr> all = parameters(model.stack());
     std::optional<Ddp> ddp;
     if (how >= How::bucketed)
-      ddp.emplace(all, world, DdpOptions{25 << 20, ReduceOp::sum, how == How::overlapped});
+      ddp.emplace(all, world, DdpOptions{25 << 20, ReduceOp::sum, how == How::overlapped, comm});
     Saved saved;
-    const Tensor ids = Tensor::zeros({4, gpt2.context}, DType::i32);
+    const Tensor ids = Tensor::zeros({sequences, gpt2.context}, DType::i32);
     backward(model.stack(), forward(model.stack(), ids, saved), saved);
     if (ddp) ddp->finish();
     if (how == How::naive) reduce_gradients(all, world, ReduceOp::sum);
@@ -143,20 +153,45 @@ Trace in_two_words(Trace trace) {
   return trace;
 }
 
+// A machine, and how its all_reduces are done.
+struct Setup {
+  const char *title, *key;
+  const char* machine;
+  int ranks;
+  CommOptions comm;
+};
+const Setup setups[] = {
+    {"8, one node", "one_node", "h100x8", 8, {}},
+    {"16, one ring", "two_nodes", "h100x16", 16, {}},
+    {"16, a ring a card", "two_nodes_multi_rail", "h100x16", 16, {Algorithm::multi_rail}},
+    {"16, hierarchical", "two_nodes_hierarchical", "h100x16", 16, {Algorithm::hierarchical}}};
+
 void on_a_machine(Lesson& lesson) {
-  lesson.section("A step of GPT-2 (124M) on H100s, on the virtual clock");
-  lesson.say("{:<12}{:>18}{:>22}", "", "8, one node", "16, two nodes");
+  const double flops = model_flops_of_rank(gpt2_124m()), peak = chip_named("h100").bf16;
+  lesson.section("A step of GPT-2 (124M) in bf16 on H100s, on the virtual clock: time and MFU");
+  std::string header = fmt::format("{:<12}", "");
+  for (const Setup& setup : setups) header += fmt::format("{:>22}", setup.title);
+  lesson.say("{}", header);
   for (const How how : {How::alone, How::naive, How::bucketed, How::overlapped}) {
-    const double one = step_on("h100x8", 8, how).seconds();
-    const double two = step_on("h100x16", 16, how).seconds();
-    lesson.say("{:<12}{:>15.2f} ms{:>19.2f} ms", name(how), 1e3 * one, 1e3 * two);
-    lesson.number(fmt::format("{}.one_node_seconds", name(how)), one);
-    lesson.number(fmt::format("{}.two_nodes_seconds", name(how)), two);
+    std::string line = fmt::format("{:<12}", name(how));
+    for (const Setup& setup : setups) {
+      if (how == How::naive && setup.comm.algorithm != Algorithm::automatic) {
+        line += fmt::format("{:>22}", "-");  // reduce_gradients leaves the choice to comm/
+        continue;
+      }
+      const double seconds = step_on(setup.machine, setup.ranks, how, setup.comm).seconds();
+      line += fmt::format("{:>13.2f} ms {:>4.1f}%", 1e3 * seconds, 100 * flops / seconds / peak);
+      lesson.number(fmt::format("{}.{}_seconds", name(how), setup.key), seconds);
+    }
+    lesson.say("{}", line);
   }
-  for (const auto& [machine, ranks] : {std::pair{"h100x8", 8}, {"h100x16", 16}}) {
-    const Trace trace = in_two_words(step_on(machine, ranks, How::overlapped).trace);
-    lesson.show(fmt::format("\n{}, overlapped:\n{}", machine,
-                            timeline_text(make_timeline(trace, 1), 72, console::colored())));
+  lesson.say("MFU: {:.2f} TFLOP of the model / time / {:.1f} TFLOP/s", 1e-12 * flops, 1e-12 * peak);
+  for (const Setup& setup : std::span(setups).first(3)) {
+    const Trace trace =
+        in_two_words(step_on(setup.machine, setup.ranks, How::overlapped, setup.comm).trace);
+    const Timeline timeline = make_timeline(trace, 1, {"forward", "backward", "ddp.gradients"});
+    lesson.show(fmt::format("\n{}, overlapped:\n{}", setup.title,
+                            timeline_text(timeline, 72, console::colored())));
   }
 }
 

@@ -49,6 +49,7 @@ void table(Lesson& lesson) {
 struct Outcome {
   std::vector<double> losses;
   int64_t parameters = 0, weights = 0, gradients = 0, optimizer = 0, bytes_sent = 0;
+  int64_t activations = 0;  // at their peak
 };
 
 // How one stage hooks into the trainer; stage 0 is DDP, 3 is FSDP.
@@ -62,7 +63,9 @@ struct Sharding {
   std::vector<ParameterPtr> stepped;  // by this rank's optimizer
   TrainHooks hooks;
 
-  Sharding(const Transformer& model, Communicator& world, int stage) : stack(model.stack()) {
+  Sharding(const Transformer& model, Communicator& world, int stage,
+           std::optional<DType> gradients = {})
+      : stack(model.stack()) {
     const std::vector<ParameterPtr> all = parameters(model.stack());
     if (stage == 0) {
       ddp.emplace(all, world);
@@ -79,7 +82,8 @@ struct Sharding {
       hooks.after_backward = [this] { fsdp->finish(); };
       hooks.sum_of_squares = [this](double mine) { return fsdp->sum_of_squares(mine); };
     } else {
-      zero.emplace(all, world, ZeroOptions{.stage = stage, .bucket_bytes = 50'000});
+      zero.emplace(all, world,
+                   ZeroOptions{.stage = stage, .bucket_bytes = 50'000, .gradients = gradients});
       hooks.before_microbatch = [this](bool) { zero->flush(); };
       hooks.after_backward = [this] { zero->finish(); };
       hooks.sum_of_squares = [this](double) { return zero->sum_of_squares(); };
@@ -97,13 +101,16 @@ struct Sharding {
   Sharding& operator=(const Sharding&) = delete;
 };
 
-Outcome train(int stage, int ranks, const Sizes& sizes) {
-  const TransformerConfig config = gpt2_config(2, 64, 4, 32, 256);
+// In bf16 gradients are kept and summed in it too, by stages 1 and 2.
+Outcome train(int stage, int ranks, const Sizes& sizes, DType dtype = DType::f32) {
+  TransformerConfig config = gpt2_config(2, 64, 4, 32, 256);
+  config.dtype = dtype;
+  const auto gradients = dtype == DType::bf16 ? std::optional(dtype) : std::nullopt;
   Outcome outcome;
   run_ranks(ranks, [&](Communicator& world) {
     const Transformer model(config);
     const int64_t P = parameter_count(model.stack());
-    Sharding sharding(model, world, stage);
+    Sharding sharding(model, world, stage, gradients);
     AdamW optimizer(sharding.stepped);
     const TrainOptions options{.schedule = {0.003, 0.003, 0, sizes.steps}};
     Trainer trainer(sharding.stack, optimizer, options, sharding.hooks);
@@ -127,7 +134,8 @@ Outcome train(int stage, int ranks, const Sizes& sizes) {
                memory.live(MemoryKind::parameters),
                memory.live(MemoryKind::gradients),
                memory.live(MemoryKind::optimizer),
-               (ledger.total_traffic().bytes_sent - small) / sizes.steps};
+               (ledger.total_traffic().bytes_sent - small) / sizes.steps,
+               memory.peak(MemoryKind::activations)};
   });
   return outcome;
 }
@@ -161,6 +169,26 @@ void stages(Lesson& lesson, const Sizes& sizes) {
   }
 }
 
+void mixed(Lesson& lesson, const Sizes& sizes) {
+  lesson.section(
+      fmt::format("Mixed precision: what rank 0 of {} holds in f32 and in bf16", sizes.ranks));
+  lesson.say("{:<15}{:>9}{:>11}{:>11}{:>8}{:>18}", "", "weights", "gradients", "optimizer", "all",
+             "activations");
+  for (const int stage : {1, 2})
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const Outcome o = train(stage, sizes.p(), sizes, dtype);
+      const auto each = [&](int64_t bytes) {
+        return static_cast<double>(bytes) / static_cast<double>(o.parameters);
+      };
+      lesson.say("{:<15}{:>9.2f}{:>11.2f}{:>11.2f}{:>8.2f}{:>14.0f} KiB",
+                 fmt::format("stage {}, {}", stage, name(dtype)), each(o.weights),
+                 each(o.gradients), each(o.optimizer), each(o.weights + o.gradients + o.optimizer),
+                 static_cast<double>(o.activations) / 1024);
+      lesson.number(fmt::format("stage{}.{}.activations", stage, name(dtype)),
+                    static_cast<double>(o.activations));
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -171,6 +199,7 @@ int main(int argc, char** argv) {
       [&](Lesson& lesson) {
         table(lesson);
         stages(lesson, sizes);
+        mixed(lesson, sizes);
         lesson.say("\nNext: write it yourself, ./yotta check 14");
       },
       {{"ranks", "data-parallel ranks", &sizes.ranks, 1, 8},

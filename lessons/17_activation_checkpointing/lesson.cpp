@@ -133,21 +133,38 @@ void transformer(Lesson& lesson) {
   row("Revolve, 3", {Recompute::revolve, 1, 3});
 }
 
+void types(Lesson& lesson) {
+  lesson.section("The same step in f32 and in bf16, nothing recomputed");
+  TransformerConfig config = model_config();
+  lesson.say("{:<8}{:>10}{:>23}", "", "loss", "peak activations, KiB");
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    config.dtype = dtype;
+    const Transformer model(config);
+    const Step step = train_step(model.stack());
+    const double kib = static_cast<double>(step.counted.peak_bytes) / 1024;
+    lesson.say("{:<8}{:>10.3f}{:>23.0f}", name(dtype), step.loss, kib);
+    lesson.number(fmt::format("{}.peak_kib", name(dtype)), kib);
+  }
+}
+
 void one_layer(Lesson& lesson) {
-  const TransformerConfig config = model_config();
+  TransformerConfig config = model_config();
   const ActivationSizes z{64, 2, static_cast<double>(config.width),
                           static_cast<double>(config.heads), 1};
   const double sbh = z.s * z.b * z.h;
   lesson.section("One layer's bytes, in units of sbh, against the published 34 + 5as/h");
-  lesson.say("{:<14}{:>20}{:>24}{:>22}", "", "counted, f32", "same tensors, 2 bytes",
-             "published, 2 bytes");
+  lesson.say("{:<14}{:>20}{:>20}{:>22}", "", "counted, f32", "counted, bf16", "published, 2 bytes");
   const auto row = [&](const char* name, Recompute how, Recomputed what) {
-    const Transformer block(config, 1, 2);
-    const std::vector<LayerPtr> layers = checkpointed(block.stack(), {how});
-    Saved saved({0, 0, 0, 0, true});
-    forward(layers, Tensor::full({2, 64, config.width}, 1), saved);
-    lesson.say("{:<14}{:>20.3f}{:>24.3f}{:>22.3f}", name, static_cast<double>(saved.bytes()) / sbh,
-               saved_bytes(z, what, 2) / sbh, activation_bytes_per_layer(z, false, what) / sbh);
+    const auto counted = [&](DType dtype) {
+      config.dtype = dtype;
+      const Transformer block(config, 1, 2);
+      const std::vector<LayerPtr> layers = checkpointed(block.stack(), {how});
+      Saved saved({0, 0, 0, 0, true});
+      forward(layers, Tensor::full({2, 64, config.width}, 1, dtype), saved);
+      return static_cast<double>(saved.bytes()) / sbh;
+    };
+    lesson.say("{:<14}{:>20.3f}{:>20.3f}{:>22.3f}", name, counted(DType::f32), counted(DType::bf16),
+               activation_bytes_per_layer(z, false, what) / sbh);
   };
   row("none", Recompute::none, Recomputed::none);
   row("selective", Recompute::attention, Recomputed::attention);
@@ -199,6 +216,7 @@ int main(int argc, char** argv) {
         chain(lesson, sizes);
         schedule(lesson);
         transformer(lesson);
+        types(lesson);
         one_layer(lesson);
         fresh_mask(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 17");

@@ -46,6 +46,44 @@ TEST_CASE("what is sent and what arrives may touch, but not share memory") {
              {"channel_test.cpp:", "send_recv of 8 f32 and 8 f32 in the same memory"});
 }
 
+TEST_CASE("several send_recvs at once: each arrives in its place, two to one rank in their order") {
+  run_ranks(3, [](Communicator& world) {
+    const auto body = [](Channel& ring) {
+      const int p = ring.size(), right = (ring.rank() + 1) % p, left = (ring.rank() + p - 1) % p;
+      std::vector<int32_t> out = {10 * ring.rank(), 10 * ring.rank() + 1, 10 * ring.rank() + 2};
+      std::vector<int32_t> in(3);
+      const auto a = [](std::vector<int32_t>& of, int i) { return Data(of).part(i, i + 1); };
+      ring.exchange(std::vector<Exchange>{{a(out, 0), right, a(in, 0), left},
+                                          {a(out, 1), left, a(in, 1), right},
+                                          {a(out, 2), right, a(in, 2), left}});
+      if (in != std::vector<int32_t>{10 * left, 10 * right + 1, 10 * left + 2})
+        fail(Where::current(), "rank {} received {}, {} and {}", ring.rank(), in[0], in[1], in[2]);
+    };
+    world.collective("three at once", body);
+    world.collective_async("three at once, in a fiber", body).wait();
+  });
+  check_says(error_of<RankFailed>(2,
+                                  [](Communicator& world) {
+                                    world.collective("shared", [](Channel& pair) {
+                                      std::vector<float> x(8);
+                                      const int other = 1 - pair.rank();
+                                      pair.exchange(std::vector<Exchange>{{x, other, x, other}});
+                                    });
+                                  }),
+             {"channel_test.cpp:", "send_recv of 8 f32 and 8 f32 in the same memory"});
+}
+
+TEST_CASE("an exchange that one rank leaves out is a deadlock with both lines") {
+  const auto error = error_of<Deadlock>(2, [](Communicator& world) {
+    world.collective("a pair", [](Channel& pair) {
+      std::vector<float> x(2), y(2);
+      const Exchange each{Data(x).part(0, 1), 1 - pair.rank(), Data(y).part(0, 1), 1 - pair.rank()};
+      pair.exchange(std::vector<Exchange>(static_cast<size_t>(2 - pair.rank()), each));
+    });
+  });
+  check_says(error, {"exchange of 1 f32, a pair at channel_test.cpp:"});
+}
+
 TEST_CASE("what goes wrong in a collective of one's own is told with its own line") {
   for (const bool async : {false, true}) {
     const auto send_first = [&](Channel& ring) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "support/message_of.hpp"
+#include "yotta/comm/collectives_common.hpp"
 
 using namespace yotta;
 
@@ -16,11 +17,33 @@ TEST_CASE("small arrays: few messages; large ones: few bytes; between nodes: the
   CHECK(large[1].algorithm == Algorithm::ring);
   CHECK(large.back().algorithm == Algorithm::naive);
   CHECK(all_reduce_times(node, 7, 1 << 28)[0].algorithm == Algorithm::ring);
-  CHECK(all_reduce_times(two, 16, 1 << 28)[0].algorithm == Algorithm::hierarchical);
+  CHECK(all_reduce_times(two, 16, 1 << 24)[0].algorithm == Algorithm::hierarchical);
   CHECK(all_reduce_times(two, 16, 64)[0].algorithm == Algorithm::recursive_doubling);
   const std::vector<AllReduceTime> times = all_reduce_times(two, 16, 1 << 20);
-  CHECK(times.size() == 6);
+  CHECK(times.size() == 8);
+  CHECK(all_reduce_times(two, 12, 1 << 20).size() == 6);  // uneven nodes: no hierarchy
+  CHECK(all_reduce_times(node, 8, 1 << 20).size() == 5);
   for (size_t i = 1; i < times.size(); ++i) CHECK(times[i - 1].seconds <= times[i].seconds);
+}
+
+TEST_CASE("large arrays between nodes: every card at work, for all_reduce and for its halves") {
+  const Cluster two = cluster_named("h100x16");
+  const int64_t bytes = 1 << 30;
+  const std::vector<AlgorithmTime> reduced = all_reduce_times(two, 16, bytes);
+  CHECK(reduced[0].algorithm == Algorithm::pipelined);
+  CHECK(reduced[1].algorithm == Algorithm::multi_rail);
+  CHECK(reduced[2].algorithm == Algorithm::hierarchical);
+  for (const std::vector<AlgorithmTime>& times :
+       {all_gather_times(two, 16, bytes), reduce_scatter_times(two, 16, bytes)}) {
+    CHECK(times.size() == 4);
+    CHECK(times[0].algorithm == Algorithm::multi_rail);
+    const CommOptions options = fastest(times, two, 16);
+    CHECK(options.algorithm == Algorithm::multi_rail);
+    CHECK(options.node == 8);
+  }
+  CHECK(fastest(all_gather_times(two, 4, 64), two, 4).node == 4);
+  CHECK(yotta_test::contains(yotta_test::message_of([&] { fastest({}, two, 4); }),
+                             "nothing to choose from"));
 }
 
 TEST_CASE("the crossover of recursive doubling and the ring is where their closed forms meet") {

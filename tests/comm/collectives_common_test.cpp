@@ -9,8 +9,8 @@
 #include "yotta/comm/collectives_bruck.hpp"
 #include "yotta/comm/collectives_chain.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
-#include "yotta/comm/collectives_hierarchical.hpp"
 #include "yotta/comm/collectives_naive.hpp"
+#include "yotta/comm/collectives_pipelined.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_recursive_cost.hpp"
 #include "yotta/comm/collectives_tree.hpp"
@@ -25,6 +25,9 @@ namespace {
 const std::vector<int64_t> counts = {0, 1, 2, 17, 1000};
 const std::vector<int> sizes = {1, 2, 3, 4, 5, 8};
 
+// Ranks per node of the algorithms that know nodes.
+constexpr int node_of(int p) { return p % 2 == 0 ? 2 : p; }
+
 // Runs call(world, case, options) on all ranks and compares what the ledger says under a label.
 template <class Call, class Formula>
 void check_ledger(Algorithm algorithm, Call call, Formula formula) {
@@ -32,7 +35,7 @@ void check_ledger(Algorithm algorithm, Call call, Formula formula) {
   for (const int p : ranks_here(sizes))
     for (const int64_t n : counts) {
       const Case c{p, n, DType::f32, ReduceOp::sum, p / 2};
-      const CommOptions options{.algorithm = algorithm, .label = "measured"};
+      const CommOptions options{.algorithm = algorithm, .label = "measured", .node = node_of(p)};
       INFO(name(algorithm), ", ", c.text());
       std::vector<RankReport> reports;
       REQUIRE_NOTHROW(reports =
@@ -139,6 +142,31 @@ TEST_CASE("the ledger of all_reduce, by every algorithm") {
   check_ledger(Algorithm::recursive_doubling, all_reduce, all_reduce_recursive_doubling_sent);
   check_ledger(Algorithm::rabenseifner, all_reduce, all_reduce_rabenseifner_sent);
   check_ledger(Algorithm::native, all_reduce, sends(all_reduce_native_traffic));
+}
+
+TEST_CASE("the ledger of all_reduce and its halves, by the algorithms that know nodes") {
+  const auto rails = [](int p) { return RailRings{p, node_of(p)}; };
+  check_ledger(Algorithm::hierarchical, all_reduce, [](int p, int r, int64_t n, int64_t width) {
+    return all_reduce_hierarchical_sent(p, r, n, width, node_of(p));
+  });
+  check_ledger(Algorithm::pipelined, all_reduce, [](int p, int r, int64_t n, int64_t width) {
+    return all_reduce_pipelined_sent(p, r, n, width, node_of(p), 1);
+  });
+  check_ledger(Algorithm::multi_rail, all_reduce, [&](int p, int r, int64_t n, int64_t width) {
+    return all_reduce_multi_rail_sent(r, n, width, rails(p));
+  });
+  check_ledger(Algorithm::hierarchical, reduce_scatter, [](int p, int r, int64_t n, int64_t width) {
+    return reduce_scatter_hierarchical_sent(p, r, n, width, node_of(p));
+  });
+  check_ledger(Algorithm::multi_rail, reduce_scatter, [&](int p, int r, int64_t n, int64_t width) {
+    return reduce_scatter_multi_rail_sent(r, n, width, rails(p));
+  });
+  check_ledger(Algorithm::hierarchical, all_gather, [](int p, int r, int64_t n, int64_t width) {
+    return all_gather_hierarchical_sent(p, r, n, width, node_of(p));
+  });
+  check_ledger(Algorithm::multi_rail, all_gather, [&](int p, int r, int64_t n, int64_t width) {
+    return all_gather_multi_rail_sent(r, n, width, rails(p));
+  });
 }
 
 TEST_CASE("the ledger of reduce_scatter and all_gather, by every algorithm") {

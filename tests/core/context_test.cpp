@@ -3,15 +3,19 @@
 #include <doctest/doctest.h>
 
 #include <thread>
+#include <vector>
 
 using namespace yotta;
 
 namespace {
 struct Recorder : CostSink {
   double flops = 0;
+  std::vector<int64_t> received;
   void op(const OpCost& cost) override { flops += cost.flops; }
   EventStamp send(const MessageCost&) override { return {}; }
-  void receive(const MessageCost&, const EventStamp&) override {}
+  void receive(const MessageCost& message, const EventStamp&) override {
+    received.push_back(message.bytes);
+  }
   EventStamp now(int) override { return {}; }
   void wait(int, const EventStamp&) override {}
 };
@@ -45,6 +49,12 @@ TEST_CASE("costs reach the clock if there is one") {
   charge({"op", DType::f32, 6, 0, 0});
   CHECK(clock.flops == 6);
   CHECK(rank.ledger.op("op").flops == 11);
+}
+
+TEST_CASE("a clock that knows no ports takes what comes at once one by one") {
+  Recorder clock;
+  clock.receive_all(std::vector<Arrival>{{{1, 8, -1, "x"}, {}}, {{2, 4, -1, "x"}, {}}});
+  CHECK(clock.received == std::vector<int64_t>{8, 4});
 }
 
 TEST_CASE("scopes restore what they changed") {

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "course/shared/options.hpp"
 #include "runner/grade.hpp"
@@ -98,21 +99,38 @@ int64_t saved_step(const std::filesystem::path& folder) {
   return file ? Json::parse(file).at("step").get<int64_t>() : 0;
 }
 
-// The process that is rank `rank` of the `train` which mpirun has started with this mark in its environment.
-pid_t process_of_rank(int rank, const std::string& mark) {
+// The processes of `train` that were started with this mark in their environment: those of rank
+// `rank`, or (-1) their starter.
+std::vector<pid_t> processes_of_rank(int rank, const std::string& mark) {
+  std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     std::ifstream name(entry.path() / "comm"), file(entry.path() / "environ");
     std::string program, variable;
     if (!std::getline(name, program) || program != "train") continue;
-    bool marked = false, ranked = false;
+    bool marked = false, ranked = false, has_rank = false;
     while (std::getline(file, variable, '\0')) {
       marked = marked || variable == "YOTTA_TEST_MARK=" + mark;
-      ranked = ranked || variable == fmt::format("OMPI_COMM_WORLD_RANK={}", rank) ||
-               variable == fmt::format("PMI_RANK={}", rank);
+      has_rank = has_rank || variable.starts_with("RANK=");
+      for (const char* const each : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK"})
+        ranked = ranked || variable == fmt::format("{}={}", each, rank);
     }
-    if (marked && ranked) return std::stoi(entry.path().filename());
+    if (marked && (rank < 0 ? !has_rank : ranked))
+      found.push_back(std::stoi(entry.path().filename()));
   }
-  return 0;
+  return found;
+}
+pid_t process_of_rank(int rank, const std::string& mark) {
+  const std::vector<pid_t> found = processes_of_rank(rank, mark);
+  return found.empty() ? 0 : found[0];
+}
+// As soon as it is there; 0: it has not come in ten seconds.
+pid_t await_rank(int rank, const std::string& mark) {
+  pid_t process = 0;
+  for (int looks = 0; looks < 10'000 && process == 0; ++looks) {
+    process = process_of_rank(rank, mark);
+    if (process == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return process;
 }
 
 const Words tiny = {"--steps", "4",       "--layers", "2",         "--width", "32",       "--heads",
@@ -223,7 +241,8 @@ TEST_CASE(
   const auto with = [](const Words& variables, const Words& program) {
     return Words{"env"} + variables + program;
   };
-  const Words alone = {"WORLD_SIZE=3", "MASTER_ADDR=localhost", "YOTTA_RENDEZVOUS_SECONDS=1"};
+  const Words alone = {"WORLD_SIZE=3", "MASTER_ADDR=localhost", "YOTTA_RENDEZVOUS_SECONDS=1",
+                       "YOTTA_JOB_KEY=" + std::string(64, 'a')};
   const TemporaryFolder folder;
   const Words zero = {"RANK=0", "YOTTA_RENDEZVOUS_FILE=" + (folder / "place").string()};
   check_refused(with(zero + alone, {lesson_13}), "these have not come within 1 s: 1, 2");
@@ -232,6 +251,112 @@ TEST_CASE(
   check_refused(with(Words{"RANK=two"} + alone, {lesson_13}), "RANK is \"two\"");
   check_refused(with(Words{"RANK=0"} + alone, {lesson_13, "--comm", "threads"}),
                 "start it once, without the launcher");
+  check_refused(with({"RANK=0", "WORLD_SIZE=3", "MASTER_ADDR=localhost"}, {lesson_13}),
+                "rank 0 has no key, and does not listen without one: export YOTTA_JOB_KEY=");
+  check_refused(with(alone, {"env", "RANK=0", "YOTTA_JOB_KEY=secret", lesson_13}),
+                "YOTTA_JOB_KEY has 6 characters; it should be 64 hexadecimal digits");
+}
+
+namespace {
+
+// A `train` on three processes that would go on for hours, and what becomes of it.
+class EndlessRun {
+ public:
+  EndlessRun() : mark_((folder_ / "mark").string()), files_(folder_ / "tmp") {
+    std::filesystem::create_directory(files_);
+    Words words = {"env",
+                   "YOTTA_TEST_MARK=" + mark_,
+                   "TMPDIR=" + files_.string(),
+                   train,
+                   "--comm",
+                   "tcp",
+                   "--ranks",
+                   "3"};
+    words = words + tiny;
+    words[9] = "1000000";  // its --steps
+    run_ = std::async(std::launch::async, [words] { return runner::run_limited(words, 60); });
+  }
+  const std::string& mark() const { return mark_; }
+  // Waits for its end. It leaves no file, and no process.
+  runner::Ending end() {
+    const auto began = std::chrono::steady_clock::now();
+    runner::Ending ending = run_.get();
+    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    CHECK(std::filesystem::is_empty(files_));
+    return ending;
+  }
+  double seconds() const { return seconds_; }
+  bool is_running() const {
+    return run_.wait_for(std::chrono::milliseconds(0)) != std::future_status::ready;
+  }
+
+ private:
+  TemporaryFolder folder_;
+  std::string mark_;
+  std::filesystem::path files_;
+  std::future<runner::Ending> run_;
+  double seconds_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("--comm tcp: a rank that is killed at any time is named at once, and all end") {
+  const int tries = long_form() ? 20 : 3;
+  for (int each = 0; each < tries; ++each) {
+    EndlessRun run;
+    const int rank = each % 3;
+    const pid_t victim = await_rank(rank, run.mark());
+    REQUIRE(victim > 0);
+    // From before they have found each other to the middle of training.
+    std::this_thread::sleep_for(std::chrono::milliseconds(each < 2 ? 20 * each : 37 * each));
+    kill(victim, SIGKILL);
+    const runner::Ending ending = run.end();
+    CAPTURE(ending.output);
+    CHECK_FALSE(ending.well());
+    CHECK(run.seconds() < 5);
+    CHECK(count(ending.output, fmt::format("rank {} was killed: Killed", rank)) == 1);
+    CHECK(count(ending.output, fmt::format("rank {} has failed: ", rank)) <= 1);
+  }
+}
+
+TEST_CASE("--comm tcp: no rank outlives its starter, whenever that is killed, and no file") {
+  for (int each = 0; each < (long_form() ? 10 : 2); ++each) {
+    EndlessRun run;
+    REQUIRE(await_rank(1, run.mark()) > 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50 * each));
+    for (const pid_t starter : processes_of_rank(-1, run.mark())) kill(starter, SIGKILL);
+    const runner::Ending ending = run.end();
+    CAPTURE(ending.output);
+    CHECK_FALSE(ending.too_late);
+    bool are_gone = false;
+    for (int looks = 0; looks < 1000 && !are_gone; ++looks) {
+      are_gone = true;
+      for (int rank = 0; rank < 3; ++rank)
+        are_gone = are_gone && processes_of_rank(rank, run.mark()).empty();
+      if (!are_gone) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    CHECK(are_gone);
+  }
+}
+
+TEST_CASE("--comm tcp: a rank that is stopped is named after ten seconds, and nothing is lost" *
+          doctest::test_suite("long")) {
+  EndlessRun run;
+  const pid_t victim = await_rank(2, run.mark());
+  REQUIRE(victim > 0);
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  kill(victim, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(13));
+  CHECK(run.is_running());
+  kill(victim, SIGCONT);
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  CHECK(run.is_running());
+  kill(victim, SIGKILL);
+  const runner::Ending ending = run.end();
+  CAPTURE(ending.output);
+  CHECK(count(ending.output, "rank 2 does not answer: its process, ") == 1);
+  CHECK(count(ending.output, "rank 2 answers again") == 1);
+  CHECK(count(ending.output, "rank 2 was killed: Killed") == 1);
 }
 
 TEST_CASE("what processes cannot do is refused, once, with what to try") {

@@ -1,24 +1,38 @@
-// Does the text of a lesson still say what its program prints? YOTTA_LESSON_TEXT and YOTTA_LESSON_PROGRAM
-// name the two. `./yotta lesson NN --refresh` rewrites the quotes.
+// Does the text of a lesson still say what its program prints, and what the library's headers say? YOTTA_LESSON_TEXT and YOTTA_LESSON_PROGRAM
+// name the two. Are the answers folded? `./yotta lesson NN --refresh` rewrites the quotes.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
 #include <string>
 
 #include "runner/exercise.hpp"
-#include "runner/grade.hpp"
+#include "runner/lesson_answers.hpp"
 #include "runner/lesson_text.hpp"
 
 using namespace runner;
 
-TEST_CASE("what the text quotes is what the program prints") {
+TEST_CASE("what the text quotes is what the program prints, with the options that it names") {
   const char* text = std::getenv("YOTTA_LESSON_TEXT");
   const char* program = std::getenv("YOTTA_LESSON_PROGRAM");
   REQUIRE(text != nullptr);
   REQUIRE(program != nullptr);
-  const Ending ending = run_limited({program}, 100);
-  REQUIRE_MESSAGE(ending.well(), ending.output);
-  CHECK_MESSAGE(!find_quotes(read_text(text)).empty(), "nothing is quoted");
-  for (const std::string& complaint : compare_quotes(read_text(text), ending.output))
-    FAIL_CHECK(complaint);
+  std::string quoting = read_text(text);
+  CHECK_MESSAGE(!find_quotes(quoting).empty(), "nothing is quoted");
+  for (const std::string& complaint : compare_with_runs(quoting, program)) FAIL_CHECK(complaint);
+}
+
+TEST_CASE("what the text quotes of the library's headers stands there") {
+  const char* text = std::getenv("YOTTA_LESSON_TEXT");
+  REQUIRE(text != nullptr);
+  const auto complaints = compare_header_quotes(read_text(text), YOTTA_SOURCE_DIR "/include/yotta");
+  for (const std::string& complaint : complaints) FAIL_CHECK(complaint);
+  CHECK(complaints.empty());
+}
+
+TEST_CASE("every item of Try and every question has its folded answer, or none has") {
+  const char* text = std::getenv("YOTTA_LESSON_TEXT");
+  REQUIRE(text != nullptr);
+  const auto complaints = compare_answers(read_text(text));
+  for (const std::string& complaint : complaints) FAIL_CHECK(complaint);
+  CHECK(complaints.empty());
 }

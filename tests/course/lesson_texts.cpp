@@ -1,8 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <stdexcept>
 
+#include "runner/exercise.hpp"
+#include "runner/lesson_answers.hpp"
 #include "runner/lesson_text.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace runner;
 
@@ -75,4 +80,121 @@ TEST_CASE("refreshing replaces what has changed and leaves the rest as it was") 
   CHECK(fresh.find("loss 1.2 after 10 steps") != std::string::npos);
   CHECK(fresh.find("```cpp\nint x;\n```") != std::string::npos);
   CHECK(refresh_quotes(text, "something else\n") == text);
+}
+
+TEST_CASE("a quote of a header is compared with the header, but for how far it is indented") {
+  const yotta_test::TemporaryFolder library;
+  write_text((library / "nn/norm.hpp").string(), "int a;\n  int b;\n    c = a + b;\nint d;\n");
+  const auto complaints = [&](const std::string& lines) {
+    return compare_header_quotes("text\n```cpp nn/norm.hpp\n" + lines + "```\n",
+                                 library.path().string());
+  };
+  CHECK(complaints("int b;\nc = a + b;\n").empty());
+  CHECK(find_quotes("```cpp nn/norm.hpp\nint b;\n```\n").empty());  // is none of the program's
+  CHECK(find_header_quotes(text).empty());                          // ```cpp alone names no header
+
+  const auto stale = complaints("int b;\nc = a + 2;\n");
+  REQUIRE(stale.size() == 1);
+  CHECK(stale[0] ==
+        "line 4: nn/norm.hpp has no such line\n    quoted: c = a + 2;\n    it has: c = a + b;");
+  const auto apart = complaints("int a;\nc = a + b;\n");
+  REQUIRE(apart.size() == 1);
+  CHECK(apart[0].find("not one after the other") != std::string::npos);
+  CHECK_THROWS_AS(
+      compare_header_quotes("```cpp nn/none.hpp\nint b;\n```\n", library.path().string()),
+      std::runtime_error);
+}
+
+namespace {
+const std::string with_options =
+    "```output a\none 1\n```\n```output b --ranks 8\nranks 8\n```\n"
+    "```output c --ranks 8\nsent 14\n```\n```output d  --ranks 2 --svg 1\nranks 2\n```\n";
+}
+
+TEST_CASE("a quote names the options of its run") {
+  const auto quotes = find_quotes(with_options);
+  REQUIRE(quotes.size() == 4);
+  CHECK(quotes[0].options.empty());
+  CHECK(quotes[1].name == "b");
+  CHECK(quotes[1].options == "--ranks 8");
+  CHECK(quotes[3].options == "--ranks 2 --svg 1");
+  CHECK(option_sets(with_options) ==
+        std::vector<std::string>{"", "--ranks 8", "--ranks 2 --svg 1"});
+  CHECK(other_programs(with_options).empty());
+  CHECK(other_programs(with_options + "```output e train --steps 2\nx\n```\n") ==
+        std::vector<std::string>{"train"});
+  CHECK(option_sets("no quote") == std::vector<std::string>{""});
+
+  CHECK(command_of("/lesson", "") == std::vector<std::string>{"/lesson"});
+  CHECK(command_of("/lesson", "--ranks 8") == std::vector<std::string>{"/lesson", "--ranks", "8"});
+  CHECK(command_of("/lesson", "train --steps 2") ==
+        std::vector<std::string>{YOTTA_BUILD_DIR "/course/train", "--steps", "2"});
+}
+
+TEST_CASE("a quote is compared with the run that has its options, and with no other") {
+  CHECK(compare_quotes(with_options, "one 1\n").empty());
+  CHECK(compare_quotes(with_options, "ranks 8\nsent 14\n", "--ranks 8").empty());
+  const auto complaints = compare_quotes(with_options, "ranks 8\nsent 6\n", "--ranks 8");
+  REQUIRE(complaints.size() == 1);
+  CHECK(complaints[0].find("line 8: c\n    quoted:  sent 14\n    printed: sent 6") == 0);
+  const std::string fresh = refresh_quotes(with_options, "one 2\nsent 6\n", "--ranks 8");
+  CHECK(fresh == replaced(with_options, "sent 14", "sent 6"));  // "one 1" is of another run
+}
+
+TEST_CASE("a program is run once for each set of options, and a run that fails is a complaint") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string program = (folder / "program").string(), runs = (folder / "runs").string();
+  write_text(program, "#!/bin/sh\necho run >> " + runs +
+                          "\n[ \"$1\" = --fail ] && exit 3\necho \"ranks ${2:-4}\"\n");
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  std::string quoting = "```output a\nranks 4\n```\n```output b --ranks 8\nranks 7\n```\n";
+  const auto complaints = compare_with_runs(quoting, program);
+  REQUIRE(complaints.size() == 1);
+  CHECK(complaints[0].find("line 5: b\n    quoted:  ranks 7\n    printed: ranks 8") == 0);
+  CHECK(lines_of(read_text(runs)).size() == 2);
+
+  CHECK(compare_with_runs(quoting, program, /*refresh=*/true).empty());
+  CHECK(quoting == "```output a\nranks 4\n```\n```output b --ranks 8\nranks 8\n```\n");
+
+  quoting = "```output a --fail\nranks 4\n```\n";
+  const auto failed = compare_with_runs(quoting, program);
+  REQUIRE(failed.size() == 1);
+  CHECK(failed[0].find(program + " --fail failed") == 0);
+}
+
+namespace {
+const std::string answered =
+    "# A lesson\n\n1. not asked\n\n## Try\n\n1. Do it.\n   Look at it.\n\n"
+    "<details><summary>Answer</summary>\n\n2. is a number in an answer.\n\n</details>\n\n"
+    "2. Do more.\n\n<details><summary>Answer</summary>\n\n```\n3. fenced\n```\n\n</details>\n\n"
+    "## Questions\n\n1. *Why?*\n\n<details><summary>Answer</summary>\n\nSo.\n\n</details>\n\n"
+    "**Next:** more.\n";
+
+bool complains(const std::string& lesson, const std::string& words) {
+  const auto complaints = compare_answers(lesson);
+  return std::any_of(complaints.begin(), complaints.end(), [&](const std::string& complaint) {
+    return complaint.find(words) != complaint.npos;
+  });
+}
+}  // namespace
+
+TEST_CASE("a text that folds one answer folds all, in the form that Markdown renders") {
+  CHECK(compare_answers(answered).empty());
+  CHECK(compare_answers("## Try\n\n1. Do it.\n").empty());  // a text that folds none
+  const std::string opening = "<details><summary>Answer</summary>\n\n";
+
+  CHECK(complains(replaced(answered, opening + "So.\n\n</details>\n", "So.\n"),
+                  "line 32: no folded answer above this line for: 1. *Why?*"));
+  CHECK(complains(replaced(answered, "2. Do more.", "2. Do more.\n3. And more."),
+                  "no folded answer above this line for: 2. Do more."));
+  CHECK(complains(replaced(answered, opening + "So.", "<details><summary>Answer</summary>\nSo."),
+                  "leave the lines above and below <details>"));
+  CHECK(complains(replaced(answered, "So.\n\n</details>", "So.\n</details>"),
+                  "leave the lines above and below </details>"));
+  CHECK(complains(replaced(answered, "So.\n\n</details>\n", "So.\n"), "is missing"));
+  CHECK(complains(replaced(answered, "an answer.\n\n</details>\n", "an answer.\n"),
+                  "before the last one has ended"));
+  CHECK(complains(replaced(answered, "So.", "</details>\n\nSo."),
+                  "without an answer that has begun"));
+  CHECK(complains(replaced(answered, opening + "So.", "<details>\n\nSo."), "begins with the line"));
 }

@@ -5,7 +5,13 @@
 
 #include "runner/grade.hpp"
 #include "support/message_of.hpp"
+#include "support/not_run.hpp"
+#include "support/project_file.hpp"
 #include "support/temporary_folder.hpp"
+#include "yotta/core/system/files.hpp"
+#include "yotta/model/files/checkpoint.hpp"
+#include "yotta/model/files/split_regex.hpp"
+#include "yotta/model/transformer.hpp"
 
 using namespace yotta_test;
 using Words = std::vector<std::string>;
@@ -14,9 +20,10 @@ namespace {
 
 // Without the course's folders in its way: a tiny model, one step.
 runner::Ending train(Words more) {
-  Words words = {std::getenv("YOTTA_TRAIN"), "--steps", "1"};
-  if (std::find(more.begin(), more.end(), "--batch") == more.end())
-    words.insert(words.end(), {"--batch", "4"});
+  Words words = {std::getenv("YOTTA_TRAIN")};
+  for (const Words& usual : {Words{"--steps", "1"}, Words{"--batch", "4"}})
+    if (std::find(more.begin(), more.end(), usual[0]) == more.end())
+      words.insert(words.end(), usual.begin(), usual.end());
   words.insert(words.end(), more.begin(), more.end());
   return runner::run_limited(words, 60);
 }
@@ -158,6 +165,18 @@ TEST_CASE("processes that are started with other options, text or weights are to
   check(shorter, load, "--load is left out on rank 0, and given on rank 1");
   check(load, "--load " + (folder / "2").string(),
         "what the folder of --load or --resume holds is ");
+  if (!yotta::has_split_regex())
+    YOTTA_NOT_RUN("PCRE2 is not installed (apt-get install libpcre2-dev)");
+  std::string json = text_of("tests/model/golden/tokenizers/llama3.json");
+  for (const char* folder_name : {"3", "4"}) {
+    const yotta::TransformerConfig config = yotta::gpt2_config(1, 16, 2, 16, 640);
+    const yotta::Transformer made(config);
+    yotta::save_checkpoint((folder / folder_name).string(), config,
+                           yotta::named_values(yotta::parameters(made.stack())), nullptr, json);
+    json += "\n";
+  }
+  check("--load " + (folder / "3").string(), "--load " + (folder / "4").string(),
+        "the model's tokenizer.json is ");
 }
 
 TEST_CASE("a prompt is printed as printable text; --zero's help says what it cuts") {
@@ -168,4 +187,37 @@ TEST_CASE("a prompt is printed as printable text; --zero's help says what it cut
   CHECK(ending.well());
   CHECK(contains(ending.output, "before: a\xC2\xB7[31m"));
   CHECK_FALSE(contains(train({"--help"}).output, "ranks of dp and cp"));
+}
+
+TEST_CASE("--load with a tokenizer.json: trained, sampled, saved and loaded again in its tokens") {
+  if (!yotta::has_split_regex())
+    YOTTA_NOT_RUN("PCRE2 is not installed (apt-get install libpcre2-dev)");
+  const TemporaryFolder folder;
+  const std::string model = (folder / "model").string(), saved = (folder / "saved").string();
+  const std::string text = (folder / "text.txt").string();
+  const std::string json = text_of("tests/model/golden/tokenizers/llama3.json");
+  const yotta::TransformerConfig config = yotta::gpt2_config(1, 16, 2, 16, 640);
+  const yotta::Transformer made(config);
+  const auto weights = yotta::named_values(yotta::parameters(made.stack()));
+  yotta::save_checkpoint(model, config, weights);
+  check_refused({"--load", model}, "there is no tokenizer.json in its folder");
+  yotta::save_checkpoint(model, config, weights, nullptr, json);
+  yotta::write_file(text, text_of("CONTRIBUTING.md"));
+
+  const auto run = [&](const std::string& from, const std::string& to) {
+    return train({"--load", from, "--text", text, "--steps", "2", "--sample", "20", "--prompt",
+                  "It's 12345 ", "--save", to});
+  };
+  const runner::Ending first = run(model, saved);
+  CAPTURE(first.output);
+  CHECK(first.well());
+  CHECK(contains(first.output, " tokens by " + model + "/tokenizer.json, "));
+  CHECK(contains(first.output, "bytes a token; <|begin_of_text|> stands before text and prompt"));
+  CHECK(contains(first.output, "after:  It's 12345 "));
+  CHECK(runner::read_text(saved + "/tokenizer.json") == json);
+  const runner::Ending again = run(saved, saved);
+  CAPTURE(again.output);
+  CHECK(again.well());
+  CHECK(contains(again.output, " tokens by " + saved + "/tokenizer.json, "));
+  CHECK(runner::read_text(saved + "/tokenizer.json") == json);
 }

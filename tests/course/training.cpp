@@ -9,11 +9,18 @@
 #include "course/shared/same_everywhere.hpp"
 #include "course/tour/techniques.hpp"
 #include "support/message_of.hpp"
+#include "support/not_run.hpp"
+#include "support/project_file.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/system/files.hpp"
+#include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/files/safetensors.hpp"
+#include "yotta/model/files/split_regex.hpp"
+#include "yotta/model/files/tokenizer_json.hpp"
+#include "yotta/model/text.hpp"
+#include "yotta/model/transformer.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -446,6 +453,7 @@ TEST_CASE("a text of bytes needs a vocabulary of 256 bytes: any other is refused
     CHECK(contains(said, fmt::format("the model has a vocabulary of {} tokens", vocabulary)));
     CHECK(contains(said, "the text is read as bytes, 0 to 255"));
     CHECK(contains(said, "/some/model"));
+    CHECK(contains(said, "there is no tokenizer.json in its folder"));
   }
 }
 
@@ -602,4 +610,91 @@ TEST_CASE("--save-batches takes a file, and says so of a folder") {
   plan.save_batches = folder.path().string();
   CHECK(
       contains(message_of([&] { losses(plan); }), "this is a folder, and a file is to be written"));
+}
+
+namespace {
+
+// A folder with a model of 640 tokens and Llama 3's kind of tokenizer, and a plan that loads it.
+TrainingPlan with_tokenizer(const TemporaryFolder& folder) {
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.model.vocabulary = 640;
+  plan.load = (folder / "theirs").string();
+  const Transformer model(plan.model);
+  save_checkpoint(plan.load, plan.model, named_values(parameters(model.stack())), nullptr,
+                  text_of("tests/model/golden/tokenizers/llama3.json"));
+  return plan;
+}
+
+#define NEEDS_PCRE2 \
+  if (!has_split_regex()) YOTTA_NOT_RUN("PCRE2 is not installed (apt-get install libpcre2-dev)")
+
+}  // namespace
+
+TEST_CASE(
+    "a loaded model is trained and sampled in its own tokens, saved with them and continued") {
+  NEEDS_PCRE2;
+  const TemporaryFolder folder;
+  TrainingPlan plan = with_tokenizer(folder);
+  const std::string json = read_file(plan.load + "/tokenizer.json");
+  plan.save_batches = (folder / "batches").string();
+  plan.sample_tokens = 12;
+  const TrainingFigures all = run_training(plan, [](const StepFigures&) {});
+  const Tokenizer tokenizer = parse_tokenizer(json, "llama3", 640);
+  const std::string text = read_file(plan.text);
+  CHECK(all.text_bytes == std::ssize(text));
+  CHECK(all.text_tokens < all.text_bytes / 2);
+  CHECK(all.tokenizer == plan.load + "/tokenizer.json");
+  CHECK(all.text_begins_with == "<|begin_of_text|>");
+  CHECK(all.loss.front() > 5.5);  // about log 640
+  CHECK_FALSE(all.sample_after.empty());
+
+  std::vector<int32_t> tokens = tokenizer.first();
+  const TextSplit split = split_text(text, plan.model.context);
+  for (const int32_t each : tokenizer.encode(split.train)) tokens.push_back(each);
+  const Batches batches(tokens, plan.model.context, plan.model.seed);
+  const Tensor inputs = load_safetensors(plan.save_batches)[0].value;
+  for (int64_t step = 0; step < plan.steps; ++step)
+    CHECK(inputs.rows(step, step + 1).values() ==
+          batches.draw(step, 0, plan.batch).inputs.values());
+
+  plan.save_batches.clear();
+  plan.stop_after = 2, plan.save = (folder / "ours").string();
+  check_near(losses(plan), all.loss, 0);
+  CHECK(read_file(plan.save + "/tokenizer.json") == json);
+  plan.stop_after = 0, plan.resume = plan.save, plan.load.clear(), plan.save.clear();
+  plan.layout = parse_mesh("tp=2"), plan.ranks = 2;
+  const TrainingFigures rest = run_training(plan, [](const StepFigures&) {});
+  check_near(rest.loss, all.loss, 2);
+  CHECK(rest.text_tokens == all.text_tokens);
+
+  std::string other = json;  // the same run needs the same tokens
+  other.replace(other.find("<|x|>"), 5, "<|y|>");
+  write_file(plan.resume + "/tokenizer.json", other);
+  CHECK(contains(message_of([&] { losses(plan); }), "this run was started with tokenizer "));
+}
+
+TEST_CASE(
+    "a tokenizer that does not fit the model, the text or the folder is refused at the start") {
+  NEEDS_PCRE2;
+  const TemporaryFolder folder;
+  const TrainingPlan plan = with_tokenizer(folder);
+  const auto said = [&](auto change) {
+    TrainingPlan other = plan;
+    change(other);
+    return message_of([&] { losses(other); });
+  };
+  const std::string file = plan.load + "/tokenizer.json";
+  CHECK(
+      contains(said([](TrainingPlan& p) { p.model.vocabulary = 500; }), file + ": model.vocab['"));
+  CHECK(contains(said([](TrainingPlan& p) { p.prompt = "a\xFF"; }),
+                 "--prompt is not UTF-8 (byte 1 is 0xff)"));
+  const std::string few = (folder / "few.txt").string();
+  write_file(few, "the 1th word of a text for a test, and the rest of the text is not long");
+  CHECK(contains(said([&](TrainingPlan& p) { p.text = few, p.model.context = 6; }), "tokens, "));
+  CHECK(contains(said([](TrainingPlan& p) {  // tokens of one model beside the weights of another
+                   p.save = p.load, p.load.clear(), p.model.vocabulary = 256;
+                 }),
+                 "holds a tokenizer.json, and the tokens of the model that is to be saved there"));
+  write_file(file, "{}");
+  CHECK(contains(said([](TrainingPlan&) {}), file + ": model is missing or null"));
 }

@@ -2,13 +2,16 @@
 # it on a machine without a driver: it must start, and say in one line what is missing. With a GPU it trains nothing
 # here; tests/gpu_training does that. So, too, with NCCL: the tests of every transport, for processes on GPUs.
 #     cmake -DNVCC=... -DCXX=... -DROOT=<project> -DFOLDER=<scratch> -DEVERY_TRANSPORT=<objects> -DCOMPILED=<yotta::compiled>
-#           -P program.cmake
+#           -DZMQ=<libzmq, if it is there> -P program.cmake
 get_filename_component(bin ${NVCC} DIRECTORY)
 get_filename_component(home ${bin} DIRECTORY)
 file(MAKE_DIRECTORY ${FOLDER})
 set(defines -DYOTTA_HAVE_CUDA -DYOTTA_COMPILED)
 set(libraries -lcudart -lcublas)
 find_library(NCCL nccl HINTS ${home}/lib ${home}/lib64)
+if(ZMQ)  # the compiled library has ranks over TCP
+  list(APPEND libraries ${ZMQ})
+endif()
 if(NCCL)
   list(APPEND defines -DYOTTA_HAVE_NCCL)
   list(APPEND libraries ${NCCL})

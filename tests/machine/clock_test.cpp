@@ -73,6 +73,43 @@ TEST_CASE("an exchange goes both ways at once") {
   CHECK(one.now(-1).end == 5);
 }
 
+TEST_CASE("what is sent at once shares a port: one N beta after the other; two ports go together") {
+  Cluster c = small();
+  c.levels = {{"node", 2, 1, 0.5}, {"all", 4, 3, 2}};  // outside: 3 s + 2 s a byte
+  VirtualClock zero(c, 0), one(c, 1);
+  const EventStamp first = zero.send({1, 4, -1, "x"}), second = zero.send({1, 6, -1, "x"});
+  const EventStamp out = zero.send({2, 2, -1, "x"}), out_too = zero.send({3, 2, -1, "x"});
+  CHECK((first.begin == 0 && first.end == 3));
+  CHECK((second.begin == 2 && second.end == 2 + 4));  // behind the four bytes, not their latency
+  CHECK((out.begin == 0 && out.end == 7));            // by the card
+  CHECK((out_too.begin == 4 && out_too.end == 11));
+  const std::vector<Arrival> arrivals = {{{0, 6, -1, "x"}, second}, {{0, 4, -1, "x"}, first}};
+  one.receive_all(arrivals);  // given in another order: those sent first are received first
+  CHECK(one.now(-1).end == 6);
+  for (const EventStamp& sent : {first, second, out, out_too}) zero.wait(-1, sent);
+  CHECK(zero.now(-1).end == 11);
+  CHECK(zero.send({1, 2, -1, "x"}).begin == 11);  // its lane has waited for all of them
+}
+
+TEST_CASE("what comes at once from several ranks shares the port that it comes in by") {
+  Cluster c = small();
+  c.levels = {{"node", 3, 1, 0.5}, {"all", 6, 3, 2}};
+  VirtualClock zero(c, 0), one(c, 1), two(c, 2), other(c, 3);
+  const EventStamp a = one.send({0, 4, -1, "x"}), b = two.send({0, 4, -1, "x"});
+  const EventStamp far = other.send({0, 1, -1, "x"});
+  zero.receive_all(std::vector<Arrival>{{{1, 4, -1, "x"}, a}, {{2, 4, -1, "x"}, b}});
+  CHECK(zero.now(-1).end == 5);  // 1 + 2, and two more for the other's bytes
+  VirtualClock again(c, 0);
+  again.receive_all(
+      std::vector<Arrival>{{{1, 4, -1, "x"}, a}, {{3, 1, -1, "x"}, far}, {{2, 4, -1, "x"}, b}});
+  CHECK(again.now(-1).end == 5);  // that of the card, 3 + 2, came meanwhile
+  VirtualClock single(c, 0);
+  single.receive_all(std::vector<Arrival>{{{1, 4, -1, "x"}, a}});
+  CHECK(single.now(-1).end == a.end);
+  single.receive_all({});
+  CHECK(single.now(-1).end == a.end);
+}
+
 TEST_CASE("causes lead from a wait over the message to the op that was late") {
   const Cluster c = small();
   VirtualClock zero(c, 0), one(c, 1);

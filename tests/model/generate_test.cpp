@@ -91,3 +91,17 @@ TEST_CASE("the same seed writes the same text, another one another") {
   };
   CHECK(contains(message_of([&] { generate(wide, "x", 1, 8); }), "token 299 is no byte"));
 }
+
+TEST_CASE("tokens that are no bytes are continued, too") {
+  std::vector<std::vector<int32_t>> seen;
+  const auto counting = [&](const Tensor& ids) {
+    const std::span<const int32_t> window = ids.span<int32_t>();
+    seen.emplace_back(window.begin(), window.end());
+    Tensor logits = Tensor::zeros({1, ids.dim(1), 1000});
+    logits.data<float>()[(ids.dim(1) - 1) * 1000 + window.back() + 1] = 50;
+    return logits;
+  };
+  CHECK(generate_tokens(counting, {500, 501}, 3, 2) == std::vector<int32_t>{502, 503, 504});
+  CHECK(seen == std::vector<std::vector<int32_t>>{{500, 501}, {501, 502}, {502, 503}});
+  CHECK(contains(message_of([&] { generate_tokens(counting, {}, 1, 3); }), "at least one token"));
+}

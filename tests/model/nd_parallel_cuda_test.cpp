@@ -19,7 +19,9 @@ struct CudaLayoutRun {
   std::vector<std::vector<double>> weights;  // the serial model's, whole
 };
 
-// Two steps of two microbatches, AdamW and clipping.
+// Two steps of two microbatches, AdamW and clipping. AdamW makes a whole step, up or down, of a gradient that is
+// nothing but rounding. In bf16 that is frequent, so there epsilon is as large as gradients, and a step is in
+// proportion to them; its rate makes it as long as the others'.
 CudaLayoutRun train_layout(Device device, const TransformerConfig& config, const MeshShape& layout,
                            const NdOptions& options) {
   CudaLayoutRun run;
@@ -27,8 +29,10 @@ CudaLayoutRun train_layout(Device device, const TransformerConfig& config, const
     Mesh mesh(world, layout);
     std::optional<DeviceScope> scope(device);
     NdParallel model(config, mesh, options);
-    AdamW optimizer(parameters(model.stack()));
-    Trainer trainer(model.stack(), optimizer, {.schedule = {0.02, 0.02, 0, 10}, .clip = 0.5},
+    const bool is_bf16 = config.dtype == DType::bf16;
+    AdamW optimizer(parameters(model.stack()), {.epsilon = is_bf16 ? 0.1 : 1e-8});
+    const double rate = is_bf16 ? 0.2 : 0.02;
+    Trainer trainer(model.stack(), optimizer, {.schedule = {rate, rate, 0, 10}, .clip = 0.5},
                     model.hooks());
     std::vector<int32_t> tokens;
     for (int i = 0; i < B * T; ++i) tokens.push_back(static_cast<int32_t>(i * 5 % V));
@@ -104,5 +108,5 @@ TEST_CASE("tensor and context parallelism on cuda together, with checkpoints and
 TEST_CASE("bf16 weights on tensor- and context-parallel ranks on cuda") {
   TransformerConfig config = small_llama(1);
   config.dtype = DType::bf16;
-  check_layout(config, {.tp = 2, .cp = 2}, {}, 2e-2);
+  check_layout(config, {.tp = 2, .cp = 2}, {}, 1e-2);
 }

@@ -171,3 +171,18 @@ TEST_CASE("bytes above 127 are tokens above 127, and on meta there are shapes on
   const DeviceScope meta(Device::meta);
   CHECK(batches.draw(0, 0, 4).inputs.shape() == Shape{4, 1});
 }
+
+TEST_CASE("tokens of a tokenizer are drawn from the places that bytes would be") {
+  std::string text;
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < 200; ++i) text += static_cast<char>(i), tokens.push_back(i);
+  const Batches bytes(text, 5, 7), drawn(tokens, 5, 7);
+  CHECK(drawn.draw(3, 0, 9).inputs.values() == bytes.draw(3, 0, 9).inputs.values());
+  CHECK(drawn.draw(3, 0, 9).targets.values() == bytes.draw(3, 0, 9).targets.values());
+  CHECK(drawn.sequences() == bytes.sequences());
+  for (int32_t& each : tokens) each += 50000;  // the same memory
+  CHECK(drawn.in_order(1, 1).targets.values() ==
+        std::vector<double>{50006, 50007, 50008, 50009, 50010});
+  const std::vector<int32_t> few{1, 2, 3};
+  CHECK(contains(message_of([&] { Batches(few, 3, 0); }), "the text has 3 tokens; a context of 3"));
+}

@@ -39,10 +39,10 @@ int64_t counted(const Shape3& z, DType dtype, const CheckpointOptions& options) 
 }  // namespace
 
 TEST_CASE(
-    "a layer's counted bytes are the formula's: nothing, attention and all of it recomputed, f32 "
-    "and f64") {
+    "a layer's counted bytes are the formula's: nothing, attention and all of it recomputed, f32, "
+    "f64 and bf16") {
   for (const Shape3& z : shapes)
-    for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
       CAPTURE(z.s);
       const double number = static_cast<double>(bytes_of(dtype));
       const auto same = [&](const CheckpointOptions& options, Recomputed what) {
@@ -58,7 +58,7 @@ TEST_CASE("term by term: what the paper counts and we do not, and the other way 
   for (const Shape3& z : shapes) {
     const ActivationSizes size = sizes(z);
     const double squares = size.a * size.s * size.s * size.b, rows = size.s * size.b;
-    const double dropped_probabilities = 2 * squares, norms = 2 * 4 * rows;
+    const double dropped_probabilities = 2 * squares, norms = 4 * 4 * rows;  // f32
     for (const Recomputed what : {Recomputed::none, Recomputed::attention, Recomputed::all}) {
       double paper = activation_bytes_per_layer(size, false, what);
       if (what == Recomputed::none) paper -= dropped_probabilities;
@@ -85,14 +85,16 @@ TEST_CASE("the parts of one layer, from its tree") {
 }
 
 TEST_CASE("blockwise attention keeps no square: one number a row and head instead") {
-  for (const Shape3& z : shapes) {
-    TransformerConfig config = layer_config(z, DType::f32);
-    config.attention = AttentionKind::blockwise;
-    config.attention_dropout = 0;
-    const Transformer model(config, 1, 2);
-    Saved saved({0, 0, 0, 0, true});
-    forward(model.stack(), Tensor::full({z.b, z.s, z.h}, 1), saved);
-    CHECK(saved.bytes() == saved_bytes(sizes(z), Recomputed::attention, 4) +
-                               4.0 * static_cast<double>(z.a * z.s * z.b));
-  }
+  for (const Shape3& z : shapes)
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      TransformerConfig config = layer_config(z, dtype);
+      config.attention = AttentionKind::blockwise;
+      config.attention_dropout = 0;
+      const Transformer model(config, 1, 2);
+      Saved saved({0, 0, 0, 0, true});
+      forward(model.stack(), Tensor::full({z.b, z.s, z.h}, 1, dtype), saved);
+      CHECK(saved.bytes() == saved_bytes(sizes(z), Recomputed::attention,
+                                         static_cast<double>(bytes_of(dtype))) +
+                                 4.0 * static_cast<double>(z.a * z.s * z.b));  // f32, always
+    }
 }

@@ -5,7 +5,8 @@
 #include <numeric>
 
 #include "parallel/linear_training.hpp"
-#include "yotta/comm/run_ranks.hpp"
+#include "yotta/comm/collectives_multi_rail.hpp"
+#include "yotta/comm/run_on.hpp"
 
 using namespace yotta;
 using yotta_test::append;
@@ -38,13 +39,14 @@ void take_step(const std::vector<ParameterPtr>& parameters) {
 }
 
 // Three steps of rank `world.rank()`'s share of the batch, cut in `microbatches`.
-Outcome train(Communicator& world, How how, int64_t bucket_bytes, int64_t microbatches) {
+Outcome train(Communicator& world, How how, int64_t bucket_bytes, int64_t microbatches,
+              CommOptions comm = {}) {
   const uint64_t seed = how == How::naive ? 1 : 1 + static_cast<uint64_t>(world.rank());
   const std::vector<LayerPtr> layers = make_linear_net(net, {seed, DType::f64});
   const std::vector<ParameterPtr> all = parameters(Layers(layers));
   std::optional<Ddp> ddp;
   if (how != How::naive)
-    ddp.emplace(all, world, DdpOptions{bucket_bytes, ReduceOp::sum, how == How::overlapped});
+    ddp.emplace(all, world, DdpOptions{bucket_bytes, ReduceOp::sum, how == How::overlapped, comm});
   Outcome outcome;
   for (int64_t step = 0; step < 3; ++step) {
     zero_gradients(layers);
@@ -68,10 +70,12 @@ Outcome train(Communicator& world, How how, int64_t bucket_bytes, int64_t microb
   return outcome;
 }
 
-std::vector<Outcome> train_on(int ranks, How how, int64_t bucket_bytes, int64_t microbatches) {
+std::vector<Outcome> train_on(int ranks, How how, int64_t bucket_bytes, int64_t microbatches,
+                              CommOptions comm = {}) {
   std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
   run_ranks(ranks, [&](Communicator& world) {
-    outcomes[static_cast<size_t>(world.rank())] = train(world, how, bucket_bytes, microbatches);
+    outcomes[static_cast<size_t>(world.rank())] =
+        train(world, how, bucket_bytes, microbatches, comm);
   });
   return outcomes;
 }
@@ -93,6 +97,52 @@ TEST_CASE("gradients and weights equal the single rank's, however they are reduc
             check_equal(rank.weights, serial.weights, ranks, "weights after 3 steps");
           }
         }
+}
+
+TEST_CASE("the algorithm of the all_reduces is a choice, and changes no gradient") {
+  const Outcome serial = train_on(1, How::naive, 0, 1).front();
+  for (const int ranks : {1, 2, 3, 4, 8})
+    for (const Algorithm algorithm :
+         {Algorithm::ring, Algorithm::multi_rail, Algorithm::hierarchical, Algorithm::pipelined}) {
+      const int node = ranks % 2 == 0 ? 2 : ranks;
+      for (const Outcome& rank : train_on(ranks, How::overlapped, 2 * one_weight, 2,
+                                          {algorithm, "no label of Ddp's", node})) {
+        check_equal(rank.gradients, serial.gradients, ranks, name(algorithm));
+        check_equal(rank.weights, serial.weights, ranks, name(algorithm));
+      }
+    }
+}
+
+TEST_CASE("on two nodes DDP hides its gradients with a ring a card, and not with one ring") {
+  // Layers of 4096 x 4096 in f32: 64 MiB of gradients each, on 16 H100.
+  const auto seconds = [](bool sends, CommOptions comm) {
+    return run_on(cluster_named("h100x16"), 16,
+                  [&](Communicator& world) {
+                    const DeviceScope meta(Device::meta);
+                    const std::vector<LayerPtr> layers = make_linear_net({6, 4096});
+                    std::optional<Ddp> ddp;
+                    if (sends)
+                      ddp.emplace(parameters(Layers(layers)), world,
+                                  DdpOptions{1 << 26, ReduceOp::sum, true, comm});
+                    Saved saved;
+                    const Tensor x = Tensor::empty({768, 4096});
+                    backward(layers, forward(layers, x, saved), saved);
+                    if (ddp) ddp->finish();
+                    const Traffic traffic = context().ledger.traffic("ddp.gradients");
+                    if (sends && traffic.messages_sent == 0) fail(Where::current(), "nothing sent");
+                  })
+        .seconds();
+  };
+  const double alone = seconds(false, {});
+  const double one_ring = seconds(true, {Algorithm::ring});
+  const double bucket =
+      all_reduce_multi_rail_seconds(1 << 26, {16}, {1e-6, 1 / 450e9, 0}, {5e-6, 1 / 50e9, 0});
+  for (const Algorithm algorithm : {Algorithm::multi_rail, Algorithm::hierarchical}) {
+    const double hidden = seconds(true, {algorithm});
+    CHECK(hidden >= alone);
+    CHECK(hidden <= alone + 2 * bucket);  // the last bucket, and what is between
+    CHECK(one_ring >= 1.5 * hidden);
+  }
 }
 
 TEST_CASE(

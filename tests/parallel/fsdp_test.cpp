@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "parallel/sharded_training.hpp"
+#include "yotta/comm/collectives_ring.hpp"
+#include "yotta/comm/run_on.hpp"
 #include "yotta/nn/grad_clip.hpp"
 #include "yotta/parallel/fsdp_cost.hpp"
 
@@ -125,6 +127,41 @@ TEST_CASE("losses, gradients and weights equal the single rank's") {
                   [&](Communicator& world) { train(world, options, microbatches, trained); });
         check_same(trained, serial, ranks);
       }
+}
+
+TEST_CASE("the algorithm of gathers and reductions is a choice, and changes no value") {
+  Trained serial;
+  train_serial(net, rows, steps, serial);
+  for (const int ranks : {1, 2, 3, 4, 8})
+    for (const Algorithm algorithm :
+         {Algorithm::ring, Algorithm::multi_rail, Algorithm::hierarchical}) {
+      CAPTURE(name(algorithm));
+      const FsdpOptions options{.comm = {algorithm, nullptr, ranks % 2 == 0 ? 2 : ranks}};
+      Trained trained;
+      run_ranks(ranks, [&](Communicator& world) { train(world, options, 2, trained); });
+      check_same(trained, serial, ranks);
+    }
+}
+
+TEST_CASE("on two nodes FSDP's trips take an eighth of the time with a ring a card") {
+  // Six layers of 4096 x 4096 in f32, 64 MiB each, on 16 H100; nothing to hide behind.
+  const auto seconds = [](CommOptions comm) {
+    return run_on(cluster_named("h100x16"), 16,
+                  [&](Communicator& world) {
+                    const DeviceScope meta(Device::meta);
+                    const std::vector<LayerPtr> model = make_linear_net({6, 4096});
+                    Fsdp fsdp(model, world, {.comm = comm});
+                    Saved saved;
+                    const Tensor x = Tensor::empty({8, 4096});
+                    backward(fsdp.stack(), forward(fsdp.stack(), x, saved), saved);
+                    fsdp.finish();
+                  })
+        .seconds();
+  };
+  const double one_ring = seconds({Algorithm::ring});
+  CHECK(one_ring > 17 * all_gather_ring_seconds(16, 1 << 26, {5e-6, 1 / 50e9, 0}));
+  for (const Algorithm algorithm : {Algorithm::multi_rail, Algorithm::hierarchical})
+    CHECK(seconds({algorithm}) < one_ring / 4);
 }
 
 TEST_CASE("a rank sends 3 P (N-1)/N elements, less what stays whole") {

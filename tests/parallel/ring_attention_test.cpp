@@ -243,3 +243,33 @@ TEST_CASE("lengths that do not cut in two are refused, with those that do") {
   CHECK(contains(text, "a multiple of 4: 16 for instance"));
   CHECK(contains(text, "ring_attention_test.cpp:"));
 }
+
+TEST_CASE("bf16 goes round in 2 bytes a number; what is summed is f32, rounded once a hop") {
+  const int64_t T = 48, Hkv = 2;
+  const Inputs x = inputs(T, Hkv, DType::bf16);
+  const Outcome whole = serial(x);
+  for (const int ranks : {1, 2, 4}) {
+    CAPTURE(ranks);
+    const Outcome found = on_ring(x, ranks, ChunkOrder::zigzag);
+    for (const Tensor* each : {&found.o, &found.dq, &found.dk, &found.dv})
+      CHECK(each->dtype() == DType::bf16);
+    CHECK(found.log_sum_exp.dtype() == DType::f32);
+    // Of o and dq the f32 sums differ by their order alone: now and then by one bf16, 2^-7.
+    CHECK(largest_difference(found.o, whole.o) <= 0x1p-7);
+    CHECK(largest_difference(found.dq, whole.dq) <= 0x1p-6);  // also o is read, rounded
+    // dk and dv are rounded at each hop, 2^-8 of a sum that was larger on its way.
+    CHECK(largest_difference(found.dk, whole.dk) <= ranks * 0x1p-6);
+    CHECK(largest_difference(found.dv, whole.dv) <= ranks * 0x1p-6);
+    run_ranks(ranks, [&](Communicator& cp) {
+      const auto mine = [&](const Tensor& t) { return context_shard(t, cp); };
+      const Tensor q = mine(x.q), k = mine(x.k), v = mine(x.v);
+      const Ledger& ledger = context().ledger;
+      const BlockwiseAttention out = ring_attention(q, k, v, cp);
+      const int64_t pair = k.nbytes() + v.nbytes(), forward = ledger.traffic("send").bytes_sent;
+      CHECK(pair == 2 * B * (T / ranks) * Hkv * d * 2);
+      CHECK(forward == ring_bytes(ranks, pair));
+      ring_attention_backward(mine(x.dout), q, k, v, out, cp);
+      CHECK(ledger.traffic("send").bytes_sent - forward == ring_backward_bytes(ranks, pair));
+    });
+  }
+}

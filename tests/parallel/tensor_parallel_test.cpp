@@ -240,6 +240,31 @@ TEST_CASE("with bf16 weights the sum over ranks is rounded once, as the serial l
     });
 }
 
+TEST_CASE("in a bf16 model f and g move 2 bytes a number, and what is kept has 2") {
+  const ParameterOptions bf16{1, DType::bf16};
+  const Tensor x = random_tensor({B, T, C}, "x", DType::bf16),
+               dy = random_tensor({B, T, C}, "dy", DType::bf16);
+  Tensor y, dx;  // of one rank
+  for (const int ranks : {1, 2, 4}) {
+    const auto reports = run_ranks(ranks, [&](Communicator& tp) {
+      Mlp mlp("m", {MlpKind::swiglu, C, F, false, 0, normal(0.2), normal(0.2)}, bf16, tp);
+      Saved saved;
+      const Tensor own = mlp.forward(x, saved);
+      CHECK(own.dtype() == DType::bf16);
+      CHECK(saved.bytes() == 2 * B * T * (C + 3 * F / ranks));
+      const Tensor own_dx = mlp.backward_input(dy, saved);
+      CHECK(own_dx.dtype() == DType::bf16);
+      if (ranks == 1) y = own, dx = own_dx;
+      // Each rank's part, and each sum on its way round, is rounded: 2^-8 of numbers of about 1.
+      CHECK(largest_difference(own, y) <= 2 * ranks * 0x1p-8);
+      CHECK(largest_difference(own_dx, dx) <= 2 * ranks * 0x1p-8);
+    });
+    const int64_t one = tensor_parallel_bytes_sent_by_all(ranks, x.numel(), 2);
+    CHECK(sent_by_all(reports, "tp.forward") == one);
+    CHECK(sent_by_all(reports, "tp.backward") == one);
+  }
+}
+
 TEST_CASE("between f and g a rank keeps a tp-th; x stays whole") {
   for (const int ranks : {1, 2, 4})
     run_ranks(ranks, [&](Communicator& tp) {

@@ -58,3 +58,23 @@ TEST_CASE("heads that do not divide are refused, with what would work") {
     CHECK(contains(text, "ulysses_test.cpp:"));
   });
 }
+
+TEST_CASE("bf16 is exchanged in 2 bytes a number, and gives the serial bits") {
+  const Tensor q = random_tensor({B, T, H, d}, "q", DType::bf16),
+               k = random_tensor({B, T, 8, d}, "k", DType::bf16),
+               dout = random_tensor({B, T, H, d}, "dout", DType::bf16);
+  const BlockwiseAttention whole = attention_blockwise(q, k, k);
+  const AttentionGradients expected = attention_blockwise_backward(dout, q, k, k, whole);
+  for (const int ranks : {2, 4})
+    run_ranks(ranks, [&](Communicator& cp) {
+      const auto mine = [&](const Tensor& t) { return context_shard(t, cp); };
+      UlyssesSaved saved;
+      CHECK(same_bits(ulysses_attention(mine(q), mine(k), mine(k), cp, saved), mine(whole.o)));
+      const int64_t sent = context().ledger.traffic("ulysses").bytes_sent;
+      CHECK(sent == ulysses_bytes(ranks, 2 * q.numel(), 2 * k.numel()));
+      const AttentionGradients g = ulysses_attention_backward(mine(dout), saved, cp);
+      CHECK(same_bits(g.dq, mine(expected.dq)));
+      CHECK(same_bits(g.dk, mine(expected.dk)));
+      CHECK(context().ledger.traffic("ulysses").bytes_sent == 2 * sent);
+    });
+}

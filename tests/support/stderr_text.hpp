@@ -35,4 +35,13 @@ class StderrText {
   std::FILE* file_ = std::tmpfile();
 };
 
+// What it says while this code runs.
+template <class Code>
+std::string stderr_of(Code code) {
+  const StderrText text;
+  code();
+  std::fflush(stderr);
+  return text.get();
+}
+
 }  // namespace yotta_test

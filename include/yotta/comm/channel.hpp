@@ -11,6 +11,14 @@
 
 namespace yotta {
 
+// One send_recv of several.
+struct Exchange {
+  ConstData out;
+  int to;
+  Data in;
+  int from;
+};
+
 class Channel {
  public:
   virtual ~Channel() = default;
@@ -24,6 +32,12 @@ class Channel {
   // Both at once, so that a ring of ranks that all send first does not deadlock.
   virtual void send_recv(ConstData out, int to, Data in, int from,
                          Where where = Where::current()) = 0;
+  // Several send_recvs at once, all of them: what goes over different links need not wait for each
+  // other (between ncclGroupStart and ncclGroupEnd, in NCCL). All ranks give theirs in an order in
+  // which they could be done one after the other, as this does.
+  virtual void exchange(std::span<const Exchange> all, Where where = Where::current()) {
+    for (const Exchange& each : all) send_recv(each.out, each.to, each.in, each.from, where);
+  }
 };
 
 }  // namespace yotta

@@ -1,4 +1,5 @@
 // Which all_reduce is fastest? It depends on the machine, the ranks and the size; so ask the clock.
+// The same for the two halves of one, all_gather and reduce_scatter.
 //
 //     seconds, 8 ranks    ╲ recursive doubling: few messages        ring: few bytes
 //                           ╲______________________________╱
@@ -28,15 +29,26 @@ namespace yotta {
 YOTTA_API double all_reduce_seconds(const Cluster& cluster, int p, int64_t bytes,
                                     CommOptions options, Where where = Where::current());
 
-struct AllReduceTime {
+struct AlgorithmTime {
   Algorithm algorithm;
   double seconds;
 };
+using AllReduceTime = AlgorithmTime;
 
 // Every algorithm that p ranks of this cluster can run, the fastest first. Nodes are the cluster's
-// own.
-YOTTA_API std::vector<AllReduceTime> all_reduce_times(const Cluster& cluster, int p, int64_t bytes,
+// own. bytes: of the whole array.
+YOTTA_API std::vector<AlgorithmTime> all_reduce_times(const Cluster& cluster, int p, int64_t bytes,
                                                       Where where = Where::current());
+YOTTA_API std::vector<AlgorithmTime> all_gather_times(const Cluster& cluster, int p, int64_t bytes,
+                                                      Where where = Where::current());
+YOTTA_API std::vector<AlgorithmTime> reduce_scatter_times(const Cluster& cluster, int p,
+                                                          int64_t bytes,
+                                                          Where where = Where::current());
+
+// What to run the fastest of them with: DdpOptions::comm for all_reduce_times, FsdpOptions::comm
+// for the others.
+YOTTA_API CommOptions fastest(const std::vector<AlgorithmTime>& times, const Cluster& cluster,
+                              int p, Where where = Where::current());
 
 // The number of bytes from which `large` is at least as fast as `small`, which is faster for one
 // byte.
@@ -51,31 +63,89 @@ YOTTA_API std::string times_picture(const Cluster& cluster, int p,
                                     Where where = Where::current());
 
 #if YOTTA_BODIES_OF(comm_timed)
-double all_reduce_seconds(const Cluster& cluster, int p, int64_t bytes, CommOptions options,
-                          Where where) {
-  const auto body = [&](Communicator& world) {
+namespace detail {
+// Seconds of body(world, data), data of `bytes` bytes without numbers.
+template <class Body>
+double seconds_of(const Cluster& cluster, int p, int64_t bytes, Body body, Where where) {
+  const auto on_meta = [&](Communicator& world) {
     const DeviceScope meta(Device::meta);
     Tensor data = Tensor::empty({bytes}, DType::u8);
-    world.all_reduce(data, ReduceOp::sum, options, where);
+    body(world, Data(data));
   };
-  return run_on(cluster, p, body, {.trace = false}, {}, where).seconds();
+  return run_on(cluster, p, on_meta, {.trace = false}, {}, where).seconds();
 }
 
-std::vector<AllReduceTime> all_reduce_times(const Cluster& cluster, int p, int64_t bytes,
-                                            Where where) {
-  std::vector<AllReduceTime> times;
-  const int node = std::min(p, cluster.levels[0].chips);
-  for (const Algorithm algorithm :
-       {Algorithm::ring, Algorithm::recursive_doubling, Algorithm::rabenseifner, Algorithm::tree,
-        Algorithm::hierarchical, Algorithm::naive}) {
-    if (algorithm == Algorithm::hierarchical && (p % node != 0 || p == node)) continue;
-    times.push_back(
-        {algorithm, all_reduce_seconds(cluster, p, bytes, {algorithm, nullptr, node}, where)});
+inline int ranks_per_node(const Cluster& cluster, int p) {
+  return std::min(p, cluster.levels[0].chips);
+}
+
+// The seconds of those of `candidates` that p ranks can run, the fastest first.
+template <class Seconds>
+std::vector<AlgorithmTime> sorted_times(const Cluster& cluster, int p,
+                                        std::initializer_list<Algorithm> candidates,
+                                        Seconds seconds) {
+  std::vector<AlgorithmTime> times;
+  const int node = ranks_per_node(cluster, p);
+  for (const Algorithm algorithm : candidates) {
+    const bool by_node = algorithm == Algorithm::hierarchical || algorithm == Algorithm::pipelined;
+    if ((by_node && p % node != 0) || (p == node && algorithm >= Algorithm::hierarchical)) continue;
+    times.push_back({algorithm, seconds(CommOptions{algorithm, nullptr, node})});
   }
-  std::sort(times.begin(), times.end(), [](const AllReduceTime& a, const AllReduceTime& b) {
+  std::sort(times.begin(), times.end(), [](const AlgorithmTime& a, const AlgorithmTime& b) {
     return a.seconds != b.seconds ? a.seconds < b.seconds : a.algorithm < b.algorithm;
   });
   return times;
+}
+}  // namespace detail
+
+double all_reduce_seconds(const Cluster& cluster, int p, int64_t bytes, CommOptions options,
+                          Where where) {
+  const auto body = [&](Communicator& world, Data data) {
+    world.all_reduce(data, ReduceOp::sum, options, where);
+  };
+  return detail::seconds_of(cluster, p, bytes, body, where);
+}
+
+std::vector<AlgorithmTime> all_reduce_times(const Cluster& cluster, int p, int64_t bytes,
+                                            Where where) {
+  return detail::sorted_times(
+      cluster, p,
+      {Algorithm::ring, Algorithm::recursive_doubling, Algorithm::rabenseifner, Algorithm::tree,
+       Algorithm::hierarchical, Algorithm::pipelined, Algorithm::multi_rail, Algorithm::naive},
+      [&](CommOptions options) { return all_reduce_seconds(cluster, p, bytes, options, where); });
+}
+
+std::vector<AlgorithmTime> all_gather_times(const Cluster& cluster, int p, int64_t bytes,
+                                            Where where) {
+  return detail::sorted_times(
+      cluster, p,
+      {Algorithm::ring, Algorithm::bruck, Algorithm::hierarchical, Algorithm::multi_rail},
+      [&](CommOptions options) {
+        const auto body = [&](Communicator& world, Data data) {
+          world.all_gather(data, data.chunk(world.rank(), p), options, where);
+        };
+        return detail::seconds_of(cluster, p, bytes, body, where);
+      });
+}
+
+std::vector<AlgorithmTime> reduce_scatter_times(const Cluster& cluster, int p, int64_t bytes,
+                                                Where where) {
+  return detail::sorted_times(cluster, p,
+                              {Algorithm::ring, Algorithm::recursive_halving,
+                               Algorithm::hierarchical, Algorithm::multi_rail},
+                              [&](CommOptions options) {
+                                const auto body = [&](Communicator& world, Data data) {
+                                  world.reduce_scatter(data.chunk(world.rank(), p), data,
+                                                       ReduceOp::sum, options, where);
+                                };
+                                return detail::seconds_of(cluster, p, bytes, body, where);
+                              });
+}
+
+CommOptions fastest(const std::vector<AlgorithmTime>& times, const Cluster& cluster, int p,
+                    Where where) {
+  if (times.empty()) fail(where, "there is nothing to choose from: the list of times is empty");
+  return {times[0].algorithm, nullptr, detail::ranks_per_node(cluster, p)};
 }
 
 int64_t crossover(const Cluster& cluster, int p, CommOptions small, CommOptions large,

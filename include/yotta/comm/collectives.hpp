@@ -6,7 +6,9 @@
 //    collectives_recursive     doubling and halving: few messages; few bytes for large arrays
 //    collectives_bruck         all_gather and all_to_all in lg p messages
 //    collectives_chain         a broadcast in segments that follow each other
+//    collectives_multi_rail    a ring for each network card of a node
 //    collectives_hierarchical  inside nodes first, then between them
+//    collectives_pipelined     the same in segments: inside and between at once
 //    collectives_exchange      all_to_all in pairs; the barrier
 //
 // Each is plain code on the sends and receives of a Channel. Which one a Communicator runs:
@@ -17,7 +19,9 @@
 #include "yotta/comm/collectives_chain.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/comm/collectives_hierarchical.hpp"
+#include "yotta/comm/collectives_multi_rail.hpp"
 #include "yotta/comm/collectives_naive.hpp"
+#include "yotta/comm/collectives_pipelined.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/collectives_tree.hpp"

@@ -1,5 +1,4 @@
-// What the collective algorithms share: their names, their costs' two units, and three small
-// helpers.
+// What the collective algorithms share: their costs' two units, and a few small helpers.
 //
 // Letters used in all of them: p ranks, this one is `rank`; n elements of `width` bytes in the
 // whole array (not in one rank's chunk), N = n * width bytes; lg is the logarithm to base 2. Every
@@ -22,52 +21,9 @@
 #include <span>
 
 #include "yotta/comm/channel.hpp"
+#include "yotta/comm/comm_options.hpp"
 
 namespace yotta {
-
-enum class Algorithm : uint8_t {
-  automatic,
-  naive,
-  ring,
-  tree,
-  recursive_doubling,
-  recursive_halving,
-  rabenseifner,
-  bruck,
-  pairwise,
-  dissemination,
-  chain,
-  scatter_all_gather,
-  hierarchical,
-  native
-};
-constexpr const char* name(Algorithm algorithm) {
-  constexpr const char* names[] = {"automatic",
-                                   "naive",
-                                   "ring",
-                                   "tree",
-                                   "recursive doubling",
-                                   "recursive halving",
-                                   "Rabenseifner",
-                                   "Bruck",
-                                   "pairwise",
-                                   "dissemination",
-                                   "chain",
-                                   "scatter + all_gather",
-                                   "hierarchical",
-                                   "native"};
-  return names[static_cast<int>(algorithm)];
-}
-
-// How a collective is run: the same on all ranks.
-struct CommOptions {
-  Algorithm algorithm = Algorithm::automatic;
-  const char* label = nullptr;  // in the ledger; default: the operation's name
-  int node = 8;                 // ranks per node, for the hierarchical all_reduce
-};
-
-// Elements by rank: to or from each.
-using Counts = std::span<const int64_t>;
 
 // What one rank sends during a collective.
 struct Sent {
@@ -86,9 +42,6 @@ struct AlphaBeta {
   double beta = 0;   // seconds per byte sent
   double gamma = 0;  // seconds per byte reduced
 };
-
-// i modulo p, in 0 to p - 1 for negative i too: ranks stand in a circle. For -p <= i.
-constexpr int wrap(int i, int p) { return (i + p) % p; }
 
 // How often 1 must be doubled to reach p: the rounds after which p ranks can all have heard from
 // one.

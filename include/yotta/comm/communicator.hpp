@@ -31,7 +31,8 @@
 #include <memory>
 #include <vector>
 
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
+#include "yotta/comm/comm_options.hpp"
 #include "yotta/comm/failures.hpp"
 #include "yotta/comm/work.hpp"
 

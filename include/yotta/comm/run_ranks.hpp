@@ -41,7 +41,7 @@ class RunObserver {
   // A run that had a machine of its own (run_on.hpp).
   virtual void timed(const Trace& trace, const std::string& machine) = 0;
 };
-// Who sees the runs of this process; null: nobody. Not those that a rank's code starts.
+// The observer of this process's runs, or null. It does not see runs that a rank's code starts.
 YOTTA_API RunObserver*& run_observer();
 
 // What every rank runs.

@@ -19,4 +19,7 @@ constexpr int64_t chunk_count(int64_t count, int64_t p, int64_t i) {
   return chunk_begin(count, p, i + 1) - chunk_begin(count, p, i);
 }
 
+// i modulo p, in 0 to p - 1 for negative i too: ranks and chunks go round a circle. For -p <= i.
+constexpr int wrap(int i, int p) { return (i + p) % p; }
+
 }  // namespace yotta

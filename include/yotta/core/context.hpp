@@ -59,6 +59,12 @@ struct EventStamp {
   bool operator==(const EventStamp&) const = default;
 };
 
+// A message that has come, and when it travelled.
+struct Arrival {
+  MessageCost message;
+  EventStamp travel;
+};
+
 // Somebody who turns costs into time.
 class CostSink {
  public:
@@ -67,7 +73,11 @@ class CostSink {
   virtual EventStamp send(const MessageCost& message) = 0;  // when it travels
   virtual void receive(const MessageCost& message,
                        const EventStamp& travel) = 0;  // its lane goes on after
-  virtual EventStamp now(int lane) = 0;                // how far a lane has come, and by what
+  // Messages of one lane that were received at once, all of them: the lane goes on after the last.
+  virtual void receive_all(std::span<const Arrival> arrivals) {
+    for (const auto& [message, travel] : arrivals) receive(message, travel);
+  }
+  virtual EventStamp now(int lane) = 0;  // how far a lane has come, and by what
   virtual void wait(int lane,
                     const EventStamp& done) = 0;  // a lane does nothing before that has ended
   // May this rank stand for those at these chips?

@@ -184,6 +184,23 @@ decltype(auto) visit(DType dtype, F&& f) {
   return f(Type<uint8_t>{});
 }
 
+// The type in which numbers are computed that are stored in another: f32 for bf16, else their own.
+constexpr DType computed(DType dtype) { return dtype == DType::bf16 ? DType::f32 : dtype; }
+template <class Number>
+using Computed = std::conditional_t<std::is_same_v<std::remove_const_t<Number>, bfloat16>, float,
+                                    std::remove_const_t<Number>>;
+
+// The same as visit for the types in which activations flow between layers: f64, f32 and bf16.
+template <class F>
+decltype(auto) visit_activation(DType dtype, Where where, F&& f) {
+  if (dtype == DType::f64) return f(Type<double>{});
+  if (dtype == DType::bf16) return f(Type<bfloat16>{});
+  if (dtype != DType::f32)
+    fail(where, "this operation computes in f32 or f64, and reads bf16, not {}; convert with .to()",
+         name(dtype));
+  return f(Type<float>{});
+}
+
 // The same for the two types that layers compute in, f64 and f32; anything else is the caller's
 // error.
 template <class F>

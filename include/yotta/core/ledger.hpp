@@ -95,8 +95,8 @@ class Ledger {
   // Everything counted, by name; an empty count for a name never seen.
   const std::map<std::string, OpCount, std::less<>>& ops() const { return ops_; }
   const std::map<std::string, Traffic, std::less<>>& traffic() const { return traffic_; }
-  OpCount op(std::string_view name) const { return find(ops_, name); }
-  Traffic traffic(std::string_view label) const { return find(traffic_, label); }
+  YOTTA_API OpCount op(std::string_view name) const;
+  YOTTA_API Traffic traffic(std::string_view label) const;
 
   YOTTA_API Traffic total_traffic() const;
   YOTTA_API double total_flops() const;
@@ -109,11 +109,6 @@ class Ledger {
 
  private:
   YOTTA_API void add(std::string_view label, const Traffic& traffic);
-  template <class Map>
-  static typename Map::mapped_type find(const Map& map, std::string_view key) {
-    const auto found = map.find(key);
-    return found == map.end() ? typename Map::mapped_type{} : found->second;
-  }
 
   std::map<std::string, OpCount, std::less<>> ops_;
   std::map<std::string, Traffic, std::less<>> traffic_;
@@ -177,6 +172,16 @@ void Ledger::charged(std::string_view name, const OpCount& more) {
   count.flops += more.flops;
   count.bytes_read += more.bytes_read;
   count.bytes_written += more.bytes_written;
+}
+
+OpCount Ledger::op(std::string_view name) const {
+  const auto found = ops_.find(name);
+  return found == ops_.end() ? OpCount{} : found->second;
+}
+
+Traffic Ledger::traffic(std::string_view label) const {
+  const auto found = traffic_.find(label);
+  return found == traffic_.end() ? Traffic{} : found->second;
 }
 
 Traffic Ledger::total_traffic() const {

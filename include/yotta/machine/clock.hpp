@@ -13,6 +13,9 @@
 //     collective   has a lane. It receives one message at a time, none faster than it travels.
 //                  Sending and receiving go side by side (a link has two directions). Reducing N
 //                  bytes takes N gamma more (gamma is 0 unless the machine says otherwise)
+//     exchange     what a collective sends or receives at once shares the chip's two ports: one
+//                  into the node, one, its network card, out of it. Messages of one port follow
+//                  each other, N beta apart; those of two ports go side by side
 //     wait         a lane joins another: it goes on when the other has got there
 //
 // So a ring all_reduce takes 2(p-1) alpha + 2(p-1)/p N beta because its messages were sent. Nobody
@@ -20,7 +23,8 @@
 // computed from the stamps of what the program itself ordered. Same program, same timeline.
 //
 // What is not modelled: messages on different lanes that share a wire do not slow each other down
-// (contention.hpp replays a trace for that), and ops and messages do not share memory bandwidth.
+// (contention.hpp replays a trace for that), ops and messages do not share memory bandwidth, and
+// the links of a torus chip count as one port for what is sent at once.
 #pragma once
 
 #include "yotta/machine/cluster.hpp"
@@ -41,6 +45,9 @@ struct ClockOptions {
   Stragglers stragglers = {};
 };
 
+// Which of a chip's ports leads over a link: 0 into its node, 1 out of it.
+constexpr int port_of(const Link& link) { return link.level > 0 ? 1 : 0; }
+
 // Seconds of an operation on a chip.
 YOTTA_API double op_seconds(const Chip& chip, const OpCost& cost);
 
@@ -52,6 +59,7 @@ class VirtualClock : public CostSink {
   YOTTA_API void op(const OpCost& cost) override;
   YOTTA_API EventStamp send(const MessageCost& m) override;
   YOTTA_API void receive(const MessageCost& m, const EventStamp& travel) override;
+  YOTTA_API void receive_all(std::span<const Arrival> arrivals) override;
   YOTTA_API void reduce(int lane_number, int64_t bytes) override;
   YOTTA_API void wait(int lane_number, const EventStamp& done) override;
   YOTTA_API EventStamp now(int lane) override;
@@ -69,9 +77,15 @@ class VirtualClock : public CostSink {
     EventId last;                   // the event that brought it there
     int64_t drawn = 0;              // random numbers, for jitter
     std::string_view communicator;  // of the last message
+    double sent[2] = {};            // by port: until when its last message occupies it
+  };
+  struct InPort {
+    double free;   // from when on it receives
+    EventId last;  // what it received before
   };
 
   YOTTA_API Lane& lane_of(const MessageCost& m);
+  YOTTA_API EventId arrive(const Arrival& arrival, InPort& port);
   YOTTA_API double jitter(int lane);
   YOTTA_API int chip_of(int peer) const;
   YOTTA_API Link link_to(int peer);
@@ -116,10 +130,14 @@ void VirtualClock::op(const OpCost& cost) {
 }
 
 EventStamp VirtualClock::send(const MessageCost& m) {
-  const Lane& lane = lane_of(m);
-  const double seconds = link_to(m.peer).seconds(static_cast<double>(m.bytes));
+  Lane& lane = lane_of(m);
+  const Link link = link_to(m.peer);
   const double slow = link_factor(options_.stragglers, chip_of(rank_), chip_of(m.peer));
-  const double begin = lane.time, end = begin + seconds * slow * jitter(m.lane);
+  double& sent = lane.sent[port_of(link)];  // a lane above 0 is one message after the other
+  const double begin = m.lane < 0 ? std::max(lane.time, sent) : lane.time;
+  const double seconds = link.seconds(static_cast<double>(m.bytes)) * slow * jitter(m.lane);
+  const double end = begin + seconds;
+  sent = end - link.alpha;  // the last byte has left, and is on its way
   const EventId id =
       record({EventKind::send, m.lane, begin, end, label(m.label), lane.last, m.peer, m.bytes});
   return {begin, end, id.rank, id.index};
@@ -140,6 +158,42 @@ void VirtualClock::receive(const MessageCost& m, const EventStamp& travel) {
   if (end < lane.time) return join(m.lane, lane.last, id);  // waited for after one that came later
   lane.last = id;
   lane.time = end;
+}
+
+// In the order in which they were sent, port by port.
+void VirtualClock::receive_all(std::span<const Arrival> arrivals) {
+  if (arrivals.empty()) return;
+  std::vector<const Arrival*> order;
+  for (const Arrival& each : arrivals) order.push_back(&each);
+  std::sort(order.begin(), order.end(), [](const Arrival* a, const Arrival* b) {
+    return a->travel.begin != b->travel.begin ? a->travel.begin < b->travel.begin : a < b;
+  });
+  const int number = order[0]->message.lane;
+  Lane& lane = lane_of(order[0]->message);
+  const EventStamp first = order[0]->travel;
+  if (lane.time < first.begin && !options_.joins)
+    record_wait(number, lane.time, first.begin, {first.rank, first.event});
+  InPort ports[2] = {{lane.time, lane.last}, {lane.time, lane.last}};
+  for (const Arrival* each : order) {
+    const Link link = link_to(each->message.peer);
+    InPort& port = ports[port_of(link)];
+    const EventId id = arrive(*each, port);
+    const EventId earlier = port.free >= lane.time ? std::exchange(lane.last, id) : id;
+    lane.time = std::max(lane.time, port.free);
+    join(number, lane.last, earlier);
+    port = {port.free - link.alpha, id};
+  }
+}
+
+// Receives a message by a port, which is free when it has come.
+EventId VirtualClock::arrive(const Arrival& arrival, InPort& port) {
+  const auto& [m, travel] = arrival;
+  const EventId sent{travel.rank, travel.event};
+  const bool queues = port.free > travel.begin;
+  const double begin = queues ? port.free : travel.begin;
+  port.free = queues ? begin + (travel.end - travel.begin) : travel.end;
+  return record({EventKind::recv, m.lane, begin, port.free, label(m.label),
+                 queues ? port.last : sent, m.peer, m.bytes, 0, queues ? sent : port.last});
 }
 
 void VirtualClock::reduce(int lane_number, int64_t bytes) {

@@ -8,6 +8,9 @@
 //
 // x and y are (B, T, C), the same on all ranks of tp. All of them hold and compute the norms. The
 // stream itself is never normalised (pre-norm), which is why deep stacks train.
+// In a bf16 model the stream is bf16, too: each sum is computed in f32 and rounded. That is
+// Megatron-LM's default (its option fp32_residual_connection keeps the stream in f32), and halves
+// what checkpoints keep and what pipeline stages send.
 #pragma once
 
 #include "yotta/nn/norm_layer.hpp"

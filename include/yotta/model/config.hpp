@@ -59,7 +59,7 @@ struct TransformerConfig {
   double rope_theta = 10000;
   RopeScaling rope_scaling = {};
   double deviation = 0.02;   // of initial weights
-  DType dtype = DType::f32;  // of the parameters: f32, f64 or bf16
+  DType dtype = DType::f32;  // of parameters and of what flows between layers: f32, f64 or bf16
   uint64_t seed = 0;
 
   constexpr int64_t head_size() const { return width / heads; }

@@ -70,7 +70,7 @@ Tensor TokenEmbedding::forward(const Tensor& ids, Saved& saved) {
   const int64_t B = ids.dim(0), T = ids.dim(1);
   Tensor x = tokens_.forward(ids.reshape({B * T}), saved.child(tokens_.name()));
   if (positions_.defined() && B * T > 0)
-    add_positions(x, positions_.value(), T, saved.position().positions);
+    add_positions(x, positions_.parameter()->value, T, saved.position().positions);
   return dropout_.forward(x.reshape({B, T, x.dim(1)}), saved.child(dropout_.name()));
 }
 

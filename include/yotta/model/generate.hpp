@@ -1,6 +1,6 @@
 // Generate: a model writes text, one token at a time.
 //
-//     "To be"  ──> model ──> logits of the next byte ──> draw ──> ","      and again with "To be,"
+//     "To be"  ──> model ──> logits of the next token ──> draw ──> ","     and again with "To be,"
 //
 //     temperature   logits / temperature: below 1 safer, above 1 wilder, 0 always the likeliest
 //     top_k         only the k likeliest tokens can be drawn
@@ -16,6 +16,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "yotta/core/tensor.hpp"
 
@@ -35,7 +36,13 @@ YOTTA_API int32_t sample_token(std::span<const float> logits, const SampleOption
 // token.
 using NextToken = std::function<Tensor(const Tensor& ids)>;
 
-// Continues a text of byte tokens by `count` bytes, and returns what was added.
+// Continues `prompt` by `count` tokens, and returns what was added.
+YOTTA_API std::vector<int32_t> generate_tokens(const NextToken& forward,
+                                               const std::vector<int32_t>& prompt, int64_t count,
+                                               int64_t context, const SampleOptions& options = {},
+                                               Where where = Where::current());
+
+// The same with a text whose tokens are bytes.
 YOTTA_API std::string generate(const NextToken& forward, const std::string& prompt, int64_t count,
                                int64_t context, const SampleOptions& options = {},
                                Where where = Where::current());
@@ -46,7 +53,6 @@ YOTTA_API std::string generate(const NextToken& forward, const std::string& prom
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <vector>
 
 #include "yotta/core/random.hpp"
 
@@ -81,25 +87,37 @@ int32_t sample_token(std::span<const float> logits, const SampleOptions& options
   return order[kept - 1];  // rounding used up the draw
 }
 
+std::vector<int32_t> generate_tokens(const NextToken& forward, const std::vector<int32_t>& prompt,
+                                     int64_t count, int64_t context, const SampleOptions& options,
+                                     Where where) {
+  if (prompt.empty()) fail(where, "a model continues a text: give a prompt of at least one token");
+  const Random random(options.seed, "sample");
+  std::vector<int32_t> tokens = prompt;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t n = std::min(std::ssize(tokens), context);
+    Tensor ids = Tensor::empty({1, n}, DType::i32);
+    std::copy(tokens.end() - n, tokens.end(), ids.data<int32_t>());
+    const Tensor logits = forward(ids);
+    const auto vocabulary = static_cast<size_t>(logits.dim(-1));
+    const std::span<const float> last = logits.span<float>().last(vocabulary);
+    tokens.push_back(sample_token(last, options, random.uniform(i), where));
+  }
+  return {tokens.begin() + std::ssize(prompt), tokens.end()};
+}
+
 std::string generate(const NextToken& forward, const std::string& prompt, int64_t count,
                      int64_t context, const SampleOptions& options, Where where) {
   if (prompt.empty()) fail(where, "a model continues a text: give a prompt of at least one byte");
-  const Random random(options.seed, "sample");
-  std::string text = prompt;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t n = std::min(std::ssize(text), context);
-    Tensor ids = Tensor::empty({1, n}, DType::i32);
-    std::transform(text.end() - n, text.end(), ids.data<int32_t>(),
-                   [](char c) { return static_cast<unsigned char>(c); });
-    const Tensor logits = forward(ids);
-    const int64_t vocabulary = logits.dim(-1);
-    const std::span<const float> last = logits.span<float>().last(static_cast<size_t>(vocabulary));
-    const int32_t token = sample_token(last, options, random.uniform(i), where);
+  std::vector<int32_t> bytes;
+  for (const char each : prompt) bytes.push_back(static_cast<unsigned char>(each));
+  std::string text;
+  for (const int32_t token : generate_tokens(forward, bytes, count, context, options, where)) {
     if (token > 255)
-      fail(where, "token {} is no byte: the model's vocabulary is {}", token, vocabulary);
+      fail(where, "token {} is no byte; a model of other tokens is sampled by generate_tokens",
+           token);
     text += static_cast<char>(token);
   }
-  return text.substr(prompt.size());
+  return text;
 }
 
 }  // namespace yotta

@@ -91,8 +91,8 @@ class NdParallel {
   // The pipeline in place of the trainer's loop.
   YOTTA_API double run(const BatchPosition& position, std::span<const Microbatch> batches,
                        int64_t tokens);
-  DType activation_dtype() const {  // what flows between layers
-    return config_.dtype == DType::bf16 ? DType::f32 : config_.dtype;
+  DType activation_dtype() const {  // what flows between layers: as their weights
+    return is_sharded_ ? options_.fsdp.gathered.value_or(config_.dtype) : config_.dtype;
   }
 
   TransformerConfig config_;

@@ -7,13 +7,16 @@
 //
 // A byte is a token: the vocabulary is 256, no tokenizer stands between the text and the model, and
 // any language works. UTF-8 spells one letter with one to four bytes, which the model learns like
-// spelling. A batch is a pure function of (seed, step, which sequence of the global batch), so 1, 2
-// or 8 ranks cut the same batch into rows, and a resumed run needs no more than the number of its
-// step. Cost: the text is held in memory once; a batch of B sequences is 2 B T int32, 8 B T bytes.
-// Letters: B sequences, T context.
+// spelling. A model with a vocabulary of its own is trained on the tokens of its tokenizer
+// (tokenizer.hpp), and batches are drawn from those in the same way. A batch is a pure function of
+// (seed, step, which sequence of the global batch), so 1, 2 or 8 ranks cut the same batch into
+// rows, and a resumed run needs no more than the number of its step. Cost: the text is held in
+// memory once, with a tokenizer also its tokens, 4 bytes each; a batch of B sequences is 2 B T
+// int32, 8 B T bytes. Letters: B sequences, T context.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,11 +70,13 @@ struct Batch {
   Tensor targets;  // (B, T) i32, the token after each input
 };
 
-// Draws sequences from a text.
+// Draws sequences from a text: from its bytes, or from the tokens of a tokenizer.
 class Batches {
  public:
-  // `text` must outlive this, and hold at least context + 1 bytes.
+  // What is drawn from must outlive this, and hold at least context + 1 bytes or tokens.
   YOTTA_API Batches(std::string_view text, int64_t context, uint64_t seed,
+                    Where where = Where::current());
+  YOTTA_API Batches(std::span<const int32_t> tokens, int64_t context, uint64_t seed,
                     Where where = Where::current());
 
   // Sequences first .. first + count of a step's global batch, each from a place drawn at random.
@@ -79,16 +84,24 @@ class Batches {
 
   // Sequences first .. first + count of the text cut into pieces of T, for validation.
   YOTTA_API Batch in_order(int64_t first, int64_t count, Where where = Where::current()) const;
-  int64_t sequences() const { return (std::ssize(text_) - 1) / context_; }
+  int64_t sequences() const { return (size() - 1) / context_; }
 
  private:
+  YOTTA_API Batches(std::string_view text, std::span<const int32_t> tokens, const char* unit,
+                    int64_t context, uint64_t seed, Where where);
+  int64_t size() const { return std::ssize(text_) + std::ssize(tokens_); }  // one of them is empty
+  int32_t token(int64_t at) const {
+    return tokens_.empty() ? static_cast<unsigned char>(text_[at]) : tokens_[at];
+  }
+
   // 64 bits of the block that belongs to this sequence of this step; the bias of % is below 2^-30.
   YOTTA_API int64_t random_start(int64_t step, int64_t sequence) const;
 
-  // One sequence from each of these bytes on.
+  // One sequence from each of these places on.
   YOTTA_API Batch gather(const std::vector<int64_t>& starts) const;
 
   std::string_view text_;
+  std::span<const int32_t> tokens_;
   int64_t context_;
   Random random_;
 };
@@ -231,13 +244,19 @@ TextSplit split_text(std::string_view text, int64_t context, double validation_s
 }
 
 Batches::Batches(std::string_view text, int64_t context, uint64_t seed, Where where)
-    : text_(text), context_(context), random_(seed, "batch") {
+    : Batches(text, {}, "bytes", context, seed, where) {}
+
+Batches::Batches(std::span<const int32_t> tokens, int64_t context, uint64_t seed, Where where)
+    : Batches({}, tokens, "tokens", context, seed, where) {}
+
+Batches::Batches(std::string_view text, std::span<const int32_t> tokens, const char* unit,
+                 int64_t context, uint64_t seed, Where where)
+    : text_(text), tokens_(tokens), context_(context), random_(seed, "batch") {
   if (context < 1) fail(where, "the context is {} tokens, expected 1 or more", context);
-  if (std::ssize(text) < context + 1)
+  if (size() < context + 1)
     fail(where,
-         "the text has {} bytes; a context of {} needs {}: give a longer text or a shorter "
-         "context",
-         text.size(), context, context + 1);
+         "the text has {} {}; a context of {} needs {}: give a longer text or a shorter context",
+         size(), unit, context, context + 1);
 }
 
 Batch Batches::draw(int64_t step, int64_t first, int64_t count) const {
@@ -255,7 +274,7 @@ Batch Batches::in_order(int64_t first, int64_t count, Where where) const {
 }
 
 int64_t Batches::random_start(int64_t step, int64_t sequence) const {
-  const uint64_t starts = text_.size() - static_cast<uint64_t>(context_);
+  const auto starts = static_cast<uint64_t>(size() - context_);
   const Block128 words =
       random_.block(static_cast<uint64_t>(step) << 32 | static_cast<uint32_t>(sequence));
   return static_cast<int64_t>((uint64_t{words[0]} << 32 | words[1]) % starts);
@@ -269,11 +288,8 @@ Batch Batches::gather(const std::vector<int64_t>& starts) const {
   int32_t* inputs = batch.inputs.data<int32_t>();
   int32_t* targets = batch.targets.data<int32_t>();
   for (const int64_t start : starts) {
-    const char* from = text_.data() + start;
-    for (int64_t t = 0; t < context_; ++t, ++inputs, ++targets) {
-      *inputs = static_cast<unsigned char>(from[t]);
-      *targets = static_cast<unsigned char>(from[t + 1]);
-    }
+    for (int64_t at = start; at < start + context_; ++at, ++inputs, ++targets)
+      *inputs = token(at), *targets = token(at + 1);
   }
   return batch;
 }

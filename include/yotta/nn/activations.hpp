@@ -117,16 +117,16 @@ struct Swiglu {
   }
 };
 
-template <class Real>
+template <class Number>
 struct SwigluBackward {
-  const Real *dy, *gate, *up;
-  Real *dgate, *dup;
+  const Number *dy, *gate, *up;
+  Number *dgate, *dup;
   template <class Count>
   YOTTA_BODY void operator()(int64_t i, Count count) const {
     const auto x = load(gate + i, count), d = load(dy + i, count);
     const auto s = logistic(x), silu = x * s;
     store(dup + i, d * silu, count);
-    store(dgate + i, d * load(up + i, count) * (s + silu * (Real{1} - s)), count);
+    store(dgate + i, d * load(up + i, count) * (s + silu * (Computed<Number>{1} - s)), count);
   }
 };
 
@@ -175,12 +175,12 @@ SwigluGradients swiglu_backward(const Tensor& dy, const Tensor& gate, const Tens
   SwigluGradients d{empty_like(gate, where), empty_like(gate, where)};
   const Device device = gate.device();
   if (device == Device::meta) return d;
-  visit_real(gate.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::SwigluBackward<Real> body{
-        dy.address<Real>(device, where), gate.address<Real>(device, where),
-        up.address<Real>(device, where), d.dgate.address<Real>(device),
-        d.dup.address<Real>(device)};
-    run_elementwise<Real>("swiglu_backward", device, gate.numel(), body, where);
+  visit_activation(gate.dtype(), where, [&]<class Number>(Type<Number>) {
+    const detail::SwigluBackward<Number> body{
+        dy.address<Number>(device, where), gate.address<Number>(device, where),
+        up.address<Number>(device, where), d.dgate.address<Number>(device),
+        d.dup.address<Number>(device)};
+    run_elementwise<Number>("swiglu_backward", device, gate.numel(), body, where);
   });
   return d;
 }

@@ -8,7 +8,8 @@
 //
 // This `plain` form keeps P of every head for the backward pass: B H T^2 numbers, at T = 8192 and
 // 32 heads 8 GiB per sequence and layer. attention_blockwise.hpp computes the same without it.
-// Plain is the reference, and the one with dropout on P.
+// Plain is the reference, and the one with dropout on P. With bf16 inputs S and softmax are f32, P
+// is kept in bf16, and o, dq, dk and dv are summed in f32 and rounded once.
 //
 // Backward: dV = P' dO and dP = dO V', as for any product; dS = P (dP - row sums of dP P), as for
 // softmax; S = Q K' / sqrt(d) gives dQ = dS K / sqrt(d) and dK = dS' Q / sqrt(d).
@@ -26,6 +27,7 @@
 #if YOTTA_BODIES_OF(nn_attention)
 #include <cmath>
 
+#include "yotta/core/cpu/convert.hpp"
 #include "yotta/core/matmul.hpp"
 #include "yotta/nn/cpu/attention_rows.hpp"
 #include "yotta/nn/dropout.hpp"
@@ -86,6 +88,10 @@ constexpr OpCost attention_plain_backward_cost(DType dtype, const AttentionSizes
                  query_numbers(s) + 2 * key_numbers(s) + 2 * score_numbers(s));
 }
 
+// Sums of x's shape in the type in which they are taken, f32 for bf16; results are rounded later.
+YOTTA_API Tensor empty_sums(const Tensor& x, Where where);
+YOTTA_API AttentionGradients rounded(AttentionGradients sums, DType dtype);
+
 // The sizes behind q (B, T, H, d), k and v (B, T, Hkv, d), or an error.
 YOTTA_API AttentionSizes attention_sizes(const char* operation, const Tensor& q, const Tensor& k,
                                          const Tensor& v, Where where);
@@ -118,7 +124,19 @@ AttentionSizes attention_sizes(const char* operation, const Tensor& q, const Ten
   return sizes;
 }
 
+Tensor empty_sums(const Tensor& x, Where where) {
+  return empty_beside(x, x.shape(), computed(x.dtype()), where);
+}
+AttentionGradients rounded(AttentionGradients sums, DType dtype) {
+  for (Tensor* each : {&sums.dq, &sums.dk, &sums.dv}) *each = as_type(*each, dtype);
+  return sums;
+}
+
 namespace detail {
+
+inline PlainAttention rounded(const PlainAttention& out, DType dtype) {
+  return {as_type(out.o, dtype), out.probabilities, out.mask};
+}
 
 // Head h of sequence b in x (B, T, heads, d): a (T, d) matrix whose rows are heads * d apart.
 template <class T>
@@ -133,27 +151,30 @@ void drop(Real* x, const uint8_t* mask, int64_t n, double p) {
   for (int64_t i = 0; i < n; ++i) x[i] = mask[i] != 0 ? x[i] * grow : Real{0};
 }
 
-template <class Real>
-void plain_head(MatrixView<const Real> q, MatrixView<const Real> k, MatrixView<const Real> v,
-                const uint8_t* mask, double p, Real* P, MatrixView<Real> o) {
+// `scratch`: (T, T).
+template <class Number, class Real>
+void plain_head(MatrixView<const Number> q, MatrixView<const Number> k, MatrixView<const Number> v,
+                const uint8_t* mask, double p, Real* scratch, Number* P, MatrixView<Real> o) {
   const int64_t T = q.rows;
   const Real factor = Real{1} / std::sqrt(static_cast<Real>(q.cols));
-  matmul(q, transposed(k), row_major(P, T, T), Into::overwrite);
+  Real* S = scratch;
+  if constexpr (std::is_same_v<Number, Real>) S = P;
+  matmul(q, transposed(k), row_major(S, T, T), Into::overwrite);
   for (int64_t t = 0; t < T; ++t) {
-    softmax_row(P + t * T, t + 1, factor, P + t * T);
-    std::fill(P + t * T + t + 1, P + (t + 1) * T, Real{0});
+    softmax_row(S + t * T, t + 1, factor, S + t * T);
+    std::fill(S + t * T + t + 1, S + (t + 1) * T, Real{0});
   }
-  if (mask == nullptr) return matmul(row_major<const Real>(P, T, T), v, o, Into::overwrite);
-  const PackBuffer<Real> dropped(T * T);
-  std::copy_n(P, T * T, dropped.data());
-  drop(dropped.data(), mask, T * T, p);
-  matmul(row_major<const Real>(dropped.data(), T, T), v, o, Into::overwrite);
+  copy_numbers(P, S, T * T);
+  if (mask == nullptr) return matmul(row_major<const Number>(P, T, T), v, o, Into::overwrite);
+  copy_numbers(scratch, P, T * T);
+  drop(scratch, mask, T * T, p);
+  matmul(row_major<const Real>(scratch, T, T), v, o, Into::overwrite);
 }
 
 // One query head: dq is overwritten, dk and dv are overwritten or added to.
-template <class Real>
-void plain_head_backward(MatrixView<const Real> dout, MatrixView<const Real> q,
-                         MatrixView<const Real> k, MatrixView<const Real> v, const Real* P,
+template <class Number, class Real>
+void plain_head_backward(MatrixView<const Number> dout, MatrixView<const Number> q,
+                         MatrixView<const Number> k, MatrixView<const Number> v, const Number* P,
                          const uint8_t* mask, double p, Into into, MatrixView<Real> dq,
                          MatrixView<Real> dk, MatrixView<Real> dv) {
   const int64_t T = q.rows;
@@ -161,7 +182,7 @@ void plain_head_backward(MatrixView<const Real> dout, MatrixView<const Real> q,
   const PackBuffer<Real> scratch(T * T);
   Real* S = scratch.data();  // P with dropout, then dP, then dS
   const MatrixView<const Real> s = row_major<const Real>(S, T, T);
-  std::copy_n(P, T * T, S);
+  copy_numbers(S, P, T * T);
   if (mask != nullptr) drop(S, mask, T * T, p);
   matmul(transposed(s), dout, dv, into);
   matmul(dout, transposed(v), row_major(S, T, T), Into::overwrite);
@@ -176,43 +197,6 @@ inline AttentionRows rows_of_sizes(const AttentionSizes& s) {
   return {s.T, s.T, s.H, s.Hkv, s.d, 0, 0, 0};
 }
 
-inline void plain_rows(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSizes& s,
-                       double p, PlainAttention& out, Where where) {
-  const uint8_t* mask = p > 0 ? out.mask.address<uint8_t>(Device::cuda) : nullptr;
-  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
-    const auto of = [&](const Tensor& x) { return x.address<Real>(Device::cuda, where); };
-    Real* P = out.probabilities.address<Real>(Device::cuda);
-    const int64_t queries = s.B * s.H * s.T;
-    run_kernel("attention_plain", PlainProbabilities<Real>{rows_of_sizes(s), of(q), of(k), P},
-               queries, where);
-    run_kernel("attention_plain",
-               PlainOutput<Real>{rows_of_sizes(s), P, of(v), mask, static_cast<Real>(1 / (1 - p)),
-                                 out.o.address<Real>(Device::cuda)},
-               queries, where);
-  });
-}
-
-inline void plain_rows_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
-                                const Tensor& v, const AttentionSizes& s, double p,
-                                const PlainAttention& saved, AttentionGradients& d, Where where) {
-  const uint8_t* mask = p > 0 ? saved.mask.address<uint8_t>(Device::cuda, where) : nullptr;
-  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
-    const auto of = [&](const Tensor& x) { return x.address<Real>(Device::cuda, where); };
-    const AttentionRows at = rows_of_sizes(s);
-    const Real *P = of(saved.probabilities), grow = static_cast<Real>(1 / (1 - p));
-    const DeviceScratch dS(saved.probabilities.nbytes(), where);
-    Real *dQ = d.dq.address<Real>(Device::cuda), *dK = d.dk.address<Real>(Device::cuda);
-    Real* dV = d.dv.address<Real>(Device::cuda);
-    run_kernel(
-        "attention_plain_backward",
-        PlainQueryGradient<Real>{at, P, of(k), of(v), of(dout), mask, grow, dS.as<Real>(), dQ},
-        s.B * s.H * s.T, where);
-    run_kernel("attention_plain_backward",
-               PlainKeyGradient<Real>{at, P, dS.as<Real>(), of(q), of(dout), mask, grow, dK, dV},
-               s.B * s.Hkv * s.T, where);
-  });
-}
-
 }  // namespace detail
 
 PlainAttention attention_plain(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -221,9 +205,8 @@ PlainAttention attention_plain(const Tensor& q, const Tensor& k, const Tensor& v
   expect_probability("attention_plain", dropout.p, where);
   charge(attention_plain_cost(q.dtype(), s));
   const Shape scores{s.B, s.H, s.T, s.T};
-  PlainAttention out{empty_like(q, where), empty_beside(q, scores, q.dtype(), where), {}};
+  PlainAttention out{empty_sums(q, where), empty_beside(q, scores, q.dtype(), where), {}};
   if (dropout.p > 0) out.mask = empty_beside(q, scores, DType::u8, where);
-  if (q.device() == Device::meta) return out;
   const int64_t heads = dropout.heads > 0 ? dropout.heads : s.H, square = s.T * s.T;
   const auto first_of_head = [&](int64_t i) {  // of its scores, in the whole run's
     const int64_t b = i / s.H, h = i % s.H;
@@ -233,26 +216,31 @@ PlainAttention attention_plain(const Tensor& q, const Tensor& k, const Tensor& v
     if (dropout.p > 0)
       detail::draw_masks("attention_plain", dropout.random, dropout.p, square, first_of_head,
                          out.mask, where);
-    detail::plain_rows(q, k, v, s, dropout.p, out, where);
-    return out;
+    detail::plain_rows(q, k, v, detail::rows_of_sizes(s), dropout.p, out.probabilities, out.mask,
+                       out.o, where);
   }
+  if (q.device() != Device::cpu) return detail::rounded(out, q.dtype());
   uint8_t* masks = dropout.p > 0 ? out.mask.data<uint8_t>() : nullptr;
-  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Real *Q = q.data<Real>(where), *K = k.data<Real>(where), *V = v.data<Real>(where);
-    Real *P = out.probabilities.data<Real>(), *O = out.o.data<Real>();
+  visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const Number *Q = q.data<Number>(where), *K = k.data<Number>(where), *V = v.data<Number>(where);
+    Number* P = out.probabilities.data<Number>();
+    Real* O = out.o.data<Real>();
     parallel_for(s.B * s.H, 1, [&](int64_t begin, int64_t end) {
+      const bool needed = masks != nullptr || dtype_of<Number> != dtype_of<Real>;
+      const PackBuffer<Real> scratch(needed ? square : 0);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t b = i / s.H, h = i % s.H, shared = h / s.group();
         uint8_t* mask = masks == nullptr ? nullptr : masks + i * square;
         if (mask != nullptr) draw_mask(dropout.random, dropout.p, first_of_head(i), square, mask);
         detail::plain_head(detail::head_of(Q, s, s.H, b, h),
                            detail::head_of(K, s, s.Hkv, b, shared),
-                           detail::head_of(V, s, s.Hkv, b, shared), mask, dropout.p, P + i * square,
-                           detail::head_of(O, s, s.H, b, h));
+                           detail::head_of(V, s, s.Hkv, b, shared), mask, dropout.p, scratch.data(),
+                           P + i * square, detail::head_of(O, s, s.H, b, h));
       }
     });
   });
-  return out;
+  return detail::rounded(out, q.dtype());
 }
 
 AttentionGradients attention_plain_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
@@ -266,16 +254,16 @@ AttentionGradients attention_plain_backward(const Tensor& dout, const Tensor& q,
     fail(where, "{}: p is {} and the forward pass {}", operation, p,
          saved.mask.defined() ? "drew a mask" : "drew no mask");
   charge(attention_plain_backward_cost(q.dtype(), s));
-  AttentionGradients d{empty_like(q, where), empty_like(k, where), empty_like(v, where)};
-  if (q.device() == Device::meta) return d;
-  if (q.device() == Device::cuda) {
-    detail::plain_rows_backward(dout, q, k, v, s, p, saved, d, where);
-    return d;
-  }
+  AttentionGradients d{empty_sums(q, where), empty_sums(k, where), empty_sums(v, where)};
+  if (q.device() == Device::cuda)
+    detail::plain_rows_backward(dout, q, k, v, detail::rows_of_sizes(s), p, saved.probabilities,
+                                saved.mask, d.dq, d.dk, d.dv, where);
+  if (q.device() != Device::cpu) return rounded(std::move(d), q.dtype());
   const uint8_t* masks = p > 0 ? saved.mask.data<uint8_t>(where) : nullptr;
-  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Real *dO = dout.data<Real>(where), *P = saved.probabilities.data<Real>(where);
-    const Real *Q = q.data<Real>(where), *K = k.data<Real>(where), *V = v.data<Real>(where);
+  visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const Number *dO = dout.data<Number>(where), *P = saved.probabilities.data<Number>(where);
+    const Number *Q = q.data<Number>(where), *K = k.data<Number>(where), *V = v.data<Number>(where);
     Real *dQ = d.dq.data<Real>(), *dK = d.dk.data<Real>(), *dV = d.dv.data<Real>();
     parallel_for(s.B * s.Hkv, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin * s.group(); i < end * s.group(); ++i) {
@@ -290,7 +278,7 @@ AttentionGradients attention_plain_backward(const Tensor& dout, const Tensor& q,
       }
     });
   });
-  return d;
+  return rounded(std::move(d), q.dtype());
 }
 
 #endif  // YOTTA_BODIES

@@ -18,6 +18,8 @@
 // against some of the keys, which are elsewhere in the sequence. A query that sees none of them
 // gets o = 0 and L = -infinity: an empty sum. Ring attention merges such blocks.
 //
+// With bf16 inputs scores, L and sums are f32. A whole o, dq, dk and dv are rounded to bf16 once; a
+// block's are parts of sums and stay f32.
 // Cost: forward 2 T^2 d FLOPs per head (4 T^2 d, causal half), backward 5 matmuls, 5 T^2 d.
 // Memory: q, k, v, o and L, B H T numbers. A tile of BQ * BK scores stays in L2 (on a GPU: in
 // shared memory, lesson 07). The arithmetic of one head, tile by tile, is in attention_tiles.hpp.
@@ -36,7 +38,7 @@ namespace yotta {
 
 struct BlockwiseAttention {
   Tensor o;            // (B, T, H, d)
-  Tensor log_sum_exp;  // (B, H, T)
+  Tensor log_sum_exp;  // (B, H, T), f32 for bf16
 };
 
 // `length` queries from column `query` on against as many keys from column `key` on. In the
@@ -68,7 +70,8 @@ constexpr OpCost attention_block_backward_cost(DType dtype, const AttentionSizes
                  query_numbers(s) + 2 * key_numbers(s));
 }
 
-// A block of attention: o (B, n, H, d) and L (B, H, n) of its n queries over its keys alone.
+// A block of attention: o (B, n, H, d) and L (B, H, n) of its n queries over its keys alone. o is
+// f32 for bf16: a part of a sum.
 YOTTA_API BlockwiseAttention attention_block(const Tensor& q, const Tensor& k, const Tensor& v,
                                              const AttentionBlock& block,
                                              Where where = Where::current());
@@ -78,11 +81,15 @@ YOTTA_API BlockwiseAttention attention_blockwise(const Tensor& q, const Tensor& 
                                                  Where where = Where::current());
 
 // Adds a block's part of dq, dk and dv to `d`, in the block's columns; dout (B, T, H, d). `saved`
-// is what all blocks of these queries gave together: o (B, T, H, d), L (B, H, T).
+// is what all blocks of these queries gave together: o (B, T, H, d), L (B, H, T). `d` is f32 for
+// bf16: zero_sums() makes it.
 YOTTA_API void attention_block_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
                                         const Tensor& v, const BlockwiseAttention& saved,
                                         const AttentionBlock& block, AttentionGradients& d,
                                         Where where = Where::current());
+
+// Zeros to which blocks add: of x's shape, f32 for bf16.
+YOTTA_API Tensor zero_sums(const Tensor& x, Where where = Where::current());
 
 // dq, dk, dv from dout (B, T, H, d) and what the forward pass kept.
 YOTTA_API AttentionGradients attention_blockwise_backward(const Tensor& dout, const Tensor& q,
@@ -105,6 +112,11 @@ inline AttentionSizes block_sizes(const char* operation, AttentionSizes s,
   return s;
 }
 
+inline void expect_sums(const char* what, const Tensor& sums, const Tensor& x, Where where) {
+  expect_shape("attention_blockwise_backward", what, sums, x.shape(), where);
+  expect_dtype("attention_blockwise_backward", what, sums, computed(x.dtype()), where);
+}
+
 // On Device::cuda: one warp per query, and backward also one per key. `s`: sizes of the whole.
 inline AttentionRows rows_of_block(const AttentionSizes& s, const AttentionBlock& block) {
   return {s.T, block.length, s.H, s.Hkv, s.d, block.query, block.key, block.ahead};
@@ -113,14 +125,15 @@ inline AttentionRows rows_of_block(const AttentionSizes& s, const AttentionBlock
 inline void blockwise_rows(const Tensor& q, const Tensor& k, const Tensor& v,
                            const AttentionSizes& s, const AttentionBlock& block,
                            BlockwiseAttention& out, Where where) {
-  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
-    const auto of = [&](const Tensor& x) { return x.address<Real>(Device::cuda, where); };
-    const BlockwiseRow<Real> body{rows_of_block(s, block),
-                                  of(q),
-                                  of(k),
-                                  of(v),
-                                  out.o.address<Real>(Device::cuda),
-                                  out.log_sum_exp.address<Real>(Device::cuda)};
+  visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const auto of = [&](const Tensor& x) { return x.address<Number>(Device::cuda, where); };
+    const BlockwiseRow<Number> body{rows_of_block(s, block),
+                                    of(q),
+                                    of(k),
+                                    of(v),
+                                    out.o.address<Real>(Device::cuda),
+                                    out.log_sum_exp.address<Real>(Device::cuda)};
     run_kernel("attention_blockwise", body, s.B * s.H * block.length, where);
   });
 }
@@ -129,16 +142,18 @@ inline void blockwise_rows_backward(const Tensor& dout, const Tensor& q, const T
                                     const Tensor& v, const AttentionSizes& s,
                                     const BlockwiseAttention& saved, const AttentionBlock& block,
                                     AttentionGradients& d, Where where) {
-  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
-    const auto of = [&](const Tensor& x) { return x.address<Real>(Device::cuda, where); };
-    const BlockwiseSaved<Real> all{
-        rows_of_block(s, block), of(q), of(k), of(v), of(saved.o), of(dout), of(saved.log_sum_exp)};
+  visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const auto of = [&](const Tensor& x) { return x.address<Number>(Device::cuda, where); };
+    const Real* L = saved.log_sum_exp.address<Real>(Device::cuda, where);
+    const BlockwiseSaved<Number> all{
+        rows_of_block(s, block), of(q), of(k), of(v), of(saved.o), of(dout), L};
     Real *dQ = d.dq.address<Real>(Device::cuda, where),
          *dK = d.dk.address<Real>(Device::cuda, where);
     Real* dV = d.dv.address<Real>(Device::cuda, where);
-    run_kernel("attention_blockwise_backward", BlockwiseQueryGradient<Real>{all, dQ},
+    run_kernel("attention_blockwise_backward", BlockwiseQueryGradient<Number>{all, dQ},
                s.B * s.H * block.length, where);
-    run_kernel("attention_blockwise_backward", BlockwiseKeyGradient<Real>{all, dK, dV},
+    run_kernel("attention_blockwise_backward", BlockwiseKeyGradient<Number>{all, dK, dV},
                s.B * s.Hkv * block.length, where);
   });
 }
@@ -151,21 +166,23 @@ BlockwiseAttention attention_block(const Tensor& q, const Tensor& k, const Tenso
   const AttentionSizes s = attention_sizes(operation, q, k, v, where);
   const AttentionSizes n = detail::block_sizes(operation, s, block, where);
   charge(attention_block_cost(q.dtype(), n, twice_seen(block)));
-  BlockwiseAttention out{empty_beside(q, {n.B, n.T, n.H, n.d}, q.dtype(), where),
-                         empty_beside(q, {n.B, n.H, n.T}, q.dtype(), where)};
+  const DType type = computed(q.dtype());
+  BlockwiseAttention out{empty_beside(q, {n.B, n.T, n.H, n.d}, type, where),
+                         empty_beside(q, {n.B, n.H, n.T}, type, where)};
   if (q.device() == Device::meta) return out;
   if (q.device() == Device::cuda) {
     detail::blockwise_rows(q, k, v, s, block, out, where);
     return out;
   }
-  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Real *Q = q.data<Real>(where), *K = k.data<Real>(where), *V = v.data<Real>(where);
+  visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const Number *Q = q.data<Number>(where), *K = k.data<Number>(where), *V = v.data<Number>(where);
     Real *O = out.o.data<Real>(), *L = out.log_sum_exp.data<Real>();
     parallel_for(s.B * s.H, 1, [&](int64_t begin, int64_t end) {
       const PackBuffer<Real> scores(detail::attention_BQ * detail::attention_BK);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t b = i / s.H, h = i % s.H, shared = h / s.group();
-        const detail::BlockwiseHead<Real> head{
+        const detail::BlockwiseHead<Number> head{
             detail::rows_of(detail::head_of(Q, s, s.H, b, h), block.query, block.query + n.T),
             detail::rows_of(detail::head_of(K, s, s.Hkv, b, shared), block.key, block.key + n.T),
             detail::rows_of(detail::head_of(V, s, s.Hkv, b, shared), block.key, block.key + n.T),
@@ -183,7 +200,14 @@ BlockwiseAttention attention_block(const Tensor& q, const Tensor& k, const Tenso
 BlockwiseAttention attention_blockwise(const Tensor& q, const Tensor& k, const Tensor& v,
                                        Where where) {
   const AttentionSizes s = attention_sizes("attention_blockwise", q, k, v, where);
-  return attention_block(q, k, v, {.length = s.T}, where);
+  const BlockwiseAttention sums = attention_block(q, k, v, {.length = s.T}, where);
+  return {as_type(sums.o, q.dtype()), sums.log_sum_exp};
+}
+
+Tensor zero_sums(const Tensor& x, Where where) {
+  Tensor made = empty_sums(x, where);
+  made.zero();
+  return made;
 }
 
 void attention_block_backward(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -195,16 +219,17 @@ void attention_block_backward(const Tensor& dout, const Tensor& q, const Tensor&
   expect_same(operation, "dout", dout, "q", q, where);
   expect_same(operation, "o", saved.o, "q", q, where);
   expect_shape(operation, "log_sum_exp", saved.log_sum_exp, {s.B, s.H, s.T}, where);
-  expect_same(operation, "dq", d.dq, "q", q, where);
-  expect_same(operation, "dk", d.dk, "k", k, where);
-  expect_same(operation, "dv", d.dv, "v", v, where);
+  detail::expect_sums("dq", d.dq, q, where);
+  detail::expect_sums("dk", d.dk, k, where);
+  detail::expect_sums("dv", d.dv, v, where);
   charge(attention_block_backward_cost(q.dtype(), n, twice_seen(block)));
   if (q.device() == Device::meta) return;
   if (q.device() == Device::cuda)
     return detail::blockwise_rows_backward(dout, q, k, v, s, saved, block, d, where);
-  visit_real(q.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Real *Q = q.data<Real>(where), *K = k.data<Real>(where), *V = v.data<Real>(where);
-    const Real *O = saved.o.data<Real>(where), *dO = dout.data<Real>(where);
+  visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const Number *Q = q.data<Number>(where), *K = k.data<Number>(where), *V = v.data<Number>(where);
+    const Number *O = saved.o.data<Number>(where), *dO = dout.data<Number>(where);
     const Real* L = saved.log_sum_exp.data<Real>(where);
     Real *dQ = d.dq.data<Real>(where), *dK = d.dk.data<Real>(where), *dV = d.dv.data<Real>(where);
     parallel_for(s.B * s.Hkv, 1, [&](int64_t begin, int64_t end) {
@@ -220,7 +245,7 @@ void attention_block_backward(const Tensor& dout, const Tensor& q, const Tensor&
           return detail::rows_of(detail::head_of(all, s, s.Hkv, b, shared), block.key,
                                  block.key + n.T);
         };
-        detail::blockwise_backward_head<Real>(
+        detail::blockwise_backward_head<Number, Real>(
             {queries(Q), keys(K), keys(V), queries(O), queries(dO), L + i * s.T + block.query,
              queries(dQ), keys(dK), keys(dV), scratch.data() + 2 * tile, block.ahead},
             scratch.data(), scratch.data() + tile);
@@ -233,9 +258,9 @@ AttentionGradients attention_blockwise_backward(const Tensor& dout, const Tensor
                                                 const Tensor& k, const Tensor& v,
                                                 const BlockwiseAttention& saved, Where where) {
   const AttentionSizes s = attention_sizes("attention_blockwise_backward", q, k, v, where);
-  AttentionGradients d{zeros_like(q, where), zeros_like(k, where), zeros_like(v, where)};
+  AttentionGradients d{zero_sums(q, where), zero_sums(k, where), zero_sums(v, where)};
   attention_block_backward(dout, q, k, v, saved, {.length = s.T}, d, where);
-  return d;
+  return rounded(std::move(d), q.dtype());
 }
 
 #endif  // YOTTA_BODIES

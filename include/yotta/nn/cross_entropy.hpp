@@ -12,6 +12,7 @@
 // stores no softmax, only l; and the gradient can take the logits' own place, which at V = 128,256
 // and 8,192 tokens saves 4 GB in f32.
 //
+// Logits may be bf16: l, the losses and the softmax are f32, and a gradient is rounded once.
 // l is computed as m + log(sum of e^(logit - m)), m the largest logit, so that nothing overflows.
 // Cost: forward 4 FLOPs per logit, one read; backward 4 FLOPs, a read and a write.
 // Letters: N tokens of this rank, V vocabulary.
@@ -53,8 +54,9 @@ YOTTA_API Tensor cross_entropy_backward(const Tensor& logits, const Tensor& targ
 namespace detail {
 
 // log(sum of e^x) of one row, or of a shard of it.
-template <class Real, class Team = LaneTeam<Real>>
-YOTTA_BODY Real log_sum_exp(const Real* x, int64_t n, Team team = {}) {
+template <class Number, class Team = LaneTeam<Computed<Number>>>
+YOTTA_BODY Computed<Number> log_sum_exp(const Number* x, int64_t n, Team team = {}) {
+  using Real = Computed<Number>;
   const Real most = team.largest(x, n);
   const Real sum =
       team.sum(n, [&](int64_t i, auto count) { return exponential(load(x + i, count) - most); });
@@ -62,18 +64,18 @@ YOTTA_BODY Real log_sum_exp(const Real* x, int64_t n, Team team = {}) {
 }
 
 // x = scale softmax(x) of one row, or of a shard of it, whose log-sum-exp is known.
-template <class Real, class Team = LaneTeam<Real>>
-YOTTA_BODY void scaled_softmax_row(Real* x, int64_t n, Real log_sum_exp, Real scale,
+template <class Number, class Real = Computed<Number>, class Team = LaneTeam<Real>>
+YOTTA_BODY void scaled_softmax_row(Number* x, int64_t n, Real log_sum_exp, Real scale,
                                    Team team = {}) {
   team.each(n, [&](int64_t i, auto count) {
     store(x + i, scale * exponential(load(x + i, count) - log_sum_exp), count);
   });
 }
 
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct CrossEntropyRow {
   int64_t V;
-  const Real* logits;
+  const Number* logits;
   const int32_t* targets;
   Real *losses, *log_sum_exps;
   template <class Team>
@@ -81,25 +83,39 @@ struct CrossEntropyRow {
     const Real l = log_sum_exp(logits + n * V, V, team);
     team.once([&] {
       log_sum_exps[n] = l;
-      losses[n] = l - logits[n * V + targets[n]];
+      losses[n] = l - load(logits + n * V + targets[n], OneLane{});
     });
   }
 };
 
-template <class Real>
+// x = scale softmax(x) at the target; -= scale. What was rounded to bf16 is computed again from its
+// logit: of scale (0.999 - 1) nothing would be left.
+template <class Number, class Real>
+YOTTA_BODY void subtract(Number* x, Real scale, Real log_sum_exp, Real logit) {
+  if constexpr (std::is_same_v<Number, Real>)
+    *x -= scale;
+  else
+    *x = static_cast<Number>(scale * (std::exp(logit - log_sum_exp) - Real{1}));
+}
+
+template <class Number, class Real = Computed<Number>>
 struct CrossEntropyBackwardRow {
   int64_t V;
-  Real* logits;
+  Number* logits;
   const int32_t* targets;
   const Real* log_sum_exps;
   Real scale;
   int64_t first;  // word held here, of the whole vocabulary (parallel/vocab_parallel.hpp)
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
+    const int64_t target = targets[n] - first;
+    const bool is_here = target >= 0 && target < V;
+    Number* const at = logits + n * V + target;
+    const Real logit = is_here ? load(at, OneLane{}) : Real{0};
+    team.meet();  // all have read it
     scaled_softmax_row(logits + n * V, V, log_sum_exps[n], scale, team);
     team.meet();
-    const int64_t target = targets[n] - first;
-    if (target >= 0 && target < V) team.once([&] { logits[n * V + target] -= scale; });
+    if (is_here) team.once([&] { subtract(at, scale, log_sum_exps[n], logit); });
   }
 };
 
@@ -127,15 +143,17 @@ CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, double s
   detail::expect_logits("cross_entropy", logits, targets, where);
   const int64_t N = logits.dim(0), V = logits.dim(1);
   charge(cross_entropy_cost(logits.dtype(), N, V));
-  CrossEntropy out{0, empty_beside(logits, {N}, logits.dtype(), where),
-                   empty_beside(logits, {N}, logits.dtype(), where)};
+  const DType type = computed(logits.dtype());
+  CrossEntropy out{0, empty_beside(logits, {N}, type, where),
+                   empty_beside(logits, {N}, type, where)};
   const Device device = logits.device();
   if (device == Device::meta) return out;
-  visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::CrossEntropyRow<Real> body{
-        V, logits.address<Real>(device, where), targets.address<int32_t>(device, where),
+  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const detail::CrossEntropyRow<Number> body{
+        V, logits.address<Number>(device, where), targets.address<int32_t>(device, where),
         out.losses.address<Real>(device), out.log_sum_exp.address<Real>(device)};
-    run_rows<Real>("cross_entropy", device, N, V, body, where);
+    run_rows<Number>("cross_entropy", device, N, V, body, where);
   });
   double sum = 0;
   for (const double loss : out.losses.values()) sum += loss;
@@ -152,14 +170,15 @@ void cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
   charge(cross_entropy_backward_cost(logits.dtype(), N, V));
   const Device device = logits.device();
   if (device == Device::meta) return;
-  visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::CrossEntropyBackwardRow<Real> body{V,
-                                                     logits.address<Real>(device, where),
-                                                     targets.address<int32_t>(device, where),
-                                                     log_sum_exp.address<Real>(device, where),
-                                                     static_cast<Real>(scale),
-                                                     0};
-    run_rows<Real>("cross_entropy_backward", device, N, V, body, where);
+  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const detail::CrossEntropyBackwardRow<Number> body{V,
+                                                       logits.address<Number>(device, where),
+                                                       targets.address<int32_t>(device, where),
+                                                       log_sum_exp.address<Real>(device, where),
+                                                       static_cast<Real>(scale),
+                                                       0};
+    run_rows<Number>("cross_entropy_backward", device, N, V, body, where);
   });
 }
 

@@ -66,14 +66,15 @@ YOTTA_API void draw_masks(const char* operation, const Random& random, double p,
                           const FirstOfRow& first_of_row, Tensor& mask, Where where);
 
 // y = x grow where the mask keeps, else 0. x and y may be the same.
-template <class Real>
+template <class Number>
 struct KeepMasked {
-  const Real* x;
+  using Real = Computed<Number>;
+  const Number* x;
   const uint8_t* mask;
   Real grow;
-  Real* y;
+  Number* y;
   YOTTA_HOST_DEVICE void operator()(int64_t i, OneLane) const {
-    y[i] = mask[i] != 0 ? x[i] * grow : Real{0};
+    y[i] = static_cast<Number>(mask[i] != 0 ? static_cast<Real>(x[i]) * grow : Real{0});
   }
 };
 
@@ -110,8 +111,8 @@ void draw_mask(const Random& random, double p, int64_t first_index, int64_t n, u
 
 namespace detail {
 
-template <class Real>
-void keep_masked(const char* operation, Device device, int64_t n, const KeepMasked<Real>& body,
+template <class Number>
+void keep_masked(const char* operation, Device device, int64_t n, const KeepMasked<Number>& body,
                  Where where) {
   if (device == Device::cuda) return run_kernel(operation, body, n, where);
   parallel_for(n, elements_per_thread, [&](int64_t begin, int64_t end) {
@@ -155,10 +156,10 @@ Tensor dropout_rows(const Tensor& x, int64_t rows, double p, const Random& rando
   const int64_t n = x.numel();
   if (device == Device::meta || n == 0) return y;
   detail::draw_masks("dropout", random, p, n / rows, first_of_row, mask, where);
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::KeepMasked<Real> body{x.address<Real>(device, where),
-                                        mask.address<uint8_t>(device),
-                                        static_cast<Real>(1 / (1 - p)), y.address<Real>(device)};
+  visit_activation(x.dtype(), where, [&]<class Number>(Type<Number>) {
+    const detail::KeepMasked<Number> body{
+        x.address<Number>(device, where), mask.address<uint8_t>(device),
+        static_cast<Computed<Number>>(1 / (1 - p)), y.address<Number>(device)};
     detail::keep_masked("dropout", device, n, body, where);
   });
   return y;
@@ -178,10 +179,10 @@ Tensor dropout_backward(const Tensor& dy, const Tensor& mask, double p, Where wh
   Tensor dx = empty_like(dy, where);
   const Device device = dy.device();
   if (device == Device::meta) return dx;
-  visit_real(dy.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::KeepMasked<Real> body{dy.address<Real>(device, where),
-                                        mask.address<uint8_t>(device, where),
-                                        static_cast<Real>(1 / (1 - p)), dx.address<Real>(device)};
+  visit_activation(dy.dtype(), where, [&]<class Number>(Type<Number>) {
+    const detail::KeepMasked<Number> body{
+        dy.address<Number>(device, where), mask.address<uint8_t>(device, where),
+        static_cast<Computed<Number>>(1 / (1 - p)), dx.address<Number>(device)};
     detail::keep_masked("dropout_backward", device, dy.numel(), body, where);
   });
   return dx;

@@ -10,7 +10,8 @@
 //    add_bias        y = x + b in each row                db += column sums of dy
 //    activations     gelu, silu, swiglu: activations.hpp
 //
-// Contract: f32 or f64, equal shapes and types, results in new tensors except for the *_into forms.
+// Contract: f32, f64 or bf16, equal shapes and types, results in new tensors except for the *_into
+// forms.
 // Letters: N rows (tokens), C columns (channels).
 #pragma once
 
@@ -51,17 +52,17 @@ YOTTA_API Tensor multiply(const Tensor& a, const Tensor& b, Where where = Where:
 // x + b in every row; x (N, C), b (C). Its dx is dy itself.
 YOTTA_API Tensor add_bias(const Tensor& x, const Tensor& bias, Where where = Where::current());
 
-// dbias (C) += the column sums of dy (N, C).
+// dbias (C) += the column sums of dy (N, C); dbias is f32 (f64).
 YOTTA_API void bias_backward(const Tensor& dy, Tensor& dbias, Where where = Where::current());
 
 namespace detail {
 
 // y[i] = f(in[0][i], in[1][i], ...). y may be one of the inputs.
-template <class Real, class F, int inputs>
+template <class Number, class F, int inputs>
 struct Map {
-  Real* y;
+  Number* y;
   F f;
-  const Real* in[inputs];
+  const Number* in[inputs];
   template <class Count>
   YOTTA_BODY void operator()(int64_t i, Count count) const {
     if constexpr (inputs == 1)
@@ -98,11 +99,11 @@ struct ScaleBy {
 
 namespace detail {
 
-template <class Real>
+template <class Number>
 struct AddBias {
   int64_t C;
-  const Real *x, *bias;
-  Real* y;
+  const Number *x, *bias;
+  Number* y;
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
     team.each(C, [&](int64_t c, auto count) {
@@ -111,10 +112,10 @@ struct AddBias {
   }
 };
 
-template <class Real>
+template <class Number>
 struct BiasTerm {
   int64_t C;
-  const Real* dy;
+  const Number* dy;
   template <class Count>
   YOTTA_BODY auto operator()(int64_t n, int64_t c, Count count) const {
     return std::array{load(dy + n * C + c, count)};
@@ -126,10 +127,10 @@ template <class F, class... In>
 void map_into(const char* operation, Tensor& y, F f, Where where, const In&... in) {
   const Device device = y.device();
   if (device == Device::meta) return;
-  visit_real(y.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Map<Real, F, sizeof...(In)> body{
-        y.address<Real>(device, where), f, {in.template address<Real>(device, where)...}};
-    run_elementwise<Real>(operation, device, y.numel(), body, where);
+  visit_activation(y.dtype(), where, [&]<class Number>(Type<Number>) {
+    const Map<Number, F, sizeof...(In)> body{
+        y.address<Number>(device, where), f, {in.template address<Number>(device, where)...}};
+    run_elementwise<Number>(operation, device, y.numel(), body, where);
   });
 }
 
@@ -174,10 +175,11 @@ Tensor add_bias(const Tensor& x, const Tensor& bias, Where where) {
   Tensor y = empty_like(x, where);
   const Device device = x.device();
   if (device == Device::meta) return y;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::AddBias<Real> body{C, x.address<Real>(device, where),
-                                     bias.address<Real>(device, where), y.address<Real>(device)};
-    run_rows<Real>("add_bias", device, N, C, body, where);
+  visit_activation(x.dtype(), where, [&]<class Number>(Type<Number>) {
+    const detail::AddBias<Number> body{C, x.address<Number>(device, where),
+                                       bias.address<Number>(device, where),
+                                       y.address<Number>(device)};
+    run_rows<Number>("add_bias", device, N, C, body, where);
   });
   return y;
 }
@@ -189,10 +191,10 @@ void bias_backward(const Tensor& dy, Tensor& dbias, Where where) {
   charge(bias_backward_cost(dy.dtype(), N, C));
   const Device device = dy.device();
   if (device == Device::meta) return;
-  visit_real(dy.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::BiasTerm<Real> term{C, dy.address<Real>(device, where)};
-    const ColumnSums<Real, 1, detail::BiasTerm<Real>> body{
-        N, {dbias.address<Real>(device, where)}, term};
+  visit_activation(dy.dtype(), where, [&]<class Number>(Type<Number>) {
+    const detail::BiasTerm<Number> term{C, dy.address<Number>(device, where)};
+    const ColumnSums<Computed<Number>, 1, detail::BiasTerm<Number>> body{
+        N, {dbias.address<Computed<Number>>(device, where)}, term};
     add_column_sums("bias_backward", device, C, body, where);
   });
 }

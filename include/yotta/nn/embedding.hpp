@@ -43,7 +43,8 @@ YOTTA_API Tensor embedding_shard(const Tensor& ids, const Tensor& table, int64_t
 // The same of a whole table (V, C).
 YOTTA_API Tensor embedding(const Tensor& ids, const Tensor& table, Where where = Where::current());
 
-// dtable (rows, C) += dy (N, C) in the rows that ids name; it holds rows `first` and on, of V.
+// dtable (rows, C), f32 for bf16 dy, += dy (N, C) in the rows that ids name; it holds rows `first`
+// and on, of V.
 YOTTA_API void embedding_shard_backward(const Tensor& dy, const Tensor& ids, Tensor& dtable,
                                         int64_t first, int64_t V, Where where = Where::current());
 
@@ -82,16 +83,16 @@ struct RowOfPosition {
 };
 
 // y(n) = table(row(n)), zeros if there is none; or y(n) += table(row(n)).
-template <class Real, class Row, bool adds>
+template <class Number, class Row, bool adds>
 struct ReadRow {
   int64_t C;
-  const Real* table;
+  const Number* table;
   Row row;
-  Real* y;
+  Number* y;
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
     const int64_t r = row(n);
-    Real* to = y + n * C;
+    Number* to = y + n * C;
     team.each(C, [&](int64_t c, auto count) {
       auto value = r < 0 ? decltype(load(table, count)){} : load(table + r * C + c, count);
       if constexpr (adds) value = load(to + c, count) + value;
@@ -99,16 +100,16 @@ struct ReadRow {
     });
   }
 };
-template <class Real>
-using EmbeddingRow = ReadRow<Real, RowOfId, false>;
-template <class Real>
-using AddPosition = ReadRow<Real, RowOfPosition, true>;
+template <class Number>
+using EmbeddingRow = ReadRow<Number, RowOfId, false>;
+template <class Number>
+using AddPosition = ReadRow<Number, RowOfPosition, true>;
 
 // to(row(n), c) += from(n, c): a body of columns, since two tokens may have the same row.
-template <class Real, class Row>
+template <class Number, class Row, class Real = Computed<Number>>
 struct AddRows {
   int64_t N, C;
-  const Real* from;
+  const Number* from;
   Row row;
   Real* to;
   template <class Count>
@@ -147,14 +148,15 @@ inline void expect_positions(const char* operation, const Tensor& x, const Tenso
 }
 
 // For n = 0, 1, ..., columns shared out over threads.
-template <class Real, class Row>
-void add_rows(const char* operation, Device device, const AddRows<Real, Row>& body, Where where) {
+template <class Number, class Row>
+void add_rows(const char* operation, Device device, const AddRows<Number, Row>& body, Where where) {
   if (device == Device::cuda) return run_kernel(operation, body, body.C, where);
   const int64_t columns_per_thread = std::max<int64_t>(64, rows_per_thread(body.N));
   if constexpr (has_loops)
     parallel_for(body.C, columns_per_thread, [&](int64_t begin, int64_t end) {
       for (int64_t n = 0; n < body.N; ++n)
-        for_lanes<Real>(end - begin, [&](int64_t c, auto count) { body(n, begin + c, count); });
+        for_lanes<Computed<Number>>(end - begin,
+                                    [&](int64_t c, auto count) { body(n, begin + c, count); });
     });
 }
 
@@ -171,10 +173,11 @@ Tensor embedding_shard(const Tensor& ids, const Tensor& table, int64_t first, in
   if (y.device() == Device::meta) return y;
   const detail::RowOfId row{ids.address<int32_t>(y.device(), where), first, rows};
   if (y.device() == Device::cuda) {
-    visit_real(table.dtype(), where, [&]<class Real>(Type<Real>) {
-      const Real* from = table.address<Real>(Device::cuda, where);
+    visit_activation(table.dtype(), where, [&]<class Number>(Type<Number>) {
+      const Number* from = table.address<Number>(Device::cuda, where);
       run_kernel("embedding",
-                 detail::EmbeddingRow<Real>{C, from, row, y.address<Real>(Device::cuda)}, N, where);
+                 detail::EmbeddingRow<Number>{C, from, row, y.address<Number>(Device::cuda)}, N,
+                 where);
     });
     return y;
   }
@@ -209,13 +212,13 @@ void embedding_shard_backward(const Tensor& dy, const Tensor& ids, Tensor& dtabl
   charge(embedding_backward_cost(dy.dtype(), N * rows / std::max<int64_t>(1, V), C));
   const Device device = dy.device();
   if (device == Device::meta) return;
-  visit_real(dy.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::AddRows<Real, detail::RowOfId> body{
+  visit_activation(dy.dtype(), where, [&]<class Number>(Type<Number>) {
+    const detail::AddRows<Number, detail::RowOfId> body{
         N,
         C,
-        dy.address<Real>(device, where),
+        dy.address<Number>(device, where),
         {ids.address<int32_t>(device, where), first, rows},
-        dtable.address<Real>(device, where)};
+        dtable.address<Computed<Number>>(device, where)};
     detail::add_rows("embedding_backward", device, body, where);
   });
 }
@@ -232,10 +235,10 @@ void add_positions(Tensor& x, const Tensor& positions, int64_t T, const Position
   charge(add_positions_cost(x.dtype(), N, C));
   const Device device = x.device();
   if (device == Device::meta) return;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::AddPosition<Real> body{
-        C, positions.address<Real>(device, where), {at, T}, x.address<Real>(device, where)};
-    run_rows<Real>("add_positions", device, N, C, body, where);
+  visit_activation(x.dtype(), where, [&]<class Number>(Type<Number>) {
+    const detail::AddPosition<Number> body{
+        C, positions.address<Number>(device, where), {at, T}, x.address<Number>(device, where)};
+    run_rows<Number>("add_positions", device, N, C, body, where);
   });
 }
 
@@ -246,9 +249,10 @@ void positions_backward(const Tensor& dy, Tensor& dpositions, int64_t T, const P
   charge(positions_backward_cost(dy.dtype(), N, C));
   const Device device = dy.device();
   if (device == Device::meta) return;
-  visit_real(dy.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::AddRows<Real, detail::RowOfPosition> body{
-        N, C, dy.address<Real>(device, where), {at, T}, dpositions.address<Real>(device, where)};
+  visit_activation(dy.dtype(), where, [&]<class Number>(Type<Number>) {
+    Computed<Number>* const sums = dpositions.address<Computed<Number>>(device, where);
+    const detail::AddRows<Number, detail::RowOfPosition> body{
+        N, C, dy.address<Number>(device, where), {at, T}, sums};
     detail::add_rows("positions_backward", device, body, where);
   });
 }

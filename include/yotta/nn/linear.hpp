@@ -6,9 +6,10 @@
 //     W   dW += dy' x         2 N I O            uses both up
 //         db += column sums of dy
 //
-// With bf16 weights, x and dy are rounded to bf16 and kept so, products are summed in f32, and y is
-// rounded to bf16 once, when its sums are whole: what a tensor core does. Between layers,
-// activations are f32 all the same.
+// With bf16 weights x and dy are kept in bf16, products are summed in f32, and y is rounded to bf16
+// once: what a tensor core does. y has the type of x, and dx that of dy: in a bf16 model bf16 flows
+// from layer to layer. Where x is f32, y is f32 too, with bf16's values, rounded when its sums are
+// whole. Gradients of weights are f32 (f64).
 // Leading dims of x are free: (B, T, I) gives (B, T, O).
 // Letters: N = B T tokens, I inputs, O outputs.
 #pragma once
@@ -22,8 +23,6 @@ namespace yotta {
 YOTTA_API Tensor as_rows(const Tensor& x);
 // y (rows, O) with the leading dims of x: (B, T, O).
 YOTTA_API Tensor with_leading_dims_of(const Tensor& x, const Tensor& y);
-// x itself if it has this type, else a copy.
-YOTTA_API Tensor as_type(const Tensor& x, DType dtype);
 
 struct LinearOptions {
   int64_t inputs, outputs;
@@ -90,8 +89,6 @@ Tensor with_leading_dims_of(const Tensor& x, const Tensor& y) {
   return y.reshape(std::move(shape));
 }
 
-Tensor as_type(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : x.to(dtype); }
-
 Linear::Linear(std::string name, const LinearOptions& options, const ParameterOptions& init)
     : Layer(std::move(name)),
       weight_(make_parameter(this->name() + ".weight", weight_range(options), true, options.initial,
@@ -122,7 +119,7 @@ void Linear::backward_weight(Saved& saved) {
   linear_backward_weight(dy, x, weight_.grad());
   weight_.mark_grad_ready();
   if (!bias_.defined()) return;
-  bias_backward(as_type(dy, bias_.grad().dtype()), bias_.grad());
+  bias_backward(dy, bias_.grad());
   bias_.mark_grad_ready();
 }
 

@@ -8,8 +8,8 @@
 // Why: y(m,n) = sum_k x(m,k) w(n,k), so x(m,k) reaches the loss through all n with factor w(n,k),
 // and w(n,k) through all m with factor x(m,k). The weight's rows are outputs, as in PyTorch.
 //
-// Types: f64; or f32 and bf16 in any mixture, summed in f32. The result has the type of x (of dy);
-// dw is f32 (f64 if all is).
+// Types: f64; or f32 and bf16 in any mixture, summed in f32. The result has the type of x (of dy),
+// rounded once if that is bf16; dw is f32 (f64 if all is).
 // Letters: M tokens, K input features, N output features.
 #pragma once
 
@@ -17,6 +17,7 @@
 #include "yotta/nn/elementwise.hpp"
 
 #if YOTTA_BODIES_OF(nn_linear)
+#include "yotta/core/cpu/convert.hpp"
 #include "yotta/core/matmul.hpp"
 #include "yotta/device/cuda/device_matmul.hpp"
 #endif
@@ -97,6 +98,14 @@ MatrixView<T> view(Tensor& x, Where where) {
 }
 
 // The same on Device::cuda, whose matmul takes factors of one type: bf16 beside f32 is widened.
+// n numbers of another type.
+template <class To, class From>
+void convert_on_threads(To* to, const From* from, int64_t n) {
+  parallel_for(n, elements_per_thread, [&](int64_t begin, int64_t end) {
+    convert(to + begin, dtype_of<To>, from + begin, dtype_of<From>, end - begin);
+  });
+}
+
 inline DeviceMatrix device_view(const Tensor& x, Where where) {
   if (x.device() != Device::cuda)
     fail(where, "{} is to be multiplied on cuda; copy it with .to(Device::cuda)", x.describe());
@@ -119,7 +128,24 @@ void multiply_on_device(const char* operation, const Tensor& a, AOf a_of, const 
                 });
 }
 
-// c = a b or c = a b', c in any float type: sums are f32 (f64) and rounded once.
+// c (bf16) = a b, or += a b: some rows at a time, whose sums are f32 in scratch.
+template <class A, class B>
+void round_product(MatrixView<A> a, MatrixView<B> b, MatrixView<bfloat16> c, Into into,
+                   Where where) {
+  check_matmul(a, b, c, where);
+  const int64_t rows = std::min(c.rows, std::max<int64_t>(256, (1 << 20) / (c.cols + 1)));
+  const PackBuffer<float> scratch(rows * c.cols);
+  for (int64_t begin = 0; begin < c.rows; begin += rows) {
+    const int64_t count = std::min(rows, c.rows - begin), n = count * c.cols;
+    bfloat16* const to = c.data + begin * c.row_stride;
+    if (into == Into::accumulate) convert_on_threads(scratch.data(), to, n);
+    matmul(sub_matrix(a, begin, 0, count, a.cols), b, row_major(scratch.data(), count, c.cols),
+           into, context().threads, where);
+    convert_on_threads(to, scratch.data(), n);
+  }
+}
+
+// c = a b or c = a b', c of the sums' type, f32 or f64, or bf16: sums are rounded once.
 template <class BOf>
 void multiply_into(const char* operation, const Tensor& a, const Tensor& b, BOf b_of, Tensor& c,
                    Into into, Where where) {
@@ -130,11 +156,12 @@ void multiply_into(const char* operation, const Tensor& a, const Tensor& b, BOf 
   }
   visit_factors(operation, a, b, where,
                 [&]<class A, class B, class Sum>(Type<A>, Type<B>, Type<Sum>) {
-                  const bool direct = c.dtype() == dtype_of<Sum>;
-                  Tensor sum = direct ? c : c.to(dtype_of<Sum>, where);
-                  matmul(view<A>(a, where), b_of(view<B>(b, where)), view<Sum>(sum, where), into,
-                         context().threads, where);
-                  if (!direct) c.copy_from(sum, where);
+                  const MatrixView<const A> left = view<A>(a, where);
+                  const auto right = b_of(view<B>(b, where));
+                  if (c.dtype() == dtype_of<Sum>)
+                    return matmul(left, right, view<Sum>(c, where), into, context().threads, where);
+                  if constexpr (std::is_same_v<Sum, float>)
+                    round_product(left, right, view<bfloat16>(c, where), into, where);
                 });
 }
 

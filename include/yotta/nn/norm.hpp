@@ -11,10 +11,9 @@
 //     dx = r (g - mean(g) - n mean(g n))      rmsnorm: without mean(g)
 //     dw(c) += sum over rows of dy n,  db(c) += sum over rows of dy
 //
-// Kept for backward: x, and m and r of each row: 2 numbers per C. One thread adds up a row, and one
-// thread a column over all rows: results do not depend on how many there are.
-// Cost: 8 FLOPs per number for 8 bytes: memory-bound, like everything that is not a matmul.
-// Letters: N rows (tokens), C columns (channels).
+// Kept for backward: x, and m and r of each row: 2 numbers per C, f32 where x is bf16. One thread
+// adds up a row, and one a column over all rows: results do not depend on how many there are.
+// Cost: 8 FLOPs per number for 8 bytes: memory-bound. Letters: N rows (tokens), C columns.
 // References: Ba, Kiros and Hinton (2016), Layer Normalization; Zhang and Sennrich (2019), RMSNorm.
 #pragma once
 
@@ -80,16 +79,18 @@ YOTTA_API void rmsnorm_backward_weight(const Tensor& dy, const Tensor& x, const 
 namespace detail {
 
 // One row of y = (x - mean) rstd w + b. rmsnorm has no mean and no bias: null.
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct NormForward {
   int64_t C;
   Real eps;
-  const Real *x, *weight, *bias;  // (N, C), (C), (C)
-  Real *y, *mean, *rstd;          // (N, C), (N), (N)
+  const Number* x;            // (N, C)
+  const Real *weight, *bias;  // (C)
+  Number* y;                  // (N, C)
+  Real *mean, *rstd;          // (N)
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
     const Real inverse = Real{1} / static_cast<Real>(C);
-    const Real* row = x + n * C;
+    const Number* row = x + n * C;
     const Real m = mean == nullptr ? Real{0} : inverse * team.sum(C, [&](int64_t c, auto count) {
       return load(row + c, count);
     });
@@ -111,16 +112,16 @@ struct NormForward {
 };
 
 // One row of dx = r (g - mean(g) - normal mean(g normal)), g = dy w.
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct NormBackward {
   int64_t C;
-  const Real *dy, *x, *weight;  // (N, C), (N, C), (C)
-  const Real *mean, *rstd;      // (N); mean null for rmsnorm
-  Real* dx;                     // (N, C)
+  const Number *dy, *x;              // (N, C)
+  const Real *weight, *mean, *rstd;  // (C), (N), (N); mean null for rmsnorm
+  Number* dx;                        // (N, C)
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
     const Real inverse = Real{1} / static_cast<Real>(C);
-    const Real *row = x + n * C, *d = dy + n * C;
+    const Number *row = x + n * C, *d = dy + n * C;
     const Real r = rstd[n], m = mean == nullptr ? Real{0} : mean[n];
     const std::array<Real, 2> sums = team.template sums<2>(C, [&](int64_t c, auto count) {
       const auto g = load(d + c, count) * load(weight + c, count);
@@ -136,10 +137,11 @@ struct NormBackward {
 };
 
 // At row n and column c: dy times the normalised x, for dw; and dy, for db, if there is one.
-template <class Real, size_t Sums>
+template <class Number, size_t Sums, class Real = Computed<Number>>
 struct NormTerm {
   int64_t C;
-  const Real *dy, *x, *mean, *rstd;  // mean null for rmsnorm
+  const Number *dy, *x;
+  const Real *mean, *rstd;  // mean null for rmsnorm
   template <class Count>
   YOTTA_BODY auto operator()(int64_t n, int64_t c, Count count) const {
     const auto d = load(dy + n * C + c, count);
@@ -156,17 +158,12 @@ struct NormTerm {
 
 #if YOTTA_BODIES_OF(nn)
 
-// rmsnorm is layernorm without a mean and a bias: they are undefined tensors here, and null
-// pointers in the bodies.
+// rmsnorm has no mean and no bias: undefined tensors here, null pointers in the bodies.
 namespace detail {
 
-template <class Real>
-Real* address_or_null(Tensor& x, Device device, Where where) {
-  return x.defined() ? x.address<Real>(device, where) : nullptr;
-}
-template <class Real>
-const Real* address_or_null(const Tensor& x, Device device, Where where) {
-  return x.defined() ? x.address<Real>(device, where) : nullptr;
+template <class Real, class MaybeConst>
+auto address_or_null(MaybeConst& x, Device device, Where where) {
+  return x.defined() ? x.template address<Real>(device, where) : nullptr;
 }
 
 inline void run_norm(const char* operation, const Tensor& x, const Tensor& weight,
@@ -174,16 +171,17 @@ inline void run_norm(const char* operation, const Tensor& x, const Tensor& weigh
   const Device device = x.device();
   const int64_t N = x.dim(0), C = x.dim(1);
   if (device == Device::meta) return;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const NormForward<Real> body{C,
-                                 static_cast<Real>(eps),
-                                 x.address<Real>(device, where),
-                                 weight.address<Real>(device, where),
-                                 address_or_null<Real>(bias, device, where),
-                                 out.y.address<Real>(device),
-                                 address_or_null<Real>(out.mean, device, where),
-                                 out.rstd.address<Real>(device)};
-    run_rows<Real>(operation, device, N, C, body, where);
+  visit_activation(x.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const NormForward<Number> body{C,
+                                   static_cast<Real>(eps),
+                                   x.address<Number>(device, where),
+                                   weight.address<Real>(device, where),
+                                   address_or_null<Real>(bias, device, where),
+                                   out.y.address<Number>(device),
+                                   address_or_null<Real>(out.mean, device, where),
+                                   out.rstd.address<Real>(device)};
+    run_rows<Number>(operation, device, N, C, body, where);
   });
 }
 
@@ -204,15 +202,16 @@ inline Tensor norm_backward_input(const OpCost& cost, const Tensor& dy, const Te
   Tensor dx = empty_like(x, where);
   const Device device = x.device();
   if (device == Device::meta) return dx;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const NormBackward<Real> body{C,
-                                  dy.address<Real>(device, where),
-                                  x.address<Real>(device, where),
-                                  weight.address<Real>(device, where),
-                                  address_or_null<Real>(mean, device, where),
-                                  rstd.address<Real>(device, where),
-                                  dx.address<Real>(device)};
-    run_rows<Real>(cost.name, device, N, C, body, where);
+  visit_activation(x.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const NormBackward<Number> body{C,
+                                    dy.address<Number>(device, where),
+                                    x.address<Number>(device, where),
+                                    weight.address<Real>(device, where),
+                                    address_or_null<Real>(mean, device, where),
+                                    rstd.address<Real>(device, where),
+                                    dx.address<Number>(device)};
+    run_rows<Number>(cost.name, device, N, C, body, where);
   });
   return dx;
 }
@@ -225,11 +224,12 @@ void norm_backward_weight(const OpCost& cost, const Tensor& dy, const Tensor& x,
   const Device device = x.device();
   const int64_t N = x.dim(0), C = x.dim(1);
   if (device == Device::meta) return;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const NormTerm<Real, Sums> term{
-        C, dy.address<Real>(device, where), x.address<Real>(device, where),
+  visit_activation(x.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const NormTerm<Number, Sums> term{
+        C, dy.address<Number>(device, where), x.address<Number>(device, where),
         address_or_null<Real>(mean, device, where), rstd.address<Real>(device, where)};
-    ColumnSums<Real, Sums, NormTerm<Real, Sums>> body{N, {}, term};
+    ColumnSums<Real, Sums, NormTerm<Number, Sums>> body{N, {}, term};
     for (size_t k = 0; k < Sums; ++k) body.out[k] = sums[k]->template address<Real>(device, where);
     add_column_sums(cost.name, device, C, body, where);
   });
@@ -244,8 +244,8 @@ LayernormOutput layernorm(const Tensor& x, const Tensor& weight, const Tensor& b
   expect_shape("layernorm", "weight", weight, {C}, where);
   expect_shape("layernorm", "bias", bias, {C}, where);
   charge(layernorm_cost(x.dtype(), N, C));
-  LayernormOutput out{empty_like(x, where), empty_beside(x, {N}, x.dtype(), where),
-                      empty_beside(x, {N}, x.dtype(), where)};
+  LayernormOutput out{empty_like(x, where), empty_beside(x, {N}, computed(x.dtype()), where),
+                      empty_beside(x, {N}, computed(x.dtype()), where)};
   detail::run_norm("layernorm", x, weight, bias, eps, out, where);
   return out;
 }
@@ -274,7 +274,7 @@ RmsnormOutput rmsnorm(const Tensor& x, const Tensor& weight, double eps, Where w
   const int64_t N = x.dim(0), C = x.dim(1);
   expect_shape("rmsnorm", "weight", weight, {C}, where);
   charge(rmsnorm_cost(x.dtype(), N, C));
-  LayernormOutput out{empty_like(x, where), {}, empty_beside(x, {N}, x.dtype(), where)};
+  LayernormOutput out{empty_like(x, where), {}, empty_beside(x, {N}, computed(x.dtype()), where)};
   detail::run_norm("rmsnorm", x, weight, {}, eps, out, where);
   return {out.y, out.rstd};
 }

@@ -4,12 +4,15 @@
 //       charge(silu_cost(x.dtype(), x.numel()));           once, also on meta
 //       Tensor y = empty_like(x, where);                   on x's device
 //       if (x.device() == Device::meta) return y;          shapes and costs only
-//       visit_real(...);                                   f32 or f64
+//       visit_activation(...);                             f32, f64 or bf16
 //
 // Conventions of all ops: x, y inputs and outputs, dx, dy the gradients of the loss with respect to
 // them. Results are new tensors. Gradients of activations are returned; gradients of weights are
 // *added* to what the caller passes, since a weight may be used more than once and by several
 // microbatches.
+// Types: what flows between layers is f32, f64 or bf16. bf16 is read and written, and f32 computed:
+// statistics of a row (mean, log-sum-exp), sums and weights' gradients are f32, and a result is
+// rounded to bf16 once.
 // A FLOP is one +, -, *, /, comparison, exp or square root.
 #pragma once
 
@@ -23,6 +26,9 @@ YOTTA_API Tensor empty_beside(const Tensor& x, Shape shape, DType dtype, Where w
 YOTTA_API Tensor empty_like(const Tensor& x, Where where);
 
 YOTTA_API Tensor zeros_like(const Tensor& x, Where where);
+
+// x itself if it has this type, else a copy.
+YOTTA_API Tensor as_type(const Tensor& x, DType dtype);
 
 // Throws unless both have the same shape and type.
 YOTTA_API void expect_same(const char* operation, const char* a_name, const Tensor& a,
@@ -81,6 +87,8 @@ Tensor zeros_like(const Tensor& x, Where where) {
   made.zero();
   return made;
 }
+
+Tensor as_type(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : x.to(dtype); }
 
 void expect_same(const char* operation, const char* a_name, const Tensor& a, const char* b_name,
                  const Tensor& b, Where where) {

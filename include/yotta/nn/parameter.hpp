@@ -18,8 +18,8 @@
 // With gradient accumulation it fires for each microbatch; the listener knows which is the last.
 //
 // Types: value is f32 (f64 for gradient checks) or bf16. Linear layers multiply bf16 by bf16 and
-// sum in f32; other layers widen a bf16 weight while they use it. Gradients of bf16 weights are
-// summed in f32.
+// sum in f32; rows of a bf16 table are read as they are; norms widen their weights while they use
+// them. Gradients of bf16 weights are summed in f32.
 #pragma once
 
 #include <functional>

@@ -60,17 +60,19 @@ struct RopeAngles {
 };
 
 // A row of H heads is B T H long: token t is row / H % T.
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct RotateRow {
   int64_t T, H, d;
-  const Real *table, *x;
+  const Real* table;
+  const Number* x;
   Real direction;
-  Real* y;
+  Number* y;
   template <class Team>
   YOTTA_BODY void operator()(int64_t row, Team team) const {
     const int64_t half = d / 2;
-    const Real *cosine = table + row / H % T * d, *a = x + row * d;
-    Real* to = y + row * d;
+    const Real* cosine = table + row / H % T * d;
+    const Number* a = x + row * d;
+    Number* to = y + row * d;
     team.each(half, [&](int64_t i, auto count) {
       const auto c = load(cosine + i, count), s = load(cosine + half + i, count) * direction;
       const auto left = load(a + i, count), right = load(a + half + i, count);
@@ -96,22 +98,23 @@ inline Tensor rotate(const char* operation, const Tensor& x, const Positions& po
   Tensor y = empty_like(x, where);
   const Device device = x.device();
   if (device == Device::meta) return y;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
+  visit_activation(x.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
     const int64_t bytes = T * d * static_cast<int64_t>(sizeof(Real));
     const double log_step = -2.0 / static_cast<double>(d) * std::log(asked.theta);
     RopeAngles<Real> angles{T, d, positions, log_step, asked.scaling, nullptr};
-    RotateRow<Real> body{T,
-                         H,
-                         d,
-                         nullptr,
-                         x.address<Real>(device, where),
-                         static_cast<Real>(direction),
-                         y.address<Real>(device)};
+    RotateRow<Number> body{T,
+                           H,
+                           d,
+                           nullptr,
+                           x.address<Number>(device, where),
+                           static_cast<Real>(direction),
+                           y.address<Number>(device)};
     if (device == Device::cuda) {
       const DeviceScratch table(bytes, where);
       body.table = angles.table = table.as<Real>();
       run_kernel(operation, angles, T * half, where);
-      return run_rows<Real>(operation, device, B * T * H, d, body, where);
+      return run_rows<Number>(operation, device, B * T * H, d, body, where);
     }
     std::vector<Real> table(static_cast<size_t>(T * d));
     body.table = angles.table = table.data();
@@ -121,7 +124,7 @@ inline Tensor rotate(const char* operation, const Tensor& x, const Positions& po
         for (int64_t t = begin; t < end; ++t) angles.set(t, pair, frequency);
       }
     });
-    run_rows<Real>(operation, device, B * T * H, d, body, where);
+    run_rows<Number>(operation, device, B * T * H, d, body, where);
   });
   return y;
 }

@@ -57,8 +57,8 @@ void softmax_row(const Real* x, int64_t n, Real factor, Real* y) {
 }
 
 // dx = factor y (dy - sum of dy y); dx may be dy.
-template <class Real>
-void softmax_backward_row(const Real* dy, const Real* y, int64_t n, Real factor, Real* dx) {
+template <class Real, class Number>
+void softmax_backward_row(const Real* dy, const Number* y, int64_t n, Real factor, Real* dx) {
   const Real along = sum_lanes<Real>(
       n, [&](int64_t i, auto count) { return load(dy + i, count) * load(y + i, count); });
   for_lanes<Real>(n, [&](int64_t i, auto count) {
@@ -67,36 +67,35 @@ void softmax_backward_row(const Real* dy, const Real* y, int64_t n, Real factor,
 }
 
 // One row each: bodies for run_rows.
-template <class Real>
+template <class In, class Out = In>
 struct SoftmaxRow {
   int64_t C;
-  const Real* x;
-  Real* y;
+  const In* x;
+  Out* y;  // may be x
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
-    const Real* row = x + n * C;
-    Real* to = y + n * C;
-    const Real most = team.largest(row, C);
-    const Real total = team.sum(C, [&](int64_t c, auto count) {
-      const auto e = exponential(load(row + c, count) - most);
-      store(to + c, e, count);
-      return e;
-    });
-    const Real factor = Real{1} / total;
-    team.each(C,
-              [&](int64_t c, auto count) { store(to + c, load(to + c, count) * factor, count); });
+    const In* row = x + n * C;
+    const auto most = team.largest(row, C);
+    const auto power = [&](int64_t c, auto count) {
+      return exponential(load(row + c, count) - most);
+    };
+    const auto factor = Computed<In>{1} / team.sum(C, power);
+    team.each(
+        C, [&](int64_t c, auto count) { store(y + n * C + c, power(c, count) * factor, count); });
   }
 };
 
-template <class Real>
+template <class Gradient, class Out = Gradient>
 struct SoftmaxBackwardRow {
   int64_t C;
-  const Real *dy, *y;
-  Real* dx;
+  const Gradient* dy;
+  const Out* y;
+  Gradient* dx;  // may be dy
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
-    const Real *d = dy + n * C, *p = y + n * C;
-    const Real along =
+    const Gradient* d = dy + n * C;
+    const Out* p = y + n * C;
+    const auto along =
         team.sum(C, [&](int64_t c, auto count) { return load(d + c, count) * load(p + c, count); });
     team.each(C, [&](int64_t c, auto count) {
       store(dx + n * C + c, load(p + c, count) * (load(d + c, count) - along), count);
@@ -114,10 +113,10 @@ Tensor softmax(const Tensor& x, Where where) {
   Tensor y = empty_like(x, where);
   const Device device = x.device();
   if (device == Device::meta) return y;
-  visit_real(x.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::SoftmaxRow<Real> body{x.dim(1), x.address<Real>(device, where),
-                                        y.address<Real>(device)};
-    run_rows<Real>("softmax", device, x.dim(0), x.dim(1), body, where);
+  visit_activation(x.dtype(), where, [&]<class Number>(Type<Number>) {
+    const detail::SoftmaxRow<Number> body{x.dim(1), x.address<Number>(device, where),
+                                          y.address<Number>(device)};
+    run_rows<Number>("softmax", device, x.dim(0), x.dim(1), body, where);
   });
   return y;
 }
@@ -129,11 +128,11 @@ Tensor softmax_backward(const Tensor& dy, const Tensor& y, Where where) {
   Tensor dx = empty_like(y, where);
   const Device device = y.device();
   if (device == Device::meta) return dx;
-  visit_real(y.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::SoftmaxBackwardRow<Real> body{y.dim(1), dy.address<Real>(device, where),
-                                                y.address<Real>(device, where),
-                                                dx.address<Real>(device)};
-    run_rows<Real>("softmax_backward", device, y.dim(0), y.dim(1), body, where);
+  visit_activation(y.dtype(), where, [&]<class Number>(Type<Number>) {
+    const detail::SoftmaxBackwardRow<Number> body{y.dim(1), dy.address<Number>(device, where),
+                                                  y.address<Number>(device, where),
+                                                  dx.address<Number>(device)};
+    run_rows<Number>("softmax_backward", device, y.dim(0), y.dim(1), body, where);
   });
   return dx;
 }

@@ -17,9 +17,9 @@
 // the last masks (10 of the 34); sequence parallelism cuts those too. Selective recomputation drops
 // the as^2b terms, full recomputation all but the layer's input, 2 sbh.
 //
-// What our layers keep (saved_bytes) differs in three places: the dropped probabilities are made
-// again from probabilities and mask (2 as^2b less), norms keep two numbers per row (mean and
-// 1/deviation), and numbers are f32.
+// What our layers keep (saved_bytes) differs in two places: the dropped probabilities are made
+// again from probabilities and mask (2 as^2b less), and norms keep two numbers per row, mean and
+// 1/deviation. In a bf16 model these two are f32, and all else is bf16; in an f32 model all is f32.
 //
 // Letters are the paper's: s sequence, b microbatch, h width, a heads, L layers, t tensor-parallel
 // ranks, p pipeline ranks, m model chunks per rank, v vocabulary.
@@ -60,12 +60,13 @@ constexpr double activation_bytes_first_stage(const ActivationSizes& z, bool seq
 }
 
 // Bytes that a GPT-2 layer of this library keeps: plain attention, dropout in all three places,
-// t = 1. `number` is 4 for f32; with 2 the terms are the paper's but for 2 as^2b and the norms' 4
-// numbers per row.
+// t = 1. `number` is 4 for f32; with 2, bf16, the terms are the paper's but for 2 as^2b and the
+// norms' 4 numbers per row, which are f32.
 constexpr double saved_bytes(const ActivationSizes& z, Recomputed what, double number) {
   const double sbh = z.s * z.b * z.h, squares = z.a * z.s * z.s * z.b, rows = z.s * z.b;
   if (what == Recomputed::all) return number * sbh;
-  const double kept = number * (16 * sbh + 4 * rows) + 2 * sbh;
+  const double statistic = number < 4 ? 4 : number;
+  const double kept = number * 16 * sbh + statistic * 4 * rows + 2 * sbh;
   return what == Recomputed::attention ? kept : kept + (number + 1) * squares;
 }
 

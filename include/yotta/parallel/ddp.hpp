@@ -133,7 +133,8 @@ class GradientBuckets {
 struct DdpOptions {
   int64_t bucket_bytes = 25 << 20;  // PyTorch's default
   ReduceOp op = ReduceOp::sum;
-  bool overlap = true;  // false: buckets wait until finish()
+  bool overlap = true;    // false: buckets wait until finish()
+  CommOptions comm = {};  // of its all_reduces: the algorithm, ranks per node
 };
 
 class Ddp {
@@ -170,7 +171,6 @@ class Ddp {
 };
 
 #if YOTTA_BODIES_OF(parallel)
-
 void broadcast_parameters(Parameters parameters, const Communicator& comm) {
   for (const ParameterPtr& each : parameters)
     if (each->value.device() != Device::meta)  // shapes without numbers
@@ -268,7 +268,8 @@ Ddp::Ddp(std::vector<ParameterPtr> parameters, const Communicator& comm, DdpOpti
       buckets_(
           make_buckets(parameters_, options.bucket_bytes),
           [this](Bucket& bucket) {
-            return comm_.all_reduce_async(bucket.flat, options_.op, {.label = "ddp.gradients"});
+            return comm_.all_reduce_async(bucket.flat, options_.op,
+                                          options_.comm.labelled("ddp.gradients"));
           },
           options.overlap) {
   broadcast_parameters(parameters_, comm_);
@@ -294,7 +295,6 @@ void check_ranks_differ(const Tensor& ids, const Communicator& comm, Where where
              "(is the rank in the sampler's index?)",
              a, b);
 }
-
 #endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -54,15 +54,15 @@ struct FsdpOptions {
   bool reshard_after_forward = true;   // false: units stay whole until backward, 2 P elements sent
   bool keep_last = false;              // the last unit stays whole: backward begins with it
   std::optional<DType> gathered = {};  // bf16: weights are sent and used in it; shards keep theirs
+  CommOptions comm = {};               // of all_gather and reduce_scatter: the algorithm, the nodes
 };
 
 // The weights of a slice of the model as one flat array, of which every rank holds an equal part.
 class FsdpUnit {
  public:
   YOTTA_API FsdpUnit(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
-                     std::optional<DType> gathered);
+                     std::optional<DType> gathered, CommOptions options = {});
   FsdpUnit(const FsdpUnit&) = delete;
-  FsdpUnit& operator=(const FsdpUnit&) = delete;
 
   const FlatLayout& layout() const { return layout_; }
   const std::vector<ParameterShard>& shards() const { return shards_; }
@@ -84,6 +84,7 @@ class FsdpUnit {
  private:
   FlatLayout layout_;
   Communicator comm_;
+  CommOptions options_;
   DType dtype_;                         // of gathered weights
   Tensor part_;                         // (n/p), n the padded size: this rank's weights
   std::vector<ParameterShard> shards_;  // the same memory, parameter by parameter
@@ -146,10 +147,12 @@ class Fsdp {
 };
 
 #if YOTTA_BODIES_OF(parallel)
-
 FsdpUnit::FsdpUnit(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
-                   std::optional<DType> gathered)
-    : layout_(parameters, comm.size()), comm_(comm), dtype_(gathered.value_or(layout_.dtype())) {
+                   std::optional<DType> gathered, CommOptions options)
+    : layout_(parameters, comm.size()),
+      comm_(comm),
+      options_(options),
+      dtype_(gathered.value_or(layout_.dtype())) {
   // exercise 15.1: keep this rank's part of the flat array and its shards, and drop what is whole
   const int64_t begin = comm_.rank() * layout_.shard_size();
   part_ = layout_.copy_part(begin, begin + layout_.shard_size());
@@ -164,7 +167,7 @@ void FsdpUnit::prefetch() {
   const MemoryScope memory(MemoryKind::buffers);
   sent_ = part_.dtype() == dtype_ ? part_ : part_.to(dtype_);
   whole_ = Tensor::empty({layout_.size()}, dtype_);
-  gathering_ = comm_.all_gather_async(whole_, sent_, {.label = "fsdp.all_gather"});
+  gathering_ = comm_.all_gather_async(whole_, sent_, options_.labelled("fsdp.all_gather"));
   // end of exercise 15.2
 }
 void FsdpUnit::unshard() {
@@ -195,8 +198,8 @@ void FsdpUnit::reduce() {
   layout_.drop_gradients();
   const MemoryScope memory(MemoryKind::buffers);
   reduced_ = Tensor::empty({layout_.shard_size()}, gradients_.dtype());
-  reducing_ =
-      comm_.reduce_scatter_async(reduced_, gradients_, ReduceOp::sum, {.label = "fsdp.reduce"});
+  reducing_ = comm_.reduce_scatter_async(reduced_, gradients_, ReduceOp::sum,
+                                         options_.labelled("fsdp.reduce"));
   // end of exercise 15.5
 }
 void FsdpUnit::finish_reduce() {
@@ -249,7 +252,6 @@ void FsdpLayer::backward_weight(Saved& saved) {
   reducing = &unit_;
   // end of exercise 15.9
 }
-
 void FsdpLayer::add_parameters(std::vector<ParameterPtr>& to) {
   for (const ParameterShard& shard : unit_.shards()) to.push_back(shard.parameter);
   if (slice_.outer) Sequential::add_parameters(to);  // of the unit inside this one
@@ -259,7 +261,7 @@ Fsdp::Fsdp(Layers model, const Communicator& comm, FsdpOptions options)
     : Fsdp(plan_fsdp(model, options.layers_per_unit), comm, options) {}
 Fsdp::Fsdp(const FsdpPlan& plan, const Communicator& comm, FsdpOptions options) : comm_(comm) {
   for (const std::vector<ParameterPtr>& parameters : plan.parameters)
-    units_.emplace_back(parameters, comm, options.gathered);
+    units_.emplace_back(parameters, comm, options.gathered, options.comm);
   const std::vector<FsdpPlan::Slice>& slices = plan.slices;
   // The unit that slice i needs first; none for -1 and for the end.
   const auto to_prefetch = [&](size_t i) {
@@ -292,9 +294,7 @@ void Fsdp::finish() {
   if (reducing_ != nullptr) reducing_->finish_reduce();
   reducing_ = nullptr;
 }
-
 double Fsdp::sum_of_squares(double mine) const { return sum_over(comm_, mine, "fsdp.norm"); }
-
 #endif  // YOTTA_BODIES
 
 }  // namespace yotta

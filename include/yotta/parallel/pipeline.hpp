@@ -14,10 +14,10 @@
 // receiver runs later, ours has arrived.
 //
 // Cost: each boundary between two ranks moves one (B, T, C) tensor per microbatch in each
-// direction: 2 (p v - 1) messages per microbatch over all ranks. Memory: most_in_flight(actions)
-// times a stage's Saved, and one sent y for each microbatch in flight: p - r with 1F1B, m with
-// GPipe. (Work::done() could free some of these sooner, but not in every run. Without it memory
-// depends on the schedule alone.)
+// direction, in a bf16 model 2 bytes a number: 2 (p v - 1) messages per microbatch over all ranks.
+// Memory: most_in_flight(actions) times a stage's Saved, and one sent y for each microbatch in
+// flight: p - r with 1F1B, m with GPipe. (Work::done() could free some of these sooner, but not in
+// every run. Without it memory depends on the schedule alone.)
 //
 // Contract: chunk c of rank r is stage r + c p. All ranks run the same schedule with the same
 // microbatches. x is read on stage 0 only; `between` says what flows between stages. Tied weights:
@@ -52,9 +52,9 @@ constexpr StageLayers layers_of_stage(int64_t n, int stages, int stage) {
 }
 
 struct PipelineMicrobatch {
-  Tensor x;       // what stage 0 takes: (B, T) ids; undefined elsewhere is fine
-  Shape between;  // what flows from stage to stage: (B, T, C)
-  DType dtype = DType::f32;
+  Tensor x;                  // what stage 0 takes: (B, T) ids; undefined elsewhere is fine
+  Shape between;             // what flows from stage to stage: (B, T, C)
+  DType dtype = DType::f32;  // of it: bf16 in a bf16 model
   BatchPosition place;
 };
 

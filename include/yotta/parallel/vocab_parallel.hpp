@@ -98,13 +98,14 @@ YOTTA_API void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, co
 
 namespace detail {
 
-template <class Real>
+template <class Number>
 struct MaskRow {
   int64_t held, in_whole;
-  Real* logits;  // (N, held)
+  Number* logits;  // (N, held)
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
-    Real* const padding = logits + n * held + in_whole;
+    using Real = Computed<Number>;
+    Number* const padding = logits + n * held + in_whole;
     team.each(held - in_whole, [&](int64_t v, auto count) {
       store(padding + v, decltype(load(padding, count)){} + static_cast<Real>(masked_logit), count);
     });
@@ -112,43 +113,43 @@ struct MaskRow {
 };
 
 // The three steps of the loss, between which the ranks sum; a row is a token.
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct VocabParallelRow {
-  int64_t held, first;  // words here, of the whole vocabulary
-  const Real* logits;   // (N, held)
+  int64_t held, first;   // words here, of the whole vocabulary
+  const Number* logits;  // (N, held)
   const int32_t* targets;
   Real *log_sum_exps, *losses;  // (N)
   Real* sums;                   // (N, 2)
 };
 // l = this rank's log-sum-exp; the largest of all ranks' is wanted.
-template <class Real>
-struct OwnLogSumExp : VocabParallelRow<Real> {
+template <class Number>
+struct OwnLogSumExp : VocabParallelRow<Number> {
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
-    const Real l = log_sum_exp(this->logits + n * this->held, this->held, team);
+    const auto l = log_sum_exp(this->logits + n * this->held, this->held, team);
     team.once([&] { this->log_sum_exps[n] = this->losses[n] = l; });
   }
 };
 // e^(l - m), and the target's logit if it is here; their sums are wanted. `losses` holds m.
-template <class Real>
-struct OwnSums : VocabParallelRow<Real> {
+template <class Number>
+struct OwnSums : VocabParallelRow<Number> {
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
     const int64_t own = this->targets[n] - this->first;
     team.once([&] {
       this->sums[2 * n] = std::exp(this->log_sum_exps[n] - this->losses[n]);
       this->sums[2 * n + 1] =
-          own >= 0 && own < this->held ? this->logits[n * this->held + own] : Real{0};
+          own >= 0 && own < this->held ? load(this->logits + n * this->held + own, OneLane{}) : 0;
     });
   }
 };
 // l = m + log(sum), loss = l - logit.
-template <class Real>
-struct LossOfSums : VocabParallelRow<Real> {
+template <class Number>
+struct LossOfSums : VocabParallelRow<Number> {
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
     team.once([&] {
-      const Real l = this->losses[n] + std::log(this->sums[2 * n]);
+      const auto l = this->losses[n] + std::log(this->sums[2 * n]);
       this->log_sum_exps[n] = l;
       this->losses[n] = l - this->sums[2 * n + 1];
     });
@@ -172,9 +173,9 @@ void mask_padding(Tensor& logits, int64_t vocabulary, const Communicator& tp, Wh
   const int64_t in_whole = std::clamp<int64_t>(left, 0, held);
   const Device device = logits.device();
   if (in_whole == held || device == Device::meta) return;
-  visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::MaskRow<Real> body{held, in_whole, logits.address<Real>(device, where)};
-    run_rows<Real>("mask_padding", device, logits.numel() / held, held, body, where);
+  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
+    const detail::MaskRow<Number> body{held, in_whole, logits.address<Number>(device, where)};
+    run_rows<Number>("mask_padding", device, logits.numel() / held, held, body, where);
   });
 }
 
@@ -194,7 +195,8 @@ VocabParallelEmbedding::VocabParallelEmbedding(std::string name, int64_t vocabul
 
 Tensor VocabParallelEmbedding::forward(const Tensor& ids, Saved& saved) {
   saved.keep("ids", ids);
-  return g_.forward(embedding_shard(ids, table_.value(), shard().first_row, shard().all_rows()));
+  const Tensor& rows = table_.parameter()->value;
+  return g_.forward(embedding_shard(ids, rows, shard().first_row, shard().all_rows()));
 }
 
 Tensor VocabParallelEmbedding::backward_input(const Tensor& dy, Saved& saved) {
@@ -213,22 +215,23 @@ void VocabParallelEmbedding::add_parameters(std::vector<ParameterPtr>& to) {
 }
 
 namespace detail {
-// Step<Real> for each token; nothing on meta.
+// Step<Number> for each token; nothing on meta.
 template <template <class> class Step>
 void each_token(const char* operation, const Tensor& logits, const Tensor& targets, int64_t first,
                 CrossEntropy& out, Tensor& sums, Where where) {
   const Device device = logits.device();
   if (device == Device::meta) return;
   const int64_t N = logits.dim(0), held = logits.dim(1);
-  visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
-    const VocabParallelRow<Real> row{held,
-                                     first,
-                                     logits.address<Real>(device, where),
-                                     targets.address<int32_t>(device, where),
-                                     out.log_sum_exp.address<Real>(device),
-                                     out.losses.address<Real>(device),
-                                     sums.address<Real>(device)};
-    run_rows<Real>(operation, device, N, held, Step<Real>{row}, where);
+  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const VocabParallelRow<Number> row{held,
+                                       first,
+                                       logits.address<Number>(device, where),
+                                       targets.address<int32_t>(device, where),
+                                       out.log_sum_exp.address<Real>(device),
+                                       out.losses.address<Real>(device),
+                                       sums.address<Real>(device)};
+    run_rows<Number>(operation, device, N, held, Step<Number>{row}, where);
   });
 }
 
@@ -243,9 +246,10 @@ CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& ta
   const int64_t N = logits.dim(0), held = logits.dim(1), first = axis_rank(tp) * held;
   detail::expect_ids(operation, targets, axis_size(tp) * held, where);
   charge(cross_entropy_cost(logits.dtype(), N, held));
-  CrossEntropy out{0, empty_beside(logits, {N}, logits.dtype(), where),
-                   empty_beside(logits, {N}, logits.dtype(), where)};
-  Tensor sums = empty_beside(logits, {N, 2}, logits.dtype(), where);
+  const DType type = computed(logits.dtype());
+  CrossEntropy out{0, empty_beside(logits, {N}, type, where),
+                   empty_beside(logits, {N}, type, where)};
+  Tensor sums = empty_beside(logits, {N, 2}, type, where);
   detail::each_token<detail::OwnLogSumExp>(operation, logits, targets, first, out, sums, where);
   tp.all_reduce(out.losses, ReduceOp::max, {.label = "tp.loss"}, where);
   detail::each_token<detail::OwnSums>(operation, logits, targets, first, out, sums, where);
@@ -274,14 +278,15 @@ void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, const Tensor
   charge(cross_entropy_backward_cost(logits.dtype(), N, held));
   const Device device = logits.device();
   if (device == Device::meta) return;
-  visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
-    const detail::CrossEntropyBackwardRow<Real> body{held,
-                                                     logits.address<Real>(device, where),
-                                                     targets.address<int32_t>(device, where),
-                                                     log_sum_exp.address<Real>(device, where),
-                                                     static_cast<Real>(scale),
-                                                     first};
-    run_rows<Real>(operation, device, N, held, body, where);
+  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const detail::CrossEntropyBackwardRow<Number> body{held,
+                                                       logits.address<Number>(device, where),
+                                                       targets.address<int32_t>(device, where),
+                                                       log_sum_exp.address<Real>(device, where),
+                                                       static_cast<Real>(scale),
+                                                       first};
+    run_rows<Number>(operation, device, N, held, body, where);
   });
 }
 

@@ -191,14 +191,13 @@ namespace detail {
 // to += from, summed in f32 (f64) and rounded once.
 inline void accumulate(Tensor& to, const Tensor& from) {
   if (to.dtype() == from.dtype() && bytes_of(to.dtype()) >= 4) return add_into(to, from);
-  Tensor sum = from.to(DType::f32);
-  add_into(sum, to.to(DType::f32));
+  const MemoryScope memory(MemoryKind::buffers);
+  Tensor sum = to.to(DType::f32);
+  add_into(sum, as_type(from, DType::f32));
   to.copy_from(sum);
 }
 // The type in which layers make gradients and optimizers read them.
-inline DType gradient_dtype(const FlatLayout& layout) {
-  return bytes_of(layout.dtype()) < 4 ? DType::f32 : layout.dtype();
-}
+inline DType gradient_dtype(const FlatLayout& layout) { return computed(layout.dtype()); }
 }  // namespace detail
 
 // A layer's gradient is ready: it is added to its bucket's and freed. Stage 2 sends what is full.

@@ -34,7 +34,7 @@ TEST_CASE("each operation has these algorithms and refuses the others") {
           V x(7, 1);
           w.all_reduce(x, ReduceOp::sum, {a, nullptr, /*node=*/3});
           CHECK(x == V(7, 3));
-        }) == 7);
+        }) == 9);
   CHECK(accepted([](C& w, Algorithm a) {
           V x(7, static_cast<float>(w.rank()));
           w.broadcast(x, 2, {a});
@@ -47,14 +47,14 @@ TEST_CASE("each operation has these algorithms and refuses the others") {
         }) == 3);
   CHECK(accepted([](C& w, Algorithm a) {
           V in(6, 1), out(2);
-          w.reduce_scatter(out, in, ReduceOp::sum, {a});
+          w.reduce_scatter(out, in, ReduceOp::sum, {a, nullptr, /*node=*/3});
           CHECK(out == V(2, 3));
-        }) == 4);
+        }) == 6);
   CHECK(accepted([](C& w, Algorithm a) {
           V in(2, 1), out(6);
-          w.all_gather(out, in, {a});
+          w.all_gather(out, in, {a, nullptr, /*node=*/3});
           CHECK(out == V(6, 1));
-        }) == 5);
+        }) == 7);
   CHECK(accepted([](C& w, Algorithm a) {
           V in(6, 1), out(6);
           w.all_to_all(out, in, {a});

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "support/rank_errors.hpp"
+#include "yotta/comm/threads/thread_transport.hpp"
 
 using namespace yotta;
 using yotta_test::check_says;
@@ -81,6 +82,38 @@ TEST_CASE("a rank that sleeps is woken, however often") {
       }
     }
   });
+}
+
+namespace {
+// Counts how often it is asked whether a request is done.
+class CountingTransport : public ThreadTransport {
+ public:
+  using ThreadTransport::ThreadTransport;
+  bool test(Request& request) override {
+    ++tests;
+    return ThreadTransport::test(request);
+  }
+  int64_t tests = 0;
+};
+}  // namespace
+
+TEST_CASE("a send tests a few of the buffered sends that are not received yet") {
+  constexpr int64_t many = 20000;  // looking at all at each call: 200 million times
+  const auto world = std::make_shared<ThreadWorld>(1);
+  const auto transport = std::make_shared<CountingTransport>(world, 0);
+  int64_t tests = -1;
+  const auto body = [&](Communicator& self) {
+    for (int32_t i = 0; i < many; ++i) self.send(std::vector{i}, 0, i % 2);
+    tests = transport->tests;
+    std::vector<int32_t> x(1);
+    for (int32_t i = 0; i < many; ++i) self.recv(x, 0, i % 2);
+  };
+  RankReport report;
+  report.context = std::make_shared<RankContext>();
+  detail::run_rank(0, world, transport, body, {}, report, Where::current());
+  CHECK(report.error == nullptr);
+  CHECK(tests >= many);
+  CHECK(tests <= 16 * many);
 }
 
 TEST_CASE("80,000 buffered sends that nobody has received yet arrive in their order") {

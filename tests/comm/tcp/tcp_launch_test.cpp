@@ -8,7 +8,6 @@
 
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
-#include "yotta/comm/tcp/tcp_rendezvous.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -78,17 +77,31 @@ TEST_CASE("what is no number is refused by name") {
   }
 }
 
-TEST_CASE("the file of a place: written whole, read, or not there yet") {
-  const TemporaryFolder folder;
-  const std::string file = (folder / "place").string();
-  CHECK(read_address_file(file).empty());
-  write_address_file(file, 40123);
-  const std::vector<TcpAddress> addresses = read_address_file(file);
-  REQUIRE_FALSE(addresses.empty());
-  CHECK(addresses.back().text() == "127.0.0.1:40123");
-  for (const TcpAddress& address : addresses) CHECK(address.port == 40123);
-  const std::string nowhere = (folder / "no/place").string();
-  CHECK(contains(message_of([&] { write_address_file(nowhere, 1); }), "cannot write " + nowhere));
+TEST_CASE("the key, and whether the job runs on one machine") {
+  Variables with_key = torchrun;
+  CHECK(environment_with(with_key)->key.empty());
+  CHECK_FALSE(environment_with(with_key)->one_machine);
+  const std::string key = make_job_key();
+  CHECK(is_job_key(key));
+  CHECK(make_job_key() != key);
+  with_key["YOTTA_JOB_KEY"] = key;
+  CHECK(environment_with(with_key)->key == key);
+  for (const std::string& wrong : {std::string("secret"), key.substr(1), key.substr(1) + "g"}) {
+    with_key["YOTTA_JOB_KEY"] = wrong;
+    CHECK(contains(refusal_of(with_key),
+                   "it should be 64 hexadecimal digits. Make one with: "
+                   "export YOTTA_JOB_KEY=$(openssl rand -hex 32)"));
+    CHECK_FALSE(contains(refusal_of(with_key), wrong));  // it is a secret, even so
+  }
+  Variables local = torchrun;
+  local["LOCAL_WORLD_SIZE"] = "4";
+  CHECK(environment_with(local)->one_machine);
+  local["LOCAL_WORLD_SIZE"] = "2";
+  CHECK_FALSE(environment_with(local)->one_machine);
+  for (const char* host : {"localhost", "127.0.0.1", "::1"}) {
+    local["MASTER_ADDR"] = host;
+    CHECK(environment_with(local)->one_machine);
+  }
 }
 
 namespace {
@@ -99,19 +112,33 @@ LaunchResult run_script(int n, const std::string& script) {
 
 }  // namespace
 
-TEST_CASE("each process has its place, and a file in a folder that is there") {
+TEST_CASE("each process has its place, at an address of this machine, and a key") {
   const LaunchResult result = run_script(
       3,
       "test $RANK = $LOCAL_RANK -a $RANK -lt 3 -a $WORLD_SIZE = 3 -a $LOCAL_WORLD_SIZE = 3 "
-      "-a -d ${YOTTA_RENDEZVOUS_FILE%/*} -a -z \"$MASTER_ADDR\" -a -n \"$PATH\"");
+      "-a $MASTER_ADDR = 127.0.0.1 -a $MASTER_PORT -gt 0 -a ${#YOTTA_JOB_KEY} = 64 "
+      "-a -z \"$YOTTA_RENDEZVOUS_FILE\" -a -n \"$PATH\" -a -n \"$YOTTA_WORDS\" "
+      "&& if [ $RANK = 0 ]; then test -e /proc/self/fd/$YOTTA_LISTEN_FD; "
+      "else test -z \"$YOTTA_LISTEN_FD\"; fi");
   CHECK(result.status == 0);
   CHECK(result.text.empty());
+}
+
+TEST_CASE("a job leaves no file, whatever becomes of it") {
+  const yotta_test::TemporaryFolder folder;
+  const char* const before = getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("TMPDIR", folder.path().c_str(), 1);
+  run_script(2, "exit 0");
+  run_script(2, "kill -9 $$");
+  kept.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", kept.c_str(), 1);
+  CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("an older place in the environment is replaced") {
   setenv("RANK", "17", 1);
   setenv("MASTER_ADDR", "node1", 1);
-  CHECK(run_script(1, "test $RANK = 0 -a -z \"$MASTER_ADDR\"").status == 0);
+  CHECK(run_script(1, "test $RANK = 0 -a $MASTER_ADDR = 127.0.0.1").status == 0);
   unsetenv("RANK");
   unsetenv("MASTER_ADDR");
 }

@@ -2,8 +2,14 @@
 #include "yotta/comm/tcp/tcp_rendezvous.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "comm/local_tcp.hpp"
 #include "support/message_of.hpp"
+#include "support/stderr_text.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace yotta;
@@ -11,32 +17,87 @@ using namespace yotta_test;
 
 namespace {
 
-int free_port() { return own_end(listen_at(0)).port; }
+const std::string key = make_job_key();
 
+// By an address of this machine; or by a file.
+TcpEnvironment by_address(int rank, int size, const TcpAddress& first, double seconds,
+                          const std::string& secret = key) {
+  return {rank, size, first, "", seconds, secret, true};
+}
+TcpEnvironment by_file(int rank, int size, const std::string& file, double seconds) {
+  return {rank, size, {}, file, seconds, "", true};
+}
+
+// A program that is not this library: it listens, and can say something to one that connects.
+class Stranger {
+ public:
+  Stranger() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    REQUIRE(bind(fd_, any, length) == 0);
+    REQUIRE(listen(fd_, 16) == 0);
+    REQUIRE(getsockname(fd_, any, &length) == 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~Stranger() { close(fd_); }
+  int port() const { return port_; }
+  void answer_one(const std::string& words) const {
+    const int fd = accept(fd_, nullptr, nullptr);
+    CHECK(send(fd, words.data(), words.size(), MSG_NOSIGNAL) == std::ssize(words));
+    char bytes[256];
+    while (recv(fd, bytes, sizeof bytes, 0) > 0) continue;
+    close(fd);
+  }
+
+ private:
+  int fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port_ = 0;
+};
+// A port at which nothing listens.
+int free_port() { return Stranger().port(); }
+// A connection to a port of this machine, as soon as something listens.
+int connect_at_last(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  for (const Deadline deadline(20); deadline.left() > 0;) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
+    close(fd);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return -1;
+}
+
+// Each process tells the others its rank, to check what is at the other end.
+void check_all_are_there(TcpMesh& mesh) {
+  for (int other = 0; other < mesh.size(); ++other)
+    mesh.send_text(other, std::to_string(mesh.rank()));
+  const Deadline deadline(20);
+  for (int other = 0; other < mesh.size(); ++other) {
+    std::optional<std::string> text;
+    while (!(text = mesh.take_text(other)) && deadline.left() > 0) mesh.progress(0.05);
+    CHECK(text.value_or("none") == std::to_string(other));
+    CHECK(mesh.processes()[static_cast<size_t>(other)].pid == getpid());
+  }
+  mesh.say_goodbye();
+}
+// What one process hears.
+std::string join(const TcpEnvironment& self) {
+  return message_of([&] {
+    TcpMesh mesh(TcpRendezvous(self).connect());
+    check_all_are_there(mesh);
+  });
+}
 // What each process hears, in the order of `environments`.
 std::vector<std::string> meet(const std::vector<TcpEnvironment>& environments) {
   std::vector<std::string> heard(environments.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < environments.size(); ++i)
-    threads.emplace_back([&, i] {
-      heard[i] = message_of([&] {
-        const TcpPeers peers = TcpRendezvous(environments[i]).connect();
-        // Each process tells the others its rank, to check what is at the other end.
-        const int size = static_cast<int>(peers.sockets.size());
-        for (int other = 0; other < size; ++other)
-          if (other != peers.rank)
-            write_text(peers.sockets[static_cast<size_t>(other)], std::to_string(peers.rank),
-                       Deadline(20));
-        for (int other = 0; other < size; ++other) {
-          const auto rank = static_cast<size_t>(other);
-          CHECK(peers.sockets[rank].is_open() == (other != peers.rank));
-          CHECK(peers.processes[rank].pid == getpid());
-          if (other != peers.rank)
-            CHECK(read_text(peers.sockets[rank], Deadline(20)) == std::to_string(other));
-        }
-      });
-    });
-  for (std::thread& thread : threads) thread.join();
+  on_threads_of(static_cast<int>(environments.size()), [&](int i) {
+    heard[static_cast<size_t>(i)] = join(environments[static_cast<size_t>(i)]);
+  });
   return heard;
 }
 
@@ -47,57 +108,122 @@ void check_all_hear(const std::vector<TcpEnvironment>& environments, const std::
   }
 }
 
-// A connection to rank 0, as soon as it listens.
-Socket connect_at_last(const TcpAddress& first) {
-  std::string why;
-  Socket socket;
-  for (const Deadline deadline(20); !socket.is_open() && deadline.left() > 0;)
-    socket = connect_to(first, Deadline(1), why);
-  return socket;
-}
-
 }  // namespace
 
-TEST_CASE("a connection to everybody, by an address or by a file") {
+TEST_CASE("a connection to each other process, by an address or by a file") {
   const TemporaryFolder folder;
   const std::string file = (folder / "rank0").string();
   for (const int size : {1, 2, 3, 5}) {
-    std::vector<TcpEnvironment> by_address, by_file;
+    std::vector<TcpEnvironment> addresses, files;
     const int port = free_port();
     for (int rank = size - 1; rank >= 0; --rank) {  // rank 0 is the last to come
-      by_address.push_back({rank, size, {"localhost", port}, "", 20});
-      by_file.push_back({rank, size, {}, file, 20});
+      addresses.push_back(by_address(rank, size, {"localhost", port}, 20));
+      files.push_back(by_file(rank, size, file, 20));
     }
-    check_all_hear(by_address, "nothing was thrown");
-    check_all_hear(by_file, "nothing was thrown");
+    check_all_hear(addresses, "nothing was thrown");
+    check_all_hear(files, "nothing was thrown");
     CHECK_FALSE(std::filesystem::exists(file));
+    CHECK(std::filesystem::is_empty(folder.path()));  // no draft either
+  }
+}
+
+TEST_CASE("the file: written whole and for its owner alone, read, or not there yet") {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "place").string();
+  CHECK(read_place(file).port == 0);
+  write_place(file, {40123, key, own_addresses()});
+  struct stat about {};
+  REQUIRE(stat(file.c_str(), &about) == 0);
+  CHECK((about.st_mode & 0777) == 0600);
+  const TcpPlace place = read_place(file);
+  CHECK(place.port == 40123);
+  CHECK(place.key == key);
+  CHECK(place.hosts == own_addresses());
+  CHECK(place.hosts.back() == "127.0.0.1");
+  const std::string nowhere = (folder / "no/place").string();
+  CHECK(contains(message_of([&] { write_place(nowhere, place); }), "cannot write " + nowhere));
+}
+
+TEST_CASE("a file that others may have written is refused by name, and so is a link") {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "place").string(), link = (folder / "link").string();
+  write_place(file, {40123, key, {"127.0.0.1"}});
+  std::filesystem::create_symlink(file, link);
+  CHECK(contains(message_of([&] { read_place(link); }), link + " is a link"));
+  chmod(file.c_str(), 0664);
+  const std::string refused = message_of([&] { read_place(file); });
+  CHECK(contains(refused, file + " is refused: it belongs to user "));
+  CHECK(contains(refused, "with mode 664"));
+  for (const char* text : {"", "70000\n", "-1\nx\n", "40123\nshort\n127.0.0.1\n"}) {
+    std::filesystem::remove(file);
+    std::ofstream(file) << text;
+    chmod(file.c_str(), 0600);
+    CHECK(read_place(file).hosts.empty());
   }
 }
 
 TEST_CASE("a file that an earlier job has left is no obstacle") {
   const TemporaryFolder folder;
   const std::string file = (folder / "rank0").string();
-  write_address_file(file, free_port());
-  check_all_hear({{1, 2, {}, file, 20}, {0, 2, {}, file, 20}}, "nothing was thrown");
+  write_place(file, {free_port(), make_job_key(), {"127.0.0.1"}});
+  check_all_hear({by_file(1, 2, file, 20), by_file(0, 2, file, 20)}, "nothing was thrown");
 }
 
-TEST_CASE("ranks that do not come are named, to those who have") {
+TEST_CASE("an earlier job's file whose port is another program's by now") {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "rank0").string();
+  const Stranger other;
+  write_place(file, {other.port(), make_job_key(), {"127.0.0.1"}});
+  std::vector<std::string> heard(2);
+  std::thread one([&] { heard[1] = meet({by_file(1, 2, file, 20)})[0]; });
+  other.answer_one("220 mail.example.com ESMTP ready");
+  heard[0] = meet({by_file(0, 2, file, 20)})[0];
+  one.join();
+  for (const std::string& text : heard) CHECK(text == "nothing was thrown");
+}
+
+TEST_CASE("without a key a rank does not listen, and says what to set") {
+  TcpEnvironment no_key = by_address(0, 2, {"localhost", free_port()}, 1, "");
+  CHECK(contains(meet({no_key})[0],
+                 "rank 0 has no key, and does not listen without one: export "
+                 "YOTTA_JOB_KEY=$(openssl rand -hex 32)"));
+  no_key.size = 1;  // there is nothing to listen for
+  CHECK(meet({no_key})[0] == "nothing was thrown");
+}
+
+TEST_CASE("a rank with another key neither joins nor hears; rank 0 says from where it came") {
   const TcpAddress first{"localhost", free_port()};
-  check_all_hear({{0, 4, first, "", 0.5}, {2, 4, first, "", 20}},
+  std::vector<std::string> heard;
+  const std::string said = stderr_of([&] {
+    heard = meet({by_address(0, 3, first, 1), by_address(1, 3, first, 1),
+                  by_address(2, 3, first, 0.8, make_job_key())});
+  });
+  CHECK(contains(heard[0], "of 3 ranks these have not come within 1 s: 2."));
+  CHECK(contains(heard[0], "Connections without the job's key were refused, from 127.0.0.1:"));
+  CHECK(contains(heard[1], "these have not come within 1 s: 2."));
+  CHECK(contains(heard[2], "what is there is no rank 0 of this job: it does not have its key"));
+  CHECK(contains(said, "rank 0: a connection from 127.0.0.1:"));
+  CHECK(contains(said, "does not have the key of this job, and was refused"));
+}
+
+TEST_CASE("ranks that do not come are named, to those that have") {
+  const TcpAddress first{"localhost", free_port()};
+  check_all_hear({by_address(0, 4, first, 0.5), by_address(2, 4, first, 20)},
                  "of 4 ranks these have not come within 0.5 s: 1, 3. Have they been started, with "
-                 "the same MASTER_ADDR and MASTER_PORT as rank 0 (process ");
+                 "the same MASTER_ADDR, MASTER_PORT and YOTTA_JOB_KEY as rank 0 (process ");
 }
 
-TEST_CASE("connections that say nothing, or not enough, hold up nobody") {
+TEST_CASE("connections that say nothing, or not enough, hold up no rank") {
   const TcpAddress first{"localhost", free_port()};
-  std::vector<Socket> silent;
+  std::vector<int> silent;
   std::vector<std::string> heard(3);
   const Deadline began(0);
-  std::thread zero([&] { heard[0] = meet({{0, 3, first, "", 1}})[0]; });
-  for (int i = 0; i < 4; ++i) silent.push_back(connect_at_last(first));
-  write_all(silent[0], "yotta", Deadline(1));
-  heard[1] = meet({{1, 3, first, "", 20}})[0];
+  std::thread zero([&] { heard[0] = meet({by_address(0, 3, first, 1)})[0]; });
+  for (int i = 0; i < 4; ++i) silent.push_back(connect_at_last(first.port));
+  CHECK(send(silent[0], "\xff", 1, MSG_NOSIGNAL) == 1);
+  heard[1] = meet({by_address(1, 3, first, 20)})[0];
   zero.join();
+  for (const int each : silent) close(each);
   const double seconds = -began.left();
   CAPTURE(seconds);
   CHECK(seconds < 4);
@@ -105,14 +231,15 @@ TEST_CASE("connections that say nothing, or not enough, hold up nobody") {
     CHECK(contains(heard[rank], "of 3 ranks these have not come within 1 s: 2."));
 }
 
-TEST_CASE("who came early may have waited all his time when the last one comes") {
+TEST_CASE("a process that came early may have waited all its time when the last one comes") {
   const TcpAddress first{"localhost", free_port()};
   std::vector<std::string> early, last;
   std::thread others([&] {
-    early = meet({{0, 4, first, "", 20}, {1, 4, first, "", 1}, {2, 4, first, "", 1}});
+    early =
+        meet({by_address(0, 4, first, 20), by_address(1, 4, first, 1), by_address(2, 4, first, 1)});
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(1300));
-  last = meet({{3, 4, first, "", 20}});
+  last = meet({by_address(3, 4, first, 20)});
   others.join();
   for (const std::string& text : early) CHECK(text == "nothing was thrown");
   CHECK(last[0] == "nothing was thrown");
@@ -120,65 +247,105 @@ TEST_CASE("who came early may have waited all his time when the last one comes")
 
 TEST_CASE("two processes with one rank, and different numbers of ranks, are told to all") {
   const TcpAddress first{"localhost", free_port()};
-  const TcpEnvironment zero{0, 3, first, "", 20}, one{1, 3, first, "", 20};
+  const TcpEnvironment zero = by_address(0, 3, first, 20), one = by_address(1, 3, first, 20);
   check_all_hear({zero, one, one}, "two processes say that they are rank 1: process ");
   TcpEnvironment other = one;
   other.size = 2;
   check_all_hear({zero, other}, "WORLD_SIZE is 3 for rank 0 (process ");
-  CHECK(contains(meet({{3, 3, first, "", 1}})[0], "RANK is 3, but WORLD_SIZE is 3"));
+  CHECK(contains(meet({by_address(3, 3, first, 1)})[0], "RANK is 3, but WORLD_SIZE is 3"));
 }
 
-TEST_CASE("rank 0 cannot be reached, or is somebody else") {
+TEST_CASE("rank 0 cannot be reached, or is another program") {
   const int port = free_port();
-  CHECK(contains(meet({{1, 2, {"localhost", port}, "", 0.2}})[0],
+  CHECK(contains(meet({by_address(1, 2, {"localhost", port}, 0.2)})[0],
                  fmt::format("rank 1 could not reach rank 0 at localhost:{} within 0.2 s: "
-                             "Connection refused. Is rank 0 running, and are MASTER_ADDR",
+                             "nothing listens at tcp://",
                              port)));
-  CHECK(contains(meet({{1, 2, {"no.such.host.invalid", port}, "", 0.2}})[0],
+  CHECK(contains(meet({by_address(1, 2, {"no.such.host.invalid", port}, 0.2)})[0],
                  "could not reach rank 0 at no.such.host.invalid:"));
-  CHECK(contains(meet({{1, 2, {}, "/no/such/file", 0.2}})[0],
+  CHECK(contains(meet({by_file(1, 2, "/no/such/file", 0.2)})[0],
                  "could not reach rank 0 at /no/such/file within 0.2 s: the file does not say"));
-  const Socket other = listen_at(0);
-  std::thread answers([&] {
-    const Socket accepted = accept_from(other, Deadline(20));
-    write_all(accepted, "220 mail.example.com ESMTP ready", Deadline(5));
-  });
-  CHECK(contains(meet({{1, 2, {"localhost", own_end(other).port}, "", 5}})[0],
+  const Stranger other;
+  std::thread answers([&] { other.answer_one("220 mail.example.com ESMTP ready"); });
+  CHECK(contains(meet({by_address(1, 2, {"127.0.0.1", other.port()}, 0.4)})[0],
                  "what is there is no rank 0"));
   answers.join();
 }
 
-TEST_CASE("an earlier job's file whose port is another program's by now") {
-  const TemporaryFolder folder;
-  const std::string file = (folder / "rank0").string();
-  const Socket other = listen_at(0);
-  write_address_file(file, own_end(other).port);
-  std::vector<std::string> heard(2);
-  std::thread one([&] { heard[1] = meet({{1, 2, {}, file, 20}})[0]; });
-  write_all(accept_from(other, Deadline(20)), "220 mail.example.com ESMTP ready", Deadline(5));
-  heard[0] = meet({{0, 2, {}, file, 20}})[0];
-  one.join();
-  for (const std::string& text : heard) CHECK(text == "nothing was thrown");
-}
-
 TEST_CASE("rank 0's port is taken") {
-  const Socket other = listen_at(0);
-  const TcpAddress first{"localhost", own_end(other).port};
-  CHECK(contains(meet({{0, 2, first, "", 1}})[0],
+  const Stranger other;
+  CHECK(contains(meet({by_address(0, 2, {"localhost", other.port()}, 1)})[0],
                  "Address already in use. Does another job use it, or another process with RANK=0? "
                  "Choose another MASTER_PORT"));
 }
 
-TEST_CASE("a stranger at rank 0's port is not counted, and disturbs nobody") {
+TEST_CASE("a stranger at rank 0's port is not counted, disturbs no rank, and is named") {
   const TcpAddress first{"localhost", free_port()};
-  std::thread stranger([&] {
-    const Socket socket = connect_at_last(first);
-    write_all(socket, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", Deadline(5));
-  });
   std::vector<std::string> heard(2);
-  std::thread zero([&] { heard[0] = meet({{0, 2, first, "", 20}})[0]; });
-  stranger.join();
-  heard[1] = meet({{1, 2, first, "", 20}})[0];
-  zero.join();
+  const std::string said = stderr_of([&] {
+    std::thread zero([&] { heard[0] = meet({by_address(0, 2, first, 20)})[0]; });
+    const int stranger = connect_at_last(first.port);
+    const std::string words = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    CHECK(send(stranger, words.data(), words.size(), MSG_NOSIGNAL) == std::ssize(words));
+    char bytes[256];
+    while (recv(stranger, bytes, sizeof bytes, 0) > 0) continue;  // until it is cut off
+    close(stranger);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    heard[1] = meet({by_address(1, 2, first, 20)})[0];
+    zero.join();
+  });
   for (const std::string& text : heard) CHECK(text == "nothing was thrown");
+  CHECK(contains(said, "does not have the key of this job, and was refused"));
+}
+
+TEST_CASE("a job on one machine cannot be reached from another") {
+  const TcpSockets here(key, true, 0, -1, "rank 0", Where::current());
+  const TcpSockets everywhere(key, false, 0, -1, "rank 0", Where::current());
+  const std::string own = own_addresses()[0];
+  const auto answers = [&](int port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    inet_pton(AF_INET, own.c_str(), &address.sin_addr);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool well = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    close(fd);
+    return well;
+  };
+  CHECK(answers(everywhere.inbox_port()));
+  if (is_loopback(own)) return;  // this machine has no other address
+  CHECK_FALSE(answers(here.inbox_port()));
+  CHECK_FALSE(answers(here.control_port()));
+}
+
+TEST_CASE("what a process says of itself is checked: names without an end, ports, versions") {
+  const TcpMember whole{1, 3, own_address(), "10.0.0.1", 40123, 40124};
+  std::string fault;
+  const auto back = unpack_member(pack_member(whole), fault);
+  REQUIRE(back.has_value());
+  CHECK(back->process.pid == getpid());
+  CHECK(std::string(back->process.host.data()) == own_address().host.data());
+  const auto refused = [&](auto change, const std::string& words) {
+    TcpMember member = whole;
+    change(member);
+    fault.clear();
+    CHECK_FALSE(unpack_member(pack_member(member), fault).has_value());
+    CAPTURE(fault);
+    CHECK(contains(fault, words));
+  };
+  refused([](TcpMember& member) { member.inbox_port = 0; }, "ports 0 and 40124");
+  refused([](TcpMember& member) { member.control_port = 1 << 20; }, "ports 40123 and 1048576");
+  refused([](TcpMember& member) { member.process.pid = -5; }, "process -5");
+  refused([](TcpMember& member) { member.host = std::string(1000, 'x'); }, "ports ");
+  MessageWriter endless;
+  endless.put(std::string(members_mark));
+  for (int number = 1; number <= 5; ++number) endless.put(number);
+  endless.put(std::string(64, 'h'));
+  CHECK_FALSE(unpack_member(endless.bytes(), fault).has_value());
+  CHECK(contains(fault, "a name of 64 characters"));
+  std::string text = pack_member(whole);
+  for (size_t length = 0; length < text.size(); ++length)
+    CHECK_FALSE(unpack_member(text.substr(0, length), fault).has_value());
+  TcpRoster roster{"", {whole, whole}};
+  CHECK(contains(message_of([&] { unpack_roster(pack_roster(roster), 2); }), "rank 0 twice"));
 }

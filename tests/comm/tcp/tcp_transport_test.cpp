@@ -125,7 +125,7 @@ TEST_CASE("after a failure nobody touches what was being sent") {
       eager.eager_bytes = 1 << 30;
       TcpTransport transport(mesh, 2, 1, eager);
       const Call call{.operation = "send", .where = Where::current()};
-      std::vector<float> x(1 << 22);  // more than the kernel takes
+      std::vector<float> x(1 << 24);  // more than ZeroMQ takes
       Request request;
       const int rank = mesh->rank();
       if (rank == 0) {

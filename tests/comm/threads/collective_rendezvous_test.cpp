@@ -90,3 +90,15 @@ TEST_CASE("groups: the same name gives the same group; collectives go when all h
   groups.leave(0, first);
   CHECK(groups.enter(1, 0, 2, sum).missing(1) == std::vector<int>{0, 1});
 }
+
+TEST_CASE("a group goes with its last member, and its number does not come back") {
+  ThreadGroups groups(2);
+  const std::vector<int> both = {0, 1};
+  const int number = groups.open(0, 0, 5, both);
+  groups.close(number);
+  CHECK(groups.members(number) == both);
+  CHECK(groups.open(0, 0, 5, both) == number);  // of the other member
+  groups.close(number);
+  CHECK_THROWS(groups.members(number));
+  CHECK(groups.open(0, 0, 5, both) > number);
+}

@@ -1,8 +1,15 @@
 #include "yotta/comm/threads/thread_transport.hpp"
 
 #include <doctest/doctest.h>
+#include <malloc.h>
+
+#include "support/not_run.hpp"
+#include "support/rank_errors.hpp"
+#include "yotta/comm/run_ranks.hpp"
 
 using namespace yotta;
+using yotta_test::check_says;
+using yotta_test::error_of;
 
 namespace {
 struct Message : Request {
@@ -71,4 +78,66 @@ TEST_CASE("a rank that would sleep for ever is told at once") {
   world.returned(1);
   CHECK_THROWS_AS(world.sleep(0, strands, 0.001), Deadlock);
   world.withdraw(to);
+}
+
+TEST_CASE("communicators that are dropped leave nothing behind") {
+  if (YOTTA_ASAN || YOTTA_TSAN) YOTTA_NOT_RUN("a sanitizer keeps what is freed");
+  run_ranks(2, [](Communicator& world) {
+    std::vector<float> x(3);
+    const auto split_often = [&](int times) {
+      for (int i = 0; i < times; ++i) {
+        const Communicator part = world.split(i % 2 == 0 ? 0 : world.rank(), 0);
+        part.all_reduce(x);
+        part.all_reduce_async(x).wait();
+      }
+      world.barrier();
+      return mallinfo2().uordblks;  // of both ranks
+    };
+    const size_t before = split_often(200), after = split_often(4000);
+    world.barrier();
+    CHECK(after < before + 4000 * 20);  // 1.5 kB a call were left
+  });
+}
+
+TEST_CASE("a Work may outlive its communicator") {
+  check_says(error_of<Deadlock>(2,
+                                [](Communicator& world) {
+                                  std::vector<float> x(3);
+                                  Work work = world.split(0, 0).recv_async(x, 1 - world.rank(), 4);
+                                  work.wait();
+                                }),
+             {"rank 0 waits for 1 waits for 0", "on the communicator of ranks 0 1"});
+}
+
+TEST_CASE("a thousand ranks" * doctest::test_suite("long")) {
+  constexpr int p = 1000;
+  run_ranks(p, [](Communicator& world) {
+    std::vector<int64_t> x = {world.rank()};
+    world.all_reduce(x);
+    CHECK(x[0] == p * (p - 1) / 2);
+    std::vector<int64_t> mine = {world.rank()}, other = {-1};
+    world.send_recv(mine, (world.rank() + 1) % p, other, (world.rank() + p - 1) % p);
+    CHECK(other[0] == (world.rank() + p - 1) % p);
+  });
+  check_says(error_of<RankFailed>(p,
+                                  [](Communicator& world) {
+                                    if (world.rank() == 700)
+                                      throw std::runtime_error("one of many");
+                                    world.barrier();
+                                  }),
+             {"rank 700 failed: one of many"});
+}
+
+TEST_CASE("ten thousand runs need no more memory than one thousand" * doctest::test_suite("long")) {
+  const auto run_often = [](int times) {
+    for (int i = 0; i < times; ++i)
+      run_ranks(3, [](Communicator& world) {
+        std::vector<float> x(100);
+        world.split(world.rank() % 2, 0).all_reduce(x);
+        world.all_reduce_async(x).wait();
+      });
+    return static_cast<int64_t>(mallinfo2().uordblks);
+  };
+  const int64_t before = run_often(1000);
+  CHECK(run_often(9000) <= before + (64 << 10));
 }

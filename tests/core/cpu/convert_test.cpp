@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <vector>
 
 using namespace yotta;
@@ -36,4 +37,41 @@ TEST_CASE("f32 to bf16 rounds to nearest, ties to even") {
   const Conversion<bfloat16, float> conversion{body, from};
   for (int i = 0; i < 3; ++i) conversion(i, OneLane{});
   CHECK(body[1].bits == to[1].bits);
+}
+
+TEST_CASE("registers of f32 and bf16: every bf16 is widened, and bits of all kinds are rounded") {
+  std::vector<bfloat16> all(1 << 16), back(all.size());
+  std::vector<float> wide(all.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i].bits = static_cast<uint16_t>(i);
+  widen_numbers(wide.data(), all.data(), std::ssize(all));
+  round_numbers(back.data(), wide.data(), std::ssize(all));
+  int wrong = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const float one = static_cast<float>(all[i]);
+    wrong += std::bit_cast<uint32_t>(wide[i]) != std::bit_cast<uint32_t>(one);
+    wrong += back[i].bits != bfloat16(one).bits;
+  }
+  // Every sign and exponent, with the low bits that decide: zeros, about a half, ones; odd and even.
+  std::vector<float> numbers;
+  for (uint32_t upper = 0; upper < (1 << 16); ++upper)
+    for (const uint32_t low : {0x0000u, 0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+      numbers.push_back(std::bit_cast<float>(upper << 16 | low));
+  std::vector<bfloat16> narrow(numbers.size());
+  round_numbers(narrow.data(), numbers.data(), std::ssize(numbers));
+  for (size_t i = 0; i < numbers.size(); ++i) wrong += narrow[i].bits != bfloat16(numbers[i]).bits;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("lengths that are no whole registers are converted to their end and not beyond") {
+  for (int64_t n = 0; n < 40; ++n) {
+    std::vector<float> from(static_cast<size_t>(n)), back(static_cast<size_t>(n) + 1, -7.0f);
+    for (int64_t i = 0; i < n; ++i) from[static_cast<size_t>(i)] = static_cast<float>(i);
+    std::vector<bfloat16> to(static_cast<size_t>(n) + 1, bfloat16(-7.0f));
+    copy_numbers(to.data(), static_cast<const float*>(from.data()), n);
+    copy_numbers(back.data(), static_cast<const bfloat16*>(to.data()), n);
+    for (int64_t i = 0; i < n; ++i)
+      CHECK(back[static_cast<size_t>(i)] == from[static_cast<size_t>(i)]);
+    CHECK(static_cast<float>(to.back()) == -7.0f);
+    CHECK(back.back() == -7.0f);
+  }
 }

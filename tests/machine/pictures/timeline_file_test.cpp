@@ -181,6 +181,36 @@ TEST_CASE("names with quotes and control characters stay JSON") {
   CHECK(found);
 }
 
+namespace {
+struct Crossings {
+  int crossing = 0, events = 0;
+  size_t threads = 0;
+};
+// Events of one thread of the JSON that lie neither apart nor inside each other.
+Crossings crossings(const Trace& trace) {
+  const auto file = nlohmann::json::parse(timeline_json(trace));
+  std::map<std::pair<int, int64_t>, std::vector<std::pair<int64_t, int64_t>>>
+      threads;  // begin, -end
+  const auto ns = [](const nlohmann::json& us) { return std::llround(1e3 * us.get<double>()); };
+  for (const auto& event : file["traceEvents"])
+    if (event["ph"] == "X")
+      threads[{event["pid"], event["tid"]}].emplace_back(ns(event["ts"]),
+                                                         -(ns(event["ts"]) + ns(event["dur"])));
+  Crossings found{0, 0, threads.size()};
+  for (auto& [thread, spans] : threads) {
+    std::sort(spans.begin(), spans.end());
+    std::vector<int64_t> open;  // ends of what is going on
+    for (const auto& [begin, minus_end] : spans) {
+      while (!open.empty() && open.back() <= begin) open.pop_back();
+      found.crossing += !open.empty() && -minus_end > open.back();
+      open.push_back(-minus_end);
+      ++found.events;
+    }
+  }
+  return found;
+}
+}  // namespace
+
 TEST_CASE("what is on one thread lies apart or inside each other, to the nanosecond") {
   Cluster c = cluster_named("h100x8");
   c.gamma = 1e-12;
@@ -199,27 +229,23 @@ TEST_CASE("what is on one thread lies apart or inside each other, to the nanosec
     }
     world.all_reduce(x, ReduceOp::sum, {Algorithm::tree});
   };
-  const auto file = nlohmann::json::parse(timeline_json(run_on(c, 4, body).trace));
-  std::map<std::pair<int, int>, std::vector<std::pair<int64_t, int64_t>>> threads;  // begin, -end
-  const auto ns = [](const nlohmann::json& us) { return std::llround(1e3 * us.get<double>()); };
-  for (const auto& event : file["traceEvents"])
-    if (event["ph"] == "X")
-      threads[{event["pid"], event["tid"]}].emplace_back(ns(event["ts"]),
-                                                         -(ns(event["ts"]) + ns(event["dur"])));
-  CHECK(threads.size() > 8);
-  int crossing = 0, events = 0;
-  for (auto& [thread, spans] : threads) {
-    std::sort(spans.begin(), spans.end());
-    std::vector<int64_t> open;  // ends of what is going on
-    for (const auto& [begin, minus_end] : spans) {
-      while (!open.empty() && open.back() <= begin) open.pop_back();
-      crossing += !open.empty() && -minus_end > open.back();
-      open.push_back(-minus_end);
-      ++events;
-    }
-  }
-  CHECK(events > 200);
-  CHECK(crossing == 0);
+  const Crossings found = crossings(run_on(c, 4, body).trace);
+  CHECK(found.threads > 8);
+  CHECK(found.events > 200);
+  CHECK(found.crossing == 0);
+}
+
+TEST_CASE("several rings at once lie on threads of their own, with names") {
+  const Trace trace = run_on(cluster_named("h100x16"), 16, [](Communicator& world) {
+                        std::vector<float> x(12370);
+                        world.all_reduce(x, ReduceOp::sum, {Algorithm::multi_rail});
+                      }).trace;
+  const Crossings found = crossings(trace);
+  CHECK(found.events >= 2 * 16 * 8 * 30);  // and waits
+  CHECK(found.crossing == 0);
+  const std::string json = timeline_json(trace);
+  CHECK(json.find("\"world (2)\"") != json.npos);
+  CHECK(json.find("\"world, arriving (2)\"") != json.npos);
 }
 
 // ---- SVG ----

@@ -32,6 +32,14 @@ TEST_CASE("as text: a letter a name, capitals on the critical path, dots for wai
   CHECK(text.find("A  matmul                        50.0%") != text.npos);
 }
 
+TEST_CASE("names that are asked for come first, in the order given, so letters keep a meaning") {
+  const Timeline timeline = make_timeline(small_trace(), 8, {"adamw", "forward", "halo"});
+  CHECK(timeline.names == std::vector<std::string>{"adamw", "forward", "halo", "matmul"});
+  CHECK(timeline.shares == std::vector<double>{1.0 / 16, 0, 2.0 / 16, 8.0 / 16});
+  CHECK(timeline_text(timeline, 16).find("rank 0   compute          DDDDDDDDaa\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("colours are for terminals only, and the same letter is there without") {
   const Timeline timeline = make_timeline(small_trace());
   CHECK(timeline_text(timeline, 16).find('\033') == std::string::npos);

@@ -3,12 +3,17 @@
 #include "yotta/model/files/checkpoint.hpp"
 
 #include <doctest/doctest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "support/message_of.hpp"
+#include "support/not_run.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/safetensors.hpp"
@@ -592,4 +597,48 @@ TEST_CASE("a Llama 3.1 is saved and loaded, and computes with its scaled rope") 
   const Transformer plain(config);
   assign_all(weights(plain), weights(saved), "the other");
   CHECK(largest_difference(logits_of(plain, ids), logits_of(saved, ids)) >= 1e-3);
+}
+
+TEST_CASE("a tokenizer.json is saved with the model, in the same step") {
+  const TemporaryFolder folder;
+  const TransformerConfig config = gpt2_config(1, 8, 2, 4, 11);
+  const Transformer model(config);
+  save_checkpoint(folder / "bytes", config, weights(model));
+  CHECK_FALSE(std::filesystem::exists(folder / "bytes/tokenizer.json"));
+  save_checkpoint(folder / "own", config, weights(model), nullptr, "{\"a\": 1}");
+  CHECK(read_file(folder / "own/tokenizer.json") == "{\"a\": 1}");
+  std::filesystem::create_directories(folder / "blocked/tokenizer.json");
+  CHECK(contains(message_of([&] { expect_savable(folder / "blocked"); }), "this is a folder"));
+}
+
+TEST_CASE(
+    "a process is killed at any time while it saves two models in turn: one of them is there, "
+    "whole") {
+  const TemporaryFolder folder;
+  const std::string place = folder / "model";
+  const TransformerConfig config = tiny(Dialect::llama, false);
+  const Transformer some(config), other(config);
+  randomize(some, 1);
+  randomize(other, 2);
+  save_checkpoint(place, config, weights(some));
+  const Random delays(1, "kills");
+  int of_other = 0;
+  for (int kills = 0; kills < (long_form() ? 250 : 10); ++kills) {
+    const pid_t saver = fork();
+    REQUIRE(saver >= 0);
+    if (saver == 0) alarm(10);  // it never outlives this test
+    while (saver == 0) {
+      save_checkpoint(place, config, weights(other));
+      save_checkpoint(place, config, weights(some));
+    }
+    usleep(static_cast<useconds_t>(1000 + 29000 * delays.uniform(static_cast<uint64_t>(kills))));
+    kill(saver, SIGKILL);
+    waitpid(saver, nullptr, 0);
+    const Transformer read(config);
+    load_weights(place, config, weights(read));
+    const bool is_some = same_bits(weights(read), weights(some));
+    of_other += is_some ? 0 : 1;
+    CHECK((is_some || same_bits(weights(read), weights(other))));
+  }
+  if (long_form()) CHECK(of_other > 0);  // it was killed after saves of each
 }

@@ -55,7 +55,7 @@ TEST_CASE_TEMPLATE("one query: o and L by the formula; its gradients by hand", R
   std::vector<Real> P(4, std::numeric_limits<Real>::quiet_NaN()),
       plain(2, std::numeric_limits<Real>::quiet_NaN()), dS(4), dq2(2), dk2(2), dv2(2);
   for (int64_t i : {0, 1}) {
-    PlainProbabilities<Real>{at, q.data(), k.data(), P.data()}(i, team);
+    PlainProbabilities<Real>{at, q.data(), k.data(), P.data(), P.data()}(i, team);
     PlainOutput<Real>{at, P.data(), v.data(), nullptr, 1, plain.data()}(i, team);
   }
   CHECK(P[0] == 1);

@@ -69,3 +69,19 @@ TEST_CASE("a maximum passes over NaN") {
   const std::vector<float> x = {1, NAN, 3, NAN};
   CHECK(largest(x.data(), 4) == 3);
 }
+
+TEST_CASE("bf16 is computed in f32: widened when it is loaded, rounded when it is stored") {
+  for (int64_t n = 0; n <= 3 * lane_count<float> + 1; ++n) {
+    CAPTURE(n);
+    std::vector<bfloat16> x(static_cast<size_t>(n)), y(x.size() + 1, bfloat16(-7.0f));
+    for (int64_t i = 0; i < n; ++i)
+      x[static_cast<size_t>(i)] = bfloat16(1 + 0.0078125f * static_cast<float>(i));
+    for_lanes<float>(n, [&](int64_t i, auto count) {
+      store(y.data() + i, load(x.data() + i, count) * 1.01f, count);
+    });
+    for (size_t i = 0; i < x.size(); ++i)
+      CHECK(y[i].bits == bfloat16(static_cast<float>(x[i]) * 1.01f).bits);
+    CHECK(static_cast<float>(y.back()) == -7.0f);
+    if (n > 0) CHECK(largest(x.data(), n) == static_cast<float>(x.back()));
+  }
+}

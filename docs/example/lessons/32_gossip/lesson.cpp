@@ -19,9 +19,8 @@ std::vector<double> after(int p, int rounds) {
   return numbers;
 }
 
-void rounds(Lesson& lesson) {
-  constexpr int p = 8;
-  lesson.section("Eight ranks in a ring; the mean is 1");
+void rounds(Lesson& lesson, int p) {
+  lesson.section(fmt::format("{} ranks in a ring; the mean is 1", p));
   for (const int rounds : {0, 1, 2, 4, 8, 16}) {
     std::string line;
     for (const double number : after(p, rounds)) line += fmt::format("{:7.3f}", number);
@@ -41,9 +40,11 @@ void factors(Lesson& lesson) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  int64_t ranks = 8;
   return run_lesson(argc, argv, {"32", "Gossip", "a mean without an all_reduce"},
-                    [](Lesson& lesson) {
-                      rounds(lesson);
+                    [&](Lesson& lesson) {
+                      rounds(lesson, static_cast<int>(ranks));
                       factors(lesson);
-                    });
+                    },
+                    {{"ranks", "in the ring", &ranks, 2, 64}});
 }

@@ -67,14 +67,19 @@ inline void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp o
   }
 }
 
-inline void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op, int node) {
+inline void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
+                           const CommOptions& options) {
+  const Where where = c.call().where;
   switch (algorithm) {
     case Algorithm::naive: return all_reduce_naive(c, data, op);
     case Algorithm::ring: return all_reduce_ring(c, data, op);
     case Algorithm::tree: return all_reduce_tree(c, data, op);
     case Algorithm::recursive_doubling: return all_reduce_recursive_doubling(c, data, op);
     case Algorithm::rabenseifner: return all_reduce_rabenseifner(c, data, op);
-    case Algorithm::hierarchical: return all_reduce_hierarchical(c, data, op, node, c.call().where);
+    case Algorithm::hierarchical: return all_reduce_hierarchical(c, data, op, options.node, where);
+    case Algorithm::pipelined: return all_reduce_pipelined(c, data, op, options.node, 0, where);
+    case Algorithm::multi_rail:
+      return all_reduce_multi_rail(c, data, op, options.node, options.rails, where);
     case Algorithm::native:
       return run_native(c, {Operation::all_reduce, data, data, op},
                         [&](SharedMemoryChannel& m) { all_reduce_native(m, data, op); });
@@ -83,11 +88,16 @@ inline void run_all_reduce(Collective& c, Algorithm algorithm, Data data, Reduce
 }
 
 inline void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
-                               ReduceOp op) {
+                               ReduceOp op, const CommOptions& options) {
+  const Where where = c.call().where;
   switch (algorithm) {
     case Algorithm::naive: return reduce_scatter_naive(c, in, out, op);
     case Algorithm::ring: return reduce_scatter_ring(c, in, out, op);
     case Algorithm::recursive_halving: return reduce_scatter_recursive_halving(c, in, out, op);
+    case Algorithm::hierarchical:
+      return reduce_scatter_hierarchical(c, in, out, op, options.node, where);
+    case Algorithm::multi_rail:
+      return reduce_scatter_multi_rail(c, in, out, op, options.node, options.rails, where);
     case Algorithm::native:
       return run_native(c, {Operation::reduce_scatter, in, out, op},
                         [&](SharedMemoryChannel& m) { reduce_scatter_native(m, in, out, op); });
@@ -95,12 +105,17 @@ inline void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in,
   }
 }
 
-inline void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Data out) {
+inline void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Data out,
+                           const CommOptions& options) {
+  const Where where = c.call().where;
   switch (algorithm) {
     case Algorithm::naive: return all_gather_naive(c, in, out);
     case Algorithm::ring: return all_gather_ring(c, in, out);
     case Algorithm::recursive_doubling: return all_gather_recursive_doubling(c, in, out);
     case Algorithm::bruck: return all_gather_bruck(c, in, out);
+    case Algorithm::hierarchical: return all_gather_hierarchical(c, in, out, options.node, where);
+    case Algorithm::multi_rail:
+      return all_gather_multi_rail(c, in, out, options.node, options.rails, where);
     case Algorithm::native:
       return run_native(c, {Operation::all_gather, in, out},
                         [&](SharedMemoryChannel& m) { all_gather_native(m, in, out); });

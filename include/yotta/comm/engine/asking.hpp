@@ -1,11 +1,11 @@
-// Asking: a rank that calls done() again and again. Does it wait, or work beside?
+// Asking: does a rank that calls done() again and again wait, or does it work in between?
 //
-//     while (!work.done()) {}          waits: it does nothing else, so it is told what a wait() is
+//     while (!work.done()) {}          waits: it gets the errors that wait() throws
 //     while (!work.done()) step();     works: its next step may send what another rank waits for
 //
-// Nobody can see when a loop will end. So who has only asked for a second counts as one that waits;
-// an asker whose thread has computed in between is told once a second if its Work can never be
-// done. Plain data: the caller brings both clocks.
+// The engine cannot see when a loop will end. A rank that has only asked for one second counts as
+// waiting. A rank that has computed in between is told once a second if its Work can never be done.
+// Plain data: the caller passes both clocks.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ class Asking {
  public:
   enum class Manner { briefly, beside_work, waiting };
   static constexpr double patience = 1;         // seconds
-  static constexpr double work = 0.5e-3;        // seconds of the thread's own between two questions
-  static constexpr double short_sleep = 10e-3;  // seconds, of one that waits
+  static constexpr double work = 0.5e-3;        // CPU seconds between two calls that count as work
+  static constexpr double short_sleep = 10e-3;  // seconds that a waiting rank sleeps in done()
 
   // done() has been called for `op`. `seconds` of the engine's clock, `computed` of the thread's.
   Manner ask(InFlightOp* op, double seconds, double computed) {

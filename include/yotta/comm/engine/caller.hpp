@@ -66,14 +66,14 @@ class Caller {
     both.wait();
   }
   Work send_async(ConstData data, int to, int tag, Where where) const {
-    const Group& self = enter_message(data, to, tag, where);
+    enter_message(data, to, tag, where);
     const Call call{"send", data.count, data.dtype, -1, "", "", where};
-    return start_message(self, Request::Kind::send, call, {}, data, to, tag);
+    return start_message(group, Request::Kind::send, call, {}, data, to, tag);
   }
   Work recv_async(Data data, int from, int tag, Where where) const {
-    const Group& self = enter_message(data, from, tag, where);
+    enter_message(data, from, tag, where);
     const Call call{"recv", data.count, data.dtype, -1, "", "", where};
-    return start_message(self, Request::Kind::recv, call, data, {}, from, tag);
+    return start_message(group, Request::Kind::recv, call, data, {}, from, tag);
   }
 
   // Runs a collective: body(collective, out, in), with out and in as given or, when buffers are
@@ -149,8 +149,9 @@ class Caller {
     charge_user_send(send->request);
     self.engine->post_detached(std::move(send), copy.owner);
   }
-  static Work start_message(const Group& self, Request::Kind kind, const Call& call, Data in,
-                            ConstData out, int peer, int tag) {
+  static Work start_message(const std::shared_ptr<Group>& group, Request::Kind kind,
+                            const Call& call, Data in, ConstData out, int peer, int tag) {
+    const Group& self = *group;
     auto watch = std::make_shared<BufferGuard>(self.engine->options().check_buffers, in, out);
     auto job = std::make_shared<InFlightOp>();
     job->call = call;
@@ -159,7 +160,8 @@ class Caller {
          tag);
     const int lane = lane_of(job->request);
     if (sends) charge_user_send(job->request);
-    job->finish = [watch, job = job.get(), sends, lane] {
+    // The group stays open for as long as the job lives.
+    job->finish = [watch, job = job.get(), sends, lane, group] {
       if (sends) {
         finish_send(job->request, compute_lane);  // until it has left; later messages go on
       } else {

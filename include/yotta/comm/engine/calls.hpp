@@ -40,7 +40,7 @@ class CollectiveCaller : public Caller {
                                        Algorithm::ring, data, where);
     return launch(mode, describe("all_reduce", data, algorithm, where, -1, name(op)), options.label,
                   data, {}, [=](Collective& c, Data out, ConstData) {
-                    run_all_reduce(c, algorithm, out, op, options.node);
+                    run_all_reduce(c, algorithm, out, op, options);
                     if (op == ReduceOp::mean) divide_sum(c, out);
                   });
   }
@@ -55,7 +55,7 @@ class CollectiveCaller : public Caller {
         choose(self, options.algorithm, Algorithm::recursive_halving, Algorithm::ring, in, where);
     return launch(mode, describe("reduce_scatter", in, algorithm, where, -1, name(op)),
                   options.label, out, in, [=](Collective& c, Data sum, ConstData mine) {
-                    run_reduce_scatter(c, algorithm, mine, sum, op);
+                    run_reduce_scatter(c, algorithm, mine, sum, op, options);
                     if (op == ReduceOp::mean) divide_sum(c, sum);
                   });
   }
@@ -67,9 +67,10 @@ class CollectiveCaller : public Caller {
                  where);
     const Algorithm algorithm =
         choose(self, options.algorithm, Algorithm::bruck, Algorithm::ring, out, where);
-    return launch(
-        mode, describe("all_gather", out, algorithm, where), options.label, out, in,
-        [=](Collective& c, Data all, ConstData mine) { run_all_gather(c, algorithm, mine, all); });
+    return launch(mode, describe("all_gather", out, algorithm, where), options.label, out, in,
+                  [=](Collective& c, Data all, ConstData mine) {
+                    run_all_gather(c, algorithm, mine, all, options);
+                  });
   }
 
   Work all_to_all(Mode mode, Data out, ConstData in, CommOptions options, Where where) const {
@@ -228,7 +229,9 @@ inline std::shared_ptr<Group> split_group(const CollectiveCaller& caller, int co
   std::sort(order.begin(), order.end());
   auto group = std::make_shared<Group>();
   group->engine = parent.engine;
-  group->name = kept(fmt::format("split {} of {}", sequence + 1, parent.name));
+  group->own_name = fmt::format("split {} of {}", sequence + 1, parent.name);
+  // A clock writes it into its timeline; else there would be more and more of them.
+  group->name = context().clock != nullptr ? kept(group->own_name) : group->own_name;
   group->lane = parent.engine->new_lane();
   for (const auto& [its_key, rank] : order) {
     if (rank == parent.rank) group->rank = group->size();

@@ -76,13 +76,23 @@ class Collective : public Channel, public SharedMemoryChannel {
   }
   void send_recv(ConstData out, int to, Data in, int from, Where where) override {
     const Call call = call_of("send_recv", out, where);
-    expect_apart(out, in, where);
-    if (group_->is_mirrored() && out.count != in.count)
-      fail_roles(fmt::format("one sends {} and receives {}", out.count, in.count));
+    expect_exchange(out, in, where);
     Messages both(*group_, call, label_, tag());
     both.send(out, to);
     both.recv(in, from);
     both.wait();
+  }
+  void exchange(std::span<const Exchange> all, Where where) override {
+    std::deque<Call> calls;  // deques: messages hold the addresses of both
+    std::deque<Messages> together;
+    for (const Exchange& each : all) {
+      expect_exchange(each.out, each.in, where);
+      calls.push_back(call_of("exchange", each.out, where));
+      together.emplace_back(*group_, calls.back(), label_, tag());
+      together.back().send(each.out, each.to);
+      together.back().recv(each.in, each.from);
+    }
+    Messages::wait_all(together);
   }
 
   // SharedMemoryChannel
@@ -140,6 +150,11 @@ class Collective : public Channel, public SharedMemoryChannel {
     return {message, data.count, data.dtype, -1, "", call_.operation, where, true};
   }
 
+  void expect_exchange(ConstData out, ConstData in, Where where) const {
+    expect_apart(out, in, where);
+    if (group_->is_mirrored() && out.count != in.count)
+      fail_roles(fmt::format("one sends {} and receives {}", out.count, in.count));
+  }
   // Mirrored ranks all do what this one does.
   [[noreturn]] void fail_roles(const std::string& difference) const {
     fail(call_.where,

@@ -110,6 +110,7 @@ class Engine {
         if (queue.front()->ended) queue.pop_front();
       }
     }
+    std::erase_if(queues_, [](const auto& queue) { return queue.second.empty(); });
     release_detached();
     return moved;
   }
@@ -173,8 +174,8 @@ class Engine {
     if (std::exchange(asleep_, false)) transport_->awake();
   }
 
-  // A collective in a fiber goes on behind its messages. Behind one that the transport runs goes
-  // who waits for the Work.
+  // Orders what follows behind a request that is done. A collective in a fiber follows its own
+  // messages. Code that waits for a Work follows a collective that the transport runs.
   void join(Request& request) {
     if (request.kind == Request::Kind::send || request.kind == Request::Kind::recv)
       transport_->join(request);
@@ -182,8 +183,8 @@ class Engine {
       transport_->join(request.group);
   }
 
-  // Forgets the detached sends that somebody has taken. The more there are the more seldom it looks
-  // at them, so that a call looks at a few of them on average.
+  // Forgets the detached sends that have been received. It looks at all of them once in n / 8 calls
+  // while there are n, so a call looks at eight on average.
   void release_detached() {
     detached_looks_ += 8;
     if (detached_looks_ < detached_.size()) return;

@@ -23,8 +23,16 @@ struct Group {
   int64_t collectives = 0;   // how many were called
   int64_t splits = 0;
 
-  std::string_view name = "world";  // kept for ever: Communicator::named
+  std::string_view name = "world";  // kept for ever (Communicator::named), or own_name
+  std::string own_name;
   int lane = -1;  // of the clock, for its collectives: its rank's first, second, ... communicator
+
+  Group() = default;
+  ~Group() {
+    if (number > 0) engine->transport().close_group(number);  // 0 is the world
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
 
   int size() const { return static_cast<int>(members.size()); }
   int world(int group_rank) const { return members[static_cast<size_t>(group_rank)]; }
@@ -109,18 +117,34 @@ class Messages {
     transport().post(recv_);
   }
   void wait() {
+    wait_for_data();
+    if (recv_.call != nullptr) charge_recv(recv_, label_, lane_for(recv_));
+    if (send_.call != nullptr) finish_send(send_, lane_for(send_));
+    if (!is_user()) return;
+    for (const Request* request : {&send_, &recv_})
+      if (request->call != nullptr) join_lane(compute_lane, lane_of(*request));
+  }
+  // Several sends and receives of one collective, posted before, that are in flight together.
+  static void wait_all(std::deque<Messages>& together) {
+    std::vector<Arrival> arrivals;
+    for (Messages& each : together) {
+      each.wait_for_data();
+      const int lane = each.group_.lane;
+      context().ledger.received(each.label_, 1, each.recv_.data.nbytes());
+      arrivals.push_back({message_cost(each.recv_, each.label_, lane), each.recv_.stamp});
+    }
+    if (CostSink* clock = context().clock) clock->receive_all(arrivals);
+    for (Messages& each : together) finish_send(each.send_, each.group_.lane);
+  }
+
+ private:
+  void wait_for_data() {
     Waiting waiting{&call_, call_.where, {}, -1};
     if (send_.call != nullptr) waiting.requests[0] = &send_;
     if (recv_.call != nullptr) waiting.requests[1] = &recv_;
     group_.engine->wait(waiting);
-    if (recv_.call != nullptr) charge_recv(recv_, label_, lane_for(recv_));
-    if (send_.call != nullptr) finish_send(send_, lane_for(send_));
-    if (!is_user()) return;
-    for (const Request* request : waiting.requests)
-      if (request != nullptr) join_lane(compute_lane, lane_of(*request));
   }
 
- private:
   Transport& transport() { return group_.engine->transport(); }
   bool is_user() const { return tag_ >= 0; }  // not a collective's: on a lane of its own
   int lane_for(const Request& request) const { return is_user() ? lane_of(request) : group_.lane; }

@@ -160,6 +160,8 @@ class Transport {
   // A new group of these world ranks, made by all of them; (parent, sequence, color) names it.
   // Returns its number here. Group 0 is the world.
   virtual int open_group(int parent, int64_t sequence, int color, std::span<const int> members) = 0;
+  // This rank will not use a group any more that it has opened.
+  virtual void close_group(int group) { static_cast<void>(group); }
 
   // Are all ranks in one memory, so that native collectives can read each other's buffers?
   virtual bool shares_memory() const { return false; }

@@ -19,8 +19,10 @@
 
 #include <cstdlib>
 #include <deque>
+#include <optional>
 
 #include "yotta/comm/mpi/mpi_transport.hpp"
+#include "yotta/comm/processes/rank_words.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {
@@ -84,6 +86,7 @@ struct MpiRanks::State {
   ProcessWatch watch;
   std::deque<Gather> gathers;  // one that was given up stays: MPI may still use it
   bool ends_mpi = true;
+  std::optional<OwnWords> words;  // to the process that has started mpirun (job_start.hpp)
 };
 
 // Another MPI's mpirun starts n programs that do not know of each other.
@@ -120,6 +123,7 @@ MpiRanks::MpiRanks(MpiRanksOptions options, Where where)
   MPI_Comm_rank(state_->all, &rank);
   MPI_Comm_size(state_->all, &size);
   expect_own_mpirun(size, where);
+  state_->words.emplace(rank);
   join(rank, gather_addresses(state_->all, size));
   for (int other = 0; other < size; ++other) state_->watch.add(other, address(other));
 }
@@ -142,6 +146,7 @@ MpiRanks::~MpiRanks() {
   if (lost()) end_after_loss(state_->all);
   MPI_Comm_free(&state_->all);
   if (state_->ends_mpi) MPI_Finalize();
+  state_->words->say_well();
 }
 
 std::shared_ptr<Transport> MpiRanks::make_transport(int n, const RunOptions& run) {

@@ -5,9 +5,11 @@
 //
 // Both sides are the same program on the same kind of machine, so numbers travel as they lie in
 // memory.
-// Errors: bytes that end too early, which no writer has made.
+// Errors: bytes that end too early, and values that cannot be. A reader believes nothing: a count
+// of things that could not lie in the bytes that are left is refused before room is made for it.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -43,9 +45,37 @@ class MessageReader {
     std::memcpy(&value, taken(sizeof value), sizeof value);
     return value;
   }
+  // A number that says how many things follow, each of so many bytes at least.
+  size_t take_count(size_t bytes_each = 1) {
+    const auto count = take<size_t>();
+    if (count > bytes_.size() / bytes_each)
+      fail(Where::current(), "a packed message has room for {} things, not {}",
+           bytes_.size() / bytes_each, count);
+    return count;
+  }
+  bool take_bool() {
+    const auto byte = take<uint8_t>();
+    if (byte > 1) fail(Where::current(), "a packed message has {} for true or false", byte);
+    return byte == 1;
+  }
+  // One of an enum's values, up to its last.
+  template <class Enum>
+  Enum take_enum(Enum last) {
+    const auto value = take<std::underlying_type_t<Enum>>();
+    if (value > static_cast<std::underlying_type_t<Enum>>(last))
+      fail(Where::current(), "a packed message has {} for an enum", static_cast<int>(value));
+    return static_cast<Enum>(value);
+  }
+  // A number from 0 to size - 1.
+  int take_rank(int size) {
+    const int rank = take<int>();
+    if (rank < 0 || rank >= size)
+      fail(Where::current(), "a packed message has rank {} of {}", rank, size);
+    return rank;
+  }
   std::string take_text() {
     const auto length = static_cast<size_t>(take<std::ptrdiff_t>());
-    return std::string(taken(length), length);
+    return std::string(taken(length), length);  // a length below 0 is a huge one
   }
 
  private:

@@ -109,6 +109,7 @@ class ProcessRanks : public RankHost {
   YOTTA_API void leave();
   const ProcessAddress& address(int rank) const { return addresses_[static_cast<size_t>(rank)]; }
   [[noreturn]] YOTTA_API void fail_lost(int rank);
+  [[noreturn]] YOTTA_API void fail_lost(const std::string& text);
 
   // all_gather calls it again and again while it waits. Errors: this rank's Timeout, if the others
   // have not come within RunOptions::timeout after it.
@@ -258,9 +259,10 @@ void ProcessRanks::join(int rank, std::vector<ProcessAddress> addresses) {
   rank_host() = this;
 }
 void ProcessRanks::leave() { rank_host() = nullptr; }
-void ProcessRanks::fail_lost(int rank) {
+void ProcessRanks::fail_lost(int rank) { fail_lost(describe_lost_process(rank, address(rank))); }
+void ProcessRanks::fail_lost(const std::string& text) {
   lost_ = true;
-  throw PeerFailed(Where::current(), describe_lost_process(rank, address(rank)));
+  throw PeerFailed(Where::current(), text);
 }
 
 void ProcessRanks::check_overdue() {

@@ -2,65 +2,204 @@
 // other.
 //
 //    1  rank 0 listens at node1:29500 (MASTER_ADDR, MASTER_PORT); the others try to connect until
-//       they succeed, and send: "rank 2 of 4, process 4711 on node7, I listen at port 40123 myself"
-//    2  when all have connected, rank 0 sends everybody the list of where every process listens
-//    3  rank 3 connects to 1 and 2, rank 2 to 1: one connection per pair; those to rank 0 exist
-//       already
+//       they succeed, and send: "rank 2 of 4, process 4711 on node7, my own ports are 40123, 40124"
+//    2  when all have come, rank 0 sends each the list of where every process listens
+//    3  each rank connects to all others, and tells rank 0 when all its connections stand; when all
+//       have, rank 0 says so, and they go on
 //
-// Instead of an address the processes may share a file. It holds rank 0's port in the rank0 line,
-// then one address per line. Rank 0 makes it, and removes it when all have connected.
-// Nothing hangs. After `seconds` rank 0 tells all who has not come; other programs that connect to
-// its port and stay silent (a health check, say) do not matter. Then all have as long again for
-// step 3. Two processes with the same rank, and different WORLD_SIZEs, are reported to all at once.
-// Any process that can reach the port can join: this is for trusted networks, as MPI's and NCCL's
-// own bootstraps are.
-// Cost: p - 1 connections to rank 0, p (p - 1) / 2 in all; one message each way on each.
+// Instead of an address the processes may share a file, which only its owner can read. It holds
+// rank 0's port in the first line, the job's key in the second, then one address per line. Rank 0
+// makes it, and removes it when all have come. A file of another user, or one that others can read
+// or write, is refused.
+// Nothing hangs. After `seconds` rank 0 names those that are missing to all others. Programs that
+// connect to its port do not matter: they do not have the key (tcp_sockets.hpp), and are named.
+// Then all have as long again for step 3. Two processes with the same rank, and different
+// WORLD_SIZEs, are reported to all at once; so is a process that has come and dies, and one of
+// which the starter says that it is dead (rank_words.hpp).
+// Cost: p - 1 connections to rank 0, 2 p (p - 1) in all; two messages each way with rank 0.
 // References: PyTorch, torch.distributed, "TCP initialization", "Shared file-system
 // initialization".
 #pragma once
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <ifaddrs.h>
-#include <sys/random.h>
+#include <net/if.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "yotta/comm/processes/packing.hpp"
-#include "yotta/comm/tcp/tcp_connections.hpp"
+#include "yotta/comm/processes/rank_words.hpp"
 #include "yotta/comm/tcp/tcp_launch.hpp"
+#include "yotta/comm/tcp/tcp_sockets.hpp"
 
 namespace yotta {
 
-// Writes where rank 0 listens: this port, at the addresses that other hosts can reach, or at this
-// host's own. (IPv4 only: where there is only IPv6, set MASTER_ADDR.)
-inline void write_address_file(const std::string& name, int port, Where where = Where::current()) {
-  const std::string draft = name + ".new";
-  std::ofstream file(draft);
-  file << port << '\n';
+// --- the file ---
+
+// What the file says.
+struct TcpPlace {
+  int port = 0;
+  std::string key;
+  std::vector<std::string> hosts;
+};
+
+// This host's addresses that others can reach, then its own for itself. (IPv4 only: where there is
+// only IPv6, set MASTER_ADDR.)
+inline std::vector<std::string> own_addresses() {
+  std::vector<std::string> hosts;
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) == 0) {
     for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
       if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
-      const std::string host = numbers_of(each->ifa_addr, sizeof(sockaddr_in)).host;
-      if (!host.starts_with("127.")) file << host << '\n';
+      char numbers[NI_MAXHOST] = "";
+      getnameinfo(each->ifa_addr, sizeof(sockaddr_in), numbers, sizeof numbers, nullptr, 0,
+                  NI_NUMERICHOST);
+      if (*numbers != '\0' && !is_loopback(numbers)) hosts.emplace_back(numbers);
     }
     freeifaddrs(all);
   }
-  file << "127.0.0.1\n";
-  file.close();
-  if (file.fail() ||
-      rename(draft.c_str(), name.c_str()) != 0)  // so that no process reads half of it
-    fail_as<CommError>(where, "cannot write {}: {}", name, std::strerror(errno));
+  hosts.emplace_back("127.0.0.1");
+  return hosts;
 }
-// Empty if the file does not exist yet.
-inline std::vector<TcpAddress> read_address_file(const std::string& name) {
-  std::ifstream file(name);
-  std::vector<TcpAddress> addresses;
-  int port = 0;
-  file >> port;
-  for (std::string host; file >> host;) addresses.push_back({host, port});
-  return addresses;
+
+inline void write_place(const std::string& name, const TcpPlace& place,
+                        Where where = Where::current()) {
+  std::string text = fmt::format("{}\n{}\n", place.port, place.key);
+  for (const std::string& host : place.hosts) text += host + "\n";
+  const std::string draft = name + "." + make_job_key().substr(0, 16);
+  const int file = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  bool well = file >= 0 && write(file, text.data(), text.size()) == std::ssize(text);
+  well = (file < 0 || close(file) == 0) && well;
+  if (well && rename(draft.c_str(), name.c_str()) == 0) return;  // no process reads half of it
+  const int problem = errno;
+  unlink(draft.c_str());
+  fail_as<CommError>(where, "cannot write {}: {}", name, std::strerror(problem));
 }
+// Empty if the file does not exist yet. Errors: it is not this user's alone.
+inline TcpPlace read_place(const std::string& name, Where where = Where::current()) {
+  TcpPlace place;
+  const int file = open(name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0 && errno == ELOOP)
+    fail_as<CommError>(where, "{} is a link; name the file itself", name);
+  if (file < 0) return place;
+  struct stat about {};
+  char text[4096];
+  const ssize_t length = fstat(file, &about) == 0 ? read(file, text, sizeof text) : -1;
+  close(file);
+  if (!S_ISREG(about.st_mode) || about.st_uid != geteuid() || (about.st_mode & 077) != 0)
+    fail_as<CommError>(where,
+                       "{} is refused: it belongs to user {}, with mode {:o}; rank 0 makes it as "
+                       "user {} with mode 600. Remove it, or name another file",
+                       name, about.st_uid, about.st_mode & 0777, geteuid());
+  std::istringstream lines(std::string(text, static_cast<size_t>(std::max<ssize_t>(length, 0))));
+  lines >> place.port >> place.key;
+  for (std::string host; lines >> host;) place.hosts.push_back(host);
+  if (place.port < 1 || place.port > 65535 || !is_job_key(place.key)) return {};
+  return place;
+}
+
+// --- what a process tells rank 0 of itself, and rank 0 all others ---
+
+struct TcpMember {
+  int rank = -1, size = 0;
+  ProcessAddress process;
+  std::string host;  // where it listens, as seen from rank 0; empty: on rank 0's host
+  int inbox_port = 0, control_port = 0;
+
+  std::string description() const {
+    return fmt::format("process {} on {}", process.pid, process.host.data());
+  }
+};
+
+constexpr const char* members_mark = "yotta ranks 2";
+
+inline void put(MessageWriter& writer, const TcpMember& member) {
+  for (const int number :
+       {member.rank, member.size, member.process.pid, member.inbox_port, member.control_port})
+    writer.put(number);
+  for (const char* const text : {member.process.host.data(), member.process.space.data()})
+    writer.put(std::string(text));
+  writer.put(member.host);
+}
+// Errors: what no rank sends.
+inline TcpMember take_member(MessageReader& reader) {
+  TcpMember member;
+  for (int* number :
+       {&member.rank, &member.size, &member.process.pid, &member.inbox_port, &member.control_port})
+    *number = reader.take<int>();
+  for (auto* const array : {&member.process.host, &member.process.space}) {
+    const std::string text = reader.take_text();
+    if (text.size() >= array->size() || text.find('\0') != text.npos)
+      fail(Where::current(), "a name of {} characters", text.size());
+    text.copy(array->data(), array->size() - 1);
+  }
+  member.host = reader.take_text();
+  const auto is_port = [](int port) { return port > 0 && port < 65536; };
+  if (member.host.size() > 64 || !is_port(member.inbox_port) || !is_port(member.control_port) ||
+      member.process.pid < 1)
+    fail(Where::current(), "ports {} and {} of process {} at \"{:.64}\"", member.inbox_port,
+         member.control_port, member.process.pid, member.host);
+  return member;
+}
+
+inline std::string pack_member(const TcpMember& member) {
+  MessageWriter writer;
+  writer.put(std::string(members_mark));
+  put(writer, member);
+  return writer.bytes();
+}
+// Empty, with the reason: it is none.
+inline std::optional<TcpMember> unpack_member(std::string_view bytes, std::string& fault) {
+  try {
+    MessageReader reader(bytes);
+    if (reader.take_text() != members_mark) fail(Where::current(), "another version's greeting");
+    return take_member(reader);
+  } catch (const Error& error) {
+    fault = error.what();
+    return {};
+  }
+}
+
+// Rank 0's answer: all members, or why there is no job.
+struct TcpRoster {
+  std::string refusal;
+  std::vector<TcpMember> members;  // by rank
+};
+inline std::string pack_roster(const TcpRoster& roster) {
+  MessageWriter writer;
+  writer.put(std::string(members_mark));
+  writer.put(roster.refusal);
+  for (const TcpMember& each : roster.members) put(writer, each);
+  return writer.bytes();
+}
+// Errors: what no rank 0 sends.
+inline TcpRoster unpack_roster(std::string_view bytes, int size) {
+  MessageReader reader(bytes);
+  if (reader.take_text() != members_mark) fail(Where::current(), "another version's answer");
+  TcpRoster roster{reader.take_text(), {}};
+  for (int rank = 0; roster.refusal.empty() && rank < size; ++rank) {
+    roster.members.push_back(take_member(reader));
+    if (roster.members.back().rank != rank) fail(Where::current(), "rank {} twice", rank);
+  }
+  return roster;
+}
+
+// --- the rendezvous ---
+
+// This process, and its sockets.
+struct TcpPeers {
+  int rank = 0;
+  std::vector<ProcessAddress> processes;  // by rank
+  std::unique_ptr<OwnWords> words;
+  std::unique_ptr<TcpSockets> sockets;          // null: it is the only rank
+  std::vector<std::unique_ptr<TcpLine>> lines;  // by rank; its own is null. They end first
+};
 
 class TcpRendezvous {
  public:
@@ -69,111 +208,85 @@ class TcpRendezvous {
     if (self_.rank < 0 || self_.rank >= self_.size)
       fail(where, "RANK is {}, but WORLD_SIZE is {}: ranks are 0 to {}", self_.rank, self_.size,
            self_.size - 1);
+    if (self_.size > 1 && self_.file.empty() && self_.key.empty())
+      fail(
+          where,
+          "rank {} has no key, and does not listen without one: {}; or let all ranks share a file, "
+          "YOTTA_RENDEZVOUS_FILE, in place of MASTER_ADDR",
+          self_.rank, how_to_make_a_key);
     members_.resize(static_cast<size_t>(self_.size));
     peers_.rank = self_.rank;
-    peers_.sockets.resize(members_.size());
+    peers_.lines.resize(members_.size());
+    ids_.resize(members_.size());
   }
 
-  // All processes call it. Errors: a rank that has not come, or that exists twice.
+  // All processes call it. Errors: a rank that has not come, or that exists twice, or has died.
   TcpPeers connect() {
-    if (self_.rank == 0)
+    peers_.words = std::make_unique<OwnWords>(self_.rank);
+    if (self_.size == 1)
+      members_[0].process = own_address();
+    else if (self_.rank == 0)
       accept_all();
     else
       join();
-    for (const Member& each : members_) peers_.processes.push_back(each.process);
+    for (const TcpMember& each : members_) peers_.processes.push_back(each.process);
     return std::move(peers_);
   }
 
  private:
-  // What a process tells rank 0 of itself, and rank 0 all others.
-  struct Member {
-    int rank = -1, size = 0;
-    uint64_t job =
-        0;  // a number that rank 0 draws: no process of another job is taken for one of this
-    ProcessAddress process;
-    std::array<char, 64> host =
-        {};  // where it listens, as seen from rank 0; empty: on rank 0's host
-    int port = 0;
-
-    std::string description() const {
-      return fmt::format("process {} on {}", process.pid, process.host.data());
-    }
-  };
-  Socket& socket(int rank) { return peers_.sockets[static_cast<size_t>(rank)]; }
-  Member& member(int rank) { return members_[static_cast<size_t>(rank)]; }
-  Member own_member(int port) const {
-    return {.rank = self_.rank, .size = self_.size, .process = own_address(), .port = port};
+  TcpMember& member(int rank) { return members_[static_cast<size_t>(rank)]; }
+  std::unique_ptr<TcpLine>& line(int rank) { return peers_.lines[static_cast<size_t>(rank)]; }
+  std::string& id(int rank) { return ids_[static_cast<size_t>(rank)]; }
+  TcpMember own_member() const {
+    return {self_.rank,
+            self_.size,
+            own_address(),
+            "",
+            peers_.sockets->inbox_port(),
+            peers_.sockets->control_port()};
   }
-  static std::string pack_member(const Member& member) {
-    MessageWriter writer;
-    writer.put(member);
-    return writer.bytes();
+  void open_sockets(int port) {
+    peers_.sockets = std::make_unique<TcpSockets>(self_.key, self_.one_machine, port,
+                                                  self_.rank == 0 ? self_.listen_fd : -1,
+                                                  fmt::format("rank {}", self_.rank), where_);
   }
-
-  // A connection, and what has come on it so far.
-  struct Pending {
-    Socket socket;
-    std::string received = {};
-  };
-  // Reads what has come. False: it was closed, or the other side is not a rank of ours (write_text
-  // of a Member).
-  static bool receive(Pending& pending) {
-    const TextHeader ours{.length = sizeof(Member)};
-    std::array<char, sizeof ours + sizeof(Member)> bytes;
-    const ssize_t got =
-        recv(pending.socket.fd(), bytes.data(), bytes.size() - pending.received.size(), 0);
-    if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
-    pending.received.append(bytes.data(), static_cast<size_t>(got));
-    return std::memcmp(pending.received.data(), &ours,
-                       std::min(pending.received.size(), sizeof ours)) == 0;
-  }
-  // The next process that has sent its Member, and its connection; empty: none by the deadline. All
-  // pending connections are read at the same time.
-  std::optional<std::pair<Member, Socket>> accept_next(const Socket& listener) {
-    while (deadline_.left() > 0) {
-      std::vector<pollfd> polls = {{listener.fd(), POLLIN, 0}};
-      for (const Pending& each : pending_) polls.push_back({each.socket.fd(), POLLIN, 0});
-      poll(polls.data(), polls.size(),
-           static_cast<int>(std::min(deadline_.left(), 1.0) * 1000) + 1);
-      for (size_t i = pending_.size(); i-- > 0;) {
-        if (polls[i + 1].revents == 0) continue;
-        Pending& pending = pending_[i];
-        const bool is_ours = receive(pending);
-        if (is_ours && pending.received.size() < sizeof(TextHeader) + sizeof(Member)) continue;
-        Pending complete = std::move(pending);
-        pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
-        if (!is_ours) continue;
-        const std::string_view bytes =
-            std::string_view(complete.received).substr(sizeof(TextHeader));
-        return std::pair{MessageReader(bytes).take<Member>(), std::move(complete.socket)};
-      }
-      if (polls[0].revents == 0) continue;
-      if (Socket pending = accept_from(listener, Deadline(0)); pending.is_open())
-        pending_.push_back({std::move(pending)});
-    }
-    return {};
+  // The word of the starter, while this process waits.
+  void expect_none_lost() {
+    if (const std::optional<LostRank> lost = peers_.words->heard())
+      refuse(fmt::format("rank {} has failed: it {}, before all ranks had found each other",
+                         lost->rank, lost->how));
+    if (peers_.words->has_listener()) return;  // all ranks should hear the same
+    const int dead = watch_.ended();
+    if (dead >= 0) refuse(describe_lost_process(dead, member(dead).process));
   }
 
   // --- rank 0 ---
   void accept_all() {
-    const Socket listener = listen();
-    member(0) = own_member(own_end(listener).port);
-    if (getrandom(&member(0).job, sizeof(uint64_t), 0) < 0) member(0).job = 1;
-    if (!self_.file.empty()) write_address_file(self_.file, member(0).port, where_);
-    for (int arrived = 1; arrived < self_.size; ++arrived) {
-      auto pending = accept_next(listener);
-      if (!pending) refuse(describe_missing());
-      take(pending->first, std::move(pending->second));
+    if (!self_.file.empty() && self_.key.empty()) self_.key = make_job_key();
+    listen();
+    member(0) = own_member();
+    if (!self_.file.empty())
+      write_place(self_.file,
+                  {member(0).inbox_port, self_.key,
+                   self_.one_machine ? std::vector<std::string>{"127.0.0.1"} : own_addresses()},
+                  where_);
+    for (int arrived = 1; arrived < self_.size;) {
+      expect_none_lost();
+      if (deadline_.left() <= 0) refuse(describe_missing());
+      arrived += accept_one(std::min(deadline_.left(), 0.1));
     }
-    MessageWriter all;
-    all.put(std::string());
-    for (const Member& each : members_) all.put(each);
-    tell_all(all.bytes());
+    tell_all(pack_roster({"", members_}));
     if (!self_.file.empty()) unlink(self_.file.c_str());
+    deadline_ = Deadline(self_.seconds);
+    for (int other = 1; other < self_.size; ++other) connect_to(other, "");
+    wait_for_lines();
+    for (int ready = 1; ready < self_.size; ready += hears_ready() ? 1 : 0)
+      expect_time("the connections of all ranks");
+    tell_all(go);
   }
-  Socket listen() const {
+  void listen() {
     try {
-      return listen_at(self_.file.empty() ? self_.rank0.port : 0, where_);
+      open_sockets(self_.file.empty() ? self_.rank0.port : 0);
     } catch (const CommError& error) {
       throw CommError(Error::Verbatim{}, where_,
                       std::string(error.what()) +
@@ -181,95 +294,116 @@ class TcpRendezvous {
                           "another MASTER_PORT");
     }
   }
-  void take(const Member& theirs, Socket pending) {
+  // Returns how many have come: 1 or 0.
+  int accept_one(double seconds) {
+    zmq::socket_t& inbox = peers_.sockets->inbox();
+    zmq::pollitem_t item{inbox.handle(), 0, ZMQ_POLLIN, 0};
+    zmq::message_t from, greeting;
+    if (!wait_for({&item, 1}, seconds) || !try_receive(inbox, from) ||
+        !try_receive(inbox, greeting))
+      return 0;
+    const std::string host = host_of(greeting);
+    std::string fault;
+    const std::optional<TcpMember> theirs = unpack_member(greeting.to_string_view(), fault);
+    if (!theirs)
+      refuse(fmt::format("a process at {} has the job's key, but does not greet as a rank does: {}",
+                         host, fault));
+    take(*theirs, from.to_string(), host);
+    return 1;
+  }
+  void take(const TcpMember& theirs, const std::string& sender, const std::string& host) {
     const bool fits = theirs.size == self_.size && theirs.rank > 0 && theirs.rank < self_.size;
-    const int problem_with = fits ? theirs.rank : 0;
-    const std::string before = member(problem_with).description();
-    const bool taken = fits && socket(theirs.rank).is_open();
-    const std::string other_end_host = other_end(pending).host;
+    const std::string before = member(fits ? theirs.rank : 0).description();
+    const bool taken = fits && !id(theirs.rank).empty();
     if (fits && !taken) {
       member(theirs.rank) = theirs;
-      member(theirs.rank).job = member(0).job;
-      if (other_end_host != own_end(pending).host)
-        other_end_host.copy(member(theirs.rank).host.data(), member(0).host.size() - 1);
-      socket(theirs.rank) = std::move(pending);
-      return;
+      member(theirs.rank).host = is_loopback(host) ? "" : host;
+      id(theirs.rank) = sender;
+      return watch_.add(theirs.rank, theirs.process);
     }
-    refused_ = std::move(pending);  // it is told, too
+    ids_.push_back(sender);  // it is told, too
     if (taken || theirs.rank == 0)
       refuse(
-          fmt::format("two processes say that they are rank {}: {}, and {}; give each a RANK of "
-                      "its own, 0 to {}",
-                      theirs.rank, before, theirs.description(), self_.size - 1));
-    refuse(fmt::format("WORLD_SIZE is {} for rank 0 ({}), but {} for rank {} ({})", self_.size,
-                       before, theirs.size, theirs.rank, theirs.description()));
+          fmt::format("two processes say that they are rank {}: {}, and {} at {}; give each a RANK "
+                      "of its own, 0 to {}",
+                      theirs.rank, before, theirs.description(), host, self_.size - 1));
+    refuse(fmt::format("WORLD_SIZE is {} for rank 0 ({}), but {} for rank {} ({} at {})",
+                       self_.size, before, theirs.size, theirs.rank, theirs.description(), host));
   }
   std::string describe_missing() {
     std::string missing;
     for (int rank = 1; rank < self_.size; ++rank)
-      if (!socket(rank).is_open())
-        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
+      if (id(rank).empty()) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
+    const std::vector<std::string> refused = peers_.sockets->guard().refused();
     return fmt::format(
         "of {} ranks these have not come within {:g} s: {}. Have they been started, with the same "
-        "{} as rank 0 ({})?",
+        "{} as rank 0 ({})?{}",
         self_.size, self_.seconds, missing,
-        self_.file.empty() ? "MASTER_ADDR and MASTER_PORT" : "YOTTA_RENDEZVOUS_FILE",
-        member(0).description());
+        self_.file.empty() ? "MASTER_ADDR, MASTER_PORT and YOTTA_JOB_KEY" : "YOTTA_RENDEZVOUS_FILE",
+        member(0).description(),
+        refused.empty() ? ""
+                        : fmt::format(" Connections without the job's key were refused, from {}",
+                                      fmt::join(refused, ", ")));
   }
-  // Tells all that have connected why the rendezvous has failed.
+  // Tells all that have come why the rendezvous has failed.
   [[noreturn]] void refuse(const std::string& why) {
-    MessageWriter text;
-    text.put(why);
-    tell_all(text.bytes());
-    if (refused_.is_open()) write_text(refused_, text.bytes(), Deadline(1));
-    if (!self_.file.empty()) unlink(self_.file.c_str());
+    if (self_.rank == 0) {
+      tell_all(pack_roster({why, {}}));
+      if (!self_.file.empty()) unlink(self_.file.c_str());
+    }
     throw CommError(where_, why);
   }
-  void tell_all(const std::string& text) {
-    for (const Socket& each : peers_.sockets)
-      if (each.is_open()) write_text(each, text, Deadline(5));
+  void tell_all(const std::string& answer) {
+    if (peers_.sockets == nullptr) return;
+    zmq::socket_t& inbox = peers_.sockets->inbox();
+    inbox.set(zmq::sockopt::linger, 2000);
+    for (const std::string& each : ids_) {
+      if (each.empty()) continue;
+      try {  // ROUTER_MANDATORY: one that has gone is an error, and is noticed elsewhere
+        static_cast<void>(inbox.send(zmq::buffer(each), zmq::send_flags::sndmore));
+        static_cast<void>(inbox.send(zmq::buffer(answer), zmq::send_flags::dontwait));
+      } catch (const zmq::error_t&) {
+        continue;
+      }
+    }
   }
 
   // --- the others ---
   void join() {
-    const Socket listener = listen_at(0, where_);
-    TcpAddress rank0_address;
-    std::optional<std::string> answer;
-    for (;;) {
-      rank0_address = reach_rank0();
-      const Deadline answers(self_.seconds +
-                             10);  // rank 0 may have started to wait after this rank
-      write_text(socket(0), pack_member(own_member(own_end(listener).port)), answers);
-      answer = read_text(socket(0), answers);
-      if (answer || self_.file.empty() || deadline_.left() < 0.2) break;
-      // The file may be an earlier job's, and the port in it another program's by now.
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::string rank0_host, key = self_.key;
+    std::optional<TcpRoster> roster;
+    while (!roster) {
+      rank0_host = reach_rank0();
+      roster = ask_rank0();
+      // The file may be an earlier job's, whose rank 0 has ended in the meantime.
+      if (!roster && (self_.file.empty() || deadline_.left() < 0.2))
+        fail_as<CommError>(where_, "rank {} has reached rank 0 at {}, but it has ended", self_.rank,
+                           rank0_host);
+      if (!roster) self_.key = key;
     }
-    if (!answer)
-      fail_as<CommError>(where_,
-                         "rank {} has reached {}, but what is there is no rank 0, or has ended: is "
-                         "the port another program's?",
-                         self_.rank, rank0_address.text());
-    MessageReader reader(*answer);
-    if (const std::string refusal = reader.take_text(); !refusal.empty())
-      throw CommError(where_, refusal);
-    for (Member& each : members_) each = reader.take<Member>();
+    if (!roster->refusal.empty()) throw CommError(where_, roster->refusal);
+    members_ = std::move(roster->members);
+    for (int other = 0; other < self_.size; ++other) watch_.add(other, member(other).process);
     deadline_ =
         Deadline(self_.seconds);  // for what follows: the last process may have come just now
-    for (int other = 1; other < self_.rank; ++other) connect_to_rank(other, rank0_address);
-    for (int missing = self_.size - 1 - self_.rank; missing > 0;) missing -= accept_rank(listener);
+    TcpSockets::connect_control(*line(0), rank0_host, member(0).control_port);
+    for (int other = 1; other < self_.size; ++other)
+      if (other != self_.rank) connect_to(other, rank0_host);
+    wait_for_lines();
+    line(0)->data.send(zmq::buffer(std::string(go)), zmq::send_flags::none);
+    while (!hears_go()) expect_time("rank 0's word that all have reached each other");
   }
-  // Connects to rank 0 as soon as it listens. Returns its address.
-  TcpAddress reach_rank0() {
+  // Connects to rank 0 as soon as it listens. Returns its address, in numbers.
+  std::string reach_rank0() {
     std::string why = "the file does not say where rank 0 is";
     for (int attempt = 0; deadline_.left() > 0; ++attempt) {
-      const auto addresses =
-          self_.file.empty() ? std::vector{self_.rank0} : read_address_file(self_.file);
-      for (const TcpAddress& address : addresses) {
-        socket(0) = connect_to(address, Deadline(std::min(5.0, deadline_.left())), why);
-        if (socket(0).is_open()) return address;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(std::min(10 << attempt / 4, 500)));
+      TcpPlace place{self_.rank0.port, self_.key, {}};
+      if (!self_.file.empty()) place = read_place(self_.file, where_);
+      if (self_.file.empty()) place.hosts = find_addresses(self_.rank0.host, why);
+      for (const std::string& host : place.hosts)
+        if (reach(host, place, why)) return host;
+      expect_none_lost();
+      std::this_thread::sleep_for(std::chrono::milliseconds(std::min(10 << attempt / 4, 200)));
     }
     fail_as<CommError>(
         where_,
@@ -278,35 +412,102 @@ class TcpRendezvous {
         self_.file.empty() ? "are MASTER_ADDR and MASTER_PORT its host and port"
                            : "is this one file for all hosts");
   }
-  void connect_to_rank(int other, const TcpAddress& rank0_address) {
-    const Member& theirs = member(other);
-    const TcpAddress address{theirs.host[0] != '\0' ? theirs.host.data() : rank0_address.host,
-                             theirs.port};
-    std::string why;
-    socket(other) = connect_to(address, deadline_, why);
-    if (!socket(other).is_open())
-      fail_as<CommError>(where_, "rank {} cannot reach rank {} ({}) at {}: {}", self_.rank, other,
-                         theirs.description(), address.text(), why);
-    write_text(socket(other), pack_member(member(self_.rank)), deadline_);
+  // False: not there, for this reason.
+  bool reach(const std::string& host, const TcpPlace& place, std::string& why) {
+    if (peers_.sockets == nullptr || place.key != self_.key) {
+      line(0).reset();
+      peers_.sockets.reset();
+      self_.key = place.key;
+      open_sockets(0);
+    }
+    line(0) = peers_.sockets->connect(host, place.port, 0);
+    const Deadline patience(std::min(self_.file.empty() ? 10.0 : 2.0, deadline_.left()));
+    bool connected = false;
+    while (patience.left() > 0) {
+      expect_none_lost();
+      const auto event = line(0)->data_events.next(std::min(patience.left(), 0.1));
+      if (!event) continue;
+      connected = connected || event->kind == ZMQ_EVENT_CONNECTED;
+      if (event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) return true;
+      if (event->kind == ZMQ_EVENT_CLOSED || event->kind == ZMQ_EVENT_DISCONNECTED) break;
+    }
+    why = connected ? "what is there is no rank 0 of this job: it does not have its key (another "
+                      "YOTTA_JOB_KEY, or another program)"
+                    : fmt::format("nothing listens at {}", endpoint(host, place.port));
+    return false;
   }
-  // Returns 1 for a rank of this job, 0 for any other process.
-  int accept_rank(const Socket& listener) {
-    auto pending = accept_next(listener);
-    if (!pending)
-      fail_as<CommError>(where_, "rank {} has waited {:g} s for the connections of higher ranks",
-                         self_.rank, self_.seconds);
-    if (pending->first.job != member(0).job) return 0;
-    socket(pending->first.rank) = std::move(pending->second);
-    return 1;
+  // Empty: rank 0 has ended.
+  std::optional<TcpRoster> ask_rank0() {
+    line(0)->data.send(zmq::buffer(pack_member(own_member())), zmq::send_flags::none);
+    const Deadline answers(self_.seconds + 10);  // rank 0 may have started to wait after this rank
+    while (answers.left() > 0) {
+      expect_none_lost();
+      zmq::pollitem_t item{line(0)->data.handle(), 0, ZMQ_POLLIN, 0};
+      wait_for({&item, 1}, std::min(answers.left(), 0.1));
+      zmq::message_t answer;
+      if (try_receive(line(0)->data, answer))
+        return unpack_roster(answer.to_string_view(), self_.size);
+      while (const auto event = line(0)->data_events.next())
+        if (event->kind == ZMQ_EVENT_DISCONNECTED) return {};
+    }
+    return {};
+  }
+
+  // --- all ---
+  // No rank goes on, and may leave, before all have all their connections.
+  static constexpr const char* go = "go";
+  bool hears_ready() {
+    zmq::pollitem_t item{peers_.sockets->inbox().handle(), 0, ZMQ_POLLIN, 0};
+    zmq::message_t from, word;
+    return wait_for({&item, 1}, 0.1) && try_receive(peers_.sockets->inbox(), from) &&
+           try_receive(peers_.sockets->inbox(), word) && word.to_string_view() == go;
+  }
+  bool hears_go() {
+    zmq::pollitem_t item{line(0)->data.handle(), 0, ZMQ_POLLIN, 0};
+    zmq::message_t word;
+    if (!wait_for({&item, 1}, 0.1) || !try_receive(line(0)->data, word)) return false;
+    if (word.to_string_view() == go) return true;
+    throw CommError(where_, unpack_roster(word.to_string_view(), self_.size).refusal);
+  }
+  void expect_time(const char* what) {
+    expect_none_lost();
+    if (deadline_.left() <= 0)
+      fail_as<CommError>(where_, "rank {} has waited {:g} s for {}", self_.rank, self_.seconds,
+                         what);
+  }
+  // rank0_host: as this process has reached it; empty: this is rank 0.
+  void connect_to(int other, const std::string& rank0_host) {
+    const TcpMember& theirs = member(other);
+    const std::string own_host = rank0_host.empty() ? "127.0.0.1" : rank0_host;
+    line(other) = peers_.sockets->connect(theirs.host.empty() ? own_host : theirs.host,
+                                          theirs.inbox_port, theirs.control_port);
+  }
+  // Until all connections stand.
+  void wait_for_lines() {
+    for (int other = 0; other < self_.size; ++other) {
+      if (other == self_.rank) continue;
+      const bool has_data = other == 0;  // reach() has seen it
+      if (!(has_data || stands(line(other)->data_events)) || !stands(line(other)->control_events))
+        fail_as<CommError>(where_, "rank {} cannot reach rank {} ({}) at {}", self_.rank, other,
+                           member(other).description(), member(other).host);
+    }
+  }
+  bool stands(SocketEvents& events) {
+    while (deadline_.left() > 0) {
+      expect_none_lost();
+      const auto event = events.next(std::min(deadline_.left(), 0.1));
+      if (event && event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) return true;
+    }
+    return false;
   }
 
   TcpEnvironment self_;
   Where where_;
   Deadline deadline_;
-  std::vector<Member> members_;  // by rank
+  std::vector<TcpMember> members_;  // by rank
+  std::vector<std::string> ids_;    // ZeroMQ's names of their connections; empty: not come yet
+  ProcessWatch watch_;              // of those that have come
   TcpPeers peers_;
-  std::vector<Pending> pending_;  // that have not sent their Member yet
-  Socket refused_;                // the connection of a process that does not belong here
 };
 
 }  // namespace yotta

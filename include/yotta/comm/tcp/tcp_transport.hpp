@@ -1,4 +1,4 @@
-// TCP ranks: the ranks of a world are processes, and plain sockets move the bytes: no MPI is
+// TCP ranks: the ranks of a world are processes, and ZeroMQ's sockets move the bytes: no MPI is
 // needed. There are only messages: all collectives are the library's own algorithms on top of them.
 //
 //     a small message is sent at once ("eager"):             a large one asks first ("rendezvous"):
@@ -19,8 +19,8 @@
 // It hears of failures in its next call. While it waits it sleeps in the kernel, and wakes up when
 // something arrives.
 // Control messages travel on the same connections (control_plane.hpp).
-// Cost of a message: alpha of one way, or of three; no copy but the kernel's if the receive is
-// posted in time.
+// Cost of a message: alpha of one way, or of three; besides what ZeroMQ does, a copy out of the
+// sender's array and one into the receiver's, if its receive is posted in time.
 // References: MPI 3.1, section 3.4; Sur, Jin, Chai, Panda, "RDMA read based rendezvous protocol for
 // MPI", PPoPP 2006.
 #pragma once
@@ -28,8 +28,8 @@
 #include <numeric>
 
 #include "yotta/comm/matching/message_matcher.hpp"
-#include "yotta/comm/tcp/tcp_connections.hpp"
 #include "yotta/comm/tcp/tcp_launch.hpp"
+#include "yotta/comm/tcp/tcp_mesh.hpp"
 #include "yotta/comm/waiting/control_plane.hpp"
 
 namespace yotta {
@@ -193,10 +193,7 @@ class TcpTransport : public Transport, private TcpReceiver {
   }
   void progress(double seconds) {
     mesh_->progress(seconds);
-    const int other = mesh_->lost();
-    if (other >= 0)
-      control_plane_.lost(
-          other, describe_lost_process(other, mesh_->processes()[static_cast<size_t>(other)]));
+    if (mesh_->lost() >= 0) control_plane_.lost(mesh_->lost(), mesh_->describe_lost());
   }
 
   // --- the receiver's side ---
@@ -223,7 +220,7 @@ class TcpTransport : public Transport, private TcpReceiver {
   Request* find_recv(int from, const TcpFrame& header) override {
     if (header.kind == TcpFrame::Kind::large) {
       const auto recv = wanted_.find({from, header.id});
-      return recv == wanted_.end() ? nullptr : recv->second;
+      return recv == wanted_.end() || !fits(header, *recv->second) ? nullptr : recv->second;
     }
     if (header.kind != TcpFrame::Kind::message) return nullptr;
     Request* const recv = matcher_.find_posted({header.group, from, header.tag});
@@ -237,7 +234,11 @@ class TcpTransport : public Transport, private TcpReceiver {
         if (header.tag == ended_message) return static_cast<void>(++ended_);
         return control_plane_.read(from, static_cast<int>(header.tag), bytes);
       case TcpFrame::Kind::wanted: return send_wanted(from, header.id);
-      case TcpFrame::Kind::large: recv = take_wanted(from, header.id); break;
+      case TcpFrame::Kind::large:
+        if (Request* const wanted = take_wanted(from, header.id); wanted != recv)
+          yotta::fail(Where::current(), "{} {} after another offer", header.count,
+                      name(header.dtype));
+        break;
       default: break;
     }
     if (recv != nullptr) return finish(*recv);
@@ -257,6 +258,8 @@ class TcpTransport : public Transport, private TcpReceiver {
     offers_.erase(offer);
     TcpFrame header = frame(TcpFrame::Kind::large, request.tag);
     header.id = id;
+    header.count = request.data.count;
+    header.dtype = request.data.dtype;
     mesh_->send(to, header, request);
   }
   void sent(Request& request) override { finish(request); }

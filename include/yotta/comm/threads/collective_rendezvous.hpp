@@ -116,21 +116,30 @@ class CollectiveRendezvous {
 // The groups of a world of threads, each with the collectives that are in progress.
 class ThreadGroups {
  public:
-  explicit ThreadGroups(int ranks) : groups_(1) {
+  explicit ThreadGroups(int ranks) {
     for (int r = 0; r < ranks; ++r) groups_[0].members.push_back(r);
   }
-  const std::vector<int>& members(int group) const {
-    return groups_[static_cast<size_t>(group)].members;
-  }
+  const std::vector<int>& members(int group) const { return groups_.at(group).members; }
   int open(int parent, int64_t sequence, int color, std::span<const int> members) {
-    const auto [entry, is_new] =
-        numbers_.try_emplace({parent, sequence, color}, static_cast<int>(groups_.size()));
-    if (is_new) groups_.emplace_back().members.assign(members.begin(), members.end());
-    return entry->second;
+    const Name name{parent, sequence, color};
+    const auto [entry, is_new] = numbers_.try_emplace(name, opened_ + 1);
+    if (!is_new) return entry->second;
+    OneGroup& group = groups_[++opened_];
+    group.name = name;
+    group.members.assign(members.begin(), members.end());
+    return opened_;
+  }
+  // A member will not use the group any more. It goes with its last member; its number never comes
+  // back, since messages may lie there that nobody has received.
+  void close(int number) {
+    const auto group = groups_.find(number);
+    if (++group->second.closed < std::ssize(group->second.members)) return;
+    numbers_.erase(group->second.name);
+    groups_.erase(group);
   }
   // The rendezvous of the group's collective number `number`. The first rank to arrive makes it.
   CollectiveRendezvous& enter(int rank, int group_number, int64_t number, const Call& call) {
-    OneGroup& group = groups_[static_cast<size_t>(group_number)];
+    OneGroup& group = groups_.at(group_number);
     const auto index = static_cast<size_t>(number - group.first);
     if (index == group.collectives.size())
       group.collectives.emplace_back(group.members, rank, call);
@@ -138,19 +147,23 @@ class ThreadGroups {
   }
   void leave(int group_number, CollectiveRendezvous& rendezvous) {
     rendezvous.leave();
-    OneGroup& group = groups_[static_cast<size_t>(group_number)];
+    OneGroup& group = groups_.at(group_number);
     for (; !group.collectives.empty() && group.collectives.front().all_have_left(); ++group.first)
       group.collectives.pop_front();
   }
 
  private:
+  using Name = std::tuple<int, int64_t, int>;  // parent, sequence, color
   struct OneGroup {
+    Name name;
     std::vector<int> members;                      // world ranks
     std::deque<CollectiveRendezvous> collectives;  // from number `first` on
     int64_t first = 0;
+    int64_t closed = 0;  // members that have
   };
-  std::deque<OneGroup> groups_;
-  std::map<std::tuple<int, int64_t, int>, int> numbers_;  // by parent, sequence, color
+  std::map<int, OneGroup> groups_;  // by number
+  std::map<Name, int> numbers_;
+  int opened_ = 0;  // the last number
 };
 
 }  // namespace yotta

@@ -69,6 +69,10 @@ class ThreadWorld {
     std::lock_guard lock(mutex_);
     return groups_.open(parent, sequence, color, members);
   }
+  void close_group(int group) {
+    std::lock_guard lock(mutex_);
+    groups_.close(group);
+  }
   CollectiveRendezvous& enter(int rank, int group, int64_t number, const Call& call) {
     std::lock_guard lock(mutex_);
     CollectiveRendezvous& rendezvous = groups_.enter(rank, group, number, call);
@@ -254,6 +258,7 @@ class ThreadTransport : public Transport {
   int open_group(int parent, int64_t sequence, int color, std::span<const int> members) override {
     return world_->open_group(parent, sequence, color, members);
   }
+  void close_group(int group) override { world_->close_group(group); }
   bool shares_memory() const override { return true; }
   CollectiveRendezvous* enter(int group, int64_t number, const Call& call) override {
     return &world_->enter(rank_, group, number, call);

@@ -44,125 +44,9 @@
 
 #include "yotta/comm/processes/packing.hpp"
 #include "yotta/comm/waiting/deadlock.hpp"
+#include "yotta/comm/waiting/wait_reports.hpp"
 
 namespace yotta {
-
-// --- what ranks confirm rank 0 ---
-
-// A request that is not done, in terms that other ranks understand.
-struct PendingRequest {
-  Request::Kind kind = Request::Kind::send;
-  uint64_t group = 0;  // the same number on all ranks
-  int peer = 0;        // world rank
-  int64_t tag = 0;     // as Request::tag
-};
-
-// What a waiting rank says of itself.
-struct WaitReport {
-  struct Strand {
-    StrandWait wait;  // needs: filled in by the monitor
-    std::vector<PendingRequest> requests;
-    int64_t collective = -1;  // number in its group, if the library's own collective waits
-  };
-  RankWait::State state = RankWait::State::runs;
-  int64_t epoch = 0;
-  std::vector<Strand> strands;
-  std::vector<PendingRequest> pending;  // all its messages that are not done
-  std::map<uint64_t, int64_t> natives;  // by group: number of the last native collective
-  // World ranks of the groups that have a native collective among the requests.
-  std::map<uint64_t, std::vector<int>> members;
-};
-
-// Why a run has failed, as every rank hears it.
-struct CommVerdict {
-  enum class Kind : uint8_t { failure, deadlock, mismatch, death } kind = Kind::failure;
-  std::vector<int> culprits;  // world ranks; [0] is named to the others
-  std::string text;
-};
-
-// As bytes, for another process, and back.
-inline std::string pack(const CommVerdict& verdict) {
-  MessageWriter message;
-  message.put(verdict.kind);
-  message.put(verdict.text);
-  message.put(verdict.culprits.size());
-  for (const int rank : verdict.culprits) message.put(rank);
-  return message.bytes();
-}
-inline CommVerdict unpack_verdict(std::string_view bytes) {
-  MessageReader message(bytes);
-  CommVerdict verdict;
-  verdict.kind = message.take<CommVerdict::Kind>();
-  verdict.text = message.take_text();
-  for (auto left = message.take<size_t>(); left > 0; --left)
-    verdict.culprits.push_back(message.take<int>());
-  return verdict;
-}
-
-// The same for a report.
-inline std::string pack(const WaitReport& report) {
-  MessageWriter message;
-  const auto put_requests = [&](const std::vector<PendingRequest>& requests) {
-    message.put(requests.size());
-    for (const PendingRequest& request : requests) message.put(request);
-  };
-  message.put(report.state);
-  message.put(report.epoch);
-  message.put(report.strands.size());
-  for (const WaitReport::Strand& strand : report.strands) {
-    message.put(strand.wait.ready);
-    message.put(strand.wait.strand);
-    message.put(strand.wait.kind);
-    for (const auto& text :
-         {strand.wait.doing, strand.wait.called_at, strand.wait.waited_at, strand.wait.hint})
-      message.put(text);
-    put_requests(strand.requests);
-    message.put(strand.collective);
-  }
-  put_requests(report.pending);
-  message.put(report.natives.size());
-  for (const auto& [group, number] : report.natives) message.put(group), message.put(number);
-  message.put(report.members.size());
-  for (const auto& [group, members] : report.members) {
-    message.put(group);
-    message.put(members.size());
-    for (const int rank : members) message.put(rank);
-  }
-  return message.bytes();
-}
-inline WaitReport unpack_report(std::string_view bytes) {
-  MessageReader message(bytes);
-  const auto take_requests = [&] {
-    std::vector<PendingRequest> requests(message.take<size_t>());
-    for (PendingRequest& request : requests) request = message.take<PendingRequest>();
-    return requests;
-  };
-  WaitReport report;
-  report.state = message.take<RankWait::State>();
-  report.epoch = message.take<int64_t>();
-  report.strands.resize(message.take<size_t>());
-  for (WaitReport::Strand& strand : report.strands) {
-    strand.wait.ready = message.take<bool>();
-    strand.wait.strand = message.take<int>();
-    strand.wait.kind = message.take<StrandWait::Kind>();
-    for (auto* text :
-         {&strand.wait.doing, &strand.wait.called_at, &strand.wait.waited_at, &strand.wait.hint})
-      *text = message.take_text();
-    strand.requests = take_requests();
-    strand.collective = message.take<int64_t>();
-  }
-  report.pending = take_requests();
-  for (auto left = message.take<size_t>(); left > 0; --left) {
-    const auto group = message.take<uint64_t>();
-    report.natives[group] = message.take<int64_t>();
-  }
-  for (auto left = message.take<size_t>(); left > 0; --left) {
-    std::vector<int>& members = report.members[message.take<uint64_t>()];
-    members.resize(message.take<size_t>());
-    for (int& rank : members) rank = message.take<int>();
-  }
-  return report;
-}
 
 // --- the state of a rank, and its report ---
 
@@ -267,7 +151,8 @@ class WaitMonitor {
     return judge();
   }
   Outcome answer(int rank, int64_t round, int64_t epoch) {
-    if (round != round_) return {};
+    const bool was_asked = std::count(unanswered_.begin(), unanswered_.end(), rank) > 0;
+    if (round != round_ || !was_asked) return {};
     if (of(rank).epoch != epoch) {  // it has moved since; if it waits again it will report again
       of(rank) = {};
       return judge();
@@ -480,8 +365,8 @@ class ControlPlane {
   void read(int from, int kind, std::string_view text) {
     MessageReader reader(text);
     switch (kind) {
-      case verdict_message: return accept(unpack_verdict(text));
-      case report_message: return follow(monitor_.report(from, unpack_report(text)));
+      case verdict_message: return accept(unpack_verdict(text, size_));
+      case report_message: return follow(monitor_.report(from, unpack_report(text, size_)));
       case question_message: return receive_question(reader.take<int64_t>());
       case answer_message: {
         const auto round = reader.take<int64_t>();
@@ -508,8 +393,8 @@ class ControlPlane {
   struct CallMessage {
     uint64_t group;
     int64_t number;
-    int ranks;
-    bool confirm;
+    int32_t ranks;
+    int32_t confirm;  // 0 or 1
   };
   struct ComparedCall {
     std::vector<int> ranks;        // that have called it
@@ -548,8 +433,9 @@ class ControlPlane {
     MessageWriter confirmation;
     confirmation.put(message);
     for (const int other : call.ranks)
-      if (message.confirm && other != rank_) send_(other, confirm_message, confirmation.bytes());
-    if (message.confirm) confirmed_.insert({message.group, message.number});
+      if (message.confirm != 0 && other != rank_)
+        send_(other, confirm_message, confirmation.bytes());
+    if (message.confirm != 0) confirmed_.insert({message.group, message.number});
     calls_.erase({message.group, message.number});
   }
 

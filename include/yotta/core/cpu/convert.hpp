@@ -7,6 +7,7 @@
 #include <array>
 #include <iterator>
 
+#include "yotta/core/cpu/matmul_packing.hpp"
 #include "yotta/core/dtype.hpp"
 #include "yotta/core/system/accelerator.hpp"
 
@@ -23,16 +24,38 @@ struct Conversion {
   }
 };
 
+// n numbers between f32 and bf16, a register at a time.
+inline void round_numbers(bfloat16* to, const float* from, int64_t n) {
+  constexpr int64_t lanes = TileShape<float>::lanes;
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const Bf16Bits bits = rounded(load_register<float>(from + i));
+    std::memcpy(static_cast<void*>(to + i), &bits, sizeof bits);
+  }
+  for (; i < n; ++i) to[i] = bfloat16(from[i]);
+}
+inline void widen_numbers(float* to, const bfloat16* from, int64_t n) {
+  constexpr int64_t lanes = TileShape<float>::lanes;
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) store_register(to + i, load_register<float>(from + i));
+  for (; i < n; ++i) to[i] = static_cast<float>(from[i]);
+}
+
+// The same for code that is compiled for either type.
+inline void copy_numbers(bfloat16* to, const float* from, int64_t n) { round_numbers(to, from, n); }
+inline void copy_numbers(float* to, const bfloat16* from, int64_t n) { widen_numbers(to, from, n); }
+template <class T>
+void copy_numbers(T* to, const T* from, int64_t n) {
+  if (to != from) std::copy_n(from, n, to);
+}
+
 // n numbers on the host. Any type to any other goes by way of f64, a block at a time: 9 + 9 loops
 // to compile and not 9 x 9; f32 and bf16 have a loop of their own.
 inline void convert(void* to, DType to_type, const void* from, DType from_type, int64_t n) {
-  const auto directly = [&](auto body) {
-    for (int64_t i = 0; i < n; ++i) body(i, 1);
-  };
   if (to_type == DType::bf16 && from_type == DType::f32)
-    return directly(Conversion<bfloat16, float>{to, from});
+    return round_numbers(static_cast<bfloat16*>(to), static_cast<const float*>(from), n);
   if (to_type == DType::f32 && from_type == DType::bf16)
-    return directly(Conversion<float, bfloat16>{to, from});
+    return widen_numbers(static_cast<float*>(to), static_cast<const bfloat16*>(from), n);
   std::array<double, 256> block;
   for (int64_t begin = 0; begin < n; begin += std::ssize(block)) {
     const int64_t count = std::min<int64_t>(std::ssize(block), n - begin);

@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "yotta/core/cpu/block_cache.hpp"
+#include "yotta/core/dtype.hpp"
 
 namespace yotta {
 
@@ -75,16 +76,52 @@ struct TileShape {
   static constexpr int pitch = (TM + lanes - 1) / lanes * lanes;  // TM, padded to whole registers
 };
 
+// A register of f32 as its bits, and as many bf16. A bf16 is the upper half of an f32.
+//
+//     f32    s eeeeeeee mmmmmmm 0000000000000000      widened: shifted by 16
+//     bf16   s eeeeeeee mmmmmmm                       rounded: to nearest, ties to even, as
+//                                                     bfloat16(float) does for one number
+typedef uint32_t F32Bits __attribute__((vector_size(register_bytes)));
+typedef uint16_t Bf16Bits __attribute__((vector_size(register_bytes / 2)));
+
+// nvcc has no conversion of vectors.
+#if !defined(__CUDACC__)
+inline TileShape<float>::Register widened(const Bf16Bits& bits) {
+  return (TileShape<float>::Register)(__builtin_convertvector(bits, F32Bits) << 16);
+}
+inline Bf16Bits rounded(const TileShape<float>::Register& x) {
+  const F32Bits bits = (F32Bits)x, upper = bits >> 16;
+  const F32Bits nearest = (bits + 0x7fffu + (upper & 1u)) >> 16;
+  const F32Bits nan = (upper & 0x8000u) | 0x7fc0u;
+  return __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u ? nan : nearest, Bf16Bits);
+}
+#else
+inline TileShape<float>::Register widened(const Bf16Bits& bits) {
+  F32Bits words;
+  for (int i = 0; i < TileShape<float>::lanes; ++i) words[i] = uint32_t{bits[i]} << 16;
+  return (TileShape<float>::Register)words;
+}
+inline Bf16Bits rounded(const TileShape<float>::Register& x) {
+  Bf16Bits bits;
+  for (int i = 0; i < TileShape<float>::lanes; ++i) bits[i] = bfloat16(x[i]).bits;
+  return bits;
+}
+#endif
+
 // One register from `lanes` numbers in a row, of the same type or a narrower one to be widened.
 template <class Real, class T>
 inline typename TileShape<Real>::Register load_register(const T* from) {
   typename TileShape<Real>::Register value;
   if constexpr (std::is_same_v<Real, T>) {
     std::memcpy(&value, from, sizeof value);
+  } else if constexpr (std::is_same_v<Real, float> && std::is_same_v<T, bfloat16>) {
+    Bf16Bits bits;
+    std::memcpy(&bits, from, sizeof bits);
+    value = widened(bits);
   } else {
-    Real widened[TileShape<Real>::lanes];
-    for (int i = 0; i < TileShape<Real>::lanes; ++i) widened[i] = static_cast<Real>(from[i]);
-    std::memcpy(&value, widened, sizeof value);
+    Real lane[TileShape<Real>::lanes];
+    for (int i = 0; i < TileShape<Real>::lanes; ++i) lane[i] = static_cast<Real>(from[i]);
+    std::memcpy(&value, lane, sizeof value);
   }
   return value;
 }

@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "yotta/core/system/build.hpp"
+#include "yotta/core/system/stack_overflow.hpp"
 
 #if YOTTA_ASAN
 #include <sanitizer/asan_interface.h>
@@ -46,12 +47,11 @@ class Fiber {
       : body_(std::move(body)) {
     boost::context::protected_fixedsize_stack stacks(stack_bytes);
     const boost::context::stack_context stack = stacks.allocate();
+    stack_ = {static_cast<std::byte*>(stack.sp) - stack.size, stack.size};
 #if YOTTA_ASAN
-    stack_bytes_ = stack.size;
-    stack_bottom_ = static_cast<std::byte*>(stack.sp) - stack.size;
     // Frames that a fiber never returns from leave their marks on the stack; the memory may be
     // given to us again.
-    __asan_unpoison_memory_region(stack_bottom_, stack_bytes_);
+    __asan_unpoison_memory_region(stack_.low, stack_.bytes);
 #endif
     inside_ = boost::context::fiber(
         std::allocator_arg, boost::context::preallocated(stack.sp, stack.size, stack), stacks,
@@ -70,6 +70,7 @@ class Fiber {
 
   // Runs the body until it suspends or ends; an exception that leaves the body arrives here.
   void resume() {
+    watch_stacks([] { return current() == nullptr ? StackRange{} : current()->stack_; });
     Fiber* const outer = std::exchange(current(), this);
     before_entering();
     inside_ = std::move(inside_).resume();
@@ -118,7 +119,7 @@ class Fiber {
   // The four moments of a switch, for the sanitizers.
   void before_entering() {
 #if YOTTA_ASAN
-    __sanitizer_start_switch_fiber(&asan_outside_, stack_bottom_, stack_bytes_);
+    __sanitizer_start_switch_fiber(&asan_outside_, stack_.low, stack_.bytes);
 #endif
 #if YOTTA_TSAN
     if (tsan_inside_ == nullptr) tsan_inside_ = __tsan_create_fiber(0);
@@ -147,13 +148,12 @@ class Fiber {
 
   std::function<void()> body_;
   boost::context::fiber inside_, outside_;
+  StackRange stack_;
   std::exception_ptr error_;
   bool done_ = false, unwinding_ = false;
 #if YOTTA_ASAN
   void* asan_inside_ = nullptr;
   void* asan_outside_ = nullptr;
-  const void* stack_bottom_ = nullptr;
-  size_t stack_bytes_ = 0;
   const void* outer_bottom_ = nullptr;
   size_t outer_bytes_ = 0;
 #endif

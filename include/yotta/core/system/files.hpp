@@ -10,8 +10,8 @@
 // last, in one step:
 //
 //     killed before the list is there    the old files count; partial ones are leftovers
-//     killed after                       the new files count; whoever saves next renames the rest,
-//                                        and who only reads takes the partial ones
+//     killed after                       the new files count; the next save renames the rest, and
+//                                        until then a load reads the partial files
 //
 // A symbolic link stays and what it leads to is replaced. What is no plain file (a pipe, a device)
 // is never replaced: it is written into. Under the names that only this file makes (partial ones,
@@ -404,8 +404,8 @@ inline void put_in_place(const std::filesystem::path& folder) {
 }  // namespace detail
 
 // Call it before writing such a folder: if a save was cut short after its list was written, this
-// ends it. Several threads and processes may; whoever has the lock is about to do it, and is waited
-// for. Who only reads takes saved_path.
+// ends it. Several threads and processes may call it: one holds the lock and does it, and the
+// others wait. A load calls saved_path instead, and writes nothing.
 inline void finish_commit(const std::filesystem::path& folder, Where where = Where::current()) {
   for (int wait = 0; wait < 1000 && !detail::names_to_commit(folder).empty(); ++wait) {
     if (const FolderLock lock(folder, where); !lock.busy()) return detail::put_in_place(folder);

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 
+#include "yotta/core/dtype.hpp"
 #include "yotta/device/cuda/cuda_accelerator.hpp"
 
 namespace yotta {
@@ -44,10 +45,14 @@ struct WarpTeam {
     for (size_t k = 0; k < Sums; ++k) total[k] = all_lanes(total[k]);
     return total;
   }
-  template <class Real>
-  __device__ Real largest(const Real* x, int64_t n) const {
+  template <class Number>
+  __device__ Computed<Number> largest(const Number* x, int64_t n) const {
+    using Real = Computed<Number>;
     Real most = -static_cast<Real>(__builtin_inf());
-    for (int64_t c = lane; c < n; c += 32) most = x[c] > most ? x[c] : most;
+    for (int64_t c = lane; c < n; c += 32) {
+      const Real value = static_cast<Real>(x[c]);
+      most = value > most ? value : most;
+    }
     for (int step = 16; step > 0; step /= 2) {
       const Real other = __shfl_xor_sync(0xffffffffu, most, step);
       most = other > most ? other : most;

@@ -48,8 +48,10 @@ struct Timeline {
   int ranks_left_out = 0;
 };
 
-// The rows of the first `most_ranks` ranks.
-YOTTA_API Timeline make_timeline(const Trace& trace, int most_ranks = 8);
+// The rows of the first `most_ranks` ranks. first: names that come before all others, in this
+// order, whether they happen or not: so letters and colours mean the same in several timelines.
+YOTTA_API Timeline make_timeline(const Trace& trace, int most_ranks = 8,
+                                 const std::vector<std::string>& first = {});
 
 // The timeline as text, `width` cells from beginning to end. color: for a terminal.
 YOTTA_API std::string timeline_text(const Timeline& timeline, int width = 72, bool color = false);
@@ -74,16 +76,23 @@ namespace detail {
 // Compute first, then communicators in the order in which they were made, then peers.
 constexpr int lane_order(int lane) { return lane <= 0 ? -lane : lane + (1 << 20); }
 
-// Names of events by the time they take; a message counts once, where it arrives.
-inline std::vector<std::pair<double, std::string>> names_by_time(const Trace& trace) {
+// Names of events: those of `first`, then the others by the time they take; a message counts once,
+// where it arrives.
+inline std::vector<std::pair<double, std::string>> names_by_time(
+    const Trace& trace, const std::vector<std::string>& first) {
   std::map<std::string_view, double> times;
+  for (const std::string& name : first) times[name] = 0;
   for (const std::vector<TraceEvent>& events : trace.ranks)
     for (const TraceEvent& event : events)
       if (event.kind != EventKind::wait)
         times[event.name] += event.kind == EventKind::send ? 0 : event.seconds();
   std::vector<std::pair<double, std::string>> sorted;
   for (const auto& [name, time] : times) sorted.emplace_back(time, name);
-  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+  const auto place = [&](const std::string& name) {
+    return std::find(first.begin(), first.end(), name) - first.begin();
+  };
+  std::sort(sorted.begin(), sorted.end(), [&](const auto& a, const auto& b) {
+    if (const auto x = place(a.second), y = place(b.second); x != y) return x < y;
     return a.first != b.first ? a.first > b.first : a.second < b.second;
   });
   return sorted;
@@ -99,12 +108,12 @@ inline std::vector<std::vector<bool>> critical_events(const Trace& trace) {
 }
 }  // namespace detail
 
-Timeline make_timeline(const Trace& trace, int most_ranks) {
+Timeline make_timeline(const Trace& trace, int most_ranks, const std::vector<std::string>& first) {
   Timeline made;
   for (const std::vector<TraceEvent>& events : trace.ranks)
     for (const TraceEvent& event : events) made.seconds = std::max(made.seconds, event.end);
   std::map<std::string_view, int> numbers;
-  const std::vector<std::pair<double, std::string>> names = detail::names_by_time(trace);
+  const std::vector<std::pair<double, std::string>> names = detail::names_by_time(trace, first);
   const double all = made.seconds * static_cast<double>(trace.ranks.size());
   for (const auto& [time, name] : names) {
     made.names.push_back(name);

@@ -12,7 +12,7 @@
 //                                  M     names of processes and threads
 //
 // Events of one thread must not overlap, so what arrives on a communicator's lane is a thread of
-// its own.
+// its own, and so is what a collective sends or receives at once: "world", "world (2)", ...
 // Reference: "Trace Event Format", Google, 2016 (Perfetto: "Open trace file").
 //
 // In the SVG the upper half of a communicator's lane is what is sent, the lower half what is
@@ -93,23 +93,47 @@ inline int64_t nanoseconds(double time) { return std::llround(time * 1e9); }
 // Nanoseconds as the format's microseconds.
 inline std::string json_time(int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
-// Threads of a process, in the order in which they are shown.
-constexpr int json_thread(const TraceEvent& event) {
-  return 2 * lane_order(event.lane) + (event.lane < 0 && event.kind == EventKind::recv ? 1 : 0);
+// A thread of a process: sending or receiving on a lane, and which of several at once.
+struct JsonThread {
+  int64_t row = 0, at_once = 0;
+  int64_t number() const { return 64 * row + at_once; }  // in the order in which they are shown
+};
+// By rank and event.
+inline std::vector<std::vector<JsonThread>> json_threads(const Trace& trace) {
+  std::vector<std::vector<JsonThread>> threads;
+  for (const std::vector<TraceEvent>& events : trace.ranks) {
+    std::map<int64_t, std::vector<int64_t>> ends;  // by row, of what goes on at once
+    std::vector<JsonThread>& of_rank = threads.emplace_back();
+    for (const TraceEvent& event : events) {
+      const bool arrives = event.lane < 0 && event.kind == EventKind::recv;
+      const int64_t row = 2 * int64_t{lane_order(event.lane)} + (arrives ? 1 : 0);
+      std::vector<int64_t>& busy = ends[row];
+      const int64_t begin = nanoseconds(event.begin);
+      const auto free =
+          std::find_if(busy.begin(), busy.end(), [=](auto end) { return end <= begin; });
+      of_rank.push_back({row, free - busy.begin()});
+      if (free == busy.end()) busy.push_back(0);
+      busy[static_cast<size_t>(of_rank.back().at_once)] = nanoseconds(event.end);
+    }
+  }
+  return threads;
 }
 
-inline void add_json_names(std::string& json, const Trace& trace) {
+inline void add_json_names(std::string& json, const Trace& trace,
+                           const std::vector<std::vector<JsonThread>>& places) {
   for (size_t rank = 0; rank < trace.ranks.size(); ++rank) {
     json += fmt::format(
         "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"rank "
         "{0}\"}}}},\n",
         rank);
-    std::map<int, std::string> threads;
-    for (const TraceEvent& event : trace.ranks[rank]) {
-      const int thread = json_thread(event);
-      if (!threads.contains(thread))
-        threads[thread] = lane_name(trace, static_cast<int>(rank), event.lane) +
-                          (thread % 2 == 1 ? ", arriving" : "");
+    std::map<int64_t, std::string> threads;
+    for (size_t i = 0; i < places[rank].size(); ++i) {
+      const JsonThread thread = places[rank][i];
+      std::string& name = threads[thread.number()];
+      if (!name.empty()) continue;
+      name = lane_name(trace, static_cast<int>(rank), trace.ranks[rank][i].lane) +
+             (thread.row % 2 == 1 ? ", arriving" : "") +
+             (thread.at_once > 0 ? fmt::format(" ({})", thread.at_once + 1) : "");
     }
     for (const auto& [thread, name] : threads) {
       json += fmt::format(
@@ -125,11 +149,16 @@ inline void add_json_names(std::string& json, const Trace& trace) {
 
 std::string timeline_json(const Trace& trace) {
   std::string json = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
-  detail::add_json_names(json, trace);
+  const std::vector<std::vector<detail::JsonThread>> threads = detail::json_threads(trace);
+  const auto thread_of = [&](EventId id) {
+    return threads[static_cast<size_t>(id.rank)][static_cast<size_t>(id.index)].number();
+  };
+  detail::add_json_names(json, trace, threads);
   int64_t arrow = 0;
   for (size_t rank = 0; rank < trace.ranks.size(); ++rank)
-    for (const TraceEvent& event : trace.ranks[rank]) {
-      const int thread = detail::json_thread(event);
+    for (size_t i = 0; i < trace.ranks[rank].size(); ++i) {
+      const TraceEvent& event = trace.ranks[rank][i];
+      const int64_t thread = threads[rank][i].number();
       const int64_t begin = detail::nanoseconds(event.begin), end = detail::nanoseconds(event.end);
       json += fmt::format(
           "{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{},"
@@ -146,7 +175,7 @@ std::string timeline_json(const Trace& trace) {
           "2},\"ts\":{3}}},\n"
           "{{\"ph\":\"f\",\"bp\":\"e\",\"id\":{0},\"name\":\"message\",\"cat\":\"message\",\"pid\":"
           "{4},\"tid\":{5},\"ts\":{6}}},\n",
-          arrow++, event.cause.rank, detail::json_thread(sent),
+          arrow++, event.cause.rank, thread_of(event.cause),
           detail::json_time(detail::nanoseconds(sent.begin)), rank, thread, detail::json_time(end));
     }
   json.erase(json.rfind(','));  // JSON has no comma at the end

@@ -3,6 +3,7 @@
 //
 //     DIR/config.json                   the model's sizes                 AutoModelForCausalLM
 //     DIR/model.safetensors             the weights under their names     .from_pretrained(DIR)
+//     DIR/tokenizer.json                its tokenizer, if tokens are not bytes
 //     DIR/training_state.json           step, seed, options               only to continue the run
 //     DIR/training_state.safetensors    the optimizer's tensors
 //
@@ -82,10 +83,11 @@ YOTTA_API std::shared_ptr<FolderLock> lock_for_saving(const std::string& folder,
                                                       Where where = Where::current());
 
 // Saves a model, and with `state` its run, to a folder, which is made if it is not there.
+// `tokenizer` is the text of its tokenizer.json; without one its tokens are bytes.
 YOTTA_API void save_checkpoint(const std::string& folder, const TransformerConfig& config,
                                const std::vector<NamedTensor>& weights,
                                const TrainingState* state = nullptr,
-                               Where where = Where::current());
+                               const std::string& tokenizer = "", Where where = Where::current());
 
 // ---- loading ------------------------------------------------------------------------------------
 
@@ -225,8 +227,8 @@ void expect_savable(const std::string& folder, Where where) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(where, "{} cannot be made: {}", folder, error.message());
-  for (const char* name : {"config.json", "model.safetensors", "training_state.json",
-                           "training_state.safetensors", commit_list})
+  for (const char* name : {"config.json", "tokenizer.json", "model.safetensors",
+                           "training_state.json", "training_state.safetensors", commit_list})
     expect_plain(folder + "/" + name, where);
   finish_commit(folder, where);
   expect_writable(folder + "/checkpoint", where);
@@ -243,7 +245,7 @@ std::shared_ptr<FolderLock> lock_for_saving(const std::string& folder, Where whe
 
 void save_checkpoint(const std::string& folder, const TransformerConfig& config,
                      const std::vector<NamedTensor>& weights, const TrainingState* state,
-                     Where where) {
+                     const std::string& tokenizer, Where where) {
   expect_model_names(config, weights, where);
   expect_savable(folder, where);
   Metadata metadata{{"format", "pt"}};  // transformers asks for this
@@ -257,6 +259,7 @@ void save_checkpoint(const std::string& folder, const TransformerConfig& config,
     write_safetensors(files.emplace_back(folder + "/" + name, where), tensors, metadata, where);
   };
   add_text("config.json", hugging_face_config(config));
+  if (!tokenizer.empty()) add_text("tokenizer.json", tokenizer);
   add_tensors("model.safetensors", detail::hugging_face_weights(config, weights));
   if (state != nullptr) {
     add_text("training_state.json", training_state_json(*state));

@@ -14,6 +14,7 @@
 // each key once for many queries. The CPU computes tiles instead (attention_tiles.hpp); the tests
 // compare both.
 //
+// With bf16 inputs o, dq, dk and dv are f32 sums, which the op rounds.
 // Cost: the FLOPs of the formulas; each key and value is read once per query, mostly from L2.
 // Letters: B, T, H, Hkv, d as in attention.hpp; n queries, as many keys; P probabilities,
 // L log-sum-exp.
@@ -47,14 +48,14 @@ struct AttentionRows {
 };
 
 // The sum of a b over a head's d numbers, on all of the team.
-template <class Real, class Team>
-YOTTA_BODY Real dot(const Real* a, const Real* b, int64_t d, Team team) {
+template <class Number, class Team>
+YOTTA_BODY Computed<Number> dot(const Number* a, const Number* b, int64_t d, Team team) {
   return team.sum(d,
                   [&](int64_t c, auto count) { return load(a + c, count) * load(b + c, count); });
 }
 // to = 0; to = factor to; to += factor x.
-template <class Real, class Team>
-YOTTA_BODY void clear(Real* to, int64_t d, Team team) {
+template <class Number, class Team>
+YOTTA_BODY void clear(Number* to, int64_t d, Team team) {
   team.each(d,
             [&](int64_t c, auto count) { store(to + c, decltype(load(to + c, count)){}, count); });
 }
@@ -62,8 +63,8 @@ template <class Real, class Team>
 YOTTA_BODY void multiply_row(Real* to, Real factor, int64_t d, Team team) {
   team.each(d, [&](int64_t c, auto count) { store(to + c, factor * load(to + c, count), count); });
 }
-template <class Real, class Team>
-YOTTA_BODY void add_scaled(Real* to, Real factor, const Real* x, int64_t d, Team team) {
+template <class Number, class Real, class Team>
+YOTTA_BODY void add_scaled(Real* to, Real factor, const Number* x, int64_t d, Team team) {
   team.each(d, [&](int64_t c, auto count) {
     store(to + c, load(to + c, count) + factor * load(x + c, count), count);
   });
@@ -75,16 +76,16 @@ YOTTA_HOST_DEVICE Real one_over_root(int64_t d) {
 
 // ---- blockwise: item (b H + h) n + t is a query, (b Hkv + h) n + j a key ------------------------
 
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct BlockwiseRow {
   AttentionRows at;
-  const Real *q, *k, *v;
+  const Number *q, *k, *v;
   Real *o, *L;  // (B, n, H, d), (B, H, n)
   template <class Team>
   YOTTA_BODY void operator()(int64_t i, Team team) const {
     const int64_t t = i % at.n, h = i / at.n % at.H, b = i / at.n / at.H, d = at.d;
     const Real factor = one_over_root<Real>(d);
-    const Real* query = q + at.q(b, t, h);
+    const Number* query = q + at.q(b, t, h);
     Real* to = o + ((b * at.n + t) * at.H + h) * d;
     Real m = -static_cast<Real>(__builtin_inf()), l = 0;
     clear(to, d, team);
@@ -103,10 +104,11 @@ struct BlockwiseRow {
 };
 
 // What both backward bodies read: (B, T, ., d), and L (B, H, T).
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct BlockwiseSaved {
   AttentionRows at;
-  const Real *q, *k, *v, *o, *dout, *L;
+  const Number *q, *k, *v, *o, *dout;
+  const Real* L;
 
   // P and dS of query t and key j, whose rows begin at `query` and `key`.
   struct Score {
@@ -128,9 +130,9 @@ struct BlockwiseSaved {
   }
 };
 
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct BlockwiseQueryGradient {
-  BlockwiseSaved<Real> saved;
+  BlockwiseSaved<Number> saved;
   Real* dq;  // (B, T, H, d), added to
   template <class Team>
   YOTTA_BODY void operator()(int64_t i, Team team) const {
@@ -144,9 +146,9 @@ struct BlockwiseQueryGradient {
   }
 };
 
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct BlockwiseKeyGradient {
-  BlockwiseSaved<Real> saved;
+  BlockwiseSaved<Number> saved;
   Real *dk, *dv;  // (B, T, Hkv, d), added to
   template <class Team>
   YOTTA_BODY void operator()(int64_t i, Team team) const {
@@ -166,46 +168,48 @@ struct BlockwiseKeyGradient {
 // ---- plain: the same items; P (B, H, T, T) is kept, and a mask of it where there is dropout -----
 
 // P of one query: softmax of its scores, zero for the keys after it.
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct PlainProbabilities {
   AttentionRows at;
-  const Real *q, *k;
-  Real* P;
+  const Number *q, *k;
+  Real* S;    // scores, scratch
+  Number* P;  // may be S
   template <class Team>
   YOTTA_BODY void operator()(int64_t i, Team team) const {
     const int64_t t = i % at.T, h = i / at.T % at.H, b = i / at.T / at.H;
     const Real factor = one_over_root<Real>(at.d);
-    Real* row = P + i * at.T;
-    clear(row, at.T, team);
+    Real* row = S + i * at.T;
+    clear(P + i * at.T, at.T, team);
     team.meet();
     for (int64_t j = 0; j <= t; ++j) {
       const Real score = factor * dot(q + at.q(b, t, h), k + at.k(b, j, at.shared(h)), at.d, team);
       team.once([&] { row[j] = score; });
     }
     team.meet();
-    SoftmaxRow<Real>{t + 1, row, row}(0, team);
+    SoftmaxRow<Real, Number>{t + 1, row, P + i * at.T}(0, team);
   }
 };
 
 // P of key j as it weighs: dropped, or grown by 1 / (1 - p).
-template <class Real>
-YOTTA_HOST_DEVICE Real weight(const Real* P, const uint8_t* mask, Real grow, int64_t at) {
-  return mask == nullptr ? P[at] : mask[at] != 0 ? P[at] * grow : Real{0};
+template <class Number, class Real>
+YOTTA_HOST_DEVICE Real weight(const Number* P, const uint8_t* mask, Real grow, int64_t at) {
+  const Real p = static_cast<Real>(P[at]);
+  return mask == nullptr ? p : mask[at] != 0 ? p * grow : Real{0};
 }
 
 // to = the sum of weight(j) times row j of x (k or v) over the keys j that query t of head h sees.
-template <class Real, class Weight, class Team>
-YOTTA_BODY void sum_seen(const AttentionRows& at, int64_t b, int64_t t, int64_t h, const Real* x,
+template <class Number, class Real, class Weight, class Team>
+YOTTA_BODY void sum_seen(const AttentionRows& at, int64_t b, int64_t t, int64_t h, const Number* x,
                          Weight weight, Real* to, Team team) {
   clear(to, at.d, team);
   for (int64_t j = 0; j <= t; ++j)
     add_scaled(to, weight(j), x + at.k(b, j, at.shared(h)), at.d, team);
 }
 
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct PlainOutput {
   AttentionRows at;
-  const Real *P, *v;
+  const Number *P, *v;
   const uint8_t* mask;
   Real grow;
   Real* o;
@@ -219,10 +223,10 @@ struct PlainOutput {
 };
 
 // dS (B, H, T, T) and dq of one query.
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct PlainQueryGradient {
   AttentionRows at;
-  const Real *P, *k, *v, *dout;
+  const Number *P, *k, *v, *dout;
   const uint8_t* mask;
   Real grow;
   Real *dS, *dq;
@@ -235,17 +239,19 @@ struct PlainQueryGradient {
       team.once([&] { dS[row + j] = mask == nullptr ? dp : mask[row + j] != 0 ? dp * grow : 0; });
     }
     team.meet();
-    SoftmaxBackwardRow<Real>{t + 1, dS + row, P + row, dS + row}(0, team);
+    SoftmaxBackwardRow<Real, Number>{t + 1, dS + row, P + row, dS + row}(0, team);
     team.meet();
     sum_seen(
         at, b, t, h, k, [&](int64_t j) { return factor * dS[row + j]; }, dq + at.q(b, t, h), team);
   }
 };
 
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct PlainKeyGradient {
   AttentionRows at;
-  const Real *P, *dS, *q, *dout;
+  const Number* P;
+  const Real* dS;
+  const Number *q, *dout;
   const uint8_t* mask;
   Real grow;
   Real *dk, *dv;
@@ -264,5 +270,56 @@ struct PlainKeyGradient {
       }
   }
 };
+
+// ---- plain, as kernels ------------------------------------------------------------------------
+
+// All rows of P, then all of o, which holds sums. mask: undefined without dropout.
+inline void plain_rows(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionRows& at,
+                       double p, Tensor& probabilities, const Tensor& mask, Tensor& o,
+                       Where where) {
+  const uint8_t* kept = p > 0 ? mask.address<uint8_t>(Device::cuda) : nullptr;
+  visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const auto of = [&](const Tensor& x) { return x.address<Number>(Device::cuda, where); };
+    const int64_t queries = probabilities.numel() / std::max<int64_t>(1, at.T);
+    Number* P = probabilities.address<Number>(Device::cuda);
+    const auto fill = [&](Real* scores) {
+      run_kernel("attention_plain", PlainProbabilities<Number>{at, of(q), of(k), scores, P},
+                 queries, where);
+    };
+    if constexpr (std::is_same_v<Number, Real>)
+      fill(P);
+    else
+      fill(DeviceScratch(probabilities.numel() * int64_t{sizeof(Real)}, where).as<Real>());
+    run_kernel("attention_plain",
+               PlainOutput<Number>{at, P, of(v), kept, static_cast<Real>(1 / (1 - p)),
+                                   o.address<Real>(Device::cuda)},
+               queries, where);
+  });
+}
+
+// dq, dk and dv hold sums.
+inline void plain_rows_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
+                                const Tensor& v, const AttentionRows& at, double p,
+                                const Tensor& probabilities, const Tensor& mask, Tensor& dq,
+                                Tensor& dk, Tensor& dv, Where where) {
+  const uint8_t* kept = p > 0 ? mask.address<uint8_t>(Device::cuda, where) : nullptr;
+  visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const auto of = [&](const Tensor& x) { return x.address<Number>(Device::cuda, where); };
+    const Number* P = of(probabilities);
+    const Real grow = static_cast<Real>(1 / (1 - p));
+    const DeviceScratch dS(probabilities.numel() * int64_t{sizeof(Real)}, where);
+    Real *dQ = dq.address<Real>(Device::cuda), *dK = dk.address<Real>(Device::cuda);
+    Real* dV = dv.address<Real>(Device::cuda);
+    run_kernel(
+        "attention_plain_backward",
+        PlainQueryGradient<Number>{at, P, of(k), of(v), of(dout), kept, grow, dS.as<Real>(), dQ},
+        q.dim(0) * at.H * at.T, where);
+    run_kernel("attention_plain_backward",
+               PlainKeyGradient<Number>{at, P, dS.as<Real>(), of(q), of(dout), kept, grow, dK, dV},
+               q.dim(0) * at.Hkv * at.T, where);
+  });
+}
 
 }  // namespace yotta::detail

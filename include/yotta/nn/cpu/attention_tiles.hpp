@@ -9,6 +9,7 @@
 //                  the last key: all of them are seen
 //     ahead < 0    the first queries see nothing: o = 0, L = -infinity, and no gradient
 //
+// With bf16 inputs o, dq, dk and dv are f32 sums, which the op rounds.
 // Letters: T queries (as many keys), d numbers per head, m largest score, l sum of e^(score - m),
 // L = m + log l, BQ and BK the tile. FLOPs are counted by the ops, not here.
 // References: as attention_blockwise.hpp.
@@ -34,12 +35,12 @@ MatrixView<T> rows_of(MatrixView<T> x, int64_t begin, int64_t end) {
 }
 
 // What one head's forward pass works on.
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct BlockwiseHead {
-  MatrixView<const Real> q, k, v;  // (T, d)
-  MatrixView<Real> o;              // (T, d)
-  Real* log_sum_exp;               // (T)
-  int64_t ahead;                   // positions from the first key to the first query
+  MatrixView<const Number> q, k, v;  // (T, d)
+  MatrixView<Real> o;                // (T, d)
+  Real* log_sum_exp;                 // (T)
+  int64_t ahead;                     // positions from the first key to the first query
 };
 
 // How many of `keys` keys, from key j on, query t sees: a prefix of them.
@@ -62,10 +63,11 @@ void online_softmax_row(Real* scores, int64_t visible, int64_t width, Real facto
 }
 
 // Queries [begin, end) of one head.
-template <class Real>
-void blockwise_tile(const BlockwiseHead<Real>& head, int64_t begin, int64_t end, Real* scores) {
+template <class Number, class Real>
+void blockwise_tile(const BlockwiseHead<Number, Real>& head, int64_t begin, int64_t end,
+                    Real* scores) {
   const Real factor = Real{1} / std::sqrt(static_cast<Real>(head.q.cols));
-  const MatrixView<const Real> q = rows_of(head.q, begin, end);
+  const MatrixView<const Number> q = rows_of(head.q, begin, end);
   const MatrixView<Real> o = rows_of(head.o, begin, end);
   const int64_t seen = keys_seen(end - 1, head.ahead, 0, head.k.rows);  // by the last query
   Real m[attention_BQ], l[attention_BQ];
@@ -89,19 +91,19 @@ void blockwise_tile(const BlockwiseHead<Real>& head, int64_t begin, int64_t end,
 }
 
 // What one query head's backward pass works on.
-template <class Real>
+template <class Number, class Real = Computed<Number>>
 struct BlockwiseBackwardHead {
-  MatrixView<const Real> q, k, v, o, dout;  // (T, d)
-  const Real* log_sum_exp;                  // (T)
-  MatrixView<Real> dq, dk, dv;              // (T, d); added to
-  Real* D;                                  // (T) scratch: dout . o
-  int64_t ahead;                            // positions from the first key to the first query
+  MatrixView<const Number> q, k, v, o, dout;  // (T, d)
+  const Real* log_sum_exp;                    // (T)
+  MatrixView<Real> dq, dk, dv;                // (T, d); added to
+  Real* D;                                    // (T) scratch: dout . o
+  int64_t ahead;                              // positions from the first key to the first query
 };
 
 // Recomputes P (rows, keys) of a tile and turns dP, in place, into dS.
-template <class Real>
-void blockwise_scores(const BlockwiseBackwardHead<Real>& head, int64_t i, int64_t rows, int64_t j,
-                      int64_t keys, Real factor, Real* P, Real* dS) {
+template <class Number, class Real>
+void blockwise_scores(const BlockwiseBackwardHead<Number, Real>& head, int64_t i, int64_t rows,
+                      int64_t j, int64_t keys, Real factor, Real* P, Real* dS) {
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t visible = keys_seen(i + r, head.ahead, j, keys);
     const Real L = head.log_sum_exp[i + r], D = head.D[i + r];
@@ -119,8 +121,8 @@ void blockwise_scores(const BlockwiseBackwardHead<Real>& head, int64_t i, int64_
 }
 
 // One query head: for each tile of keys, all tiles of queries that see it.
-template <class Real>
-void blockwise_backward_head(const BlockwiseBackwardHead<Real>& head, Real* P, Real* dS) {
+template <class Number, class Real>
+void blockwise_backward_head(const BlockwiseBackwardHead<Number, Real>& head, Real* P, Real* dS) {
   const int64_t T = head.q.rows, d = head.q.cols;
   const Real factor = Real{1} / std::sqrt(static_cast<Real>(d));
   for (int64_t t = 0; t < T; ++t)
@@ -133,9 +135,9 @@ void blockwise_backward_head(const BlockwiseBackwardHead<Real>& head, Real* P, R
     for (int64_t i = first - first % attention_BQ; i < T; i += attention_BQ) {
       const int64_t end = std::min(i + attention_BQ, T), rows = end - i;
       const int64_t keys = keys_seen(end - 1, head.ahead, j, std::min(attention_BK, T - j));
-      const MatrixView<const Real> q = rows_of(head.q, i, end), dout = rows_of(head.dout, i, end);
-      const MatrixView<const Real> k = rows_of(head.k, j, j + keys),
-                                   v = rows_of(head.v, j, j + keys);
+      const MatrixView<const Number> q = rows_of(head.q, i, end), dout = rows_of(head.dout, i, end);
+      const MatrixView<const Number> k = rows_of(head.k, j, j + keys),
+                                     v = rows_of(head.v, j, j + keys);
       matmul(q, transposed(k), row_major(P, rows, keys), Into::overwrite);
       matmul(dout, transposed(v), row_major(dS, rows, keys), Into::overwrite);
       blockwise_scores(head, i, rows, j, keys, factor, P, dS);

@@ -17,6 +17,10 @@
 // A body is a struct of pointers and numbers, so that a kernel can take it as an argument, and its
 // operator() is a template, compiled by g++ for the loop here and by nvcc for the kernel
 // (nn/cuda/cuda_kernels.hpp). The two never clash: the types of count and team differ.
+//
+// A body is a template on the type in which its activations are stored, `Number`, and computes in
+// `Real`, which is Computed<Number>: f32 for bf16, else the same. load widens and store rounds, so
+// that a body says nothing about it; it stores each result once, when it is whole.
 #pragma once
 
 #include <array>
@@ -46,6 +50,8 @@ template <class Real>
 YOTTA_BODY void store(Real* to, Real value, OneLane) {
   *to = value;
 }
+YOTTA_BODY float load(const bfloat16* from, OneLane) { return static_cast<float>(*from); }
+YOTTA_BODY void store(bfloat16* to, float value, OneLane) { *to = bfloat16(value); }
 
 // The team of one thread on the CPU.
 template <class Real>
@@ -72,7 +78,10 @@ struct LaneTeam {
     for (size_t k = 0; k < Sums; ++k) out[k] = sum_of_lanes<Real>(total[k]);
     return out;
   }
-  Real largest(const Real* x, int64_t n) const { return yotta::largest(x, n); }
+  template <class Number>
+  Real largest(const Number* x, int64_t n) const {
+    return yotta::largest(x, n);
+  }
   // Runs what one thread of the team does for all.
   template <class Do>
   [[gnu::always_inline]] void once(Do&& one) const {
@@ -84,25 +93,26 @@ struct LaneTeam {
 
 inline namespace YOTTA_DEVICE_BUILD {
 
-// body(i, count) for i < n.
-template <class Real, class Body>
+// body(i, count) for i < n; its numbers are stored as `Number`.
+template <class Number, class Body>
 void run_elementwise(const char* operation, Device device, int64_t n, const Body& body,
                      Where where) {
   if (device == Device::cuda) return run_kernel(operation, body, n, where);
   if constexpr (has_loops)
     parallel_for(n, elements_per_thread, [&](int64_t begin, int64_t end) {
-      for_lanes<Real>(end - begin, [&](int64_t i, auto count) { body(begin + i, count); });
+      for_lanes<Computed<Number>>(end - begin,
+                                  [&](int64_t i, auto count) { body(begin + i, count); });
     });
 }
 
 // body(n, team) for n < N; a row has about C numbers.
-template <class Real, class Body>
+template <class Number, class Body>
 void run_rows(const char* operation, Device device, int64_t N, int64_t C, const Body& body,
               Where where) {
   if (device == Device::cuda) return run_kernel(operation, body, N, where);
   if constexpr (has_loops)
     parallel_for(N, rows_per_thread(C), [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) body(n, LaneTeam<Real>{});
+      for (int64_t n = begin; n < end; ++n) body(n, LaneTeam<Computed<Number>>{});
     });
 }
 

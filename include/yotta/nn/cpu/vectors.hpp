@@ -21,9 +21,9 @@
 
 namespace yotta {
 
-// The widest register of the machine that is compiled for, as in matmul.
-template <class Real>
-using Vector = typename TileShape<Real>::Register;
+// The widest register of the machine that is compiled for, as in matmul. bf16 is computed in f32.
+template <class Number>
+using Vector = typename TileShape<Computed<Number>>::Register;
 
 // The type of a Vector's numbers; of a number its own.
 template <class V>
@@ -45,16 +45,26 @@ template <class Real>
 using FullCount = std::integral_constant<int, lane_count<Real>>;
 
 // load(p, count): the first `count` lanes from memory, zero in the others. store: the way back.
-template <class Real, class Count>
-[[gnu::always_inline]] inline Vector<Real> load(const Real* from, Count count) {
-  Vector<Real> v{};
-  std::memcpy(&v, from, static_cast<size_t>(count) * sizeof(Real));
-  return v;
+// bf16 is widened to f32 on its way into a register, and rounded on its way out.
+template <class Number, class Count>
+[[gnu::always_inline]] inline Vector<Number> load(const Number* from, Count count) {
+  std::conditional_t<std::is_same_v<Number, bfloat16>, Bf16Bits, Vector<Number>> v{};
+  std::memcpy(&v, from, static_cast<size_t>(count) * sizeof(Number));
+  if constexpr (std::is_same_v<Number, bfloat16>)
+    return widened(v);
+  else
+    return v;
 }
-template <class Real, class V, class Count>
-[[gnu::always_inline]] inline void store(Real* to, V v, Count count) {
-  static_assert(std::is_same_v<V, Vector<Real>>);
-  std::memcpy(to, &v, static_cast<size_t>(count) * sizeof(Real));
+template <class Number, class V, class Count>
+[[gnu::always_inline]] inline void store(Number* to, V v, Count count) {
+  static_assert(std::is_same_v<V, Vector<Number>>);
+  const size_t bytes = static_cast<size_t>(count) * sizeof(Number);
+  if constexpr (std::is_same_v<Number, bfloat16>) {
+    const Bf16Bits bits = rounded(v);
+    std::memcpy(static_cast<void*>(to), &bits, bytes);
+  } else {
+    std::memcpy(to, &v, bytes);
+  }
 }
 
 // The same number in every lane.
@@ -107,8 +117,9 @@ template <class Real, class Term>
 }
 
 // The largest of n numbers, -infinity of none. NaNs are passed over.
-template <class Real>
-inline Real largest(const Real* x, int64_t n) {
+template <class Number>
+inline Computed<Number> largest(const Number* x, int64_t n) {
+  using Real = Computed<Number>;
   constexpr Real lowest = -static_cast<Real>(__builtin_inf());
   Vector<Real> most = in_all_lanes(lowest);
   for_lanes<Real>(n, [&](int64_t i, auto count) {

@@ -35,23 +35,33 @@ YOTTA_API void install_kernels();
 
 #if YOTTA_BODIES_OF(nn_kernels) || defined(__CUDACC__)
 
-template <class Real>
+// What activations stored as `Number` go through.
+template <class Number>
 void install_kernels_of() {
   using namespace detail;
-  add_numbers<Map<Real, Plus, 2>, Map<Real, Times, 2>, Map<Real, ScaleBy, 1>,
-              Map<Real, Gated<GeluGate>, 1>, Map<Real, GatedSlope<GeluGate>, 2>,
-              Map<Real, Gated<SiluGate>, 1>, Map<Real, GatedSlope<SiluGate>, 2>,
-              Map<Real, Swiglu, 2>, SwigluBackward<Real>, FillRows<Real>, KeepMasked<Real>,
-              RopeAngles<Real>, AdamWStep<Real>>();
-  add_rows_kernels<AddBias<Real>, NormForward<Real>, NormBackward<Real>, SoftmaxRow<Real>,
-                   SoftmaxBackwardRow<Real>, CrossEntropyRow<Real>, CrossEntropyBackwardRow<Real>,
-                   EmbeddingRow<Real>, AddPosition<Real>, RotateRow<Real>, SquaresOfPiece<Real>>();
-  add_rows_kernels<BlockwiseRow<Real>, BlockwiseQueryGradient<Real>, BlockwiseKeyGradient<Real>,
-                   PlainProbabilities<Real>, PlainOutput<Real>, PlainQueryGradient<Real>,
-                   PlainKeyGradient<Real>>();
-  add_columns<AddRows<Real, RowOfId>, AddRows<Real, RowOfPosition>>();
-  add_sums<ColumnSums<Real, 1, BiasTerm<Real>>, ColumnSums<Real, 2, NormTerm<Real, 2>>,
-           ColumnSums<Real, 1, NormTerm<Real, 1>>>();
+  using Real = Computed<Number>;
+  add_numbers<Map<Number, Plus, 2>, Map<Number, Times, 2>, Map<Number, ScaleBy, 1>,
+              Map<Number, Gated<GeluGate>, 1>, Map<Number, GatedSlope<GeluGate>, 2>,
+              Map<Number, Gated<SiluGate>, 1>, Map<Number, GatedSlope<SiluGate>, 2>,
+              Map<Number, Swiglu, 2>, SwigluBackward<Number>, FillRows<Number>,
+              KeepMasked<Number>>();
+  add_rows_kernels<AddBias<Number>, NormForward<Number>, NormBackward<Number>, SoftmaxRow<Number>,
+                   SoftmaxBackwardRow<Number>, CrossEntropyRow<Number>,
+                   CrossEntropyBackwardRow<Number>, EmbeddingRow<Number>, AddPosition<Number>,
+                   RotateRow<Number>>();
+  add_rows_kernels<BlockwiseRow<Number>, BlockwiseQueryGradient<Number>,
+                   BlockwiseKeyGradient<Number>, PlainProbabilities<Number>, PlainOutput<Number>,
+                   PlainQueryGradient<Number>, PlainKeyGradient<Number>>();
+  add_columns<AddRows<Number, RowOfId>, AddRows<Number, RowOfPosition>>();
+  add_sums<ColumnSums<Real, 1, BiasTerm<Number>>, ColumnSums<Real, 2, NormTerm<Number, 2>>,
+           ColumnSums<Real, 1, NormTerm<Number, 1>>>();
+}
+
+// What is computed in a type.
+template <class Real>
+void install_computing_kernels_of() {
+  add_numbers<detail::RopeAngles<Real>, AdamWStep<Real>>();
+  add_rows_kernels<detail::SquaresOfPiece<Real>>();
 }
 
 // What collectives of messages compute (comm/data.hpp).
@@ -65,8 +75,10 @@ void install_kernels() {
                      uint8_t>();
   install_kernels_of<float>();
   install_kernels_of<double>();
-  add_numbers<detail::DrawMask, detail::FillRows<bfloat16>, Conversion<bfloat16, float>,
-              Conversion<float, bfloat16>>();
+  install_kernels_of<bfloat16>();
+  install_computing_kernels_of<float>();
+  install_computing_kernels_of<double>();
+  add_numbers<detail::DrawMask, Conversion<bfloat16, float>, Conversion<float, bfloat16>>();
 }
 
 #endif  // YOTTA_BODIES

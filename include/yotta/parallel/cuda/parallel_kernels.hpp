@@ -19,10 +19,10 @@
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
-template <class Real>
+template <class Number>
 void install_parallel_kernels_of() {
-  add_rows_kernels<MergeRow<Real>, detail::OwnLogSumExp<Real>, detail::OwnSums<Real>,
-                   detail::LossOfSums<Real>, detail::MaskRow<Real>>();
+  add_rows_kernels<detail::OwnLogSumExp<Number>, detail::OwnSums<Number>,
+                   detail::LossOfSums<Number>, detail::MaskRow<Number>>();
 }
 
 // Those of nn/ and of parallel/. Call it once, after install_accelerator().
@@ -30,6 +30,8 @@ inline void install_all_kernels() {
   install_kernels();
   install_parallel_kernels_of<float>();
   install_parallel_kernels_of<double>();
+  install_parallel_kernels_of<bfloat16>();
+  add_rows_kernels<MergeRow<float>, MergeRow<double>>();
 }
 
 }  // namespace YOTTA_DEVICE_BUILD

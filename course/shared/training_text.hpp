@@ -1,0 +1,54 @@
+// What a run reads: a text as bytes, or as the tokens of the model's own tokenizer.json.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "yotta/model/generate.hpp"
+#include "yotta/model/text.hpp"
+#include "yotta/model/tokenizer.hpp"
+
+namespace yotta {
+
+struct TrainingPlan;
+
+class TrainingText {
+ public:
+  // Reads the plan's text, and its tokenizer, if the folder that the model is from has one. Shows
+  // how far it is if that takes long. The plan must outlive it.
+  explicit TrainingText(const TrainingPlan& plan);
+  TrainingText(const TrainingText&) = delete;
+  TrainingText& operator=(const TrainingText&) = delete;
+
+  const Text& text() const { return text_; }
+  const std::string& tokenizer_json() const { return tokenizer_json_; }  // empty: bytes
+  int64_t tokens() const;
+  std::string begins_with() const;  // the special tokens before it; often none
+
+  Batches to_train(int64_t context, uint64_t seed) const;
+  Batches to_validate(int64_t context, uint64_t seed) const;
+
+  // What a model adds to the plan's prompt. Its bytes need not end with a whole character.
+  std::string continued(const NextToken& forward, int64_t context,
+                        const SampleOptions& options) const;
+
+ private:
+  void tokenize(const std::string& source);
+  void tokenize_prompt();
+
+  const TrainingPlan& plan_;
+  Text text_;
+  TextSplit split_;
+  std::string tokenizer_json_;
+  std::optional<Tokenizer> tokenizer_;
+  std::vector<int32_t> train_, validation_, prompt_;
+};
+
+// The folder that a plan's model is from; empty if it is new.
+const std::string& source_of(const TrainingPlan& plan);
+
+// Throws unless the model's tokens are bytes, or its folder has a tokenizer.json.
+void expect_tokens(const TrainingPlan& plan);
+
+}  // namespace yotta

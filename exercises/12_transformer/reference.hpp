@@ -1,0 +1,146 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Reference: a transformer's main backward passes as plain loops in f64, one letter an index.
+//
+// The ops of nn/ compute the same with vectors, tiles, threads and kernels. This page is to be read
+// before them, and its tests compare them with it.
+//
+//     function                 reads                               writes
+//     linear                   x (N, I), w (O, I), b (O)           y (N, O)
+//     linear_backward_input    dy (N, O), w                        dx (N, I)
+//     linear_backward_weight   dy, x                               adds to dw (O, I) and db (O)
+//     rmsnorm                  x (N, C), w (C), eps                y (N, C), r (N)
+//     rmsnorm_backward         dy (N, C), x, w, r                  dx (N, C), adds to dw (C)
+//     attention                q, k, v (T, d), keys in a block     o (T, d), L (T)
+//     attention_backward       dout (T, d), q, k, v, o, L          adds to dq, dk, dv (T, d)
+//
+// As everywhere here: dx of an activation is overwritten; the gradient of a weight is added to what
+// is there. attention_backward adds too, since grouped queries share keys and values.
+// Contract: sizes agree, which is not checked; results overlap nothing. Cost: the FLOPs of the ops,
+// on one thread.
+// Letters: N tokens, I inputs, O outputs, C width, T tokens of one sequence, d numbers per head,
+// r one over the root of a row's mean square, L log of a row's sum of e^score; an index is the
+// small letter of its size (t and j: query and key; c: one of C or of d).
+// Derivations: lesson 12.
+#pragma once
+
+#include <span>
+
+#include "yotta/core/exercise.hpp"
+#include "yotta/core/matmul_ladder.hpp"
+#include "yotta/core/system/build.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace yotta::student {
+namespace reference {
+
+using Matrix = MatrixView<const double>;  // is read: a(i, j)
+using MatrixOut = MatrixView<double>;     // is written
+using Array = std::span<const double>;    // a[i]
+using ArrayOut = std::span<double>;
+
+// y(n, o) = sum over i of x(n, i) w(o, i), plus b[o].
+inline void linear(Matrix x, Matrix w, Array b, MatrixOut y);
+// dx (N, I) of dy (N, O): overwritten.
+inline void linear_backward_input(Matrix dy, Matrix w, MatrixOut dx);
+// dw (O, I) and db (O) of dy (N, O): added to what is there.
+inline void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db);
+
+// y(n, c) = x(n, c) r[n] w[c], where 1 / r[n]^2 is the mean square of row n, plus eps.
+inline void rmsnorm(Matrix x, Array w, double eps, MatrixOut y, ArrayOut r);
+// dx (N, C): overwritten; dw (C): added to what is there. r (N) is what rmsnorm gave.
+inline void rmsnorm_backward(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, ArrayOut dw);
+
+// One head of causal attention: query t looks at keys 0 to t, `block` of them at a time, and never
+// holds more scores than that. o(t) = the sum of P(t, j) v(j); L[t] = log of the sum of e^S(t, j).
+inline void attention(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOut L);
+// dq, dk, dv (T, d) of dout (T, d): added to what is there. o and L are what attention gave.
+inline void attention_backward(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Array L,
+                                  MatrixOut dq, MatrixOut dk, MatrixOut dv);
+
+
+// The sum over c of a(i, c) b(j, c).
+inline double dot(Matrix a, int64_t i, Matrix b, int64_t j) {
+  double sum = 0;
+  for (int64_t c = 0; c < a.cols; ++c) sum += a(i, c) * b(j, c);
+  return sum;
+}
+
+// 1 / sqrt(d).
+inline double score_scale(Matrix q) { return 1 / std::sqrt(static_cast<double>(q.cols)); }
+
+// ---- linear -------------------------------------------------------------------------------------
+
+void linear(Matrix x, Matrix w, Array b, MatrixOut y) {
+  for (int64_t n = 0; n < y.rows; ++n)
+    for (int64_t o = 0; o < y.cols; ++o) y(n, o) = dot(x, n, w, o) + b[o];
+}
+
+void linear_backward_input(Matrix dy, Matrix w, MatrixOut dx) {
+  // exercise 12.1: x(n, i) reaches every output of row n: add up what they send back
+  not_done("12.1");
+  // end of exercise 12.1
+}
+
+void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db) {
+  // exercise 12.2: w(o, i) and b[o] reach output o of every row; add to what dw and db hold
+  not_done("12.2");
+  // end of exercise 12.2
+}
+
+// ---- rmsnorm ------------------------------------------------------------------------------------
+
+void rmsnorm(Matrix x, Array w, double eps, MatrixOut y, ArrayOut r) {
+  for (int64_t n = 0; n < x.rows; ++n) {
+    const double mean_square = dot(x, n, x, n) / static_cast<double>(x.cols);
+    const double one_over_root = 1 / std::sqrt(mean_square + eps);
+    for (int64_t c = 0; c < x.cols; ++c) y(n, c) = x(n, c) * one_over_root * w[c];
+    r[n] = one_over_root;
+  }
+}
+
+void rmsnorm_backward(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, ArrayOut dw) {
+  // exercise 12.3: x(n, c) reaches its own output directly, and all of its row through r[n]
+  not_done("12.3");
+  // end of exercise 12.3
+}
+
+// ---- attention ----------------------------------------------------------------------------------
+
+// The scores of query t with keys [first, end).
+inline std::vector<double> scores(Matrix q, Matrix k, int64_t t, int64_t first, int64_t end) {
+  std::vector<double> s;
+  for (int64_t j = first; j < end; ++j) s.push_back(score_scale(q) * dot(q, t, k, j));
+  return s;
+}
+
+void attention(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOut L) {
+  for (int64_t t = 0; t < q.rows; ++t) {
+    double m = -std::numeric_limits<double>::infinity();  // the largest score so far
+    double l = 0;                                         // the sum of e^(s - m) so far
+    for (int64_t c = 0; c < o.cols; ++c) o(t, c) = 0;     // the sum of e^(s - m) v so far
+    for (int64_t first = 0; first <= t; first += block) {
+      const int64_t end = std::min(first + block, t + 1);
+      const std::vector<double> s = scores(q, k, t, first, end);  // s[j - first]: key j's
+      // exercise 12.4: m, l and row t of o with these keys too, whatever the size of the scores
+      not_done("12.4");
+      // end of exercise 12.4
+    }
+    for (int64_t c = 0; c < o.cols; ++c) o(t, c) /= l;
+    L[t] = m + std::log(l);
+  }
+}
+
+void attention_backward(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Array L, MatrixOut dq,
+                        MatrixOut dk, MatrixOut dv) {
+  // exercise 12.5: P again from L, for query t and the keys that it sees; then dV, dS, dQ and dK
+  not_done("12.5");
+  // end of exercise 12.5
+}
+
+
+}  // namespace reference
+}  // namespace yotta::student

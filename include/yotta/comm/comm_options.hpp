@@ -1,0 +1,66 @@
+// CommOptions: how a collective is run. All ranks of a call must give the same.
+//
+//     comm.all_reduce(gradients, ReduceOp::sum, {.algorithm = Algorithm::ring, .label = "ddp"});
+//
+// The algorithms are in collectives.hpp. Algorithm::automatic takes the transport's own way if it
+// has one, else one by the number of bytes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace yotta {
+
+enum class Algorithm : uint8_t {
+  automatic,
+  naive,
+  ring,
+  tree,
+  recursive_doubling,
+  recursive_halving,
+  rabenseifner,
+  bruck,
+  pairwise,
+  dissemination,
+  chain,
+  scatter_all_gather,
+  hierarchical,
+  pipelined,
+  multi_rail,
+  native
+};
+constexpr const char* name(Algorithm algorithm) {
+  constexpr const char* names[] = {"automatic",
+                                   "naive",
+                                   "ring",
+                                   "tree",
+                                   "recursive doubling",
+                                   "recursive halving",
+                                   "Rabenseifner",
+                                   "Bruck",
+                                   "pairwise",
+                                   "dissemination",
+                                   "chain",
+                                   "scatter + all_gather",
+                                   "hierarchical",
+                                   "pipelined",
+                                   "multi-rail",
+                                   "native"};
+  return names[static_cast<int>(algorithm)];
+}
+
+// How a collective is run: the same on all ranks.
+struct CommOptions {
+  Algorithm algorithm = Algorithm::automatic;
+  const char* label = nullptr;  // in the ledger; default: the operation's name
+  int node = 8;                 // ranks per node, for hierarchical, pipelined and multi_rail
+  int rails = 0;  // rings of multi_rail, one a network card; 0: a card for each rank of a node
+
+  // The same under another label.
+  constexpr CommOptions labelled(const char* text) const { return {algorithm, text, node, rails}; }
+};
+
+// Elements by rank: to or from each.
+using Counts = std::span<const int64_t>;
+
+}  // namespace yotta

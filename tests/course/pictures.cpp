@@ -1,0 +1,112 @@
+// The picture of the course, a transformer with its four axes: the files are what the program draws, they can be read,
+// and every lesson from 12 on begins with the one that says what it cuts.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+#include <set>
+
+#include "course/shared/transformer_picture.hpp"
+#include "runner/exercise.hpp"
+
+using namespace yotta;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string root = YOTTA_SOURCE_DIR;
+
+// All matches of the first group of a pattern.
+std::vector<std::string> found(const std::string& text, const char* pattern) {
+  const std::regex regex(pattern);
+  std::vector<std::string> all;
+  for (std::sregex_iterator at(text.begin(), text.end(), regex), end; at != end; ++at)
+    all.push_back((*at)[1]);
+  return all;
+}
+
+// The picture of a lesson, by its number; throws if there is none or several.
+TransformerPicture picture_of(const std::string& number) {
+  std::vector<TransformerPicture> all = transformer_pictures();
+  std::erase_if(all, [&](const TransformerPicture& picture) {
+    return std::count(picture.lessons.begin(), picture.lessons.end(), number) == 0;
+  });
+  if (all.size() != 1)
+    throw std::runtime_error(
+        fmt::format("lesson {} begins with {} pictures of the axes; say in "
+                    "course/shared/transformer_picture.cpp which one it is",
+                    number, all.size()));
+  return all[0];
+}
+
+}  // namespace
+
+TEST_CASE("the files in course/pictures are what transformer_svg draws") {
+  for (const TransformerPicture& picture : transformer_pictures()) {
+    const bool same =
+        runner::read_text(root + "/course/pictures/" + picture.file) == transformer_svg(picture);
+    CHECK_MESSAGE(same, fmt::format("course/pictures/{} is not what is drawn; ./yotta lesson 12 -- "
+                                    "--draw 1 writes it anew into this folder",
+                                    picture.file));
+  }
+}
+
+TEST_CASE("a picture has 900 pixels at most, letters of 11 or more, and stays on its own paper") {
+  for (const TransformerPicture& picture : transformer_pictures()) {
+    CAPTURE(picture.file);
+    const std::string svg = transformer_svg(picture);
+    CHECK(std::stoi(found(svg, "<svg [^>]*\\bwidth=\"(\\d+)\"").at(0)) <= 900);
+    const auto sizes = found(svg, "font-size=\"(\\d+)\"");
+    CHECK(sizes.size() == found(svg, "<(text) ").size());
+    for (const std::string& size : sizes) CHECK(std::stoi(size) >= 11);
+    // Letters are about 0.6 of their size wide; none leaves the paper, which is white on any background.
+    const std::regex place(
+        "<text x=\"(\\d+)\" y=\"(\\d+)\" text-anchor=\"(\\w+)\"[^>]*font-size="
+        "\"(\\d+)\"[^>]*>([^<]*)<");
+    for (std::sregex_iterator at(svg.begin(), svg.end(), place), end; at != end; ++at) {
+      const double x = std::stod((*at)[1]), size = std::stod((*at)[4]);
+      const double width = 0.58 * size * static_cast<double>((*at)[5].length());
+      const double left = (*at)[3] == "start" ? x : (*at)[3] == "end" ? x - width : x - width / 2;
+      CHECK_MESSAGE(left >= 4, (*at)[5].str());
+      CHECK_MESSAGE(left + width <= 896, (*at)[5].str());
+      CHECK(std::stod((*at)[2]) <= 396);
+    }
+    CHECK(svg.find("<rect x=\"1\" y=\"1\" width=\"898\"") != std::string::npos);
+    CHECK(svg.find("nan") == std::string::npos);
+    CHECK(found(svg, "(<text )").size() == found(svg, "(</text>)").size());
+  }
+}
+
+TEST_CASE("what is cut is said in words, not only in colour") {
+  for (const TransformerPicture& picture : transformer_pictures()) {
+    CAPTURE(picture.file);
+    const std::string svg = transformer_svg(picture);
+    CHECK(svg.find(">" + picture.title + "<") != std::string::npos);
+    CHECK(svg.find(">" + picture.caption + "<") != std::string::npos);
+    CHECK(found(svg, "font-weight=\"bold\">([a-z][^<]*)<").size() >= 1);  // an axis' name
+    const bool ranks = picture.lit != LitAxis::all && picture.lit != LitAxis::memory;
+    const auto r0 = found(svg, ">(r0)<").size(), r1 = found(svg, ">(r1)<").size();
+    CHECK(r0 == r1);
+    CHECK((r0 > 0) == ranks);
+    if (picture.lit == LitAxis::memory)
+      CHECK(found(svg, ">(kept)<").size() == found(svg, ">(dropped)<").size());
+  }
+}
+
+TEST_CASE("lesson 12 and every lesson from 13 to 25 begins with its picture") {
+  std::set<std::string> there;
+  for (const auto& entry : fs::directory_iterator(root + "/lessons")) {
+    const std::string number = entry.path().filename().string().substr(0, 2);
+    if (!entry.is_directory() || number < "12" || number > "25") continue;
+    there.insert(number);
+    const runner::Lines lines = runner::lines_of(runner::read_text(entry.path() / "README.md"));
+    const std::string wanted = picture_of(number).markdown();
+    CHECK_MESSAGE(lines.at(2) == wanted,
+                  fmt::format("line 3 of {}/README.md is not\n{}", entry.path().string(), wanted));
+  }
+  for (const TransformerPicture& picture : transformer_pictures())
+    for (const std::string& number : picture.lessons)
+      CHECK_MESSAGE(there.count(number) == 1, fmt::format("there is no lesson {}", number));
+}
