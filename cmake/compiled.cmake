@@ -18,11 +18,15 @@ add_library(yotta_compiled STATIC EXCLUDE_FROM_ALL ${yotta_compiled_sources})
 add_library(yotta::compiled ALIAS yotta_compiled)
 target_link_libraries(yotta_compiled PUBLIC yotta::yotta)
 target_compile_definitions(yotta_compiled PUBLIC YOTTA_COMPILED)
+# Few units compute much. The others are compiled for less time, and with the standard library precompiled.
+target_compile_options(yotta_compiled PRIVATE $<$<CONFIG:Release>:-O1>)
+target_precompile_headers(yotta_compiled PRIVATE ${CMAKE_CURRENT_LIST_DIR}/compiled/precompiled.hpp)
 foreach(source ${yotta_compiled_sources})  # each sees the bodies of its own unit
   get_filename_component(unit ${source} NAME_WE)
   set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS YOTTA_COMPILING_${unit}=1)
-  if(NOT unit MATCHES "^(core|comm|nn|nn_.*)$")  # only these compute much
-    set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+  if(unit MATCHES "^(core|comm_data|nn|nn_.*)$")
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>
+                                                     SKIP_PRECOMPILE_HEADERS ON)
   endif()
 endforeach()
 foreach(library PCRE2 UTF8PROC)

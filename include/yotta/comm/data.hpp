@@ -118,6 +118,6 @@ YOTTA_API void divide(Data data, int p);
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(comm)
+#if YOTTA_BODIES_OF(comm_data)
 #include "yotta/comm/engine/data_bodies.hpp"
 #endif  // YOTTA_BODIES

@@ -43,6 +43,10 @@ struct Runs {
   std::vector<Data> targets;
 };
 
+// Reduces the whole runs.
+YOTTA_API void reduce_runs(const Runs& runs, ReduceOp op);
+
+#if YOTTA_BODIES_OF(comm_data)
 // Reads `count` elements from `first` on, which fit in a tile, from all sources, combines them from
 // the left and writes them to all targets. The first `together` sources are combined in one pass,
 // in vector registers: with four ranks that takes a third less time than one source after the
@@ -86,9 +90,9 @@ void reduce_tiles(const Runs& runs, ReduceOp op) {
   });
 }
 
-// Reduces the whole runs. Small floats and integers take one source after the other, so that not
-// every type has vector loops of its own.
-inline void reduce_runs(const Runs& runs, ReduceOp op) {
+// Small floats and integers take one source after the other, so that not every type has vector
+// loops of its own.
+void reduce_runs(const Runs& runs, ReduceOp op) {
   visit(runs.sources[0].dtype, [&]<class T>(Type<T>) {
     if constexpr (std::is_floating_point_v<T>) {
       if (runs.sources.size() == 2) return reduce_tiles<T, 2>(runs, op);
@@ -98,6 +102,7 @@ inline void reduce_runs(const Runs& runs, ReduceOp op) {
     reduce_tiles<T, 1>(runs, op);
   });
 }
+#endif  // YOTTA_BODIES
 
 // Reduces elements [begin, end) of what all ranks show into the targets.
 inline void reduce_range(const SharedMemoryChannel& channel, int64_t begin, int64_t end,
