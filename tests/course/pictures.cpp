@@ -8,6 +8,7 @@
 #include <regex>
 #include <set>
 
+#include "course/shared/h100_runs.hpp"
 #include "course/shared/transformer_picture.hpp"
 #include "runner/exercise.hpp"
 
@@ -109,4 +110,15 @@ TEST_CASE("lesson 12 and every lesson from 13 to 25 begins with its picture") {
   for (const TransformerPicture& picture : transformer_pictures())
     for (const std::string& number : picture.lessons)
       CHECK_MESSAGE(there.count(number) == 1, fmt::format("there is no lesson {}", number));
+}
+
+TEST_CASE("lesson 02 shows the roofline of published runs on an H100, all of them below the roof") {
+  const RooflinePicture picture = h100_picture();
+  const bool same =
+      runner::read_text(root + "/course/pictures/roofline.svg") == roofline_svg(picture);
+  CHECK_MESSAGE(same,
+                "course/pictures/roofline.svg is not what is drawn; ./yotta lesson 02 -- --svg 2 "
+                "writes it anew into this folder");
+  for (const RooflinePoint& point : picture.points)
+    CHECK_MESSAGE(point.rate < picture.roof.attainable(point.intensity), point.name);
 }
