@@ -69,8 +69,8 @@ struct TileSizes {
 struct LoadedBytes {
   double global = 0, shared = 0;
 };
-// Global memory is read inside of the matrices alone. The inner loops multiply whole tiles, and what
-// hangs over an edge too.
+// Global memory is read inside of the matrices alone. The inner loops multiply whole tiles, also
+// what hangs over an edge.
 constexpr LoadedBytes bytes_loaded(int64_t m, int64_t n, int64_t k, const TileSizes& tile) {
   LoadedBytes bytes;
   // exercise 03.4: tiles down, across and along k; then the bytes of both memories

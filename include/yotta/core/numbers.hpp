@@ -22,8 +22,9 @@
 // for any E and M, and the tests hold one against the other.
 // Letters: E exponent bits, M mantissa bits, u a uniform random number in [0, 1).
 // References: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; Goldberg, "What Every
-// Computer Scientist Should Know About Floating-Point Arithmetic" (1991), theorem 8 (Kahan's sum); Gupta et al., "Deep
-// Learning with Limited Numerical Precision" (2015), section 3 (stochastic rounding).
+// Computer Scientist Should Know About Floating-Point Arithmetic" (1991), theorem 8 (Kahan's sum);
+// Gupta et al., "Deep Learning with Limited Numerical Precision" (2015), section 3 (stochastic
+// rounding).
 #pragma once
 
 #include <algorithm>
