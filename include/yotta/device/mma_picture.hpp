@@ -120,8 +120,9 @@ inline std::string svg_of_legend(const MmaShape& shape, int lane) {
     return svg_text(svg_edge + 90, svg_edge + 84 + 20 * i, "start", large, text);
   };
   return svg_text(svg_edge, svg_edge, "start", "font-size=\"16\" font-weight=\"bold\"",
-                  fmt::format("mma.{} ({}): C = A B", shape.name, shape.inputs)) +
-         svg_text(svg_edge, svg_edge + 24, "start", large, "A stands left of C, and B above it.") +
+                  fmt::format("mma.{} ({}): D = A B + C", shape.name, shape.inputs)) +
+         svg_text(svg_edge, svg_edge + 24, "start", large,
+                  "A stands left of C, and B above it. D lies as C does.") +
          svg_of_box(shape.a, box, svg_edge, svg_edge + 66, true) +
          line(0, "large number: the lane of the warp, 0 to 31") +
          line(1, fmt::format("small number: which of the lane's elements, {}",
