@@ -20,9 +20,14 @@ double dot_product(std::span<const double> x, std::span<const double> y, yotta::
                    yotta::NumberFormat sums) {
   return student::dot_product(x, y, own(in), own(sums));
 }
-double ones_stop_at(yotta::NumberFormat f) { return student::ones_stop_at(own(f)); }
+uint32_t code_of(double x, yotta::NumberFormat f) { return student::code_of(x, own(f)); }
+double value_of(uint32_t code, yotta::NumberFormat f) { return student::value_of(code, own(f)); }
+std::array<double, 2> sum_compensated(std::span<const double> terms, yotta::NumberFormat f) {
+  const student::CompensatedSum sum = student::sum_compensated(terms, own(f));
+  return {sum.value, sum.missing};
+}
 
 }  // namespace
 
-const exercise::Solution exercise::solution = {spacing, round_to, round_stochastically, dot_product,
-                                               ones_stop_at};
+const exercise::Solution exercise::solution = {
+    spacing, round_to, round_stochastically, code_of, value_of, sum_compensated, dot_product};

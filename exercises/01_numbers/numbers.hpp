@@ -23,8 +23,9 @@
 // for any E and M, and the tests hold one against the other.
 // Letters: E exponent bits, M mantissa bits, u a uniform random number in [0, 1).
 // References: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; Goldberg, "What Every
-// Computer Scientist Should Know About Floating-Point Arithmetic" (1991); Gupta et al., "Deep
-// Learning with Limited Numerical Precision" (2015), section 3 (stochastic rounding).
+// Computer Scientist Should Know About Floating-Point Arithmetic" (1991), theorem 8 (Kahan's sum);
+// Gupta et al., "Deep Learning with Limited Numerical Precision" (2015), section 3 (stochastic
+// rounding).
 #pragma once
 
 #include <algorithm>
@@ -101,7 +102,7 @@ inline double round_stochastically(double x, NumberFormat f, double u) {
   // exercise 01.3: the upper neighbour if u is below the part of the step that x has covered
   not_done("01.3");
   // end of exercise 01.3
-  return std::abs(rounded) > largest(f) ? beyond_largest(x, f) : rounded;
+  return rounded;
 }
 
 // ---- Bits ----
@@ -109,13 +110,20 @@ inline double round_stochastically(double x, NumberFormat f, double u) {
 // is not stored: it is mark 2^M, which carries into the exponent's field and is taken off there.
 inline uint32_t code_of(double x, NumberFormat f) {
   const double value = round_to(x, f), size = std::abs(value);
-  const uint32_t sign = std::signbit(value) ? 1u << (f.bits() - 1) : 0;
-  const uint32_t top = ((1u << f.exponent) - 1) << f.mantissa;  // infinity, where there is one
-  if (std::isnan(value)) return sign | top | ((1u << f.mantissa) - 1);
-  if (std::isinf(value)) return sign | top;
-  const int field = size < smallest_normal(f) ? 1 : std::ilogb(size) + f.bias();
-  const auto marks = static_cast<uint32_t>(size / spacing(size, f));
-  return sign + (static_cast<uint32_t>(field - 1) << f.mantissa) + marks;
+  uint32_t code = 0;
+  // exercise 01.4: the field of the exponent and the marks above it, NaN and infinity, the sign
+  not_done("01.4");
+  // end of exercise 01.4
+  return code;
+}
+
+// The number that a code stands for.
+inline double value_of(uint32_t code, NumberFormat f) {
+  double value = 0;
+  // exercise 01.5: take the fields apart; an exponent of 0, and one of all ones, mean more
+  not_done("01.5");
+  // end of exercise 01.5
+  return value;
 }
 
 // "0 10000000 1001001": the code of x with its three parts apart.
@@ -156,23 +164,35 @@ inline double sum_pairwise(std::span<const double> terms, NumberFormat f) {
   return round_to(sum_pairwise(terms.first(half), f) + sum_pairwise(terms.subspan(half), f), f);
 }
 
-// Adding 1 again and again stops here: the next mark is 2 away, and a tie goes to the even one.
-inline double ones_stop_at(NumberFormat f) {
-  double stop = 0;
-  // exercise 01.5: the number to which 1 is added in vain
-  not_done("01.5");
-  // end of exercise 01.5
-  return stop;
+// A sum, and beside it what rounding has taken from it so far; both are numbers of the format.
+// (Kahan 1965.)
+struct CompensatedSum {
+  double value = 0, missing = 0;
+
+  void add(double term, NumberFormat f) {
+    // exercise 01.6: add what is missing to the term first; what of it arrives in the sum?
+    not_done("01.6");
+    // end of exercise 01.6
+  }
+};
+
+inline CompensatedSum sum_compensated(std::span<const double> terms, NumberFormat f) {
+  CompensatedSum sum;
+  for (const double term : terms) sum.add(term, f);
+  return sum;
 }
+
+// Adding 1 again and again stops here: the next mark is 2 away, and a tie goes to the even one.
+inline double ones_stop_at(NumberFormat f) { return power_of_two(f.mantissa + 1); }
 
 // x . y as a tensor core computes it: x and y are rounded to `in`, products are exact, and sums are
 // rounded to `sums`. x, y: (k)
 inline double dot_product(std::span<const double> x, std::span<const double> y, NumberFormat in,
                           NumberFormat sums) {
   double total = 0;
-  // exercise 01.4: round what goes in to `in`, and the sum, each time it grows, to `sums`
-  not_done("01.4");
-  // end of exercise 01.4
+  // exercise 01.7: round what goes in to `in`, and the sum, each time it grows, to `sums`
+  not_done("01.7");
+  // end of exercise 01.7
   return total;
 }
 

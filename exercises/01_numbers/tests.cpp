@@ -126,7 +126,159 @@ TEST_CASE("01.3: the average of many draws is the number itself") {
     }
 }
 
-TEST_CASE("01.4: inputs are rounded once, the sum in its own format") {
+TEST_CASE("01.3: what is too large is no number any more") {
+  for (const double u : {0.0, 0.999}) {
+    expect_value(solution.round_stochastically(65600, formats::fp16, u), INFINITY, "65600 in fp16",
+                 "also by chance nothing lies beyond the largest number: beyond_largest(x, f)");
+    expect_value(solution.round_stochastically(-1e6, formats::e4m3, u), NAN, "-1e6 in fp8 e4m3",
+                 "e4m3 has no infinity: beyond_largest(x, f)");
+  }
+}
+
+namespace {
+
+std::string in_bits(uint32_t code, NumberFormat f) {
+  std::string text;
+  for (int bit = f.bits() - 1; bit >= 0; --bit) {
+    text += (code >> bit & 1) != 0 ? '1' : '0';
+    if (bit == f.bits() - 1 || bit == f.mantissa) text += ' ';
+  }
+  return text;
+}
+
+void expect_code(double x, NumberFormat f, const std::string& advice) {
+  const uint32_t got = solution.code_of(x, f), expected = code_of(x, f);
+  std::string why = advice;
+  if (got == expected + (1u << f.mantissa))
+    why =
+        "the exponent is one too large: the leading 1 is not stored. It is mark 2^M, which carries "
+        "into the exponent's field";
+  if ((got ^ expected) == 1u << (f.bits() - 1)) {
+    why = "the sign is the first bit";
+    if (x == 0) why = "-0 has a sign bit too: value < 0 does not see it, std::signbit does";
+  }
+  expect(got == expected, fmt::format("{} in {}: expected {}, got {}\n    {}", text(x), f.name,
+                                      in_bits(expected, f), in_bits(got, f), why));
+}
+
+}  // namespace
+
+TEST_CASE("01.4: sign, exponent and mantissa of normal numbers") {
+  for (const NumberFormat f : formats::all) {
+    for (const double x : {1.0, 1.5, 3.14159265358979, -2.5, largest(f), smallest_normal(f)})
+      expect_code(x, f, "the stored exponent is e + bias, for 2^e <= |x|");
+    for (const double x : samples(f)) expect_code(x, f, "x is rounded to the format first");
+  }
+}
+
+TEST_CASE("01.4: zero, subnormal numbers, infinity and NaN") {
+  for (const NumberFormat f : formats::all) {
+    for (const double x : {smallest(f), -3 * smallest(f), smallest_normal(f) - smallest(f)})
+      expect_code(x, f, "a subnormal number has the exponent field 0, and no leading 1");
+    expect_code(0, f, "all bits of 0 are 0");
+    expect_code(-0.0, f, "");
+    const char* top =
+        "all bits of the exponent's field are 1; the mantissa is 0 for infinity, and "
+        "all ones for NaN";
+    expect_code(-INFINITY, f, top);
+    const uint32_t nan = solution.code_of(NAN, f) & ~(1u << (f.bits() - 1));  // of either sign
+    expect(nan == (code_of(NAN, f) & ~(1u << (f.bits() - 1))),
+           fmt::format("NaN in {}: got {}\n    {}", f.name, in_bits(nan, f), top));
+  }
+}
+
+namespace {
+
+void expect_number(uint32_t code, NumberFormat f) {
+  const double got = solution.value_of(code, f), expected = value_of(code, f);
+  const uint32_t field = code >> f.mantissa & ((1u << f.exponent) - 1);
+  const uint32_t sign = code >> (f.bits() - 1) << (f.bits() - 1);
+  const bool right_without = sign != 0 && solution.value_of(code - sign, f) == -expected;
+  std::string why = "the leading 1 is not stored: add it";
+  if (right_without)
+    why = "the sign bit stands in front of the exponent: mask it off, and let it change the sign";
+  else if (field == 0)
+    why = "an exponent field of 0 means a subnormal number: no leading 1, and steps of smallest(f)";
+  else if (!std::isfinite(got) && std::isfinite(expected))
+    why = "e4m3 has no infinity, and one NaN: the code whose bits are all ones";
+  expect_value(got, expected, fmt::format("{} in {}", in_bits(code, f), f.name), why);
+}
+
+}  // namespace
+
+TEST_CASE("01.5: every code of the 8-bit formats, and back") {
+  for (const NumberFormat f : {formats::e5m2, formats::e4m3})
+    for (uint32_t code = 0; code < 256; ++code) expect_number(code, f);
+}
+
+TEST_CASE("01.5: codes of the wider formats") {
+  for (const NumberFormat f : {formats::fp32, formats::tf32, formats::bf16, formats::fp16}) {
+    for (const double x : samples(f)) expect_number(code_of(x, f), f);
+    for (const double x : {0.0, smallest(f), largest(f), double{INFINITY}, double{NAN}})
+      expect_number(code_of(x, f), f);
+  }
+}
+
+namespace {
+
+// The sum and what is missing, and what a plain loop would say.
+void expect_sum(const std::vector<double>& terms, NumberFormat f, const std::string& what) {
+  double exact = 0;
+  for (const double term : terms) exact += term;
+  const auto [sum, missing] = solution.sum_compensated(terms, f);
+  const double plain = sum_in_order(terms, f).value;
+  std::string why =
+      ": compare what arrived with what was wanted, the term and what was missing before it";
+  if (sum == plain && missing == 0)
+    why =
+        ", the same as a plain sum: what rounding takes from the sum is to be kept, and added to "
+        "the next term";
+  expect(std::abs(sum + missing - exact) <= spacing(exact, f) / 2,
+         fmt::format("{} in {}: the sum is {} and {} is missing, expected {} in all{}", what,
+                     f.name, sum, missing, exact, why));
+}
+
+std::vector<double> rounded_terms(size_t count, NumberFormat f) {
+  std::vector<double> terms;
+  const Random random(5, "terms");
+  for (size_t i = 0; i < count; ++i) terms.push_back(round_to(random.uniform(i), f));
+  return terms;
+}
+
+}  // namespace
+
+TEST_CASE("01.6: ones and small terms are all counted") {
+  const auto [sum, missing] = solution.sum_compensated(std::vector<double>{256, 1}, formats::bf16);
+  expect(
+      sum == 256 && missing != -1,
+      fmt::format("256 and 1 in bf16: the sum is {} and {} is missing, expected 256 and 1: is the "
+                  "sign of what is missing right? It is what was wanted less what arrived",
+                  sum, missing));
+  for (const NumberFormat f : {formats::bf16, formats::fp16})
+    expect_sum(std::vector<double>(4 * static_cast<size_t>(ones_stop_at(f)), 1.0), f, "ones");
+  std::vector<double> updates(1001, round_to(1e-3, formats::bf16));
+  updates[0] = 1;
+  expect_sum(updates, formats::bf16, "a weight of 1 and 1000 updates of 0.001");
+  expect_sum(rounded_terms(4096, formats::bf16), formats::bf16, "4096 random terms");
+}
+
+TEST_CASE("01.6: the sum and what is missing are numbers of the format") {
+  const std::vector<double> terms = rounded_terms(64, formats::fp32);
+  for (size_t count = 1; count <= terms.size(); ++count) {
+    const NumberFormat f = formats::bf16;
+    const auto [sum, missing] = solution.sum_compensated({terms.data(), count}, f);
+    const std::string what = fmt::format("after {} terms", count);
+    expect(round_to(sum, f) == sum,
+           fmt::format("{} the sum is {}, no number of {}", what, text(sum), f.name));
+    expect(
+        round_to(missing, f) == missing,
+        fmt::format("{} what is missing is {}, no number of {}: round it, there is nothing wider "
+                    "to keep it in",
+                    what, text(missing), f.name));
+  }
+}
+
+TEST_CASE("01.7: inputs are rounded once, the sum in its own format") {
   const std::vector<double> ones(1000, 1.0);
   const double wide = solution.dot_product(ones, ones, formats::bf16, formats::fp32);
   expect(wide == 1000,
@@ -143,15 +295,4 @@ TEST_CASE("01.4: inputs are rounded once, the sum in its own format") {
          "the inputs were not rounded to bf16: 1.003 is 1 there, and the product of it shows");
   expect_value(rounded, 1.5, "(1.003, 2, -3) . (1, 1.003, 0.5), inputs in bf16, sums in fp32");
   expect_value(solution.dot_product({}, {}, formats::bf16, formats::fp32), 0, "nothing . nothing");
-}
-
-TEST_CASE("01.5: the number to which 1 is added in vain") {
-  for (const NumberFormat f : {formats::bf16, formats::fp16, formats::fp32, formats::e5m2}) {
-    const double got = solution.ones_stop_at(f), expected = power_of_two(f.mantissa + 1);
-    expect(got != expected / 2,
-           fmt::format(
-               "{}: {} + 1 = {} still fits: the leading 1, which is not stored, is one bit more",
-               f.name, got, got + 1));
-    expect_value(got, expected, fmt::format("where a sum of ones stops in {}", f.name));
-  }
 }

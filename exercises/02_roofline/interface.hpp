@@ -10,12 +10,23 @@
 
 namespace exercise {
 
+// As RooflineReading.
+struct Reading {
+  double intensity, rate;
+  bool memory_bound;
+  double of_roof;
+};
+
 struct Solution {
   yotta::MatmulKernel tile_22, tile_32;  // on blocks of 22 x 22 and 32 x 32 threads
   yotta::Roofline (*dense_roofline)(double tflops, bool asterisk, double tb_per_s);
   // {FLOPs, bytes, seconds}
   std::array<double, 3> (*predict)(int64_t m, int64_t n, int64_t k, int64_t T,
                                    int64_t bytes_per_number, const yotta::Roofline& roof);
+  int64_t (*smallest_tile)(int64_t m, int64_t n, int64_t k, int64_t bytes_per_number,
+                           const yotta::Roofline& roof, int64_t largest);
+  Reading (*read_measurement)(double flops, double bytes, double seconds,
+                              const yotta::Roofline& roof);
 };
 extern const Solution solution;
 

@@ -32,19 +32,9 @@ template <int T>
 __global__ void matmul_shared_tile(const float* a, const float* b, float* c, int m, int n, int k) {
   __shared__ float a_tile[T][T], b_tile[T][T];
   const int x = threadIdx.x, y = threadIdx.y;
-  int row = 0, col = 0;  // of C: the number that this thread computes
-  // exercise 02.1: lanes of a warp differ in x: let them be neighbours in a row of C
+  // exercise 02.1: one number of C a thread, the lanes of a warp side by side in a row of C
   not_done("02.1");
   // end of exercise 02.1
-  float sum = 0;
-  for (int start = 0; start < k; start += T) {
-    // exercise 02.2: fetch a number of a and of b (zero beyond the edges), wait, multiply, wait
-    not_done("02.2");
-    // end of exercise 02.2
-  }
-  // exercise 02.3: write the sum, if C has that number
-  not_done("02.3");
-  // end of exercise 02.3
 }
 
 // ---- What to expect of it ----
@@ -61,9 +51,9 @@ inline constexpr Datasheet h100_sheet = {"H100 SXM, bf16", 1979, true, 3.35};
 // The two rates that a dense matmul can count on.
 constexpr Roofline dense_roofline(const Datasheet& sheet) {
   Roofline roof;
-  // exercise 02.4: peak and bandwidth, in FLOP/s and bytes/s; mind the asterisk
-  not_done("02.4");
-  // end of exercise 02.4
+  // exercise 02.2: peak and bandwidth, in FLOP/s and bytes/s; mind the asterisk
+  not_done("02.2");
+  // end of exercise 02.2
   return roof;
 }
 
@@ -77,10 +67,38 @@ struct MatmulPrediction {
 constexpr MatmulPrediction predict(int64_t m, int64_t n, int64_t k, int64_t T,
                                    int64_t bytes_per_number, const Roofline& roof) {
   MatmulPrediction p;
-  // exercise 02.5: FLOPs, bytes, and the time that the roofline allows
+  // exercise 02.3: FLOPs, bytes, and the time that the roofline allows
+  not_done("02.3");
+  // end of exercise 02.3
+  return p;
+}
+
+// The smallest tile, up to `largest`, with which memory delivers as fast as the chip multiplies; 0
+// if there is none.
+constexpr int64_t smallest_tile(int64_t m, int64_t n, int64_t k, int64_t bytes_per_number,
+                                const Roofline& roof, int64_t largest) {
+  int64_t smallest = 0;
+  // exercise 02.4: try the tiles from 1 on, and stop at the first that is compute-bound
+  not_done("02.4");
+  // end of exercise 02.4
+  return smallest;
+}
+
+// ---- What a measurement says ----
+struct RooflineReading {
+  double intensity = 0, rate = 0;  // FLOPs per byte; FLOP/s
+  bool memory_bound = false;
+  double of_roof = 0;  // 1: nothing is left to gain
+};
+
+// Work of so many FLOPs on so many bytes was run, and took `seconds`.
+constexpr RooflineReading read_measurement(double flops, double bytes, double seconds,
+                                           const Roofline& roof) {
+  RooflineReading reading;
+  // exercise 02.5: where the point stands in the picture, and how far below the roof
   not_done("02.5");
   // end of exercise 02.5
-  return p;
+  return reading;
 }
 
 }  // namespace YOTTA_DEVICE_BUILD

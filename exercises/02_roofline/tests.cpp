@@ -67,6 +67,18 @@ void expect_inside(const Problem& problem, const std::string& advice) {
   CHECK(true);
 }
 
+// A square product: the first tile whose bytes arrive while it computes; 0 if there is none.
+int64_t first_that_fits(int64_t size, int64_t bytes_per_number, const Roofline& roof,
+                        int64_t largest) {
+  for (int64_t T = 1; T <= largest; ++T) {
+    const int64_t tiles = (size + T - 1) / T, numbers = 2 * size * size * tiles + size * size;
+    if (static_cast<double>(bytes_per_number * numbers) / roof.bandwidth <=
+        matmul_flops(size, size, size) / roof.peak)
+      return T;
+  }
+  return 0;
+}
+
 }  // namespace
 
 TEST_CASE("02.1: the lanes of a warp are neighbours in memory") {
@@ -86,7 +98,7 @@ TEST_CASE("02.1: the lanes of a warp are neighbours in memory") {
   }
 }
 
-TEST_CASE("02.2: no thread reads what another is writing") {
+TEST_CASE("02.1: no thread reads what another is writing") {
   const Problem problem{32, 32, 96};
   for (const uint64_t seed : {1, 2, 3}) problem.run(seed);  // a race is thrown
   expect_right(problem, right({32, 32, 32}) ? "one tile is right, and three along k are not: does "
@@ -95,7 +107,7 @@ TEST_CASE("02.2: no thread reads what another is writing") {
                                             : "");
 }
 
-TEST_CASE("02.2: no two lanes meet in a bank of shared memory") {
+TEST_CASE("02.1: no two lanes meet in a bank of shared memory") {
   const Problem problem{64, 64, 32};
   Profile profile;
   problem.run();
@@ -112,7 +124,7 @@ TEST_CASE("02.2: no two lanes meet in a bank of shared memory") {
                     profile.table()));
 }
 
-TEST_CASE("02.2: whole tiles") {
+TEST_CASE("02.1: whole tiles") {
   expect_right({32, 32, 32});
   expect_right({64, 96, 32},
                "one tile of k is right, and several blocks are not: does each block begin at its "
@@ -120,7 +132,7 @@ TEST_CASE("02.2: whole tiles") {
   expect_right({32, 64, 128});
 }
 
-TEST_CASE("02.2: sizes that do not divide by the tile") {
+TEST_CASE("02.1: sizes that do not divide by the tile") {
   expect_inside({65, 44, 22}, "threads beyond the edge of A read nothing and put 0 into the tile");
   expect_inside({44, 65, 22}, "threads beyond the edge of B read nothing and put 0 into the tile");
   expect_inside({44, 44, 40},
@@ -132,7 +144,7 @@ TEST_CASE("02.2: sizes that do not divide by the tile") {
                               : "");
 }
 
-TEST_CASE("02.3: nothing is written outside C") {
+TEST_CASE("02.1: nothing is written outside C") {
   expect_inside({65, 44, 22}, "threads beyond the edge of C write nothing");
   expect_inside({44, 65, 22},
                 "beyond the end of a row of C begins the next one: ask about the column too");
@@ -140,13 +152,13 @@ TEST_CASE("02.3: nothing is written outside C") {
                "beyond the end of a row of C begins the next one: ask about the column too");
 }
 
-TEST_CASE("02.3: every number of C is written, also when k is 0") {
+TEST_CASE("02.1: every number of C is written, also when k is 0") {
   expect_right({33, 65, 3});
   const std::vector<float> zeros = Problem{40, 40, 0}.run();
   expect(zeros == std::vector<float>(1600, 0.0f), "with k = 0 all of C is zero");
 }
 
-TEST_CASE("02.4: the ridge is that of dense matmuls") {
+TEST_CASE("02.2: the ridge is that of dense matmuls") {
   const Roofline h100 = solution.dense_roofline(1979, true, 3.35);
   const double ridge = h100.ridge();
   expect(std::abs(ridge - 590.7) > 0.1,
@@ -162,7 +174,7 @@ TEST_CASE("02.4: the ridge is that of dense matmuls") {
                      a100.ridge()));
 }
 
-TEST_CASE("02.5: the bytes predicted are those that the kernel asks for") {
+TEST_CASE("02.3: the bytes predicted are those that the kernel asks for") {
   for (const Problem& problem : {Problem{64, 96, 32}, {65, 33, 31}}) {
     Profile profile;
     problem.run();
@@ -183,7 +195,7 @@ TEST_CASE("02.5: the bytes predicted are those that the kernel asks for") {
   }
 }
 
-TEST_CASE("02.5: time is the longer of two") {
+TEST_CASE("02.3: time is the longer of two") {
   const Roofline roof = roofline_of(chip_named("h100"));
   for (const int64_t size : {512, 8192}) {
     const auto [flops, bytes, seconds] = solution.predict(size, size, size, 512, 2, roof);
@@ -195,5 +207,67 @@ TEST_CASE("02.5: time is the longer of two") {
                        "s and moving "
                        "{:.3g} s",
                        size, seconds, compute, move));
+  }
+}
+
+TEST_CASE("02.4: the smallest tile that is compute-bound, on five chips") {
+  for (const char* name : {"a100", "h100", "h200", "b200", "v5e"})
+    for (const int64_t bytes : {2, 4}) {
+      const Roofline roof = roofline_of(chip_named(name), bytes == 2 ? DType::bf16 : DType::f32);
+      const int64_t size = 4096, largest = 1024;
+      const int64_t expected = first_that_fits(size, bytes, roof, largest);
+      const int64_t got = solution.smallest_tile(size, size, size, bytes, roof, largest);
+      std::string why;
+      if (got == largest && expected != largest)
+        why = "\n    that is the largest tile tried: stop at the first one that is compute-bound";
+      else if (got < expected && got > 0)
+        why = fmt::format(
+            "\n    with T = {} moving takes longer than computing: ask predict() for the bytes, C "
+            "is "
+            "stored too, and a last tile may hang over the edge",
+            got);
+      expect(got == expected,
+             fmt::format("a matmul of {} with {} bytes a number on a chip with ridge {:.1f}: T = "
+                         "{}, expected {}{}",
+                         size, bytes, roof.ridge(), got, expected, why));
+    }
+}
+
+TEST_CASE("02.4: 0 if no tile will do") {
+  const int64_t got = solution.smallest_tile(64, 64, 64, 4, {1e15, 1e9}, 128);
+  expect(got == 0,
+         fmt::format("a ridge of 1e6, far above any tile up to 128: T = {}, expected 0", got));
+}
+
+TEST_CASE("02.5: a measured time is read under the roof") {
+  const Roofline roof = roofline_of(chip_named("h100"));
+  for (const auto& [what, work, share] :
+       {std::tuple{"a softmax", elementwise_workload(1e9, 5), 0.5},
+        {"a matmul of 8192", matmul_workload(8192, 8192, 8192), 0.8},
+        {"16 tokens", matmul_workload(16, 4096, 4096), 0.9}}) {
+    const double seconds = roof.seconds(work.flops, work.bytes) / share;
+    const exercise::Reading got = solution.read_measurement(work.flops, work.bytes, seconds, roof);
+    const auto near = [](double a, double b) { return std::abs(a / b - 1) < 1e-9; };
+    expect(near(got.intensity, work.intensity()),
+           fmt::format("{}: {:.3g} FLOPs per byte, expected {:.3g}", what, got.intensity,
+                       work.intensity()));
+    const double rate = work.flops / seconds, allowed = roof.attainable(work.intensity());
+    expect(
+        !near(got.rate, allowed),
+        fmt::format("{}: {:.3g} FLOP/s: that is what the roof allows; the measured rate is FLOPs "
+                    "/ seconds",
+                    what, got.rate));
+    expect(near(got.rate, rate),
+           fmt::format("{}: {:.3g} FLOP/s, expected {:.3g}", what, got.rate, rate));
+    const bool memory_bound = work.intensity() < roof.ridge();
+    expect(got.memory_bound == memory_bound,
+           fmt::format("{}: {:.3g} FLOPs per byte with a ridge of {:.0f}: expected {}", what,
+                       work.intensity(), roof.ridge(),
+                       memory_bound ? "memory-bound" : "compute-bound"));
+    expect(!near(got.of_roof, rate / roof.peak) || near(allowed, roof.peak),
+           fmt::format("{}: {:.2g} is a share of the peak, not of the roof above this intensity",
+                       what, got.of_roof));
+    expect(near(got.of_roof, share),
+           fmt::format("{}: {:.3g} of the roof, expected {:.3g}", what, got.of_roof, share));
   }
 }

@@ -1,16 +1,25 @@
 // What the graded cases of exercise 03 call. adapter.cpp fills it with one solution.
 #pragma once
 
+#include <array>
+
 #include "course/shared/launch_matmul.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/device/kernel.hpp"
 
 namespace exercise {
 
+// What `copy` leaves unwritten of a tile keeps this number.
+inline constexpr float untouched = -1000;
+
 struct Solution {
+  // 128 threads copy tiles of (32, 32): of a (m - 3, k), into c (m, n) with its zeros.
+  yotta::MatmulKernel copy;
   // Tiles of (32, 32) and 8 of k a block: 8 x 1 sums a thread, 128 threads; 8 x 4 sums, 32 threads.
   yotta::MatmulKernel column, tile;
-  double (*shared_bytes_loaded)(double m, double n, double k, int TM, int TN);
+  // {global, shared}; sizes: BM, BN, BK, TM, TN
+  std::array<double, 2> (*bytes_loaded)(int64_t m, int64_t n, int64_t k,
+                                        const std::array<int, 5>& sizes);
 };
 extern const Solution solution;
 

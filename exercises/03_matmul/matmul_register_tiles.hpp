@@ -33,10 +33,9 @@ inline namespace YOTTA_DEVICE_BUILD {
 template <int ROWS, int COLS, int THREADS>
 __device__ void load_tile(float (&tile)[ROWS][COLS], const float* x, int rows, int cols, int top,
                           int left) {
-  for (int i = threadIdx.x; i < ROWS * COLS; i += THREADS) {
-    const int row = top + i / COLS, col = left + i % COLS;
-    tile[i / COLS][i % COLS] = row < rows && col < cols ? x[row * cols + col] : 0;
-  }
+  // exercise 03.1: share the numbers out among the threads; 0 for those that x does not have
+  not_done("03.1");
+  // end of exercise 03.1
 }
 
 // Rung 3: a column of TM numbers per thread. Neighbouring threads own neighbouring columns.
@@ -46,19 +45,9 @@ __global__ void matmul_register_column(const float* a, const float* b, float* c,
   constexpr int threads = BM * BN / TM;
   __shared__ float a_tile[BM][BK], b_tile[BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;
-  const int col = threadIdx.x % BN, row = threadIdx.x / BN * TM;  // in the block's tile
-  float sums[TM] = {};
-  for (int start = 0; start < k; start += BK) {
-    load_tile<BM, BK, threads>(a_tile, a, m, k, top, start);
-    load_tile<BK, BN, threads>(b_tile, b, k, n, start, left);
-    __syncthreads();
-    // exercise 03.1: for each step of k, use one number of B for all TM rows
-    not_done("03.1");
-    // end of exercise 03.1
-    __syncthreads();
-  }
-  for (int i = 0; i < TM; ++i)
-    if (top + row + i < m && left + col < n) c[(top + row + i) * n + left + col] = sums[i];
+  // exercise 03.2: a column of TM sums a thread; each number of B is used for all of them
+  not_done("03.2");
+  // end of exercise 03.2
 }
 
 // Rung 4: a tile of (TM, TN) numbers per thread.
@@ -68,30 +57,25 @@ __global__ void matmul_register_tile(const float* a, const float* b, float* c, i
   constexpr int threads = BM * BN / (TM * TN);
   __shared__ float a_tile[BM][BK], b_tile[BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;
-  const int row = threadIdx.x / (BN / TN) * TM, col = threadIdx.x % (BN / TN) * TN;
-  float sums[TM][TN] = {};
-  for (int start = 0; start < k; start += BK) {
-    load_tile<BM, BK, threads>(a_tile, a, m, k, top, start);
-    load_tile<BK, BN, threads>(b_tile, b, k, n, start, left);
-    __syncthreads();
-    // exercise 03.2: load TM + TN numbers into registers, and use each of them TN or TM times
-    not_done("03.2");
-    // end of exercise 03.2
-    __syncthreads();
-  }
-  for (int i = 0; i < TM; ++i)
-    for (int j = 0; j < TN; ++j)
-      if (top + row + i < m && left + col + j < n)
-        c[(top + row + i) * n + left + col + j] = sums[i][j];
-}
-
-// Bytes that the inner loops load from shared memory, all threads together, for C (m, n) in whole
-// tiles: each step of k loads TM + TN numbers for TM TN products.
-constexpr double shared_bytes_loaded(double m, double n, double k, int TM, int TN) {
-  double bytes = 0;
-  // exercise 03.3: how many bytes?
+  // exercise 03.3: a tile of (TM, TN) sums a thread; TM + TN loads for TM TN products
   not_done("03.3");
   // end of exercise 03.3
+}
+
+// What a kernel with such tiles loads, all threads together, for C (m, n) = A (m, k) B (k, n).
+struct TileSizes {
+  int BM, BN, BK, TM, TN;
+};
+struct LoadedBytes {
+  double global = 0, shared = 0;
+};
+// Global memory is read inside of the matrices alone. The inner loops multiply whole tiles, also
+// what hangs over an edge.
+constexpr LoadedBytes bytes_loaded(int64_t m, int64_t n, int64_t k, const TileSizes& tile) {
+  LoadedBytes bytes;
+  // exercise 03.4: tiles down, across and along k; then the bytes of both memories
+  not_done("03.4");
+  // end of exercise 03.4
   return bytes;
 }
 

@@ -58,43 +58,124 @@ void expect_loads(const MatmulLaunch& kernel, double bytes_per_flop, const char*
 
 }  // namespace
 
-TEST_CASE("03.1: the right numbers") {
+// (61, 45) in tiles of (32, 32): whole ones, and ones over both edges.
+TEST_CASE("03.1: the tile holds the matrix, and zeros beyond its edges") {
+  const int rows = 61, cols = 45;
+  const std::vector<float> x = whole_numbers(rows * cols, 97);
+  const std::vector<float> c = launch_matmul({solution.copy, 32, 128, 1}, x, {0}, 64, 64, cols);
+  const auto expected = [&](int row, int col) {
+    return row < rows && col < cols ? x[static_cast<size_t>(row * cols + col)] : 0.0f;
+  };
+  for (int row = 0; row < 64; ++row)
+    for (int col = 0; col < 64; ++col) {
+      const float got = c[static_cast<size_t>(row * 64 + col)];
+      std::string why;
+      if (got == exercise::untouched && (row >= rows || col >= cols))
+        why = ", and it is what was there before: a number beyond the edge is 0 in the tile";
+      else if (got == exercise::untouched && row == 4 && col == 0)
+        why =
+            ", and it is what was there before: the first 128 numbers of the tile are right. 128 "
+            "threads copy 1024 numbers, so a thread takes more than one";
+      expect(got == expected(row, col),
+             fmt::format("a tile of (32, 32) at ({}, {}) of a (61, 45): its number ({}, {}) is {}, "
+                         "expected {}{}",
+                         row / 32 * 32, col / 32 * 32, row % 32, col % 32, got, expected(row, col),
+                         why));
+    }
+}
+
+TEST_CASE("03.1: each number is read once, by neighbouring lanes") {
+  const int rows = 61, cols = 64;
+  const std::vector<float> x = whole_numbers(rows * cols, 97);
+  Profile profile;
+  launch_matmul({solution.copy, 32, 128, 1}, x, {0}, 64, 64, cols);
+  const LineCounts reads = profile.global_reads();
+  expect(
+      reads.bytes == 4 * rows * cols,
+      fmt::format("{} bytes are read for (61, 64) numbers of 4 bytes, expected {}: each number by "
+                  "one thread",
+                  reads.bytes, 4 * rows * cols));
+  expect(reads.sectors_per_request() <= 4,
+         fmt::format("{:.1f} sectors a request; 32 neighbouring floats are 4: let neighbouring "
+                     "threads copy neighbours in a row of x\n{}",
+                     reads.sectors_per_request(), profile.table()));
+}
+
+TEST_CASE("03.2: no thread reads what another is writing") {
+  const std::vector<float> x = whole_numbers(32 * 32, 7);
+  for (const uint64_t seed : {1, 2, 3}) launch_matmul(column(), x, x, 32, 32, 32, seed);
+  CHECK(true);  // a race is thrown
+}
+
+TEST_CASE("03.2: nothing is written outside C") {
+  const std::vector<float> x = whole_numbers(33 * 45, 7);
+  const std::string text = exercise::error_of([&] { launch_matmul(column(), x, x, 33, 33, 45); });
+  expect(text.empty(),
+         "(33, 45) times (45, 33), tiles of (32, 32): sums beyond the last row or column of C are "
+         "not stored. Beyond the end of a row stands the first number of the next row\n    " +
+             text);
+}
+
+TEST_CASE("03.2: the right numbers") {
   for (const auto& [m, n, k] : {std::array{32, 32, 8}, {64, 32, 24}, {33, 45, 13}, {1, 1, 1}})
     expect_right(column(), m, n, k,
                  "a thread's rows are neighbours: row + i of a_tile belongs to sums[i], in column "
                  "col of b_tile");
 }
 
-TEST_CASE("03.1: each number of B is loaded once for all its rows") {
+TEST_CASE("03.2: each number of B is loaded once for all its rows") {
   expect_loads(column(), tile_bytes_per_flop(8, 1),
                "the number of B is the same for all rows: load it before an inner loop over rows");
 }
 
-TEST_CASE("03.2: the right numbers") {
+TEST_CASE("03.3: the right numbers") {
   for (const auto& [m, n, k] : {std::array{32, 32, 8}, {64, 32, 24}, {33, 45, 13}, {1, 1, 1}})
     expect_right(
         tile(), m, n, k,
-        "sums[i][j] += a_tile[row + i][l] * b_tile[l][col + j], for all i < TM and j < TN");
+        "sums[i][j] += a_tile[row + i][l] * b_tile[l][col + j], for all i < TM and j < TN; "
+        "BN / TN threads stand side by side, TN columns each");
 }
 
-TEST_CASE("03.2: TM + TN loads for TM TN products") {
+TEST_CASE("03.3: TM + TN loads for TM TN products") {
   expect_loads(
       tile(), tile_bytes_per_flop(8, 4),
       "TM numbers of A and TN of B are used again and again: load them into x and y first");
 }
 
-TEST_CASE("03.3: the bytes predicted are those counted") {
-  const double flops = matmul_flops(size, size, size);
-  for (const auto& [TM, TN] : {std::pair{1, 1}, {8, 1}, {8, 4}, {8, 8}}) {
-    const double expected = flops * tile_bytes_per_flop(TM, TN);
-    const double got = solution.shared_bytes_loaded(size, size, size, TM, TN);
+TEST_CASE("03.3: no thread reads what another is writing, and nothing is written outside C") {
+  const std::vector<float> x = whole_numbers(33 * 45, 7);
+  for (const uint64_t seed : {1, 2, 3}) {
+    const std::string text =
+        exercise::error_of([&] { launch_matmul(tile(), x, x, 33, 33, 45, seed); });
+    expect(text.empty(), "(33, 45) times (45, 33), tiles of (32, 32)\n    " + text);
+  }
+}
+
+TEST_CASE("03.4: the bytes predicted are those that the kernels load") {
+  for (const auto& [m, n, k, TM, TN] :
+       {std::array{64, 64, 64, 8, 1}, {64, 64, 64, 8, 4}, {65, 33, 40, 8, 1}, {70, 65, 13, 8, 4}}) {
+    const std::vector<float> a = whole_numbers(m * k, 7), b = whole_numbers(k * n, 5);
+    const double down = (m + 31) / 32, across = (n + 31) / 32, steps = (k + 7) / 8 * 8;
+    const double global = 4.0 * (m * k * across + k * n * down);
+    const double shared = 4 * down * 32 * across * 32 * steps * (TM + TN) / (TM * TN);
+    const auto [got_global, got_shared] = solution.bytes_loaded(m, n, k, {32, 32, 8, TM, TN});
+    const std::string what = fmt::format(
+        "({}, {}) times ({}, {}), tiles of (32, 32) and {} x {} sums a thread", m, k, k, n, TM, TN);
+    const auto same = [](double x, double y) { return std::abs(x - y) <= 1e-9 * y; };
     std::string why;
-    if (std::abs(4 * got / expected - 1) < 1e-9) why = ", 4x too few: a float has 4 bytes";
-    if (got > expected) why = ": TM + TN numbers are loaded once for TM TN products";
-    expect(std::abs(got / expected - 1) < 1e-9,
-           fmt::format(
-               "{0} x {0} x {0} with {1} x {2} sums a thread: {3:.0f} bytes predicted, expected "
-               "{4:.0f}{5}",
-               size, TM, TN, got, expected, why));
+    if (same(4 * got_global, global)) why = ", 4x too few: a float has 4 bytes";
+    if (same(got_global, 4.0 * (m * k + k * n)))
+      why = ": each column of blocks reads all of A, and each row of blocks all of B";
+    expect(same(got_global, global),
+           fmt::format("{}: {:.0f} bytes of global memory predicted, expected {:.0f}{}", what,
+                       got_global, global, why));
+    why.clear();
+    if (same(got_shared, shared * TM * TN))
+      why = ": TM + TN numbers are loaded once for TM TN products";
+    if (same(got_shared, 4.0 * m * n * k * (TM + TN) / (TM * TN)))
+      why = ": tiles are multiplied whole, what hangs over the edge is multiplied too";
+    expect(same(got_shared, shared),
+           fmt::format("{}: {:.0f} bytes of shared memory predicted, expected {:.0f}{}", what,
+                       got_shared, shared, why));
   }
 }

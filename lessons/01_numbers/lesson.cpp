@@ -16,14 +16,30 @@ void bits(Lesson& lesson) {
   }
 }
 
+void one_bit_flipped(Lesson& lesson) {
+  const NumberFormat f = formats::bf16;
+  lesson.section("Pi in bf16, one bit flipped");
+  const uint32_t pi = code_of(3.14159265358979, f);
+  const auto line = [&](const char* what, int bit) {
+    const double x = value_of(pi ^ 1u << bit, f);
+    lesson.say("{:<24} {}  {:.4g}", what, draw_bits(x, f), x);
+  };
+  lesson.say("{:<24} {}  {:.4g}", "as it is", draw_bits(3.14159265358979, f), value_of(pi, f));
+  line("the sign", 15);
+  line("the exponent's first", 14);
+  line("the exponent's last", 7);
+  line("the mantissa's first", 6);
+  line("the mantissa's last", 0);
+}
+
 void ranges(Lesson& lesson) {
   lesson.section("How far, how fine");
-  console::Table table(
-      {"format", "bits", "largest", "smallest normal", "smallest", "next after 1"});
+  console::Table table({"format", "bits", "largest", "smallest normal", "smallest", "next after 1",
+                        "1 + 1 + ... stops at"});
   for (const NumberFormat& f : formats::all)
     table.row({f.name, fmt::format("{}", f.bits()), fmt::format("{:.5g}", largest(f)),
                fmt::format("{:.3g}", smallest_normal(f)), fmt::format("{:.3g}", smallest(f)),
-               fmt::format("1 + 2^-{}", f.mantissa)});
+               fmt::format("1 + 2^-{}", f.mantissa), fmt::format("{:.0f}", ones_stop_at(f))});
   lesson.show(table.text());
   for (const NumberFormat& f : {formats::e4m3, formats::e5m2}) {
     std::string ruler(65, ' ');  // from 0 to 4
@@ -60,11 +76,12 @@ void sums(Lesson& lesson, int64_t count) {
   const auto line = [&](const char* how, double value) {
     lesson.say("{:<34} {:>9.2f}   {:>6.2f}% off", how, value, 100 * std::abs(value / exact - 1));
   };
-  lesson.section(fmt::format("{} random terms, four ways", count));
+  lesson.section(fmt::format("{} random terms, five ways", count));
   line("exact", exact);
   line("bf16, one after the other", sum_in_order(random_terms, formats::bf16).value);
   line("bf16, in pairs", sum_pairwise(random_terms, formats::bf16));
   line("bf16, stochastic rounding", chance);
+  line("bf16, compensated", sum_compensated(random_terms, formats::bf16).value);
   line("fp32, one after the other", sum_in_order(random_terms, formats::fp32).value);
 }
 
@@ -87,15 +104,18 @@ void dots(Lesson& lesson) {
 void training(Lesson& lesson) {
   lesson.section("What that does to training");
   double plain = 1, chance = 1, master = 1;
+  CompensatedSum compensated{1, 0};
   const Random random(3, "updates");
   for (uint64_t step = 0; step < 1000; ++step) {
     plain = round_to(plain + 1e-3, formats::bf16);
     chance = round_stochastically(chance + 1e-3, formats::bf16, random.uniform(step));
     master = round_to(master + 1e-3, formats::fp32);
+    compensated.add(1e-3, formats::bf16);
   }
   lesson.say("a weight of 1 after 1000 steps of +0.001");
   lesson.say("  kept in bf16                        {:.4f}", plain);
   lesson.say("  in bf16, rounded stochastically     {:.4f}", chance);
+  lesson.say("  in bf16, compensated                {:.4f}", compensated.value);
   lesson.say("  kept in fp32, copied to bf16        {:.4f}", round_to(master, formats::bf16));
   lesson.say("a gradient of 1e-8");
   lesson.say("  in fp16                             {:.3g}", round_to(1e-8, formats::fp16));
@@ -141,6 +161,7 @@ int main(int argc, char** argv) {
       {"01", "Numbers", "what a number loses in 16 and 8 bits, and how much work training is"},
       [&](Lesson& lesson) {
         bits(lesson);
+        one_bit_flipped(lesson);
         ranges(lesson);
         sums(lesson, count);
         dots(lesson);

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "counts.hpp"
+#include "course/shared/h100_runs.hpp"
 #include "course/shared/lesson.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/device/roofline_matmul.hpp"
@@ -59,6 +60,12 @@ RooflinePoint measure_matmul(const char* name, const Options& options, int64_t m
   });
 }
 
+void write_picture(Lesson& lesson, const RooflinePicture& picture) {
+  std::ofstream("roofline.svg") << roofline_svg(picture);
+  lesson.say("the same as a picture: {}",
+             (std::filesystem::current_path() / "roofline.svg").string());
+}
+
 void this_machine(Lesson& lesson, const Options& options) {
   lesson.section("This machine, measured");
   const auto threads = static_cast<int>(options.threads);
@@ -74,7 +81,7 @@ void this_machine(Lesson& lesson, const Options& options) {
       square.rate, std::max(measure_memory_gbps(threads, budget) * 1e9, dot.rate / dot.intensity)};
   lesson.say("{} threads: {} in fp32, {}, ridge at {:.1f} FLOPs per byte", threads,
              rate_text(roof.peak), rate_text(roof.bandwidth, "B/s"), roof.ridge());
-  RooflinePicture picture{roof, {dot}};
+  RooflinePicture picture{roof, {dot}, fmt::format("This machine, {} threads, fp32", threads)};
   picture.points.push_back(measure_matmul("(4096, 4096) times a vector", options, 4096, 1, 4096));
   picture.points.push_back(measure_matmul("(4096, 4096) times 16", options, 4096, 16, 4096));
   picture.points.push_back(square);
@@ -82,10 +89,28 @@ void this_machine(Lesson& lesson, const Options& options) {
   lesson.number("peak", roof.peak);
   lesson.number("bandwidth", roof.bandwidth);
   for (const RooflinePoint& point : picture.points) lesson.number(point.name, point.rate);
-  if (options.svg == 0) return;
-  std::ofstream("roofline.svg") << roofline_svg(picture);
-  lesson.say("the same as a picture: {}",
-             (std::filesystem::current_path() / "roofline.svg").string());
+  if (options.svg == 1) write_picture(lesson, picture);
+}
+
+// What others measured on an H100, under its roof.
+void published_runs(Lesson& lesson, const Options& options) {
+  const RooflinePicture picture = h100_picture();
+  lesson.section(fmt::format("Published runs under the roof of an {}", picture.title));
+  console::Table table({"run", "FLOPs per byte", "TFLOP/s", "limited by", "of the roof"});
+  for (const PublishedRun& run : published_h100_runs()) {
+    const RooflineReading reading =
+        read_measurement(run.work.flops, run.work.bytes, run.work.flops / run.rate, picture.roof);
+    table.row({run.name, fmt::format("{:.2f}", reading.intensity),
+               fmt::format("{:.2f}", reading.rate / 1e12),
+               reading.memory_bound ? "memory" : "multipliers",
+               fmt::format("{:.1f}%", 100 * reading.of_roof)});
+    lesson.number(fmt::format("{}.of_roof", run.name), reading.of_roof);
+  }
+  lesson.show(table.text());
+  std::string_view last;
+  for (const PublishedRun& run : published_h100_runs())
+    if (run.source != last) lesson.say("{}: {}", run.name, last = run.source);
+  if (options.svg == 2) write_picture(lesson, picture);
 }
 
 void gpu(Lesson& lesson, const Options& options) {
@@ -191,7 +216,8 @@ void tiles(Lesson& lesson) {
                fmt::format("{:.1f}%", 100 * p.flops / p.seconds / h100.peak)});
   }
   lesson.show(table.text());
-  lesson.say("ridge: {:.1f}", h100.ridge());
+  lesson.say("ridge: {:.1f}; the smallest tile that reaches the peak: {}", h100.ridge(),
+             smallest_tile(4096, 4096, 4096, 4, h100, 128));
 }
 
 void counted(Lesson& lesson) {
@@ -225,6 +251,7 @@ int main(int argc, char** argv) {
       [&](Lesson& lesson) {
         this_machine(lesson, options);
         gpu(lesson, options);
+        published_runs(lesson, options);
         intensities(lesson);
         minimum_batches(lesson);
         sparse_trap(lesson);
@@ -236,5 +263,5 @@ int main(int argc, char** argv) {
       },
       {{"threads", "OS threads to measure with", &options.threads, 1, 1024},
        {"milliseconds", "time for each measurement", &options.milliseconds, 1, 60'000},
-       {"svg", "1: write roofline.svg into this folder", &options.svg, 0, 1}});
+       {"svg", "write roofline.svg here: 1 of this machine, 2 of the H100", &options.svg, 0, 2}});
 }

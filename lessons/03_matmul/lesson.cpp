@@ -1,9 +1,12 @@
 // Lesson 03: two ladders to one matmul, on the CPU (measured) and in CUDA (counted by the
 // emulator).
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "counts.hpp"
 #include "course/shared/lesson.hpp"
+#include "course/shared/tile_picture.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/machine/roofline.hpp"
 
@@ -15,7 +18,22 @@ struct Options {
   int64_t size = 128;
   int64_t milliseconds = 200;  // a measurement
   int64_t measure = 1;         // 0: only what is counted
+  int64_t draw = 0;
 };
+
+void one_law(Lesson& lesson, const Options& options) {
+  lesson.section("One law: what a tile of C needs for a step along k, fp32");
+  console::Table table({"tile", "numbers read", "products", "bytes a FLOP"});
+  for (const auto& [rows, columns] :
+       {std::pair{1, 1}, {8, 1}, {8, 8}, {32, 32}, {128, 128}, {128, 256}})
+    table.row({fmt::format("{} x {}", rows, columns), fmt::format("{}", rows + columns),
+               fmt::format("{}", rows * columns),
+               fmt::format("{:.4f}", tile_bytes_per_flop(rows, columns))});
+  lesson.show(table.text());
+  if (options.draw == 0) return;
+  std::ofstream("matmul_tiles.svg") << tile_svg();
+  lesson.say("drawn: {}", (std::filesystem::current_path() / "matmul_tiles.svg").string());
+}
 
 struct Matrices {
   explicit Matrices(int64_t n) : size(n), a(static_cast<size_t>(n * n), 1.0f), b(a), c(a) {}
@@ -131,6 +149,7 @@ int main(int argc, char** argv) {
   return run_lesson(
       argc, argv, {"03", "Matmul", "the rungs of two matmul ladders, and what each gains"},
       [&](Lesson& lesson) {
+        one_law(lesson, options);
         if (options.measure != 0) cpu_ladder(lesson, options);
         if (options.measure != 0) cpu_by_size(lesson, options);
         cuda_ladder(lesson, options);
@@ -140,5 +159,6 @@ int main(int argc, char** argv) {
       },
       {{"size", "of the matrices that the emulator multiplies", &options.size, 1, 512},
        {"milliseconds", "time for each measurement", &options.milliseconds, 1, 60'000},
-       {"measure", "1 measures the CPU too; 0 only counts", &options.measure, 0, 1}});
+       {"measure", "1 measures the CPU too; 0 only counts", &options.measure, 0, 1},
+       {"draw", "1: write matmul_tiles.svg into this folder", &options.draw, 0, 1}});
 }

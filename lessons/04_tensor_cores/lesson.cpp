@@ -9,7 +9,7 @@
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/mma_picture.hpp"
 #include "yotta/device/tensor_cores.hpp"
-#include "yotta/machine/chip.hpp"
+#include "yotta/machine/roofline.hpp"
 
 using namespace yotta;
 
@@ -161,6 +161,74 @@ void everything_else(Lesson& lesson) {
   }
 }
 
+// A product whose inputs nobody cast runs in f32 on the ordinary lanes. The same one in bf16 runs on
+// tensor cores.
+void forgotten_cast(Lesson& lesson) {
+  lesson.section("Forget the cast: a product of 8192 x 8192 x 8192 at the peak, in ms");
+  const double flops = matmul_flops(8192, 8192, 8192);
+  lesson.say("{:<6} {:>20} {:>22} {:>8}", "", "f32, ordinary lanes", "bf16, tensor cores", "times");
+  for (const char* name : {"a100", "h100", "h200", "b200"}) {
+    const Chip& chip = chip_named(name);
+    const double f32 = flops / peak(chip, DType::f32), bf16 = flops / peak(chip, DType::bf16);
+    lesson.say("{:<6} {:>20.2f} {:>22.2f} {:>7.1f}x", name, 1e3 * f32, 1e3 * bf16, f32 / bf16);
+    lesson.number(fmt::format("cast.{}", name), f32 / bf16);
+  }
+}
+
+// A peak that machine/chip.hpp does not hold, in FLOP/s, with what prints it.
+struct Printed {
+  double flops;
+  const char* source;
+};
+constexpr Printed k40_f32 = {peak_of(2880, 2, 875e6),
+                             "NVIDIA Tesla K40 board specification BD-06902-001 (2013): 2880 cores "
+                             "at 875 MHz; 4.29 TFLOP/s at the base clock of 745 MHz"};
+constexpr double k40_bandwidth = 288e9;  // bytes/s, same source
+constexpr Printed b200_tf32 = {1.1e15,
+                               "NVIDIA Blackwell architecture technical brief (2024), HGX "
+                               "B200: tf32 2.2 PFLOP/s sparse, halved"};
+constexpr Printed gb200_bf16_sparse = {
+    5e15, "the same brief, a GPU of GB200: fp16 and bf16 5 PFLOP/s sparse"};
+constexpr Printed b200_fp4 = {9e15, "the same brief: fp4 18 PFLOP/s sparse, halved"};
+
+struct Step {
+  const char* what;
+  double flops;
+  bool printed = false;  // a figure as vendors print it, beside the steps
+};
+
+void eleven_years(Lesson& lesson, const Chip& b200) {
+  lesson.section("A K40 (2013) and a B200 (2024): where a factor of 1000 comes from");
+  const Step steps[] = {{"K40, f32", k40_f32.flops},
+                        {"B200, f32: more lanes, faster clock", b200.f32},
+                        {"tensor cores, inputs cut to tf32", b200_tf32.flops},
+                        {"number format: bf16", b200.bf16},
+                        {"number format: fp8", b200.fp8},
+                        {"number format: fp4", b200_fp4.flops},
+                        {"sparsity 2:4: half the products skipped", 2 * b200_fp4.flops},
+                        {"printed for bf16, sparse", 2 * b200.bf16, true},
+                        {"the same of a GB200's GPU", gb200_bf16_sparse.flops, true}};
+  lesson.say("{:<42} {:>9} {:>8} {:>11}", "", "TFLOP/s", "factor", "of the K40");
+  double before = 0;
+  for (const Step& step : steps) {
+    const bool has_factor = before > 0 && !step.printed;
+    lesson.say("{:<42} {:>9.1f} {:>8} {:>10.0f}x", step.what, step.flops * 1e-12,
+               has_factor ? fmt::format("{:.1f}x", step.flops / before) : "",
+               step.flops / k40_f32.flops);
+    lesson.number(fmt::format("of_k40.{}", step.what), step.flops / k40_f32.flops);
+    before = step.flops;
+  }
+}
+
+void memory_in_eleven_years(Lesson& lesson, const Chip& b200) {
+  lesson.say("\nmemory: {:.3f} TB/s then, {:.1f} TB/s now, {:.0f}x", 1e-12 * k40_bandwidth,
+             1e-12 * b200.bandwidth, b200.bandwidth / k40_bandwidth);
+  lesson.say("FLOPs a byte to be busy: {:.0f} then (f32), {:.0f} now (bf16)\n",
+             k40_f32.flops / k40_bandwidth, b200.bf16 / b200.bandwidth);
+  lesson.say("K40: {}\nB200 in tf32: {}\nB200 in fp4: {}\nB200 else: {}\nGB200: {}", k40_f32.source,
+             b200_tf32.source, b200_fp4.source, b200.source, gb200_bf16_sparse.source);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -174,6 +242,9 @@ int main(int argc, char** argv) {
         ladder(lesson, options);
         precision(lesson, options);
         everything_else(lesson);
+        forgotten_cast(lesson);
+        eleven_years(lesson, chip_named("b200"));
+        memory_in_eleven_years(lesson, chip_named("b200"));
         lesson.section("Mistake: a tile is read before it has landed");
         lesson.say("{}", read_too_early());
         lesson.say("\nNext: write it yourself, ./yotta check 04");

@@ -98,6 +98,27 @@ TEST_CASE("ties to even, and what is too large") {
   CHECK(std::isnan(round_to(NAN, formats::fp32)));
 }
 
+TEST_CASE("a code and its number, back and forth, and the numbers of dtype.hpp") {
+  for (const NumberFormat f : {formats::e4m3, formats::e5m2, formats::fp16, formats::bf16})
+    for (uint32_t code = 0; code < 1u << f.bits(); ++code) {
+      const double x = value_of(code, f);
+      if (std::isnan(x)) continue;
+      if (code_of(x, f) != code) FAIL(f.name << ": code " << code << " is " << x);
+    }
+  for (uint32_t code = 0; code < 1u << 16; ++code) {
+    bfloat16 a;
+    float16 b;
+    a.bits = b.bits = static_cast<uint16_t>(code);
+    if (!same(value_of(code, formats::bf16), static_cast<double>(a))) FAIL("bf16 " << code);
+    if (!same(value_of(code, formats::fp16), static_cast<double>(b))) FAIL("fp16 " << code);
+  }
+  CHECK(value_of(0x7e, formats::e4m3) == 448);
+  CHECK(std::isnan(value_of(0x7f, formats::e4m3)));
+  CHECK(std::isinf(value_of(0x7c, formats::e5m2)));
+  CHECK(value_of(0x80000001, formats::fp32) == -0x1p-149);
+  CHECK(value_of(code_of(3.25, formats::tf32), formats::tf32) == 3.25);
+}
+
 TEST_CASE("bits are drawn as sign, exponent and mantissa") {
   CHECK(draw_bits(1, formats::fp16) == "0 01111 0000000000");
   CHECK(draw_bits(-2.5, formats::bf16) == "1 10000000 0100000");
@@ -158,6 +179,21 @@ TEST_CASE("pairwise sums, wide sums and stochastic rounding keep what a narrow l
   CHECK(std::abs(sum_in_order(terms, formats::fp32).value / exact - 1) < 1e-5);
   CHECK(std::abs(stochastic / exact - 1) < 0.1);
   CHECK(sum_pairwise({}, formats::bf16) == 0);
+  CHECK(std::abs(sum_compensated(terms, formats::bf16).value / exact - 1) < 0.01);
+}
+
+TEST_CASE("a compensated sum: both parts are numbers of the format, and ones are all counted") {
+  const std::vector<double> ones(5000, 1.0);
+  for (const NumberFormat f : {formats::bf16, formats::fp16}) {
+    const CompensatedSum sum = sum_compensated(ones, f);
+    CHECK(std::abs(sum.value + sum.missing - 5000) <= spacing(sum.missing, f));
+    CHECK(sum.value == round_to(sum.value, f));
+    CHECK(sum.missing == round_to(sum.missing, f));
+    CHECK(std::abs(sum.missing) <= spacing(sum.value, f));
+  }
+  CompensatedSum weight{1, 0};
+  for (int step = 0; step < 1000; ++step) weight.add(1e-3, formats::bf16);
+  CHECK(weight.value == doctest::Approx(2).epsilon(0.01));  // alone it would stay at 1
 }
 
 TEST_CASE("dot products: rounded inputs, exact products, rounded sums") {

@@ -8,6 +8,8 @@
 #include <regex>
 #include <set>
 
+#include "course/shared/h100_runs.hpp"
+#include "course/shared/tile_picture.hpp"
 #include "course/shared/transformer_picture.hpp"
 #include "runner/exercise.hpp"
 
@@ -109,4 +111,33 @@ TEST_CASE("lesson 12 and every lesson from 13 to 25 begins with its picture") {
   for (const TransformerPicture& picture : transformer_pictures())
     for (const std::string& number : picture.lessons)
       CHECK_MESSAGE(there.count(number) == 1, fmt::format("there is no lesson {}", number));
+}
+
+TEST_CASE("lesson 03 shows the tiles of its law") {
+  CHECK_MESSAGE(
+      runner::read_text(root + "/course/pictures/matmul_tiles.svg") == tile_svg(),
+      "course/pictures/matmul_tiles.svg is not what is drawn; ./yotta lesson 03 -- --measure "
+      "0 --draw 1 writes it anew into this folder");
+  CHECK(found(tile_svg(), ">(\\d+) \\+ \\d+ numbers for \\d+ product").size() == law_tiles.size());
+}
+
+TEST_CASE("the pictures of lessons 02 to 04 have 900 pixels at most, and letters of 9 or more") {
+  for (const char* file : {"roofline", "matmul_tiles", "mma_m16n8k16"}) {
+    CAPTURE(file);
+    const std::string svg = runner::read_text(fmt::format("{}/course/pictures/{}.svg", root, file));
+    CHECK(std::stoi(found(svg, "<svg [^>]*\\bwidth=\"(\\d+)\"").at(0)) <= 900);
+    for (const std::string& size : found(svg, "font-size=\"(\\d+)\"")) CHECK(std::stoi(size) >= 9);
+    CHECK(found(svg, "(<text )").size() == found(svg, "(</text>)").size());
+  }
+}
+
+TEST_CASE("lesson 02 shows the roofline of published runs on an H100, all of them below the roof") {
+  const RooflinePicture picture = h100_picture();
+  const bool same =
+      runner::read_text(root + "/course/pictures/roofline.svg") == roofline_svg(picture);
+  CHECK_MESSAGE(same,
+                "course/pictures/roofline.svg is not what is drawn; ./yotta lesson 02 -- --svg 2 "
+                "writes it anew into this folder");
+  for (const RooflinePoint& point : picture.points)
+    CHECK_MESSAGE(point.rate < picture.roof.attainable(point.intensity), point.name);
 }

@@ -41,8 +41,18 @@ TEST_CASE("a tile of sums a thread, tiles of several shapes") {
 
 TEST_CASE("shared bytes: 4 a FLOP without register tiles, half a byte with 8 x 8") {
   const double flops = matmul_flops(256, 256, 256);
-  CHECK(shared_bytes_loaded(256, 256, 256, 1, 1) / flops == 4);
-  CHECK(shared_bytes_loaded(256, 256, 256, 8, 1) / flops == 2.25);
-  CHECK(shared_bytes_loaded(256, 256, 256, 8, 8) / flops == 0.5);
-  CHECK(shared_bytes_loaded(256, 256, 256, 8, 8) / flops == tile_bytes_per_flop(8, 8));
+  const auto loaded = [](int TM, int TN) {
+    return bytes_loaded(256, 256, 256, {64, 64, 8, TM, TN});
+  };
+  CHECK(loaded(1, 1).shared / flops == 4);
+  CHECK(loaded(8, 1).shared / flops == 2.25);
+  CHECK(loaded(8, 8).shared / flops == 0.5);
+  CHECK(loaded(8, 8).shared / flops == tile_bytes_per_flop(8, 8));
+  CHECK(loaded(8, 8).global / flops == tile_bytes_per_flop(64, 64));
+}
+
+TEST_CASE("bytes at the edges: memory is read inside of the matrices, tiles are multiplied whole") {
+  const LoadedBytes bytes = bytes_loaded(65, 70, 9, {64, 32, 8, 8, 4});
+  CHECK(bytes.global == 4 * (65 * 9 * 3 + 9 * 70 * 2));
+  CHECK(bytes.shared == 4 * (128 * 96 * 16) * 12 / 32);
 }

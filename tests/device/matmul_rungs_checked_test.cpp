@@ -79,12 +79,16 @@ TEST_CASE("bytes from global memory: the shared tile's are those that predict() 
   }
 }
 
-TEST_CASE("bytes of shared memory that inner loops load: as shared_bytes_loaded says") {
-  for (const char* name : {"shared tile", "register column", "register tile"}) {
-    const MatmulRung& rung = named(name);
-    Profile profile;
-    run(rung, {128, 128, 32});
-    CHECK(static_cast<double>(profile.shared_reads().bytes) ==
-          shared_bytes_loaded(128, 128, 32, rung.TM, rung.TN));
-  }
+TEST_CASE("bytes that the tiles load: as bytes_loaded says, at the edges too") {
+  for (const char* name : {"shared tile", "register column", "register tile"})
+    for (const auto& size : {yotta_test::MatmulSize{128, 128, 32}, {65, 33, 40}, {70, 130, 11}}) {
+      CAPTURE(name);
+      const MatmulRung& rung = named(name);
+      Profile profile;
+      run(rung, size);
+      const LoadedBytes bytes =
+          bytes_loaded(size.m, size.n, size.k, {rung.BM, rung.BN, rung.BK, rung.TM, rung.TN});
+      CHECK(static_cast<double>(profile.global_reads().bytes) == bytes.global);
+      CHECK(static_cast<double>(profile.shared_reads().bytes) == bytes.shared);
+    }
 }

@@ -38,8 +38,13 @@ TEST_CASE("one lane alone: its boxes and nobody else's") {
 
 TEST_CASE("the page's picture is what the functions draw now") {
   const std::string svg = svg_of_mma(mma_shapes[0], 5);
-  CHECK(count(svg, "<rect") == 1 + 128 + 128 + 64);  // pairs of A and C, single elements of B
-  CHECK(count(svg, "#1f3a5f") == 4 + 4 + 2);         // lane 5
+  // The paper, pairs of A and C, single elements of B, and the legend's box.
+  CHECK(count(svg, "<rect") == 1 + 128 + 128 + 64 + 1);
+  CHECK(count(svg, "#1f3a5f") == 4 + 4 + 2 + 1);  // lane 5
+  CHECK(count(svg, "large number: the lane") == 1);
+  CHECK(count(svg, "small number: which of the lane's elements, a0,1") == 1);
+  for (int size = 1; size < 9; ++size)
+    CHECK(count(svg, fmt::format("font-size=\"{}\"", size)) == 0);
   std::ifstream file(YOTTA_SOURCE_DIR "/course/pictures/mma_m16n8k16.svg");
   std::stringstream page;
   page << file.rdbuf();

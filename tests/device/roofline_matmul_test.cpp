@@ -39,3 +39,31 @@ TEST_CASE("time is the larger of two") {
   CHECK(predict(8, 8, 8, 8, 4, slow_memory).seconds == 4 * 3 * 64);
   CHECK(predict(8, 8, 8, 8, 4, slow_units).seconds == 2 * 512);
 }
+
+TEST_CASE("the smallest tile: none smaller is compute-bound, and it is") {
+  const Roofline h100 = roofline_of(chip_named("h100"), DType::f32);
+  const int64_t T = smallest_tile(4096, 4096, 4096, 4, h100, 128);
+  CHECK(T == 82);  // 81 x 50 < 4096 <= 81 x 51: a tile of 81 needs one more column of blocks
+  const auto bound = [&](int64_t side) {
+    const MatmulPrediction p = predict(4096, 4096, 4096, side, 4, h100);
+    return p.bytes / h100.bandwidth <= p.flops / h100.peak;
+  };
+  CHECK(bound(T));
+  for (int64_t side = 1; side < T; ++side) CHECK_FALSE(bound(side));
+  CHECK(smallest_tile(4096, 4096, 4096, 4, h100, 81) == 0);
+  CHECK(smallest_tile(64, 64, 64, 4, {1, 1e15}, 128) == 1);
+}
+
+TEST_CASE(
+    "a measurement: intensity, rate, the half it stands in, and its share of the roof there") {
+  const Roofline roof{100, 10};  // ridge 10
+  const RooflineReading left = read_measurement(1000, 500, 100, roof);
+  CHECK(left.intensity == 2);
+  CHECK(left.rate == 10);
+  CHECK(left.memory_bound);
+  CHECK(left.of_roof == 0.5);  // of 20, not of 100
+  const RooflineReading right = read_measurement(1000, 10, 40, roof);
+  CHECK_FALSE(right.memory_bound);
+  CHECK(right.of_roof == 0.25);
+  CHECK_FALSE(read_measurement(1000, 100, 40, roof).memory_bound);  // on the ridge
+}

@@ -31,10 +31,12 @@ inline namespace YOTTA_DEVICE_BUILD {
 template <int ROWS, int COLS, int THREADS>
 __device__ void load_tile(float (&tile)[ROWS][COLS], const float* x, int rows, int cols, int top,
                           int left) {
+  // exercise 03.1: share the numbers out among the threads; 0 for those that x does not have
   for (int i = threadIdx.x; i < ROWS * COLS; i += THREADS) {
     const int row = top + i / COLS, col = left + i % COLS;
     tile[i / COLS][i % COLS] = row < rows && col < cols ? x[row * cols + col] : 0;
   }
+  // end of exercise 03.1
 }
 
 // Rung 3: a column of TM numbers per thread. Neighbouring threads own neighbouring columns.
@@ -44,22 +46,22 @@ __global__ void matmul_register_column(const float* a, const float* b, float* c,
   constexpr int threads = BM * BN / TM;
   __shared__ float a_tile[BM][BK], b_tile[BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;
+  // exercise 03.2: a column of TM sums a thread; each number of B is used for all of them
   const int col = threadIdx.x % BN, row = threadIdx.x / BN * TM;  // in the block's tile
   float sums[TM] = {};
   for (int start = 0; start < k; start += BK) {
     load_tile<BM, BK, threads>(a_tile, a, m, k, top, start);
     load_tile<BK, BN, threads>(b_tile, b, k, n, start, left);
     __syncthreads();
-    // exercise 03.1: for each step of k, use one number of B for all TM rows
     for (int l = 0; l < BK; ++l) {
       const float once = b_tile[l][col];
       for (int i = 0; i < TM; ++i) sums[i] += a_tile[row + i][l] * once;
     }
-    // end of exercise 03.1
     __syncthreads();
   }
   for (int i = 0; i < TM; ++i)
     if (top + row + i < m && left + col < n) c[(top + row + i) * n + left + col] = sums[i];
+  // end of exercise 03.2
 }
 
 // Rung 4: a tile of (TM, TN) numbers per thread.
@@ -69,13 +71,13 @@ __global__ void matmul_register_tile(const float* a, const float* b, float* c, i
   constexpr int threads = BM * BN / (TM * TN);
   __shared__ float a_tile[BM][BK], b_tile[BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;
+  // exercise 03.3: a tile of (TM, TN) sums a thread; TM + TN loads for TM TN products
   const int row = threadIdx.x / (BN / TN) * TM, col = threadIdx.x % (BN / TN) * TN;
   float sums[TM][TN] = {};
   for (int start = 0; start < k; start += BK) {
     load_tile<BM, BK, threads>(a_tile, a, m, k, top, start);
     load_tile<BK, BN, threads>(b_tile, b, k, n, start, left);
     __syncthreads();
-    // exercise 03.2: load TM + TN numbers into registers, and use each of them TN or TM times
     for (int l = 0; l < BK; ++l) {
       float x[TM], y[TN];
       for (int i = 0; i < TM; ++i) x[i] = a_tile[row + i][l];
@@ -83,22 +85,33 @@ __global__ void matmul_register_tile(const float* a, const float* b, float* c, i
       for (int i = 0; i < TM; ++i)
         for (int j = 0; j < TN; ++j) sums[i][j] += x[i] * y[j];
     }
-    // end of exercise 03.2
     __syncthreads();
   }
   for (int i = 0; i < TM; ++i)
     for (int j = 0; j < TN; ++j)
       if (top + row + i < m && left + col + j < n)
         c[(top + row + i) * n + left + col + j] = sums[i][j];
+  // end of exercise 03.3
 }
 
-// Bytes that the inner loops load from shared memory, all threads together, for C (m, n) in whole
-// tiles: each step of k loads TM + TN numbers for TM TN products.
-constexpr double shared_bytes_loaded(double m, double n, double k, int TM, int TN) {
-  double bytes = 0;
-  // exercise 03.3: how many bytes?
-  bytes = 4 * m * n * k * (TM + TN) / (TM * TN);
-  // end of exercise 03.3
+// What a kernel with such tiles loads, all threads together, for C (m, n) = A (m, k) B (k, n).
+struct TileSizes {
+  int BM, BN, BK, TM, TN;
+};
+struct LoadedBytes {
+  double global = 0, shared = 0;
+};
+// Global memory is read inside of the matrices alone. The inner loops multiply whole tiles, also
+// what hangs over an edge.
+constexpr LoadedBytes bytes_loaded(int64_t m, int64_t n, int64_t k, const TileSizes& tile) {
+  LoadedBytes bytes;
+  // exercise 03.4: tiles down, across and along k; then the bytes of both memories
+  const int64_t down = (m + tile.BM - 1) / tile.BM, across = (n + tile.BN - 1) / tile.BN;
+  const int64_t steps = (k + tile.BK - 1) / tile.BK * tile.BK;
+  bytes.global = static_cast<double>(4 * (m * k * across + k * n * down));
+  const int64_t products = down * tile.BM * across * tile.BN * steps;
+  bytes.shared = static_cast<double>(4 * products / (tile.TM * tile.TN) * (tile.TM + tile.TN));
+  // end of exercise 03.4
   return bytes;
 }
 

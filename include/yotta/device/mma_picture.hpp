@@ -73,12 +73,27 @@ inline std::string svg_text(int x, int y, const char* anchor, const char* style,
 
 inline constexpr int svg_cell = 30, svg_edge = 44;
 
-// A fragment's boxes as SVG with the matrix's corner at (left, top); `lane` stands out.
-inline std::string svg_of_fragment(const Fragment& fragment, int left, int top, int lane) {
+// One box with its corner at (x, y): the lane's number large, its elements small.
+inline std::string svg_of_box(const Fragment& fragment, const FragmentBox& box, int x, int y,
+                              bool dark) {
   constexpr const char* tints[4][2] = {{"#cfe0f3", "#e4eefa"},
                                        {"#fbdcbf", "#fdecda"},
                                        {"#cfe8cc", "#e5f3e3"},
                                        {"#e3d3ea", "#f0e7f4"}};  // by t, and by g even or odd
+  const int width = box.count * svg_cell;
+  return fmt::format(
+             "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"#999\"/>\n",
+             x, y, width, svg_cell, dark ? "#1f3a5f" : tints[box.lane % 4][box.lane / 4 % 2]) +
+         svg_text(x + 3, y + 13, "start",
+                  dark ? "fill=\"#fff\" font-size=\"12\"" : "fill=\"#222\" font-size=\"12\"",
+                  std::to_string(box.lane)) +
+         svg_text(x + width - 3, y + svg_cell - 4, "end",
+                  dark ? "fill=\"#fff\" font-size=\"9\"" : "fill=\"#555\" font-size=\"9\"",
+                  elements_text(fragment, box));
+}
+
+// A fragment's boxes as SVG with the matrix's corner at (left, top); `lane` stands out.
+inline std::string svg_of_fragment(const Fragment& fragment, int left, int top, int lane) {
   std::string svg =
       svg_text(left, top - 20, "start", "font-size=\"14\" font-weight=\"bold\"",
                fmt::format("{} ({} x {})", fragment.name, fragment.rows, fragment.columns));
@@ -86,24 +101,34 @@ inline std::string svg_of_fragment(const Fragment& fragment, int left, int top, 
     svg += svg_text(left + column * svg_cell + svg_cell / 2, top - 5, "middle", "fill=\"#777\"",
                     std::to_string(column));
   for (int row = 0; row < fragment.rows; ++row) {
-    const int y = top + row * svg_cell, line = y + svg_cell / 2 + 4;
-    svg += svg_text(left - 5, line, "end", "fill=\"#777\"", std::to_string(row));
+    const int y = top + row * svg_cell;
+    svg += svg_text(left - 5, y + svg_cell / 2 + 4, "end", "fill=\"#777\"", std::to_string(row));
     for (int column = 0; column < fragment.columns;) {
       const FragmentBox box = box_at(fragment, {row, column});
-      const bool chosen = box.lane == lane;
-      const int x = left + column * svg_cell, width = box.count * svg_cell;
-      svg += fmt::format(
-          "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"#999\"/>\n", x,
-          y, width, svg_cell, chosen ? "#1f3a5f" : tints[box.lane % 4][box.lane / 4 % 2]);
-      svg += svg_text(x + 4, line, "start", chosen ? "fill=\"#fff\"" : "fill=\"#222\"",
-                      std::to_string(box.lane));
-      svg += svg_text(x + width - 3, line, "end",
-                      chosen ? "fill=\"#fff\" font-size=\"8\"" : "fill=\"#555\" font-size=\"8\"",
-                      elements_text(fragment, box));
+      svg += svg_of_box(fragment, box, left + column * svg_cell, y, box.lane == lane);
       column += box.count;
     }
   }
   return svg;
+}
+
+// What the boxes say, in the empty corner left of B and above A.
+inline std::string svg_of_legend(const MmaShape& shape, int lane) {
+  constexpr const char* large = "font-size=\"13\"";
+  const FragmentBox box = box_at(shape.a, shape.a.cell(lane, 0));
+  const auto line = [&](int i, const std::string& text) {
+    return svg_text(svg_edge + 90, svg_edge + 84 + 20 * i, "start", large, text);
+  };
+  return svg_text(svg_edge, svg_edge, "start", "font-size=\"16\" font-weight=\"bold\"",
+                  fmt::format("mma.{} ({}): D = A B + C", shape.name, shape.inputs)) +
+         svg_text(svg_edge, svg_edge + 24, "start", large,
+                  "A stands left of C, and B above it. D lies as C does.") +
+         svg_of_box(shape.a, box, svg_edge, svg_edge + 66, true) +
+         line(0, "large number: the lane of the warp, 0 to 31") +
+         line(1, fmt::format("small number: which of the lane's elements, {}",
+                             elements_text(shape.a, box))) +
+         line(2, fmt::format("dark: all that lane {} holds", lane)) +
+         line(3, "colour: t = lane % 4; deep or pale: g = lane / 4 even or odd");
 }
 
 // A, B and C of one shape placed as in a product, A left of C and B above it. Not for Volta's four
@@ -112,11 +137,14 @@ inline std::string svg_of_mma(const MmaShape& shape, int lane) {
   const int corner = svg_edge + shape.k * svg_cell + svg_edge;  // C's, to the right and down
   const int width = corner + shape.n * svg_cell + 10, height = corner + shape.m * svg_cell + 10;
   std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"Helvetica, "
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
+      "{1}\" font-family=\"Helvetica, "
       "Arial, "
-      "sans-serif\" font-size=\"10\">\n<title>{} ({}): which lane holds which element; lane {} is "
-      "dark</title>\n<rect width=\"{}\" height=\"{}\" fill=\"#fff\"/>\n",
-      width, height, shape.name, shape.inputs, lane, width, height);
+      "sans-serif\" font-size=\"10\">\n<title>{2} ({3}): which lane holds which element; lane {4} "
+      "is "
+      "dark</title>\n<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n",
+      width, height, shape.name, shape.inputs, lane);
+  svg += svg_of_legend(shape, lane);
   svg += svg_of_fragment(shape.a, svg_edge, corner, lane);
   svg += svg_of_fragment(shape.b, corner, svg_edge, lane);
   svg += svg_of_fragment(shape.c, corner, corner, lane);

@@ -30,24 +30,18 @@ template <int T>
 __global__ void matmul_shared_tile(const float* a, const float* b, float* c, int m, int n, int k) {
   __shared__ float a_tile[T][T], b_tile[T][T];
   const int x = threadIdx.x, y = threadIdx.y;
-  int row = 0, col = 0;  // of C: the number that this thread computes
-  // exercise 02.1: lanes of a warp differ in x: let them be neighbours in a row of C
-  row = blockIdx.y * T + y;
-  col = blockIdx.x * T + x;
-  // end of exercise 02.1
+  // exercise 02.1: one number of C a thread, the lanes of a warp side by side in a row of C
+  const int row = blockIdx.y * T + y, col = blockIdx.x * T + x;
   float sum = 0;
   for (int start = 0; start < k; start += T) {
-    // exercise 02.2: fetch a number of a and of b (zero beyond the edges), wait, multiply, wait
     a_tile[y][x] = row < m && start + x < k ? a[row * k + start + x] : 0;
     b_tile[y][x] = start + y < k && col < n ? b[(start + y) * n + col] : 0;
     __syncthreads();
     for (int l = 0; l < T; ++l) sum += a_tile[y][l] * b_tile[l][x];
     __syncthreads();
-    // end of exercise 02.2
   }
-  // exercise 02.3: write the sum, if C has that number
   if (row < m && col < n) c[row * n + col] = sum;
-  // end of exercise 02.3
+  // end of exercise 02.1
 }
 
 // ---- What to expect of it ----
@@ -64,10 +58,10 @@ inline constexpr Datasheet h100_sheet = {"H100 SXM, bf16", 1979, true, 3.35};
 // The two rates that a dense matmul can count on.
 constexpr Roofline dense_roofline(const Datasheet& sheet) {
   Roofline roof;
-  // exercise 02.4: peak and bandwidth, in FLOP/s and bytes/s; mind the asterisk
+  // exercise 02.2: peak and bandwidth, in FLOP/s and bytes/s; mind the asterisk
   roof.peak = sheet.tflops * 1e12 / (sheet.asterisk ? 2 : 1);
   roof.bandwidth = sheet.tb_per_s * 1e12;
-  // end of exercise 02.4
+  // end of exercise 02.2
   return roof;
 }
 
@@ -81,13 +75,47 @@ struct MatmulPrediction {
 constexpr MatmulPrediction predict(int64_t m, int64_t n, int64_t k, int64_t T,
                                    int64_t bytes_per_number, const Roofline& roof) {
   MatmulPrediction p;
-  // exercise 02.5: FLOPs, bytes, and the time that the roofline allows
+  // exercise 02.3: FLOPs, bytes, and the time that the roofline allows
   const int64_t across = (n + T - 1) / T, down = (m + T - 1) / T;  // blocks
   p.flops = matmul_flops(m, n, k);
   p.bytes = static_cast<double>(bytes_per_number * (m * k * across + k * n * down + m * n));
   p.seconds = roof.seconds(p.flops, p.bytes);
-  // end of exercise 02.5
+  // end of exercise 02.3
   return p;
+}
+
+// The smallest tile, up to `largest`, with which memory delivers as fast as the chip multiplies; 0
+// if there is none.
+constexpr int64_t smallest_tile(int64_t m, int64_t n, int64_t k, int64_t bytes_per_number,
+                                const Roofline& roof, int64_t largest) {
+  int64_t smallest = 0;
+  // exercise 02.4: try the tiles from 1 on, and stop at the first that is compute-bound
+  for (int64_t T = 1; T <= largest && smallest == 0; ++T) {
+    const MatmulPrediction p = predict(m, n, k, T, bytes_per_number, roof);
+    if (p.bytes / roof.bandwidth <= p.flops / roof.peak) smallest = T;
+  }
+  // end of exercise 02.4
+  return smallest;
+}
+
+// ---- What a measurement says ----
+struct RooflineReading {
+  double intensity = 0, rate = 0;  // FLOPs per byte; FLOP/s
+  bool memory_bound = false;
+  double of_roof = 0;  // 1: nothing is left to gain
+};
+
+// Work of so many FLOPs on so many bytes was run, and took `seconds`.
+constexpr RooflineReading read_measurement(double flops, double bytes, double seconds,
+                                           const Roofline& roof) {
+  RooflineReading reading;
+  // exercise 02.5: where the point stands in the picture, and how far below the roof
+  reading.intensity = flops / bytes;
+  reading.rate = flops / seconds;
+  reading.memory_bound = reading.intensity < roof.ridge();
+  reading.of_roof = reading.rate / roof.attainable(reading.intensity);
+  // end of exercise 02.5
+  return reading;
 }
 
 }  // namespace YOTTA_DEVICE_BUILD
