@@ -1,6 +1,7 @@
 // Lesson 15: a model that no rank holds whole. What each rank holds, borrows and sends, and how long a step
 // takes when the trips are hidden and when they are not.
 #include "course/shared/lesson.hpp"
+#include "course/shared/worked_chips.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/model/text.hpp"
@@ -19,7 +20,7 @@ using namespace yotta;
 namespace {
 
 struct Sizes {
-  int64_t ranks = 4, layers = 6, width = 32, steps = 5;
+  int64_t ranks = 4, layers = 6, width = 32, steps = 5, faster = 1;
   int p() const { return static_cast<int>(ranks); }
   LinearNetConfig net() const { return {layers, width}; }
 };
@@ -227,6 +228,55 @@ void time(Lesson& lesson, const Sizes& sizes) {
   }
 }
 
+// ---- who breaks first ------------------------------------------------------------------------------
+
+constexpr double large = 70e9;        // parameters
+constexpr double sequence = 8192;     // tokens
+constexpr double batch_tokens = 8e6;  // of all ranks
+
+// 3 trips of 2 bytes a parameter against 6 FLOPs a parameter and token.
+void slide(Lesson& lesson) {
+  lesson.section("The lecture's slide: 70e9 parameters on 4000 GPUs of 200 TFLOP/s");
+  lesson.say("{:>16}{:>13}{:>11}{:>15}{:>16}", "network, GB/s", "tokens, 1e6", "trips, s",
+             "computing, s", "equal at GPUs");
+  for (const auto& [network, tokens] : {std::pair{200e9, 4e6}, {100e9, 8e6}}) {
+    constexpr double gpus = 4000, flops = 200e12;
+    lesson.say("{:>16.0f}{:>13.0f}{:>11.1f}{:>15.1f}{:>16.0f}", network / 1e9, tokens / 1e6,
+               3 * 2 * large / network, 6 * large * tokens / flops / gpus,
+               tokens * network / flops);
+  }
+}
+
+// A step on p ranks, in 80 units, with prefetch: computing at the chip's peak, and all trips.
+void breaks_row(Lesson& lesson, const WorkedChip& chip, double p) {
+  constexpr int64_t units = 80;
+  const double n = batch_tokens / p, forward = 2 * large * n / chip.flops / units;
+  const double trip = 2 * large * (p - 1) / p / chip.sends / units;
+  const double step = fsdp_seconds(units, {forward, 2 * forward, trip, trip, 0}, true, false);
+  const double cut = std::ceil(p / std::floor(batch_tokens / sequence));  // a rank's part of one
+  lesson.say("{:<9}{:>8.0f}{:>15.0f}{:>18.2f}{:>5.0f}{:>15.0f}{:>11.0f}{:>10.0f}{:>8.1f}",
+             chip.name, p, n, n / sequence, cut, 3e3 * units * forward, 3e3 * units * trip,
+             1e3 * step, 100 * 3 * units * forward / step);
+}
+
+void breaks(Lesson& lesson, const Sizes& sizes) {
+  slide(lesson);
+  lesson.section(
+      fmt::format("Who breaks first: 70e9 parameters, 8e6 tokens a step, sequences of 8192{}",
+                  sizes.faster > 1 ? fmt::format(", chips {} times faster", sizes.faster) : ""));
+  const double sequences = std::floor(batch_tokens / sequence);
+  for (const WorkedChip& chip : worked_chips(static_cast<double>(sizes.faster)))
+    lesson.say(
+        "{}: sequences for {:.0f} ranks; trips hidden up to {:.0f} ranks, {:.0f} tokens each",
+        chip.name, sequences, batch_tokens / chip.tokens_to_hide(), chip.tokens_to_hide());
+  lesson.say("{:<9}{:>8}{:>15}{:>18}{:>5}{:>15}{:>11}{:>10}{:>8}", "", "ranks", "tokens a rank",
+             "sequences a rank", "cp", "computing, ms", "trips, ms", "step, ms", "MFU, %");
+  for (const WorkedChip& chip : worked_chips(static_cast<double>(sizes.faster)))
+    for (const double p :
+         {256.0, sequences, std::floor(batch_tokens / chip.tokens_to_hide()), 16384.0})
+      breaks_row(lesson, chip, p);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -238,10 +288,12 @@ int main(int argc, char** argv) {
         memory(lesson, sizes);
         units(lesson, sizes);
         time(lesson, sizes);
+        breaks(lesson, sizes);
         lesson.say("\nNext: write it yourself, ./yotta check 15");
       },
       {{"ranks", "ranks that share the model", &sizes.ranks, 2, 16},
        {"layers", "layers of the linear net, each a unit", &sizes.layers, 2, 26},
        {"width", "its width", &sizes.width, 1, 512},
-       {"steps", "optimizer steps of the transformer", &sizes.steps, 1, 1000}});
+       {"steps", "optimizer steps of the transformer", &sizes.steps, 1, 1000},
+       {"faster", "chips of the last table compute so many times as fast", &sizes.faster, 1, 64}});
 }
