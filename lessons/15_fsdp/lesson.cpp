@@ -1,5 +1,7 @@
 // Lesson 15: a model that no rank holds whole. What each rank holds, borrows and sends, and how long a step
 // takes when the trips are hidden and when they are not.
+#include <set>
+
 #include "course/shared/lesson.hpp"
 #include "course/shared/worked_chips.hpp"
 #include "yotta/comm/run_on.hpp"
@@ -273,7 +275,7 @@ void breaks(Lesson& lesson, const Sizes& sizes) {
              "sequences a rank", "cp", "computing, ms", "trips, ms", "step, ms", "MFU, %");
   for (const WorkedChip& chip : worked_chips(static_cast<double>(sizes.faster)))
     for (const double p :
-         {256.0, sequences, std::floor(batch_tokens / chip.tokens_to_hide()), 16384.0})
+         std::set{256.0, sequences, std::floor(batch_tokens / chip.tokens_to_hide()), 16384.0})
       breaks_row(lesson, chip, p);
 }
 
