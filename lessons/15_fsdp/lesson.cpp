@@ -1,8 +1,10 @@
 // Lesson 15: a model that no rank holds whole. What each rank holds, borrows and sends, and how long a step
 // takes when the trips are hidden and when they are not.
+#include <fstream>
 #include <set>
 
 #include "course/shared/lesson.hpp"
+#include "course/shared/memory_pictures.hpp"
 #include "course/shared/worked_chips.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
@@ -22,7 +24,7 @@ using namespace yotta;
 namespace {
 
 struct Sizes {
-  int64_t ranks = 4, layers = 6, width = 32, steps = 5, faster = 1;
+  int64_t ranks = 4, layers = 6, width = 32, steps = 5, faster = 1, draw = 0;
   int p() const { return static_cast<int>(ranks); }
   LinearNetConfig net() const { return {layers, width}; }
 };
@@ -291,11 +293,13 @@ int main(int argc, char** argv) {
         units(lesson, sizes);
         time(lesson, sizes);
         breaks(lesson, sizes);
+        if (sizes.draw == 1) std::ofstream("fsdp_life.svg") << fsdp_life_svg(fsdp_life());
         lesson.say("\nNext: write it yourself, ./yotta check 15");
       },
       {{"ranks", "ranks that share the model", &sizes.ranks, 2, 16},
        {"layers", "layers of the linear net, each a unit", &sizes.layers, 2, 26},
        {"width", "its width", &sizes.width, 1, 512},
        {"steps", "optimizer steps of the transformer", &sizes.steps, 1, 1000},
-       {"faster", "chips of the last table compute so many times as fast", &sizes.faster, 1, 64}});
+       {"faster", "chips of the last table compute so many times as fast", &sizes.faster, 1, 64},
+       {"draw", "1: write fsdp_life.svg into this folder", &sizes.draw, 0, 1}});
 }
