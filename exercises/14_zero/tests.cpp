@@ -342,6 +342,21 @@ TEST_CASE("14.4: one bucket is on its way at a time") {
   CHECK(true);
 }
 
+TEST_CASE("14.4: a bucket without gradients leaves too") {
+  const std::string text = exercise::error_of([] {
+    reaches("14.5", [] {
+      run(2, [](Communicator& world) {
+        solution.make_zero(make_parameters(), world, 2, one_bucket)->finish();
+      });
+    });
+  });
+  expect(text.empty(),
+         "no gradient has come into the bucket on this rank, and its reduction failed; others may "
+         "have some, so it leaves: open(bucket) first, which makes zeros if there is nothing. It "
+         "said: " +
+             text);
+}
+
 TEST_CASE("14.5: the shards' gradients are the sum over ranks and microbatches") {
   const auto trial = [](int stage, int64_t bucket_bytes, int p) {
     std::vector<Numbers> parts(static_cast<size_t>(p));
