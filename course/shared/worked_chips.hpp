@@ -32,4 +32,11 @@ inline std::vector<WorkedChip> worked_chips(double faster = 1) {
       {"TPU v5p", faster * peak(v5p, DType::bf16), v5p.memory, v5p.links * v5p.link}};
 }
 
+// The same torus if the ranks lie on one of its three axes: a third of the links brings the array.
+inline WorkedChip on_one_axis(WorkedChip torus) {
+  torus.name += ", one axis";
+  torus.sends /= 3;
+  return torus;
+}
+
 }  // namespace yotta

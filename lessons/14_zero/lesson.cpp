@@ -283,6 +283,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {"14", "ZeRO", "what each stage holds and sends, by the formula and by the ledger"},
       [&](Lesson& lesson) {
+        if (sizes.faster > 1) return breaks_network(lesson, sizes);
         bytes_each(lesson);
         table(lesson);
         stages(lesson, sizes);
@@ -294,5 +295,6 @@ int main(int argc, char** argv) {
       {{"ranks", "data-parallel ranks", &sizes.ranks, 1, 8},
        {"steps", "optimizer steps", &sizes.steps, 1, 1000},
        {"microbatches", "parts of a rank's batch", &sizes.microbatches, 1, 8},
-       {"faster", "chips of the last table compute so many times as fast", &sizes.faster, 1, 64}});
+       {"faster", "only the last table, for chips that compute so many times as fast",
+        &sizes.faster, 1, 64}});
 }
