@@ -304,7 +304,7 @@ TEST_CASE("14.4: stage 2 sends while backward goes on") {
   CHECK(true);
 }
 
-TEST_CASE("14.4: a bucket's gradients move P (N-1)/N elements, half of an all_reduce") {
+TEST_CASE("14.4: a bucket's gradients move P (p-1)/p elements, half of an all_reduce") {
   run_before_finish(4, [](Communicator& world) {
     const std::vector<ParameterPtr> parameters = make_parameters();
     auto zero = solution.make_zero(parameters, world, 2, one_bucket);

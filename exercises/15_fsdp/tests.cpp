@@ -298,7 +298,7 @@ void expect_own_gather_first(char what) {
 
 }  // namespace
 
-TEST_CASE("15.1: at rest a rank holds 1/N of weights, gradients and optimizer state") {
+TEST_CASE("15.1: at rest a rank holds 1/p of weights, gradients and optimizer state") {
   run(4, [](Communicator& world) {
     const std::vector<LayerPtr> model = make_linear_net({3, 8}, {1, DType::f32});
     const int64_t P = parameters(LinearNetConfig{3, 8});
@@ -451,7 +451,7 @@ TEST_CASE("15.4: reshard frees the whole weights, and they can be gathered anew"
   CHECK(true);
 }
 
-TEST_CASE("15.5: two gathers and one reduction send 3P (N-1)/N elements") {
+TEST_CASE("15.5: two gathers and one reduction send 3P (p-1)/p elements") {
   for (const int p : {4, 2, 3})
     run_before(&AnyUnit::finish_reduce, p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
