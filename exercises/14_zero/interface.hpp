@@ -14,12 +14,18 @@
 
 namespace exercise {
 
+// What a bucket holds; undefined tensors are not held.
+struct BucketView {
+  yotta::Tensor weights, mine, gradients, sum, arriving;
+};
+
 // A solution's class Zero.
 class AnyZero {
  public:
   virtual ~AnyZero() = default;
   virtual std::vector<yotta::ParameterPtr> shards() const = 0;
   virtual std::vector<yotta::ParameterShard> parameter_shards() const = 0;
+  virtual std::vector<BucketView> buckets() const = 0;
   virtual void flush() = 0;
   virtual void finish() = 0;
   virtual void gather() = 0;

@@ -1,5 +1,6 @@
 // The graded cases of exercise 14. Memory and traffic are read from the ledger: a solution in which every rank
 // steps everything computes the same weights, and does not pass.
+#include <atomic>
 #include <numeric>
 
 #include "course/shared/graded_ranks.hpp"
@@ -80,6 +81,44 @@ Numbers put_together(const std::vector<Numbers>& by_rank, int64_t bucket_bytes) 
       if (next[r] < by_rank[r].size()) all[bucket[i]] = by_rank[r][next[r]++];
     }
   return all;
+}
+
+// By parameter, as they lie in one bucket: the last parameter first.
+Numbers as_in_one_bucket(const Numbers& by_parameter) {
+  Numbers all;
+  int64_t end = numbers;
+  for (size_t p = std::size(sizes); p-- > 0; end -= sizes[p])
+    all.insert(all.end(), by_parameter.begin() + end - sizes[p], by_parameter.begin() + end);
+  return all;
+}
+
+// body(world) checks what it grades and returns its Zero, which has something under way. What would end it, finish(), is
+// of a later task, and may be wrong, or not done yet.
+template <class Body>
+void run_before_finish(int p, Body body) {
+  std::atomic<bool> checked = false;
+  try {
+    run(p, [&](Communicator& world) {
+      const std::unique_ptr<exercise::AnyZero> zero = body(world);
+      world.barrier();
+      checked = true;
+      zero->finish();
+    });
+  } catch (const Error&) {
+    if (!checked) throw;
+  }
+}
+
+// Does body() get as far as a task that is not done yet?
+template <class Body>
+bool reaches(const char* task, Body body) {
+  try {
+    body();
+  } catch (const NotDone& error) {
+    if (std::string(error.what()).find(task) == std::string::npos) throw;
+    return true;
+  }
+  return false;
 }
 
 int64_t state_bytes() {
@@ -176,7 +215,149 @@ TEST_CASE("14.2: a rank holds optimizer state for its part alone") {
   CHECK(true);
 }
 
-TEST_CASE("14.3: the shards' gradients are the sum over ranks and microbatches") {
+TEST_CASE("14.2: stage 1 keeps room for all gradients, stage 2 for this rank's part of their sum") {
+  for (const int stage : {1, 2})
+    run(4, [&](Communicator& world) {
+      const auto zero = solution.make_zero(make_parameters(), world, stage, one_bucket);
+      const int64_t held = context().ledger.memory()->live(MemoryKind::gradients);
+      const int64_t right = stage == 1 ? 4 * numbers : numbers;
+      require(
+          held == right,
+          fmt::format("stage {} on 4 ranks: {} bytes of gradients held, {} right. Stage 1 keeps "
+                      "`gradients` (n numbers), stage 2 `sum` (n/p), as MemoryKind::gradients",
+                      stage, held, right));
+    });
+  CHECK(true);
+}
+
+TEST_CASE("14.3: a bucket adds up its parameters' gradients, and frees theirs") {
+  run(2, [](Communicator& world) {
+    const std::vector<ParameterPtr> parameters = make_parameters();
+    const auto zero = solution.make_zero(parameters, world, 1, one_bucket);
+    Numbers expected(numbers), last(numbers);
+    for (int microbatch = 0; microbatch < 2; ++microbatch) {
+      backward(parameters, world.rank(), microbatch);
+      for (const ParameterPtr& each : parameters)
+        require(!each->grad.defined(),
+                fmt::format("{} still has its own gradient after it was added to the bucket's: "
+                            "set it to {{}}, or each is held twice",
+                            each->name));
+      for (int64_t i = 0; i < numbers; ++i) {
+        last[static_cast<size_t>(i)] = local_gradient(world.rank(), microbatch, i);
+        expected[static_cast<size_t>(i)] += last[static_cast<size_t>(i)];
+      }
+    }
+    Clues clues;
+    clues.what = "the gradients in the bucket of p2, p1 and p0 after 2 microbatches";
+    clues.suspects = {
+        {"the last microbatch's alone: add to what is there, do not copy", as_in_one_bucket(last)}};
+    const Verdict verdict =
+        compare(zero->buckets().at(0).gradients.values(), as_in_one_bucket(expected), 1e-6, clues);
+    require(verdict.equal, verdict.text);
+  });
+  CHECK(true);
+}
+
+TEST_CASE("14.3: stage 2 sends a bucket when its last gradient is there") {
+  std::atomic<bool> sent = false;
+  const bool next_task = reaches("14.4", [&] {
+    run_before_finish(2, [&](Communicator& world) {
+      const std::vector<ParameterPtr> parameters = make_parameters();
+      auto zero = solution.make_zero(parameters, world, 2, one_bucket);
+      backward(parameters, world.rank(), 0);
+      world.barrier();
+      if (context().ledger.total_traffic().messages_sent > 0 &&
+          zero->buckets()[0].arriving.defined())
+        sent = true;
+      return zero;
+    });
+  });
+  expect(
+      next_task || sent,
+      "all gradients of a bucket are there, and stage 2 has not sent it: tell the bucket of each "
+      "gradient, sums_.on_gradient_ready(...), which launches it at the last");
+}
+
+TEST_CASE("14.4: stage 2 sends while backward goes on") {
+  // Rank 1 begins only after it has heard from rank 0, and rank 0 tells it after its bucket has left.
+  std::atomic<bool> told = false;
+  try {
+    run_before_finish(2, [&](Communicator& world) {
+      const std::vector<ParameterPtr> parameters = make_parameters();
+      auto zero = solution.make_zero(parameters, world, 2, one_bucket);
+      Numbers token = {1};
+      if (world.rank() == 1) world.recv(token, 0);
+      backward(parameters, world.rank(), 0);
+      if (world.rank() == 0) {
+        told = true;
+        world.send(token, 1);
+      }
+      return zero;
+    });
+  } catch (const Deadlock&) {
+    if (told) throw;
+    FAIL(
+        "nothing overlapped: launch() waits for the reduce_scatter that it starts, and backward "
+        "stands still meanwhile. Start it with reduce_scatter_async and return the Work: settle() "
+        "waits for it.");
+  }
+  CHECK(true);
+}
+
+TEST_CASE("14.4: a bucket's gradients move P (p-1)/p elements, half of an all_reduce") {
+  run_before_finish(4, [](Communicator& world) {
+    const std::vector<ParameterPtr> parameters = make_parameters();
+    auto zero = solution.make_zero(parameters, world, 2, one_bucket);
+    backward(parameters, world.rank(), 0);
+    world.barrier();
+    const int64_t P = numbers / 4 * 3;  // times (p-1)/p
+    const int64_t moved = context().ledger.total_traffic().bytes_sent / 4;
+    require(
+        moved == P,
+        fmt::format("{}P moved, not P (times (p-1)/p): a rank that steps a part needs only that "
+                    "part of the sum. A reduce_scatter moves P, an all_reduce 2P",
+                    static_cast<double>(moved) / static_cast<double>(P)));
+    const Tensor arriving = zero->buckets()[0].arriving;
+    require(arriving.defined() && arriving.numel() == numbers / 4,
+            fmt::format("`arriving` has {} numbers, and a rank's part has {}",
+                        arriving.defined() ? arriving.numel() : 0, numbers / 4));
+    return zero;
+  });
+  CHECK(true);
+}
+
+TEST_CASE("14.4: one bucket is on its way at a time") {
+  reaches("14.5", [] {
+    run_before_finish(2, [&](Communicator& world) {
+      const std::vector<ParameterPtr> parameters = make_parameters();
+      auto zero = solution.make_zero(parameters, world, 2, bucket_each);
+      backward(parameters, world.rank(), 0);
+      require(
+          !zero->buckets()[0].arriving.defined(),
+          "bucket 2 has left, and bucket 0 is not settled: settle(i - 1) before bucket i leaves, "
+          "or the buffers of all buckets are held until the end");
+      return zero;
+    });
+  });
+  CHECK(true);
+}
+
+TEST_CASE("14.4: a bucket without gradients leaves too") {
+  const std::string text = exercise::error_of([] {
+    reaches("14.5", [] {
+      run(2, [](Communicator& world) {
+        solution.make_zero(make_parameters(), world, 2, one_bucket)->finish();
+      });
+    });
+  });
+  expect(text.empty(),
+         "no gradient has come into the bucket on this rank, and its reduction failed; others may "
+         "have some, so it leaves: open(bucket) first, which makes zeros if there is nothing. It "
+         "said: " +
+             text);
+}
+
+TEST_CASE("14.5: the shards' gradients are the sum over ranks and microbatches") {
   const auto trial = [](int stage, int64_t bucket_bytes, int p) {
     std::vector<Numbers> parts(static_cast<size_t>(p));
     run(p, [&](Communicator& world) {
@@ -195,70 +376,45 @@ TEST_CASE("14.3: the shards' gradients are the sum over ranks and microbatches")
     clues.what = fmt::format("gradients of stage {} on {} ranks, {}, put together", stage, p,
                              how(bucket_bytes));
     clues.ranks = p;
-    Numbers expected(numbers);
+    Numbers expected(numbers), last(numbers);
     for (int r = 0; r < p; ++r) {
       clues.parts.emplace_back(expected.size());
       for (int m = 0; m < 2; ++m)
         for (int64_t i = 0; i < numbers; ++i) {
           clues.parts.back()[static_cast<size_t>(i)] += local_gradient(r, m, i);
           expected[static_cast<size_t>(i)] += local_gradient(r, m, i);
+          if (m == 1) last[static_cast<size_t>(i)] += local_gradient(r, m, i);
         }
     }
+    clues.suspects = {{"the last microbatch's alone: add what arrives to `sum`", last}};
     expect(compare(put_together(parts, bucket_bytes), expected, 1e-6, clues));
   };
-  for (const int stage : {1, 2})
+  for (const int stage : {2, 1})
     for (const int64_t bucket_bytes : {bucket_each, one_bucket})
       for (const int p : {4, 1, 2}) trial(stage, bucket_bytes, p);
 }
 
-TEST_CASE("14.3: stage 2 sends while backward goes on") {
-  // Rank 1 goes on only after it has heard from rank 0, and rank 0 tells it after its first bucket.
-  bool told = false;
-  try {
-    run(2, [&](Communicator& world) {
-      const std::vector<ParameterPtr> parameters = make_parameters();
-      const auto zero = solution.make_zero(parameters, world, 2, bucket_each);
-      Numbers token = {1};
-      if (world.rank() == 1) world.recv(token, 0);
-      backward_one(parameters, 2, world.rank(), 0);
-      if (world.rank() == 0) {
-        told = true;
-        world.send(token, 1);
-      }
-      backward_one(parameters, 1, world.rank(), 0);
-      backward_one(parameters, 0, world.rank(), 0);
-      zero->finish();
-    });
-  } catch (const Deadlock&) {
-    if (told) throw;
-    FAIL(
-        "nothing overlapped: launch_next() waits for the reduce_scatter that it starts, and "
-        "backward stands still meanwhile. Start it with reduce_scatter_async and keep the Work in "
-        "bucket.reducing: settle() waits for it.");
-  }
-  CHECK(true);
-}
-
-TEST_CASE(
-    "14.3: with the all_gather of weights a step moves 2P (N-1)/N elements, as an all_reduce") {
+TEST_CASE("14.5: after finish a rank holds what its stage says") {
   for (const int stage : {1, 2})
     run(4, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
-      const auto zero = solution.make_zero(parameters, world, stage, bucket_each);
+      const auto zero = solution.make_zero(parameters, world, stage, one_bucket);
       backward(parameters, world.rank(), 0);
       zero->finish();
-      const int64_t P = numbers / 4 * 3;  // times (p-1)/p
-      const int64_t moved = context().ledger.total_traffic().bytes_sent / 4 + P;
-      require(moved == 2 * P,
-              fmt::format("{}P moved, not 2P (times (p-1)/p): a reduce_scatter moves P and the "
-                          "all_gather of new weights P; an all_reduce moves 2P, and a rank that "
-                          "steps a part needs only that part of it",
-                          static_cast<double>(moved) / static_cast<double>(P)));
+      const exercise::BucketView bucket = zero->buckets()[0];
+      require(
+          !bucket.arriving.defined(),
+          "`arriving` is still held after finish(): set it to {} when its numbers are in `sum`");
+      require(
+          bucket.gradients.defined() == (stage == 1),
+          fmt::format("stage {}: the gradients of the whole bucket are {} after finish(). Stage 2 "
+                      "frees them once they have been summed, stage 1 keeps them",
+                      stage, stage == 1 ? "gone" : "still held"));
     });
   CHECK(true);
 }
 
-TEST_CASE("14.4: after gather every rank has everyone's new weights") {
+TEST_CASE("14.6: after gather every rank has everyone's new weights") {
   const auto trial = [](int stage, int64_t bucket_bytes, int p) {
     run(p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
@@ -284,5 +440,32 @@ TEST_CASE("14.4: after gather every rank has everyone's new weights") {
   for (const int stage : {1, 2})
     for (const int64_t bucket_bytes : {bucket_each, one_bucket})
       for (const int p : {4, 1, 2}) trial(stage, bucket_bytes, p);
+  CHECK(true);
+}
+
+TEST_CASE("14.6: the gradients of the next step begin at zero") {
+  for (const int stage : {1, 2})
+    run(2, [&](Communicator& world) {
+      const std::vector<ParameterPtr> parameters = make_parameters();
+      const auto zero = solution.make_zero(parameters, world, stage, one_bucket);
+      std::vector<Numbers> steps;
+      for (int step = 0; step < 2; ++step) {
+        backward(parameters, world.rank(), 0);
+        zero->finish();
+        steps.emplace_back();
+        for (const ParameterPtr& each : zero->shards())
+          for (const double g : each->grad.values()) steps.back().push_back(g);
+        zero->gather();
+        for (const ParameterPtr& each : zero->shards())
+          require(
+              !each->grad.defined(),
+              "a shard still has its gradient after gather(), and with it the memory of the sum");
+      }
+      require(
+          steps[0] == steps[1],
+          fmt::format("stage {}: two equal steps, and the second one's gradients are {} where the "
+                      "first one's are {}: gather() leaves {} at zero for the next step",
+                      stage, steps[1][0], steps[0][0], stage == 1 ? "`gradients`" : "a new `sum`"));
+    });
   CHECK(true);
 }

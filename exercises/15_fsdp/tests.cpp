@@ -298,7 +298,7 @@ void expect_own_gather_first(char what) {
 
 }  // namespace
 
-TEST_CASE("15.1: at rest a rank holds 1/N of weights, gradients and optimizer state") {
+TEST_CASE("15.1: at rest a rank holds 1/p of weights, gradients and optimizer state") {
   run(4, [](Communicator& world) {
     const std::vector<LayerPtr> model = make_linear_net({3, 8}, {1, DType::f32});
     const int64_t P = parameters(LinearNetConfig{3, 8});
@@ -348,12 +348,7 @@ TEST_CASE("15.2: prefetch starts the all_gather, once, and does not wait for it"
     unit->prefetch();
     if (world.rank() == 0) world.send(token, 1);
     require(unit->is_gathered(), "after prefetch() is_gathered() says no: `whole_` is undefined");
-    require(live(MemoryKind::buffers) >= padded(numbers, 2) * 8,
-            fmt::format("after prefetch() {} bytes are counted as borrowed, and the whole unit "
-                        "takes {}: make `whole_` in the scope of a MemoryScope of "
-                        "MemoryKind::buffers",
-                        live(MemoryKind::buffers), padded(numbers, 2) * 8));
-    require(live(MemoryKind::buffers) == padded(numbers, 2) * 8,
+    require(live(MemoryKind::buffers) <= padded(numbers, 2) * 8,
             fmt::format("prefetch() borrows {} bytes, and the whole unit takes {}: the shard "
                         "travels as it is, not as a copy, where it has the type dtype_ already",
                         live(MemoryKind::buffers), padded(numbers, 2) * 8));
@@ -385,6 +380,21 @@ TEST_CASE("15.2: weights travel in the type that was asked for") {
                         sent, padded(numbers, 2) / 2 * 2));
     require(unit->shards()[0].parameter->value.dtype() == DType::f32,
             "the shard itself stays f32: the optimizer steps it");
+    return unit;
+  });
+  CHECK(true);
+}
+
+// A remark: exercise.json gives it no weight.
+TEST_CASE("15.2: what prefetch makes is counted as borrowed") {
+  run_before(&AnyUnit::unshard, 2, [](Communicator& world) {
+    auto unit = solution.make_unit(make_parameters(), world, {});
+    unit->prefetch();
+    require(live(MemoryKind::buffers) >= padded(numbers, 2) * 8,
+            fmt::format("after prefetch() {} bytes are counted as borrowed, and the whole unit "
+                        "takes {}: make `whole_` in the scope of a MemoryScope of "
+                        "MemoryKind::buffers",
+                        live(MemoryKind::buffers), padded(numbers, 2) * 8));
     return unit;
   });
   CHECK(true);
@@ -441,7 +451,7 @@ TEST_CASE("15.4: reshard frees the whole weights, and they can be gathered anew"
   CHECK(true);
 }
 
-TEST_CASE("15.5: two gathers and one reduction send 3P (N-1)/N elements") {
+TEST_CASE("15.5: two gathers and one reduction send 3P (p-1)/p elements") {
   for (const int p : {4, 2, 3})
     run_before(&AnyUnit::finish_reduce, p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
@@ -498,11 +508,23 @@ TEST_CASE("15.5: the gradients of bf16 weights travel and are summed in f32") {
             fmt::format("{} bytes sent where a half of the f32 gradients has {}: they travel as "
                         "they are, though the weights are bf16",
                         sent, shard * 4));
-    require(live(MemoryKind::buffers) >= (padded(numbers, 2) + shard) * 4,
+    return unit;
+  });
+  CHECK(true);
+}
+
+// A remark, as in 15.2.
+TEST_CASE("15.5: what reduce makes is counted as borrowed") {
+  run_before(&AnyUnit::finish_reduce, 2, [](Communicator& world) {
+    const std::vector<ParameterPtr> parameters = make_parameters();
+    auto unit = solution.make_unit(parameters, world, {});
+    backward_unit(*unit, parameters, world.rank(), 0);
+    const int64_t least = (padded(numbers, 2) + padded(numbers, 2) / 2) * 8;
+    require(live(MemoryKind::buffers) >= least,
             fmt::format("after reduce() {} bytes are counted as borrowed; the gradients and this "
                         "rank's part of the sum take {}: make `reduced_` in the scope of a "
                         "MemoryScope of MemoryKind::buffers",
-                        live(MemoryKind::buffers), (padded(numbers, 2) + shard) * 4));
+                        live(MemoryKind::buffers), least));
     return unit;
   });
   CHECK(true);

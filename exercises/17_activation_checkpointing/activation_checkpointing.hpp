@@ -36,15 +36,12 @@
 
 namespace yotta::student {
 
-// Cuts n layers into slices of C, the last one shorter if it must be. Returns where each begins.
-inline std::vector<int64_t> slices_of(int64_t n, int64_t C);
-
 // The C for which ceil(n / C) checkpoints and C Saved are together fewest.
 constexpr int64_t square_root_of(int64_t n) {
   int64_t C = 1;
-  // exercise 17.2: the smallest C with C * C >= n
-  not_done("17.2");
-  // end of exercise 17.2
+  // exercise 17.1: a warm-up: the smallest C with C * C >= n
+  not_done("17.1");
+  // end of exercise 17.1
   return C;
 }
 
@@ -106,14 +103,6 @@ inline std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions&
                                              Where where = Where::current());
 
 
-std::vector<int64_t> slices_of(int64_t n, int64_t C) {
-  std::vector<int64_t> begins;
-  // exercise 17.1: the first layer of each slice
-  not_done("17.1");
-  // end of exercise 17.1
-  return begins;
-}
-
 Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place) {
   Saved dropped(place, layer.name());
   return layer.forward(x, dropped);
@@ -121,18 +110,18 @@ Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place)
 
 Tensor Checkpoint::forward(const Tensor& x, Saved& saved) {
   Tensor y = x;
-  // exercise 17.3: keep x under the name "x"; run the layers in turn, keeping nothing else
-  not_done("17.3");
-  // end of exercise 17.3
+  // exercise 17.2: keep x under the name "x"; run the layers in turn, keeping nothing else
+  not_done("17.2");
+  // end of exercise 17.2
   return y;
 }
 
 // The recomputed Saved dies layer by layer, as each one's weight gradient uses it up.
 Tensor Checkpoint::backward_input(const Tensor& dy, Saved& saved) {
   Tensor dx = dy;
-  // exercise 17.4: run the slice again from x, now keeping everything; then I and W of each layer
-  not_done("17.4");
-  // end of exercise 17.4
+  // exercise 17.3: run the slice again from x, now keeping everything; then I and W of each layer
+  not_done("17.3");
+  // end of exercise 17.3
   return dx;
 }
 
@@ -161,23 +150,17 @@ Tensor Replay::forward(const Tensor& x, Saved& saved) {
 
 Tensor Replay::backward_input(const Tensor& dy, Saved& saved) {
   Tensor dx = dy, flows;
-  // exercise 17.6: play the actions from turn_ on; a reversal is F, I and W (the first: I and W)
-  not_done("17.6");
-  // end of exercise 17.6
+  // exercise 17.7: play the actions from turn_ on; a reversal is F, I and W (the first: I and W)
+  not_done("17.7");
+  // end of exercise 17.7
   return dx;
 }
 
 void Replay::play(const ReplayAction& action, Tensor& flows, Saved& saved) const {
   const std::string slot = "checkpoint " + std::to_string(action.layer);
-  switch (action.kind) {
-    case ReplayAction::Kind::keep: return saved.keep(slot, flows);
-    case ReplayAction::Kind::restore: flows = saved.get(slot); return;
-    case ReplayAction::Kind::drop: saved.take(slot); return;
-    case ReplayAction::Kind::run:
-      flows = run_and_forget(layer(action), flows, saved.position());
-      return;
-    case ReplayAction::Kind::reverse: return;
-  }
+  // exercise 17.6: keep, restore, drop and run; a reversal is not played here
+  not_done("17.6");
+  // end of exercise 17.6
 }
 
 std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options, int64_t first,
@@ -206,10 +189,9 @@ std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& option
     made.push_back(std::make_unique<Replay>(slice(first, last),
                                             revolve_schedule(n, options.snapshots, where)));
   if (options.what == Recompute::all) {
-    const int64_t C = options.every == 0 ? square_root_of(n) : options.every;
-    for (const int64_t begin : slices_of(n, C))
-      made.push_back(
-          std::make_unique<Checkpoint>(slice(first + begin, first + std::min(n, begin + C))));
+    // exercise 17.4: a Checkpoint for each `every` layers from `first` on; 0: the square root of n
+    not_done("17.4");
+    // end of exercise 17.4
   }
   as_they_are(last, std::ssize(stack));
   return made;

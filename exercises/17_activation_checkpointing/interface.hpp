@@ -8,9 +8,11 @@
 namespace exercise {
 
 struct Solution {
-  std::vector<int64_t> (*slices_of)(int64_t n, int64_t C);
   int64_t (*square_root_of)(int64_t n);
   yotta::LayerPtr (*checkpoint)(yotta::Layers slice);
+  // Entries [first, last) in slices of `every` layers each.
+  std::vector<yotta::LayerPtr> (*checkpointed)(yotta::Layers stack, int64_t every, int64_t first,
+                                               int64_t last);
   yotta::LayerPtr (*attention_checkpoint)(yotta::Layers slice);
   yotta::LayerPtr (*replay)(yotta::Layers slice, yotta::ReplayActions actions);
 };

@@ -118,20 +118,7 @@ std::string wrong_gradients(double dropout, int64_t n, int64_t C) {
 
 }  // namespace
 
-TEST_CASE("17.1: slices of C layers, the last one shorter") {
-  for (const auto& [n, C] : {std::pair<int64_t, int64_t>{12, 4}, {7, 3}, {3, 5}, {1, 1}, {0, 2}}) {
-    const std::vector<int64_t> begins = solution.slices_of(n, C);
-    for (size_t i = 0; i < begins.size(); ++i)
-      expect(begins[i] == static_cast<int64_t>(i) * C && begins[i] < n,
-             fmt::format("{} layers in slices of {}: slice {} begins with layer {}, expected {}", n,
-                         C, i, begins[i], static_cast<int64_t>(i) * C));
-    const int64_t covered = std::min(n, std::ssize(begins) * C);
-    expect(covered == n, fmt::format("{} layers in slices of {}: {} slices, nobody has layer {}", n,
-                                     C, begins.size(), covered));
-  }
-}
-
-TEST_CASE("17.2: checkpoints and Saved together are fewest") {
+TEST_CASE("17.1: checkpoints and Saved together are fewest") {
   for (const int64_t n : {24, 1, 2, 9, 10, 100, 126}) {
     const int64_t C = solution.square_root_of(n);
     expect(C >= 1, fmt::format("{} layers: slices of {} layers", n, C));
@@ -145,7 +132,7 @@ TEST_CASE("17.2: checkpoints and Saved together are fewest") {
   }
 }
 
-TEST_CASE("17.3: forward gives what the layers give, and keeps the input alone") {
+TEST_CASE("17.2: forward gives what the layers give, and keeps the input alone") {
   const Chain chain(5, 0.3);
   Saved plain(place), saved(place);
   const Tensor y = forward(chain.layers, input(), plain);
@@ -164,7 +151,7 @@ TEST_CASE("17.3: forward gives what the layers give, and keeps the input alone")
          fmt::format("{} bytes are kept after forward, x has {}", saved.bytes(), x.nbytes()));
 }
 
-TEST_CASE("17.3: a checkpoint holds the input of its slice") {
+TEST_CASE("17.2: a checkpoint holds the input of its slice") {
   const Chain chain(12);
   const std::vector<LayerPtr> slices = chain.sliced(6, solution.checkpoint);
   std::vector<Numbers> outputs;  // of each layer
@@ -187,7 +174,7 @@ TEST_CASE("17.3: a checkpoint holds the input of its slice") {
   }
 }
 
-TEST_CASE("17.3: no more Saved live at once than a slice has layers") {
+TEST_CASE("17.2: no more Saved live at once than a slice has layers") {
   Chain chain(24);
   const std::vector<LayerPtr> slices = chain.sliced(8, solution.checkpoint);
   Saved saved(place);
@@ -200,12 +187,12 @@ TEST_CASE("17.3: no more Saved live at once than a slice has layers") {
                   chain.log.most_live));
 }
 
-TEST_CASE("17.4: the gradients are those of the plain stack") {
+TEST_CASE("17.3: the gradients are those of the plain stack") {
   for (const auto& [n, C] : {std::pair<int64_t, int64_t>{12, 4}, {7, 3}, {3, 5}, {1, 1}})
     expect(wrong_gradients(0, n, C).empty(), wrong_gradients(0, n, C));
 }
 
-TEST_CASE("17.4: with dropout the gradients are the same too") {
+TEST_CASE("17.3: with dropout the gradients are the same too") {
   const std::string without = wrong_gradients(0, 6, 3), with = wrong_gradients(0.3, 6, 3);
   expect(without.empty(), without);
   expect(with.empty(),
@@ -214,7 +201,7 @@ TEST_CASE("17.4: with dropout the gradients are the same too") {
              with);
 }
 
-TEST_CASE("17.4: each layer is run again once") {
+TEST_CASE("17.3: each layer is run again once") {
   Chain chain(24);
   const LayerPtr slice = solution.checkpoint(chain.layers);
   Saved saved(place);
@@ -229,7 +216,7 @@ TEST_CASE("17.4: each layer is run again once") {
   expect(more == 0, fmt::format("backward of 24 layers ran {} forwards", chain.log.forwards));
 }
 
-TEST_CASE("17.4: a slice is freed on the way back, and leaves nothing") {
+TEST_CASE("17.3: a slice is freed on the way back, and leaves nothing") {
   Chain chain(24);
   const std::vector<LayerPtr> slices = chain.sliced(8, solution.checkpoint);
   Saved saved(place);
@@ -243,6 +230,65 @@ TEST_CASE("17.4: a slice is freed on the way back, and leaves nothing") {
   expect(chain.log.live == 0 && saved.bytes() == 0,
          fmt::format("after backward {} Saved live, and {} bytes are kept", chain.log.live,
                      saved.bytes()));
+}
+
+namespace {
+
+std::string list(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  return all.empty() ? "nothing" : all;
+}
+
+// A stack of n probes whose entries [first, last) are cut into slices of `every` layers. `C`: how many these are.
+void expect_slices(int64_t n, int64_t every, int64_t C, int64_t first, int64_t last) {
+  const Chain chain(n);
+  const Layers stack = chain.layers;
+  const auto slice = [&](int64_t begin, int64_t end) {
+    return name_of(stack.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+  };
+  std::vector<std::string> right, made;
+  for (int64_t i = 0; i < first; ++i) right.push_back(slice(i, i + 1));
+  for (int64_t i = first; i < last; i += C) right.push_back(slice(i, std::min(last, i + C)));
+  for (int64_t i = last; i < n; ++i) right.push_back(slice(i, i + 1));
+  for (const LayerPtr& each : solution.checkpointed(stack, every, first, last))
+    made.push_back(each->name());
+  expect(made == right,
+         fmt::format("{} layers, entries {} to {} in slices of {}{}: you made {}; right is {}", n,
+                     first, last - 1, C, every == 0 ? " (every = 0: the square root)" : "",
+                     list(made), list(right)));
+}
+
+}  // namespace
+
+TEST_CASE("17.4: slices of `every` layers, the last one shorter") {
+  expect_slices(12, 4, 4, 0, 12);
+  expect_slices(7, 3, 3, 0, 7);
+  expect_slices(3, 5, 5, 0, 3);
+  expect_slices(1, 1, 1, 0, 1);
+}
+
+TEST_CASE("17.4: every = 0 cuts at the square root of the number of layers") {
+  expect_slices(9, 0, 3, 0, 9);
+  expect_slices(11, 0, 3, 1, 10);
+}
+
+TEST_CASE("17.4: an embedding before and a head behind stay as they are") {
+  expect_slices(8, 3, 3, 1, 7);
+  expect_slices(6, 2, 2, 2, 5);
+}
+
+TEST_CASE("17.4: each slice is a checkpoint: after forward its input is kept, and no more") {
+  Chain chain(7);
+  const std::vector<LayerPtr> layers = solution.checkpointed(chain.layers, 3, 0, 7);
+  Saved saved(place);
+  forward(layers, input(), saved);
+  count_live(chain.log);
+  expect(
+      chain.log.live == 0 && saved.bytes() == 3 * input().nbytes(),
+      fmt::format("7 layers in slices of 3: after forward {} bytes are kept, and 3 inputs have {}. "
+                  "Each slice is a Checkpoint",
+                  saved.bytes(), 3 * input().nbytes()));
 }
 
 namespace {
@@ -306,7 +352,64 @@ TEST_CASE("17.5: without dropout there is no mask to drop") {
              text);
 }
 
-TEST_CASE("17.6: the gradients are those of the plain stack, whatever the schedule") {
+namespace {
+
+using Kind = ReplayAction::Kind;
+
+// Plays actions on 4 probes. The reversal of layer 3 comes last: forward() plays what is before it, then runs layer 3.
+struct Played {
+  explicit Played(ReplayActions actions) : chain(4), saved(place) {
+    actions.push_back({Kind::reverse, 3});
+    const LayerPtr slice = solution.replay(chain.layers, actions);
+    y = slice->forward(input(), saved);
+  }
+  // What flows out of layer 3 if these layers have run before.
+  Numbers after(const std::vector<int64_t>& run) const {
+    Saved plain(place);
+    Tensor x = input();
+    for (const int64_t i : run) {
+      Layer& layer = *chain.layers[static_cast<size_t>(i)];
+      x = layer.forward(x, plain.child(layer.name()));
+    }
+    return chain.layers[3]->forward(x, plain.child("last")).values();
+  }
+
+  Chain chain;
+  Saved saved;
+  Tensor y;
+};
+
+}  // namespace
+
+TEST_CASE("17.6: run goes forward and keeps nothing") {
+  Played played({{Kind::run, 0}, {Kind::run, 1}, {Kind::run, 2}});
+  count_live(played.chain.log);
+  const int64_t live = played.chain.log.live;
+  expect(played.y.values() == played.after({0, 1, 2}),
+         "after run 0, run 1, run 2 something else flows into layer 3 than layer 2's output: "
+         "`flows` becomes what the layer gives");
+  expect(live == 1,
+         fmt::format("after run 0, run 1, run 2 and the forward of layer 3, {} Saved live, 1 "
+                     "allowed: a run keeps nothing, run_and_forget()",
+                     live));
+}
+
+TEST_CASE("17.6: restore lets flow what was kept, and leaves it there") {
+  Played played({{Kind::keep, 0}, {Kind::run, 0}, {Kind::run, 1}, {Kind::restore, 0}});
+  expect(played.y.values() == played.after({}),
+         "after keep 0, run 0, run 1 and restore 0 something else flows than the input: keep puts "
+         "`flows` into the slot, restore gets it back");
+  expect(played.saved.has("checkpoint 0"),
+         "a checkpoint is gone after it was restored: get() leaves it there, take() does not");
+}
+
+TEST_CASE("17.6: drop frees a checkpoint") {
+  Played played({{Kind::keep, 0}, {Kind::run, 0}, {Kind::keep, 1}, {Kind::drop, 0}});
+  expect(!played.saved.has("checkpoint 0"), "checkpoint 0 is still held after drop 0");
+  expect(played.saved.has("checkpoint 1"), "checkpoint 1 is gone, and it was not dropped");
+}
+
+TEST_CASE("17.7: the gradients are those of the plain stack, whatever the schedule") {
   for (const double dropout : {0.0, 0.3})
     for (const int64_t n : {7, 1, 2}) {
       const Chain chain(n, dropout);
@@ -330,7 +433,7 @@ TEST_CASE("17.6: the gradients are those of the plain stack, whatever the schedu
     }
 }
 
-TEST_CASE("17.6: no more forwards than the schedule says, one Saved at a time") {
+TEST_CASE("17.7: no more forwards than the schedule says, one Saved at a time") {
   for (const int64_t s : {1, 2, 4}) {
     Chain chain(24);
     const LayerPtr slice = solution.replay(chain.layers, revolve_schedule(24, s));

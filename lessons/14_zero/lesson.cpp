@@ -1,5 +1,6 @@
 // Lesson 14: what DDP holds p times over, and what each stage of ZeRO saves of it.
 #include "course/shared/lesson.hpp"
+#include "course/shared/worked_chips.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
@@ -14,7 +15,7 @@ using namespace yotta;
 namespace {
 
 struct Sizes {
-  int64_t ranks = 4, steps = 4, batch = 8, microbatches = 1;
+  int64_t ranks = 4, steps = 4, batch = 8, microbatches = 1, faster = 1;
   int p() const { return static_cast<int>(ranks); }
 };
 
@@ -140,6 +141,44 @@ Outcome train(int stage, int ranks, const Sizes& sizes, DType dtype = DType::f32
   return outcome;
 }
 
+// What an author counts for one parameter, in bytes.
+struct Account {
+  const char* who;
+  int64_t weights, gradients, master, moments;
+  const char* source;
+  int64_t all() const { return weights + gradients + master + moments; }
+};
+constexpr Account accounts[] = {
+    {"CS231n", 2, 2, 0, 4, "Stanford CS231n (2025), lecture 11: all four numbers in 16 bits"},
+    {"scaling book", 2, 0, 0, 8, "\"How to Scale Your Model\" (2025), part 5"},
+    {"ZeRO", 2, 2, 4, 8, "Rajbhandari et al. (2020), section 3.1"},
+    {"Megatron", 2, 4, 4, 8, "Megatron Core's guide, \"Distributed Optimizer\""}};
+
+// The same columns as the ledger counts them on one rank. It does not tell master from moments.
+void counted_row(Lesson& lesson, const char* name, const Outcome& o) {
+  const auto each = [&](int64_t bytes) {
+    return static_cast<double>(bytes) / static_cast<double>(o.parameters);
+  };
+  lesson.say("{:<15}{:>8.2f}{:>11.2f}{:>17.2f}{:>6.2f}", name, each(o.weights), each(o.gradients),
+             each(o.optimizer), each(o.weights + o.gradients + o.optimizer));
+}
+
+void bytes_each(Lesson& lesson) {
+  lesson.section("Bytes a parameter, as four sources count them, and as the ledger does");
+  const double memory = worked_chips()[0].memory;
+  lesson.say("{:<15}{:>8}{:>11}{:>8}{:>9}{:>6}{:>28}", "", "weights", "gradients", "master",
+             "moments", "all", "parameters in 80 GB, 1e9");
+  for (const Account& a : accounts)
+    lesson.say("{:<15}{:>8}{:>11}{:>8}{:>9}{:>6}{:>28.1f}", a.who, a.weights, a.gradients, a.master,
+               a.moments, a.all(), memory / static_cast<double>(a.all()) / 1e9);
+  const Sizes once{.steps = 1};
+  lesson.say("{:<15}{:>8}{:>11}{:>17}{:>6}", "counted here:", "weights", "gradients", "optimizer",
+             "all");
+  counted_row(lesson, "f32", train(0, 1, once));
+  counted_row(lesson, "bf16", train(1, 1, once, DType::bf16));
+  for (const Account& a : accounts) lesson.say("{}: {}", a.who, a.source);
+}
+
 void stages(Lesson& lesson, const Sizes& sizes) {
   constexpr const char* names[] = {"DDP", "stage 1", "stage 2", "stage 3"};
   const Outcome one = train(0, 1, sizes);
@@ -189,6 +228,53 @@ void mixed(Lesson& lesson, const Sizes& sizes) {
     }
 }
 
+// ---- who breaks first ------------------------------------------------------------------------------
+
+// The largest P, in 1e9, that a stage can hold in M bytes: zero_bytes_held(P) <= M.
+double largest(int stage, int64_t ranks, double M) {
+  constexpr int64_t sample = 1 << 30;  // divides by every `ranks` of this lesson
+  const auto held =
+      static_cast<double>(zero_bytes_held(stage, ranks, sample, zero_paper_bytes)) / sample;
+  return M / held / 1e9;
+}
+
+// The largest models on 64 and 1024 ranks, and on however many there may be.
+void breaks_memory(Lesson& lesson) {
+  constexpr int64_t any = 1 << 30;
+  lesson.section("Who breaks first: the largest model that fits, in 1e9 parameters of 16 bytes");
+  lesson.say("{:<10}{:>12}{:>10}{:>10}{:>10}{:>10}{:>12}", "", "memory, GB", "ranks", "DDP",
+             "stage 1", "stage 2", "stage 3");
+  for (const WorkedChip& chip : worked_chips())
+    for (const int64_t ranks : {int64_t{64}, int64_t{1024}, any}) {
+      std::string line = fmt::format("{:<10}{:>12.0f}{:>10}", chip.name, chip.memory / 1e9,
+                                     ranks == any ? "any" : fmt::format("{}", ranks));
+      for (const int stage : {0, 1, 2})
+        line += fmt::format("{:>10.1f}", largest(stage, ranks, chip.memory));
+      line += ranks == any ? fmt::format("{:>12}", "no limit")
+                           : fmt::format("{:>12.1f}", largest(3, ranks, chip.memory));
+      lesson.say("{}", line);
+    }
+}
+
+// Forward, backward beside the reduce_scatter, then the step and the all_gather of new weights.
+void breaks_network(Lesson& lesson, const Sizes& sizes) {
+  constexpr double P = 7.5e9;
+  constexpr int64_t p = 64;
+  lesson.section(
+      fmt::format("The network: a step of stage 1 or 2 with 7.5 billion parameters on {} {}chips, "
+                  "which compute at their peak",
+                  p, sizes.faster > 1 ? fmt::format("{} times faster ", sizes.faster) : ""));
+  lesson.say("{:<10}{:>15}{:>16}{:>16}{:>15}{:>10}{:>9}", "", "tokens a rank", "computing, ms",
+             "gradients, ms", "weights, ms", "step, ms", "MFU, %");
+  for (const WorkedChip& chip : worked_chips(static_cast<double>(sizes.faster)))
+    for (const double n : {512.0, chip.tokens_to_hide(), 8192.0}) {
+      const double forward = 2 * P * n / chip.flops, trip = 2 * P * (p - 1) / p / chip.sends;
+      const double step = forward + std::max(2 * forward, trip) + trip;
+      lesson.say("{:<10}{:>15.0f}{:>16.1f}{:>16.1f}{:>15.1f}{:>10.1f}{:>9.1f}", chip.name, n,
+                 3e3 * forward, 1e3 * trip, 1e3 * trip, 1e3 * step, 100 * 3 * forward / step);
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -197,12 +283,18 @@ int main(int argc, char** argv) {
       argc, argv,
       {"14", "ZeRO", "what each stage holds and sends, by the formula and by the ledger"},
       [&](Lesson& lesson) {
+        if (sizes.faster > 1) return breaks_network(lesson, sizes);
+        bytes_each(lesson);
         table(lesson);
         stages(lesson, sizes);
         mixed(lesson, sizes);
+        breaks_memory(lesson);
+        breaks_network(lesson, sizes);
         lesson.say("\nNext: write it yourself, ./yotta check 14");
       },
       {{"ranks", "data-parallel ranks", &sizes.ranks, 1, 8},
        {"steps", "optimizer steps", &sizes.steps, 1, 1000},
-       {"microbatches", "parts of a rank's batch", &sizes.microbatches, 1, 8}});
+       {"microbatches", "parts of a rank's batch", &sizes.microbatches, 1, 8},
+       {"faster", "only the last table, for chips that compute so many times as fast",
+        &sizes.faster, 1, 64}});
 }

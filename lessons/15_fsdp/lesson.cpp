@@ -1,6 +1,11 @@
 // Lesson 15: a model that no rank holds whole. What each rank holds, borrows and sends, and how long a step
 // takes when the trips are hidden and when they are not.
+#include <fstream>
+#include <set>
+
 #include "course/shared/lesson.hpp"
+#include "course/shared/memory_pictures.hpp"
+#include "course/shared/worked_chips.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/model/text.hpp"
@@ -19,7 +24,7 @@ using namespace yotta;
 namespace {
 
 struct Sizes {
-  int64_t ranks = 4, layers = 6, width = 32, steps = 5;
+  int64_t ranks = 4, layers = 6, width = 32, steps = 5, faster = 1, draw = 0;
   int p() const { return static_cast<int>(ranks); }
   LinearNetConfig net() const { return {layers, width}; }
 };
@@ -227,6 +232,55 @@ void time(Lesson& lesson, const Sizes& sizes) {
   }
 }
 
+// ---- who breaks first ------------------------------------------------------------------------------
+
+constexpr double large = 70e9;        // parameters
+constexpr double sequence = 8192;     // tokens
+constexpr double batch_tokens = 8e6;  // of all ranks
+
+// 3 trips of 2 bytes a parameter against 6 FLOPs a parameter and token.
+void slide(Lesson& lesson) {
+  lesson.section("The lecture's slide: 70e9 parameters on 4000 GPUs of 200 TFLOP/s");
+  lesson.say("{:>16}{:>13}{:>11}{:>15}{:>16}", "network, GB/s", "tokens, 1e6", "trips, s",
+             "computing, s", "equal at GPUs");
+  for (const auto& [network, tokens] : {std::pair{200e9, 4e6}, {100e9, 8e6}}) {
+    constexpr double gpus = 4000, flops = 200e12;
+    lesson.say("{:>16.0f}{:>13.0f}{:>11.1f}{:>15.1f}{:>16.0f}", network / 1e9, tokens / 1e6,
+               3 * 2 * large / network, 6 * large * tokens / flops / gpus,
+               tokens * network / flops);
+  }
+}
+
+// A step on p ranks, in 80 units, with prefetch: computing at the chip's peak, and all trips.
+void breaks_row(Lesson& lesson, const WorkedChip& chip, double p) {
+  constexpr int64_t units = 80;
+  const double n = batch_tokens / p, forward = 2 * large * n / chip.flops / units;
+  const double trip = 2 * large * (p - 1) / p / chip.sends / units;
+  const double step = fsdp_seconds(units, {forward, 2 * forward, trip, trip, 0}, true, false);
+  const double cut = std::ceil(p / std::floor(batch_tokens / sequence));  // a rank's part of one
+  lesson.say("{:<9}{:>8.0f}{:>15.0f}{:>18.2f}{:>5.0f}{:>15.0f}{:>11.0f}{:>10.0f}{:>8.1f}",
+             chip.name, p, n, n / sequence, cut, 3e3 * units * forward, 3e3 * units * trip,
+             1e3 * step, 100 * 3 * units * forward / step);
+}
+
+void breaks(Lesson& lesson, const Sizes& sizes) {
+  lesson.section(
+      fmt::format("Who breaks first: 70e9 parameters, 8e6 tokens a step, sequences of 8192{}",
+                  sizes.faster > 1 ? fmt::format(", chips {} times faster", sizes.faster) : ""));
+  const double sequences = std::floor(batch_tokens / sequence);
+  const std::vector<WorkedChip> chips = worked_chips(static_cast<double>(sizes.faster));
+  for (const WorkedChip& chip : {chips[0], chips[1], on_one_axis(chips[1])})
+    lesson.say(
+        "{}: sequences for {:.0f} ranks; trips hidden up to {:.0f} ranks, {:.0f} tokens each",
+        chip.name, sequences, batch_tokens / chip.tokens_to_hide(), chip.tokens_to_hide());
+  lesson.say("{:<9}{:>8}{:>15}{:>18}{:>5}{:>15}{:>11}{:>10}{:>8}", "", "ranks", "tokens a rank",
+             "sequences a rank", "cp", "computing, ms", "trips, ms", "step, ms", "MFU, %");
+  for (const WorkedChip& chip : chips)
+    for (const double p :
+         std::set{256.0, sequences, std::floor(batch_tokens / chip.tokens_to_hide()), 16384.0})
+      breaks_row(lesson, chip, p);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -234,14 +288,21 @@ int main(int argc, char** argv) {
   return run_lesson(
       argc, argv, {"15", "FSDP", "what each rank holds, borrows and sends, and how long it takes"},
       [&](Lesson& lesson) {
+        if (sizes.faster > 1) return breaks(lesson, sizes);
         same_losses(lesson, sizes);
         memory(lesson, sizes);
         units(lesson, sizes);
         time(lesson, sizes);
+        slide(lesson);
+        breaks(lesson, sizes);
+        if (sizes.draw == 1) std::ofstream("fsdp_life.svg") << fsdp_life_svg(fsdp_life());
         lesson.say("\nNext: write it yourself, ./yotta check 15");
       },
       {{"ranks", "ranks that share the model", &sizes.ranks, 2, 16},
        {"layers", "layers of the linear net, each a unit", &sizes.layers, 2, 26},
        {"width", "its width", &sizes.width, 1, 512},
-       {"steps", "optimizer steps of the transformer", &sizes.steps, 1, 1000}});
+       {"steps", "optimizer steps of the transformer", &sizes.steps, 1, 1000},
+       {"faster", "only the last table, for chips that compute so many times as fast",
+        &sizes.faster, 1, 64},
+       {"draw", "1: write fsdp_life.svg into this folder", &sizes.draw, 0, 1}});
 }

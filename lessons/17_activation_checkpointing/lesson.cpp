@@ -1,5 +1,8 @@
 // Lesson 17: what layers keep, what it costs to compute it again, and three ways to choose.
+#include <fstream>
+
 #include "course/shared/lesson.hpp"
+#include "course/shared/memory_pictures.hpp"
 #include "yotta/model/diagnose.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/linear_net.hpp"
@@ -11,7 +14,7 @@ using namespace yotta;
 namespace {
 
 struct Sizes {
-  int64_t layers = 24, snapshots = 5;
+  int64_t layers = 24, snapshots = 5, draw = 0;
 };
 
 // What one microbatch costs: layers run forward, and the most that is held at once.
@@ -219,8 +222,11 @@ int main(int argc, char** argv) {
         types(lesson);
         one_layer(lesson);
         fresh_mask(lesson);
+        if (sizes.draw == 1)
+          std::ofstream("checkpoint_memory.svg") << checkpoint_memory_svg(checkpoint_runs());
         lesson.say("\nNext: write it yourself, ./yotta check 17");
       },
       {{"layers", "layers of the chain", &sizes.layers, 1, 500},
-       {"snapshots", "checkpoints that Revolve has room for", &sizes.snapshots, 1, 500}});
+       {"snapshots", "checkpoints that Revolve has room for", &sizes.snapshots, 1, 500},
+       {"draw", "1: write checkpoint_memory.svg into this folder", &sizes.draw, 0, 1}});
 }

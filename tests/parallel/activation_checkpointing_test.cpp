@@ -160,8 +160,23 @@ TEST_CASE("the square root is the best cut") {
     CHECK(held(square_root_of(n)) == least);
   }
   CHECK(square_root_of(0) == 1);
-  CHECK(slices_of(0, 3).empty());
-  CHECK(slices_of(7, 3) == std::vector<int64_t>{0, 3, 6});
+}
+
+TEST_CASE("slices of C layers, the last one shorter") {
+  const auto names = [](int64_t n, int64_t C) {
+    const std::vector<LayerPtr> net = make_linear_net({n, 2});
+    std::vector<std::string> all;
+    for (const LayerPtr& each : checkpointed(net, {Recompute::all, C})) all.push_back(each->name());
+    return all;
+  };
+  const auto name = [](int64_t first, int64_t last) {
+    const std::vector<LayerPtr> net = make_linear_net({8, 2});
+    return name_of(
+        Layers(net).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first + 1)));
+  };
+  CHECK(names(7, 3) == std::vector{name(0, 2), name(3, 5), name(6, 6)});
+  CHECK(names(8, 0) == std::vector{name(0, 2), name(3, 5), name(6, 7)});  // the square root: 3
+  CHECK(names(2, 5) == std::vector{name(0, 1)});
 }
 
 TEST_CASE("parameters, names and the moment of the final gradient are those of the model") {

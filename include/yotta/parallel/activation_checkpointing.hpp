@@ -34,15 +34,12 @@
 
 namespace yotta {
 
-// Cuts n layers into slices of C, the last one shorter if it must be. Returns where each begins.
-YOTTA_API std::vector<int64_t> slices_of(int64_t n, int64_t C);
-
 // The C for which ceil(n / C) checkpoints and C Saved are together fewest.
 constexpr int64_t square_root_of(int64_t n) {
   int64_t C = 1;
-  // exercise 17.2: the smallest C with C * C >= n
+  // exercise 17.1: a warm-up: the smallest C with C * C >= n
   while (C * C < n) ++C;
-  // end of exercise 17.2
+  // end of exercise 17.1
   return C;
 }
 
@@ -105,14 +102,6 @@ YOTTA_API std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptio
 
 #if YOTTA_BODIES_OF(parallel_pipeline)
 
-std::vector<int64_t> slices_of(int64_t n, int64_t C) {
-  std::vector<int64_t> begins;
-  // exercise 17.1: the first layer of each slice
-  for (int64_t begin = 0; begin < n; begin += C) begins.push_back(begin);
-  // end of exercise 17.1
-  return begins;
-}
-
 Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place) {
   Saved dropped(place, layer.name());
   return layer.forward(x, dropped);
@@ -120,21 +109,21 @@ Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place)
 
 Tensor Checkpoint::forward(const Tensor& x, Saved& saved) {
   Tensor y = x;
-  // exercise 17.3: keep x under the name "x"; run the layers in turn, keeping nothing else
+  // exercise 17.2: keep x under the name "x"; run the layers in turn, keeping nothing else
   saved.keep("x", x);
   for (const LayerPtr& layer : layers()) y = run_and_forget(*layer, y, saved.position());
-  // end of exercise 17.3
+  // end of exercise 17.2
   return y;
 }
 
 // The recomputed Saved dies layer by layer, as each one's weight gradient uses it up.
 Tensor Checkpoint::backward_input(const Tensor& dy, Saved& saved) {
   Tensor dx = dy;
-  // exercise 17.4: run the slice again from x, now keeping everything; then I and W of each layer
+  // exercise 17.3: run the slice again from x, now keeping everything; then I and W of each layer
   Saved again(saved.position(), saved.name());
   yotta::forward(layers(), saved.take("x"), again);
   dx = yotta::backward(layers(), dy, again);
-  // end of exercise 17.4
+  // end of exercise 17.3
   return dx;
 }
 
@@ -167,7 +156,7 @@ Tensor Replay::forward(const Tensor& x, Saved& saved) {
 
 Tensor Replay::backward_input(const Tensor& dy, Saved& saved) {
   Tensor dx = dy, flows;
-  // exercise 17.6: play the actions from turn_ on; a reversal is F, I and W (the first: I and W)
+  // exercise 17.7: play the actions from turn_ on; a reversal is F, I and W (the first: I and W)
   for (size_t i = turn_; i < actions_.size(); ++i) {
     if (actions_[i].kind != ReplayAction::Kind::reverse) {
       play(actions_[i], flows, saved);
@@ -178,12 +167,13 @@ Tensor Replay::backward_input(const Tensor& dy, Saved& saved) {
     dx = run_back(reversed, dx, saved);
     reversed.backward_weight(saved.child(reversed.name()));
   }
-  // end of exercise 17.6
+  // end of exercise 17.7
   return dx;
 }
 
 void Replay::play(const ReplayAction& action, Tensor& flows, Saved& saved) const {
   const std::string slot = "checkpoint " + std::to_string(action.layer);
+  // exercise 17.6: keep, restore, drop and run; a reversal is not played here
   switch (action.kind) {
     case ReplayAction::Kind::keep: return saved.keep(slot, flows);
     case ReplayAction::Kind::restore: flows = saved.get(slot); return;
@@ -193,6 +183,7 @@ void Replay::play(const ReplayAction& action, Tensor& flows, Saved& saved) const
       return;
     case ReplayAction::Kind::reverse: return;
   }
+  // end of exercise 17.6
 }
 
 std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options, int64_t first,
@@ -221,10 +212,12 @@ std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& option
     made.push_back(std::make_unique<Replay>(slice(first, last),
                                             revolve_schedule(n, options.snapshots, where)));
   if (options.what == Recompute::all) {
+    // exercise 17.4: a Checkpoint for each `every` layers from `first` on; 0: the square root of n
     const int64_t C = options.every == 0 ? square_root_of(n) : options.every;
-    for (const int64_t begin : slices_of(n, C))
+    for (int64_t begin = 0; begin < n; begin += C)
       made.push_back(
           std::make_unique<Checkpoint>(slice(first + begin, first + std::min(n, begin + C))));
+    // end of exercise 17.4
   }
   as_they_are(last, std::ssize(stack));
   return made;

@@ -1,8 +1,7 @@
 // ZeRO, stages 1 and 2: data parallelism in which each rank steps only its shard of the weights.
 //
 // After DDP's all_reduce every rank holds every gradient and takes the same step on every weight, p
-// times over, each with an optimizer state of its own. But each weight needs to be stepped once
-// only:
+// times over, each with an optimizer state of its own. But each weight needs only one rank's step:
 //
 //     rank 0              rank 1              rank 2              rank 3
 //     [w w w w]           [w w w w]           [w w w w]           [w w w w]    weights: all
@@ -16,9 +15,8 @@
 //     all_gather          the new weights for everyone
 //
 // An all_reduce is a reduce_scatter and an all_gather, so this sends what DDP does; it only steps
-// in between. Stage 1 keeps all gradients until backward has ended. Stage 2 sends a bucket as soon
-// as its last gradient is ready, and keeps its shard of the sum. Stage 3 shards the weights too:
-// fsdp.hpp.
+// in between. Stage 1 keeps all gradients until backward has ended. Stage 2 sends a bucket when its
+// last gradient is ready, and keeps its shard of the sum. Stage 3, fsdp.hpp, shards weights too.
 //
 // Cost, for P parameters on p ranks: 2 P (p-1)/p elements sent per rank and step (stage 2: P
 // (p-1)/p more for each further microbatch). Bytes held per parameter, with bf16 weights and
@@ -65,7 +63,7 @@ inline constexpr StateBytes f32_bytes = {4, 4, 8};          // f32, f32; m, v
 // Bytes that a rank holds for P parameters, a multiple of `ranks`. Stage 0 is DDP.
 constexpr int64_t zero_bytes_held(int stage, int64_t ranks, int64_t P, StateBytes bytes) {
   int64_t held = 0;
-  // exercise 14.1: which of the three does each stage shard among the ranks?
+  // exercise 14.1: a warm-up: which of the three does each stage shard among the ranks?
   held += bytes.weights * (stage >= 3 ? P / ranks : P);
   held += bytes.gradients * (stage >= 2 ? P / ranks : P);
   held += bytes.optimizer * (stage >= 1 ? P / ranks : P);
@@ -174,17 +172,17 @@ std::deque<Bucket> Zero::cut(Parameters parameters, const ZeroOptions& options) 
 // The weights as one flat array, and which part of it is this rank's to step.
 void Zero::own(ZeroBucket& bucket) const {
   const int64_t n = bucket.layout.size(), part = bucket.layout.shard_size();
+  // exercise 14.2: weights, flat, seen by the layers; `mine`, its shards; gradients that stay
   bucket.weights = bucket.layout.copy_part(0, n);
   bucket.layout.set_values(bucket.weights);
-  // exercise 14.2: `mine`, and the parameter shards in it
   const int64_t begin = comm_.rank() * part;
   bucket.mine = bucket.weights.rows(begin, begin + part);
   bucket.shards = bucket.layout.cut_shards(bucket.mine, begin);
-  // end of exercise 14.2
   if (options_.stage == 1)
     bucket.gradients = zero_gradients(bucket, n, MemoryKind::gradients);
   else
     bucket.sum = zero_gradients(bucket, part, MemoryKind::gradients);
+  // end of exercise 14.2
 }
 
 namespace detail {
@@ -206,11 +204,13 @@ void Zero::collect(size_t i, const FlatRange& range) {
   if (options_.stage == 2 && sums_.all()[i].missing == 0)
     fail(Where::current(), "{} became final twice: call flush() before each microbatch",
          range.parameter->name);
+  has_gradients_ = true;
+  // exercise 14.3: open the bucket, add the gradient at its place, free it, say that it is ready
   open(bucket);
   Tensor to = bucket.gradients.rows(range.begin, range.end).reshape(range.shape);
   detail::accumulate(to, std::exchange(range.parameter->grad, {}));
-  has_gradients_ = true;
   sums_.on_gradient_ready(sums_.all()[i]);
+  // end of exercise 14.3
 }
 void Zero::open(ZeroBucket& bucket) const {
   if (!bucket.gradients.defined())
@@ -219,20 +219,21 @@ void Zero::open(ZeroBucket& bucket) const {
 
 // One bucket is on its way at a time.
 Work Zero::launch(size_t i) {
-  if (i > 0) settle(i - 1);
   ZeroBucket& bucket = buckets_[i];
+  Work work;
+  // exercise 14.4: settle the bucket before; start to sum this one's gradients over the ranks
+  if (i > 0) settle(i - 1);
   open(bucket);
   bucket.arriving = zero_gradients(bucket, bucket.layout.shard_size(), MemoryKind::buffers);
-  Work work;
-  // exercise 14.3: start to sum the gradients over the ranks; this rank's part goes to `arriving`
   work = comm_.reduce_scatter_async(bucket.arriving, bucket.gradients, ReduceOp::sum,
                                     {.label = "zero.gradients"});
-  // end of exercise 14.3
+  // end of exercise 14.4
   return work;
 }
 // Waits for a bucket, and adds what arrives to the sum of the microbatches before.
 void Zero::settle(size_t i) {
   ZeroBucket& bucket = buckets_[i];
+  // exercise 14.5: wait; what arrives is the sum, or is added to it; free what is used up
   sums_.all()[i].work.wait();
   if (bucket.sum.defined())
     detail::accumulate(bucket.sum, bucket.arriving);
@@ -240,13 +241,13 @@ void Zero::settle(size_t i) {
     bucket.sum = bucket.arriving;
   bucket.arriving = {};
   if (options_.stage == 2) bucket.gradients = {};
+  // end of exercise 14.5
 }
 void Zero::reduce_all() {
   sums_.finish();
   if (!buckets_.empty()) settle(buckets_.size() - 1);
   has_gradients_ = false;
 }
-
 void Zero::flush() {
   if (options_.stage == 2 && has_gradients_) reduce_all();
 }
@@ -270,15 +271,15 @@ double Zero::sum_of_squares() const {
 }
 void Zero::gather() {
   for (ZeroBucket& bucket : buckets_) {
-    // exercise 14.4: the weights are all ranks' parts
+    // exercise 14.6: everyone's new weights; the shards' gradients are gone; sums begin at zero
     comm_.all_gather(bucket.weights, bucket.mine, {.label = "zero.weights"});
-    // end of exercise 14.4
     for (const ParameterShard& shard : bucket.shards) shard.parameter->grad = {};
     bucket.sum = {};
     if (options_.stage == 1)
       bucket.gradients.zero();
     else
       bucket.sum = zero_gradients(bucket, bucket.layout.shard_size(), MemoryKind::gradients);
+    // end of exercise 14.6
   }
 }
 
