@@ -30,8 +30,7 @@ void pictures(Lesson& lesson, const Sizes& sizes) {
     lesson.show(picture(timeline, 1, console::colored()));
     if (sizes.draw == 0 || schedule.name == "1F1B") continue;
     const std::string file = schedule.name == "ZB-H1" ? "zero_bubble_h1.svg" : "zero_bubble_h2.svg";
-    std::ofstream(file) << svg(
-        timeline, fmt::format("{}, p = {}, m = {}", schedule.name, sizes.p(), sizes.microbatches));
+    std::ofstream(file) << svg(timeline, caption(timeline));
     lesson.say("drawn in {}", file);
   }
 }

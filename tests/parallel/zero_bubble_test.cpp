@@ -109,15 +109,6 @@ TEST_CASE(
   CHECK(gradients[2] == gradients[0]);
 }
 
-TEST_CASE("the course's drawings are these: ./yotta lesson 19 -- --draw 1 makes them again") {
-  for (const ZeroBubble kind : both) {
-    const PipelineSchedule schedule = zero_bubble_schedule(kind, 4, 8);
-    const std::string name = kind == ZeroBubble::H1 ? "h1" : "h2";
-    CHECK(text_of("course/pictures/zero_bubble_" + name + ".svg") ==
-          svg(simulate(schedule), schedule.name + ", p = 4, m = 8"));
-  }
-}
-
 TEST_CASE("the pictures at the top of zero_bubble.hpp are these; impossible sizes are refused") {
   const std::string header = text_of("include/yotta/parallel/zero_bubble.hpp");
   for (const PipelineSchedule& schedule : {make_schedule(PipelineKind::one_f_one_b, 3, 5),
