@@ -2,20 +2,18 @@
 #pragma once
 
 #include "yotta/core/exercise.hpp"
-#include "yotta/parallel/pipeline_timeline.hpp"
+#include "yotta/parallel/zero_bubble.hpp"
 
 namespace exercise {
 
-struct Held {
-  int64_t before_input, before_weight;
-  bool operator==(const Held&) const = default;
-};
-
 struct Solution {
-  yotta::PipelineActions (*actions)(int rank, int p, int64_t m, int k);  // k = 1: ZB-H1, 2: ZB-H2
-  double (*longest_rank)(const yotta::PipelineTimeline& timeline);
+  yotta::HeldMicrobatches (*held)(int rank, int p, int k);  // k = 1: ZB-H1, 2: ZB-H2
+  yotta::PipelineActions (*actions)(int rank, int p, int64_t m, int k);
   double (*bubble_rate)(const yotta::PipelineSchedule& schedule, const yotta::PipelineCosts& costs);
-  Held (*held)(int rank, int p, int k);
+  double (*can_begin)(yotta::PipelineOp op, int rank, const std::vector<yotta::GreedyRank>& ranks,
+                      int64_t m, int64_t hold, const yotta::PipelineCosts& costs);
+  yotta::PipelineSchedule (*greedy)(int p, int64_t m, int64_t hold,
+                                    const yotta::PipelineCosts& costs);
 };
 extern const Solution solution;
 
