@@ -3,10 +3,11 @@
 //     rank 0   F0 F1 F2 F3 .. .. B0--- B1---        one column per unit of time; .. is the bubble
 //     rank 1   .. F0 F1 F2 F3 B0--- B1---
 //
-// Colour says what is done: F, B, I or W. The number is the microbatch. In the drawing a rank's
-// later chunks are paler, idle time is hatched, and there are two kinds of it: what lies inside the
-// rank's own span, from its first action to its last, and what lies outside. By one clock for all
-// ranks both are the bubble. If the next step follows at once, only the first is.
+// Colour says what is done: F, B, I or W, also to readers who tell no red from green. The number is
+// the microbatch. In the drawing a rank's later chunks are paler, idle time is hatched, and there
+// are two kinds of it: what lies inside the rank's own span, from its first action to its last, and
+// what lies outside. By one clock for all ranks both are the bubble. Steps that follow each other
+// at once cost the longest span each.
 #pragma once
 
 #include "yotta/parallel/pipeline_timeline.hpp"
@@ -95,7 +96,7 @@ namespace detail {
 // How an action is drawn: the op's colour, mixed with white for the later chunks of a rank.
 inline std::string pipeline_fill(PipelineOp op, int chunk, int chunks) {
   constexpr int colors[4][3] = {
-      {126, 178, 221}, {240, 150, 80}, {245, 200, 95}, {150, 205, 130}};  // F, B, I, W
+      {126, 178, 221}, {240, 150, 80}, {240, 228, 110}, {95, 190, 155}};  // F, B, I, W
   const double white = 0.75 * chunk / std::max(1, chunks - 1);
   const int(&c)[3] = colors[static_cast<int>(op)];
   const auto mixed = [&](int i) { return static_cast<int>(c[i] + white * (255 - c[i])); };
@@ -168,7 +169,7 @@ class PipelineDrawing {
              chunks_ == 1 ? words[static_cast<int>(op)]
                           : fmt::format("{}, chunk {}", words[static_cast<int>(op)], chunk));
     item("url(#inside)", "bubble, inside the rank's own span");
-    item("url(#outside)", "bubble by one clock only: before its first, after its last");
+    item("url(#outside)", "bubble outside it, before its first action or after its last");
     y_ += 18;
   }
 
