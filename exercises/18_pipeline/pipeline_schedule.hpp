@@ -182,7 +182,7 @@ PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v, Where
 PipelineMessages::PipelineMessages(const Communicator& comm, const PipelineSchedule& schedule)
     : comm_(comm), schedule_(&schedule) {}
 
-PipelineMessages::Route PipelineMessages::route(const PipelineAction& a) const {
+auto PipelineMessages::route(const PipelineAction& a) const -> Route {
   Route route;
   // exercise 18.4: which stages does F receive from and send to, which B and I, which W?
   not_done("18.4");

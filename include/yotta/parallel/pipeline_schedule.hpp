@@ -208,7 +208,7 @@ PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v, Where
 PipelineMessages::PipelineMessages(const Communicator& comm, const PipelineSchedule& schedule)
     : comm_(comm), schedule_(&schedule) {}
 
-PipelineMessages::Route PipelineMessages::route(const PipelineAction& a) const {
+auto PipelineMessages::route(const PipelineAction& a) const -> Route {
   Route route;
   // exercise 18.4: which stages does F receive from and send to, which B and I, which W?
   const int below = a.stage - 1, above = a.stage + 1 < schedule_->stages ? a.stage + 1 : -1;
