@@ -8,7 +8,7 @@
 #include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
-#include "yotta/parallel/pipeline_schedule.hpp"
+#include "yotta/parallel/pipeline_actions.hpp"
 
 namespace exercise {
 

@@ -9,7 +9,7 @@ namespace student = yotta::student;
 
 student::ZeroBubble kind(int k) { return static_cast<student::ZeroBubble>(k); }
 
-yotta::HeldMicrobatches held(int rank, int p, int k) {
+exercise::Held held(int rank, int p, int k) {
   const auto most = student::held_by_zero_bubble(kind(k), rank, p);
   return {most.before_input, most.before_weight};
 }
@@ -19,10 +19,10 @@ yotta::PipelineActions actions(int rank, int p, int64_t m, int k) {
 double bubble_rate(const yotta::PipelineSchedule& schedule, const yotta::PipelineCosts& costs) {
   return student::bubble_rate(schedule, costs);
 }
-double can_begin(yotta::PipelineOp op, int rank, const std::vector<yotta::GreedyRank>& ranks,
+double can_begin(yotta::PipelineOp op, int rank, const std::vector<exercise::Rank>& ranks,
                  int64_t m, int64_t hold, const yotta::PipelineCosts& costs) {
   std::vector<student::GreedyRank> theirs;
-  for (const yotta::GreedyRank& each : ranks)
+  for (const exercise::Rank& each : ranks)
     theirs.push_back({each.forward, each.input, each.weights, each.free});
   return student::can_begin(op, rank, theirs, m, hold, costs);
 }

@@ -2,16 +2,27 @@
 #pragma once
 
 #include "yotta/core/exercise.hpp"
-#include "yotta/parallel/zero_bubble.hpp"
+#include "yotta/parallel/pipeline_timeline.hpp"
 
 namespace exercise {
 
+// What zero_bubble.hpp has, for files that hold a student's copy of it.
+struct Held {
+  int64_t before_input, before_weight;
+  bool operator==(const Held&) const = default;
+};
+struct Rank {
+  std::vector<double> forward, input;
+  int64_t weights = 0;
+  double free = 0;
+};
+
 struct Solution {
-  yotta::HeldMicrobatches (*held)(int rank, int p, int k);  // k = 1: ZB-H1, 2: ZB-H2
+  Held (*held)(int rank, int p, int k);  // k = 1: ZB-H1, 2: ZB-H2
   yotta::PipelineActions (*actions)(int rank, int p, int64_t m, int k);
   double (*bubble_rate)(const yotta::PipelineSchedule& schedule, const yotta::PipelineCosts& costs);
-  double (*can_begin)(yotta::PipelineOp op, int rank, const std::vector<yotta::GreedyRank>& ranks,
-                      int64_t m, int64_t hold, const yotta::PipelineCosts& costs);
+  double (*can_begin)(yotta::PipelineOp op, int rank, const std::vector<Rank>& ranks, int64_t m,
+                      int64_t hold, const yotta::PipelineCosts& costs);
   yotta::PipelineSchedule (*greedy)(int p, int64_t m, int64_t hold,
                                     const yotta::PipelineCosts& costs);
 };
