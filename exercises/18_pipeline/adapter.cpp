@@ -7,28 +7,33 @@ namespace {
 
 namespace student = yotta::student;
 
-// The same actions with another namespace's types.
-template <class To, class Op, class From>
-To convert(const From& actions) {
-  To made;
-  for (const auto& each : actions)
-    made.push_back({each.stage, static_cast<Op>(each.op), each.microbatch});
-  return made;
-}
-yotta::PipelineActions ours(const student::PipelineActions& actions) {
-  return convert<yotta::PipelineActions, yotta::PipelineOp>(actions);
-}
+class TheseMessages : public exercise::AnyMessages {
+ public:
+  TheseMessages(const yotta::Communicator& comm, const yotta::PipelineSchedule& schedule)
+      : messages_(comm, schedule) {}
+  std::pair<int, int> route(const yotta::PipelineAction& a) const override {
+    const auto found = messages_.route(a);
+    return {found.from, found.to};
+  }
+  yotta::Tensor receive(const yotta::PipelineAction& a, const yotta::Shape& shape) override {
+    return messages_.receive(a, shape, yotta::DType::f64);
+  }
+  void send(const yotta::PipelineAction& a, yotta::Tensor made) override {
+    messages_.send(a, std::move(made));
+  }
+  void finish() override { messages_.finish(); }
 
-yotta::PipelineActions gpipe(int rank, int p, int64_t m) {
-  return ours(student::gpipe_actions(rank, p, m));
-}
-yotta::PipelineActions one_f_one_b(int rank, int p, int64_t m) {
-  return ours(student::one_f_one_b_actions(rank, p, m));
-}
-int64_t most_in_flight(const yotta::PipelineActions& actions) {
-  return student::most_in_flight(convert<student::PipelineActions, student::PipelineOp>(actions));
+ private:
+  student::PipelineMessages messages_;
+};
+
+std::unique_ptr<exercise::AnyMessages> make_messages(const yotta::Communicator& comm,
+                                                     const yotta::PipelineSchedule& schedule) {
+  return std::make_unique<TheseMessages>(comm, schedule);
 }
 
 }  // namespace
 
-const exercise::Solution exercise::solution = {gpipe, one_f_one_b, most_in_flight};
+const exercise::Solution exercise::solution = {student::gpipe_actions, student::one_f_one_b_actions,
+                                               student::most_in_flight, make_messages,
+                                               student::interleaved_actions};

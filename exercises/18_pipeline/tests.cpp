@@ -1,10 +1,13 @@
-// The graded cases of exercise 18. A schedule is a list, so everything is found out without any rank: is it
-// complete, can it run at all, how long does it take, how much must each stage hold?
-#include "course/shared/graded.hpp"
+// The graded cases of exercise 18. A schedule is a list, so all about it is found out without any rank: is it complete,
+// can it run at all, how long does it take, how much must each stage hold? Messages are sent between ranks, which are
+// threads here, and a send may wait for its receiver.
+#include "course/shared/graded_pipeline.hpp"
+#include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
-#include "yotta/parallel/pipeline_picture.hpp"
 
 using namespace yotta;
+using exercise::beside;
+using exercise::complaining;
 using exercise::expect;
 using exercise::solution;
 
@@ -18,38 +21,31 @@ PipelineSchedule schedule_of(Actions actions, int p, int64_t m) {
   return made;
 }
 
+// What the library has in the place of this schedule.
+PipelineSchedule right(const PipelineSchedule& yours, PipelineKind kind) {
+  return make_schedule(kind, yours.ranks, yours.microbatches, yours.stages / yours.ranks);
+}
+
 // "p = 4, m = 8, your rank 1: 1F0 1F1 ..."
 std::string rank_of(const PipelineSchedule& schedule, int rank) {
   return fmt::format("\n    p = {}, m = {}, your rank {}: {}", schedule.ranks,
                      schedule.microbatches, rank, str(schedule.by_rank[static_cast<size_t>(rank)]));
 }
 
-// Runs check(); fails with its complaint, without the place in the library, and rank 0's actions.
-template <class Check>
-auto complaining(const PipelineSchedule& schedule, Check check) {
-  try {
-    return check();
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    FAIL((text.substr(text.find(": ") + 2) + rank_of(schedule, 0)));
-    throw;
-  }
-}
-
-void expect_complete(const PipelineSchedule& schedule) {
-  complaining(schedule, [&] { check_complete(schedule); });
+void expect_complete(const PipelineSchedule& schedule, PipelineKind kind) {
+  complaining(schedule, right(schedule, kind), [&] { check_complete(schedule); });
   CHECK(true);
 }
-PipelineTimeline timeline_of(const PipelineSchedule& schedule) {
-  return complaining(schedule, [&] { return simulate(schedule); });
+PipelineTimeline timeline_of(const PipelineSchedule& schedule, PipelineKind kind) {
+  return complaining(schedule, right(schedule, kind), [&] { return simulate(schedule); });
 }
 
-void expect_busy(const PipelineSchedule& schedule, double busy) {
-  const PipelineTimeline timeline = timeline_of(schedule);
-  expect(
-      timeline.busy() > busy - 1e-12,
-      fmt::format("p = {}, m = {}: busy {:.1f}% of the time, expected {:.1f}%\n{}", schedule.ranks,
-                  schedule.microbatches, 100 * timeline.busy(), 100 * busy, picture(timeline)));
+void expect_busy(const PipelineSchedule& schedule, PipelineKind kind) {
+  const double busy = simulate(right(schedule, kind)).busy();
+  const PipelineTimeline timeline = timeline_of(schedule, kind);
+  expect(timeline.busy() > busy - 1e-12,
+         fmt::format("busy {:.1f}% of the time, expected {:.1f}%{}", 100 * timeline.busy(),
+                     100 * busy, beside(schedule, right(schedule, kind))));
 }
 
 // Counts along the list, I and W included.
@@ -61,32 +57,131 @@ void each_size(Visit visit) {
     for (const int64_t m : {8, 1, 3, 5, 16}) visit(p, m);
 }
 
+// The name of an action's result, as a number that is sent in its place.
+double number_of(const PipelineAction& a) {
+  return 1e6 * a.stage + 1e4 * static_cast<int>(a.op) + static_cast<double>(a.microbatch);
+}
+std::string name_of(double number) {
+  const auto n = static_cast<int64_t>(number);
+  return str(PipelineAction{static_cast<int>(n / 1000000), static_cast<PipelineOp>(n / 10000 % 100),
+                            n % 10000});
+}
+
+// What a student is told, from inside of a rank.
+class Misplayed : public Error {
+ public:
+  using Error::Error;
+};
+
+// Whose receive() and send() play a list: the student's, or the library's.
+enum class Play { receive, send, both };
+
+// Plays one rank's list. Tensors hold the name of the action that made them, `size` times.
+void play(Communicator& pp, const PipelineSchedule& schedule, Play yours, int64_t size) {
+  PipelineMessages library(pp, schedule);
+  const auto student = solution.make_messages(pp, schedule);
+  for (const PipelineAction& a : schedule.by_rank[static_cast<size_t>(pp.rank())]) {
+    const Shape shape{size};
+    const Tensor got =
+        yours == Play::send ? library.receive(a, shape, DType::f64) : student->receive(a, shape);
+    const int from = library.route(a).from;
+    if (got.defined() != (from >= 0))
+      fail_as<Misplayed>(Where::current(), "{} {}", str(a),
+                         from < 0
+                             ? "needs nothing from another stage, and receive() returns a tensor"
+                             : "needs a tensor from another stage, and receive() returns none");
+    if (from >= 0) {
+      const double expected = number_of({from, a.op, a.microbatch}), found = got.values().back();
+      if (found != expected)
+        fail_as<Misplayed>(Where::current(), "{} needs what {} made, and got what {} made", str(a),
+                           name_of(expected), found == 0 ? "nobody" : name_of(found));
+    }
+    Tensor made = Tensor::full(shape, number_of(a), DType::f64);
+    if (yours == Play::receive)
+      library.send(a, std::move(made));
+    else
+      student->send(a, std::move(made));
+  }
+  student->finish();
+  library.finish();
+}
+
+// What the rank that failed has to say to a student; of other errors all.
+std::string what_of(const RankFailed& failed) {
+  try {
+    std::rethrow_exception(failed.cause());
+  } catch (const Misplayed& error) {
+    return exercise::without_place(error);
+  } catch (...) {
+  }
+  return failed.what();
+}
+
+// Plays a schedule on its ranks; a send waits for its receiver unless it is asynchronous.
+void expect_played(const PipelineSchedule& schedule, Play yours) {
+  RunOptions options;
+  options.threads = 1;
+  options.timeout = 3;
+  options.buffered_sends = false;
+  std::string wrong;
+  try {
+    run_ranks(
+        schedule.ranks, [&](Communicator& pp) { play(pp, schedule, yours, 4); }, options);
+  } catch (const RankFailed& error) {
+    exercise::rethrow_not_done(error.cause());
+    wrong = what_of(error);
+  } catch (const Error& error) {
+    wrong = error.what();
+  }
+  expect(wrong.empty(),
+         fmt::format("{}, p = {}, m = {}: in this run a send waits until its receiver takes the "
+                     "message\n{}",
+                     schedule.name, schedule.ranks, schedule.microbatches, wrong));
+}
+
+// 1F1B, GPipe, and backward in halves, with W at the end.
+std::vector<PipelineSchedule> schedules() {
+  std::vector<PipelineSchedule> all = {make_schedule(PipelineKind::one_f_one_b, 2, 4),
+                                       make_schedule(PipelineKind::one_f_one_b, 4, 8),
+                                       make_schedule(PipelineKind::gpipe, 3, 4)};
+  PipelineSchedule halves = make_schedule(PipelineKind::one_f_one_b, 3, 4);
+  halves.name = "1F1B in halves";
+  for (PipelineActions& actions : halves.by_rank) {
+    for (PipelineAction& a : actions)
+      if (a.op == PipelineOp::B) a.op = PipelineOp::I;
+    for (int64_t i = 0; i < 4; ++i) actions.push_back({actions[0].stage, PipelineOp::W, i});
+  }
+  all.push_back(halves);
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("18.1: every microbatch goes forward, and then every one backward, on every stage") {
   each_size([](int p, int64_t m) {
     const PipelineSchedule schedule = schedule_of(solution.gpipe, p, m);
-    expect_complete(schedule);
+    expect_complete(schedule, PipelineKind::gpipe);
     for (int rank = 0; rank < p; ++rank) {
       const PipelineActions& actions = schedule.by_rank[static_cast<size_t>(rank)];
       for (int64_t i = 0; i < 2 * m; ++i) {
         const bool forward = actions[static_cast<size_t>(i)].op == PipelineOp::F;
-        expect(forward == (i < m), "GPipe runs all F before the first B" + rank_of(schedule, rank));
+        expect(forward == (i < m), "GPipe runs all F before the first B" +
+                                       beside(schedule, right(schedule, PipelineKind::gpipe)));
       }
     }
-    expect_busy(schedule, 1 - bubble_of_total(p, m));
+    expect_busy(schedule, PipelineKind::gpipe);
   });
 }
 
 TEST_CASE("18.2: every microbatch goes forward and backward once on every stage") {
   each_size([](int p, int64_t m) {
-    if (m >= p) expect_complete(schedule_of(solution.one_f_one_b, p, m));
+    if (m >= p) expect_complete(schedule_of(solution.one_f_one_b, p, m), PipelineKind::one_f_one_b);
   });
 }
 
 TEST_CASE("18.2: nobody waits forever") {
   each_size([](int p, int64_t m) {
-    if (m >= p) timeline_of(schedule_of(solution.one_f_one_b, p, m));
+    if (m >= p) timeline_of(schedule_of(solution.one_f_one_b, p, m), PipelineKind::one_f_one_b);
   });
   CHECK(true);
 }
@@ -95,7 +190,8 @@ TEST_CASE("18.2: no stage holds more than it must") {
   each_size([](int p, int64_t m) {
     if (m < p) return;
     const PipelineSchedule schedule = schedule_of(solution.one_f_one_b, p, m);
-    const bool same_bubble = timeline_of(schedule).busy() > 1 - bubble_of_total(p, m) - 1e-12;
+    const bool same_bubble =
+        timeline_of(schedule, PipelineKind::one_f_one_b).busy() > 1 - bubble_of_total(p, m) - 1e-12;
     for (int rank = 0; rank < p; ++rank) {
       const PipelineActions& actions = schedule.by_rank[static_cast<size_t>(rank)];
       const int64_t held = live(actions), allowed = std::min<int64_t>(p - rank, m);
@@ -113,7 +209,8 @@ TEST_CASE("18.2: no stage holds more than it must") {
             "each "
             "microbatch backward as soon as it can be",
             same_bubble ? "same " : "", held, allowed);
-      FAIL((wrong + rank_of(schedule, rank)));
+      FAIL((wrong + rank_of(schedule, rank) +
+            beside(schedule, right(schedule, PipelineKind::one_f_one_b))));
     }
   });
   CHECK(true);
@@ -121,15 +218,15 @@ TEST_CASE("18.2: no stage holds more than it must") {
 
 TEST_CASE("18.2: the bubble is GPipe's, (p-1)/(m+p-1)") {
   each_size([](int p, int64_t m) {
-    if (m >= p) expect_busy(schedule_of(solution.one_f_one_b, p, m), 1 - bubble_of_total(p, m));
+    if (m >= p) expect_busy(schedule_of(solution.one_f_one_b, p, m), PipelineKind::one_f_one_b);
   });
 }
 
 TEST_CASE("18.2: with fewer microbatches than ranks, only those that exist") {
-  for (const auto& [p, m] : {std::pair{8, 5}, {8, 1}, {3, 2}, {4, 3}}) {
+  for (const auto& [p, m] : {std::pair{5, 3}, {8, 5}, {8, 1}, {3, 2}}) {
     const PipelineSchedule schedule = schedule_of(solution.one_f_one_b, p, m);
-    expect_complete(schedule);
-    expect_busy(schedule, 1 - bubble_of_total(p, m));
+    expect_complete(schedule, PipelineKind::one_f_one_b);
+    expect_busy(schedule, PipelineKind::one_f_one_b);
   }
 }
 
@@ -154,4 +251,90 @@ TEST_CASE("18.3: with dgrad and wgrad apart, a Saved lives until wgrad") {
   expect(counted == 2, fmt::format("{}: you count {}, there are 2: after I (dgrad) wgrad still "
                                    "needs its Saved; only W, or the whole B, ends it",
                                    str(actions), counted));
+}
+
+TEST_CASE("18.4: F goes down the stages, B and I go up, W stays where it is") {
+  for (const auto& [p, v] : {std::pair{4, 1}, {1, 1}, {2, 1}, {2, 3}}) {
+    const PipelineSchedule schedule = make_schedule(PipelineKind::interleaved, p, p, v);
+    const auto messages = solution.make_messages({}, schedule);
+    const PipelineMessages library({}, schedule);
+    for (const PipelineOp op : {PipelineOp::F, PipelineOp::B, PipelineOp::I, PipelineOp::W})
+      for (int stage = 0; stage < schedule.stages; ++stage) {
+        const PipelineAction a{stage, op, 0};
+        const auto [from, to] = messages->route(a);
+        const PipelineMessages::Route right_one = library.route(a);
+        std::string why;
+        if (op == PipelineOp::W) why = ": a weight gradient is made and used on its own stage";
+        if (from >= schedule.stages || to >= schedule.stages)
+          why = ": there is no such stage; the last one begins its backward with the loss";
+        if (from == right_one.to && to == right_one.from && from != to)
+          why = ": that is the other direction";
+        expect(from == right_one.from && to == right_one.to,
+               fmt::format("{} of {} stages: you say it receives from stage {} and sends to {}, it "
+                           "is {} and {} (-1: none){}",
+                           str(a), schedule.stages, from, to, right_one.from, right_one.to, why));
+      }
+  }
+}
+
+TEST_CASE("18.5: every action receives what the same action of the next stage made") {
+  for (const PipelineSchedule& schedule : schedules()) expect_played(schedule, Play::receive);
+}
+
+TEST_CASE("18.6: every result is sent to who needs it, and nobody waits forever") {
+  for (const PipelineSchedule& schedule : schedules()) expect_played(schedule, Play::send);
+}
+
+TEST_CASE("18.6: with the chunks of interleaving too, and on one rank without any message") {
+  for (const auto& [p, v] : {std::pair{1, 2}, {2, 2}, {3, 3}})
+    expect_played(make_schedule(PipelineKind::interleaved, p, 2 * p, v), Play::both);
+}
+
+TEST_CASE("18.6: what was sent and has arrived is let go") {
+  const int64_t size = 4096, m = 16;
+  const PipelineSchedule schedule = make_schedule(PipelineKind::one_f_one_b, 2, m);
+  std::vector<int64_t> peak(2);
+  exercise::run(2, [&](Communicator& pp) {
+    play(pp, schedule, Play::both, size);
+    peak[static_cast<size_t>(pp.rank())] =
+        context().ledger.memory()->peak(MemoryKind::activations) / (size * 8);
+  });
+  for (int rank = 0; rank < 2; ++rank)
+    expect(peak[static_cast<size_t>(rank)] <= 8,
+           fmt::format("1F1B, p = 2, m = 16: rank {} holds {} tensors at once, where at most 8 are "
+                       "needed. A tensor that was sent stays in sent_ until receive() calls "
+                       "release(), or until the step ends",
+                       rank, peak[static_cast<size_t>(rank)]));
+}
+
+TEST_CASE(
+    "18.7: interleaved: every microbatch goes through every chunk, and nobody waits forever") {
+  for (const int p : {2, 3, 4, 1})
+    for (const int v : {2, 3})
+      for (const int64_t m : {int64_t{2} * p, int64_t{p} + 1}) {
+        PipelineSchedule schedule{"yours", p, p * v, m, {}};
+        for (int rank = 0; rank < p; ++rank)
+          schedule.by_rank.push_back(solution.interleaved(rank, p, m, v));
+        timeline_of(schedule, PipelineKind::interleaved);
+      }
+  CHECK(true);
+}
+
+TEST_CASE("18.7: interleaved: the bubble is (p-1)/(vm+p-1), and no rank holds more than it must") {
+  for (const int p : {2, 3, 4, 1})
+    for (const int v : {2, 3}) {
+      const int64_t m = 2 * p;
+      PipelineSchedule schedule{"yours", p, p * v, m, {}};
+      for (int rank = 0; rank < p; ++rank)
+        schedule.by_rank.push_back(solution.interleaved(rank, p, m, v));
+      expect_busy(schedule, PipelineKind::interleaved);
+      for (int rank = 0; rank < p; ++rank) {
+        const int64_t held = live(schedule.by_rank[static_cast<size_t>(rank)]);
+        const int64_t allowed = in_flight_interleaved(rank, p, m, v);
+        expect(
+            held <= allowed,
+            fmt::format("rank {} holds {} chunks' microbatches at once, {} allowed{}", rank, held,
+                        allowed, beside(schedule, right(schedule, PipelineKind::interleaved))));
+      }
+    }
 }

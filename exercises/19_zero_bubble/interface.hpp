@@ -6,16 +6,25 @@
 
 namespace exercise {
 
+// What zero_bubble.hpp has, for files that hold a student's copy of it.
 struct Held {
   int64_t before_input, before_weight;
   bool operator==(const Held&) const = default;
 };
+struct Rank {
+  std::vector<double> forward, input;
+  int64_t weights = 0;
+  double free = 0;
+};
 
 struct Solution {
-  yotta::PipelineActions (*actions)(int rank, int p, int64_t m, int k);  // k = 1: ZB-H1, 2: ZB-H2
-  double (*longest_rank)(const yotta::PipelineTimeline& timeline);
+  Held (*held)(int rank, int p, int k);  // k = 1: ZB-H1, 2: ZB-H2
+  yotta::PipelineActions (*actions)(int rank, int p, int64_t m, int k);
   double (*bubble_rate)(const yotta::PipelineSchedule& schedule, const yotta::PipelineCosts& costs);
-  Held (*held)(int rank, int p, int k);
+  double (*can_begin)(yotta::PipelineOp op, int rank, const std::vector<Rank>& ranks, int64_t m,
+                      int64_t hold, const yotta::PipelineCosts& costs);
+  yotta::PipelineSchedule (*greedy)(int p, int64_t m, int64_t hold,
+                                    const yotta::PipelineCosts& costs);
 };
 extern const Solution solution;
 

@@ -1,9 +1,11 @@
 // The graded cases of exercise 19. A schedule is a list, so time and memory are found out without any rank.
-#include "course/shared/graded.hpp"
+#include "course/shared/graded_pipeline.hpp"
 #include "interface.hpp"
-#include "yotta/parallel/pipeline_picture.hpp"
+#include "yotta/parallel/zero_bubble.hpp"
 
 using namespace yotta;
+using exercise::beside;
+using exercise::complaining;
 using exercise::expect;
 using exercise::Held;
 using exercise::solution;
@@ -16,28 +18,32 @@ PipelineSchedule yours(int p, int64_t m, int k) {
   return made;
 }
 
-// The timeline; fails with what is wrong with the schedule, and rank 0's actions.
-PipelineTimeline timeline_of(const PipelineSchedule& schedule, const PipelineCosts& costs = {}) {
-  try {
-    return simulate(schedule, costs);
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    FAIL(fmt::format("{}\n    {}, p = {}, m = {}, rank 0: {}", text.substr(text.find(": ") + 2),
-                     schedule.name, schedule.ranks, schedule.microbatches,
-                     str(schedule.by_rank[0])));
-    throw;
-  }
+// What the library has in its place.
+PipelineSchedule right(const PipelineSchedule& yours, int k) {
+  return zero_bubble_schedule(static_cast<ZeroBubble>(k), yours.ranks, yours.microbatches);
 }
 
-double first_to_last(const PipelineTimeline& timeline, size_t rank) {
-  const std::vector<PipelineEvent>& events = timeline.by_rank[rank];
-  return events.back().end - events.front().begin;
+// The timeline; fails with what is wrong with the schedule.
+PipelineTimeline timeline_of(const PipelineSchedule& schedule, int k) {
+  return complaining(schedule, right(schedule, k), [&] { return simulate(schedule); });
 }
-double longest_of(const PipelineTimeline& timeline) {
-  double longest = 0;
-  for (size_t rank = 0; rank < timeline.by_rank.size(); ++rank)
-    longest = std::max(longest, first_to_last(timeline, rank));
-  return longest;
+
+// Idle time of the rank that is idle longest, between its first action and its last.
+double longest_idle(const PipelineTimeline& timeline) {
+  double idle = 0;
+  for (const std::vector<PipelineEvent>& events : timeline.by_rank)
+    idle = std::max(idle, idle_inside(events));
+  return idle;
+}
+
+// Does each W follow its I at once?
+bool w_at_once(const PipelineSchedule& schedule) {
+  for (const PipelineActions& actions : schedule.by_rank)
+    for (size_t i = 1; i < actions.size(); ++i)
+      if (actions[i].op == PipelineOp::W &&
+          actions[i - 1] != PipelineAction{actions[i].stage, PipelineOp::I, actions[i].microbatch})
+        return false;
+  return true;
 }
 
 // What a rank holds when it holds most; a microbatch before I weighs 1, one before W half.
@@ -56,66 +62,71 @@ Held most_held(const PipelineActions& actions) {
 template <class Visit>
 void each_size(Visit visit) {
   for (const int k : {1, 2})
-    for (const int p : {4, 1, 2, 3, 8}) visit(p, int64_t{3} * p, k);
+    for (const int p : {3, 1, 2, 4, 8}) visit(p, int64_t{3} * p, k);
 }
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * (1 + std::abs(b)); }
 
 }  // namespace
 
-TEST_CASE("19.1: F, I and W of every microbatch once on every stage, and nobody waits forever") {
-  each_size([](int p, int64_t m, int k) { timeline_of(yours(p, m, k)); });
+TEST_CASE("19.1: microbatches held at most: before I, and between I and W") {
+  each_size([](int p, int64_t, int k) {
+    for (int rank = 0; rank < p; ++rank) {
+      const Held right{k * int64_t{p - 1 - rank} + 1, k * int64_t{rank}};
+      const Held found = solution.held(rank, p, k);
+      std::string why;
+      if (found.before_input == right.before_input && found.before_weight == 0)
+        why = ": after I a microbatch still holds x and dy, until its W";
+      expect(found == right,
+             fmt::format("ZB-H{}: rank {} of {}: you say {} before I and {} before W, it is {} and "
+                         "{}{}",
+                         k, rank, p, found.before_input, found.before_weight, right.before_input,
+                         right.before_weight, why));
+    }
+  });
+}
+
+TEST_CASE("19.2: F, I and W of every microbatch once on every stage, and nobody waits forever") {
+  each_size([](int p, int64_t m, int k) { timeline_of(yours(p, m, k), k); });
   for (const int k : {1, 2})
-    for (const auto& [p, m] : {std::pair{8, 5}, {4, 1}, {3, 2}}) timeline_of(yours(p, m, k));
+    for (const auto& [p, m] : {std::pair{8, 5}, {4, 1}, {3, 2}}) timeline_of(yours(p, m, k), k);
   CHECK(true);
 }
 
-TEST_CASE("19.1: H1 leaves a third of 1F1B's bubble, H2 nothing") {
+TEST_CASE("19.2: H1 leaves a third of 1F1B's bubble, H2 nothing") {
   each_size([](int p, int64_t m, int k) {
-    const PipelineTimeline timeline = timeline_of(yours(p, m, k));
-    const double idle = longest_of(timeline) - 3 * static_cast<double>(m);
-    const int right = k == 1 ? p - 1 : 0;
-    std::string why = "put W off, and I comes back sooner";
-    if (near(idle, 2 * (p - 1)))
+    const PipelineSchedule schedule = yours(p, m, k);
+    const double idle = longest_idle(timeline_of(schedule, k));
+    const int allowed = k == 1 ? p - 1 : 0;
+    std::string why =
+        "a rank waits while it has W to run, or runs W when the next I could be on its way up";
+    if (w_at_once(schedule))
       why =
           "right, but each W follows its I at once: a rank is busy with W when the next I could be "
           "on its way up, and waits for one later";
     else if (k == 2 && near(idle, p - 1))
       why = "that is H1: p - 1 more forwards fit in before the first I";
-    expect(near(idle, right),
-           fmt::format("ZB-H{}, p = {}, m = {}: a rank is idle for {} units, {} allowed: {}\n{}", k,
-                       p, m, idle, right, why, picture(timeline)));
+    expect(near(idle, allowed),
+           fmt::format("ZB-H{}, p = {}, m = {}: a rank is idle for {} units, {} allowed: {}{}", k,
+                       p, m, idle, allowed, why, beside(schedule, right(schedule, k))));
   });
 }
 
-TEST_CASE("19.1: H1 holds what 1F1B does, H2 less than twice of it") {
+TEST_CASE("19.2: H1 holds what 1F1B does, H2 less than twice of it") {
   each_size([](int p, int64_t m, int k) {
     const PipelineSchedule schedule = yours(p, m, k);
-    timeline_of(schedule);
+    timeline_of(schedule, k);
     for (int rank = 0; rank < p; ++rank) {
       const Held most = most_held(schedule.by_rank[static_cast<size_t>(rank)]);
       const int64_t in_flight = most_in_flight(schedule.by_rank[static_cast<size_t>(rank)]);
       const int64_t allowed = k * (p - 1) + 1;
-      expect(in_flight <= allowed && most.before_input <= k * (p - 1 - rank) + 1,
-             fmt::format(
-                 "ZB-H{}: rank {} of {} holds {} microbatches until their W, {} allowed: a W "
-                 "may wait k (p - 1) turns after its F, no longer\n    {}",
-                 k, rank, p, in_flight, allowed, str(schedule.by_rank[static_cast<size_t>(rank)])));
+      expect(
+          in_flight <= allowed && most.before_input <= k * (p - 1 - rank) + 1,
+          fmt::format("ZB-H{}: rank {} of {} holds {} microbatches until their W, {} allowed: a W "
+                      "may wait k (p - 1) turns after its F, no longer{}",
+                      k, rank, p, in_flight, allowed, beside(schedule, right(schedule, k))));
     }
   });
-}
-
-TEST_CASE("19.2: the longest time from a rank's first action to its last one's end") {
-  const PipelineTimeline two = {{}, {{{{}, 3, 4}, {{}, 6, 9}}, {{{}, 0, 1}, {{}, 1, 5}}, {}}, 9};
-  const double found = solution.longest_rank(two);
-  expect(near(found, 6),
-         fmt::format("ranks at work from 3 to 9, from 0 to 5, and not at all: you say {}, the "
-                     "longest is 6{}",
-                     found,
-                     near(found, 9) ? ": 9 is when the last one ends; a rank that begins "
-                                      "later has not been idle before"
-                                    : ""));
-  expect(solution.longest_rank({}) == 0, "without ranks it is 0");
 }
 
 TEST_CASE("19.3: the share of a rank's time in which it does not work, as the paper prints it") {
@@ -134,19 +145,93 @@ TEST_CASE("19.3: the share of a rank's time in which it does not work, as the pa
   expect(near(solution.bubble_rate(alone, {}), 0), "one rank has no bubble");
 }
 
-TEST_CASE("19.4: microbatches held at most: before I, and between I and W") {
-  each_size([](int p, int64_t, int k) {
-    for (int rank = 0; rank < p; ++rank) {
-      const Held right{k * int64_t{p - 1 - rank} + 1, k * int64_t{rank}};
-      const Held found = solution.held(rank, p, k);
-      std::string why;
-      if (found.before_input == right.before_input && found.before_weight == 0)
-        why = ": after I a microbatch still holds x and dy, until its W";
-      expect(found == right,
-             fmt::format("ZB-H{}: rank {} of {}: you say {} before I and {} before W, it is {} and "
-                         "{}{}",
-                         k, rank, p, found.before_input, found.before_weight, right.before_input,
-                         right.before_weight, why));
+TEST_CASE("19.3: a rank that begins later has not been idle before") {
+  const PipelineSchedule schedule = zero_bubble_schedule(ZeroBubble::H2, 4, 8);
+  const PipelineTimeline timeline = simulate(schedule);
+  const double rate = solution.bubble_rate(schedule, {});
+  std::string why;
+  if (near(rate, 1 - 24 / timeline.length))
+    why = fmt::format(
+        ": you take the time until the last rank ends, {:g}. No rank works or waits so long: each "
+        "begins later than the one before, and the next step can follow at once",
+        timeline.length);
+  expect(near(rate, 0), fmt::format("ZB-H2, p = 4, m = 8, F = I = W: you say {:.4f}, it is 0{}\n{}",
+                                    rate, why, picture(timeline)));
+}
+
+TEST_CASE("19.4: when a rank could begin its next F, I or W, at every moment of a run") {
+  const PipelineCosts costs{3, 4, 2, 0.5};
+  const int p = 3;
+  const int64_t m = 5, hold = 4;
+  constexpr double never = std::numeric_limits<double>::infinity();
+  std::vector<GreedyRank> ranks(p);
+  for (int64_t left = 3 * m * p; left > 0; --left) {
+    double first = never;
+    int who = 0;
+    PipelineOp what = PipelineOp::F;
+    for (const PipelineOp op : {PipelineOp::F, PipelineOp::I, PipelineOp::W})
+      for (int rank = 0; rank < p; ++rank) {
+        const double expected = yotta::can_begin(op, rank, ranks, m, hold, costs);
+        std::vector<exercise::Rank> same;
+        for (const GreedyRank& each : ranks)
+          same.push_back({each.forward, each.input, each.weights, each.free});
+        const double found = solution.can_begin(op, rank, same, m, hold, costs);
+        if (expected < first) first = expected, who = rank, what = op;
+        if (found == expected) continue;
+        const GreedyRank& mine = ranks[static_cast<size_t>(rank)];
+        const auto f = std::ssize(mine.forward), i = std::ssize(mine.input);
+        std::string why;
+        if (expected == never && op == PipelineOp::F && f < m)
+          why = f - mine.weights >= hold || f - i >= may_wait_for_input(rank, p, hold)
+                    ? ": one more F is more than the rank may hold"
+                    : ": the rank before it has not run this F";
+        if (expected == never && op != PipelineOp::F)
+          why = ": what it needs has not run, or there is none left";
+        if (expected < never && near(found, expected - costs.message))
+          why = ": a message takes time too";
+        if (found < mine.free) why = ": the rank is not free so early";
+        if (found == never) why = ": all it needs is there";
+        FAIL(
+            fmt::format("rank {} of {} has run {} F, {} I and {} W, is free from {:g} on and may "
+                        "hold {} (F 3, I 4, W 2, a message 0.5): its next {} can begin at {:g}, "
+                        "and you say {:g}{}",
+                        rank, p, f, i, mine.weights, mine.free, hold, "FBIW"[static_cast<int>(op)],
+                        expected, found, why));
+      }
+    GreedyRank& mine = ranks[static_cast<size_t>(who)];
+    mine.free = first + seconds(costs, what);
+    if (what == PipelineOp::F) mine.forward.push_back(mine.free);
+    if (what == PipelineOp::I) mine.input.push_back(mine.free);
+    mine.weights += what == PipelineOp::W;
+  }
+  CHECK(true);
+}
+
+TEST_CASE("19.5: the greedy schedule is complete, and no rank holds more than it may") {
+  for (const PipelineCosts& costs : {PipelineCosts{}, PipelineCosts{3, 4, 2, 0.5}})
+    for (const auto& [p, m] : {std::pair{3, 6}, {1, 2}, {4, 2}, {2, 8}})
+      for (const int64_t hold : {p, 2 * p - 1, p + 1, 1}) {
+        const PipelineSchedule made = solution.greedy(p, m, hold, costs);
+        const PipelineSchedule allowed = greedy_schedule(p, m, hold, costs);
+        complaining(made, allowed, [&] { return simulate(made, costs); });
+        for (const PipelineActions& actions : made.by_rank)
+          expect(most_in_flight(actions) <= hold,
+                 fmt::format("a rank holds {} microbatches, {} allowed{}", most_in_flight(actions),
+                             hold, beside(made, allowed)));
+      }
+}
+
+TEST_CASE("19.5: from p to 2p - 1, each microbatch more in memory saves one unit of idle time") {
+  for (const int p : {3, 2, 4, 8})
+    for (int64_t hold = p; hold < 2 * p; ++hold) {
+      const int64_t m = 3 * p;
+      const PipelineSchedule made = solution.greedy(p, m, hold, {});
+      const PipelineSchedule allowed = greedy_schedule(p, m, hold, {});
+      const double idle = longest_idle(complaining(made, allowed, [&] { return simulate(made); }));
+      expect(
+          idle <= static_cast<double>(2 * p - 1 - hold) + 1e-9,
+          fmt::format("F = I = W, {} microbatches held at most: a rank is idle for {:g} units, {} "
+                      "allowed{}",
+                      hold, idle, 2 * p - 1 - hold, beside(made, allowed)));
     }
-  });
 }

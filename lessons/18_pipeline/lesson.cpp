@@ -3,6 +3,7 @@
 
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/run_on.hpp"
+#include "yotta/machine/cluster.hpp"
 #include "yotta/model/pipelined.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
@@ -54,9 +55,7 @@ void pictures(Lesson& lesson, const Sizes& sizes) {
         fmt::format("pipeline_{}.svg", kind == PipelineKind::gpipe         ? "gpipe"
                                        : kind == PipelineKind::one_f_one_b ? "1f1b"
                                                                            : "interleaved");
-    const std::string title =
-        fmt::format("{}, p = {}, m = {}", name(kind), sizes.p(), sizes.microbatches);
-    std::ofstream(file) << svg(timeline, title, chunks == 1 ? 900 : 1500);
+    std::ofstream(file) << svg(timeline, caption(timeline));
     lesson.say("drawn in {}", file);
   }
 }
@@ -126,6 +125,58 @@ void more_stages(Lesson& lesson) {
   for (const int p : {2, 4, 8, 16})
     lesson.say("p = {:>2}, m = {:>2}: bubble {:.1f}%, in flight on rank 0: {}", p, p,
                100 * bubble_of_total(p, p), in_flight_1f1b(0, p, p));
+}
+
+// Llama 3 405B as it was trained on 8192 H100 ("The Llama 3 Herd of Models", arXiv 2407.21783, table 4): groups of 8
+// for tensor parallelism, 16 stages, and 32 sequences of 8192 tokens a copy, here one a microbatch.
+struct LargeRun {
+  TransformerConfig model = llama3_405b();
+  int tp = 8, p = 16;
+  int64_t m = 32, tokens = 8192;
+
+  // Seconds of F in one of a rank's v chunks, on chips of so many FLOP/s: stages are equal, kernels at the peak.
+  double forward(double flops, int v) const {
+    return step_flops(model, 1, tokens) / 3 / tp / (p * v) / flops;
+  }
+  // Bytes of a message: each of the tp ranks of a stage sends its share of (1, T, C) in bf16.
+  double message_bytes() const { return 2.0 * static_cast<double>(tokens * model.width) / tp; }
+};
+
+// A chip, its FLOP/s, and the link over which its messages go.
+struct Row {
+  const char* name;
+  double flops;
+  Link link;
+};
+
+// A table: 1F1B and 8 chunks on each of the chips.
+void breaks(Lesson& lesson, const std::vector<Row>& rows) {
+  const LargeRun run;
+  lesson.say("{:<18}{:>3}{:>11}{:>9}{:>8}{:>10}{:>10}{:>8}{:>13}", "", "v", "F of chunk", "message",
+             "waited", "step", "idle", "bubble", "MFU at most");
+  for (const Row& row : rows)
+    for (const int v : {1, 8}) {
+      const double forward = run.forward(row.flops, v),
+                   message = row.link.seconds(run.message_bytes());
+      const PipelineSchedule schedule = make_schedule(PipelineKind::interleaved, run.p, run.m, v);
+      const PipelineTimeline timeline = simulate(schedule, {forward, forward, forward, message});
+      const double without = simulate(schedule, {forward, forward, forward, 0}).length;
+      lesson.say(
+          "{:<18}{:>3}{:>8.2f} ms{:>6.2f} ms{:>8.0f}{:>7.0f} ms{:>7.0f} ms{:>7.1f}%{:>12.1f}%",
+          row.name, v, 1e3 * forward, 1e3 * message, (timeline.length - without) / message,
+          1e3 * timeline.length, 1e3 * (1 - timeline.busy()) * timeline.length,
+          100 * (1 - timeline.busy()), 100 * timeline.busy());
+      lesson.number(fmt::format("breaks.{}.v{}.mfu", row.name, v), timeline.busy());
+    }
+}
+
+void who_breaks_first(Lesson& lesson) {
+  const Chip &h100 = chip_named("h100"), &v5p = chip_named("v5p");
+  const Link rack = llama3_24k().link(0, 8), neighbour = torus(v5p, {16, 16, 32}).link(0, 1);
+  lesson.section("Who breaks first: Llama 3 405B, 16 stages, 32 microbatches, kernels at the peak");
+  breaks(lesson, {{"H100", h100.bf16, rack}, {"TPU v5p", v5p.bf16, neighbour}});
+  lesson.section("GPUs 8 times faster, the same network");
+  breaks(lesson, {{"H100, 8 x faster", 8 * h100.bf16, rack}});
 }
 
 const std::string text = [] {
@@ -207,6 +258,7 @@ int main(int argc, char** argv) {
         lists(lesson, sizes);
         measure(lesson, sizes);
         more_stages(lesson);
+        who_breaks_first(lesson);
         same_losses(lesson, sizes);
         blocking(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 18");

@@ -71,3 +71,29 @@ TEST_CASE("what is wrong with a schedule is said") {
   CHECK(contains(circle, "rank 0 is at 0B0 and waits for 1B0"));
   CHECK(contains(circle, "rank 1 is at 1F1 and waits for 0F1"));
 }
+
+TEST_CASE("what can run of a schedule that cannot: up to where a rank would wait forever") {
+  PipelineSchedule schedule = make_schedule(PipelineKind::one_f_one_b, 2, 2);
+  CHECK(simulate_as_far(schedule).length == simulate(schedule).length);
+  PipelineActions& last = schedule.by_rank[1];  // 1F0 1B0 1F1 1B1
+  std::swap(last[2], last[3]);                  // 1B1 waits for 1F1, which comes later
+  const PipelineTimeline part = simulate_as_far(schedule);
+  CHECK(part.by_rank[1].size() == 2);
+  CHECK(part.by_rank[0].size() == 3);  // 0B1 waits for 1B1
+  for (const PipelineAction none :
+       {PipelineAction{0, PipelineOp::F, 2}, {5, PipelineOp::F, 0}, {0, PipelineOp::F, -1}})
+    schedule.by_rank[0].insert(schedule.by_rank[0].begin(), none);
+  CHECK(simulate_as_far(schedule).by_rank[0].size() == 3);
+}
+
+TEST_CASE(
+    "interleaving waits for 2(vp-1) messages a step, those of one microbatch's way and back") {
+  for (const int p : {2, 4, 16})
+    for (const int v : {2, 8})
+      for (const int64_t m : {p, 4 * p}) {
+        const PipelineSchedule schedule = make_schedule(PipelineKind::interleaved, p, m, v);
+        const double waited =
+            simulate(schedule, {1, 1, 1, 0.75}).length - simulate(schedule, {}).length;
+        CHECK(waited == doctest::Approx(0.75 * 2 * (v * p - 1)).epsilon(1e-9));
+      }
+}

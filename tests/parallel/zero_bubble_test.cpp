@@ -48,7 +48,8 @@ TEST_CASE("idle time is the formula's: (p-1)(F+I-W), (p-1)(F+I-2W), and (p-1)(F+
       CAPTURE(p);
       const double work = static_cast<double>(m) * (costs.forward + costs.input + costs.weight);
       const auto idle = [&](const PipelineSchedule& schedule) {
-        return longest_rank(simulate(schedule, costs)) - work;
+        const double rate = bubble_rate(schedule, costs);  // idle / (idle + work)
+        return work * rate / (1 - rate);
       };
       CHECK(idle(make_schedule(PipelineKind::one_f_one_b, p, m)) ==
             doctest::Approx(zero_bubble_idle(0, p, costs)));
@@ -109,13 +110,40 @@ TEST_CASE(
   CHECK(gradients[2] == gradients[0]);
 }
 
-TEST_CASE("the course's drawings are these: ./yotta lesson 19 -- --draw 1 makes them again") {
-  for (const ZeroBubble kind : both) {
-    const PipelineSchedule schedule = zero_bubble_schedule(kind, 4, 8);
-    const std::string name = kind == ZeroBubble::H1 ? "h1" : "h2";
-    CHECK(text_of("course/pictures/zero_bubble_" + name + ".svg") ==
-          svg(simulate(schedule), schedule.name + ", p = 4, m = 8"));
-  }
+TEST_CASE(
+    "greedy: with equal times each microbatch more in memory saves one unit, from p to 2p - 1") {
+  for (int p = 1; p <= 8; ++p)
+    for (int64_t hold = p; hold < 2 * p; ++hold) {
+      CAPTURE(p);
+      CAPTURE(hold);
+      const int64_t m = 4 * p;
+      const PipelineSchedule schedule = greedy_schedule(p, m, hold, {});
+      const double rate = bubble_rate(schedule, {}), work = 3.0 * static_cast<double>(m);
+      CHECK(work * rate / (1 - rate) ==
+            doctest::Approx(static_cast<double>(2 * p - 1 - hold)).epsilon(1e-9));
+    }
+}
+
+TEST_CASE("greedy: complete and within its memory, for any times") {
+  for (const PipelineCosts& costs : {PipelineCosts{}, PipelineCosts{1, 2, 0.5, 0.25},
+                                     PipelineCosts{3, 1, 4, 1}, PipelineCosts{1, 1, 0, 9}})
+    for (const int p : {1, 2, 3, 5})
+      for (const int64_t m : {1, 4, 11})
+        for (const int64_t hold : {1, 2, 5, 20}) {
+          const PipelineSchedule schedule = greedy_schedule(p, m, hold, costs);
+          CHECK(simulate(schedule, costs).length > 0);
+          for (int rank = 0; rank < p; ++rank) {
+            const PipelineActions& actions = schedule.by_rank[static_cast<size_t>(rank)];
+            CHECK(most_in_flight(actions) <= hold);
+            CHECK(most_held(actions).before_input <= may_wait_for_input(rank, p, hold));
+          }
+        }
+  for (int rank = 0; rank < 8; ++rank)
+    for (const ZeroBubble kind : both) {
+      const int64_t hold = static_cast<int64_t>(kind) * 7 + 1;
+      CHECK(may_wait_for_input(rank, 8, hold) == held_by_zero_bubble(kind, rank, 8).before_input);
+    }
+  CHECK(contains(message_of([] { greedy_schedule(2, 4, 0, {}); }), "0 held"));
 }
 
 TEST_CASE("the pictures at the top of zero_bubble.hpp are these; impossible sizes are refused") {

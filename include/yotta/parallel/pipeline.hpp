@@ -8,10 +8,10 @@
 // (pipeline_schedule.hpp), and what to receive and to send follows from the action. Each microbatch
 // in flight has a Saved of its own; how many there are at once is the schedule's doing.
 //
-// Sends are asynchronous: 1F1B's neighbours send to each other at the same moment, and with sends
-// that wait for the receiver both would wait forever. A tensor that was sent stays alive until its
-// receiver has it. That is known without asking: when a message comes back from an action that the
-// receiver runs later, ours has arrived.
+// Sends are asynchronous (PipelineMessages): 1F1B's neighbours send to each other at the same
+// moment, and with sends that wait for the receiver both would wait forever. A tensor that was sent
+// stays alive until its receiver has it. That is known without asking: when a message comes back
+// from an action that the receiver runs later, ours has arrived.
 //
 // Cost: each boundary between two ranks moves one (B, T, C) tensor per microbatch in each
 // direction, in a bf16 model 2 bytes a number: 2 (p v - 1) messages per microbatch over all ranks.
@@ -26,9 +26,7 @@
 // References: see pipeline_schedule.hpp.
 #pragma once
 
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -86,25 +84,15 @@ class Pipeline {
     std::optional<Saved> saved;
     Tensor dy;  // of the last stage: made by the loss, used by B
   };
-  // A message that may not have been received yet.
-  struct Sent {
-    Tensor data;
-    Work work;
-    int to;
-    size_t received_by;  // index of the receiver's action that takes it
-  };
 
   YOTTA_API void play(const PipelineAction& a);
   YOTTA_API void forward(const PipelineAction& a);
   YOTTA_API void backward(const PipelineAction& a);
   YOTTA_API void forget(const PipelineAction& a);
-  YOTTA_API Tensor take(int from, const PipelineAction& a);
-  YOTTA_API void give(Tensor data, const PipelineAction& next, const PipelineAction& a);
-  YOTTA_API void release(int from, size_t until);
+  YOTTA_API Tensor take(const PipelineAction& a);
+  YOTTA_API void give(Tensor data, const PipelineAction& a);
 
-  YOTTA_API int tag(const PipelineAction& a) const;
   YOTTA_API bool goes_last(const PipelineAction& a) const;
-  YOTTA_API size_t index_of(int rank, const PipelineAction& action) const;
   YOTTA_API void check(const PipelineSchedule& schedule, int64_t microbatches, Where where) const;
   const PipelineActions& actions(int rank) const {
     return schedule_->by_rank[static_cast<size_t>(rank)];
@@ -127,8 +115,7 @@ class Pipeline {
   std::span<const PipelineMicrobatch> microbatches_;
   const PipelineLoss* loss_ = nullptr;
   std::vector<InFlight> in_flight_;  // by chunk and microbatch
-  std::map<int, Tensor> handed_;     // from stage to stage on this rank, by tag
-  std::deque<Sent> sent_;
+  std::optional<PipelineMessages> messages_;
   int64_t saved_now_ = 0;
   PipelineReport report_;
 };
@@ -149,9 +136,9 @@ PipelineReport Pipeline::run(const PipelineSchedule& schedule,
   report_ = {}, saved_now_ = 0;
   in_flight_.clear();
   in_flight_.resize(chunks_.size() * microbatches.size());
+  messages_.emplace(comm_, schedule);
   for (const PipelineAction& action : actions(axis_rank(comm_))) play(action);
-  for (Sent& each : sent_) each.work.wait();
-  sent_.clear();
+  messages_->finish();
   return report_;
 }
 
@@ -172,22 +159,22 @@ void Pipeline::forward(const PipelineAction& a) {
   InFlight& here = in_flight(a);
   here.saved.emplace(microbatch.place);
   report_.most_saved = std::max(report_.most_saved, ++saved_now_);
-  const Tensor x = a.stage == 0 ? microbatch.x : take(a.stage - 1, a);
+  const Tensor x = a.stage == 0 ? microbatch.x : take(a);
   Tensor y = chunk(a).forward(x, *here.saved);
   if (is_last(a.stage))
     report_.loss += (*loss_)(static_cast<size_t>(a.microbatch), y, here.dy);
   else
-    give(std::move(y), {a.stage + 1, PipelineOp::F, a.microbatch}, a);
+    give(std::move(y), a);
 }
 
 void Pipeline::backward(const PipelineAction& a) {
   InFlight& here = in_flight(a);
-  Tensor dy = is_last(a.stage) ? std::exchange(here.dy, {}) : take(a.stage + 1, a);
+  Tensor dy = is_last(a.stage) ? std::exchange(here.dy, {}) : take(a);
   Tensor dx = a.op == PipelineOp::I
                   ? chunk(a).backward_input(dy, *here.saved)
                   : yotta::backward(chunk(a).layers(), std::move(dy), *here.saved);
   if (a.op == PipelineOp::B) forget(a);
-  if (a.stage > 0) give(std::move(dx), {a.stage - 1, a.op, a.microbatch}, a);
+  if (a.stage > 0) give(std::move(dx), a);
 }
 
 void Pipeline::forget(const PipelineAction& a) {
@@ -195,65 +182,31 @@ void Pipeline::forget(const PipelineAction& a) {
   --saved_now_;
 }
 
-// What action `a` needs from the same action of stage `from`.
-Tensor Pipeline::take(int from, const PipelineAction& a) {
-  const int rank = schedule_->rank_of(from);
-  if (rank == axis_rank(comm_)) {
-    auto handed = handed_.extract(tag(a));
-    if (handed.empty()) fail(Where::current(), "{} comes before what it needs", str(a));
-    return std::move(handed.mapped());
-  }
+// What action `a` needs from another stage.
+Tensor Pipeline::take(const PipelineAction& a) {
   const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
-  Tensor data = Tensor::empty(microbatch.between, microbatch.dtype);
-  comm_.recv(data, rank, tag(a));
-  release(rank, index_of(rank, {from, a.op, a.microbatch}));
-  return data;
+  return messages_->receive(a, microbatch.between, microbatch.dtype);
 }
 
-// Sends the result of action `a` to the action `next` of another stage.
-void Pipeline::give(Tensor data, const PipelineAction& next, const PipelineAction& a) {
+// Sends the result of action `a` to the stage that waits for it.
+void Pipeline::give(Tensor data, const PipelineAction& a) {
   const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
   if (!data.defined() || data.shape() != microbatch.between || data.dtype() != microbatch.dtype)
     fail(Where::current(),
          "{} made {}, but {} {} flows between stages: does stage {} have its first layer? (with "
          "more stages than layers some have none)",
          str(a), data.describe(), str(microbatch.between), name(microbatch.dtype), a.stage);
-  const int rank = schedule_->rank_of(next.stage);
-  if (rank == axis_rank(comm_)) {
-    handed_.emplace(tag(next), std::move(data));
-    return;
-  }
-  Work work = comm_.send_async(data, rank, tag(next));
-  sent_.push_back({std::move(data), std::move(work), rank, index_of(rank, next)});
+  messages_->send(a, std::move(data));
 }
 
-// Rank `from` has run its actions up to number `until`: what we sent to those has arrived.
-void Pipeline::release(int from, size_t until) {
-  for (size_t i = sent_.size(); i-- > 0;) {
-    if (sent_[i].to != from || sent_[i].received_by > until) continue;
-    sent_[i].work.wait();
-    sent_.erase(sent_.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-}
-
-// A number for each message of a step, by the action that receives it.
-int Pipeline::tag(const PipelineAction& a) const {
-  const int64_t forward = a.op == PipelineOp::F ? 1 : 0;
-  return static_cast<int>((2 * a.stage + forward) * schedule_->microbatches + a.microbatch);
-}
 // Does no other microbatch of this chunk go backward after this one?
 bool Pipeline::goes_last(const PipelineAction& a) const {
-  const int rank = axis_rank(comm_);
-  const PipelineActions& all = actions(rank);
-  return std::none_of(all.begin() + static_cast<std::ptrdiff_t>(index_of(rank, a)), all.end(),
+  const PipelineActions& all = actions(axis_rank(comm_));
+  return std::none_of(std::find(all.begin(), all.end(), a), all.end(),
                       [&](const PipelineAction& later) {
                         return later.stage == a.stage && later.op != PipelineOp::F &&
                                later.microbatch != a.microbatch;
                       });
-}
-size_t Pipeline::index_of(int rank, const PipelineAction& action) const {
-  const PipelineActions& all = actions(rank);
-  return static_cast<size_t>(std::find(all.begin(), all.end(), action) - all.begin());
 }
 
 void Pipeline::check(const PipelineSchedule& schedule, int64_t microbatches, Where where) const {

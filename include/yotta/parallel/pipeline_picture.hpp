@@ -3,9 +3,11 @@
 //     rank 0   F0 F1 F2 F3 .. .. B0--- B1---        one column per unit of time; .. is the bubble
 //     rank 1   .. F0 F1 F2 F3 B0--- B1---
 //
-// Each microbatch has a colour and a pattern, so that it can be followed down and back up, also in
-// print and by readers who tell no red from green. F is light, B and its halves I and W are dark,
-// and the number stands in the box.
+// Colour says what is done: F, B, I or W, also to readers who tell no red from green. The number is
+// the microbatch. In the drawing a rank's later chunks are paler, idle time is hatched, and there
+// are two kinds of it: what lies inside the rank's own span, from its first action to its last, and
+// what lies outside. By one clock for all ranks both are the bubble. Steps that follow each other
+// at once cost the longest span each.
 #pragma once
 
 #include "yotta/parallel/pipeline_timeline.hpp"
@@ -16,12 +18,17 @@
 namespace yotta {
 
 // One line per rank. `unit` seconds are one column, three characters wide or as wide as the longest
-// name; a chunk is told by its stage: "4F1". With `colored`, microbatches are told apart by
-// terminal colors.
+// name; a chunk is told by its stage: "4F1". With `colored`, F, B, I and W have colours.
 YOTTA_API std::string picture(const PipelineTimeline& timeline, double unit = 1,
                               bool colored = false);
 
-// The timeline as a drawing `width` pixels wide, with a title.
+// Idle seconds of a rank between its first action's begin and its last one's end.
+YOTTA_API double idle_inside(const std::vector<PipelineEvent>& events);
+
+// "1F1B, p = 4, m = 8: 72.7% busy by one clock; idle inside a rank's own span: at most 9 of 33"
+YOTTA_API std::string caption(const PipelineTimeline& timeline);
+
+// The timeline as a drawing `width` pixels wide, with a title, a legend and an axis of time.
 YOTTA_API std::string svg(const PipelineTimeline& timeline, const std::string& title,
                           double width = 900);
 
@@ -29,7 +36,7 @@ YOTTA_API std::string svg(const PipelineTimeline& timeline, const std::string& t
 
 std::string picture(const PipelineTimeline& timeline, double unit, bool colored) {
   const bool chunks = timeline.schedule.stages > timeline.schedule.ranks;
-  constexpr int colors[] = {31, 32, 33, 34, 35, 36};
+  constexpr int colors[] = {34, 33, 33, 32};  // of F, B, I, W
   const auto name = [&](const PipelineAction& action) {
     const std::string whole = str(action);
     return chunks ? whole : whole.substr(whole.find_first_of("FBIW"));
@@ -54,7 +61,7 @@ std::string picture(const PipelineTimeline& timeline, double unit, bool colored)
       if (wide < 1) continue;
       box.resize(std::max<size_t>(1, wide - 1), '-');
       at += wide;
-      const int color = colors[static_cast<size_t>(each.action.microbatch) % std::size(colors)];
+      const int color = colors[static_cast<size_t>(each.action.op)];
       line += colored ? fmt::format("\033[{}m{}\033[0m ", color, box) : box + " ";
     }
     idle(column(timeline.length));
@@ -64,66 +71,164 @@ std::string picture(const PipelineTimeline& timeline, double unit, bool colored)
   return text;
 }
 
+double idle_inside(const std::vector<PipelineEvent>& events) {
+  double idle = 0;
+  for (size_t i = 1; i < events.size(); ++i) idle += events[i].begin - events[i - 1].end;
+  return idle;
+}
+
+std::string caption(const PipelineTimeline& timeline) {
+  double most = 0, span = 0;
+  for (const std::vector<PipelineEvent>& events : timeline.by_rank) {
+    if (events.empty()) continue;
+    most = std::max(most, idle_inside(events));
+    span = std::max(span, events.back().end - events.front().begin);
+  }
+  return fmt::format(
+      "{}, p = {}, m = {}: {:.1f}% busy by one clock; idle inside a rank's own span: at most {:g} "
+      "of {:g}",
+      timeline.schedule.name, timeline.schedule.ranks, timeline.schedule.microbatches,
+      100 * timeline.busy(), most, span);
+}
+
 namespace detail {
 
-inline constexpr const char* pipeline_colors[] = {"#4477aa", "#ee6677", "#228833", "#ccbb44",
-                                                  "#66ccee", "#aa3377", "#bbbbbb", "#ee8866"};
-// What is drawn over the colour: nothing, stripes, dots, lines, lines the other way.
-inline constexpr const char* pipeline_patterns[] = {
-    "", "<path d='M0,8 L8,0' stroke='#000' stroke-opacity='.45'/>",
-    "<circle cx='4' cy='4' r='1.4' fill-opacity='.45'/>",
-    "<path d='M0,4 H8' stroke='#000' stroke-opacity='.45'/>",
-    "<path d='M4,0 V8' stroke='#000' stroke-opacity='.45'/>"};
-
-inline std::string pipeline_box(const PipelineEvent& each, bool chunks, double x, double y,
-                                double width, double height) {
-  const size_t number = static_cast<size_t>(each.action.microbatch);
-  const bool forward = each.action.op == PipelineOp::F;
-  const auto rectangle = [&](const std::string& fill, double opacity) {
-    return fmt::format(
-        "<rect x='{:.2f}' y='{:.2f}' width='{:.2f}' height='{:.2f}' fill='{}' fill-opacity='{}' "
-        "stroke='#333' stroke-width='{}'/>\n",
-        x, y, width, height, fill, opacity, forward ? 0.6 : 1.2);
-  };
-  std::string svg =
-      rectangle(pipeline_colors[number % std::size(pipeline_colors)], forward ? 0.45 : 1);
-  const size_t pattern = number % std::size(pipeline_patterns);
-  if (pattern > 0) svg += rectangle(fmt::format("url(#p{})", pattern), 1);
-  const std::string name = str(each.action);
-  return svg + fmt::format("<text x='{:.2f}' y='{:.2f}'>{}</text>\n", x + width / 2,
-                           y + height / 2 + 4,
-                           chunks ? name : name.substr(name.find_first_of("FBIW")));
+// How an action is drawn: the op's colour, mixed with white for the later chunks of a rank.
+inline std::string pipeline_fill(PipelineOp op, int chunk, int chunks) {
+  constexpr int colors[4][3] = {
+      {126, 178, 221}, {240, 150, 80}, {240, 228, 110}, {95, 190, 155}};  // F, B, I, W
+  const double white = 0.75 * chunk / std::max(1, chunks - 1);
+  const int(&c)[3] = colors[static_cast<int>(op)];
+  const auto mixed = [&](int i) { return static_cast<int>(c[i] + white * (255 - c[i])); };
+  return fmt::format("#{:02x}{:02x}{:02x}", mixed(0), mixed(1), mixed(2));
 }
+
+// Draws a timeline part by part; each part ends lower on the paper.
+class PipelineDrawing {
+ public:
+  PipelineDrawing(const PipelineTimeline& timeline, double width)
+      : timeline_(timeline),
+        width_(width),
+        scale_(timeline.length > 0 ? (width - left - right) / timeline.length : 0),
+        chunks_(timeline.schedule.stages / timeline.schedule.ranks) {}
+
+  std::string draw(const std::string& title) {
+    text(10, 20, title, "start", 13);
+    legend();
+    text(width_ - 10, y_ + 12, "work + idle in its span", "end", 10);
+    y_ += 18;
+    for (size_t rank = 0; rank < timeline_.by_rank.size(); ++rank, y_ += row) draw_rank(rank);
+    axis();
+    return fmt::format(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {0} {1}' width='{0}' height='{1}' "
+        "font-family='sans-serif'>\n<title>{2}</title>\n<defs>\n"
+        "<pattern id='inside' width='6' height='6' patternUnits='userSpaceOnUse'>"
+        "<path d='M0,6 L6,0' stroke='#555'/></pattern>\n"
+        "<pattern id='outside' width='9' height='9' patternUnits='userSpaceOnUse'>"
+        "<path d='M0,0 L9,9' stroke='#bbb'/></pattern>\n"
+        "</defs>\n<rect width='{0}' height='{1}' fill='#fff'/>\n{3}</svg>\n",
+        width_, y_ + 42, title, svg_);
+  }
+
+ private:
+  static constexpr double left = 56, right = 84, row = 30, box = 26;
+
+  void text(double x, double y, const std::string& words, const char* anchor, int size) {
+    svg_ += fmt::format("<text x='{:.1f}' y='{:.1f}' text-anchor='{}' font-size='{}'>{}</text>\n",
+                        x, y, anchor, size, words);
+  }
+  void rectangle(double x, double wide, double high, const std::string& fill) {
+    svg_ += fmt::format(
+        "<rect x='{:.1f}' y='{:.1f}' width='{:.1f}' height='{:.0f}' fill='{}' stroke='#444' "
+        "stroke-width='0.6'/>\n",
+        x, y_, wide, high, fill);
+  }
+
+  bool has(PipelineOp op) const {
+    const auto is = [&](const PipelineAction& each) { return each.op == op; };
+    const std::vector<PipelineActions>& all = timeline_.schedule.by_rank;
+    return std::any_of(all.begin(), all.end(), [&](const PipelineActions& actions) {
+      return std::any_of(actions.begin(), actions.end(), is);
+    });
+  }
+  void legend() {
+    constexpr const char* words[] = {"F forward", "B backward", "I input gradient",
+                                     "W weight gradient"};
+    y_ = 32;
+    double x = 10;
+    const auto item = [&](const std::string& fill, const std::string& name) {
+      const double wide = 18 + 6.2 * static_cast<double>(name.size()) + 12;
+      if (x + wide > width_) x = 10, y_ += 20;
+      rectangle(x, 14, 12, fill);
+      text(x + 18, y_ + 10, name, "start", 11);
+      x += wide;
+    };
+    for (const PipelineOp op : {PipelineOp::F, PipelineOp::B, PipelineOp::I, PipelineOp::W})
+      for (int chunk = 0; has(op) && chunk < chunks_; ++chunk)
+        item(pipeline_fill(op, chunk, chunks_),
+             chunks_ == 1 ? words[static_cast<int>(op)]
+                          : fmt::format("{}, chunk {}", words[static_cast<int>(op)], chunk));
+    item("url(#inside)", "bubble, inside the rank's own span");
+    item("url(#outside)", "bubble outside it, before its first action or after its last");
+    y_ += 18;
+  }
+
+  // Idle time, hatched; with a name where there is room for it.
+  void idle(double begin, double end, bool inside) {
+    const double x = left + scale_ * begin, wide = scale_ * (end - begin);
+    if (wide < 0.05) return;
+    rectangle(x, wide, box, inside ? "url(#inside)" : "url(#outside)");
+    if (wide < 52) return;
+    svg_ += fmt::format("<rect x='{:.1f}' y='{:.1f}' width='42' height='14' fill='#fff'/>\n",
+                        x + wide / 2 - 21, y_ + box / 2 - 7);
+    text(x + wide / 2, y_ + box / 2 + 4, "bubble", "middle", 11);
+  }
+  void draw_rank(size_t rank) {
+    const std::vector<PipelineEvent>& events = timeline_.by_rank[rank];
+    text(left - 8, y_ + box / 2 + 4, fmt::format("rank {}", rank), "end", 11);
+    double at = 0, work = 0;
+    for (const PipelineEvent& each : events) {
+      idle(at, each.begin, &each != &events.front());
+      const double x = left + scale_ * each.begin, wide = scale_ * (each.end - each.begin);
+      rectangle(
+          x, wide, box,
+          pipeline_fill(each.action.op, each.action.stage / timeline_.schedule.ranks, chunks_));
+      const std::string number = fmt::format("{}", each.action.microbatch);
+      const int size = wide < 16 ? 9 : 11;
+      if (0.58 * size * static_cast<double>(number.size()) < wide)
+        text(x + wide / 2, y_ + box / 2 + 4, number, "middle", size);
+      at = each.end, work += each.end - each.begin;
+    }
+    idle(at, timeline_.length, false);
+    text(width_ - 10, y_ + box / 2 + 4, fmt::format("{:g} + {:g}", work, idle_inside(events)),
+         "end", 11);
+  }
+  void axis() {
+    const double end = left + scale_ * timeline_.length;
+    svg_ += fmt::format("<path d='M{0:.1f},{1:.1f} H{2:.1f}' stroke='#444'/>\n", left, y_ + 2, end);
+    double step = 1;
+    for (const double factor : {2.0, 2.5, 2.0}) step *= scale_ * step < 28 ? factor : 1;
+    for (int i = 0; scale_ > 0 && i * step <= timeline_.length; ++i) {
+      const double x = left + scale_ * i * step;
+      svg_ += fmt::format("<path d='M{:.1f},{:.1f} v4' stroke='#444'/>\n", x, y_ + 2);
+      text(x, y_ + 17, fmt::format("{:g}", i * step), "middle", 10);
+    }
+    text((left + end) / 2, y_ + 34,
+         fmt::format("time; 1 is the forward of one microbatch in one {}",
+                     chunks_ == 1 ? "stage" : "chunk"),
+         "middle", 11);
+  }
+
+  const PipelineTimeline& timeline_;
+  double width_, scale_, y_ = 0;
+  int chunks_;
+  std::string svg_;
+};
 
 }  // namespace detail
 
 std::string svg(const PipelineTimeline& timeline, const std::string& title, double width) {
-  const double left = 60, row = 30, top = 34, ranks = static_cast<double>(timeline.by_rank.size());
-  const double scale = timeline.length > 0 ? (width - left - 10) / timeline.length : 0;
-  std::string text = fmt::format(
-      "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {0} {1}' width='{0}' height='{1}' "
-      "font-family='sans-serif' font-size='11' text-anchor='middle'>\n<title>{2}</title>\n<rect "
-      "width='{0}' height='{1}' fill='#fff'/>\n<defs>\n",
-      width, top + row * ranks + 10, title);
-  for (size_t i = 1; i < std::size(detail::pipeline_patterns); ++i)
-    text += fmt::format(
-        "<pattern id='p{}' width='8' height='8' patternUnits='userSpaceOnUse'>{}</pattern>\n", i,
-        detail::pipeline_patterns[i]);
-  text += fmt::format(
-      "</defs>\n<text x='{}' y='20' text-anchor='start' font-size='13'>{}: {:.1f}% busy</text>\n",
-      left, title, 100 * timeline.busy());
-  for (size_t rank = 0; rank < timeline.by_rank.size(); ++rank) {
-    const double y = top + row * static_cast<double>(rank);
-    text += fmt::format(
-        "<text x='{}' y='{}' text-anchor='end'>rank {}</text>\n<rect x='{}' y='{}' width='{:.2f}' "
-        "height='{}' fill='#f2f2f2'/>\n",
-        left - 8, y + row / 2 + 2, rank, left, y, scale * timeline.length, row - 4);
-    for (const PipelineEvent& each : timeline.by_rank[rank])
-      text += detail::pipeline_box(each, timeline.schedule.stages > timeline.schedule.ranks,
-                                   left + scale * each.begin, y, scale * (each.end - each.begin),
-                                   row - 4);
-  }
-  return text + "</svg>\n";
+  return detail::PipelineDrawing(timeline, width).draw(title);
 }
 
 #endif  // YOTTA_BODIES

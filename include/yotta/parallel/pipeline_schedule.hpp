@@ -23,10 +23,11 @@
 //     1F1B          (p-1)/(m+p-1)     min(p-r, m)                           2 (p-1)
 //     interleaved   (p-1)/(v m+p-1)   2(p-1-r) + (v-1)p + 1 chunks of 1/v   2 (v p-1)
 //
-// Letters: p ranks, m microbatches, v chunks per rank; stage s is on rank r = s mod p. F forward, B
-// backward. B has two halves: I (dgrad) makes the gradient that the stage before waits for, W
-// (wgrad) those of the stage's weights. They are PyTorch's letters; the zero-bubble papers say B
-// for I. "1B0" is stage 1, B, microbatch 0.
+// What a rank receives and sends follows from the action: PipelineMessages. Neighbours of 1F1B send
+// to each other at the same moment, so a send that waits for its receiver would wait forever.
+//
+// Letters: p ranks, m microbatches, v chunks per rank; stage s is on rank r = s mod p; F, B, I and
+// W as in pipeline_actions.hpp. "1B0" is stage 1, B, microbatch 0.
 // Contract: any p, m >= 1 and v; m < p leaves ranks idle. The formulas take equal stages;
 // interleaving's m mod p = 0.
 // References: Huang et al. (2019), GPipe; Narayanan et al. (2019), PipeDream (1F1B); Narayanan et
@@ -34,28 +35,16 @@
 // (interleaving; section 2.2).
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <string>
-#include <vector>
+#include <deque>
+#include <map>
 
-#include "yotta/core/error.hpp"
-#include "yotta/core/system/build.hpp"
+#include "yotta/comm/communicator.hpp"
+#include "yotta/parallel/pipeline_actions.hpp"
+#if YOTTA_BODIES_OF(parallel_pipeline)
+#include "yotta/comm/axis.hpp"
+#endif  // YOTTA_BODIES
 
 namespace yotta {
-
-enum class PipelineOp : uint8_t { F, B, I, W };
-
-struct PipelineAction {
-  int stage;
-  PipelineOp op;
-  int64_t microbatch;
-  bool operator==(const PipelineAction&) const = default;
-};
-using PipelineActions = std::vector<PipelineAction>;  // of one rank, in order
-
-YOTTA_API std::string str(const PipelineAction& action);    // "1B0"
-YOTTA_API std::string str(const PipelineActions& actions);  // "0F0 0F1 0B0 0B1"
 
 // ---- one rank's actions ----
 
@@ -80,56 +69,52 @@ YOTTA_API int64_t most_in_flight(const PipelineActions& actions);
 
 // ---- all ranks' ----
 
-struct PipelineSchedule {
-  std::string name;
-  int ranks = 1, stages = 1;  // p, p v
-  int64_t microbatches = 0;   // m
-  std::vector<PipelineActions> by_rank;
-
-  int rank_of(int stage) const { return stage % ranks; }
-};
-
-enum class PipelineKind : uint8_t { naive, gpipe, one_f_one_b, interleaved };
-constexpr const char* name(PipelineKind kind) {
-  constexpr const char* names[] = {"naive", "GPipe", "1F1B", "interleaved 1F1B"};
-  return names[static_cast<int>(kind)];
-}
-
 // The schedule of p ranks and m microbatches; v chunks per rank if it is interleaved.
 YOTTA_API PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v = 1,
                                          Where where = Where::current());
 
-// ---- costs, for equal stages ----
+// ---- messages ----
 
-// Idle time, relative to the time that the work itself takes, and relative to the whole (Megatron,
-// section 2.2).
-constexpr double bubble_of_work(int p, int64_t m, int v = 1) {
-  return static_cast<double>(p - 1) / static_cast<double>(v * m);
-}
-constexpr double bubble_of_total(int p, int64_t m, int v = 1) {
-  return static_cast<double>(p - 1) / static_cast<double>(v * m + p - 1);
-}
+// What a rank receives from other stages and sends to them in a step. A message has a tag of its
+// own, for its direction, stage and microbatch. Stages of one rank hand tensors over without one.
+class PipelineMessages {
+ public:
+  YOTTA_API PipelineMessages(const Communicator& comm, const PipelineSchedule& schedule);
 
-// What most_in_flight is: GPipe m. For interleaving in chunks, if p divides m.
-constexpr int64_t in_flight_1f1b(int rank, int p, int64_t m) {
-  return std::min<int64_t>(p - rank, m);
-}
-constexpr int64_t in_flight_interleaved(int rank, int p, int64_t m, int v) {
-  if (v == 1) return in_flight_1f1b(rank, p, m);
-  return std::min<int64_t>(2 * (p - 1 - rank) + int64_t{v - 1} * p + 1, m * v);
-}
+  // The stages that action `a` receives from and sends to; -1: none.
+  struct Route {
+    int from = -1, to = -1;
+  };
+  YOTTA_API Route route(const PipelineAction& a) const;
+
+  // Waits for what `a` needs from another stage; undefined if it needs nothing.
+  YOTTA_API Tensor receive(const PipelineAction& a, const Shape& shape, DType dtype);
+  // Sends what `a` made to the stage that waits for it, and goes on.
+  YOTTA_API void send(const PipelineAction& a, Tensor made);
+  // Waits until all that was sent has been received.
+  YOTTA_API void finish();
+
+ private:
+  // A message that may not have been received yet: its data must stay.
+  struct Sent {
+    Tensor data;
+    Work work;
+    int to;                      // rank
+    PipelineAction received_by;  // the receiver's action that takes it
+  };
+
+  YOTTA_API int tag(const PipelineAction& receiver) const;
+  YOTTA_API void hand_over(const PipelineAction& receiver, Tensor data);
+  YOTTA_API Tensor handed_over(const PipelineAction& receiver);
+  YOTTA_API void release(int rank, const PipelineAction& done);
+
+  Communicator comm_;
+  const PipelineSchedule* schedule_;
+  std::map<int, Tensor> handed_;  // by tag
+  std::deque<Sent> sent_;
+};
 
 #if YOTTA_BODIES_OF(parallel_pipeline)
-
-std::string str(const PipelineAction& action) {
-  return fmt::format("{}{}{}", action.stage, "FBIW"[static_cast<int>(action.op)],
-                     action.microbatch);
-}
-std::string str(const PipelineActions& actions) {
-  std::string text;
-  for (const PipelineAction& each : actions) text += (text.empty() ? "" : " ") + str(each);
-  return text;
-}
 
 PipelineActions naive_actions(int rank, int /*p*/, int64_t m) {
   PipelineActions actions;
@@ -167,6 +152,7 @@ PipelineActions one_f_one_b_actions(int rank, int p, int64_t m) {
 PipelineActions interleaved_actions(int rank, int p, int64_t m, int v) {
   if (v == 1) return one_f_one_b_actions(rank, p, m);
   PipelineActions actions;
+  // exercise 18.7: F goes through the chunks in turn, p microbatches in each; B the other way
   const int64_t round = int64_t{p} * v;                  // p microbatches through v chunks
   const int64_t all = (m + p - 1) / p * round;           // F, and as many B
   const auto add = [&](PipelineOp op, int64_t number) {  // the rank's number-th F or B
@@ -181,6 +167,7 @@ PipelineActions interleaved_actions(int rank, int p, int64_t m, int v) {
     add(PipelineOp::B, i - warm_up);
   }
   for (int64_t i = all - warm_up; i < all; ++i) add(PipelineOp::B, i);
+  // end of exercise 18.7
   return actions;
 }
 
@@ -216,6 +203,78 @@ PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v, Where
     }
   }
   return made;
+}
+
+PipelineMessages::PipelineMessages(const Communicator& comm, const PipelineSchedule& schedule)
+    : comm_(comm), schedule_(&schedule) {}
+
+auto PipelineMessages::route(const PipelineAction& a) const -> Route {
+  Route route;
+  // exercise 18.4: which stages does F receive from and send to, which B and I, which W?
+  const int below = a.stage - 1, above = a.stage + 1 < schedule_->stages ? a.stage + 1 : -1;
+  if (a.op == PipelineOp::F) route = {below, above};
+  if (a.op == PipelineOp::B || a.op == PipelineOp::I) route = {above, below};
+  // end of exercise 18.4
+  return route;
+}
+
+Tensor PipelineMessages::receive(const PipelineAction& a, const Shape& shape, DType dtype) {
+  Tensor data;
+  // exercise 18.5: receive it, or take it over from a stage of this rank; release what has arrived
+  const int from = route(a).from;
+  if (from < 0) return data;
+  const int rank = schedule_->rank_of(from);
+  if (rank == axis_rank(comm_)) return handed_over(a);
+  data = Tensor::empty(shape, dtype);
+  comm_.recv(data, rank, tag(a));
+  release(rank, {from, a.op, a.microbatch});
+  // end of exercise 18.5
+  return data;
+}
+
+void PipelineMessages::send(const PipelineAction& a, Tensor made) {
+  // exercise 18.6: send it without waiting, or hand it over; what was sent stays in sent_
+  const int to = route(a).to;
+  if (to < 0) return;
+  const int rank = schedule_->rank_of(to);
+  const PipelineAction receiver{to, a.op, a.microbatch};
+  if (rank == axis_rank(comm_)) return hand_over(receiver, std::move(made));
+  Work work = comm_.send_async(made, rank, tag(receiver));
+  sent_.push_back({std::move(made), std::move(work), rank, receiver});
+  // end of exercise 18.6
+}
+
+void PipelineMessages::finish() {
+  for (Sent& each : sent_) each.work.wait();
+  sent_.clear();
+}
+
+// A number for each message of a step, by the action that receives it.
+int PipelineMessages::tag(const PipelineAction& receiver) const {
+  const int64_t forward = receiver.op == PipelineOp::F ? 1 : 0;
+  return static_cast<int>((2 * receiver.stage + forward) * schedule_->microbatches +
+                          receiver.microbatch);
+}
+
+void PipelineMessages::hand_over(const PipelineAction& receiver, Tensor data) {
+  handed_.emplace(tag(receiver), std::move(data));
+}
+Tensor PipelineMessages::handed_over(const PipelineAction& receiver) {
+  auto handed = handed_.extract(tag(receiver));
+  if (handed.empty()) fail(Where::current(), "{} comes before what it needs", str(receiver));
+  return std::move(handed.mapped());
+}
+
+// A rank has run its actions up to `done`: what we sent to those has arrived, and can go.
+void PipelineMessages::release(int rank, const PipelineAction& done) {
+  const PipelineActions& all = schedule_->by_rank[static_cast<size_t>(rank)];
+  const auto until = std::find(all.begin(), all.end(), done);
+  for (size_t i = sent_.size(); i-- > 0;) {
+    if (sent_[i].to != rank || std::find(all.begin(), until, sent_[i].received_by) == until)
+      continue;
+    sent_[i].work.wait();
+    sent_.erase(sent_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
 
 #endif  // YOTTA_BODIES

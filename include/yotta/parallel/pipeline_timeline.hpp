@@ -53,6 +53,11 @@ YOTTA_API PipelineTimeline simulate(const PipelineSchedule& schedule,
                                     const PipelineCosts& costs = {},
                                     Where where = Where::current());
 
+// The part of it that can run, for showing what is wrong: actions that do not exist are left out,
+// and a rank ends where it would wait forever.
+YOTTA_API PipelineTimeline simulate_as_far(const PipelineSchedule& schedule,
+                                           const PipelineCosts& costs = {});
+
 #if YOTTA_BODIES_OF(parallel_pipeline)
 
 double PipelineTimeline::busy() const {
@@ -142,11 +147,12 @@ void check_complete(const PipelineSchedule& schedule, Where where) {
   }
 }
 
-PipelineTimeline simulate(const PipelineSchedule& schedule, const PipelineCosts& costs,
-                          Where where) {
-  check_complete(schedule, where);
+namespace detail {
+
+// Plays the lists until no rank can go on.
+inline PipelineTimeline played(const PipelineSchedule& schedule, const PipelineCosts& costs,
+                               PipelineClock& clock) {
   const size_t p = schedule.by_rank.size();
-  detail::PipelineClock clock(schedule, costs);
   PipelineTimeline timeline{schedule, std::vector<std::vector<PipelineEvent>>(p), 0};
   for (bool moved = true; moved;) {
     moved = false;
@@ -163,8 +169,18 @@ PipelineTimeline simulate(const PipelineSchedule& schedule, const PipelineCosts&
       }
     }
   }
+  return timeline;
+}
+
+}  // namespace detail
+
+PipelineTimeline simulate(const PipelineSchedule& schedule, const PipelineCosts& costs,
+                          Where where) {
+  check_complete(schedule, where);
+  detail::PipelineClock clock(schedule, costs);
+  PipelineTimeline timeline = detail::played(schedule, costs, clock);
   std::string waiting;
-  for (size_t r = 0; r < p; ++r) {
+  for (size_t r = 0; r < timeline.by_rank.size(); ++r) {
     if (timeline.by_rank[r].size() == schedule.by_rank[r].size()) continue;
     const PipelineAction& next = schedule.by_rank[r][timeline.by_rank[r].size()];
     PipelineAction missing = next;
@@ -173,6 +189,17 @@ PipelineTimeline simulate(const PipelineSchedule& schedule, const PipelineCosts&
   }
   if (!waiting.empty()) fail(where, "the ranks wait for each other forever:{}", waiting);
   return timeline;
+}
+
+PipelineTimeline simulate_as_far(const PipelineSchedule& schedule, const PipelineCosts& costs) {
+  PipelineSchedule there = schedule;
+  for (PipelineActions& actions : there.by_rank)
+    std::erase_if(actions, [&](const PipelineAction& a) {
+      return a.stage < 0 || a.stage >= schedule.stages || a.microbatch < 0 ||
+             a.microbatch >= schedule.microbatches;
+    });
+  detail::PipelineClock clock(there, costs);
+  return detail::played(there, costs, clock);
 }
 
 #endif  // YOTTA_BODIES

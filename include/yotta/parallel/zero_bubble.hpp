@@ -21,6 +21,8 @@
 //     ZB-H1     (p-1)(F + I - W)            (p-i) M + i M_W
 //     ZB-H2     (p-1)(F + I - 2W)           (2p-2i-1) M + 2i M_W
 //
+// Between and beyond these two there is a schedule for any limit of memory: greedy_schedule.
+//
 // M is what a microbatch holds between F and I, M_W between I and W (x and dy of the linear
 // layers). The optimizer's step must wait for nobody for the gain to last over steps: the paper
 // checks the norm after the step and rolls back.
@@ -33,6 +35,9 @@
 #pragma once
 
 #include "yotta/parallel/pipeline_timeline.hpp"
+#if YOTTA_BODIES_OF(parallel_pipeline)
+#include <limits>
+#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -48,11 +53,9 @@ YOTTA_API PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBu
 YOTTA_API PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m,
                                                 Where where = Where::current());
 
-// The longest time from a rank's first action to its last one's end. Of steps that follow each
-// other without waiting this, and not the whole length, is what one costs.
-YOTTA_API double longest_rank(const PipelineTimeline& timeline);
-
-// The paper's bubble rate: the share of that time in which the rank does not work.
+// The paper's bubble rate. Of steps that follow each other without waiting, one costs the longest
+// time from a rank's first action to its last one's end, and not the whole length. The rate is the
+// share of that time in which the rank does not work.
 YOTTA_API double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs);
 
 // Idle seconds of a rank; k = 0 is 1F1B.
@@ -68,19 +71,47 @@ struct HeldMicrobatches {
 };
 constexpr HeldMicrobatches held_by_zero_bubble(ZeroBubble kind, int rank, int p) {
   HeldMicrobatches held;
-  // exercise 19.4: when the rank holds most, how many have gone forward only, how many wait for W?
+  // exercise 19.1: when the rank holds most, how many have gone forward only, how many wait for W?
   const int64_t k = static_cast<int64_t>(kind);
   held = {k * (p - 1 - rank) + 1, k * rank};
-  // end of exercise 19.4
+  // end of exercise 19.1
   return held;
 }
+
+// ---- a greedy schedule, for any limit of memory ----
+
+// What a rank has done so far: when its F's and I's ended, how many W, and since when it is free.
+struct GreedyRank {
+  std::vector<double> forward, input;
+  int64_t weights = 0;
+  double free = 0;
+};
+
+// Of `hold` microbatches that a rank may hold at once, so many may be between F and I. Those wait
+// for the ranks after it, so later ranks need fewer. With hold = k (p-1) + 1 these are ZB-Hk's
+// numbers.
+constexpr int64_t may_wait_for_input(int rank, int p, int64_t hold) {
+  return p == 1 ? 1 : (hold - 1) * (p - 1 - rank) / (p - 1) + 1;
+}
+
+// When a rank could begin its next F, I or W: infinity, if there is none left, if what it needs has
+// not run, or if one more F would be more than the rank may hold.
+YOTTA_API double can_begin(PipelineOp op, int rank, const std::vector<GreedyRank>& ranks, int64_t m,
+                           int64_t hold, const PipelineCosts& costs);
+
+// A schedule without a rule for its order: of all actions of all ranks the one that can begin first
+// is next; at the same time F before I before W. With equal times and p <= hold < 2p, a rank is
+// idle for 2p - 1 - hold units: every microbatch more in memory saves one.
+YOTTA_API PipelineSchedule greedy_schedule(int p, int64_t m, int64_t hold,
+                                           const PipelineCosts& costs,
+                                           Where where = Where::current());
 
 #if YOTTA_BODIES_OF(parallel_pipeline)
 
 PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind) {
   PipelineActions actions;
   const int64_t k = static_cast<int64_t>(kind);
-  // exercise 19.1: turns x = 0, 1, ...: F of x, I and W of earlier microbatches, if they exist
+  // exercise 19.2: turns x = 0, 1, ...: F of x, I and W of earlier microbatches, if they exist
   const auto add = [&](PipelineOp op, int64_t microbatch) {
     if (microbatch >= 0 && microbatch < m) actions.push_back({rank, op, microbatch});
   };
@@ -89,7 +120,7 @@ PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind)
     add(PipelineOp::I, x - k * (p - 1 - rank));
     add(PipelineOp::W, x - k * (p - 1));
   }
-  // end of exercise 19.1
+  // end of exercise 19.2
   return actions;
 }
 
@@ -102,24 +133,73 @@ PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m, Where w
   return made;
 }
 
-double longest_rank(const PipelineTimeline& timeline) {
-  double longest = 0;
-  // exercise 19.2: over timeline.by_rank: from the begin of its first event to the end of its last
-  for (const std::vector<PipelineEvent>& events : timeline.by_rank)
-    if (!events.empty()) longest = std::max(longest, events.back().end - events.front().begin);
-  // end of exercise 19.2
-  return longest;
-}
-
 double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs) {
   double rate = 0;
-  // exercise 19.3: simulate() and longest_rank() give the length, the costs the work alone
-  const double cost = longest_rank(simulate(schedule, costs));
+  // exercise 19.3: simulate() gives every rank's events; from a rank's first begin to its last end
+  const PipelineTimeline timeline = simulate(schedule, costs);
+  double longest = 0;
+  for (const std::vector<PipelineEvent>& events : timeline.by_rank)
+    if (!events.empty()) longest = std::max(longest, events.back().end - events.front().begin);
   const double work =
       static_cast<double>(schedule.microbatches) * (costs.forward + costs.input + costs.weight);
-  rate = (cost - work) / cost;
+  rate = (longest - work) / longest;
   // end of exercise 19.3
   return rate;
+}
+
+double can_begin(PipelineOp op, int rank, const std::vector<GreedyRank>& ranks, int64_t m,
+                 int64_t hold, const PipelineCosts& costs) {
+  double when = std::numeric_limits<double>::infinity();
+  const int p = static_cast<int>(ranks.size());
+  const GreedyRank& mine = ranks[static_cast<size_t>(rank)];
+  const auto f = std::ssize(mine.forward), i = std::ssize(mine.input);  // the next ones' numbers
+  // exercise 19.4: is there one left, may it run, has what it needs run? Messages take time
+  const auto after = [&](const std::vector<double>& ends, int64_t number) {
+    if (std::ssize(ends) > number)
+      when = std::max(mine.free, ends[static_cast<size_t>(number)] + costs.message);
+  };
+  if (op == PipelineOp::F && f < m && f - mine.weights < hold &&
+      f - i < may_wait_for_input(rank, p, hold)) {
+    if (rank == 0) when = mine.free;
+    if (rank > 0) after(ranks[static_cast<size_t>(rank - 1)].forward, f);
+  }
+  if (op == PipelineOp::I && i < f) {
+    if (rank == p - 1) when = mine.free;
+    if (rank < p - 1) after(ranks[static_cast<size_t>(rank + 1)].input, i);
+  }
+  if (op == PipelineOp::W && mine.weights < i) when = mine.free;
+  // end of exercise 19.4
+  return when;
+}
+
+PipelineSchedule greedy_schedule(int p, int64_t m, int64_t hold, const PipelineCosts& costs,
+                                 Where where) {
+  if (p < 1 || m < 1 || hold < 1)
+    fail(where, "a pipeline of {} ranks, {} microbatches, {} held: each is at least 1", p, m, hold);
+  PipelineSchedule made{fmt::format("greedy, {} held", hold), p, p, m, {}};
+  made.by_rank.resize(static_cast<size_t>(p));
+  std::vector<GreedyRank> ranks(static_cast<size_t>(p));
+  for (int64_t left = 3 * m * p; left > 0; --left) {
+    // exercise 19.5: add the action that can begin first to its rank's list, and say when it ends
+    double first = std::numeric_limits<double>::infinity();
+    PipelineAction next{0, PipelineOp::F, 0};
+    for (const PipelineOp op : {PipelineOp::F, PipelineOp::I, PipelineOp::W})
+      for (int rank = 0; rank < p; ++rank) {
+        const double begin = can_begin(op, rank, ranks, m, hold, costs);
+        if (begin < first) first = begin, next = {rank, op, 0};
+      }
+    GreedyRank& mine = ranks[static_cast<size_t>(next.stage)];
+    mine.free = first + seconds(costs, next.op);
+    if (next.op == PipelineOp::W) next.microbatch = mine.weights++;
+    if (next.op != PipelineOp::W) {
+      std::vector<double>& ends = next.op == PipelineOp::F ? mine.forward : mine.input;
+      next.microbatch = std::ssize(ends);
+      ends.push_back(mine.free);
+    }
+    made.by_rank[static_cast<size_t>(next.stage)].push_back(next);
+    // end of exercise 19.5
+  }
+  return made;
 }
 
 #endif  // YOTTA_BODIES
