@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 
+#include "course/shared/block_picture.hpp"
 #include "course/shared/lesson.hpp"
 #include "course/shared/transformer_picture.hpp"
 #include "yotta/model/transformer.hpp"
@@ -386,6 +387,15 @@ void plain_equals_blockwise(Lesson& lesson, TransformerConfig config) {
   lesson.number("loss.blockwise", losses[1]);
 }
 
+void draw_pictures(Lesson& lesson) {
+  for (const TransformerPicture& picture : transformer_pictures()) {
+    std::ofstream(picture.file) << transformer_svg(picture);
+    lesson.say("drawn in {}", picture.file);
+  }
+  std::ofstream("block.svg") << block_svg();
+  lesson.say("drawn in block.svg");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -397,11 +407,7 @@ int main(int argc, char** argv) {
       [&](Lesson& lesson) {
         const TransformerConfig config = gpt2_config(layers, width, heads, context, 256);
         config.check();
-        for (const TransformerPicture& picture : transformer_pictures()) {
-          if (draw == 0) continue;
-          std::ofstream(picture.file) << transformer_svg(picture);
-          lesson.say("drawn in {}", picture.file);
-        }
+        if (draw != 0) draw_pictures(lesson);
         gradients(lesson);
         online_softmax(lesson);
         linear_net(lesson);
@@ -416,5 +422,5 @@ int main(int argc, char** argv) {
        {"heads", "H", &heads, 1, 256},
        {"context", "T", &context, 4, 1 << 20},
        {"batch", "B", &batch, 1, 1 << 20},
-       {"draw", "1: write the pictures transformer*.svg into this folder", &draw, 0, 1}});
+       {"draw", "1: write transformer*.svg and block.svg into this folder", &draw, 0, 1}});
 }

@@ -1,5 +1,8 @@
 // Lesson 20: one feed-forward layer on several ranks, cut the right way and the wrong way, and a transformer.
+#include <fstream>
+
 #include "course/shared/lesson.hpp"
+#include "course/shared/tensor_parallel_picture.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/comm/run_on.hpp"
@@ -245,6 +248,11 @@ void who_breaks_first(Lesson& lesson) {
   }
 }
 
+void draw(Lesson& lesson) {
+  std::ofstream("tensor_parallel.svg") << tensor_parallel_svg();
+  lesson.say("drawn in tensor_parallel.svg");
+}
+
 void mistakes(Lesson& lesson) {
   lesson.section("A mistake: heads that do not divide");
   try {
@@ -260,6 +268,7 @@ void mistakes(Lesson& lesson) {
 
 int main(int argc, char** argv) {
   Sizes sizes;
+  int64_t drawn = 0;
   return run_lesson(argc, argv,
                     {"20", "Tensor parallelism", "one layer on several ranks: columns, then rows"},
                     [&](Lesson& lesson) {
@@ -268,6 +277,7 @@ int main(int argc, char** argv) {
                              "{} ranks, C {}, F {}: take 1, 2, 4 or 8 ranks, "
                              "and multiples of 8 for C and F",
                              sizes.ranks, sizes.width, sizes.hidden);
+                      if (drawn != 0) draw(lesson);
                       two_cuts(lesson, sizes);
                       costs(lesson, sizes);
                       transformer(lesson, sizes);
@@ -278,5 +288,6 @@ int main(int argc, char** argv) {
                     {{"ranks", "of the tensor-parallel group: 1, 2, 4 or 8", &sizes.ranks, 1, 8},
                      {"tokens", "of the layer's input", &sizes.tokens, 1, 4096},
                      {"width", "C, a multiple of 8", &sizes.width, 8, 4096},
-                     {"hidden", "F, a multiple of 8", &sizes.hidden, 8, 16384}});
+                     {"hidden", "F, a multiple of 8", &sizes.hidden, 8, 16384},
+                     {"draw", "1: write tensor_parallel.svg into this folder", &drawn, 0, 1}});
 }
