@@ -127,10 +127,14 @@ void check_activations(Lesson& lesson) {
   at.check("swiglu: dup", up, d.dup);
 }
 
+void check_rope(Lesson& lesson) {
+  const Tensor q = numbers({1, 4, 2, 6}, "q"), dout = numbers({1, 4, 2, 6}, "dout");
+  Checked{lesson, [&] { return rope(q); }, dout}.check("rope: dx", q, rope_backward(dout));
+}
+
 void check_attention(Lesson& lesson) {
   const Tensor q = numbers({1, 4, 2, 6}, "q"), k = numbers({1, 4, 1, 6}, "k"),
                v = numbers({1, 4, 1, 6}, "v"), dout = numbers({1, 4, 2, 6}, "dout");
-  Checked{lesson, [&] { return rope(q); }, dout}.check("rope: dx", q, rope_backward(dout));
   const AttentionGradients plain =
       attention_plain_backward(dout, q, k, v, attention_plain(q, k, v));
   const AttentionGradients tiles =
@@ -176,14 +180,11 @@ void check_block(Lesson& lesson) {
 
 void gradients(Lesson& lesson) {
   lesson.section("Gradients beside difference quotients of the loss, in f64");
-  lesson.say("{:<32}  {:>7}  {:>11}  {:>11}", "", "numbers", "largest", "quotient");
-  check_linear(lesson);
-  check_softmax(lesson);
-  check_norms(lesson);
-  check_activations(lesson);
-  check_attention(lesson);
-  check_embedding(lesson);
-  check_block(lesson);
+  for (const auto& check : {check_linear, check_softmax, check_norms, check_activations, check_rope,
+                            check_attention, check_embedding, check_block}) {
+    lesson.say("{:<32}  {:>7}  {:>11}  {:>11}", "", "numbers", "largest", "quotient");
+    check(lesson);
+  }
 }
 
 // What a query knows after some of its keys: m, l and o, each from its definition, so that the steps from line to line

@@ -31,6 +31,7 @@ void same_outputs(Lesson& lesson) {
     const Tensor a = context_gather(ring_attention(mine_q, mine_k, mine_k, cp).o, cp);
     const Tensor b = context_gather(ulysses_attention(mine_q, mine_k, mine_k, cp, saved), cp);
     if (cp.rank() != 0) return;
+    lesson.say("{:<17} {:>8}  {:>8}  {:>8}", "", "one rank", "ring", "Ulysses");
     for (const int64_t token : {0, 20, 47})
       lesson.say("token {:>2}, head 5: {:8.5f}  {:8.5f}  {:8.5f}", token,
                  serial.item({0, token, 5, 0}), a.item({0, token, 5, 0}), b.item({0, token, 5, 0}));
