@@ -33,6 +33,18 @@ inline std::string arrow(double x0, double y0, double x1, double y1, bool is_lit
       x0, y0, x1, y1, is_lit ? lit : quiet, is_lit ? 3 : 1.5, is_lit ? "lit" : "tip");
 }
 
+// Of ranks 0 to 3, light enough to write on; colour-blind readers can tell them apart (Paul Tol, "Colour schemes", 2021).
+inline constexpr const char* rank_colors[] = {"#77aadd", "#ee8866", "#eedd88", "#44bb99"};
+
+// A legend of the first ranks' colours, from x on.
+inline std::string rank_legend(double x, double y, int ranks) {
+  std::string svg;
+  for (int rank = 0; rank < ranks; ++rank, x += 86)
+    svg +=
+        box(x, y - 10, 12, 12, rank_colors[rank]) + text(x + 18, y, fmt::format("rank {}", rank));
+  return svg;
+}
+
 // The beginning of a picture, up to its white paper, with the arrows' heads; `patterns` is more for its <defs>.
 inline std::string paper(int width, int height, const std::string& title,
                          const std::string& patterns = "") {

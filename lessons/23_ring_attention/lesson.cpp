@@ -1,5 +1,8 @@
 // Lesson 23: one sequence on several ranks. The same losses, who computes what, and what travels meanwhile.
+#include <fstream>
+
 #include "course/shared/lesson.hpp"
+#include "course/shared/ring_picture.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/model/text.hpp"
@@ -199,6 +202,11 @@ void memory(Lesson& lesson, const Sizes& sizes) {
   }
 }
 
+void draw(Lesson& lesson) {
+  std::ofstream("ring_attention.svg") << ring_attention_svg();
+  lesson.say("drawn in ring_attention.svg");
+}
+
 void forgotten_positions(Lesson& lesson) {
   lesson.section("Mistake: the microbatch does not say which positions it has");
   run_ranks(2, [&](Communicator& cp) {
@@ -216,13 +224,14 @@ void forgotten_positions(Lesson& lesson) {
 
 int main(int argc, char** argv) {
   Sizes sizes;
-  int64_t ranks = sizes.ranks;
+  int64_t ranks = sizes.ranks, drawn = 0;
   return run_lesson(
       argc, argv,
       {"23", "Ring attention", "one sequence on several ranks: losses, work, time and memory"},
       [&](Lesson& lesson) {
         sizes.ranks = static_cast<int>(ranks);
         expect_chunks(sizes.tokens, sizes.ranks, Where::current());
+        if (drawn != 0) draw(lesson);
         same_losses(lesson, sizes);
         merge_by_hand(lesson);
         who_computes(lesson, sizes);
@@ -234,5 +243,6 @@ int main(int argc, char** argv) {
       },
       {{"ranks", "ranks that share the sequence", &ranks, 1, 8},
        {"tokens", "of the sequence, where it is only counted and timed", &sizes.tokens, 16,
-        1 << 22}});
+        1 << 22},
+       {"draw", "1: write ring_attention.svg into this folder", &drawn, 0, 1}});
 }

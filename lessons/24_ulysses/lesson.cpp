@@ -1,5 +1,8 @@
 // Lesson 24: the same attention on sequence shards by two exchanges, and what it sends beside the ring.
+#include <fstream>
+
 #include "course/shared/lesson.hpp"
+#include "course/shared/ulysses_picture.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/parallel/context_parallel.hpp"
@@ -67,6 +70,11 @@ void bytes(Lesson& lesson, const Sizes& sizes) {
   }
 }
 
+void draw(Lesson& lesson) {
+  std::ofstream("ulysses.svg") << ulysses_svg();
+  lesson.say("drawn in ulysses.svg");
+}
+
 void too_few_heads(Lesson& lesson) {
   lesson.section("Mistake: more ranks than key heads");
   run_ranks(4, [&](Communicator& cp) {
@@ -82,17 +90,20 @@ void too_few_heads(Lesson& lesson) {
 
 int main(int argc, char** argv) {
   Sizes sizes;
+  int64_t drawn = 0;
   return run_lesson(
       argc, argv, {"24", "Ulysses", "attention on sequence shards by exchanging tokens for heads"},
       [&](Lesson& lesson) {
         if (sizes.heads % sizes.kv_heads != 0)
           fail(Where::current(), "{} heads cannot share {} key heads evenly", sizes.heads,
                sizes.kv_heads);
+        if (drawn != 0) draw(lesson);
         same_outputs(lesson);
         bytes(lesson, sizes);
         too_few_heads(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 24");
       },
       {{"heads", "query heads", &sizes.heads, 1, 1024},
-       {"kv-heads", "key and value heads", &sizes.kv_heads, 1, 1024}});
+       {"kv-heads", "key and value heads", &sizes.kv_heads, 1, 1024},
+       {"draw", "1: write ulysses.svg into this folder", &drawn, 0, 1}});
 }

@@ -1,14 +1,19 @@
-// The pictures of layers: lesson 20's two ranks with f and g, and lesson 12's block. The files are what the program draws;
-// what they say is what the layers hold, keep and send; and they can be read.
+// The pictures of layers: a block (lesson 12), two ranks with f and g (20), ring attention (23), Ulysses (24). The files are
+// what the programs draw; what they say is what the layers hold, keep and send; and they can be read.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <map>
 #include <regex>
 
 #include "course/shared/block_picture.hpp"
 #include "course/shared/console.hpp"
+#include "course/shared/ring_picture.hpp"
 #include "course/shared/tensor_parallel_picture.hpp"
+#include "course/shared/ulysses_picture.hpp"
 #include "runner/exercise.hpp"
+#include "yotta/parallel/ring_attention.hpp"
 
 using namespace yotta;
 
@@ -54,12 +59,22 @@ void check_readable(const std::string& svg) {
 }  // namespace
 
 TEST_CASE("the files are what is drawn, and can be read") {
-  const bool same_ranks = file_of("tensor_parallel.svg") == tensor_parallel_svg();
-  CHECK_MESSAGE(same_ranks, "./yotta lesson 20 -- --draw 1 writes tensor_parallel.svg anew");
-  const bool same_block = file_of("block.svg") == block_svg();
-  CHECK_MESSAGE(same_block, "./yotta lesson 12 -- --draw 1 writes block.svg anew");
-  check_readable(tensor_parallel_svg());
-  check_readable(block_svg());
+  struct Picture {
+    const char *lesson, *file;
+    std::string (*draw)();
+  };
+  for (const auto& [lesson, file, draw] :
+       {Picture{"12_transformer", "block.svg", block_svg},
+        Picture{"20_tensor_parallel", "tensor_parallel.svg", tensor_parallel_svg},
+        Picture{"23_ring_attention", "ring_attention.svg", ring_attention_svg},
+        Picture{"24_ulysses", "ulysses.svg", ulysses_svg}}) {
+    INFO(file);
+    const std::string svg = draw();
+    const bool same = file_of(file) == svg;
+    CHECK_MESSAGE(same, fmt::format("./yotta lesson {:.2} -- --draw 1 writes it anew", lesson));
+    CHECK(holds(page_of(lesson), fmt::format("](../../course/pictures/{})", file)));
+    check_readable(svg);
+  }
 }
 
 TEST_CASE("the two ranks share A's columns and B's rows, and the picture says which") {
@@ -89,7 +104,6 @@ TEST_CASE("g sends forward and f sends backward, as much as one all_reduce") {
     CHECK(share.sent_forward == 8);  // 2 (p - 1) / p of 2 tokens of 4 numbers
     CHECK(share.sent_backward == 8);
   }
-  CHECK(holds(page_of("20_tensor_parallel"), "](../../course/pictures/tensor_parallel.svg)"));
 }
 
 TEST_CASE("a block keeps what its picture says, and the lesson names the same bytes") {
@@ -103,6 +117,33 @@ TEST_CASE("a block keeps what its picture says, and the lesson names the same by
   CHECK(holds(svg, fmt::format(">In all {}. After every I and<", size_text(kept.after_forward))));
   CHECK(holds(svg, size_text(kept.after_dgrad)));
   const std::string page = page_of("12_transformer");
-  CHECK(holds(page, "](../../course/pictures/block.svg)"));
   CHECK(holds(page, fmt::format("Kept in between: {},", size_text(kept.after_forward))));
+}
+
+TEST_CASE(
+    "in every step of the ring each rank computes two squares, all of them its own queries'") {
+  for (const int ranks : {2, 3, 4}) {
+    std::map<std::pair<int, int>, double> seen;  // by rank and step
+    for (const RingSquare& square : ring_squares(ranks)) {
+      seen[{square.rank, square.step}] += square.seen();
+      const bool own = square.query == chunk_of(ranks, square.rank, 0) ||
+                       square.query == chunk_of(ranks, square.rank, 1);
+      CHECK(own);
+    }
+    CHECK(static_cast<int>(seen.size()) == ranks * ranks);
+    for (const auto& [where, squares] : seen) CHECK(squares == 2);
+  }
+  CHECK(holds(ring_attention_svg(),
+              ">Each rank computes 8 of the 32 squares of the triangle, 2 in each"));
+}
+
+TEST_CASE("Ulysses' exchange gives each rank whole heads, and the way back its tokens") {
+  const std::vector<Holders> holders = ulysses_holders();
+  REQUIRE(holders.size() == 3);
+  for (size_t token = 0; token < 8; ++token)
+    for (size_t head = 0; head < 4; ++head) {
+      CHECK(holders[0][token][head] == static_cast<int>(std::min(token, 7 - token)));
+      CHECK(holders[1][token][head] == static_cast<int>(head));
+    }
+  CHECK(holders[2] == holders[0]);
 }
