@@ -42,18 +42,23 @@ void same_outputs(Lesson& lesson) {
   });
 }
 
-// Bytes that rank 0 sends forward, counted, on shapes without data.
-int64_t sent(int ranks, const Sizes& sizes, bool ring) {
-  const Timed run = run_on(ideal(ranks), ranks, [&](Communicator& cp) {
+// Attention forward on shapes without data, by the ring or by Ulysses.
+Timed attention(const Cluster& machine, int ranks, int64_t tokens, const Sizes& sizes, bool ring) {
+  return run_on(machine, ranks, [&](Communicator& cp) {
     const DeviceScope meta(Device::meta);
-    const Tensor q = Tensor::empty({1, T / ranks, sizes.heads, d}, DType::bf16);
-    const Tensor k = Tensor::empty({1, T / ranks, sizes.kv_heads, d}, DType::bf16);
+    const Tensor q = Tensor::empty({1, tokens / ranks, sizes.heads, d}, DType::bf16);
+    const Tensor k = Tensor::empty({1, tokens / ranks, sizes.kv_heads, d}, DType::bf16);
     UlyssesSaved saved;
     if (ring)
       ring_attention(q, k, k, cp);
     else
       ulysses_attention(q, k, k, cp, saved);
   });
+}
+
+// Bytes that rank 0 sends, counted.
+int64_t sent(int ranks, const Sizes& sizes, bool ring) {
+  const Timed run = attention(ideal(ranks), ranks, T, sizes, ring);
   return run.reports[0].ledger().total_traffic().bytes_sent;
 }
 
@@ -68,6 +73,27 @@ void bytes(Lesson& lesson, const Sizes& sizes) {
                divides ? console::bytes(static_cast<double>(sent(ranks, sizes, false)))
                        : "cannot: too few key heads");
   }
+}
+
+// Which is faster? On H100s that reach each other over NVLink, or each over its network card.
+void time_and_mfu(Lesson& lesson, const Sizes& sizes) {
+  const Chip& chip = chip_named("h100");
+  const double card = 1 / switched(chip, 16).levels[1].beta;
+  lesson.section("Attention forward on 8 H100 in bf16: time and MFU");
+  lesson.say("{:<8} {:>8} {:>21} {:>21}", "tokens", "GB/s", "ring", "Ulysses");
+  for (const int64_t tokens : {8192, 32768, 131072})
+    for (const double bandwidth : {card, chip.link}) {
+      const Cluster machine{"h100", chip, {{"all", 8, 5e-6, 1 / bandwidth}}, {}};
+      std::string line = fmt::format("{:<8} {:>8.0f}", tokens, 1e-9 * bandwidth);
+      for (const bool ring : {true, false}) {
+        if (!ring && sizes.kv_heads % 8 != 0) continue;
+        const Timed run = attention(machine, 8, tokens, sizes, ring);
+        const double flops = run.reports[0].ledger().op("attention_blockwise").flops;
+        line += fmt::format(" {:>11.3f} ms {:>5.1f}%", 1e3 * run.seconds(),
+                            100 * flops / run.seconds() / chip.bf16);
+      }
+      lesson.say("{}", line);
+    }
 }
 
 void draw(Lesson& lesson) {
@@ -100,6 +126,7 @@ int main(int argc, char** argv) {
         if (drawn != 0) draw(lesson);
         same_outputs(lesson);
         bytes(lesson, sizes);
+        time_and_mfu(lesson, sizes);
         too_few_heads(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 24");
       },
