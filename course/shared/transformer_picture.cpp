@@ -1,27 +1,23 @@
 #include "course/shared/transformer_picture.hpp"
 
-#include <fmt/format.h>
+#include "course/shared/svg.hpp"
 
 namespace yotta {
 
 namespace {
 
+using svg::arrow;
+using svg::ink;
+using svg::quiet;
+using svg::text;
+
 constexpr int layers = 4, towers = 4;
 constexpr double slab_width = 92, slab_height = 14, depth_x = 38, depth_y = -34;
 constexpr double first_tower = 284, tower_pitch = 130, weights_at = 44;
 constexpr double lowest = 306, layer_pitch = 62;
-constexpr const char *lit_ink = "#b2182b", *ink = "#222", *quiet = "#777";
 
 double tower_x(int tower) { return first_tower + tower_pitch * tower; }
 double layer_y(int layer) { return lowest - layer_pitch * layer; }
-
-std::string text(double x, double y, const std::string& words, const char* anchor = "start",
-                 const char* color = ink, int size = 12, bool bold = false) {
-  return fmt::format(
-      "<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"{}\" fill=\"{}\" "
-      "font-size=\"{}\"{}>{}</text>\n",
-      x, y, anchor, color, size, bold ? " font-weight=\"bold\"" : "", words);
-}
 
 // What a piece looks like: a rank's own colour and pattern, nobody's, or a dashed outline.
 enum class Look { neutral, rank_0, rank_1, dropped };
@@ -103,20 +99,13 @@ std::vector<Piece> weights(LitAxis lit, int layer) {
   return {{.label = copies ? "r0 and r1" : "weights"}};
 }
 
-std::string arrow(double x0, double y0, double x1, double y1, bool lit) {
-  return fmt::format(
-      "<path d=\"M{:.0f} {:.0f}L{:.0f} {:.0f}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" "
-      "marker-end=\"url(#{})\"/>\n",
-      x0, y0, x1, y1, lit ? lit_ink : quiet, lit ? 3 : 1.5, lit ? "lit" : "tip");
-}
-
 // The four axes with their names. A lit one is thick, red and bold, and says so.
 std::string axes(LitAxis lit) {
   const auto is = [&](LitAxis axis) { return lit == axis || lit == LitAxis::all; };
   const bool layer = is(LitAxis::layers) || lit == LitAxis::memory, width = is(LitAxis::width);
   const bool batch = is(LitAxis::batch) || lit == LitAxis::weights, depth = is(LitAxis::sequence);
   const auto name = [](double x, double y, const char* words, const char* anchor, bool bright) {
-    return text(x, y, words, anchor, bright ? lit_ink : quiet, bright ? 13 : 12, bright);
+    return text(x, y, words, anchor, bright ? svg::lit : quiet, bright ? 13 : 12, bright);
   };
   const double right = tower_x(towers - 1) + slab_width, top = layer_y(layers - 1) + depth_y;
   const double left = tower_x(0) - 18, bottom = lowest + slab_height;
@@ -196,23 +185,11 @@ std::vector<TransformerPicture> transformer_pictures() {
 
 std::string transformer_svg(const TransformerPicture& picture) {
   const LitAxis lit = picture.lit;
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 400\" width=\"900\" "
-      "height=\"400\" font-family=\"sans-serif\">\n<title>{}</title>\n<defs>\n"
+  std::string svg = svg::paper(
+      900, 400, picture.title,
       "<pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
       "<path d=\"M0 0H6V6H0Z\" fill=\"#e08a4f\"/><path d=\"M0 6L6 0\" stroke=\"#7a3510\"/>"
-      "</pattern>\n",
-      picture.title);
-  for (const auto& [id, color] : {std::pair{"tip", quiet}, std::pair{"lit", lit_ink}})
-    svg += fmt::format(
-        "<marker id=\"{}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"11\" "
-        "markerHeight=\"11\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0L8 4L0 "
-        "8Z\" "
-        "fill=\"{}\"/></marker>\n",
-        id, color);
-  svg +=
-      "</defs>\n<rect x=\"1\" y=\"1\" width=\"898\" height=\"398\" rx=\"8\" fill=\"#fff\" "
-      "stroke=\"#bbb\"/>\n";
+      "</pattern>\n");
   svg += text(20, 28, picture.title, "start", ink, 15, true) + text(20, 48, picture.caption);
   for (int layer = 0; layer < layers; ++layer) {
     for (const Piece& piece : weights(lit, layer))
@@ -226,7 +203,7 @@ std::string transformer_svg(const TransformerPicture& picture) {
                 fmt::format("sequence {}", tower), "middle", ink, 11);
   const bool cut_weights = lit == LitAxis::weights;
   svg += text(weights_at, lowest + 28, "weights: one set a layer,", "start",
-              cut_weights ? lit_ink : ink, 12, cut_weights);
+              cut_weights ? svg::lit : ink, 12, cut_weights);
   svg += text(weights_at, lowest + 44, "used by every sequence and token");
   return svg + axes(lit) + legend(lit) + "</svg>\n";
 }

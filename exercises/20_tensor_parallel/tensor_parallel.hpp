@@ -163,16 +163,16 @@ constexpr int64_t tensor_parallel_bytes_sent_by_all(int64_t ranks, int64_t numbe
 
 
 Tensor CopyToTensorParallel::backward(Tensor dx) const {
-  // exercise 20.2: f's backward; label what you send "tp.backward"
-  not_done("20.2");
-  // end of exercise 20.2
+  // exercise 20.1: warm-up, f's backward; label what you send "tp.backward"
+  not_done("20.1");
+  // end of exercise 20.1
   return dx;
 }
 
 Tensor ReduceFromTensorParallel::forward(Tensor y) const {
-  // exercise 20.3: g's forward; label what you send "tp.forward"
-  not_done("20.3");
-  // end of exercise 20.3
+  // exercise 20.2: warm-up, g's forward; label what you send "tp.forward"
+  not_done("20.2");
+  // end of exercise 20.2
   return y;
 }
 
@@ -190,9 +190,9 @@ int64_t part_of(int64_t size, const Communicator& tp, const std::string& layer, 
 LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
                              const std::string& layer) {
   LinearOptions part = whole;
-  // exercise 20.1: how many outputs (part_of checks), which is the first, how many in the whole?
-  not_done("20.1");
-  // end of exercise 20.1
+  // exercise 20.3: how many outputs (part_of checks), which is the first, how many in the whole?
+  not_done("20.3");
+  // end of exercise 20.3
   return part;
 }
 

@@ -214,7 +214,52 @@ double all_reduces_sent(const std::vector<RankReport>& reports) {
 
 }  // namespace
 
-TEST_CASE("20.1: the ranks' columns are the whole matrix's, each once") {
+TEST_CASE("20.1: f adds up the ranks' gradients, and sends nothing forward") {
+  for (const int p : {1, 2, 3, 4})
+    run(p, [&](const Communicator& tp) {
+      Tensor expected = Tensor::zeros({N, C}, DType::f64);
+      const auto of_rank = [](int r) { return numbers({N, C}, fmt::format("dx {}", r).c_str()); };
+      for (int r = 0; r < p; ++r) add_into(expected, of_rank(r));
+      std::vector<Suspect> suspects;
+      if (p > 1)
+        suspects.push_back(
+            {"this rank's own dx, not reduced: x was read by every rank's part of A, and the sum "
+             "over "
+             "ranks equals the serial dx",
+             of_rank(tp.rank()).values()});
+      expect_equal(solution.f_backward(of_rank(tp.rank()), tp), expected,
+                   fmt::format("f's backward on rank {} of {}", tp.rank(), p), p, suspects);
+    });
+  CHECK(true);  // nothing was thrown
+}
+
+TEST_CASE("20.1: without a group f's backward sends nothing: there is nobody to send to") {
+  expect_alone(solution.f_backward, "f's backward");
+  CHECK(true);  // nothing was thrown
+}
+
+TEST_CASE("20.2: g adds up the ranks' parts") {
+  for (const int p : {1, 2, 3, 4})
+    run(p, [&](const Communicator& tp) {
+      Tensor expected = Tensor::zeros({N, C}, DType::f64);
+      const auto of_rank = [](int r) { return numbers({N, C}, fmt::format("y {}", r).c_str()); };
+      for (int r = 0; r < p; ++r) add_into(expected, of_rank(r));
+      std::vector<Suspect> suspects;
+      if (p > 1)
+        suspects.push_back(
+            {"this rank's own part: nothing was added up", of_rank(tp.rank()).values()});
+      expect_equal(solution.g_forward(of_rank(tp.rank()), tp), expected,
+                   fmt::format("g's forward on rank {} of {}", tp.rank(), p), p, suspects);
+    });
+  CHECK(true);  // nothing was thrown
+}
+
+TEST_CASE("20.2: without a group g's forward sends nothing: there is nobody to send to") {
+  expect_alone(solution.g_forward, "g's forward");
+  CHECK(true);  // nothing was thrown
+}
+
+TEST_CASE("20.3: the ranks' columns are the whole matrix's, each once") {
   const LinearOptions whole{C, F, true, normal(0.5)};
   for (const int p : {1, 2, 3, 4})
     run(p, [&](const Communicator& tp) {
@@ -236,51 +281,6 @@ TEST_CASE("20.1: the ranks' columns are the whole matrix's, each once") {
   } catch (const RankFailed& error) {
     expect(std::string(error.what()).find("cannot be divided") != std::string::npos, error.what());
   }
-}
-
-TEST_CASE("20.2: f adds up the ranks' gradients, and sends nothing forward") {
-  for (const int p : {1, 2, 3, 4})
-    run(p, [&](const Communicator& tp) {
-      Tensor expected = Tensor::zeros({N, C}, DType::f64);
-      const auto of_rank = [](int r) { return numbers({N, C}, fmt::format("dx {}", r).c_str()); };
-      for (int r = 0; r < p; ++r) add_into(expected, of_rank(r));
-      std::vector<Suspect> suspects;
-      if (p > 1)
-        suspects.push_back(
-            {"this rank's own dx, not reduced: x was read by every rank's part of A, and the sum "
-             "over "
-             "ranks equals the serial dx",
-             of_rank(tp.rank()).values()});
-      expect_equal(solution.f_backward(of_rank(tp.rank()), tp), expected,
-                   fmt::format("f's backward on rank {} of {}", tp.rank(), p), p, suspects);
-    });
-  CHECK(true);  // nothing was thrown
-}
-
-TEST_CASE("20.2: without a group f's backward sends nothing: there is nobody to send to") {
-  expect_alone(solution.f_backward, "f's backward");
-  CHECK(true);  // nothing was thrown
-}
-
-TEST_CASE("20.3: g adds up the ranks' parts") {
-  for (const int p : {1, 2, 3, 4})
-    run(p, [&](const Communicator& tp) {
-      Tensor expected = Tensor::zeros({N, C}, DType::f64);
-      const auto of_rank = [](int r) { return numbers({N, C}, fmt::format("y {}", r).c_str()); };
-      for (int r = 0; r < p; ++r) add_into(expected, of_rank(r));
-      std::vector<Suspect> suspects;
-      if (p > 1)
-        suspects.push_back(
-            {"this rank's own part: nothing was added up", of_rank(tp.rank()).values()});
-      expect_equal(solution.g_forward(of_rank(tp.rank()), tp), expected,
-                   fmt::format("g's forward on rank {} of {}", tp.rank(), p), p, suspects);
-    });
-  CHECK(true);  // nothing was thrown
-}
-
-TEST_CASE("20.3: without a group g's forward sends nothing: there is nobody to send to") {
-  expect_alone(solution.g_forward, "g's forward");
-  CHECK(true);  // nothing was thrown
 }
 
 TEST_CASE("20.4: rows: every rank's part of the sum, and the bias once") {

@@ -55,7 +55,7 @@ constexpr int64_t chunks_each(int ranks) { return ranks == 1 ? 1 : 2; }
 constexpr int64_t chunk_of(int ranks, int rank, int64_t i, ChunkOrder order = ChunkOrder::zigzag) {
   if (order == ChunkOrder::contiguous) return chunks_each(ranks) * rank + i;
   int64_t chunk = 0;
-  // exercise 23.1: deal out chunks 0 to 2 ranks - 1 so that every rank has the same work
+  // exercise 23.1: warm-up, deal out chunks 0 to 2 ranks - 1: the same work for every rank
   not_done("23.1");
   // end of exercise 23.1
   return chunk;

@@ -3,6 +3,7 @@
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/nn/narrow.hpp"
+#include "yotta/parallel/ulysses.hpp"
 
 using namespace yotta;
 using exercise::expect;
@@ -64,7 +65,31 @@ void expect_equal(const Tensor& actual, const Tensor& expected, Clues clues,
 
 }  // namespace
 
-TEST_CASE("24.1: heads divide among the ranks, or it is said what would") {
+TEST_CASE("24.1: the bytes that a rank sends are the ledger's") {
+  const Tensor q = numbers(H, "q"), k = numbers(H, "k"), v = numbers(H, "v");
+  for (const int p : all_ranks) {
+    int64_t sent = 0;
+    run(p, [&](const Communicator& cp) {
+      const auto mine = [&](const Tensor& t) { return context_shard(t, p, cp.rank()); };
+      UlyssesSaved saved;
+      context().ledger.reset();
+      ulysses_attention(mine(q), mine(k), mine(v), cp, saved);
+      if (cp.rank() == 0) sent = context().ledger.total_traffic().bytes_sent;
+    });
+    const int64_t said = solution.bytes(p, q.nbytes(), k.nbytes());
+    const int64_t by_ring = 2 * k.nbytes() / p * (p - 1);
+    expect(
+        said == sent,
+        fmt::format("on {} ranks a rank sent {} bytes, your formula says {}{}", p, sent, said,
+                    p > 1 && said == by_ring ? ": that is the ring's, which sends all of k and v; "
+                                               "of an all_to_all a rank keeps a p-th"
+                    : p > 1 && said == sent * p / (p - 1)
+                        ? ": of an all_to_all a rank keeps its own part, a p-th"
+                        : ""));
+  }
+}
+
+TEST_CASE("24.2: heads divide among the ranks, or it is said what would") {
   for (const int p : all_ranks)
     run(p, [&](const Communicator& cp) {
       const int64_t each = solution.heads_each(numbers(H, "q"), cp);
@@ -92,7 +117,7 @@ TEST_CASE("24.1: heads divide among the ranks, or it is said what would") {
          "2 heads on 4 ranks: 0 heads are no advice, 4 are. You say: " + text);
 }
 
-TEST_CASE("24.2: each rank has all tokens of its heads, in the order of the sequence") {
+TEST_CASE("24.3: each rank has all tokens of its heads, in the order of the sequence") {
   const Tensor x = numbers(H, "x");
   for (const Split& split : all_splits) {
     const int p = split.p;
@@ -119,7 +144,7 @@ TEST_CASE("24.2: each rank has all tokens of its heads, in the order of the sequ
   }
 }
 
-TEST_CASE("24.3: the way back gives each rank all heads of its tokens") {
+TEST_CASE("24.4: the way back gives each rank all heads of its tokens") {
   const Tensor x = numbers(H, "x");
   for (const Split& split : all_splits) {
     const int p = split.p;
@@ -145,7 +170,7 @@ TEST_CASE("24.3: the way back gives each rank all heads of its tokens") {
   }
 }
 
-TEST_CASE("24.4: attention's output is the single rank's, grouped queries too") {
+TEST_CASE("24.5: attention's output is the single rank's, grouped queries too") {
   for (const Split& split : all_splits)
     for (const int64_t Hkv : {H, H / 2}) {
       const int p = split.p;
@@ -182,7 +207,7 @@ TEST_CASE("24.4: attention's output is the single rank's, grouped queries too") 
     }
 }
 
-TEST_CASE("24.5: the gradients are the single rank's") {
+TEST_CASE("24.6: the gradients are the single rank's") {
   for (const Split& split : all_splits)
     for (const int64_t Hkv : {H, H / 2}) {
       const int p = split.p;
@@ -208,27 +233,4 @@ TEST_CASE("24.5: the gradients are the single rank's") {
         expect_equal(got.dv, mine(whole.dv), {}, split.of("dv", r));
       }
     }
-}
-
-TEST_CASE("24.6: the bytes that a rank sends are the ledger's") {
-  const Tensor q = numbers(H, "q"), k = numbers(H, "k"), v = numbers(H, "v");
-  for (const int p : all_ranks) {
-    int64_t sent = 0;
-    run(p, [&](const Communicator& cp) {
-      const auto mine = [&](const Tensor& t) { return context_shard(t, p, cp.rank()); };
-      context().ledger.reset();
-      solution.forward(mine(q), mine(k), mine(v), cp, ChunkOrder::zigzag);
-      if (cp.rank() == 0) sent = context().ledger.total_traffic().bytes_sent;
-    });
-    const int64_t said = solution.bytes(p, q.nbytes(), k.nbytes());
-    const int64_t by_ring = 2 * k.nbytes() / p * (p - 1);
-    expect(
-        said == sent,
-        fmt::format("on {} ranks a rank sent {} bytes, your formula says {}{}", p, sent, said,
-                    p > 1 && said == by_ring ? ": that is the ring's, which sends all of k and v; "
-                                               "of an all_to_all a rank keeps a p-th"
-                    : p > 1 && said == sent * p / (p - 1)
-                        ? ": of an all_to_all a rank keeps its own part, a p-th"
-                        : ""));
-  }
 }

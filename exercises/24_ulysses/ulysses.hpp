@@ -68,9 +68,9 @@ inline AttentionGradients ulysses_attention_backward(const Tensor& dout,
 // ranks together.
 constexpr int64_t ulysses_bytes(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes) {
   int64_t sent = 0;
-  // exercise 24.6: of its share of q, k, v and o a rank keeps a part, and sends the rest
-  not_done("24.6");
-  // end of exercise 24.6
+  // exercise 24.1: warm-up, a rank keeps a part of its share of q, k, v and o, and sends the rest
+  not_done("24.1");
+  // end of exercise 24.1
   return sent;
 }
 
@@ -78,9 +78,9 @@ constexpr int64_t ulysses_bytes(int64_t ranks, int64_t all_q_bytes, int64_t all_
 int64_t heads_each(const Tensor& x, const Communicator& cp, Where where) {
   const int64_t heads = x.dim(2, where), ranks = axis_size(cp);
   int64_t each = heads;
-  // exercise 24.1: fail(where, "...", ...) if they do not divide; name a number of heads that would
-  not_done("24.1");
-  // end of exercise 24.1
+  // exercise 24.2: fail(where, "...", ...) if they do not divide; name a number of heads that would
+  not_done("24.2");
+  // end of exercise 24.2
   return each;
 }
 
@@ -89,9 +89,9 @@ Tensor to_heads(const Tensor& x, const Communicator& cp, ChunkOrder order, Where
   if (ranks == 1) return x;
   const int64_t h = heads_each(x, cp, where), B = x.dim(0), t = x.dim(1), d = x.dim(3);
   std::vector<Tensor> parts;  // to rank r: its heads of my tokens; from it: my heads of its tokens
-  // exercise 24.2: narrow x to a part per rank, cat them along a new dim 0, all_to_all, take apart
-  not_done("24.2");
-  // end of exercise 24.2
+  // exercise 24.3: narrow x to a part per rank, cat them along a new dim 0, all_to_all, take apart
+  not_done("24.3");
+  // end of exercise 24.3
   return context_unshard(parts, order, where);
 }
 
@@ -101,18 +101,18 @@ Tensor to_tokens(const Tensor& x, const Communicator& cp, ChunkOrder order, Wher
   const int64_t B = x.dim(0), t = x.dim(1) / ranks, h = x.dim(2), d = x.dim(3);
   std::vector<Tensor> parts;  // to rank r: its tokens of my heads; from it: my tokens of its heads
   Tensor y = x;
-  // exercise 24.3: the same with context_shard for narrow; at the end the ranks' heads side by side
-  not_done("24.3");
-  // end of exercise 24.3
+  // exercise 24.4: the same with context_shard for narrow; at the end the ranks' heads side by side
+  not_done("24.4");
+  // end of exercise 24.4
   return y;
 }
 
 Tensor ulysses_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Communicator& cp,
                          UlyssesSaved& saved, ChunkOrder order, Where where) {
   Tensor o;
-  // exercise 24.4: q, k, v to heads; attention_blockwise; o back to tokens; `saved` keeps the rest
-  not_done("24.4");
-  // end of exercise 24.4
+  // exercise 24.5: q, k, v to heads; attention_blockwise; o back to tokens; `saved` keeps the rest
+  not_done("24.5");
+  // end of exercise 24.5
   return o;
 }
 
@@ -120,9 +120,9 @@ AttentionGradients ulysses_attention_backward(const Tensor& dout, const UlyssesS
                                               const Communicator& cp, ChunkOrder order,
                                               Where where) {
   AttentionGradients d;
-  // exercise 24.5: the exchange's backward is the exchange back; between them the attention's
-  not_done("24.5");
-  // end of exercise 24.5
+  // exercise 24.6: the exchange's backward is the exchange back; between them the attention's
+  not_done("24.6");
+  // end of exercise 24.6
   return d;
 }
 

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 
+#include "course/shared/block_picture.hpp"
 #include "course/shared/lesson.hpp"
 #include "course/shared/transformer_picture.hpp"
 #include "yotta/model/transformer.hpp"
@@ -126,10 +127,14 @@ void check_activations(Lesson& lesson) {
   at.check("swiglu: dup", up, d.dup);
 }
 
+void check_rope(Lesson& lesson) {
+  const Tensor q = numbers({1, 4, 2, 6}, "q"), dout = numbers({1, 4, 2, 6}, "dout");
+  Checked{lesson, [&] { return rope(q); }, dout}.check("rope: dx", q, rope_backward(dout));
+}
+
 void check_attention(Lesson& lesson) {
   const Tensor q = numbers({1, 4, 2, 6}, "q"), k = numbers({1, 4, 1, 6}, "k"),
                v = numbers({1, 4, 1, 6}, "v"), dout = numbers({1, 4, 2, 6}, "dout");
-  Checked{lesson, [&] { return rope(q); }, dout}.check("rope: dx", q, rope_backward(dout));
   const AttentionGradients plain =
       attention_plain_backward(dout, q, k, v, attention_plain(q, k, v));
   const AttentionGradients tiles =
@@ -175,14 +180,11 @@ void check_block(Lesson& lesson) {
 
 void gradients(Lesson& lesson) {
   lesson.section("Gradients beside difference quotients of the loss, in f64");
-  lesson.say("{:<32}  {:>7}  {:>11}  {:>11}", "", "numbers", "largest", "quotient");
-  check_linear(lesson);
-  check_softmax(lesson);
-  check_norms(lesson);
-  check_activations(lesson);
-  check_attention(lesson);
-  check_embedding(lesson);
-  check_block(lesson);
+  for (const auto& check : {check_linear, check_softmax, check_norms, check_activations, check_rope,
+                            check_attention, check_embedding, check_block}) {
+    lesson.say("{:<32}  {:>7}  {:>11}  {:>11}", "", "numbers", "largest", "quotient");
+    check(lesson);
+  }
 }
 
 // What a query knows after some of its keys: m, l and o, each from its definition, so that the steps from line to line
@@ -386,6 +388,15 @@ void plain_equals_blockwise(Lesson& lesson, TransformerConfig config) {
   lesson.number("loss.blockwise", losses[1]);
 }
 
+void draw_pictures(Lesson& lesson) {
+  for (const TransformerPicture& picture : transformer_pictures()) {
+    std::ofstream(picture.file) << transformer_svg(picture);
+    lesson.say("drawn in {}", picture.file);
+  }
+  std::ofstream("block.svg") << block_svg();
+  lesson.say("drawn in block.svg");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -397,11 +408,7 @@ int main(int argc, char** argv) {
       [&](Lesson& lesson) {
         const TransformerConfig config = gpt2_config(layers, width, heads, context, 256);
         config.check();
-        for (const TransformerPicture& picture : transformer_pictures()) {
-          if (draw == 0) continue;
-          std::ofstream(picture.file) << transformer_svg(picture);
-          lesson.say("drawn in {}", picture.file);
-        }
+        if (draw != 0) draw_pictures(lesson);
         gradients(lesson);
         online_softmax(lesson);
         linear_net(lesson);
@@ -416,5 +423,5 @@ int main(int argc, char** argv) {
        {"heads", "H", &heads, 1, 256},
        {"context", "T", &context, 4, 1 << 20},
        {"batch", "B", &batch, 1, 1 << 20},
-       {"draw", "1: write the pictures transformer*.svg into this folder", &draw, 0, 1}});
+       {"draw", "1: write transformer*.svg and block.svg into this folder", &draw, 0, 1}});
 }

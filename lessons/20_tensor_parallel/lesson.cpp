@@ -1,8 +1,11 @@
 // Lesson 20: one feed-forward layer on several ranks, cut the right way and the wrong way, and a transformer.
+#include <fstream>
+
 #include "course/shared/lesson.hpp"
+#include "course/shared/tensor_parallel_picture.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/comm/mesh.hpp"
-#include "yotta/comm/run_ranks.hpp"
+#include "yotta/comm/run_on.hpp"
 #include "yotta/core/compare.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/model/text.hpp"
@@ -164,6 +167,92 @@ void transformer(Lesson& lesson, const Sizes& s) {
              text_of(gathered));
 }
 
+// ---- who breaks first ----
+
+// What the two all_reduces of a layer travel over.
+struct Network {
+  const char* name;
+  Cluster cluster;
+  double bandwidth;       // W: bytes/s that each chip sends in an all_reduce
+  CommOptions comm = {};  // of groups larger than a node
+};
+
+// Chips that all reach each other with the same bandwidth, as on one big switch.
+Cluster one_switch(const Chip& chip, double bandwidth) {
+  return {chip.name, chip, {{"all", 1024, 1e-6, 1 / bandwidth}}, {}};
+}
+
+std::vector<Network> networks() {
+  const Chip h100 = chip_named("h100"), v5p = chip_named("v5p");
+  Chip faster = h100;
+  faster.bf16 *= 8, faster.bandwidth *= 8, faster.launch_overhead /= 8;
+  const Cluster nodes = switched(h100, 32);
+  const double card = 1 / nodes.levels[1].beta, axis = 2 * v5p.link;  // an axis' two directions
+  return {{"H100, NVLink to all", one_switch(h100, h100.link), h100.link},
+          {"H100, nodes, one ring", nodes, card},
+          {"H100, nodes, a ring a card", nodes, 8 * card, {Algorithm::multi_rail}},
+          {"v5p, one axis", one_switch(v5p, axis), axis},
+          {"v5p, three axes", one_switch(v5p, 3 * axis), 3 * axis},
+          {"8 times an H100, NVLink", one_switch(faster, h100.link), h100.link}};
+}
+
+constexpr TransformerConfig big = llama3_405b();
+constexpr int64_t big_tokens = 8192;
+
+// Forward and backward of a rank's part of the feed-forward layer, with the two all_reduces.
+double layer_seconds(const Network& network, int tp) {
+  const Timed run = run_on(network.cluster, tp, [&](Communicator& group) {
+    const DeviceScope meta(Device::meta);
+    Mlp part("mlp", {MlpKind::swiglu, big.width, big.feed_forward / tp, false}, {1, DType::bf16});
+    const auto sum = [&](Tensor part_of_sum) {
+      if (tp > 1)
+        group.all_reduce(part_of_sum, ReduceOp::sum, tp > 8 ? network.comm : CommOptions{});
+      return part_of_sum;
+    };
+    Saved saved;
+    const Tensor x = Tensor::empty({1, big_tokens, big.width}, DType::bf16);
+    const Tensor y = sum(part.forward(x, saved));  // g
+    sum(part.backward_input(y, saved));            // f
+    part.backward_weight(saved);
+  });
+  return run.seconds();
+}
+
+void who_breaks_first(Lesson& lesson) {
+  lesson.section(fmt::format("Who breaks first: tp < F W / P, with F {}", big.feed_forward));
+  lesson.say("{:<26} {:>8} {:>7} {:>13} {:>15}", "", "W, GB/s", "P / W", "tp <, gelu",
+             "tp <, SwiGLU");
+  for (const Network& network : networks()) {
+    const double ridge = network.cluster.chip.bf16 / network.bandwidth;
+    const double most = static_cast<double>(big.feed_forward) / ridge;
+    lesson.say("{:<26} {:>8.0f} {:>7.0f} {:>13.1f} {:>15.1f}", network.name,
+               1e-9 * network.bandwidth, ridge, most, 1.5 * most);
+    lesson.number(fmt::format("bound.{}", network.name), most);
+  }
+  lesson.section(fmt::format("SwiGLU of {} tokens, C {}, forward and backward in bf16: time, MFU",
+                             big_tokens, big.width));
+  const double flops =
+      18.0 * static_cast<double>(big_tokens) * static_cast<double>(big.width * big.feed_forward);
+  std::string header = fmt::format("{:<26}", "");
+  for (const int tp : {1, 4, 8, 16, 32}) header += fmt::format("{:>16}", fmt::format("tp {}", tp));
+  lesson.say("{}", header);
+  for (const Network& network : networks()) {
+    std::string line = fmt::format("{:<26}", network.name);
+    for (const int tp : {1, 4, 8, 16, 32}) {
+      const double seconds = layer_seconds(network, tp);
+      const double mfu = flops / tp / seconds / network.cluster.chip.bf16;
+      line += fmt::format("{:>8.2f} ms{:>4.0f}%", 1e3 * seconds, 100 * mfu);
+      lesson.number(fmt::format("mfu.{}.{}", network.name, tp), mfu);
+    }
+    lesson.say("{}", line);
+  }
+}
+
+void draw(Lesson& lesson) {
+  std::ofstream("tensor_parallel.svg") << tensor_parallel_svg();
+  lesson.say("drawn in tensor_parallel.svg");
+}
+
 void mistakes(Lesson& lesson) {
   lesson.section("A mistake: heads that do not divide");
   try {
@@ -179,6 +268,7 @@ void mistakes(Lesson& lesson) {
 
 int main(int argc, char** argv) {
   Sizes sizes;
+  int64_t drawn = 0;
   return run_lesson(argc, argv,
                     {"20", "Tensor parallelism", "one layer on several ranks: columns, then rows"},
                     [&](Lesson& lesson) {
@@ -187,14 +277,17 @@ int main(int argc, char** argv) {
                              "{} ranks, C {}, F {}: take 1, 2, 4 or 8 ranks, "
                              "and multiples of 8 for C and F",
                              sizes.ranks, sizes.width, sizes.hidden);
+                      if (drawn != 0) draw(lesson);
                       two_cuts(lesson, sizes);
                       costs(lesson, sizes);
                       transformer(lesson, sizes);
+                      who_breaks_first(lesson);
                       mistakes(lesson);
                       lesson.say("\nNext: write it yourself, ./yotta check 20");
                     },
                     {{"ranks", "of the tensor-parallel group: 1, 2, 4 or 8", &sizes.ranks, 1, 8},
                      {"tokens", "of the layer's input", &sizes.tokens, 1, 4096},
                      {"width", "C, a multiple of 8", &sizes.width, 8, 4096},
-                     {"hidden", "F, a multiple of 8", &sizes.hidden, 8, 16384}});
+                     {"hidden", "F, a multiple of 8", &sizes.hidden, 8, 16384},
+                     {"draw", "1: write tensor_parallel.svg into this folder", &drawn, 0, 1}});
 }

@@ -1,5 +1,8 @@
 // Lesson 23: one sequence on several ranks. The same losses, who computes what, and what travels meanwhile.
+#include <fstream>
+
 #include "course/shared/lesson.hpp"
+#include "course/shared/ring_picture.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/model/text.hpp"
@@ -142,15 +145,48 @@ void timeline(Lesson& lesson, const Sizes& sizes) {
   lesson.number("contiguous.seconds", contiguous.seconds());
 }
 
-void when_hidden(Lesson& lesson, const Sizes& sizes) {
-  lesson.section("H100s with 50 GB/s to each other: how many tokens per rank hide the ring?");
-  const Cluster network{"h100", chip_named("h100"), {{"all", 1024, 5e-6, 1 / 50e9}}, {}};
-  lesson.say("formula: {:.0f} tokens per rank",
-             ring_hidden_tokens(network.chip.bf16, 50e9, 2, 4, 1));
-  for (const int64_t each : {1024, 4096, 8192, 16384, 32768}) {
-    const Timed run = ring(network, sizes.ranks, each * sizes.ranks, ChunkOrder::zigzag);
-    lesson.say("{:>6} tokens per rank: {:6.3f} ms, {:4.1f}% of it waiting", each,
-               1e3 * run.seconds(), 100 * run.idle_share(0));
+// ---- who breaks first ----
+
+struct Network {
+  const char* name;
+  Chip chip;
+  double bandwidth;  // of a hop, bytes/s
+};
+std::vector<Network> networks() {
+  const Chip h100 = chip_named("h100"), v5p = chip_named("v5p");
+  const double card = 1 / switched(h100, 16).levels[1].beta;
+  Chip faster = h100;
+  faster.bf16 *= 8, faster.bandwidth *= 8, faster.launch_overhead /= 8;
+  return {{"H100, a card", h100, card},
+          {"H100, NVLink", h100, h100.link},
+          {"v5p, a link", v5p, v5p.link},
+          {"8 x H100, a card", faster, card}};
+}
+
+void who_breaks_first(Lesson& lesson, const Sizes& sizes) {
+  lesson.section(
+      "Who breaks first: from how many tokens on a rank is a hop hidden? 4 heads, 1 key head");
+  const std::vector<Network> all = networks();
+  for (const Network& each : all) {
+    const double tokens = ring_hidden_tokens(each.chip.bf16, each.bandwidth, 2, 4, 1);
+    lesson.say("{:<16}  {:>3.0f} GB/s  {:>6.0f} FLOPs a byte  {:>6.0f} tokens", each.name,
+               1e-9 * each.bandwidth, each.chip.bf16 / each.bandwidth, tokens);
+    lesson.number(fmt::format("hidden.{}", each.name), tokens);
+  }
+  std::string header = fmt::format("{:>6}", "tokens");
+  for (const Network& each : all) header += fmt::format("  {:>25}", each.name);
+  lesson.section(fmt::format("Attention forward on {} ranks: time, MFU, waiting", sizes.ranks));
+  lesson.say("{}", header);
+  for (const int64_t tokens : {1024, 4096, 8192, 16384, 32768}) {
+    std::string line = fmt::format("{:>6}", tokens);
+    for (const Network& each : all) {
+      const Cluster machine{each.name, each.chip, {{"all", 1024, 5e-6, 1 / each.bandwidth}}, {}};
+      const Timed run = ring(machine, sizes.ranks, tokens * sizes.ranks, ChunkOrder::zigzag);
+      const double flops = run.reports[0].ledger().op("attention_blockwise").flops;
+      line += fmt::format("  {:>7.3f} ms{:>6.1f}%{:>7.1f}%", 1e3 * run.seconds(),
+                          100 * flops / run.seconds() / each.chip.bf16, 100 * run.idle_share(0));
+    }
+    lesson.say("{}", line);
   }
 }
 
@@ -164,6 +200,11 @@ void memory(Lesson& lesson, const Sizes& sizes) {
                console::bytes(peak));
     lesson.number(fmt::format("peak.{}", ranks), peak);
   }
+}
+
+void draw(Lesson& lesson) {
+  std::ofstream("ring_attention.svg") << ring_attention_svg();
+  lesson.say("drawn in ring_attention.svg");
 }
 
 void forgotten_positions(Lesson& lesson) {
@@ -183,23 +224,25 @@ void forgotten_positions(Lesson& lesson) {
 
 int main(int argc, char** argv) {
   Sizes sizes;
-  int64_t ranks = sizes.ranks;
+  int64_t ranks = sizes.ranks, drawn = 0;
   return run_lesson(
       argc, argv,
       {"23", "Ring attention", "one sequence on several ranks: losses, work, time and memory"},
       [&](Lesson& lesson) {
         sizes.ranks = static_cast<int>(ranks);
         expect_chunks(sizes.tokens, sizes.ranks, Where::current());
+        if (drawn != 0) draw(lesson);
         same_losses(lesson, sizes);
         merge_by_hand(lesson);
         who_computes(lesson, sizes);
         timeline(lesson, sizes);
-        when_hidden(lesson, sizes);
+        who_breaks_first(lesson, sizes);
         memory(lesson, sizes);
         forgotten_positions(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 23");
       },
       {{"ranks", "ranks that share the sequence", &ranks, 1, 8},
        {"tokens", "of the sequence, where it is only counted and timed", &sizes.tokens, 16,
-        1 << 22}});
+        1 << 22},
+       {"draw", "1: write ring_attention.svg into this folder", &drawn, 0, 1}});
 }

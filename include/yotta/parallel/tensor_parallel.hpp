@@ -164,16 +164,16 @@ constexpr int64_t tensor_parallel_bytes_sent_by_all(int64_t ranks, int64_t numbe
 #if YOTTA_BODIES_OF(parallel_layers)
 
 Tensor CopyToTensorParallel::backward(Tensor dx) const {
-  // exercise 20.2: f's backward; label what you send "tp.backward"
+  // exercise 20.1: warm-up, f's backward; label what you send "tp.backward"
   if (axis_size(tp_) > 1) tp_.all_reduce(dx, ReduceOp::sum, {.label = "tp.backward"});
-  // end of exercise 20.2
+  // end of exercise 20.1
   return dx;
 }
 
 Tensor ReduceFromTensorParallel::forward(Tensor y) const {
-  // exercise 20.3: g's forward; label what you send "tp.forward"
+  // exercise 20.2: warm-up, g's forward; label what you send "tp.forward"
   if (axis_size(tp_) > 1) tp_.all_reduce(y, ReduceOp::sum, {.label = "tp.forward"});
-  // end of exercise 20.3
+  // end of exercise 20.2
   return y;
 }
 
@@ -191,11 +191,11 @@ int64_t part_of(int64_t size, const Communicator& tp, const std::string& layer, 
 LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
                              const std::string& layer) {
   LinearOptions part = whole;
-  // exercise 20.1: how many outputs (part_of checks), which is the first, how many in the whole?
+  // exercise 20.3: how many outputs (part_of checks), which is the first, how many in the whole?
   part.outputs = part_of(whole.outputs, tp, layer, "outputs");
   part.first_output = axis_rank(tp) * part.outputs;
   part.whole_outputs = whole.outputs;
-  // end of exercise 20.1
+  // end of exercise 20.3
   return part;
 }
 

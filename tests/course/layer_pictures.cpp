@@ -1,0 +1,149 @@
+// The pictures of layers: a block (lesson 12), two ranks with f and g (20), ring attention (23), Ulysses (24). The files are
+// what the programs draw; what they say is what the layers hold, keep and send; and they can be read.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <regex>
+
+#include "course/shared/block_picture.hpp"
+#include "course/shared/console.hpp"
+#include "course/shared/ring_picture.hpp"
+#include "course/shared/tensor_parallel_picture.hpp"
+#include "course/shared/ulysses_picture.hpp"
+#include "runner/exercise.hpp"
+#include "yotta/parallel/ring_attention.hpp"
+
+using namespace yotta;
+
+namespace {
+
+const std::string root = YOTTA_SOURCE_DIR;
+
+std::string file_of(const char* name) {
+  return runner::read_text(root + "/course/pictures/" + name);
+}
+std::string page_of(const char* topic) {
+  return runner::read_text(root + "/lessons/" + topic + "/README.md");
+}
+bool holds(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+std::string size_text(int64_t bytes) { return console::bytes(static_cast<double>(bytes)); }
+
+// At most 900 pixels wide, letters of 9 pixels or more, and no words beyond the paper (letters are about 0.58 of their size
+// wide).
+void check_readable(const std::string& svg) {
+  std::smatch head;
+  REQUIRE(std::regex_search(svg, head, std::regex("<svg [^>]*width=\"(\\d+)\" height=\"(\\d+)\"")));
+  const double width = std::stod(head[1]), height = std::stod(head[2]);
+  CHECK(width <= 900);
+  const std::regex words(
+      "<text x=\"(\\d+)\" y=\"(\\d+)\" text-anchor=\"(\\w+)\"[^>]*font-size=\"(\\d+)\"[^>]*>([^<]*)"
+      "<");
+  int found = 0;
+  for (std::sregex_iterator at(svg.begin(), svg.end(), words), end; at != end; ++at, ++found) {
+    const double x = std::stod((*at)[1]), size = std::stod((*at)[4]);
+    const double length = 0.58 * size * static_cast<double>((*at)[5].length());
+    const double left = (*at)[3] == "start" ? x : x - length / 2;
+    CHECK(size >= 9);
+    CHECK_MESSAGE(left >= 4, (*at)[5].str());
+    CHECK_MESSAGE(left + length <= width - 4, (*at)[5].str());
+    CHECK_MESSAGE(std::stod((*at)[2]) <= height - 4, (*at)[5].str());
+  }
+  CHECK(found > 20);
+  CHECK_FALSE(holds(svg, "nan"));
+}
+
+}  // namespace
+
+TEST_CASE("the files are what is drawn, and can be read") {
+  struct Picture {
+    const char *lesson, *file;
+    std::string (*draw)();
+  };
+  for (const auto& [lesson, file, draw] :
+       {Picture{"12_transformer", "block.svg", block_svg},
+        Picture{"20_tensor_parallel", "tensor_parallel.svg", tensor_parallel_svg},
+        Picture{"23_ring_attention", "ring_attention.svg", ring_attention_svg},
+        Picture{"24_ulysses", "ulysses.svg", ulysses_svg}}) {
+    INFO(file);
+    const std::string svg = draw();
+    const bool same = file_of(file) == svg;
+    CHECK_MESSAGE(same, fmt::format("./yotta lesson {:.2} -- --draw 1 writes it anew", lesson));
+    CHECK(holds(page_of(lesson), fmt::format("](../../course/pictures/{})", file)));
+    check_readable(svg);
+  }
+}
+
+TEST_CASE("the two ranks share A's columns and B's rows, and the picture says which") {
+  const TensorParallelShare first = tensor_parallel_share(0), second = tensor_parallel_share(1);
+  const std::string svg = tensor_parallel_svg();
+  CHECK(first.first_column == 0);
+  CHECK(second.first_column == first.columns);
+  CHECK(second.first_row == first.rows);
+  CHECK(first.columns == first.rows);  // what comes out of A's columns goes into B's rows
+  for (const auto& [rank, share] : {std::pair{0, first}, {1, second}}) {
+    const int64_t last = share.first_column + share.columns - 1;
+    CHECK(holds(svg, fmt::format(">A{}: columns {} to {}<", rank, share.first_column, last)));
+    CHECK(holds(svg, fmt::format(">B{}: rows {} to {}<", rank, share.first_row, last)));
+  }
+}
+
+TEST_CASE("g sends forward and f sends backward, as much as one all_reduce") {
+  const std::string svg = tensor_parallel_svg();
+  const size_t backward = svg.find(">backward<");
+  REQUIRE(backward != std::string::npos);
+  CHECK(svg.find(">g: all_reduce<") < backward);
+  CHECK(svg.find(">f: nothing<") < backward);
+  CHECK(holds(svg.substr(backward), ">f: all_reduce<"));
+  CHECK(holds(svg.substr(backward), ">g: nothing<"));
+  for (const int rank : {0, 1}) {
+    const TensorParallelShare share = tensor_parallel_share(rank);
+    CHECK(share.sent_forward == 8);  // 2 (p - 1) / p of 2 tokens of 4 numbers
+    CHECK(share.sent_backward == 8);
+  }
+}
+
+TEST_CASE("a block keeps what its picture says, and the lesson names the same bytes") {
+  const KeptByBlock kept = kept_by_block();
+  const std::string svg = block_svg();
+  int64_t sum = 0;
+  for (const KeptRow& row : kept.rows)
+    for (const int64_t bytes : row.bytes) sum += bytes;
+  CHECK(sum == kept.after_forward);
+  CHECK(kept.after_dgrad > kept.after_forward);  // x stays for W, and dy has come
+  CHECK(holds(svg, fmt::format(">In all {}. After every I and<", size_text(kept.after_forward))));
+  CHECK(holds(svg, size_text(kept.after_dgrad)));
+  const std::string page = page_of("12_transformer");
+  CHECK(holds(page, fmt::format("Kept in between: {},", size_text(kept.after_forward))));
+}
+
+TEST_CASE(
+    "in every step of the ring each rank computes two squares, all of them its own queries'") {
+  for (const int ranks : {2, 3, 4}) {
+    std::map<std::pair<int, int>, double> seen;  // by rank and step
+    for (const RingSquare& square : ring_squares(ranks)) {
+      seen[{square.rank, square.step}] += square.seen();
+      const bool own = square.query == chunk_of(ranks, square.rank, 0) ||
+                       square.query == chunk_of(ranks, square.rank, 1);
+      CHECK(own);
+    }
+    CHECK(static_cast<int>(seen.size()) == ranks * ranks);
+    for (const auto& [where, squares] : seen) CHECK(squares == 2);
+  }
+  CHECK(holds(ring_attention_svg(),
+              ">Each rank computes 8 of the 32 squares of the triangle, 2 in each"));
+}
+
+TEST_CASE("Ulysses' exchange gives each rank whole heads, and the way back its tokens") {
+  const std::vector<Holders> holders = ulysses_holders();
+  REQUIRE(holders.size() == 3);
+  for (size_t token = 0; token < 8; ++token)
+    for (size_t head = 0; head < 4; ++head) {
+      CHECK(holders[0][token][head] == static_cast<int>(std::min(token, 7 - token)));
+      CHECK(holders[1][token][head] == static_cast<int>(head));
+    }
+  CHECK(holders[2] == holders[0]);
+}
