@@ -310,6 +310,29 @@ TEST_CASE(
   CHECK(contains(one_way[1], "rank 0 sent 400000 bytes with tag 9 to rank 1"));
 }
 
+TEST_CASE("what a rank says twice, though it can be so but once, is its end: offers, its end") {
+  TcpFrame offer{.kind = TcpFrame::Kind::offer, .dtype = DType::f32, .world = 1, .tag = 7};
+  offer.count = 100'000;
+  offer.id = 1;
+  const TcpFrame ended{
+      .kind = TcpFrame::Kind::control, .world = 1, .tag = tcp_limits::control_kinds - 1};
+  for (const auto& [frame, words] :
+       {std::pair(offer, "offer 1 after 1"), std::pair(ended, "its end, twice")}) {
+    TcpPeers alone;
+    alone.processes.resize(3);
+    alone.words = std::make_unique<OwnWords>(0);
+    const auto mesh = std::make_shared<TcpMesh>(std::move(alone));
+    TcpTransport transport(mesh, 3, 1);
+    for (const int64_t number : {0, 1}) {
+      CHECK(mesh->lost() == -1);
+      const TcpPart part{.from = 1, .to = 0, .number = number, .frame = frame};
+      mesh->take({reinterpret_cast<const char*>(&part), sizeof part}, 1, "127.0.0.1");
+    }
+    CHECK(mesh->lost() == 1);
+    CHECK(contains(mesh->describe_lost(), words));
+  }
+}
+
 TEST_CASE("what sockets cannot send is refused") {
   const Errors errors = on_tcp(1, [](Communicator& world) {
     const DeviceScope meta(Device::meta);
