@@ -128,7 +128,8 @@ TEST_CASE("a closed inbox takes no connection, ends silent ones, and keeps the r
   CHECK(receive(job.inbox, 5).has_value());
 }
 
-TEST_CASE("who speaks without the key is named, on either socket, silent ones before it or not") {
+TEST_CASE(
+    "a host that speaks without the key is named, on either socket, also after many silent ones") {
   const std::string said = stderr_of([] {
     Guarded job;
     std::vector<std::unique_ptr<SilentConnections>> silent;

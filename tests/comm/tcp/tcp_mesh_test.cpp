@@ -140,7 +140,7 @@ TEST_CASE("a request that is forgotten is not touched; what has begun is sent to
 }
 
 TEST_CASE(
-    "who ends with a good-bye is gone, who ends without is lost; who has lost another says so") {
+    "a process that ends with a good-bye is gone, without one it is lost, and others hear of it") {
   on_meshes(3, [](std::shared_ptr<TcpMesh> mesh) {
     meet(*mesh);
     if (mesh->rank() == 1) mesh->say_goodbye();
@@ -235,7 +235,7 @@ TEST_CASE("a process with the key that is no rank is reported, and what it sends
         "and is dropped: a connection of no rank\n");
 }
 
-TEST_CASE("a good-bye that names a process as lost is believed by who has not noticed yet") {
+TEST_CASE("a good-bye that names a lost process tells those that have not noticed yet") {
   on_meshes(3, [](const std::shared_ptr<TcpMesh>& mesh) {
     meet(*mesh);
     if (mesh->rank() == 1) mesh->send(0, {.kind = TcpFrame::Kind::goodbye, .tag = 2});

@@ -151,7 +151,7 @@ TEST_CASE("a process that ends without a word between runs is named") {
     CHECK(contains(said[rank], "rank 2 has failed: its process, "));
 }
 
-TEST_CASE("the end: everybody hears what the others have ended with") {
+TEST_CASE("the end: each process hears what the others have ended with") {
   const auto said = in_processes(2, [](const TcpEnvironment& self) {
     TcpRanks job(self);
     const auto all = job.end(self.rank == 1 ? "the disk is full" : "");

@@ -117,7 +117,7 @@ TEST_CASE("a failure reaches ranks that wait, whatever is under way") {
   }
 }
 
-TEST_CASE("after a failure nobody touches what was being sent") {
+TEST_CASE("after a failure no rank touches what was being sent") {
   for (const int culprit : {0, 1}) {
     std::atomic<bool> posted = false, over = false;
     on_meshes(2, [&](const std::shared_ptr<TcpMesh>& mesh) {
@@ -175,7 +175,7 @@ TEST_CASE("a large message whose sender or receiver withdraws after the offer go
     });
 }
 
-TEST_CASE("a connection that closes without a good-bye names its process, and so does everybody") {
+TEST_CASE("all ranks name the process whose connection closes without a good-bye") {
   std::atomic<int> told = 0;
   on_meshes(3, [&](std::shared_ptr<TcpMesh> mesh) {
     if (mesh->rank() == 1) return;  // its sockets are closed with it
@@ -211,7 +211,7 @@ TEST_CASE("deadlocks are explained, with the tag that has come instead") {
   CHECK(contains(parted[0], "but rank 0 waits for tag 7 in another communicator"));
 }
 
-TEST_CASE("nobody sleeps beside what has come: another strand's look may have read it") {
+TEST_CASE("no rank sleeps beside what has come: another strand's look may have read it") {
   on_meshes(1, [](const std::shared_ptr<TcpMesh>& mesh) {
     TcpTransport transport(mesh, 1, 1, {.patience = 20});
     const Call call{.operation = "recv", .where = Where::current()};
@@ -292,8 +292,7 @@ TEST_CASE("calls that differ are compared where that is asked for") {
   }
 }
 
-TEST_CASE(
-    "a message that nobody received is told at the end, a small one and large ones both ways") {
+TEST_CASE("a message that no rank has received is told at the end, small or large, both ways") {
   const Errors small = on_tcp(2, [](Communicator& world) {
     if (world.rank() == 0) world.send(std::vector<float>(3), 1, 9);
   });

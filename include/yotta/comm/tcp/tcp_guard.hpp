@@ -179,9 +179,10 @@ class TcpGuard {
     std::unique_ptr<SocketEvents> events = nullptr;
     int listening_fd = -1, port = 0;
     bool is_closed = false;
-    bool was_silent = false;  // the connection whose end is the next event
-    int unseen =
-        0;  // answered connections, less those whose number of sent bytes was seen to show it
+    // Of the connection that the next event tells the end of.
+    bool was_silent = false;
+    // Connections that ZeroMQ has answered, less those that are known to be (is_answered).
+    int unseen = 0;
     std::map<int, Connection> connections = {};  // by descriptor
   };
   struct Waiting {

@@ -11,9 +11,9 @@
 //     the kernel says that it has ended (processes of the same host);
 //     the process that has started it says so (rank_words.hpp);
 //     its parts have a gap, or it sends what no rank sends.
-// A message counts as the rank's on whose connection it has come (TcpPeers::ranks), whatever is in
-// it. What comes on other connections is dropped and reported: it is of a process with the job's
-// key that is no rank.
+// Each rank has a connection of its own (TcpPeers::ranks). A message counts as sent by the rank to
+// which its connection belongs, whatever is in it. What comes on other connections is dropped and
+// reported: its sender has the job's key, and is no rank.
 // One that does not answer for ten seconds is not lost: it may be stopped. The lowest rank that
 // notices says so, and says when it is back.
 // Cost of a part: 80 bytes, a copy and an encryption on each side.
