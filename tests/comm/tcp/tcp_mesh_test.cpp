@@ -116,12 +116,12 @@ TEST_CASE("a request that is forgotten is not touched; what has begun is sent to
     mesh->attach(1, &notes);
     meet(*mesh);
     if (mesh->rank() == 0) {
-      std::vector<char> data(100'000'000, 'x');  // more than the kernel takes at once
+      std::vector<char> data(50'000'000, 'x');  // more than the kernel takes at once
       Request begun, waits;
       begun.data =
           waits.data = {reinterpret_cast<std::byte*>(data.data()), std::ssize(data), DType::u8};
-      mesh->send(1, message(1, 1, 100'000'000), begun);
-      mesh->send(1, message(1, 2, 100'000'000), waits);
+      mesh->send(1, message(1, 1, 50'000'000), begun);
+      mesh->send(1, message(1, 2, 50'000'000), waits);
       CHECK(mesh->is_sending());
       mesh->forget(begun);
       mesh->forget(waits);
@@ -131,7 +131,7 @@ TEST_CASE("a request that is forgotten is not touched; what has begun is sent to
       CHECK(notes.all_sent.empty());
     } else {
       CHECK(wait_until(*mesh, [&] { return notes.notes.size() == 2; }));
-      CHECK(notes.notes[0].bytes == std::string(100'000'000, 'x'));
+      CHECK(notes.notes[0].bytes == std::string(50'000'000, 'x'));
       CHECK(notes.notes[1].tag == 3);
     }
     meet(*mesh);
@@ -156,7 +156,7 @@ TEST_CASE("what is lost has nothing under way to it any more") {
   on_meshes(2, [](const std::shared_ptr<TcpMesh>& mesh) {
     meet(*mesh);
     if (mesh->rank() == 1) return;  // its sockets are closed with it
-    mesh->send_text(1, std::string(100'000'000, 'x'));
+    mesh->send_text(1, std::string(50'000'000, 'x'));
     CHECK(mesh->is_sending());
     CHECK(wait_until(*mesh, [&] { return mesh->lost() == 1; }));
     CHECK_FALSE(mesh->is_sending());

@@ -153,12 +153,12 @@ TEST_CASE("a rank with another key neither joins nor hears; rank 0 says from whe
   const TcpAddress first{"localhost", free_port()};
   std::vector<std::string> heard;
   const std::string said = stderr_of([&] {
-    heard = meet({by_address(0, 3, first, 0.5), by_address(1, 3, first, 0.5),
-                  by_address(2, 3, first, 0.3, make_job_key())});
+    heard = meet({by_address(0, 3, first, 0.3), by_address(1, 3, first, 0.3),
+                  by_address(2, 3, first, 0.2, make_job_key())});
   });
-  CHECK(contains(heard[0], "of 3 ranks these have not come within 0.5 s: 2."));
+  CHECK(contains(heard[0], "of 3 ranks these have not come within 0.3 s: 2."));
   CHECK(contains(heard[0], "Connections without the job's key were refused, from 127.0.0.1:"));
-  CHECK(contains(heard[1], "these have not come within 0.5 s: 2."));
+  CHECK(contains(heard[1], "these have not come within 0.3 s: 2."));
   CHECK(contains(heard[2], "what is there is no rank 0 of this job: it does not have its key"));
   CHECK(contains(said, "rank 0: a connection from 127.0.0.1:"));
   CHECK(contains(said, "does not have the key of this job, and was refused"));
@@ -166,8 +166,8 @@ TEST_CASE("a rank with another key neither joins nor hears; rank 0 says from whe
 
 TEST_CASE("ranks that do not come are named, to those that have") {
   const TcpAddress first{"localhost", free_port()};
-  check_all_hear({by_address(0, 4, first, 0.5), by_address(2, 4, first, 20)},
-                 "of 4 ranks these have not come within 0.5 s: 1, 3. Have they been started, with "
+  check_all_hear({by_address(0, 4, first, 0.3), by_address(2, 4, first, 20)},
+                 "of 4 ranks these have not come within 0.3 s: 1, 3. Have they been started, with "
                  "the same MASTER_ADDR, MASTER_PORT and YOTTA_JOB_KEY as rank 0 (process ");
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("connections that say nothing, or not enough, hold up no rank") {
   std::vector<int> silent;
   std::vector<std::string> heard(3);
   const Deadline began(0);
-  std::thread zero([&] { heard[0] = meet({by_address(0, 3, first, 0.5)})[0]; });
+  std::thread zero([&] { heard[0] = meet({by_address(0, 3, first, 0.3)})[0]; });
   for (int i = 0; i < 4; ++i) silent.push_back(connect_at_last(first.port));
   CHECK(send(silent[0], "\xff", 1, MSG_NOSIGNAL) == 1);
   heard[1] = meet({by_address(1, 3, first, 20)})[0];
@@ -186,17 +186,17 @@ TEST_CASE("connections that say nothing, or not enough, hold up no rank") {
   CAPTURE(seconds);
   CHECK(seconds < 4);
   for (const size_t rank : {size_t{0}, size_t{1}})
-    CHECK(contains(heard[rank], "of 3 ranks these have not come within 0.5 s: 2."));
+    CHECK(contains(heard[rank], "of 3 ranks these have not come within 0.3 s: 2."));
 }
 
 TEST_CASE("a process that came early may have waited all its time when the last one comes") {
   const TcpAddress first{"localhost", free_port()};
   std::vector<std::string> early, last;
   std::thread others([&] {
-    early = meet(
-        {by_address(0, 4, first, 20), by_address(1, 4, first, 0.3), by_address(2, 4, first, 0.3)});
+    early = meet({by_address(0, 4, first, 20), by_address(1, 4, first, 0.15),
+                  by_address(2, 4, first, 0.15)});
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   last = meet({by_address(3, 4, first, 20)});
   others.join();
   for (const std::string& text : early) CHECK(text == "nothing was thrown");
@@ -215,17 +215,17 @@ TEST_CASE("two processes with one rank, and different numbers of ranks, are told
 
 TEST_CASE("rank 0 cannot be reached, or is another program") {
   const int port = free_port();
-  CHECK(contains(meet({by_address(1, 2, {"localhost", port}, 0.2)})[0],
-                 fmt::format("rank 1 could not reach rank 0 at localhost:{} within 0.2 s: "
+  CHECK(contains(meet({by_address(1, 2, {"localhost", port}, 0.1)})[0],
+                 fmt::format("rank 1 could not reach rank 0 at localhost:{} within 0.1 s: "
                              "nothing listens at tcp://",
                              port)));
-  CHECK(contains(meet({by_address(1, 2, {"no.such.host.invalid", port}, 0.2)})[0],
+  CHECK(contains(meet({by_address(1, 2, {"no.such.host.invalid", port}, 0.1)})[0],
                  "could not reach rank 0 at no.such.host.invalid:"));
-  CHECK(contains(meet({by_file(1, 2, "/no/such/file", 0.2)})[0],
-                 "could not reach rank 0 at /no/such/file within 0.2 s: the file does not say"));
+  CHECK(contains(meet({by_file(1, 2, "/no/such/file", 0.1)})[0],
+                 "could not reach rank 0 at /no/such/file within 0.1 s: the file does not say"));
   const Stranger other;
   std::thread answers([&] { other.answer_one("220 mail.example.com ESMTP ready"); });
-  CHECK(contains(meet({by_address(1, 2, {"127.0.0.1", other.port()}, 0.4)})[0],
+  CHECK(contains(meet({by_address(1, 2, {"127.0.0.1", other.port()}, 0.2)})[0],
                  "what is there is no rank 0"));
   answers.join();
 }
