@@ -52,7 +52,7 @@ void on_meshes(int size, Code code) {
   const std::string file = (folder / "rank0").string();
   on_threads_of(size, [&](int rank) {
     const yotta::TcpEnvironment self{rank, size, {}, file, 20};
-    code(std::make_shared<yotta::TcpMesh>(yotta::TcpRendezvous(self).connect()));
+    code(std::make_shared<yotta::TcpMesh>(yotta::TcpRendezvous(self).connect(), 0.1));
   });
 }
 

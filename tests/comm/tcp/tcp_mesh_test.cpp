@@ -195,7 +195,7 @@ TEST_CASE("a rank that sends several frames, or as another rank, is lost itself,
         while (!heard) std::this_thread::yield();
         return;
       }
-      TcpMesh mesh(std::move(peers));
+      TcpMesh mesh(std::move(peers), 0.1);
       if (rank == 2) {
         CHECK(wait_until(mesh, [&] { return mesh.lost() == 1; }));
       } else {

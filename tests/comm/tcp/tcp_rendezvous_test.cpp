@@ -298,7 +298,7 @@ TEST_CASE("once the ranks have met, strangers use up no descriptors: files can b
       TcpMesh mesh(std::move(peers));
       if (rank == 0) {
         const Flood flood(ports, 3, 150);
-        for (const Deadline some(0.5); some.left() > 0;) mesh.progress(0.01);
+        for (const Deadline some(0.3); some.left() > 0;) mesh.progress(0.01);
         std::vector<int> files;
         while (files.size() < 100) files.push_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
         opened = std::to_string(std::count(files.begin(), files.end(), -1));

@@ -32,8 +32,10 @@ namespace yotta {
 
 class TcpMesh {
  public:
-  explicit TcpMesh(TcpPeers peers)
+  // last_words: seconds in which what a dead process has sent gets to arrive.
+  explicit TcpMesh(TcpPeers peers, double last_words = 0.3)
       : peers_(std::move(peers)),
+        last_words_(last_words),
         inbox_(peers_.rank, static_cast<int>(peers_.processes.size())),
         links_(peers_.processes.size()) {
     peers_.lines.resize(links_.size());
@@ -141,7 +143,6 @@ class TcpMesh {
 
  private:
   static constexpr double look_after = 0.1;  // seconds between two looks at the other processes
-  static constexpr double last_words = 0.3;  // that what a dead process has sent gets to arrive
   static constexpr int most_at_once = 64;    // messages that are read in one go
 
   struct Outgoing {
@@ -247,7 +248,7 @@ class TcpMesh {
   }
   // What it has sent may still come, among it a goodbye.
   void is_dying(int other) {
-    if (!link(other).dying) link(other).dying.emplace(last_words);
+    if (!link(other).dying) link(other).dying.emplace(last_words_);
   }
   void supervise() {
     if (peers_.sockets == nullptr || next_look_.left() > 0) return;
@@ -271,7 +272,7 @@ class TcpMesh {
       if (event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) answers_again(other);
     }
     const int64_t parts = inbox_.parts_from(other);
-    if (it.dying && parts != it.parts_seen) it.dying.emplace(last_words);  // there is more of it
+    if (it.dying && parts != it.parts_seen) it.dying.emplace(last_words_);  // there is more of it
     it.parts_seen = parts;
     if (it.dying && it.dying->left() <= 0 && !it.is_closed) lose(other, describe(other));
     if (it.silent && it.silent->left() <= 0 && !it.said_silent && !it.dying && !is_gone(other))
@@ -297,6 +298,7 @@ class TcpMesh {
   }
 
   TcpPeers peers_;
+  double last_words_;
   TcpInbox inbox_;
   std::vector<Link> links_;  // by rank
   ProcessWatch watch_;
