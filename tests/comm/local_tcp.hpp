@@ -16,6 +16,30 @@
 
 namespace yotta_test {
 
+// Notes what comes; its receive is the one it is given.
+class Notes : public yotta::TcpReceiver {
+ public:
+  struct Note {
+    int from;
+    int64_t tag;
+    yotta::Request* recv;
+    std::string bytes;
+  };
+  std::vector<Note> notes;
+  std::vector<yotta::Request*> all_sent;
+  yotta::Request* recv = nullptr;
+
+ private:
+  yotta::Request* find_recv(int /*from*/, const yotta::TcpFrame& /*frame*/) override {
+    return recv;
+  }
+  void arrived(int from, const yotta::TcpFrame& frame, yotta::Request* there,
+               std::string bytes) override {
+    notes.push_back({from, frame.tag, there, std::move(bytes)});
+  }
+  void sent(yotta::Request& request) override { all_sent.push_back(&request); }
+};
+
 inline void on_threads_of(int size, const std::function<void(int rank)>& code) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) threads.emplace_back([&code, rank] { code(rank); });
@@ -28,7 +52,7 @@ void on_meshes(int size, Code code) {
   const std::string file = (folder / "rank0").string();
   on_threads_of(size, [&](int rank) {
     const yotta::TcpEnvironment self{rank, size, {}, file, 20};
-    code(std::make_shared<yotta::TcpMesh>(yotta::TcpRendezvous(self).connect()));
+    code(std::make_shared<yotta::TcpMesh>(yotta::TcpRendezvous(self).connect(), 0.1));
   });
 }
 

@@ -203,7 +203,7 @@ TEST_CASE("what is refused in every process, with what to do") {
   });
 }
 
-TEST_CASE("the end: everybody hears what the others have ended with; who goes on is told") {
+TEST_CASE("the end: each process hears how the others have ended; one that goes on is told") {
   in_processes(2, [](ProcessRanks& job) {
     CHECK(job.end(job.rank() == 0 ? "the disk is full" : "") ==
           std::vector<std::string>{"the disk is full", ""});

@@ -29,7 +29,7 @@ std::optional<LaunchEnvironment> launch_of(const Variables& variables) {
 
 }  // namespace
 
-TEST_CASE("a process knows who has started it, and as which of how many") {
+TEST_CASE("a process knows its launcher, its rank, and the number of ranks") {
   CHECK_FALSE(launch_of({}));
   const auto open_mpi = launch_of({{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}});
   REQUIRE(open_mpi);
@@ -187,7 +187,7 @@ TEST_CASE("a process's environment and its parent can be read") {
   CHECK(parent_of_process(child) == 0);
 }
 
-TEST_CASE("who is in no job has no launcher") {
+TEST_CASE("a process that is in no job has no launcher") {
   if (!find_launch_environment()) CHECK(find_launcher() == 0);
 }
 

@@ -14,26 +14,6 @@ using Kind = TcpFrame::Kind;
 
 namespace {
 
-// Notes what comes; its receive is the one it is given.
-class Notes : public TcpReceiver {
- public:
-  struct Note {
-    int from;
-    int64_t tag;
-    Request* recv;
-    std::string bytes;
-  };
-  std::vector<Note> notes;
-  Request* recv = nullptr;
-
- private:
-  Request* find_recv(int /*from*/, const TcpFrame& /*frame*/) override { return recv; }
-  void arrived(int from, const TcpFrame& frame, Request* there, std::string bytes) override {
-    notes.push_back({from, frame.tag, there, std::move(bytes)});
-  }
-  void sent(Request& /*request*/) override {}
-};
-
 std::string bytes_of_part(const TcpPart& part, const std::string& bytes = "") {
   return std::string(reinterpret_cast<const char*>(&part), sizeof part) + bytes;
 }
@@ -48,8 +28,7 @@ std::string fault_of(const TcpPart& part, const std::string& bytes = "") {
   TcpInbox inbox(0, 3);
   Notes notes;
   inbox.attach(1, &notes);
-  int from = -1;
-  const std::string fault = inbox.take(bytes_of_part(part, bytes), from);
+  const std::string fault = inbox.take(bytes_of_part(part, bytes), 1);
   CHECK(notes.notes.empty() == (!fault.empty() || part.frame.kind == Kind::goodbye));
   return fault;
 }
@@ -99,7 +78,7 @@ TEST_CASE("what no rank sends is refused by name: lengths, tags, types, kinds, r
   refused([](Part part) { part.frame = {.kind = Kind::control, .tag = 99}; }, "", "message 99");
   refused([](Part part) { part.frame = {.kind = Kind::wanted, .bytes = 3}; }, "abc", "3 bytes");
   std::string fault;
-  CHECK_FALSE(read_part("GET / HTTP/1.1", 0, 3, fault).has_value());
+  CHECK_FALSE(read_part("GET / HTTP/1.1", 1, 0, 3, fault).has_value());
   CHECK(fault == "14 bytes, less than a header");
 }
 
@@ -109,20 +88,19 @@ TEST_CASE("a long frame comes in parts, in order; others are refused") {
   inbox.attach(1, &notes);
   TcpPart first = part_of(Kind::message, 6), second = part_of(Kind::message, 6, 1);
   second.offset = 3;
-  int from = -1;
-  CHECK(inbox.take(bytes_of_part(first, "abc"), from) == "");
+  CHECK(inbox.take(bytes_of_part(first, "abc"), 1) == "");
   CHECK(notes.notes.empty());
-  CHECK(inbox.take(bytes_of_part(second, "def"), from) == "");
+  CHECK(inbox.take(bytes_of_part(second, "def"), 1) == "");
   REQUIRE(notes.notes.size() == 1);
   CHECK(notes.notes[0].bytes == "abcdef");
-  CHECK(from == 1);
+  CHECK(notes.notes[0].from == 1);
   first.number = 2;
-  CHECK(inbox.take(bytes_of_part(first, "abc"), from) == "");
+  CHECK(inbox.take(bytes_of_part(first, "abc"), 1) == "");
   second.number = 3;
   second.frame.tag = 9;  // of another frame
-  CHECK(contains(inbox.take(bytes_of_part(second, "def"), from), "bytes 3 of a frame where 3 of"));
+  CHECK(contains(inbox.take(bytes_of_part(second, "def"), 1), "bytes 3 of a frame where 3 of"));
   second.number = 3;
-  CHECK(contains(inbox.take(bytes_of_part(second, "def"), from), "part 3 where 4 was next"));
+  CHECK(contains(inbox.take(bytes_of_part(second, "def"), 1), "part 3 where 4 was next"));
 }
 
 TEST_CASE("bytes go to the receive that is posted, until it is forgotten") {
@@ -135,12 +113,11 @@ TEST_CASE("bytes go to the receive that is posted, until it is forgotten") {
   notes.recv = &recv;
   TcpPart first = part_of(Kind::message, 6), second = part_of(Kind::message, 6, 1);
   second.offset = 4;
-  int from = -1;
-  CHECK(inbox.take(bytes_of_part(first, "abcd"), from) == "");
+  CHECK(inbox.take(bytes_of_part(first, "abcd"), 1) == "");
   CHECK(here == std::vector<uint8_t>{'a', 'b', 'c', 'd', '-', '-'});
   inbox.forget(recv);
   std::fill(here.begin(), here.end(), uint8_t{'-'});
-  CHECK(inbox.take(bytes_of_part(second, "ef"), from) == "");
+  CHECK(inbox.take(bytes_of_part(second, "ef"), 1) == "");
   REQUIRE(notes.notes.size() == 1);
   CHECK(notes.notes[0].recv == nullptr);
   CHECK(notes.notes[0].bytes ==
@@ -210,7 +187,8 @@ TEST_CASE("a hundred thousand broken messages: refused or harmless, with a recei
   int refused = 0, taken = 0;
   const Call call{.operation = "recv", .where = Where::current()};
   for (int input = 0; input < 100'000; ++input) {
-    TcpPeers alone{0, std::vector<ProcessAddress>(3), std::make_unique<OwnWords>(0), nullptr, {}};
+    TcpPeers alone{0, std::vector<ProcessAddress>(3), {}, std::make_unique<OwnWords>(0), nullptr,
+                   {}};
     const auto mesh = std::make_shared<TcpMesh>(std::move(alone));
     TcpTransport transport(mesh, 3, 1, {.patience = 0});
     std::vector<float> room(2);
@@ -230,7 +208,8 @@ TEST_CASE("a hundred thousand broken messages: refused or harmless, with a recei
         const int32_t from = 1;
         std::memcpy(message.data() + 8, &from, sizeof from);
       }
-      mesh->take(message, "127.0.0.1");
+      const bool is_two = message.size() > 8 && message[8] == 2;  // of which rank it says to be
+      mesh->take(message, is_two ? 2 : 1, "127.0.0.1");
     }
     ++(mesh->lost() >= 0 ? refused : taken);
   }

@@ -143,14 +143,14 @@ TEST_CASE("an older place in the environment is replaced") {
   unsetenv("MASTER_ADDR");
 }
 
-TEST_CASE("the status is that of the lowest rank that failed; who was killed is named") {
+TEST_CASE("the status is that of the lowest rank that failed; one that was killed is named") {
   CHECK(run_script(3, "exit $RANK").status == 1);
   const LaunchResult killed = run_script(3, "test $RANK != 2 || kill -9 $$");
   CHECK(killed.status == 128 + 9);
   CHECK(killed.text == "rank 2 was killed: Killed\n");
 }
 
-TEST_CASE("who ignores SIGCHLD, as some programs that start others do, hears of failures too") {
+TEST_CASE("a program that ignores SIGCHLD hears of failures too") {
   signal(SIGCHLD, SIG_IGN);
   CHECK(run_script(2, "exit 3").status == 3);
   CHECK((signal(SIGCHLD, SIG_DFL) == SIG_IGN));  // as before

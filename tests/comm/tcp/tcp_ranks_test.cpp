@@ -8,6 +8,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <memory>
 
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
@@ -17,34 +18,46 @@ using namespace yotta_test;
 
 namespace {
 
-// What code(self) has returned in each of n processes; "killed" for one that was killed.
+// n processes that run code(self), each as a rank of one job.
+class Processes {
+ public:
+  template <class Code>
+  Processes(int n, Code code) {
+    for (int rank = 0; rank < n; ++rank) {
+      processes_.push_back(fork());
+      if (processes_.back() != 0) continue;
+      const TcpEnvironment self{rank, n, {}, (folder_ / "rank0").string(), 20};
+      std::string said;
+      try {
+        said = code(self);
+      } catch (const std::exception& error) {
+        said = error.what();
+      }
+      std::ofstream(file_of(rank)) << said;
+      _exit(0);
+    }
+  }
+  // Waits. Returns what code has returned, by rank; "killed" for one that was killed.
+  std::vector<std::string> said() {
+    std::vector<std::string> all;
+    for (const pid_t each : processes_) {
+      int status = 0;
+      waitpid(each, &status, 0);
+      std::ifstream file(file_of(static_cast<int>(all.size())));
+      all.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+      if (WIFSIGNALED(status)) all.back() = "killed";
+    }
+    return all;
+  }
+
+ private:
+  std::string file_of(int rank) const { return (folder_ / std::to_string(rank)).string(); }
+  TemporaryFolder folder_;
+  std::vector<pid_t> processes_;
+};
 template <class Code>
 std::vector<std::string> in_processes(int n, Code code) {
-  const TemporaryFolder folder;
-  const auto file_of = [&](int rank) { return (folder / std::to_string(rank)).string(); };
-  std::vector<pid_t> processes;
-  for (int rank = 0; rank < n; ++rank) {
-    processes.push_back(fork());
-    if (processes.back() != 0) continue;
-    const TcpEnvironment self{rank, n, {}, (folder / "rank0").string(), 20};
-    std::string said;
-    try {
-      said = code(self);
-    } catch (const std::exception& error) {
-      said = error.what();
-    }
-    std::ofstream(file_of(rank)) << said;
-    _exit(0);
-  }
-  std::vector<std::string> all;
-  for (int rank = 0; rank < n; ++rank) {
-    int status = 0;
-    waitpid(processes[static_cast<size_t>(rank)], &status, 0);
-    std::ifstream file(file_of(rank));
-    all.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-    if (WIFSIGNALED(status)) all.back() = "killed";
-  }
-  return all;
+  return Processes(n, code).said();
 }
 
 // run_ranks with one thread per rank: a forked process has none of its parent's threads.
@@ -79,8 +92,8 @@ void steps(Communicator& world, Mishap mishap, int unlucky, int step) {
   strike(4);  // before the end
 }
 
-std::vector<std::string> run_with(Mishap mishap, int unlucky, int step) {
-  return in_processes(3, [&](const TcpEnvironment& self) {
+std::unique_ptr<Processes> start_with(Mishap mishap, int unlucky, int step) {
+  return std::make_unique<Processes>(3, [=](const TcpEnvironment& self) {
     TcpRanks job(self);
     return message_of([&] {
       run(3, [&](Communicator& world) { steps(world, mishap, unlucky, step); });
@@ -88,6 +101,14 @@ std::vector<std::string> run_with(Mishap mishap, int unlucky, int step) {
       run(3, [](Communicator& world) { steps(world, Mishap::none, 0, 0); });
     });
   });
+}
+// What the ranks of five jobs at once say: in job i a rank fails at step i.
+std::vector<std::vector<std::string>> run_five_with(Mishap mishap) {
+  std::vector<std::unique_ptr<Processes>> jobs;
+  for (int step = 0; step < 5; ++step) jobs.push_back(start_with(mishap, step % 3, step));
+  std::vector<std::vector<std::string>> said;
+  for (const auto& each : jobs) said.push_back(each->said());
+  return said;
 }
 
 }  // namespace
@@ -113,13 +134,15 @@ TEST_CASE(
 }
 
 TEST_CASE("without a mishap all ends well") {
-  CHECK(run_with(Mishap::none, 0, 0) == std::vector<std::string>(3, "nothing was thrown"));
+  CHECK(start_with(Mishap::none, 0, 0)->said() ==
+        std::vector<std::string>(3, "nothing was thrown"));
 }
 
 TEST_CASE("a process that is killed at any step is named by all others") {
+  const auto all = run_five_with(Mishap::dies);
   for (int step = 0; step <= 4; ++step) {
     const int unlucky = step % 3;
-    const auto said = run_with(Mishap::dies, unlucky, step);
+    const std::vector<std::string>& said = all[static_cast<size_t>(step)];
     for (int rank = 0; rank < 3; ++rank) {
       const std::string& text = said[static_cast<size_t>(rank)];
       CAPTURE(text);
@@ -132,8 +155,9 @@ TEST_CASE("a process that is killed at any step is named by all others") {
 }
 
 TEST_CASE("a rank that throws at any step ends the run with its message, in every process") {
+  const auto all = run_five_with(Mishap::throws);
   for (int step = 0; step <= 4; ++step)
-    for (const std::string& text : run_with(Mishap::throws, step % 3, step)) {
+    for (const std::string& text : all[static_cast<size_t>(step)]) {
       CAPTURE(text);
       CHECK(contains(text, fmt::format("rank {} failed: tcp_ranks_test.cpp:", step % 3)));
       CHECK(contains(text, fmt::format("the disk is full at step {}", step)));
@@ -151,7 +175,7 @@ TEST_CASE("a process that ends without a word between runs is named") {
     CHECK(contains(said[rank], "rank 2 has failed: its process, "));
 }
 
-TEST_CASE("the end: everybody hears what the others have ended with") {
+TEST_CASE("the end: each process hears what the others have ended with") {
   const auto said = in_processes(2, [](const TcpEnvironment& self) {
     TcpRanks job(self);
     const auto all = job.end(self.rank == 1 ? "the disk is full" : "");

@@ -8,6 +8,8 @@
 #include <fstream>
 
 #include "comm/local_tcp.hpp"
+#include "comm/strangers.hpp"
+#include "comm/tcp_lines.hpp"
 #include "support/message_of.hpp"
 #include "support/stderr_text.hpp"
 #include "support/temporary_folder.hpp"
@@ -26,50 +28,6 @@ TcpEnvironment by_address(int rank, int size, const TcpAddress& first, double se
 }
 TcpEnvironment by_file(int rank, int size, const std::string& file, double seconds) {
   return {rank, size, {}, file, seconds, "", true};
-}
-
-// A program that is not this library: it listens, and can say something to one that connects.
-class Stranger {
- public:
-  Stranger() {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    REQUIRE(bind(fd_, any, length) == 0);
-    REQUIRE(listen(fd_, 16) == 0);
-    REQUIRE(getsockname(fd_, any, &length) == 0);
-    port_ = ntohs(address.sin_port);
-  }
-  ~Stranger() { close(fd_); }
-  int port() const { return port_; }
-  void answer_one(const std::string& words) const {
-    const int fd = accept(fd_, nullptr, nullptr);
-    CHECK(send(fd, words.data(), words.size(), MSG_NOSIGNAL) == std::ssize(words));
-    char bytes[256];
-    while (recv(fd, bytes, sizeof bytes, 0) > 0) continue;
-    close(fd);
-  }
-
- private:
-  int fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port_ = 0;
-};
-// A port at which nothing listens.
-int free_port() { return Stranger().port(); }
-// A connection to a port of this machine, as soon as something listens.
-int connect_at_last(int port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  for (const Deadline deadline(20); deadline.left() > 0;) {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
-    close(fd);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return -1;
 }
 
 // Each process tells the others its rank, to check what is at the other end.
@@ -195,12 +153,12 @@ TEST_CASE("a rank with another key neither joins nor hears; rank 0 says from whe
   const TcpAddress first{"localhost", free_port()};
   std::vector<std::string> heard;
   const std::string said = stderr_of([&] {
-    heard = meet({by_address(0, 3, first, 1), by_address(1, 3, first, 1),
-                  by_address(2, 3, first, 0.8, make_job_key())});
+    heard = meet({by_address(0, 3, first, 0.3), by_address(1, 3, first, 0.3),
+                  by_address(2, 3, first, 0.2, make_job_key())});
   });
-  CHECK(contains(heard[0], "of 3 ranks these have not come within 1 s: 2."));
+  CHECK(contains(heard[0], "of 3 ranks these have not come within 0.3 s: 2."));
   CHECK(contains(heard[0], "Connections without the job's key were refused, from 127.0.0.1:"));
-  CHECK(contains(heard[1], "these have not come within 1 s: 2."));
+  CHECK(contains(heard[1], "these have not come within 0.3 s: 2."));
   CHECK(contains(heard[2], "what is there is no rank 0 of this job: it does not have its key"));
   CHECK(contains(said, "rank 0: a connection from 127.0.0.1:"));
   CHECK(contains(said, "does not have the key of this job, and was refused"));
@@ -208,8 +166,8 @@ TEST_CASE("a rank with another key neither joins nor hears; rank 0 says from whe
 
 TEST_CASE("ranks that do not come are named, to those that have") {
   const TcpAddress first{"localhost", free_port()};
-  check_all_hear({by_address(0, 4, first, 0.5), by_address(2, 4, first, 20)},
-                 "of 4 ranks these have not come within 0.5 s: 1, 3. Have they been started, with "
+  check_all_hear({by_address(0, 4, first, 0.3), by_address(2, 4, first, 20)},
+                 "of 4 ranks these have not come within 0.3 s: 1, 3. Have they been started, with "
                  "the same MASTER_ADDR, MASTER_PORT and YOTTA_JOB_KEY as rank 0 (process ");
 }
 
@@ -218,7 +176,7 @@ TEST_CASE("connections that say nothing, or not enough, hold up no rank") {
   std::vector<int> silent;
   std::vector<std::string> heard(3);
   const Deadline began(0);
-  std::thread zero([&] { heard[0] = meet({by_address(0, 3, first, 1)})[0]; });
+  std::thread zero([&] { heard[0] = meet({by_address(0, 3, first, 0.3)})[0]; });
   for (int i = 0; i < 4; ++i) silent.push_back(connect_at_last(first.port));
   CHECK(send(silent[0], "\xff", 1, MSG_NOSIGNAL) == 1);
   heard[1] = meet({by_address(1, 3, first, 20)})[0];
@@ -228,17 +186,17 @@ TEST_CASE("connections that say nothing, or not enough, hold up no rank") {
   CAPTURE(seconds);
   CHECK(seconds < 4);
   for (const size_t rank : {size_t{0}, size_t{1}})
-    CHECK(contains(heard[rank], "of 3 ranks these have not come within 1 s: 2."));
+    CHECK(contains(heard[rank], "of 3 ranks these have not come within 0.3 s: 2."));
 }
 
 TEST_CASE("a process that came early may have waited all its time when the last one comes") {
   const TcpAddress first{"localhost", free_port()};
   std::vector<std::string> early, last;
   std::thread others([&] {
-    early =
-        meet({by_address(0, 4, first, 20), by_address(1, 4, first, 1), by_address(2, 4, first, 1)});
+    early = meet({by_address(0, 4, first, 20), by_address(1, 4, first, 0.15),
+                  by_address(2, 4, first, 0.15)});
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   last = meet({by_address(3, 4, first, 20)});
   others.join();
   for (const std::string& text : early) CHECK(text == "nothing was thrown");
@@ -257,17 +215,17 @@ TEST_CASE("two processes with one rank, and different numbers of ranks, are told
 
 TEST_CASE("rank 0 cannot be reached, or is another program") {
   const int port = free_port();
-  CHECK(contains(meet({by_address(1, 2, {"localhost", port}, 0.2)})[0],
-                 fmt::format("rank 1 could not reach rank 0 at localhost:{} within 0.2 s: "
+  CHECK(contains(meet({by_address(1, 2, {"localhost", port}, 0.1)})[0],
+                 fmt::format("rank 1 could not reach rank 0 at localhost:{} within 0.1 s: "
                              "nothing listens at tcp://",
                              port)));
-  CHECK(contains(meet({by_address(1, 2, {"no.such.host.invalid", port}, 0.2)})[0],
+  CHECK(contains(meet({by_address(1, 2, {"no.such.host.invalid", port}, 0.1)})[0],
                  "could not reach rank 0 at no.such.host.invalid:"));
-  CHECK(contains(meet({by_file(1, 2, "/no/such/file", 0.2)})[0],
-                 "could not reach rank 0 at /no/such/file within 0.2 s: the file does not say"));
+  CHECK(contains(meet({by_file(1, 2, "/no/such/file", 0.1)})[0],
+                 "could not reach rank 0 at /no/such/file within 0.1 s: the file does not say"));
   const Stranger other;
   std::thread answers([&] { other.answer_one("220 mail.example.com ESMTP ready"); });
-  CHECK(contains(meet({by_address(1, 2, {"127.0.0.1", other.port()}, 0.4)})[0],
+  CHECK(contains(meet({by_address(1, 2, {"127.0.0.1", other.port()}, 0.2)})[0],
                  "what is there is no rank 0"));
   answers.join();
 }
@@ -298,15 +256,118 @@ TEST_CASE("a stranger at rank 0's port is not counted, disturbs no rank, and is 
   CHECK(contains(said, "does not have the key of this job, and was refused"));
 }
 
+TEST_CASE("more silent connections than rank 0 may have descriptors delay the start, no more") {
+  const int port = free_port();
+  const TcpAddress first{"localhost", port};
+  const auto flood = std::make_unique<Flood>(std::vector{port}, 3, 150);
+  const auto text_from_other = [&](int rank) {
+    return message_of([&] {
+      TcpMesh mesh(TcpRendezvous(by_address(rank, 2, first, 20)).connect());
+      mesh.send_text(1 - rank, "well");
+      std::optional<std::string> text;
+      while (!(text = mesh.take_text(1 - rank)) && mesh.lost() < 0) mesh.progress(0.05);
+      mesh.say_goodbye();
+      fail(Where::current(), "the other says: {}", text.value_or("nothing"));
+    });
+  };
+  std::string zero;
+  std::thread limited([&] {
+    zero = in_limited_process(256, [&] {
+      const StderrText said;
+      const std::string heard = text_from_other(0);
+      return heard + "; " + said.get();
+    });
+  });
+  const SilentConnections many(port, 50);
+  CHECK(contains(text_from_other(1), "the other says: well"));
+  limited.join();
+  CAPTURE(zero);
+  CHECK(contains(zero, "rank 0: 65 connections have not shown the key of this job, "));
+  CHECK(contains(zero, "of them from 127.0.0.1; the oldest are closed"));
+  CHECK(contains(zero, "the other says: well"));
+}
+
+TEST_CASE("once the ranks have met, strangers use up no descriptors: files can be opened") {
+  const std::string heard = in_limited_process(256, [] {
+    const StderrText quiet;
+    const TcpAddress first{"localhost", free_port()};
+    std::string opened;
+    on_threads_of(2, [&](int rank) {
+      TcpPeers peers = TcpRendezvous(by_address(rank, 2, first, 20)).connect();
+      const std::vector<int> ports = {peers.sockets->inbox_port(), peers.sockets->control_port()};
+      TcpMesh mesh(std::move(peers));
+      if (rank == 0) {
+        const Flood flood(ports, 3, 150);
+        for (const Deadline some(0.3); some.left() > 0;) mesh.progress(0.01);
+        std::vector<int> files;
+        while (files.size() < 100) files.push_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+        opened = std::to_string(std::count(files.begin(), files.end(), -1));
+        for (const int file : files) close(file);
+      }
+      check_all_are_there(mesh);
+    });
+    return "not opened: " + opened;
+  });
+  CHECK(heard == "not opened: 0");
+}
+
+TEST_CASE("too few descriptors for the job: said, with what to do") {
+  for (const rlim_t descriptors : {24, 40, 60}) {
+    const std::string heard = in_limited_process(descriptors, [] {
+      return meet({by_address(0, 20, {"localhost", free_port()}, 20)})[0];
+    });
+    CAPTURE(heard);
+    CHECK(contains(heard, "rank 0 cannot connect to the others: Too many open files."));
+    CHECK(contains(heard, "and a job needs about 10 for each rank: raise the limit (ulimit -n)"));
+  }
+}
+
+TEST_CASE("a process with the key that greets as no rank does is named, and harms no rank") {
+  const TcpAddress first{"localhost", free_port()};
+  std::vector<std::string> heard(2), answers;
+  const std::string said = stderr_of([&] {
+    std::thread zero([&] { heard[0] = meet({by_address(0, 2, first, 20)})[0]; });
+    KeyHolder several(key, first.port), other(key, first.port), thief(key, first.port);
+    const TcpMember member{1, 2, own_address(), "", 40123, 40124, "5f0c"};
+    several.send({pack_member(member), "more"});
+    other.send({"GET / HTTP/1.1"});
+    thief.send({pack_member(member)});  // under the name of another's connections
+    for (KeyHolder* const each : {&other, &thief}) {
+      zmq::message_t answer;
+      each->socket().set(zmq::sockopt::rcvtimeo, 10'000);
+      REQUIRE(each->socket().recv(answer).has_value());
+      answers.push_back(unpack_roster(answer.to_string_view(), 2).refusal);
+    }
+    heard[1] = meet({by_address(1, 2, first, 20)})[0];
+    zero.join();
+  });
+  for (const std::string& text : heard) CHECK(text == "nothing was thrown");
+  CHECK(contains(answers[0], "rank 0 does not understand what this process has greeted it with"));
+  CHECK(contains(answers[1], "the name of another's connections"));
+  CHECK(contains(said,
+                 "rank 0: a process at 127.0.0.1 has the job's key, but what it sends is no "
+                 "rank's, and is dropped: "));
+}
+
+TEST_CASE("when the time is over no further address of rank 0 is tried") {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "place").string();
+  const Stranger silent;  // takes connections, and says nothing
+  write_place(file, {silent.port(), key, std::vector<std::string>(10, "127.0.0.1")});
+  CHECK(contains(meet({by_file(1, 2, file, 0.3)})[0], "could not reach rank 0 at " + file));
+  fcntl(silent.fd(), F_SETFL, O_NONBLOCK);
+  int tried = 0;
+  for (int fd; (fd = accept(silent.fd(), nullptr, nullptr)) >= 0; ++tried) close(fd);
+  CHECK(tried >= 1);
+  CHECK(tried <= 2);
+}
+
 TEST_CASE("a job on one machine cannot be reached from another") {
   const TcpSockets here(key, true, 0, -1, "rank 0", Where::current());
   const TcpSockets everywhere(key, false, 0, -1, "rank 0", Where::current());
   const std::string own = own_addresses()[0];
   const auto answers = [&](int port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    inet_pton(AF_INET, own.c_str(), &address.sin_addr);
+    const sockaddr_in address = local_address(port, own.c_str());
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const bool well = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
     close(fd);
@@ -319,7 +380,7 @@ TEST_CASE("a job on one machine cannot be reached from another") {
 }
 
 TEST_CASE("what a process says of itself is checked: names without an end, ports, versions") {
-  const TcpMember whole{1, 3, own_address(), "10.0.0.1", 40123, 40124};
+  const TcpMember whole{1, 3, own_address(), "10.0.0.1", 40123, 40124, "5f0c"};
   std::string fault;
   const auto back = unpack_member(pack_member(whole), fault);
   REQUIRE(back.has_value());
@@ -337,6 +398,8 @@ TEST_CASE("what a process says of itself is checked: names without an end, ports
   refused([](TcpMember& member) { member.control_port = 1 << 20; }, "ports 40123 and 1048576");
   refused([](TcpMember& member) { member.process.pid = -5; }, "process -5");
   refused([](TcpMember& member) { member.host = std::string(1000, 'x'); }, "ports ");
+  refused([](TcpMember& member) { member.name = ""; }, "a name of 0 characters");
+  refused([](TcpMember& member) { member.name = std::string(65, 'x'); }, "a name of 65 characters");
   MessageWriter endless;
   endless.put(std::string(members_mark));
   for (int number = 1; number <= 5; ++number) endless.put(number);

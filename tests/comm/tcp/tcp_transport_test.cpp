@@ -117,7 +117,7 @@ TEST_CASE("a failure reaches ranks that wait, whatever is under way") {
   }
 }
 
-TEST_CASE("after a failure nobody touches what was being sent") {
+TEST_CASE("after a failure no rank touches what was being sent") {
   for (const int culprit : {0, 1}) {
     std::atomic<bool> posted = false, over = false;
     on_meshes(2, [&](const std::shared_ptr<TcpMesh>& mesh) {
@@ -125,7 +125,7 @@ TEST_CASE("after a failure nobody touches what was being sent") {
       eager.eager_bytes = 1 << 30;
       TcpTransport transport(mesh, 2, 1, eager);
       const Call call{.operation = "send", .where = Where::current()};
-      std::vector<float> x(1 << 24);  // more than ZeroMQ takes
+      std::vector<float> x(12 << 20);  // more than ZeroMQ takes
       Request request;
       const int rank = mesh->rank();
       if (rank == 0) {
@@ -175,7 +175,7 @@ TEST_CASE("a large message whose sender or receiver withdraws after the offer go
     });
 }
 
-TEST_CASE("a connection that closes without a good-bye names its process, and so does everybody") {
+TEST_CASE("all ranks name the process whose connection closes without a good-bye") {
   std::atomic<int> told = 0;
   on_meshes(3, [&](std::shared_ptr<TcpMesh> mesh) {
     if (mesh->rank() == 1) return;  // its sockets are closed with it
@@ -211,7 +211,7 @@ TEST_CASE("deadlocks are explained, with the tag that has come instead") {
   CHECK(contains(parted[0], "but rank 0 waits for tag 7 in another communicator"));
 }
 
-TEST_CASE("nobody sleeps beside what has come: another strand's look may have read it") {
+TEST_CASE("no rank sleeps beside what has come: another strand's look may have read it") {
   on_meshes(1, [](const std::shared_ptr<TcpMesh>& mesh) {
     TcpTransport transport(mesh, 1, 1, {.patience = 20});
     const Call call{.operation = "recv", .where = Where::current()};
@@ -292,8 +292,7 @@ TEST_CASE("calls that differ are compared where that is asked for") {
   }
 }
 
-TEST_CASE(
-    "a message that nobody received is told at the end, a small one and large ones both ways") {
+TEST_CASE("a message that no rank has received is told at the end, small or large, both ways") {
   const Errors small = on_tcp(2, [](Communicator& world) {
     if (world.rank() == 0) world.send(std::vector<float>(3), 1, 9);
   });
@@ -308,6 +307,29 @@ TEST_CASE(
   });
   CHECK(contains(one_way[0], "rank 1 has failed: "));  // its sender hears of it too
   CHECK(contains(one_way[1], "rank 0 sent 400000 bytes with tag 9 to rank 1"));
+}
+
+TEST_CASE("what a rank says twice, though it can be so but once, is its end: offers, its end") {
+  TcpFrame offer{.kind = TcpFrame::Kind::offer, .dtype = DType::f32, .world = 1, .tag = 7};
+  offer.count = 100'000;
+  offer.id = 1;
+  const TcpFrame ended{
+      .kind = TcpFrame::Kind::control, .world = 1, .tag = tcp_limits::control_kinds - 1};
+  for (const auto& [frame, words] :
+       {std::pair(offer, "offer 1 after 1"), std::pair(ended, "its end, twice")}) {
+    TcpPeers alone;
+    alone.processes.resize(3);
+    alone.words = std::make_unique<OwnWords>(0);
+    const auto mesh = std::make_shared<TcpMesh>(std::move(alone));
+    TcpTransport transport(mesh, 3, 1);
+    for (const int64_t number : {0, 1}) {
+      CHECK(mesh->lost() == -1);
+      const TcpPart part{.from = 1, .to = 0, .number = number, .frame = frame};
+      mesh->take({reinterpret_cast<const char*>(&part), sizeof part}, 1, "127.0.0.1");
+    }
+    CHECK(mesh->lost() == 1);
+    CHECK(contains(mesh->describe_lost(), words));
+  }
 }
 
 TEST_CASE("what sockets cannot send is refused") {

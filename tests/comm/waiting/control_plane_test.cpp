@@ -153,7 +153,8 @@ TEST_CASE("a circle is a deadlock when all have said that they still stand there
   CHECK(contains(end.verdict->text, "recv of 4 f32 at a.cpp:1"));
 }
 
-TEST_CASE("who has moved since his report breaks the circle, and an old answer does not close it") {
+TEST_CASE(
+    "a rank that has moved since its report breaks the circle; an old answer does not close it") {
   WaitMonitor monitor(2);
   monitor.report(0, waits({recv_from(1)}));
   const auto first = monitor.report(1, waits({recv_from(0)}, 8));
@@ -188,7 +189,7 @@ TEST_CASE("waiting for a rank that has returned") {
   CHECK(contains(end.verdict->text, "waits for 1, which has returned"));
 }
 
-TEST_CASE("a native collective waits for those who have not started it") {
+TEST_CASE("a native collective waits for the ranks that have not started it") {
   WaitMonitor monitor(3);
   monitor.report(0, in_native(4, "barrier"));
   monitor.report(1, in_native(4, "barrier"));
@@ -291,7 +292,7 @@ TEST_CASE("a process that has ended is named as it was described") {
   }
 }
 
-TEST_CASE("a circle is a deadlock only if everybody in it still stands where he stood") {
+TEST_CASE("a circle is a deadlock only if no rank in it has moved since its report") {
   Ranks ranks(3);
   ranks[1].report(waits_for(2, ranks[1].epoch()));
   ranks[2].report(waits_for(1, ranks[2].epoch()));
@@ -333,7 +334,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("calls that are the same are told, once, to those who ask") {
+TEST_CASE("calls that are the same are told, once, to the ranks that ask") {
   Ranks ranks(3);
   for (const bool confirm : {false, true}) {
     const int64_t number = confirm ? 7 : 6;

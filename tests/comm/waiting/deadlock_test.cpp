@@ -30,7 +30,7 @@ RankWait waits(std::vector<StrandWait> strands) {
 }
 }  // namespace
 
-TEST_CASE("who waits for a rank that runs is alive, who waits in a circle is not") {
+TEST_CASE("a rank that waits for one that runs is alive; one in a circle is not") {
   CHECK(find_alive({runs, waits({needs({0})})}) == std::vector<bool>{true, true});
   CHECK(find_alive({waits({needs({1})}), waits({needs({0})}), runs}) ==
         std::vector<bool>{false, false, true});
@@ -62,7 +62,7 @@ TEST_CASE("main code that waits for a Work is as alive as the Work") {
   CHECK(find_alive({waits({on_work, needs({1})}), returned}) == std::vector<bool>{false, true});
 }
 
-TEST_CASE("who only asks may yet serve others, but what it asks for may be dead") {
+TEST_CASE("a rank that only asks may yet serve others, but what it asks for may be dead") {
   const auto asks = [](std::vector<int> ranks) {
     return RankWait{RankWait::State::asks, {needs(std::move(ranks))}};
   };
@@ -96,7 +96,7 @@ TEST_CASE("a circle of two, of all, and of one, on ranks") {
   }
 }
 
-TEST_CASE("sends that nobody can receive yet are a circle when sends are not buffered") {
+TEST_CASE("sends that no rank can receive yet are a circle when sends are not buffered") {
   if (!enough_ranks(2) || waits_on_device()) return;
   auto body = [](Communicator& world) {
     std::vector<double> x(2), y(2);
@@ -202,7 +202,7 @@ void ask_until_done(Work& work) {
 }
 }  // namespace
 
-TEST_CASE("who only asks done() hears of a circle as who waits does") {
+TEST_CASE("a rank that only asks done() hears of a circle, as one that waits does") {
   if (!enough_ranks(2)) return;
   for (const bool all_ask : {false, true}) {
     const std::string text = error_of<Deadlock>(2, [&](Communicator& world) {
@@ -218,7 +218,7 @@ TEST_CASE("who only asks done() hears of a circle as who waits does") {
   }
 }
 
-TEST_CASE("who asks done() beside work of its own hears that its Work can never be done") {
+TEST_CASE("a rank that asks done() beside other work hears that its Work can never be done") {
   if (!enough_ranks(2) || waits_on_device()) return;
   const std::string text = error_of<Deadlock>(2, [](Communicator& world) {
     std::vector<float> x(5);
@@ -233,7 +233,7 @@ TEST_CASE("who asks done() beside work of its own hears that its Work can never 
   check_says(text, {"rank 0 waits for 1, which has returned", "all_reduce of 5 f32"});
 }
 
-TEST_CASE("who asks done() may stop asking: that is no circle") {
+TEST_CASE("a rank may stop asking done(): that is no circle") {
   if (!enough_ranks(2)) return;
   run_ranks(2, [](Communicator& world) {
     std::vector<int32_t> x = {world.rank()}, stop(1);

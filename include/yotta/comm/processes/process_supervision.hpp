@@ -283,7 +283,7 @@ ProcessWatch::~ProcessWatch() {
   for (const pollfd& each : state_->watched) close(each.fd);
 }
 void ProcessWatch::add(int name, const ProcessAddress& address) {
-  if (!own_address().sees(address) || address.pid == getpid()) return;
+  if (address.pid <= 0 || address.pid == getpid() || !own_address().sees(address)) return;
   const auto fd = static_cast<int>(syscall(SYS_pidfd_open, address.pid, 0));
   if (fd < 0) return;
   state_->watched.push_back({fd, POLLIN, 0});

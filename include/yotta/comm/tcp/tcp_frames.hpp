@@ -107,9 +107,9 @@ struct ReadPart {
   TcpPart part;
   std::string_view bytes;
 };
-// The part that a message to `rank`, of `size` ranks, holds. Empty, with the reason, if it holds
-// none.
-inline std::optional<ReadPart> read_part(std::string_view message, int rank, int size,
+// The part that a message from rank `from` to `rank`, of `size` ranks, holds. Empty, with the
+// reason, if it holds none.
+inline std::optional<ReadPart> read_part(std::string_view message, int from, int rank, int size,
                                          std::string& fault) {
   ReadPart read;
   if (message.size() < sizeof(TcpPart)) {
@@ -122,7 +122,7 @@ inline std::optional<ReadPart> read_part(std::string_view message, int rank, int
   const auto length = static_cast<int64_t>(read.bytes.size());
   if (part.mark != TcpPart().mark) {
     fault = "the words of another program, or of another version of this library";
-  } else if (part.from < 0 || part.from >= size || part.to != rank) {
+  } else if (part.from != from || part.to != rank) {
     fault = fmt::format("a message from rank {} to rank {}, of {} ranks", part.from, part.to, size);
   } else if (fault = find_fault_in_frame(part.frame, size); !fault.empty()) {
     return {};
@@ -167,18 +167,12 @@ class TcpInbox {
   }
   TcpReceiver* receiver() const { return receiver_; }
 
-  // A ZeroMQ message has come. Returns what is wrong with it, or nothing; `from` is the rank that
-  // has sent it, or -1 if it does not say.
-  std::string take(std::string_view message, int& from) {
+  // A ZeroMQ message has come on the connection of rank `from`. Returns what is wrong with it, or
+  // nothing.
+  std::string take(std::string_view message, int from) {
     std::string fault;
     const int size = static_cast<int>(peers_.size());
-    const std::optional<ReadPart> read = read_part(message, rank_, size, fault);
-    from = -1;
-    if (message.size() >= sizeof(TcpPart)) {
-      int32_t claimed = -1;
-      std::memcpy(&claimed, message.data() + offsetof(TcpPart, from), sizeof claimed);
-      if (claimed >= 0 && claimed < size) from = claimed;
-    }
+    const std::optional<ReadPart> read = read_part(message, from, rank_, size, fault);
     if (!read) return fault;
     try {
       return take_part(read->part, read->bytes);
@@ -218,8 +212,8 @@ class TcpInbox {
     bool is_reading = false;  // a frame, of which `got` bytes have come
     TcpFrame frame = {};
     int64_t got = 0;
-    Request* recv = nullptr;  // whose data they go to
-    std::string bytes = {};   // if there is no such receive
+    Request* recv = nullptr;  // the bytes go to its data
+    std::string bytes = {};   // the bytes go here, if no receive is posted
     bool said_goodbye = false;
     std::deque<std::string> texts = {};
   };

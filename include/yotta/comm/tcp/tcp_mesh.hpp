@@ -11,6 +11,9 @@
 //     the kernel says that it has ended (processes of the same host);
 //     the process that has started it says so (rank_words.hpp);
 //     its parts have a gap, or it sends what no rank sends.
+// Each rank has a connection of its own (TcpPeers::ranks). A message counts as sent by the rank to
+// which its connection belongs, whatever is in it. What comes on other connections is dropped and
+// reported: its sender has the job's key, and is no rank.
 // One that does not answer for ten seconds is not lost: it may be stopped. The lowest rank that
 // notices says so, and says when it is back.
 // Cost of a part: 80 bytes, a copy and an encryption on each side.
@@ -29,8 +32,10 @@ namespace yotta {
 
 class TcpMesh {
  public:
-  explicit TcpMesh(TcpPeers peers)
+  // last_words: seconds in which what a dead process has sent gets to arrive.
+  explicit TcpMesh(TcpPeers peers, double last_words = 0.3)
       : peers_(std::move(peers)),
+        last_words_(last_words),
         inbox_(peers_.rank, static_cast<int>(peers_.processes.size())),
         links_(peers_.processes.size()) {
     peers_.lines.resize(links_.size());
@@ -93,21 +98,16 @@ class TcpMesh {
     supervise();
   }
 
-  // A ZeroMQ message has come from this host; null: from this process itself. What is wrong with it
-  // is the end of the rank that has sent it.
-  void take(std::string_view message, const char* host) {
-    int from = -1;
-    std::string fault = inbox_.take(message, from);
+  // A ZeroMQ message of rank `from` has come, from this host. What is wrong with it is the end of
+  // that rank.
+  void take(std::string_view message, int from, const std::string& host, std::string fault = "") {
+    if (fault.empty()) fault = inbox_.take(message, from);
     if (inbox_.lost() >= 0 && lost_ < 0) note_lost(inbox_.lost(), describe(inbox_.lost()));
     if (fault.empty()) return;
-    const bool is_other = from >= 0 && from != rank();
-    const std::string text = fmt::format(
-        "{} has sent from {} what no rank sends: {}",
-        is_other || host == nullptr ? fmt::format("rank {}", from) : "a process with the job's key",
-        host == nullptr ? "itself" : host, fault);
-    if (host == nullptr) fail(Where::current(), "{}", text);
-    if (is_other) return lose(from, text);
-    if (!std::exchange(said_strange_, true)) fmt::print(stderr, "rank {}: {}\n", rank(), text);
+    const std::string text =
+        fmt::format("rank {} has sent from {} what no rank sends: {}", from, host, fault);
+    if (from == rank()) fail(Where::current(), "{}", text);
+    lose(from, text);
   }
 
   // --- texts: for what processes tell each other outside of runs ---
@@ -143,8 +143,7 @@ class TcpMesh {
 
  private:
   static constexpr double look_after = 0.1;  // seconds between two looks at the other processes
-  static constexpr double last_words = 0.3;  // that what a dead process has sent gets to arrive
-  static constexpr int most_at_once = 64;    // parts that are read in one go
+  static constexpr int most_at_once = 64;    // messages that are read in one go
 
   struct Outgoing {
     TcpFrame frame;
@@ -205,19 +204,24 @@ class TcpMesh {
     ++link(to).parts;
     ++out.parts;
     out.sent += bytes;
-    if (to == rank()) take(message.to_string_view(), nullptr);
+    if (to == rank()) take(message.to_string_view(), rank(), "itself");
     return true;
   }
 
   // --- in ---
   bool receive() {
     if (peers_.sockets == nullptr) return false;
-    zmq::socket_t& inbox = peers_.sockets->inbox();
-    int parts = 0;
-    zmq::message_t id, message;
-    for (; parts < most_at_once && try_receive(inbox, id); ++parts)
-      if (try_receive(inbox, message)) take(message.to_string_view(), host_of(message).c_str());
-    return parts > 0;
+    int messages = 0;
+    for (; messages < most_at_once; ++messages) {
+      std::optional<TcpMessage> message = take_message(peers_.sockets->inbox());
+      if (!message) break;
+      const auto sender = peers_.ranks.find(message->name);
+      if (sender == peers_.ranks.end())
+        peers_.sockets->guard().report_key_holder(message->host(), "a connection of no rank");
+      else
+        take(message->words.to_string_view(), sender->second, message->host(), message->fault);
+    }
+    return messages > 0;
   }
   void sleep(double seconds) {
     if (peers_.sockets == nullptr)
@@ -244,7 +248,7 @@ class TcpMesh {
   }
   // What it has sent may still come, among it a goodbye.
   void is_dying(int other) {
-    if (!link(other).dying) link(other).dying.emplace(last_words);
+    if (!link(other).dying) link(other).dying.emplace(last_words_);
   }
   void supervise() {
     if (peers_.sockets == nullptr || next_look_.left() > 0) return;
@@ -268,7 +272,7 @@ class TcpMesh {
       if (event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) answers_again(other);
     }
     const int64_t parts = inbox_.parts_from(other);
-    if (it.dying && parts != it.parts_seen) it.dying.emplace(last_words);  // there is more of it
+    if (it.dying && parts != it.parts_seen) it.dying.emplace(last_words_);  // there is more of it
     it.parts_seen = parts;
     if (it.dying && it.dying->left() <= 0 && !it.is_closed) lose(other, describe(other));
     if (it.silent && it.silent->left() <= 0 && !it.said_silent && !it.dying && !is_gone(other))
@@ -294,13 +298,14 @@ class TcpMesh {
   }
 
   TcpPeers peers_;
+  double last_words_;
   TcpInbox inbox_;
   std::vector<Link> links_;  // by rank
   ProcessWatch watch_;
   Deadline next_look_{0};
   int lost_ = -1;
   std::string lost_text_;
-  bool said_goodbye_ = false, speaks_ = false, said_strange_ = false;
+  bool said_goodbye_ = false, speaks_ = false;
 };
 
 }  // namespace yotta

@@ -2,17 +2,19 @@
 // other.
 //
 //    1  rank 0 listens at node1:29500 (MASTER_ADDR, MASTER_PORT); the others try to connect until
-//       they succeed, and send: "rank 2 of 4, process 4711 on node7, my own ports are 40123, 40124"
+//       they succeed, and send: "rank 2 of 4, process 4711 on node7, my own ports are 40123, 40124,
+//       my connections are called 5f0c..."
 //    2  when all have come, rank 0 sends each the list of where every process listens
 //    3  each rank connects to all others, and tells rank 0 when all its connections stand; when all
-//       have, rank 0 says so, and they go on
+//       have, rank 0 says so, no process lets new connections in any more, and they go on
 //
 // Instead of an address the processes may share a file, which only its owner can read. It holds
 // rank 0's port in the first line, the job's key in the second, then one address per line. Rank 0
 // makes it, and removes it when all have come. A file of another user, or one that others can read
 // or write, is refused.
 // Nothing hangs. After `seconds` rank 0 names those that are missing to all others. Programs that
-// connect to its port do not matter: they do not have the key (tcp_sockets.hpp), and are named.
+// connect to its port do not matter: they do not have the key (tcp_guard.hpp), and are named. So is
+// a process with the key that greets as no rank does; it alone is told so.
 // Then all have as long again for step 3. Two processes with the same rank, and different
 // WORLD_SIZEs, are reported to all at once; so is a process that has come and dies, and one of
 // which the starter says that it is dead (rank_words.hpp).
@@ -30,6 +32,8 @@
 
 #include <cerrno>
 #include <fstream>
+#include <map>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -111,13 +115,14 @@ struct TcpMember {
   ProcessAddress process;
   std::string host;  // where it listens, as seen from rank 0; empty: on rank 0's host
   int inbox_port = 0, control_port = 0;
+  std::string name;  // of its connections
 
   std::string description() const {
     return fmt::format("process {} on {}", process.pid, process.host.data());
   }
 };
 
-constexpr const char* members_mark = "yotta ranks 2";
+constexpr const char* members_mark = "yotta ranks 3";
 
 inline void put(MessageWriter& writer, const TcpMember& member) {
   for (const int number :
@@ -126,6 +131,7 @@ inline void put(MessageWriter& writer, const TcpMember& member) {
   for (const char* const text : {member.process.host.data(), member.process.space.data()})
     writer.put(std::string(text));
   writer.put(member.host);
+  writer.put(member.name);
 }
 // Errors: what no rank sends.
 inline TcpMember take_member(MessageReader& reader) {
@@ -145,6 +151,9 @@ inline TcpMember take_member(MessageReader& reader) {
       member.process.pid < 1)
     fail(Where::current(), "ports {} and {} of process {} at \"{:.64}\"", member.inbox_port,
          member.control_port, member.process.pid, member.host);
+  member.name = reader.take_text();
+  if (member.name.empty() || member.name.size() > 64)
+    fail(Where::current(), "connections with a name of {} characters", member.name.size());
   return member;
 }
 
@@ -196,6 +205,7 @@ inline TcpRoster unpack_roster(std::string_view bytes, int size) {
 struct TcpPeers {
   int rank = 0;
   std::vector<ProcessAddress> processes;  // by rank
+  std::map<std::string, int> ranks;       // by the names of their connections
   std::unique_ptr<OwnWords> words;
   std::unique_ptr<TcpSockets> sockets;          // null: it is the only rank
   std::vector<std::unique_ptr<TcpLine>> lines;  // by rank; its own is null. They end first
@@ -217,38 +227,62 @@ class TcpRendezvous {
     members_.resize(static_cast<size_t>(self_.size));
     peers_.rank = self_.rank;
     peers_.lines.resize(members_.size());
-    ids_.resize(members_.size());
   }
 
   // All processes call it. Errors: a rank that has not come, or that exists twice, or has died.
   TcpPeers connect() {
     peers_.words = std::make_unique<OwnWords>(self_.rank);
-    if (self_.size == 1)
-      members_[0].process = own_address();
-    else if (self_.rank == 0)
-      accept_all();
-    else
-      join();
-    for (const TcpMember& each : members_) peers_.processes.push_back(each.process);
+    try {
+      if (self_.size == 1)
+        members_[0].process = own_address();
+      else if (self_.rank == 0)
+        accept_all();
+      else
+        join();
+    } catch (const zmq::error_t& error) {
+      fail_as<CommError>(where_, "{}", describe(error));
+    }
+    if (peers_.sockets != nullptr) peers_.sockets->guard().close_inbox();
+    for (const TcpMember& each : members_) {
+      peers_.processes.push_back(each.process);
+      if (each.rank != self_.rank) peers_.ranks[each.name] = each.rank;
+    }
     return std::move(peers_);
   }
 
  private:
   TcpMember& member(int rank) { return members_[static_cast<size_t>(rank)]; }
   std::unique_ptr<TcpLine>& line(int rank) { return peers_.lines[static_cast<size_t>(rank)]; }
-  std::string& id(int rank) { return ids_[static_cast<size_t>(rank)]; }
   TcpMember own_member() const {
     return {self_.rank,
             self_.size,
             own_address(),
             "",
             peers_.sockets->inbox_port(),
-            peers_.sockets->control_port()};
+            peers_.sockets->control_port(),
+            peers_.sockets->name()};
   }
   void open_sockets(int port) {
-    peers_.sockets = std::make_unique<TcpSockets>(self_.key, self_.one_machine, port,
-                                                  self_.rank == 0 ? self_.listen_fd : -1,
-                                                  fmt::format("rank {}", self_.rank), where_);
+    peers_.sockets = std::make_unique<TcpSockets>(
+        self_.key, self_.one_machine, port, self_.rank == 0 ? self_.listen_fd : -1,
+        fmt::format("rank {}", self_.rank), where_, self_.size);
+  }
+  // What to do where ZeroMQ cannot go on.
+  std::string describe(const zmq::error_t& error) const {
+    const std::string waiting =
+        peers_.sockets == nullptr ? "" : peers_.sockets->guard().describe_waiting();
+    return fmt::format(
+        "rank {} cannot connect to the others: {}.{}{}", self_.rank, error.what(),
+        error.num() != EMFILE
+            ? ""
+            : fmt::format(
+                  " This process may have {} open files and connections, and a job needs about 10 "
+                  "for each rank: raise the limit (ulimit -n)",
+                  raise_descriptor_limit()),
+        waiting.empty() ? ""
+                        : fmt::format(". Connections that have not shown the job's key: {}; keep "
+                                      "these hosts from the ports of this one",
+                                      waiting));
   }
   // The word of the starter, while this process waits.
   void expect_none_lost() {
@@ -278,10 +312,12 @@ class TcpRendezvous {
     tell_all(pack_roster({"", members_}));
     if (!self_.file.empty()) unlink(self_.file.c_str());
     deadline_ = Deadline(self_.seconds);
-    for (int other = 1; other < self_.size; ++other) connect_to(other, "");
+    for (int other = 1; other < self_.size; ++other) connect_to(other);
     wait_for_lines();
-    for (int ready = 1; ready < self_.size; ready += hears_ready() ? 1 : 0)
+    while (ready_.size() + 1 < members_.size()) {
+      hear_ready();
       expect_time("the connections of all ranks");
+    }
     tell_all(go);
   }
   void listen() {
@@ -294,34 +330,44 @@ class TcpRendezvous {
                           "another MASTER_PORT");
     }
   }
-  // Returns how many have come: 1 or 0.
-  int accept_one(double seconds) {
+  // A message; empty: none has come in time, or it was no rank's.
+  std::optional<TcpMessage> hear(double seconds) {
     zmq::socket_t& inbox = peers_.sockets->inbox();
     zmq::pollitem_t item{inbox.handle(), 0, ZMQ_POLLIN, 0};
-    zmq::message_t from, greeting;
-    if (!wait_for({&item, 1}, seconds) || !try_receive(inbox, from) ||
-        !try_receive(inbox, greeting))
-      return 0;
-    const std::string host = host_of(greeting);
-    std::string fault;
-    const std::optional<TcpMember> theirs = unpack_member(greeting.to_string_view(), fault);
-    if (!theirs)
-      refuse(fmt::format("a process at {} has the job's key, but does not greet as a rank does: {}",
-                         host, fault));
-    take(*theirs, from.to_string(), host);
-    return 1;
+    if (!wait_for({&item, 1}, seconds)) return {};
+    std::optional<TcpMessage> message = take_message(inbox);
+    if (!message || message->fault.empty()) return message;
+    peers_.sockets->guard().report_key_holder(message->host(), message->fault);
+    return {};
   }
-  void take(const TcpMember& theirs, const std::string& sender, const std::string& host) {
+  // Returns how many have come: 1 or 0.
+  int accept_one(double seconds) {
+    std::optional<TcpMessage> greeting = hear(seconds);
+    if (!greeting) return 0;
+    std::string fault;
+    const std::optional<TcpMember> theirs = unpack_member(greeting->words.to_string_view(), fault);
+    if (theirs && theirs->name != greeting->name) fault = "the name of another's connections";
+    if (fault.empty()) {
+      take(*theirs, greeting->host());
+      return 1;
+    }
+    peers_.sockets->guard().report_key_holder(greeting->host(), fault);
+    tell(greeting->name, pack_roster({fmt::format("rank 0 does not understand what this process "
+                                                  "has greeted it with: {}",
+                                                  fault),
+                                      {}}));
+    return 0;
+  }
+  void take(const TcpMember& theirs, const std::string& host) {
     const bool fits = theirs.size == self_.size && theirs.rank > 0 && theirs.rank < self_.size;
     const std::string before = member(fits ? theirs.rank : 0).description();
-    const bool taken = fits && !id(theirs.rank).empty();
+    const bool taken = fits && has_come(theirs.rank);
     if (fits && !taken) {
       member(theirs.rank) = theirs;
       member(theirs.rank).host = is_loopback(host) ? "" : host;
-      id(theirs.rank) = sender;
       return watch_.add(theirs.rank, theirs.process);
     }
-    ids_.push_back(sender);  // it is told, too
+    too_many_ = theirs.name;  // it is told, too
     if (taken || theirs.rank == 0)
       refuse(
           fmt::format("two processes say that they are rank {}: {}, and {} at {}; give each a RANK "
@@ -330,10 +376,11 @@ class TcpRendezvous {
     refuse(fmt::format("WORLD_SIZE is {} for rank 0 ({}), but {} for rank {} ({} at {})",
                        self_.size, before, theirs.size, theirs.rank, theirs.description(), host));
   }
+  bool has_come(int rank) { return !member(rank).name.empty(); }
   std::string describe_missing() {
     std::string missing;
     for (int rank = 1; rank < self_.size; ++rank)
-      if (id(rank).empty()) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
+      if (!has_come(rank)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
     const std::vector<std::string> refused = peers_.sockets->guard().refused();
     return fmt::format(
         "of {} ranks these have not come within {:g} s: {}. Have they been started, with the same "
@@ -355,30 +402,32 @@ class TcpRendezvous {
   }
   void tell_all(const std::string& answer) {
     if (peers_.sockets == nullptr) return;
+    for (const TcpMember& each : members_)
+      if (each.rank > 0) tell(each.name, answer);
+    if (!too_many_.empty()) tell(too_many_, answer);
+  }
+  void tell(const std::string& name, const std::string& answer) {
     zmq::socket_t& inbox = peers_.sockets->inbox();
     inbox.set(zmq::sockopt::linger, 2000);
-    for (const std::string& each : ids_) {
-      if (each.empty()) continue;
-      try {  // ROUTER_MANDATORY: one that has gone is an error, and is noticed elsewhere
-        static_cast<void>(inbox.send(zmq::buffer(each), zmq::send_flags::sndmore));
-        static_cast<void>(inbox.send(zmq::buffer(answer), zmq::send_flags::dontwait));
-      } catch (const zmq::error_t&) {
-        continue;
-      }
+    try {  // ROUTER_MANDATORY: one that has gone is an error, and is noticed elsewhere
+      static_cast<void>(inbox.send(zmq::buffer(name), zmq::send_flags::sndmore));
+      static_cast<void>(inbox.send(zmq::buffer(answer), zmq::send_flags::dontwait));
+    } catch (const zmq::error_t&) {
+      return;
     }
   }
 
   // --- the others ---
   void join() {
-    std::string rank0_host, key = self_.key;
+    const std::string key = self_.key;
     std::optional<TcpRoster> roster;
     while (!roster) {
-      rank0_host = reach_rank0();
+      rank0_host_ = reach_rank0();
       roster = ask_rank0();
       // The file may be an earlier job's, whose rank 0 has ended in the meantime.
       if (!roster && (self_.file.empty() || deadline_.left() < 0.2))
         fail_as<CommError>(where_, "rank {} has reached rank 0 at {}, but it has ended", self_.rank,
-                           rank0_host);
+                           rank0_host_);
       if (!roster) self_.key = key;
     }
     if (!roster->refusal.empty()) throw CommError(where_, roster->refusal);
@@ -386,9 +435,9 @@ class TcpRendezvous {
     for (int other = 0; other < self_.size; ++other) watch_.add(other, member(other).process);
     deadline_ =
         Deadline(self_.seconds);  // for what follows: the last process may have come just now
-    TcpSockets::connect_control(*line(0), rank0_host, member(0).control_port);
+    TcpSockets::connect_control(*line(0), rank0_host_, member(0).control_port);
     for (int other = 1; other < self_.size; ++other)
-      if (other != self_.rank) connect_to(other, rank0_host);
+      if (other != self_.rank) connect_to(other);
     wait_for_lines();
     line(0)->data.send(zmq::buffer(std::string(go)), zmq::send_flags::none);
     while (!hears_go()) expect_time("rank 0's word that all have reached each other");
@@ -401,7 +450,7 @@ class TcpRendezvous {
       if (!self_.file.empty()) place = read_place(self_.file, where_);
       if (self_.file.empty()) place.hosts = find_addresses(self_.rank0.host, why);
       for (const std::string& host : place.hosts)
-        if (reach(host, place, why)) return host;
+        if (deadline_.left() > 0 && reach(host, place, why)) return host;
       expect_none_lost();
       std::this_thread::sleep_for(std::chrono::milliseconds(std::min(10 << attempt / 4, 200)));
     }
@@ -429,7 +478,7 @@ class TcpRendezvous {
       if (!event) continue;
       connected = connected || event->kind == ZMQ_EVENT_CONNECTED;
       if (event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) return true;
-      if (event->kind == ZMQ_EVENT_CLOSED || event->kind == ZMQ_EVENT_DISCONNECTED) break;
+      if (is_end(event->kind)) break;
     }
     why = connected ? "what is there is no rank 0 of this job: it does not have its key (another "
                       "YOTTA_JOB_KEY, or another program)"
@@ -456,11 +505,16 @@ class TcpRendezvous {
   // --- all ---
   // No rank goes on, and may leave, before all have all their connections.
   static constexpr const char* go = "go";
-  bool hears_ready() {
-    zmq::pollitem_t item{peers_.sockets->inbox().handle(), 0, ZMQ_POLLIN, 0};
-    zmq::message_t from, word;
-    return wait_for({&item, 1}, 0.1) && try_receive(peers_.sockets->inbox(), from) &&
-           try_receive(peers_.sockets->inbox(), word) && word.to_string_view() == go;
+  void hear_ready() {
+    std::optional<TcpMessage> word = hear(0.1);
+    if (!word) return;
+    const auto sender = std::find_if(members_.begin(), members_.end(), [&](const TcpMember& each) {
+      return each.rank > 0 && each.name == word->name;
+    });
+    if (sender != members_.end() && word->words.to_string_view() == go)
+      ready_.insert(sender->rank);
+    else
+      peers_.sockets->guard().report_key_holder(word->host(), "words that no rank says here");
   }
   bool hears_go() {
     zmq::pollitem_t item{line(0)->data.handle(), 0, ZMQ_POLLIN, 0};
@@ -475,37 +529,54 @@ class TcpRendezvous {
       fail_as<CommError>(where_, "rank {} has waited {:g} s for {}", self_.rank, self_.seconds,
                          what);
   }
-  // rank0_host: as this process has reached it; empty: this is rank 0.
-  void connect_to(int other, const std::string& rank0_host) {
+  void connect_to(int other) {
     const TcpMember& theirs = member(other);
-    const std::string own_host = rank0_host.empty() ? "127.0.0.1" : rank0_host;
+    const std::string own_host = rank0_host_.empty() ? "127.0.0.1" : rank0_host_;
     line(other) = peers_.sockets->connect(theirs.host.empty() ? own_host : theirs.host,
                                           theirs.inbox_port, theirs.control_port);
   }
   // Until all connections stand.
   void wait_for_lines() {
-    for (int other = 0; other < self_.size; ++other) {
-      if (other == self_.rank) continue;
-      const bool has_data = other == 0;  // reach() has seen it
-      if (!(has_data || stands(line(other)->data_events)) || !stands(line(other)->control_events))
+    for (int other = 0; other < self_.size; ++other)
+      if (other != self_.rank && !line_stands(other))
         fail_as<CommError>(where_, "rank {} cannot reach rank {} ({}) at {}", self_.rank, other,
                            member(other).description(), member(other).host);
-    }
   }
-  bool stands(SocketEvents& events) {
-    while (deadline_.left() > 0) {
+  // A connection may be refused although its end has the key, when many strangers come at once: it
+  // is made again. So is one of which ZeroMQ tells nothing, since there was no descriptor for it.
+  bool line_stands(int other) {
+    bool has_data = other == 0, has_control = false;  // reach() has seen rank 0's
+    for (Deadline quiet(5); deadline_.left() > 0 && !(has_data && has_control);) {
       expect_none_lost();
-      const auto event = events.next(std::min(deadline_.left(), 0.1));
-      if (event && event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) return true;
+      while (const auto event = line(other)->control_events.next())
+        has_control = has_control || event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+      if (has_data) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        continue;
+      }
+      const auto event = line(other)->data_events.next(0.1);
+      has_data = event && event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+      const bool has_ended = event && is_end(event->kind);
+      if (event) quiet = Deadline(10);
+      if (!has_ended && quiet.left() > 0) continue;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      connect_to(other);
+      has_control = false;
+      quiet = Deadline(5);
     }
-    return false;
+    return has_data && has_control;
+  }
+  static bool is_end(int event) {
+    return event == ZMQ_EVENT_CLOSED || event == ZMQ_EVENT_DISCONNECTED;
   }
 
   TcpEnvironment self_;
   Where where_;
   Deadline deadline_;
   std::vector<TcpMember> members_;  // by rank
-  std::vector<std::string> ids_;    // ZeroMQ's names of their connections; empty: not come yet
+  std::string too_many_;            // the connection of a rank that exists twice
+  std::string rank0_host_;          // as this process has reached it; empty: this is rank 0
+  std::set<int> ready_;             // ranks whose connections all stand
   ProcessWatch watch_;              // of those that have come
   TcpPeers peers_;
 };

@@ -26,6 +26,7 @@
 #pragma once
 
 #include <numeric>
+#include <set>
 
 #include "yotta/comm/matching/message_matcher.hpp"
 #include "yotta/comm/tcp/tcp_launch.hpp"
@@ -130,7 +131,7 @@ class TcpTransport : public Transport, private TcpReceiver {
     // A connection keeps the order: when this message of a rank has come, all that it had sent has.
     for (int other = 0; other < size_; ++other)
       mesh_->send(other, frame(TcpFrame::Kind::control, ended_message));
-    while (ended_ < size_ && !failed()) progress(1);
+    while (std::ssize(ended_) < size_ && !failed()) progress(1);
     if (const auto* const other = matcher_.first_unexpected(); other != nullptr && !failed()) {
       const TcpFrame& header = other->message.header;
       throw CommError(
@@ -231,9 +232,17 @@ class TcpTransport : public Transport, private TcpReceiver {
   void arrived(int from, const TcpFrame& header, Request* recv, std::string bytes) override {
     switch (header.kind) {
       case TcpFrame::Kind::control:
-        if (header.tag == ended_message) return static_cast<void>(++ended_);
+        if (header.tag == ended_message) {
+          if (!ended_.insert(from).second) yotta::fail(Where::current(), "its end, twice");
+          return;
+        }
         return control_plane_.read(from, static_cast<int>(header.tag), bytes);
       case TcpFrame::Kind::wanted: return send_wanted(from, header.id);
+      case TcpFrame::Kind::offer:
+        if (header.id <= last_offer_[from])
+          yotta::fail(Where::current(), "offer {} after {}", header.id, last_offer_[from]);
+        last_offer_[from] = header.id;
+        break;
       case TcpFrame::Kind::large:
         if (Request* const wanted = take_wanted(from, header.id); wanted != recv)
           yotta::fail(Where::current(), "{} {} after another offer", header.count,
@@ -297,7 +306,8 @@ class TcpTransport : public Transport, private TcpReceiver {
   uint64_t offers_made_ = 0;
   std::map<std::pair<int, uint64_t>, Request*> wanted_;  // receives of offers, by sender and id
   std::map<const Request*, TcpFrame> wrong_;  // receives with a message of another count or type
-  int ended_ = 0;                             // ranks whose code has ended
+  std::map<int, uint64_t> last_offer_;        // by sender: its offers are numbered
+  std::set<int> ended_;                       // ranks whose code has ended
 };
 
 #if YOTTA_BODIES_OF(transports)
