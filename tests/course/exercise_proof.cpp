@@ -8,20 +8,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
-#include <stdexcept>
 
 #include "runner/grade.hpp"
+#include "support/from_ctest.hpp"
 
 using namespace runner;
 
 namespace {
 
 const Exercise& the_exercise() {
-  static const Exercise exercise = [] {
-    const char* id = std::getenv("YOTTA_EXERCISE");
-    if (id == nullptr) throw std::runtime_error("YOTTA_EXERCISE names no exercise");
-    return read_exercise(YOTTA_SOURCE_DIR, id);
-  }();
+  static const Exercise exercise =
+      read_exercise(YOTTA_SOURCE_DIR, yotta_test::from_ctest("YOTTA_EXERCISE"));
   return exercise;
 }
 

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <thread>
@@ -15,6 +16,8 @@
 #include "runner/grade.hpp"
 #include "runner/places.hpp"
 #include "runner/solution.hpp"
+#include "support/from_ctest.hpp"
+#include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace fs = std::filesystem;
@@ -301,4 +304,15 @@ TEST_CASE("points are lost only to cases that the library passes") {
   CHECK(why_not_graded([&] {
           fair_grade(exercise, wrong, task_without_cases);
         }).find("do not agree on its tasks") != std::string::npos);
+}
+
+TEST_CASE("a test program that ctest has not started says so") {
+  std::string said;
+  try {
+    yotta_test::from_ctest("YOTTA_NOBODY_SETS_THIS");
+  } catch (const std::runtime_error& error) {
+    said = error.what();
+  }
+  CHECK(yotta_test::contains(said, "YOTTA_NOBODY_SETS_THIS is not set. Start this test by ctest"));
+  CHECK(yotta_test::from_ctest("PATH") == std::getenv("PATH"));
 }
