@@ -73,6 +73,16 @@ TEST_CASE("the library earns every point, and every case belongs to a task") {
     CHECK_MESSAGE(one.passed, (one.name + ": " + one.message));
 }
 
+TEST_CASE("weights are of cases that there are, and every task has a case that weighs") {
+  const Grade result = grade_of("library");
+  const std::set<std::string> cases = names(result);
+  for (const TaskResult& task : result.tasks) {
+    CHECK_MESSAGE(task.solved, task.task.id);
+    for (const auto& [name, weight] : task.task.weights)
+      CHECK_MESSAGE(cases.count(name) == 1, ("there is no case " + name));
+  }
+}
+
 TEST_CASE("each wrong solution is rejected by its case, with its words") {
   const Exercise& exercise = the_exercise();
   CHECK_FALSE(exercise.wrong.empty());

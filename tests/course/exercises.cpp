@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "runner/check.hpp"
+#include "runner/compile_errors.hpp"
 #include "runner/grade.hpp"
 #include "runner/places.hpp"
 #include "runner/solution.hpp"
@@ -77,7 +77,8 @@ std::string why_not_graded(Run run) {
 std::string program_of(const yotta_test::TemporaryFolder& folder, const std::string& record) {
   static int count = 0;
   const std::string path = folder / fmt::format("program{}", ++count);
-  write_text(path, "#!/bin/sh\nprintf '" + record + "' >$1\n");
+  write_text(path, "#!/bin/sh\nprintf '" + record +
+                       "' >$0.says\nhead -n $(wc -l <$0.says) $1.words | paste - $0.says >$1\n");
   fs::permissions(path, fs::perms::owner_all);
   return path;
 }
