@@ -127,7 +127,7 @@ std::string compile_errors(const Exercise& exercise, const std::string& file,
   const std::vector<std::string> empty = without_body(log);
   if (!empty.empty())
     return fmt::format("Declared, and without a body:\n{}\n", fmt::join(empty, "\n"));
-  return "The compiler stopped outside your file:\n" + log;
+  return "The compiler stopped outside your file:\n" + log.substr(0, 64 * 1024);
 }
 
 std::string indented(const std::string& text) {

@@ -302,7 +302,7 @@ std::string in_plain_words(const std::string& text) {
   return std::regex_replace(std::regex_replace(plain, begins, ""), inside, " in your function");
 }
 
-Ending run_limited(const std::vector<std::string>& command, double seconds) {
+Ending run_limited(const std::vector<std::string>& command, double seconds, long most_output) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(std::tmpfile(), std::fclose);
   if (output == nullptr)
     throw std::runtime_error(fmt::format("cannot make a file for the output of {} in {}: {}",
@@ -333,7 +333,7 @@ Ending run_limited(const std::vector<std::string>& command, double seconds) {
   }
   if (WIFEXITED(status)) ending.status = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) ending.signal = WTERMSIG(status);
-  ending.output = tail(output.get(), 64 * 1024);
+  ending.output = tail(output.get(), most_output);
   return ending;
 }
 

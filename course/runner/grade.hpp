@@ -24,11 +24,12 @@ struct Ending {
   int status = 0;  // exit status
   int signal = 0;  // or the signal that ended it
   bool too_late = false;
-  std::string output;  // standard output and error, at most the last 64 KiB
+  std::string output;  // standard output and error, at most the last bytes
   bool well() const { return status == 0 && signal == 0 && !too_late; }
 };
 // Runs a command; after `seconds`, or when we are told to end (Ctrl-C), it and all its children are killed.
-Ending run_limited(const std::vector<std::string>& command, double seconds);
+Ending run_limited(const std::vector<std::string>& command, double seconds,
+                   long most_output = 64 * 1024);
 
 // Text from a student's program or file, for a terminal: each control character, which might clear the screen, is a "?".
 std::string printable(std::string text);

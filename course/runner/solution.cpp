@@ -11,6 +11,7 @@ namespace runner {
 namespace {
 
 constexpr double build_seconds = 600, compile_seconds = 120;
+constexpr long most_errors = 16 << 20;  // bytes: the first error counts, and thousands may follow
 
 std::string in_build(const std::string& name) { return YOTTA_BUILD_DIR "/" + name; }
 
@@ -35,7 +36,7 @@ bool broke_down(const Ending& ending) {
 Ending compile(const Words& command) {
   Words words = {"env", "-C", YOTTA_BUILD_DIR, "LC_ALL=C.UTF-8", "LANGUAGE="};
   words.insert(words.end(), command.begin(), command.end());
-  Ending ending = run_limited(words, compile_seconds);
+  Ending ending = run_limited(words, compile_seconds, most_errors);
   if (broke_down(ending))
     throw CouldNotGrade(fmt::format(
         "the compiler itself {}. Is the disk or the memory full? It said:\n{}",

@@ -155,6 +155,15 @@ TEST_CASE("what does not compile keeps the last version's points and names the t
   CHECK(student.check_text(with_line("03.2", "nonsense;")).status == 1);  // though 100 are kept
 }
 
+TEST_CASE("the first message is shown, however many follow") {
+  const Student student;
+  std::string lines = "first_of_all;\n";
+  for (int i = 0; i < 1000; ++i) lines += fmt::format("error_number_{0} = unknown_{0};\n", i);
+  const Ending ending = student.check_text(with_line("03.2", lines));
+  CHECK(contains(ending.output, "first_of_all"));
+  CHECK(student.verdict()["errors_by_task"][0]["more"] > 1000);
+}
+
 TEST_CASE("a file that is no student's own keeps no points of another") {
   const Student student;
   CHECK(student.check_text(solution("library")).status == 0);
