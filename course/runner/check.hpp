@@ -1,4 +1,4 @@
-// The verb `check`: compiles a student's file, runs its graded cases and explains the first that failed.
+// The verb `check`: compiles a student's file, runs its graded cases and explains what failed first in each task.
 #pragma once
 
 #include <string>
@@ -18,9 +18,5 @@ struct CheckOptions {
 // Returns 0 only when every point was earned (or what was asked for instead was done), 1 when not, and 3 when there is no
 // verdict for a reason that lies outside of the student's file.
 int check(const CheckOptions& options);
-
-// What a compiler said, without what is not about `file`: its errors with their source lines, at most
-// `most` of them; paths begin at the project's root. Empty when no error is about the file.
-std::string readable_errors(const std::string& log, const std::string& file, int most = 3);
 
 }  // namespace runner

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -30,7 +31,7 @@ std::string joined(const Lines& lines) {
 
 // "10.1" of "  // exercise 10.1: pass ...", with the given words before it; else empty.
 std::string mark(const std::string& line, const std::string& words) {
-  const size_t at = line.find_first_not_of(' ');
+  const size_t at = line.find_first_not_of(" \t");
   if (at == std::string::npos || !line.substr(at).starts_with(words)) return "";
   const size_t begin = at + words.size();
   return line.substr(begin, line.find_first_not_of("0123456789.", begin) - begin);
@@ -113,6 +114,19 @@ std::vector<std::string> strings(const nlohmann::json& list) {
   return list.get<std::vector<std::string>>();
 }
 
+Task read_task(const nlohmann::json& json) {
+  Task task{json.at("id"), json.at("title"), json.at("points"), {}};
+  if (json.contains("weights")) task.weights = json.at("weights").get<std::map<std::string, int>>();
+  for (const auto& [name, weight] : task.weights) {
+    if (!name.starts_with(task.id + ":"))
+      throw std::runtime_error(
+          fmt::format("task {} weighs a case of another, '{}'", task.id, name));
+    if (weight < 0)
+      throw std::runtime_error(fmt::format("the case '{}' weighs {}; 0 is least", name, weight));
+  }
+  return task;
+}
+
 }  // namespace
 
 std::string read_text(const std::string& path) {
@@ -132,6 +146,16 @@ void write_text(const std::string& path, const std::string& text) {
   if (!file.flush()) throw std::runtime_error("cannot write " + path);
 }
 
+std::string relative(const std::string& path) {
+  const std::string root = std::string(YOTTA_SOURCE_DIR) + "/";
+  return path.starts_with(root) ? path.substr(root.size()) : path;
+}
+
+int Task::weight(const std::string& name) const {
+  const auto found = weights.find(name);
+  return found == weights.end() ? 1 : found->second;
+}
+
 std::string Exercise::file_name() const { return fs::path(header).filename(); }
 std::string Exercise::number() const { return id.substr(0, 2); }
 std::string Exercise::library_header() const {
@@ -139,7 +163,9 @@ std::string Exercise::library_header() const {
 }
 std::string Exercise::starter() const { return folder + "/" + file_name(); }
 std::string Exercise::work_copy() const {
-  return fmt::format("{}/work/{}/{}", YOTTA_SOURCE_DIR, id, file_name());
+  const char* const elsewhere = std::getenv("YOTTA_WORK");
+  const std::string work = elsewhere == nullptr ? YOTTA_SOURCE_DIR "/work" : elsewhere;
+  return fmt::format("{}/{}/{}", fs::absolute(work).string(), id, file_name());
 }
 
 std::vector<std::string> find_exercises(const std::string& root) {
@@ -158,20 +184,21 @@ Exercise read_exercise(const std::string& root, const std::string& id) {
   exercise.id = id;
   exercise.folder = root + "/exercises/" + id;
   const std::string path = exercise.folder + "/exercise.json";
+  const std::string text = read_text(path);
   try {
-    const nlohmann::json json = nlohmann::json::parse(read_text(path));
+    const nlohmann::json json = nlohmann::json::parse(text);
     exercise.header = json.at("header");
     exercise.title = json.at("title");
     exercise.difficulty = json.at("difficulty");
     exercise.minutes = json.at("minutes");
     exercise.prerequisites = strings(json.at("prerequisites"));
     exercise.outcomes = strings(json.at("outcomes"));
-    for (const auto& task : json.at("tasks"))
-      exercise.tasks.push_back({task.at("id"), task.at("title"), task.at("points")});
+    exercise.points_per_hint = json.value("points_per_hint", 0);
+    for (const auto& task : json.at("tasks")) exercise.tasks.push_back(read_task(task));
     for (const auto& wrong : json.at("wrong"))
       exercise.wrong.push_back({wrong.at("name"), wrong.at("about"), wrong.at("rejected_by"),
                                 strings(wrong.at("says"))});
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const std::exception& error) {
     throw std::runtime_error(path + ": " + error.what());
   }
   return exercise;
@@ -194,6 +221,18 @@ std::vector<std::string> marked_parts(const std::string& header) {
     if (!ends.empty()) open.clear();
   }
   if (!open.empty()) throw std::runtime_error("exercise " + open + " does not end");
+  return parts;
+}
+
+std::vector<std::string> part_of_lines(const std::string& text) {
+  std::vector<std::string> parts;
+  std::string open;
+  for (const std::string& line : lines_of(text)) {
+    const std::string begins = opening_mark(line);
+    if (!begins.empty()) open = begins;
+    parts.push_back(open);
+    if (!closing_mark(line).empty()) open.clear();
+  }
   return parts;
 }
 
@@ -267,7 +306,7 @@ std::vector<std::string> read_hints(const Exercise& exercise, const std::string&
   bool inside = false, open = false;
   for (const std::string& line : lines_of(read_text(exercise.folder + "/hints.md"))) {
     if (line.starts_with("## ")) {
-      inside = line.substr(3).starts_with(task);
+      inside = line.substr(3, line.find_first_not_of("0123456789.", 3) - 3) == task;
     } else if (inside && line.empty()) {
       open = false;
     } else if (inside) {

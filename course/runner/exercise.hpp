@@ -15,6 +15,7 @@
 // functions at the same time.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct Task {
   std::string id;  // "10.1"
   std::string title;
   int points = 0;
+  std::map<std::string, int> weights = {};  // by a case's name; cases that it does not name weigh 1
+  // What a case counts for among its task's. 0: it is a remark, which is shown and takes no points.
+  int weight(const std::string& name) const;
 };
 
 // A wrong solution, who must notice it, and what the student must be told.
@@ -40,6 +44,7 @@ struct Exercise {
   std::string header;  // "comm/collectives_ring.hpp", below include/yotta
   std::string title, difficulty;
   int minutes = 0;
+  int points_per_hint = 0;  // what a hint takes from its task
   std::vector<std::string> prerequisites, outcomes;
   std::vector<Task> tasks;
   std::vector<Wrong> wrong;
@@ -48,7 +53,8 @@ struct Exercise {
   std::string number() const;          // "10"
   std::string library_header() const;  // the header's whole path
   std::string starter() const;         // the committed starter's
-  std::string work_copy() const;       // the student's own file's
+  std::string work_copy()
+      const;  // the student's own file's: in work/, or in the folder that YOTTA_WORK names
 };
 
 // Ids of everything in exercises/ that has an exercise.json, sorted.
@@ -59,6 +65,9 @@ Exercise read_exercise(const std::string& root, const std::string& id);
 // The tasks' ids in the order of their marks. Throws std::runtime_error with the line of a mark that has
 // no partner.
 std::vector<std::string> marked_parts(const std::string& header);
+// For each line of a file the part that it is in, its marks included; empty: none. Marks without a partner are borne with: a
+// part ends at the latest where the next one begins.
+std::vector<std::string> part_of_lines(const std::string& text);
 std::string cut_starter(const std::string& header);
 std::string cut_solution(const std::string& header);
 // A wrong solution, from the library's and the parts that are wrong:
@@ -79,6 +88,7 @@ std::vector<std::string> read_hints(const Exercise& exercise, const std::string&
 using Lines = std::vector<std::string>;
 Lines lines_of(const std::string& text);         // without their line ends
 std::string read_text(const std::string& path);  // throws when it cannot
+std::string relative(const std::string& path);   // from the project's root, if it is below it
 // Writes only if something changes, so that nothing is compiled again for nothing.
 void write_text(const std::string& path, const std::string& text);
 

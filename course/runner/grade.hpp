@@ -5,6 +5,7 @@
 // without it, so that one endless loop does not cost the points of the other tasks.
 #pragma once
 
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -23,11 +24,15 @@ struct Ending {
   int status = 0;  // exit status
   int signal = 0;  // or the signal that ended it
   bool too_late = false;
-  std::string output;  // standard output and error, at most the last 64 KiB
+  std::string output;  // standard output and error, at most the last bytes
   bool well() const { return status == 0 && signal == 0 && !too_late; }
 };
 // Runs a command; after `seconds`, or when we are told to end (Ctrl-C), it and all its children are killed.
-Ending run_limited(const std::vector<std::string>& command, double seconds);
+Ending run_limited(const std::vector<std::string>& command, double seconds,
+                   long most_output = 64 * 1024);
+
+// Text from a student's program or file, for a terminal: each control character, which might clear the screen, is a "?".
+std::string printable(std::string text);
 
 // A failed case's message without what only its author knows: where it runs its ranks, and the file that puts the
 // student's functions into its hands.
@@ -38,29 +43,50 @@ struct CaseResult {
       name;  // "10.1: every rank ends with its chunk": the task's id stands before the colon
   bool passed = false;
   std::string message;  // why not
+  int weight = 1;       // see Task
+  bool needs_others =
+      false;  // a file with empty parts passes it too: it counts when the others of its task have passed
   std::string task() const { return name.substr(0, name.find(':')); }
 };
 
 struct TaskResult {
   Task task;
-  int points = 0;  // all of the task's, or none
+  int points = 0;  // by the weights of the cases that passed, rounded down
   int cases = 0, passed = 0;
+  bool solved = false;  // every case that is no remark has passed
+  int hint_points = 0;  // what hints took from its points
 };
 
 struct Grade {
   std::vector<CaseResult> cases;
   std::vector<TaskResult> tasks;
   int points = 0, of = 0;
-  bool complete() const { return points == of && of > 0; }
+  bool complete() const;  // every task is solved
   const CaseResult* first_failed() const;
+  const CaseResult* first_failed(const std::string& task) const;  // remarks come last
 };
 
-// A task gets its points if it has cases and all of them ran and passed. The record lies beside the program.
+// What the program could not do as a whole, beside its cases.
+constexpr const char* whole_program = "the program";
+// The message of a case that the library's program has and the student's did not come to.
+constexpr const char* did_not_run = "it did not run";
+
+// Each case earns its share of its task's points, by its weight; what a task has earned is rounded down, so only who passes
+// all gets all. The record lies beside the program.
 Grade grade(const Exercise& exercise, const std::string& program, double seconds = 5);
 
-// The same for a student's program. Whoever loses points loses them to cases that the library's program passes here and
-// now: else throws CouldNotGrade.
+// The cases that the starter passes with empty parts.
+std::vector<std::string> passed_by_nothing(const std::string& starter_program, double seconds = 5);
+
+// The same as grade for a student's program. The cases that count are those of the library's program, each once: a student's file
+// may hold others. Whoever loses points loses them to cases that the library's program passes here and now: else throws
+// CouldNotGrade. `by_nothing` are the cases that need the others of their task.
 Grade fair_grade(const Exercise& exercise, const std::string& program,
-                 const std::string& library_program, double seconds = 5);
+                 const std::string& library_program,
+                 const std::vector<std::string>& by_nothing = {}, double seconds = 5);
+
+// Takes the points of the hints that were read, by task, and never more than a task has earned.
+void take_hint_points(const Exercise& exercise, const std::map<std::string, int>& hints_read,
+                      Grade& grade);
 
 }  // namespace runner

@@ -5,15 +5,19 @@
 #include <algorithm>
 #include <filesystem>
 
+namespace fs = std::filesystem;
+
 namespace runner {
 namespace {
 
 constexpr double build_seconds = 600, compile_seconds = 120;
+constexpr long most_errors = 16 << 20;  // bytes: the first error counts, and thousands may follow
 
 std::string in_build(const std::string& name) { return YOTTA_BUILD_DIR "/" + name; }
 
-Ending cmake_build(const std::string& target, const Words& ninja_options = {}) {
-  Words words = {"cmake", "--build", YOTTA_BUILD_DIR, "--target", target};
+Ending cmake_build(const Words& targets, const Words& ninja_options = {}) {
+  Words words = {"cmake", "--build", YOTTA_BUILD_DIR, "--target"};
+  words.insert(words.end(), targets.begin(), targets.end());
   words.insert(words.end(), ninja_options.begin(), ninja_options.end());
   return run_limited(words, build_seconds);
 }
@@ -32,7 +36,7 @@ bool broke_down(const Ending& ending) {
 Ending compile(const Words& command) {
   Words words = {"env", "-C", YOTTA_BUILD_DIR, "LC_ALL=C.UTF-8", "LANGUAGE="};
   words.insert(words.end(), command.begin(), command.end());
-  Ending ending = run_limited(words, compile_seconds);
+  Ending ending = run_limited(words, compile_seconds, most_errors);
   if (broke_down(ending))
     throw CouldNotGrade(fmt::format(
         "the compiler itself {}. Is the disk or the memory full? It said:\n{}",
@@ -61,6 +65,18 @@ Words without_dependencies(const Words& words) {
 
 bool has(const Words& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// passed_by_nothing of a program, found out once and kept beside it.
+std::vector<std::string> known_by_nothing(const std::string& starter) {
+  const std::string list = starter + ".passed_by_nothing";
+  if (!fs::exists(list) || fs::last_write_time(list) < fs::last_write_time(starter)) {
+    fs::remove(list);  // or nothing is written when nothing changes
+    std::string text;
+    for (const std::string& name : passed_by_nothing(starter)) text += name + "\n";
+    write_text(list, text);
+  }
+  return lines_of(read_text(list));
 }
 
 }  // namespace
@@ -110,18 +126,19 @@ BuildCommands commands_for(const std::string& listed, const std::string& object,
   return commands;
 }
 
-std::string build_grader(const Exercise& exercise) {
-  const std::string target = fmt::format("exercise_{}_library", exercise.id);
-  const std::string program = in_build("exercises/" + target);
-  if (!std::filesystem::exists(program))
+Grader build_grader(const Exercise& exercise) {
+  const std::string library = fmt::format("exercise_{}_library", exercise.id);
+  const std::string starter = fmt::format("exercise_{}_starter", exercise.id);
+  const Grader grader{in_build("exercises/" + library), {}};
+  if (!fs::exists(grader.library))
     fmt::print(stderr, "Building the tests of {}: once, half a minute ...\n", exercise.id);
   const FileLock lock(build_lock());
-  const Ending ending = cmake_build(target);
+  const Ending ending = cmake_build({library, starter});
   if (!ending.well())
     throw CouldNotGrade(fmt::format(
         "the graded cases of {} cannot be built:\n{}", exercise.id,
         ending.output.empty() ? "cmake cannot be started, or it said nothing" : ending.output));
-  return program;
+  return {grader.library, known_by_nothing(in_build("exercises/" + starter))};
 }
 
 Built build_solution(const Exercise& exercise, const std::string& file, const RunFolder& folder) {
@@ -129,7 +146,7 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
     throw CouldNotGrade(
         "C++ cannot include a file with a quotation mark or a line end in its name: " + file);
   const std::string target = fmt::format("exercise_{}_student", exercise.id);
-  const Ending listed = cmake_build(target, {"--", "-t", "commands"});
+  const Ending listed = cmake_build({target}, {"--", "-t", "commands"});
   const BuildCommands commands =
       commands_for(listed.output,
                    fmt::format("exercises/CMakeFiles/{}.dir/{}/adapter.cpp.o", target, exercise.id),

@@ -33,9 +33,13 @@ BuildCommands commands_for(const std::string& listed, const std::string& object,
                            const std::string& program, const std::string& solution,
                            const std::string& folder);
 
-// The program of graded cases on the library's own solution, up to date. Throws CouldNotGrade when it cannot be built:
-// then the fault is not the student's.
-std::string build_grader(const Exercise& exercise);
+// What a student's program is held against.
+struct Grader {
+  std::string library;                  // the program of graded cases on the library's own solution
+  std::vector<std::string> by_nothing;  // see passed_by_nothing
+};
+// Up to date. Throws CouldNotGrade when it cannot be built: then the fault is not the student's.
+Grader build_grader(const Exercise& exercise);
 
 struct Built {
   std::string program;  // empty: it did not compile

@@ -10,10 +10,12 @@
 
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
+#include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace fs = std::filesystem;
 using namespace runner;
+using yotta_test::contains;
 
 namespace {
 
@@ -31,11 +33,40 @@ std::string check_of(const std::string& file, const std::string& options = "") {
   return fmt::format("'{}/course/runner' check 03 --file '{}' {}", YOTTA_BUILD_DIR, file, options);
 }
 
-// `line` with its last `wrong` replaced.
+// `text` with its first `what` replaced.
 std::string replaced(std::string text, const std::string& what, const std::string& by) {
   const size_t at = text.find(what);
   REQUIRE_MESSAGE(at != std::string::npos, what);
   return text.replace(at, what.size(), by);
+}
+
+// A student's folder for work, with nothing in it yet, and what `./yotta check` of an exercise says there.
+class Student {
+ public:
+  explicit Student(const Exercise& task = exercise()) : exercise_(task) {}
+  std::string file() const { return folder_ / (exercise_.id + "/" + exercise_.file_name()); }
+  std::string state() const { return folder_ / (exercise_.id + "/.state.json"); }
+  Ending check(const std::string& options = "") const {
+    return shell(fmt::format("YOTTA_WORK='{}' '{}/course/runner' check {} {}",
+                             folder_.path().string(), YOTTA_BUILD_DIR, exercise_.number(),
+                             options));
+  }
+  Ending check_text(const std::string& text) const {
+    write_text(file(), text);
+    return check(fmt::format("--json '{}'", json()));
+  }
+  nlohmann::json verdict() const { return nlohmann::json::parse(read_text(json())); }
+
+ private:
+  std::string json() const { return folder_ / "verdict.json"; }
+  Exercise exercise_;
+  yotta_test::TemporaryFolder folder_;
+};
+
+// The library's solution with another line at the end of a part.
+std::string with_line(const std::string& part, const std::string& line) {
+  const std::string end = "// end of exercise " + part;
+  return replaced(solution("library"), end, line + "\n" + end);
 }
 
 }  // namespace
@@ -101,4 +132,154 @@ TEST_CASE("who cannot grade says so, with a status of its own, and gives no poin
   CHECK(verdict["graded"] == false);
   CHECK_FALSE(verdict.contains("points"));
   CHECK(shell(check_of(folder / "nothing.hpp")).status == 3);
+}
+
+TEST_CASE("what does not compile keeps the last version's points and names the task") {
+  const Student student;
+  CHECK(student.check_text(solution("only_x")).status == 1);
+  CHECK(student.verdict()["points"] == 75);
+  CHECK(student.verdict()["kept_from"].is_null());
+  const Ending ending = student.check_text(with_line("03.2", "nonsense;"));
+  CAPTURE(ending.output);
+  CHECK(ending.status == 1);
+  CHECK(contains(ending.output, "In 03.2, a tile of sums a thread:\n"));
+  CHECK(contains(ending.output, "nonsense"));
+  CHECK(contains(ending.output, "75 of 100 points: those of your last version that compiled"));
+  const nlohmann::json verdict = student.verdict();
+  CHECK(verdict["compiled"] == false);
+  CHECK(verdict["points"] == 75);
+  CHECK(verdict["kept_from"].is_string());
+  CHECK(verdict["tasks"][1]["points"] == 25);
+  CHECK(verdict["errors_by_task"][0]["task"] == "03.2");
+  CHECK(student.check_text(solution("library")).status == 0);
+  CHECK(student.check_text(with_line("03.2", "nonsense;")).status == 1);  // though 100 are kept
+}
+
+TEST_CASE("the first message is shown, however many follow") {
+  const Student student;
+  std::string lines = "first_of_all;\n";
+  for (int i = 0; i < 1000; ++i) lines += fmt::format("error_number_{0} = unknown_{0};\n", i);
+  const Ending ending = student.check_text(with_line("03.2", lines));
+  CHECK(contains(ending.output, "first_of_all"));
+  CHECK(student.verdict()["errors_by_task"][0]["more"] > 1000);
+}
+
+TEST_CASE("a file that is no student's own keeps no points of another") {
+  const Student student;
+  CHECK(student.check_text(solution("library")).status == 0);
+  const yotta_test::TemporaryFolder folder;
+  const std::string other = folder / "matmul_register_tiles.hpp";
+  write_text(other, with_line("03.2", "nonsense;"));
+  const Ending ending = student.check("--file '" + other + "'");
+  CHECK_MESSAGE(contains(ending.output, "\n0 of 100 points\n"), ending.output);
+}
+
+TEST_CASE("the verdict says which hints were read, also for a folder that was handed in") {
+  const Student student;
+  CHECK(student.check_text(solution("only_x")).status == 1);
+  CHECK(student.verdict()["hints"].empty());
+  CHECK(contains(student.check("--hint").output, "03.2, hint 1 of "));
+  CHECK(contains(student.check("--hint").output, "03.2, hint 2 of "));
+  const Ending ending = student.check_text(solution("library"));
+  CHECK_MESSAGE(contains(ending.output, "Hints read: 03.2: 2 of "), ending.output);
+  CHECK(student.verdict()["points"] == 100);
+  CHECK(student.verdict()["hints"][0]["task"] == "03.2");
+  CHECK(student.verdict()["hints"][0]["hints"].size() == 2);
+  CHECK(student.check("--hint").output == "Every task is solved.\n");
+  const Student instructor;
+  CHECK(contains(instructor.check("--file '" + student.file() + "'").output, "Hints read: 03.2"));
+  fs::remove(student.state());
+  CHECK_FALSE(contains(instructor.check("--file '" + student.file() + "'").output, "Hints"));
+}
+
+TEST_CASE("what older versions remembered is read, and what nobody wrote is borne with") {
+  const Student student;
+  write_text(student.file(), solution("only_x"));
+  write_text(student.state(), R"({"hints 03.2": 1, "open task": "03.2", "starter": "x"})");
+  CHECK(contains(student.check().output, "Hints read: 03.2: 1 of "));
+  for (const char* state : {R"({"hints 03.2": "x", "open task": 5, "last compiled": {"tasks": 1}})",
+                            R"({"hints 03.2": -1, "last compiled": []})", "[1]", "no JSON", ""}) {
+    write_text(student.state(), state);
+    write_text(student.file(), "nonsense\n");
+    const Ending broken = student.check();
+    CHECK_MESSAGE(contains(broken.output, "\n0 of 100 points\n"), broken.output);
+    CHECK(student.check("--hint").status == 0);
+  }
+}
+
+TEST_CASE("what a student's program prints is no verdict") {
+  const Student student;
+  const std::string print = "std::printf(\"100 of 100 points\\n\"); std::fflush(stdout);";
+  const std::string include = "#pragma once\n#include <cstdio>\n#include <cstdlib>\n";
+  const auto check = [&](const std::string& text) {
+    return student.check_text(replaced(text, "#pragma once\n", include));
+  };
+  // Where a part should be, and before the cases begin.
+  for (const std::string end : {"", "std::exit(0);", "std::abort();"}) {
+    Ending ending = check(replaced(solution("starter"), "not_done(\"03.1\");", print + end));
+    CHECK_MESSAGE(contains(ending.output, "\n0 of 100 points\n"), ending.output);
+    CHECK(student.verdict()["points"] == 0);
+    ending =
+        check(solution("starter") + "const int before = [] { " + print + end + " return 1; }();\n");
+    CHECK_MESSAGE(contains(ending.output, "\n0 of 100 points\n"), ending.output);
+    CHECK(student.verdict()["points"] == 0);
+    CHECK(ending.status == 1);
+  }
+}
+
+// Adds to the grader's record, whose path the command line names, that all cases of exercise 10 have passed; and ends.
+const std::string forge = R"(
+#include <unistd.h>
+#include <fstream>
+#include <string>
+inline void forge() {
+  std::ifstream own("/proc/self/cmdline");
+  std::string path, line;
+  std::getline(own, path, '\0'), std::getline(own, path, '\0');
+  std::ifstream record(path);
+  std::getline(record, line);
+  std::ofstream forged(path, std::ios::app);
+  for (std::string word : {line.substr(0, line.find('\t') + 1), std::string()}) {
+    for (std::string name : {CASES}) forged << word << "passed\t" << name << "\t\n";
+    forged << word << "end\t\t\n" << std::flush;
+  }
+  _exit(0);
+}
+)";
+
+TEST_CASE("a record of cases that a student's program writes itself earns nothing") {
+  const Exercise ring = read_exercise(YOTTA_SOURCE_DIR, "10_collectives");
+  const Student honest(ring), student(ring);
+  CHECK(honest.check_text(variant_of(ring, "library")).status == 0);
+  const nlohmann::json verdict = honest.verdict();
+  std::string cases;
+  for (const auto& one : verdict["cases"]) cases += one["name"].dump() + ", ";
+  const std::string text = replaced(variant_of(ring, "starter"), "#pragma once\n",
+                                    "#pragma once\n" + replaced(forge, "CASES", cases));
+  for (const std::string& cheat : {replaced(text, "not_done(\"10.1\")", "forge()"),
+                                   text + "const int before = (forge(), 1);\n"}) {
+    const Ending ending = student.check_text(cheat);
+    CHECK_MESSAGE(contains(ending.output, "\n0 of 100 points\n"), ending.output);
+    CHECK(student.verdict()["compiled"] == true);
+  }
+}
+
+TEST_CASE("a student's own cases earn nothing") {
+  const Student student;
+  std::string text = "#include <doctest/doctest.h>\n" + solution("starter");
+  for (int i = 0; i < 20; ++i)
+    text += fmt::format("TEST_CASE(\"03.{}: mine {}\") {{ CHECK(true); }}\n", 1 + i % 3, i);
+  text += "TEST_CASE(\"03.1: the right numbers\") { CHECK(true); }\n";
+  const Ending ending = student.check_text(text);
+  CHECK_MESSAGE(contains(ending.output, "\n0 of 100 points\n"), ending.output);
+  CHECK(student.verdict()["points"] == 0);
+}
+
+TEST_CASE("deleting not_done earns nothing") {
+  const Student student;
+  std::string text = solution("starter");
+  for (const char* part : {"03.1", "03.2", "03.3"})
+    text = replaced(text, fmt::format("not_done(\"{}\");", part), "");
+  const Ending ending = student.check_text(text);
+  CHECK_MESSAGE(contains(ending.output, "\n0 of 100 points\n"), ending.output);
 }

@@ -14,6 +14,7 @@
 
 #include "course/shared/options.hpp"
 #include "runner/grade.hpp"
+#include "support/from_ctest.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
 #include "support/temporary_folder.hpp"
@@ -26,13 +27,16 @@ using Words = std::vector<std::string>;
 
 namespace {
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
+std::string train() { return from_ctest("YOTTA_TRAIN"); }
+std::string lesson_10() { return from_ctest("YOTTA_LESSON_10"); }
+std::string lesson_13() { return from_ctest("YOTTA_LESSON_13"); }
+std::string lesson_14() { return from_ctest("YOTTA_LESSON_14"); }
+// Empty: MPI is not installed.
+std::string mpirun() {
+  train();  // nor is anything else set where ctest has not started us
+  const char* const path = std::getenv("YOTTA_MPIRUN");
+  return path == nullptr ? "" : path;
 }
-const std::string mpirun = variable("YOTTA_MPIRUN"), train = variable("YOTTA_TRAIN"),
-                  lesson_10 = variable("YOTTA_LESSON_10"), lesson_13 = variable("YOTTA_LESSON_13"),
-                  lesson_14 = variable("YOTTA_LESSON_14");
 constexpr const char* no_mpirun =
     "MPI is not installed (Debian, Ubuntu: apt-get install libopenmpi-dev openmpi-bin)";
 
@@ -43,9 +47,9 @@ Words operator+(Words words, const Words& more) {
 
 // A program under mpirun, as somebody would start it by hand.
 Words under_mpirun(int n, const Words& program) {
-  const bool mpich = mpirun.find("mpich") != mpirun.npos;
+  const bool mpich = mpirun().find("mpich") != std::string::npos;
   const MpirunCall call =
-      mpirun_call(mpich ? MpiKind::mpich : MpiKind::open_mpi, mpirun, n, program);
+      mpirun_call(mpich ? MpiKind::mpich : MpiKind::open_mpi, mpirun(), n, program);
   for (const auto& [name, value] : call.setting) setenv(name.c_str(), value.c_str(), 0);
   return call.words;
 }
@@ -153,10 +157,10 @@ std::string choose(const char* comm, int64_t* ranks = nullptr) {
 }  // namespace
 
 TEST_CASE("train: four processes have the losses and the traffic of four threads") {
-  if (mpirun.empty()) YOTTA_NOT_RUN(no_mpirun);
+  if (mpirun().empty()) YOTTA_NOT_RUN(no_mpirun);
   const TemporaryFolder folder;
   for (const Words& layout : {Words{"--ranks", "4"}, Words{"--layout", "fsdp=2,tp=2"}}) {
-    const Words program = Words{train} + tiny + layout;
+    const Words program = Words{train()} + tiny + layout;
     std::string printed;
     const Json threads = figures(program, folder),
                processes = figures(program + Words{"--comm", "mpi"}, folder, &printed);
@@ -172,21 +176,22 @@ TEST_CASE("train: four processes have the losses and the traffic of four threads
 }
 
 TEST_CASE("train started by mpirun: the ranks are its processes, without being asked") {
-  if (mpirun.empty()) YOTTA_NOT_RUN(no_mpirun);
+  if (mpirun().empty()) YOTTA_NOT_RUN(no_mpirun);
   const TemporaryFolder folder;
   const std::string saved = (folder / "saved").string();
-  const Json three = figures(under_mpirun(3, Words{train} + tiny + Words{"--save", saved}), folder);
+  const Json three =
+      figures(under_mpirun(3, Words{train()} + tiny + Words{"--save", saved}), folder);
   CHECK(three["ranks"] == 3);
-  check_near(three["loss"], figures(Words{train} + tiny + Words{"--ranks", "3"}, folder)["loss"]);
+  check_near(three["loss"], figures(Words{train()} + tiny + Words{"--ranks", "3"}, folder)["loss"]);
   CHECK(std::filesystem::exists(saved + "/model.safetensors"));
 }
 
 TEST_CASE("lessons 10 and 13 show the same numbers on processes" * doctest::test_suite("long")) {
-  if (mpirun.empty()) YOTTA_NOT_RUN(no_mpirun);
+  if (mpirun().empty()) YOTTA_NOT_RUN(no_mpirun);
   const TemporaryFolder folder;
   std::string printed;
-  const Json ten = figures({lesson_10, "--comm", "mpi"}, folder, &printed);
-  CHECK(ten["numbers"] == figures({lesson_10}, folder)["numbers"]);
+  const Json ten = figures({lesson_10(), "--comm", "mpi"}, folder, &printed);
+  CHECK(ten["numbers"] == figures({lesson_10()}, folder)["numbers"]);
   CHECK(count(printed, "== Who sends: bytes by rank") == 1);
   CHECK(contains(printed, "rank 2 failed: the disk is full"));
   CHECK(contains(printed, "all ranks of a communicator must call the same collectives"));
@@ -195,9 +200,9 @@ TEST_CASE("lessons 10 and 13 show the same numbers on processes" * doctest::test
       contains(printed, "0 waits for 1 waits for 2 waits for 3 waits for 0"));  // unbuffered sends
 
   const Words steps = {"--steps", "2"};
-  const Json threads = figures(Words{lesson_13} + steps, folder),
-             processes = figures(Words{lesson_13, "--comm", "mpi"} + steps, folder, &printed),
-             by_hand = figures(under_mpirun(4, Words{lesson_13} + steps), folder);
+  const Json threads = figures(Words{lesson_13()} + steps, folder),
+             processes = figures(Words{lesson_13(), "--comm", "mpi"} + steps, folder, &printed),
+             by_hand = figures(under_mpirun(4, Words{lesson_13()} + steps), folder);
   CHECK(processes["numbers"] == threads["numbers"]);
   CHECK(by_hand["numbers"] == threads["numbers"]);
   for (const char* list : {"loss.serial", "loss.parallel"}) {
@@ -210,15 +215,15 @@ TEST_CASE("lessons 10 and 13 show the same numbers on processes" * doctest::test
 
 TEST_CASE("without MPI: train and lessons 10 and 13 as processes that find each other by TCP") {
   const TemporaryFolder folder;
-  const Words program = Words{train} + tiny + Words{"--layout", "fsdp=2,tp=2"};
+  const Words program = Words{train()} + tiny + Words{"--layout", "fsdp=2,tp=2"};
   std::string printed;
   const Json processes = figures(program + Words{"--comm", "tcp"}, folder, &printed);
   CHECK(processes["ranks"] == 4);
   check_near(processes["loss"], figures(program, folder)["loss"]);
   CHECK(count(printed, "training ") == 4);
 
-  const Json ten = figures({lesson_10, "--comm", "tcp"}, folder, &printed);
-  CHECK(ten["numbers"] == figures({lesson_10}, folder)["numbers"]);
+  const Json ten = figures({lesson_10(), "--comm", "tcp"}, folder, &printed);
+  CHECK(ten["numbers"] == figures({lesson_10()}, folder)["numbers"]);
   CHECK(contains(printed, "rank 2 failed: the disk is full"));
   CHECK(contains(printed, "all ranks of a communicator must call the same collectives"));
 
@@ -226,12 +231,14 @@ TEST_CASE("without MPI: train and lessons 10 and 13 as processes that find each 
   const std::string file = (folder / "figures.json").string();
   const std::string script =
       "for rank in 0 1 2 3; do RANK=$rank WORLD_SIZE=4 YOTTA_RENDEZVOUS_FILE=" +
-      (folder / "place").string() + " " + lesson_13 + " --steps 2 --json " + file + " & done; wait";
+      (folder / "place").string() + " " + lesson_13() + " --steps 2 --json " + file +
+      " & done; wait";
   const runner::Ending ending = runner::run_limited({"sh", "-c", script}, 60);
   CAPTURE(ending.output);
   std::FILE* const stream = std::fopen(file.c_str(), "r");
   REQUIRE(stream != nullptr);
-  const Json by_hand = Json::parse(stream), threads = figures({lesson_13, "--steps", "2"}, folder);
+  const Json by_hand = Json::parse(stream),
+             threads = figures({lesson_13(), "--steps", "2"}, folder);
   std::fclose(stream);
   check_near(by_hand["lists"]["loss.parallel"], threads["lists"]["loss.parallel"]);
 }
@@ -245,15 +252,15 @@ TEST_CASE(
                        "YOTTA_JOB_KEY=" + std::string(64, 'a')};
   const TemporaryFolder folder;
   const Words zero = {"RANK=0", "YOTTA_RENDEZVOUS_FILE=" + (folder / "place").string()};
-  check_refused(with(zero + alone, {lesson_13}), "these have not come within 1 s: 1, 2");
-  check_refused(with(Words{"RANK=1", "MASTER_PORT=1"} + alone, {lesson_13}),
+  check_refused(with(zero + alone, {lesson_13()}), "these have not come within 1 s: 1, 2");
+  check_refused(with(Words{"RANK=1", "MASTER_PORT=1"} + alone, {lesson_13()}),
                 "rank 1 could not reach rank 0 at localhost:1 within 1 s");
-  check_refused(with(Words{"RANK=two"} + alone, {lesson_13}), "RANK is \"two\"");
-  check_refused(with(Words{"RANK=0"} + alone, {lesson_13, "--comm", "threads"}),
+  check_refused(with(Words{"RANK=two"} + alone, {lesson_13()}), "RANK is \"two\"");
+  check_refused(with(Words{"RANK=0"} + alone, {lesson_13(), "--comm", "threads"}),
                 "start it once, without the launcher");
-  check_refused(with({"RANK=0", "WORLD_SIZE=3", "MASTER_ADDR=localhost"}, {lesson_13}),
+  check_refused(with({"RANK=0", "WORLD_SIZE=3", "MASTER_ADDR=localhost"}, {lesson_13()}),
                 "rank 0 has no key, and does not listen without one: export YOTTA_JOB_KEY=");
-  check_refused(with(alone, {"env", "RANK=0", "YOTTA_JOB_KEY=secret", lesson_13}),
+  check_refused(with(alone, {"env", "RANK=0", "YOTTA_JOB_KEY=secret", lesson_13()}),
                 "YOTTA_JOB_KEY has 6 characters; it should be 64 hexadecimal digits");
 }
 
@@ -267,7 +274,7 @@ class EndlessRun {
     Words words = {"env",
                    "YOTTA_TEST_MARK=" + mark_,
                    "TMPDIR=" + files_.string(),
-                   train,
+                   train(),
                    "--comm",
                    "tcp",
                    "--ranks",
@@ -360,48 +367,48 @@ TEST_CASE("--comm tcp: a rank that is stopped is named after ten seconds, and no
 }
 
 TEST_CASE("what processes cannot do is refused, once, with what to try") {
-  if (mpirun.empty()) YOTTA_NOT_RUN(no_mpirun);
-  check_refused({lesson_13, "--comm", "mpi", "--cluster", "h100x8"}, "leave out --cluster");
-  check_refused({train, "--comm", "mpi", "--timeline", "x.html"}, "leave out --timeline");
-  check_refused(under_mpirun(2, {lesson_13, "--ranks", "3"}),
+  if (mpirun().empty()) YOTTA_NOT_RUN(no_mpirun);
+  check_refused({lesson_13(), "--comm", "mpi", "--cluster", "h100x8"}, "leave out --cluster");
+  check_refused({train(), "--comm", "mpi", "--timeline", "x.html"}, "leave out --timeline");
+  check_refused(under_mpirun(2, {lesson_13(), "--ranks", "3"}),
                 "--ranks asks for 3 ranks, but mpirun has started 2 processes");
-  check_refused(under_mpirun(2, {train, "--layout", "tp=4"}), "--layout asks for 4 ranks");
-  check_refused(under_mpirun(2, {lesson_14}), "the ranks of lesson 14 are threads");
-  check_refused(under_mpirun(2, {train, "--comm", "threads"}), "start it once, without mpirun");
+  check_refused(under_mpirun(2, {train(), "--layout", "tp=4"}), "--layout asks for 4 ranks");
+  check_refused(under_mpirun(2, {lesson_14()}), "the ranks of lesson 14 are threads");
+  check_refused(under_mpirun(2, {train(), "--comm", "threads"}), "start it once, without mpirun");
 }
 
 TEST_CASE("without a GPU: one line says so, and what happens instead") {
   if (std::filesystem::exists("/dev/nvidiactl")) YOTTA_NOT_RUN("there is a driver here");
   const TemporaryFolder folder;
   std::string printed;
-  const Json usual = figures(Words{train} + tiny, folder, &printed);
+  const Json usual = figures(Words{train()} + tiny, folder, &printed);
   CHECK(count(printed, "instead\n") == 0);
-  CHECK(figures(Words{train, "--device", "cuda"} + tiny, folder, &printed)["loss"] ==
+  CHECK(figures(Words{train(), "--device", "cuda"} + tiny, folder, &printed)["loss"] ==
         usual["loss"]);
   CHECK(count(printed, "--device cuda: ") == 1);
   CHECK(count(printed, "; the CPU computes instead\n") == 1);
   for (const Words& program :
-       {Words{train} + tiny, Words{lesson_10}, Words{lesson_13, "--steps", "2"}}) {
+       {Words{train()} + tiny, Words{lesson_10()}, Words{lesson_13(), "--steps", "2"}}) {
     figures(program + Words{"--comm", "nccl"}, folder, &printed);
     CHECK(count(printed, "--comm nccl: ") == 1);
     CHECK(count(printed, "; the ranks are threads instead\n") == 1);
   }
-  check_refused(Words{train, "--comm", "tcp", "--ranks", "2", "--device", "cuda"} + tiny,
+  check_refused(Words{train(), "--comm", "tcp", "--ranks", "2", "--device", "cuda"} + tiny,
                 "processes with GPUs are NCCL's: --comm nccl");
 }
 
 TEST_CASE("an error ends all processes, and is said once") {
-  if (mpirun.empty()) YOTTA_NOT_RUN(no_mpirun);
-  check_refused({lesson_10, "--comm", "mpi", "--json", "/no/such/folder/x"},
+  if (mpirun().empty()) YOTTA_NOT_RUN(no_mpirun);
+  check_refused({lesson_10(), "--comm", "mpi", "--json", "/no/such/folder/x"},
                 "/no/such/folder/x cannot be created");
-  check_refused(Words{train, "--comm", "mpi", "--ranks", "2", "--load", "/no/such/folder"} + tiny,
+  check_refused(Words{train(), "--comm", "mpi", "--ranks", "2", "--load", "/no/such/folder"} + tiny,
                 "/no/such/folder");
 }
 
 TEST_CASE(
     "train: a rank that is killed is named, the others end, and the last checkpoint is whole") {
-  if (mpirun.empty()) YOTTA_NOT_RUN(no_mpirun);
-  Words endless = Words{train, "--save-every", "1"} + tiny;
+  if (mpirun().empty()) YOTTA_NOT_RUN(no_mpirun);
+  Words endless = Words{train(), "--save-every", "1"} + tiny;
   endless[4] = "1000000";  // its --steps
   for (int step = 1; step <= (long_form() ? 3 : 1); ++step) {
     const TemporaryFolder folder;

@@ -8,20 +8,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
-#include <stdexcept>
 
 #include "runner/grade.hpp"
+#include "support/from_ctest.hpp"
 
 using namespace runner;
 
 namespace {
 
 const Exercise& the_exercise() {
-  static const Exercise exercise = [] {
-    const char* id = std::getenv("YOTTA_EXERCISE");
-    if (id == nullptr) throw std::runtime_error("YOTTA_EXERCISE names no exercise");
-    return read_exercise(YOTTA_SOURCE_DIR, id);
-  }();
+  static const Exercise exercise =
+      read_exercise(YOTTA_SOURCE_DIR, yotta_test::from_ctest("YOTTA_EXERCISE"));
   return exercise;
 }
 
@@ -74,6 +71,16 @@ TEST_CASE("the library earns every point, and every case belongs to a task") {
   CHECK(counted == static_cast<int>(result.cases.size()));
   for (const CaseResult& one : result.cases)
     CHECK_MESSAGE(one.passed, (one.name + ": " + one.message));
+}
+
+TEST_CASE("weights are of cases that there are, and every task has a case that weighs") {
+  const Grade result = grade_of("library");
+  const std::set<std::string> cases = names(result);
+  for (const TaskResult& task : result.tasks) {
+    CHECK_MESSAGE(task.solved, task.task.id);
+    for (const auto& [name, weight] : task.task.weights)
+      CHECK_MESSAGE(cases.count(name) == 1, ("there is no case " + name));
+  }
 }
 
 TEST_CASE("each wrong solution is rejected by its case, with its words") {

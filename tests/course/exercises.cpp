@@ -7,14 +7,17 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <thread>
 
-#include "runner/check.hpp"
+#include "runner/compile_errors.hpp"
 #include "runner/grade.hpp"
 #include "runner/places.hpp"
 #include "runner/solution.hpp"
+#include "support/from_ctest.hpp"
+#include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace fs = std::filesystem;
@@ -74,7 +77,8 @@ std::string why_not_graded(Run run) {
 std::string program_of(const yotta_test::TemporaryFolder& folder, const std::string& record) {
   static int count = 0;
   const std::string path = folder / fmt::format("program{}", ++count);
-  write_text(path, "#!/bin/sh\nprintf '" + record + "' >$1\n");
+  write_text(path, "#!/bin/sh\nprintf '" + record +
+                       "' >$0.says\nhead -n $(wc -l <$0.says) $1.words | paste - $0.says >$1\n");
   fs::permissions(path, fs::perms::owner_all);
   return path;
 }
@@ -301,4 +305,15 @@ TEST_CASE("points are lost only to cases that the library passes") {
   CHECK(why_not_graded([&] {
           fair_grade(exercise, wrong, task_without_cases);
         }).find("do not agree on its tasks") != std::string::npos);
+}
+
+TEST_CASE("a test program that ctest has not started says so") {
+  std::string said;
+  try {
+    yotta_test::from_ctest("YOTTA_NOBODY_SETS_THIS");
+  } catch (const std::runtime_error& error) {
+    said = error.what();
+  }
+  CHECK(yotta_test::contains(said, "YOTTA_NOBODY_SETS_THIS is not set. Start this test by ctest"));
+  CHECK(yotta_test::from_ctest("PATH") == std::getenv("PATH"));
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "support/from_ctest.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -29,11 +30,6 @@ Outcome run(const std::string& program, const std::string& arguments) {
   const int status = pclose(pipe);
   outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return outcome;
-}
-std::string program(const char* variable) {
-  const char* path = std::getenv(variable);
-  REQUIRE(path != nullptr);
-  return path;
 }
 std::string content(const std::string& path) {
   std::ifstream file(path);
@@ -70,7 +66,7 @@ TEST_CASE("what is wrong is heard at once, in the same words everywhere") {
   };
   for (const char* variable : {"YOTTA_LESSON", "YOTTA_TRAIN", "YOTTA_TOUR"})
     for (const auto& [arguments, words] : wrong) {
-      const Outcome outcome = run(program(variable), arguments);
+      const Outcome outcome = run(from_ctest(variable), arguments);
       CAPTURE(variable);
       CAPTURE(arguments);
       CAPTURE(outcome.text);
@@ -79,7 +75,7 @@ TEST_CASE("what is wrong is heard at once, in the same words everywhere") {
       CHECK(contains(outcome.text, words));
       CHECK_FALSE(contains(outcome.text, "1. What this machine can do"));
     }
-  const Outcome small = run(program("YOTTA_TOUR"), "--ranks 5 --cluster h100x4");
+  const Outcome small = run(from_ctest("YOTTA_TOUR"), "--ranks 5 --cluster h100x4");
   CHECK(small.status == 1);
   CHECK(contains(small.text, "--cluster h100x4 has 4 chips, and the tour needs 5"));
 }
@@ -89,7 +85,7 @@ TEST_CASE("an output that cannot be written is an error") {
   const std::pair<const char*, std::string> calls[] = {{"YOTTA_LESSON", ""},
                                                        {"YOTTA_TRAIN", small}};
   for (const auto& [variable, arguments] : calls) {
-    const Outcome outcome = run(program(variable), arguments + " 2>&1 >/dev/full #");
+    const Outcome outcome = run(from_ctest(variable), arguments + " 2>&1 >/dev/full #");
     CAPTURE(outcome.text);
     CHECK(outcome.status == 1);
     CHECK(contains(outcome.text, ": No space left on device"));
@@ -99,14 +95,14 @@ TEST_CASE("an output that cannot be written is an error") {
 TEST_CASE("a lesson's timeline is that of its largest run; of train's, every rank's") {
   const TemporaryFolder folder;
   const std::string lesson = folder / "lesson.txt", step = folder / "step.json";
-  const Outcome shown = run(program("YOTTA_LESSON"), "--timeline '" + lesson + "'");
+  const Outcome shown = run(from_ctest("YOTTA_LESSON"), "--timeline '" + lesson + "'");
   CHECK(shown.status == 0);
   CHECK(contains(shown.text, "== Timeline on h100x8 (the largest of"));  // its own machine
   CHECK(contains(shown.text, "written to " + lesson));
   CHECK(contains(content(lesson), "CAPITAL: on the critical path"));
   const std::string small = "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --steps 1 ";
-  const Outcome trained =
-      run(program("YOTTA_TRAIN"), small + "--ranks 3 --cluster h100x8 --timeline '" + step + "'");
+  const Outcome trained = run(from_ctest("YOTTA_TRAIN"),
+                              small + "--ranks 3 --cluster h100x8 --timeline '" + step + "'");
   CHECK(trained.status == 0);
   CHECK(contains(trained.text, "== Timeline on h100x8"));
   CHECK(contains(trained.text, "    rank 2 waited "));
@@ -118,8 +114,8 @@ TEST_CASE("a lesson's timeline is that of its largest run; of train's, every ran
 TEST_CASE("the tour's timeline is one step of its ranks; the report has its picture") {
   const TemporaryFolder folder;
   const std::string step = folder / "step.json", report = folder / "report.html";
-  const Outcome outcome = run(program("YOTTA_TOUR"), "--steps 1 --ranks 2 --report '" + report +
-                                                         "' --timeline '" + step + "'");
+  const Outcome outcome = run(from_ctest("YOTTA_TOUR"), "--steps 1 --ranks 2 --report '" + report +
+                                                            "' --timeline '" + step + "'");
   CAPTURE(outcome.text);
   REQUIRE(outcome.status == 0);
   CHECK(contains(outcome.text, "5. One step of 2 ranks on h100x8"));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runner/grade.hpp"
+#include "support/from_ctest.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
 #include "support/project_file.hpp"
@@ -20,7 +21,7 @@ namespace {
 
 // Without the course's folders in its way: a tiny model, one step.
 runner::Ending train(Words more) {
-  Words words = {std::getenv("YOTTA_TRAIN")};
+  Words words = {from_ctest("YOTTA_TRAIN")};
   for (const Words& usual : {Words{"--steps", "1"}, Words{"--batch", "4"}})
     if (std::find(more.begin(), more.end(), usual[0]) == more.end())
       words.insert(words.end(), usual.begin(), usual.end());
@@ -141,7 +142,7 @@ TEST_CASE("processes that are started with other options, text or weights are to
   const auto run = [&](const std::string& zero, const std::string& one) {
     const std::string place = (folder / ("place" + std::to_string(++runs))).string();
     const std::string common = " WORLD_SIZE=2 YOTTA_RENDEZVOUS_FILE=" + place + " " +
-                               std::getenv("YOTTA_TRAIN") +
+                               from_ctest("YOTTA_TRAIN") +
                                " --comm tcp --steps 1 --batch 4 --layers 1 --width 16 --heads 2 ";
     return runner::run_limited(
         {"sh", "-c", "RANK=1" + common + one + " & RANK=0" + common + zero + "; wait $!"}, 60);

@@ -11,6 +11,7 @@
 
 #include "runner/notebook.hpp"
 #include "runner/notebook_run.hpp"
+#include "support/from_ctest.hpp"
 #include "support/not_run.hpp"
 
 inline bool have(const std::string& program) {
@@ -22,11 +23,7 @@ inline const std::string how_to_install =
     "libclang-rt-19-dev)";
 
 // The notebook that this program proves.
-inline std::string notebook_path() {
-  const char* path = std::getenv("YOTTA_NOTEBOOK");
-  REQUIRE(path != nullptr);
-  return path;
-}
+inline std::string notebook_path() { return yotta_test::from_ctest("YOTTA_NOTEBOOK"); }
 
 // Behind the compiled library, if this build has it; or header-only.
 inline runner::NotebookTools notebook_tools(const std::string& name, bool header_only = false) {

@@ -20,10 +20,15 @@ class NotDone : public Error {
   using Error::Error;
 };
 
+// Whether not_done does nothing, as in a file from which a student has deleted it. So graders find
+// out which cases pass without any work.
+inline bool ignore_not_done = false;
+
 // Throws NotDone. Silent where the compiler computes a constant: there a throw would be a compile
 // error in a file that the student has not even begun.
 constexpr void not_done(const char* part, Where where = Where::current()) {
-  if (!std::is_constant_evaluated()) fail_as<NotDone>(where, "exercise {} is not done yet", part);
+  if (!std::is_constant_evaluated() && !ignore_not_done)
+    fail_as<NotDone>(where, "exercise {} is not done yet", part);
 }
 
 }  // namespace yotta

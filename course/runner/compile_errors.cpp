@@ -1,0 +1,169 @@
+#include "runner/compile_errors.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include "runner/exercise.hpp"
+#include "runner/grade.hpp"
+#include "runner/places.hpp"
+
+namespace runner {
+namespace {
+
+constexpr size_t most_source_lines = 3;  // under a message
+
+bool says(const std::string& line, const char* words) {
+  return line.find(words) != std::string::npos;
+}
+bool is_error(const std::string& line) {
+  return says(line, ": error: ") || says(line, ": fatal error: ");
+}
+// The lines of a program under a message: "   45 |   x = 1;".
+bool is_source(const std::string& line) { return line.starts_with(" ") && says(line, "|"); }
+
+// The number N of "FILE:N" in a line; 0: the file is not named there.
+int line_in(const std::string& line, const std::string& file) {
+  const size_t at = line.find(file + ":");
+  return at == std::string::npos ? 0 : std::atoi(line.c_str() + at + file.size() + 1);
+}
+
+struct Error {
+  int line = 0;   // of the student's file, which is to blame; 0: not known
+  int match = 0;  // where a bracket was opened that nothing closes
+  bool elsewhere = false;
+  std::string text;
+};
+
+// Reads a log line by line, and remembers who includes or asks for what is not the student's own.
+class Reader {
+ public:
+  explicit Reader(const std::string& file) : file_(file) {}
+
+  void read(const std::string& line) {
+    const int number = line_in(line, file_);
+    const bool stack = line.starts_with("In file included from ");
+    if (stack) included_ = 0;
+    if (stack || line.starts_with("                 from ")) {
+      if (number > 0 && included_ == 0) included_ = number;
+    } else if (is_error(line)) {
+      begin(line, blamed(line, number));
+    } else if (number > 0) {
+      refer(line, number);
+    } else if (is_source(line)) {
+      add_source(line);
+    } else {
+      inside_ = false;
+    }
+  }
+  const std::vector<Error>& errors() const { return errors_; }
+
+ private:
+  void begin(const std::string& line, int number) {
+    errors_.push_back({number, 0, !line.starts_with(file_ + ":"), relative(line) + "\n"});
+    asked_ = 0, source_lines_ = 0;
+    inside_ = true;
+  }
+  // The adapter is not the student's, and calls what the starter had.
+  int blamed(const std::string& line, int number) const {
+    if (line.starts_with(file_ + ":")) return number;
+    if (says(line, "/adapter.cpp:")) return not_the_students;
+    return asked_ > 0 ? asked_ : included_;
+  }
+  // "... required from here" stands before its error; notes stand after it.
+  void refer(const std::string& line, int number) {
+    inside_ = false;
+    if (!says(line, ": note: ")) {
+      if (says(line, "required ") && asked_ == 0) asked_ = number;
+      return;
+    }
+    if (errors_.empty()) return;
+    Error& error = errors_.back();
+    if (error.line == 0) error.line = number;
+    if (says(line, "to match this")) error.match = number;
+  }
+  void add_source(const std::string& line) {
+    if (inside_ && ++source_lines_ <= most_source_lines) errors_.back().text += line + "\n";
+  }
+
+  static constexpr int not_the_students = -1;
+
+  std::string file_;
+  std::vector<Error> errors_;
+  int included_ = 0, asked_ = 0;
+  size_t source_lines_ = 0;
+  bool inside_ = false;  // in the source lines under an error
+};
+
+// Where an error is: in a part, or after one.
+PartErrors placed(const Error& error, const Lines& parts) {
+  const auto part_at = [&](int line) {
+    const auto index = static_cast<size_t>(line) - 1;
+    return line > 0 && index < parts.size() ? parts[index] : std::string();
+  };
+  PartErrors result{part_at(error.line), "", error.line, printable(error.text), 0, error.elsewhere};
+  if (result.part.empty()) result.part = part_at(error.match);
+  if (!result.part.empty()) return result;
+  for (int line = std::min(error.line, static_cast<int>(parts.size())); line > 0; --line) {
+    result.after = part_at(line);
+    if (!result.after.empty()) break;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<PartErrors> errors_by_part(const std::string& log, const std::string& file,
+                                       const std::string& text) {
+  Reader reader(file);
+  for (const std::string& line : lines_of(log)) reader.read(line);
+  const Lines parts = part_of_lines(text);
+  std::vector<PartErrors> all;
+  for (const Error& error : reader.errors()) {
+    if (error.line <= 0) continue;
+    const PartErrors one = placed(error, parts);
+    const auto same = std::find_if(all.begin(), all.end(),
+                                   [&](const PartErrors& other) { return other.part == one.part; });
+    if (same == all.end())
+      all.push_back(one);
+    else
+      ++same->more;
+  }
+  return all;
+}
+
+std::string readable_errors(const std::string& log, const std::string& file, int most) {
+  std::string text;
+  int errors = 0;
+  bool inside = false;  // in the source lines under a message about the file
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    const bool ours = line.starts_with(file + ":");
+    const bool source = line.starts_with(" ") && line.find('|') != std::string::npos;
+    const bool about_a_name = ours && line.find(": In ") != std::string::npos;  // "In function ..."
+    if (ours && line.find(" error: ") != std::string::npos) ++errors;
+    inside = (ours && !about_a_name) || (inside && source);
+    if (inside && errors > 0 && errors <= most) text += relative(line) + "\n";
+  }
+  if (errors > most)
+    text +=
+        fmt::format("... and {} more {}\n", errors - most, errors - most == 1 ? "error" : "errors");
+  return text;
+}
+
+std::vector<std::string> without_body(const std::string& log) {
+  std::vector<std::string> names;
+  for (const std::string& line : lines_of(log))
+    for (const std::string words : {"undefined reference to ", "undefined symbol: "}) {
+      const size_t at = line.find(words);
+      if (at == std::string::npos) continue;
+      std::string name = line.substr(at + words.size());
+      std::erase_if(name, [](char c) { return c == '`' || c == '\''; });
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  return names;
+}
+
+}  // namespace runner

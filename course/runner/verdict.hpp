@@ -1,0 +1,47 @@
+// What a check says of a student's file: to people on one screen, and all of it as JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/compile_errors.hpp"
+#include "runner/grade.hpp"
+
+namespace runner {
+
+// Of one task: the first `read` of its `of` hints.
+struct HintsRead {
+  std::string task;
+  int read = 0, of = 0;
+};
+
+struct Verdict {
+  std::string file;
+  Grade grade;  // if the file does not compile, that of the last version that did, or no points
+  std::string compile_errors;           // as the compiler says them; empty: it compiles
+  std::vector<PartErrors> part_errors;  // the same, by part
+  std::string marks;                    // what is wrong with the marks of a file with such errors
+  std::string kept_from;                // when the last version that compiled was graded
+  std::optional<std::vector<HintsRead>> hints;  // none: nobody knows which were read
+  double seconds = 0;
+
+  bool compiled() const { return compile_errors.empty(); }
+  bool complete() const { return compiled() && grade.complete(); }
+};
+
+// The tasks' table, the first message of each task that is not solved, the points; or the errors and the points that stay.
+// At most verdict_lines of some 120 letters.
+constexpr int verdict_lines = 40;
+std::string verdict_text(const Exercise& exercise, const Verdict& verdict);
+nlohmann::json verdict_json(const Exercise& exercise, const Verdict& verdict);
+
+// A grade's tasks, to be kept for when the file does not compile, and back. None: the exercise has other tasks or points now.
+nlohmann::json kept_tasks(const Grade& grade);
+std::optional<Grade> grade_of_kept(const Exercise& exercise, const nlohmann::json& kept);
+
+// Nothing of a task was run.
+Grade no_points(const Exercise& exercise);
+
+}  // namespace runner

@@ -1,0 +1,385 @@
+// Points, messages and compile errors of `./yotta check`, from records and logs that are made up here.
+#include "runner/verdict.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "support/message_of.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace fs = std::filesystem;
+using namespace runner;
+using yotta_test::contains;
+using yotta_test::TemporaryFolder;
+
+namespace {
+
+struct Case {
+  std::string name;
+  bool passed = true;
+  std::string message = "because";
+};
+
+// A program of graded cases that writes the record of these, whatever it is asked for, and ends.
+std::string program_of(const TemporaryFolder& folder, const std::vector<Case>& cases) {
+  static int count = 0;
+  const std::string path = folder / fmt::format("program{}", ++count), record = path + ".says";
+  std::string text;
+  for (const Case& one : cases)
+    text += fmt::format("start\t{}\t\n{}\t{}\t{}\n", one.name, one.passed ? "passed" : "failed",
+                        one.name, one.message);
+  write_text(record, text + "end\t\t\n");
+  write_text(path, fmt::format("#!/bin/sh\nhead -n {} \"$1.words\" | paste - '{}' >\"$1\"\n",
+                               2 * cases.size() + 1, record));
+  fs::permissions(path, fs::perms::owner_all);
+  return path;
+}
+
+Exercise exercise_of(std::vector<Task> tasks) {
+  Exercise exercise;
+  exercise.id = "07_sums";
+  exercise.tasks = std::move(tasks);
+  return exercise;
+}
+
+Grade grade_of(const Exercise& exercise, const std::vector<Case>& cases) {
+  const TemporaryFolder folder;
+  return grade(exercise, program_of(folder, cases));
+}
+
+// A task of 40 points, and what these cases of it earn.
+int points_of(const std::vector<Case>& cases, const std::map<std::string, int>& weights = {}) {
+  return grade_of(exercise_of({{"7.1", "one", 40, weights}}), cases).points;
+}
+
+Verdict verdict_of(const Grade& grade) {
+  Verdict verdict;
+  verdict.file = "/w/sums.hpp";
+  verdict.grade = grade;
+  return verdict;
+}
+
+// On a terminal of 120 letters a line.
+int lines_on_screen(const std::string& text) {
+  int count = 0;
+  for (const std::string& line : lines_of(text)) count += 1 + static_cast<int>(line.size()) / 120;
+  return count;
+}
+
+// Lines 3 to 5 are 7.1, lines 7 to 9 are 7.2.
+const std::string marked =
+    "#pragma once\nint a() {\n  // exercise 7.1: one\n  one\n  // end of exercise 7.1\n}\n"
+    "\t// exercise 7.2: two\n  two\n\t// end of exercise 7.2\n}\nint last;\n";
+
+std::vector<PartErrors> errors_of(const std::string& log) {
+  return errors_by_part(log, "/w/sums.hpp", marked);
+}
+std::string at(int line, const std::string& what) {
+  return fmt::format("/w/sums.hpp:{}:3: error: {}\n", line, what);
+}
+
+// What reading exercises/07_sums/exercise.json with this task says.
+std::string said_of_task(const std::string& task) {
+  const TemporaryFolder root;
+  fs::create_directories(root / "exercises/07_sums");
+  write_text(root / "exercises/07_sums/exercise.json",
+             R"({"header": "a/sums.hpp", "title": "", "minutes": 1, "difficulty": "easy",
+                 "prerequisites": [], "outcomes": [], "wrong": [], "tasks": [)" +
+                 task + "]}");
+  try {
+    const Exercise exercise = read_exercise(root.path(), "07_sums");
+    return fmt::format("{} {}", exercise.tasks[0].weight("7.1: a"),
+                       exercise.tasks[0].weight("7.1: b"));
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("each case earns its share of its task's points, rounded down") {
+  CHECK(points_of({{"7.1: a"}, {"7.1: b"}, {"7.1: c"}}) == 40);
+  CHECK(points_of({{"7.1: a"}, {"7.1: b"}, {"7.1: c", false}}) == 26);
+  CHECK(points_of({{"7.1: a"}, {"7.1: b", false}, {"7.1: c", false}}) == 13);
+  CHECK(points_of({{"7.1: a", false}}) == 0);
+  CHECK(points_of({}) == 0);
+}
+
+TEST_CASE("cases may weigh more, or nothing") {
+  const std::vector<Case> b_fails = {{"7.1: a"}, {"7.1: b", false}};
+  CHECK(points_of(b_fails, {{"7.1: a", 3}}) == 30);
+  CHECK(points_of(b_fails, {{"7.1: b", 3}}) == 10);
+  CHECK(points_of(b_fails, {{"7.1: b", 0}}) == 40);
+  CHECK(points_of({{"7.1: a", false}, {"7.1: b"}}, {{"7.1: b", 0}}) == 0);
+
+  const Exercise exercise = exercise_of({{"7.1", "one", 40, {{"7.1: b", 0}}}});
+  const Verdict verdict = verdict_of(grade_of(exercise, b_fails));
+  CHECK(verdict.complete());
+  CHECK(contains(verdict_text(exercise, verdict), "7.1: b (a remark, which takes no points)\n"));
+}
+
+TEST_CASE("exercise.json's weights are of cases of their task, and never below 0") {
+  const std::string task = R"("id": "7.1", "title": "one", "points": 40)";
+  CHECK(said_of_task("{" + task + "}") == "1 1");
+  CHECK(said_of_task("{" + task + R"(, "weights": {"7.1: b": 3}})") == "1 3");
+  CHECK(contains(said_of_task("{" + task + R"(, "weights": {"7.2: b": 3}})"),
+                 "task 7.1 weighs a case of another, '7.2: b'"));
+  CHECK(contains(said_of_task("{" + task + R"(, "weights": {"7.1: b": -1}})"),
+                 "the case '7.1: b' weighs -1; 0 is least"));
+}
+
+TEST_CASE("the cases that count are the library's, each once") {
+  const TemporaryFolder folder;
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}});
+  const std::string library = program_of(folder, {{"7.1: a"}, {"7.1: b"}});
+  const auto graded = [&](const std::vector<Case>& cases) {
+    return fair_grade(exercise, program_of(folder, cases), library);
+  };
+  CHECK(graded({{"7.1: a"}, {"7.1: b"}}).complete());
+  // A file with cases of its own, of another name and of the same.
+  const Grade more = graded({{"7.1: a"}, {"7.1: b", false}, {"7.1: mine"}, {"7.1: mine too"}});
+  CHECK(more.points == 20);
+  CHECK(contains(verdict_text(exercise, verdict_of(more)), "'7.1: mine' is no case of this"));
+  CHECK(graded({{"7.1: a"}, {"7.1: b", false}, {"7.1: b"}}).points == 20);
+  CHECK(graded({{"7.1: a"}, {"7.1: b"}, {"7.1: b", false}}).points == 20);
+  const Grade less = graded({{"7.1: a"}});
+  CHECK(less.points == 20);
+  CHECK(less.tasks[0].cases == 2);
+  CHECK(contains(verdict_text(exercise, verdict_of(less)), "7.1: b\n  it did not run\n"));
+}
+
+TEST_CASE(
+    "cases that a file with empty parts passes earn nothing before the others of their task") {
+  const TemporaryFolder folder;
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}, {"7.2", "two", 10}});
+  const auto cases = [&](bool a, bool b, bool c) {
+    return program_of(folder, {{"7.1: a", a}, {"7.1: b", b}, {"7.1: c", c}, {"7.2: a"}});
+  };
+  const std::string all = cases(true, true, true);
+  const std::vector<std::string> by_nothing = {"7.1: c", "7.2: a"};
+  const auto graded = [&](bool a, bool b, bool c) {
+    return fair_grade(exercise, cases(a, b, c), all, by_nothing);
+  };
+  CHECK(graded(true, true, true).points == 50);
+  CHECK(graded(true, true, false).points == 36);
+  CHECK(graded(true, false, true).points == 23);
+  CHECK(graded(false, false, true).points == 0);
+  CHECK(graded(true, false, false).points == 23);
+  CHECK(contains(verdict_text(exercise, verdict_of(graded(false, false, true))),
+                 "Cases that an empty part passes too count when the others"));
+  CHECK_FALSE(contains(verdict_text(exercise, verdict_of(graded(true, true, false))), "too count"));
+  CHECK(passed_by_nothing(cases(true, false, false)) == Lines{"7.1: a", "7.2: a"});
+}
+
+TEST_CASE(
+    "lines of a record without the words of the run, each in its turn, are not the program's") {
+  const TemporaryFolder folder;
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}});
+  const auto points_of_lines = [&](const std::string& writes) {
+    const std::string path = folder / "program";
+    write_text(path,
+               "#!/bin/sh\nword() { sed -n \"$1p\" \"$record.words\"; }\nrecord=$1\n" + writes);
+    fs::permissions(path, fs::perms::owner_all);
+    return grade(exercise, path).points;
+  };
+  const std::string passed = "\tpassed\t7.1: a\t\n";
+  CHECK(points_of_lines("printf \"$(word 1)" + passed + "\" >$1") == 40);
+  CHECK(points_of_lines("printf \"x" + passed + "$(word 1)" + passed + "\" >$1") == 40);
+  CHECK(points_of_lines("printf \"" + passed + "\" >$1") == 0);
+  CHECK(points_of_lines("printf \"$(word 2)" + passed + "\" >$1") == 0);
+  CHECK(points_of_lines("printf \"$(word 1)\tstart\t7.1: a\t\n$(word 1)" + passed + "\" >$1") == 0);
+  CHECK(points_of_lines("printf \"passed\t7.1: a\t\n\" >$1") == 0);
+}
+
+TEST_CASE("every task that is not solved shows its first message") {
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}, {"7.2", "two", 30}, {"7.3", "", 30}});
+  const Verdict verdict = verdict_of(
+      grade_of(exercise, {{"7.1: a", false, "first"},
+                          {"7.1: b", false, "second"},
+                          {"7.2: a"},
+                          {"7.2: b", false, "third"},
+                          {"7.3: a", false, "sums.hpp:3: exercise 7.1 is not done yet"}}));
+  const std::string text = verdict_text(exercise, verdict);
+  CAPTURE(text);
+  CHECK(contains(text, "\n7.1: a\n  first\n7.2: b\n  third\n"));
+  CHECK(contains(text, "\n7.3: sums.hpp:3: exercise 7.1 is not done yet\n"));
+  CHECK_FALSE(contains(text, "second"));
+  CHECK(contains(text, "15 of 30 points  1/2 cases"));
+  CHECK(contains(text, "\n15 of 100 points\n"));
+  const nlohmann::json json = verdict_json(exercise, verdict);
+  CHECK(json["tasks"][0]["message"] == "first");
+  CHECK(json["tasks"][1]["solved"] == false);
+  CHECK(json["cases"].size() == 5);
+}
+
+TEST_CASE("a verdict is one screen, however much the cases say") {
+  std::vector<Task> tasks;
+  std::vector<Case> cases;
+  std::string message = std::string(2000, 'x');
+  for (int line = 0; line < 50; ++line) message += "\\nline " + std::to_string(line);
+  for (int i = 1; i <= 9; ++i) {
+    tasks.push_back({fmt::format("7.{}", i), "a task", 10});
+    cases.push_back({fmt::format("7.{}: a", i), false, message});
+    const Exercise exercise = exercise_of(tasks);
+    const Verdict verdict = verdict_of(grade_of(exercise, cases));
+    const std::string text = verdict_text(exercise, verdict);
+    CAPTURE(text);
+    CHECK(lines_on_screen(text) <= verdict_lines);
+    CHECK(contains(text, "--json has them"));
+    for (const Case& one : cases) CHECK(contains(text, one.name + "\n  xxx"));
+    CHECK(verdict_json(exercise, verdict)["tasks"][0]["message"].get<std::string>().size() > 2300);
+  }
+}
+
+TEST_CASE("a student's text cannot clear the screen") {
+  CHECK(printable("a\x1b[2Jb\r\n\tc\x7f \xc2\x9b \xc3\xa9") == "a?[2Jb?\n\tc? \xc2? \xc3\xa9");
+  const Grade grade = grade_of(exercise_of({{"7.1", "one", 40}}),
+                               {{"7.1: a", false, "\x1b[2J\\n\x1b[H40 of 40 points"}});
+  CHECK(grade.cases[0].message == "?[2J\n?[H40 of 40 points");
+}
+
+TEST_CASE("a line is in the part whose marks are around it, and broken marks are borne with") {
+  const Lines parts = part_of_lines(marked);
+  CHECK(parts == Lines{"", "", "7.1", "7.1", "7.1", "", "7.2", "7.2", "7.2", "", ""});
+  CHECK(part_of_lines("// exercise 7.1: x\na\n// exercise 7.2\nb\n") ==
+        Lines{"7.1", "7.1", "7.2", "7.2"});
+  CHECK(part_of_lines("// end of exercise 7.1\na\n") == Lines{"", ""});
+}
+
+TEST_CASE("compile errors are told by the part that they are in, each with its first message") {
+  const auto errors = errors_of("/w/sums.hpp: In function 'int a()':\n" + at(8, "late") +
+                                "    8 |   two\n      |   ^~~\n      |   2\n      |   more\n" +
+                                at(4, "early") + "    4 |   one\n" + at(4, "again"));
+  REQUIRE(errors.size() == 2);
+  CHECK(errors[0].part == "7.2");
+  CHECK(errors[0].line == 8);
+  CHECK(errors[0].text == at(8, "late") + "    8 |   two\n      |   ^~~\n      |   2\n");
+  CHECK(errors[1].part == "7.1");
+  CHECK(errors[1].text == at(4, "early") + "    4 |   one\n");
+  CHECK(errors[1].more == 1);
+}
+
+TEST_CASE(
+    "an error outside of the parts says after which one, or goes to the bracket that is open") {
+  const auto last = errors_of(at(11, "expected ';'"));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].part.empty());
+  CHECK(last[0].after == "7.2");
+  CHECK(errors_of(at(2, "x")).at(0).after.empty());
+  CHECK(errors_of(at(99, "x")).at(0).after == "7.2");
+  const auto open = errors_of(at(11, "expected '}' at end of input") +
+                              "/w/sums.hpp:4:7: note: to match this '{'\n");
+  CHECK(open.at(0).part == "7.1");
+}
+
+TEST_CASE("errors in other files count for the line that includes or asks for them") {
+  const auto included = errors_of(
+      "In file included from /w/sums.hpp:1,\n                 from /x/adapter.cpp:4:\n"
+      "/w/bad.hpp:2:1: error: expected ')'\n");
+  REQUIRE(included.size() == 1);
+  CHECK(included[0].line == 1);
+  CHECK(included[0].elsewhere);
+  const auto asked = errors_of(
+      "/usr/include/algo.h: In instantiation of 'f()':\n/w/sums.hpp:8:3:   required from here\n"
+      "/usr/include/algo.h:90:1: error: no match\n");
+  CHECK(asked.at(0).part == "7.2");
+  const auto noted = errors_of(
+      "/usr/include/algo.h:90:1: error: no match\n"
+      "/w/sums.hpp:4:3: note: in instantiation of 'f' requested here\n");
+  CHECK(noted.at(0).part == "7.1");
+  CHECK(errors_of("/usr/include/algo.h:90:1: error: no match\n").empty());
+  CHECK(errors_of("/x/adapter.cpp:7:1: error: no match\n/w/sums.hpp:2:5: note: declared here\n")
+            .empty());
+}
+
+TEST_CASE("functions without a body are named, as either linker says it") {
+  CHECK(without_body("a.cpp:(.text+0x5): undefined reference to `yotta::f(int)'\n"
+                     "b.cpp:(.text+0x9): undefined reference to `yotta::f(int)'\n"
+                     "ld.lld: error: undefined symbol: yotta::g()\n>>> referenced by a.cpp\n") ==
+        Lines{"yotta::f(int)", "yotta::g()"});
+}
+
+TEST_CASE("what does not compile keeps the points of the last version that did, and says so") {
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}, {"7.2", "two", 60}});
+  const Grade before = grade_of(exercise, {{"7.1: a"}, {"7.2: a", false}, {"7.2: b"}});
+  Verdict verdict = verdict_of(grade_of_kept(exercise, kept_tasks(before)).value());
+  verdict.kept_from = "2026-11-22 10:00";
+  verdict.compile_errors = "it is wrong";
+  verdict.part_errors = errors_of(at(8, "wrong"));
+  const std::string text = verdict_text(exercise, verdict);
+  CAPTURE(text);
+  CHECK(contains(text, "In 7.2, two:\n  /w/sums.hpp:8:3: error: wrong\n"));
+  CHECK(contains(
+      text, "70 of 100 points: those of your last version that compiled, of 2026-11-22 10:00\n"));
+  const nlohmann::json json = verdict_json(exercise, verdict);
+  CHECK(json["points"] == 70);
+  CHECK(json["compiled"] == false);
+  CHECK(json["complete"] == false);
+  CHECK(json["kept_from"] == "2026-11-22 10:00");
+  CHECK(json["errors_by_task"][0]["task"] == "7.2");
+  CHECK(json["tasks"][1]["passed"] == 1);
+}
+
+TEST_CASE("all points that were kept are no complete exercise while it does not compile") {
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}});
+  Verdict verdict = verdict_of(grade_of(exercise, {{"7.1: a"}}));
+  CHECK(verdict.complete());
+  verdict.compile_errors = "it is wrong";
+  CHECK_FALSE(verdict.complete());
+}
+
+TEST_CASE("points that were kept for other tasks count for nothing, nor what is no list of tasks") {
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}});
+  const nlohmann::json kept = kept_tasks(grade_of(exercise, {{"7.1: a"}}));
+  CHECK(grade_of_kept(exercise, kept)->points == 40);
+  CHECK_FALSE(grade_of_kept(exercise_of({{"7.1", "one", 50}}), kept));
+  CHECK_FALSE(grade_of_kept(exercise_of({{"7.2", "one", 40}}), kept));
+  CHECK_FALSE(grade_of_kept(exercise_of({{"7.1", "one", 40}, {"7.2", "two", 0}}), kept));
+  nlohmann::json forged = kept;
+  forged[0]["points"] = 1000;
+  CHECK(grade_of_kept(exercise, forged)->points == 40);
+  forged[0]["points"] = "all";
+  CHECK_FALSE(grade_of_kept(exercise, forged));
+  for (const char* other : {"null", "[]", "[1]", "{}", "\"x\""})
+    CHECK_FALSE(grade_of_kept(exercise, nlohmann::json::parse(other)));
+}
+
+TEST_CASE("hints take no points unless exercise.json says so, and never more than were earned") {
+  Exercise exercise = exercise_of({{"7.1", "one", 40}, {"7.2", "two", 3}, {"7.3", "three", 10}});
+  const Grade all = grade_of(exercise, {{"7.1: a"}, {"7.2: a"}, {"7.3: a"}});
+  const std::map<std::string, int> read = {{"7.1", 2}, {"7.2", 1}, {"7.3", 0}};
+  Grade grade = all;
+  take_hint_points(exercise, read, grade);
+  CHECK(grade.points == 53);
+  exercise.points_per_hint = 5;
+  take_hint_points(exercise, read, grade);
+  CHECK(grade.tasks[0].points == 30);
+  CHECK(grade.tasks[1].points == 0);
+  CHECK(grade.tasks[1].hint_points == 3);
+  CHECK(grade.points == 40);
+  CHECK(grade.complete());
+  CHECK(kept_tasks(grade) == [&] {
+    nlohmann::json without = kept_tasks(all);
+    without[0]["hint_points"] = 10, without[1]["hint_points"] = 3;
+    return without;
+  }());
+}
+
+TEST_CASE("the verdict names the hints that were read") {
+  const TemporaryFolder folder;
+  Exercise exercise = exercise_of({{"7.1", "one", 40}, {"7.2", "two", 60}});
+  exercise.folder = folder.path();
+  write_text(folder / "hints.md", "## 7.1\n\nfirst\n\nsecond\n\n## 7.10\n\nother\n");
+  CHECK(read_hints(exercise, "7.1") == Lines{"first", "second"});
+  Verdict verdict = verdict_of(grade_of(exercise, {{"7.1: a"}, {"7.2: a"}}));
+  CHECK(verdict_json(exercise, verdict)["hints"].is_null());
+  CHECK_FALSE(contains(verdict_text(exercise, verdict), "Hints"));
+  verdict.hints = std::vector<HintsRead>{{"7.1", 1, 2}, {"7.2", 0, 0}};
+  CHECK(contains(verdict_text(exercise, verdict), "Hints read: 7.1: 1 of 2\n"));
+  CHECK(verdict_json(exercise, verdict)["hints"] ==
+        nlohmann::json::parse(R"([{"task": "7.1", "read": 1, "of": 2, "hints": ["first"]}])"));
+}
