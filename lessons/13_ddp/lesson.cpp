@@ -1,4 +1,7 @@
 // Lesson 13: one transformer on one rank and on several, and what its gradients' journey costs.
+#include <fstream>
+
+#include "course/shared/ddp_picture.hpp"
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
@@ -345,12 +348,16 @@ void same_data(Lesson& lesson, const Sizes& sizes) {
 
 int main(int argc, char** argv) {
   Sizes sizes;
-  int64_t ranks = sizes.ranks;
+  int64_t ranks = sizes.ranks, draw = 0;
   return run_lesson(
       argc, argv,
       {"13", "DDP", "losses on one rank and on several, and three ways to reduce gradients"},
       [&](Lesson& lesson) {
         sizes.ranks = static_cast<int>(ranks);
+        if (draw != 0) {
+          std::ofstream("ddp.svg") << ddp_svg();
+          lesson.say("drawn in ddp.svg");
+        }
         same_losses(lesson, sizes);
         traffic(lesson, sizes);
         on_a_machine(lesson);
@@ -363,5 +370,6 @@ int main(int argc, char** argv) {
       {{"ranks", "data-parallel ranks", &ranks, 1, 16},
        {"steps", "optimizer steps", &sizes.steps, 1, 10'000},
        {"batch", "sequences of all ranks together", &sizes.batch, 1, 1024},
-       {"bucket-bytes", "gradients that travel together", &sizes.bucket_bytes, 1, 1 << 30}});
+       {"bucket-bytes", "gradients that travel together", &sizes.bucket_bytes, 1, 1 << 30},
+       {"draw", "1: write the picture ddp.svg into this folder", &draw, 0, 1}});
 }
