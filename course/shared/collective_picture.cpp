@@ -66,7 +66,8 @@ Calls calls_of(int p, int chunks, const AllReduce& all_reduce) {
   return calls;
 }
 
-// Puts the calls into rounds: a message leaves when its sender has done all before it, and takes one round.
+// Puts the calls into rounds: a message leaves when its sender has done all before it, and takes
+// one round.
 class Rounds {
  public:
   explicit Rounds(const Calls& calls)

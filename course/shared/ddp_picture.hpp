@@ -1,5 +1,6 @@
-// The picture of a step of DDP on 4 ranks, as SVG: which sequences each rank takes, what it computes, and when its gradients
-// travel. It is drawn from the timeline of Ddp itself, on a machine that is only described.
+// The picture of a step of DDP on 4 ranks, as SVG: which sequences each rank takes, what it
+// computes, and when its gradients travel. It is drawn from the timeline of Ddp itself, on a
+// machine that is only described.
 //
 //     rank 0   sequences 0, 1   | F0 | F1 | ... | B3      | B2      | ...
 //                                                   | all_reduce 3 | all_reduce 2 | ...

@@ -299,8 +299,8 @@ void who_breaks_first(Lesson& lesson) {
 
 // ---- without waiting, and with larger batches
 
-// The largest |w| of the last 50 of 400 steps down the loss w^2 / 2, from 1, when each gradient is that of
-// the weights `staleness` steps ago.
+// The largest |w| of the last 50 of 400 steps down the loss w^2 / 2, from 1, when each gradient is
+// that of the weights `staleness` steps ago.
 double stale_descent(double rate, int staleness) {
   std::vector<double> w = {1};
   double largest = 0;

@@ -1,4 +1,5 @@
-// Pictures drawn from runs: the ring, the tree, and a step of DDP. What is drawn happened in the run, and the files are what is drawn.
+// Pictures drawn from runs: the ring, the tree, and a step of DDP. What is drawn happened in the
+// run, and the files are what is drawn.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
