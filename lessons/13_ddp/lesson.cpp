@@ -348,7 +348,7 @@ void same_data(Lesson& lesson, const Sizes& sizes) {
 
 int main(int argc, char** argv) {
   Sizes sizes;
-  int64_t ranks = sizes.ranks, draw = 0;
+  int64_t ranks = sizes.ranks, machines = 1, draw = 0;
   return run_lesson(
       argc, argv,
       {"13", "DDP", "losses on one rank and on several, and three ways to reduce gradients"},
@@ -360,8 +360,10 @@ int main(int argc, char** argv) {
         }
         same_losses(lesson, sizes);
         traffic(lesson, sizes);
-        on_a_machine(lesson);
-        who_breaks_first(lesson);
+        if (machines != 0) {
+          on_a_machine(lesson);
+          who_breaks_first(lesson);
+        }
         stale_gradients(lesson);
         batch_sizes(lesson);
         same_data(lesson, sizes);
@@ -371,5 +373,6 @@ int main(int argc, char** argv) {
        {"steps", "optimizer steps", &sizes.steps, 1, 10'000},
        {"batch", "sequences of all ranks together", &sizes.batch, 1, 1024},
        {"bucket-bytes", "gradients that travel together", &sizes.bucket_bytes, 1, 1 << 30},
+       {"machines", "0: without the described machines", &machines, 0, 1},
        {"draw", "1: write the picture ddp.svg into this folder", &draw, 0, 1}});
 }
