@@ -50,10 +50,6 @@ namespace yotta::student {
 // Rank r ends with chunk r of the sum. `in` has n elements, `out` those of chunk r; `out` may be
 // chunk r of `in` itself.
 inline void reduce_scatter_ring(Channel& ring, ConstData in, Data out, ReduceOp op) {
-  const int p = ring.size(), rank = ring.rank();
-  const int next = wrap(rank + 1, p), previous = wrap(rank - 1, p);
-  Tensor buffers[2] = {scratch(chunk_count(in.count, p, 0), in),
-                       scratch(chunk_count(in.count, p, 0), in)};
   // exercise 10.1: pass partial sums round the ring, and add your own part to each that arrives
   not_done("10.1");
   // end of exercise 10.1
@@ -62,8 +58,6 @@ inline void reduce_scatter_ring(Channel& ring, ConstData in, Data out, ReduceOp 
 // Every rank ends with all n elements. `in` is this rank's chunk of them; it may lie in its place
 // in `out` already.
 inline void all_gather_ring(Channel& ring, ConstData in, Data out) {
-  const int p = ring.size(), rank = ring.rank();
-  const int next = wrap(rank + 1, p), previous = wrap(rank - 1, p);
   // exercise 10.2: pass chunks round the ring until you have seen them all
   not_done("10.2");
   // end of exercise 10.2
@@ -80,7 +74,7 @@ inline void all_reduce_ring(Channel& ring, Data data, ReduceOp op) {
 // and n.
 constexpr int64_t ring_bytes_sent(int p, int rank, int64_t n, int64_t width) {
   int64_t elements = 0;
-  // exercise 10.4: which chunks does this rank send on the first way round, and which on the
+  // exercise 10.4: which chunks does this rank send on the first way round, and on the second?
   not_done("10.4");
   // end of exercise 10.4
   return elements * width;

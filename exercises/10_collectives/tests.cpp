@@ -63,6 +63,12 @@ constexpr const char* about_sends =
     "is: "
     "send_recv does both at once.";
 
+constexpr const char* about_counts =
+    "Chunks differ in length by one, so this shows that one rank sends another chunk than its "
+    "neighbour expects. In a step rank r sends to r + 1 what r + 1 will take for it: does the "
+    "index "
+    "follow the direction of the ring, and do you pass on what came last?";
+
 // body(channel) on p ranks. Returns what each rank sent.
 template <class Body>
 std::vector<Traffic> run(int p, Body body) {
@@ -96,6 +102,8 @@ void expect_for_all_ranks(Trial trial) {
       throw;
     } catch (const std::exception& error) {
       verdict = {false, error.what()};
+      if (verdict.text.find("same count and type") != std::string::npos)
+        verdict.text += std::string("\n") + about_counts;
     }
     const bool power = (p & (p - 1)) == 0;
     powers_right = powers_right && (!power || verdict);
@@ -272,10 +280,14 @@ TEST_CASE("10.4: the bytes of every rank, to the byte") {
       for (const int64_t width : {8, 2}) {
         const int64_t answer = solution.ring_bytes_sent(p, r, n, width);
         const int64_t sent = width * (all_but(r, n, p) + all_but(r + 1, n, p));
+        const bool as_if_equal = answer == 2 * (p - 1) * n / p * width;
         if (answer != sent)
-          return {false,
-                  fmt::format("{} elements of {} bytes: rank {} sends {} bytes, your answer is {}",
-                              n, width, r, sent, answer)};
+          return {false, fmt::format(
+                             "{} elements of {} bytes: rank {} sends {} bytes, your answer is {}{}",
+                             n, width, r, sent, answer,
+                             as_if_equal ? "\n    that counts all chunks as equally long, and the "
+                                           "first n % p are one longer"
+                                         : "")};
         all += width == 8 ? answer : 0;
       }
     }

@@ -1,6 +1,6 @@
 // Lesson 09: what a cluster is, in numbers: memories, links, the price of a message, and what follows.
 #include "course/shared/lesson.hpp"
-#include "yotta/comm/chooser.hpp"
+#include "yotta/comm/run_on.hpp"
 #include "yotta/comm/torus_rings.hpp"
 #include "yotta/machine/contention.hpp"
 #include "yotta/machine/critical_path.hpp"
@@ -69,30 +69,6 @@ void figures(Lesson& lesson) {
              failures_a_day, 24 * 60 / failures_a_day);
   lesson.number("exaflops", 1e-18 * chips * c.chip.bf16);
   lesson.number("failures_a_day", failures_a_day);
-}
-
-void algorithms(Lesson& lesson) {
-  for (const auto& [machine, ranks] : {std::pair{"h100x8", 8}, {"h100x16", 16}}) {
-    const Cluster c = cluster_named(machine);
-    lesson.section(fmt::format("all_reduce on {}: the fastest three, in us", machine));
-    for (int64_t bytes = 1 << 10; bytes <= 1 << 30; bytes <<= 5) {
-      const std::vector<AllReduceTime> times = all_reduce_times(c, ranks, bytes);
-      std::string line = fmt::format("{:>5} {}B ", bytes < 1 << 20 ? bytes >> 10 : bytes >> 20,
-                                     bytes < 1 << 20 ? "Ki" : "Mi");
-      for (size_t i = 0; i < 3; ++i)
-        line += fmt::format("   {:<18} {:>7.1f}", name(times[i].algorithm), 1e6 * times[i].seconds);
-      lesson.say("{}", line);
-    }
-    const bool one_node = ranks == 8;
-    const CommOptions few{Algorithm::recursive_doubling}, ring{Algorithm::ring};
-    const CommOptions rails{Algorithm::multi_rail};
-    const CommOptions large{one_node ? Algorithm::ring : Algorithm::hierarchical};
-    const int64_t bytes = crossover(c, ranks, few, large);
-    lesson.say("{} and {} cross at {} bytes:\n", name(few.algorithm), name(large.algorithm), bytes);
-    lesson.show(times_picture(
-        c, ranks, one_node ? std::vector{few, ring} : std::vector{few, large, rails, ring}));
-    lesson.number(fmt::format("{}.crossover", machine), static_cast<double>(bytes));
-  }
 }
 
 // Seconds of FSDP's three collectives for 70e9 parameters of 2 bytes, from one live rank of N.
@@ -207,7 +183,6 @@ int main(int argc, char** argv) {
                       memories(lesson);
                       levels(lesson);
                       figures(lesson);
-                      algorithms(lesson);
                       crossing(lesson);
                       pod(lesson);
                       straggler(lesson);

@@ -1,6 +1,8 @@
 // Lesson 10: every all_reduce counted, the crossover between trees and rings, and four ways to fail.
+#include <fstream>
 #include <vector>
 
+#include "course/shared/collective_picture.hpp"
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/chooser.hpp"
 #include "yotta/comm/collectives_ring.hpp"
@@ -70,6 +72,13 @@ void all_algorithms(Lesson& lesson, int p, int64_t n) {
                  console::bar(bytes, static_cast<double>(most), 24),
                  counted[a].ranks[r].bytes_sent);
     }
+  lesson.say("\nThe most that one rank sends, in whole arrays of {} bytes:", 4 * n);
+  for (size_t a = 0; a < counted.size(); ++a) {
+    int64_t bytes = 0;
+    for (const Traffic& rank : counted[a].ranks) bytes = std::max(bytes, rank.bytes_sent);
+    lesson.say("{:<18} {:>6.2f}", name(algorithms[a]),
+               n > 0 ? static_cast<double>(bytes) / (4.0 * static_cast<double>(n)) : 0);
+  }
 }
 
 // The alpha-beta model, from the cost functions that stand beside the algorithms.
@@ -109,6 +118,31 @@ void on_a_machine(Lesson& lesson) {
     lesson.say("{}", line);
   }
   lesson.say("(*: the fastest)");
+}
+
+// The fastest on two machines, from 1 KiB to 1 GiB, and their curves.
+void fastest(Lesson& lesson) {
+  for (const auto& [machine, ranks] : {std::pair{"h100x8", 8}, {"h100x16", 16}}) {
+    const Cluster c = cluster_named(machine);
+    lesson.section(fmt::format("all_reduce on {}: the fastest three, in us", machine));
+    for (int64_t bytes = 1 << 10; bytes <= 1 << 30; bytes <<= 5) {
+      const std::vector<AllReduceTime> times = all_reduce_times(c, ranks, bytes);
+      std::string line = fmt::format("{:>5} {}B ", bytes < 1 << 20 ? bytes >> 10 : bytes >> 20,
+                                     bytes < 1 << 20 ? "Ki" : "Mi");
+      for (size_t i = 0; i < 3; ++i)
+        line += fmt::format("   {:<18} {:>7.1f}", name(times[i].algorithm), 1e6 * times[i].seconds);
+      lesson.say("{}", line);
+    }
+    const bool one_node = ranks == 8;
+    const CommOptions few{Algorithm::recursive_doubling}, ring{Algorithm::ring};
+    const CommOptions rails{Algorithm::multi_rail};
+    const CommOptions large{one_node ? Algorithm::ring : Algorithm::hierarchical};
+    const int64_t bytes = crossover(c, ranks, few, large);
+    lesson.say("{} and {} cross at {} bytes:\n", name(few.algorithm), name(large.algorithm), bytes);
+    lesson.show(times_picture(
+        c, ranks, one_node ? std::vector{few, ring} : std::vector{few, large, rails, ring}));
+    lesson.number(fmt::format("{}.crossover", machine), static_cast<double>(bytes));
+  }
 }
 
 // Bytes that leave each rank's node by its network card.
@@ -202,23 +236,36 @@ void failures(Lesson& lesson) {
   });
 }
 
+void draw_pictures(Lesson& lesson) {
+  for (const auto& [file, svg] : {std::pair{"ring.svg", ring_svg()}, {"tree.svg", tree_svg()}}) {
+    std::ofstream(file) << svg;
+    lesson.say("drawn in {}", file);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  int64_t ranks = 4, count = 1000;
+  int64_t ranks = 4, count = 1000, machines = 1, draw = 0;
   return run_lesson(
       argc, argv,
       {"10", "Collectives", "what each all_reduce sends, who sends it, and how to fail"},
       [&](Lesson& lesson) {
+        if (draw != 0) draw_pictures(lesson);
         naive_and_ring(lesson, static_cast<int>(ranks), count);
         all_algorithms(lesson, static_cast<int>(ranks), count);
         crossover(lesson, static_cast<int>(ranks));
-        on_a_machine(lesson);
-        network_cards(lesson);
-        in_time(lesson);
+        if (machines != 0) {
+          on_a_machine(lesson);
+          network_cards(lesson);
+          fastest(lesson);
+          in_time(lesson);
+        }
         failures(lesson);
         lesson.say("\nNext: write the ring yourself, ./yotta check 10");
       },
       {{"ranks", "how many ranks", &ranks, 1, 32},
-       {"count", "how many numbers each rank has", &count, 0, 10'000'000}});
+       {"count", "how many numbers each rank has", &count, 0, 10'000'000},
+       {"machines", "0: without the described machines", &machines, 0, 1},
+       {"draw", "1: write the pictures ring.svg and tree.svg into this folder", &draw, 0, 1}});
 }

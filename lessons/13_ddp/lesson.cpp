@@ -1,4 +1,7 @@
 // Lesson 13: one transformer on one rank and on several, and what its gradients' journey costs.
+#include <fstream>
+
+#include "course/shared/ddp_picture.hpp"
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
@@ -115,18 +118,20 @@ void traffic(Lesson& lesson, const Sizes& sizes) {
   lesson.say("(launched: how many had left when backward ended)");
 }
 
-// Sequences of a rank, and of the whole model: matmuls with weights, and attention's with
-// activations, forward and backward (PaLM, appendix B).
-constexpr int64_t sequences = 4;
-double model_flops_of_rank(const TransformerConfig& model) {
+// What a rank computes for its sequences: matmuls with weights, and attention's with activations,
+// forward and backward (PaLM, appendix B).
+double model_flops_of_rank(const TransformerConfig& model, int64_t sequences) {
   const auto context = static_cast<double>(model.context);
   const double per_token = 6.0 * static_cast<double>(parameters(model)) +
                            12.0 * static_cast<double>(model.layers * model.width) * context;
   return per_token * static_cast<double>(sequences) * context;
 }
 
+constexpr int64_t usual_sequences = 4;  // of a rank
+
 // Forward and backward of GPT-2, 124M, in bf16 on a described machine: its real code, without data.
-Timed step_on(const std::string& machine, int ranks, How how, CommOptions comm) {
+Timed step_on(const std::string& machine, int ranks, How how, CommOptions comm,
+              int64_t sequences = usual_sequences) {
   return run_on(cluster_named(machine), ranks, [&](Communicator& world) {
     const DeviceScope meta(Device::meta);
     TransformerConfig gpt2 = gpt2_124m();
@@ -167,7 +172,8 @@ const Setup setups[] = {
     {"16, hierarchical", "two_nodes_hierarchical", "h100x16", 16, {Algorithm::hierarchical}}};
 
 void on_a_machine(Lesson& lesson) {
-  const double flops = model_flops_of_rank(gpt2_124m()), peak = chip_named("h100").bf16;
+  const double flops = model_flops_of_rank(gpt2_124m(), usual_sequences);
+  const double peak = chip_named("h100").bf16;
   lesson.section("A step of GPT-2 (124M) in bf16 on H100s, on the virtual clock: time and MFU");
   std::string header = fmt::format("{:<12}", "");
   for (const Setup& setup : setups) header += fmt::format("{:>22}", setup.title);
@@ -195,6 +201,137 @@ void on_a_machine(Lesson& lesson) {
   }
 }
 
+// ---- who breaks first
+
+// Chips, and how many bytes/s of one array a collective over all of them brings to each.
+struct Network {
+  std::string title;
+  double flops, bandwidth;
+
+  // Tokens a chip at which the all_reduce of bf16 gradients takes as long as backward.
+  double tokens() const { return flops / bandwidth; }
+};
+
+std::vector<Network> networks() {
+  const Chip& h100 = chip_named("h100");
+  const Chip& v5p = chip_named("v5p");
+  const double cards = h100.domain / cluster_named("h100x16").levels.back().beta;
+  const double axis = 2 * v5p.link;  // both ways round
+  return {{"H100, between nodes", h100.bf16, cards},
+          {"TPU v5p, one axis", v5p.bf16, axis},
+          {"TPU v5p, three axes", v5p.bf16, 3 * axis},
+          {"H100, 8 times FLOP/s", 8 * h100.bf16, cards}};
+}
+
+void thresholds(Lesson& lesson) {
+  const double batch = 16e6;
+  lesson.section("Who breaks first: tokens a chip below which gradients take longer than backward");
+  lesson.say("{:<24}{:>12}{:>10}{:>18}{:>22}", "", "TFLOP/s", "GB/s", "tokens a chip",
+             "chips for 16e6 tokens");
+  for (const Network& network : networks()) {
+    lesson.say("{:<24}{:>12.1f}{:>10.0f}{:>18.0f}{:>22.0f}", network.title, 1e-12 * network.flops,
+               1e-9 * network.bandwidth, network.tokens(), batch / network.tokens());
+    lesson.number(fmt::format("threshold.{}", network.title), network.tokens());
+  }
+}
+
+// A step of a model whose matrix products run at the chip's peak, gradients behind backward.
+void steps_at_peak(Lesson& lesson) {
+  const auto weights = static_cast<double>(parameters(llama3_8b()));
+  lesson.say("\nLlama 3 8B at the peak, gradients in bf16 behind backward:");
+  lesson.say("{:<24}{:>14}{:>12}{:>12}{:>12}{:>14}", "", "tokens a chip", "backward", "gradients",
+             "step", "MFU at most");
+  for (const Network& network : networks())
+    for (const double tokens : {8192.0, 1024.0}) {
+      const double forward = 2 * weights * tokens / network.flops, backward = 2 * forward;
+      const double gradients = 2 * 2 * weights / network.bandwidth;
+      const double step = forward + std::max(backward, gradients);
+      lesson.say("{:<24}{:>14.0f}{:>9.1f} ms{:>9.1f} ms{:>9.1f} ms{:>13.1f}%",
+                 tokens > 5000 ? network.title : "", tokens, 1e3 * backward, 1e3 * gradients,
+                 1e3 * step, 100 * (forward + backward) / step);
+    }
+}
+
+// The same on the virtual clock, with latencies, f32 gradients and a last bucket.
+void steps_on_the_clock(Lesson& lesson) {
+  const double peak = chip_named("h100").bf16;
+  lesson.say("\nGPT-2 124M on 16 H100 in two nodes, run on the clock (hierarchical, f32):");
+  lesson.say("{:>14}{:>14}{:>20}", "tokens a GPU", "alone", "overlapped");
+  for (const int64_t sequences : {16, 4, 1}) {
+    const double flops = model_flops_of_rank(gpt2_124m(), sequences);
+    std::string line = fmt::format("{:>14}", sequences * gpt2_124m().context);
+    for (const How how : {How::alone, How::overlapped}) {
+      const double seconds =
+          step_on("h100x16", 16, how, {Algorithm::hierarchical}, sequences).seconds();
+      line += fmt::format("{:>9.2f} ms {:>5.1f}%", 1e3 * seconds, 100 * flops / seconds / peak);
+      lesson.number(fmt::format("{}.{}_sequences_seconds", name(how), sequences), seconds);
+    }
+    lesson.say("{}", line);
+  }
+}
+
+// The form of lecture CS2281, with its figures: alpha lg p <= (B T / C - beta) N.
+void lecture(Lesson& lesson) {
+  struct Case {
+    const char* title;
+    double bandwidth, sequences;
+    int ranks;
+  };
+  const double alpha = 1e-6, flops = 1500e12, tokens = 8e3;  // the lecture's
+  lesson.say("\nThe lecture's inequality (alpha 1 us, C = 1500 TFLOP/s, T = 8000 tokens):");
+  for (const Case& each : {Case{"between nodes", 50e9, 4, 1024}, {"in a node", 1e12, 1, 8}}) {
+    const double least =
+        alpha * std::log2(each.ranks) / (each.sequences * tokens / flops - 1 / each.bandwidth);
+    lesson.say(
+        "{:<14} 1/beta {:>4.0f} GB/s: B at least {:.2f}; B = {}, p = {}: N at least {:.1f} million",
+        each.title, 1e-9 * each.bandwidth, flops / each.bandwidth / tokens, each.sequences,
+        each.ranks, 1e-6 * least);
+    lesson.number(fmt::format("lecture.{}", each.title), flops / each.bandwidth / tokens);
+  }
+}
+
+void who_breaks_first(Lesson& lesson) {
+  thresholds(lesson);
+  steps_at_peak(lesson);
+  steps_on_the_clock(lesson);
+  lecture(lesson);
+}
+
+// ---- without waiting, and with larger batches
+
+// The largest |w| of the last 50 of 400 steps down the loss w^2 / 2, from 1, when each gradient is
+// that of the weights `staleness` steps ago.
+double stale_descent(double rate, int staleness) {
+  std::vector<double> w = {1};
+  double largest = 0;
+  for (int step = 0; step < 400; ++step) {
+    const double gradient = w[static_cast<size_t>(std::max(0, step - staleness))];
+    w.push_back(w.back() - rate * gradient);
+    if (step >= 350) largest = std::max(largest, std::abs(w.back()));
+  }
+  return largest;
+}
+
+void stale_gradients(Lesson& lesson) {
+  lesson.section("Asynchronous SGD: a gradient that is some steps old");
+  lesson.say("{:<22}{:>12}{:>12}{:>12}", "steps old", "rate 0.30", "rate 0.10", "rate 0.03");
+  for (const int staleness : {0, 1, 3, 7, 15, 31}) {
+    std::string line = fmt::format("{:<22}", staleness);
+    for (const double rate : {0.3, 0.1, 0.03}) {
+      const double w = stale_descent(rate, staleness);
+      line += fmt::format("{:>12}", w < 1e-2 ? "at 0" : w < 1 ? "nears 0" : "diverges");
+    }
+    lesson.say("{}", line);
+  }
+}
+
+void batch_sizes(Lesson& lesson) {
+  lesson.section("Batches around the critical one");
+  lesson.say("{:>22}{:>22}{:>22}", "batch / critical", "steps / fewest", "tokens / fewest");
+  for (const double ratio : {0.25, 1.0, 4.0, 16.0})
+    lesson.say("{:>22}{:>22.2f}{:>22.2f}", ratio, 1 + 1 / ratio, 1 + ratio);
+}
+
 void same_data(Lesson& lesson, const Sizes& sizes) {
   lesson.section("Mistake: the sampler forgot the rank");
   try {
@@ -211,20 +348,31 @@ void same_data(Lesson& lesson, const Sizes& sizes) {
 
 int main(int argc, char** argv) {
   Sizes sizes;
-  int64_t ranks = sizes.ranks;
+  int64_t ranks = sizes.ranks, machines = 1, draw = 0;
   return run_lesson(
       argc, argv,
       {"13", "DDP", "losses on one rank and on several, and three ways to reduce gradients"},
       [&](Lesson& lesson) {
         sizes.ranks = static_cast<int>(ranks);
+        if (draw != 0) {
+          std::ofstream("ddp.svg") << ddp_svg();
+          lesson.say("drawn in ddp.svg");
+        }
         same_losses(lesson, sizes);
         traffic(lesson, sizes);
-        on_a_machine(lesson);
+        if (machines != 0) {
+          on_a_machine(lesson);
+          who_breaks_first(lesson);
+        }
+        stale_gradients(lesson);
+        batch_sizes(lesson);
         same_data(lesson, sizes);
         lesson.say("\nNext: write it yourself, ./yotta check 13");
       },
       {{"ranks", "data-parallel ranks", &ranks, 1, 16},
        {"steps", "optimizer steps", &sizes.steps, 1, 10'000},
        {"batch", "sequences of all ranks together", &sizes.batch, 1, 1024},
-       {"bucket-bytes", "gradients that travel together", &sizes.bucket_bytes, 1, 1 << 30}});
+       {"bucket-bytes", "gradients that travel together", &sizes.bucket_bytes, 1, 1 << 30},
+       {"machines", "0: without the described machines", &machines, 0, 1},
+       {"draw", "1: write the picture ddp.svg into this folder", &draw, 0, 1}});
 }

@@ -13,9 +13,9 @@ namespace yotta {
 
 // One send_recv of several.
 struct Exchange {
-  ConstData out;
+  ConstData outgoing;
   int to;
-  Data in;
+  Data incoming;
   int from;
 };
 
@@ -29,14 +29,17 @@ class Channel {
   virtual void send(ConstData data, int to, Where where = Where::current()) = 0;
   // Blocks until `data` is filled.
   virtual void recv(Data data, int from, Where where = Where::current()) = 0;
-  // Both at once, so that a ring of ranks that all send first does not deadlock.
-  virtual void send_recv(ConstData out, int to, Data in, int from,
+  // Both at once, so that a ring of ranks that all send first does not deadlock. `outgoing` leaves
+  // for rank `to`, `incoming` is filled by rank `from`. (`in` and `out` of a collective are what it
+  // reads and what it writes: there it is `in` that leaves.)
+  virtual void send_recv(ConstData outgoing, int to, Data incoming, int from,
                          Where where = Where::current()) = 0;
   // Several send_recvs at once, all of them: what goes over different links need not wait for each
   // other (between ncclGroupStart and ncclGroupEnd, in NCCL). All ranks give theirs in an order in
   // which they could be done one after the other, as this does.
   virtual void exchange(std::span<const Exchange> all, Where where = Where::current()) {
-    for (const Exchange& each : all) send_recv(each.out, each.to, each.in, each.from, where);
+    for (const Exchange& each : all)
+      send_recv(each.outgoing, each.to, each.incoming, each.from, where);
   }
 };
 

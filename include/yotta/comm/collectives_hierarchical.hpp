@@ -50,8 +50,8 @@ class ChannelSlice : public Channel {
 
   void send(ConstData data, int to, Where where) override { whole_.send(data, of(to), where); }
   void recv(Data data, int from, Where where) override { whole_.recv(data, of(from), where); }
-  void send_recv(ConstData out, int to, Data in, int from, Where where) override {
-    whole_.send_recv(out, of(to), in, of(from), where);
+  void send_recv(ConstData outgoing, int to, Data incoming, int from, Where where) override {
+    whole_.send_recv(outgoing, of(to), incoming, of(from), where);
   }
 
  private:

@@ -100,8 +100,8 @@ inline void reduce_scatter_rings(Channel& channel, std::span<const PartRing> rin
     }
     channel.exchange(all);
     for (size_t i = 0; i < rings.size(); ++i) {
-      reduce_into(all[i].in, part(rings[i], rings[i].position - 1 - step), op);
-      sums[i] = all[i].in;
+      reduce_into(all[i].incoming, part(rings[i], rings[i].position - 1 - step), op);
+      sums[i] = all[i].incoming;
     }
   }
   for (size_t i = 0; i < rings.size(); ++i) copy_data(sums[i], results[i]);

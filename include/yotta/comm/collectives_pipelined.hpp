@@ -88,9 +88,9 @@ inline void all_reduce_pipelined(Channel& channel, Data data, ReduceOp op, int g
         if (segment < 0 || segment >= segments) continue;
         all.push_back(stages.exchange(data.chunk(segment, segments), stage, step));
         if (!stages.adds(stage)) continue;
-        const Data place = all.back().in;
-        all.back().in = Data(arriving[static_cast<size_t>(stage)]).part(0, place.count);
-        sums.emplace_back(place, all.back().in);
+        const Data place = all.back().incoming;
+        all.back().incoming = Data(arriving[static_cast<size_t>(stage)]).part(0, place.count);
+        sums.emplace_back(place, all.back().incoming);
       }
       channel.exchange(all);
       for (const auto& [to, from] : sums) reduce_into(to, from, op);

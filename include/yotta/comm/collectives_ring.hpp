@@ -48,11 +48,11 @@ namespace yotta {
 // Rank r ends with chunk r of the sum. `in` has n elements, `out` those of chunk r; `out` may be
 // chunk r of `in` itself.
 inline void reduce_scatter_ring(Channel& ring, ConstData in, Data out, ReduceOp op) {
+  // exercise 10.1: pass partial sums round the ring, and add your own part to each that arrives
   const int p = ring.size(), rank = ring.rank();
   const int next = wrap(rank + 1, p), previous = wrap(rank - 1, p);
   Tensor buffers[2] = {scratch(chunk_count(in.count, p, 0), in),
                        scratch(chunk_count(in.count, p, 0), in)};
-  // exercise 10.1: pass partial sums round the ring, and add your own part to each that arrives
   ConstData sum = in.chunk(previous, p);
   for (int step = 1; step < p; ++step) {
     const ConstData mine = in.chunk(wrap(rank - 1 - step, p), p);
@@ -68,9 +68,9 @@ inline void reduce_scatter_ring(Channel& ring, ConstData in, Data out, ReduceOp 
 // Every rank ends with all n elements. `in` is this rank's chunk of them; it may lie in its place
 // in `out` already.
 inline void all_gather_ring(Channel& ring, ConstData in, Data out) {
+  // exercise 10.2: pass chunks round the ring until you have seen them all
   const int p = ring.size(), rank = ring.rank();
   const int next = wrap(rank + 1, p), previous = wrap(rank - 1, p);
-  // exercise 10.2: pass chunks round the ring until you have seen them all
   copy_data(in, out.chunk(rank, p));
   for (int step = 1; step < p; ++step) {
     const Data newest = out.chunk(wrap(rank + 1 - step, p), p);
@@ -93,8 +93,7 @@ inline void all_reduce_ring(Channel& ring, Data data, ReduceOp op) {
 // and n.
 constexpr int64_t ring_bytes_sent(int p, int rank, int64_t n, int64_t width) {
   int64_t elements = 0;
-  // exercise 10.4: which chunks does this rank send on the first way round, and which on the
-  // second?
+  // exercise 10.4: which chunks does this rank send on the first way round, and on the second?
   elements += n - chunk_count(n, p, rank);               // all but its own
   elements += n - chunk_count(n, p, wrap(rank + 1, p));  // all but its neighbour's
   // end of exercise 10.4

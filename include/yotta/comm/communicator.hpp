@@ -64,8 +64,9 @@ class Communicator {
   // RunOptions::buffered_sends false it waits for the receiver); the others wait.
   YOTTA_API void send(ConstData data, int to, int tag = 0, Where where = Where::current()) const;
   YOTTA_API void recv(Data data, int from, int tag = 0, Where where = Where::current()) const;
-  // Both at once: ranks that all send first do not deadlock.
-  YOTTA_API void send_recv(ConstData out, int to, Data in, int from, int tag = 0,
+  // Both at once: ranks that all send first do not deadlock. `outgoing` leaves for `to`, `incoming`
+  // arrives from `from`.
+  YOTTA_API void send_recv(ConstData outgoing, int to, Data incoming, int from, int tag = 0,
                            Where where = Where::current()) const;
   YOTTA_API Work send_async(ConstData data, int to, int tag = 0,
                             Where where = Where::current()) const;

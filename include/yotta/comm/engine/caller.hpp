@@ -54,15 +54,15 @@ class Caller {
     message.recv(data, from);
     message.wait();
   }
-  void send_recv(ConstData out, int to, Data in, int from, int tag, Where where) const {
-    Group& self = enter_message(out, to, tag, where);
-    expect_data(in, "in", where);
+  void send_recv(ConstData outgoing, int to, Data incoming, int from, int tag, Where where) const {
+    Group& self = enter_message(outgoing, to, tag, where);
+    expect_data(incoming, "incoming", where);
     expect_rank(from, self.size(), "from", where);
-    expect_apart(out, in, where);
-    const Call call{"send_recv", out.count, out.dtype, -1, "", "", where};
+    expect_apart(outgoing, incoming, where);
+    const Call call{"send_recv", outgoing.count, outgoing.dtype, -1, "", "", where};
     Messages both(self, call, "send", tag);
-    both.send(out, to);
-    both.recv(in, from);
+    both.send(outgoing, to);
+    both.recv(incoming, from);
     both.wait();
   }
   Work send_async(ConstData data, int to, int tag, Where where) const {

@@ -74,23 +74,23 @@ class Collective : public Channel, public SharedMemoryChannel {
     message.recv(data, from);
     message.wait();
   }
-  void send_recv(ConstData out, int to, Data in, int from, Where where) override {
-    const Call call = call_of("send_recv", out, where);
-    expect_exchange(out, in, where);
+  void send_recv(ConstData outgoing, int to, Data incoming, int from, Where where) override {
+    const Call call = call_of("send_recv", outgoing, where);
+    expect_exchange(outgoing, incoming, where);
     Messages both(*group_, call, label_, tag());
-    both.send(out, to);
-    both.recv(in, from);
+    both.send(outgoing, to);
+    both.recv(incoming, from);
     both.wait();
   }
   void exchange(std::span<const Exchange> all, Where where) override {
     std::deque<Call> calls;  // deques: messages hold the addresses of both
     std::deque<Messages> together;
     for (const Exchange& each : all) {
-      expect_exchange(each.out, each.in, where);
-      calls.push_back(call_of("exchange", each.out, where));
+      expect_exchange(each.outgoing, each.incoming, where);
+      calls.push_back(call_of("exchange", each.outgoing, where));
       together.emplace_back(*group_, calls.back(), label_, tag());
-      together.back().send(each.out, each.to);
-      together.back().recv(each.in, each.from);
+      together.back().send(each.outgoing, each.to);
+      together.back().recv(each.incoming, each.from);
     }
     Messages::wait_all(together);
   }

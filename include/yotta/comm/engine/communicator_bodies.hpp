@@ -32,8 +32,9 @@ void Communicator::send(ConstData data, int to, int tag, Where where) const {
 void Communicator::recv(Data data, int from, int tag, Where where) const {
   return Caller(group_).recv(data, from, tag, where);
 }
-void Communicator::send_recv(ConstData out, int to, Data in, int from, int tag, Where where) const {
-  return Caller(group_).send_recv(out, to, in, from, tag, where);
+void Communicator::send_recv(ConstData outgoing, int to, Data incoming, int from, int tag,
+                             Where where) const {
+  return Caller(group_).send_recv(outgoing, to, incoming, from, tag, where);
 }
 Work Communicator::send_async(ConstData data, int to, int tag, Where where) const {
   return Caller(group_).send_async(data, to, tag, where);
