@@ -167,7 +167,8 @@ Exercise read_exercise(const std::string& root, const std::string& id) {
     exercise.prerequisites = strings(json.at("prerequisites"));
     exercise.outcomes = strings(json.at("outcomes"));
     for (const auto& task : json.at("tasks"))
-      exercise.tasks.push_back({task.at("id"), task.at("title"), task.at("points")});
+      exercise.tasks.push_back(
+          {task.at("id"), task.at("title"), task.at("points"), task.value("mend", "")});
     for (const auto& wrong : json.at("wrong"))
       exercise.wrong.push_back({wrong.at("name"), wrong.at("about"), wrong.at("rejected_by"),
                                 strings(wrong.at("says"))});
@@ -250,16 +251,30 @@ std::string replace_parts(const std::string& solution, const std::string& wrong)
   return joined(lines);
 }
 
-std::string variant_of(const Exercise& exercise, const std::string& name) {
-  if (name == "starter") return read_text(exercise.starter());
-  const std::string solution = cut_solution(read_text(exercise.library_header()));
-  if (name == "library") return solution;
+namespace {
+// A text with the parts of a wrong solution.
+std::string with_mistake(const Exercise& exercise, const std::string& text,
+                         const std::string& name) {
   const std::string wrong = fmt::format("{}/wrong/{}.inc", exercise.folder, name);
   try {
-    return replace_parts(solution, read_text(wrong));
+    return replace_parts(text, read_text(wrong));
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(wrong + ": " + error.what());
   }
+}
+}  // namespace
+
+std::string fresh_starter(const Exercise& exercise) {
+  std::string starter = cut_starter(read_text(exercise.library_header()));
+  for (const Task& task : exercise.tasks)
+    if (!task.mend.empty()) starter = with_mistake(exercise, starter, task.mend);
+  return starter;
+}
+
+std::string variant_of(const Exercise& exercise, const std::string& name) {
+  if (name == "starter") return read_text(exercise.starter());
+  const std::string solution = cut_solution(read_text(exercise.library_header()));
+  return name == "library" ? solution : with_mistake(exercise, solution, name);
 }
 
 std::vector<std::string> read_hints(const Exercise& exercise, const std::string& task) {

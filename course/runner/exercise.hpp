@@ -24,6 +24,7 @@ struct Task {
   std::string id;  // "10.1"
   std::string title;
   int points = 0;
+  std::string mend = {};  // what the starter holds there: a wrong solution to mend; empty: not_done
 };
 
 // A wrong solution, who must notice it, and what the student must be told.
@@ -60,6 +61,9 @@ Exercise read_exercise(const std::string& root, const std::string& id);
 // no partner.
 std::vector<std::string> marked_parts(const std::string& header);
 std::string cut_starter(const std::string& header);
+// The same for an exercise, whose starter holds mistakes in the parts that are to be mended. Throws if there is no such
+// wrong solution.
+std::string fresh_starter(const Exercise& exercise);
 std::string cut_solution(const std::string& header);
 // A wrong solution, from the library's and the parts that are wrong:
 //
