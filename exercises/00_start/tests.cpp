@@ -95,10 +95,9 @@ std::string race_of(const std::vector<Access>& all) {
     for (const Access& other : all)
       if (other.rank != mine.rank && other.writes && other.end > since && other.begin < mine.end)
         return fmt::format(
-            "ranks {0} and {1} race for the counter. Rank {0} reads it at {2:g} s of the clock and "
-            "has written it at {3:g} s; in between, from {4:g} s to {5:g} s, rank {1} writes it. "
-            "One "
-            "of the two additions is lost",
+            "ranks {0} and {1} race for the counter, and one of the two additions is lost:\n"
+            "  rank {0} reads it at {2:.0f} s of the clock, and has written it at {3:.0f} s\n"
+            "  rank {1} writes it in between, from {4:.0f} s to {5:.0f} s",
             mine.rank, other.rank, since, mine.end, other.begin, other.end);
   }
   return "";
