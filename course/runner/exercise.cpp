@@ -163,12 +163,13 @@ Exercise read_exercise(const std::string& root, const std::string& id) {
     exercise.header = json.at("header");
     exercise.title = json.at("title");
     exercise.difficulty = json.at("difficulty");
+    for (const auto& task : json.at("tasks"))
+      if (task.contains("mend")) exercise.mend[task.at("id")] = task.at("mend");
     exercise.minutes = json.at("minutes");
     exercise.prerequisites = strings(json.at("prerequisites"));
     exercise.outcomes = strings(json.at("outcomes"));
     for (const auto& task : json.at("tasks"))
-      exercise.tasks.push_back(
-          {task.at("id"), task.at("title"), task.at("points"), task.value("mend", "")});
+      exercise.tasks.push_back({task.at("id"), task.at("title"), task.at("points")});
     for (const auto& wrong : json.at("wrong"))
       exercise.wrong.push_back({wrong.at("name"), wrong.at("about"), wrong.at("rejected_by"),
                                 strings(wrong.at("says"))});
@@ -266,8 +267,7 @@ std::string with_mistake(const Exercise& exercise, const std::string& text,
 
 std::string fresh_starter(const Exercise& exercise) {
   std::string starter = cut_starter(read_text(exercise.library_header()));
-  for (const Task& task : exercise.tasks)
-    if (!task.mend.empty()) starter = with_mistake(exercise, starter, task.mend);
+  for (const auto& [task, wrong] : exercise.mend) starter = with_mistake(exercise, starter, wrong);
   return starter;
 }
 

@@ -15,6 +15,7 @@
 // functions at the same time.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,6 @@ struct Task {
   std::string id;  // "10.1"
   std::string title;
   int points = 0;
-  std::string mend = {};  // what the starter holds there: a wrong solution to mend; empty: not_done
 };
 
 // A wrong solution, who must notice it, and what the student must be told.
@@ -44,6 +44,7 @@ struct Exercise {
   std::vector<std::string> prerequisites, outcomes;
   std::vector<Task> tasks;
   std::vector<Wrong> wrong;
+  std::map<std::string, std::string> mend;  // task -> the wrong solution that its starter holds
 
   std::string file_name() const;       // "collectives_ring.hpp"
   std::string number() const;          // "10"

@@ -41,9 +41,8 @@ std::set<std::string> names(const Grade& grade) {
 // What a case of the starter says: that its task is not done yet, or what the mistake says that is to be mended.
 Lines words_of_starter(const std::string& task) {
   const Exercise& exercise = the_exercise();
-  for (const Task& one : exercise.tasks)
-    for (const Wrong& wrong : exercise.wrong)
-      if (one.id == task && !one.mend.empty() && wrong.name == one.mend) return wrong.says;
+  for (const Wrong& wrong : exercise.wrong)
+    if (exercise.mend.count(task) > 0 && exercise.mend.at(task) == wrong.name) return wrong.says;
   return {"is not done yet"};
 }
 

@@ -127,7 +127,7 @@ TEST_CASE("a starter holds the mistakes that are to be mended") {
                             "counter.write(counter.read() + found);"})
     CHECK_MESSAGE(starter.find(words) != std::string::npos, words);
   CHECK(starter.find("not_done(\"00.2\")") == std::string::npos);
-  exercise.tasks[1].mend = "no_such";
+  exercise.mend["00.2"] = "no_such";
   CHECK_THROWS_AS(fresh_starter(exercise), std::runtime_error);
 }
 
