@@ -1,6 +1,9 @@
 // What the graded cases of exercise 00 call. adapter.cpp fills it with the functions of one solution.
 #pragma once
 
+#include <chrono>
+#include <thread>
+
 #include "yotta/comm/communicator.hpp"
 #include "yotta/comm/race.hpp"
 #include "yotta/core/exercise.hpp"
