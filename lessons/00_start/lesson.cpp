@@ -2,6 +2,7 @@
 // the library, as your own programs are; later lessons share a frame for options and timelines.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <fstream>
@@ -82,6 +83,7 @@ constexpr const char* usage =
     "  --count N   how far each rank counts, 0 to 100000000 (100000)\n"
     "  --draw 1    write the picture race.svg into this folder\n";
 
+// A wrong command line.
 struct Wrong : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -90,26 +92,32 @@ struct Settings {
   int64_t ranks = 4, count = 100'000, draw = 0;
 };
 
-// --ranks 8, --ranks=8. Throws Wrong.
+// --ranks 8 or --ranks=8. Throws Wrong.
 Settings settings_of(int argc, char** argv) {
-  Settings settings;
+  Settings all;
+  const struct {
+    std::string_view name;
+    int64_t least, most;
+    int64_t* value;
+  } options[] = {{"--ranks", 1, 64, &all.ranks},
+                 {"--count", 0, 100'000'000, &all.count},
+                 {"--draw", 0, 1, &all.draw}};
   for (int i = 1; i < argc; ++i) {
-    std::string_view name = argv[i], text = i + 1 < argc ? argv[i + 1] : "";
-    const size_t equals = name.find('=');
-    if (equals != name.npos) text = name.substr(equals + 1), name = name.substr(0, equals);
-    int64_t* const value = name == "--ranks"   ? &settings.ranks
-                           : name == "--count" ? &settings.count
-                           : name == "--draw"  ? &settings.draw
-                                               : nullptr;
-    if (value == nullptr) throw Wrong(fmt::format("there is no option {}", name));
-    const int64_t most = name == "--ranks" ? 64 : name == "--count" ? 100'000'000 : 1;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-    const bool whole = error == std::errc() && end == text.data() + text.size();
-    if (!whole || *value < (name == "--ranks" ? 1 : 0) || *value > most)
-      throw Wrong(fmt::format("{} '{}' is no number in its range", name, text));
-    i += equals == name.npos;
+    const std::string_view word = argv[i], name = word.substr(0, word.find('='));
+    const auto option = std::find_if(std::begin(options), std::end(options),
+                                     [&](const auto& each) { return each.name == name; });
+    if (option == std::end(options)) throw Wrong(fmt::format("there is no option {}", name));
+    const std::string_view text = name != word ? word.substr(name.size() + 1)
+                                  : ++i < argc ? argv[i]
+                                               : "";
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, *option->value);
+    if (error != std::errc() || end != last || *option->value < option->least ||
+        *option->value > option->most)
+      throw Wrong(fmt::format("{} takes a number from {} to {}, not '{}'", name, option->least,
+                              option->most, text));
   }
-  return settings;
+  return all;
 }
 
 }  // namespace
