@@ -245,7 +245,7 @@ TEST_CASE("single letters of a text and its formulas are found") {
 }
 
 TEST_CASE("every letter of a page has its row, and the row is lesson 00's") {
-  CHECK(compare_letters("## A lesson without the table\n\nq\n", {}).empty());
+  CHECK(compare_letters("## A lesson without the table\n\nq\n", {}).empty());  // until all have it
   CHECK(about("The p", "The p") == "");
   CHECK(about("The p ranks", "The p and t ranks") ==
         "line 17: the letter t is not in the table \"Letters on this page\"; write the row | t | "
