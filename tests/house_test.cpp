@@ -191,8 +191,7 @@ Complaints torn_topics(const fs::path& root) {
       if (known->second != name) {
         complaints.push_back(fmt::format("{}: elsewhere {} is {}", where, number, known->second));
       }
-      if (number != "00" && header_of.count(name) == 0)
-        complaints.push_back(where + " has no header");
+      if (header_of.count(name) == 0) complaints.push_back(where + " has no header");
       if (!fs::exists(root / "lessons" / id)) complaints.push_back(where + " has no lesson");
     }
   }
@@ -682,7 +681,6 @@ TEST_CASE("a topic has one number and one name everywhere") {
   Sketch house;
   house.write("include/yotta/parallel/ddp.hpp");
   house.write("lessons/13_ddp/README.md");
-  house.write("lessons/00_start/README.md");  // the start has no header
   house.write("notebooks_cpp/13_ddp.ipynb");
   CHECK(torn_topics(house.root()).empty());
   SUBCASE("two headers of one name") {

@@ -214,7 +214,7 @@ int show_hint(const Exercise& exercise) {
 
 // Authors, after they have changed the library's header.
 int cut_again(const Exercise& exercise) {
-  write_text(exercise.starter(), cut_starter(read_text(exercise.library_header())));
+  write_text(exercise.starter(), fresh_starter(exercise));
   fmt::print("{} is cut from {}\n", relative(exercise.starter()),
              relative(exercise.library_header()));
   return 0;

@@ -190,6 +190,8 @@ Exercise read_exercise(const std::string& root, const std::string& id) {
     exercise.header = json.at("header");
     exercise.title = json.at("title");
     exercise.difficulty = json.at("difficulty");
+    for (const auto& task : json.at("tasks"))
+      if (task.contains("mend")) exercise.mend[task.at("id")] = task.at("mend");
     exercise.minutes = json.at("minutes");
     exercise.prerequisites = strings(json.at("prerequisites"));
     exercise.outcomes = strings(json.at("outcomes"));
@@ -289,16 +291,29 @@ std::string replace_parts(const std::string& solution, const std::string& wrong)
   return joined(lines);
 }
 
-std::string variant_of(const Exercise& exercise, const std::string& name) {
-  if (name == "starter") return read_text(exercise.starter());
-  const std::string solution = cut_solution(read_text(exercise.library_header()));
-  if (name == "library") return solution;
+namespace {
+// A text with the parts of a wrong solution.
+std::string with_mistake(const Exercise& exercise, const std::string& text,
+                         const std::string& name) {
   const std::string wrong = fmt::format("{}/wrong/{}.inc", exercise.folder, name);
   try {
-    return replace_parts(solution, read_text(wrong));
+    return replace_parts(text, read_text(wrong));
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(wrong + ": " + error.what());
   }
+}
+}  // namespace
+
+std::string fresh_starter(const Exercise& exercise) {
+  std::string starter = cut_starter(read_text(exercise.library_header()));
+  for (const auto& [task, wrong] : exercise.mend) starter = with_mistake(exercise, starter, wrong);
+  return starter;
+}
+
+std::string variant_of(const Exercise& exercise, const std::string& name) {
+  if (name == "starter") return read_text(exercise.starter());
+  const std::string solution = cut_solution(read_text(exercise.library_header()));
+  return name == "library" ? solution : with_mistake(exercise, solution, name);
 }
 
 std::vector<std::string> read_hints(const Exercise& exercise, const std::string& task) {

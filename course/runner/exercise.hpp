@@ -48,6 +48,7 @@ struct Exercise {
   std::vector<std::string> prerequisites, outcomes;
   std::vector<Task> tasks;
   std::vector<Wrong> wrong;
+  std::map<std::string, std::string> mend;  // task -> the wrong solution that its starter holds
 
   std::string file_name() const;       // "collectives_ring.hpp"
   std::string number() const;          // "10"
@@ -69,6 +70,9 @@ std::vector<std::string> marked_parts(const std::string& header);
 // part ends at the latest where the next one begins.
 std::vector<std::string> part_of_lines(const std::string& text);
 std::string cut_starter(const std::string& header);
+// The same for an exercise, whose starter holds mistakes in the parts that are to be mended. Throws if there is no such
+// wrong solution.
+std::string fresh_starter(const Exercise& exercise);
 std::string cut_solution(const std::string& header);
 // A wrong solution, from the library's and the parts that are wrong:
 //

@@ -124,6 +124,17 @@ TEST_CASE("the worked example's starter is a fresh cut") {
         cut_starter(read_text(example + "include/yotta/parallel/gossip.hpp")));
 }
 
+TEST_CASE("a starter holds the mistakes that are to be mended") {
+  Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, "00_start");
+  const std::string starter = fresh_starter(exercise);
+  for (const char* words : {"not_done(\"00.1\")", "world.recv(theirs, left);\n  world.send(mine",
+                            "counter.write(counter.read() + found);"})
+    CHECK_MESSAGE(starter.find(words) != std::string::npos, words);
+  CHECK(starter.find("not_done(\"00.2\")") == std::string::npos);
+  exercise.mend["00.2"] = "no_such";
+  CHECK_THROWS_AS(fresh_starter(exercise), std::runtime_error);
+}
+
 TEST_CASE("a solution is the header in the student's namespace, nothing else") {
   std::string expected = header;
   expected.replace(expected.find("namespace yotta {"), 17, "namespace yotta::student {");

@@ -1,4 +1,6 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -6,6 +8,7 @@
 
 #include "runner/exercise.hpp"
 #include "runner/lesson_answers.hpp"
+#include "runner/lesson_letters.hpp"
 #include "runner/lesson_text.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -197,4 +200,99 @@ TEST_CASE("a text that folds one answer folds all, in the form that Markdown ren
   CHECK(complains(replaced(answered, "So.", "</details>\n\nSo."),
                   "without an answer that has begun"));
   CHECK(complains(replaced(answered, opening + "So.", "<details>\n\nSo."), "begins with the line"));
+}
+
+namespace {
+// Lesson 00's text, as far as letters go, and a page that is right.
+const std::string start =
+    "## The letters\n\n| letter | meaning here | elsewhere |\n|---|---|---|\n"
+    "| p | ranks in a group; pipeline stages | t |\n| n | elements of an array | |\n"
+    "| α (alpha) | seconds a message | a |\n| t | time | |\n\n**Words.** Mesh.\n";
+const std::string page =
+    "# A lesson\n\n**You need:** nothing.\n\n<details><summary>Letters on this page</summary>\n\n"
+    "| letter | meaning |\n|---|---|\n| p | ranks in a group |\n"
+    "| n | elements of an array |\n| α | seconds a message |\n\n</details>\n\n## A ring\n\n"
+    "The p ranks send n numbers: 2(p-1)/p n.\n\n## What is left out\n\n- Trees.\n"
+    "- Links, in [lesson 09](q).\n\n**Next:** more.\n";
+
+// The complaints about the page with one change.
+std::string about(const std::string& what, const std::string& with) {
+  return fmt::format(
+      "{}", fmt::join(compare_letters(replaced(page, what, with), find_letters(start)), "\n"));
+}
+
+// "p n t_F"
+std::string symbols_in(const std::string& lesson) {
+  std::string all;
+  for (const Symbol& symbol : find_symbols(lesson))
+    all +=
+        (all.empty() ? "" : " ") + symbol.letter + (symbol.index.empty() ? "" : "_") + symbol.index;
+  return all;
+}
+}  // namespace
+
+TEST_CASE("single letters of a text and its formulas are found") {
+  CHECK(symbols_in("p ranks send (p-1)/p n; α + n β.") == "p n α β");
+  CHECK(symbols_in("A rank, a rank's, I don't: F0, 2mnk, T5, Müller, p², q's, **r**") == "p q r");
+  CHECK(symbols_in("3 s, 16 B, 5 GB/s, 3 B/s, 7 tokens/s, 5 µs, C++, e.g. this, 2-D, i.e.") == "");
+  CHECK(symbols_in("split-K, top-p, the k-th, g s, p-1, sum of s") == "k g p s");
+  CHECK(symbols_in("`q` [r](s) ![t](u.svg) <b>v</b>\n```\nw\n```\nx") == "v x");
+  CHECK(symbols_in("$\\frac{p-1}{m}\\ \\text{of the time}$ and $$\\alpha\n+ k^T e^{-z}$$ q") ==
+        "p m α k z q");
+  CHECK(symbols_in("t_F and $t_B + r_{i,j} + dx + \\max(a, b)$") == "t_F t_B r_i,j x a b");
+  CHECK(find_symbols("one\n\ntwo p\n").at(0).line == 3);
+  CHECK(symbols_in(start) == "");  // the table explains, and does not use
+}
+
+TEST_CASE("every letter of a page has its row, and the row is lesson 00's") {
+  CHECK(compare_letters("## A lesson without the table\n\nq\n", {}).empty());  // until all have it
+  CHECK(about("The p", "The p") == "");
+  CHECK(about("The p ranks", "The p and t ranks") ==
+        "line 17: the letter t is not in the table \"Letters on this page\"; write the row | t | "
+        "... |; in lesson 00's table t is: time");
+  CHECK(about("send n", "send q n").find("lesson 00's table of letters has no q: add it there") !=
+        std::string::npos);
+  CHECK(about("The p", "$t_F$ of the p").find("line 17: the letter t ") == 0);
+  CHECK(
+      about("| p | ranks in a group |", "| p | ranks |") ==
+      "line 9: p is \"ranks\" here; in lesson 00's table p is: ranks in a group; pipeline stages");
+  CHECK(about("| p | ranks in a group |", "| p | pipeline stages; ranks in a group |") == "");
+  CHECK(about("| n |", "| p |").find("line 10: the letter p has two rows") == 0);
+  CHECK(about("elements of an array", " ").find("line 10: the letter n has no meaning") == 0);
+  CHECK(about("page</summary>\n\n", "page</summary>\n").find("lines above and below") !=
+        std::string::npos);
+  CHECK(about("**You need:**", "## Before\n\n**You need:**").find("before the first section") !=
+        std::string::npos);
+  CHECK_THROWS_AS(find_letters("# Start\n"), std::runtime_error);
+  CHECK_THROWS_AS(find_letters(replaced(start, "| t | time", "| p | time")), std::runtime_error);
+}
+
+TEST_CASE("a page ends with what is left out, in two to five items") {
+  CHECK(about("## What is left out", "## More") ==
+        "line 19: the last section before **Next:** is \"## More\"; end the page with \"## What is "
+        "left out\"");
+  CHECK(about("- Trees.\n", "") ==
+        "line 19: \"## What is left out\" has 1 items (- ...); two to five are right");
+  CHECK(about("**Next:**", "Next:").find("does not end") != std::string::npos);
+}
+
+TEST_CASE("the folded table of letters is no answer") {
+  const std::string letters = page.substr(page.find("<details>"), page.find("## A ring") - 28);
+  CHECK(compare_answers(replaced(answered, "## Try", letters + "\n## Try")).empty());
+}
+
+TEST_CASE("the lessons' letters are lesson 00's, and each ends with what is left out") {
+  namespace fs = std::filesystem;
+  const std::string root = YOTTA_SOURCE_DIR;
+  const Letters letters = find_letters(read_text(root + "/lessons/00_start/README.md"));
+  int lessons = 0;
+  for (const std::string& folder : {root + "/lessons", root + "/docs/example/lessons"})
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (!entry.is_directory()) continue;
+      ++lessons;
+      for (const std::string& complaint :
+           compare_letters(read_text(entry.path() / "README.md"), letters))
+        FAIL_CHECK(fmt::format("{}/README.md: {}", entry.path().string(), complaint));
+    }
+  CHECK(lessons >= 17);
 }

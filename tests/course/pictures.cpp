@@ -1,5 +1,5 @@
 // The picture of the course, a transformer with its four axes: the files are what the program draws, they can be read,
-// and every lesson from 12 on begins with the one that says what it cuts.
+// and every lesson from 12 on begins with the one that says what it cuts. And lesson 00's picture of a race.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -9,6 +9,7 @@
 #include <set>
 
 #include "course/shared/h100_runs.hpp"
+#include "course/shared/race_picture.hpp"
 #include "course/shared/tile_picture.hpp"
 #include "course/shared/transformer_picture.hpp"
 #include "runner/exercise.hpp"
@@ -140,4 +141,18 @@ TEST_CASE("lesson 02 shows the roofline of published runs on an H100, all of the
                 "writes it anew into this folder");
   for (const RooflinePoint& point : picture.points)
     CHECK_MESSAGE(point.rate < picture.roof.attainable(point.intensity), point.name);
+}
+
+TEST_CASE("the picture of a race is what race_svg draws, and lesson 00 shows it") {
+  const std::string svg = race_svg();
+  const bool same = runner::read_text(root + "/course/pictures/race.svg") == svg;
+  CHECK_MESSAGE(same, "./yotta lesson 00 -- --draw 1 writes race.svg anew into this folder");
+  CHECK(std::stoi(found(svg, "<svg [^>]*\\bwidth=\"(\\d+)\"").at(0)) <= 900);
+  for (const std::string& size : found(svg, "font-size=\"(\\d+)\"")) CHECK(std::stoi(size) >= 11);
+  CHECK(found(svg, ">(reads \\d+)<") ==
+        std::vector<std::string>{"reads 41", "reads 41", "reads 41", "reads 42"});
+  CHECK(svg.find(">42: one addition is lost<") != std::string::npos);
+  CHECK(svg.find(">43: both additions count<") != std::string::npos);
+  const std::string page = runner::read_text(root + "/lessons/00_start/README.md");
+  CHECK(page.find("](../../course/pictures/race.svg)") != std::string::npos);
 }
