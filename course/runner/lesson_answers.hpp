@@ -15,7 +15,7 @@
 
 namespace runner {
 
-// One complaint for each item without an answer and for each answer of another form; none for a text that folds no answer.
+// One complaint for each item without an answer and for each answer of another form.
 std::vector<std::string> compare_answers(const std::string& text);
 
 }  // namespace runner
