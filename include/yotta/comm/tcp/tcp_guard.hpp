@@ -29,6 +29,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -63,12 +64,11 @@ class Strangers {
   std::vector<std::string> texts() const {
     std::vector<std::string> all;
     for (const Kind kind : {Kind::wrong, Kind::silent}) {
-      std::vector<Visits> visits;
-      for (const auto& [host, each] : of(kind)) visits.push_back(each);
-      std::stable_sort(visits.begin(), visits.end(),
-                       [](const Visits& a, const Visits& b) { return a.count > b.count; });
-      if (visits.size() > most_named) visits.resize(most_named);
-      for (const Visits& each : visits) all.push_back(text(each, kind));
+      std::multimap<int64_t, const Visits*, std::greater<>> visits;
+      for (const auto& [host, each] : of(kind)) visits.emplace(each.count, &each);
+      size_t named = 0;
+      for (const auto& [count, each] : visits)
+        if (named++ < most_named) all.push_back(text(*each, kind));
     }
     return all;
   }
