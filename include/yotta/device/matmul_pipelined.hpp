@@ -43,12 +43,11 @@ inline namespace YOTTA_DEVICE_BUILD {
 
 // x(row, col) to x(row, col + 3) of x (rows, cols), row-major; zeros beyond the edges.
 __device__ inline float4 load4(const float* x, int rows, int cols, int row, int col) {
-  if (row >= rows) return make_float4(0, 0, 0, 0);
+  if (row >= rows || col >= cols) return make_float4(0, 0, 0, 0);
   const float* from = x + row * cols + col;
-  if (cols % 4 == 0)
-    return col < cols ? *reinterpret_cast<const float4*>(from) : make_float4(0, 0, 0, 0);
-  return make_float4(col < cols ? from[0] : 0, col + 1 < cols ? from[1] : 0,
-                     col + 2 < cols ? from[2] : 0, col + 3 < cols ? from[3] : 0);
+  if (cols % 4 == 0) return *reinterpret_cast<const float4*>(from);
+  return make_float4(from[0], col + 1 < cols ? from[1] : 0, col + 2 < cols ? from[2] : 0,
+                     col + 3 < cols ? from[3] : 0);
 }
 
 // The reverse; what lies beyond the edges is dropped.

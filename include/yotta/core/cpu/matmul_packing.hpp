@@ -202,6 +202,7 @@ void pack_copying(const T* from, int64_t along, int64_t step, int64_t panels, in
 template <int Width, class Real, class T>
 void pack_panels(const T* from, int64_t across, int64_t along, int64_t step, int64_t panels,
                  int64_t count, int64_t depth, Real* out) {
+  if (depth == 0) return;  // an empty matrix has no address to count from
   const int64_t whole = std::min(panels, count < Width ? 0 : (count - Width) / step + 1);
   if (across == 1) pack_copying<Width>(from, along, step, whole, depth, out);
   for (int64_t p = across == 1 ? whole : 0; p < panels; ++p) {
