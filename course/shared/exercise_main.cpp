@@ -112,7 +112,10 @@ class Recorder : public doctest::IReporter {
 REGISTER_REPORTER("record", 0, Recorder);
 
 int main(int argc, char** argv) {
-  if (argc < 2) return 2;
+  if (argc < 2 || argv[1][0] == '-') {
+    std::fprintf(stderr, "the first argument is the file that the record goes to\n");
+    return 2;
+  }
   record_path = argv[1];
   doctest::Context context;
   context.addFilter("reporters", "record");

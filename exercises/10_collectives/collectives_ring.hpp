@@ -31,8 +31,9 @@
 //   all_gather         p-1         (p-1)/p N       (p-1) alpha +  (p-1)/p N beta
 //   all_reduce         2(p-1)      2(p-1)/p N      2(p-1) alpha + 2(p-1)/p N beta + (p-1)/p N gamma
 //
-// No all_reduce can send less (Patarasu & Yuan). The price is 2(p-1) messages one after the other:
-// for small n a tree is faster (collectives_tree.hpp, collectives_recursive.hpp).
+// No all_reduce in which only ranks add can send less (Patarasu & Yuan). The price is 2(p-1)
+// messages one after the other: for small n a tree is faster (collectives_tree.hpp,
+// collectives_recursive.hpp).
 //
 // Contract: all ranks call with the same n, type and operation. Any p and any n: where p does not
 // divide n the first n % p chunks are one longer. Every chunk is summed in one order, so all ranks
