@@ -137,19 +137,19 @@ TEST_CASE("who cannot grade says so, with a status of its own, and gives no poin
 TEST_CASE("what does not compile keeps the last version's points and names the task") {
   const Student student;
   CHECK(student.check_text(solution("only_x")).status == 1);
-  CHECK(student.verdict()["points"] == 75);
+  CHECK(student.verdict()["points"] == 88);
   CHECK(student.verdict()["kept_from"].is_null());
   const Ending ending = student.check_text(with_line("03.2", "nonsense;"));
   CAPTURE(ending.output);
   CHECK(ending.status == 1);
-  CHECK(contains(ending.output, "In 03.2, a tile of sums a thread:\n"));
+  CHECK(contains(ending.output, "In 03.2, the kernel with a column of sums a thread:\n"));
   CHECK(contains(ending.output, "nonsense"));
-  CHECK(contains(ending.output, "75 of 100 points: those of your last version that compiled"));
+  CHECK(contains(ending.output, "88 of 100 points: those of your last version that compiled"));
   const nlohmann::json verdict = student.verdict();
   CHECK(verdict["compiled"] == false);
-  CHECK(verdict["points"] == 75);
+  CHECK(verdict["points"] == 88);
   CHECK(verdict["kept_from"].is_string());
-  CHECK(verdict["tasks"][1]["points"] == 25);
+  CHECK(verdict["tasks"][2]["points"] == 23);
   CHECK(verdict["errors_by_task"][0]["task"] == "03.2");
   CHECK(student.check_text(solution("library")).status == 0);
   CHECK(student.check_text(with_line("03.2", "nonsense;")).status == 1);  // though 100 are kept
@@ -178,16 +178,16 @@ TEST_CASE("the verdict says which hints were read, also for a folder that was ha
   const Student student;
   CHECK(student.check_text(solution("only_x")).status == 1);
   CHECK(student.verdict()["hints"].empty());
-  CHECK(contains(student.check("--hint").output, "03.2, hint 1 of "));
-  CHECK(contains(student.check("--hint").output, "03.2, hint 2 of "));
+  CHECK(contains(student.check("--hint").output, "03.3, hint 1 of "));
+  CHECK(contains(student.check("--hint").output, "03.3, hint 2 of "));
   const Ending ending = student.check_text(solution("library"));
-  CHECK_MESSAGE(contains(ending.output, "Hints read: 03.2: 2 of "), ending.output);
+  CHECK_MESSAGE(contains(ending.output, "Hints read: 03.3: 2 of "), ending.output);
   CHECK(student.verdict()["points"] == 100);
-  CHECK(student.verdict()["hints"][0]["task"] == "03.2");
+  CHECK(student.verdict()["hints"][0]["task"] == "03.3");
   CHECK(student.verdict()["hints"][0]["hints"].size() == 2);
   CHECK(student.check("--hint").output == "Every task is solved.\n");
   const Student instructor;
-  CHECK(contains(instructor.check("--file '" + student.file() + "'").output, "Hints read: 03.2"));
+  CHECK(contains(instructor.check("--file '" + student.file() + "'").output, "Hints read: 03.3"));
   fs::remove(student.state());
   CHECK_FALSE(contains(instructor.check("--file '" + student.file() + "'").output, "Hints"));
 }
