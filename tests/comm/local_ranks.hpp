@@ -1,6 +1,6 @@
 // Ranks for tests of the algorithms alone: p threads, each with a Channel and a SharedMemoryChannel
 // that count what they carry. Sends are never buffered, so an order that works only with buffers
-// stands still (and fails after 5 seconds instead of hanging).
+// stands still (and fails after longest_wait instead of hanging).
 #pragma once
 
 #include <chrono>
@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/longest_wait.hpp"
 #include "yotta/comm/collectives_common.hpp"
 #include "yotta/comm/threads/collective_rendezvous.hpp"
 
@@ -133,8 +134,9 @@ class LocalRanks {
   template <class Ready>
   void wait(Ready ready) {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, std::chrono::seconds(5), ready))
-      fail(Where::current(), "nothing has come for 5 seconds: the ranks stand still");
+    if (!changed_.wait_for(lock, std::chrono::duration<double>(longest_wait), ready))
+      fail(Where::current(), "nothing has come for {} seconds: the ranks stand still",
+           longest_wait);
   }
 
   int size_;

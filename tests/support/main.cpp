@@ -33,6 +33,7 @@
 #include "yotta/comm/tcp/tcp_ranks.hpp"
 #endif
 #ifdef YOTTA_TEST_ON_NCCL
+#include "support/longest_wait.hpp"
 #include "support/on_cuda.hpp"
 #include "support/ranks_here.hpp"
 #include "yotta/comm/nccl/nccl.hpp"
@@ -158,7 +159,7 @@ std::string why_no_gpu() {
 }
 
 std::shared_ptr<yotta::Transport> by_nccl(std::shared_ptr<yotta::Transport> tcp) {
-  const yotta::NcclOptions options{.timeout = 60};
+  const yotta::NcclOptions options{.timeout = yotta_test::longest_wait};
   return std::make_shared<yotta_test::OnCuda>(yotta::make_nccl_transport(std::move(tcp), options));
 }
 
