@@ -193,8 +193,9 @@ int main(int argc, char** argv) {
   rank = job.rank();
   tcp_processes = job.size();
   const int result = run(argc, argv);
-  if (result != 0) std::_Exit(result);  // the others may wait for this rank forever
-  return result;
+  if (result == 0) return 0;
+  job.end("a test has failed");  // the others' last runs end well before this process does
+  std::_Exit(result);
 #elif defined(YOTTA_HAVE_MPI)
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
@@ -204,6 +205,7 @@ int main(int argc, char** argv) {
   options.mpi.compare_calls = true;
   std::optional<yotta::MpiRanks> job(std::in_place, options);
   const int result = run(argc, argv);
+  if (result != 0) job->end("a test has failed");  // the others' last runs end well before
   if (result == 0) job.reset();
 #else
   const int result = run(argc, argv);
