@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include "support/longest_wait.hpp"
+
 namespace yotta_test {
 namespace {
 
@@ -64,8 +66,8 @@ class World {
   template <class Ready>
   void wait(Ready ready) {
     std::unique_lock lock(mutex);
-    if (!changed.wait_for(lock, std::chrono::minutes(2), ready))
-      fail(Where::current(), "nothing has come for two minutes: the ranks stand still");
+    if (!changed.wait_for(lock, std::chrono::duration<double>(longest_wait), ready))
+      fail(Where::current(), "nothing has come for {} s: the ranks stand still", longest_wait);
   }
 
   int size;
