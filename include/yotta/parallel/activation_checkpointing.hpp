@@ -109,7 +109,7 @@ Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place)
 
 Tensor Checkpoint::forward(const Tensor& x, Saved& saved) {
   Tensor y = x;
-  // exercise 17.2: keep x under the name "x"; run the layers in turn, keeping nothing else
+  // exercise 17.2: warm-up, keep x under the name "x"; run the layers in turn, keeping nothing else
   saved.keep("x", x);
   for (const LayerPtr& layer : layers()) y = run_and_forget(*layer, y, saved.position());
   // end of exercise 17.2
