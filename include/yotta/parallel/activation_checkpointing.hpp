@@ -37,7 +37,7 @@ namespace yotta {
 // The C for which ceil(n / C) checkpoints and C Saved are together fewest.
 constexpr int64_t square_root_of(int64_t n) {
   int64_t C = 1;
-  // exercise 17.1: a warm-up: the smallest C with C * C >= n
+  // exercise 17.1: warm-up, the smallest C with C * C >= n
   while (C * C < n) ++C;
   // end of exercise 17.1
   return C;
