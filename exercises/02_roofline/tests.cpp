@@ -122,6 +122,26 @@ Chain matmul_and_activation() {
 
 bool near(double a, double b) { return std::abs(a / b - 1) < 1e-9; }
 
+void expect_fused(const Chain& chain) {
+  const Roofline roof = roofline_of(chip_named("h100"));
+  const double got = solution.fuse(chain.steps, roof).fused, expected = chain.seconds(roof, 2);
+  std::string why;
+  if (near(got, chain.seconds(roof, 1)))
+    why =
+        ": what is passed on is left out only once, but it is in the bytes of two steps: one step "
+        "writes it, and the next one reads it";
+  if (near(got, chain.seconds(roof, 0)))
+    why =
+        ": those are all the bytes that the steps move; the one kernel moves nothing that is "
+        "passed on";
+  if (near(got, chain.in_turn(roof)))
+    why =
+        ": the steps' times are added; in one kernel the FLOPs of one step hide behind the bytes "
+        "of another, so add up FLOPs and bytes and then ask the roof";
+  expect(near(got, expected),
+         fmt::format("{}, fused: {:.4g} s, expected {:.4g}{}", chain.what, got, expected, why));
+}
+
 }  // namespace
 
 TEST_CASE("02.1: the lanes of a warp are neighbours in memory") {
@@ -328,31 +348,11 @@ TEST_CASE("02.6: kernels apart run one after the other") {
 }
 
 TEST_CASE("02.6: what is passed on is neither written nor read") {
-  const Roofline roof = roofline_of(chip_named("h100"));
-  const Chain chain = passes_over_numbers();
-  const double got = solution.fuse(chain.steps, roof).fused, expected = chain.seconds(roof, 2);
-  std::string why;
-  if (near(got, chain.seconds(roof, 1)))
-    why =
-        ": what is passed on is left out only once, but it is in the bytes of two steps: one step "
-        "writes it, and the next one reads it";
-  if (near(got, chain.seconds(roof, 0)))
-    why = ": those are all the bytes that the steps move; the one kernel moves x and y alone";
-  expect(near(got, expected),
-         fmt::format("{}, fused: {:.4g} s, expected {:.4g}{}", chain.what, got, expected, why));
+  expect_fused(passes_over_numbers());
 }
 
 TEST_CASE("02.6: the one kernel computes and moves at once") {
-  const Roofline roof = roofline_of(chip_named("h100"));
-  const Chain chain = matmul_and_activation();
-  const double got = solution.fuse(chain.steps, roof).fused, expected = chain.seconds(roof, 2);
-  const char* const why =
-      near(got, chain.in_turn(roof))
-          ? ": the steps' times are added; in one kernel the FLOPs of one step hide behind the "
-            "bytes of another, so add up FLOPs and bytes and then ask the roof"
-          : "";
-  expect(near(got, expected),
-         fmt::format("{}, fused: {:.4g} s, expected {:.4g}{}", chain.what, got, expected, why));
+  expect_fused(matmul_and_activation());
 }
 
 TEST_CASE("02.6: a kernel alone is as it was") {

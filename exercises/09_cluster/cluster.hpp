@@ -73,8 +73,8 @@ inline int torus_hops(const std::vector<int>& axes, int from, int to);
 inline std::string unequal_links(const Cluster& cluster, std::span<const int> chips,
                                     Where where = Where::current());
 
-// Seconds of a ring's all_gather of `bytes`: each chip sends to the next one of the list, the last to
-// the first, p - 1 times a p-th of the bytes. All begin a step together, so it takes what its
+// Seconds of a ring's all_gather of `bytes`: each chip sends to the next one of the list, the last
+// to the first, p - 1 times a p-th of the bytes. All begin a step together, so it takes what its
 // slowest link takes.
 inline double ring_all_gather_seconds(const Cluster& cluster, std::span<const int> chips,
                                          double bytes, Where where = Where::current());

@@ -251,8 +251,8 @@ void expect_ring(const RingOf& ring) {
   const double got = solution.ring(ring.machine, ring.chips, ring.bytes);
   const double expected = (ring.p() - 1) * ring.step(ring.bytes / ring.p());
   expect(close(got, expected),
-         fmt::format("all_gather of {:.3g} MB round a ring of {}: expected {}, got {}\n    {}",
-                     1e-6 * ring.bytes, ring.what, time_text(expected), time_text(got),
+         fmt::format("all_gather of {:.3g} bytes round a ring of {}: expected {}, got {}\n    {}",
+                     ring.bytes, ring.what, time_text(expected), time_text(got),
                      about_ring(ring, got)));
 }
 

@@ -17,7 +17,7 @@
 // is there. attention_backward adds too, since grouped queries share keys and values.
 // Contract: sizes agree, which is not checked; results overlap nothing. Cost: the FLOPs of the ops,
 // on one thread.
-// Letters: N tokens, I inputs, O outputs, C width, V vocabulary, z logits, T tokens of one sequence,
+// Letters: N tokens, I inputs, O outputs, C width, V vocabulary, z logits, T tokens of a sequence,
 // d numbers per head, r one over the root of a row's mean square, L log of a row's sum of e^score;
 // an index is the small letter of its size (t and j: query and key; c: one of C or of d).
 // Derivations: lesson 12.
