@@ -1,4 +1,7 @@
 // Lesson 09: what a cluster is, in numbers: memories, links, the price of a message, and what follows.
+#include <fstream>
+
+#include "course/shared/cluster_picture.hpp"
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/comm/torus_rings.hpp"
@@ -175,18 +178,30 @@ void contention(Lesson& lesson) {
   }
 }
 
+void draw_pictures(Lesson& lesson) {
+  for (const auto& [file, svg] :
+       {std::pair{"torus.svg", torus_svg()}, {"levels.svg", levels_svg()}}) {
+    std::ofstream(file) << svg;
+    lesson.say("drawn in {}", file);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_lesson(argc, argv, {"09", "Clusters", "memories, links, and the price of a message"},
-                    [](Lesson& lesson) {
-                      memories(lesson);
-                      levels(lesson);
-                      figures(lesson);
-                      crossing(lesson);
-                      pod(lesson);
-                      straggler(lesson);
-                      contention(lesson);
-                      lesson.say("\nNext: the collectives themselves, ./yotta lesson 10");
-                    });
+  int64_t draw = 0;
+  return run_lesson(
+      argc, argv, {"09", "Clusters", "memories, links, and the price of a message"},
+      [&](Lesson& lesson) {
+        if (draw != 0) draw_pictures(lesson);
+        memories(lesson);
+        levels(lesson);
+        figures(lesson);
+        crossing(lesson);
+        pod(lesson);
+        straggler(lesson);
+        contention(lesson);
+        lesson.say("\nNext: the collectives themselves, ./yotta lesson 10");
+      },
+      {{"draw", "1: write the pictures torus.svg and levels.svg into this folder", &draw, 0, 1}});
 }

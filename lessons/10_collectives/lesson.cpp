@@ -237,7 +237,9 @@ void failures(Lesson& lesson) {
 }
 
 void draw_pictures(Lesson& lesson) {
-  for (const auto& [file, svg] : {std::pair{"ring.svg", ring_svg()}, {"tree.svg", tree_svg()}}) {
+  for (const auto& [file, svg] : {std::pair{"ring.svg", ring_svg()},
+                                  {"tree.svg", tree_svg()},
+                                  {"rabenseifner.svg", rabenseifner_svg()}}) {
     std::ofstream(file) << svg;
     lesson.say("drawn in {}", file);
   }
@@ -267,5 +269,5 @@ int main(int argc, char** argv) {
       {{"ranks", "how many ranks", &ranks, 1, 32},
        {"count", "how many numbers each rank has", &count, 0, 10'000'000},
        {"machines", "0: without the described machines", &machines, 0, 1},
-       {"draw", "1: write the pictures ring.svg and tree.svg into this folder", &draw, 0, 1}});
+       {"draw", "1: write ring.svg, tree.svg and rabenseifner.svg into this folder", &draw, 0, 1}});
 }

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 
+#include "course/shared/attention_picture.hpp"
 #include "course/shared/block_picture.hpp"
 #include "course/shared/lesson.hpp"
 #include "course/shared/transformer_picture.hpp"
@@ -393,8 +394,12 @@ void draw_pictures(Lesson& lesson) {
     std::ofstream(picture.file) << transformer_svg(picture);
     lesson.say("drawn in {}", picture.file);
   }
-  std::ofstream("block.svg") << block_svg();
-  lesson.say("drawn in block.svg");
+  for (const auto& [file, svg] : {std::pair{"block.svg", block_svg()},
+                                  {"online_softmax.svg", online_softmax_svg()},
+                                  {"rope.svg", rope_svg()}}) {
+    std::ofstream(file) << svg;
+    lesson.say("drawn in {}", file);
+  }
 }
 
 }  // namespace
@@ -423,5 +428,7 @@ int main(int argc, char** argv) {
        {"heads", "H", &heads, 1, 256},
        {"context", "T", &context, 4, 1 << 20},
        {"batch", "B", &batch, 1, 1 << 20},
-       {"draw", "1: write transformer*.svg and block.svg into this folder", &draw, 0, 1}});
+       {"draw",
+        "1: write transformer*.svg, block.svg, online_softmax.svg and rope.svg into this folder",
+        &draw, 0, 1}});
 }
