@@ -70,6 +70,8 @@ void figures(Lesson& lesson) {
   const double failures_a_day = 10.0 / 1000 * chips / 8;
   lesson.say("{:.1f} failures a day, at 10 in 1000 days of a node: one every {:.0f} minutes",
              failures_a_day, 24 * 60 / failures_a_day);
+  lesson.say("{:.1f} in 1000 days of a node: 419 failures of 2048 nodes in 54 days",
+             419.0 / (2048 * 54) * 1000);
   lesson.number("exaflops", 1e-18 * chips * c.chip.bf16);
   lesson.number("failures_a_day", failures_a_day);
 }
@@ -131,6 +133,22 @@ void pod(Lesson& lesson) {
     const double tokens = seconds * chip.bf16 / (2.0 * static_cast<double>(numbers));
     lesson.say("{:<36}{:>12.3f}{:>28.0f}", name, 1e3 * seconds, tokens);
     lesson.number(fmt::format("pod.{}_axes_{}_ways.tokens", axes, directions), tokens);
+  }
+}
+
+// Many small all_reduces on a machine of one's own: 4 H100, and a link whose two numbers vary.
+void small_messages(Lesson& lesson) {
+  lesson.section(
+      "32 all_reduces of 64 KiB on 4 H100, one after the other: both numbers of the link");
+  lesson.say("{:>10}{:>10}{:>16}", "alpha, us", "GB/s", "all 32, us");
+  for (const auto& [us, gb] : {std::pair{1.0, 300.0}, {10.0, 300.0}, {1.0, 3000.0}}) {
+    const Cluster mine{"mine", chip_named("h100"), {{"node", 4, 1e-6 * us, 1e-9 / gb}}, {}};
+    const Timed run = run_on(mine, 4, [](Communicator& world) {
+      const DeviceScope meta(Device::meta);
+      Tensor gradient = Tensor::empty({1 << 14});
+      for (int i = 0; i < 32; ++i) world.all_reduce(gradient, ReduceOp::sum, {Algorithm::ring});
+    });
+    lesson.say("{:>10.0f}{:>10.0f}{:>16.1f}", us, gb, 1e6 * run.seconds());
   }
 }
 
@@ -199,6 +217,7 @@ int main(int argc, char** argv) {
         figures(lesson);
         crossing(lesson);
         pod(lesson);
+        small_messages(lesson);
         straggler(lesson);
         contention(lesson);
         lesson.say("\nNext: the collectives themselves, ./yotta lesson 10");

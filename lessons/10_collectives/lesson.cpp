@@ -125,6 +125,8 @@ void fastest(Lesson& lesson) {
   for (const auto& [machine, ranks] : {std::pair{"h100x8", 8}, {"h100x16", 16}}) {
     const Cluster c = cluster_named(machine);
     lesson.section(fmt::format("all_reduce on {}: the fastest three, in us", machine));
+    lesson.say("{:>9}   {:<18} {:>7}   {:<18} {:>7}   {:<18} {:>7}", "array", "fastest", "us",
+               "second", "us", "third", "us");
     for (int64_t bytes = 1 << 10; bytes <= 1 << 30; bytes <<= 5) {
       const std::vector<AllReduceTime> times = all_reduce_times(c, ranks, bytes);
       std::string line = fmt::format("{:>5} {}B ", bytes < 1 << 20 ? bytes >> 10 : bytes >> 20,
@@ -160,6 +162,7 @@ void network_cards(Lesson& lesson) {
   const double bytes = 1 << 30;
   std::string summary;
   lesson.section("What the eight network cards of node 0 send: all_reduce of 1 GiB on 16 H100");
+  lesson.say("algorithm   card    sent; a full bar is {:.0f} MB", 1e-6 * 2 * bytes);
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::multi_rail}) {
     const Timed run = run_on(cluster_named("h100x16"), 16, [&](Communicator& world) {
       const DeviceScope meta(Device::meta);

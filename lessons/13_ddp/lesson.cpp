@@ -271,15 +271,15 @@ void steps_on_the_clock(Lesson& lesson) {
   }
 }
 
-// The form of lecture CS2281, with its figures: alpha lg p <= (B T / C - beta) N.
-void lecture(Lesson& lesson) {
+// The short form, with round figures: alpha lg p <= (B T / C - beta) N.
+void short_form(Lesson& lesson) {
   struct Case {
     const char* title;
     double bandwidth, sequences;
     int ranks;
   };
-  const double alpha = 1e-6, flops = 1500e12, tokens = 8e3;  // the lecture's
-  lesson.say("\nThe lecture's inequality (alpha 1 us, C = 1500 TFLOP/s, T = 8000 tokens):");
+  const double alpha = 1e-6, flops = 1500e12, tokens = 8e3;
+  lesson.say("\nThe short inequality (alpha 1 us, C = 1500 TFLOP/s, T = 8000 tokens):");
   for (const Case& each : {Case{"between nodes", 50e9, 4, 1024}, {"in a node", 1e12, 1, 8}}) {
     const double least =
         alpha * std::log2(each.ranks) / (each.sequences * tokens / flops - 1 / each.bandwidth);
@@ -287,7 +287,7 @@ void lecture(Lesson& lesson) {
         "{:<14} 1/beta {:>4.0f} GB/s: B at least {:.2f}; B = {}, p = {}: N at least {:.1f} million",
         each.title, 1e-9 * each.bandwidth, flops / each.bandwidth / tokens, each.sequences,
         each.ranks, 1e-6 * least);
-    lesson.number(fmt::format("lecture.{}", each.title), flops / each.bandwidth / tokens);
+    lesson.number(fmt::format("short.{}", each.title), flops / each.bandwidth / tokens);
   }
 }
 
@@ -295,7 +295,7 @@ void who_breaks_first(Lesson& lesson) {
   thresholds(lesson);
   steps_at_peak(lesson);
   steps_on_the_clock(lesson);
-  lecture(lesson);
+  short_form(lesson);
 }
 
 // ---- without waiting, and with larger batches
