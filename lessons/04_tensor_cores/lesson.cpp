@@ -9,6 +9,7 @@
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/mma_picture.hpp"
 #include "yotta/device/tensor_cores.hpp"
+#include "yotta/device/tensor_cores_tile.hpp"
 #include "yotta/machine/roofline.hpp"
 
 using namespace yotta;
@@ -105,6 +106,22 @@ void ladder(Lesson& lesson, const Options& options) {
   for (const RungCounts& rung : expect_large_rungs())
     lesson.say("{:<13} {:>8.2f} {:>11.2f} {:>8.1f}% {:>8.1f}%", rung.name, rung.expected_sectors,
                rung.expected_wavefronts, 100 * rung.on_h100, 100 * rung.on_a100);
+}
+
+// Where chunk 0 of eight rows of 64 bytes lies in shared memory.
+template <Rows rows>
+std::string banks_of_chunk_0() {
+  std::string text;
+  for (int row = 0; row < 8; ++row)
+    text += fmt::format("{:>4}", place<32, rows>(row, 0) * 2 / 4 % 32);
+  return text;
+}
+
+void swizzle(Lesson& lesson) {
+  lesson.section("Chunk 0 of eight neighbouring rows: the first of its four banks, of 32");
+  lesson.say("row                 0   1   2   3   4   5   6   7");
+  lesson.say("in order         {}", banks_of_chunk_0<Rows::plain>());
+  lesson.say("swizzled         {}", banks_of_chunk_0<Rows::swizzled>());
 }
 
 // The sum of k products of numbers between 0 and 1, rounded to T after every `round` products; an mma has 16.
@@ -243,6 +260,7 @@ int main(int argc, char** argv) {
         fragments(lesson, options);
         by_hand(lesson, options);
         ladder(lesson, options);
+        swizzle(lesson);
         precision(lesson, options);
         everything_else(lesson);
         forgotten_cast(lesson);
