@@ -4,6 +4,7 @@
 
 #include "course/shared/collective_picture.hpp"
 #include "course/shared/lesson.hpp"
+#include "course/shared/two_nodes_picture.hpp"
 #include "yotta/comm/chooser.hpp"
 #include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/collectives_tree.hpp"
@@ -242,7 +243,8 @@ void failures(Lesson& lesson) {
 void draw_pictures(Lesson& lesson) {
   for (const auto& [file, svg] : {std::pair{"ring.svg", ring_svg()},
                                   {"tree.svg", tree_svg()},
-                                  {"rabenseifner.svg", rabenseifner_svg()}}) {
+                                  {"rabenseifner.svg", rabenseifner_svg()},
+                                  {"two_nodes.svg", two_nodes_svg()}}) {
     std::ofstream(file) << svg;
     lesson.say("drawn in {}", file);
   }
@@ -272,5 +274,6 @@ int main(int argc, char** argv) {
       {{"ranks", "how many ranks", &ranks, 1, 32},
        {"count", "how many numbers each rank has", &count, 0, 10'000'000},
        {"machines", "0: without the described machines", &machines, 0, 1},
-       {"draw", "1: write ring.svg, tree.svg and rabenseifner.svg into this folder", &draw, 0, 1}});
+       {"draw", "1: write ring.svg, tree.svg, rabenseifner.svg and two_nodes.svg into this folder",
+        &draw, 0, 1}});
 }

@@ -11,7 +11,9 @@
 #include "course/shared/collective_picture.hpp"
 #include "course/shared/ddp_picture.hpp"
 #include "course/shared/staleness_picture.hpp"
+#include "course/shared/two_nodes_picture.hpp"
 #include "runner/exercise.hpp"
+#include "yotta/comm/chooser.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/collectives_tree.hpp"
@@ -97,6 +99,26 @@ TEST_CASE("Rabenseifner's messages: halves, quarters, and the same way back") {
   CHECK(count(rabenseifner_svg(), ">doubling step 2: partners 2 apart<") == 1);
 }
 
+TEST_CASE("on two nodes: hierarchical keeps one link waiting, pipelined and multi-rail do not") {
+  const std::vector<LinksInTime> all = two_nodes_in_time();
+  REQUIRE(all.size() == 3);
+  const LinksInTime &rails = all[0], &hierarchical = all[1], &pipelined = all[2];
+  for (const LinksInTime& links : all) {
+    const Cluster machine = cluster_named("h100x16");
+    CHECK(links.seconds ==
+          doctest::Approx(all_reduce_seconds(machine, 16, 1 << 30, {links.algorithm})));
+    CHECK(std::max(sum_of(links.nvlink), sum_of(links.card)) <= links.seconds * (1 + 1e-9));
+  }
+  CHECK(both_busy(hierarchical) < 1e-6);
+  CHECK(sum_of(hierarchical.nvlink) + sum_of(hierarchical.card) ==
+        doctest::Approx(hierarchical.seconds));
+  CHECK(hierarchical.nvlink.size() == 2);  // before the card and after it
+  CHECK(hierarchical.card.size() == 1);
+  CHECK(both_busy(pipelined) > 0.9 * sum_of(pipelined.card));
+  CHECK(sum_of(rails.card) == doctest::Approx(rails.seconds));
+  CHECK(both_busy(rails) == doctest::Approx(sum_of(rails.nvlink)));
+}
+
 TEST_CASE("on a torus no two parts ever take the same wire the same way, and all wires are used") {
   for (const int side : {3, 4})
     for (const int phase : {0, 1}) {
@@ -174,6 +196,7 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
   for (const auto& [file, lesson, svg] : {Drawn{"ring.svg", "10", ring_svg()},
                                           {"tree.svg", "10", tree_svg()},
                                           {"rabenseifner.svg", "10", rabenseifner_svg()},
+                                          {"two_nodes.svg", "10", two_nodes_svg()},
                                           {"torus.svg", "09", torus_svg()},
                                           {"levels.svg", "09", levels_svg()},
                                           {"staleness.svg", "13", staleness_svg()},
