@@ -77,6 +77,7 @@ void sums(Lesson& lesson, int64_t count) {
     lesson.say("{:<34} {:>9.2f}   {:>6.2f}% off", how, value, 100 * std::abs(value / exact - 1));
   };
   lesson.section(fmt::format("{} random terms, five ways", count));
+  lesson.say("{:<34} {:>9}   {:>7}", "", "sum", "error");
   line("exact", exact);
   line("bf16, one after the other", sum_in_order(random_terms, formats::bf16).value);
   line("bf16, in pairs", sum_pairwise(random_terms, formats::bf16));
