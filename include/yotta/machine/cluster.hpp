@@ -16,8 +16,8 @@
 // any other chip hops from neighbour to neighbour and pays alpha once per hop.
 //
 // Rank r is chip r. Where a level is oversubscribed, its beta is one chip's share when all chips
-// use the level at once. Latencies are on no datasheet. These are estimates: 1 us inside a node (as
-// in lecture CS2281), and 2 us more for every tier of switches.
+// use the level at once. Latencies are on no datasheet. They are assumed here: 1 us inside a node,
+// and 2 us more for every tier of switches.
 #pragma once
 
 #include <span>
