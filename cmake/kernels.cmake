@@ -19,10 +19,10 @@ function(yotta_check_kernels target)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${yotta_check_flags}>")
 endfunction()
 
-# yotta::compiled_checked: the emulator with its checks, compiled once, for what links yotta::compiled.
+# yotta::compiled_checked: the emulator with its checks, compiled once, beside yotta::compiled_device.
 if(TARGET yotta_compiled AND NOT TARGET yotta_compiled_checked AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   add_library(yotta_compiled_checked STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/compiled/checked/device.cpp)
   add_library(yotta::compiled_checked ALIAS yotta_compiled_checked)
-  target_link_libraries(yotta_compiled_checked PUBLIC yotta_compiled)
+  target_link_libraries(yotta_compiled_checked PUBLIC yotta_compiled_device)
   yotta_check_kernels(yotta_compiled_checked)
 endif()
