@@ -621,7 +621,9 @@ void expect_layout_of_ranks(const TrainingPlan& plan, const MeshShape& layout) {
 // What the run saved in a folder says of itself; nothing if no run is saved there.
 Metadata saved_options(const std::string& folder) {
   const std::filesystem::path path = std::filesystem::path(folder) / "training_state.json";
-  if (folder.empty() || !std::filesystem::exists(saved_path(path))) return {};
+  std::error_code error;  // what stands in the way is named when it is read
+  const auto kind = std::filesystem::status(saved_path(path), error).type();
+  if (folder.empty() || kind == std::filesystem::file_type::not_found) return {};
   return parse_training_state(read_saved(path), path.string()).options;
 }
 

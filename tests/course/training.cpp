@@ -338,6 +338,10 @@ TEST_CASE("a run is not continued on other text, and both are named") {
   plan.text = other;
   CHECK(contains(message_of([&] { losses(plan); }),
                  plan.resume + " was trained on other text than " + other));
+  const std::string state = plan.resume + "/training_state.json";
+  std::filesystem::remove(state);
+  std::filesystem::create_symlink("training_state.json", state);
+  CHECK(contains(message_of([&] { losses(plan); }), state + ": its links lead in a circle"));
 }
 
 TEST_CASE("layouts that cannot work are refused before anything is read") {
