@@ -92,10 +92,15 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
   const auto text_of = [](const auto& value) { return fmt::format("{}", value); };
   Facts all = {{"the program", program_digest()},
                {"--text", hash_of(text.text().bytes)},
-               {"the model's tokenizer.json", hash_of(text.tokenizer_json())}};
-  for (const auto& [name, value] : fixed_options(plan, text))
-    if (name != "text" && name != "tokenizer")
-      all.push_back({name == "learning_rate" ? "--lr" : "--" + name, value});
+               {"the model's tokenizer.json", hash_of(text.tokenizer_json())},
+               {"--optimizer", plan.optimizer},
+               {"--prompt", hash_of(plan.prompt)}};
+  for (const auto& [name, value] : fixed_options(plan, text)) {
+    if (name == "text" || name == "tokenizer" || name == "optimizer") continue;
+    std::string option = name == "learning_rate" ? "--lr" : "--" + name;
+    std::replace(option.begin(), option.end(), '_', '-');
+    all.push_back({option, value});
+  }
   const Facts more = {{"--seed", text_of(m.seed)},
                       {"--dialect", name(m.dialect)},
                       {"--layers", text_of(m.layers)},
