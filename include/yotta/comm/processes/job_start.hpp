@@ -68,8 +68,8 @@ class ChildSignals {
 };
 
 // Waits for the processes of a job, by rank, and tells those that are left of each that has failed.
-// They end by themselves. What has not ended `patience` seconds after a failure is killed: a stopped
-// process hears nothing.
+// They end by themselves. What has not ended `patience` seconds after a failure is killed: a
+// stopped process hears nothing.
 class JobWatch {
  public:
   YOTTA_API JobWatch(std::vector<pid_t> processes, RankWords& words, double patience = 20);
