@@ -30,7 +30,9 @@ inline OptionRule in_range(int64_t least, int64_t most) { return {.least = least
 inline OptionRule at_least(int64_t least) { return in_range(least, int64_t{1} << 40); }
 inline OptionRule whole_number() { return {.whole_number = true}; }  // from 0 to 2^64 - 1
 inline OptionRule not_empty() { return {.not_empty = true}; }
-inline OptionRule called(std::string type_name) { return {.type_name = std::move(type_name)}; }
+inline OptionRule called(std::string type_name) {
+  return {.not_empty = true, .type_name = std::move(type_name)};
+}
 
 class Options {
  public:

@@ -66,12 +66,18 @@ void expect_same_everywhere(const Facts& mine, Communicator& world, Where where)
   const std::ptrdiff_t rank = other - hashes.begin();
   const std::vector<std::string> first = lines_of(texts[0]),
                                  its = lines_of(texts[static_cast<size_t>(rank)]);
-  for (size_t i = 0; i + 1 < std::min(first.size(), its.size()); i += 2)
-    if (first[i] == its[i] && first[i + 1] != its[i + 1])
-      fail(where,
-           "the ranks were not started alike: {} is {} on rank 0, and {} on rank {}. Start all "
-           "with the same options, the same files and the same program",
-           first[i], first[i + 1], its[i + 1], rank);
+  const auto find = [](const std::vector<std::string>& lines, const std::string& name) {
+    for (size_t i = 0; i + 1 < lines.size(); i += 2)
+      if (lines[i] == name) return lines[i + 1];
+    return std::string("left out");
+  };
+  for (const auto* const lines : {&first, &its})
+    for (size_t i = 0; i + 1 < lines->size(); i += 2)
+      if (const std::string& name = (*lines)[i]; find(first, name) != find(its, name))
+        fail(where,
+             "the ranks were not started alike: {} is {} on rank 0, and {} on rank {}. Start all "
+             "with the same options, the same files and the same program",
+             name, find(first, name), find(its, name), rank);
   fail(where, "the ranks were not started alike: rank {} runs another program than rank 0", rank);
 }
 

@@ -12,8 +12,7 @@
 
 namespace yotta {
 
-// What is to be the same, and what it is here: {"--lr", "0.001"}. The same names on all ranks of
-// one program.
+// What is to be the same, and what it is here: {"--lr", "0.001"}. No line breaks.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 // Throws on all ranks, with the first fact that differs and both its values, unless all have the

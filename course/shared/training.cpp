@@ -92,10 +92,15 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
   const auto text_of = [](const auto& value) { return fmt::format("{}", value); };
   Facts all = {{"the program", program_digest()},
                {"--text", hash_of(text.text().bytes)},
-               {"the model's tokenizer.json", hash_of(text.tokenizer_json())}};
-  for (const auto& [name, value] : fixed_options(plan, text))
-    if (name != "text" && name != "tokenizer")
-      all.push_back({name == "learning_rate" ? "--lr" : "--" + name, value});
+               {"the model's tokenizer.json", hash_of(text.tokenizer_json())},
+               {"--optimizer", plan.optimizer},
+               {"--prompt", hash_of(plan.prompt)}};
+  for (const auto& [name, value] : fixed_options(plan, text)) {
+    if (name == "text" || name == "tokenizer" || name == "optimizer") continue;
+    std::string option = name == "learning_rate" ? "--lr" : "--" + name;
+    std::replace(option.begin(), option.end(), '_', '-');
+    all.push_back({option, value});
+  }
   const Facts more = {{"--seed", text_of(m.seed)},
                       {"--dialect", name(m.dialect)},
                       {"--layers", text_of(m.layers)},
@@ -621,7 +626,9 @@ void expect_layout_of_ranks(const TrainingPlan& plan, const MeshShape& layout) {
 // What the run saved in a folder says of itself; nothing if no run is saved there.
 Metadata saved_options(const std::string& folder) {
   const std::filesystem::path path = std::filesystem::path(folder) / "training_state.json";
-  if (folder.empty() || !std::filesystem::exists(saved_path(path))) return {};
+  std::error_code error;  // what stands in the way is named when it is read
+  const auto kind = std::filesystem::status(saved_path(path), error).type();
+  if (folder.empty() || kind == std::filesystem::file_type::not_found) return {};
   return parse_training_state(read_saved(path), path.string()).options;
 }
 

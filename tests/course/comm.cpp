@@ -46,14 +46,15 @@ Words operator+(Words words, const Words& more) {
   return words;
 }
 
-// A program under mpirun, as somebody would start it by hand.
-Words under_mpirun(int n, const Words& program) {
-  const bool mpich = mpirun().find("mpich") != std::string::npos;
+// A program under an mpirun, as somebody would start it by hand.
+Words under(const std::string& mpirun, int n, const Words& program) {
+  const bool mpich = contains(mpirun, "mpich");
   const MpirunCall call =
-      mpirun_call(mpich ? MpiKind::mpich : MpiKind::open_mpi, mpirun(), n, program);
+      mpirun_call(mpich ? MpiKind::mpich : MpiKind::open_mpi, mpirun, n, program);
   for (const auto& [name, value] : call.setting) setenv(name.c_str(), value.c_str(), 0);
   return call.words;
 }
+Words under_mpirun(int n, const Words& program) { return under(mpirun(), n, program); }
 
 int count(const std::string& text, const std::string& words) {
   int found = 0;
@@ -364,6 +365,19 @@ TEST_CASE("what processes cannot do is refused, once, with what to try") {
   check_refused(under_mpirun(2, {train(), "--layout", "tp=4"}), "--layout asks for 4 ranks");
   check_refused(under_mpirun(2, {lesson_14()}), "the ranks of lesson 14 are threads");
   check_refused(under_mpirun(2, {train(), "--comm", "threads"}), "start it once, without mpirun");
+}
+
+TEST_CASE(
+    "started by another MPI's mpirun: refused, once, with the right one's name; no file stays") {
+  if (mpirun().empty()) YOTTA_NOT_RUN(no_mpirun);
+  const bool mpich = contains(mpirun(), "mpich");
+  const std::string other =
+      find_program({mpich ? "mpirun.openmpi" : "mpirun.mpich"}, std::getenv("PATH"));
+  if (other.empty()) YOTTA_NOT_RUN("one MPI is installed, and no other");
+  const TemporaryFolder files;
+  check_refused(Words{"env", "TMPDIR=" + files.path().string()} + under(other, 2, {train()}),
+                mpich ? "own (mpirun.mpich" : "own (mpirun.openmpi");
+  CHECK(std::filesystem::is_empty(files.path()));
 }
 
 TEST_CASE("without a GPU: one line says so, and what happens instead") {

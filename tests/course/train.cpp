@@ -47,8 +47,8 @@ TEST_CASE("numbers that no model has, and options that say nothing, are refused"
   for (const char* option : {"--kv-heads", "--feed-forward"}) check_refused({option, "-1"}, "-1");
   for (const char* seed : {"-1", "99999999999999999999999", "1x", ""})
     check_refused({"--seed", seed}, "is not from 0 to 2^64 - 1");
-  for (const char* option :
-       {"--json", "--text", "--layout", "--save", "--load", "--resume", "--save-batches"})
+  for (const char* option : {"--json", "--text", "--layout", "--save", "--load", "--resume",
+                             "--save-batches", "--cluster", "--timeline"})
     check_refused({option, ""}, "it is empty; leave the option out");
   check_refused({"--sample", "1099511627776"}, "1048576");
 }
@@ -159,6 +159,9 @@ TEST_CASE("processes that are started with other options, text or weights are to
   CHECK(run(shorter, shorter).well());
   check(shorter, shorter + "--lr 0.1 --seed 3", "--lr is 0.001 on rank 0, and 0.1 on rank 1");
   check(shorter, shorter + "--text " + lesson, "--text is ");
+  check(shorter + "--optimizer sgd", shorter, "--optimizer is sgd on rank 0, and adamw on rank 1");
+  check(shorter, shorter + "--weight-decay 0.2", "--weight-decay is 0.1 on rank 0");
+  check(shorter, shorter + "--prompt x", "--prompt is ");
   for (const char* seed : {"1", "2"}) {
     Words words = tiny;
     words.insert(words.end(), {"--seed", seed, "--save", (folder / seed).string()});

@@ -16,13 +16,13 @@ namespace {
 // A stand-in for mpirun, which starts nothing and ends with this status.
 MpirunCall stand_in(const std::string& script) { return {{"/bin/sh", "-c", script}, {}}; }
 
-LaunchResult watch(const std::vector<std::string>& scripts) {
+LaunchResult watch(const std::vector<std::string>& scripts, double patience = 20) {
   RankWords words(static_cast<int>(scripts.size()));
   std::vector<pid_t> processes;
   for (const std::string& script : scripts)
     processes.push_back(
         start_process({"/bin/sh", "-c", script}, own_environment_with({}), SIGKILL));
-  return JobWatch(processes, words).wait();
+  return JobWatch(processes, words, patience).wait();
 }
 
 }  // namespace
@@ -54,6 +54,15 @@ TEST_CASE("the status of a job is that of its lowest rank that failed") {
   CHECK(watch({"exit 0", "exit 0"}).status == 0);
   CHECK(watch({"exit 0", "exit 4", "exit 5"}).status == 4);
   CHECK(watch({"kill -9 $$", "exit 0"}).text == "rank 0 was killed: Killed\n");
+}
+
+TEST_CASE("a process that is stopped when another fails is killed after a while, and named") {
+  const LaunchResult result = watch({"kill -STOP $$", "exit 4", "exit 0"}, 0.2);
+  CHECK(result.status == 128 + 9);
+  CHECK(
+      result.text ==
+      "rank 0 has not ended within 0.2 s after that. Was it stopped?\nrank 0 was killed: Killed\n");
+  CHECK(watch({"sleep 0.5", "exit 0"}, 0.1).text.empty());  // none has failed
 }
 
 TEST_CASE("a process ends with its starter, however that ends") {

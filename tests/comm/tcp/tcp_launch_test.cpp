@@ -75,6 +75,12 @@ TEST_CASE("what is no number is refused by name") {
     wrong[name] = value;
     CHECK(contains(refusal_of(wrong), fmt::format("{} is \"{}\"; it should be", name, value)));
   }
+  for (const char* name :
+       {"RANK", "WORLD_SIZE", "MASTER_PORT", "YOTTA_RENDEZVOUS_SECONDS", "LOCAL_WORLD_SIZE"}) {
+    Variables empty = torchrun;  // as of a variable of the shell that was never set
+    empty[name] = "";
+    CHECK(contains(refusal_of(empty), fmt::format("{} is \"\"; it should be", name)));
+  }
 }
 
 TEST_CASE("the key, and whether the job runs on one machine") {

@@ -110,6 +110,7 @@ TEST_CASE("a Work may outlive its communicator") {
 }
 
 TEST_CASE("a thousand ranks" * doctest::test_suite("long")) {
+  if (YOTTA_TSAN || YOTTA_ASAN) YOTTA_NOT_RUN("a sanitizer takes minutes for a thousand threads");
   constexpr int p = 1000;
   run_ranks(p, [](Communicator& world) {
     std::vector<int64_t> x = {world.rank()};
@@ -129,6 +130,7 @@ TEST_CASE("a thousand ranks" * doctest::test_suite("long")) {
 }
 
 TEST_CASE("ten thousand runs need no more memory than one thousand" * doctest::test_suite("long")) {
+  if (YOTTA_TSAN || YOTTA_ASAN) YOTTA_NOT_RUN("mallinfo2 knows nothing of a sanitizer's allocator");
   const auto run_often = [](int times) {
     for (int i = 0; i < times; ++i)
       run_ranks(3, [](Communicator& world) {

@@ -112,6 +112,10 @@ TEST_CASE("what is no plain file is refused at once, and named") {
                  "folder.json: this is a folder"));
   for (const std::string& path : {pipe, zero})
     CHECK(contains(message_of([&] { cluster_from(path); }), path + ": this is no plain file"));
+  std::filesystem::create_symlink("round", folder / "round");
+  for (const std::string& path :
+       std::vector<std::string>{folder / "round", folder / "round/x", std::string(5000, 'x')})
+    CHECK(contains(message_of([&] { cluster_from(path); }), path + "' is no machine"));
   close(both_ends);
 }
 

@@ -120,7 +120,9 @@ TEST_CASE("entries that are missing or no sizes are named") {
   CHECK(contains(changing(gpt2, "n_embd", "1e30"), "expected a size"));
   CHECK(contains(changing(gpt2, "n_embd", "18446744073709551615"), "expected a size"));
   CHECK(contains(changing(gpt2, "n_embd", "null"), "expected a size"));
-  CHECK(contains(changing(gpt2, "n_embd", "9"), "width 9 cannot be divided among 2 heads"));
+  CHECK(contains(changing(gpt2, "n_embd", "9"),
+                 "config.json: width 9 cannot be divided among 2 heads"));
+  CHECK(contains(changing(gpt2, "n_head", "0"), "config.json: every size of a transformer is at"));
   CHECK(contains(changing(gpt2, "layer_norm_epsilon", "\"x\""), "expected a number"));
   CHECK(contains(changing(gpt2, "tie_word_embeddings", "1"), "expected true or false"));
   CHECK(contains(changing(gpt2, "activation_function", "1"), "expected a word"));

@@ -283,6 +283,10 @@ TEST_CASE("a folder has a tokenizer.json, or none, or something else under that 
   CHECK(read_tokenizer(folder.path()) == "{}");
   std::filesystem::create_directories(folder / "x/tokenizer.json");
   CHECK(contains(message_of([&] { read_tokenizer(folder / "x"); }), "this is a folder"));
+  std::filesystem::create_symlink("round", folder / "round");
+  for (const std::string& nowhere :
+       std::vector<std::string>{folder / "round", folder / "round/x", std::string(5000, 'x')})
+    CHECK_FALSE(has_tokenizer(nowhere));
 }
 
 TEST_CASE("with PCRE2 a tokenizer.json is read; without, the error says what to install") {

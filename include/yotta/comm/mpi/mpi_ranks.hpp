@@ -90,9 +90,10 @@ struct MpiRanks::State {
 };
 
 // Another MPI's mpirun starts n programs that do not know of each other.
-inline void expect_own_mpirun(int size, Where where) {
+inline void expect_own_mpirun(int size, bool ends_mpi, Where where) {
   const std::optional<LaunchEnvironment> launch = find_launch_environment();
   if (!launch || launch->size == size || size > 1) return;
+  if (ends_mpi) MPI_Finalize();  // it is alone in its MPI, which would leave a folder in /tmp
   fail(where,
        "{} has started {} processes, but they do not find each other: this program is built with "
        "{}, so start it with that MPI's own ({})",
@@ -122,7 +123,7 @@ MpiRanks::MpiRanks(MpiRanksOptions options, Where where)
   int rank = 0, size = 1;
   MPI_Comm_rank(state_->all, &rank);
   MPI_Comm_size(state_->all, &size);
-  expect_own_mpirun(size, where);
+  expect_own_mpirun(size, state_->ends_mpi, where);
   state_->words.emplace(rank);
   join(rank, gather_addresses(state_->all, size));
   for (int other = 0; other < size; ++other) state_->watch.add(other, address(other));

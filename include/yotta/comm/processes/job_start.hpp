@@ -1,7 +1,7 @@
 // Starting a job on this machine, and how it has ended.
 //
 //     JobWatch          the processes are ours: each is waited for, and if one fails the others
-//                       hear of it at once (rank_words.hpp)
+//                       hear of it at once (rank_words.hpp), and are killed if they do not end
 //     start_mpirun      the processes are mpirun's: it says how they have ended, and each rank says
 //                       it too
 //
@@ -29,7 +29,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <utility>
 #endif  // YOTTA_BODIES
 
@@ -65,17 +68,21 @@ class ChildSignals {
 };
 
 // Waits for the processes of a job, by rank, and tells those that are left of each that has failed.
+// They end by themselves. What has not ended `patience` seconds after a failure is killed: a
+// stopped process hears nothing.
 class JobWatch {
  public:
-  YOTTA_API JobWatch(std::vector<pid_t> processes, RankWords& words);
+  YOTTA_API JobWatch(std::vector<pid_t> processes, RankWords& words, double patience = 20);
   YOTTA_API LaunchResult wait();
 
  private:
   YOTTA_API bool has_ended(size_t index);
+  YOTTA_API void kill_the_rest();
 
   std::vector<pid_t> processes_;
   std::vector<int> codes_;  // by rank; -1: it runs
   RankWords& words_;
+  double patience_;
   LaunchResult result_;
 };
 
@@ -136,14 +143,23 @@ ChildSignals::ChildSignals() {
 }
 ChildSignals::~ChildSignals() { sigaction(SIGCHLD, &before_, nullptr); }
 
-JobWatch::JobWatch(std::vector<pid_t> processes, RankWords& words)
-    : processes_(std::move(processes)), codes_(processes_.size(), -1), words_(words) {}
+JobWatch::JobWatch(std::vector<pid_t> processes, RankWords& words, double patience)
+    : processes_(std::move(processes)),
+      codes_(processes_.size(), -1),
+      words_(words),
+      patience_(patience) {}
 
 LaunchResult JobWatch::wait() {
+  std::optional<std::chrono::steady_clock::time_point> failed_at;
   for (size_t left = processes_.size(); left > 0;) {
     words_.read(20);
     for (size_t rank = 0; rank < processes_.size(); ++rank)
       if (codes_[rank] < 0 && has_ended(rank)) --left;
+    const auto now = std::chrono::steady_clock::now();
+    if (!failed_at && std::any_of(codes_.begin(), codes_.end(), [](int code) { return code > 0; }))
+      failed_at = now;
+    if (failed_at && std::chrono::duration<double>(now - *failed_at).count() > patience_)
+      kill_the_rest();
   }
   words_.read(0);
   for (const std::string& each : words_.said()) result_.text += each + "\n";
@@ -174,6 +190,16 @@ bool JobWatch::has_ended(size_t index) {
     how = fmt::format("has ended with status {}", codes_[index]);
   if (!how.empty()) words_.tell(rank, how);
   return true;
+}
+
+void JobWatch::kill_the_rest() {
+  for (size_t rank = 0; rank < processes_.size(); ++rank) {
+    if (codes_[rank] >= 0) continue;
+    result_.text += fmt::format("rank {} has not ended within {} s after that. Was it stopped?\n",
+                                rank, patience_);
+    kill(processes_[rank], SIGKILL);
+  }
+  patience_ = std::numeric_limits<double>::infinity();  // once
 }
 
 LaunchResult start_mpirun(const MpirunCall& call, int n, Where where) {

@@ -116,8 +116,8 @@ std::optional<TcpEnvironment> find_tcp_environment(const Environment& get, Where
     return std::string(value == nullptr ? "" : value);
   };
   const auto number = [&](const char* name, int default_value, int smallest, int largest) {
+    if (get(name) == nullptr) return default_value;
     const std::string digits = text(name);
-    if (digits.empty()) return default_value;
     int value = -1;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() || *end != '\0' || value < smallest || value > largest)
@@ -149,7 +149,8 @@ std::optional<TcpEnvironment> find_tcp_environment(const Environment& get, Where
   self.one_machine = number("LOCAL_WORLD_SIZE", 0, 0, most_ranks) == self.size ||
                      self.rank0.host == "localhost" || self.rank0.host.starts_with("127.") ||
                      self.rank0.host == "::1";
-  self.listen_fd = self.rank == 0 ? number("YOTTA_LISTEN_FD", -1, 0, most_ranks) : -1;
+  if (self.rank == 0 && !text("YOTTA_LISTEN_FD").empty())
+    self.listen_fd = number("YOTTA_LISTEN_FD", -1, 0, most_ranks);
   return self;
 }
 

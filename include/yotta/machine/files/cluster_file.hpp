@@ -174,12 +174,12 @@ Cluster parse_cluster(std::string_view text, const std::string& name, Where wher
 }
 
 Cluster cluster_from(const std::string& text, Where where) {
+  std::error_code error;
   if (!text.ends_with(".json")) {
-    if (std::filesystem::exists(text))
+    if (std::filesystem::exists(text, error))
       fail(where, "{} is a file, but its name does not end in .json, as a machine's does", text);
     return cluster_named(text, where);
   }
-  std::error_code error;
   if (!std::filesystem::exists(text, error) && !error)
     fail(where, "{} cannot be read: is there such a file?", text);
   return parse_cluster(read_json_text(text, where), text, where);

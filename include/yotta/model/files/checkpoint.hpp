@@ -175,6 +175,8 @@ TrainingState parse_training_state(const std::string& text, const std::string& s
                                    Where where) {
   try {
     const nlohmann::json json = parse_json(text);
+    for (const char* const key : {"step", "seed", "optimizer_steps", "options"})
+      if (!json.contains(key)) throw JsonProblem(fmt::format("'{}' not found", key));
     TrainingState state;
     constexpr int64_t most_steps = int64_t{1} << 53;  // and some more can be added
     state.step = detail::whole_number(json, "step", 0, most_steps);

@@ -442,6 +442,18 @@ inline TransformerConfig read_llama(const ConfigEntries& entries) {
 }
 }  // namespace detail
 
+namespace detail {
+// An error names the file.
+inline void check_config(const TransformerConfig& config, const std::string& source, Where where) {
+  try {
+    config.check(where);
+  } catch (const Error& error) {
+    const std::string_view place_and_text = error.what();
+    fail(where, "{}: {}", source, place_and_text.substr(at(where).size() + 2));
+  }
+}
+}  // namespace detail
+
 TransformerConfig parse_hugging_face_config(const std::string& text, const std::string& source,
                                             Where where) {
   const detail::ConfigEntries entries(text, source, where);
@@ -454,7 +466,7 @@ TransformerConfig parse_hugging_face_config(const std::string& text, const std::
   const std::string dtype = entries.word("dtype", "float32");
   const std::string stored = entries.word("torch_dtype", dtype.c_str());
   config.dtype = stored == "float64" ? DType::f64 : stored == "bfloat16" ? DType::bf16 : DType::f32;
-  config.check(where);
+  detail::check_config(config, source, where);
   return config;
 }
 

@@ -384,7 +384,7 @@ bool has_tokenizer(const std::string& folder) {
   const std::filesystem::path path = std::filesystem::path(folder) / tokenizer_file;
   std::error_code error;
   const auto kind = std::filesystem::symlink_status(saved_path(path), error).type();
-  return kind != std::filesystem::file_type::not_found;
+  return !error && kind != std::filesystem::file_type::not_found;
 }
 
 std::optional<std::string> read_tokenizer(const std::string& folder, Where where) {
