@@ -102,11 +102,16 @@ TEST_CASE("21.2: every rank gets the sums of its tokens") {
         const Tensor term = part(r);
         for (int64_t i = 0; i < sum.numel(); ++i) sum.data<double>()[i] += term.data<double>()[i];
       }
+      Tensor twice = sum.clone();
+      for (double& number : twice.span<double>()) number *= p;
       const auto reports = run(p, [&](Communicator& tp) {
         const int r = tp.rank();
-        expect_equal(solution.gather_backward(part(r), tp, {T}), own(sum, p, r),
-                     case_of("the sums", T, p, r), p,
-                     {{"this rank's own part: nothing was added up", own(part(r), p, r).values()}});
+        expect_equal(
+            solution.gather_backward(part(r), tp, {T}), own(sum, p, r),
+            case_of("the sums", T, p, r), p,
+            {{"the sums added up once more: an all_reduce and then a reduce_scatter add up twice",
+              own(twice, p, r).values()},
+             {"this rank's own part: nothing was added up", own(part(r), p, r).values()}});
       });
       expect(sent(reports, "sp.backward") == bytes_of_one(p, B * T),
              fmt::format("right, but {} bytes were sent under \"sp.backward\", and one "

@@ -6,6 +6,7 @@
 
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
+#include "yotta/comm/run_on.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/nn/norm_layer.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
@@ -87,6 +88,37 @@ TEST_CASE(
   for (const int p : {2, 4, 8})
     CHECK(2 * sequence_parallel_bytes_sent_by_all(p, 64, C, 8) ==
           tensor_parallel_bytes_sent_by_all(p, 64 * C, 8));
+}
+
+TEST_CASE(
+    "on the virtual clock each takes p - 1 messages of a run, both what an all_reduce takes") {
+  const Cluster cluster = cluster_named("h100x8");
+  const double alpha = cluster.levels[0].alpha, beta = cluster.levels[0].beta;
+  constexpr int64_t sequence = 4096, width = 1024;
+  for (const int p : {2, 4, 8}) {
+    const auto seconds = [&](auto body) {
+      return run_on(cluster, p,
+                    [&](Communicator& tp) {
+                      const DeviceScope meta(Device::meta);
+                      body(tp);
+                    })
+          .seconds();
+    };
+    const auto numbers = [](const Shape& shape) { return Tensor::empty(shape, DType::bf16); };
+    const double g = seconds([&](Communicator& tp) {
+      GatherFromSequenceParallel(tp, {sequence}).forward(numbers({sequence / p, width}));
+    });
+    const double conjugate = seconds([&](Communicator& tp) {
+      ReduceScatterToSequenceParallel(tp, {sequence}).forward(numbers({1, sequence, width}));
+    });
+    const double all_reduce = seconds([&](Communicator& tp) {
+      ReduceFromTensorParallel(tp).forward(numbers({1, sequence, width}));
+    });
+    const double run = 2.0 * sequence * width / p;  // bytes
+    CHECK(g == doctest::Approx((p - 1) * (alpha + beta * run)).epsilon(1e-12));
+    CHECK(conjugate == doctest::Approx(g).epsilon(1e-12));
+    CHECK(all_reduce == doctest::Approx(g + conjugate).epsilon(1e-12));
+  }
 }
 
 TEST_CASE("the MLP on 1 to 8 ranks, each with its tokens, is the serial one") {
