@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
 #include "yotta/model/microbatch.hpp"
 #include "yotta/parallel/pipeline.hpp"
