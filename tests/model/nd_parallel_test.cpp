@@ -269,6 +269,23 @@ TEST_CASE("sequence parallelism with each axis, every schedule, ZeRO and recompu
   }
 }
 
+TEST_CASE("with sequence parallelism a tp-th of what flows travels from stage to stage") {
+  const TransformerConfig config = config_of(Dialect::llama, false);
+  for (const bool shares : {false, true})
+    run_ranks(4, [&](Communicator& world) {
+      context().threads = 1;
+      Mesh mesh(world, {.tp = 2, .pp = 2});
+      NdParallel model(config, mesh, {.microbatches = 2, .sequence_parallel = shares});
+      AdamW optimizer(trained(model.parameters()), {});
+      Trainer trainer(model.stack(), optimizer, options_of(config), model.hooks());
+      const Text text = text_of(0, config, 8);
+      context().ledger.reset();
+      trainer.step(0, model.microbatches(text.inputs, text.targets, 0), text.inputs.numel());
+      const int64_t flows = 8 * T * config.width;  // y or dx of both microbatches
+      CHECK(context().ledger.traffic("send").bytes_sent == 8 * flows / (shares ? 2 : 1));
+    });
+}
+
 TEST_CASE(
     "three ranks on an axis: shares of the batch and parts of the model that differ in size") {
   const TransformerConfig config = config_of(Dialect::llama, false);
