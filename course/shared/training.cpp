@@ -78,6 +78,8 @@ NdOptions nd_options(const TrainingPlan& plan) {
   if (plan.schedule == "zb-h1") options.zero_bubble = ZeroBubble::H1;
   if (plan.schedule == "zb-h2") options.zero_bubble = ZeroBubble::H2;
   if (plan.context_parallel == "ulysses") options.context = ContextParallel::ulysses;
+  options.sequence_parallel = plan.sequence_parallel;
+  options.keep_gathered = plan.keep_gathered;
   options.zero = {.stage = plan.zero == 3 ? 0 : plan.zero, .bucket_bytes = plan.bucket_bytes};
   if (plan.bf16_gradients) options.zero.gradients = DType::bf16;
   options.fsdp.layers_per_unit = plan.layers_per_unit;
@@ -119,6 +121,8 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                       {"--schedule", plan.schedule},
                       {"--chunks", text_of(plan.chunks)},
                       {"--context-parallel", plan.context_parallel},
+                      {"--sequence-parallel", text_of(plan.sequence_parallel)},
+                      {"--keep-gathered", text_of(plan.keep_gathered)},
                       {"--zero", text_of(plan.zero)},
                       {"--gradient-dtype", plan.bf16_gradients ? "bf16" : "f32"},
                       {"--layers-per-unit", text_of(plan.layers_per_unit)},
@@ -471,6 +475,9 @@ std::optional<Useless> find_useless(const TrainingPlan& plan, const MeshShape& l
       {"--schedule", plan.schedule != usual.schedule, has_stages, "a pipeline, as --layout pp=2"},
       {"--context-parallel", plan.context_parallel != usual.context_parallel, layout.cp > 1,
        "the axis cp, as --layout cp=2"},
+      {"--sequence-parallel", plan.sequence_parallel, layout.tp > 1,
+       "the axis tp, as --layout tp=2"},
+      {"--keep-gathered", plan.keep_gathered, plan.sequence_parallel, "--sequence-parallel"},
       {"--momentum", plan.momentum != usual.momentum, plan.optimizer == "sgd", "--optimizer sgd"},
       {"--snapshots", plan.snapshots != usual.snapshots, plan.recompute == "revolve",
        "--recompute revolve"}};

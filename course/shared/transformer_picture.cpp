@@ -81,6 +81,7 @@ std::vector<Piece> slab(LitAxis lit, int layer, int tower) {
     case LitAxis::weights: return {whole(tower / (towers / 2))};
     case LitAxis::layers: return {whole(layer / (layers / 2))};
     case LitAxis::width: return halves_of_width();
+    case LitAxis::tokens:
     case LitAxis::sequence: return halves_of_depth();
     case LitAxis::memory:
       if (layer % 2 == 0) return {{.label = "kept"}};
@@ -93,7 +94,7 @@ std::vector<Piece> slab(LitAxis lit, int layer, int tower) {
 // The pieces of one layer's weights.
 std::vector<Piece> weights(LitAxis lit, int layer) {
   if (lit == LitAxis::layers) return {whole(layer / (layers / 2))};
-  if (lit == LitAxis::width) return halves_of_width();
+  if (lit == LitAxis::width || lit == LitAxis::tokens) return halves_of_width();
   if (lit == LitAxis::weights) return halves_of_depth();
   const bool copies = lit == LitAxis::batch || lit == LitAxis::sequence;
   return {{.label = copies ? "r0 and r1" : "weights"}};
@@ -103,7 +104,8 @@ std::vector<Piece> weights(LitAxis lit, int layer) {
 std::string axes(LitAxis lit) {
   const auto is = [&](LitAxis axis) { return lit == axis || lit == LitAxis::all; };
   const bool layer = is(LitAxis::layers) || lit == LitAxis::memory, width = is(LitAxis::width);
-  const bool batch = is(LitAxis::batch) || lit == LitAxis::weights, depth = is(LitAxis::sequence);
+  const bool batch = is(LitAxis::batch) || lit == LitAxis::weights;
+  const bool depth = is(LitAxis::sequence) || lit == LitAxis::tokens;
   const auto name = [](double x, double y, const char* words, const char* anchor, bool bright) {
     return text(x, y, words, anchor, bright ? svg::lit : quiet, bright ? 13 : 12, bright);
   };
@@ -176,6 +178,11 @@ std::vector<TransformerPicture> transformer_pictures() {
        "Tensor parallelism: a rank has a part of every layer's width, and the weights of that "
        "part.",
        {"20"}},
+      {LitAxis::tokens,
+       "transformer_tokens.svg",
+       "Cut: the tokens, between layers whose width is cut",
+       "Sequence parallelism: outside attention and feed-forward a rank has some of the tokens.",
+       {"21"}},
       {LitAxis::sequence,
        "transformer_sequence.svg",
        "Cut: the sequence",

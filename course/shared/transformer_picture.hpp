@@ -14,7 +14,7 @@
 
 namespace yotta {
 
-enum class LitAxis { all, batch, weights, memory, layers, width, sequence };
+enum class LitAxis { all, batch, weights, memory, layers, width, tokens, sequence };
 
 struct TransformerPicture {
   LitAxis lit;

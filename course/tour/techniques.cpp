@@ -16,6 +16,7 @@ struct Technique {
   int zero = 0;
   const char* schedule = "1f1b";
   const char* context_parallel = "ring";
+  bool sequence_parallel = false;
 };
 constexpr Technique all_techniques[] = {
     {"one rank", "--ranks 1", {}},
@@ -27,6 +28,14 @@ constexpr Technique all_techniques[] = {
     {"pipeline, 1F1B", "--layout pp=4", {.pp = 4}},
     {"zero bubble", "--layout pp=4 --schedule zb-h1", {.pp = 4}, "none", 0, "zb-h1"},
     {"tensor parallel", "--layout tp=4", {.tp = 4}},
+    {"sequence parallel",
+     "--layout tp=4 --sequence-parallel",
+     {.tp = 4},
+     "none",
+     0,
+     "1f1b",
+     "ring",
+     true},
     {"ring attention", "--layout cp=4", {.cp = 4}},
     {"Ulysses",
      "--layout cp=4 --context-parallel ulysses",
@@ -79,6 +88,7 @@ std::vector<TechniqueFigures> compare_techniques(
     plan.zero = technique.zero;
     plan.schedule = technique.schedule;
     plan.context_parallel = technique.context_parallel;
+    plan.sequence_parallel = technique.sequence_parallel;
     plan.microbatches = technique.shape.pp > 1 ? 8 : 1;
     TechniqueFigures& made = all.emplace_back();
     const TrainingFigures figures = timed(plan, cluster, made.step_seconds);

@@ -93,6 +93,13 @@ void add_technique_options(Options& to, Arguments& a) {
          "what cp does in attention: ring (keys and values go round), ulysses (heads "
          "for tokens)",
          one_of({"ring", "ulysses"}));
+  to.add_flag(
+      "--sequence-parallel", p.sequence_parallel,
+      "the ranks of tp share the tokens between attention and feed-forward: norms, dropout, "
+      "residuals");
+  to.add_flag("--keep-gathered", p.keep_gathered,
+              "with it: what the forward pass gathers stays until the backward pass, which then "
+              "gathers nothing again");
   to.add("--zero", p.zero,
          "what the ranks of dp share out: 0 nothing (DDP), 1 optimizer state, 2 gradients "
          "too (both among the ranks of cp as well), 3 weights too: dp is then fsdp",

@@ -2,8 +2,7 @@
 // Tensor parallelism: one layer on several ranks, each with a part of its matrices.
 //
 // A feed-forward layer y = act(x A) B has two matrices. Cut the first by columns and the second by
-// rows, and every rank can go from x to its part of y alone, since act works on each number
-// separately:
+// rows, and every rank can go from x to its part of y alone, since act works number by number:
 //
 //              rank 0      rank 1
 //     A (C, F) [ A0     |  A1 ]      h_r = x A_r      (N, F/tp)   whole numbers of h, so
@@ -33,47 +32,51 @@
 // k and v; gate and up), so their dx are added up before the one all_reduce.
 //
 // Cost per layer, n = N C numbers, ring: one all_reduce forward and one backward of 2(tp-1)/tp n
-// each. Weights, FLOPs, and activations between f and g are a tp-th on each rank; x and y are
-// whole.
+// each. Weights, FLOPs and what is kept inside are a tp-th on each rank; x and y are whole.
 // Contract: all ranks of tp make the same calls with the same x and the same dy; tp divides F and
 // the heads. tp may be an empty Communicator: one rank, which has everything and sends nothing.
 // Letters: N tokens, C width, F feed-forward width, tp ranks; I inputs and O outputs of a layer.
-// References: Shoeybi et al. (2019), Megatron-LM, section 3 (f, g, figure 3).
+// With a SequenceCut x and y are this rank's tokens: sequence_parallel.hpp takes f's and g's place.
+// Reference: Shoeybi et al. (2019), Megatron-LM, section 3 (f, g, figure 3).
 #pragma once
 
 #include <memory>
 
 #include "yotta/comm/axis.hpp"
-#include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/activations.hpp"
-#include "yotta/nn/dropout_layer.hpp"
 #include "yotta/nn/linear.hpp"
+#include "yotta/parallel/sequence_parallel.hpp"
 
 namespace yotta::student {
 
 // f: one x that all ranks of tp read. Its gradient is the sum of what they find.
 class CopyToTensorParallel {
  public:
-  explicit CopyToTensorParallel(const Communicator& tp = {}) : tp_(tp) {}
-  Tensor forward(const Tensor& x) const { return x; }  // (..., C)
+  explicit CopyToTensorParallel(const Communicator& tp = {}, const SequenceCut& cut = {})
+      : tp_(tp), tokens_(tp, cut) {}
+  Tensor forward(const Tensor& x) const { return tokens_.cuts() ? tokens_.forward(x) : x; }
   // dx (..., C), this rank's, in place -> the sum over the ranks.
   inline Tensor backward(Tensor dx) const;
+  const GatherFromSequenceParallel& tokens() const { return tokens_; }  // in f's place, if cut
 
  private:
   Communicator tp_;
+  GatherFromSequenceParallel tokens_;
 };
 
 // g: the sum of the ranks' parts. Each part's gradient is the sum's.
 class ReduceFromTensorParallel {
  public:
-  explicit ReduceFromTensorParallel(const Communicator& tp = {}) : tp_(tp) {}
+  explicit ReduceFromTensorParallel(const Communicator& tp = {}, const SequenceCut& cut = {})
+      : tp_(tp), tokens_(tp, cut) {}
   // y (..., C), this rank's part, in place -> the sum over the ranks.
   inline Tensor forward(Tensor y) const;
-  Tensor backward(const Tensor& dy) const { return dy; }
+  Tensor backward(const Tensor& dy) const { return tokens_.cuts() ? tokens_.backward(dy) : dy; }
 
  private:
   Communicator tp_;
+  ReduceScatterToSequenceParallel tokens_;  // in g's place
 };
 
 // What this rank holds of `size` things; throws if they do not divide. `what` is as in "heads".
@@ -90,8 +93,7 @@ inline LinearOptions cut_by_columns(const LinearOptions& whole, const Communicat
 inline LinearOptions cut_by_rows(const LinearOptions& whole, const Communicator& tp,
                                     const std::string& layer);
 
-// x (..., I), the same on all ranks -> y (..., O/tp). Whoever uses it puts f in front: one f serves
-// all column cuts that read the same x.
+// x (..., I), the same on all ranks -> y (..., O/tp). Whoever uses it puts f in front.
 class ColumnParallelLinear : public Linear {
  public:
   inline ColumnParallelLinear(const std::string& name, const LinearOptions& whole,
@@ -104,7 +106,8 @@ class ColumnParallelLinear : public Linear {
 class RowParallelLinear : public Linear {
  public:
   inline RowParallelLinear(const std::string& name, const LinearOptions& whole,
-                              const ParameterOptions& init = {}, const Communicator& tp = {});
+                              const ParameterOptions& init = {}, const Communicator& tp = {},
+                              const SequenceCut& cut = {});
   inline Tensor forward(const Tensor& x, Saved& saved) override;
   inline Tensor backward_input(const Tensor& dy, Saved& saved) override;
 
@@ -136,26 +139,26 @@ struct MlpOptions {
 class Mlp : public Composite {
  public:
   inline Mlp(std::string name, const MlpOptions& o, const ParameterOptions& init = {},
-                const Communicator& tp = {});
+                const Communicator& tp = {}, const SequenceCut& cut = {});
 
-  // x (..., C) -> (..., C)
+  // Both (..., C) -> (..., C).
   inline Tensor forward(const Tensor& x, Saved& saved) override;
-  // dy (..., C) -> dx (..., C)
   inline Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  inline void backward_weight(Saved& saved) override;
 
  protected:
   inline std::vector<Layer*> parts() override;
 
  private:
+  inline std::vector<Layer*> readers();  // of f's x
   CopyToTensorParallel f_;
   ColumnParallelLinear up_;  // A_r': (F/tp, C)
   RowParallelLinear down_;   // B_r': (C, F/tp)
-  Dropout dropout_;
+  SequenceDropout dropout_;
   std::unique_ptr<ColumnParallelLinear> gate_;  // (F/tp, C), swiglu only
 };
 
-// Bytes that all ranks together send in one all_reduce of `numbers` numbers: N C forward, and the
-// same backward.
+// Bytes that all ranks together send in one all_reduce of `numbers` numbers.
 constexpr int64_t tensor_parallel_bytes_sent_by_all(int64_t ranks, int64_t numbers,
                                                     int64_t bytes_each) {
   return 2 * (ranks - 1) * numbers * bytes_each;
@@ -163,6 +166,7 @@ constexpr int64_t tensor_parallel_bytes_sent_by_all(int64_t ranks, int64_t numbe
 
 
 Tensor CopyToTensorParallel::backward(Tensor dx) const {
+  if (tokens_.cuts()) return tokens_.backward(dx);
   // exercise 20.1: warm-up, f's backward; label what you send "tp.backward"
   not_done("20.1");
   // end of exercise 20.1
@@ -170,6 +174,7 @@ Tensor CopyToTensorParallel::backward(Tensor dx) const {
 }
 
 Tensor ReduceFromTensorParallel::forward(Tensor y) const {
+  if (tokens_.cuts()) return tokens_.forward(y);
   // exercise 20.2: warm-up, g's forward; label what you send "tp.forward"
   not_done("20.2");
   // end of exercise 20.2
@@ -210,10 +215,10 @@ ColumnParallelLinear::ColumnParallelLinear(const std::string& name, const Linear
     : Linear(name, cut_by_columns(whole, tp, name), init) {}
 
 RowParallelLinear::RowParallelLinear(const std::string& name, const LinearOptions& whole,
-                                     const ParameterOptions& init, const Communicator& tp)
-    : Linear(name, cut_by_rows(whole, tp, name), init), g_(tp) {}
-// Linear's forward is rounded(sums(x)): the matmul, then y in the weights' type. Between the two g
-// adds up the ranks' sums.
+                                     const ParameterOptions& init, const Communicator& tp,
+                                     const SequenceCut& cut)
+    : Linear(name, cut_by_rows(whole, tp, name), init), g_(tp, cut) {}
+// Linear's forward is rounded(sums(x)). Between the two g adds up the ranks' sums.
 Tensor RowParallelLinear::forward(const Tensor& x, Saved& saved) {
   return rounded(g_.forward(sums(x, saved)));
 }
@@ -222,12 +227,12 @@ Tensor RowParallelLinear::backward_input(const Tensor& dy, Saved& saved) {
 }
 
 Mlp::Mlp(std::string name, const MlpOptions& o, const ParameterOptions& init,
-         const Communicator& tp)
+         const Communicator& tp, const SequenceCut& cut)
     : Composite(std::move(name)),
-      f_(tp),
+      f_(tp, cut),
       up_(this->name() + ".up", {o.width, o.hidden, o.bias, o.initial}, init, tp),
-      down_(this->name() + ".down", {o.hidden, o.width, o.bias, o.initial_down}, init, tp),
-      dropout_(this->name() + ".dropout", o.dropout) {
+      down_(this->name() + ".down", {o.hidden, o.width, o.bias, o.initial_down}, init, tp, cut),
+      dropout_(this->name() + ".dropout", o.dropout, tp, cut) {
   if (o.kind == MlpKind::swiglu)
     gate_ = std::make_unique<ColumnParallelLinear>(
         this->name() + ".gate", LinearOptions{o.width, o.hidden, o.bias, o.initial}, init, tp);
@@ -239,6 +244,7 @@ Tensor Mlp::forward(const Tensor& x, Saved& saved) {
   // exercise 20.5: f, up (and gate), the activation, down; keep h (and gate's output)
   not_done("20.5");
   // end of exercise 20.5
+  f_.tokens().drop_gathered(readers(), x, saved);
   return run(dropout_, y, saved);
 }
 
@@ -251,9 +257,17 @@ Tensor Mlp::backward_input(const Tensor& dy, Saved& saved) {
   return dx;
 }
 
+void Mlp::backward_weight(Saved& saved) {
+  f_.tokens().gather_again(readers(), saved);
+  Composite::backward_weight(saved);
+}
+
+std::vector<Layer*> Mlp::readers() {
+  return gate_ != nullptr ? std::vector<Layer*>{gate_.get(), &up_} : std::vector<Layer*>{&up_};
+}
 std::vector<Layer*> Mlp::parts() {
-  std::vector<Layer*> all = {&up_, &down_, &dropout_};
-  if (gate_ != nullptr) all.insert(all.begin(), gate_.get());
+  std::vector<Layer*> all = readers();
+  all.insert(all.end(), {&down_, &dropout_});
   return all;
 }
 

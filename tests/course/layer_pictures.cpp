@@ -12,6 +12,7 @@
 #include "course/shared/block_picture.hpp"
 #include "course/shared/console.hpp"
 #include "course/shared/ring_picture.hpp"
+#include "course/shared/sequence_parallel_picture.hpp"
 #include "course/shared/tensor_parallel_picture.hpp"
 #include "course/shared/ulysses_picture.hpp"
 #include "runner/exercise.hpp"
@@ -70,6 +71,9 @@ TEST_CASE("the files are what is drawn, and can be read") {
         Picture{"12_transformer", "online_softmax.svg", online_softmax_svg},
         Picture{"12_transformer", "rope.svg", rope_svg},
         Picture{"20_tensor_parallel", "tensor_parallel.svg", tensor_parallel_svg},
+        Picture{"21_sequence_parallel", "sequence_parallel.svg", sequence_parallel_svg},
+        Picture{"21_sequence_parallel", "sequence_parallel_memory.svg",
+                sequence_parallel_memory_svg},
         Picture{"23_ring_attention", "ring_attention.svg", ring_attention_svg},
         Picture{"24_ulysses", "ulysses.svg", ulysses_svg}}) {
     INFO(file);
@@ -107,6 +111,23 @@ TEST_CASE("g sends forward and f sends backward, as much as one all_reduce") {
     const TensorParallelShare share = tensor_parallel_share(rank);
     CHECK(share.sent_forward == 8);  // 2 (p - 1) / p of 2 tokens of 4 numbers
     CHECK(share.sent_backward == 8);
+  }
+}
+
+TEST_CASE(
+    "with sequence parallelism two ranks share the tokens, and send what an all_reduce does") {
+  const std::string svg = sequence_parallel_svg();
+  const SequenceParallelShare first = sequence_parallel_share(0),
+                              second = sequence_parallel_share(1);
+  CHECK(first.first_token == 0);
+  CHECK(second.first_token == first.tokens);
+  CHECK(first.tokens + second.tokens == 6);
+  for (const SequenceParallelShare& share : {first, second}) {
+    CHECK(share.gathered + share.scattered == share.reduced);
+    CHECK(share.reduced == 24);  // 2 (p - 1) / p of 6 tokens of 4 numbers
+    CHECK(holds(svg, fmt::format(">all_gather: {} numbers<", share.gathered)));
+    CHECK(holds(svg, fmt::format(">reduce_scatter: {} numbers<", share.scattered)));
+    CHECK(holds(svg, fmt::format(">all_reduce: {} numbers<", share.reduced)));
   }
 }
 

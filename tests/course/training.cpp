@@ -221,6 +221,29 @@ TEST_CASE("--context-parallel: one rank's losses; Ulysses sends less than the ri
   CHECK(ulysses.ranks[0].bytes_sent < ring.ranks[0].bytes_sent);
 }
 
+TEST_CASE(
+    "--sequence-parallel: one rank's losses, fewer activations; --keep-gathered: fewer bytes") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.steps = 2;
+  const std::vector<double> all = losses(plan);
+  plan.layout = MeshShape{.tp = 2, .dp_replicate = 2}, plan.ranks = 4;
+  const auto figures = [&](bool shares, bool keeps) {
+    plan.sequence_parallel = shares, plan.keep_gathered = keeps;
+    const TrainingFigures made = run_training(plan, [](const StepFigures&) {});
+    check_near(made.loss, all, 0);
+    return made.ranks[0];
+  };
+  const auto held = [](const RankFigures& rank) {
+    return rank.peak_by_kind[static_cast<size_t>(MemoryKind::activations)];
+  };
+  const RankFigures alone = figures(false, false), kept = figures(true, true);
+  const RankFigures dropped = figures(true, false);
+  CHECK(held(alone) > held(kept));
+  CHECK(held(kept) > held(dropped));
+  CHECK(dropped.bytes_sent > kept.bytes_sent);
+}
+
 TEST_CASE("what is reported as sent and held is training's: saving after each step adds nothing") {
   const TemporaryFolder folder;
   const std::string text = written_text(folder);
@@ -323,6 +346,10 @@ TEST_CASE("an option that changes nothing on this layout is refused") {
   useless([](TrainingPlan& p) { p.context_parallel = "ulysses"; }, "--context-parallel",
           "the axis cp");
   useless([](TrainingPlan& p) { p.snapshots = 3; }, "--snapshots", "--recompute revolve");
+  useless([](TrainingPlan& p) { p.sequence_parallel = true; }, "--sequence-parallel",
+          "the axis tp");
+  useless([](TrainingPlan& p) { p.keep_gathered = true; }, "--keep-gathered",
+          "--sequence-parallel");
   CHECK(contains(said([](TrainingPlan& p) { p.snapshots = 3, p.recompute = "revolve"; }),
                  "/no/such/text"));
 }

@@ -99,12 +99,13 @@ void check_layout(const TransformerConfig& config, const MeshShape& shape, const
                   const Outcome& whole, int64_t B = 8, bool with_refused_steps = false) {
   const std::string layout = fmt::format(
       "seed {}: {} {}, {} layers, width {}, {} heads, {} sequences of {}, {}, {} microbatches, {} "
-      "chunks, recompute {}, ZeRO-{}, zero bubble {}, context {}",
+      "chunks, recompute {}, ZeRO-{}, zero bubble {}, context {}, sequence parallel {}, gathered "
+      "kept {}",
       config.seed, name(config.dialect), config.tied ? "tied" : "untied", config.layers,
       config.width, config.heads, B, config.context, describe(shape), options.microbatches,
       options.chunks, static_cast<int>(options.checkpoint.what), options.zero.stage,
       static_cast<int>(options.zero_bubble.value_or(ZeroBubble{})),
-      static_cast<int>(options.context));
+      static_cast<int>(options.context), options.sequence_parallel, options.keep_gathered);
   CAPTURE(layout);
   RunOptions run;
   run.threads = 1;
@@ -135,7 +136,8 @@ void check_layout(const TransformerConfig& config, const MeshShape& shape, const
           CHECK(std::abs(outcome.norms[step] - whole.norms[step]) <= 1e-10);
         }
         for (const NamedTensor& each : model.gather_weights())  // on rank 0
-          check_equal(each.value, whole.weights.at(each.name), layout + ": " + each.name, 1e-9);
+          check_equal(each.value, whole.weights.at(each.name), layout + ": " + each.name,
+                      options.sequence_parallel ? 1e-10 : 1e-9);
       },
       run);
 }
@@ -231,6 +233,60 @@ TEST_CASE("Ulysses in place of the ring") {
   }
 }
 
+TEST_CASE("sequence parallelism with each axis, every schedule, ZeRO and recomputing") {
+  TransformerConfig tied = config_of(Dialect::gpt2, true);
+  TransformerConfig untied = config_of(Dialect::llama, false);
+  tied.context = untied.context = 10;  // which 4 ranks cannot share evenly; 5 x 2 a rank of cp
+  tied.attention = AttentionKind::plain, tied.attention_dropout = 0.2;
+  const Outcome whole_tied = serial(tied), whole_untied = serial(untied);
+  const auto check = [&](const MeshShape& shape, NdOptions options) {
+    options.sequence_parallel = true, options.microbatches = 2;
+    if (shape.cp == 1) check_layout(tied, shape, options, whole_tied);
+    options.keep_gathered = true;
+    if (options.checkpoint.what != Recompute::attention)
+      check_layout(untied, shape, options, whole_untied);
+  };
+  check({.tp = 4}, {});
+  check({.tp = 8}, {});
+  check({.tp = 4, .dp_replicate = 2}, {});
+  check({.tp = 2, .dp_replicate = 2}, {.naive_gradients = true});
+  check({.tp = 2, .dp_shard = 2, .dp_replicate = 2}, {});
+  check({.tp = 4, .dp_shard = 2}, {});
+  for (const int stage : {1, 2}) check({.tp = 4, .dp_replicate = 2}, {.zero = {.stage = stage}});
+  check({.tp = 4, .cp = 1}, {.checkpoint = {.what = Recompute::attention}});
+  check({.tp = 4, .dp_shard = 2}, {.checkpoint = {.what = Recompute::all}});
+  check({.tp = 4}, {.checkpoint = {.what = Recompute::revolve}});
+  for (const PipelineKind kind :
+       {PipelineKind::naive, PipelineKind::gpipe, PipelineKind::one_f_one_b})
+    check({.tp = 4, .pp = 2}, {.schedule = kind});
+  check({.tp = 4, .pp = 2}, {.schedule = PipelineKind::interleaved, .chunks = 2});
+  for (const ZeroBubble kind : {ZeroBubble::H1, ZeroBubble::H2})
+    check({.tp = 4, .pp = 2}, {.zero_bubble = kind});
+  untied.context = 12;
+  const Outcome whole_in_chunks = serial(untied);
+  for (const ContextParallel context : {ContextParallel::ring, ContextParallel::ulysses}) {
+    const NdOptions options{.microbatches = 2, .context = context, .sequence_parallel = true};
+    check_layout(untied, {.tp = 4, .cp = 2}, options, whole_in_chunks);
+  }
+}
+
+TEST_CASE("with sequence parallelism a tp-th of what flows travels from stage to stage") {
+  const TransformerConfig config = config_of(Dialect::llama, false);
+  for (const bool shares : {false, true})
+    run_ranks(4, [&](Communicator& world) {
+      context().threads = 1;
+      Mesh mesh(world, {.tp = 2, .pp = 2});
+      NdParallel model(config, mesh, {.microbatches = 2, .sequence_parallel = shares});
+      AdamW optimizer(trained(model.parameters()), {});
+      Trainer trainer(model.stack(), optimizer, options_of(config), model.hooks());
+      const Text text = text_of(0, config, 8);
+      context().ledger.reset();
+      trainer.step(0, model.microbatches(text.inputs, text.targets, 0), text.inputs.numel());
+      const int64_t flows = 8 * T * config.width;  // y or dx of both microbatches
+      CHECK(context().ledger.traffic("send").bytes_sent == 8 * flows / (shares ? 2 : 1));
+    });
+}
+
 TEST_CASE(
     "three ranks on an axis: shares of the batch and parts of the model that differ in size") {
   const TransformerConfig config = config_of(Dialect::llama, false);
@@ -275,6 +331,7 @@ TEST_CASE("a run that catches TrainingDiverged goes on as if the refused step ha
   check({.dp_shard = 2});
   check({.dp_shard = 2, .dp_replicate = 2});
   check({.tp = 2, .cp = 2});
+  check({.tp = 2, .dp_shard = 2}, {.sequence_parallel = true});
 }
 
 TEST_CASE("random layouts up to 8 ranks, random models, sizes, seeds and options") {
@@ -313,6 +370,8 @@ TEST_CASE("random layouts up to 8 ranks, random models, sizes, seeds and options
     options.zero.bucket_bytes = options.ddp.bucket_bytes;
     if (shape.dp_shard == 1 && !options.naive_gradients) options.zero.stage = below(3);
     const int64_t batch = shape.dp_shard * shape.dp_replicate * options.microbatches + below(4);
+    options.sequence_parallel = config.context / shape.cp >= shape.tp && below(2) == 0;
+    options.keep_gathered = below(2) == 0;
     check_layout(config, shape, options, serial(config, batch), batch);
   }
 }
@@ -354,7 +413,8 @@ TEST_CASE("bf16 on every axis: the losses of one rank, and activations that trav
                         {{.pp = 2}, {.microbatches = 2}},
                         {{.dp_shard = 2}, {}},
                         {{.pp = 2, .dp_shard = 2}, gathered, DType::f32},
-                        {{.tp = 2, .cp = 2, .pp = 2}, {.microbatches = 2}}};
+                        {{.tp = 2, .cp = 2, .pp = 2}, {.microbatches = 2}},
+                        {{.tp = 4}, {.sequence_parallel = true}}};
   for (const Case& each : cases) {
     CAPTURE(describe(each.shape));
     TransformerConfig mine = config;

@@ -1,6 +1,9 @@
 // Korthikanti et al. (2022), Reducing Activation Recomputation in Large Transformer Models, arXiv 2205.05198.
 #include <doctest/doctest.h>
 
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/model/transformer.hpp"
+#include "yotta/parallel/activation_checkpointing.hpp"
 #include "yotta/parallel/activation_memory.hpp"
 #include "yotta/parallel/pipeline_schedule.hpp"
 
@@ -22,7 +25,49 @@ constexpr Model model175 = {"175B", 96, 12288, 96, 8, 3, 1};
 
 constexpr double vocabulary = 51200, a100 = 312e12;
 
+// Bytes that rank 0 of 8 keeps of one layer, counted by running the layer in bf16 on the device meta; in the paper's
+// terms: without the norms' statistics, and with the dropped probabilities, which we make again.
+double counted(const Model& m, SequenceCut cut, Recompute what) {
+  const auto whole = [](double number) { return static_cast<int64_t>(number); };
+  TransformerConfig config = gpt2_config(1, whole(m.h), whole(m.a), 2048, 51200);
+  config.attention = AttentionKind::plain;
+  config.dropout = config.attention_dropout = 0.1;
+  config.dtype = DType::bf16;
+  double bytes = 0;
+  run_ranks(8, [&](Communicator& tp) {
+    const DeviceScope meta(Device::meta);
+    const Transformer model(config, 1, 2, {.tp = tp, .cp = {}, .sequence = cut});
+    const auto layers = checkpointed(model.stack(), {what});
+    const int64_t B = whole(m.b), T = 2048;
+    Saved saved({0, 0, 0, 0, true});
+    forward(layers,
+            cut.T > 0 ? Tensor::empty({B * T / 8, config.width}, DType::bf16)
+                      : Tensor::empty({B, T, config.width}, DType::bf16),
+            saved);
+    if (tp.rank() == 0) bytes = static_cast<double>(saved.bytes());
+  });
+  const double rows = 2048 * m.b, squares = m.a * 2048 * rows / 8;
+  return bytes - 16 * rows / (cut.T > 0 ? 8 : 1) + (what == Recompute::none ? 2 * squares : 0);
+}
+
 }  // namespace
+
+TEST_CASE("figure 1 again, from bytes that a layer of the models keeps, counted on meta") {
+  for (const Model& m : {model22, model175}) {
+    CAPTURE(m.name);
+    const double layers = m.L * (m.m > 1 ? 1 + (m.p - 1) / (m.p * m.m) : 1) / (1 << 30);
+    const auto check = [&](SequenceCut cut, Recompute recompute, Recomputed what) {
+      CHECK(counted(m, cut, recompute) * layers ==
+            doctest::Approx(m.gibibytes(cut.T > 0, what)).epsilon(1e-14));
+    };
+    check({}, Recompute::none, Recomputed::none);
+    check({}, Recompute::attention, Recomputed::attention);
+    check({2048}, Recompute::none, Recomputed::none);
+    check({2048}, Recompute::attention, Recomputed::attention);
+    const double sbh = 2048 * m.b * m.h;  // kept, the inputs of q, k, v and of up are whole
+    CHECK(counted(m, {2048, true}, Recompute::attention) == sbh * (4 + 30.0 / 8));
+  }
+}
 
 TEST_CASE("table 2: bytes a layer, in units of sbh") {
   const ActivationSizes z{2048, 2, 4096, 32, 8};

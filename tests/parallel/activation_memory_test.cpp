@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/core/chunks.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/parallel/activation_checkpointing.hpp"
 
@@ -52,6 +54,38 @@ TEST_CASE(
       same({Recompute::attention}, Recomputed::attention);
       same({Recompute::all}, Recomputed::all);
     }
+}
+
+TEST_CASE("on tp ranks too: all tokens outside, own ones with all that was gathered, own ones") {
+  const Shape3 z{16, 2, 24, 4};
+  struct Kept {
+    SequenceCut cut;
+    TokensKept tokens;
+  };
+  for (const Kept& kept : {Kept{{}, TokensKept::all}, Kept{{16, true}, TokensKept::gathered},
+                           Kept{{16, false}, TokensKept::own}})
+    for (const int ranks : {1, 2, 4})
+      for (const DType dtype : {DType::f32, DType::bf16})
+        run_ranks(ranks, [&](Communicator& tp) {
+          ActivationSizes size = sizes(z);
+          size.t = ranks;
+          const double number = static_cast<double>(bytes_of(dtype));
+          const Transformer model(layer_config(z, dtype), 1, 2,
+                                  {.tp = tp, .cp = {}, .sequence = kept.cut});
+          const bool cut = kept.cut.T > 0 && ranks > 1;
+          const Tensor x = cut ? Tensor::full({z.b * z.s / ranks, z.h}, 1, dtype)
+                               : Tensor::full({z.b, z.s, z.h}, 1, dtype);
+          const auto same = [&](Recompute recompute, Recomputed what) {
+            const auto layers = checkpointed(model.stack(), {recompute});
+            Saved saved({0, 0, 0, 0, true});
+            forward(layers, x, saved);
+            CHECK(static_cast<double>(saved.bytes()) ==
+                  doctest::Approx(saved_bytes(size, what, number, kept.tokens)).epsilon(1e-14));
+          };
+          same(Recompute::none, Recomputed::none);
+          same(Recompute::attention, Recomputed::attention);
+          same(Recompute::all, Recomputed::all);
+        });
 }
 
 TEST_CASE("term by term: what the paper counts and we do not, and the other way round") {

@@ -102,10 +102,18 @@ YOTTA_API std::optional<MeshShape> nearest_mesh(const MeshShape& wanted, int ran
 // How attention crosses cp: keys and values go round the ring, or heads are exchanged for tokens.
 enum class ContextParallel : uint8_t { ring, ulysses };
 
+// Sequence parallelism: the ranks of tp share the tokens between attention and MLP
+// (parallel/sequence_parallel.hpp).
+struct SequenceCut {
+  int64_t T = 0;  // tokens of a sequence, on this rank of cp; 0: tokens are not shared
+  bool keeps_gathered = false;  // what the forward pass gathers stays until the backward pass
+};
+
 // The axes that reach inside a layer. Empty ones stand for size 1: the serial layer.
 struct LayerAxes {
   Communicator tp, cp;
   ContextParallel context = ContextParallel::ring;
+  SequenceCut sequence = {};
 };
 
 class Mesh {
@@ -121,8 +129,9 @@ class Mesh {
   // dp_shard and dp_replicate as one: all ranks that train on different sequences.
   Communicator& dp() { return dp_; }
   Communicator& world() { return world_; }
-  LayerAxes layer_axes(ContextParallel context = ContextParallel::ring) {
-    return {(*this)[Axis::tp], (*this)[Axis::cp], context};
+  LayerAxes layer_axes(ContextParallel context = ContextParallel::ring,
+                       const SequenceCut& sequence = {}) {
+    return {(*this)[Axis::tp], (*this)[Axis::cp], context, sequence};
   }
 
   // The ranks that differ from this one only along these axes, by rank. All ranks of the world must

@@ -6,7 +6,8 @@
 //     backward: a sum hands its dy to both arms, so
 //     dh = dy + (mlp's arm), dx = dh + (attention's arm)
 //
-// x and y are (B, T, C), the same on all ranks of tp. All of them hold and compute the norms. The
+// x and y are (B, T, C), the same on all ranks of tp. All of them hold and compute the norms. With
+// sequence parallelism x and y are each rank's tokens (n, C), for the norms and both sums. The
 // stream itself is never normalised (pre-norm), which is why deep stacks train.
 // In a bf16 model the stream is bf16, too: each sum is computed in f32 and rounded. That is
 // Megatron-LM's default (its option fp32_residual_connection keeps the stream in f32), and halves
@@ -33,9 +34,9 @@ class Block : public Composite {
         norm1_(this->name() + ".norm1", options.norm, made),
         attention_(this->name() + ".attention", options.attention, made, axes),
         norm2_(this->name() + ".norm2", options.norm, made),
-        mlp_(this->name() + ".mlp", options.mlp, made, axes.tp) {}
+        mlp_(this->name() + ".mlp", options.mlp, made, axes.tp, axes.sequence) {}
 
-  // x (B, T, C) -> (B, T, C)
+  // x (B, T, C) -> (B, T, C); with sequence parallelism this rank's tokens, (n, C)
   Tensor forward(const Tensor& x, Saved& saved) override {
     Tensor h = run(attention_, run(norm1_, x, saved), saved);
     add_into(h, x);

@@ -26,9 +26,9 @@ struct EmbeddingOptions {
 class TokenEmbedding : public Layer {
  public:
   YOTTA_API TokenEmbedding(std::string name, const EmbeddingOptions& options,
-                           const ParameterOptions& made = {}, const Communicator& tp = {});
+                           const ParameterOptions& made = {}, const LayerAxes& axes = {});
 
-  // ids (B, T) -> (B, T, C)
+  // ids (B, T) -> (B, T, C); with sequence parallelism this rank's tokens, (n, C)
   YOTTA_API Tensor forward(const Tensor& ids, Saved& saved) override;
 
   YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
@@ -41,8 +41,12 @@ class TokenEmbedding : public Layer {
 
  private:
   VocabParallelEmbedding tokens_;
+  bool cuts() const { return cuts_tokens(tp_, cut_); }
+
+  Communicator tp_;
+  SequenceCut cut_;
   Use positions_;  // (T max, C)
-  Dropout dropout_;
+  SequenceDropout dropout_;
 };
 
 }  // namespace yotta
@@ -53,11 +57,13 @@ class TokenEmbedding : public Layer {
 namespace yotta {
 
 TokenEmbedding::TokenEmbedding(std::string name, const EmbeddingOptions& options,
-                               const ParameterOptions& made, const Communicator& tp)
+                               const ParameterOptions& made, const LayerAxes& axes)
     : Layer(std::move(name)),
       tokens_(this->name() + ".token", options.vocabulary, options.width, options.initial, made,
-              tp),
-      dropout_(this->name() + ".dropout", options.dropout) {
+              axes.tp, axes.sequence),
+      tp_(axes.tp),
+      cut_(axes.sequence),
+      dropout_(this->name() + ".dropout", options.dropout, axes.tp, axes.sequence) {
   if (options.positions > 0)
     positions_ =
         Use(make_parameter(this->name() + ".position.weight", {options.positions, options.width},
@@ -68,7 +74,19 @@ Tensor TokenEmbedding::forward(const Tensor& ids, Saved& saved) {
   if (ids.ndim() != 2)
     fail(Where::current(), "{}: ids are {}, expected (B, T) i32", name(), ids.describe());
   const int64_t B = ids.dim(0), T = ids.dim(1);
+  if (cuts() && T != cut_.T)
+    fail(Where::current(),
+         "{}: a sequence of {} tokens, but sequence parallelism was made for sequences of {}",
+         name(), T, cut_.T);
   Tensor x = tokens_.forward(ids.reshape({B * T}), saved.child(tokens_.name()));
+  if (cuts()) {
+    if (positions_.defined()) {
+      const Tensor own = token_positions(ids, B * T, saved.position().positions, tp_, cut_);
+      add_into(x, as_type(embedding(own, positions_.parameter()->value), x.dtype()));
+      saved.keep("positions", own);
+    }
+    return dropout_.forward(x, saved.child(dropout_.name()));
+  }
   if (positions_.defined() && B * T > 0)
     add_positions(x, positions_.parameter()->value, T, saved.position().positions);
   return dropout_.forward(x.reshape({B, T, x.dim(1)}), saved.child(dropout_.name()));
@@ -84,7 +102,9 @@ void TokenEmbedding::backward_weight(Saved& saved) {
   tokens_.backward_weight(saved.child(tokens_.name()));
   if (!positions_.defined()) return;
   const Tensor dy = saved.take("dy");
-  if (dy.numel() > 0)
+  if (cuts())
+    embedding_backward(dy, saved.take("positions"), positions_.grad());
+  else if (dy.numel() > 0)
     positions_backward(as_rows(dy), positions_.grad(), dy.dim(1), saved.position().positions);
   positions_.mark_grad_ready();
 }

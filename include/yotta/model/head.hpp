@@ -8,6 +8,8 @@
 // Tied: the matrix is the embedding's table, which then has two uses and one gradient.
 #pragma once
 
+#include <array>
+
 #include "yotta/nn/norm_layer.hpp"
 #include "yotta/parallel/vocab_parallel.hpp"
 
@@ -16,31 +18,37 @@ namespace yotta {
 class Head : public Composite {
  public:
   Head(const NormOptions& norm, int64_t vocabulary, Initial initial,
-       const ParameterOptions& made = {}, const Communicator& tp = {})
+       const ParameterOptions& made = {}, const Communicator& tp = {}, const SequenceCut& cut = {})
       : Composite("head"),
         norm_("norm", norm, made),
-        f_(tp),
+        f_(tp, cut),
         linear_("head", cut_by_tokens({norm.width, vocabulary, false, initial}, tp), made),
         vocabulary_(vocabulary),
         tp_(tp) {}
   // `table`: this rank's part, (V/tp, C).
   Head(const NormOptions& norm, const ParameterPtr& table, const ParameterOptions& made = {},
-       const Communicator& tp = {})
+       const Communicator& tp = {}, const SequenceCut& cut = {})
       : Composite("head"),
         norm_("norm", norm, made),
-        f_(tp),
+        f_(tp, cut),
         linear_("head", table),
         vocabulary_(table->range.all_rows()),
         tp_(tp) {}
 
   // x (B, T, C) -> logits (B, T, V/tp)
   Tensor forward(const Tensor& x, Saved& saved) override {
-    Tensor logits = run(linear_, f_.forward(run(norm_, x, saved)), saved);
+    const Tensor normed = run(norm_, x, saved);
+    Tensor logits = run(linear_, f_.forward(normed), saved);
+    f_.tokens().drop_gathered(std::array<Layer*, 1>{&linear_}, normed, saved);
     mask_padding(logits, vocabulary_, tp_);
     return logits;
   }
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
     return run_back(norm_, f_.backward(run_back(linear_, dy, saved)), saved);
+  }
+  void backward_weight(Saved& saved) override {
+    f_.tokens().gather_again(std::array<Layer*, 1>{&linear_}, saved);
+    Composite::backward_weight(saved);
   }
 
  protected:

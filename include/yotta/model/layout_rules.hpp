@@ -34,15 +34,17 @@ struct NdOptions {
   std::optional<ZeroBubble> zero_bubble = {};  // in place of `schedule`
   int chunks = 1;                              // stages per rank: interleaved
   ContextParallel context = ContextParallel::ring;
+  bool sequence_parallel = false, keep_gathered = false;  // over tp: SequenceCut
   FsdpOptions fsdp = {};
   ZeroOptions zero = {.stage = 0};  // 1 or 2: in place of DDP over cp and dp_replicate
   DdpOptions ddp = {};
   bool naive_gradients = false;  // in place of DDP: one all_reduce per parameter, after backward
   int64_t sequence = 0;          // tokens in a sequence; 0: the model's context
+  int64_t tokens(const TransformerConfig& c) const { return sequence > 0 ? sequence : c.context; }
+  SequenceCut cut(int64_t T) const { return {sequence_parallel ? T : 0, keep_gathered}; }
 };
 
-// Whether a model and a batch of B sequences can be spread so: what an error suggests is tried with
-// it first.
+// Whether a model and a batch of B sequences can be spread so; an error suggests only what can.
 YOTTA_API bool layout_works(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
                             const NdOptions& options = {});
 
@@ -82,6 +84,9 @@ struct Spread {
            config.feed_forward % shape.tp == 0 && config.vocabulary >= shape.tp;
   }
   bool has_chunks() const { return shape.cp == 1 || sequence() % (int64_t{2} * shape.cp) == 0; }
+  bool has_tokens() const {
+    return !options.sequence_parallel || sequence() / shape.cp >= shape.tp;
+  }
   bool has_attention() const { return shape.cp == 1 || config.attention != AttentionKind::plain; }
   bool has_heads() const {
     return options.context != ContextParallel::ulysses ||
@@ -103,11 +108,11 @@ struct Spread {
   }
   bool has_sequences() const { return batch / data_ranks() >= least_sequences(); }
   bool works() const {
-    return divides() && has_chunks() && has_attention() && has_heads() && has_attention_to_drop() &&
-           has_stages() && has_zero() && has_sequences();
+    return divides() && has_chunks() && has_tokens() && has_attention() && has_heads() &&
+           has_attention_to_drop() && has_stages() && has_zero() && has_sequences();
   }
 
-  int64_t sequence() const { return options.sequence > 0 ? options.sequence : config.context; }
+  int64_t sequence() const { return options.tokens(config); }
   bool interleaves() const {
     return options.schedule == PipelineKind::interleaved && !options.zero_bubble.has_value();
   }
@@ -147,6 +152,11 @@ inline void Spread::expect_divides(Where where) const {
   yotta::expect_divides(config, shape.tp, where, [this](int tp) {
     return works_with([tp](Spread& s) { s.shape.tp = tp; });
   });
+  if (!has_tokens())
+    fail(
+        where, "sequence parallelism cuts at least {} tokens among {} ranks of tp, not {}{}",
+        shape.tp, shape.tp, sequence() / shape.cp,
+        works_with([](Spread& s) { s.options.sequence_parallel = false; }) ? ". Leave it out" : "");
 }
 
 template <class Keeps>
@@ -161,12 +171,11 @@ std::string Spread::nearest_cp(Keeps keeps) const {
 
 inline void Spread::expect_context(Where where) const {
   if (!has_chunks())
-    fail(
-        where,
-        "context parallelism cuts a sequence into 2 chunks for each of {} ranks, but {} tokens are "
-        "not divisible by {}{}",
-        shape.cp, sequence(), int64_t{2} * shape.cp,
-        nearest_cp([](const Spread& s) { return s.has_chunks(); }));
+    fail(where,
+         "context parallelism cuts a sequence into 2 chunks for each of {} ranks, but {} tokens "
+         "are not divisible by {}{}",
+         shape.cp, sequence(), int64_t{2} * shape.cp,
+         nearest_cp([](const Spread& s) { return s.has_chunks(); }));
   if (!has_attention())
     fail(where, "context parallelism (cp {}) needs blockwise attention; plain works with cp 1",
          shape.cp);
@@ -175,11 +184,10 @@ inline void Spread::expect_context(Where where) const {
   const std::string nearest =
       nearest_cp([](const Spread& s) { return s.has_heads() && s.has_chunks(); });
   const bool ring = works_with([](Spread& s) { s.options.context = ContextParallel::ring; });
-  fail(
-      where,
-      "Ulysses gives each of {} ranks of cp whole heads, but {} query and {} key/value heads (on a "
-      "rank of tp) are not both divisible by {}{}{}",
-      shape.cp, heads, kv_heads, shape.cp, nearest, ring ? ", or ring attention" : "");
+  fail(where,
+       "Ulysses gives each of {} ranks of cp whole heads, but {} query and {} key/value heads (on "
+       "a rank of tp) are not both divisible by {}{}{}",
+       shape.cp, heads, kv_heads, shape.cp, nearest, ring ? ", or ring attention" : "");
 }
 
 inline void Spread::expect_attention(Where where) const {
@@ -246,8 +254,7 @@ inline void Spread::expect_zero(Where where) const {
                       })}}));
   fail(where,
        "ZeRO-{} sums gradients in buckets and leaves each rank its part; one all_reduce per "
-       "parameter is "
-       "DDP's naive way{}",
+       "parameter is DDP's naive way{}",
        stage, nearest_of({{"gradients in buckets", works_with([](Spread& s) {
                              s.options.naive_gradients = false;
                            })}}));

@@ -4,7 +4,7 @@
 //      └ pipeline   over pp               ddp over dp_replicate  a stage is a slice of the stack
 //         └ fsdp    over cp x dp_shard                           a unit is a slice of a stage
 //            └ activation checkpointing                          forward again in backward
-//               └ layers   over tp (heads, widths, vocabulary) and cp (the sequence)
+//               └ layers   over tp (heads, widths, vocabulary; tokens) and cp (the sequence)
 //
 // Who must sum what, given that the loss is a local sum over the tokens of the whole batch:
 //     gradients   over all ranks that see other tokens: cp, dp; a tied table also over its stages
@@ -14,7 +14,6 @@
 // Each technique is the same code as when it is alone. A mesh of one rank is the serial trainer.
 // Contract: all ranks of the mesh make it and train with it; expect_layout() (layout_rules.hpp)
 // says beforehand what cannot work. Letters: B sequences of a batch, T tokens of a sequence.
-// References: see each technique's header.
 #pragma once
 
 #include <deque>
@@ -54,8 +53,7 @@ class NdParallel {
 
   // The sequences that this rank trains on, of the batch's B: all ranks of tp, cp and pp the same.
   YOTTA_API BatchShard share(int64_t batch);
-  // The microbatches of this rank, from its share of inputs and targets (B, T): its part of each
-  // sequence.
+  // This rank's microbatches, of its share of inputs and targets (B, T).
   YOTTA_API std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
                                                  int64_t first_sequence);
 
@@ -79,12 +77,10 @@ class NdParallel {
 
   YOTTA_API void add_stage(int chunk, const std::vector<NamedTensor>& weights);
   YOTTA_API void find_held();
-  YOTTA_API void hold(const std::vector<ParameterShard>& shards);
   YOTTA_API void finish_building();
 
-  // Called before each microbatch's backward pass. DDP reduces gradients during the last one of a
-  // step; beside FSDP, whose sums may end after the backward pass that started them, only in
-  // finish(). ZeRO-2 reduces in each.
+  // Before each microbatch's backward pass. DDP reduces gradients in the last one of a step; beside
+  // FSDP, whose sums may end after it, only in finish(). ZeRO-2 reduces in each.
   YOTTA_API void sync_if(bool last);
   YOTTA_API void finish();
 
@@ -98,6 +94,7 @@ class NdParallel {
   TransformerConfig config_;
   Mesh& mesh_;
   NdOptions options_;
+  SequenceCut cut_;                // of the tokens, over tp
   bool is_sharded_, has_zero_;     // with FSDP; with ZeRO-1 or 2
   Communicator shards_, data_;     // FSDP's ranks; the ranks of DDP or ZeRO
   Communicator losses_, weights_;  // ranks to sum the loss over; to sum the squares over
@@ -127,6 +124,7 @@ NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOpti
     : config_(config),
       mesh_(mesh),
       options_(options),
+      cut_(options.cut(options.tokens(config) / mesh.size(Axis::cp))),
       is_sharded_(mesh.size(Axis::dp_shard) > 1),
       has_zero_(options.zero.stage > 0) {
   expect_layout(config, mesh.shape(), std::numeric_limits<int64_t>::max(), options, where);
@@ -210,7 +208,7 @@ void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
   const int stage = mesh_.coordinate(Axis::pp) + chunk * pp;
   const StageLayers entries = stage_entries(config_, stages, stage);
   Stage made;
-  const LayerAxes axes = mesh_.layer_axes(options_.context);
+  const LayerAxes axes = mesh_.layer_axes(options_.context, cut_);
   const auto make = [&] {
     return std::make_unique<Transformer>(config_, entries.first, entries.last, axes);
   };
@@ -241,6 +239,9 @@ void NdParallel::find_held() {
     stack_ = stage.layers;
   }
   if (stages_.size() > 1) stack_ = slices_;
+  const auto hold = [this](const std::vector<ParameterShard>& shards) {
+    for (const ParameterShard& shard : shards) held_.push_back({shard.parameter, shard.first});
+  };
   for (const Stage& stage : stages_) {
     if (stage.fsdp)
       for (const FsdpUnit& unit : stage.fsdp->units()) hold(unit.shards());
@@ -249,10 +250,6 @@ void NdParallel::find_held() {
     else
       for (const ParameterPtr& each : yotta::parameters(stage.layers)) held_.push_back({each, 0});
   }
-}
-
-void NdParallel::hold(const std::vector<ParameterShard>& shards) {
-  for (const ParameterShard& shard : shards) held_.push_back({shard.parameter, shard.first});
 }
 
 void NdParallel::finish_building() {
@@ -287,12 +284,14 @@ void NdParallel::finish() {
   if (ddp_) ddp_->finish();
   if (options_.naive_gradients) reduce_gradients(parameters(), data_, ReduceOp::sum);
   if (tied_) tied_->reduce();
+  if (cut_.T > 0) reduce_own_token_gradients(parameters(), mesh_[Axis::tp]);
 }
 
 double NdParallel::run(const BatchPosition& position, std::span<const Microbatch> batches,
                        int64_t tokens) {
-  const PipelinedStep made{options_.schedule,  options_.chunks, config_.width,
-                           activation_dtype(), mesh_[Axis::tp], options_.zero_bubble};
+  const PipelinedStep made{
+      options_.schedule, options_.chunks,      config_.width, activation_dtype(),
+      mesh_[Axis::tp],   options_.zero_bubble, cut_};
   return run_pipelined(*pipeline_, mesh_.size(Axis::pp), made, position, batches, tokens).loss;
 }
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
 #include "yotta/model/microbatch.hpp"
 #include "yotta/parallel/pipeline.hpp"
@@ -32,6 +33,7 @@ struct PipelinedStep {
   DType dtype = DType::f32;                    // and its type
   Communicator tp = {};                        // that the vocabulary is cut over
   std::optional<ZeroBubble> zero_bubble = {};  // in place of `kind`
+  SequenceCut cut = {};  // over tp: with sequence parallelism (n, C) flows, not (B, T, C)
 };
 
 // Forward and backward of all microbatches. `position` is that of the step, for dropout's draws;
@@ -44,6 +46,7 @@ YOTTA_API PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const Pipe
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(model)
+#include "yotta/parallel/sequence_parallel.hpp"
 
 namespace yotta {
 
@@ -51,11 +54,12 @@ PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep&
                              const BatchPosition& position, std::span<const Microbatch> batches,
                              int64_t tokens, Where where) {
   std::vector<PipelineMicrobatch> parts;
-  for (const Microbatch& each : batches)
-    parts.push_back({each.inputs,
-                     {each.inputs.dim(0), each.inputs.dim(1), made.width},
-                     made.dtype,
+  for (const Microbatch& each : batches) {
+    const Shape whole = {each.inputs.dim(0), each.inputs.dim(1), made.width};
+    const Shape own = {tokens_held(each.inputs.numel(), made.tp), made.width};
+    parts.push_back({each.inputs, cuts_tokens(made.tp, made.cut) ? own : whole, made.dtype,
                      position_of(each, position)});
+  }
   const double scale = 1.0 / static_cast<double>(tokens);
   const PipelineSchedule schedule =
       made.zero_bubble ? zero_bubble_schedule(*made.zero_bubble, ranks, std::ssize(batches), where)

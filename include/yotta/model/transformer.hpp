@@ -166,7 +166,7 @@ LayerPtr Transformer::make(int64_t entry) {
   const ParameterOptions made{config_.seed, config_.dtype};
   if (entry == 0) {
     auto embedding =
-        std::make_unique<TokenEmbedding>("embedding", embedding_options(config_), made, axes_.tp);
+        std::make_unique<TokenEmbedding>("embedding", embedding_options(config_), made, axes_);
     table_ = embedding->table();
     return embedding;
   }
@@ -180,10 +180,11 @@ LayerPtr Transformer::make_head(const ParameterOptions& made) {
   const Initial initial = normal(config_.deviation);
   const NormOptions norm = norm_options(config_);
   if (!config_.tied)
-    return std::make_unique<Head>(norm, config_.vocabulary, initial, made, axes_.tp);
+    return std::make_unique<Head>(norm, config_.vocabulary, initial, made, axes_.tp,
+                                  axes_.sequence);
   if (table_ == nullptr)
     table_ = make_table(tied_table, config_.vocabulary, config_.width, initial, made, axes_.tp);
-  return std::make_unique<Head>(norm, table_, made, axes_.tp);
+  return std::make_unique<Head>(norm, table_, made, axes_.tp, axes_.sequence);
 }
 
 }  // namespace yotta

@@ -59,15 +59,23 @@ constexpr double activation_bytes_first_stage(const ActivationSizes& z, bool seq
   return L * interleaved * activation_bytes_per_layer(z, sequence_parallel, what);
 }
 
-// Bytes that a GPT-2 layer of this library keeps: plain attention, dropout in all three places,
-// t = 1. `number` is 4 for f32; with 2, bf16, the terms are the paper's but for 2 as^2b and the
-// norms' 4 numbers per row, which are f32.
-constexpr double saved_bytes(const ActivationSizes& z, Recomputed what, double number) {
+// What a rank of tp keeps of the tokens outside attention and MLP: all of them; its own, but all of
+// what g has gathered; its own.
+enum class TokensKept : uint8_t { all, gathered, own };
+
+// Bytes that a GPT-2 layer of this library keeps: plain attention, dropout in all three places.
+// `number` is 4 for f32; with 2, bf16, the terms are the paper's but for 2 as^2b and the norms' 4
+// numbers per row, which are f32.
+constexpr double saved_bytes(const ActivationSizes& z, Recomputed what, double number,
+                             TokensKept tokens = TokensKept::all) {
   const double sbh = z.s * z.b * z.h, squares = z.a * z.s * z.s * z.b, rows = z.s * z.b;
-  if (what == Recomputed::all) return number * sbh;
+  const double outside = tokens == TokensKept::all ? 1 : 1 / z.t;
+  const double gathered = tokens == TokensKept::own ? 1 / z.t : 1;
+  if (what == Recomputed::all) return number * sbh * outside;
   const double statistic = number < 4 ? 4 : number;
-  const double kept = number * 16 * sbh + statistic * 4 * rows + 2 * sbh;
-  return what == Recomputed::attention ? kept : kept + (number + 1) * squares;
+  const double kept = number * sbh * (2 * outside + 2 * gathered + 12 / z.t) +
+                      (statistic * 4 * rows + 2 * sbh) * outside;
+  return what == Recomputed::attention ? kept : kept + (number + 1) * squares / z.t;
 }
 
 // ---- FLOPs of a step on b sequences (appendix A) ----

@@ -17,9 +17,12 @@
 // Context parallelism: T is this rank's part of the sequence, and attention goes round the ring of
 // cp (ring_attention.hpp), or exchanges heads for tokens and keeps q, k, v and o so (ulysses.hpp);
 // the BatchPosition says which positions the columns have (context_parallel.hpp).
+// With sequence parallelism x and y are this rank's tokens (n, C); q, k and v read all of them.
 // Letters: B batch, T sequence, C width, H heads, K key/value heads, d numbers per head.
 // Reference: Shoeybi et al. (2019), Megatron-LM, figure 3b.
 #pragma once
+
+#include <array>
 
 #include "yotta/comm/mesh.hpp"
 #include "yotta/nn/attention.hpp"
@@ -57,6 +60,7 @@ class Attention : public Composite {
   YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
   // dy (B, T, C) -> dx (B, T, C)
   YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  YOTTA_API void backward_weight(Saved& saved) override;
 
  protected:
   std::vector<Layer*> parts() override { return {&q_, &k_, &v_, &o_, &dropout_}; }
@@ -76,7 +80,7 @@ class Attention : public Composite {
   CopyToTensorParallel f_;
   ColumnParallelLinear q_, k_, v_;  // (H d/tp, C), (K d/tp, C), (K d/tp, C)
   RowParallelLinear o_;             // (C, H d/tp)
-  Dropout dropout_;
+  SequenceDropout dropout_;
 };
 
 #if YOTTA_BODIES_OF(parallel_layers)
@@ -90,14 +94,15 @@ Attention::Attention(std::string name, const AttentionOptions& o, const Paramete
       first_head_(axis_rank(axes.tp) * heads_),
       cp_(axes.cp),
       context_(axes.context),
-      f_(axes.tp),
+      f_(axes.tp, axes.sequence),
       q_(this->name() + ".q", {o.width, o.heads * o.head_size, o.bias, o.initial}, init, axes.tp),
       k_(this->name() + ".k", {o.width, o.kv_heads * o.head_size, o.bias, o.initial}, init,
          axes.tp),
       v_(this->name() + ".v", {o.width, o.kv_heads * o.head_size, o.bias, o.initial}, init,
          axes.tp),
-      o_(this->name() + ".o", {o.heads * o.head_size, o.width, o.bias, o.initial_o}, init, axes.tp),
-      dropout_(this->name() + ".dropout", o.dropout) {
+      o_(this->name() + ".o", {o.heads * o.head_size, o.width, o.bias, o.initial_o}, init, axes.tp,
+         axes.sequence),
+      dropout_(this->name() + ".dropout", o.dropout, axes.tp, axes.sequence) {
   if (o.probability_dropout > 0 && o.kind != AttentionKind::plain)
     fail(Where::current(), "{}: dropout of probabilities needs plain attention", this->name());
   if (axis_size(axes.cp) > 1 && o.kind == AttentionKind::plain)
@@ -109,22 +114,29 @@ Tensor Attention::forward(const Tensor& x, Saved& saved) {
   saved.keep("q", rotated(run(q_, shared, saved), heads_, saved));
   saved.keep("k", rotated(run(k_, shared, saved), kv_heads_, saved));
   saved.keep("v", in_heads(run(v_, shared, saved), kv_heads_));
+  f_.tokens().drop_gathered(std::array<Layer*, 3>{&q_, &k_, &v_}, x, saved);
   const Tensor o = attend(saved);  // (B, T, H/tp, d)
-  return run(dropout_, run(o_, o.reshape({x.dim(0), x.dim(1), -1}), saved), saved);
+  return run(dropout_, run(o_, o.reshape({o.dim(0), o.dim(1), -1}), saved), saved);
 }
 
 Tensor Attention::backward_input(const Tensor& dy, Saved& saved) {
-  const Tensor dout = run_back(o_, run_back(dropout_, dy, saved), saved);
+  const Tensor dout = run_back(o_, run_back(dropout_, dy, saved), saved);  // (B, T, H d/tp)
+  const auto flat = [&](const Tensor& d) { return d.reshape({dout.dim(0), dout.dim(1), -1}); };
   AttentionGradients d = attend_back(in_heads(dout, heads_), saved);
   if (options_.rope_theta > 0) {
     const RopeFrequencies frequencies{options_.rope_theta, options_.rope_scaling};
     d.dq = rope_backward(d.dq, saved.position().positions, frequencies);
     d.dk = rope_backward(d.dk, saved.position().positions, frequencies);
   }
-  Tensor dx = run_back(q_, d.dq.reshape({dy.dim(0), dy.dim(1), -1}), saved);
-  k_.add_backward_input(dx, d.dk.reshape({dy.dim(0), dy.dim(1), -1}), saved.child(k_.name()));
-  v_.add_backward_input(dx, d.dv.reshape({dy.dim(0), dy.dim(1), -1}), saved.child(v_.name()));
+  Tensor dx = run_back(q_, flat(d.dq), saved);
+  k_.add_backward_input(dx, flat(d.dk), saved.child(k_.name()));
+  v_.add_backward_input(dx, flat(d.dv), saved.child(v_.name()));
   return f_.backward(dx);
+}
+
+void Attention::backward_weight(Saved& saved) {
+  f_.tokens().gather_again(std::array<Layer*, 3>{&q_, &k_, &v_}, saved);
+  Composite::backward_weight(saved);
 }
 
 // (B, T, heads * d) -> (B, T, heads, d)

@@ -60,9 +60,9 @@ class VocabParallelEmbedding : public Layer {
  public:
   YOTTA_API VocabParallelEmbedding(std::string name, int64_t vocabulary, int64_t width,
                                    Initial initial, const ParameterOptions& init = {},
-                                   const Communicator& tp = {});
+                                   const Communicator& tp = {}, const SequenceCut& cut = {});
 
-  // ids (N) i32 -> (N, C), the same on all ranks
+  // ids (N) i32 -> (N, C), the same on all ranks; with sequence parallelism this rank's (n, C)
   YOTTA_API Tensor forward(const Tensor& ids, Saved& saved) override;
   YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;  // dy (N, C)
   YOTTA_API void backward_weight(Saved& saved) override;
@@ -188,10 +188,10 @@ ParameterPtr make_table(const std::string& name, int64_t vocabulary, int64_t wid
 
 VocabParallelEmbedding::VocabParallelEmbedding(std::string name, int64_t vocabulary, int64_t width,
                                                Initial initial, const ParameterOptions& init,
-                                               const Communicator& tp)
+                                               const Communicator& tp, const SequenceCut& cut)
     : Layer(std::move(name)),
       table_(make_table(this->name() + ".weight", vocabulary, width, initial, init, tp)),
-      g_(tp) {}
+      g_(tp, cut) {}
 
 Tensor VocabParallelEmbedding::forward(const Tensor& ids, Saved& saved) {
   saved.keep("ids", ids);
@@ -200,7 +200,7 @@ Tensor VocabParallelEmbedding::forward(const Tensor& ids, Saved& saved) {
 }
 
 Tensor VocabParallelEmbedding::backward_input(const Tensor& dy, Saved& saved) {
-  saved.keep("dy", dy);
+  saved.keep("dy", as_rows(g_.backward(dy)));
   return {};
 }
 

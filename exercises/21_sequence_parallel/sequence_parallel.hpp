@@ -1,0 +1,276 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Sequence parallelism: the ranks of tensor parallelism share the tokens between its layers.
+//
+// Tensor parallelism cuts attention and the MLP. What stands between them, norms, dropout and the
+// residual stream, it leaves whole on every rank: tp times the same work, tp times the same memory.
+// These layers look at one token at a time, so each rank can do them for some of the tokens.
+//
+//                  tensor parallelism alone            with sequence parallelism
+//     stream       rank 0 [ 0 1 2 3 4 5 ]              rank 0 [ 0 1 2 . . . ]      (n, C)
+//                  rank 1 [ 0 1 2 3 4 5 ]              rank 1 [ . . . 3 4 5 ]
+//     into a layer     f   nothing  | all_reduce       g   all_gather     | reduce_scatter
+//     out of it        g   all_reduce | nothing        ḡ   reduce_scatter | all_gather
+//                          forward  | backward             forward        | backward
+//
+//     x (n, C) ─> norm ─> g ─> (B, T, C) ─> MLP's parts ─> (B, T, C) ─> ḡ ─> dropout ─> y (n, C)
+//
+// An all_reduce is a reduce_scatter and an all_gather, so the ring sends the same bytes as before.
+// ḡ is g's conjugate: each is the other's backward. (The paper of 2022 calls them so. Its g is not
+// the g of tensor parallelism alone, which is ReduceFromTensorParallel.)
+//
+// Three things follow:
+//     memory     norms' inputs, masks and the gathered inputs' shards are a tp-th on each rank
+//     gathered   what g returns is dropped after the forward pass; the backward pass gathers it
+//                again from the shard: one more all_gather for each g
+//     gradients  a norm's weights are whole on each rank, but its gradient comes from the rank's
+//                own tokens: the ranks must add theirs up before the optimizer steps
+//
+// The N = B T tokens are one list, cut into tp runs, the longer ones first: any N works. Megatron
+// stores (T, B, C), so a run of its rows is a part of every sequence; here it is some sequences or
+// parts of them. No layer outside attention sees the difference.
+// Contract: every microbatch has sequences of T tokens, T >= tp; all ranks of tp make the same
+// calls.
+// Letters: B sequences, T tokens of each, N = B T, C width, n tokens of this rank, tp ranks.
+// Reference: Korthikanti et al. (2022), Reducing Activation Recomputation in Large Transformer
+// Models, section 4.2; Megatron-LM: core/tensor_parallel/mappings.py.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "yotta/comm/axis.hpp"
+#include "yotta/comm/mesh.hpp"
+#include "yotta/core/chunks.hpp"
+#include "yotta/core/exercise.hpp"
+#include "yotta/nn/dropout_layer.hpp"
+#include "yotta/nn/linear.hpp"
+#include "yotta/nn/narrow.hpp"
+
+namespace yotta::student {
+
+// Whether the tokens are cut at all.
+inline bool cuts_tokens(const Communicator& tp, const SequenceCut& cut);
+
+// The tokens of this rank, of all N.
+inline int64_t tokens_held(int64_t N, const Communicator& tp);
+
+// N, from the n tokens that a rank holds: of all numbers whose cut gives this rank n tokens, p
+// neighbours, one is a multiple of T.
+constexpr int64_t all_tokens(int64_t n, int64_t p, int64_t rank, int64_t T) {
+  return (p * n + rank) / T * T;
+}
+
+// g: the tokens of all ranks for layers that need them all. Each rank then has a part of the sum
+// that is their gradient.
+class GatherFromSequenceParallel {
+ public:
+  GatherFromSequenceParallel(const Communicator& tp = {}, const SequenceCut& cut = {})
+      : tp_(tp), cut_(cut) {}
+  bool cuts() const { return cuts_tokens(tp_, cut_); }
+  // x (n, C), this rank's tokens -> (B, T, C), all of them.
+  inline Tensor forward(const Tensor& x, const char* label = "sp.forward") const;
+  // dx (B, T, C), this rank's part of every sum -> (n, C), the sums of its tokens.
+  inline Tensor backward(const Tensor& dx) const;
+
+  // After the forward pass of layers that share a gathered input: drops what they keep of it, and
+  // keeps its shard x (n, C) instead.
+  inline void drop_gathered(std::span<Layer* const> readers, const Tensor& x,
+                               Saved& saved) const;
+  // Before their weight gradients: gathers it again, for each of them.
+  inline void gather_again(std::span<Layer* const> readers, Saved& saved) const;
+
+ private:
+  Communicator tp_;
+  SequenceCut cut_;
+};
+
+// ḡ: sums of the ranks' parts, of which each rank gets its tokens'.
+class ReduceScatterToSequenceParallel {
+ public:
+  ReduceScatterToSequenceParallel(const Communicator& tp = {}, const SequenceCut& cut = {})
+      : tp_(tp), cut_(cut) {}
+  bool cuts() const { return cuts_tokens(tp_, cut_); }
+  // y (..., C), this rank's part of every sum of N tokens -> (n, C), the sums of its tokens.
+  inline Tensor forward(const Tensor& y) const;
+  // dy (n, C) -> (B, T, C), all tokens'.
+  inline Tensor backward(const Tensor& dy) const;
+
+ private:
+  Communicator tp_;
+  SequenceCut cut_;
+};
+
+// Dropout on a rank's tokens. It draws the numbers that they have in the whole batch: the ranks
+// together drop what one rank would, and no two ranks draw the same numbers.
+class SequenceDropout : public Dropout {
+ public:
+  SequenceDropout(std::string name, double probability, const Communicator& tp = {},
+                  const SequenceCut& cut = {})
+      : Dropout(std::move(name), probability), probability_(probability), tp_(tp), cut_(cut) {}
+  inline Tensor forward(const Tensor& x, Saved& saved) override;  // (n, C) -> (n, C)
+
+ private:
+  double probability_;
+  Communicator tp_;
+  SequenceCut cut_;
+};
+
+// The positions of this rank's tokens in their sequences: i32 (n), beside `like`.
+inline Tensor token_positions(const Tensor& like, int64_t N, const Positions& columns,
+                                 const Communicator& tp, const SequenceCut& cut);
+
+// Whether every rank holds this parameter whole, and finds its gradient from its own tokens alone:
+// norms, and learned positions. (A bias after ḡ's matrix is whole, too, but its layer has seen the
+// gradients of all tokens.)
+inline bool sees_own_tokens(const Parameter& parameter);
+
+// Once a step, before the optimizer: makes those gradients the sums over tp, in one all_reduce.
+inline void reduce_own_token_gradients(const std::vector<ParameterPtr>& parameters,
+                                          const Communicator& tp);
+
+// Bytes that all ranks together send for one g or ḡ in one direction, an all_gather or a
+// reduce_scatter of N tokens: where p does not divide N, every run travels as long as the longest.
+constexpr int64_t sequence_parallel_bytes_sent_by_all(int64_t p, int64_t N, int64_t C,
+                                                      int64_t bytes_each) {
+  return (p - 1) * p * ((N + p - 1) / p) * C * bytes_each;
+}
+
+// all_gathers and reduce_scatters of a block, forward and backward: g and ḡ of attention and of the
+// MLP are 8, four times what an all_reduce is made of. Dropping what was gathered adds 2.
+constexpr int64_t sequence_parallel_collectives(bool keeps_gathered) {
+  return keeps_gathered ? 8 : 10;
+}
+
+
+bool cuts_tokens(const Communicator& tp, const SequenceCut& cut) {
+  return cut.T > 0 && axis_size(tp) > 1;
+}
+
+int64_t tokens_held(int64_t N, const Communicator& tp) {
+  return chunk_count(N, axis_size(tp), axis_rank(tp));
+}
+
+namespace detail {
+
+// Rows (n, C) with rows of zeros below them, up to k: collectives have chunks of one size.
+inline Tensor padded_to(int64_t k, const Tensor& rows) {
+  if (rows.dim(0) == k) return rows;
+  Tensor zeros = empty_beside(rows, {k - rows.dim(0), rows.dim(1)}, rows.dtype(), Where::current());
+  zeros.zero();
+  const Tensor both[] = {rows, zeros};
+  return cat(both, 0);
+}
+
+// What `piece` makes of each rank's run, put together.
+template <class Piece>
+Tensor each_run(int p, Piece piece) {
+  std::vector<Tensor> pieces;
+  for (int r = 0; r < p; ++r) pieces.push_back(piece(r));
+  return cat(pieces, 0);
+}
+
+inline Tensor all_gather_tokens(const Tensor& shard, int64_t N, const Communicator& tp,
+                                const char* label) {
+  const int p = tp.size();
+  const int64_t k = chunk_count(N, p, 0), C = shard.dim(1);
+  Tensor all = empty_beside(shard, {p * k, C}, shard.dtype(), Where::current());
+  // exercise 21.1: gather runs of k rows into `all`, label `label`; leave out the rows of zeros
+  not_done("21.1");
+  // end of exercise 21.1
+  return all;
+}
+
+inline Tensor reduce_scatter_tokens(const Tensor& parts, const Communicator& tp,
+                                    const char* label) {
+  const int p = tp.size();
+  const int64_t N = parts.dim(0), k = chunk_count(N, p, 0), C = parts.dim(1);
+  Tensor sums = empty_beside(parts, {k, C}, parts.dtype(), Where::current());
+  // exercise 21.2: the runs of `parts`, each padded to k rows, reduce-scattered into `sums`
+  not_done("21.2");
+  // end of exercise 21.2
+  return sums.rows(0, chunk_count(N, p, tp.rank()));
+}
+
+}  // namespace detail
+
+Tensor GatherFromSequenceParallel::forward(const Tensor& x, const char* label) const {
+  const int64_t N = all_tokens(x.dim(0), tp_.size(), tp_.rank(), cut_.T);
+  return detail::all_gather_tokens(x, N, tp_, label).reshape({N / cut_.T, cut_.T, x.dim(1)});
+}
+Tensor GatherFromSequenceParallel::backward(const Tensor& dx) const {
+  return detail::reduce_scatter_tokens(as_rows(dx), tp_, "sp.backward");
+}
+
+void GatherFromSequenceParallel::drop_gathered(std::span<Layer* const> readers, const Tensor& x,
+                                               Saved& saved) const {
+  if (!cuts() || cut_.keeps_gathered) return;
+  // exercise 21.3: drop the "x" that each reader keeps; keep the shard, in its type, as "shard"
+  not_done("21.3");
+  // end of exercise 21.3
+}
+void GatherFromSequenceParallel::gather_again(std::span<Layer* const> readers, Saved& saved) const {
+  if (!cuts() || cut_.keeps_gathered) return;
+  // exercise 21.4: gather the shard once, label "sp.again"; give its rows to each reader as "x"
+  not_done("21.4");
+  // end of exercise 21.4
+}
+
+Tensor ReduceScatterToSequenceParallel::forward(const Tensor& y) const {
+  return detail::reduce_scatter_tokens(as_rows(y), tp_, "sp.forward");
+}
+Tensor ReduceScatterToSequenceParallel::backward(const Tensor& dy) const {
+  return GatherFromSequenceParallel(tp_, cut_).forward(dy, "sp.backward");
+}
+
+Tensor SequenceDropout::forward(const Tensor& x, Saved& saved) {
+  if (!cuts_tokens(tp_, cut_)) return Dropout::forward(x, saved);
+  const BatchPosition& position = saved.position();
+  if (probability_ == 0 || !position.training) return x;
+  const int64_t n = x.dim(0), C = x.dim(1), T = cut_.T;
+  const int p = tp_.size(), rank = tp_.rank();
+  const auto first_of_row = [&](int64_t row) {
+    int64_t index = 0;
+    // exercise 21.5: where row `row` begins in the whole batch: (sequence * 2^20 + position) * C
+    not_done("21.5");
+    // end of exercise 21.5
+    return index;
+  };
+  Tensor mask;
+  Tensor y = dropout_rows(x, n, probability_, mask_random(position, name()), first_of_row, mask);
+  saved.keep("mask", std::move(mask));
+  return y;
+}
+
+Tensor token_positions(const Tensor& like, int64_t N, const Positions& columns,
+                       const Communicator& tp, const SequenceCut& cut) {
+  const int64_t n = tokens_held(N, tp), first = chunk_begin(N, axis_size(tp), axis_rank(tp));
+  Tensor beside = empty_beside(like, {n}, DType::i32, Where::current());
+  if (like.device() == Device::meta) return beside;
+  const DeviceScope scope(Device::cpu);
+  Tensor drawn = Tensor::empty({n}, DType::i32);
+  for (int64_t i = 0; i < n; ++i)
+    drawn.data<int32_t>()[i] = static_cast<int32_t>(columns.of((first + i) % cut.T, cut.T));
+  beside.copy_from(drawn);
+  return beside;
+}
+
+bool sees_own_tokens(const Parameter& parameter) {
+  const std::string layer = parameter.name.substr(0, parameter.name.rfind('.'));
+  bool own = false;
+  // exercise 21.7: to mend: after the sum over tp the gradients of some norms still differ by rank
+  for (const char* kind : {"norm1", "norm2", "embedding.position"})
+    own = own || layer == kind || layer.ends_with(std::string(".") + kind);
+  // end of exercise 21.7
+  return own;
+}
+
+void reduce_own_token_gradients(const std::vector<ParameterPtr>& parameters,
+                                const Communicator& tp) {
+  if (axis_size(tp) == 1) return;
+  // exercise 21.6: those parameters' gradients as one vector, summed over tp, and back to each
+  not_done("21.6");
+  // end of exercise 21.6
+}
+
+
+}  // namespace yotta::student
