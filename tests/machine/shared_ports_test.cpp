@@ -133,10 +133,13 @@ TEST_CASE("one chip's ports: into the node, the card, and each way go side by si
     if (world.rank() == 0) {
       Work a = world.send_async(x, 1), b = world.send_async(y, 4);
       world.recv(z, 1);
+      a.wait();
+      b.wait();
     }
     if (world.rank() == 1) {
       Work a = world.send_async(z, 0);
       world.recv(x, 0);
+      a.wait();
     }
     if (world.rank() == 4) world.recv(y, 0);
   };
@@ -187,15 +190,19 @@ TEST_CASE("if no lanes meet, the trace is the clock's, bit for bit") {
       Work a = all_reduce(world, x);
       compute(5);
       a.wait();
+      world.barrier();
       all_reduce(pair, y).wait();
+      world.barrier();
       world.all_to_all(x, bytes(24));
-      world.gather(x, bytes(24 / world.size()), step);
+      world.gather(x, bytes(24 / world.size()), step % 2);
+      world.barrier();
       world.send_recv(z, world.rank() ^ 1, y = bytes(9), world.rank() ^ 1);
       world.barrier();
     }
   };
   for (const int p : {2, 4, 8}) {
     const Timed shared = run(p, body), alone = run(p, body, false);
+    REQUIRE_UNARY_FALSE(lanes_meet(alone.trace, machine(), {}));
     CHECK(shared.trace == alone.trace);
     CHECK(shared.ends == alone.ends);
   }

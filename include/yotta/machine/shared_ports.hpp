@@ -69,9 +69,11 @@ class PortSharing {
   }
 
   Trace run() {
+    std::vector<EventId> first;
     each_event([&](EventId id, const TraceEvent&) {
-      if (node(id).missing == 0) begin(id);
+      if (node(id).missing == 0) first.push_back(id);
     });
+    for (const EventId id : first) begin(id);
     for (;;) {
       const double ends = ends_.empty() ? never : ends_.top().time, moves = rates_.next();
       if (ends == never && moves == never) break;
