@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <string>
 
 #include "comm/local_ranks.hpp"
@@ -15,11 +16,6 @@ namespace yotta_test {
 
 inline const std::vector<int> rank_counts = {1, 2, 3, 4, 5, 6, 7, 8};
 inline const std::vector<int64_t> element_counts = {0, 1, 2, 17, 1000};
-inline const std::vector<DType> dtypes = {DType::f64,      DType::f32,      DType::bf16,
-                                          DType::f16,      DType::i64,      DType::i32,
-                                          DType::fp8_e5m2, DType::fp8_e4m3, DType::u8};
-inline const std::vector<ReduceOp> reduce_ops = {ReduceOp::sum, ReduceOp::mean, ReduceOp::max,
-                                                 ReduceOp::min, ReduceOp::prod};
 
 // One thing to try: p ranks, n elements of a type, an operation, a root.
 struct Case {
@@ -29,63 +25,21 @@ struct Case {
   ReduceOp op = ReduceOp::sum;
   int root = 0;
 
-  std::string text() const {
-    return fmt::format("{} ranks, {} x {}, {}, root {}", p, n, name(dtype), name(op), root);
-  }
+  std::string text() const;
   int64_t width() const { return bytes_of(dtype); }
   int64_t chunk(int rank) const { return chunk_count(n, p, rank); }
+  int64_t begin(int rank) const { return chunk_begin(n, p, rank); }
 
   // Element i of a rank: 1, 2 or 3 in an irregular order, so that every sum and product over 8 ranks of
   // any type but fp8 is exact, whatever the order.
-  double value(int rank, int64_t i) const {
-    return static_cast<double>(1 + hash_name(std::to_string(rank * 7919 + i)) % modulus());
-  }
-  uint64_t modulus() const {
-    return dtype == DType::fp8_e5m2 || dtype == DType::fp8_e4m3 || dtype == DType::u8 ? 1 : 3;
-  }
-  Tensor values(int rank, int64_t begin, int64_t end) const {
-    std::vector<double> all;
-    for (int64_t i = begin; i < end; ++i) all.push_back(value(rank, i));
-    return Tensor::from(all, {end - begin}).to(dtype);
-  }
+  double value(int rank, int64_t i) const;
+  Tensor values(int rank, int64_t begin, int64_t end) const;
   Tensor input(int rank) const { return values(rank, 0, n); }
 
-  // Element i reduced over all ranks.
-  double reduced(int64_t i) const {
-    double result = value(0, i);
-    for (int rank = 1; rank < p; ++rank) {
-      const double x = value(rank, i);
-      if (op == ReduceOp::max)
-        result = std::max(result, x);
-      else if (op == ReduceOp::min)
-        result = std::min(result, x);
-      else if (op == ReduceOp::prod)
-        result *= x;
-      else
-        result += x;
-    }
-    return result;
-  }
-  std::vector<double> reduced(int64_t begin, int64_t end) const {
-    std::vector<double> all;
-    for (int64_t i = begin; i < end; ++i) all.push_back(reduced(i));
-    return all;
-  }
-  int64_t begin(int rank) const { return chunk_begin(n, p, rank); }
+  // Elements reduced over all ranks.
+  double reduced(int64_t i) const;
+  std::vector<double> reduced(int64_t begin, int64_t end) const;
 };
-
-// Every number of ranks and elements in f32, then every type and operation, then every root.
-template <class Try>
-void for_each_case(Try attempt, bool reduces, bool rooted) {
-  for (const int p : rank_counts)
-    for (const int64_t n : element_counts) attempt(Case{p, n});
-  for (const DType dtype : dtypes)
-    for (const ReduceOp op : reduce_ops)
-      if (reduces || op == ReduceOp::sum) attempt(Case{5, 17, dtype, op});
-  if (rooted)
-    for (const int p : {3, 4, 6})
-      for (int root = 1; root < p; ++root) attempt(Case{p, 17, DType::f32, ReduceOp::sum, root});
-}
 
 // Calls an algorithm's cost function, with a root if it takes one.
 template <class Formula>
@@ -95,6 +49,18 @@ Sent cost(Formula formula, const Case& c, int rank) {
   else
     return formula(c.p, rank, c.n, c.width());
 }
+
+// Such a cost function, of either kind.
+class CostFormula {
+ public:
+  template <class Formula>
+  CostFormula(Formula formula)
+      : sent_([formula](const Case& c, int rank) { return cost(formula, c, rank); }) {}
+  Sent operator()(const Case& c, int rank) const { return sent_(c, rank); }
+
+ private:
+  std::function<Sent(const Case&, int)> sent_;
+};
 
 // The sending half of a native collective's traffic formula.
 template <class Formula>
@@ -106,195 +72,30 @@ auto sends(Formula traffic) {
   };
 }
 
-// Runs body(rank, case) on all ranks and checks what each has sent.
-template <class Body, class Formula>
-void run_case(const Case& c, Body body, Formula formula) {
-  INFO(c.text());
-  std::vector<Sent> sent;
-  REQUIRE_NOTHROW(sent = LocalRanks::run(c.p, [&](LocalRanks::Rank& rank) { body(rank); }));
-  for (int rank = 0; rank < c.p; ++rank) {
-    CAPTURE(rank);
-    const Sent expected = cost(formula, c, rank);
-    CHECK(sent[static_cast<size_t>(rank)].messages == expected.messages);
-    CHECK(sent[static_cast<size_t>(rank)].bytes == expected.bytes);
-  }
-}
-
-// Throws (a doctest assertion may not run on several threads at once).
-inline void expect(const Tensor& actual, const std::vector<double>& expected, int rank) {
-  const std::vector<double> values = actual.values();
-  if (values.size() != expected.size())
-    fail(Where::current(), "rank {}: {} values, not {}", rank, values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i)
-    if (!(values[i] == expected[i]))
-      fail(Where::current(), "rank {}: element {} is {}, not {}", rank, i, values[i], expected[i]);
-}
-
-inline Tensor empty(int64_t count, DType dtype) { return Tensor::full({count}, 77, dtype); }
-
-template <class Algorithm, class Formula>
-void check_all_reduce(Algorithm all_reduce, Formula formula) {
-  for_each_case(
-      [&](const Case& c) {
-        run_case(
-            c,
-            [&](auto& rank) {
-              Tensor data = c.input(rank.rank());
-              all_reduce(rank, Data(data), c.op);
-              expect(data, c.reduced(0, c.n), rank.rank());
-            },
-            formula);
-      },
-      true, false);
-}
-
-template <class Algorithm, class Formula>
-void check_reduce_scatter(Algorithm reduce_scatter, Formula formula) {
-  for_each_case(
-      [&](const Case& c) {
-        run_case(
-            c,
-            [&](auto& rank) {
-              const int r = rank.rank();
-              const Tensor in = c.input(r);
-              Tensor out = empty(c.chunk(r), c.dtype);
-              reduce_scatter(rank, ConstData(in), Data(out), c.op);
-              expect(out, c.reduced(c.begin(r), c.begin(r + 1)), r);
-              expect(in, c.input(r).values(), r);
-            },
-            formula);
-      },
-      true, false);
-}
-
-template <class Algorithm, class Formula>
-void check_reduce(Algorithm reduce, Formula formula) {
-  for_each_case(
-      [&](const Case& c) {
-        run_case(
-            c,
-            [&](auto& rank) {
-              Tensor data = c.input(rank.rank());
-              reduce(rank, Data(data), c.op, c.root);
-              const bool root = rank.rank() == c.root;
-              expect(data, root ? c.reduced(0, c.n) : c.input(rank.rank()).values(), rank.rank());
-            },
-            formula);
-      },
-      true, true);
-}
-
-template <class Algorithm, class Formula>
-void check_broadcast(Algorithm broadcast, Formula formula) {
-  for_each_case(
-      [&](const Case& c) {
-        run_case(
-            c,
-            [&](auto& rank) {
-              Tensor data = c.input(rank.rank());
-              broadcast(rank, Data(data), c.root);
-              expect(data, c.input(c.root).values(), rank.rank());
-            },
-            formula);
-      },
-      false, true);
-}
-
-template <class Algorithm, class Formula>
-void check_all_gather(Algorithm all_gather, Formula formula) {
-  for_each_case(
-      [&](const Case& c) {
-        run_case(
-            c,
-            [&](auto& rank) {
-              const int r = rank.rank();
-              const Tensor in = c.values(0, c.begin(r), c.begin(r + 1));
-              Tensor out = empty(c.n, c.dtype);
-              all_gather(rank, ConstData(in), Data(out));
-              expect(out, c.input(0).values(), r);
-            },
-            formula);
-      },
-      false, false);
-}
-
-template <class Algorithm, class Formula>
-void check_gather(Algorithm gather, Formula formula) {
-  for_each_case(
-      [&](const Case& c) {
-        run_case(
-            c,
-            [&](auto& rank) {
-              const int r = rank.rank();
-              const Tensor in = c.values(0, c.begin(r), c.begin(r + 1));
-              Tensor out = empty(r == c.root ? c.n : 0, c.dtype);
-              gather(rank, ConstData(in), Data(out), c.root, c.n);
-              if (r == c.root) expect(out, c.input(0).values(), r);
-            },
-            formula);
-      },
-      false, true);
-}
-
-template <class Algorithm, class Formula>
-void check_scatter(Algorithm scatter, Formula formula) {
-  for_each_case(
-      [&](const Case& c) {
-        run_case(
-            c,
-            [&](auto& rank) {
-              const int r = rank.rank();
-              const Tensor in = c.values(0, 0, r == c.root ? c.n : 0);
-              Tensor out = empty(c.chunk(r), c.dtype);
-              scatter(rank, ConstData(in), Data(out), c.root, c.n);
-              expect(out, c.values(0, c.begin(r), c.begin(r + 1)).values(), r);
-            },
-            formula);
-      },
-      false, true);
-}
+// What an algorithm is to fill: no value of any case.
+Tensor empty(int64_t count, DType dtype);
 
 // What rank r holds after an all_to_all: its chunk of every rank.
-inline std::vector<double> transposed(const Case& c, int r) {
-  std::vector<double> all;
-  for (int from = 0; from < c.p; ++from)
-    for (int64_t i = c.begin(r); i < c.begin(r + 1); ++i) all.push_back(c.value(from, i));
-  return all;
-}
+std::vector<double> transposed(const Case& c, int r);
 
-template <class Algorithm, class Formula>
-void check_all_to_all(Algorithm all_to_all, Formula formula) {
-  for_each_case(
-      [&](const Case& c) {
-        run_case(
-            c,
-            [&](auto& rank) {
-              const int r = rank.rank();
-              const Tensor in = c.input(r);
-              Tensor out = empty(c.p * c.chunk(r), c.dtype);
-              all_to_all(rank, ConstData(in), Data(out));
-              expect(out, transposed(c, r), r);
-            },
-            formula);
-      },
-      false, false);
-}
+// Throws unless a tensor holds these values (a doctest assertion may not run on several threads at once).
+void expect(const Tensor& actual, const std::vector<double>& expected, int rank);
 
+// Each runs an algorithm on every number of ranks and elements in f32, then in every type and operation,
+// then with every root, and checks every rank's values and what it has sent.
+template <class... Arguments>
+using OnRank = const std::function<void(LocalRanks::Rank&, Arguments...)>&;
+
+void check_all_reduce(OnRank<Data, ReduceOp> all_reduce, const CostFormula& formula);
+void check_reduce_scatter(OnRank<ConstData, Data, ReduceOp> reduce_scatter,
+                          const CostFormula& formula);
+void check_reduce(OnRank<Data, ReduceOp, int> reduce, const CostFormula& formula);
+void check_broadcast(OnRank<Data, int> broadcast, const CostFormula& formula);
+void check_all_gather(OnRank<ConstData, Data> all_gather, const CostFormula& formula);
+void check_gather(OnRank<ConstData, Data, int, int64_t> gather, const CostFormula& formula);
+void check_scatter(OnRank<ConstData, Data, int, int64_t> scatter, const CostFormula& formula);
+void check_all_to_all(OnRank<ConstData, Data> all_to_all, const CostFormula& formula);
 // Nobody may leave before the last has come.
-template <class Algorithm, class Formula>
-void check_barrier(Algorithm barrier, Formula formula) {
-  for (const int p : rank_counts) {
-    std::atomic<int> come = 0;
-    run_case(
-        Case{p, 0},
-        [&](auto& rank) {
-          ++come;
-          barrier(rank);
-          if (come != p)
-            fail(Where::current(), "rank {} left when {} had come", rank.rank(), come.load());
-        },
-        formula);
-  }
-}
+void check_barrier(OnRank<> barrier, const CostFormula& formula);
 
 }  // namespace yotta_test

@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "support/longest_wait.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/comm/engine/engine.hpp"
@@ -51,7 +52,7 @@ void on_meshes(int size, Code code) {
   const TemporaryFolder folder;
   const std::string file = (folder / "rank0").string();
   on_threads_of(size, [&](int rank) {
-    const yotta::TcpEnvironment self{rank, size, {}, file, 20};
+    const yotta::TcpEnvironment self{rank, size, {}, file, longest_wait};
     code(std::make_shared<yotta::TcpMesh>(yotta::TcpRendezvous(self).connect(), 0.1));
   });
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "support/longest_wait.hpp"
 #include "yotta/comm/run_ranks.hpp"
 
 using namespace yotta;
@@ -20,7 +21,7 @@ struct PlainCounter : SharedCounter {
 std::vector<RankReport> run(int p, const RankBody& body) {
   RunOptions options;
   options.buffered_sends = false;
-  options.timeout = 5;
+  options.timeout = yotta_test::longest_wait;
   return run_ranks(p, body, options);
 }
 

@@ -3,13 +3,14 @@
 
 #include <doctest/doctest.h>
 
+#include "support/longest_wait.hpp"
 #include "yotta/comm/tcp/tcp_sockets.hpp"
 
 namespace yotta_test {
 
-// The next event of those that begin or end a connection; 0: none within two seconds.
+// The next event of those that begin or end a connection; 0: none in time.
 inline int outcome(yotta::SocketEvents& events) {
-  for (const yotta::Deadline deadline(2); deadline.left() > 0;) {
+  for (const yotta::Deadline deadline(longest_wait); deadline.left() > 0;) {
     const auto event = events.next(0.1);
     if (!event) continue;
     if (event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED || event->kind == ZMQ_EVENT_CLOSED ||

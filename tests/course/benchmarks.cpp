@@ -8,6 +8,7 @@
 #include <set>
 
 #include "runner/grade.hpp"
+#include "support/longest_wait.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace yotta_test;
@@ -24,7 +25,7 @@ Json report_of(const std::string& stem, Words options) {
   const std::string file = (folder / "report.json").string();
   Words command = {program(stem), "--json", file};
   command.insert(command.end(), options.begin(), options.end());
-  const runner::Ending ending = runner::run_limited(command, 100);
+  const runner::Ending ending = runner::run_limited(command, longest_wait);
   CAPTURE(ending.output);
   REQUIRE(ending.well());
   std::ifstream report(file);
@@ -107,7 +108,7 @@ TEST_CASE("bench emulator: a product without and with checks") {
 
 TEST_CASE("bench gpu_matmul: beside cuBLAS, or a word that there is no GPU") {
   const Words command = {program("gpu_matmul"), "--sizes", "64", "--seconds", "0.01"};
-  const runner::Ending ending = runner::run_limited(command, 100);
+  const runner::Ending ending = runner::run_limited(command, longest_wait);
   CAPTURE(ending.output);
   CHECK((ending.status == 0 || ending.status == 77));
   CHECK((ending.status == 77) == ending.output.starts_with("not run: "));

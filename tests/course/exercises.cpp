@@ -5,23 +5,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
-#include <thread>
 
 #include "runner/compile_errors.hpp"
 #include "runner/grade.hpp"
 #include "runner/places.hpp"
 #include "runner/solution.hpp"
 #include "support/from_ctest.hpp"
+#include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace fs = std::filesystem;
 using namespace runner;
+using yotta_test::comes;
+using yotta_test::longest_wait;
+using yotta_test::seconds_enough;
 
 namespace {
 
@@ -188,11 +190,15 @@ TEST_CASE("a compiler's errors are cut down to those in the student's file") {
 }
 
 TEST_CASE("a program that runs too long is killed, with what it has started and said") {
-  const Ending ending = run_limited({"sh", "-c", "echo here; sleep 100 & sleep 100"}, 0.2);
+  Ending ending;
+  seconds_enough(0.2, [&](double seconds) {
+    ending = run_limited({"sh", "-c", "echo here; sleep 300 & sleep 300"}, seconds);
+    return !ending.output.empty();
+  });
   CHECK(ending.too_late);
   CHECK(ending.output == "here\n");
-  CHECK(run_limited({"sh", "-c", "exit 3"}, 10).status == 3);
-  CHECK(run_limited({"sh", "-c", "kill -SEGV $$"}, 10).signal == SIGSEGV);
+  CHECK(run_limited({"sh", "-c", "exit 3"}, longest_wait).status == 3);
+  CHECK(run_limited({"sh", "-c", "kill -SEGV $$"}, longest_wait).signal == SIGSEGV);
 }
 
 TEST_CASE("Ctrl-C ends what is being graded, and then us") {
@@ -201,23 +207,18 @@ TEST_CASE("Ctrl-C ends what is being graded, and then us") {
   const pid_t grader = fork();
   if (grader == 0) {
     run_limited({"sh", "-c",
-                 "echo $$ >" + number + ".new; mv " + number + ".new " + number + "; sleep 100"},
-                100);
+                 "echo $$ >" + number + ".new; mv " + number + ".new " + number + "; sleep 300"},
+                300);
     _exit(0);
   }
-  const auto wait_until = [](auto done) {
-    for (int i = 0; i < 5000 && !done(); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    return done();
-  };
-  REQUIRE(wait_until([&] { return std::filesystem::exists(number); }));
+  REQUIRE(comes([&] { return std::filesystem::exists(number); }));
   kill(grader, SIGINT);
   int status = 0;
   waitpid(grader, &status, 0);
   CHECK(WIFSIGNALED(status));
   CHECK(WTERMSIG(status) == SIGINT);
   const pid_t graded = std::stoi(read_text(number));
-  CHECK(wait_until([&] { return kill(graded, 0) != 0; }));
+  CHECK(comes([&] { return kill(graded, 0) != 0; }));
 }
 
 TEST_CASE("messages do not speak of files that no student has opened") {

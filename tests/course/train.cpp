@@ -5,6 +5,7 @@
 
 #include "runner/grade.hpp"
 #include "support/from_ctest.hpp"
+#include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
 #include "support/project_file.hpp"
@@ -26,7 +27,7 @@ runner::Ending train(Words more) {
     if (std::find(more.begin(), more.end(), usual[0]) == more.end())
       words.insert(words.end(), usual.begin(), usual.end());
   words.insert(words.end(), more.begin(), more.end());
-  return runner::run_limited(words, 60);
+  return runner::run_limited(words, longest_wait);
 }
 const Words tiny = {"--layers", "1", "--width", "16", "--heads", "2", "--context", "16"};
 
@@ -145,7 +146,8 @@ TEST_CASE("processes that are started with other options, text or weights are to
                                from_ctest("YOTTA_TRAIN") +
                                " --comm tcp --steps 1 --batch 4 --layers 1 --width 16 --heads 2 ";
     return runner::run_limited(
-        {"sh", "-c", "RANK=1" + common + one + " & RANK=0" + common + zero + "; wait $!"}, 60);
+        {"sh", "-c", "RANK=1" + common + one + " & RANK=0" + common + zero + "; wait $!"},
+        longest_wait);
   };
   const auto check = [&](const std::string& zero, const std::string& one, const char* words) {
     const runner::Ending ending = run(zero, one);

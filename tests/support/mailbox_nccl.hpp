@@ -20,6 +20,7 @@
 #include <thread>
 #include <tuple>
 
+#include "support/longest_wait.hpp"
 #include "yotta/comm/failures.hpp"
 #include "yotta/comm/nccl/nccl_library.hpp"
 
@@ -143,12 +144,11 @@ class MailboxNccl : public NcclLibrary {
   }
   void compute_after(Mark mark) override {
     ++mail_->waits;
-    const auto begin = std::chrono::steady_clock::now();
+    const GiveUp late;
     while (!has_passed(mark)) {
       if (meanwhile) meanwhile();
       std::this_thread::sleep_for(std::chrono::microseconds(20));
-      if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(60))
-        throw CommError(Where::current(), "the GPU stands still");
+      if (late) throw CommError(Where::current(), "the GPU stands still");
     }
   }
   bool has_passed(Mark mark) override {

@@ -33,6 +33,7 @@
 #include "yotta/comm/tcp/tcp_ranks.hpp"
 #endif
 #ifdef YOTTA_TEST_ON_NCCL
+#include "support/longest_wait.hpp"
 #include "support/on_cuda.hpp"
 #include "support/ranks_here.hpp"
 #include "yotta/comm/nccl/nccl.hpp"
@@ -158,7 +159,7 @@ std::string why_no_gpu() {
 }
 
 std::shared_ptr<yotta::Transport> by_nccl(std::shared_ptr<yotta::Transport> tcp) {
-  const yotta::NcclOptions options{.timeout = 60};
+  const yotta::NcclOptions options{.timeout = yotta_test::longest_wait};
   return std::make_shared<yotta_test::OnCuda>(yotta::make_nccl_transport(std::move(tcp), options));
 }
 
@@ -192,8 +193,9 @@ int main(int argc, char** argv) {
   rank = job.rank();
   tcp_processes = job.size();
   const int result = run(argc, argv);
-  if (result != 0) std::_Exit(result);  // the others may wait for this rank forever
-  return result;
+  if (result == 0) return 0;
+  job.end("a test has failed");  // the others' last runs end well before this process does
+  std::_Exit(result);
 #elif defined(YOTTA_HAVE_MPI)
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
@@ -203,6 +205,7 @@ int main(int argc, char** argv) {
   options.mpi.compare_calls = true;
   std::optional<yotta::MpiRanks> job(std::in_place, options);
   const int result = run(argc, argv);
+  if (result != 0) job->end("a test has failed");  // the others' last runs end well before
   if (result == 0) job.reset();
 #else
   const int result = run(argc, argv);

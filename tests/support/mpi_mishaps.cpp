@@ -11,6 +11,7 @@
 
 #include <cstdlib>
 
+#include "support/longest_wait.hpp"
 #include "yotta/comm/mpi/mpi_ranks.hpp"
 
 namespace {
@@ -30,7 +31,7 @@ struct Mishap {
 
 // Limited, so that a test that fails leaves nothing behind.
 void wait_orphaned(Communicator& world, int culprit) {
-  alarm(20);
+  alarm(static_cast<unsigned>(yotta_test::longest_wait));
   world.barrier();
   if (world.rank() == culprit) kill(find_launcher(), SIGKILL);
   for (;;) pause();

@@ -2,6 +2,7 @@
 // messages, splits and failures travel over thread ranks, as they otherwise do over MPI.
 #pragma once
 
+#include "support/longest_wait.hpp"
 #include "support/mailbox_nccl.hpp"
 #include "yotta/comm/nccl/nccl_transport.hpp"
 #include "yotta/comm/run_ranks.hpp"
@@ -18,7 +19,7 @@ struct NcclRank {
 struct NcclRun {
   std::shared_ptr<Mailboxes> mail = std::make_shared<Mailboxes>();
   RunOptions options = {};
-  double gpu_timeout = 20;
+  double gpu_timeout = longest_wait;
   // What the communicator gets in place of the transport; empty: the transport itself.
   std::function<std::shared_ptr<Transport>(std::shared_ptr<Transport>)> wrap = {};
   std::shared_ptr<ThreadWorld> world = {};  // of the last run

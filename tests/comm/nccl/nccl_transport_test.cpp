@@ -15,7 +15,7 @@ namespace {
 template <class Body>
 std::vector<std::string> run_nccl(int n, NcclRun run, Body body) {
   install_kernels();
-  run.options.timeout = 20;
+  run.options.timeout = longest_wait;
   std::vector<std::string> errors;
   for (const RankReport& report : run_nccl_ranks(n, run, body)) {
     errors.emplace_back();

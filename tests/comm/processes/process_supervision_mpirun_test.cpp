@@ -10,11 +10,13 @@
 #include <array>
 #include <cstdio>
 
+#include "support/longest_wait.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/processes/job_start.hpp"
 #include "yotta/comm/processes/process_supervision.hpp"
 
 using namespace yotta;
+using yotta_test::longest_wait;
 
 namespace {
 
@@ -25,7 +27,7 @@ struct Ending {
   bool says(const std::string& words) const { return output.find(words) != std::string::npos; }
 };
 
-// mpi_mishaps on three ranks; status 124: it had to be stopped after half a minute.
+// mpi_mishaps on three ranks; status 124: it had to be stopped.
 Ending run(const std::string& kind, int rank, int step,
            const std::vector<std::string>& before = {}) {
   const MpiKind mpi = std::string_view(MPI_NAME) == "mpich" ? MpiKind::mpich : MpiKind::open_mpi;
@@ -35,7 +37,7 @@ Ending run(const std::string& kind, int rank, int step,
     program.push_back(word);
   const MpirunCall call = mpirun_call(mpi, MPIRUN, 3, program);
   for (const auto& [name, value] : call.setting) setenv(name.c_str(), value.c_str(), 0);
-  std::string command = "timeout -k 1 30";
+  std::string command = fmt::format("timeout -k 1 {}", longest_wait);
   for (const std::string& word : call.words) command += " '" + word + "'";
   command += " 2>&1";
   Ending ending;
@@ -74,7 +76,10 @@ TEST_CASE("a rank that is killed at any step is named, and all others end") {
 TEST_CASE("a rank that leaves before MPI ends is no good end, whatever mpirun says of it") {
   const MpiKind mpi = std::string_view(MPI_NAME) == "mpich" ? MpiKind::mpich : MpiKind::open_mpi;
   const auto end_of = [&](const std::string& kind) {
-    return start_mpirun(mpirun_call(mpi, MPIRUN, 3, {"timeout", "30", MISHAPS, kind, "1", "0"}), 3);
+    return start_mpirun(
+        mpirun_call(mpi, MPIRUN, 3,
+                    {"timeout", std::to_string(longest_wait), MISHAPS, kind, "1", "0"}),
+        3);
   };
   const LaunchResult left = end_of("leave"), well = end_of("none");
   CAPTURE(left.text);
@@ -88,7 +93,8 @@ TEST_CASE("a rank that leaves before MPI ends is no good end, whatever mpirun sa
 // Where mpirun itself says nothing of it: then the starter has only the ranks' words.
 TEST_CASE("a rank that leaves before MPI ends is named, where mpirun reports success") {
   const MpiKind mpi = std::string_view(MPI_NAME) == "mpich" ? MpiKind::mpich : MpiKind::open_mpi;
-  MpirunCall call = mpirun_call(mpi, MPIRUN, 3, {"timeout", "30", MISHAPS, "leave", "1", "0"});
+  MpirunCall call = mpirun_call(
+      mpi, MPIRUN, 3, {"timeout", std::to_string(longest_wait), MISHAPS, "leave", "1", "0"});
   const std::vector<std::string> silenced = {"/bin/sh", "-c", "\"$@\" >/dev/null 2>&1; exit 0",
                                              "sh"};
   call.words.insert(call.words.begin(), silenced.begin(), silenced.end());

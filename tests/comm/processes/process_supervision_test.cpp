@@ -7,15 +7,15 @@
 #include <sys/wait.h>
 
 #include <atomic>
-#include <chrono>
 #include <fstream>
 #include <map>
 #include <string_view>
-#include <thread>
 
+#include "support/longest_wait.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace yotta;
+using yotta_test::comes;
 using Variables = std::map<std::string, std::string>;
 
 namespace {
@@ -118,8 +118,7 @@ TEST_CASE("a process that is killed is seen, even before its parent has asked fo
   watch.add(7, address);
   CHECK(watch.ended() == -1);
   kill(child, SIGKILL);
-  for (int looks = 0; looks < 10000 && watch.ended() < 0; ++looks)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(comes([&] { return watch.ended() >= 0; }));
   CHECK(watch.ended() == 7);
   waitpid(child, nullptr, 0);
 }
@@ -157,17 +156,10 @@ pid_t start(const std::vector<std::string>& words, const char* setting = nullptr
   _exit(127);
 }
 
-template <class Done>
-bool comes(Done done) {
-  for (int looks = 0; looks < 10000 && !done(); ++looks)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return done();
-}
-
 }  // namespace
 
 TEST_CASE("a process's environment and its parent can be read") {
-  const pid_t child = start({"/bin/sleep", "60"}, "PMI_RANK=2");
+  const pid_t child = start({"/bin/sleep", "300"}, "PMI_RANK=2");
   const auto rank = [&]() -> std::string {
     const Environment environment = environment_of_process(child);  // owns the text
     const char* const text = environment("PMI_RANK");
@@ -192,7 +184,7 @@ TEST_CASE("a process that is in no job has no launcher") {
 }
 
 TEST_CASE("the end of the launcher is noticed, once; and while it lives nothing happens") {
-  const pid_t child = start({"/bin/sleep", "60"});
+  const pid_t child = start({"/bin/sleep", "300"});
   std::atomic<int> ends = 0, others = 0;
   {
     const ParentWatchdog nobody(0, [&](int) { ++others; }),

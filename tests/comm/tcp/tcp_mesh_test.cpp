@@ -23,10 +23,10 @@ TcpFrame message(int32_t world, int64_t tag, int64_t count = 0, DType dtype = DT
       .kind = TcpFrame::Kind::message, .dtype = dtype, .world = world, .tag = tag, .count = count};
 }
 
-// Until it holds; 20 seconds at most.
+// Until it holds.
 template <class Holds>
 bool wait_until(TcpMesh& mesh, Holds holds) {
-  for (const Deadline deadline(20); !holds() && deadline.left() > 0;) mesh.progress(0.05);
+  for (const Deadline deadline(longest_wait); !holds() && deadline.left() > 0;) mesh.progress(0.05);
   return holds();
 }
 
@@ -184,7 +184,7 @@ TEST_CASE("a rank that sends several frames, or as another rank, is lost itself,
     const TemporaryFolder folder;
     std::atomic<bool> heard = false;
     on_threads_of(3, [&](int rank) {
-      const TcpEnvironment self{rank, 3, {}, (folder / "rank0").string(), 20};
+      const TcpEnvironment self{rank, 3, {}, (folder / "rank0").string(), longest_wait};
       TcpPeers peers = TcpRendezvous(self).connect();
       if (rank == 1) {  // no mesh: it says what it likes
         const TcpPart part{.from = 2, .to = 0};
@@ -220,7 +220,7 @@ TEST_CASE("a process with the key that is no rank is reported, and what it sends
     std::optional<KeyHolder> other;
     if (rank == 1) other.emplace(key, first.port);
     if (rank == 1) REQUIRE(other->is_connected());
-    TcpMesh mesh(TcpRendezvous({rank, 2, first, "", 20, key, true}).connect());
+    TcpMesh mesh(TcpRendezvous({rank, 2, first, "", longest_wait, key, true}).connect());
     const TcpPart part{.from = 1, .to = 0};
     bool goes_on = true;
     for (int i = 0; i < 3 || goes_on; ++i) {

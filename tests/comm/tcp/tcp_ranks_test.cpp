@@ -10,6 +10,7 @@
 #include <iterator>
 #include <memory>
 
+#include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -26,7 +27,7 @@ class Processes {
     for (int rank = 0; rank < n; ++rank) {
       processes_.push_back(fork());
       if (processes_.back() != 0) continue;
-      const TcpEnvironment self{rank, n, {}, (folder_ / "rank0").string(), 20};
+      const TcpEnvironment self{rank, n, {}, (folder_ / "rank0").string(), longest_wait};
       std::string said;
       try {
         said = code(self);

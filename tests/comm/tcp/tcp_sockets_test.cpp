@@ -12,7 +12,7 @@ using namespace yotta_test;
 TEST_CASE("the same key: a message arrives, with its connection's name and where it is from") {
   ConnectedPair job;
   job.line->data.send(zmq::buffer(std::string("hello")), zmq::send_flags::none);
-  auto message = receive(job.here.inbox(), 2);
+  auto message = receive(job.here.inbox(), longest_wait);
   REQUIRE(message.has_value());
   CHECK(message->words.to_string() == "hello");
   CHECK(message->name == job.there.name());
@@ -27,7 +27,8 @@ TEST_CASE("a message of several frames is taken whole, and has a fault; the next
   KeyHolder other(job.key, job.here.inbox_port());
   other.send({"one", "two", "three"});
   other.send({"four"});
-  const auto first = receive(job.here.inbox(), 2), second = receive(job.here.inbox(), 2);
+  const auto first = receive(job.here.inbox(), longest_wait),
+             second = receive(job.here.inbox(), longest_wait);
   REQUIRE((first.has_value() && second.has_value()));
   CHECK(first->fault == "a message of several frames");
   CHECK(second->words.to_string_view() == "four");
@@ -63,7 +64,7 @@ TEST_CASE("a message that is too long for a part ends its connection, and is not
   ConnectedPair job;
   const std::string most(sizeof(TcpPart) + tcp_limits::part_bytes, 'x');
   job.line->data.send(zmq::buffer(most), zmq::send_flags::none);
-  CHECK(receive(job.here.inbox(), 2)->words.to_string() == most);
+  CHECK(receive(job.here.inbox(), longest_wait)->words.to_string() == most);
   job.line->data.send(zmq::buffer(most + most), zmq::send_flags::none);
   CHECK(outcome(job.line->data_events) == ZMQ_EVENT_DISCONNECTED);
   CHECK_FALSE(receive(job.here.inbox(), 0).has_value());

@@ -213,7 +213,7 @@ TEST_CASE("deadlocks are explained, with the tag that has come instead") {
 
 TEST_CASE("no rank sleeps beside what has come: another strand's look may have read it") {
   on_meshes(1, [](const std::shared_ptr<TcpMesh>& mesh) {
-    TcpTransport transport(mesh, 1, 1, {.patience = 20});
+    TcpTransport transport(mesh, 1, 1, {.patience = longest_wait});
     const Call call{.operation = "recv", .where = Where::current()};
     const auto seconds_asleep = [&](std::array<Request*, 2> requests, double most) {
       const Waiting waiting{&call, Where::current(), requests};
@@ -235,13 +235,13 @@ TEST_CASE("no rank sleeps beside what has come: another strand's look may have r
     }
     CHECK(seconds_asleep({&other, nullptr}, 0.1) >= 0.09);
     CHECK(seconds_asleep({&done, &other}, 0.1) >= 0.09);
-    CHECK(seconds_asleep({&done, nullptr}, 10) < 5);
+    CHECK(seconds_asleep({&done, nullptr}, longest_wait) < longest_wait);
     transport.post(send);  // of another count: whatever comes next throws
-    const Deadline deadline(5);
+    const Deadline deadline(longest_wait);
     CHECK_THROWS_WITH_AS(while (deadline.left() > 0) transport.check(Where::current()),
                          doctest::Contains("rank 0 sends 3 f32"), Mismatch);
-    CHECK_THROWS_AS(seconds_asleep({&other, &recv}, 10), Mismatch);
-    CHECK_THROWS_AS(seconds_asleep({&other, nullptr}, 10), Mismatch);
+    CHECK_THROWS_AS(seconds_asleep({&other, &recv}, longest_wait), Mismatch);
+    CHECK_THROWS_AS(seconds_asleep({&other, nullptr}, longest_wait), Mismatch);
     CHECK_THROWS_AS(transport.test(other), Mismatch);
     CHECK_THROWS_AS(transport.test(recv), Mismatch);
     CHECK(deadline.left() > 0);

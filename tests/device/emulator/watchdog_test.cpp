@@ -72,7 +72,7 @@ TEST_CASE("patience counts one thread's turn, not the launch") {
   const Impatient soon(0.05);
   DeviceArray<int> x(std::vector<int>(64, 0));
   CHECK(error_of([&] {
-          launch(works_between_barriers, 1, 4, 0, nullptr, x.data(), 40, 2'000'000);
+          launch(works_between_barriers, 1, 4, 0, nullptr, x.data(), 400, 200'000);
         }) == "no error");
 }
 

@@ -367,7 +367,7 @@ class MpiTransport : public Transport {
     } catch (const CommError& error) {
       // If the calls differ, the control message that says so may be on its way.
       poll_until([&] { return control_plane_.look(), failed(); },
-                 options_.compare_calls ? options_.patience : 0);
+                 options_.compare_calls ? ControlPlane::seconds_to_compare : 0);
       check(request.call->where);
       fail(error.what());
       throw;  // not done: MPI may still move other messages of this collective

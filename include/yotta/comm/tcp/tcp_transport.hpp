@@ -286,7 +286,8 @@ class TcpTransport : public Transport, private TcpReceiver {
     const auto& [recv, header] = *wrong_.begin();
     // In a collective the calls differ, most likely: the control message that says so may be on its
     // way.
-    const Deadline deadline(options_.compare_calls && recv->tag < 0 ? options_.patience : 0);
+    const bool may_differ = options_.compare_calls && recv->tag < 0;
+    const Deadline deadline(may_differ ? ControlPlane::seconds_to_compare : 0);
     while (!failed() && deadline.left() > 0) progress(deadline.left());
     control_plane_.check(recv->call->where);
     const std::string sent = fmt::format("{} {}", header.count, name(header.dtype));

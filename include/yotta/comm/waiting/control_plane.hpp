@@ -252,6 +252,9 @@ class ControlPlane {
  public:
   using Send = std::function<void(int to, int kind, const std::string& text)>;
   static constexpr int kinds = 6;  // of control messages, from 0
+  // So long the verdict on two calls that differ may take to come: the rank that compares them may
+  // be busy.
+  static constexpr double seconds_to_compare = 10;
 
   // `on_failure` is called once, just before failed() becomes true. `tests_before_answer`: where a
   // question may overtake a data message, a rank tests its requests so many times before it answers
