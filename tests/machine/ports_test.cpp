@@ -22,6 +22,7 @@ TEST_CASE("a chip has a port into its node and a card, each both ways") {
   CHECK(ports.of(0, message(in, 1)) != node);
   CHECK(ports.of(0, message(in, 1)) == ports.of(0, message(in, 5)));
   CHECK(ports.of(0, message(in, 8)) != ports.of(0, message(in, 5)));
+  CHECK(ports.of(0, message(in, 8)) != ports.of(1, message(in, 8)));
   CHECK(ports.of(1, message(in, 0)) != ports.of(0, message(in, 1)));
   CHECK(ports.of(0, message(out, 0)) == -1);
   CHECK_UNARY(ports.leads_out(0, message(out, 8)));

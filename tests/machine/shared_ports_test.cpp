@@ -109,6 +109,32 @@ TEST_CASE("all_gather beside reduce_scatter, as FSDP has them: the ports carry b
   }
 }
 
+TEST_CASE(
+    "all_reduces of two axes share what both use: in a node its port, over nodes not the card") {
+  // tp ranks side by side; those with the same place in tp are one of dp.
+  const auto seconds = [](int p, int tp, bool gradients, bool activations) {
+    const auto body = [=](C& world) {
+      const int rank = world.rank();
+      C inner = world.split(rank / tp, rank), outer = world.split(rank % tp, rank);
+      world.barrier();
+      Tensor x = bytes(4000), y = bytes(4000);
+      Work a = gradients ? all_reduce(outer, x) : Work(),
+           b = activations ? all_reduce(inner, y) : Work();
+      a.wait();
+      b.wait();
+    };
+    return run(p, body).seconds() - run(p, [=](C& world) {
+                                      world.split(world.rank() / tp, world.rank());
+                                      world.split(world.rank() % tp, world.rank());
+                                      world.barrier();
+                                    }).seconds();
+  };
+  check_seconds(seconds(8, 4, true, false), 2 * 0.5 + 4000);  // by the cards
+  check_seconds(seconds(8, 4, true, true), 6000);             // hidden by the one in the node
+  check_seconds(seconds(4, 2, true, false), 4000);
+  check_seconds(seconds(4, 2, true, true), 8000);  // both in one node
+}
+
 TEST_CASE("a message that leaves later slows one that is under way, which no sender can know") {
   const auto body = [](C& world) {
     Tensor first = bytes(20), second = bytes(21);
@@ -165,6 +191,36 @@ TEST_CASE("what comes from several ranks shares the port; left out: their sender
   check_seconds(received(shared, 0, 31), 92);
   check_seconds(seconds(shared), 93);
   check_seconds(received(shared, 3, 32, EventKind::send), 32);
+  double path = 0;
+  for (const EventId id : critical_path(shared)) path += shared.at(id).seconds();
+  check_seconds(path, 93);
+}
+
+TEST_CASE("in a lane an exchange keeps its order, N beta apart, whatever the other lanes do") {
+  Cluster c = ideal(4, 1, 1);
+  c.levels[0].alpha = 1;
+  const auto body = [](C& world) {
+    const int rank = world.rank();
+    Tensor extra = bytes(6), out = bytes(30), in = bytes(30);
+    Work message = rank == 0   ? world.send_async(extra, 3)
+                   : rank == 3 ? world.recv_async(extra, 0)
+                               : Work();
+    world.collective("both", [&](Channel& channel) {
+      const ConstData outgoing(out);
+      const Data incoming(in);
+      const Exchange all[] = {{outgoing.part(0, 10), rank ^ 1, incoming.part(0, 10), rank ^ 1},
+                              {outgoing.part(10, 30), rank ^ 2, incoming.part(10, 30), rank ^ 2}};
+      channel.exchange(all, Where::current());
+    });
+    message.wait();
+  };
+  const Trace shared = run_on(c, 4, body).trace, alone = run_on(c, 4, body, {.share = false}).trace;
+  CHECK(received(alone, 1, 10) == 11);
+  CHECK(received(alone, 1, 20) == 31);
+  check_seconds(received(shared, 3, 6), 13);   // at half the rate
+  check_seconds(received(shared, 1, 10), 17);  // at half of it for 12 seconds, then alone
+  check_seconds(received(shared, 2, 20), 37);  // behind that one
+  check_seconds(received(shared, 1, 20), 37);  // comes in when the first has left the port, at 16
 }
 
 TEST_CASE("compute hides less: a wait that took no time takes some") {
@@ -200,12 +256,13 @@ TEST_CASE("if no lanes meet, the trace is the clock's, bit for bit") {
       world.barrier();
     }
   };
-  for (const int p : {2, 4, 8}) {
-    const Timed shared = run(p, body), alone = run(p, body, false);
-    REQUIRE_UNARY_FALSE(lanes_meet(alone.trace, machine(), {}));
-    CHECK(shared.trace == alone.trace);
-    CHECK(shared.ends == alone.ends);
-  }
+  for (const Cluster& c : {machine(), cluster_named("h100x16")})
+    for (const int p : {2, 4, 8}) {
+      const Timed shared = run(p, body, true, c), alone = run(p, body, false, c);
+      REQUIRE_UNARY_FALSE(lanes_meet(alone.trace, c, {}));
+      CHECK(shared.trace == alone.trace);
+      CHECK(shared.ends == alone.ends);
+    }
 }
 
 TEST_CASE("the times do not depend on when threads run, nor on whether a trace is kept") {

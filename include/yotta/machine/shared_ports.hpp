@@ -227,8 +227,7 @@ class PortSharing {
     const Node& self = node(id);
     const TraceEvent& sent = event_of(self.sent);
     const EventId before = self.behind.rank >= 0 ? self.behind : self.entry;
-    const bool queued = event.begin > sent.begin;
-    const bool slowed = event.end > sent.end && sent.cause.rank >= 0;
+    const bool queued = event.begin > sent.begin, slowed = event.end > sent.end;
     event.cause = queued ? before : slowed ? sent.cause : self.sent;
     event.also = queued || slowed ? self.sent : before;
     const double idle = self.entry.rank < 0 ? 0 : event_of(self.entry).end;
