@@ -35,7 +35,7 @@ constexpr Op ops[] = {
     {"+1", "h = x + what came", "dh = dy + what came, both ways", ""},
     {"norm2", "norm2", "dx, of the row", "dw, db"},
     {"mlp.up", "up: x W' + b, C to F", "dx = dy W", "dW = dy' x, db"},
-    {"mlp", "gelu", "dx = dy gelu'(h)", ""},
+    {"mlp", "gelu", "dx = dy gelu'(x)", ""},
     {"mlp.down", "down: x W' + b, F to C", "dx = dy W", "dW = dy' x, db"},
     {"+2", "y = h + what came", "dy goes both ways", ""}};
 
@@ -43,6 +43,11 @@ TransformerConfig counted_config() { return gpt2_config(4, 128, 4, 512, 256); }
 constexpr int64_t sequences = 4;
 
 double row_y(size_t row) { return top + pitch * static_cast<double>(row); }
+
+// A slot's letter: x is the input of each operation, also of gelu, which the code calls h.
+std::string letter_of(const std::string& slot) {
+  return slot == "log_sum_exp" ? "L" : slot == "h" ? "x" : slot;
+}
 
 // "x, q 2.00 MiB": what is equally large is added up.
 std::string kept_text(const KeptRow& row) {
@@ -55,7 +60,7 @@ std::string kept_text(const KeptRow& row) {
     int64_t sum = 0;
     for (size_t j = i; j < row.slots.size(); ++j) {
       if (row.bytes[j] != row.bytes[i]) continue;
-      names += (names.empty() ? "" : ", ") + (row.slots[j] == "log_sum_exp" ? "L" : row.slots[j]);
+      names += (names.empty() ? "" : ", ") + letter_of(row.slots[j]);
       sum += row.bytes[j];
     }
     all += fmt::format("{}{} {}", all.empty() ? "" : "; ", names,
@@ -183,8 +188,8 @@ std::string block_svg() {
   svg += text(20, 28, title, "start", ink, 15, true);
   svg +=
       text(20, 48,
-           fmt::format("GPT-2 in f32, C {}, F {}, {} heads, {} sequences of {} tokens. A bar is as "
-                       "long as the bytes kept.",
+           fmt::format("GPT-2 in f32, C {}, F {}, {} heads, {} sequences of {} tokens. x: the "
+                       "row's input. Bars: bytes kept.",
                        config.width, config.feed_forward, config.heads, sequences, config.context));
   svg += heads_and_ends() + stream(0, 4) + stream(5, 9);
   for (size_t row = 0; row < std::size(ops); ++row) svg += op_svg(ops[row], row, kept);

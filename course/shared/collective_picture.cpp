@@ -7,7 +7,9 @@
 #include <cmath>
 #include <deque>
 #include <map>
+#include <tuple>
 
+#include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/collectives_tree.hpp"
 #include "yotta/comm/run_ranks.hpp"
@@ -20,7 +22,7 @@ namespace {
 // What one rank did in one call of the channel; -1: it sent to nobody, or received from nobody.
 struct Call {
   int to = -1, from = -1;
-  double sent = 0;
+  std::vector<double> sent = {};
 };
 
 // A channel that passes all on, and writes down what was called.
@@ -30,7 +32,7 @@ class RecordingChannel : public Channel {
   int rank() const override { return channel_.rank(); }
   int size() const override { return channel_.size(); }
   void send(ConstData data, int to, Where where) override {
-    calls_.push_back({to, -1, number_in(data)});
+    calls_.push_back({to, -1, numbers_in(data)});
     channel_.send(data, to, where);
   }
   void recv(Data data, int from, Where where) override {
@@ -38,14 +40,14 @@ class RecordingChannel : public Channel {
     channel_.recv(data, from, where);
   }
   void send_recv(ConstData outgoing, int to, Data incoming, int from, Where where) override {
-    calls_.push_back({to, from, number_in(outgoing)});
+    calls_.push_back({to, from, numbers_in(outgoing)});
     channel_.send_recv(outgoing, to, incoming, from, where);
   }
 
  private:
-  static double number_in(ConstData data) {
-    if (data.count != 1) fail(Where::current(), "a message has {} numbers, not 1", data.count);
-    return *reinterpret_cast<const double*>(data.bytes);
+  static std::vector<double> numbers_in(ConstData data) {
+    const auto* first = reinterpret_cast<const double*>(data.bytes);
+    return {first, first + data.count};
   }
 
   Channel& channel_;
@@ -82,7 +84,7 @@ class Rounds {
         while (next_[rank] < calls_[rank].size() && step(rank)) moved = true;
     }
     std::sort(messages_.begin(), messages_.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.round, a.from) < std::pair(b.round, b.from);
+      return std::tuple(a.round, a.from, a.chunk) < std::tuple(b.round, b.from, b.chunk);
     });
     return messages_;
   }
@@ -90,7 +92,7 @@ class Rounds {
  private:
   struct OnItsWay {
     int left;  // the round after which it left
-    double sum;
+    std::vector<double> sums;
   };
 
   // Does the next call of a rank, unless what it waits for has not been sent.
@@ -103,7 +105,7 @@ class Rounds {
     if (call.from >= 0 && arriving.empty()) return false;
     if (call.from >= 0) {
       round_[rank] = std::max(round_[rank], arriving.front().left);
-      add(round_[rank] + 1, call.from, me, arriving.front().sum);
+      for (const double sum : arriving.front().sums) add(round_[rank] + 1, call.from, me, sum);
       arriving.pop_front();
     }
     ++round_[rank];
@@ -142,8 +144,7 @@ std::string box(double x, double y, double width, double height, const char* fil
                 const char* stroke = "none", double line = 1) {
   return fmt::format(
       "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\" "
-      "stroke=\"{}\" "
-      "stroke-width=\"{}\"/>\n",
+      "stroke=\"{}\" stroke-width=\"{}\"/>\n",
       x, y, width, height, fill, stroke, line);
 }
 std::string paper(int height, const std::string& title, const std::string& caption) {
@@ -158,22 +159,40 @@ std::string paper(int height, const std::string& title, const std::string& capti
          text(20, 48, caption);
 }
 
-// ---- the ring
+// ---- the ring, and Rabenseifner
 
 constexpr int ring_ranks = 4;
-constexpr double slot = 10, chunk_height = 19, rank_pitch = 50, panel_pitch = 214;
-using Holdings = std::vector<std::vector<unsigned>>;  // by rank and chunk: whose numbers
+constexpr double slot = 10, chunk_height = 19;
+using Holdings =
+    std::vector<std::vector<unsigned>>;  // by rank and chunk: whose numbers; 0: given away
+
+Holdings at_the_start() {
+  Holdings held(ring_ranks);
+  for (size_t rank = 0; rank < ring_ranks; ++rank) held[rank].assign(ring_ranks, 1u << rank);
+  return held;
+}
+unsigned& held_by(Holdings& held, int rank, int chunk) {
+  return held[static_cast<size_t>(rank)][static_cast<size_t>(chunk)];
+}
+
+// How far apart ranks and panels are, where a panel's ranks begin below its title, and whether all messages come from the
+// rank to the left.
+struct PanelForm {
+  double rank_pitch, panel_pitch, ranks_at;
+  bool from_left;
+};
+constexpr PanelForm ring_form = {50, 214, 18, true}, halving_form = {62, 290, 40, false};
 
 // One chunk on one rank: a slot for each rank whose number is in the sum.
-std::string chunk_svg(double x, double y, unsigned whose, bool arrived) {
-  std::string svg = box(x, y, ring_ranks * slot, chunk_height, "#fff");
+std::string chunk_svg(double x, double y, unsigned whose, bool arrived, bool from_left = true) {
+  std::string svg = box(x, y, ring_ranks * slot, chunk_height, whose == 0 ? "#e8e8e8" : "#fff");
   for (int rank = 0; rank < ring_ranks; ++rank)
     if ((whose >> rank & 1) != 0)
       svg += box(x + rank * slot, y, slot, chunk_height, timeline_color(rank)) +
              text(x + (rank + 0.5) * slot, y + 13.5, std::to_string(rank), "middle", 10);
   svg += box(x, y, ring_ranks * slot, chunk_height, "none", arrived ? lit_ink : "#777",
              arrived ? 2.5 : 0.8);
-  if (arrived)
+  if (arrived && from_left)
     svg += fmt::format(
         "<path d=\"M{:.1f} {:.1f}h8\" stroke=\"{}\" stroke-width=\"2\" "
         "marker-end=\"url(#tip)\"/>\n",
@@ -182,34 +201,37 @@ std::string chunk_svg(double x, double y, unsigned whose, bool arrived) {
 }
 
 // All ranks after a round; round 0 is the start.
-std::string panel(double x, double y, int round, const Holdings& held,
-                  const std::vector<CollectiveMessage>& arrived) {
-  const int half = ring_ranks - 1;
-  std::string title = "start";
-  if (round > 0)
-    title = fmt::format("{} step {}", round <= half ? "reduce_scatter" : "all_gather",
-                        round <= half ? round : round - half);
+std::string panel(double x, double y, int round, const std::string& title, const Holdings& held,
+                  const std::vector<CollectiveMessage>& arrived, const PanelForm& form) {
   std::string svg = text(x, y, title, "start", 12, true);
   for (int rank = 0; rank < ring_ranks; ++rank) {
-    svg +=
-        text(x + rank * rank_pitch + 2 * slot, y + 18, fmt::format("rank {}", rank), "middle", 11);
+    const double left = x + rank * form.rank_pitch, top = y + form.ranks_at;
+    svg += text(left + 2 * slot, top, fmt::format("rank {}", rank), "middle", 11);
     for (int chunk = 0; chunk < ring_ranks; ++chunk) {
       const bool is_new =
           std::any_of(arrived.begin(), arrived.end(), [&](const CollectiveMessage& message) {
             return message.round == round && message.to == rank && message.chunk == chunk;
           });
-      svg += chunk_svg(x + rank * rank_pitch, y + 26 + 24 * chunk,
-                       held[static_cast<size_t>(rank)][static_cast<size_t>(chunk)], is_new);
+      svg += chunk_svg(left, top + 8 + 24 * chunk,
+                       held[static_cast<size_t>(rank)][static_cast<size_t>(chunk)], is_new,
+                       form.from_left);
     }
   }
   return svg;
 }
 
-std::string chunk_names(double x, double y) {
+std::string ring_title(int round) {
+  const int half = ring_ranks - 1;
+  if (round == 0) return "start";
+  return fmt::format("{} step {}", round <= half ? "reduce_scatter" : "all_gather",
+                     round <= half ? round : round - half);
+}
+
+std::string chunk_names(double x, double y, const PanelForm& form) {
   std::string svg;
   for (int chunk = 0; chunk < ring_ranks; ++chunk)
-    svg += text(x, y + 40 + 24 * chunk, std::string(1, static_cast<char>('a' + chunk)), "end", 12,
-                true);
+    svg += text(x, y + form.ranks_at + 22 + 24 * chunk,
+                std::string(1, static_cast<char>('a' + chunk)), "end", 12, true);
   return svg;
 }
 
@@ -220,6 +242,52 @@ std::string ring_legend(double x, double y) {
   svg += chunk_svg(x, y + 74, 3, true) + text(x + 50, y + 88, "came in this step, from");
   return svg + text(x + 50, y + 103, "the rank to the left") +
          text(x, y + 126, "a, b, c, d: the array's chunks");
+}
+
+// Arcs above the ranks of a panel: who swaps with whom in a round.
+std::string partners(double x, double y, int round, const std::vector<CollectiveMessage>& all) {
+  std::string svg;
+  for (int rank = 0; rank < ring_ranks; ++rank)
+    for (const CollectiveMessage& message : all) {
+      if (message.round != round || message.from != rank || message.to < rank) continue;
+      const double middle = x + 2 * slot, pitch = halving_form.rank_pitch;
+      for (const auto& [from, to] : {std::pair{rank, message.to}, {message.to, rank}})
+        svg += fmt::format(
+            "<path d=\"M{0:.1f} {1:.1f}C{0:.1f} {2:.1f} {3:.1f} {2:.1f} {3:.1f} {1:.1f}\" "
+            "fill=\"none\" stroke=\"{4}\" stroke-width=\"2\" marker-end=\"url(#tip)\"/>\n",
+            middle + from * pitch, y + 29, y + 29 - 13 * std::sqrt(message.to - rank),
+            middle + to * pitch, lit_ink);
+      break;
+    }
+  return svg;
+}
+
+std::string halving_title(int round, int rounds, const std::vector<CollectiveMessage>& all) {
+  if (round == 0) return "start";
+  const auto one = std::find_if(all.begin(), all.end(),
+                                [&](const CollectiveMessage& each) { return each.round == round; });
+  const int half = rounds / 2;
+  return fmt::format("{} step {}: partners {} apart", round <= half ? "halving" : "doubling",
+                     round <= half ? round : round - half, one->from ^ one->to);
+}
+
+// What the ranks have after a round. In the halving a rank adds what comes, and is done with what it sends.
+void apply_round(int round, int rounds, const std::vector<CollectiveMessage>& all, Holdings& held) {
+  for (const CollectiveMessage& message : all) {
+    if (message.round != round) continue;
+    held_by(held, message.to, message.chunk) |= message.whose;
+    if (round <= rounds / 2) held_by(held, message.from, message.chunk) = 0;
+  }
+}
+
+std::string halving_legend(double x, double y) {
+  return text(x, y, "legend", "start", 12, true) + chunk_svg(x, y + 16, 5, false) +
+         text(x + 50, y + 30, "sum of ranks 0 and 2") + chunk_svg(x, y + 40, 15, false) +
+         text(x + 50, y + 54, "the whole sum") + chunk_svg(x, y + 64, 3, true, false) +
+         text(x + 50, y + 78, "came in this step from a partner,") +
+         text(x + 50, y + 93, "and was added or put in place") + chunk_svg(x, y + 100, 0, false) +
+         text(x + 50, y + 114, "given away to a partner") +
+         text(x, y + 137, "a, b, c, d: chunks. Arc: partners swap");
 }
 
 // ---- the tree
@@ -261,20 +329,38 @@ std::vector<CollectiveMessage> collective_messages(int p, int chunks, const AllR
 
 std::string ring_svg() {
   const auto messages = collective_messages(ring_ranks, ring_ranks, all_reduce_ring);
-  Holdings held(ring_ranks);
-  for (size_t rank = 0; rank < ring_ranks; ++rank) held[rank].assign(ring_ranks, 1u << rank);
+  Holdings held = at_the_start();
   std::string svg = paper(374, "The ring: all_reduce on 4 ranks",
-                          "Every rank sends one chunk to the next rank in each step, rank 3 to "
-                          "rank 0. The digits in a chunk say whose numbers have been added up.");
+                          "In each step a rank sends one chunk to the next, rank 3 to rank 0. The "
+                          "digits in a chunk say whose numbers are in the sum.");
+  const double pitch = ring_form.panel_pitch;
   for (int round = 0; round <= messages.back().round; ++round) {
     for (const CollectiveMessage& message : messages)
-      if (message.round == round)
-        held[static_cast<size_t>(message.to)][static_cast<size_t>(message.chunk)] |= message.whose;
+      if (message.round == round) held_by(held, message.to, message.chunk) |= message.whose;
     const double y = round < 4 ? 82 : 228;
-    svg += panel(38 + panel_pitch * (round % 4), y, round, held, messages);
-    if (round % 4 == 0) svg += chunk_names(20, y);
+    svg += panel(38 + pitch * (round % 4), y, round, ring_title(round), held, messages, ring_form);
+    if (round % 4 == 0) svg += chunk_names(20, y, ring_form);
   }
-  return svg + ring_legend(38 + panel_pitch * 3, 228) + "</svg>\n";
+  return svg + ring_legend(38 + pitch * 3, 228) + "</svg>\n";
+}
+
+std::string rabenseifner_svg() {
+  const auto messages = collective_messages(ring_ranks, ring_ranks, all_reduce_rabenseifner);
+  const int rounds = messages.back().round;
+  Holdings held = at_the_start();
+  std::string svg = paper(420, "Rabenseifner's algorithm: all_reduce on 4 ranks",
+                          "Halving: partners swap halves of what they are left with, and add. "
+                          "Doubling: the same way back, without adding.");
+  const double pitch = halving_form.panel_pitch;
+  for (int round = 0; round <= rounds; ++round) {
+    apply_round(round, rounds, messages, held);
+    const double x = 38 + pitch * (round % 3), y = round < 3 ? 82 : 256;
+    svg +=
+        panel(x, y, round, halving_title(round, rounds, messages), held, messages, halving_form) +
+        partners(x, y, round, messages);
+    if (round % 3 == 0) svg += chunk_names(20, y, halving_form);
+  }
+  return svg + halving_legend(38 + pitch * 2, 256) + "</svg>\n";
 }
 
 std::string tree_svg() {
@@ -298,8 +384,8 @@ std::string tree_svg() {
         round_x(message.round) - 16, row_y(message.to) - 6 * down, lit_ink);
   }
   return paper(424, "The tree: all_reduce on 8 ranks",
-               "A binomial tree: the number of ranks that a sum holds doubles in every round, and "
-               "so does the number of ranks that have the whole sum.") +
+               "In each round up a sum holds twice as many ranks' numbers; in each round down "
+               "twice as many ranks have the whole sum.") +
          tree_frame(messages.back().round) + arrows + nodes +
          text(20, 410,
               "A box: how many ranks' numbers the rank has now. An arrow: a message of the whole "

@@ -14,8 +14,8 @@ struct Solution {
   void (*mean_over_ranks)(const yotta::Communicator& world, std::vector<float>& x);
   std::vector<float> (*pass_right)(const yotta::Communicator& world,
                                    const std::vector<float>& mine);
-  void (*add_to_counter)(const yotta::Communicator& world, yotta::SharedCounter& counter,
-                         int64_t found);
+  int64_t (*add_to_counter)(const yotta::Communicator& world, yotta::SharedCounter& counter,
+                            int64_t found);
 };
 extern const Solution solution;
 

@@ -103,6 +103,24 @@ std::string race_of(const std::vector<Access>& all) {
   return "";
 }
 
+// After its last write a rank may read the counter once more, when nobody is going to write it. Returns what happened
+// where one reads it earlier; empty: none does.
+std::string early_read_of(const std::vector<Access>& all) {
+  for (const Access& read : all) {
+    const bool is_last = std::none_of(all.begin(), all.end(), [&](const Access& other) {
+      return other.rank == read.rank && other.begin > read.begin;
+    });
+    if (read.writes || !is_last) continue;
+    for (const Access& write : all)
+      if (write.writes && write.rank != read.rank && write.end > read.begin)
+        return fmt::format(
+            "rank {} reads the counter at {:.0f} s of the clock, before rank {} has written it at "
+            "{:.0f} s",
+            read.rank, read.begin, write.rank, write.end);
+  }
+  return "";
+}
+
 // What is wrong with the counter after `ranks` ranks have found `found` things in all; empty: nothing.
 std::string wrong_count(int64_t before, int64_t after, int64_t found, int ranks) {
   const int64_t right = before + found;
@@ -113,6 +131,27 @@ std::string wrong_count(int64_t before, int64_t after, int64_t found, int ranks)
   if (after == before) why = ": nobody has written it";
   return fmt::format("the counter was {} and is {}; the ranks have found {}, so it should be {}{}",
                      before, after, found, right, why);
+}
+
+// "with 4 ranks: "
+std::string ranks_text(int p) { return fmt::format("with {} {}: ", p, p == 1 ? "rank" : "ranks"); }
+
+// add_to_counter on p ranks, which find 1, 2, ... things; the counter was 100. A race fails at once.
+struct Counted {
+  int64_t counter;
+  std::vector<int64_t> returned;  // by each rank
+  std::string early_read;
+};
+Counted count_on(int p) {
+  WatchedCounter counter(100);
+  std::vector<int64_t> returned(static_cast<size_t>(p));
+  run(p, [&](Communicator& world) {
+    returned[static_cast<size_t>(world.rank())] =
+        solution.add_to_counter(world, counter, 1 + world.rank());
+  });
+  const std::string race = race_of(counter.accesses());
+  expect(race.empty(), ranks_text(p) + race);
+  return {counter.value(), returned, early_read_of(counter.accesses())};
 }
 
 }  // namespace
@@ -184,11 +223,22 @@ TEST_CASE("00.2: every rank gets the numbers of the rank on its left") {
 
 TEST_CASE("00.3: the counter grows by what all ranks have found, and no two ranks race for it") {
   for (const int p : {2, 3, 4, 8, 1}) {
-    WatchedCounter counter(100);
-    run(p, [&](Communicator& world) { solution.add_to_counter(world, counter, 1 + world.rank()); });
-    const std::string race = race_of(counter.accesses());
-    expect(race.empty(), fmt::format("with {} ranks: {}", p, race));
-    const std::string wrong = wrong_count(100, counter.value(), p * (p + 1) / 2, p);
-    expect(wrong.empty(), fmt::format("with {} {}: {}", p, p == 1 ? "rank" : "ranks", wrong));
+    const Counted counted = count_on(p);
+    const std::string wrong = wrong_count(100, counted.counter, p * (p + 1) / 2, p);
+    expect(wrong.empty(), ranks_text(p) + wrong);
+  }
+}
+
+TEST_CASE("00.3: every rank returns what the counter is then") {
+  for (const int p : {2, 3, 4, 8, 1}) {
+    const Counted counted = count_on(p);
+    expect(counted.early_read.empty(), ranks_text(p) + counted.early_read);
+    for (int r = 0; r < p; ++r) {
+      const int64_t got = counted.returned[static_cast<size_t>(r)];
+      expect(got == counted.counter,
+             fmt::format("{}rank {} returns {}, and the counter is {}: a rank that knows the new "
+                         "value can tell the others with one broadcast",
+                         ranks_text(p), r, got, counted.counter));
+    }
   }
 }

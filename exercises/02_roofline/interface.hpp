@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <span>
+#include <vector>
 
 #include "course/shared/launch_matmul.hpp"
 #include "yotta/core/exercise.hpp"
@@ -17,6 +19,14 @@ struct Reading {
   double of_roof;
 };
 
+// As KernelStep and Fusion.
+struct Step {
+  double flops, bytes, passes_on;
+};
+struct Fusion {
+  double apart, fused;
+};
+
 struct Solution {
   yotta::MatmulKernel tile_22, tile_32;  // on blocks of 22 x 22 and 32 x 32 threads
   yotta::Roofline (*dense_roofline)(double tflops, bool asterisk, double tb_per_s);
@@ -27,6 +37,7 @@ struct Solution {
                            const yotta::Roofline& roof, int64_t largest);
   Reading (*read_measurement)(double flops, double bytes, double seconds,
                               const yotta::Roofline& roof);
+  Fusion (*fuse)(std::span<const Step> steps, const yotta::Roofline& roof);
 };
 extern const Solution solution;
 

@@ -1,7 +1,6 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // A matmul in which each block of threads shares a tile, and what the roofline says about it
-// beforehand. It is the first kernel that is of use, and rung 2 of the CUDA ladder. C
-// (m, n) = A (m, k) B (k, n).
+// beforehand. It is rung 2 of the CUDA ladder. C (m, n) = A (m, k) B (k, n).
 //
 //               k            n
 //           ┌───┬───┐     ┌─────────┐       a block of (T, T) threads computes a (T, T) tile of C.
@@ -17,9 +16,10 @@
 // Contract: block (T, T), grid (ceil(n / T), ceil(m / T)); row-major; m k, k n and m n below 2^31.
 // Letters: T the tile's side; (x, y) a thread's place in its block, x the one that counts fastest:
 // the 32 lanes of a warp are neighbours in x, and should be neighbours in memory.
-// References: CUDA C++ Programming Guide, "Shared Memory" (its matrix multiplication);
-// roofline.hpp.
+// References: CUDA C++ Programming Guide, "Shared Memory"; roofline.hpp.
 #pragma once
+
+#include <span>
 
 #include "yotta/core/exercise.hpp"
 #include "yotta/device/kernel.hpp"
@@ -99,6 +99,25 @@ constexpr RooflineReading read_measurement(double flops, double bytes, double se
   not_done("02.5");
   // end of exercise 02.5
   return reading;
+}
+
+// ---- One kernel in place of several ----
+// Kernels that run one after the other. Each but the last writes numbers that the next one reads.
+struct KernelStep {
+  double flops, bytes;  // bytes: all that it reads and writes
+  double passes_on;     // of these: what it writes and the next one reads; 0 for the last
+};
+struct Fusion {
+  double apart = 0, fused = 0;  // seconds, at least
+};
+
+// The steps as kernels of their own, and as one kernel that keeps what is passed on in registers.
+constexpr Fusion fuse(std::span<const KernelStep> steps, const Roofline& roof) {
+  Fusion fusion;
+  // exercise 02.6: the least time of each step, one after the other; and that of the one kernel
+  not_done("02.6");
+  // end of exercise 02.6
+  return fusion;
 }
 
 }  // namespace YOTTA_DEVICE_BUILD

@@ -79,6 +79,69 @@ int64_t first_that_fits(int64_t size, int64_t bytes_per_number, const Roofline& 
   return 0;
 }
 
+// Kernels in a row, and what their times should be.
+struct Chain {
+  const char* what;
+  std::vector<exercise::Step> steps;
+
+  double seconds(const Roofline& roof, double moved_twice) const {  // of one kernel
+    double flops = 0, bytes = 0;
+    for (const exercise::Step& step : steps) {
+      flops += step.flops;
+      bytes += step.bytes - moved_twice * step.passes_on;
+    }
+    return roof.seconds(flops, bytes);
+  }
+  double apart(const Roofline& roof) const {
+    double sum = 0;
+    for (const exercise::Step& step : steps) sum += roof.seconds(step.flops, step.bytes);
+    return sum;
+  }
+  // Each step with the bytes that are left to it, one after the other.
+  double in_turn(const Roofline& roof) const {
+    double sum = 0, read = 0;
+    for (const exercise::Step& step : steps) {
+      sum += roof.seconds(step.flops, step.bytes - step.passes_on - read);
+      read = step.passes_on;
+    }
+    return sum;
+  }
+};
+
+// x is read, and y written: 1e9 numbers of 4 bytes each; between them four passes over them.
+Chain passes_over_numbers() {
+  return {"five passes over 1e9 numbers",
+          {{1e9, 8e9, 4e9}, {1e9, 8e9, 4e9}, {2e9, 8e9, 4e9}, {1e9, 8e9, 4e9}, {1e9, 8e9, 0}}};
+}
+// A matmul of 8192, which is compute-bound, with an activation behind it, which is memory-bound.
+Chain matmul_and_activation() {
+  const double numbers = 8192.0 * 8192;
+  return {"a matmul of 8192 and its gelu",
+          {{2 * 8192 * numbers, 3 * 2 * numbers, 2 * numbers}, {10 * numbers, 2 * 2 * numbers, 0}}};
+}
+
+bool near(double a, double b) { return std::abs(a / b - 1) < 1e-9; }
+
+void expect_fused(const Chain& chain) {
+  const Roofline roof = roofline_of(chip_named("h100"));
+  const double got = solution.fuse(chain.steps, roof).fused, expected = chain.seconds(roof, 2);
+  std::string why;
+  if (near(got, chain.seconds(roof, 1)))
+    why =
+        ": what is passed on is left out only once, but it is in the bytes of two steps: one step "
+        "writes it, and the next one reads it";
+  if (near(got, chain.seconds(roof, 0)))
+    why =
+        ": those are all the bytes that the steps move; the one kernel moves nothing that is "
+        "passed on";
+  if (near(got, chain.in_turn(roof)))
+    why =
+        ": the steps' times are added; in one kernel the FLOPs of one step hide behind the bytes "
+        "of another, so add up FLOPs and bytes and then ask the roof";
+  expect(near(got, expected),
+         fmt::format("{}, fused: {:.4g} s, expected {:.4g}{}", chain.what, got, expected, why));
+}
+
 }  // namespace
 
 TEST_CASE("02.1: the lanes of a warp are neighbours in memory") {
@@ -247,7 +310,6 @@ TEST_CASE("02.5: a measured time is read under the roof") {
         {"16 tokens", matmul_workload(16, 4096, 4096), 0.9}}) {
     const double seconds = roof.seconds(work.flops, work.bytes) / share;
     const exercise::Reading got = solution.read_measurement(work.flops, work.bytes, seconds, roof);
-    const auto near = [](double a, double b) { return std::abs(a / b - 1) < 1e-9; };
     expect(near(got.intensity, work.intensity()),
            fmt::format("{}: {:.3g} FLOPs per byte, expected {:.3g}", what, got.intensity,
                        work.intensity()));
@@ -270,4 +332,35 @@ TEST_CASE("02.5: a measured time is read under the roof") {
     expect(near(got.of_roof, share),
            fmt::format("{}: {:.3g} of the roof, expected {:.3g}", what, got.of_roof, share));
   }
+}
+
+TEST_CASE("02.6: kernels apart run one after the other") {
+  const Roofline roof = roofline_of(chip_named("h100"));
+  for (const Chain& chain : {matmul_and_activation(), passes_over_numbers()}) {
+    const double got = solution.fuse(chain.steps, roof).apart, expected = chain.apart(roof);
+    const char* const why = near(got, chain.seconds(roof, 0))
+                                ? ": that is the time of the sums, as of one kernel; they run one "
+                                  "after the other, so their times add up"
+                                : "";
+    expect(near(got, expected),
+           fmt::format("{}, apart: {:.4g} s, expected {:.4g}{}", chain.what, got, expected, why));
+  }
+}
+
+TEST_CASE("02.6: what is passed on is neither written nor read") {
+  expect_fused(passes_over_numbers());
+}
+
+TEST_CASE("02.6: the one kernel computes and moves at once") {
+  expect_fused(matmul_and_activation());
+}
+
+TEST_CASE("02.6: a kernel alone is as it was") {
+  const Roofline roof = roofline_of(chip_named("h100"));
+  const std::vector<exercise::Step> one = {{1e12, 8e9, 0}};
+  const exercise::Fusion got = solution.fuse(one, roof);
+  expect(
+      near(got.apart, roof.seconds(1e12, 8e9)) && near(got.fused, got.apart),
+      fmt::format("one kernel alone: {:.4g} s apart and {:.4g} s fused, expected {:.4g} for both",
+                  got.apart, got.fused, roof.seconds(1e12, 8e9)));
 }

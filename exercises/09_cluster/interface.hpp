@@ -32,6 +32,7 @@ struct Solution {
   Machine (*switched)(const yotta::Chip& chip, int count);
   Machine (*llama3_24k)();
   std::vector<int> (*nearly_cubic)(int count, int axes);
+  double (*ring)(const Machine& machine, const std::vector<int>& chips, double bytes);
 };
 extern const Solution solution;
 

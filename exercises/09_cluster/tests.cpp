@@ -199,6 +199,69 @@ int farthest(const std::vector<int>& axes) {
   return hops;
 }
 
+// ---- 09.7
+
+// A ring of chips of a machine, and what an all_gather of 800 MB takes on it.
+struct RingOf {
+  std::string what;
+  Machine machine;
+  std::vector<int> chips;
+  double bytes = 800e6;
+
+  double p() const { return static_cast<double>(chips.size()); }
+  // The messages of one step, each with `part` bytes. The links are the solution's: a mistake there is 09.3's.
+  std::vector<double> messages(double part) const {
+    std::vector<double> all;
+    for (size_t i = 0; i < chips.size(); ++i) {
+      const exercise::Link next = solution.link(machine, chips[i], chips[(i + 1) % chips.size()]);
+      all.push_back(solution.seconds(next.alpha, next.beta, part));
+    }
+    return all;
+  }
+  double step(double part) const {
+    const std::vector<double> all = messages(part);
+    return *std::max_element(all.begin(), all.end());
+  }
+};
+
+// What a wrong number of seconds is.
+std::string about_ring(const RingOf& ring, double got) {
+  const double part = ring.bytes / ring.p(), steps = ring.p() - 1;
+  std::vector<double> open = ring.messages(part);
+  double sum = 0;
+  for (const double seconds : open) sum += seconds;
+  const double first = open.front();
+  open.pop_back();
+  if (close(got, steps * ring.step(ring.bytes)))
+    return "that sends the whole array in every step: a chip sends a p-th of it";
+  if (close(got, ring.p() * ring.step(part)))
+    return "that is p steps: a chip has its own part already, so p - 1 bring the others";
+  if (close(got, steps * sum))
+    return "the messages of a step are added up, but all chips send at once";
+  if (close(got, steps * *std::max_element(open.begin(), open.end())))
+    return "that is without the link from the last chip to the first, which closes the ring";
+  if (close(got, steps * first))
+    return fmt::format(
+        "that takes the first link for all of them. Here chips {} and {} share a slower one",
+        ring.chips[7 % ring.chips.size()], ring.chips[8 % ring.chips.size()]);
+  return "each of p - 1 steps takes as long as the slowest message, with a p-th of the bytes";
+}
+
+void expect_ring(const RingOf& ring) {
+  const double got = solution.ring(ring.machine, ring.chips, ring.bytes);
+  const double expected = (ring.p() - 1) * ring.step(ring.bytes / ring.p());
+  expect(close(got, expected),
+         fmt::format("all_gather of {:.3g} bytes round a ring of {}: expected {}, got {}\n    {}",
+                     ring.bytes, ring.what, time_text(expected), time_text(got),
+                     about_ring(ring, got)));
+}
+
+std::vector<int> first_chips(int count) {
+  std::vector<int> chips;
+  for (int chip = 0; chip < count; ++chip) chips.push_back(chip);
+  return chips;
+}
+
 }  // namespace
 
 TEST_CASE("09.1: latency once, and then byte after byte") {
@@ -309,4 +372,27 @@ TEST_CASE("09.6: as nearly a cube as can be") {
                       count, axes, grid_text(expected), grid_text(got), farthest(got),
                       farthest(expected)));
     }
+}
+
+TEST_CASE("09.7: p - 1 steps, each with a p-th of the bytes") {
+  const Machine node = machine_of(switched(chip_named("h100"), 8));
+  expect_ring({"8 chips of one node", node, first_chips(8)});
+  expect_ring({"2 chips of one node", node, {3, 5}});
+  const double alone = solution.ring(node, {4}, 800e6);
+  expect(alone == 0, fmt::format("one chip has everything: expected 0, got {}", time_text(alone)));
+}
+
+TEST_CASE("09.7: a step takes what its slowest link takes") {
+  expect_ring(
+      {"16 chips of two nodes", machine_of(switched(chip_named("h100"), 16)), first_chips(16)});
+  const Machine llama = machine_of(llama3_24k());
+  std::vector<int> over_pods = first_chips(12);
+  over_pods.back() = 3072;
+  expect_ring({"11 chips of a pod and one of another", llama, over_pods});
+}
+
+TEST_CASE("09.7: the last chip sends to the first") {
+  const Machine ring = {{{"torus", 8, us, 1 / 90e9}}, {8}};
+  expect_ring({"4 neighbours in a torus of 8", ring, {0, 1, 2, 3}, 8});
+  expect_ring({"all 8 chips of a torus", ring, first_chips(8)});
 }

@@ -7,6 +7,9 @@ namespace {
 namespace student = yotta::student::reference;
 }
 
-const exercise::Solution exercise::solution = {
-    student::linear_backward_input, student::linear_backward_weight, student::rmsnorm_backward,
-    student::attention, student::attention_backward};
+const exercise::Solution exercise::solution = {student::linear_backward_input,
+                                               student::linear_backward_weight,
+                                               student::rmsnorm_backward,
+                                               student::cross_entropy,
+                                               student::attention,
+                                               student::attention_backward};

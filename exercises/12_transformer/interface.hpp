@@ -17,11 +17,13 @@ using Matrix = yotta::MatrixView<const double>;
 using MatrixOut = yotta::MatrixView<double>;
 using Array = std::span<const double>;
 using ArrayOut = std::span<double>;
+using Targets = std::span<const int64_t>;
 
 struct Solution {
   void (*linear_backward_input)(Matrix dy, Matrix w, MatrixOut dx);
   void (*linear_backward_weight)(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db);
   void (*rmsnorm_backward)(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, ArrayOut dw);
+  double (*cross_entropy)(Matrix z, Targets targets, double scale, MatrixOut dz);
   void (*attention)(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOut L);
   void (*attention_backward)(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Array L,
                              MatrixOut dq, MatrixOut dk, MatrixOut dv);

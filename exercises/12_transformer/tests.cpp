@@ -6,6 +6,7 @@
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
+#include "yotta/nn/cross_entropy.hpp"
 #include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/norm.hpp"
 
@@ -175,6 +176,39 @@ RmsnormResult run(const Rmsnorm& norm, double before) {
   solution.rmsnorm_backward(matrix(norm.dy), matrix(norm.x), array(norm.w), array(norm.y().rstd),
                             result.dx.matrix(), result.dw.array());
   return result;
+}
+
+// ---- cross-entropy ------------------------------------------------------------------------------
+
+struct Logits {
+  int64_t N = 3, V = 5;
+  double size = 1, scale = 0.25;
+  std::vector<int64_t> targets = {4, 0, 2};
+  Tensor z = numbers({N, V}, "z", size);
+
+  Tensor whole_targets() const {
+    Tensor made = Tensor::empty({N}, DType::i32);
+    std::copy(targets.begin(), targets.end(), made.data<int32_t>());
+    return made;
+  }
+  double loss() const { return cross_entropy(z, whole_targets(), scale).loss; }
+  // The probability of each logit, times scale.
+  Numbers scaled_softmax() const {
+    Numbers all = difference_quotients(z, [&] { return loss(); });
+    for (size_t n = 0; n < targets.size(); ++n)
+      all[n * static_cast<size_t>(V) + static_cast<size_t>(targets[n])] += scale;
+    return all;
+  }
+};
+
+struct LogitsResult {
+  double loss;
+  Result dz;
+};
+LogitsResult run(const Logits& at, double before) {
+  Result dz(at.N, at.V, before);
+  const double loss = solution.cross_entropy(matrix(at.z), at.targets, at.scale, dz.matrix());
+  return {loss, dz};
 }
 
 // ---- attention ----------------------------------------------------------------------------------
@@ -396,13 +430,64 @@ TEST_CASE("12.3: dw of rmsnorm is what difference quotients say, added to what i
   expect_gradient(result.dw, expected);
 }
 
-TEST_CASE("12.4: o and L are those of all keys at once, however many keys come at a time") {
+TEST_CASE("12.4: the loss is the scaled sum of -log P of what came next") {
+  const Logits at;
+  const double found = run(at, 0).loss, expected = at.loss();
+  double probabilities = 0;
+  const Numbers softmax = at.scaled_softmax();
+  for (size_t n = 0; n < at.targets.size(); ++n)
+    probabilities += softmax[n * static_cast<size_t>(at.V) + static_cast<size_t>(at.targets[n])];
+  const auto near = [&](double a) { return std::abs(found - a) < tolerance; };
+  std::string why;
+  if (near(-probabilities))
+    why = ": the sum of -P of the targets, without the logarithm: the loss is -log P";
+  if (near(expected / at.scale)) why = ": the sum over the rows, not times scale";
+  if (near(-expected)) why = ": the sign is turned round, P below 1 has a negative logarithm";
+  expect(near(expected), fmt::format("loss of 3 rows with scale {}: expected {:.6f}, got {:.6f}{}",
+                                     at.scale, expected, found, why));
+}
+
+TEST_CASE("12.4: dz is what difference quotients of the loss say") {
+  const Logits at;
+  const Numbers gradient = difference_quotients(at.z, [&] { return at.loss(); });
+  Expected expected{"dz (N, V)", gradient, 7, false};
+  expected.suspects = {
+      {"the probabilities: nothing is subtracted at the target, whose own logit lowers the loss",
+       at.scaled_softmax()},
+      {"the target minus the probability: the sign is turned round, and a step against it makes "
+       "the loss larger",
+       times(gradient, -1)},
+      {"the gradient without scale: the loss is scaled, and so is dz",
+       times(gradient, 1 / at.scale)},
+      {"scale twice", times(gradient, at.scale)}};
+  expect_gradient(run(at, 7).dz, expected);
+}
+
+TEST_CASE("12.4: large logits do not overflow") {
+  for (const double sign : {1.0, -1.0}) {
+    Logits at;
+    for (double& number : at.z.span<double>()) number += sign * 900;
+    const LogitsResult found = run(at, 0);
+    const std::string what = fmt::format(
+        "logits near {}: {{}} is not finite. e^900 is infinite and e^-900 is 0, so take the row's "
+        "largest logit out of every exponent",
+        sign * 900);
+    expect(std::isfinite(found.loss), fmt::format(fmt::runtime(what), "the loss"));
+    for (const double number : found.dz.values())
+      expect(std::isfinite(number), fmt::format(fmt::runtime(what), "a number of dz"));
+    expect(std::abs(found.loss - at.loss()) < tolerance,
+           fmt::format("logits near {}: expected a loss of {:.6f}, got {:.6f}", sign * 900,
+                       at.loss(), found.loss));
+  }
+}
+
+TEST_CASE("12.5: o and L are those of all keys at once, however many keys come at a time") {
   const Head head;
   for (const int64_t block : {int64_t{2}, int64_t{1}, int64_t{4}, head.T})
     expect_online(head, block);
 }
 
-TEST_CASE("12.4: large scores, early or late, do not overflow") {
+TEST_CASE("12.5: large scores, early or late, do not overflow") {
   for (const double sign : {-1.0, 1.0}) {
     Head head;  // scores of 900 and more, with either sign
     for (double& number : head.q.span<double>()) number = 30;
@@ -426,7 +511,7 @@ TEST_CASE("12.4: large scores, early or late, do not overflow") {
   }
 }
 
-TEST_CASE("12.5: dq, dk and dv are what difference quotients say, added to what is there") {
+TEST_CASE("12.6: dq, dk and dv are what difference quotients say, added to what is there") {
   const Head head;
   const AttentionResult result = run(head, 0.5);
   const Gradients no_D = gradients(head, {.D = false}), no_L = gradients(head, {.L = false}),
@@ -455,7 +540,7 @@ TEST_CASE("12.5: dq, dk and dv are what difference quotients say, added to what 
   check("dk", head.k, result.dk, &Gradients::dk);
 }
 
-TEST_CASE("12.5: one token, one number per head, and large scores") {
+TEST_CASE("12.6: one token, one number per head, and large scores") {
   for (const auto& [T, d] : {std::pair{1, 4}, std::pair{5, 1}}) {
     const Head head{.T = T, .d = d};
     const AttentionResult result = run(head, 0);

@@ -63,7 +63,7 @@ inline constexpr StateBytes f32_bytes = {4, 4, 8};          // f32, f32; m, v
 // Bytes that a rank holds for P parameters, a multiple of `ranks`. Stage 0 is DDP.
 constexpr int64_t zero_bytes_held(int stage, int64_t ranks, int64_t P, StateBytes bytes) {
   int64_t held = 0;
-  // exercise 14.1: a warm-up: which of the three does each stage shard among the ranks?
+  // exercise 14.1: warm-up, which of the three does each stage shard among the ranks?
   not_done("14.1");
   // end of exercise 14.1
   return held;

@@ -168,7 +168,7 @@ void FsdpUnit::unshard() {
   // end of exercise 15.3
 }
 void FsdpUnit::reshard() {
-  // exercise 15.4: free the whole array; nobody may keep a view of it
+  // exercise 15.4: warm-up, free the whole array; nobody may keep a view of it
   not_done("15.4");
   // end of exercise 15.4
 }

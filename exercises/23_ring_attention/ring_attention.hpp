@@ -113,7 +113,7 @@ inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
 
 AttentionBlock Ring::block(int64_t i, int from, int64_t j) const {
   AttentionBlock block;
-  // exercise 23.2: its first columns here, its length, and how far its queries are ahead
+  // exercise 23.2: warm-up, its first columns here, its length, and how far its queries are ahead
   not_done("23.2");
   // end of exercise 23.2
   return block;

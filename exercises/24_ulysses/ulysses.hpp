@@ -64,8 +64,8 @@ inline AttentionGradients ulysses_attention_backward(const Tensor& dout,
                                                         ChunkOrder order = ChunkOrder::zigzag,
                                                         Where where = Where::current());
 
-// Bytes that a rank sends forward (and as many backward); B T Hkv d and B T H d numbers on all
-// ranks together.
+// Bytes that a rank sends forward (and as many backward), if q has `all_q_bytes` on all ranks
+// together (B T H d numbers), and k has `all_k_bytes` (B T Hkv d).
 constexpr int64_t ulysses_bytes(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes) {
   int64_t sent = 0;
   // exercise 24.1: warm-up, a rank keeps a part of its share of q, k, v and o, and sends the rest

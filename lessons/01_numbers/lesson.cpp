@@ -32,11 +32,11 @@ void one_bit_flipped(Lesson& lesson) {
   line("the mantissa's last", 0);
 }
 
-void ranges(Lesson& lesson) {
+void ranges(Lesson& lesson, const std::vector<NumberFormat>& all) {
   lesson.section("How far, how fine");
   console::Table table({"format", "bits", "largest", "smallest normal", "smallest", "next after 1",
                         "1 + 1 + ... stops at"});
-  for (const NumberFormat& f : formats::all)
+  for (const NumberFormat& f : all)
     table.row({f.name, fmt::format("{}", f.bits()), fmt::format("{:.5g}", largest(f)),
                fmt::format("{:.3g}", smallest_normal(f)), fmt::format("{:.3g}", smallest(f)),
                fmt::format("1 + 2^-{}", f.mantissa), fmt::format("{:.0f}", ones_stop_at(f))});
@@ -77,12 +77,26 @@ void sums(Lesson& lesson, int64_t count) {
     lesson.say("{:<34} {:>9.2f}   {:>6.2f}% off", how, value, 100 * std::abs(value / exact - 1));
   };
   lesson.section(fmt::format("{} random terms, five ways", count));
+  lesson.say("{:<34} {:>9}   {:>7}", "", "sum", "error");
   line("exact", exact);
   line("bf16, one after the other", sum_in_order(random_terms, formats::bf16).value);
   line("bf16, in pairs", sum_pairwise(random_terms, formats::bf16));
   line("bf16, stochastic rounding", chance);
   line("bf16, compensated", sum_compensated(random_terms, formats::bf16).value);
   line("fp32, one after the other", sum_in_order(random_terms, formats::fp32).value);
+}
+
+// The same numbers in two orders: `start` and then 100 ones, or the ones first.
+void two_orders(Lesson& lesson, double start) {
+  lesson.section("One sum in two orders, in bf16");
+  std::vector<double> terms(101, 1.0);
+  for (const size_t place : {size_t{0}, size_t{100}}) {
+    terms.assign(101, 1.0);
+    terms[place] = start;
+    lesson.say("{:<28} {:.0f}",
+               place == 0 ? "the number first, then ones:" : "ones first, then the number:",
+               sum_in_order(terms, formats::bf16).value);
+  }
 }
 
 void dots(Lesson& lesson) {
@@ -155,20 +169,27 @@ void large_numbers(Lesson& lesson) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int64_t count = 4096;
+  int64_t count = 4096, exponent = 0, mantissa = 9, start = 0;
   return run_lesson(
       argc, argv,
       {"01", "Numbers", "what a number loses in 16 and 8 bits, and how much work training is"},
       [&](Lesson& lesson) {
         bits(lesson);
         one_bit_flipped(lesson);
-        ranges(lesson);
+        std::vector<NumberFormat> all(std::begin(formats::all), std::end(formats::all));
+        if (exponent != 0)
+          all.push_back({"mine", static_cast<int>(exponent), static_cast<int>(mantissa)});
+        ranges(lesson, all);
         sums(lesson, count);
+        if (start != 0) two_orders(lesson, static_cast<double>(start));
         dots(lesson);
         training(lesson);
         integers(lesson);
         large_numbers(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 01");
       },
-      {{"terms", "how many terms are added up", &count, 1, 1'000'000}});
+      {{"terms", "how many terms are added up", &count, 1, 1'000'000},
+       {"exponent", "exponent bits of a format of your own; 0: none", &exponent, 0, 8},
+       {"mantissa", "its mantissa bits", &mantissa, 1, 23},
+       {"start", "a number that is added to 100 ones in two orders; 0: none", &start, 0, 60'000}});
 }

@@ -134,11 +134,13 @@ void cuda_ladder(Lesson& lesson, const Options& options) {
 void gpu_by_size(Lesson& lesson) {
   lesson.section(
       "FLOP utilisation by size, 132 SMs, tiles of 128 x 128: what edges and waves leave");
+  lesson.say("{:>5}  {:<41}{:>4}  {:>6}  {:>5}", "size", "share of the SMs' time that is of use",
+             "", "blocks", "waves");
   for (const int64_t n : {512, 1024, 1408, 1536, 2048, 3072, 4096, 4100, 8192}) {
     const int64_t side = (n + 127) / 128, blocks = side * side, waves = (blocks + 131) / 132;
     const double useful = static_cast<double>(n * n) / static_cast<double>(waves * 132 * 128 * 128);
-    lesson.say("{:>5}  {} {:>3.0f}%  blocks {}, waves {}", n, console::bar(useful, 1, 40),
-               100 * useful, blocks, waves);
+    lesson.say("{:>5}  {} {:>3.0f}%  {:>6}  {:>5}", n, console::bar(useful, 1, 40), 100 * useful,
+               blocks, waves);
   }
 }
 

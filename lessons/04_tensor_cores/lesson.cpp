@@ -9,6 +9,7 @@
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/mma_picture.hpp"
 #include "yotta/device/tensor_cores.hpp"
+#include "yotta/device/tensor_cores_tile.hpp"
 #include "yotta/machine/roofline.hpp"
 
 using namespace yotta;
@@ -16,7 +17,7 @@ using namespace yotta;
 namespace {
 
 struct Options {
-  int64_t lane = 5, size = 128, k = 16384;
+  int64_t lane = 5, size = 128, k = 16384, round = 16;
 };
 
 void fragments(Lesson& lesson, const Options& options) {
@@ -99,26 +100,45 @@ void ladder(Lesson& lesson, const Options& options) {
     lesson.number(rung.name + ".sectors", rung.sectors);
     lesson.number(rung.name + ".wavefronts", rung.wavefronts);
   }
-  lesson.say("\nwith tiles of 128 x 256 a block and 64 x 64 a warp, by the same arithmetic");
+  lesson.say("\nwith tiles of 128 x 256 a block and 64 x 64 a warp, by the same arithmetic\n");
+  lesson.say("{:<13} {:>8} {:>11} {:>9} {:>9}", "", "sectors", "wavefronts", "roof H100",
+             "roof A100");
   for (const RungCounts& rung : expect_large_rungs())
-    lesson.say("{:<13} {:>25.2f} {:>11.2f} {:>8.1f}% {:>8.1f}%", rung.name, rung.expected_sectors,
+    lesson.say("{:<13} {:>8.2f} {:>11.2f} {:>8.1f}% {:>8.1f}%", rung.name, rung.expected_sectors,
                rung.expected_wavefronts, 100 * rung.on_h100, 100 * rung.on_a100);
 }
 
-// The sum of k products of numbers between 0 and 1, rounded to T after each mma, 16 products.
+// Where chunk 0 of eight rows of 64 bytes lies in shared memory.
+template <Rows rows>
+std::string banks_of_chunk_0() {
+  std::string text;
+  for (int row = 0; row < 8; ++row)
+    text += fmt::format("{:>4}", place<32, rows>(row, 0) * 2 / 4 % 32);
+  return text;
+}
+
+void swizzle(Lesson& lesson) {
+  lesson.section("Chunk 0 of eight neighbouring rows: the first of its four banks, of 32");
+  lesson.say("row                 0   1   2   3   4   5   6   7");
+  lesson.say("in order         {}", banks_of_chunk_0<Rows::plain>());
+  lesson.say("swizzled         {}", banks_of_chunk_0<Rows::swizzled>());
+}
+
+// The sum of k products of numbers between 0 and 1, rounded to T after every `round` products; an mma has 16.
 template <class T>
-double sum_kept_in(const std::vector<bfloat16>& a, const std::vector<bfloat16>& b) {
+double sum_kept_in(const std::vector<bfloat16>& a, const std::vector<bfloat16>& b, size_t round) {
   T sum{};
-  for (size_t l = 0; l < a.size(); l += 16) {
+  for (size_t l = 0; l < a.size(); l += round) {
     auto step = static_cast<float>(sum);
-    for (size_t i = l; i < l + 16; ++i) step += static_cast<float>(a[i]) * static_cast<float>(b[i]);
+    for (size_t i = l; i < std::min(l + round, a.size()); ++i)
+      step += static_cast<float>(a[i]) * static_cast<float>(b[i]);
     sum = T(step);
   }
   return static_cast<double>(sum);
 }
 
 // The mean error of 64 such sums, in percent, kept in f32, f16 and bf16.
-std::array<double, 3> sum_errors(int64_t k) {
+std::array<double, 3> sum_errors(int64_t k, size_t round) {
   std::array<double, 3> errors = {};
   for (uint64_t trial = 0; trial < 64; ++trial) {
     std::vector<bfloat16> a, b;
@@ -128,8 +148,8 @@ std::array<double, 3> sum_errors(int64_t k) {
       b.push_back(bfloat16(Random(trial, "b").uniform(i)));
       exact += static_cast<double>(a[i]) * static_cast<double>(b[i]);
     }
-    const double sums[] = {sum_kept_in<float>(a, b), sum_kept_in<float16>(a, b),
-                           sum_kept_in<bfloat16>(a, b)};
+    const double sums[] = {sum_kept_in<float>(a, b, round), sum_kept_in<float16>(a, b, round),
+                           sum_kept_in<bfloat16>(a, b, round)};
     for (size_t i = 0; i < 3; ++i) errors[i] += 100 * std::abs(sums[i] - exact) / exact / 64;
   }
   return errors;
@@ -139,7 +159,7 @@ void precision(Lesson& lesson, const Options& options) {
   lesson.section("Mixed precision: the same bf16 inputs, sums kept in three types");
   lesson.say("{:>6} {:>12} {:>12} {:>12}", "k", "f32", "f16", "bf16");
   for (int64_t k = 16; k <= options.k; k *= 4) {
-    const auto [f32, f16, bf16] = sum_errors(k);
+    const auto [f32, f16, bf16] = sum_errors(k, static_cast<size_t>(options.round));
     lesson.say("{:>6} {:>11.5f}% {:>11.3f}% {:>11.3f}%", k, f32, f16, bf16);
     lesson.number(fmt::format("error_percent.bf16.k{}", k), bf16);
   }
@@ -166,7 +186,7 @@ void everything_else(Lesson& lesson) {
 void forgotten_cast(Lesson& lesson) {
   lesson.section("Forget the cast: a product of 8192 x 8192 x 8192 at the peak, in ms");
   const double flops = matmul_flops(8192, 8192, 8192);
-  lesson.say("{:<6} {:>20} {:>22} {:>8}", "", "f32, ordinary lanes", "bf16, tensor cores", "times");
+  lesson.say("{:<6} {:>20} {:>22} {:>8}", "", "f32, ordinary, ms", "bf16, tensor, ms", "times");
   for (const char* name : {"a100", "h100", "h200", "b200"}) {
     const Chip& chip = chip_named(name);
     const double f32 = flops / peak(chip, DType::f32), bf16 = flops / peak(chip, DType::bf16);
@@ -240,6 +260,7 @@ int main(int argc, char** argv) {
         fragments(lesson, options);
         by_hand(lesson, options);
         ladder(lesson, options);
+        swizzle(lesson);
         precision(lesson, options);
         everything_else(lesson);
         forgotten_cast(lesson);
@@ -251,5 +272,7 @@ int main(int argc, char** argv) {
       },
       {{"lane", "the lane to look at", &options.lane, 0, 31},
        {"size", "of the ladder's matrices", &options.size, 1, 512},
+       {"round", "products that the precision table adds up before it rounds", &options.round, 1,
+        1024},
        {"k", "longest sum of the precision table", &options.k, 16, 1 << 20}});
 }

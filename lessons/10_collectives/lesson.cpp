@@ -4,6 +4,7 @@
 
 #include "course/shared/collective_picture.hpp"
 #include "course/shared/lesson.hpp"
+#include "course/shared/two_nodes_picture.hpp"
 #include "yotta/comm/chooser.hpp"
 #include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/collectives_tree.hpp"
@@ -125,6 +126,8 @@ void fastest(Lesson& lesson) {
   for (const auto& [machine, ranks] : {std::pair{"h100x8", 8}, {"h100x16", 16}}) {
     const Cluster c = cluster_named(machine);
     lesson.section(fmt::format("all_reduce on {}: the fastest three, in us", machine));
+    lesson.say("{:>9}   {:<18} {:>7}   {:<18} {:>7}   {:<18} {:>7}", "array", "fastest", "us",
+               "second", "us", "third", "us");
     for (int64_t bytes = 1 << 10; bytes <= 1 << 30; bytes <<= 5) {
       const std::vector<AllReduceTime> times = all_reduce_times(c, ranks, bytes);
       std::string line = fmt::format("{:>5} {}B ", bytes < 1 << 20 ? bytes >> 10 : bytes >> 20,
@@ -160,6 +163,7 @@ void network_cards(Lesson& lesson) {
   const double bytes = 1 << 30;
   std::string summary;
   lesson.section("What the eight network cards of node 0 send: all_reduce of 1 GiB on 16 H100");
+  lesson.say("algorithm   card    sent; a full bar is {:.0f} MB", 1e-6 * 2 * bytes);
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::multi_rail}) {
     const Timed run = run_on(cluster_named("h100x16"), 16, [&](Communicator& world) {
       const DeviceScope meta(Device::meta);
@@ -237,7 +241,10 @@ void failures(Lesson& lesson) {
 }
 
 void draw_pictures(Lesson& lesson) {
-  for (const auto& [file, svg] : {std::pair{"ring.svg", ring_svg()}, {"tree.svg", tree_svg()}}) {
+  for (const auto& [file, svg] : {std::pair{"ring.svg", ring_svg()},
+                                  {"tree.svg", tree_svg()},
+                                  {"rabenseifner.svg", rabenseifner_svg()},
+                                  {"two_nodes.svg", two_nodes_svg()}}) {
     std::ofstream(file) << svg;
     lesson.say("drawn in {}", file);
   }
@@ -267,5 +274,6 @@ int main(int argc, char** argv) {
       {{"ranks", "how many ranks", &ranks, 1, 32},
        {"count", "how many numbers each rank has", &count, 0, 10'000'000},
        {"machines", "0: without the described machines", &machines, 0, 1},
-       {"draw", "1: write the pictures ring.svg and tree.svg into this folder", &draw, 0, 1}});
+       {"draw", "1: write ring.svg, tree.svg, rabenseifner.svg and two_nodes.svg into this folder",
+        &draw, 0, 1}});
 }

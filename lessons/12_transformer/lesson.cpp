@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 
+#include "course/shared/attention_picture.hpp"
 #include "course/shared/block_picture.hpp"
 #include "course/shared/lesson.hpp"
 #include "course/shared/transformer_picture.hpp"
@@ -116,6 +117,19 @@ void check_norms(Lesson& lesson) {
   at.check("layernorm: dx", x, layernorm_backward_input(dy, x, w, layer.mean, layer.rstd));
   at.check("layernorm: dw", w, dweight);
   at.check("layernorm: db", b, dbias);
+}
+
+// rmsnorm's dx without the term that comes from r.
+void wrong_norm(Lesson& lesson) {
+  const Tensor x = numbers({3, 5}, "x"), w = numbers({5}, "w"), dy = numbers({3, 5}, "dy");
+  const std::vector<double> r = rmsnorm(x, w).rstd.values(), up = dy.values(), weight = w.values();
+  Tensor dx = zeros_of({3, 5});
+  for (size_t i = 0; double& value : dx.span<double>()) {
+    value = r[i / 5] * up[i] * weight[i % 5];
+    ++i;
+  }
+  lesson.section("A mistake: rmsnorm's dx without its second term");
+  Checked{lesson, [&] { return rmsnorm(x, w).y; }, dy}.check("rmsnorm, r g alone: dx", x, dx);
 }
 
 void check_activations(Lesson& lesson) {
@@ -393,14 +407,18 @@ void draw_pictures(Lesson& lesson) {
     std::ofstream(picture.file) << transformer_svg(picture);
     lesson.say("drawn in {}", picture.file);
   }
-  std::ofstream("block.svg") << block_svg();
-  lesson.say("drawn in block.svg");
+  for (const auto& [file, svg] : {std::pair{"block.svg", block_svg()},
+                                  {"online_softmax.svg", online_softmax_svg()},
+                                  {"rope.svg", rope_svg()}}) {
+    std::ofstream(file) << svg;
+    lesson.say("drawn in {}", file);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  int64_t layers = 4, width = 128, heads = 4, context = 512, batch = 4, draw = 0;
+  int64_t layers = 4, width = 128, heads = 4, context = 512, batch = 4, draw = 0, wrong = 0;
   return run_lesson(
       argc, argv,
       {"12", "A transformer with its backward written out",
@@ -410,6 +428,7 @@ int main(int argc, char** argv) {
         config.check();
         if (draw != 0) draw_pictures(lesson);
         gradients(lesson);
+        if (wrong != 0) wrong_norm(lesson);
         online_softmax(lesson);
         linear_net(lesson);
         parameters_of_known_models(lesson);
@@ -423,5 +442,8 @@ int main(int argc, char** argv) {
        {"heads", "H", &heads, 1, 256},
        {"context", "T", &context, 4, 1 << 20},
        {"batch", "B", &batch, 1, 1 << 20},
-       {"draw", "1: write transformer*.svg and block.svg into this folder", &draw, 0, 1}});
+       {"wrong", "1: also check an rmsnorm without its second term", &wrong, 0, 1},
+       {"draw",
+        "1: write transformer*.svg, block.svg, online_softmax.svg and rope.svg into this folder",
+        &draw, 0, 1}});
 }

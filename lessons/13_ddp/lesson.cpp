@@ -3,6 +3,7 @@
 
 #include "course/shared/ddp_picture.hpp"
 #include "course/shared/lesson.hpp"
+#include "course/shared/staleness_picture.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/model/text.hpp"
@@ -270,15 +271,15 @@ void steps_on_the_clock(Lesson& lesson) {
   }
 }
 
-// The form of lecture CS2281, with its figures: alpha lg p <= (B T / C - beta) N.
-void lecture(Lesson& lesson) {
+// The short form, with round figures: alpha lg p <= (B T / C - beta) N.
+void short_form(Lesson& lesson) {
   struct Case {
     const char* title;
     double bandwidth, sequences;
     int ranks;
   };
-  const double alpha = 1e-6, flops = 1500e12, tokens = 8e3;  // the lecture's
-  lesson.say("\nThe lecture's inequality (alpha 1 us, C = 1500 TFLOP/s, T = 8000 tokens):");
+  const double alpha = 1e-6, flops = 1500e12, tokens = 8e3;
+  lesson.say("\nThe short inequality (alpha 1 us, C = 1500 TFLOP/s, T = 8000 tokens):");
   for (const Case& each : {Case{"between nodes", 50e9, 4, 1024}, {"in a node", 1e12, 1, 8}}) {
     const double least =
         alpha * std::log2(each.ranks) / (each.sequences * tokens / flops - 1 / each.bandwidth);
@@ -286,7 +287,7 @@ void lecture(Lesson& lesson) {
         "{:<14} 1/beta {:>4.0f} GB/s: B at least {:.2f}; B = {}, p = {}: N at least {:.1f} million",
         each.title, 1e-9 * each.bandwidth, flops / each.bandwidth / tokens, each.sequences,
         each.ranks, 1e-6 * least);
-    lesson.number(fmt::format("lecture.{}", each.title), flops / each.bandwidth / tokens);
+    lesson.number(fmt::format("short.{}", each.title), flops / each.bandwidth / tokens);
   }
 }
 
@@ -294,31 +295,26 @@ void who_breaks_first(Lesson& lesson) {
   thresholds(lesson);
   steps_at_peak(lesson);
   steps_on_the_clock(lesson);
-  lecture(lesson);
+  short_form(lesson);
 }
 
 // ---- without waiting, and with larger batches
 
-// The largest |w| of the last 50 of 400 steps down the loss w^2 / 2, from 1, when each gradient is
-// that of the weights `staleness` steps ago.
-double stale_descent(double rate, int staleness) {
-  std::vector<double> w = {1};
+// The largest |w| of the last 50 of 400 steps of stale_descent.
+double largest_at_the_end(double rate, int staleness) {
+  const std::vector<double> w = stale_descent(rate, staleness, 400);
   double largest = 0;
-  for (int step = 0; step < 400; ++step) {
-    const double gradient = w[static_cast<size_t>(std::max(0, step - staleness))];
-    w.push_back(w.back() - rate * gradient);
-    if (step >= 350) largest = std::max(largest, std::abs(w.back()));
-  }
+  for (size_t step = 351; step <= 400; ++step) largest = std::max(largest, std::abs(w[step]));
   return largest;
 }
 
-void stale_gradients(Lesson& lesson) {
+void old_gradients(Lesson& lesson) {
   lesson.section("Asynchronous SGD: a gradient that is some steps old");
   lesson.say("{:<22}{:>12}{:>12}{:>12}", "steps old", "rate 0.30", "rate 0.10", "rate 0.03");
   for (const int staleness : {0, 1, 3, 7, 15, 31}) {
     std::string line = fmt::format("{:<22}", staleness);
     for (const double rate : {0.3, 0.1, 0.03}) {
-      const double w = stale_descent(rate, staleness);
+      const double w = largest_at_the_end(rate, staleness);
       line += fmt::format("{:>12}", w < 1e-2 ? "at 0" : w < 1 ? "nears 0" : "diverges");
     }
     lesson.say("{}", line);
@@ -356,7 +352,8 @@ int main(int argc, char** argv) {
         sizes.ranks = static_cast<int>(ranks);
         if (draw != 0) {
           std::ofstream("ddp.svg") << ddp_svg();
-          lesson.say("drawn in ddp.svg");
+          std::ofstream("staleness.svg") << staleness_svg();
+          lesson.say("drawn in ddp.svg and staleness.svg");
         }
         same_losses(lesson, sizes);
         traffic(lesson, sizes);
@@ -364,7 +361,7 @@ int main(int argc, char** argv) {
           on_a_machine(lesson);
           who_breaks_first(lesson);
         }
-        stale_gradients(lesson);
+        old_gradients(lesson);
         batch_sizes(lesson);
         same_data(lesson, sizes);
         lesson.say("\nNext: write it yourself, ./yotta check 13");
@@ -374,5 +371,5 @@ int main(int argc, char** argv) {
        {"batch", "sequences of all ranks together", &sizes.batch, 1, 1024},
        {"bucket-bytes", "gradients that travel together", &sizes.bucket_bytes, 1, 1 << 30},
        {"machines", "0: without the described machines", &machines, 0, 1},
-       {"draw", "1: write the picture ddp.svg into this folder", &draw, 0, 1}});
+       {"draw", "1: write ddp.svg and staleness.svg into this folder", &draw, 0, 1}});
 }

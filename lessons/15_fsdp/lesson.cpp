@@ -239,8 +239,8 @@ constexpr double sequence = 8192;     // tokens
 constexpr double batch_tokens = 8e6;  // of all ranks
 
 // 3 trips of 2 bytes a parameter against 6 FLOPs a parameter and token.
-void slide(Lesson& lesson) {
-  lesson.section("The lecture's slide: 70e9 parameters on 4000 GPUs of 200 TFLOP/s");
+void round_figures(Lesson& lesson) {
+  lesson.section("Round figures: 70e9 parameters on 4000 GPUs of 200 TFLOP/s");
   lesson.say("{:>16}{:>13}{:>11}{:>15}{:>16}", "network, GB/s", "tokens, 1e6", "trips, s",
              "computing, s", "equal at GPUs");
   for (const auto& [network, tokens] : {std::pair{200e9, 4e6}, {100e9, 8e6}}) {
@@ -293,7 +293,7 @@ int main(int argc, char** argv) {
         memory(lesson, sizes);
         units(lesson, sizes);
         time(lesson, sizes);
-        slide(lesson);
+        round_figures(lesson);
         breaks(lesson, sizes);
         if (sizes.draw == 1) std::ofstream("fsdp_life.svg") << fsdp_life_svg(fsdp_life());
         lesson.say("\nNext: write it yourself, ./yotta check 15");

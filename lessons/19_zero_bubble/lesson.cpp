@@ -13,7 +13,7 @@ using namespace yotta;
 namespace {
 
 struct Sizes {
-  int64_t ranks = 4, microbatches = 8, draw = 0;
+  int64_t ranks = 4, microbatches = 8, draw = 0, own = 0;
   int p() const { return static_cast<int>(ranks); }
 };
 
@@ -68,6 +68,29 @@ void measure(Lesson& lesson, const Sizes& sizes) {
   }
 }
 
+// 1F1B with each B split into I and W, and every W at the end of its rank's list.
+PipelineSchedule weights_last(PipelineSchedule schedule) {
+  schedule.name = "W last";
+  for (PipelineActions& actions : schedule.by_rank) {
+    PipelineActions last;
+    for (PipelineAction& action : actions) {
+      if (action.op != PipelineOp::B) continue;
+      action.op = PipelineOp::I;
+      last.push_back({action.stage, PipelineOp::W, action.microbatch});
+    }
+    actions.insert(actions.end(), last.begin(), last.end());
+  }
+  return schedule;
+}
+
+void of_your_own(Lesson& lesson, const Sizes& sizes) {
+  std::vector<PipelineSchedule> all = schedules(sizes.p(), sizes.microbatches);
+  all.insert(all.begin() + 1, weights_last(all[0]));
+  lesson.section("A schedule of your own: 1F1B with every W at the end; times in units of F");
+  for (const PipelineSchedule& each : all)
+    lesson.say("{:<8}{:>4.0f}", each.name, simulate(each).length);
+}
+
 void published(Lesson& lesson) {
   struct Row {
     int64_t m;
@@ -113,11 +136,13 @@ int main(int argc, char** argv) {
       [&](Lesson& lesson) {
         pictures(lesson, sizes);
         measure(lesson, sizes);
+        if (sizes.own != 0) of_your_own(lesson, sizes);
         published(lesson);
         greedy(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 19");
       },
       {{"ranks", "pipeline ranks, p", &sizes.ranks, 1, 8},
        {"microbatches", "microbatches, m", &sizes.microbatches, 1, 64},
+       {"own", "1: also the time of a schedule of your own", &sizes.own, 0, 1},
        {"draw", "1: write zero_bubble_h1.svg and _h2.svg into this folder", &sizes.draw, 0, 1}});
 }

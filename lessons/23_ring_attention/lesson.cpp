@@ -167,6 +167,7 @@ void who_breaks_first(Lesson& lesson, const Sizes& sizes) {
   lesson.section(
       "Who breaks first: from how many tokens on a rank is a hop hidden? 4 heads, 1 key head");
   const std::vector<Network> all = networks();
+  lesson.say("{:<16}  {:>8}  {:>19}  {:>13}", "chip, link", "W", "P / W", "hidden from");
   for (const Network& each : all) {
     const double tokens = ring_hidden_tokens(each.chip.bf16, each.bandwidth, 2, 4, 1);
     lesson.say("{:<16}  {:>3.0f} GB/s  {:>6.0f} FLOPs a byte  {:>6.0f} tokens", each.name,
@@ -177,6 +178,10 @@ void who_breaks_first(Lesson& lesson, const Sizes& sizes) {
   for (const Network& each : all) header += fmt::format("  {:>25}", each.name);
   lesson.section(fmt::format("Attention forward on {} ranks: time, MFU, waiting", sizes.ranks));
   lesson.say("{}", header);
+  std::string columns = fmt::format("{:>6}", "a rank");
+  for (size_t i = 0; i < all.size(); ++i)
+    columns += fmt::format("  {:>10}{:>7}{:>8}", "time", "MFU", "waits");
+  lesson.say("{}", columns);
   for (const int64_t tokens : {1024, 4096, 8192, 16384, 32768}) {
     std::string line = fmt::format("{:>6}", tokens);
     for (const Network& each : all) {

@@ -60,13 +60,18 @@ TEST_CASE("pass_right gives what the rank on the left has, in one message") {
   }
 }
 
-TEST_CASE("add_to_counter: one rank reads and writes once") {
+TEST_CASE("add_to_counter: one rank reads and writes once, and all know the new value") {
   for (const int p : {1, 2, 3, 4, 8}) {
     PlainCounter counter;
     counter.value = 100;
-    run(p, [&](Communicator& world) { add_to_counter(world, counter, 1 + world.rank()); });
+    std::vector<int64_t> returned(static_cast<size_t>(p));
+    run(p, [&](Communicator& world) {
+      returned[static_cast<size_t>(world.rank())] =
+          add_to_counter(world, counter, 1 + world.rank());
+    });
     CHECK(counter.value == 100 + p * (p + 1) / 2);
     CHECK(counter.reads == 1);
     CHECK(counter.writes == 1);
+    for (const int64_t value : returned) CHECK(value == counter.value);
   }
 }

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <regex>
 #include <set>
 
 #include "runner/grade.hpp"
@@ -41,6 +43,20 @@ Lines words_of_starter(const std::string& task) {
   for (const Wrong& wrong : exercise.wrong)
     if (exercise.mend.count(task) > 0 && exercise.mend.at(task) == wrong.name) return wrong.says;
   return {"is not done yet"};
+}
+
+// Lines of code in each part of the library's header: what a student is to write.
+std::map<std::string, int> lines_to_write() {
+  const std::string header = read_text(the_exercise().library_header());
+  const Lines lines = lines_of(header);
+  const std::vector<std::string> parts = part_of_lines(header);
+  std::map<std::string, int> count;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const size_t begin = lines[i].find_first_not_of(' ');
+    if (!parts[i].empty() && begin != std::string::npos && lines[i].compare(begin, 2, "//") != 0)
+      ++count[parts[i]];
+  }
+  return count;
 }
 
 }  // namespace
@@ -120,4 +136,37 @@ TEST_CASE("every wrong solution has its file, every file its entry, every task i
   CHECK(listed == there);
   for (const Task& task : exercise.tasks)
     CHECK_MESSAGE(read_hints(exercise, task.id).size() >= 2, task.id);
+}
+
+TEST_CASE("the README says how many lines there are to write, and has a row for each task") {
+  const Exercise& exercise = the_exercise();
+  const std::string text = read_text(exercise.folder + "/README.md");
+  const std::map<std::string, int> lines = lines_to_write();
+  int all = 0;
+  for (const auto& [task, count] : lines) all += count;
+  std::smatch said;
+  REQUIRE(std::regex_search(text, said, std::regex("\nAbout (\\d+) lines, ")));
+  CHECK_MESSAGE(std::abs(std::stoi(said[1]) - all) <= 3, fmt::format("{} lines", all));
+  for (const Task& task : exercise.tasks) {
+    const std::string row = fmt::format("\n\\| {} \\| (.*) \\| {} \\|\n", task.id, task.points);
+    REQUIRE_MESSAGE(std::regex_search(text, said, std::regex(row)), task.id);
+    const bool says_warm_up = said[1].str().find("warm-up") == 0;
+    CHECK_MESSAGE(says_warm_up == (task.title.find("warm-up: ") == 0), task.title);
+  }
+}
+
+TEST_CASE("an exercise of more than 20 minutes has 25 to 60 lines; one line is a warm-up") {
+  const Exercise& exercise = the_exercise();
+  const std::map<std::string, int> lines = lines_to_write();
+  int all = 0;
+  for (const auto& [task, count] : lines) all += count;
+  const bool is_short = exercise.minutes <= 20;  // the first one, and the example of docs/
+  CHECK_MESSAGE(all >= (is_short ? 5 : 25), fmt::format("{} lines", all));
+  CHECK_MESSAGE(all <= (is_short ? 12 : 60), fmt::format("{} lines", all));
+  for (const Task& task : exercise.tasks) {
+    const bool is_warm_up = task.title.find("warm-up: ") == 0;
+    CHECK_MESSAGE((!is_warm_up || task.points <= 10), task.title);
+    if (lines.at(task.id) > 1 || exercise.mend.count(task.id) > 0) continue;
+    CHECK_MESSAGE((is_warm_up && task.points <= 5), task.title);
+  }
 }

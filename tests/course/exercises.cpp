@@ -130,7 +130,7 @@ TEST_CASE("a starter holds the mistakes that are to be mended") {
   Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, "00_start");
   const std::string starter = fresh_starter(exercise);
   for (const char* words : {"not_done(\"00.1\")", "world.recv(theirs, left);\n  world.send(mine",
-                            "counter.write(counter.read() + found);"})
+                            "after = counter.read() + found;\n  counter.write(after);"})
     CHECK_MESSAGE(starter.find(words) != std::string::npos, words);
   CHECK(starter.find("not_done(\"00.2\")") == std::string::npos);
   exercise.mend["00.2"] = "no_such";

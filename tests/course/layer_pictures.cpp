@@ -1,12 +1,14 @@
-// The pictures of layers: a block (lesson 12), two ranks with f and g (20), ring attention (23), Ulysses (24). The files are
+// The pictures of layers: a block, online softmax and rope (lesson 12), two ranks with f and g (20), ring attention (23), Ulysses (24). The files are
 // what the programs draw; what they say is what the layers hold, keep and send; and they can be read.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <regex>
 
+#include "course/shared/attention_picture.hpp"
 #include "course/shared/block_picture.hpp"
 #include "course/shared/console.hpp"
 #include "course/shared/ring_picture.hpp"
@@ -65,6 +67,8 @@ TEST_CASE("the files are what is drawn, and can be read") {
   };
   for (const auto& [lesson, file, draw] :
        {Picture{"12_transformer", "block.svg", block_svg},
+        Picture{"12_transformer", "online_softmax.svg", online_softmax_svg},
+        Picture{"12_transformer", "rope.svg", rope_svg},
         Picture{"20_tensor_parallel", "tensor_parallel.svg", tensor_parallel_svg},
         Picture{"23_ring_attention", "ring_attention.svg", ring_attention_svg},
         Picture{"24_ulysses", "ulysses.svg", ulysses_svg}}) {
@@ -118,6 +122,52 @@ TEST_CASE("a block keeps what its picture says, and the lesson names the same by
   CHECK(holds(svg, size_text(kept.after_dgrad)));
   const std::string page = page_of("12_transformer");
   CHECK(holds(page, fmt::format("Kept in between: {},", size_text(kept.after_forward))));
+}
+
+TEST_CASE("in a block's picture h is the stream alone, and x the input of each operation") {
+  const std::string svg = block_svg();
+  CHECK(holds(svg, ">h = x + what came<"));
+  CHECK(holds(svg, ">I: dx = dy gelu'(x)<"));
+  CHECK(holds(svg, ">x 4.00 MiB<"));
+  CHECK_FALSE(holds(svg, ">h 4.00 MiB<"));
+}
+
+TEST_CASE(
+    "the picture of online softmax ends with the softmax of all keys, and agrees with lesson 12's "
+    "table") {
+  const std::vector<OnlineStep> steps = online_steps();
+  REQUIRE(steps.size() == 3);
+  const std::string page = page_of("12_transformer");
+  for (const OnlineStep& step : steps) {
+    double l = 0, o = 0;
+    for (size_t j = 0; j < step.weights.size(); ++j) {
+      l += std::exp(online_scores[j] - step.m);
+      o += std::exp(online_scores[j] - step.m) * online_values[j];
+    }
+    CHECK(step.l == doctest::Approx(l).epsilon(1e-12));
+    CHECK(step.o == doctest::Approx(o).epsilon(1e-12));
+    CHECK(holds(page, fmt::format("first {:<4}  {:>4}  {:>15.4f}  {:>8.4f}  {:>8.4f}  {:>8.4f}",
+                                  step.first + step.keys, step.m, step.kept, step.l, step.o,
+                                  step.o / step.l)));
+    CHECK(holds(online_softmax_svg(), fmt::format(">o / l = {:.4f}<", step.o / step.l)));
+  }
+}
+
+TEST_CASE(
+    "rope turns a pair by its position, keeps its length, and products depend on the distance "
+    "alone") {
+  for (const int64_t position : {0, 1, 5}) {
+    const RopePair pair = turned_pair({1, 0}, 0, 16, position);
+    CHECK(pair[0] == doctest::Approx(std::cos(static_cast<double>(position))));
+    CHECK(pair[1] == doctest::Approx(std::sin(static_cast<double>(position))));
+  }
+  CHECK(holds(rope_svg(), ">0.316 radians a position<"));
+  const auto product = [](int64_t at) {
+    const RopePair q = turned_pair({1, 0}, 1, 16, at), k = turned_pair({0.8, -0.6}, 1, 16, at - 2);
+    return q[0] * k[0] + q[1] * k[1];
+  };
+  CHECK(product(3) == doctest::Approx(product(9)).epsilon(1e-12));
+  CHECK(holds(rope_svg(), fmt::format(">q at 9, k at 7: their product is {:.4f}<", product(3))));
 }
 
 TEST_CASE(

@@ -1,16 +1,23 @@
-// Pictures drawn from runs: the ring, the tree, and a step of DDP. What is drawn happened in the
-// run, and the files are what is drawn.
+// Pictures drawn from runs and from described machines: the ring, the tree, Rabenseifner, a torus, a cluster's levels, a step
+// of DDP, asynchronous SGD. What is drawn is what the code does, and the files are what is drawn.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
 #include <bit>
+#include <regex>
 #include <set>
 
+#include "course/shared/cluster_picture.hpp"
 #include "course/shared/collective_picture.hpp"
 #include "course/shared/ddp_picture.hpp"
+#include "course/shared/staleness_picture.hpp"
+#include "course/shared/two_nodes_picture.hpp"
 #include "runner/exercise.hpp"
+#include "yotta/comm/chooser.hpp"
+#include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/collectives_tree.hpp"
+#include "yotta/machine/cluster.hpp"
 
 using namespace yotta;
 
@@ -29,6 +36,19 @@ int64_t count(const std::string& text, const std::string& word) {
   int64_t found = 0;
   for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
   return found;
+}
+
+// Letters are about 0.56 of their size wide; no words leave the paper.
+void check_inside(const std::string& svg) {
+  const std::regex words(
+      "<text x=\"([0-9.]+)\"[^>]*text-anchor=\"(\\w+)\"[^>]*font-size=\"(\\d+)\"[^>]*>([^<]*)<");
+  for (std::sregex_iterator at(svg.begin(), svg.end(), words), end; at != end; ++at) {
+    const double length = 0.56 * std::stod((*at)[3]) * static_cast<double>((*at)[4].length());
+    const double x = std::stod((*at)[1]);
+    const double left = (*at)[2] == "start" ? x : (*at)[2] == "end" ? x - length : x - length / 2;
+    CHECK_MESSAGE(left >= 0, (*at)[4].str());
+    CHECK_MESSAGE(left + length <= 900, (*at)[4].str());
+  }
 }
 
 }  // namespace
@@ -61,6 +81,88 @@ TEST_CASE("the tree's messages: lg p rounds up, lg p down") {
   CHECK(of_round(all, 7).empty());
 }
 
+TEST_CASE("Rabenseifner's messages: halves, quarters, and the same way back") {
+  const Messages all = collective_messages(4, 4, all_reduce_rabenseifner);
+  CHECK(all.back().round == 4);
+  const size_t chunks[] = {2, 1, 1, 2};  // that a rank sends in a round
+  const int apart[] = {2, 1, 1, 2};
+  for (int round = 1; round <= 4; ++round) {
+    CHECK(of_round(all, round).size() == 4 * chunks[round - 1]);
+    for (const CollectiveMessage& message : of_round(all, round)) {
+      CHECK((message.from ^ message.to) == apart[round - 1]);
+      CHECK(std::popcount(message.whose) == std::min(1 << (round - 1), 4));
+    }
+  }
+  CHECK(of_round(all, 1)[0] == CollectiveMessage{1, 0, 2, 2, 0x1});
+  CHECK(of_round(all, 2)[0] == CollectiveMessage{2, 0, 1, 1, 0x5});
+  CHECK(count(rabenseifner_svg(), ">halving step 1: partners 2 apart<") == 1);
+  CHECK(count(rabenseifner_svg(), ">doubling step 2: partners 2 apart<") == 1);
+}
+
+TEST_CASE("on two nodes: hierarchical keeps one link waiting, pipelined and multi-rail do not") {
+  const std::vector<LinksInTime> all = two_nodes_in_time();
+  REQUIRE(all.size() == 3);
+  const LinksInTime &rails = all[0], &hierarchical = all[1], &pipelined = all[2];
+  for (const LinksInTime& links : all) {
+    const Cluster machine = cluster_named("h100x16");
+    CHECK(links.seconds ==
+          doctest::Approx(all_reduce_seconds(machine, 16, 1 << 30, {links.algorithm})));
+    CHECK(std::max(sum_of(links.nvlink), sum_of(links.card)) <= links.seconds * (1 + 1e-9));
+  }
+  CHECK(both_busy(hierarchical) < 1e-6);
+  CHECK(sum_of(hierarchical.nvlink) + sum_of(hierarchical.card) ==
+        doctest::Approx(hierarchical.seconds));
+  CHECK(hierarchical.nvlink.size() == 2);  // before the card and after it
+  CHECK(hierarchical.card.size() == 1);
+  CHECK(both_busy(pipelined) > 0.9 * sum_of(pipelined.card));
+  CHECK(sum_of(rails.card) == doctest::Approx(rails.seconds));
+  CHECK(both_busy(rails) == doctest::Approx(sum_of(rails.nvlink)));
+}
+
+TEST_CASE("on a torus no two parts ever take the same wire the same way, and all wires are used") {
+  for (const int side : {3, 4})
+    for (const int phase : {0, 1}) {
+      const std::vector<TorusStep> steps = torus_steps(side, phase);
+      std::set<std::pair<int, int>> wires;
+      for (const TorusStep& step : steps) {
+        CHECK(torus_hops({side, side}, step.from, step.to) == 1);
+        const int apart = std::abs(step.from - step.to);
+        CHECK(step.wraps == (apart == side - 1 || apart == side * (side - 1)));
+        wires.insert({step.from, step.to});
+      }
+      CHECK(std::ssize(steps) == 4 * side * side);
+      CHECK(wires.size() == steps.size());
+    }
+  CHECK(torus_steps(4, 0)[3] == TorusStep{0, 3, 0, true});
+  CHECK(torus_steps(4, 1)[3] == TorusStep{0, 3, 7, false});  // part 0 has changed its axis
+}
+
+TEST_CASE("the levels' numbers are those of llama3_24k") {
+  const std::string svg = levels_svg();
+  for (const Level& level : llama3_24k().levels) {
+    const double gb = 1e-9 / level.beta;
+    CHECK(count(svg, fmt::format(">{:.{}f} GB/s, {:.0f} us on the way<", gb, gb < 10 ? 1 : 0,
+                                 1e6 * level.alpha)) == 1);
+  }
+  CHECK(count(svg, ">cluster: 8 pods, 24,576 GPUs<") == 1);
+  CHECK(count(svg, ">pod: 192 racks, 3,072 GPUs<") == 1);
+  CHECK(count(svg, ">3350 GB/s<") == 1);
+}
+
+TEST_CASE("asynchronous SGD: once all ranks have sent, a gradient is p - 1 steps old") {
+  for (const int p : {1, 2, 4, 8}) {
+    const std::vector<StaleGradient> all = stale_gradients(p, 5);
+    REQUIRE(std::ssize(all) > 3 * p);
+    for (size_t i = 0; i < all.size(); ++i) {
+      CHECK(all[i].applied_to == static_cast<int>(i));
+      CHECK(all[i].steps_old() == std::min(static_cast<int>(i), p - 1));
+    }
+  }
+  CHECK(stale_descent(0.5, 0, 2) == std::vector<double>{1, 0.5, 0.25});
+  CHECK(stale_descent(0.5, 1, 3) == std::vector<double>{1, 0.5, 0, -0.25});
+  CHECK(count(staleness_svg(), ": 3 steps old<") == 6);
+}
+
 TEST_CASE("the step of DDP: gradients travel behind backward, all but the last") {
   const Trace trace = ddp_picture_trace();
   REQUIRE(trace.ranks.size() == ddp_picture_ranks);
@@ -88,8 +190,16 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
     const char *file, *lesson;
     std::string svg;
   };
+  std::string pages;
+  for (const char* topic : {"09_cluster", "10_collectives", "13_ddp"})
+    pages += runner::read_text(fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, topic));
   for (const auto& [file, lesson, svg] : {Drawn{"ring.svg", "10", ring_svg()},
                                           {"tree.svg", "10", tree_svg()},
+                                          {"rabenseifner.svg", "10", rabenseifner_svg()},
+                                          {"two_nodes.svg", "10", two_nodes_svg()},
+                                          {"torus.svg", "09", torus_svg()},
+                                          {"levels.svg", "09", levels_svg()},
+                                          {"staleness.svg", "13", staleness_svg()},
                                           {"ddp.svg", "13", ddp_svg()}}) {
     const bool same =
         runner::read_text(fmt::format("{}/course/pictures/{}", YOTTA_SOURCE_DIR, file)) == svg;
@@ -97,8 +207,10 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
                                     "--draw 1 writes it anew into this folder",
                                     file, lesson));
     CAPTURE(file);
+    CHECK(count(pages, fmt::format("](../../course/pictures/{})", file)) == 1);
     CHECK(count(svg, "width=\"900\"") == 1);
     CHECK(count(svg, "nan") == 0);
+    check_inside(svg);
     CHECK(count(svg, "font-size=\"") == count(svg, "font-size=\"1"));  // two digits
   }
   CHECK(count(ring_svg(), "all_gather step 3") == 1);

@@ -4,6 +4,7 @@
 
 #include "nn/gradient_check.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
+#include "yotta/nn/cross_entropy.hpp"
 #include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/norm.hpp"
 
@@ -103,6 +104,25 @@ TEST_CASE("rmsnorm: difference quotients of the loss, and the ops of norm.hpp") 
   Tensor op_dw = made({5});
   rmsnorm_backward_weight(at.dy, at.x, op.rstd, op_dw);
   CHECK(largest_difference(dw, op_dw) < 1e-13);
+}
+
+TEST_CASE("cross-entropy: difference quotients of the loss, and the ops of cross_entropy.hpp") {
+  const std::vector<int64_t> next = {5, 0, 3, 3};
+  const double scale = 0.25;
+  for (const double shift : {0.0, 900.0, -900.0}) {  // e^900 is infinite
+    Tensor z = random_tensor({4, 6}, "z"), dz = made({4, 6}, 9);
+    for (double& number : z.span<double>()) number += shift;
+    const auto loss = [&] { return reference::cross_entropy(in(z), next, scale, out(dz)); };
+    const Tensor gradient = (loss(), dz.clone());
+    CHECK(gradient_mismatch(z, gradient, loss) == "");
+
+    Tensor targets = Tensor::empty({4}, DType::i32);
+    std::copy(next.begin(), next.end(), targets.data<int32_t>());
+    const CrossEntropy op = cross_entropy(z, targets, scale);
+    CHECK(loss() == doctest::Approx(op.loss).epsilon(1e-12));
+    CHECK(largest_difference(gradient, cross_entropy_backward(z, targets, op.log_sum_exp, scale)) <
+          1e-12);
+  }
 }
 
 TEST_CASE("attention: any block of keys gives what attention_blockwise gives") {

@@ -121,7 +121,7 @@ TEST_CASE("one sequence of 8k a GPU and 8M tokens: FSDP stops near 1000 GPUs") {
 }
 
 TEST_CASE(
-    "CS2281: all_gather takes alpha log p + n / bandwidth; one sequence of 8e3 is worth it or "
+    "a lecture: all_gather takes alpha log p + n / bandwidth; one sequence of 8e3 is worth it or "
     "not") {
   const double n = 1 << 30, alpha = 1e-6, C = 1500e12, S = 8e3;
   for (const auto& [bandwidth, threshold] : {std::pair{50e9, 3.75}, {1e12, 0.1875}}) {

@@ -38,6 +38,22 @@ TEST_CASE("messages delay whoever needs them") {
   CHECK(timeline.busy() == doctest::Approx(6 / 13.0));
 }
 
+TEST_CASE("by how many messages a step is longer: lesson 18's 88, and 254 with 8 chunks") {
+  const auto waited = [](int p, int64_t m, int v) {
+    const PipelineSchedule schedule = make_schedule(PipelineKind::interleaved, p, m, v);
+    const double message = 1 / 1024.0;
+    return (simulate(schedule, {1, 1, 1, message}).length - simulate(schedule, {1, 1, 1}).length) /
+           message;
+  };
+  CHECK(waited(16, 32, 1) == 88);
+  CHECK(waited(16, 32, 8) == 254);
+  for (const int p : {2, 4, 8, 16})
+    for (const int rounds : {1, 2, 4}) {
+      CHECK(waited(p, p * rounds, 1) == 2 * (p - 1) * rounds + 2 * (p - 2));
+      for (const int v : {2, 4}) CHECK(waited(p, p * rounds, v) == 2 * (v * p - 1));
+    }
+}
+
 TEST_CASE("I and W apart: W delays nobody") {
   PipelineSchedule schedule{"by hand", 2, 2, 1, {}};
   schedule.by_rank = {{{0, PipelineOp::F, 0}, {0, PipelineOp::I, 0}, {0, PipelineOp::W, 0}},

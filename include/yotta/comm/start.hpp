@@ -21,14 +21,15 @@
 //
 // add_to_counter: every rank has found some things, and a counter that all share is to grow by all
 //   of them. If each rank reads it, adds and writes, additions are lost (race.hpp). Without a race:
-//   the ranks add up what they have found, and one rank writes.
+//   the ranks add up what they have found, one rank writes, and tells the others the new value.
 //
 // Per rank, for n numbers of w bytes (all_reduce as a ring):
 //
 //                        messages     bytes sent
 //     mean_over_ranks    2(p-1)       2(p-1)/p n w
 //     pass_right         1            n w               with one rank: to itself
-//     add_to_counter     2(p-1)       2(p-1)/p 8        and rank 0 reads and writes once
+//     add_to_counter     2(p-1)       2(p-1)/p 8        rank 0 reads and writes once, and
+//                                                       broadcasts 8 bytes
 //
 // Contract: all ranks call, with the same n.
 // Letters: p ranks, n numbers of w bytes.
@@ -57,13 +58,21 @@ inline std::vector<float> pass_right(const Communicator& world, const std::vecto
   return theirs;
 }
 
-// The counter, which all ranks share, grows by what all ranks together have found.
-inline void add_to_counter(const Communicator& world, SharedCounter& counter, int64_t found) {
+// The counter, which all ranks share, grows by what all ranks together have found. Every rank
+// returns what it is then.
+inline int64_t add_to_counter(const Communicator& world, SharedCounter& counter, int64_t found) {
+  int64_t after = 0;
   // exercise 00.3: mend the race: read and write are two steps, and other ranks may come in between
-  std::vector<int64_t> sum = {found};
-  world.all_reduce(sum);
-  if (world.rank() == 0) counter.write(counter.read() + sum[0]);
+  std::vector<int64_t> total = {found};
+  world.all_reduce(total);
+  if (world.rank() == 0) {
+    total[0] += counter.read();
+    counter.write(total[0]);
+  }
+  world.broadcast(total, 0);
+  after = total[0];
   // end of exercise 00.3
+  return after;
 }
 
 }  // namespace yotta

@@ -5,13 +5,16 @@
 //
 // What limits a rung is given by two counts per multiply-add of a warp (32 FMAs, one instruction,
 // 64 FLOPs):
-//     sectors      of 32 bytes from global memory: an SM receives about 2 per clock from the L2
+//     sectors      of 32 bytes from global memory: an SM receives 2 per clock from the L2 (assumed)
 //     wavefronts   passes through shared memory's 32 banks: an SM does 1 per clock
 // while its four schedulers start 4 multiply-adds per clock. So of the peak a rung can reach at
 // most
 //     share = 1/4 / max(1/4, wavefronts, sectors / 2)
 // which is a roofline with three roofs. It knows no latency: it says which rung *can* be fast. The
 // emulator counts both for the kernels as written, and the tests compare them with this table.
+//
+// The 2 is assumed here: NVIDIA prints no figure for an H100. It is rather high, since an A100's L2
+// gives 5120 bytes a clock to 108 SMs (A100 whitepaper, 2020), which is 1.5 sectors each.
 //
 // References: NVIDIA Hopper tuning guide (SM: 128 FMA lanes, 128 bytes of shared memory per clock);
 // Boehm (2022), whose measurements on an RTX A6000 are in the table.

@@ -4,7 +4,8 @@
 //     for (const TensorCoreRung& rung : tensor_core_rungs<Tiles<64, 64, 32, 32, 32>>)
 //       rung.run(a, b, c, m, n, k, stream);
 //
-//     sectors      of 32 bytes from global memory: an SM receives about 2 per clock from the L2
+//     sectors      of 32 bytes from global memory: an SM receives 2 per clock (assumed; see
+//                  matmul_rungs.hpp) from the L2
 //     wavefronts   passes through shared memory's 32 banks: an SM does 1 per clock
 //     mma          an H100's SM does one per clock (4096 FLOPs), an A100's one in two
 //

@@ -9,6 +9,7 @@
 //     linear_backward_weight   dy, x                               adds to dw (O, I) and db (O)
 //     rmsnorm                  x (N, C), w (C), eps                y (N, C), r (N)
 //     rmsnorm_backward         dy (N, C), x, w, r                  dx (N, C), adds to dw (C)
+//     cross_entropy            z (N, V), targets (N), scale        dz (N, V); returns the loss
 //     attention                q, k, v (T, d), keys in a block     o (T, d), L (T)
 //     attention_backward       dout (T, d), q, k, v, o, L          adds to dq, dk, dv (T, d)
 //
@@ -16,9 +17,9 @@
 // is there. attention_backward adds too, since grouped queries share keys and values.
 // Contract: sizes agree, which is not checked; results overlap nothing. Cost: the FLOPs of the ops,
 // on one thread.
-// Letters: N tokens, I inputs, O outputs, C width, T tokens of one sequence, d numbers per head,
-// r one over the root of a row's mean square, L log of a row's sum of e^score; an index is the
-// small letter of its size (t and j: query and key; c: one of C or of d).
+// Letters: N tokens, I inputs, O outputs, C width, V vocabulary, z logits, T tokens of a sequence,
+// d numbers per head, r one over the root of a row's mean square, L log of a row's sum of e^score;
+// an index is the small letter of its size (t and j: query and key; c: one of C or of d).
 // Derivations: lesson 12.
 #pragma once
 
@@ -41,6 +42,7 @@ using Matrix = MatrixView<const double>;  // is read: a(i, j)
 using MatrixOut = MatrixView<double>;     // is written
 using Array = std::span<const double>;    // a[i]
 using ArrayOut = std::span<double>;
+using Targets = std::span<const int64_t>;  // the token that really came next, for each row
 
 // y(n, o) = sum over i of x(n, i) w(o, i), plus b[o].
 YOTTA_API void linear(Matrix x, Matrix w, Array b, MatrixOut y);
@@ -53,6 +55,10 @@ YOTTA_API void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOu
 YOTTA_API void rmsnorm(Matrix x, Array w, double eps, MatrixOut y, ArrayOut r);
 // dx (N, C): overwritten; dw (C): added to what is there. r (N) is what rmsnorm gave.
 YOTTA_API void rmsnorm_backward(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, ArrayOut dw);
+
+// The loss of logits z (N, V): the sum over rows of scale times -log softmax(z(n))[targets[n]].
+// dz (N, V), its gradient, in the same pass: overwritten.
+YOTTA_API double cross_entropy(Matrix z, Targets targets, double scale, MatrixOut dz);
 
 // One head of causal attention: query t looks at keys 0 to t, `block` of them at a time, and never
 // holds more scores than that. o(t) = the sum of P(t, j) v(j); L[t] = log of the sum of e^S(t, j).
@@ -128,6 +134,25 @@ void rmsnorm_backward(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, Array
   // end of exercise 12.3
 }
 
+// ---- cross-entropy ------------------------------------------------------------------------------
+
+double cross_entropy(Matrix z, Targets targets, double scale, MatrixOut dz) {
+  double loss = 0;
+  // exercise 12.4: the loss of each row, and what it sends back to each logit, however large
+  for (int64_t n = 0; n < z.rows; ++n) {
+    double m = z(n, 0), sum = 0;  // the largest logit; the sum of e^(z - m)
+    for (int64_t v = 0; v < z.cols; ++v) m = std::max(m, z(n, v));
+    for (int64_t v = 0; v < z.cols; ++v) sum += std::exp(z(n, v) - m);
+    loss += scale * (m + std::log(sum) - z(n, targets[n]));
+    for (int64_t v = 0; v < z.cols; ++v) {
+      const double target = v == targets[n] ? 1 : 0;
+      dz(n, v) = scale * (std::exp(z(n, v) - m) / sum - target);
+    }
+  }
+  // end of exercise 12.4
+  return loss;
+}
+
 // ---- attention ----------------------------------------------------------------------------------
 
 // The scores of query t with keys [first, end).
@@ -145,7 +170,7 @@ void attention(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOu
     for (int64_t first = 0; first <= t; first += block) {
       const int64_t end = std::min(first + block, t + 1);
       const std::vector<double> s = scores(q, k, t, first, end);  // s[j - first]: key j's
-      // exercise 12.4: m, l and row t of o with these keys too, whatever the size of the scores
+      // exercise 12.5: m, l and row t of o with these keys too, whatever the size of the scores
       const double m_new = std::max(m, *std::max_element(s.begin(), s.end()));
       const double kept = std::exp(m - m_new);
       l *= kept;
@@ -156,7 +181,7 @@ void attention(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOu
         for (int64_t c = 0; c < o.cols; ++c) o(t, c) += e * v(j, c);
       }
       m = m_new;
-      // end of exercise 12.4
+      // end of exercise 12.5
     }
     for (int64_t c = 0; c < o.cols; ++c) o(t, c) /= l;
     L[t] = m + std::log(l);
@@ -165,7 +190,7 @@ void attention(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOu
 
 void attention_backward(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Array L, MatrixOut dq,
                         MatrixOut dk, MatrixOut dv) {
-  // exercise 12.5: P again from L, for query t and the keys that it sees; then dV, dS, dQ and dK
+  // exercise 12.6: P again from L, for query t and the keys that it sees; then dV, dS, dQ and dK
   const double scale = score_scale(q);
   for (int64_t t = 0; t < q.rows; ++t) {
     const double D = dot(dout, t, o, t);
@@ -179,7 +204,7 @@ void attention_backward(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Arr
       }
     }
   }
-  // end of exercise 12.5
+  // end of exercise 12.6
 }
 
 #endif  // YOTTA_BODIES

@@ -37,7 +37,7 @@ namespace yotta {
 // The C for which ceil(n / C) checkpoints and C Saved are together fewest.
 constexpr int64_t square_root_of(int64_t n) {
   int64_t C = 1;
-  // exercise 17.1: a warm-up: the smallest C with C * C >= n
+  // exercise 17.1: warm-up, the smallest C with C * C >= n
   while (C * C < n) ++C;
   // end of exercise 17.1
   return C;
@@ -109,7 +109,7 @@ Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place)
 
 Tensor Checkpoint::forward(const Tensor& x, Saved& saved) {
   Tensor y = x;
-  // exercise 17.2: keep x under the name "x"; run the layers in turn, keeping nothing else
+  // exercise 17.2: warm-up, keep x under the name "x"; run the layers in turn, keeping nothing else
   saved.keep("x", x);
   for (const LayerPtr& layer : layers()) y = run_and_forget(*layer, y, saved.position());
   // end of exercise 17.2

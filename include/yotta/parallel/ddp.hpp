@@ -50,7 +50,7 @@ struct BatchShard {
 // The rows that rank `rank` trains on. Together the shards are the batch, each row once.
 constexpr BatchShard batch_shard(int64_t batch, int ranks, int rank) {
   BatchShard shard;
-  // exercise 13.1: cut the batch among the ranks; their shards may differ by one row
+  // exercise 13.1: warm-up, cut the batch among the ranks; their shards may differ by one row
   shard.begin = chunk_begin(batch, ranks, rank);
   shard.end = chunk_begin(batch, ranks, rank + 1);
   // end of exercise 13.1
@@ -178,7 +178,7 @@ void broadcast_parameters(Parameters parameters, const Communicator& comm) {
 }
 
 void reduce_gradients(Parameters parameters, const Communicator& comm, ReduceOp op) {
-  // exercise 13.2: reduce every gradient over the ranks of comm with the given operation
+  // exercise 13.2: warm-up, reduce every gradient over the ranks of comm with the given operation
   for (const ParameterPtr& each : parameters)
     comm.all_reduce(each->gradient(), op, {.label = "ddp.gradients"});
   // end of exercise 13.2

@@ -179,7 +179,7 @@ void FsdpUnit::unshard() {
   // end of exercise 15.3
 }
 void FsdpUnit::reshard() {
-  // exercise 15.4: free the whole array; nobody may keep a view of it
+  // exercise 15.4: warm-up, free the whole array; nobody may keep a view of it
   layout_.drop_values();
   whole_ = {};
   // end of exercise 15.4

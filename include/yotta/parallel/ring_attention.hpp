@@ -117,7 +117,7 @@ YOTTA_API void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
 
 AttentionBlock Ring::block(int64_t i, int from, int64_t j) const {
   AttentionBlock block;
-  // exercise 23.2: its first columns here, its length, and how far its queries are ahead
+  // exercise 23.2: warm-up, its first columns here, its length, and how far its queries are ahead
   const int64_t queries = chunk_of(ranks, rank, i, order), keys = chunk_of(ranks, from, j, order);
   block = {i * n, j * n, n, (queries - keys) * n};
   // end of exercise 23.2
