@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <deque>
 #include <set>
 
 #include "comm/collective_cases.hpp"
@@ -223,6 +224,38 @@ TEST_CASE("the clock's ports and the replay's shared wires agree on multi-rail r
                            {.joins = true});
   const double shared = seconds(replay(run.trace, two_nodes()));
   CHECK(std::abs(shared - run.seconds()) <= 0.01 * run.seconds());
+}
+
+TEST_CASE(
+    "1 GiB by rings on lanes of their own: a ring a card 5.0 ms, two a card no less, one card 40") {
+  // Each ring is a communicator with the order of a rail, or all have the order of the first.
+  const auto seconds = [](int count, bool rotated, bool reduces, bool share) {
+    const auto body = [=](Communicator& world) {
+      const DeviceScope meta(Device::meta);
+      std::deque<Communicator> rings;
+      for (int i = 0; i < count; ++i)
+        rings.push_back(
+            world.split(0, RailRings{16, 8, 0}.position(rotated ? i % 8 : 0, world.rank())));
+      Tensor part = Tensor::empty({(1 << 30) / count}, DType::u8);
+      std::vector<Work> works;
+      for (Communicator& ring : rings)
+        if (reduces) works.push_back(ring.all_reduce_async(part, ReduceOp::sum, {Algorithm::ring}));
+      for (Work& work : works) work.wait();
+    };
+    return run_on(two_nodes(), 16, body, {.trace = false, .share = share}).seconds();
+  };
+  const auto close = [&](int count, bool rotated, bool share, double expected) {
+    CAPTURE(count);
+    const double found =
+        seconds(count, rotated, true, share) - seconds(count, rotated, false, share);
+    CHECK(std::abs(found - expected) <= 0.05 * expected);
+  };
+  close(8, true, true, 5.0e-3);
+  close(16, true, true, 5.0e-3);
+  close(8, false, true, 40e-3);
+  close(16, true, false,
+        all_reduce_ring_seconds(16, 1 << 26,
+                                between_nodes()));  // as if each ring had cards of its own
 }
 
 TEST_CASE("the timeline of multi-rail rings is the same in every run") {

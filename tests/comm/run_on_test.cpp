@@ -39,7 +39,8 @@ TEST_CASE("communicators side by side have lanes of their own; one is a queue") 
   };
   const Cluster c = ideal(2, 1, 4);
   const double split = run_on(c, 2, [](Communicator& w) { w.split(0, w.rank()); }).seconds();
-  CHECK(run_on(c, 2, body(true)).seconds() == split + 2);
+  CHECK(run_on(c, 2, body(true), {.share = false}).seconds() == split + 2);
+  CHECK(run_on(c, 2, body(true)).seconds() == split + 4);  // side by side, each with half of a port
   CHECK(run_on(c, 2, body(false)).seconds() == split + 4);
 }
 

@@ -72,7 +72,7 @@ double seconds_of(const Cluster& cluster, int p, int64_t bytes, Body body, Where
     Tensor data = Tensor::empty({bytes}, DType::u8);
     body(world, Data(data));
   };
-  return run_on(cluster, p, on_meta, {.trace = false}, {}, where).seconds();
+  return run_on(cluster, p, on_meta, {.trace = false, .share = false}, {}, where).seconds();
 }
 
 inline int ranks_per_node(const Cluster& cluster, int p) {

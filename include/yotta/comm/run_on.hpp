@@ -10,7 +10,7 @@
 #pragma once
 
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/machine/clock.hpp"
+#include "yotta/machine/shared_ports.hpp"
 
 namespace yotta {
 
@@ -42,7 +42,8 @@ Timed run_on(const Cluster& cluster, int n, const RankBody& body, const ClockOpt
     fail(where, "{} ranks, but ClockOptions::chips names {}", n, chips.size());
   std::vector<std::unique_ptr<VirtualClock>> clocks;
   for (int rank = 0; rank < n; ++rank)
-    clocks.push_back(std::make_unique<VirtualClock>(cluster, rank, clock_options));
+    clocks.push_back(
+        std::make_unique<VirtualClock>(cluster, rank, recording_options(clock_options)));
   options.clock = [&](int rank) { return clocks[static_cast<size_t>(rank)].get(); };
   Timed run;
   run.reports = run_ranks(n, body, options, where);
@@ -53,9 +54,12 @@ Timed run_on(const Cluster& cluster, int n, const RankBody& body, const ClockOpt
     recorded.lanes.push_back(clock->lane_names());
   }
   for (const RankReport& report : run.reports) report.context->clock = nullptr;
-  if (!clock_options.trace) return run;
-  run.trace = collect_trace(recorded);
-  if (run_observer() != nullptr && !detail::is_inside_rank())
+  run.trace = finished_trace(recorded, cluster, clock_options);
+  if (shares_ports(clock_options))
+    for (int rank = 0; rank < n; ++rank)
+      run.ends[static_cast<size_t>(rank)] = yotta::seconds(run.trace, rank);
+  if (!clock_options.trace) run.trace = {};
+  if (clock_options.trace && run_observer() != nullptr && !detail::is_inside_rank())
     run_observer()->timed(run.trace, cluster.name);
   return run;
 }

@@ -11,20 +11,20 @@
 //     message      travels for alpha + bytes beta from the moment its sender's lane is free. A time
 //                  stamp travels with it; the receiver's lane goes on when the message has arrived
 //     collective   has a lane. It receives one message at a time, none faster than it travels.
-//                  Sending and receiving go side by side (a link has two directions). Reducing N
-//                  bytes takes N gamma more (gamma is 0 unless the machine says otherwise)
+//                  Sending and receiving go side by side. Reducing N bytes takes N gamma more
 //     exchange     what a collective sends or receives at once shares the chip's two ports: one
 //                  into the node, one, its network card, out of it. Messages of one port follow
 //                  each other, N beta apart; those of two ports go side by side
 //     wait         a lane joins another: it goes on when the other has got there
 //
 // So a ring all_reduce takes 2(p-1) alpha + 2(p-1)/p N beta because its messages were sent. Nobody
-// typed the formula: the formula is the test. Nothing here depends on when threads run: a time is
-// computed from the stamps of what the program itself ordered. Same program, same timeline.
+// typed the formula: the formula is the test. Nothing depends on when threads run.
 //
-// What is not modelled: messages on different lanes that share a wire do not slow each other down
-// (contention.hpp replays a trace for that), ops and messages do not share memory bandwidth, and
-// the links of a torus chip count as one port for what is sent at once.
+// While the program runs, every lane is timed alone. When it has ended, messages that lanes of a
+// chip had under way at once share its ports, and all times are computed again (shared_ports.hpp).
+// What is not modelled: sharing in the times that a program reads while it runs; the uplinks above
+// the cards (contention.hpp replays them); ops and messages that share memory bandwidth; and the
+// links of a torus chip are one port for what one exchange sends at once.
 #pragma once
 
 #include "yotta/machine/cluster.hpp"
@@ -40,9 +40,10 @@ namespace yotta {
 
 struct ClockOptions {
   bool trace = true;            // record every event
-  bool joins = false;           // record waits that took no time too: contention.hpp needs them
+  bool joins = false;           // for contention.hpp: record waits of no time, share no ports
   std::vector<int> chips = {};  // of the ranks; empty: rank r is on chip r
   Stragglers stragglers = {};
+  bool share = true;  // lanes share the ports of their chip: shared_ports.hpp
 };
 
 // Which of a chip's ports leads over a link: 0 into its node, 1 out of it.
@@ -67,7 +68,6 @@ class VirtualClock : public CostSink {
 
   // When the rank's own code has ended.
   double seconds() { return lanes_[compute_lane].time; }
-  int rank() const { return rank_; }
   const std::vector<TraceEvent>& events() const { return events_; }
   const LaneNames& lane_names() const { return lane_names_; }
 
@@ -82,6 +82,7 @@ class VirtualClock : public CostSink {
   struct InPort {
     double free;   // from when on it receives
     EventId last;  // what it received before
+    bool used = false;
   };
 
   YOTTA_API Lane& lane_of(const MessageCost& m);
@@ -148,8 +149,7 @@ void VirtualClock::receive(const MessageCost& m, const EventStamp& travel) {
   // On a lane of its own a message arrives by itself; in a collective it may have to queue.
   const bool queues = m.lane < 0 && lane.time > travel.begin;
   const EventId sent{travel.rank, travel.event};
-  if (m.lane < 0 && lane.time < travel.begin && !options_.joins)
-    record_wait(m.lane, lane.time, travel.begin, sent);
+  if (m.lane < 0 && lane.time < travel.begin) record_wait(m.lane, lane.time, travel.begin, sent);
   const double begin = queues ? lane.time : travel.begin;
   const double end = queues ? begin + (travel.end - travel.begin) : travel.end;
   const EventId cause = queues ? lane.last : sent, also = queues ? sent : lane.last;
@@ -168,11 +168,11 @@ void VirtualClock::receive_all(std::span<const Arrival> arrivals) {
   std::sort(order.begin(), order.end(), [](const Arrival* a, const Arrival* b) {
     return a->travel.begin != b->travel.begin ? a->travel.begin < b->travel.begin : a < b;
   });
-  const int number = order[0]->message.lane;
-  Lane& lane = lane_of(order[0]->message);
-  const EventStamp first = order[0]->travel;
-  if (lane.time < first.begin && !options_.joins)
-    record_wait(number, lane.time, first.begin, {first.rank, first.event});
+  const auto& [message, first] = *order[0];
+  const int number = message.lane;
+  Lane& lane = lane_of(message);
+  const EventId sent{first.rank, first.event};
+  if (lane.time < first.begin) record_wait(number, lane.time, first.begin, sent);
   InPort ports[2] = {{lane.time, lane.last}, {lane.time, lane.last}};
   for (const Arrival* each : order) {
     const Link link = link_to(each->message.peer);
@@ -181,7 +181,7 @@ void VirtualClock::receive_all(std::span<const Arrival> arrivals) {
     const EventId earlier = port.free >= lane.time ? std::exchange(lane.last, id) : id;
     lane.time = std::max(lane.time, port.free);
     join(number, lane.last, earlier);
-    port = {port.free - link.alpha, id};
+    port = {port.free - link.alpha, id, true};
   }
 }
 
@@ -192,8 +192,9 @@ EventId VirtualClock::arrive(const Arrival& arrival, InPort& port) {
   const bool queues = port.free > travel.begin;
   const double begin = queues ? port.free : travel.begin;
   port.free = queues ? begin + (travel.end - travel.begin) : travel.end;
-  return record({EventKind::recv, m.lane, begin, port.free, label(m.label),
-                 queues ? port.last : sent, m.peer, m.bytes, 0, queues ? sent : port.last});
+  const EventId cause = queues ? port.last : sent, also = queues ? sent : port.last;
+  return record({EventKind::recv, m.lane, begin, port.free, label(m.label), cause, m.peer, m.bytes,
+                 0, also, port.used});
 }
 
 void VirtualClock::reduce(int lane_number, int64_t bytes) {

@@ -1,12 +1,13 @@
 // Contention: what happens when messages share a wire. An event simulator replays a recorded run.
 //
-//     clock      a ═══════►             every message has its wires to itself
+//     alone      a ═══════►             every message has its wires to itself
 //                b ═══════►
 //     replay     a ── ── ── ── ►        on one wire, each gets half of it
 //                b ── ── ── ── ►
 //
-// The clock times each lane alone; it needs nothing but time stamps. Two collectives side by side,
-// or 3072 chips behind a thin uplink, are faster there than they can be. Here the events of the
+// On the clock lanes share the ports of their chip (shared_ports.hpp), but of an uplink each chip
+// has a fixed part, and nobody waits for a busy receiver. Here all wires are shared, and a message
+// moves at one rate through all of its own: 3072 chips behind a thin uplink. The events of the
 // clock's trace become a graph: each begins when its causes have ended, and operations take what
 // they took. Messages become flows: after alpha a flow moves at the rate that its wires leave it.
 // Rates are max-min fair: the tightest wire is shared equally among its flows, what they leave

@@ -57,6 +57,7 @@ struct TraceEvent {
   int64_t bytes = 0;          // of the message; moved by the op
   double flops = 0;           // of the op
   EventId also = {};          // a second event that it needed, which ended earlier
+  bool follows = false;       // a recv behind another one of its exchange, by the same port
 
   double seconds() const { return end - begin; }
   bool operator==(const TraceEvent&) const = default;
@@ -85,6 +86,9 @@ YOTTA_API std::string lane_name(const Trace& trace, int rank, int lane);
 // The recorded events in order of time, then lane, with causes renumbered. (The order in which
 // events are recorded depends on threads.)
 YOTTA_API Trace collect_trace(const Trace& recorded);
+
+// The trace without some events. What had one of them as a cause has that one's cause instead.
+YOTTA_API Trace without(Trace trace, bool (*gone)(const TraceEvent&));
 
 // What happened between two times; times count from `begin`. Events that cross either end are cut
 // there. An event that ended before `begin` is no longer a cause.
@@ -162,6 +166,22 @@ Trace collect_trace(const Trace& recorded) {
       place[rank][static_cast<size_t>(i)] = static_cast<int>(sorted.size());
       sorted.push_back(events[static_cast<size_t>(i)]);
     }
+  }
+  detail::renumber(trace, place);
+  return trace;
+}
+
+Trace without(Trace trace, bool (*gone)(const TraceEvent&)) {
+  for (std::vector<TraceEvent>& events : trace.ranks)
+    for (TraceEvent& event : events)
+      for (EventId* id : {&event.cause, &event.also})
+        while (id->rank >= 0 && gone(trace.at(*id))) *id = trace.at(*id).cause;
+  std::vector<std::vector<int>> place(trace.ranks.size());
+  for (size_t rank = 0; rank < trace.ranks.size(); ++rank) {
+    int left = 0;
+    for (const TraceEvent& event : trace.ranks[rank])
+      place[rank].push_back(gone(event) ? -1 : left++);
+    std::erase_if(trace.ranks[rank], gone);
   }
   detail::renumber(trace, place);
   return trace;

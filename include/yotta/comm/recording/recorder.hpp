@@ -26,7 +26,7 @@
 #include <optional>
 
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/machine/clock.hpp"
+#include "yotta/machine/shared_ports.hpp"
 
 namespace yotta {
 
@@ -166,7 +166,9 @@ CostSink* Recorder::clock(int rank) {
     fail(Where::current(),
          "{} has {} chips, too few for a rank {}; take a larger machine or fewer ranks",
          cluster_->name, cluster_->size(), rank);
-  return virtual_.emplace_back(std::make_unique<VirtualClock>(*cluster_, rank)).get();
+  return virtual_
+      .emplace_back(std::make_unique<VirtualClock>(*cluster_, rank, recording_options({})))
+      .get();
 }
 
 void Recorder::ended() {
@@ -177,7 +179,8 @@ void Recorder::ended() {
   };
   for (const std::unique_ptr<WallClock>& clock : wall_) add(clock);
   for (const std::unique_ptr<VirtualClock>& clock : virtual_) add(clock);
-  timed(collect_trace(recorded), cluster_ ? cluster_->name : "");
+  if (cluster_) return timed(finished_trace(recorded, *cluster_, {}), cluster_->name);
+  timed(collect_trace(recorded), "");
 }
 
 namespace detail {
