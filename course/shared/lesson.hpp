@@ -64,5 +64,10 @@ struct LessonOption {
 int run_lesson(int argc, char** argv, const LessonTitle& title,
                const std::function<void(Lesson&)>& body,
                const std::vector<LessonOption>& options = {});
+// The same for a lesson that starts no ranks: it has no --cluster and no --timeline, and its program links nothing of
+// comm/.
+int run_lesson_without_ranks(int argc, char** argv, const LessonTitle& title,
+                             const std::function<void(Lesson&)>& body,
+                             const std::vector<LessonOption>& options = {});
 
 }  // namespace yotta

@@ -170,7 +170,7 @@ void large_numbers(Lesson& lesson) {
 
 int main(int argc, char** argv) {
   int64_t count = 4096, exponent = 0, mantissa = 9, start = 0;
-  return run_lesson(
+  return run_lesson_without_ranks(
       argc, argv,
       {"01", "Numbers", "what a number loses in 16 and 8 bits, and how much work training is"},
       [&](Lesson& lesson) {

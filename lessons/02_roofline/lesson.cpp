@@ -245,7 +245,7 @@ void counted(Lesson& lesson) {
 
 int main(int argc, char** argv) {
   Options options;
-  return run_lesson(
+  return run_lesson_without_ranks(
       argc, argv,
       {"02", "The roofline", "this machine's rates, intensities, ridges and what follows"},
       [&](Lesson& lesson) {

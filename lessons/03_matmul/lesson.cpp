@@ -148,7 +148,7 @@ void gpu_by_size(Lesson& lesson) {
 
 int main(int argc, char** argv) {
   Options options;
-  return run_lesson(
+  return run_lesson_without_ranks(
       argc, argv, {"03", "Matmul", "the rungs of two matmul ladders, and what each gains"},
       [&](Lesson& lesson) {
         one_law(lesson, options);

@@ -253,7 +253,7 @@ void memory_in_eleven_years(Lesson& lesson, const Chip& b200) {
 
 int main(int argc, char** argv) {
   Options options;
-  return run_lesson(
+  return run_lesson_without_ranks(
       argc, argv,
       {"04", "Tensor cores", "fragments, one mma by hand, a ladder of kernels, mixed precision"},
       [&](Lesson& lesson) {

@@ -1,0 +1,22 @@
+// What the programs of all lessons do, with ranks or without (lesson.hpp).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "course/shared/lesson.hpp"
+#include "course/shared/options.hpp"
+
+namespace yotta {
+
+// The options of every lesson: `json` is set by --json.
+class LessonOptions : public Options {
+ public:
+  LessonOptions(const LessonTitle& title, std::string& json);
+  void add_own(const std::vector<LessonOption>& options);
+};
+
+void print_title(const LessonTitle& title);
+void write_json(const std::string& path, const LessonTitle& title, const Lesson& lesson);
+
+}  // namespace yotta
