@@ -37,9 +37,14 @@ struct ReshardPlan {
 YOTTA_API ReshardPlan cheapest_reshard(const Spread& from, const Spread& to,
                                        const WholeTensor& whole, const NamedMesh& mesh,
                                        TorusLinks links, Where where = Where::current());
-// A line a step: what, over which axes, from and to which spread, bytes and microseconds.
+// A line a step: whose, what, over which axes, from and to which spread, bytes and microseconds;
+// and for a plan the sum.
+YOTTA_API std::string lines_of(std::string_view matrix, const Spread& from,
+                               const std::vector<Step>& steps, const WholeTensor& whole,
+                               const NamedMesh& mesh, TorusLinks links);
 YOTTA_API std::string str(const ReshardPlan& plan, const WholeTensor& whole, const NamedMesh& mesh,
                           TorusLinks links);
+
 // Runs such steps on data. All ranks of the mesh call.
 YOTTA_API ShardedMatrix resharded(ShardedMatrix x, const std::vector<Step>& steps,
                                   AxisGroups& groups, Where where = Where::current());
@@ -58,21 +63,27 @@ ReshardPlan cheapest_reshard(const Spread& from, const Spread& to, const WholeTe
           graph.cost(graph.index_of(from, where), graph.index_of(to, where))};
 }
 
-std::string str(const ReshardPlan& plan, const WholeTensor& whole, const NamedMesh& mesh,
-                TorusLinks links) {
+std::string lines_of(std::string_view matrix, const Spread& from, const std::vector<Step>& steps,
+                     const WholeTensor& whole, const NamedMesh& mesh, TorusLinks links) {
   std::string text;
-  Spread at = plan.from;
-  for (const Step& step : plan.steps) {
+  Spread at = from;
+  for (const Step& step : steps) {
     const Spread next = after(at, step);
     const StepCost cost = cost_of(step, at, whole, mesh, links);
-    text += fmt::format("{:<18} {:<14} -> {:<14} {:>10} bytes {:>9.2f} us\n",
+    text += fmt::format("{:<2} {:<18} {:<14} -> {:<14} {:>10} bytes {:>9.2f} us\n", matrix,
                         fmt::format("{} {}", name(step.move), step.axes), str(at), str(next),
                         cost.bytes, 1e6 * cost.seconds);
     at = next;
   }
-  return text + fmt::format("{:<51}{:>10} bytes {:>9.2f} us\n",
-                            plan.steps.empty() ? "nothing to do" : "in all", plan.cost.bytes,
-                            1e6 * plan.cost.seconds);
+  return text;
+}
+
+std::string str(const ReshardPlan& plan, const WholeTensor& whole, const NamedMesh& mesh,
+                TorusLinks links) {
+  return lines_of("", plan.from, plan.steps, whole, mesh, links) +
+         fmt::format("   {:<51}{:>10} bytes {:>9.2f} us\n",
+                     plan.steps.empty() ? "nothing to do" : "in all", plan.cost.bytes,
+                     1e6 * plan.cost.seconds);
 }
 
 ShardedMatrix resharded(ShardedMatrix x, const std::vector<Step>& steps, AxisGroups& groups,
