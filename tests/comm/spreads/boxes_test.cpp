@@ -35,7 +35,8 @@ TEST_CASE("a part of a tensor of one to four dims") {
   for (int64_t i = 0; i < 2; ++i)
     for (int64_t j = 0; j < 2; ++j)
       for (int64_t k = 0; k < 4; ++k)
-        CHECK(part.item({i, j, k, 0}) == ((i + 1) * 4 + j + 2) * 10.0 + k * 2 + 1);
+        CHECK(part.item({i, j, k, 0}) ==
+              static_cast<double>(((i + 1) * 4 + j + 2) * 10 + k * 2 + 1));
   CHECK(part_of_box(counting({6}), {{10, 16}}, {{12, 15}}).values() ==
         std::vector<double>{2, 3, 4});
 }
