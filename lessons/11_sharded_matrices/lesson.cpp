@@ -8,6 +8,7 @@
 #include "yotta/comm/resharding.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/comm/torus_rings.hpp"
+#include "yotta/comm/torus_times.hpp"
 #include "yotta/core/random.hpp"
 
 using namespace yotta;

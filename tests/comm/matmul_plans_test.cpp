@@ -134,15 +134,13 @@ TEST_CASE("the chooser equals brute force over all plans of up to 4 steps: one a
 }
 
 TEST_CASE("the chooser equals brute force over all plans of up to 4 steps: two axes") {
-  for (const char* text : {"X 2, Y 2", "X 2, Y 3", "X 2, Y 4"}) {
+  for (const char* text : {"X 2, Y 2", "X 2, Y 3", "X 3, Y 2", "X 2, Y 4", "X 4, Y 2"}) {
     const NamedMesh mesh = parse_mesh(text);
     const MatmulProblem problem{4096, 512, 2048, DType::bf16, mesh, links, 0};
-    CHECK(compare(problem, 4, true, [](const Spread& a, const Spread& b) {
-            return a.unreduced.empty() && b.unreduced.empty();
-          }) == 121);
+    CHECK(compare(problem, 4, true, [](auto&, auto&) { return true; }) == 18 * 18);
   }
-  const MatmulProblem sums{96, 512, 64, DType::bf16, parse_mesh("X 2, Y 2"), links, 200e12};
-  CHECK(compare(sums, 3, true, [](auto&, auto&) { return true; }) > 300);
+  const MatmulProblem timed{96, 512, 64, DType::bf16, parse_mesh("X 2, Y 2"), links, 200e12};
+  CHECK(compare(timed, 4, true, [](auto&, auto&) { return true; }) == 18 * 18);
 }
 
 TEST_CASE("the chooser equals brute force over all plans of up to 4 steps: three axes") {

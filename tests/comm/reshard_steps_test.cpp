@@ -29,6 +29,12 @@ TEST_CASE("the steps that can be taken from a spread") {
         "all_gather Y [I_X, J]\n"
         "all_gather XY [I, J]\n"
         "all_to_all Y [I_X, J_Y]\n");
+  CHECK(text_of(parse_spread("[I, J_X]{U_Y}", mesh), mesh) ==
+        "reduce_scatter Y [I_Y, J_X]\n"
+        "all_gather X [I, J]{U_Y}\n"
+        "all_to_all X [I_X, J]{U_Y}\n"
+        "reduce_scatter Y [I, J_XY]\n"
+        "all_reduce Y [I, J_X]\n");
   CHECK(text_of(parse_spread("[I]{U_XY}", mesh), mesh) ==
         "reduce_scatter X [I_X]{U_Y}\n"
         "reduce_scatter XY [I_XY]\n"

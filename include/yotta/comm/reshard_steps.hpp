@@ -174,7 +174,8 @@ StepCost cost_of(const Step& step, const Spread& before, const WholeTensor& whol
 }
 
 namespace detail {
-ShardedMatrix exchanged(const ShardedMatrix& x, const Step& step, AxisGroups& groups, Where where) {
+inline ShardedMatrix exchanged(const ShardedMatrix& x, const Step& step, AxisGroups& groups,
+                               Where where) {
   ShardedMatrix result{{}, after(x.spread, step), x.whole};
   const Communicator& group = groups.along(step.axes);
   const auto box = [&](const Spread& spread, int rank) {
