@@ -88,7 +88,7 @@ void resharding(Lesson& lesson) {
 void all_to_all(Lesson& lesson) {
   lesson.section("An array of 8 MiB on a ring: all_gather of A[I_X, J], all_to_all to A[I, J_X]");
   lesson.say("{:>5} {:>16} {:>16} {:>8} {:>16} {:>14}", "chips", "gather, bytes", "all_to_all",
-             "1 of", "gather V/W, us", "all_to_all, us");
+             "ratio", "gather V/W, us", "all_to_all, us");
   for (const int n : {2, 4, 8, 16}) {
     const NamedMesh mesh{{{'X', n}}};
     const auto reports = run_ranks(n, [&](Communicator& world) {

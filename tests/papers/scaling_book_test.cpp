@@ -70,10 +70,10 @@ TEST_CASE("v5p: 2550 tokens a chip on one axis, 850 on three; 16M tokens reach 1
   CHECK(most_tensor_parallel(28672, v5p_flops, v5p_W) == within(28672 / 2550.0, 1e-9));
 }
 
-TEST_CASE("the ridge of a v5e: 240 tokens in bf16 that the book prints, 486 in int8 is 480") {
+TEST_CASE("the ridge of a v5e: printed 240 in bf16 and 486 in int8, 240 and 479 by its datasheet") {
   const Chip& chip = chip_named("v5e");
   CHECK(chip.bf16 / chip.bandwidth == within(240, 0.005));
-  // The book takes 3.94e14 over 8.1e11 here, and 8.2e11 elsewhere: 479 with the datasheet's.
+  // 486 is 3.94e14 over 8.1e11; bf16's 240 is over 8.2e11, with which int8 has 479.
   CHECK(chip.int8 / chip.bandwidth == within(486, 0.015));
   CHECK(chip.int8 / chip.bandwidth == within(479.3, 0.001));
 }
