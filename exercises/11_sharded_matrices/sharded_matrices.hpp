@@ -1,0 +1,223 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Sharded matrices: who holds what of a matrix that is cut over a mesh, and how two such matrices
+// are multiplied.
+//
+// A (I, J) times B (J, K). Each rank multiplies what it holds. There are four cases:
+//
+//     1   A[I_X, J]  B[J, K_Y]     J is whole in both: nothing is sent      C[I_X, K_Y]
+//     2   A[I, J_X]  B[J, K]       J is cut in one of them only: all_gather that one, or take the
+//                                  matching rows of B as well, which is case 3
+//     3   A[I, J_X]  B[J_X, K]     J is cut alike: each rank has a part of every sum, C[I,
+//                                  K]{U_X}; then an all_reduce, or a reduce_scatter to C[I_X, K]
+//     4   A[I_X, J]  B[J, K_X]     X cuts I and K: C[I_X, K_X] cannot be held (spread.hpp), so one
+//                                  of the two must be gathered first
+//
+// Cost of a collective over n ranks, for V bytes that a rank holds of the array that is not cut
+// over them: all_gather and reduce_scatter send (n-1)/n V each, all_reduce twice that.
+// Contract: any sizes. A dim is cut over its first axis, each part over the next (chunk_begin);
+// parts differ by one row where they do not divide. An all_gather can take only the last axes of a
+// dim away: I_XY becomes I_X. Plans with all_to_all, and the cheapest of all: matmul_plans.hpp.
+// Letters: I, J, K dims; X, Y axes; U unreduced; V bytes.
+// Reference: Austin et al. (2025), How to scale your model, "Sharded matrices".
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "yotta/comm/axis_groups.hpp"
+#include "yotta/core/exercise.hpp"
+
+#include <algorithm>
+
+#include "yotta/comm/spreads/boxes.hpp"
+#include "yotta/core/matmul_ladder.hpp"
+
+namespace yotta::student {
+
+// The numbers of a dim of `size` that a rank holds, if these axes cut it.
+inline IndexRange held_range(int64_t size, const std::string& axes, const NamedMesh& mesh,
+                                int rank);
+// The same for every dim of a tensor, its shape, and its bytes.
+inline Box held_box(const Shape& whole, const Spread& spread, const NamedMesh& mesh, int rank,
+                       Where where = Where::current());
+inline Shape held_shape(const Shape& whole, const Spread& spread, const NamedMesh& mesh,
+                           int rank, Where where = Where::current());
+inline int64_t held_bytes(const Shape& whole, DType dtype, const Spread& spread,
+                             const NamedMesh& mesh, int rank, Where where = Where::current());
+
+// What one rank holds of a tensor.
+struct ShardedMatrix {
+  Tensor local;
+  Spread spread;
+  Shape whole;
+};
+
+// This rank's part of a tensor that every rank has.
+inline ShardedMatrix cut(const Tensor& whole, const Spread& spread, const AxisGroups& groups);
+
+// [I_XY, J] -> [I_X, J], or [I, J] for two axes: an all_gather over the last `count` axes of a dim.
+inline ShardedMatrix gathered(const ShardedMatrix& x, size_t dim, size_t count,
+                                 AxisGroups& groups, Where where = Where::current());
+// [I, J]{U_X} -> [I, J]: an all_reduce over these axes.
+inline ShardedMatrix reduced(const ShardedMatrix& x, const std::string& axes, AxisGroups& groups,
+                                Where where = Where::current());
+// [I, J]{U_X} -> [I_X, J]: a reduce_scatter over these axes; they come last of those of the dim.
+inline ShardedMatrix scattered(const ShardedMatrix& x, const std::string& axes, size_t dim,
+                                  AxisGroups& groups, Where where = Where::current());
+
+// What comes of multiplying what the ranks hold.
+struct LocalProduct {
+  int which = 1;        // of the four cases; 2 and 4: cannot be multiplied as it is
+  std::string between;  // 2 and 4: the axes that stand in the way
+  Spread result;        // 1 and 3: of C
+};
+inline LocalProduct product_of(const Spread& a, const Spread& b);
+
+// A B. In case 2 the input whose J has more cuts is gathered, in case 4 the one of which rank 0
+// holds fewer bytes, A if they are equal; all ranks must decide alike. If sums are
+// unreduced, `onto` is the dim of C (0 or 1) that the sums are scattered onto; -1: an all_reduce.
+// Errors: an input that is unreduced.
+inline ShardedMatrix sharded_matmul(ShardedMatrix a, ShardedMatrix b, int onto,
+                                       AxisGroups& groups, Where where = Where::current());
+// FLOPs for each byte of memory traffic in rank 0's product of A (I, J) and B (J, K), spread so,
+// if A, B and C pass once. Numbers have `width` bytes.
+inline double local_intensity(int64_t I, int64_t J, int64_t K, const Spread& a, const Spread& b,
+                                 int64_t width, const NamedMesh& mesh);
+
+// A feed-forward layer In[B, D] W_in[D, F] W_out[F, D] that is trained on several ranks: texts for
+// parse_spread.
+struct DataParallelSpreads {
+  std::string in, w_in, w_out;
+  std::string dw_in_local;  // what In'[D, B] dHidden[B, F] leaves on a rank
+  std::string collective;   // that makes dW_in of it, spread as W_in
+};
+inline DataParallelSpreads data_parallel(char axis);
+
+IndexRange held_range(int64_t size, const std::string& axes, const NamedMesh& mesh, int rank) {
+  IndexRange held{0, size};
+  // exercise 11.1: which of the numbers does this rank hold? I_XY: over X, then each part over Y
+  not_done("11.1");
+  // end of exercise 11.1
+  return held;
+}
+
+Box held_box(const Shape& whole, const Spread& spread, const NamedMesh& mesh, int rank,
+             Where where) {
+  if (whole.size() != spread.dims.size())
+    fail(where, "{} has {} dims, and the tensor's shape is {}", str(spread), spread.dims.size(),
+         str(whole));
+  Box box;
+  for (size_t d = 0; d < whole.size(); ++d)
+    box.push_back(held_range(whole[d], spread.dims[d].axes, mesh, rank));
+  return box;
+}
+
+Shape held_shape(const Shape& whole, const Spread& spread, const NamedMesh& mesh, int rank,
+                 Where where) {
+  return shape_of(held_box(whole, spread, mesh, rank, where));
+}
+
+int64_t held_bytes(const Shape& whole, DType dtype, const Spread& spread, const NamedMesh& mesh,
+                   int rank, Where where) {
+  return product(held_shape(whole, spread, mesh, rank, where)) * bytes_of(dtype);
+}
+
+ShardedMatrix cut(const Tensor& whole, const Spread& spread, const AxisGroups& groups) {
+  expect_spread(spread, groups.mesh());
+  Box all;
+  for (const int64_t size : whole.shape()) all.push_back({0, size});
+  const Box held = held_box(whole.shape(), spread, groups.mesh(), groups.rank());
+  return {part_of_box(whole, all, held), spread, whole.shape()};
+}
+
+ShardedMatrix gathered(const ShardedMatrix& x, size_t dim, size_t count, AxisGroups& groups,
+                       Where where) {
+  ShardedMatrix result = x;
+  std::string& axes = result.spread.dims[dim].axes;
+  if (count > axes.size()) fail(where, "{} has no {} axes to gather", str(x.spread), count);
+  const std::string over = axes.substr(axes.size() - count);
+  axes.resize(axes.size() - count);
+  const Communicator& group = groups.along(over);
+  const Box to = held_box(x.whole, result.spread, groups.mesh(), groups.rank());
+  result.local = Tensor::empty(shape_of(to), x.local.dtype());
+  // exercise 11.2: gather the members' parts, and put each where it belongs in result.local
+  not_done("11.2");
+  // end of exercise 11.2
+  return result;
+}
+
+ShardedMatrix reduced(const ShardedMatrix& x, const std::string& axes, AxisGroups& groups,
+                      Where where) {
+  ShardedMatrix result{x.local.clone(), x.spread, x.whole};
+  result.spread.unreduced = without(x.spread.unreduced, axes);
+  groups.along(axes).all_reduce(result.local, ReduceOp::sum, {Algorithm::ring}, where);
+  return result;
+}
+
+ShardedMatrix scattered(const ShardedMatrix& x, const std::string& axes, size_t dim,
+                        AxisGroups& groups, Where where) {
+  ShardedMatrix result = x;
+  result.spread.dims[dim].axes += axes;
+  result.spread.unreduced = without(x.spread.unreduced, axes);
+  const Communicator& group = groups.along(axes);
+  const Box from = held_box(x.whole, x.spread, groups.mesh(), groups.rank());
+  Tensor sorted = Tensor::empty({x.local.numel()}, x.local.dtype());
+  std::vector<int64_t> counts;
+  int64_t begin = 0;
+  for (const int member : group.members()) {
+    const Box part = held_box(x.whole, result.spread, groups.mesh(), member);
+    counts.push_back(product(shape_of(part)));
+    Tensor place = sorted.rows(begin, begin + counts.back()).reshape(shape_of(part));
+    copy_overlap(x.local, from, place, part);
+    begin += counts.back();
+  }
+  result.local = Tensor::empty(held_shape(x.whole, result.spread, groups.mesh(), groups.rank()),
+                               x.local.dtype());
+  reduce_scatter_uneven(group, sorted, result.local, counts, where);
+  return result;
+}
+
+LocalProduct product_of(const Spread& a, const Spread& b) {
+  const SpreadDim &i = a.dims[0], &j = a.dims[1], &j_of_b = b.dims[0], &k = b.dims[1];
+  const auto common = [](const std::string& left, const std::string& right) {
+    return without(left, without(left, right));
+  };
+  LocalProduct product;
+  product.result = {{i, k}, a.unreduced + b.unreduced};
+  // exercise 11.3: which of the four cases? Fill `which`; `between` in 2 and 4; U in 3. Check 4
+  not_done("11.3");
+  // end of exercise 11.3
+  std::sort(product.result.unreduced.begin(), product.result.unreduced.end());
+  return product;
+}
+
+ShardedMatrix sharded_matmul(ShardedMatrix a, ShardedMatrix b, int onto, AxisGroups& groups,
+                             Where where) {
+  if (!a.spread.unreduced.empty() || !b.spread.unreduced.empty())
+    fail(where, "{} times {}: sum the unreduced one first, with reduced() or scattered()",
+         str(a.spread), str(b.spread));
+  ShardedMatrix c{{}, {}, {a.whole[0], b.whole[1]}};
+  // exercise 11.4: gather until it is case 1 or 3, multiply, and sum over what is unreduced
+  not_done("11.4");
+  // end of exercise 11.4
+  return c;
+}
+
+double local_intensity(int64_t I, int64_t J, int64_t K, const Spread& a, const Spread& b,
+                       int64_t width, const NamedMesh& mesh) {
+  double flops_per_byte = 0;
+  // exercise 11.5: the sizes that rank 0 multiplies; 2 FLOPs a term; every matrix passes once
+  not_done("11.5");
+  // end of exercise 11.5
+  return flops_per_byte;
+}
+
+DataParallelSpreads data_parallel(char axis) {
+  DataParallelSpreads layer;
+  // exercise 11.6: the batch is cut over `axis`, the weights are whole; what is dW_in before it is
+  not_done("11.6");
+  // end of exercise 11.6
+  return layer;
+}
+
+}  // namespace yotta::student

@@ -1,0 +1,364 @@
+// The graded cases of exercise 11. Everything is compared with the library's held_box and with products on one rank, in
+// double; and what was sent with what one gather or one sum sends.
+#include <cmath>
+
+#include "course/shared/graded_ranks.hpp"
+#include "interface.hpp"
+#include "yotta/comm/sharded_matrices.hpp"
+
+using namespace yotta;
+using exercise::expect;
+using exercise::Part;
+using exercise::solution;
+
+namespace {
+
+// 1, 2, 3, ...: every number tells its place, and none is 0.
+Tensor counting(const Shape& shape, double first = 1) {
+  Tensor made = Tensor::empty(shape, DType::f64);
+  for (int64_t i = 0; i < made.numel(); ++i)
+    made.data<double>()[i] = first + static_cast<double>(i);
+  return made;
+}
+
+Part part_of(const Tensor& whole, const Spread& spread, const AxisGroups& groups) {
+  const ShardedMatrix x = cut(whole, spread, groups);
+  return {x.local, x.spread, x.whole};
+}
+
+// Bytes of collectives that rank 0 sent while body(groups) ran on the mesh. Errors become the text of the case.
+template <class Body>
+int64_t run(const NamedMesh& mesh, Body body, const char* advice = "") {
+  RunOptions options;
+  options.threads = 1;
+  options.timeout = 3;
+  int64_t sent = 0;
+  try {
+    const auto reports = run_ranks(
+        ranks_of(mesh),
+        [&](Communicator& world) {
+          AxisGroups groups(world, mesh);
+          body(groups);
+        },
+        options);
+    for (const char* label : {"all_gather", "all_reduce", "reduce_scatter"})
+      sent += reports[0].ledger().traffic(label).bytes_sent;
+  } catch (const RankFailed& error) {
+    exercise::rethrow_not_done(error.cause());
+    expect(false, error.what());
+  } catch (const NotDone&) {
+    throw;
+  } catch (const std::exception& error) {
+    expect(false, std::string(error.what()) + advice);
+  }
+  CHECK(sent >= 0);
+  return sent;
+}
+
+// The parts of a result against the whole.
+void expect_part(const Part& x, const Tensor& whole, const AxisGroups& groups,
+                 const std::string& what) {
+  if (!x.spread.unreduced.empty())
+    fail(Where::current(),
+         "{}: the result is {}, still unreduced: each rank has a part of every sum", what,
+         str(x.spread));
+  const ShardedMatrix expected = cut(whole, x.spread, groups);
+  if (!x.local.defined() || x.local.shape() != expected.local.shape())
+    fail(Where::current(), "{}: rank {} has {}, and of {} it should have {}", what, groups.rank(),
+         x.local.defined() ? x.local.describe() : "nothing", str(x.spread),
+         expected.local.describe());
+  const auto ratio = [&](int64_t i) {
+    return x.local.data<double>()[i] / expected.local.data<double>()[i];
+  };
+  bool multiple = x.local.numel() > 0 && ratio(0) > 1.5;  // all of them, by the same number?
+  for (int64_t i = 0; i < x.local.numel(); ++i)
+    multiple = multiple && std::abs(ratio(i) - std::round(ratio(0))) < 1e-9;
+  for (int64_t i = 0; i < x.local.numel(); ++i) {
+    const double actual = x.local.data<double>()[i], wanted = expected.local.data<double>()[i];
+    if (std::abs(actual - wanted) <= 1e-9) continue;
+    fail(Where::current(), "{}: on rank {} number {} is {:g} instead of {:g}{}", what,
+         groups.rank(), i, actual, wanted,
+         multiple ? fmt::format(": every number is {:g}x too large. Was it summed twice?", ratio(0))
+                  : "");
+  }
+}
+
+void expect_rows(int64_t size, const char* axes, const char* mesh_text) {
+  const NamedMesh mesh = parse_mesh(mesh_text);
+  const std::string in_order = axes, turned(in_order.rbegin(), in_order.rend());
+  for (int rank = 0; rank < ranks_of(mesh); ++rank) {
+    const IndexRange answer = solution.held_range(size, axes, mesh, rank);
+    const IndexRange right = held_range(size, axes, mesh, rank);
+    if (answer == right) continue;
+    std::string why;
+    if (answer == held_range(size, turned, mesh, rank) && turned != axes)
+      why =
+          fmt::format(": these are the rows of I_{}. The first axis is the outermost cut", turned);
+    else if (answer.size() < right.size())
+      why = fmt::format(
+          ": then {} of the {} rows {} held by no rank; the first parts are one longer",
+          right.size() - answer.size(), size, right.size() - answer.size() == 1 ? "is" : "are");
+    expect(false,
+           fmt::format("{} rows as I_{} on {}: rank {} holds {} to {}, your answer is {} to {}{}",
+                       size, axes, str(mesh), rank, right.begin, right.end - 1, answer.begin,
+                       answer.end - 1, why));
+  }
+  CHECK(size > 0);
+}
+
+std::string text_of(const exercise::Product& product) {
+  const bool multiplies = product.which == 1 || product.which == 3;
+  return multiplies ? str(product.result) : "between " + product.between;
+}
+
+// A product's case, and its result or what is in the way.
+void expect_case(const char* a, const char* b, int which, const char* result, const char* why) {
+  const NamedMesh mesh = parse_mesh("X 2, Y 2, Z 2");
+  const exercise::Product answer =
+      solution.product_of(parse_spread(a, mesh), parse_spread(b, mesh));
+  if (answer.which == which && text_of(answer) == result) {
+    CHECK(answer.which == which);
+    return;
+  }
+  if (answer.which != which)
+    expect(false, fmt::format("A{} B{} is case {}, your answer is {}. {}", a, b, which,
+                              answer.which, why));
+  const bool no_u = answer.result.unreduced.empty() && which == 3;
+  expect(false,
+         fmt::format("A{} B{}: {} is right, your answer is {}. {}{}", a, b, result, text_of(answer),
+                     no_u ? fmt::format("You forgot {}: ",
+                                        std::string(result).substr(std::string(result).find('{')))
+                          : "",
+                     why));
+}
+
+}  // namespace
+
+TEST_CASE("11.1: the first axis is the outermost cut") {
+  expect_rows(8, "X", "X 2, Y 2");
+  expect_rows(8, "XY", "X 2, Y 2");
+  expect_rows(24, "YX", "X 2, Y 3");
+  expect_rows(24, "ZXY", "X 2, Y 3, Z 2");
+}
+
+TEST_CASE("11.1: parts of sizes that do not divide") {
+  expect_rows(7, "X", "X 2, Y 2");
+  expect_rows(7, "XY", "X 2, Y 2");
+  expect_rows(5, "YX", "X 4, Y 2");
+}
+
+TEST_CASE("11.2: a gather of rows") {
+  const Tensor whole = counting({7, 3});
+  for (const auto& [text, count] :
+       {std::pair{"[I_X, J]", size_t{1}}, {"[I_XY, J]", size_t{2}}, {"[I_XY, J]", size_t{1}}}) {
+    const NamedMesh mesh = parse_mesh("X 2, Y 2");
+    run(mesh, [&](AxisGroups& groups) {
+      const Part x = part_of(whole, parse_spread(text, mesh), groups);
+      expect_part(solution.gathered(x, 0, count, groups), whole, groups,
+                  fmt::format("a gather of {}", text));
+    });
+  }
+}
+
+TEST_CASE("11.2: a gather of columns") {
+  const Tensor whole = counting({3, 6});
+  for (const char* text : {"[I, J_X]", "[I, J_YX]", "[I_Y, J_X]"}) {
+    const NamedMesh mesh = parse_mesh("X 2, Y 2");
+    run(mesh, [&](AxisGroups& groups) {
+      const Part x = part_of(whole, parse_spread(text, mesh), groups);
+      const size_t count = x.spread.dims[1].axes.size();
+      const Part y = solution.gathered(x, 1, count, groups);
+      std::vector<double> stacked;  // the parts, as they arrive
+      for (const int member : members_along(mesh, x.spread.dims[1].axes, groups.rank())) {
+        const Box part = held_box(whole.shape(), x.spread, mesh, member);
+        const std::vector<double> values = part_of_box(whole, {{0, 3}, {0, 6}}, part).values();
+        stacked.insert(stacked.end(), values.begin(), values.end());
+      }
+      if (x.local.dim(0) > 1 && y.local.values() == stacked)
+        fail(Where::current(),
+             "a gather of {}: the parts lie one below the other, and those of a cut J belong side "
+             "by side",
+             text);
+      expect_part(y, whole, groups, fmt::format("a gather of {}", text));
+    });
+  }
+}
+
+TEST_CASE("11.2: one all_gather, of all parts but the neighbour's") {
+  const NamedMesh mesh = parse_mesh("X 4");
+  const int64_t sent = run(mesh, [&](AxisGroups& groups) {
+    const Part x = part_of(counting({8, 4}), parse_spread("[I_X, J]", mesh), groups);
+    solution.gathered(x, 0, 1, groups);
+  });
+  expect(sent == 3 * 8 * 8,
+         fmt::format("rank 0 sent {} bytes in its all_gather; a ring of 4 sends 3/4 of 256", sent));
+}
+
+TEST_CASE("11.3: J whole in both") {
+  const char* const why = "J is whole in both, so every rank has whole sums.";
+  expect_case("[I, J]", "[J, K]", 1, "[I, K]", why);
+  expect_case("[I_X, J]", "[J, K_YZ]", 1, "[I_X, K_YZ]", why);
+}
+
+TEST_CASE("11.3: J cut in one, or cut otherwise") {
+  expect_case("[I, J_X]", "[J, K]", 2, "between X", "One input's J is cut and the other's is not.");
+  expect_case("[I_Y, J]", "[J_ZX, K]", 2, "between ZX",
+              "One input's J is cut and the other's is not.");
+  expect_case("[I, J_XY]", "[J_YX, K]", 2, "between YX",
+              "J_XY and J_YX give a rank different parts of J: what it would multiply does not "
+              "belong together.");
+}
+
+TEST_CASE("11.3: J cut alike leaves sums unreduced") {
+  const char* const why = "each rank has a part of every sum.";
+  expect_case("[I, J_X]", "[J_X, K]", 3, "[I, K]{U_X}", why);
+  expect_case("[I_Z, J_YX]", "[J_YX, K]", 3, "[I_Z, K]{U_XY}", why);
+}
+
+TEST_CASE("11.3: one axis for I and K") {
+  const char* const why = "C would be cut over one axis twice; ask this first.";
+  expect_case("[I_X, J]", "[J, K_X]", 4, "between X", why);
+  expect_case("[I_XY, J_Z]", "[J, K_Y]", 4, "between Y", why);
+}
+
+TEST_CASE("11.3: sums that are unreduced before the product") {
+  expect_case("[I, J_Z]{U_X}", "[J_Z, K_Y]", 3, "[I, K_Y]{U_XZ}",
+              "The sum over X times what X does not cut is the sum of the products.");
+  expect_case("[I, J]{U_X}", "[J, K_X]", 4, "between X", "X is unreduced in A and cuts B.");
+  expect_case("[I, J]{U_X}", "[J, K]{U_X}", 4, "between X",
+              "A sum times a sum is not the sum of the products.");
+}
+
+TEST_CASE("11.4: sums over J are complete") {
+  const Tensor a = counting({6, 8}, -20), b = counting({8, 4}, 3), c = local_matmul(a, b);
+  const NamedMesh mesh = parse_mesh("X 2, Y 2");
+  for (const auto& [left, right] : {std::pair{"[I, J]", "[J, K]"},
+                                    {"[I, J_X]", "[J_X, K]"},
+                                    {"[I, J_X]", "[J, K]"},
+                                    {"[I_Y, J]", "[J_X, K]"},
+                                    {"[I_Y, J_X]", "[J_X, K]"},
+                                    {"[I, J_XY]", "[J_YX, K]"}})
+    run(mesh, [&](AxisGroups& groups) {
+      const Part y =
+          solution.sharded_matmul(part_of(a, parse_spread(left, mesh), groups),
+                                  part_of(b, parse_spread(right, mesh), groups), -1, groups);
+      expect_part(y, c, groups, fmt::format("A{} B{}", left, right));
+    });
+}
+
+TEST_CASE("11.4: sums are scattered onto a dim") {
+  const Tensor a = counting({6, 8}, -20), b = counting({8, 4}, 3), c = local_matmul(a, b);
+  const NamedMesh mesh = parse_mesh("X 2");
+  for (const int onto : {0, 1}) {
+    const int64_t sent = run(mesh, [&](AxisGroups& groups) {
+      const Part y =
+          solution.sharded_matmul(part_of(a, parse_spread("[I, J_X]", mesh), groups),
+                                  part_of(b, parse_spread("[J_X, K]", mesh), groups), onto, groups);
+      expect_part(y, c, groups,
+                  fmt::format("A[I, J_X] B[J_X, K] scattered onto dim {} of C", onto));
+      if (y.spread.dims[static_cast<size_t>(onto)].axes != "X")
+        fail(Where::current(), "the sums were to be scattered onto dim {}, and C is {}", onto,
+             str(y.spread));
+    });
+    expect(sent == 6 * 4 * 8 / 2,
+           fmt::format("rank 0 sent {} bytes; a reduce_scatter sends 96", sent));
+  }
+}
+
+TEST_CASE("11.4: one input is gathered, the smaller one") {
+  const Tensor a = counting({8, 4}), b = counting({4, 16}), c = local_matmul(a, b);
+  const NamedMesh mesh = parse_mesh("X 4");
+  for (const auto& [left, right, bytes] :
+       {std::tuple{"[I_X, J]", "[J, K_X]", int64_t{8 * 4 * 8 * 3 / 4}},
+        {"[I, J]", "[J_X, K]", int64_t{4 * 16 * 8 * 3 / 4}}}) {
+    const int64_t sent = run(mesh, [&](AxisGroups& groups) {
+      const Part y =
+          solution.sharded_matmul(part_of(a, parse_spread(left, mesh), groups),
+                                  part_of(b, parse_spread(right, mesh), groups), -1, groups);
+      expect_part(y, c, groups, fmt::format("A{} B{}", left, right));
+    });
+    expect(
+        sent == bytes,
+        fmt::format(
+            "A{} B{}: right values, but rank 0 sent {} bytes, and {} are enough: gather one of the "
+            "two, the smaller one",
+            left, right, sent, bytes));
+  }
+}
+
+TEST_CASE("11.4: all ranks decide alike") {
+  const Tensor a = counting({5, 3}), b = counting({3, 5}), c = local_matmul(a, b);
+  const Tensor d = counting({6, 2}), e = counting({2, 5}), f = local_matmul(d, e);
+  const char* const advice =
+      "\n    Where sizes do not divide, one rank gathers A and another B: decide by sizes that all "
+      "ranks "
+      "know alike, such as rank 0's";
+  const NamedMesh mesh = parse_mesh("X 2, Y 2");
+  run(
+      mesh,
+      [&](AxisGroups& groups) {
+        const Part y =
+            solution.sharded_matmul(part_of(a, parse_spread("[I_XY, J]", mesh), groups),
+                                    part_of(b, parse_spread("[J, K_X]", mesh), groups), -1, groups);
+        expect_part(y, c, groups, "A[I_XY, J] B[J, K_X]");
+        const Part z =
+            solution.sharded_matmul(part_of(d, parse_spread("[I_X, J]", mesh), groups),
+                                    part_of(e, parse_spread("[J, K_X]", mesh), groups), -1, groups);
+        expect_part(z, f, groups, "A[I_X, J] B[J, K_X]");
+      },
+      advice);
+}
+
+TEST_CASE("11.5: FLOPs a byte of what a rank multiplies") {
+  const NamedMesh mesh = parse_mesh("X 4, Y 2");
+  for (const auto& [a, b, m, k, n] : {std::tuple{"[I, J]", "[J, K]", 512.0, 256.0, 1024.0},
+                                      {"[I_X, J]", "[J, K_Y]", 128.0, 256.0, 512.0},
+                                      {"[I, J_X]", "[J_X, K]", 512.0, 64.0, 1024.0}})
+    for (const int64_t width : {2, 4}) {
+      const double answer = solution.local_intensity(512, 256, 1024, parse_spread(a, mesh),
+                                                     parse_spread(b, mesh), width, mesh);
+      const double bytes = static_cast<double>(width);
+      const double right = 2 * m * k * n / (bytes * (m * k + k * n + m * n));
+      const double whole = matmul_intensity(512, 1024, 256, width);
+      if (std::abs(answer - right) <= 1e-9 * right) continue;
+      expect(false, fmt::format("A{} (512, 256) times B{} (256, 1024), {} bytes a number: rank 0 "
+                                "does {:.4g} FLOPs a byte, your "
+                                "answer is {:.4g}{}",
+                                a, b, width, right, answer,
+                                std::abs(answer - whole) < 1e-9 * whole
+                                    ? ": that is the intensity of the whole product"
+                                    : ""));
+    }
+  CHECK(true);
+}
+
+TEST_CASE("11.6: the batch is cut and the weights are whole") {
+  const NamedMesh mesh = parse_mesh("X 4, Z 2");
+  for (const char axis : {'X', 'Z'}) {
+    const exercise::Layer layer = solution.data_parallel(axis);
+    const std::pair<std::string, std::string> texts[] = {{layer.in, fmt::format("[B_{}, D]", axis)},
+                                                         {layer.w_in, "[D, F]"},
+                                                         {layer.w_out, "[F, D]"}};
+    for (const auto& [answer, right] : texts) {
+      const std::string read = answer.empty() ? "" : str(parse_spread(answer, mesh));
+      expect(read == right,
+             fmt::format("data parallelism over {}: {} is right, your answer is '{}'", axis, right,
+                         answer));
+    }
+  }
+}
+
+TEST_CASE("11.6: the gradient of a weight is a sum over tokens") {
+  const NamedMesh mesh = parse_mesh("X 4");
+  const exercise::Layer layer = solution.data_parallel('X');
+  const std::string read =
+      layer.dw_in_local.empty() ? "" : str(parse_spread(layer.dw_in_local, mesh));
+  expect(read == "[D, F]{U_X}",
+         fmt::format(
+             "In'[D, B_X] dHidden[B_X, F] leaves [D, F]{{U_X}}, your answer is '{}': X cuts the "
+             "tokens, so each rank has the terms of its own tokens",
+             layer.dw_in_local));
+  expect(layer.collective == "all_reduce",
+         fmt::format("dW_in is spread as W_in, which is whole: an all_reduce, your answer is '{}'",
+                     layer.collective));
+}

@@ -1,0 +1,226 @@
+// The steps of which resharding is made: what each does, what it sends, and how long it takes.
+//
+//     A[I_X, J] ──► A[I, J_X] on four ranks
+//
+//     all_gather, then a slice                 all_to_all
+//     r0 │ 0 0 0 0       0 0 0 0 ┐             r0 │ 0 0 0 0       0 1 2 3
+//     r1 │ 1 1 1 1  ──►  1 1 1 1 │ on every    r1 │ 1 1 1 1  ──►  0 1 2 3  each rank keeps a
+//     r2 │ 2 2 2 2       2 2 2 2 │ rank: it    r2 │ 2 2 2 2       0 1 2 3  block, and sends the
+//     r3 │ 3 3 3 3       3 3 3 3 ┘ keeps a     r3 │ 3 3 3 3       0 1 2 3  other three
+//                                  column
+//
+// all_to_all sends 1/n of the gather's bytes, and takes a quarter of its time on a ring with two
+// directions (torus_times.hpp). The steps, on axes of n ranks in all, with V bytes a rank of what
+// is not cut over them:
+//
+//     slice           [I, J]      -> [I_X, J]      nothing is sent
+//     all_gather      [I_XY, J]   -> [I_X, J]      (n-1)/n V bytes a rank    the last axes of a dim
+//     all_to_all      [I_X, J]    -> [I, J_X]      (n-1)/n V/n               one axis, last in both
+//     all_reduce      [I, J]{U_X} -> [I, J]        2 (n-1)/n V
+//     reduce_scatter  [I, J]{U_X} -> [I_X, J]      (n-1)/n V
+//
+// Contract: run_step is called by all ranks of the mesh. Any sizes; a rank may hold nothing.
+// Reference: Austin et al. (2025), How to scale your model, "Sharded matrices".
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "yotta/comm/sharded_matrices.hpp"
+#include "yotta/comm/torus_times.hpp"
+
+#if YOTTA_BODIES_OF(comm_spreads)
+#include <algorithm>
+
+#include "yotta/comm/spreads/boxes.hpp"
+#endif  // YOTTA_BODIES
+
+namespace yotta {
+
+enum class Move : uint8_t { slice, all_gather, all_to_all, all_reduce, reduce_scatter };
+constexpr const char* name(Move move) {
+  constexpr const char* names[] = {"slice", "all_gather", "all_to_all", "all_reduce",
+                                   "reduce_scatter"};
+  return names[static_cast<int>(move)];
+}
+
+struct Step {
+  Move move;
+  std::string axes;
+  int from = -1, to = -1;  // dims that lose and that win the axes; -1: none
+
+  bool operator==(const Step&) const = default;
+};
+
+// A tensor's size, and the machine that its plans are made for.
+struct WholeTensor {
+  Shape shape;
+  DType dtype = DType::bf16;
+};
+
+// What a step costs rank 0. Ticks are its time in whole numbers, so that plans compare exactly: 60
+// while one byte goes out over one axis, so that a byte over 2, 3 or 4 axes is a whole number too.
+struct StepCost {
+  int64_t bytes = 0, ticks = 0;
+  double seconds = 0;
+
+  StepCost operator+(const StepCost& more) const {
+    return {bytes + more.bytes, ticks + more.ticks, seconds + more.seconds};
+  }
+};
+inline int64_t ticks_of(double seconds, TorusLinks links) {
+  return std::llround(60 * seconds * links.both_ways);
+}
+
+// Every step that can be taken from a spread, and where it leads.
+YOTTA_API std::vector<Step> steps_from(const Spread& spread, const NamedMesh& mesh);
+YOTTA_API Spread after(const Spread& spread, const Step& step);
+// Bytes that a rank sends in a step, exactly: what the ledger counts.
+YOTTA_API int64_t bytes_sent(const Step& step, const Spread& before, const WholeTensor& whole,
+                             const NamedMesh& mesh, int rank);
+YOTTA_API StepCost cost_of(const Step& step, const Spread& before, const WholeTensor& whole,
+                           const NamedMesh& mesh, TorusLinks links);
+
+// A step with data.
+YOTTA_API ShardedMatrix run_step(const ShardedMatrix& x, const Step& step, AxisGroups& groups,
+                                 Where where = Where::current());
+
+#if YOTTA_BODIES_OF(comm_spreads)
+namespace detail {
+// Calls use(axes) for every order of every part of `axes` that is not empty.
+template <class Use>
+void each_selection(const std::string& axes, const std::string& chosen, Use use) {
+  for (const char axis : axes) {
+    use(chosen + axis);
+    each_selection(without(axes, std::string(1, axis)), chosen + axis, use);
+  }
+}
+}  // namespace detail
+
+std::vector<Step> steps_from(const Spread& spread, const NamedMesh& mesh) {
+  std::vector<Step> steps;
+  const int dims = static_cast<int>(spread.dims.size());
+  std::string idle;
+  for (const MeshAxis& axis : mesh.axes) idle += axis.name;
+  idle = without(idle, cutting_axes(spread) + spread.unreduced);
+  for (int d = 0; d < dims; ++d) {
+    const std::string& axes = spread.dims[static_cast<size_t>(d)].axes;
+    for (const char axis : idle) steps.push_back({Move::slice, std::string(1, axis), -1, d});
+    for (size_t count = 1; count <= axes.size(); ++count)
+      steps.push_back({Move::all_gather, axes.substr(axes.size() - count), d, -1});
+    for (int other = 0; other < dims && !axes.empty(); ++other)
+      if (other != d) steps.push_back({Move::all_to_all, axes.substr(axes.size() - 1), d, other});
+    detail::each_selection(spread.unreduced, "", [&](const std::string& chosen) {
+      steps.push_back({Move::reduce_scatter, chosen, -1, d});
+    });
+  }
+  detail::each_selection(spread.unreduced, "", [&](const std::string& chosen) {
+    if (std::is_sorted(chosen.begin(), chosen.end())) steps.push_back({Move::all_reduce, chosen});
+  });
+  return steps;
+}
+
+Spread after(const Spread& spread, const Step& step) {
+  Spread result = spread;
+  if (step.from >= 0) {
+    std::string& axes = result.dims[static_cast<size_t>(step.from)].axes;
+    axes.resize(axes.size() - step.axes.size());
+  }
+  if (step.to >= 0) result.dims[static_cast<size_t>(step.to)].axes += step.axes;
+  result.unreduced = without(spread.unreduced, step.axes);
+  return result;
+}
+
+int64_t bytes_sent(const Step& step, const Spread& before, const WholeTensor& whole,
+                   const NamedMesh& mesh, int rank) {
+  const Spread next = after(before, step);
+  const auto held = [&](const Spread& spread, int of) {
+    return held_bytes(whole.shape, whole.dtype, spread, mesh, of);
+  };
+  const int64_t n = axes_size(mesh, step.axes);
+  const int64_t width = bytes_of(whole.dtype), all = held(before, rank);
+  const std::vector<int> members = members_along(mesh, step.axes, rank);
+  const int place =
+      static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+  if (n == 1 || step.move == Move::slice) return 0;
+  if (step.move == Move::all_gather)  // all but the piece of the next in the ring
+    return held(next, rank) - held(before, members[static_cast<size_t>((place + 1) % n)]);
+  if (step.move == Move::reduce_scatter) return all - held(next, rank);
+  if (step.move == Move::all_reduce)
+    return 2 * all - width * (chunk_count(all / width, n, place) +
+                              chunk_count(all / width, n, (place + 1) % n));
+  const Box kept =
+      overlap(held_box(whole.shape, before, mesh, rank), held_box(whole.shape, next, mesh, rank));
+  return all - width * product(shape_of(kept));
+}
+
+StepCost cost_of(const Step& step, const Spread& before, const WholeTensor& whole,
+                 const NamedMesh& mesh, TorusLinks links) {
+  std::vector<int> sizes;
+  for (const char axis : step.axes) sizes.push_back(axis_size(mesh, axis));
+  const auto held = [&](const Spread& spread) {
+    return static_cast<double>(held_bytes(whole.shape, whole.dtype, spread, mesh, 0));
+  };
+  double seconds = 0;
+  if (step.move == Move::all_gather)
+    seconds = torus_gather_seconds(links, sizes, held(after(before, step)));
+  if (step.move == Move::reduce_scatter)
+    seconds = torus_scatter_seconds(links, sizes, held(before));
+  if (step.move == Move::all_reduce) seconds = torus_all_reduce_seconds(links, sizes, held(before));
+  if (step.move == Move::all_to_all)
+    seconds = torus_all_to_all_seconds(links, sizes[0], held(before) * sizes[0]);
+  return {bytes_sent(step, before, whole, mesh, 0), ticks_of(seconds, links), seconds};
+}
+
+namespace detail {
+inline ShardedMatrix exchanged(const ShardedMatrix& x, const Step& step, AxisGroups& groups,
+                               Where where) {
+  ShardedMatrix result{{}, after(x.spread, step), x.whole};
+  const Communicator& group = groups.along(step.axes);
+  const auto box = [&](const Spread& spread, int rank) {
+    return held_box(x.whole, spread, groups.mesh(), rank);
+  };
+  const Box from = box(x.spread, groups.rank()), to = box(result.spread, groups.rank());
+  result.local = Tensor::empty(shape_of(to), x.local.dtype());
+  Tensor leaving = Tensor::empty({x.local.numel()}, x.local.dtype());
+  Tensor arriving = Tensor::empty({result.local.numel()}, x.local.dtype());
+  std::vector<int64_t> out, in;
+  std::vector<Box> parts;
+  int64_t begin = 0;
+  for (const int member : group.members()) {
+    const Box part = overlap(from, box(result.spread, member));
+    out.push_back(product(shape_of(part)));
+    Tensor place = leaving.rows(begin, begin + out.back()).reshape(shape_of(part));
+    copy_overlap(x.local, from, place, part);
+    begin += out.back();
+    parts.push_back(overlap(box(x.spread, member), to));
+    in.push_back(product(shape_of(parts.back())));
+  }
+  group.all_to_all_v(arriving, in, leaving, out, {.label = "all_to_all"}, where);
+  begin = 0;
+  for (size_t i = 0; i < parts.size(); begin += in[i++])
+    copy_overlap(arriving.rows(begin, begin + in[i]).reshape(shape_of(parts[i])), parts[i],
+                 result.local, to);
+  return result;
+}
+}  // namespace detail
+
+ShardedMatrix run_step(const ShardedMatrix& x, const Step& step, AxisGroups& groups, Where where) {
+  const auto from = static_cast<size_t>(step.from), to = static_cast<size_t>(step.to);
+  switch (step.move) {
+    case Move::all_gather: return gathered(x, from, step.axes.size(), groups, where);
+    case Move::all_reduce: return reduced(x, step.axes, groups, where);
+    case Move::reduce_scatter: return scattered(x, step.axes, to, groups, where);
+    case Move::all_to_all: return detail::exchanged(x, step, groups, where);
+    case Move::slice: break;
+  }
+  const Spread next = after(x.spread, step);
+  const auto box = [&](const Spread& s) {
+    return held_box(x.whole, s, groups.mesh(), groups.rank());
+  };
+  return {part_of_box(x.local, box(x.spread), box(next)), next, x.whole};
+}
+#endif  // YOTTA_BODIES
+
+}  // namespace yotta

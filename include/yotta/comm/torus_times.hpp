@@ -1,0 +1,110 @@
+// Times of collectives on a torus, by formula: what a plan over sharded matrices is judged by.
+//
+//     a ring of n chips, both directions at once, W bytes/s for the two together
+//
+//         ──►──►──►──►          all_gather      a byte passes half of the ring each way: V / W
+//        0   1   2   3  (0)     reduce_scatter  the same                                 V / W
+//         ◄──◄──◄──◄──          all_reduce      both, one behind the other             2 V / W
+//                               all_to_all      a block goes the shorter way             V / 4W
+//
+//     several axes at once: each carries a part of V, so n_axes times as fast
+//     a message needs T_min for each hop, and goes half round each ring: T_min n / 2
+//
+// V is what a chip holds of the array that is not cut over these axes. In all:
+// T = max(T_min x sum of n / 2, V / (W n_axes)).
+//
+// The V / W is rounded up: an all_gather of n chips moves (n-1)/n V. The lines of rings below count
+// hop by hop and give the exact factor; a line is what an axis is without its wrap-around link.
+// Compute-bound: a layer is when its matrices take longer than its collectives. Each threshold
+// below is one such inequality with the batch or a width left over.
+// Reference: Austin et al. (2025), How to scale your model, "Sharded matrices" and "Training".
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "yotta/machine/chip.hpp"
+
+namespace yotta {
+
+// Of one axis: W of both directions together, and T_min of a hop.
+struct TorusLinks {
+  double both_ways = 0, hop = 0;
+};
+// A TPU's. A hop of 1 us is not on the datasheet.
+constexpr TorusLinks links_of(const Chip& chip) { return {2 * chip.link, 1e-6}; }
+
+// sizes: chips along each of the axes that take part. bytes: V.
+inline double torus_gather_seconds(TorusLinks links, const std::vector<int>& sizes, double bytes) {
+  double hops = 0, busy = 0;  // half round every ring; axes that have another chip
+  for (const int size : sizes) {
+    if (size > 1) hops += size / 2.0, busy += 1;
+  }
+  return busy > 0 ? std::max(links.hop * hops, bytes / (links.both_ways * busy)) : 0;
+}
+inline double torus_scatter_seconds(TorusLinks links, const std::vector<int>& sizes, double bytes) {
+  return torus_gather_seconds(links, sizes, bytes);
+}
+inline double torus_all_reduce_seconds(TorusLinks links, const std::vector<int>& sizes,
+                                       double bytes) {
+  return 2 * torus_gather_seconds(links, sizes, bytes);
+}
+// Along one axis; bytes: what an all_gather over it would leave on a chip.
+inline double torus_all_to_all_seconds(TorusLinks links, int size, double bytes) {
+  return size > 1 ? std::max(links.hop * size / 2.0, bytes / links.both_ways / 4) : 0;
+}
+
+// ---- hop by hop ----
+
+// Bytes that the busiest link of a ring carries in its one direction, of V in all, without the
+// formula's rounding. directions: 1 or 2.
+constexpr double ring_gather_link_bytes(int n, int directions, double bytes) {
+  return (n - 1.0) / n * bytes / directions;
+}
+// Chip i sends V/n^2 to every other. The block for the chip `distance` ahead uses `distance` links;
+// with two directions it goes the shorter way, and half of it each way if both are equally long.
+constexpr double ring_all_to_all_link_bytes(int n, int directions, double bytes) {
+  double hops = 0;  // of all blocks of a chip in one direction: what each link carries
+  for (int distance = 1; distance < n; ++distance) {
+    if (directions == 1 || 2 * distance < n) hops += distance;
+    if (directions == 2 && 2 * distance == n) hops += distance / 2.0;
+  }
+  return hops * bytes / (static_cast<double>(n) * n);
+}
+// An all_gather on a line of n chips: the end's neighbour link carries all parts but one, one way.
+constexpr double line_gather_seconds(int n, double bytes, double one_way) {
+  return (n - 1.0) / n * bytes / one_way;
+}
+
+// ---- compute-bound if ----
+
+// FLOPs that a chip does while it sends a byte along so many axes.
+constexpr double flops_per_sent_byte(double flops, double both_ways, int axes = 1) {
+  return flops / (both_ways * axes);
+}
+// FSDP or data parallelism: tokens a chip, B/X, must be more than this. (A weight of 2 bytes is
+// sent for 2 FLOPs a token.)
+constexpr double least_tokens_per_chip(double flops, double both_ways, int axes = 1) {
+  return flops_per_sent_byte(flops, both_ways, axes);
+}
+// Tensor parallelism: at most so many chips, F / (C / W n_axes).
+constexpr double most_tensor_parallel(double F, double flops, double both_ways, int axes = 1) {
+  return F / flops_per_sent_byte(flops, both_ways, axes);
+}
+// FSDP over X chips and tensor parallelism over N / X: the X that sends least, for a batch of B
+// tokens on M_X and M_Y axes; and the B / N above which that is compute-bound.
+inline double best_fsdp_part(double B, double F, double N, double axes_x, double axes_y) {
+  return std::sqrt(B / F * (axes_x / axes_y) * N);
+}
+constexpr double least_tokens_mixed(double flops, double both_ways, double F, double axes_x,
+                                    double axes_y) {
+  const double alpha = flops_per_sent_byte(flops, both_ways);
+  return 4 * alpha * alpha / (axes_x * axes_y * F);
+}
+// Two chips that hold A[I, D_X] and B[D_X, K] in bf16 and swap their partial sums at `one_way`
+// bytes/s: compute-bound if D is more than this. 2 I D K / 2 FLOPs a chip, 2 I K bytes each way.
+constexpr double least_width_of_two(double flops, double one_way) { return 2 * flops / one_way; }
+
+}  // namespace yotta
