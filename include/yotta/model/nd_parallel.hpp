@@ -83,8 +83,8 @@ class NdParallel {
   YOTTA_API void finish_building();
 
   // Called before each microbatch's backward pass. DDP reduces gradients during the last one of a
-  // step; beside FSDP, whose sums may end after the backward pass that started them, only in
-  // finish(). ZeRO-2 reduces in each.
+  // step; beside FSDP (parallel/hsdp.hpp), a sum that is still under way belongs to the microbatch
+  // before, and is finished first. ZeRO-2 reduces in each.
   YOTTA_API void sync_if(bool last);
   YOTTA_API void finish();
 
@@ -272,10 +272,12 @@ void NdParallel::finish_building() {
 void NdParallel::sync_if(bool last) {
   for (Stage& stage : stages_)
     if (stage.zero) stage.zero->flush();
-  if (!ddp_) return;
-  if (last && !is_sharded_)
+  if (!ddp_ || last != quiet_.has_value()) return;  // as it was for the microbatch before
+  for (Stage& stage : stages_)
+    if (stage.fsdp) stage.fsdp->finish();
+  if (last)
     quiet_.reset();
-  else if (!quiet_)
+  else
     quiet_.emplace(*ddp_);
 }
 
