@@ -93,22 +93,24 @@ TEST_CASE("slow links that are fast enough show one shard's trip; without overla
 
 TEST_CASE("a collective's seconds are those of the fastest way of three, as the clock runs it") {
   const Cluster machine = cluster_named("h100x32");
-  for (const int count : {2, 8, 16, 32}) {
-    const double bytes = 1 << 24;
-    const auto fastest_of = [](const std::vector<AlgorithmTime>& times) {
-      double best = no_limit;
-      for (const AlgorithmTime& each : times)
-        if (each.algorithm == Algorithm::ring || each.algorithm == Algorithm::hierarchical ||
-            each.algorithm == Algorithm::multi_rail)
-          best = std::min(best, each.seconds);
-      return best;
-    };
-    CAPTURE(count);
-    CHECK(gather_seconds(machine, count, 1, bytes) ==
-          doctest::Approx(fastest_of(all_gather_times(machine, count, 1 << 24))).epsilon(1e-9));
-    CHECK(reduce_scatter_seconds(machine, count, 1, bytes) ==
-          doctest::Approx(fastest_of(reduce_scatter_times(machine, count, 1 << 24))).epsilon(1e-9));
-  }
+  const auto fastest_of = [](const std::vector<AlgorithmTime>& times) {
+    double best = no_limit;
+    for (const AlgorithmTime& each : times)
+      if (each.algorithm == Algorithm::ring || each.algorithm == Algorithm::hierarchical ||
+          each.algorithm == Algorithm::multi_rail)
+        best = std::min(best, each.seconds);
+    return best;
+  };
+  for (const int count : {2, 8, 16, 32})
+    for (const int64_t bytes : {1 << 16, 1 << 24, 1 << 28}) {  // rings a card win with the largest
+      CAPTURE(count);
+      CAPTURE(bytes);
+      const auto size = static_cast<double>(bytes);
+      CHECK(gather_seconds(machine, count, 1, size) ==
+            doctest::Approx(fastest_of(all_gather_times(machine, count, bytes))).epsilon(1e-9));
+      CHECK(reduce_scatter_seconds(machine, count, 1, size) ==
+            doctest::Approx(fastest_of(reduce_scatter_times(machine, count, bytes))).epsilon(1e-9));
+    }
   // Chips 0, 8, 16, 24: a ring over the cards. Chips 0, 4, 8, ...: two of each node.
   CHECK(gather_seconds(machine, 4, 8, 4e6) == doctest::Approx(3 * (5e-6 + 1e6 / 50e9)));
   CHECK(gather_seconds(machine, 8, 4, 8e6) ==
@@ -141,6 +143,8 @@ TEST_CASE("a group's bytes and memory, and what the sweep finds") {
   CHECK(eight.borrowed == doctest::Approx(8e9 / 32 * (2 * 2 + 4 + 4 / 8.0)));
   CHECK(eight.inside == doctest::Approx(2 * 8e9 * (2 + 2 + 4) * 7 / 8));
   CHECK(eight.between == doctest::Approx(2 * 4 * 1e9 * 63 / 64));
+  CHECK(eight.seconds ==
+        fsdp_seconds(32, eight.times.inside, true, false) + hsdp_seconds(32, eight.times));
   const std::vector<HsdpGroup> sweep = hsdp_sweep(machine, 512, work);
   CHECK(sweep.size() == 10);
   CHECK_FALSE(sweep[0].fits);  // 128 GB

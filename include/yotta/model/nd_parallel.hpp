@@ -270,15 +270,13 @@ void NdParallel::finish_building() {
 }
 
 void NdParallel::sync_if(bool last) {
-  for (Stage& stage : stages_)
+  const bool turns = ddp_ && last == quiet_.has_value();  // else as for the microbatch before
+  for (Stage& stage : stages_) {
     if (stage.zero) stage.zero->flush();
-  if (!ddp_ || last != quiet_.has_value()) return;  // as it was for the microbatch before
-  for (Stage& stage : stages_)
-    if (stage.fsdp) stage.fsdp->finish();
-  if (last)
-    quiet_.reset();
-  else
-    quiet_.emplace(*ddp_);
+    if (stage.fsdp && turns) stage.fsdp->finish();
+  }
+  if (turns && last) quiet_.reset();
+  if (turns && !last) quiet_.emplace(*ddp_);
 }
 
 void NdParallel::finish() {

@@ -121,10 +121,10 @@ class Hsdp {
 
 #if YOTTA_BODIES_OF(parallel)
 HsdpRanks hsdp_ranks(const Communicator& world, int p, Where where) {
-  if (p < 1 || world.size() % p != 0)
-    fail(where, "groups of {} ranks do not divide a world of {}", p, world.size());
   HsdpRanks ranks;
   // exercise 16.3: split the world twice: neighbours share a copy; who holds the same shard?
+  if (p < 1 || world.size() % p != 0)
+    fail(where, "groups of {} ranks do not divide a world of {}", p, world.size());
   const int rank = world.rank();
   ranks.group = world.split(rank / p, rank).named("fsdp");
   ranks.replicas = world.split(rank % p, rank).named("dp");
@@ -133,13 +133,15 @@ HsdpRanks hsdp_ranks(const Communicator& world, int p, Where where) {
 }
 
 void reduce_over_replicas(Fsdp& group, const Communicator& replicas) {
+  // exercise 16.4: warm-up, wait for the group's sums, then sum each shard's gradient over replicas
   group.finish();
   reduce_gradients(parameters(group.stack()), replicas, ReduceOp::sum);
+  // end of exercise 16.4
 }
 
 std::deque<Bucket> shard_buckets(const std::deque<FsdpUnit>& units) {
   std::deque<Bucket> buckets;
-  // exercise 16.4: a bucket for each unit that has shards here, the last unit first, gradients flat
+  // exercise 16.5: a bucket for each unit that has shards here, the last unit first, gradients flat
   for (size_t i = units.size(); i-- > 0;) {
     Bucket bucket;
     for (const ParameterShard& shard : units[i].shards())
@@ -148,7 +150,7 @@ std::deque<Bucket> shard_buckets(const std::deque<FsdpUnit>& units) {
     flatten_gradients(bucket);
     buckets.push_back(std::move(bucket));
   }
-  // end of exercise 16.4
+  // end of exercise 16.5
   return buckets;
 }
 
@@ -159,12 +161,12 @@ Hsdp::Hsdp(Layers model, const HsdpRanks& ranks, HsdpOptions options)
       buckets_(
           shard_buckets(fsdp_.units()), [this](Bucket& bucket) { return launch(bucket); },
           options.overlap) {
-  // exercise 16.5: all groups start from the same shards; each ready gradient tells its bucket
+  // exercise 16.6: all groups start from the same shards; each ready gradient tells its bucket
   broadcast_parameters(parameters(fsdp_.stack()), replicas_);
   for (Bucket& bucket : buckets_.all())
     for (const ParameterPtr& shard : bucket.parameters)
       shard->on_grad_ready = [this, &bucket](Parameter&) { buckets_.on_gradient_ready(bucket); };
-  // end of exercise 16.5
+  // end of exercise 16.6
 }
 Hsdp::~Hsdp() {
   for (Bucket& bucket : buckets_.all())
@@ -173,25 +175,25 @@ Hsdp::~Hsdp() {
 
 Work Hsdp::launch(Bucket& bucket) {
   Work work;
-  // exercise 16.6: start to sum the group's sum of this unit over the replicas
+  // exercise 16.7: start to sum the group's sum of this unit over the replicas
   const CommOptions options = options_.replicas.labelled("hsdp.all_reduce");
   work = replicas_.all_reduce_async(bucket.flat, ReduceOp::sum, options);
-  // end of exercise 16.6
+  // end of exercise 16.7
   return work;
 }
 
 void Hsdp::before_microbatch(bool last) {
-  // exercise 16.7: a reduction of the microbatch before may be under way; it is not the last one
+  // exercise 16.8: a reduction of the microbatch before may be under way; it is not the last one
   if (last) fsdp_.finish();
   buckets_.set_syncing(last);
-  // end of exercise 16.7
+  // end of exercise 16.8
 }
 
 void Hsdp::finish() {
-  // exercise 16.8: first the sums inside the group, then those between groups
+  // exercise 16.9: first the sums inside the group, then those between groups
   fsdp_.finish();
   buckets_.finish();
-  // end of exercise 16.8
+  // end of exercise 16.9
 }
 #endif  // YOTTA_BODIES
 
