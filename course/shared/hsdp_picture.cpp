@@ -80,7 +80,7 @@ std::string step_svg(double between, double y, const std::string& title) {
 
 }  // namespace
 
-Trace hsdp_picture_trace(double between) {
+Trace hsdp_picture_trace(double between, bool overlap) {
   const int64_t width = 64, rows = 64;
   const int p = hsdp_picture_group, R = hsdp_picture_replicas;
   const double forward_flops = 2.0 * width * width * rows, bytes = 4.0 * width * width;
@@ -91,7 +91,8 @@ Trace hsdp_picture_trace(double between) {
                 [&](Communicator& world) {
                   const DeviceScope meta(Device::meta);
                   const std::vector<LayerPtr> net = make_linear_net({hsdp_picture_units, width});
-                  Hsdp hsdp(net, hsdp_ranks(world, p), {.replicas = {Algorithm::ring}});
+                  Hsdp hsdp(net, hsdp_ranks(world, p),
+                            {.overlap = overlap, .replicas = {Algorithm::ring}});
                   Saved saved({0, 0, 0, 0, true});
                   const Tensor y = forward(hsdp.stack(), Tensor::full({rows, width}, 1), saved);
                   backward(hsdp.stack(), y, saved);
