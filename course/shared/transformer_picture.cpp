@@ -160,7 +160,7 @@ std::vector<TransformerPicture> transformer_pictures() {
        "Cut: the batch, and what belongs to the weights",
        "ZeRO and FSDP: a rank has some of the sequences, and keeps a part of what belongs to every "
        "layer's weights.",
-       {"14", "15"}},
+       {"14", "15", "16"}},
       {LitAxis::memory,
        "transformer_memory.svg",
        "Not cut: some layers' activations are dropped",

@@ -25,6 +25,7 @@ constexpr Technique all_techniques[] = {
     {"ZeRO-1", "--layout dp=4 --zero 1", {.dp_replicate = 4}, "none", 1},
     {"ZeRO-2", "--layout dp=4 --zero 2", {.dp_replicate = 4}, "none", 2},
     {"FSDP (ZeRO-3)", "--layout fsdp=4", {.dp_shard = 4}},
+    {"HSDP", "--layout fsdp=2,dp=2", {.dp_shard = 2, .dp_replicate = 2}},
     {"pipeline, 1F1B", "--layout pp=4", {.pp = 4}},
     {"zero bubble", "--layout pp=4 --schedule zb-h1", {.pp = 4}, "none", 0, "zb-h1"},
     {"tensor parallel", "--layout tp=4", {.tp = 4}},

@@ -10,6 +10,7 @@
 #include "course/shared/cluster_picture.hpp"
 #include "course/shared/collective_picture.hpp"
 #include "course/shared/ddp_picture.hpp"
+#include "course/shared/hsdp_picture.hpp"
 #include "course/shared/staleness_picture.hpp"
 #include "course/shared/two_nodes_picture.hpp"
 #include "runner/exercise.hpp"
@@ -185,13 +186,37 @@ TEST_CASE("the step of DDP: gradients travel behind backward, all but the last")
     CHECK(count(ddp_svg(), fmt::format(">all_reduce {}<", layer)) == ddp_picture_ranks);
 }
 
+TEST_CASE("the step of HSDP: shards cross behind backward, or set the pace") {
+  for (const double between : {0.75, 3.0}) {
+    double backward_ends = 0, first = 1e300, end = 0;
+    int crossed = 0;
+    const Trace trace = hsdp_picture_trace(between);
+    for (const TraceEvent& event : trace.ranks[0]) {
+      if (event.name.starts_with("linear_backward")) backward_ends = event.end;
+      if (event.name != "hsdp.all_reduce" || event.kind != EventKind::recv) continue;
+      first = std::min(first, event.begin);
+      end = event.end;
+      ++crossed;
+    }
+    CHECK(crossed == 2 * hsdp_picture_units);
+    CHECK(first < backward_ends);
+    const double after = between < 1 ? 0.75 + between : first + 4 * between - backward_ends;
+    CHECK(end - backward_ends == doctest::Approx(after).epsilon(0.01));
+  }
+  for (int unit = 0; unit < hsdp_picture_units; ++unit) {
+    CHECK(count(hsdp_svg(), fmt::format(">a{}<", unit)) == 2);
+    CHECK(count(hsdp_svg(), fmt::format(">g{}<", unit)) == 4);
+  }
+  CHECK(count(hsdp_sweep_svg(), "#44bb99") == 2);  // the best bar, and the legend
+}
+
 TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or more") {
   struct Drawn {
     const char *file, *lesson;
     std::string svg;
   };
   std::string pages;
-  for (const char* topic : {"09_cluster", "10_collectives", "13_ddp"})
+  for (const char* topic : {"09_cluster", "10_collectives", "13_ddp", "16_hsdp"})
     pages += runner::read_text(fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, topic));
   for (const auto& [file, lesson, svg] : {Drawn{"ring.svg", "10", ring_svg()},
                                           {"tree.svg", "10", tree_svg()},
@@ -200,7 +225,9 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
                                           {"torus.svg", "09", torus_svg()},
                                           {"levels.svg", "09", levels_svg()},
                                           {"staleness.svg", "13", staleness_svg()},
-                                          {"ddp.svg", "13", ddp_svg()}}) {
+                                          {"ddp.svg", "13", ddp_svg()},
+                                          {"hsdp.svg", "16", hsdp_svg()},
+                                          {"hsdp_sweep.svg", "16", hsdp_sweep_svg()}}) {
     const bool same =
         runner::read_text(fmt::format("{}/course/pictures/{}", YOTTA_SOURCE_DIR, file)) == svg;
     CHECK_MESSAGE(same, fmt::format("course/pictures/{} is not what is drawn; ./yotta lesson {} -- "

@@ -289,6 +289,9 @@ TEST_CASE("the tour's chart: each technique has one rank's loss, and says what i
   }
   CHECK(std::abs(fsdp.bytes_per_step / ddp.bytes_per_step - 1.5) <= 0.05);  // 3 P against 2 P
   CHECK(fsdp.peak_bytes < 0.75 * ddp.peak_bytes);
+  const TechniqueFigures hsdp = of("HSDP");  // 3/2 P in the group, and P/2 between: 2 P against 3/2
+  CHECK(std::abs(hsdp.bytes_per_step / ddp.bytes_per_step - 4.0 / 3) <= 0.05);
+  CHECK((fsdp.peak_bytes < hsdp.peak_bytes && hsdp.peak_bytes < ddp.peak_bytes));
   const TechniqueFigures zero_1 = of("ZeRO-1"), zero_2 = of("ZeRO-2");
   CHECK(zero_1.bytes_per_step <= 1.01 * ddp.bytes_per_step);  // the same, with padding
   CHECK(zero_2.bytes_per_step == zero_1.bytes_per_step);

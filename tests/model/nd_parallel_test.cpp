@@ -7,7 +7,7 @@
 #include "support/message_of.hpp"
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
-#include "yotta/comm/run_ranks.hpp"
+#include "yotta/comm/run_on.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
 
@@ -204,6 +204,37 @@ TEST_CASE("HSDP, FSDP inside and DDP around it, takes the algorithms that its op
     NdOptions options{.microbatches = 2};
     options.fsdp.comm = options.ddp.comm = {algorithm, nullptr, 2};
     check_layout(config, {.dp_shard = 4, .dp_replicate = 2}, options, whole);
+  }
+}
+
+TEST_CASE("HSDP's shards leave for the other groups while the last microbatch goes backward") {
+  const TransformerConfig config = config_of(Dialect::llama, false);
+  NdOptions options{.microbatches = 2};
+  options.ddp.bucket_bytes = 1;  // a parameter a bucket
+  const Timed run = run_on(ideal(4, 1, 1), 4, [&](Communicator& world) {
+    Mesh mesh(world, {.dp_shard = 2, .dp_replicate = 2});
+    NdParallel model(config, mesh, options);
+    AdamW optimizer(trained(model.parameters()));
+    Trainer trainer(model.stack(), optimizer, options_of(config), model.hooks());
+    const Text text = text_of(0, config, 8);
+    const BatchShard share = model.share(8);
+    const Tensor inputs = text.inputs.rows(share.begin, share.end);
+    const Tensor targets = text.targets.rows(share.begin, share.end);
+    trainer.step(0, model.microbatches(inputs, targets, share.begin), text.inputs.numel());
+  });
+  for (const std::vector<TraceEvent>& events : run.trace.ranks) {
+    std::vector<double> backward;  // when a wgrad ends
+    for (const TraceEvent& event : events)
+      if (event.name == "linear_backward_weight") backward.push_back(event.end);
+    REQUIRE(backward.size() % 2 == 0);
+    int before = 0, after = 0;
+    for (const TraceEvent& event : events)
+      if (event.kind == EventKind::send && event.name == "ddp.gradients") {
+        CHECK(event.begin > backward[backward.size() / 2]);  // none in the first microbatch
+        (event.begin < backward.back() ? before : after)++;
+      }
+    CHECK(before > 8);  // of 22
+    CHECK(after > 0);
   }
 }
 

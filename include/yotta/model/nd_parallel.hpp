@@ -80,7 +80,7 @@ class NdParallel {
   YOTTA_API void finish_building();
 
   // Before each microbatch's backward pass. DDP reduces gradients in the last one of a step; beside
-  // FSDP, whose sums may end after it, only in finish(). ZeRO-2 reduces in each.
+  // FSDP (parallel/hsdp.hpp), a sum still under way is finished first. ZeRO-2 reduces in each.
   YOTTA_API void sync_if(bool last);
   YOTTA_API void finish();
 
@@ -267,13 +267,13 @@ void NdParallel::finish_building() {
 }
 
 void NdParallel::sync_if(bool last) {
-  for (Stage& stage : stages_)
+  const bool turns = ddp_ && last == quiet_.has_value();  // else as for the microbatch before
+  for (Stage& stage : stages_) {
     if (stage.zero) stage.zero->flush();
-  if (!ddp_) return;
-  if (last && !is_sharded_)
-    quiet_.reset();
-  else if (!quiet_)
-    quiet_.emplace(*ddp_);
+    if (stage.fsdp && turns) stage.fsdp->finish();
+  }
+  if (turns && last) quiet_.reset();
+  if (turns && !last) quiet_.emplace(*ddp_);
 }
 
 void NdParallel::finish() {

@@ -1,0 +1,171 @@
+// What HSDP costs on a described machine: the time of a step, and the group size that is best.
+//
+// Inside the group a step takes FSDP's time (fsdp_cost.hpp). The sum of unit i leaves for the other
+// groups at the moment e(i), and takes a seconds on links of its own, one unit after the other:
+//
+//     compute          │ F0 │ F1 │ F2 │ B2 │ B1    │ B0    │
+//     inside      │ g0 │ g1 │ g2 │    │ g1 │ r2 g0 │ r1    │ r0 │
+//     between                                      │  a2   │ a1    │ a0    │
+//                                                  e(2)    e(1)   e(0)    end
+//
+// Units leave at equal distances, but for the last two. So the step ends with the latest of three:
+//
+//     e(0) + a       between is faster than backward: only the last unit shows
+//     e(1) + 2 a     the last two follow each other
+//     e(L-1) + L a   between is slower than backward, and sets the pace
+//
+// The best group is a matter of the machine. A small group holds much, and sends large shards
+// between groups. A group that is larger than a node gathers over the slow links. Every collective
+// goes the fastest of three ways: one ring, a ring a card, or by levels (comm/collectives_*.hpp).
+//
+// Contract: collectives overlap with compute, and those inside with those between. Letters: p ranks
+// of a group, R replicas, P parameters, L units, n tokens of a rank in a microbatch; F, B, g, r, a
+// seconds of one unit.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "yotta/machine/cluster.hpp"
+#include "yotta/parallel/fsdp_cost.hpp"
+#if YOTTA_BODIES_OF(parallel)
+#include "yotta/comm/collectives.hpp"
+#endif  // YOTTA_BODIES
+
+namespace yotta {
+
+// Seconds of one unit: FSDP's inside the group, and an all_reduce of its shard.
+struct HsdpTimes {
+  FsdpTimes inside;
+  double all_reduce = 0;
+};
+
+// Seconds of a step of one microbatch, `units` >= 2 equal units, with prefetch, without the loss.
+constexpr double hsdp_seconds(int64_t units, const HsdpTimes& t, bool overlap = true) {
+  const auto L = static_cast<double>(units);
+  const FsdpTimes& in = t.inside;
+  const double last = fsdp_seconds(units, in, true, false);  // e(0)
+  if (!overlap) return last + L * t.all_reduce;
+  const double next = last - in.reduce - in.add;  // e(1)
+  const double steady = std::max(std::max(in.backward, in.reduce) + in.add, in.reduce + in.gather);
+  const double first = next - (L - 2) * steady;  // e(L-1)
+  return std::max({last + t.all_reduce, next + 2 * t.all_reduce, first + L * t.all_reduce});
+}
+
+// Bytes that a rank holds between steps (f32 weights and gradients, AdamW), and borrows at the peak
+// for weights of `gathered` bytes and gradients of `summed` bytes a parameter.
+constexpr double hsdp_bytes_held(double parameters, double p) { return 16 * parameters / p; }
+constexpr double hsdp_bytes_borrowed(double unit, double p, double gathered, double summed) {
+  return 2 * unit * gathered + unit * summed + unit / p * summed;
+}
+
+// A step of training.
+struct HsdpWork {
+  double parameters = 0;
+  int64_t units = 2;
+  double tokens = 0;  // of a rank in a microbatch
+  int64_t microbatches = 1;
+  double gathered = 2, summed = 4;  // bytes of a weight, of a gradient, as they travel
+};
+
+// What it is with groups of p ranks.
+struct HsdpGroup {
+  int p = 1, replicas = 1;
+  HsdpTimes times;                 // of one unit
+  double seconds = 0;              // of the step
+  double held = 0, borrowed = 0;   // bytes of a rank
+  double inside = 0, between = 0;  // bytes that a rank sends in a step
+  bool fits = false;               // in the chip's memory
+};
+
+// Groups are the first p chips of the cluster, the next p, ... Errors: p does not divide `ranks`.
+YOTTA_API HsdpGroup hsdp_group(const Cluster& cluster, int ranks, int p, const HsdpWork& work,
+                               Where where = Where::current());
+// For every p that divides `ranks`, the smallest first.
+YOTTA_API std::vector<HsdpGroup> hsdp_sweep(const Cluster& cluster, int ranks, const HsdpWork& work,
+                                            Where where = Where::current());
+// The fastest group that fits, the smallest of several. Errors: none fits.
+YOTTA_API HsdpGroup best_group(const std::vector<HsdpGroup>& sweep, Where where = Where::current());
+
+// Seconds of the fastest way to run a collective of `bytes` bytes in all on `count` chips: chip 0,
+// chip `stride`, chip 2 `stride`, ...
+YOTTA_API double gather_seconds(const Cluster& cluster, int count, int stride, double bytes);
+YOTTA_API double reduce_scatter_seconds(const Cluster& cluster, int count, int stride,
+                                        double bytes);
+
+#if YOTTA_BODIES_OF(parallel)
+namespace detail {
+// The seconds of the fastest way to run a collective on `count` chips that lie `stride` apart: one
+// ring; a ring a card; by levels, at the edge of a node, a rack or a pod.
+template <class Ring, class Rails, class Levels>
+double fastest_seconds(const Cluster& cluster, int count, int stride, double bytes, Ring ring,
+                       Rails rails, Levels levels) {
+  if (count == 1) return 0;
+  const auto link = [&](int members) {  // the slowest among the first `members`
+    const Link found = cluster.link(0, (members - 1) * stride);
+    return AlphaBeta{found.alpha, found.beta, cluster.gamma};
+  };
+  double best = ring(count, bytes, link(count));
+  for (const Level& level : cluster.levels) {
+    const int beside = level.chips / stride;  // in one node, one rack, ...
+    if (beside < 2 || beside >= count || count % beside != 0) continue;
+    best = std::min(best, levels(count, bytes, beside, link(beside), link(count)));
+    if (&level == &cluster.levels.front())
+      best = std::min(best, rails(bytes, RailRings{count, beside}, link(beside), link(count)));
+  }
+  return best;
+}
+}  // namespace detail
+
+double gather_seconds(const Cluster& cluster, int count, int stride, double bytes) {
+  return detail::fastest_seconds(cluster, count, stride, bytes, all_gather_ring_seconds,
+                                 all_gather_multi_rail_seconds, all_gather_hierarchical_seconds);
+}
+double reduce_scatter_seconds(const Cluster& cluster, int count, int stride, double bytes) {
+  return detail::fastest_seconds(cluster, count, stride, bytes, reduce_scatter_ring_seconds,
+                                 reduce_scatter_multi_rail_seconds,
+                                 reduce_scatter_hierarchical_seconds);
+}
+
+HsdpGroup hsdp_group(const Cluster& cluster, int ranks, int p, const HsdpWork& work, Where where) {
+  if (p < 1 || ranks % p != 0) fail(where, "groups of {} ranks do not divide {}", p, ranks);
+  const double unit = work.parameters / static_cast<double>(work.units), share = unit / p;
+  const auto m = static_cast<double>(work.microbatches);
+  HsdpGroup group;
+  group.p = p, group.replicas = ranks / p;
+  const auto sent = [](int count, double bytes) { return bytes * (count - 1) / count; };
+  const double forward = 2 * unit * work.tokens / peak(cluster.chip, DType::bf16);
+  FsdpTimes& times = group.times.inside;
+  times.forward = forward, times.backward = 2 * forward;
+  times.gather = gather_seconds(cluster, p, 1, work.gathered * unit);
+  times.reduce = reduce_scatter_seconds(cluster, p, 1, work.summed * unit);
+  group.times.all_reduce = reduce_scatter_seconds(cluster, group.replicas, p, work.summed * share) +
+                           gather_seconds(cluster, group.replicas, p, work.summed * share);
+  group.seconds = (m - 1) * fsdp_seconds(work.units, times, true, false) +
+                  hsdp_seconds(work.units, group.times);
+  group.held = hsdp_bytes_held(work.parameters, p);
+  group.borrowed = hsdp_bytes_borrowed(unit, p, work.gathered, work.summed);
+  group.inside = m * sent(p, work.parameters * (2 * work.gathered + work.summed));
+  group.between = 2 * sent(group.replicas, work.parameters * work.summed / p);
+  group.fits = group.held + group.borrowed <= static_cast<double>(cluster.chip.memory);
+  return group;
+}
+
+std::vector<HsdpGroup> hsdp_sweep(const Cluster& cluster, int ranks, const HsdpWork& work,
+                                  Where where) {
+  std::vector<HsdpGroup> all;
+  for (int p = 1; p <= ranks; ++p)
+    if (ranks % p == 0) all.push_back(hsdp_group(cluster, ranks, p, work, where));
+  return all;
+}
+
+HsdpGroup best_group(const std::vector<HsdpGroup>& sweep, Where where) {
+  const HsdpGroup* best = nullptr;
+  for (const HsdpGroup& group : sweep)
+    if (group.fits && (best == nullptr || group.seconds < best->seconds)) best = &group;
+  if (best == nullptr) fail(where, "no group of this sweep fits in a chip's memory");
+  return *best;
+}
+#endif  // YOTTA_BODIES
+
+}  // namespace yotta
