@@ -222,7 +222,7 @@ int main(int argc, char** argv) {
         small_messages(lesson);
         straggler(lesson);
         contention(lesson);
-        lesson.say("\nNext: the collectives themselves, ./yotta lesson 10");
+        lesson.say("\nNext: write it yourself, ./yotta check 09");
       },
       {{"draw", "1: write the pictures torus.svg and levels.svg into this folder", &draw, 0, 1},
        {"oversubscription", "between pods, in the table of levels", &oversubscription, 1, 100}});

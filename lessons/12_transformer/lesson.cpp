@@ -447,7 +447,7 @@ int main(int argc, char** argv) {
         step_of_405b(lesson);
         saved_memory(lesson, config, batch);
         plain_equals_blockwise(lesson, config);
-        lesson.say("\nNext: ./yotta lesson 13");
+        lesson.say("\nNext: write it yourself, ./yotta check 12");
       },
       {{"layers", "L", &layers, 1, 200},
        {"width", "C", &width, 1, 32768},
