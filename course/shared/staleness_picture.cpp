@@ -55,8 +55,9 @@ std::string gradient_svg(const StaleGradient& each) {
   return box(x + 1, y, width - 3, height, svg::rank_colors[each.rank]) +
          text(x + width / 2, y + 16, fmt::format("with weights {}", each.computed_with), "middle") +
          text(x + width / 2, y + 31,
-              fmt::format("meets {}: {} steps old", each.applied_to, each.steps_old()), "middle",
-              ink, 11);
+              fmt::format("meets {}: {} step{} old", each.applied_to, each.steps_old(),
+                          each.steps_old() == 1 ? "" : "s"),
+              "middle", ink, 11);
 }
 
 std::string time_axis() {

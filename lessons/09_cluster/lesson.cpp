@@ -43,8 +43,10 @@ void memories(Lesson& lesson) {
   }
 }
 
-void levels(Lesson& lesson) {
-  const Cluster c = llama3_24k();
+// llama3-24k, with `oversubscription` in place of its 7 between pods.
+void levels(Lesson& lesson, int64_t oversubscription) {
+  Cluster c = llama3_24k();
+  c.levels.back().beta = c.levels[1].beta * static_cast<double>(oversubscription);
   lesson.section("Two numbers per link: llama3-24k");
   lesson.say("{:<10}{:>8}{:>12}{:>10}{:>14}{:>14}{:>16}", "level", "chips", "alpha, us", "GB/s",
              "8 B, us", "100 MB, us", "half speed, KB");
@@ -207,20 +209,21 @@ void draw_pictures(Lesson& lesson) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int64_t draw = 0;
+  int64_t draw = 0, oversubscription = 7;
   return run_lesson(
       argc, argv, {"09", "Clusters", "memories, links, and the price of a message"},
       [&](Lesson& lesson) {
         if (draw != 0) draw_pictures(lesson);
         memories(lesson);
-        levels(lesson);
+        levels(lesson, oversubscription);
         figures(lesson);
         crossing(lesson);
         pod(lesson);
         small_messages(lesson);
         straggler(lesson);
         contention(lesson);
-        lesson.say("\nNext: the collectives themselves, ./yotta lesson 10");
+        lesson.say("\nNext: write it yourself, ./yotta check 09");
       },
-      {{"draw", "1: write the pictures torus.svg and levels.svg into this folder", &draw, 0, 1}});
+      {{"draw", "1: write the pictures torus.svg and levels.svg into this folder", &draw, 0, 1},
+       {"oversubscription", "between pods, in the table of levels", &oversubscription, 1, 100}});
 }

@@ -47,6 +47,9 @@ void naive_and_ring(Lesson& lesson, int p, int64_t n) {
              ring.ranks[other].bytes_sent);
   lesson.say("       the formula 2(p-1)/p N gives {:.0f}",
              2.0 * (p - 1) / p * 4.0 * static_cast<double>(n));
+  for (const int ranks : {8, 1024})
+    lesson.say("70e9 numbers of 2 bytes: each of {:>4} ranks sends {:.0f} GB", ranks,
+               1e-9 * static_cast<double>(ring_bytes_sent(ranks, 0, 70'000'000'000, 2)));
   lesson.number("naive.rank0.bytes_sent", static_cast<double>(naive.ranks[0].bytes_sent));
   lesson.number("ring.rank0.bytes_sent", static_cast<double>(ring.ranks[0].bytes_sent));
 }

@@ -360,6 +360,17 @@ void flops_and_bytes(Lesson& lesson, TransformerConfig config, int64_t batch) {
              100 * blockwise.other.flops / all_flops, 100 * bytes(blockwise.other) / all_bytes);
 }
 
+// A step of Llama 3 405B on 2048 sequences of 8192 tokens, by the formula.
+void step_of_405b(Lesson& lesson) {
+  const TransformerConfig config = llama3_405b();
+  const double T = 8192, tokens = 2048 * T;
+  const double linear = 6.0 * static_cast<double>(matrix_parameters(config)) * tokens;
+  const double attention = 12.0 * static_cast<double>(config.layers * config.width) * T * tokens;
+  lesson.section("A step of Llama 3 405B on 2048 sequences of 8192 tokens");
+  lesson.say("{:.2g} FLOPs in matrices and {:.2g} in attention: {:.0f} s at 1e18 FLOP/s", linear,
+             attention, 1e-18 * (linear + attention));
+}
+
 void saved_memory(Lesson& lesson, TransformerConfig config, int64_t batch) {
   lesson.section("What one microbatch keeps between forward and backward");
   lesson.say("{:>8}  {:>14}  {:>14}  {:>6}", "context", "plain", "blockwise", "ratio");
@@ -433,9 +444,10 @@ int main(int argc, char** argv) {
         linear_net(lesson);
         parameters_of_known_models(lesson);
         flops_and_bytes(lesson, config, batch);
+        step_of_405b(lesson);
         saved_memory(lesson, config, batch);
         plain_equals_blockwise(lesson, config);
-        lesson.say("\nNext: ./yotta lesson 13");
+        lesson.say("\nNext: write it yourself, ./yotta check 12");
       },
       {{"layers", "L", &layers, 1, 200},
        {"width", "C", &width, 1, 32768},

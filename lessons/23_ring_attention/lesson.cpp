@@ -19,6 +19,7 @@ namespace {
 struct Sizes {
   int ranks = 4;
   int64_t tokens = 8192;  // of the sequence, in what is only counted and timed
+  int64_t waits = 0;      // 1: rings wait for each hop before they compute
 };
 
 // ---- the same losses ----
@@ -95,15 +96,42 @@ void merge_by_hand(Lesson& lesson) {
 
 // ---- who computes what ----
 
+// ring_attention as it would be with hop.arrive() before the blocks: the same numbers, and nothing overlaps.
+void ring_that_waits(const Tensor& q, Tensor k, Tensor v, const Communicator& cp,
+                     ChunkOrder order) {
+  const int64_t chunks = chunks_each(cp.size());
+  const Ring here{cp, cp.size(), cp.rank(), q.dim(1) / chunks, order};
+  const int left = wrap(cp.rank() - 1, cp.size()), right = wrap(cp.rank() + 1, cp.size());
+  std::vector<BlockwiseAttention> sums(static_cast<size_t>(chunks));
+  for (int step = 0; step < cp.size(); ++step) {
+    Tensor next_k = Tensor::empty(k.shape(), k.dtype());
+    Tensor next_v = Tensor::empty(v.shape(), v.dtype());
+    if (step + 1 < cp.size()) {
+      cp.send_recv(k, right, next_k, left);
+      cp.send_recv(v, right, next_v, left);
+    }
+    for (int64_t i = 0; i < chunks; ++i)
+      for (int64_t j = 0; j < chunks; ++j) {
+        const AttentionBlock block = here.block(i, here.source(step), j);
+        if (block.ahead >= 0) merge(sums[static_cast<size_t>(i)], attention_block(q, k, v, block));
+      }
+    k = next_k, v = next_v;
+  }
+}
+
 // Ring attention on shapes without data: one sequence, 4 heads and 1 key head of 128 numbers.
-Timed ring(const Cluster& machine, int ranks, int64_t tokens, ChunkOrder order) {
+Timed ring(const Cluster& machine, int ranks, int64_t tokens, ChunkOrder order,
+           bool waits = false) {
   return run_on(machine, ranks, [&](Communicator& cp) {
     const DeviceScope meta(Device::meta);
     const Tensor q = Tensor::empty({1, tokens / ranks, 4, 128}, DType::bf16);
     const Tensor k = Tensor::empty({1, tokens / ranks, 1, 128}, DType::bf16);
     const Tensor v = Tensor::empty({1, tokens / ranks, 1, 128}, DType::bf16);
     context().ledger.reset();
-    ring_attention(q, k, v, cp, order);
+    if (waits)
+      ring_that_waits(q, k, v, cp, order);
+    else
+      ring_attention(q, k, v, cp, order);
   });
 }
 
@@ -135,9 +163,10 @@ void timeline(Lesson& lesson, const Sizes& sizes) {
   const int64_t each = sizes.tokens / sizes.ranks;
   const double rate = 1e12, bandwidth = 1.5 * rate * 2 * 1 / static_cast<double>(4 * each);
   const Cluster machine = ideal(sizes.ranks, rate, bandwidth);
-  const Timed run = ring(machine, sizes.ranks, sizes.tokens, ChunkOrder::zigzag);
+  const bool waits = sizes.waits != 0;
+  const Timed run = ring(machine, sizes.ranks, sizes.tokens, ChunkOrder::zigzag, waits);
   lesson.show(timeline_text(make_timeline(run.trace, 2), 64, false));
-  const Timed contiguous = ring(machine, sizes.ranks, sizes.tokens, ChunkOrder::contiguous);
+  const Timed contiguous = ring(machine, sizes.ranks, sizes.tokens, ChunkOrder::contiguous, waits);
   lesson.say("zig-zag {:.3g} s, contiguous {:.3g} s: {:.2f} times as long; (2cp-1)/cp = {:.2f}",
              run.seconds(), contiguous.seconds(), contiguous.seconds() / run.seconds(),
              (2.0 * sizes.ranks - 1) / sizes.ranks);
@@ -186,7 +215,8 @@ void who_breaks_first(Lesson& lesson, const Sizes& sizes) {
     std::string line = fmt::format("{:>6}", tokens);
     for (const Network& each : all) {
       const Cluster machine{each.name, each.chip, {{"all", 1024, 5e-6, 1 / each.bandwidth}}, {}};
-      const Timed run = ring(machine, sizes.ranks, tokens * sizes.ranks, ChunkOrder::zigzag);
+      const Timed run =
+          ring(machine, sizes.ranks, tokens * sizes.ranks, ChunkOrder::zigzag, sizes.waits != 0);
       const double flops = run.reports[0].ledger().op("attention_blockwise").flops;
       line += fmt::format("  {:>7.3f} ms{:>6.1f}%{:>7.1f}%", 1e3 * run.seconds(),
                           100 * flops / run.seconds() / each.chip.bf16, 100 * run.idle_share(0));
@@ -249,5 +279,6 @@ int main(int argc, char** argv) {
       {{"ranks", "ranks that share the sequence", &ranks, 1, 8},
        {"tokens", "of the sequence, where it is only counted and timed", &sizes.tokens, 16,
         1 << 22},
+       {"waits", "1: timed rings wait for each hop before they compute", &sizes.waits, 0, 1},
        {"draw", "1: write ring_attention.svg into this folder", &drawn, 0, 1}});
 }

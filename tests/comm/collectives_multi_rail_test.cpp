@@ -9,6 +9,7 @@
 #include "comm/two_nodes.hpp"
 #include "support/message_of.hpp"
 #include "support/ranks_here.hpp"
+#include "yotta/comm/collectives_hierarchical.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -135,7 +136,7 @@ TEST_CASE("through the communicator: blocking and asynchronous, on up to 16 rank
     }
 }
 
-TEST_CASE("1 GiB on 16 H100: one ring 40 ms, eight rings 5, as their formulas say") {
+TEST_CASE("1 GiB on 16 H100: one ring 40 ms, eight rings 5, hierarchical 6.9, as formulas say") {
   const double bytes = 1 << 30;
   const double one = seconds_of_all_reduce(1 << 30, {Algorithm::ring});
   const double all = seconds_of_all_reduce(1 << 30, {Algorithm::multi_rail});
@@ -145,6 +146,11 @@ TEST_CASE("1 GiB on 16 H100: one ring 40 ms, eight rings 5, as their formulas sa
   CHECK(std::abs(all - of_all) <= 1e-9 * of_all);
   CHECK(std::abs(one - 40e-3) <= 0.05 * 40e-3);
   CHECK(std::abs(all - 5.0e-3) <= 0.05 * 5.0e-3);
+  const double levels = seconds_of_all_reduce(1 << 30, {Algorithm::hierarchical});
+  const double of_levels =
+      all_reduce_hierarchical_seconds(16, bytes, 8, inside_node(), between_nodes());
+  CHECK(std::abs(levels - of_levels) <= 1e-9 * of_levels);
+  CHECK(std::abs(levels - 6.9e-3) <= 0.05 * 6.9e-3);
   // What a byte costs, without latency: eight cards carry what one carried.
   const double of_bytes = 2.0 * 15 / 16 * bytes / (8 * 50e9);
   CHECK((all > of_bytes && all < 1.05 * of_bytes));

@@ -23,7 +23,7 @@
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/tensor.hpp"
 
-#if YOTTA_BODIES_OF(gossip)
+#if YOTTA_BODIES_OF(parallel_gossip)
 #include <cmath>
 #include <numbers>
 #endif  // YOTTA_BODIES
@@ -41,7 +41,7 @@ constexpr int64_t gossip_bytes_sent(int p, int rounds, int64_t bytes) {
   return p == 1 ? 0 : 2 * rounds * bytes;
 }
 
-#if YOTTA_BODIES_OF(gossip)
+#if YOTTA_BODIES_OF(parallel_gossip)
 
 void gossip(Tensor& x, const Communicator& ring, int rounds) {
   const int p = ring.size();
