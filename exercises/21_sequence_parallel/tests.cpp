@@ -139,7 +139,7 @@ struct Readers {
 TEST_CASE("21.3: after the forward pass the shard is left, and not what was gathered") {
   for (const int p : all_ranks)
     run(p, [&](Communicator& tp) {
-      const Tensor whole = numbers({B, 5, C}, "x"), x = own(whole, p, tp.rank());
+      const Tensor whole = numbers({B, 5, C}, "x"), x = own(whole, p, tp.rank()).clone();
       Readers readers(DType::f64);
       Saved saved;
       readers.forward(whole, saved);
@@ -152,6 +152,11 @@ TEST_CASE("21.3: after the forward pass the shard is left, and not what was gath
              B * 5, saved.bytes(), tp.rank(), p, x.dim(0), x.nbytes());
       if (!saved.has("shard")) fail(Where::current(), "there is no \"shard\" in saved");
       expect_equal(saved.get("shard"), x, "the shard", p);
+      if (saved.get("shard").shares_memory(whole))
+        fail(Where::current(),
+             "the shard is a view of the gathered x, so all {} bytes of that stay. Keep x, or a "
+             "copy",
+             whole.nbytes());
     });
   CHECK(true);  // nothing was thrown
 }
@@ -283,7 +288,8 @@ TEST_CASE("21.6: norms' gradients are the sums over the ranks, in one all_reduce
         if (is_norm && got == alone)
           fail(Where::current(),
                "{} on rank {} of {} is still the gradient of this rank's tokens: not reduced over "
-               "tp. Each rank would step its norms by its own gradient, and they would drift apart",
+               "tp, or the sum was not copied back. Each rank would step its norms by its own "
+               "gradient, and they would drift apart",
                each->name, tp.rank(), p);
         if (is_whole && got != alone)
           fail(Where::current(),
