@@ -219,6 +219,14 @@ TEST_CASE("11.2: one all_gather, of all parts but the neighbour's") {
   });
   expect(sent == 3 * 8 * 8,
          fmt::format("rank 0 sent {} bytes in its all_gather; a ring of 4 sends 3/4 of 256", sent));
+  const NamedMesh two_axes = parse_mesh("X 2, Y 2");
+  const int64_t of_half = run(two_axes, [&](AxisGroups& groups) {
+    const Part x = part_of(counting({8, 4}), parse_spread("[I_XY, J]", two_axes), groups);
+    solution.gathered(x, 0, 1, groups);
+  });
+  expect(of_half == 64, fmt::format("[I_XY, J] to [I_X, J]: rank 0 sent {} bytes; a ring of the 2 "
+                                    "ranks along Y sends half of 128",
+                                    of_half));
 }
 
 TEST_CASE("11.3: J whole in both") {
@@ -231,6 +239,10 @@ TEST_CASE("11.3: J cut in one, or cut otherwise") {
   expect_case("[I, J_X]", "[J, K]", 2, "between X", "One input's J is cut and the other's is not.");
   expect_case("[I_Y, J]", "[J_ZX, K]", 2, "between XZ",
               "One input's J is cut and the other's is not.");
+  const char* const of_j =
+      "X cuts J of one input. Case 4 is an axis of I and K, or one of an unreduced input.";
+  expect_case("[I_X, J]", "[J_X, K]", 2, "between X", of_j);
+  expect_case("[I, J_X]", "[J, K_X]", 2, "between X", of_j);
   expect_case("[I, J_XY]", "[J_YX, K]", 2, "between XY",
               "J_XY and J_YX give a rank different parts of J: what it would multiply does not "
               "belong together.");
@@ -291,6 +303,24 @@ TEST_CASE("11.4: sums are scattered onto a dim") {
     });
     expect(sent == 6 * 4 * 8 / 2,
            fmt::format("rank 0 sent {} bytes; a reduce_scatter sends 96", sent));
+  }
+}
+
+TEST_CASE("11.4: sums over two axes are one collective") {
+  const Tensor a = counting({8, 8}, -20), b = counting({8, 4}, 3), c = local_matmul(a, b);
+  const NamedMesh mesh = parse_mesh("X 2, Y 2");
+  for (const auto& [onto, bytes] : {std::pair{-1, int64_t{384}}, {0, int64_t{192}}}) {
+    const int64_t sent = run(mesh, [&](AxisGroups& groups) {
+      const Part y = solution.sharded_matmul(part_of(a, parse_spread("[I, J_XY]", mesh), groups),
+                                             part_of(b, parse_spread("[J_XY, K]", mesh), groups),
+                                             onto, groups);
+      expect_part(y, c, groups, "A[I, J_XY] B[J_XY, K]");
+    });
+    expect(
+        sent == bytes,
+        fmt::format("A[I, J_XY] B[J_XY, K], onto {}: right values, but rank 0 sent {} bytes; one "
+                    "collective over X and Y sends {}",
+                    onto, sent, bytes));
   }
 }
 
