@@ -14,9 +14,10 @@
 //
 // Cost of a collective over n ranks, for V bytes that a rank holds of the array that is not cut
 // over them: all_gather and reduce_scatter send (n-1)/n V each, all_reduce twice that.
-// Contract: any sizes. A dim is cut over its first axis, each part over the next (chunk_begin);
-// parts differ by one row where they do not divide. An all_gather can take only the last axes of a
-// dim away: I_XY becomes I_X. Plans with all_to_all, and the cheapest of all: matmul_plans.hpp.
+// Contract: all ranks of the mesh call gathered, reduced, scattered and sharded_matmul together.
+// Any sizes. A dim is cut over its first axis, each part over the next (chunk_begin); parts differ
+// by one row where they do not divide. An all_gather can take only the last axes of a dim away:
+// I_XY becomes I_X. Plans with all_to_all, and the cheapest of all: matmul_plans.hpp.
 // Letters: I, J, K dims; X, Y axes; U unreduced; V bytes.
 // Reference: Austin et al. (2025), How to scale your model, "Sharded matrices".
 #pragma once
@@ -68,14 +69,18 @@ inline ShardedMatrix scattered(const ShardedMatrix& x, const std::string& axes, 
 // What comes of multiplying what the ranks hold.
 struct LocalProduct {
   int which = 1;        // of the four cases; 2 and 4: cannot be multiplied as it is
-  std::string between;  // 2 and 4: the axes that stand in the way
+  std::string between;  // 2 and 4: the axes that stand in the way, in any order
   Spread result;        // 1 and 3: of C
 };
+// Case 4 comes before 2 and 3. A{U_X} times B is the product unreduced over X if X stands nowhere
+// in B, and case 4 otherwise; the same holds for a sum B. The product's U are those of A, of B and,
+// in case 3, of J.
 inline LocalProduct product_of(const Spread& a, const Spread& b);
 
-// A B. In case 2 the input whose J has more cuts is gathered, in case 4 the one of which rank 0
-// holds fewer bytes, A if they are equal; all ranks must decide alike. If sums are
-// unreduced, `onto` is the dim of C (0 or 1) that the sums are scattered onto; -1: an all_reduce.
+// A B. In case 2 J is gathered of the input where more axes cut it, of B if as many do. In case 4 I
+// of A or K of B is gathered: of the one of which rank 0 holds fewer bytes, of A if they are equal.
+// All ranks must decide alike. If sums are unreduced, `onto` is the dim of C (0 or 1) that the sums
+// are scattered onto; -1: an all_reduce.
 // Errors: an input that is unreduced.
 inline ShardedMatrix sharded_matmul(ShardedMatrix a, ShardedMatrix b, int onto,
                                        AxisGroups& groups, Where where = Where::current());
@@ -184,7 +189,7 @@ LocalProduct product_of(const Spread& a, const Spread& b) {
   };
   LocalProduct product;
   product.result = {{i, k}, a.unreduced + b.unreduced};
-  // exercise 11.3: which of the four cases? Fill `which`; `between` in 2 and 4; U in 3. Check 4
+  // exercise 11.3: which case? Fill `which`; `between` in 2 and 4; U in 3. Ask for 4 first
   not_done("11.3");
   // end of exercise 11.3
   std::sort(product.result.unreduced.begin(), product.result.unreduced.end());
@@ -214,7 +219,7 @@ double local_intensity(int64_t I, int64_t J, int64_t K, const Spread& a, const S
 
 DataParallelSpreads data_parallel(char axis) {
   DataParallelSpreads layer;
-  // exercise 11.6: the batch is cut over `axis`, the weights are whole; what is dW_in before it is
+  // exercise 11.6: the batch is cut over `axis`, the weights are whole. Fill all five texts
   not_done("11.6");
   // end of exercise 11.6
   return layer;

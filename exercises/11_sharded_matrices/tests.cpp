@@ -1,5 +1,6 @@
 // The graded cases of exercise 11. Everything is compared with the library's held_box and with products on one rank, in
 // double; and what was sent with what one gather or one sum sends.
+#include <algorithm>
 #include <cmath>
 
 #include "course/shared/graded_ranks.hpp"
@@ -67,20 +68,35 @@ void expect_part(const Part& x, const Tensor& whole, const AxisGroups& groups,
     fail(Where::current(), "{}: rank {} has {}, and of {} it should have {}", what, groups.rank(),
          x.local.defined() ? x.local.describe() : "nothing", str(x.spread),
          expected.local.describe());
-  const auto ratio = [&](int64_t i) {
-    return x.local.data<double>()[i] / expected.local.data<double>()[i];
-  };
-  bool multiple = x.local.numel() > 0 && ratio(0) > 1.5;  // all of them, by the same number?
-  for (int64_t i = 0; i < x.local.numel(); ++i)
+  const std::vector<double> actual = x.local.values(), wanted = expected.local.values();
+  const auto ratio = [&](size_t i) { return actual[i] / wanted[i]; };
+  bool multiple = !actual.empty() && ratio(0) > 1.5;  // all of them, by the same number?
+  for (size_t i = 0; i < actual.size(); ++i)
     multiple = multiple && std::abs(ratio(i) - std::round(ratio(0))) < 1e-9;
-  for (int64_t i = 0; i < x.local.numel(); ++i) {
-    const double actual = x.local.data<double>()[i], wanted = expected.local.data<double>()[i];
-    if (std::abs(actual - wanted) <= 1e-9) continue;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    if (std::abs(actual[i] - wanted[i]) <= 1e-9) continue;
     fail(Where::current(), "{}: on rank {} number {} is {:g} instead of {:g}{}", what,
-         groups.rank(), i, actual, wanted,
+         groups.rank(), i, actual[i], wanted[i],
          multiple ? fmt::format(": every number is {:g}x too large. Was it summed twice?", ratio(0))
                   : "");
   }
+}
+
+// The first row that no rank holds by the student's answers; -1: there is none.
+int64_t lost_row(int64_t size, const std::string& axes, const NamedMesh& mesh) {
+  for (int64_t row = 0; row < size; ++row) {
+    bool held = false;
+    for (int rank = 0; rank < ranks_of(mesh); ++rank) {
+      const IndexRange answer = solution.held_range(size, axes, mesh, rank);
+      held = held || (answer.begin <= row && row < answer.end);
+    }
+    if (!held) return row;
+  }
+  return -1;
+}
+
+std::string rows_text(const IndexRange& rows) {
+  return rows.size() < 1 ? "no row" : fmt::format("{} to {}", rows.begin, rows.end - 1);
 }
 
 void expect_rows(int64_t size, const char* axes, const char* mesh_text) {
@@ -90,25 +106,26 @@ void expect_rows(int64_t size, const char* axes, const char* mesh_text) {
     const IndexRange answer = solution.held_range(size, axes, mesh, rank);
     const IndexRange right = held_range(size, axes, mesh, rank);
     if (answer == right) continue;
+    const int64_t lost = lost_row(size, axes, mesh);
     std::string why;
     if (answer == held_range(size, turned, mesh, rank) && turned != axes)
       why =
           fmt::format(": these are the rows of I_{}. The first axis is the outermost cut", turned);
-    else if (answer.size() < right.size())
-      why = fmt::format(
-          ": then {} of the {} rows {} held by no rank; the first parts are one longer",
-          right.size() - answer.size(), size, right.size() - answer.size() == 1 ? "is" : "are");
-    expect(false,
-           fmt::format("{} rows as I_{} on {}: rank {} holds {} to {}, your answer is {} to {}{}",
-                       size, axes, str(mesh), rank, right.begin, right.end - 1, answer.begin,
-                       answer.end - 1, why));
+    else if (lost >= 0)
+      why = fmt::format(": then row {} is held by no rank", lost);
+    else if (answer.size() != right.size())
+      why = ". Parts differ by one row at most, and the first ones are the longer ones";
+    expect(false, fmt::format("{} rows as I_{} on {}: rank {} holds {}, your answer is {}{}", size,
+                              axes, str(mesh), rank, rows_text(right), rows_text(answer), why));
   }
   CHECK(size > 0);
 }
 
 std::string text_of(const exercise::Product& product) {
   const bool multiplies = product.which == 1 || product.which == 3;
-  return multiplies ? str(product.result) : "between " + product.between;
+  std::string axes = product.between;  // in any order
+  std::sort(axes.begin(), axes.end());
+  return multiplies ? str(product.result) : "between " + axes;
 }
 
 // A product's case, and its result or what is in the way.
@@ -145,6 +162,7 @@ TEST_CASE("11.1: parts of sizes that do not divide") {
   expect_rows(7, "X", "X 2, Y 2");
   expect_rows(7, "XY", "X 2, Y 2");
   expect_rows(5, "YX", "X 4, Y 2");
+  expect_rows(5, "X", "X 4");  // 2, 1, 1, 1
 }
 
 TEST_CASE("11.2: a gather of rows") {
@@ -184,6 +202,15 @@ TEST_CASE("11.2: a gather of columns") {
   }
 }
 
+TEST_CASE("11.2: numbers of another type") {
+  const NamedMesh mesh = parse_mesh("X 3");
+  run(mesh, [&](AxisGroups& groups) {
+    const Tensor whole = Tensor::full({4, 2}, 1.5, DType::f32);
+    const Part x = part_of(whole, parse_spread("[I_X, J]", mesh), groups);
+    expect_part(solution.gathered(x, 0, 1, groups), whole, groups, "a gather of f32 [I_X, J]");
+  });
+}
+
 TEST_CASE("11.2: one all_gather, of all parts but the neighbour's") {
   const NamedMesh mesh = parse_mesh("X 4");
   const int64_t sent = run(mesh, [&](AxisGroups& groups) {
@@ -192,6 +219,14 @@ TEST_CASE("11.2: one all_gather, of all parts but the neighbour's") {
   });
   expect(sent == 3 * 8 * 8,
          fmt::format("rank 0 sent {} bytes in its all_gather; a ring of 4 sends 3/4 of 256", sent));
+  const NamedMesh two_axes = parse_mesh("X 2, Y 2");
+  const int64_t of_half = run(two_axes, [&](AxisGroups& groups) {
+    const Part x = part_of(counting({8, 4}), parse_spread("[I_XY, J]", two_axes), groups);
+    solution.gathered(x, 0, 1, groups);
+  });
+  expect(of_half == 64, fmt::format("[I_XY, J] to [I_X, J]: rank 0 sent {} bytes; a ring of the 2 "
+                                    "ranks along Y sends half of 128",
+                                    of_half));
 }
 
 TEST_CASE("11.3: J whole in both") {
@@ -202,9 +237,13 @@ TEST_CASE("11.3: J whole in both") {
 
 TEST_CASE("11.3: J cut in one, or cut otherwise") {
   expect_case("[I, J_X]", "[J, K]", 2, "between X", "One input's J is cut and the other's is not.");
-  expect_case("[I_Y, J]", "[J_ZX, K]", 2, "between ZX",
+  expect_case("[I_Y, J]", "[J_ZX, K]", 2, "between XZ",
               "One input's J is cut and the other's is not.");
-  expect_case("[I, J_XY]", "[J_YX, K]", 2, "between YX",
+  const char* const of_j =
+      "X cuts J of one input. Case 4 is an axis of I and K, or one of an unreduced input.";
+  expect_case("[I_X, J]", "[J_X, K]", 2, "between X", of_j);
+  expect_case("[I, J_X]", "[J, K_X]", 2, "between X", of_j);
+  expect_case("[I, J_XY]", "[J_YX, K]", 2, "between XY",
               "J_XY and J_YX give a rank different parts of J: what it would multiply does not "
               "belong together.");
 }
@@ -225,6 +264,8 @@ TEST_CASE("11.3: sums that are unreduced before the product") {
   expect_case("[I, J_Z]{U_X}", "[J_Z, K_Y]", 3, "[I, K_Y]{U_XZ}",
               "The sum over X times what X does not cut is the sum of the products.");
   expect_case("[I, J]{U_X}", "[J, K_X]", 4, "between X", "X is unreduced in A and cuts B.");
+  expect_case("[I_X, J]", "[J, K]{U_X}", 4, "between X", "X cuts A and is unreduced in B.");
+  expect_case("[I, J_X]", "[J, K]{U_X}", 4, "between X", "X cuts A and is unreduced in B.");
   expect_case("[I, J]{U_X}", "[J, K]{U_X}", 4, "between X",
               "A sum times a sum is not the sum of the products.");
 }
@@ -265,24 +306,47 @@ TEST_CASE("11.4: sums are scattered onto a dim") {
   }
 }
 
-TEST_CASE("11.4: one input is gathered, the smaller one") {
-  const Tensor a = counting({8, 4}), b = counting({4, 16}), c = local_matmul(a, b);
-  const NamedMesh mesh = parse_mesh("X 4");
-  for (const auto& [left, right, bytes] :
-       {std::tuple{"[I_X, J]", "[J, K_X]", int64_t{8 * 4 * 8 * 3 / 4}},
-        {"[I, J]", "[J_X, K]", int64_t{4 * 16 * 8 * 3 / 4}}}) {
+TEST_CASE("11.4: sums over two axes are one collective") {
+  const Tensor a = counting({8, 8}, -20), b = counting({8, 4}, 3), c = local_matmul(a, b);
+  const NamedMesh mesh = parse_mesh("X 2, Y 2");
+  for (const auto& [onto, bytes] : {std::pair{-1, int64_t{384}}, {0, int64_t{192}}}) {
     const int64_t sent = run(mesh, [&](AxisGroups& groups) {
-      const Part y =
-          solution.sharded_matmul(part_of(a, parse_spread(left, mesh), groups),
-                                  part_of(b, parse_spread(right, mesh), groups), -1, groups);
-      expect_part(y, c, groups, fmt::format("A{} B{}", left, right));
+      const Part y = solution.sharded_matmul(part_of(a, parse_spread("[I, J_XY]", mesh), groups),
+                                             part_of(b, parse_spread("[J_XY, K]", mesh), groups),
+                                             onto, groups);
+      expect_part(y, c, groups, "A[I, J_XY] B[J_XY, K]");
     });
     expect(
         sent == bytes,
-        fmt::format(
-            "A{} B{}: right values, but rank 0 sent {} bytes, and {} are enough: gather one of the "
-            "two, the smaller one",
-            left, right, sent, bytes));
+        fmt::format("A[I, J_XY] B[J_XY, K], onto {}: right values, but rank 0 sent {} bytes; one "
+                    "collective over X and Y sends {}",
+                    onto, sent, bytes));
+  }
+}
+
+TEST_CASE("11.4: one input is gathered, the smaller one") {
+  const NamedMesh mesh = parse_mesh("X 4");
+  struct Gather {
+    const char *left, *right;
+    int64_t I, K, gathered;  // J is 4; gathered: numbers of the matrix that is gathered
+  };
+  for (const Gather& each : {Gather{"[I_X, J]", "[J, K_X]", 8, 16, 8 * 4},
+                             {"[I_X, J]", "[J, K_X]", 16, 8, 4 * 8},
+                             {"[I, J]", "[J_X, K]", 8, 16, 4 * 16}}) {
+    const Tensor a = counting({each.I, 4}), b = counting({4, each.K}), c = local_matmul(a, b);
+    const int64_t bytes = each.gathered * 8 * 3 / 4;
+    const std::string what =
+        fmt::format("A{} ({}, 4) times B{} (4, {})", each.left, each.I, each.right, each.K);
+    const int64_t sent = run(mesh, [&](AxisGroups& groups) {
+      const Part y =
+          solution.sharded_matmul(part_of(a, parse_spread(each.left, mesh), groups),
+                                  part_of(b, parse_spread(each.right, mesh), groups), -1, groups);
+      expect_part(y, c, groups, what);
+    });
+    expect(sent == bytes,
+           fmt::format("{}: right values, but rank 0 sent {} bytes, and {} are enough: gather one "
+                       "of the two, the smaller one",
+                       what, sent, bytes));
   }
 }
 
@@ -291,8 +355,7 @@ TEST_CASE("11.4: all ranks decide alike") {
   const Tensor d = counting({6, 2}), e = counting({2, 5}), f = local_matmul(d, e);
   const char* const advice =
       "\n    Where sizes do not divide, one rank gathers A and another B: decide by sizes that all "
-      "ranks "
-      "know alike, such as rank 0's";
+      "ranks know alike, such as rank 0's";
   const NamedMesh mesh = parse_mesh("X 2, Y 2");
   run(
       mesh,
@@ -311,23 +374,24 @@ TEST_CASE("11.4: all ranks decide alike") {
 
 TEST_CASE("11.5: FLOPs a byte of what a rank multiplies") {
   const NamedMesh mesh = parse_mesh("X 4, Y 2");
-  for (const auto& [a, b, m, k, n] : {std::tuple{"[I, J]", "[J, K]", 512.0, 256.0, 1024.0},
-                                      {"[I_X, J]", "[J, K_Y]", 128.0, 256.0, 512.0},
-                                      {"[I, J_X]", "[J_X, K]", 512.0, 64.0, 1024.0}})
+  for (const auto& [a, b, m, k, n] : {std::tuple{"[I, J]", "[J, K]", 510.0, 254.0, 1023.0},
+                                      {"[I_X, J]", "[J, K_Y]", 128.0, 254.0, 512.0},
+                                      {"[I, J_X]", "[J_X, K]", 510.0, 64.0, 1023.0}})
     for (const int64_t width : {2, 4}) {
-      const double answer = solution.local_intensity(512, 256, 1024, parse_spread(a, mesh),
+      const double answer = solution.local_intensity(510, 254, 1023, parse_spread(a, mesh),
                                                      parse_spread(b, mesh), width, mesh);
       const double bytes = static_cast<double>(width);
       const double right = 2 * m * k * n / (bytes * (m * k + k * n + m * n));
-      const double whole = matmul_intensity(512, 1024, 256, width);
+      const double whole = matmul_intensity(510, 1023, 254, width);
       if (std::abs(answer - right) <= 1e-9 * right) continue;
-      expect(false, fmt::format("A{} (512, 256) times B{} (256, 1024), {} bytes a number: rank 0 "
-                                "does {:.4g} FLOPs a byte, your "
-                                "answer is {:.4g}{}",
-                                a, b, width, right, answer,
-                                std::abs(answer - whole) < 1e-9 * whole
-                                    ? ": that is the intensity of the whole product"
-                                    : ""));
+      expect(false,
+             fmt::format("A{} (510, 254) times B{} (254, 1023) on {}, {} bytes a number: rank 0 "
+                         "multiplies ({}, {}) by ({}, {}) and does {:.4g} FLOPs a byte, your "
+                         "answer is {:.4g}{}",
+                         a, b, str(mesh), width, m, k, k, n, right, answer,
+                         std::abs(answer - whole) < 1e-9 * whole
+                             ? ": that is the intensity of the whole product"
+                             : ""));
     }
   CHECK(true);
 }
@@ -349,16 +413,19 @@ TEST_CASE("11.6: the batch is cut and the weights are whole") {
 }
 
 TEST_CASE("11.6: the gradient of a weight is a sum over tokens") {
-  const NamedMesh mesh = parse_mesh("X 4");
-  const exercise::Layer layer = solution.data_parallel('X');
-  const std::string read =
-      layer.dw_in_local.empty() ? "" : str(parse_spread(layer.dw_in_local, mesh));
-  expect(read == "[D, F]{U_X}",
-         fmt::format(
-             "In'[D, B_X] dHidden[B_X, F] leaves [D, F]{{U_X}}, your answer is '{}': X cuts the "
-             "tokens, so each rank has the terms of its own tokens",
-             layer.dw_in_local));
-  expect(layer.collective == "all_reduce",
-         fmt::format("dW_in is spread as W_in, which is whole: an all_reduce, your answer is '{}'",
-                     layer.collective));
+  const NamedMesh mesh = parse_mesh("X 4, Z 2");
+  for (const char axis : {'X', 'Z'}) {
+    const exercise::Layer layer = solution.data_parallel(axis);
+    const std::string read =
+        layer.dw_in_local.empty() ? "" : str(parse_spread(layer.dw_in_local, mesh));
+    const std::string right = fmt::format("[D, F]{{U_{}}}", axis);
+    expect(read == right,
+           fmt::format("In'[D, B_{}] dHidden[B_{}, F] leaves {}, your answer is '{}': {} cuts the "
+                       "tokens, so each rank has the terms of its own tokens",
+                       axis, axis, right, layer.dw_in_local, axis));
+    expect(
+        layer.collective == "all_reduce",
+        fmt::format("dW_in is spread as W_in, which is whole: an all_reduce, your answer is '{}'",
+                    layer.collective));
+  }
 }

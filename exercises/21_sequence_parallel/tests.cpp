@@ -139,7 +139,7 @@ struct Readers {
 TEST_CASE("21.3: after the forward pass the shard is left, and not what was gathered") {
   for (const int p : all_ranks)
     run(p, [&](Communicator& tp) {
-      const Tensor whole = numbers({B, 5, C}, "x"), x = own(whole, p, tp.rank());
+      const Tensor whole = numbers({B, 5, C}, "x"), x = own(whole, p, tp.rank()).clone();
       Readers readers(DType::f64);
       Saved saved;
       readers.forward(whole, saved);
@@ -147,11 +147,16 @@ TEST_CASE("21.3: after the forward pass the shard is left, and not what was gath
       const bool kept = saved.child("q").has("x") || saved.child("k").has("x");
       if (kept)
         fail(Where::current(),
-             "a reader still holds the gathered x, all {} tokens: {} bytes are kept on rank {} of "
-             "{}, and its {} tokens have {}. take() gives a tensor out and forgets it",
-             B * 5, saved.bytes(), tp.rank(), p, x.dim(0), x.nbytes());
+             "a reader still holds an \"x\": {} bytes are kept on rank {} of {}, and its {} tokens "
+             "have {}. take() gives a tensor out and forgets it; gather_again will keep an \"x\"",
+             saved.bytes(), tp.rank(), p, x.dim(0), x.nbytes());
       if (!saved.has("shard")) fail(Where::current(), "there is no \"shard\" in saved");
       expect_equal(saved.get("shard"), x, "the shard", p);
+      if (saved.get("shard").shares_memory(whole))
+        fail(Where::current(),
+             "the shard is a view of the gathered x, so all {} bytes of that stay. Keep x, or a "
+             "copy",
+             whole.nbytes());
     });
   CHECK(true);  // nothing was thrown
 }
@@ -197,6 +202,7 @@ TEST_CASE("21.4: the weight gradients are those of all tokens, with one all_gath
       if (saved.has("shard")) fail(Where::current(), "the shard is kept although it is used up");
     });
     const int64_t again = sent(reports, "sp.again"), one = bytes_of_one(p, B * 5);
+    expect(again > 0, "right values, but nothing was sent under \"sp.again\": g takes a label");
     expect(again == one,
            fmt::format("right, but {} bytes were sent under \"sp.again\", and one all_gather "
                        "sends {}: gather once, for all that read it",
@@ -261,6 +267,18 @@ std::vector<ParameterPtr> parameters_of_a_model() {
   return all;
 }
 
+// Whole numbers that differ by parameter and by place, times `factor`.
+std::vector<double> gradient_of(const Parameter& parameter, double factor) {
+  std::vector<double> numbers;
+  for (int64_t i = 0; i < parameter.grad.numel(); ++i)
+    numbers.push_back(factor * static_cast<double>(100 * parameter.grad.numel() + i));
+  return numbers;
+}
+void fill_gradient(Parameter& parameter, double factor) {
+  const std::vector<double> numbers = gradient_of(parameter, factor);
+  std::copy(numbers.begin(), numbers.end(), parameter.grad.data<double>());
+}
+
 }  // namespace
 
 TEST_CASE("21.6: norms' gradients are the sums over the ranks, in one all_reduce") {
@@ -268,7 +286,7 @@ TEST_CASE("21.6: norms' gradients are the sums over the ranks, in one all_reduce
     int64_t all = 0;
     const auto reports = run(p, [&](Communicator& tp) {
       const std::vector<ParameterPtr> parameters = parameters_of_a_model();
-      for (const ParameterPtr& each : parameters) each->grad.fill(tp.rank() + 1);
+      for (const ParameterPtr& each : parameters) fill_gradient(*each, tp.rank() + 1);
       solution.reduce_gradients(parameters, tp);
       int64_t summed = 0;
       for (const ParameterPtr& each : parameters) {
@@ -278,21 +296,25 @@ TEST_CASE("21.6: norms' gradients are the sums over the ranks, in one all_reduce
                               each->name.find("mlp") != std::string::npos;
         if (solution.sees_own_tokens(*each)) summed += each->grad.numel();
         if (!is_norm && !is_whole) continue;  // of the others 21.7 decides
-        const double got = each->grad.values().back(), alone = tp.rank() + 1;
-        const double sum = p * (p + 1) / 2.0;
+        const std::vector<double> got = each->grad.values();
+        const std::vector<double> alone = gradient_of(*each, tp.rank() + 1);
+        const std::vector<double> sum = gradient_of(*each, p * (p + 1) / 2.0);
         if (is_norm && got == alone)
           fail(Where::current(),
                "{} on rank {} of {} is still the gradient of this rank's tokens: not reduced over "
-               "tp. Each rank would step its norms by its own gradient, and they would drift apart",
+               "tp, or the sum was not copied back. Each rank would step its norms by its own "
+               "gradient, and they would drift apart",
                each->name, tp.rank(), p);
         if (is_whole && got != alone)
           fail(Where::current(),
-               "{} on rank {} of {} was added up over tp, but every rank had the whole gradient: "
-               "it is {} instead of {}",
-               each->name, tp.rank(), p, got, alone);
-        if (is_norm && !(got == sum && each->grad.values().front() == sum))
-          fail(Where::current(), "{} on rank {} of {} begins and ends with {} and {}, expected {}",
-               each->name, tp.rank(), p, each->grad.values().front(), got, sum);
+               "{} on rank {} of {} was changed, but every rank had the whole gradient: it begins "
+               "with {} instead of {}",
+               each->name, tp.rank(), p, got.front(), alone.front());
+        if (is_norm && got != sum)
+          fail(Where::current(),
+               "{} on rank {} of {} begins and ends with {} and {}, expected {} "
+               "and {}",
+               each->name, tp.rank(), p, got.front(), got.back(), sum.front(), sum.back());
       }
       if (tp.rank() == 0) all = summed;
     });

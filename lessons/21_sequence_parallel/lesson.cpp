@@ -206,7 +206,7 @@ void models(Lesson& lesson) {
 
 // ---- norms ----
 
-// Three steps of SGD; `sums`: whether the ranks add up their norms' gradients.
+// Some steps of SGD; `sums`: whether the ranks add up their norms' gradients.
 struct Trained {
   std::vector<double> losses, norm;  // norm: the first number of the final norm's weight, by rank
 };

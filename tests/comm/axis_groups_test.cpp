@@ -51,3 +51,8 @@ TEST_CASE("the mesh has as many ranks as the world") {
                    "the mesh {X 2, Y 2} has 4 ranks, but there are 3"));
   });
 }
+
+TEST_CASE("an axis that the mesh lacks is refused") {
+  CHECK(contains(message_of([] { members_along(parse_mesh("X 2, Y 2"), "XQ", 0); }),
+                 "the mesh {X 2, Y 2} has no axis Q"));
+}

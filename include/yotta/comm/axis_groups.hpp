@@ -25,7 +25,7 @@
 namespace yotta {
 
 // The ranks that differ from this one along these axes only, by their place: the first axis is the
-// outermost.
+// outermost. Errors: an axis that the mesh lacks.
 YOTTA_API std::vector<int> members_along(const NamedMesh& mesh, const std::string& axes, int rank);
 
 // A mesh with a communicator for any axes of it. All ranks ask for the same ones in the same order.
@@ -48,12 +48,12 @@ class AxisGroups {
 std::vector<int> members_along(const NamedMesh& mesh, const std::string& axes, int rank) {
   std::vector<int> members = {rank};
   for (const char axis : axes) {
+    const int size = axis_size(mesh, axis), here = coordinate(mesh, rank, axis);
     int stride = 1;
     for (size_t i = 0; mesh.axes[i].name != axis; ++i) stride *= mesh.axes[i].size;
     std::vector<int> more;
     for (const int member : members)
-      for (int i = 0; i < axis_size(mesh, axis); ++i)
-        more.push_back(member + (i - coordinate(mesh, rank, axis)) * stride);
+      for (int i = 0; i < size; ++i) more.push_back(member + (i - here) * stride);
     members = std::move(more);
   }
   return members;

@@ -67,6 +67,22 @@ YOTTA_API std::string collectives_of(const PlannedProduct& product);
 YOTTA_API StepCost cost_of(const std::vector<PlannedProduct>& products, size_t count = 6);
 
 #if YOTTA_BODIES_OF(comm_spreads)
+namespace detail {
+// The product of two matrices of the layer.
+inline MatmulProblem problem_of(const Spread& a, const Spread& b, const FeedForwardSizes& sizes,
+                                const NamedMesh& mesh, TorusLinks links) {
+  const auto size = [&](const SpreadDim& dim) {
+    return dim.name == "B" ? sizes.B : dim.name == "D" ? sizes.D : sizes.F;
+  };
+  MatmulProblem problem;
+  problem.I = size(a.dims[0]), problem.J = size(a.dims[1]), problem.K = size(b.dims[1]);
+  problem.dtype = sizes.dtype, problem.mesh = mesh, problem.links = links;
+  problem.flops = sizes.flops;
+  problem.dims = {a.dims[0].name, a.dims[1].name, b.dims[1].name};
+  return problem;
+}
+}  // namespace detail
+
 std::vector<PlannedProduct> feed_forward_plans(const FeedForwardLayout& layout,
                                                const FeedForwardSizes& sizes, const NamedMesh& mesh,
                                                TorusLinks links) {
@@ -76,17 +92,7 @@ std::vector<PlannedProduct> feed_forward_plans(const FeedForwardLayout& layout,
   std::vector<PlannedProduct> products;
   const auto add = [&](const char* result, const char* left, const char* right, const Spread& a,
                        const Spread& b, const Spread& c) {
-    const auto size = [&](const SpreadDim& dim) {
-      return dim.name == "B" ? sizes.B : dim.name == "D" ? sizes.D : sizes.F;
-    };
-    MatmulProblem problem{size(a.dims[0]),
-                          size(a.dims[1]),
-                          size(b.dims[1]),
-                          sizes.dtype,
-                          mesh,
-                          links,
-                          sizes.flops,
-                          {a.dims[0].name, a.dims[1].name, b.dims[1].name}};
+    const MatmulProblem problem = detail::problem_of(a, b, sizes, mesh, links);
     products.push_back({result, left, right, problem, MatmulPlanner(problem).choose(a, b, c)});
   };
   add("Hidden", "In", "W_in", in, w_in, hidden);

@@ -83,13 +83,15 @@ class MatmulPlanner {
   };
   YOTTA_API void list_pairs();
   YOTTA_API int best_end(int from, int wanted, int most_steps);
+  YOTTA_API MatmulPlan plan_of(const Choice& best, const Spread& a, const Spread& b,
+                               int most_steps);
   YOTTA_API void try_pair(const Pair& pair, int a, int b, int wanted, int most_steps,
                           std::optional<Choice>& best);
 
   MatmulProblem problem_;
   std::unique_ptr<SpreadGraph> graph_a_, graph_b_, graph_c_;
   std::vector<Pair> pairs_;
-  std::map<std::tuple<int, int, int>, int> ends_;  // what best_end has found
+  std::map<std::pair<int, int>, int> ends_;  // what best_end has found, by start and most steps
 };
 
 // A line a step, as str(ReshardPlan), with the matrix in front and the product in between.
@@ -145,7 +147,7 @@ void MatmulPlanner::list_pairs() {
 // The spread in which C ends: `wanted`, or for -1 the cheapest that is not unreduced.
 int MatmulPlanner::best_end(int from, int wanted, int most_steps) {
   if (wanted >= 0) return graph_c_->way(from, wanted, most_steps).exists ? wanted : -1;
-  const auto [found, is_new] = ends_.try_emplace({from, wanted, most_steps}, -1);
+  const auto [found, is_new] = ends_.try_emplace({from, most_steps}, -1);
   if (!is_new) return found->second;
   SpreadGraph::Way best;
   for (size_t c = 0; c < graph_c_->nodes().size(); ++c) {
@@ -185,20 +187,26 @@ MatmulPlan MatmulPlanner::choose(const Spread& a, const Spread& b,
   if (!best)
     fail(where, "no plan of at most {} steps multiplies {} by {} to {}", most_steps, str(a), str(b),
          wanted ? str(*wanted) : "what is reduced");
-  const Pair& pair = best->pair;
-  const int left = most_steps - best->of_a - best->of_b;
+  return plan_of(*best, a, b, most_steps);
+}
+
+MatmulPlan MatmulPlanner::plan_of(const Choice& best, const Spread& a, const Spread& b,
+                                  int most_steps) {
+  const Pair& pair = best.pair;
+  const int from_a = graph_a_->index_of(a), from_b = graph_b_->index_of(b);
+  const int left = most_steps - best.of_a - best.of_b;
   MatmulPlan plan;
   plan.a = a, plan.b = b;
-  plan.of_a = graph_a_->steps(from_a, pair.a, best->of_a);
-  plan.of_b = graph_b_->steps(from_b, pair.b, best->of_b);
-  plan.of_c = graph_c_->steps(pair.c, best->c, left);
+  plan.of_a = graph_a_->steps(from_a, pair.a, best.of_a);
+  plan.of_b = graph_b_->steps(from_b, pair.b, best.of_b);
+  plan.of_c = graph_c_->steps(pair.c, best.c, left);
   plan.multiplied_a = graph_a_->nodes()[static_cast<size_t>(pair.a)];
   plan.multiplied_b = graph_b_->nodes()[static_cast<size_t>(pair.b)];
   plan.product = graph_c_->nodes()[static_cast<size_t>(pair.c)];
-  plan.c = graph_c_->nodes()[static_cast<size_t>(best->c)];
-  plan.cost = graph_a_->way(from_a, pair.a, best->of_a).cost +
-              graph_b_->way(from_b, pair.b, best->of_b).cost +
-              graph_c_->way(pair.c, best->c, left).cost;
+  plan.c = graph_c_->nodes()[static_cast<size_t>(best.c)];
+  plan.cost = graph_a_->way(from_a, pair.a, best.of_a).cost +
+              graph_b_->way(from_b, pair.b, best.of_b).cost +
+              graph_c_->way(pair.c, best.c, left).cost;
   plan.multiplying = multiply_seconds(problem_, plan.multiplied_a, plan.multiplied_b);
   return plan;
 }

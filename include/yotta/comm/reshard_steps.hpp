@@ -48,12 +48,12 @@ constexpr const char* name(Move move) {
 struct Step {
   Move move;
   std::string axes;
-  int from = -1, to = -1;  // dims that lose and that win the axes; -1: none
+  int from = -1, to = -1;  // dims that lose and that gain the axes; -1: none
 
   bool operator==(const Step&) const = default;
 };
 
-// A tensor's size, and the machine that its plans are made for.
+// A tensor before it is cut.
 struct WholeTensor {
   Shape shape;
   DType dtype = DType::bf16;

@@ -15,8 +15,8 @@
 //
 // The V / W is rounded up: an all_gather of n chips moves (n-1)/n V. The lines of rings below count
 // hop by hop and give the exact factor; a line is what an axis is without its wrap-around link.
-// Compute-bound: a layer is when its matrices take longer than its collectives. Each threshold
-// below is one such inequality with the batch or a width left over.
+// A layer is compute-bound if its products take longer than its collectives. Each threshold below
+// is that inequality, solved for the batch or for a width.
 // Reference: Austin et al. (2025), How to scale your model, "Sharded matrices" and "Training".
 #pragma once
 
@@ -33,7 +33,7 @@ namespace yotta {
 struct TorusLinks {
   double both_ways = 0, hop = 0;
 };
-// A TPU's. A hop of 1 us is not on the datasheet.
+// A TPU's. No datasheet has the time of a hop: 1 us is an assumption.
 constexpr TorusLinks links_of(const Chip& chip) { return {2 * chip.link, 1e-6}; }
 
 // sizes: chips along each of the axes that take part. bytes: V.
@@ -89,7 +89,7 @@ constexpr double flops_per_sent_byte(double flops, double both_ways, int axes = 
 constexpr double least_tokens_per_chip(double flops, double both_ways, int axes = 1) {
   return flops_per_sent_byte(flops, both_ways, axes);
 }
-// Tensor parallelism: at most so many chips, F / (C / W n_axes).
+// Tensor parallelism: at most so many chips, F / (FLOP/s / W n_axes).
 constexpr double most_tensor_parallel(double F, double flops, double both_ways, int axes = 1) {
   return F / flops_per_sent_byte(flops, both_ways, axes);
 }

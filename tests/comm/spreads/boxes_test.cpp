@@ -75,6 +75,17 @@ TEST_CASE("rings of pieces of unequal length, empty ones too") {
   }
 }
 
+TEST_CASE("pieces of one type are not taken for those of another") {
+  CHECK(contains(message_of([] {
+                   run_ranks(1, [](Communicator& world) {
+                     Tensor out = Tensor::zeros({2}, DType::f64);
+                     all_gather_uneven(world, Tensor::zeros({2}, DType::f32), out,
+                                       std::vector<int64_t>{2});
+                   });
+                 }),
+                 "a collective from f32 to f64"));
+}
+
 TEST_CASE("a rank's product, and what cannot be multiplied") {
   const Tensor c = local_matmul(counting({2, 3}), counting({3, 2}));
   CHECK(c.values() == std::vector<double>{10, 13, 28, 40});

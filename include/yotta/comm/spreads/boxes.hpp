@@ -34,7 +34,8 @@ YOTTA_API Tensor part_of_box(const Tensor& from, const Box& at_from, const Box& 
 // A B of two ranks' parts, in f64 or f32; on meta only counted.
 YOTTA_API Tensor local_matmul(const Tensor& a, const Tensor& b, Where where = Where::current());
 
-// counts[i] numbers come from member i; `out` holds all of them in the members' order.
+// counts[i] numbers come from member i; `out` holds all of them in the members' order. Errors, of
+// both: `in` and `out` of different types.
 YOTTA_API void all_gather_uneven(const Communicator& group, ConstData in, Data out, Counts counts,
                                  Where where = Where::current());
 // Member i ends with the sum of everybody's i-th run of counts[i] numbers.
@@ -117,8 +118,17 @@ Tensor local_matmul(const Tensor& a, const Tensor& b, Where where) {
   return c;
 }
 
+namespace detail {
+inline void expect_one_type(ConstData in, Data out, Where where) {
+  if (in.dtype != out.dtype)
+    fail(where, "a collective from {} to {}: both must have one type", name(in.dtype),
+         name(out.dtype));
+}
+}  // namespace detail
+
 void all_gather_uneven(const Communicator& group, ConstData in, Data out, Counts counts,
                        Where where) {
+  detail::expect_one_type(in, out, where);
   const auto body = [=](Channel& ring) {
     const int p = ring.size(), rank = ring.rank();
     copy_data(in, run_of(out, counts, rank));
@@ -131,6 +141,7 @@ void all_gather_uneven(const Communicator& group, ConstData in, Data out, Counts
 
 void reduce_scatter_uneven(const Communicator& group, ConstData in, Data out, Counts counts,
                            Where where) {
+  detail::expect_one_type(in, out, where);
   const auto body = [=](Channel& ring) {
     const int p = ring.size(), rank = ring.rank();
     const int64_t longest = *std::max_element(counts.begin(), counts.end());

@@ -126,11 +126,11 @@ const std::vector<SpreadGraph::Round>& SpreadGraph::reached(int from) {
   if (!rounds.empty()) return rounds;
   rounds.emplace_back(nodes_.size());
   rounds[0][static_cast<size_t>(from)].exists = true;
-  const auto differ = [](const Way& a, const Way& b) { return a.is_better_than(b); };
   for (bool better = true; better;) {
     Round next = longer_by_one(rounds.back());
-    better = !std::equal(next.begin(), next.end(), rounds.back().begin(),
-                         [&](const Way& a, const Way& b) { return !differ(a, b); });
+    better = false;
+    for (size_t to = 0; to < next.size(); ++to)
+      better = better || next[to].is_better_than(rounds.back()[to]);
     if (better) rounds.push_back(std::move(next));
   }
   return rounds;
