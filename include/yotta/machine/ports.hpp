@@ -16,11 +16,11 @@
 
 namespace yotta {
 
-// The ports of a recorded run, by number. chips: as ClockOptions::chips.
+// The ports of a recorded run, by number. chips: as ClockOptions::chips. The cluster outlives it.
 class Ports {
  public:
-  Ports(const Cluster& cluster, const std::vector<int>& chips)
-      : cluster_(cluster), chips_(chips), wires_(cluster) {}
+  Ports(const Cluster& cluster, std::vector<int> chips)
+      : cluster_(cluster), chips_(std::move(chips)), wires_(cluster) {}
 
   // Seconds for which a recorded message of `rank` occupies a port; the rest of its time is
   // latency.
@@ -34,7 +34,7 @@ class Ports {
   YOTTA_API int chip(int rank) const;
 
   const Cluster& cluster_;
-  const std::vector<int>& chips_;
+  std::vector<int> chips_;
   Wires wires_;
   std::map<std::tuple<int, int, bool>, int> known_;  // by both chips, and whether it sends
 };
