@@ -26,20 +26,19 @@
 #include <algorithm>
 #include <numeric>
 
-#include "yotta/comm/collectives_exchange_hierarchical.hpp"
-#include "yotta/parallel/expert_parallel.hpp"
+#include "yotta/comm/comm_options.hpp"
 
 namespace yotta {
 
-// Rows that leave this rank in one exchange, and their bytes.
-inline int64_t rows_leaving(const DispatchPlan& plan, int rank) {
-  return std::accumulate(plan.to.begin(), plan.to.end(), int64_t{0}) -
-         plan.to[static_cast<size_t>(rank)];
+// Rows of a plan that leave rank `rank`: of plan.to in dispatch, of plan.from in combine.
+inline int64_t rows_leaving(Counts rows, int rank) {
+  return std::accumulate(rows.begin(), rows.end(), int64_t{0}) - rows[static_cast<size_t>(rank)];
 }
-inline int64_t expert_bytes_sent(const DispatchPlan& plan, int rank, int64_t C, int64_t width) {
-  return rows_leaving(plan, rank) * C * width;
+// What it sends for them in one exchange.
+inline int64_t expert_bytes_sent(Counts rows, int rank, int64_t C, int64_t width) {
+  return rows_leaving(rows, rank) * C * width;
 }
-// The same if all experts are chosen equally often and hold ep equal parts of n k rows.
+// The same if all experts are chosen equally often, and ep divides n k.
 constexpr int64_t uniform_expert_bytes_sent(int64_t n, int64_t k, int64_t C, int64_t ep,
                                             int64_t width) {
   return n * k * (ep - 1) / ep * C * width;

@@ -94,7 +94,8 @@ class MoeMlp : public Composite {
   YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
 
  protected:
-  YOTTA_API std::vector<Layer*> parts() override;  // all but the experts
+  YOTTA_API std::vector<Layer*> parts()
+      override;  // those of one signature: the shared expert, dropout
 
  private:
   YOTTA_API Routing route(const Tensor& tokens, Saved& saved);
@@ -195,11 +196,12 @@ MoeMlp::MoeMlp(std::string name, const MoeOptions& options, const ParameterOptio
                                     axes.sequence);
 }
 
-// Where tokens (n, C) go. The balance loss needs the loads of all tokens of the microbatch.
+// Where tokens (n, C) go. The router's losses need the loads of all tokens of the microbatch.
 Routing MoeMlp::route(const Tensor& tokens, Saved& saved) {
   const Routing routing = router_.route(tokens, saved.child(router_.name()));
   const Communicator& routed = axes_.all_routed();
-  if (options_.router.balance_loss > 0 && axis_size(routed) > 1) {
+  const bool has_loss = options_.router.balance_loss > 0 || options_.router.z_loss > 0;
+  if (has_loss && axis_size(routed) > 1) {
     Tensor load = router_.load(saved.child(router_.name()));
     routed.all_reduce(load, ReduceOp::sum, {.label = "ep.load"});
   }
@@ -269,7 +271,7 @@ Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
   const Tensor darrived =
       experts_.backward_input(plan.by_expert(there.wait()), saved.child(experts_.name()));
   RowsInFlight back = send_back(darrived, plan, "ep.dispatch_backward");
-  dtokens = run_back(router_, d.dweight, saved);
+  dtokens = router_.backward_input(d.dweight, saved.child(router_.name()));
   dx = gather_rows_backward(back.wait(), assignment, dtokens.dim(0), options_.router.top_k);
   // end of exercise 25.4
   if (axis_rank(axes_.tp) == 0) add_into(dx, dtokens);  // whole on each rank: once in f's sum
@@ -279,17 +281,18 @@ Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
 }
 
 void MoeMlp::backward_weight(Saved& saved) {
-  experts_.backward_weight(saved.child(experts_.name()));
   Composite::backward_weight(saved);
+  experts_.backward_weight(saved.child(experts_.name()));
+  router_.backward_weight(saved.child(router_.name()));
 }
 void MoeMlp::add_parameters(std::vector<ParameterPtr>& to) {
-  Composite::add_parameters(to);
+  router_.add_parameters(to);
   experts_.add_parameters(to);
+  Composite::add_parameters(to);
 }
 std::vector<Layer*> MoeMlp::parts() {
-  std::vector<Layer*> all = {&router_, &dropout_};
-  if (shared_ != nullptr) all.insert(all.begin() + 1, shared_.get());
-  return all;
+  if (shared_ == nullptr) return {&dropout_};
+  return {shared_.get(), &dropout_};
 }
 
 #endif  // YOTTA_BODIES

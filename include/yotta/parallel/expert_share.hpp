@@ -36,8 +36,8 @@ namespace yotta {
 
 // The axes of a mixture. Empty ones stand for size 1: the serial layer.
 struct MoeAxes {
-  Communicator tp, ep;
-  Communicator routed;  // ranks with other tokens of a microbatch, in their order; empty: ep's
+  Communicator tp = {}, ep = {};
+  Communicator routed = {};  // ranks with other tokens of a microbatch, in order; empty: ep's
   SequenceCut sequence = {};
 
   const Communicator& all_routed() const { return routed.is_member() ? routed : ep; }
