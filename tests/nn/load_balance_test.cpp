@@ -44,8 +44,10 @@ TEST_CASE("the bias moves a step towards the mean load, whatever the distance, a
   CHECK(is_router_bias(*bias));
   CHECK_FALSE(is_router_bias(
       *make_parameter("layers.0.mlp.router.weight", {1, 4}, true, zeros(), 0, DType::f64)));
-  bias->gradient().copy_from(Tensor::from<double>({100, 5, 0, 4}, {4}));
-  update_router_bias(*bias, 5, 0.125);
+  const Tensor expert = Tensor::from<int32_t>({0, 0, 0, 0, 0, 1, 1, 3}, {4, 2});
+  bias->gradient().copy_from(load_above_mean(expert, 4));
+  CHECK(bias->grad.values() == std::vector<double>{12, 0, -8, -4});
+  update_router_bias(*bias, 0.125);
   CHECK(bias->value.values() == std::vector<double>{-0.125, 0, 0.125, 0.125});
   CHECK(bias->grad.values() == std::vector<double>{0, 0, 0, 0});
 }

@@ -16,8 +16,9 @@
 //                                model, different sequences
 //
 // The communicator of some axes holds the ranks that differ from this one in those coordinates
-// only. Axes, innermost first: tp splits inside a layer, cp the sequence, pp the stack of layers,
-// dp_shard (FSDP) the batch and the weights, dp_replicate (DDP) the batch.
+// only. Axes, innermost first: tp splits inside a layer, cp the sequence, pp the stack of layers, ep
+// the batch and the experts, dp_shard (FSDP) the batch and the weights, dp_replicate (DDP) the
+// batch. ep, dp_shard and dp_replicate together are data parallelism.
 // Contract: all ranks of the world make the mesh and its communicators, in the same order.
 // Timelines call a communicator by the axes that it splits: "tp", "fsdp", "cp+dp".
 // Reference: Llama team (2024), section 3.3.2: 4D parallelism ordered [TP, CP, PP, DP].
@@ -39,11 +40,11 @@
 
 namespace yotta {
 
-enum class Axis : uint8_t { tp, cp, pp, dp_shard, dp_replicate };
-inline constexpr std::array<Axis, 5> all_axes = {Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard,
-                                                 Axis::dp_replicate};
+enum class Axis : uint8_t { tp, cp, pp, ep, dp_shard, dp_replicate };
+inline constexpr std::array<Axis, 6> all_axes = {Axis::tp, Axis::cp,       Axis::pp,
+                                                 Axis::ep, Axis::dp_shard, Axis::dp_replicate};
 constexpr const char* name(Axis axis) {
-  constexpr const char* names[] = {"tp", "cp", "pp", "dp_shard", "dp_replicate"};
+  constexpr const char* names[] = {"tp", "cp", "pp", "ep", "dp_shard", "dp_replicate"};
   return names[static_cast<int>(axis)];
 }
 // As layouts are written: dp is DDP's axis, fsdp FSDP's.
@@ -53,12 +54,13 @@ constexpr const char* short_name(Axis axis) {
 
 // Ranks along each axis: {.tp = 2, .dp_shard = 4}.
 struct MeshShape {
-  int tp = 1, cp = 1, pp = 1, dp_shard = 1, dp_replicate = 1;
+  int tp = 1, cp = 1, pp = 1, ep = 1, dp_shard = 1, dp_replicate = 1;
 
   constexpr int& operator[](Axis axis) { return this->*member(axis); }
   constexpr int operator[](Axis axis) const { return this->*member(axis); }
-  // Ranks in all.
-  constexpr int64_t ranks() const { return int64_t{1} * tp * cp * pp * dp_shard * dp_replicate; }
+  // Ranks that train on different sequences, and ranks in all.
+  constexpr int64_t data_ranks() const { return int64_t{1} * ep * dp_shard * dp_replicate; }
+  constexpr int64_t ranks() const { return int64_t{1} * tp * cp * pp * data_ranks(); }
   constexpr bool operator==(const MeshShape&) const = default;
 
  private:
@@ -67,6 +69,7 @@ struct MeshShape {
       case Axis::tp: return &MeshShape::tp;
       case Axis::cp: return &MeshShape::cp;
       case Axis::pp: return &MeshShape::pp;
+      case Axis::ep: return &MeshShape::ep;
       case Axis::dp_shard: return &MeshShape::dp_shard;
       case Axis::dp_replicate: break;
     }
@@ -114,6 +117,8 @@ struct LayerAxes {
   Communicator tp, cp;
   ContextParallel context = ContextParallel::ring;
   SequenceCut sequence = {};
+  Communicator ep = {};
+  Communicator routed = {};  // ranks with other tokens of the same microbatch, in their order
 };
 
 class Mesh {
@@ -126,12 +131,12 @@ class Mesh {
 
   // The ranks along one axis through this rank; one member where the size is 1.
   Communicator& operator[](Axis axis) { return axes_[static_cast<size_t>(axis)]; }
-  // dp_shard and dp_replicate as one: all ranks that train on different sequences.
+  // ep, dp_shard and dp_replicate as one: all ranks that train on different sequences.
   Communicator& dp() { return dp_; }
   Communicator& world() { return world_; }
   LayerAxes layer_axes(ContextParallel context = ContextParallel::ring,
                        const SequenceCut& sequence = {}) {
-    return {(*this)[Axis::tp], (*this)[Axis::cp], context, sequence};
+    return {(*this)[Axis::tp], (*this)[Axis::cp], context, sequence, (*this)[Axis::ep]};
   }
 
   // The ranks that differ from this one only along these axes, by rank. All ranks of the world must
@@ -144,7 +149,7 @@ class Mesh {
 
   Communicator world_;
   MeshShape shape_;
-  std::array<Communicator, 5> axes_;
+  std::array<Communicator, 6> axes_;
   Communicator dp_;
 };
 
@@ -153,7 +158,7 @@ Mesh::Mesh(const Communicator& world, const MeshShape& shape, Where where)
     : world_(world), shape_(shape) {
   expect_mesh(shape, world.size(where), where);
   for (const Axis axis : all_axes) axes_[static_cast<size_t>(axis)] = along({axis}, where);
-  dp_ = along({Axis::dp_shard, Axis::dp_replicate}, where);
+  dp_ = along({Axis::ep, Axis::dp_shard, Axis::dp_replicate}, where);
 }
 
 Communicator Mesh::along(std::initializer_list<Axis> axes, Where where) const {
@@ -162,14 +167,15 @@ Communicator Mesh::along(std::initializer_list<Axis> axes, Where where) const {
   return world_.split(world_.rank() - inside, inside, where).named(name_of(axes));
 }
 
-// "tp", "cp+fsdp": those of the axes that split something; all of them if none does.
+// "tp", "cp+fsdp": those of the axes that split something; if none does all of them but ep, which
+// only a mixture of experts has.
 std::string Mesh::name_of(std::initializer_list<Axis> axes) const {
   std::string all, split;
   const auto add = [](std::string& text, Axis axis) {
     text += fmt::format("{}{}", text.empty() ? "" : "+", short_name(axis));
   };
   for (const Axis axis : axes) {
-    add(all, axis);
+    if (axis != Axis::ep || axes.size() == 1) add(all, axis);
     if (size(axis) > 1) add(split, axis);
   }
   return split.empty() ? all : split;

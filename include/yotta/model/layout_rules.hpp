@@ -5,6 +5,8 @@
 //   cp           cuts the sequence into 2 cp equal chunks; attention is blockwise; Ulysses: divides
 //                the heads of tp
 //   pp x chunks  at most one stage per block
+//   ep           of a mixture: at most one rank per expert; an expert's capacity counts tokens in their
+//                order, which cp does not keep
 //   dp           a sequence for each rank, with FSDP or ZeRO-2 one for each of its microbatches
 //   ZeRO         not beside FSDP, which is its stage 3
 //
@@ -106,21 +108,26 @@ struct Spread {
     return stage == 0 ||
            ((stage == 1 || stage == 2) && shape.dp_shard == 1 && !options.naive_gradients);
   }
+  bool has_experts() const { return shape.ep == 1 || shape.ep <= config.mixture.experts; }
+  bool has_token_order() const {
+    return config.mixture.experts == 0 || config.mixture.capacity == 0 || shape.cp == 1;
+  }
   bool has_sequences() const { return batch / data_ranks() >= least_sequences(); }
   bool works() const {
     return divides() && has_chunks() && has_tokens() && has_attention() && has_heads() &&
-           has_attention_to_drop() && has_stages() && has_zero() && has_sequences();
+           has_attention_to_drop() && has_stages() && has_zero() && has_experts() &&
+           has_token_order() && has_sequences();
   }
 
   int64_t sequence() const { return options.tokens(config); }
   bool interleaves() const {
     return options.schedule == PipelineKind::interleaved && !options.zero_bubble.has_value();
   }
-  int64_t data_ranks() const { return int64_t{1} * shape.dp_shard * shape.dp_replicate; }
+  int64_t data_ranks() const { return shape.data_ranks(); }
   // Sequences that each data-parallel rank needs.
   int64_t least_sequences() const {
     const bool reduces_each =
-        shape.dp_shard > 1 || (options.zero.stage == 2 && shape.dp_replicate > 1);
+        shape.dp_shard > 1 || (options.zero.stage == 2 && shape.dp_replicate * shape.ep > 1);
     return reduces_each ? options.microbatches : 1;
   }
 
@@ -145,6 +152,7 @@ struct Spread {
   void expect_attention(Where where) const;
   void expect_stages(Where where) const;
   void expect_zero(Where where) const;
+  void expect_experts(Where where) const;
   void expect_sequences(Where where) const;
 };
 
@@ -248,8 +256,9 @@ inline void Spread::expect_zero(Where where) const {
          "FSDP over fsdp {} has already cut all that ZeRO-{} would cut, and the weights too{}",
          shape.dp_shard, stage,
          nearest_of({{"fsdp without ZeRO", works_with([](Spread& s) { s.options.zero.stage = 0; })},
-                     {fmt::format("dp {} with it", data_ranks()), works_with([](Spread& s) {
-                        s.shape.dp_replicate = static_cast<int>(s.data_ranks());
+                     {fmt::format("dp {} with it", shape.dp_shard * shape.dp_replicate),
+                      works_with([](Spread& s) {
+                        s.shape.dp_replicate *= s.shape.dp_shard;
                         s.shape.dp_shard = 1;
                       })}}));
   fail(where,
@@ -258,6 +267,25 @@ inline void Spread::expect_zero(Where where) const {
        stage, nearest_of({{"gradients in buckets", works_with([](Spread& s) {
                              s.options.naive_gradients = false;
                            })}}));
+}
+
+inline void Spread::expect_experts(Where where) const {
+  const int64_t experts = config.mixture.experts;
+  const auto as_dp = [](Spread& s) { s.shape.dp_replicate *= s.shape.ep, s.shape.ep = 1; };
+  const auto fewer = [&](Spread& s) { s.shape.ep = static_cast<int>(experts); };
+  if (!has_experts())
+    fail(where, "ep shares out the experts of a mixture among {} ranks, but the model has {}{}",
+         shape.ep, experts == 0 ? "none" : fmt::format("only {}", experts),
+         nearest_of({{fmt::format("ep {}", experts), experts > 0 && works_with(fewer)},
+                     {fmt::format("dp {}", shape.ep * shape.dp_replicate), works_with(as_dp)}}));
+  if (!has_token_order())
+    fail(where,
+         "a capacity drops the last tokens of an expert, but with cp {} a rank holds an early and "
+         "a late chunk of each sequence{}",
+         shape.cp,
+         nearest_of(
+             {{"cp 1", works_with([](Spread& s) { s.shape.cp = 1; })},
+              {"no capacity", works_with([](Spread& s) { s.config.mixture.capacity = 0; })}}));
 }
 
 inline void Spread::expect_sequences(Where where) const {
@@ -293,6 +321,7 @@ void expect_layout(const TransformerConfig& config, const MeshShape& shape, int6
   spread.expect_attention(where);
   spread.expect_stages(where);
   spread.expect_zero(where);
+  spread.expect_experts(where);
   spread.expect_sequences(where);
 }
 

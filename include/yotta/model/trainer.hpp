@@ -155,7 +155,8 @@ StepReport Trainer::step(int64_t step, std::span<const Microbatch> batches, int6
 double Trainer::forward_backward(int64_t step, std::span<const Microbatch> batches,
                                  int64_t tokens) {
   for (const ParameterPtr& each : parameters_) each->zero_grad();
-  const BatchPosition position = position_of_step(step);
+  BatchPosition position = position_of_step(step);
+  position.tokens = tokens;
   const double loss = hooks_.run_microbatches ? hooks_.run_microbatches(position, batches, tokens)
                                               : run_microbatches(position, batches, tokens);
   if (hooks_.after_backward) hooks_.after_backward();

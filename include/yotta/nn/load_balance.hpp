@@ -17,10 +17,10 @@
 //     d(beta L^2)/dz_e = 2 beta L e^(z_e - L), L = log sum of e^z.
 //
 // The bias (DeepSeek-V3) disturbs no gradient: it is added to the scores for the choice only, and
-// moved by a fixed step after each batch. Its parameter's "gradient" is the number of assignments,
-// so that every technique sums it over microbatches and ranks as it does any gradient; then
-// update_router_bias() uses it up, before the norm and the optimizer see it. It works number by
-// number, so a rank may hold a part of it.
+// moved by a fixed step after each batch. Its parameter's "gradient" is how far each load is above
+// the mean, times E so that it is a whole number: E load_e - n k. Every technique sums it over
+// microbatches and ranks as it does any gradient; then update_router_bias() uses it up, before the
+// norm and the optimizer see it. It works number by number, so a rank may hold a part of the bias.
 //
 // Cost: nothing beside a matmul: some n E FLOPs.
 // Letters: n tokens, E experts, k experts of a token.
@@ -42,6 +42,10 @@ namespace yotta {
 YOTTA_API Tensor expert_counts(const Tensor& expert, int64_t experts,
                                Where where = Where::current());
 
+// E load_e - n k of the assignments (n, k): (E) f64, zero where the load is the mean.
+YOTTA_API Tensor load_above_mean(const Tensor& expert, int64_t experts,
+                                 Where where = Where::current());
+
 // alpha E sum over e of f_e P_e, from `load` (E + 1) and the scores (n, E) of the same tokens.
 YOTTA_API double balance_loss(double alpha, const Tensor& load, int64_t top_k, const Tensor& scores,
                               Where where = Where::current());
@@ -50,10 +54,8 @@ YOTTA_API double z_loss(double beta, const Tensor& logits, Where where = Where::
 
 // Whether this is a router's bias, or a part of one; by its name.
 YOTTA_API bool is_router_bias(const Parameter& parameter);
-// b_e += rate sign(mean - load_e), where the gradient holds the loads; the gradient becomes zero.
-// mean: assignments of the whole batch / E.
-YOTTA_API void update_router_bias(Parameter& bias, double mean, double rate,
-                                  Where where = Where::current());
+// b_e -= rate sign(gradient), where the gradient is the sum of load_above_mean(); it becomes zero.
+YOTTA_API void update_router_bias(Parameter& bias, double rate, Where where = Where::current());
 
 #if YOTTA_BODIES_OF(nn)
 
@@ -96,6 +98,14 @@ Tensor expert_counts(const Tensor& expert, int64_t experts, Where where) {
   return counts;
 }
 
+Tensor load_above_mean(const Tensor& expert, int64_t experts, Where where) {
+  Tensor counts = expert_counts(expert, experts, where);
+  if (counts.device() == Device::meta) return counts;
+  for (double& each : counts.span<double>())
+    each = static_cast<double>(experts) * each - static_cast<double>(expert.numel());
+  return counts;
+}
+
 double balance_loss(double alpha, const Tensor& load, int64_t top_k, const Tensor& scores,
                     Where where) {
   expect_dims("balance_loss", "scores", scores, 2, "(n, E)", where);
@@ -125,18 +135,16 @@ double z_loss(double beta, const Tensor& logits, Where where) {
 
 bool is_router_bias(const Parameter& parameter) { return parameter.name.ends_with(".router.bias"); }
 
-void update_router_bias(Parameter& bias, double mean, double rate, Where where) {
-  Tensor& load = bias.gradient();
-  if (load.device() != Device::meta)
-    visit_real(load.dtype(), where, [&]<class Real>(Type<Real>) {
-      const auto loads = load.span<Real>(where);
-      const auto b = bias.value.span<Real>(where);
-      for (size_t e = 0; e < b.size(); ++e) {
-        const double above = static_cast<double>(loads[e]) - mean;
-        b[e] -= static_cast<Real>(rate * (above > 0 ? 1 : above < 0 ? -1 : 0));
-      }
-    });
-  load.zero();
+void update_router_bias(Parameter& bias, double rate, Where where) {
+  Tensor& above = bias.gradient();
+  if (above.device() == Device::meta) return;
+  visit_real(above.dtype(), where, [&]<class Real>(Type<Real>) {
+    const auto gradient = above.span<Real>(where);
+    const auto b = bias.value.span<Real>(where);
+    for (size_t e = 0; e < b.size(); ++e)
+      b[e] -= static_cast<Real>(gradient[e] > 0 ? rate : gradient[e] < 0 ? -rate : 0);
+  });
+  above.zero();
 }
 
 #endif  // YOTTA_BODIES

@@ -63,28 +63,28 @@ struct Routing {
   Tensor weight;  // (n, k)
 };
 
-class Router {
+class Router : public Layer {
  public:
   YOTTA_API Router(std::string name, const RouterOptions& options,
                    const ParameterOptions& init = {});
 
-  const std::string& name() const { return name_; }
   const RouterOptions& options() const { return options_; }
 
   // F: x (..., C), n rows -> where each row goes. Keeps x, the logits, the choice and the load.
   YOTTA_API Routing route(const Tensor& x, Saved& saved);
+  // Layer's word for it: the weights alone.
+  Tensor forward(const Tensor& x, Saved& saved) override { return route(x, saved).weight; }
   // What route() has left: (E + 1) f64, to be summed in place over the ranks that hold other tokens.
   // backward_input() reads it, if there is a balance loss.
   Tensor load(const Saved& saved) const { return saved.get("load"); }
   // I: dx (n, C) of dweight (n, k), which is 0 where an assignment was dropped; with the gradients of
   // both losses. They are means over saved.position().tokens, or if that is 0 over the load's.
-  YOTTA_API Tensor backward_input(const Tensor& dweight, Saved& saved);
-  // W: the weight's gradient; and the bias's, this rank's assignments.
-  YOTTA_API void backward_weight(Saved& saved);
-  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to);
+  YOTTA_API Tensor backward_input(const Tensor& dweight, Saved& saved) override;
+  // W: the weight's gradient; and the bias's, how far this rank's loads are above their mean.
+  YOTTA_API void backward_weight(Saved& saved) override;
+  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
 
  private:
-  std::string name_;
   RouterOptions options_;
   Use weight_;  // (E, C)
   Use bias_;    // (E), f32 (f64)
@@ -168,13 +168,13 @@ void score_gradient(const Real* s, const RouterOptions& o, Real* ds) {
 }  // namespace detail
 
 Router::Router(std::string name, const RouterOptions& options, const ParameterOptions& init)
-    : name_(std::move(name)), options_(options) {
-  options.check(name_);
-  weight_ = Use(make_parameter(name_ + ".weight", {options.experts, options.width}, true,
+    : Layer(std::move(name)), options_(options) {
+  options.check(this->name());
+  weight_ = Use(make_parameter(this->name() + ".weight", {options.experts, options.width}, true,
                                options.initial, init.seed, init.dtype));
   if (options.bias_rate > 0)
-    bias_ = Use(make_parameter(name_ + ".bias", {1, options.experts}, false, zeros(), init.seed,
-                               computed(init.dtype)));
+    bias_ = Use(make_parameter(this->name() + ".bias", {1, options.experts}, false, zeros(),
+                               init.seed, computed(init.dtype)));
 }
 
 Routing Router::route(const Tensor& x, Saved& saved) {
@@ -184,13 +184,14 @@ Routing Router::route(const Tensor& x, Saved& saved) {
   const DType type = computed(rows.dtype());
   const Tensor logits = linear_as(type, rows, weight_.parameter()->value);
   const Tensor scores = detail::router_scores(options_.score, logits, where);
+  const Tensor bias = bias_.value();
   const int64_t n = rows.dim(0);
   charge(detail::router_cost("router", type, n, E, k));
   Routing to{empty_beside(x, {n, k}, DType::i32, where), empty_beside(x, {n, k}, type, where)};
   if (x.device() != Device::meta)
     visit_real(type, where, [&]<class Real>(Type<Real>) {
       const Real* s = scores.data<Real>(where);
-      const Real* b = bias_.defined() ? bias_.parameter()->value.data<Real>(where) : nullptr;
+      const Real* b = bias.defined() ? bias.data<Real>(where) : nullptr;
       int32_t* expert = to.expert.data<int32_t>();
       Real* weight = to.weight.data<Real>();
       parallel_for(n, rows_per_thread(E * k), [&](int64_t begin, int64_t end) {
@@ -251,7 +252,8 @@ void Router::backward_weight(Saved& saved) {
   linear_backward_weight(dlogits, x, weight_.grad());
   weight_.mark_grad_ready();
   if (!bias_.defined()) return;
-  add_into(bias_.grad(), as_type(expert_counts(expert, options_.experts), bias_.grad().dtype()));
+  const Tensor above = load_above_mean(expert, options_.experts);
+  add_into(bias_.grad(), as_type(above, bias_.grad().dtype()));
   bias_.mark_grad_ready();
 }
 
