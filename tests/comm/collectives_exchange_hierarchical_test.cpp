@@ -78,7 +78,8 @@ TEST_CASE("two hops through the communicator; nodes that do not divide are refus
   CHECK(contains(text, "a hierarchical all_to_all_v of 6 ranks needs nodes of equal size"));
 }
 
-TEST_CASE("two nodes of eight: time as the formula; a pairwise step is as slow as its slowest pair") {
+TEST_CASE(
+    "two nodes of eight: time as the formula; a pairwise step is as slow as its slowest pair") {
   const auto timed = [](Algorithm algorithm, int64_t bytes) {
     return seconds_on_two_nodes(16, [&](Communicator& world) {
       const DeviceScope meta(Device::meta);

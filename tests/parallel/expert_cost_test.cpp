@@ -163,3 +163,22 @@ TEST_CASE("the largest load over the mean") {
   CHECK(load_factor(std::vector<int64_t>{6, 3, 0}) == 2);
   CHECK(load_factor(std::vector<int64_t>{0, 0}) == 1);
 }
+
+TEST_CASE(
+    "one rank stands for its images: the time of a step, and what it sends, are a real rank's") {
+  const Cluster cluster = cluster_named("h100x8");
+  const Timed real = run_shapes(cluster, 8, mixture(16, 2), 1024, true);
+  const Timed mirrored = run_on(cluster, 1, [&](Communicator& world) {
+    const DeviceScope meta(Device::meta);
+    MoeMlp part("mlp", mixture(16, 2), {}, {.ep = world.mirrored({0, 1, 2, 3, 4, 5, 6, 7})});
+    Saved saved;
+    const Tensor x = Tensor::empty({1024, C});
+    part.forward(x, saved);
+    part.backward_input(x, saved);
+    part.backward_weight(saved);
+  });
+  CHECK(equal(mirrored.seconds(), real.seconds()));
+  const Ledger &one = mirrored.reports[0].ledger(), &of_eight = real.reports[0].ledger();
+  CHECK(one.total_traffic().bytes_sent == of_eight.total_traffic().bytes_sent);
+  CHECK(one.total_flops() == of_eight.total_flops());
+}

@@ -94,12 +94,11 @@ class MoeMlp : public Composite {
   YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
 
  protected:
-  YOTTA_API std::vector<Layer*> parts()
-      override;  // those of one signature: the shared expert, dropout
+  YOTTA_API std::vector<Layer*> parts() override;  // all but the experts
 
  private:
   YOTTA_API Routing route(const Tensor& tokens, Saved& saved);
-  YOTTA_API DispatchPlan exchange_counts(const std::vector<int64_t>& counts, Saved& saved) const;
+  YOTTA_API DispatchPlan planned(const Tensor& counts) const;
   YOTTA_API RowsInFlight send(const Tensor& rows, const DispatchPlan& plan,
                               const char* label) const;
   YOTTA_API RowsInFlight send_back(const Tensor& rows, const DispatchPlan& plan,
@@ -178,7 +177,8 @@ RowsInFlight::RowsInFlight(const Tensor& rows, Counts to, Counts from, const Com
 }
 Tensor RowsInFlight::wait() {
   work_.wait();
-  return arriving_;
+  leaving_ = {};
+  return std::exchange(arriving_, {});
 }
 
 MoeMlp::MoeMlp(std::string name, const MoeOptions& options, const ParameterOptions& init,
@@ -208,17 +208,9 @@ Routing MoeMlp::route(const Tensor& tokens, Saved& saved) {
   return routing;
 }
 
-// This rank's counts (E) -> those of all ranks of ep, and what follows from them.
-DispatchPlan MoeMlp::exchange_counts(const std::vector<int64_t>& counts, Saved& saved) const {
-  const int ep = axis_size(axes_.ep);
-  std::vector<int64_t> all(counts.size() * static_cast<size_t>(ep));
-  if (ep == 1)
-    all = counts;
-  else
-    axes_.ep.all_gather(all, counts, {.label = "ep.counts"});
-  const DeviceScope host(Device::cpu);
-  saved.keep("counts", Tensor::from(all, {std::ssize(all)}));
-  return dispatch_plan(all, ep, axis_rank(axes_.ep));
+// `counts` (ep, E) i64.
+DispatchPlan MoeMlp::planned(const Tensor& counts) const {
+  return dispatch_plan(counts.span<int64_t>(), axis_size(axes_.ep), axis_rank(axes_.ep));
 }
 
 // Rows in the order of experts to their ranks; results in the order of held experts back to them.
@@ -234,19 +226,21 @@ Tensor MoeMlp::forward(const Tensor& x, Saved& saved) {
   const Tensor whole = f_.forward(x), tokens = as_rows(whole);
   const Routing routing = route(tokens, saved);
   const ExpertRows rows = rows_within_capacity(routing.expert, options_, axes_.all_routed());
-  const DispatchPlan plan = exchange_counts(rows.counts, saved);
+  const Tensor counts = all_counts(rows.counts, axes_.ep);
+  const DispatchPlan plan = planned(counts);
   Tensor y, shared;
   // exercise 25.3: gather_rows, send ("ep.dispatch"), the shared expert, wait, the experts on their
   // rows, send_back ("ep.combine"), combine_rows; keep "results", what has come back
-  const Tensor leaving = gather_rows(tokens, rows.assignment, options_.router.top_k);
-  RowsInFlight there = send(leaving, plan, "ep.dispatch");
+  RowsInFlight there =
+      send(gather_rows(tokens, rows.assignment, options_.router.top_k), plan, "ep.dispatch");
   if (shared_ != nullptr) shared = run(*shared_, x, saved);
-  const Tensor arrived = plan.by_expert(there.wait());
-  const Tensor made = experts_.forward(arrived, plan.held, saved.child(experts_.name()));
+  const Tensor made =
+      experts_.forward(plan.by_expert(there.wait()), plan.held, saved.child(experts_.name()));
   const Tensor results = send_back(made, plan, "ep.combine").wait();
   saved.keep("results", results);
   y = combine_rows(results, rows.assignment, routing.weight);
   // end of exercise 25.3
+  saved.keep("counts", counts);
   saved.keep("assignment", rows.assignment);
   saved.keep("weight", routing.weight);
   y = g_.forward(with_leading_dims_of(whole, y));
@@ -256,9 +250,8 @@ Tensor MoeMlp::forward(const Tensor& x, Saved& saved) {
 
 Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
   const Tensor dsum = run_back(dropout_, dy, saved), whole = g_.backward(dsum);
-  const Tensor counts = saved.take("counts"), assignment = saved.take("assignment");
-  const DispatchPlan plan =
-      dispatch_plan(counts.span<int64_t>(), axis_size(axes_.ep), axis_rank(axes_.ep));
+  const DispatchPlan plan = planned(saved.take("counts"));
+  const Tensor assignment = saved.take("assignment");
   CombineGradients d = combine_rows_backward(as_rows(whole), saved.take("results"), assignment,
                                              saved.take("weight"));
   Tensor dx, dtokens, dshared;  // dtokens (n, C): the router's part of dx
@@ -271,7 +264,7 @@ Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
   const Tensor darrived =
       experts_.backward_input(plan.by_expert(there.wait()), saved.child(experts_.name()));
   RowsInFlight back = send_back(darrived, plan, "ep.dispatch_backward");
-  dtokens = router_.backward_input(d.dweight, saved.child(router_.name()));
+  dtokens = run_back(router_, d.dweight, saved);
   dx = gather_rows_backward(back.wait(), assignment, dtokens.dim(0), options_.router.top_k);
   // end of exercise 25.4
   if (axis_rank(axes_.tp) == 0) add_into(dx, dtokens);  // whole on each rank: once in f's sum
@@ -283,16 +276,14 @@ Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
 void MoeMlp::backward_weight(Saved& saved) {
   Composite::backward_weight(saved);
   experts_.backward_weight(saved.child(experts_.name()));
-  router_.backward_weight(saved.child(router_.name()));
 }
 void MoeMlp::add_parameters(std::vector<ParameterPtr>& to) {
-  router_.add_parameters(to);
-  experts_.add_parameters(to);
   Composite::add_parameters(to);
+  experts_.add_parameters(to);
 }
 std::vector<Layer*> MoeMlp::parts() {
-  if (shared_ == nullptr) return {&dropout_};
-  return {shared_.get(), &dropout_};
+  if (shared_ == nullptr) return {&router_, &dropout_};
+  return {&router_, shared_.get(), &dropout_};
 }
 
 #endif  // YOTTA_BODIES

@@ -64,6 +64,10 @@ YOTTA_API MlpOptions shared_expert(const MoeOptions& options);
 YOTTA_API ExpertRows rows_within_capacity(const Tensor& expert, const MoeOptions& options,
                                           const Communicator& routed);
 
+// The rows (E) that each rank of ep has for each expert, from this rank's: (ep, E) i64, on the host.
+// Images (Communicator::mirrored) have what this rank has.
+YOTTA_API Tensor all_counts(const std::vector<int64_t>& counts, const Communicator& ep);
+
 // Of all assignments, the share that experts with these loads (E) drop at a capacity factor.
 YOTTA_API double dropped_share(std::span<const int64_t> loads, double factor);
 
@@ -112,6 +116,24 @@ ExpertRows rows_within_capacity(const Tensor& expert, const MoeOptions& options,
   const int64_t capacity =
       expert_capacity(options.capacity, assignments / o.top_k, o.top_k, o.experts);
   return sort_by_expert(expert, o.experts, capacity, before);
+}
+
+Tensor all_counts(const std::vector<int64_t>& counts, const Communicator& ep) {
+  const int64_t ranks = axis_size(ep), E = std::ssize(counts);
+  const DeviceScope host(Device::cpu);
+  const Tensor own = Tensor::from(counts, {1, E});
+  Tensor all = Tensor::empty({ranks, E}, DType::i64);
+  for (int64_t r = 0; r < ranks; ++r) all.rows(r, r + 1).copy_from(own);
+  if (ranks == 1) return all;
+  const CommOptions comm{.label = "ep.counts"};
+  if (!ep.is_mirrored()) {
+    ep.all_gather(all, own, comm);
+  } else {
+    const DeviceScope meta(Device::meta);
+    Tensor shapes = Tensor::empty({ranks, E}, DType::i64);
+    ep.all_gather(shapes, Tensor::empty({1, E}, DType::i64), comm);
+  }
+  return all;
 }
 
 double dropped_share(std::span<const int64_t> loads, double factor) {
