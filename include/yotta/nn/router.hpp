@@ -41,6 +41,9 @@
 namespace yotta {
 
 enum class RouterScore : uint8_t { softmax, sigmoid };
+constexpr const char* name(RouterScore score) {
+  return score == RouterScore::softmax ? "softmax" : "sigmoid";
+}
 
 struct RouterOptions {
   int64_t width = 1;    // C
