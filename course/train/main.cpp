@@ -230,6 +230,7 @@ void expect_same_sizes(const Options& options, const Arguments& a, const Transfo
   expect("--experts", m.mixture.experts, saved.mixture.experts);
   expect("--top-k", m.mixture.top_k, saved.mixture.top_k);
   expect("--shared-experts", m.mixture.shared, saved.mixture.shared);
+  expect("--router", a.router, std::string(name(saved.mixture.score)));
 }
 
 // --load: --context says how long the sequences are to be, if not as long as the model's. --resume:

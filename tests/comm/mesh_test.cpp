@@ -74,7 +74,7 @@ TEST_CASE("a communicator has the names of the axes that it splits") {
     CHECK(mesh.dp().name() == "fsdp");     // dp_replicate splits nothing
     CHECK(mesh.along({Axis::cp, Axis::dp_shard}).name() == "cp+fsdp");
     CHECK(mesh.along({Axis::pp, Axis::dp_replicate}).name() == "pp+dp");
-    CHECK(world.split(0, 0).name() == "split 9 of world");
+    CHECK(world.split(0, 0).name() == "split 10 of world");
     CHECK(world.split(-1, 0).named("nobody's").is_member() == false);
   });
 }
