@@ -15,8 +15,8 @@
 //
 // A mixture of experts is Mixtral's, a Llama with other names where the MLP is:
 //
-//    layers.0.mlp.router.weight (E, C) ────>  model.layers.0.block_sparse_moe.gate.weight
-//    layers.0.mlp.experts.3.gate, .down, .up  model.layers.0.block_sparse_moe.experts.3.w1, .w2, .w3
+//    layers.0.mlp.router (E, C)      ───>  model.layers.0.block_sparse_moe.gate
+//    ... .experts.3.gate, .down, .up ───>  ... .experts.3.w1, .w2, .w3
 //
 // SIZES: config.json describes the model.
 //
