@@ -13,7 +13,8 @@
 //
 // They are the rows that one rank with all tokens would keep. Systems that do without the exchange
 // give each rank a capacity of its own, and drop more.
-// Cost: with a capacity an all_gather of E counts from each rank.
+// Cost: with a capacity an all_gather of E counts from each rank; with a loss of the router an
+// all_reduce of E + 1 numbers.
 // Contract: ep <= E. If ep does not divide E, the first E mod ep ranks hold one expert more. tp
 // divides F.
 // Letters: n tokens of a microbatch, k experts of a token, C width, F hidden width of an expert, E
@@ -59,6 +60,11 @@ YOTTA_API ExpertsOptions held_experts(const MoeOptions& options, const MoeAxes& 
 // The shared expert as an Mlp: the experts' activation and initial values, a width of its own.
 YOTTA_API MlpOptions shared_expert(const MoeOptions& options);
 
+// Where tokens (n, C) go. The router's losses are means over the tokens of all ranks of `routed`,
+// which add up their loads. `saved` is the router's.
+YOTTA_API Routing route_tokens(Router& router, const Tensor& tokens, const Communicator& routed,
+                               Saved& saved);
+
 // The rows of expert (n, k) in the order of experts, without those beyond the capacity. All ranks
 // of `routed` call.
 YOTTA_API ExpertRows rows_within_capacity(const Tensor& expert, const MoeOptions& options,
@@ -98,6 +104,17 @@ MlpOptions shared_expert(const MoeOptions& options) {
           0,
           each.initial,
           each.initial_down};
+}
+
+Routing route_tokens(Router& router, const Tensor& tokens, const Communicator& routed,
+                     Saved& saved) {
+  const Routing routing = router.route(tokens, saved);
+  const RouterOptions& o = router.options();
+  if ((o.balance_loss > 0 || o.z_loss > 0) && axis_size(routed) > 1) {
+    Tensor load = router.load(saved);
+    routed.all_reduce(load, ReduceOp::sum, {.label = "ep.load"});
+  }
+  return routing;
 }
 
 ExpertRows rows_within_capacity(const Tensor& expert, const MoeOptions& options,
