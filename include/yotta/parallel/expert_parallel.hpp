@@ -30,7 +30,8 @@
 // Cost per rank, forward, and backward again: two exchanges of n k rows, of which (ep-1)/ep leave
 // the rank if experts are chosen equally often (expert_cost.hpp). The rank with the most rows sets
 // the pace. Weights: E/ep experts.
-// Contract: all ranks of ep make the same calls; n may differ. Of E, ep, tp: expert_share.hpp.
+// Contract: all ranks of ep make the same calls; n may differ; x has the type of the weights. Of E,
+// ep and tp: expert_share.hpp.
 // Letters: n tokens of this rank, C width, F hidden width of an expert, E experts, k experts of a
 // token, ep ranks, m rows that leave, M rows that arrive.
 // References: Lepikhin et al. (2020), GShard, section 3.2; DeepSeek-V3 (2024), section 3.2.
@@ -195,9 +196,9 @@ MoeMlp::MoeMlp(std::string name, const MoeOptions& options, const ParameterOptio
       router_(this->name() + ".router", options.router, init),
       experts_(this->name() + ".experts", held_experts(options, axes, this->name(), where), init),
       dropout_(this->name() + ".dropout", options.dropout, axes.tp, axes.sequence) {
-  if (options.shared_hidden > 0)
-    shared_ = std::make_unique<Mlp>(this->name() + ".shared", shared_expert(options), init, axes.tp,
-                                    axes.sequence);
+  if (options.shared_hidden != 0)
+    shared_ = std::make_unique<Mlp>(this->name() + ".shared", shared_expert(options, where), init,
+                                    axes.tp, axes.sequence);
 }
 
 DispatchPlan MoeMlp::planned(const Tensor& counts) const {
