@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "nn/gradient_check.hpp"
-#include "yotta/comm/collectives_exchange.hpp"
+#include "yotta/comm/collectives_exchange_hierarchical.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/critical_path.hpp"
 #include "yotta/parallel/expert_parallel.hpp"
@@ -104,6 +104,24 @@ TEST_CASE("on the virtual clock a forward pass is the counts, dispatch, experts 
     const double counts = (ep - 1) * 8.0 * 8 / bandwidth;
     const double flops = run.reports[0].ledger().total_flops();
     CHECK(equal(run.seconds(), counts + 2 * exchange + flops / rate));
+  }
+}
+
+TEST_CASE("two nodes of eight H100: two hops are faster, by the formulas' difference") {
+  const Cluster cluster = cluster_named("h100x16");
+  const auto link = [&](size_t level) {
+    return AlphaBeta{cluster.levels[level].alpha, cluster.levels[level].beta, 0};
+  };
+  for (const int64_t n : {16, 4096}) {
+    MoeOptions options = mixture(16, 2);
+    const double flat = run_shapes(cluster, 16, options, n).seconds();
+    options.comm = {.algorithm = Algorithm::hierarchical, .node = 8};
+    const double hops = run_shapes(cluster, 16, options, n).seconds();
+    const double bytes = static_cast<double>(n) * 2 * C * 4;
+    const double less = all_to_all_pairwise_seconds(16, bytes, link(1)) -
+                        all_to_all_v_hierarchical_seconds(16, bytes, 8, link(0), link(1));
+    CHECK(less > 0);
+    CHECK(std::abs(flat - hops - 2 * less) <= 1e-9 * flat);
   }
 }
 

@@ -160,7 +160,7 @@ TEST_CASE("each token's y is the weighted sum of its experts' Mlps") {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return z[a] > z[b]; });
     const double odds = std::exp(z[order[1]] - z[order[0]]), weight = 1 / (1 + odds);
     Tensor sum = Tensor::zeros({1, C}, DType::f64);
-    for (const size_t choice : {0, 1}) {
+    for (const size_t choice : {size_t{0}, size_t{1}}) {
       Mlp expert("e", {MlpKind::swiglu, C, 4, false}, in_f64);
       for (const ParameterPtr& of : parameters_of(expert))
         for (const ParameterPtr& from : all)
