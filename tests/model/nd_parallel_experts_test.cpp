@@ -115,6 +115,7 @@ TEST_CASE("random mixtures on random layouts up to 8 ranks") {
       for (; left % factor == 0; left /= factor)
         shape[all_axes[static_cast<size_t>(below(6))]] *= factor;
     TransformerConfig config = mixture_of(shape.ep + below(6), 1, Dialect::llama, seed);
+    if (shape.dp_shard > 1) config.mixture.experts = shape.ep * (1 + below(3));
     config.mixture.top_k = 1 + below(static_cast<uint32_t>(config.mixture.experts));
     config.mixture.shared = below(2);
     config.mixture.score = below(2) == 0 ? RouterScore::softmax : RouterScore::sigmoid;
