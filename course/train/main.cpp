@@ -20,7 +20,7 @@ namespace {
 struct Arguments {
   TrainingPlan plan;
   std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", layout, json;
-  std::string gradient_dtype = "f32", gather_dtype;
+  std::string gradient_dtype = "f32", gather_dtype, router = "softmax";
   std::string device = "cpu", matmul = "cublas";
   int64_t kv_heads = 0, feed_forward = 0;
   bool untied = false;
@@ -46,6 +46,24 @@ void add_model_options(Options& to, Arguments& a) {
          "of weights and activations: f32; or bf16, with f32 master weights and gradients",
          one_of({"f32", "bf16"}));
   to.add_flag("--untied", a.untied, "an output matrix of its own");
+}
+void add_mixture_options(Options& to, Arguments& a) {
+  MixtureConfig& m = a.plan.model.mixture;
+  to.add("--experts", m.experts,
+         "feed-forward layers of each block, of which a token runs through some (E); 0: one for "
+         "all tokens",
+         at_least(0));
+  to.add("--top-k", m.top_k, "experts of a token (k)", at_least(1));
+  to.add("--shared-experts", m.shared, "experts that every token runs through as well",
+         at_least(0));
+  to.add("--router", a.router, "what makes scores of logits: softmax (Mixtral), sigmoid (DeepSeek)",
+         one_of({"softmax", "sigmoid"}));
+  to.add("--capacity", m.capacity,
+         "an expert takes so many times its even share of the tokens, the first ones; 0: all");
+  to.add("--balance-loss", m.balance_loss, "weight of the loss that evens out the experts' loads");
+  to.add("--z-loss", m.z_loss, "weight of the loss that keeps the router's logits small");
+  to.add("--bias-rate", m.bias_rate,
+         "step of a bias that evens out the loads without a loss; 0: no bias");
 }
 void add_run_options(Options& to, Arguments& a) {
   TrainingPlan& p = a.plan;
@@ -74,7 +92,10 @@ void add_rank_options(Options& to, Arguments& a) {
          one_of({"cublas", "course"}));
   to.add("--ranks", p.ranks, "how many; data-parallel without --layout", in_range(1, rank_limit));
   to.add("--layout", a.layout,
-         "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, cp, tp", not_empty());
+         "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, ep, cp, tp. ep is data "
+         "parallelism whose ranks share out the experts: ep=4,dp=2 is 8 ranks, and 2 hold each "
+         "expert",
+         not_empty());
 }
 // What the ranks do on each axis.
 void add_technique_options(Options& to, Arguments& a) {
@@ -137,6 +158,8 @@ void add_file_options(Options& to, Arguments& a) {
 void add_options(Options& to, Arguments& a) {
   to.heading("Model");
   add_model_options(to, a);
+  to.heading("Mixture of experts");
+  add_mixture_options(to, a);
   to.heading("Run");
   add_run_options(to, a);
   to.heading("Ranks");
@@ -204,6 +227,10 @@ void expect_same_sizes(const Options& options, const Arguments& a, const Transfo
   expect("--feed-forward", a.feed_forward > 0 ? a.feed_forward : saved.feed_forward,
          saved.feed_forward);
   expect("--untied", true, !saved.tied);
+  expect("--experts", m.mixture.experts, saved.mixture.experts);
+  expect("--top-k", m.mixture.top_k, saved.mixture.top_k);
+  expect("--shared-experts", m.mixture.shared, saved.mixture.shared);
+  expect("--router", a.router, std::string(name(saved.mixture.score)));
 }
 
 // --load: --context says how long the sequences are to be, if not as long as the model's. --resume:
@@ -230,6 +257,9 @@ void settle_model(const Options& options, Arguments& a) {
     expect_same_sizes(options, a, saved, folder);
     a.plan.sequence = settle_sequence(options, a, saved);
     saved.seed = m.seed, saved.dropout = m.dropout;
+    std::swap(saved.mixture, m.mixture);  // the run's, but for what the folder says
+    saved.mixture.experts = m.mixture.experts, saved.mixture.top_k = m.mixture.top_k;
+    saved.mixture.shared = m.mixture.shared;
     m = saved;
   } else {
     const bool llama = a.dialect == "llama";
@@ -240,6 +270,7 @@ void settle_model(const Options& options, Arguments& a) {
     m.feed_forward = a.feed_forward > 0 ? a.feed_forward : usual;
     m.tied = !llama && !a.untied;
   }
+  m.mixture.score = a.router == "sigmoid" ? RouterScore::sigmoid : RouterScore::softmax;
   m.attention = a.attention == "plain" ? AttentionKind::plain : AttentionKind::blockwise;
   m.dtype = a.dtype == "bf16" ? DType::bf16 : DType::f32;
   a.plan.bf16_gathered = a.gather_dtype == "bf16" && m.dtype != DType::bf16;
@@ -275,8 +306,14 @@ void print_tokens(const TrainingFigures& f) {
 
 void print_summary(const Arguments& a, const TrainingFigures& f) {
   const TrainingPlan& p = a.plan;
-  fmt::print("{} dialect, {} layers, width {}: {} parameters; text of {} in {} files\n",
-             name(p.model.dialect), p.model.layers, p.model.width, f.parameters,
+  const MixtureConfig& mixture = p.model.mixture;
+  const std::string active =
+      mixture.experts == 0
+          ? ""
+          : fmt::format(", {} of them for a token, which runs through {} of {} experts",
+                        active_parameters(p.model), mixture.top_k, mixture.experts);
+  fmt::print("{} dialect, {} layers, width {}: {} parameters{}; text of {} in {} files\n",
+             name(p.model.dialect), p.model.layers, p.model.width, f.parameters, active,
              console::bytes(static_cast<double>(f.text_bytes)), f.text_files);
   print_tokens(f);
   if (f.loss.empty())

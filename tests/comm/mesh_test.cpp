@@ -35,9 +35,10 @@ TEST_CASE("the mesh of Llama 3's picture: tp pairs 0-1, cp 0-2, pp 0-4, dp 0-8")
 }
 
 TEST_CASE("on any mesh: axes have their sizes and ranks, and combinations hold what they join") {
-  for (const MeshShape shape : {MeshShape{}, MeshShape{.tp = 3}, MeshShape{.cp = 2, .dp_shard = 3},
-                                MeshShape{.tp = 2, .dp_shard = 2, .dp_replicate = 2},
-                                MeshShape{.pp = 4, .dp_replicate = 2}, MeshShape{1, 1, 1, 2, 3}})
+  for (const MeshShape shape :
+       {MeshShape{}, MeshShape{.tp = 3}, MeshShape{.cp = 2, .dp_shard = 3},
+        MeshShape{.tp = 2, .dp_shard = 2, .dp_replicate = 2}, MeshShape{.pp = 4, .dp_replicate = 2},
+        MeshShape{1, 1, 1, 1, 2, 3}, MeshShape{.ep = 2, .dp_shard = 3, .dp_replicate = 2}})
     run_ranks(static_cast<int>(shape.ranks()), [&](Communicator& world) {
       Mesh mesh(world, shape);
       for (const Axis axis : all_axes) {
@@ -48,15 +49,18 @@ TEST_CASE("on any mesh: axes have their sizes and ranks, and combinations hold w
         for (const int member : mesh[axis].members()) by_hand[0] += member;
         CHECK(sum == by_hand);
       }
-      CHECK(mesh.dp().size() == shape.dp_shard * shape.dp_replicate);
+      CHECK(mesh.dp().size() == shape.data_ranks());
       CHECK(mesh.dp().rank() ==
-            mesh.coordinate(Axis::dp_shard) + shape.dp_shard * mesh.coordinate(Axis::dp_replicate));
+            mesh.coordinate(Axis::ep) +
+                shape.ep * (mesh.coordinate(Axis::dp_shard) +
+                            shape.dp_shard * mesh.coordinate(Axis::dp_replicate)));
       const Communicator all =
-          mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard, Axis::dp_replicate});
+          mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::ep, Axis::dp_shard, Axis::dp_replicate});
       CHECK(all.members() == world.members());
       CHECK(mesh.along({}).members() == Members{world.rank()});
       CHECK(mesh.layer_axes().tp.members() == mesh[Axis::tp].members());
       CHECK(mesh.layer_axes().cp.members() == mesh[Axis::cp].members());
+      CHECK(mesh.layer_axes().ep.members() == mesh[Axis::ep].members());
     });
 }
 
@@ -70,7 +74,7 @@ TEST_CASE("a communicator has the names of the axes that it splits") {
     CHECK(mesh.dp().name() == "fsdp");     // dp_replicate splits nothing
     CHECK(mesh.along({Axis::cp, Axis::dp_shard}).name() == "cp+fsdp");
     CHECK(mesh.along({Axis::pp, Axis::dp_replicate}).name() == "pp+dp");
-    CHECK(world.split(0, 0).name() == "split 9 of world");
+    CHECK(world.split(0, 0).name() == "split 10 of world");
     CHECK(world.split(-1, 0).named("nobody's").is_member() == false);
   });
 }

@@ -148,3 +148,24 @@ TEST_CASE("what is suggested is no layout that is refused then") {
   CHECK(seen > 100);
   CHECK(refused == 0);
 }
+
+TEST_CASE("ep wants experts, and a capacity the order of tokens; what is suggested works") {
+  TransformerConfig config = llama_config(2, 16, 48, 8, 4, 24, 24);
+  const auto said = [&](const MeshShape& shape) {
+    return message_of([&] { expect_layout(config, shape, 8); });
+  };
+  CHECK(contains(said({.ep = 2, .dp_replicate = 2}),
+                 "ep shares out the experts of a mixture among 2 ranks, but the model has none. "
+                 "Nearest: dp 4"));
+  config.mixture.experts = 3;
+  CHECK(contains(said({.ep = 4}), "but the model has only 3. Nearest: ep 3, or dp 4"));
+  expect_layout(config, {.ep = 3}, 8);
+  expect_layout(config, {.cp = 2, .ep = 3}, 8);
+  CHECK(contains(said({.ep = 3, .dp_replicate = 4}),
+                 "a batch of 8 sequences does not give each of 12 data-parallel ranks one"));
+  config.mixture.capacity = 1;
+  CHECK(contains(said({.cp = 2, .ep = 3}),
+                 "a rank holds early and late ones. Nearest: "
+                 "cp 1, or no capacity"));
+  expect_layout(config, {.ep = 3}, 8);
+}

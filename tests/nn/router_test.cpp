@@ -21,10 +21,10 @@ std::vector<ParameterPtr> parameters_of(Router& router) {
 }
 
 // A router whose logits are the numbers of x.
-Router direct(RouterOptions o) {
+std::unique_ptr<Router> direct(RouterOptions o) {
   o.width = o.experts;
-  Router router("router", o, {0, DType::f64});
-  Tensor& weight = parameters_of(router)[0]->value;
+  auto router = std::make_unique<Router>("router", o, ParameterOptions{0, DType::f64});
+  Tensor& weight = parameters_of(*router)[0]->value;
   weight.zero();
   for (int64_t e = 0; e < o.experts; ++e) weight.data<double>()[e * o.experts + e] = 1;
   return router;
@@ -52,7 +52,8 @@ TEST_CASE("a token goes to its k best experts, with weights that sum to one") {
     for (const bool renormalise : {true, false}) {
       RouterOptions o = options(4, 2, score);
       o.renormalise = renormalise;
-      Router router = direct(o);
+      const auto made = direct(o);
+      Router& router = *made;
       const std::vector<double> z = {0.5, 2, -1, 1.5};
       Saved saved;
       const Routing to = router.route(Tensor::from<double>(z, {1, 4}), saved);
@@ -66,7 +67,8 @@ TEST_CASE("a token goes to its k best experts, with weights that sum to one") {
 }
 
 TEST_CASE("equal scores: the expert with the lower number is chosen") {
-  Router router = direct(options(5, 3));
+  const auto made = direct(options(5, 3));
+  Router& router = *made;
   const Tensor x = Tensor::from<double>({1, 1, 1, 1, 1, 0, 2, 2, 0, 2}, {2, 5});
   Saved saved;
   const Routing to = router.route(x, saved);
@@ -76,7 +78,8 @@ TEST_CASE("equal scores: the expert with the lower number is chosen") {
 TEST_CASE("a bias changes who is chosen, and not the weight") {
   RouterOptions o = options(3, 1, RouterScore::sigmoid);
   o.renormalise = false, o.bias_rate = 0.5;
-  Router router = direct(o);
+  const auto made = direct(o);
+  Router& router = *made;
   const ParameterPtr bias = parameters_of(router)[1];
   CHECK(bias->name == "router.bias");
   CHECK_FALSE(bias->is_matrix);
@@ -161,7 +164,8 @@ TEST_CASE("two halves of a batch with their loads summed give the gradients of t
 TEST_CASE("the gradient of the bias is how far the loads are above their mean") {
   RouterOptions o = options(3, 1);
   o.bias_rate = 1;
-  Router router = direct(o);
+  const auto made = direct(o);
+  Router& router = *made;
   const ParameterPtr bias = parameters_of(router)[1];
   int ready = 0;
   bias->on_grad_ready = [&](Parameter&) { ++ready; };

@@ -5,8 +5,7 @@
 //   cp           cuts the sequence into 2 cp equal chunks; attention is blockwise; Ulysses: divides
 //                the heads of tp
 //   pp x chunks  at most one stage per block
-//   ep           of a mixture: at most one rank per expert; an expert's capacity counts tokens in their
-//                order, which cp does not keep
+//   ep           at most one rank per expert; a capacity counts tokens in order: cp 1
 //   dp           a sequence for each rank, with FSDP or ZeRO-2 one for each of its microbatches
 //   ZeRO         not beside FSDP, which is its stage 3
 //
@@ -14,37 +13,12 @@
 // that keeps it. Letters: B sequences of a batch.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "yotta/comm/mesh.hpp"
-#include "yotta/model/config.hpp"
-#include "yotta/parallel/activation_checkpointing.hpp"
-#include "yotta/parallel/ddp.hpp"
-#include "yotta/parallel/fsdp.hpp"
-#include "yotta/parallel/pipeline_schedule.hpp"
-#include "yotta/parallel/zero.hpp"
-#include "yotta/parallel/zero_bubble.hpp"
+#include "yotta/model/nd_options.hpp"
 
 namespace yotta {
-
-struct NdOptions {
-  int64_t microbatches = 1;  // of each rank's share of the batch
-  CheckpointOptions checkpoint = {.what = Recompute::none};
-  PipelineKind schedule = PipelineKind::one_f_one_b;
-  std::optional<ZeroBubble> zero_bubble = {};  // in place of `schedule`
-  int chunks = 1;                              // stages per rank: interleaved
-  ContextParallel context = ContextParallel::ring;
-  bool sequence_parallel = false, keep_gathered = false;  // over tp: SequenceCut
-  FsdpOptions fsdp = {};
-  ZeroOptions zero = {.stage = 0};  // 1 or 2: in place of DDP over cp and dp_replicate
-  DdpOptions ddp = {};
-  bool naive_gradients = false;  // in place of DDP: one all_reduce per parameter, after backward
-  int64_t sequence = 0;          // tokens in a sequence; 0: the model's context
-  int64_t tokens(const TransformerConfig& c) const { return sequence > 0 ? sequence : c.context; }
-  SequenceCut cut(int64_t T) const { return {sequence_parallel ? T : 0, keep_gathered}; }
-};
 
 // Whether a model and a batch of B sequences can be spread so; an error suggests only what can.
 YOTTA_API bool layout_works(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
@@ -65,8 +39,6 @@ YOTTA_API std::string nearest_of(const std::vector<Way>& ways);
 
 #if YOTTA_BODIES_OF(model)
 #include <fmt/format.h>
-
-#include <algorithm>
 
 #include "yotta/model/transformer.hpp"
 
@@ -131,7 +103,6 @@ struct Spread {
     return reduces_each ? options.microbatches : 1;
   }
 
-  // The same with something changed.
   template <class Change>
   Spread with(Change change) const {
     Spread other = *this;
@@ -272,7 +243,7 @@ inline void Spread::expect_zero(Where where) const {
 inline void Spread::expect_experts(Where where) const {
   const int64_t experts = config.mixture.experts;
   const auto as_dp = [](Spread& s) { s.shape.dp_replicate *= s.shape.ep, s.shape.ep = 1; };
-  const auto fewer = [&](Spread& s) { s.shape.ep = static_cast<int>(experts); };
+  const auto fewer = [=](Spread& s) { s.shape.ep = static_cast<int>(experts); };
   if (!has_experts())
     fail(where, "ep shares out the experts of a mixture among {} ranks, but the model has {}{}",
          shape.ep, experts == 0 ? "none" : fmt::format("only {}", experts),
@@ -280,8 +251,8 @@ inline void Spread::expect_experts(Where where) const {
                      {fmt::format("dp {}", shape.ep * shape.dp_replicate), works_with(as_dp)}}));
   if (!has_token_order())
     fail(where,
-         "a capacity drops the last tokens of an expert, but with cp {} a rank holds an early and "
-         "a late chunk of each sequence{}",
+         "a capacity drops an expert's last tokens, but with cp {} a rank holds early and late "
+         "ones{}",
          shape.cp,
          nearest_of(
              {{"cp 1", works_with([](Spread& s) { s.shape.cp = 1; })},

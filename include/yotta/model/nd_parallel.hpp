@@ -4,8 +4,7 @@
 //      └ pipeline   over pp          ddp over ep x dp_replicate  a stage is a slice of the stack
 //         └ fsdp    over cp x dp_shard                           a unit is a slice of a stage
 //            └ activation checkpointing                          forward again in backward
-//               └ layers   over tp (heads, widths, vocabulary; tokens), cp (the sequence) and ep
-//                          (experts)
+//               └ layers   over tp (heads, widths, tokens), cp (the sequence), ep (experts)
 //
 // Who must sum what stands in nd_groups.hpp. A tied table is also summed over its stages.
 //

@@ -5,13 +5,13 @@
 //              #                   bias           b_e += rate sign(mean load - load_e)
 //     expert   0   1   2   3
 //
-// The balance loss (GShard, Switch): f_e is the share of all n k assignments that expert e gets, and
-// P_e the mean over tokens of s_e / sum of s. f has no gradient, P has. The sum is 1 / E when both
-// are uniform, so the loss is alpha then, and larger when they lean the same way. Its gradient pulls
-// the scores of busy experts down: with g_e = alpha E f_e and p = s / S, S the sum of s,
+// The balance loss (GShard, Switch): f_e is the share of all n k assignments that expert e gets,
+// and P_e the mean over tokens of s_e / sum of s. f has no gradient, P has. The sum is 1 / E when
+// both are uniform, so the loss is alpha then, and larger when they lean the same way. Its gradient
+// pulls the scores of busy experts down: with g_e = alpha E f_e and p = s / S, S the sum of s,
 //     d(sum of g_e p_e)/ds_e = (g_e - sum over i of g_i p_i) / S.
-// f must be known before a gradient can be: the load, a vector of E + 1 numbers (assignments of each
-// expert, then tokens), summed over all ranks that hold tokens of the same microbatch.
+// f must be known before a gradient can be: the load, a vector of E + 1 numbers (assignments of
+// each expert, then tokens), summed over all ranks that hold tokens of the same microbatch.
 //
 // The z-loss (ST-MoE) keeps logits small, where they are exact and gradients do not die:
 //     d(beta L^2)/dz_e = 2 beta L e^(z_e - L), L = log sum of e^z.
@@ -24,8 +24,8 @@
 //
 // Cost: nothing beside a matmul: some n E FLOPs.
 // Letters: n tokens, E experts, k experts of a token.
-// References: Lepikhin et al. 2020, GShard, algorithm 1; Fedus et al. 2021, Switch, section 2.2; Zoph
-// et al. 2022, ST-MoE, section 3.2; Wang et al. 2024, Auxiliary-Loss-Free Load Balancing.
+// References: Lepikhin et al. 2020, GShard, algorithm 1; Fedus et al. 2021, Switch, section 2.2;
+// Zoph et al. 2022, ST-MoE, section 3.2; Wang et al. 2024, Auxiliary-Loss-Free Load Balancing.
 #pragma once
 
 #include "yotta/nn/parameter.hpp"

@@ -1,0 +1,43 @@
+// Nd options: what the ranks of each axis do, beside how many they are (comm/mesh.hpp).
+//
+//     tp           sequence_parallel, keep_gathered
+//     cp           context
+//     pp           schedule or zero_bubble, chunks, microbatches
+//     fsdp         fsdp
+//     dp, ep       ddp, naive_gradients or zero
+//     every axis   checkpoint
+//
+// Defaults are the plain form of each. layout_rules.hpp says what does not go together.
+#pragma once
+
+#include <optional>
+
+#include "yotta/comm/mesh.hpp"
+#include "yotta/model/config.hpp"
+#include "yotta/parallel/activation_checkpointing.hpp"
+#include "yotta/parallel/ddp.hpp"
+#include "yotta/parallel/fsdp.hpp"
+#include "yotta/parallel/pipeline_schedule.hpp"
+#include "yotta/parallel/zero.hpp"
+#include "yotta/parallel/zero_bubble.hpp"
+
+namespace yotta {
+
+struct NdOptions {
+  int64_t microbatches = 1;  // of each rank's share of the batch
+  CheckpointOptions checkpoint = {.what = Recompute::none};
+  PipelineKind schedule = PipelineKind::one_f_one_b;
+  std::optional<ZeroBubble> zero_bubble = {};  // in place of `schedule`
+  int chunks = 1;                              // stages per rank: interleaved
+  ContextParallel context = ContextParallel::ring;
+  bool sequence_parallel = false, keep_gathered = false;  // over tp: SequenceCut
+  FsdpOptions fsdp = {};
+  ZeroOptions zero = {.stage = 0};  // 1 or 2: in place of DDP over cp and dp_replicate
+  DdpOptions ddp = {};
+  bool naive_gradients = false;  // in place of DDP: one all_reduce per parameter, after backward
+  int64_t sequence = 0;          // tokens in a sequence; 0: the model's context
+  int64_t tokens(const TransformerConfig& c) const { return sequence > 0 ? sequence : c.context; }
+  SequenceCut cut(int64_t T) const { return {sequence_parallel ? T : 0, keep_gathered}; }
+};
+
+}  // namespace yotta
