@@ -185,10 +185,13 @@ TEST_CASE("the largest load over the mean") {
 TEST_CASE(
     "one rank stands for its images: the time of a step, and what it sends, are a real rank's") {
   const Cluster cluster = cluster_named("h100x8");
-  const Timed real = run_shapes(cluster, 8, mixture(16, 2), 1024, true);
+  MoeOptions options = mixture(16, 2);
+  options.capacity = 1.25;
+  options.router.balance_loss = 0.01;
+  const Timed real = run_shapes(cluster, 8, options, 1024, true);
   const Timed mirrored = run_on(cluster, 1, [&](Communicator& world) {
     const DeviceScope meta(Device::meta);
-    MoeMlp part("mlp", mixture(16, 2), {}, {.ep = world.mirrored({0, 1, 2, 3, 4, 5, 6, 7})});
+    MoeMlp part("mlp", options, {}, {.ep = world.mirrored({0, 1, 2, 3, 4, 5, 6, 7})});
     Saved saved;
     const Tensor x = Tensor::empty({1024, C});
     part.forward(x, saved);

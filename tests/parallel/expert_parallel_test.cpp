@@ -48,7 +48,8 @@ Outcome forward_backward(Layer& layer, const Tensor& x, const Tensor& dy, int64_
   return out;
 }
 
-// Routers that send each token to expert 0 alone, or to no expert from `most` on: with k more.
+// Scores of all experts from `most` on become equal, and the first of equal experts is chosen: few
+// experts get all tokens, the others none.
 void favour(const ParameterPtrs& parameters, int64_t most) {
   for (const ParameterPtr& each : parameters)
     if (each->name.ends_with("router.weight"))
@@ -190,6 +191,7 @@ TEST_CASE("a shared expert, dropout, gelu, sigmoid scores") {
 }
 
 TEST_CASE("hot and empty experts; ranks without a token") {
+  check_equals_serial(mixture(8, 1), {2, 3, 8}, 0);  // all to expert 0
   check_equals_serial(mixture(8, 1), {2, 3, 8}, 1);
   check_equals_serial(mixture(8, 2), {2, 4, 8}, 2);
   check_equals_serial(mixture(8, 2), {4, 8}, 1000, 3);  // 3 tokens
