@@ -100,6 +100,7 @@ struct Spread {
     return reduces_each ? options.microbatches : 1;
   }
 
+  // The same with something changed.
   template <class Change>
   Spread with(Change change) const {
     Spread other = *this;
