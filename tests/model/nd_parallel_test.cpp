@@ -100,12 +100,13 @@ void check_layout(const TransformerConfig& config, const MeshShape& shape, const
   const std::string layout = fmt::format(
       "seed {}: {} {}, {} layers, width {}, {} heads, {} sequences of {}, {}, {} microbatches, {} "
       "chunks, recompute {}, ZeRO-{}, zero bubble {}, context {}, sequence parallel {}, gathered "
-      "kept {}",
+      "kept {}, pieces {}",
       config.seed, name(config.dialect), config.tied ? "tied" : "untied", config.layers,
       config.width, config.heads, B, config.context, describe(shape), options.microbatches,
       options.chunks, static_cast<int>(options.checkpoint.what), options.zero.stage,
       static_cast<int>(options.zero_bubble.value_or(ZeroBubble{})),
-      static_cast<int>(options.context), options.sequence_parallel, options.keep_gathered);
+      static_cast<int>(options.context), options.sequence_parallel, options.keep_gathered,
+      static_cast<int>(options.pieces));
   CAPTURE(layout);
   RunOptions run;
   run.threads = 1;
@@ -137,7 +138,7 @@ void check_layout(const TransformerConfig& config, const MeshShape& shape, const
         }
         for (const NamedTensor& each : model.gather_weights())  // on rank 0
           check_equal(each.value, whole.weights.at(each.name), layout + ": " + each.name,
-                      options.sequence_parallel ? 1e-10 : 1e-9);
+                      options.shares_tokens() ? 1e-10 : 1e-9);
       },
       run);
 }
@@ -264,7 +265,7 @@ TEST_CASE("Ulysses in place of the ring") {
   }
 }
 
-TEST_CASE("sequence parallelism with each axis, every schedule, ZeRO and recomputing") {
+TEST_CASE("sequence parallelism and Async-TP with each axis, schedule, ZeRO and recomputing") {
   TransformerConfig tied = config_of(Dialect::gpt2, true);
   TransformerConfig untied = config_of(Dialect::llama, false);
   tied.context = untied.context = 10;  // which 4 ranks cannot share evenly; 5 x 2 a rank of cp
@@ -274,6 +275,12 @@ TEST_CASE("sequence parallelism with each axis, every schedule, ZeRO and recompu
     options.sequence_parallel = true, options.microbatches = 2;
     if (shape.cp == 1) check_layout(tied, shape, options, whole_tied);
     options.keep_gathered = true;
+    if (options.checkpoint.what != Recompute::attention)
+      check_layout(untied, shape, options, whole_untied);
+    options.keep_gathered = options.sequence_parallel = false;  // pieces mean it too
+    options.pieces = Pieces::one_way;
+    if (shape.cp == 1) check_layout(tied, shape, options, whole_tied);
+    options.pieces = Pieces::both_ways;
     if (options.checkpoint.what != Recompute::attention)
       check_layout(untied, shape, options, whole_untied);
   };
@@ -296,8 +303,11 @@ TEST_CASE("sequence parallelism with each axis, every schedule, ZeRO and recompu
   untied.context = 12;
   const Outcome whole_in_chunks = serial(untied);
   for (const ContextParallel context : {ContextParallel::ring, ContextParallel::ulysses}) {
-    const NdOptions options{.microbatches = 2, .context = context, .sequence_parallel = true};
-    check_layout(untied, {.tp = 4, .cp = 2}, options, whole_in_chunks);
+    NdOptions options{.microbatches = 2, .context = context, .sequence_parallel = true};
+    for (const Pieces pieces : {Pieces::none, Pieces::one_way, Pieces::both_ways}) {
+      options.pieces = pieces;
+      check_layout(untied, {.tp = 4, .cp = 2}, options, whole_in_chunks);
+    }
   }
 }
 
@@ -403,6 +413,7 @@ TEST_CASE("random layouts up to 8 ranks, random models, sizes, seeds and options
     const int64_t batch = shape.dp_shard * shape.dp_replicate * options.microbatches + below(4);
     options.sequence_parallel = config.context / shape.cp >= shape.tp && below(2) == 0;
     options.keep_gathered = below(2) == 0;
+    if (options.sequence_parallel) options.pieces = static_cast<Pieces>(below(3));
     check_layout(config, shape, options, serial(config, batch), batch);
   }
 }

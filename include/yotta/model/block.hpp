@@ -15,8 +15,8 @@
 #pragma once
 
 #include "yotta/nn/norm_layer.hpp"
+#include "yotta/parallel/async_mlp.hpp"
 #include "yotta/parallel/attention_layer.hpp"
-#include "yotta/parallel/tensor_parallel.hpp"
 
 namespace yotta {
 
@@ -60,7 +60,7 @@ class Block : public Composite {
   Norm norm1_;
   Attention attention_;
   Norm norm2_;
-  Mlp mlp_;
+  AsyncMlp mlp_;
 };
 
 }  // namespace yotta

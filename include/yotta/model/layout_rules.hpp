@@ -35,13 +35,15 @@ struct NdOptions {
   int chunks = 1;                              // stages per rank: interleaved
   ContextParallel context = ContextParallel::ring;
   bool sequence_parallel = false, keep_gathered = false;  // over tp: SequenceCut
+  Pieces pieces = Pieces::none;  // Async-TP; with pieces sequence_parallel is meant too
   FsdpOptions fsdp = {};
   ZeroOptions zero = {.stage = 0};  // 1 or 2: in place of DDP over cp and dp_replicate
   DdpOptions ddp = {};
   bool naive_gradients = false;  // in place of DDP: one all_reduce per parameter, after backward
   int64_t sequence = 0;          // tokens in a sequence; 0: the model's context
   int64_t tokens(const TransformerConfig& c) const { return sequence > 0 ? sequence : c.context; }
-  SequenceCut cut(int64_t T) const { return {sequence_parallel ? T : 0, keep_gathered}; }
+  bool shares_tokens() const { return sequence_parallel || pieces != Pieces::none; }
+  SequenceCut cut(int64_t T) const { return {shares_tokens() ? T : 0, keep_gathered, pieces}; }
 };
 
 // Whether a model and a batch of B sequences can be spread so; an error suggests only what can.
@@ -84,9 +86,7 @@ struct Spread {
            config.feed_forward % shape.tp == 0 && config.vocabulary >= shape.tp;
   }
   bool has_chunks() const { return shape.cp == 1 || sequence() % (int64_t{2} * shape.cp) == 0; }
-  bool has_tokens() const {
-    return !options.sequence_parallel || sequence() / shape.cp >= shape.tp;
-  }
+  bool has_tokens() const { return !options.shares_tokens() || sequence() / shape.cp >= shape.tp; }
   bool has_attention() const { return shape.cp == 1 || config.attention != AttentionKind::plain; }
   bool has_heads() const {
     return options.context != ContextParallel::ulysses ||
@@ -119,9 +119,8 @@ struct Spread {
   int64_t data_ranks() const { return int64_t{1} * shape.dp_shard * shape.dp_replicate; }
   // Sequences that each data-parallel rank needs.
   int64_t least_sequences() const {
-    const bool reduces_each =
-        shape.dp_shard > 1 || (options.zero.stage == 2 && shape.dp_replicate > 1);
-    return reduces_each ? options.microbatches : 1;
+    const bool zero_2 = options.zero.stage == 2 && shape.dp_replicate > 1;
+    return shape.dp_shard > 1 || zero_2 ? options.microbatches : 1;
   }
 
   // The same with something changed.
@@ -152,11 +151,10 @@ inline void Spread::expect_divides(Where where) const {
   yotta::expect_divides(config, shape.tp, where, [this](int tp) {
     return works_with([tp](Spread& s) { s.shape.tp = tp; });
   });
-  if (!has_tokens())
-    fail(
-        where, "sequence parallelism cuts at least {} tokens among {} ranks of tp, not {}{}",
-        shape.tp, shape.tp, sequence() / shape.cp,
-        works_with([](Spread& s) { s.options.sequence_parallel = false; }) ? ". Leave it out" : "");
+  if (has_tokens()) return;
+  const auto whole = [](Spread& s) { s.options.sequence_parallel = false, s.options.pieces = {}; };
+  fail(where, "sequence parallelism cuts at least {} tokens among {} ranks of tp, not {}{}",
+       shape.tp, shape.tp, sequence() / shape.cp, works_with(whole) ? ". Leave it out" : "");
 }
 
 template <class Keeps>
