@@ -249,7 +249,7 @@ TEST_CASE(
     plan.both_ways = both;
     const RankFigures pieces = figures(false, false);  // --async-tp shares the tokens by itself
     CHECK(pieces.bytes_sent == dropped.bytes_sent);
-    CHECK(held(pieces) < held(kept));
+    CHECK(held(pieces) < held(alone));
   }
 }
 

@@ -161,15 +161,32 @@ Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pieces pieces
 
 #endif  // YOTTA_BODIES
 
-// ---- cost ----
-// What rank `rank` sends for one gather of N rows, and for one sum.
+// ---- cost of one gather of N rows, with its matmul ----
+// What rank `rank` sends: what has come from so far away is passed on.
 constexpr Sent gather_in_pieces_sent(int p, int rank, int64_t N, int64_t row_bytes, Pieces pieces) {
   const Reach reach = reach_of(p, pieces);
-  int64_t rows = 0;  // what has come from so far away is passed on
+  int64_t rows = 0;
+  // exercise 22.4: the rows of the pieces that leave to the right, and of those to the left
   for (int far = 0; far < reach.right; ++far) rows += chunk_count(N, p, wrap(rank - far, p));
   for (int far = 0; far < reach.left; ++far) rows += chunk_count(N, p, wrap(rank + far, p));
+  // end of exercise 22.4
   return {p - 1, rows * row_bytes};
 }
+
+// Seconds, if a piece's matmul takes M and its hop H; both ways, if each has a link of its own.
+constexpr double gather_matmul_seconds(int p, Pieces pieces, double M, double H) {
+  const Reach reach = reach_of(p, pieces);
+  double seconds = 0;
+  // exercise 22.5: add up the steps: what is multiplied in each, and what travels meanwhile
+  for (int step = 0; step <= reach.right; ++step) {
+    const double multiply = (0 < step && step <= reach.left ? 2 : 1) * M;
+    seconds += step < reach.right ? std::max(multiply, H) : multiply;
+  }
+  // end of exercise 22.5
+  return seconds;
+}
+
+// ---- the same for a sum (not in the exercise: it would answer 22.4 and 22.5) ----
 constexpr Sent scatter_in_pieces_sent(int p, int rank, int64_t N, int64_t row_bytes,
                                       Pieces pieces) {
   const Reach reach = reach_of(p, pieces);
@@ -178,22 +195,7 @@ constexpr Sent scatter_in_pieces_sent(int p, int rank, int64_t N, int64_t row_by
   for (int far = 1; far <= reach.left; ++far) rows += chunk_count(N, p, wrap(rank - far, p));
   return {p - 1, rows * row_bytes};
 }
-
-// Seconds of a gather with its matmul, if a piece's matmul takes M and its hop H; both ways, if
-// each has a link of its own.
-constexpr double gather_matmul_seconds(int p, Pieces pieces, double M, double H) {
-  const Reach reach = reach_of(p, pieces);
-  double seconds = 0;
-  // exercise 22.4: add up the steps: what is multiplied in each, and what travels meanwhile
-  for (int step = 0; step <= reach.right; ++step) {
-    const double multiply = (0 < step && step <= reach.left ? 2 : 1) * M;
-    seconds += step < reach.right ? std::max(multiply, H) : multiply;
-  }
-  // end of exercise 22.4
-  return seconds;
-}
-// The same for a matmul with its reduce_scatter: adding what came takes A more. (Not in the
-// exercise: it would answer 22.4.)
+// Adding what came takes A.
 constexpr double matmul_scatter_seconds(int p, Pieces pieces, double M, double H, double A) {
   const Reach reach = reach_of(p, pieces);
   double seconds = 0;
