@@ -72,7 +72,7 @@ using WithPiece = std::function<void(int64_t first, const Tensor& rows)>;
 inline Tensor all_gather_in_pieces(const Tensor& shard, int64_t N, const Communicator& tp,
                                       Pieces pieces, const WithPiece& multiply);
 
-// multiply(first, n) returns this rank's part of n rows' sums, (n, C).
+// multiply(first, n) returns this rank's part of n rows' sums, (n, C), which will be added to.
 using MakePiece = std::function<Tensor(int64_t first, int64_t n)>;
 // Calls it for every rank's rows, its own last -> (n, C), the sums of this rank's rows.
 inline Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pieces pieces,

@@ -328,6 +328,28 @@ TEST_CASE("with sequence parallelism a tp-th of what flows travels from stage to
     });
 }
 
+TEST_CASE("pieces are asked for by NdOptions alone, and travel one to one") {
+  const TransformerConfig config = config_of(Dialect::llama, false);
+  int64_t sent[2] = {};
+  for (const bool in_pieces : {false, true})
+    run_ranks(4, [&](Communicator& world) {
+      context().threads = 1;
+      Mesh mesh(world, {.tp = 4});
+      NdOptions options{.sequence_parallel = !in_pieces};
+      if (in_pieces) options.pieces = Pieces::both_ways;
+      NdParallel model(config, mesh, options);
+      AdamW optimizer(trained(model.parameters()), {});
+      Trainer trainer(model.stack(), optimizer, options_of(config), model.hooks());
+      const Text text = text_of(0, config, 8);
+      context().ledger.reset();
+      trainer.step(0, model.microbatches(text.inputs, text.targets, 0), text.inputs.numel());
+      const Traffic alone = context().ledger.traffic("send");
+      CHECK(alone.messages_sent == (in_pieces ? 3 * (10 * config.layers + 3) : 0));
+      if (world.rank() == 0) sent[in_pieces] = context().ledger.total_traffic().bytes_sent;
+    });
+  CHECK(sent[0] == sent[1]);  // the tokens divide
+}
+
 TEST_CASE(
     "three ranks on an axis: shares of the batch and parts of the model that differ in size") {
   const TransformerConfig config = config_of(Dialect::llama, false);
