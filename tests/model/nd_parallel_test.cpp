@@ -478,7 +478,8 @@ TEST_CASE("bf16 on every axis: the losses of one rank, and activations that trav
                         {{.dp_shard = 2}, {}},
                         {{.pp = 2, .dp_shard = 2}, gathered, DType::f32},
                         {{.tp = 2, .cp = 2, .pp = 2}, {.microbatches = 2}},
-                        {{.tp = 4}, {.sequence_parallel = true}}};
+                        {{.tp = 4}, {.sequence_parallel = true}},
+                        {{.tp = 4}, {.pieces = Pieces::one_way}}};
   for (const Case& each : cases) {
     CAPTURE(describe(each.shape));
     TransformerConfig mine = config;
