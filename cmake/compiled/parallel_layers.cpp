@@ -1,4 +1,7 @@
 // The bodies of parallel/'s layers: tensor and context parallelism.
+#include "yotta/parallel/async_mlp.hpp"
+#include "yotta/parallel/async_tp.hpp"
+#include "yotta/parallel/async_tp_layers.hpp"
 #include "yotta/parallel/attention_layer.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 #include "yotta/parallel/expert_parallel.hpp"

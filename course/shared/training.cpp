@@ -87,6 +87,7 @@ NdOptions nd_options(const TrainingPlan& plan) {
   if (plan.context_parallel == "ulysses") options.context = ContextParallel::ulysses;
   options.sequence_parallel = plan.sequence_parallel;
   options.keep_gathered = plan.keep_gathered;
+  if (plan.async_tp) options.pieces = plan.both_ways ? Pieces::both_ways : Pieces::one_way;
   options.zero = {.stage = plan.zero == 3 ? 0 : plan.zero, .bucket_bytes = plan.bucket_bytes};
   if (plan.bf16_gradients) options.zero.gradients = DType::bf16;
   options.fsdp.layers_per_unit = plan.layers_per_unit;
@@ -134,6 +135,8 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                       {"--context-parallel", plan.context_parallel},
                       {"--sequence-parallel", text_of(plan.sequence_parallel)},
                       {"--keep-gathered", text_of(plan.keep_gathered)},
+                      {"--async-tp", text_of(plan.async_tp)},
+                      {"--both-ways", text_of(plan.both_ways)},
                       {"--zero", text_of(plan.zero)},
                       {"--gradient-dtype", plan.bf16_gradients ? "bf16" : "f32"},
                       {"--layers-per-unit", text_of(plan.layers_per_unit)},
@@ -507,7 +510,10 @@ std::optional<Useless> find_useless(const TrainingPlan& plan, const MeshShape& l
        "the axis cp, as --layout cp=2"},
       {"--sequence-parallel", plan.sequence_parallel, layout.tp > 1,
        "the axis tp, as --layout tp=2"},
-      {"--keep-gathered", plan.keep_gathered, plan.sequence_parallel, "--sequence-parallel"},
+      {"--keep-gathered", plan.keep_gathered, plan.sequence_parallel || plan.async_tp,
+       "--sequence-parallel"},
+      {"--async-tp", plan.async_tp, layout.tp > 1, "the axis tp, as --layout tp=2"},
+      {"--both-ways", plan.both_ways, plan.async_tp, "--async-tp"},
       {"--top-k", mixture.top_k != none.top_k, has_experts, "a mixture, as --experts 8"},
       {"--router", mixture.score != none.score, has_experts, "a mixture, as --experts 8"},
       {"--capacity", mixture.capacity > 0, has_experts, "a mixture, as --experts 8"},

@@ -27,6 +27,8 @@ struct TrainingPlan {
   std::string context_parallel = "ring";  // what cp does: or ulysses
   bool sequence_parallel = false;  // the ranks of tp share the tokens between attention and MLP
   bool keep_gathered = false;      // with it: gathered inputs stay until the backward pass
+  bool async_tp = false;           // shares them too: pieces travel while others are multiplied
+  bool both_ways = false;          // with it: pieces go both ways round the ring
   int zero = 0;                    // ZeRO stage of dp: 0 is DDP; 1 and 2; 3 makes dp the axis fsdp
   int64_t layers_per_unit = 1;     // of fsdp: layers of the stack that are gathered together
   bool no_reshard = false;         // fsdp keeps units whole from forward to backward

@@ -182,7 +182,7 @@ std::vector<TransformerPicture> transformer_pictures() {
        "transformer_tokens.svg",
        "Cut: the tokens, between layers whose width is cut",
        "Sequence parallelism: outside attention and feed-forward a rank has some of the tokens.",
-       {"21"}},
+       {"21", "22"}},
       {LitAxis::sequence,
        "transformer_sequence.svg",
        "Cut: the sequence",

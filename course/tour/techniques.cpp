@@ -16,7 +16,7 @@ struct Technique {
   int zero = 0;
   const char* schedule = "1f1b";
   const char* context_parallel = "ring";
-  bool sequence_parallel = false;
+  bool sequence_parallel = false, async_tp = false;
   int64_t experts = 0;
 };
 constexpr Technique all_techniques[] = {
@@ -38,6 +38,7 @@ constexpr Technique all_techniques[] = {
      "1f1b",
      "ring",
      true},
+    {"Async-TP", "--layout tp=4 --async-tp", {.tp = 4}, "none", 0, "1f1b", "ring", true, true},
     {"ring attention", "--layout cp=4", {.cp = 4}},
     {"Ulysses",
      "--layout cp=4 --context-parallel ulysses",
@@ -92,6 +93,7 @@ std::vector<TechniqueFigures> compare_techniques(
     plan.schedule = technique.schedule;
     plan.context_parallel = technique.context_parallel;
     plan.sequence_parallel = technique.sequence_parallel;
+    plan.async_tp = technique.async_tp;
     plan.model.mixture.experts = technique.experts;
     plan.microbatches = technique.shape.pp > 1 ? 8 : 1;
     TechniqueFigures& made = all.emplace_back();

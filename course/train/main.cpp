@@ -121,6 +121,11 @@ void add_technique_options(Options& to, Arguments& a) {
   to.add_flag("--keep-gathered", p.keep_gathered,
               "with it: what the forward pass gathers stays until the backward pass, which then "
               "gathers nothing again");
+  to.add_flag("--async-tp", p.async_tp,
+              "sequence parallelism in pieces: tokens of one rank at a time travel while others "
+              "are multiplied; includes --sequence-parallel");
+  to.add_flag("--both-ways", p.both_ways,
+              "with it: pieces go both ways round the ring, for machines with a link each way");
   to.add("--zero", p.zero,
          "what the ranks of dp share out: 0 nothing (DDP), 1 optimizer state, 2 gradients "
          "too (both among the ranks of cp as well), 3 weights too: dp is then fsdp",

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <map>
 #include <regex>
+#include <set>
 
+#include "course/shared/async_tp_picture.hpp"
 #include "course/shared/attention_picture.hpp"
 #include "course/shared/block_picture.hpp"
 #include "course/shared/console.hpp"
@@ -74,6 +76,8 @@ TEST_CASE("the files are what is drawn, and can be read") {
         Picture{"21_sequence_parallel", "sequence_parallel.svg", sequence_parallel_svg},
         Picture{"21_sequence_parallel", "sequence_parallel_memory.svg",
                 sequence_parallel_memory_svg},
+        Picture{"22_async_tp", "async_tp_ring.svg", async_tp_ring_svg},
+        Picture{"22_async_tp", "async_tp.svg", async_tp_svg},
         Picture{"23_ring_attention", "ring_attention.svg", ring_attention_svg},
         Picture{"24_ulysses", "ulysses.svg", ulysses_svg}}) {
     INFO(file);
@@ -129,6 +133,20 @@ TEST_CASE(
     CHECK(holds(svg, fmt::format(">reduce_scatter: {} numbers<", share.scattered)));
     CHECK(holds(svg, fmt::format(">all_reduce: {} numbers<", share.reduced)));
   }
+}
+
+TEST_CASE("pieces: each rank multiplies each once, its own first or last, and in no more time") {
+  for (const bool sums : {false, true})
+    for (const Pieces pieces : {Pieces::one_way, Pieces::both_ways}) {
+      const auto all = pieces_multiplied(async_tp_picture_ranks, pieces, sums);
+      for (size_t rank = 0; rank < all.size(); ++rank) {
+        CHECK(std::set<int>(all[rank].begin(), all[rank].end()).size() == all.size());
+        CHECK(static_cast<size_t>(sums ? all[rank].back() : all[rank].front()) == rank);
+      }
+    }
+  CHECK(seconds(async_tp_trace(Pieces::none, 0.75)) == doctest::Approx(6.25));
+  CHECK(seconds(async_tp_trace(Pieces::one_way, 0.75)) == doctest::Approx(4));
+  CHECK(seconds(async_tp_trace(Pieces::one_way, 1.5)) == doctest::Approx(5.5));
 }
 
 TEST_CASE("a block keeps what its picture says, and the lesson names the same bytes") {

@@ -258,7 +258,9 @@ TEST_CASE("mixtures that cannot be trained, or not be saved, are refused before 
 }
 
 TEST_CASE(
-    "--sequence-parallel: one rank's losses, fewer activations; --keep-gathered: fewer bytes") {
+    "--sequence-parallel and --async-tp: one rank's losses, fewer activations; --keep-gathered: "
+    "fewer "
+    "bytes") {
   const TemporaryFolder folder;
   TrainingPlan plan = tiny("", written_text(folder));
   plan.steps = 2;
@@ -278,6 +280,13 @@ TEST_CASE(
   CHECK(held(alone) > held(kept));
   CHECK(held(kept) > held(dropped));
   CHECK(dropped.bytes_sent > kept.bytes_sent);
+  plan.async_tp = true;
+  for (const bool both : {false, true}) {
+    plan.both_ways = both;
+    const RankFigures pieces = figures(false, false);  // --async-tp shares the tokens by itself
+    CHECK(pieces.bytes_sent == dropped.bytes_sent);
+    CHECK(held(pieces) < held(alone));
+  }
 }
 
 TEST_CASE("what is reported as sent and held is training's: saving after each step adds nothing") {
@@ -394,6 +403,8 @@ TEST_CASE("an option that changes nothing on this layout is refused") {
           "the axis tp");
   useless([](TrainingPlan& p) { p.keep_gathered = true; }, "--keep-gathered",
           "--sequence-parallel");
+  useless([](TrainingPlan& p) { p.async_tp = true; }, "--async-tp", "the axis tp");
+  useless([](TrainingPlan& p) { p.both_ways = true; }, "--both-ways", "--async-tp");
   CHECK(contains(said([](TrainingPlan& p) { p.snapshots = 3, p.recompute = "revolve"; }),
                  "/no/such/text"));
 }

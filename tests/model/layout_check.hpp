@@ -110,12 +110,13 @@ inline void check_layout(const TransformerConfig& config, const MeshShape& shape
   const std::string layout = fmt::format(
       "seed {}: {} {}, {} layers, width {}, {} heads, {} sequences of {}, {}, {} microbatches, {} "
       "chunks, recompute {}, ZeRO-{}, zero bubble {}, context {}, sequence parallel {}, gathered "
-      "kept {}",
+      "kept {}, pieces {}",
       config.seed, name(config.dialect), config.tied ? "tied" : "untied", config.layers,
       config.width, config.heads, B, config.context, describe(shape), options.microbatches,
       options.chunks, static_cast<int>(options.checkpoint.what), options.zero.stage,
       static_cast<int>(options.zero_bubble.value_or(ZeroBubble{})),
-      static_cast<int>(options.context), options.sequence_parallel, options.keep_gathered);
+      static_cast<int>(options.context), options.sequence_parallel, options.keep_gathered,
+      static_cast<int>(options.pieces));
   CAPTURE(layout);
   RunOptions run;
   run.threads = 1;
@@ -147,7 +148,7 @@ inline void check_layout(const TransformerConfig& config, const MeshShape& shape
         }
         for (const NamedTensor& each : model.gather_weights())  // on rank 0
           check_equal(each.value, whole.weights.at(each.name), layout + ": " + each.name,
-                      options.sequence_parallel ? 1e-10 : 1e-9);
+                      options.shares_tokens() ? 1e-10 : 1e-9);
       },
       run);
 }

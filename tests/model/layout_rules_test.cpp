@@ -56,6 +56,8 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
   const NdOptions sequences_of_12{.sequence_parallel = true, .sequence = 12};
   CHECK(contains(said({.tp = 4, .cp = 2}, 64, {.sequence_parallel = true, .sequence = 4}),
                  "sequence parallelism cuts at least 4 tokens among 4 ranks of tp, not 2. Leave "));
+  CHECK(contains(said({.tp = 4, .cp = 2}, 64, {.pieces = Pieces::one_way, .sequence = 4}),
+                 "sequence parallelism cuts at least 4 tokens among 4 ranks of tp, not 2. Leave "));
   expect_layout(config, {.tp = 4, .cp = 2}, 64, sequences_of_12);
   expect_layout(config, {.dp_replicate = 4}, 7, {.microbatches = 2, .zero = {.stage = 1}});
   expect_layout(config, {.pp = 2, .dp_shard = 2}, 2);

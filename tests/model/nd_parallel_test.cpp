@@ -130,18 +130,24 @@ TEST_CASE("Ulysses in place of the ring") {
   }
 }
 
-TEST_CASE("sequence parallelism with each axis, every schedule, ZeRO and recomputing") {
+TEST_CASE("sequence parallelism and Async-TP with each axis, schedule, ZeRO and recomputing") {
   TransformerConfig tied = config_of(Dialect::gpt2, true);
   TransformerConfig untied = config_of(Dialect::llama, false);
   tied.context = untied.context = 10;  // which 4 ranks cannot share evenly; 5 x 2 a rank of cp
   tied.attention = AttentionKind::plain, tied.attention_dropout = 0.2;
   const Outcome whole_tied = serial(tied), whole_untied = serial(untied);
+  int in_pieces = 0;
   const auto check = [&](const MeshShape& shape, NdOptions options) {
     options.sequence_parallel = true, options.microbatches = 2;
     if (shape.cp == 1) check_layout(tied, shape, options, whole_tied);
     options.keep_gathered = true;
     if (options.checkpoint.what != Recompute::attention)
       check_layout(untied, shape, options, whole_untied);
+    options.keep_gathered = options.sequence_parallel = false;  // pieces mean it too
+    const bool one_way = in_pieces++ % 2 == 0 || options.checkpoint.what == Recompute::attention;
+    options.pieces = one_way ? Pieces::one_way : Pieces::both_ways;
+    one_way ? check_layout(tied, shape, options, whole_tied)
+            : check_layout(untied, shape, options, whole_untied);
   };
   check({.tp = 4}, {});
   check({.tp = 8}, {});
@@ -162,8 +168,11 @@ TEST_CASE("sequence parallelism with each axis, every schedule, ZeRO and recompu
   untied.context = 12;
   const Outcome whole_in_chunks = serial(untied);
   for (const ContextParallel context : {ContextParallel::ring, ContextParallel::ulysses}) {
-    const NdOptions options{.microbatches = 2, .context = context, .sequence_parallel = true};
-    check_layout(untied, {.tp = 4, .cp = 2}, options, whole_in_chunks);
+    NdOptions options{.microbatches = 2, .context = context, .sequence_parallel = true};
+    for (const Pieces pieces : {Pieces::none, Pieces::one_way, Pieces::both_ways}) {
+      options.pieces = pieces;
+      check_layout(untied, {.tp = 4, .cp = 2}, options, whole_in_chunks);
+    }
   }
 }
 
@@ -182,6 +191,28 @@ TEST_CASE("with sequence parallelism a tp-th of what flows travels from stage to
       const int64_t flows = 8 * T * config.width;  // y or dx of both microbatches
       CHECK(context().ledger.traffic("send").bytes_sent == 8 * flows / (shares ? 2 : 1));
     });
+}
+
+TEST_CASE("pieces are asked for by NdOptions alone, and travel one to one") {
+  const TransformerConfig config = config_of(Dialect::llama, false);
+  int64_t sent[2] = {};
+  for (const bool in_pieces : {false, true})
+    run_ranks(4, [&](Communicator& world) {
+      context().threads = 1;
+      Mesh mesh(world, {.tp = 4});
+      NdOptions options{.sequence_parallel = !in_pieces};
+      if (in_pieces) options.pieces = Pieces::both_ways;
+      NdParallel model(config, mesh, options);
+      AdamW optimizer(trained(model.parameters()), {});
+      Trainer trainer(model.stack(), optimizer, options_of(config), model.hooks());
+      const Text text = text_of(0, config, 8);
+      context().ledger.reset();
+      trainer.step(0, model.microbatches(text.inputs, text.targets, 0), text.inputs.numel());
+      const Traffic alone = context().ledger.traffic("send");
+      CHECK(alone.messages_sent == (in_pieces ? 3 * (10 * config.layers + 3) : 0));
+      if (world.rank() == 0) sent[in_pieces] = context().ledger.total_traffic().bytes_sent;
+    });
+  CHECK(sent[0] == sent[1]);  // the tokens divide
 }
 
 TEST_CASE(
@@ -269,6 +300,7 @@ TEST_CASE("random layouts up to 8 ranks, random models, sizes, seeds and options
     const int64_t batch = shape.dp_shard * shape.dp_replicate * options.microbatches + below(4);
     options.sequence_parallel = config.context / shape.cp >= shape.tp && below(2) == 0;
     options.keep_gathered = below(2) == 0;
+    if (options.sequence_parallel) options.pieces = static_cast<Pieces>(below(3));
     check_layout(config, shape, options, serial(config, batch), batch);
   }
 }
@@ -311,7 +343,8 @@ TEST_CASE("bf16 on every axis: the losses of one rank, and activations that trav
                         {{.dp_shard = 2}, {}},
                         {{.pp = 2, .dp_shard = 2}, gathered, DType::f32},
                         {{.tp = 2, .cp = 2, .pp = 2}, {.microbatches = 2}},
-                        {{.tp = 4}, {.sequence_parallel = true}}};
+                        {{.tp = 4}, {.sequence_parallel = true}},
+                        {{.tp = 4}, {.pieces = Pieces::one_way}}};
   for (const Case& each : cases) {
     CAPTURE(describe(each.shape));
     TransformerConfig mine = config;

@@ -105,12 +105,23 @@ YOTTA_API std::optional<MeshShape> nearest_mesh(const MeshShape& wanted, int ran
 // How attention crosses cp: keys and values go round the ring, or heads are exchanged for tokens.
 enum class ContextParallel : uint8_t { ring, ulysses };
 
+// How the tokens of all ranks of tp come to a matmul, and its sums to the ranks: in one collective,
+// or a rank's piece at a time while others are multiplied (parallel/async_tp.hpp).
+enum class Pieces : uint8_t { none, one_way, both_ways };
+
 // Sequence parallelism: the ranks of tp share the tokens between attention and MLP
 // (parallel/sequence_parallel.hpp).
 struct SequenceCut {
   int64_t T = 0;  // tokens of a sequence, on this rank of cp; 0: tokens are not shared
   bool keeps_gathered = false;  // what the forward pass gathers stays until the backward pass
+  Pieces pieces = Pieces::none;
 };
+
+// N, from the n tokens that a rank holds: of all numbers whose cut gives this rank n tokens, p
+// neighbours, one is a multiple of T.
+constexpr int64_t all_tokens(int64_t n, int64_t p, int64_t rank, int64_t T) {
+  return (p * n + rank) / T * T;
+}
 
 // The axes that reach inside a layer. Empty ones stand for size 1: the serial layer.
 struct LayerAxes {

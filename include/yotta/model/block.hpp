@@ -18,9 +18,9 @@
 #include <optional>
 
 #include "yotta/nn/norm_layer.hpp"
+#include "yotta/parallel/async_mlp.hpp"
 #include "yotta/parallel/attention_layer.hpp"
 #include "yotta/parallel/expert_parallel.hpp"
-#include "yotta/parallel/tensor_parallel.hpp"
 
 namespace yotta {
 
@@ -64,15 +64,17 @@ class Block : public Composite {
  private:
   static LayerPtr make_mlp(const std::string& name, const BlockOptions& o,
                            const ParameterOptions& made, const LayerAxes& axes) {
-    if (!o.mixture) return std::make_unique<Mlp>(name, o.mlp, made, axes.tp, axes.sequence);
+    if (!o.mixture) return std::make_unique<AsyncMlp>(name, o.mlp, made, axes.tp, axes.sequence);
+    SequenceCut cut = axes.sequence;
+    cut.pieces = Pieces::none;  // experts' tokens travel whole
     return std::make_unique<MoeMlp>(name, *o.mixture, made,
-                                    MoeAxes{axes.tp, axes.ep, axes.routed, axes.sequence});
+                                    MoeAxes{axes.tp, axes.ep, axes.routed, cut});
   }
 
   Norm norm1_;
   Attention attention_;
   Norm norm2_;
-  LayerPtr mlp_;  // Mlp, or MoeMlp
+  LayerPtr mlp_;  // AsyncMlp, or MoeMlp
 };
 
 }  // namespace yotta

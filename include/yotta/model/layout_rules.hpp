@@ -52,9 +52,7 @@ struct Spread {
            config.feed_forward % shape.tp == 0 && config.vocabulary >= shape.tp;
   }
   bool has_chunks() const { return shape.cp == 1 || sequence() % (int64_t{2} * shape.cp) == 0; }
-  bool has_tokens() const {
-    return !options.sequence_parallel || sequence() / shape.cp >= shape.tp;
-  }
+  bool has_tokens() const { return !options.shares_tokens() || sequence() / shape.cp >= shape.tp; }
   bool has_attention() const { return shape.cp == 1 || config.attention != AttentionKind::plain; }
   bool has_heads() const {
     return options.context != ContextParallel::ulysses ||
@@ -129,11 +127,10 @@ inline void Spread::expect_divides(Where where) const {
   yotta::expect_divides(config, shape.tp, where, [this](int tp) {
     return works_with([tp](Spread& s) { s.shape.tp = tp; });
   });
-  if (!has_tokens())
-    fail(
-        where, "sequence parallelism cuts at least {} tokens among {} ranks of tp, not {}{}",
-        shape.tp, shape.tp, sequence() / shape.cp,
-        works_with([](Spread& s) { s.options.sequence_parallel = false; }) ? ". Leave it out" : "");
+  if (has_tokens()) return;
+  const auto whole = [](Spread& s) { s.options.sequence_parallel = false, s.options.pieces = {}; };
+  fail(where, "sequence parallelism cuts at least {} tokens among {} ranks of tp, not {}{}",
+       shape.tp, shape.tp, sequence() / shape.cp, works_with(whole) ? ". Leave it out" : "");
 }
 
 template <class Keeps>

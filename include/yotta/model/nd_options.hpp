@@ -1,6 +1,6 @@
 // Nd options: what the ranks of each axis do, beside how many they are (comm/mesh.hpp).
 //
-//     tp           sequence_parallel, keep_gathered
+//     tp           sequence_parallel, keep_gathered, pieces
 //     cp           context
 //     pp           schedule or zero_bubble, chunks, microbatches
 //     fsdp         fsdp
@@ -31,13 +31,15 @@ struct NdOptions {
   int chunks = 1;                              // stages per rank: interleaved
   ContextParallel context = ContextParallel::ring;
   bool sequence_parallel = false, keep_gathered = false;  // over tp: SequenceCut
+  Pieces pieces = Pieces::none;  // Async-TP; with pieces sequence_parallel is meant too
   FsdpOptions fsdp = {};
   ZeroOptions zero = {.stage = 0};  // 1 or 2: in place of DDP over cp and dp_replicate
   DdpOptions ddp = {};
   bool naive_gradients = false;  // in place of DDP: one all_reduce per parameter, after backward
   int64_t sequence = 0;          // tokens in a sequence; 0: the model's context
   int64_t tokens(const TransformerConfig& c) const { return sequence > 0 ? sequence : c.context; }
-  SequenceCut cut(int64_t T) const { return {sequence_parallel ? T : 0, keep_gathered}; }
+  bool shares_tokens() const { return sequence_parallel || pieces != Pieces::none; }
+  SequenceCut cut(int64_t T) const { return {shares_tokens() ? T : 0, keep_gathered, pieces}; }
 };
 
 }  // namespace yotta
