@@ -66,7 +66,7 @@ class NdParallel {
   YOTTA_API std::vector<NamedTensor> gather_weights();
 
  private:
-  // Stage pp_rank + chunk * pp of the model, with what is wrapped around its layers.
+  // A chunk of this rank: a stage of the model, with what is wrapped around its layers.
   struct Stage {
     std::unique_ptr<Transformer> model;
     std::vector<LayerPtr> checkpointed;
@@ -135,8 +135,8 @@ NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOpti
   weights_ = is_sharded_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard}, where)
              : has_zero_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_replicate}, where)
                          : mesh.along({Axis::tp, Axis::pp}, where);
-  if (config.tied && mesh.size(Axis::pp) * options.chunks > 1) options_.zero.apart = {tied_table};
-  for (int chunk = 0; chunk < options.chunks; ++chunk) add_stage(chunk, weights);
+  const int chunks = options.pipeline().chunks_of_rank();
+  for (int chunk = 0; chunk < chunks; ++chunk) add_stage(chunk, weights);
   find_held();
   finish_building();
 }
@@ -204,9 +204,11 @@ std::vector<NamedTensor> NdParallel::gather_weights() {
 }
 
 void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
-  const int pp = mesh_.size(Axis::pp), stages = pp * options_.chunks;
-  const int stage = mesh_.coordinate(Axis::pp) + chunk * pp;
+  const PipelinePlan plan = options_.pipeline();
+  const int pp = mesh_.size(Axis::pp), stages = plan.stages(pp);
+  const int stage = stage_on(plan.placement(), mesh_.coordinate(Axis::pp), chunk, pp);
   const StageLayers entries = stage_entries(config_, stages, stage);
+  if (config_.tied && stages > 1) options_.zero.apart = {tied_table};
   Stage made;
   const LayerAxes axes = mesh_.layer_axes(options_.context, cut_);
   const auto make = [&] {
@@ -223,9 +225,9 @@ void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
     made.layers = made.checkpointed;
   }
   if (is_sharded_) {
-    const FsdpPlan plan = plan_fsdp(made.layers, options_.fsdp.layers_per_unit);
+    const FsdpPlan units = plan_fsdp(made.layers, options_.fsdp.layers_per_unit);
     made.fsdp =
-        std::make_unique<Fsdp>(with_own_units(plan, options_.zero.apart), shards_, options_.fsdp);
+        std::make_unique<Fsdp>(with_own_units(units, options_.zero.apart), shards_, options_.fsdp);
     made.layers = made.fsdp->stack();
   }
   if (has_zero_)
@@ -254,7 +256,7 @@ void NdParallel::find_held() {
 
 void NdParallel::finish_building() {
   const std::vector<ParameterPtr> all = parameters();
-  if (mesh_.size(Axis::pp) > 1 || options_.chunks > 1) {
+  if (mesh_.size(Axis::pp) > 1 || stages_.size() > 1) {
     tied_.emplace(all, mesh_[Axis::pp]);
     std::vector<Layers> chunks;
     for (const Stage& stage : stages_) chunks.push_back(stage.layers);
@@ -289,9 +291,8 @@ void NdParallel::finish() {
 
 double NdParallel::run(const BatchPosition& position, std::span<const Microbatch> batches,
                        int64_t tokens) {
-  const PipelinedStep made{
-      options_.schedule, options_.chunks,      config_.width, activation_dtype(),
-      mesh_[Axis::tp],   options_.zero_bubble, cut_};
+  const PipelinedStep made{options_.pipeline(), config_.width, activation_dtype(), mesh_[Axis::tp],
+                           cut_};
   return run_pipelined(*pipeline_, mesh_.size(Axis::pp), made, position, batches, tokens).loss;
 }
 
