@@ -70,20 +70,30 @@ CheckpointOptions checkpoint_options(const TrainingPlan& plan) {
   return {.what = Recompute::none};
 }
 
+// With chunks, 1F1B and ZB-H1 are interleaved.
+PipelineKind schedule_of(const TrainingPlan& plan) {
+  const bool chunks = plan.chunks > 1;
+  if (plan.schedule == "naive") return PipelineKind::naive;
+  if (plan.schedule == "gpipe") return PipelineKind::gpipe;
+  if (plan.schedule == "zb-h1") return chunks ? PipelineKind::interleaved_zb : PipelineKind::zb_h1;
+  if (plan.schedule == "zb-h2") return PipelineKind::zb_h2;
+  if (plan.schedule == "zb-v") return PipelineKind::zb_v;
+  if (plan.schedule == "dualpipe") return PipelineKind::dual_pipe;
+  if (plan.schedule == "dualpipev") return PipelineKind::dual_pipe_v;
+  if (plan.schedule == "auto") return PipelineKind::automatic;
+  return chunks ? PipelineKind::interleaved : PipelineKind::one_f_one_b;
+}
+
 NdOptions nd_options(const TrainingPlan& plan) {
   NdOptions options;
   options.microbatches = plan.microbatches;
   options.sequence = plan.sequence;
   options.checkpoint = checkpoint_options(plan);
   options.chunks = plan.chunks;
-  options.schedule = plan.schedule == "naive"   ? PipelineKind::naive
-                     : plan.schedule == "gpipe" ? PipelineKind::gpipe
-                     : plan.chunks > 1          ? PipelineKind::interleaved
-                                                : PipelineKind::one_f_one_b;
+  options.hold = plan.hold;
+  options.schedule = schedule_of(plan);
   options.ddp = {plan.bucket_bytes, ReduceOp::sum, plan.gradients == "overlapped"};
   options.naive_gradients = plan.gradients == "naive";
-  if (plan.schedule == "zb-h1") options.zero_bubble = ZeroBubble::H1;
-  if (plan.schedule == "zb-h2") options.zero_bubble = ZeroBubble::H2;
   if (plan.context_parallel == "ulysses") options.context = ContextParallel::ulysses;
   options.sequence_parallel = plan.sequence_parallel;
   options.keep_gathered = plan.keep_gathered;
@@ -132,6 +142,7 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                       {"--snapshots", text_of(plan.snapshots)},
                       {"--schedule", plan.schedule},
                       {"--chunks", text_of(plan.chunks)},
+                      {"--hold", text_of(plan.hold)},
                       {"--context-parallel", plan.context_parallel},
                       {"--sequence-parallel", text_of(plan.sequence_parallel)},
                       {"--keep-gathered", text_of(plan.keep_gathered)},
@@ -506,6 +517,7 @@ std::optional<Useless> find_useless(const TrainingPlan& plan, const MeshShape& l
       {"--layers-per-unit", plan.layers_per_unit != usual.layers_per_unit, has_fsdp,
        "fsdp, as --layout fsdp=2"},
       {"--schedule", plan.schedule != usual.schedule, has_stages, "a pipeline, as --layout pp=2"},
+      {"--hold", plan.hold != usual.hold, plan.schedule == "auto", "--schedule auto"},
       {"--context-parallel", plan.context_parallel != usual.context_parallel, layout.cp > 1,
        "the axis cp, as --layout cp=2"},
       {"--sequence-parallel", plan.sequence_parallel, layout.tp > 1,

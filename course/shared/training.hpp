@@ -13,6 +13,9 @@
 
 namespace yotta {
 
+inline const std::vector<std::string> schedule_names = {
+    "naive", "gpipe", "1f1b", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev", "auto"};
+
 struct TrainingPlan {
   TransformerConfig model = gpt2_config(4, 128, 4, 128, 256);
   // Where the model lives. For cuda call use_cuda() before (parallel/cuda/use_cuda.hpp).
@@ -22,8 +25,9 @@ struct TrainingPlan {
       layout;  // how the ranks share the work; empty: each its share of the batch
   std::string recompute = "none";  // activation checkpointing: or attention, all, sqrt, revolve
   int64_t snapshots = 2;           // revolve: inputs of layers that there is room for
-  std::string schedule = "1f1b";   // of a pipeline: or naive, gpipe, zb-h1, zb-h2
-  int chunks = 1;                  // pipeline stages per rank; more than one: interleaved 1F1B
+  std::string schedule = "1f1b";   // of a pipeline: any that schedule_names has
+  int chunks = 1;    // pipeline stages per rank; more than one: interleaved 1F1B or ZB-H1
+  int64_t hold = 0;  // of the schedule auto: microbatches that a rank may hold; 0: as many as pp
   std::string context_parallel = "ring";  // what cp does: or ulysses
   bool sequence_parallel = false;  // the ranks of tp share the tokens between attention and MLP
   bool keep_gathered = false;      // with it: gathered inputs stay until the backward pass

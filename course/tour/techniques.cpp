@@ -29,6 +29,7 @@ constexpr Technique all_techniques[] = {
     {"HSDP", "--layout fsdp=2,dp=2", {.dp_shard = 2, .dp_replicate = 2}},
     {"pipeline, 1F1B", "--layout pp=4", {.pp = 4}},
     {"zero bubble", "--layout pp=4 --schedule zb-h1", {.pp = 4}, "none", 0, "zb-h1"},
+    {"DualPipe", "--layout pp=4 --schedule dualpipe", {.pp = 4}, "none", 0, "dualpipe"},
     {"tensor parallel", "--layout tp=4", {.tp = 4}},
     {"sequence parallel",
      "--layout tp=4 --sequence-parallel",

@@ -106,10 +106,14 @@ void add_technique_options(Options& to, Arguments& a) {
          one_of({"none", "attention", "all", "sqrt", "revolve"}));
   to.add("--snapshots", p.snapshots, "inputs of layers that revolve may keep", at_least(1));
   to.add("--schedule", p.schedule,
-         "of a pipeline: naive, gpipe, 1f1b, zb-h1 or zb-h2 (zero bubble)",
-         one_of({"naive", "gpipe", "1f1b", "zb-h1", "zb-h2"}));
-  to.add("--chunks", p.chunks, "pipeline stages per rank; above 1 interleaved 1F1B",
+         "of a pipeline: naive, gpipe, 1f1b, zb-h1, zb-h2 or zb-v (zero bubble), dualpipe, "
+         "dualpipev, auto (searched for)",
+         one_of(schedule_names));
+  to.add("--chunks", p.chunks,
+         "pipeline stages per rank; above 1 it interleaves the schedules 1f1b and zb-h1",
          in_range(1, 64));
+  to.add("--hold", p.hold, "of --schedule auto: microbatches that a rank may hold; 0: as pp",
+         at_least(0));
   to.add("--context-parallel", p.context_parallel,
          "what cp does in attention: ring (keys and values go round), ulysses (heads "
          "for tokens)",

@@ -188,6 +188,20 @@ TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's l
   }
   CHECK((live[0] < live[1] && live[1] < live[2]));  // 1, p and m microbatches in flight
   CHECK((live[3] < live[4]));
+  for (const char* schedule : {"zb-v", "dualpipe", "dualpipev", "auto"}) {
+    CAPTURE(schedule);
+    plan.schedule = schedule;
+    check_near(losses(plan), all, 0);
+  }
+  for (const int64_t hold : {1, 4}) {
+    plan.hold = hold;
+    const TrainingFigures figures = run_training(plan, [](const StepFigures&) {});
+    check_near(figures.loss, all, 0);
+    live.push_back(figures.ranks[0].peak_by_kind[static_cast<size_t>(MemoryKind::activations)]);
+  }
+  CHECK((live[0] <= live[5] && live[5] < live[1] && live[1] < live[6]));
+  plan.hold = 0, plan.schedule = "zb-h1", plan.chunks = 2;
+  check_near(losses(plan), all, 0);
   plan.schedule = "1f1b", plan.chunks = 2;
   check_near(losses(plan), all, 0);
   plan.schedule = "gpipe";
@@ -205,6 +219,23 @@ TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's l
     if (plain == 0) plain = held;
     CHECK((held < plain) == (plan.recompute != "none"));
   }
+}
+
+TEST_CASE("a run is saved by DualPipe, continued by ZB-V and by one rank: one rank's losses") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.model.layers = 4, plan.steps = 3;
+  const std::vector<double> all = losses(plan);
+  plan.layout = MeshShape{.pp = 2, .dp_shard = 2}, plan.ranks = 4;
+  plan.microbatches = 4, plan.schedule = "dualpipe", plan.stop_after = 1;
+  plan.save = (folder.path() / "first").string();
+  check_near(losses(plan), all, 0);
+  plan.resume = plan.save, plan.save = (folder.path() / "second").string();
+  plan.layout = MeshShape{.pp = 2}, plan.ranks = 2, plan.schedule = "zb-v", plan.stop_after = 2;
+  check_near(losses(plan), all, 1);
+  plan.resume = plan.save, plan.save.clear();
+  plan.layout.reset(), plan.ranks = 1, plan.schedule = "1f1b", plan.stop_after = 0;
+  check_near(losses(plan), all, 2);
 }
 
 TEST_CASE("--context-parallel: one rank's losses; Ulysses sends less than the ring") {
@@ -396,6 +427,7 @@ TEST_CASE("an option that changes nothing on this layout is refused") {
   useless([](TrainingPlan& p) { p.no_reshard = true; }, "--no-reshard", "fsdp");
   useless([](TrainingPlan& p) { p.layers_per_unit = 2; }, "--layers-per-unit", "fsdp");
   useless([](TrainingPlan& p) { p.schedule = "zb-h1"; }, "--schedule", "a pipeline");
+  useless([](TrainingPlan& p) { p.hold = 2; }, "--hold", "--schedule auto");
   useless([](TrainingPlan& p) { p.context_parallel = "ulysses"; }, "--context-parallel",
           "the axis cp");
   useless([](TrainingPlan& p) { p.snapshots = 3; }, "--snapshots", "--recompute revolve");

@@ -109,14 +109,13 @@ inline void check_layout(const TransformerConfig& config, const MeshShape& shape
                          bool with_refused_steps = false) {
   const std::string layout = fmt::format(
       "seed {}: {} {}, {} layers, width {}, {} heads, {} sequences of {}, {}, {} microbatches, {} "
-      "chunks, recompute {}, ZeRO-{}, zero bubble {}, context {}, sequence parallel {}, gathered "
+      "chunks, recompute {}, ZeRO-{}, {}, context {}, sequence parallel {}, gathered "
       "kept {}, pieces {}",
       config.seed, name(config.dialect), config.tied ? "tied" : "untied", config.layers,
       config.width, config.heads, B, config.context, describe(shape), options.microbatches,
       options.chunks, static_cast<int>(options.checkpoint.what), options.zero.stage,
-      static_cast<int>(options.zero_bubble.value_or(ZeroBubble{})),
-      static_cast<int>(options.context), options.sequence_parallel, options.keep_gathered,
-      static_cast<int>(options.pieces));
+      name(options.schedule), static_cast<int>(options.context), options.sequence_parallel,
+      options.keep_gathered, static_cast<int>(options.pieces));
   CAPTURE(layout);
   RunOptions run;
   run.threads = 1;

@@ -107,15 +107,42 @@ TEST_CASE("HSDP's shards leave for the other groups while the last microbatch go
 TEST_CASE("zero-bubble pipelines, with every axis, recomputing and ZeRO") {
   const TransformerConfig config = config_of(Dialect::gpt2, true);
   const Outcome whole = serial(config);
-  for (const ZeroBubble kind : {ZeroBubble::H1, ZeroBubble::H2}) {
-    NdOptions options{.microbatches = 4, .zero_bubble = kind};
+  for (const PipelineKind kind : {PipelineKind::zb_h1, PipelineKind::zb_h2}) {
+    NdOptions options{.microbatches = 4, .schedule = kind};
     check_layout(config, {.pp = 4}, options, whole);
     check_layout(config, {.tp = 2, .pp = 2, .dp_shard = 2}, options, whole);
     options.checkpoint = {.what = Recompute::all};
     check_layout(config, {.cp = 2, .pp = 2, .dp_replicate = 2}, options, whole);
-    options.zero.stage = static_cast<int>(kind);
+    options.zero.stage = kind == PipelineKind::zb_h1 ? 1 : 2;
     check_layout(config, {.cp = 2, .pp = 2, .dp_replicate = 2}, options, whole);
   }
+}
+
+TEST_CASE("folded, bidirectional, interleaved and searched pipelines, with every axis") {
+  TransformerConfig tied = config_of(Dialect::gpt2, true, 4);
+  TransformerConfig untied = config_of(Dialect::llama, false, 4);
+  const Outcome whole_tied = serial(tied), whole_untied = serial(untied);
+  using enum PipelineKind;
+  for (const PipelineKind kind : {zb_v, dual_pipe, dual_pipe_v, interleaved_zb, automatic}) {
+    NdOptions options{.microbatches = 4, .schedule = kind};
+    if (kind == interleaved_zb) options.chunks = 2;
+    if (kind == automatic) options.hold = 1;
+    check_layout(untied, {.pp = 2}, options, whole_untied);
+    check_layout(tied, {.pp = 2, .dp_replicate = 2}, options, whole_tied);
+    check_layout(tied, {.pp = 2, .dp_shard = 2, .dp_replicate = 1}, options, whole_tied);
+    check_layout(tied, {.tp = 2, .cp = 2, .pp = 2}, options, whole_tied);
+    options.sequence_parallel = true;
+    check_layout(untied, {.tp = 2, .pp = 2, .dp_shard = 2}, options, whole_untied);
+    options.checkpoint = {.what = Recompute::all};
+    options.zero = {.stage = kind == dual_pipe ? 2 : 1, .bucket_bytes = 4000};
+    check_layout(untied, {.tp = 2, .pp = 2, .dp_replicate = 2}, options, whole_untied);
+    options.sequence_parallel = false;
+    check_layout(tied, {.cp = 2, .pp = 2, .dp_replicate = 2}, options, whole_tied);
+  }
+  const NdOptions eight{.microbatches = 8, .schedule = dual_pipe};
+  check_layout(tied, {.pp = 4}, eight, whole_tied);
+  check_layout(untied, {.pp = 4}, eight, whole_untied);
+  check_layout(tied, {.pp = 1}, {.microbatches = 3, .schedule = zb_v}, whole_tied);  // one rank's V
 }
 
 TEST_CASE("Ulysses in place of the ring") {
@@ -163,8 +190,8 @@ TEST_CASE("sequence parallelism and Async-TP with each axis, schedule, ZeRO and 
        {PipelineKind::naive, PipelineKind::gpipe, PipelineKind::one_f_one_b})
     check({.tp = 4, .pp = 2}, {.schedule = kind});
   check({.tp = 4, .pp = 2}, {.schedule = PipelineKind::interleaved, .chunks = 2});
-  for (const ZeroBubble kind : {ZeroBubble::H1, ZeroBubble::H2})
-    check({.tp = 4, .pp = 2}, {.zero_bubble = kind});
+  for (const PipelineKind kind : {PipelineKind::zb_h1, PipelineKind::zb_h2})
+    check({.tp = 4, .pp = 2}, {.schedule = kind});
   untied.context = 12;
   const Outcome whole_in_chunks = serial(untied);
   for (const ContextParallel context : {ContextParallel::ring, ContextParallel::ulysses}) {
@@ -273,12 +300,13 @@ TEST_CASE("random layouts up to 8 ranks, random models, sizes, seeds and options
       for (; left % factor == 0; left /= factor)
         shape[dense_axes[static_cast<size_t>(below(5))]] *= factor;
     NdOptions options{.microbatches = 1 + below(3)};
-    options.schedule = static_cast<PipelineKind>(below(4));
-    if (options.schedule == PipelineKind::interleaved)
-      options.chunks = 1 + below(2);
-    else if (below(4) == 0)
-      options.zero_bubble = static_cast<ZeroBubble>(1 + below(2));
-    const int stages = shape.pp * options.chunks;
+    options.schedule = static_cast<PipelineKind>(below(11));
+    if (options.schedule == PipelineKind::dual_pipe && shape.pp % 2 != 0)
+      options.schedule = PipelineKind::dual_pipe_v;
+    if (options.pipeline().interleaves()) options.chunks = 1 + below(2);
+    if (options.pipeline().counts_microbatches()) options.microbatches = 2 * (shape.pp + below(2));
+    if (options.schedule == PipelineKind::automatic) options.hold = 1 + below(4);
+    const int stages = options.pipeline().stages(shape.pp);
     const bool llama = below(2) == 1, tied = below(2) == 0;
     const int groups = 1 + below(2), kv_heads = shape.tp * (1 + below(2));
     const int heads = kv_heads * (llama ? groups : 1), head_size = 2 * (1 + below(2));

@@ -4,7 +4,7 @@
 //   tp           divides the heads and the feed-forward width; the vocabulary is padded
 //   cp           cuts the sequence into 2 cp equal chunks; attention is blockwise; Ulysses: divides
 //                the heads of tp
-//   pp x chunks  at most one stage per block
+//   pp x chunks  at most one stage per block; why_not() of PipelinePlan says more
 //   ep           at most one rank per expert, with FSDP equal numbers; a capacity wants cp 1
 //   dp           a sequence for each rank, with FSDP or ZeRO-2 one for each of its microbatches
 //   ZeRO         not beside FSDP, which is its stage 3
@@ -63,9 +63,7 @@ struct Spread {
            config.attention != AttentionKind::blockwise;
   }
   bool has_stages() const {
-    const int64_t stages = int64_t{shape.pp} * options.chunks;
-    return options.chunks >= 1 && options.microbatches >= 1 &&
-           (options.chunks == 1 || interleaves()) && (stages == 1 || stages <= config.layers);
+    return why_no_pipeline().empty() && (stages() == 1 || stages() <= config.layers);
   }
   bool has_zero() const {
     const int stage = options.zero.stage;
@@ -87,15 +85,15 @@ struct Spread {
   }
 
   int64_t sequence() const { return options.tokens(config); }
-  bool interleaves() const {
-    return options.schedule == PipelineKind::interleaved && !options.zero_bubble.has_value();
-  }
+  PipelinePlan plan() const { return options.pipeline(); }
+  int64_t stages() const { return plan().stages(shape.pp); }
+  std::string why_no_pipeline() const { return why_not(plan(), shape.pp, options.microbatches); }
   int64_t data_ranks() const { return shape.data_ranks(); }
   // Sequences that each data-parallel rank needs.
   int64_t least_sequences() const {
     const bool reduces_each =
         shape.dp_shard > 1 || (options.zero.stage == 2 && shape.dp_replicate * shape.ep > 1);
-    return reduces_each ? options.microbatches : 1;
+    return reduces_each || plan().counts_microbatches() ? options.microbatches : 1;
   }
 
   // The same with something changed.
@@ -177,39 +175,42 @@ inline void Spread::expect_attention(Where where) const {
 
 // As many stages as there are blocks for: with fewer chunks, or on fewer ranks.
 inline std::string Spread::nearest_stages() const {
-  const auto words = [this](int64_t pp, int64_t chunks) {
-    const std::string of_rank = fmt::format("{} chunk{} per rank", chunks, chunks > 1 ? "s" : "");
-    if (pp == shape.pp) return of_rank;
-    return options.chunks == 1 ? fmt::format("pp {}", pp) : fmt::format("pp {}, {}", pp, of_rank);
-  };
-  const bool fewer_chunks = config.layers / shape.pp > 0;
-  const int64_t pp = fewer_chunks ? shape.pp : std::max<int64_t>(1, config.layers);
-  const int64_t chunks = fewer_chunks ? config.layers / shape.pp : 1;
+  const PipelinePlan plan = this->plan();
+  const int64_t least = plan.folds() ? plan.stages(1) : 1;  // of a rank
+  const bool fewer_chunks = !plan.folds() && config.layers / shape.pp > 0;
+  const int64_t pp = fewer_chunks ? shape.pp : std::max<int64_t>(1, config.layers / least);
+  const int64_t chunks = fewer_chunks ? config.layers / shape.pp : plan.folds() ? plan.chunks : 1;
   const bool tried = works_with([&](Spread& s) {
     s.shape.pp = static_cast<int>(pp), s.options.chunks = static_cast<int>(chunks);
   });
-  return fmt::format("The nearest that {}: {}", tried ? "works" : "keeps this rule",
-                     words(pp, chunks));
+  if (least > config.layers) return "1F1B has one stage per rank";
+  const std::string of_rank = fmt::format("{} chunk{} per rank", chunks, chunks > 1 ? "s" : "");
+  const std::string words = pp == shape.pp ? of_rank
+                            : plan.folds() || plan.chunks == 1
+                                ? fmt::format("pp {}", pp)
+                                : fmt::format("pp {}, {}", pp, of_rank);
+  return fmt::format("The nearest that {}: {}", tried ? "works" : "keeps this rule", words);
 }
 
 inline void Spread::expect_stages(Where where) const {
-  const int chunks = options.chunks;
-  if (chunks < 1 || options.microbatches < 1)
-    fail(where, "{} chunks per rank and {} microbatches: each is at least 1", chunks,
-         options.microbatches);
-  const auto interleaved = [](Spread& s) {
-    s.options.schedule = PipelineKind::interleaved, s.options.zero_bubble = {};
+  const auto by = [this](PipelineKind kind, int chunks) {
+    return works_with([&](Spread& s) { s.options.schedule = kind, s.options.chunks = chunks; });
   };
-  if (chunks > 1 && !interleaves())
-    fail(where, "{} has one stage per rank, not {}{}",
-         options.zero_bubble ? name(*options.zero_bubble) : name(options.schedule), chunks,
-         nearest_of({{"1 chunk", works_with([](Spread& s) { s.options.chunks = 1; })},
-                     {"interleaved 1F1B", works_with(interleaved)}}));
+  const bool chunks = options.chunks > 1, folds = plan().folds();
+  const int64_t least = int64_t{2} * shape.pp;  // microbatches of DualPipe
+  if (const std::string why = why_no_pipeline(); !why.empty())
+    fail(
+        where, "{}{}", why,
+        nearest_of({{folds ? "2 chunks" : "1 chunk", chunks && by(options.schedule, folds ? 2 : 1)},
+                    {"interleaved 1F1B", chunks && by(PipelineKind::interleaved, options.chunks)},
+                    {fmt::format("{} microbatches", least),
+                     works_with([&](Spread& s) { s.options.microbatches = least; })},
+                    {"1F1B", !chunks && by(PipelineKind::one_f_one_b, 1)}}));
   if (!has_stages())
     fail(where,
          "a pipeline of pp {} with {} stages per rank needs a block for each of {} stages, but the "
          "model has {} blocks. {}",
-         shape.pp, chunks, int64_t{shape.pp} * chunks, config.layers, nearest_stages());
+         shape.pp, plan().chunks_of_rank(), stages(), config.layers, nearest_stages());
 }
 
 inline void Spread::expect_zero(Where where) const {

@@ -2,7 +2,7 @@
 //
 //     tp           sequence_parallel, keep_gathered, pieces
 //     cp           context
-//     pp           schedule or zero_bubble, chunks, microbatches
+//     pp           schedule, chunks, hold, microbatches
 //     fsdp         fsdp
 //     dp, ep       ddp, naive_gradients or zero
 //     every axis   checkpoint
@@ -10,16 +10,13 @@
 // Defaults are the plain form of each. layout_rules.hpp says what does not go together.
 #pragma once
 
-#include <optional>
-
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
 #include "yotta/parallel/activation_checkpointing.hpp"
 #include "yotta/parallel/ddp.hpp"
 #include "yotta/parallel/fsdp.hpp"
-#include "yotta/parallel/pipeline_schedule.hpp"
+#include "yotta/parallel/pipeline_kinds.hpp"
 #include "yotta/parallel/zero.hpp"
-#include "yotta/parallel/zero_bubble.hpp"
 
 namespace yotta {
 
@@ -27,8 +24,8 @@ struct NdOptions {
   int64_t microbatches = 1;  // of each rank's share of the batch
   CheckpointOptions checkpoint = {.what = Recompute::none};
   PipelineKind schedule = PipelineKind::one_f_one_b;
-  std::optional<ZeroBubble> zero_bubble = {};  // in place of `schedule`
-  int chunks = 1;                              // stages per rank: interleaved
+  int chunks = 1;    // stages per rank, of the interleaved ones
+  int64_t hold = 0;  // microbatches that a rank may hold, of the automatic one
   ContextParallel context = ContextParallel::ring;
   bool sequence_parallel = false, keep_gathered = false;  // over tp: SequenceCut
   Pieces pieces = Pieces::none;  // Async-TP; with pieces sequence_parallel is meant too
@@ -40,6 +37,7 @@ struct NdOptions {
   int64_t tokens(const TransformerConfig& c) const { return sequence > 0 ? sequence : c.context; }
   bool shares_tokens() const { return sequence_parallel || pieces != Pieces::none; }
   SequenceCut cut(int64_t T) const { return {shares_tokens() ? T : 0, keep_gathered, pieces}; }
+  PipelinePlan pipeline() const { return {schedule, chunks, hold}; }
 };
 
 }  // namespace yotta

@@ -65,7 +65,7 @@ class NdParallel {
   YOTTA_API std::vector<NamedTensor> gather_weights();
 
  private:
-  // Stage pp_rank + chunk * pp of the model, with what is wrapped around its layers.
+  // A chunk of this rank: a stage of the model, with what is wrapped around its layers.
   struct Stage {
     std::unique_ptr<Transformer> model;
     std::vector<LayerPtr> checkpointed;
@@ -129,8 +129,8 @@ NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOpti
       biases_(config.mixture.bias_rate) {
   expect_layout(config, mesh.shape(), std::numeric_limits<int64_t>::max(), options, where);
   groups_ = NdGroups(mesh, has_zero_, config.mixture.experts > 0, where);
-  if (config.tied && mesh.size(Axis::pp) * options.chunks > 1) options_.zero.apart = {tied_table};
-  for (int chunk = 0; chunk < options.chunks; ++chunk) add_stage(chunk, weights);
+  const int chunks = options.pipeline().chunks_of_rank();
+  for (int chunk = 0; chunk < chunks; ++chunk) add_stage(chunk, weights);
   find_held();
   finish_building();
 }
@@ -196,9 +196,11 @@ std::vector<NamedTensor> NdParallel::gather_weights() {
 }
 
 void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
-  const int pp = mesh_.size(Axis::pp), stages = pp * options_.chunks;
-  const int stage = mesh_.coordinate(Axis::pp) + chunk * pp;
+  const PipelinePlan plan = options_.pipeline();
+  const int pp = mesh_.size(Axis::pp), stages = plan.stages(pp);
+  const int stage = stage_on(plan.placement(), mesh_.coordinate(Axis::pp), chunk, pp);
   const StageLayers entries = stage_entries(config_, stages, stage);
+  if (config_.tied && stages > 1) options_.zero.apart = {tied_table};
   Stage made;
   LayerAxes axes = mesh_.layer_axes(options_.context, cut_);
   axes.routed = groups_.routed;
@@ -217,8 +219,8 @@ void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
     made.layers = made.checkpointed;
   }
   if (is_sharded_) {
-    const FsdpPlan plan = plan_fsdp(made.layers, options_.fsdp.layers_per_unit);
-    made.fsdp = std::make_unique<Fsdp>(with_own_units(plan, options_.zero.apart), groups_.shards,
+    const FsdpPlan units = plan_fsdp(made.layers, options_.fsdp.layers_per_unit);
+    made.fsdp = std::make_unique<Fsdp>(with_own_units(units, options_.zero.apart), groups_.shards,
                                        options_.fsdp);
     made.layers = made.fsdp->stack();
   }
@@ -249,7 +251,7 @@ void NdParallel::find_held() {
 
 void NdParallel::finish_building() {
   const std::vector<ParameterPtr> all = parameters();
-  if (mesh_.size(Axis::pp) > 1 || options_.chunks > 1) {
+  if (mesh_.size(Axis::pp) > 1 || stages_.size() > 1) {
     tied_.emplace(all, mesh_[Axis::pp]);
     std::vector<Layers> chunks;
     for (const Stage& stage : stages_) chunks.push_back(stage.layers);
@@ -290,9 +292,8 @@ void NdParallel::finish() {
 
 double NdParallel::run(const BatchPosition& position, std::span<const Microbatch> batches,
                        int64_t tokens) {
-  const PipelinedStep made{
-      options_.schedule, options_.chunks,      config_.width, activation_dtype(),
-      mesh_[Axis::tp],   options_.zero_bubble, cut_};
+  const PipelinedStep made{options_.pipeline(), config_.width, activation_dtype(), mesh_[Axis::tp],
+                           cut_};
   return run_pipelined(*pipeline_, mesh_.size(Axis::pp), made, position, batches, tokens).loss;
 }
 
