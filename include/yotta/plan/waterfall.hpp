@@ -98,7 +98,7 @@ std::string text_of(Loss loss) {
   constexpr const char* texts[losses] = {
       "launch gaps: overhead of operations",
       "between operations",
-      "bound by memory",
+      "bound by memory (norms, activations, optimizer)",
       "a type with a lower peak",
       "slower than the peak (clock)",
       "stragglers: slower than other chips",
