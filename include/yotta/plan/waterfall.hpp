@@ -3,7 +3,7 @@
 //     100%   the peak: FLOP/s of all chips, times the time
 //     ████▌  - launch gaps             every operation costs some time beside its work
 //     ████   - bound by memory         norms, activations, the optimizer; small matrix products
-//     ███▌   - stragglers, clock       chips that are slower than described
+//     ███▌   - clock, stragglers       operations that take longer than the roofline says
 //     ███    - exposed communication   waited for while nothing was computed
 //     ██     - bubble                  waited for another rank's work
 //     █▋     - recomputation           matrix products that the model does not need
@@ -38,7 +38,7 @@ enum class Loss : uint8_t {
   between,        // the rank's code between operations, as far as a clock sees it
   memory,         // operations that wait for memory
   wider,          // matrix products in a type whose peak is lower than the one counted against
-  clock,          // all chips are slower than described
+  clock,          // all chips are slower than the roofline: kernels, clock
   straggler,      // some are, or now and then
   communication,  // waited for messages, by their labels
   bubble,         // waited for work of another rank
@@ -100,7 +100,7 @@ std::string text_of(Loss loss) {
       "between operations",
       "bound by memory (norms, activations, optimizer)",
       "a type with a lower peak",
-      "slower than the peak (clock)",
+      "kernels and clock slower than the roofline",
       "stragglers: slower than other chips",
       "exposed communication",
       "bubble: waiting for another rank's work",
