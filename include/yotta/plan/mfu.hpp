@@ -126,6 +126,11 @@ struct OpTime {
 // Without a known chip other operations than matrix products are all memory.
 YOTTA_API OpTime op_time(const TraceEvent& op, const MfuMachine& machine);
 
+// Adds `seconds` of an operation, in the shares of the whole of it. Returns the matrix FLOPs of that
+// share. `slow`: all chips take at least so many times as long as described.
+YOTTA_API double add_op(Waterfall& to, const TraceEvent& op, double seconds,
+                        const MfuMachine& machine, double slow);
+
 // Adds what a rank waited for between two times: the chain of causes that leads back from `cause`.
 // The share of another rank's operation by which it was slower than `slow` times as described is a
 // straggler's, the rest bubble.
@@ -185,20 +190,42 @@ OpTime op_time(const TraceEvent& op, const MfuMachine& machine) {
   return time;
 }
 
+namespace detail {
+// The share of an operation by which it took longer than `slow` times as described.
+inline double late_share(const TraceEvent& op, const MfuMachine& machine, double slow) {
+  return machine.chip && op.seconds() > 0 ? 1 - slow * op_time(op, machine).sum() / op.seconds()
+                                          : 0;
+}
+}  // namespace detail
+
+double add_op(Waterfall& to, const TraceEvent& op, double seconds, const MfuMachine& machine,
+              double slow) {
+  const double share = seconds / op.seconds();
+  const OpTime time = op_time(op, machine);
+  const double late = seconds * detail::late_share(op, machine, slow);
+  to.add(Loss::launch, share * time.launch);
+  to.add(Loss::memory, share * time.memory);
+  to.add(Loss::wider, share * time.wider);
+  to.add(Loss::clock, seconds - late - share * time.sum());
+  to.add(Loss::straggler, late);
+  return is_matrix_product(op.name) ? share * op.flops : 0;
+}
+
 void add_wait(Waterfall& to, const Trace& trace, EventId cause, double from, double until,
               const MfuMachine& machine, double slow) {
   double left = until;  // of the wait, from its end back
   walk_back(trace, cause, [&](EventId, const TraceEvent& event) {
-    // exercise 27.5: the part of the wait that began with this event, and what to call it
+    // exercise 27.5: the part of the wait since this event began, by what it was; go on before it
     const double begin = std::max(from, std::min(event.begin, left));
     const double part = left - begin;
-    const double described = slow * op_time(event, machine).sum();
-    const bool op = event.kind == EventKind::op, known = op && machine.chip && event.seconds() > 0;
-    const double late = known ? part * (1 - described / event.seconds()) : 0;
-    if (op) to.add(Loss::straggler, late);
-    if (op) to.add(Loss::bubble, part - late);
-    if (!op) to.add(Loss::communication, part, event.name);
     left = begin;
+    if (event.kind == EventKind::op) {
+      const double late = part * detail::late_share(event, machine, slow);
+      to.add(Loss::straggler, late);
+      to.add(Loss::bubble, part - late);
+    } else {
+      to.add(Loss::communication, part, event.name);
+    }
     // end of exercise 27.5
     return left > from;
   });
@@ -230,27 +257,14 @@ inline EventId last_before(const Trace& trace, double end) {
   return last;
 }
 
-// `seconds` of an operation, in the shares that the whole of it consists of; returns its FLOPs.
-inline double add_op(Waterfall& to, const TraceEvent& op, double seconds, const MfuMachine& machine,
-                     double slow) {
-  const double share = seconds / op.seconds();
-  const OpTime time = op_time(op, machine);
-  const double at_clock = machine.chip ? slow * time.sum() : op.seconds();
-  to.add(Loss::launch, share * time.launch);
-  to.add(Loss::memory, share * time.memory);
-  to.add(Loss::wider, share * time.wider);
-  to.add(Loss::clock, share * (at_clock - time.sum()));
-  to.add(Loss::straggler, share * (op.seconds() - at_clock));
-  return is_matrix_product(op.name) ? share * op.flops : 0;
-}
-
 }  // namespace detail
 
 Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double model_flops,
                        double begin, double end) {
   Waterfall all{machine.peak, static_cast<int>(trace.ranks.size()), end - begin, model_flops};
   const double slow = detail::clock_factor(trace, machine);
-  const EventId last = detail::last_before(trace, end);
+  const EventId last = detail::last_before(trace, end);  // of all ranks
+  // exercise 27.6: every second of every rank from begin to end, once; then the matrix FLOPs
   double computed = 0;
   for (const std::vector<TraceEvent>& rank : trace.ranks) {
     double until = begin;  // so far it is known what the rank did
@@ -259,7 +273,7 @@ Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double mod
       if (event.lane != compute_lane || to <= from) continue;
       all.add(Loss::between, from - until);
       if (event.kind == EventKind::op)
-        computed += detail::add_op(all, event, to - from, machine, slow);
+        computed += add_op(all, event, to - from, machine, slow);
       else
         add_wait(all, trace, event.cause, from, to, machine, slow);
       until = to;
@@ -267,6 +281,7 @@ Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double mod
     if (until < end) add_wait(all, trace, last, until, end, machine, slow);  // it has ended
   }
   all.add(Loss::recomputation, (computed - model_flops) / machine.peak);
+  // end of exercise 27.6
   return all;
 }
 
