@@ -114,8 +114,8 @@ struct OpTime {
 // Without a known chip other operations than matrix products are all memory.
 inline OpTime op_time(const TraceEvent& op, const MfuMachine& machine);
 
-// Adds `seconds` of an operation, in the shares of the whole of it. Returns the matrix FLOPs of that
-// share. `slow`: all chips take at least so many times as long as described.
+// Adds `seconds` of an operation, in the shares of the whole of it. Returns the matrix FLOPs in
+// them. `slow`: all chips take at least so many times as long as described.
 inline double add_op(Waterfall& to, const TraceEvent& op, double seconds,
                         const MfuMachine& machine, double slow);
 
