@@ -10,28 +10,20 @@ namespace yotta {
 namespace {
 
 // By Loss; colour-blind readers can tell them apart (Paul Tol, "Colour schemes", 2021).
-constexpr const char* colors[losses] = {"#dddddd", "#bbbbbb", "#eedd88", "#ffaabb", "#99ddff",
-                                        "#aaaa00", "#77aadd", "#44bb99", "#ee8866"};
+constexpr const char* colors[loss_kinds] = {"#dddddd", "#bbbbbb", "#eedd88", "#ffaabb", "#99ddff",
+                                            "#aaaa00", "#77aadd", "#44bb99", "#ee8866"};
 constexpr const char* useful = "#bbcc33";
-constexpr const char* short_names[losses] = {
+constexpr const char* short_names[loss_kinds] = {
     "launch gaps", "between operations", "memory", "type",         "kernels",
     "stragglers",  "communication",      "bubble", "recomputation"};
-
-std::vector<LostTime> in_order(const Waterfall& fall) {
-  std::vector<LostTime> sorted = fall.lost;
-  std::erase_if(sorted,
-                [&](const LostTime& each) { return std::abs(each.seconds) < 0.0005 * fall.all(); });
-  std::stable_sort(sorted.begin(), sorted.end(), [](const LostTime& a, const LostTime& b) {
-    return a.loss != b.loss ? a.loss < b.loss : a.seconds > b.seconds;
-  });
-  return sorted;
-}
 
 }  // namespace
 
 std::string waterfall_svg(const Waterfall& fall, const std::string& title) {
   constexpr double left = 330, full = 480, row = 26, top = 50;
-  const std::vector<LostTime> lost = in_order(fall);
+  std::vector<LostTime> lost = fall.lines();
+  std::erase_if(lost,
+                [&](const LostTime& each) { return std::abs(each.seconds) < 0.0005 * fall.all(); });
   const double bottom = top + row * static_cast<double>(lost.size() + 2);
   std::string svg = svg::paper(900, static_cast<int>(bottom) + 44, title);
   svg += svg::text(20, 28, title, "start", svg::ink, 15, true);
@@ -107,7 +99,7 @@ std::string faster_svg() {
                       fmt::format("{}{}{:.0f}%", words, *words ? " " : "", 100 * share), "middle");
     };
     part(report.waterfall.mfu(), useful, "MFU");
-    for (int loss = losses - 1; loss >= 0; --loss)
+    for (int loss = loss_kinds - 1; loss >= 0; --loss)
       part(std::max(0.0, report.waterfall.share(static_cast<Loss>(loss))), colors[loss], "");
     svg += svg::text(x + wide / 2, bottom + 20, name, "middle") +
            svg::text(x + wide / 2, bottom + 40,

@@ -249,7 +249,7 @@ TEST_CASE("parts of a run add up to the run") {
   const Waterfall all = waterfall_of(run.trace, h100, 0),
                   one = waterfall_of(run.trace, h100, 0, 0, middle),
                   two = waterfall_of(run.trace, h100, 0, middle, end);
-  for (int loss = 0; loss < losses; ++loss) {
+  for (int loss = 0; loss < loss_kinds; ++loss) {
     const auto kind = static_cast<Loss>(loss);
     if (kind == Loss::bubble || kind == Loss::communication || kind == Loss::straggler) continue;
     CHECK(of(one, kind) + of(two, kind) == doctest::Approx(of(all, kind)));

@@ -44,7 +44,7 @@ enum class Loss : uint8_t {
   bubble,         // waited for work of another rank
   recomputation,  // matrix products beyond the model's
 };
-inline constexpr int losses = 9;
+inline constexpr int loss_kinds = 9;
 YOTTA_API std::string text_of(Loss loss);
 
 // What FLOPs are counted against.
@@ -72,6 +72,8 @@ struct Waterfall {
   double hfu() const { return mfu() + share(Loss::recomputation); }
   YOTTA_API double share(Loss loss) const;  // of all()
   YOTTA_API void add(Loss loss, double more, std::string_view name = {});
+  // In the order of Loss; of communication the longest first.
+  YOTTA_API std::vector<LostTime> lines() const;
 };
 
 // One line for each loss of 0.05% and more, in the order above; a last one for the smaller ones.
@@ -95,7 +97,7 @@ YOTTA_API std::vector<double> step_ends(const Trace& trace, int64_t steps,
 #if YOTTA_BODIES_OF(plan)
 
 std::string text_of(Loss loss) {
-  constexpr const char* texts[losses] = {
+  constexpr const char* texts[loss_kinds] = {
       "launch gaps: overhead of operations",
       "between operations",
       "bound by memory (norms, activations, optimizer)",
@@ -127,18 +129,23 @@ void Waterfall::add(Loss loss, double more, std::string_view name) {
   lost.push_back({loss, std::string(name), more});
 }
 
+std::vector<LostTime> Waterfall::lines() const {
+  std::vector<LostTime> sorted = lost;
+  std::sort(sorted.begin(), sorted.end(), [](const LostTime& a, const LostTime& b) {
+    if (a.loss != b.loss) return a.loss < b.loss;
+    return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name;
+  });
+  return sorted;
+}
+
 std::string waterfall_text(const Waterfall& waterfall) {
   const auto line = [&](double share, const std::string& what) {
     return fmt::format("{:>7.1f}%  {}\n", 100 * share, what);
   };
-  std::vector<LostTime> sorted = waterfall.lost;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const LostTime& a, const LostTime& b) {
-    return a.loss != b.loss ? a.loss < b.loss : a.seconds > b.seconds;
-  });
   std::string text = line(
       1, fmt::format("peak: {} ranks of {:.5g} TFLOP/s", waterfall.ranks, waterfall.peak / 1e12));
   double small = 0;
-  for (const LostTime& each : sorted) {
+  for (const LostTime& each : waterfall.lines()) {
     const double share = each.seconds / waterfall.all();
     const bool shown = std::abs(share) >= 0.0005;
     if (!shown) small += share;
