@@ -48,7 +48,7 @@ TEST_CASE("numbers that no model has, and options that say nothing, are refused"
   for (const char* seed : {"-1", "99999999999999999999999", "1x", ""})
     check_refused({"--seed", seed}, "is not from 0 to 2^64 - 1");
   for (const char* option : {"--json", "--text", "--layout", "--save", "--load", "--resume",
-                             "--save-batches", "--cluster", "--timeline", "--mfu"})
+                             "--save-batches", "--cluster", "--timeline"})
     check_refused({option, ""}, "it is empty; leave the option out");
   check_refused({"--sample", "1099511627776"}, "1048576");
 }
