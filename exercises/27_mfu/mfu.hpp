@@ -98,7 +98,7 @@ struct RunLog {
 // The middle of some numbers; of an even number of them the larger of the two in the middle.
 inline double median_of(std::vector<double> values, Where where = Where::current());
 
-// MFU of the median step. Errors: no step is left after the warm-up.
+// MFU of the median step. Errors: no step is left after the warm-up; a step of no time.
 inline double mfu_of_log(const RunLog& log, double flops_a_token,
                             Where where = Where::current());
 
@@ -126,7 +126,7 @@ inline void add_wait(Waterfall& to, const Trace& trace, EventId cause, double fr
                         const MfuMachine& machine, double slow);
 
 // Of all ranks of a trace between two times, in which the model has needed `model_flops`, by the
-// formula of your choice.
+// formula of your choice. Errors: no time lies between them.
 inline Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double model_flops,
                                  double begin, double end);
 // Of a whole run.
@@ -146,6 +146,8 @@ double median_of(std::vector<double> values, Where where) {
 
 double mfu_of_log(const RunLog& log, double flops_a_token, Where where) {
   double result = 0;
+  for (const double each : log.step_seconds)
+    if (!(each > 0)) fail(where, "a step of {} s: each step of a log takes longer than 0 s", each);
   // exercise 27.3: the median step after the warm-up, the tokens of all ranks, the dense peak
   not_done("27.3");
   // end of exercise 27.3
@@ -229,6 +231,7 @@ inline EventId last_before(const Trace& trace, double end) {
 
 Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double model_flops,
                        double begin, double end) {
+  if (!(end > begin)) fail(Where::current(), "there is no time from {} s to {} s", begin, end);
   Waterfall all{machine.peak, static_cast<int>(trace.ranks.size()), end - begin, model_flops};
   const double slow = detail::clock_factor(trace, machine);
   const EventId last = detail::last_before(trace, end);  // of all ranks

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "yotta/comm/run_on.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/transformer.hpp"
@@ -133,6 +135,10 @@ TEST_CASE("MFU of a log: the median step, all ranks' tokens, the dense peak") {
   log.warm_up = 5;
   CHECK_THROWS_WITH_AS(mfu_of_log(log, 8), doctest::Contains("5 steps of warm-up"), Error);
   CHECK_THROWS_AS(median_of({}), Error);
+  for (const double none : {0.0, -1.0, std::nan("")}) {
+    log = {{1, none, 1}, 0, 100, 4, 16, 200, false};
+    CHECK_THROWS_WITH_AS(mfu_of_log(log, 8), doctest::Contains("longer than 0 s"), Error);
+  }
 }
 
 // ---- the waterfall ----
@@ -255,6 +261,13 @@ TEST_CASE("parts of a run add up to the run") {
     CHECK(of(one, kind) + of(two, kind) == doctest::Approx(of(all, kind)));
   }
   CHECK(sum_of(one) + sum_of(two) == doctest::Approx(sum_of(all)).epsilon(1e-9));
+}
+
+TEST_CASE("a window without time is refused") {
+  const Timed run = train(ideal(1), {});
+  for (const double end : {1.0, 0.5, std::nan("")})
+    CHECK_THROWS_WITH_AS(waterfall_of(run.trace, {1, {}}, 1, 1, end),
+                         doctest::Contains("there is no time"), Error);
 }
 
 TEST_CASE("a timeline by the wall clock adds up as well") {

@@ -110,7 +110,7 @@ struct RunLog {
 // The middle of some numbers; of an even number of them the larger of the two in the middle.
 YOTTA_API double median_of(std::vector<double> values, Where where = Where::current());
 
-// MFU of the median step. Errors: no step is left after the warm-up.
+// MFU of the median step. Errors: no step is left after the warm-up; a step of no time.
 YOTTA_API double mfu_of_log(const RunLog& log, double flops_a_token,
                             Where where = Where::current());
 
@@ -138,7 +138,7 @@ YOTTA_API void add_wait(Waterfall& to, const Trace& trace, EventId cause, double
                         const MfuMachine& machine, double slow);
 
 // Of all ranks of a trace between two times, in which the model has needed `model_flops`, by the
-// formula of your choice.
+// formula of your choice. Errors: no time lies between them.
 YOTTA_API Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double model_flops,
                                  double begin, double end);
 // Of a whole run.
@@ -159,6 +159,8 @@ double median_of(std::vector<double> values, Where where) {
 
 double mfu_of_log(const RunLog& log, double flops_a_token, Where where) {
   double result = 0;
+  for (const double each : log.step_seconds)
+    if (!(each > 0)) fail(where, "a step of {} s: each step of a log takes longer than 0 s", each);
   // exercise 27.3: the median step after the warm-up, the tokens of all ranks, the dense peak
   if (log.warm_up >= std::ssize(log.step_seconds))
     fail(where, "{} steps of warm-up, and the run had {}", log.warm_up, log.step_seconds.size());
@@ -261,6 +263,7 @@ inline EventId last_before(const Trace& trace, double end) {
 
 Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double model_flops,
                        double begin, double end) {
+  if (!(end > begin)) fail(Where::current(), "there is no time from {} s to {} s", begin, end);
   Waterfall all{machine.peak, static_cast<int>(trace.ranks.size()), end - begin, model_flops};
   const double slow = detail::clock_factor(trace, machine);
   const EventId last = detail::last_before(trace, end);  // of all ranks

@@ -27,6 +27,7 @@
 
 #if YOTTA_BODIES_OF(plan)
 #include <algorithm>
+#include <cmath>
 #include <map>
 #endif  // YOTTA_BODIES
 
