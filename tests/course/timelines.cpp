@@ -164,3 +164,20 @@ TEST_CASE("--mfu alone reads the wall clock: its lines add up, and there is no t
   CHECK(missing(outcome.text) >= 0);
   CHECK(missing(outcome.text) <= 0.5);
 }
+
+TEST_CASE("MFU of a described run: without recomputation it is a little less than HFU") {
+  const Outcome outcome = run(from_ctest("YOTTA_TRAIN"),
+                              "--layers 1 --width 32 --heads 2 --context 32 --batch 4 --steps 3 "
+                              "--cluster ideal --mfu");
+  CAPTURE(outcome.text);
+  REQUIRE(outcome.status == 0);
+  const size_t at = outcome.text.find("%  MFU: ");
+  REQUIRE(at != std::string::npos);
+  const double mfu = std::strtod(outcome.text.substr(at - 6, 6).c_str(), nullptr);
+  const size_t beside = outcome.text.find("(HFU ", at);
+  const double hfu = std::strtod(outcome.text.substr(beside + 5, 6).c_str(), nullptr);
+  CHECK(hfu > 50);  // no latency, no launches: what is lost is memory's
+  CHECK(hfu < 100);
+  CHECK(mfu > 0.9 * hfu);
+  CHECK(mfu < hfu);  // blockwise attention computes its scores again in backward
+}

@@ -143,8 +143,8 @@ std::string waterfall_text(const Waterfall& waterfall) {
   const auto line = [&](double share, const std::string& what) {
     return fmt::format("{:>7.1f}%  {}\n", 100 * share, what);
   };
-  std::string text = line(
-      1, fmt::format("peak: {} ranks of {:.5g} TFLOP/s", waterfall.ranks, waterfall.peak / 1e12));
+  std::string text = line(1, fmt::format("peak: {} rank{} of {:.5g} TFLOP/s", waterfall.ranks,
+                                         waterfall.ranks == 1 ? "" : "s", waterfall.peak / 1e12));
   double small = 0;
   for (const LostTime& each : waterfall.lines()) {
     const double share = each.seconds / waterfall.all();
