@@ -22,6 +22,7 @@
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/sgd.hpp"
+#include "yotta/plan/mfu.hpp"
 
 namespace yotta {
 
@@ -766,6 +767,14 @@ TrainingFigures run_training(const TrainingPlan& plan,
     figures.mfu =
         figures.model_flops_per_step / figures.median_step_seconds / (1e9 * figures.matmul_gflops);
   return figures;
+}
+
+TrainedSteps trained_steps(const TrainingPlan& plan, const TrainingFigures& figures) {
+  const auto T = static_cast<double>(sequence_of(plan));
+  const auto tokens = static_cast<double>(figures.tokens_per_step);
+  const double needed = tokens * model_flops(counted_model(plan.model), T, Scores::causal);
+  return {std::ssize(figures.loss), needed, figures.model_flops_per_step,
+          1e9 * figures.matmul_gflops};
 }
 
 }  // namespace yotta

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "course/shared/timelines.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
 #include "yotta/nn/adamw.hpp"
@@ -114,5 +115,8 @@ struct TrainingFigures {
 // wrong, in words.
 TrainingFigures run_training(const TrainingPlan& plan,
                              const std::function<void(const StepFigures&)>& on_step);
+
+// What --mfu needs to know of such a run.
+TrainedSteps trained_steps(const TrainingPlan& plan, const TrainingFigures& figures);
 
 }  // namespace yotta

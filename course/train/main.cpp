@@ -400,7 +400,7 @@ int main(int argc, char** argv) {
     });
     progress.finish();
     print_summary(arguments, figures);
-    timelines.finish();
+    timelines.finish(trained_steps(arguments.plan, figures));
     if (!arguments.json.empty() && comm.is_first()) write_json(arguments, figures);
     console::expect_printed();
     return comm.finish("");
