@@ -81,7 +81,7 @@ TEST_CASE(
   check_layout(config, {.ep = 2, .dp_replicate = 2}, {.microbatches = 2, .naive_gradients = true},
                whole);
   check_layout(config, {.pp = 2, .ep = 2},
-               {.microbatches = 2, .checkpoint = {Recompute::all}, .zero_bubble = ZeroBubble::H1},
+               {.microbatches = 2, .checkpoint = {Recompute::all}, .schedule = PipelineKind::zb_h1},
                whole);
   check_layout(config, {.ep = 2, .dp_shard = 2},
                {.microbatches = 2, .checkpoint = {Recompute::all}}, whole);
@@ -129,17 +129,19 @@ TEST_CASE("random mixtures on random layouts up to 8 ranks") {
     // A loss of the whole batch is one microbatch's.
     const bool is_whole = config.mixture.balance_loss > 0 || config.mixture.capacity > 0;
     NdOptions options{.microbatches = is_whole ? 1 : 1 + below(3)};
-    options.schedule = static_cast<PipelineKind>(below(4));
-    if (options.schedule == PipelineKind::interleaved)
-      options.chunks = 1 + below(2);
-    else if (below(4) == 0)
-      options.zero_bubble = static_cast<ZeroBubble>(1 + below(2));
-    config.layers = std::max(shape.pp * options.chunks, 2);
+    if (!is_whole) options.schedule = static_cast<PipelineKind>(below(11));
+    if (options.schedule == PipelineKind::dual_pipe && shape.pp % 2 != 0)
+      options.schedule = PipelineKind::dual_pipe_v;
+    if (options.pipeline().interleaves()) options.chunks = 1 + below(2);
+    if (options.pipeline().counts_microbatches()) options.microbatches = 2 * (shape.pp + below(2));
+    if (options.schedule == PipelineKind::automatic) options.hold = 1 + below(4);
+    config.layers = std::max(options.pipeline().stages(shape.pp), 2);
     if (2 % shape.cp == 0 && below(2) == 0) options.context = ContextParallel::ulysses;
     options.naive_gradients = below(4) == 0;
     if (below(2) == 0) options.checkpoint = {.what = Recompute::all, .every = 1 + below(2)};
     options.fsdp = {.layers_per_unit = 1 + below(3), .prefetch = below(3) > 0};
     options.sequence_parallel = config.context / shape.cp >= shape.tp && below(2) == 0;
+    if (options.sequence_parallel) options.pieces = static_cast<Pieces>(below(3));
     if (shape.dp_shard == 1 && !options.naive_gradients) options.zero.stage = below(3);
     const int64_t batch = shape.data_ranks() * options.microbatches + below(4);
     check_layout(config, shape, options, serial(config, batch), batch);

@@ -18,7 +18,6 @@
 #include <optional>
 #include <vector>
 
-#include "yotta/comm/mesh.hpp"
 #include "yotta/model/layout_rules.hpp"
 #include "yotta/model/named_tensor.hpp"
 #include "yotta/model/nd_groups.hpp"
