@@ -382,6 +382,9 @@ TEST_CASE("the tour's chart: each technique has one rank's loss, and says what i
   CHECK(of("zero bubble").step_seconds < of("pipeline, 1F1B").step_seconds);
   CHECK(of("Ulysses").bytes_per_step < of("ring attention").bytes_per_step);
   CHECK(of("tensor parallel").peak_bytes < one.peak_bytes);
+  const TechniqueFigures whole = of("sequence parallel"), pieces = of("Async-TP");
+  CHECK(pieces.bytes_per_step == whole.bytes_per_step);
+  CHECK(pieces.step_seconds > whole.step_seconds);  // a toy's pieces are mostly launches
 }
 
 TEST_CASE("numbers that no training survives are refused before anything is read") {
