@@ -28,8 +28,8 @@
 // to each other at the same moment, so a send that waits for its receiver would wait forever.
 //
 // Letters: p ranks, m microbatches, v chunks per rank; stage s is on rank r = s mod p; F, B, I and
-// W as in pipeline_actions.hpp. "1B0" is stage 1, B, microbatch 0. More kinds of schedule, some with
-// other places for the stages: zero_bubble.hpp and dual_pipe.hpp.
+// W as in pipeline_actions.hpp. "1B0" is stage 1, B, microbatch 0. Other schedules, some of
+// which place the stages otherwise: zero_bubble.hpp, dual_pipe.hpp.
 // Contract: any p, m >= 1 and v; m < p leaves ranks idle. The formulas take equal stages;
 // interleaving's m mod p = 0.
 // References: Huang et al. (2019), GPipe; Narayanan et al. (2019), PipeDream (1F1B); Narayanan et

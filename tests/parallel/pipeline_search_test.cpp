@@ -90,6 +90,18 @@ TEST_CASE("exact <= searched <= every rule, within the memory, and more memory i
     }
 }
 
+// Spans that another program found, with bounds of its own.
+TEST_CASE("exact: the longest spans of 4 ranks and 6 microbatches are 410.4, 364.5, 351.6, 342.3") {
+  const double work = 6 * (18.5 + 18.1 + 9.3);
+  for (const auto& [hold, span] :
+       {std::pair{2, 531.9}, {3, 410.4}, {4, 364.5}, {5, 351.6}, {6, 342.3}}) {
+    CAPTURE(hold);
+    const PipelineCosts costs{18.5, 18.1, 9.3, 0.6};
+    CHECK(work / (1 - bubble_rate(best_schedule(4, 6, hold, costs), costs)) ==
+          doctest::Approx(span).epsilon(1e-9));
+  }
+}
+
 TEST_CASE(
     "with equal times a rank of the best order is idle for 2p - 1 - hold units, as greedy's") {
   for (int64_t hold = 4; hold <= 6; ++hold) {

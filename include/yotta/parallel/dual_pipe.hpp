@@ -117,8 +117,7 @@ std::vector<DualAction> dual_actions(int pair, int h, int64_t m) {
     list.forward(far);
   }
   for (int64_t i = 0; i < m - 2 * h + pair + 1; ++i) {
-    if (i == 0 &&
-        inner == 0)  // the middle: what it needs for B is what its neighbour's F waits for
+    if (i == 0 && inner == 0)  // the middle: its neighbour waits for this F
       list.forward(near), list.backward(far);
     else
       list.together(near);
