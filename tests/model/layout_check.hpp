@@ -1,5 +1,5 @@
-// Trains a model on one rank and on a mesh, and compares: losses, gradient norms, and all weights after three steps
-// of AdamW with clipping, in double.
+// Trains a model on one rank and on a mesh, and compares: losses, gradient norms, all gradients of the first step, and
+// all weights after three steps of AdamW with clipping, in double.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -63,7 +63,7 @@ inline TrainOptions options_of(const TransformerConfig& config) {
 
 struct Outcome {
   std::vector<double> losses, norms;
-  std::map<std::string, Tensor> weights;
+  std::map<std::string, Tensor> gradients, weights;  // of the first step; after all
 };
 
 inline void take(Outcome& outcome, const StepReport& report) {
@@ -78,8 +78,13 @@ inline Outcome serial(const TransformerConfig& config, int64_t B = 8) {
   RouterBiases biases(config.mixture.bias_rate);
   hooks.after_backward = [&] { biases.take(parameters(model.stack())); };
   hooks.before_step = [&] { biases.step(); };
-  Trainer trainer(model.stack(), optimizer, options_of(config), hooks);
   Outcome outcome;
+  hooks.sum_of_squares = [&](double squares) {  // between backward and the step
+    for (const ParameterPtr& each : parameters(model.stack()))
+      outcome.gradients.try_emplace(each->name, each->gradient().clone());
+    return squares;
+  };
+  Trainer trainer(model.stack(), optimizer, options_of(config), hooks);
   for (int64_t step = 0; step < steps; ++step) {
     const Text text = text_of(step, config, B);
     take(outcome,
@@ -102,6 +107,12 @@ inline void refuse_steps(NdParallel& model, double& added_to_loss,
   added_to_loss = nan;
   CHECK(contains(message_of(step), "every layer is finite on its own"));
   added_to_loss = 0;
+}
+
+inline std::vector<NamedTensor> gather_gradients(NdParallel& model) {
+  std::vector<Tensor> values;
+  for (const Held& each : model.held()) values.push_back(each.parameter->gradient());
+  return model.gather(values, DType::f64);
 }
 
 inline void check_layout(const TransformerConfig& config, const MeshShape& shape,
@@ -129,6 +140,13 @@ inline void check_layout(const TransformerConfig& config, const MeshShape& shape
         double added_to_loss = 0;
         const auto sum = hooks.sum_over_ranks;
         hooks.sum_over_ranks = [&](double loss) { return sum(loss) + added_to_loss; };
+        std::vector<NamedTensor> gradients;  // of the first step, on rank 0
+        const auto squares = hooks.sum_of_squares;
+        int backwards = 0;
+        hooks.sum_of_squares = [&](double mine) {
+          if (backwards++ == 0) gradients = gather_gradients(model);
+          return squares(mine);
+        };
         Trainer trainer(model.stack(), optimizer, options_of(config), hooks);
         Outcome outcome;
         for (int64_t step = 0; step < steps; ++step) {
@@ -145,9 +163,12 @@ inline void check_layout(const TransformerConfig& config, const MeshShape& shape
           CHECK(std::abs(outcome.losses[step] - whole.losses[step]) <= 1e-11);
           CHECK(std::abs(outcome.norms[step] - whole.norms[step]) <= 1e-10);
         }
+        if (!with_refused_steps)  // whose first gradients are not numbers
+          for (const NamedTensor& each : gradients)
+            check_equal(each.value, whole.gradients.at(each.name), layout + ": d " + each.name,
+                        1e-10);
         for (const NamedTensor& each : model.gather_weights())  // on rank 0
-          check_equal(each.value, whole.weights.at(each.name), layout + ": " + each.name,
-                      options.shares_tokens() ? 1e-10 : 1e-9);
+          check_equal(each.value, whole.weights.at(each.name), layout + ": " + each.name, 1e-10);
       },
       run);
 }

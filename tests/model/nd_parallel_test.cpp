@@ -289,50 +289,6 @@ TEST_CASE("a run that catches TrainingDiverged goes on as if the refused step ha
   check({.tp = 2, .dp_shard = 2}, {.sequence_parallel = true});
 }
 
-TEST_CASE("random layouts up to 8 ranks, random models, sizes, seeds and options") {
-  for (const uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}) {
-    const Random random(seed, "layout");
-    uint64_t draw = 0;
-    const auto below = [&](uint32_t n) { return static_cast<int>(random.below(draw++, n)); };
-    MeshShape shape;
-    int left = 2 + below(7);  // ranks: each of its prime factors goes to some axis
-    for (int factor = 2; left > 1; ++factor)
-      for (; left % factor == 0; left /= factor)
-        shape[dense_axes[static_cast<size_t>(below(5))]] *= factor;
-    NdOptions options{.microbatches = 1 + below(3)};
-    options.schedule = static_cast<PipelineKind>(below(11));
-    if (options.schedule == PipelineKind::dual_pipe && shape.pp % 2 != 0)
-      options.schedule = PipelineKind::dual_pipe_v;
-    if (options.pipeline().interleaves()) options.chunks = 1 + below(2);
-    if (options.pipeline().counts_microbatches()) options.microbatches = 2 * (shape.pp + below(2));
-    if (options.schedule == PipelineKind::automatic) options.hold = 1 + below(4);
-    const int stages = options.pipeline().stages(shape.pp);
-    const bool llama = below(2) == 1, tied = below(2) == 0;
-    const int groups = 1 + below(2), kv_heads = shape.tp * (1 + below(2));
-    const int heads = kv_heads * (llama ? groups : 1), head_size = 2 * (1 + below(2));
-    TransformerConfig config = config_of(llama ? Dialect::llama : Dialect::gpt2, tied,
-                                         std::max(stages, 1 + below(4)), seed);
-    if (kv_heads / shape.tp % shape.cp == 0 && below(2) == 0)
-      options.context = ContextParallel::ulysses;
-    config.heads = heads, config.kv_heads = kv_heads, config.width = heads * head_size;
-    config.feed_forward = shape.tp * (1 + below(9));
-    config.vocabulary = shape.tp * (3 + below(9));
-    config.context = 2 * shape.cp * (1 + below(3));
-    if (below(2) == 0) options.checkpoint = {.what = Recompute::all, .every = 1 + below(2)};
-    options.fsdp = {.layers_per_unit = 1 + below(3), .prefetch = below(3) > 0};
-    options.fsdp.reshard_after_forward = below(3) > 0, options.fsdp.keep_last = below(2) == 0;
-    options.ddp.bucket_bytes = 1 << (8 + below(8));
-    options.naive_gradients = below(4) == 0;
-    options.zero.bucket_bytes = options.ddp.bucket_bytes;
-    if (shape.dp_shard == 1 && !options.naive_gradients) options.zero.stage = below(3);
-    const int64_t batch = shape.dp_shard * shape.dp_replicate * options.microbatches + below(4);
-    options.sequence_parallel = config.context / shape.cp >= shape.tp && below(2) == 0;
-    options.keep_gathered = below(2) == 0;
-    if (options.sequence_parallel) options.pieces = static_cast<Pieces>(below(3));
-    check_layout(config, shape, options, serial(config, batch), batch);
-  }
-}
-
 TEST_CASE("with FSDP no rank ever holds its stage whole, not even while it is made") {
   const TransformerConfig config = config_of(Dialect::llama, false);
   const int64_t P = parameters(config) * 8;  // bytes
