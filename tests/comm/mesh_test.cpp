@@ -115,3 +115,23 @@ TEST_CASE("the nearest mesh changes as little as it can, outer axes first") {
   CHECK(nearest_mesh({.tp = 8, .pp = 16}, 2147483646)->ranks() == 2147483646);
   CHECK(nearest_mesh({.tp = 3}, 2147483647)->ranks() == 2147483647);  // a prime
 }
+
+TEST_CASE("a mirrored mesh: one live rank a stage, the others are its images") {
+  const MeshShape shape{.tp = 2, .pp = 3, .dp_replicate = 4};
+  run_ranks(3, [&](Communicator& stages) {
+    Mesh mesh = Mesh::mirrored(stages, shape);
+    CHECK(mesh.coordinate(Axis::pp) == stages.rank());
+    CHECK(mesh.coordinate(Axis::dp_replicate) == 0);
+    for (const Axis axis : all_axes) CHECK(mesh[axis].size() == shape[axis]);
+    CHECK(!mesh[Axis::pp].is_mirrored());
+    CHECK(mesh[Axis::tp].is_mirrored());
+    CHECK(mesh.dp().size() == 4);
+    CHECK(mesh.along({Axis::tp, Axis::dp_replicate}).size() == 8);
+    CHECK(mesh.along({Axis::tp, Axis::dp_replicate}).name() == "tp+dp");
+    CHECK(!mesh.along({Axis::pp, Axis::dp_replicate}).is_member());
+  });
+  CHECK(contains(message_of([&] {
+                   run_ranks(2, [&](Communicator& stages) { Mesh::mirrored(stages, shape); });
+                 }),
+                 "tp 2 x pp 3 x dp 4 needs 3 live ranks, one a stage of pp, not 2"));
+}

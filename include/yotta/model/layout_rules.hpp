@@ -1,5 +1,4 @@
-// Layout rules: how a model and a batch may be spread over a mesh, and what to say if they cannot
-// be.
+// Layout rules: how a model and a batch may be spread over a mesh, and what is said if they cannot.
 //
 //   tp           divides the heads and the feed-forward width; the vocabulary is padded
 //   cp           cuts the sequence into 2 cp equal chunks; attention is blockwise; Ulysses: divides
@@ -30,6 +29,7 @@ namespace yotta {
 struct NdOptions {
   int64_t microbatches = 1;  // of each rank's share of the batch
   CheckpointOptions checkpoint = {.what = Recompute::none};
+  int64_t checkpoint_blocks = -1;  // its first ones, of each stage; -1: all
   PipelineKind schedule = PipelineKind::one_f_one_b;
   std::optional<ZeroBubble> zero_bubble = {};  // in place of `schedule`
   int chunks = 1;                              // stages per rank: interleaved

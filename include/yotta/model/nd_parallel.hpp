@@ -6,10 +6,7 @@
 //            └ activation checkpointing                          forward again in backward
 //               └ layers   over tp (heads, widths, vocabulary; tokens) and cp (the sequence)
 //
-// Who must sum what, given that the loss is a local sum over the tokens of the whole batch:
-//     gradients   over all ranks that see other tokens: cp, dp; a tied table also over its stages
-//     loss        over those, and pp, whose last stage alone has one
-//     squares     for clipping: over those that step other weights: tp, pp, ranks of FSDP or ZeRO
+// Who must sum what: gradient_groups.hpp.
 //
 // Each technique is the same code as when it is alone. A mesh of one rank is the serial trainer.
 // Contract: all ranks of the mesh make it and train with it; expect_layout() (layout_rules.hpp)
@@ -21,7 +18,7 @@
 #include <optional>
 #include <vector>
 
-#include "yotta/comm/mesh.hpp"
+#include "yotta/model/gradient_groups.hpp"
 #include "yotta/model/layout_rules.hpp"
 #include "yotta/model/named_tensor.hpp"
 #include "yotta/model/trainer.hpp"
@@ -87,6 +84,9 @@ class NdParallel {
   // The pipeline in place of the trainer's loop.
   YOTTA_API double run(const BatchPosition& position, std::span<const Microbatch> batches,
                        int64_t tokens);
+  Spreading spreading() const {
+    return {mesh_.shape(), options_.sequence_parallel, {}, is_sharded_, has_zero_};
+  }
   DType activation_dtype() const {  // what flows between layers: as their weights
     return is_sharded_ ? options_.fsdp.gathered.value_or(config_.dtype) : config_.dtype;
   }
@@ -111,6 +111,7 @@ class NdParallel {
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(model)
+#include <algorithm>
 #include <limits>
 
 #include "yotta/model/pipelined.hpp"
@@ -128,13 +129,11 @@ NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOpti
       is_sharded_(mesh.size(Axis::dp_shard) > 1),
       has_zero_(options.zero.stage > 0) {
   expect_layout(config, mesh.shape(), std::numeric_limits<int64_t>::max(), options, where);
-  shards_ = mesh.along({Axis::cp, Axis::dp_shard}, where);
-  data_ =
-      is_sharded_ ? mesh[Axis::dp_replicate] : mesh.along({Axis::cp, Axis::dp_replicate}, where);
-  losses_ = mesh.along({Axis::cp, Axis::pp, Axis::dp_shard, Axis::dp_replicate}, where);
-  weights_ = is_sharded_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard}, where)
-             : has_zero_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_replicate}, where)
-                         : mesh.along({Axis::tp, Axis::pp}, where);
+  const SumAxes axes = sum_axes(spreading());
+  shards_ = mesh.along(axes.shards, where);
+  data_ = mesh.along(axes.data, where);
+  losses_ = mesh.along(axes.loss, where);
+  weights_ = mesh.along(axes.squares, where);
   if (config.tied && mesh.size(Axis::pp) * options.chunks > 1) options_.zero.apart = {tied_table};
   for (int chunk = 0; chunk < options.chunks; ++chunk) add_stage(chunk, weights);
   find_held();
@@ -191,10 +190,7 @@ std::vector<WholeShape> NdParallel::shapes() const {
 }
 
 std::vector<NamedTensor> NdParallel::gather(const std::vector<Tensor>& values, DType dtype) {
-  const RunAxes runs = is_sharded_ ? RunAxes{Axis::cp, Axis::dp_shard}
-                       : has_zero_ ? RunAxes{Axis::cp, Axis::dp_replicate}
-                                   : RunAxes{};
-  return gather_whole(shapes(), held_, values, dtype, runs, mesh_);
+  return gather_whole(shapes(), held_, values, dtype, sum_axes(spreading()).runs, mesh_);
 }
 
 std::vector<NamedTensor> NdParallel::gather_weights() {
@@ -219,7 +215,9 @@ void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
   if (options_.checkpoint.what != Recompute::none) {
     const int64_t first = stage == 0 ? 1 : 0;  // blocks only: no embedding, no head
     const int64_t last = std::ssize(made.layers) - (stage + 1 == stages ? 1 : 0);
-    made.checkpointed = checkpointed(made.layers, options_.checkpoint, first, last);
+    const int64_t most = options_.checkpoint_blocks < 0 ? last : options_.checkpoint_blocks;
+    made.checkpointed =
+        checkpointed(made.layers, options_.checkpoint, first, std::min(last, first + most));
     made.layers = made.checkpointed;
   }
   if (is_sharded_) {
