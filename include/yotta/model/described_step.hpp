@@ -44,6 +44,7 @@ struct StepFigures {
   double seconds = 0, computed = 0, bubble = 0;
   std::map<std::string, double> exposed;  // by axes: "tp", "cp+dp"
   int64_t bytes = 0;                      // the most that a rank held
+  std::map<std::string, double> sent;     // bytes of stage 0's rank, by axes
 };
 
 // Errors: a layout that cannot work; too few chips; links that are not equal.
@@ -117,12 +118,22 @@ inline void step_once(Communicator& stages, const DescribedStep& step, Where whe
   self.clock = before;
 }
 
-// The axes over which went what a wait was for; empty: it was a message between stages.
-inline std::string axes_of(const Trace& trace, const TraceEvent& wait) {
-  if (wait.cause.rank < 0) return "";
-  const TraceEvent& cause = trace.at(wait.cause);
-  if (cause.lane > compute_lane) return cause.peer < first_image ? "" : "cp";  // ring attention
-  return lane_name(trace, wait.cause.rank, cause.lane);
+// The axes over which a message went: "pp" between live ranks, "cp" for the ring of attention.
+inline std::string axes_of(const Trace& trace, int rank, const TraceEvent& message) {
+  if (message.lane > compute_lane) return message.peer < first_image ? "pp" : "cp";
+  return lane_name(trace, rank, message.lane);
+}
+
+inline void add_waits(StepFigures& found, const Trace& trace, int rank, double share) {
+  for (const TraceEvent& event : trace.ranks[static_cast<size_t>(rank)]) {
+    if (event.begin < first_second) continue;
+    if (event.kind == EventKind::send && rank == 0)
+      found.sent[axes_of(trace, rank, event)] += static_cast<double>(event.bytes);
+    if (event.kind != EventKind::wait || event.lane != compute_lane || event.cause.rank < 0)
+      continue;
+    const std::string axes = axes_of(trace, event.cause.rank, trace.at(event.cause));
+    if (axes != "pp") found.exposed[axes] += share * event.seconds();
+  }
 }
 
 }  // namespace detail
@@ -144,13 +155,7 @@ StepFigures run_described(const Cluster& cluster, const DescribedStep& step, Whe
     const Ledger& ledger = run.reports[static_cast<size_t>(rank)].ledger();
     found.bytes = std::max(found.bytes, ledger.memory()->peak());
     found.computed += busy_seconds(run.trace, rank) / pp;
-    for (const TraceEvent& event : run.trace.ranks[static_cast<size_t>(rank)]) {
-      if (event.kind != EventKind::wait || event.lane != compute_lane ||
-          event.begin < detail::first_second)
-        continue;
-      const std::string axes = detail::axes_of(run.trace, event);
-      if (!axes.empty()) found.exposed[axes] += event.seconds() / pp;
-    }
+    detail::add_waits(found, run.trace, rank, 1.0 / pp);
   }
   found.bubble -= found.computed;
   for (const auto& [axes, seconds] : found.exposed) found.bubble -= seconds;

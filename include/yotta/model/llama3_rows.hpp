@@ -6,13 +6,13 @@
 //     16,384     8   16   16     8    131,072                   16             380
 //
 // What the paper says of them, and these steps do: one sequence a microbatch; interleaved stages;
-// optimizer state sharded over dp, weights not dropped between forward and backward; gradients
-// summed in f32; a pipeline whose messages wait for nobody. It does not say how many chunks a rank
-// has. Here it is 4, of 2 blocks each; the last two stages have one.
+// optimizer state sharded over dp, weights not dropped after the forward pass; gradients summed in
+// f32; a pipeline whose messages wait for nobody. It does not say how many chunks a rank has. Here
+// it is 4, of 2 blocks each; the last two stages have one.
 // What differs: the paper trained at 8,192 tokens without recomputation. Our layers keep 33 bytes
 // for each number of the stream, and that is more than 80 GB with all microbatches in flight. So
 // `recomputed` blocks of each chunk, the first ones, are run again.
-// Reference: Llama team (2024), "The Llama 3 Herd of Models", 3.3.2 and table 4. One of its versions
+// Reference: Llama team (2024), "The Llama 3 Herd of Models", 3.3.2 and table 4. One version of it
 // prints dp 4 in the last row, which makes 8,192 GPUs.
 #pragma once
 
