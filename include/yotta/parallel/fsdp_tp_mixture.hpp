@@ -10,8 +10,8 @@
 //     gathers tokens    4 B D / X     bytes    less with more FSDP: only its part of the batch
 //
 // With links alike these are 4 D (F X + B N / X) / N bytes in all. A sum of a rising and a falling
-// term is least where they are equal: at X = sqrt(B N / F). With M_X and M_Y axes of a torus for the
-// two, each W bytes a second:
+// term is least where they are equal: at X = sqrt(B N / F). With M_X and M_Y axes of a torus for
+// FSDP and tp, each W bytes a second:
 //
 //     X_opt = sqrt((B / F) (M_X / M_Y) N)
 //
