@@ -226,14 +226,14 @@ void bound(Lesson& lesson) {
 
 // ---- Llama 3 405B ----
 
-void rows(Lesson& lesson, int64_t last, int64_t recomputed, bool crosses_pods) {
+void rows(Lesson& lesson, int64_t count, int64_t recomputed, bool crosses_pods) {
   const char* const machine = crosses_pods ? "llama3-24k" : "h100x16384";
   lesson.section(fmt::format("Llama 3 405B on {}: {} of 2 blocks recomputed, seconds of a step",
                              machine, recomputed));
   lesson.say("{:<20} {:>7} {:>9} {:>6} {:>6} {:>6} {:>7} {:>7}", "tp cp pp dp", "holds", "computed",
              "tp", "cp", "dp", "bubble", "step");
   std::vector<std::string> rates;
-  for (int64_t i = last == 2 ? 1 : 0; i < last; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     const Llama3Row& row = llama3_rows[i];
     const DescribedStep step = llama3_step(row, recomputed);
     const StepFigures found = run_described(as_seen_by(step.shape, cluster_named(machine)), step);
@@ -268,12 +268,12 @@ void draw(Lesson& lesson) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int64_t tokens = 0, last = 0, recomputed = 1, pods = 0, drawn = 0;
+  int64_t tokens = 0, count = 0, recomputed = 1, pods = 0, drawn = 0;
   return run_lesson(
       argc, argv, {"26", "The mesh of a whole run", "every axis at once"},
       [&](Lesson& lesson) {
         if (drawn != 0) draw(lesson);
-        if (last > 0) return rows(lesson, last, recomputed, pods != 0);
+        if (count > 0) return rows(lesson, count, recomputed, pods != 0);
         if (tokens > 0) return mixture(lesson, tokens);
         mesh(lesson);
         order(lesson);
@@ -282,11 +282,11 @@ int main(int argc, char** argv) {
         documents(lesson);
         mixture(lesson, 500);
         bound(lesson);
-        rows(lesson, 2, recomputed, pods != 0);
+        rows(lesson, 1, recomputed, pods != 0);
         lesson.say("\nNext: write it yourself, ./yotta check 26");
       },
       {{"tokens", "only FSDP and tp mixed: of a chip; 0: everything", &tokens, 0, 100000},
-       {"rows", "only Llama 3 405B: 2: its second row; 3: all rows; 0: everything", &last, 0, 3},
+       {"rows", "only the first rows of Llama 3 405B, so many; 0: everything", &count, 0, 3},
        {"recomputed", "blocks of 2 that the rows recompute", &recomputed, 0, 2},
        {"pods", "1: the rows cross pods, which share 1:7", &pods, 0, 1},
        {"draw", "1: write the page's pictures into this folder", &drawn, 0, 1}});

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "support/message_of.hpp"
 #include "yotta/model/gradient_groups.hpp"
 #include "yotta/model/nd_parallel.hpp"
@@ -69,7 +71,7 @@ TEST_CASE("one live rank a stage takes as long as all of them, on every axis") {
     CAPTURE(describe(shape));
     // Along cp rank 0's blocks of attention are cut in other ways than the others', hop by hop.
     const double tolerance = shape.cp > 1 ? 0.02 : 1e-9;
-    CHECK(one.seconds == doctest::Approx(all_alive(c, step)).epsilon(tolerance));
+    CHECK(one.seconds / all_alive(c, step) == doctest::Approx(1).epsilon(tolerance));
   }
 }
 
@@ -89,6 +91,18 @@ TEST_CASE("computed, exposed and bubble add up to the step, and are named by the
   CHECK(step.bytes > 0);
 }
 
+TEST_CASE("without a pipeline every wait is for an axis that is named, and nothing is left over") {
+  NdOptions options{.microbatches = 2};
+  options.sequence_parallel = true, options.zero.stage = 1;
+  for (const MeshShape shape :
+       {MeshShape{.tp = 4}, MeshShape{.tp = 2, .cp = 2, .dp_replicate = 2}}) {
+    const StepFigures step =
+        run_described(as_seen_by(shape, cluster_named("h100x8")), small(shape, options));
+    CHECK(step.exposed.at("tp") > 0.1 * step.seconds);
+    CHECK(std::abs(step.bubble) < 1e-9 * step.seconds);
+  }
+}
+
 TEST_CASE("kernels that reach half of the peak take twice as long where FLOPs bound them") {
   DescribedStep step = small({}, {});
   step.config.width = 4096, step.config.feed_forward = 8192, step.config.layers = 2;
@@ -99,18 +113,29 @@ TEST_CASE("kernels that reach half of the peak take twice as long where FLOPs bo
   step.efficiency = {1, 0.5, 0.25};
   const double attends = run_described(cluster_named("h100x1"), step).seconds;
   const double peak = 989.4e12,
-               matmuls = 6 * 2048.0 * (2 * 4096 * 4096 * 2.5 + 2 * 3 * 4096.0 * 8192 + 128 * 4096);
-  CHECK(half - full == doctest::Approx(matmuls / peak).epsilon(0.01));
+               matmuls = 6 * 2048.0 * (2 * 4096 * 4096 * 3.0 + 2 * 3 * 4096.0 * 8192 + 128 * 4096);
+  CHECK((half - full) / (matmuls / peak) == doctest::Approx(1).epsilon(0.01));
   const double forward = 2.0 * 2 * 8 * 2048 * 2048 * 512 / peak;
-  CHECK(attends - full == doctest::Approx(forward * (1 + 2.5 * 3)).epsilon(0.01));
+  CHECK((attends - full) / (forward * (1 + 2.5 * 3)) == doctest::Approx(1).epsilon(0.01));
 }
 
-TEST_CASE("a layout that cannot work and a cluster that is too small are refused") {
-  DescribedStep step = small({.tp = 3}, {});
-  CHECK(contains(message_of([&] { run_described(cluster_named("h100x8"), step); }), "tp"));
-  step = small({.pp = 2, .dp_replicate = 8}, {.microbatches = 2});
-  CHECK(contains(message_of([&] { run_described(cluster_named("h100x8"), step); }),
-                 "has chips 0 to 7"));
+TEST_CASE("a layout that cannot work, a batch and a cluster that are too small are refused") {
+  const auto refused = [](const MeshShape& shape, int64_t batch) {
+    DescribedStep step = small(shape, {.microbatches = 2});
+    step.batch = batch;
+    return message_of([&] { run_described(cluster_named("h100x8"), step); });
+  };
+  CHECK(contains(refused({.tp = 3}, 16), "tensor parallelism over 3 ranks"));
+  CHECK(contains(refused({.pp = 2, .dp_replicate = 8}, 16), "h100x8 has chips 0 to 7"));
+  CHECK(contains(refused({.dp_replicate = 8}, 4),
+                 "a batch of 4 sequences does not give each of 8 data-parallel ranks one"));
+  CHECK(contains(refused({.dp_replicate = 8}, 0), "a batch of 0 sequences"));
+  for (const double share : {0.0, -1.0, 1.5, std::nan("")}) {
+    DescribedStep step = small({}, {});
+    step.efficiency.attention = share;
+    CHECK(contains(message_of([&] { run_described(cluster_named("h100x1"), step); }),
+                   "above 0 and up to 1"));
+  }
 }
 
 TEST_CASE("causal attention is half of what step_flops() counts") {

@@ -29,7 +29,10 @@ void check(const Llama3Row& row) {
   CHECK(std::abs(found.tflops / row.tflops - 1) < 0.10);
   CHECK(found.step.bytes < 80e9);
   const double bubble = bubble_of_work(16, llama3_step(row).options.microbatches, 4);
-  CHECK(found.step.bubble / found.step.computed == doctest::Approx(bubble).epsilon(0.35));
+  // Longer than (p - 1) / (v m): stages are not equal, and tp's collectives are not in `computed`.
+  const double over = found.step.bubble / found.step.computed / bubble;
+  CHECK(over > 1);
+  CHECK(over < 1.35);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ struct StepFigures {
   std::map<std::string, double> sent;     // bytes of stage 0's rank, by axes
 };
 
-// Errors: a layout that cannot work; too few chips; links that are not equal.
+// Errors: a layout, a batch or an efficiency that cannot be; too few chips; links that differ.
 YOTTA_API StepFigures run_described(const Cluster& cluster, const DescribedStep& step,
                                     Where where = Where::current());
 
@@ -139,6 +139,11 @@ inline void add_waits(StepFigures& found, const Trace& trace, int rank, double s
 }  // namespace detail
 
 StepFigures run_described(const Cluster& cluster, const DescribedStep& step, Where where) {
+  expect_layout(step.config, step.shape, step.batch, step.options, where);
+  const Efficiency& e = step.efficiency;
+  for (const double share : {e.matmul, e.attention, e.attention_backward})
+    if (!(share > 0 && share <= 1))
+      fail(where, "kernels reach a share of the peak above 0 and up to 1, not {}", share);
   const int pp = step.shape.pp;
   ClockOptions clock;
   for (int stage = 0; stage < pp; ++stage)
