@@ -35,6 +35,7 @@
 #include "yotta/comm/communicator.hpp"
 
 #if YOTTA_BODIES_OF(comm_timed)
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #endif  // YOTTA_BODIES
@@ -180,22 +181,21 @@ Mesh::Mesh(const Communicator& world, const MeshShape& shape, int rank, bool is_
 }
 
 Communicator Mesh::along(std::span<const Axis> axes, Where where) const {
-  std::vector<int> members = {0};  // less this rank's number
-  int inside = 0;                  // what this rank's coordinates along these axes add to it
+  const bool has_pp = std::find(axes.begin(), axes.end(), Axis::pp) != axes.end();
+  if (is_mirrored_ && has_pp && axes.size() > 1) return {};
+  std::vector<int> members = {rank_};  // and its images
+  int inside = 0;                      // what its coordinates along these axes add to its number
   for (const Axis axis : axes) {
     inside += coordinate(axis) * stride(shape_, axis);
-    if (is_mirrored_ && axis == Axis::pp && axes.size() > 1) return {};
-  }
-  if (!is_mirrored_ || (axes.size() == 1 && axes[0] == Axis::pp))
-    return world_.split(rank_ - inside, inside, where).named(name_of(axes));
-  for (const Axis axis : axes) {
     const size_t before = members.size();
     for (int i = 1; i < size(axis); ++i)
       for (size_t at = 0; at < before; ++at)
         members.push_back(members[at] + i * stride(shape_, axis));
   }
-  for (int& member : members) member += rank_;
-  return world_.mirrored(std::move(members), where).named(name_of(axes));
+  const bool are_alive = !is_mirrored_ || has_pp;
+  const Communicator made = are_alive ? world_.split(rank_ - inside, inside, where)
+                                      : world_.mirrored(std::move(members), where);
+  return made.named(name_of(axes));
 }
 
 // "tp", "cp+fsdp": those of the axes that split something; all of them if none does.

@@ -10,7 +10,7 @@
 //
 //     seconds = computed + exposed["tp"] + exposed["cp"] + exposed["dp"] + ... + bubble
 //
-// each an average over the stages. `exposed` is by the axes of the communicator. The bubble is the
+// The parts are averages over the stages. `exposed` is by a communicator's axes. The bubble is the
 // rest: waiting for other stages, the time of their messages included, and for the last to end.
 //
 // Contract: the cluster has equal links along each axis: as_seen_by(), gradient_groups.hpp.
