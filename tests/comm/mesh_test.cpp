@@ -4,6 +4,7 @@
 
 #include "support/message_of.hpp"
 #include "support/rank_errors.hpp"
+#include "yotta/comm/run_on.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -118,4 +119,48 @@ TEST_CASE("the nearest mesh changes as little as it can, outer axes first") {
   // Of two thousand million ranks the divisors are tried, not the numbers.
   CHECK(nearest_mesh({.tp = 8, .pp = 16}, 2147483646)->ranks() == 2147483646);
   CHECK(nearest_mesh({.tp = 3}, 2147483647)->ranks() == 2147483647);  // a prime
+}
+
+TEST_CASE("a mirrored mesh: one live rank a stage, the others are its images") {
+  const MeshShape shape{.tp = 2, .pp = 3, .dp_replicate = 4};
+  run_ranks(3, [&](Communicator& stages) {
+    Mesh mesh = Mesh::mirrored(stages, shape);
+    CHECK(mesh.coordinate(Axis::pp) == stages.rank());
+    CHECK(mesh.coordinate(Axis::dp_replicate) == 0);
+    for (const Axis axis : all_axes) CHECK(mesh[axis].size() == shape[axis]);
+    CHECK(!mesh[Axis::pp].is_mirrored());
+    CHECK(mesh[Axis::tp].is_mirrored());
+    CHECK(mesh.dp().size() == 4);
+    CHECK(mesh.along({Axis::tp, Axis::dp_replicate}).size() == 8);
+    CHECK(mesh.along({Axis::tp, Axis::dp_replicate}).name() == "tp+dp");
+    CHECK(!mesh.along({Axis::pp, Axis::dp_replicate}).is_member());
+  });
+  CHECK(contains(message_of([&] {
+                   run_ranks(2, [&](Communicator& stages) { Mesh::mirrored(stages, shape); });
+                 }),
+                 "tp 2 x pp 3 x dp 4 needs 3 live ranks, one a stage of pp, not 2"));
+}
+
+TEST_CASE("a mirrored mesh's images are on the chips of their ranks") {
+  const MeshShape shape{.tp = 2, .cp = 2, .pp = 2, .dp_shard = 3};
+  const Timed run = run_on(
+      ideal(24, 1, 1), 2,
+      [&](Communicator& stages) {
+        const DeviceScope meta(Device::meta);
+        Mesh mesh = Mesh::mirrored(stages, shape);
+        Tensor x = Tensor::empty({12});
+        for (const Communicator& each : {mesh[Axis::tp], mesh[Axis::cp], mesh[Axis::dp_shard],
+                                         mesh.along({Axis::cp, Axis::dp_shard})})
+          each.all_reduce(x, ReduceOp::sum, {Algorithm::ring});
+      },
+      {.chips = {0, 4}});
+  for (const int stage : {0, 1}) {
+    std::vector<int> to;  // of each collective's messages, once
+    for (const TraceEvent& event : run.trace.ranks[static_cast<size_t>(stage)])
+      if (event.kind == EventKind::send && event.peer >= first_image) {
+        const int chip = event.peer - first_image - 4 * stage;
+        if (to.empty() || to.back() != chip) to.push_back(chip);
+      }
+    CHECK(to == std::vector<int>{1, 2, 8, 2});
+  }
 }

@@ -13,6 +13,7 @@
 #include "course/shared/attention_picture.hpp"
 #include "course/shared/block_picture.hpp"
 #include "course/shared/console.hpp"
+#include "course/shared/mesh_picture.hpp"
 #include "course/shared/ring_picture.hpp"
 #include "course/shared/sequence_parallel_picture.hpp"
 #include "course/shared/tensor_parallel_picture.hpp"
@@ -235,4 +236,19 @@ TEST_CASE("Ulysses' exchange gives each rank whole heads, and the way back its t
       CHECK(holders[1][token][head] == static_cast<int>(head));
     }
   CHECK(holders[2] == holders[0]);
+}
+
+TEST_CASE("lesson 26's pictures are what is drawn: the mesh of 16 GPUs, and FSDP mixed with tp") {
+  const std::string page = page_of("26_nd_parallel");
+  for (const auto& [file, svg] :
+       {std::pair{"mesh.svg", mesh_svg()}, std::pair{"fsdp_tp_mixture.svg", mixture_svg()}}) {
+    CHECK_MESSAGE(file_of(file) == svg,
+                  fmt::format("./yotta lesson 26 -- --draw 1 writes {} into this folder", file));
+    CHECK(holds(page, fmt::format("](../../course/pictures/{})", file)));
+    check_readable(svg);
+  }
+  for (const char* words : {">GPU 13<", ">tp: GPUs 0 and 1<", ">cp: GPUs 0 and 2<",
+                            ">pp: GPUs 0 and 4<", ">dp: GPUs 0 and 8<"})
+    CHECK(holds(mesh_svg(), words));
+  CHECK(holds(mixture_svg(), ">X_opt = 716<"));
 }

@@ -145,6 +145,17 @@ TEST_CASE("folded, bidirectional, interleaved and searched pipelines, with every
   check_layout(tied, {.pp = 1}, {.microbatches = 3, .schedule = zb_v}, whole_tied);  // one rank's V
 }
 
+TEST_CASE("the first blocks of each stage recomputed, the others not") {
+  const TransformerConfig config = config_of(Dialect::gpt2, true);
+  const Outcome whole = serial(config);
+  NdOptions options{.microbatches = 2, .checkpoint = {.what = Recompute::all}};
+  for (const int64_t blocks : {0, 1, 2, 3}) {
+    options.checkpoint_blocks = blocks;
+    check_layout(config, {.pp = 2, .dp_shard = 2}, options, whole);
+    check_layout(config, {.tp = 2, .cp = 2, .pp = 2}, options, whole);
+  }
+}
+
 TEST_CASE("Ulysses in place of the ring") {
   for (const Dialect dialect : {Dialect::gpt2, Dialect::llama}) {
     const TransformerConfig config = config_of(dialect, true);

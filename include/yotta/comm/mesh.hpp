@@ -28,12 +28,15 @@
 #include <functional>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 
 #if YOTTA_BODIES_OF(comm_timed)
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #endif  // YOTTA_BODIES
@@ -135,10 +138,14 @@ struct LayerAxes {
 class Mesh {
  public:
   YOTTA_API Mesh(const Communicator& world, const MeshShape& shape, Where where = Where::current());
+  // One live rank a stage of pp, at coordinate 0 of the other axes: `stages` are these, and stage s
+  // is on chip s stride(shape, Axis::pp). The others are their images (Communicator::mirrored).
+  YOTTA_API static Mesh mirrored(const Communicator& stages, const MeshShape& shape,
+                                 Where where = Where::current());
 
   const MeshShape& shape() const { return shape_; }
   int size(Axis axis) const { return shape_[axis]; }
-  int coordinate(Axis axis) const { return yotta::coordinate(shape_, world_.rank(), axis); }
+  int coordinate(Axis axis) const { return yotta::coordinate(shape_, rank_, axis); }
 
   // The ranks along one axis through this rank; one member where the size is 1.
   Communicator& operator[](Axis axis) { return axes_[static_cast<size_t>(axis)]; }
@@ -151,36 +158,65 @@ class Mesh {
   }
 
   // The ranks that differ from this one only along these axes, by rank. All ranks of the world must
-  // call.
-  YOTTA_API Communicator along(std::initializer_list<Axis> axes,
-                               Where where = Where::current()) const;
+  // call. Of a mirrored mesh, where nothing can be summed, pp with other axes gives an empty one.
+  YOTTA_API Communicator along(std::span<const Axis> axes, Where where = Where::current()) const;
+  Communicator along(std::initializer_list<Axis> axes, Where where = Where::current()) const {
+    return along(std::span<const Axis>(axes.begin(), axes.size()), where);
+  }
 
  private:
-  YOTTA_API std::string name_of(std::initializer_list<Axis> axes) const;
+  YOTTA_API Mesh(const Communicator& world, const MeshShape& shape, int rank, bool is_mirrored,
+                 Where where);
+  YOTTA_API std::string name_of(std::span<const Axis> axes) const;
 
   Communicator world_;
   MeshShape shape_;
+  int rank_;          // of the whole mesh
+  bool is_mirrored_;  // one live rank a stage
   std::array<Communicator, 6> axes_;
   Communicator dp_;
 };
 
 #if YOTTA_BODIES_OF(comm_timed)
 Mesh::Mesh(const Communicator& world, const MeshShape& shape, Where where)
-    : world_(world), shape_(shape) {
-  expect_mesh(shape, world.size(where), where);
+    : Mesh((expect_mesh(shape, world.size(where), where), world), shape, world.rank(), false,
+           where) {}
+
+Mesh Mesh::mirrored(const Communicator& stages, const MeshShape& shape, Where where) {
+  if (stages.size(where) != shape.pp)
+    fail(where, "{} needs {} live ranks, one a stage of pp, not {}", describe(shape), shape.pp,
+         stages.size());
+  return {stages, shape, stages.rank() * stride(shape, Axis::pp), true, where};
+}
+
+Mesh::Mesh(const Communicator& world, const MeshShape& shape, int rank, bool is_mirrored,
+           Where where)
+    : world_(world), shape_(shape), rank_(rank), is_mirrored_(is_mirrored) {
   for (const Axis axis : all_axes) axes_[static_cast<size_t>(axis)] = along({axis}, where);
   dp_ = along({Axis::ep, Axis::dp_shard, Axis::dp_replicate}, where);
 }
 
-Communicator Mesh::along(std::initializer_list<Axis> axes, Where where) const {
-  int inside = 0;  // what this rank's coordinates along these axes add to its number
-  for (const Axis axis : axes) inside += coordinate(axis) * stride(shape_, axis);
-  return world_.split(world_.rank() - inside, inside, where).named(name_of(axes));
+Communicator Mesh::along(std::span<const Axis> axes, Where where) const {
+  const bool has_pp = std::find(axes.begin(), axes.end(), Axis::pp) != axes.end();
+  if (is_mirrored_ && has_pp && axes.size() > 1) return {};
+  std::vector<int> members = {rank_};  // and its images
+  int inside = 0;                      // what its coordinates along these axes add to its number
+  for (const Axis axis : axes) {
+    inside += coordinate(axis) * stride(shape_, axis);
+    const size_t before = members.size();
+    for (int i = 1; i < size(axis); ++i)
+      for (size_t at = 0; at < before; ++at)
+        members.push_back(members[at] + i * stride(shape_, axis));
+  }
+  const bool are_alive = !is_mirrored_ || has_pp;
+  const Communicator made = are_alive ? world_.split(rank_ - inside, inside, where)
+                                      : world_.mirrored(std::move(members), where);
+  return made.named(name_of(axes));
 }
 
 // "tp", "cp+fsdp": those of the axes that split something; if none does all of them but ep, which
 // only a mixture of experts has.
-std::string Mesh::name_of(std::initializer_list<Axis> axes) const {
+std::string Mesh::name_of(std::span<const Axis> axes) const {
   std::string all, split;
   const auto add = [](std::string& text, Axis axis) {
     text += fmt::format("{}{}", text.empty() ? "" : "+", short_name(axis));

@@ -1,5 +1,4 @@
-// Layout rules: how a model and a batch may be spread over a mesh, and what to say if they cannot
-// be.
+// Layout rules: how a model and a batch may be spread over a mesh, and what is said if they cannot.
 //
 //   tp           divides the heads and the feed-forward width; the vocabulary is padded
 //   cp           cuts the sequence into 2 cp equal chunks; attention is blockwise; Ulysses: divides

@@ -1,17 +1,4 @@
-// Nd groups: which ranks of a mesh sum what.
-//
-// The loss is a local sum over the tokens of the whole batch, so whoever sees other tokens has
-// another part of it, and of each gradient:
-//
-//     gradients   over all ranks that see other tokens and hold the same weights: cp, ep, dp; those
-//                 of experts without ep, whose ranks hold different experts and have seen each
-//                 other's tokens
-//     loss        over cp, ep, dp; and pp, whose last stage alone has one
-//     squares     for clipping: over those that step other weights: tp, pp, ep, ranks of FSDP or
-//                 ZeRO
-//     loads       of experts: over cp, ep, dp, whose tokens are routed together
-//
-// With FSDP gradients are first summed over cp and fsdp, by the units; what is left is ep and dp.
+// Nd groups: the communicators of a mesh's sums, from the axes that gradient_groups.hpp derives.
 //
 //     ep 2, dp 2      rank 0           rank 1           rank 2           rank 3
 //     experts         0, 1             2, 3             0, 1             2, 3
@@ -24,7 +11,7 @@
 
 #include <vector>
 
-#include "yotta/comm/mesh.hpp"
+#include "yotta/model/gradient_groups.hpp"
 #include "yotta/model/whole_tensors.hpp"
 #include "yotta/nn/parameter.hpp"
 
@@ -32,7 +19,8 @@ namespace yotta {
 
 struct NdGroups {
   NdGroups() = default;
-  YOTTA_API NdGroups(Mesh& mesh, bool has_zero, bool has_experts, Where where = Where::current());
+  YOTTA_API NdGroups(Mesh& mesh, const Spreading& spread, bool has_experts,
+                     Where where = Where::current());
 
   Communicator shards;             // FSDP's ranks
   std::vector<Communicator> data;  // ranks of DDP or ZeRO: of all weights; with ep of all but the
@@ -56,21 +44,18 @@ struct NdGroups {
 
 namespace yotta {
 
-NdGroups::NdGroups(Mesh& mesh, bool has_zero, bool has_experts, Where where) {
+NdGroups::NdGroups(Mesh& mesh, const Spreading& spread, bool has_experts, Where where) {
+  const SumAxes axes = sum_axes(spread);
+  shards = mesh.along(axes.shards, where);
+  // Where one axis is left, the mesh has its communicator: to split another costs messages.
+  data.push_back(axes.data.size() == 1 ? mesh[axes.data[0]] : mesh.along(axes.data, where));
+  if (mesh.size(Axis::ep) > 1) data.push_back(mesh.along(axes.experts, where));
+  losses = mesh.along(axes.loss, where);
+  weights = mesh.along(axes.squares, where);
+  if (!spread.sharded_states) copies = mesh.size(Axis::ep);
   using enum Axis;
-  const bool is_sharded = mesh.size(dp_shard) > 1, has_ep = mesh.size(ep) > 1;
-  shards = mesh.along({cp, dp_shard}, where);
-  data.push_back(is_sharded ? mesh.along({ep, dp_replicate}, where)
-                            : mesh.along({cp, ep, dp_replicate}, where));
-  if (has_ep)
-    data.push_back(is_sharded ? mesh[dp_replicate] : mesh.along({cp, dp_replicate}, where));
-  losses = mesh.along({cp, pp, ep, dp_shard, dp_replicate}, where);
-  weights = is_sharded ? mesh.along({tp, cp, pp, ep, dp_shard}, where)
-            : has_zero ? mesh.along({tp, cp, pp, ep, dp_replicate}, where)
-                       : mesh.along({tp, pp, ep}, where);
-  if (!has_zero) copies = mesh.size(ep);
   if (has_experts) routed = mesh.along({cp, ep, dp_shard, dp_replicate}, where);
-  runs = is_sharded ? RunAxes{cp, dp_shard} : has_zero ? RunAxes{cp, ep, dp_replicate} : RunAxes{};
+  runs = axes.runs;
 }
 
 void NdGroups::count_copies(const std::vector<ParameterPtr>& all) const {

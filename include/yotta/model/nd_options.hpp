@@ -5,7 +5,7 @@
 //     pp           schedule, chunks, hold, microbatches
 //     fsdp         fsdp
 //     dp, ep       ddp, naive_gradients or zero
-//     every axis   checkpoint
+//     every axis   checkpoint, checkpoint_blocks
 //
 // Defaults are the plain form of each. layout_rules.hpp says what does not go together.
 #pragma once
@@ -23,6 +23,7 @@ namespace yotta {
 struct NdOptions {
   int64_t microbatches = 1;  // of each rank's share of the batch
   CheckpointOptions checkpoint = {.what = Recompute::none};
+  int64_t checkpoint_blocks = -1;  // its first ones, of each stage; -1: all
   PipelineKind schedule = PipelineKind::one_f_one_b;
   int chunks = 1;    // stages per rank, of the interleaved ones
   int64_t hold = 0;  // microbatches that a rank may hold, of the automatic one

@@ -6,9 +6,8 @@
 //            └ activation checkpointing                          forward again in backward
 //               └ layers   over tp (heads, widths, tokens), cp (the sequence), ep (experts)
 //
-// Who must sum what stands in nd_groups.hpp. A tied table is also summed over its stages.
-//
-// Each technique is the same code as when it is alone. A mesh of one rank is the serial trainer.
+// Who must sum what: gradient_groups.hpp. Each technique is the same code as when it is alone. A
+// mesh of one rank is the serial trainer.
 // Contract: all ranks of the mesh make it and train with it; expect_layout() (layout_rules.hpp)
 // says beforehand what cannot work. Letters: B sequences of a batch, T tokens of a sequence.
 #pragma once
@@ -85,9 +84,6 @@ class NdParallel {
   // The pipeline in place of the trainer's loop.
   YOTTA_API double run(const BatchPosition& position, std::span<const Microbatch> batches,
                        int64_t tokens);
-  DType activation_dtype() const {  // what flows between layers: as their weights
-    return is_sharded_ ? options_.fsdp.gathered.value_or(config_.dtype) : config_.dtype;
-  }
 
   TransformerConfig config_;
   Mesh& mesh_;
@@ -127,7 +123,8 @@ NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOpti
       has_zero_(options.zero.stage > 0),
       biases_(config.mixture.bias_rate) {
   expect_layout(config, mesh.shape(), std::numeric_limits<int64_t>::max(), options, where);
-  groups_ = NdGroups(mesh, has_zero_, config.mixture.experts > 0, where);
+  groups_ = NdGroups(mesh, {mesh.shape(), options.shares_tokens(), {}, is_sharded_, has_zero_},
+                     config.mixture.experts > 0, where);
   const int chunks = options.pipeline().chunks_of_rank();
   for (int chunk = 0; chunk < chunks; ++chunk) add_stage(chunk, weights);
   find_held();
@@ -213,7 +210,9 @@ void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
   if (!weights.empty()) take_all(weights, made.layers);
   if (options_.checkpoint.what != Recompute::none) {
     const int64_t first = stage == 0 ? 1 : 0;  // blocks only: no embedding, no head
-    const int64_t last = std::ssize(made.layers) - (stage + 1 == stages ? 1 : 0);
+    int64_t last = std::ssize(made.layers) - (stage + 1 == stages ? 1 : 0);
+    const int64_t most = options_.checkpoint_blocks;
+    if (most >= 0 && first + most < last) last = first + most;
     made.checkpointed = checkpointed(made.layers, options_.checkpoint, first, last);
     made.layers = made.checkpointed;
   }
@@ -291,8 +290,9 @@ void NdParallel::finish() {
 
 double NdParallel::run(const BatchPosition& position, std::span<const Microbatch> batches,
                        int64_t tokens) {
-  const PipelinedStep made{options_.pipeline(), config_.width, activation_dtype(), mesh_[Axis::tp],
-                           cut_};
+  // what flows between stages: as the weights of their layers
+  const DType dtype = is_sharded_ ? options_.fsdp.gathered.value_or(config_.dtype) : config_.dtype;
+  const PipelinedStep made{options_.pipeline(), config_.width, dtype, mesh_[Axis::tp], cut_};
   return run_pipelined(*pipeline_, mesh_.size(Axis::pp), made, position, batches, tokens).loss;
 }
 
