@@ -131,7 +131,7 @@ NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOpti
   expect_layout(config, mesh.shape(), std::numeric_limits<int64_t>::max(), options, where);
   const SumAxes axes = sum_axes(spreading());
   shards_ = mesh.along(axes.shards, where);
-  data_ = mesh.along(axes.data, where);
+  data_ = axes.data.size() == 1 ? mesh[axes.data[0]] : mesh.along(axes.data, where);
   losses_ = mesh.along(axes.loss, where);
   weights_ = mesh.along(axes.squares, where);
   if (config.tied && mesh.size(Axis::pp) * options.chunks > 1) options_.zero.apart = {tied_table};
