@@ -156,6 +156,26 @@ TEST_CASE("the first blocks of each stage recomputed, the others not") {
   }
 }
 
+TEST_CASE("a tied table's gradient is sent from end to end, but not by ZB-V: one rank has both") {
+  for (const PipelineKind kind : {PipelineKind::one_f_one_b, PipelineKind::zb_v}) {
+    int64_t sent[2] = {};
+    for (const bool tied : {false, true})
+      run_ranks(2, [&](Communicator& world) {
+        const TransformerConfig config = config_of(Dialect::gpt2, tied);
+        Mesh mesh(world, {.pp = 2});
+        NdParallel model(config, mesh, {.microbatches = 4, .schedule = kind});
+        AdamW optimizer(trained(model.parameters()), {});
+        Trainer trainer(model.stack(), optimizer, options_of(config), model.hooks());
+        const Text text = text_of(0, config, 8);
+        context().ledger.reset();
+        trainer.step(0, model.microbatches(text.inputs, text.targets, 0), text.inputs.numel());
+        if (world.rank() == 0) sent[tied ? 1 : 0] = context().ledger.total_traffic().bytes_sent;
+      });
+    const int64_t table = V * 16 * 8;
+    CHECK(sent[1] - sent[0] == (kind == PipelineKind::zb_v ? 0 : table));
+  }
+}
+
 TEST_CASE("Ulysses in place of the ring") {
   for (const Dialect dialect : {Dialect::gpt2, Dialect::llama}) {
     const TransformerConfig config = config_of(dialect, true);

@@ -23,9 +23,10 @@
 //     ZB-V      2 (p-1)(I - W)                 p M, with two half stages a rank
 //
 // ZB-V folds the model: down the ranks through their first chunks, up again through the second. So
-// the first rank also has the last stage, whose I is the first that can run. With F = I = W nothing
-// is idle, in 1F1B's memory. Between and beyond these there is a schedule for any limit of memory:
-// greedy_schedule; pipeline_search.hpp has better ones.
+// the first rank also has the last stage, whose I is the first that can run, and a tied table has
+// both its ends there: nothing of it travels. With F = I = W nothing is idle, in 1F1B's memory.
+// Between and beyond these there is a schedule for any limit of memory: greedy_schedule;
+// pipeline_search.hpp has better ones.
 //
 // M is what a microbatch holds between F and I, M_W between I and W (x and dy of the linear
 // layers). The optimizer's step must wait for nobody for the gain to last over steps: the paper
