@@ -68,14 +68,17 @@ TEST_CASE("two hops through the communicator; nodes that do not divide are refus
     CHECK(Sent{traffic.messages_sent, traffic.bytes_sent} ==
           all_to_all_v_hierarchical_sent(8, r, all_counts(8), 4, 4));
   }
-  const std::string text = message_of([&] {
-    run_ranks(6, [&](Communicator& world) {
-      const Uneven mine(6, world.rank());
-      std::vector<int32_t> out(mine.expected.size());
-      world.all_to_all_v(out, mine.out_counts, mine.in, mine.in_counts, by_four);
+  for (const int node : {0, 4}) {
+    const std::string text = message_of([&] {
+      run_ranks(6, [&](Communicator& world) {
+        const Uneven mine(6, world.rank());
+        std::vector<int32_t> out(mine.expected.size());
+        world.all_to_all_v(out, mine.out_counts, mine.in, mine.in_counts,
+                           {.algorithm = Algorithm::hierarchical, .node = node});
+      });
     });
-  });
-  CHECK(contains(text, "a hierarchical all_to_all_v of 6 ranks needs nodes of equal size"));
+    CHECK(contains(text, "a hierarchical all_to_all_v of 6 ranks needs nodes of equal size"));
+  }
 }
 
 TEST_CASE(

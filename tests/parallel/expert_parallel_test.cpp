@@ -55,12 +55,11 @@ void favour(const ParameterPtrs& parameters, int64_t most) {
       for (int64_t i = most * C; i < each->value.numel(); ++i) each->value.data<double>()[i] = 0;
 }
 
-// The gradients of a rank's parameters, those of all but experts summed over `routed`.
+// The gradients of a rank's parameters; each expert has one copy among `data`, unless `copies` says
+// more.
 void check_gradients_of(const ParameterPtrs& own, const ParameterPtrs& whole,
-                        const Communicator& routed, int ranks) {
-  for (const ParameterPtr& each : own)
-    if (!is_expert_parameter(*each) && axis_size(routed) > 1)
-      routed.all_reduce(each->grad, ReduceOp::sum);
+                        const Communicator& data, int ranks, const Communicator& copies = {}) {
+  reduce_moe_gradients(own, copies, data);
   check_parts(own, whole, &Parameter::grad, ranks);
 }
 
@@ -228,22 +227,24 @@ TEST_CASE("a token that all its experts drop has y 0 and dx of the router's loss
   }
 }
 
-TEST_CASE("two copies of each expert: gradients are summed over the copies, and not over ep") {
-  const MoeOptions options = mixture(4, 2);
+TEST_CASE("three copies of each expert: gradients are summed over the copies, and not over ep") {
+  MoeOptions options = mixture(4, 2);
+  options.router.balance_loss = 0.1;
+  options.capacity = 1;
   const Tensor x = random_tensor({N, 1, C}, "x"), dy = random_tensor({N, 1, C}, "dy");
   MoeMlp serial("mlp", options, in_f64);
   const ParameterPtrs whole = parameters_of(serial);
-  forward_backward(serial, x, dy);
+  const Outcome expected = forward_backward(serial, x, dy);
   run_ranks(6, [&](Communicator& world) {
     const int rank = world.rank();
     const Communicator ep = world.split(rank / 2, rank), copies = world.split(rank % 2, rank);
     MoeMlp part("mlp", options, in_f64, {.ep = ep, .routed = world});
     const ParameterPtrs own = parameters_of(part);
     const int64_t begin = chunk_begin(N, 6, rank), end = begin + chunk_count(N, 6, rank);
-    forward_backward(part, x.rows(begin, end), dy.rows(begin, end), begin);
-    for (const ParameterPtr& each : own)
-      if (is_expert_parameter(*each)) copies.all_reduce(each->grad, ReduceOp::sum);
-    check_gradients_of(own, whole, world, 6);
+    const Outcome out = forward_backward(part, x.rows(begin, end), dy.rows(begin, end), begin);
+    check_equal(out.y, expected.y.rows(begin, end), "y", 1e-12, 6);
+    check_equal(out.dx, expected.dx.rows(begin, end), "dx", 1e-12, 6);
+    check_gradients_of(own, whole, world, 6, copies);
   });
 }
 

@@ -44,6 +44,18 @@ TEST_CASE("experts and their hidden numbers, shared out") {
   CHECK(all.held_hidden == 8);
 }
 
+TEST_CASE(
+    "a shared expert without numbers and a capacity below 0 are refused where they are made") {
+  MoeOptions options;
+  options.shared_hidden = -1;
+  CHECK(contains(message_of([&] { shared_expert(options); }), "expert_share_test.cpp"));
+  CHECK(contains(message_of([&] { shared_expert(options); }),
+                 "the shared expert has -1 hidden numbers"));
+  options.capacity = -0.5;
+  CHECK(contains(message_of([&] { held_experts(options, {}, "mlp"); }),
+                 "the capacity factor of experts is -0.5"));
+}
+
 TEST_CASE("ranks keep the rows that one rank with all tokens would") {
   constexpr int64_t n = 23, k = 2, E = 4;
   const Tensor all = choices(n, k, E);

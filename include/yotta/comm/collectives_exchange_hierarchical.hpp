@@ -70,8 +70,9 @@ inline Tensor transposed_runs(ConstData from, Counts counts, int rows, int colum
 // in_counts[j] numbers of `in` go to rank j, out_counts[j] come from it. g: ranks per node.
 inline void all_to_all_v_hierarchical(Channel& channel, ConstData in, Counts in_counts, Data out,
                                       Counts out_counts, int g, Where where = Where::current()) {
-  const int p = channel.size(), rank = channel.rank(), k = p / g;
+  const int p = channel.size(), rank = channel.rank();
   expect_equal_nodes("all_to_all_v", p, g, where);
+  const int k = p / g;
   ChannelSlice inside(channel, rank / g * g, 1, g), between(channel, rank % g, g, k);
   const std::vector<int64_t> to = transposed_counts(in_counts, k, g);  // by local rank, then node
   std::vector<int64_t> from(to.size());  // what each local rank has for this one to pass on

@@ -27,11 +27,11 @@
 // is summed over the ranks that hold the same expert, and not over ep. The router and the shared
 // expert are whole on every rank, and summed over all that have other tokens.
 //
-// Cost per rank, forward, and backward again: two exchanges of n k rows. If experts are chosen
-// equally often, (ep-1)/ep of the rows leave the rank: 2 n k C (ep-1)/ep numbers and 2 (ep-1)
-// messages (expert_cost.hpp). E/ep experts' weights; FLOPs of the rows that arrive. The rank with
-// the most rows sets the pace.
-// Contract: all ranks of ep make the same calls; n may differ. Of E, ep, tp: expert_share.hpp.
+// Cost per rank, forward, and backward again: two exchanges of n k rows, of which (ep-1)/ep leave
+// the rank if experts are chosen equally often (expert_cost.hpp). The rank with the most rows sets
+// the pace. Weights: E/ep experts.
+// Contract: all ranks of ep make the same calls; n may differ; x has the type of the weights. Of E,
+// ep and tp: expert_share.hpp.
 // Letters: n tokens of this rank, C width, F hidden width of an expert, E experts, k experts of a
 // token, ep ranks, m rows that leave, M rows that arrive.
 // References: Lepikhin et al. (2020), GShard, section 3.2; DeepSeek-V3 (2024), section 3.2.
@@ -70,8 +70,7 @@ YOTTA_API DispatchPlan dispatch_plan(Counts counts, int ep, int rank);
 // Rows on their way between ranks.
 class RowsInFlight {
  public:
-  // rows (m, C) lie in the order of the ranks that they go to: to[r] leave for rank r, from[r] come
-  // from it.
+  // rows (m, C), those for rank 0 first: to[r] leave for rank r, from[r] come from it.
   YOTTA_API RowsInFlight(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
                          const CommOptions& comm);
   YOTTA_API Tensor wait();  // (M, C), in the order of the ranks that sent them
@@ -97,7 +96,6 @@ class MoeMlp : public Composite {
   YOTTA_API std::vector<Layer*> parts() override;  // all but the experts
 
  private:
-  YOTTA_API Routing route(const Tensor& tokens, Saved& saved);
   YOTTA_API DispatchPlan planned(const Tensor& counts) const;
   YOTTA_API RowsInFlight send(const Tensor& rows, const DispatchPlan& plan,
                               const char* label) const;
@@ -113,6 +111,11 @@ class MoeMlp : public Composite {
   std::unique_ptr<Mlp> shared_;
   SequenceDropout dropout_;
 };
+
+// Once a step: sums the gradients of experts over `copies`, the ranks with the same experts, and
+// all others over `data`, all ranks with other tokens.
+YOTTA_API void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters,
+                                    const Communicator& copies, const Communicator& data);
 
 #if YOTTA_BODIES_OF(parallel_layers)
 
@@ -142,12 +145,14 @@ namespace detail {
 inline Tensor swap_order(const Tensor& rows, Counts counts, int64_t size_a, int64_t size_b) {
   if (size_a == 1 || size_b == 1) return rows;
   std::vector<Tensor> runs(counts.size());
+  // exercise 25.2: rows.rows(begin, end) of each run, in its new place
   int64_t begin = 0;
   for (int64_t i = 0; i < std::ssize(counts); ++i) {
     const int64_t end = begin + counts[static_cast<size_t>(i)];
     runs[static_cast<size_t>(i % size_b * size_a + i / size_b)] = rows.rows(begin, end);
     begin = end;
   }
+  // end of exercise 25.2
   return cat(runs, 0);
 }
 }  // namespace detail
@@ -164,7 +169,7 @@ RowsInFlight::RowsInFlight(const Tensor& rows, Counts to, Counts from, const Com
                            const CommOptions& comm)
     : leaving_(rows), arriving_(rows) {
   if (axis_size(ep) == 1) return;
-  // exercise 25.2: room for what comes, and the exchange, in flight; its counts are numbers
+  // exercise 25.3: room for what comes, and the exchange, in flight; its counts are numbers
   const int64_t C = rows.dim(1), M = std::accumulate(from.begin(), from.end(), int64_t{0});
   const auto numbers = [C](Counts counts) {
     std::vector<int64_t> each(counts.begin(), counts.end());
@@ -173,7 +178,7 @@ RowsInFlight::RowsInFlight(const Tensor& rows, Counts to, Counts from, const Com
   };
   arriving_ = empty_beside(rows, {M, C}, rows.dtype(), Where::current());
   work_ = ep.all_to_all_v_async(arriving_, numbers(from), leaving_, numbers(to), comm);
-  // end of exercise 25.2
+  // end of exercise 25.3
 }
 Tensor RowsInFlight::wait() {
   work_.wait();
@@ -191,29 +196,16 @@ MoeMlp::MoeMlp(std::string name, const MoeOptions& options, const ParameterOptio
       router_(this->name() + ".router", options.router, init),
       experts_(this->name() + ".experts", held_experts(options, axes, this->name(), where), init),
       dropout_(this->name() + ".dropout", options.dropout, axes.tp, axes.sequence) {
-  if (options.shared_hidden > 0)
-    shared_ = std::make_unique<Mlp>(this->name() + ".shared", shared_expert(options), init, axes.tp,
-                                    axes.sequence);
+  if (options.shared_hidden != 0)
+    shared_ = std::make_unique<Mlp>(this->name() + ".shared", shared_expert(options, where), init,
+                                    axes.tp, axes.sequence);
 }
 
-// Where tokens (n, C) go. The router's losses need the loads of all tokens of the microbatch.
-Routing MoeMlp::route(const Tensor& tokens, Saved& saved) {
-  const Routing routing = router_.route(tokens, saved.child(router_.name()));
-  const Communicator& routed = axes_.all_routed();
-  const bool has_loss = options_.router.balance_loss > 0 || options_.router.z_loss > 0;
-  if (has_loss && axis_size(routed) > 1) {
-    Tensor load = router_.load(saved.child(router_.name()));
-    routed.all_reduce(load, ReduceOp::sum, {.label = "ep.load"});
-  }
-  return routing;
-}
-
-// `counts` (ep, E) i64.
 DispatchPlan MoeMlp::planned(const Tensor& counts) const {
   return dispatch_plan(counts.span<int64_t>(), axis_size(axes_.ep), axis_rank(axes_.ep));
 }
 
-// Rows in the order of experts to their ranks; results in the order of held experts back to them.
+// Rows sorted by expert leave for its rank; what held experts have made goes back.
 RowsInFlight MoeMlp::send(const Tensor& rows, const DispatchPlan& plan, const char* label) const {
   return {rows, plan.to, plan.from, axes_.ep, options_.comm.labelled(label)};
 }
@@ -224,13 +216,14 @@ RowsInFlight MoeMlp::send_back(const Tensor& rows, const DispatchPlan& plan,
 
 Tensor MoeMlp::forward(const Tensor& x, Saved& saved) {
   const Tensor whole = f_.forward(x), tokens = as_rows(whole);
-  const Routing routing = route(tokens, saved);
+  const Routing routing =
+      route_tokens(router_, tokens, axes_.all_routed(), saved.child(router_.name()));
   const ExpertRows rows = rows_within_capacity(routing.expert, options_, axes_.all_routed());
-  const Tensor counts = all_counts(rows.counts, axes_.ep);
-  const DispatchPlan plan = planned(counts);
   Tensor y, shared;
-  // exercise 25.3: gather_rows, send ("ep.dispatch"), the shared expert, wait, the experts on their
-  // rows, send_back ("ep.combine"), combine_rows; keep "results", what has come back
+  // exercise 25.4: all_counts, kept as "counts"; gather_rows, send ("ep.dispatch"), the shared
+  // expert, wait, the experts, send_back ("ep.combine"), kept as "results"; combine_rows
+  saved.keep("counts", all_counts(rows.counts, axes_.ep));
+  const DispatchPlan plan = planned(saved.get("counts"));
   RowsInFlight there =
       send(gather_rows(tokens, rows.assignment, options_.router.top_k), plan, "ep.dispatch");
   if (shared_ != nullptr) shared = run(*shared_, x, saved);
@@ -239,8 +232,7 @@ Tensor MoeMlp::forward(const Tensor& x, Saved& saved) {
   const Tensor results = send_back(made, plan, "ep.combine").wait();
   saved.keep("results", results);
   y = combine_rows(results, rows.assignment, routing.weight);
-  // end of exercise 25.3
-  saved.keep("counts", counts);
+  // end of exercise 25.4
   saved.keep("assignment", rows.assignment);
   saved.keep("weight", routing.weight);
   y = g_.forward(with_leading_dims_of(whole, y));
@@ -255,8 +247,9 @@ Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
   CombineGradients d = combine_rows_backward(as_rows(whole), saved.take("results"), assignment,
                                              saved.take("weight"));
   Tensor dx, dtokens, dshared;  // dtokens (n, C): the router's part of dx
-  // exercise 25.4: the way back: dy travels as tokens did ("ep.combine_backward"), the shared expert
-  // runs meanwhile; drows as results did ("ep.dispatch_backward"), meanwhile the router
+  // exercise 25.5: the way back: d.drows travel as tokens did ("ep.combine_backward"), the shared
+  // expert runs meanwhile; what experts return as results did ("ep.dispatch_backward"), meanwhile
+  // the router runs; with tp, d.dweight is a part of a sum
   RowsInFlight there = send(d.drows, plan, "ep.combine_backward");
   if (shared_ != nullptr) dshared = run_back(*shared_, dsum, saved);
   if (axis_size(axes_.tp) > 1)
@@ -266,7 +259,7 @@ Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
   RowsInFlight back = send_back(darrived, plan, "ep.dispatch_backward");
   dtokens = run_back(router_, d.dweight, saved);
   dx = gather_rows_backward(back.wait(), assignment, dtokens.dim(0), options_.router.top_k);
-  // end of exercise 25.4
+  // end of exercise 25.5
   if (axis_rank(axes_.tp) == 0) add_into(dx, dtokens);  // whole on each rank: once in f's sum
   dx = f_.backward(with_leading_dims_of(whole, dx));
   if (dshared.defined()) add_into(dx, dshared);
@@ -284,6 +277,17 @@ void MoeMlp::add_parameters(std::vector<ParameterPtr>& to) {
 std::vector<Layer*> MoeMlp::parts() {
   if (shared_ == nullptr) return {&router_, &dropout_};
   return {&router_, shared_.get(), &dropout_};
+}
+
+void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters, const Communicator& copies,
+                          const Communicator& data) {
+  for (const ParameterPtr& each : parameters) {
+    // exercise 25.6: over which ranks? all_reduce each->gradient(), label "ep.gradients"
+    const Communicator& over = is_expert_parameter(*each) ? copies : data;
+    if (axis_size(over) > 1)
+      over.all_reduce(each->gradient(), ReduceOp::sum, {.label = "ep.gradients"});
+    // end of exercise 25.6
+  }
 }
 
 #endif  // YOTTA_BODIES

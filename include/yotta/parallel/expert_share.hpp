@@ -13,7 +13,8 @@
 //
 // They are the rows that one rank with all tokens would keep. Systems that do without the exchange
 // give each rank a capacity of its own, and drop more.
-// Cost: with a capacity an all_gather of E counts from each rank.
+// Cost: with a capacity an all_gather of E counts from each rank; with a loss of the router an
+// all_reduce of E + 1 numbers.
 // Contract: ep <= E. If ep does not divide E, the first E mod ep ranks hold one expert more. tp
 // divides F.
 // Letters: n tokens of a microbatch, k experts of a token, C width, F hidden width of an expert, E
@@ -57,15 +58,20 @@ YOTTA_API ExpertsOptions held_experts(const MoeOptions& options, const MoeAxes& 
                                       const std::string& layer, Where where = Where::current());
 
 // The shared expert as an Mlp: the experts' activation and initial values, a width of its own.
-YOTTA_API MlpOptions shared_expert(const MoeOptions& options);
+YOTTA_API MlpOptions shared_expert(const MoeOptions& options, Where where = Where::current());
+
+// Where tokens (n, C) go. The router's losses are means over the tokens of all ranks of `routed`,
+// which add up their loads. `saved` is the router's.
+YOTTA_API Routing route_tokens(Router& router, const Tensor& tokens, const Communicator& routed,
+                               Saved& saved);
 
 // The rows of expert (n, k) in the order of experts, without those beyond the capacity. All ranks
 // of `routed` call.
 YOTTA_API ExpertRows rows_within_capacity(const Tensor& expert, const MoeOptions& options,
                                           const Communicator& routed);
 
-// The rows (E) that each rank of ep has for each expert, from this rank's: (ep, E) i64, on the host.
-// Images (Communicator::mirrored) have what this rank has.
+// The rows that each rank of ep has for each expert, from this rank's (E): (ep, E) i64, on the
+// host. Images (Communicator::mirrored) have what this rank has.
 YOTTA_API Tensor all_counts(const std::vector<int64_t>& counts, const Communicator& ep);
 
 // Of all assignments, the share that experts with these loads (E) drop at a capacity factor.
@@ -82,6 +88,7 @@ ExpertsOptions held_experts(const MoeOptions& options, const MoeAxes& axes,
   if (held.experts < ep)
     fail(where, "{}: {} experts cannot be shared out among {} ranks of ep; take at most {}", layer,
          held.experts, ep, held.experts);
+  expert_capacity(options.capacity, 0, 1, held.experts, where);  // refuses a factor below 0
   held.first_expert = chunk_begin(held.experts, ep, rank);
   held.held_experts = chunk_count(held.experts, ep, rank);
   held.held_hidden = part_of(held.hidden, axes.tp, layer, "hidden numbers of an expert", where);
@@ -89,7 +96,10 @@ ExpertsOptions held_experts(const MoeOptions& options, const MoeAxes& axes,
   return held;
 }
 
-MlpOptions shared_expert(const MoeOptions& options) {
+MlpOptions shared_expert(const MoeOptions& options, Where where) {
+  if (options.shared_hidden < 1)
+    fail(where, "the shared expert has {} hidden numbers; expected 1 or more, or 0 for none",
+         options.shared_hidden);
   const ExpertsOptions& each = options.experts;
   return {each.gated ? MlpKind::swiglu : MlpKind::gelu,
           options.router.width,
@@ -98,6 +108,17 @@ MlpOptions shared_expert(const MoeOptions& options) {
           0,
           each.initial,
           each.initial_down};
+}
+
+Routing route_tokens(Router& router, const Tensor& tokens, const Communicator& routed,
+                     Saved& saved) {
+  const Routing routing = router.route(tokens, saved);
+  const RouterOptions& o = router.options();
+  if ((o.balance_loss > 0 || o.z_loss > 0) && axis_size(routed) > 1) {
+    Tensor load = router.load(saved);
+    routed.all_reduce(load, ReduceOp::sum, {.label = "ep.load"});
+  }
+  return routing;
 }
 
 ExpertRows rows_within_capacity(const Tensor& expert, const MoeOptions& options,
