@@ -201,7 +201,7 @@ std::vector<int64_t> expert_loads(int batches) {
                         .experts = load_experts,
                         .top_k = load_k,
                         .score = RouterScore::sigmoid,
-                        .bias_rate = 0.02,
+                        .bias_rate = 0.01,
                         .initial = normal(0.3)};
   Router router("router", options, {25});
   std::vector<ParameterPtr> parameters;

@@ -17,6 +17,7 @@ struct Technique {
   const char* schedule = "1f1b";
   const char* context_parallel = "ring";
   bool sequence_parallel = false;
+  int64_t experts = 0;
 };
 constexpr Technique all_techniques[] = {
     {"one rank", "--ranks 1", {}},
@@ -46,6 +47,11 @@ constexpr Technique all_techniques[] = {
      "1f1b",
      "ulysses"},
     {"tensor + FSDP", "--layout tp=2,fsdp=2", {.tp = 2, .dp_shard = 2}},
+    {.name = "mixture, one rank", .options = "--ranks 1 --experts 8", .shape = {}, .experts = 8},
+    {.name = "expert parallel",
+     .options = "--layout ep=4 --experts 8",
+     .shape = {.ep = 4},
+     .experts = 8},
 };
 
 // One run, and the time of a step on the machine: of all but the first, which comes after sharing
@@ -90,6 +96,7 @@ std::vector<TechniqueFigures> compare_techniques(
     plan.schedule = technique.schedule;
     plan.context_parallel = technique.context_parallel;
     plan.sequence_parallel = technique.sequence_parallel;
+    plan.model.mixture.experts = technique.experts;
     plan.microbatches = technique.shape.pp > 1 ? 8 : 1;
     TechniqueFigures& made = all.emplace_back();
     const TrainingFigures figures = timed(plan, cluster, made.step_seconds);
