@@ -83,7 +83,8 @@ std::string own_tokens(int rank, double x, bool sums) {
 
 std::string lane_svg(int rank, const std::vector<JourneyRank>& ranks) {
   const JourneyRank& mine = ranks[static_cast<size_t>(rank)];
-  std::string svg = text(12, row_y(rank, 2) + 34, fmt::format("rank {}", rank), "start", ink, 12, true);
+  std::string svg =
+      text(12, row_y(rank, 2) + 34, fmt::format("rank {}", rank), "start", ink, 12, true);
   for (size_t i = 0; i < mine.leaving.size(); ++i) {
     const JourneyRow& row = mine.leaving[i];
     const double y = row_y(rank, i);
@@ -239,8 +240,8 @@ std::string expert_capacity_svg() {
   svg += text(left + wide * 1.25, bottom + 42, "capacity factor", "middle");
   const std::pair<std::string, std::vector<int64_t>> curves[] = {
       {"router as made", expert_loads(0)},
-      {"after 10 batches with a bias", expert_loads(10)},
-      {"after 50", expert_loads(50)}};
+      {"10 batches with a bias", expert_loads(10)},
+      {"50 batches", expert_loads(50)}};
   for (size_t i = 0; i < std::size(curves); ++i) {
     const auto& [name, loads] = curves[i];
     const char* const color = svg::rank_colors[i == 2 ? 3 : i];

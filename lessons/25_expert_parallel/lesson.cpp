@@ -327,7 +327,8 @@ Timed on_h100(const MoeOptions& options, int64_t n) {
 }
 
 void hops(Lesson& lesson) {
-  lesson.section("A forward pass straight and by two hops: 32 H100, 4 nodes, k = 8, C = 2048, bf16");
+  lesson.section(
+      "A forward pass straight and by two hops: 32 H100, 4 nodes, k = 8, C = 2048, bf16");
   lesson.say("{:<18}{:>22}{:>22}{:>16}", "", "straight", "two hops", "messages");
   for (const int64_t n : {8, 128, 4096}) {
     double seconds[2] = {};
