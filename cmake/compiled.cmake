@@ -9,13 +9,14 @@ if(TARGET yotta_compiled)
 endif()
 
 # Each part after those that it needs.
-set(yotta_parts core machine device comm transports nn parallel model tokenizer)
+set(yotta_parts core machine device comm transports nn kernels parallel model tokenizer)
 set(yotta_needs_core)
 set(yotta_needs_machine core)
 set(yotta_needs_device core)
 set(yotta_needs_comm machine)
 set(yotta_needs_transports comm)
-set(yotta_needs_nn device)
+set(yotta_needs_nn core)
+set(yotta_needs_kernels nn device)
 set(yotta_needs_parallel comm nn)
 set(yotta_needs_model parallel)
 set(yotta_needs_tokenizer model)
@@ -57,7 +58,7 @@ foreach(part ${yotta_parts})
   foreach(source ${sources})  # each sees the bodies of its own unit
     get_filename_component(unit ${source} NAME_WE)
     set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS YOTTA_COMPILING_${unit}=1)
-    if(unit MATCHES "^(core|comm_data|nn|nn_.*)$")  # these compute much
+    if(unit MATCHES "^(core|comm_data|kernels|nn|nn_.*)$")  # these compute much
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>
                                                        SKIP_PRECOMPILE_HEADERS ON)
     endif()

@@ -34,18 +34,21 @@ void write_json(const std::string& path, const LessonTitle& title, const Lesson&
   write_file(path, all.text());
 }
 
-int run_lesson_without_ranks(int argc, char** argv, const LessonTitle& title,
-                             const std::function<void(Lesson&)>& body,
-                             const std::vector<LessonOption>& options) {
+int run_lesson_within(int argc, char** argv, const LessonTitle& title, const LessonFrame& frame,
+                      const std::function<void(Lesson&)>& body,
+                      const std::vector<LessonOption>& options) {
   std::string json;
   LessonOptions parsed(title, json);
+  if (frame.add_options) frame.add_options(parsed);
   parsed.add_own(options);
   if (const auto status = parsed.parse(argc, argv)) return *status;
   try {
     if (!json.empty()) expect_writable(json);
+    if (frame.begin) frame.begin();
     Lesson lesson;
     print_title(title);
     body(lesson);
+    if (frame.end) frame.end();
     if (!json.empty()) write_json(json, title, lesson);
     console::expect_printed();
     return 0;
@@ -53,6 +56,12 @@ int run_lesson_without_ranks(int argc, char** argv, const LessonTitle& title,
     console::error(error.what());
     return 1;
   }
+}
+
+int run_lesson_without_ranks(int argc, char** argv, const LessonTitle& title,
+                             const std::function<void(Lesson&)>& body,
+                             const std::vector<LessonOption>& options) {
+  return run_lesson_within(argc, argv, title, {}, body, options);
 }
 
 }  // namespace yotta

@@ -64,6 +64,11 @@ struct LessonOption {
 int run_lesson(int argc, char** argv, const LessonTitle& title,
                const std::function<void(Lesson&)>& body,
                const std::vector<LessonOption>& options = {});
+// The same for a lesson whose ranks leave nothing in memory for each other or for what is printed, but rank 0's
+// results and the ledgers: they can be processes, so it has --comm (comm_choice.hpp).
+int run_lesson_on_processes(int argc, char** argv, const LessonTitle& title,
+                            const std::function<void(Lesson&)>& body,
+                            const std::vector<LessonOption>& options = {});
 // The same for a lesson that starts no ranks: it has no --cluster and no --timeline, and its program links nothing of
 // comm/.
 int run_lesson_without_ranks(int argc, char** argv, const LessonTitle& title,

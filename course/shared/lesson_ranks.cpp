@@ -1,67 +1,41 @@
-#include "course/shared/comm_choice.hpp"
+#include <cstdlib>
+
 #include "course/shared/lesson_frame.hpp"
 #include "course/shared/timelines.hpp"
+#include "yotta/comm/processes/launch_environment.hpp"
 #include "yotta/core/error.hpp"
-#include "yotta/core/system/files.hpp"
 
 namespace yotta {
 
 namespace {
-// Lessons whose ranks leave nothing in memory for each other or for what is printed, but rank 0's results and
-// the ledgers: their ranks can be processes.
-bool runs_on_processes(const LessonTitle& title) {
-  const std::string number = title.number;
-  return number == "10" || number == "13";
-}
 
-// Under mpirun there are as many ranks as processes, unless --ranks says otherwise.
-void start(CommChoice& comm, int argc, char** argv, const Options& parsed,
-           const std::vector<LessonOption>& options) {
-  RanksWanted wanted{4, nullptr, 1, 1 << 20};
-  int64_t* ranks = &wanted.count;
-  for (const LessonOption& option : options) {
-    if (std::string_view(option.name) != "ranks") continue;
-    ranks = option.value;
-    wanted = {*ranks, parsed.given("--ranks") ? "--ranks" : nullptr, option.least, option.most};
-  }
-  *ranks = comm.start(argc, argv, wanted);
+// Several copies of this program would each run all ranks, and print everything. One of them says so.
+void expect_started_once(const LessonTitle& title) {
+  const char* const rank = std::getenv("RANK");  // torchrun's
+  const bool by_torchrun = rank != nullptr && std::getenv("WORLD_SIZE") != nullptr &&
+                           std::getenv("MASTER_ADDR") != nullptr;
+  const std::optional<LaunchEnvironment> launch = find_launch_environment();
+  if (!launch && !by_torchrun) return;
+  if (launch ? launch->rank > 0 : std::string_view(rank) != "0") console::mute();
+  fail(Where::current(),
+       "the ranks of lesson {} are threads, that share what they show; start it once, without "
+       "mpirun, srun or torchrun",
+       title.number);
 }
 
 }  // namespace
 
 int run_lesson(int argc, char** argv, const LessonTitle& title,
                const std::function<void(Lesson&)>& body, const std::vector<LessonOption>& options) {
-  std::string json;
-  LessonOptions parsed(title, json);
   Timelines timelines;
-  timelines.add_options(parsed);
-  CommChoice comm;
-  if (runs_on_processes(title)) comm.add_option(parsed);
-  parsed.add_own(options);
-  if (const auto status = parsed.parse(argc, argv)) return *status;
-  try {
-    if (comm.wants_processes()) {
-      if (!runs_on_processes(title))
-        fail(
-            Where::current(),
-            "the ranks of lesson {} are threads, that share what they show; start it once, without "
-            "mpirun or srun",
-            title.number);
-      timelines.expect_none();
-    }
-    start(comm, argc, argv, parsed, options);
-    if (!json.empty() && comm.is_first()) expect_writable(json);
+  LessonFrame frame;
+  frame.add_options = [&](Options& parsed) { timelines.add_options(parsed); };
+  frame.begin = [&] {
+    expect_started_once(title);
     timelines.start();
-    Lesson lesson;
-    print_title(title);
-    body(lesson);
-    timelines.finish();
-    if (!json.empty() && comm.is_first()) write_json(json, title, lesson);
-    console::expect_printed();
-    return comm.finish("");
-  } catch (const std::exception& error) {
-    return comm.finish(error.what());
-  }
+  };
+  frame.end = [&] { timelines.finish(); };
+  return run_lesson_within(argc, argv, title, frame, body, options);
 }
 
 }  // namespace yotta

@@ -111,8 +111,8 @@ void techniques(TourFigures& figures, const TrainingPlan& plan, const Cluster& c
   progress.finish();
   fmt::print("{}", techniques_text(figures.techniques));
   fmt::print(
-      "The loss is the same for all, to rounding; the mixtures of 8 experts are a model of their "
-      "own. \"per step\": its time on {}, which is only described.\n",
+      "The loss is the same for all, to rounding, but for the experts', which are another model. "
+      "\"per step\": its time on {}, which is only described.\n",
       figures.cluster);
 }
 

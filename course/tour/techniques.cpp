@@ -47,11 +47,7 @@ constexpr Technique all_techniques[] = {
      "1f1b",
      "ulysses"},
     {"tensor + FSDP", "--layout tp=2,fsdp=2", {.tp = 2, .dp_shard = 2}},
-    {.name = "mixture, one rank", .options = "--ranks 1 --experts 8", .shape = {}, .experts = 8},
-    {.name = "expert parallel",
-     .options = "--layout ep=4 --experts 8",
-     .shape = {.ep = 4},
-     .experts = 8},
+    {"8 experts", "--layout ep=4 --experts 8", {.ep = 4}, "none", 0, "1f1b", "ring", false, 8},
 };
 
 // One run, and the time of a step on the machine: of all but the first, which comes after sharing

@@ -257,7 +257,7 @@ void draw_pictures(Lesson& lesson) {
 
 int main(int argc, char** argv) {
   int64_t ranks = 4, count = 1000, machines = 1, draw = 0;
-  return run_lesson(
+  return run_lesson_on_processes(
       argc, argv,
       {"10", "Collectives", "what each all_reduce sends, who sends it, and how to fail"},
       [&](Lesson& lesson) {

@@ -345,7 +345,7 @@ void same_data(Lesson& lesson, const Sizes& sizes) {
 int main(int argc, char** argv) {
   Sizes sizes;
   int64_t ranks = sizes.ranks, machines = 1, draw = 0;
-  return run_lesson(
+  return run_lesson_on_processes(
       argc, argv,
       {"13", "DDP", "losses on one rank and on several, and three ways to reduce gradients"},
       [&](Lesson& lesson) {

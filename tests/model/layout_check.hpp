@@ -75,10 +75,9 @@ inline Outcome serial(const TransformerConfig& config, int64_t B = 8) {
   const Transformer model(config);
   AdamW optimizer(trained(parameters(model.stack())), {.weight_decay = 0.1});
   TrainHooks hooks;
-  hooks.after_backward = [&] {
-    for (const ParameterPtr& each : parameters(model.stack()))
-      if (is_router_bias(*each)) update_router_bias(*each, config.mixture.bias_rate);
-  };
+  RouterBiases biases(config.mixture.bias_rate);
+  hooks.after_backward = [&] { biases.take(parameters(model.stack())); };
+  hooks.before_step = [&] { biases.step(); };
   Trainer trainer(model.stack(), optimizer, options_of(config), hooks);
   Outcome outcome;
   for (int64_t step = 0; step < steps; ++step) {

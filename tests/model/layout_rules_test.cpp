@@ -159,6 +159,9 @@ TEST_CASE("ep wants experts, and a capacity the order of tokens; what is suggest
                  "Nearest: dp 4"));
   config.mixture.experts = 3;
   CHECK(contains(said({.ep = 4}), "but the model has only 3. Nearest: ep 3, or dp 4"));
+  CHECK(contains(said({.ep = 2, .dp_shard = 2}),
+                 "3 cannot be divided by ep 2. Nearest: ep 1, or dp 2"));
+  expect_layout(config, {.ep = 3, .dp_shard = 2}, 8);
   expect_layout(config, {.ep = 3}, 8);
   expect_layout(config, {.cp = 2, .ep = 3}, 8);
   CHECK(contains(said({.ep = 3, .dp_replicate = 4}),

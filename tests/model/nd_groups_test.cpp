@@ -29,6 +29,9 @@ TEST_CASE("experts are summed without ep, all else over it: the picture of the h
 
     const ParameterPtr router = called("layers.0.mlp.router.weight");
     const ParameterPtr expert = called("layers.0.mlp.experts.1.up.weight");
+    groups.count_copies({router, expert});
+    CHECK(router->copies == 2);
+    CHECK(expert->copies == 1);
     const auto sets = groups.sets({router, expert});
     REQUIRE(sets.size() == 2);
     CHECK(sets[0] == std::vector<ParameterPtr>{router});

@@ -179,6 +179,8 @@ TEST_CASE("experts are made with the values of the whole layer, whichever are he
     CHECK(is_expert_parameter(*own[i]));
   }
   CHECK(own[0]->name == "mlp.experts.2.gate.weight");
+  CHECK(own[0]->range == ShardRange{2, 3, 2, 0, 4, 0});
+  CHECK(own[2]->range == ShardRange{3, 2, 0, 2, 0, 4});
   ExpertsOptions wrong = options(true, 4);
   wrong.first_expert = 3, wrong.held_experts = 2;
   CHECK(contains(message_of([&] { Experts("e", wrong); }), "e: experts 3 to 5 of 4"));

@@ -47,7 +47,10 @@ TEST_CASE("the bias moves a step towards the mean load, whatever the distance, a
   const Tensor expert = Tensor::from<int32_t>({0, 0, 0, 0, 0, 1, 1, 3}, {4, 2});
   bias->gradient().copy_from(load_above_mean(expert, 4));
   CHECK(bias->grad.values() == std::vector<double>{12, 0, -8, -4});
-  update_router_bias(*bias, 0.125);
+  RouterBiases biases(0.125);
+  biases.take({bias});
+  CHECK(bias->value.values() == std::vector<double>{0, 0, 0, 0});  // until the step is taken
+  biases.step();
   CHECK(bias->value.values() == std::vector<double>{-0.125, 0, 0.125, 0.125});
   CHECK(bias->grad.values() == std::vector<double>{0, 0, 0, 0});
 }

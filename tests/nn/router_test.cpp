@@ -83,7 +83,7 @@ TEST_CASE("a bias changes who is chosen, and not the weight") {
   const ParameterPtr bias = parameters_of(router)[1];
   CHECK(bias->name == "router.bias");
   CHECK_FALSE(bias->is_matrix);
-  bias->value.copy_from(Tensor::from<double>({-1, 0, 0}, {3}));
+  bias->value.copy_from(Tensor::from<double>({-1, 0.25, 0}, {3}));
   Saved saved;
   const Routing to = router.route(Tensor::from<double>({3, 1, 0}, {1, 3}), saved);
   CHECK(ids(to.expert) == std::vector<int32_t>{1});

@@ -48,7 +48,8 @@ Outcome forward_backward(Layer& layer, const Tensor& x, const Tensor& dy, int64_
   return out;
 }
 
-// Routers that send each token to expert 0 alone, or to no expert from `most` on: with k more.
+// Scores of all experts from `most` on become equal, and the first of equal experts is chosen: few
+// experts get all tokens, the others none.
 void favour(const ParameterPtrs& parameters, int64_t most) {
   for (const ParameterPtr& each : parameters)
     if (each->name.ends_with("router.weight"))
@@ -160,7 +161,7 @@ TEST_CASE("each token's y is the weighted sum of its experts' Mlps") {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return z[a] > z[b]; });
     const double odds = std::exp(z[order[1]] - z[order[0]]), weight = 1 / (1 + odds);
     Tensor sum = Tensor::zeros({1, C}, DType::f64);
-    for (const size_t choice : {0, 1}) {
+    for (const size_t choice : {size_t{0}, size_t{1}}) {
       Mlp expert("e", {MlpKind::swiglu, C, 4, false}, in_f64);
       for (const ParameterPtr& of : parameters_of(expert))
         for (const ParameterPtr& from : all)
@@ -190,6 +191,7 @@ TEST_CASE("a shared expert, dropout, gelu, sigmoid scores") {
 }
 
 TEST_CASE("hot and empty experts; ranks without a token") {
+  check_equals_serial(mixture(8, 1), {2, 3, 8}, 0);  // all to expert 0
   check_equals_serial(mixture(8, 1), {2, 3, 8}, 1);
   check_equals_serial(mixture(8, 2), {2, 4, 8}, 2);
   check_equals_serial(mixture(8, 2), {4, 8}, 1000, 3);  // 3 tokens

@@ -16,8 +16,8 @@
 //                                model, different sequences
 //
 // The communicator of some axes holds the ranks that differ from this one in those coordinates
-// only. Axes, innermost first: tp splits inside a layer, cp the sequence, pp the stack of layers, ep
-// the batch and the experts, dp_shard (FSDP) the batch and the weights, dp_replicate (DDP) the
+// only. Axes, innermost first: tp splits inside a layer, cp the sequence, pp the stack of layers,
+// ep the batch and the experts, dp_shard (FSDP) the batch and the weights, dp_replicate (DDP) the
 // batch. ep, dp_shard and dp_replicate together are data parallelism.
 // Contract: all ranks of the world make the mesh and its communicators, in the same order.
 // Timelines call a communicator by the axes that it splits: "tp", "fsdp", "cp+dp".

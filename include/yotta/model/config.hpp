@@ -51,6 +51,7 @@ struct MixtureConfig {
   int64_t top_k = 2;    // k of a token. With 1 its weight is its score, as in Switch
   int64_t shared = 0;   // experts that every token runs through: one layer of shared F
   RouterScore score = RouterScore::softmax;
+  // Capacity and balance loss count the n tokens of a microbatch, on all ranks that share it.
   double capacity = 0;  // an expert takes capacity n k / E rows; 0: all
   double balance_loss = 0, z_loss = 0, bias_rate = 0;  // nn/load_balance.hpp
 };

@@ -5,7 +5,7 @@
 //   cp           cuts the sequence into 2 cp equal chunks; attention is blockwise; Ulysses: divides
 //                the heads of tp
 //   pp x chunks  at most one stage per block
-//   ep           at most one rank per expert; a capacity counts tokens in order: cp 1
+//   ep           at most one rank per expert, with FSDP equal numbers; a capacity wants cp 1
 //   dp           a sequence for each rank, with FSDP or ZeRO-2 one for each of its microbatches
 //   ZeRO         not beside FSDP, which is its stage 3
 //
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "yotta/model/nd_options.hpp"
+#include "yotta/model/nearest.hpp"
 
 namespace yotta {
 
@@ -27,13 +28,6 @@ YOTTA_API bool layout_works(const TransformerConfig& config, const MeshShape& sh
 // Throws, naming the rule and the nearest that works, if they cannot.
 YOTTA_API void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
                              const NdOptions& options = {}, Where where = Where::current());
-
-// What an error may suggest. nearest_of() makes ". Nearest: a, or b" of the ways that work.
-struct Way {
-  std::string words;
-  bool works;
-};
-YOTTA_API std::string nearest_of(const std::vector<Way>& ways);
 
 }  // namespace yotta
 
@@ -81,6 +75,9 @@ struct Spread {
            ((stage == 1 || stage == 2) && shape.dp_shard == 1 && !options.naive_gradients);
   }
   bool has_experts() const { return shape.ep == 1 || shape.ep <= config.mixture.experts; }
+  bool has_equal_experts() const {
+    return shape.dp_shard == 1 || config.mixture.experts % shape.ep == 0;
+  }
   bool has_token_order() const {
     return config.mixture.experts == 0 || config.mixture.capacity == 0 || shape.cp == 1;
   }
@@ -88,7 +85,7 @@ struct Spread {
   bool works() const {
     return divides() && has_chunks() && has_tokens() && has_attention() && has_heads() &&
            has_attention_to_drop() && has_stages() && has_zero() && has_experts() &&
-           has_token_order() && has_sequences();
+           has_equal_experts() && has_token_order() && has_sequences();
   }
 
   int64_t sequence() const { return options.tokens(config); }
@@ -103,6 +100,7 @@ struct Spread {
     return reduces_each ? options.microbatches : 1;
   }
 
+  // The same with something changed.
   template <class Change>
   Spread with(Change change) const {
     Spread other = *this;
@@ -243,12 +241,20 @@ inline void Spread::expect_zero(Where where) const {
 inline void Spread::expect_experts(Where where) const {
   const int64_t experts = config.mixture.experts;
   const auto as_dp = [](Spread& s) { s.shape.dp_replicate *= s.shape.ep, s.shape.ep = 1; };
-  const auto fewer = [=](Spread& s) { s.shape.ep = static_cast<int>(experts); };
+  int fewer = shape.ep;  // the nearest that divides the experts
+  while (experts > 0 && experts % fewer != 0) --fewer;
+  const std::string nearest =
+      nearest_of({{fmt::format("ep {}", fewer),
+                   experts > 0 && works_with([=](Spread& s) { s.shape.ep = fewer; })},
+                  {fmt::format("dp {}", shape.ep * shape.dp_replicate), works_with(as_dp)}});
   if (!has_experts())
     fail(where, "ep shares out the experts of a mixture among {} ranks, but the model has {}{}",
-         shape.ep, experts == 0 ? "none" : fmt::format("only {}", experts),
-         nearest_of({{fmt::format("ep {}", experts), experts > 0 && works_with(fewer)},
-                     {fmt::format("dp {}", shape.ep * shape.dp_replicate), works_with(as_dp)}}));
+         shape.ep, experts == 0 ? "none" : fmt::format("only {}", experts), nearest);
+  if (!has_equal_experts())
+    fail(where,
+         "FSDP cuts a unit alike on all ranks of ep, which must have as many experts each: {} "
+         "cannot be divided by ep {}{}",
+         experts, shape.ep, nearest);
   if (!has_token_order())
     fail(where,
          "a capacity drops an expert's last tokens, but with cp {} a rank holds early and late "
@@ -270,13 +276,6 @@ inline void Spread::expect_sequences(Where where) const {
 }
 
 }  // namespace detail
-
-std::string nearest_of(const std::vector<Way>& ways) {
-  std::string text;
-  for (const Way& way : ways)
-    if (way.works) text += (text.empty() ? ". Nearest: " : ", or ") + way.words;
-  return text;
-}
 
 bool layout_works(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
                   const NdOptions& options) {

@@ -41,6 +41,10 @@ struct NdGroups {
   Communicator routed;             // to sum loads over; empty without experts
   RunAxes runs;                    // along which ranks hold different runs of a weight
 
+  int copies = 1;  // of a weight that is no expert's, along ep
+
+  // Has norms count each weight once.
+  YOTTA_API void count_copies(const std::vector<ParameterPtr>& all) const;
   // The parameters that each of `data` is for.
   YOTTA_API std::vector<std::vector<ParameterPtr>> sets(const std::vector<ParameterPtr>& all) const;
 };
@@ -64,8 +68,14 @@ NdGroups::NdGroups(Mesh& mesh, bool has_zero, bool has_experts, Where where) {
   weights = is_sharded ? mesh.along({tp, cp, pp, ep, dp_shard}, where)
             : has_zero ? mesh.along({tp, cp, pp, ep, dp_replicate}, where)
                        : mesh.along({tp, pp, ep}, where);
+  if (!has_zero) copies = mesh.size(ep);
   if (has_experts) routed = mesh.along({cp, ep, dp_shard, dp_replicate}, where);
   runs = is_sharded ? RunAxes{cp, dp_shard} : has_zero ? RunAxes{cp, ep, dp_replicate} : RunAxes{};
+}
+
+void NdGroups::count_copies(const std::vector<ParameterPtr>& all) const {
+  for (const ParameterPtr& each : all)
+    if (!is_expert_parameter(*each)) each->copies *= copies;
 }
 
 std::vector<std::vector<ParameterPtr>> NdGroups::sets(const std::vector<ParameterPtr>& all) const {

@@ -4,8 +4,7 @@
 //      └ pipeline   over pp          ddp over ep x dp_replicate  a stage is a slice of the stack
 //         └ fsdp    over cp x dp_shard                           a unit is a slice of a stage
 //            └ activation checkpointing                          forward again in backward
-//               └ layers   over tp (heads, widths, vocabulary; tokens), cp (the sequence) and ep
-//                          (experts)
+//               └ layers   over tp (heads, widths, tokens), cp (the sequence), ep (experts)
 //
 // Who must sum what stands in nd_groups.hpp. A tied table is also summed over its stages.
 //
@@ -25,6 +24,7 @@
 #include "yotta/model/nd_groups.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/whole_tensors.hpp"
+#include "yotta/nn/load_balance.hpp"
 #include "yotta/parallel/pipeline.hpp"
 #include "yotta/parallel/tied_parameters.hpp"
 
@@ -104,6 +104,7 @@ class NdParallel {
   std::optional<Pipeline> pipeline_;
   std::deque<Ddp> ddp_;  // of each set of parameters that several ranks sum
   std::deque<Ddp::NoSync> quiet_;
+  RouterBiases biases_;
 };
 
 }  // namespace yotta
@@ -113,8 +114,6 @@ class NdParallel {
 
 #include "yotta/model/pipelined.hpp"
 #include "yotta/model/transformer.hpp"
-#include "yotta/nn/experts.hpp"
-#include "yotta/nn/load_balance.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 
 namespace yotta {
@@ -126,7 +125,8 @@ NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOpti
       options_(options),
       cut_(options.cut(options.tokens(config) / mesh.size(Axis::cp))),
       is_sharded_(mesh.size(Axis::dp_shard) > 1),
-      has_zero_(options.zero.stage > 0) {
+      has_zero_(options.zero.stage > 0),
+      biases_(config.mixture.bias_rate) {
   expect_layout(config, mesh.shape(), std::numeric_limits<int64_t>::max(), options, where);
   groups_ = NdGroups(mesh, has_zero_, config.mixture.experts > 0, where);
   if (config.tied && mesh.size(Axis::pp) * options.chunks > 1) options_.zero.apart = {tied_table};
@@ -153,6 +153,7 @@ TrainHooks NdParallel::hooks() {
   hooks.sum_of_squares = [this](double of_layers) {  // with ZeRO the layers have no gradients
     return sum_over(groups_.weights, has_zero_ ? sum_of_squares(parameters()) : of_layers, "norm");
   };
+  hooks.before_step = [this] { biases_.step(); };
   hooks.after_step = [this] {
     for (Stage& stage : stages_)
       for (const auto& zero : stage.zero) zero->gather();
@@ -207,8 +208,7 @@ void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
   // With FSDP nobody ever holds the whole stage, unless weights are to be loaded into it.
   made.model = is_sharded_ && weights.empty() ? as_shapes(make) : make();
   made.layers = made.model->stack();
-  for (const ParameterPtr& each : yotta::parameters(made.layers))
-    if (!has_zero_ && !is_expert_parameter(*each)) each->copies *= mesh_.size(Axis::ep);
+  groups_.count_copies(yotta::parameters(made.layers));
   if (!weights.empty()) take_all(weights, made.layers);
   if (options_.checkpoint.what != Recompute::none) {
     const int64_t first = stage == 0 ? 1 : 0;  // blocks only: no embedding, no head
@@ -285,8 +285,7 @@ void NdParallel::finish() {
     reduce_gradients(sets[i], groups_.data[i], ReduceOp::sum);
   if (tied_) tied_->reduce();
   if (cut_.T > 0) reduce_own_token_gradients(parameters(), mesh_[Axis::tp]);
-  for (const ParameterPtr& each : parameters())
-    if (is_router_bias(*each)) update_router_bias(*each, config_.mixture.bias_rate);
+  biases_.take(parameters());
 }
 
 double NdParallel::run(const BatchPosition& position, std::span<const Microbatch> batches,

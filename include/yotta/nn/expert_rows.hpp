@@ -1,7 +1,7 @@
 // Expert rows: tokens sorted by the expert that they go to, and back.
 //
-// An expert's matmul wants its tokens as neighbouring rows. So each token is copied once for each of
-// its k experts, sorted by expert; after the experts the k results are added up again.
+// An expert's matmul wants its tokens as neighbouring rows. So each token is copied once for each
+// of its k experts, sorted by expert; after the experts the k results are added up again.
 //
 //     token      0    1    2              assignment = k token + choice, here k = 2
 //     experts   1,2  0,1  1,0             assignments 0 ... 5 go to 1 2 0 1 1 0
@@ -15,15 +15,15 @@
 // combine_backward copies dy, times weight, and gives dweight = dy . row.
 //
 // Capacity: an expert may take at most `capacity` assignments; those that come later, in the order
-// of tokens, are dropped. A dropped assignment is in no row, adds nothing to y and gets dweight 0: a
-// token that has lost all k goes on in the residual stream alone.
+// of tokens, are dropped. A dropped assignment is in no row, adds nothing to y and gets dweight 0:
+// a token that has lost all k goes on in the residual stream alone.
 //
 //     capacity 2       assignments  2 5 | 0 3 | 1          4 is dropped
 //
-// Cost: m C numbers read and written each way; m = n k less what is dropped. f32, f64 or bf16, added
-// up in f32 (f64), on the CPU; on meta the spread is uniform.
-// Letters: n tokens, C width, E experts, k experts of a token, m rows.
-// Reference: Gale et al. (2022), MegaBlocks, section 4 (permutation, padding-free).
+// Cost: m C numbers read and written each way; m = n k less what is dropped. f32, f64 or bf16,
+// added up in f32 (f64), on the CPU; on meta the spread is uniform. Letters: n tokens, C width, E
+// experts, k experts of a token, m rows. Reference: Gale et al. (2022), MegaBlocks, section 4
+// (permutation, padding-free).
 #pragma once
 
 #include <limits>

@@ -13,10 +13,10 @@
 // A loop over experts would be E small matmuls; a grouped matmul is one launch whose tiles belong
 // to different experts, and is charged as one op. Experts have no biases.
 //
-// A rank may hold some of the experts (expert parallelism), and of each some of its F hidden numbers
-// (tensor parallelism: then y is a part of the sum). Each expert's weights are parameters of their
-// own, "experts.3.up.weight" with 3 counted in the whole layer, with the values that they have in
-// the whole model.
+// A rank may hold some of the experts (expert parallelism), and of each some of its F hidden
+// numbers (tensor parallelism: then y is a part of the sum). Each expert's weights are parameters
+// of their own, "experts.3.up.weight" with 3 counted in the whole layer, with the values that they
+// have in the whole model.
 //
 // Cost: 2 C F FLOPs a weight matrix and row, twice that backward; the counts change nothing but the
 // balance. Saved keeps the rows, h (and gate), and the activation's output.

@@ -5,13 +5,13 @@
 //              #                   bias           b_e += rate sign(mean load - load_e)
 //     expert   0   1   2   3
 //
-// The balance loss (GShard, Switch): f_e is the share of all n k assignments that expert e gets, and
-// P_e the mean over tokens of s_e / sum of s. f has no gradient, P has. The sum is 1 / E when both
-// are uniform, so the loss is alpha then, and larger when they lean the same way. Its gradient pulls
-// the scores of busy experts down: with g_e = alpha E f_e and p = s / S, S the sum of s,
+// The balance loss (GShard, Switch): f_e is the share of all n k assignments that expert e gets,
+// and P_e the mean over tokens of s_e / sum of s. f has no gradient, P has. The sum is 1 / E when
+// both are uniform, so the loss is alpha then, and larger when they lean the same way. Its gradient
+// pulls the scores of busy experts down: with g_e = alpha E f_e and p = s / S, S the sum of s,
 //     d(sum of g_e p_e)/ds_e = (g_e - sum over i of g_i p_i) / S.
-// f must be known before a gradient can be: the load, a vector of E + 1 numbers (assignments of each
-// expert, then tokens), summed over all ranks that hold tokens of the same microbatch.
+// f must be known before a gradient can be: the load, a vector of E + 1 numbers (assignments of
+// each expert, then tokens), summed over all ranks that hold tokens of the same microbatch.
 //
 // The z-loss (ST-MoE) keeps logits small, where they are exact and gradients do not die:
 //     d(beta L^2)/dz_e = 2 beta L e^(z_e - L), L = log sum of e^z.
@@ -19,19 +19,22 @@
 // The bias (DeepSeek-V3) disturbs no gradient: it is added to the scores for the choice only, and
 // moved by a fixed step after each batch. Its parameter's "gradient" is how far each load is above
 // the mean, times E so that it is a whole number: E load_e - n k. Every technique sums it over
-// microbatches and ranks as it does any gradient; then update_router_bias() uses it up, before the
-// norm and the optimizer see it. It works number by number, so a rank may hold a part of the bias.
+// microbatches and ranks as it does any gradient; then RouterBiases takes it away, before the norm
+// and the optimizer see it, and moves the bias if the step is taken. It works number by number, so
+// a rank may hold a part of the bias.
 //
 // Cost: nothing beside a matmul: some n E FLOPs.
 // Letters: n tokens, E experts, k experts of a token.
-// References: Lepikhin et al. 2020, GShard, algorithm 1; Fedus et al. 2021, Switch, section 2.2; Zoph
-// et al. 2022, ST-MoE, section 3.2; Wang et al. 2024, Auxiliary-Loss-Free Load Balancing.
+// References: Lepikhin et al. 2020, GShard, algorithm 1; Fedus et al. 2021, Switch, section 2.2;
+// Zoph et al. 2022, ST-MoE, section 3.2; Wang et al. 2024, Auxiliary-Loss-Free Load Balancing.
 #pragma once
+
+#include <utility>
+#include <vector>
 
 #include "yotta/nn/parameter.hpp"
 #if YOTTA_BODIES_OF(nn)
 #include <cmath>
-#include <vector>
 
 #include "yotta/nn/cross_entropy.hpp"
 #endif  // YOTTA_BODIES
@@ -54,8 +57,20 @@ YOTTA_API double z_loss(double beta, const Tensor& logits, Where where = Where::
 
 // Whether this is a router's bias, or a part of one; by its name.
 YOTTA_API bool is_router_bias(const Parameter& parameter);
-// b_e -= rate sign(gradient), where the gradient is the sum of load_above_mean(); it becomes zero.
-YOTTA_API void update_router_bias(Parameter& bias, double rate, Where where = Where::current());
+// The biases among some parameters, from the sums of their gradients to the step.
+class RouterBiases {
+ public:
+  explicit RouterBiases(double rate) : rate_(rate) {}
+  // When gradients are summed: keeps those of biases, the sums of load_above_mean(), and leaves
+  // zeros.
+  YOTTA_API void take(const std::vector<ParameterPtr>& parameters);
+  // When the step is taken: b_e -= rate sign(what was kept).
+  YOTTA_API void step(Where where = Where::current());
+
+ private:
+  double rate_;
+  std::vector<std::pair<ParameterPtr, Tensor>> above_;
+};
 
 #if YOTTA_BODIES_OF(nn)
 
@@ -135,16 +150,25 @@ double z_loss(double beta, const Tensor& logits, Where where) {
 
 bool is_router_bias(const Parameter& parameter) { return parameter.name.ends_with(".router.bias"); }
 
-void update_router_bias(Parameter& bias, double rate, Where where) {
-  Tensor& above = bias.gradient();
-  if (above.device() == Device::meta) return;
-  visit_real(above.dtype(), where, [&]<class Real>(Type<Real>) {
-    const auto gradient = above.span<Real>(where);
-    const auto b = bias.value.span<Real>(where);
-    for (size_t e = 0; e < b.size(); ++e)
-      b[e] -= static_cast<Real>(gradient[e] > 0 ? rate : gradient[e] < 0 ? -rate : 0);
-  });
-  above.zero();
+void RouterBiases::take(const std::vector<ParameterPtr>& parameters) {
+  above_.clear();
+  for (const ParameterPtr& each : parameters) {
+    if (!is_router_bias(*each)) continue;
+    above_.emplace_back(each, each->gradient().clone());
+    each->zero_grad();
+  }
+}
+
+void RouterBiases::step(Where where) {
+  for (auto& [bias, above] : above_) {
+    if (above.device() == Device::meta) continue;
+    visit_real(above.dtype(), where, [&]<class Real>(Type<Real>) {
+      const auto gradient = above.span<Real>(where);
+      const auto b = bias->value.span<Real>(where);
+      for (size_t e = 0; e < b.size(); ++e)
+        b[e] -= static_cast<Real>(gradient[e] > 0 ? rate_ : gradient[e] < 0 ? -rate_ : 0);
+    });
+  }
 }
 
 #endif  // YOTTA_BODIES

@@ -77,11 +77,11 @@ class Router : public Layer {
   YOTTA_API Routing route(const Tensor& x, Saved& saved);
   // Layer's word for it: the weights alone.
   Tensor forward(const Tensor& x, Saved& saved) override { return route(x, saved).weight; }
-  // What route() has left: (E + 1) f64, to be summed in place over the ranks that hold other tokens.
-  // backward_input() reads it, if there is a balance loss.
+  // What route() has left: (E + 1) f64, to be summed in place over the ranks that hold other
+  // tokens. backward_input() reads it, if there is a balance loss.
   Tensor load(const Saved& saved) const { return saved.get("load"); }
-  // I: dx (n, C) of dweight (n, k), which is 0 where an assignment was dropped; with the gradients of
-  // both losses. They are means over saved.position().tokens, or if that is 0 over the load's.
+  // I: dx (n, C) of dweight (n, k), which is 0 where an assignment was dropped; with the gradients
+  // of both losses. They are means over saved.position().tokens, or if that is 0 over the load's.
   YOTTA_API Tensor backward_input(const Tensor& dweight, Saved& saved) override;
   // W: the weight's gradient; and the bias's, how far this rank's loads are above their mean.
   YOTTA_API void backward_weight(Saved& saved) override;

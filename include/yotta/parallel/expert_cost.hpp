@@ -1,5 +1,4 @@
-// What expert parallelism costs: rows, bytes, messages and seconds of its exchanges, and what hot
-// experts do to them.
+// What expert parallelism costs: bytes and messages of its exchanges, and what hot experts do.
 //
 // A row of C numbers leaves its rank unless its expert is held there. Of the n k rows of a rank
 // this is known exactly once the routers have chosen; if all experts are chosen equally often,

@@ -65,14 +65,15 @@ YOTTA_API MlpOptions shared_expert(const MoeOptions& options, Where where = Wher
 YOTTA_API Routing route_tokens(Router& router, const Tensor& tokens, const Communicator& routed,
                                Saved& saved);
 
+// The rows that each rank of a group has for each expert, from this rank's (E): (ranks, E) i64, on
+// the host. Images (Communicator::mirrored) have what this rank has.
+YOTTA_API Tensor all_counts(const std::vector<int64_t>& counts, const Communicator& group,
+                            const char* label);
+
 // The rows of expert (n, k) in the order of experts, without those beyond the capacity. All ranks
 // of `routed` call.
 YOTTA_API ExpertRows rows_within_capacity(const Tensor& expert, const MoeOptions& options,
                                           const Communicator& routed);
-
-// The rows that each rank of ep has for each expert, from this rank's (E): (ep, E) i64, on the
-// host. Images (Communicator::mirrored) have what this rank has.
-YOTTA_API Tensor all_counts(const std::vector<int64_t>& counts, const Communicator& ep);
 
 // Of all assignments, the share that experts with these loads (E) drop at a capacity factor.
 YOTTA_API double dropped_share(std::span<const int64_t> loads, double factor);
@@ -121,40 +122,38 @@ Routing route_tokens(Router& router, const Tensor& tokens, const Communicator& r
   return routing;
 }
 
-ExpertRows rows_within_capacity(const Tensor& expert, const MoeOptions& options,
-                                const Communicator& routed) {
-  const RouterOptions& o = options.router;
-  ExpertRows rows = sort_by_expert(expert, o.experts);
-  if (options.capacity == 0) return rows;
-  const size_t E = rows.counts.size(), rank = static_cast<size_t>(axis_rank(routed));
-  std::vector<int64_t> all = rows.counts, before(E);
-  if (axis_size(routed) > 1) {
-    all.resize(E * static_cast<size_t>(routed.size()));
-    routed.all_gather(all, rows.counts, {.label = "ep.capacity"});
-  }
-  for (size_t i = 0; i < rank * E; ++i) before[i % E] += all[i];
-  const int64_t assignments = std::accumulate(all.begin(), all.end(), int64_t{0});
-  const int64_t capacity =
-      expert_capacity(options.capacity, assignments / o.top_k, o.top_k, o.experts);
-  return sort_by_expert(expert, o.experts, capacity, before);
-}
-
-Tensor all_counts(const std::vector<int64_t>& counts, const Communicator& ep) {
-  const int64_t ranks = axis_size(ep), E = std::ssize(counts);
+Tensor all_counts(const std::vector<int64_t>& counts, const Communicator& group,
+                  const char* label) {
+  const int64_t ranks = axis_size(group), E = std::ssize(counts);
   const DeviceScope host(Device::cpu);
   const Tensor own = Tensor::from(counts, {1, E});
   Tensor all = Tensor::empty({ranks, E}, DType::i64);
   for (int64_t r = 0; r < ranks; ++r) all.rows(r, r + 1).copy_from(own);
   if (ranks == 1) return all;
-  const CommOptions comm{.label = "ep.counts"};
-  if (!ep.is_mirrored()) {
-    ep.all_gather(all, own, comm);
+  if (!group.is_mirrored()) {
+    group.all_gather(all, own, {.label = label});
   } else {
     const DeviceScope meta(Device::meta);
     Tensor shapes = Tensor::empty({ranks, E}, DType::i64);
-    ep.all_gather(shapes, Tensor::empty({1, E}, DType::i64), comm);
+    group.all_gather(shapes, Tensor::empty({1, E}, DType::i64), {.label = label});
   }
   return all;
+}
+
+ExpertRows rows_within_capacity(const Tensor& expert, const MoeOptions& options,
+                                const Communicator& routed) {
+  const RouterOptions& o = options.router;
+  ExpertRows rows = sort_by_expert(expert, o.experts);
+  if (options.capacity == 0) return rows;
+  const Tensor gathered = all_counts(rows.counts, routed, "ep.capacity");
+  const std::span<const int64_t> all = gathered.span<int64_t>();
+  const size_t E = rows.counts.size(), rank = static_cast<size_t>(axis_rank(routed));
+  std::vector<int64_t> before(E);
+  for (size_t i = 0; i < rank * E; ++i) before[i % E] += all[i];
+  const int64_t assignments = std::accumulate(all.begin(), all.end(), int64_t{0});
+  const int64_t capacity =
+      expert_capacity(options.capacity, assignments / o.top_k, o.top_k, o.experts);
+  return sort_by_expert(expert, o.experts, capacity, before);
 }
 
 double dropped_share(std::span<const int64_t> loads, double factor) {

@@ -338,6 +338,10 @@ TEST_CASE("Mixtral's configuration comes back, and what we cannot compute is ref
   CHECK(read.mixture.balance_loss == 0);  // of a run, not of a model
   CHECK(read.feed_forward == 96);
   CHECK(parse(hugging_face_config(llama_config(2, 64, 96, 8, 2, 128, 300))).mixture.experts == 0);
+  nlohmann::json bare = json;
+  for (const char* key : {"rope_theta", "rope_parameters", "rms_norm_eps"}) bare.erase(key);
+  CHECK(parse(bare.dump()).rope_theta == 1e6);  // MixtralConfig's own
+  CHECK(parse(bare.dump()).norm_epsilon == 1e-5);
 
   CHECK(contains(changing(config, "num_local_experts", "0"), "num_local_experts is 0"));
   CHECK(contains(changing(config, "num_local_experts", "2"), "a token of width 64 goes to 3 of 2"));

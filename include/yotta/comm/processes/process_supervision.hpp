@@ -1,12 +1,5 @@
-// Processes of a run: who started this one, how to start several, and which of them still live.
-//
-// LaunchEnvironment: was this program started several times over, and by whom?
-//
-//   mpirun -n 4 program      each process finds its rank, and how many there are, in its
-//   srun --ntasks 4 program  environment: Open MPI's, PMI's (MPICH, Intel MPI) or Slurm's variables
-//
-// Nothing here needs MPI: a program that was built without it must notice that mpirun has started
-// it four times, or it would print everything four times.
+// Processes of a run: how to start several, and which of them still live. (Who started this one:
+// launch_environment.hpp.)
 //
 // ProcessWatch: has another process of this host ended?
 //
@@ -29,8 +22,8 @@
 // ends them: they go on computing, or wait forever inside MPI_Finalize, which needs it. So a thread
 // looks, twenty times a second.
 //
-// References: mpirun(1) of Open MPI 4.1, section "Environment variables"; srun(1), "output
-// environment variables"; pidfd_open(2), Linux 5.3; proc(5), /proc/pid/environ and /proc/pid/stat.
+// References: mpirun(1) of Open MPI 4.1; pidfd_open(2), Linux 5.3; proc(5), /proc/pid/environ and
+// /proc/pid/stat.
 #pragma once
 
 #include <array>
@@ -42,6 +35,7 @@
 #include <utility>
 #include <vector>
 
+#include "yotta/comm/processes/launch_environment.hpp"
 #include "yotta/core/system/build.hpp"
 
 #if YOTTA_BODIES_OF(transports)
@@ -62,23 +56,6 @@
 #endif  // YOTTA_BODIES
 
 namespace yotta {
-
-// --- who started this process ---
-
-// What a launcher tells each of the processes it starts.
-struct LaunchEnvironment {
-  int rank = 0, size = 1;
-  std::string launcher;  // "mpirun" or "srun"
-};
-
-// Returns the value of an environment variable, or null.
-using Environment = std::function<const char*(const char*)>;
-YOTTA_API const char* own_environment(const char* name);
-
-// Empty: this process was started alone. (In a batch script Slurm has set its variables too, but
-// for no step: what runs there is alone. So is a step of one task, such as an interactive shell.)
-YOTTA_API std::optional<LaunchEnvironment> find_launch_environment(
-    const Environment& get = own_environment);
 
 // --- starting mpirun ---
 
@@ -167,34 +144,6 @@ class ParentWatchdog {
 };
 
 #if YOTTA_BODIES_OF(transports)
-
-// --- who started this process ---
-
-const char* own_environment(const char* name) { return std::getenv(name); }
-
-std::optional<LaunchEnvironment> find_launch_environment(const Environment& get) {
-  const auto number = [&](const char* name) -> std::optional<int> {
-    const char* text = get(name);
-    int value = -1;
-    if (text == nullptr) return {};
-    const std::string_view digits(text);
-    const auto [end, error] = std::from_chars(digits.begin(), digits.end(), value);
-    if (error != std::errc() || end != digits.end() || value < 0) return {};
-    return value;
-  };
-  struct Names {
-    const char *rank, *size, *launcher;
-    int min_size;
-  };
-  for (const Names& names : {Names{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun", 1},
-                             Names{"PMI_RANK", "PMI_SIZE", "mpirun", 1},
-                             Names{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun", 2}}) {
-    const std::optional<int> rank = number(names.rank), size = number(names.size);
-    if (rank && size && *size >= names.min_size && *rank < *size)
-      return LaunchEnvironment{*rank, *size, names.launcher};
-  }
-  return {};
-}
 
 // --- starting mpirun ---
 

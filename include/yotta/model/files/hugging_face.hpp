@@ -15,8 +15,8 @@
 //
 // A mixture of experts is Mixtral's, a Llama with other names where the MLP is:
 //
-//    layers.0.mlp.router.weight (E, C) ────>  model.layers.0.block_sparse_moe.gate.weight
-//    layers.0.mlp.experts.3.gate, .down, .up  model.layers.0.block_sparse_moe.experts.3.w1, .w2, .w3
+//    layers.0.mlp.router (E, C)      ───>  model.layers.0.block_sparse_moe.gate
+//    ... .experts.3.gate, .down, .up ───>  ... .experts.3.w1, .w2, .w3
 //
 // SIZES: config.json describes the model.
 //
@@ -467,18 +467,19 @@ inline RopeScaling read_rope_scaling(const ConfigEntries& entries, const char* k
   return scaling;
 }
 
-inline void read_rope(const ConfigEntries& entries, TransformerConfig& config) {
+// `usual`: theta where it is not given.
+inline void read_rope(const ConfigEntries& entries, TransformerConfig& config, double usual) {
   expect_whole_heads_turned(entries);
   const bool has_old = entries.has("rope_scaling"), has_new = entries.has("rope_parameters");
   config.rope_scaling = read_rope_scaling(entries, has_new ? "rope_parameters" : "rope_scaling");
   if (has_old && has_new && read_rope_scaling(entries, "rope_scaling") != config.rope_scaling)
     entries.refuse("rope_scaling and rope_parameters differ");
-  const double theta = entries.number("rope_theta", rope_theta_range, 10000);
+  const double theta = entries.number("rope_theta", rope_theta_range, usual);
   config.rope_theta =
       entries.object("rope_parameters").number("rope_theta", rope_theta_range, theta);
 }
 
-inline TransformerConfig read_llama(const ConfigEntries& entries) {
+inline TransformerConfig read_llama(const ConfigEntries& entries, double usual_theta = 10000) {
   if (const std::string act = entries.word("hidden_act", "silu"); act != "silu")
     entries.refuse("the activation is " + act + ", not silu");
   entries.expect_flag("attention_bias", false);
@@ -492,12 +493,12 @@ inline TransformerConfig read_llama(const ConfigEntries& entries) {
     entries.refuse(fmt::format("{} heads of size {} in a width of {}", heads, head, width));
   config.tied = entries.flag("tie_word_embeddings", false);
   config.norm_epsilon = entries.number("rms_norm_eps", norm_epsilon_range, 1e-6);
-  read_rope(entries, config);
+  read_rope(entries, config, usual_theta);
   return config;
 }
 
 inline TransformerConfig read_mixtral(const ConfigEntries& entries) {
-  TransformerConfig config = read_llama(entries);
+  TransformerConfig config = read_llama(entries, 1e6);
   config.norm_epsilon = entries.number("rms_norm_eps", norm_epsilon_range, 1e-5);
   config.mixture.experts = entries.size("num_local_experts");
   config.mixture.top_k = entries.size("num_experts_per_tok");

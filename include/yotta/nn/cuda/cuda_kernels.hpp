@@ -9,7 +9,7 @@
 
 #include "yotta/device/cuda/cuda_accelerator.hpp"
 
-#if YOTTA_BODIES_OF(nn_kernels) || defined(__CUDACC__)
+#if YOTTA_BODIES_OF(kernels) || defined(__CUDACC__)
 #include "yotta/comm/data.hpp"
 #include "yotta/comm/reduce_ops.hpp"
 #include "yotta/core/cpu/convert.hpp"
@@ -33,7 +33,7 @@ inline namespace YOTTA_DEVICE_BUILD {
 // install_accelerator().
 YOTTA_API void install_kernels();
 
-#if YOTTA_BODIES_OF(nn_kernels) || defined(__CUDACC__)
+#if YOTTA_BODIES_OF(kernels) || defined(__CUDACC__)
 
 // What activations stored as `Number` go through.
 template <class Number>
