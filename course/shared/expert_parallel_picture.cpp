@@ -43,7 +43,7 @@ JourneyRank journey_of(const Communicator& ep) {
     labels.data<float>()[2 * i + 1] =
         static_cast<float>(expert.item({a / journey_k, a % journey_k}));
   }
-  const Tensor counts = all_counts(sorted.counts, ep);
+  const Tensor counts = all_counts(sorted.counts, ep, "ep.counts");
   const DispatchPlan plan = dispatch_plan(counts.span<int64_t>(), ep.size(), ep.rank());
   RowsInFlight there(labels, plan.to, plan.from, ep, {});
   return {rows_of(labels), rows_of(plan.by_expert(there.wait())), plan.to};

@@ -23,6 +23,7 @@
 //
 // A shared expert, an Mlp that every token runs through, computes while rows are on their way. With
 // tp each expert's F is cut as an Mlp's is; y is a part of the sum until g (tensor_parallel.hpp).
+// With a SequenceCut f gathers the tokens that tp shares out, and the router keeps all of them.
 //
 // Gradients: a rank has seen the rows of all ranks of ep for its experts. So an expert's gradient
 // is summed over the ranks that hold the same expert, and not over ep. The router and the shared
@@ -195,7 +196,7 @@ Tensor MoeMlp::forward(const Tensor& x, Saved& saved) {
       route_tokens(router_, tokens, axes_.all_routed(), saved.child(router_.name()));
   const ExpertRows rows = rows_within_capacity(routing.expert, options_, axes_.all_routed());
   Tensor y, shared;
-  // exercise 25.4: all_counts, kept as "counts"; gather_rows, send ("ep.dispatch"), the shared
+  // exercise 25.4: all_counts ("ep.counts"), kept as "counts"; gather_rows, send ("ep.dispatch"),
   not_done("25.4");
   // end of exercise 25.4
   saved.keep("assignment", rows.assignment);

@@ -222,6 +222,9 @@ Outcome run_layer(Layer& layer, const Tensor& x, const Tensor& dy = {},
                   std::atomic<int>* forwards = nullptr) {
   Saved saved;
   Outcome out{layer.forward(x, saved), {}};
+  for (const char* kept : {"counts", "results"})
+    if (!saved.has(kept))
+      fail(Where::current(), "forward has kept no \"{}\", which backward will ask for", kept);
   if (forwards != nullptr) ++*forwards;
   if (!dy.defined()) return out;
   out.dx = layer.backward_input(dy, saved);
@@ -334,7 +337,8 @@ TEST_CASE("25.4: the shared expert is added, and runs while rows are on their wa
   expect(mine <= right + 1e-9,
          fmt::format("right values, but a forward pass takes {:.2f} ms on the virtual clock, and "
                      "{:.2f} ms if the shared expert runs while the rows travel ({:.2f} ms without "
-                     "it): start it after send() and before wait()",
+                     "it): start it after send() and before wait(), "
+                     "and let 25.3's exchange be in flight, by all_to_all_v_async",
                      1e3 * mine, 1e3 * right, 1e3 * none));
 }
 
