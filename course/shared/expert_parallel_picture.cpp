@@ -207,6 +207,7 @@ std::vector<int64_t> expert_loads(int batches) {
   Router router("router", options, {25});
   std::vector<ParameterPtr> parameters;
   router.add_parameters(parameters);
+  RouterBiases biases(options.bias_rate);
   for (int batch = 0;; ++batch) {
     Saved saved;
     const Routing routing = router.route(tokens_with_a_common_part(batch), saved);
@@ -216,7 +217,8 @@ std::vector<int64_t> expert_loads(int batches) {
     }
     parameters[1]->gradient().copy_from(
         as_type(load_above_mean(routing.expert, load_experts), parameters[1]->gradient().dtype()));
-    update_router_bias(*parameters[1], options.bias_rate);
+    biases.take(parameters);
+    biases.step();
   }
 }
 

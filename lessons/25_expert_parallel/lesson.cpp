@@ -172,6 +172,7 @@ Balance balanced(RouterOptions options) {
   options.width = 8, options.experts = 16, options.top_k = 2, options.initial = normal(0.5);
   Router router("router", options, {25});
   const std::vector<ParameterPtr> own = parameters_of(router);
+  RouterBiases biases(options.bias_rate);
   Balance result;
   const Tensor common = random_rows({1, 8}, "common", DType::f32);
   for (int batch = 0; batch <= 50; ++batch) {
@@ -189,7 +190,8 @@ Balance balanced(RouterOptions options) {
     for (int64_t i = 0; i < own[0]->value.numel(); ++i)
       own[0]->value.data<float>()[i] -= 5 * own[0]->grad.data<float>()[i];
     own[0]->grad.zero();
-    if (options.bias_rate > 0) update_router_bias(*own[1], options.bias_rate);
+    biases.take(own);
+    biases.step();
   }
   return result;
 }
