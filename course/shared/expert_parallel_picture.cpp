@@ -204,7 +204,7 @@ std::vector<int64_t> expert_loads(int batches) {
                         .score = RouterScore::sigmoid,
                         .bias_rate = 0.01,
                         .initial = normal(0.3)};
-  Router router("router", options, {25});
+  Router router("mlp.router", options, {25});
   std::vector<ParameterPtr> parameters;
   router.add_parameters(parameters);
   RouterBiases biases(options.bias_rate);

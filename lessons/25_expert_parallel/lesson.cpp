@@ -170,7 +170,7 @@ constexpr int checkpoints[] = {0, 10, 50};
 
 Balance balanced(RouterOptions options) {
   options.width = 8, options.experts = 16, options.top_k = 2, options.initial = normal(0.5);
-  Router router("router", options, {25});
+  Router router("mlp.router", options, {25});
   const std::vector<ParameterPtr> own = parameters_of(router);
   RouterBiases biases(options.bias_rate);
   Balance result;
