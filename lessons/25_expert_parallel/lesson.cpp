@@ -434,11 +434,13 @@ void models(Lesson& lesson) {
                1e-9 * each * static_cast<double>(m.k + m.shared),
                console::bytes(static_cast<double>(2 * m.k * m.C)));
   }
-  const Chip h100 = chip_named("h100");
-  for (const auto& [name, bandwidth] :
-       {std::pair{"NVLink, 450 GB/s", 450e9}, {"network card, 50 GB/s", 50e9}})
-    lesson.say("H100, ep 64, {}: experts compute as long as rows travel from F = {:.0f} on", name,
-               expert_hidden_width(h100.bf16, bandwidth, 64, 2));
+  const Cluster machine = cluster_named("h100x64");
+  for (const auto& [name, other] : {std::pair{"NVLink", 1}, {"network card", 63}}) {
+    const double bandwidth = 1 / machine.link(0, other).beta;
+    lesson.say(
+        "H100, ep 64, {}, {:.0f} GB/s: experts compute as long as rows travel from F = {:.0f} on",
+        name, 1e-9 * bandwidth, expert_hidden_width(machine.chip.bf16, bandwidth, 64, 2));
+  }
 }
 
 // ---- mistakes and pictures ----
