@@ -8,7 +8,6 @@
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/random.hpp"
-#include "yotta/machine/critical_path.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/model/config.hpp"
 #include "yotta/nn/softmax.hpp"
