@@ -37,9 +37,10 @@ exercise::Ranks ranks(const yotta::Communicator& world, int p) {
   return {made.group, made.replicas};
 }
 
-std::unique_ptr<exercise::AnyHsdp> make(yotta::Layers model, const exercise::Ranks& ranks) {
+std::unique_ptr<exercise::AnyHsdp> make(yotta::Layers model, const exercise::Ranks& ranks,
+                                        yotta::Algorithm between) {
   student::HsdpOptions options;
-  options.replicas.algorithm = yotta::Algorithm::ring;
+  options.replicas.algorithm = between;
   options.fsdp.comm.algorithm = yotta::Algorithm::ring;
   return std::make_unique<ThisHsdp>(model, student::HsdpRanks{ranks.group, ranks.replicas},
                                     options);

@@ -10,9 +10,9 @@
 //     then           s...                 <─ all_reduce ─>  s...                between
 //                           .s..                 <─ all_reduce ─>  .s..         and so on
 //
-// FSDP over all ranks sends whole weights over the slowest links of the machine, three times for
-// each microbatch. HSDP sends only shards over them, once a step. It pays in memory: 16 P/p bytes
-// where FSDP over all ranks holds 16 P/(pR).
+// In each microbatch FSDP over all ranks sends whole weights twice and whole gradients once, over
+// the slowest links of the machine. HSDP sends only shards of gradients over them, once a step. The
+// price is memory: 16 P/p bytes, where FSDP over all ranks holds 16 P/(pR).
 //
 // The sum of a unit leaves for the other groups as soon as the group has it, while backward goes on
 // with the units before it (F forward, B backward, g all_gather, r reduce_scatter, a all_reduce):

@@ -39,8 +39,9 @@ struct Solution {
   Ranks (*ranks)(const yotta::Communicator& world, int p);
   void (*reduce_over_replicas)(yotta::Fsdp& group, const yotta::Communicator& replicas);
   std::deque<yotta::Bucket> (*shard_buckets)(const std::deque<yotta::FsdpUnit>& units);
-  // All collectives are rings.
-  std::unique_ptr<AnyHsdp> (*make)(yotta::Layers model, const Ranks& ranks);
+  // Inside the group all collectives are rings.
+  std::unique_ptr<AnyHsdp> (*make)(yotta::Layers model, const Ranks& ranks,
+                                   yotta::Algorithm between);
 };
 extern const Solution solution;
 

@@ -32,6 +32,16 @@ std::vector<LayerPtr> make_net(uint64_t seed = 1) {
   return make_linear_net(net, {seed, DType::f64});
 }
 
+// Each layer has a weight and a bias.
+std::vector<LayerPtr> make_net_with_biases() {
+  std::vector<LayerPtr> layers;
+  for (int64_t i = 0; i < net.layers; ++i)
+    layers.push_back(std::make_unique<Linear>("layers." + std::to_string(i),
+                                              LinearOptions{net.width, net.width, true},
+                                              ParameterOptions{1, DType::f64}));
+  return layers;
+}
+
 Tensor draw(int64_t step, int64_t begin, int64_t end) {
   Tensor x = Tensor::empty({end - begin, net.width}, DType::f64);
   const Random random(static_cast<uint64_t>(step), "x");
@@ -110,7 +120,7 @@ double seconds_of_step() {
   const Timed timed = run_on(machine, 4, [&](Communicator& world) {
     context().threads = 1;
     const std::vector<LayerPtr> model = make_net();
-    const auto hsdp = solution.make(model, right_ranks(world, 2));
+    const auto hsdp = solution.make(model, right_ranks(world, 2), Algorithm::ring);
     world.barrier();
     if (world.rank() == 0) start = context().clock->now(0).end;
     pass(hsdp->stack(), 0, rows);
@@ -164,6 +174,7 @@ TEST_CASE("16.2: the smallest group that fits") {
   for (const Case& each : {Case{8, 1000, 16000, 1, "16 bytes a parameter fit on one rank"},
                            {8, 1000, 15999, 2, "16 bytes a parameter do not fit on one rank"},
                            {8, 1000, 2000, 8, "only all ranks together have the room"},
+                           {12, 1000, 5333, 4, "on 3 ranks a third of a byte does not fit"},
                            {12, 1000, 3200, 6, "5 ranks have the room, but 5 does not divide 12"},
                            {8, 1000, 1999, 0, "not even all ranks have the room"}}) {
     const int found = solution.smallest_group(each.ranks, each.parameters, each.room);
@@ -240,6 +251,19 @@ TEST_CASE("16.5: one bucket for each unit, in backward's order") {
   CHECK(true);
 }
 
+TEST_CASE("16.5: a unit of several shards is one bucket") {
+  run(1, [](Communicator& world) {
+    const std::vector<LayerPtr> model = make_net();
+    Fsdp fsdp(model, world, {.layers_per_unit = 2});
+    const std::deque<Bucket> buckets = solution.shard_buckets(fsdp.units());
+    require(buckets.size() == fsdp.units().size(),
+            fmt::format("{} buckets for {} units of two layers: the shards of a unit are reduced "
+                        "together, so they leave in one bucket",
+                        buckets.size(), fsdp.units().size()));
+  });
+  CHECK(true);
+}
+
 TEST_CASE("16.5: the shards' gradients are views of their bucket") {
   run(2, [](Communicator& world) {
     const std::vector<LayerPtr> model = make_net();
@@ -277,7 +301,7 @@ TEST_CASE("16.6: copies that start from other weights train from group 0's") {
     const std::vector<LayerPtr> model = make_net(static_cast<uint64_t>(1 + ranks.replicas.rank()));
     const std::vector<LayerPtr> first = make_net(1);
     Fsdp expected(first, ranks.group);
-    const auto hsdp = solution.make(model, ranks);
+    const auto hsdp = solution.make(model, ranks, Algorithm::ring);
     for (size_t u = 0; u < expected.units().size(); ++u)
       require(hsdp->units()[u].shards()[0].parameter->value.values() ==
                   expected.units()[u].shards()[0].parameter->value.values(),
@@ -291,7 +315,7 @@ TEST_CASE("16.6: copies that start from other weights train from group 0's") {
 TEST_CASE("16.6: units leave while backward goes on") {
   run(4, [](Communicator& world) {
     const std::vector<LayerPtr> model = make_net();
-    const auto hsdp = solution.make(model, right_ranks(world, 2));
+    const auto hsdp = solution.make(model, right_ranks(world, 2), Algorithm::ring);
     pass(hsdp->stack(), 2 * world.rank(), 2 * world.rank() + 2);
     const int launched = hsdp->launched();
     hsdp->finish();
@@ -305,12 +329,27 @@ TEST_CASE("16.6: units leave while backward goes on") {
   CHECK(true);
 }
 
+TEST_CASE("16.6: every shard of a unit tells its bucket") {
+  run(4, [](Communicator& world) {
+    const std::vector<LayerPtr> model = make_net_with_biases();
+    const auto hsdp = solution.make(model, right_ranks(world, 1), Algorithm::ring);
+    pass(hsdp->stack(), 2 * world.rank(), 2 * world.rank() + 2);
+    const int launched = hsdp->launched();
+    hsdp->finish();
+    require(launched == net.layers - 1,
+            fmt::format("each unit has two shards, a weight and a bias, and {} of {} units had "
+                        "left when backward ended, not {}: every shard of a bucket tells it",
+                        launched, net.layers, net.layers - 1));
+  });
+  CHECK(true);
+}
+
 TEST_CASE("16.7: every replica ends with the sum over all ranks") {
   const Numbers expected = expected_gradients();
   for (const int p : {2, 1, 4})
     run(4, [&](Communicator& world) {
       const std::vector<LayerPtr> model = make_net();
-      const auto hsdp = solution.make(model, right_ranks(world, p));
+      const auto hsdp = solution.make(model, right_ranks(world, p), Algorithm::ring);
       step(*hsdp, world, 1);
       require_gradients(hsdp->units(), expected, 4, p, world.rank());
     });
@@ -320,7 +359,7 @@ TEST_CASE("16.7: every replica ends with the sum over all ranks") {
 TEST_CASE("16.7: only shards cross between groups") {
   run(4, [](Communicator& world) {
     const std::vector<LayerPtr> model = make_net();
-    const auto hsdp = solution.make(model, right_ranks(world, 2));
+    const auto hsdp = solution.make(model, right_ranks(world, 2), Algorithm::ring);
     const Ledger& ledger = context().ledger;
     const auto sent = [&] {  // but for what FSDP sends in its group
       return ledger.total_traffic().bytes_sent - ledger.traffic("fsdp.all_gather").bytes_sent -
@@ -338,6 +377,22 @@ TEST_CASE("16.7: only shards cross between groups") {
   CHECK(true);
 }
 
+TEST_CASE("16.7: the all_reduces go the way that the options ask for") {
+  run(4, [](Communicator& world) {
+    const std::vector<LayerPtr> model = make_net();
+    const auto hsdp = solution.make(model, right_ranks(world, 1), Algorithm::naive);
+    step(*hsdp, world, 1);
+    const int64_t sent = context().ledger.traffic("hsdp.all_reduce").messages_sent;
+    const int64_t right = (world.rank() == 0 ? 3 : 1) * net.layers;
+    require(sent == right,
+            fmt::format("rank {} sent {} messages under the label hsdp.all_reduce, and not the {} "
+                        "of the naive algorithm that the options name: take "
+                        "options_.replicas.labelled(\"hsdp.all_reduce\")",
+                        world.rank(), sent, right));
+  });
+  CHECK(true);
+}
+
 TEST_CASE("16.7: the all_reduces hide behind backward") {
   const double seconds = seconds_of_step(), right = hsdp_seconds(net.layers, times_of_step());
   expect(std::abs(seconds - right) <= 1e-9 * right,
@@ -351,7 +406,7 @@ TEST_CASE("16.8: several microbatches end with the sum over all ranks") {
   for (const int p : {2, 1, 4})
     run(4, [&](Communicator& world) {
       const std::vector<LayerPtr> model = make_net();
-      const auto hsdp = solution.make(model, right_ranks(world, p));
+      const auto hsdp = solution.make(model, right_ranks(world, p), Algorithm::ring);
       step(*hsdp, world, 2);
       require_gradients(hsdp->units(), expected, 4, p, world.rank());
     });
@@ -361,7 +416,7 @@ TEST_CASE("16.8: several microbatches end with the sum over all ranks") {
 TEST_CASE("16.8: nothing leaves before the last microbatch") {
   run(4, [](Communicator& world) {
     const std::vector<LayerPtr> model = make_net();
-    const auto hsdp = solution.make(model, right_ranks(world, 2));
+    const auto hsdp = solution.make(model, right_ranks(world, 2), Algorithm::ring);
     const auto one = [&] { pass(hsdp->stack(), 2 * world.rank(), 2 * world.rank() + 1); };
     hsdp->before_microbatch(false);
     one();
@@ -384,7 +439,7 @@ TEST_CASE("16.9: finish() waits for the last unit inside the group, and then bet
   const Numbers expected = expected_gradients();
   run(4, [&](Communicator& world) {
     const std::vector<LayerPtr> model = make_net();
-    const auto hsdp = solution.make(model, right_ranks(world, 2));
+    const auto hsdp = solution.make(model, right_ranks(world, 2), Algorithm::ring);
     for (int i = 0; i < 2; ++i) {
       for (const ParameterPtr& each : parameters(hsdp->stack())) each->gradient().fill(0);
       step(*hsdp, world, 1);
