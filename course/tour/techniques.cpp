@@ -49,7 +49,16 @@ constexpr Technique all_techniques[] = {
      "1f1b",
      "ulysses"},
     {"tensor + FSDP", "--layout tp=2,fsdp=2", {.tp = 2, .dp_shard = 2}},
-    {"8 experts", "--layout ep=4 --experts 8", {.ep = 4}, "none", 0, "1f1b", "ring", false, 8},
+    {"8 experts",
+     "--layout ep=4 --experts 8",
+     {.ep = 4},
+     "none",
+     0,
+     "1f1b",
+     "ring",
+     false,
+     false,
+     8},
 };
 
 // One run, and the time of a step on the machine: of all but the first, which comes after sharing
