@@ -1,6 +1,11 @@
 // The bodies of parallel/'s layers: tensor and context parallelism.
+#include "yotta/parallel/async_mlp.hpp"
+#include "yotta/parallel/async_tp.hpp"
+#include "yotta/parallel/async_tp_layers.hpp"
 #include "yotta/parallel/attention_layer.hpp"
 #include "yotta/parallel/context_parallel.hpp"
+#include "yotta/parallel/expert_parallel.hpp"
+#include "yotta/parallel/expert_share.hpp"
 #include "yotta/parallel/ring_attention.hpp"
 #include "yotta/parallel/sequence_parallel.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"

@@ -7,15 +7,62 @@
 #include "course/shared/console.hpp"
 #include "course/shared/options.hpp"
 #include "yotta/comm/recording/recorder.hpp"
+#include "yotta/core/cpu/measure.hpp"
 #include "yotta/machine/files/cluster_file.hpp"
 #include "yotta/machine/pictures/timeline_file.hpp"
+#include "yotta/plan/mfu.hpp"
 
 namespace yotta {
 
 struct Timelines::State {
   std::string cluster, file;
+  bool mfu = false;
   std::optional<Recorder> recorder;
 };
+
+namespace {
+
+// The fastest matrix product of a run, in FLOP/s.
+double fastest(const Trace& trace) {
+  double rate = 0;
+  for (const std::vector<TraceEvent>& rank : trace.ranks)
+    for (const TraceEvent& event : rank)
+      if (event.kind == EventKind::op && is_matrix_product(event.name) && event.seconds() > 0)
+        rate = std::max(rate, event.flops / event.seconds());
+  return rate;
+}
+
+// The chip of the machine that timed a run: `named` by --cluster, or known by its name. None if that
+// fits no operation of the run: some were faster than the chip can.
+std::optional<Chip> chip_of(const std::string& named, const std::string& timed_by,
+                            const Trace& trace) {
+  for (const std::string& each : {named, timed_by}) try {
+      const Cluster cluster = cluster_from(each);
+      const MfuMachine machine = mfu_machine(cluster.chip, matrix_dtype(trace));
+      const bool fits = waterfall_of(trace, machine, 0).share(Loss::clock) >= -1e-6;
+      if (cluster.name == timed_by && fits) return cluster.chip;
+    } catch (const Error&) {  // no such machine: it was made for the run
+    }
+  return std::nullopt;
+}
+
+// What the FLOPs of a run are counted against, and that in words.
+std::pair<MfuMachine, std::string> machine_of(const std::string& named, const std::string& timed_by,
+                                              const Trace& trace, double rate) {
+  if (timed_by.empty()) {  // this computer, which all ranks share
+    if (rate <= 0) rate = 1e9 * measure_matmul_gflops(context().threads, 0.2);
+    const auto ranks = static_cast<double>(trace.ranks.size());
+    return {{rate / ranks, {}}, "this computer's rate of matmuls, shared by its ranks"};
+  }
+  const DType dtype = matrix_dtype(trace);
+  const std::optional<Chip> chip = chip_of(named, timed_by, trace);
+  if (chip)
+    return {mfu_machine(*chip, dtype), fmt::format("{}, dense {}", chip->name, name(dtype))};
+  return {{fastest(trace), {}},
+          "the rate of the fastest matrix product, since the run's machine is its own"};
+}
+
+}  // namespace
 
 Timelines::Timelines() : state_(std::make_unique<State>()) {}
 Timelines::~Timelines() = default;
@@ -29,6 +76,8 @@ void Timelines::add_options(Options& options, const std::string& machine) {
   options.add("--timeline", state_->file,
               "write when each rank did what: .html (zoom, hover), .svg, .json (Perfetto) or .txt",
               called("FILE"));
+  options.add_flag("--mfu", state_->mfu,
+                   "where the peak's FLOPs went: a waterfall from 100% to the model's share");
 }
 
 void Timelines::expect_none() const {
@@ -41,6 +90,10 @@ void Timelines::expect_none() const {
         Where::current(),
         "--timeline is for ranks that are threads; leave out --comm, mpirun and srun, or leave out "
         "--timeline");
+  if (state_->mfu)
+    fail(Where::current(),
+         "--mfu reads the timeline of ranks that are threads; leave out --comm, mpirun and srun, "
+         "or leave out --mfu");
 }
 
 const std::string& Timelines::machine() const { return state_->cluster; }
@@ -53,11 +106,11 @@ void Timelines::start() {
   check();
   if (!state_->cluster.empty())
     state_->recorder.emplace(cluster_from(state_->cluster));
-  else if (!state_->file.empty())
+  else if (!state_->file.empty() || state_->mfu)
     state_->recorder.emplace();  // the wall clock
 }
 
-void Timelines::finish() {
+void Timelines::finish(const std::optional<TrainedSteps>& trained) {
   if (!state_->recorder) return;
   const Recorder& recorder = *state_->recorder;
   if (recorder.runs() == 0) {
@@ -67,10 +120,41 @@ void Timelines::finish() {
   std::string title = "== Timeline of this computer";
   if (!recorder.machine().empty()) title = fmt::format("== Timeline on {}", recorder.machine());
   if (recorder.runs() > 1) title += fmt::format(" (the largest of {} runs)", recorder.runs());
-  show(recorder.trace(), title);
+  if (!state_->cluster.empty() || !state_->file.empty()) show_timeline(recorder.trace(), title);
+  if (state_->mfu) show_mfu(recorder.trace(), recorder.machine(), trained);
 }
 
-void Timelines::show(const Trace& trace, const std::string& title) const {
+void Timelines::show(const Trace& trace, const std::string& title,
+                     const TrainedSteps& trained) const {
+  show_timeline(trace, title);
+  if (state_->mfu) show_mfu(trace, cluster_from(state_->cluster).name, trained);
+}
+
+void Timelines::show_mfu(const Trace& trace, const std::string& timed_by,
+                         const std::optional<TrainedSteps>& trained) const {
+  const double computed = matrix_flops(trace);
+  if (computed == 0) return fmt::print("\nNo matrix products ran, so there is no MFU.\n");
+  const auto [machine, against] =
+      machine_of(state_->cluster, timed_by, trace, trained ? trained->rate : 0);
+  fmt::print("\n{}\ncounted against {}\n",
+             console::paint(console::Color::bold, "== Where the peak went"), against);
+  if (!trained || trained->steps < 1) {
+    fmt::print("{}all matrix products count here, as no model's formula is known: this is HFU\n",
+               waterfall_text(waterfall_of(trace, machine, computed)));
+    return;
+  }
+  const std::vector<double> ends = step_ends(trace, trained->steps);
+  const bool warm = trained->steps > 1;
+  const auto steps = static_cast<double>(trained->steps - (warm ? 1 : 0));
+  const Waterfall fall =
+      waterfall_of(trace, machine, steps * trained->needed, warm ? ends.front() : 0, ends.back());
+  fmt::print("{}{}; with the masked half of attention and all of 6 N: {:.1f}%\n",
+             waterfall_text(fall),
+             warm ? "the first step is left out" : "one step, and what comes before it",
+             100 * fall.mfu() * trained->with_masked / trained->needed);
+}
+
+void Timelines::show_timeline(const Trace& trace, const std::string& title) const {
   fmt::print("\n{}\n{}", console::paint(console::Color::bold, title),
              timeline_text(make_timeline(trace, 4), 72, console::colored()));
   fmt::print("{}", waits_text(trace));

@@ -1,4 +1,4 @@
-// --cluster and --timeline, as lessons, train and tour have them.
+// --cluster, --timeline and --mfu, as lessons, train and tour have them.
 //
 //     Timelines timelines;
 //     timelines.add_options(options);    before the command line is parsed
@@ -7,13 +7,23 @@
 //     timelines.finish();            shows the largest run, and writes it
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace yotta {
 
 class Options;
 struct Trace;
+
+// The training steps that a run consists of, for --mfu.
+struct TrainedSteps {
+  int64_t steps = 0;
+  double needed = 0;       // model FLOPs of a step, attention's masked half left out
+  double with_masked = 0;  // as PaLM counts them: 6 N and all scores
+  double rate = 0;         // of matmuls on this computer, FLOP/s, if it was measured
+};
 
 class Timelines {
  public:
@@ -29,11 +39,16 @@ class Timelines {
   void check() const;
   // Errors: as check(); no such machine.
   void start();
-  void finish();
-  // Prints a trace under this title and, if --timeline says so, writes it.
-  void show(const Trace& trace, const std::string& title) const;
+  // Shows and writes what was asked for. Without steps --mfu counts all matrix products.
+  void finish(const std::optional<TrainedSteps>& trained = {});
+  // The same for a trace that was timed on the machine of --cluster.
+  void show(const Trace& trace, const std::string& title, const TrainedSteps& trained) const;
 
  private:
+  void show_timeline(const Trace& trace, const std::string& title) const;
+  void show_mfu(const Trace& trace, const std::string& timed_by,
+                const std::optional<TrainedSteps>& trained) const;
+
   struct State;
   std::unique_ptr<State> state_;
 };

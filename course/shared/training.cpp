@@ -16,11 +16,13 @@
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/checkpoint.hpp"
+#include "yotta/model/files/hugging_face.hpp"
 #include "yotta/model/files/safetensors.hpp"
 #include "yotta/model/files/tokenizer_json.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/sgd.hpp"
+#include "yotta/plan/mfu.hpp"
 
 namespace yotta {
 
@@ -50,6 +52,12 @@ Metadata fixed_options(const TrainingPlan& plan, const TrainingText& text) {
     all["optimizer"] = plan.optimizer;
     all["momentum"] = fmt::format("{}", plan.momentum);
   }
+  if (const MixtureConfig& m = plan.model.mixture; m.experts > 0)
+    for (const auto& [name, value] : {std::pair{"capacity", m.capacity},
+                                      {"balance_loss", m.balance_loss},
+                                      {"z_loss", m.z_loss},
+                                      {"bias_rate", m.bias_rate}})
+      all[name] = fmt::format("{}", value);
   if (plan.sequence > 0) all["context"] = std::to_string(plan.sequence);
   if (!text.tokenizer_json().empty()) all["tokenizer"] = hash_of(text.tokenizer_json());
   return all;
@@ -63,23 +71,34 @@ CheckpointOptions checkpoint_options(const TrainingPlan& plan) {
   return {.what = Recompute::none};
 }
 
+// With chunks, 1F1B and ZB-H1 are interleaved.
+PipelineKind schedule_of(const TrainingPlan& plan) {
+  const bool chunks = plan.chunks > 1;
+  if (plan.schedule == "naive") return PipelineKind::naive;
+  if (plan.schedule == "gpipe") return PipelineKind::gpipe;
+  if (plan.schedule == "zb-h1") return chunks ? PipelineKind::interleaved_zb : PipelineKind::zb_h1;
+  if (plan.schedule == "zb-h2") return PipelineKind::zb_h2;
+  if (plan.schedule == "zb-v") return PipelineKind::zb_v;
+  if (plan.schedule == "dualpipe") return PipelineKind::dual_pipe;
+  if (plan.schedule == "dualpipev") return PipelineKind::dual_pipe_v;
+  if (plan.schedule == "auto") return PipelineKind::automatic;
+  return chunks ? PipelineKind::interleaved : PipelineKind::one_f_one_b;
+}
+
 NdOptions nd_options(const TrainingPlan& plan) {
   NdOptions options;
   options.microbatches = plan.microbatches;
   options.sequence = plan.sequence;
   options.checkpoint = checkpoint_options(plan);
   options.chunks = plan.chunks;
-  options.schedule = plan.schedule == "naive"   ? PipelineKind::naive
-                     : plan.schedule == "gpipe" ? PipelineKind::gpipe
-                     : plan.chunks > 1          ? PipelineKind::interleaved
-                                                : PipelineKind::one_f_one_b;
+  options.hold = plan.hold;
+  options.schedule = schedule_of(plan);
   options.ddp = {plan.bucket_bytes, ReduceOp::sum, plan.gradients == "overlapped"};
   options.naive_gradients = plan.gradients == "naive";
-  if (plan.schedule == "zb-h1") options.zero_bubble = ZeroBubble::H1;
-  if (plan.schedule == "zb-h2") options.zero_bubble = ZeroBubble::H2;
   if (plan.context_parallel == "ulysses") options.context = ContextParallel::ulysses;
   options.sequence_parallel = plan.sequence_parallel;
   options.keep_gathered = plan.keep_gathered;
+  if (plan.async_tp) options.pieces = plan.both_ways ? Pieces::both_ways : Pieces::one_way;
   options.zero = {.stage = plan.zero == 3 ? 0 : plan.zero, .bucket_bytes = plan.bucket_bytes};
   if (plan.bf16_gradients) options.zero.gradients = DType::bf16;
   options.fsdp.layers_per_unit = plan.layers_per_unit;
@@ -112,6 +131,10 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                       {"--feed-forward", text_of(m.feed_forward)},
                       {"the model's context", text_of(m.context)},
                       {"--untied", text_of(!m.tied)},
+                      {"--experts", text_of(m.mixture.experts)},
+                      {"--top-k", text_of(m.mixture.top_k)},
+                      {"--shared-experts", text_of(m.mixture.shared)},
+                      {"--router", name(m.mixture.score)},
                       {"--attention", m.attention == AttentionKind::plain ? "plain" : "blockwise"},
                       {"--layout", describe(layout_of(plan))},
                       {"--device", name(plan.device)},
@@ -120,9 +143,12 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                       {"--snapshots", text_of(plan.snapshots)},
                       {"--schedule", plan.schedule},
                       {"--chunks", text_of(plan.chunks)},
+                      {"--hold", text_of(plan.hold)},
                       {"--context-parallel", plan.context_parallel},
                       {"--sequence-parallel", text_of(plan.sequence_parallel)},
                       {"--keep-gathered", text_of(plan.keep_gathered)},
+                      {"--async-tp", text_of(plan.async_tp)},
+                      {"--both-ways", text_of(plan.both_ways)},
                       {"--zero", text_of(plan.zero)},
                       {"--gradient-dtype", plan.bf16_gradients ? "bf16" : "f32"},
                       {"--layers-per-unit", text_of(plan.layers_per_unit)},
@@ -413,10 +439,15 @@ void save_batches(const TrainingPlan& plan, const TrainingText& text) {
 
 // CLI11's ranges let NaN pass, so the numbers that no range can hold are looked at here.
 void expect_numbers(const TrainingPlan& plan) {
+  const MixtureConfig& mixture = plan.model.mixture;
   const std::pair<const char*, double> numbers[] = {{"--lr", plan.learning_rate},
                                                     {"--clip", plan.clip},
                                                     {"--weight-decay", plan.adamw.weight_decay},
-                                                    {"--momentum", plan.momentum}};
+                                                    {"--momentum", plan.momentum},
+                                                    {"--capacity", mixture.capacity},
+                                                    {"--balance-loss", mixture.balance_loss},
+                                                    {"--z-loss", mixture.z_loss},
+                                                    {"--bias-rate", mixture.bias_rate}};
   for (const auto& [option, value] : numbers)
     if (!(value >= 0) || std::isinf(value))
       fail(Where::current(), "{} is {}; it must be a number, and not below 0", option, value);
@@ -431,6 +462,14 @@ void expect_optimizer(const TrainingPlan& plan) {
          plan.momentum);
   if (plan.optimizer == "sgd" && plan.device != Device::cpu)
     fail(Where::current(), "SGD steps on the CPU only; take --optimizer adamw, or --device cpu");
+}
+
+// What a mixture cannot do yet.
+void expect_mixture(const TrainingPlan& plan) {
+  if (plan.model.mixture.experts == 0) return;
+  if (plan.device != Device::cpu)
+    fail(Where::current(), "a mixture of experts runs on the CPU only; leave out --device cuda");
+  if (!plan.save.empty()) expect_hugging_face(plan.model);
 }
 
 // Rope turns by any position; of learned positions there are as many as the model's table has.
@@ -457,6 +496,10 @@ void expect_sizes(const TrainingPlan& plan) {
   for (const auto& [what, size] : sizes)
     if (size > most)
       fail(Where::current(), "the model's {} is {}; it can be {} at most", what, size, most);
+  const double experts = static_cast<double>(model.mixture.experts + model.mixture.shared);
+  if (experts * static_cast<double>(model.feed_forward) > static_cast<double>(most))
+    fail(Where::current(), "{} experts of width {}; their widths can be {} at most together",
+         experts, model.feed_forward, most);
 }
 
 // An option that would change nothing, and what it is for.
@@ -467,17 +510,29 @@ struct Useless {
 };
 std::optional<Useless> find_useless(const TrainingPlan& plan, const MeshShape& layout) {
   const TrainingPlan usual;
+  const MixtureConfig &mixture = plan.model.mixture, &none = usual.model.mixture;
+  const bool has_experts = mixture.experts > 0;
   const bool has_fsdp = layout.dp_shard > 1, has_stages = layout.pp > 1 || plan.chunks > 1;
   const Useless options[] = {
       {"--no-reshard", plan.no_reshard, has_fsdp, "fsdp, as --layout fsdp=2"},
       {"--layers-per-unit", plan.layers_per_unit != usual.layers_per_unit, has_fsdp,
        "fsdp, as --layout fsdp=2"},
       {"--schedule", plan.schedule != usual.schedule, has_stages, "a pipeline, as --layout pp=2"},
+      {"--hold", plan.hold != usual.hold, plan.schedule == "auto", "--schedule auto"},
       {"--context-parallel", plan.context_parallel != usual.context_parallel, layout.cp > 1,
        "the axis cp, as --layout cp=2"},
       {"--sequence-parallel", plan.sequence_parallel, layout.tp > 1,
        "the axis tp, as --layout tp=2"},
-      {"--keep-gathered", plan.keep_gathered, plan.sequence_parallel, "--sequence-parallel"},
+      {"--keep-gathered", plan.keep_gathered, plan.sequence_parallel || plan.async_tp,
+       "--sequence-parallel"},
+      {"--async-tp", plan.async_tp, layout.tp > 1, "the axis tp, as --layout tp=2"},
+      {"--both-ways", plan.both_ways, plan.async_tp, "--async-tp"},
+      {"--top-k", mixture.top_k != none.top_k, has_experts, "a mixture, as --experts 8"},
+      {"--router", mixture.score != none.score, has_experts, "a mixture, as --experts 8"},
+      {"--capacity", mixture.capacity > 0, has_experts, "a mixture, as --experts 8"},
+      {"--balance-loss", mixture.balance_loss > 0, has_experts, "a mixture, as --experts 8"},
+      {"--z-loss", mixture.z_loss > 0, has_experts, "a mixture, as --experts 8"},
+      {"--bias-rate", mixture.bias_rate > 0, has_experts, "a mixture, as --experts 8"},
       {"--momentum", plan.momentum != usual.momentum, plan.optimizer == "sgd", "--optimizer sgd"},
       {"--snapshots", plan.snapshots != usual.snapshots, plan.recompute == "revolve",
        "--recompute revolve"}};
@@ -506,7 +561,7 @@ double least_bytes(const TrainingPlan& plan, const MeshShape& layout) {
   const double own_state = plan.optimizer == "adamw" ? 8 : plan.momentum > 0 ? 4 : 0;
   const double state = 2 * weight + own_state + (model.dtype == DType::f32 ? 0 : 4);
   const double tokens = real(plan.batch) * real(sequence_of(plan));  // of a step
-  const double own = tokens / (layout.dp_shard * layout.dp_replicate);
+  const double own = tokens / real(layout.data_ranks());
   const double output = own / real(plan.microbatches) / layout.cp * real(model.width) * weight;
   const double on_device = numbers * state / plan.ranks + output;
   const double batches = plan.save_batches.empty() ? 0 : 8 * tokens * real(plan.steps);
@@ -529,7 +584,8 @@ bool copies_zero_3(const TrainingPlan& plan, const MeshShape& layout) {
   return plan.zero == 3 && layout.dp_replicate > 1;
 }
 bool cuts_nothing(const TrainingPlan& plan, const MeshShape& layout) {
-  const bool shares = layout.dp_shard > 1 || (plan.zero < 3 && layout.dp_replicate * layout.cp > 1);
+  const bool shares =
+      layout.dp_shard > 1 || (plan.zero < 3 && layout.dp_replicate * layout.ep * layout.cp > 1);
   return plan.zero > 0 && !shares;
 }
 bool sums_in_f32(const TrainingPlan& plan) { return plan.zero != 1 && plan.zero != 2; }
@@ -655,6 +711,7 @@ void check_plan(const TrainingPlan& plan) {
   expect_optimizer(plan);
   plan.model.check();
   expect_sizes(plan);
+  expect_mixture(plan);
   expect_positions(plan);
   expect_tokens(plan);
   const MeshShape layout = layout_of(plan);
@@ -710,6 +767,14 @@ TrainingFigures run_training(const TrainingPlan& plan,
     figures.mfu =
         figures.model_flops_per_step / figures.median_step_seconds / (1e9 * figures.matmul_gflops);
   return figures;
+}
+
+TrainedSteps trained_steps(const TrainingPlan& plan, const TrainingFigures& figures) {
+  const auto T = static_cast<double>(sequence_of(plan));
+  const auto tokens = static_cast<double>(figures.tokens_per_step);
+  const double needed = tokens * model_flops(counted_model(plan.model), T, Scores::causal);
+  return {std::ssize(figures.loss), needed, figures.model_flops_per_step,
+          1e9 * figures.matmul_gflops};
 }
 
 }  // namespace yotta

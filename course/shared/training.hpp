@@ -7,11 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "course/shared/timelines.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
 #include "yotta/nn/adamw.hpp"
 
 namespace yotta {
+
+inline const std::vector<std::string> schedule_names = {
+    "naive", "gpipe", "1f1b", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev", "auto"};
 
 struct TrainingPlan {
   TransformerConfig model = gpt2_config(4, 128, 4, 128, 256);
@@ -22,11 +26,14 @@ struct TrainingPlan {
       layout;  // how the ranks share the work; empty: each its share of the batch
   std::string recompute = "none";  // activation checkpointing: or attention, all, sqrt, revolve
   int64_t snapshots = 2;           // revolve: inputs of layers that there is room for
-  std::string schedule = "1f1b";   // of a pipeline: or naive, gpipe, zb-h1, zb-h2
-  int chunks = 1;                  // pipeline stages per rank; more than one: interleaved 1F1B
+  std::string schedule = "1f1b";   // of a pipeline: any that schedule_names has
+  int chunks = 1;    // pipeline stages per rank; more than one: interleaved 1F1B or ZB-H1
+  int64_t hold = 0;  // of the schedule auto: microbatches that a rank may hold; 0: as many as pp
   std::string context_parallel = "ring";  // what cp does: or ulysses
   bool sequence_parallel = false;  // the ranks of tp share the tokens between attention and MLP
   bool keep_gathered = false;      // with it: gathered inputs stay until the backward pass
+  bool async_tp = false;           // shares them too: pieces travel while others are multiplied
+  bool both_ways = false;          // with it: pieces go both ways round the ring
   int zero = 0;                    // ZeRO stage of dp: 0 is DDP; 1 and 2; 3 makes dp the axis fsdp
   int64_t layers_per_unit = 1;     // of fsdp: layers of the stack that are gathered together
   bool no_reshard = false;         // fsdp keeps units whole from forward to backward
@@ -108,5 +115,8 @@ struct TrainingFigures {
 // wrong, in words.
 TrainingFigures run_training(const TrainingPlan& plan,
                              const std::function<void(const StepFigures&)>& on_step);
+
+// What --mfu needs to know of such a run.
+TrainedSteps trained_steps(const TrainingPlan& plan, const TrainingFigures& figures);
 
 }  // namespace yotta

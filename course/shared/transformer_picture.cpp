@@ -78,6 +78,7 @@ std::vector<Piece> halves_of_depth() {
 std::vector<Piece> slab(LitAxis lit, int layer, int tower) {
   switch (lit) {
     case LitAxis::batch:
+    case LitAxis::experts:
     case LitAxis::weights: return {whole(tower / (towers / 2))};
     case LitAxis::layers: return {whole(layer / (layers / 2))};
     case LitAxis::width: return halves_of_width();
@@ -95,7 +96,7 @@ std::vector<Piece> slab(LitAxis lit, int layer, int tower) {
 std::vector<Piece> weights(LitAxis lit, int layer) {
   if (lit == LitAxis::layers) return {whole(layer / (layers / 2))};
   if (lit == LitAxis::width || lit == LitAxis::tokens) return halves_of_width();
-  if (lit == LitAxis::weights) return halves_of_depth();
+  if (lit == LitAxis::weights || lit == LitAxis::experts) return halves_of_depth();
   const bool copies = lit == LitAxis::batch || lit == LitAxis::sequence;
   return {{.label = copies ? "r0 and r1" : "weights"}};
 }
@@ -104,7 +105,7 @@ std::vector<Piece> weights(LitAxis lit, int layer) {
 std::string axes(LitAxis lit) {
   const auto is = [&](LitAxis axis) { return lit == axis || lit == LitAxis::all; };
   const bool layer = is(LitAxis::layers) || lit == LitAxis::memory, width = is(LitAxis::width);
-  const bool batch = is(LitAxis::batch) || lit == LitAxis::weights;
+  const bool batch = is(LitAxis::batch) || lit == LitAxis::weights || lit == LitAxis::experts;
   const bool depth = is(LitAxis::sequence) || lit == LitAxis::tokens;
   const auto name = [](double x, double y, const char* words, const char* anchor, bool bright) {
     return text(x, y, words, anchor, bright ? svg::lit : quiet, bright ? 13 : 12, bright);
@@ -182,12 +183,19 @@ std::vector<TransformerPicture> transformer_pictures() {
        "transformer_tokens.svg",
        "Cut: the tokens, between layers whose width is cut",
        "Sequence parallelism: outside attention and feed-forward a rank has some of the tokens.",
-       {"21"}},
+       {"21", "22"}},
       {LitAxis::sequence,
        "transformer_sequence.svg",
        "Cut: the sequence",
        "Context parallelism: a rank has some tokens of every sequence, and all weights.",
-       {"23", "24"}}};
+       {"23", "24"}},
+      {LitAxis::experts,
+       "transformer_experts.svg",
+       "Cut: the batch, and the experts of every layer",
+       "Expert parallelism: a rank has some of the sequences and some of the experts. Tokens "
+       "travel "
+       "to theirs, and back.",
+       {"25"}}};
 }
 
 std::string transformer_svg(const TransformerPicture& picture) {
@@ -208,10 +216,12 @@ std::string transformer_svg(const TransformerPicture& picture) {
   for (int tower = 0; tower < towers; ++tower)
     svg += text(tower_x(tower) + slab_width / 2, lowest + slab_height + 18,
                 fmt::format("sequence {}", tower), "middle", ink, 11);
-  const bool cut_weights = lit == LitAxis::weights;
-  svg += text(weights_at, lowest + 28, "weights: one set a layer,", "start",
+  const bool experts = lit == LitAxis::experts, cut_weights = experts || lit == LitAxis::weights;
+  svg += text(weights_at, lowest + 28,
+              experts ? "experts of a layer, shared out;" : "weights: one set a layer,", "start",
               cut_weights ? svg::lit : ink, 12, cut_weights);
-  svg += text(weights_at, lowest + 44, "used by every sequence and token");
+  svg += text(weights_at, lowest + 44,
+              experts ? "the rest is whole on each rank" : "used by every sequence and token");
   return svg + axes(lit) + legend(lit) + "</svg>\n";
 }
 

@@ -14,7 +14,7 @@
 
 namespace yotta {
 
-enum class LitAxis { all, batch, weights, memory, layers, width, tokens, sequence };
+enum class LitAxis { all, batch, weights, memory, layers, width, tokens, sequence, experts };
 
 struct TransformerPicture {
   LitAxis lit;

@@ -151,8 +151,8 @@ std::string report_html(const TourFigures& figures) {
       ranks);
   html += fmt::format(
       "<h2>What each technique buys and costs</h2>\n<p>The same model and batches on four ranks, a "
-      "few steps each. The loss is the same; what travels and what is held is not. The last number "
-      "is "
+      "few steps each. The loss is the same, but for the experts', which are another model; what "
+      "travels and what is held is not. The last number is "
       "a step's time on {}, a machine that is only described: for a model this small it is "
       "latency, "
       "message after message.</p>\n{}",

@@ -20,7 +20,7 @@ namespace {
 struct Arguments {
   TrainingPlan plan;
   std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", layout, json;
-  std::string gradient_dtype = "f32", gather_dtype;
+  std::string gradient_dtype = "f32", gather_dtype, router = "softmax";
   std::string device = "cpu", matmul = "cublas";
   int64_t kv_heads = 0, feed_forward = 0;
   bool untied = false;
@@ -46,6 +46,24 @@ void add_model_options(Options& to, Arguments& a) {
          "of weights and activations: f32; or bf16, with f32 master weights and gradients",
          one_of({"f32", "bf16"}));
   to.add_flag("--untied", a.untied, "an output matrix of its own");
+}
+void add_mixture_options(Options& to, Arguments& a) {
+  MixtureConfig& m = a.plan.model.mixture;
+  to.add("--experts", m.experts,
+         "feed-forward layers of each block, of which a token runs through some (E); 0: one for "
+         "all tokens",
+         at_least(0));
+  to.add("--top-k", m.top_k, "experts of a token (k)", at_least(1));
+  to.add("--shared-experts", m.shared, "experts that every token runs through as well",
+         at_least(0));
+  to.add("--router", a.router, "what makes scores of logits: softmax (Mixtral), sigmoid (DeepSeek)",
+         one_of({"softmax", "sigmoid"}));
+  to.add("--capacity", m.capacity,
+         "an expert takes so many times its even share of the tokens, the first ones; 0: all");
+  to.add("--balance-loss", m.balance_loss, "weight of the loss that evens out the experts' loads");
+  to.add("--z-loss", m.z_loss, "weight of the loss that keeps the router's logits small");
+  to.add("--bias-rate", m.bias_rate,
+         "step of a bias that evens out the loads without a loss; 0: no bias");
 }
 void add_run_options(Options& to, Arguments& a) {
   TrainingPlan& p = a.plan;
@@ -74,7 +92,10 @@ void add_rank_options(Options& to, Arguments& a) {
          one_of({"cublas", "course"}));
   to.add("--ranks", p.ranks, "how many; data-parallel without --layout", in_range(1, rank_limit));
   to.add("--layout", a.layout,
-         "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, cp, tp", not_empty());
+         "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, ep, cp, tp. ep is data "
+         "parallelism whose ranks share out the experts: ep=4,dp=2 is 8 ranks, and 2 hold each "
+         "expert",
+         not_empty());
 }
 // What the ranks do on each axis.
 void add_technique_options(Options& to, Arguments& a) {
@@ -85,10 +106,14 @@ void add_technique_options(Options& to, Arguments& a) {
          one_of({"none", "attention", "all", "sqrt", "revolve"}));
   to.add("--snapshots", p.snapshots, "inputs of layers that revolve may keep", at_least(1));
   to.add("--schedule", p.schedule,
-         "of a pipeline: naive, gpipe, 1f1b, zb-h1 or zb-h2 (zero bubble)",
-         one_of({"naive", "gpipe", "1f1b", "zb-h1", "zb-h2"}));
-  to.add("--chunks", p.chunks, "pipeline stages per rank; above 1 interleaved 1F1B",
+         "of a pipeline: naive, gpipe, 1f1b, zb-h1, zb-h2 or zb-v (zero bubble), dualpipe, "
+         "dualpipev, auto (searched for)",
+         one_of(schedule_names));
+  to.add("--chunks", p.chunks,
+         "pipeline stages per rank; above 1 it interleaves the schedules 1f1b and zb-h1",
          in_range(1, 64));
+  to.add("--hold", p.hold, "of --schedule auto: microbatches that a rank may hold; 0: as pp",
+         at_least(0));
   to.add("--context-parallel", p.context_parallel,
          "what cp does in attention: ring (keys and values go round), ulysses (heads "
          "for tokens)",
@@ -100,6 +125,11 @@ void add_technique_options(Options& to, Arguments& a) {
   to.add_flag("--keep-gathered", p.keep_gathered,
               "with it: what the forward pass gathers stays until the backward pass, which then "
               "gathers nothing again");
+  to.add_flag("--async-tp", p.async_tp,
+              "sequence parallelism in pieces: tokens of one rank at a time travel while others "
+              "are multiplied; includes --sequence-parallel");
+  to.add_flag("--both-ways", p.both_ways,
+              "with it: pieces go both ways round the ring, for machines with a link each way");
   to.add("--zero", p.zero,
          "what the ranks of dp share out: 0 nothing (DDP), 1 optimizer state, 2 gradients "
          "too (both among the ranks of cp as well), 3 weights too: dp is then fsdp",
@@ -137,6 +167,8 @@ void add_file_options(Options& to, Arguments& a) {
 void add_options(Options& to, Arguments& a) {
   to.heading("Model");
   add_model_options(to, a);
+  to.heading("Mixture of experts");
+  add_mixture_options(to, a);
   to.heading("Run");
   add_run_options(to, a);
   to.heading("Ranks");
@@ -204,6 +236,10 @@ void expect_same_sizes(const Options& options, const Arguments& a, const Transfo
   expect("--feed-forward", a.feed_forward > 0 ? a.feed_forward : saved.feed_forward,
          saved.feed_forward);
   expect("--untied", true, !saved.tied);
+  expect("--experts", m.mixture.experts, saved.mixture.experts);
+  expect("--top-k", m.mixture.top_k, saved.mixture.top_k);
+  expect("--shared-experts", m.mixture.shared, saved.mixture.shared);
+  expect("--router", a.router, std::string(name(saved.mixture.score)));
 }
 
 // --load: --context says how long the sequences are to be, if not as long as the model's. --resume:
@@ -230,6 +266,9 @@ void settle_model(const Options& options, Arguments& a) {
     expect_same_sizes(options, a, saved, folder);
     a.plan.sequence = settle_sequence(options, a, saved);
     saved.seed = m.seed, saved.dropout = m.dropout;
+    std::swap(saved.mixture, m.mixture);  // the run's, but for what the folder says
+    saved.mixture.experts = m.mixture.experts, saved.mixture.top_k = m.mixture.top_k;
+    saved.mixture.shared = m.mixture.shared;
     m = saved;
   } else {
     const bool llama = a.dialect == "llama";
@@ -240,6 +279,7 @@ void settle_model(const Options& options, Arguments& a) {
     m.feed_forward = a.feed_forward > 0 ? a.feed_forward : usual;
     m.tied = !llama && !a.untied;
   }
+  m.mixture.score = a.router == "sigmoid" ? RouterScore::sigmoid : RouterScore::softmax;
   m.attention = a.attention == "plain" ? AttentionKind::plain : AttentionKind::blockwise;
   m.dtype = a.dtype == "bf16" ? DType::bf16 : DType::f32;
   a.plan.bf16_gathered = a.gather_dtype == "bf16" && m.dtype != DType::bf16;
@@ -275,8 +315,14 @@ void print_tokens(const TrainingFigures& f) {
 
 void print_summary(const Arguments& a, const TrainingFigures& f) {
   const TrainingPlan& p = a.plan;
-  fmt::print("{} dialect, {} layers, width {}: {} parameters; text of {} in {} files\n",
-             name(p.model.dialect), p.model.layers, p.model.width, f.parameters,
+  const MixtureConfig& mixture = p.model.mixture;
+  const std::string active =
+      mixture.experts == 0
+          ? ""
+          : fmt::format(", {} of them for a token, which runs through {} of {} experts",
+                        active_parameters(p.model), mixture.top_k, mixture.experts);
+  fmt::print("{} dialect, {} layers, width {}: {} parameters{}; text of {} in {} files\n",
+             name(p.model.dialect), p.model.layers, p.model.width, f.parameters, active,
              console::bytes(static_cast<double>(f.text_bytes)), f.text_files);
   print_tokens(f);
   if (f.loss.empty())
@@ -354,7 +400,7 @@ int main(int argc, char** argv) {
     });
     progress.finish();
     print_summary(arguments, figures);
-    timelines.finish();
+    timelines.finish(trained_steps(arguments.plan, figures));
     if (!arguments.json.empty() && comm.is_first()) write_json(arguments, figures);
     console::expect_printed();
     return comm.finish("");

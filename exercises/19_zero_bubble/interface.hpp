@@ -25,6 +25,7 @@ struct Solution {
                       int64_t hold, const yotta::PipelineCosts& costs);
   yotta::PipelineSchedule (*greedy)(int p, int64_t m, int64_t hold,
                                     const yotta::PipelineCosts& costs);
+  yotta::PipelineActions (*zb_v)(int rank, int p, int64_t m);
 };
 extern const Solution solution;
 

@@ -65,6 +65,32 @@ void each_size(Visit visit) {
     for (const int p : {3, 1, 2, 4, 8}) visit(p, int64_t{3} * p, k);
 }
 
+PipelineSchedule yours_v(int p, int64_t m) {
+  PipelineSchedule made{"your ZB-V", p, 2 * p, m, {}, Placement::vee};
+  for (int rank = 0; rank < p; ++rank) made.by_rank.push_back(solution.zb_v(rank, p, m));
+  return made;
+}
+
+// What is in the way of the last rank's first I, which all others wait for.
+std::string why_idle_v(const PipelineSchedule& schedule) {
+  const PipelineActions& last = schedule.by_rank.back();
+  int64_t before = 0;  // F of the way down that it runs before its first F of the way up
+  for (const PipelineAction& each : last) {
+    if (each.stage >= schedule.ranks) break;
+    before += each.op == PipelineOp::F;
+  }
+  if (before > 1)
+    return fmt::format(
+        "the last rank runs {} F on the way down before its first on the way up, and rank 0 waits "
+        "for that one",
+        before);
+  const auto is_w = [](const PipelineAction& each) { return each.op == PipelineOp::W; };
+  const auto first_w = std::find_if(last.begin(), last.end(), is_w);
+  if (std::all_of(first_w, last.end(), is_w))
+    return "all W come last, and a rank that waits for an I has none to run";
+  return "a microbatch's first I follows its last F at once";
+}
+
 bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * (1 + std::abs(b)); }
 
 }  // namespace
@@ -233,5 +259,33 @@ TEST_CASE("19.5: from p to 2p - 1, each microbatch more in memory saves one unit
           fmt::format("F = I = W, {} microbatches held at most: a rank is idle for {:g} units, {} "
                       "allowed{}",
                       hold, idle, 2 * p - 1 - hold, beside(made, allowed)));
+    }
+}
+
+TEST_CASE("19.6: ZB-V has every F, I and W of both chunks once, and nobody waits forever") {
+  for (const auto& [p, m] : {std::pair{2, 4}, {3, 5}, {1, 2}, {4, 12}, {4, 2}, {3, 1}}) {
+    const PipelineSchedule schedule = yours_v(p, m);
+    complaining(schedule, zb_v_schedule(p, m), [&] { return simulate(schedule); });
+  }
+  CHECK(true);
+}
+
+TEST_CASE("19.6: ZB-V leaves no rank idle, and none holds more than 2p half stages") {
+  for (const int p : {2, 3, 1, 4, 8})
+    for (const int64_t m : {2 * p - 1, 3 * p}) {
+      const PipelineSchedule schedule = yours_v(p, m), allowed = zb_v_schedule(p, m);
+      const double idle =
+          longest_idle(complaining(schedule, allowed, [&] { return simulate(schedule); }));
+      expect(near(idle, 0),
+             fmt::format("ZB-V, p = {}, m = {}, F = I = W: a rank is idle for {} units, none "
+                         "allowed: {}{}",
+                         p, m, idle, why_idle_v(schedule), beside(schedule, allowed)));
+      for (int rank = 0; rank < p; ++rank) {
+        const int64_t held = most_in_flight(schedule.by_rank[static_cast<size_t>(rank)]);
+        expect(held <= 2 * p,
+               fmt::format("rank {} of {} holds {} half stages until their W, {} allowed: as much "
+                           "as 1F1B's first rank{}",
+                           rank, p, held, 2 * p, beside(schedule, allowed)));
+      }
     }
 }

@@ -36,7 +36,7 @@
 // Contract: all ranks of tp make the same calls with the same x and the same dy; tp divides F and
 // the heads. tp may be an empty Communicator: one rank, which has everything and sends nothing.
 // Letters: N tokens, C width, F feed-forward width, tp ranks; I inputs and O outputs of a layer.
-// With a SequenceCut x and y are this rank's tokens: sequence_parallel.hpp takes f's and g's place.
+// With a SequenceCut x and y are this rank's tokens: see sequence_parallel.hpp, async_mlp.hpp.
 // Reference: Shoeybi et al. (2019), Megatron-LM, section 3 (f, g, figure 3).
 #pragma once
 
@@ -46,6 +46,7 @@
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/linear.hpp"
+#include "yotta/parallel/async_tp_layers.hpp"
 #include "yotta/parallel/sequence_parallel.hpp"
 
 namespace yotta::student {
@@ -101,8 +102,8 @@ class ColumnParallelLinear : public Linear {
 };
 
 // x (..., I/tp) -> y (..., O), the same on all ranks: g is inside. The parts travel in x's type: in
-// a bf16 model in 2 bytes a number, each rounded before it is added, as in Megatron. With f32 x and
-// bf16 weights they travel in f32, and their sum is rounded once, as the serial layer's is.
+// a bf16 model in 2 bytes a number, each rounded before it is added, as in Megatron; with f32 x in
+// f32, and their sum is rounded once, as the serial layer's is.
 class RowParallelLinear : public Linear {
  public:
   inline RowParallelLinear(const std::string& name, const LinearOptions& whole,
@@ -113,18 +114,16 @@ class RowParallelLinear : public Linear {
 
  private:
   ReduceFromTensorParallel g_;
+  Communicator tp_;
+  SequenceCut cut_;
 };
 
 // ---- the feed-forward half of a transformer's block --------------------------------------------
-//
 //     gelu (GPT-2)     x ──> f ──> up ──> h ──> gelu ──> down ──> dropout ──> y      2 C F weights
-//
 //     swiglu (Llama)   x ──> f ─┬> gate ─> silu ─┐
 //                               └> up ───> h ────*──> down ──> dropout ──> y         3 C F weights
 //
-// Saved keeps x, h (and gate's output), and the activation's output, which is down's input.
-// FLOPs: 2 per weight and token forward, 4 backward.
-
+// Saved keeps x, h (gate's output), down's input. FLOPs: 2 per weight and token, backward 4.
 enum class MlpKind : uint8_t { gelu, swiglu };
 
 struct MlpOptions {
@@ -148,9 +147,8 @@ class Mlp : public Composite {
 
  protected:
   inline std::vector<Layer*> parts() override;
-
- private:
   inline std::vector<Layer*> readers();  // of f's x
+
   CopyToTensorParallel f_;
   ColumnParallelLinear up_;  // A_r': (F/tp, C)
   RowParallelLinear down_;   // B_r': (C, F/tp)
@@ -217,12 +215,15 @@ ColumnParallelLinear::ColumnParallelLinear(const std::string& name, const Linear
 RowParallelLinear::RowParallelLinear(const std::string& name, const LinearOptions& whole,
                                      const ParameterOptions& init, const Communicator& tp,
                                      const SequenceCut& cut)
-    : Linear(name, cut_by_rows(whole, tp, name), init), g_(tp, cut) {}
+    : Linear(name, cut_by_rows(whole, tp, name), init), g_(tp, cut), tp_(tp), cut_(cut) {}
 // Linear's forward is rounded(sums(x)). Between the two g adds up the ranks' sums.
 Tensor RowParallelLinear::forward(const Tensor& x, Saved& saved) {
-  return rounded(g_.forward(sums(x, saved)));
+  if (!in_pieces(tp_, cut_)) return rounded(g_.forward(sums(x, saved)));
+  const auto own = [this](const Tensor& rows, Saved& kept) { return sums(rows, kept); };
+  return rounded(async_row_forward(*this, own, x, tp_, cut_, saved));
 }
 Tensor RowParallelLinear::backward_input(const Tensor& dy, Saved& saved) {
+  if (in_pieces(tp_, cut_)) return async_row_backward(*this, dy, tp_, cut_, saved);
   return Linear::backward_input(g_.backward(dy), saved);
 }
 
@@ -270,6 +271,5 @@ std::vector<Layer*> Mlp::parts() {
   all.insert(all.end(), {&down_, &dropout_});
   return all;
 }
-
 
 }  // namespace yotta::student

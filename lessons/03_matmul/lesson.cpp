@@ -9,6 +9,7 @@
 #include "course/shared/tile_picture.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/machine/roofline.hpp"
+#include "yotta/machine/tile_waves.hpp"
 
 using namespace yotta;
 
@@ -137,10 +138,9 @@ void gpu_by_size(Lesson& lesson) {
   lesson.say("{:>5}  {:<41}{:>4}  {:>6}  {:>5}", "size", "share of the SMs' time that is of use",
              "", "blocks", "waves");
   for (const int64_t n : {512, 1024, 1408, 1536, 2048, 3072, 4096, 4100, 8192}) {
-    const int64_t side = (n + 127) / 128, blocks = side * side, waves = (blocks + 131) / 132;
-    const double useful = static_cast<double>(n * n) / static_cast<double>(waves * 132 * 128 * 128);
+    const double useful = matmul_use(n, n);
     lesson.say("{:>5}  {} {:>3.0f}%  {:>6}  {:>5}", n, console::bar(useful, 1, 40), 100 * useful,
-               blocks, waves);
+               tiles_of(n, n), waves_of(n, n));
   }
 }
 

@@ -128,7 +128,8 @@ TEST_CASE("mean, max, min and product") {
 
 TEST_CASE("all_to_all_v: rank i sends j + 1 numbers to rank j") {
   for (int p : ranks_here({1, 2, 4}))
-    for (const Algorithm algorithm : {own_algorithm(), Algorithm::pairwise})
+    for (const Algorithm algorithm :
+         {own_algorithm(), Algorithm::pairwise, Algorithm::hierarchical})
       run_ranks(p, [&](Communicator& world) {
         std::vector<int64_t> to(static_cast<size_t>(p)), from(static_cast<size_t>(p));
         std::iota(to.begin(), to.end(), 1);
@@ -136,10 +137,11 @@ TEST_CASE("all_to_all_v: rank i sends j + 1 numbers to rank j") {
         std::vector<int32_t> in(static_cast<size_t>(p * (p + 1) / 2), world.rank());
         std::vector<int32_t> out(static_cast<size_t>(p * (world.rank() + 1)), -1), expected;
         for (int r = 0; r < p; ++r) expected.insert(expected.end(), world.rank() + 1, r);
-        world.all_to_all_v(out, from, in, to, {algorithm});
+        const CommOptions how{.algorithm = algorithm, .node = p == 1 ? 1 : 2};
+        world.all_to_all_v(out, from, in, to, how);
         CHECK(out == expected);
         out.assign(out.size(), -1);
-        world.all_to_all_v_async(out, from, in, to, {algorithm}).wait();
+        world.all_to_all_v_async(out, from, in, to, how).wait();
         CHECK(out == expected);
       });
 }

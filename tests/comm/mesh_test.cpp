@@ -4,6 +4,7 @@
 
 #include "support/message_of.hpp"
 #include "support/rank_errors.hpp"
+#include "yotta/comm/run_on.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -35,9 +36,10 @@ TEST_CASE("the mesh of Llama 3's picture: tp pairs 0-1, cp 0-2, pp 0-4, dp 0-8")
 }
 
 TEST_CASE("on any mesh: axes have their sizes and ranks, and combinations hold what they join") {
-  for (const MeshShape shape : {MeshShape{}, MeshShape{.tp = 3}, MeshShape{.cp = 2, .dp_shard = 3},
-                                MeshShape{.tp = 2, .dp_shard = 2, .dp_replicate = 2},
-                                MeshShape{.pp = 4, .dp_replicate = 2}, MeshShape{1, 1, 1, 2, 3}})
+  for (const MeshShape shape :
+       {MeshShape{}, MeshShape{.tp = 3}, MeshShape{.cp = 2, .dp_shard = 3},
+        MeshShape{.tp = 2, .dp_shard = 2, .dp_replicate = 2}, MeshShape{.pp = 4, .dp_replicate = 2},
+        MeshShape{1, 1, 1, 1, 2, 3}, MeshShape{.ep = 2, .dp_shard = 3, .dp_replicate = 2}})
     run_ranks(static_cast<int>(shape.ranks()), [&](Communicator& world) {
       Mesh mesh(world, shape);
       for (const Axis axis : all_axes) {
@@ -48,15 +50,18 @@ TEST_CASE("on any mesh: axes have their sizes and ranks, and combinations hold w
         for (const int member : mesh[axis].members()) by_hand[0] += member;
         CHECK(sum == by_hand);
       }
-      CHECK(mesh.dp().size() == shape.dp_shard * shape.dp_replicate);
+      CHECK(mesh.dp().size() == shape.data_ranks());
       CHECK(mesh.dp().rank() ==
-            mesh.coordinate(Axis::dp_shard) + shape.dp_shard * mesh.coordinate(Axis::dp_replicate));
+            mesh.coordinate(Axis::ep) +
+                shape.ep * (mesh.coordinate(Axis::dp_shard) +
+                            shape.dp_shard * mesh.coordinate(Axis::dp_replicate)));
       const Communicator all =
-          mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard, Axis::dp_replicate});
+          mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::ep, Axis::dp_shard, Axis::dp_replicate});
       CHECK(all.members() == world.members());
       CHECK(mesh.along({}).members() == Members{world.rank()});
       CHECK(mesh.layer_axes().tp.members() == mesh[Axis::tp].members());
       CHECK(mesh.layer_axes().cp.members() == mesh[Axis::cp].members());
+      CHECK(mesh.layer_axes().ep.members() == mesh[Axis::ep].members());
     });
 }
 
@@ -70,7 +75,7 @@ TEST_CASE("a communicator has the names of the axes that it splits") {
     CHECK(mesh.dp().name() == "fsdp");     // dp_replicate splits nothing
     CHECK(mesh.along({Axis::cp, Axis::dp_shard}).name() == "cp+fsdp");
     CHECK(mesh.along({Axis::pp, Axis::dp_replicate}).name() == "pp+dp");
-    CHECK(world.split(0, 0).name() == "split 9 of world");
+    CHECK(world.split(0, 0).name() == "split 10 of world");
     CHECK(world.split(-1, 0).named("nobody's").is_member() == false);
   });
 }
@@ -114,4 +119,48 @@ TEST_CASE("the nearest mesh changes as little as it can, outer axes first") {
   // Of two thousand million ranks the divisors are tried, not the numbers.
   CHECK(nearest_mesh({.tp = 8, .pp = 16}, 2147483646)->ranks() == 2147483646);
   CHECK(nearest_mesh({.tp = 3}, 2147483647)->ranks() == 2147483647);  // a prime
+}
+
+TEST_CASE("a mirrored mesh: one live rank a stage, the others are its images") {
+  const MeshShape shape{.tp = 2, .pp = 3, .dp_replicate = 4};
+  run_ranks(3, [&](Communicator& stages) {
+    Mesh mesh = Mesh::mirrored(stages, shape);
+    CHECK(mesh.coordinate(Axis::pp) == stages.rank());
+    CHECK(mesh.coordinate(Axis::dp_replicate) == 0);
+    for (const Axis axis : all_axes) CHECK(mesh[axis].size() == shape[axis]);
+    CHECK(!mesh[Axis::pp].is_mirrored());
+    CHECK(mesh[Axis::tp].is_mirrored());
+    CHECK(mesh.dp().size() == 4);
+    CHECK(mesh.along({Axis::tp, Axis::dp_replicate}).size() == 8);
+    CHECK(mesh.along({Axis::tp, Axis::dp_replicate}).name() == "tp+dp");
+    CHECK(!mesh.along({Axis::pp, Axis::dp_replicate}).is_member());
+  });
+  CHECK(contains(message_of([&] {
+                   run_ranks(2, [&](Communicator& stages) { Mesh::mirrored(stages, shape); });
+                 }),
+                 "tp 2 x pp 3 x dp 4 needs 3 live ranks, one a stage of pp, not 2"));
+}
+
+TEST_CASE("a mirrored mesh's images are on the chips of their ranks") {
+  const MeshShape shape{.tp = 2, .cp = 2, .pp = 2, .dp_shard = 3};
+  const Timed run = run_on(
+      ideal(24, 1, 1), 2,
+      [&](Communicator& stages) {
+        const DeviceScope meta(Device::meta);
+        Mesh mesh = Mesh::mirrored(stages, shape);
+        Tensor x = Tensor::empty({12});
+        for (const Communicator& each : {mesh[Axis::tp], mesh[Axis::cp], mesh[Axis::dp_shard],
+                                         mesh.along({Axis::cp, Axis::dp_shard})})
+          each.all_reduce(x, ReduceOp::sum, {Algorithm::ring});
+      },
+      {.chips = {0, 4}});
+  for (const int stage : {0, 1}) {
+    std::vector<int> to;  // of each collective's messages, once
+    for (const TraceEvent& event : run.trace.ranks[static_cast<size_t>(stage)])
+      if (event.kind == EventKind::send && event.peer >= first_image) {
+        const int chip = event.peer - first_image - 4 * stage;
+        if (to.empty() || to.back() != chip) to.push_back(chip);
+      }
+    CHECK(to == std::vector<int>{1, 2, 8, 2});
+  }
 }

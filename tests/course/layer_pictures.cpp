@@ -1,4 +1,4 @@
-// The pictures of layers: a block, online softmax and rope (lesson 12), two ranks with f and g (20), ring attention (23), Ulysses (24). The files are
+// The pictures of layers: a block, online softmax and rope (lesson 12), two ranks with f and g (20), ring attention (23), Ulysses (24), experts (25). The files are
 // what the programs draw; what they say is what the layers hold, keep and send; and they can be read.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
@@ -6,11 +6,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <regex>
+#include <set>
 
+#include "course/shared/async_tp_picture.hpp"
 #include "course/shared/attention_picture.hpp"
 #include "course/shared/block_picture.hpp"
 #include "course/shared/console.hpp"
+#include "course/shared/expert_parallel_picture.hpp"
+#include "course/shared/mesh_picture.hpp"
 #include "course/shared/ring_picture.hpp"
 #include "course/shared/sequence_parallel_picture.hpp"
 #include "course/shared/tensor_parallel_picture.hpp"
@@ -74,8 +79,13 @@ TEST_CASE("the files are what is drawn, and can be read") {
         Picture{"21_sequence_parallel", "sequence_parallel.svg", sequence_parallel_svg},
         Picture{"21_sequence_parallel", "sequence_parallel_memory.svg",
                 sequence_parallel_memory_svg},
+        Picture{"22_async_tp", "async_tp_ring.svg", async_tp_ring_svg},
+        Picture{"22_async_tp", "async_tp.svg", async_tp_svg},
         Picture{"23_ring_attention", "ring_attention.svg", ring_attention_svg},
-        Picture{"24_ulysses", "ulysses.svg", ulysses_svg}}) {
+        Picture{"24_ulysses", "ulysses.svg", ulysses_svg},
+        Picture{"25_expert_parallel", "expert_parallel.svg", expert_parallel_svg},
+        Picture{"25_expert_parallel", "expert_capacity.svg", expert_capacity_svg},
+        Picture{"25_expert_parallel", "expert_hot.svg", expert_hot_svg}}) {
     INFO(file);
     const std::string svg = draw();
     const bool same = file_of(file) == svg;
@@ -129,6 +139,56 @@ TEST_CASE(
     CHECK(holds(svg, fmt::format(">reduce_scatter: {} numbers<", share.scattered)));
     CHECK(holds(svg, fmt::format(">all_reduce: {} numbers<", share.reduced)));
   }
+}
+
+TEST_CASE("pieces: each rank multiplies each once, its own first or last, and in no more time") {
+  for (const bool sums : {false, true})
+    for (const Pieces pieces : {Pieces::one_way, Pieces::both_ways}) {
+      const auto all = pieces_multiplied(async_tp_picture_ranks, pieces, sums);
+      for (size_t rank = 0; rank < all.size(); ++rank) {
+        CHECK(std::set<int>(all[rank].begin(), all[rank].end()).size() == all.size());
+        CHECK(static_cast<size_t>(sums ? all[rank].back() : all[rank].front()) == rank);
+      }
+    }
+  CHECK(seconds(async_tp_trace(Pieces::none, 0.75)) == doctest::Approx(6.25));
+  CHECK(seconds(async_tp_trace(Pieces::one_way, 0.75)) == doctest::Approx(4));
+  CHECK(seconds(async_tp_trace(Pieces::one_way, 1.5)) == doctest::Approx(5.5));
+}
+
+TEST_CASE("every row of the experts' picture comes to the rank that holds its expert, in order") {
+  const std::vector<JourneyRank> ranks = expert_journey();
+  REQUIRE(ranks.size() == 2);
+  int64_t leaves = 0;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    CHECK(ranks[rank].leaving.size() == 6);
+    for (const JourneyRow& row : ranks[rank].held) {
+      CHECK(static_cast<size_t>(row.expert / 2) == rank);
+      const auto& home = ranks[static_cast<size_t>(row.token / 3)].leaving;
+      CHECK(std::count(home.begin(), home.end(), row) == 1);
+      leaves += static_cast<size_t>(row.token / 3) != rank ? 1 : 0;
+    }
+    const auto by_expert = [](const JourneyRow& a, const JourneyRow& b) {
+      return a.expert < b.expert;
+    };
+    CHECK(std::is_sorted(ranks[rank].held.begin(), ranks[rank].held.end(), by_expert));
+  }
+  CHECK(ranks[0].held.size() + ranks[1].held.size() == 12);
+  CHECK(leaves == ranks[0].to[1] + ranks[1].to[0]);
+}
+
+TEST_CASE("a bias evens out the loads of the capacity's picture, and a hot expert takes longer") {
+  const auto busiest = [](int batches) {
+    const std::vector<int64_t> loads = expert_loads(batches);
+    CHECK(std::accumulate(loads.begin(), loads.end(), int64_t{0}) == 2048);
+    return *std::max_element(loads.begin(), loads.end());
+  };
+  const int64_t first = busiest(0), later = busiest(10), last = busiest(50);
+  CHECK((first > later && later > last));
+  CHECK(last < 2 * 128);
+  const Timed even = hot_expert_run(0), hot = hot_expert_run(0.5);
+  CHECK(hot.seconds() > 2 * even.seconds());
+  CHECK(hot.busy_share(0) > 0.9);
+  CHECK(hot.busy_share(3) < 0.3);
 }
 
 TEST_CASE("a block keeps what its picture says, and the lesson names the same bytes") {
@@ -217,4 +277,19 @@ TEST_CASE("Ulysses' exchange gives each rank whole heads, and the way back its t
       CHECK(holders[1][token][head] == static_cast<int>(head));
     }
   CHECK(holders[2] == holders[0]);
+}
+
+TEST_CASE("lesson 26's pictures are what is drawn: the mesh of 16 GPUs, and FSDP mixed with tp") {
+  const std::string page = page_of("26_nd_parallel");
+  for (const auto& [file, svg] :
+       {std::pair{"mesh.svg", mesh_svg()}, std::pair{"fsdp_tp_mixture.svg", mixture_svg()}}) {
+    CHECK_MESSAGE(file_of(file) == svg,
+                  fmt::format("./yotta lesson 26 -- --draw 1 writes {} into this folder", file));
+    CHECK(holds(page, fmt::format("](../../course/pictures/{})", file)));
+    check_readable(svg);
+  }
+  for (const char* words : {">GPU 13<", ">tp: GPUs 0 and 1<", ">cp: GPUs 0 and 2<",
+                            ">pp: GPUs 0 and 4<", ">dp: GPUs 0 and 8<"})
+    CHECK(holds(mesh_svg(), words));
+  CHECK(holds(mixture_svg(), ">X_opt = 716<"));
 }

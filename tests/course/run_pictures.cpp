@@ -11,6 +11,7 @@
 #include "course/shared/collective_picture.hpp"
 #include "course/shared/ddp_picture.hpp"
 #include "course/shared/hsdp_picture.hpp"
+#include "course/shared/mfu_picture.hpp"
 #include "course/shared/staleness_picture.hpp"
 #include "course/shared/two_nodes_picture.hpp"
 #include "runner/exercise.hpp"
@@ -210,13 +211,31 @@ TEST_CASE("the step of HSDP: shards cross behind backward, or set the pace") {
   CHECK(count(hsdp_sweep_svg(), "#44bb99") == 2);  // the best bar, and the legend
 }
 
+TEST_CASE("a waterfall's bars follow each other from 100% down to the MFU") {
+  Waterfall fall{1, 2, 10, 8};
+  fall.add(Loss::launch, 2);
+  fall.add(Loss::communication, 4, "tp");
+  fall.add(Loss::recomputation, 6);
+  const std::string svg = waterfall_svg(fall, "a title");
+  const std::regex bar("<rect x=\"([0-9.]+)\"[^>]*width=\"([0-9.]+)\"[^>]*stroke=\"#333\"");
+  std::vector<std::pair<double, double>> bars;  // from, to
+  for (std::sregex_iterator at(svg.begin(), svg.end(), bar), end; at != end; ++at)
+    bars.push_back({std::stod((*at)[1]), std::stod((*at)[1]) + std::stod((*at)[2])});
+  REQUIRE(bars.size() == 5);
+  for (size_t i = 1; i + 1 < bars.size(); ++i)
+    CHECK(bars[i].second == doctest::Approx(i == 1 ? bars[0].second : bars[i - 1].first));
+  CHECK(bars[4].first == bars[0].first);
+  CHECK(bars[4].second == doctest::Approx(bars[3].first));
+  CHECK(count(svg, ">40.0%<") == 1);
+}
+
 TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or more") {
   struct Drawn {
     const char *file, *lesson;
     std::string svg;
   };
   std::string pages;
-  for (const char* topic : {"09_cluster", "10_collectives", "13_ddp", "16_hsdp"})
+  for (const char* topic : {"09_cluster", "10_collectives", "13_ddp", "16_hsdp", "27_mfu"})
     pages += runner::read_text(fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, topic));
   for (const auto& [file, lesson, svg] : {Drawn{"ring.svg", "10", ring_svg()},
                                           {"tree.svg", "10", tree_svg()},
@@ -227,7 +246,9 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
                                           {"staleness.svg", "13", staleness_svg()},
                                           {"ddp.svg", "13", ddp_svg()},
                                           {"hsdp.svg", "16", hsdp_svg()},
-                                          {"hsdp_sweep.svg", "16", hsdp_sweep_svg()}}) {
+                                          {"hsdp_sweep.svg", "16", hsdp_sweep_svg()},
+                                          {"mfu_waterfall.svg", "27", first_waterfall_svg()},
+                                          {"mfu_faster.svg", "27", faster_svg()}}) {
     const bool same =
         runner::read_text(fmt::format("{}/course/pictures/{}", YOTTA_SOURCE_DIR, file)) == svg;
     CHECK_MESSAGE(same, fmt::format("course/pictures/{} is not what is drawn; ./yotta lesson {} -- "

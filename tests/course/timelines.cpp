@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "support/from_ctest.hpp"
 #include "support/message_of.hpp"
@@ -49,6 +50,21 @@ Seen seen(const std::string& path) {
     found.names.insert(event["name"].get<std::string>());
   }
   return found;
+}
+
+// The lines of a waterfall: by how much the peak and the losses miss the MFU below them, in percent;
+// below 0 if there is no waterfall.
+double missing(const std::string& text) {
+  const size_t begin = text.find("  100.0%  peak: ");
+  if (begin == std::string::npos) return -1;
+  double left = 0;
+  std::istringstream lines(text.substr(begin));
+  for (std::string line; std::getline(lines, line);) {
+    const double share = std::strtod(line.c_str(), nullptr);
+    if (contains(line, "%  MFU: ")) return std::abs(left - share);
+    left += share;
+  }
+  return -1;
 }
 
 }  // namespace
@@ -95,17 +111,21 @@ TEST_CASE("an output that cannot be written is an error") {
 TEST_CASE("a lesson's timeline is that of its largest run; of train's, every rank's") {
   const TemporaryFolder folder;
   const std::string lesson = folder / "lesson.txt", step = folder / "step.json";
-  const Outcome shown = run(from_ctest("YOTTA_LESSON"), "--timeline '" + lesson + "'");
+  const Outcome shown = run(from_ctest("YOTTA_LESSON"), "--mfu --timeline '" + lesson + "'");
   CHECK(shown.status == 0);
   CHECK(contains(shown.text, "== Timeline on h100x8 (the largest of"));  // its own machine
   CHECK(contains(shown.text, "written to " + lesson));
+  CHECK(contains(shown.text, "No matrix products ran, so there is no MFU."));
   CHECK(contains(content(lesson), "CAPITAL: on the critical path"));
   const std::string small = "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --steps 1 ";
   const Outcome trained = run(from_ctest("YOTTA_TRAIN"),
-                              small + "--ranks 3 --cluster h100x8 --timeline '" + step + "'");
+                              small + "--ranks 3 --cluster h100x8 --mfu --timeline '" + step + "'");
   CHECK(trained.status == 0);
   CHECK(contains(trained.text, "== Timeline on h100x8"));
   CHECK(contains(trained.text, "    rank 2 waited "));
+  CHECK(contains(trained.text, "counted against h100, dense f32"));
+  CHECK(missing(trained.text) >= 0);
+  CHECK(missing(trained.text) <= 0.5);
   const Seen found = seen(step);
   CHECK(found.ranks == std::set{0, 1, 2});
   for (const char* name : {"linear", "adamw", "ddp.gradients"}) CHECK(found.names.contains(name));
@@ -115,10 +135,12 @@ TEST_CASE("the tour's timeline is one step of its ranks; the report has its pict
   const TemporaryFolder folder;
   const std::string step = folder / "step.json", report = folder / "report.html";
   const Outcome outcome = run(from_ctest("YOTTA_TOUR"), "--steps 1 --ranks 2 --report '" + report +
-                                                            "' --timeline '" + step + "'");
+                                                            "' --mfu --timeline '" + step + "'");
   CAPTURE(outcome.text);
   REQUIRE(outcome.status == 0);
   CHECK(contains(outcome.text, "5. One step of 2 ranks on h100x8"));
+  CHECK(missing(outcome.text) >= 0);
+  CHECK(missing(outcome.text) <= 0.5);
   const Seen found = seen(step);
   CHECK(found.ranks == std::set{0, 1});
   for (const char* name : {"linear", "linear_backward_weight", "adamw", "ddp.gradients"})
@@ -128,4 +150,34 @@ TEST_CASE("the tour's timeline is one step of its ranks; the report has its pict
   CHECK(contains(page, "<h2>One step of 2 ranks, in time</h2>"));
   CHECK(contains(page, "hatched: waits; dark line: critical path"));
   CHECK(contains(page, "--layout tp=2,fsdp=2"));
+}
+
+TEST_CASE("--mfu alone reads the wall clock: its lines add up, and there is no timeline") {
+  const Outcome outcome =
+      run(from_ctest("YOTTA_TRAIN"),
+          "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --steps 3 --ranks 2 --mfu");
+  CAPTURE(outcome.text);
+  REQUIRE(outcome.status == 0);
+  CHECK(contains(outcome.text, "this computer's rate of matmuls"));
+  CHECK(contains(outcome.text, "the first step is left out"));
+  CHECK_FALSE(contains(outcome.text, "== Timeline"));
+  CHECK(missing(outcome.text) >= 0);
+  CHECK(missing(outcome.text) <= 0.5);
+}
+
+TEST_CASE("MFU of a described run: without recomputation it is a little less than HFU") {
+  const Outcome outcome = run(from_ctest("YOTTA_TRAIN"),
+                              "--layers 1 --width 32 --heads 2 --context 32 --batch 4 --steps 3 "
+                              "--cluster ideal --mfu");
+  CAPTURE(outcome.text);
+  REQUIRE(outcome.status == 0);
+  const size_t at = outcome.text.find("%  MFU: ");
+  REQUIRE(at != std::string::npos);
+  const double mfu = std::strtod(outcome.text.substr(at - 6, 6).c_str(), nullptr);
+  const size_t beside = outcome.text.find("(HFU ", at);
+  const double hfu = std::strtod(outcome.text.substr(beside + 5, 6).c_str(), nullptr);
+  CHECK(hfu > 50);  // no latency, no launches: what is lost is memory's
+  CHECK(hfu < 100);
+  CHECK(mfu > 0.9 * hfu);
+  CHECK(mfu < hfu);  // blockwise attention computes its scores again in backward
 }

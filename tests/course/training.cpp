@@ -188,6 +188,20 @@ TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's l
   }
   CHECK((live[0] < live[1] && live[1] < live[2]));  // 1, p and m microbatches in flight
   CHECK((live[3] < live[4]));
+  for (const char* schedule : {"zb-v", "dualpipe", "dualpipev", "auto"}) {
+    CAPTURE(schedule);
+    plan.schedule = schedule;
+    check_near(losses(plan), all, 0);
+  }
+  for (const int64_t hold : {1, 4}) {
+    plan.hold = hold;
+    const TrainingFigures figures = run_training(plan, [](const StepFigures&) {});
+    check_near(figures.loss, all, 0);
+    live.push_back(figures.ranks[0].peak_by_kind[static_cast<size_t>(MemoryKind::activations)]);
+  }
+  CHECK((live[0] <= live[5] && live[5] < live[1] && live[1] < live[6]));
+  plan.hold = 0, plan.schedule = "zb-h1", plan.chunks = 2;
+  check_near(losses(plan), all, 0);
   plan.schedule = "1f1b", plan.chunks = 2;
   check_near(losses(plan), all, 0);
   plan.schedule = "gpipe";
@@ -207,6 +221,23 @@ TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's l
   }
 }
 
+TEST_CASE("a run is saved by DualPipe, continued by ZB-V and by one rank: one rank's losses") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.model.layers = 4, plan.steps = 3;
+  const std::vector<double> all = losses(plan);
+  plan.layout = MeshShape{.pp = 2, .dp_shard = 2}, plan.ranks = 4;
+  plan.microbatches = 4, plan.schedule = "dualpipe", plan.stop_after = 1;
+  plan.save = (folder.path() / "first").string();
+  check_near(losses(plan), all, 0);
+  plan.resume = plan.save, plan.save = (folder.path() / "second").string();
+  plan.layout = MeshShape{.pp = 2}, plan.ranks = 2, plan.schedule = "zb-v", plan.stop_after = 2;
+  check_near(losses(plan), all, 1);
+  plan.resume = plan.save, plan.save.clear();
+  plan.layout.reset(), plan.ranks = 1, plan.schedule = "1f1b", plan.stop_after = 0;
+  check_near(losses(plan), all, 2);
+}
+
 TEST_CASE("--context-parallel: one rank's losses; Ulysses sends less than the ring") {
   const TemporaryFolder folder;
   TrainingPlan plan = tiny("", written_text(folder));
@@ -221,8 +252,46 @@ TEST_CASE("--context-parallel: one rank's losses; Ulysses sends less than the ri
   CHECK(ulysses.ranks[0].bytes_sent < ring.ranks[0].bytes_sent);
 }
 
+TEST_CASE("--experts: one rank's losses on ep, saved in Mixtral's form and continued elsewhere") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.model.mixture = {.experts = 4, .top_k = 2, .z_loss = 0.01};
+  const std::vector<double> all = losses(plan);
+  plan.layout = MeshShape{.ep = 2, .dp_replicate = 2}, plan.ranks = 4;
+  plan.save = (folder.path() / "mixture").string(), plan.stop_after = 2;
+  check_near(losses(plan), all, 0);
+  CHECK(load_config(plan.save).mixture.experts == 4);
+  plan.resume = plan.save, plan.save.clear(), plan.stop_after = 0;
+  plan.layout = MeshShape{.tp = 2, .ep = 2};
+  check_near(losses(plan), all, 2);
+  plan.model.mixture.z_loss = 0.1;
+  CHECK(contains(message_of([&] { losses(plan); }), "started with z_loss 0.01"));
+}
+
+TEST_CASE("mixtures that cannot be trained, or not be saved, are refused before anything starts") {
+  TrainingPlan plan = tiny("", "/no/such/text");
+  const auto said = [&] { return message_of([&] { check_plan(plan); }); };
+  plan.model.mixture.balance_loss = 0.1;
+  CHECK(contains(said(), "--balance-loss changes nothing here: it is for a mixture"));
+  plan.model.mixture.experts = 4;
+  CHECK(said() == "nothing was thrown");
+  plan.save = "out", plan.model.mixture.shared = 1;
+  CHECK(contains(said(), "a mixture with a shared expert cannot be kept in files"));
+  plan.save.clear(), plan.device = Device::cuda;
+  CHECK(contains(said(), "a mixture of experts runs on the CPU only"));
+  plan.device = Device::cpu, plan.model.mixture.capacity = std::nan("");
+  CHECK(contains(said(), "--capacity is nan"));
+  plan.model.mixture.capacity = 0, plan.model.mixture.experts = int64_t{1} << 30;
+  CHECK(contains(said(), "at most together"));
+  plan.model.mixture = {};
+  plan.layout = MeshShape{.ep = 4}, plan.ranks = 4;
+  CHECK(contains(said(), "but the model has none"));
+}
+
 TEST_CASE(
-    "--sequence-parallel: one rank's losses, fewer activations; --keep-gathered: fewer bytes") {
+    "--sequence-parallel and --async-tp: one rank's losses, fewer activations; --keep-gathered: "
+    "fewer "
+    "bytes") {
   const TemporaryFolder folder;
   TrainingPlan plan = tiny("", written_text(folder));
   plan.steps = 2;
@@ -242,6 +311,13 @@ TEST_CASE(
   CHECK(held(alone) > held(kept));
   CHECK(held(kept) > held(dropped));
   CHECK(dropped.bytes_sent > kept.bytes_sent);
+  plan.async_tp = true;
+  for (const bool both : {false, true}) {
+    plan.both_ways = both;
+    const RankFigures pieces = figures(false, false);  // --async-tp shares the tokens by itself
+    CHECK(pieces.bytes_sent == dropped.bytes_sent);
+    CHECK(held(pieces) < held(alone));
+  }
 }
 
 TEST_CASE("what is reported as sent and held is training's: saving after each step adds nothing") {
@@ -279,9 +355,14 @@ TEST_CASE("the tour's chart: each technique has one rank's loss, and says what i
     return all[0];
   };
   const TechniqueFigures one = of("one rank"), ddp = of("DDP"), fsdp = of("FSDP (ZeRO-3)");
+  TrainingPlan experts = plan;
+  experts.model.mixture.experts = 8;
+  experts.steps = 5, experts.batch = 8, experts.warmup = 1, experts.microbatches = 1;
+  const double mixture = losses(experts).back();
   for (const TechniqueFigures& each : all) {
     CAPTURE(each.name);
-    CHECK(std::abs(each.loss - one.loss) <= 2e-5);  // in f32
+    const bool has_experts = each.name == "8 experts";                        // another model
+    CHECK(std::abs(each.loss - (has_experts ? mixture : one.loss)) <= 2e-5);  // in f32
     CHECK(each.step_seconds > 0);
     CHECK((each.bytes_per_step > 0) == (each.name != "one rank"));
     CHECK(contains(techniques_text(all), each.name));
@@ -301,6 +382,9 @@ TEST_CASE("the tour's chart: each technique has one rank's loss, and says what i
   CHECK(of("zero bubble").step_seconds < of("pipeline, 1F1B").step_seconds);
   CHECK(of("Ulysses").bytes_per_step < of("ring attention").bytes_per_step);
   CHECK(of("tensor parallel").peak_bytes < one.peak_bytes);
+  const TechniqueFigures whole = of("sequence parallel"), pieces = of("Async-TP");
+  CHECK(pieces.bytes_per_step == whole.bytes_per_step);
+  CHECK(pieces.step_seconds > whole.step_seconds);  // a toy's pieces are mostly launches
 }
 
 TEST_CASE("numbers that no training survives are refused before anything is read") {
@@ -346,6 +430,7 @@ TEST_CASE("an option that changes nothing on this layout is refused") {
   useless([](TrainingPlan& p) { p.no_reshard = true; }, "--no-reshard", "fsdp");
   useless([](TrainingPlan& p) { p.layers_per_unit = 2; }, "--layers-per-unit", "fsdp");
   useless([](TrainingPlan& p) { p.schedule = "zb-h1"; }, "--schedule", "a pipeline");
+  useless([](TrainingPlan& p) { p.hold = 2; }, "--hold", "--schedule auto");
   useless([](TrainingPlan& p) { p.context_parallel = "ulysses"; }, "--context-parallel",
           "the axis cp");
   useless([](TrainingPlan& p) { p.snapshots = 3; }, "--snapshots", "--recompute revolve");
@@ -353,6 +438,8 @@ TEST_CASE("an option that changes nothing on this layout is refused") {
           "the axis tp");
   useless([](TrainingPlan& p) { p.keep_gathered = true; }, "--keep-gathered",
           "--sequence-parallel");
+  useless([](TrainingPlan& p) { p.async_tp = true; }, "--async-tp", "the axis tp");
+  useless([](TrainingPlan& p) { p.both_ways = true; }, "--both-ways", "--async-tp");
   CHECK(contains(said([](TrainingPlan& p) { p.snapshots = 3, p.recompute = "revolve"; }),
                  "/no/such/text"));
 }

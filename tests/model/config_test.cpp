@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -128,4 +129,37 @@ TEST_CASE("numbers that end in NaN, whatever the learning rate, are refused") {
     config.rope_scaling = scaling;
     CHECK(contains(message_of([&] { config.check(); }), "rope"));
   }
+}
+
+// Jiang et al. (2024), Mixtral of Experts: 47B parameters, of which a token uses 13B.
+TEST_CASE("Mixtral 8x7B has 46.7 billion parameters, 12.9 of them for a token") {
+  TransformerConfig c = llama_config(32, 4096, 14336, 32, 8, 32768, 32000);
+  c.mixture.experts = 8;
+  c.check();
+  CHECK(parameters(c) == 46'702'792'704);
+  CHECK(active_parameters(c) == 12'879'925'248);
+  CHECK(active_parameters(llama3_8b()) == parameters(llama3_8b()));
+  const double tokens = 128;
+  CHECK(step_flops(c, 1, 128) ==
+        6.0 * static_cast<double>(active_parameters(c)) * tokens + 12.0 * 32 * 4096 * 128 * tokens);
+}
+
+TEST_CASE("a mixture that cannot be is refused") {
+  const auto said = [](const std::function<void(TransformerConfig&)>& change) {
+    TransformerConfig c = llama_config(2, 16, 24, 4, 2, 8, 24);
+    c.mixture.experts = 4;
+    change(c);
+    return message_of([&] { c.check(); });
+  };
+  CHECK(said([](auto&) {}) == "nothing was thrown");
+  CHECK(contains(said([](auto& c) { c.mixture.top_k = 5; }), "goes to 5 of 4 experts"));
+  CHECK(contains(said([](auto& c) { c.mixture.top_k = 0; }), "goes to 0 of 4 experts"));
+  CHECK(contains(said([](auto& c) { c.mixture.experts = -1; }), "-1 experts"));
+  CHECK(contains(said([](auto& c) { c.mixture.experts = 0, c.mixture.shared = 1; }),
+                 "0 experts and 1 shared ones"));
+  CHECK(
+      contains(said([](auto& c) { c.mixture.capacity = std::nan(""); }), "capacity of an expert"));
+  CHECK(contains(said([](auto& c) { c.mixture.z_loss = -1; }), "the z-loss is -1"));
+  CHECK(contains(said([](auto& c) { c.mixture.bias_rate = 0.1, c.dtype = DType::bf16; }),
+                 "which bf16 rounds away"));
 }

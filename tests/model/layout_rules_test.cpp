@@ -30,9 +30,30 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
                  "1F1B has one stage per rank, not 2. Nearest: 1 chunk, or interleaved 1F1B"));
   CHECK(contains(said({}, 64, {.checkpoint = {.what = Recompute::attention}}),
                  "blockwise attention never keeps: nothing would be saved. Nearest: plain"));
-  CHECK(contains(said({.pp = 2}, 64, {.zero_bubble = ZeroBubble::H2, .chunks = 2}),
+  CHECK(contains(said({.pp = 2}, 64, {.schedule = PipelineKind::zb_h2, .chunks = 2}),
                  "ZB-H2 has one stage per rank, not 2"));
   CHECK(contains(said({}, 64, {.chunks = 0}), "0 chunks per rank"));
+  const auto kind = [](PipelineKind schedule, int64_t m, int count = 1) {
+    return NdOptions{.microbatches = m, .schedule = schedule, .chunks = count};
+  };
+  using enum PipelineKind;
+  CHECK(contains(said({.pp = 3}, 64, kind(dual_pipe, 8)),
+                 "DualPipe pairs rank r with rank p - 1 - r: p is even, not 3. Nearest: 1F1B"));
+  CHECK(contains(said({.pp = 4}, 64, kind(dual_pipe, 6)),
+                 "an even number of microbatches, at least 8, not 6. Nearest: 8 microbatches, or"));
+  CHECK(contains(said({.pp = 2}, 64, kind(dual_pipe_v, 1)), "at least 4 microbatches, not 1"));
+  CHECK(contains(said({.pp = 2}, 64, kind(zb_v, 4, 3)),
+                 "ZB-V has two chunks per rank, not 3. Nearest: 2 chunks"));
+  CHECK(contains(said({.pp = 4}, 64, kind(zb_v, 8)),
+                 "pp 4 with 2 stages per rank needs a block for each of 8 stages, but the model "
+                 "has 4 blocks. The nearest that works: pp 2"));
+  CHECK(contains(said({.pp = 6}, 64, kind(dual_pipe, 12)), "The nearest that works: pp 4"));
+  CHECK(contains(said({.pp = 2, .dp_replicate = 2}, 7, kind(dual_pipe, 4)),
+                 "its 4 microbatches; the nearest batch is 8"));
+  CHECK(said({.pp = 2}, 64, kind(zb_v, 1, 2)) == "nothing was thrown");
+  NdOptions held = kind(zb_h1, 4);
+  held.hold = 3;
+  CHECK(contains(said({.pp = 2}, 64, held), "a limit is for the automatic schedule"));
   CHECK(contains(said({.dp_replicate = 4}, 3), "the nearest batch is 4"));
   CHECK(contains(said({.dp_shard = 4}, 7, {.microbatches = 2}),
                  "its 2 microbatches; the nearest batch is 8"));
@@ -55,6 +76,8 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
                  "its 2 microbatches; the nearest batch is 8"));
   const NdOptions sequences_of_12{.sequence_parallel = true, .sequence = 12};
   CHECK(contains(said({.tp = 4, .cp = 2}, 64, {.sequence_parallel = true, .sequence = 4}),
+                 "sequence parallelism cuts at least 4 tokens among 4 ranks of tp, not 2. Leave "));
+  CHECK(contains(said({.tp = 4, .cp = 2}, 64, {.pieces = Pieces::one_way, .sequence = 4}),
                  "sequence parallelism cuts at least 4 tokens among 4 ranks of tp, not 2. Leave "));
   expect_layout(config, {.tp = 4, .cp = 2}, 64, sequences_of_12);
   expect_layout(config, {.dp_replicate = 4}, 7, {.microbatches = 2, .zero = {.stage = 1}});
@@ -96,6 +119,10 @@ std::vector<Suggested> suggested_by(const std::string& text, const Suggested& fr
   });
   add(chunks > 0, [&](Suggested& s) { s.options.chunks = static_cast<int>(chunks); });
   add(batch > 0, [&](Suggested& s) { s.batch = batch; });
+  add(contains(text, " microbatches, or") || text.ends_with(" microbatches"),
+      [](Suggested& s) { s.options.microbatches = int64_t{2} * s.shape.pp; });
+  add(contains(text, "1F1B") && !contains(text, "interleaved"),
+      [](Suggested& s) { s.options.schedule = PipelineKind::one_f_one_b; });
   add(contains(text, "ring attention"),
       [](Suggested& s) { s.options.context = ContextParallel::ring; });
   add(contains(text, "plain attention"),
@@ -132,12 +159,15 @@ TEST_CASE("what is suggested is no layout that is refused then") {
       for (int pp = 1; pp <= 4; ++pp)
         for (int fsdp = 1; fsdp <= 2; ++fsdp)
           for (int chunks = 1; chunks <= 3; ++chunks)
-            for (int variant = 0; variant < 16; ++variant) {
+            for (int variant = 0; variant < 19; ++variant) {
               Suggested each{config,
                              {.tp = tp, .cp = cp, .pp = pp, .dp_shard = fsdp, .dp_replicate = 2},
                              5,
                              {.microbatches = 2, .chunks = chunks, .zero = {.stage = 0}}};
               if (chunks > 1) each.options.schedule = PipelineKind::interleaved;
+              if (variant >= 16)
+                each.options.schedule = std::array{PipelineKind::zb_v, PipelineKind::dual_pipe,
+                                                   PipelineKind::dual_pipe_v}[variant - 16];
               if ((variant & 1) != 0) each.options.context = ContextParallel::ulysses;
               if ((variant & 2) != 0) each.options.checkpoint.what = Recompute::attention;
               if ((variant & 4) != 0) each.options.zero.stage = 2;
@@ -147,4 +177,28 @@ TEST_CASE("what is suggested is no layout that is refused then") {
             }
   CHECK(seen > 100);
   CHECK(refused == 0);
+}
+
+TEST_CASE("ep wants experts, and a capacity the order of tokens; what is suggested works") {
+  TransformerConfig config = llama_config(2, 16, 48, 8, 4, 24, 24);
+  const auto said = [&](const MeshShape& shape) {
+    return message_of([&] { expect_layout(config, shape, 8); });
+  };
+  CHECK(contains(said({.ep = 2, .dp_replicate = 2}),
+                 "ep shares out the experts of a mixture among 2 ranks, but the model has none. "
+                 "Nearest: dp 4"));
+  config.mixture.experts = 3;
+  CHECK(contains(said({.ep = 4}), "but the model has only 3. Nearest: ep 3, or dp 4"));
+  CHECK(contains(said({.ep = 2, .dp_shard = 2}),
+                 "3 cannot be divided by ep 2. Nearest: ep 1, or dp 2"));
+  expect_layout(config, {.ep = 3, .dp_shard = 2}, 8);
+  expect_layout(config, {.ep = 3}, 8);
+  expect_layout(config, {.cp = 2, .ep = 3}, 8);
+  CHECK(contains(said({.ep = 3, .dp_replicate = 4}),
+                 "a batch of 8 sequences does not give each of 12 data-parallel ranks one"));
+  config.mixture.capacity = 1;
+  CHECK(contains(said({.cp = 2, .ep = 3}),
+                 "a rank holds early and late ones. Nearest: "
+                 "cp 1, or no capacity"));
+  expect_layout(config, {.ep = 3}, 8);
 }

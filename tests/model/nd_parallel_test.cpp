@@ -4,154 +4,20 @@
 
 #include <doctest/doctest.h>
 
-#include "support/message_of.hpp"
-#include "support/parts_check.hpp"
-#include "support/rank_errors.hpp"
-#include "yotta/comm/run_on.hpp"
-#include "yotta/model/transformer.hpp"
-#include "yotta/nn/adamw.hpp"
+#include "model/layout_check.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
-
-namespace {
-
-constexpr int64_t T = 8, V = 24, steps = 3;
-
-TransformerConfig config_of(Dialect dialect, bool tied, int64_t layers = 4, uint64_t seed = 5) {
-  TransformerConfig c = dialect == Dialect::gpt2 ? gpt2_config(layers, 16, 8, T, V)
-                                                 : llama_config(layers, 32, 24, 8, 8, T, V);
-  c.tied = tied;
-  c.deviation = 0.2;
-  c.dropout = 0.1;
-  c.dtype = DType::f64;
-  c.seed = seed;
-  return c;
-}
-
-struct Text {
-  Tensor inputs, targets;  // (B, T) each
-};
-Text text_of(int64_t step, const TransformerConfig& config, int64_t B) {
-  Text text{Tensor::empty({B, config.context}, DType::i32),
-            Tensor::empty({B, config.context}, DType::i32)};
-  const Random random(config.seed + static_cast<uint64_t>(step), "text");
-  const auto all = static_cast<uint32_t>(config.vocabulary);
-  for (int64_t i = 0; i < text.inputs.numel(); ++i) {
-    const auto at = static_cast<uint64_t>(2 * i);
-    text.inputs.data<int32_t>()[i] = static_cast<int32_t>(random.below(at, all));
-    text.targets.data<int32_t>()[i] = static_cast<int32_t>(random.below(at + 1, all));
-  }
-  return text;
-}
-
-// GPT-2's key biases have zero gradients but for rounding, which Adam would turn into whole steps.
-ParameterPtrs trained(ParameterPtrs all) {
-  std::erase_if(all, [](const auto& each) { return each->name.ends_with("attention.k.bias"); });
-  return all;
-}
-
-const TrainOptions options_of(const TransformerConfig& config) {
-  return {.schedule = {0.01, 0.01, 0, steps},
-          .clip = 0.5,
-          .seed = config.seed + 100};  // of dropout alone
-}
-
-struct Outcome {
-  std::vector<double> losses, norms;
-  std::map<std::string, Tensor> weights;
-};
-
-void take(Outcome& outcome, const StepReport& report) {
-  outcome.losses.push_back(report.loss);
-  outcome.norms.push_back(report.gradient_norm);
-}
-
-Outcome serial(const TransformerConfig& config, int64_t B = 8) {
-  const Transformer model(config);
-  AdamW optimizer(trained(parameters(model.stack())), {.weight_decay = 0.1});
-  Trainer trainer(model.stack(), optimizer, options_of(config));
-  Outcome outcome;
-  for (int64_t step = 0; step < steps; ++step) {
-    const Text text = text_of(step, config, B);
-    take(outcome,
-         trainer.step(step, microbatches(text.inputs, text.targets, 1), text.inputs.numel()));
-  }
-  for (const ParameterPtr& each : parameters(model.stack()))
-    outcome.weights[each->name] = each->value;
-  return outcome;
-}
-
-// Has one step refused twice: for a weight that is not a number, and for a loss that is none.
-void refuse_steps(NdParallel& model, double& added_to_loss, const std::function<void()>& step) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  Tensor broken = parameters(model.stack()).back()->value;
-  double& number = broken.data<double>()[0];
-  const double before = std::exchange(number, nan);
-  CHECK(contains(message_of(step), "was not finite before this step"));
-  number = before;
-  added_to_loss = nan;
-  CHECK(contains(message_of(step), "every layer is finite on its own"));
-  added_to_loss = 0;
-}
-
-void check_layout(const TransformerConfig& config, const MeshShape& shape, const NdOptions& options,
-                  const Outcome& whole, int64_t B = 8, bool with_refused_steps = false) {
-  const std::string layout = fmt::format(
-      "seed {}: {} {}, {} layers, width {}, {} heads, {} sequences of {}, {}, {} microbatches, {} "
-      "chunks, recompute {}, ZeRO-{}, zero bubble {}, context {}, sequence parallel {}, gathered "
-      "kept {}",
-      config.seed, name(config.dialect), config.tied ? "tied" : "untied", config.layers,
-      config.width, config.heads, B, config.context, describe(shape), options.microbatches,
-      options.chunks, static_cast<int>(options.checkpoint.what), options.zero.stage,
-      static_cast<int>(options.zero_bubble.value_or(ZeroBubble{})),
-      static_cast<int>(options.context), options.sequence_parallel, options.keep_gathered);
-  CAPTURE(layout);
-  RunOptions run;
-  run.threads = 1;
-  run_ranks(
-      static_cast<int>(shape.ranks()),
-      [&](Communicator& world) {
-        Mesh mesh(world, shape);
-        NdParallel model(config, mesh, options);
-        AdamW optimizer(trained(model.parameters()), {.weight_decay = 0.1});
-        TrainHooks hooks = model.hooks();
-        double added_to_loss = 0;
-        const auto sum = hooks.sum_over_ranks;
-        hooks.sum_over_ranks = [&](double loss) { return sum(loss) + added_to_loss; };
-        Trainer trainer(model.stack(), optimizer, options_of(config), hooks);
-        Outcome outcome;
-        for (int64_t step = 0; step < steps; ++step) {
-          const Text text = text_of(step, config, B);
-          const BatchShard share = model.share(B);
-          const std::vector<Microbatch> batches =
-              model.microbatches(text.inputs.rows(share.begin, share.end),
-                                 text.targets.rows(share.begin, share.end), share.begin);
-          const auto take_step = [&] { return trainer.step(step, batches, text.inputs.numel()); };
-          if (with_refused_steps) refuse_steps(model, added_to_loss, take_step);
-          take(outcome, take_step());
-        }
-        for (size_t step = 0; step < steps; ++step) {
-          CHECK(std::abs(outcome.losses[step] - whole.losses[step]) <= 1e-11);
-          CHECK(std::abs(outcome.norms[step] - whole.norms[step]) <= 1e-10);
-        }
-        for (const NamedTensor& each : model.gather_weights())  // on rank 0
-          check_equal(each.value, whole.weights.at(each.name), layout + ": " + each.name,
-                      options.sequence_parallel ? 1e-10 : 1e-9);
-      },
-      run);
-}
-
-}  // namespace
 
 TEST_CASE("each technique alone, and each pair of them, is the single rank") {
   const TransformerConfig tied = config_of(Dialect::gpt2, true);
   const TransformerConfig untied = config_of(Dialect::llama, false);
   const Outcome whole_tied = serial(tied), whole_untied = serial(untied);
-  for (size_t a = 0; a < all_axes.size(); ++a)
-    for (size_t b = a; b < all_axes.size(); ++b) {
+  for (const Axis a : dense_axes)
+    for (const Axis b : dense_axes) {
+      if (b < a) continue;
       MeshShape shape;
-      shape[all_axes[a]] = 2, shape[all_axes[b]] = 2;
+      shape[a] = 2, shape[b] = 2;
       const NdOptions options{.microbatches = 2};
       check_layout(untied, shape, options, whole_untied);
       check_layout(tied, shape, options, whole_tied);
@@ -241,14 +107,72 @@ TEST_CASE("HSDP's shards leave for the other groups while the last microbatch go
 TEST_CASE("zero-bubble pipelines, with every axis, recomputing and ZeRO") {
   const TransformerConfig config = config_of(Dialect::gpt2, true);
   const Outcome whole = serial(config);
-  for (const ZeroBubble kind : {ZeroBubble::H1, ZeroBubble::H2}) {
-    NdOptions options{.microbatches = 4, .zero_bubble = kind};
+  for (const PipelineKind kind : {PipelineKind::zb_h1, PipelineKind::zb_h2}) {
+    NdOptions options{.microbatches = 4, .schedule = kind};
     check_layout(config, {.pp = 4}, options, whole);
     check_layout(config, {.tp = 2, .pp = 2, .dp_shard = 2}, options, whole);
     options.checkpoint = {.what = Recompute::all};
     check_layout(config, {.cp = 2, .pp = 2, .dp_replicate = 2}, options, whole);
-    options.zero.stage = static_cast<int>(kind);
+    options.zero.stage = kind == PipelineKind::zb_h1 ? 1 : 2;
     check_layout(config, {.cp = 2, .pp = 2, .dp_replicate = 2}, options, whole);
+  }
+}
+
+TEST_CASE("folded, bidirectional, interleaved and searched pipelines, with every axis") {
+  TransformerConfig tied = config_of(Dialect::gpt2, true, 4);
+  TransformerConfig untied = config_of(Dialect::llama, false, 4);
+  const Outcome whole_tied = serial(tied), whole_untied = serial(untied);
+  using enum PipelineKind;
+  for (const PipelineKind kind : {zb_v, dual_pipe, dual_pipe_v, interleaved_zb, automatic}) {
+    NdOptions options{.microbatches = 4, .schedule = kind};
+    if (kind == interleaved_zb) options.chunks = 2;
+    if (kind == automatic) options.hold = 1;
+    check_layout(untied, {.pp = 2}, options, whole_untied);
+    check_layout(tied, {.pp = 2, .dp_replicate = 2}, options, whole_tied);
+    check_layout(tied, {.pp = 2, .dp_shard = 2, .dp_replicate = 1}, options, whole_tied);
+    check_layout(tied, {.tp = 2, .cp = 2, .pp = 2}, options, whole_tied);
+    options.sequence_parallel = true;
+    check_layout(untied, {.tp = 2, .pp = 2, .dp_shard = 2}, options, whole_untied);
+    options.checkpoint = {.what = Recompute::all};
+    options.zero = {.stage = kind == dual_pipe ? 2 : 1, .bucket_bytes = 4000};
+    check_layout(untied, {.tp = 2, .pp = 2, .dp_replicate = 2}, options, whole_untied);
+    options.sequence_parallel = false;
+    check_layout(tied, {.cp = 2, .pp = 2, .dp_replicate = 2}, options, whole_tied);
+  }
+  const NdOptions eight{.microbatches = 8, .schedule = dual_pipe};
+  check_layout(tied, {.pp = 4}, eight, whole_tied);
+  check_layout(untied, {.pp = 4}, eight, whole_untied);
+  check_layout(tied, {.pp = 1}, {.microbatches = 3, .schedule = zb_v}, whole_tied);  // one rank's V
+}
+
+TEST_CASE("the first blocks of each stage recomputed, the others not") {
+  const TransformerConfig config = config_of(Dialect::gpt2, true);
+  const Outcome whole = serial(config);
+  NdOptions options{.microbatches = 2, .checkpoint = {.what = Recompute::all}};
+  for (const int64_t blocks : {0, 1, 2, 3}) {
+    options.checkpoint_blocks = blocks;
+    check_layout(config, {.pp = 2, .dp_shard = 2}, options, whole);
+    check_layout(config, {.tp = 2, .cp = 2, .pp = 2}, options, whole);
+  }
+}
+
+TEST_CASE("a tied table's gradient is sent from end to end, but not by ZB-V: one rank has both") {
+  for (const PipelineKind kind : {PipelineKind::one_f_one_b, PipelineKind::zb_v}) {
+    int64_t sent[2] = {};
+    for (const bool tied : {false, true})
+      run_ranks(2, [&](Communicator& world) {
+        const TransformerConfig config = config_of(Dialect::gpt2, tied);
+        Mesh mesh(world, {.pp = 2});
+        NdParallel model(config, mesh, {.microbatches = 4, .schedule = kind});
+        AdamW optimizer(trained(model.parameters()), {});
+        Trainer trainer(model.stack(), optimizer, options_of(config), model.hooks());
+        const Text text = text_of(0, config, 8);
+        context().ledger.reset();
+        trainer.step(0, model.microbatches(text.inputs, text.targets, 0), text.inputs.numel());
+        if (world.rank() == 0) sent[tied ? 1 : 0] = context().ledger.total_traffic().bytes_sent;
+      });
+    const int64_t table = V * 16 * 8;
+    CHECK(sent[1] - sent[0] == (kind == PipelineKind::zb_v ? 0 : table));
   }
 }
 
@@ -264,18 +188,24 @@ TEST_CASE("Ulysses in place of the ring") {
   }
 }
 
-TEST_CASE("sequence parallelism with each axis, every schedule, ZeRO and recomputing") {
+TEST_CASE("sequence parallelism and Async-TP with each axis, schedule, ZeRO and recomputing") {
   TransformerConfig tied = config_of(Dialect::gpt2, true);
   TransformerConfig untied = config_of(Dialect::llama, false);
   tied.context = untied.context = 10;  // which 4 ranks cannot share evenly; 5 x 2 a rank of cp
   tied.attention = AttentionKind::plain, tied.attention_dropout = 0.2;
   const Outcome whole_tied = serial(tied), whole_untied = serial(untied);
+  int in_pieces = 0;
   const auto check = [&](const MeshShape& shape, NdOptions options) {
     options.sequence_parallel = true, options.microbatches = 2;
     if (shape.cp == 1) check_layout(tied, shape, options, whole_tied);
     options.keep_gathered = true;
     if (options.checkpoint.what != Recompute::attention)
       check_layout(untied, shape, options, whole_untied);
+    options.keep_gathered = options.sequence_parallel = false;  // pieces mean it too
+    const bool one_way = in_pieces++ % 2 == 0 || options.checkpoint.what == Recompute::attention;
+    options.pieces = one_way ? Pieces::one_way : Pieces::both_ways;
+    one_way ? check_layout(tied, shape, options, whole_tied)
+            : check_layout(untied, shape, options, whole_untied);
   };
   check({.tp = 4}, {});
   check({.tp = 8}, {});
@@ -291,13 +221,16 @@ TEST_CASE("sequence parallelism with each axis, every schedule, ZeRO and recompu
        {PipelineKind::naive, PipelineKind::gpipe, PipelineKind::one_f_one_b})
     check({.tp = 4, .pp = 2}, {.schedule = kind});
   check({.tp = 4, .pp = 2}, {.schedule = PipelineKind::interleaved, .chunks = 2});
-  for (const ZeroBubble kind : {ZeroBubble::H1, ZeroBubble::H2})
-    check({.tp = 4, .pp = 2}, {.zero_bubble = kind});
+  for (const PipelineKind kind : {PipelineKind::zb_h1, PipelineKind::zb_h2})
+    check({.tp = 4, .pp = 2}, {.schedule = kind});
   untied.context = 12;
   const Outcome whole_in_chunks = serial(untied);
   for (const ContextParallel context : {ContextParallel::ring, ContextParallel::ulysses}) {
-    const NdOptions options{.microbatches = 2, .context = context, .sequence_parallel = true};
-    check_layout(untied, {.tp = 4, .cp = 2}, options, whole_in_chunks);
+    NdOptions options{.microbatches = 2, .context = context, .sequence_parallel = true};
+    for (const Pieces pieces : {Pieces::none, Pieces::one_way, Pieces::both_ways}) {
+      options.pieces = pieces;
+      check_layout(untied, {.tp = 4, .cp = 2}, options, whole_in_chunks);
+    }
   }
 }
 
@@ -318,6 +251,28 @@ TEST_CASE("with sequence parallelism a tp-th of what flows travels from stage to
     });
 }
 
+TEST_CASE("pieces are asked for by NdOptions alone, and travel one to one") {
+  const TransformerConfig config = config_of(Dialect::llama, false);
+  int64_t sent[2] = {};
+  for (const bool in_pieces : {false, true})
+    run_ranks(4, [&](Communicator& world) {
+      context().threads = 1;
+      Mesh mesh(world, {.tp = 4});
+      NdOptions options{.sequence_parallel = !in_pieces};
+      if (in_pieces) options.pieces = Pieces::both_ways;
+      NdParallel model(config, mesh, options);
+      AdamW optimizer(trained(model.parameters()), {});
+      Trainer trainer(model.stack(), optimizer, options_of(config), model.hooks());
+      const Text text = text_of(0, config, 8);
+      context().ledger.reset();
+      trainer.step(0, model.microbatches(text.inputs, text.targets, 0), text.inputs.numel());
+      const Traffic alone = context().ledger.traffic("send");
+      CHECK(alone.messages_sent == (in_pieces ? 3 * (10 * config.layers + 3) : 0));
+      if (world.rank() == 0) sent[in_pieces] = context().ledger.total_traffic().bytes_sent;
+    });
+  CHECK(sent[0] == sent[1]);  // the tokens divide
+}
+
 TEST_CASE(
     "three ranks on an axis: shares of the batch and parts of the model that differ in size") {
   const TransformerConfig config = config_of(Dialect::llama, false);
@@ -335,7 +290,7 @@ TEST_CASE("activation checkpointing and interleaved pipelines with every axis") 
   plain.attention_dropout = 0.2;
   const Outcome whole_plain = serial(plain);
   for (const Recompute what : {Recompute::all, Recompute::attention, Recompute::revolve})
-    for (const Axis axis : all_axes) {
+    for (const Axis axis : dense_axes) {
       const bool selective = what == Recompute::attention;
       if (selective && axis == Axis::cp) continue;  // the ring is blockwise: nothing to drop
       NdOptions options{.microbatches = 2, .checkpoint = {.what = what}};
@@ -363,48 +318,6 @@ TEST_CASE("a run that catches TrainingDiverged goes on as if the refused step ha
   check({.dp_shard = 2, .dp_replicate = 2});
   check({.tp = 2, .cp = 2});
   check({.tp = 2, .dp_shard = 2}, {.sequence_parallel = true});
-}
-
-TEST_CASE("random layouts up to 8 ranks, random models, sizes, seeds and options") {
-  for (const uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}) {
-    const Random random(seed, "layout");
-    uint64_t draw = 0;
-    const auto below = [&](uint32_t n) { return static_cast<int>(random.below(draw++, n)); };
-    MeshShape shape;
-    int left = 2 + below(7);  // ranks: each of its prime factors goes to some axis
-    for (int factor = 2; left > 1; ++factor)
-      for (; left % factor == 0; left /= factor)
-        shape[all_axes[static_cast<size_t>(below(5))]] *= factor;
-    NdOptions options{.microbatches = 1 + below(3)};
-    options.schedule = static_cast<PipelineKind>(below(4));
-    if (options.schedule == PipelineKind::interleaved)
-      options.chunks = 1 + below(2);
-    else if (below(4) == 0)
-      options.zero_bubble = static_cast<ZeroBubble>(1 + below(2));
-    const int stages = shape.pp * options.chunks;
-    const bool llama = below(2) == 1, tied = below(2) == 0;
-    const int groups = 1 + below(2), kv_heads = shape.tp * (1 + below(2));
-    const int heads = kv_heads * (llama ? groups : 1), head_size = 2 * (1 + below(2));
-    TransformerConfig config = config_of(llama ? Dialect::llama : Dialect::gpt2, tied,
-                                         std::max(stages, 1 + below(4)), seed);
-    if (kv_heads / shape.tp % shape.cp == 0 && below(2) == 0)
-      options.context = ContextParallel::ulysses;
-    config.heads = heads, config.kv_heads = kv_heads, config.width = heads * head_size;
-    config.feed_forward = shape.tp * (1 + below(9));
-    config.vocabulary = shape.tp * (3 + below(9));
-    config.context = 2 * shape.cp * (1 + below(3));
-    if (below(2) == 0) options.checkpoint = {.what = Recompute::all, .every = 1 + below(2)};
-    options.fsdp = {.layers_per_unit = 1 + below(3), .prefetch = below(3) > 0};
-    options.fsdp.reshard_after_forward = below(3) > 0, options.fsdp.keep_last = below(2) == 0;
-    options.ddp.bucket_bytes = 1 << (8 + below(8));
-    options.naive_gradients = below(4) == 0;
-    options.zero.bucket_bytes = options.ddp.bucket_bytes;
-    if (shape.dp_shard == 1 && !options.naive_gradients) options.zero.stage = below(3);
-    const int64_t batch = shape.dp_shard * shape.dp_replicate * options.microbatches + below(4);
-    options.sequence_parallel = config.context / shape.cp >= shape.tp && below(2) == 0;
-    options.keep_gathered = below(2) == 0;
-    check_layout(config, shape, options, serial(config, batch), batch);
-  }
 }
 
 TEST_CASE("with FSDP no rank ever holds its stage whole, not even while it is made") {
@@ -445,7 +358,8 @@ TEST_CASE("bf16 on every axis: the losses of one rank, and activations that trav
                         {{.dp_shard = 2}, {}},
                         {{.pp = 2, .dp_shard = 2}, gathered, DType::f32},
                         {{.tp = 2, .cp = 2, .pp = 2}, {.microbatches = 2}},
-                        {{.tp = 4}, {.sequence_parallel = true}}};
+                        {{.tp = 4}, {.sequence_parallel = true}},
+                        {{.tp = 4}, {.pieces = Pieces::one_way}}};
   for (const Case& each : cases) {
     CAPTURE(describe(each.shape));
     TransformerConfig mine = config;

@@ -84,6 +84,7 @@ Outcome serial(const TransformerConfig& config, int64_t m) {
 
 // Three steps on a pipeline; every rank's own parameters are compared with the serial ones.
 void check_pipelined(const TransformerConfig& config, PipelineKind kind, int p, int v, int64_t m) {
+  const PipelinePlan plan{kind, v};
   const Outcome expected = serial(config, m);
   CAPTURE(name(config.dialect));
   CAPTURE(name(kind));
@@ -96,16 +97,22 @@ void check_pipelined(const TransformerConfig& config, PipelineKind kind, int p, 
     std::vector<std::unique_ptr<Transformer>> stages;
     std::vector<Layers> chunks;
     std::vector<ParameterPtr> all;
-    for (int c = 0; c < v; ++c) {
-      const StageLayers mine = stage_entries(config, p * v, pp.rank() + c * p);
+    for (int c = 0; c < plan.chunks_of_rank(); ++c) {
+      const int stage = stage_on(plan.placement(), pp.rank(), c, p);
+      const StageLayers mine = stage_entries(config, plan.stages(p), stage);
       stages.push_back(std::make_unique<Transformer>(config, mine.first, mine.last));
       chunks.push_back(stages.back()->stack());
       for (const ParameterPtr& each : parameters(chunks.back())) all.push_back(each);
     }
     Pipeline pipeline(pp, chunks);
     TiedParameters tied(all, pp);
-    CHECK(tied.size() == (config.tied && p * v > 1 && (pp.rank() == 0 || pp.rank() + 1 == p)));
-    const PipelinedStep made{kind, v, config.width, config.dtype, {}};
+    const bool folds = plan.placement() == Placement::vee;  // both ends on rank 0
+    const bool has_end = pp.rank() == 0 || (!folds && pp.rank() + 1 == p);
+    if (plan.placement() == Placement::both_ways)  // the table is twice on each of two ranks
+      CHECK(tied.size() == std::ssize(all) - (config.tied && has_end));
+    else
+      CHECK(tied.size() == (config.tied && plan.stages(p) > 1 && has_end));
+    const PipelinedStep made{plan, config.width, config.dtype, {}};
     const auto check = [&](const Named& numbers, bool gradients, const char* what) {
       for (const ParameterPtr& each : all) {
         Clues clues;
@@ -120,9 +127,11 @@ void check_pipelined(const TransformerConfig& config, PipelineKind kind, int p, 
       const double loss = run_pipelined(pipeline, p, made, {9, step, 0, {}, true}, batch(step, m),
                                         sequences * length)
                               .loss;
-      if (pp.rank() + 1 == p)
+      const double all_losses = sum_over(pp, loss, "losses");
+      CHECK(all_losses == doctest::Approx(expected.loss[static_cast<size_t>(step)]).epsilon(1e-10));
+      if (pp.rank() == (folds ? 0 : p - 1) && plan.placement() != Placement::both_ways)
         CHECK(loss == doctest::Approx(expected.loss[static_cast<size_t>(step)]).epsilon(1e-10));
-      else
+      else if (plan.placement() != Placement::both_ways)
         CHECK(loss == 0);
       tied.reduce();
       if (step == 0) check(expected.gradients, true, "gradient");
@@ -144,6 +153,15 @@ TEST_CASE(
       check_pipelined(config, PipelineKind::one_f_one_b, p, 1, 3);
       check_pipelined(config, PipelineKind::interleaved, p, 2, 2);
     }
+    for (const int p : {1, 2}) {
+      check_pipelined(config, PipelineKind::zb_v, p, 1, 4);
+      check_pipelined(config, PipelineKind::dual_pipe_v, p, 1, 4);
+      check_pipelined(config, PipelineKind::interleaved_zb, p, 2, 3);
+      check_pipelined(config, PipelineKind::automatic, p, 1, 3);
+    }
+    check_pipelined(config, PipelineKind::dual_pipe, 2, 1, 4);
+    check_pipelined(tiny(dialect, false), PipelineKind::dual_pipe, 2, 1, 4);
+    check_pipelined(tiny(dialect, false), PipelineKind::zb_v, 3, 1, 3);
     check_pipelined(config, PipelineKind::gpipe, 2, 1, 7);  // only 5 sequences: 5 microbatches
     check_pipelined(config, PipelineKind::naive, 3, 1, 2);
     check_pipelined(config, PipelineKind::one_f_one_b, 8, 1, 4);  // more stages than blocks
@@ -172,7 +190,7 @@ TEST_CASE("the Trainer runs a pipeline: loss, norm and weights of three clipped 
     TrainHooks hooks;
     hooks.run_microbatches = [&](const BatchPosition& place, std::span<const Microbatch> parts,
                                  int64_t tokens) {
-      const PipelinedStep made{PipelineKind::one_f_one_b, 1, config.width, config.dtype};
+      const PipelinedStep made{{}, config.width, config.dtype};
       return run_pipelined(pipeline, 3, made, place, parts, tokens).loss;
     };
     hooks.after_backward = [&] { tied.reduce(); };

@@ -86,7 +86,7 @@ Outcome train(const TransformerConfig& config, const LayerAxes& axes = {}, bool 
 }  // namespace
 
 TEST_CASE(
-    "both dialects, tied and untied, tp 2 to 8, gathered inputs kept and dropped: one rank's") {
+    "both dialects, tied and untied, tp 2 to 8, gathered kept and dropped, in pieces: one rank's") {
   for (const Dialect dialect : {Dialect::gpt2, Dialect::llama})
     for (const bool tied : {true, false})
       for (const int ranks : {1, 2, 3, 4, 8}) {
@@ -97,15 +97,17 @@ TEST_CASE(
         const Outcome whole = train(config);
         CHECK(whole.norms[0] > 0.1);              // it is clipped
         const bool keeps = tied == (ranks == 4);  // each on some
-        run_ranks(ranks, [&](Communicator& tp) {
-          const Outcome part = train(config, {.tp = tp, .cp = {}, .sequence = {T, keeps}});
-          for (size_t step = 0; step < steps; ++step) {
-            CHECK(std::abs(part.losses[step] - whole.losses[step]) <= 1e-12);
-            CHECK(std::abs(part.norms[step] - whole.norms[step]) <= 1e-11);
-          }
-          check_parts(part.gradients, whole.gradients, &Parameter::grad, ranks, 1e-11);
-          check_parts(part.weights, whole.weights, &Parameter::value, ranks, 1e-10);
-        });
+        for (const Pieces pieces : {Pieces::none, Pieces::one_way, Pieces::both_ways})
+          run_ranks(ranks, [&](Communicator& tp) {
+            const Outcome part =
+                train(config, {.tp = tp, .cp = {}, .sequence = {T, keeps, pieces}});
+            for (size_t step = 0; step < steps; ++step) {
+              CHECK(std::abs(part.losses[step] - whole.losses[step]) <= 1e-12);
+              CHECK(std::abs(part.norms[step] - whole.norms[step]) <= 1e-11);
+            }
+            check_parts(part.gradients, whole.gradients, &Parameter::grad, ranks, 1e-11);
+            check_parts(part.weights, whole.weights, &Parameter::value, ranks, 1e-10);
+          });
       }
 }
 
@@ -150,6 +152,33 @@ TEST_CASE("messages: as many bytes as tensor parallelism alone, and one gather m
     CHECK(sent("sp.backward") == (4 * L + 2) * one);
     CHECK(sent("sp.again") == (keeps ? 0 : (2 * L + 1) * one));
     CHECK(sent("tp.forward") + sent("tp.backward") == 0);
+  }
+}
+
+TEST_CASE("in pieces: the same bytes between two ranks, of all but the embedding one to one") {
+  TransformerConfig config = config_for(Dialect::gpt2, 4, true);
+  config.context = 8;
+  const int64_t N = B * 8, L = config.layers;
+  for (const Pieces pieces : {Pieces::one_way, Pieces::both_ways}) {
+    const auto reports = run_ranks(4, [&](Communicator& tp) {
+      const Transformer model(config, {.tp = tp, .cp = {}, .sequence = {8, false, pieces}});
+      const Microbatch batch = batch_of(0, 8);
+      Saved saved;
+      Tensor dlogits;
+      loss_of(forward(model.stack(), batch.inputs, saved), batch, 0.1, &dlogits, tp);
+      backward(model.stack(), dlogits, saved);
+      CHECK(saved.bytes() == 0);
+    });
+    const int64_t one = sequence_parallel_bytes_sent_by_all(4, N, config.width, 8);
+    Traffic whole, alone;
+    for (const RankReport& rank : reports) {
+      for (const char* label : {"sp.forward", "sp.backward", "sp.again"})
+        whole += rank.ledger().traffic(label);
+      alone += rank.ledger().traffic("send");
+    }
+    CHECK(whole.bytes_sent == 2 * one);  // the embedding has no matmul to hide behind
+    CHECK(alone.bytes_sent == (4 * L + 1) * one + (4 * L + 1) * one + (2 * L + 1) * one);
+    CHECK(alone.messages_sent == (10 * L + 3) * 4 * 3);
   }
 }
 

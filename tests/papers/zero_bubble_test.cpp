@@ -2,6 +2,8 @@
 // DeepSeek-V3's table of pipeline schedules. Their B is our I.
 #include "yotta/parallel/zero_bubble.hpp"
 
+#include "yotta/parallel/dual_pipe.hpp"
+
 #include <doctest/doctest.h>
 
 using namespace yotta;
@@ -44,6 +46,25 @@ TEST_CASE(
     CHECK(zero_bubble_idle(0, p, costs) == doctest::Approx((p - 1) * (F + B)));
     CHECK(zero_bubble_idle(1, p, costs) == doctest::Approx((p - 1) * (F + B - 2 * W)));
   }
+}
+
+TEST_CASE("DeepSeek-V3's table, its DualPipe: (p/2-1)(F&B+B-3W), 2 x weights, p + 1 activations") {
+  const double W = 0.75, F = 1, B = F + W;  // input gradients take as long as F
+  for (const double together : {F + B, 0.9 * (F + B)})
+    for (const int p : {2, 4, 8}) {
+      const PipelineCosts costs{F, F, W, 0, together};
+      const PipelineSchedule schedule = dual_pipe_schedule(p, 4 * p);
+      const PipelineTimeline timeline = simulate(schedule, costs);
+      double most = 0;
+      for (const std::vector<PipelineEvent>& events : timeline.by_rank) {
+        double work = 0;
+        for (const PipelineEvent& each : events) work += each.end - each.begin;
+        most = std::max(most, timeline.length - work);
+      }
+      CHECK(most == doctest::Approx((p / 2 - 1) * (together + B - 3 * W)));
+      CHECK(schedule.chunks() == 2);
+      for (const PipelineActions& each : schedule.by_rank) CHECK(most_in_flight(each) == p + 1);
+    }
 }
 
 TEST_CASE("if m <= p a 1F1B step takes (m+p-1)(F+B+W)") {

@@ -9,6 +9,7 @@ TEST_CASE("an action is printed as stage, letter, microbatch; a list with blanks
   CHECK(str(PipelineAction{1, Op::B, 0}) == "1B0");
   CHECK(str(PipelineActions{{0, Op::F, 12}, {10, Op::I, 3}, {10, Op::W, 3}}) == "0F12 10I3 10W3");
   CHECK(str(PipelineActions{}) == "");
+  CHECK(str(PipelineActions{{0, Op::F, 3, true}, {1, Op::B, 0}}) == "0F3& 1B0");
 }
 
 TEST_CASE("stage s is on rank s mod p") {
@@ -17,6 +18,36 @@ TEST_CASE("stage s is on rank s mod p") {
   CHECK(schedule.rank_of(3) == 3);
   CHECK(schedule.rank_of(4) == 0);
   CHECK(schedule.rank_of(7) == 3);
+}
+
+TEST_CASE("a V has both ends on rank 0; both ways, the microbatch says which of two ranks it is") {
+  const PipelineSchedule vee{"V", 4, 8, 6, {}, Placement::vee};
+  const PipelineSchedule both{"both", 4, 4, 6, {}, Placement::both_ways};
+  const int in_vee[] = {0, 1, 2, 3, 3, 2, 1, 0};
+  for (int stage = 0; stage < 8; ++stage) {
+    CHECK(vee.rank_of(stage) == in_vee[stage]);
+    CHECK(vee.chunk_of(stage) == stage / 4);
+    CHECK(stage_on(Placement::vee, in_vee[stage], stage / 4, 4) == stage);
+  }
+  for (int stage = 0; stage < 4; ++stage)
+    for (int64_t i = 0; i < 6; ++i) {
+      const int copy = i < 3 ? 0 : 1, rank = i < 3 ? stage : 3 - stage;
+      CHECK(both.rank_of(stage, i) == rank);
+      CHECK(both.chunk_of(stage, i) == copy);
+      CHECK(stage_on(Placement::both_ways, rank, copy, 4) == stage);
+    }
+  CHECK(vee.chunks() == 2);
+  CHECK(both.chunks() == 2);
+}
+
+TEST_CASE("B and I of a stage and microbatch take the same message, F another, W none") {
+  using Op = PipelineOp;
+  CHECK(same_message({1, Op::B, 2}, {1, Op::I, 2}));
+  CHECK(same_message({1, Op::F, 2, true}, {1, Op::F, 2}));
+  CHECK(!same_message({1, Op::F, 2}, {1, Op::B, 2}));
+  CHECK(!same_message({1, Op::W, 2}, {1, Op::I, 2}));
+  CHECK(!same_message({1, Op::I, 2}, {2, Op::I, 2}));
+  CHECK(!same_message({1, Op::I, 2}, {1, Op::I, 3}));
 }
 
 TEST_CASE("the bubble's two shares are of one idle time: x of the work is x/(1+x) of the whole") {

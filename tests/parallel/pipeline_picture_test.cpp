@@ -6,6 +6,7 @@
 
 #include "support/message_of.hpp"
 #include "support/project_file.hpp"
+#include "yotta/parallel/dual_pipe.hpp"
 #include "yotta/parallel/zero_bubble.hpp"
 
 using namespace yotta;
@@ -25,7 +26,9 @@ std::vector<std::pair<std::string, PipelineSchedule>> drawings() {
           {"pipeline_1f1b.svg", make_schedule(PipelineKind::one_f_one_b, 4, 8)},
           {"pipeline_interleaved.svg", make_schedule(PipelineKind::interleaved, 4, 8, 2)},
           {"zero_bubble_h1.svg", zero_bubble_schedule(ZeroBubble::H1, 4, 8)},
-          {"zero_bubble_h2.svg", zero_bubble_schedule(ZeroBubble::H2, 4, 8)}};
+          {"zero_bubble_h2.svg", zero_bubble_schedule(ZeroBubble::H2, 4, 8)},
+          {"zero_bubble_v.svg", zb_v_schedule(4, 8)},
+          {"dual_pipe.svg", dual_pipe_schedule(4, 8)}};
 }
 
 }  // namespace
@@ -83,7 +86,7 @@ TEST_CASE("the lessons show each drawing with its caption, which says what is dr
     const std::string wanted = caption(simulate(schedule));
     const std::string shown = fmt::format("![{}](../../course/pictures/{})", wanted, file);
     const std::string lesson =
-        file.starts_with("zero") ? "lessons/19_zero_bubble" : "lessons/18_pipeline";
+        file.starts_with("pipeline") ? "lessons/18_pipeline" : "lessons/19_zero_bubble";
     CHECK_MESSAGE(contains(text_of(lesson + "/README.md"), shown), shown);
     CHECK(contains(text_of("course/pictures/" + file), ">" + wanted + "</text>"));
   }
@@ -140,4 +143,16 @@ TEST_CASE("a drawing has 900 pixels at most, letters of 9 or more, and text on p
     CHECK(count(drawing, ">bubble</text>") == count(drawing, "width='42' height='14' fill='#fff'"));
     CHECK(contains(drawing, ">time; 1 is the forward of one microbatch in one "));
   }
+}
+
+TEST_CASE("F&B is one box: in text with an &, in the drawing with a thick frame") {
+  const PipelineSchedule both = dual_pipe_schedule(2, 4);
+  const std::string text = picture(simulate(both));
+  CHECK(contains(text, "rank 0   F0 F2 F1 B2--- F3&B0--- B3--- I1 W1"));
+  const std::string drawn = svg(simulate(both), "title");
+  CHECK(contains(drawn, "stroke-width='2'"));
+  CHECK(contains(drawn, "thick: F&amp;B together"));
+  CHECK(contains(drawn, "F forward, copy 1"));
+  CHECK(contains(svg(simulate(zb_v_schedule(2, 3)), "title"), "F forward, chunk 1"));
+  CHECK(!contains(svg(simulate(zb_v_schedule(2, 3)), "title"), "thick"));
 }

@@ -113,3 +113,47 @@ TEST_CASE(
         CHECK(waited == doctest::Approx(0.75 * 2 * (v * p - 1)).epsilon(1e-9));
       }
 }
+
+TEST_CASE("F&B begins when both can, and both results are there at its end, which is declared") {
+  using Op = PipelineOp;
+  // Two stages on two ranks, two microbatches; rank 1's F1 runs together with its B0.
+  const PipelineSchedule schedule{
+      "pair",
+      2,
+      2,
+      2,
+      {{{0, Op::F, 0}, {0, Op::F, 1}, {0, Op::B, 0}, {0, Op::B, 1}},
+       {{1, Op::F, 0}, {1, Op::F, 1, true}, {1, Op::B, 0}, {1, Op::B, 1}}}};
+  for (const double together : {3.0, 2.0, 1.5}) {
+    const PipelineTimeline timeline = simulate(schedule, {1, 1, 1, 0, together});
+    const std::vector<PipelineEvent>& pair = timeline.by_rank[1];
+    CHECK(pair[1].begin == 2);
+    CHECK(pair[1].end == doctest::Approx(2 + together / 3));  // drawn one after the other
+    CHECK(pair[2].end == doctest::Approx(2 + together));
+    CHECK(timeline.by_rank[0][2].begin == doctest::Approx(2 + together));  // its B0 waits for it
+    CHECK(timeline.length == doctest::Approx(2 + together + 4));
+  }
+  CHECK(simulate(schedule).length == doctest::Approx(9));  // not declared: F + B
+}
+
+TEST_CASE("what is wrong with an F&B is said, and what it waits for") {
+  using Op = PipelineOp;
+  const auto complaint = [](const PipelineActions& second) {
+    return message_of([&] {
+      simulate({"by hand",
+                2,
+                2,
+                2,
+                {{{0, Op::F, 0}, {0, Op::F, 1}, {0, Op::B, 0}, {0, Op::B, 1}}, second}});
+    });
+  };
+  const PipelineAction f0{1, Op::F, 0}, f1{1, Op::F, 1, true}, b0{1, Op::B, 0}, b1{1, Op::B, 1};
+  CHECK(complaint({f0, f1, b0, b1}) == "nothing was thrown");
+  CHECK(contains(complaint({f0, b0, b1, f1}), "1F1& must be an F with a B after it"));
+  CHECK(contains(complaint({{1, Op::F, 0, true}, {1, Op::F, 1}, b0, b1}), "1F0& must be an F"));
+  CHECK(contains(complaint({f0, f1, b1, b0}), "rank 1 is at 1F1& and waits for 1F1"));
+  CHECK(contains(message_of([] {
+                   simulate({"V", 2, 4, 1, {{{1, Op::F, 0}}, {}}, Placement::vee});
+                 }),
+                 "rank 0: 1F0 is not its: it lies on another rank"));
+}

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "support/message_of.hpp"
+#include "support/pipeline_run.hpp"
 #include "support/project_file.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/nn/linear_net.hpp"
@@ -144,6 +145,41 @@ TEST_CASE("greedy: complete and within its memory, for any times") {
       CHECK(may_wait_for_input(rank, 8, hold) == held_by_zero_bubble(kind, rank, 8).before_input);
     }
   CHECK(contains(message_of([] { greedy_schedule(2, 4, 0, {}); }), "0 held"));
+}
+
+TEST_CASE("ZB-V: complete for any p and m; nobody waits forever") {
+  for (int p = 1; p <= 8; ++p)
+    for (int64_t m = 1; m <= 18; ++m)
+      CHECK(simulate(zb_v_schedule(p, m)).length >= static_cast<double>(6 * m));
+  CHECK(contains(message_of([] { zb_v_schedule(2, 0); }), "0 microbatches"));
+}
+
+TEST_CASE("ZB-V: no bubble if F = I = W, else 2 (p-1)(I - W); every rank holds 2p half stages") {
+  for (const PipelineCosts& costs : {PipelineCosts{}, PipelineCosts{1, 1, 0.5},
+                                     PipelineCosts{2, 2.5, 1}, PipelineCosts{3, 4, 3}})
+    for (int p = 1; p <= 8; ++p)
+      for (const int64_t m : {2 * p - 1, 2 * p, 4 * p}) {
+        CAPTURE(p);
+        CAPTURE(m);
+        const PipelineSchedule schedule = zb_v_schedule(p, m);
+        const double rate = bubble_rate(schedule, costs);
+        const double work =
+            2 * static_cast<double>(m) * (costs.forward + costs.input + costs.weight);
+        CHECK(work * rate / (1 - rate) == doctest::Approx(zb_v_idle(p, costs)).epsilon(1e-9));
+        for (const PipelineActions& each : schedule.by_rank)
+          CHECK(most_in_flight(each) == 2 * p);  // as 1F1B's first rank, p whole ones
+      }
+  CHECK(zb_v_idle(8, {}) == 0);
+}
+
+TEST_CASE("ZB-V on ranks with a virtual clock: the timeline's time, 1F1B's gradients") {
+  for (const PipelineCosts& costs : {PipelineCosts{}, PipelineCosts{2, 3, 1}}) {
+    const PipelineRun run = run_pipeline(zb_v_schedule(3, 7), costs);
+    CHECK(run.seconds == doctest::Approx(simulate(zb_v_schedule(3, 7), costs).length));
+    CHECK(run.most_saved == 6);
+    CHECK(run.gradients ==
+          run_pipeline(make_schedule(PipelineKind::one_f_one_b, 6, 7), costs).gradients);
+  }
 }
 
 TEST_CASE("the pictures at the top of zero_bubble.hpp are these; impossible sizes are refused") {

@@ -10,6 +10,7 @@
 //    collectives_hierarchical  inside nodes first, then between them
 //    collectives_pipelined     the same in segments: inside and between at once
 //    collectives_exchange      all_to_all in pairs; the barrier
+//    collectives_exchange_hierarchical    all_to_all inside nodes, then between them
 //
 // Each is plain code on the sends and receives of a Channel. Which one a Communicator runs:
 // chooser.hpp.
@@ -18,6 +19,7 @@
 #include "yotta/comm/collectives_bruck.hpp"
 #include "yotta/comm/collectives_chain.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
+#include "yotta/comm/collectives_exchange_hierarchical.hpp"
 #include "yotta/comm/collectives_hierarchical.hpp"
 #include "yotta/comm/collectives_multi_rail.hpp"
 #include "yotta/comm/collectives_naive.hpp"

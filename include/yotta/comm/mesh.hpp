@@ -17,7 +17,8 @@
 //
 // The communicator of some axes holds the ranks that differ from this one in those coordinates
 // only. Axes, innermost first: tp splits inside a layer, cp the sequence, pp the stack of layers,
-// dp_shard (FSDP) the batch and the weights, dp_replicate (DDP) the batch.
+// ep the batch and the experts, dp_shard (FSDP) the batch and the weights, dp_replicate (DDP) the
+// batch. ep, dp_shard and dp_replicate together are data parallelism.
 // Contract: all ranks of the world make the mesh and its communicators, in the same order.
 // Timelines call a communicator by the axes that it splits: "tp", "fsdp", "cp+dp".
 // Reference: Llama team (2024), section 3.3.2: 4D parallelism ordered [TP, CP, PP, DP].
@@ -27,23 +28,26 @@
 #include <functional>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 
 #if YOTTA_BODIES_OF(comm_timed)
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #endif  // YOTTA_BODIES
 
 namespace yotta {
 
-enum class Axis : uint8_t { tp, cp, pp, dp_shard, dp_replicate };
-inline constexpr std::array<Axis, 5> all_axes = {Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard,
-                                                 Axis::dp_replicate};
+enum class Axis : uint8_t { tp, cp, pp, ep, dp_shard, dp_replicate };
+inline constexpr std::array<Axis, 6> all_axes = {Axis::tp, Axis::cp,       Axis::pp,
+                                                 Axis::ep, Axis::dp_shard, Axis::dp_replicate};
 constexpr const char* name(Axis axis) {
-  constexpr const char* names[] = {"tp", "cp", "pp", "dp_shard", "dp_replicate"};
+  constexpr const char* names[] = {"tp", "cp", "pp", "ep", "dp_shard", "dp_replicate"};
   return names[static_cast<int>(axis)];
 }
 // As layouts are written: dp is DDP's axis, fsdp FSDP's.
@@ -53,12 +57,13 @@ constexpr const char* short_name(Axis axis) {
 
 // Ranks along each axis: {.tp = 2, .dp_shard = 4}.
 struct MeshShape {
-  int tp = 1, cp = 1, pp = 1, dp_shard = 1, dp_replicate = 1;
+  int tp = 1, cp = 1, pp = 1, ep = 1, dp_shard = 1, dp_replicate = 1;
 
   constexpr int& operator[](Axis axis) { return this->*member(axis); }
   constexpr int operator[](Axis axis) const { return this->*member(axis); }
-  // Ranks in all.
-  constexpr int64_t ranks() const { return int64_t{1} * tp * cp * pp * dp_shard * dp_replicate; }
+  // Ranks that train on different sequences, and ranks in all.
+  constexpr int64_t data_ranks() const { return int64_t{1} * ep * dp_shard * dp_replicate; }
+  constexpr int64_t ranks() const { return int64_t{1} * tp * cp * pp * data_ranks(); }
   constexpr bool operator==(const MeshShape&) const = default;
 
  private:
@@ -67,6 +72,7 @@ struct MeshShape {
       case Axis::tp: return &MeshShape::tp;
       case Axis::cp: return &MeshShape::cp;
       case Axis::pp: return &MeshShape::pp;
+      case Axis::ep: return &MeshShape::ep;
       case Axis::dp_shard: return &MeshShape::dp_shard;
       case Axis::dp_replicate: break;
     }
@@ -102,74 +108,121 @@ YOTTA_API std::optional<MeshShape> nearest_mesh(const MeshShape& wanted, int ran
 // How attention crosses cp: keys and values go round the ring, or heads are exchanged for tokens.
 enum class ContextParallel : uint8_t { ring, ulysses };
 
+// How the tokens of all ranks of tp come to a matmul, and its sums to the ranks: in one collective,
+// or a rank's piece at a time while others are multiplied (parallel/async_tp.hpp).
+enum class Pieces : uint8_t { none, one_way, both_ways };
+
 // Sequence parallelism: the ranks of tp share the tokens between attention and MLP
 // (parallel/sequence_parallel.hpp).
 struct SequenceCut {
   int64_t T = 0;  // tokens of a sequence, on this rank of cp; 0: tokens are not shared
   bool keeps_gathered = false;  // what the forward pass gathers stays until the backward pass
+  Pieces pieces = Pieces::none;
 };
+
+// N, from the n tokens that a rank holds: of all numbers whose cut gives this rank n tokens, p
+// neighbours, one is a multiple of T.
+constexpr int64_t all_tokens(int64_t n, int64_t p, int64_t rank, int64_t T) {
+  return (p * n + rank) / T * T;
+}
 
 // The axes that reach inside a layer. Empty ones stand for size 1: the serial layer.
 struct LayerAxes {
   Communicator tp, cp;
   ContextParallel context = ContextParallel::ring;
   SequenceCut sequence = {};
+  Communicator ep = {};
+  Communicator routed = {};  // ranks with other tokens of the same microbatch, in their order
 };
 
 class Mesh {
  public:
   YOTTA_API Mesh(const Communicator& world, const MeshShape& shape, Where where = Where::current());
+  // One live rank a stage of pp, at coordinate 0 of the other axes: `stages` are these, and stage s
+  // is on chip s stride(shape, Axis::pp). The others are their images (Communicator::mirrored).
+  YOTTA_API static Mesh mirrored(const Communicator& stages, const MeshShape& shape,
+                                 Where where = Where::current());
 
   const MeshShape& shape() const { return shape_; }
   int size(Axis axis) const { return shape_[axis]; }
-  int coordinate(Axis axis) const { return yotta::coordinate(shape_, world_.rank(), axis); }
+  int coordinate(Axis axis) const { return yotta::coordinate(shape_, rank_, axis); }
 
   // The ranks along one axis through this rank; one member where the size is 1.
   Communicator& operator[](Axis axis) { return axes_[static_cast<size_t>(axis)]; }
-  // dp_shard and dp_replicate as one: all ranks that train on different sequences.
+  // ep, dp_shard and dp_replicate as one: all ranks that train on different sequences.
   Communicator& dp() { return dp_; }
   Communicator& world() { return world_; }
   LayerAxes layer_axes(ContextParallel context = ContextParallel::ring,
                        const SequenceCut& sequence = {}) {
-    return {(*this)[Axis::tp], (*this)[Axis::cp], context, sequence};
+    return {(*this)[Axis::tp], (*this)[Axis::cp], context, sequence, (*this)[Axis::ep]};
   }
 
   // The ranks that differ from this one only along these axes, by rank. All ranks of the world must
-  // call.
-  YOTTA_API Communicator along(std::initializer_list<Axis> axes,
-                               Where where = Where::current()) const;
+  // call. Of a mirrored mesh, where nothing can be summed, pp with other axes gives an empty one.
+  YOTTA_API Communicator along(std::span<const Axis> axes, Where where = Where::current()) const;
+  Communicator along(std::initializer_list<Axis> axes, Where where = Where::current()) const {
+    return along(std::span<const Axis>(axes.begin(), axes.size()), where);
+  }
 
  private:
-  YOTTA_API std::string name_of(std::initializer_list<Axis> axes) const;
+  YOTTA_API Mesh(const Communicator& world, const MeshShape& shape, int rank, bool is_mirrored,
+                 Where where);
+  YOTTA_API std::string name_of(std::span<const Axis> axes) const;
 
   Communicator world_;
   MeshShape shape_;
-  std::array<Communicator, 5> axes_;
+  int rank_;          // of the whole mesh
+  bool is_mirrored_;  // one live rank a stage
+  std::array<Communicator, 6> axes_;
   Communicator dp_;
 };
 
 #if YOTTA_BODIES_OF(comm_timed)
 Mesh::Mesh(const Communicator& world, const MeshShape& shape, Where where)
-    : world_(world), shape_(shape) {
-  expect_mesh(shape, world.size(where), where);
+    : Mesh((expect_mesh(shape, world.size(where), where), world), shape, world.rank(), false,
+           where) {}
+
+Mesh Mesh::mirrored(const Communicator& stages, const MeshShape& shape, Where where) {
+  if (stages.size(where) != shape.pp)
+    fail(where, "{} needs {} live ranks, one a stage of pp, not {}", describe(shape), shape.pp,
+         stages.size());
+  return {stages, shape, stages.rank() * stride(shape, Axis::pp), true, where};
+}
+
+Mesh::Mesh(const Communicator& world, const MeshShape& shape, int rank, bool is_mirrored,
+           Where where)
+    : world_(world), shape_(shape), rank_(rank), is_mirrored_(is_mirrored) {
   for (const Axis axis : all_axes) axes_[static_cast<size_t>(axis)] = along({axis}, where);
-  dp_ = along({Axis::dp_shard, Axis::dp_replicate}, where);
+  dp_ = along({Axis::ep, Axis::dp_shard, Axis::dp_replicate}, where);
 }
 
-Communicator Mesh::along(std::initializer_list<Axis> axes, Where where) const {
-  int inside = 0;  // what this rank's coordinates along these axes add to its number
-  for (const Axis axis : axes) inside += coordinate(axis) * stride(shape_, axis);
-  return world_.split(world_.rank() - inside, inside, where).named(name_of(axes));
+Communicator Mesh::along(std::span<const Axis> axes, Where where) const {
+  const bool has_pp = std::find(axes.begin(), axes.end(), Axis::pp) != axes.end();
+  if (is_mirrored_ && has_pp && axes.size() > 1) return {};
+  std::vector<int> members = {rank_};  // and its images
+  int inside = 0;                      // what its coordinates along these axes add to its number
+  for (const Axis axis : axes) {
+    inside += coordinate(axis) * stride(shape_, axis);
+    const size_t before = members.size();
+    for (int i = 1; i < size(axis); ++i)
+      for (size_t at = 0; at < before; ++at)
+        members.push_back(members[at] + i * stride(shape_, axis));
+  }
+  const bool are_alive = !is_mirrored_ || has_pp;
+  const Communicator made = are_alive ? world_.split(rank_ - inside, inside, where)
+                                      : world_.mirrored(std::move(members), where);
+  return made.named(name_of(axes));
 }
 
-// "tp", "cp+fsdp": those of the axes that split something; all of them if none does.
-std::string Mesh::name_of(std::initializer_list<Axis> axes) const {
+// "tp", "cp+fsdp": those of the axes that split something; if none does all of them but ep, which
+// only a mixture of experts has.
+std::string Mesh::name_of(std::span<const Axis> axes) const {
   std::string all, split;
   const auto add = [](std::string& text, Axis axis) {
     text += fmt::format("{}{}", text.empty() ? "" : "+", short_name(axis));
   };
   for (const Axis axis : axes) {
-    add(all, axis);
+    if (axis != Axis::ep || axes.size() == 1) add(all, axis);
     if (size(axis) > 1) add(split, axis);
   }
   return split.empty() ? all : split;

@@ -124,9 +124,7 @@ VirtualClock::VirtualClock(const Cluster& cluster, int rank, ClockOptions option
 void VirtualClock::op(const OpCost& cost) {
   Lane& lane = lanes_[compute_lane];
   const double end = lane.time + op_seconds(cluster_.chip, cost) * slow_ * jitter(compute_lane);
-  const auto bytes = static_cast<int64_t>(cost.bytes_read + cost.bytes_written);
-  lane.last = record({EventKind::op, compute_lane, lane.time, end, label(cost.name), lane.last, -1,
-                      bytes, cost.flops});
+  lane.last = record(op_event(cost, label(cost.name), lane.time, end, lane.last));
   lane.time = end;
 }
 

@@ -26,6 +26,20 @@ namespace yotta {
 // The last event of a rank's own code; none if the rank has no events.
 YOTTA_API EventId last_event(const Trace& trace, int rank);
 
+// Follows causes back from `id` and calls visit(id, event) for each that took time itself: not for
+// waits, and once per message. Stops when visit returns false.
+template <class Visit>
+void walk_back(const Trace& trace, EventId id, Visit visit) {
+  for (; id.rank >= 0; id = trace.at(id).cause) {
+    const TraceEvent& event = trace.at(id);
+    if (event.kind == EventKind::wait) continue;
+    const EventId cause = event.cause;  // of a recv that did not queue: its send, the same span
+    if (event.kind == EventKind::recv && cause.rank >= 0 && trace.at(cause).end == event.end)
+      continue;
+    if (!visit(id, event)) return;
+  }
+}
+
 // The events that the time of the run consists of, from the first to the last.
 YOTTA_API std::vector<EventId> critical_path(const Trace& trace);
 
@@ -49,20 +63,6 @@ EventId last_event(const Trace& trace, int rank) {
     if (events[i].lane == compute_lane && (last.rank < 0 || events[i].end >= trace.at(last).end))
       last = {rank, static_cast<int>(i)};
   return last;
-}
-
-// Follows causes back from `id` and calls visit(id, event) for each that took time itself: not for
-// waits, and once per message. Stops when visit returns false.
-template <class Visit>
-void walk_back(const Trace& trace, EventId id, Visit visit) {
-  for (; id.rank >= 0; id = trace.at(id).cause) {
-    const TraceEvent& event = trace.at(id);
-    if (event.kind == EventKind::wait) continue;
-    const EventId cause = event.cause;  // of a recv that did not queue: its send, the same span
-    if (event.kind == EventKind::recv && cause.rank >= 0 && trace.at(cause).end == event.end)
-      continue;
-    if (!visit(id, event)) return;
-  }
 }
 
 std::vector<EventId> critical_path(const Trace& trace) {

@@ -58,10 +58,15 @@ struct TraceEvent {
   double flops = 0;           // of the op
   EventId also = {};          // a second event that it needed, which ended earlier
   bool follows = false;       // a recv behind another one of its exchange, by the same port
+  DType dtype = DType::f32;   // of the op
 
   double seconds() const { return end - begin; }
   bool operator==(const TraceEvent&) const = default;
 };
+
+// An op, as an event of the compute lane. `name`: the cost's, kept.
+YOTTA_API TraceEvent op_event(const OpCost& cost, std::string_view name, double begin, double end,
+                              EventId cause);
 
 // The communicators whose messages each lane of a rank carried: {-2: {"tp"}}.
 using LaneNames = std::map<int, std::set<std::string_view>>;
@@ -105,6 +110,15 @@ YOTTA_API double busy_share(const Trace& trace, int rank);
 YOTTA_API double idle_share(const Trace& trace, int rank);
 
 #if YOTTA_BODIES_OF(machine)
+TraceEvent op_event(const OpCost& cost, std::string_view name, double begin, double end,
+                    EventId cause) {
+  TraceEvent event{EventKind::op, compute_lane, begin, end, name, cause};
+  event.bytes = static_cast<int64_t>(cost.bytes_read + cost.bytes_written);
+  event.flops = cost.flops;
+  event.dtype = cost.dtype;
+  return event;
+}
+
 std::string peer_name(int peer) {
   if (peer < first_image) return fmt::format("rank {}", peer);
   return fmt::format("the image on chip {}", peer - first_image);

@@ -14,7 +14,8 @@
 //    GPT-2  block = 4 C^2 + 4 C + 2 C F + F + C + 4 C  Llama  block = 2 C^2 + 2 C d K + 3 C F + 2 C
 // Model FLOPs of a step over n tokens: 6 N n + 12 L C T n: two for each parameter and token in the
 // forward pass (multiply, add), twice that backward, and attention's two T x T products, counted
-// whole although half of each is masked. N counts every parameter, as PaLM's formula does.
+// whole although half of each is masked. N counts every parameter, as PaLM's formula does, but of a
+// mixture's experts only the k that a token runs through.
 // References: Radford et al. 2019 (GPT-2); Llama team 2024, table 3; Chowdhery et al. 2022, app. B.
 #pragma once
 
@@ -25,6 +26,7 @@
 #include "yotta/core/system/build.hpp"
 #include "yotta/nn/attention.hpp"
 #include "yotta/nn/rope_frequencies.hpp"
+#include "yotta/nn/router.hpp"
 
 namespace yotta {
 
@@ -41,6 +43,18 @@ inline constexpr NumberRange deviation_range{0, 1e3};
 
 enum class Dialect : uint8_t { gpt2, llama };
 constexpr const char* name(Dialect dialect) { return dialect == Dialect::gpt2 ? "gpt2" : "llama"; }
+
+// A mixture of experts in place of each block's feed-forward layer (parallel/expert_parallel.hpp).
+// Experts have no biases.
+struct MixtureConfig {
+  int64_t experts = 0;  // E of each block, F wide each; 0: no mixture
+  int64_t top_k = 2;    // k of a token. With 1 its weight is its score, as in Switch
+  int64_t shared = 0;   // experts that every token runs through: one layer of shared F
+  RouterScore score = RouterScore::softmax;
+  // Capacity and balance loss count the n tokens of a microbatch, on all ranks that share it.
+  double capacity = 0;  // an expert takes capacity n k / E rows; 0: all
+  double balance_loss = 0, z_loss = 0, bias_rate = 0;  // nn/load_balance.hpp
+};
 
 struct TransformerConfig {
   Dialect dialect = Dialect::gpt2;
@@ -61,6 +75,7 @@ struct TransformerConfig {
   double deviation = 0.02;   // of initial weights
   DType dtype = DType::f32;  // of parameters and of what flows between layers: f32, f64 or bf16
   uint64_t seed = 0;
+  MixtureConfig mixture = {};
 
   constexpr int64_t head_size() const { return width / heads; }
   constexpr int64_t kv_width() const { return kv_heads * head_size(); }
@@ -69,6 +84,8 @@ struct TransformerConfig {
   YOTTA_API void check(Where where = Where::current()) const;
   // The part of it about numbers that are no sizes.
   YOTTA_API void check_numbers(Where where = Where::current()) const;
+  // The part of it about the mixture.
+  YOTTA_API void check_mixture(Where where = Where::current()) const;
 };
 
 // GPT-2's proportions: F = 4 C, as many key heads as heads, tied.
@@ -111,7 +128,14 @@ constexpr int64_t attention_parameters(const TransformerConfig& c) {
   const int64_t outputs = 2 * c.width + 2 * c.kv_width();  // of q and o, of k and v
   return outputs * c.width + (c.has_bias() ? outputs : 0);
 }
+// `experts`: how many of the mixture's are counted.
+constexpr int64_t mixture_parameters(const TransformerConfig& c, int64_t experts) {
+  const MixtureConfig& m = c.mixture;
+  const int64_t each = (c.dialect == Dialect::llama ? 3 : 2) * c.width * c.feed_forward;
+  return (experts + m.shared) * each + m.experts * c.width + (m.bias_rate > 0 ? m.experts : 0);
+}
 constexpr int64_t feed_forward_parameters(const TransformerConfig& c) {
+  if (c.mixture.experts > 0) return mixture_parameters(c, c.mixture.experts);
   if (c.dialect == Dialect::llama) return 3 * c.width * c.feed_forward;
   return 2 * c.width * c.feed_forward + c.feed_forward + c.width;
 }
@@ -124,11 +148,19 @@ constexpr int64_t parameters(const TransformerConfig& c) {
   return (c.tied ? 1 : 2) * table + positions + c.layers * block_parameters(c) + norm_parameters(c);
 }
 
+// Those that a token is multiplied with: k of the experts.
+constexpr int64_t active_parameters(const TransformerConfig& c) {
+  const MixtureConfig& m = c.mixture;
+  if (m.experts == 0) return parameters(c);
+  return parameters(c) -
+         c.layers * (mixture_parameters(c, m.experts) - mixture_parameters(c, m.top_k));
+}
+
 // ---- FLOPs ----
 // Model FLOPs of a whole training step, forward and backward, on B sequences of T tokens.
 constexpr double step_flops(const TransformerConfig& c, int64_t batch, int64_t sequence) {
   const double tokens = static_cast<double>(batch * sequence);
-  const double dense = 6.0 * static_cast<double>(parameters(c)) * tokens;
+  const double dense = 6.0 * static_cast<double>(active_parameters(c)) * tokens;
   const double attention = 12.0 * static_cast<double>(c.layers * c.width * sequence) * tokens;
   return dense + attention;
 }
@@ -160,6 +192,7 @@ void TransformerConfig::check(Where where) const {
   if (dialect == Dialect::gpt2 && kv_heads != heads)
     fail(where, "GPT-2 has a key/value head for each of its {} heads, not {}", heads, kv_heads);
   check_numbers(where);
+  check_mixture(where);
   if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::bf16)
     fail(where, "a transformer's parameters are f32, f64 or bf16, not {}", yotta::name(dtype));
 }
@@ -189,6 +222,29 @@ void TransformerConfig::check_numbers(Where where) const {
       (attention_dropout > 0 && attention != AttentionKind::plain))
     fail(where, "attention dropout {} must be 0, or below 1 with plain attention",
          attention_dropout);
+}
+
+void TransformerConfig::check_mixture(Where where) const {
+  const MixtureConfig& m = mixture;
+  if (m.experts < 0 || m.shared < 0 || (m.shared > 0 && m.experts == 0))
+    fail(where, "{} experts and {} shared ones: shared experts stand beside a mixture of 1 or more",
+         m.experts, m.shared);
+  if (m.experts == 0) return;
+  RouterOptions{.width = width,
+                .experts = m.experts,
+                .top_k = m.top_k,
+                .balance_loss = m.balance_loss,
+                .z_loss = m.z_loss,
+                .bias_rate = m.bias_rate}
+      .check("a mixture of experts", where);
+  if (!(m.capacity >= 0 && m.capacity <= 1e6))
+    fail(where, "the capacity of an expert is {}, expected a number from 0 (drop nothing) to 1e6",
+         m.capacity);
+  if (m.bias_rate > 0 && dtype == DType::bf16)
+    fail(where,
+         "a router's bias moves by {} at a time, which bf16 rounds away; train in f32, or with a "
+         "balance loss",
+         m.bias_rate);
 }
 
 #endif  // YOTTA_BODIES

@@ -1,10 +1,10 @@
-// Layout rules: how a model and a batch may be spread over a mesh, and what to say if they cannot
-// be.
+// Layout rules: how a model and a batch may be spread over a mesh, and what is said if they cannot.
 //
 //   tp           divides the heads and the feed-forward width; the vocabulary is padded
 //   cp           cuts the sequence into 2 cp equal chunks; attention is blockwise; Ulysses: divides
 //                the heads of tp
-//   pp x chunks  at most one stage per block
+//   pp x chunks  at most one stage per block; why_not() of PipelinePlan says more
+//   ep           at most one rank per expert, with FSDP equal numbers; a capacity wants cp 1
 //   dp           a sequence for each rank, with FSDP or ZeRO-2 one for each of its microbatches
 //   ZeRO         not beside FSDP, which is its stage 3
 //
@@ -12,37 +12,13 @@
 // that keeps it. Letters: B sequences of a batch.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "yotta/comm/mesh.hpp"
-#include "yotta/model/config.hpp"
-#include "yotta/parallel/activation_checkpointing.hpp"
-#include "yotta/parallel/ddp.hpp"
-#include "yotta/parallel/fsdp.hpp"
-#include "yotta/parallel/pipeline_schedule.hpp"
-#include "yotta/parallel/zero.hpp"
-#include "yotta/parallel/zero_bubble.hpp"
+#include "yotta/model/nd_options.hpp"
+#include "yotta/model/nearest.hpp"
 
 namespace yotta {
-
-struct NdOptions {
-  int64_t microbatches = 1;  // of each rank's share of the batch
-  CheckpointOptions checkpoint = {.what = Recompute::none};
-  PipelineKind schedule = PipelineKind::one_f_one_b;
-  std::optional<ZeroBubble> zero_bubble = {};  // in place of `schedule`
-  int chunks = 1;                              // stages per rank: interleaved
-  ContextParallel context = ContextParallel::ring;
-  bool sequence_parallel = false, keep_gathered = false;  // over tp: SequenceCut
-  FsdpOptions fsdp = {};
-  ZeroOptions zero = {.stage = 0};  // 1 or 2: in place of DDP over cp and dp_replicate
-  DdpOptions ddp = {};
-  bool naive_gradients = false;  // in place of DDP: one all_reduce per parameter, after backward
-  int64_t sequence = 0;          // tokens in a sequence; 0: the model's context
-  int64_t tokens(const TransformerConfig& c) const { return sequence > 0 ? sequence : c.context; }
-  SequenceCut cut(int64_t T) const { return {sequence_parallel ? T : 0, keep_gathered}; }
-};
 
 // Whether a model and a batch of B sequences can be spread so; an error suggests only what can.
 YOTTA_API bool layout_works(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
@@ -52,19 +28,10 @@ YOTTA_API bool layout_works(const TransformerConfig& config, const MeshShape& sh
 YOTTA_API void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
                              const NdOptions& options = {}, Where where = Where::current());
 
-// What an error may suggest. nearest_of() makes ". Nearest: a, or b" of the ways that work.
-struct Way {
-  std::string words;
-  bool works;
-};
-YOTTA_API std::string nearest_of(const std::vector<Way>& ways);
-
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(model)
 #include <fmt/format.h>
-
-#include <algorithm>
 
 #include "yotta/model/transformer.hpp"
 
@@ -84,9 +51,7 @@ struct Spread {
            config.feed_forward % shape.tp == 0 && config.vocabulary >= shape.tp;
   }
   bool has_chunks() const { return shape.cp == 1 || sequence() % (int64_t{2} * shape.cp) == 0; }
-  bool has_tokens() const {
-    return !options.sequence_parallel || sequence() / shape.cp >= shape.tp;
-  }
+  bool has_tokens() const { return !options.shares_tokens() || sequence() / shape.cp >= shape.tp; }
   bool has_attention() const { return shape.cp == 1 || config.attention != AttentionKind::plain; }
   bool has_heads() const {
     return options.context != ContextParallel::ulysses ||
@@ -97,31 +62,37 @@ struct Spread {
            config.attention != AttentionKind::blockwise;
   }
   bool has_stages() const {
-    const int64_t stages = int64_t{shape.pp} * options.chunks;
-    return options.chunks >= 1 && options.microbatches >= 1 &&
-           (options.chunks == 1 || interleaves()) && (stages == 1 || stages <= config.layers);
+    return why_no_pipeline().empty() && (stages() == 1 || stages() <= config.layers);
   }
   bool has_zero() const {
     const int stage = options.zero.stage;
     return stage == 0 ||
            ((stage == 1 || stage == 2) && shape.dp_shard == 1 && !options.naive_gradients);
   }
+  bool has_experts() const { return shape.ep == 1 || shape.ep <= config.mixture.experts; }
+  bool has_equal_experts() const {
+    return shape.dp_shard == 1 || config.mixture.experts % shape.ep == 0;
+  }
+  bool has_token_order() const {
+    return config.mixture.experts == 0 || config.mixture.capacity == 0 || shape.cp == 1;
+  }
   bool has_sequences() const { return batch / data_ranks() >= least_sequences(); }
   bool works() const {
     return divides() && has_chunks() && has_tokens() && has_attention() && has_heads() &&
-           has_attention_to_drop() && has_stages() && has_zero() && has_sequences();
+           has_attention_to_drop() && has_stages() && has_zero() && has_experts() &&
+           has_equal_experts() && has_token_order() && has_sequences();
   }
 
   int64_t sequence() const { return options.tokens(config); }
-  bool interleaves() const {
-    return options.schedule == PipelineKind::interleaved && !options.zero_bubble.has_value();
-  }
-  int64_t data_ranks() const { return int64_t{1} * shape.dp_shard * shape.dp_replicate; }
+  PipelinePlan plan() const { return options.pipeline(); }
+  int64_t stages() const { return plan().stages(shape.pp); }
+  std::string why_no_pipeline() const { return why_not(plan(), shape.pp, options.microbatches); }
+  int64_t data_ranks() const { return shape.data_ranks(); }
   // Sequences that each data-parallel rank needs.
   int64_t least_sequences() const {
     const bool reduces_each =
-        shape.dp_shard > 1 || (options.zero.stage == 2 && shape.dp_replicate > 1);
-    return reduces_each ? options.microbatches : 1;
+        shape.dp_shard > 1 || (options.zero.stage == 2 && shape.dp_replicate * shape.ep > 1);
+    return reduces_each || plan().counts_microbatches() ? options.microbatches : 1;
   }
 
   // The same with something changed.
@@ -145,6 +116,7 @@ struct Spread {
   void expect_attention(Where where) const;
   void expect_stages(Where where) const;
   void expect_zero(Where where) const;
+  void expect_experts(Where where) const;
   void expect_sequences(Where where) const;
 };
 
@@ -152,11 +124,10 @@ inline void Spread::expect_divides(Where where) const {
   yotta::expect_divides(config, shape.tp, where, [this](int tp) {
     return works_with([tp](Spread& s) { s.shape.tp = tp; });
   });
-  if (!has_tokens())
-    fail(
-        where, "sequence parallelism cuts at least {} tokens among {} ranks of tp, not {}{}",
-        shape.tp, shape.tp, sequence() / shape.cp,
-        works_with([](Spread& s) { s.options.sequence_parallel = false; }) ? ". Leave it out" : "");
+  if (has_tokens()) return;
+  const auto whole = [](Spread& s) { s.options.sequence_parallel = false, s.options.pieces = {}; };
+  fail(where, "sequence parallelism cuts at least {} tokens among {} ranks of tp, not {}{}",
+       shape.tp, shape.tp, sequence() / shape.cp, works_with(whole) ? ". Leave it out" : "");
 }
 
 template <class Keeps>
@@ -203,39 +174,42 @@ inline void Spread::expect_attention(Where where) const {
 
 // As many stages as there are blocks for: with fewer chunks, or on fewer ranks.
 inline std::string Spread::nearest_stages() const {
-  const auto words = [this](int64_t pp, int64_t chunks) {
-    const std::string of_rank = fmt::format("{} chunk{} per rank", chunks, chunks > 1 ? "s" : "");
-    if (pp == shape.pp) return of_rank;
-    return options.chunks == 1 ? fmt::format("pp {}", pp) : fmt::format("pp {}, {}", pp, of_rank);
-  };
-  const bool fewer_chunks = config.layers / shape.pp > 0;
-  const int64_t pp = fewer_chunks ? shape.pp : std::max<int64_t>(1, config.layers);
-  const int64_t chunks = fewer_chunks ? config.layers / shape.pp : 1;
+  const PipelinePlan plan = this->plan();
+  const int64_t least = plan.folds() ? plan.stages(1) : 1;  // of a rank
+  const bool fewer_chunks = !plan.folds() && config.layers / shape.pp > 0;
+  const int64_t pp = fewer_chunks ? shape.pp : std::max<int64_t>(1, config.layers / least);
+  const int64_t chunks = fewer_chunks ? config.layers / shape.pp : plan.folds() ? plan.chunks : 1;
   const bool tried = works_with([&](Spread& s) {
     s.shape.pp = static_cast<int>(pp), s.options.chunks = static_cast<int>(chunks);
   });
-  return fmt::format("The nearest that {}: {}", tried ? "works" : "keeps this rule",
-                     words(pp, chunks));
+  if (least > config.layers) return "1F1B has one stage per rank";
+  const std::string of_rank = fmt::format("{} chunk{} per rank", chunks, chunks > 1 ? "s" : "");
+  const std::string words = pp == shape.pp ? of_rank
+                            : plan.folds() || plan.chunks == 1
+                                ? fmt::format("pp {}", pp)
+                                : fmt::format("pp {}, {}", pp, of_rank);
+  return fmt::format("The nearest that {}: {}", tried ? "works" : "keeps this rule", words);
 }
 
 inline void Spread::expect_stages(Where where) const {
-  const int chunks = options.chunks;
-  if (chunks < 1 || options.microbatches < 1)
-    fail(where, "{} chunks per rank and {} microbatches: each is at least 1", chunks,
-         options.microbatches);
-  const auto interleaved = [](Spread& s) {
-    s.options.schedule = PipelineKind::interleaved, s.options.zero_bubble = {};
+  const auto by = [this](PipelineKind kind, int chunks) {
+    return works_with([&](Spread& s) { s.options.schedule = kind, s.options.chunks = chunks; });
   };
-  if (chunks > 1 && !interleaves())
-    fail(where, "{} has one stage per rank, not {}{}",
-         options.zero_bubble ? name(*options.zero_bubble) : name(options.schedule), chunks,
-         nearest_of({{"1 chunk", works_with([](Spread& s) { s.options.chunks = 1; })},
-                     {"interleaved 1F1B", works_with(interleaved)}}));
+  const bool chunks = options.chunks > 1, folds = plan().folds();
+  const int64_t least = int64_t{2} * shape.pp;  // microbatches of DualPipe
+  if (const std::string why = why_no_pipeline(); !why.empty())
+    fail(
+        where, "{}{}", why,
+        nearest_of({{folds ? "2 chunks" : "1 chunk", chunks && by(options.schedule, folds ? 2 : 1)},
+                    {"interleaved 1F1B", chunks && by(PipelineKind::interleaved, options.chunks)},
+                    {fmt::format("{} microbatches", least),
+                     works_with([&](Spread& s) { s.options.microbatches = least; })},
+                    {"1F1B", !chunks && by(PipelineKind::one_f_one_b, 1)}}));
   if (!has_stages())
     fail(where,
          "a pipeline of pp {} with {} stages per rank needs a block for each of {} stages, but the "
          "model has {} blocks. {}",
-         shape.pp, chunks, int64_t{shape.pp} * chunks, config.layers, nearest_stages());
+         shape.pp, plan().chunks_of_rank(), stages(), config.layers, nearest_stages());
 }
 
 inline void Spread::expect_zero(Where where) const {
@@ -248,8 +222,9 @@ inline void Spread::expect_zero(Where where) const {
          "FSDP over fsdp {} has already cut all that ZeRO-{} would cut, and the weights too{}",
          shape.dp_shard, stage,
          nearest_of({{"fsdp without ZeRO", works_with([](Spread& s) { s.options.zero.stage = 0; })},
-                     {fmt::format("dp {} with it", data_ranks()), works_with([](Spread& s) {
-                        s.shape.dp_replicate = static_cast<int>(s.data_ranks());
+                     {fmt::format("dp {} with it", shape.dp_shard * shape.dp_replicate),
+                      works_with([](Spread& s) {
+                        s.shape.dp_replicate *= s.shape.dp_shard;
                         s.shape.dp_shard = 1;
                       })}}));
   fail(where,
@@ -258,6 +233,33 @@ inline void Spread::expect_zero(Where where) const {
        stage, nearest_of({{"gradients in buckets", works_with([](Spread& s) {
                              s.options.naive_gradients = false;
                            })}}));
+}
+
+inline void Spread::expect_experts(Where where) const {
+  const int64_t experts = config.mixture.experts;
+  const auto as_dp = [](Spread& s) { s.shape.dp_replicate *= s.shape.ep, s.shape.ep = 1; };
+  int fewer = shape.ep;  // the nearest that divides the experts
+  while (experts > 0 && experts % fewer != 0) --fewer;
+  const std::string nearest =
+      nearest_of({{fmt::format("ep {}", fewer),
+                   experts > 0 && works_with([=](Spread& s) { s.shape.ep = fewer; })},
+                  {fmt::format("dp {}", shape.ep * shape.dp_replicate), works_with(as_dp)}});
+  if (!has_experts())
+    fail(where, "ep shares out the experts of a mixture among {} ranks, but the model has {}{}",
+         shape.ep, experts == 0 ? "none" : fmt::format("only {}", experts), nearest);
+  if (!has_equal_experts())
+    fail(where,
+         "FSDP cuts a unit alike on all ranks of ep, which must have as many experts each: {} "
+         "cannot be divided by ep {}{}",
+         experts, shape.ep, nearest);
+  if (!has_token_order())
+    fail(where,
+         "a capacity drops an expert's last tokens, but with cp {} a rank holds early and late "
+         "ones{}",
+         shape.cp,
+         nearest_of(
+             {{"cp 1", works_with([](Spread& s) { s.shape.cp = 1; })},
+              {"no capacity", works_with([](Spread& s) { s.config.mixture.capacity = 0; })}}));
 }
 
 inline void Spread::expect_sequences(Where where) const {
@@ -271,13 +273,6 @@ inline void Spread::expect_sequences(Where where) const {
 }
 
 }  // namespace detail
-
-std::string nearest_of(const std::vector<Way>& ways) {
-  std::string text;
-  for (const Way& way : ways)
-    if (way.works) text += (text.empty() ? ". Nearest: " : ", or ") + way.words;
-  return text;
-}
 
 bool layout_works(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
                   const NdOptions& options) {
@@ -293,6 +288,7 @@ void expect_layout(const TransformerConfig& config, const MeshShape& shape, int6
   spread.expect_attention(where);
   spread.expect_stages(where);
   spread.expect_zero(where);
+  spread.expect_experts(where);
   spread.expect_sequences(where);
 }
 

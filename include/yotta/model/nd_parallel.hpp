@@ -1,17 +1,13 @@
 // N-dimensional parallelism: one transformer on one mesh, every axis with its technique.
 //
-//     ddp or zero   over cp x dp_replicate, beside fsdp          hooks on parameters, outermost
-//      └ pipeline   over pp               ddp over dp_replicate  a stage is a slice of the stack
+//     ddp or zero   over cp x ep x dp_replicate, beside fsdp     hooks on parameters, outermost
+//      └ pipeline   over pp          ddp over ep x dp_replicate  a stage is a slice of the stack
 //         └ fsdp    over cp x dp_shard                           a unit is a slice of a stage
 //            └ activation checkpointing                          forward again in backward
-//               └ layers   over tp (heads, widths, vocabulary; tokens) and cp (the sequence)
+//               └ layers   over tp (heads, widths, tokens), cp (the sequence), ep (experts)
 //
-// Who must sum what, given that the loss is a local sum over the tokens of the whole batch:
-//     gradients   over all ranks that see other tokens: cp, dp; a tied table also over its stages
-//     loss        over those, and pp, whose last stage alone has one
-//     squares     for clipping: over those that step other weights: tp, pp, ranks of FSDP or ZeRO
-//
-// Each technique is the same code as when it is alone. A mesh of one rank is the serial trainer.
+// Who must sum what: gradient_groups.hpp. Each technique is the same code as when it is alone. A
+// mesh of one rank is the serial trainer.
 // Contract: all ranks of the mesh make it and train with it; expect_layout() (layout_rules.hpp)
 // says beforehand what cannot work. Letters: B sequences of a batch, T tokens of a sequence.
 #pragma once
@@ -21,11 +17,12 @@
 #include <optional>
 #include <vector>
 
-#include "yotta/comm/mesh.hpp"
 #include "yotta/model/layout_rules.hpp"
 #include "yotta/model/named_tensor.hpp"
+#include "yotta/model/nd_groups.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/whole_tensors.hpp"
+#include "yotta/nn/load_balance.hpp"
 #include "yotta/parallel/pipeline.hpp"
 #include "yotta/parallel/tied_parameters.hpp"
 
@@ -66,12 +63,12 @@ class NdParallel {
   YOTTA_API std::vector<NamedTensor> gather_weights();
 
  private:
-  // Stage pp_rank + chunk * pp of the model, with what is wrapped around its layers.
+  // A chunk of this rank: a stage of the model, with what is wrapped around its layers.
   struct Stage {
     std::unique_ptr<Transformer> model;
     std::vector<LayerPtr> checkpointed;
     std::unique_ptr<Fsdp> fsdp;
-    std::unique_ptr<Zero> zero;
+    std::vector<std::unique_ptr<Zero>> zero;  // of each set of parameters
     Layers layers;
   };
 
@@ -87,25 +84,22 @@ class NdParallel {
   // The pipeline in place of the trainer's loop.
   YOTTA_API double run(const BatchPosition& position, std::span<const Microbatch> batches,
                        int64_t tokens);
-  DType activation_dtype() const {  // what flows between layers: as their weights
-    return is_sharded_ ? options_.fsdp.gathered.value_or(config_.dtype) : config_.dtype;
-  }
 
   TransformerConfig config_;
   Mesh& mesh_;
   NdOptions options_;
-  SequenceCut cut_;                // of the tokens, over tp
-  bool is_sharded_, has_zero_;     // with FSDP; with ZeRO-1 or 2
-  Communicator shards_, data_;     // FSDP's ranks; the ranks of DDP or ZeRO
-  Communicator losses_, weights_;  // ranks to sum the loss over; to sum the squares over
+  SequenceCut cut_;             // of the tokens, over tp
+  bool is_sharded_, has_zero_;  // with FSDP; with ZeRO-1 or 2
+  NdGroups groups_;
   std::deque<Stage> stages_;
   std::vector<LayerPtr> slices_;  // stages as layers, if there are several
   Layers stack_;
   std::vector<Held> held_;
   std::optional<TiedParameters> tied_;
   std::optional<Pipeline> pipeline_;
-  std::optional<Ddp> ddp_;
-  std::optional<Ddp::NoSync> quiet_;
+  std::deque<Ddp> ddp_;  // of each set of parameters that several ranks sum
+  std::deque<Ddp::NoSync> quiet_;
+  RouterBiases biases_;
 };
 
 }  // namespace yotta
@@ -126,17 +120,13 @@ NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOpti
       options_(options),
       cut_(options.cut(options.tokens(config) / mesh.size(Axis::cp))),
       is_sharded_(mesh.size(Axis::dp_shard) > 1),
-      has_zero_(options.zero.stage > 0) {
+      has_zero_(options.zero.stage > 0),
+      biases_(config.mixture.bias_rate) {
   expect_layout(config, mesh.shape(), std::numeric_limits<int64_t>::max(), options, where);
-  shards_ = mesh.along({Axis::cp, Axis::dp_shard}, where);
-  data_ =
-      is_sharded_ ? mesh[Axis::dp_replicate] : mesh.along({Axis::cp, Axis::dp_replicate}, where);
-  losses_ = mesh.along({Axis::cp, Axis::pp, Axis::dp_shard, Axis::dp_replicate}, where);
-  weights_ = is_sharded_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_shard}, where)
-             : has_zero_ ? mesh.along({Axis::tp, Axis::cp, Axis::pp, Axis::dp_replicate}, where)
-                         : mesh.along({Axis::tp, Axis::pp}, where);
-  if (config.tied && mesh.size(Axis::pp) * options.chunks > 1) options_.zero.apart = {tied_table};
-  for (int chunk = 0; chunk < options.chunks; ++chunk) add_stage(chunk, weights);
+  groups_ = NdGroups(mesh, {mesh.shape(), options.shares_tokens(), {}, is_sharded_, has_zero_},
+                     config.mixture.experts > 0, where);
+  const int chunks = options.pipeline().chunks_of_rank();
+  for (int chunk = 0; chunk < chunks; ++chunk) add_stage(chunk, weights);
   find_held();
   finish_building();
 }
@@ -155,13 +145,14 @@ TrainHooks NdParallel::hooks() {
   hooks.world = mesh_.world();
   hooks.before_microbatch = [this](bool last) { sync_if(last); };
   hooks.after_backward = [this] { finish(); };
-  hooks.sum_over_ranks = [this](double loss) { return sum_over(losses_, loss, "loss"); };
+  hooks.sum_over_ranks = [this](double loss) { return sum_over(groups_.losses, loss, "loss"); };
   hooks.sum_of_squares = [this](double of_layers) {  // with ZeRO the layers have no gradients
-    return sum_over(weights_, has_zero_ ? sum_of_squares(parameters()) : of_layers, "norm");
+    return sum_over(groups_.weights, has_zero_ ? sum_of_squares(parameters()) : of_layers, "norm");
   };
+  hooks.before_step = [this] { biases_.step(); };
   hooks.after_step = [this] {
     for (Stage& stage : stages_)
-      if (stage.zero) stage.zero->gather();
+      for (const auto& zero : stage.zero) zero->gather();
   };
   if (pipeline_)
     hooks.run_microbatches = [this](const BatchPosition& position,
@@ -191,10 +182,7 @@ std::vector<WholeShape> NdParallel::shapes() const {
 }
 
 std::vector<NamedTensor> NdParallel::gather(const std::vector<Tensor>& values, DType dtype) {
-  const RunAxes runs = is_sharded_ ? RunAxes{Axis::cp, Axis::dp_shard}
-                       : has_zero_ ? RunAxes{Axis::cp, Axis::dp_replicate}
-                                   : RunAxes{};
-  return gather_whole(shapes(), held_, values, dtype, runs, mesh_);
+  return gather_whole(shapes(), held_, values, dtype, groups_.runs, mesh_);
 }
 
 std::vector<NamedTensor> NdParallel::gather_weights() {
@@ -204,32 +192,39 @@ std::vector<NamedTensor> NdParallel::gather_weights() {
 }
 
 void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
-  const int pp = mesh_.size(Axis::pp), stages = pp * options_.chunks;
-  const int stage = mesh_.coordinate(Axis::pp) + chunk * pp;
+  const PipelinePlan plan = options_.pipeline();
+  const int pp = mesh_.size(Axis::pp), stages = plan.stages(pp);
+  const int stage = stage_on(plan.placement(), mesh_.coordinate(Axis::pp), chunk, pp);
   const StageLayers entries = stage_entries(config_, stages, stage);
+  if (config_.tied && stages > 1) options_.zero.apart = {tied_table};
   Stage made;
-  const LayerAxes axes = mesh_.layer_axes(options_.context, cut_);
+  LayerAxes axes = mesh_.layer_axes(options_.context, cut_);
+  axes.routed = groups_.routed;
   const auto make = [&] {
     return std::make_unique<Transformer>(config_, entries.first, entries.last, axes);
   };
   // With FSDP nobody ever holds the whole stage, unless weights are to be loaded into it.
   made.model = is_sharded_ && weights.empty() ? as_shapes(make) : make();
   made.layers = made.model->stack();
+  groups_.count_copies(yotta::parameters(made.layers));
   if (!weights.empty()) take_all(weights, made.layers);
   if (options_.checkpoint.what != Recompute::none) {
     const int64_t first = stage == 0 ? 1 : 0;  // blocks only: no embedding, no head
-    const int64_t last = std::ssize(made.layers) - (stage + 1 == stages ? 1 : 0);
+    int64_t last = std::ssize(made.layers) - (stage + 1 == stages ? 1 : 0);
+    const int64_t most = options_.checkpoint_blocks;
+    if (most >= 0 && first + most < last) last = first + most;
     made.checkpointed = checkpointed(made.layers, options_.checkpoint, first, last);
     made.layers = made.checkpointed;
   }
   if (is_sharded_) {
-    const FsdpPlan plan = plan_fsdp(made.layers, options_.fsdp.layers_per_unit);
-    made.fsdp =
-        std::make_unique<Fsdp>(with_own_units(plan, options_.zero.apart), shards_, options_.fsdp);
+    const FsdpPlan units = plan_fsdp(made.layers, options_.fsdp.layers_per_unit);
+    made.fsdp = std::make_unique<Fsdp>(with_own_units(units, options_.zero.apart), groups_.shards,
+                                       options_.fsdp);
     made.layers = made.fsdp->stack();
   }
-  if (has_zero_)
-    made.zero = std::make_unique<Zero>(yotta::parameters(made.layers), data_, options_.zero);
+  const auto sets = groups_.sets(yotta::parameters(made.layers));
+  for (size_t i = 0; i < sets.size() && has_zero_; ++i)
+    made.zero.push_back(std::make_unique<Zero>(sets[i], groups_.data[i], options_.zero));
   stages_.push_back(std::move(made));
 }
 
@@ -245,53 +240,59 @@ void NdParallel::find_held() {
   for (const Stage& stage : stages_) {
     if (stage.fsdp)
       for (const FsdpUnit& unit : stage.fsdp->units()) hold(unit.shards());
-    else if (stage.zero)
-      for (const ZeroBucket& bucket : stage.zero->buckets()) hold(bucket.shards);
-    else
+    for (const auto& zero : stage.zero)
+      for (const ZeroBucket& bucket : zero->buckets()) hold(bucket.shards);
+    if (!stage.fsdp && !has_zero_)
       for (const ParameterPtr& each : yotta::parameters(stage.layers)) held_.push_back({each, 0});
   }
 }
 
 void NdParallel::finish_building() {
   const std::vector<ParameterPtr> all = parameters();
-  if (mesh_.size(Axis::pp) > 1 || options_.chunks > 1) {
+  if (mesh_.size(Axis::pp) > 1 || stages_.size() > 1) {
     tied_.emplace(all, mesh_[Axis::pp]);
     std::vector<Layers> chunks;
     for (const Stage& stage : stages_) chunks.push_back(stage.layers);
     pipeline_.emplace(mesh_[Axis::pp], chunks, [this](bool last) { sync_if(last); });
   }
-  if (options_.naive_gradients)
-    broadcast_parameters(all, data_);
-  else if (data_.size() > 1 && !has_zero_)
-    ddp_.emplace(all, data_, options_.ddp);
+  const auto sets = groups_.sets(all);
+  for (size_t i = 0; i < sets.size() && !has_zero_; ++i)
+    if (options_.naive_gradients)
+      broadcast_parameters(sets[i], groups_.data[i]);
+    else if (groups_.data[i].size() > 1)
+      ddp_.emplace_back(sets[i], groups_.data[i], options_.ddp);
 }
 
 void NdParallel::sync_if(bool last) {
-  const bool turns = ddp_ && last == quiet_.has_value();  // else as for the microbatch before
+  const bool turns = !ddp_.empty() && last != quiet_.empty();  // else as for the one before
   for (Stage& stage : stages_) {
-    if (stage.zero) stage.zero->flush();
+    for (const auto& zero : stage.zero) zero->flush();
     if (stage.fsdp && turns) stage.fsdp->finish();
   }
-  if (turns && last) quiet_.reset();
-  if (turns && !last) quiet_.emplace(*ddp_);
+  if (turns && last) quiet_.clear();
+  if (turns && !last)
+    for (Ddp& each : ddp_) quiet_.emplace_back(each);
 }
 
 void NdParallel::finish() {
   for (Stage& stage : stages_) {
     if (stage.fsdp) stage.fsdp->finish();
-    if (stage.zero) stage.zero->finish();
+    for (const auto& zero : stage.zero) zero->finish();
   }
-  if (ddp_) ddp_->finish();
-  if (options_.naive_gradients) reduce_gradients(parameters(), data_, ReduceOp::sum);
+  for (Ddp& each : ddp_) each.finish();
+  const auto sets = groups_.sets(parameters());
+  for (size_t i = 0; i < sets.size() && options_.naive_gradients; ++i)
+    reduce_gradients(sets[i], groups_.data[i], ReduceOp::sum);
   if (tied_) tied_->reduce();
   if (cut_.T > 0) reduce_own_token_gradients(parameters(), mesh_[Axis::tp]);
+  biases_.take(parameters());
 }
 
 double NdParallel::run(const BatchPosition& position, std::span<const Microbatch> batches,
                        int64_t tokens) {
-  const PipelinedStep made{
-      options_.schedule, options_.chunks,      config_.width, activation_dtype(),
-      mesh_[Axis::tp],   options_.zero_bubble, cut_};
+  // what flows between stages: as the weights of their layers
+  const DType dtype = is_sharded_ ? options_.fsdp.gathered.value_or(config_.dtype) : config_.dtype;
+  const PipelinedStep made{options_.pipeline(), config_.width, dtype, mesh_[Axis::tp], cut_};
   return run_pipelined(*pipeline_, mesh_.size(Axis::pp), made, position, batches, tokens).loss;
 }
 

@@ -7,14 +7,13 @@
 // its loop over microbatches.
 #pragma once
 
-#include <optional>
 #include <span>
 
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
 #include "yotta/model/microbatch.hpp"
 #include "yotta/parallel/pipeline.hpp"
-#include "yotta/parallel/zero_bubble.hpp"
+#include "yotta/parallel/pipeline_kinds.hpp"
 
 namespace yotta {
 
@@ -25,15 +24,20 @@ constexpr StageLayers stage_entries(const TransformerConfig& config, int stages,
           stage + 1 == stages ? config.layers + 2 : blocks.last + 1};
 }
 
+// For planning: seconds of a block's F, I and W, up to one factor, by its matmuls (Qi et al., table
+// 1, for GPT): C the width, T the tokens of a sequence.
+constexpr PipelineCosts planned_costs(int64_t C, int64_t T) {
+  const double linear = 24 * static_cast<double>(C), attention = 4 * static_cast<double>(T);
+  return {linear + attention, linear + 2 * attention, linear};
+}
+
 // What all stages of one step share.
 struct PipelinedStep {
-  PipelineKind kind = PipelineKind::one_f_one_b;
-  int chunks = 1;                              // per rank
-  int64_t width = 1;                           // C of what flows between stages
-  DType dtype = DType::f32;                    // and its type
-  Communicator tp = {};                        // that the vocabulary is cut over
-  std::optional<ZeroBubble> zero_bubble = {};  // in place of `kind`
-  SequenceCut cut = {};  // over tp: with sequence parallelism (n, C) flows, not (B, T, C)
+  PipelinePlan plan = {};
+  int64_t width = 1;         // C of what flows between stages
+  DType dtype = DType::f32;  // and its type
+  Communicator tp = {};      // that the vocabulary is cut over
+  SequenceCut cut = {};      // over tp: with sequence parallelism (n, C) flows, not (B, T, C)
 };
 
 // Forward and backward of all microbatches. `position` is that of the step, for dropout's draws;
@@ -61,9 +65,9 @@ PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep&
                      position_of(each, position)});
   }
   const double scale = 1.0 / static_cast<double>(tokens);
-  const PipelineSchedule schedule =
-      made.zero_bubble ? zero_bubble_schedule(*made.zero_bubble, ranks, std::ssize(batches), where)
-                       : make_schedule(made.kind, ranks, std::ssize(batches), made.chunks, where);
+  PipelinePlan plan = made.plan;
+  plan.costs = planned_costs(made.width, batches.front().inputs.dim(1));
+  const PipelineSchedule schedule = make_schedule(plan, ranks, std::ssize(batches), where);
   return pipeline.run(
       schedule, parts,
       [&](size_t i, const Tensor& logits, Tensor& dlogits) {

@@ -52,6 +52,7 @@ struct TrainHooks {
   std::function<void()> after_backward;          // DDP: finish()
   std::function<double(double)> sum_over_ranks;  // of the loss
   std::function<double(double)> sum_of_squares;  // over the parts of a split model; empty: whole
+  std::function<void()> before_step;             // biases of routers: the step is taken
   std::function<void()> after_step;              // ZeRO: gather the new weights
   Communicator tp;                               // that the vocabulary is cut over
   Communicator world;  // all ranks of the run: they agree on what broke; empty: this one alone
@@ -147,6 +148,7 @@ StepReport Trainer::step(int64_t step, std::span<const Microbatch> batches, int6
   report.loss = forward_backward(step, batches, tokens);
   report.gradient_norm = norm();
   check(step, report, batches, tokens, where);
+  if (hooks_.before_step) hooks_.before_step();
   optimizer_.step(report.learning_rate, clip_scale(report.gradient_norm, options_.clip));
   if (hooks_.after_step) hooks_.after_step();
   return report;
@@ -155,7 +157,8 @@ StepReport Trainer::step(int64_t step, std::span<const Microbatch> batches, int6
 double Trainer::forward_backward(int64_t step, std::span<const Microbatch> batches,
                                  int64_t tokens) {
   for (const ParameterPtr& each : parameters_) each->zero_grad();
-  const BatchPosition position = position_of_step(step);
+  BatchPosition position = position_of_step(step);
+  position.tokens = tokens;
   const double loss = hooks_.run_microbatches ? hooks_.run_microbatches(position, batches, tokens)
                                               : run_microbatches(position, batches, tokens);
   if (hooks_.after_backward) hooks_.after_backward();

@@ -92,6 +92,30 @@ inline NormOptions norm_options(const TransformerConfig& c) {
   return {gpt2 ? NormKind::layernorm : NormKind::rmsnorm, c.width, c.norm_epsilon};
 }
 
+inline std::optional<MoeOptions> mixture_options(const TransformerConfig& c,
+                                                 const MlpOptions& mlp) {
+  const MixtureConfig& m = c.mixture;
+  if (m.experts == 0) return {};
+  MoeOptions options;
+  options.router = {.width = c.width,
+                    .experts = m.experts,
+                    .top_k = m.top_k,
+                    .score = m.score,
+                    .renormalise = m.top_k > 1,
+                    .balance_loss = m.balance_loss,
+                    .z_loss = m.z_loss,
+                    .bias_rate = m.bias_rate,
+                    .initial = mlp.initial};
+  options.experts = {.gated = mlp.kind == MlpKind::swiglu,
+                     .hidden = mlp.hidden,
+                     .initial = mlp.initial,
+                     .initial_down = mlp.initial_down};
+  options.shared_hidden = m.shared * mlp.hidden;
+  options.capacity = m.capacity;
+  options.dropout = mlp.dropout;
+  return options;
+}
+
 inline BlockOptions block_options(const TransformerConfig& c) {
   const bool llama = c.dialect == Dialect::llama;
   const Initial initial = normal(c.deviation);
@@ -116,7 +140,7 @@ inline BlockOptions block_options(const TransformerConfig& c) {
                        .dropout = c.dropout,
                        .initial = initial,
                        .initial_down = residual};
-  return {norm_options(c), attention, mlp};
+  return {norm_options(c), attention, mlp, mixture_options(c, mlp)};
 }
 
 void expect_divides(const TransformerConfig& c, int tp, Where where,

@@ -37,8 +37,8 @@ struct WholeShape {
   Shape shape;
 };
 
-// Axes along which ranks hold different runs: cp and dp_shard with FSDP, cp and dp_replicate with
-// ZeRO.
+// Axes along which ranks hold different runs: cp and dp_shard with FSDP; cp, ep and dp_replicate
+// with ZeRO. Along ep ranks hold different experts in any case.
 using RunAxes = std::vector<Axis>;
 
 // Whether this rank is the one that gives these numbers, of all ranks that hold the same.
@@ -70,6 +70,8 @@ YOTTA_API void take_all(const std::vector<NamedTensor>& whole, Layers layers,
 #include <limits>
 #include <map>
 
+#include "yotta/nn/experts.hpp"
+
 namespace yotta {
 
 bool gives(const Parameter& parameter, const RunAxes& runs, Mesh& mesh) {
@@ -77,7 +79,8 @@ bool gives(const Parameter& parameter, const RunAxes& runs, Mesh& mesh) {
     return mesh.coordinate(axis) == 0 || std::find(runs.begin(), runs.end(), axis) != runs.end();
   };
   return (!parameter.range.is_whole() || mesh.coordinate(Axis::tp) == 0) && may(Axis::cp) &&
-         may(Axis::dp_shard) && may(Axis::dp_replicate);
+         (is_expert_parameter(parameter) || may(Axis::ep)) && may(Axis::dp_shard) &&
+         may(Axis::dp_replicate);
 }
 
 namespace detail {

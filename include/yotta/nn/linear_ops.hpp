@@ -192,6 +192,22 @@ inline void expect_linear(const char* operation, const Tensor& a, const Tensor& 
          operation, w_dim == 1 ? "x (M, K)" : "dy (M, N)", a.describe(), w.describe(), w_dim);
 }
 
+// dw (N, K) += dy (M, N)' x (M, K).
+inline void add_weight_product(const char* operation, const Tensor& dy, const Tensor& x, Tensor& dw,
+                               Where where) {
+  if (dw.device() == Device::meta) return;
+  if (dw.device() == Device::cuda) {
+    const auto transpose = [](const DeviceMatrix& view) { return transposed(view); };
+    const auto as_is = [](const DeviceMatrix& view) { return view; };
+    return multiply_on_device(operation, dy, transpose, x, as_is, dw, Into::accumulate, where);
+  }
+  visit_factors(operation, dy, x, where,
+                [&]<class A, class B, class Sum>(Type<A>, Type<B>, Type<Sum>) {
+                  matmul(transposed(view<A>(dy, where)), view<B>(x, where), view<Sum>(dw, where),
+                         Into::accumulate, context().threads, where);
+                });
+}
+
 }  // namespace detail
 
 Tensor linear_as(DType type, const Tensor& x, const Tensor& w, const Tensor& bias, Where where) {
@@ -238,19 +254,7 @@ void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dw, Where
          dy.describe(), x.describe());
   expect_shape("linear_backward_weight", "dw", dw, {dy.dim(1), x.dim(1)}, where);
   charge(linear_cost("linear_backward_weight", x.dtype(), dw.dim(0), dw.dim(1), dy.dim(0)));
-  if (dw.device() == Device::meta) return;
-  if (dw.device() == Device::cuda) {
-    const auto transpose = [](const DeviceMatrix& view) { return transposed(view); };
-    const auto as_is = [](const DeviceMatrix& view) { return view; };
-    return detail::multiply_on_device("linear_backward_weight", dy, transpose, x, as_is, dw,
-                                      Into::accumulate, where);
-  }
-  detail::visit_factors("linear_backward_weight", dy, x, where,
-                        [&]<class A, class B, class Sum>(Type<A>, Type<B>, Type<Sum>) {
-                          matmul(transposed(detail::view<A>(dy, where)), detail::view<B>(x, where),
-                                 detail::view<Sum>(dw, where), Into::accumulate, context().threads,
-                                 where);
-                        });
+  detail::add_weight_product("linear_backward_weight", dy, x, dw, where);
 }
 
 #endif  // YOTTA_BODIES

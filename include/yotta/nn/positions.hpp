@@ -43,6 +43,7 @@ struct BatchPosition {
   int64_t first_sequence = 0;  // of its rows, in the whole batch of this step
   Positions positions = {};    // of its columns, in the whole sequence
   bool training = false;       // false: nothing is dropped
+  int64_t tokens = 0;          // of the whole batch of this step; 0: not known
 };
 
 }  // namespace yotta

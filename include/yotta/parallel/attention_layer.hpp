@@ -17,7 +17,8 @@
 // Context parallelism: T is this rank's part of the sequence, and attention goes round the ring of
 // cp (ring_attention.hpp), or exchanges heads for tokens and keeps q, k, v and o so (ulysses.hpp);
 // the BatchPosition says which positions the columns have (context_parallel.hpp).
-// With sequence parallelism x and y are this rank's tokens (n, C); q, k and v read all of them.
+// With sequence parallelism x and y are this rank's tokens (n, C); q, k and v read all of them,
+// in pieces if they travel so (async_tp_layers.hpp).
 // Letters: B batch, T sequence, C width, H heads, K key/value heads, d numbers per head.
 // Reference: Shoeybi et al. (2019), Megatron-LM, figure 3b.
 #pragma once
@@ -31,6 +32,7 @@
 #if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/nn/attention.hpp"
 #include "yotta/nn/rope.hpp"
+#include "yotta/parallel/async_tp_layers.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 #include "yotta/parallel/ulysses.hpp"
 #endif  // YOTTA_BODIES
@@ -66,6 +68,8 @@ class Attention : public Composite {
   std::vector<Layer*> parts() override { return {&q_, &k_, &v_, &o_, &dropout_}; }
 
  private:
+  YOTTA_API std::vector<Tensor> project(const Tensor& x, Saved& saved);
+  YOTTA_API Tensor project_back(const std::vector<Tensor>& d, Saved& saved);
   YOTTA_API Tensor in_heads(const Tensor& x, int64_t heads) const;
   YOTTA_API Tensor rotated(const Tensor& x, int64_t heads, const Saved& saved) const;
   YOTTA_API void expect_positions(int64_t columns, const Positions& positions) const;
@@ -75,7 +79,8 @@ class Attention : public Composite {
 
   AttentionOptions options_;
   int64_t heads_, kv_heads_, first_head_;  // H/tp, K/tp, the first of them
-  Communicator cp_;
+  Communicator tp_, cp_;
+  SequenceCut cut_;
   ContextParallel context_;
   CopyToTensorParallel f_;
   ColumnParallelLinear q_, k_, v_;  // (H d/tp, C), (K d/tp, C), (K d/tp, C)
@@ -92,7 +97,9 @@ Attention::Attention(std::string name, const AttentionOptions& o, const Paramete
       heads_(part_of(o.heads, axes.tp, this->name(), "heads")),
       kv_heads_(part_of(o.kv_heads, axes.tp, this->name(), "key/value heads")),
       first_head_(axis_rank(axes.tp) * heads_),
+      tp_(axes.tp),
       cp_(axes.cp),
+      cut_(axes.sequence),
       context_(axes.context),
       f_(axes.tp, axes.sequence),
       q_(this->name() + ".q", {o.width, o.heads * o.head_size, o.bias, o.initial}, init, axes.tp),
@@ -110,10 +117,10 @@ Attention::Attention(std::string name, const AttentionOptions& o, const Paramete
 }
 
 Tensor Attention::forward(const Tensor& x, Saved& saved) {
-  const Tensor shared = f_.forward(x);
-  saved.keep("q", rotated(run(q_, shared, saved), heads_, saved));
-  saved.keep("k", rotated(run(k_, shared, saved), kv_heads_, saved));
-  saved.keep("v", in_heads(run(v_, shared, saved), kv_heads_));
+  const std::vector<Tensor> read = project(x, saved);
+  saved.keep("q", rotated(read[0], heads_, saved));
+  saved.keep("k", rotated(read[1], kv_heads_, saved));
+  saved.keep("v", in_heads(read[2], kv_heads_));
   f_.tokens().drop_gathered(std::array<Layer*, 3>{&q_, &k_, &v_}, x, saved);
   const Tensor o = attend(saved);  // (B, T, H/tp, d)
   return run(dropout_, run(o_, o.reshape({o.dim(0), o.dim(1), -1}), saved), saved);
@@ -128,15 +135,26 @@ Tensor Attention::backward_input(const Tensor& dy, Saved& saved) {
     d.dq = rope_backward(d.dq, saved.position().positions, frequencies);
     d.dk = rope_backward(d.dk, saved.position().positions, frequencies);
   }
-  Tensor dx = run_back(q_, flat(d.dq), saved);
-  k_.add_backward_input(dx, flat(d.dk), saved.child(k_.name()));
-  v_.add_backward_input(dx, flat(d.dv), saved.child(v_.name()));
-  return f_.backward(dx);
+  return project_back({flat(d.dq), flat(d.dk), flat(d.dv)}, saved);
 }
 
 void Attention::backward_weight(Saved& saved) {
   f_.tokens().gather_again(std::array<Layer*, 3>{&q_, &k_, &v_}, saved);
   Composite::backward_weight(saved);
+}
+
+// What q_, k_ and v_ make of x, (B, T, heads d/tp) each; f is in front of them.
+std::vector<Tensor> Attention::project(const Tensor& x, Saved& saved) {
+  if (in_pieces(tp_, cut_)) return async_forward({&q_, &k_, &v_}, x, tp_, cut_, saved);
+  const Tensor shared = f_.forward(x);
+  return {run(q_, shared, saved), run(k_, shared, saved), run(v_, shared, saved)};
+}
+Tensor Attention::project_back(const std::vector<Tensor>& d, Saved& saved) {
+  if (in_pieces(tp_, cut_)) return async_backward({&q_, &k_, &v_}, d, tp_, cut_, saved);
+  Tensor dx = run_back(q_, d[0], saved);
+  k_.add_backward_input(dx, d[1], saved.child(k_.name()));
+  v_.add_backward_input(dx, d[2], saved.child(v_.name()));
+  return f_.backward(dx);
 }
 
 // (B, T, heads * d) -> (B, T, heads, d)

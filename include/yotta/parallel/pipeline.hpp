@@ -19,10 +19,13 @@
 // flight: p - r with 1F1B, m with GPipe. (Work::done() could free some of these sooner, but not in
 // every run. Without it memory depends on the schedule alone.)
 //
-// Contract: chunk c of rank r is stage r + c p. All ranks run the same schedule with the same
-// microbatches. x is read on stage 0 only; `between` says what flows between stages. Tied weights:
-// TiedParameters. Size 1, or an empty communicator, is the serial case. Within a chunk the
-// gradients of microbatches add up in the schedule's order.
+// F&B, two actions that run together, take both their inputs first and send both results last.
+// Between the two nothing waits, so a device may mix their kernels. Ours runs F, then B.
+//
+// Contract: chunk c of rank r is stage_on(placement, r, c, p). All ranks run the same schedule with
+// the same microbatches. x is read on stage 0 only; `between` says what flows between stages. Tied
+// weights, and those of DualPipe's two copies: TiedParameters. Size 1, or an empty communicator, is
+// the serial case. Within a chunk the gradients of microbatches add up in the schedule's order.
 // References: see pipeline_schedule.hpp.
 #pragma once
 
@@ -66,8 +69,8 @@ struct PipelineReport {
 
 class Pipeline {
  public:
-  // chunks[c] is stage rank + c p. before_backward(last), if given, is called before each B, I or
-  // W; `last` is true for the last microbatch of the chunk to go backward, which completes the
+  // chunks[c] is this rank's c-th stage. before_backward(last), if given, is called before each B,
+  // I or W; `last` is true for the last microbatch of the chunk to go backward, which completes the
   // chunk's gradients (DDP: no_sync for the others).
   YOTTA_API Pipeline(const Communicator& comm, const std::vector<Layers>& chunks,
                      std::function<void(bool last)> before_backward = nullptr);
@@ -86,8 +89,10 @@ class Pipeline {
   };
 
   YOTTA_API void play(const PipelineAction& a);
-  YOTTA_API void forward(const PipelineAction& a);
-  YOTTA_API void backward(const PipelineAction& a);
+  YOTTA_API void play_together(const PipelineAction& f, const PipelineAction& b);
+  YOTTA_API void begin_backward(const PipelineAction& a);
+  YOTTA_API Tensor forward(const PipelineAction& a, const Tensor& x);
+  YOTTA_API Tensor backward(const PipelineAction& a, Tensor dy);
   YOTTA_API void forget(const PipelineAction& a);
   YOTTA_API Tensor take(const PipelineAction& a);
   YOTTA_API void give(Tensor data, const PipelineAction& a);
@@ -98,12 +103,12 @@ class Pipeline {
     return schedule_->by_rank[static_cast<size_t>(rank)];
   }
   bool is_last(int stage) const { return stage + 1 == schedule_->stages; }
+  int chunk_of(const PipelineAction& a) const { return schedule_->chunk_of(a.stage, a.microbatch); }
   Sequential& chunk(const PipelineAction& a) const {
-    return *chunks_[static_cast<size_t>(a.stage / schedule_->ranks)];
+    return *chunks_[static_cast<size_t>(chunk_of(a))];
   }
   InFlight& in_flight(const PipelineAction& a) {
-    return in_flight_[static_cast<size_t>(a.stage / schedule_->ranks * schedule_->microbatches +
-                                          a.microbatch)];
+    return in_flight_[static_cast<size_t>(chunk_of(a) * schedule_->microbatches + a.microbatch)];
   }
 
   Communicator comm_;
@@ -137,44 +142,59 @@ PipelineReport Pipeline::run(const PipelineSchedule& schedule,
   in_flight_.clear();
   in_flight_.resize(chunks_.size() * microbatches.size());
   messages_.emplace(comm_, schedule);
-  for (const PipelineAction& action : actions(axis_rank(comm_))) play(action);
+  const PipelineActions& mine = actions(axis_rank(comm_));
+  for (size_t i = 0; i < mine.size(); ++i) {
+    const bool pair = mine[i].with_next && i + 1 < mine.size();
+    if (!pair) play(mine[i]);
+    if (pair) play_together(mine[i], mine[i + 1]), ++i;
+  }
   messages_->finish();
   return report_;
 }
 
 void Pipeline::play(const PipelineAction& a) {
-  if (a.op != PipelineOp::F && before_backward_) before_backward_(goes_last(a));
-  if (a.op != PipelineOp::F && !in_flight(a).saved)
-    fail(Where::current(), "{} comes before its F, or after its Saved was used up", str(a));
-  switch (a.op) {
-    case PipelineOp::F: return forward(a);
-    case PipelineOp::B:
-    case PipelineOp::I: return backward(a);
-    case PipelineOp::W: chunk(a).backward_weight(*in_flight(a).saved); return forget(a);
-  }
+  if (a.op == PipelineOp::F) return give(forward(a, take(a)), a);
+  begin_backward(a);
+  if (a.op != PipelineOp::W) return give(backward(a, take(a)), a);
+  chunk(a).backward_weight(*in_flight(a).saved);
+  forget(a);
 }
 
-void Pipeline::forward(const PipelineAction& a) {
+void Pipeline::play_together(const PipelineAction& f, const PipelineAction& b) {
+  const Tensor x = take(f);
+  Tensor dy = take(b);
+  Tensor y = forward(f, x);
+  begin_backward(b);
+  Tensor dx = backward(b, std::move(dy));
+  give(std::move(y), f);
+  give(std::move(dx), b);
+}
+
+void Pipeline::begin_backward(const PipelineAction& a) {
+  if (before_backward_) before_backward_(goes_last(a));
+  if (!in_flight(a).saved)
+    fail(Where::current(), "{} comes before its F, or after its Saved was used up", str(a));
+}
+
+// y; undefined on the last stage, where the loss takes it.
+Tensor Pipeline::forward(const PipelineAction& a, const Tensor& x) {
   const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
   InFlight& here = in_flight(a);
   here.saved.emplace(microbatch.place);
   report_.most_saved = std::max(report_.most_saved, ++saved_now_);
-  const Tensor x = a.stage == 0 ? microbatch.x : take(a);
   Tensor y = chunk(a).forward(x, *here.saved);
-  if (is_last(a.stage))
-    report_.loss += (*loss_)(static_cast<size_t>(a.microbatch), y, here.dy);
-  else
-    give(std::move(y), a);
+  if (!is_last(a.stage)) return y;
+  report_.loss += (*loss_)(static_cast<size_t>(a.microbatch), y, here.dy);
+  return {};
 }
 
-void Pipeline::backward(const PipelineAction& a) {
+Tensor Pipeline::backward(const PipelineAction& a, Tensor dy) {
   InFlight& here = in_flight(a);
-  Tensor dy = is_last(a.stage) ? std::exchange(here.dy, {}) : take(a);
   Tensor dx = a.op == PipelineOp::I
                   ? chunk(a).backward_input(dy, *here.saved)
                   : yotta::backward(chunk(a).layers(), std::move(dy), *here.saved);
   if (a.op == PipelineOp::B) forget(a);
-  if (a.stage > 0) give(std::move(dx), a);
+  return dx;
 }
 
 void Pipeline::forget(const PipelineAction& a) {
@@ -182,14 +202,17 @@ void Pipeline::forget(const PipelineAction& a) {
   --saved_now_;
 }
 
-// What action `a` needs from another stage.
+// What action `a` works on: from another stage, or what the model and the loss begin with.
 Tensor Pipeline::take(const PipelineAction& a) {
   const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
+  if (a.op == PipelineOp::F && a.stage == 0) return microbatch.x;
+  if (a.op != PipelineOp::F && is_last(a.stage)) return std::exchange(in_flight(a).dy, {});
   return messages_->receive(a, microbatch.between, microbatch.dtype);
 }
 
-// Sends the result of action `a` to the stage that waits for it.
+// Sends the result of action `a` to the stage that waits for it, if there is one.
 void Pipeline::give(Tensor data, const PipelineAction& a) {
+  if (messages_->route(a).to < 0) return;
   const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
   if (!data.defined() || data.shape() != microbatch.between || data.dtype() != microbatch.dtype)
     fail(Where::current(),
@@ -213,9 +236,9 @@ void Pipeline::check(const PipelineSchedule& schedule, int64_t microbatches, Whe
   if (schedule.ranks != axis_size(comm_))
     fail(where, "a schedule for {} ranks on a communicator of {}", schedule.ranks,
          axis_size(comm_));
-  if (schedule.stages != schedule.ranks * static_cast<int>(chunks_.size()))
+  if (schedule.chunks() != static_cast<int>(chunks_.size()))
     fail(where, "a schedule of {} stages on {} ranks needs {} chunks of the model per rank, not {}",
-         schedule.stages, schedule.ranks, schedule.stages / schedule.ranks, chunks_.size());
+         schedule.stages, schedule.ranks, schedule.chunks(), chunks_.size());
   if (schedule.microbatches != microbatches)
     fail(where, "a schedule for {} microbatches was given {}", schedule.microbatches, microbatches);
 }

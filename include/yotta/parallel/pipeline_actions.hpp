@@ -1,7 +1,15 @@
 // What a pipeline's ranks do, as data: actions, each rank's list of them, and schedules.
 //
 //     "1B0"      stage 1, B, microbatch 0
-//     stage s    is on rank s mod p; with v chunks a rank there are v p stages
+//     "0F3&"     stage 0, F, microbatch 3, together with the B that follows it in the list
+//
+// Where the stages lie, on p = 4 ranks:
+//
+//                     rank 0   1     2     3
+//     loop            0 4      1 5   2 6   3 7    v chunks a rank: stage s on rank s mod p
+//     vee             0 7      1 6   2 5   3 4    down the ranks and up again: both ends on rank 0
+//     both_ways       0 3      1 2   2 1   3 0    the model twice: half of the microbatches go down
+//                                                 the ranks, the other half up
 //
 // F is forward, B backward. B has two halves: I (dgrad) makes the gradient that the stage before
 // waits for, W (wgrad) those of the stage's weights. They are PyTorch's letters; the zero-bubble
@@ -33,12 +41,29 @@ struct PipelineAction {
   int stage;
   PipelineOp op;
   int64_t microbatch;
+  bool with_next = false;  // an F that runs together with the next action, a B: F&B
   bool operator==(const PipelineAction&) const = default;
 };
 using PipelineActions = std::vector<PipelineAction>;  // of one rank, in order
 
 YOTTA_API std::string str(const PipelineAction& action);    // "1B0"
 YOTTA_API std::string str(const PipelineActions& actions);  // "0F0 0F1 0B0 0B1"
+
+// Whether both take the same message: F takes one from below, B or I one from above.
+constexpr bool same_message(const PipelineAction& a, const PipelineAction& b) {
+  return a.stage == b.stage && a.microbatch == b.microbatch && a.op != PipelineOp::W &&
+         b.op != PipelineOp::W && (a.op == PipelineOp::F) == (b.op == PipelineOp::F);
+}
+
+// ---- where the stages lie ----
+
+enum class Placement : uint8_t { loop, vee, both_ways };
+
+// The stage that is chunk `chunk` of rank `rank`, of p.
+constexpr int stage_on(Placement placement, int rank, int chunk, int p) {
+  if (placement == Placement::loop || chunk == 0) return rank + chunk * p;
+  return (placement == Placement::vee ? 2 : 1) * p - 1 - rank;
+}
 
 // ---- all ranks' ----
 
@@ -47,13 +72,38 @@ struct PipelineSchedule {
   int ranks = 1, stages = 1;  // p, p v
   int64_t microbatches = 0;   // m
   std::vector<PipelineActions> by_rank;
+  Placement placement = Placement::loop;
 
-  int rank_of(int stage) const { return stage % ranks; }
+  // Chunks of the model on each rank.
+  int chunks() const { return placement == Placement::both_ways ? 2 : stages / ranks; }
+  // Where a stage's work on a microbatch is done. Both ways: of two ranks, by the microbatch.
+  int chunk_of(int stage, int64_t microbatch = 0) const {
+    if (placement != Placement::both_ways) return stage / ranks;
+    return 2 * microbatch < microbatches ? 0 : 1;
+  }
+  int rank_of(int stage, int64_t microbatch = 0) const {
+    const bool back = placement != Placement::loop && chunk_of(stage, microbatch) == 1;
+    return back ? ranks - 1 - stage % ranks : stage % ranks;
+  }
 };
 
-enum class PipelineKind : uint8_t { naive, gpipe, one_f_one_b, interleaved };
+enum class PipelineKind : uint8_t {
+  naive,
+  gpipe,
+  one_f_one_b,
+  interleaved,
+  zb_h1,
+  zb_h2,
+  zb_v,
+  interleaved_zb,
+  dual_pipe,
+  dual_pipe_v,
+  automatic
+};
 constexpr const char* name(PipelineKind kind) {
-  constexpr const char* names[] = {"naive", "GPipe", "1F1B", "interleaved 1F1B"};
+  constexpr const char* names[] = {"naive",    "GPipe",     "1F1B",     "interleaved 1F1B",
+                                   "ZB-H1",    "ZB-H2",     "ZB-V",     "interleaved zero bubble",
+                                   "DualPipe", "DualPipeV", "automatic"};
   return names[static_cast<int>(kind)];
 }
 
@@ -80,8 +130,8 @@ constexpr int64_t in_flight_interleaved(int rank, int p, int64_t m, int v) {
 #if YOTTA_BODIES_OF(parallel_pipeline)
 
 std::string str(const PipelineAction& action) {
-  return fmt::format("{}{}{}", action.stage, "FBIW"[static_cast<int>(action.op)],
-                     action.microbatch);
+  return fmt::format("{}{}{}{}", action.stage, "FBIW"[static_cast<int>(action.op)],
+                     action.microbatch, action.with_next ? "&" : "");
 }
 std::string str(const PipelineActions& actions) {
   std::string text;

@@ -4,7 +4,8 @@
 //     rank 1   .. F0 F1 F2 F3 B0--- B1---
 //
 // Colour says what is done: F, B, I or W, also to readers who tell no red from green. The number is
-// the microbatch. In the drawing a rank's later chunks are paler, idle time is hatched, and there
+// the microbatch. F&B run together: "F3&B1---", one box in the drawing. There a rank's later chunks
+// are paler, idle time is hatched, and there
 // are two kinds of it: what lies inside the rank's own span, from its first action to its last, and
 // what lies outside. By one clock for all ranks both are the bubble. Steps that follow each other
 // at once cost the longest span each.
@@ -37,7 +38,8 @@ YOTTA_API std::string svg(const PipelineTimeline& timeline, const std::string& t
 std::string picture(const PipelineTimeline& timeline, double unit, bool colored) {
   const bool chunks = timeline.schedule.stages > timeline.schedule.ranks;
   constexpr int colors[] = {34, 33, 33, 32};  // of F, B, I, W
-  const auto name = [&](const PipelineAction& action) {
+  const auto name = [&](PipelineAction action) {
+    action.with_next = false;
     const std::string whole = str(action);
     return chunks ? whole : whole.substr(whole.find_first_of("FBIW"));
   };
@@ -62,7 +64,8 @@ std::string picture(const PipelineTimeline& timeline, double unit, bool colored)
       box.resize(std::max<size_t>(1, wide - 1), '-');
       at += wide;
       const int color = colors[static_cast<size_t>(each.action.op)];
-      line += colored ? fmt::format("\033[{}m{}\033[0m ", color, box) : box + " ";
+      line += colored ? fmt::format("\033[{}m{}\033[0m", color, box) : box;
+      line += each.action.with_next ? '&' : ' ';
     }
     idle(column(timeline.length));
     line.erase(line.find_last_not_of(' ') + 1);
@@ -110,7 +113,7 @@ class PipelineDrawing {
       : timeline_(timeline),
         width_(width),
         scale_(timeline.length > 0 ? (width - left - right) / timeline.length : 0),
-        chunks_(timeline.schedule.stages / timeline.schedule.ranks) {}
+        chunks_(timeline.schedule.chunks()) {}
 
   std::string draw(const std::string& title) {
     text(10, 20, title, "start", 13);
@@ -137,15 +140,19 @@ class PipelineDrawing {
     svg_ += fmt::format("<text x='{:.1f}' y='{:.1f}' text-anchor='{}' font-size='{}'>{}</text>\n",
                         x, y, anchor, size, words);
   }
-  void rectangle(double x, double wide, double high, const std::string& fill) {
+  void rectangle(double x, double wide, double high, const std::string& fill, double line = 0.6) {
     svg_ += fmt::format(
         "<rect x='{:.1f}' y='{:.1f}' width='{:.1f}' height='{:.0f}' fill='{}' stroke='#444' "
-        "stroke-width='0.6'/>\n",
-        x, y_, wide, high, fill);
+        "stroke-width='{}'/>\n",
+        x, y_, wide, high, fill, line);
+  }
+  bool copies() const { return timeline_.schedule.placement == Placement::both_ways; }
+  int chunk_of(const PipelineAction& a) const {
+    return timeline_.schedule.chunk_of(a.stage, a.microbatch);
   }
 
-  bool has(PipelineOp op) const {
-    const auto is = [&](const PipelineAction& each) { return each.op == op; };
+  template <class Is>
+  bool has(Is is) const {
     const std::vector<PipelineActions>& all = timeline_.schedule.by_rank;
     return std::any_of(all.begin(), all.end(), [&](const PipelineActions& actions) {
       return std::any_of(actions.begin(), actions.end(), is);
@@ -164,10 +171,14 @@ class PipelineDrawing {
       x += wide;
     };
     for (const PipelineOp op : {PipelineOp::F, PipelineOp::B, PipelineOp::I, PipelineOp::W})
-      for (int chunk = 0; has(op) && chunk < chunks_; ++chunk)
+      for (int chunk = 0; chunk < chunks_ && has([op](const auto& each) { return each.op == op; });
+           ++chunk)
         item(pipeline_fill(op, chunk, chunks_),
              chunks_ == 1 ? words[static_cast<int>(op)]
-                          : fmt::format("{}, chunk {}", words[static_cast<int>(op)], chunk));
+                          : fmt::format("{}, {} {}", words[static_cast<int>(op)],
+                                        copies() ? "copy" : "chunk", chunk));
+    if (has([](const auto& each) { return each.with_next; }))
+      item("#fff", "thick: F&amp;B together");
     item("url(#inside)", "bubble, inside the rank's own span");
     item("url(#outside)", "bubble outside it, before its first action or after its last");
     y_ += 18;
@@ -187,16 +198,18 @@ class PipelineDrawing {
     const std::vector<PipelineEvent>& events = timeline_.by_rank[rank];
     text(left - 8, y_ + box / 2 + 4, fmt::format("rank {}", rank), "end", 11);
     double at = 0, work = 0;
+    const PipelineEvent* pair = nullptr;  // the F that runs together with this action
     for (const PipelineEvent& each : events) {
       idle(at, each.begin, &each != &events.front());
       const double x = left + scale_ * each.begin, wide = scale_ * (each.end - each.begin);
-      rectangle(
-          x, wide, box,
-          pipeline_fill(each.action.op, each.action.stage / timeline_.schedule.ranks, chunks_));
+      rectangle(x, wide, box, pipeline_fill(each.action.op, chunk_of(each.action), chunks_));
       const std::string number = fmt::format("{}", each.action.microbatch);
       const int size = wide < 16 ? 9 : 11;
       if (0.58 * size * static_cast<double>(number.size()) < wide)
         text(x + wide / 2, y_ + box / 2 + 4, number, "middle", size);
+      if (pair != nullptr)
+        rectangle(left + scale_ * pair->begin, scale_ * (each.end - pair->begin), box, "none", 2);
+      pair = each.action.with_next ? &each : nullptr;
       at = each.end, work += each.end - each.begin;
     }
     idle(at, timeline_.length, false);
@@ -215,7 +228,7 @@ class PipelineDrawing {
     }
     text((left + end) / 2, y_ + 34,
          fmt::format("time; 1 is the forward of one microbatch in one {}",
-                     chunks_ == 1 ? "stage" : "chunk"),
+                     chunks_ == 1 || copies() ? "stage" : "chunk"),
          "middle", 11);
   }
 

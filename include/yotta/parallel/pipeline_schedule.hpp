@@ -27,7 +27,8 @@
 // to each other at the same moment, so a send that waits for its receiver would wait forever.
 //
 // Letters: p ranks, m microbatches, v chunks per rank; stage s is on rank r = s mod p; F, B, I and
-// W as in pipeline_actions.hpp. "1B0" is stage 1, B, microbatch 0.
+// W as in pipeline_actions.hpp. "1B0" is stage 1, B, microbatch 0. Other schedules, some of
+// which place the stages otherwise: zero_bubble.hpp, dual_pipe.hpp.
 // Contract: any p, m >= 1 and v; m < p leaves ranks idle. The formulas take equal stages;
 // interleaving's m mod p = 0.
 // References: Huang et al. (2019), GPipe; Narayanan et al. (2019), PipeDream (1F1B); Narayanan et
@@ -200,6 +201,7 @@ PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v, Where
       case PipelineKind::interleaved:
         made.by_rank.push_back(interleaved_actions(rank, p, m, v));
         break;
+      default: fail(where, "{}: pipeline_kinds.hpp makes it", name(kind));
     }
   }
   return made;
@@ -223,7 +225,7 @@ Tensor PipelineMessages::receive(const PipelineAction& a, const Shape& shape, DT
   // exercise 18.5: receive it, or take it over from a stage of this rank; release what has arrived
   const int from = route(a).from;
   if (from < 0) return data;
-  const int rank = schedule_->rank_of(from);
+  const int rank = schedule_->rank_of(from, a.microbatch);
   if (rank == axis_rank(comm_)) return handed_over(a);
   data = Tensor::empty(shape, dtype);
   comm_.recv(data, rank, tag(a));
@@ -236,7 +238,7 @@ void PipelineMessages::send(const PipelineAction& a, Tensor made) {
   // exercise 18.6: send it without waiting, or hand it over; what was sent stays in sent_
   const int to = route(a).to;
   if (to < 0) return;
-  const int rank = schedule_->rank_of(to);
+  const int rank = schedule_->rank_of(to, a.microbatch);
   const PipelineAction receiver{to, a.op, a.microbatch};
   if (rank == axis_rank(comm_)) return hand_over(receiver, std::move(made));
   Work work = comm_.send_async(made, rank, tag(receiver));
@@ -268,10 +270,14 @@ Tensor PipelineMessages::handed_over(const PipelineAction& receiver) {
 // A rank has run its actions up to `done`: what we sent to those has arrived, and can go.
 void PipelineMessages::release(int rank, const PipelineAction& done) {
   const PipelineActions& all = schedule_->by_rank[static_cast<size_t>(rank)];
-  const auto until = std::find(all.begin(), all.end(), done);
+  const auto find = [&](PipelineActions::const_iterator end, const PipelineAction& wanted) {
+    return std::find_if(all.begin(), end, [&](const auto& each) {
+      return same_message(each, wanted);  // B and I take the same
+    });
+  };
+  const auto until = find(all.end(), done);
   for (size_t i = sent_.size(); i-- > 0;) {
-    if (sent_[i].to != rank || std::find(all.begin(), until, sent_[i].received_by) == until)
-      continue;
+    if (sent_[i].to != rank || find(until, sent_[i].received_by) == until) continue;
     sent_[i].work.wait();
     sent_.erase(sent_.begin() + static_cast<std::ptrdiff_t>(i));
   }

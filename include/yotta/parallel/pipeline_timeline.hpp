@@ -5,6 +5,7 @@
 //         F of stage s     needs F of stage s - 1, and its message
 //         I, B             need their own F, and I or B of stage s + 1, and its message
 //         W                needs its own I
+//         F&B              needs what F and B need; both results are there at its end
 //
 // A message delays the receiver and occupies nobody. This is arithmetic on the schedule alone;
 // running it on ranks with a virtual clock (pipeline.hpp) gives the same times, and tests compare
@@ -12,13 +13,19 @@
 // it names what each waits for.
 #pragma once
 
+#include <optional>
+
 #include "yotta/parallel/pipeline_schedule.hpp"
 
 namespace yotta {
 
-// Seconds of one stage and microbatch. B takes as long as I and W.
+// Seconds of one stage and microbatch. B takes as long as I and W. F&B as long as F and B one after
+// the other, unless `together` says how long: less, if one's messages pass while the other works.
 struct PipelineCosts {
   double forward = 1, input = 1, weight = 1, message = 0;
+  std::optional<double> together = {};
+
+  constexpr double of_pair() const { return together.value_or(forward + input + weight); }
 };
 constexpr double seconds(const PipelineCosts& costs, PipelineOp op) {
   switch (op) {
@@ -69,6 +76,13 @@ double PipelineTimeline::busy() const {
 
 namespace detail {
 
+// A number for each action of a schedule.
+inline size_t action_index(const PipelineSchedule& schedule, int stage, PipelineOp op,
+                           int64_t microbatch) {
+  return static_cast<size_t>(
+      (static_cast<int>(op) * schedule.stages + stage) * schedule.microbatches + microbatch);
+}
+
 // Ends of what has run, by stage and microbatch; negative: not yet.
 class PipelineClock {
  public:
@@ -84,7 +98,8 @@ class PipelineClock {
     double time = 0;
     const auto need = [&](const std::vector<double>& ends, int stage, PipelineOp op) {
       const double end = ends[index(stage, a.microbatch)];
-      const bool travels = schedule_.rank_of(stage) != schedule_.rank_of(a.stage);
+      const bool travels =
+          schedule_.rank_of(stage, a.microbatch) != schedule_.rank_of(a.stage, a.microbatch);
       if (end < 0 && missing != nullptr) *missing = {stage, op, a.microbatch};
       time = end < 0 || time < 0 ? -1 : std::max(time, end + (travels ? costs_.message : 0));
     };
@@ -112,42 +127,81 @@ class PipelineClock {
 
 }  // namespace detail
 
-void check_complete(const PipelineSchedule& schedule, Where where) {
+namespace detail {
+
+// How often each action occurs in a rank's list; throws for one that cannot be there.
+inline std::vector<int> counted(const PipelineSchedule& schedule, int rank, Where where) {
   const int64_t m = schedule.microbatches;
+  const PipelineActions& all = schedule.by_rank[static_cast<size_t>(rank)];
+  std::vector<int> count(static_cast<size_t>(4 * schedule.stages * m));
+  for (size_t i = 0; i < all.size(); ++i) {
+    const PipelineAction& a = all[i];
+    if (a.microbatch < 0 || a.microbatch >= m)
+      fail(where, "rank {}: {} does not exist: the microbatches are 0 to {}", rank, str(a), m - 1);
+    if (a.stage < 0 || a.stage >= schedule.stages ||
+        schedule.rank_of(a.stage, a.microbatch) != rank)
+      fail(where, "rank {}: {} is not its: {}", rank, str(a),
+           schedule.placement == Placement::loop
+               ? fmt::format("stage s is on rank s mod {}", schedule.ranks)
+               : "it lies on another rank");
+    if (++count[action_index(schedule, a.stage, a.op, a.microbatch)] > 1)
+      fail(where, "rank {}: {} comes twice", rank, str(a));
+    if (a.with_next && (a.op != PipelineOp::F || i + 1 == all.size() ||
+                        all[i + 1].op != PipelineOp::B || all[i + 1].with_next))
+      fail(where, "rank {}: {} must be an F with a B after it", rank, str(a));
+  }
+  return count;
+}
+
+}  // namespace detail
+
+void check_complete(const PipelineSchedule& schedule, Where where) {
   for (int rank = 0; rank < schedule.ranks; ++rank) {
-    std::vector<int> count(static_cast<size_t>(4 * schedule.stages * m));
-    const auto of = [&](int stage, PipelineOp op, int64_t microbatch) -> int& {
-      return count[static_cast<size_t>((static_cast<int>(op) * schedule.stages + stage) * m +
-                                       microbatch)];
-    };
-    bool halves = false;  // backward is in two here
-    for (const PipelineAction& a : schedule.by_rank[static_cast<size_t>(rank)]) {
-      halves = halves || a.op == PipelineOp::I;
-      if (a.microbatch < 0 || a.microbatch >= m)
-        fail(where, "rank {}: {} does not exist: the microbatches are 0 to {}", rank, str(a),
-             m - 1);
-      if (a.stage < 0 || a.stage >= schedule.stages || schedule.rank_of(a.stage) != rank)
-        fail(where, "rank {}: {} is not its: stage s is on rank s mod {}", rank, str(a),
-             schedule.ranks);
-      if (++of(a.stage, a.op, a.microbatch) > 1)
-        fail(where, "rank {}: {} comes twice", rank, str(a));
-    }
-    for (int stage = rank; stage < schedule.stages; stage += schedule.ranks)
-      for (int64_t i = 0; i < m; ++i) {
-        const int forward = of(stage, PipelineOp::F, i), dgrad = of(stage, PipelineOp::I, i);
-        const int backward = of(stage, PipelineOp::B, i) + dgrad;
-        if (forward == 0) fail(where, "rank {}: {}F{} missing", rank, stage, i);
+    const std::vector<int> count = detail::counted(schedule, rank, where);
+    const PipelineActions& all = schedule.by_rank[static_cast<size_t>(rank)];
+    const bool halves = std::any_of(all.begin(), all.end(), [](const PipelineAction& a) {
+      return a.op == PipelineOp::I;  // backward is in two here
+    });
+    for (int stage = 0; stage < schedule.stages; ++stage)
+      for (int64_t i = 0; i < schedule.microbatches; ++i) {
+        if (schedule.rank_of(stage, i) != rank) continue;
+        const auto of = [&](PipelineOp op) {
+          return count[detail::action_index(schedule, stage, op, i)];
+        };
+        const int dgrad = of(PipelineOp::I), backward = of(PipelineOp::B) + dgrad;
+        if (of(PipelineOp::F) == 0) fail(where, "rank {}: {}F{} missing", rank, stage, i);
         if (backward == 0)
           fail(where, "rank {}: {} missing", rank,
                halves ? fmt::format("{0}I{1} and {0}W{1}", stage, i)
                       : fmt::format("{}B{}", stage, i));
-        if (backward > 1 || of(stage, PipelineOp::W, i) != dgrad)
+        if (backward > 1 || of(PipelineOp::W) != dgrad)
           fail(where, "rank {}: {}B{} must be one B, or one I and one W", rank, stage, i);
       }
   }
 }
 
 namespace detail {
+
+// Plays the next action of a rank, or the next two if they run together; false if it must wait.
+inline bool play_next(const PipelineActions& all, const PipelineCosts& costs, PipelineClock& clock,
+                      std::vector<PipelineEvent>& done) {
+  if (done.size() == all.size()) return false;
+  const PipelineAction& next = all[done.size()];
+  const bool pair = next.with_next && done.size() + 1 < all.size();
+  const PipelineAction& last = pair ? all[done.size() + 1] : next;
+  const double first = clock.ready(next), second = clock.ready(last);
+  if (first < 0 || second < 0) return false;
+  const double begin = std::max({done.empty() ? 0 : done.back().end, first, second});
+  const double end = begin + (pair ? costs.of_pair() : seconds(costs, next.op));
+  if (pair) {  // drawn one after the other; both results are there at the end
+    const double f = costs.forward, b = costs.input + costs.weight;
+    done.push_back({next, begin, begin + (end - begin) * (f + b > 0 ? f / (f + b) : 0.5)});
+    clock.ended(last, end);
+  }
+  done.push_back({last, done.empty() || !pair ? begin : done.back().end, end});
+  clock.ended(next, end);
+  return true;
+}
 
 // Plays the lists until no rank can go on.
 inline PipelineTimeline played(const PipelineSchedule& schedule, const PipelineCosts& costs,
@@ -156,18 +210,11 @@ inline PipelineTimeline played(const PipelineSchedule& schedule, const PipelineC
   PipelineTimeline timeline{schedule, std::vector<std::vector<PipelineEvent>>(p), 0};
   for (bool moved = true; moved;) {
     moved = false;
-    for (size_t r = 0; r < p; ++r) {
-      std::vector<PipelineEvent>& done = timeline.by_rank[r];
-      for (; done.size() < schedule.by_rank[r].size(); moved = true) {
-        const PipelineAction& next = schedule.by_rank[r][done.size()];
-        const double ready = clock.ready(next);
-        if (ready < 0) break;
-        const double begin = done.empty() ? ready : std::max(ready, done.back().end);
-        done.push_back({next, begin, begin + seconds(costs, next.op)});
-        clock.ended(next, done.back().end);
-        timeline.length = std::max(timeline.length, done.back().end);
+    for (size_t r = 0; r < p; ++r)
+      while (play_next(schedule.by_rank[r], costs, clock, timeline.by_rank[r])) {
+        timeline.length = std::max(timeline.length, timeline.by_rank[r].back().end);
+        moved = true;
       }
-    }
   }
   return timeline;
 }
@@ -184,7 +231,8 @@ PipelineTimeline simulate(const PipelineSchedule& schedule, const PipelineCosts&
     if (timeline.by_rank[r].size() == schedule.by_rank[r].size()) continue;
     const PipelineAction& next = schedule.by_rank[r][timeline.by_rank[r].size()];
     PipelineAction missing = next;
-    clock.ready(next, &missing);
+    if (clock.ready(next, &missing) >= 0 && next.with_next)
+      clock.ready(schedule.by_rank[r][timeline.by_rank[r].size() + 1], &missing);
     waiting += fmt::format("\n    rank {} is at {} and waits for {}", r, str(next), str(missing));
   }
   if (!waiting.empty()) fail(where, "the ranks wait for each other forever:{}", waiting);

@@ -44,6 +44,7 @@
 #include "yotta/core/chunks.hpp"
 #include "yotta/nn/linear.hpp"
 #include "yotta/nn/narrow.hpp"
+#include "yotta/parallel/async_tp_layers.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {
@@ -53,12 +54,6 @@ YOTTA_API bool cuts_tokens(const Communicator& tp, const SequenceCut& cut);
 
 // The tokens of this rank, of all N.
 YOTTA_API int64_t tokens_held(int64_t N, const Communicator& tp);
-
-// N, from the n tokens that a rank holds: of all numbers whose cut gives this rank n tokens, p
-// neighbours, one is a multiple of T.
-constexpr int64_t all_tokens(int64_t n, int64_t p, int64_t rank, int64_t T) {
-  return (p * n + rank) / T * T;
-}
 
 // g: the tokens of all ranks for layers that need them all. Each rank then has a part of the sum
 // that is their gradient.
@@ -220,6 +215,7 @@ void GatherFromSequenceParallel::drop_gathered(std::span<Layer* const> readers, 
 }
 void GatherFromSequenceParallel::gather_again(std::span<Layer* const> readers, Saved& saved) const {
   if (!cuts() || cut_.keeps_gathered) return;
+  if (in_pieces(tp_, cut_)) return async_weights(readers, saved.take("shard"), tp_, cut_, saved);
   // exercise 21.4: gather the shard once, label "sp.again"; give its rows to each reader as "x"
   const Tensor gathered = forward(saved.take("shard"), "sp.again");
   for (Layer* reader : readers) saved.child(reader->name()).keep("x", as_rows(gathered));

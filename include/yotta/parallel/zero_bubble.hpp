@@ -20,16 +20,21 @@
 //     1F1B      (p-1)(F + I + W)            (p-i) M
 //     ZB-H1     (p-1)(F + I - W)            (p-i) M + i M_W
 //     ZB-H2     (p-1)(F + I - 2W)           (2p-2i-1) M + 2i M_W
+//     ZB-V      2 (p-1)(I - W)                 p M, with two half stages a rank
 //
-// Between and beyond these two there is a schedule for any limit of memory: greedy_schedule.
+// ZB-V folds the model: down the ranks through their first chunks, up again through the second. So
+// the first rank also has the last stage, whose I is the first that can run, and a tied table has
+// both its ends there: nothing of it travels. With F = I = W nothing is idle, in 1F1B's memory.
+// Between and beyond these there is a schedule for any limit of memory: greedy_schedule;
+// pipeline_search.hpp has better ones.
 //
 // M is what a microbatch holds between F and I, M_W between I and W (x and dy of the linear
 // layers). The optimizer's step must wait for nobody for the gain to last over steps: the paper
 // checks the norm after the step and rolls back.
 // Letters: p ranks, m microbatches, i rank from 0. The papers call I "B", and their B and W are our
 // I and W. DeepSeek's tables write B for the whole: their "ZB1P (p-1)(F + B - 2W)" is ZB-H1.
-// Contract: the formulas hold for m >= 2p - 1 and W <= I, F. Any p and m run; pipeline.hpp runs
-// them as they are.
+// Contract: the formulas hold for m >= 2p - 1 and W <= I, F (ZB-V: W <= F <= I, each of a chunk).
+// Any p and m run; pipeline.hpp runs them as they are.
 // References: Qi et al. (2023), Zero Bubble Pipeline Parallelism, arXiv 2401.10241, sections 2 and
 // 4.
 #pragma once
@@ -53,6 +58,11 @@ YOTTA_API PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBu
 YOTTA_API PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m,
                                                 Where where = Where::current());
 
+// ZB-V: a rank's actions, and all ranks'. Stages as in Placement::vee: chunk 0 of a rank is on the
+// way down, chunk 1 on the way up.
+YOTTA_API PipelineActions zb_v_actions(int rank, int p, int64_t m);
+YOTTA_API PipelineSchedule zb_v_schedule(int p, int64_t m, Where where = Where::current());
+
 // The paper's bubble rate. Of steps that follow each other without waiting, one costs the longest
 // time from a rank's first action to its last one's end, and not the whole length. The rate is the
 // share of that time in which the rank does not work.
@@ -62,6 +72,10 @@ YOTTA_API double bubble_rate(const PipelineSchedule& schedule, const PipelineCos
 constexpr double zero_bubble_idle(int k, int p, const PipelineCosts& costs) {
   const double w = k == 0 ? costs.weight : -k * costs.weight;
   return (p - 1) * (costs.forward + costs.input + w);
+}
+
+constexpr double zb_v_idle(int p, const PipelineCosts& costs) {
+  return 2 * (p - 1) * (costs.input - costs.weight);
 }
 
 // Microbatches at the moment when a rank holds most: between F and I, and between I and W.
@@ -133,6 +147,41 @@ PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m, Where w
   return made;
 }
 
+PipelineActions zb_v_actions(int rank, int p, int64_t m) {
+  PipelineActions actions;
+  int64_t next[4][2] = {};  // microbatches, by op and chunk
+  const auto add = [&](PipelineOp op, int chunk) {
+    const int64_t microbatch = next[static_cast<size_t>(op)][chunk]++;
+    if (microbatch < m)
+      actions.push_back({stage_on(Placement::vee, rank, chunk, p), op, microbatch});
+  };
+  const int64_t all = std::max<int64_t>(m, 2 * p - 1);  // with fewer the lists have gaps
+  using enum PipelineOp;
+  // exercise 19.6: until the first I; until F is done; the I that are left; the W that are left
+  int64_t down = 0, up = 0, back = 0;  // F of chunk 0 and 1, I of chunk 0
+  for (; down < 2 * (p - rank) - 1; ++down) add(F, 0);
+  for (; up < rank; ++up, ++down) add(F, 1), add(F, 0);
+  for (; up < p; ++up) add(F, 1), add(I, 1), add(W, 1);
+  for (; up < all; ++up, ++back) {
+    if (down++ < all) add(F, 0);
+    add(I, 0), add(W, 0), add(F, 1), add(I, 1), add(W, 1);
+  }
+  for (int i = 0; i < rank; ++i, ++back) add(I, 0), add(I, 1);
+  for (; back < all; ++back) add(I, 0), add(W, 0);
+  for (int i = 0; i < rank; ++i) add(W, 1);
+  for (int i = 0; i < rank; ++i) add(W, 0);
+  // end of exercise 19.6
+  return actions;
+}
+
+PipelineSchedule zb_v_schedule(int p, int64_t m, Where where) {
+  if (p < 1 || m < 1)
+    fail(where, "a pipeline of {} ranks, {} microbatches: each is at least 1", p, m);
+  PipelineSchedule made{"ZB-V", p, 2 * p, m, {}, Placement::vee};
+  for (int rank = 0; rank < p; ++rank) made.by_rank.push_back(zb_v_actions(rank, p, m));
+  return made;
+}
+
 double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs) {
   double rate = 0;
   // exercise 19.3: simulate() gives every rank's events; from a rank's first begin to its last end
@@ -141,7 +190,8 @@ double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs)
   for (const std::vector<PipelineEvent>& events : timeline.by_rank)
     if (!events.empty()) longest = std::max(longest, events.back().end - events.front().begin);
   const double work =
-      static_cast<double>(schedule.microbatches) * (costs.forward + costs.input + costs.weight);
+      static_cast<double>(schedule.microbatches * (schedule.stages / schedule.ranks)) *
+      (costs.forward + costs.input + costs.weight);
   rate = (longest - work) / longest;
   // end of exercise 19.3
   return rate;

@@ -11,6 +11,7 @@ TEST_CASE("layouts are read as they are written on the command line") {
   CHECK(parse_mesh("dp=2,tp=4") == MeshShape{.tp = 4, .dp_replicate = 2});
   CHECK(parse_mesh("pp=3,fsdp=2,cp=2") == MeshShape{.cp = 2, .pp = 3, .dp_shard = 2});
   CHECK(parse_mesh("dp_shard=2,dp_replicate=5") == MeshShape{.dp_shard = 2, .dp_replicate = 5});
+  CHECK(parse_mesh("ep=4,dp=2") == MeshShape{.ep = 4, .dp_replicate = 2});
   CHECK(parse_mesh("") == MeshShape{});
   CHECK(contains(message_of([] { parse_mesh("pp=2,tp=2,pp=2"); }), "pp is given twice"));
   for (const char* many : {"tp=999999,pp=999999", "tp=999999,pp=999999,dp=999999,fsdp=999999"})

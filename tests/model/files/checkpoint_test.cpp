@@ -78,7 +78,7 @@ TransformerConfig tiny(Dialect dialect, bool tied, DType dtype = DType::f32) {
 }  // namespace
 
 TEST_CASE("checkpoints that transformers wrote give transformers' logits") {
-  for (const char* name : {"gpt2", "llama"}) {
+  for (const char* name : {"gpt2", "llama", "mixtral"}) {
     CAPTURE(name);
     SafetensorsFile expected(golden / name / "expected.safetensors");
     const Tensor ids = expected.read("input_ids");  // (2, 6)
@@ -119,9 +119,38 @@ TEST_CASE("what is saved is loaded, bit for bit, in every dialect and type") {
       }
 }
 
+TEST_CASE("a mixture is saved in Mixtral's form and loaded, bit for bit") {
+  const TemporaryFolder temporary;
+  const char* keep = std::getenv("YOTTA_KEEP_CHECKPOINTS");
+  const fs::path folder = keep != nullptr ? fs::path(keep) : temporary.path();
+  for (const int64_t k : {2, 3})
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      TransformerConfig config = tiny(Dialect::llama, false, dtype);
+      config.mixture.experts = 5, config.mixture.top_k = k;
+      const fs::path where = folder / fmt::format("mixtral_top_{}_{}", k, name(dtype));
+      const Transformer model(config), again(config);
+      randomize(model, 5);
+      save_checkpoint(where, config, weights(model));
+      load_weights(where, load_config(where), weights(again));
+      CHECK(same_bits(weights(again), weights(model)));
+      const Tensor ids = Tensor::from<int32_t>({1, 2, 3, 10, 0, 5, 7, 7, 9, 4}, {2, 5});
+      save_safetensors(where / "expected.safetensors",
+                       {{"input_ids", ids}, {"logits", logits_of(model, ids).to(DType::f32)}});
+      config.mixture.top_k = 4;
+      CHECK(
+          contains(message_of([&] { load_weights(where, config, weights(again)); }),
+                   fmt::format("holds a model of 5 experts, {} for a token, and one of 5, 4 for a "
+                               "token, is to be loaded",
+                               k)));
+      config.mixture.shared = 1;
+      CHECK(contains(message_of([&] { save_checkpoint(where, config, weights(model)); }),
+                     "a mixture with a shared expert cannot be kept in files"));
+    }
+}
+
 TEST_CASE("our files have transformers' names and shapes") {
   const TemporaryFolder folder;
-  for (const char* name : {"gpt2", "llama"}) {
+  for (const char* name : {"gpt2", "llama", "mixtral"}) {
     const TransformerConfig config = load_config(golden / name);
     const Transformer model(config);
     save_checkpoint(folder / name, config, weights(model));

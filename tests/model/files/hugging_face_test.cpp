@@ -324,3 +324,58 @@ TEST_CASE("numbers of config.json that no model has are refused by their key") {
   CHECK(contains(changing(llama, "rope_parameters", R"({"rope_theta": -5})"),
                  "config.json: rope_parameters: rope_theta is -5, expected a number from"));
 }
+
+TEST_CASE("Mixtral's configuration comes back, and what we cannot compute is refused") {
+  TransformerConfig config = llama_config(2, 64, 96, 8, 2, 128, 300);
+  config.mixture.experts = 8, config.mixture.top_k = 3, config.mixture.balance_loss = 0.01;
+  const nlohmann::json json = nlohmann::json::parse(hugging_face_config(config));
+  CHECK(json.at("model_type") == "mixtral");
+  CHECK(json.at("architectures") == nlohmann::json{"MixtralForCausalLM"});
+  CHECK(json.at("router_aux_loss_coef") == 0.01);
+  const TransformerConfig read = parse(json.dump());
+  CHECK(read.mixture.experts == 8);
+  CHECK(read.mixture.top_k == 3);
+  CHECK(read.mixture.balance_loss == 0);  // of a run, not of a model
+  CHECK(read.feed_forward == 96);
+  CHECK(parse(hugging_face_config(llama_config(2, 64, 96, 8, 2, 128, 300))).mixture.experts == 0);
+  nlohmann::json bare = json;
+  for (const char* key : {"rope_theta", "rope_parameters", "rms_norm_eps"}) bare.erase(key);
+  CHECK(parse(bare.dump()).rope_theta == 1e6);  // MixtralConfig's own
+  CHECK(parse(bare.dump()).norm_epsilon == 1e-5);
+
+  CHECK(contains(changing(config, "num_local_experts", "0"), "num_local_experts is 0"));
+  CHECK(contains(changing(config, "num_local_experts", "2"), "a token of width 64 goes to 3 of 2"));
+  CHECK(contains(changing(config, "num_experts_per_tok", "1"), "the weight of one expert 1"));
+  CHECK(contains(changing(config, "sliding_window", "64"),
+                 "a sliding_window of 64 in a context of 128"));
+  CHECK(changing(config, "sliding_window", "4096") == "nothing was thrown");
+  CHECK(contains(without(config, "num_experts_per_tok"), "has no entry num_experts_per_tok"));
+
+  const auto said = [&](const std::function<void(TransformerConfig&)>& change) {
+    TransformerConfig other = config;
+    change(other);
+    return message_of([&] { expect_hugging_face(other); });
+  };
+  CHECK(
+      contains(said([](auto& c) { c.mixture.score = RouterScore::sigmoid; }), "a sigmoid router"));
+  CHECK(contains(said([](auto& c) { c.mixture.bias_rate = 0.1; }), "a bias that chooses"));
+  CHECK(contains(said([](auto& c) { c.mixture.shared = 1; }), "a shared expert"));
+  CHECK(contains(said([](auto& c) { c.mixture.top_k = 1; }), "1 expert a token"));
+  CHECK(contains(said([](auto& c) { c.dialect = Dialect::gpt2; }), "GPT-2's dialect"));
+}
+
+TEST_CASE("Mixtral's names") {
+  TransformerConfig config = llama_config(1, 16, 20, 4, 2, 7, 11);
+  config.mixture.experts = 2;
+  std::vector<std::string> mixture;
+  for (const HuggingFaceTensor& each : hugging_face_tensors(config))
+    if (contains(each.name, "sparse")) mixture.push_back(each.name + " = " + each.parts.at(0));
+  const std::string theirs = "model.layers.0.block_sparse_moe.", ours = "layers.0.mlp.";
+  std::vector<std::string> expected = {theirs + "gate.weight = " + ours + "router.weight"};
+  for (const std::string e : {"experts.0.", "experts.1."}) {
+    expected.push_back(theirs + e + "w1.weight = " + ours + e + "gate.weight");
+    expected.push_back(theirs + e + "w3.weight = " + ours + e + "up.weight");
+    expected.push_back(theirs + e + "w2.weight = " + ours + e + "down.weight");
+  }
+  CHECK(mixture == expected);
+}

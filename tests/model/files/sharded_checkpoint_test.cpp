@@ -9,7 +9,9 @@
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/safetensors.hpp"
+#include "yotta/model/nd_parallel.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/nn/experts.hpp"
 #include "yotta/parallel/fsdp.hpp"
 
 using namespace yotta;
@@ -295,4 +297,40 @@ TEST_CASE("latest leads nowhere but to a step of its own folder") {
     CHECK(message.find("latest must name rank 0's file of a step") != std::string::npos);
     CHECK(message.find('\x1B') == std::string::npos);
   }
+}
+
+TEST_CASE("experts are saved by the ranks of ep that hold them, and loaded on another layout") {
+  const TemporaryFolder folder;
+  TransformerConfig config = llama_config(2, 8, 12, 2, 2, 4, 16);
+  config.mixture = {.experts = 4, .top_k = 2};
+  const auto shards = [](const NdParallel& model) {
+    std::vector<ParameterShard> all;
+    for (const auto& [parameter, first] : model.held())
+      all.push_back({parameter, {parameter->range.rows, parameter->range.columns}, first});
+    return all;
+  };
+  std::vector<NamedTensor> saved;
+  run_ranks(4, [&](Communicator& world) {
+    Mesh mesh(world, {.ep = 2, .dp_shard = 2});
+    NdParallel model(config, mesh);
+    AdamW optimizer(model.parameters());
+    std::vector<ParameterShard> own = shards(model);
+    if (mesh.coordinate(Axis::ep) > 0)
+      std::erase_if(own, [](const auto& each) { return !is_expert_parameter(*each.parameter); });
+    save_sharded(folder.path(), world, own, optimizer, 0);
+    const std::vector<NamedTensor> whole = model.gather_weights();
+    if (world.rank() == 0) saved = whole;
+  });
+  config.seed = 1;  // other weights
+  run_ranks(4, [&](Communicator& world) {
+    Mesh mesh(world, {.ep = 4});
+    NdParallel model(config, mesh);
+    AdamW optimizer(model.parameters());
+    load_sharded(folder.path(), shards(model), optimizer);
+    const std::vector<NamedTensor> whole = model.gather_weights();
+    if (world.rank() == 0)
+      for (size_t i = 0; i < saved.size(); ++i)
+        CHECK(whole[i].value.values() == saved[i].value.values());
+  });
+  REQUIRE(saved.size() == 2 * (4 + 2 + 1 + 3 * 4) + 3);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the files in this folder: tiny GPT-2 and Llama checkpoints written by transformers, and the
+"""Makes the files in this folder: tiny GPT-2, Llama and Mixtral checkpoints written by transformers, and the
 logits that transformers computes with them. The tests compare ours with these; they need no Python.
 
     python3 -m venv venv && venv/bin/pip install torch transformers
@@ -14,7 +14,8 @@ import shutil
 
 import torch
 from safetensors.torch import save_file
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MixtralConfig,
+                          MixtralForCausalLM)
 
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH, LENGTH = 2, 6
@@ -32,6 +33,15 @@ def llama():
                          rms_norm_eps=1e-2, rope_parameters={"rope_type": "default", "rope_theta": 100.0},
                          tie_word_embeddings=False, bos_token_id=None, eos_token_id=None)
     return LlamaForCausalLM(config)
+
+
+def mixtral():
+    config = MixtralConfig(vocab_size=11, max_position_embeddings=7, hidden_size=16, intermediate_size=20,
+                           num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                           num_local_experts=5, num_experts_per_tok=2, sliding_window=None, rms_norm_eps=1e-2,
+                           rope_parameters={"rope_type": "default", "rope_theta": 100.0},
+                           tie_word_embeddings=False, bos_token_id=None, eos_token_id=None)
+    return MixtralForCausalLM(config)
 
 
 def make(name, model, shard_size):
@@ -57,3 +67,4 @@ def make(name, model, shard_size):
 
 make("gpt2", gpt2(), "1GB")
 make("llama", llama(), "6KB")
+make("mixtral", mixtral(), "1GB")

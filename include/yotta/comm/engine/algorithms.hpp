@@ -136,9 +136,11 @@ inline void run_all_to_all(Collective& c, Algorithm algorithm, ConstData in, Dat
 }
 
 inline void run_all_to_all_v(Collective& c, Algorithm algorithm, ConstData in, Counts in_counts,
-                             Data out, Counts out_counts) {
+                             Data out, Counts out_counts, int node) {
   switch (algorithm) {
     case Algorithm::pairwise: return all_to_all_v_pairwise(c, in, in_counts, out, out_counts);
+    case Algorithm::hierarchical:
+      return all_to_all_v_hierarchical(c, in, in_counts, out, out_counts, node, c.call().where);
     case Algorithm::native:
       return run_native(c, {Operation::all_to_all_v, in, out, {}, 0, in_counts, out_counts},
                         [&](SharedMemoryChannel& m) {

@@ -100,12 +100,13 @@ class CollectiveCaller : public Caller {
         choose(self, options.algorithm, Algorithm::pairwise, Algorithm::pairwise, in, where);
     Call call = describe("all_to_all_v", in, algorithm, where);
     call.count = -1;
-    return launch(mode, call, options.label, out, in,
-                  [algorithm, ins = std::vector(in_counts.begin(), in_counts.end()),
-                   outs = std::vector(out_counts.begin(), out_counts.end())](Collective& c, Data to,
-                                                                             ConstData from) {
-                    run_all_to_all_v(c, algorithm, from, ins, to, outs);
-                  });
+    return launch(
+        mode, call, options.label, out, in,
+        [algorithm, node = options.node, ins = std::vector(in_counts.begin(), in_counts.end()),
+         outs = std::vector(out_counts.begin(), out_counts.end())](Collective& c, Data to,
+                                                                   ConstData from) {
+          run_all_to_all_v(c, algorithm, from, ins, to, outs, node);
+        });
   }
 
   Work gather(Mode mode, Data out, ConstData in, int root, CommOptions options, Where where) const {

@@ -45,8 +45,7 @@ MeshShape parse_mesh(const std::string& text, Where where) {
     if (known == all_axes.end() || !is_number || std::stoi(number) < 1)
       fail(where,
            "'{}' is not an axis and its size; a layout is written as in pp=2,tp=2, with the axes "
-           "pp, "
-           "dp, fsdp, cp, tp",
+           "pp, dp, fsdp, ep, cp, tp",
            item);
     if (shape[*known] != 1) fail(where, "{} is given twice in '{}'", word, text);
     shape[*known] = std::stoi(number);

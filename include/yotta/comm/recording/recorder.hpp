@@ -92,9 +92,7 @@ class Recorder : public RunObserver {
 #if YOTTA_BODIES_OF(comm_timed)
 void WallClock::op(const OpCost& cost) {
   const double begin = end_op();
-  const auto bytes = static_cast<int64_t>(cost.bytes_read + cost.bytes_written);
-  last_ = record(
-      {EventKind::op, compute_lane, begin, begin, kept(cost.name), last_, -1, bytes, cost.flops});
+  last_ = record(op_event(cost, kept(cost.name), begin, begin, last_));
   is_computing_ = true;
 }
 

@@ -300,6 +300,12 @@ void expect_same_model(const std::string& source, const TransformerConfig& saved
          "{} holds a model whose output matrix is {} the token table, unlike the one asked "
          "for",
          source, saved.tied ? "tied to" : "apart from");
+  const MixtureConfig &theirs = saved.mixture, &ours = asked.mixture;
+  if (theirs.experts != ours.experts || (ours.experts > 0 && theirs.top_k != ours.top_k))
+    fail(where,
+         "{} holds a model of {} experts, {} for a token, and one of {}, {} for a token, is "
+         "to be loaded",
+         source, theirs.experts, theirs.top_k, ours.experts, ours.top_k);
 }
 
 namespace detail {

@@ -13,9 +13,14 @@
 // ours turns the same pairs (i, i + d/2) as theirs. A tied output matrix is not stored a second
 // time. Letters: C width, F feed-forward width, V vocabulary, T context, d head size.
 //
+// A mixture of experts is Mixtral's, a Llama with other names where the MLP is:
+//
+//    layers.0.mlp.router (E, C)      ───>  model.layers.0.block_sparse_moe.gate
+//    ... .experts.3.gate, .down, .up ───>  ... .experts.3.w1, .w2, .w3
+//
 // SIZES: config.json describes the model.
 //
-//     ours            GPT-2 (GPT2LMHeadModel)             Llama (LlamaForCausalLM)
+//     ours            GPT-2 (GPT2LMHeadModel)             Llama (LlamaForCausalLM), Mixtral
 //     width           n_embd                              hidden_size
 //     layers          n_layer                             num_hidden_layers
 //     heads           n_head                              num_attention_heads
@@ -27,15 +32,18 @@
 //                                                         5), rope_theta (before); we write both
 //     rope_scaling                                        rope_parameters, rope_scaling: default or
 //                                                         llama3
+//     experts, top_k                                      Mixtral: num_local_experts,
+//                                                         num_experts_per_tok
 //     dropout         embd_pdrop = resid_pdrop            (none)
 //     attention_dropout attn_pdrop                        attention_dropout
 //
-// Dropout is written for others and not read: it belongs to a run, not to a model. Contract: what
+// Dropout is written for others and not read, nor is the balance loss (router_aux_loss_coef): they
+// belong to a run, not to a model. Contract: what
 // our transformer cannot compute is refused by the name of its entry: another model or activation,
 // biases in Llama, rope scaled otherwise, a head size other than C / H. What does not change the
 // result is ignored. Sizes come back through TransformerConfig::check. References:
-// https://huggingface.co/docs/transformers, GPT2Config and LlamaConfig; modeling_gpt2.py and
-// modeling_llama.py of the library.
+// https://huggingface.co/docs/transformers, GPT2Config, LlamaConfig and MixtralConfig;
+// modeling_gpt2.py, modeling_llama.py and modeling_mixtral.py of the library.
 #pragma once
 
 #include <string>
@@ -53,6 +61,9 @@ struct HuggingFaceTensor {
   std::vector<std::string> parts;  // ours, stacked over rows
   bool transposed = false;         // theirs is (in, out)
 };
+
+// Throws if a mixture of experts is none that Mixtral's files can hold.
+YOTTA_API void expect_hugging_face(const TransformerConfig& config, Where where = Where::current());
 
 // Every tensor of a checkpoint of this model, in forward order.
 YOTTA_API std::vector<HuggingFaceTensor> hugging_face_tensors(const TransformerConfig& config);
@@ -122,20 +133,48 @@ inline void add_gpt2_layer(std::vector<HuggingFaceTensor>& to, const std::string
   }
 }
 
+// `experts`: of the layer; 0: it has an MLP.
 inline void add_llama_layer(std::vector<HuggingFaceTensor>& to, const std::string& theirs,
-                            const std::string& ours) {
+                            const std::string& ours, int64_t experts) {
+  const auto one = [&](const std::string& their_name, const std::string& our_name) {
+    to.push_back({theirs + their_name + ".weight", {ours + our_name + ".weight"}, false});
+  };
   constexpr const char* pairs[][2] = {
       {"input_layernorm", "norm1"},        {"self_attn.q_proj", "attention.q"},
       {"self_attn.k_proj", "attention.k"}, {"self_attn.v_proj", "attention.v"},
-      {"self_attn.o_proj", "attention.o"}, {"post_attention_layernorm", "norm2"},
-      {"mlp.gate_proj", "mlp.gate"},       {"mlp.up_proj", "mlp.up"},
-      {"mlp.down_proj", "mlp.down"}};
-  for (const auto& [their_name, our_name] : pairs)
-    to.push_back({theirs + their_name + ".weight", {ours + our_name + ".weight"}, false});
+      {"self_attn.o_proj", "attention.o"}, {"post_attention_layernorm", "norm2"}};
+  for (const auto& [their_name, our_name] : pairs) one(their_name, our_name);
+  if (experts == 0)
+    for (const char* part : {"gate", "up", "down"})
+      one(fmt::format("mlp.{}_proj", part), fmt::format("mlp.{}", part));
+  else
+    one("block_sparse_moe.gate", "mlp.router");
+  for (int64_t e = 0; e < experts; ++e)
+    for (const auto& [their_name, our_name] :
+         {std::pair{"w1", "gate"}, std::pair{"w3", "up"}, std::pair{"w2", "down"}})
+      one(fmt::format("block_sparse_moe.experts.{}.{}", e, their_name),
+          fmt::format("mlp.experts.{}.{}", e, our_name));
 }
 }  // namespace detail
 
+void expect_hugging_face(const TransformerConfig& config, Where where) {
+  const MixtureConfig& m = config.mixture;
+  if (m.experts == 0) return;
+  const char* const what = config.dialect != Dialect::llama  ? "GPT-2's dialect"
+                           : m.score != RouterScore::softmax ? "a sigmoid router"
+                           : m.bias_rate > 0                 ? "a bias that chooses"
+                           : m.shared > 0                    ? "a shared expert"
+                           : m.top_k == 1 ? "1 expert a token, weighed by its score"
+                                          : nullptr;
+  if (what != nullptr)
+    fail(where,
+         "a mixture with {} cannot be kept in files: they have Mixtral's form, which is Llama's "
+         "dialect, a softmax router, and 2 or more experts a token whose weights sum to 1",
+         what);
+}
+
 std::vector<HuggingFaceTensor> hugging_face_tensors(const TransformerConfig& config) {
+  expect_hugging_face(config);
   const bool gpt2 = config.dialect == Dialect::gpt2;
   const std::string body = gpt2 ? "transformer." : "model.";
   std::vector<HuggingFaceTensor> all;
@@ -146,7 +185,8 @@ std::vector<HuggingFaceTensor> hugging_face_tensors(const TransformerConfig& con
     if (gpt2)
       detail::add_gpt2_layer(all, body + "h." + number, "layers." + number);
     else
-      detail::add_llama_layer(all, body + "layers." + number, "layers." + number);
+      detail::add_llama_layer(all, body + "layers." + number, "layers." + number,
+                              config.mixture.experts);
   }
   all.push_back({body + (gpt2 ? "ln_f.weight" : "norm.weight"), {"norm.weight"}});
   if (gpt2) all.push_back({body + "ln_f.bias", {"norm.bias"}});
@@ -281,11 +321,26 @@ inline nlohmann::json llama_entries(const TransformerConfig& c) {
           {"attention_bias", false},
           {"mlp_bias", false}};
 }
+
+inline void make_mixtral(nlohmann::json& entries, const MixtureConfig& m) {
+  entries.update({{"architectures", {"MixtralForCausalLM"}},
+                  {"model_type", "mixtral"},
+                  {"num_local_experts", m.experts},
+                  {"num_experts_per_tok", m.top_k},
+                  {"router_aux_loss_coef", m.balance_loss},
+                  {"router_jitter_noise", 0.0},
+                  {"output_router_logits", false},
+                  {"sliding_window", nullptr}});
+  entries.erase("attention_bias");
+  entries.erase("mlp_bias");
+}
 }  // namespace detail
 
 std::string hugging_face_config(const TransformerConfig& config) {
+  expect_hugging_face(config);
   nlohmann::json entries = config.dialect == Dialect::gpt2 ? detail::gpt2_entries(config)
                                                            : detail::llama_entries(config);
+  if (config.mixture.experts > 0) detail::make_mixtral(entries, config.mixture);
   entries["vocab_size"] = config.vocabulary;
   entries["tie_word_embeddings"] = config.tied;
   entries["initializer_range"] = config.deviation;
@@ -412,18 +467,19 @@ inline RopeScaling read_rope_scaling(const ConfigEntries& entries, const char* k
   return scaling;
 }
 
-inline void read_rope(const ConfigEntries& entries, TransformerConfig& config) {
+// `usual`: theta where it is not given.
+inline void read_rope(const ConfigEntries& entries, TransformerConfig& config, double usual) {
   expect_whole_heads_turned(entries);
   const bool has_old = entries.has("rope_scaling"), has_new = entries.has("rope_parameters");
   config.rope_scaling = read_rope_scaling(entries, has_new ? "rope_parameters" : "rope_scaling");
   if (has_old && has_new && read_rope_scaling(entries, "rope_scaling") != config.rope_scaling)
     entries.refuse("rope_scaling and rope_parameters differ");
-  const double theta = entries.number("rope_theta", rope_theta_range, 10000);
+  const double theta = entries.number("rope_theta", rope_theta_range, usual);
   config.rope_theta =
       entries.object("rope_parameters").number("rope_theta", rope_theta_range, theta);
 }
 
-inline TransformerConfig read_llama(const ConfigEntries& entries) {
+inline TransformerConfig read_llama(const ConfigEntries& entries, double usual_theta = 10000) {
   if (const std::string act = entries.word("hidden_act", "silu"); act != "silu")
     entries.refuse("the activation is " + act + ", not silu");
   entries.expect_flag("attention_bias", false);
@@ -437,7 +493,22 @@ inline TransformerConfig read_llama(const ConfigEntries& entries) {
     entries.refuse(fmt::format("{} heads of size {} in a width of {}", heads, head, width));
   config.tied = entries.flag("tie_word_embeddings", false);
   config.norm_epsilon = entries.number("rms_norm_eps", norm_epsilon_range, 1e-6);
-  read_rope(entries, config);
+  read_rope(entries, config, usual_theta);
+  return config;
+}
+
+inline TransformerConfig read_mixtral(const ConfigEntries& entries) {
+  TransformerConfig config = read_llama(entries, 1e6);
+  config.norm_epsilon = entries.number("rms_norm_eps", norm_epsilon_range, 1e-5);
+  config.mixture.experts = entries.size("num_local_experts");
+  config.mixture.top_k = entries.size("num_experts_per_tok");
+  if (config.mixture.experts == 0) entries.refuse("num_local_experts is 0");
+  if (config.mixture.top_k == 1)
+    entries.refuse("num_experts_per_tok is 1, and Mixtral makes the weight of one expert 1");
+  if (const int64_t window = entries.size("sliding_window", config.context);
+      window < config.context)
+    entries.refuse(
+        fmt::format("a sliding_window of {} in a context of {}", window, config.context));
   return config;
 }
 }  // namespace detail
@@ -458,10 +529,11 @@ TransformerConfig parse_hugging_face_config(const std::string& text, const std::
                                             Where where) {
   const detail::ConfigEntries entries(text, source, where);
   const std::string type = entries.word("model_type", "(absent)");
-  if (type != "gpt2" && type != "llama")
-    entries.refuse("model_type is " + type + ", not gpt2 or llama");
-  TransformerConfig config =
-      type == "gpt2" ? detail::read_gpt2(entries) : detail::read_llama(entries);
+  if (type != "gpt2" && type != "llama" && type != "mixtral")
+    entries.refuse("model_type is " + type + ", not gpt2, llama or mixtral");
+  TransformerConfig config = type == "gpt2"    ? detail::read_gpt2(entries)
+                             : type == "llama" ? detail::read_llama(entries)
+                                               : detail::read_mixtral(entries);
   config.deviation = entries.number("initializer_range", deviation_range, 0.02);
   const std::string dtype = entries.word("dtype", "float32");
   const std::string stored = entries.word("torch_dtype", dtype.c_str());

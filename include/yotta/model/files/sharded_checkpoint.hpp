@@ -16,7 +16,8 @@
 // them. Cost: written by each rank 1/N of weights and optimizer state, in parallel; held while
 // loading: a second copy of its own, and one run of numbers. Contract: all ranks of `comm` call;
 // their shards are the model, each number once. (Under tensor parallelism the shards are those of
-// one rank of tp: give each rank of tp a folder of its own.)
+// one rank of tp: give each rank of tp a folder of its own. Along ep the experts differ and all
+// else is the same: one rank of ep passes both, the others pass their experts.)
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,45 @@
+// Three pictures of expert parallelism, as SVG. One: where the tokens of two ranks travel, and back. Two: which share of
+// the assignments is dropped at each capacity. Three: two forward passes on the virtual clock, one with even loads and
+// one with a hot expert. What they say is asked of the library's routers, plans and clocks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "yotta/comm/run_on.hpp"
+
+namespace yotta {
+
+// ---- one: who goes where ----
+
+inline constexpr int journey_ranks = 2;
+// A row: token 3 of all, in the order of ranks, for expert 2.
+struct JourneyRow {
+  int64_t token = 0, expert = 0;
+  bool operator==(const JourneyRow&) const = default;
+};
+struct JourneyRank {
+  std::vector<JourneyRow> leaving;  // sorted by expert
+  std::vector<JourneyRow> held;     // arrived, and sorted by expert held
+  std::vector<int64_t> to;          // rows for each rank
+};
+// Six tokens, k = 2, four experts; each row goes through sort_by_expert, dispatch_plan and RowsInFlight.
+std::vector<JourneyRank> expert_journey();
+std::string expert_parallel_svg();
+
+// ---- two: loads, and what a capacity drops ----
+
+// How often each of 16 experts is chosen by 1024 tokens, two experts each. The tokens have a part in common, as a
+// model's have. After `batches` steps of a router's bias; 0: as it was made.
+std::vector<int64_t> expert_loads(int batches);
+std::string expert_capacity_svg();
+
+// ---- three: a hot expert ----
+
+// A mixture's forward pass on 4 ranks with an expert each, where the share `hot` of every rank's tokens goes to expert 0
+// and the others go evenly to all.
+Timed hot_expert_run(double hot);
+std::string expert_hot_svg();
+
+}  // namespace yotta

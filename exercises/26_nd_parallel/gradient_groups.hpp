@@ -1,0 +1,232 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Gradient groups: who is in a rank's groups on a mesh, over which links they talk, and which of
+// them add up a parameter's gradient.
+//
+//     tp 2, cp 2, pp 2, dp 2                  rank = tp + 2 (cp + 2 (pp + 2 dp)), tp innermost
+//
+//         node 0   0 1 2 3 4 5 6 7            of rank 0:  tp 0, 1    pp 0, 4
+//         node 1   8 9 ...      15                        cp 0, 2    dp 0, 8
+//
+// A rank has computed a gradient from its own tokens and its own piece of the tensor. What the
+// other ranks along an axis have is one of four things:
+//
+//     alone   nothing of this parameter: one rank, or a stage of pp with other layers
+//     piece   another piece of the tensor, with a gradient of its own
+//     copy    the same gradient, computed from the same numbers
+//     part    another part of the sum: of other tokens, or of another use of the parameter
+//
+//                                        tp       cp     pp      dp, fsdp
+//     a matrix that tp cuts              piece    part   alone   part
+//     a norm, a bias after a row cut     copy     part   alone   part
+//     a norm, with sequence parallelism  part     part   alone   part
+//     a tied table, on stages 0, p - 1   piece    part   part    part
+//
+// Only parts are added up. Copies that are added up count p times; parts that are not leave each
+// rank with a weight of its own, and nothing fails. With FSDP or ZeRO a rank keeps only its run of
+// the sum: the collective is a reduce_scatter, over the same ranks.
+//
+// Contract: rank r of the mesh is chip r, and a cluster's levels are groups of neighbouring chips.
+// References: Llama team (2024), 3.3.2 (the order of the axes); Narayanan et al. (2021), sections 3
+// and 4 (tp inside a node; the embedding group).
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "yotta/comm/mesh.hpp"
+#include "yotta/core/exercise.hpp"
+#include "yotta/machine/cluster.hpp"
+#include "yotta/nn/parameter.hpp"
+#include "yotta/parallel/sequence_parallel.hpp"
+
+namespace yotta::student {
+
+// ---- who is in a rank's groups ----
+
+using Coordinates = std::array<int, all_axes.size()>;  // by axis
+
+inline Coordinates coordinates_of(const MeshShape& shape, int rank,
+                                     Where where = Where::current());
+inline int rank_at(const MeshShape& shape, const Coordinates& at);
+
+// The ranks that differ from this one along these axes only, by number. Errors: no such rank.
+inline std::vector<int> group_of(const MeshShape& shape, int rank, std::span<const Axis> axes,
+                                    Where where = Where::current());
+
+// ---- what is added up, and over whom ----
+
+enum class Along : uint8_t { alone, piece, copy, part };
+constexpr const char* name(Along along) {
+  constexpr const char* names[] = {"alone", "piece", "copy", "part"};
+  return names[static_cast<int>(along)];
+}
+
+// How a model is spread, as far as gradients ask.
+struct Spreading {
+  MeshShape shape;
+  bool shares_tokens = false;     // sequence parallelism, over tp
+  std::string on_both_ends = {};  // the tied table's name, if several stages hold it; empty: none
+  bool sharded = false;           // FSDP: over cp and dp_shard
+  bool sharded_states = false;    // ZeRO-1 or 2: over cp and dp_replicate
+};
+
+// What the ranks along an axis have of a parameter's gradient.
+inline Along gradient_along(Axis axis, const Parameter& parameter, const Spreading& spread);
+// The axes along which it is added up.
+inline std::vector<Axis> summed_over(const Parameter& parameter, const Spreading& spread);
+
+// The axes of the communicators that a training step needs.
+struct SumAxes {
+  std::vector<Axis> shards;   // gradients, by FSDP
+  std::vector<Axis> data;     // gradients, by DDP or ZeRO
+  std::vector<Axis> loss;     // of which pp's last stage alone has any
+  std::vector<Axis> runs;     // along which ranks keep different runs of a parameter
+  std::vector<Axis> squares;  // of gradients, for clipping: ranks that step other numbers
+};
+inline SumAxes sum_axes(const Spreading& spread);
+
+// The loss of a step is the mean over its tokens. A rank weighs the losses of its own `tokens`, as
+// many as any other rank has; the weighted losses are then added up over SumAxes::loss.
+inline double loss_weight(const MeshShape& shape, int64_t tokens);
+
+// ---- over which links ----
+
+using AxisOrder = std::array<Axis, all_axes.size()>;    // innermost first: all_axes, or another
+using AxisBytes = std::array<double, all_axes.size()>;  // that a rank sends in a step, by axis
+
+// The slowest link that any group along this axis has, if the axes are nested in this order.
+inline Link slowest_link(const Cluster& cluster, const MeshShape& shape, Axis axis,
+                            const AxisOrder& order = all_axes);
+// What a rank's messages take, one after the other, over those links.
+inline double seconds_of_order(const Cluster& cluster, const MeshShape& shape,
+                                  const AxisBytes& bytes, const AxisOrder& order);
+// The order of all 120 in which they take least; the first of equals in the order of all_axes.
+inline AxisOrder best_order(const Cluster& cluster, const MeshShape& shape,
+                               const AxisBytes& bytes);
+
+// A cluster on which every group along an axis has the slowest link of all groups along it, so that
+// its ranks can be mirrored. With cp, which sums gradients together with dp, cp, pp and dp all have
+// the slowest one's. Errors: a torus.
+inline Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster,
+                             Where where = Where::current());
+
+#include <algorithm>
+
+Coordinates coordinates_of(const MeshShape& shape, int rank, Where where) {
+  if (rank < 0 || rank >= shape.ranks())
+    fail(where, "{} has ranks 0 to {}, not {}", describe(shape), shape.ranks() - 1, rank);
+  Coordinates at = {};
+  // exercise 26.1: one coordinate for each of all_axes; the first of them counts fastest
+  not_done("26.1");
+  // end of exercise 26.1
+  return at;
+}
+
+int rank_at(const MeshShape& shape, const Coordinates& at) {
+  int rank = 0;
+  for (size_t i = all_axes.size(); i-- > 0;) rank = rank * shape[all_axes[i]] + at[i];
+  return rank;
+}
+
+std::vector<int> group_of(const MeshShape& shape, int rank, std::span<const Axis> axes,
+                          Where where) {
+  const Coordinates own = coordinates_of(shape, rank, where);
+  std::vector<int> group;
+  // exercise 26.2: go over all ranks; which of them have your coordinates on all other axes?
+  not_done("26.2");
+  // end of exercise 26.2
+  return group;
+}
+
+Along gradient_along(Axis axis, const Parameter& parameter, const Spreading& spread) {
+  const bool is_cut = !parameter.range.is_whole();  // by tp
+  const bool is_tied = parameter.name == spread.on_both_ends;
+  Along along = Along::alone;
+  if (spread.shape[axis] == 1) return along;
+  // exercise 26.3: tp cuts tensors or leaves them whole; cp and both dp give a rank other tokens;
+  not_done("26.3");
+  // end of exercise 26.3
+  return along;
+}
+
+std::vector<Axis> summed_over(const Parameter& parameter, const Spreading& spread) {
+  std::vector<Axis> axes;
+  for (const Axis axis : all_axes)
+    if (gradient_along(axis, parameter, spread) == Along::part) axes.push_back(axis);
+  return axes;
+}
+
+SumAxes sum_axes(const Spreading& spread) {
+  SumAxes axes;
+  axes.shards = {Axis::cp, Axis::dp_shard};
+  // exercise 26.4: DDP or ZeRO sums over what FSDP does not; runs are FSDP's or ZeRO's, else none
+  not_done("26.4");
+  // end of exercise 26.4
+  return axes;
+}
+
+double loss_weight(const MeshShape& shape, int64_t tokens) {
+  int64_t all = 1;  // tokens of the batch
+  // exercise 26.5: warm-up, which ranks have tokens that this one has not?
+  not_done("26.5");
+  // end of exercise 26.5
+  return 1 / static_cast<double>(all);
+}
+
+Link slowest_link(const Cluster& cluster, const MeshShape& shape, Axis axis,
+                  const AxisOrder& order) {
+  const int n = shape[axis];
+  Link slowest;
+  // exercise 26.6: ranks of a group are `stride` apart; a group's ends have its slowest link. Look
+  not_done("26.6");
+  // end of exercise 26.6
+  return slowest;
+}
+
+double seconds_of_order(const Cluster& cluster, const MeshShape& shape, const AxisBytes& bytes,
+                        const AxisOrder& order) {
+  double seconds = 0;
+  // exercise 26.7: warm-up, each axis sends its bytes over its slowest link
+  not_done("26.7");
+  // end of exercise 26.7
+  return seconds;
+}
+
+AxisOrder best_order(const Cluster& cluster, const MeshShape& shape, const AxisBytes& bytes) {
+  AxisOrder order = all_axes, best = order;
+  double least = seconds_of_order(cluster, shape, bytes, order);
+  while (std::next_permutation(order.begin(), order.end())) {
+    const double seconds = seconds_of_order(cluster, shape, bytes, order);
+    if (seconds < least) least = seconds, best = order;
+  }
+  return best;
+}
+
+Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster, Where where) {
+  if (!cluster.torus.empty())
+    fail(where, "{} is a torus: its links have no levels that axes of a mesh could fill",
+         cluster.name);
+  Cluster seen{cluster.name, cluster.chip, {}, {}, cluster.gamma};
+  Link slowest;
+  for (const Axis axis : all_axes) {
+    const Link link = slowest_link(cluster, shape, axis);
+    if (axis != Axis::tp && link.level > slowest.level) slowest = link;
+  }
+  for (const Axis axis : all_axes) {
+    if (shape[axis] == 1) continue;
+    const bool shares = shape.cp > 1 && axis != Axis::tp;
+    const Link link = shares ? slowest : slowest_link(cluster, shape, axis);
+    const Level& level = cluster.levels[static_cast<size_t>(link.level)];
+    const int chips = stride(shape, axis) * shape[axis];
+    if (!seen.levels.empty() && seen.levels.back().name == level.name)
+      seen.levels.back().chips = chips;
+    else
+      seen.levels.push_back({level.name, chips, link.alpha, link.beta});
+  }
+  return seen;
+}
+
+
+}  // namespace yotta::student

@@ -1,0 +1,171 @@
+// A training step of a model of any size, on a machine that is only described.
+//
+//     tp 8 x pp 16 x dp 128: 16,384 chips     16 threads: one live rank a stage, all others images
+//     405e9 parameters                        Device::meta: shapes and costs, no numbers
+//     989 TFLOP/s of bf16                     of which kernels reach a share that was measured
+//
+// The code that runs is that of any other run: NdParallel, its pipeline, its collectives, the
+// trainer. What comes out is how long a step takes, what the fullest rank holds, and for what the
+// ranks waited:
+//
+//     seconds = computed + exposed["tp"] + exposed["cp"] + exposed["dp"] + ... + bubble
+//
+// The parts are averages over the stages. `exposed` is by a communicator's axes. The bubble is the
+// rest: waiting for other stages, the time of their messages included, and for the last to end.
+//
+// Contract: the cluster has equal links along each axis: as_seen_by(), gradient_groups.hpp.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "yotta/comm/run_on.hpp"
+#include "yotta/model/layout_rules.hpp"
+
+namespace yotta {
+
+// The share of a chip's peak that its kernels reach.
+struct Efficiency {
+  double matmul = 1, attention = 1, attention_backward = 1;
+};
+// On an H100, of 989.4 TFLOP/s in bf16: cuBLAS 798 on 8192 x 8192 x 8192; FlashAttention-3, causal,
+// heads of 128 numbers, 16k tokens: forward 616, backward 561.
+inline constexpr Efficiency h100_kernels = {798 / 989.4, 616 / 989.4, 561 / 989.4};
+
+struct DescribedStep {
+  TransformerConfig config = {};
+  MeshShape shape = {};
+  NdOptions options = {};
+  int64_t batch = 1;  // sequences, over all ranks
+  Efficiency efficiency = {};
+};
+
+struct StepFigures {
+  double seconds = 0, computed = 0, bubble = 0;
+  std::map<std::string, double> exposed;  // by axes: "tp", "cp+dp"
+  int64_t bytes = 0;                      // the most that a rank held
+  std::map<std::string, double> sent;     // bytes of stage 0's rank, by axes
+};
+
+// Errors: a layout, a batch or an efficiency that cannot be; too few chips; links that differ.
+YOTTA_API StepFigures run_described(const Cluster& cluster, const DescribedStep& step,
+                                    Where where = Where::current());
+
+// Model FLOPs of a step, with attention counted as causal models need it: each token sees half of
+// the others. step_flops() (config.hpp) counts all of them.
+constexpr double causal_step_flops(const TransformerConfig& c, int64_t batch, int64_t sequence) {
+  const double tokens = static_cast<double>(batch * sequence);
+  return step_flops(c, batch, sequence) -
+         6.0 * static_cast<double>(c.layers * c.width * sequence) * tokens;
+}
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(model)
+#include "yotta/model/nd_parallel.hpp"
+#include "yotta/nn/adamw.hpp"
+
+namespace yotta {
+
+namespace detail {
+
+// A clock on which FLOPs take as long as measured kernels do.
+class KernelClock : public CostSink {
+ public:
+  KernelClock(CostSink& clock, const Efficiency& efficiency)
+      : clock_(clock), efficiency_(efficiency) {}
+  void op(const OpCost& cost) override {
+    const std::string_view name = cost.name;
+    OpCost charged = cost;
+    charged.flops /= !name.starts_with("attention") ? efficiency_.matmul
+                     : name.ends_with("backward")   ? efficiency_.attention_backward
+                                                    : efficiency_.attention;
+    clock_.op(charged);
+  }
+  EventStamp send(const MessageCost& m) override { return clock_.send(m); }
+  void receive(const MessageCost& m, const EventStamp& travel) override {
+    clock_.receive(m, travel);
+  }
+  void receive_all(std::span<const Arrival> all) override { clock_.receive_all(all); }
+  EventStamp now(int lane) override { return clock_.now(lane); }
+  void wait(int lane, const EventStamp& done) override { clock_.wait(lane, done); }
+  void mirror(std::span<const int> chips, Where where) override { clock_.mirror(chips, where); }
+  void reduce(int lane, int64_t bytes) override { clock_.reduce(lane, bytes); }
+
+ private:
+  CostSink& clock_;
+  Efficiency efficiency_;
+};
+
+inline constexpr double first_second = 1;  // when the step begins on all ranks: the model is built
+
+// One step of one live rank.
+inline void step_once(Communicator& stages, const DescribedStep& step, Where where) {
+  const DeviceScope meta(Device::meta);
+  Mesh mesh = Mesh::mirrored(stages, step.shape, where);
+  NdParallel model(step.config, mesh, step.options, {}, where);
+  AdamW optimizer(model.parameters());
+  Trainer trainer(model.stack(), optimizer, {}, model.hooks());
+  const BatchShard own = model.share(step.batch);
+  const int64_t T = step.options.tokens(step.config);
+  const Tensor ids = Tensor::empty({own.end - own.begin, T}, DType::i32);
+  RankContext& self = context();
+  self.ledger.reset();
+  self.clock->wait(compute_lane, {0, first_second});
+  KernelClock clock(*self.clock, step.efficiency);
+  CostSink* const before = std::exchange(self.clock, &clock);
+  trainer.step(0, model.microbatches(ids, ids, own.begin), step.batch * T);
+  self.clock = before;
+}
+
+// The axes over which a message went: "pp" between live ranks, "cp" for the ring of attention.
+inline std::string axes_of(const Trace& trace, int rank, const TraceEvent& message) {
+  if (message.lane > compute_lane) return message.peer < first_image ? "pp" : "cp";
+  return lane_name(trace, rank, message.lane);
+}
+
+inline void add_waits(StepFigures& found, const Trace& trace, int rank, double share) {
+  for (const TraceEvent& event : trace.ranks[static_cast<size_t>(rank)]) {
+    if (event.begin < first_second) continue;
+    if (event.kind == EventKind::send && rank == 0)
+      found.sent[axes_of(trace, rank, event)] += static_cast<double>(event.bytes);
+    if (event.kind != EventKind::wait || event.lane != compute_lane || event.cause.rank < 0)
+      continue;
+    const std::string axes = axes_of(trace, event.cause.rank, trace.at(event.cause));
+    if (axes != "pp") found.exposed[axes] += share * event.seconds();
+  }
+}
+
+}  // namespace detail
+
+StepFigures run_described(const Cluster& cluster, const DescribedStep& step, Where where) {
+  expect_layout(step.config, step.shape, step.batch, step.options, where);
+  const Efficiency& e = step.efficiency;
+  for (const double share : {e.matmul, e.attention, e.attention_backward})
+    if (!(share > 0 && share <= 1))
+      fail(where, "kernels reach a share of the peak above 0 and up to 1, not {}", share);
+  const int pp = step.shape.pp;
+  ClockOptions clock;
+  for (int stage = 0; stage < pp; ++stage)
+    clock.chips.push_back(stage * stride(step.shape, Axis::pp));
+  RunOptions run_options;
+  run_options.threads = 1;
+  run_options.timeout = 600;
+  const Timed run = run_on(
+      cluster, pp, [&](Communicator& stages) { detail::step_once(stages, step, where); }, clock,
+      run_options, where);
+  StepFigures found;
+  found.bubble = found.seconds = run.seconds() - detail::first_second;
+  for (int rank = 0; rank < pp; ++rank) {
+    const Ledger& ledger = run.reports[static_cast<size_t>(rank)].ledger();
+    found.bytes = std::max(found.bytes, ledger.memory()->peak());
+    found.computed += busy_seconds(run.trace, rank) / pp;
+    detail::add_waits(found, run.trace, rank, 1.0 / pp);
+  }
+  found.bubble -= found.computed;
+  for (const auto& [axes, seconds] : found.exposed) found.bubble -= seconds;
+  return found;
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES

@@ -1,0 +1,270 @@
+// Router: which k of E experts a token goes to, and how much each of them counts.
+//
+// A mixture of experts has E feed-forward layers in place of one, and each token runs through k of
+// them: E times the weights at k times the FLOPs. The router is a small linear layer that chooses.
+//
+//     x (n, C) ──> logits (n, E) ──> s = softmax, or sigmoid ──> the k largest of s + b ──> expert
+//                                                      their s, divided by their sum ──> weight
+//
+//     E = 4, k = 2      s  .1  .4  .3  .2         expert  1  2        weight  4/7  3/7
+//
+// Equal scores: the expert with the lower number is chosen. The bias b only chooses; it has no part
+// in the weight. The choice itself has no gradient; the weights have one, and carry it to the
+// logits.
+//
+// Left alone, a router sends most tokens to few experts; load_balance.hpp has three cures. Two are
+// losses whose gradients backward_input() adds; they are means over the tokens of the whole batch.
+// What a trainer prints is the model's loss alone. The balance loss needs to know where all tokens
+// went that are routed together, a microbatch on all ranks that share it. So it takes two steps:
+// route() leaves this rank's load in Saved, and whoever splits tokens over ranks sums it, in place:
+//
+//     Routing r = router.route(x, saved);
+//     Tensor load = router.load(saved);             // (E + 1): assignments of each expert; tokens
+//     ranks.all_reduce(load, ReduceOp::sum);
+//
+// Cost: 2 n C E FLOPs forward, twice that backward. Types: scores and weights are f32 for bf16.
+// Letters: n tokens, C width, E experts, k experts of a token.
+// References: Shazeer et al. 2017; Jiang et al. 2024, Mixtral, section 2.1 (softmax, renormalised);
+// Fedus et al. 2021, Switch (the score itself); DeepSeek-V3 (2024), section 2.1.2 (sigmoid, bias).
+#pragma once
+
+#include "yotta/nn/layer.hpp"
+#include "yotta/nn/load_balance.hpp"
+#if YOTTA_BODIES_OF(nn)
+#include <algorithm>
+#include <limits>
+
+#include "yotta/nn/linear.hpp"
+#include "yotta/nn/softmax.hpp"
+#endif  // YOTTA_BODIES
+
+namespace yotta {
+
+enum class RouterScore : uint8_t { softmax, sigmoid };
+constexpr const char* name(RouterScore score) {
+  return score == RouterScore::softmax ? "softmax" : "sigmoid";
+}
+
+struct RouterOptions {
+  int64_t width = 1;    // C
+  int64_t experts = 2;  // E
+  int64_t top_k = 1;    // k
+  RouterScore score = RouterScore::softmax;
+  // Whether the weights of a token are divided by their sum (Mixtral), or are its scores (Switch).
+  // With k = 1 the quotient is always 1, and the model's loss would not train the router.
+  bool renormalise = true;
+  double balance_loss = 0, z_loss = 0;  // alpha, beta of load_balance.hpp
+  double bias_rate = 0;                 // 0: no bias
+  Initial initial = normal(0.02);
+  // Throws with the rule that is broken.
+  YOTTA_API void check(const std::string& layer, Where where = Where::current()) const;
+};
+
+// Where the tokens go. On meta the ids have no values: whoever needs them takes uniform_expert().
+struct Routing {
+  Tensor expert;  // (n, k) i32, the largest score first
+  Tensor weight;  // (n, k)
+};
+
+class Router : public Layer {
+ public:
+  YOTTA_API Router(std::string name, const RouterOptions& options,
+                   const ParameterOptions& init = {});
+
+  const RouterOptions& options() const { return options_; }
+
+  // F: x (..., C), n rows -> where each row goes. Keeps x, the logits, the choice and the load.
+  YOTTA_API Routing route(const Tensor& x, Saved& saved);
+  // Layer's word for it: the weights alone.
+  Tensor forward(const Tensor& x, Saved& saved) override { return route(x, saved).weight; }
+  // What route() has left: (E + 1) f64, to be summed in place over the ranks that hold other
+  // tokens. backward_input() reads it, if there is a balance loss.
+  Tensor load(const Saved& saved) const { return saved.get("load"); }
+  // I: dx (n, C) of dweight (n, k), which is 0 where an assignment was dropped; with the gradients
+  // of both losses. They are means over saved.position().tokens, or if that is 0 over the load's.
+  YOTTA_API Tensor backward_input(const Tensor& dweight, Saved& saved) override;
+  // W: the weight's gradient; and the bias's, how far this rank's loads are above their mean.
+  YOTTA_API void backward_weight(Saved& saved) override;
+  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
+
+ private:
+  RouterOptions options_;
+  Use weight_;  // (E, C)
+  Use bias_;    // (E), f32 (f64)
+};
+
+#if YOTTA_BODIES_OF(nn)
+
+void RouterOptions::check(const std::string& layer, Where where) const {
+  if (width < 1 || experts < 1 || top_k < 1 || top_k > experts)
+    fail(where,
+         "{}: a token of width {} goes to {} of {} experts; expected a width of 1 or more, and 1 "
+         "to {} experts of a token",
+         layer, width, top_k, experts, std::max<int64_t>(experts, 1));
+  for (const auto& [what, value] : {std::pair{"balance loss", balance_loss},
+                                    {"z-loss", z_loss},
+                                    {"rate of the bias", bias_rate}})
+    if (!(value >= 0 && value < std::numeric_limits<double>::infinity()))
+      fail(where, "{}: the {} is {}, expected 0 or more", layer, what, value);
+}
+
+namespace detail {
+
+constexpr OpCost router_cost(const char* name, DType dtype, int64_t n, int64_t E, int64_t k) {
+  return op_cost(name, dtype, (k + 4) * n * E, n * E, 2 * n * k);
+}
+
+struct Logistic {
+  template <class V>
+  V operator()(V x) const {
+    return logistic(x);
+  }
+};
+
+// s (n, E) of the logits (n, E).
+inline Tensor router_scores(RouterScore score, const Tensor& logits, Where where) {
+  if (score == RouterScore::softmax) return softmax(logits, where);
+  return map(elementwise_cost("sigmoid", logits.dtype(), logits.numel(), 4, 1, 1), Logistic{},
+             where, logits);
+}
+
+// The k experts with the largest s + b; of equal ones the first. Their weights.
+template <class Real>
+void choose_row(const Real* s, const Real* b, const RouterOptions& o, int32_t* expert,
+                Real* weight) {
+  const auto value = [&](int64_t e) { return b == nullptr ? s[e] : s[e] + b[e]; };
+  Real sum = 0;
+  for (int64_t j = 0; j < o.top_k; ++j) {
+    int64_t best = -1;
+    for (int64_t e = 0; e < o.experts; ++e)
+      if (std::find(expert, expert + j, e) == expert + j && (best < 0 || value(e) > value(best)))
+        best = e;
+    expert[j] = static_cast<int32_t>(best);
+    weight[j] = s[best];
+    sum += s[best];
+  }
+  for (int64_t j = 0; j < o.top_k && o.renormalise; ++j) weight[j] /= sum;
+}
+
+// ds (E) += what the weights of the chosen pass on: w_j = s_j / S, or s_j.
+template <class Real>
+void choice_gradient(const Real* s, const int32_t* expert, const Real* dweight,
+                     const RouterOptions& o, Real* ds) {
+  Real S = 0, along = 0;  // sum of the chosen s; sum of dw w
+  for (int64_t j = 0; j < o.top_k; ++j) {
+    S += s[expert[j]];
+    along += dweight[j] * s[expert[j]];
+  }
+  for (int64_t j = 0; j < o.top_k; ++j)
+    ds[expert[j]] += o.renormalise ? (dweight[j] - along / S) / S : dweight[j];
+}
+
+// ds (E), in place -> dlogits.
+template <class Real>
+void score_gradient(const Real* s, const RouterOptions& o, Real* ds) {
+  Real along = 0;
+  for (int64_t e = 0; e < o.experts; ++e) along += ds[e] * s[e];
+  for (int64_t e = 0; e < o.experts; ++e)
+    ds[e] = o.score == RouterScore::softmax ? s[e] * (ds[e] - along) : ds[e] * s[e] * (1 - s[e]);
+}
+
+}  // namespace detail
+
+Router::Router(std::string name, const RouterOptions& options, const ParameterOptions& init)
+    : Layer(std::move(name)), options_(options) {
+  options.check(this->name());
+  weight_ = Use(make_parameter(this->name() + ".weight", {options.experts, options.width}, true,
+                               options.initial, init.seed, init.dtype));
+  if (options.bias_rate > 0)
+    bias_ = Use(make_parameter(this->name() + ".bias", {1, options.experts}, false, zeros(),
+                               init.seed, computed(init.dtype)));
+}
+
+Routing Router::route(const Tensor& x, Saved& saved) {
+  const Where where = Where::current();
+  const int64_t E = options_.experts, k = options_.top_k;
+  const Tensor rows = as_type(as_rows(x), weight_.dtype());
+  const DType type = computed(rows.dtype());
+  const Tensor logits = linear_as(type, rows, weight_.parameter()->value);
+  const Tensor scores = detail::router_scores(options_.score, logits, where);
+  const Tensor bias = bias_.value();
+  const int64_t n = rows.dim(0);
+  charge(detail::router_cost("router", type, n, E, k));
+  Routing to{empty_beside(x, {n, k}, DType::i32, where), empty_beside(x, {n, k}, type, where)};
+  if (x.device() != Device::meta)
+    visit_real(type, where, [&]<class Real>(Type<Real>) {
+      const Real* s = scores.data<Real>(where);
+      const Real* b = bias.defined() ? bias.data<Real>(where) : nullptr;
+      int32_t* expert = to.expert.data<int32_t>();
+      Real* weight = to.weight.data<Real>();
+      parallel_for(n, rows_per_thread(E * k), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          detail::choose_row(s + i * E, b, options_, expert + i * k, weight + i * k);
+      });
+    });
+  Tensor load = empty_beside(x, {E + 1}, DType::f64, where);
+  load.rows(0, E).copy_from(expert_counts(to.expert, E));
+  load.rows(E, E + 1).fill(static_cast<double>(n));
+  saved.keep("x", rows);
+  saved.keep("logits", logits);
+  saved.keep("expert", to.expert);
+  saved.keep("load", load);
+  return to;
+}
+
+Tensor Router::backward_input(const Tensor& dweight, Saved& saved) {
+  const Where where = Where::current();
+  const int64_t E = options_.experts, k = options_.top_k;
+  const Tensor logits = saved.take("logits"), load = saved.take("load");
+  const Tensor expert = saved.get("expert"), x = saved.get("x");
+  const int64_t n = logits.dim(0);
+  expect_shape("router's backward", "dweight", dweight, {n, k}, where);
+  expect_dtype("router's backward", "dweight", dweight, logits.dtype(), where);
+  const Tensor scores = detail::router_scores(options_.score, logits, where);
+  charge(detail::router_cost("router_backward", logits.dtype(), n, E, k));
+  Tensor dlogits = zeros_like(logits, where);
+  if (logits.device() != Device::meta) {
+    const int64_t tokens = saved.position().tokens;
+    const double mean = 1 / (tokens > 0 ? static_cast<double>(tokens) : load.item({E}));
+    std::vector<double> g = detail::balance_factors(options_.balance_loss * mean, load, k, where);
+    visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
+      const Real *s = scores.data<Real>(where), *z = logits.data<Real>(where);
+      const Real* dw = dweight.data<Real>(where);
+      const int32_t* chosen = expert.data<int32_t>(where);
+      Real* d = dlogits.data<Real>();
+      parallel_for(n, rows_per_thread(8 * E), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          Real* ds = d + i * E;
+          detail::choice_gradient(s + i * E, chosen + i * k, dw + i * k, options_, ds);
+          if (options_.balance_loss > 0) detail::share_gradient(s + i * E, g, ds);
+          detail::score_gradient(s + i * E, options_, ds);
+          if (options_.z_loss > 0)
+            detail::z_gradient(z + i * E, static_cast<Real>(options_.z_loss * mean), E, ds);
+        }
+      });
+    });
+  }
+  saved.keep("dy", dlogits);
+  Tensor dx = empty_beside(x, {n, options_.width}, x.dtype(), where);
+  linear_backward_input_into(dx, Into::overwrite, dlogits, weight_.parameter()->value);
+  return dx;
+}
+
+void Router::backward_weight(Saved& saved) {
+  const Tensor x = saved.take("x"), dlogits = saved.take("dy"), expert = saved.take("expert");
+  linear_backward_weight(dlogits, x, weight_.grad());
+  weight_.mark_grad_ready();
+  if (!bias_.defined()) return;
+  const Tensor above = load_above_mean(expert, options_.experts);
+  add_into(bias_.grad(), as_type(above, bias_.grad().dtype()));
+  bias_.mark_grad_ready();
+}
+
+void Router::add_parameters(std::vector<ParameterPtr>& to) {
+  to.push_back(weight_.parameter());
+  if (bias_.defined()) to.push_back(bias_.parameter());
+}
+
+#endif  // YOTTA_BODIES
+
+}  // namespace yotta

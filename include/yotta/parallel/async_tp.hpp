@@ -1,0 +1,217 @@
+// Async-TP: sequence parallelism's collectives in pieces, which travel while others are multiplied.
+//
+// With sequence parallelism an all_gather stands before a matmul and a reduce_scatter after one.
+// The matmul cannot begin before the last token has come, and the network rests while it runs:
+//
+//     whole     [all_gather ════════][matmul ── ── ── ──]
+//     pieces    [matmul ──][matmul ──][matmul ──][matmul ──]      compute
+//               [hop ═══]  [hop ═══]  [hop ═══]                   network
+//
+// But a row of the product needs one row of x only. So the tokens go round the ring a rank's piece
+// at a time, and each rank multiplies the piece that it has while the next one comes:
+//
+//     all_gather, then matmul, p = 4        rank 0      rank 1      rank 2      rank 3
+//     step 0: multiply, own piece leaves    x0 W0 ─►    x1 W1 ─►    x2 W2 ─►    x3 W3 ─►
+//     step 1: multiply what came, pass on   x3 W0 ─►    x0 W1 ─►    x1 W2 ─►    x2 W3 ─►
+//     step 2                                x2 W0 ─►    x3 W1 ─►    x0 W2 ─►    x1 W3 ─►
+//     step 3                                x1 W0       x2 W1       x3 W2       x0 W3
+//
+//     matmul, then reduce_scatter           a sum travels: each rank multiplies its part of it
+//     step 0                                s3 ─►       s0 ─►       s1 ─►       s2 ─►
+//     step 1: multiply, add what came       s2 ─►       s3 ─►       s0 ─►       s1 ─►
+//     step 2                                s1 ─►       s2 ─►       s3 ─►       s0 ─►
+//     step 3: its own rows come home        s0          s1          s2          s3
+//
+// One way the right link is used. Both ways, pieces come from either neighbour, so that p - 1 hops
+// take p / 2 steps, each with two pieces to multiply. A torus has a link for each neighbour; behind
+// a switch both share one.
+//
+//     forward    x gathered, times each reader's W          y = a B summed and scattered
+//     dgrad      dy A' summed and scattered                 dy gathered, times B'
+//     wgrad      x gathered again, dW += dy' x by pieces    (dy is whole by now)
+//
+// Cost: the ring's p - 1 messages and (p-1)/p of the bytes, as of the whole collectives. A piece's
+// matmul takes M, its hop H. If M >= H, a gather and its matmul take p M: what the matmul takes
+// alone. M grows with the width of the rank's matrix, H does not: async_tp_hidden_width. But p
+// small matmuls may be slower than one: machine/tile_waves.hpp.
+// Contract: as sequence_parallel.hpp; all ranks of tp go the same way. Sums are added in one order.
+// async_tp_layers.hpp has the linear layers on it.
+// Letters: N tokens of all, n of a rank's piece, C width, I inputs, O outputs on a rank, p ranks.
+// References: Wang et al., Overlap Communication with Dependent Computation via Decomposition
+// (ASPLOS 2023); PyTorch's async tensor parallelism (2024).
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/mesh.hpp"
+#include "yotta/core/chunks.hpp"
+#if YOTTA_BODIES_OF(parallel_layers)
+#include "yotta/nn/elementwise.hpp"
+#endif  // YOTTA_BODIES
+
+namespace yotta {
+
+// How many hops pieces make to the right, and to the left; together p - 1.
+struct Reach {
+  int right = 0, left = 0;
+};
+constexpr Reach reach_of(int p, Pieces pieces) {
+  Reach reach;
+  // exercise 22.1: warm-up, all hops one way; or half of them each way, the odd one to the right
+  reach = pieces == Pieces::both_ways ? Reach{p / 2, (p - 1) / 2} : Reach{p - 1, 0};
+  // end of exercise 22.1
+  return reach;
+}
+
+// multiply(first, rows) gets rows (n, C) of one rank, of which the first is number `first` of all.
+using WithPiece = std::function<void(int64_t first, const Tensor& rows)>;
+// shard (n, C), this rank's -> (N, C), all. Calls `multiply` for every rank's piece, its own first.
+YOTTA_API Tensor all_gather_in_pieces(const Tensor& shard, int64_t N, const Communicator& tp,
+                                      Pieces pieces, const WithPiece& multiply);
+
+// multiply(first, n) returns this rank's part of n rows' sums, (n, C), which will be added to.
+using MakePiece = std::function<Tensor(int64_t first, int64_t n)>;
+// Calls it for every rank's rows, its own last -> (n, C), the sums of this rank's rows.
+YOTTA_API Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pieces pieces,
+                                          const MakePiece& multiply);
+
+#if YOTTA_BODIES_OF(parallel_layers)
+
+namespace detail {
+
+// Pieces on their way. Nobody may touch them before arrive().
+class Hops {
+ public:
+  explicit Hops(const Communicator& tp) : tp_(tp) {}
+  void start(const Tensor& out, int to, const Tensor& in, int from) {
+    held_.insert(held_.end(), {out, in});
+    works_.push_back(tp_.recv_async(held_.back(), from));
+    works_.push_back(tp_.send_async(out, to));
+  }
+  void arrive() {
+    for (Work& work : works_) work.wait();
+    works_.clear();
+    held_.clear();
+  }
+
+ private:
+  const Communicator& tp_;
+  std::vector<Tensor> held_;
+  std::vector<Work> works_;
+};
+
+}  // namespace detail
+
+Tensor all_gather_in_pieces(const Tensor& shard, int64_t N, const Communicator& tp, Pieces pieces,
+                            const WithPiece& multiply) {
+  const int p = axis_size(tp), rank = axis_rank(tp);
+  const int right = wrap(rank + 1, p), left = wrap(rank - 1, p);
+  const Reach reach = reach_of(p, pieces);
+  Tensor all = empty_beside(shard, {N, shard.dim(1)}, shard.dtype(), Where::current());
+  const auto first = [&](int r) { return chunk_begin(N, p, wrap(r, p)); };
+  const auto piece = [&](int r) {
+    return all.rows(first(r), first(r) + chunk_count(N, p, wrap(r, p)));
+  };
+  piece(rank).copy_from(shard);
+  detail::Hops hops(tp);
+  // exercise 22.2: in each step the next hops start, what is here is multiplied, then they arrive
+  for (int step = 0; step <= reach.right; ++step) {
+    if (step < reach.right) hops.start(piece(rank - step), right, piece(rank - step - 1), left);
+    if (step < reach.left) hops.start(piece(rank + step), left, piece(rank + step + 1), right);
+    multiply(first(rank - step), piece(rank - step));
+    if (0 < step && step <= reach.left) multiply(first(rank + step), piece(rank + step));
+    hops.arrive();
+  }
+  // end of exercise 22.2
+  return all;
+}
+
+Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pieces pieces,
+                                const MakePiece& multiply) {
+  const int p = axis_size(tp), rank = axis_rank(tp);
+  const int right = wrap(rank + 1, p), left = wrap(rank - 1, p);
+  const Reach reach = reach_of(p, pieces);
+  const auto count = [&](int r) { return chunk_count(N, p, wrap(r, p)); };
+  const auto part = [&](int r) { return multiply(chunk_begin(N, p, wrap(r, p)), count(r)); };
+  const auto space = [&](int r, const Tensor& like) {
+    return empty_beside(like, {count(r), like.dim(1)}, like.dtype(), Where::current());
+  };
+  detail::Hops hops(tp);
+  Tensor rightward, leftward, from_left, from_right;  // sums that leave, and that come
+  // exercise 22.3: the sum of rank + d goes right, that of rank - d left; at d = 0 both are home
+  for (int d = reach.right; d >= 0; --d) {
+    rightward = part(rank + d);
+    if (0 < d && d <= reach.left) leftward = part(rank - d);
+    hops.arrive();
+    if (d < reach.right) add_into(rightward, from_left);
+    if (d < reach.left) add_into(d > 0 ? leftward : rightward, from_right);
+    if (d == 0) break;
+    from_left = space(rank + d - 1, rightward);
+    hops.start(rightward, right, from_left, left);
+    if (d > reach.left) continue;
+    from_right = space(rank - d + 1, leftward);
+    hops.start(leftward, left, from_right, right);
+  }
+  // end of exercise 22.3
+  return rightward;
+}
+
+#endif  // YOTTA_BODIES
+
+// ---- cost of one gather of N rows, with its matmul ----
+// What rank `rank` sends: what has come from so far away is passed on.
+constexpr Sent gather_in_pieces_sent(int p, int rank, int64_t N, int64_t row_bytes, Pieces pieces) {
+  const Reach reach = reach_of(p, pieces);
+  int64_t rows = 0;
+  // exercise 22.4: the rows of the pieces that leave to the right, and of those to the left
+  for (int far = 0; far < reach.right; ++far) rows += chunk_count(N, p, wrap(rank - far, p));
+  for (int far = 0; far < reach.left; ++far) rows += chunk_count(N, p, wrap(rank + far, p));
+  // end of exercise 22.4
+  return {p - 1, rows * row_bytes};
+}
+
+// Seconds, if a piece's matmul takes M and its hop H; both ways, if each has a link of its own.
+constexpr double gather_matmul_seconds(int p, Pieces pieces, double M, double H) {
+  const Reach reach = reach_of(p, pieces);
+  double seconds = 0;
+  // exercise 22.5: add up the steps: what is multiplied in each, and what travels meanwhile
+  for (int step = 0; step <= reach.right; ++step) {
+    const double multiply = (0 < step && step <= reach.left ? 2 : 1) * M;
+    seconds += step < reach.right ? std::max(multiply, H) : multiply;
+  }
+  // end of exercise 22.5
+  return seconds;
+}
+
+// ---- the same for a sum (not in the exercise: it would answer 22.4 and 22.5) ----
+constexpr Sent scatter_in_pieces_sent(int p, int rank, int64_t N, int64_t row_bytes,
+                                      Pieces pieces) {
+  const Reach reach = reach_of(p, pieces);
+  int64_t rows = 0;  // what goes so far away
+  for (int far = 1; far <= reach.right; ++far) rows += chunk_count(N, p, wrap(rank + far, p));
+  for (int far = 1; far <= reach.left; ++far) rows += chunk_count(N, p, wrap(rank - far, p));
+  return {p - 1, rows * row_bytes};
+}
+// Adding what came takes A.
+constexpr double matmul_scatter_seconds(int p, Pieces pieces, double M, double H, double A) {
+  const Reach reach = reach_of(p, pieces);
+  double seconds = 0;
+  for (int d = reach.right; d >= 0; --d) {
+    const double multiply = (0 < d && d <= reach.left ? 2 : 1) * M;
+    seconds += d < reach.right ? std::max(multiply, H) + (d < reach.left ? 2 : 1) * A : multiply;
+  }
+  return seconds;
+}
+
+// The width from which M >= H: outputs O of a gather's matmul on a rank, inputs I of a sum's. M is
+// 2 n C O FLOPs and a launch; H is n C numbers and alpha. `late`: alpha less a launch; if it is 0,
+// the `numbers` n C of a piece do not count.
+constexpr double async_tp_hidden_width(double flops_per_second, double bytes_per_second,
+                                       double bytes_each, double late = 0, double numbers = 1) {
+  return flops_per_second * (bytes_each / bytes_per_second + late / numbers) / 2;
+}
+
+}  // namespace yotta

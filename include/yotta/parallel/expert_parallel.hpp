@@ -1,0 +1,296 @@
+// Expert parallelism: each rank holds some of a layer's experts, and tokens travel to theirs.
+//
+// A mixture of experts has E feed-forward layers, too many weights for one rank, and a token runs
+// through k of them. So the ranks of ep, which train on different sequences, share the experts out.
+// The router of each rank chooses for the rank's own tokens, and rows go where their experts are:
+//
+//                       rank 0: experts 0, 1            rank 1: experts 2, 3
+//     tokens            a b c                           d e f
+//     router, k = 1     a>2  b>0  c>1                   d>2  e>3  f>1
+//     by expert         b c | a                         f | d e
+//                          └────────── dispatch, all_to_all_v ──────────┐
+//     arrived           b c | f                         a | d e         from rank 0, from rank 1
+//     by expert held    b | c f                         a d | e         experts compute
+//                          └────────── combine, all_to_all_v ───────────┐
+//     back              y_b y_c | y_a                   y_f | y_d y_e
+//     y                 the weighted sum of each token's k rows
+//
+// How many rows come is known only when all routers have chosen. So the ranks first exchange
+// counts, (ep, E) numbers, and dispatch_plan() derives all sizes from them. Each exchange is the
+// other's backward: gradients of y travel as tokens did, gradients of rows as results did. The
+// router's gradient comes from the weights of the sum.
+//
+// A shared expert, an Mlp that every token runs through, computes while rows are on their way. With
+// tp each expert's F is cut as an Mlp's is; y is a part of the sum until g (tensor_parallel.hpp).
+// With a SequenceCut f gathers the tokens that tp shares out, and the router keeps all of them.
+//
+// Gradients: a rank has seen the rows of all ranks of ep for its experts. So an expert's gradient
+// is summed over the ranks that hold the same expert, and not over ep. The router and the shared
+// expert are whole on every rank, and summed over all that have other tokens.
+//
+// Cost per rank, forward, and backward again: two exchanges of n k rows, of which (ep-1)/ep leave
+// the rank if experts are chosen equally often (expert_cost.hpp). The rank with the most rows sets
+// the pace. Weights: E/ep experts.
+// Contract: all ranks of ep make the same calls; n may differ; x has the type of the weights. Of E,
+// ep and tp: expert_share.hpp.
+// Letters: n tokens of this rank, C width, F hidden width of an expert, E experts, k experts of a
+// token, ep ranks, m rows that leave, M rows that arrive.
+// References: Lepikhin et al. (2020), GShard, section 3.2; DeepSeek-V3 (2024), section 3.2.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "yotta/parallel/expert_share.hpp"
+#if YOTTA_BODIES_OF(parallel_layers)
+#include <numeric>
+
+#include "yotta/comm/collectives_exchange_hierarchical.hpp"
+#include "yotta/core/chunks.hpp"
+#include "yotta/nn/elementwise.hpp"
+#include "yotta/nn/narrow.hpp"
+#endif  // YOTTA_BODIES
+
+namespace yotta {
+
+// How many rows go where, as one rank of ep sees it. `held` experts are on this rank.
+struct DispatchPlan {
+  std::vector<int64_t> to;        // (ep): rows that leave for each rank
+  std::vector<int64_t> from;      // (ep): rows that come from each rank
+  std::vector<int64_t> arriving;  // (ep, held): rows that come from each rank for each expert held
+  std::vector<int64_t> held;      // (held): rows of each expert held
+
+  // rows (M, C) that have arrived rank by rank -> sorted by expert; and back.
+  YOTTA_API Tensor by_expert(const Tensor& rows) const;
+  YOTTA_API Tensor by_rank(const Tensor& rows) const;
+};
+
+// `counts` (ep, E): rows that each rank has for each expert.
+YOTTA_API DispatchPlan dispatch_plan(Counts counts, int ep, int rank);
+
+// Rows on their way between ranks.
+class RowsInFlight {
+ public:
+  // rows (m, C), those for rank 0 first: to[r] leave for rank r, from[r] come from it.
+  YOTTA_API RowsInFlight(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
+                         const CommOptions& comm);
+  YOTTA_API Tensor wait();  // (M, C), in the order of the ranks that sent them
+
+ private:
+  Tensor leaving_, arriving_;
+  Work work_;
+};
+
+// A mixture of experts, where a block has an Mlp.
+class MoeMlp : public Composite {
+ public:
+  YOTTA_API MoeMlp(std::string name, const MoeOptions& options, const ParameterOptions& init = {},
+                   const MoeAxes& axes = {}, Where where = Where::current());
+
+  // Both (..., C) -> (..., C).
+  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
+  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  YOTTA_API void backward_weight(Saved& saved) override;
+  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
+
+ protected:
+  YOTTA_API std::vector<Layer*> parts() override;  // all but the experts
+
+ private:
+  YOTTA_API DispatchPlan planned(const Tensor& counts) const;
+  YOTTA_API RowsInFlight send(const Tensor& rows, const DispatchPlan& plan,
+                              const char* label) const;
+  YOTTA_API RowsInFlight send_back(const Tensor& rows, const DispatchPlan& plan,
+                                   const char* label) const;
+
+  MoeOptions options_;
+  MoeAxes axes_;
+  CopyToTensorParallel f_;
+  ReduceFromTensorParallel g_;
+  Router router_;
+  Experts experts_;  // those held, F/tp of each
+  std::unique_ptr<Mlp> shared_;
+  SequenceDropout dropout_;
+};
+
+// Once a step: sums the gradients of experts over `copies`, the ranks with the same experts, and
+// all others over `data`, all ranks with other tokens.
+YOTTA_API void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters,
+                                    const Communicator& copies, const Communicator& data);
+
+#if YOTTA_BODIES_OF(parallel_layers)
+
+DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
+  const int64_t E = std::ssize(counts) / ep;
+  DispatchPlan plan;
+  // exercise 25.1: rank r holds experts chunk_begin(E, ep, r) to chunk_begin(E, ep, r + 1)
+  const auto run = [&](int of_rank, int for_rank) {  // of_rank's rows, by expert of for_rank
+    return counts.subspan(static_cast<size_t>(of_rank * E + chunk_begin(E, ep, for_rank)),
+                          static_cast<size_t>(chunk_count(E, ep, for_rank)));
+  };
+  const auto sum = [](Counts of) { return std::accumulate(of.begin(), of.end(), int64_t{0}); };
+  plan.held.resize(run(rank, rank).size());
+  for (int r = 0; r < ep; ++r) {
+    const Counts theirs = run(r, rank);
+    plan.to.push_back(sum(run(rank, r)));
+    plan.from.push_back(sum(theirs));
+    plan.arriving.insert(plan.arriving.end(), theirs.begin(), theirs.end());
+    for (size_t e = 0; e < theirs.size(); ++e) plan.held[e] += theirs[e];
+  }
+  // end of exercise 25.1
+  return plan;
+}
+
+namespace detail {
+// Runs of rows, counts[a * size_b + b] each: from the order (a, b) to the order (b, a).
+inline Tensor swap_order(const Tensor& rows, Counts counts, int64_t size_a, int64_t size_b) {
+  if (size_a == 1 || size_b == 1) return rows;
+  std::vector<Tensor> runs(counts.size());
+  // exercise 25.2: rows.rows(begin, end) of each run, in its new place
+  int64_t begin = 0;
+  for (int64_t i = 0; i < std::ssize(counts); ++i) {
+    const int64_t end = begin + counts[static_cast<size_t>(i)];
+    runs[static_cast<size_t>(i % size_b * size_a + i / size_b)] = rows.rows(begin, end);
+    begin = end;
+  }
+  // end of exercise 25.2
+  return cat(runs, 0);
+}
+}  // namespace detail
+
+Tensor DispatchPlan::by_expert(const Tensor& rows) const {
+  return detail::swap_order(rows, arriving, std::ssize(from), std::ssize(held));
+}
+Tensor DispatchPlan::by_rank(const Tensor& rows) const {
+  const auto ep = static_cast<int>(from.size()), experts = static_cast<int>(held.size());
+  return detail::swap_order(rows, transposed_counts(arriving, ep, experts), experts, ep);
+}
+
+RowsInFlight::RowsInFlight(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
+                           const CommOptions& comm)
+    : leaving_(rows), arriving_(rows) {
+  if (axis_size(ep) == 1) return;
+  // exercise 25.3: room for what comes, and the exchange, in flight; its counts are numbers
+  const int64_t C = rows.dim(1), M = std::accumulate(from.begin(), from.end(), int64_t{0});
+  const auto numbers = [C](Counts counts) {
+    std::vector<int64_t> each(counts.begin(), counts.end());
+    for (int64_t& count : each) count *= C;
+    return each;
+  };
+  arriving_ = empty_beside(rows, {M, C}, rows.dtype(), Where::current());
+  work_ = ep.all_to_all_v_async(arriving_, numbers(from), leaving_, numbers(to), comm);
+  // end of exercise 25.3
+}
+Tensor RowsInFlight::wait() {
+  work_.wait();
+  leaving_ = {};
+  return std::exchange(arriving_, {});
+}
+
+MoeMlp::MoeMlp(std::string name, const MoeOptions& options, const ParameterOptions& init,
+               const MoeAxes& axes, Where where)
+    : Composite(std::move(name)),
+      options_(options),
+      axes_(axes),
+      f_(axes.tp, axes.sequence),
+      g_(axes.tp, axes.sequence),
+      router_(this->name() + ".router", options.router, init),
+      experts_(this->name() + ".experts", held_experts(options, axes, this->name(), where), init),
+      dropout_(this->name() + ".dropout", options.dropout, axes.tp, axes.sequence) {
+  if (options.shared_hidden != 0)
+    shared_ = std::make_unique<Mlp>(this->name() + ".shared", shared_expert(options, where), init,
+                                    axes.tp, axes.sequence);
+}
+
+DispatchPlan MoeMlp::planned(const Tensor& counts) const {
+  return dispatch_plan(counts.span<int64_t>(), axis_size(axes_.ep), axis_rank(axes_.ep));
+}
+
+// Rows sorted by expert leave for its rank; what held experts have made goes back.
+RowsInFlight MoeMlp::send(const Tensor& rows, const DispatchPlan& plan, const char* label) const {
+  return {rows, plan.to, plan.from, axes_.ep, options_.comm.labelled(label)};
+}
+RowsInFlight MoeMlp::send_back(const Tensor& rows, const DispatchPlan& plan,
+                               const char* label) const {
+  return {plan.by_rank(rows), plan.from, plan.to, axes_.ep, options_.comm.labelled(label)};
+}
+
+Tensor MoeMlp::forward(const Tensor& x, Saved& saved) {
+  const Tensor whole = f_.forward(x), tokens = as_rows(whole);
+  const Routing routing =
+      route_tokens(router_, tokens, axes_.all_routed(), saved.child(router_.name()));
+  const ExpertRows rows = rows_within_capacity(routing.expert, options_, axes_.all_routed());
+  Tensor y, shared;
+  // exercise 25.4: all_counts ("ep.counts"), kept as "counts"; gather_rows, send ("ep.dispatch"),
+  // the shared expert, wait, the experts, send_back ("ep.combine"), kept as "results"; combine_rows
+  saved.keep("counts", all_counts(rows.counts, axes_.ep, "ep.counts"));
+  const DispatchPlan plan = planned(saved.get("counts"));
+  RowsInFlight there =
+      send(gather_rows(tokens, rows.assignment, options_.router.top_k), plan, "ep.dispatch");
+  if (shared_ != nullptr) shared = run(*shared_, x, saved);
+  const Tensor made =
+      experts_.forward(plan.by_expert(there.wait()), plan.held, saved.child(experts_.name()));
+  const Tensor results = send_back(made, plan, "ep.combine").wait();
+  saved.keep("results", results);
+  y = combine_rows(results, rows.assignment, routing.weight);
+  // end of exercise 25.4
+  saved.keep("assignment", rows.assignment);
+  saved.keep("weight", routing.weight);
+  y = g_.forward(with_leading_dims_of(whole, y));
+  if (shared.defined()) add_into(y, shared);
+  return run(dropout_, y, saved);
+}
+
+Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
+  const Tensor dsum = run_back(dropout_, dy, saved), whole = g_.backward(dsum);
+  const DispatchPlan plan = planned(saved.take("counts"));
+  const Tensor assignment = saved.take("assignment");
+  CombineGradients d = combine_rows_backward(as_rows(whole), saved.take("results"), assignment,
+                                             saved.take("weight"));
+  Tensor dx, dtokens, dshared;  // dtokens (n, C): the router's part of dx
+  // exercise 25.5: the way back: d.drows travel as tokens did ("ep.combine_backward"), the shared
+  // expert runs meanwhile; what experts return as results did ("ep.dispatch_backward"), meanwhile
+  // the router runs; with tp, d.dweight is a part of a sum
+  RowsInFlight there = send(d.drows, plan, "ep.combine_backward");
+  if (shared_ != nullptr) dshared = run_back(*shared_, dsum, saved);
+  if (axis_size(axes_.tp) > 1)
+    axes_.tp.all_reduce(d.dweight, ReduceOp::sum, {.label = "tp.router"});
+  const Tensor darrived =
+      experts_.backward_input(plan.by_expert(there.wait()), saved.child(experts_.name()));
+  RowsInFlight back = send_back(darrived, plan, "ep.dispatch_backward");
+  dtokens = run_back(router_, d.dweight, saved);
+  dx = gather_rows_backward(back.wait(), assignment, dtokens.dim(0), options_.router.top_k);
+  // end of exercise 25.5
+  if (axis_rank(axes_.tp) == 0) add_into(dx, dtokens);  // whole on each rank: once in f's sum
+  dx = f_.backward(with_leading_dims_of(whole, dx));
+  if (dshared.defined()) add_into(dx, dshared);
+  return dx;
+}
+
+void MoeMlp::backward_weight(Saved& saved) {
+  Composite::backward_weight(saved);
+  experts_.backward_weight(saved.child(experts_.name()));
+}
+void MoeMlp::add_parameters(std::vector<ParameterPtr>& to) {
+  Composite::add_parameters(to);
+  experts_.add_parameters(to);
+}
+std::vector<Layer*> MoeMlp::parts() {
+  if (shared_ == nullptr) return {&router_, &dropout_};
+  return {&router_, shared_.get(), &dropout_};
+}
+
+void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters, const Communicator& copies,
+                          const Communicator& data) {
+  for (const ParameterPtr& each : parameters) {
+    // exercise 25.6: over which ranks? all_reduce each->gradient(), label "ep.gradients"
+    const Communicator& over = is_expert_parameter(*each) ? copies : data;
+    if (axis_size(over) > 1)
+      over.all_reduce(each->gradient(), ReduceOp::sum, {.label = "ep.gradients"});
+    // end of exercise 25.6
+  }
+}
+
+#endif  // YOTTA_BODIES
+
+}  // namespace yotta

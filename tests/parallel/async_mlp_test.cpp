@@ -1,0 +1,116 @@
+#include "yotta/parallel/async_mlp.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/parts_check.hpp"
+#include "yotta/comm/run_on.hpp"
+#include "yotta/core/chunks.hpp"
+#include "yotta/parallel/async_tp.hpp"
+
+#include "nn/gradient_check.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+
+constexpr int64_t B = 3, T = 9, C = 5, F = 24, N = B * T;
+const ParameterOptions in_f64{1, DType::f64};
+const BatchPosition training{.seed = 3, .step = 1, .first_sequence = 4, .training = true};
+constexpr Pieces both_kinds[] = {Pieces::one_way, Pieces::both_ways};
+
+Tensor own_tokens(const Tensor& whole, const Communicator& tp) {
+  const int64_t first = chunk_begin(N, tp.size(), tp.rank());
+  return as_rows(whole).rows(first, first + tokens_held(N, tp));
+}
+ParameterPtrs parameters_of(Layer& layer) {
+  ParameterPtrs all;
+  layer.add_parameters(all);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("the MLP on 1 to 8 ranks, its tokens in pieces, is the serial one") {
+  const Tensor x = random_tensor({B, T, C}, "x"), dy = random_tensor({B, T, C}, "dy");
+  for (const MlpKind kind : {MlpKind::gelu, MlpKind::swiglu}) {
+    const MlpOptions options{kind, C, F, true, 0.3, normal(0.5), normal(0.5)};
+    Mlp serial("m", options, in_f64);
+    Saved saved(training);
+    const Tensor y = serial.forward(x, saved), dx = serial.backward_input(dy, saved);
+    serial.backward_weight(saved);
+    const ParameterPtrs whole = parameters_of(serial);
+    for (const Pieces pieces : both_kinds)
+      for (const bool keeps : {false, true})
+        for (const int ranks : {1, 2, 3, 4, 8}) {
+          const auto reports = run_ranks(ranks, [&](Communicator& tp) {
+            const bool alone = ranks == 1;
+            AsyncMlp part("m", options, in_f64, tp, {T, keeps, pieces});
+            Saved own(training);
+            const Tensor mine = part.forward(alone ? x : own_tokens(x, tp), own);
+            check_equal(mine, alone ? y : own_tokens(y, tp), "y", 1e-12, ranks);
+            const Tensor back = part.backward_input(alone ? dy : own_tokens(dy, tp), own);
+            check_equal(back, alone ? dx : own_tokens(dx, tp), "dx", 1e-12, ranks);
+            part.backward_weight(own);
+            CHECK(own.bytes() == 0);
+            check_parts(parameters_of(part), whole, &Parameter::grad, ranks, 1e-11);
+          });
+          for (int rank = 0; ranks > 1 && rank < ranks; ++rank) {
+            const Sent gather = gather_in_pieces_sent(ranks, rank, N, C * 8, pieces);
+            const Sent scatter = scatter_in_pieces_sent(ranks, rank, N, C * 8, pieces);
+            const Traffic sent = reports[static_cast<size_t>(rank)].ledger().total_traffic();
+            CHECK(sent.bytes_sent == (keeps ? 2 : 3) * gather.bytes + 2 * scatter.bytes);
+            CHECK(sent.messages_sent == (keeps ? 4 : 5) * (ranks - 1));
+          }
+        }
+  }
+}
+
+TEST_CASE("after the forward pass it keeps what the MLP keeps with whole collectives") {
+  run_ranks(4, [&](Communicator& tp) {
+    const auto kept = [&](bool keeps, Pieces pieces) {
+      AsyncMlp mlp("m", {MlpKind::swiglu, C, F, false, 0.5}, in_f64, tp, {T, keeps, pieces});
+      Saved saved(training);
+      mlp.forward(own_tokens(random_tensor({B, T, C}, "x"), tp), saved);
+      return saved.bytes();
+    };
+    for (const bool keeps : {false, true})
+      CHECK(kept(keeps, Pieces::one_way) == kept(keeps, Pieces::none));
+  });
+}
+
+// Llama 3 8B's MLP on 4 H100: both widths of a rank, 3584 and 3584, are above async_tp_hidden_width.
+TEST_CASE("on the clock an MLP in pieces waits for no token, whole collectives cost their time") {
+  const Cluster cluster = cluster_named("h100x4");
+  constexpr int64_t width = 4096, hidden = 14336, tokens = 8192;
+  const auto seconds = [&](Pieces pieces, bool with_backward) {
+    return run_on(cluster, 4,
+                  [&](Communicator& tp) {
+                    const DeviceScope meta(Device::meta);
+                    AsyncMlp mlp("m", {MlpKind::swiglu, width, hidden, false}, {1, DType::bf16}, tp,
+                                 {tokens, false, pieces});
+                    Saved saved(training);
+                    const Tensor x = Tensor::empty({tokens / 4, width}, DType::bf16);
+                    const Tensor y = mlp.forward(x, saved);
+                    if (!with_backward) return;
+                    mlp.backward_input(y, saved);
+                    mlp.backward_weight(saved);
+                  })
+        .seconds();
+  };
+  const Link link = cluster.link(0, 1);
+  const double bulk = 3 * link.seconds(2.0 * (tokens / 4) * width);  // one collective
+  const double add =
+      op_seconds(cluster.chip, elementwise_cost("add", DType::bf16, tokens / 4 * width, 1, 2, 1));
+  CHECK(hidden / 4 > async_tp_hidden_width(cluster.chip.bf16, 1 / link.beta, 2));
+  struct Pass {
+    int collectives, scatters, matmuls;  // matmuls that are done in pieces
+  };
+  for (const Pass& pass : {Pass{2, 1, 3}, Pass{5, 2, 8}}) {
+    const bool with_backward = pass.matmuls > 3;
+    const double paid = 3 * (pass.scatters * add + pass.matmuls * cluster.chip.launch_overhead);
+    CHECK(seconds(Pieces::one_way, with_backward) ==
+          doctest::Approx(seconds(Pieces::none, with_backward) - pass.collectives * bulk + paid)
+              .epsilon(1e-9));
+  }
+}
