@@ -80,7 +80,8 @@ struct HsdpGroup {
 
 // Groups are the first p chips of the cluster, the next p, ... All wait for the slowest: of groups
 // of 6 on nodes of 8 chips the second lies on two nodes. Compute runs at the chip's bf16 peak, so
-// a real step takes longer, and more of its trips hide. Errors: p does not divide `ranks`.
+// a real step takes longer, and more of its trips hide; adding sums and the optimizer's step take
+// no time. Errors: p does not divide `ranks`.
 YOTTA_API HsdpGroup hsdp_group(const Cluster& cluster, int ranks, int p, const HsdpWork& work,
                                Where where = Where::current());
 // For every p that divides `ranks`, the smallest first.
