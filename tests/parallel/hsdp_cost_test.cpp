@@ -183,6 +183,10 @@ TEST_CASE("a group's bytes and memory, and what the sweep finds") {
   CHECK(best_group(hsdp_sweep(machine, 512, small)).p == 16);
   CHECK(contains(message_of([&] { hsdp_group(machine, 512, 7, work); }),
                  "groups of 7 ranks do not divide 512"));
+  CHECK(contains(message_of([&] { hsdp_group(machine, 512, 8, {.parameters = 1, .units = 1}); }),
+                 "1 units, 1 microbatches: a step has 2 units"));
+  CHECK(contains(message_of([&] { hsdp_sweep(machine, 512, {.units = 2, .microbatches = 0}); }),
+                 "2 units, 0 microbatches"));
   HsdpWork large = work;
   large.parameters = 1e14;
   CHECK(contains(message_of([&] { best_group(hsdp_sweep(machine, 512, large)); }),

@@ -18,9 +18,10 @@
 // between groups. A group that is larger than a node gathers over the slow links. Every collective
 // goes the fastest of three ways: one ring, a ring a card, or by levels (comm/collectives_*.hpp).
 //
-// Contract: collectives overlap with compute, and those inside with those between. Letters: p ranks
-// of a group, R replicas, P parameters, L units, n tokens of a rank in a microbatch; F, B, g, r, a
-// seconds of one unit.
+// Contract: collectives overlap with compute, and those inside with those between; each is priced
+// as if it had its links alone. In groups larger than a node both use the network cards, so a real
+// step takes longer there. Letters: p ranks of a group, R replicas, P parameters, L units, n tokens
+// of a rank in a microbatch; F, B, g, r, a seconds of one unit.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +82,7 @@ struct HsdpGroup {
 // Groups are the first p chips of the cluster, the next p, ... All wait for the slowest: of groups
 // of 6 on nodes of 8 chips the second lies on two nodes. Compute runs at the chip's bf16 peak, so
 // a real step takes longer, and more of its trips hide; adding sums and the optimizer's step take
-// no time. Errors: p does not divide `ranks`.
+// no time. Errors: p does not divide `ranks`; fewer than 2 units or 1 microbatch.
 YOTTA_API HsdpGroup hsdp_group(const Cluster& cluster, int ranks, int p, const HsdpWork& work,
                                Where where = Where::current());
 // For every p that divides `ranks`, the smallest first.
@@ -163,6 +164,9 @@ double reduce_scatter_seconds(const Cluster& cluster, ChipRun chips, double byte
 
 HsdpGroup hsdp_group(const Cluster& cluster, int ranks, int p, const HsdpWork& work, Where where) {
   if (p < 1 || ranks % p != 0) fail(where, "groups of {} ranks do not divide {}", p, ranks);
+  if (work.units < 2 || work.microbatches < 1)
+    fail(where, "{} units, {} microbatches: a step has 2 units and 1 microbatch at least",
+         work.units, work.microbatches);
   const auto m = static_cast<double>(work.microbatches);
   const auto sent = [](int count, double bytes) { return bytes * (count - 1) / count; };
   HsdpGroup group;
