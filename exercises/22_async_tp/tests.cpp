@@ -188,8 +188,8 @@ TEST_CASE("22.2: every rank multiplies every piece once, and its rows stand in t
               own(mirrored, p, wrap(r - far, p)).copy_from(own(y, p, (r + far) % p));
               own(same, p, wrap(r - far, p)).copy_from(own(y, p, wrap(r - 1, p)));
             }
-            suspects = {{"the pieces' rows in other ranks' places: what came s steps ago began s "
-                         "ranks to the left, and its rows stand there",
+            suspects = {{"the pieces' rows in other ranks' places: what came from the left after s "
+                         "hops began s ranks to the left, and its rows stand there",
                          mirrored.values()},
                         {"the left neighbour's own piece again and again: a hop passes on the "
                          "piece that came last",
@@ -301,8 +301,10 @@ TEST_CASE("22.4: bytes are what a rank sends, of pieces that differ in size") {
                                chunk_count(N, p, (r + far + 1) % p);
           const int64_t said = solution.bytes(p, r, N, 10, pieces);
           expect(said == 10 * sent,
-                 fmt::format("{}: {} bytes of rows of 10, and {} are sent",
-                             case_of("a gather", N, pieces, p, r), said, 10 * sent));
+                 fmt::format(
+                     "{}: {} bytes of rows of 10, and {} are sent: the pieces that leave to the "
+                     "right, and those that leave to the left",
+                     case_of("a gather", N, pieces, p, r), said, 10 * sent));
         }
 }
 
