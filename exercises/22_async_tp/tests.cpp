@@ -2,15 +2,17 @@
 #include <algorithm>
 #include <array>
 
-#include "course/shared/graded.hpp"
+#include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_on.hpp"
-#include "yotta/core/random.hpp"
 #include "yotta/nn/linear_ops.hpp"
 
 using namespace yotta;
 using exercise::expect;
+using exercise::expect_equal;
+using exercise::run;
 using exercise::solution;
+using exercise::with_cause;
 
 namespace {
 
@@ -23,30 +25,7 @@ constexpr Pieces both_kinds[] = {Pieces::one_way, Pieces::both_ways};
 const char* name(Pieces pieces) { return pieces == Pieces::one_way ? "one way" : "both ways"; }
 
 Tensor numbers(const Shape& shape, const std::string& name) {
-  Tensor made = Tensor::empty(shape, DType::f64);
-  const Random random(22, name);
-  for (int64_t i = 0; i < made.numel(); ++i)
-    made.data<double>()[i] = random.normal(static_cast<uint64_t>(i));
-  return made;
-}
-
-RunOptions short_run() {
-  RunOptions options;
-  options.threads = 1;
-  options.timeout = 3;
-  return options;
-}
-template <class Run>
-auto with_cause(Run run) {
-  try {
-    return run();
-  } catch (const RankFailed& error) {
-    exercise::rethrow_not_done(error.cause());
-    throw;
-  }
-}
-std::vector<RankReport> run(int p, const std::function<void(Communicator&)>& body) {
-  return with_cause([&] { return run_ranks(p, body, short_run()); });
+  return exercise::normal_numbers(shape, 22, name);
 }
 
 // Rank r's rows of all.
@@ -59,19 +38,6 @@ bool is_a_piece(const Tensor& piece, const Tensor& x, int p) {
     if (piece.shape() == own(x, p, r).shape() && piece.values() == own(x, p, r).values())
       return true;
   return false;
-}
-
-void expect_equal(const Tensor& actual, const Tensor& expected, const std::string& what, int p,
-                  std::vector<Suspect> suspects = {}) {
-  if (!actual.defined()) fail(Where::current(), "{} is an undefined tensor", what);
-  if (actual.shape() != expected.shape())
-    fail(Where::current(), "{} is {}, expected {}", what, actual.describe(), expected.describe());
-  Clues clues;
-  clues.what = what;
-  clues.ranks = p;
-  clues.suspects = std::move(suspects);
-  if (const Verdict verdict = compare(actual.values(), expected.values(), 1e-12, clues); !verdict)
-    fail(Where::current(), "{}", verdict.text);
 }
 
 std::string case_of(const char* what, int64_t N, Pieces pieces, int p, int r) {
@@ -97,7 +63,7 @@ double gather_seconds(int p, Pieces pieces, double hop) {
                  solution.gather(Tensor::empty({rows, width}), p * rows, tp, pieces,
                                  [&](int64_t, const Tensor& x) { linear(x, w); });
                },
-               {}, short_run())
+               {}, exercise::graded_run())
         .seconds();
   });
 }
@@ -112,7 +78,7 @@ double sum_seconds(int p, Pieces pieces, double hop) {
                    return linear(Tensor::empty({n, width}), w);
                  });
                },
-               {}, short_run())
+               {}, exercise::graded_run())
         .seconds();
   });
 }
