@@ -2,7 +2,9 @@
 // DeepSeek-V3's table of pipeline schedules. Their B is our I.
 #include "yotta/parallel/zero_bubble.hpp"
 
+#include "yotta/model/pipelined.hpp"
 #include "yotta/parallel/dual_pipe.hpp"
+#include "yotta/plan/mfu.hpp"
 
 #include <doctest/doctest.h>
 
@@ -36,6 +38,24 @@ TEST_CASE(
       CHECK(held_by_zero_bubble(ZeroBubble::H2, i - 1, p) ==
             HeldMicrobatches{2 * p - 2 * i + 1, 2 * i - 2});
     }
+}
+
+TEST_CASE("FLOPs of a GPT layer: F sbh(24h + 4s), B sbh(24h + 8s), W 24 sbh^2") {
+  for (const auto& [h, s] : {std::pair{4096, 1024}, {6144, 2048}}) {
+    CAPTURE(h);
+    const TokenFlops flops = forward_flops({.width = h,
+                                            .heads = h / 128,
+                                            .kv_heads = h / 128,
+                                            .head_size = 128,
+                                            .feed_forward = 4 * int64_t{h}},
+                                           s, Scores::all);
+    const double linear = flops.projections + flops.feed_forward;
+    CHECK(linear + flops.scores == double{1} * h * (24 * h + 4 * s));
+    const PipelineCosts planned = planned_costs(h, s);  // what `--schedule auto` plans with
+    CHECK(h * planned.forward == linear + flops.scores);
+    CHECK(h * planned.input == linear + 2 * flops.scores);  // of q k^T and of the sum over v
+    CHECK(h * planned.weight == linear);
+  }
 }
 
 // github.com/deepseek-ai/DualPipe: bubble, parameters and activations per device, devices. B is the
