@@ -118,10 +118,12 @@ inline void step_once(Communicator& stages, const DescribedStep& step, Where whe
   self.clock = before;
 }
 
-// The axes over which a message went: "pp" between live ranks, "cp" for the ring of attention.
+// The axes over which a message went. Between two ranks it went over pp if both are alive. If one
+// is an image, it was a hop of a ring: of attention's over cp, or of Async-TP's over tp.
 inline std::string axes_of(const Trace& trace, int rank, const TraceEvent& message) {
-  if (message.lane > compute_lane) return message.peer < first_image ? "pp" : "cp";
-  return lane_name(trace, rank, message.lane);
+  if (message.lane <= compute_lane) return lane_name(trace, rank, message.lane);
+  if (message.peer < first_image) return "pp";
+  return std::string(*trace.lanes[static_cast<size_t>(rank)].at(message.lane).begin());
 }
 
 inline void add_waits(StepFigures& found, const Trace& trace, int rank, double share) {
