@@ -138,6 +138,20 @@ inline void add_waits(StepFigures& found, const Trace& trace, int rank, double s
   }
 }
 
+inline StepFigures figures_of(const Timed& run, int stages) {
+  StepFigures found;
+  found.bubble = found.seconds = run.seconds() - first_second;
+  for (int rank = 0; rank < stages; ++rank) {
+    const Ledger& ledger = run.reports[static_cast<size_t>(rank)].ledger();
+    found.bytes = std::max(found.bytes, ledger.memory()->peak());
+    found.computed += busy_seconds(run.trace, rank) / stages;
+    add_waits(found, run.trace, rank, 1.0 / stages);
+  }
+  found.bubble -= found.computed;
+  for (const auto& [axes, seconds] : found.exposed) found.bubble -= seconds;
+  return found;
+}
+
 }  // namespace detail
 
 StepFigures run_described(const Cluster& cluster, const DescribedStep& step, Where where) {
@@ -156,17 +170,7 @@ StepFigures run_described(const Cluster& cluster, const DescribedStep& step, Whe
   const Timed run = run_on(
       cluster, pp, [&](Communicator& stages) { detail::step_once(stages, step, where); }, clock,
       run_options, where);
-  StepFigures found;
-  found.bubble = found.seconds = run.seconds() - detail::first_second;
-  for (int rank = 0; rank < pp; ++rank) {
-    const Ledger& ledger = run.reports[static_cast<size_t>(rank)].ledger();
-    found.bytes = std::max(found.bytes, ledger.memory()->peak());
-    found.computed += busy_seconds(run.trace, rank) / pp;
-    detail::add_waits(found, run.trace, rank, 1.0 / pp);
-  }
-  found.bubble -= found.computed;
-  for (const auto& [axes, seconds] : found.exposed) found.bubble -= seconds;
-  return found;
+  return detail::figures_of(run, pp);
 }
 
 }  // namespace yotta
