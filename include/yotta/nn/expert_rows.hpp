@@ -98,15 +98,20 @@ int64_t expert_capacity(double factor, int64_t n, int64_t top_k, int64_t experts
 
 namespace detail {
 
-// For each of n k assignments its row, or -1 if it was dropped.
-inline std::vector<int64_t> row_of_assignment(const Tensor& assignment, int64_t assignments,
-                                              Where where) {
-  std::vector<int64_t> row(static_cast<size_t>(assignments), -1);
+// Throws unless each row is of one of n k assignments.
+inline void expect_assignments(const Tensor& assignment, int64_t assignments, Where where) {
   for_each_id(assignment, where, [&](int64_t i, int32_t a) {
     if (a < 0 || a >= assignments)
       fail(where, "row {} is of assignment {}, but there are {}", i, a, assignments);
-    row[static_cast<size_t>(a)] = i;
   });
+}
+
+// For each of n k assignments its row, or -1 if it was dropped.
+inline std::vector<int64_t> row_of_assignment(const Tensor& assignment, int64_t assignments,
+                                              Where where) {
+  expect_assignments(assignment, assignments, where);
+  std::vector<int64_t> row(static_cast<size_t>(assignments), -1);
+  for_each_id(assignment, where, [&](int64_t i, int32_t a) { row[static_cast<size_t>(a)] = i; });
   return row;
 }
 
@@ -172,6 +177,7 @@ Tensor gather_rows(const Tensor& x, const Tensor& assignment, int64_t top_k, Whe
   charge(op_cost("gather_rows", x.dtype(), 0, m * C, m * C));
   Tensor rows = empty_beside(x, {m, C}, x.dtype(), where);
   if (x.device() == Device::meta) return rows;
+  detail::expect_assignments(assignment, x.dim(0) * top_k, where);
   const int32_t* a = assignment.data<int32_t>(where);
   parallel_for(m, rows_per_thread(C), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
@@ -230,6 +236,7 @@ CombineGradients combine_rows_backward(const Tensor& dy, const Tensor& rows,
   charge(op_cost("combine_rows_backward", rows.dtype(), 3 * m * C, 2 * m * C, m * C));
   CombineGradients d{empty_like(rows, where), zeros_like(weight, where)};
   if (rows.device() == Device::meta) return d;
+  detail::expect_assignments(assignment, n * k, where);
   visit_activation(rows.dtype(), where, [&]<class Number>(Type<Number>) {
     using Real = Computed<Number>;
     const Number *g = dy.data<Number>(where), *r = rows.data<Number>(where);

@@ -67,6 +67,7 @@ class Experts {
 
   const std::string& name() const { return name_; }
   const ExpertsOptions& options() const { return options_; }  // held_* are filled in
+  DType dtype() const { return up_[0].dtype(); }
 
   // F: rows (m, C) -> (m, C); counts[i]: rows of expert first_expert + i.
   YOTTA_API Tensor forward(const Tensor& rows, std::span<const int64_t> counts, Saved& saved);
@@ -208,7 +209,7 @@ Experts::Experts(std::string name, const ExpertsOptions& options, const Paramete
 }
 
 Tensor Experts::forward(const Tensor& rows, std::span<const int64_t> counts, Saved& saved) {
-  const Tensor x = as_type(rows, up_[0].dtype());
+  const Tensor x = as_type(rows, dtype());
   Tensor h = grouped_linear(x, counts, detail::values_of(up_)), active;
   if (options_.gated) {
     const Tensor gate = grouped_linear(x, counts, detail::values_of(gate_));

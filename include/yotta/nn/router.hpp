@@ -68,6 +68,7 @@ struct Routing {
 
 class Router : public Layer {
  public:
+  // With a bias the name must be "router", alone or after a dot: RouterBiases goes by it.
   YOTTA_API Router(std::string name, const RouterOptions& options,
                    const ParameterOptions& init = {});
 
@@ -175,9 +176,14 @@ Router::Router(std::string name, const RouterOptions& options, const ParameterOp
   options.check(this->name());
   weight_ = Use(make_parameter(this->name() + ".weight", {options.experts, options.width}, true,
                                options.initial, init.seed, init.dtype));
-  if (options.bias_rate > 0)
-    bias_ = Use(make_parameter(this->name() + ".bias", {1, options.experts}, false, zeros(),
-                               init.seed, computed(init.dtype)));
+  if (options.bias_rate == 0) return;
+  bias_ = Use(make_parameter(this->name() + ".bias", {1, options.experts}, false, zeros(),
+                             init.seed, computed(init.dtype)));
+  if (!is_router_bias(*bias_.parameter()))
+    fail(Where::current(),
+         "{}: a router with a bias must be called \"router\", alone or after a dot "
+         "(\"mlp.router\"): RouterBiases finds biases by this name",
+         this->name());
 }
 
 Routing Router::route(const Tensor& x, Saved& saved) {
