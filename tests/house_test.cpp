@@ -606,6 +606,51 @@ Complaints unformatted(const fs::path& root, const std::string& clang_format) {
   return complaints;
 }
 
+// Parts of exercises that stand outside of every bodies section: no compiled unit has them.
+std::set<std::string> parts_in_no_unit(const fs::path& root) {
+  std::set<std::string> parts;
+  const std::regex part("^ *// exercise (\\d\\d\\.\\d+):.*");
+  for (const fs::path& header : headers(root)) {
+    std::vector<bool> in_bodies = {false};
+    each_line(root / header, [&](int, const std::string& line) {
+      std::smatch found;
+      if (line.starts_with("#if"))
+        in_bodies.push_back(in_bodies.back() || line.find("_BODIES") != std::string::npos);
+      if (line.starts_with("#endif") && in_bodies.size() > 1) in_bodies.pop_back();
+      if (!in_bodies.back() && std::regex_match(line, found, part)) parts.insert(found[1]);
+    });
+  }
+  return parts;
+}
+
+// The parts that docs/architecture.md lists under "cannot hide": "03.1 to 03.3" names three.
+std::set<std::string> parts_listed(const fs::path& root) {
+  std::set<std::string> parts;
+  bool listed = false;
+  const std::regex names("(\\d\\d)\\.(\\d+)(?: to \\d\\d\\.(\\d+))?");
+  each_line(root / "docs/architecture.md", [&](int, const std::string& line) {
+    if (line.starts_with("#")) listed = line.find("cannot hide") != std::string::npos;
+    if (!listed) return;
+    for (std::sregex_iterator at(line.begin(), line.end(), names), end; at != end; ++at) {
+      const int first = std::stoi((*at)[2]), last = (*at)[3].matched ? std::stoi((*at)[3]) : first;
+      for (int i = first; i <= last; ++i) parts.insert(fmt::format("{}.{}", (*at)[1].str(), i));
+    }
+  });
+  return parts;
+}
+
+Complaints parts_told_wrongly(const fs::path& root) {
+  Complaints complaints;
+  const std::set<std::string> there = parts_in_no_unit(root), listed = parts_listed(root);
+  for (const std::string& part : there)
+    if (listed.count(part) == 0)
+      complaints.push_back(part + " is in no compiled unit, and docs/architecture.md lacks it");
+  for (const std::string& part : listed)
+    if (there.count(part) == 0)
+      complaints.push_back("docs/architecture.md lists " + part + ", which a unit compiles");
+  return complaints;
+}
+
 std::string find_clang_format() {
   for (const std::string name : {"clang-format-14", "clang-format"}) {
     const std::string command = name + " --version 2>/dev/null | grep -q 'version 14'";
@@ -915,6 +960,25 @@ TEST_CASE("every bodies section is compiled by the file of its unit") {
                 "#if YOTTA_BODIES_OF(other)\n#include \"yotta/nn/op.hpp\"\n#endif\n");
     house.write("cmake/compiled/other.cpp", "#include \"yotta/nn/linear.hpp\"\n");
     CHECK(complains(bodies_left_out(house.root()), "op.hpp: cmake/compiled/nn.cpp does not reach"));
+  }
+}
+
+TEST_CASE("docs/architecture.md lists the parts of exercises that no unit compiles") {
+  check_none(parts_told_wrongly(project));
+  Sketch house;
+  house.write("include/yotta/comm/gossip.hpp",
+              "// exercise 32.1: a\n// end of exercise 32.1\n// exercise 32.2: b\n"
+              "#if YOTTA_BODIES_OF(comm)\n// exercise 32.3: c\n#endif\n");
+  const std::string title = "### What a tree without its source cannot hide\n";
+  house.write("docs/architecture.md", title + "- parts: 32.1 to 32.2;\n## More\n33.1\n");
+  CHECK(parts_told_wrongly(house.root()).empty());
+  SUBCASE("one too few") {
+    house.write("docs/architecture.md", title + "- 32.1.\n");
+    CHECK(complains(parts_told_wrongly(house.root()), "32.2 is in no compiled unit"));
+  }
+  SUBCASE("one too many") {
+    house.write("docs/architecture.md", title + "- 32.1, 32.2, 32.3\n");
+    CHECK(complains(parts_told_wrongly(house.root()), "lists 32.3, which a unit compiles"));
   }
 }
 

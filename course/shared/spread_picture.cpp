@@ -14,7 +14,8 @@ using svg::ink;
 using svg::rank_colors;
 using svg::text;
 
-constexpr const char* legend =
+constexpr const char* legend = "black lines: cuts; colours without a line between: copies";
+constexpr const char* legend_of_sums =
     "black lines: cuts; colours without a line between: copies; red plus: parts of a sum";
 
 // A matrix as a rectangle: each block has a strip for every rank that holds it, with the rank's number. Parts of a sum
@@ -107,7 +108,8 @@ std::string spreads_svg() {
                  "rank 1 holds the second quarter");
   drawn += panel("A[I, J]{U_XY}", mesh, 672, 286, "every rank holds a part of every",
                  "sum: A is 0 + 1 + 2 + 3");
-  return drawn + svg::rank_legend(20, 484, 4) + text(880, 484, legend, "end", ink, 11) + "</svg>\n";
+  return drawn + svg::rank_legend(20, 484, 4) + text(880, 484, legend_of_sums, "end", ink, 11) +
+         "</svg>\n";
 }
 
 std::string product_cases_svg() {
@@ -152,7 +154,8 @@ std::string product_cases_svg() {
     left = left > 400 ? 24 : 470;
     if (left < 400) top += 208;
   }
-  return drawn + svg::rank_legend(24, 458, 2) + text(880, 458, legend, "end", ink, 11) + "</svg>\n";
+  return drawn + svg::rank_legend(24, 458, 2) + text(880, 458, legend_of_sums, "end", ink, 11) +
+         "</svg>\n";
 }
 
 std::string feed_forward_spreads_svg() {

@@ -8,10 +8,8 @@ namespace yotta {
 
 namespace {
 
-struct Technique {
-  const char* name;
-  const char* options;  // of ./yotta train
-  MeshShape shape;
+// What a technique has besides a layout.
+struct Switches {
   const char* recompute = "none";
   int zero = 0;
   const char* schedule = "1f1b";
@@ -19,37 +17,39 @@ struct Technique {
   bool sequence_parallel = false, async_tp = false;
   int64_t experts = 0;
 };
+struct Technique {
+  const char* name;
+  const char* options;  // of ./yotta train
+  MeshShape shape;
+  Switches with = {};
+};
 constexpr Technique all_techniques[] = {
     {"one rank", "--ranks 1", {}},
     {"DDP", "--layout dp=4", {.dp_replicate = 4}},
-    {"DDP, recomputing", "--layout dp=4 --recompute all", {.dp_replicate = 4}, "all"},
-    {"ZeRO-1", "--layout dp=4 --zero 1", {.dp_replicate = 4}, "none", 1},
-    {"ZeRO-2", "--layout dp=4 --zero 2", {.dp_replicate = 4}, "none", 2},
+    {"DDP, recomputing",
+     "--layout dp=4 --recompute all",
+     {.dp_replicate = 4},
+     {.recompute = "all"}},
+    {"ZeRO-1", "--layout dp=4 --zero 1", {.dp_replicate = 4}, {.zero = 1}},
+    {"ZeRO-2", "--layout dp=4 --zero 2", {.dp_replicate = 4}, {.zero = 2}},
     {"FSDP (ZeRO-3)", "--layout fsdp=4", {.dp_shard = 4}},
     {"HSDP", "--layout fsdp=2,dp=2", {.dp_shard = 2, .dp_replicate = 2}},
     {"pipeline, 1F1B", "--layout pp=4", {.pp = 4}},
-    {"zero bubble", "--layout pp=4 --schedule zb-h1", {.pp = 4}, "none", 0, "zb-h1"},
-    {"DualPipe", "--layout pp=4 --schedule dualpipe", {.pp = 4}, "none", 0, "dualpipe"},
+    {"zero bubble", "--layout pp=4 --schedule zb-h1", {.pp = 4}, {.schedule = "zb-h1"}},
+    {"DualPipe", "--layout pp=4 --schedule dualpipe", {.pp = 4}, {.schedule = "dualpipe"}},
     {"tensor parallel", "--layout tp=4", {.tp = 4}},
     {"sequence parallel",
      "--layout tp=4 --sequence-parallel",
      {.tp = 4},
-     "none",
-     0,
-     "1f1b",
-     "ring",
-     true},
-    {"Async-TP", "--layout tp=4 --async-tp", {.tp = 4}, "none", 0, "1f1b", "ring", true, true},
+     {.sequence_parallel = true}},
+    {"Async-TP", "--layout tp=4 --async-tp", {.tp = 4}, {.async_tp = true}},
     {"ring attention", "--layout cp=4", {.cp = 4}},
     {"Ulysses",
      "--layout cp=4 --context-parallel ulysses",
      {.cp = 4},
-     "none",
-     0,
-     "1f1b",
-     "ulysses"},
+     {.context_parallel = "ulysses"}},
     {"tensor + FSDP", "--layout tp=2,fsdp=2", {.tp = 2, .dp_shard = 2}},
-    {"8 experts", "--layout ep=4 --experts 8", {.ep = 4}, "none", 0, "1f1b", "ring", false, 8},
+    {"8 experts", "--layout ep=4 --experts 8", {.ep = 4}, {.experts = 8}},
 };
 
 // One run, and the time of a step on the machine: of all but the first, which comes after sharing
@@ -89,13 +89,13 @@ std::vector<TechniqueFigures> compare_techniques(
     on_run(static_cast<int>(all.size()), technique.name);
     plan.layout = technique.shape;
     plan.ranks = static_cast<int>(technique.shape.ranks());
-    plan.recompute = technique.recompute;
-    plan.zero = technique.zero;
-    plan.schedule = technique.schedule;
-    plan.context_parallel = technique.context_parallel;
-    plan.sequence_parallel = technique.sequence_parallel;
-    plan.async_tp = technique.async_tp;
-    plan.model.mixture.experts = technique.experts;
+    plan.recompute = technique.with.recompute;
+    plan.zero = technique.with.zero;
+    plan.schedule = technique.with.schedule;
+    plan.context_parallel = technique.with.context_parallel;
+    plan.sequence_parallel = technique.with.sequence_parallel;
+    plan.async_tp = technique.with.async_tp;
+    plan.model.mixture.experts = technique.with.experts;
     plan.microbatches = technique.shape.pp > 1 ? 8 : 1;
     TechniqueFigures& made = all.emplace_back();
     const TrainingFigures figures = timed(plan, cluster, made.step_seconds);

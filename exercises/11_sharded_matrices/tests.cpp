@@ -350,6 +350,30 @@ TEST_CASE("11.4: one input is gathered, the smaller one") {
   }
 }
 
+TEST_CASE("11.4: no more axes are gathered than must be") {
+  const NamedMesh mesh = parse_mesh("X 2, Y 2");
+  struct Gather {
+    const char *left, *right;
+    int64_t bytes;  // of Y's all_gather, and of the all_reduce if there is one
+    const char* which;
+  };
+  const Tensor a = counting({8, 4}), b = counting({4, 8}), c = local_matmul(a, b);
+  for (const Gather& each : {Gather{"[I_XY, J]", "[J, K_Y]", 8 * 4 * 4 / 2, "A"},
+                             {"[I, J_XY]", "[J_X, K]", 8 * 8 * 2 / 2 + 8 * 8 * 8, "A"},
+                             {"[I, J_X]", "[J_XY, K]", 8 * 2 * 8 / 2 + 8 * 8 * 8, "B"}}) {
+    const int64_t sent = run(mesh, [&](AxisGroups& groups) {
+      const Part y =
+          solution.sharded_matmul(part_of(a, parse_spread(each.left, mesh), groups),
+                                  part_of(b, parse_spread(each.right, mesh), groups), -1, groups);
+      expect_part(y, c, groups, fmt::format("A{} B{}", each.left, each.right));
+    });
+    expect(sent == each.bytes,
+           fmt::format("A{} B{}: right values, but rank 0 sent {} bytes, not {}: only Y of {} has "
+                       "to go (axes_to_gather)",
+                       each.left, each.right, sent, each.bytes, each.which));
+  }
+}
+
 TEST_CASE("11.4: all ranks decide alike") {
   const Tensor a = counting({5, 3}), b = counting({3, 5}), c = local_matmul(a, b);
   const Tensor d = counting({6, 2}), e = counting({2, 5}), f = local_matmul(d, e);

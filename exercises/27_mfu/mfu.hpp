@@ -8,7 +8,7 @@
 //     forward, a token of a block      FLOPs
 //     q and o, k and v                 2 x 2 C H d + 2 x 2 C K d
 //     scores and their sums            4 H d T, of which half is masked (causal: 2 H d T)
-//     feed-forward                     2 k M C F, and the router 2 C E
+//     feed-forward                     2 (k + S) M C F, and the router 2 C E
 //     after the blocks: output         2 V C
 //     backward: twice that. A model's FLOPs are 3 forward passes, however they are computed
 //

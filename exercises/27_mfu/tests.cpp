@@ -79,6 +79,13 @@ TEST_CASE("27.1: the output matrix is multiplied once") {
          fmt::format("V 10, C 8: {} FLOPs a token of the output matrix, not {}. Each weight costs "
                      "a multiplication and an addition; the token table is looked up",
                      found, 2 * 10 * 8));
+  CountedModel untied = small();
+  untied.tied = false;
+  const double with_table = solution.forward_flops(untied, 6, Counted::none).output;
+  expect(with_table == 2 * 10 * 8,
+         fmt::format("V 10, C 8, a token table of its own: {} FLOPs a token, not {}. A row of the "
+                     "table is copied, which is no product",
+                     with_table, 2 * 10 * 8));
 }
 
 TEST_CASE("27.1: grouped queries have fewer keys and values") {
@@ -110,15 +117,24 @@ TEST_CASE("27.1: scores cost FLOPs that no weight stands for") {
          fmt::format("{} FLOPs of causal scores, not {}: a causal mask leaves half, on average",
                      scores(Counted::causal), all / 2));
   expect(scores(Counted::none) == 0, "Scores::none counts no scores");
+  CountedModel grouped = small();
+  grouped.kv_heads = 1, grouped.head_size = 4;
+  const double found = solution.forward_flops(grouped, 6, Counted::all).scores;
+  expect(found == 2 * 4 * 4 * 4 * 6,
+         fmt::format("L 2, C 8, H 4, K 1, d 4, T 6: {} FLOPs of all scores, not {}. Each of the H "
+                     "heads has scores of its own, of d numbers: heads that share a key share no "
+                     "scores, and H d need not be C",
+                     found, 2 * 4 * 4 * 4 * 6));
 }
 
 TEST_CASE("27.1: feed-forward: a gate, and the experts that a token meets") {
   CountedModel m = small();
   const auto check = [&](double right, const std::string& why) {
     const double found = solution.forward_flops(m, 6, Counted::none).feed_forward;
-    expect(found == right, fmt::format("L 2, C 8, F 16, matrices {}, experts {}, active {}: {} "
-                                       "FLOPs of the feed-forward, not {}. {}",
-                                       m.matrices, m.experts, m.active, found, right, why));
+    expect(found == right,
+           fmt::format("L 2, C 8, F 16, matrices {}, experts {}, active {}, shared {}: {} "
+                       "FLOPs of the feed-forward, not {}. {}",
+                       m.matrices, m.experts, m.active, m.shared, found, right, why));
   };
   check(2 * 2 * 2 * 8 * 16, "One expert has no router");
   m.matrices = 3;
@@ -126,17 +142,23 @@ TEST_CASE("27.1: feed-forward: a gate, and the experts that a token meets") {
   m.experts = 8, m.active = 2;
   check(2 * 2 * (2 * 3 * 8 * 16 + 8 * 8),
         "A token meets 2 of 8 experts, and the router, C times the experts");
+  m.shared = 1;
+  check(2 * 2 * (3 * 3 * 8 * 16 + 8 * 8),
+        "A token meets 2 of 8 experts and the shared one; the router does not choose that");
 }
 
 // ---- 27.2 ----
 
 TEST_CASE("27.2: nothing again is three forward passes") {
-  const Parts f = solution.forward_flops(small(), 6, Counted::all);
-  const double found = solution.hardware_flops(small(), 6, Counted::all, Recomputed::none);
-  const double right = 3 * (f.projections + f.scores + f.feed_forward + f.output);
-  expect(same(found, right),
-         fmt::format("{} FLOPs, not {}: backward has two products for each one of forward", found,
-                     right));
+  for (const Counted counted : {Counted::all, Counted::causal}) {
+    const Parts f = solution.forward_flops(small(), 6, counted);
+    const double found = solution.hardware_flops(small(), 6, counted, Recomputed::none);
+    const double right = 3 * (f.projections + f.scores + f.feed_forward + f.output);
+    expect(same(found, right),
+           fmt::format("{} scores: {} FLOPs, not {}: backward has two products for each one of "
+                       "forward, and `scores` says which scores count",
+                       counted == Counted::all ? "all" : "causal", found, right));
+  }
 }
 
 TEST_CASE("27.2: what is computed again is a forward pass") {
@@ -206,6 +228,11 @@ TEST_CASE("27.3: a log without steps after the warm-up is refused") {
   expect(
       error.find("warm-up") != std::string::npos,
       "3 steps, all of them warm-up: fail(where, \"...\") must say so, and speak of the warm-up");
+  const std::string longer = exercise::error_of([] {
+    solution.mfu_of_log({{1, 1, 1}, 5, 8, 1, 1, 64, false}, 4);
+  });
+  expect(longer.find("warm-up") != std::string::npos,
+         "3 steps and a warm-up of 5 of them: that must be refused too, as no step is left");
 }
 
 // ---- 27.4 ----
@@ -229,6 +256,13 @@ TEST_CASE("27.4: the roofline takes the longer of the two") {
   expect(same(other.counted, 0) && same(other.memory, 10) && same(other.wider, 0),
          fmt::format("gelu is no matrix product: all of its 10 s wait for memory, not {} s",
                      other.memory));
+  op.bytes = 5;
+  const double longest = solution.op_time(op, small_machine()).memory;
+  expect(same(longest, 2),
+         fmt::format("gelu with 40 FLOPs and 5 bytes takes 2 s by the roofline, as its FLOPs take "
+                     "longer than its bytes. The line of memory has all that is no matrix product, "
+                     "and found {} s",
+                     longest));
 }
 
 TEST_CASE("27.4: the launch, and the type") {
@@ -255,6 +289,18 @@ TEST_CASE("27.5: parts add up to the wait") {
                   sum > 7 ? ", longer than the wait: rank 1 began its work before rank 0 began to "
                             "wait, and that part is no wait"
                           : ""));
+}
+
+TEST_CASE("27.5: what happened after the wait is no part of it") {
+  // A window may end within a wait: here it is looked at until 4 s alone, when rank 1 computed.
+  const Trace trace = waiting();
+  Waterfall fall{20, 2, 4, 0};
+  solution.add_wait(fall, trace, trace.ranks[0][1].cause, 2, 4, small_machine(), 1);
+  expect(same(of_label(fall, "pp"), 0) && same(of(fall, Loss::bubble), 2),
+         fmt::format("a wait from 2 to 4, and a message from 6 to 9 in its chain: {} s are "
+                     "communication, not 0, and {} s bubble, not 2. An event that begins after the "
+                     "wait's end has no part of it",
+                     of_label(fall, "pp"), of(fall, Loss::bubble)));
 }
 
 TEST_CASE("27.5: messages are communication, operations are bubble") {
@@ -303,6 +349,29 @@ TEST_CASE("27.6: every second of every rank, once") {
                      idle));
   expect(same(sum_of(fall), 16),
          fmt::format("2 ranks and 8 s are 16 s, and the lines have {}", sum_of(fall)));
+}
+
+TEST_CASE("27.6: a wait has its own cause, and messages have a lane of their own") {
+  Trace trace = waiting();
+  const Waterfall ended = solution.waterfall(trace, small_machine(), 0, 0, 9);
+  expect(same(of_label(ended, "pp"), 6),
+         fmt::format("rank 0 waits for \"pp\" from 6 to 9, and rank 1, which has ended, for rank "
+                     "0: {} s are communication, not 6. Look at the compute lane alone; both "
+                     "waits are add_wait's",
+                     of_label(ended, "pp")));
+  trace.ranks[1].push_back(product(6, 20));  // while its message travels, and after
+  trace.ranks[1][2].cause = {1, 0};
+  const Waterfall fall = solution.waterfall(trace, small_machine(), 0, 0, 20);
+  expect(same(of_label(fall, "pp"), 3),
+         fmt::format("rank 0 waits from 2 to 9, the last 3 s for the message \"pp\", and {} s are "
+                     "communication. A wait's chain begins at its own cause, and an ended rank's "
+                     "at `last`",
+                     of_label(fall, "pp")));
+  expect(same(of(fall, Loss::bubble), 15),
+         fmt::format("rank 0 waits 4 s for rank 1's work and 11 s more when it has ended: {} s are "
+                     "bubble, not 15. Rank 1's message is on another lane, and it computed "
+                     "meanwhile",
+                     of(fall, Loss::bubble)));
 }
 
 TEST_CASE("27.6: recomputation is what was computed beyond the model") {

@@ -251,7 +251,7 @@ void thresholds(Lesson& lesson, const Sizes& s) {
   const double W = links_of(v5p).both_ways;
   lesson.section(
       fmt::format("FSDP on {} v5p chips of one axis: tokens a chip > {:.0f} by the formula", n,
-                  least_tokens_per_chip(v5p.bf16, W)));
+                  flops_per_sent_byte(v5p.bf16, W)));
   Cluster ring = torus(v5p, {n});
   ring.levels[0].alpha = 0;  // a large array: hops do not count
   const double gather = seconds_on(ring, n, [&](Communicator& world) {
@@ -266,11 +266,11 @@ void thresholds(Lesson& lesson, const Sizes& s) {
                product > gather ? "compute-bound" : "network-bound");
   }
   lesson.say("the run crosses at {:.0f}: (n-1)/n of the formula, which rounds the gather up to V/W",
-             least_tokens_per_chip(v5p.bf16, W) * us(gather) /
+             flops_per_sent_byte(v5p.bf16, W) * us(gather) /
                  us(torus_gather_seconds({W, 0}, {n}, 2.0 * 8192 * 8192)));
   lesson.section("Bounds of TPU v5p, F 32768");
   lesson.say("FSDP on one axis; on three:                tokens a chip > {:.0f}; {:.0f}",
-             least_tokens_per_chip(v5p.bf16, W), least_tokens_per_chip(v5p.bf16, W, 3));
+             flops_per_sent_byte(v5p.bf16, W), flops_per_sent_byte(v5p.bf16, W, 3));
   lesson.say("tensor parallelism on one axis; on two:    chips < {:.1f}; {:.1f}",
              most_tensor_parallel(32768, v5p.bf16, W), most_tensor_parallel(32768, v5p.bf16, W, 2));
   lesson.say("FSDP on two and tensor parallelism on one: tokens a chip > {:.0f}",

@@ -161,6 +161,24 @@ TEST_CASE("one input is gathered, the smaller one; sums are reduced once") {
   CHECK(sent("[I, J_X]", "[J_X, K]", 1) == 8 * 8 * 16 * 3 / 4);
 }
 
+TEST_CASE("no more axes are gathered than must be") {
+  const NamedMesh mesh = parse_mesh("X 2, Y 2");
+  const auto gathered_bytes = [&](const char* left, const char* right) {
+    const auto reports = run_ranks(4, [&](Communicator& world) {
+      AxisGroups groups(world, mesh);
+      const Spread a = parse_spread(left, mesh), b = parse_spread(right, mesh);
+      sharded_matmul(cut(Tensor::zeros({8, 4}, DType::f64), a, groups),
+                     cut(Tensor::zeros({4, 8}, DType::f64), b, groups), -1, groups);
+    });
+    return reports[0].ledger().traffic("all_gather").bytes_sent;
+  };
+  CHECK(gathered_bytes("[I, J_XY]", "[J_X, K]") == 8 * 8 * 2 / 2);      // Y of A
+  CHECK(gathered_bytes("[I, J_X]", "[J_XY, K]") == 8 * 2 * 8 / 2);      // Y of B
+  CHECK(gathered_bytes("[I_XY, J]", "[J, K_Y]") == 8 * 4 * 4 / 2);      // Y of A
+  CHECK(gathered_bytes("[I_XY, J]", "[J, K_X]") == 8 * 8 * 4 * 3 / 4);  // X is the first axis of A
+  CHECK(gathered_bytes("[I, J_XY]", "[J, K]") == 8 * 8 * 4 * 3 / 4);
+}
+
 TEST_CASE("refused: what is unreduced, and shapes of other dims") {
   run_ranks(2, [](Communicator& world) {
     AxisGroups groups(world, parse_mesh("X 2"));
@@ -168,7 +186,7 @@ TEST_CASE("refused: what is unreduced, and shapes of other dims") {
     const ShardedMatrix whole = cut(x, parse_spread("[I, J]", groups.mesh()), groups);
     const ShardedMatrix sum = cut(x, parse_spread("[I, J]{U_X}", groups.mesh()), groups);
     CHECK(contains(message_of([&] { sharded_matmul(sum, whole, -1, groups); }),
-                   "[I, J]{U_X} times [I, J]: sum the unreduced one first"));
+                   "[I, J]{U_X} cannot be multiplied: sum it first"));
     CHECK(contains(message_of([&] { gathered(whole, 0, 1, groups); }), "has no 1 axes to gather"));
     CHECK(contains(message_of([&] {
                      held_shape({4}, parse_spread("[I, J]", groups.mesh()), groups.mesh(), 0);

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
+#include "support/message_of.hpp"
+
 using namespace yotta;
 
 namespace {
@@ -14,7 +18,6 @@ TEST_CASE("the time of an all_gather: bytes over what all axes carry, or hops") 
   CHECK(torus_gather_seconds(links, {4, 1}, 9e9) == doctest::Approx(0.1));  // Y sends nothing
   CHECK(torus_gather_seconds(links, {8, 4}, 100) == doctest::Approx(6e-6));
   CHECK(torus_gather_seconds(links, {1}, 9e9) == 0);
-  CHECK(torus_scatter_seconds(links, {4}, 9e9) == torus_gather_seconds(links, {4}, 9e9));
   CHECK(torus_all_reduce_seconds(links, {4}, 9e9) == 2 * torus_gather_seconds(links, {4}, 9e9));
   CHECK(torus_all_to_all_seconds(links, 4, 9e9) == torus_gather_seconds(links, {4}, 9e9) / 4);
   CHECK(torus_all_to_all_seconds(links, 1, 9e9) == 0);
@@ -34,10 +37,21 @@ TEST_CASE(
           doctest::Approx((n * n - 1.0) / (8 * n * n)).epsilon(1e-12));
 }
 
+TEST_CASE("links that carry nothing are refused") {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const TorusLinks wrong :
+       {TorusLinks{}, TorusLinks{-1, 0}, TorusLinks{nan, 0}, TorusLinks{1, -1}, TorusLinks{1, nan}})
+    for (const std::string& message :
+         {yotta_test::message_of([&] { torus_gather_seconds(wrong, {4}, 8); }),
+          yotta_test::message_of([&] { torus_all_reduce_seconds(wrong, {1}, 8); }),
+          yotta_test::message_of([&] { torus_all_to_all_seconds(wrong, 4, 8); })})
+      CHECK(yotta_test::contains(message, "bytes/s and"));
+}
+
 TEST_CASE("thresholds are where computing and sending take equally long") {
   const double flops = 4.59e14, W = 1.8e11, D = 8192, F = 32768;
   // FSDP: a chip's share of one matrix product, against one all_gather of the weights.
-  const double tokens = least_tokens_per_chip(flops, W);
+  const double tokens = flops_per_sent_byte(flops, W);
   CHECK(2 * tokens * D * F / flops ==
         doctest::Approx(torus_gather_seconds({W, 0}, {8}, 2 * D * F)));
   // Tensor parallelism: a product of B tokens over Y chips against the gather of its input.

@@ -74,6 +74,13 @@ TEST_CASE("a block of a matrix has the ranks that hold it") {
   CHECK(spread_text(parse_spread("[I, J_Y]{U_X}", mesh), mesh) == "  I0 |   0+1 |   2+3\n");
 }
 
+TEST_CASE("a legend tells of a plus where the picture has one") {
+  for (const auto& draw : {spreads_svg, product_cases_svg, feed_forward_spreads_svg}) {
+    const std::string svg = draw();
+    CHECK(holds(svg, ">+<") == holds(svg, "red plus"));
+  }
+}
+
 TEST_CASE("the picture of the techniques names the collectives of each") {
   const std::string svg = feed_forward_spreads_svg();
   for (const char* words : {">all_reduce dW_in over X<", ">all_gather W_in over X<",

@@ -17,7 +17,7 @@ ParameterPtr called(const std::string& name) {
 TEST_CASE("experts are summed without ep, all else over it: the picture of the header") {
   run_ranks(4, [](Communicator& world) {
     Mesh mesh(world, {.ep = 2, .dp_replicate = 2});
-    const NdGroups groups(mesh, false, true);
+    const NdGroups groups(mesh, {.shape = mesh.shape()}, true);
     REQUIRE(groups.data.size() == 2);
     const int rank = world.rank();
     using Ranks = std::vector<int>;
@@ -42,7 +42,7 @@ TEST_CASE("experts are summed without ep, all else over it: the picture of the h
 TEST_CASE("without ep there is one set, and without experts no loads") {
   run_ranks(2, [](Communicator& world) {
     Mesh mesh(world, {.dp_replicate = 2});
-    const NdGroups groups(mesh, false, false);
+    const NdGroups groups(mesh, {.shape = mesh.shape()}, false);
     CHECK(groups.data.size() == 1);
     CHECK_FALSE(groups.routed.is_member());
     CHECK(groups.sets({called("a"), called("b.experts.0.up")}).size() == 1);
@@ -53,7 +53,7 @@ TEST_CASE("without ep there is one set, and without experts no loads") {
 TEST_CASE("with FSDP its units sum over cp and fsdp, and what is left is ep and dp") {
   run_ranks(8, [](Communicator& world) {
     Mesh mesh(world, {.ep = 2, .dp_shard = 2, .dp_replicate = 2});
-    const NdGroups groups(mesh, false, true);
+    const NdGroups groups(mesh, {.shape = mesh.shape(), .sharded = true}, true);
     CHECK(groups.shards.size() == 2);
     CHECK(groups.data[0].size() == 4);
     CHECK(groups.data[1].size() == 2);

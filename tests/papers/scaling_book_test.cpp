@@ -63,10 +63,10 @@ TEST_CASE("two v5e chips that swap partial sums one way are compute-bound if D >
 }
 
 TEST_CASE("v5p: 2550 tokens a chip on one axis, 850 on three; 16M tokens reach 18,823 chips") {
-  CHECK(least_tokens_per_chip(v5p_flops, v5p_W) == within(2550, 1e-9));
-  CHECK(least_tokens_per_chip(v5p_flops, v5p_W, 3) == within(850, 1e-9));
+  CHECK(flops_per_sent_byte(v5p_flops, v5p_W) == within(2550, 1e-9));
+  CHECK(flops_per_sent_byte(v5p_flops, v5p_W, 3) == within(850, 1e-9));
   // The book has 18,823: it cuts 18,823.5 off.
-  CHECK(16e6 / least_tokens_per_chip(v5p_flops, v5p_W, 3) == within(18823.5, 1e-5));
+  CHECK(16e6 / flops_per_sent_byte(v5p_flops, v5p_W, 3) == within(18823.5, 1e-5));
   CHECK(most_tensor_parallel(28672, v5p_flops, v5p_W) == within(28672 / 2550.0, 1e-9));
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("FSDP and tensor parallelism together: compute-bound down to 4 alpha^2
   // v5p, F 32,768, M_X 2, M_Y 1: about 400 tokens a chip, where FSDP alone needs 850.
   const double least = least_tokens_mixed(v5p_flops, v5p_W, 32768, 2, 1);
   CHECK(least == within(4 * 2550.0 * 2550 / (2 * 32768), 1e-9));
-  CHECK(least < least_tokens_per_chip(v5p_flops, v5p_W, 3));
+  CHECK(least < flops_per_sent_byte(v5p_flops, v5p_W, 3));
 }
 
 TEST_CASE("all_to_all: a quarter on a bidirectional ring, half on a one-way ring") {

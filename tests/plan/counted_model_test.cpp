@@ -26,6 +26,13 @@ TEST_CASE("weights are the parameters of config.hpp without norms, biases and po
     const double norms = static_cast<double>((2 * c.layers + 1) * c.width);
     CHECK(all_weights(counted_model(c)) == static_cast<double>(parameters(c)) - norms);
   }
+  TransformerConfig experts = llama_config(3, 48, 80, 6, 2, 64, 100);
+  experts.mixture = {.experts = 8, .top_k = 3, .shared = 2};
+  const CountedModel m = counted_model(experts);
+  const auto rest_of = [&](double sum) { return sum - 7 * 48; };  // norms
+  CHECK(all_weights(m) == rest_of(static_cast<double>(parameters(experts))));
+  CHECK(met_weights(m) + output_weights(m) ==
+        rest_of(static_cast<double>(active_parameters(experts))));
   const TransformerConfig gpt2 = gpt2_124m();
   const auto rest = gpt2.context * gpt2.width + gpt2.layers * 13 * gpt2.width + 2 * gpt2.width;
   CHECK(all_weights(counted_model(gpt2)) == static_cast<double>(parameters(gpt2) - rest));

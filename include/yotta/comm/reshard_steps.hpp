@@ -96,14 +96,25 @@ void each_selection(const std::string& axes, const std::string& chosen, Use use)
     each_selection(without(axes, std::string(1, axis)), chosen + axis, use);
   }
 }
+// The axes that stand nowhere in a spread.
+inline std::string idle_axes(const Spread& spread, const NamedMesh& mesh) {
+  std::string all;
+  for (const MeshAxis& axis : mesh.axes) all += axis.name;
+  return without(all, cutting_axes(spread) + spread.unreduced);
+}
+// A rank's place in its ring along these axes, and the next rank there.
+inline std::pair<int64_t, int> place_and_next(const NamedMesh& mesh, const std::string& axes,
+                                              int rank) {
+  const std::vector<int> ring = members_along(mesh, axes, rank);
+  const auto place = std::find(ring.begin(), ring.end(), rank) - ring.begin();
+  return {place, ring[static_cast<size_t>(place + 1) % ring.size()]};
+}
 }  // namespace detail
 
 std::vector<Step> steps_from(const Spread& spread, const NamedMesh& mesh) {
   std::vector<Step> steps;
   const int dims = static_cast<int>(spread.dims.size());
-  std::string idle;
-  for (const MeshAxis& axis : mesh.axes) idle += axis.name;
-  idle = without(idle, cutting_axes(spread) + spread.unreduced);
+  const std::string idle = detail::idle_axes(spread, mesh);
   for (int d = 0; d < dims; ++d) {
     const std::string& axes = spread.dims[static_cast<size_t>(d)].axes;
     for (const char axis : idle) steps.push_back({Move::slice, std::string(1, axis), -1, d});
@@ -138,14 +149,12 @@ int64_t bytes_sent(const Step& step, const Spread& before, const WholeTensor& wh
   const auto held = [&](const Spread& spread, int of) {
     return held_bytes(whole.shape, whole.dtype, spread, mesh, of);
   };
-  const int64_t n = axes_size(mesh, step.axes);
-  const int64_t width = bytes_of(whole.dtype), all = held(before, rank);
-  const std::vector<int> members = members_along(mesh, step.axes, rank);
-  const int place =
-      static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+  const int64_t n = axes_size(mesh, step.axes), width = bytes_of(whole.dtype);
   if (n == 1 || step.move == Move::slice) return 0;
+  const int64_t all = held(before, rank);
+  const auto [place, neighbour] = detail::place_and_next(mesh, step.axes, rank);
   if (step.move == Move::all_gather)  // all but the piece of the next in the ring
-    return held(next, rank) - held(before, members[static_cast<size_t>((place + 1) % n)]);
+    return held(next, rank) - held(before, neighbour);
   if (step.move == Move::reduce_scatter) return all - held(next, rank);
   if (step.move == Move::all_reduce)
     return 2 * all - width * (chunk_count(all / width, n, place) +
@@ -165,8 +174,7 @@ StepCost cost_of(const Step& step, const Spread& before, const WholeTensor& whol
   double seconds = 0;
   if (step.move == Move::all_gather)
     seconds = torus_gather_seconds(links, sizes, held(after(before, step)));
-  if (step.move == Move::reduce_scatter)
-    seconds = torus_scatter_seconds(links, sizes, held(before));
+  if (step.move == Move::reduce_scatter) seconds = torus_gather_seconds(links, sizes, held(before));
   if (step.move == Move::all_reduce) seconds = torus_all_reduce_seconds(links, sizes, held(before));
   if (step.move == Move::all_to_all)
     seconds = torus_all_to_all_seconds(links, sizes[0], held(before) * sizes[0]);
@@ -176,32 +184,18 @@ StepCost cost_of(const Step& step, const Spread& before, const WholeTensor& whol
 namespace detail {
 inline ShardedMatrix exchanged(const ShardedMatrix& x, const Step& step, AxisGroups& groups,
                                Where where) {
-  ShardedMatrix result{{}, after(x.spread, step), x.whole};
+  ShardedMatrix result = space_for(x, after(x.spread, step), groups);
   const Communicator& group = groups.along(step.axes);
-  const auto box = [&](const Spread& spread, int rank) {
-    return held_box(x.whole, spread, groups.mesh(), rank);
-  };
-  const Box from = box(x.spread, groups.rank()), to = box(result.spread, groups.rank());
-  result.local = Tensor::empty(shape_of(to), x.local.dtype());
-  Tensor leaving = Tensor::empty({x.local.numel()}, x.local.dtype());
-  Tensor arriving = Tensor::empty({result.local.numel()}, x.local.dtype());
-  std::vector<int64_t> out, in;
-  std::vector<Box> parts;
-  int64_t begin = 0;
-  for (const int member : group.members()) {
-    const Box part = overlap(from, box(result.spread, member));
-    out.push_back(product(shape_of(part)));
-    Tensor place = leaving.rows(begin, begin + out.back()).reshape(shape_of(part));
-    copy_overlap(x.local, from, place, part);
-    begin += out.back();
-    parts.push_back(overlap(box(x.spread, member), to));
-    in.push_back(product(shape_of(parts.back())));
-  }
-  group.all_to_all_v(arriving, in, leaving, out, {.label = "all_to_all"}, where);
-  begin = 0;
-  for (size_t i = 0; i < parts.size(); begin += in[i++])
-    copy_overlap(arriving.rows(begin, begin + in[i]).reshape(shape_of(parts[i])), parts[i],
-                 result.local, to);
+  const Box from = held_box(x.whole, x.spread, groups.mesh(), groups.rank());
+  const Box to = held_box(x.whole, result.spread, groups.mesh(), groups.rank());
+  const DType type = x.local.dtype();
+  const Pieces out = pieces_of(from, boxes_of(x, result.spread, group, groups), type);
+  each_piece(out, [&](Tensor piece, const Box& box) { copy_overlap(x.local, from, piece, box); });
+  Pieces in = pieces_of(to, boxes_of(x, x.spread, group, groups), type);
+  group.all_to_all_v(in.numbers, in.counts, out.numbers, out.counts, {.label = "all_to_all"},
+                     where);
+  each_piece(
+      in, [&](const Tensor& piece, const Box& box) { copy_overlap(piece, box, result.local, to); });
   return result;
 }
 }  // namespace detail

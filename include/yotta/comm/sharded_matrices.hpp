@@ -52,6 +52,9 @@ struct ShardedMatrix {
   Spread spread;
   Shape whole;
 };
+inline int64_t held_bytes(const ShardedMatrix& x, const NamedMesh& mesh, int rank) {
+  return held_bytes(x.whole, x.local.dtype(), x.spread, mesh, rank);
+}
 
 // This rank's part of a tensor that every rank has.
 YOTTA_API ShardedMatrix cut(const Tensor& whole, const Spread& spread, const AxisGroups& groups);
@@ -76,11 +79,15 @@ struct LocalProduct {
 // in B, and case 4 otherwise; the same holds for a sum B. The product's U are those of A, of B and,
 // in case 3, of J.
 YOTTA_API LocalProduct product_of(const Spread& a, const Spread& b);
+// Cases 2 and 4: how many of the last axes of J, I or K must be gathered, if `axes` cut it in this
+// input, and `other` cut the dim that it clashes with: of J_XY only Y if J_X stands in the other.
+YOTTA_API size_t axes_to_gather(const LocalProduct& product, const std::string& axes,
+                                const std::string& other);
 
 // A B. In case 2 J is gathered of the input where more axes cut it, of B if as many do. In case 4 I
 // of A or K of B is gathered: of the one of which rank 0 holds fewer bytes, of A if they are equal.
-// All ranks must decide alike. If sums are unreduced, `onto` is the dim of C (0 or 1) that the sums
-// are scattered onto; -1: an all_reduce.
+// All ranks must decide alike. No more axes are gathered than must be (axes_to_gather). If sums are
+// unreduced, `onto` is the dim of C (0 or 1) that the sums are scattered onto; -1: an all_reduce.
 // Errors: an input that is unreduced.
 YOTTA_API ShardedMatrix sharded_matmul(ShardedMatrix a, ShardedMatrix b, int onto,
                                        AxisGroups& groups, Where where = Where::current());
@@ -141,16 +148,34 @@ ShardedMatrix cut(const Tensor& whole, const Spread& spread, const AxisGroups& g
   return {part_of_box(whole, all, held), spread, whole.shape()};
 }
 
+namespace detail {
+// x without numbers yet, for a spread that it is to get.
+inline ShardedMatrix space_for(const ShardedMatrix& x, Spread spread, const AxisGroups& groups) {
+  const Shape shape = held_shape(x.whole, spread, groups.mesh(), groups.rank());
+  return {Tensor::empty(shape, x.local.dtype()), std::move(spread), x.whole};
+}
+inline std::vector<Box> boxes_of(const ShardedMatrix& x, const Spread& spread,
+                                 const Communicator& group, const AxisGroups& groups) {
+  std::vector<Box> boxes;
+  for (const int member : group.members())
+    boxes.push_back(held_box(x.whole, spread, groups.mesh(), member));
+  return boxes;
+}
+inline Spread without_last(Spread spread, size_t dim, size_t count, Where where) {
+  std::string& axes = spread.dims[dim].axes;
+  if (count > axes.size()) fail(where, "{} has no {} axes to gather", str(spread), count);
+  axes.resize(axes.size() - count);
+  return spread;
+}
+}  // namespace detail
+
 ShardedMatrix gathered(const ShardedMatrix& x, size_t dim, size_t count, AxisGroups& groups,
                        Where where) {
-  ShardedMatrix result = x;
-  std::string& axes = result.spread.dims[dim].axes;
-  if (count > axes.size()) fail(where, "{} has no {} axes to gather", str(x.spread), count);
-  const std::string over = axes.substr(axes.size() - count);
-  axes.resize(axes.size() - count);
-  const Communicator& group = groups.along(over);
-  const Box to = held_box(x.whole, result.spread, groups.mesh(), groups.rank());
-  result.local = Tensor::empty(shape_of(to), x.local.dtype());
+  const Spread less = detail::without_last(x.spread, dim, count, where);
+  ShardedMatrix result = detail::space_for(x, less, groups);
+  const Communicator& group =
+      groups.along(x.spread.dims[dim].axes.substr(less.dims[dim].axes.size()));
+  const Box to = held_box(x.whole, less, groups.mesh(), groups.rank());
   // exercise 11.2: gather the members' parts, and put each where it belongs in result.local
   std::vector<Box> from;
   std::vector<int64_t> counts;
@@ -179,32 +204,21 @@ ShardedMatrix reduced(const ShardedMatrix& x, const std::string& axes, AxisGroup
 
 ShardedMatrix scattered(const ShardedMatrix& x, const std::string& axes, size_t dim,
                         AxisGroups& groups, Where where) {
-  ShardedMatrix result = x;
-  result.spread.dims[dim].axes += axes;
-  result.spread.unreduced = without(x.spread.unreduced, axes);
+  Spread more = x.spread;
+  more.dims[dim].axes += axes;
+  more.unreduced = without(x.spread.unreduced, axes);
+  ShardedMatrix result = detail::space_for(x, more, groups);
   const Communicator& group = groups.along(axes);
   const Box from = held_box(x.whole, x.spread, groups.mesh(), groups.rank());
-  Tensor sorted = Tensor::empty({x.local.numel()}, x.local.dtype());
-  std::vector<int64_t> counts;
-  int64_t begin = 0;
-  for (const int member : group.members()) {
-    const Box part = held_box(x.whole, result.spread, groups.mesh(), member);
-    counts.push_back(product(shape_of(part)));
-    Tensor place = sorted.rows(begin, begin + counts.back()).reshape(shape_of(part));
-    copy_overlap(x.local, from, place, part);
-    begin += counts.back();
-  }
-  result.local = Tensor::empty(held_shape(x.whole, result.spread, groups.mesh(), groups.rank()),
-                               x.local.dtype());
-  reduce_scatter_uneven(group, sorted, result.local, counts, where);
+  const Pieces sorted = pieces_of(from, detail::boxes_of(x, more, group, groups), x.local.dtype());
+  each_piece(sorted,
+             [&](Tensor piece, const Box& box) { copy_overlap(x.local, from, piece, box); });
+  reduce_scatter_uneven(group, sorted.numbers, result.local, sorted.counts, where);
   return result;
 }
 
 LocalProduct product_of(const Spread& a, const Spread& b) {
   const SpreadDim &i = a.dims[0], &j = a.dims[1], &j_of_b = b.dims[0], &k = b.dims[1];
-  const auto common = [](const std::string& left, const std::string& right) {
-    return without(left, without(left, right));
-  };
   LocalProduct product;
   product.result = {{i, k}, a.unreduced + b.unreduced};
   // exercise 11.3: which case? Fill `which`; `between` in 2 and 4; U in 3. Ask for 4 first
@@ -226,29 +240,34 @@ LocalProduct product_of(const Spread& a, const Spread& b) {
   return product;
 }
 
+size_t axes_to_gather(const LocalProduct& product, const std::string& axes,
+                      const std::string& other) {
+  const auto same = std::mismatch(axes.begin(), axes.end(), other.begin(), other.end()).first;
+  const size_t kept = product.which == 2 ? static_cast<size_t>(same - axes.begin())
+                                         : axes.find_first_of(product.between);
+  return axes.size() - (kept == axes.npos ? 0 : kept);
+}
+
 ShardedMatrix sharded_matmul(ShardedMatrix a, ShardedMatrix b, int onto, AxisGroups& groups,
                              Where where) {
-  if (!a.spread.unreduced.empty() || !b.spread.unreduced.empty())
-    fail(where, "{} times {}: sum the unreduced one first, with reduced() or scattered()",
-         str(a.spread), str(b.spread));
+  expect_summed(a.spread, where), expect_summed(b.spread, where);
   ShardedMatrix c{{}, {}, {a.whole[0], b.whole[1]}};
   // exercise 11.4: gather until it is case 1 or 3, multiply, and sum over what is unreduced
   LocalProduct product = product_of(a.spread, b.spread);
   for (; product.which == 2 || product.which == 4; product = product_of(a.spread, b.spread)) {
     const size_t dim = product.which == 2 ? 1 : 0;  // of A; of B it is the other
-    const size_t of_a = a.spread.dims[dim].axes.size(), of_b = b.spread.dims[1 - dim].axes.size();
-    const int64_t a_bytes = held_bytes(a.whole, a.local.dtype(), a.spread, groups.mesh(), 0);
-    const int64_t b_bytes = held_bytes(b.whole, b.local.dtype(), b.spread, groups.mesh(), 0);
-    if (product.which == 2 ? of_a > of_b : a_bytes <= b_bytes)  // rank 0's: all decide alike
-      a = gathered(a, dim, of_a, groups, where);
+    const std::string of_a = a.spread.dims[dim].axes, of_b = b.spread.dims[1 - dim].axes;
+    if (product.which == 2 ? of_a.size() > of_b.size()  // rank 0's bytes: all decide alike
+                           : held_bytes(a, groups.mesh(), 0) <= held_bytes(b, groups.mesh(), 0))
+      a = gathered(a, dim, axes_to_gather(product, of_a, of_b), groups, where);
     else
-      b = gathered(b, 1 - dim, of_b, groups, where);
+      b = gathered(b, 1 - dim, axes_to_gather(product, of_b, of_a), groups, where);
   }
   c.spread = product.result;
   c.local = local_matmul(a.local, b.local, where);
-  if (!c.spread.unreduced.empty() && onto < 0) c = reduced(c, c.spread.unreduced, groups, where);
-  if (!c.spread.unreduced.empty())
-    c = scattered(c, c.spread.unreduced, static_cast<size_t>(onto), groups, where);
+  if (const std::string sums = c.spread.unreduced; !sums.empty())
+    c = onto < 0 ? reduced(c, sums, groups, where)
+                 : scattered(c, sums, static_cast<size_t>(onto), groups, where);
   // end of exercise 11.4
   return c;
 }

@@ -95,11 +95,15 @@ YOTTA_API std::string str(const Spread& spread);
 // Throws unless every axis is the mesh's and stands at most once.
 YOTTA_API void expect_spread(const Spread& spread, const NamedMesh& mesh,
                              Where where = Where::current());
+// Throws if it is unreduced.
+YOTTA_API void expect_summed(const Spread& spread, Where where = Where::current());
 
 // All axes that cut a dim: "XY" of [I_X, J_Y].
 YOTTA_API std::string cutting_axes(const Spread& spread);
 // The axes that stand in `axes` and not in `taken`, in the order of `axes`.
 YOTTA_API std::string without(const std::string& axes, const std::string& taken);
+// The axes that stand in both, in the order of `axes`.
+YOTTA_API std::string common(const std::string& axes, const std::string& others);
 // The ranks that hold the same numbers: the sizes of the axes that stand nowhere, multiplied.
 YOTTA_API int copies_of(const Spread& spread, const NamedMesh& mesh);
 // [I_X, J_Y] as [J_Y, I_X].
@@ -230,6 +234,12 @@ std::string str(const Spread& spread) {
   return "[" + text + "]" + (spread.unreduced.empty() ? "" : "{U_" + spread.unreduced + "}");
 }
 
+void expect_summed(const Spread& spread, Where where) {
+  if (!spread.unreduced.empty())
+    fail(where, "{} cannot be multiplied: sum it first, with reduced() or scattered()",
+         str(spread));
+}
+
 void expect_spread(const Spread& spread, const NamedMesh& mesh, Where where) {
   std::vector<std::pair<char, std::string>> used;  // an axis, and what it does
   const auto use = [&](char axis, const std::string& what) {
@@ -258,6 +268,10 @@ std::string without(const std::string& axes, const std::string& taken) {
   for (const char axis : axes)
     if (taken.find(axis) == taken.npos) left += axis;
   return left;
+}
+
+std::string common(const std::string& axes, const std::string& others) {
+  return without(axes, without(axes, others));
 }
 
 int copies_of(const Spread& spread, const NamedMesh& mesh) {

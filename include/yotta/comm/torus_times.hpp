@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "yotta/core/error.hpp"
 #include "yotta/machine/chip.hpp"
 
 namespace yotta {
@@ -35,24 +36,31 @@ struct TorusLinks {
 };
 // A TPU's. No datasheet has the time of a hop: 1 us is an assumption.
 constexpr TorusLinks links_of(const Chip& chip) { return {2 * chip.link, 1e-6}; }
+inline void expect_links(TorusLinks links, Where where) {
+  if (!(links.both_ways > 0) || !(links.hop >= 0))
+    fail(where, "links of {} bytes/s and {} s a hop: expected more than 0, and 0 or more",
+         links.both_ways, links.hop);
+}
 
-// sizes: chips along each of the axes that take part. bytes: V.
-inline double torus_gather_seconds(TorusLinks links, const std::vector<int>& sizes, double bytes) {
+// An all_gather, or a reduce_scatter. sizes: chips along each of the axes that take part. bytes: V.
+// Errors, of all three: links that carry nothing.
+inline double torus_gather_seconds(TorusLinks links, const std::vector<int>& sizes, double bytes,
+                                   Where where = Where::current()) {
+  expect_links(links, where);
   double hops = 0, busy = 0;  // half round every ring; axes that have another chip
   for (const int size : sizes) {
     if (size > 1) hops += size / 2.0, busy += 1;
   }
   return busy > 0 ? std::max(links.hop * hops, bytes / (links.both_ways * busy)) : 0;
 }
-inline double torus_scatter_seconds(TorusLinks links, const std::vector<int>& sizes, double bytes) {
-  return torus_gather_seconds(links, sizes, bytes);
-}
 inline double torus_all_reduce_seconds(TorusLinks links, const std::vector<int>& sizes,
-                                       double bytes) {
-  return 2 * torus_gather_seconds(links, sizes, bytes);
+                                       double bytes, Where where = Where::current()) {
+  return 2 * torus_gather_seconds(links, sizes, bytes, where);
 }
 // Along one axis; bytes: what an all_gather over it would leave on a chip.
-inline double torus_all_to_all_seconds(TorusLinks links, int size, double bytes) {
+inline double torus_all_to_all_seconds(TorusLinks links, int size, double bytes,
+                                       Where where = Where::current()) {
+  expect_links(links, where);
   return size > 1 ? std::max(links.hop * size / 2.0, bytes / links.both_ways / 4) : 0;
 }
 
@@ -80,14 +88,10 @@ constexpr double line_gather_seconds(int n, double bytes, double one_way) {
 
 // ---- compute-bound if ----
 
-// FLOPs that a chip does while it sends a byte along so many axes.
+// FLOPs that a chip does while it sends a byte along so many axes. FSDP or data parallelism: tokens
+// a chip, B/X, must be more than this. (A weight of 2 bytes is sent for 2 FLOPs a token.)
 constexpr double flops_per_sent_byte(double flops, double both_ways, int axes = 1) {
   return flops / (both_ways * axes);
-}
-// FSDP or data parallelism: tokens a chip, B/X, must be more than this. (A weight of 2 bytes is
-// sent for 2 FLOPs a token.)
-constexpr double least_tokens_per_chip(double flops, double both_ways, int axes = 1) {
-  return flops_per_sent_byte(flops, both_ways, axes);
 }
 // Tensor parallelism: at most so many chips, F / (FLOP/s / W n_axes).
 constexpr double most_tensor_parallel(double F, double flops, double both_ways, int axes = 1) {

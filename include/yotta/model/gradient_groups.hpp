@@ -20,8 +20,8 @@
 //     a norm, with sequence parallelism  part     part   alone   part
 //     a tied table, on stages 0, p - 1   piece    part   part    part
 //
-// The ranks of ep train on other sequences, as those of dp do, and share out the experts: along ep an
-// expert is alone, and every other parameter has a part.
+// The ranks of ep train on other sequences, as those of dp do, and share out the experts: along ep
+// an expert is alone, and every other parameter has a part.
 //
 // Only parts are added up. Copies that are added up count p times; parts that are not leave each
 // rank with a weight of its own, and nothing fails. With FSDP or ZeRO a rank keeps only its run of
@@ -105,8 +105,8 @@ YOTTA_API Link slowest_link(const Cluster& cluster, const MeshShape& shape, Axis
 // What a rank's messages take, one after the other, over those links.
 YOTTA_API double seconds_of_order(const Cluster& cluster, const MeshShape& shape,
                                   const AxisBytes& bytes, const AxisOrder& order);
-// The order in which they take least, of all orders of the axes that have several ranks; the first of
-// equals in the order of all_axes.
+// The order in which they take least, of all orders of the axes that have several ranks; the first
+// of equals in the order of all_axes.
 YOTTA_API AxisOrder best_order(const Cluster& cluster, const MeshShape& shape,
                                const AxisBytes& bytes);
 

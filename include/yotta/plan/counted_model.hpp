@@ -4,6 +4,7 @@
 //     q and o              2 C H d                     all
 //     k and v              2 C K d                     all; K < H: heads share keys
 //     feed-forward         E M C F                     k M C F; M = 2 matrices, 3 with a gate
+//     shared experts       S M C F                     all
 //     router               C E, with experts           all
 //     after the blocks
 //     output matrix        V C                         all, also where it is tied to the table
@@ -17,7 +18,8 @@
 // less, and no matrices.
 //
 // Letters: L layers, C width, H heads, K key/value heads, d head size, F width of a feed-forward,
-// M its matrices, E experts, k experts that a token meets, V vocabulary.
+// M its matrices, E experts of which a token meets k, S experts that every token
+// meets, V vocabulary.
 // References: PaLM 540B: Chowdhery et al. 2022, table 1; GPT-3: Brown et al. 2020, table 2.1;
 // Mixtral 8x7B: Jiang et al. 2024, table 1.
 #pragma once
@@ -40,9 +42,11 @@ struct CountedModel {
   bool tied = true;          // the output matrix is the token table
   int64_t experts = 1;       // E of each layer; 1: no router
   int64_t active = 1;        // k
+  int64_t shared = 0;        // S
 };
 
 constexpr CountedModel counted_model(const TransformerConfig& c) {
+  const bool mixture = c.mixture.experts > 0;
   return {c.layers,
           c.width,
           c.heads,
@@ -51,7 +55,10 @@ constexpr CountedModel counted_model(const TransformerConfig& c) {
           c.feed_forward,
           c.has_bias() ? 2 : 3,
           c.vocabulary,
-          c.tied};
+          c.tied,
+          mixture ? c.mixture.experts : 1,
+          mixture ? c.mixture.top_k : 1,
+          c.mixture.shared};
 }
 
 // ---- weights ----
@@ -70,12 +77,12 @@ constexpr double output_weights(const CountedModel& m) {
 
 // All of them: N as most papers print it.
 constexpr double all_weights(const CountedModel& m) {
-  return projection_weights(m) + static_cast<double>(m.experts) * expert_weights(m) +
+  return projection_weights(m) + static_cast<double>(m.experts + m.shared) * expert_weights(m) +
          router_weights(m) + (m.tied ? 1 : 2) * output_weights(m);
 }
 // Those that a token is multiplied with.
 constexpr double met_weights(const CountedModel& m) {
-  return projection_weights(m) + static_cast<double>(m.active) * expert_weights(m) +
+  return projection_weights(m) + static_cast<double>(m.active + m.shared) * expert_weights(m) +
          router_weights(m) + output_weights(m);
 }
 

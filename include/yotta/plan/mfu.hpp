@@ -7,7 +7,7 @@
 //     forward, a token of a block      FLOPs
 //     q and o, k and v                 2 x 2 C H d + 2 x 2 C K d
 //     scores and their sums            4 H d T, of which half is masked (causal: 2 H d T)
-//     feed-forward                     2 k M C F, and the router 2 C E
+//     feed-forward                     2 (k + S) M C F, and the router 2 C E
 //     after the blocks: output         2 V C
 //     backward: twice that. A model's FLOPs are 3 forward passes, however they are computed
 //
@@ -62,7 +62,7 @@ constexpr TokenFlops forward_flops(const CountedModel& m, double T, Scores score
   flops.projections = L * 2 * (2 * C * H * d + 2 * C * K * d);
   flops.scores = L * 4 * H * d * seen;
   const double router = m.experts > 1 ? C * static_cast<double>(m.experts) : 0;
-  const auto matrices = static_cast<double>(m.active * m.matrices);
+  const auto matrices = static_cast<double>((m.active + m.shared) * m.matrices);
   flops.feed_forward = L * 2 * (matrices * C * static_cast<double>(m.feed_forward) + router);
   flops.output = 2 * C * static_cast<double>(m.vocabulary);
   // end of exercise 27.1

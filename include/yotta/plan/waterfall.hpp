@@ -162,7 +162,7 @@ std::string waterfall_text(const Waterfall& waterfall) {
 }
 
 bool is_matrix_product(std::string_view op) {
-  return op.starts_with("linear") || op.starts_with("matmul") ||
+  return op.starts_with("linear") || op.starts_with("grouped_linear") || op.starts_with("matmul") ||
          (op.starts_with("attention") && op != "attention_merge");
 }
 

@@ -48,6 +48,19 @@ TEST_CASE("an overlap is copied, and nothing else is written") {
   CHECK(to.values() == std::vector<double>{-1, -1, 1, 2, 4, 5});
 }
 
+TEST_CASE("what a box has of others, one piece behind the other") {
+  const Pieces pieces =
+      pieces_of({{0, 2}, {0, 3}}, {{{0, 2}, {0, 1}}, {{0, 2}, {1, 4}}}, DType::f64);
+  CHECK(pieces.boxes == std::vector<Box>{{{0, 2}, {0, 1}}, {{0, 2}, {1, 3}}});
+  CHECK(pieces.counts == std::vector<int64_t>{2, 4});
+  double number = 0;
+  each_piece(pieces, [&](Tensor piece, const Box& box) {
+    CHECK(piece.shape() == shape_of(box));
+    piece.fill(++number);
+  });
+  CHECK(pieces.numbers.values() == std::vector<double>{1, 1, 2, 2, 2, 2});
+}
+
 TEST_CASE("rings of pieces of unequal length, empty ones too") {
   for (const int p : {1, 2, 3, 4, 8}) {
     std::vector<int64_t> counts;

@@ -31,6 +31,23 @@ YOTTA_API void copy_overlap(const Tensor& from, const Box& at_from, Tensor& to, 
 // A tensor of its own with the numbers of a part of `from`.
 YOTTA_API Tensor part_of_box(const Tensor& from, const Box& at_from, const Box& part);
 
+// What a box has of each of several others; `numbers` of all lie one behind the other.
+struct Pieces {
+  std::vector<Box> boxes;
+  std::vector<int64_t> counts;
+  Tensor numbers;
+};
+YOTTA_API Pieces pieces_of(const Box& box, const std::vector<Box>& others, DType dtype);
+// Calls use(piece, its box) for every piece, as a view of `numbers`.
+template <class Use>
+void each_piece(const Pieces& pieces, Use use) {
+  int64_t begin = 0;
+  for (size_t i = 0; i < pieces.boxes.size(); begin += pieces.counts[i++]) {
+    const Tensor run = pieces.numbers.rows(begin, begin + pieces.counts[i]);
+    use(run.reshape(shape_of(pieces.boxes[i])), pieces.boxes[i]);
+  }
+}
+
 // A B of two ranks' parts, in f64 or f32; on meta only counted.
 YOTTA_API Tensor local_matmul(const Tensor& a, const Tensor& b, Where where = Where::current());
 
@@ -90,6 +107,17 @@ Tensor part_of_box(const Tensor& from, const Box& at_from, const Box& part) {
   Tensor made = Tensor::empty(shape_of(part), from.dtype());
   copy_overlap(from, at_from, made, part);
   return made;
+}
+
+Pieces pieces_of(const Box& box, const std::vector<Box>& others, DType dtype) {
+  Pieces pieces;
+  for (const Box& other : others) {
+    pieces.boxes.push_back(overlap(box, other));
+    pieces.counts.push_back(product(shape_of(pieces.boxes.back())));
+  }
+  const int64_t all = std::accumulate(pieces.counts.begin(), pieces.counts.end(), int64_t{0});
+  pieces.numbers = Tensor::empty({all}, dtype);
+  return pieces;
 }
 
 namespace detail {
