@@ -355,6 +355,22 @@ std::string error_with_cut_tokens(int64_t shared, bool backward) {
   });
 }
 
+// What rank 0 of 3 sends under each of these labels, in a forward pass or a step: one exchange.
+void expect_exchanges(bool backward, const std::vector<const char*>& labels) {
+  const Tensor x = numbers({12, C}, "x");
+  const auto reports = run(3, [&](Communicator& ep) {
+    const LayerPtr layer = solution.make_layer(mixture(6, 2), {.ep = ep});
+    run_layer(*layer, own(x, ep), backward ? own(x, ep) : Tensor());
+  });
+  for (const char* label : labels) {
+    const auto messages = reports[0].ledger().traffic(label).messages_sent;
+    expect(messages == 2,
+           fmt::format("right, but rank 0 of 3 sent {} messages under \"{}\", and one "
+                       "exchange sends 2",
+                       messages, label));
+  }
+}
+
 const Diagnosis ranks_disagree = {
     "which expects",
     "the ranks do not agree on how many rows travel: all_counts() comes first, and the plan is "
@@ -392,6 +408,27 @@ TEST_CASE("25.4: the shared expert is added, and runs while rows are on their wa
                      "it): start it after send() and before wait(), "
                      "and let 25.3's exchange be in flight, by all_to_all_v_async",
                      1e3 * mine, 1e3 * right, 1e3 * none));
+}
+
+TEST_CASE("25.4: forward keeps the results as they came back, and labels both exchanges") {
+  const MoeOptions options = mixture(5, 2);
+  const Tensor x = numbers({11, C}, "x");
+  for (const int p : {1, 2, 3})
+    run(p, [&](Communicator& ep) {
+      MoeMlp right("mlp", options, in_f64, {.ep = ep});
+      const LayerPtr layer = solution.make_layer(options, {.ep = ep});
+      Saved expected, saved;
+      layer->forward(own(x, ep), saved);
+      right.forward(own(x, ep), expected);
+      if (!saved.has("results"))
+        fail(Where::current(), "forward has kept no \"results\", which backward will ask for");
+      expect_equal(saved.get("results"), expected.get("results"),
+                   fmt::format("\"results\", which backward takes for the rows that came back from "
+                               "the experts, on rank {} of {}",
+                               ep.rank(), p),
+                   p);
+    });
+  expect_exchanges(false, {"ep.dispatch", "ep.combine"});
 }
 
 TEST_CASE("25.4: tokens that tp shares out: the shared expert gets x as it came") {
@@ -452,19 +489,7 @@ TEST_CASE("25.5: dx and every gradient of 1 to 4 ranks are those of one rank") {
 }
 
 TEST_CASE("25.5: two exchanges, under their labels") {
-  const Tensor x = numbers({12, C}, "x");
-  const auto reports = run(3, [&](Communicator& ep) {
-    const LayerPtr layer = solution.make_layer(mixture(6, 2), {.ep = ep});
-    run_layer(*layer, own(x, ep), own(x, ep));
-  });
-  for (const char* label :
-       {"ep.dispatch", "ep.combine", "ep.combine_backward", "ep.dispatch_backward"}) {
-    const auto messages = reports[0].ledger().traffic(label).messages_sent;
-    expect(messages == 2,
-           fmt::format("right, but rank 0 of 3 sent {} messages under \"{}\", and one "
-                       "exchange sends 2",
-                       messages, label));
-  }
+  expect_exchanges(true, {"ep.combine_backward", "ep.dispatch_backward"});
 }
 
 TEST_CASE("25.5: the shared expert runs back while gradients are on their way") {
@@ -546,6 +571,11 @@ TEST_CASE(
              "{}, half of {}: averaged. An expert has seen the rows of all ranks of ep already, "
              "so what the ranks that hold it have is added up and divided by nothing",
              gradient, sum);
+      if (!expert && (got == 101 || got == 1010))
+        fail(Where::current(),
+             "{}: ranks {} and {} are left out. Every rank holds this weight, and each has other "
+             "tokens; expected {}",
+             gradient, got == 101 ? 1 : 0, got == 101 ? 3 : 2, sum);
       if (got == std::pow(10, rank))
         fail(Where::current(), "{}: this rank's own. Nothing was added up; expected {}", gradient,
              sum);
