@@ -160,8 +160,6 @@ void grouped_linear_backward_weight(const Tensor& dy, const Tensor& x,
 
 namespace detail {
 
-inline constexpr const char* experts_name = ".experts.";
-
 inline std::vector<Tensor> values_of(const std::vector<Use>& uses) {
   std::vector<Tensor> values;
   for (const Use& each : uses) values.push_back(each.parameter()->value);
@@ -272,7 +270,8 @@ void Experts::add_parameters(std::vector<ParameterPtr>& to) {
 }
 
 bool is_expert_parameter(const Parameter& parameter) {
-  return parameter.name.find(detail::experts_name) != std::string::npos;
+  return parameter.name.starts_with("experts.") ||
+         parameter.name.find(".experts.") != std::string::npos;
 }
 
 #endif  // YOTTA_BODIES
