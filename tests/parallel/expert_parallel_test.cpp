@@ -332,3 +332,11 @@ TEST_CASE("more ranks than experts, and an F that tp does not divide, are refuse
   check_says(error(3, true), {"layers.0.mlp: 4 hidden numbers of an expert cannot be divided",
                               "the nearest number that can is 3"});
 }
+
+TEST_CASE("an x of another type than the weights is refused, before anything is sent") {
+  MoeMlp layer("layers.0.mlp", mixture(4, 2), {1, DType::bf16});
+  Saved saved;
+  const std::string said = message_of([&] { layer.forward(Tensor::zeros({3, C}), saved); });
+  check_says(said,
+             {"layers.0.mlp: x is (3, 6) f32", "expected bf16", "convert with .to(DType::bf16)"});
+}
