@@ -3,16 +3,16 @@
 #include <map>
 #include <numeric>
 
-#include "course/shared/graded.hpp"
+#include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_on.hpp"
-#include "yotta/core/random.hpp"
 #include "yotta/parallel/expert_parallel.hpp"
 
 using namespace yotta;
 using exercise::error_of;
 using exercise::expect;
 using exercise::Plan;
+using exercise::run;
 using exercise::solution;
 
 namespace {
@@ -21,24 +21,7 @@ constexpr int64_t C = 3;
 const ParameterOptions in_f64{1, DType::f64};
 
 Tensor numbers(const Shape& shape, const std::string& name) {
-  Tensor made = Tensor::empty(shape, DType::f64);
-  const Random random(25, name);
-  for (int64_t i = 0; i < made.numel(); ++i)
-    made.data<double>()[i] = random.normal(static_cast<uint64_t>(i));
-  return made;
-}
-
-// body(ep) on p ranks; what is not begun says just that, and what a rank throws is said without the others'.
-std::vector<RankReport> run(int p, const std::function<void(Communicator&)>& body) {
-  RunOptions options;
-  options.threads = 1;
-  options.timeout = 3;
-  try {
-    return run_ranks(p, body, options);
-  } catch (const RankFailed& error) {
-    exercise::rethrow_not_done(error.cause());
-    throw;
-  }
+  return exercise::normal_numbers(shape, 25, name);
 }
 
 using List = std::vector<int64_t>;
@@ -56,15 +39,7 @@ void expect_list(const List& got, const List& expected, const std::string& what,
 
 void expect_equal(const Tensor& actual, const Tensor& expected, const std::string& what, int p,
                   std::vector<Suspect> suspects = {}) {
-  if (!actual.defined()) fail(Where::current(), "{} is an undefined tensor", what);
-  if (actual.shape() != expected.shape())
-    fail(Where::current(), "{} is {}, expected {}", what, actual.describe(), expected.describe());
-  Clues clues;
-  clues.what = what;
-  clues.ranks = p;
-  clues.suspects = std::move(suspects);
-  if (const Verdict verdict = compare(actual.values(), expected.values(), 1e-11, clues); !verdict)
-    fail(Where::current(), "{}", verdict.text);
+  exercise::expect_equal(actual, expected, what, p, std::move(suspects), 1e-11);
 }
 
 // Counts (ep, E) without a pattern; some are 0.
