@@ -1,0 +1,2 @@
+// The bodies of plan/ that estimate and choose layouts.
+#include "yotta/plan/step_estimate.hpp"

@@ -1,0 +1,305 @@
+// Block walk: what a block, an embedding and a head cost a rank, forward and backward.
+//
+//     F    norm, gather over tp, q k v, rope, attention (over cp), o, sum over tp, add,
+//          norm, gather, up and gate, swiglu, down, sum, add
+//     I    the same way back
+//     W    down, up, gate, norm, o, v, k, q, norm
+//
+// They go through the code of model/block.hpp, parallel/attention_layer.hpp, parallel/async_mlp.hpp
+// and model/head.hpp line by line; attention_walk.hpp has attention itself.
+// Contract: blockwise attention; no dropout. Letters: as in layer_walk.hpp.
+#pragma once
+
+#include "yotta/plan/layer_walk.hpp"
+
+namespace yotta {
+
+YOTTA_API LayerFigures block_figures(const LayerSizes& z, const PlanGroups& groups,
+                                     const StepWalk& walk);
+// Its forward pass is run again in I, which does W too.
+YOTTA_API LayerFigures checkpointed_figures(const LayerFigures& block);
+YOTTA_API LayerFigures embedding_figures(const TransformerConfig& config, const LayerSizes& z,
+                                         const PlanGroups& groups, const StepWalk& walk);
+// With the loss: what it saves has the gradient of the logits in it. `shares_table`: the embedding
+// is on the same rank, and its W is the last to add to the table's gradient.
+YOTTA_API LayerFigures head_figures(const LayerSizes& z, const PlanGroups& groups,
+                                    const StepWalk& walk, bool shares_table);
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(planner)
+#include "yotta/nn/activations.hpp"
+#include "yotta/nn/cross_entropy.hpp"
+#include "yotta/nn/embedding.hpp"
+#include "yotta/nn/linear_ops.hpp"
+#include "yotta/nn/rope.hpp"
+#include "yotta/plan/attention_walk.hpp"
+
+namespace yotta {
+
+namespace detail {
+
+class BlockWalk : public LayerWalk {
+ public:
+  using LayerWalk::LayerWalk;
+
+  LayerFigures figures() {
+    attention_forward();
+    mlp_forward();
+    end_forward(stream(), stream());
+    mlp_input();
+    attention_input();
+    end_input();
+    mlp_weight();
+    attention_weight();
+    return end_weight();
+  }
+
+ private:
+  int64_t queries() const { return z_.H * z_.d; }
+  int64_t keys() const { return z_.K * z_.d; }
+  double heads(int64_t size) const { return bytes(z_.N * size); }  // all tokens'
+  bool drops_gathered() const { return z_.shares_tokens && !z_.keeps_gathered; }
+
+  double matmul(const char* name, int64_t rows, int64_t outputs, int64_t inputs) const {
+    return walk_.seconds_of(linear_cost(name, z_.dtype, rows, outputs, inputs));
+  }
+  double with_bias(int64_t outputs) const {
+    return z_.is_gpt2 ? walk_.seconds_of(add_bias_cost(z_.dtype, z_.n, outputs)) : 0;
+  }
+
+  // Layers that read one gathered x.
+  void columns(std::initializer_list<int64_t> outputs) {
+    double piece = 0;
+    for (const int64_t each : outputs)
+      piece += matmul("linear", z_.n, each, z_.C) + with_bias(each);
+    if (in_pieces()) gather_in_pieces(piece);
+    if (!in_pieces()) gather();
+    for (const int64_t each : outputs)
+      if (in_pieces())
+        walk_.hold(heads(each));
+      else
+        linear(z_.N, z_.C, each, z_.is_gpt2);
+  }
+  void columns_input(std::initializer_list<int64_t> outputs) {
+    double piece = 0;
+    for (const int64_t each : outputs) piece += matmul("linear_backward_input", z_.n, z_.C, each);
+    if (in_pieces()) return reduce_in_pieces(piece);
+    for (const int64_t each : outputs) linear_input(z_.N, z_.C, each);
+    walk_.hold(whole());
+    if (z_.tp > 1) reduce();
+  }
+  void gather_again(std::initializer_list<int64_t> outputs) {
+    if (!drops_gathered()) return;
+    double piece = 0;
+    for (const int64_t each : outputs) piece += matmul("linear_backward_weight", z_.n, each, z_.C);
+    if (in_pieces()) gather_in_pieces(piece, false);
+    if (!in_pieces()) gather();
+  }
+  int64_t weight_rows() const { return in_pieces() && drops_gathered() ? z_.n : z_.N; }
+
+  // A layer whose sums all ranks of tp have parts of.
+  void row(int64_t inputs) {
+    if (in_pieces())
+      return reduce_in_pieces(matmul("linear", z_.n, z_.C, inputs) + with_bias(z_.C));
+    linear(z_.N, inputs, z_.C, z_.is_gpt2);
+    if (z_.tp > 1) reduce();
+  }
+  void row_input(int64_t inputs) {
+    const double piece = matmul("linear_backward_input", z_.n, inputs, z_.C);
+    if (in_pieces()) gather_in_pieces(piece);
+    if (!in_pieces()) {
+      gather();
+      linear_input(z_.N, inputs, z_.C);
+    }
+    walk_.hold(heads(inputs));
+  }
+
+  void attention_forward() {
+    norm();
+    columns({queries(), keys(), keys()});
+    if (!z_.is_gpt2) {
+      walk_.op(rope_cost("rope", z_.dtype, z_.N * queries()));
+      walk_.op(rope_cost("rope", z_.dtype, z_.N * keys()));
+      walk_.hold(heads(queries() + keys()));
+    }
+    if (drops_gathered()) walk_.drop(whole());
+    attend(z_, groups_.cp, walk_);
+    row(queries());
+    if (z_.shares_tokens && z_.keeps_gathered) walk_.drop(stream());  // what norm made
+    if (!z_.is_gpt2) walk_.drop(heads(queries() + keys()));           // before rope
+    add();
+  }
+  void mlp_forward() {
+    norm();
+    if (z_.is_gpt2) columns({z_.F});
+    if (!z_.is_gpt2) columns({z_.F, z_.F});
+    walk_.op(z_.is_gpt2 ? gelu_cost(z_.dtype, z_.N * z_.F) : swiglu_cost(z_.dtype, z_.N * z_.F));
+    walk_.hold(heads(z_.F));
+    row(z_.F);
+    if (z_.shares_tokens) walk_.drop(z_.keeps_gathered ? stream() : whole());
+    add();
+  }
+
+  void mlp_input() {
+    const int inner = z_.is_gpt2 ? 1 : 2;
+    row_input(z_.F);
+    walk_.op(z_.is_gpt2 ? gelu_backward_cost(z_.dtype, z_.N * z_.F)
+                        : swiglu_backward_cost(z_.dtype, z_.N * z_.F));
+    walk_.hold(inner * heads(z_.F));
+    if (!z_.is_gpt2) walk_.drop(heads(z_.F));  // gate
+    if (z_.is_gpt2) columns_input({z_.F});
+    if (!z_.is_gpt2) columns_input({z_.F, z_.F});
+    walk_.drop(2 * heads(z_.F));  // h, and the gradient of what down read
+    norm_input();
+    add();
+  }
+  void attention_input() {
+    row_input(queries());
+    attend_back(z_, groups_.cp, walk_);
+    if (!z_.is_gpt2) {
+      walk_.op(rope_cost("rope_backward", z_.dtype, z_.N * queries()));
+      walk_.op(rope_cost("rope_backward", z_.dtype, z_.N * keys()));
+      walk_.touch(heads(queries()));
+    }
+    columns_input({queries(), keys(), keys()});
+    walk_.drop(heads(queries()));  // the gradient of what o read
+    norm_input();
+    add();
+    if (z_.shares_tokens) walk_.drop(stream());  // between the two halves; o has it gathered
+  }
+
+  void mlp_weight() {
+    if (z_.is_gpt2) gather_again({z_.F});
+    if (!z_.is_gpt2) gather_again({z_.F, z_.F});
+    linear_weight(z_.N, z_.F, z_.C, z_.is_gpt2);
+    walk_.drop(heads(z_.F));
+    for (int matrix = 0; matrix < (z_.is_gpt2 ? 1 : 2); ++matrix)
+      linear_weight(weight_rows(), z_.C, z_.F, z_.is_gpt2);
+    norm_weight();
+  }
+  void attention_weight() {
+    gather_again({queries(), keys(), keys()});
+    linear_weight(z_.N, queries(), z_.C, z_.is_gpt2);
+    linear_weight(weight_rows(), z_.C, keys(), z_.is_gpt2);
+    linear_weight(weight_rows(), z_.C, keys(), z_.is_gpt2);
+    linear_weight(weight_rows(), z_.C, queries(), z_.is_gpt2);
+    norm_weight();
+  }
+};
+
+}  // namespace detail
+
+LayerFigures block_figures(const LayerSizes& z, const PlanGroups& groups, const StepWalk& walk) {
+  return detail::BlockWalk(z, groups, walk).figures();
+}
+
+LayerFigures checkpointed_figures(const LayerFigures& block) {
+  LayerFigures once = block;
+  once.saved = once.in;
+  once.kept = 0;
+  once.input += block.forward;
+  const double before = once.input.seconds();
+  once.input += block.weight;
+  once.weight = {};
+  const double kept = block.saved - block.in;  // beside x, while it runs again
+  once.input_peak = std::max({block.forward_peak, kept + block.input_peak,
+                              block.kept - block.in + block.weight_peak});
+  once.weight_peak = 0;
+  for (WeightReady& each : once.weights) each.seconds += before;
+  return once;
+}
+
+namespace detail {
+
+class EmbeddingWalk : public LayerWalk {
+ public:
+  using LayerWalk::LayerWalk;
+
+  LayerFigures figures(const TransformerConfig& c) {
+    const int64_t looked_up = z_.N * z_.V / std::max<int64_t>(1, c.vocabulary);
+    walk_.op(embedding_cost(z_.dtype, looked_up, z_.C));
+    walk_.hold(whole());
+    if (z_.tp > 1) reduce();
+    if (z_.is_gpt2) walk_.op(add_positions_cost(z_.dtype, z_.n, z_.C));
+    end_forward(0, stream());
+    gather();
+    end_input();
+    walk_.op(embedding_backward_cost(z_.dtype, looked_up, z_.C));
+    ready(z_.V * z_.C);
+    if (z_.is_gpt2) {
+      walk_.op(positions_backward_cost(z_.dtype, z_.n, z_.C));
+      ready(c.context * z_.C);
+    }
+    return end_weight();
+  }
+};
+
+class HeadWalk : public LayerWalk {
+ public:
+  using LayerWalk::LayerWalk;
+
+  LayerFigures figures(bool shares_table) {
+    norm();
+    if (in_pieces()) {
+      gather_in_pieces(seconds("linear", z_.V, z_.C));
+      walk_.hold(logits());
+    } else {
+      gather();
+      linear(z_.N, z_.C, z_.V, false);
+    }
+    if (z_.shares_tokens) walk_.drop(z_.keeps_gathered ? stream() : whole());
+    loss();
+    end_forward(stream(), 0);
+    input();
+    end_input();
+    if (z_.shares_tokens && !z_.keeps_gathered) {
+      if (in_pieces()) gather_in_pieces(seconds("linear_backward_weight", z_.V, z_.C), false);
+      if (!in_pieces()) gather();
+    }
+    const bool last_piece = in_pieces() && !z_.keeps_gathered;
+    linear_weight(last_piece ? z_.n : z_.N, z_.C, z_.V, false);
+    if (shares_table) figures_.weights.pop_back();
+    norm_weight();
+    return end_weight();
+  }
+
+ private:
+  double logits() const { return bytes(z_.N * z_.V); }
+  double seconds(const char* name, int64_t outputs, int64_t inputs) const {
+    return walk_.seconds_of(linear_cost(name, z_.dtype, z_.n, outputs, inputs));
+  }
+  void loss() {
+    walk_.op(cross_entropy_cost(z_.dtype, z_.N, z_.V));
+    walk_.touch(sums((z_.tp > 1 ? 4 : 2) * z_.N));
+    if (z_.tp > 1) {
+      walk_.all_reduce(Exposed::tp, groups_.tp, sums(z_.N));
+      walk_.all_reduce(Exposed::tp, groups_.tp, sums(2 * z_.N));
+    }
+    walk_.op(cross_entropy_backward_cost(z_.dtype, z_.N, z_.V));
+  }
+  void input() {
+    if (in_pieces()) {
+      reduce_in_pieces(seconds("linear_backward_input", z_.C, z_.V));
+    } else {
+      linear_input(z_.N, z_.C, z_.V);
+      walk_.hold(whole());
+      if (z_.tp > 1) reduce();
+    }
+    norm_input();
+  }
+};
+
+}  // namespace detail
+
+LayerFigures embedding_figures(const TransformerConfig& config, const LayerSizes& z,
+                               const PlanGroups& groups, const StepWalk& walk) {
+  return detail::EmbeddingWalk(z, groups, walk).figures(config);
+}
+LayerFigures head_figures(const LayerSizes& z, const PlanGroups& groups, const StepWalk& walk,
+                          bool shares_table) {
+  return detail::HeadWalk(z, groups, walk).figures(shares_table);
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES

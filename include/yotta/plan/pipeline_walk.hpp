@@ -1,0 +1,188 @@
+// Pipeline walk: when the actions of a pipeline's ranks end, and what each rank holds meanwhile.
+//
+//     order     one list of all actions, each after all that it needs: made once for a schedule
+//     a pass    begin = max(its rank is free, what it needs has come); end = begin + its cost
+//
+// This is the arithmetic of parallel/pipeline_timeline.hpp with a cost for each stage: an embedding
+// and a head make the first and the last stage longer. A schedule depends on its kind, p, m and
+// chunks alone, so plans of a hundred thousand layouts share some hundred orders.
+//
+// More microbatches than some multiples of p repeat what came before, and the rest follows from two
+// passes: seconds(m) = seconds(b) + (m - b) / (b - a) (seconds(b) - seconds(a)).
+// Letters: p ranks, m microbatches.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "yotta/parallel/pipeline_kinds.hpp"
+
+namespace yotta {
+
+// An action, and where it stands among all.
+struct OrderedAction {
+  int rank, stage, chunk;
+  PipelineOp op;
+  int needs = -1;       // the action whose result comes from another stage
+  bool travels = false;  // from another rank
+  bool is_last = false;  // the chunk's last to go backward
+  int sent = 0;          // messages that its rank still holds when it begins
+};
+
+struct PipelineOrder {
+  int ranks = 1, stages = 1, chunks = 1;
+  int64_t microbatches = 1;
+  std::vector<OrderedAction> actions;
+};
+
+YOTTA_API PipelineOrder pipeline_order(const PipelinePlan& plan, int p, int64_t m,
+                                       Where where = Where::current());
+
+// Orders by what they are made of, kept. May be used by several threads.
+class PipelineOrders {
+ public:
+  YOTTA_API std::shared_ptr<const PipelineOrder> of(const PipelinePlan& plan, int p, int64_t m);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::tuple<PipelineKind, int, int, int64_t>, std::shared_ptr<const PipelineOrder>> all_;
+};
+
+// The microbatches of the two passes that stand for m: both are m where m is small.
+struct PassPair {
+  int64_t a, b;
+};
+constexpr PassPair passes_for(int p, int64_t m) {
+  const int64_t a = 2 * p + m % p;
+  return m <= a + p ? PassPair{m, m} : PassPair{a, a + p};
+}
+constexpr double at_microbatch(int64_t m, PassPair passes, double at_a, double at_b) {
+  if (passes.a == passes.b) return at_b;
+  return at_b + static_cast<double>(m - passes.b) / static_cast<double>(passes.b - passes.a) *
+                    (at_b - at_a);
+}
+
+// Goes through an order. Cost: double(const OrderedAction&, double begin), the end.
+template <class Run>
+std::vector<double> play(const PipelineOrder& order, double message, Run run) {
+  std::vector<double> ends(order.actions.size());
+  std::vector<double> free(static_cast<size_t>(order.ranks), 0);
+  for (size_t i = 0; i < order.actions.size(); ++i) {
+    const OrderedAction& a = order.actions[i];
+    double& rank = free[static_cast<size_t>(a.rank)];
+    double begin = rank;
+    if (a.needs >= 0)
+      begin = std::max(begin, ends[static_cast<size_t>(a.needs)] + (a.travels ? message : 0));
+    ends[i] = rank = run(a, begin);
+  }
+  return free;
+}
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(planner)
+
+namespace yotta {
+
+namespace detail {
+
+// Makes the order: goes round the ranks, and takes of each what can be taken.
+class OrderMaker {
+ public:
+  explicit OrderMaker(const PipelineSchedule& schedule)
+      : schedule_(schedule),
+        next_(static_cast<size_t>(schedule.ranks), 0),
+        done_(static_cast<size_t>(2 * schedule.stages * schedule.microbatches), -1),
+        left_(static_cast<size_t>(schedule.ranks * schedule.chunks()), schedule.microbatches),
+        sent_(static_cast<size_t>(schedule.ranks)) {
+    order_.ranks = schedule.ranks, order_.stages = schedule.stages;
+    order_.chunks = schedule.chunks(), order_.microbatches = schedule.microbatches;
+  }
+
+  PipelineOrder make(Where where) {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int rank = 0; rank < schedule_.ranks; ++rank)
+        while (take(rank)) moved = true;
+    }
+    for (int rank = 0; rank < schedule_.ranks; ++rank)
+      if (next_[static_cast<size_t>(rank)] < schedule_.by_rank[static_cast<size_t>(rank)].size())
+        fail(where, "{}: rank {} would wait forever", schedule_.name, rank);
+    return std::move(order_);
+  }
+
+ private:
+  static bool is_forward(const PipelineAction& a) { return a.op == PipelineOp::F; }
+  int& done(bool forward, int stage, int64_t microbatch) {
+    return done_[static_cast<size_t>((stage * 2 + forward) * schedule_.microbatches + microbatch)];
+  }
+
+  bool take(int rank) {
+    const PipelineActions& all = schedule_.by_rank[static_cast<size_t>(rank)];
+    size_t& next = next_[static_cast<size_t>(rank)];
+    if (next == all.size()) return false;
+    const PipelineAction& a = all[next];
+    OrderedAction made{rank, a.stage, schedule_.chunk_of(a.stage, a.microbatch), a.op};
+    const int from = a.op == PipelineOp::W ? -1 : is_forward(a) ? a.stage - 1 : a.stage + 1;
+    if (from >= 0 && from < schedule_.stages) {
+      made.needs = done(is_forward(a), from, a.microbatch);
+      if (made.needs < 0) return false;
+      const OrderedAction& giver = order_.actions[static_cast<size_t>(made.needs)];
+      made.travels = giver.rank != rank;
+      if (made.travels) release(rank, giver.rank, made.needs);
+    }
+    made.sent = static_cast<int>(sent_[static_cast<size_t>(rank)].size());
+    const int index = static_cast<int>(order_.actions.size());
+    if (a.op != PipelineOp::W) done(is_forward(a), a.stage, a.microbatch) = index;
+    if (a.op == PipelineOp::B || a.op == PipelineOp::W)
+      made.is_last = --left_[static_cast<size_t>(rank * order_.chunks + made.chunk)] == 0;
+    order_.actions.push_back(made);
+    if (a.op != PipelineOp::W) remember(rank, a, index);
+    if (made.travels) received_[made.needs] = index;
+    ++next;
+    return true;
+  }
+
+  // What a rank sends stays until it has heard of an action of the receiver that came later.
+  void remember(int rank, const PipelineAction& a, int index) {
+    const int to = is_forward(a) ? a.stage + 1 : a.stage - 1;
+    if (to < 0 || to >= schedule_.stages) return;
+    const int receiver = schedule_.rank_of(to, a.microbatch);
+    if (receiver != rank) sent_[static_cast<size_t>(rank)].push_back({index, receiver});
+  }
+  void release(int rank, int giver, int action) {
+    std::erase_if(sent_[static_cast<size_t>(rank)], [&](const std::pair<int, int>& each) {
+      const auto received = received_.find(each.first);
+      return each.second == giver && received != received_.end() && received->second < action;
+    });
+  }
+
+  const PipelineSchedule& schedule_;
+  PipelineOrder order_;
+  std::vector<size_t> next_;
+  std::vector<int> done_;  // by direction, stage and microbatch: the action's place
+  std::vector<int64_t> left_;  // by rank and chunk: microbatches that have not gone backward
+  std::vector<std::vector<std::pair<int, int>>> sent_;  // by rank: action and receiver
+  std::map<int, int> received_;                         // action: the one that received its result
+};
+
+}  // namespace detail
+
+PipelineOrder pipeline_order(const PipelinePlan& plan, int p, int64_t m, Where where) {
+  const PipelineSchedule schedule = make_schedule(plan, p, m, where);
+  return detail::OrderMaker(schedule).make(where);
+}
+
+std::shared_ptr<const PipelineOrder> PipelineOrders::of(const PipelinePlan& plan, int p,
+                                                        int64_t m) {
+  const std::lock_guard lock(mutex_);
+  auto& found = all_[{plan.kind, plan.chunks, p, m}];
+  if (!found) found = std::make_shared<const PipelineOrder>(pipeline_order(plan, p, m));
+  return found;
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES
