@@ -111,8 +111,8 @@ YOTTA_API AxisOrder best_order(const Cluster& cluster, const MeshShape& shape,
                                const AxisBytes& bytes);
 
 // A cluster on which every group along an axis has the slowest link of all groups along it, so that
-// its ranks can be mirrored. With cp, which sums gradients together with dp, cp, pp and dp all have
-// the slowest one's. Errors: a torus.
+// its ranks can be mirrored. With cp or ep, which sum gradients together with dp, all axes but tp
+// have the slowest one's. Errors: a torus.
 YOTTA_API Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster,
                              Where where = Where::current());
 
@@ -263,7 +263,7 @@ Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster, Where where) 
   }
   for (const Axis axis : all_axes) {
     if (shape[axis] == 1) continue;
-    const bool shares = shape.cp > 1 && axis != Axis::tp;
+    const bool shares = (shape.cp > 1 || shape.ep > 1) && axis != Axis::tp;
     const Link link = shares ? slowest : slowest_link(cluster, shape, axis);
     const Level& level = cluster.levels[static_cast<size_t>(link.level)];
     const int chips = stride(shape, axis) * shape[axis];
