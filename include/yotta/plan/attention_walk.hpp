@@ -47,10 +47,11 @@ class AttentionWalk {
       walk_.hold(narrow_bytes(z_.H));  // o twice: of all tokens, and of all heads
     } else {
       ring_forward();
-      walk_.hold(2 * (o + L));
       walk_.op(copy_cost("cat", z_.sum_dtype, z_.B * z_.T * z_.H * z_.d));
       walk_.op(copy_cost("cat", z_.sum_dtype, z_.B * z_.T * z_.H));
-      walk_.drop(o + L);
+      walk_.touch((z_.cp > 2 ? 2 : 1) * narrow_bytes(2 * z_.K) + 1.5 * (o + L));
+      walk_.touch(2 * (o + L) + (z_.width < z_.wide ? narrow_bytes(z_.H) : 0));
+      walk_.hold(o + L);
     }
     if (z_.width < z_.wide) walk_.touch(narrow_bytes(z_.H));
     walk_.drop(o - narrow_bytes(z_.H));
@@ -68,7 +69,7 @@ class AttentionWalk {
       exchange(z_.H + 2 * z_.K);
       walk_.drop(narrow_bytes(z_.H));
     } else {
-      walk_.touch(wide(4 * z_.K) + narrow_bytes(4 * z_.K));
+      walk_.touch(wide(2 * z_.K) + (z_.cp > 3 ? 6 : z_.cp > 2 ? 5 : 3) * narrow_bytes(2 * z_.K));
       ring_backward();
     }
     if (z_.width < z_.wide) walk_.touch(narrow_bytes(z_.H + 2 * z_.K));
@@ -84,14 +85,12 @@ class AttentionWalk {
   }
   int64_t whole_T() const { return z_.T * z_.cp; }
   AttentionSizes sizes() const { return {z_.B, z_.T, z_.H, z_.K, z_.d}; }
-  AttentionSizes exchanged() const {
-    return {z_.B, whole_T(), z_.H / z_.cp, z_.K / z_.cp, z_.d};
-  }
+  AttentionSizes exchanged() const { return {z_.B, whole_T(), z_.H / z_.cp, z_.K / z_.cp, z_.d}; }
 
   // Heads for tokens, or back: cut into a part for each rank, sent, put together.
   void exchange(int64_t heads) {
-    for (const int64_t each : {heads > z_.H ? z_.H : heads, heads > z_.H ? z_.K : 0,
-                               heads > z_.H ? z_.K : 0})
+    for (const int64_t each :
+         {heads > z_.H ? z_.H : heads, heads > z_.H ? z_.K : 0, heads > z_.H ? z_.K : 0})
       if (each > 0) exchange_one(z_.N * each * z_.d);
   }
   void exchange_one(int64_t numbers) {
@@ -112,11 +111,12 @@ class AttentionWalk {
       }
   }
   AttentionSizes chunk() const { return {z_.B, ring_.n, z_.H, z_.K, z_.d}; }
-  double hop() const { return 2 * (cp_.link.alpha + narrow_bytes(z_.K) * cp_.link.beta); }
+  // k and v, one after the other.
+  double latency() const { return 2 * cp_.link.alpha; }
+  double work() const { return 2 * narrow_bytes(z_.K) * cp_.link.beta; }
 
   void ring_forward() {
-    const OpCost merged =
-        attention_merge_cost(z_.sum_dtype, z_.B * z_.H * ring_.n, z_.d);
+    const OpCost merged = attention_merge_cost(z_.sum_dtype, z_.B * z_.H * ring_.n, z_.d);
     std::array<bool, 2> begun = {};
     for (int step = 0; step < z_.cp; ++step) {
       double here = 0;
@@ -124,17 +124,29 @@ class AttentionWalk {
         here += walk_.seconds_of(attention_block_cost(z_.dtype, chunk(), twice_seen(block)));
         if (std::exchange(begun[static_cast<size_t>(i)], true)) here += walk_.seconds_of(merged);
       });
-      walk_.compute(here);
-      if (step + 1 < z_.cp) walk_.wait(Exposed::cp, std::max(0.0, hop() - here));
+      const bool last = step + 1 == z_.cp;
+      walk_.beside(Exposed::cp, here, last ? 0 : latency(), last ? 0 : work());
     }
   }
 
   void ring_backward() {
     const double sum = 2 * walk_.seconds_of(add_cost(z_.sum_dtype, z_.N * z_.K * z_.d));
-    double now = 0, link = 0, computed = 0, home = 0;  // home: when the gradients have arrived
+    PartTime part;
+    const double seconds = ring_backward_seconds(sum, work(), part.computed);
+    part[Exposed::cp] = seconds - part.computed;
+    double computed = 0;
+    const auto cp = static_cast<size_t>(Exposed::cp);
+    part.sent[cp] = 2 * (z_.cp - 1) * work();
+    part.slowed[cp] = ring_backward_seconds(sum, 2 * work(), computed) - seconds;
+    walk_.add(part);
+  }
+  // `work`: seconds of a hop, beside its latency.
+  double ring_backward_seconds(double sum, double work, double& computed) const {
+    const double hop = latency() + work;
+    double now = 0, link = 0, home = 0;  // home: when the gradients have arrived
     for (int step = 0; step < z_.cp; ++step) {
       const bool last = step + 1 == z_.cp;
-      if (!last) link = std::max(link, now) + hop();
+      if (!last) link = std::max(link, now) + hop;
       const double keys = link;
       double here = 0;
       each_block(step, [&](int64_t, const AttentionBlock& block) {
@@ -144,11 +156,10 @@ class AttentionWalk {
       now += here, computed += here;
       if (!last) now = std::max(now, keys);
       if (step > 1) now = std::max(now, home) + sum, computed += sum;
-      if (step > 0) home = link = std::max(link, now) + hop();
+      if (step > 0) home = link = std::max(link, now) + hop;
     }
     now = std::max(now, home) + sum, computed += sum;
-    walk_.compute(computed);
-    walk_.wait(Exposed::cp, now - computed);
+    return now;
   }
 
   const LayerSizes& z_;

@@ -203,8 +203,8 @@ LayerFigures checkpointed_figures(const LayerFigures& block) {
   once.input += block.weight;
   once.weight = {};
   const double kept = block.saved - block.in;  // beside x, while it runs again
-  once.input_peak = std::max({block.forward_peak, kept + block.input_peak,
-                              block.kept - block.in + block.weight_peak});
+  once.input_peak = std::max(block.forward_peak, kept + block.input_peak);
+  once.again_peak = block.kept - block.in + block.weight_peak;
   once.weight_peak = 0;
   for (WeightReady& each : once.weights) each.seconds += before;
   return once;
@@ -259,7 +259,10 @@ class HeadWalk : public LayerWalk {
     }
     const bool last_piece = in_pieces() && !z_.keeps_gathered;
     linear_weight(last_piece ? z_.n : z_.N, z_.C, z_.V, false);
-    if (shares_table) figures_.weights.pop_back();
+    if (shares_table) {
+      figures_.table = figures_.weights.back().numbers;
+      figures_.weights.pop_back();
+    }
     norm_weight();
     return end_weight();
   }

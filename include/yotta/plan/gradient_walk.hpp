@@ -43,7 +43,7 @@ YOTTA_API double ddp_end(const std::vector<PlanBucket>& buckets, const PlanGroup
 // A layer as a unit: its times and its seconds on the network.
 struct PlanUnit {
   const LayerFigures* layer = nullptr;
-  int64_t numbers = 0;             // of its parameters
+  int64_t numbers = 0;  // of its parameters
   double gather = 0, reduce = 0, add = 0;
 };
 YOTTA_API PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& shards,
@@ -60,8 +60,8 @@ class FsdpWalk {
   // Waits for the reduction under way.
   YOTTA_API double finish(double now);
 
-  double waited() const { return waited_; }    // for gathers and reductions
-  double computed() const { return added_; }   // sums of gradients, beside the layers' own
+  double waited() const { return waited_; }   // for gathers and reductions
+  double computed() const { return added_; }  // sums of gradients, beside the layers' own
   const std::vector<WeightReady>& ready() const { return ready_; }  // units' shards, by time
 
  private:

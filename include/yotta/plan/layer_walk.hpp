@@ -50,7 +50,9 @@ struct LayerFigures {
   double saved = 0, kept = 0;       // bytes from F to I; from I to W
   double in = 0, out = 0;           // bytes of what flows in and out, forward
   double forward_peak = 0, input_peak = 0, weight_peak = 0;  // above what was there before
-  std::vector<WeightReady> weights = {};                     // in the order of W
+  double again_peak = 0;  // checkpointed: of the W that is a part of I
+  int64_t table = 0;      // numbers of a tied table: their gradient begins here, and ends elsewhere
+  std::vector<WeightReady> weights = {};  // in the order of W
 
   YOTTA_API int64_t parameters() const;
 };
@@ -132,8 +134,9 @@ LayerSizes layer_sizes(const DescribedStep& step) {
   const TransformerConfig& c = step.config;
   const NdOptions& o = step.options;
   const int tp = step.shape.tp, cp = step.shape.cp;
-  const int64_t T = o.tokens(c) / cp, B = chunk_count(
-      chunk_count(step.batch, step.shape.data_ranks(), 0), o.microbatches, 0);
+  const int64_t T = o.tokens(c) / cp,
+                B = chunk_count(chunk_count(step.batch, step.shape.data_ranks(), 0), o.microbatches,
+                                0);
   const bool shares = o.shares_tokens() && tp > 1;
   const DType sum_dtype = computed(c.dtype);
   return {B,
@@ -217,9 +220,11 @@ void LayerWalk::reduce() {
 }
 
 namespace detail {
-// A hop in one direction, or in both by one port.
-inline double hop_seconds(const PlanGroup& group, double piece, int directions) {
-  return directions == 0 ? 0 : group.link.alpha + directions * piece * group.link.beta;
+// Computes while a piece makes a hop in one direction, or in both by one port.
+inline void hop_beside(StepWalk& walk, const PlanGroup& group, double piece, int directions,
+                       double here) {
+  const double latency = directions == 0 ? 0 : group.link.alpha;
+  walk.beside(Exposed::tp, here, latency, directions * piece * group.link.beta);
 }
 }  // namespace detail
 
@@ -227,12 +232,10 @@ inline double hop_seconds(const PlanGroup& group, double piece, int directions) 
 void LayerWalk::gather_in_pieces(double matmuls, bool all) {
   const Reach reach = reach_of(z_.tp, z_.pieces);
   for (int step = 0; step <= reach.right; ++step) {
-    const double hop =
-        detail::hop_seconds(groups_.tp, stream(), (step < reach.right) + (step < reach.left));
     const int pieces = 0 < step && step <= reach.left ? 2 : 1;
     const double here = matmuls * (pieces - (!all && step == reach.right ? 1 : 0));
-    walk_.compute(here);
-    walk_.wait(Exposed::tp, std::max(0.0, hop - here));
+    detail::hop_beside(walk_, groups_.tp, stream(), (step < reach.right) + (step < reach.left),
+                       here);
   }
   walk_.hold(whole());
 }
@@ -241,13 +244,12 @@ void LayerWalk::gather_in_pieces(double matmuls, bool all) {
 void LayerWalk::reduce_in_pieces(double matmuls) {
   const Reach reach = reach_of(z_.tp, z_.pieces);
   const double sum = walk_.seconds_of(add_cost(z_.dtype, z_.n * z_.C));
-  double hop = 0;
+  int directions = 0;  // in which sums are on their way
   for (int d = reach.right; d >= 0; --d) {
     const double here = (0 < d && d <= reach.left ? 2 : 1) * matmuls;
-    walk_.compute(here);
-    walk_.wait(Exposed::tp, std::max(0.0, hop - here));
+    detail::hop_beside(walk_, groups_.tp, stream(), directions, here);
     walk_.compute(((d < reach.right) + (d < reach.left)) * sum);
-    hop = detail::hop_seconds(groups_.tp, stream(), 1 + (d <= reach.left));
+    directions = 1 + (d <= reach.left);
   }
   walk_.touch(4 * stream());
   walk_.hold(stream());

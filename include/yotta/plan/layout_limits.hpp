@@ -10,12 +10,9 @@
 //     of the batch       a chip has a sequence of its own         B / p >= T
 //     of communication   FSDP's trips hide behind computing       B / p >= C / W
 //
-//                  p │            both
-//                    │        ────────────── B / T   (or B W / C, if that is more)
-//                    │         one of them
-//                    │        ────────────── B W / C
-//                    │          neither: FSDP alone
-//                    └───────────────────────
+//     p is above              B W / C no          B W / C yes
+//       B / T no              neither limit       the communication limit
+//       B / T yes             the batch limit     both
 //
 //     more axes          p <= tp min(cp B / T, pp B W / C)
 //
@@ -40,6 +37,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "yotta/comm/collectives_common.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/comm/torus_times.hpp"
 #include "yotta/parallel/pipeline_actions.hpp"

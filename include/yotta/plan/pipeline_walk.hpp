@@ -26,7 +26,7 @@ namespace yotta {
 struct OrderedAction {
   int rank, stage, chunk;
   PipelineOp op;
-  int needs = -1;       // the action whose result comes from another stage
+  int needs = -1;        // the action whose result comes from another stage
   bool travels = false;  // from another rank
   bool is_last = false;  // the chunk's last to go backward
   int sent = 0;          // messages that its rank still holds when it begins
@@ -163,7 +163,7 @@ class OrderMaker {
   const PipelineSchedule& schedule_;
   PipelineOrder order_;
   std::vector<size_t> next_;
-  std::vector<int> done_;  // by direction, stage and microbatch: the action's place
+  std::vector<int> done_;      // by direction, stage and microbatch: the action's place
   std::vector<int64_t> left_;  // by rank and chunk: microbatches that have not gone backward
   std::vector<std::vector<std::pair<int, int>>> sent_;  // by rank: action and receiver
   std::map<int, int> received_;                         // action: the one that received its result

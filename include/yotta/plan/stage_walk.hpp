@@ -26,6 +26,7 @@ struct StageFigures {
   double in = 0, out = 0;           // what flows in and out, forward
   // Bytes above what was there before, of F, B, I and W.
   double forward_peak = 0, backward_peak = 0, input_peak = 0, weight_peak = 0;
+  double first_backward_peak = 0, first_weight_peak = 0;  // while gradients are made
   int64_t parameters = 0;
 
   PartTime backward() const {
@@ -36,11 +37,12 @@ struct StageFigures {
 
 // What a stage holds beside activations while it runs, in bytes of a parameter.
 struct StageExtras {
-  double grows = 0;     // gradients that are made in W and stay
-  double borrowed = 0;  // by the largest parameter of a layer in W
-  double gathered = 0;  // FSDP: by this layer and the next
-  double unreduced = 0;  // FSDP: in W, by the layer and the one before it
-  double scratch = 0;         // bytes, once `scratch_after` bytes of gradients have been made
+  double grows = 0;      // gradients that are made in W and stay
+  double borrowed = 0;   // by the largest parameter of a layer in W
+  double gathered = 0;   // FSDP: by this layer and the next
+  double unreduced = 0;  // FSDP: by the layer whose gradients are being summed
+  double gradient = 0;   // of a number
+  double scratch = 0;    // bytes, once `scratch_after` bytes of gradients have been made
   double scratch_after = 0;
 };
 
@@ -71,18 +73,27 @@ class StageClimb {
     }
     return peak;
   }
-  // B, or one of its halves.
-  double backward(bool input, bool weight) const {
+  // B, or one of its halves. `first`: gradients are made, and stay.
+  double backward(bool input, bool weight, bool first = false) const {
     double live = 0, peak = 0, made = 0;
+    const double grows = first ? extras_.grows : 0;
     for (size_t i = layers_.size(); i-- > 0;) {
       const LayerFigures& layer = *layers_[i];
       if (input) {
-        peak = std::max(peak, live + layer.input_peak + gathered(i, i - 1) + reducing(i + 1));
+        const double units = gathered(i, i - 1) + reducing(i + 1);
+        peak = std::max(peak, live + made + layer.input_peak + units);
+        if (layer.again_peak > 0) {  // with weights' gradients of its own
+          const double own = extras_.unreduced > 0 ? extras_.gradient * numbers(i)
+                                                   : extras_.borrowed * largest(layer);
+          peak = std::max(peak, live + made + grown(layer, grows) + layer.again_peak + units + own);
+        }
         live += layer.kept + layer.in - layer.saved - layer.out;
       }
       if (weight) {
-        made += static_cast<double>(layer.parameters()) * extras_.grows;
-        const double own = extras_.borrowed * largest(layer) + reducing(i) + reducing(i + 1);
+        made += grown(layer, grows);
+        const double again = layer.again_peak > 0 && extras_.unreduced > 0 ? 1 : 0;
+        const double own = extras_.borrowed * largest(layer) + reducing(i + 1) +
+                           (extras_.unreduced > 0 ? 1 + again : 0) * extras_.gradient * numbers(i);
         const double next = input && i > 0 ? extras_.gathered * numbers(i - 1) : 0;
         peak = std::max(peak, live + made + layer.weight_peak + own + next + scratch(i));
         live -= layer.kept;
@@ -99,6 +110,9 @@ class StageClimb {
     return extras_.gathered * (numbers(i) + numbers(next));
   }
   double reducing(size_t i) const { return extras_.unreduced * numbers(i); }
+  static double grown(const LayerFigures& layer, double bytes) {
+    return bytes * static_cast<double>(layer.parameters() + layer.table);
+  }
   double scratch(size_t i) const {
     double done = 0;
     for (size_t above = i + 1; above < layers_.size(); ++above) done += 4 * numbers(above);
@@ -129,6 +143,8 @@ StageFigures stage_figures(std::vector<LayerRun> runs, const StageExtras& extras
   }
   const detail::StageClimb climb(runs, extras);
   stage.forward_peak = climb.forward(), stage.backward_peak = climb.backward(true, true);
+  stage.first_backward_peak = climb.backward(true, true, true);
+  stage.first_weight_peak = climb.backward(false, true, true);
   stage.input_peak = climb.backward(true, false), stage.weight_peak = climb.backward(false, true);
   if (!runs.empty()) stage.in = runs.front().layer->in, stage.out = runs.back().layer->out;
   stage.runs = std::move(runs);

@@ -35,8 +35,8 @@ struct MemoryParts {
 
 struct StepEstimate {
   double seconds = 0, bubble = 0;
-  PartTime time;       // computed and exposed
-  MemoryParts memory;  // of the fullest rank
+  PartTime time;           // computed and exposed
+  MemoryParts memory;      // of the fullest rank
   double model_flops = 0;  // of a rank: causal attention, as causal_step_flops counts
   double mfu = 0;
 
@@ -55,9 +55,9 @@ YOTTA_API PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape)
 YOTTA_API StepEstimate estimate_step(const Cluster& cluster, const DescribedStep& step,
                                      EstimateCache& cache);
 YOTTA_API StepEstimate estimate_step(const Cluster& cluster, const DescribedStep& step);
-// The memory alone, which takes a part of the time.
-YOTTA_API MemoryParts estimate_memory(const Cluster& cluster, const DescribedStep& step,
-                                      EstimateCache& cache);
+// If the layout does not fit in a chip's memory: the memory alone, seconds 0.
+YOTTA_API StepEstimate estimate_fitting(const Cluster& cluster, const DescribedStep& step,
+                                        EstimateCache& cache);
 
 }  // namespace yotta
 
@@ -103,7 +103,12 @@ PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape) {
     return detail::group_along(cluster, shape, axes);
   };
   const bool sharded = shape.dp_shard > 1;
-  PlanGroups groups{along({tp}), along({cp}), along({ep}), along({cp, dp_shard}), {}, {},
+  PlanGroups groups{along({tp}),
+                    along({cp}),
+                    along({ep}),
+                    along({cp, dp_shard}),
+                    {},
+                    {},
                     detail::link_along(cluster, shape, pp)};
   groups.data = sharded ? along({ep, dp_replicate}) : along({cp, ep, dp_replicate});
   groups.experts = sharded ? along({dp_replicate}) : along({cp, dp_replicate});
@@ -143,8 +148,8 @@ class Estimator {
     found.bubble = found.seconds - found.time.seconds();
     found.memory = memory();
     const int64_t T = step_.options.tokens(step_.config);
-    found.model_flops = causal_step_flops(step_.config, step_.batch, T) /
-                        static_cast<double>(step_.shape.ranks());
+    found.model_flops =
+        causal_step_flops(step_.config, step_.batch, T) / static_cast<double>(step_.shape.ranks());
     found.mfu = found.model_flops / found.seconds / peak(chip_, step_.config.dtype);
     return found;
   }
@@ -154,20 +159,28 @@ class Estimator {
     const auto order = cache_.orders.of(plan_, step_.shape.pp, passes.b);
     const auto p = static_cast<size_t>(step_.shape.pp);
     std::vector<double> live(p, 0), peak(p, 0);
+    std::vector<bool> made(static_cast<size_t>(stages() * 2), !makes_gradients());
+    const double gradient = extras().grows;
     for (const OrderedAction& a : order->actions) {
       const StageFigures& stage = stages_[static_cast<size_t>(a.stage)];
       double& now = live[static_cast<size_t>(a.rank)];
       const double sent = a.sent * between();
-      const double above = a.op == PipelineOp::F   ? stage.forward_peak + stage.in
-                           : a.op == PipelineOp::B ? stage.backward_peak + stage.out
-                           : a.op == PipelineOp::I ? stage.input_peak + stage.out
-                                                   : stage.weight_peak;
+      const bool makes = a.op == PipelineOp::B || a.op == PipelineOp::W;
+      const bool first = makes && !made[static_cast<size_t>(a.stage)];
+      const double above =
+          a.op == PipelineOp::F ? stage.forward_peak + stage.in
+          : a.op == PipelineOp::B
+              ? (first ? stage.first_backward_peak : stage.backward_peak) + stage.out
+          : a.op == PipelineOp::I ? stage.input_peak + stage.out
+                                  : (first ? stage.first_weight_peak : stage.weight_peak);
       double& most = peak[static_cast<size_t>(a.rank)];
       most = std::max(most, now + sent + above);
       if (a.op == PipelineOp::F) now += stage.saved;
       if (a.op == PipelineOp::I) now += stage.kept - stage.saved;
       if (a.op == PipelineOp::B) now -= stage.saved;
       if (a.op == PipelineOp::W) now -= stage.kept;
+      if (first) now += gradient * static_cast<double>(stage.parameters);
+      if (makes) made[static_cast<size_t>(a.stage)] = true;
     }
     MemoryParts fullest;
     for (int rank = 0; rank < step_.shape.pp; ++rank) {
@@ -180,6 +193,8 @@ class Estimator {
  private:
   bool is_sharded() const { return groups_.shards.p > 1; }
   bool has_zero() const { return step_.options.zero.stage > 0; }
+  // In the first W; else they are there before the first step.
+  bool makes_gradients() const { return !has_zero() && !has_ddp(); }
   bool splits_backward() const {
     return plan_.kind >= PipelineKind::zb_h1 && plan_.kind <= PipelineKind::interleaved_zb;
   }
@@ -200,6 +215,7 @@ class Estimator {
     recomputed_ = checkpointed_figures(block_);
     embedding_ = collected(embedding_figures(step_.config, z_, groups_, walk_));
     head_ = collected(head_figures(z_, groups_, walk_, tied));
+    embedding_.table = -head_.table;
   }
   int stages() const { return plan_.stages(step_.shape.pp); }
 
@@ -224,11 +240,11 @@ class Estimator {
     if (is_sharded()) {
       extras.gathered = z_.width;
       extras.unreduced = z_.wide * (1 + 1.0 / groups_.shards.p);
-    } else if (has_zero()) {
-      extras.borrowed = z_.wide;
-    } else if (!has_ddp() && microbatches_ == 1) {
-      extras.grows = z_.wide;
-    } else if (has_ddp() && step_.shape.pp == 1) {
+    }
+    extras.gradient = z_.wide;
+    if (has_zero()) extras.borrowed = z_.wide;
+    if (makes_gradients()) extras.grows = z_.wide / groups_.shards.p;
+    if (has_ddp() && step_.shape.pp == 1) {
       extras.scratch_after = static_cast<double>(step_.options.ddp.bucket_bytes);
       extras.scratch = ring_scratch(groups_.data, extras.scratch_after);
     }
@@ -239,8 +255,7 @@ class Estimator {
 
   int chunks() const { return plan_.chunks_of_rank(); }
   const StageFigures& stage_of(int rank, int chunk) const {
-    return stages_[static_cast<size_t>(
-        stage_on(plan_.placement(), rank, chunk, step_.shape.pp))];
+    return stages_[static_cast<size_t>(stage_on(plan_.placement(), rank, chunk, step_.shape.pp))];
   }
   // The parameters of a rank in the order of backward; `began`: when each chunk's last W did.
   std::vector<WeightReady> ready_of(int rank, const std::vector<double>& began) const {
@@ -255,8 +270,8 @@ class Estimator {
           const double weights = now + (split ? 0 : figures.input.seconds());
           const bool again = &figures == &recomputed_;
           for (const WeightReady& each : figures.weights)
-            all.push_back({each.numbers, again ? now + (split ? 0 : each.seconds)
-                                               : weights + each.seconds});
+            all.push_back(
+                {each.numbers, again ? now + (split ? 0 : each.seconds) : weights + each.seconds});
           now = weights + figures.weight.seconds();
         }
     }
@@ -291,7 +306,8 @@ class Estimator {
     } else {
       const auto ready = ready_of(rank, began);
       if (has_zero()) {
-        for (const PlanBucket& each : plan_buckets(ready, step_.options.zero.bucket_bytes, z_.wide)) {
+        for (const PlanBucket& each :
+             plan_buckets(ready, step_.options.zero.bucket_bytes, z_.wide)) {
           const int64_t padded = shard_numbers(each.numbers(), groups_.data.p) * groups_.data.p;
           until(now + reduce_scatter_seconds(groups_.data, static_cast<double>(padded) * z_.wide));
           gathered += all_gather_seconds(groups_.data, static_cast<double>(padded) * z_.width);
@@ -416,10 +432,11 @@ class Estimator {
     const double states = (z_.width < 4 ? 3 : 2) * z_.wide;  // AdamW's, and a master copy
     MemoryParts parts;
     parts.weights = P * z_.width / shards;
-    parts.gradients = extras().grows > 0 ? 0 : P * z_.wide / shards;
+    parts.gradients = P * z_.wide / shards;
     parts.optimizer = P * states / shards / zero;
-    parts.activations = peak;
-    double last = extras().grows > 0 ? P * z_.wide : 0;  // when all activations are gone
+    if (makes_gradients()) peak -= parts.gradients;  // has those that there were
+    parts.activations = std::max(0.0, peak);
+    double last = 0;  // beside all of these, when all activations are gone
     if (has_zero()) last = P * z_.wide / zero + 2 * largest_bucket(rank) / zero;
     if (has_ddp()) last = ring_scratch(groups_.data, largest_bucket(rank));
     if (last > peak) parts.activations = 0, parts.buffers = last;
@@ -457,9 +474,12 @@ StepEstimate estimate_step(const Cluster& cluster, const DescribedStep& step) {
   EstimateCache cache;
   return estimate_step(cluster, step, cache);
 }
-MemoryParts estimate_memory(const Cluster& cluster, const DescribedStep& step,
-                            EstimateCache& cache) {
-  return detail::Estimator(cluster, step, cache).memory();
+StepEstimate estimate_fitting(const Cluster& cluster, const DescribedStep& step,
+                              EstimateCache& cache) {
+  detail::Estimator estimator(cluster, step, cache);
+  StepEstimate found;
+  found.memory = estimator.memory();
+  return found.memory.bytes() > cluster.chip.memory ? found : estimator.estimate();
 }
 
 }  // namespace yotta

@@ -30,10 +30,12 @@ constexpr const char* name(Exposed kind) {
   return names[static_cast<int>(kind)];
 }
 
-// Seconds of a part of a step, by what the compute lane did.
+// Seconds of a part of a step, by what the compute lane did. `sent`: for how long its messages had
+// a port. If others use the port at the same time, each gets half, and the part takes longer by
+// `slowed`, if that lasts for all of it.
 struct PartTime {
   double computed = 0;
-  std::array<double, exposed_kinds> exposed = {};
+  std::array<double, exposed_kinds> exposed = {}, sent = {}, slowed = {};
 
   constexpr double& operator[](Exposed kind) { return exposed[static_cast<size_t>(kind)]; }
   constexpr double seconds() const {
@@ -43,13 +45,17 @@ struct PartTime {
   }
   constexpr PartTime& operator+=(const PartTime& more) {
     computed += more.computed;
-    for (size_t i = 0; i < exposed.size(); ++i) exposed[i] += more.exposed[i];
+    for (size_t i = 0; i < exposed.size(); ++i) {
+      exposed[i] += more.exposed[i];
+      sent[i] += more.sent[i], slowed[i] += more.slowed[i];
+    }
     return *this;
   }
 };
 constexpr PartTime operator*(double times, PartTime part) {
   part.computed *= times;
-  for (double& each : part.exposed) each *= times;
+  for (auto* seconds : {&part.exposed, &part.sent, &part.slowed})
+    for (double& each : *seconds) each *= times;
   return part;
 }
 
@@ -84,7 +90,9 @@ class StepWalk {
   YOTTA_API void all_gather(Exposed kind, const PlanGroup& group, double bytes);
   YOTTA_API void reduce_scatter(Exposed kind, const PlanGroup& group, double bytes);
   YOTTA_API void all_to_all(Exposed kind, const PlanGroup& group, double bytes);
-  void wait(Exposed kind, double seconds) { time_[kind] += seconds; }
+  // Computes for `here` seconds while a message of `work` bytes' seconds and `latency` travels.
+  YOTTA_API void beside(Exposed kind, double here, double latency, double work);
+  void add(const PartTime& part) { time_ += part; }
 
   void hold(double bytes) { peak_ = std::max(peak_, live_ += bytes); }
   void drop(double bytes) { live_ -= bytes; }
@@ -100,6 +108,9 @@ class StepWalk {
   void restart_memory() { live_ = peak_ = 0; }
 
  private:
+  YOTTA_API void wait(Exposed kind, double (*seconds)(const PlanGroup&, double),
+                      const PlanGroup& group, double bytes);
+
   const Chip* chip_;
   const Efficiency* efficiency_;
   PartTime time_;
@@ -158,17 +169,31 @@ double StepWalk::seconds_of(const OpCost& cost) const {
 
 void StepWalk::op(const OpCost& cost, double times) { time_.computed += times * seconds_of(cost); }
 
+void StepWalk::wait(Exposed kind, double (*seconds)(const PlanGroup&, double),
+                    const PlanGroup& group, double bytes) {
+  const double port = seconds({group.p, {0, group.link.beta, 0}}, bytes);
+  beside(kind, 0, seconds(group, bytes) - port, port);
+}
+
+void StepWalk::beside(Exposed kind, double here, double latency, double work) {
+  const auto i = static_cast<size_t>(kind);
+  time_.computed += here;
+  time_.exposed[i] += std::max(0.0, latency + work - here);
+  time_.sent[i] += work;
+  time_.slowed[i] += std::max(here, latency + 2 * work) - std::max(here, latency + work);
+}
+
 void StepWalk::all_reduce(Exposed kind, const PlanGroup& group, double bytes) {
-  wait(kind, all_reduce_seconds(group, bytes));
+  wait(kind, all_reduce_seconds, group, bytes);
 }
 void StepWalk::all_gather(Exposed kind, const PlanGroup& group, double bytes) {
-  wait(kind, all_gather_seconds(group, bytes));
+  wait(kind, all_gather_seconds, group, bytes);
 }
 void StepWalk::reduce_scatter(Exposed kind, const PlanGroup& group, double bytes) {
-  wait(kind, reduce_scatter_seconds(group, bytes));
+  wait(kind, reduce_scatter_seconds, group, bytes);
 }
 void StepWalk::all_to_all(Exposed kind, const PlanGroup& group, double bytes) {
-  wait(kind, all_to_all_seconds(group, bytes));
+  wait(kind, all_to_all_seconds, group, bytes);
 }
 
 }  // namespace yotta

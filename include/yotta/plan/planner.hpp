@@ -1,0 +1,195 @@
+// Planner: which layout trains a model fastest on a cluster, and why each other one loses.
+//
+//     layout_space      all layouts that keep the rules          layout_space.hpp
+//       memory          those that do not fit are refused        step_estimate.hpp
+//         seconds       of those that fit                        the same
+//           best        the fastest ten
+//           frontier    those to which no other is faster and smaller
+//           losers      of each mesh its best layout, with the line that says why it loses
+//
+// Contract: seconds are those of the described cluster, with the stated efficiency of kernels.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "yotta/plan/layout_space.hpp"
+#include "yotta/plan/step_estimate.hpp"
+
+namespace yotta {
+
+struct PlannedLayout {
+  Layout layout;
+  StepEstimate estimate;
+};
+
+struct Plan {
+  PlanRequest request;
+  int64_t layouts = 0;                  // estimated
+  int64_t fitting = 0;                  // of them, those that fit in a chip's memory
+  std::vector<PlannedLayout> best;      // the fastest first
+  std::vector<PlannedLayout> frontier;  // the smallest first, each faster than all before
+  std::vector<PlannedLayout> losers;    // the best of each other mesh that fits, the fastest first
+  std::vector<RefusedLayout> refused;   // meshes that cannot be, or do not fit
+};
+
+struct PlanOptions {
+  int best = 10;
+  int threads = 2;
+};
+
+// Errors: a request that cannot be. A plan without any layout that fits is no error: `refused` says
+// why.
+YOTTA_API Plan make_plan(const PlanRequest& request, const PlanOptions& options = {},
+                         Where where = Where::current());
+
+// Bytes as people say them: "does not fit: 96.4 of 80 GB; weights 40.1, gradients ..., ...".
+YOTTA_API std::string why_too_large(const MemoryParts& memory, double capacity);
+// "31% slower: bubble 24% of the step (the best has 5%)": the part of the step that grew most.
+YOTTA_API std::string why_slower(const StepEstimate& loser, const StepEstimate& best);
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(planner)
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+namespace yotta {
+
+std::string why_too_large(const MemoryParts& m, double capacity) {
+  const auto gb = [](double bytes) { return bytes / 1e9; };
+  return fmt::format(
+      "does not fit: {:.1f} of {:.0f} GB; weights {:.1f}, gradients {:.1f}, optimizer {:.1f}, "
+      "activations {:.1f}, buffers {:.1f}",
+      gb(m.bytes()), gb(capacity), gb(m.weights), gb(m.gradients), gb(m.optimizer),
+      gb(m.activations), gb(m.buffers));
+}
+
+std::string why_slower(const StepEstimate& loser, const StepEstimate& best) {
+  std::vector<std::pair<std::string, std::pair<double, double>>> parts = {
+      {"computed", {loser.time.computed, best.time.computed}},
+      {"bubble", {loser.bubble, best.bubble}}};
+  for (size_t i = 0; i < exposed_kinds; ++i)
+    parts.push_back({fmt::format("exposed {} communication", name(static_cast<Exposed>(i))),
+                     {loser.time.exposed[i], best.time.exposed[i]}});
+  const auto grew = [](const auto& part) { return part.second.first - part.second.second; };
+  const auto& most = *std::max_element(
+      parts.begin(), parts.end(), [&](const auto& a, const auto& b) { return grew(a) < grew(b); });
+  return fmt::format("{:.0f}% slower: {} {:.0f}% of its step, {:.0f}% of the best one's",
+                     100 * (loser.seconds / best.seconds - 1), most.first,
+                     100 * most.second.first / loser.seconds,
+                     100 * most.second.second / best.seconds);
+}
+
+namespace detail {
+
+struct Evaluated {
+  double seconds = 0;  // 0: does not fit
+  MemoryParts memory;
+};
+
+inline std::vector<Evaluated> evaluate(const PlanRequest& request,
+                                       const std::vector<Layout>& layouts, int threads) {
+  std::vector<Evaluated> found(layouts.size());
+  EstimateCache cache;
+  const auto work = [&](size_t first) {
+    for (size_t i = first; i < layouts.size(); i += static_cast<size_t>(threads)) {
+      const DescribedStep step = described(request, layouts[i]);
+      const StepEstimate estimate = estimate_fitting(request.cluster, step, cache);
+      found[i] = {estimate.seconds, estimate.memory};
+    }
+  };
+  std::vector<std::thread> others;
+  for (int t = 1; t < threads; ++t) others.emplace_back(work, static_cast<size_t>(t));
+  work(0);
+  for (std::thread& each : others) each.join();
+  return found;
+}
+
+}  // namespace detail
+
+namespace detail {
+
+// Orders what was evaluated.
+class PlanMaker {
+ public:
+  PlanMaker(Plan& plan, std::vector<Layout> layouts, const std::vector<Evaluated>& found)
+      : plan_(plan), layouts_(std::move(layouts)), found_(found) {
+    for (size_t i = 0; i < found_.size(); ++i)
+      if (found_[i].seconds > 0) order_.push_back(i);
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](size_t a, size_t b) { return found_[a].seconds < found_[b].seconds; });
+    plan_.layouts = std::ssize(layouts_), plan_.fitting = std::ssize(order_);
+  }
+
+  void best(size_t count) {
+    for (const size_t i : order_)
+      if (plan_.best.size() < count) plan_.best.push_back(planned(i));
+  }
+  // From the fastest on: each that needs less than all faster ones.
+  void frontier() {
+    double least = no_limit;
+    for (const size_t i : order_) {
+      if (found_[i].memory.bytes() >= least) continue;
+      least = found_[i].memory.bytes();
+      plan_.frontier.push_back(planned(i));
+    }
+    std::reverse(plan_.frontier.begin(), plan_.frontier.end());
+  }
+  void losers() {
+    std::map<std::string, bool> seen;
+    for (const PlannedLayout& each : plan_.best) seen[describe(each.layout.shape)] = true;
+    for (const size_t i : order_)
+      if (!std::exchange(seen[describe(layouts_[i].shape)], true))
+        plan_.losers.push_back(planned(i));
+  }
+  // Meshes of which nothing fits, with the layout that needs least.
+  void refused() {
+    std::map<std::string, size_t> least;
+    for (size_t i = 0; i < found_.size(); ++i) {
+      auto [at, is_new] = least.try_emplace(describe(layouts_[i].shape), i);
+      const bool fits = found_[i].seconds > 0, fitted = found_[at->second].seconds > 0;
+      const bool smaller = found_[i].memory.bytes() < found_[at->second].memory.bytes();
+      if (!is_new && (fits || (!fitted && smaller))) at->second = i;
+    }
+    for (const auto& [mesh, i] : least)
+      if (found_[i].seconds <= 0)
+        plan_.refused.push_back(
+            {text_of(layouts_[i]),
+             why_too_large(found_[i].memory, plan_.request.cluster.chip.memory)});
+  }
+
+ private:
+  PlannedLayout planned(size_t i) const {
+    return {layouts_[i],
+            estimate_step(plan_.request.cluster, described(plan_.request, layouts_[i]))};
+  }
+
+  Plan& plan_;
+  std::vector<Layout> layouts_;
+  const std::vector<Evaluated>& found_;
+  std::vector<size_t> order_;  // of those that fit
+};
+
+}  // namespace detail
+
+Plan make_plan(const PlanRequest& request, const PlanOptions& options, Where where) {
+  LayoutSpace space = layout_space(request, where);
+  Plan plan;
+  plan.request = request;
+  plan.refused = std::move(space.refused);
+  const auto found = detail::evaluate(request, space.layouts, std::max(1, options.threads));
+  detail::PlanMaker maker(plan, std::move(space.layouts), found);
+  maker.best(static_cast<size_t>(options.best));
+  maker.frontier();
+  maker.losers();
+  maker.refused();
+  return plan;
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES
