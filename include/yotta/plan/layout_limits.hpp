@@ -14,12 +14,12 @@
 //       B / T no              neither limit       the communication limit
 //       B / T yes             the batch limit     both
 //
-//     more axes          p <= tp min(cp B / T, pp B W / C)
+//     more axes               p <= tp cp B / T     p <= tp pp B W / C
 //
 // tp chips share sequences and weights alike. cp chips share a sequence; each still needs all
 // weights. A pipeline needs pp sequences at once, one a stage; each of its chips gathers 1/pp of
-// the weights. So cp moves the first limit, pp the second, tp both. On GPUs tp moves the first
-// alone: it fills a node, and shares that node's network cards, so that W falls as tp rises.
+// the weights. So cp moves the first limit, pp the second, tp both. In a node of GPUs tp moves the
+// first alone: its chips gather different arrays over the cards of one node, so W falls with tp.
 //
 // A message has a latency too. An all_gather of n bytes over p ranks hides behind B sequences of S
 // tokens if alpha log2 p <= (B S / C - beta) n: there are 2 FLOPs for each 2 bytes and token.
@@ -84,7 +84,7 @@ constexpr HandMemory states_by_hand(const CountedModel& m, const HandLayout& l) 
   return held;
 }
 
-// Bytes that a block keeps of a token for backward, in bf16 with blockwise attention: its inputs and
+// Bytes that a block keeps of a token for backward, in bf16 with blockwise attention: inputs and
 // what norms make of them, q and o, k and v, and what stands between the matrices of feed-forward.
 constexpr double kept_bytes(const CountedModel& m) {
   return 2.0 * static_cast<double>(4 * m.width + 2 * m.head_size * (m.heads + m.kv_heads) +
@@ -127,6 +127,7 @@ struct BatchLimits {
   double batch = 1;             // B
   double sequence = 1;          // T
   double flops = 1, sends = 1;  // C, W
+  bool tp_shares_links = true;  // as in a node of GPUs; on a torus tp has an axis of its own
   double critical = no_limit;   // tokens: a larger batch than this helps training no more
 };
 constexpr double usable_batch(const BatchLimits& l) { return std::min(l.batch, l.critical); }
@@ -165,18 +166,49 @@ constexpr LimitCase limit_case(const BatchLimits& l, double chips) {
   return reached;
 }
 
-// The most chips with such axes; data parallelism fills the rest. `sends`: beside tp.
-constexpr double most_chips(const BatchLimits& l, const MeshShape& shape) {
-  double chips = 0;
+// The most chips with such axes; data parallelism fills the rest.
+struct FedChips {
+  double by_batch = 0, by_communication = 0;
+
+  constexpr double most() const { return std::min(by_batch, by_communication); }
+};
+constexpr FedChips fed_chips(const BatchLimits& l, const MeshShape& shape) {
+  FedChips fed;
   // exercise 28.5: what tp, cp and pp make of the two limits
-  const double by_batch = shape.cp * chips_with_sequence(l);
-  const double by_bytes = shape.pp * chips_hidden(l);
-  chips = shape.tp * std::min(by_batch, by_bytes);
+  const int gathering = l.tp_shares_links ? 1 : shape.tp;
+  fed.by_batch = shape.tp * shape.cp * chips_with_sequence(l);
+  fed.by_communication = gathering * shape.pp * chips_hidden(l);
   // end of exercise 28.5
-  return chips;
+  return fed;
 }
-// What is left of a node's cards to each of tp arrays that come in at once.
-constexpr double sends_beside_tp(double sends, int tp) { return sends / tp; }
+
+// Sizes that axes can have: tp in a node and as long as it is bound by its products, cp as long as
+// its ring is hidden, pp as there are blocks.
+struct MostRanks {
+  int tp = 1, cp = 1, pp = 1;
+};
+// Axes, doubled one by one, with which `chips` chips are fed: tp as long as it helps, since it
+// costs no sequences; then the axis that moves the lower limit, cp or pp. Where that axis has
+// reached its most, all stay as they are: fed_chips says how far they go.
+constexpr MeshShape axes_to_feed(const BatchLimits& l, double chips, MostRanks most) {
+  MeshShape shape;
+  // exercise 28.6: double the axis that moves the lower limit, until they reach
+  for (FedChips now = fed_chips(l, shape); now.most() < chips; now = fed_chips(l, shape)) {
+    MeshShape wider = shape;
+    wider.tp *= 2;
+    const bool by_batch = now.by_batch <= now.by_communication;
+    if (wider.tp <= most.tp && fed_chips(l, wider).most() > now.most())
+      shape = wider;
+    else if (by_batch && 2 * shape.cp <= most.cp)
+      shape.cp *= 2;
+    else if (!by_batch && 2 * shape.pp <= most.pp)
+      shape.pp *= 2;
+    else
+      break;
+  }
+  // end of exercise 28.6
+  return shape;
+}
 
 // The most ranks over which an all_gather of `bytes` hides behind `tokens`: 2 to the power of what
 // stands on the right of the inequality, over alpha. 0: not even the bytes alone are hidden.
@@ -200,13 +232,13 @@ struct RunAnswer {
 };
 constexpr RunAnswer run_answer(const TrainingRun& run) {
   RunAnswer answer;
-  // exercise 28.6: FLOPs, days, and chips for memory and for a month
+  // exercise 28.7: FLOPs, days, and chips for memory and for a month
   const double day = 86400 * run.flops * run.mfu;  // FLOPs of a chip
   answer.flops = 6 * run.parameters * run.tokens;
   answer.days = answer.flops / (run.chips * day);
   answer.least_chips = std::ceil(18 * run.parameters / run.memory);
   answer.month_chips = std::ceil(answer.flops / (30 * day));
-  // end of exercise 28.6
+  // end of exercise 28.7
   return answer;
 }
 // The other way round: MFU of a run that took so many days.
