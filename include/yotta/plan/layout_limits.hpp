@@ -187,18 +187,17 @@ constexpr FedChips fed_chips(const BatchLimits& l, const MeshShape& shape) {
 struct MostRanks {
   int tp = 1, cp = 1, pp = 1;
 };
-// Axes, doubled one by one, with which `chips` chips are fed: tp as long as it helps, since it
-// costs no sequences; then the axis that moves the lower limit, cp or pp. Where that axis has
-// reached its most, all stay as they are: fed_chips says how far they go.
+// Axes, doubled one by one, with which `chips` chips are fed. Next is the axis that moves the lower
+// limit: tp if it does, else cp or pp. Where that axis has reached its most, all stay as they are,
+// and fed_chips says how far they go.
 constexpr MeshShape axes_to_feed(const BatchLimits& l, double chips, MostRanks most) {
   MeshShape shape;
   // exercise 28.6: double the axis that moves the lower limit, until they reach
   for (FedChips now = fed_chips(l, shape); now.most() < chips; now = fed_chips(l, shape)) {
-    MeshShape wider = shape;
-    wider.tp *= 2;
     const bool by_batch = now.by_batch <= now.by_communication;
-    if (wider.tp <= most.tp && fed_chips(l, wider).most() > now.most())
-      shape = wider;
+    const bool tp_helps = by_batch || !l.tp_shares_links;
+    if (tp_helps && 2 * shape.tp <= most.tp)
+      shape.tp *= 2;
     else if (by_batch && 2 * shape.cp <= most.cp)
       shape.cp *= 2;
     else if (!by_batch && 2 * shape.pp <= most.pp)
