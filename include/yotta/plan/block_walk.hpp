@@ -173,17 +173,22 @@ class BlockWalk : public LayerWalk {
     if (z_.is_gpt2) gather_again({z_.F});
     if (!z_.is_gpt2) gather_again({z_.F, z_.F});
     linear_weight(z_.N, z_.F, z_.C, z_.is_gpt2);
-    walk_.drop(heads(z_.F));
-    for (int matrix = 0; matrix < (z_.is_gpt2 ? 1 : 2); ++matrix)
+    walk_.drop(heads(z_.F) + whole());
+    for (int matrix = 0; matrix < (z_.is_gpt2 ? 1 : 2); ++matrix) {
       linear_weight(weight_rows(), z_.C, z_.F, z_.is_gpt2);
+      walk_.drop(heads(z_.F));
+    }
+    walk_.drop(z_.shares_tokens && !z_.keeps_gathered ? whole() + stream() : whole());
     norm_weight();
   }
   void attention_weight() {
     gather_again({queries(), keys(), keys()});
     linear_weight(z_.N, queries(), z_.C, z_.is_gpt2);
-    linear_weight(weight_rows(), z_.C, keys(), z_.is_gpt2);
-    linear_weight(weight_rows(), z_.C, keys(), z_.is_gpt2);
-    linear_weight(weight_rows(), z_.C, queries(), z_.is_gpt2);
+    walk_.drop(heads(queries()) + whole());
+    for (const int64_t outputs : {keys(), keys(), queries()}) {
+      linear_weight(weight_rows(), z_.C, outputs, z_.is_gpt2);
+      walk_.drop(heads(outputs));
+    }
     norm_weight();
   }
 };
@@ -199,14 +204,15 @@ LayerFigures checkpointed_figures(const LayerFigures& block) {
   once.saved = once.in;
   once.kept = 0;
   once.input += block.forward;
-  const double before = once.input.seconds();
   once.input += block.weight;
   once.weight = {};
   const double kept = block.saved - block.in;  // beside x, while it runs again
   once.input_peak = std::max(block.forward_peak, kept + block.input_peak);
-  once.again_peak = block.kept - block.in + block.weight_peak;
+  const double again = block.kept - block.in;
+  once.again = true;
+  once.input_peak = std::max(once.input_peak, again + block.weight_peak);
+  once.growing_peak += again, once.passing_peak += again;
   once.weight_peak = 0;
-  for (WeightReady& each : once.weights) each.seconds += before;
   return once;
 }
 
@@ -259,6 +265,7 @@ class HeadWalk : public LayerWalk {
     }
     const bool last_piece = in_pieces() && !z_.keeps_gathered;
     linear_weight(last_piece ? z_.n : z_.N, z_.C, z_.V, false);
+    walk_.drop(logits());
     if (shares_table) {
       figures_.table = figures_.weights.back().numbers;
       figures_.weights.pop_back();

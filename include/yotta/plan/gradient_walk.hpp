@@ -3,12 +3,15 @@
 //     DDP      last microbatch   │ W7 │ W6 │ W5 │ ... │ W0 │          buckets leave as they fill
 //              network                 │ 7 6 ═══ │ 5 4 ═══ │ ... ═══│   what is left shows
 //     ZeRO-1   after backward    reduce_scatter bucket by bucket; AdamW on a p-th; all_gather
-//     FSDP     each microbatch   unit i + 1 is gathered while unit i computes, forward; backward
-//                                unit i - 1, and unit i + 1 is reduced
+//     FSDP     each microbatch   unit i + 1 is gathered while unit i computes; backward unit i - 1,
+//                                and the sum of unit i + 1 is under way
+//     HSDP     both              the last sums of shards leave for the other groups
 //
 // The rules by which buckets are cut and units are gathered are those of parallel/ddp.hpp, zero.hpp
-// and fsdp.hpp; here they are gone through with seconds in place of numbers. For equal units the
-// results are those of fsdp_cost.hpp and hsdp_cost.hpp, as the tests say.
+// and fsdp.hpp, gone through with seconds in place of numbers. For equal units the results are
+// those of fsdp_cost.hpp and hsdp_cost.hpp.
+// A layer's own messages may use the port that gradients or weights use at that time. Then each
+// gets half of it (machine/shared_ports.hpp): the layer takes longer, and so do they.
 // Letters: p ranks of a group, u a unit.
 #pragma once
 
@@ -19,69 +22,86 @@
 
 namespace yotta {
 
-// ---- DDP and ZeRO ----
+// ---- buckets ----
 
 struct PlanBucket {
   std::vector<int64_t> parameters = {};
-  double ready = 0;  // when the last of its gradients is
 
   YOTTA_API int64_t numbers() const;
 };
-// Of parameters in the order of backward, with times; each of `bytes_each` bytes a number.
-YOTTA_API std::vector<PlanBucket> plan_buckets(const std::vector<WeightReady>& ready,
+// Of parameters in the order of backward; each number of `bytes_each` bytes.
+YOTTA_API std::vector<PlanBucket> plan_buckets(const std::vector<int64_t>& parameters,
                                                int64_t bucket_bytes, double bytes_each);
 // The parts of a flat array of these parameters that rank 0 of p holds, parameter by parameter.
 YOTTA_API std::vector<int64_t> first_shards(const std::vector<int64_t>& parameters, int p);
 constexpr int64_t shard_numbers(int64_t numbers, int p) { return (numbers + p - 1) / p; }
 
-// When the last all_reduce ends, one after the other on one lane.
-YOTTA_API double ddp_end(const std::vector<PlanBucket>& buckets, const PlanGroup& group,
-                         double bytes_each);
+// ---- FSDP's units ----
 
-// ---- FSDP ----
-
-// A layer as a unit: its times and its seconds on the network.
+// A layer as a unit of p shards; without FSDP p is 1, and it costs nothing.
 struct PlanUnit {
   const LayerFigures* layer = nullptr;
-  int64_t numbers = 0;  // of its parameters
-  double gather = 0, reduce = 0, add = 0;
+  double gather = 0, reduce = 0, add = 0;  // seconds: of weights, of gradients; to add a shard
+  std::vector<int64_t> shards = {};        // of rank 0, in the order of forward
 };
-YOTTA_API PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& shards,
-                             const StepWalk& walk, double width, double wide, DType sum_dtype);
+YOTTA_API PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& group,
+                             const LayerSizes& z, const StepWalk& walk);
 
-// What a rank's FSDP does in a step.
-class FsdpWalk {
+// ---- a rank's step ----
+
+struct DataAxes {
+  PlanGroup shards, data;   // FSDP's; DDP's
+  int64_t bucket_bytes = 0;  // DDP's
+  double wide = 4;          // bytes of a gradient's number
+  std::array<bool, exposed_kinds> beside_shards = {}, beside_data = {};  // who shares their port
+};
+
+// What a rank's DDP and FSDP do while its pipeline runs.
+class GradientWalk {
  public:
-  // Units of each chunk, in the order of the stack.
-  explicit FsdpWalk(std::vector<std::vector<PlanUnit>> chunks) : chunks_(std::move(chunks)) {}
+  // Units of each chunk, in the order of the stack. They outlive the walk, as the axes do.
+  YOTTA_API GradientWalk(const DataAxes& axes, std::vector<std::vector<const PlanUnit*>> chunks);
 
-  // From `begin` until it ends; the last backward of a chunk notes when its shards are ready.
+  // Runs an action from `begin` on, and returns when it ends. `is_last`: the chunk's last backward.
   YOTTA_API double run(int chunk, PipelineOp op, double begin, bool is_last);
-  // Waits for the reduction under way.
+  // After the last action: waits for what is under way.
   YOTTA_API double finish(double now);
 
-  double waited() const { return waited_; }   // for gathers and reductions
-  double computed() const { return added_; }  // sums of gradients, beside the layers' own
-  const std::vector<WeightReady>& ready() const { return ready_; }  // units' shards, by time
+  // What came on top of the layers' own time.
+  const PartTime& extra() const { return extra_; }
 
  private:
-  double gather(const PlanUnit& unit, double now) {
-    return lane_ = std::max(lane_, now) + unit.gather;
-  }
-  double wait(double now, double until) {
-    waited_ += std::max(0.0, until - now);
-    return std::max(now, until);
-  }
-  YOTTA_API double forward(const std::vector<PlanUnit>& units, double now);
-  YOTTA_API double backward(const std::vector<PlanUnit>& units, PipelineOp op, double now);
-  YOTTA_API double weights(const PlanUnit& unit, double now);
+  using Units = std::vector<const PlanUnit*>;
+  struct Lane {
+    double free = 0;  // when the last collective on it ends
+  };
 
-  std::vector<std::vector<PlanUnit>> chunks_;
-  double lane_ = 0, waited_ = 0, added_ = 0;
+  bool has_fsdp() const { return axes_.shards.p > 1; }
+  bool has_ddp() const { return axes_.data.p > 1; }
+  bool share_a_port() const { return axes_.shards.port == axes_.data.port; }
+  // A layer's time, on a compute lane beside both others.
+  YOTTA_API double compute(const PartTime& part, double now);
+  YOTTA_API void slow(const PartTime& part, const std::array<bool, exposed_kinds>& shares,
+                      double seconds, double from, Lane& lane, double& now);
+  YOTTA_API double start(Lane& lane, Lane& other, double now, double seconds) const;
+  YOTTA_API double wait(double now, double until);
+  YOTTA_API double forward(const Units& units, double now);
+  YOTTA_API double backward(const Units& units, PipelineOp op, double now);
+  YOTTA_API double weights(const PlanUnit& unit, double now);
+  YOTTA_API double finish_reduce(double now);
+  YOTTA_API void ready(int64_t numbers, double now);
+
+  const DataAxes& axes_;
+  std::vector<Units> chunks_;
+  Lane sharding_, summing_;  // FSDP's, DDP's
   const PlanUnit* reducing_ = nullptr;
-  double reduced_ = 0;    // when that ends
-  bool is_last_ = false;  // of the chunk that runs
-  std::vector<WeightReady> ready_;
+  double reduced_ = 0;  // when that is done
+  int chunk_ = 0;       // that runs
+  bool is_last_ = false, reducing_last_ = false;
+  std::vector<double> bucket_ends_;                 // numbers up to each bucket's end
+  std::vector<int64_t> ready_, all_;                // numbers of each chunk
+  size_t left_ = 0;                                 // buckets that have left
+  PartTime extra_;
 };
 
 }  // namespace yotta
@@ -95,18 +115,17 @@ int64_t PlanBucket::numbers() const {
   return std::accumulate(parameters.begin(), parameters.end(), int64_t{0});
 }
 
-std::vector<PlanBucket> plan_buckets(const std::vector<WeightReady>& ready, int64_t bucket_bytes,
+std::vector<PlanBucket> plan_buckets(const std::vector<int64_t>& parameters, int64_t bucket_bytes,
                                      double bytes_each) {
   std::vector<PlanBucket> buckets;
-  double filled = 0, latest = 0;
-  for (const WeightReady& each : ready) {
-    const double bytes = static_cast<double>(each.numbers) * bytes_each;
+  double filled = 0;
+  for (const int64_t each : parameters) {
+    const double bytes = static_cast<double>(each) * bytes_each;
     if (buckets.empty() || filled + bytes > static_cast<double>(bucket_bytes)) {
       buckets.emplace_back();
       filled = 0;
     }
-    buckets.back().parameters.push_back(each.numbers);
-    buckets.back().ready = latest = std::max(latest, each.seconds);  // in turn
+    buckets.back().parameters.push_back(each);
     filled += bytes;
   }
   return buckets;
@@ -124,70 +143,148 @@ std::vector<int64_t> first_shards(const std::vector<int64_t>& parameters, int p)
   return shards;
 }
 
-double ddp_end(const std::vector<PlanBucket>& buckets, const PlanGroup& group, double bytes_each) {
-  double lane = 0;
-  for (const PlanBucket& each : buckets)
-    lane = std::max(lane, each.ready) +
-           all_reduce_seconds(group, static_cast<double>(each.numbers()) * bytes_each);
-  return lane;
-}
-
-PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& shards, const StepWalk& walk,
-                   double width, double wide, DType sum_dtype) {
-  PlanUnit unit{&layer, layer.parameters(), 0, 0, 0};
-  const auto padded = static_cast<double>(shard_numbers(unit.numbers, shards.p) * shards.p);
-  unit.gather = all_gather_seconds(shards, padded * width);
-  unit.reduce = reduce_scatter_seconds(shards, padded * wide);
+PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& group, const LayerSizes& z,
+                   const StepWalk& walk) {
+  PlanUnit unit{&layer};
   std::vector<int64_t> parameters;
   for (size_t i = layer.weights.size(); i-- > 0;) parameters.push_back(layer.weights[i].numbers);
-  for (const int64_t each : first_shards(parameters, shards.p))
-    unit.add += walk.seconds_of(add_cost(sum_dtype, each));
+  unit.shards = first_shards(parameters, group.p);
+  if (group.p == 1) return unit;
+  const auto padded = static_cast<double>(shard_numbers(layer.parameters(), group.p) * group.p);
+  unit.gather = all_gather_seconds(group, padded * z.width);
+  unit.reduce = reduce_scatter_seconds(group, padded * z.wide);
+  for (const int64_t each : unit.shards) unit.add += walk.seconds_of(add_cost(z.sum_dtype, each));
   return unit;
 }
 
-double FsdpWalk::run(int chunk, PipelineOp op, double begin, bool is_last) {
-  const std::vector<PlanUnit>& units = chunks_[static_cast<size_t>(chunk)];
+GradientWalk::GradientWalk(const DataAxes& axes, std::vector<Units> chunks)
+    : axes_(axes), chunks_(std::move(chunks)), ready_(chunks_.size(), 0), all_(chunks_.size(), 0) {
+  std::vector<int64_t> parameters;  // in the order of backward
+  for (size_t chunk = chunks_.size(); chunk-- > 0;)
+    for (size_t i = chunks_[chunk].size(); i-- > 0;) {
+      const std::vector<int64_t>& shards = chunks_[chunk][i]->shards;
+      parameters.insert(parameters.end(), shards.rbegin(), shards.rend());
+      all_[chunk] += std::accumulate(shards.begin(), shards.end(), int64_t{0});
+    }
+  if (!has_ddp()) return;
+  double end = 0;
+  for (const PlanBucket& each : plan_buckets(parameters, axes.bucket_bytes, axes.wide))
+    bucket_ends_.push_back(end += static_cast<double>(each.numbers()));
+}
+
+double GradientWalk::run(int chunk, PipelineOp op, double begin, bool is_last) {
+  const Units& units = chunks_[static_cast<size_t>(chunk)];
+  chunk_ = chunk;
+  if (is_last && !is_last_ && has_fsdp() && has_ddp()) begin = finish_reduce(begin);
   is_last_ = is_last;
   return op == PipelineOp::F ? forward(units, begin) : backward(units, op, begin);
 }
 
-double FsdpWalk::forward(const std::vector<PlanUnit>& units, double now) {
-  double here = gather(units[0], now);
+double GradientWalk::forward(const Units& units, double now) {
+  double here = start(sharding_, summing_, now, units[0]->gather);
   for (size_t i = 0; i < units.size(); ++i) {
     now = wait(now, here);
-    if (i + 1 < units.size()) here = gather(units[i + 1], now);
-    now += units[i].layer->forward.seconds();
+    if (i + 1 < units.size()) start(sharding_, summing_, now, units[i + 1]->gather);
+    now = compute(units[i]->layer->forward, now);
+    here = sharding_.free;
   }
   return now;
 }
 
-double FsdpWalk::backward(const std::vector<PlanUnit>& units, PipelineOp op, double now) {
-  double here = op == PipelineOp::W ? now : gather(units.back(), now);
+double GradientWalk::backward(const Units& units, PipelineOp op, double now) {
+  double here = op == PipelineOp::W ? now : start(sharding_, summing_, now, units.back()->gather);
   for (size_t i = units.size(); i-- > 0;) {
     if (op != PipelineOp::W) {
       now = wait(now, here);
-      if (i > 0) here = gather(units[i - 1], now);
-      now += units[i].layer->input.seconds();
+      if (i > 0) start(sharding_, summing_, now, units[i - 1]->gather);
+      now = compute(units[i]->layer->input, now);
+      here = sharding_.free;
     }
-    if (op != PipelineOp::I) now = weights(units[i], now);
+    if (op == PipelineOp::I) continue;
+    const double before = sharding_.free;
+    now = compute(units[i]->layer->weight, now);
+    here += sharding_.free - before;
+    now = weights(*units[i], now);
   }
   return now;
 }
 
-double FsdpWalk::weights(const PlanUnit& unit, double now) {
-  now = finish(now + unit.layer->weight.seconds());
-  reduced_ = lane_ = std::max(lane_, now) + unit.reduce;
-  reducing_ = &unit;
+// W has ended: its gradients leave.
+double GradientWalk::weights(const PlanUnit& unit, double now) {
+  if (!has_fsdp()) {
+    if (is_last_) ready(unit.layer->parameters(), now);
+    return now;
+  }
+  now = finish_reduce(now);
+  reduced_ = start(sharding_, summing_, now, unit.reduce);
+  reducing_ = &unit, reducing_last_ = is_last_;
   return now;
 }
 
-double FsdpWalk::finish(double now) {
+double GradientWalk::finish_reduce(double now) {
   if (reducing_ == nullptr) return now;
   now = wait(now, reduced_) + reducing_->add;
-  added_ += reducing_->add;
-  if (is_last_) ready_.push_back({reducing_->numbers, now});
+  extra_.computed += reducing_->add;
+  if (reducing_last_)
+    ready(std::accumulate(reducing_->shards.begin(), reducing_->shards.end(), int64_t{0}), now);
   reducing_ = nullptr;
   return now;
+}
+
+// Some of a chunk's gradients are summed up on this rank: full buckets leave, in their order.
+void GradientWalk::ready(int64_t numbers, double now) {
+  if (!has_ddp()) return;
+  ready_[static_cast<size_t>(chunk_)] += numbers;
+  double done = 0;
+  for (size_t chunk = chunks_.size(); chunk-- > 0;) {
+    done += static_cast<double>(ready_[chunk]);
+    if (ready_[chunk] < all_[chunk]) break;
+  }
+  for (; left_ < bucket_ends_.size() && bucket_ends_[left_] <= done; ++left_) {
+    const double begin = left_ == 0 ? 0 : bucket_ends_[left_ - 1];
+    start(summing_, sharding_, now,
+          all_reduce_seconds(axes_.data, (bucket_ends_[left_] - begin) * axes_.wide));
+  }
+}
+
+double GradientWalk::finish(double now) {
+  now = finish_reduce(now);
+  return wait(now, summing_.free);
+}
+
+double GradientWalk::wait(double now, double until) {
+  extra_[Exposed::data] += std::max(0.0, until - now);
+  return std::max(now, until);
+}
+
+// A collective on one of the lanes. While the other one has work, each gets half of a port.
+double GradientWalk::start(Lane& lane, Lane& other, double now, double seconds) const {
+  if (seconds == 0) return now;
+  const double begin = std::max(lane.free, now);
+  double shared = 0;
+  if (share_a_port()) shared = std::clamp(other.free - begin, 0.0, seconds);
+  other.free += shared;
+  return lane.free = begin + seconds + shared;
+}
+
+double GradientWalk::compute(const PartTime& part, double now) {
+  const double from = now, seconds = part.seconds();
+  now += seconds;
+  if (has_fsdp()) slow(part, axes_.beside_shards, seconds, from, sharding_, now);
+  if (has_ddp()) slow(part, axes_.beside_data, seconds, from, summing_, now);
+  return now;
+}
+
+void GradientWalk::slow(const PartTime& part, const std::array<bool, exposed_kinds>& shares,
+                        double seconds, double from, Lane& lane, double& now) {
+  if (lane.free <= from || seconds <= 0) return;
+  const double share = std::min(1.0, (lane.free - from) / seconds);
+  for (size_t i = 0; i < exposed_kinds; ++i) {
+    if (!shares[i]) continue;
+    extra_.exposed[i] += share * part.slowed[i];
+    now += share * part.slowed[i];
+    lane.free += share * part.sent[i];
+  }
 }
 
 }  // namespace yotta

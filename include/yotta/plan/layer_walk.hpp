@@ -38,10 +38,9 @@ struct LayerSizes {
 };
 YOTTA_API LayerSizes layer_sizes(const DescribedStep& step);
 
-// A parameter, and when its gradient is ready, in seconds since W began.
+// A parameter whose gradient is ready.
 struct WeightReady {
   int64_t numbers;
-  double seconds;
   bool expert = false;
 };
 
@@ -50,7 +49,9 @@ struct LayerFigures {
   double saved = 0, kept = 0;       // bytes from F to I; from I to W
   double in = 0, out = 0;           // bytes of what flows in and out, forward
   double forward_peak = 0, input_peak = 0, weight_peak = 0;  // above what was there before
-  double again_peak = 0;  // checkpointed: of the W that is a part of I
+  // The same of W if gradients are made in it, and stay; or if each one lasts for a moment.
+  double growing_peak = 0, passing_peak = 0;
+  bool again = false;  // checkpointed: W is a part of I, and has these peaks there
   int64_t table = 0;      // numbers of a tied table: their gradient begins here, and ends elsewhere
   std::vector<WeightReady> weights = {};  // in the order of W
 
@@ -79,9 +80,8 @@ class LayerWalk {
   YOTTA_API void linear(int64_t rows, int64_t inputs, int64_t outputs, bool bias);
   YOTTA_API void linear_input(int64_t rows, int64_t inputs, int64_t outputs);
   YOTTA_API void linear_weight(int64_t rows, int64_t inputs, int64_t outputs, bool bias);
-  void ready(int64_t numbers, bool expert = false) {
-    figures_.weights.push_back({numbers, walk_.time().seconds(), expert});
-  }
+  // A gradient is ready; x and dy are still there.
+  YOTTA_API void ready(int64_t numbers, bool expert = false);
 
   // ---- over tp ----
   // With sequence parallelism this rank's tokens become all of them; else nothing.
@@ -110,6 +110,8 @@ class LayerWalk {
   LayerFigures end_weight() {
     figures_.weight = walk_.take_time();
     figures_.weight_peak = walk_.peak();
+    figures_.growing_peak = std::max(figures_.growing_peak, walk_.peak());
+    figures_.passing_peak = std::max(figures_.passing_peak, walk_.peak());
     return std::move(figures_);
   }
 
@@ -118,6 +120,7 @@ class LayerWalk {
   const PlanGroups& groups_;
   StepWalk walk_;
   LayerFigures figures_;
+  double made_ = 0;  // bytes of gradients in W
 };
 
 }  // namespace yotta
@@ -160,6 +163,14 @@ LayerSizes layer_sizes(const DescribedStep& step) {
           sum_dtype,
           static_cast<double>(bytes_of(c.dtype)),
           static_cast<double>(bytes_of(sum_dtype))};
+}
+
+void LayerWalk::ready(int64_t numbers, bool expert) {
+  figures_.weights.push_back({numbers, expert});
+  made_ += static_cast<double>(numbers) * z_.wide;
+  figures_.growing_peak = std::max(figures_.growing_peak, walk_.live() + made_);
+  figures_.passing_peak =
+      std::max(figures_.passing_peak, walk_.live() + static_cast<double>(numbers) * z_.wide);
 }
 
 int64_t LayerFigures::parameters() const {

@@ -38,10 +38,11 @@ struct StageFigures {
 // What a stage holds beside activations while it runs, in bytes of a parameter.
 struct StageExtras {
   double grows = 0;      // gradients that are made in W and stay
-  double borrowed = 0;   // by the largest parameter of a layer in W
+  double passing = 0;   // ZeRO: by each gradient that is made in W, until it is collected
   double gathered = 0;   // FSDP: by this layer and the next
   double unreduced = 0;  // FSDP: by the layer whose gradients are being summed
   double gradient = 0;   // of a number
+  bool carries = false;  // FSDP: the last sum of a microbatch goes on into the next
   double scratch = 0;    // bytes, once `scratch_after` bytes of gradients have been made
   double scratch_after = 0;
 };
@@ -61,41 +62,45 @@ class StageClimb {
  public:
   StageClimb(const std::vector<LayerRun>& runs, const StageExtras& extras) : extras_(extras) {
     for (const LayerRun& run : runs)
-      for (int64_t i = 0; i < run.count; ++i) layers_.push_back(run.layer);
+      layers_.insert(layers_.end(), static_cast<size_t>(run.count), run.layer);
+    numbers_.resize(layers_.size() + 2, 0), above_.resize(layers_.size() + 3, 0);
+    for (size_t i = layers_.size(); i-- > 0;) {
+      numbers_[i] = static_cast<double>(layers_[i]->parameters());
+      above_[i] = above_[i + 1] + numbers_[i] + static_cast<double>(layers_[i]->table);
+    }
   }
 
   double forward() const {
-    double live = 0, peak = 0;
+    double live = carried(), peak = 0;
     for (size_t i = 0; i < layers_.size(); ++i) {
       const LayerFigures& layer = *layers_[i];
-      peak = std::max(peak, live + layer.forward_peak + gathered(i, i + 1));
+      peak = std::max(peak, live + layer.forward_peak + gathered(i) + gathered(i + 1));
       live += layer.saved - layer.in + layer.out;
     }
     return peak;
   }
   // B, or one of its halves. `first`: gradients are made, and stay.
   double backward(bool input, bool weight, bool first = false) const {
-    double live = 0, peak = 0, made = 0;
-    const double grows = first ? extras_.grows : 0;
+    double live = 0, peak = 0;
     for (size_t i = layers_.size(); i-- > 0;) {
       const LayerFigures& layer = *layers_[i];
+      const double beside =
+          reducing(i + 1) + (first ? made(i) : 0) + extras_.passing * tables_above(i);
+      const bool grows = first || extras_.unreduced > 0;
+      const double weight_peak = extras_.passing > 0 ? layer.passing_peak
+                                 : grows             ? layer.growing_peak
+                                                     : layer.weight_peak;
       if (input) {
-        const double units = gathered(i, i - 1) + reducing(i + 1);
-        peak = std::max(peak, live + made + layer.input_peak + units);
-        if (layer.again_peak > 0) {  // with weights' gradients of its own
-          const double own = extras_.unreduced > 0 ? extras_.gradient * numbers(i)
-                                                   : extras_.borrowed * largest(layer);
-          peak = std::max(peak, live + made + grown(layer, grows) + layer.again_peak + units + own);
-        }
+        const double units = gathered(i) + gathered(i - 1) + beside;
+        peak = std::max(peak, live + layer.input_peak + units);
+        if (layer.again) peak = std::max(peak, live + weight_peak + units);
         live += layer.kept + layer.in - layer.saved - layer.out;
       }
       if (weight) {
-        made += grown(layer, grows);
-        const double again = layer.again_peak > 0 && extras_.unreduced > 0 ? 1 : 0;
-        const double own = extras_.borrowed * largest(layer) + reducing(i + 1) +
-                           (extras_.unreduced > 0 ? 1 + again : 0) * extras_.gradient * numbers(i);
-        const double next = input && i > 0 ? extras_.gathered * numbers(i - 1) : 0;
-        peak = std::max(peak, live + made + layer.weight_peak + own + next + scratch(i));
+        const double next = input ? gathered(i - 1) : 0;
+        const double own = layer.again || extras_.unreduced > 0 ? layer.weight_peak + flat(i)
+                                                                : weight_peak;
+        peak = std::max(peak, live + own + next + beside + scratch(i));
         live -= layer.kept;
       }
     }
@@ -103,29 +108,36 @@ class StageClimb {
   }
 
  private:
-  double numbers(size_t i) const {
-    return i < layers_.size() ? static_cast<double>(layers_[i]->parameters()) : 0;
+  double numbers(size_t i) const { return i < layers_.size() ? numbers_[i] : 0; }
+  double gathered(size_t i) const { return extras_.gathered * numbers(i); }
+  // FSDP: the unit whose sum is under way; at the top that of the microbatch before.
+  double reducing(size_t i) const {
+    return i < layers_.size() ? extras_.unreduced * numbers(i) : carried();
   }
-  double gathered(size_t i, size_t next) const {
-    return extras_.gathered * (numbers(i) + numbers(next));
+  double carried() const { return extras_.carries ? extras_.unreduced * numbers(0) : 0; }
+  // FSDP's array of a unit's gradients, and what a checkpoint has made before.
+  double flat(size_t i) const {
+    if (extras_.unreduced == 0) return 0;
+    return (layers_[i]->again ? 2 : 1) * extras_.gradient * numbers(i);
   }
-  double reducing(size_t i) const { return extras_.unreduced * numbers(i); }
-  static double grown(const LayerFigures& layer, double bytes) {
-    return bytes * static_cast<double>(layer.parameters() + layer.table);
+  // Gradients that the layers above have left; FSDP's sums come a layer later.
+  double made(size_t i) const {
+    return extras_.grows * above_[extras_.unreduced > 0 ? i + 2 : i + 1];
+  }
+  // Of a tied table, from the first layer that uses it to the last.
+  double tables_above(size_t i) const {
+    return layers_.back()->table > 0 && i + 1 < layers_.size()
+               ? static_cast<double>(layers_.back()->table)
+               : 0;
   }
   double scratch(size_t i) const {
-    double done = 0;
-    for (size_t above = i + 1; above < layers_.size(); ++above) done += 4 * numbers(above);
+    const double done = extras_.gradient * above_[i + 1];
     return done > extras_.scratch_after ? extras_.scratch : 0;
-  }
-  static double largest(const LayerFigures& layer) {
-    int64_t most = 0;
-    for (const WeightReady& each : layer.weights) most = std::max(most, each.numbers);
-    return static_cast<double>(most);
   }
 
   StageExtras extras_;
   std::vector<const LayerFigures*> layers_;
+  std::vector<double> numbers_, above_;  // parameters: of a layer; of it and those above it
 };
 
 }  // namespace detail

@@ -73,24 +73,28 @@ namespace yotta {
 
 namespace detail {
 
-// The slowest link that any group along an axis has. Groups of axes fill blocks of chips.
-inline AlphaBeta link_along(const Cluster& cluster, const MeshShape& shape, Axis axis) {
-  if (shape[axis] == 1) return {0, 0, cluster.gamma};
-  const int64_t block = int64_t{1} * stride(shape, axis) * shape[axis];
+// A group along an axis, with the slowest link that any of them has. Groups fill blocks of chips.
+inline PlanGroup group_along(const Cluster& cluster, const MeshShape& shape, Axis axis) {
+  PlanGroup group{shape[axis], {0, 0, cluster.gamma}, -1};
+  if (group.p == 1) return group;
+  const int64_t block = int64_t{1} * stride(shape, axis) * group.p;
   size_t level = 0;
   while (level + 1 < cluster.levels.size() && cluster.levels[level].chips % block != 0 &&
          cluster.levels[level].chips < shape.ranks())
     ++level;
-  return {cluster.levels[level].alpha, cluster.levels[level].beta, cluster.gamma};
+  group.link.alpha = cluster.levels[level].alpha, group.link.beta = cluster.levels[level].beta;
+  group.port = level > 0 ? 1 : 0;
+  return group;
 }
 
 inline PlanGroup group_along(const Cluster& cluster, const MeshShape& shape,
                              std::initializer_list<Axis> axes) {
-  PlanGroup group{1, {0, 0, cluster.gamma}};
+  PlanGroup group{1, {0, 0, cluster.gamma}, -1};
   for (const Axis axis : axes) {
-    const AlphaBeta link = link_along(cluster, shape, axis);
-    if (shape[axis] > 1 && link.beta >= group.link.beta) group.link = link;
-    group.p *= shape[axis];
+    const PlanGroup along = group_along(cluster, shape, axis);
+    if (along.p > 1 && along.link.alpha >= group.link.alpha)
+      group.link = along.link, group.port = along.port;
+    group.p *= along.p;
   }
   return group;
 }
@@ -109,7 +113,7 @@ PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape) {
                     along({cp, dp_shard}),
                     {},
                     {},
-                    detail::link_along(cluster, shape, pp)};
+                    detail::group_along(cluster, shape, pp).link};
   groups.data = sharded ? along({ep, dp_replicate}) : along({cp, ep, dp_replicate});
   groups.experts = sharded ? along({dp_replicate}) : along({cp, dp_replicate});
   if (!sharded) groups.shards.p = 1;
@@ -195,9 +199,6 @@ class Estimator {
   bool has_zero() const { return step_.options.zero.stage > 0; }
   // In the first W; else they are there before the first step.
   bool makes_gradients() const { return !has_zero() && !has_ddp(); }
-  bool splits_backward() const {
-    return plan_.kind >= PipelineKind::zb_h1 && plan_.kind <= PipelineKind::interleaved_zb;
-  }
   bool has_ddp() const { return !has_zero() && groups_.data.p > 1; }
   // What flows between stages.
   double between() const { return static_cast<double>(z_.n * z_.C) * z_.width; }
@@ -216,6 +217,9 @@ class Estimator {
     embedding_ = collected(embedding_figures(step_.config, z_, groups_, walk_));
     head_ = collected(head_figures(z_, groups_, walk_, tied));
     embedding_.table = -head_.table;
+    for (const LayerFigures* layer : {&embedding_, &block_, &recomputed_, &head_})
+      units_.push_back(plan_unit(*layer, groups_.shards, z_, walk_));
+    axes_ = data_axes();
   }
   int stages() const { return plan_.stages(step_.shape.pp); }
 
@@ -241,10 +245,10 @@ class Estimator {
       extras.gathered = z_.width;
       extras.unreduced = z_.wide * (1 + 1.0 / groups_.shards.p);
     }
-    extras.gradient = z_.wide;
-    if (has_zero()) extras.borrowed = z_.wide;
+    extras.gradient = z_.wide, extras.carries = microbatches_ > 1;
+    if (has_zero()) extras.passing = z_.wide;
     if (makes_gradients()) extras.grows = z_.wide / groups_.shards.p;
-    if (has_ddp() && step_.shape.pp == 1) {
+    if (has_ddp() && !is_sharded() && step_.shape.pp == 1) {
       extras.scratch_after = static_cast<double>(step_.options.ddp.bucket_bytes);
       extras.scratch = ring_scratch(groups_.data, extras.scratch_after);
     }
@@ -257,23 +261,13 @@ class Estimator {
   const StageFigures& stage_of(int rank, int chunk) const {
     return stages_[static_cast<size_t>(stage_on(plan_.placement(), rank, chunk, step_.shape.pp))];
   }
-  // The parameters of a rank in the order of backward; `began`: when each chunk's last W did.
-  std::vector<WeightReady> ready_of(int rank, const std::vector<double>& began) const {
-    std::vector<WeightReady> all;
-    const bool split = splits_backward();
+  // The parameters of a rank, or its shards of them, in the order of backward.
+  std::vector<int64_t> parameters_of(int rank) const {
+    std::vector<int64_t> all;
     for (int chunk = chunks(); chunk-- > 0;) {
-      double now = began[static_cast<size_t>(chunk)];
-      const StageFigures& stage = stage_of(rank, chunk);
-      for (size_t i = stage.runs.size(); i-- > 0;)
-        for (int64_t layer = 0; layer < stage.runs[i].count; ++layer) {
-          const LayerFigures& figures = *stage.runs[i].layer;
-          const double weights = now + (split ? 0 : figures.input.seconds());
-          const bool again = &figures == &recomputed_;
-          for (const WeightReady& each : figures.weights)
-            all.push_back(
-                {each.numbers, again ? now + (split ? 0 : each.seconds) : weights + each.seconds});
-          now = weights + figures.weight.seconds();
-        }
+      const auto units = units_of(rank, chunk);
+      for (size_t i = units.size(); i-- > 0;)
+        all.insert(all.end(), units[i]->shards.rbegin(), units[i]->shards.rend());
     }
     return all;
   }
@@ -288,60 +282,57 @@ class Estimator {
     return seconds;
   }
 
-  // Seconds and waits of what comes after the last backward pass, from `now` on.
-  double end_of_step(int rank, const std::vector<double>& began, FsdpWalk* fsdp, double now,
-                     PartTime& time) const {
+  // From the end of the last backward pass on: what is left of the sums, the optimizer, and with
+  // ZeRO the new weights.
+  double end_of_step(int rank, GradientWalk& gradients, double now, PartTime& time) const {
+    now = gradients.finish(now);
+    time += gradients.extra();
+    const double before = time.seconds();
     std::vector<int64_t> tensors;
-    double gathered = 0;  // ZeRO's new weights
-    const auto until = [&](double end) {
-      time[Exposed::data] += std::max(0.0, end - now);
-      now = std::max(now, end);
-    };
-    if (fsdp != nullptr) {
-      now = fsdp->finish(now);
-      time[Exposed::data] += fsdp->waited();
-      time.computed += fsdp->computed();
-      until(ddp_end(shard_buckets(fsdp->ready()), groups_.data, z_.wide));
-      tensors = units_shards(rank);
+    if (has_zero()) {
+      zero(rank, tensors, time);
     } else {
-      const auto ready = ready_of(rank, began);
-      if (has_zero()) {
-        for (const PlanBucket& each :
-             plan_buckets(ready, step_.options.zero.bucket_bytes, z_.wide)) {
-          const int64_t padded = shard_numbers(each.numbers(), groups_.data.p) * groups_.data.p;
-          until(now + reduce_scatter_seconds(groups_.data, static_cast<double>(padded) * z_.wide));
-          gathered += all_gather_seconds(groups_.data, static_cast<double>(padded) * z_.width);
-          for (const int64_t shard : first_shards(each.parameters, groups_.data.p))
-            tensors.push_back(shard);
-        }
-      } else {
-        if (has_ddp())
-          until(ddp_end(plan_buckets(ready, step_.options.ddp.bucket_bytes, z_.wide), groups_.data,
-                        z_.wide));
-        for (const WeightReady& each : ready) tensors.push_back(each.numbers);
-      }
+      for (int chunk = 0; chunk < chunks(); ++chunk)
+        for (const PlanUnit* unit : units_of(rank, chunk))
+          tensors.insert(tensors.end(), unit->shards.begin(), unit->shards.end());
     }
-    const double own = own_tokens(rank, time);
-    const double stepped = stepping(tensors);
-    time.computed += stepped;
-    now += own + stepped;
-    until(now + gathered);
-    return now;
+    tied(rank, time);
+    own_tokens(rank, time);
+    time.computed += stepping(tensors);
+    return now + time.seconds() - before;
+  }
+  // Bucket by bucket.
+  void zero(int rank, std::vector<int64_t>& tensors, PartTime& time) const {
+    for (const PlanBucket& each :
+         plan_buckets(parameters_of(rank), step_.options.zero.bucket_bytes, z_.wide)) {
+      const int p = groups_.data.p;
+      const auto padded = static_cast<double>(shard_numbers(each.numbers(), p) * p);
+      time[Exposed::data] += reduce_scatter_seconds(groups_.data, padded * z_.wide) +
+                             all_gather_seconds(groups_.data, padded * z_.width);
+      for (const int64_t shard : first_shards(each.parameters, p)) tensors.push_back(shard);
+    }
+  }
+  // A table that both ends of a pipeline hold.
+  void tied(int rank, PartTime& time) const {
+    if (!step_.config.tied || stages() == 1) return;
+    const int last = step_.shape.pp - 1;
+    const bool folds = plan_.placement() == Placement::vee;  // both ends on rank 0
+    if (rank != 0 && (folds || rank != last)) return;
+    const PlanGroup ends{folds || last == 0 ? 1 : 2, groups_.pp};
+    time[Exposed::data] += all_reduce_seconds(ends, z_.wide * static_cast<double>(z_.V * z_.C));
   }
 
   // Sequence parallelism: the gradients of norms, summed over tp as one vector.
-  double own_tokens(int rank, PartTime& time) const {
-    if (!z_.shares_tokens) return 0;
+  void own_tokens(int rank, PartTime& time) const {
+    if (!z_.shares_tokens) return;
     double numbers = 0;
     for (int chunk = 0; chunk < chunks(); ++chunk)
       for (const LayerRun& run : stage_of(rank, chunk).runs)
         numbers += static_cast<double>(run.count * norms_of(*run.layer));
     const int p = is_sharded() ? groups_.shards.p : has_zero() ? groups_.data.p : 1;
     const auto all = static_cast<int64_t>(numbers / p);
-    const double copied = walk_.seconds_of(copy_cost("cat", z_.sum_dtype, all));
-    const double sent = all_reduce_seconds(groups_.tp, static_cast<double>(all) * z_.wide);
-    time.computed += copied, time[Exposed::tp] += sent;
-    return copied + sent;
+    time.computed += walk_.seconds_of(copy_cost("cat", z_.sum_dtype, all));
+    time[Exposed::tp] += all_reduce_seconds(groups_.tp, static_cast<double>(all) * z_.wide);
   }
   int64_t norms_of(const LayerFigures& layer) const {
     const int64_t each = (z_.is_gpt2 ? 2 : 1) * z_.C;
@@ -349,51 +340,43 @@ class Estimator {
     return &layer == &head_ ? each : 2 * each;
   }
 
-  // HSDP: DDP's buckets of FSDP's shards.
-  std::vector<PlanBucket> shard_buckets(std::vector<WeightReady> units) const {
-    if (groups_.data.p == 1) return {};
-    for (WeightReady& each : units) each.numbers = shard_numbers(each.numbers, groups_.shards.p);
-    return plan_buckets(units, step_.options.ddp.bucket_bytes, z_.wide);
+  const PlanUnit& unit_of(const LayerFigures* layer) const {
+    return *std::find_if(units_.begin(), units_.end(),
+                         [&](const PlanUnit& unit) { return unit.layer == layer; });
   }
-  std::vector<int64_t> units_shards(int rank) const {
-    std::vector<int64_t> tensors;
-    for (int chunk = 0; chunk < chunks(); ++chunk)
-      for (const LayerRun& run : stage_of(rank, chunk).runs) {
-        std::vector<int64_t> parameters;
-        for (size_t i = run.layer->weights.size(); i-- > 0;)
-          parameters.push_back(run.layer->weights[i].numbers);
-        const std::vector<int64_t> own = first_shards(parameters, groups_.shards.p);
-        for (int64_t layer = 0; layer < run.count; ++layer)
-          tensors.insert(tensors.end(), own.begin(), own.end());
-      }
-    return tensors;
+  std::vector<const PlanUnit*> units_of(int rank, int chunk) const {
+    std::vector<const PlanUnit*> units;
+    for (const LayerRun& run : stage_of(rank, chunk).runs)
+      units.insert(units.end(), static_cast<size_t>(run.count), &unit_of(run.layer));
+    return units;
   }
-  FsdpWalk fsdp_of(int rank) const {
-    std::vector<std::vector<PlanUnit>> all;
-    for (int chunk = 0; chunk < chunks(); ++chunk) {
-      std::vector<PlanUnit>& units = all.emplace_back();
-      for (const LayerRun& run : stage_of(rank, chunk).runs)
-        units.insert(units.end(), static_cast<size_t>(run.count),
-                     plan_unit(*run.layer, groups_.shards, walk_, z_.width, z_.wide, z_.sum_dtype));
+  GradientWalk gradients_of(int rank) const {
+    std::vector<std::vector<const PlanUnit*>> all;
+    for (int chunk = 0; chunk < chunks(); ++chunk) all.push_back(units_of(rank, chunk));
+    return {axes_, std::move(all)};
+  }
+  DataAxes data_axes() const {
+    DataAxes axes{groups_.shards, groups_.data, step_.options.ddp.bucket_bytes, z_.wide, {}, {}};
+    if (has_zero()) axes.data.p = 1;
+    const PlanGroup* kinds[] = {&groups_.tp, &groups_.cp, &groups_.ep};
+    for (size_t i = 0; i < std::size(kinds); ++i) {
+      axes.beside_shards[i] = kinds[i]->p > 1 && kinds[i]->port == groups_.shards.port;
+      axes.beside_data[i] = kinds[i]->p > 1 && kinds[i]->port == groups_.data.port;
     }
-    return FsdpWalk(std::move(all));
+    return axes;
   }
 
   // One step of m microbatches.
   StepEstimate pass(int64_t m) {
     const int p = step_.shape.pp;
     const auto order = cache_.orders.of(plan_, p, m);
-    std::vector<FsdpWalk> fsdp;
-    for (int rank = 0; rank < p && is_sharded(); ++rank) fsdp.push_back(fsdp_of(rank));
-    std::vector<std::vector<double>> began(static_cast<size_t>(p),
-                                           std::vector<double>(static_cast<size_t>(chunks())));
+    std::vector<GradientWalk> gradients;
+    for (int rank = 0; rank < p; ++rank) gradients.push_back(gradients_of(rank));
     const double message = groups_.pp.alpha + between() * groups_.pp.beta;
     const std::vector<double> ends =
         play(*order, message, [&](const OrderedAction& a, double begin) {
-          const auto rank = static_cast<size_t>(a.rank);
-          if (a.is_last) began[rank][static_cast<size_t>(a.chunk)] = begin;
-          if (is_sharded()) return fsdp[rank].run(a.chunk, a.op, begin, a.is_last);
-          return begin + seconds_of(a);
+          if (!is_sharded() && !(has_ddp() && a.is_last)) return begin + seconds_of(a);
+          return gradients[static_cast<size_t>(a.rank)].run(a.chunk, a.op, begin, a.is_last);
         });
     StepEstimate found;
     for (int rank = 0; rank < p; ++rank) {
@@ -404,9 +387,7 @@ class Estimator {
         PartTime each = stage.forward;
         time += static_cast<double>(m) * (each += stage.backward());
       }
-      const double end =
-          end_of_step(rank, began[r], is_sharded() ? &fsdp[r] : nullptr, ends[r], time);
-      found.seconds = std::max(found.seconds, end);
+      found.seconds = std::max(found.seconds, end_of_step(rank, gradients[r], ends[r], time));
       found.time += (1.0 / p) * time;
     }
     return found;
@@ -446,8 +427,7 @@ class Estimator {
     double most = 0;
     const int64_t bytes =
         has_zero() ? step_.options.zero.bucket_bytes : step_.options.ddp.bucket_bytes;
-    const std::vector<double> never(static_cast<size_t>(chunks()), 0);
-    for (const PlanBucket& each : plan_buckets(ready_of(rank, never), bytes, z_.wide))
+    for (const PlanBucket& each : plan_buckets(parameters_of(rank), bytes, z_.wide))
       most = std::max(most, static_cast<double>(each.numbers()) * z_.wide);
     return most;
   }
@@ -461,6 +441,8 @@ class Estimator {
   PipelinePlan plan_;
   int64_t microbatches_;
   LayerFigures block_, recomputed_, embedding_, head_;
+  std::vector<PlanUnit> units_;
+  DataAxes axes_;
   std::vector<StageFigures> stages_;
 };
 

@@ -65,6 +65,7 @@ constexpr PartTime operator*(double times, PartTime part) {
 struct PlanGroup {
   int p = 1;
   AlphaBeta link = {};
+  int port = 0;  // port_of(link): 0 into the node, 1 out of it
 };
 // Whole collectives of `bytes` bytes in all, with the algorithm that is run for so many.
 YOTTA_API double all_reduce_seconds(const PlanGroup& group, double bytes);
