@@ -28,6 +28,7 @@ struct OrderedAction {
   PipelineOp op;
   int needs = -1;        // the action whose result comes from another stage
   bool travels = false;  // from another rank
+  int to = -1;           // the rank that it is sent to; -1: none
   bool is_last = false;  // the chunk's last to go backward
   int sent = 0;          // messages that its rank still holds when it begins
 };
@@ -65,18 +66,28 @@ constexpr double at_microbatch(int64_t m, PassPair passes, double at_a, double a
                     (at_b - at_a);
 }
 
-// Goes through an order. Cost: double(const OrderedAction&, double begin), the end.
+// A message between stages: seconds on the way, and at the port of who sends it.
+struct PipelineMessage {
+  double latency = 0, work = 0;
+};
+
+// Goes through an order. run(action, begin) returns its end. Messages leave a rank one
+// after the other. Returns the ends of all ranks.
 template <class Run>
-std::vector<double> play(const PipelineOrder& order, double message, Run run) {
-  std::vector<double> ends(order.actions.size());
-  std::vector<double> free(static_cast<size_t>(order.ranks), 0);
+std::vector<double> play(const PipelineOrder& order, const PipelineMessage& message, Run run) {
+  std::vector<double> there(order.actions.size());  // when its result is
+  std::vector<double> free(static_cast<size_t>(order.ranks), 0), sending = free;
   for (size_t i = 0; i < order.actions.size(); ++i) {
     const OrderedAction& a = order.actions[i];
     double& rank = free[static_cast<size_t>(a.rank)];
     double begin = rank;
     if (a.needs >= 0)
-      begin = std::max(begin, ends[static_cast<size_t>(a.needs)] + (a.travels ? message : 0));
-    ends[i] = rank = run(a, begin);
+      begin = std::max(begin, there[static_cast<size_t>(a.needs)]);
+    there[i] = rank = run(a, begin);
+    if (a.to < 0) continue;
+    double& port = sending[static_cast<size_t>(a.rank)];
+    port = std::max(rank, port) + message.work;
+    there[i] = port + message.latency;
   }
   return free;
 }
@@ -140,18 +151,20 @@ class OrderMaker {
     if (a.op == PipelineOp::B || a.op == PipelineOp::W)
       made.is_last = --left_[static_cast<size_t>(rank * order_.chunks + made.chunk)] == 0;
     order_.actions.push_back(made);
-    if (a.op != PipelineOp::W) remember(rank, a, index);
+    if (a.op != PipelineOp::W) order_.actions.back().to = remember(rank, a, index);
     if (made.travels) received_[made.needs] = index;
     ++next;
     return true;
   }
 
   // What a rank sends stays until it has heard of an action of the receiver that came later.
-  void remember(int rank, const PipelineAction& a, int index) {
+  int remember(int rank, const PipelineAction& a, int index) {
     const int to = is_forward(a) ? a.stage + 1 : a.stage - 1;
-    if (to < 0 || to >= schedule_.stages) return;
+    if (to < 0 || to >= schedule_.stages) return -1;
     const int receiver = schedule_.rank_of(to, a.microbatch);
-    if (receiver != rank) sent_[static_cast<size_t>(rank)].push_back({index, receiver});
+    if (receiver == rank) return -1;
+    sent_[static_cast<size_t>(rank)].push_back({index, receiver});
+    return receiver;
   }
   void release(int rank, int giver, int action) {
     std::erase_if(sent_[static_cast<size_t>(rank)], [&](const std::pair<int, int>& each) {

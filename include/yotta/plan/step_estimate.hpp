@@ -163,12 +163,16 @@ class Estimator {
     const auto order = cache_.orders.of(plan_, step_.shape.pp, passes.b);
     const auto p = static_cast<size_t>(step_.shape.pp);
     std::vector<double> live(p, 0), peak(p, 0);
-    std::vector<bool> made(static_cast<size_t>(stages() * 2), !makes_gradients());
+    std::vector<bool> made(static_cast<size_t>(stages()), false);
+    std::vector<double> carried(p, 0);  // FSDP's sum under way
     const double gradient = extras().grows;
     for (const OrderedAction& a : order->actions) {
       const StageFigures& stage = stages_[static_cast<size_t>(a.stage)];
       double& now = live[static_cast<size_t>(a.rank)];
       const double sent = a.sent * between();
+      double& under_way = carried[static_cast<size_t>(a.rank)];
+      const bool went_back = made[static_cast<size_t>(a.stage)];
+      const double sum = under_way - (a.op != PipelineOp::F && went_back ? stage.carried : 0);
       const bool makes = a.op == PipelineOp::B || a.op == PipelineOp::W;
       const bool first = makes && !made[static_cast<size_t>(a.stage)];
       const double above =
@@ -178,17 +182,20 @@ class Estimator {
           : a.op == PipelineOp::I ? stage.input_peak + stage.out
                                   : (first ? stage.first_weight_peak : stage.weight_peak);
       double& most = peak[static_cast<size_t>(a.rank)];
-      most = std::max(most, now + sent + above);
+      most = std::max(most, now + sent + sum + above);
       if (a.op == PipelineOp::F) now += stage.saved;
       if (a.op == PipelineOp::I) now += stage.kept - stage.saved;
       if (a.op == PipelineOp::B) now -= stage.saved;
       if (a.op == PipelineOp::W) now -= stage.kept;
       if (first) now += gradient * static_cast<double>(stage.parameters);
-      if (makes) made[static_cast<size_t>(a.stage)] = true;
+      if (!first) continue;
+      made[static_cast<size_t>(a.stage)] = true;
+      under_way += stage.carried;
     }
     MemoryParts fullest;
     for (int rank = 0; rank < step_.shape.pp; ++rank) {
       const MemoryParts parts = of_rank(rank, peak[static_cast<size_t>(rank)]);
+      if (getenv("DBG")) fprintf(stderr, "rank %d w %.0f g %.0f o %.0f a %.0f b %.0f sum %.0f\n", rank, parts.weights, parts.gradients, parts.optimizer, parts.activations, parts.buffers, parts.bytes());
       if (parts.bytes() > fullest.bytes()) fullest = parts;
     }
     return fullest;
@@ -214,9 +221,8 @@ class Estimator {
     const bool tied = step_.config.tied && stages() == 1;
     block_ = collected(block_figures(z_, groups_, walk_));
     recomputed_ = checkpointed_figures(block_);
-    embedding_ = collected(embedding_figures(step_.config, z_, groups_, walk_));
+    embedding_ = collected(embedding_figures(step_.config, z_, groups_, walk_, tied));
     head_ = collected(head_figures(z_, groups_, walk_, tied));
-    embedding_.table = -head_.table;
     for (const LayerFigures* layer : {&embedding_, &block_, &recomputed_, &head_})
       units_.push_back(plan_unit(*layer, groups_.shards, z_, walk_));
     axes_ = data_axes();
@@ -245,7 +251,7 @@ class Estimator {
       extras.gathered = z_.width;
       extras.unreduced = z_.wide * (1 + 1.0 / groups_.shards.p);
     }
-    extras.gradient = z_.wide, extras.carries = microbatches_ > 1;
+    extras.gradient = z_.wide;
     if (has_zero()) extras.passing = z_.wide;
     if (makes_gradients()) extras.grows = z_.wide / groups_.shards.p;
     if (has_ddp() && !is_sharded() && step_.shape.pp == 1) {
@@ -372,7 +378,7 @@ class Estimator {
     const auto order = cache_.orders.of(plan_, p, m);
     std::vector<GradientWalk> gradients;
     for (int rank = 0; rank < p; ++rank) gradients.push_back(gradients_of(rank));
-    const double message = groups_.pp.alpha + between() * groups_.pp.beta;
+    const PipelineMessage message{groups_.pp.alpha, between() * groups_.pp.beta};
     const std::vector<double> ends =
         play(*order, message, [&](const OrderedAction& a, double begin) {
           if (!is_sharded() && !(has_ddp() && a.is_last)) return begin + seconds_of(a);
@@ -418,17 +424,27 @@ class Estimator {
     if (makes_gradients()) peak -= parts.gradients;  // has those that there were
     parts.activations = std::max(0.0, peak);
     double last = 0;  // beside all of these, when all activations are gone
-    if (has_zero()) last = P * z_.wide / zero + 2 * largest_bucket(rank) / zero;
+    if (has_zero()) last = zero_peak(rank);
     if (has_ddp()) last = ring_scratch(groups_.data, largest_bucket(rank));
     if (last > peak) parts.activations = 0, parts.buffers = last;
     return parts;
   }
   double largest_bucket(int rank) const {
-    double most = 0;
-    const int64_t bytes =
-        has_zero() ? step_.options.zero.bucket_bytes : step_.options.ddp.bucket_bytes;
-    for (const PlanBucket& each : plan_buckets(parameters_of(rank), bytes, z_.wide))
-      most = std::max(most, static_cast<double>(each.numbers()) * z_.wide);
+    int64_t most = 0;
+    for (const PlanBucket& each :
+         plan_buckets(parameters_of(rank), step_.options.ddp.bucket_bytes, z_.wide))
+      most = std::max(most, each.numbers());
+    return static_cast<double>(most) * z_.wide;
+  }
+  // Sums of all buckets so far, and the ring's scratch for one.
+  double zero_peak(int rank) const {
+    double sums = 0, most = 0;
+    for (const PlanBucket& each :
+         plan_buckets(parameters_of(rank), step_.options.zero.bucket_bytes, z_.wide)) {
+      const double bytes = static_cast<double>(each.numbers()) * z_.wide;
+      sums += bytes / groups_.data.p;
+      most = std::max(most, sums + ring_scratch(groups_.data, bytes));
+    }
     return most;
   }
 
