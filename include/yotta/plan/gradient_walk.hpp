@@ -217,6 +217,7 @@ double GradientWalk::backward(const Units& units, PipelineOp op, double now) {
       here = sharding_.free;
     }
     if (op == PipelineOp::I) continue;
+    if (units.size() == 1) now = finish_reduce(chunk_, now);  // the unit's own
     const double before = sharding_.free;
     now = compute(units[i]->layer->weight, now);
     here += sharding_.free - before;

@@ -66,17 +66,18 @@ constexpr double at_microbatch(int64_t m, PassPair passes, double at_a, double a
                     (at_b - at_a);
 }
 
-// A message between stages: seconds on the way, and at the port of who sends it.
+// A message between stages: seconds on the way, and at both ranks' ports.
 struct PipelineMessage {
   double latency = 0, work = 0;
 };
 
-// Goes through an order. run(action, begin) returns its end. Messages leave a rank one
-// after the other. Returns the ends of all ranks.
+// Goes through an order. run(action, begin) returns its end. Messages leave a rank one after the
+// other, and enter one so. Returns the ends of all ranks.
 template <class Run>
 std::vector<double> play(const PipelineOrder& order, const PipelineMessage& message, Run run) {
   std::vector<double> there(order.actions.size());  // when its result is
   std::vector<double> free(static_cast<size_t>(order.ranks), 0), sending = free;
+  std::vector<std::pair<double, double>> receiving(free.size());  // the last message: begin, end
   for (size_t i = 0; i < order.actions.size(); ++i) {
     const OrderedAction& a = order.actions[i];
     double& rank = free[static_cast<size_t>(a.rank)];
@@ -85,9 +86,13 @@ std::vector<double> play(const PipelineOrder& order, const PipelineMessage& mess
       begin = std::max(begin, there[static_cast<size_t>(a.needs)]);
     there[i] = rank = run(a, begin);
     if (a.to < 0) continue;
-    double& port = sending[static_cast<size_t>(a.rank)];
-    port = std::max(rank, port) + message.work;
-    there[i] = port + message.latency;
+    double& out = sending[static_cast<size_t>(a.rank)];
+    auto& [begun, ended] = receiving[static_cast<size_t>(a.to)];
+    const double sent = std::max(rank, out);
+    out = sent + message.work;
+    const double in = sent >= begun ? std::max(out, ended + message.work) : out;
+    there[i] = in + message.latency;
+    if (sent >= begun) begun = sent, ended = in;
   }
   return free;
 }
@@ -95,6 +100,8 @@ std::vector<double> play(const PipelineOrder& order, const PipelineMessage& mess
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(planner)
+#include <algorithm>
+#include <numeric>
 
 namespace yotta {
 
@@ -122,10 +129,36 @@ class OrderMaker {
     for (int rank = 0; rank < schedule_.ranks; ++rank)
       if (next_[static_cast<size_t>(rank)] < schedule_.by_rank[static_cast<size_t>(rank)].size())
         fail(where, "{}: rank {} would wait forever", schedule_.name, rank);
+    sort_by_time();
     return std::move(order_);
   }
 
  private:
+  // By the time at which actions would begin if F took 1 second and B 2: so that messages meet at a
+  // port in the order in which they come.
+  void sort_by_time() {
+    std::vector<double> ends, begins;
+    std::vector<double> free(static_cast<size_t>(order_.ranks), 0);
+    for (const OrderedAction& a : order_.actions) {
+      double& rank = free[static_cast<size_t>(a.rank)];
+      begins.push_back(a.needs < 0 ? rank : std::max(rank, ends[static_cast<size_t>(a.needs)]));
+      ends.push_back(rank = begins.back() + (a.op == PipelineOp::B ? 2 : 1));
+    }
+    std::vector<int> places(ends.size()), new_place(ends.size());
+    std::iota(places.begin(), places.end(), 0);
+    std::stable_sort(places.begin(), places.end(), [&](int a, int b) {
+      return ends[static_cast<size_t>(a)] < ends[static_cast<size_t>(b)];
+    });
+    std::vector<OrderedAction> sorted;
+    for (const int place : places) {
+      new_place[static_cast<size_t>(place)] = static_cast<int>(sorted.size());
+      sorted.push_back(order_.actions[static_cast<size_t>(place)]);
+    }
+    for (OrderedAction& each : sorted)
+      if (each.needs >= 0) each.needs = new_place[static_cast<size_t>(each.needs)];
+    order_.actions = std::move(sorted);
+  }
+
   static bool is_forward(const PipelineAction& a) { return a.op == PipelineOp::F; }
   int& done(bool forward, int stage, int64_t microbatch) {
     return done_[static_cast<size_t>((stage * 2 + forward) * schedule_.microbatches + microbatch)];

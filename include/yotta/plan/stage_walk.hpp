@@ -91,7 +91,7 @@ class StageClimb {
                                  : grows             ? layer.growing_peak
                                                      : layer.weight_peak;
       if (input) {
-        const double units = gathered(i) + gathered(i - 1) + beside;
+        const double units = gathered(i) + gathered(i - 1) + beside + scratch(i);
         peak = std::max(peak, live + layer.input_peak + units);
         if (layer.again) peak = std::max(peak, live + weight_peak + units);
         live += layer.kept + layer.in - layer.saved - layer.out;
@@ -100,7 +100,8 @@ class StageClimb {
         const double next = input ? gathered(i - 1) : 0;
         const double own = layer.again || extras_.unreduced > 0 ? layer.weight_peak + flat(i)
                                                                 : weight_peak;
-        peak = std::max(peak, live + own + next + beside + scratch(i));
+        const double done = layers_.size() == 1 ? reducing(1, first) : 0;  // its own sum has ended
+        peak = std::max(peak, live + own + next + beside - done + scratch(i));
         live -= layer.kept;
       }
     }

@@ -175,10 +175,11 @@ class Estimator {
       const double sum = under_way - (a.op != PipelineOp::F && went_back ? stage.carried : 0);
       const bool makes = a.op == PipelineOp::B || a.op == PipelineOp::W;
       const bool first = makes && !made[static_cast<size_t>(a.stage)];
+      const bool is_quiet = a.is_last && is_sharded() && has_ddp();  // its sums have been waited for
       const double above =
           a.op == PipelineOp::F ? stage.forward_peak + stage.in
           : a.op == PipelineOp::B
-              ? (first ? stage.first_backward_peak : stage.backward_peak) + stage.out
+              ? (first || is_quiet ? stage.first_backward_peak : stage.backward_peak) + stage.out
           : a.op == PipelineOp::I ? stage.input_peak + stage.out
                                   : (first ? stage.first_weight_peak : stage.weight_peak);
       double& most = peak[static_cast<size_t>(a.rank)];
@@ -195,7 +196,6 @@ class Estimator {
     MemoryParts fullest;
     for (int rank = 0; rank < step_.shape.pp; ++rank) {
       const MemoryParts parts = of_rank(rank, peak[static_cast<size_t>(rank)]);
-      if (getenv("DBG")) fprintf(stderr, "rank %d w %.0f g %.0f o %.0f a %.0f b %.0f sum %.0f\n", rank, parts.weights, parts.gradients, parts.optimizer, parts.activations, parts.buffers, parts.bytes());
       if (parts.bytes() > fullest.bytes()) fullest = parts;
     }
     return fullest;
@@ -307,10 +307,28 @@ class Estimator {
     time.computed += stepping(tensors);
     return now + time.seconds() - before;
   }
+  // A table that two stages hold has a bucket of its own.
+  std::vector<PlanBucket> zero_buckets(int rank) const {
+    std::vector<int64_t> part;
+    std::vector<PlanBucket> buckets;
+    const auto cut = [&] {
+      for (PlanBucket& each : plan_buckets(part, step_.options.zero.bucket_bytes, z_.wide))
+        buckets.push_back(std::move(each));
+      part.clear();
+    };
+    const bool apart = step_.config.tied && stages() > 1;
+    for (const int64_t each : parameters_of(rank)) {
+      const bool is_table = apart && each == z_.V * z_.C;
+      if (is_table) cut();
+      part.push_back(each);
+      if (is_table) cut();
+    }
+    cut();
+    return buckets;
+  }
   // Bucket by bucket.
   void zero(int rank, std::vector<int64_t>& tensors, PartTime& time) const {
-    for (const PlanBucket& each :
-         plan_buckets(parameters_of(rank), step_.options.zero.bucket_bytes, z_.wide)) {
+    for (const PlanBucket& each : zero_buckets(rank)) {
       const int p = groups_.data.p;
       const auto padded = static_cast<double>(shard_numbers(each.numbers(), p) * p);
       time[Exposed::data] += reduce_scatter_seconds(groups_.data, padded * z_.wide) +
@@ -325,7 +343,8 @@ class Estimator {
     const bool folds = plan_.placement() == Placement::vee;  // both ends on rank 0
     if (rank != 0 && (folds || rank != last)) return;
     const PlanGroup ends{folds || last == 0 ? 1 : 2, groups_.pp};
-    time[Exposed::data] += all_reduce_seconds(ends, z_.wide * static_cast<double>(z_.V * z_.C));
+    const int64_t numbers = shard_numbers(z_.V * z_.C, has_zero() ? groups_.data.p : groups_.shards.p);
+    time[Exposed::data] += all_reduce_seconds(ends, z_.wide * static_cast<double>(numbers));
   }
 
   // Sequence parallelism: the gradients of norms, summed over tp as one vector.
@@ -439,8 +458,7 @@ class Estimator {
   // Sums of all buckets so far, and the ring's scratch for one.
   double zero_peak(int rank) const {
     double sums = 0, most = 0;
-    for (const PlanBucket& each :
-         plan_buckets(parameters_of(rank), step_.options.zero.bucket_bytes, z_.wide)) {
+    for (const PlanBucket& each : zero_buckets(rank)) {
       const double bytes = static_cast<double>(each.numbers()) * z_.wide;
       sums += bytes / groups_.data.p;
       most = std::max(most, sums + ring_scratch(groups_.data, bytes));
