@@ -52,12 +52,13 @@ class PipelineOrders {
   std::map<std::tuple<PipelineKind, int, int, int64_t>, std::shared_ptr<const PipelineOrder>> all_;
 };
 
-// The microbatches of the two passes that stand for m: both are m where m is small.
+// The microbatches of the two passes that stand for m: both are m where m is small. ZB-V takes 2 p
+// to get into step, a rank alone 2.
 struct PassPair {
   int64_t a, b;
 };
-constexpr PassPair passes_for(int p, int64_t m) {
-  const int64_t a = 2 * p + m % p;
+constexpr PassPair passes_for(PipelineKind kind, int p, int64_t m) {
+  const int64_t a = (kind == PipelineKind::zb_v || p == 1 ? 2 : 1) * p + m % p;
   return m <= a + p ? PassPair{m, m} : PassPair{a, a + p};
 }
 constexpr double at_microbatch(int64_t m, PassPair passes, double at_a, double at_b) {

@@ -55,9 +55,13 @@ YOTTA_API PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape)
 YOTTA_API StepEstimate estimate_step(const Cluster& cluster, const DescribedStep& step,
                                      EstimateCache& cache);
 YOTTA_API StepEstimate estimate_step(const Cluster& cluster, const DescribedStep& step);
-// If the layout does not fit in a chip's memory: the memory alone, seconds 0.
-YOTTA_API StepEstimate estimate_fitting(const Cluster& cluster, const DescribedStep& step,
-                                        EstimateCache& cache);
+// What takes a part of that time: memory, and seconds that no step of this layout is below.
+struct StepBound {
+  MemoryParts memory;
+  double seconds = 0;
+};
+YOTTA_API StepBound bound_step(const Cluster& cluster, const DescribedStep& step,
+                               EstimateCache& cache);
 
 }  // namespace yotta
 
@@ -140,7 +144,7 @@ class Estimator {
 
   StepEstimate estimate() {
     StepEstimate found;
-    const PassPair passes = passes_for(step_.shape.pp, microbatches_);
+    const PassPair passes = passes_for(plan_.kind, step_.shape.pp, microbatches_);
     const StepEstimate at_a = pass(passes.a);
     found = passes.a == passes.b ? at_a : pass(passes.b);
     found.seconds = at_microbatch(microbatches_, passes, at_a.seconds, found.seconds);
@@ -158,8 +162,27 @@ class Estimator {
     return found;
   }
 
+  // Without bubbles, and with nothing but FSDP's messages that show.
+  double least_seconds() const {
+    double least = 0;
+    const auto m = static_cast<double>(microbatches_);
+    for (int rank = 0; rank < step_.shape.pp; ++rank) {
+      double busy = 0, sent = 0;
+      for (int chunk = 0; chunk < chunks(); ++chunk) {
+        const StageFigures& stage = stage_of(rank, chunk);
+        busy += stage.forward.seconds() + stage.backward().seconds();
+        for (const LayerRun& run : stage.runs) {
+          const PlanUnit& unit = unit_of(run.layer);
+          sent += static_cast<double>(run.count) * (2 * unit.gather + unit.reduce);
+        }
+      }
+      least = std::max({least, m * busy, m * sent});
+    }
+    return least;
+  }
+
   MemoryParts memory() {
-    const PassPair passes = passes_for(step_.shape.pp, microbatches_);
+    const PassPair passes = passes_for(plan_.kind, step_.shape.pp, microbatches_);
     const auto order = cache_.orders.of(plan_, step_.shape.pp, passes.b);
     const auto p = static_cast<size_t>(step_.shape.pp);
     std::vector<double> live(p, 0), peak(p, 0);
@@ -490,12 +513,9 @@ StepEstimate estimate_step(const Cluster& cluster, const DescribedStep& step) {
   EstimateCache cache;
   return estimate_step(cluster, step, cache);
 }
-StepEstimate estimate_fitting(const Cluster& cluster, const DescribedStep& step,
-                              EstimateCache& cache) {
+StepBound bound_step(const Cluster& cluster, const DescribedStep& step, EstimateCache& cache) {
   detail::Estimator estimator(cluster, step, cache);
-  StepEstimate found;
-  found.memory = estimator.memory();
-  return found.memory.bytes() > cluster.chip.memory ? found : estimator.estimate();
+  return {estimator.memory(), estimator.least_seconds()};
 }
 
 }  // namespace yotta
