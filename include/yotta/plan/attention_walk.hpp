@@ -72,8 +72,9 @@ class AttentionWalk {
       walk_.touch(wide(2 * z_.K) + (z_.cp > 3 ? 6 : z_.cp > 2 ? 5 : 3) * narrow_bytes(2 * z_.K));
       ring_backward();
     }
-    if (z_.width < z_.wide) walk_.touch(narrow_bytes(z_.H + 2 * z_.K));
+    if (z_.width < z_.wide) walk_.touch(narrow_bytes(z_.H));  // one after the other
     walk_.drop(gradients - narrow_bytes(z_.H + 2 * z_.K));
+    if (z_.cp > 1 && z_.ulysses) walk_.touch(narrow_bytes(z_.H + 5 * z_.K));  // an exchange's parts
     walk_.drop(narrow_bytes(z_.H + 2 * z_.K) + sums(z_.B * z_.H * z_.T));  // q, k, v, L
   }
 

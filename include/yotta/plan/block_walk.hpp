@@ -18,16 +18,19 @@ YOTTA_API LayerFigures block_figures(const LayerSizes& z, const PlanGroups& grou
                                      const StepWalk& walk);
 // Its forward pass is run again in I, which does W too.
 YOTTA_API LayerFigures checkpointed_figures(const LayerFigures& block);
+// `shares_table`: the head is on the same rank; the table's gradient begins there, and ends here.
 YOTTA_API LayerFigures embedding_figures(const TransformerConfig& config, const LayerSizes& z,
-                                         const PlanGroups& groups, const StepWalk& walk);
-// With the loss: what it saves has the gradient of the logits in it. `shares_table`: the embedding
-// is on the same rank, and its W is the last to add to the table's gradient.
+                                         const PlanGroups& groups, const StepWalk& walk,
+                                         bool shares_table);
+// With the loss: what it saves has the gradient of the logits in it.
 YOTTA_API LayerFigures head_figures(const LayerSizes& z, const PlanGroups& groups,
                                     const StepWalk& walk, bool shares_table);
 
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(planner)
+#include <numeric>
+
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/cross_entropy.hpp"
 #include "yotta/nn/embedding.hpp"
@@ -73,13 +76,9 @@ class BlockWalk : public LayerWalk {
     double piece = 0;
     for (const int64_t each : outputs)
       piece += matmul("linear", z_.n, each, z_.C) + with_bias(each);
-    if (in_pieces()) gather_in_pieces(piece);
-    if (!in_pieces()) gather();
-    for (const int64_t each : outputs)
-      if (in_pieces())
-        walk_.hold(heads(each));
-      else
-        linear(z_.N, z_.C, each, z_.is_gpt2);
+    if (in_pieces()) return gather_in_pieces(piece, std::accumulate(outputs.begin(), outputs.end(), int64_t{0}));
+    gather();
+    for (const int64_t each : outputs) linear(z_.N, z_.C, each, z_.is_gpt2);
   }
   void columns_input(std::initializer_list<int64_t> outputs) {
     double piece = 0;
@@ -92,11 +91,19 @@ class BlockWalk : public LayerWalk {
   void gather_again(std::initializer_list<int64_t> outputs) {
     if (!drops_gathered()) return;
     double piece = 0;
-    for (const int64_t each : outputs) piece += matmul("linear_backward_weight", z_.n, each, z_.C);
-    if (in_pieces()) gather_in_pieces(piece, false);
-    if (!in_pieces()) gather();
+    for (const int64_t each : outputs)
+      piece += matmul("linear_backward_weight", z_.n, each, z_.C) +
+               (z_.is_gpt2 ? walk_.seconds_of(bias_backward_cost(z_.dtype, z_.n, each)) : 0);
+    if (!in_pieces()) return gather();
+    weigh_in_pieces(piece, z_.C * std::accumulate(outputs.begin(), outputs.end(), int64_t{0}));
   }
-  int64_t weight_rows() const { return in_pieces() && drops_gathered() ? z_.n : z_.N; }
+  // A matrix whose gradient was made by pieces, but for the last of them.
+  void column_weight(int64_t outputs) {
+    const bool has_begun = in_pieces() && drops_gathered();
+    if (has_begun) early_ -= sums(z_.C * outputs);
+    linear_weight(has_begun ? z_.n : z_.N, z_.C, outputs, z_.is_gpt2);
+    walk_.drop(heads(outputs));
+  }
 
   // A layer whose sums all ranks of tp have parts of.
   void row(int64_t inputs) {
@@ -107,11 +114,9 @@ class BlockWalk : public LayerWalk {
   }
   void row_input(int64_t inputs) {
     const double piece = matmul("linear_backward_input", z_.n, inputs, z_.C);
-    if (in_pieces()) gather_in_pieces(piece);
-    if (!in_pieces()) {
-      gather();
-      linear_input(z_.N, inputs, z_.C);
-    }
+    if (in_pieces()) return gather_in_pieces(piece, inputs);
+    gather();
+    linear_input(z_.N, inputs, z_.C);
     walk_.hold(heads(inputs));
   }
 
@@ -174,10 +179,7 @@ class BlockWalk : public LayerWalk {
     if (!z_.is_gpt2) gather_again({z_.F, z_.F});
     linear_weight(z_.N, z_.F, z_.C, z_.is_gpt2);
     walk_.drop(heads(z_.F) + whole());
-    for (int matrix = 0; matrix < (z_.is_gpt2 ? 1 : 2); ++matrix) {
-      linear_weight(weight_rows(), z_.C, z_.F, z_.is_gpt2);
-      walk_.drop(heads(z_.F));
-    }
+    for (int matrix = 0; matrix < (z_.is_gpt2 ? 1 : 2); ++matrix) column_weight(z_.F);
     walk_.drop(z_.shares_tokens && !z_.keeps_gathered ? whole() + stream() : whole());
     norm_weight();
   }
@@ -185,10 +187,7 @@ class BlockWalk : public LayerWalk {
     gather_again({queries(), keys(), keys()});
     linear_weight(z_.N, queries(), z_.C, z_.is_gpt2);
     walk_.drop(heads(queries()) + whole());
-    for (const int64_t outputs : {keys(), keys(), queries()}) {
-      linear_weight(weight_rows(), z_.C, outputs, z_.is_gpt2);
-      walk_.drop(heads(outputs));
-    }
+    for (const int64_t outputs : {keys(), keys(), queries()}) column_weight(outputs);
     norm_weight();
   }
 };
@@ -222,21 +221,28 @@ class EmbeddingWalk : public LayerWalk {
  public:
   using LayerWalk::LayerWalk;
 
-  LayerFigures figures(const TransformerConfig& c) {
+  LayerFigures figures(const TransformerConfig& c, bool shares_table) {
     const int64_t looked_up = z_.N * z_.V / std::max<int64_t>(1, c.vocabulary);
     walk_.op(embedding_cost(z_.dtype, looked_up, z_.C));
     walk_.hold(whole());
     if (z_.tp > 1) reduce();
-    if (z_.is_gpt2) walk_.op(add_positions_cost(z_.dtype, z_.n, z_.C));
+    if (z_.is_gpt2 && z_.shares_tokens) {
+      walk_.op(embedding_cost(z_.dtype, z_.n, z_.C));
+      add();
+    } else if (z_.is_gpt2) {
+      walk_.op(add_positions_cost(z_.dtype, z_.n, z_.C));
+    }
     end_forward(0, stream());
     gather();
     end_input();
     walk_.op(embedding_backward_cost(z_.dtype, looked_up, z_.C));
-    ready(z_.V * z_.C);
+    if (shares_table) made_ = -sums(z_.V * z_.C), figures_.table = -z_.V * z_.C;
     if (z_.is_gpt2) {
-      walk_.op(positions_backward_cost(z_.dtype, z_.n, z_.C));
+      walk_.op(z_.shares_tokens ? embedding_backward_cost(z_.dtype, z_.n, z_.C)
+                                : positions_backward_cost(z_.dtype, z_.n, z_.C));
       ready(c.context * z_.C);
     }
+    ready(z_.V * z_.C);
     return end_weight();
   }
 };
@@ -248,8 +254,7 @@ class HeadWalk : public LayerWalk {
   LayerFigures figures(bool shares_table) {
     norm();
     if (in_pieces()) {
-      gather_in_pieces(seconds("linear", z_.V, z_.C));
-      walk_.hold(logits());
+      gather_in_pieces(seconds("linear", z_.V, z_.C), z_.V);
     } else {
       gather();
       linear(z_.N, z_.C, z_.V, false);
@@ -260,10 +265,11 @@ class HeadWalk : public LayerWalk {
     input();
     end_input();
     if (z_.shares_tokens && !z_.keeps_gathered) {
-      if (in_pieces()) gather_in_pieces(seconds("linear_backward_weight", z_.V, z_.C), false);
+      if (in_pieces()) weigh_in_pieces(seconds("linear_backward_weight", z_.V, z_.C), z_.V * z_.C);
       if (!in_pieces()) gather();
     }
     const bool last_piece = in_pieces() && !z_.keeps_gathered;
+    early_ = 0;
     linear_weight(last_piece ? z_.n : z_.N, z_.C, z_.V, false);
     walk_.drop(logits());
     if (shares_table) {
@@ -303,8 +309,8 @@ class HeadWalk : public LayerWalk {
 }  // namespace detail
 
 LayerFigures embedding_figures(const TransformerConfig& config, const LayerSizes& z,
-                               const PlanGroups& groups, const StepWalk& walk) {
-  return detail::EmbeddingWalk(z, groups, walk).figures(config);
+                               const PlanGroups& groups, const StepWalk& walk, bool shares_table) {
+  return detail::EmbeddingWalk(z, groups, walk).figures(config, shares_table);
 }
 LayerFigures head_figures(const LayerSizes& z, const PlanGroups& groups, const StepWalk& walk,
                           bool shares_table) {

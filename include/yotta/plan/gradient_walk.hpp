@@ -42,6 +42,7 @@ constexpr int64_t shard_numbers(int64_t numbers, int p) { return (numbers + p - 
 struct PlanUnit {
   const LayerFigures* layer = nullptr;
   double gather = 0, reduce = 0, add = 0;  // seconds: of weights, of gradients; to add a shard
+  double gather_work = 0, reduce_work = 0;  // of these, at a port
   std::vector<int64_t> shards = {};        // of rank 0, in the order of forward
 };
 YOTTA_API PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& group,
@@ -73,7 +74,8 @@ class GradientWalk {
  private:
   using Units = std::vector<const PlanUnit*>;
   struct Lane {
-    double free = 0;  // when the last collective on it ends
+    double free = 0;   // when the last collective on it ends
+    double share = 0;  // of its time, at a port
   };
 
   bool has_fsdp() const { return axes_.shards.p > 1; }
@@ -83,21 +85,26 @@ class GradientWalk {
   YOTTA_API double compute(const PartTime& part, double now);
   YOTTA_API void slow(const PartTime& part, const std::array<bool, exposed_kinds>& shares,
                       double seconds, double from, Lane& lane, double& now);
-  YOTTA_API double start(Lane& lane, Lane& other, double now, double seconds) const;
+  YOTTA_API double start(Lane& lane, Lane& other, double now, double seconds, double work) const;
   YOTTA_API double wait(double now, double until);
   YOTTA_API double forward(const Units& units, double now);
   YOTTA_API double backward(const Units& units, PipelineOp op, double now);
   YOTTA_API double weights(const PlanUnit& unit, double now);
-  YOTTA_API double finish_reduce(double now);
-  YOTTA_API void ready(int64_t numbers, double now);
+  YOTTA_API double finish_reduce(int chunk, double now);
+  YOTTA_API double finish_reduces(double now);
+  YOTTA_API void ready(int chunk, int64_t numbers, double now);
 
   const DataAxes& axes_;
   std::vector<Units> chunks_;
   Lane sharding_, summing_;  // FSDP's, DDP's
-  const PlanUnit* reducing_ = nullptr;
-  double reduced_ = 0;  // when that is done
-  int chunk_ = 0;       // that runs
-  bool is_last_ = false, reducing_last_ = false;
+  struct Reduction {
+    const PlanUnit* unit = nullptr;
+    double end = 0;
+    bool is_last = false;
+  };
+  std::vector<Reduction> reducing_;         // of each chunk
+  int chunk_ = 0;                           // that runs
+  bool is_last_ = false, syncing_ = true;  // DDP counts gradients as ready
   std::vector<double> bucket_ends_;                 // numbers up to each bucket's end
   std::vector<int64_t> ready_, all_;                // numbers of each chunk
   size_t left_ = 0;                                 // buckets that have left
@@ -152,13 +159,19 @@ PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& group, const Laye
   if (group.p == 1) return unit;
   const auto padded = static_cast<double>(shard_numbers(layer.parameters(), group.p) * group.p);
   unit.gather = all_gather_seconds(group, padded * z.width);
+  unit.gather_work = port_seconds(all_gather_seconds, group, padded * z.width);
   unit.reduce = reduce_scatter_seconds(group, padded * z.wide);
+  unit.reduce_work = port_seconds(reduce_scatter_seconds, group, padded * z.wide);
   for (const int64_t each : unit.shards) unit.add += walk.seconds_of(add_cost(z.sum_dtype, each));
   return unit;
 }
 
 GradientWalk::GradientWalk(const DataAxes& axes, std::vector<Units> chunks)
-    : axes_(axes), chunks_(std::move(chunks)), ready_(chunks_.size(), 0), all_(chunks_.size(), 0) {
+    : axes_(axes),
+      chunks_(std::move(chunks)),
+      reducing_(chunks_.size()),
+      ready_(chunks_.size(), 0),
+      all_(chunks_.size(), 0) {
   std::vector<int64_t> parameters;  // in the order of backward
   for (size_t chunk = chunks_.size(); chunk-- > 0;)
     for (size_t i = chunks_[chunk].size(); i-- > 0;) {
@@ -175,16 +188,19 @@ GradientWalk::GradientWalk(const DataAxes& axes, std::vector<Units> chunks)
 double GradientWalk::run(int chunk, PipelineOp op, double begin, bool is_last) {
   const Units& units = chunks_[static_cast<size_t>(chunk)];
   chunk_ = chunk;
-  if (is_last && !is_last_ && has_fsdp() && has_ddp()) begin = finish_reduce(begin);
   is_last_ = is_last;
+  if (op != PipelineOp::F && has_fsdp() && has_ddp() && is_last != syncing_) {
+    begin = finish_reduces(begin);
+    syncing_ = is_last;
+  }
   return op == PipelineOp::F ? forward(units, begin) : backward(units, op, begin);
 }
 
 double GradientWalk::forward(const Units& units, double now) {
-  double here = start(sharding_, summing_, now, units[0]->gather);
+  double here = start(sharding_, summing_, now, units[0]->gather, units[0]->gather_work);
   for (size_t i = 0; i < units.size(); ++i) {
     now = wait(now, here);
-    if (i + 1 < units.size()) start(sharding_, summing_, now, units[i + 1]->gather);
+    if (i + 1 < units.size()) start(sharding_, summing_, now, units[i + 1]->gather, units[i + 1]->gather_work);
     now = compute(units[i]->layer->forward, now);
     here = sharding_.free;
   }
@@ -192,15 +208,16 @@ double GradientWalk::forward(const Units& units, double now) {
 }
 
 double GradientWalk::backward(const Units& units, PipelineOp op, double now) {
-  double here = op == PipelineOp::W ? now : start(sharding_, summing_, now, units.back()->gather);
+  double here = op == PipelineOp::W ? now : start(sharding_, summing_, now, units.back()->gather, units.back()->gather_work);
   for (size_t i = units.size(); i-- > 0;) {
     if (op != PipelineOp::W) {
       now = wait(now, here);
-      if (i > 0) start(sharding_, summing_, now, units[i - 1]->gather);
+      if (i > 0) start(sharding_, summing_, now, units[i - 1]->gather, units[i - 1]->gather_work);
       now = compute(units[i]->layer->input, now);
       here = sharding_.free;
     }
     if (op == PipelineOp::I) continue;
+    if (units.size() == 1) now = finish_reduce(chunk_, now);  // the unit's own
     const double before = sharding_.free;
     now = compute(units[i]->layer->weight, now);
     here += sharding_.free - before;
@@ -212,29 +229,34 @@ double GradientWalk::backward(const Units& units, PipelineOp op, double now) {
 // W has ended: its gradients leave.
 double GradientWalk::weights(const PlanUnit& unit, double now) {
   if (!has_fsdp()) {
-    if (is_last_) ready(unit.layer->parameters(), now);
+    if (is_last_) ready(chunk_, unit.layer->parameters(), now);
     return now;
   }
-  now = finish_reduce(now);
-  reduced_ = start(sharding_, summing_, now, unit.reduce);
-  reducing_ = &unit, reducing_last_ = is_last_;
+  now = finish_reduce(chunk_, now);
+  const double end = start(sharding_, summing_, now, unit.reduce, unit.reduce_work);
+  reducing_[static_cast<size_t>(chunk_)] = {&unit, end, is_last_};
   return now;
 }
 
-double GradientWalk::finish_reduce(double now) {
-  if (reducing_ == nullptr) return now;
-  now = wait(now, reduced_) + reducing_->add;
-  extra_.computed += reducing_->add;
-  if (reducing_last_)
-    ready(std::accumulate(reducing_->shards.begin(), reducing_->shards.end(), int64_t{0}), now);
-  reducing_ = nullptr;
+double GradientWalk::finish_reduce(int chunk, double now) {
+  const Reduction done = std::exchange(reducing_[static_cast<size_t>(chunk)], {});
+  if (done.unit == nullptr) return now;
+  now = wait(now, done.end) + done.unit->add;
+  extra_.computed += done.unit->add;
+  const std::vector<int64_t>& shards = done.unit->shards;
+  if (done.is_last) ready(chunk, std::accumulate(shards.begin(), shards.end(), int64_t{0}), now);
+  return now;
+}
+double GradientWalk::finish_reduces(double now) {
+  for (size_t chunk = 0; chunk < chunks_.size(); ++chunk)
+    now = finish_reduce(static_cast<int>(chunk), now);
   return now;
 }
 
 // Some of a chunk's gradients are summed up on this rank: full buckets leave, in their order.
-void GradientWalk::ready(int64_t numbers, double now) {
+void GradientWalk::ready(int of_chunk, int64_t numbers, double now) {
   if (!has_ddp()) return;
-  ready_[static_cast<size_t>(chunk_)] += numbers;
+  ready_[static_cast<size_t>(of_chunk)] += numbers;
   double done = 0;
   for (size_t chunk = chunks_.size(); chunk-- > 0;) {
     done += static_cast<double>(ready_[chunk]);
@@ -242,13 +264,14 @@ void GradientWalk::ready(int64_t numbers, double now) {
   }
   for (; left_ < bucket_ends_.size() && bucket_ends_[left_] <= done; ++left_) {
     const double begin = left_ == 0 ? 0 : bucket_ends_[left_ - 1];
-    start(summing_, sharding_, now,
-          all_reduce_seconds(axes_.data, (bucket_ends_[left_] - begin) * axes_.wide));
+    const double bytes = (bucket_ends_[left_] - begin) * axes_.wide;
+    start(summing_, sharding_, now, all_reduce_seconds(axes_.data, bytes),
+          port_seconds(all_reduce_seconds, axes_.data, bytes));
   }
 }
 
 double GradientWalk::finish(double now) {
-  now = finish_reduce(now);
+  now = finish_reduces(now);
   return wait(now, summing_.free);
 }
 
@@ -258,11 +281,14 @@ double GradientWalk::wait(double now, double until) {
 }
 
 // A collective on one of the lanes. While the other one has work, each gets half of a port.
-double GradientWalk::start(Lane& lane, Lane& other, double now, double seconds) const {
+double GradientWalk::start(Lane& lane, Lane& other, double now, double seconds,
+                           double work) const {
   if (seconds == 0) return now;
   const double begin = std::max(lane.free, now);
+  lane.share = work / seconds;
   double shared = 0;
-  if (share_a_port()) shared = std::clamp(other.free - begin, 0.0, seconds);
+  if (share_a_port())
+    shared = std::clamp(other.free - begin, 0.0, seconds) * lane.share * other.share;
   other.free += shared;
   return lane.free = begin + seconds + shared;
 }
@@ -278,7 +304,7 @@ double GradientWalk::compute(const PartTime& part, double now) {
 void GradientWalk::slow(const PartTime& part, const std::array<bool, exposed_kinds>& shares,
                         double seconds, double from, Lane& lane, double& now) {
   if (lane.free <= from || seconds <= 0) return;
-  const double share = std::min(1.0, (lane.free - from) / seconds);
+  const double share = lane.share * std::min(1.0, (lane.free - from) / seconds);
   for (size_t i = 0; i < exposed_kinds; ++i) {
     if (!shares[i]) continue;
     extra_.exposed[i] += share * part.slowed[i];

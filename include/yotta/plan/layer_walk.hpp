@@ -90,7 +90,9 @@ class LayerWalk {
   YOTTA_API void reduce();
   // Async-TP: a gather of tokens, or a sum of them, while `matmuls` seconds are spent on each piece
   // that is here. `all`: the last piece too.
-  YOTTA_API void gather_in_pieces(double matmuls, bool all = true);
+  // `outputs`: numbers that all tokens' products have; `early`: gradients' that they add to.
+  YOTTA_API void gather_in_pieces(double matmuls, int64_t outputs);
+  YOTTA_API void weigh_in_pieces(double matmuls, int64_t early);
   YOTTA_API void reduce_in_pieces(double matmuls);
 
   // ---- the ends of F, I and W ----
@@ -120,7 +122,10 @@ class LayerWalk {
   const PlanGroups& groups_;
   StepWalk walk_;
   LayerFigures figures_;
-  double made_ = 0;  // bytes of gradients in W
+  double made_ = 0, early_ = 0;  // bytes of gradients in W; of those that are not ready yet
+
+ private:
+  YOTTA_API void go_round(double matmuls, bool all);
 };
 
 }  // namespace yotta
@@ -167,10 +172,9 @@ LayerSizes layer_sizes(const DescribedStep& step) {
 
 void LayerWalk::ready(int64_t numbers, bool expert) {
   figures_.weights.push_back({numbers, expert});
-  made_ += static_cast<double>(numbers) * z_.wide;
-  figures_.growing_peak = std::max(figures_.growing_peak, walk_.live() + made_);
-  figures_.passing_peak =
-      std::max(figures_.passing_peak, walk_.live() + static_cast<double>(numbers) * z_.wide);
+  made_ += sums(numbers);
+  figures_.growing_peak = std::max(figures_.growing_peak, walk_.live() + made_ + early_);
+  figures_.passing_peak = std::max(figures_.passing_peak, walk_.live() + sums(numbers) + early_);
 }
 
 int64_t LayerFigures::parameters() const {
@@ -209,10 +213,11 @@ void LayerWalk::linear_input(int64_t rows, int64_t inputs, int64_t outputs) {
 }
 void LayerWalk::linear_weight(int64_t rows, int64_t inputs, int64_t outputs, bool bias) {
   walk_.op(linear_cost("linear_backward_weight", z_.dtype, outputs, inputs, rows));
+  if (bias) {
+    walk_.op(bias_backward_cost(z_.dtype, rows, outputs));
+    ready(outputs);  // before the weight, as in a bucket
+  }
   ready(inputs * outputs);
-  if (!bias) return;
-  walk_.op(bias_backward_cost(z_.dtype, rows, outputs));
-  ready(outputs);
 }
 
 // ---- over tp ----
@@ -239,8 +244,18 @@ inline void hop_beside(StepWalk& walk, const PlanGroup& group, double piece, int
 }
 }  // namespace detail
 
+void LayerWalk::gather_in_pieces(double matmuls, int64_t outputs) {
+  go_round(matmuls, true);
+  walk_.hold(bytes(z_.N * outputs));
+  walk_.touch(bytes(z_.n * outputs));
+}
+void LayerWalk::weigh_in_pieces(double matmuls, int64_t early) {
+  go_round(matmuls, false);
+  early_ += sums(early);
+}
+
 // The steps of all_gather_in_pieces.
-void LayerWalk::gather_in_pieces(double matmuls, bool all) {
+void LayerWalk::go_round(double matmuls, bool all) {
   const Reach reach = reach_of(z_.tp, z_.pieces);
   for (int step = 0; step <= reach.right; ++step) {
     const int pieces = 0 < step && step <= reach.left ? 2 : 1;

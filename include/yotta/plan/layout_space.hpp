@@ -8,6 +8,7 @@
 //     microbatch   1, 2 or 4 sequences
 //     again        no block recomputed, the first of each stage, all
 //
+// Zero-bubble schedules go without recomputation and FSDP: both would undo what they split.
 // A mesh that breaks a rule is refused as a whole, with the rule in one line. Rules of the machine
 // stand here (tensor parallelism stays in a node); those of the model are expect_layout's.
 // Letters: none.
@@ -63,6 +64,9 @@ struct LayoutSpace {
   std::vector<RefusedLayout> refused;  // meshes that do not
 };
 YOTTA_API LayoutSpace layout_space(const PlanRequest& request, Where where = Where::current());
+
+// Attention in smaller pieces is all latency.
+inline constexpr int64_t least_tokens = 512;  // of a sequence on a rank of cp
 
 // Why a mesh cannot be, in one line; empty if it can.
 YOTTA_API std::string why_not(const PlanRequest& request, const MeshShape& shape);
@@ -155,6 +159,9 @@ std::string why_not(const PlanRequest& request, const MeshShape& shape) {
   if (shape.cp > 1 && request.sequence % (int64_t{2} * shape.cp) != 0)
     return fmt::format("cp {} does not cut {} tokens into {} chunks", shape.cp, request.sequence,
                        2 * shape.cp);
+  if (shape.cp > 1 && request.sequence / shape.cp < least_tokens)
+    return fmt::format("cp {} leaves each rank {} tokens of a sequence, fewer than {}", shape.cp,
+                       request.sequence / shape.cp, least_tokens);
   if (shape.pp > 1 && shape.pp > c.layers)
     return fmt::format("pp {} needs a block for each stage, and there are {}", shape.pp, c.layers);
   if (shape.ep > 1 && shape.ep > c.mixture.experts)
@@ -176,7 +183,7 @@ inline std::vector<int> divisors_of(int n) {
 
 // Calls visit(shape) for all meshes of `chips`: axes in their order. `goes_on`: whether a mesh so
 // far, with 1 for the axes to come, is worth more.
-inline void each_mesh(int chips, const std::function<bool(const MeshShape&)>& goes_on,
+inline void each_mesh(int chips, bool has_experts, const std::function<bool(const MeshShape&)>& goes_on,
                       const std::function<void(const MeshShape&)>& visit) {
   MeshShape shape;
   const std::function<void(size_t, int)> choose = [&](size_t at, int left) {
@@ -188,6 +195,7 @@ inline void each_mesh(int chips, const std::function<bool(const MeshShape&)>& go
       return;
     }
     for (const int size : divisors_of(left)) {
+      if (size > 1 && axis == Axis::ep && !has_experts) break;
       shape[axis] = size;
       if (size == 1 || goes_on(shape)) choose(at + 1, left / size);
     }
@@ -254,10 +262,14 @@ class MeshChoices {
   void recomputed(Layout layout) {
     for (const int64_t blocks : {0, 1, -1}) {
       layout.recomputed = blocks;
+      if (splits_backward(layout) && (blocks != 0 || layout.shape.dp_shard > 1)) return;
       const int stages = PipelinePlan{layout.schedule, layout.chunks}.stages(layout.shape.pp);
       if (blocks == 1 && stages == request_.config.layers) continue;  // these are all
       keep(layout);
     }
+  }
+  static bool splits_backward(const Layout& layout) {
+    return layout.schedule == PipelineKind::zb_h1 || layout.schedule == PipelineKind::zb_v;
   }
   void keep(const Layout& layout) {
     const DescribedStep step = described(request_, layout);
@@ -282,7 +294,8 @@ LayoutSpace layout_space(const PlanRequest& request, Where where) {
     if (!why.empty()) refuse(shape, why);
     return why.empty();
   };
-  detail::each_mesh(request.cluster.size(), goes_on, [&](const MeshShape& shape) {
+  const bool has_experts = request.config.mixture.experts > 0;
+  detail::each_mesh(request.cluster.size(), has_experts, goes_on, [&](const MeshShape& shape) {
     const std::string why = why_not(request, shape);
     if (!why.empty()) return refuse(shape, why);
     if (choices.add(shape) == 0) refuse(shape, "no number of microbatches divides its batch");

@@ -28,6 +28,7 @@ struct OrderedAction {
   PipelineOp op;
   int needs = -1;        // the action whose result comes from another stage
   bool travels = false;  // from another rank
+  int to = -1;           // the rank that it is sent to; -1: none
   bool is_last = false;  // the chunk's last to go backward
   int sent = 0;          // messages that its rank still holds when it begins
 };
@@ -51,12 +52,13 @@ class PipelineOrders {
   std::map<std::tuple<PipelineKind, int, int, int64_t>, std::shared_ptr<const PipelineOrder>> all_;
 };
 
-// The microbatches of the two passes that stand for m: both are m where m is small.
+// The microbatches of the two passes that stand for m: both are m where m is small. ZB-V takes 2 p
+// to get into step, a rank alone 2.
 struct PassPair {
   int64_t a, b;
 };
-constexpr PassPair passes_for(int p, int64_t m) {
-  const int64_t a = 2 * p + m % p;
+constexpr PassPair passes_for(PipelineKind kind, int p, int64_t m) {
+  const int64_t a = (kind == PipelineKind::zb_v || p == 1 ? 2 : 1) * p + m % p;
   return m <= a + p ? PassPair{m, m} : PassPair{a, a + p};
 }
 constexpr double at_microbatch(int64_t m, PassPair passes, double at_a, double at_b) {
@@ -65,18 +67,33 @@ constexpr double at_microbatch(int64_t m, PassPair passes, double at_a, double a
                     (at_b - at_a);
 }
 
-// Goes through an order. Cost: double(const OrderedAction&, double begin), the end.
+// A message between stages: seconds on the way, and at both ranks' ports.
+struct PipelineMessage {
+  double latency = 0, work = 0;
+};
+
+// Goes through an order. run(action, begin) returns its end. Messages leave a rank one after the
+// other, and enter one so. Returns the ends of all ranks.
 template <class Run>
-std::vector<double> play(const PipelineOrder& order, double message, Run run) {
-  std::vector<double> ends(order.actions.size());
-  std::vector<double> free(static_cast<size_t>(order.ranks), 0);
+std::vector<double> play(const PipelineOrder& order, const PipelineMessage& message, Run run) {
+  std::vector<double> there(order.actions.size());  // when its result is
+  std::vector<double> free(static_cast<size_t>(order.ranks), 0), sending = free;
+  std::vector<std::pair<double, double>> receiving(free.size());  // the last message: begin, end
   for (size_t i = 0; i < order.actions.size(); ++i) {
     const OrderedAction& a = order.actions[i];
     double& rank = free[static_cast<size_t>(a.rank)];
     double begin = rank;
     if (a.needs >= 0)
-      begin = std::max(begin, ends[static_cast<size_t>(a.needs)] + (a.travels ? message : 0));
-    ends[i] = rank = run(a, begin);
+      begin = std::max(begin, there[static_cast<size_t>(a.needs)]);
+    there[i] = rank = run(a, begin);
+    if (a.to < 0) continue;
+    double& out = sending[static_cast<size_t>(a.rank)];
+    auto& [begun, ended] = receiving[static_cast<size_t>(a.to)];
+    const double sent = std::max(rank, out);
+    out = sent + message.work;
+    const double in = sent >= begun ? std::max(out, ended + message.work) : out;
+    there[i] = in + message.latency;
+    if (sent >= begun) begun = sent, ended = in;
   }
   return free;
 }
@@ -84,6 +101,8 @@ std::vector<double> play(const PipelineOrder& order, double message, Run run) {
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(planner)
+#include <algorithm>
+#include <numeric>
 
 namespace yotta {
 
@@ -111,10 +130,36 @@ class OrderMaker {
     for (int rank = 0; rank < schedule_.ranks; ++rank)
       if (next_[static_cast<size_t>(rank)] < schedule_.by_rank[static_cast<size_t>(rank)].size())
         fail(where, "{}: rank {} would wait forever", schedule_.name, rank);
+    sort_by_time();
     return std::move(order_);
   }
 
  private:
+  // By the time at which actions would begin if F took 1 second and B 2: so that messages meet at a
+  // port in the order in which they come.
+  void sort_by_time() {
+    std::vector<double> ends, begins;
+    std::vector<double> free(static_cast<size_t>(order_.ranks), 0);
+    for (const OrderedAction& a : order_.actions) {
+      double& rank = free[static_cast<size_t>(a.rank)];
+      begins.push_back(a.needs < 0 ? rank : std::max(rank, ends[static_cast<size_t>(a.needs)]));
+      ends.push_back(rank = begins.back() + (a.op == PipelineOp::B ? 2 : 1));
+    }
+    std::vector<int> places(ends.size()), new_place(ends.size());
+    std::iota(places.begin(), places.end(), 0);
+    std::stable_sort(places.begin(), places.end(), [&](int a, int b) {
+      return ends[static_cast<size_t>(a)] < ends[static_cast<size_t>(b)];
+    });
+    std::vector<OrderedAction> sorted;
+    for (const int place : places) {
+      new_place[static_cast<size_t>(place)] = static_cast<int>(sorted.size());
+      sorted.push_back(order_.actions[static_cast<size_t>(place)]);
+    }
+    for (OrderedAction& each : sorted)
+      if (each.needs >= 0) each.needs = new_place[static_cast<size_t>(each.needs)];
+    order_.actions = std::move(sorted);
+  }
+
   static bool is_forward(const PipelineAction& a) { return a.op == PipelineOp::F; }
   int& done(bool forward, int stage, int64_t microbatch) {
     return done_[static_cast<size_t>((stage * 2 + forward) * schedule_.microbatches + microbatch)];
@@ -140,18 +185,20 @@ class OrderMaker {
     if (a.op == PipelineOp::B || a.op == PipelineOp::W)
       made.is_last = --left_[static_cast<size_t>(rank * order_.chunks + made.chunk)] == 0;
     order_.actions.push_back(made);
-    if (a.op != PipelineOp::W) remember(rank, a, index);
+    if (a.op != PipelineOp::W) order_.actions.back().to = remember(rank, a, index);
     if (made.travels) received_[made.needs] = index;
     ++next;
     return true;
   }
 
   // What a rank sends stays until it has heard of an action of the receiver that came later.
-  void remember(int rank, const PipelineAction& a, int index) {
+  int remember(int rank, const PipelineAction& a, int index) {
     const int to = is_forward(a) ? a.stage + 1 : a.stage - 1;
-    if (to < 0 || to >= schedule_.stages) return;
+    if (to < 0 || to >= schedule_.stages) return -1;
     const int receiver = schedule_.rank_of(to, a.microbatch);
-    if (receiver != rank) sent_[static_cast<size_t>(rank)].push_back({index, receiver});
+    if (receiver == rank) return -1;
+    sent_[static_cast<size_t>(rank)].push_back({index, receiver});
+    return receiver;
   }
   void release(int rank, int giver, int action) {
     std::erase_if(sent_[static_cast<size_t>(rank)], [&](const std::pair<int, int>& each) {

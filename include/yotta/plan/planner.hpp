@@ -26,7 +26,8 @@ struct PlannedLayout {
 
 struct Plan {
   PlanRequest request;
-  int64_t layouts = 0;                  // estimated
+  int64_t layouts = 0;    // looked at
+  int64_t estimated = 0;  // of them, in full: of the others the bound said enough
   int64_t fitting = 0;                  // of them, those that fit in a chip's memory
   std::vector<PlannedLayout> best;      // the fastest first
   std::vector<PlannedLayout> frontier;  // the smallest first, each faster than all before
@@ -55,7 +56,10 @@ YOTTA_API std::string why_slower(const StepEstimate& loser, const StepEstimate& 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
+#include <mutex>
+#include <set>
 #include <thread>
 
 namespace yotta {
@@ -88,27 +92,94 @@ std::string why_slower(const StepEstimate& loser, const StepEstimate& best) {
 namespace detail {
 
 struct Evaluated {
-  double seconds = 0;  // 0: does not fit
-  MemoryParts memory;
+  StepBound bound;
+  double seconds = 0;  // 0: it does not fit, or cannot be among those that are asked for
 };
 
-inline std::vector<Evaluated> evaluate(const PlanRequest& request,
-                                       const std::vector<Layout>& layouts, int threads) {
-  std::vector<Evaluated> found(layouts.size());
-  EstimateCache cache;
-  const auto work = [&](size_t first) {
-    for (size_t i = first; i < layouts.size(); i += static_cast<size_t>(threads)) {
-      const DescribedStep step = described(request, layouts[i]);
-      const StepEstimate estimate = estimate_fitting(request.cluster, step, cache);
-      found[i] = {estimate.seconds, estimate.memory};
-    }
-  };
-  std::vector<std::thread> others;
-  for (int t = 1; t < threads; ++t) others.emplace_back(work, static_cast<size_t>(t));
-  work(0);
-  for (std::thread& each : others) each.join();
-  return found;
-}
+// Evaluates layouts in the order of their bounds, and leaves out those whose bound says that they
+// are not among the best, nor the best of their mesh, nor on the frontier.
+class LayoutSearch {
+ public:
+  LayoutSearch(const PlanRequest& request, const std::vector<Layout>& layouts,
+               const PlanOptions& options)
+      : request_(request), layouts_(layouts), options_(options), found_(layouts.size()) {
+    for (size_t i = 0; i < layouts.size(); ++i)
+      meshes_.push_back(i == 0 ? 0 : meshes_.back() + !(layouts[i].shape == layouts[i - 1].shape));
+    best_of_mesh_.assign(layouts.empty() ? 0 : meshes_.back() + 1, no_limit);
+  }
+
+  std::vector<Evaluated> run() {
+    together(layouts_.size(), [this](size_t i) {
+      found_[i].bound = bound_step(request_.cluster, described(request_, layouts_[i]), cache_);
+    });
+    std::vector<size_t> order;
+    for (size_t i = 0; i < found_.size(); ++i)
+      if (found_[i].bound.memory.bytes() <= request_.cluster.chip.memory) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+      return found_[a].bound.seconds < found_[b].bound.seconds;
+    });
+    together(order.size(), [&](size_t at) { estimate(order[at]); });
+    return std::move(found_);
+  }
+  int64_t estimated() const { return estimated_; }
+
+ private:
+  // Calls work(0), work(1), ... on all threads.
+  void together(size_t count, const std::function<void(size_t)>& work) {
+    std::atomic<size_t> next = 0;
+    const auto loop = [&] {
+      for (size_t i = next++; i < count; i = next++) work(i);
+    };
+    std::vector<std::thread> others;
+    for (int t = 1; t < options_.threads; ++t) others.emplace_back(loop);
+    loop();
+    for (std::thread& each : others) each.join();
+  }
+
+  void estimate(size_t i) {
+    if (!is_wanted(i)) return;
+    const StepEstimate estimate =
+        estimate_step(request_.cluster, described(request_, layouts_[i]), cache_);
+    const std::lock_guard lock(mutex_);
+    ++estimated_;
+    found_[i].seconds = estimate.seconds;
+    double& of_mesh = best_of_mesh_[meshes_[i]];
+    of_mesh = std::min(of_mesh, estimate.seconds);
+    best_.insert(estimate.seconds);
+    if (std::ssize(best_) > options_.best) best_.erase(std::prev(best_.end()));
+    add_to_frontier(found_[i].bound.memory.bytes(), estimate.seconds);
+  }
+  bool is_wanted(size_t i) {
+    const std::lock_guard lock(mutex_);
+    const double least = found_[i].bound.seconds;
+    return least <= best_of_mesh_[meshes_[i]] || std::ssize(best_) < options_.best ||
+           least <= *best_.rbegin() || !is_dominated(found_[i].bound.memory.bytes(), least);
+  }
+  // Is another layout as small, and as fast?
+  bool is_dominated(double bytes, double seconds) const {
+    const auto after = frontier_.upper_bound(bytes);
+    return after != frontier_.begin() && std::prev(after)->second <= seconds;
+  }
+  void add_to_frontier(double bytes, double seconds) {
+    if (is_dominated(bytes, seconds)) return;
+    const auto first = frontier_.lower_bound(bytes);
+    auto last = first;
+    while (last != frontier_.end() && last->second >= seconds) ++last;
+    frontier_.insert_or_assign(frontier_.erase(first, last), bytes, seconds);
+  }
+
+  const PlanRequest& request_;
+  const std::vector<Layout>& layouts_;
+  const PlanOptions& options_;
+  std::vector<Evaluated> found_;
+  EstimateCache cache_;
+  std::mutex mutex_;
+  std::vector<size_t> meshes_;  // the number of each layout's mesh
+  std::vector<double> best_of_mesh_;
+  std::set<double> best_;               // seconds of the fastest so far
+  std::map<double, double> frontier_;  // bytes, seconds: fewer seconds with more bytes
+  int64_t estimated_ = 0;
+};
 
 }  // namespace detail
 
@@ -123,7 +194,6 @@ class PlanMaker {
       if (found_[i].seconds > 0) order_.push_back(i);
     std::stable_sort(order_.begin(), order_.end(),
                      [&](size_t a, size_t b) { return found_[a].seconds < found_[b].seconds; });
-    plan_.layouts = std::ssize(layouts_), plan_.fitting = std::ssize(order_);
   }
 
   void best(size_t count) {
@@ -134,8 +204,8 @@ class PlanMaker {
   void frontier() {
     double least = no_limit;
     for (const size_t i : order_) {
-      if (found_[i].memory.bytes() >= least) continue;
-      least = found_[i].memory.bytes();
+      if (found_[i].bound.memory.bytes() >= least) continue;
+      least = found_[i].bound.memory.bytes();
       plan_.frontier.push_back(planned(i));
     }
     std::reverse(plan_.frontier.begin(), plan_.frontier.end());
@@ -152,18 +222,27 @@ class PlanMaker {
     std::map<std::string, size_t> least;
     for (size_t i = 0; i < found_.size(); ++i) {
       auto [at, is_new] = least.try_emplace(describe(layouts_[i].shape), i);
-      const bool fits = found_[i].seconds > 0, fitted = found_[at->second].seconds > 0;
-      const bool smaller = found_[i].memory.bytes() < found_[at->second].memory.bytes();
+      const bool fits = this->fits(i), fitted = this->fits(at->second);
+      const bool smaller = found_[i].bound.memory.bytes() < found_[at->second].bound.memory.bytes();
       if (!is_new && (fits || (!fitted && smaller))) at->second = i;
     }
     for (const auto& [mesh, i] : least)
-      if (found_[i].seconds <= 0)
+      if (!fits(i))
         plan_.refused.push_back(
             {text_of(layouts_[i]),
-             why_too_large(found_[i].memory, plan_.request.cluster.chip.memory)});
+             why_too_large(found_[i].bound.memory, plan_.request.cluster.chip.memory)});
+  }
+
+  int64_t fitting() const {
+    int64_t count = 0;
+    for (size_t i = 0; i < found_.size(); ++i) count += fits(i);
+    return count;
   }
 
  private:
+  bool fits(size_t i) const {
+    return found_[i].bound.memory.bytes() <= plan_.request.cluster.chip.memory;
+  }
   PlannedLayout planned(size_t i) const {
     return {layouts_[i],
             estimate_step(plan_.request.cluster, described(plan_.request, layouts_[i]))};
@@ -182,8 +261,11 @@ Plan make_plan(const PlanRequest& request, const PlanOptions& options, Where whe
   Plan plan;
   plan.request = request;
   plan.refused = std::move(space.refused);
-  const auto found = detail::evaluate(request, space.layouts, std::max(1, options.threads));
+  detail::LayoutSearch search(request, space.layouts, options);
+  const std::vector<detail::Evaluated> found = search.run();
+  plan.layouts = std::ssize(found), plan.estimated = search.estimated();
   detail::PlanMaker maker(plan, std::move(space.layouts), found);
+  plan.fitting = maker.fitting();
   maker.best(static_cast<size_t>(options.best));
   maker.frontier();
   maker.losers();

@@ -24,9 +24,10 @@ struct StageFigures {
   PartTime forward, input, weight;  // F, I, W; B is I and W
   double saved = 0, kept = 0;       // bytes of a microbatch: from F to I; from I to W
   double in = 0, out = 0;           // what flows in and out, forward
+  double carried = 0;               // FSDP: the last sum of B, until the next W
   // Bytes above what was there before, of F, B, I and W.
   double forward_peak = 0, backward_peak = 0, input_peak = 0, weight_peak = 0;
-  double first_backward_peak = 0, first_weight_peak = 0;  // while gradients are made
+  double first_backward_peak = 0, first_weight_peak = 0;  // of the first microbatch
   int64_t parameters = 0;
 
   PartTime backward() const {
@@ -42,7 +43,6 @@ struct StageExtras {
   double gathered = 0;   // FSDP: by this layer and the next
   double unreduced = 0;  // FSDP: by the layer whose gradients are being summed
   double gradient = 0;   // of a number
-  bool carries = false;  // FSDP: the last sum of a microbatch goes on into the next
   double scratch = 0;    // bytes, once `scratch_after` bytes of gradients have been made
   double scratch_after = 0;
 };
@@ -71,7 +71,7 @@ class StageClimb {
   }
 
   double forward() const {
-    double live = carried(), peak = 0;
+    double live = 0, peak = 0;
     for (size_t i = 0; i < layers_.size(); ++i) {
       const LayerFigures& layer = *layers_[i];
       peak = std::max(peak, live + layer.forward_peak + gathered(i) + gathered(i + 1));
@@ -79,19 +79,19 @@ class StageClimb {
     }
     return peak;
   }
-  // B, or one of its halves. `first`: gradients are made, and stay.
+  // B, or one of its halves. `first`: gradients are made and stay, and no sum is under way.
   double backward(bool input, bool weight, bool first = false) const {
     double live = 0, peak = 0;
     for (size_t i = layers_.size(); i-- > 0;) {
       const LayerFigures& layer = *layers_[i];
       const double beside =
-          reducing(i + 1) + (first ? made(i) : 0) + extras_.passing * tables_above(i);
-      const bool grows = first || extras_.unreduced > 0;
+          reducing(i + 1, first) + (first ? made(i) : 0) + extras_.passing * tables_above(i);
+      const bool grows = (first && extras_.grows > 0) || extras_.unreduced > 0;
       const double weight_peak = extras_.passing > 0 ? layer.passing_peak
                                  : grows             ? layer.growing_peak
                                                      : layer.weight_peak;
       if (input) {
-        const double units = gathered(i) + gathered(i - 1) + beside;
+        const double units = gathered(i) + gathered(i - 1) + beside + scratch(i);
         peak = std::max(peak, live + layer.input_peak + units);
         if (layer.again) peak = std::max(peak, live + weight_peak + units);
         live += layer.kept + layer.in - layer.saved - layer.out;
@@ -100,7 +100,8 @@ class StageClimb {
         const double next = input ? gathered(i - 1) : 0;
         const double own = layer.again || extras_.unreduced > 0 ? layer.weight_peak + flat(i)
                                                                 : weight_peak;
-        peak = std::max(peak, live + own + next + beside + scratch(i));
+        const double done = layers_.size() == 1 ? reducing(1, first) : 0;  // its own sum has ended
+        peak = std::max(peak, live + own + next + beside - done + scratch(i));
         live -= layer.kept;
       }
     }
@@ -111,10 +112,9 @@ class StageClimb {
   double numbers(size_t i) const { return i < layers_.size() ? numbers_[i] : 0; }
   double gathered(size_t i) const { return extras_.gathered * numbers(i); }
   // FSDP: the unit whose sum is under way; at the top that of the microbatch before.
-  double reducing(size_t i) const {
-    return i < layers_.size() ? extras_.unreduced * numbers(i) : carried();
+  double reducing(size_t i, bool first) const {
+    return extras_.unreduced * (i < layers_.size() ? numbers(i) : first ? 0 : numbers(0));
   }
-  double carried() const { return extras_.carries ? extras_.unreduced * numbers(0) : 0; }
   // FSDP's array of a unit's gradients, and what a checkpoint has made before.
   double flat(size_t i) const {
     if (extras_.unreduced == 0) return 0;
@@ -159,6 +159,8 @@ StageFigures stage_figures(std::vector<LayerRun> runs, const StageExtras& extras
   stage.first_weight_peak = climb.backward(false, true, true);
   stage.input_peak = climb.backward(true, false), stage.weight_peak = climb.backward(false, true);
   if (!runs.empty()) stage.in = runs.front().layer->in, stage.out = runs.back().layer->out;
+  if (!runs.empty())
+    stage.carried = extras.unreduced * static_cast<double>(runs.front().layer->parameters());
   stage.runs = std::move(runs);
   return stage;
 }

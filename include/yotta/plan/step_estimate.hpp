@@ -55,9 +55,13 @@ YOTTA_API PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape)
 YOTTA_API StepEstimate estimate_step(const Cluster& cluster, const DescribedStep& step,
                                      EstimateCache& cache);
 YOTTA_API StepEstimate estimate_step(const Cluster& cluster, const DescribedStep& step);
-// If the layout does not fit in a chip's memory: the memory alone, seconds 0.
-YOTTA_API StepEstimate estimate_fitting(const Cluster& cluster, const DescribedStep& step,
-                                        EstimateCache& cache);
+// What takes a part of that time: memory, and seconds that no step of this layout is below.
+struct StepBound {
+  MemoryParts memory;
+  double seconds = 0;
+};
+YOTTA_API StepBound bound_step(const Cluster& cluster, const DescribedStep& step,
+                               EstimateCache& cache);
 
 }  // namespace yotta
 
@@ -140,7 +144,7 @@ class Estimator {
 
   StepEstimate estimate() {
     StepEstimate found;
-    const PassPair passes = passes_for(step_.shape.pp, microbatches_);
+    const PassPair passes = passes_for(plan_.kind, step_.shape.pp, microbatches_);
     const StepEstimate at_a = pass(passes.a);
     found = passes.a == passes.b ? at_a : pass(passes.b);
     found.seconds = at_microbatch(microbatches_, passes, at_a.seconds, found.seconds);
@@ -158,33 +162,59 @@ class Estimator {
     return found;
   }
 
+  // Without bubbles, and with nothing but FSDP's messages that show.
+  double least_seconds() const {
+    double least = 0;
+    const auto m = static_cast<double>(microbatches_);
+    for (int rank = 0; rank < step_.shape.pp; ++rank) {
+      double busy = 0, sent = 0;
+      for (int chunk = 0; chunk < chunks(); ++chunk) {
+        const StageFigures& stage = stage_of(rank, chunk);
+        busy += stage.forward.seconds() + stage.backward().seconds();
+        for (const LayerRun& run : stage.runs) {
+          const PlanUnit& unit = unit_of(run.layer);
+          sent += static_cast<double>(run.count) * (2 * unit.gather + unit.reduce);
+        }
+      }
+      least = std::max({least, m * busy, m * sent});
+    }
+    return least;
+  }
+
   MemoryParts memory() {
-    const PassPair passes = passes_for(step_.shape.pp, microbatches_);
+    const PassPair passes = passes_for(plan_.kind, step_.shape.pp, microbatches_);
     const auto order = cache_.orders.of(plan_, step_.shape.pp, passes.b);
     const auto p = static_cast<size_t>(step_.shape.pp);
     std::vector<double> live(p, 0), peak(p, 0);
-    std::vector<bool> made(static_cast<size_t>(stages() * 2), !makes_gradients());
+    std::vector<bool> made(static_cast<size_t>(stages()), false);
+    std::vector<double> carried(p, 0);  // FSDP's sum under way
     const double gradient = extras().grows;
     for (const OrderedAction& a : order->actions) {
       const StageFigures& stage = stages_[static_cast<size_t>(a.stage)];
       double& now = live[static_cast<size_t>(a.rank)];
       const double sent = a.sent * between();
+      double& under_way = carried[static_cast<size_t>(a.rank)];
+      const bool went_back = made[static_cast<size_t>(a.stage)];
+      const double sum = under_way - (a.op != PipelineOp::F && went_back ? stage.carried : 0);
       const bool makes = a.op == PipelineOp::B || a.op == PipelineOp::W;
       const bool first = makes && !made[static_cast<size_t>(a.stage)];
+      const bool is_quiet = a.is_last && is_sharded() && has_ddp();  // its sums have been waited for
       const double above =
           a.op == PipelineOp::F ? stage.forward_peak + stage.in
           : a.op == PipelineOp::B
-              ? (first ? stage.first_backward_peak : stage.backward_peak) + stage.out
+              ? (first || is_quiet ? stage.first_backward_peak : stage.backward_peak) + stage.out
           : a.op == PipelineOp::I ? stage.input_peak + stage.out
                                   : (first ? stage.first_weight_peak : stage.weight_peak);
       double& most = peak[static_cast<size_t>(a.rank)];
-      most = std::max(most, now + sent + above);
+      most = std::max(most, now + sent + sum + above);
       if (a.op == PipelineOp::F) now += stage.saved;
       if (a.op == PipelineOp::I) now += stage.kept - stage.saved;
       if (a.op == PipelineOp::B) now -= stage.saved;
       if (a.op == PipelineOp::W) now -= stage.kept;
       if (first) now += gradient * static_cast<double>(stage.parameters);
-      if (makes) made[static_cast<size_t>(a.stage)] = true;
+      if (!first) continue;
+      made[static_cast<size_t>(a.stage)] = true;
+      under_way += stage.carried;
     }
     MemoryParts fullest;
     for (int rank = 0; rank < step_.shape.pp; ++rank) {
@@ -214,9 +244,8 @@ class Estimator {
     const bool tied = step_.config.tied && stages() == 1;
     block_ = collected(block_figures(z_, groups_, walk_));
     recomputed_ = checkpointed_figures(block_);
-    embedding_ = collected(embedding_figures(step_.config, z_, groups_, walk_));
+    embedding_ = collected(embedding_figures(step_.config, z_, groups_, walk_, tied));
     head_ = collected(head_figures(z_, groups_, walk_, tied));
-    embedding_.table = -head_.table;
     for (const LayerFigures* layer : {&embedding_, &block_, &recomputed_, &head_})
       units_.push_back(plan_unit(*layer, groups_.shards, z_, walk_));
     axes_ = data_axes();
@@ -245,7 +274,7 @@ class Estimator {
       extras.gathered = z_.width;
       extras.unreduced = z_.wide * (1 + 1.0 / groups_.shards.p);
     }
-    extras.gradient = z_.wide, extras.carries = microbatches_ > 1;
+    extras.gradient = z_.wide;
     if (has_zero()) extras.passing = z_.wide;
     if (makes_gradients()) extras.grows = z_.wide / groups_.shards.p;
     if (has_ddp() && !is_sharded() && step_.shape.pp == 1) {
@@ -301,10 +330,28 @@ class Estimator {
     time.computed += stepping(tensors);
     return now + time.seconds() - before;
   }
+  // A table that two stages hold has a bucket of its own.
+  std::vector<PlanBucket> zero_buckets(int rank) const {
+    std::vector<int64_t> part;
+    std::vector<PlanBucket> buckets;
+    const auto cut = [&] {
+      for (PlanBucket& each : plan_buckets(part, step_.options.zero.bucket_bytes, z_.wide))
+        buckets.push_back(std::move(each));
+      part.clear();
+    };
+    const bool apart = step_.config.tied && stages() > 1;
+    for (const int64_t each : parameters_of(rank)) {
+      const bool is_table = apart && each == z_.V * z_.C;
+      if (is_table) cut();
+      part.push_back(each);
+      if (is_table) cut();
+    }
+    cut();
+    return buckets;
+  }
   // Bucket by bucket.
   void zero(int rank, std::vector<int64_t>& tensors, PartTime& time) const {
-    for (const PlanBucket& each :
-         plan_buckets(parameters_of(rank), step_.options.zero.bucket_bytes, z_.wide)) {
+    for (const PlanBucket& each : zero_buckets(rank)) {
       const int p = groups_.data.p;
       const auto padded = static_cast<double>(shard_numbers(each.numbers(), p) * p);
       time[Exposed::data] += reduce_scatter_seconds(groups_.data, padded * z_.wide) +
@@ -319,7 +366,8 @@ class Estimator {
     const bool folds = plan_.placement() == Placement::vee;  // both ends on rank 0
     if (rank != 0 && (folds || rank != last)) return;
     const PlanGroup ends{folds || last == 0 ? 1 : 2, groups_.pp};
-    time[Exposed::data] += all_reduce_seconds(ends, z_.wide * static_cast<double>(z_.V * z_.C));
+    const int64_t numbers = shard_numbers(z_.V * z_.C, has_zero() ? groups_.data.p : groups_.shards.p);
+    time[Exposed::data] += all_reduce_seconds(ends, z_.wide * static_cast<double>(numbers));
   }
 
   // Sequence parallelism: the gradients of norms, summed over tp as one vector.
@@ -372,7 +420,7 @@ class Estimator {
     const auto order = cache_.orders.of(plan_, p, m);
     std::vector<GradientWalk> gradients;
     for (int rank = 0; rank < p; ++rank) gradients.push_back(gradients_of(rank));
-    const double message = groups_.pp.alpha + between() * groups_.pp.beta;
+    const PipelineMessage message{groups_.pp.alpha, between() * groups_.pp.beta};
     const std::vector<double> ends =
         play(*order, message, [&](const OrderedAction& a, double begin) {
           if (!is_sharded() && !(has_ddp() && a.is_last)) return begin + seconds_of(a);
@@ -418,17 +466,26 @@ class Estimator {
     if (makes_gradients()) peak -= parts.gradients;  // has those that there were
     parts.activations = std::max(0.0, peak);
     double last = 0;  // beside all of these, when all activations are gone
-    if (has_zero()) last = P * z_.wide / zero + 2 * largest_bucket(rank) / zero;
+    if (has_zero()) last = zero_peak(rank);
     if (has_ddp()) last = ring_scratch(groups_.data, largest_bucket(rank));
     if (last > peak) parts.activations = 0, parts.buffers = last;
     return parts;
   }
   double largest_bucket(int rank) const {
-    double most = 0;
-    const int64_t bytes =
-        has_zero() ? step_.options.zero.bucket_bytes : step_.options.ddp.bucket_bytes;
-    for (const PlanBucket& each : plan_buckets(parameters_of(rank), bytes, z_.wide))
-      most = std::max(most, static_cast<double>(each.numbers()) * z_.wide);
+    int64_t most = 0;
+    for (const PlanBucket& each :
+         plan_buckets(parameters_of(rank), step_.options.ddp.bucket_bytes, z_.wide))
+      most = std::max(most, each.numbers());
+    return static_cast<double>(most) * z_.wide;
+  }
+  // Sums of all buckets so far, and the ring's scratch for one.
+  double zero_peak(int rank) const {
+    double sums = 0, most = 0;
+    for (const PlanBucket& each : zero_buckets(rank)) {
+      const double bytes = static_cast<double>(each.numbers()) * z_.wide;
+      sums += bytes / groups_.data.p;
+      most = std::max(most, sums + ring_scratch(groups_.data, bytes));
+    }
     return most;
   }
 
@@ -456,12 +513,9 @@ StepEstimate estimate_step(const Cluster& cluster, const DescribedStep& step) {
   EstimateCache cache;
   return estimate_step(cluster, step, cache);
 }
-StepEstimate estimate_fitting(const Cluster& cluster, const DescribedStep& step,
-                              EstimateCache& cache) {
+StepBound bound_step(const Cluster& cluster, const DescribedStep& step, EstimateCache& cache) {
   detail::Estimator estimator(cluster, step, cache);
-  StepEstimate found;
-  found.memory = estimator.memory();
-  return found.memory.bytes() > cluster.chip.memory ? found : estimator.estimate();
+  return {estimator.memory(), estimator.least_seconds()};
 }
 
 }  // namespace yotta

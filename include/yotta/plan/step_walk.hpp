@@ -73,6 +73,12 @@ YOTTA_API double all_gather_seconds(const PlanGroup& group, double bytes);
 YOTTA_API double reduce_scatter_seconds(const PlanGroup& group, double bytes);
 YOTTA_API double all_to_all_seconds(const PlanGroup& group, double bytes);
 
+// Of one of these seconds, those at a port: all but latency and sums.
+using CollectiveSeconds = double (*)(const PlanGroup&, double bytes);
+inline double port_seconds(CollectiveSeconds seconds, const PlanGroup& group, double bytes) {
+  return seconds({group.p, {0, group.link.beta, 0}}, bytes);
+}
+
 // Bytes that a ring's reduce_scatter, and so its all_reduce, holds beside its data.
 YOTTA_API double ring_scratch(const PlanGroup& group, double bytes);
 
@@ -109,8 +115,7 @@ class StepWalk {
   void restart_memory() { live_ = peak_ = 0; }
 
  private:
-  YOTTA_API void wait(Exposed kind, double (*seconds)(const PlanGroup&, double),
-                      const PlanGroup& group, double bytes);
+  YOTTA_API void wait(Exposed kind, CollectiveSeconds seconds, const PlanGroup& group, double bytes);
 
   const Chip* chip_;
   const Efficiency* efficiency_;
@@ -170,9 +175,8 @@ double StepWalk::seconds_of(const OpCost& cost) const {
 
 void StepWalk::op(const OpCost& cost, double times) { time_.computed += times * seconds_of(cost); }
 
-void StepWalk::wait(Exposed kind, double (*seconds)(const PlanGroup&, double),
-                    const PlanGroup& group, double bytes) {
-  const double port = seconds({group.p, {0, group.link.beta, 0}}, bytes);
+void StepWalk::wait(Exposed kind, CollectiveSeconds seconds, const PlanGroup& group, double bytes) {
+  const double port = port_seconds(seconds, group, bytes);
   beside(kind, 0, seconds(group, bytes) - port, port);
 }
 
