@@ -86,8 +86,8 @@ std::optional<Recipe> recipe_for(const PlanRequest& request) {
   EstimateCache cache;
   std::vector<PlannedLayout> fitting;
   for (const Layout& each : recipe_layouts(request)) {
-    const StepEstimate found = estimate_fitting(request.cluster, described(request, each), cache);
-    if (found.seconds > 0) fitting.push_back({each, found});
+    const StepEstimate found = estimate_step(request.cluster, described(request, each), cache);
+    if (found.memory.bytes() <= request.cluster.chip.memory) fitting.push_back({each, found});
   }
   if (fitting.empty()) return {};
   const auto faster = [](const PlannedLayout& a, const PlannedLayout& b) {
