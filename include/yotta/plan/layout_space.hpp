@@ -52,6 +52,10 @@ struct Layout {
 };
 // The same as run_described and estimate_step take it.
 YOTTA_API DescribedStep described(const PlanRequest& request, const Layout& layout);
+// Gradients travel by buckets: DDP's small enough to leave early, ZeRO's as large as can be.
+constexpr int64_t bucket_bytes_of(const Layout& layout) {
+  return layout.zero > 0 ? int64_t{1} << 30 : int64_t{25} << 20;
+}
 // "tp 8 sp, pp 16 interleaved 1F1B x4, dp 128 ZeRO-1, 16 microbatches, first block recomputed"
 YOTTA_API std::string text_of(const Layout& layout);
 
@@ -112,7 +116,7 @@ DescribedStep described(const PlanRequest& request, const Layout& layout) {
   o.context = layout.context;
   o.sequence_parallel = layout.sequence_parallel, o.pieces = layout.pieces;
   o.zero.stage = layout.zero;
-  o.zero.bucket_bytes = int64_t{1} << 30;
+  o.zero.bucket_bytes = o.ddp.bucket_bytes = bucket_bytes_of(layout);
   o.checkpoint.what = layout.recomputed == 0 ? Recompute::none : Recompute::all;
   o.checkpoint_blocks = layout.recomputed;
   return step;
