@@ -10,6 +10,7 @@
 #include "yotta/model/gradient_groups.hpp"
 #include "yotta/parallel/fsdp_tp_mixture.hpp"
 #include "yotta/parallel/ring_attention.hpp"
+#include "yotta/plan/calibration.hpp"
 #include "yotta/plan/mfu.hpp"
 
 using namespace yotta;
@@ -184,6 +185,51 @@ void search(Lesson& lesson, const Sizes& sizes) {
   confirmed(lesson, plan);
 }
 
+// ---- calibration -----------------------------------------------------------------------------------------------
+
+// A cluster that is not as described: matrix products reach 60% of the peak, cards 35 GB/s. It stands for a real one.
+PlanRequest slower(PlanRequest request) {
+  request.efficiency.matmul = 0.6;
+  request.cluster.levels[1].beta = 1 / 35e9;
+  return request;
+}
+
+void calibration(Lesson& lesson) {
+  const PlanRequest described_as = planner_request(), real = slower(planner_request());
+  const std::vector<Layout> layouts = {
+      {.shape = {.dp_shard = 8, .dp_replicate = 2}, .microbatches = 8},
+      {.shape = {.dp_shard = 16}, .microbatches = 8},
+      {.shape = {.tp = 8, .dp_replicate = 2},
+       .sequence_parallel = true,
+       .microbatches = 8,
+       .zero = 1},
+      {.shape = {.tp = 4, .pp = 2, .dp_replicate = 2},
+       .sequence_parallel = true,
+       .microbatches = 8,
+       .zero = 1}};
+  std::vector<MeasuredStep> measured;
+  for (const Layout& each : layouts)
+    measured.push_back({described(described_as, each), run_of(real, each).seconds});
+  const MeasuredStep kept_back = measured.back();
+  measured.pop_back();
+  const Calibration fit = calibrate(described_as.cluster, described_as.efficiency, measured);
+  const Cluster after = calibrated(described_as.cluster, fit);
+  lesson.section(
+      "Calibration: three steps of a cluster that is slower than described, and a fourth");
+  lesson.say("{:<52}{:>11}{:>11}{:>11}", "", "measured", "before", "after");
+  measured.push_back(kept_back);
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    DescribedStep step = measured[i].step;
+    const double before = estimate_step(described_as.cluster, step).seconds;
+    step.efficiency = fit.efficiency;
+    lesson.say("{:<52}{:>9.3f} s{:>9.3f} s{:>9.3f} s{}", text_of(layouts[i]), measured[i].seconds,
+               before, estimate_step(after, step).seconds, i == 3 ? "  kept back" : "");
+  }
+  lesson.show(text_of(described_as.cluster, fit));
+  lesson.number("calibration.before", fit.error_before);
+  lesson.number("calibration.after", fit.error_after);
+}
+
 // ---- limits by hand --------------------------------------------------------------------------------------------
 
 void thresholds(Lesson& lesson) {
@@ -351,11 +397,11 @@ double run_and_say(Lesson& lesson, const PlanRequest& request, const Layout& lay
 }
 
 double more_stages(Lesson& lesson) {
-  const PlanRequest request = request_of(llama3_70b(), 128, 32 * 8192, 8192);
+  const PlanRequest request = request_of(llama3_70b(), 128, 16 * 8192, 8192);
   StepFigures run;
   for (const int pp : {2, 4, 8, 16}) {
     Layout layout{.shape = {.tp = 8, .pp = pp, .dp_replicate = 16 / pp}, .sequence_parallel = true};
-    layout.microbatches = 2 * pp, layout.zero = pp < 16;
+    layout.microbatches = pp, layout.zero = pp < 16;
     run_and_say(lesson, request, layout, &run);
     lesson.say("  {:>59.1f}% if all stages were equal",
                percent(bubble_by_hand(by_hand(request, layout))));
@@ -379,7 +425,7 @@ double over_all(Lesson& lesson) {
 double longer(Lesson& lesson) {
   double before = 0, now = 0;
   for (const int64_t sequence : {8192, 131072}) {
-    const PlanRequest request = request_of(llama3_8b(), 64, int64_t{4} << 20, sequence);
+    const PlanRequest request = request_of(llama3_8b(), 64, int64_t{2} << 20, sequence);
     Layout layout{.shape = {.cp = 8, .dp_replicate = 8}, .zero = 1};
     layout.microbatches = request.batch() / 8;
     before = std::exchange(now, run_and_say(lesson, request, layout));
@@ -388,7 +434,7 @@ double longer(Lesson& lesson) {
 }
 
 constexpr Prediction predictions[] = {
-    {"Llama 3 70B on 128 H100, 32 sequences a step: tp 8, pp 2 and dp 8.\n"
+    {"Llama 3 70B on 128 H100, 16 sequences a step: tp 8, pp 2 and dp 8.\n"
      "GPUs and batch stay. How many % of the step is the bubble with pp 16?",
      more_stages},
     {"Llama 3 8B on 64 H100, HSDP in nodes of 8. All blocks are recomputed.\n"
@@ -397,7 +443,7 @@ constexpr Prediction predictions[] = {
     {"Llama 3 8B on 64 H100, 8 microbatches: FSDP over all 64 instead of HSDP in nodes of 8.\n"
      "How many % longer is a step?",
      over_all},
-    {"Llama 3 8B on 64 H100, cp 8 in nodes, 4M tokens a step: sequences of 131,072 tokens instead "
+    {"Llama 3 8B on 64 H100, cp 8 in nodes, 2M tokens a step: sequences of 131,072 tokens instead "
      "of 8192.\nHow many % longer is a step?",
      longer}};
 
@@ -441,6 +487,7 @@ int main(int argc, char** argv) {
         const auto wanted = [&](int part) { return sizes.only == 0 || sizes.only == part; };
         if (wanted(1)) memory(lesson), times(lesson);
         if (wanted(2)) search(lesson, sizes);
+        if (wanted(7)) calibration(lesson);
         if (wanted(3)) limits(lesson);
         if (wanted(4)) recipes(lesson);
         if (wanted(5)) worked(lesson);
@@ -454,8 +501,8 @@ int main(int argc, char** argv) {
        {"cards", "part 2: GB/s of a network card", &sizes.cards, 1, 1000},
        {"only",
         "1: memory and time, 2: the search, 3: limits, 4: recipe, 5: Llama 3 70B, 6: "
-        "questions",
-        &sizes.only, 0, 6},
+        "questions, 7: calibration",
+        &sizes.only, 0, 7},
        {"predict", "which question to predict, 1 to 4, before its run answers", &sizes.predict, 0,
         4},
        {"guess", "your prediction, %; without it the program asks", &sizes.guess, 0, 100000},
