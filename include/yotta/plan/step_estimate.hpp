@@ -153,7 +153,7 @@ class Estimator {
     for (size_t i = 0; i < exposed_kinds; ++i)
       found.time.exposed[i] =
           at_microbatch(microbatches_, passes, at_a.time.exposed[i], found.time.exposed[i]);
-    found.bubble = found.seconds - found.time.seconds();
+    found.bubble = std::max(0.0, found.seconds - found.time.seconds());
     found.memory = memory();
     const int64_t T = step_.options.tokens(step_.config);
     found.model_flops =
