@@ -1,6 +1,7 @@
 // Lesson 28: which layout for this model, this batch and this cluster: memory, time, a search, its limits by hand, and four predictions.
 #include <cctype>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <set>
@@ -131,7 +132,7 @@ std::string kind_of(const std::string& why) {
   return kind;
 }
 
-// The best of other meshes, each with another reason; and meshes that cannot be.
+// The best of other meshes: three that nearly won, and three that did not.
 void others_of(Lesson& lesson, const Plan& plan) {
   lesson.section("Why others lose");
   size_t said = 0;
@@ -141,6 +142,9 @@ void others_of(Lesson& lesson, const Plan& plan) {
     lesson.say("{:<52} {}", text_of(p.layout), why_slower(p.estimate, plan.best[0].estimate));
     if (++said == 6) break;
   }
+}
+
+void refused_of(Lesson& lesson, const Plan& plan) {
   lesson.section("And why others cannot be: one of each kind");
   std::set<std::string> kinds;
   for (const RefusedLayout& each : plan.refused)
@@ -179,8 +183,9 @@ void confirmed(Lesson& lesson, const Plan& plan) {
 void search(Lesson& lesson, const Sizes& sizes) {
   const Plan plan = make_plan(searched(sizes));
   best_of(lesson, plan, sizes);
-  if (plan.best.empty()) return;
+  if (plan.best.empty()) return refused_of(lesson, plan);
   others_of(lesson, plan);
+  refused_of(lesson, plan);
   frontier_of(lesson, plan);
   confirmed(lesson, plan);
 }
@@ -263,6 +268,11 @@ void four_cases(Lesson& lesson) {
                r.chips, r.batch / r.chips, name(reached));
     lesson.say("    {}", what_helps(reached));
   }
+  BatchLimits capped = h100_limits(16e6, 8192);
+  capped.critical = 4e6;
+  lesson.say(
+      "B 16M and a critical batch of 4M: sequences for {:.0f} chips, trips hidden up to {:.0f}",
+      chips_with_sequence(capped), chips_hidden(capped));
 }
 
 // How far the axes of a model of this width carry, and what the axes themselves allow.
@@ -454,6 +464,7 @@ void predict(Lesson& lesson, const Sizes& sizes) {
   double guess = static_cast<double>(sizes.guess);
   if (sizes.guess < 0) {
     fmt::print("your prediction, %: ");
+    std::fflush(stdout);
     if (!(std::cin >> guess)) {
       lesson.say("none. Give one: --predict {} --guess 10", sizes.predict);
       return;
