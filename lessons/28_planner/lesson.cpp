@@ -137,7 +137,8 @@ void others_of(Lesson& lesson, const Plan& plan) {
   lesson.section("Why others lose");
   size_t said = 0;
   for (const PlannedLayout& p : plan.losers) {
-    const bool early = said<3, much = p.estimate.seconds> 1.1 * plan.best[0].estimate.seconds;
+    const bool early = said < 3;
+    const bool much = p.estimate.seconds > 1.1 * plan.best[0].estimate.seconds;
     if (!early && !much) continue;
     lesson.say("{:<52} {}", text_of(p.layout), why_slower(p.estimate, plan.best[0].estimate));
     if (++said == 6) break;

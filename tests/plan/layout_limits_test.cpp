@@ -156,6 +156,8 @@ TEST_CASE("axes to feed so many chips: the one that moves the lower limit, tp be
   CHECK(axes_to_feed(v5p(mebi16, 8192, 2), 16384, most) == MeshShape{.tp = 8});
   // As far as they go: 16 x 8 x 128 sequences.
   CHECK(axes_to_feed(h100(mebi16, 131072), 1e6, most) == MeshShape{.tp = 8, .cp = 16, .pp = 4});
+  // Both limits at 100 chips: pp alone would not help where cp cannot grow.
+  CHECK(axes_to_feed({1e4, 100, 1000, 10}, 200, {1, 1, 8}) == MeshShape{});
   for (const double chips : {500.0, 3000.0, 7000.0, 12000.0, 30000.0}) {
     const MeshShape shape = axes_to_feed(h100(mebi16, 8192), chips, {8, 64, 64});
     CHECK(fed_chips(h100(mebi16, 8192), shape).most() >= chips);
