@@ -19,7 +19,7 @@ TEST_CASE("each group has the slowest link that any group along its axes has") {
     CAPTURE(describe(shape));
     CHECK(groups.tp.p == shape.tp);
     CHECK(groups.tp.link.alpha == slowest_link(cluster, shape, Axis::tp).alpha);
-    CHECK(groups.pp.beta == slowest_link(cluster, shape, Axis::pp).beta);
+    CHECK(groups.pp.link.beta == slowest_link(cluster, shape, Axis::pp).beta);
     CHECK(groups.tp.port == 0);
   }
   const PlanGroups hsdp = plan_groups(cluster, shapes[2]);

@@ -29,6 +29,8 @@ struct DataAxes {
   int64_t bucket_bytes = 0;  // DDP's
   double wide = 4;           // bytes of a gradient's number
   std::array<bool, exposed_kinds> beside_shards = {}, beside_data = {};  // who shares their port
+  bool is_alone = true;                                                  // no pipeline
+  double message = 0;  // seconds at the port of FSDP's, of what an action sends to another stage
 };
 
 // What a rank's DDP and FSDP do while its pipeline runs.
@@ -60,6 +62,7 @@ class GradientWalk {
   YOTTA_API void slow(const PartTime& part, const std::array<bool, exposed_kinds>& shares,
                       double seconds, double from, Lane& lane, double& now);
   YOTTA_API double start(Lane& lane, Lane& other, double now, double seconds, double work) const;
+  YOTTA_API double start_first(const PlanUnit& unit, double now);
   YOTTA_API double wait(double now, double until);
   YOTTA_API double forward(const Units& units, double now);
   YOTTA_API double backward(const Units& units, PipelineOp op, double now);
@@ -115,7 +118,9 @@ double GradientWalk::run(int chunk, PipelineOp op, double begin, bool is_last) {
   const Units& units = chunks_[static_cast<size_t>(chunk)];
   chunk_ = chunk;
   is_last_ = is_last;
-  if (op != PipelineOp::F && has_fsdp() && has_ddp() && is_last != syncing_) {
+  // The trainer asks before each microbatch, a pipeline before each backward pass.
+  const bool asks = axes_.is_alone == (op == PipelineOp::F);
+  if (asks && has_fsdp() && has_ddp() && is_last != syncing_) {
     begin = finish_reduces(begin);
     syncing_ = is_last;
   }
@@ -123,7 +128,7 @@ double GradientWalk::run(int chunk, PipelineOp op, double begin, bool is_last) {
 }
 
 double GradientWalk::forward(const Units& units, double now) {
-  double here = start(sharding_, summing_, now, units[0]->gather, units[0]->gather_work);
+  double here = start_first(*units[0], now);
   for (size_t i = 0; i < units.size(); ++i) {
     now = wait(now, here);
     if (i + 1 < units.size())
@@ -135,9 +140,7 @@ double GradientWalk::forward(const Units& units, double now) {
 }
 
 double GradientWalk::backward(const Units& units, PipelineOp op, double now) {
-  double here = op == PipelineOp::W ? now
-                                    : start(sharding_, summing_, now, units.back()->gather,
-                                            units.back()->gather_work);
+  double here = op == PipelineOp::W ? now : start_first(*units.back(), now);
   for (size_t i = units.size(); i-- > 0;) {
     if (op != PipelineOp::W) {
       now = wait(now, here);
@@ -219,6 +222,12 @@ double GradientWalk::start(Lane& lane, Lane& other, double now, double seconds, 
     shared = std::clamp(other.free - begin, 0.0, seconds) * lane.share * other.share;
   other.free += shared;
   return lane.free = begin + seconds + shared;
+}
+
+// An action's first gather, beside the message that the action before it has sent.
+double GradientWalk::start_first(const PlanUnit& unit, double now) {
+  const double end = start(sharding_, summing_, now, unit.gather, unit.gather_work);
+  return sharding_.free = end + std::min(unit.gather_work, axes_.message);
 }
 
 double GradientWalk::compute(const PartTime& part, double now) {

@@ -29,7 +29,7 @@ struct OrderedAction {
   int needs = -1;        // the action whose result comes from another stage
   bool travels = false;  // from another rank
   int to = -1;           // the rank that it is sent to; -1: none
-  bool is_last = false;  // the chunk's last to go backward
+  bool is_last = false;  // the chunk's last to go backward; of a rank alone its F too
   int sent = 0;          // messages that its rank still holds when it begins
 };
 
@@ -184,6 +184,8 @@ class OrderMaker {
     if (a.op != PipelineOp::W) done(is_forward(a), a.stage, a.microbatch) = index;
     if (a.op == PipelineOp::B || a.op == PipelineOp::W)
       made.is_last = --left_[static_cast<size_t>(rank * order_.chunks + made.chunk)] == 0;
+    if (is_forward(a) && schedule_.stages == 1)
+      made.is_last = a.microbatch + 1 == schedule_.microbatches;
     order_.actions.push_back(made);
     if (a.op != PipelineOp::W) order_.actions.back().to = remember(rank, a, index);
     if (made.travels) received_[made.needs] = index;

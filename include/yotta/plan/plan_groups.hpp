@@ -40,10 +40,9 @@ YOTTA_API double ring_scratch(const PlanGroup& group, double bytes);
 
 // The groups of a layout, each with the slowest link that it has.
 struct PlanGroups {
-  PlanGroup tp, cp, ep;
+  PlanGroup tp, cp, pp, ep;
   PlanGroup shards;         // FSDP's
   PlanGroup data, experts;  // of DDP or ZeRO: for all weights; for those of experts
-  AlphaBeta pp;
 };
 
 // Groups of axes that are sharded by FSDP: shards; of all others that sum gradients: data.
@@ -128,13 +127,8 @@ PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape) {
     return detail::group_along(cluster, shape, axes);
   };
   const bool sharded = shape.dp_shard > 1;
-  PlanGroups groups{along({tp}),
-                    along({cp}),
-                    along({ep}),
-                    along({cp, dp_shard}),
-                    {},
-                    {},
-                    detail::group_along(cluster, shape, pp).link};
+  PlanGroups groups{along({tp}),           along({cp}), along({pp}), along({ep}),
+                    along({cp, dp_shard}), {},          {}};
   groups.data = sharded ? along({ep, dp_replicate}) : along({cp, ep, dp_replicate});
   groups.experts = sharded ? along({dp_replicate}) : along({cp, dp_replicate});
   if (!sharded) groups.shards.p = 1;

@@ -27,7 +27,7 @@ struct StageFigures {
   double carried = 0;               // FSDP: the last sum of B, until the next W
   // Bytes above what was there before, of F, B, I and W.
   double forward_peak = 0, backward_peak = 0, input_peak = 0, weight_peak = 0;
-  double first_backward_peak = 0, first_weight_peak = 0;  // of the first microbatch
+  double first_backward_peak = 0, first_weight_peak = 0;  // of the first one; with DDP the last
   int64_t parameters = 0;
 
   PartTime backward() const {
@@ -94,8 +94,8 @@ class StageClimb {
         const double units = gathered(i) + gathered(i - 1) + beside;
         peak = std::max(peak, live + layer.input_peak + units);
         if (layer.again)
-          peak = std::max(
-              {peak, live + weight_peak + units, live + layer.again_kept + units + scratch(i)});
+          peak = std::max({peak, live + weight_peak + units,
+                           live + layer.again_kept + units + (first ? scratch(i) : 0)});
         live += layer.kept + layer.in - layer.saved - layer.out;
       }
       if (weight) {
@@ -103,7 +103,7 @@ class StageClimb {
         const double own =
             layer.again || extras_.unreduced > 0 ? layer.weight_peak + flat(i) : weight_peak;
         const double done = layers_.size() == 1 ? reducing(1, first) : 0;  // its own sum has ended
-        peak = std::max(peak, live + own + next + beside - done + scratch(i));
+        peak = std::max(peak, live + own + next + beside - done + (first ? scratch(i) : 0));
         live -= layer.kept;
       }
     }

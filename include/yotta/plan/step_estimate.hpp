@@ -157,7 +157,7 @@ class StepPlayer {
     const int last = stages_.ranks() - 1;
     const bool folds = stages_.plan().placement() == Placement::vee;  // both ends on rank 0
     if (rank != 0 && (folds || rank != last)) return;
-    const PlanGroup ends{folds || last == 0 ? 1 : 2, stages_.groups().pp};
+    const PlanGroup ends{folds || last == 0 ? 1 : 2, stages_.groups().pp.link};
     const int64_t numbers =
         shard_numbers(stages_.sizes().V * stages_.sizes().C,
                       stages_.has_zero() ? stages_.groups().data.p : stages_.groups().shards.p);
@@ -193,8 +193,8 @@ class StepPlayer {
     const auto order = orders_.of(stages_.plan(), p, m);
     std::vector<GradientWalk> gradients;
     for (int rank = 0; rank < p; ++rank) gradients.push_back(gradients_of(rank));
-    const PipelineMessage message{stages_.groups().pp.alpha,
-                                  stages_.between() * stages_.groups().pp.beta};
+    const PipelineMessage message{stages_.groups().pp.link.alpha,
+                                  stages_.between() * stages_.groups().pp.link.beta};
     const std::vector<double> ends =
         play(*order, message, [&](const OrderedAction& a, double begin) {
           if (!stages_.is_sharded() && !(stages_.has_ddp() && a.is_last))

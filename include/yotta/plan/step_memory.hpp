@@ -47,7 +47,8 @@ class MemoryWalk {
     const StageFigures& stage = stages_.stage(a.stage);
     Held& held = ranks_[static_cast<size_t>(a.rank)];
     const bool before = went_back_[static_cast<size_t>(a.stage)];
-    const double sums = held.under_way - (a.op != PipelineOp::F && before ? stage.carried : 0);
+    const bool own = (a.op != PipelineOp::F && before) || (a.op == PipelineOp::F && quiet(a));
+    const double sums = held.under_way - (own ? stage.carried : 0);
     held.peak = std::max(held.peak, held.now + a.sent * stages_.between() + sums + above(a));
     if (a.op == PipelineOp::F) held.now += stage.saved;
     if (a.op == PipelineOp::I) held.now += stage.kept - stage.saved;
@@ -70,17 +71,22 @@ class MemoryWalk {
   // Bytes above those that are held when an action begins.
   double above(const OrderedAction& a) const {
     const StageFigures& stage = stages_.stage(a.stage);
-    // With DDP beside FSDP all sums have ended before the last microbatch.
-    const bool quiet = a.is_last && stages_.is_sharded() && stages_.has_ddp();
-    const bool first = !went_back_[static_cast<size_t>(a.stage)];
+    const bool makes = stages_.is_sharded() || stages_.makes_gradients();
+    const bool first =
+        (makes && !went_back_[static_cast<size_t>(a.stage)]) || (a.is_last && stages_.has_ddp());
     switch (a.op) {
       case PipelineOp::F: return stage.forward_peak + stage.in;
       case PipelineOp::B:
-        return (first || quiet ? stage.first_backward_peak : stage.backward_peak) + stage.out;
+        return (first ? stage.first_backward_peak : stage.backward_peak) + stage.out;
       case PipelineOp::I: return stage.input_peak + stage.out;
       case PipelineOp::W: return first ? stage.first_weight_peak : stage.weight_peak;
     }
     return 0;
+  }
+
+  // With DDP beside FSDP all sums have ended before the last microbatch.
+  bool quiet(const OrderedAction& a) const {
+    return a.is_last && stages_.is_sharded() && stages_.has_ddp();
   }
 
   const StepStages& stages_;

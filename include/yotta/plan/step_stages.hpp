@@ -165,7 +165,7 @@ StageExtras StepStages::extras() const {
   extras.gradient = z_.wide;
   if (has_zero()) extras.passing = z_.wide;
   if (makes_gradients()) extras.grows = z_.wide / groups_.shards.p;
-  if (has_ddp() && !is_sharded() && step_.shape.pp == 1) {
+  if (has_ddp() && !is_sharded()) {
     extras.scratch_after = static_cast<double>(step_.options.ddp.bucket_bytes);
     extras.scratch = ring_scratch(groups_.data, extras.scratch_after);
   }
@@ -217,6 +217,9 @@ DataAxes StepStages::data_axes() const {
     axes.beside_shards[i] = kinds[i]->p > 1 && kinds[i]->port == groups_.shards.port;
     axes.beside_data[i] = kinds[i]->p > 1 && kinds[i]->port == groups_.data.port;
   }
+  axes.is_alone = stages() == 1;
+  if (groups_.pp.p > 1 && groups_.pp.port == groups_.shards.port)
+    axes.message = between() * groups_.pp.link.beta;
   return axes;
 }
 
