@@ -41,7 +41,8 @@ void add_options(Options& to, Arguments& a) {
          called("LOG"));
   to.heading("What is shown");
   to.add("--best", a.best, "layouts in the table", in_range(1, 100));
-  to.add("--losers", a.losers, "lines that say why others lose, of either kind", in_range(0, 10000));
+  to.add("--losers", a.losers, "lines that say why others lose, of either kind",
+         in_range(0, 10000));
   to.add("--confirm", a.confirm, "so many of the best are run under the clock; 0: none",
          in_range(0, 10));
   to.add("--svg", a.svg, "write the picture to this file", called("FILE"));

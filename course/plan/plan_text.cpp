@@ -15,7 +15,8 @@ std::string best_text(const Plan& plan) {
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const StepEstimate& e = plan.best[i].estimate;
     table.row({std::to_string(i + 1), fmt::format("{:.3f}", e.seconds),
-               fmt::format("{:.0f}", e.flops_a_second() / 1e12), fmt::format("{:.1f}%", 100 * e.mfu),
+               fmt::format("{:.0f}", e.flops_a_second() / 1e12),
+               fmt::format("{:.1f}%", 100 * e.mfu),
                fmt::format("{:.1f}%", 100 * e.bubble / e.seconds),
                fmt::format("{:.1f}%", 100 * e.exposed() / e.seconds),
                fmt::format("{:.1f}", e.memory.bytes() / 1e9), text_of(plan.best[i].layout)});
@@ -82,8 +83,8 @@ std::string plan_picture(const Plan& plan) {
   }
   std::string axis;
   for (int i = 0; i < width; ++i) axis += "─";
-  return text + fmt::format("{:>9} └{}\n{:11}0{:>{}.0f} GB a chip\n", "", axis, "", scale.gb,
-                            width - 1) +
+  return text +
+         fmt::format("{:>9} └{}\n{:11}0{:>{}.0f} GB a chip\n", "", axis, "", scale.gb, width - 1) +
          "  # frontier: none is faster with less memory    o the best    . the best of a mesh\n";
 }
 
@@ -102,15 +103,16 @@ std::string plan_svg(const Plan& plan) {
   }
   const char* const colors[] = {"#bbbbbb", "#4477aa", svg::lit};
   for (const Dot& dot : all)
-    svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"/>\n",
-                       left + width * std::clamp(scale.x(dot), 0.0, 1.0),
-                       top + height * (1 - scale.y(dot)), dot.kind == 0 ? 2.5 : 4.5,
-                       colors[dot.kind]);
+    svg +=
+        fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"/>\n",
+                    left + width * std::clamp(scale.x(dot), 0.0, 1.0),
+                    top + height * (1 - scale.y(dot)), dot.kind == 0 ? 2.5 : 4.5, colors[dot.kind]);
   const char* const words[] = {"the best of a mesh", "the best",
                                "frontier: none is faster with less memory"};
   double x = left;
   for (int kind = 0; kind < 3; ++kind, x += 150) {
-    svg += fmt::format("<circle cx=\"{:.0f}\" cy=\"402\" r=\"4.5\" fill=\"{}\"/>\n", x, colors[kind]);
+    svg +=
+        fmt::format("<circle cx=\"{:.0f}\" cy=\"402\" r=\"4.5\" fill=\"{}\"/>\n", x, colors[kind]);
     svg += svg::text(x + 10, 406, words[kind]);
   }
   return svg + "</svg>\n";

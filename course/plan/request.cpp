@@ -19,7 +19,8 @@ int64_t parse_count(const std::string& option, const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, number);
   const auto unit = read.ptr == end ? units.end() : units.find(*read.ptr);
-  const bool whole = read.ec == std::errc() && (read.ptr == end || (unit != units.end() && read.ptr + 1 == end));
+  const bool whole =
+      read.ec == std::errc() && (read.ptr == end || (unit != units.end() && read.ptr + 1 == end));
   const int shift = unit == units.end() ? 0 : unit->second;
   if (!whole || number < 1 || number > (int64_t{1} << 44 >> shift))
     fail(Where::current(), "{} {}: give a whole number above 0, as 8192, 512K, 16M or 1G", option,
@@ -118,7 +119,8 @@ class RowReader {
   int whole(const std::string& name, int otherwise) const {
     const double value = number(name, otherwise);
     if (!(value >= -1 && value <= 1 << 30) || value != static_cast<int>(value))
-      fail(Where::current(), "--calibrate {}: {} is {}, expected a whole number", path_, name, value);
+      fail(Where::current(), "--calibrate {}: {} is {}, expected a whole number", path_, name,
+           value);
     return static_cast<int>(value);
   }
 

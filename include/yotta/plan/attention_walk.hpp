@@ -75,7 +75,7 @@ class AttentionWalk {
     if (z_.width < z_.wide) walk_.touch(narrow_bytes(z_.H));  // one after the other
     walk_.drop(gradients - narrow_bytes(z_.H + 2 * z_.K));
     if (z_.cp > 1 && z_.ulysses) walk_.touch(narrow_bytes(z_.H + 5 * z_.K));  // an exchange's parts
-    walk_.drop(narrow_bytes(z_.H + 2 * z_.K) + sums(z_.B * z_.H * z_.T));  // q, k, v, L
+    walk_.drop(narrow_bytes(z_.H + 2 * z_.K) + sums(z_.B * z_.H * z_.T));     // q, k, v, L
   }
 
  private:

@@ -1,4 +1,4 @@
-// Block walk: what a block, an embedding and a head cost a rank, forward and backward.
+// Block walk: what a block costs a rank, forward and backward.
 //
 //     F    norm, gather over tp, q k v, rope, attention (over cp), o, sum over tp, add,
 //          norm, gather, up and gate, swiglu, down, sum, add
@@ -6,7 +6,7 @@
 //     W    down, up, gate, norm, o, v, k, q, norm
 //
 // They go through the code of model/block.hpp, parallel/attention_layer.hpp, parallel/async_mlp.hpp
-// and model/head.hpp line by line; attention_walk.hpp has attention itself.
+// line by line; attention_walk.hpp has attention itself.
 // Contract: blockwise attention; no dropout. Letters: as in layer_walk.hpp.
 #pragma once
 
@@ -18,22 +18,12 @@ YOTTA_API LayerFigures block_figures(const LayerSizes& z, const PlanGroups& grou
                                      const StepWalk& walk);
 // Its forward pass is run again in I, which does W too.
 YOTTA_API LayerFigures checkpointed_figures(const LayerFigures& block);
-// `shares_table`: the head is on the same rank; the table's gradient begins there, and ends here.
-YOTTA_API LayerFigures embedding_figures(const TransformerConfig& config, const LayerSizes& z,
-                                         const PlanGroups& groups, const StepWalk& walk,
-                                         bool shares_table);
-// With the loss: what it saves has the gradient of the logits in it.
-YOTTA_API LayerFigures head_figures(const LayerSizes& z, const PlanGroups& groups,
-                                    const StepWalk& walk, bool shares_table);
-
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(planner)
 #include <numeric>
 
 #include "yotta/nn/activations.hpp"
-#include "yotta/nn/cross_entropy.hpp"
-#include "yotta/nn/embedding.hpp"
 #include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/rope.hpp"
 #include "yotta/plan/attention_walk.hpp"
@@ -76,7 +66,8 @@ class BlockWalk : public LayerWalk {
     double piece = 0;
     for (const int64_t each : outputs)
       piece += matmul("linear", z_.n, each, z_.C) + with_bias(each);
-    if (in_pieces()) return gather_in_pieces(piece, std::accumulate(outputs.begin(), outputs.end(), int64_t{0}));
+    if (in_pieces())
+      return gather_in_pieces(piece, std::accumulate(outputs.begin(), outputs.end(), int64_t{0}));
     gather();
     for (const int64_t each : outputs) linear(z_.N, z_.C, each, z_.is_gpt2);
   }
@@ -208,113 +199,11 @@ LayerFigures checkpointed_figures(const LayerFigures& block) {
   const double kept = block.saved - block.in;  // beside x, while it runs again
   once.input_peak = std::max(block.forward_peak, kept + block.input_peak);
   const double again = block.kept - block.in;
-  once.again = true;
+  once.again = true, once.again_kept = again;
   once.input_peak = std::max(once.input_peak, again + block.weight_peak);
   once.growing_peak += again, once.passing_peak += again;
   once.weight_peak = 0;
   return once;
-}
-
-namespace detail {
-
-class EmbeddingWalk : public LayerWalk {
- public:
-  using LayerWalk::LayerWalk;
-
-  LayerFigures figures(const TransformerConfig& c, bool shares_table) {
-    const int64_t looked_up = z_.N * z_.V / std::max<int64_t>(1, c.vocabulary);
-    walk_.op(embedding_cost(z_.dtype, looked_up, z_.C));
-    walk_.hold(whole());
-    if (z_.tp > 1) reduce();
-    if (z_.is_gpt2 && z_.shares_tokens) {
-      walk_.op(embedding_cost(z_.dtype, z_.n, z_.C));
-      add();
-    } else if (z_.is_gpt2) {
-      walk_.op(add_positions_cost(z_.dtype, z_.n, z_.C));
-    }
-    end_forward(0, stream());
-    gather();
-    end_input();
-    walk_.op(embedding_backward_cost(z_.dtype, looked_up, z_.C));
-    if (shares_table) made_ = -sums(z_.V * z_.C), figures_.table = -z_.V * z_.C;
-    if (z_.is_gpt2) {
-      walk_.op(z_.shares_tokens ? embedding_backward_cost(z_.dtype, z_.n, z_.C)
-                                : positions_backward_cost(z_.dtype, z_.n, z_.C));
-      ready(c.context * z_.C);
-    }
-    ready(z_.V * z_.C);
-    return end_weight();
-  }
-};
-
-class HeadWalk : public LayerWalk {
- public:
-  using LayerWalk::LayerWalk;
-
-  LayerFigures figures(bool shares_table) {
-    norm();
-    if (in_pieces()) {
-      gather_in_pieces(seconds("linear", z_.V, z_.C), z_.V);
-    } else {
-      gather();
-      linear(z_.N, z_.C, z_.V, false);
-    }
-    if (z_.shares_tokens) walk_.drop(z_.keeps_gathered ? stream() : whole());
-    loss();
-    end_forward(stream(), 0);
-    input();
-    end_input();
-    if (z_.shares_tokens && !z_.keeps_gathered) {
-      if (in_pieces()) weigh_in_pieces(seconds("linear_backward_weight", z_.V, z_.C), z_.V * z_.C);
-      if (!in_pieces()) gather();
-    }
-    const bool last_piece = in_pieces() && !z_.keeps_gathered;
-    early_ = 0;
-    linear_weight(last_piece ? z_.n : z_.N, z_.C, z_.V, false);
-    walk_.drop(logits());
-    if (shares_table) {
-      figures_.table = figures_.weights.back().numbers;
-      figures_.weights.pop_back();
-    }
-    norm_weight();
-    return end_weight();
-  }
-
- private:
-  double logits() const { return bytes(z_.N * z_.V); }
-  double seconds(const char* name, int64_t outputs, int64_t inputs) const {
-    return walk_.seconds_of(linear_cost(name, z_.dtype, z_.n, outputs, inputs));
-  }
-  void loss() {
-    walk_.op(cross_entropy_cost(z_.dtype, z_.N, z_.V));
-    walk_.touch(sums((z_.tp > 1 ? 4 : 2) * z_.N));
-    if (z_.tp > 1) {
-      walk_.all_reduce(Exposed::tp, groups_.tp, sums(z_.N));
-      walk_.all_reduce(Exposed::tp, groups_.tp, sums(2 * z_.N));
-    }
-    walk_.op(cross_entropy_backward_cost(z_.dtype, z_.N, z_.V));
-  }
-  void input() {
-    if (in_pieces()) {
-      reduce_in_pieces(seconds("linear_backward_input", z_.C, z_.V));
-    } else {
-      linear_input(z_.N, z_.C, z_.V);
-      walk_.hold(whole());
-      if (z_.tp > 1) reduce();
-    }
-    norm_input();
-  }
-};
-
-}  // namespace detail
-
-LayerFigures embedding_figures(const TransformerConfig& config, const LayerSizes& z,
-                               const PlanGroups& groups, const StepWalk& walk, bool shares_table) {
-  return detail::EmbeddingWalk(z, groups, walk).figures(config, shares_table);
-}
-LayerFigures head_figures(const LayerSizes& z, const PlanGroups& groups, const StepWalk& walk,
-                          bool shares_table) {
-  return detail::HeadWalk(z, groups, walk).figures(shares_table);
 }
 
 }  // namespace yotta

@@ -24,7 +24,7 @@ struct MeasuredStep {
 
 struct Calibration {
   Efficiency efficiency;
-  std::vector<double> bandwidths;  // factors, by level of the cluster
+  std::vector<double> bandwidths;            // factors, by level of the cluster
   double error_before = 0, error_after = 0;  // mean of |predicted / measured - 1|
 };
 
@@ -111,7 +111,8 @@ class Fit {
     for (const double each : logs()) sum += each * each;
     sum /= static_cast<double>(measured_.size());
     const std::vector<double*> all = numbers();
-    for (size_t i = 0; i < all.size(); ++i) sum += price * std::pow(std::log(*all[i] / begun_[i]), 2);
+    for (size_t i = 0; i < all.size(); ++i)
+      sum += price * std::pow(std::log(*all[i] / begun_[i]), 2);
     return sum;
   }
   double error() {
@@ -146,7 +147,8 @@ Cluster calibrated(const Cluster& cluster, const Calibration& calibration) {
 
 std::string text_of(const Cluster& cluster, const Calibration& c) {
   std::string text = fmt::format(
-      "kernels reach {:.0f}% of the peak in matmuls, {:.0f}% in attention, {:.0f}% in its backward\n",
+      "kernels reach {:.0f}% of the peak in matmuls, {:.0f}% in attention, {:.0f}% in its "
+      "backward\n",
       100 * c.efficiency.matmul, 100 * c.efficiency.attention,
       100 * c.efficiency.attention_backward);
   for (size_t i = 0; i < cluster.levels.size(); ++i)

@@ -18,43 +18,19 @@
 #include <vector>
 
 #include "yotta/parallel/pipeline_actions.hpp"
-#include "yotta/plan/stage_walk.hpp"
+#include "yotta/plan/plan_buckets.hpp"
 
 namespace yotta {
-
-// ---- buckets ----
-
-struct PlanBucket {
-  std::vector<int64_t> parameters = {};
-
-  YOTTA_API int64_t numbers() const;
-};
-// Of parameters in the order of backward; each number of `bytes_each` bytes.
-YOTTA_API std::vector<PlanBucket> plan_buckets(const std::vector<int64_t>& parameters,
-                                               int64_t bucket_bytes, double bytes_each);
-// The parts of a flat array of these parameters that rank 0 of p holds, parameter by parameter.
-YOTTA_API std::vector<int64_t> first_shards(const std::vector<int64_t>& parameters, int p);
-constexpr int64_t shard_numbers(int64_t numbers, int p) { return (numbers + p - 1) / p; }
-
-// ---- FSDP's units ----
-
-// A layer as a unit of p shards; without FSDP p is 1, and it costs nothing.
-struct PlanUnit {
-  const LayerFigures* layer = nullptr;
-  double gather = 0, reduce = 0, add = 0;  // seconds: of weights, of gradients; to add a shard
-  double gather_work = 0, reduce_work = 0;  // of these, at a port
-  std::vector<int64_t> shards = {};        // of rank 0, in the order of forward
-};
-YOTTA_API PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& group,
-                             const LayerSizes& z, const StepWalk& walk);
 
 // ---- a rank's step ----
 
 struct DataAxes {
-  PlanGroup shards, data;   // FSDP's; DDP's
+  PlanGroup shards, data;    // FSDP's; DDP's
   int64_t bucket_bytes = 0;  // DDP's
-  double wide = 4;          // bytes of a gradient's number
+  double wide = 4;           // bytes of a gradient's number
   std::array<bool, exposed_kinds> beside_shards = {}, beside_data = {};  // who shares their port
+  bool is_alone = true;                                                  // no pipeline
+  double message = 0;  // seconds at the port of FSDP's, of what an action sends to another stage
 };
 
 // What a rank's DDP and FSDP do while its pipeline runs.
@@ -86,6 +62,7 @@ class GradientWalk {
   YOTTA_API void slow(const PartTime& part, const std::array<bool, exposed_kinds>& shares,
                       double seconds, double from, Lane& lane, double& now);
   YOTTA_API double start(Lane& lane, Lane& other, double now, double seconds, double work) const;
+  YOTTA_API double start_first(const PlanUnit& unit, double now);
   YOTTA_API double wait(double now, double until);
   YOTTA_API double forward(const Units& units, double now);
   YOTTA_API double backward(const Units& units, PipelineOp op, double now);
@@ -102,12 +79,12 @@ class GradientWalk {
     double end = 0;
     bool is_last = false;
   };
-  std::vector<Reduction> reducing_;         // of each chunk
-  int chunk_ = 0;                           // that runs
+  std::vector<Reduction> reducing_;        // of each chunk
+  int chunk_ = 0;                          // that runs
   bool is_last_ = false, syncing_ = true;  // DDP counts gradients as ready
-  std::vector<double> bucket_ends_;                 // numbers up to each bucket's end
-  std::vector<int64_t> ready_, all_;                // numbers of each chunk
-  size_t left_ = 0;                                 // buckets that have left
+  std::vector<double> bucket_ends_;        // numbers up to each bucket's end
+  std::vector<int64_t> ready_, all_;       // numbers of each chunk
+  size_t left_ = 0;                        // buckets that have left
   PartTime extra_;
 };
 
@@ -117,54 +94,6 @@ class GradientWalk {
 #include <numeric>
 
 namespace yotta {
-
-int64_t PlanBucket::numbers() const {
-  return std::accumulate(parameters.begin(), parameters.end(), int64_t{0});
-}
-
-std::vector<PlanBucket> plan_buckets(const std::vector<int64_t>& parameters, int64_t bucket_bytes,
-                                     double bytes_each) {
-  std::vector<PlanBucket> buckets;
-  double filled = 0;
-  for (const int64_t each : parameters) {
-    const double bytes = static_cast<double>(each) * bytes_each;
-    if (buckets.empty() || filled + bytes > static_cast<double>(bucket_bytes)) {
-      buckets.emplace_back();
-      filled = 0;
-    }
-    buckets.back().parameters.push_back(each);
-    filled += bytes;
-  }
-  return buckets;
-}
-
-std::vector<int64_t> first_shards(const std::vector<int64_t>& parameters, int p) {
-  int64_t left =
-      shard_numbers(std::accumulate(parameters.begin(), parameters.end(), int64_t{0}), p);
-  std::vector<int64_t> shards;
-  for (const int64_t numbers : parameters) {
-    if (left <= 0) break;
-    shards.push_back(std::min(numbers, left));
-    left -= numbers;
-  }
-  return shards;
-}
-
-PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& group, const LayerSizes& z,
-                   const StepWalk& walk) {
-  PlanUnit unit{&layer};
-  std::vector<int64_t> parameters;
-  for (size_t i = layer.weights.size(); i-- > 0;) parameters.push_back(layer.weights[i].numbers);
-  unit.shards = first_shards(parameters, group.p);
-  if (group.p == 1) return unit;
-  const auto padded = static_cast<double>(shard_numbers(layer.parameters(), group.p) * group.p);
-  unit.gather = all_gather_seconds(group, padded * z.width);
-  unit.gather_work = port_seconds(all_gather_seconds, group, padded * z.width);
-  unit.reduce = reduce_scatter_seconds(group, padded * z.wide);
-  unit.reduce_work = port_seconds(reduce_scatter_seconds, group, padded * z.wide);
-  for (const int64_t each : unit.shards) unit.add += walk.seconds_of(add_cost(z.sum_dtype, each));
-  return unit;
-}
 
 GradientWalk::GradientWalk(const DataAxes& axes, std::vector<Units> chunks)
     : axes_(axes),
@@ -189,7 +118,9 @@ double GradientWalk::run(int chunk, PipelineOp op, double begin, bool is_last) {
   const Units& units = chunks_[static_cast<size_t>(chunk)];
   chunk_ = chunk;
   is_last_ = is_last;
-  if (op != PipelineOp::F && has_fsdp() && has_ddp() && is_last != syncing_) {
+  // The trainer asks before each microbatch, a pipeline before each backward pass.
+  const bool asks = axes_.is_alone == (op == PipelineOp::F);
+  if (asks && has_fsdp() && has_ddp() && is_last != syncing_) {
     begin = finish_reduces(begin);
     syncing_ = is_last;
   }
@@ -197,10 +128,11 @@ double GradientWalk::run(int chunk, PipelineOp op, double begin, bool is_last) {
 }
 
 double GradientWalk::forward(const Units& units, double now) {
-  double here = start(sharding_, summing_, now, units[0]->gather, units[0]->gather_work);
+  double here = start_first(*units[0], now);
   for (size_t i = 0; i < units.size(); ++i) {
     now = wait(now, here);
-    if (i + 1 < units.size()) start(sharding_, summing_, now, units[i + 1]->gather, units[i + 1]->gather_work);
+    if (i + 1 < units.size())
+      start(sharding_, summing_, now, units[i + 1]->gather, units[i + 1]->gather_work);
     now = compute(units[i]->layer->forward, now);
     here = sharding_.free;
   }
@@ -208,7 +140,7 @@ double GradientWalk::forward(const Units& units, double now) {
 }
 
 double GradientWalk::backward(const Units& units, PipelineOp op, double now) {
-  double here = op == PipelineOp::W ? now : start(sharding_, summing_, now, units.back()->gather, units.back()->gather_work);
+  double here = op == PipelineOp::W ? now : start_first(*units.back(), now);
   for (size_t i = units.size(); i-- > 0;) {
     if (op != PipelineOp::W) {
       now = wait(now, here);
@@ -281,8 +213,7 @@ double GradientWalk::wait(double now, double until) {
 }
 
 // A collective on one of the lanes. While the other one has work, each gets half of a port.
-double GradientWalk::start(Lane& lane, Lane& other, double now, double seconds,
-                           double work) const {
+double GradientWalk::start(Lane& lane, Lane& other, double now, double seconds, double work) const {
   if (seconds == 0) return now;
   const double begin = std::max(lane.free, now);
   lane.share = work / seconds;
@@ -291,6 +222,12 @@ double GradientWalk::start(Lane& lane, Lane& other, double now, double seconds,
     shared = std::clamp(other.free - begin, 0.0, seconds) * lane.share * other.share;
   other.free += shared;
   return lane.free = begin + seconds + shared;
+}
+
+// An action's first gather, beside the message that the action before it has sent.
+double GradientWalk::start_first(const PlanUnit& unit, double now) {
+  const double end = start(sharding_, summing_, now, unit.gather, unit.gather_work);
+  return sharding_.free = end + std::min(unit.gather_work, axes_.message);
 }
 
 double GradientWalk::compute(const PartTime& part, double now) {

@@ -110,12 +110,13 @@ LaunchOptions torchtitan_options(const PlanRequest& request, const Layout& layou
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
       "tensor_parallel_degree = {}\ncontext_parallel_degree = {}\npipeline_parallel_degree = {}\n",
       shape.dp_replicate, shape.dp_shard, shape.tp, shape.cp, shape.pp);
-  if (layout.pieces != Pieces::none && shape.tp > 1) text += "enable_async_tensor_parallel = true\n";
+  if (layout.pieces != Pieces::none && shape.tp > 1)
+    text += "enable_async_tensor_parallel = true\n";
   if (shape.cp > 1) text += "context_parallel_rotate_method = \"alltoall\"\n";
   if (shape.pp > 1)
-    text += fmt::format(
-        "pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n",
-        detail::torch_schedule(layout.schedule), part);
+    text +=
+        fmt::format("pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n",
+                    detail::torch_schedule(layout.schedule), part);
   if (shape.ep > 1) text += fmt::format("expert_parallel_degree = {}\n", shape.ep);
   text += fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n",
                       layout.recomputed == 0 ? "none" : "full");
@@ -159,7 +160,8 @@ LaunchOptions megatron_options(const PlanRequest& request, const Layout& layout)
   add(layout.recomputed > 0, fmt::format("--recompute-granularity full --recompute-method block "
                                          "--recompute-num-layers {}",
                                          layout.recomputed));
-  const bool splits = layout.schedule == PipelineKind::zb_h1 || layout.schedule == PipelineKind::zb_v;
+  const bool splits =
+      layout.schedule == PipelineKind::zb_h1 || layout.schedule == PipelineKind::zb_v;
   note(shape.pp > 1 && splits, "no zero-bubble schedule: 1F1B, or interleaved, is the nearest");
   note(shape.dp_shard > 1 && shape.dp_replicate > 1,
        "HSDP: --num-distributed-optimizer-instances is the nearest to fsdp inside dp");

@@ -19,14 +19,6 @@
 
 namespace yotta {
 
-// The groups of a layout, each with the slowest link that it has.
-struct PlanGroups {
-  PlanGroup tp, cp, ep;
-  PlanGroup shards;         // FSDP's
-  PlanGroup data, experts;  // of DDP or ZeRO: for all weights; for those of experts
-  AlphaBeta pp;
-};
-
 // What a rank works on in one microbatch.
 struct LayerSizes {
   int64_t B, T, N, n, C, H, K, d, F, V;  // T of this rank of cp; H, K, F, V of this rank of tp
@@ -51,7 +43,8 @@ struct LayerFigures {
   double forward_peak = 0, input_peak = 0, weight_peak = 0;  // above what was there before
   // The same of W if gradients are made in it, and stay; or if each one lasts for a moment.
   double growing_peak = 0, passing_peak = 0;
-  bool again = false;  // checkpointed: W is a part of I, and has these peaks there
+  bool again = false;     // checkpointed: W is a part of I, and has these peaks there
+  double again_kept = 0;  // and begins with these bytes
   int64_t table = 0;      // numbers of a tied table: their gradient begins here, and ends elsewhere
   std::vector<WeightReady> weights = {};  // in the order of W
 

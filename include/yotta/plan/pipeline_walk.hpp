@@ -29,7 +29,7 @@ struct OrderedAction {
   int needs = -1;        // the action whose result comes from another stage
   bool travels = false;  // from another rank
   int to = -1;           // the rank that it is sent to; -1: none
-  bool is_last = false;  // the chunk's last to go backward
+  bool is_last = false;  // the chunk's last to go backward; of a rank alone its F too
   int sent = 0;          // messages that its rank still holds when it begins
 };
 
@@ -52,13 +52,14 @@ class PipelineOrders {
   std::map<std::tuple<PipelineKind, int, int, int64_t>, std::shared_ptr<const PipelineOrder>> all_;
 };
 
-// The microbatches of the two passes that stand for m: both are m where m is small. ZB-V takes 2 p
+// The microbatches of the two passes that stand for m: both are m where m is small. Chunks take 2 p
 // to get into step, a rank alone 2.
 struct PassPair {
   int64_t a, b;
 };
 constexpr PassPair passes_for(PipelineKind kind, int p, int64_t m) {
-  const int64_t a = (kind == PipelineKind::zb_v || p == 1 ? 2 : 1) * p + m % p;
+  const bool one_chunk = kind == PipelineKind::one_f_one_b || kind == PipelineKind::zb_h1;
+  const int64_t a = (one_chunk && p > 1 ? 1 : 2) * p + m % p;
   return m <= a + p ? PassPair{m, m} : PassPair{a, a + p};
 }
 constexpr double at_microbatch(int64_t m, PassPair passes, double at_a, double at_b) {
@@ -83,8 +84,7 @@ std::vector<double> play(const PipelineOrder& order, const PipelineMessage& mess
     const OrderedAction& a = order.actions[i];
     double& rank = free[static_cast<size_t>(a.rank)];
     double begin = rank;
-    if (a.needs >= 0)
-      begin = std::max(begin, there[static_cast<size_t>(a.needs)]);
+    if (a.needs >= 0) begin = std::max(begin, there[static_cast<size_t>(a.needs)]);
     there[i] = rank = run(a, begin);
     if (a.to < 0) continue;
     double& out = sending[static_cast<size_t>(a.rank)];
@@ -184,6 +184,8 @@ class OrderMaker {
     if (a.op != PipelineOp::W) done(is_forward(a), a.stage, a.microbatch) = index;
     if (a.op == PipelineOp::B || a.op == PipelineOp::W)
       made.is_last = --left_[static_cast<size_t>(rank * order_.chunks + made.chunk)] == 0;
+    if (is_forward(a) && schedule_.stages == 1)
+      made.is_last = a.microbatch + 1 == schedule_.microbatches;
     order_.actions.push_back(made);
     if (a.op != PipelineOp::W) order_.actions.back().to = remember(rank, a, index);
     if (made.travels) received_[made.needs] = index;

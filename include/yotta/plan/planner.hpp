@@ -26,8 +26,8 @@ struct PlannedLayout {
 
 struct Plan {
   PlanRequest request;
-  int64_t layouts = 0;    // looked at
-  int64_t estimated = 0;  // of them, in full: of the others the bound said enough
+  int64_t layouts = 0;                  // looked at
+  int64_t estimated = 0;                // of them, in full: of the others the bound said enough
   int64_t fitting = 0;                  // of them, those that fit in a chip's memory
   std::vector<PlannedLayout> best;      // the fastest first
   std::vector<PlannedLayout> frontier;  // the smallest first, each faster than all before
@@ -176,7 +176,7 @@ class LayoutSearch {
   std::mutex mutex_;
   std::vector<size_t> meshes_;  // the number of each layout's mesh
   std::vector<double> best_of_mesh_;
-  std::set<double> best_;               // seconds of the fastest so far
+  std::set<double> best_;              // seconds of the fastest so far
   std::map<double, double> frontier_;  // bytes, seconds: fewer seconds with more bytes
   int64_t estimated_ = 0;
 };

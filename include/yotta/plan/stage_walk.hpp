@@ -27,7 +27,7 @@ struct StageFigures {
   double carried = 0;               // FSDP: the last sum of B, until the next W
   // Bytes above what was there before, of F, B, I and W.
   double forward_peak = 0, backward_peak = 0, input_peak = 0, weight_peak = 0;
-  double first_backward_peak = 0, first_weight_peak = 0;  // of the first microbatch
+  double first_backward_peak = 0, first_weight_peak = 0;  // of the first one; with DDP the last
   int64_t parameters = 0;
 
   PartTime backward() const {
@@ -39,7 +39,7 @@ struct StageFigures {
 // What a stage holds beside activations while it runs, in bytes of a parameter.
 struct StageExtras {
   double grows = 0;      // gradients that are made in W and stay
-  double passing = 0;   // ZeRO: by each gradient that is made in W, until it is collected
+  double passing = 0;    // ZeRO: by each gradient that is made in W, until it is collected
   double gathered = 0;   // FSDP: by this layer and the next
   double unreduced = 0;  // FSDP: by the layer whose gradients are being summed
   double gradient = 0;   // of a number
@@ -91,17 +91,19 @@ class StageClimb {
                                  : grows             ? layer.growing_peak
                                                      : layer.weight_peak;
       if (input) {
-        const double units = gathered(i) + gathered(i - 1) + beside + scratch(i);
+        const double units = gathered(i) + gathered(i - 1) + beside;
         peak = std::max(peak, live + layer.input_peak + units);
-        if (layer.again) peak = std::max(peak, live + weight_peak + units);
+        if (layer.again)
+          peak = std::max({peak, live + weight_peak + units,
+                           live + layer.again_kept + units + (first ? scratch(i) : 0)});
         live += layer.kept + layer.in - layer.saved - layer.out;
       }
       if (weight) {
         const double next = input ? gathered(i - 1) : 0;
-        const double own = layer.again || extras_.unreduced > 0 ? layer.weight_peak + flat(i)
-                                                                : weight_peak;
+        const double own =
+            layer.again || extras_.unreduced > 0 ? layer.weight_peak + flat(i) : weight_peak;
         const double done = layers_.size() == 1 ? reducing(1, first) : 0;  // its own sum has ended
-        peak = std::max(peak, live + own + next + beside - done + scratch(i));
+        peak = std::max(peak, live + own + next + beside - done + (first ? scratch(i) : 0));
         live -= layer.kept;
       }
     }

@@ -14,11 +14,10 @@
 #pragma once
 
 #include <array>
+#include <utility>
 
-#include "yotta/comm/collectives.hpp"
-#include "yotta/comm/collectives_recursive_cost.hpp"
-#include "yotta/machine/cluster.hpp"
 #include "yotta/model/described_step.hpp"
+#include "yotta/plan/plan_groups.hpp"
 
 namespace yotta {
 
@@ -59,29 +58,6 @@ constexpr PartTime operator*(double times, PartTime part) {
   return part;
 }
 
-// ---- groups ----
-
-// p ranks of which neighbours have this link.
-struct PlanGroup {
-  int p = 1;
-  AlphaBeta link = {};
-  int port = 0;  // port_of(link): 0 into the node, 1 out of it
-};
-// Whole collectives of `bytes` bytes in all, with the algorithm that is run for so many.
-YOTTA_API double all_reduce_seconds(const PlanGroup& group, double bytes);
-YOTTA_API double all_gather_seconds(const PlanGroup& group, double bytes);
-YOTTA_API double reduce_scatter_seconds(const PlanGroup& group, double bytes);
-YOTTA_API double all_to_all_seconds(const PlanGroup& group, double bytes);
-
-// Of one of these seconds, those at a port: all but latency and sums.
-using CollectiveSeconds = double (*)(const PlanGroup&, double bytes);
-inline double port_seconds(CollectiveSeconds seconds, const PlanGroup& group, double bytes) {
-  return seconds({group.p, {0, group.link.beta, 0}}, bytes);
-}
-
-// Bytes that a ring's reduce_scatter, and so its all_reduce, holds beside its data.
-YOTTA_API double ring_scratch(const PlanGroup& group, double bytes);
-
 // ---- the walk ----
 
 class StepWalk {
@@ -115,7 +91,8 @@ class StepWalk {
   void restart_memory() { live_ = peak_ = 0; }
 
  private:
-  YOTTA_API void wait(Exposed kind, CollectiveSeconds seconds, const PlanGroup& group, double bytes);
+  YOTTA_API void wait(Exposed kind, CollectiveSeconds seconds, const PlanGroup& group,
+                      double bytes);
 
   const Chip* chip_;
   const Efficiency* efficiency_;
@@ -129,43 +106,6 @@ class StepWalk {
 #include "yotta/machine/clock.hpp"
 
 namespace yotta {
-
-namespace detail {
-inline constexpr double small_collective = 16 * 1024;  // comm/engine/algorithms.hpp: small_bytes
-
-// Rounds of log2 p need a power of two; another p folds its odd ranks in, one round each way.
-constexpr double rounds_of(int p) { return ceil_log2(p); }
-}  // namespace detail
-
-double all_reduce_seconds(const PlanGroup& g, double bytes) {
-  if (g.p == 1) return 0;
-  if (bytes >= detail::small_collective) return all_reduce_ring_seconds(g.p, bytes, g.link);
-  const bool folds = (g.p & (g.p - 1)) != 0;
-  const double rounds = detail::rounds_of(g.p) + (folds ? 1 : 0);
-  return rounds * (g.link.alpha + bytes * (g.link.beta + g.link.gamma));
-}
-
-double all_gather_seconds(const PlanGroup& g, double bytes) {
-  if (g.p == 1) return 0;
-  return bytes < detail::small_collective ? all_gather_bruck_seconds(g.p, bytes, g.link)
-                                          : all_gather_ring_seconds(g.p, bytes, g.link);
-}
-
-double reduce_scatter_seconds(const PlanGroup& g, double bytes) {
-  if (g.p == 1) return 0;
-  if (bytes >= detail::small_collective || (g.p & (g.p - 1)) != 0)
-    return reduce_scatter_ring_seconds(g.p, bytes, g.link);
-  return reduce_scatter_recursive_halving_seconds(g.p, bytes, g.link);
-}
-
-double all_to_all_seconds(const PlanGroup& g, double bytes) {
-  if (g.p == 1) return 0;
-  if (bytes >= detail::small_collective || (g.p & (g.p - 1)) != 0)
-    return all_to_all_pairwise_seconds(g.p, bytes, g.link);
-  return all_to_all_bruck_seconds(g.p, bytes, g.link);
-}
-
-double ring_scratch(const PlanGroup& g, double bytes) { return g.p == 1 ? 0 : 2 * bytes / g.p; }
 
 double StepWalk::seconds_of(const OpCost& cost) const {
   OpCost charged = cost;
