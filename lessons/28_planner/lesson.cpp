@@ -436,9 +436,9 @@ double over_all(Lesson& lesson) {
 double longer(Lesson& lesson) {
   double before = 0, now = 0;
   for (const int64_t sequence : {8192, 131072}) {
-    const PlanRequest request = request_of(llama3_8b(), 64, int64_t{2} << 20, sequence);
-    Layout layout{.shape = {.cp = 8, .dp_replicate = 8}, .zero = 1};
-    layout.microbatches = request.batch() / 8;
+    const PlanRequest request = request_of(llama3_8b(), 8, int64_t{1} << 18, sequence);
+    Layout layout{.shape = {.cp = 8}, .zero = 1};
+    layout.microbatches = request.batch();
     before = std::exchange(now, run_and_say(lesson, request, layout));
   }
   return percent(now / before - 1);
@@ -454,7 +454,8 @@ constexpr Prediction predictions[] = {
     {"Llama 3 8B on 64 H100, 8 microbatches: FSDP over all 64 instead of HSDP in nodes of 8.\n"
      "How many % longer is a step?",
      over_all},
-    {"Llama 3 8B on 64 H100, cp 8 in nodes, 2M tokens a step: sequences of 131,072 tokens instead "
+    {"Llama 3 8B on a node of 8 H100, cp 8, 2^18 tokens a step: sequences of 131,072 tokens "
+     "instead "
      "of 8192.\nHow many % longer is a step?",
      longer}};
 
