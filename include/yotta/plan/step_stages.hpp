@@ -57,7 +57,8 @@ class StepStages {
   YOTTA_API std::vector<const PlanUnit*> units_of(int rank, int chunk) const;
   // The parameters of a rank, or its shards of them, in the order of backward.
   YOTTA_API std::vector<int64_t> parameters_of(int rank) const;
-  // ZeRO's. A table that two stages hold has a bucket of its own.
+  YOTTA_API std::vector<int64_t> parameters_of(int rank, int chunk) const;
+  // ZeRO's, chunk by chunk. A table that two stages hold has a bucket of its own.
   YOTTA_API std::vector<PlanBucket> zero_buckets(int rank) const;
   YOTTA_API StageExtras extras() const;
   // Numbers of a layer's norms and positions, which see a rank's own tokens.
@@ -172,15 +173,22 @@ StageExtras StepStages::extras() const {
   return extras;
 }
 
+std::vector<int64_t> StepStages::parameters_of(int rank, int chunk) const {
+  std::vector<int64_t> all;
+  const auto units = units_of(rank, chunk);
+  for (size_t i = units.size(); i-- > 0;)
+    all.insert(all.end(), units[i]->shards.rbegin(), units[i]->shards.rend());
+  return all;
+}
 std::vector<int64_t> StepStages::parameters_of(int rank) const {
   std::vector<int64_t> all;
   for (int chunk = chunks(); chunk-- > 0;) {
-    const auto units = units_of(rank, chunk);
-    for (size_t i = units.size(); i-- > 0;)
-      all.insert(all.end(), units[i]->shards.rbegin(), units[i]->shards.rend());
+    const std::vector<int64_t> own = parameters_of(rank, chunk);
+    all.insert(all.end(), own.begin(), own.end());
   }
   return all;
 }
+
 std::vector<PlanBucket> StepStages::zero_buckets(int rank) const {
   std::vector<int64_t> part;
   std::vector<PlanBucket> buckets;
@@ -189,16 +197,16 @@ std::vector<PlanBucket> StepStages::zero_buckets(int rank) const {
       buckets.push_back(std::move(each));
     part.clear();
   };
-  const bool apart = has_tied_ends();
-  for (const int64_t each : parameters_of(rank)) {
-    const bool is_table = apart && each == z_.V * z_.C;
-    if (is_table) cut();
-    part.push_back(each);
-    if (is_table) cut();
-  }
-  cut();
+  for (int chunk = 0; chunk < chunks(); ++chunk, cut())
+    for (const int64_t each : parameters_of(rank, chunk)) {
+      const bool is_table = has_tied_ends() && each == z_.V * z_.C;
+      if (is_table) cut();
+      part.push_back(each);
+      if (is_table) cut();
+    }
   return buckets;
 }
+
 const PlanUnit& StepStages::unit_of(const LayerFigures* layer) const {
   return *std::find_if(units_.begin(), units_.end(),
                        [&](const PlanUnit& unit) { return unit.layer == layer; });
