@@ -90,6 +90,7 @@ NdOptions nd_options(const TrainingPlan& plan) {
   options.microbatches = plan.microbatches;
   options.sequence = plan.sequence;
   options.checkpoint = checkpoint_options(plan);
+  options.checkpoint_blocks = plan.recompute_blocks;
   options.chunks = plan.chunks;
   options.hold = plan.hold;
   options.schedule = schedule_of(plan);

@@ -25,6 +25,7 @@ struct TrainingPlan {
   std::optional<MeshShape>
       layout;  // how the ranks share the work; empty: each its share of the batch
   std::string recompute = "none";  // activation checkpointing: or attention, all, sqrt, revolve
+  int64_t recompute_blocks = -1;   // of all and sqrt: the first blocks of each stage; -1: all
   int64_t snapshots = 2;           // revolve: inputs of layers that there is room for
   std::string schedule = "1f1b";   // of a pipeline: any that schedule_names has
   int chunks = 1;    // pipeline stages per rank; more than one: interleaved 1F1B or ZB-H1

@@ -104,6 +104,9 @@ void add_technique_options(Options& to, Arguments& a) {
          "activations computed again in backward: none, attention, all (layer by "
          "layer), sqrt (slices), revolve",
          one_of({"none", "attention", "all", "sqrt", "revolve"}));
+  to.add("--recompute-blocks", p.recompute_blocks,
+         "of --recompute all: the first blocks of each stage, and no others; -1: all",
+         in_range(-1, 1 << 20));
   to.add("--snapshots", p.snapshots, "inputs of layers that revolve may keep", at_least(1));
   to.add("--schedule", p.schedule,
          "of a pipeline: naive, gpipe, 1f1b, zb-h1, zb-h2 or zb-v (zero bubble), dualpipe, "
@@ -342,9 +345,27 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
   if (!p.save.empty()) fmt::print("saved to {}\n", p.save);
 }
 
+// What `./yotta plan --calibrate` reads beside the seconds.
+void write_layout(JsonObject& json, const TrainingPlan& p) {
+  const MeshShape shape = layout_of(p);
+  for (const Axis axis : all_axes) json.set(short_name(axis), int64_t{shape[axis]});
+  json.set("batch", p.batch);
+  json.set("sequence", sequence_of(p));
+  json.set("microbatches", p.microbatches);
+  json.set("schedule", p.schedule);
+  json.set("chunks", int64_t{p.chunks});
+  json.set("zero", int64_t{p.zero == 3 ? 0 : p.zero});
+  json.set("tp_kind", std::string(p.async_tp            ? "async"
+                                  : p.sequence_parallel ? "sp"
+                                                        : "plain"));
+  json.set("cp_kind", p.context_parallel);
+  json.set("recomputed", p.recompute == "none" ? int64_t{0} : p.recompute_blocks);
+}
+
 void write_json(const Arguments& a, const TrainingFigures& f) {
   JsonObject json;
   json.set("ranks", int64_t{a.plan.ranks});
+  write_layout(json, a.plan);
   json.set("first_step", f.first_step);
   json.set("loss", f.loss);
   json.set("validation_loss", f.validation_loss);

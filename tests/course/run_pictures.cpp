@@ -12,6 +12,7 @@
 #include "course/shared/ddp_picture.hpp"
 #include "course/shared/hsdp_picture.hpp"
 #include "course/shared/mfu_picture.hpp"
+#include "course/shared/planner_picture.hpp"
 #include "course/shared/staleness_picture.hpp"
 #include "course/shared/two_nodes_picture.hpp"
 #include "runner/exercise.hpp"
@@ -38,6 +39,11 @@ int64_t count(const std::string& text, const std::string& word) {
   int64_t found = 0;
   for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
   return found;
+}
+
+const Plan& searched_plan() {
+  static const Plan plan = make_plan(planner_request());
+  return plan;
 }
 
 // Letters are about 0.56 of their size wide; no words leave the paper.
@@ -229,26 +235,58 @@ TEST_CASE("a waterfall's bars follow each other from 100% down to the MFU") {
   CHECK(count(svg, ">40.0%<") == 1);
 }
 
+TEST_CASE("the recipe: the fewest techniques within 5% of the fastest that fits") {
+  const std::vector<RecipeModel> models = recipe_models();
+  const PlanRequest request = recipe_request(models[1], 128, 8192);
+  const std::optional<Recipe> found = recipe_for(request);
+  REQUIRE(found.has_value());
+  CHECK(found->chosen.estimate.seconds <= 1.05 * found->fastest);
+  CHECK(found->chosen.estimate.memory.bytes() <= request.cluster.chip.memory);
+  for (const Layout& each : recipe_layouts(request)) {
+    const StepEstimate step = estimate_step(request.cluster, described(request, each));
+    const bool fits = step.memory.bytes() <= request.cluster.chip.memory;
+    if (fits) CHECK(step.seconds >= found->fastest);
+    // Copies are simpler than HSDP: were they fast enough, they would have been taken.
+    if (fits && techniques_of(each) == "dp") CHECK(step.seconds > 1.05 * found->fastest);
+  }
+  CHECK_FALSE(recipe_for(recipe_request(models[3], 8, 8192)).has_value());
+  CHECK(techniques_of({.shape = {.tp = 8, .cp = 2, .dp_shard = 4}}) == "tp cp FSDP");
+  CHECK(techniques_of({.shape = {.pp = 2, .dp_shard = 4, .dp_replicate = 2}}) == "pp HSDP");
+}
+
+TEST_CASE("the frontier's picture: one line, from the fastest to the smallest") {
+  const Plan& plan = searched_plan();
+  REQUIRE(plan.frontier.size() > 2);
+  CHECK(count(frontier_svg(plan), "#ee6677") == 2);  // the fastest, and the legend
+  for (size_t i = 1; i < plan.frontier.size(); ++i)
+    CHECK(plan.frontier[i].estimate.seconds < plan.frontier[i - 1].estimate.seconds);
+}
+
 TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or more") {
   struct Drawn {
     const char *file, *lesson;
     std::string svg;
   };
   std::string pages;
-  for (const char* topic : {"09_cluster", "10_collectives", "13_ddp", "16_hsdp", "27_mfu"})
+  for (const char* topic :
+       {"09_cluster", "10_collectives", "13_ddp", "16_hsdp", "27_mfu", "28_planner"})
     pages += runner::read_text(fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, topic));
-  for (const auto& [file, lesson, svg] : {Drawn{"ring.svg", "10", ring_svg()},
-                                          {"tree.svg", "10", tree_svg()},
-                                          {"rabenseifner.svg", "10", rabenseifner_svg()},
-                                          {"two_nodes.svg", "10", two_nodes_svg()},
-                                          {"torus.svg", "09", torus_svg()},
-                                          {"levels.svg", "09", levels_svg()},
-                                          {"staleness.svg", "13", staleness_svg()},
-                                          {"ddp.svg", "13", ddp_svg()},
-                                          {"hsdp.svg", "16", hsdp_svg()},
-                                          {"hsdp_sweep.svg", "16", hsdp_sweep_svg()},
-                                          {"mfu_waterfall.svg", "27", first_waterfall_svg()},
-                                          {"mfu_faster.svg", "27", faster_svg()}}) {
+  for (const auto& [file, lesson, svg] :
+       {Drawn{"ring.svg", "10", ring_svg()},
+        {"tree.svg", "10", tree_svg()},
+        {"rabenseifner.svg", "10", rabenseifner_svg()},
+        {"two_nodes.svg", "10", two_nodes_svg()},
+        {"torus.svg", "09", torus_svg()},
+        {"levels.svg", "09", levels_svg()},
+        {"staleness.svg", "13", staleness_svg()},
+        {"ddp.svg", "13", ddp_svg()},
+        {"hsdp.svg", "16", hsdp_svg()},
+        {"hsdp_sweep.svg", "16", hsdp_sweep_svg()},
+        {"mfu_waterfall.svg", "27", first_waterfall_svg()},
+        {"mfu_faster.svg", "27", faster_svg()},
+        {"planner_frontier.svg", "28", frontier_svg(searched_plan())},
+        {"planner_cases.svg", "28", cases_svg()},
+        {"planner_recipe.svg", "28", recipe_svg()}}) {
     const bool same =
         runner::read_text(fmt::format("{}/course/pictures/{}", YOTTA_SOURCE_DIR, file)) == svg;
     CHECK_MESSAGE(same, fmt::format("course/pictures/{} is not what is drawn; ./yotta lesson {} -- "
