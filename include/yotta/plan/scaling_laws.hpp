@@ -124,7 +124,7 @@ ScalingRun counted_run(const CountedModel& model, double read, double fresh, dou
     fail(where, "{} tokens read of {}: both must be above 0", read, fresh);
   ScalingRun run;
   run.loss = loss;
-  // exercise 29.1: N that a token is multiplied with, D as far as it is new, FLOPs of all that is read
+  // exercise 29.1: N that a token is multiplied with, D as far as it is new, FLOPs of what is read
   run.parameters = met_weights(model);
   run.tokens = worth_of_tokens(read, fresh);
   run.flops = 6 * run.parameters * read;
@@ -179,9 +179,10 @@ inline Fitted descend(LogLaw t, const std::vector<ScalingRun>& runs, double delt
   NormalEquations here = normal_equations(t, runs, delta);
   double damping = 1e-2;
   for (int i = 0; i < 300 && damping < 1e12; ++i) {
+    // exercise 29.4: a damped step, which is taken if the sum falls; after it less damping, else more
     auto squares = here.squares;
     for (size_t k = 0; k < 5; ++k) squares[k][k] = squares[k][k] * (1 + damping) + 1e-15;
-    const LogLaw step = solve<5>(squares, here.errors);
+    const LogLaw step = solve_equations<5>(squares, here.errors);
     LogLaw next = t;
     for (size_t k = 0; k < 5; ++k) next[k] -= step[k];
     const NormalEquations there = normal_equations(next, runs, delta);
@@ -189,6 +190,7 @@ inline Fitted descend(LogLaw t, const std::vector<ScalingRun>& runs, double delt
     if (gain > 0) t = next, here = there;
     damping *= gain > 0 ? 0.3 : 4;
     if (gain > 0 && gain < 1e-12 * here.sum) break;
+    // end of exercise 29.4
   }
   return {t, here.sum};
 }
@@ -205,7 +207,7 @@ inline LogLaw start_at(double alpha, double beta, const std::vector<ScalingRun>&
       for (size_t j = 0; j < 3; ++j) squares[i][j] += term[i] * term[j];
     }
   }
-  const std::array<double, 3> x = solve<3>(squares, sums);
+  const std::array<double, 3> x = solve_equations<3>(squares, sums);
   const auto positive = [](double value, double least) {
     return std::log(value > least ? value : least);
   };
@@ -233,8 +235,7 @@ LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta, Where wh
 std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times, uint64_t seed,
                                double delta, Where where) {
   const LossLaw all = fit_loss_law(runs, delta, where);
-  const detail::LogLaw start = {std::log(all.E), std::log(all.A), std::log(all.B), all.alpha,
-                                all.beta};
+  const LogLaw start = {std::log(all.E), std::log(all.A), std::log(all.B), all.alpha, all.beta};
   const Random random(seed, "bootstrap");
   const auto count = static_cast<uint32_t>(runs.size());
   std::vector<LossLaw> laws;
@@ -253,13 +254,13 @@ Optimum optimum(const LossLaw& law, double flops, double each, Where where) {
          "no best size for {} FLOPs: the law's A {}, B {}, alpha {} and beta {} must be above 0",
          flops, law.A, law.B, law.alpha, law.beta);
   Optimum best{.flops = flops};
-  // exercise 29.4: the N and D of this budget at which the loss is least, and that loss
+  // exercise 29.5: the N and D of this budget at which the loss is least, and that loss
   const double sum = law.alpha + law.beta;
   const double G = std::pow(law.alpha * law.A / (law.beta * law.B), 1 / sum);
   best.parameters = G * std::pow(flops / each, law.beta / sum);
   best.tokens = flops / each / best.parameters;
   best.loss = law(best.parameters, best.tokens);
-  // end of exercise 29.4
+  // end of exercise 29.5
   return best;
 }
 
@@ -270,11 +271,11 @@ RunNeeds run_needs(double flops, const Fleet& fleet, Where where) {
   if (!(fleet.mfu > 0 && fleet.mfu <= 1))
     fail(where, "the MFU is {}, expected a share above 0 and at most 1", fleet.mfu);
   RunNeeds needs;
-  // exercise 29.5: seconds at this MFU, and the energy that all chips take in them
+  // exercise 29.6: seconds at this MFU, and the energy that all chips take in them
   const double peak = fleet.sparse ? fleet.printed_peak / 2 : fleet.printed_peak;
   needs.seconds = flops / (fleet.chips * peak * fleet.mfu);
   needs.joules = fleet.chips * fleet.watts * needs.seconds;
-  // end of exercise 29.5
+  // end of exercise 29.6
   return needs;
 }
 

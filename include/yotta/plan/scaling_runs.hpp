@@ -15,9 +15,8 @@
 // in the middle of a longer run is too high, which is how one paper came to a larger exponent.
 //
 // Letters: N weights, D tokens.
-// References: Hoffmann et al. 2022 (Chinchilla), sections 3.1 and 3.2; Llama team
-// 2024, section 3.2.1; Muennighoff et al. 2023,
-// equation 5, on repeated tokens.
+// References: Hoffmann et al. 2022 (Chinchilla), sections 3.1 and 3.2; Llama team 2024, section
+// 3.2.1; Muennighoff et al. 2023, equation 5, on repeated tokens.
 #pragma once
 
 #include <array>
@@ -90,13 +89,10 @@ YOTTA_API Interval middle(std::vector<double> values, double share = 0.8,
 // Throws if there are too few runs, or a number of one is not above 0.
 YOTTA_API void expect_runs(const std::vector<ScalingRun>& runs, size_t least, Where where);
 
-}  // namespace yotta
-
-namespace yotta::detail {
-
 // x with a x = b, by elimination with the largest pivot. Where a has none, x is not finite.
 template <size_t n>
-std::array<double, n> solve(std::array<std::array<double, n>, n> a, std::array<double, n> b) {
+std::array<double, n> solve_equations(std::array<std::array<double, n>, n> a,
+                                      std::array<double, n> b) {
   for (size_t k = 0; k < n; ++k) {
     size_t pivot = k;
     for (size_t i = k + 1; i < n; ++i)
@@ -115,7 +111,7 @@ std::array<double, n> solve(std::array<std::array<double, n>, n> a, std::array<d
   return b;
 }
 
-}  // namespace yotta::detail
+}  // namespace yotta
 
 #if YOTTA_BODIES_OF(plan)
 
@@ -200,7 +196,7 @@ Parabola isoflop_parabola(const std::vector<ScalingRun>& budget, Where where) {
       for (size_t j = 0; j < 3; ++j) squares[i][j] += term[i] * term[j];
     }
   }
-  const Parabola parabola{detail::solve<3>(squares, sums)};
+  const Parabola parabola{solve_equations<3>(squares, sums)};
   if (!(parabola.c[2] > 0 && std::isfinite(parabola.lowest())))
     fail(where, "the {} runs of {:.3g} FLOPs have no lowest loss between them: try more sizes",
          budget.size(), budget.front().flops);
