@@ -85,3 +85,18 @@ TEST_CASE("at the critical batch both steps and data are twice the least") {
   CHECK(steps_needed(320, 32) == doctest::Approx(1.1));
   CHECK(data_needed(3.2, 32) == doctest::Approx(1.1));
 }
+
+TEST_CASE("the trade of steps against batch is found again, and what is none is refused") {
+  const BatchTradeoff made{100, 12};
+  std::vector<double> batch, steps;
+  for (const double each : {1.0, 4.0, 16.0, 64.0}) {
+    batch.push_back(each);
+    steps.push_back(made.steps(each));
+  }
+  const BatchTradeoff found = fit_batch_tradeoff(batch, steps);
+  CHECK(found.critical == doctest::Approx(12).epsilon(0.01));
+  CHECK(found.least_steps == doctest::Approx(100).epsilon(0.01));
+  steps[1] = no_number;
+  CHECK_THROWS_AS(fit_batch_tradeoff(batch, steps), Error);
+  CHECK_THROWS_AS(fit_batch_tradeoff({1, 2}, {2, 1}), Error);
+}

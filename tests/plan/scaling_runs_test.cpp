@@ -52,7 +52,7 @@ TEST_CASE("runs come together by their budget, from small to large") {
       by_budget({{1, 1, 4.1e9, 1}, {2, 1, 1e9, 1}, {3, 1, 1.1e9, 1}, {4, 1, 4e9, 1}});
   REQUIRE(budgets.size() == 2);
   CHECK(budgets[0].size() == 2);
-  CHECK(budgets[1][0].parameters == 4);
+  CHECK(budgets[1][0].parameters == 1);
   CHECK_THROWS_AS(by_budget({{1, 1, no_number, 1}}), Error);
   CHECK_THROWS_AS(by_budget({{1, 0, 1, 1}}), Error);
   CHECK_THROWS_AS(by_budget({}), Error);

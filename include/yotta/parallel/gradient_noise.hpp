@@ -59,9 +59,20 @@ class GradientNoise {
 constexpr double steps_needed(double batch, double critical) { return 1 + critical / batch; }
 constexpr double data_needed(double batch, double critical) { return 1 + batch / critical; }
 
+struct BatchTradeoff {
+  double least_steps = 0, critical = 0;
+  double steps(double batch) const { return least_steps * steps_needed(batch, critical); }
+};
+// Through measured steps to one loss, by least squares in log steps. Errors: fewer than three
+// batches; a number that is not above 0.
+YOTTA_API BatchTradeoff fit_batch_tradeoff(const std::vector<double>& batch,
+                                           const std::vector<double>& steps,
+                                           Where where = Where::current());
+
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(parallel)
+#include <cmath>
 #include <limits>
 
 #include "yotta/nn/grad_clip.hpp"
@@ -95,6 +106,29 @@ void GradientNoise::add(const GradientSquares& squares) {
 
 double GradientNoise::scale() const {
   return signal_ > 0 ? noise_ / signal_ : std::numeric_limits<double>::infinity();
+}
+
+BatchTradeoff fit_batch_tradeoff(const std::vector<double>& batch, const std::vector<double>& steps,
+                                 Where where) {
+  if (batch.size() < 3 || batch.size() != steps.size())
+    fail(where, "{} batches and {} numbers of steps: expected three or more of each", batch.size(),
+         steps.size());
+  for (size_t i = 0; i < batch.size(); ++i)
+    if (!(batch[i] > 0 && steps[i] > 0))
+      fail(where, "a batch of {} took {} steps: both must be above 0", batch[i], steps[i]);
+  BatchTradeoff best;
+  double least = std::numeric_limits<double>::infinity();
+  for (double critical = batch.front() / 1000; critical < 1e4 * batch.back(); critical *= 1.01) {
+    double sum = 0, squares = 0;  // of log (steps / shape): the mean is log of the least steps
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const double log = std::log(steps[i] / steps_needed(batch[i], critical));
+      sum += log, squares += log * log;
+    }
+    const auto n = static_cast<double>(batch.size());
+    if (squares - sum * sum / n < least)
+      least = squares - sum * sum / n, best = {std::exp(sum / n), critical};
+  }
+  return best;
 }
 
 }  // namespace yotta

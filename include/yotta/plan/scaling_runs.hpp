@@ -60,7 +60,8 @@ YOTTA_API PowerLaw tokens_line(const std::vector<Optimum>& best, Where where = W
 // 0.29 C^0.53, which is another line: 10.5e12 tokens at 3.8e25 and not 16.3e12.
 constexpr PowerLaw llama3_tokens_line() { return {0.299, 0.537}; }
 
-// Runs of one budget together: FLOPs within a fifth of the smallest. From small to large.
+// Runs of one budget together: FLOPs within a fifth of the smallest. Budgets from small to large,
+// and in each of them models.
 YOTTA_API std::vector<std::vector<ScalingRun>> by_budget(std::vector<ScalingRun> runs,
                                                          Where where = Where::current());
 // Each budget's best run.
@@ -170,6 +171,9 @@ std::vector<std::vector<ScalingRun>> by_budget(std::vector<ScalingRun> runs, Whe
     if (groups.empty() || run.flops > 1.2 * groups.back().front().flops) groups.push_back({});
     groups.back().push_back(run);
   }
+  for (std::vector<ScalingRun>& group : groups)
+    std::sort(group.begin(), group.end(),
+              [](const ScalingRun& a, const ScalingRun& b) { return a.parameters < b.parameters; });
   return groups;
 }
 
