@@ -2,7 +2,7 @@
 //
 // The gradient g of B sequences is the true gradient G and noise that falls with B:
 //
-//     E |g|^2 = |G|^2 + S / B        S: the variance of one sequence's gradient, summed over weights
+//     E |g|^2 = |G|^2 + S / B      S: variance of one sequence's gradient, summed over weights
 //
 // Two batch sizes give two such equations. Data ranks have both: each its own gradient of b = B / p
 // sequences, and after the all-reduce that of all B.
@@ -13,7 +13,7 @@
 // is not the average of ratios. Below B_noise twice the batch needs nearly half the steps; above
 // it more batch is wasted. In between, for the same loss,
 //
-//     steps = S_min (1 + B_crit / B)       sequences = E_min (1 + B / B_crit)     E_min = S_min B_crit
+//     steps = S_min (1 + B_crit / B)      sequences = S_min B_crit (1 + B / B_crit)
 //
 // and B_noise predicts B_crit. It costs two sums of squares a step and one number on the wire.
 // Letters: b, B sequences of a small and of a large batch, p ranks that share it.

@@ -52,8 +52,8 @@ struct LossLaw {
 constexpr LossLaw chinchilla_law() { return {1.69, 406.4, 410.7, 0.34, 0.28}; }  // as printed
 constexpr LossLaw chinchilla_refit() { return {1.82, 482, 2085, 0.35, 0.37}; }   // Besiroglu et al.
 
-// The law through all runs. `delta`: errors in log L above it count linearly. Errors: fewer than six
-// runs; a number that is not positive.
+// The law through all runs. `delta`: errors in log L above it count linearly. Errors: fewer than
+// six runs; a number that is not positive.
 YOTTA_API LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta = 1e-3,
                                Where where = Where::current());
 // Fits to `times` draws of as many runs, with replacement.
@@ -179,7 +179,7 @@ inline Fitted descend(LogLaw t, const std::vector<ScalingRun>& runs, double delt
   NormalEquations here = normal_equations(t, runs, delta);
   double damping = 1e-2;
   for (int i = 0; i < 300 && damping < 1e12; ++i) {
-    // exercise 29.4: a damped step, which is taken if the sum falls; after it less damping, else more
+    // exercise 29.4: a damped step, taken if the sum falls; after it less damping, else more
     auto squares = here.squares;
     for (size_t k = 0; k < 5; ++k) squares[k][k] = squares[k][k] * (1 + damping) + 1e-15;
     const LogLaw step = solve_equations<5>(squares, here.errors);

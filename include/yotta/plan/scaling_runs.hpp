@@ -1,9 +1,9 @@
 // Runs of a scaling law, and the best of each budget.
 //
 //     loss │\             /        FLOPs     best N     best D
-//          │ \.         .'         1e10      7,000      200,000       best N = c budget^a
-//          │   '-.___.-'           4e10      ...                      best D = c' budget^b
-//          └────────┴──── log N    one curve for each budget          lines in log and log
+//          │ \.         .'         1e10      7,000      200,000     best N = c budget^a
+//          │   '-.___.-'           4e10     14,000      430,000     best D = c' budget^b
+//          └────────┴──── log N    one curve for each budget        lines in log and log
 //
 // A budget of FLOPs buys a small model and many tokens or a large one and few. Along one budget the
 // loss has a lowest point, and over the budgets those points lie on a line in log N and log FLOPs.
