@@ -60,10 +60,23 @@ TEST_CASE("the three ways agree on points of one law") {
   CHECK(exponent_of(fit_loss_law(runs)) == doctest::Approx(exponent).epsilon(0.01));
 }
 
-TEST_CASE("one run that went wrong pulls the fit little") {
+TEST_CASE("one run that went wrong pulls the fit little, and the fit by squares much") {
   std::vector<ScalingRun> runs = made_runs(chinchilla_refit(), 0.001);
   runs[40].loss *= 2;
-  CHECK(fit_loss_law(runs).alpha == doctest::Approx(chinchilla_refit().alpha).epsilon(0.1));
+  const double alpha = chinchilla_refit().alpha;
+  CHECK(fit_loss_law(runs).alpha == doctest::Approx(alpha).epsilon(0.1));
+  CHECK(fit_loss_law(runs, 10).alpha < 0.3);
+}
+
+TEST_CASE("beyond delta a run pulls with delta and no more") {
+  const LogLaw law = {0.5, 6, 7, 0.34, 0.28};
+  ScalingRun run{4e8, 8e9, 1, 1};
+  run.loss = 2 * std::exp(log_loss(law, run).value);
+  const NormalEquations found = normal_equations(law, {run}, 0.01);
+  const double slope = log_loss(law, run).slope[0];
+  CHECK(found.sum == doctest::Approx(0.01 * (std::log(2.0) - 0.005)));
+  CHECK(found.errors[0] == doctest::Approx(-0.01 * slope));
+  CHECK(found.squares[0][0] == doctest::Approx(0.01 / std::log(2.0) * slope * slope));
 }
 
 TEST_CASE("slopes of the predicted log loss are its differences") {

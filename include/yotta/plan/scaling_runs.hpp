@@ -7,9 +7,9 @@
 //
 // A budget of FLOPs buys a small model and many tokens or a large one and few. Along one budget the
 // loss has a lowest point, and over the budgets those points lie on a line in log N and log FLOPs.
-// Two ways to find them without a formula for the loss: envelope(), the best run of each budget, and
-// isoflop_minima(), a parabola through all runs of one. The first picks a size that was tried; the
-// second finds one between them.
+// Two ways to find them without a formula for the loss: envelope(), the best run of each budget,
+// and isoflop_minima(), a parabola through all runs of one. The first picks a size that was tried;
+// the second finds one between them.
 //
 // Runs must have ended at their budget: the learning rate falls to its end there. A loss read off
 // in the middle of a longer run is too high, which is how one paper came to a larger exponent.
