@@ -1,6 +1,7 @@
 // The bodies of parallel/'s data parallelism: DDP, ZeRO, FSDP.
 #include "yotta/parallel/ddp.hpp"
 #include "yotta/parallel/fsdp.hpp"
+#include "yotta/parallel/gradient_noise.hpp"
 #include "yotta/parallel/hsdp.hpp"
 #include "yotta/parallel/hsdp_cost.hpp"
 #include "yotta/parallel/naive_fsdp.hpp"

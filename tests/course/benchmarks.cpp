@@ -113,3 +113,22 @@ TEST_CASE("bench gpu_matmul: beside cuBLAS, or a word that there is no GPU") {
   CHECK((ending.status == 0 || ending.status == 77));
   CHECK((ending.status == 77) == ending.output.starts_with("not run: "));
 }
+
+TEST_CASE("bench scaling: a row for each model and each window of noise, as lesson 29 reads them") {
+  const Json report =
+      report_of("scaling", {"--budgets", "2e7", "8e7", "--sizes", "3", "--parts", "isoflop",
+                            "noise", "--noise-steps", "25", "--held-out", "1e8", "1", "16"});
+  REQUIRE(report["runs"].size() == 7);
+  for (const Json& row : report["runs"]) {
+    CAPTURE(row.dump());
+    for (const char* key :
+         {"layers", "width", "weights", "steps", "tokens", "flops", "rate", "loss", "cpu_seconds"})
+      CHECK(positive(row[key]));
+    CHECK(row["tokens"] == 4 * 64 * row["steps"].get<int64_t>());
+    CHECK(row["flops"].get<double>() == doctest::Approx(row["budget"].get<double>()).epsilon(0.15));
+    CHECK(row["block_weights"].get<double>() < row["weights"].get<double>());
+  }
+  CHECK(report["runs"][6]["part"] == "held_out");
+  CHECK(report["noise"].size() == 1);
+  CHECK(report["command"].get<std::string>().starts_with("./yotta bench scaling --"));
+}

@@ -13,6 +13,8 @@
 #include "course/shared/hsdp_picture.hpp"
 #include "course/shared/mfu_picture.hpp"
 #include "course/shared/planner_picture.hpp"
+#include "course/shared/scaling_picture.hpp"
+#include "course/shared/scaling_results.hpp"
 #include "course/shared/staleness_picture.hpp"
 #include "course/shared/two_nodes_picture.hpp"
 #include "runner/exercise.hpp"
@@ -268,8 +270,8 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
     std::string svg;
   };
   std::string pages;
-  for (const char* topic :
-       {"09_cluster", "10_collectives", "13_ddp", "16_hsdp", "27_mfu", "28_planner"})
+  for (const char* topic : {"09_cluster", "10_collectives", "13_ddp", "16_hsdp", "27_mfu",
+                            "28_planner", "29_scaling_laws"})
     pages += runner::read_text(fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, topic));
   for (const auto& [file, lesson, svg] :
        {Drawn{"ring.svg", "10", ring_svg()},
@@ -286,7 +288,11 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
         {"mfu_faster.svg", "27", faster_svg()},
         {"planner_frontier.svg", "28", frontier_svg(searched_plan())},
         {"planner_cases.svg", "28", cases_svg()},
-        {"planner_recipe.svg", "28", recipe_svg()}}) {
+        {"planner_recipe.svg", "28", recipe_svg()},
+        {"scaling_isoflop.svg", "29", scaling_isoflop_svg()},
+        {"scaling_optimum.svg", "29", scaling_optimum_svg()},
+        {"scaling_batch.svg", "29", scaling_batch_svg()},
+        {"scaling_width.svg", "29", scaling_width_svg()}}) {
     const bool same =
         runner::read_text(fmt::format("{}/course/pictures/{}", YOTTA_SOURCE_DIR, file)) == svg;
     CHECK_MESSAGE(same, fmt::format("course/pictures/{} is not what is drawn; ./yotta lesson {} -- "
@@ -301,4 +307,28 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
   }
   CHECK(count(ring_svg(), "all_gather step 3") == 1);
   CHECK(count(tree_svg(), ">8</text>") == 15);  // both ends of 7 messages, and rank 0's last sum
+}
+
+TEST_CASE(
+    "what was trained for lesson 29: every budget's best size is between its sizes, and held out "
+    "is held out") {
+  const ScalingResults& results = scaling_results();
+  CHECK(results.part("isoflop").size() == 28);
+  CHECK(results.part("held_out").size() == 1);
+  CHECK(results.part("width").size() == 56);
+  CHECK(results.noise.size() >= 4);
+  const auto budgets = by_budget(results.scaling_runs("isoflop"));
+  REQUIRE(budgets.size() == 4);
+  const std::vector<Optimum> best = isoflop_minima(results.scaling_runs("isoflop"));
+  for (size_t i = 0; i < budgets.size(); ++i) {
+    CHECK(best[i].parameters > budgets[i].front().parameters);
+    CHECK(best[i].parameters < budgets[i].back().parameters);
+  }
+  CHECK(results.part("held_out")[0].flops > 3.5 * budgets[3].front().flops);
+  // muP's best rate is one for all widths, within a step of the sweep; the other falls with them.
+  CHECK(best_rate(results, 128, true).rate == doctest::Approx(best_rate(results, 32, true).rate));
+  CHECK(best_rate(results, 128, false).rate < best_rate(results, 32, false).rate);
+  const BatchSteps steps = batch_steps(results);
+  CHECK(steps.batch.size() == 7);
+  CHECK(std::is_sorted(steps.steps.rbegin(), steps.steps.rend()));
 }
