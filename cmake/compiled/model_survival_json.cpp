@@ -1,2 +1,3 @@
 // The bodies of what keeps a run going when ranks die; a fault plan is JSON.
 #include "yotta/model/faults.hpp"
+#include "yotta/model/files/snapshot_files.hpp"
