@@ -1,3 +1,2 @@
 // The bodies of what keeps a run going when ranks die; a fault plan is JSON.
-#include "yotta/model/faults.hpp"
-#include "yotta/model/files/snapshot_files.hpp"
+#include "yotta/model/survivor.hpp"

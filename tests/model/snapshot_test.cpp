@@ -39,11 +39,11 @@ TEST_CASE("a run that is restored goes on with the same bits") {
     Model all(dtype), other(dtype);
     for (int64_t step = 0; step < 3; ++step) all.step(step);
     const std::string kept =
-        pack_snapshot({7, 3, all.optimizer.steps(), {{1.5, 8}, {1.25, 8}}}, memory_of(all.optimizer));
+        pack_snapshot({7, 2, 3, all.optimizer.steps(), {{1.5, 8}, {1.25, 8}}}, memory_of(all.optimizer));
     for (int64_t step = 3; step < 6; ++step) all.step(step);
     other.step(11);
     const SnapshotHeader header = restore_snapshot(kept, other.optimizer);
-    CHECK((header.run == 7 && header.step == 3));
+    CHECK((header.run == 7 && header.epoch == 2 && header.step == 3));
     CHECK(header.history == std::vector<StepRecord>{{1.5, 8}, {1.25, 8}});
     CHECK(other.optimizer.steps() == 3);
     for (int64_t step = 3; step < 6; ++step) other.step(step);
@@ -54,7 +54,7 @@ TEST_CASE("a run that is restored goes on with the same bits") {
 TEST_CASE("a snapshot that was cut short, or of which any bit has changed, is not used") {
   Model model;
   model.step(0);
-  const std::string whole = pack_snapshot({1, 1, 1, {{2.0, 4}}}, memory_of(model.optimizer));
+  const std::string whole = pack_snapshot({1, 1, 1, 1, {{2.0, 4}}}, memory_of(model.optimizer));
   REQUIRE(read_snapshot(whole));
   for (size_t size = 0; size < whole.size(); ++size)
     CHECK_FALSE(read_snapshot(std::string_view(whole).substr(0, size)));
@@ -78,8 +78,8 @@ TEST_CASE("copies are made beside training, two are kept, and the disk gets each
   std::vector<std::string> at_step, on_disk;
   for (int64_t step = 1; step <= 4; ++step) {
     model.step(step);
-    at_step.push_back(pack_snapshot({0, step, step, {}}, memory_of(model.optimizer)));
-    keeper.start({0, step, step, {}}, model.optimizer,
+    at_step.push_back(pack_snapshot({0, 1, step, step, {}}, memory_of(model.optimizer)));
+    keeper.start({0, 1, step, step, {}}, model.optimizer,
                  [&](int64_t, std::string_view bytes) { on_disk.emplace_back(bytes); });
     keeper.wait_copied();
     model.parameters[0]->value.zero();  // the weights change after the copy
@@ -89,7 +89,7 @@ TEST_CASE("copies are made beside training, two are kept, and the disk gets each
   REQUIRE(keeper.in_memory().size() == 2);
   CHECK(keeper.in_memory().at(3) == at_step[2]);
   CHECK(keeper.in_memory().at(4) == at_step[3]);
-  keeper.forget_after(3);
+  keeper.keep_if([](const SnapshotHeader& header) { return header.step <= 3; });
   CHECK(keeper.in_memory().size() == 1);
   keeper.add(9, "x");
   CHECK(keeper.in_memory().at(9) == "x");
@@ -99,7 +99,7 @@ TEST_CASE("a copy is there while it is still being written, and the disk's error
   Model model;
   SnapshotKeeper keeper;
   std::atomic<bool> may_end = false;
-  keeper.start({0, 1, 1, {}}, model.optimizer, [&](int64_t, std::string_view) {
+  keeper.start({0, 1, 1, 1, {}}, model.optimizer, [&](int64_t, std::string_view) {
     while (!may_end) std::this_thread::yield();
     fail(Where::current(), "the disk is full");
   });

@@ -25,12 +25,12 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "yotta/comm/epochs.hpp"
 #include "yotta/model/trainer.hpp"
 
 namespace yotta {
@@ -67,12 +67,6 @@ YOTTA_API FaultPlan random_faults(uint64_t seed, int count, int ranks, int64_t f
 // plan, a rank or step that there is not, a name that is none.
 YOTTA_API FaultPlan parse_faults(const std::string& text, const std::string& source, int ranks,
                                  int64_t steps, Where where = Where::current());
-
-// What ends a thread rank that is killed. It is no Error: nobody should handle it.
-class RankKilled : public std::exception {
- public:
-  const char* what() const noexcept override { return "it has ended without a word"; }
-};
 
 // The points of one member at which it may die.
 class FaultPoint {

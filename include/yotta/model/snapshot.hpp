@@ -48,8 +48,9 @@ struct StepRecord {
 
 // The beginning of a snapshot.
 struct SnapshotHeader {
-  uint64_t run = 0;  // of which run it is
-  int64_t step = 0;  // steps done
+  uint64_t run = 0;   // of which run it is
+  int64_t epoch = 0;  // in which its last step was taken
+  int64_t step = 0;   // steps done
   int64_t optimizer_steps = 0;
   std::vector<StepRecord> history;  // of each step done
 };
@@ -94,8 +95,8 @@ class SnapshotKeeper {
   YOTTA_API const std::map<int64_t, std::string>& in_memory();
   // One that has come from elsewhere.
   YOTTA_API void add(int64_t step, std::string bytes);
-  // Those of later steps go: the run has gone back.
-  YOTTA_API void forget_after(int64_t step);
+  // The run has gone another way: those that do not belong to it go.
+  YOTTA_API void keep_if(const std::function<bool(const SnapshotHeader&)>& belongs);
 
  private:
   YOTTA_API void drop_old();
@@ -146,14 +147,14 @@ namespace detail {
 struct SnapshotStart {
   char mark[8] = {'y', 'o', 't', 't', 'a', 's', 'n', '1'};
   uint64_t run = 0;
-  int64_t step = 0, optimizer_steps = 0, records = 0, memory = 0;  // memory: in bytes
+  int64_t epoch = 0, step = 0, optimizer_steps = 0, records = 0, memory = 0;  // memory: in bytes
 };
 }  // namespace detail
 
 std::string pack_snapshot(const SnapshotHeader& header,
                           std::span<const std::span<std::byte>> memory) {
   detail::SnapshotStart start;
-  start.run = header.run, start.step = header.step;
+  start.run = header.run, start.epoch = header.epoch, start.step = header.step;
   start.optimizer_steps = header.optimizer_steps, start.records = std::ssize(header.history);
   for (const auto& each : memory) start.memory += std::ssize(each);
   const size_t history = header.history.size() * sizeof(StepRecord);
@@ -180,7 +181,7 @@ std::optional<SnapshotHeader> read_snapshot(std::string_view bytes) {
   if (sum != checksum(bytes.substr(0, end))) return {};
   std::memcpy(&start, bytes.data(), sizeof start);
   if (std::memcmp(start.mark, expected.mark, sizeof start.mark) != 0) return {};
-  SnapshotHeader header{start.run, start.step, start.optimizer_steps, {}};
+  SnapshotHeader header{start.run, start.epoch, start.step, start.optimizer_steps, {}};
   header.history.resize(static_cast<size_t>(start.records));
   std::memcpy(header.history.data(), bytes.data() + sizeof start,
               header.history.size() * sizeof(StepRecord));
@@ -242,9 +243,12 @@ void SnapshotKeeper::add(int64_t step, std::string bytes) {
   memory_[step] = std::move(bytes);
   drop_old();
 }
-void SnapshotKeeper::forget_after(int64_t step) {
+void SnapshotKeeper::keep_if(const std::function<bool(const SnapshotHeader&)>& belongs) {
   wait_copied();
-  memory_.erase(memory_.upper_bound(step), memory_.end());
+  std::erase_if(memory_, [&](const auto& each) {
+    const std::optional<SnapshotHeader> header = read_snapshot(each.second);
+    return !header || !belongs(*header);
+  });
 }
 void SnapshotKeeper::drop_old() {
   while (memory_.size() > kept) memory_.erase(memory_.begin());

@@ -11,7 +11,7 @@ using namespace yotta;
 using namespace yotta_test;
 
 namespace {
-std::string bytes_of(int64_t step, uint64_t run = 5) { return pack_snapshot({run, step, step, {}}, {}); }
+std::string bytes_of(int64_t step, uint64_t run = 5) { return pack_snapshot({run, 1, step, step, {}}, {}); }
 }  // namespace
 
 TEST_CASE("the steps of a part that are whole, the newest first; two are kept") {
