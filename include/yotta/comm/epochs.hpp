@@ -86,8 +86,18 @@ class EpochPlanner {
 // Makes the member at a place: number 0 when the job starts, 1 when that has died, ...
 using MakeMember = std::function<std::unique_ptr<EpochMember>(const Joiner&)>;
 
-// Runs a job on thread ranks until its work is done. Errors: those of a member that are no
-// consequence of a death.
+// Runs jobs elsewhere than on threads of this process: comm/tcp/tcp_epochs.hpp.
+class EpochHost {
+ public:
+  virtual ~EpochHost() = default;
+  // As run_epochs; each process of the job calls it, and makes its own member.
+  virtual void run(int places, const MakeMember& make, Where where) = 0;
+};
+// Who runs the jobs of this process; null: threads. With a RankHost (run_ranks.hpp) and no
+// EpochHost, as under mpirun, the first death ends the job.
+YOTTA_API EpochHost*& epoch_host();
+
+// Runs a job until its work is done. Errors: those of a member that are no consequence of a death.
 YOTTA_API void run_epochs(int places, const EpochRule& rule, const MakeMember& make,
                           Where where = Where::current());
 
@@ -100,6 +110,11 @@ YOTTA_API void run_epochs(int places, const EpochRule& rule, const MakeMember& m
 #include "yotta/comm/run_ranks.hpp"
 
 namespace yotta {
+
+EpochHost*& epoch_host() {
+  static EpochHost* host = nullptr;
+  return host;
+}
 
 void EpochPlanner::died(int place) {
   is_due_ = is_due_ || is_member_[at(place)];
@@ -176,6 +191,7 @@ inline EpochEnd run_epoch(const Epoch& epoch,
 }  // namespace detail
 
 void run_epochs(int places, const EpochRule& rule, const MakeMember& make, Where where) {
+  if (epoch_host() != nullptr) return epoch_host()->run(places, make, where);
   std::vector<std::unique_ptr<EpochMember>> members;
   std::vector<int> numbers(static_cast<size_t>(places));
   EpochPlanner planner(places, rule);

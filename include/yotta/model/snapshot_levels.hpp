@@ -29,8 +29,8 @@
 namespace yotta {
 
 // The worst level that any rank of an epoch needed.
-enum class Level : uint8_t { own_memory, peer_memory, disk, beginning };
-constexpr const char* name(Level level) {
+enum class SnapshotLevel : uint8_t { own_memory, peer_memory, disk, beginning };
+constexpr const char* name(SnapshotLevel level) {
   constexpr const char* names[] = {"own memory", "peer memory", "disk", "beginning"};
   return names[static_cast<int>(level)];
 }
@@ -39,7 +39,7 @@ constexpr const char* name(Level level) {
 struct FoundSnapshot {
   int64_t step = 0;   // of all ranks
   std::string bytes;  // empty: the run begins
-  Level level = Level::beginning;
+  SnapshotLevel level = SnapshotLevel::beginning;
   int64_t moved = 0;  // ranks that did not have their own
 };
 
@@ -146,10 +146,10 @@ void SnapshotLevels::keep_if(const std::function<bool(const SnapshotHeader&)>& b
 FoundSnapshot SnapshotLevels::find(const Communicator& world, std::span<const int> parts) {
   const Healing healing = find_healing(offers(world), parts);
   if (healing.step == 0) return from_disk(world);
-  FoundSnapshot found{healing.step, fetch(world, healing, parts), Level::own_memory, 0};
+  FoundSnapshot found{healing.step, fetch(world, healing, parts), SnapshotLevel::own_memory, 0};
   for (size_t rank = 0; rank < parts.size(); ++rank)
     if (healing.sources[rank] != static_cast<int>(rank)) ++found.moved;
-  if (found.moved > 0) found.level = Level::peer_memory;
+  if (found.moved > 0) found.level = SnapshotLevel::peer_memory;
   return found;
 }
 
@@ -213,7 +213,7 @@ FoundSnapshot SnapshotLevels::from_disk(const Communicator& world) const {
   }
   const int64_t step = find_healing(offers, ranks).step;
   if (step == 0) return {};
-  return {step, read_file(snapshot_file(folder_, step, part)), Level::disk, world.size()};
+  return {step, read_file(snapshot_file(folder_, step, part)), SnapshotLevel::disk, world.size()};
 }
 
 }  // namespace yotta

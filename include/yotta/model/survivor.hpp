@@ -51,7 +51,7 @@ struct EpochRecord {
   int64_t step = 0;    // steps done when it began
   int64_t redone = 0;  // steps that had been done, and are done again
   int64_t moved = 0;   // ranks that got their part from a peer, or from the disk
-  Level level = Level::beginning;
+  SnapshotLevel level = SnapshotLevel::beginning;
   double seconds = 0;  // from the end of the last epoch to here; 0: it is the first
 };
 
@@ -139,7 +139,7 @@ int64_t Survivor::regroup(const Communicator& world, const Epoch& epoch, Optimiz
   for (const int place : epoch.places) parts.push_back(options_.places.part(place));
   writes_ = world.rank() < options_.places.parts;
   FoundSnapshot found = levels_.find(world, parts);
-  const bool begins = found.level == Level::beginning;
+  const bool begins = found.level == SnapshotLevel::beginning;
   if (begins) found.step = options_.first;
   point_.begin_step(found.step);
   point_.at(FaultPhase::healing);
