@@ -24,6 +24,8 @@ struct Arguments {
   std::string device = "cpu", matmul = "cublas";
   int64_t kv_heads = 0, feed_forward = 0;
   bool untied = false;
+  std::string recover;
+  Tolerance tolerance;
 };
 
 void add_model_options(Options& to, Arguments& a) {
@@ -164,6 +166,25 @@ void add_file_options(Options& to, Arguments& a) {
          not_empty());
   to.add("--json", a.json, "write every figure to this file", not_empty());
 }
+void add_failure_options(Options& to, Arguments& a) {
+  Tolerance& it = a.tolerance;
+  to.add("--tolerate", it.missing,
+         "go on when ranks die, and take new ones in: so many replicas of the model may be missing "
+         "meanwhile",
+         at_least(0));
+  to.add("--recover", a.recover,
+         "how: replay (those left share out the whole batch), drop (what the lost would have "
+         "trained on is left out), restart (all go back to a snapshot and wait for new ranks); "
+         "default: replay, with a single replica restart",
+         one_of({"restart", "drop", "replay"}));
+  to.add("--snapshot-every", it.snapshot_every, "of restart: steps from one snapshot to the next",
+         at_least(1));
+  to.add("--snapshot-folder", it.snapshots,
+         "folder for snapshots, where a run that finds its own goes on from them; default: in "
+         "memory alone",
+         not_empty());
+  to.add("--faults", it.faults, "a plan of who dies when (JSON): model/faults.hpp", not_empty());
+}
 void add_options(Options& to, Arguments& a) {
   to.heading("Model");
   add_model_options(to, a);
@@ -174,6 +195,8 @@ void add_options(Options& to, Arguments& a) {
   to.heading("Ranks");
   add_rank_options(to, a);
   add_technique_options(to, a);
+  to.heading("Failures");
+  add_failure_options(to, a);
   to.heading("Files");
   add_file_options(to, a);
 }
@@ -183,6 +206,20 @@ void settle_layout(Arguments& a, bool ranks_given) {
   if (a.layout.empty()) return;
   a.plan.layout = parse_mesh(a.layout);
   if (!ranks_given) a.plan.ranks = static_cast<int>(a.plan.layout->ranks());
+}
+
+// Any option of theirs says that the run is to go on when ranks die.
+void settle_tolerance(const Options& options, Arguments& a) {
+  bool given = false;
+  for (const char* const option :
+       {"--tolerate", "--recover", "--snapshot-every", "--snapshot-folder", "--faults"})
+    given = given || options.given(option);
+  if (!given) return;
+  a.tolerance.recovery = usual_recovery(a.plan);
+  for (const Recovery each : {Recovery::restart, Recovery::drop, Recovery::replay})
+    if (a.recover == name(each)) a.tolerance.recovery = each;
+  if (!options.given("--tolerate")) a.tolerance.missing = layout_of(a.plan).dp_replicate - 1;
+  a.plan.tolerance = a.tolerance;
 }
 
 // Under mpirun each rank is a process: the first one prints, measures and writes files.
@@ -336,10 +373,31 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
   if (p.layout || p.zero == 3)
     fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p), short_name));
   print_ranks(f);
+  if (p.tolerance) fmt::print("{}", describe_losses(f.epochs, f.dropped_sequences));
   if (p.sample_tokens > 0)
     fmt::print("\nbefore: {}\nafter:  {}\n", printable(p.prompt + f.sample_before),
                printable(p.prompt + f.sample_after));
   if (!p.save.empty()) fmt::print("saved to {}\n", p.save);
+}
+
+// What was lost: steps that were done again, sequences dropped, seconds to go on.
+void set_losses(JsonObject& json, const TrainingFigures& f) {
+  int64_t redone = 0;
+  std::vector<JsonObject> epochs;
+  for (const EpochRecord& each : f.epochs) {
+    redone += each.redone;
+    JsonObject& epoch = epochs.emplace_back();
+    epoch.set("epoch", each.epoch);
+    epoch.set("ranks", each.ranks);
+    epoch.set("step", each.step);
+    epoch.set("steps_redone", each.redone);
+    epoch.set("ranks_healed", each.moved);
+    epoch.set("state_from", std::string(name(each.level)));
+    epoch.set("seconds_to_go_on", each.seconds);
+  }
+  json.set("steps_redone", redone);
+  json.set("sequences_dropped", f.dropped_sequences);
+  json.set("epochs", epochs);
 }
 
 void write_json(const Arguments& a, const TrainingFigures& f) {
@@ -368,6 +426,7 @@ void write_json(const Arguments& a, const TrainingFigures& f) {
   json.set("bytes_sent_per_rank", sent);
   json.set("peak_bytes", peaks);
   json.set("peak_bytes_by_kind", by_kind);
+  if (a.plan.tolerance) set_losses(json, f);
   write_file(a.json, json.text());
 }
 
@@ -389,6 +448,7 @@ int main(int argc, char** argv) {
     const bool ranks_given = options.given("--ranks");
     settle_model(options, arguments);
     settle_layout(arguments, ranks_given);
+    settle_tolerance(options, arguments);
     start_ranks(comm, argc, argv, arguments, ranks_given, timelines);
     if (comm.is_first()) expect_outputs(arguments);
     settle_device(comm, arguments);
