@@ -62,6 +62,15 @@ Places places_of(const TrainingPlan& plan) {
   return {layout.dp_replicate, static_cast<int>(layout.ranks()) / layout.dp_replicate};
 }
 
+EpochRule rule_of(const TrainingPlan& plan) {
+  const Recovery recovery = plan.tolerance->recovery;
+  const Places places = places_of(plan);
+  const int quorum = std::max(1, places.replicas - plan.tolerance->missing);
+  return [=](const std::vector<bool>& ready) {
+    return places_of_epoch(recovery, places, ready, quorum);
+  };
+}
+
 TrainingPlan plan_of_epoch(const TrainingPlan& plan, const Epoch& epoch) {
   TrainingPlan now = plan;
   MeshShape layout = layout_of(plan);
