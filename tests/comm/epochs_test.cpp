@@ -38,7 +38,8 @@ struct Counting : EpochMember {
   std::vector<Places>& epochs;
   int64_t count = 0;
 
-  Counting(const Joiner& who, const std::vector<Death>& all, int64_t steps, std::vector<Places>& seen)
+  Counting(const Joiner& who, const std::vector<Death>& all, int64_t steps,
+           std::vector<Places>& seen)
       : self(who), deaths(all), last(steps), epochs(seen) {}
   bool run(Communicator& world, const Epoch& epoch) override {
     if (world.rank() == 0) epochs.push_back(epoch.places);
@@ -70,9 +71,8 @@ struct Counting : EpochMember {
 // The places of each epoch of such a job.
 std::vector<Places> counted(int places, int least, const std::vector<Counting::Death>& deaths) {
   std::vector<Places> epochs;
-  run_epochs(places, at_least(least), [&](const Joiner& who) {
-    return std::make_unique<Counting>(who, deaths, 6, epochs);
-  });
+  run_epochs(places, at_least(least),
+             [&](const Joiner& who) { return std::make_unique<Counting>(who, deaths, 6, epochs); });
   return epochs;
 }
 
@@ -117,8 +117,7 @@ TEST_CASE("a job on threads ends although ranks die, whoever it is and wherever"
       left.erase(left.begin() + victim);
       CHECK(counted(3, 1, {{victim, 0, 3, inside}}) ==
             std::vector<Places>{{0, 1, 2}, left, {0, 1, 2}});
-      CHECK(counted(3, 3, {{victim, 0, 3, inside}}) ==
-            std::vector<Places>{{0, 1, 2}, {0, 1, 2}});
+      CHECK(counted(3, 3, {{victim, 0, 3, inside}}) == std::vector<Places>{{0, 1, 2}, {0, 1, 2}});
     }
 }
 

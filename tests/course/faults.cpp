@@ -44,9 +44,9 @@ class Runs {
     TrainingPlan faulty = plan(layout);
     std::string list;
     for (const Fault& each : faults)
-      list += fmt::format(R"({}{{"rank": {}, "step": {}, "phase": "{}", "back": {}}})",
-                          list.empty() ? "" : ", ", each.rank, each.step, name(each.phase),
-                          each.back);
+      list +=
+          fmt::format(R"({}{{"rank": {}, "step": {}, "phase": "{}", "back": {}}})",
+                      list.empty() ? "" : ", ", each.rank, each.step, name(each.phase), each.back);
     const std::string file = (folder_ / "faults.json").string();
     write_file(file, fmt::format(R"({{"faults": [{}]}})", list));
     faulty.tolerance.emplace();
@@ -94,7 +94,8 @@ TEST_CASE("killed at 200 random points, a run ends with the losses of the run wi
     CAPTURE(name(recovery));
     std::string who;
     for (const Fault& each : faults)
-      who += fmt::format("rank {} step {} {} back {}; ", each.rank, each.step, name(each.phase), each.back);
+      who += fmt::format("rank {} step {} {} back {}; ", each.rank, each.step, name(each.phase),
+                         each.back);
     CAPTURE(who);
     const TrainingFigures figures = trained(runs.plan(layouts[layout], recovery, faults));
     const double most = difference(figures, without[layout]);
