@@ -1,6 +1,7 @@
 #include "course/shared/surviving.hpp"
 
 #include <csignal>
+#include <filesystem>
 
 #include "course/shared/console.hpp"
 #include "course/shared/training.hpp"
@@ -53,28 +54,42 @@ void expect_tolerance(const TrainingPlan& plan) {
     fail(Where::current(),
          "--tolerate and --faults are for models on the CPU, and this one is on {}",
          name(plan.device));
-  if (!it.snapshots.empty()) expect_writable(it.snapshots + "/step_0");
+  if (!it.snapshots.empty()) {
+    std::error_code error;  // what stands in the way is named next
+    std::filesystem::create_directories(it.snapshots, error);
+    expect_writable(it.snapshots + "/snapshot");
+  }
   static_cast<void>(faults_of(plan));
 }
 
 Places places_of(const TrainingPlan& plan) {
   const MeshShape layout = layout_of(plan);
-  return {layout.dp_replicate, static_cast<int>(layout.ranks()) / layout.dp_replicate};
+  const int replicas = has_replicas(plan) ? layout.dp_replicate : 1;
+  return {replicas, static_cast<int>(layout.ranks()) / replicas};
+}
+
+EpochRule rule_of(const TrainingPlan& plan) {
+  const Recovery recovery = plan.tolerance->recovery;
+  const Places places = places_of(plan);
+  const int quorum = std::max(1, places.replicas - plan.tolerance->missing);
+  return [=](const std::vector<bool>& ready) {
+    return places_of_epoch(recovery, places, ready, quorum);
+  };
 }
 
 TrainingPlan plan_of_epoch(const TrainingPlan& plan, const Epoch& epoch) {
   TrainingPlan now = plan;
   MeshShape layout = layout_of(plan);
   now.ranks = static_cast<int>(epoch.places.size());
-  layout.dp_replicate = now.ranks / places_of(plan).parts;
+  if (has_replicas(plan)) layout.dp_replicate = now.ranks / places_of(plan).parts;
   now.layout = layout;
   return now;
 }
 
 ShareOfStep share_of_epoch(const TrainingPlan& plan, const Epoch& epoch, int index) {
   const Places places = places_of(plan);
-  const MeshShape layout = layout_of(plan);
-  const int ranks = layout.ep * layout.dp_shard;  // of a replica
+  const auto data_ranks = static_cast<int>(layout_of(plan).data_ranks());
+  const int ranks = data_ranks / places.replicas;  // of a replica
   std::vector<int> living;
   for (size_t i = 0; i < epoch.places.size(); i += static_cast<size_t>(places.parts))
     living.push_back(places.replica(epoch.places[i]));

@@ -27,6 +27,8 @@ void expect_tolerance(const TrainingPlan& plan);
 
 // The plan's places: one for each rank of its layout.
 Places places_of(const TrainingPlan& plan);
+// Who takes part in an epoch.
+EpochRule rule_of(const TrainingPlan& plan);
 // The plan of an epoch in which so many ranks take part: whole replicas.
 TrainingPlan plan_of_epoch(const TrainingPlan& plan, const Epoch& epoch);
 // What a rank of such an epoch trains on; index: its place among those that see different

@@ -111,7 +111,7 @@ NdOptions nd_options(const TrainingPlan& plan) {
 Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
   const TransformerConfig& m = plan.model;
   const auto text_of = [](const auto& value) { return fmt::format("{}", value); };
-  Facts all = {{"the program", program_digest()},
+  Facts all = {{"the program", epoch_host() != nullptr ? program_stamp() : program_digest()},
                {"--text", hash_of(text.text().bytes)},
                {"the model's tokenizer.json", hash_of(text.tokenizer_json())},
                {"--optimizer", plan.optimizer},
@@ -512,10 +512,7 @@ void run_members(const TrainingPlan& plan, const TrainingText& text, TrainingFig
                  const std::function<void(const StepFigures&)>& on_step) {
   const int64_t first = plan.resume.empty() ? 0 : load_training_state(plan.resume).step;
   const SurvivorOptions options = survivor_options(plan, first, mark_of(plan, text));
-  const EpochRule rule = [&](const std::vector<bool>& ready) {
-    return places_of_epoch(options.recovery, options.places, ready, options.quorum);
-  };
-  run_epochs(options.places.count(), rule, [&](const Joiner& self) {
+  run_epochs(options.places.count(), rule_of(plan), [&](const Joiner& self) {
     return std::make_unique<TrainingMember>(plan, text, figures, on_step, self, options);
   });
   if (!figures.epochs.empty())

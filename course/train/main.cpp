@@ -26,6 +26,7 @@ struct Arguments {
   bool untied = false;
   std::string recover;
   Tolerance tolerance;
+  int spares = 0;
 };
 
 void add_model_options(Options& to, Arguments& a) {
@@ -177,6 +178,8 @@ void add_failure_options(Options& to, Arguments& a) {
          "trained on is left out), restart (all go back to a snapshot and wait for new ranks); "
          "default: replay, with a single replica restart",
          one_of({"restart", "drop", "replay"}));
+  to.add("--spares", a.spares, "of --comm tcp: processes that are ready before any rank dies",
+         in_range(0, 64));
   to.add("--snapshot-every", it.snapshot_every, "of restart: steps from one snapshot to the next",
          at_least(1));
   to.add("--snapshot-folder", it.snapshots,
@@ -212,7 +215,7 @@ void settle_layout(Arguments& a, bool ranks_given) {
 void settle_tolerance(const Options& options, Arguments& a) {
   bool given = false;
   for (const char* const option :
-       {"--tolerate", "--recover", "--snapshot-every", "--snapshot-folder", "--faults"})
+       {"--tolerate", "--recover", "--spares", "--snapshot-every", "--snapshot-folder", "--faults"})
     given = given || options.given(option);
   if (!given) return;
   a.tolerance.recovery = usual_recovery(a.plan);
@@ -220,6 +223,16 @@ void settle_tolerance(const Options& options, Arguments& a) {
     if (a.recover == name(each)) a.tolerance.recovery = each;
   if (!options.given("--tolerate")) a.tolerance.missing = layout_of(a.plan).dp_replicate - 1;
   a.plan.tolerance = a.tolerance;
+}
+
+// Who starts others in place of the dead? MPI does not: Open MPI 4.1 ends a job when a process dies.
+void expect_others_come(const CommChoice& comm, const Arguments& a) {
+  const Tolerance& it = *a.plan.tolerance;
+  const bool starts_again = it.recovery == Recovery::restart && !it.snapshots.empty();
+  if (!comm.wants_processes() || epoch_host() != nullptr || starts_again) return;
+  fail(Where::current(),
+       "a job of mpirun, srun or torchrun ends when a process dies. With --recover restart and "
+       "--snapshot-folder it goes on when it is started again; --comm tcp starts others itself");
 }
 
 // Under mpirun each rank is a process: the first one prints, measures and writes files.
@@ -231,7 +244,10 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
     fail(Where::current(), "{} ranks are wanted; as threads there are 64 at most", a.plan.ranks);
   if (!comm.is_one_of_many()) check_plan(a.plan);  // or many would start, to be refused
   const char* const given = ranks_given ? "--ranks" : a.layout.empty() ? nullptr : "--layout";
-  a.plan.ranks = static_cast<int>(comm.start(argc, argv, {a.plan.ranks, given, 1, rank_limit}));
+  RanksWanted wanted{a.plan.ranks, given, 1, rank_limit};
+  if (a.plan.tolerance) wanted.epochs = rule_of(a.plan), wanted.spares = a.spares;
+  a.plan.ranks = static_cast<int>(comm.start(argc, argv, wanted));
+  if (a.plan.tolerance) return expect_others_come(comm, a);
   if (comm.is_first()) return;
   a.plan.measure_seconds = 0;
   a.plan.save_batches.clear();

@@ -44,9 +44,9 @@ class Runs {
     TrainingPlan faulty = plan(layout);
     std::string list;
     for (const Fault& each : faults)
-      list += fmt::format(R"({}{{"rank": {}, "step": {}, "phase": "{}", "back": {}}})",
-                          list.empty() ? "" : ", ", each.rank, each.step, name(each.phase),
-                          each.back);
+      list +=
+          fmt::format(R"({}{{"rank": {}, "step": {}, "phase": "{}", "back": {}}})",
+                      list.empty() ? "" : ", ", each.rank, each.step, name(each.phase), each.back);
     const std::string file = (folder_ / "faults.json").string();
     write_file(file, fmt::format(R"({{"faults": [{}]}})", list));
     faulty.tolerance.emplace();
@@ -66,6 +66,14 @@ TrainingFigures trained(const TrainingPlan& plan) {
   return run_training(plan, [](const StepFigures&) {});
 }
 
+std::string describe(const std::vector<Fault>& faults) {
+  std::string text;
+  for (const Fault& each : faults)
+    text += fmt::format("rank {} step {} {} back {}; ", each.rank, each.step, name(each.phase),
+                        each.back);
+  return text;
+}
+
 double difference(const TrainingFigures& some, const TrainingFigures& others) {
   REQUIRE(some.loss.size() == others.loss.size());
   double most = std::abs(some.validation_loss - others.validation_loss);
@@ -78,29 +86,125 @@ double difference(const TrainingFigures& some, const TrainingFigures& others) {
 
 TEST_CASE("killed at 200 random points, a run ends with the losses of the run without faults") {
   const Runs runs;
-  const char* const layouts[] = {"dp=4", "dp=2,tp=2", "dp=2,pp=2", "fsdp=2,dp=2"};
-  std::vector<TrainingFigures> without;
-  for (const char* const layout : layouts) without.push_back(trained(runs.plan(layout)));
-  const Random random(20, "points");
+  struct Setting {
+    const char* layout;
+    int zero;
+    Recovery recovery;
+    TrainingFigures without = {};
+  };
+  std::vector<Setting> settings;
+  for (const char* const layout : {"dp=4", "dp=2,tp=2", "dp=2,pp=2", "fsdp=2,dp=2"})
+    for (const Recovery each : {Recovery::restart, Recovery::replay, Recovery::drop})
+      settings.push_back({layout, 0, each});
+  settings.push_back({"pp=2,tp=2", 0, Recovery::restart});
+  settings.push_back({"dp=4", 2, Recovery::restart});
+  const auto plan_of = [&](const Setting& setting, const std::vector<Fault>* faults) {
+    TrainingPlan plan = faults == nullptr ? runs.plan(setting.layout)
+                                          : runs.plan(setting.layout, setting.recovery, *faults);
+    plan.zero = setting.zero;
+    return plan;
+  };
+  for (Setting& each : settings) each.without = trained(plan_of(each, nullptr));
   const int points = long_form() ? 2000 : 200;
   for (int i = 0; i < points; ++i) {
-    const auto layout = static_cast<size_t>(i % 4);
-    const auto recovery = static_cast<Recovery>(i / 4 % 3);
-    const int count = 1 + i / 12 % 2;
+    const Setting& setting = settings[static_cast<size_t>(i) % settings.size()];
     const std::vector<Fault> faults =
-        random_faults(static_cast<uint64_t>(i), count, 4, 0, steps - 1).faults;
+        random_faults(static_cast<uint64_t>(i), 1 + i % 3 / 2, 4, 0, steps - 1).faults;
     CAPTURE(i);
-    CAPTURE(layouts[layout]);
-    CAPTURE(name(recovery));
-    std::string who;
-    for (const Fault& each : faults)
-      who += fmt::format("rank {} step {} {} back {}; ", each.rank, each.step, name(each.phase), each.back);
-    CAPTURE(who);
-    const TrainingFigures figures = trained(runs.plan(layouts[layout], recovery, faults));
-    const double most = difference(figures, without[layout]);
-    if (recovery == Recovery::restart) CHECK(most == 0);
-    if (recovery == Recovery::replay) CHECK(most <= 1e-5);
-    if (recovery == Recovery::drop) CHECK(most <= 0.1);
-    CHECK((recovery == Recovery::drop || figures.dropped_sequences == 0));
+    CAPTURE(setting.layout);
+    CAPTURE(name(setting.recovery));
+    CAPTURE(describe(faults));
+    const TrainingFigures figures = trained(plan_of(setting, &faults));
+    const double most = difference(figures, setting.without);
+    if (setting.recovery == Recovery::restart) CHECK(most == 0);
+    if (setting.recovery == Recovery::replay) CHECK(most <= 1e-5);
+    if (setting.recovery == Recovery::drop) CHECK(most <= 0.1);
+    CHECK((setting.recovery == Recovery::drop || figures.dropped_sequences == 0));
+    CHECK(figures.epochs.back().epoch >= 2);
   }
+}
+
+TEST_CASE("a run whose ranks all die at once goes on from the disk, or begins again") {
+  const Runs runs;
+  const TrainingFigures without = trained(runs.plan("pp=2,tp=2"));
+  const std::vector<Fault> all = {{0, 5, FaultPhase::forward, 0},
+                                  {1, 5, FaultPhase::forward, 0},
+                                  {2, 5, FaultPhase::forward, 0},
+                                  {3, 5, FaultPhase::forward, 0}};
+  for (const bool has_disk : {false, true}) {
+    TrainingPlan plan = runs.plan("pp=2,tp=2", Recovery::restart, all);
+    plan.tolerance->snapshot_every = 2;
+    if (has_disk) plan.tolerance->snapshots = (runs.folder() / "snapshots").string();
+    const TrainingFigures figures = trained(plan);
+    CHECK(difference(figures, without) == 0);
+    CHECK(std::any_of(figures.epochs.begin(), figures.epochs.end(), [&](const EpochRecord& each) {
+      const bool begins = each.level == SnapshotLevel::beginning && each.epoch > 1;
+      return has_disk ? each.level == SnapshotLevel::disk : begins;
+    }));
+  }
+}
+
+TEST_CASE("a job that is started again goes on from its own snapshots, and from no other's") {
+  const Runs runs;
+  const TrainingFigures without = trained(runs.plan("fsdp=2,dp=2"));
+  TrainingPlan plan = runs.plan("fsdp=2,dp=2", Recovery::restart, {});
+  plan.tolerance->snapshots = (runs.folder() / "snapshots").string();
+  plan.stop_after = 5;
+  trained(plan);
+  plan.stop_after = 0;
+  const TrainingFigures figures = trained(plan);
+  CHECK(difference(figures, without) == 0);
+  CHECK(figures.epochs[0].step == 5);
+  CHECK(figures.epochs[0].level == SnapshotLevel::disk);
+  plan.learning_rate *= 2;
+  CHECK(contains(message_of([&] { trained(plan); }), "is of another run"));
+}
+
+TEST_CASE("a run goes on from the checkpoint that it was resumed from, and saves one") {
+  const Runs runs;
+  const TrainingFigures without = trained(runs.plan("dp=2"));
+  const std::string first = (runs.folder() / "first").string(), second = first + "_2";
+  TrainingPlan plan = runs.plan("dp=2");
+  plan.stop_after = 3;
+  plan.save = first;
+  trained(plan);
+  plan = runs.plan("dp=2", Recovery::restart,
+                   {{0, 3, FaultPhase::forward, 0}, {1, 3, FaultPhase::forward, 0}});
+  plan.resume = first;
+  plan.save = second;
+  plan.stop_after = 6;
+  CHECK(trained(plan).first_step == 3);
+  plan = runs.plan("dp=2");
+  plan.resume = second;
+  const std::vector<double> last = trained(plan).loss;
+  REQUIRE(last.size() == 2);
+  CHECK((last[0] == without.loss[6] && last[1] == without.loss[7]));
+}
+
+TEST_CASE("what cannot go on is refused, with what can") {
+  const Runs runs;
+  const auto refusal = [&](const std::string& layout, Recovery recovery, auto change) {
+    TrainingPlan plan = runs.plan(layout, recovery, {});
+    change(plan);
+    return message_of([&] { check_plan(plan); });
+  };
+  const auto nothing = [](TrainingPlan&) {};
+  check_plan(runs.plan("dp=2", Recovery::drop, {}));
+  CHECK(contains(refusal("pp=2", Recovery::drop, nothing),
+                 "--recover drop goes on with the replicas that are left, and pp 2 has one: take "
+                 "--recover restart, or dp=2 as well"));
+  CHECK(contains(refusal("dp=2", Recovery::replay, [](TrainingPlan& plan) { plan.zero = 1; }),
+                 "none that hold the same: --zero 1 cuts their state"));
+  CHECK(contains(
+      refusal("dp=2", Recovery::drop, [](TrainingPlan& plan) { plan.tolerance->missing = 2; }),
+      "--tolerate 2: 2 replicas cannot all be missing while others go on. Nearest: 1"));
+  CHECK(contains(refusal("dp=2", Recovery::drop,
+                         [](TrainingPlan& plan) { plan.tolerance->snapshot_every = 3; }),
+                 "--snapshot-every 3 is for --recover restart"));
+  CHECK(contains(refusal("dp=2", Recovery::drop,
+                         [](TrainingPlan& plan) { plan.tolerance->faults = "/no/such/plan"; }),
+                 "/no/such/plan"));
+  CHECK(contains(refusal("dp=2", Recovery::drop,
+                         [](TrainingPlan& plan) { plan.tolerance->snapshots = "/proc/none"; }),
+                 "/proc/none"));
 }

@@ -47,16 +47,15 @@ TEST_CASE("a fault plan says who dies, when and where") {
       {"rank": 0, "step": 0, "phase": "healing"}]})");
   REQUIRE(plan.faults.size() == 3);
   CHECK(plan.faults[0] == Fault{3, 9, FaultPhase::save, 4});
-  CHECK(plan.of(3) == std::vector<Fault>{{3, 5, FaultPhase::backward, 0},
-                                         {3, 9, FaultPhase::save, 4}});
+  CHECK(plan.of(3) ==
+        std::vector<Fault>{{3, 5, FaultPhase::backward, 0}, {3, 9, FaultPhase::save, 4}});
   CHECK(plan.of(0).size() == 1);
   CHECK(plan.of(1).empty());
   CHECK(parsed("{}").faults.empty());
 }
 
 TEST_CASE("random faults are the same for a seed, and lie in their bounds") {
-  const FaultPlan plan =
-      parsed(R"({"random": {"seed": 7, "count": 200, "first": 2, "last": 11}})");
+  const FaultPlan plan = parsed(R"({"random": {"seed": 7, "count": 200, "first": 2, "last": 11}})");
   CHECK(plan.faults == random_faults(7, 200, 4, 2, 11).faults);
   CHECK(plan.faults != random_faults(8, 200, 4, 2, 11).faults);
   std::set<int> ranks;

@@ -38,8 +38,8 @@ TEST_CASE("a run that is restored goes on with the same bits") {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     Model all(dtype), other(dtype);
     for (int64_t step = 0; step < 3; ++step) all.step(step);
-    const std::string kept =
-        pack_snapshot({7, 2, 3, all.optimizer.steps(), {{1.5, 8}, {1.25, 8}}}, memory_of(all.optimizer));
+    const std::string kept = pack_snapshot({7, 2, 3, all.optimizer.steps(), {{1.5, 8}, {1.25, 8}}},
+                                           memory_of(all.optimizer));
     for (int64_t step = 3; step < 6; ++step) all.step(step);
     other.step(11);
     const SnapshotHeader header = restore_snapshot(kept, other.optimizer);

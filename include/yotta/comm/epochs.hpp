@@ -122,7 +122,8 @@ void EpochPlanner::died(int place) {
 }
 
 std::optional<std::vector<int>> EpochPlanner::next() {
-  if (!is_due_) return {};
+  const bool all = std::find(ready_.begin(), ready_.end(), false) == ready_.end();
+  if (!is_due_ || (number_ == 0 && !all)) return {};  // the job starts when all have come
   std::vector<int> places = rule_(ready_);
   if (places.empty()) return {};
   is_member_.assign(is_member_.size(), false);

@@ -143,6 +143,7 @@ int64_t Survivor::regroup(const Communicator& world, const Epoch& epoch, Optimiz
   if (begins) found.step = options_.first;
   point_.begin_step(found.step);
   point_.at(FaultPhase::healing);
+  levels_.keep_if([&](const SnapshotHeader& header) { return header.step <= found.step; });
   history_.clear();
   if (!begins) {
     history_ = restore_snapshot(found.bytes, optimizer).history;

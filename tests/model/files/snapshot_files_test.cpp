@@ -11,7 +11,9 @@ using namespace yotta;
 using namespace yotta_test;
 
 namespace {
-std::string bytes_of(int64_t step, uint64_t run = 5) { return pack_snapshot({run, 1, step, step, {}}, {}); }
+std::string bytes_of(int64_t step, uint64_t run = 5) {
+  return pack_snapshot({run, 1, step, step, {}}, {});
+}
 }  // namespace
 
 TEST_CASE("the steps of a part that are whole, the newest first; two are kept") {
@@ -50,6 +52,8 @@ TEST_CASE("what was cut short, changed or is no snapshot does not count") {
 TEST_CASE("snapshots of another run are not taken for this one's") {
   const TemporaryFolder folder;
   write_snapshot(folder.path().string(), 3, {0, 1}, bytes_of(3, 8));
-  CHECK(contains(message_of([&] { good_steps(folder.path().string(), {0, 1}, 5); }),
+  CHECK(contains(message_of([&] {
+                   good_steps(folder.path().string(), {0, 1}, 5);
+                 }),
                  "is of another run: give a folder of its own"));
 }
