@@ -396,6 +396,13 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
   if (!p.save.empty()) fmt::print("saved to {}\n", p.save);
 }
 
+std::vector<int64_t> places_in(uint64_t bits) {
+  std::vector<int64_t> places;
+  for (int64_t place = 0; place < 64; ++place)
+    if ((bits >> place & 1) != 0) places.push_back(place);
+  return places;
+}
+
 // What was lost: steps that were done again, sequences dropped, seconds to go on.
 void set_losses(JsonObject& json, const TrainingFigures& f) {
   int64_t redone = 0;
@@ -410,6 +417,8 @@ void set_losses(JsonObject& json, const TrainingFigures& f) {
     epoch.set("ranks_healed", each.moved);
     epoch.set("state_from", std::string(name(each.level)));
     epoch.set("seconds_to_go_on", each.seconds);
+    epoch.set("places", places_in(each.places));
+    epoch.set("joined", places_in(each.joined));
   }
   json.set("steps_redone", redone);
   json.set("sequences_dropped", f.dropped_sequences);
