@@ -17,6 +17,7 @@
 #include "course/shared/survival_picture.hpp"
 #include "course/shared/two_nodes_picture.hpp"
 #include "runner/exercise.hpp"
+#include "support/message_of.hpp"
 #include "yotta/comm/chooser.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_ring.hpp"
@@ -24,6 +25,8 @@
 #include "yotta/machine/cluster.hpp"
 
 using namespace yotta;
+using yotta_test::contains;
+using yotta_test::message_of;
 
 namespace {
 
