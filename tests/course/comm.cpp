@@ -20,6 +20,7 @@
 #include "support/not_run.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/processes/process_supervision.hpp"
+#include "yotta/core/system/files.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -319,6 +320,40 @@ TEST_CASE("--comm tcp: a rank that is killed at any time is named, and all end")
     CHECK_FALSE(ending.too_late);
     CHECK(count(ending.output, fmt::format("rank {} was killed: Killed", rank)) == 1);
     CHECK(count(ending.output, fmt::format("rank {} has failed: ", rank)) <= 1);
+  }
+}
+
+TEST_CASE("--comm tcp --tolerate 2: two are killed from outside, rank 0 too, and the run goes on") {
+  Words words =
+      Words{train(), "--warmup", "2", "--text", std::string(YOTTA_SOURCE_DIR) + "/README.md"} +
+      tiny;
+  words[6] = "300";  // its --steps
+  const TemporaryFolder folder;
+  const Json without = figures(words + Words{"--ranks", "4"}, folder);
+  for (int each = 0; each < (long_form() ? 10 : 1); ++each) {
+    const std::string mark = (folder / fmt::format("mark{}", each)).string(), json = mark + ".json";
+    auto run = std::async(std::launch::async, [&] {
+      return runner::run_limited(
+          Words{"env", "YOTTA_TEST_MARK=" + mark} + words +
+              Words{"--ranks", "4", "--comm", "tcp", "--tolerate", "2", "--json", json},
+          longest_wait);
+    });
+    const pid_t first = await_rank(0, mark), second = await_rank(1 + each % 3, mark);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300 + 40 * each));
+    if (first > 0) kill(first, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 * (each % 4)));
+    if (second > 0) kill(second, SIGKILL);
+    const runner::Ending ending = run.get();
+    CAPTURE(ending.output);
+    CHECK(ending.well());
+    CHECK(count(ending.output, "was killed: Killed; another takes its place") == 2);
+    const Json with = Json::parse(read_file(json));
+    REQUIRE(with["loss"].size() == without["loss"].size());
+    for (size_t step = 0; step < with["loss"].size(); ++step)
+      CHECK(std::abs(with["loss"][step].get<double>() - without["loss"][step].get<double>()) <
+            1e-3);
+    CHECK(with["sequences_dropped"] == 0);
+    CHECK(with["epochs"].back()["ranks"] == 4);
   }
 }
 

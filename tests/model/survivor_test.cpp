@@ -152,6 +152,41 @@ TEST_CASE("drop trains on the sequences of those left, until the replacement is 
   for (int place = 1; place < 4; ++place) CHECK(outcome.weights[place] == outcome.weights[0]);
 }
 
+TEST_CASE("what a member did in a step that was given up is not taken for the run's") {
+  // Place 3 dies when place 2 alone has done step 1. Places 0 and 1 do it again, with fewer sequences.
+  const SurvivorOptions options = options_of(Recovery::drop, {2, 2}, {});
+  std::vector<std::unique_ptr<Survivor>> survivors;
+  for (int place = 0; place < 4; ++place)
+    survivors.push_back(std::make_unique<Survivor>(Joiner{place, 0}, options, nullptr));
+  const auto epoch = [&](int number, const std::vector<int>& places, int64_t begins, auto work) {
+    run_ranks(static_cast<int>(places.size()), [&](Communicator& world) {
+      const int place = places[static_cast<size_t>(world.rank())];
+      Survivor& survivor = *survivors[static_cast<size_t>(place)];
+      const ParameterPtr weight = make_parameter("w", {1, 1}, true, zeros(), 0, DType::f64);
+      AdamW optimizer({weight});
+      const EpochScope scope(survivor);
+      CHECK(survivor.regroup(world, {number, places, nullptr}, optimizer) == begins);
+      work(place, survivor, optimizer, weight->value.data<double>()[0]);
+    });
+  };
+  epoch(1, {0, 1, 2, 3}, 0, [](int place, Survivor& survivor, AdamW& optimizer, double& weight) {
+    weight = 1;
+    survivor.end_step({1, 8}, optimizer);
+    survivor.leave();
+    if (place == 2) weight = 2, survivor.end_step({1, 8}, optimizer);
+  });
+  survivors[3] = std::make_unique<Survivor>(Joiner{3, 1}, options, nullptr);
+  epoch(2, {0, 1}, 1, [](int, Survivor& survivor, AdamW& optimizer, double& weight) {
+    CHECK(weight == 1);
+    weight = 20;
+    survivor.end_step({1, 4}, optimizer);
+  });
+  epoch(3, {0, 1, 2, 3}, 2, [](int, Survivor& survivor, AdamW&, double& weight) {
+    CHECK(weight == 20);
+    CHECK(survivor.log().size() == 3);
+  });
+}
+
 TEST_CASE("two die in one step, one dies while it is healed, and all die") {
   Outcome without;
   train(without, options_of(Recovery::replay, {4, 1}, {}));

@@ -144,7 +144,7 @@ namespace detail {
 // How the ranks of one epoch have ended.
 struct EpochEnd {
   std::vector<int> killed;   // places
-  bool done = false;         // by rank 0
+  bool done = false;         // so say the ranks of this process, all of them
   std::exception_ptr error;  // the root cause; null: none
 };
 inline bool is_loss(const std::exception_ptr& error) {
@@ -166,7 +166,7 @@ inline bool is_loss(const std::exception_ptr& error) {
 inline EpochEnd run_epoch(const Epoch& epoch,
                           const std::vector<std::unique_ptr<EpochMember>>& members, Where where) {
   const size_t ranks = epoch.places.size();
-  std::vector<std::atomic<bool>> killed(ranks);  // each by its own rank
+  std::vector<std::atomic<bool>> killed(ranks), done(ranks);  // each by its own rank
   EpochEnd end;
   try {
     run_ranks(
@@ -174,8 +174,7 @@ inline EpochEnd run_epoch(const Epoch& epoch,
         [&](Communicator& world) {
           const auto rank = static_cast<size_t>(world.rank());
           try {
-            const bool done = members[static_cast<size_t>(epoch.places[rank])]->run(world, epoch);
-            if (rank == 0) end.done = done;
+            done[rank] = members[static_cast<size_t>(epoch.places[rank])]->run(world, epoch);
           } catch (const RankKilled&) {
             killed[rank] = true;
             throw;
@@ -185,8 +184,10 @@ inline EpochEnd run_epoch(const Epoch& epoch,
   } catch (...) {
     end.error = std::current_exception();
   }
-  for (size_t rank = 0; rank < ranks; ++rank)
+  for (size_t rank = 0; rank < ranks; ++rank) {
     if (killed[rank]) end.killed.push_back(epoch.places[rank]);
+    end.done = end.done || done[rank];
+  }
   return end;
 }
 }  // namespace detail

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -152,6 +153,16 @@ TEST_CASE("a process that ends with an error, or without a word, ends the job") 
                    fail(Where::current(), "{} {}", none.status, none.text);
                  }),
                  "1 cannot start /no/such/program: No such file"));
+}
+
+TEST_CASE("a starter that is interrupted ends its processes, and leaves no folder") {
+  const TemporaryFolder folder;
+  const std::string before = std::filesystem::temp_directory_path().string();
+  setenv("TMPDIR", folder.path().c_str(), 1);
+  const std::string starter = fmt::format("kill -TERM {}; ", getpid());
+  CHECK(started_shell(starter + "exec sleep 100").status == 128 + SIGTERM);
+  setenv("TMPDIR", before.c_str(), 1);
+  CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("a process that is killed again and again is not replaced for ever") {

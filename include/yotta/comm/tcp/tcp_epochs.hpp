@@ -20,8 +20,8 @@
 // (MemberOptions::most_deaths), and a job that has epoch after epoch although nobody dies.
 // Cost: a new epoch takes the rendezvous of a job (tcp_rendezvous.hpp), and rank 0 reads a file of
 // some lines each step.
-// Contract: FOLDER is the starter's own, on this machine, and goes when it ends; if the starter is
-// killed with SIGKILL the folder stays.
+// Contract: FOLDER is the starter's own, on this machine, and goes when it ends, by Ctrl-C too; if
+// the starter is killed with SIGKILL the folder stays.
 #pragma once
 
 #include <functional>
@@ -103,6 +103,7 @@ YOTTA_API LaunchResult start_members(int places, const EpochRule& rule,
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -240,6 +241,30 @@ bool TcpEpochs::run_epoch(const JobState& state, EpochMember& member, Where wher
 // ---- the starter ----
 
 namespace detail {
+// In its scope Ctrl-C and its like are noted, and do not end this process.
+class Interrupts {
+ public:
+  Interrupts() {
+    noted() = 0;
+    for (size_t i = 0; i < signals.size(); ++i)
+      before_[i] = signal(signals[i], [](int number) { noted() = number; });
+  }
+  ~Interrupts() {
+    for (size_t i = 0; i < signals.size(); ++i) signal(signals[i], before_[i]);
+  }
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+  static volatile sig_atomic_t& noted() {  // the signal; 0: none
+    static volatile sig_atomic_t number = 0;
+    return number;
+  }
+
+ private:
+  static constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
+  std::array<sighandler_t, 3> before_{};
+};
+
 // The starter of a job's members, at work.
 class MemberStarter {
  public:
@@ -271,6 +296,7 @@ class MemberStarter {
       if (words_.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
       if (!words_.empty()) words_.back()->read(5);
       for (size_t i = processes_.size(); i-- > 0;) look_at(i);
+      if (Interrupts::noted() != 0 && !state_.done) end(128 + Interrupts::noted(), "");
       if (!state_.done) plan();
     }
     return std::move(result_);
@@ -419,6 +445,7 @@ class MemberStarter {
 LaunchResult start_members(int places, const EpochRule& rule, std::vector<std::string> program,
                            const MemberOptions& options, Where where) {
   const ChildSignals signals;
+  const detail::Interrupts interrupts;
   return detail::MemberStarter(places, rule, std::move(program), options, where).run();
 }
 
