@@ -11,7 +11,7 @@
 //
 // Who takes part. A replica is whole if all its places are; the others cannot train.
 //     restart   all wait until every place has a member again; all go back to a snapshot
-//     drop      replicas 0, 2, 3 go on; the batch is smaller by what replica 1 would have trained on
+//     drop      replicas 0, 2, 3 go on; the batch is smaller by replica 1's sequences
 //     replay    replicas 0, 2, 3 go on and share out the whole batch
 // With drop and replay at least `quorum` replicas must be whole; else all wait.
 //
