@@ -11,7 +11,7 @@ namespace yotta {
 
 namespace {
 
-constexpr double left = 80, right = 680, top = 60, bottom = 340, shortest = 10, longest = 10000;
+constexpr double left = 80, right = 660, top = 60, bottom = 340, shortest = 10, longest = 10000;
 
 double x_of(double interval) {
   return left + (right - left) * std::log(interval / shortest) / std::log(longest / shortest);
@@ -70,18 +70,18 @@ std::string intervals_svg() {
   double y = 110;
   for (const auto& [nodes, color] : machines) {
     svg += curve(nodes, color);
-    svg += fmt::format("<path d=\"M710 {:.0f}h24\" stroke=\"{}\" stroke-width=\"3\"/>\n", y - 4,
+    svg += fmt::format("<path d=\"M690 {:.0f}h24\" stroke=\"{}\" stroke-width=\"3\"/>\n", y - 4,
                        color);
-    svg += svg::text(742, y, fmt::format("{:.0f} nodes:", nodes));
-    svg += svg::text(742, y + 17,
+    svg += svg::text(722, y, fmt::format("{:.0f} nodes:", nodes));
+    svg += svg::text(722, y + 17,
                      fmt::format("a failure every {:.3g} {}",
                                  seconds_between_failures(nodes) / (nodes > 50000 ? 1 : 60),
                                  nodes > 50000 ? "s" : "min"));
     y += 52;
   }
-  svg += fmt::format("<circle cx=\"722\" cy=\"{:.0f}\" r=\"4\" fill=\"#fff\" stroke=\"#333\"/>\n",
+  svg += fmt::format("<circle cx=\"702\" cy=\"{:.0f}\" r=\"4\" fill=\"#fff\" stroke=\"#333\"/>\n",
                      y - 4);
-  return svg + svg::text(742, y, "simulated") + "</svg>\n";
+  return svg + svg::text(722, y, "simulated") + "</svg>\n";
 }
 
 std::string flips_svg() {

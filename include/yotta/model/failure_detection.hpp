@@ -8,9 +8,9 @@
 //
 //     time-out      patience is a constant that somebody chose. Too short: false alarms, and each
 //                   costs a restart. Too long: the others wait
-//     phi-accrual   patience follows from the gaps seen so far. phi = -log10 of the probability that
-//                   a gap is this long: at phi 8 one alarm in 10^8 heartbeats would be false, if gaps
-//                   were normally distributed. Where they are not, it is more
+//     phi-accrual   patience follows from the gaps seen so far. phi = -log10 of the probability
+//                   that a gap is this long: at phi 8 one alarm in 10^8 heartbeats would be false,
+//                   if gaps were normally distributed. Where they are not, it is more
 //
 // A heartbeat says that a process lives, not that it trains: a helper thread sends it. So a rank
 // counts the collectives that it has entered, and the counts are compared when nobody goes on:

@@ -47,7 +47,7 @@ struct WatchedRun {
 };
 YOTTA_API WatchedRun train_watched(const WatchedPlan& plan, std::optional<Flip> flip = {});
 
-// The bits that tables of flips have: the top of the exponent, its last bit, and one of the mantissa.
+// The bits that tables of flips have: the exponent's first and last, and one of the mantissa.
 inline constexpr std::array<int, 3> flip_bits = {30, 23, 14};
 constexpr const char* name_of_bit(int bit) {  // of one of these
   return bit == 30 ? "30, exponent" : bit == 23 ? "23, exponent" : "14, mantissa";
