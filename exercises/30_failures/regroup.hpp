@@ -21,10 +21,10 @@
 //     part 0    after step 7, 8     (places 0 and 4; place 6 has 7 alone: it was a step behind)
 //     part 1    after step 7        (place 1)                       ->  all go on after step 7
 //
-// How often a snapshot is taken, where all go back to one. A snapshot costs `save` seconds, a failure
-// comes every `mean` seconds and loses half of an interval on average. So of a second's work
-// save / interval goes to snapshots and interval / (2 mean) to work done twice; the sum is least
-// where both are equal, at sqrt(2 save mean). failure_arithmetic.hpp simulates it.
+// How often a snapshot is taken, where all go back to one. A snapshot costs `save` seconds, a
+// failure comes every `mean` seconds and loses half of an interval on average. So of a second's
+// work save / interval goes to snapshots and interval / (2 mean) to work done twice; the sum is
+// least where both are equal, at sqrt(2 save mean). failure_arithmetic.hpp simulates it.
 //
 // What a smaller batch means (drop). The gradient is the mean over the sequences that were trained
 // on: the sum over those who are left, divided by their number, and not by B. It has no bias and
@@ -32,8 +32,8 @@
 // run without failures. With replay they do not, but for rounding.
 //
 // References: PyTorch torchft (quorum, healing from a peer); Gandhi et al. (2024), ReCycle, and
-// Jang et al. (2023), Oobleck (going on without what is lost, and the same result). Young (1974) and
-// Daly (2006) for the interval.
+// Jang et al. (2023), Oobleck (going on without what is lost, and the same result). Young (1974)
+// and Daly (2006) for the interval.
 #pragma once
 
 #include <cstddef>
