@@ -42,7 +42,7 @@ LaunchResult started_shell(const std::string& words, const MemberOptions& option
 // its first member, when 4 is reached.
 struct Counting : EpochMember {
   Joiner self;
-  std::string deaths, log;
+  std::string deaths, stops, log;
   int64_t count = 0;
   static constexpr int64_t last = 6;
 
@@ -53,6 +53,8 @@ struct Counting : EpochMember {
     while (count < last) {
       if (deaths.find(fmt::format(" {} {} {},", self.place, self.number, count)) != deaths.npos)
         raise(SIGKILL);
+      if (stops.find(fmt::format(" {} {} {},", self.place, self.number, count)) != stops.npos)
+        raise(SIGSTOP);
       std::vector<int64_t> ones = {1};
       world.all_reduce(ones);
       ++count;
@@ -70,17 +72,19 @@ struct Counted {
   LaunchResult result;
   std::string log;
 };
-Counted counted(int places, int least, const std::string& deaths, int spares = 0) {
+Counted counted(int places, int least, const std::string& deaths, const MemberOptions& options = {},
+                const std::string& stops = "") {
   const TemporaryFolder folder;
   const std::string log = (folder / "log").string();
   setenv("YOTTA_TEST_DEATHS", deaths.c_str(), 1);
+  setenv("YOTTA_TEST_STOPS", stops.c_str(), 1);
   setenv("YOTTA_TEST_LOG", log.c_str(), 1);
   const Words program = {"/bin/sh", "-c", "exec \"$0\" \"$@\" > /dev/null", "/proc/self/exe",
                          "-tc=a member of a job"};
   Words own = program;
   char path[4096];
   own[3] = std::string(path, static_cast<size_t>(readlink("/proc/self/exe", path, sizeof path)));
-  Counted all{started(places, least, own, {.spares = spares}), ""};
+  Counted all{started(places, least, own, options), ""};
   std::ifstream file(log);
   all.log.assign(std::istreambuf_iterator<char>(file), {});
   return all;
@@ -98,6 +102,7 @@ TEST_CASE("a member of a job") {
         auto member = std::make_unique<Counting>();
         member->self = self;
         member->deaths = std::getenv("YOTTA_TEST_DEATHS");
+        member->stops = std::getenv("YOTTA_TEST_STOPS");
         member->log = std::getenv("YOTTA_TEST_LOG");
         return member;
       },
@@ -136,7 +141,7 @@ TEST_CASE("a job of processes goes on when any of them are killed, rank 0 too") 
   }
   const Counted waiting = counted(3, 3, " 1 0 3,");
   CHECK((waiting.result.status == 0 && waiting.log == "6 by 3"));
-  const Counted spares = counted(2, 2, " 0 0 3, 1 0 4,", 1);
+  const Counted spares = counted(2, 2, " 0 0 3, 1 0 4,", {.spares = 1});
   CHECK((spares.result.status == 0 && spares.log == "6 by 2"));
 }
 
@@ -153,6 +158,14 @@ TEST_CASE("a process that ends with an error, or without a word, ends the job") 
                    fail(Where::current(), "{} {}", none.status, none.text);
                  }),
                  "1 cannot start /no/such/program: No such file"));
+}
+
+TEST_CASE("a process that is stopped does not stop the job: it is killed when it does not come") {
+  if (!built_with_zmq()) return;
+  const Counted all = counted(3, 3, " 2 0 3,", {.patience = 0.5}, " 1 0 3,");
+  CHECK((all.result.status == 0 && all.log == "6 by 3"));
+  const LaunchResult late = started_shell("kill -STOP $$", {.most_deaths = 3, .patience = 0.3});
+  CHECK(late.status == 128 + SIGKILL);
 }
 
 TEST_CASE("a starter that is interrupted ends its processes, and leaves no folder") {

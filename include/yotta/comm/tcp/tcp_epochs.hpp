@@ -15,6 +15,7 @@
 // epoch, with what it has in memory. The first rank of the new epoch makes a rendezvous file of its
 // own, so any rank may die, rank 0 too. The starter itself may not: all its processes end with it.
 //
+// A process that is stopped does not come to the next epoch: it is killed, and replaced.
 // A process that was killed by a signal is replaced. One that ends by itself with an error ends the
 // job: the same error would come again. So does a process that is killed again and again
 // (MemberOptions::most_deaths), and a job that has epoch after epoch although nobody dies.
@@ -85,6 +86,7 @@ class TcpEpochs : public EpochHost {
 struct MemberOptions {
   int spares = 0;  // processes that are ready before anybody dies
   int most_deaths = 100;
+  double patience = 20;  // seconds: what has not come to an epoch, or not ended, by then is killed
 };
 
 // Starts the members of a job, and others in place of those that are killed, until the work is
@@ -104,6 +106,7 @@ YOTTA_API LaunchResult start_members(int places, const EpochRule& rule,
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -297,6 +300,7 @@ class MemberStarter {
       if (!words_.empty()) words_.back()->read(5);
       for (size_t i = processes_.size(); i-- > 0;) look_at(i);
       if (Interrupts::noted() != 0 && !state_.done) end(128 + Interrupts::noted(), "");
+      if (std::chrono::steady_clock::now() > patient_until_) kill_the_late();
       if (!state_.done) plan();
     }
     return std::move(result_);
@@ -373,6 +377,21 @@ class MemberStarter {
     start(place);
   }
 
+  // Those that have not come to this epoch, or have not ended although the job has.
+  void kill_the_late() {
+    for (size_t rank = 0; rank < state_.members.size(); ++rank)
+      if (!state_.done && !words_.back()->has_come(static_cast<int>(rank)))
+        kill(state_.members[rank].process, SIGKILL);
+    for (const Process& each : processes_)
+      if (state_.done) kill(each.member.process, SIGKILL);
+    patient_until_ = std::chrono::steady_clock::time_point::max();  // once
+  }
+  void be_patient() {
+    patient_until_ = std::chrono::steady_clock::now() +
+                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                         std::chrono::duration<double>(options_.patience));
+  }
+
   // The next epoch, if one is due; who waits, if that has changed.
   void plan() {
     if (state_.epoch > 0 && std::filesystem::exists(ask_file(folder_, state_.epoch)) &&
@@ -403,6 +422,7 @@ class MemberStarter {
     state_.waiting.clear();
     for (const int place : places) state_.members.push_back(member_at(place));
     for (const int place : planner_.waiting()) state_.waiting.push_back(member_at(place));
+    be_patient();
     write();
   }
   JobMember member_at(int place) const {
@@ -415,6 +435,7 @@ class MemberStarter {
   void end(int status, const std::string& text) {
     if (!text.empty()) result_.text += text + "\n";
     if (result_.status == 0) result_.status = status;
+    if (!state_.done) be_patient();
     state_.done = true;
     write();
     if (status == 0) return;
@@ -439,6 +460,8 @@ class MemberStarter {
   JobState state_;
   LaunchResult result_;
   int deaths_ = 0, asked_ = 0;
+  std::chrono::steady_clock::time_point patient_until_ =
+      std::chrono::steady_clock::time_point::max();
 };
 }  // namespace detail
 
