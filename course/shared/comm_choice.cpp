@@ -13,8 +13,7 @@
 #include "yotta/comm/nccl/nccl.hpp"
 #include "yotta/comm/processes/job_start.hpp"
 #include "yotta/comm/processes/rank_words.hpp"
-#include "yotta/comm/tcp/tcp_epochs.hpp"
-#include "yotta/comm/tcp/tcp_ranks.hpp"
+#include "yotta/comm/tcp/tcp_starter.hpp"
 #include "yotta/parallel/cuda/use_cuda.hpp"
 
 namespace yotta {
