@@ -23,6 +23,7 @@ uint64_t bits_of(const nlohmann::json& places) {
 
 std::vector<EpochOfLog> epochs_of(const nlohmann::json& log) {
   std::vector<EpochOfLog> epochs;
+  if (!log.is_object() || !log.contains("epochs")) throw JsonProblem("it has no epochs");
   for (const nlohmann::json& each : log.at("epochs"))
     epochs.push_back({each.at("step"), each.at("steps_redone"), bits_of(each.at("places")),
                       bits_of(each.at("joined"))});
@@ -67,6 +68,24 @@ Survival read_survival(const std::string& json, const std::string& source, Where
   return run;
 }
 
+Survival shortened(const Survival& run, size_t most) {
+  const size_t each = (run.columns.size() + most - 1) / most;
+  Survival result{run.places, {}};
+  for (size_t begin = 0; begin < run.columns.size(); begin += each) {
+    const size_t end = std::min(begin + each, run.columns.size());
+    SurvivalColumn sum = run.columns[begin];
+    sum.loss = 0;
+    for (size_t i = begin; i < end; ++i) {
+      const SurvivalColumn& column = run.columns[i];
+      sum.loss += column.loss / static_cast<double>(end - begin);
+      sum.here &= column.here, sum.joined |= column.joined, sum.dies |= column.dies;
+      sum.again = sum.again || column.again;
+    }
+    result.columns.push_back(sum);
+  }
+  return result;
+}
+
 namespace {
 
 struct LossRange {
@@ -82,9 +101,10 @@ struct LossRange {
 
 const char* sign_of(const SurvivalColumn& column, int place) {
   const auto has = [&](uint64_t bits) { return (bits >> place & 1) != 0; };
+  const bool joins = has(column.joined) && column.step > 0;
+  if (has(column.dies)) return joins ? "X" : "x";
+  if (joins) return "+";
   if (!has(column.here)) return "·";
-  if (has(column.dies)) return "x";
-  if (has(column.joined) && column.step > 0) return "+";
   return column.again ? "░" : "█";
 }
 
@@ -109,7 +129,7 @@ std::string survival_text(const Survival& run, size_t columns) {
     for (size_t i = 0; i < columns; ++i) text += sign_of(run.columns[i], place);
     text += "\n";
   }
-  return text + "         █ trains  x dies  · away  + healed, joins  ░ does a step again\n";
+  return text + "         █ trains  x dies  · away  + healed, joins  X both  ░ does a step again\n";
 }
 
 namespace {
@@ -143,7 +163,7 @@ std::string loss_line(const Survival& run, double step) {
 
 const char* color_of(const char* sign) {
   const std::string_view word = sign;
-  if (word == "x") return "#ee8866";
+  if (word == "x" || word == "X") return "#ee8866";
   if (word == "+") return "#44bb99";
   if (word == "░") return "#eedd88";
   return word == "·" ? "#ffffff" : "#77aadd";
@@ -156,8 +176,8 @@ std::string place_cells(const Survival& run, double step) {
       const char* sign = sign_of(run.columns[i], place);
       const double x = left + step * static_cast<double>(i), y = rows_top() + row_height * place;
       svg += svg::box(x, y, step, row_height - 6, color_of(sign), "#bbb");
-      if (*sign == 'x' || *sign == '+')
-        svg += svg::text(x + step / 2, y + 16, *sign == 'x' ? "x" : "+", "middle");
+      const bool is_letter = *sign == 'x' || *sign == 'X' || *sign == '+';
+      if (is_letter) svg += svg::text(x + step / 2, y + 16, sign, "middle");
     }
   return svg;
 }
@@ -172,15 +192,16 @@ std::string place_names(const Survival& run) {
 
 std::string legend(double y) {
   const std::pair<const char*, const char*> words[] = {{"█", "trains"},
-                                                       {"x", "x: dies in this step or after it"},
+                                                       {"x", "x: dies in this step or the next"},
+                                                       {"X", "X: dies, and joins"},
                                                        {"·", "away"},
-                                                       {"+", "+: healed from a peer, joins"},
+                                                       {"+", "+: healed, joins"},
                                                        {"░", "does a step again"}};
   std::string svg;
   double x = left;
   for (const auto& [sign, text] : words) {
     svg += svg::box(x, y - 11, 14, 14, color_of(sign)) + svg::text(x + 20, y, text);
-    x += 46 + 6.4 * static_cast<double>(std::string_view(text).size());
+    x += 34 + 6 * static_cast<double>(std::string_view(text).size());
   }
   return svg;
 }
@@ -188,8 +209,9 @@ std::string legend(double y) {
 std::string step_axis(const Survival& run, double step) {
   const double y = rows_top() + row_height * run.places + 14;
   std::string svg = svg::text(20, y, "step");
+  const size_t every = (run.columns.size() + 9) / 10;
   for (size_t i = 0; i < run.columns.size(); ++i)
-    if (run.columns[i].step % 5 == 0)
+    if (i % every == 0)
       svg += svg::text(left + step * (static_cast<double>(i) + 0.5), y,
                        fmt::format("{}", run.columns[i].step), "middle");
   return svg;
@@ -197,7 +219,8 @@ std::string step_axis(const Survival& run, double step) {
 
 }  // namespace
 
-std::string survival_svg(const Survival& run) {
+std::string survival_svg(const Survival& whole) {
+  const Survival run = shortened(whole, 130);
   const double step = 780 / static_cast<double>(run.columns.size());
   const auto height = static_cast<int>(rows_top() + row_height * run.places + 60);
   const std::string title = "A run that goes on when ranks die: loss, and who takes part";
@@ -226,7 +249,7 @@ document.getElementById("play").onclick = play;
 play();
 </script>
 )",
-                     survival_svg(run), run.columns.size());
+                     survival_svg(run), shortened(run, 130).columns.size());
 }
 
 }  // namespace yotta

@@ -28,7 +28,11 @@ struct Survival {
 Survival read_survival(const std::string& json, const std::string& source,
                        Where where = Where::current());
 
-// The first `columns` steps as text, for a terminal.
+// With so many columns at most: one of several steps has their mean loss, and all that happened in
+// them.
+Survival shortened(const Survival& run, size_t most);
+
+// The first columns as text, for a terminal.
 std::string survival_text(const Survival& run, size_t columns);
 // All of it: a picture, and a page that plays it.
 std::string survival_svg(const Survival& run);

@@ -306,9 +306,9 @@ void picture(Lesson& lesson) {
 // ---- pictures ----
 
 void show_log(Lesson& lesson, const Sizes& s) {
-  const Survival run = read_survival(read_file(s.log), s.log);
+  const Survival whole = read_survival(read_file(s.log), s.log), run = shortened(whole, 70);
   if (!s.html.empty()) {
-    write_file(s.html, survival_html(run));
+    write_file(s.html, survival_html(whole));
     return lesson.say("drawn in {}", s.html);
   }
   for (size_t columns = s.live != 0 ? 1 : run.columns.size(); columns <= run.columns.size();

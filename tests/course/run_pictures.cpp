@@ -261,6 +261,10 @@ TEST_CASE("the live picture: who dies, is away, joins, and does steps again") {
   CHECK((again.columns[1].dies == 2 && again.columns[2].again && !again.columns[3].again));
   CHECK((again.columns[2].step == 5 && again.columns[2].loss == 2));
   CHECK(contains(survival_html(again), "const columns = 4"));
+  const Survival two = shortened(again, 2);
+  REQUIRE(two.columns.size() == 2);
+  CHECK((two.columns[0].loss == 2.5 && two.columns[0].dies == 2 && two.columns[1].joined == 2));
+  CHECK((two.columns[1].again && !two.columns[0].again && shortened(run, 40).columns.size() == 40));
   for (const char* wrong : {"", "{}", R"({"loss": [1], "first_step": 0, "epochs": []})"})
     CHECK(contains(message_of([&] { read_survival(wrong, "a.json"); }),
                    "a.json is no log of a run that outlives its ranks"));
