@@ -128,6 +128,7 @@ TEST_CASE("a job of processes goes on when any of them are killed, rank 0 too") 
 TEST_CASE("a process that ends with an error, or without a word, ends the job") {
   const LaunchResult failed = started_shell("sleep 0.05; exit 7");
   CHECK(failed.status == 7);
+  CHECK(contains(failed.text, " has ended with status 7"));
   const LaunchResult left = started_shell("exit 0");
   CHECK(left.status == 1);
   CHECK(contains(left.text, "has left without a word, in the middle of the job"));

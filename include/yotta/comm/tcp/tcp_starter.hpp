@@ -125,10 +125,14 @@ class MemberStarter {
 
   void start(int place) {
     const std::vector<std::string> variables = {
-        fmt::format("RANK={}", std::max(place, 0)),   fmt::format("WORLD_SIZE={}", places_),
-        fmt::format("LOCAL_WORLD_SIZE={}", places_),  fmt::format("YOTTA_LAUNCHER={}", getpid()),
-        "YOTTA_RENDEZVOUS_FILE=" + folder_ + "/none", "MASTER_ADDR=",
-        fmt::format("{}={}", job_variable, folder_),  std::string(words_variable) + "="};
+        fmt::format("RANK={}", place == no_place ? places_ : place),
+        fmt::format("WORLD_SIZE={}", places_),
+        fmt::format("LOCAL_WORLD_SIZE={}", places_),
+        fmt::format("YOTTA_LAUNCHER={}", getpid()),
+        "YOTTA_RENDEZVOUS_FILE=" + folder_ + "/none",
+        "MASTER_ADDR=",
+        fmt::format("{}={}", job_variable, folder_),
+        std::string(words_variable) + "="};
     const pid_t process = start_process(program_, own_environment_with(variables), SIGKILL);
     if (process < 0) {
       end(1, fmt::format("cannot start {}: {}", program_[0], std::strerror(-process)));
@@ -157,7 +161,11 @@ class MemberStarter {
     const bool finished = std::filesystem::exists(finished_file(folder_));
     if (code == 0 && !finished && !state_.done)
       return end(1, describe(member) + " has left without a word, in the middle of the job");
-    if (WIFEXITED(status)) return end(code, "");  // it has said why
+    if (code == 0) return end(0, "");
+    if (WIFEXITED(status))  // those that end after it do so for the same reason
+      return end(code, state_.done
+                           ? ""
+                           : fmt::format("{} has ended with status {}", describe(member), code));
     const std::string how = fmt::format("was killed: {}", strsignal(WTERMSIG(status)));
     if (finished && !state_.done)
       return end(code, describe(member) + " " + how + ", when the work was done");
