@@ -71,7 +71,7 @@ class TcpEpochs : public EpochHost {
   YOTTA_API ~TcpEpochs() override;
 
   YOTTA_API void run(int places, const MakeMember& make, Where where) override;
-  // Is it the first rank of this epoch, or was it of the last one? Before: is it at the first place?
+  // Is, or was, it the first rank of the last epoch? Before the first: is it at the first place?
   bool is_first() const { return rank_ == 0; }
 
  private:
