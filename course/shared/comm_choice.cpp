@@ -235,7 +235,7 @@ int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
 bool CommChoice::has_gpus() const { return state_->processes && state_->comm == "nccl"; }
 
 bool CommChoice::is_first() const {
-  if (state_->epochs) return state_->epochs->was_first();
+  if (state_->epochs) return state_->epochs->is_first();
   return !state_->processes || state_->processes->rank() == 0;
 }
 

@@ -228,6 +228,9 @@ void settle_tolerance(const Options& options, Arguments& a) {
 // Who starts others in place of the dead? MPI does not: Open MPI 4.1 ends a job when a process dies.
 void expect_others_come(const CommChoice& comm, const Arguments& a) {
   const Tolerance& it = *a.plan.tolerance;
+  if (a.spares > 0 && epoch_host() == nullptr)
+    fail(Where::current(),
+         "--spares changes nothing here: it is for --comm tcp. Leave it out, or add that");
   const bool starts_again = it.recovery == Recovery::restart && !it.snapshots.empty();
   if (!comm.wants_processes() || epoch_host() != nullptr || starts_again) return;
   fail(Where::current(),
@@ -247,9 +250,9 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
   RanksWanted wanted{a.plan.ranks, given, 1, rank_limit};
   if (a.plan.tolerance) wanted.epochs = rule_of(a.plan), wanted.spares = a.spares;
   a.plan.ranks = static_cast<int>(comm.start(argc, argv, wanted));
-  if (a.plan.tolerance) return expect_others_come(comm, a);
+  if (a.plan.tolerance) expect_others_come(comm, a);
   if (comm.is_first()) return;
-  a.plan.measure_seconds = 0;
+  if (epoch_host() == nullptr) a.plan.measure_seconds = 0;  // else it may become the first
   a.plan.save_batches.clear();
 }
 

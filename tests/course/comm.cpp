@@ -443,6 +443,23 @@ TEST_CASE("an error ends all processes, and is said once") {
                 "/no/such/folder");
 }
 
+TEST_CASE("train under mpirun: a rank dies by plan, and the job that is started again goes on" *
+          doctest::test_suite("long")) {
+  if (mpirun().empty()) YOTTA_NOT_RUN(no_mpirun);
+  const TemporaryFolder folder;
+  const std::string plan = (folder / "plan.json").string();
+  write_file(plan, R"({"faults": [{"rank": 1, "step": 2, "phase": "backward"}]})");
+  const Json without = figures(Words{train(), "--ranks", "2"} + tiny, folder);
+  const Words words =
+      Words{train(), "--recover", "restart", "--snapshot-folder", (folder / "snapshots").string()} +
+      tiny;
+  CHECK_FALSE(
+      runner::run_limited(under_mpirun(2, words + Words{"--faults", plan}), longest_wait).well());
+  const Json with = figures(under_mpirun(2, words), folder);
+  CHECK(with["loss"] == without["loss"]);
+  CHECK(with["epochs"][0]["state_from"] == "disk");
+}
+
 TEST_CASE(
     "train: a rank that is killed is named, the others end, and the last checkpoint is whole") {
   if (mpirun().empty()) YOTTA_NOT_RUN(no_mpirun);

@@ -71,19 +71,19 @@ class TcpEpochs : public EpochHost {
   YOTTA_API ~TcpEpochs() override;
 
   YOTTA_API void run(int places, const MakeMember& make, Where where) override;
-  // Was it the first rank of the last epoch?
-  bool was_first() const { return rank_ == 0; }
+  // Is, or was, it the first rank of the last epoch? Before the first: is it at the first place?
+  bool is_first() const { return rank_ == 0; }
 
  private:
-  TcpEpochs(std::string folder, std::function<void(int)> on_epoch)
-      : folder_(std::move(folder)), on_epoch_(std::move(on_epoch)) {}
+  TcpEpochs(std::string folder, int place, std::function<void(int)> on_epoch)
+      : folder_(std::move(folder)), on_epoch_(std::move(on_epoch)), rank_(place) {}
   YOTTA_API JobState await(const std::function<bool(const JobState&)>& is_it) const;
   YOTTA_API Epoch join(const JobState& state);
   YOTTA_API bool run_epoch(const JobState& state, EpochMember& member, Where where);
 
   std::string folder_;
   std::function<void(int)> on_epoch_;
-  int rank_ = -1;  // in the last epoch; -1: it took no part
+  int rank_;  // in the last epoch; -1: it took no part
 };
 
 #if YOTTA_BODIES_OF(transports)
@@ -140,9 +140,9 @@ inline void touch(const std::string& file) { std::ofstream(file).put('\n'); }
 
 std::unique_ptr<TcpEpochs> TcpEpochs::find(std::function<void(int rank)> on_epoch,
                                            const Environment& get) {
-  const char* const folder = get(job_variable);
-  if (folder == nullptr || *folder == '\0') return nullptr;
-  std::unique_ptr<TcpEpochs> host(new TcpEpochs(folder, std::move(on_epoch)));
+  const char *const folder = get(job_variable), *const place = get("RANK");
+  if (folder == nullptr || *folder == '\0' || place == nullptr) return nullptr;
+  std::unique_ptr<TcpEpochs> host(new TcpEpochs(folder, std::atoi(place), std::move(on_epoch)));
   epoch_host() = host.get();
   return host;
 }
@@ -168,7 +168,7 @@ inline const JobMember* find_own(const JobState& state) {
 }
 
 void TcpEpochs::run(int /*places*/, const MakeMember& make, Where where) {
-  on_epoch_(-1);
+  on_epoch_(rank_ = -1);
   touch(ready_file(folder_, getpid()));
   JobState state = await([](const JobState& it) { return find_own(it) != nullptr; });
   if (state.done) return;

@@ -5,7 +5,8 @@
 //         waits for its processes         one was killed: a spare, or another, takes its place
 //         writes FOLDER/job               when an epoch begins, and when somebody has come
 //
-// A process that is stopped does not come to the next epoch: it is killed, and replaced.
+// A process that is stopped is killed after a while (MemberOptions::patience), and so is one that
+// does not come to an epoch: the others would wait for it.
 // A process that was killed by a signal is replaced. One that ends by itself with an error ends the
 // job: the same error would come again. So does a process that is killed again and again
 // (MemberOptions::most_deaths), and a job that has epoch after epoch although nobody dies.
@@ -24,7 +25,7 @@ namespace yotta {
 struct MemberOptions {
   int spares = 0;  // processes that are ready before anybody dies
   int most_deaths = 100;
-  double patience = 20;  // seconds: what has not come to an epoch, or not ended, by then is killed
+  double patience = 20;  // seconds, for what is stopped, or does not come, or does not end
 };
 
 // Starts the members of a job, and others in place of those that are killed, until the work is
@@ -117,18 +118,24 @@ class MemberStarter {
   }
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
   static constexpr int no_place = -1;  // a spare's
   struct Process {
     JobMember member;
     bool is_ready = false;
+    Time stopped_until = Time::max();  // it is stopped, and killed then
   };
 
   void start(int place) {
     const std::vector<std::string> variables = {
-        fmt::format("RANK={}", std::max(place, 0)),   fmt::format("WORLD_SIZE={}", places_),
-        fmt::format("LOCAL_WORLD_SIZE={}", places_),  fmt::format("YOTTA_LAUNCHER={}", getpid()),
-        "YOTTA_RENDEZVOUS_FILE=" + folder_ + "/none", "MASTER_ADDR=",
-        fmt::format("{}={}", job_variable, folder_),  std::string(words_variable) + "="};
+        fmt::format("RANK={}", place == no_place ? places_ : place),
+        fmt::format("WORLD_SIZE={}", places_),
+        fmt::format("LOCAL_WORLD_SIZE={}", places_),
+        fmt::format("YOTTA_LAUNCHER={}", getpid()),
+        "YOTTA_RENDEZVOUS_FILE=" + folder_ + "/none",
+        "MASTER_ADDR=",
+        fmt::format("{}={}", job_variable, folder_),
+        std::string(words_variable) + "="};
     const pid_t process = start_process(program_, own_environment_with(variables), SIGKILL);
     if (process < 0) {
       end(1, fmt::format("cannot start {}: {}", program_[0], std::strerror(-process)));
@@ -146,9 +153,14 @@ class MemberStarter {
       it.is_ready = true;
       if (it.member.place != no_place) planner_.came(it.member.place);
     }
+    if (std::chrono::steady_clock::now() > it.stopped_until) kill(it.member.process, SIGKILL);
     int status = 0;
-    const pid_t ended = waitpid(it.member.process, &status, WNOHANG);
+    const pid_t ended = waitpid(it.member.process, &status, WNOHANG | WUNTRACED | WCONTINUED);
     if (ended == 0 || (ended < 0 && errno == EINTR)) return;
+    if (ended > 0 && (WIFSTOPPED(status) || WIFCONTINUED(status))) {
+      it.stopped_until = WIFSTOPPED(status) ? after_patience() : Time::max();
+      return;
+    }
     const JobMember member = it.member;
     processes_.erase(processes_.begin() + static_cast<std::ptrdiff_t>(index));
     if (member.place != no_place) planner_.died(member.place);
@@ -157,7 +169,11 @@ class MemberStarter {
     const bool finished = std::filesystem::exists(finished_file(folder_));
     if (code == 0 && !finished && !state_.done)
       return end(1, describe(member) + " has left without a word, in the middle of the job");
-    if (WIFEXITED(status)) return end(code, "");  // it has said why
+    if (code == 0) return end(0, "");
+    if (WIFEXITED(status))  // those that end after it do so for the same reason
+      return end(code, state_.done
+                           ? ""
+                           : fmt::format("{} has ended with status {}", describe(member), code));
     const std::string how = fmt::format("was killed: {}", strsignal(WTERMSIG(status)));
     if (finished && !state_.done)
       return end(code, describe(member) + " " + how + ", when the work was done");
@@ -198,12 +214,12 @@ class MemberStarter {
         kill(state_.members[rank].process, SIGKILL);
     for (const Process& each : processes_)
       if (state_.done) kill(each.member.process, SIGKILL);
-    patient_until_ = std::chrono::steady_clock::time_point::max();  // once
+    patient_until_ = Time::max();  // once
   }
-  void be_patient() {
-    patient_until_ = std::chrono::steady_clock::now() +
-                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                         std::chrono::duration<double>(options_.patience));
+  Time after_patience() const {
+    return std::chrono::steady_clock::now() +
+           std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+               std::chrono::duration<double>(options_.patience));
   }
 
   // The next epoch, if one is due; who waits, if that has changed.
@@ -236,7 +252,7 @@ class MemberStarter {
     state_.waiting.clear();
     for (const int place : places) state_.members.push_back(member_at(place));
     for (const int place : planner_.waiting()) state_.waiting.push_back(member_at(place));
-    be_patient();
+    patient_until_ = after_patience();
     write();
   }
   JobMember member_at(int place) const {
@@ -249,7 +265,7 @@ class MemberStarter {
   void end(int status, const std::string& text) {
     if (!text.empty()) result_.text += text + "\n";
     if (result_.status == 0) result_.status = status;
-    if (!state_.done) be_patient();
+    if (!state_.done) patient_until_ = after_patience();
     state_.done = true;
     write();
     if (status == 0) return;
@@ -274,8 +290,7 @@ class MemberStarter {
   JobState state_;
   LaunchResult result_;
   int deaths_ = 0, asked_ = 0;
-  std::chrono::steady_clock::time_point patient_until_ =
-      std::chrono::steady_clock::time_point::max();
+  Time patient_until_ = Time::max();  // with this epoch, or with those that have not ended
 };
 }  // namespace detail
 

@@ -75,9 +75,10 @@ void write_snapshot(const std::string& folder, int64_t step, Part part, std::str
   size_t newer = 0;
   for (const int64_t old : detail::steps_in(folder)) {
     if (old > step || ++newer <= SnapshotKeeper::kept) continue;
-    std::filesystem::remove(snapshot_file(folder, old, part), error);
-    std::filesystem::remove(std::filesystem::path(snapshot_file(folder, old, part)).parent_path(),
-                            error);  // when its last part has gone
+    const std::filesystem::path gone = snapshot_file(folder, old, part);
+    std::filesystem::remove(gone, error);
+    std::filesystem::remove(partial_name(gone), error);  // of one that was killed there
+    std::filesystem::remove(gone.parent_path(), error);  // when its last part has gone
   }
 }
 
