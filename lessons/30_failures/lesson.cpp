@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
+#include <thread>
 
 #include "course/shared/failures_picture.hpp"
 #include "course/shared/lesson_frame.hpp"
@@ -85,28 +87,34 @@ void product(Lesson& lesson, const Sizes& s) {
   }
 }
 
+// The mean of 200 simulated runs: stops by source, and goodput.
+double mean_of_runs(const SavingRun& run, std::span<const FailureSource> sources, double span,
+                    std::vector<double>& stops) {
+  double goodput = 0;
+  stops.assign(sources.size(), 0);
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const SpentTime spent = simulate_run(run, sources, span, seed);
+    goodput += spent.goodput() / 200;
+    for (size_t i = 0; i < stops.size(); ++i) stops[i] += static_cast<double>(spent.stops[i]) / 200;
+  }
+  return goodput;
+}
+
 void llama3(Lesson& lesson) {
   lesson.section(
       "Llama 3 405B, 54 days on 16,384 H100: interruptions, one simulated run, 200 of them");
   const double span = llama3_days * seconds_a_day, mean = span / 466;
   const SavingRun run{best_intervals(10, mean).daly, 10, 600};
   const std::vector<FailureSource> sources = llama3_sources();
-  const SpentTime one = simulate_run(run, sources, span, 1);
-  std::vector<double> counts(sources.size() + 1);
-  double goodput = 0;
-  for (uint64_t seed = 0; seed < 200; ++seed) {
-    const SpentTime spent = simulate_run(run, sources, span, seed);
-    goodput += spent.goodput() / 200;
-    for (size_t i = 0; i < sources.size(); ++i)
-      counts[i] += static_cast<double>(spent.stops[i]) / 200;
-  }
-  int64_t all = 0;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    counts.back() += counts[i], all += one.stops[i];
-    lesson.say("{:<28}{:>6}{:>7}{:>8.1f}", sources[i].name, llama3_interruptions[i].count,
-               one.stops[i], counts[i]);
-  }
-  lesson.say("{:<28}{:>6}{:>7}{:>8.1f}", "all", 466, all, counts.back());
+  const std::vector<int64_t> one = simulate_run(run, sources, span, 1).stops;
+  std::vector<double> stops;
+  const double goodput = mean_of_runs(run, sources, span, stops);
+  for (size_t i = 0; i < sources.size(); ++i)
+    lesson.say("{:<28}{:>6}{:>7}{:>8.1f}", sources[i].name, llama3_interruptions[i].count, one[i],
+               stops[i]);
+  lesson.say("{:<28}{:>6}{:>7}{:>8.1f}", "all", 466,
+             std::accumulate(one.begin(), one.end(), int64_t{0}),
+             std::accumulate(stops.begin(), stops.end(), 0.0));
   lesson.say("one every {}, unexpected ones every {}: {:.2f} per 1000 node-days", time_of(mean),
              time_of(span / 419), 1000 * 419 / (llama3_nodes * llama3_days));
   lesson.say("with {} down, snapshots of 10 s, {} of work between them: {:.1f}% of the time trains",
@@ -143,15 +151,22 @@ void heartbeats(Lesson& lesson) {
   }
 }
 
+using Entered = std::array<std::atomic<int64_t>, 4>;
+
+// Rank 2 does something else, while the others come to their fourth collective.
+void wait_for_others(const Entered& entered) {
+  while (entered[0] < 4 || entered[1] < 4 || entered[3] < 4) std::this_thread::yield();
+}
+
 // Four thread ranks; rank 2 stays away from the fourth all_reduce.
 void hangs(Lesson& lesson) {
   lesson.section("A hang on four thread ranks: who has entered how many collectives");
-  std::array<std::atomic<int64_t>, 4> entered{};
+  Entered entered{};
   try {
     run_ranks(4, [&](Communicator& world) {
       const auto rank = static_cast<size_t>(world.rank());
       for (int step = 0; step < 5; ++step) {
-        if (rank == 2 && step == 3) return;
+        if (rank == 2 && step == 3) return wait_for_others(entered);
         ++entered[rank];
         std::vector<float> x(4);
         world.all_reduce(x);
@@ -203,7 +218,9 @@ void flips(Lesson& lesson) {
       lesson.say("{:<28}{:<14}{:<14}{:<14}{:<14}{:>9}", name(flip.place), name_of_bit(bit),
                  in_words(run, Detector::checksum, flip), in_words(run, Detector::norm, flip),
                  in_words(run, Detector::replay, flip),
-                 std::isfinite(change) ? fmt::format("{:+.0e}", change) : "NaN");
+                 !std::isfinite(change)    ? "NaN"
+                 : std::abs(change) < 1e-4 ? "+-0.000"
+                                           : fmt::format("{:+.3f}", change));
     }
   const int64_t steps = WatchedPlan().steps;
   lesson.say(
@@ -244,6 +261,25 @@ TrainingPlan training_plan(const std::string& text) {
   return plan;
 }
 
+TrainingFigures trained(const TrainingPlan& plan) {
+  return run_training(plan, [](const StepFigures&) {});
+}
+
+// A row: the run that ended so, beside the one without faults.
+void say_recovery(Lesson& lesson, Recovery recovery, const TrainingFigures& run,
+                  const TrainingFigures& clean) {
+  double difference = 0;
+  for (size_t i = 0; i < run.loss.size(); ++i)
+    difference = std::max(difference, std::abs(run.loss[i] - clean.loss[i]));
+  lesson.say("{:<14}{:>12.4f}{:>12}{:>14}{:>20}{:>11.4f}", name(recovery), run.loss.back(),
+             difference == 0     ? "0"
+             : difference < 1e-5 ? "below 1e-5"
+                                 : fmt::format("{:.4f}", difference),
+             fmt::format("step {}", run.epochs[1].step), run.dropped_sequences,
+             run.validation_loss);
+  lesson.number(fmt::format("difference.{}", name(recovery)), difference);
+}
+
 void recovery(Lesson& lesson, const Sizes& s) {
   lesson.section(fmt::format(
       "Rank 1 of 4 dies in step 6 and stays away for {} steps: 20 steps of training", s.back));
@@ -255,26 +291,15 @@ void recovery(Lesson& lesson, const Sizes& s) {
       "faults.json",
       fmt::format(R"({{"faults": [{{"rank": 1, "step": 6, "phase": "backward", "back": {}}}]}})",
                   s.back));
-  const auto ignore = [](const StepFigures&) {};
-  const TrainingFigures clean = run_training(training_plan(text), ignore);
+  const TrainingFigures clean = trained(training_plan(text));
   lesson.say("{:<14}{:>12}{:>12}{:>14}{:>20}{:>11}", "", "loss at 20", "difference", "goes on from",
              "sequences dropped", "validation");
-  lesson.say("{:<14}{:>12.4f}{:>12}{:>14}{:>20}{:>11.4f}", "no faults", clean.loss.back(), "", "",
-             "", clean.validation_loss);
+  lesson.say("{:<14}{:>12.4f}{:>46}{:>11.4f}", "no faults", clean.loss.back(), "",
+             clean.validation_loss);
   for (const Recovery each : {Recovery::restart, Recovery::replay, Recovery::drop}) {
     TrainingPlan plan = training_plan(text);
     plan.tolerance = Tolerance{each, 1, each == Recovery::restart ? 4 : 1, "", faults};
-    const TrainingFigures run = run_training(plan, ignore);
-    double difference = 0;
-    for (size_t i = 0; i < run.loss.size(); ++i)
-      difference = std::max(difference, std::abs(run.loss[i] - clean.loss[i]));
-    lesson.say("{:<14}{:>12.4f}{:>12}{:>14}{:>20}{:>11.4f}", name(each), run.loss.back(),
-               difference == 0     ? "0"
-               : difference < 1e-5 ? "below 1e-5"
-                                   : fmt::format("{:.4f}", difference),
-               fmt::format("step {}", run.epochs[1].step), run.dropped_sequences,
-               run.validation_loss);
-    lesson.number(fmt::format("difference.{}", name(each)), difference);
+    say_recovery(lesson, each, trained(plan), clean);
   }
 }
 

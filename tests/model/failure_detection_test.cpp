@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <thread>
 
 #include "support/message_of.hpp"
 #include "yotta/comm/run_on.hpp"
@@ -66,6 +67,13 @@ TEST_CASE("a watcher says nothing before its window is full") {
   CHECK(watch(arrivals, time_out(48), 2).false_alarms == 0);
 }
 
+TEST_CASE("patience follows from the gaps before, and not from the one that is waited for") {
+  const Patience twice = [](std::span<const double> gaps) { return 2 * gaps.back(); };
+  const std::vector<double> arrivals = {0, 1, 2, 10};
+  CHECK(watch(arrivals, twice, 2).false_alarms == 1);
+  CHECK(watch(arrivals, twice, 2).seconds_to_notice == 16);
+}
+
 TEST_CASE("who is behind hangs, who is silent has crashed, the others wait") {
   using enum Health;
   const auto diagnosis = [](const std::vector<RankState>& ranks) { return diagnose_hang(ranks); };
@@ -80,7 +88,10 @@ TEST_CASE("thread ranks: the counts of collectives name the rank that stays away
   const auto body = [&](Communicator& world) {
     const auto rank = static_cast<size_t>(world.rank());
     for (int step = 0; step < 5; ++step) {
-      if (rank == 2 && step == 3) return;  // the others wait for it in their fourth all_reduce
+      if (rank == 2 && step == 3) {  // the others wait for it in their fourth all_reduce
+        while (entered[0] < 4 || entered[1] < 4 || entered[3] < 4) std::this_thread::yield();
+        return;
+      }
       ++entered[rank];
       std::vector<float> x(4);
       world.all_reduce(x);

@@ -164,6 +164,38 @@ class NextStops {
   std::vector<uint64_t> drawn_;
   std::vector<double> at_;
 };
+
+// A run while it is played: in which phase it is, and where its seconds went.
+class PlayedRun {
+ public:
+  PlayedRun(const SavingRun& run, size_t sources) : lengths_{run.interval, run.save, run.down} {
+    spent_.stops.resize(sources);
+  }
+  double phase_seconds() const { return lengths_[phase_]; }
+  const SpentTime& spent() const { return spent_; }
+
+  void pass(double seconds) {
+    double* const columns[] = {&spent_.kept, &spent_.saving, &spent_.down};
+    *columns[phase_] += seconds;
+    if (phase_ == working) fresh_ += seconds;
+  }
+  void end_phase() {
+    if (phase_ != working) fresh_ = 0;  // it is saved, or lost
+    phase_ = phase_ == working ? saving : working;
+  }
+  void stop(size_t source, bool planned) {
+    const double lost = planned ? 0 : fresh_;
+    spent_.kept -= lost, spent_.redone += lost;
+    ++spent_.stops[source];
+    phase_ = down, fresh_ = 0;
+  }
+
+ private:
+  enum Phase { working, saving, down } phase_ = working;
+  double lengths_[3];
+  double fresh_ = 0;  // seconds of work since the last snapshot
+  SpentTime spent_;
+};
 }  // namespace detail
 
 SpentTime simulate_run(const SavingRun& run, std::span<const FailureSource> sources, double seconds,
@@ -171,31 +203,21 @@ SpentTime simulate_run(const SavingRun& run, std::span<const FailureSource> sour
   if (!(run.interval > 0) || !(run.save >= 0) || !(run.down >= 0) || sources.empty())
     fail(where, "a run with {} s of work between snapshots of {} s, {} s down, and {} sources",
          run.interval, run.save, run.down, sources.size());
-  enum Phase { working, saving, down } phase = working;
-  const double lengths[] = {run.interval, run.save, run.down};
   detail::NextStops stops(sources, seed);
-  SpentTime spent;
-  spent.stops.resize(sources.size());
-  double* const columns[] = {&spent.kept, &spent.saving, &spent.down};
-  for (double clock = 0, fresh = 0; clock < seconds;) {  // fresh: work since the last snapshot
+  detail::PlayedRun played(run, sources.size());
+  for (double clock = 0; clock < seconds;) {
     const size_t source = stops.first();
-    const double end = std::min({clock + lengths[phase], stops.at(source), seconds});
-    *columns[phase] += end - clock;
-    if (phase == working) fresh += end - clock;
+    const double end = std::min({clock + played.phase_seconds(), stops.at(source), seconds});
+    played.pass(end - clock);
     clock = end;
     if (end == stops.at(source)) {
-      const double lost = sources[source].planned ? 0 : fresh;
-      spent.kept -= lost, spent.redone += lost;
-      ++spent.stops[source];
+      played.stop(source, sources[source].planned);
       stops.go_on(source);
-      phase = down, fresh = 0;
-    } else if (phase != working) {
-      phase = working, fresh = 0;
     } else {
-      phase = saving;
+      played.end_phase();
     }
   }
-  return spent;
+  return played.spent();
 }
 
 std::vector<FailureSource> llama3_sources() {
