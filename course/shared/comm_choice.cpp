@@ -1,6 +1,8 @@
 #include "course/shared/comm_choice.hpp"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <optional>
@@ -11,7 +13,7 @@
 #include "yotta/comm/nccl/nccl.hpp"
 #include "yotta/comm/processes/job_start.hpp"
 #include "yotta/comm/processes/rank_words.hpp"
-#include "yotta/comm/tcp/tcp_ranks.hpp"
+#include "yotta/comm/tcp/tcp_starter.hpp"
 #include "yotta/parallel/cuda/use_cuda.hpp"
 
 namespace yotta {
@@ -78,12 +80,14 @@ std::string own_path(const char* first_argument) {
 }
 
 // Starts this program n times on this machine, waits for all, and ends with their status.
-[[noreturn]] void become_launcher(int64_t n, int argc, char** argv) {
+[[noreturn]] void become_launcher(const RanksWanted& ranks, int argc, char** argv) {
   std::vector<std::string> program(argv, argv + argc);
   program[0] = own_path(argv[0]);
   console::hand_on_terminals();
   std::fflush(nullptr);
-  end_as(start_processes(static_cast<int>(n), program));
+  const int n = static_cast<int>(ranks.count);
+  if (ranks.epochs) end_as(start_members(n, ranks.epochs, program, {.spares = ranks.spares}));
+  end_as(start_processes(n, program));
 }
 // Ends this process when the launcher that started it ends.
 void end_with_launcher() {
@@ -107,6 +111,8 @@ struct CommChoice::State {
   bool by_launcher = launch.has_value();  // by mpirun or srun
   std::unique_ptr<ProcessRanks> processes;
   const TcpRanks* tcp_processes = nullptr;  // the same, if they use TCP
+  std::unique_ptr<TcpEpochs> epochs;        // in place of processes: they come and go
+  int own_stdout = -1;                      // of a process that is mute now
 
   State() {
     try {
@@ -118,7 +124,16 @@ struct CommChoice::State {
   }
   // Do the processes find each other without MPI?
   bool by_tcp() const { return comm == "tcp" || !by_launcher || (!built_with_mpi && tcp); }
+  // Of a job's processes the first rank of each epoch is heard.
+  void be_heard(bool heard) const {
+    std::fflush(stdout);
+    if (heard && console::muted()) dup2(own_stdout, STDOUT_FILENO);
+    if (!heard && !console::muted()) console::mute();
+    console::muted() = !heard;
+  }
   void join() {
+    epochs = TcpEpochs::find([this](int rank) { be_heard(rank == 0); });
+    if (epochs) return end_with_launcher();
     ProcessRanksOptions options = options_of(comm == "nccl", shares_gpu);
     if (!by_tcp()) {
       processes = join_by_mpi(std::move(options));
@@ -151,9 +166,12 @@ CommChoice::CommChoice() : state_(std::make_unique<State>()) {
   const std::optional<LaunchEnvironment>& launch = state_->launch;
   if (launch)
     setenv("YOTTA_TERMINALS", "", 0);  // mpirun's own, unless this program has started mpirun
+  state_->own_stdout = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   if (launch && launch->rank > 0) console::mute();
 }
-CommChoice::~CommChoice() = default;
+CommChoice::~CommChoice() {
+  if (state_->own_stdout >= 0) close(state_->own_stdout);
+}
 
 void CommChoice::add_option(Options& options) {
   options.add("--comm", state_->comm,
@@ -200,10 +218,10 @@ int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
   const bool starts_by_tcp = !self.launch && (self.comm == "tcp" || !built_with_mpi);
   if (!built_with_zmq() && (self.comm == "tcp" || starts_by_tcp || (self.launch && self.by_tcp())))
     fail(Where::current(), "{}", no_zmq);
-  if (starts_by_tcp) become_launcher(ranks.count, argc, argv);
+  if (starts_by_tcp) become_launcher(ranks, argc, argv);
   if (!self.launch) become_mpirun(ranks.count, argc, argv);
   self.join();
-  const int64_t size = self.processes->size();
+  const int64_t size = self.epochs ? self.launch->size : self.processes->size();
   if (ranks.given != nullptr && ranks.count != size)
     fail(Where::current(),
          "{} asks for {} ranks, but {} has started {} processes; start {} of them, or leave out {}",
@@ -216,7 +234,10 @@ int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
 
 bool CommChoice::has_gpus() const { return state_->processes && state_->comm == "nccl"; }
 
-bool CommChoice::is_first() const { return !state_->processes || state_->processes->rank() == 0; }
+bool CommChoice::is_first() const {
+  if (state_->epochs) return state_->epochs->is_first();
+  return !state_->processes || state_->processes->rank() == 0;
+}
 
 int CommChoice::finish(const std::string& error) {
   // A process that has lost another prints so itself: process 0, the only one that prints, may be

@@ -17,6 +17,8 @@
 #include <memory>
 #include <string>
 
+#include "yotta/comm/epochs.hpp"
+
 namespace yotta {
 
 class Options;
@@ -27,6 +29,8 @@ struct RanksWanted {
   int64_t count = 1;
   const char* given = nullptr;  // the option that gave the count, "--ranks"; null: none
   int64_t least = 1, most = 1 << 20;
+  EpochRule epochs = {};  // the job goes on when ranks die, by this rule; empty: it ends
+  int spares = 0;         // processes that are ready to take a place
 };
 
 class CommChoice {

@@ -24,5 +24,7 @@ std::string digest(std::string_view bytes);
 std::string digest(const std::vector<NamedTensor>& tensors);
 // Of the program that this process runs.
 std::string program_digest();
+// The same for processes of one machine: which file it is, and when it was made.
+std::string program_stamp();
 
 }  // namespace yotta

@@ -112,7 +112,7 @@ NdOptions nd_options(const TrainingPlan& plan) {
 Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
   const TransformerConfig& m = plan.model;
   const auto text_of = [](const auto& value) { return fmt::format("{}", value); };
-  Facts all = {{"the program", program_digest()},
+  Facts all = {{"the program", epoch_host() != nullptr ? program_stamp() : program_digest()},
                {"--text", hash_of(text.text().bytes)},
                {"the model's tokenizer.json", hash_of(text.tokenizer_json())},
                {"--optimizer", plan.optimizer},
@@ -162,7 +162,8 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                       {"--save-every", text_of(plan.save_every)},
                       {"--load", plan.load.empty() ? "left out" : "given"},
                       {"--resume", plan.resume.empty() ? "left out" : "given"},
-                      {"--sample", text_of(plan.sample_tokens)}};
+                      {"--sample", text_of(plan.sample_tokens)},
+                      {"--recover", plan.tolerance ? name(plan.tolerance->recovery) : "left out"}};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -188,15 +189,24 @@ std::vector<NamedTensor> starting_weights(const TrainingPlan& plan) {
   return weights;
 }
 
-// The training run on one rank.
+// A run that goes on when ranks die, as one of its ranks knows it; null: it does not go on.
+struct Surviving {
+  Survivor* survivor = nullptr;
+  const Epoch* epoch = nullptr;
+  const TrainingPlan* whole = nullptr;  // with all replicas
+};
+
+// The training run on one rank; of one epoch, if it goes on when ranks die.
 class Run {
  public:
   Run(const TrainingPlan& plan, const TrainingText& text, Communicator& world,
-      TrainingFigures& figures)
+      TrainingFigures& figures, const Surviving& surviving = {})
       : plan_(plan),
         text_(text),
         world_(world),
         figures_(figures),
+        survivor_(surviving.survivor),
+        surviving_(surviving),
         options_(fixed_options(plan, text)),
         are_processes_(rank_host() != nullptr),
         batches_(text.to_train(sequence_of(plan), plan.model.seed)),
@@ -211,13 +221,18 @@ class Run {
     if (is_first() && !plan.save.empty()) saving_ = lock_for_saving(plan.save);
   }
 
-  void operator()(const std::function<void(const StepFigures&)>& on_step) {
-    const int64_t first = restore();
+  // False: the epoch has ended, since others are to be let in.
+  bool operator()(const std::function<void(const StepFigures&)>& on_step) {
+    std::optional<EpochScope> scope;
+    if (survivor_ != nullptr) scope.emplace(*survivor_);
+    const int64_t first = begin();
     const Schedule schedule{plan_.learning_rate, plan_.learning_rate / 10, plan_.warmup,
                             plan_.steps};
     const TrainOptions options{.schedule = schedule, .clip = plan_.clip, .seed = plan_.model.seed};
-    Trainer trainer(model_.stack(), *optimizer_, options, model_.hooks());
-    if (is_first()) figures_.first_step = first;
+    const std::vector<LayerPtr> watched = survivor_ == nullptr
+                                              ? std::vector<LayerPtr>()
+                                              : with_fault(model_.stack(), survivor_->point());
+    Trainer trainer(survivor_ == nullptr ? model_.stack() : watched, *optimizer_, options, hooks());
     if (plan_.sample_tokens > 0)
       if (const auto whole = whole_model()) figures_.sample_before = sample(*whole);
     const int64_t last =
@@ -228,9 +243,13 @@ class Run {
       count_step();
       const bool is_due = plan_.save_every > 0 && (step + 1) % plan_.save_every == 0;
       if (is_due || step + 1 == last) save(step + 1);
+      if (survivor_ != nullptr && step + 1 < last &&
+          survivor_->lets_others_in(world_, *surviving_.epoch))
+        return false;
     }
     if (first >= last) save(first);  // nothing left to do, and a folder to do it in
     finish();
+    return true;
   }
 
  private:
@@ -256,7 +275,24 @@ class Run {
     if (!loaded_.empty() && !masters.empty()) take_held(loaded_, model_.held(), masters);
   }
 
-  // Sets the optimizer from a folder if asked for; returns the first step to take.
+  // Returns the first step to take.
+  int64_t begin() {
+    int64_t first = restore();
+    if (is_first()) figures_.first_step = first;
+    if (survivor_ == nullptr) return first;
+    first = survivor_->regroup(world_, *surviving_.epoch, *optimizer_);
+    model_.hooks().after_step();  // ZeRO: whole weights from the new shards
+    figures_.ranks[static_cast<size_t>(world_.rank())] = {};
+    if (!is_first()) return first;
+    figures_.loss.clear();
+    for (const StepRecord& each : survivor_->history()) figures_.loss.push_back(each.loss);
+    return first;
+  }
+  TrainHooks hooks() {
+    return survivor_ == nullptr ? model_.hooks() : survivor_->hooks(model_.hooks(), world_);
+  }
+
+  // Sets the optimizer from a folder if asked for; returns the steps done there.
   int64_t restore() {
     if (plan_.resume.empty()) return 0;
     TrainingState state = load_training_state(plan_.resume);
@@ -309,10 +345,19 @@ class Run {
     return step();
   }
 
+  // What this rank trains on in a step.
+  ShareOfStep share() {
+    if (survivor_ != nullptr)
+      return share_of_epoch(*surviving_.whole, *surviving_.epoch, mesh_.dp().rank());
+    const BatchShard mine = model_.share(plan_.batch);
+    return {mine.begin, mine.end, plan_.batch};
+  }
+
   void take_step(Trainer& trainer, int64_t step,
                  const std::function<void(const StepFigures&)>& on_step) {
-    const BatchShard mine = model_.share(plan_.batch);
-    const int64_t tokens = plan_.batch * sequence_of(plan_);
+    const ShareOfStep mine = share();
+    const int64_t tokens = mine.all * sequence_of(plan_);
+    if (survivor_ != nullptr) survivor_->begin_step(step);
     const Batch batch = batches_.draw(step, mine.begin, mine.end - mine.begin);
     std::vector<Microbatch> parts = model_.microbatches(batch.inputs, batch.targets, mine.begin);
     if (plan_.device != Device::cpu)
@@ -323,6 +368,7 @@ class Run {
     const double begin = seconds_now();
     const StepReport report = on_device([&] { return trainer.step(step, parts, tokens); });
     const double seconds = seconds_now() - begin;
+    if (survivor_ != nullptr) survivor_->end_step({report.loss, mine.all}, *optimizer_);
     if (!is_first()) return;
     figures_.loss.push_back(report.loss);
     figures_.step_seconds.push_back(seconds);
@@ -346,6 +392,12 @@ class Run {
     gather_figures();
     const std::unique_ptr<Transformer> whole = whole_model();
     if (!is_first()) return;
+    if (survivor_ != nullptr) {
+      figures_.epochs = survivor_->log();
+      figures_.dropped_sequences = 0;
+      for (const StepRecord& each : survivor_->history())
+        figures_.dropped_sequences += plan_.batch - each.sequences;
+    }
     figures_.parameters = parameter_count(whole->stack());
     figures_.validation_loss = validate(*whole);
     figures_.sample_after = sample(*whole);
@@ -360,7 +412,7 @@ class Run {
     std::vector<int64_t> all(n * static_cast<size_t>(world_.size()));
     world_.gather(all, counts, 0);
     if (!is_first()) return;
-    for (size_t rank = 0; rank < figures_.ranks.size(); ++rank) {
+    for (size_t rank = 0; rank < static_cast<size_t>(world_.size()); ++rank) {
       const int64_t* const its = all.data() + n * rank;
       RankFigures& figures = figures_.ranks[rank];
       figures.bytes_sent = its[0], figures.messages_sent = its[1], figures.peak_bytes = its[2];
@@ -411,6 +463,8 @@ class Run {
   const TrainingText& text_;
   Communicator& world_;
   TrainingFigures& figures_;  // rank 0 writes all but ranks[], where each has its own
+  Survivor* survivor_;
+  Surviving surviving_;
   Metadata options_;
   bool are_processes_;  // the ranks, not threads of this one
   Batches batches_;
@@ -422,6 +476,50 @@ class Run {
       optimizer_;  // of this rank's parameters, in the order of model_.held()
   std::shared_ptr<FolderLock> saving_;
 };
+
+// A member of a run that goes on when ranks die.
+class TrainingMember : public EpochMember {
+ public:
+  TrainingMember(const TrainingPlan& plan, const TrainingText& text, TrainingFigures& figures,
+                 const std::function<void(const StepFigures&)>& on_step, const Joiner& self,
+                 const SurvivorOptions& options)
+      : plan_(plan),
+        text_(text),
+        figures_(figures),
+        on_step_(on_step),
+        survivor_(self, options, way_to_die()) {}
+
+  bool run(Communicator& world, const Epoch& epoch) override {
+    const TrainingPlan plan = plan_of_epoch(plan_, epoch);
+    return Run(plan, text_, world, figures_, {&survivor_, &epoch, &plan_})(on_step_);
+  }
+
+ private:
+  const TrainingPlan& plan_;
+  const TrainingText& text_;
+  TrainingFigures& figures_;
+  const std::function<void(const StepFigures&)>& on_step_;
+  Survivor survivor_;
+};
+
+// What marks the snapshots of a run: another plan has another.
+uint64_t mark_of(const TrainingPlan& plan, const TrainingText& text) {
+  std::string all = fmt::format("{} {} {} {}", plan.model.seed, describe(layout_of(plan)),
+                                name(plan.model.dialect), parameters(plan.model));
+  for (const auto& [name, value] : fixed_options(plan, text)) all += name + value;
+  return hash_name(all);
+}
+
+void run_members(const TrainingPlan& plan, const TrainingText& text, TrainingFigures& figures,
+                 const std::function<void(const StepFigures&)>& on_step) {
+  const int64_t first = plan.resume.empty() ? 0 : load_training_state(plan.resume).step;
+  const SurvivorOptions options = survivor_options(plan, first, mark_of(plan, text));
+  run_epochs(options.places.count(), rule_of(plan), [&](const Joiner& self) {
+    return std::make_unique<TrainingMember>(plan, text, figures, on_step, self, options);
+  });
+  if (!figures.epochs.empty())
+    figures.ranks.resize(static_cast<size_t>(figures.epochs.back().ranks));
+}
 
 // The tokens of every step, (steps, B, T), for whoever repeats the run elsewhere.
 void save_batches(const TrainingPlan& plan, const TrainingText& text) {
@@ -717,6 +815,7 @@ void check_plan(const TrainingPlan& plan) {
   expect_tokens(plan);
   const MeshShape layout = layout_of(plan);
   expect_layout_of_ranks(plan, layout);
+  expect_tolerance(plan);
   if (plan.microbatches > plan.batch)
     fail(Where::current(),
          "--microbatches {} of a batch of {}: a microbatch has at least a sequence. Nearest: {}",
@@ -752,7 +851,10 @@ TrainingFigures run_training(const TrainingPlan& plan,
   figures.text_begins_with = text.begins_with();
   figures.tokens_per_step = plan.batch * sequence_of(plan);
   const int cores = context().threads;
-  run_ranks(plan.ranks, [&](Communicator& world) { Run(plan, text, world, figures)(on_step); });
+  if (plan.tolerance)
+    run_members(plan, text, figures, on_step);
+  else
+    run_ranks(plan.ranks, [&](Communicator& world) { Run(plan, text, world, figures)(on_step); });
   figures.model_flops_per_step = step_flops(plan.model, plan.batch, sequence_of(plan));
   figures.median_step_seconds = median(figures.step_seconds);
   if (figures.median_step_seconds > 0) {

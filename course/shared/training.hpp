@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "course/shared/surviving.hpp"
 #include "course/shared/timelines.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
@@ -62,6 +63,7 @@ struct TrainingPlan {
   std::string prompt = "The ";
   double measure_seconds = 0.5;  // most, of the machine's matmul rate; 0: not measured, and no MFU
   int64_t sample_tokens = 0;     // written by the model before and after training
+  std::optional<Tolerance> tolerance;  // the run goes on when ranks die; empty: it ends
 };
 
 // The layout of a plan: the one that is given, or all ranks data-parallel; with ZeRO-3 that is the
@@ -107,7 +109,9 @@ struct TrainingFigures {
   double validation_loss = 0;
   double median_step_seconds = 0, tokens_per_second = 0;
   double model_flops_per_step = 0, matmul_gflops = 0, mfu = 0;
-  std::vector<RankFigures> ranks;
+  std::vector<RankFigures> ranks;   // with a tolerance: of the last epoch
+  std::vector<EpochRecord> epochs;  // with a tolerance: how each began
+  int64_t dropped_sequences = 0;    // that no rank was there to train on
   std::string sample_before, sample_after;
 };
 

@@ -24,6 +24,9 @@ struct Arguments {
   std::string device = "cpu", matmul = "cublas";
   int64_t kv_heads = 0, feed_forward = 0;
   bool untied = false;
+  std::string recover;
+  Tolerance tolerance;
+  int spares = 0;
 };
 
 void add_model_options(Options& to, Arguments& a) {
@@ -167,6 +170,27 @@ void add_file_options(Options& to, Arguments& a) {
          not_empty());
   to.add("--json", a.json, "write every figure to this file", not_empty());
 }
+void add_failure_options(Options& to, Arguments& a) {
+  Tolerance& it = a.tolerance;
+  to.add("--tolerate", it.missing,
+         "go on when ranks die, and take new ones in: so many replicas of the model may be missing "
+         "meanwhile",
+         at_least(0));
+  to.add("--recover", a.recover,
+         "how: replay (those left share out the whole batch), drop (what the lost would have "
+         "trained on is left out), restart (all go back to a snapshot and wait for new ranks); "
+         "default: replay, with a single replica restart",
+         one_of({"restart", "drop", "replay"}));
+  to.add("--spares", a.spares, "of --comm tcp: processes that are ready before any rank dies",
+         in_range(0, 64));
+  to.add("--snapshot-every", it.snapshot_every, "of restart: steps from one snapshot to the next",
+         at_least(1));
+  to.add("--snapshot-folder", it.snapshots,
+         "folder for snapshots, where a run that finds its own goes on from them; default: in "
+         "memory alone",
+         not_empty());
+  to.add("--faults", it.faults, "a plan of who dies when (JSON): model/faults.hpp", not_empty());
+}
 void add_options(Options& to, Arguments& a) {
   to.heading("Model");
   add_model_options(to, a);
@@ -177,6 +201,8 @@ void add_options(Options& to, Arguments& a) {
   to.heading("Ranks");
   add_rank_options(to, a);
   add_technique_options(to, a);
+  to.heading("Failures");
+  add_failure_options(to, a);
   to.heading("Files");
   add_file_options(to, a);
 }
@@ -188,6 +214,33 @@ void settle_layout(Arguments& a, bool ranks_given) {
   if (!ranks_given) a.plan.ranks = static_cast<int>(a.plan.layout->ranks());
 }
 
+// Any option of theirs says that the run is to go on when ranks die.
+void settle_tolerance(const Options& options, Arguments& a) {
+  bool given = false;
+  for (const char* const option :
+       {"--tolerate", "--recover", "--spares", "--snapshot-every", "--snapshot-folder", "--faults"})
+    given = given || options.given(option);
+  if (!given) return;
+  a.tolerance.recovery = usual_recovery(a.plan);
+  for (const Recovery each : {Recovery::restart, Recovery::drop, Recovery::replay})
+    if (a.recover == name(each)) a.tolerance.recovery = each;
+  if (!options.given("--tolerate")) a.tolerance.missing = layout_of(a.plan).dp_replicate - 1;
+  a.plan.tolerance = a.tolerance;
+}
+
+// Who starts others in place of the dead? MPI does not: Open MPI 4.1 ends a job when a process dies.
+void expect_others_come(const CommChoice& comm, const Arguments& a) {
+  const Tolerance& it = *a.plan.tolerance;
+  if (a.spares > 0 && epoch_host() == nullptr)
+    fail(Where::current(),
+         "--spares changes nothing here: it is for --comm tcp. Leave it out, or add that");
+  const bool starts_again = it.recovery == Recovery::restart && !it.snapshots.empty();
+  if (!comm.wants_processes() || epoch_host() != nullptr || starts_again) return;
+  fail(Where::current(),
+       "a job of mpirun, srun or torchrun ends when a process dies. With --recover restart and "
+       "--snapshot-folder it goes on when it is started again; --comm tcp starts others itself");
+}
+
 // Under mpirun each rank is a process: the first one prints, measures and writes files.
 void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ranks_given,
                  const Timelines& timelines) {
@@ -197,9 +250,12 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
     fail(Where::current(), "{} ranks are wanted; as threads there are 64 at most", a.plan.ranks);
   if (!comm.is_one_of_many()) check_plan(a.plan);  // or many would start, to be refused
   const char* const given = ranks_given ? "--ranks" : a.layout.empty() ? nullptr : "--layout";
-  a.plan.ranks = static_cast<int>(comm.start(argc, argv, {a.plan.ranks, given, 1, rank_limit}));
+  RanksWanted wanted{a.plan.ranks, given, 1, rank_limit};
+  if (a.plan.tolerance) wanted.epochs = rule_of(a.plan), wanted.spares = a.spares;
+  a.plan.ranks = static_cast<int>(comm.start(argc, argv, wanted));
+  if (a.plan.tolerance) expect_others_come(comm, a);
   if (comm.is_first()) return;
-  a.plan.measure_seconds = 0;
+  if (epoch_host() == nullptr) a.plan.measure_seconds = 0;  // else it may become the first
   a.plan.save_batches.clear();
 }
 
@@ -339,6 +395,7 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
   if (p.layout || p.zero == 3)
     fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p), short_name));
   print_ranks(f);
+  if (p.tolerance) fmt::print("{}", describe_losses(f.epochs, f.dropped_sequences));
   if (p.sample_tokens > 0)
     fmt::print("\nbefore: {}\nafter:  {}\n", printable(p.prompt + f.sample_before),
                printable(p.prompt + f.sample_after));
@@ -355,11 +412,38 @@ void write_layout(JsonObject& json, const TrainingPlan& p) {
   json.set("schedule", p.schedule);
   json.set("chunks", int64_t{p.chunks});
   json.set("zero", int64_t{p.zero == 3 ? 0 : p.zero});
-  json.set("tp_kind", std::string(p.async_tp            ? "async"
-                                  : p.sequence_parallel ? "sp"
-                                                        : "plain"));
+  json.set("tp_kind", std::string(p.async_tp ? "async" : p.sequence_parallel ? "sp" : "plain"));
   json.set("cp_kind", p.context_parallel);
   json.set("recomputed", p.recompute == "none" ? int64_t{0} : p.recompute_blocks);
+}
+
+std::vector<int64_t> places_in(uint64_t bits) {
+  std::vector<int64_t> places;
+  for (int64_t place = 0; place < 64; ++place)
+    if ((bits >> place & 1) != 0) places.push_back(place);
+  return places;
+}
+
+// What was lost: steps that were done again, sequences dropped, seconds to go on.
+void set_losses(JsonObject& json, const TrainingFigures& f) {
+  int64_t redone = 0;
+  std::vector<JsonObject> epochs;
+  for (const EpochRecord& each : f.epochs) {
+    redone += each.redone;
+    JsonObject& epoch = epochs.emplace_back();
+    epoch.set("epoch", each.epoch);
+    epoch.set("ranks", each.ranks);
+    epoch.set("step", each.step);
+    epoch.set("steps_redone", each.redone);
+    epoch.set("ranks_healed", each.moved);
+    epoch.set("state_from", std::string(name(each.level)));
+    epoch.set("seconds_to_go_on", each.seconds);
+    epoch.set("places", places_in(each.places));
+    epoch.set("joined", places_in(each.joined));
+  }
+  json.set("steps_redone", redone);
+  json.set("sequences_dropped", f.dropped_sequences);
+  json.set("epochs", epochs);
 }
 
 void write_json(const Arguments& a, const TrainingFigures& f) {
@@ -389,6 +473,7 @@ void write_json(const Arguments& a, const TrainingFigures& f) {
   json.set("bytes_sent_per_rank", sent);
   json.set("peak_bytes", peaks);
   json.set("peak_bytes_by_kind", by_kind);
+  if (a.plan.tolerance) set_losses(json, f);
   write_file(a.json, json.text());
 }
 
@@ -410,6 +495,7 @@ int main(int argc, char** argv) {
     const bool ranks_given = options.given("--ranks");
     settle_model(options, arguments);
     settle_layout(arguments, ranks_given);
+    settle_tolerance(options, arguments);
     start_ranks(comm, argc, argv, arguments, ranks_given, timelines);
     if (comm.is_first()) expect_outputs(arguments);
     settle_device(comm, arguments);

@@ -20,6 +20,7 @@
 #include "support/not_run.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/processes/process_supervision.hpp"
+#include "yotta/core/system/files.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -322,6 +323,40 @@ TEST_CASE("--comm tcp: a rank that is killed at any time is named, and all end")
   }
 }
 
+TEST_CASE("--comm tcp --tolerate 2: two are killed from outside, rank 0 too, and the run goes on") {
+  Words words =
+      Words{train(), "--warmup", "2", "--text", std::string(YOTTA_SOURCE_DIR) + "/README.md"} +
+      tiny;
+  words[6] = "300";  // its --steps
+  const TemporaryFolder folder;
+  const Json without = figures(words + Words{"--ranks", "4"}, folder);
+  for (int each = 0; each < (long_form() ? 10 : 1); ++each) {
+    const std::string mark = (folder / fmt::format("mark{}", each)).string(), json = mark + ".json";
+    auto run = std::async(std::launch::async, [&] {
+      return runner::run_limited(
+          Words{"env", "YOTTA_TEST_MARK=" + mark} + words +
+              Words{"--ranks", "4", "--comm", "tcp", "--tolerate", "2", "--json", json},
+          longest_wait);
+    });
+    const pid_t first = await_rank(0, mark), second = await_rank(1 + each % 3, mark);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300 + 40 * each));
+    if (first > 0) kill(first, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 * (each % 4)));
+    if (second > 0) kill(second, SIGKILL);
+    const runner::Ending ending = run.get();
+    CAPTURE(ending.output);
+    CHECK(ending.well());
+    CHECK(count(ending.output, "was killed: Killed; another takes its place") == 2);
+    const Json with = Json::parse(read_file(json));
+    REQUIRE(with["loss"].size() == without["loss"].size());
+    for (size_t step = 0; step < with["loss"].size(); ++step)
+      CHECK(std::abs(with["loss"][step].get<double>() - without["loss"][step].get<double>()) <
+            1e-3);
+    CHECK(with["sequences_dropped"] == 0);
+    CHECK(with["epochs"].back()["ranks"] == 4);
+  }
+}
+
 TEST_CASE("--comm tcp: no rank outlives its starter, whenever that is killed, and no file") {
   for (int each = 0; each < (long_form() ? 10 : 2); ++each) {
     EndlessRun run;
@@ -406,6 +441,23 @@ TEST_CASE("an error ends all processes, and is said once") {
                 "/no/such/folder/x cannot be created");
   check_refused(Words{train(), "--comm", "mpi", "--ranks", "2", "--load", "/no/such/folder"} + tiny,
                 "/no/such/folder");
+}
+
+TEST_CASE("train under mpirun: a rank dies by plan, and the job that is started again goes on" *
+          doctest::test_suite("long")) {
+  if (mpirun().empty()) YOTTA_NOT_RUN(no_mpirun);
+  const TemporaryFolder folder;
+  const std::string plan = (folder / "plan.json").string();
+  write_file(plan, R"({"faults": [{"rank": 1, "step": 2, "phase": "backward"}]})");
+  const Json without = figures(Words{train(), "--ranks", "2"} + tiny, folder);
+  const Words words =
+      Words{train(), "--recover", "restart", "--snapshot-folder", (folder / "snapshots").string()} +
+      tiny;
+  CHECK_FALSE(
+      runner::run_limited(under_mpirun(2, words + Words{"--faults", plan}), longest_wait).well());
+  const Json with = figures(under_mpirun(2, words), folder);
+  CHECK(with["loss"] == without["loss"]);
+  CHECK(with["epochs"][0]["state_from"] == "disk");
 }
 
 TEST_CASE(

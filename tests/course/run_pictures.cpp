@@ -10,14 +10,17 @@
 #include "course/shared/cluster_picture.hpp"
 #include "course/shared/collective_picture.hpp"
 #include "course/shared/ddp_picture.hpp"
+#include "course/shared/failures_picture.hpp"
 #include "course/shared/hsdp_picture.hpp"
 #include "course/shared/mfu_picture.hpp"
 #include "course/shared/planner_picture.hpp"
 #include "course/shared/scaling_picture.hpp"
 #include "course/shared/scaling_results.hpp"
 #include "course/shared/staleness_picture.hpp"
+#include "course/shared/survival_picture.hpp"
 #include "course/shared/two_nodes_picture.hpp"
 #include "runner/exercise.hpp"
+#include "support/message_of.hpp"
 #include "yotta/comm/chooser.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_ring.hpp"
@@ -25,6 +28,8 @@
 #include "yotta/machine/cluster.hpp"
 
 using namespace yotta;
+using yotta_test::contains;
+using yotta_test::message_of;
 
 namespace {
 
@@ -264,6 +269,42 @@ TEST_CASE("the frontier's picture: one line, from the fastest to the smallest") 
     CHECK(plan.frontier[i].estimate.seconds < plan.frontier[i - 1].estimate.seconds);
 }
 
+namespace {
+Survival recorded_run() {
+  const std::string file = YOTTA_SOURCE_DIR "/lessons/30_failures/run.json";
+  return read_survival(runner::read_text(file), file);
+}
+}  // namespace
+
+TEST_CASE("the live picture: who dies, is away, joins, and does steps again") {
+  const Survival run = recorded_run();
+  CHECK((run.places == 4 && run.columns.size() == 40));
+  CHECK(run.columns[7].dies == 2);
+  CHECK((run.columns[8].here == 13 && run.columns[13].here == 13));
+  CHECK((run.columns[14].joined == 2 && run.columns[14].here == 15));
+  CHECK((run.columns[23].dies == 1 && run.columns[24].joined == 8 && run.columns[33].joined == 1));
+  const std::string text = survival_text(run, 16);
+  CHECK(contains(text, " place 0 ████████████████\n place 1 ███████x······+█\n"));
+  CHECK(count(text, "*") == 16);
+
+  const std::string epochs =
+      R"({"loss": [3, 2, 1], "first_step": 4, "epochs": [)"
+      R"({"step": 4, "steps_redone": 0, "places": [0, 1], "joined": [0, 1]},)"
+      R"({"step": 5, "steps_redone": 1, "places": [0, 1], "joined": [1]}]})";
+  const Survival again = read_survival(epochs, "a.json");  // as after a restart
+  REQUIRE(again.columns.size() == 4);
+  CHECK((again.columns[1].dies == 2 && again.columns[2].again && !again.columns[3].again));
+  CHECK((again.columns[2].step == 5 && again.columns[2].loss == 2));
+  CHECK(contains(survival_html(again), "const columns = 4"));
+  const Survival two = shortened(again, 2);
+  REQUIRE(two.columns.size() == 2);
+  CHECK((two.columns[0].loss == 2.5 && two.columns[0].dies == 2 && two.columns[1].joined == 2));
+  CHECK((two.columns[1].again && !two.columns[0].again && shortened(run, 40).columns.size() == 40));
+  for (const char* wrong : {"", "{}", R"({"loss": [1], "first_step": 0, "epochs": []})"})
+    CHECK(contains(message_of([&] { read_survival(wrong, "a.json"); }),
+                   "a.json is no log of a run that outlives its ranks"));
+}
+
 TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or more") {
   struct Drawn {
     const char *file, *lesson;
@@ -271,7 +312,7 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
   };
   std::string pages;
   for (const char* topic : {"09_cluster", "10_collectives", "13_ddp", "16_hsdp", "27_mfu",
-                            "28_planner", "29_scaling_laws"})
+                            "28_planner", "29_scaling_laws", "30_failures"})
     pages += runner::read_text(fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, topic));
   for (const auto& [file, lesson, svg] :
        {Drawn{"ring.svg", "10", ring_svg()},
@@ -292,7 +333,10 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
         {"scaling_isoflop.svg", "29", scaling_isoflop_svg()},
         {"scaling_optimum.svg", "29", scaling_optimum_svg()},
         {"scaling_batch.svg", "29", scaling_batch_svg()},
-        {"scaling_width.svg", "29", scaling_width_svg()}}) {
+        {"scaling_width.svg", "29", scaling_width_svg()},
+        {"failure_intervals.svg", "30", intervals_svg()},
+        {"failure_flips.svg", "30", flips_svg()},
+        {"failure_run.svg", "30", survival_svg(recorded_run())}}) {
     const bool same =
         runner::read_text(fmt::format("{}/course/pictures/{}", YOTTA_SOURCE_DIR, file)) == svg;
     CHECK_MESSAGE(same, fmt::format("course/pictures/{} is not what is drawn; ./yotta lesson {} -- "

@@ -1,0 +1,138 @@
+#include "course/shared/surviving.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "course/shared/console.hpp"
+#include "course/shared/training.hpp"
+#include "yotta/comm/layouts/mesh_text.hpp"
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/core/system/files.hpp"
+
+namespace yotta {
+
+namespace {
+
+// Do the replicas have the same state, so that one can take another's place?
+bool has_replicas(const TrainingPlan& plan) {
+  return layout_of(plan).dp_replicate > 1 && plan.zero != 1 && plan.zero != 2;
+}
+
+FaultPlan faults_of(const TrainingPlan& plan) {
+  const std::string& file = plan.tolerance->faults;
+  if (file.empty()) return {};
+  return parse_faults(read_file(file), file, plan.ranks, plan.steps);
+}
+
+}  // namespace
+
+Recovery usual_recovery(const TrainingPlan& plan) {
+  return has_replicas(plan) ? Recovery::replay : Recovery::restart;
+}
+
+void expect_tolerance(const TrainingPlan& plan) {
+  if (!plan.tolerance) return;
+  const Tolerance& it = *plan.tolerance;
+  const MeshShape layout = layout_of(plan);
+  if (it.recovery != Recovery::restart && !has_replicas(plan))
+    fail(Where::current(),
+         "--recover {} goes on with the replicas that are left, and {} has {}: take --recover "
+         "restart{}",
+         name(it.recovery), describe(layout),
+         plan.zero > 0
+             ? fmt::format("none that hold the same: --zero {} cuts their state", plan.zero)
+             : "one",
+         plan.zero > 0 ? ", or leave --zero out" : ", or dp=2 as well");
+  if (it.recovery != Recovery::restart && it.missing >= layout.dp_replicate)
+    fail(Where::current(),
+         "--tolerate {}: {} replicas cannot all be missing while others go on. Nearest: {}",
+         it.missing, layout.dp_replicate, layout.dp_replicate - 1);
+  if (it.recovery != Recovery::restart && it.snapshot_every != 1)
+    fail(Where::current(), "--snapshot-every {} is for --recover restart: {} needs every step",
+         it.snapshot_every, name(it.recovery));
+  if (plan.device != Device::cpu)
+    fail(Where::current(),
+         "--tolerate and --faults are for models on the CPU, and this one is on {}",
+         name(plan.device));
+  if (!it.snapshots.empty()) {
+    std::error_code error;  // what stands in the way is named next
+    std::filesystem::create_directories(it.snapshots, error);
+    expect_writable(fmt::format("{}/snapshot_{}", it.snapshots, getpid()));
+  }
+  static_cast<void>(faults_of(plan));
+}
+
+Places places_of(const TrainingPlan& plan) {
+  const MeshShape layout = layout_of(plan);
+  const int replicas = has_replicas(plan) ? layout.dp_replicate : 1;
+  return {replicas, static_cast<int>(layout.ranks()) / replicas};
+}
+
+EpochRule rule_of(const TrainingPlan& plan) {
+  const Recovery recovery = plan.tolerance->recovery;
+  const Places places = places_of(plan);
+  const int quorum = std::max(1, places.replicas - plan.tolerance->missing);
+  return [=](const std::vector<bool>& ready) {
+    return places_of_epoch(recovery, places, ready, quorum);
+  };
+}
+
+TrainingPlan plan_of_epoch(const TrainingPlan& plan, const Epoch& epoch) {
+  TrainingPlan now = plan;
+  MeshShape layout = layout_of(plan);
+  now.ranks = static_cast<int>(epoch.places.size());
+  if (has_replicas(plan)) layout.dp_replicate = now.ranks / places_of(plan).parts;
+  now.layout = layout;
+  return now;
+}
+
+ShareOfStep share_of_epoch(const TrainingPlan& plan, const Epoch& epoch, int index) {
+  const Places places = places_of(plan);
+  const auto data_ranks = static_cast<int>(layout_of(plan).data_ranks());
+  const int ranks = data_ranks / places.replicas;  // of a replica
+  std::vector<int> living;
+  for (size_t i = 0; i < epoch.places.size(); i += static_cast<size_t>(places.parts))
+    living.push_back(places.replica(epoch.places[i]));
+  return share_of_step(plan.tolerance->recovery, plan.batch, ranks, index % ranks, places.replicas,
+                       living, index / ranks);
+}
+
+SurvivorOptions survivor_options(const TrainingPlan& plan, int64_t first, uint64_t run) {
+  const Tolerance& it = *plan.tolerance;
+  const Places places = places_of(plan);
+  return {it.recovery,
+          places,
+          std::max(1, places.replicas - it.missing),
+          it.snapshot_every,
+          it.snapshots,
+          run,
+          first,
+          faults_of(plan)};
+}
+
+std::function<void()> way_to_die() {
+  if (epoch_host() == nullptr && rank_host() == nullptr) return [] { throw RankKilled(); };
+  return [] { std::raise(SIGKILL); };
+}
+
+std::string describe_losses(const std::vector<EpochRecord>& epochs, int64_t dropped) {
+  std::string text = fmt::format("epochs: {}; lost: ", epochs.size());
+  int64_t redone = 0;
+  double seconds = 0;
+  for (const EpochRecord& each : epochs) {
+    redone += each.redone;
+    seconds = std::max(seconds, each.seconds);
+  }
+  text += fmt::format("{} steps were done again, {} sequences dropped", redone, dropped);
+  if (epochs.size() > 1) text += fmt::format("; {:.2f} s to go on at most", seconds);
+  text += "\n";
+  for (const EpochRecord& each : epochs)
+    text += fmt::format("  epoch {}: {} ranks, from step {}, state from {}{}\n", each.epoch,
+                        each.ranks, each.step, name(each.level),
+                        each.moved > 0 ? fmt::format(" ({} ranks)", each.moved) : "");
+  return text;
+}
+
+}  // namespace yotta

@@ -1,0 +1,234 @@
+// Epochs: a job that goes on when ranks die, and takes new ones in.
+//
+//     place   0   1   2   3
+//     epoch 1 A   B   C   D        world of 4; C is killed: the calls of the others throw
+//     epoch 2 A   B   .   D        world of 3 with new communicators; E starts at C's place
+//     epoch 3 A   B   E   D        E is ready, the others end their step: world of 4
+//
+// Nothing of an epoch is mended. A place is held by a member, a process or a thread, whose memory
+// outlives epochs; in each epoch the members that take part are the ranks of a new world, and every
+// communicator is made anew. So collectives, mesh and techniques know nothing of failures: they
+// throw, and the member comes back with what it still has in memory.
+//
+// Who takes part is a rule of the job (model/regroup.hpp). An epoch ends for all its members when
+//     one of them dies         the others' calls throw PeerFailed
+//     they let others in       all return from run(), at the same step
+//     the work is done         all return true
+//
+// Threads (here): a member dies by RankKilled, and its replacement is there at once. Processes:
+// comm/tcp/tcp_epochs.hpp. Contract: run() holds nothing of its world when it has ended.
+// References: PyTorch, torchelastic and torchft (a quorum for each step; new process groups); ULFM
+// (Bland et al. 2013), which mends MPI's communicators instead: revoke, shrink, agree.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "yotta/comm/communicator.hpp"
+
+namespace yotta {
+
+// What ends a thread rank that is killed. It is no Error: nobody should handle it.
+class RankKilled : public std::exception {
+ public:
+  const char* what() const noexcept override { return "it has ended without a word"; }
+};
+
+// A member that is ready and takes no part yet. The first at a place is number 0, its replacement
+// 1, ...
+struct Joiner {
+  int place = 0, number = 0;
+};
+
+struct Epoch {
+  int number = 1;
+  std::vector<int> places;                       // of its ranks, by rank
+  std::function<std::vector<Joiner>()> waiting;  // now; asked by rank 0
+};
+
+class EpochMember {
+ public:
+  virtual ~EpochMember() = default;
+  // Works as a rank of this epoch. True: the work is done; false: others are to be let in.
+  virtual bool run(Communicator& world, const Epoch& epoch) = 0;
+};
+
+// The places that take part, in order, of those that have a ready member; empty: wait for more.
+using EpochRule = std::function<std::vector<int>(const std::vector<bool>& ready)>;
+
+// Says when an epoch begins, and who takes part.
+class EpochPlanner {
+ public:
+  EpochPlanner(int places, EpochRule rule)
+      : rule_(std::move(rule)), ready_(places), is_member_(places) {}
+
+  void came(int place) { ready_[at(place)] = true; }
+  YOTTA_API void died(int place);
+  void asks() { is_due_ = true; }  // its members have let it end
+  // The places of the next epoch, if one is due and there are enough members for it.
+  YOTTA_API std::optional<std::vector<int>> next();
+  // Ready, and not in this epoch.
+  YOTTA_API std::vector<int> waiting() const;
+  int number() const { return number_; }  // of the last epoch; 0: none yet
+
+ private:
+  static size_t at(int place) { return static_cast<size_t>(place); }
+
+  EpochRule rule_;
+  std::vector<bool> ready_, is_member_;  // by place
+  bool is_due_ = true;
+  int number_ = 0;
+};
+
+// Makes the member at a place: number 0 when the job starts, 1 when that has died, ...
+using MakeMember = std::function<std::unique_ptr<EpochMember>(const Joiner&)>;
+
+// Runs jobs elsewhere than on threads of this process: comm/tcp/tcp_epochs.hpp.
+class EpochHost {
+ public:
+  virtual ~EpochHost() = default;
+  // As run_epochs; each process of the job calls it, and makes its own member.
+  virtual void run(int places, const MakeMember& make, Where where) = 0;
+};
+// Who runs the jobs of this process; null: threads. With a RankHost (run_ranks.hpp) and no
+// EpochHost, as under mpirun, the first death ends the job.
+YOTTA_API EpochHost*& epoch_host();
+
+// Runs a job until its work is done. Errors: those of a member that are no consequence of a death.
+YOTTA_API void run_epochs(int places, const EpochRule& rule, const MakeMember& make,
+                          Where where = Where::current());
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(comm_epochs)
+#include <algorithm>
+#include <atomic>
+
+#include "yotta/comm/run_ranks.hpp"
+
+namespace yotta {
+
+EpochHost*& epoch_host() {
+  static EpochHost* host = nullptr;
+  return host;
+}
+
+void EpochPlanner::died(int place) {
+  is_due_ = is_due_ || is_member_[at(place)];
+  ready_[at(place)] = is_member_[at(place)] = false;
+}
+
+std::optional<std::vector<int>> EpochPlanner::next() {
+  const bool all = std::find(ready_.begin(), ready_.end(), false) == ready_.end();
+  if (!is_due_ || (number_ == 0 && !all)) return {};  // the job starts when all have come
+  std::vector<int> places = rule_(ready_);
+  if (places.empty()) return {};
+  is_member_.assign(is_member_.size(), false);
+  for (const int place : places) is_member_[at(place)] = true;
+  is_due_ = false;
+  ++number_;
+  return places;
+}
+
+std::vector<int> EpochPlanner::waiting() const {
+  std::vector<int> places;
+  for (size_t place = 0; place < ready_.size(); ++place)
+    if (ready_[place] && !is_member_[place]) places.push_back(static_cast<int>(place));
+  return places;
+}
+
+namespace detail {
+// How the ranks of one epoch have ended.
+struct EpochEnd {
+  std::vector<int> killed;   // places
+  bool done = false;         // so say the ranks of this process, all of them
+  std::exception_ptr error;  // the root cause; null: none
+};
+inline bool is_loss(const std::exception_ptr& error) {
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const PeerFailed&) {
+    return true;
+  } catch (const RankFailed& failed) {
+    try {
+      std::rethrow_exception(failed.cause());
+    } catch (const RankKilled&) {
+      return true;
+    } catch (...) {
+    }
+  } catch (...) {
+  }
+  return false;
+}
+inline EpochEnd run_epoch(const Epoch& epoch,
+                          const std::vector<std::unique_ptr<EpochMember>>& members, Where where) {
+  const size_t ranks = epoch.places.size();
+  std::vector<std::atomic<bool>> killed(ranks), done(ranks);  // each by its own rank
+  EpochEnd end;
+  try {
+    run_ranks(
+        static_cast<int>(ranks),
+        [&](Communicator& world) {
+          const auto rank = static_cast<size_t>(world.rank());
+          try {
+            done[rank] = members[static_cast<size_t>(epoch.places[rank])]->run(world, epoch);
+          } catch (const RankKilled&) {
+            killed[rank] = true;
+            throw;
+          }
+        },
+        {}, where);
+  } catch (...) {
+    end.error = std::current_exception();
+  }
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    if (killed[rank]) end.killed.push_back(epoch.places[rank]);
+    end.done = end.done || done[rank];
+  }
+  return end;
+}
+}  // namespace detail
+
+void run_epochs(int places, const EpochRule& rule, const MakeMember& make, Where where) {
+  if (epoch_host() != nullptr) return epoch_host()->run(places, make, where);
+  std::vector<std::unique_ptr<EpochMember>> members;
+  std::vector<int> numbers(static_cast<size_t>(places));
+  EpochPlanner planner(places, rule);
+  for (int place = 0; place < places; ++place) {
+    members.push_back(make({place, 0}));
+    planner.came(place);
+  }
+  std::optional<std::vector<int>> next = planner.next();
+  while (next) {
+    const auto waiting = [&] {
+      std::vector<Joiner> joiners;
+      for (const int place : planner.waiting())
+        joiners.push_back({place, numbers[static_cast<size_t>(place)]});
+      return joiners;
+    };
+    const detail::EpochEnd end =
+        detail::run_epoch({planner.number(), *next, waiting}, members, where);
+    if (end.error && (end.killed.empty() || !detail::is_loss(end.error)))
+      std::rethrow_exception(end.error);
+    if (!end.error && end.done) return;
+    if (!end.error) planner.asks();
+    for (const int place : end.killed) {
+      members[static_cast<size_t>(place)].reset();
+      planner.died(place);
+    }
+    next = planner.next();  // the others do not wait for those who come
+    for (const int place : end.killed) {
+      const int number = ++numbers[static_cast<size_t>(place)];
+      members[static_cast<size_t>(place)] = make({place, number});
+      planner.came(place);
+    }
+    if (!next) next = planner.next();
+  }
+  fail(where, "the {} places of this job are too few for its rule", places);
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES

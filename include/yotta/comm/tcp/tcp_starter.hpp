@@ -1,0 +1,305 @@
+// Starting the members of a job, and others in place of those that die: tcp_epochs.hpp says what
+// the files mean.
+//
+//     start_members(8, rule, program)     one process for each place, and spares
+//         waits for its processes         one was killed: a spare, or another, takes its place
+//         writes FOLDER/job               when an epoch begins, and when somebody has come
+//
+// A process that is stopped is killed after a while (MemberOptions::patience), and so is one that
+// does not come to an epoch: the others would wait for it.
+// A process that was killed by a signal is replaced. One that ends by itself with an error ends the
+// job: the same error would come again. So does a process that is killed again and again
+// (MemberOptions::most_deaths), and a job that has epoch after epoch although nobody dies.
+// Contract: FOLDER is the starter's own, on this machine, and goes when it ends, by Ctrl-C too; if
+// the starter is killed with SIGKILL the folder stays.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "yotta/comm/processes/job_start.hpp"
+#include "yotta/comm/tcp/tcp_epochs.hpp"
+
+namespace yotta {
+
+struct MemberOptions {
+  int spares = 0;  // processes that are ready before anybody dies
+  int most_deaths = 100;
+  double patience = 20;  // seconds, for what is stopped, or does not come, or does not end
+};
+
+// Starts the members of a job, and others in place of those that are killed, until the work is
+// done. Errors: no program of that name.
+YOTTA_API LaunchResult start_members(int places, const EpochRule& rule,
+                                     std::vector<std::string> program,
+                                     const MemberOptions& options = {},
+                                     Where where = Where::current());
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(transports)
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "yotta/comm/processes/rank_words.hpp"
+#include "yotta/core/system/files.hpp"
+
+namespace yotta {
+
+namespace detail {
+// In its scope Ctrl-C and its like are noted, and do not end this process.
+class Interrupts {
+ public:
+  Interrupts() {
+    noted() = 0;
+    for (size_t i = 0; i < signals.size(); ++i)
+      before_[i] = signal(signals[i], [](int number) { noted() = number; });
+  }
+  ~Interrupts() {
+    for (size_t i = 0; i < signals.size(); ++i) signal(signals[i], before_[i]);
+  }
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+  static volatile sig_atomic_t& noted() {  // the signal; 0: none
+    static volatile sig_atomic_t number = 0;
+    return number;
+  }
+
+ private:
+  static constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
+  std::array<sighandler_t, 3> before_{};
+};
+
+// The starter of a job's members, at work.
+class MemberStarter {
+ public:
+  MemberStarter(int places, const EpochRule& rule, std::vector<std::string> program,
+                const MemberOptions& options, Where where)
+      : places_(places),
+        program_(std::move(program)),
+        options_(options),
+        where_(where),
+        planner_(places, rule),
+        numbers_(static_cast<size_t>(places)) {
+    std::string name = (std::filesystem::temp_directory_path() / "yotta_job_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr)
+      fail(where, "cannot make {}: {}", name, std::strerror(errno));
+    folder_ = name;
+  }
+  ~MemberStarter() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  MemberStarter(const MemberStarter&) = delete;
+  MemberStarter& operator=(const MemberStarter&) = delete;
+
+  LaunchResult run() {
+    write();
+    for (int place = 0; place < places_; ++place) start(place);
+    for (int spare = 0; spare < options_.spares; ++spare) start(no_place);
+    while (!processes_.empty()) {
+      if (words_.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      if (!words_.empty()) words_.back()->read(5);
+      for (size_t i = processes_.size(); i-- > 0;) look_at(i);
+      if (Interrupts::noted() != 0 && !state_.done) end(128 + Interrupts::noted(), "");
+      if (std::chrono::steady_clock::now() > patient_until_) kill_the_late();
+      if (!state_.done) plan();
+    }
+    return std::move(result_);
+  }
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr int no_place = -1;  // a spare's
+  struct Process {
+    JobMember member;
+    bool is_ready = false;
+    Time stopped_until = Time::max();  // it is stopped, and killed then
+  };
+
+  void start(int place) {
+    const std::vector<std::string> variables = {
+        fmt::format("RANK={}", place == no_place ? places_ : place),
+        fmt::format("WORLD_SIZE={}", places_),
+        fmt::format("LOCAL_WORLD_SIZE={}", places_),
+        fmt::format("YOTTA_LAUNCHER={}", getpid()),
+        "YOTTA_RENDEZVOUS_FILE=" + folder_ + "/none",
+        "MASTER_ADDR=",
+        fmt::format("{}={}", job_variable, folder_),
+        std::string(words_variable) + "="};
+    const pid_t process = start_process(program_, own_environment_with(variables), SIGKILL);
+    if (process < 0) {
+      end(1, fmt::format("cannot start {}: {}", program_[0], std::strerror(-process)));
+      return;
+    }
+    processes_.push_back({{no_place, 0, process}});
+    if (place != no_place) processes_.back().member = {place, next_number(place), process};
+  }
+  int next_number(int place) { return numbers_[static_cast<size_t>(place)]++; }
+
+  // Is it ready, or has it ended?
+  void look_at(size_t index) {
+    Process& it = processes_[index];
+    if (!it.is_ready && std::filesystem::exists(ready_file(folder_, it.member.process))) {
+      it.is_ready = true;
+      if (it.member.place != no_place) planner_.came(it.member.place);
+    }
+    if (std::chrono::steady_clock::now() > it.stopped_until) kill(it.member.process, SIGKILL);
+    int status = 0;
+    const pid_t ended = waitpid(it.member.process, &status, WNOHANG | WUNTRACED | WCONTINUED);
+    if (ended == 0 || (ended < 0 && errno == EINTR)) return;
+    if (ended > 0 && (WIFSTOPPED(status) || WIFCONTINUED(status))) {
+      it.stopped_until = WIFSTOPPED(status) ? after_patience() : Time::max();
+      return;
+    }
+    const JobMember member = it.member;
+    processes_.erase(processes_.begin() + static_cast<std::ptrdiff_t>(index));
+    if (member.place != no_place) planner_.died(member.place);
+    if (ended < 0) return end(1, "how a process has ended is unknown");
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const bool finished = std::filesystem::exists(finished_file(folder_));
+    if (code == 0 && !finished && !state_.done)
+      return end(1, describe(member) + " has left without a word, in the middle of the job");
+    if (code == 0) return end(0, "");
+    if (WIFEXITED(status))  // those that end after it do so for the same reason
+      return end(code, state_.done
+                           ? ""
+                           : fmt::format("{} has ended with status {}", describe(member), code));
+    const std::string how = fmt::format("was killed: {}", strsignal(WTERMSIG(status)));
+    if (finished && !state_.done)
+      return end(code, describe(member) + " " + how + ", when the work was done");
+    bury(member, how, code);
+  }
+  static std::string describe(const JobMember& member) {
+    return member.place == no_place ? "a spare" : fmt::format("rank {}", member.place);
+  }
+  void bury(const JobMember& member, const std::string& how, int status) {
+    const std::string text = fmt::format("{} {}", describe(member), how);
+    if (state_.done)
+      return end(status, result_.status == 0 ? text + ", when the work was done" : "");
+    if (++deaths_ > options_.most_deaths)
+      return end(status, fmt::format("{}; {} processes of this job have been killed: no more are "
+                                     "started",
+                                     text, deaths_));
+    fmt::print(stderr, "{}; another takes its place\n", text);
+    for (size_t rank = 0; rank < state_.members.size() && !words_.empty(); ++rank)
+      if (state_.members[rank].process == member.process)
+        words_.back()->tell(static_cast<int>(rank), how);
+    replace(member.place);
+  }
+  // By a spare that is ready, and a new spare; else by a new process.
+  void replace(int place) {
+    for (Process& each : processes_)
+      if (place != no_place && each.is_ready && each.member.place == no_place) {
+        each.member.place = place, each.member.number = next_number(place);
+        planner_.came(place);
+        return start(no_place);
+      }
+    start(place);
+  }
+
+  // Those that have not come to this epoch, or have not ended although the job has.
+  void kill_the_late() {
+    for (size_t rank = 0; rank < state_.members.size(); ++rank)
+      if (!state_.done && !words_.back()->has_come(static_cast<int>(rank)))
+        kill(state_.members[rank].process, SIGKILL);
+    for (const Process& each : processes_)
+      if (state_.done) kill(each.member.process, SIGKILL);
+    patient_until_ = Time::max();  // once
+  }
+  Time after_patience() const {
+    return std::chrono::steady_clock::now() +
+           std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+               std::chrono::duration<double>(options_.patience));
+  }
+
+  // The next epoch, if one is due; who waits, if that has changed.
+  void plan() {
+    if (state_.epoch > 0 && std::filesystem::exists(ask_file(folder_, state_.epoch)) &&
+        asked_ != state_.epoch) {
+      asked_ = state_.epoch;
+      planner_.asks();
+    }
+    if (const std::optional<std::vector<int>> places = planner_.next()) begin(*places);
+    std::vector<JobMember> waiting;
+    for (const int place : planner_.waiting()) waiting.push_back(member_at(place));
+    const bool same =
+        std::equal(waiting.begin(), waiting.end(), state_.waiting.begin(), state_.waiting.end(),
+                   [](const JobMember& a, const JobMember& b) { return a.process == b.process; });
+    if (same) return;
+    state_.waiting = std::move(waiting);
+    write();
+  }
+  void begin(const std::vector<int>& places) {
+    if (planner_.number() > 3 * (deaths_ + 2))
+      return end(1, fmt::format("{} epochs have begun, and only {} processes were killed: the "
+                                "ranks cannot reach each other",
+                                planner_.number(), deaths_));
+    const int size = static_cast<int>(places.size());
+    words_.push_back(std::make_unique<RankWords>(size));
+    state_.epoch = planner_.number();
+    state_.words = words_.back()->name();
+    state_.members.clear();
+    state_.waiting.clear();
+    for (const int place : places) state_.members.push_back(member_at(place));
+    for (const int place : planner_.waiting()) state_.waiting.push_back(member_at(place));
+    patient_until_ = after_patience();
+    write();
+  }
+  JobMember member_at(int place) const {
+    for (const Process& each : processes_)
+      if (each.member.place == place) return each.member;
+    fail(where_, "no process is at place {}", place);
+  }
+
+  // The work is done, or cannot be: those that wait end too. With an error the others are killed.
+  void end(int status, const std::string& text) {
+    if (!text.empty()) result_.text += text + "\n";
+    if (result_.status == 0) result_.status = status;
+    if (!state_.done) patient_until_ = after_patience();
+    state_.done = true;
+    write();
+    if (status == 0) return;
+    for (const Process& each : processes_) kill(each.member.process, SIGTERM);
+  }
+  void write() {
+    AtomicFile file(job_file(folder_), where_);
+    const std::string text = job_text(state_);
+    file.write(text.data(), std::ssize(text), where_);
+    file.commit(where_);
+  }
+
+  int places_;
+  std::vector<std::string> program_;
+  MemberOptions options_;
+  Where where_;
+  EpochPlanner planner_;
+  std::vector<int> numbers_;  // by place: of the next process there
+  std::string folder_;
+  std::vector<Process> processes_;
+  std::vector<std::unique_ptr<RankWords>> words_;  // of each epoch
+  JobState state_;
+  LaunchResult result_;
+  int deaths_ = 0, asked_ = 0;
+  Time patient_until_ = Time::max();  // with this epoch, or with those that have not ended
+};
+}  // namespace detail
+
+LaunchResult start_members(int places, const EpochRule& rule, std::vector<std::string> program,
+                           const MemberOptions& options, Where where) {
+  const ChildSignals signals;
+  const detail::Interrupts interrupts;
+  return detail::MemberStarter(places, rule, std::move(program), options, where).run();
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES

@@ -1,0 +1,103 @@
+// Snapshots on the disk (model/snapshot.hpp): one file for each part of the model that ranks hold.
+//
+//     DIR/step_12/part_0_of_2.snapshot
+//     DIR/step_12/part_1_of_2.snapshot      a step counts when all its parts are whole
+//
+// A rank that is killed while it writes leaves a partial file, which nobody reads
+// (core/system/files.hpp). A file that was cut short or changed afterwards has another checksum,
+// and does not count: the step before it does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "yotta/model/snapshot.hpp"
+
+namespace yotta {
+
+// Which piece of the model a rank holds, of how many.
+struct Part {
+  int index = 0, count = 1;
+};
+YOTTA_API std::string snapshot_file(const std::string& folder, int64_t step, Part part);
+// Under its name when all of it is on the disk. Older ones of this part but the newest two go.
+YOTTA_API void write_snapshot(const std::string& folder, int64_t step, Part part,
+                              std::string_view bytes, Where where = Where::current());
+// The steps of which this part is there and whole, the newest first. Errors: another run's.
+YOTTA_API std::vector<int64_t> good_steps(const std::string& folder, Part part, uint64_t run,
+                                          Where where = Where::current());
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(model_survival_json)
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "yotta/core/system/files.hpp"
+
+namespace yotta {
+
+std::string snapshot_file(const std::string& folder, int64_t step, Part part) {
+  return fmt::format("{}/step_{}/part_{}_of_{}.snapshot", folder, step, part.index, part.count);
+}
+
+namespace detail {
+// The steps that have a folder, the newest first.
+inline std::vector<int64_t> steps_in(const std::string& folder) {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    int64_t step = -1;
+    if (!name.starts_with("step_")) continue;
+    std::from_chars(name.data() + 5, name.data() + name.size(), step);
+    if (name == fmt::format("step_{}", step)) steps.push_back(step);
+  }
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+}  // namespace detail
+
+void write_snapshot(const std::string& folder, int64_t step, Part part, std::string_view bytes,
+                    Where where) {
+  const std::filesystem::path path = snapshot_file(folder, step, part);
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  if (error) fail(where, "{} cannot be made: {}", path.parent_path().string(), error.message());
+  AtomicFile file(path, where);
+  file.write(bytes.data(), std::ssize(bytes), where);
+  file.commit(where);
+  size_t newer = 0;
+  for (const int64_t old : detail::steps_in(folder)) {
+    if (old > step || ++newer <= SnapshotKeeper::kept) continue;
+    const std::filesystem::path gone = snapshot_file(folder, old, part);
+    std::filesystem::remove(gone, error);
+    std::filesystem::remove(partial_name(gone), error);  // of one that was killed there
+    std::filesystem::remove(gone.parent_path(), error);  // when its last part has gone
+  }
+}
+
+std::vector<int64_t> good_steps(const std::string& folder, Part part, uint64_t run, Where where) {
+  std::vector<int64_t> good;
+  if (folder.empty()) return good;
+  for (const int64_t step : detail::steps_in(folder)) {
+    const std::string file = snapshot_file(folder, step, part);
+    if (!std::filesystem::exists(file)) continue;
+    const std::optional<SnapshotHeader> header = read_snapshot(read_file(file, where));
+    if (!header || header->step != step) continue;
+    if (header->run != run)
+      fail(where,
+           "{} is of another run: give a folder of its own to this one, or remove the snapshots",
+           file);
+    good.push_back(step);
+  }
+  return good;
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES

@@ -1,0 +1,220 @@
+// Snapshot levels: where a rank's part of the model can come from after a failure.
+//
+//     level         who has it                              lost when
+//     own memory    the rank itself                         it dies
+//     peer memory   the same part of another replica; or,   both die
+//                   with a single replica, the next rank
+//     disk          all, if they share it                   (the job can be started again)
+//     beginning     all: weights are drawn from a seed      never; but all steps are done again
+//
+//     rank 0          rank 1          rank 2               one replica, three parts
+//     part 0          part 1          part 2               its own
+//     part 2          part 0          part 1               the rank before it, every snapshot
+//
+// Memory is a hundred times as fast as a shared disk, and two ranks that die at once are rare. So
+// the disk is written behind training, and read only if a part is in nobody's memory.
+// Contract: all ranks of a world make the same calls.
+// Reference: Wang et al. (2023), Gemini, sections 3 and 4 (which peers keep whose snapshots).
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "yotta/comm/communicator.hpp"
+#include "yotta/model/regroup.hpp"
+#include "yotta/model/snapshot.hpp"
+
+namespace yotta {
+
+// The worst level that any rank of an epoch needed.
+enum class SnapshotLevel : uint8_t { own_memory, peer_memory, disk, beginning };
+constexpr const char* name(SnapshotLevel level) {
+  constexpr const char* names[] = {"own memory", "peer memory", "disk", "beginning"};
+  return names[static_cast<int>(level)];
+}
+
+// A rank's part, and from where.
+struct FoundSnapshot {
+  int64_t step = 0;   // of all ranks
+  std::string bytes;  // empty: the run begins
+  SnapshotLevel level = SnapshotLevel::beginning;
+  int64_t moved = 0;  // ranks that did not have their own
+};
+
+class SnapshotLevels {
+ public:
+  // part: of `parts`; folder: of snapshots on the disk, empty for none; run: their mark.
+  SnapshotLevels(int part, int parts, std::string folder, uint64_t run)
+      : part_(part), parts_(parts), folder_(std::move(folder)), run_(run) {}
+
+  SnapshotKeeper& keeper() { return keeper_; }
+  // Begins to take one; `writes`: this rank is the one that puts its part on the disk.
+  YOTTA_API void start(const SnapshotHeader& header, Optimizer& optimizer, bool writes);
+  // Leaves what a rank leaves that is killed while it writes: half a file.
+  YOTTA_API void write_half(const SnapshotHeader& header, Optimizer& optimizer) const;
+  // Gives the newest one to the next rank, once, and keeps that of the rank before.
+  YOTTA_API void send_to_next(const Communicator& world);
+
+  // Those that do not belong to the run go.
+  YOTTA_API void keep_if(const std::function<bool(const SnapshotHeader&)>& belongs);
+  // The newest step of which all parts are somewhere, and this rank's part. parts: by rank.
+  YOTTA_API FoundSnapshot find(const Communicator& world, std::span<const int> parts);
+
+ private:
+  YOTTA_API std::vector<Offer> offers(const Communicator& world);
+  YOTTA_API std::string fetch(const Communicator& world, const Healing& healing,
+                              std::span<const int> parts);
+  YOTTA_API FoundSnapshot from_disk(const Communicator& world) const;
+  YOTTA_API const std::string& held(int part, int64_t step);
+
+  int part_, parts_;
+  std::string folder_;
+  uint64_t run_;
+  SnapshotKeeper keeper_;
+  std::map<std::pair<int64_t, int>, std::string> of_others_;  // by step and part
+  int64_t sent_ = -1;                                         // the step
+};
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(model_survival_json)
+#include <algorithm>
+#include <filesystem>
+
+#include "yotta/core/system/files.hpp"
+#include "yotta/model/files/snapshot_files.hpp"
+
+namespace yotta {
+
+namespace detail {
+inline ConstData as_data(const std::string& bytes) {
+  return {reinterpret_cast<const std::byte*>(bytes.data()), std::ssize(bytes), DType::u8};
+}
+inline Data as_data(std::string& bytes) {
+  return {reinterpret_cast<std::byte*>(bytes.data()), std::ssize(bytes), DType::u8};
+}
+// What each rank says, by rank.
+inline std::vector<int64_t> gathered(const Communicator& world, const std::vector<int64_t>& own) {
+  std::vector<int64_t> all(own.size() * static_cast<size_t>(world.size()));
+  world.all_gather(all, own, {.label = "regroup"});
+  return all;
+}
+}  // namespace detail
+
+void SnapshotLevels::start(const SnapshotHeader& header, Optimizer& optimizer, bool writes) {
+  SnapshotKeeper::Write write;
+  if (writes && !folder_.empty())
+    write = [part = Part{part_, parts_}, folder = folder_](int64_t step, std::string_view bytes) {
+      write_snapshot(folder, step, part, bytes);
+    };
+  keeper_.start(header, optimizer, write);
+}
+
+void SnapshotLevels::write_half(const SnapshotHeader& header, Optimizer& optimizer) const {
+  if (folder_.empty()) return;
+  const std::string bytes = pack_snapshot(header, memory_of(optimizer));
+  const std::filesystem::path path = snapshot_file(folder_, header.step, {part_, parts_});
+  std::filesystem::create_directories(path.parent_path());
+  write_file(partial_name(path).string(), bytes.substr(0, bytes.size() / 2));
+}
+
+void SnapshotLevels::send_to_next(const Communicator& world) {
+  const auto& own = keeper_.in_memory();
+  if (own.empty() || own.rbegin()->first == sent_) return;
+  const auto& [step, bytes] = *own.rbegin();
+  const int p = world.size(), next = (world.rank() + 1) % p, before = (world.rank() + p - 1) % p;
+  std::vector<int64_t> size(1);
+  world.send_recv(std::vector<int64_t>{std::ssize(bytes)}, next, size, before);
+  std::string theirs(static_cast<size_t>(size[0]), '\0');
+  world.send_recv(detail::as_data(bytes), next, detail::as_data(theirs), before);
+  of_others_[{step, (part_ + p - 1) % p}] = std::move(theirs);
+  while (of_others_.size() > SnapshotKeeper::kept) of_others_.erase(of_others_.begin());
+  sent_ = step;
+}
+
+void SnapshotLevels::keep_if(const std::function<bool(const SnapshotHeader&)>& belongs) {
+  keeper_.keep_if(belongs);
+  std::erase_if(of_others_, [&](const auto& each) {
+    const std::optional<SnapshotHeader> header = read_snapshot(each.second);
+    return !header || !belongs(*header);
+  });
+  sent_ = -1;
+}
+
+FoundSnapshot SnapshotLevels::find(const Communicator& world, std::span<const int> parts) {
+  const Healing healing = find_healing(offers(world), parts);
+  if (healing.step == 0) return from_disk(world);
+  FoundSnapshot found{healing.step, fetch(world, healing, parts), SnapshotLevel::own_memory, 0};
+  for (size_t rank = 0; rank < parts.size(); ++rank)
+    if (healing.sources[rank] != static_cast<int>(rank)) ++found.moved;
+  if (found.moved > 0) found.level = SnapshotLevel::peer_memory;
+  return found;
+}
+
+std::vector<Offer> SnapshotLevels::offers(const Communicator& world) {
+  const auto& own = keeper_.in_memory();
+  std::vector<int64_t> said = {static_cast<int64_t>(own.size() + of_others_.size())};
+  for (const auto& [step, bytes] : own) said.insert(said.end(), {part_, step});
+  for (const auto& [key, bytes] : of_others_) said.insert(said.end(), {key.second, key.first});
+  said.resize(1 + 4 * SnapshotKeeper::kept);
+  const std::vector<int64_t> all = detail::gathered(world, said);
+  std::vector<Offer> offers;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const int64_t* const its = all.data() + static_cast<size_t>(rank) * said.size();
+    for (int64_t i = 0; i < its[0]; ++i)
+      offers.push_back({rank, static_cast<int>(its[1 + 2 * i]), its[2 + 2 * i]});
+  }
+  return offers;
+}
+
+const std::string& SnapshotLevels::held(int part, int64_t step) {
+  const auto& own = keeper_.in_memory();
+  const auto found = own.find(step);
+  return part == part_ && found != own.end() ? found->second : of_others_.at({step, part});
+}
+
+// One transfer after the other.
+std::string SnapshotLevels::fetch(const Communicator& world, const Healing& healing,
+                                  std::span<const int> parts) {
+  std::string bytes;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const int source = healing.sources[static_cast<size_t>(rank)];
+    const bool gets = rank == world.rank(), gives = source == world.rank();
+    if (gets && gives) bytes = held(part_, healing.step);
+    if (gives && !gets) {
+      const std::string& from = held(parts[static_cast<size_t>(rank)], healing.step);
+      world.send(std::vector<int64_t>{std::ssize(from)}, rank);
+      world.send(detail::as_data(from), rank);
+    }
+    if (gets && !gives) {
+      std::vector<int64_t> size(1);
+      world.recv(size, source);
+      bytes.resize(static_cast<size_t>(size[0]));
+      world.recv(detail::as_data(bytes), source);
+    }
+  }
+  return bytes;
+}
+
+// Each rank reads its own part, of the newest step of which all are there.
+FoundSnapshot SnapshotLevels::from_disk(const Communicator& world) const {
+  const Part part{part_, parts_};
+  std::vector<int64_t> own = good_steps(folder_, part, run_);
+  own.resize(2 * SnapshotKeeper::kept);
+  const std::vector<int64_t> all = detail::gathered(world, own);
+  std::vector<Offer> offers;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    ranks.push_back(rank);
+    for (size_t i = 0; i < own.size(); ++i)
+      offers.push_back({rank, rank, all[static_cast<size_t>(rank) * own.size() + i]});
+  }
+  const int64_t step = find_healing(offers, ranks).step;
+  if (step == 0) return {};
+  return {step, read_file(snapshot_file(folder_, step, part)), SnapshotLevel::disk, world.size()};
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES

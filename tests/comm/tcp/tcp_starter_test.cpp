@@ -1,0 +1,178 @@
+// Jobs of processes that are killed with SIGKILL: the starter starts this program again for each member.
+#include "yotta/comm/tcp/tcp_starter.hpp"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "support/message_of.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+EpochRule all_ready(int least) {
+  return [least](const std::vector<bool>& ready) {
+    std::vector<int> places;
+    for (size_t place = 0; place < ready.size(); ++place)
+      if (ready[place]) places.push_back(static_cast<int>(place));
+    return static_cast<int>(places.size()) < least ? std::vector<int>() : places;
+  };
+}
+LaunchResult started(int places, int least, const Words& program,
+                     const MemberOptions& options = {}) {
+  return start_members(places, all_ready(least), program, options);
+}
+// A shell's words; it is a member that has come.
+LaunchResult started_shell(const std::string& words, const MemberOptions& options = {}) {
+  return started(2, 2, {"/bin/sh", "-c", "touch $YOTTA_JOB_FOLDER/ready_$$; " + words}, options);
+}
+
+// What a member of the test's job does: counts to `last` with the others, and dies as it is told: "2 0 4" is place 2,
+// its first member, when 4 is reached.
+struct Counting : EpochMember {
+  Joiner self;
+  std::string deaths, stops, log;
+  int64_t count = 0;
+  static constexpr int64_t last = 6;
+
+  bool run(Communicator& world, const Epoch& epoch) override {
+    std::vector<int64_t> most = {count};
+    world.all_reduce(most, ReduceOp::max);
+    count = most[0];
+    while (count < last) {
+      if (deaths.find(fmt::format(" {} {} {},", self.place, self.number, count)) != deaths.npos)
+        raise(SIGKILL);
+      if (stops.find(fmt::format(" {} {} {},", self.place, self.number, count)) != stops.npos)
+        raise(SIGSTOP);
+      std::vector<int64_t> ones = {1};
+      world.all_reduce(ones);
+      ++count;
+      std::vector<int64_t> joins = {world.rank() == 0 && !epoch.waiting().empty() ? 1 : 0};
+      world.broadcast(joins, 0);
+      if (joins[0] == 1) return false;
+    }
+    if (world.rank() == 0) std::ofstream(log) << count << " by " << world.size();
+    return true;
+  }
+};
+
+// How such a job ends, and what it has counted.
+struct Counted {
+  LaunchResult result;
+  std::string log;
+};
+Counted counted(int places, int least, const std::string& deaths, const MemberOptions& options = {},
+                const std::string& stops = "") {
+  const TemporaryFolder folder;
+  const std::string log = (folder / "log").string();
+  setenv("YOTTA_TEST_DEATHS", deaths.c_str(), 1);
+  setenv("YOTTA_TEST_STOPS", stops.c_str(), 1);
+  setenv("YOTTA_TEST_LOG", log.c_str(), 1);
+  const Words program = {"/bin/sh", "-c", "exec \"$0\" \"$@\" > /dev/null", "/proc/self/exe",
+                         "-tc=a member of a job"};
+  Words own = program;
+  char path[4096];
+  own[3] = std::string(path, static_cast<size_t>(readlink("/proc/self/exe", path, sizeof path)));
+  Counted all{started(places, least, own, options), ""};
+  std::ifstream file(log);
+  all.log.assign(std::istreambuf_iterator<char>(file), {});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a member of a job") {
+  const std::unique_ptr<TcpEpochs> host = TcpEpochs::find([](int) {});
+  CHECK(epoch_host() == host.get());
+  if (host == nullptr) return;  // not started by the cases below
+  host->run(
+      0,
+      [](const Joiner& self) {
+        auto member = std::make_unique<Counting>();
+        member->self = self;
+        member->deaths = std::getenv("YOTTA_TEST_DEATHS");
+        member->stops = std::getenv("YOTTA_TEST_STOPS");
+        member->log = std::getenv("YOTTA_TEST_LOG");
+        return member;
+      },
+      Where::current());
+}
+
+TEST_CASE("a job of processes goes on when any of them are killed, rank 0 too") {
+  if (!built_with_zmq()) return;
+  for (const std::string& deaths :
+       std::vector<std::string>{"", " 0 0 3,", " 2 0 2, 2 1 4,", " 0 0 3, 1 0 3,"}) {
+    CAPTURE(deaths);
+    const Counted all = counted(3, 1, deaths);
+    CHECK(all.result.status == 0);
+    CHECK(all.result.text.empty());
+    CHECK(all.log.starts_with("6 by "));
+  }
+  const Counted waiting = counted(3, 3, " 1 0 3,");
+  CHECK((waiting.result.status == 0 && waiting.log == "6 by 3"));
+  const Counted spares = counted(2, 2, " 0 0 3, 1 0 4,", {.spares = 1});
+  CHECK((spares.result.status == 0 && spares.log == "6 by 2"));
+}
+
+TEST_CASE("a process that ends with an error, or without a word, ends the job") {
+  const LaunchResult failed = started_shell("sleep 0.05; exit 7");
+  CHECK(failed.status == 7);
+  CHECK(contains(failed.text, " has ended with status 7"));
+  const LaunchResult left = started_shell("exit 0");
+  CHECK(left.status == 1);
+  CHECK(contains(left.text, "has left without a word, in the middle of the job"));
+  const LaunchResult well = started_shell("touch $YOTTA_JOB_FOLDER/finished");
+  CHECK((well.status == 0 && well.text.empty()));
+  CHECK(contains(message_of([] {
+                   const LaunchResult none = started(1, 1, {"/no/such/program"});
+                   fail(Where::current(), "{} {}", none.status, none.text);
+                 }),
+                 "1 cannot start /no/such/program: No such file"));
+}
+
+TEST_CASE("a process that is stopped does not stop the job: it is killed after a while") {
+  if (!built_with_zmq()) return;
+  for (const std::string& deaths : {std::string(), std::string(" 2 0 3,")}) {
+    CAPTURE(deaths);
+    const Counted all = counted(3, 3, deaths, {.patience = 1}, " 1 0 3,");
+    CHECK((all.result.status == 0 && all.log == "6 by 3"));
+  }
+  const LaunchResult late = started_shell("kill -STOP $$", {.most_deaths = 3, .patience = 0.3});
+  CHECK(late.status == 128 + SIGKILL);
+}
+
+TEST_CASE("a process that is stopped and goes on is not killed") {
+  const std::string words =
+      "(sleep 0.1; kill -CONT $$) & kill -STOP $$; sleep 2.5; touch $YOTTA_JOB_FOLDER/finished";
+  const LaunchResult result =  // no epoch begins, for which they would be late
+      started(2, 3, {"/bin/sh", "-c", words}, {.most_deaths = 0, .patience = 2});
+  CHECK(result.status == 0);
+  CHECK(result.text.empty());
+}
+
+TEST_CASE("a starter that is interrupted ends its processes, and leaves no folder") {
+  const TemporaryFolder folder;
+  const std::string before = std::filesystem::temp_directory_path().string();
+  setenv("TMPDIR", folder.path().c_str(), 1);
+  const std::string starter = fmt::format("kill -TERM {}; ", getpid());
+  CHECK(started_shell(starter + "exec sleep 100").status == 128 + SIGTERM);
+  setenv("TMPDIR", before.c_str(), 1);
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("a process that is killed again and again is not replaced for ever") {
+  const LaunchResult killed = started_shell("kill -9 $$", {.most_deaths = 5});
+  CHECK(killed.status == 128 + SIGKILL);
+  CHECK(contains(killed.text, "was killed: Killed; 6 processes of this job have been killed"));
+}

@@ -1,0 +1,261 @@
+// Training goes on when ranks die: killed at random points, with the losses of the run without faults.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "course/shared/training.hpp"
+#include "runner/grade.hpp"
+#include "support/from_ctest.hpp"
+#include "support/longest_wait.hpp"
+#include "support/message_of.hpp"
+#include "support/not_run.hpp"
+#include "support/temporary_folder.hpp"
+#include "yotta/comm/layouts/mesh_text.hpp"
+#include "yotta/core/random.hpp"
+#include "yotta/core/system/files.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+
+constexpr int64_t steps = 8;
+
+// Runs of a tiny model, in a folder of their own.
+class Runs {
+ public:
+  Runs() {
+    std::string words;
+    for (int i = 0; i < 100; ++i) words += fmt::format("the {}th word of a text for a test, ", i);
+    write_file(text(), words);
+  }
+  TrainingPlan plan(const std::string& layout) const {
+    TrainingPlan plan;
+    plan.model = gpt2_config(2, 8, 2, 8, 256);
+    plan.layout = parse_mesh(layout);
+    plan.ranks = static_cast<int>(plan.layout->ranks());
+    plan.steps = steps;
+    plan.batch = 8;
+    plan.warmup = 2;
+    plan.text = text();
+    plan.measure_seconds = 0;
+    return plan;
+  }
+  // The same with faults.
+  TrainingPlan plan(const std::string& layout, Recovery recovery,
+                    const std::vector<Fault>& faults) const {
+    TrainingPlan faulty = plan(layout);
+    std::string list;
+    for (const Fault& each : faults)
+      list +=
+          fmt::format(R"({}{{"rank": {}, "step": {}, "phase": "{}", "back": {}}})",
+                      list.empty() ? "" : ", ", each.rank, each.step, name(each.phase), each.back);
+    const std::string file = (folder_ / "faults.json").string();
+    write_file(file, fmt::format(R"({{"faults": [{}]}})", list));
+    faulty.tolerance.emplace();
+    faulty.tolerance->recovery = recovery;
+    faulty.tolerance->missing = layout_of(faulty).dp_replicate - 1;
+    faulty.tolerance->faults = file;
+    return faulty;
+  }
+  std::filesystem::path folder() const { return folder_.path(); }
+
+ private:
+  std::string text() const { return (folder_ / "text.txt").string(); }
+  TemporaryFolder folder_;
+};
+
+TrainingFigures trained(const TrainingPlan& plan) {
+  return run_training(plan, [](const StepFigures&) {});
+}
+
+std::string describe(const std::vector<Fault>& faults) {
+  std::string text;
+  for (const Fault& each : faults)
+    text += fmt::format("rank {} step {} {} back {}; ", each.rank, each.step, name(each.phase),
+                        each.back);
+  return text;
+}
+
+double difference(const TrainingFigures& some, const TrainingFigures& others) {
+  REQUIRE(some.loss.size() == others.loss.size());
+  double most = std::abs(some.validation_loss - others.validation_loss);
+  for (size_t i = 0; i < some.loss.size(); ++i)
+    most = std::max(most, std::abs(some.loss[i] - others.loss[i]));
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("killed at 200 random points, a run ends with the losses of the run without faults") {
+  const Runs runs;
+  struct Setting {
+    const char* layout;
+    int zero;
+    Recovery recovery;
+    TrainingFigures without = {};
+  };
+  std::vector<Setting> settings;
+  for (const char* const layout : {"dp=4", "dp=2,tp=2", "dp=2,pp=2", "fsdp=2,dp=2"})
+    for (const Recovery each : {Recovery::restart, Recovery::replay, Recovery::drop})
+      settings.push_back({layout, 0, each});
+  settings.push_back({"pp=2,tp=2", 0, Recovery::restart});
+  settings.push_back({"dp=4", 2, Recovery::restart});
+  const auto plan_of = [&](const Setting& setting, const std::vector<Fault>* faults) {
+    TrainingPlan plan = faults == nullptr ? runs.plan(setting.layout)
+                                          : runs.plan(setting.layout, setting.recovery, *faults);
+    plan.zero = setting.zero;
+    return plan;
+  };
+  for (Setting& each : settings) each.without = trained(plan_of(each, nullptr));
+  const int points = long_form() ? 2000 : 200;
+  for (int i = 0; i < points; ++i) {
+    const Setting& setting = settings[static_cast<size_t>(i) % settings.size()];
+    const std::vector<Fault> faults =
+        random_faults(static_cast<uint64_t>(i), 1 + i % 3 / 2, 4, 0, steps - 1).faults;
+    CAPTURE(i);
+    CAPTURE(setting.layout);
+    CAPTURE(name(setting.recovery));
+    CAPTURE(describe(faults));
+    const TrainingFigures figures = trained(plan_of(setting, &faults));
+    const double most = difference(figures, setting.without);
+    if (setting.recovery == Recovery::restart) CHECK(most == 0);
+    if (setting.recovery == Recovery::replay) CHECK(most <= 1e-5);
+    if (setting.recovery == Recovery::drop) CHECK(most <= 0.1);
+    CHECK((setting.recovery == Recovery::drop || figures.dropped_sequences == 0));
+    CHECK(figures.epochs.back().epoch >= 2);
+  }
+}
+
+TEST_CASE("a run whose ranks all die goes on from peers, from the disk, or begins again") {
+  const Runs runs;
+  const TrainingFigures without = trained(runs.plan("pp=2,tp=2"));
+  const std::vector<Fault> all = {{0, 5, FaultPhase::forward, 0},
+                                  {1, 5, FaultPhase::forward, 0},
+                                  {2, 5, FaultPhase::forward, 0},
+                                  {3, 5, FaultPhase::forward, 0}};
+  for (const bool has_disk : {false, true}) {
+    TrainingPlan plan = runs.plan("pp=2,tp=2", Recovery::restart, all);
+    plan.tolerance->snapshot_every = 2;
+    if (has_disk) plan.tolerance->snapshots = (runs.folder() / "snapshots").string();
+    const TrainingFigures figures = trained(plan);
+    CHECK(difference(figures, without) == 0);
+    // Who hears of a death first dies in a later epoch: so there are 2 to 5.
+    CHECK((figures.epochs.back().epoch >= 2 && figures.epochs.back().epoch <= 5));
+  }
+}
+
+TEST_CASE("a job that is started again goes on from its own snapshots, and from no other's") {
+  const Runs runs;
+  const TrainingFigures without = trained(runs.plan("fsdp=2,dp=2"));
+  TrainingPlan plan = runs.plan("fsdp=2,dp=2", Recovery::restart, {});
+  plan.tolerance->snapshots = (runs.folder() / "snapshots").string();
+  plan.stop_after = 5;
+  trained(plan);
+  plan.stop_after = 0;
+  const TrainingFigures figures = trained(plan);
+  CHECK(difference(figures, without) == 0);
+  CHECK(figures.epochs[0].step == 5);
+  CHECK(figures.epochs[0].level == SnapshotLevel::disk);
+  plan.learning_rate *= 2;
+  CHECK(contains(message_of([&] { trained(plan); }), "is of another run"));
+}
+
+TEST_CASE("a run goes on from the checkpoint that it was resumed from, and saves one") {
+  const Runs runs;
+  const TrainingFigures without = trained(runs.plan("dp=2"));
+  const std::string first = (runs.folder() / "first").string(), second = first + "_2";
+  TrainingPlan plan = runs.plan("dp=2");
+  plan.stop_after = 3;
+  plan.save = first;
+  trained(plan);
+  plan = runs.plan("dp=2", Recovery::restart,
+                   {{0, 3, FaultPhase::forward, 0}, {1, 3, FaultPhase::forward, 0}});
+  plan.resume = first;
+  plan.save = second;
+  plan.stop_after = 6;
+  CHECK(trained(plan).first_step == 3);
+  plan = runs.plan("dp=2");
+  plan.resume = second;
+  const std::vector<double> last = trained(plan).loss;
+  REQUIRE(last.size() == 2);
+  CHECK((last[0] == without.loss[6] && last[1] == without.loss[7]));
+}
+
+TEST_CASE("processes that kill themselves with SIGKILL: the losses of threads without faults") {
+#ifndef YOTTA_HAVE_ZMQ
+  YOTTA_NOT_RUN("ZeroMQ is not installed (Debian, Ubuntu: apt-get install libzmq3-dev cppzmq-dev)");
+#endif
+  const Runs runs;
+  const TrainingFigures without = trained(runs.plan("dp=2,tp=2"));
+  const Fault two[] = {{0, 3, FaultPhase::collective, 1}, {3, 5, FaultPhase::optimizer, 0}};
+  const std::string json = (runs.folder() / "figures.json").string();
+  for (int i = 0; i < (long_form() ? 30 : 3); ++i) {
+    const auto recovery = static_cast<Recovery>(i % 3);
+    CAPTURE(name(recovery));
+    const std::vector<Fault> faults =
+        i < 3 ? std::vector<Fault>(two, two + 2)
+              : random_faults(static_cast<uint64_t>(i), 2, 4, 0, steps - 1).faults;
+    CAPTURE(describe(faults));
+    const TrainingPlan plan = runs.plan("dp=2,tp=2", recovery, faults);
+    std::vector<std::string> words = {from_ctest("YOTTA_TRAIN"), "--comm", "tcp"};
+    for (const auto& [option, value] : std::initializer_list<std::pair<const char*, std::string>>{
+             {"--layout", "dp=2,tp=2"},
+             {"--layers", "2"},
+             {"--width", "8"},
+             {"--heads", "2"},
+             {"--context", "8"},
+             {"--steps", "8"},
+             {"--batch", "8"},
+             {"--warmup", "2"},
+             {"--text", plan.text},
+             {"--faults", plan.tolerance->faults},
+             {"--recover", name(recovery)},
+             {"--json", json}}) {
+      words.emplace_back(option);
+      words.push_back(value);
+    }
+    const runner::Ending ending = runner::run_limited(words, longest_wait);
+    CAPTURE(ending.output);
+    REQUIRE(ending.well());
+    const auto figures = nlohmann::json::parse(read_file(json));
+    REQUIRE(figures["loss"].size() == steps);
+    const double most[] = {0, 0.1, 1e-5};  // restart, drop, replay
+    for (size_t step = 0; step < steps; ++step)
+      CHECK(std::abs(figures["loss"][step].get<double>() - without.loss[step]) <=
+            most[static_cast<size_t>(recovery)]);
+    CHECK(figures["epochs"].back()["epoch"] >= 3);
+    CHECK((recovery == Recovery::drop || figures["sequences_dropped"] == 0));
+    const size_t killed = ending.output.find("was killed: Killed; another takes its place");
+    CHECK(ending.output.find("was killed: Killed; another", killed + 1) != std::string::npos);
+  }
+}
+
+TEST_CASE("what cannot go on is refused, with what can") {
+  const Runs runs;
+  const auto refusal = [&](const std::string& layout, Recovery recovery, auto change) {
+    TrainingPlan plan = runs.plan(layout, recovery, {});
+    change(plan);
+    return message_of([&] { check_plan(plan); });
+  };
+  const auto nothing = [](TrainingPlan&) {};
+  check_plan(runs.plan("dp=2", Recovery::drop, {}));
+  CHECK(contains(refusal("pp=2", Recovery::drop, nothing),
+                 "--recover drop goes on with the replicas that are left, and pp 2 has one: take "
+                 "--recover restart, or dp=2 as well"));
+  CHECK(contains(refusal("dp=2", Recovery::replay, [](TrainingPlan& plan) { plan.zero = 1; }),
+                 "none that hold the same: --zero 1 cuts their state"));
+  CHECK(contains(
+      refusal("dp=2", Recovery::drop, [](TrainingPlan& plan) { plan.tolerance->missing = 2; }),
+      "--tolerate 2: 2 replicas cannot all be missing while others go on. Nearest: 1"));
+  CHECK(contains(refusal("dp=2", Recovery::drop,
+                         [](TrainingPlan& plan) { plan.tolerance->snapshot_every = 3; }),
+                 "--snapshot-every 3 is for --recover restart"));
+  CHECK(contains(refusal("dp=2", Recovery::drop,
+                         [](TrainingPlan& plan) { plan.tolerance->faults = "/no/such/plan"; }),
+                 "/no/such/plan"));
+  CHECK(contains(refusal("dp=2", Recovery::drop,
+                         [](TrainingPlan& plan) { plan.tolerance->snapshots = "/proc/none"; }),
+                 "/proc/none"));
+}

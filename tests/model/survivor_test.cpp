@@ -1,0 +1,213 @@
+// A survivor through epochs: in step exactly, whoever dies wherever; what was lost is counted.
+#include "yotta/model/survivor.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "support/message_of.hpp"
+#include "yotta/comm/run_ranks.hpp"
+#include "yotta/nn/adamw.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+
+constexpr int64_t steps = 9;
+
+// A model of one number a part: each step's gradient is the mean of numbers that the step and the sequence decide.
+double gradient_of(int64_t step, int64_t sequence) {
+  return static_cast<double>((7 * step + 3 * sequence) % 11) - 4;
+}
+
+// The weight of each part when all is done, and the log of epochs.
+struct Outcome {
+  std::mutex mutex;
+  std::map<int, double> weights;
+  std::vector<EpochRecord> log;
+  std::vector<StepRecord> history;
+};
+
+class Member : public EpochMember {
+ public:
+  Member(const Joiner& self, const SurvivorOptions& options, int64_t batch, Outcome& outcome)
+      : self_(self),
+        batch_(batch),
+        outcome_(outcome),
+        survivor_(self, options, [] { throw RankKilled(); }) {}
+
+  bool run(Communicator& world, const Epoch& epoch) override {
+    const Places places = survivor_.options().places;
+    const int part = places.part(self_.place);
+    const ParameterPtr weight = make_parameter("w", {1, 1}, true, zeros(), 0, DType::f64);
+    AdamW optimizer({weight});
+    const EpochScope scope(survivor_);
+    const TrainHooks hooks = survivor_.hooks({}, world);
+    for (int64_t step = survivor_.regroup(world, epoch, optimizer); step < steps; ++step) {
+      survivor_.begin_step(step);
+      std::vector<int> living;
+      for (const int place : epoch.places)
+        if (places.part(place) == 0) living.push_back(places.replica(place));
+      const int own = world.rank() / places.parts;
+      const ShareOfStep share =
+          share_of_step(survivor_.options().recovery, batch_, 1, 0, places.replicas, living, own);
+      survivor_.point().at(FaultPhase::forward);
+      std::vector<double> sum(static_cast<size_t>(places.parts));
+      for (int64_t i = share.begin; i < share.end; ++i)
+        sum[static_cast<size_t>(part)] += gradient_of(step, i) + part;
+      survivor_.point().at(FaultPhase::backward);
+      Work work = world.all_reduce_async(sum);
+      hooks.after_backward();
+      work.wait();
+      weight->gradient().fill(sum[static_cast<size_t>(part)] / static_cast<double>(share.all));
+      hooks.before_step();
+      optimizer.step(0.1);
+      survivor_.end_step({sum[0], share.all}, optimizer);
+      if (survivor_.lets_others_in(world, epoch)) return false;
+    }
+    const std::lock_guard lock(outcome_.mutex);
+    outcome_.weights[self_.place] = weight->value.data<double>()[0];
+    outcome_.log = survivor_.log(), outcome_.history = survivor_.history();
+    return true;
+  }
+
+ private:
+  Joiner self_;
+  int64_t batch_;
+  Outcome& outcome_;
+  Survivor survivor_;
+};
+
+void train(Outcome& outcome, const SurvivorOptions& options, int64_t batch = 8) {
+  run_epochs(
+      options.places.count(),
+      [&](const std::vector<bool>& ready) {
+        return places_of_epoch(options.recovery, options.places, ready, options.quorum);
+      },
+      [&](const Joiner& self) { return std::make_unique<Member>(self, options, batch, outcome); });
+}
+SurvivorOptions options_of(Recovery recovery, Places places, std::vector<Fault> faults,
+                           int64_t every = 1) {
+  SurvivorOptions options;
+  options.recovery = recovery, options.places = places, options.every = every;
+  options.faults.faults = std::move(faults);
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("whoever dies in whichever phase, all parts end as without faults") {
+  for (const Places& places : {Places{4, 1}, Places{2, 2}, Places{1, 3}})
+    for (const Recovery recovery : {Recovery::restart, Recovery::replay}) {
+      if (recovery == Recovery::replay && places.replicas == 1) continue;
+      Outcome without;
+      train(without, options_of(recovery, places, {}));
+      REQUIRE(without.weights.size() == static_cast<size_t>(places.count()));
+      for (int phase = 0; phase < fault_phases; ++phase)
+        for (int rank = 0; rank < places.count(); ++rank) {
+          const auto dies = static_cast<FaultPhase>(phase);
+          const Fault fault{rank, dies == FaultPhase::healing ? 0 : 4, dies, phase % 3};
+          CAPTURE(name(dies));
+          CAPTURE(rank);
+          Outcome with;
+          train(with, options_of(recovery, places, {fault}, recovery == Recovery::restart ? 2 : 1));
+          CHECK(with.weights == without.weights);  // sums of whole numbers
+          CHECK(with.log.back().epoch >= 2);
+          CHECK(with.history == without.history);
+        }
+    }
+}
+
+TEST_CASE("restart loses the steps since the last snapshot, and they are done again") {
+  Outcome outcome;
+  train(outcome, options_of(Recovery::restart, {1, 2}, {{1, 7, FaultPhase::optimizer}}, 3));
+  REQUIRE(outcome.log.size() == 2);
+  CHECK(outcome.log[0].level == SnapshotLevel::beginning);
+  CHECK(outcome.log[1].step == 6);
+  CHECK(outcome.log[1].level == SnapshotLevel::peer_memory);
+  CHECK(outcome.log[1].moved == 1);
+  // The other had done step 7, or was about to.
+  CHECK((outcome.log[1].redone == 1 || outcome.log[1].redone == 2));
+  CHECK(outcome.log[1].seconds > 0);
+}
+
+TEST_CASE("drop trains on the sequences of those left, until the replacement is back") {
+  Outcome outcome;
+  train(outcome, options_of(Recovery::drop, {4, 1}, {{2, 3, FaultPhase::forward, 2}}));
+  REQUIRE(outcome.history.size() == steps);
+  int64_t dropped = 0;
+  for (const StepRecord& each : outcome.history) {
+    CHECK((each.sequences == 8 || each.sequences == 6));
+    dropped += 8 - each.sequences;
+  }
+  CHECK((dropped == 4 ||
+         dropped == 6));  // its step, and two more; the others may have been one behind
+  REQUIRE(outcome.log.size() == 3);
+  CHECK((outcome.log[1].ranks == 3 && outcome.log[2].ranks == 4));
+  CHECK((outcome.log[0].places == 0b1111 && outcome.log[0].joined == 0b1111));
+  CHECK((outcome.log[1].places == 0b1011 && outcome.log[1].joined == 0));
+  CHECK((outcome.log[2].places == 0b1111 && outcome.log[2].joined == 0b0100));
+  CHECK(outcome.log[2].step == 5);
+  CHECK(outcome.log[2].moved == 1);
+  for (int place = 1; place < 4; ++place) CHECK(outcome.weights[place] == outcome.weights[0]);
+}
+
+TEST_CASE("what a member did in a step that was given up is not taken for the run's") {
+  // Place 3 dies when place 2 alone has done step 1. Places 0 and 1 do it again, with fewer sequences.
+  const SurvivorOptions options = options_of(Recovery::drop, {2, 2}, {});
+  std::vector<std::unique_ptr<Survivor>> survivors;
+  for (int place = 0; place < 4; ++place)
+    survivors.push_back(std::make_unique<Survivor>(Joiner{place, 0}, options, nullptr));
+  const auto epoch = [&](int number, const std::vector<int>& places, int64_t begins, auto work) {
+    run_ranks(static_cast<int>(places.size()), [&](Communicator& world) {
+      const int place = places[static_cast<size_t>(world.rank())];
+      Survivor& survivor = *survivors[static_cast<size_t>(place)];
+      const ParameterPtr weight = make_parameter("w", {1, 1}, true, zeros(), 0, DType::f64);
+      AdamW optimizer({weight});
+      const EpochScope scope(survivor);
+      CHECK(survivor.regroup(world, {number, places, nullptr}, optimizer) == begins);
+      work(place, survivor, optimizer, weight->value.data<double>()[0]);
+    });
+  };
+  epoch(1, {0, 1, 2, 3}, 0, [](int place, Survivor& survivor, AdamW& optimizer, double& weight) {
+    weight = 1;
+    survivor.end_step({1, 8}, optimizer);
+    survivor.leave();
+    if (place == 2) weight = 2, survivor.end_step({1, 8}, optimizer);
+  });
+  survivors[3] = std::make_unique<Survivor>(Joiner{3, 1}, options, nullptr);
+  epoch(2, {0, 1}, 1, [](int, Survivor& survivor, AdamW& optimizer, double& weight) {
+    CHECK(weight == 1);
+    weight = 20;
+    survivor.end_step({1, 4}, optimizer);
+  });
+  epoch(3, {0, 1, 2, 3}, 2, [](int, Survivor& survivor, AdamW&, double& weight) {
+    CHECK(weight == 20);
+    CHECK(survivor.log().size() == 3);
+  });
+}
+
+TEST_CASE("two die in one step, one dies while it is healed, and all die") {
+  Outcome without;
+  train(without, options_of(Recovery::replay, {4, 1}, {}));
+  for (const std::vector<Fault>& faults :
+       {std::vector<Fault>{{0, 4, FaultPhase::collective}, {3, 4, FaultPhase::collective}},
+        {{1, 2, FaultPhase::save}, {1, 3, FaultPhase::healing}, {1, 4, FaultPhase::healing}},
+        {{0, 4, FaultPhase::forward},
+         {1, 4, FaultPhase::forward},
+         {2, 4, FaultPhase::forward},
+         {3, 4, FaultPhase::forward}}})
+    for (const int quorum : {1, 3, 4}) {
+      CAPTURE(quorum);
+      Outcome with;
+      SurvivorOptions options = options_of(Recovery::replay, {4, 1}, faults);
+      options.quorum = quorum;
+      train(with, options);
+      CHECK(with.weights == without.weights);
+      if (quorum == 4)
+        for (const EpochRecord& each : with.log) CHECK(each.ranks == 4);
+    }
+}
