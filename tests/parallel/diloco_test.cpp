@@ -210,9 +210,10 @@ TEST_CASE("packed outer gradients: bytes as counted, and a mean within the round
       for (const RankReport& each : reports) bytes += each.ledger().traffic("mean").bytes_sent;
       CHECK(bytes == packed_mean_bytes_sent(k, n, bits));
       std::vector<double> exact(static_cast<size_t>(n));
-      for (int r = 0; r < k; ++r)
-        for (size_t i = 0; i < exact.size(); ++i)
-          exact[i] += (1 + r) * batch_rows("outer", r, 0, n, 1).values()[i] / (k * (k + 1) / 2.0);
+      for (int r = 0; r < k; ++r) {
+        const std::vector<double> x = batch_rows("outer", r, 0, n, 1).values();
+        for (size_t i = 0; i < exact.size(); ++i) exact[i] += (1 + r) * x[i] / (k * (k + 1) / 2.0);
+      }
       for (const std::vector<double>& mean : means) {
         CHECK(mean == means[0]);
         CHECK(largest_gap(mean, exact) <=
