@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "course/shared/console.hpp"
+#include "course/shared/diloco_options.hpp"
 #include "course/shared/same_everywhere.hpp"
 #include "course/shared/training_text.hpp"
 #include "yotta/comm/run_ranks.hpp"
@@ -58,6 +59,7 @@ Metadata fixed_options(const TrainingPlan& plan, const TrainingText& text) {
                                       {"z_loss", m.z_loss},
                                       {"bias_rate", m.bias_rate}})
       all[name] = fmt::format("{}", value);
+  if (plan.workers > 0) all["diloco"] = describe_diloco(plan.workers, plan.diloco);
   if (plan.sequence > 0) all["context"] = std::to_string(plan.sequence);
   if (!text.tokenizer_json().empty()) all["tokenizer"] = hash_of(text.tokenizer_json());
   return all;
@@ -137,6 +139,7 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                       {"--router", name(m.mixture.score)},
                       {"--attention", m.attention == AttentionKind::plain ? "plain" : "blockwise"},
                       {"--layout", describe(layout_of(plan))},
+                      {"--diloco", describe_diloco(plan.workers, plan.diloco)},
                       {"--device", name(plan.device)},
                       {"--microbatches", text_of(plan.microbatches)},
                       {"--recompute", plan.recompute},
@@ -199,7 +202,8 @@ class Run {
         options_(fixed_options(plan, text)),
         are_processes_(rank_host() != nullptr),
         batches_(text.to_train(sequence_of(plan), plan.model.seed)),
-        mesh_(started_alike(facts_of(plan, text)), layout_of(plan)),
+        worker_(worker_of(started_alike(facts_of(plan, text)))),
+        mesh_(worker_, layout_of(plan)),
         loaded_(same_everywhere(starting_weights(plan))),
         building_(std::in_place, plan.device),
         model_(plan.model, mesh_, nd_options(plan), loaded_),
@@ -207,6 +211,7 @@ class Run {
     building_.reset();
     set_masters();
     loaded_.clear();
+    if (plan.workers > 0) start_diloco();
     if (is_first() && !plan.save.empty()) saving_ = lock_for_saving(plan.save);
   }
 
@@ -224,6 +229,7 @@ class Run {
     for (int64_t step = first; step < last; ++step) {
       context().ledger.reset();
       take_step(trainer, step, on_step);
+      if (diloco_) meet_workers(step + 1 == last);
       count_step();
       const bool is_due = plan_.save_every > 0 && (step + 1) % plan_.save_every == 0;
       if (is_due || step + 1 == last) save(step + 1);
@@ -234,6 +240,32 @@ class Run {
 
  private:
   bool is_first() const { return world_.rank() == 0; }
+
+  // The ranks of this rank's worker of DiLoCo: neighbours. Without workers: all.
+  Communicator worker_of(Communicator& world) const {
+    if (plan_.workers == 0) return world;
+    const int size = plan_.ranks / plan_.workers;
+    return world.split(world.rank() / size, world.rank()).named("worker");
+  }
+  // Joins the ranks with the same part of the model, one of each worker.
+  void start_diloco() {
+    const int size = plan_.ranks / plan_.workers;
+    workers_ = world_.split(world_.rank() % size, world_.rank()).named("diloco");
+    diloco_.emplace(*optimizer_, workers_, plan_.diloco);
+  }
+  void meet_workers(bool last) {
+    const BatchShard mine = worker_share();
+    const auto all = static_cast<double>(plan_.batch);
+    const auto own = static_cast<double>((mine.end - mine.begin) * plan_.workers);
+    const bool changed = diloco_->after_step(own / all);
+    if (last) diloco_->synchronise();
+    if (changed || last) model_.hooks().after_step();  // ZeRO gathers the new weights
+  }
+  // The sequences of this rank's worker.
+  BatchShard worker_share() const {
+    if (plan_.workers == 0) return {0, plan_.batch};
+    return batch_shard(plan_.batch, plan_.workers, workers_.rank());
+  }
 
   // Processes are started one by one; threads have one plan.
   Communicator& started_alike(const Facts& facts) {
@@ -310,8 +342,11 @@ class Run {
 
   void take_step(Trainer& trainer, int64_t step,
                  const std::function<void(const StepFigures&)>& on_step) {
-    const BatchShard mine = model_.share(plan_.batch);
-    const int64_t tokens = plan_.batch * sequence_of(plan_);
+    const BatchShard of_worker = worker_share();
+    const int64_t sequences = of_worker.end - of_worker.begin;
+    BatchShard mine = model_.share(sequences);
+    mine.begin += of_worker.begin, mine.end += of_worker.begin;
+    const int64_t tokens = sequences * sequence_of(plan_);
     const Batch batch = batches_.draw(step, mine.begin, mine.end - mine.begin);
     std::vector<Microbatch> parts = model_.microbatches(batch.inputs, batch.targets, mine.begin);
     if (plan_.device != Device::cpu)
@@ -322,10 +357,11 @@ class Run {
     const double begin = seconds_now();
     const StepReport report = on_device([&] { return trainer.step(step, parts, tokens); });
     const double seconds = seconds_now() - begin;
+    losses_.push_back(report.loss);
     if (!is_first()) return;
-    figures_.loss.push_back(report.loss);
     figures_.step_seconds.push_back(seconds);
-    on_step({step + 1, report.loss, static_cast<double>(tokens) / seconds});
+    const auto all = static_cast<double>(plan_.batch * sequence_of(plan_));
+    on_step({step + 1, report.loss, all / seconds});
   }
 
   // Adds what a step has sent and held to this rank's figures. What a checkpoint gathers between
@@ -342,12 +378,22 @@ class Run {
   }
 
   void finish() {
+    if (diloco_) average_losses();
+    if (is_first()) figures_.loss = losses_;
     gather_figures();
     const std::unique_ptr<Transformer> whole = whole_model();
     if (!is_first()) return;
     figures_.parameters = parameter_count(whole->stack());
     figures_.validation_loss = validate(*whole);
     figures_.sample_after = sample(*whole);
+  }
+
+  // Each worker knows the losses of its own sequences: of all, their mean by tokens.
+  void average_losses() {
+    const BatchShard mine = worker_share();
+    for (double& loss : losses_)
+      loss *= static_cast<double>(mine.end - mine.begin) / static_cast<double>(plan_.batch);
+    workers_.all_reduce(losses_);
   }
 
   // Rank 0 gets what the others have counted: they may be processes of their own.
@@ -413,6 +459,7 @@ class Run {
   Metadata options_;
   bool are_processes_;  // the ranks, not threads of this one
   Batches batches_;
+  Communicator worker_;  // the ranks that train one model: all, or those of a worker of DiLoCo
   Mesh mesh_;
   std::vector<NamedTensor> loaded_;      // whole, until the model and its masters have their parts
   std::optional<DeviceScope> building_;  // the model is built on its device
@@ -420,6 +467,9 @@ class Run {
   std::unique_ptr<Optimizer>
       optimizer_;  // of this rank's parameters, in the order of model_.held()
   std::shared_ptr<FolderLock> saving_;
+  Communicator workers_;  // of DiLoCo: the ranks with the same part of the model
+  std::optional<Diloco> diloco_;
+  std::vector<double> losses_;  // of this run's steps
 };
 
 // The tokens of every step, (steps, B, T), for whoever repeats the run elsewhere.
@@ -695,6 +745,35 @@ Metadata saved_options(const std::string& folder) {
   return parse_training_state(read_saved(path), path.string()).options;
 }
 
+// The run of one worker of DiLoCo, the one with the fewest sequences.
+TrainingPlan smallest_worker(TrainingPlan plan) {
+  plan.ranks /= plan.workers;
+  plan.batch /= plan.workers;
+  plan.workers = 0;
+  return plan;
+}
+
+void expect_workers(const TrainingPlan& plan) {
+  expect_diloco(plan.workers, plan.diloco);
+  if (plan.layout && plan.layout->ranks() * plan.workers != plan.ranks)
+    fail(Where::current(),
+         "{} workers of {} are {} ranks, not {}; with --layout, leave --ranks out", plan.workers,
+         describe(*plan.layout), plan.layout->ranks() * plan.workers, plan.ranks);
+  if (plan.ranks % plan.workers != 0)
+    fail(Where::current(), "{} workers of DiLoCo do not divide {} ranks", plan.workers, plan.ranks);
+  if (plan.batch < plan.workers)
+    fail(Where::current(),
+         "{} workers of DiLoCo share a batch of {} sequences; each needs one. Nearest: --batch {}",
+         plan.workers, plan.batch, plan.workers);
+  if (plan.device != Device::cpu)
+    fail(Where::current(), "DiLoCo's outer steps run on the CPU only; leave out --device cuda");
+  if (!plan.resume.empty() || plan.save_every > 0)
+    fail(Where::current(),
+         "a run of DiLoCo is saved at its end alone: a checkpoint has no room for what each worker "
+         "keeps to itself. Leave out {}",
+         plan.resume.empty() ? "--save-every" : "--resume");
+}
+
 // Names the texts, where the saved options have only a hash.
 void expect_same_text(const TrainingPlan& plan, const TrainingText& text) {
   Metadata saved = saved_options(plan.resume);
@@ -707,6 +786,10 @@ void expect_same_text(const TrainingPlan& plan, const TrainingText& text) {
 }  // namespace
 
 void check_plan(const TrainingPlan& plan) {
+  if (plan.workers > 0) {
+    expect_workers(plan);
+    return check_plan(smallest_worker(plan));
+  }
   expect_numbers(plan);
   expect_optimizer(plan);
   plan.model.check();

@@ -1,6 +1,7 @@
 // One training run, as `train` and `tour` do it: text in, a transformer on some ranks, figures out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/parallel/diloco.hpp"
 
 namespace yotta {
 
@@ -51,6 +53,8 @@ struct TrainingPlan {
   double momentum = 0;                   // of SGD
   std::string gradients = "overlapped";  // or bucketed, naive
   int64_t bucket_bytes = 1 << 20;
+  int workers = 0;         // of DiLoCo, each with a layout of its own; 0: none
+  DilocoOptions diloco;    // how they average
   std::string text;        // a UTF-8 file or folder; empty: the course's own prose and headers
   int64_t stop_after = 0;  // stop when so many steps are done; 0: all. --resume goes on from there
   std::string save;        // a folder, written after the last step
@@ -64,9 +68,10 @@ struct TrainingPlan {
 };
 
 // The layout of a plan: the one that is given, or all ranks data-parallel; with ZeRO-3 that is the
-// axis fsdp.
+// axis fsdp. With DiLoCo, of each worker.
 inline MeshShape layout_of(const TrainingPlan& plan) {
-  MeshShape shape = plan.layout.value_or(MeshShape{.dp_replicate = plan.ranks});
+  const int ranks = plan.ranks / std::max(plan.workers, 1);
+  MeshShape shape = plan.layout.value_or(MeshShape{.dp_replicate = ranks});
   if (plan.zero == 3 && shape.dp_shard == 1) std::swap(shape.dp_shard, shape.dp_replicate);
   return shape;
 }

@@ -3,6 +3,7 @@
 
 #include "course/shared/comm_choice.hpp"
 #include "course/shared/console.hpp"
+#include "course/shared/diloco_options.hpp"
 #include "course/shared/json_object.hpp"
 #include "course/shared/options.hpp"
 #include "course/shared/timelines.hpp"
@@ -21,7 +22,7 @@ struct Arguments {
   TrainingPlan plan;
   std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", layout, json;
   std::string gradient_dtype = "f32", gather_dtype, router = "softmax";
-  std::string device = "cpu", matmul = "cublas";
+  std::string device = "cpu", matmul = "cublas", diloco;
   int64_t kv_heads = 0, feed_forward = 0;
   bool untied = false;
 };
@@ -95,6 +96,11 @@ void add_rank_options(Options& to, Arguments& a) {
          "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, ep, cp, tp. ep is data "
          "parallelism whose ranks share out the experts: ep=4,dp=2 is 8 ranks, and 2 hold each "
          "expert",
+         not_empty());
+  to.add("--diloco", a.diloco,
+         "workers that train alone and average their weights now and then, as in k=4,inner=50: k "
+         "workers, each of --layout or of a k-th of the ranks, inner steps between two means; also "
+         "rate, momentum (of the outer step), fragments, overlap, keep (streaming), bits (8 or 4)",
          not_empty());
 }
 // What the ranks do on each axis.
@@ -178,11 +184,14 @@ void add_options(Options& to, Arguments& a) {
   add_file_options(to, a);
 }
 
-// --layout alone says how many ranks there are; beside --ranks it must agree.
+// --layout alone says how many ranks there are; beside --ranks it must agree. With --diloco it is
+// that of each worker, and without it a worker is one rank.
 void settle_layout(Arguments& a, bool ranks_given) {
-  if (a.layout.empty()) return;
-  a.plan.layout = parse_mesh(a.layout);
-  if (!ranks_given) a.plan.ranks = static_cast<int>(a.plan.layout->ranks());
+  if (!a.diloco.empty()) std::tie(a.plan.workers, a.plan.diloco) = parse_diloco(a.diloco);
+  if (!a.layout.empty()) a.plan.layout = parse_mesh(a.layout);
+  if (ranks_given || (a.layout.empty() && a.diloco.empty())) return;
+  const int64_t ranks = a.plan.layout ? a.plan.layout->ranks() : 1;
+  a.plan.ranks = static_cast<int>(ranks * std::max(a.plan.workers, 1));
 }
 
 // Under mpirun each rank is a process: the first one prints, measures and writes files.
@@ -193,7 +202,10 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
   else if (a.plan.ranks > 64)
     fail(Where::current(), "{} ranks are wanted; as threads there are 64 at most", a.plan.ranks);
   if (!comm.is_one_of_many()) check_plan(a.plan);  // or many would start, to be refused
-  const char* const given = ranks_given ? "--ranks" : a.layout.empty() ? nullptr : "--layout";
+  const char* const given = ranks_given         ? "--ranks"
+                            : !a.diloco.empty() ? "--diloco"
+                            : a.layout.empty()  ? nullptr
+                                                : "--layout";
   a.plan.ranks = static_cast<int>(comm.start(argc, argv, {a.plan.ranks, given, 1, rank_limit}));
   if (comm.is_first()) return;
   a.plan.measure_seconds = 0;
@@ -333,6 +345,10 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
       "{:.0f} tokens/s, {:.3f} s per step, {:.0f}% of this machine's matmul rate of {:.0f} "
       "GFLOP/s\n",
       f.tokens_per_second, f.median_step_seconds, 100 * f.mfu, f.matmul_gflops);
+  if (p.workers > 0)
+    fmt::print("{} workers{}, which averaged their weights every {} steps\n", p.workers,
+               p.ranks > p.workers ? fmt::format(" of {} ranks", p.ranks / p.workers) : "",
+               p.diloco.inner);
   if (p.layout || p.zero == 3)
     fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p), short_name));
   print_ranks(f);

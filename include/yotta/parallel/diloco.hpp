@@ -48,6 +48,9 @@ struct DilocoOptions {
   CommOptions comm = {};       // of the mean
 };
 
+// Throws unless workers can average in this way.
+YOTTA_API void check_options(const DilocoOptions& options, Where where = Where::current());
+
 // One outer step, to `mean` (n) and beyond: changes `outer` (n) and `momentum` (n).
 YOTTA_API void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean,
                           const DilocoOptions& options);
@@ -89,8 +92,8 @@ class Diloco {
   Diloco& operator=(const Diloco&) = delete;
 
   // After each inner step. `weight`: the tokens of this worker's step, as a share of the mean
-  // worker's: 1 where all have the same.
-  YOTTA_API void after_step(double weight = 1);
+  // worker's: 1 where all have the same. Returns whether the weights have changed.
+  YOTTA_API bool after_step(double weight = 1);
   // What is on its way arrives; then what has been trained since is averaged. At the end of a run.
   YOTTA_API void synchronise();
 
@@ -114,7 +117,6 @@ class Diloco {
 
 #if YOTTA_BODIES_OF(parallel)
 namespace detail {
-YOTTA_API void expect_diloco(const DilocoOptions& o, Where where);
 // Chunk `rank` of x (n), a view; of an undefined tensor undefined.
 inline Tensor chunk_of(const Tensor& x, int p, int rank) {
   if (!x.defined()) return {};
@@ -124,7 +126,7 @@ inline Tensor chunk_of(const Tensor& x, int p, int rank) {
 YOTTA_API void combine(Tensor& x, double a, const Tensor& y, double b);
 }  // namespace detail
 
-void detail::expect_diloco(const DilocoOptions& o, Where where) {
+void check_options(const DilocoOptions& o, Where where) {
   const auto is_share = [](double x) { return x >= 0 && x < 1; };
   if (o.inner < 1) fail(where, "{} inner steps; a round has one at least", o.inner);
   if (o.fragments < 1 || o.fragments > o.inner)
@@ -198,12 +200,13 @@ void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& 
 
 Diloco::Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options, Where where)
     : options_(options), workers_(workers) {
-  detail::expect_diloco(options, where);
+  check_options(options, where);
   fragments_ = cut_into_fragments(inner.slots(), options.fragments, where);
   meet(workers, 0, where);
 }
 
-void Diloco::after_step(double weight) {
+bool Diloco::after_step(double weight) {
+  const int64_t means = means_;
   ++steps_;
   for (Fragment& fragment : fragments_) {
     fragment.weight += weight;
@@ -211,11 +214,13 @@ void Diloco::after_step(double weight) {
     if (fragment.left > 0 && --fragment.left == 0) arrive(fragment);
   }
   const int due = fragment_due(steps_, options_.inner, options_.fragments);
-  if (due < 0) return;
-  Fragment& fragment = fragments_[static_cast<size_t>(due)];
-  send(fragment);
-  fragment.left = options_.overlap;
-  if (fragment.left == 0) arrive(fragment);
+  if (due >= 0) {
+    Fragment& fragment = fragments_[static_cast<size_t>(due)];
+    send(fragment);
+    fragment.left = options_.overlap;
+    if (fragment.left == 0) arrive(fragment);
+  }
+  return means_ != means;
 }
 
 void Diloco::send(Fragment& fragment) {
