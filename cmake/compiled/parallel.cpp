@@ -6,6 +6,7 @@
 #include "yotta/parallel/gossip_diloco.hpp"
 #include "yotta/parallel/hsdp.hpp"
 #include "yotta/parallel/hsdp_cost.hpp"
+#include "yotta/parallel/latency_wall.hpp"
 #include "yotta/parallel/naive_fsdp.hpp"
 #include "yotta/parallel/tied_parameters.hpp"
 #include "yotta/parallel/zero.hpp"
