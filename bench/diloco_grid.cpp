@@ -5,6 +5,7 @@
 //
 // The batch of a step is shared by the workers, so every run sees the same tokens. A seed draws weights
 // and batches. Losses are those on the kept part of the text; the second number is the standard deviation.
+// A run whose loss jumps is stopped by the trainer, and counted as such.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -31,6 +32,7 @@ struct Cell {
   int64_t k, inner;
   std::vector<double> losses = {};
   double sent = 0;  // bytes in a step, of one rank
+  int64_t stopped = 0;
 
   double mean() const {
     double sum = 0;
@@ -54,9 +56,15 @@ Cell run_cell(const Grid& grid, int64_t k, int64_t inner) {
     plan.ranks = std::max(plan.workers, 1);
     plan.diloco = grid.options;
     plan.diloco.inner = inner;
-    const TrainingFigures figures = run_training(plan, [](const StepFigures&) {});
-    cell.losses.push_back(figures.validation_loss);
-    cell.sent = static_cast<double>(figures.ranks[0].bytes_sent) / static_cast<double>(plan.steps);
+    try {
+      const TrainingFigures figures = run_training(plan, [](const StepFigures&) {});
+      const auto steps = static_cast<double>(plan.steps);
+      cell.losses.push_back(figures.validation_loss);
+      cell.sent = static_cast<double>(figures.ranks[0].bytes_sent) / steps;
+    } catch (const Error& error) {
+      if (std::string(error.what()).find("the loss jumped") == std::string::npos) throw;
+      ++cell.stopped;
+    }
   }
   return cell;
 }
@@ -85,6 +93,12 @@ std::vector<int64_t> numbers(const std::string& text) {
   return made;
 }
 
+std::string in_words(const Cell& cell) {
+  const std::string stopped = cell.stopped > 0 ? fmt::format("{} stopped", cell.stopped) : "";
+  if (cell.losses.empty()) return stopped;
+  return fmt::format("{:.3f} ({:.3f}) {}", cell.mean(), cell.deviation(), stopped);
+}
+
 void print(const Grid& grid, const std::vector<Cell>& cells) {
   std::vector<std::string> head = {"k"};
   for (const int64_t inner : grid.inner) head.push_back(fmt::format("H = {}", inner));
@@ -93,11 +107,11 @@ void print(const Grid& grid, const std::vector<Cell>& cells) {
     std::vector<std::string> line = {std::to_string(grid.workers[row])};
     for (size_t i = 0; i < grid.inner.size(); ++i) {
       const Cell& cell = cells[1 + row * grid.inner.size() + i];
-      line.push_back(fmt::format("{:.3f} ({:.3f})", cell.mean(), cell.deviation()));
+      line.push_back(in_words(cell));
     }
     table.row(line);
   }
-  fmt::print("one rank: {:.3f} ({:.3f})\n{}", cells[0].mean(), cells[0].deviation(), table.text());
+  fmt::print("one rank: {}\n{}", in_words(cells[0]), table.text());
 }
 
 }  // namespace
@@ -107,7 +121,7 @@ int main(int argc, char** argv) {
   Grid grid;
   TrainingPlan& plan = grid.plan;
   plan.model = gpt2_config(2, 64, 2, 64, 256);
-  plan.steps = 400, plan.learning_rate = 3e-3, plan.measure_seconds = 0;
+  plan.steps = 400, plan.learning_rate = 1e-3, plan.measure_seconds = 0;
   std::string json, workers = "1,2,4,8", inner = "1,10,50,200";
   options.add("--json", json, "also write the losses to this file");
   options.add("--workers", workers, "numbers of workers (k)");
@@ -115,6 +129,7 @@ int main(int argc, char** argv) {
   options.add("--seeds", grid.seeds, "runs of each", in_range(1, 100));
   options.add("--steps", plan.steps, "inner steps in all", at_least(1));
   options.add("--batch", plan.batch, "sequences in a step, of all workers together", at_least(1));
+  options.add("--lr", plan.learning_rate, "peak learning rate of the inner optimizer");
   options.add("--rate", grid.options.learning_rate, "of the outer step");
   options.add("--momentum", grid.options.momentum, "of the outer step");
   options.add("--text", plan.text, "a UTF-8 file or folder; default: this course's own text");
@@ -128,6 +143,7 @@ int main(int argc, char** argv) {
       report["rows"].push_back({{"k", cell.k},
                                 {"inner", cell.inner},
                                 {"losses", cell.losses},
+                                {"stopped", cell.stopped},
                                 {"mean", cell.mean()},
                                 {"deviation", cell.deviation()},
                                 {"bytes_a_step", cell.sent}});

@@ -229,7 +229,11 @@ class Run {
     for (int64_t step = first; step < last; ++step) {
       context().ledger.reset();
       take_step(trainer, step, on_step);
-      if (diloco_) meet_workers(step + 1 == last);
+      if (diloco_) {
+        const double begin = seconds_now();
+        meet_workers(step + 1 == last);
+        if (is_first()) figures_.step_seconds.back() += seconds_now() - begin;
+      }
       count_step();
       const bool is_due = plan_.save_every > 0 && (step + 1) % plan_.save_every == 0;
       if (is_due || step + 1 == last) save(step + 1);
@@ -837,6 +841,10 @@ TrainingFigures run_training(const TrainingPlan& plan,
   run_ranks(plan.ranks, [&](Communicator& world) { Run(plan, text, world, figures)(on_step); });
   figures.model_flops_per_step = step_flops(plan.model, plan.batch, sequence_of(plan));
   figures.median_step_seconds = median(figures.step_seconds);
+  if (plan.workers > 0 && !figures.step_seconds.empty())  // few steps wait for the others: the mean
+    figures.median_step_seconds =
+        std::accumulate(figures.step_seconds.begin(), figures.step_seconds.end(), 0.0) /
+        static_cast<double>(figures.step_seconds.size());
   if (figures.median_step_seconds > 0) {
     figures.tokens_per_second =
         static_cast<double>(figures.tokens_per_step) / figures.median_step_seconds;
