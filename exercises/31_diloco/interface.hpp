@@ -1,0 +1,47 @@
+// What the graded cases of exercise 31 call. adapter.cpp fills it with one solution.
+#pragma once
+
+#include <cstring>
+#include <deque>
+#include <memory>
+
+#include "yotta/comm/communicator.hpp"
+#include "yotta/core/exercise.hpp"
+#include "yotta/nn/optimizer.hpp"
+#include "yotta/parallel/outer_fragments.hpp"
+#include "yotta/parallel/outer_gradients.hpp"
+
+namespace exercise {
+
+// A solution's DilocoOptions.
+struct Settings {
+  int64_t inner = 1;
+  double rate = 0.7, momentum = 0.9;
+  int fragments = 1;
+  int64_t overlap = 0;
+  double keep = 0;
+  int bits = 0;
+};
+inline Settings plain(int64_t inner) { return {.inner = inner, .rate = 1, .momentum = 0}; }
+
+// A solution's class Diloco.
+class AnyDiloco {
+ public:
+  virtual ~AnyDiloco() = default;
+  virtual void after_step(double weight) = 0;
+  virtual void synchronise() = 0;
+  virtual std::deque<yotta::Fragment>& fragments() = 0;
+};
+
+struct Solution {
+  int (*fragment_due)(int64_t steps, int64_t inner, int fragments);
+  void (*outer_step)(yotta::Tensor& outer, yotta::Tensor& momentum, const yotta::Tensor& mean,
+                     const Settings& settings);
+  void (*quantised_mean)(yotta::Channel& channel, yotta::Tensor& x, double weight, int bits,
+                         yotta::Lost& lost);
+  std::unique_ptr<AnyDiloco> (*make)(yotta::Optimizer& inner, const yotta::Communicator& workers,
+                                     const Settings& settings);
+};
+extern const Solution solution;
+
+}  // namespace exercise
