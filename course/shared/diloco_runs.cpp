@@ -1,0 +1,95 @@
+#include "course/shared/diloco_runs.hpp"
+
+#include <memory>
+#include <optional>
+
+#include "yotta/comm/run_on.hpp"
+#include "yotta/model/text.hpp"
+#include "yotta/model/trainer.hpp"
+#include "yotta/model/transformer.hpp"
+#include "yotta/nn/adamw.hpp"
+#include "yotta/parallel/ddp.hpp"
+#include "yotta/parallel/gossip_diloco.hpp"
+
+namespace yotta {
+
+namespace {
+
+// What one rank does around its steps.
+struct Agreement {
+  std::unique_ptr<Ddp> ddp;
+  std::unique_ptr<Diloco> diloco;
+  std::unique_ptr<GossipDiloco> gossip;
+
+  Agreement(const DilocoWay& way, Optimizer& optimizer, const std::vector<ParameterPtr>& all,
+            Communicator& world) {
+    if (way.kind == DilocoWay::ddp) ddp = std::make_unique<Ddp>(all, world);
+    if (way.kind == DilocoWay::diloco)
+      diloco = std::make_unique<Diloco>(optimizer, world, way.options);
+    if (way.kind == DilocoWay::gossip)
+      gossip = std::make_unique<GossipDiloco>(optimizer, world,
+                                              GossipOptions{.inner = way.options.inner});
+  }
+  void after_step() const {
+    if (diloco) diloco->after_step();
+    if (gossip) gossip->after_step();
+  }
+  void finish() const {
+    if (diloco) diloco->synchronise();
+    if (gossip) gossip->mean_of_workers();
+  }
+};
+
+}  // namespace
+
+std::vector<DilocoWay> diloco_ways() {
+  return {{"DDP", DilocoWay::ddp, {}},
+          {"DiLoCo, H = 10", DilocoWay::diloco, {.inner = 10}},
+          {"DiLoCo, H = 50", DilocoWay::diloco, {.inner = 50}},
+          {"streaming, 4 bits, H = 50",
+           DilocoWay::diloco,
+           {.inner = 50, .fragments = 4, .overlap = 5, .keep = 0.5, .bits = 4}},
+          {"gossip, H = 10", DilocoWay::gossip, {.inner = 10}}};
+}
+
+DilocoCurve run_diloco(const DilocoWay& way, const DilocoRun& run, const Cluster& machine,
+                       const std::string& text) {
+  DilocoCurve curve{way.name, std::vector<double>(static_cast<size_t>(run.steps)), {}, {}};
+  std::vector<std::vector<double>> losses(static_cast<size_t>(run.workers));
+  const bool sums = way.kind == DilocoWay::ddp;
+  run_on(machine, run.workers,
+         [&](Communicator& world) {
+           const Transformer model(run.model);
+           const std::vector<ParameterPtr> all = parameters(model.stack());
+           AdamW optimizer(all);
+           const Agreement agreement(way, optimizer, all, world);
+           TrainHooks hooks;
+           if (sums) hooks.after_backward = [&] { agreement.ddp->finish(); };
+           const TrainOptions options{
+               .schedule = {run.learning_rate, run.learning_rate / 10, 10, run.steps}};
+           Trainer trainer(model.stack(), optimizer, options, hooks);
+           const Batches batches(text, run.model.context, 1);
+           const BatchShard mine = batch_shard(run.batch, run.workers, world.rank());
+           // DDP's gradients are those of the mean over all tokens, a worker's over its own.
+           const int64_t tokens = (sums ? run.batch : mine.end - mine.begin) * run.model.context;
+           context().ledger.reset();
+           for (int64_t step = 0; step < run.steps; ++step) {
+             const Batch batch = batches.draw(step, mine.begin, mine.end - mine.begin);
+             const auto parts = microbatches(batch.inputs, batch.targets, 1, mine.begin);
+             const double loss = trainer.step(step, parts, tokens).loss;
+             losses[static_cast<size_t>(world.rank())].push_back(sums ? loss * run.workers : loss);
+             agreement.after_step();
+             if (world.rank() != 0) continue;
+             const auto sent = static_cast<double>(context().ledger.total_traffic().bytes_sent);
+             curve.bytes.push_back(sent);
+             curve.seconds.push_back(context().clock->now(compute_lane).end);
+           }
+           agreement.finish();
+         },
+         {.trace = false});
+  for (const std::vector<double>& worker : losses)
+    for (size_t i = 0; i < worker.size(); ++i) curve.loss[i] += worker[i] / run.workers;
+  return curve;
+}
+
+}  // namespace yotta

@@ -1,0 +1,41 @@
+// Training a small transformer on cities in several ways: the loss of each step, and what had been sent and how much
+// time had passed by then. For lesson 31 and for bench/diloco_curves.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "yotta/machine/cluster.hpp"
+#include "yotta/model/config.hpp"
+#include "yotta/parallel/diloco.hpp"
+
+namespace yotta {
+
+// How the workers agree.
+struct DilocoWay {
+  std::string name;
+  enum Kind { ddp, diloco, gossip } kind = diloco;
+  DilocoOptions options = {};  // gossip: its H
+};
+
+struct DilocoCurve {
+  std::string name;
+  std::vector<double> loss;     // mean over the workers, before each step
+  std::vector<double> bytes;    // sent by rank 0 until the end of the step
+  std::vector<double> seconds;  // of the machine, until then
+};
+
+struct DilocoRun {
+  TransformerConfig model = gpt2_config(2, 64, 2, 64, 256);
+  int workers = 4;
+  int64_t batch = 8, steps = 20;  // sequences of all workers together
+  double learning_rate = 1e-3;
+};
+
+// DDP; DiLoCo with H = 10 and 50; streaming with 4 bits; gossip.
+std::vector<DilocoWay> diloco_ways();
+
+DilocoCurve run_diloco(const DilocoWay& way, const DilocoRun& run, const Cluster& machine,
+                       const std::string& text);
+
+}  // namespace yotta
