@@ -13,4 +13,7 @@ std::string diloco_svg(const std::string& curves);
 
 std::string latency_wall_svg();
 
+// The table of diloco_grid.json, which bench/diloco_grid.cpp measured: losses, with their standard deviations.
+std::string diloco_grid_text(const std::string& grid);
+
 }  // namespace yotta

@@ -227,7 +227,10 @@ class Run {
     const int64_t first = restore();
     const Schedule schedule{plan_.learning_rate, plan_.learning_rate / 10, plan_.warmup,
                             plan_.steps};
-    const TrainOptions options{.schedule = schedule, .clip = plan_.clip, .seed = plan_.model.seed};
+    const TrainOptions options{.schedule = schedule,
+                               .clip = plan_.clip,
+                               .seed = plan_.model.seed,
+                               .spike_factor = plan_.spike_factor};
     Trainer trainer(model_.stack(), *optimizer_, options, model_.hooks());
     if (is_first()) figures_.first_step = first;
     if (plan_.sample_tokens > 0)

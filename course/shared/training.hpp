@@ -48,6 +48,7 @@ struct TrainingPlan {
   double learning_rate = 1e-3;
   int64_t warmup = 20;
   double clip = 1;
+  double spike_factor = 2;               // of TrainOptions: when a loss counts as a jump; 0: never
   std::string optimizer = "adamw";       // or sgd
   AdamWOptions adamw;                    // its weight decay is SGD's too
   double momentum = 0;                   // of SGD
