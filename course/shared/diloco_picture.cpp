@@ -52,11 +52,12 @@ struct Panel {
 
 std::string legend(const std::vector<std::string>& names, double y) {
   std::string svg;
+  double x = 40;
   for (size_t i = 0; i < names.size(); ++i) {
-    const double x = 56 + 168 * static_cast<double>(i);
     svg += fmt::format("<path d=\"M{:.0f} {:.0f}h22\" stroke=\"{}\" stroke-width=\"3\"/>\n", x,
                        y - 4, colors[i]) +
            svg::text(x + 28, y, names[i]);
+    x += 60 + 6.8 * static_cast<double>(names[i].size());
   }
   return svg;
 }
@@ -68,8 +69,8 @@ std::string diloco_svg(const std::string& curves) {
   const double tokens = all["tokens_a_step"].get<double>() * 10;  // of a point
   const double last = all["tokens_a_step"].get<double>() * all["steps"].get<double>();
   std::string svg = svg::paper(900, 380, "Loss against tokens, bytes sent and seconds");
-  svg += svg::text(20, 28, "A small transformer on four cities: 1 Gbit/s, 50 ms apart", "start",
-                   svg::ink, 15, true);
+  svg += svg::text(20, 28, "Loss of a small transformer on four cities, 1 Gbit/s and 50 ms apart",
+                   "start", svg::ink, 15, true);
   const Panel panels[] = {{56, 50, 250, 250, 0, last, 2.5, 5.0},
                           {346, 50, 250, 250, 1e4, 1e9, 2.5, 5.0, true},
                           {636, 50, 250, 250, 0.1, 1000, 2.5, 5.0, true}};
@@ -78,8 +79,8 @@ std::string diloco_svg(const std::string& curves) {
     for (const double loss : {2.5, 3.0, 3.5, 4.0, 4.5, 5.0})
       svg += panel.tick_y(loss, fmt::format("{:.1f}", loss));
   }
-  for (const double part : {0.0, 0.5, 1.0})
-    svg += panels[0].tick_x(part * last, fmt::format("{:.0f}k", part * last / 1e3));
+  for (double seen = 0; seen <= last; seen += 1e5)
+    svg += panels[0].tick_x(seen, fmt::format("{:.0f}k", seen / 1e3));
   for (const auto& [bytes, words] : {std::pair{1e5, "100 kB"}, {1e7, "10 MB"}, {1e9, "1 GB"}})
     svg += panels[1].tick_x(bytes, words);
   for (const auto& [seconds, words] :
@@ -130,7 +131,7 @@ std::string latency_wall_svg() {
   };
   const Panel panel{90, 50, 780, 280, 1e-3, 1, 1e26, 1e38, true, true};
   std::string svg = svg::paper(900, 420, "The latency wall");
-  svg += svg::text(20, 28, "The largest run of 90 days, by what a step waits for", "start",
+  svg += svg::text(20, 28, "FLOPs of the largest run of 90 days, by what a step waits for", "start",
                    svg::ink, 15, true);
   svg += panel.frame();
   for (int power = 26; power <= 38; power += 2)
@@ -141,8 +142,10 @@ std::string latency_wall_svg() {
   std::vector<std::string> names;
   for (const double growth : {0.0, 0.25, 0.5}) {
     std::vector<double> xs, ys;
-    for (double latency = 1e-3; latency <= 1.0001; latency *= 1.2)
-      xs.push_back(latency), ys.push_back(flops(latency, growth));
+    for (int i = 0; i <= 60; ++i) {
+      xs.push_back(std::min(1.0, 1e-3 * std::pow(10, i / 20.0)));
+      ys.push_back(flops(xs.back(), growth));
+    }
     svg += panel.curve(xs, ys, colors[names.size()]);
     names.push_back(growth == 0 ? "batch of 16M tokens"
                                 : fmt::format("batch grows as D^{}", growth));
@@ -161,7 +164,6 @@ std::string latency_wall_svg() {
         svg::text(x, y + 22, point.name, "middle", svg::lit);
   }
   svg += svg::text(480, 370, "seconds of latency in a step", "middle", svg::ink, 12, true);
-  svg += svg::text(20, 44, "FLOPs", "start", svg::ink, 12, true);
   return svg + legend(names, 402) + "</svg>\n";
 }
 

@@ -273,17 +273,14 @@ class Run {
     diloco_.emplace(*optimizer_, workers_, plan_.diloco);
   }
   void meet_workers(bool last) {
-    const BatchShard mine = worker_share();
-    const auto all = static_cast<double>(plan_.batch);
-    const auto own = static_cast<double>((mine.end - mine.begin) * plan_.workers);
-    const bool changed = diloco_->after_step(own / all);
+    const bool changed = diloco_->after_step(own_worker().weight);
     if (last) diloco_->synchronise();
     if (changed || last) model_.hooks().after_step();  // ZeRO gathers the new weights
   }
-  // The sequences of this rank's worker.
-  BatchShard worker_share() const {
+  // The sequences of this rank's worker, or all.
+  WorkerShare own_worker() const {
     if (plan_.workers == 0) return {0, plan_.batch};
-    return batch_shard(plan_.batch, plan_.workers, workers_.rank());
+    return worker_share(plan_.batch, plan_.workers, workers_.rank());
   }
 
   // Has a signal come to any rank? All ranks stop after the same step.
@@ -297,7 +294,7 @@ class Run {
 
   // The sequences of a step that this rank trains on, of the whole batch.
   BatchShard own_share() {
-    const BatchShard of_worker = worker_share();
+    const WorkerShare of_worker = own_worker();
     BatchShard mine = model_.share(of_worker.end - of_worker.begin);
     mine.begin += of_worker.begin, mine.end += of_worker.begin;
     return mine;
@@ -388,7 +385,8 @@ class Run {
 
   void take_step(Trainer& trainer, int64_t step,
                  const std::function<void(const StepFigures&)>& on_step) {
-    const BatchShard of_worker = worker_share(), mine = own_share();
+    const BatchShard mine = own_share();
+    const WorkerShare of_worker = own_worker();
     const int64_t tokens = (of_worker.end - of_worker.begin) * sequence_of(plan_);
     const Batch batch =
         loader_ ? loader_->next() : batches_.draw(step, mine.begin, mine.end - mine.begin);
@@ -435,9 +433,7 @@ class Run {
 
   // Each worker knows the losses of its own sequences: of all, their mean by tokens.
   void average_losses() {
-    const BatchShard mine = worker_share();
-    for (double& loss : losses_)
-      loss *= static_cast<double>(mine.end - mine.begin) / static_cast<double>(plan_.batch);
+    for (double& loss : losses_) loss *= own_worker().weight / plan_.workers;
     workers_.all_reduce(losses_);
   }
 
