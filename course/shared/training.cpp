@@ -11,6 +11,7 @@
 
 #include "course/shared/console.hpp"
 #include "course/shared/diloco_options.hpp"
+#include "course/shared/requeue.hpp"
 #include "course/shared/same_everywhere.hpp"
 #include "course/shared/training_text.hpp"
 #include "yotta/comm/run_ranks.hpp"
@@ -20,8 +21,10 @@
 #include "yotta/model/files/hugging_face.hpp"
 #include "yotta/model/files/safetensors.hpp"
 #include "yotta/model/files/tokenizer_json.hpp"
+#include "yotta/model/loader.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/transformer.hpp"
+#include "yotta/nn/ema.hpp"
 #include "yotta/nn/sgd.hpp"
 #include "yotta/plan/mfu.hpp"
 
@@ -59,6 +62,7 @@ Metadata fixed_options(const TrainingPlan& plan, const TrainingText& text) {
                                       {"z_loss", m.z_loss},
                                       {"bias_rate", m.bias_rate}})
       all[name] = fmt::format("{}", value);
+  if (plan.ema > 0) all["ema"] = fmt::format("{}", plan.ema);
   if (plan.workers > 0) all["diloco"] = describe_diloco(plan.workers, plan.diloco);
   if (plan.sequence > 0) all["context"] = std::to_string(plan.sequence);
   if (!text.tokenizer_json().empty()) all["tokenizer"] = hash_of(text.tokenizer_json());
@@ -162,6 +166,9 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                       {"--stop-after", text_of(plan.stop_after)},
                       {"--save", plan.save.empty() ? "left out" : "given"},
                       {"--save-every", text_of(plan.save_every)},
+                      {"--load-ahead", text_of(plan.load_ahead)},
+                      {"--ema", text_of(plan.ema)},
+                      {"--requeue", text_of(plan.stops_on_signals)},
                       {"--load", plan.load.empty() ? "left out" : "given"},
                       {"--resume", plan.resume.empty() ? "left out" : "given"},
                       {"--sample", text_of(plan.sample_tokens)}};
@@ -212,6 +219,7 @@ class Run {
     set_masters();
     loaded_.clear();
     if (plan.workers > 0) start_diloco();
+    if (plan.ema > 0) ema_.emplace(optimizer_->slots(), plan.ema);
     if (is_first() && !plan.save.empty()) saving_ = lock_for_saving(plan.save);
   }
 
@@ -219,14 +227,19 @@ class Run {
     const int64_t first = restore();
     const Schedule schedule{plan_.learning_rate, plan_.learning_rate / 10, plan_.warmup,
                             plan_.steps};
-    const TrainOptions options{.schedule = schedule, .clip = plan_.clip, .seed = plan_.model.seed};
+    const TrainOptions options{.schedule = schedule,
+                               .clip = plan_.clip,
+                               .seed = plan_.model.seed,
+                               .spike_factor = plan_.spike_factor};
     Trainer trainer(model_.stack(), *optimizer_, options, model_.hooks());
     if (is_first()) figures_.first_step = first;
     if (plan_.sample_tokens > 0)
       if (const auto whole = whole_model()) figures_.sample_before = sample(*whole);
     const int64_t last =
         plan_.stop_after > 0 ? std::min(plan_.stop_after, plan_.steps) : plan_.steps;
-    for (int64_t step = first; step < last; ++step) {
+    read_ahead(first, last);
+    bool stops = false;
+    for (int64_t step = first; step < last && !stops; ++step) {
       context().ledger.reset();
       take_step(trainer, step, on_step);
       if (diloco_) {
@@ -234,9 +247,11 @@ class Run {
         meet_workers(step + 1 == last);
         if (is_first()) figures_.step_seconds.back() += seconds_now() - begin;
       }
+      if (ema_) ema_->after_step(optimizer_->steps());
       count_step();
+      stops = is_told_to_stop();
       const bool is_due = plan_.save_every > 0 && (step + 1) % plan_.save_every == 0;
-      if (is_due || step + 1 == last) save(step + 1);
+      if (is_due || stops || step + 1 == last) save(step + 1);
     }
     if (first >= last) save(first);  // nothing left to do, and a folder to do it in
     finish();
@@ -258,17 +273,40 @@ class Run {
     diloco_.emplace(*optimizer_, workers_, plan_.diloco);
   }
   void meet_workers(bool last) {
-    const BatchShard mine = worker_share();
-    const auto all = static_cast<double>(plan_.batch);
-    const auto own = static_cast<double>((mine.end - mine.begin) * plan_.workers);
-    const bool changed = diloco_->after_step(own / all);
+    const bool changed = diloco_->after_step(own_worker().weight);
     if (last) diloco_->synchronise();
     if (changed || last) model_.hooks().after_step();  // ZeRO gathers the new weights
   }
-  // The sequences of this rank's worker.
-  BatchShard worker_share() const {
+  // The sequences of this rank's worker, or all.
+  WorkerShare own_worker() const {
     if (plan_.workers == 0) return {0, plan_.batch};
-    return batch_shard(plan_.batch, plan_.workers, workers_.rank());
+    return worker_share(plan_.batch, plan_.workers, workers_.rank());
+  }
+
+  // Has a signal come to any rank? All ranks stop after the same step.
+  bool is_told_to_stop() {
+    if (!plan_.stops_on_signals) return false;
+    std::vector<int32_t> seen = {StopSignals::seen()};
+    world_.all_reduce(seen, ReduceOp::max, {.label = "stop"});
+    if (is_first()) figures_.stopped_by = seen[0];
+    return seen[0] != 0;
+  }
+
+  // The sequences of a step that this rank trains on, of the whole batch.
+  BatchShard own_share() {
+    const WorkerShare of_worker = own_worker();
+    BatchShard mine = model_.share(of_worker.end - of_worker.begin);
+    mine.begin += of_worker.begin, mine.end += of_worker.begin;
+    return mine;
+  }
+  void read_ahead(int64_t first, int64_t last) {
+    if (plan_.load_ahead == 0 || first >= last) return;
+    const BatchShard mine = own_share();
+    loader_.emplace(
+        [this, mine](int64_t step) {
+          return batches_.draw(step, mine.begin, mine.end - mine.begin);
+        },
+        first, last, plan_.load_ahead);
   }
 
   // Processes are started one by one; threads have one plan.
@@ -335,6 +373,7 @@ class Run {
     for (size_t i = 0; i < optimizer_->state_names().size(); ++i)
       with(optimizer_->state_names()[i] + ".",
            [i](Optimizer::Slot& slot) { return slot.state[i]; });
+    if (ema_) f("ema.", ema_->averages());
   }
 
   // What it makes for itself lives where the model does.
@@ -346,12 +385,11 @@ class Run {
 
   void take_step(Trainer& trainer, int64_t step,
                  const std::function<void(const StepFigures&)>& on_step) {
-    const BatchShard of_worker = worker_share();
-    const int64_t sequences = of_worker.end - of_worker.begin;
-    BatchShard mine = model_.share(sequences);
-    mine.begin += of_worker.begin, mine.end += of_worker.begin;
-    const int64_t tokens = sequences * sequence_of(plan_);
-    const Batch batch = batches_.draw(step, mine.begin, mine.end - mine.begin);
+    const BatchShard mine = own_share();
+    const WorkerShare of_worker = own_worker();
+    const int64_t tokens = (of_worker.end - of_worker.begin) * sequence_of(plan_);
+    const Batch batch =
+        loader_ ? loader_->next() : batches_.draw(step, mine.begin, mine.end - mine.begin);
     std::vector<Microbatch> parts = model_.microbatches(batch.inputs, batch.targets, mine.begin);
     if (plan_.device != Device::cpu)
       for (Microbatch& each : parts) {
@@ -385,6 +423,7 @@ class Run {
     if (diloco_) average_losses();
     if (is_first()) figures_.loss = losses_;
     gather_figures();
+    if (ema_) validate_average();
     const std::unique_ptr<Transformer> whole = whole_model();
     if (!is_first()) return;
     figures_.parameters = parameter_count(whole->stack());
@@ -394,9 +433,7 @@ class Run {
 
   // Each worker knows the losses of its own sequences: of all, their mean by tokens.
   void average_losses() {
-    const BatchShard mine = worker_share();
-    for (double& loss : losses_)
-      loss *= static_cast<double>(mine.end - mine.begin) / static_cast<double>(plan_.batch);
+    for (double& loss : losses_) loss *= own_worker().weight / plan_.workers;
     workers_.all_reduce(losses_);
   }
 
@@ -439,6 +476,15 @@ class Run {
     return whole;
   }
 
+  void validate_average() {
+    ema_->exchange();
+    model_.hooks().after_step();  // ZeRO gathers them
+    if (const std::unique_ptr<Transformer> whole = whole_model())
+      figures_.ema_validation_loss = validate(*whole);
+    ema_->exchange();
+    model_.hooks().after_step();
+  }
+
   // The mean loss on text that was kept apart, 16 sequences at most.
   double validate(const Transformer& whole) const {
     const Batches kept = text_.to_validate(sequence_of(plan_), plan_.model.seed);
@@ -473,7 +519,9 @@ class Run {
   std::shared_ptr<FolderLock> saving_;
   Communicator workers_;  // of DiLoCo: the ranks with the same part of the model
   std::optional<Diloco> diloco_;
-  std::vector<double> losses_;  // of this run's steps
+  std::optional<Ema> ema_;
+  std::optional<Loader> loader_;  // refers to batches_
+  std::vector<double> losses_;    // of this run's steps
 };
 
 // The tokens of every step, (steps, B, T), for whoever repeats the run elsewhere.
@@ -494,7 +542,11 @@ void save_batches(const TrainingPlan& plan, const TrainingText& text) {
 // CLI11's ranges let NaN pass, so the numbers that no range can hold are looked at here.
 void expect_numbers(const TrainingPlan& plan) {
   const MixtureConfig& mixture = plan.model.mixture;
+  if (plan.ema >= 1)
+    fail(Where::current(), "--ema is {}; from 1 on the average never moves. Usual: 0.999",
+         plan.ema);
   const std::pair<const char*, double> numbers[] = {{"--lr", plan.learning_rate},
+                                                    {"--ema", plan.ema},
                                                     {"--clip", plan.clip},
                                                     {"--weight-decay", plan.adamw.weight_decay},
                                                     {"--momentum", plan.momentum},
@@ -508,6 +560,8 @@ void expect_numbers(const TrainingPlan& plan) {
 }
 
 void expect_optimizer(const TrainingPlan& plan) {
+  if (plan.ema > 0 && plan.device != Device::cpu)
+    fail(Where::current(), "the average of --ema is kept on the CPU only; leave out --device cuda");
   if (plan.optimizer != "adamw" && plan.optimizer != "sgd")
     fail(Where::current(), "the optimizer is '{}'; there are adamw and sgd", plan.optimizer);
   if (plan.momentum >= 1)
@@ -771,11 +825,13 @@ void expect_workers(const TrainingPlan& plan) {
          plan.workers, plan.batch, plan.workers);
   if (plan.device != Device::cpu)
     fail(Where::current(), "DiLoCo's outer steps run on the CPU only; leave out --device cuda");
-  if (!plan.resume.empty() || plan.save_every > 0)
+  if (!plan.resume.empty() || plan.save_every > 0 || plan.stops_on_signals)
     fail(Where::current(),
          "a run of DiLoCo is saved at its end alone: a checkpoint has no room for what each worker "
          "keeps to itself. Leave out {}",
-         plan.resume.empty() ? "--save-every" : "--resume");
+         plan.stops_on_signals ? "--requeue"
+         : plan.resume.empty() ? "--save-every"
+                               : "--resume");
 }
 
 // Names the texts, where the saved options have only a hash.
@@ -813,6 +869,8 @@ void check_plan(const TrainingPlan& plan) {
          "--load starts a new run and --resume goes on with an old one: give one");
 }
 
+bool is_saved_run(const std::string& folder) { return !saved_options(folder).empty(); }
+
 int64_t saved_sequence(const std::string& folder) {
   const std::string text = saved_options(folder)["context"];
   int64_t tokens = 0;
@@ -838,6 +896,8 @@ TrainingFigures run_training(const TrainingPlan& plan,
   figures.text_begins_with = text.begins_with();
   figures.tokens_per_step = plan.batch * sequence_of(plan);
   const int cores = context().threads;
+  std::optional<StopSignals> signals;
+  if (plan.stops_on_signals) signals.emplace();
   run_ranks(plan.ranks, [&](Communicator& world) { Run(plan, text, world, figures)(on_step); });
   figures.model_flops_per_step = step_flops(plan.model, plan.batch, sequence_of(plan));
   figures.median_step_seconds = median(figures.step_seconds);

@@ -1,11 +1,14 @@
 // ./yotta train: a transformer on real text, on any number of ranks.
 #include <fmt/core.h>
 
+#include <csignal>
+
 #include "course/shared/comm_choice.hpp"
 #include "course/shared/console.hpp"
 #include "course/shared/diloco_options.hpp"
 #include "course/shared/json_object.hpp"
 #include "course/shared/options.hpp"
+#include "course/shared/requeue.hpp"
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
@@ -22,7 +25,7 @@ struct Arguments {
   TrainingPlan plan;
   std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", layout, json;
   std::string gradient_dtype = "f32", gather_dtype, router = "softmax";
-  std::string device = "cpu", matmul = "cublas", diloco;
+  std::string device = "cpu", matmul = "cublas", diloco, requeue;
   int64_t kv_heads = 0, feed_forward = 0;
   bool untied = false;
 };
@@ -78,6 +81,9 @@ void add_run_options(Options& to, Arguments& a) {
   to.add("--clip", p.clip, "largest gradient norm; 0: no clipping");
   to.add("--optimizer", p.optimizer, "the rule of a step", one_of({"adamw", "sgd"}));
   to.add("--momentum", p.momentum, "of sgd: how much of the last steps' direction stays");
+  to.add("--ema", p.ema, "decay of an average of the weights, as 0.999; 0: none");
+  to.add("--load-ahead", p.load_ahead, "batches that are read while the model trains",
+         in_range(0, 1000));
   to.add("--weight-decay", p.adamw.weight_decay, "on matrices");
   to.add("--seed", m.seed, "of weights, batches and dropout", whole_number());
   to.add("--sample", p.sample_tokens, "tokens the model writes before and after",
@@ -166,6 +172,10 @@ void add_file_options(Options& to, Arguments& a) {
   to.add("--stop-after", p.stop_after, "stop when so many of --steps are done; 0: all",
          at_least(0));
   to.add("--resume", p.resume, "go on exactly where the run saved here stopped", not_empty());
+  to.add("--requeue", a.requeue,
+         "a folder to save to and, if a run is saved there, to go on from. SIGUSR1 or SIGTERM: "
+         "the run saves after its step and ends; under Slurm the job is put back into the queue",
+         not_empty());
   to.add("--save-batches", p.save_batches, "safetensors file: token ids of every step",
          not_empty());
   to.add("--json", a.json, "write every figure to this file", not_empty());
@@ -192,6 +202,27 @@ void settle_layout(Arguments& a, bool ranks_given) {
   if (ranks_given || (a.layout.empty() && a.diloco.empty())) return;
   const int64_t ranks = a.plan.layout ? a.plan.layout->ranks() : 1;
   a.plan.ranks = static_cast<int>(ranks * std::max(a.plan.workers, 1));
+}
+
+// --requeue is --save and, once there is something to go on from, --resume.
+void settle_requeue(Arguments& a) {
+  if (a.requeue.empty()) return;
+  if (!a.plan.save.empty() || !a.plan.resume.empty())
+    fail(Where::current(), "--requeue {} saves and resumes by itself; leave out {}", a.requeue,
+         a.plan.save.empty() ? "--resume" : "--save");
+  a.plan.stops_on_signals = true;
+  a.plan.save = a.requeue;
+  if (is_saved_run(a.requeue)) a.plan.resume = a.requeue;
+  if (!a.plan.resume.empty()) a.plan.load.clear();  // it was for the start
+}
+
+// Says why the run has ended before its time; under Slurm the job is put back into the queue.
+void print_stop(const Arguments& a, const TrainingFigures& f) {
+  const int64_t done = f.first_step + std::ssize(f.loss);
+  fmt::print("stopped by {} after step {} of {}: the same command goes on from {}\n",
+             f.stopped_by == SIGTERM ? "SIGTERM" : "SIGUSR1", done, a.plan.steps, a.plan.save);
+  if (done == a.plan.steps) return;
+  if (const std::string words = requeue_by_slurm(); !words.empty()) fmt::print("{}\n", words);
 }
 
 // Under mpirun each rank is a process: the first one prints, measures and writes files.
@@ -341,6 +372,7 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
     return fmt::print("nothing left to do: the run had reached step {}\n", f.first_step);
   fmt::print("loss {:.4f} -> {:.4f} in {} steps; on text it has not seen {:.4f}\n", f.loss.front(),
              f.loss.back(), f.loss.size(), f.validation_loss);
+  if (p.ema > 0) fmt::print("with the average of the weights {:.4f}\n", f.ema_validation_loss);
   fmt::print(
       "{:.0f} tokens/s, {:.3f} s per step, {:.0f}% of this machine's matmul rate of {:.0f} "
       "GFLOP/s\n",
@@ -364,6 +396,7 @@ void write_json(const Arguments& a, const TrainingFigures& f) {
   json.set("first_step", f.first_step);
   json.set("loss", f.loss);
   json.set("validation_loss", f.validation_loss);
+  if (a.plan.ema > 0) json.set("ema_validation_loss", f.ema_validation_loss);
   json.set("tokens_per_second", f.tokens_per_second);
   json.set("step_seconds", f.median_step_seconds);
   json.set("model_flops_per_step", f.model_flops_per_step);
@@ -403,6 +436,7 @@ int main(int argc, char** argv) {
   if (const auto status = options.parse(argc, argv)) return *status;
   try {
     const bool ranks_given = options.given("--ranks");
+    settle_requeue(arguments);
     settle_model(options, arguments);
     settle_layout(arguments, ranks_given);
     start_ranks(comm, argc, argv, arguments, ranks_given, timelines);
@@ -416,6 +450,7 @@ int main(int argc, char** argv) {
     });
     progress.finish();
     print_summary(arguments, figures);
+    if (figures.stopped_by != 0 && comm.is_first()) print_stop(arguments, figures);
     timelines.finish(trained_steps(arguments.plan, figures));
     if (!arguments.json.empty() && comm.is_first()) write_json(arguments, figures);
     console::expect_printed();

@@ -57,13 +57,27 @@ inline void check_options(const DilocoOptions& options, Where where = Where::cur
 inline void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean,
                           const DilocoOptions& options);
 
+// Sequences [begin, end) of a step's batch, and their number as a share of the mean worker's.
+struct WorkerShare {
+  int64_t begin = 0, end = 0;
+  double weight = 1;
+};
+// What one of k workers trains on in a step. Together the shares are the batch, each row once.
+constexpr WorkerShare worker_share(int64_t batch, int k, int worker) {
+  WorkerShare share;
+  // exercise 31.1: its own rows of the batch (chunk_begin), and how many they are beside batch / k
+  not_done("31.1");
+  // end of exercise 31.1
+  return share;
+}
+
 // The fragment whose turn comes after `steps` inner steps, or -1. The turns of a round are spread
 // evenly, and the last fragment's is at its end.
 constexpr int fragment_due(int64_t steps, int64_t inner, int fragments) {
   int due = -1;
-  // exercise 31.1: fragment f of F has its turn when (f + 1) H / F steps of a round are done
-  not_done("31.1");
-  // end of exercise 31.1
+  // exercise 31.2: fragment f of F has its turn when (f + 1) H / F steps of a round are done
+  not_done("31.2");
+  // end of exercise 31.2
   return due;
 }
 
@@ -116,16 +130,6 @@ class Diloco {
   int64_t means_ = -1;  // that have arrived; -1: this worker has met nobody yet
 };
 
-namespace detail {
-// Chunk `rank` of x (n), a view; of an undefined tensor undefined.
-inline Tensor chunk_of(const Tensor& x, int p, int rank) {
-  if (!x.defined()) return {};
-  return x.rows(chunk_begin(x.numel(), p, rank), chunk_begin(x.numel(), p, rank + 1));
-}
-// x = a x + b y, number by number.
-inline void combine(Tensor& x, double a, const Tensor& y, double b);
-}  // namespace detail
-
 void check_options(const DilocoOptions& o, Where where) {
   const auto is_share = [](double x) { return x >= 0 && x < 1; };
   if (o.inner < 1) fail(where, "{} inner steps; a round has one at least", o.inner);
@@ -144,15 +148,6 @@ void check_options(const DilocoOptions& o, Where where) {
          o.bits);
 }
 
-void detail::combine(Tensor& x, double a, const Tensor& y, double b) {
-  if (x.device() == Device::meta) return;
-  visit_real(x.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
-    for (int64_t i = 0; i < x.numel(); ++i)
-      x.data<Real>()[i] =
-          static_cast<Real>(a) * x.data<Real>()[i] + static_cast<Real>(b) * y.data<Real>()[i];
-  });
-}
-
 void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean, const DilocoOptions& o) {
   const auto n = static_cast<double>(mean.numel()), bytes = static_cast<double>(mean.nbytes());
   charge({"outer_step", mean.dtype(), 8 * n, 3 * bytes, 2 * bytes});
@@ -162,9 +157,9 @@ void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean, const Diloc
     const Real* const m = mean.data<Real>();
     const auto rate = static_cast<Real>(o.learning_rate), mu = static_cast<Real>(o.momentum);
     for (int64_t i = 0; i < mean.numel(); ++i) {
-      // exercise 31.2: Nesterov's step down the outer gradient, so that with a rate of 1 and no
-      not_done("31.2");
-      // end of exercise 31.2
+      // exercise 31.3: Nesterov's step down the outer gradient, so that with a rate of 1 and no
+      not_done("31.3");
+      // end of exercise 31.3
     }
   });
 }
@@ -172,9 +167,9 @@ void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean, const Diloc
 void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& lost) {
   const int p = channel.size(), rank = channel.rank();
   Tensor mean = Tensor::zeros({chunk_count(x.numel(), p, rank)}, x.dtype());
-  // exercise 31.3: chunk j to rank j with the weight, the mean of what comes, and that to everybody
-  not_done("31.3");
-  // end of exercise 31.3
+  // exercise 31.4: chunk j to rank j with the weight, the mean of what comes, and that to everybody
+  not_done("31.4");
+  // end of exercise 31.4
 }
 
 Diloco::Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options, Where where)
@@ -208,9 +203,9 @@ void Diloco::send(Fragment& fragment) {
   const double weight = fragment.weight / static_cast<double>(fragment.steps);
   const int64_t n = fragment.size();
   fragment.moving = Tensor::zeros({options_.bits > 0 ? n : n + 1}, fragment.outer.dtype());
-  // exercise 31.4: start the mean: weighted weights and the weight; or gradients, in few bits
-  not_done("31.4");
-  // end of exercise 31.4
+  // exercise 31.5: start the mean: weighted weights and the weight; or gradients, in few bits
+  not_done("31.5");
+  // end of exercise 31.5
   fragment.weight = 0;
   fragment.steps = 0;
 }
@@ -218,9 +213,9 @@ void Diloco::send(Fragment& fragment) {
 void Diloco::arrive(Fragment& fragment) {
   fragment.work.wait();
   fragment.left = 0;
-  // exercise 31.5: the mean of the weights, the outer step to it, and what training goes on with
-  not_done("31.5");
-  // end of exercise 31.5
+  // exercise 31.6: the mean of the weights, the outer step to it, and what training goes on with
+  not_done("31.6");
+  // end of exercise 31.6
   fragment.moving = {};
   ++means_;
 }

@@ -32,22 +32,18 @@ struct Worker {
   std::vector<LayerPtr> layers;
   std::vector<ParameterPtr> all;
   Inner inner;
-  BatchShard mine;
+  WorkerShare mine;
 
   Worker(const Communicator& world, uint64_t seed = 1)
       : layers(make_linear_net(net, {seed, DType::f64})),
         all(parameters(Layers(layers))),
         inner(all),
-        mine(batch_shard(rows, world.size(), world.rank())) {}
+        mine(worker_share(rows, world.size(), world.rank())) {}
 
   void step(int64_t step) {
     zero_gradients(layers);
     run_microbatch(layers, step, mine.begin, mine.end, net.width, mine.end - mine.begin);
     inner.step(rate);
-  }
-  // Its rows, as a share of the mean worker's.
-  double weight(int workers) const {
-    return static_cast<double>((mine.end - mine.begin) * workers) / static_cast<double>(rows);
   }
 };
 
@@ -60,7 +56,7 @@ std::vector<std::vector<double>> train(int k, const DilocoOptions& options, int6
     Diloco diloco(worker.inner, world, options);
     for (int64_t step = 0; step < steps; ++step) {
       worker.step(step);
-      diloco.after_step(worker.weight(k));
+      diloco.after_step(worker.mine.weight);
     }
     diloco.synchronise();
     out[static_cast<size_t>(world.rank())] = weights_of(worker.all);
@@ -239,6 +235,25 @@ TEST_CASE("error feedback: what rounding takes off arrives in later rounds") {
   };
   CHECK(sum(false) == 0);
   CHECK(std::abs(sum(true) - 50 * 0.03) <= 0.2);  // to within one code of the last rounds
+}
+
+TEST_CASE("workers share the batch, each row once, and their weights are those of their rows") {
+  for (const int k : worlds)
+    for (const int64_t batch : {8, 13}) {
+      int64_t next = 0;
+      double weights = 0;
+      for (int worker = 0; worker < k; ++worker) {
+        const WorkerShare share = worker_share(batch, k, worker);
+        CHECK(share.begin == next);
+        next = share.end;
+        weights += share.weight;
+        CHECK(share.weight ==
+              static_cast<double>((share.end - share.begin) * k) / static_cast<double>(batch));
+      }
+      CHECK(next == batch);
+      CHECK(std::abs(weights - k) <= 1e-12);
+    }
+  CHECK(worker_share(7, 1, 0).weight == 1);
 }
 
 TEST_CASE("fragments take turns, evenly, the last at the end of a round") {

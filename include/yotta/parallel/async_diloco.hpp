@@ -26,6 +26,7 @@
 
 #include "yotta/parallel/async_sgd.hpp"
 #include "yotta/parallel/outer_fragments.hpp"
+#include "yotta/parallel/outer_gradients.hpp"
 
 namespace yotta {
 
@@ -141,11 +142,7 @@ void AsyncWorker::exchange() {
   const int server = world_.size() - 1;
   Tensor gradient = Tensor::zeros(all.outer.shape(), all.outer.dtype());
   all.copy_weights(gradient);
-  if (gradient.device() != Device::meta)
-    visit_real(gradient.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
-      for (int64_t i = 0; i < gradient.numel(); ++i)
-        gradient.data<Real>()[i] = all.outer.data<Real>()[i] - gradient.data<Real>()[i];
-    });
+  combine(gradient, -1, all.outer, 1);
   world_.send(gradient, server);
   world_.recv(all.outer, server);
   all.set_weights(0);

@@ -55,14 +55,30 @@ YOTTA_API void check_options(const DilocoOptions& options, Where where = Where::
 YOTTA_API void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean,
                           const DilocoOptions& options);
 
+// Sequences [begin, end) of a step's batch, and their number as a share of the mean worker's.
+struct WorkerShare {
+  int64_t begin = 0, end = 0;
+  double weight = 1;
+};
+// What one of k workers trains on in a step. Together the shares are the batch, each row once.
+constexpr WorkerShare worker_share(int64_t batch, int k, int worker) {
+  WorkerShare share;
+  // exercise 31.1: its own rows of the batch (chunk_begin), and how many they are beside batch / k
+  share.begin = chunk_begin(batch, k, worker);
+  share.end = chunk_begin(batch, k, worker + 1);
+  share.weight = static_cast<double>((share.end - share.begin) * k) / static_cast<double>(batch);
+  // end of exercise 31.1
+  return share;
+}
+
 // The fragment whose turn comes after `steps` inner steps, or -1. The turns of a round are spread
 // evenly, and the last fragment's is at its end.
 constexpr int fragment_due(int64_t steps, int64_t inner, int fragments) {
   int due = -1;
-  // exercise 31.1: fragment f of F has its turn when (f + 1) H / F steps of a round are done
+  // exercise 31.2: fragment f of F has its turn when (f + 1) H / F steps of a round are done
   for (int f = 0; f < fragments; ++f)
     if ((steps - (f + 1) * inner / fragments) % inner == 0) due = f;
-  // end of exercise 31.1
+  // end of exercise 31.2
   return due;
 }
 
@@ -116,16 +132,6 @@ class Diloco {
 };
 
 #if YOTTA_BODIES_OF(parallel)
-namespace detail {
-// Chunk `rank` of x (n), a view; of an undefined tensor undefined.
-inline Tensor chunk_of(const Tensor& x, int p, int rank) {
-  if (!x.defined()) return {};
-  return x.rows(chunk_begin(x.numel(), p, rank), chunk_begin(x.numel(), p, rank + 1));
-}
-// x = a x + b y, number by number.
-YOTTA_API void combine(Tensor& x, double a, const Tensor& y, double b);
-}  // namespace detail
-
 void check_options(const DilocoOptions& o, Where where) {
   const auto is_share = [](double x) { return x >= 0 && x < 1; };
   if (o.inner < 1) fail(where, "{} inner steps; a round has one at least", o.inner);
@@ -144,15 +150,6 @@ void check_options(const DilocoOptions& o, Where where) {
          o.bits);
 }
 
-void detail::combine(Tensor& x, double a, const Tensor& y, double b) {
-  if (x.device() == Device::meta) return;
-  visit_real(x.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
-    for (int64_t i = 0; i < x.numel(); ++i)
-      x.data<Real>()[i] =
-          static_cast<Real>(a) * x.data<Real>()[i] + static_cast<Real>(b) * y.data<Real>()[i];
-  });
-}
-
 void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean, const DilocoOptions& o) {
   const auto n = static_cast<double>(mean.numel()), bytes = static_cast<double>(mean.nbytes());
   charge({"outer_step", mean.dtype(), 8 * n, 3 * bytes, 2 * bytes});
@@ -162,12 +159,12 @@ void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean, const Diloc
     const Real* const m = mean.data<Real>();
     const auto rate = static_cast<Real>(o.learning_rate), mu = static_cast<Real>(o.momentum);
     for (int64_t i = 0; i < mean.numel(); ++i) {
-      // exercise 31.2: Nesterov's step down the outer gradient, so that with a rate of 1 and no
+      // exercise 31.3: Nesterov's step down the outer gradient, so that with a rate of 1 and no
       // momentum nothing but the mean is left, to the last bit
       const Real gradient = w[i] - m[i];
       v[i] = mu * v[i] + gradient;
       w[i] = m[i] + (1 - rate) * gradient - rate * mu * v[i];  // = w - rate (gradient + mu v)
-      // end of exercise 31.2
+      // end of exercise 31.3
     }
   });
 }
@@ -175,27 +172,27 @@ void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean, const Diloc
 void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& lost) {
   const int p = channel.size(), rank = channel.rank();
   Tensor mean = Tensor::zeros({chunk_count(x.numel(), p, rank)}, x.dtype());
-  // exercise 31.3: chunk j to rank j with the weight, the mean of what comes, and that to everybody
+  // exercise 31.4: chunk j to rank j with the weight, the mean of what comes, and that to everybody
   double total = 0;
   for (int step = 0; step < p; ++step) {
     const int to = (rank + step) % p, from = wrap(rank - step, p);
-    Tensor lost_before = detail::chunk_of(lost.sent, p, to);
-    const Tensor sent = packed_message(detail::chunk_of(x, p, to), weight, bits, lost_before);
+    Tensor lost_before = chunk_of(lost.sent, p, to);
+    const Tensor sent = packed_message(chunk_of(x, p, to), weight, bits, lost_before);
     Tensor come = Tensor::empty({message_bytes(mean.numel(), bits)}, DType::u8);
     if (step > 0) channel.send_recv(sent, to, come, from);
     total += add_message(mean, step > 0 ? come : sent, bits);
   }
-  detail::combine(mean, 1 / total, mean, 0);
+  combine(mean, 1 / total, mean, 0);
   Tensor packed = Tensor::empty({packed_bytes(mean.numel(), bits)}, DType::u8);
   pack_with_feedback(mean, bits, packed, lost.mean);
   for (int step = 0; step < p; ++step) {
     const int to = (rank + step) % p, from = wrap(rank - step, p);
-    Tensor chunk = detail::chunk_of(x, p, from);
+    Tensor chunk = chunk_of(x, p, from);
     Tensor come = Tensor::empty({packed_bytes(chunk.numel(), bits)}, DType::u8);
     if (step > 0) channel.send_recv(packed, to, come, from);
     unpack(step > 0 ? come : packed, bits, chunk);
   }
-  // end of exercise 31.3
+  // end of exercise 31.4
 }
 
 Diloco::Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options, Where where)
@@ -229,20 +226,20 @@ void Diloco::send(Fragment& fragment) {
   const double weight = fragment.weight / static_cast<double>(fragment.steps);
   const int64_t n = fragment.size();
   fragment.moving = Tensor::zeros({options_.bits > 0 ? n : n + 1}, fragment.outer.dtype());
-  // exercise 31.4: start the mean: weighted weights and the weight; or gradients, in few bits
+  // exercise 31.5: start the mean: weighted weights and the weight; or gradients, in few bits
   fragment.copy_weights(fragment.moving);
   if (options_.bits > 0) {
-    detail::combine(fragment.moving, -1, fragment.outer, 1);
+    combine(fragment.moving, -1, fragment.outer, 1);
     fragment.work = workers_.collective_async("diloco.mean", [&fragment, weight, this](Channel& c) {
       quantised_mean(c, fragment.moving, weight, options_.bits, fragment.lost);
     });
   } else {
     fragment.moving.rows(n, n + 1).fill(1);
-    detail::combine(fragment.moving, weight, fragment.moving, 0);
+    combine(fragment.moving, weight, fragment.moving, 0);
     fragment.work = workers_.all_reduce_async(fragment.moving, ReduceOp::sum,
                                               options_.comm.labelled("diloco.mean"));
   }
-  // end of exercise 31.4
+  // end of exercise 31.5
   fragment.weight = 0;
   fragment.steps = 0;
 }
@@ -250,16 +247,16 @@ void Diloco::send(Fragment& fragment) {
 void Diloco::arrive(Fragment& fragment) {
   fragment.work.wait();
   fragment.left = 0;
-  // exercise 31.5: the mean of the weights, the outer step to it, and what training goes on with
+  // exercise 31.6: the mean of the weights, the outer step to it, and what training goes on with
   Tensor mean = fragment.moving.rows(0, fragment.size());
   if (options_.bits > 0) {
-    detail::combine(mean, -1, fragment.outer, 1);
+    combine(mean, -1, fragment.outer, 1);
   } else if (mean.device() != Device::meta) {
-    detail::combine(mean, 1 / fragment.moving.item({fragment.size()}), mean, 0);
+    combine(mean, 1 / fragment.moving.item({fragment.size()}), mean, 0);
   }
   outer_step(fragment.outer, fragment.momentum, mean, options_);
   fragment.set_weights(options_.keep);
-  // end of exercise 31.5
+  // end of exercise 31.6
   fragment.moving = {};
   ++means_;
 }

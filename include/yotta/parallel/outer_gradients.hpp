@@ -20,6 +20,7 @@
 // Feedback Fixes SignSGD"; Douillard et al. (2025), Streaming DiLoCo (4 bits, there floats).
 #pragma once
 
+#include "yotta/core/chunks.hpp"
 #include "yotta/core/tensor.hpp"
 #if YOTTA_BODIES_OF(parallel)
 #include <cmath>
@@ -52,6 +53,12 @@ constexpr int64_t message_bytes(int64_t n, int bits) { return 4 + packed_bytes(n
 YOTTA_API Tensor packed_message(const Tensor& x, double weight, int bits, Tensor& lost);
 // sum (n) += weight * numbers of a message. Returns the weight.
 YOTTA_API double add_message(Tensor& sum, const Tensor& message, int bits);
+
+// x = a x + b y, number by number.
+YOTTA_API void combine(Tensor& x, double a, const Tensor& y, double b);
+
+// Chunk `rank` of p of x (n), a view; of an undefined tensor undefined.
+YOTTA_API Tensor chunk_of(const Tensor& x, int p, int rank);
 
 #if YOTTA_BODIES_OF(parallel)
 namespace detail {
@@ -170,6 +177,20 @@ double add_message(Tensor& sum, const Tensor& message, int bits) {
       sum.data<Real>()[i] += static_cast<Real>(weight) * x.data<Real>()[i];
   });
   return weight;
+}
+
+void combine(Tensor& x, double a, const Tensor& y, double b) {
+  if (x.device() == Device::meta) return;
+  visit_real(x.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
+    for (int64_t i = 0; i < x.numel(); ++i)
+      x.data<Real>()[i] =
+          static_cast<Real>(a) * x.data<Real>()[i] + static_cast<Real>(b) * y.data<Real>()[i];
+  });
+}
+
+Tensor chunk_of(const Tensor& x, int p, int rank) {
+  if (!x.defined()) return {};
+  return x.rows(chunk_begin(x.numel(), p, rank), chunk_begin(x.numel(), p, rank + 1));
 }
 #endif  // YOTTA_BODIES
 
