@@ -4,6 +4,7 @@
 
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
+#include "yotta/comm/run_on.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/sgd.hpp"
 
@@ -62,6 +63,29 @@ void expect_walk(const Numbers& actual, const Numbers& expected, const std::stri
   for (size_t i = 0; same && i < actual.size(); ++i) same = near(actual[i], expected[i]);
   expect(same, fmt::format("{}: after each step the weight is {}; it should be {}", what,
                            in_words(actual), in_words(expected)));
+}
+
+// Three rounds of 4 steps of a second each, with means that take 2 s, on the virtual clock.
+double seconds_of_rounds(int64_t overlap) {
+  Cluster machine = ideal(2, 1e9);
+  machine.levels = {{"cities", 2, 2, 0}};  // few bytes: each sends the other one message
+  double seconds = 0;
+  run_on(machine, 2, [&](Communicator& world) {
+    const ParameterPtr w = weights(1);
+    Sgd sgd({w});
+    Options options = plain(4);
+    options.overlap = overlap;
+    const auto diloco = solution.make(sgd, world, options);
+    world.barrier();
+    const double start = context().clock->now(compute_lane).end;
+    for (int step = 0; step < 12; ++step) {
+      charge({"inner step", DType::f64, 1e9, 0, 0});
+      diloco->after_step(1);
+    }
+    if (world.rank() == 0) seconds = context().clock->now(compute_lane).end - start;
+    diloco->synchronise();
+  });
+  return seconds;
 }
 
 Tensor one(double value) { return Tensor::full({1}, value, DType::f64); }
@@ -267,6 +291,31 @@ TEST_CASE("31.5: in few bits it is the outer gradient that travels") {
                           1000 + i, 1001 + i, w->value.item({i})));
   });
   CHECK(true);
+}
+
+TEST_CASE("31.5: a mean that may be late is started, and not waited for") {
+  const double whole = seconds_of_rounds(0), hidden = seconds_of_rounds(3);
+  expect(whole > 17,
+         fmt::format("three rounds of 4 s, whose means take 2 s each, take {:.0f} s and "
+                     "not 18: no mean was made",
+                     whole));
+  expect(
+      hidden < 12.5,
+      fmt::format("three rounds of 4 s, with 3 steps for a mean to arrive, take {:.0f} s and not "
+                  "12: start the mean (all_reduce_async), and leave the waiting to arrive()",
+                  hidden));
+}
+
+TEST_CASE("31.5: what travels has its label") {
+  const auto reports = run_ranks(2, [](Communicator& world) {
+    const ParameterPtr w = weights(10);
+    Sgd sgd({w});
+    solution.make(sgd, world, plain(1))->after_step(1);
+  });
+  const int64_t sent = reports[0].ledger().traffic("diloco.mean").bytes_sent;
+  expect(sent >= 80, fmt::format("{} bytes are in the ledger under diloco.mean, for a mean of 10 "
+                                 "weights: options_.comm.labelled(\"diloco.mean\")",
+                                 sent));
 }
 
 TEST_CASE("31.6: the outer step, with its momentum, in rounds") {

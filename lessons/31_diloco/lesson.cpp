@@ -1,5 +1,7 @@
 // Lesson 31: workers that seldom talk: stale gradients, means of weights, bytes and seconds between cities, measured
 // losses, and the latency wall.
+#include <fmt/ranges.h>
+
 #include <fstream>
 #include <optional>
 
@@ -8,7 +10,7 @@
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/nn/sgd.hpp"
-#include "yotta/parallel/async_sgd.hpp"
+#include "yotta/parallel/async_diloco.hpp"
 #include "yotta/parallel/ddp.hpp"
 
 using namespace yotta;
@@ -95,6 +97,47 @@ void rounds(Lesson& lesson) {
   }
 }
 
+// ---- few bits, a slow worker ----
+
+// What arrives of 0.03 beside a 1, fifty times, from two workers.
+double fifty_rounds(int bits, bool feedback) {
+  double sum = 0;
+  run_ranks(2, [&](Communicator& world) {
+    Lost lost;
+    if (feedback) lost = {Tensor::zeros({4}), Tensor::zeros({2})};
+    for (int round = 0; round < 50; ++round) {
+      Tensor x = Tensor::from<float>({1, 0.03F, 1, 0.03F}, {4});
+      world.collective("mean", [&](Channel& c) { quantised_mean(c, x, 1, bits, lost); });
+      if (world.rank() == 0) sum += x.item({1});
+    }
+  });
+  return sum;
+}
+
+void rounding(Lesson& lesson) {
+  lesson.section("0.03 beside a 1, fifty times: 1.5 should arrive");
+  for (const int bits : {8, 4})
+    lesson.say("{} bits: {:.3f} without feedback, {:.3f} with it", bits, fifty_rounds(bits, false),
+               fifty_rounds(bits, true));
+}
+
+void slow_worker(Lesson& lesson) {
+  lesson.section("Four workers, rounds of 50 steps of 1 s, one worker 3 times as slow: 24 rounds");
+  const std::vector<double> seconds = {50, 50, 50, 150}, step = {1, 1, 1, 3};
+  const std::vector<AsyncArrival> all = async_arrivals(seconds, 24);
+  std::vector<int64_t> rounds(4);
+  int64_t oldest = 0;
+  for (const AsyncArrival& each : all) {
+    ++rounds[static_cast<size_t>(each.worker)];
+    oldest = std::max(oldest, each.staleness());
+  }
+  lesson.say("all wait:        {:.0f} s, 6 rounds of each", 6 * seconds[3]);
+  lesson.say("nobody waits:    {:.0f} s, rounds {}, an outer gradient is {} old at most",
+             all.back().end, fmt::join(rounds, " "), oldest);
+  lesson.say("fewer steps:     {} inner steps in {:.0f} s",
+             fmt::join(async_inner_steps(step, 50), " "), seconds[0]);
+}
+
 // ---- bytes and seconds ----
 
 constexpr int64_t pieces = 10;  // arrays that the described model has
@@ -131,7 +174,7 @@ double bytes_of(const Sizes& s, const Way& way) {
 
 // Seconds of a step of a model that is only described, between cities: the mean over rounds after the first.
 double seconds_of(const Sizes& s, const Way& way, double flops) {
-  const int64_t round = std::max<int64_t>(way.inner, 1), rounds = 4, P = s.megaparameters * 1000000;
+  const int64_t round = std::max<int64_t>(way.inner, 1), rounds = 2, P = s.megaparameters * 1000000;
   std::vector<double> seconds;  // of worker 0, after each round
   const auto body = [&](Communicator& world) {
     const DeviceScope meta(Device::meta);
@@ -267,6 +310,8 @@ int main(int argc, char** argv) {
         hogwild(lesson);
         rounds(lesson);
         costs(lesson, sizes);
+        rounding(lesson);
+        slow_worker(lesson);
         measured(lesson);
         grid(lesson);
         wall(lesson);

@@ -4,13 +4,13 @@
 // A step needs the weights that the step before it has made. So steps follow each other, and each
 // takes at least the time in which a number gets from every worker to every other:
 //
-//     step 0          step 1          step 2
-//     │ inside │ α log2 k │ inside │ α log2 k │ inside │ ...      until the run's time is over
+//     step 0              step 1              step 2
+//     │ inside │ α log2 k │ inside │ α log2 k │ inside │ ...   until the time is over
 //
-// More workers make the middle of a step shorter, never this. With T seconds for the whole run and t
-// for the fastest step there are S = T/t steps. A step trains on b tokens, and b cannot grow at will:
-// beyond the critical batch more tokens a step hardly save steps. A model of P parameters that is
-// trained on D = 20 P tokens costs
+// More workers make the middle of a step shorter, never this. With T seconds for the whole run and
+// t for the fastest step there are S = T/t steps. A step trains on b tokens, and b cannot grow at
+// will: beyond the critical batch more tokens a step hardly save steps. A model of P parameters
+// that is trained on D = 20 P tokens costs
 //
 //     D = S b        P = D / 20        C = 6 P D = 0.3 D²  FLOPs
 //
