@@ -10,6 +10,8 @@
 #include "course/shared/cluster_picture.hpp"
 #include "course/shared/collective_picture.hpp"
 #include "course/shared/ddp_picture.hpp"
+#include "course/shared/diloco_picture.hpp"
+#include "course/shared/diloco_runs.hpp"
 #include "course/shared/hsdp_picture.hpp"
 #include "course/shared/mfu_picture.hpp"
 #include "course/shared/staleness_picture.hpp"
@@ -38,6 +40,10 @@ int64_t count(const std::string& text, const std::string& word) {
   int64_t found = 0;
   for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
   return found;
+}
+
+std::string measured_curves() {
+  return runner::read_text(YOTTA_SOURCE_DIR "/bench/results/diloco_curves.json");
 }
 
 // Letters are about 0.56 of their size wide; no words leave the paper.
@@ -229,13 +235,21 @@ TEST_CASE("a waterfall's bars follow each other from 100% down to the MFU") {
   CHECK(count(svg, ">40.0%<") == 1);
 }
 
+TEST_CASE("DiLoCo's three panels have a curve for each way, and each way its name") {
+  const std::string svg = diloco_svg(measured_curves());
+  for (const DilocoWay& way : diloco_ways()) CHECK(count(svg, fmt::format(">{}<", way.name)) == 1);
+  CHECK(count(svg, "fill=\"none\" stroke=\"#4477aa\" stroke-width=\"2\"") == 3);
+  CHECK(count(latency_wall_svg(), "<circle") == 3);
+}
+
 TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or more") {
   struct Drawn {
     const char *file, *lesson;
     std::string svg;
   };
   std::string pages;
-  for (const char* topic : {"09_cluster", "10_collectives", "13_ddp", "16_hsdp", "27_mfu"})
+  for (const char* topic :
+       {"09_cluster", "10_collectives", "13_ddp", "16_hsdp", "27_mfu", "31_diloco"})
     pages += runner::read_text(fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, topic));
   for (const auto& [file, lesson, svg] : {Drawn{"ring.svg", "10", ring_svg()},
                                           {"tree.svg", "10", tree_svg()},
@@ -248,7 +262,9 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
                                           {"hsdp.svg", "16", hsdp_svg()},
                                           {"hsdp_sweep.svg", "16", hsdp_sweep_svg()},
                                           {"mfu_waterfall.svg", "27", first_waterfall_svg()},
-                                          {"mfu_faster.svg", "27", faster_svg()}}) {
+                                          {"mfu_faster.svg", "27", faster_svg()},
+                                          {"diloco.svg", "31", diloco_svg(measured_curves())},
+                                          {"latency_wall.svg", "31", latency_wall_svg()}}) {
     const bool same =
         runner::read_text(fmt::format("{}/course/pictures/{}", YOTTA_SOURCE_DIR, file)) == svg;
     CHECK_MESSAGE(same, fmt::format("course/pictures/{} is not what is drawn; ./yotta lesson {} -- "

@@ -1,7 +1,7 @@
 // The latency wall: training is a row of steps, each step waits for the one before, and no number
 // of chips makes a step shorter than the latencies in it.
 //
-//     step     │ layer 1 │ layer 2 │ ... │ back │ all_reduce │      each waits for messages: l seconds
+//     step     │ layer 1 │ layer 2 │ ... │ back │ all_reduce │    waits for messages: l seconds
 //     run      │ step 1 │ step 2 │ ... │ step S │                 S l seconds at least
 //
 //     S = D / B           D tokens of the run, B tokens of a batch
@@ -11,13 +11,13 @@
 // So the largest run does not depend on the machine's FLOP/s. Three things move the wall:
 //
 //     a shorter l         faster links and switches
-//     a larger B          as training goes on larger batches still help: B grows as D^b, b about 0.5
+//     a larger B          larger runs can use larger batches: B grows as D^b, b about 0.5
 //     fewer messages      DiLoCo: of a step that waits for x inside and y between cities, y comes
 //                         once in H steps: l = x + y / H
 //
 // Letters: S steps, D tokens, B tokens of a batch, T seconds, l seconds of latency, C FLOPs.
 // References: Erdil and Schneider-Joseph (2024), "Data movement limits to frontier model training";
-// Hoffmann et al. (2022): 20 tokens for each parameter; McCandlish et al. (2018): batches that help.
+// Hoffmann et al. (2022): 20 tokens for each parameter; McCandlish et al. (2018): critical batches.
 #pragma once
 
 #include <cmath>
