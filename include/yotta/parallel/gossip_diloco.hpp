@@ -6,8 +6,8 @@
 //     round 2     0 ── 2     1 ── 3
 //
 // What one worker has learned reaches its partner at once, and all after about log2(k) rounds. The
-// workers never agree exactly: each has a w of its own, where it began its round. A pull towards the
-// pair's mean keeps them together:
+// workers never agree exactly: each has a w of its own, where it began its round. A pull towards
+// the pair's mean keeps them together:
 //
 //     g = w - what training made of it        v = mu v + rate mean(g) + pull (w - mean(w))
 //     w = w - v                               means: over the pair
