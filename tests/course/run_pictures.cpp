@@ -41,6 +41,10 @@ int64_t count(const std::string& text, const std::string& word) {
   return found;
 }
 
+std::string measured_curves() {
+  return runner::read_text(YOTTA_SOURCE_DIR "/bench/results/diloco_curves.json");
+}
+
 // Letters are about 0.56 of their size wide; no words leave the paper.
 void check_inside(const std::string& svg) {
   const std::regex words(
@@ -243,6 +247,8 @@ TEST_CASE(
   CHECK(stored[0].points.back().megabytes / stored[2].points.back().megabytes ==
         doctest::Approx(50).epsilon(0.01));
   CHECK(diloco_csv(read_diloco_csv(diloco_csv(stored))) == diloco_csv(stored));
+  for (const DilocoMethod& method : methods)
+    CHECK(count(diloco_svg(stored), fmt::format(">{}<", method.name)) == 1);
   const DilocoSizes small{1, 8, 2, 8, 8, 4, 2, 1e-3};
   for (const DilocoMethod& method : methods) {
     DilocoMethod often = method;

@@ -277,9 +277,7 @@ TEST_CASE("--diloco: what a rank sends falls by about H, and by a few times more
 }
 
 TEST_CASE("--diloco: what cannot be is refused, with what would work") {
-  const auto said = [](const std::string& text) {
-    return message_of([&] { parse_diloco(text); });
-  };
+  const auto said = [](const std::string& text) { return message_of([&] { parse_diloco(text); }); };
   CHECK(parse_diloco("k=4,inner=10,bits=4").second.bits == 4);
   CHECK(contains(said("inner=5"), "--diloco needs workers"));
   CHECK(contains(said("k=4,speed=3"), "--diloco has 'speed=3'; it takes k (workers)"));

@@ -2,10 +2,10 @@
 //
 //     average = d average + (1 - d) w          after each step; w: the weights that were stepped
 //
-// The last steps of a run jump about in the valley's floor. Their average lies nearer to the middle,
-// so it scores better than the last weights, above all while the learning rate is high. d = 0.999
-// looks back over about 1 / (1 - d) = 1000 steps. In the first steps that would be mostly initial
-// values, so d starts small: after t steps it is (1 + t) / (10 + t) at most.
+// The last steps of a run jump about on the valley's floor. Their average lies nearer to its
+// middle, so it scores better than the last weights, above all while the learning rate is high.
+// d = 0.999 looks back over about 1 / (1 - d) = 1000 steps. In the first steps that would be mostly
+// initial values, so d starts small: after t steps it is (1 + t) / (10 + t) at most.
 //
 // Memory: 4 bytes for each parameter (8 for f64); of bf16 weights the f32 masters are averaged.
 // 3 FLOPs and 12 bytes for each parameter and step.

@@ -52,8 +52,8 @@ struct AsyncArrival {
   int64_t staleness() const { return applied_to - computed_with; }
 };
 
-// The first `count` arrivals of workers that need so many seconds each, in order. Of two at the same
-// time the lower worker's comes first.
+// The first `count` arrivals of workers that need so many seconds each, in order. Of two at once
+// the lower worker's comes first.
 YOTTA_API std::vector<AsyncArrival> async_arrivals(std::span<const double> seconds, int64_t count,
                                                    Where where = Where::current());
 

@@ -22,7 +22,7 @@
 //
 // Quantised: outer gradients travel with 8 or 4 bits (outer_gradients.hpp), with error feedback.
 //
-// Cost, for P parameters of 4 bytes and the ring: 8 (k-1)/k P bytes sent by a rank in H steps, where
+// Cost, for P parameters of 4 bytes and the ring: a rank sends 8 (k-1)/k P bytes in H steps, where
 // DDP sends them in each; memory 8 P more (w and v), and 4 P while a mean is on its way.
 // Contract: all ranks of `workers` make Diloco over optimizers with slots of the same sizes, and
 // take steps together. A worker may be a mesh: `workers` joins the ranks with the same shard.
@@ -86,8 +86,8 @@ constexpr int fragment_due(int64_t steps, int64_t inner, int fragments) {
 // travels twice, packed with `bits`: to the rank that averages its chunk, and from there to all.
 YOTTA_API void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& lost);
 
-// Bytes that all k workers send for one mean of n numbers: of `width` bytes each with a weight more,
-// by the ring; or packed.
+// Bytes that all k workers send for one mean of n numbers: of `width` bytes each, and a weight, by
+// the ring; or packed.
 constexpr int64_t mean_bytes_sent(int64_t k, int64_t n, int64_t width) {
   return k == 1 ? 0 : 2 * (k - 1) * (n + 1) * width;
 }

@@ -1,12 +1,12 @@
-// DiLoCo by gossip: after its H inner steps a worker averages with one other, drawn anew each round.
-// Nobody waits for all.
+// DiLoCo by gossip: after its H inner steps a worker averages with one other, drawn anew in each
+// round. Nobody waits for all.
 //
 //     round 0     0 ── 2     1 ── 3         each worker sends one message, and waits for one
 //     round 1     0 ── 3     1 ── 2
 //     round 2     0 ── 2     1 ── 3
 //
-// What one worker has learned reaches half of its pair at once and all after about log2(k) rounds.
-// The workers never agree exactly: each has a w of its own, where it began its round. A pull towards
+// What one worker has learned reaches its partner at once, and all after about log2(k) rounds. The
+// workers never agree exactly: each has a w of its own, where it began its round. A pull towards
 // the pair's mean keeps them together:
 //
 //     g = w - what training made of it        v = mu v + rate mean(g) + pull (w - mean(w))
@@ -17,7 +17,8 @@
 // Contract: all workers take steps together. At the end the workers' weights differ by a little:
 // mean_of_workers averages them once.
 // Letters: k workers, H inner steps, P parameters.
-// Reference: Kolehmainen et al. (2025), NoLoCo (random pairs, the pull); Boyd et al. (2006), gossip.
+// References: Kolehmainen et al. (2025), NoLoCo (random pairs, the pull); Boyd et al. (2006),
+// gossip.
 #pragma once
 
 #include "yotta/parallel/outer_fragments.hpp"

@@ -1,7 +1,7 @@
 // Fragments: the weights of a rank as a few long arrays, for workers who average them now and then
 // (diloco.hpp).
 //
-//     optimizer's slots     w0      b0   w1      b1   w2      b2        weights, f32 masters of bf16
+//     optimizer's slots     w0      b0   w1      b1   w2      b2     weights, f32 masters of bf16
 //     2 fragments           [ w0 b0 w1 ]   [ b1 w2 b2 ]                 about the same size each
 //     of each               outer (n)      where the workers last agreed
 //                           momentum (n)   where they were heading
