@@ -41,10 +41,6 @@ int64_t count(const std::string& text, const std::string& word) {
   return found;
 }
 
-std::string measured_curves() {
-  return runner::read_text(YOTTA_SOURCE_DIR "/bench/results/diloco_curves.json");
-}
-
 // Letters are about 0.56 of their size wide; no words leave the paper.
 void check_inside(const std::string& svg) {
   const std::regex words(
