@@ -1,7 +1,7 @@
 #include "course/shared/diloco_runs.hpp"
 
+#include <functional>
 #include <memory>
-#include <optional>
 
 #include "yotta/comm/run_on.hpp"
 #include "yotta/model/text.hpp"
@@ -40,6 +40,37 @@ struct Agreement {
   }
 };
 
+// One worker's steps. `note` is called after each, and once more when all have the same weights.
+void train_worker(const DilocoWay& way, const DilocoRun& run, const std::string& text,
+                  Communicator& world, std::vector<double>& losses,
+                  const std::function<void()>& note) {
+  const Transformer model(run.model);
+  const std::vector<ParameterPtr> all = parameters(model.stack());
+  AdamW optimizer(all);
+  const Agreement agreement(way, optimizer, all, world);
+  const bool sums = way.kind == DilocoWay::ddp;
+  TrainHooks hooks;
+  if (sums) hooks.after_backward = [&] { agreement.ddp->finish(); };
+  const double rate = run.learning_rate;
+  Trainer trainer(model.stack(), optimizer, {.schedule = {rate, rate / 10, 10, run.steps}}, hooks);
+  const Batches batches(text, run.model.context, 1);
+  const BatchShard mine = batch_shard(run.batch, run.workers, world.rank());
+  // DDP's gradients are those of the mean over all tokens, a worker's over its own.
+  const int64_t rows = mine.end - mine.begin,
+                tokens = (sums ? run.batch : rows) * run.model.context;
+  context().ledger.reset();
+  for (int64_t step = 0; step < run.steps; ++step) {
+    const Batch batch = batches.draw(step, mine.begin, rows);
+    const auto parts = microbatches(batch.inputs, batch.targets, 1, mine.begin);
+    const double loss = trainer.step(step, parts, tokens).loss;
+    losses.push_back(sums ? loss * run.workers : loss);
+    agreement.after_step();
+    note();
+  }
+  agreement.finish();
+  note();
+}
+
 }  // namespace
 
 std::vector<DilocoWay> diloco_ways() {
@@ -56,35 +87,14 @@ DilocoCurve run_diloco(const DilocoWay& way, const DilocoRun& run, const Cluster
                        const std::string& text) {
   DilocoCurve curve{way.name, std::vector<double>(static_cast<size_t>(run.steps)), {}, {}};
   std::vector<std::vector<double>> losses(static_cast<size_t>(run.workers));
-  const bool sums = way.kind == DilocoWay::ddp;
+  const auto note = [&] {
+    if (context().rank != 0) return;
+    curve.bytes.push_back(static_cast<double>(context().ledger.total_traffic().bytes_sent));
+    curve.seconds.push_back(context().clock->now(compute_lane).end);
+  };
   run_on(machine, run.workers,
          [&](Communicator& world) {
-           const Transformer model(run.model);
-           const std::vector<ParameterPtr> all = parameters(model.stack());
-           AdamW optimizer(all);
-           const Agreement agreement(way, optimizer, all, world);
-           TrainHooks hooks;
-           if (sums) hooks.after_backward = [&] { agreement.ddp->finish(); };
-           const TrainOptions options{
-               .schedule = {run.learning_rate, run.learning_rate / 10, 10, run.steps}};
-           Trainer trainer(model.stack(), optimizer, options, hooks);
-           const Batches batches(text, run.model.context, 1);
-           const BatchShard mine = batch_shard(run.batch, run.workers, world.rank());
-           // DDP's gradients are those of the mean over all tokens, a worker's over its own.
-           const int64_t tokens = (sums ? run.batch : mine.end - mine.begin) * run.model.context;
-           context().ledger.reset();
-           for (int64_t step = 0; step < run.steps; ++step) {
-             const Batch batch = batches.draw(step, mine.begin, mine.end - mine.begin);
-             const auto parts = microbatches(batch.inputs, batch.targets, 1, mine.begin);
-             const double loss = trainer.step(step, parts, tokens).loss;
-             losses[static_cast<size_t>(world.rank())].push_back(sums ? loss * run.workers : loss);
-             agreement.after_step();
-             if (world.rank() != 0) continue;
-             const auto sent = static_cast<double>(context().ledger.total_traffic().bytes_sent);
-             curve.bytes.push_back(sent);
-             curve.seconds.push_back(context().clock->now(compute_lane).end);
-           }
-           agreement.finish();
+           train_worker(way, run, text, world, losses[static_cast<size_t>(world.rank())], note);
          },
          {.trace = false});
   for (const std::vector<double>& worker : losses)

@@ -20,9 +20,10 @@ struct DilocoWay {
 
 struct DilocoCurve {
   std::string name;
-  std::vector<double> loss;     // mean over the workers, before each step
-  std::vector<double> bytes;    // sent by rank 0 until the end of the step
-  std::vector<double> seconds;  // of the machine, until then
+  std::vector<double> loss;  // mean over the workers, before each step
+  // Sent by rank 0, and passed on the machine, until each step has ended; and then, the last number, until all workers
+  // have the same weights.
+  std::vector<double> bytes, seconds;
 };
 
 struct DilocoRun {
