@@ -132,3 +132,20 @@ TEST_CASE("bench scaling: a row for each model and each window of noise, as less
   CHECK(report["noise"].size() == 1);
   CHECK(report["command"].get<std::string>().starts_with("./yotta bench scaling --"));
 }
+
+TEST_CASE("bench diloco: DDP, and DiLoCo with 32, 8 and 4 bits, over processes") {
+  const Json report = report_of("diloco", {"--layers", "1", "--ddp-steps", "1", "--rounds", "1",
+                                           "--inner", "2", "--batch", "2", "--link", "1Gbit/s"});
+  REQUIRE(report["rows"].size() == 4);
+  for (const Json& row : report["rows"])
+    for (const char* key : {"step_seconds", "bytes_a_step", "ratio"}) CHECK(positive(row[key]));
+  CHECK(report["rows"][1]["bytes_a_step"] < report["rows"][0]["bytes_a_step"]);
+  CHECK(report["rows"][3]["bytes_a_step"] < report["rows"][2]["bytes_a_step"]);
+}
+
+TEST_CASE("bench diloco_grid: a cell for each k and H, and one rank") {
+  const Json report = report_of("diloco_grid", {"--workers", "1,2", "--inner", "1,2", "--seeds",
+                                                "1", "--steps", "2", "--batch", "2"});
+  REQUIRE(report["rows"].size() == 5);
+  for (const Json& row : report["rows"]) CHECK(positive(row["mean"]));
+}

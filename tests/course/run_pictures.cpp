@@ -10,6 +10,7 @@
 #include "course/shared/cluster_picture.hpp"
 #include "course/shared/collective_picture.hpp"
 #include "course/shared/ddp_picture.hpp"
+#include "course/shared/diloco_picture.hpp"
 #include "course/shared/failures_picture.hpp"
 #include "course/shared/hsdp_picture.hpp"
 #include "course/shared/mfu_picture.hpp"
@@ -305,6 +306,44 @@ TEST_CASE("the live picture: who dies, is away, joins, and does steps again") {
                    "a.json is no log of a run that outlives its ranks"));
 }
 
+TEST_CASE(
+    "runs of DiLoCo: the stored curves are those of all ways, and short runs are what they say") {
+  const std::vector<DilocoCurve> stored = stored_diloco_curves();
+  const std::vector<DilocoMethod> methods = diloco_methods();
+  const DilocoSizes sizes;
+  REQUIRE(stored.size() == methods.size());
+  for (size_t i = 0; i < stored.size(); ++i) {
+    CHECK(stored[i].name == methods[i].name);
+    CHECK(std::ssize(stored[i].points) == sizes.steps / sizes.every);
+  }
+  CHECK(stored[0].points.back().megabytes / stored[2].points.back().megabytes ==
+        doctest::Approx(50).epsilon(0.01));
+  CHECK(diloco_csv(read_diloco_csv(diloco_csv(stored))) == diloco_csv(stored));
+  for (const DilocoMethod& method : methods)
+    CHECK(count(diloco_svg(stored), fmt::format(">{}<", method.name)) == 1);
+  const DilocoSizes small{1, 8, 2, 8, 8, 4, 2, 1e-3};
+  for (const DilocoMethod& method : methods) {
+    DilocoMethod often = method;
+    often.options.inner = often.options.fragments = 2;
+    often.options.overlap = 0;
+    const DilocoCurve one = run_diloco(often, small), two = run_diloco(often, small);
+    REQUIRE(one.points.size() == 2);
+    CHECK(one.points[1].loss == two.points[1].loss);
+    CHECK(one.points[1].seconds == two.points[1].seconds);
+    CHECK(one.points[1].megabytes > 0);
+  }
+}
+
+TEST_CASE("the grid has every k and H, after one rank's run") {
+  const std::vector<DilocoCell> cells = stored_diloco_grid();
+  REQUIRE(cells.size() == 17);
+  CHECK(cells[0].workers == 0);
+  for (size_t i = 1; i < cells.size(); ++i) {
+    CHECK(cells[i].workers == 1 << ((i - 1) / 4));
+    CHECK(cells[i].deviation > 0);
+  }
+}
+
 TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or more") {
   struct Drawn {
     const char *file, *lesson;
@@ -312,7 +351,7 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
   };
   std::string pages;
   for (const char* topic : {"09_cluster", "10_collectives", "13_ddp", "16_hsdp", "27_mfu",
-                            "28_planner", "29_scaling_laws", "30_failures"})
+                            "28_planner", "29_scaling_laws", "30_failures", "31_diloco"})
     pages += runner::read_text(fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, topic));
   for (const auto& [file, lesson, svg] :
        {Drawn{"ring.svg", "10", ring_svg()},
@@ -336,7 +375,10 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
         {"scaling_width.svg", "29", scaling_width_svg()},
         {"failure_intervals.svg", "30", intervals_svg()},
         {"failure_flips.svg", "30", flips_svg()},
-        {"failure_run.svg", "30", survival_svg(recorded_run())}}) {
+        {"failure_run.svg", "30", survival_svg(recorded_run())},
+        {"diloco.svg", "31", diloco_svg(stored_diloco_curves())},
+        {"diloco_grid.svg", "31", diloco_grid_svg(stored_diloco_grid())},
+        {"latency_wall.svg", "31", latency_wall_svg()}}) {
     const bool same =
         runner::read_text(fmt::format("{}/course/pictures/{}", YOTTA_SOURCE_DIR, file)) == svg;
     CHECK_MESSAGE(same, fmt::format("course/pictures/{} is not what is drawn; ./yotta lesson {} -- "
