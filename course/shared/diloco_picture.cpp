@@ -109,7 +109,8 @@ nlohmann::json stored(const std::string& name) {
 
 std::vector<DilocoCurve> stored_diloco_curves() {
   std::vector<DilocoCurve> curves;
-  for (const auto& row : stored("diloco_curves").at("rows")) {
+  const nlohmann::json file = stored("diloco_curves");
+  for (const auto& row : file.at("rows")) {
     DilocoCurve& curve = curves.emplace_back(DilocoCurve{row.at("name"), {}});
     for (size_t i = 0; i < row.at("step").size(); ++i)
       curve.points.push_back(
@@ -154,7 +155,8 @@ std::string diloco_svg(const std::vector<DilocoCurve>& curves, const DilocoSizes
 std::vector<DilocoCell> stored_diloco_grid() {
   std::vector<DilocoCell> cells;
   const auto number = [](const nlohmann::json& x) { return x.is_number() ? x.get<double>() : 0.0; };
-  for (const auto& row : stored("diloco_grid").at("rows"))
+  const nlohmann::json file = stored("diloco_grid");
+  for (const auto& row : file.at("rows"))
     cells.push_back({row.at("k"), row.at("inner"), number(row.at("mean")),
                      number(row.at("deviation")), row.at("stopped")});
   return cells;
