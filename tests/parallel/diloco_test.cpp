@@ -357,6 +357,9 @@ TEST_CASE("bf16 weights: the f32 masters are averaged, and the weights follow") 
     for (int step = 0; step < 5; ++step) sgd.step(1), diloco.after_step();
     CHECK(std::abs(sgd.slots()[0].master.item({0}) - (1 - 5 * 2e-4)) <= 1e-6);
     CHECK(w->value.item({0}) == 1);  // 0.999, rounded to 8 bits
+    w->grad.fill(world.rank() == 0 ? 0.1 : 0.3);
+    for (int step = 0; step < 5; ++step) sgd.step(1), diloco.after_step();
+    CHECK(std::abs(w->value.item({0}) - (0.999 - 5 * 0.2)) <= 1e-5);  // not its own 0.5, or -0.5
   });
 }
 

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <initializer_list>
+
 using namespace yotta;
 
 TEST_CASE("the largest run takes all its seconds, whatever the batch's growth") {
