@@ -1,4 +1,4 @@
-// DDP, DiLoCo, its streaming form and gossip on a small transformer over four cities: the loss of each step, with the
+// DDP, DiLoCo, its streaming form, gossip and a server on a small transformer over four cities: the loss of each step, with the
 // bytes that rank 0 had sent and the seconds that had passed on the described machine. course/pictures/diloco.svg is
 // drawn from what this writes.
 //
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
                    {"tokens_a_step", run.batch * run.model.context}};
     console::Table table({"", "loss at the end", "sent by rank 0", "seconds"});
     for (const DilocoWay& way : diloco_ways()) {
-      const DilocoCurve curve = run_diloco(way, run, cities(4), text.bytes);
+      const DilocoCurve curve = run_diloco(way, run, text.bytes);
       const std::vector<double> loss = smoothed(curve.loss, 10);
       table.row({way.name, fmt::format("{:.3f}", loss.back()), console::bytes(curve.bytes.back()),
                  fmt::format("{:.1f}", curve.seconds.back())});

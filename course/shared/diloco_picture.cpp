@@ -13,7 +13,7 @@ namespace yotta {
 namespace {
 
 // Paul Tol's bright colours; colour-blind readers can tell them apart.
-constexpr const char* colors[] = {"#222222", "#4477aa", "#ee6677", "#228833", "#aa7700"};
+constexpr const char* colors[] = {"#222222", "#4477aa", "#ee6677", "#228833", "#aa7700", "#aa3377"};
 
 // A box with axes, into which curves are drawn. Either axis may be logarithmic.
 struct Panel {
@@ -54,6 +54,7 @@ std::string legend(const std::vector<std::string>& names, double y) {
   std::string svg;
   double x = 40;
   for (size_t i = 0; i < names.size(); ++i) {
+    if (i == 4) x = 40, y += 20;
     svg += fmt::format("<path d=\"M{:.0f} {:.0f}h22\" stroke=\"{}\" stroke-width=\"3\"/>\n", x,
                        y - 4, colors[i]) +
            svg::text(x + 28, y, names[i]);
@@ -68,7 +69,7 @@ std::string diloco_svg(const std::string& curves) {
   const nlohmann::json all = nlohmann::json::parse(curves);
   const double tokens = all["tokens_a_step"].get<double>() * 10;  // of a point
   const double last = all["tokens_a_step"].get<double>() * all["steps"].get<double>();
-  std::string svg = svg::paper(900, 380, "Loss against tokens, bytes sent and seconds");
+  std::string svg = svg::paper(900, 400, "Loss against tokens, bytes sent and seconds");
   svg += svg::text(20, 28, "Loss of a small transformer on four cities, 1 Gbit/s and 50 ms apart",
                    "start", svg::ink, 15, true);
   const Panel panels[] = {{56, 50, 250, 250, 0, last, 2.5, 5.0},

@@ -8,6 +8,7 @@
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/parallel/async_diloco.hpp"
 #include "yotta/parallel/ddp.hpp"
 #include "yotta/parallel/gossip_diloco.hpp"
 
@@ -20,9 +21,13 @@ struct Agreement {
   std::unique_ptr<Ddp> ddp;
   std::unique_ptr<Diloco> diloco;
   std::unique_ptr<GossipDiloco> gossip;
+  std::unique_ptr<AsyncWorker> async;
+  int64_t inner;
 
   Agreement(const DilocoWay& way, Optimizer& optimizer, const std::vector<ParameterPtr>& all,
-            Communicator& world) {
+            Communicator& world)
+      : inner(way.options.inner) {
+    if (way.kind == DilocoWay::async) async = std::make_unique<AsyncWorker>(optimizer, world);
     if (way.kind == DilocoWay::ddp) ddp = std::make_unique<Ddp>(all, world);
     if (way.kind == DilocoWay::diloco)
       diloco = std::make_unique<Diloco>(optimizer, world, way.options);
@@ -30,9 +35,10 @@ struct Agreement {
       gossip = std::make_unique<GossipDiloco>(optimizer, world,
                                               GossipOptions{.inner = way.options.inner});
   }
-  void after_step() const {
+  void after_step(int64_t done) const {
     if (diloco) diloco->after_step();
     if (gossip) gossip->after_step();
+    if (async && done % inner == 0) async->exchange();
   }
   void finish() const {
     if (diloco) diloco->synchronise();
@@ -64,11 +70,20 @@ void train_worker(const DilocoWay& way, const DilocoRun& run, const std::string&
     const auto parts = microbatches(batch.inputs, batch.targets, 1, mine.begin);
     const double loss = trainer.step(step, parts, tokens).loss;
     losses.push_back(sums ? loss * run.workers : loss);
-    agreement.after_step();
+    agreement.after_step(step + 1);
     note();
   }
   agreement.finish();
   note();
+}
+
+// The server of asynchronous workers of one speed: momentum joins once a round.
+void serve_workers(const DilocoWay& way, const DilocoRun& run, Communicator& world) {
+  const Transformer model(run.model);
+  AdamW optimizer(parameters(model.stack()));
+  AsyncOuter outer(AsyncWorker(optimizer, world).weights().clone(), {.delay = run.workers});
+  const std::vector<double> seconds(static_cast<size_t>(run.workers), 1);
+  serve(world, async_arrivals(seconds, run.workers * (run.steps / way.options.inner)), outer);
 }
 
 }  // namespace
@@ -80,11 +95,11 @@ std::vector<DilocoWay> diloco_ways() {
           {"streaming, 4 bits, H = 50",
            DilocoWay::diloco,
            {.inner = 50, .fragments = 4, .overlap = 5, .keep = 0.5, .bits = 4}},
-          {"gossip, H = 10", DilocoWay::gossip, {.inner = 10}}};
+          {"gossip, H = 10", DilocoWay::gossip, {.inner = 10}},
+          {"asynchronous, H = 10", DilocoWay::async, {.inner = 10}}};
 }
 
-DilocoCurve run_diloco(const DilocoWay& way, const DilocoRun& run, const Cluster& machine,
-                       const std::string& text) {
+DilocoCurve run_diloco(const DilocoWay& way, const DilocoRun& run, const std::string& text) {
   DilocoCurve curve{way.name, std::vector<double>(static_cast<size_t>(run.steps)), {}, {}};
   std::vector<std::vector<double>> losses(static_cast<size_t>(run.workers));
   const auto note = [&] {
@@ -92,11 +107,15 @@ DilocoCurve run_diloco(const DilocoWay& way, const DilocoRun& run, const Cluster
     curve.bytes.push_back(static_cast<double>(context().ledger.total_traffic().bytes_sent));
     curve.seconds.push_back(context().clock->now(compute_lane).end);
   };
-  run_on(machine, run.workers,
-         [&](Communicator& world) {
-           train_worker(way, run, text, world, losses[static_cast<size_t>(world.rank())], note);
-         },
-         {.trace = false});
+  ClockOptions options{.trace = false};
+  for (int worker = 0; worker < run.workers; ++worker) options.chips.push_back(2 * worker);
+  const bool serves = way.kind == DilocoWay::async;
+  if (serves) options.chips.push_back(2 * run.workers - 1);  // in the last worker's city
+  const auto rank = [&](Communicator& world) {
+    if (world.rank() == run.workers) return serve_workers(way, run, world);
+    train_worker(way, run, text, world, losses[static_cast<size_t>(world.rank())], note);
+  };
+  run_on(cities(run.workers, 2), run.workers + (serves ? 1 : 0), rank, options);
   for (const std::vector<double>& worker : losses)
     for (size_t i = 0; i < worker.size(); ++i) curve.loss[i] += worker[i] / run.workers;
   return curve;

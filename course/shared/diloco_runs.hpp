@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "yotta/machine/cluster.hpp"
 #include "yotta/model/config.hpp"
 #include "yotta/parallel/diloco.hpp"
 
@@ -14,8 +13,8 @@ namespace yotta {
 // How the workers agree.
 struct DilocoWay {
   std::string name;
-  enum Kind { ddp, diloco, gossip } kind = diloco;
-  DilocoOptions options = {};  // gossip: its H
+  enum Kind { ddp, diloco, gossip, async } kind = diloco;
+  DilocoOptions options = {};  // gossip, async: its H
 };
 
 struct DilocoCurve {
@@ -33,10 +32,10 @@ struct DilocoRun {
   double learning_rate = 1e-3;
 };
 
-// DDP; DiLoCo with H = 10 and 50; streaming with 4 bits; gossip.
+// DDP; DiLoCo with H = 10 and 50; streaming with 4 bits; gossip; asynchronous, with a server in a city of its own.
 std::vector<DilocoWay> diloco_ways();
 
-DilocoCurve run_diloco(const DilocoWay& way, const DilocoRun& run, const Cluster& machine,
-                       const std::string& text);
+// Each worker is a chip of a city of its own (machine/cluster.hpp).
+DilocoCurve run_diloco(const DilocoWay& way, const DilocoRun& run, const std::string& text);
 
 }  // namespace yotta

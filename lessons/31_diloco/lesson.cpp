@@ -85,10 +85,11 @@ void on_cities(Lesson& lesson, const Sizes& sizes) {
       {"  in 2 fragments, 3 steps late",
        DilocoWay::diloco,
        {.inner = H, .fragments = 2, .overlap = 3, .keep = 0.5}},
-      {fmt::format("gossip, H = {}", H), DilocoWay::gossip, {.inner = H}}};
+      {fmt::format("gossip, H = {}", H), DilocoWay::gossip, {.inner = H}},
+      {fmt::format("asynchronous, H = {}", H), DilocoWay::async, {.inner = H}}};
   double ddp = 0;
   for (const DilocoWay& way : ways) {
-    const DilocoCurve curve = run_diloco(way, run, cities(run.workers), text);
+    const DilocoCurve curve = run_diloco(way, run, text);
     if (way.kind == DilocoWay::ddp) ddp = curve.seconds.back();
     lesson.say("{:<34}{:>10.3f}{:>14.1f}{:>10.2f}{:>12.1f}", way.name, curve.loss.back(),
                curve.bytes.back() / 1e3, curve.seconds.back(), ddp / curve.seconds.back());
