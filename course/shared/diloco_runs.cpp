@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "yotta/comm/run_on.hpp"
 #include "yotta/model/text.hpp"
@@ -46,7 +47,8 @@ struct Agreement {
   }
 };
 
-// One worker's steps. `note` is called after each, and once more when all have the same weights.
+// One worker's steps. `note` is called before them, after each, and once more when all have the same
+// weights.
 void train_worker(const DilocoWay& way, const DilocoRun& run, const std::string& text,
                   Communicator& world, std::vector<double>& losses,
                   const std::function<void()>& note) {
@@ -65,6 +67,7 @@ void train_worker(const DilocoWay& way, const DilocoRun& run, const std::string&
   const int64_t rows = mine.end - mine.begin,
                 tokens = (sums ? run.batch : rows) * run.model.context;
   context().ledger.reset();
+  note();
   for (int64_t step = 0; step < run.steps; ++step) {
     const Batch batch = batches.draw(step, mine.begin, rows);
     const auto parts = microbatches(batch.inputs, batch.targets, 1, mine.begin);
@@ -102,10 +105,13 @@ std::vector<DilocoWay> diloco_ways() {
 DilocoCurve run_diloco(const DilocoWay& way, const DilocoRun& run, const std::string& text) {
   DilocoCurve curve{way.name, std::vector<double>(static_cast<size_t>(run.steps)), {}, {}};
   std::vector<std::vector<double>> losses(static_cast<size_t>(run.workers));
+  std::optional<double> begin;
   const auto note = [&] {
     if (context().rank != 0) return;
+    const double now = context().clock->now(compute_lane).end;
+    if (!begin) return static_cast<void>(begin = now);
     curve.bytes.push_back(static_cast<double>(context().ledger.total_traffic().bytes_sent));
-    curve.seconds.push_back(context().clock->now(compute_lane).end);
+    curve.seconds.push_back(now - *begin);
   };
   ClockOptions options{.trace = false};
   for (int worker = 0; worker < run.workers; ++worker) options.chips.push_back(2 * worker);
