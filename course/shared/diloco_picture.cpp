@@ -100,10 +100,23 @@ std::vector<Panel> panels_of(const DilocoSizes& s) {
 
 const char* const wall_colors[] = {"#b2182b", "#ee8866", "#2f6fa7", "#44bb99"};
 
+nlohmann::json stored(const std::string& name) {
+  return nlohmann::json::parse(
+      read_file(fmt::format("{}/bench/results/{}.json", YOTTA_SOURCE_DIR, name)));
+}
+
 }  // namespace
 
 std::vector<DilocoCurve> stored_diloco_curves() {
-  return read_diloco_csv(read_file(YOTTA_SOURCE_DIR "/bench/results/diloco_curves.csv"));
+  std::vector<DilocoCurve> curves;
+  const nlohmann::json file = stored("diloco_curves");
+  for (const auto& row : file.at("rows")) {
+    DilocoCurve& curve = curves.emplace_back(DilocoCurve{row.at("name"), {}});
+    for (size_t i = 0; i < row.at("step").size(); ++i)
+      curve.points.push_back(
+          {row.at("step")[i], row.at("megabytes")[i], row.at("seconds")[i], row.at("loss")[i]});
+  }
+  return curves;
 }
 
 std::string diloco_svg(const std::vector<DilocoCurve>& curves, const DilocoSizes& sizes) {
@@ -141,9 +154,8 @@ std::string diloco_svg(const std::vector<DilocoCurve>& curves, const DilocoSizes
 
 std::vector<DilocoCell> stored_diloco_grid() {
   std::vector<DilocoCell> cells;
-  const auto file =
-      nlohmann::json::parse(read_file(YOTTA_SOURCE_DIR "/bench/results/diloco_grid.json"));
   const auto number = [](const nlohmann::json& x) { return x.is_number() ? x.get<double>() : 0.0; };
+  const nlohmann::json file = stored("diloco_grid");
   for (const auto& row : file.at("rows"))
     cells.push_back({row.at("k"), row.at("inner"), number(row.at("mean")),
                      number(row.at("deviation")), row.at("stopped")});

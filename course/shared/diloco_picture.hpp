@@ -12,7 +12,7 @@
 
 namespace yotta {
 
-// bench/results/diloco_curves.csv.
+// bench/results/diloco_curves.json.
 std::vector<DilocoCurve> stored_diloco_curves();
 
 std::string diloco_svg(const std::vector<DilocoCurve>& curves, const DilocoSizes& sizes = {});

@@ -1,10 +1,7 @@
 #include "course/shared/diloco_runs.hpp"
 
-#include <fmt/format.h>
-
 #include <functional>
 #include <memory>
-#include <sstream>
 
 #include "yotta/comm/run_on.hpp"
 #include "yotta/model/text.hpp"
@@ -27,7 +24,7 @@ TransformerConfig config_of(const DilocoSizes& s, uint64_t seed) {
   return config;
 }
 
-// What follows an inner step, and what ends a run.
+// What follows an inner step; and what ends a run, so that all workers have the same weights.
 struct Outer {
   std::function<void(int64_t steps)> after_step = [](int64_t) {};
   std::function<void()> end = [] {};
@@ -69,35 +66,67 @@ Snapshot snapshot_of(int64_t step, int64_t bytes, double seconds,
   return made;
 }
 
+class Worker {
+ public:
+  Worker(const DilocoMethod& method, const DilocoSizes& s, uint64_t seed, const Communicator& world,
+         const Communicator& workers)
+      : sizes_(s),
+        sums_(method.kind == DilocoKind::ddp),
+        model_(config_of(s, seed)),
+        all_(parameters(model_.stack())),
+        inner_(all_),
+        trainer_(model_.stack(), inner_, options_of(s), hooks(workers)),
+        outer_(outer_of(method, all_, inner_, world, workers)),
+        mine_(batch_shard(s.batch, workers.size(), workers.rank())) {}
+
+  // Calls note(steps, weights) now and then, and at the end.
+  template <class Note>
+  void train(const Batches& text, Note note) {
+    const int64_t rows = mine_.end - mine_.begin;
+    const int64_t counted = (sums_ ? sizes_.batch : rows) * sizes_.context;
+    for (int64_t step = 0; step < sizes_.steps; ++step) {
+      const Batch batch = text.draw(step, mine_.begin, rows);
+      trainer_.step(step, microbatches(batch.inputs, batch.targets, 1, mine_.begin), counted);
+      outer_.after_step(step + 1);
+      if ((step + 1) % sizes_.every == 0 && step + 1 < sizes_.steps) note(step + 1, all_);
+    }
+    outer_.end();
+    note(sizes_.steps, all_);
+  }
+
+ private:
+  static TrainOptions options_of(const DilocoSizes& s) {
+    return {.schedule = {s.rate, s.rate / 10, s.steps / 20, s.steps}, .spike_factor = 0};
+  }
+  TrainHooks hooks(const Communicator& workers) {
+    TrainHooks made;
+    if (!sums_) return made;
+    ddp_ = std::make_unique<Ddp>(all_, workers);
+    made.after_backward = [this] { ddp_->finish(); };
+    return made;
+  }
+
+  const DilocoSizes& sizes_;
+  bool sums_;  // DDP: gradients of the mean over all tokens, not over this worker's own
+  Transformer model_;
+  std::vector<ParameterPtr> all_;
+  AdamW inner_;
+  std::unique_ptr<Ddp> ddp_;
+  Trainer trainer_;
+  Outer outer_;
+  BatchShard mine_;
+};
+
 void work(const DilocoMethod& method, const DilocoSizes& s, const Batches& text, uint64_t seed,
           const Communicator& world, const Communicator& workers,
           std::vector<Snapshot>& snapshots) {
-  const Transformer model(config_of(s, seed));
-  const std::vector<ParameterPtr> all = parameters(model.stack());
-  AdamW inner(all);
-  std::unique_ptr<Ddp> ddp;
-  TrainHooks hooks;
-  if (method.kind == DilocoKind::ddp) {
-    ddp = std::make_unique<Ddp>(all, workers);
-    hooks.after_backward = [&] { ddp->finish(); };
-  }
-  Trainer trainer(model.stack(), inner,
-                  {.schedule = {s.rate, s.rate / 10, s.steps / 20, s.steps}, .spike_factor = 0},
-                  hooks);
-  const Outer outer = outer_of(method, all, inner, world, workers);
-  const BatchShard mine = batch_shard(s.batch, workers.size(), workers.rank());
-  const int64_t rows = mine.end - mine.begin;
-  const int64_t counted = (method.kind == DilocoKind::ddp ? s.batch : rows) * s.context;
+  Worker worker(method, s, seed, world, workers);
   const int64_t bytes = bytes_sent();  // of the first weights
   const double begin = seconds();
-  for (int64_t step = 0; step < s.steps; ++step) {
-    const Batch batch = text.draw(step, mine.begin, rows);
-    trainer.step(step, microbatches(batch.inputs, batch.targets, 1, mine.begin), counted);
-    outer.after_step(step + 1);
-    if (workers.rank() == 0 && (step + 1) % s.every == 0)
-      snapshots.push_back(snapshot_of(step + 1, bytes_sent() - bytes, seconds() - begin, all));
-  }
-  outer.end();
+  worker.train(text, [&](int64_t steps, const std::vector<ParameterPtr>& all) {
+    if (workers.rank() == 0)
+      snapshots.push_back(snapshot_of(steps, bytes_sent() - bytes, seconds() - begin, all));
+  });
 }
 
 // Takes outer gradients in the order in which workers of one speed send them.
@@ -116,8 +145,8 @@ double loss_of_weights(const std::vector<Tensor>& weights, const DilocoSizes& s,
   const Transformer model(config_of(s, 0));
   const std::vector<ParameterPtr> all = parameters(model.stack());
   for (size_t i = 0; i < all.size(); ++i) all[i]->value.copy_from(weights[i]);
-  const Batch batch = kept.in_order(0, std::min<int64_t>(32, kept.sequences()));
-  return evaluate(model.stack(), microbatches(batch.inputs, batch.targets, 4));
+  const Batch batch = kept.in_order(0, std::min<int64_t>(128, kept.sequences()));
+  return evaluate(model.stack(), microbatches(batch.inputs, batch.targets, 16));
 }
 
 }  // namespace
@@ -134,9 +163,9 @@ std::vector<DilocoMethod> diloco_methods() {
           {"gossip, H = 50", gossip, {.inner = 50}}};
 }
 
-DilocoCurve run_diloco(const DilocoMethod& method, const DilocoSizes& sizes, uint64_t seed) {
-  const Text text = course_text(YOTTA_SOURCE_DIR);
-  const TextSplit split = split_text(text.bytes, sizes.context);
+DilocoCurve run_diloco(const DilocoMethod& method, const DilocoSizes& sizes,
+                       const std::string& text, uint64_t seed) {
+  const TextSplit split = split_text(text, sizes.context);
   const Batches drawn(split.train, sizes.context, seed), kept(split.validation, sizes.context, 0);
   std::vector<Snapshot> snapshots;
   run_on(cluster_named("cities2x4"), diloco_workers + 1,
@@ -154,33 +183,6 @@ DilocoCurve run_diloco(const DilocoMethod& method, const DilocoSizes& sizes, uin
     curve.points.push_back(each.point);
   }
   return curve;
-}
-
-std::string diloco_csv(const std::vector<DilocoCurve>& curves) {
-  std::string csv = "method;step;MB sent by worker 0;seconds;loss\n";
-  for (const DilocoCurve& curve : curves)
-    for (const DilocoPoint& p : curve.points)
-      csv += fmt::format("{};{};{:.4f};{:.4f};{:.4f}\n", curve.name, p.step, p.megabytes, p.seconds,
-                         p.loss);
-  return csv;
-}
-
-std::vector<DilocoCurve> read_diloco_csv(const std::string& text) {
-  std::vector<DilocoCurve> curves;
-  std::istringstream lines(text);
-  std::string line;
-  std::getline(lines, line);  // the header
-  while (std::getline(lines, line)) {
-    const size_t end = line.find(';');
-    DilocoPoint point{};
-    if (end == line.npos || std::sscanf(line.c_str() + end, ";%ld;%lf;%lf;%lf", &point.step,
-                                        &point.megabytes, &point.seconds, &point.loss) != 4)
-      fail(Where::current(), "'{}' is no point of a curve: a name and four numbers", line);
-    const std::string name = line.substr(0, end);
-    if (curves.empty() || curves.back().name != name) curves.push_back({name, {}});
-    curves.back().points.push_back(point);
-  }
-  return curves;
 }
 
 }  // namespace yotta

@@ -1,7 +1,7 @@
 // Runs of DiLoCo and its family on text, on a machine of cities that is only described: what loss they reach after
 // how many tokens, bytes and seconds. The weights are real, and the seconds are the virtual clock's.
 //
-// The file bench/results/diloco_curves.csv is what `./yotta lesson 31 -- --curves 1` writes into the folder that you are in.
+// The file bench/results/diloco_curves.json is what `./yotta bench diloco_curves` wrote.
 #pragma once
 
 #include <string>
@@ -43,10 +43,7 @@ struct DilocoCurve {
   std::vector<DilocoPoint> points;
 };
 
-DilocoCurve run_diloco(const DilocoMethod& method, const DilocoSizes& sizes, uint64_t seed = 0);
-
-// The stored file, both ways. Errors: a line that is no point.
-std::string diloco_csv(const std::vector<DilocoCurve>& curves);
-std::vector<DilocoCurve> read_diloco_csv(const std::string& text);
+DilocoCurve run_diloco(const DilocoMethod& method, const DilocoSizes& sizes,
+                       const std::string& text, uint64_t seed = 0);
 
 }  // namespace yotta

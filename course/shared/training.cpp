@@ -290,7 +290,7 @@ class Run {
   void start_diloco() {
     const int size = plan_.ranks / plan_.workers;
     workers_ = world_.split(world_.rank() % size, world_.rank()).named("diloco");
-    diloco_.emplace(*optimizer_, workers_, plan_.diloco);
+    diloco_.emplace(*optimizer_, workers_, plan_.diloco, Where::current());
   }
   void meet_workers(bool last) {
     const bool changed = diloco_->after_step(own_worker().weight);

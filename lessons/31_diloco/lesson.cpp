@@ -270,7 +270,7 @@ void wall(Lesson& lesson) {
   }
 }
 
-// ---- mistakes, pictures, curves ----
+// ---- mistakes, pictures ----
 
 void mistakes(Lesson& lesson) {
   lesson.section("A mistake: a mean that is under way for a whole round");
@@ -288,24 +288,15 @@ void draw(Lesson& lesson) {
   lesson.say("drawn in diloco.svg, diloco_grid.svg and latency_wall.svg");
 }
 
-void write_curves(Lesson& lesson) {
-  std::vector<DilocoCurve> curves;
-  for (const DilocoMethod& method : diloco_methods())
-    curves.push_back(run_diloco(method, DilocoSizes()));
-  std::ofstream("diloco_curves.csv") << diloco_csv(curves);
-  lesson.say("written to diloco_curves.csv");
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   Sizes sizes;
-  int64_t drawn = 0, curves = 0;
+  int64_t drawn = 0;
   return run_lesson(
       argc, argv, {"31", "DiLoCo", "workers that seldom talk"},
       [&](Lesson& lesson) {
         if (drawn != 0) draw(lesson);
-        if (curves != 0) return write_curves(lesson);
         stale(lesson);
         hogwild(lesson);
         rounds(lesson);
@@ -322,7 +313,5 @@ int main(int argc, char** argv) {
        {"inner", "H, a multiple of 5", &sizes.inner, 5, 10000},
        {"millions", "of parameters of the described model", &sizes.megaparameters, 1, 100000},
        {"tokens", "of a worker's step", &sizes.tokens, 1, 1 << 24},
-       {"draw", "1: write the page's pictures into this folder", &drawn, 0, 1},
-       {"curves", "1: run the measured curves anew, some minutes, into this folder", &curves, 0,
-        1}});
+       {"draw", "1: write the page's pictures into this folder", &drawn, 0, 1}});
 }

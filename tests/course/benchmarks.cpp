@@ -149,3 +149,10 @@ TEST_CASE("bench diloco_grid: a cell for each k and H, and one rank") {
   REQUIRE(report["rows"].size() == 5);
   for (const Json& row : report["rows"]) CHECK(positive(row["mean"]));
 }
+
+TEST_CASE("bench diloco_curves: each way's losses, bytes and seconds") {
+  const Json report = report_of("diloco_curves", {"--steps", "50", "--batch", "4"});
+  REQUIRE(report["rows"].size() == 8);
+  for (const Json& row : report["rows"])
+    for (const char* key : {"loss", "megabytes", "seconds"}) CHECK(positive(row[key].back()));
+}

@@ -85,6 +85,10 @@ TEST_CASE("with N = 1 the server's step is Nesterov's; with N it waits, and move
   delayed.take(g);
   CHECK(std::abs(delayed.weights().item({0}) - plain.weights().item({0})) < 1e-15);
   CHECK(delayed.taken() == 4);
+  plain.take(g);  // v = 0.95
+  CHECK(std::abs(plain.weights().item({0}) - (1 - 0.7 * 0.95 - 0.7 * (0.5 + 0.9 * 0.95))) < 1e-15);
+  for (int i = 0; i < 4; ++i) delayed.take(g);  // and once more
+  CHECK(std::abs(delayed.weights().item({0}) - plain.weights().item({0})) < 1e-15);
 }
 
 TEST_CASE("a run is the same every time, on any number of workers, whatever their speeds") {

@@ -303,8 +303,8 @@ TEST_CASE(
     "a worker that vanishes for a round and returns: nobody waits for it, and it catches up") {
   for (const int k : {2, 3, 4, 8})
     for (const int bits : {0, 8}) {
-      std::vector<std::vector<double>> out(static_cast<size_t>(k));
-      const auto reports = run_ranks(k, [&](Communicator& world) {
+      std::vector<std::vector<double>> out(static_cast<size_t>(k)), met = out;
+      run_ranks(k, [&](Communicator& world) {
         Worker<AdamW> worker(world);
         const bool vanishes = world.rank() == k - 1;
         Communicator others = world.split(vanishes ? -1 : 0, world.rank());
@@ -312,7 +312,10 @@ TEST_CASE(
         for (int64_t round = 0; round < 4; ++round) {
           const bool away = vanishes && round == 1;
           if (round == 1 && !vanishes) diloco.meet(others, 0);
-          if (round == 2) diloco.meet(world, 0);
+          if (round == 2) {
+            diloco.meet(world, 0);
+            met[static_cast<size_t>(world.rank())] = weights_of(worker.all);
+          }
           for (int64_t step = 2 * round; step < 2 * round + 2 && !away; ++step) {
             worker.step(step);
             diloco.after_step();
@@ -321,6 +324,7 @@ TEST_CASE(
         CHECK(diloco.steps() == 8);
         out[static_cast<size_t>(world.rank())] = weights_of(worker.all);
       });
+      for (const std::vector<double>& each : met) CHECK(each == met[0]);  // before it trains again
       for (const std::vector<double>& each : out) CHECK(each == out[0]);
     }
 }
@@ -357,6 +361,9 @@ TEST_CASE("bf16 weights: the f32 masters are averaged, and the weights follow") 
     for (int step = 0; step < 5; ++step) sgd.step(1), diloco.after_step();
     CHECK(std::abs(sgd.slots()[0].master.item({0}) - (1 - 5 * 2e-4)) <= 1e-6);
     CHECK(w->value.item({0}) == 1);  // 0.999, rounded to 8 bits
+    w->grad.fill(world.rank() == 0 ? 0.1 : 0.3);
+    for (int step = 0; step < 5; ++step) sgd.step(1), diloco.after_step();
+    CHECK(std::abs(w->value.item({0}) - (0.999 - 5 * 0.2)) <= 1e-5);  // not its own 0.5, or -0.5
   });
 }
 

@@ -1,0 +1,63 @@
+// DDP and DiLoCo's family on a small transformer over four cities: the loss on the kept part of a text, with the bytes
+// that worker 0 had sent and the seconds that had passed on the described machine. course/pictures/diloco.svg is drawn
+// from what this writes.
+//
+//     ./yotta bench diloco_curves --json bench/results/diloco_curves.json
+#include <fmt/core.h>
+
+#include "bench.hpp"
+#include "course/shared/console.hpp"
+#include "course/shared/diloco_runs.hpp"
+#include "course/shared/options.hpp"
+#include "yotta/model/text.hpp"
+
+namespace {
+
+using namespace yotta;
+using bench::Json;
+
+Json json_of(const DilocoCurve& curve) {
+  Json row = {{"name", curve.name}};
+  for (const DilocoPoint& point : curve.points) {
+    row["step"].push_back(point.step);
+    row["megabytes"].push_back(point.megabytes);
+    row["seconds"].push_back(point.seconds);
+    row["loss"].push_back(point.loss);
+  }
+  return row;
+}
+
+Json run_all(const DilocoSizes& sizes, const std::string& text) {
+  Json report = {{"benchmark", "diloco_curves"}, {"steps", sizes.steps}};
+  console::Table table({"", "loss", "MB sent", "seconds"});
+  for (const DilocoMethod& method : diloco_methods()) {
+    const DilocoCurve curve = run_diloco(method, sizes, text);
+    const DilocoPoint& last = curve.points.back();
+    table.row({method.name, fmt::format("{:.3f}", last.loss), fmt::format("{:.1f}", last.megabytes),
+               fmt::format("{:.2f}", last.seconds)});
+    report["rows"].push_back(json_of(curve));
+  }
+  fmt::print("{}", table.text());
+  return report;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options("yotta bench diloco_curves", "Loss against tokens, bytes and time over cities");
+  DilocoSizes sizes;
+  std::string json, text_file;
+  options.add("--json", json, "also write the curves to this file");
+  options.add("--steps", sizes.steps, "of each run", at_least(50));
+  options.add("--batch", sizes.batch, "sequences in a step, of all workers", at_least(4));
+  options.add("--text", text_file, "a UTF-8 file or folder; default: this course's own text");
+  if (const auto status = options.parse(argc, argv)) return *status;
+  try {
+    const Text text = text_file.empty() ? course_text(YOTTA_SOURCE_DIR) : read_text(text_file);
+    const Json report = run_all(sizes, text.bytes);
+    return json.empty() ? 0 : bench::write_json(json, report);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+}
