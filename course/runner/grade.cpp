@@ -295,8 +295,8 @@ std::string printable(std::string text) {
 }
 
 std::string in_plain_words(const std::string& text) {
-  static const std::regex ranks(
-      R"((graded_ranks\.hpp|tests\.cpp):\d+: rank (\d+) failed: (tests\.cpp:\d+: )?)");
+  static const std::regex ranks(R"((graded_ranks\.hpp|tests\.cpp):\d+: rank (\d+) failed: )"
+                                R"(((graded_ranks\.hpp|tests\.cpp):\d+: )?)");
   static const std::regex begins(R"(adapter\.cpp:\d+: )"), inside(R"( at adapter\.cpp:\d+)");
   const std::string plain = std::regex_replace(text, ranks, "rank $2: ");
   return std::regex_replace(std::regex_replace(plain, begins, ""), inside, " in your function");

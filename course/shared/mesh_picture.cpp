@@ -30,9 +30,13 @@ constexpr std::array<Shown, 4> shown = {
      {Axis::dp_shard, "#762a83", " stroke-dasharray=\"9 3 2 3\"", "dp",
       "weights and gradients, once a step"}}};
 
+size_t index_of(Axis axis) { return static_cast<size_t>(axis); }
+
 // tp goes right, cp down, pp right again, dp to the node below.
 double left_of(const Coordinates& at) { return 40 + at[0] * 110 + at[2] * 232; }
-double top_of(const Coordinates& at) { return 74 + at[1] * 82 + at[3] * 214; }
+double top_of(const Coordinates& at) {
+  return 74 + at[1] * 82 + at[index_of(Axis::dp_shard)] * 214;
+}
 
 std::string line(const Shown& s, double x0, double y0, double x1, double y1, double bend) {
   return fmt::format(
@@ -48,7 +52,8 @@ std::string gpu(int rank) {
   return box(x, y, side, high, at[2] == 0 ? "#f7f3e8" : "#e8f0f7") +
          text(x + side / 2, y + 22, fmt::format("GPU {}", rank), "middle", ink, 14, true) +
          text(x + side / 2, y + 39, fmt::format("tp {}  cp {}", at[0], at[1]), "middle", ink, 11) +
-         text(x + side / 2, y + 54, fmt::format("pp {}  dp {}", at[2], at[3]), "middle", ink, 11);
+         text(x + side / 2, y + 54,
+              fmt::format("pp {}  dp {}", at[2], at[index_of(Axis::dp_shard)]), "middle", ink, 11);
 }
 
 std::string groups_of_first() {

@@ -175,6 +175,7 @@ TEST_CASE("16.2: the smallest group that fits") {
                            {8, 1000, 15999, 2, "16 bytes a parameter do not fit on one rank"},
                            {8, 1000, 2000, 8, "only all ranks together have the room"},
                            {12, 1000, 5333, 4, "on 3 ranks a third of a byte does not fit"},
+                           {12, 1000, 5334, 3, "3 ranks hold 16000 bytes, and have room for 16002"},
                            {12, 1000, 3200, 6, "5 ranks have the room, but 5 does not divide 12"},
                            {8, 1000, 1999, 0, "not even all ranks have the room"}}) {
     const int found = solution.smallest_group(each.ranks, each.parameters, each.room);

@@ -88,7 +88,15 @@ std::string why_idle_v(const PipelineSchedule& schedule) {
   const auto first_w = std::find_if(last.begin(), last.end(), is_w);
   if (std::all_of(first_w, last.end(), is_w))
     return "all W come last, and a rank that waits for an I has none to run";
-  return "a microbatch's first I follows its last F at once";
+  const PipelineActions& first = schedule.by_rank[0];  // it has the last stage
+  const auto last_f = std::find_if(first.begin(), first.end(), [&](const PipelineAction& each) {
+    return each.stage == schedule.stages - 1;
+  });
+  if (last_f + 1 == first.end() || (last_f + 1)->op != PipelineOp::I)
+    return "a microbatch's first I follows its last F at once";
+  return "towards the end rank r passes on r I of each chunk in turn, chunk 0 first, before it "
+         "runs "
+         "their W: the ranks before it wait for an I, and nobody waits for a W";
 }
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * (1 + std::abs(b)); }
@@ -185,6 +193,19 @@ TEST_CASE("19.3: a rank that begins later has not been idle before") {
                                     rate, why, picture(timeline)));
 }
 
+TEST_CASE("19.3: a rank with two chunks works for both, and any rank may take longest") {
+  const PipelineSchedule schedule = zb_v_schedule(4, 8);
+  const PipelineCosts costs{1, 1, 2};
+  const PipelineTimeline timeline = simulate(schedule, costs);
+  const double rate = solution.bubble_rate(schedule, costs), expected = 2.0 / 66;
+  std::string why;
+  if (near(rate, 34.0 / 66)) why = ": every microbatch goes through both chunks of a rank";
+  if (near(rate, 0)) why = ": rank 0's span is 64 units, but rank 3's is 66";
+  expect(near(rate, expected), fmt::format("ZB-V, p = 4, m = 8, F 1, I 1, W 2: you say {:.4f}, it "
+                                           "is {:.4f}{}\n{}",
+                                           rate, expected, why, picture(timeline)));
+}
+
 TEST_CASE("19.4: when a rank could begin its next F, I or W, at every moment of a run") {
   const PipelineCosts costs{3, 4, 2, 0.5};
   const int p = 3;
@@ -215,6 +236,8 @@ TEST_CASE("19.4: when a rank could begin its next F, I or W, at every moment of 
           why = ": what it needs has not run, or there is none left";
         if (expected < never && near(found, expected - costs.message))
           why = ": a message takes time too";
+        if (expected < never && near(found, expected + costs.message))
+          why = ": a message can travel while the rank still works";
         if (found < mine.free) why = ": the rank is not free so early";
         if (found == never) why = ": all it needs is there";
         FAIL(
@@ -259,6 +282,25 @@ TEST_CASE("19.5: from p to 2p - 1, each microbatch more in memory saves one unit
           fmt::format("F = I = W, {} microbatches held at most: a rank is idle for {:g} units, {} "
                       "allowed{}",
                       hold, idle, 2 * p - 1 - hold, beside(made, allowed)));
+    }
+}
+
+TEST_CASE("19.5: with any times, the action that can begin first is next") {
+  const PipelineCosts costs{3, 4, 2, 1.5};
+  for (const auto& [p, m] : {std::pair{2, 3}, {3, 6}, {4, 8}})
+    for (const int64_t hold : {p, 2 * p - 1}) {
+      const PipelineSchedule made = solution.greedy(p, m, hold, costs);
+      const PipelineSchedule allowed = greedy_schedule(p, m, hold, costs);
+      complaining(made, allowed, [&] { return simulate(made, costs); });
+      for (size_t rank = 0; rank < made.by_rank.size(); ++rank)
+        for (size_t n = 0; n < made.by_rank[rank].size(); ++n) {
+          const PipelineAction yours = made.by_rank[rank][n], first = allowed.by_rank[rank][n];
+          expect(
+              yours == first,
+              fmt::format("F 3, I 4, W 2, a message 1.5, {} microbatches held at most: action {} "
+                          "of rank {} is {} in your list, and {} can begin first{}",
+                          hold, n, rank, str(yours), str(first), beside(made, allowed, costs)));
+        }
     }
 }
 

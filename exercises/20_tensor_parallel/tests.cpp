@@ -1,12 +1,12 @@
 // The graded cases of exercise 20. Everything is compared with layers of one rank, in double: outputs, dx,
 // every weight and its gradient; and what was sent with what one all_reduce sends.
-#include "course/shared/graded.hpp"
+#include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
-#include "yotta/comm/run_ranks.hpp"
-#include "yotta/core/random.hpp"
 
 using namespace yotta;
 using exercise::expect;
+using exercise::expect_equal;
+using exercise::run;
 using exercise::solution;
 
 namespace {
@@ -16,11 +16,7 @@ constexpr int64_t N = 4, C = 6,
 const ParameterOptions in_f64{1, DType::f64};
 
 Tensor numbers(const Shape& shape, const char* name) {
-  Tensor made = Tensor::empty(shape, DType::f64);
-  const Random random(20, name);
-  for (int64_t i = 0; i < made.numel(); ++i)
-    made.data<double>()[i] = random.normal(static_cast<uint64_t>(i));
-  return made;
+  return exercise::normal_numbers(shape, 20, name);
 }
 
 // The part of a whole (rows, columns) matrix, or vector, that begins at (row, column).
@@ -45,38 +41,6 @@ std::vector<ParameterPtr> parameters_of(Layer& layer) {
         each->value.data<double>()[i] =
             Random(2, each->name).normal(static_cast<uint64_t>(each->range.first_column + i));
   return all;
-}
-
-// body(tp) on p ranks; what is not begun says just that.
-template <class Body>
-std::vector<RankReport> run(int p, Body body) {
-  RunOptions options;
-  options.threads = 1;
-  options.timeout = 3;
-  try {
-    return run_ranks(
-        p,
-        [&](Communicator& world) {
-          const Communicator tp(world);
-          body(tp);
-        },
-        options);
-  } catch (const RankFailed& error) {
-    exercise::rethrow_not_done(error.cause());
-    throw;
-  }
-}
-
-void expect_equal(const Tensor& actual, const Tensor& expected, const std::string& what, int p,
-                  std::vector<Suspect> suspects = {}) {
-  Clues clues;
-  clues.what = what;
-  clues.ranks = p;
-  clues.suspects = std::move(suspects);
-  if (actual.shape() != expected.shape())
-    fail(Where::current(), "{} is {}, expected {}", what, actual.describe(), expected.describe());
-  if (const Verdict verdict = compare(actual.values(), expected.values(), 1e-12, clues); !verdict)
-    fail(Where::current(), "{}", verdict.text);
 }
 
 // What rank `rank` of p holds of a whole parameter: some rows of a weight and some of the bias if the layer is

@@ -1,13 +1,13 @@
 // The graded cases of exercise 21: tokens shared by 2 to 4 ranks, in f64, where they divide and where they do not.
 #include <map>
 
-#include "course/shared/graded.hpp"
+#include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
-#include "yotta/comm/run_ranks.hpp"
-#include "yotta/core/random.hpp"
 
 using namespace yotta;
 using exercise::expect;
+using exercise::expect_equal;
+using exercise::run;
 using exercise::solution;
 
 namespace {
@@ -17,43 +17,13 @@ constexpr int all_ranks[] = {2, 3, 4};
 constexpr int64_t all_lengths[] = {6, 5};  // 12 tokens, and 10: 3 and 4 ranks do not divide them
 
 Tensor numbers(const Shape& shape, const char* name) {
-  Tensor made = Tensor::empty(shape, DType::f64);
-  const Random random(21, name);
-  for (int64_t i = 0; i < made.numel(); ++i)
-    made.data<double>()[i] = random.normal(static_cast<uint64_t>(i));
-  return made;
-}
-
-// body(tp) on p ranks; what is not begun says just that.
-std::vector<RankReport> run(int p, const std::function<void(Communicator&)>& body) {
-  RunOptions options;
-  options.threads = 1;
-  options.timeout = 3;
-  try {
-    return run_ranks(p, body, options);
-  } catch (const RankFailed& error) {
-    exercise::rethrow_not_done(error.cause());
-    throw;
-  }
+  return exercise::normal_numbers(shape, 21, name);
 }
 
 // Rank r's rows of all tokens of a (B, T, C).
 Tensor own(const Tensor& whole, int p, int r) {
   const int64_t N = whole.dim(0) * whole.dim(1);
   return as_rows(whole).rows(chunk_begin(N, p, r), chunk_begin(N, p, r + 1));
-}
-
-void expect_equal(const Tensor& actual, const Tensor& expected, const std::string& what, int p,
-                  std::vector<Suspect> suspects = {}) {
-  if (!actual.defined()) fail(Where::current(), "{} is an undefined tensor", what);
-  if (actual.shape() != expected.shape())
-    fail(Where::current(), "{} is {}, expected {}", what, actual.describe(), expected.describe());
-  Clues clues;
-  clues.what = what;
-  clues.ranks = p;
-  clues.suspects = std::move(suspects);
-  if (const Verdict verdict = compare(actual.values(), expected.values(), 1e-12, clues); !verdict)
-    fail(Where::current(), "{}", verdict.text);
 }
 
 std::string case_of(const char* what, int64_t T, int p, int r) {

@@ -15,11 +15,15 @@
 //     copy    the same gradient, computed from the same numbers
 //     part    another part of the sum: of other tokens, or of another use of the parameter
 //
-//                                        tp       cp     pp      dp, fsdp
-//     a matrix that tp cuts              piece    part   alone   part
-//     a norm, a bias after a row cut     copy     part   alone   part
-//     a norm, with sequence parallelism  part     part   alone   part
-//     a tied table, on stages 0, p - 1   piece    part   part    part
+//                                        tp       cp     pp      ep      dp, fsdp
+//     a matrix that tp cuts              piece    part   alone   part    part
+//     a norm, a bias after a row cut     copy     part   alone   part    part
+//     a norm, with sequence parallelism  part     part   alone   part    part
+//     a tied table, on stages 0, p - 1   piece    part   part    part    part
+//     a matrix of an expert              piece    part   alone   alone   part
+//
+// The ranks of ep train on other sequences, as those of dp do, and each holds other experts. The
+// tokens of all of them come to an expert, so nobody else along ep has a gradient of it.
 //
 // Only parts are added up. Copies that are added up count p times; parts that are not leave each
 // rank with a weight of its own, and nothing fails. With FSDP or ZeRO a rank keeps only its run of
@@ -38,6 +42,7 @@
 #include "yotta/comm/mesh.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/machine/cluster.hpp"
+#include "yotta/nn/experts.hpp"
 #include "yotta/nn/parameter.hpp"
 #include "yotta/parallel/sequence_parallel.hpp"
 
@@ -69,7 +74,7 @@ struct Spreading {
   bool shares_tokens = false;     // sequence parallelism, over tp
   std::string on_both_ends = {};  // the tied table's name, if several stages hold it; empty: none
   bool sharded = false;           // FSDP: over cp and dp_shard
-  bool sharded_states = false;    // ZeRO-1 or 2: over cp and dp_replicate
+  bool sharded_states = false;    // ZeRO-1 or 2: over cp, ep and dp_replicate
 };
 
 // What the ranks along an axis have of a parameter's gradient.
@@ -80,7 +85,8 @@ inline std::vector<Axis> summed_over(const Parameter& parameter, const Spreading
 // The axes of the communicators that a training step needs.
 struct SumAxes {
   std::vector<Axis> shards;   // gradients, by FSDP
-  std::vector<Axis> data;     // gradients, by DDP or ZeRO
+  std::vector<Axis> data;     // gradients, by DDP or ZeRO, but for experts'
+  std::vector<Axis> experts;  // experts' gradients, by DDP or ZeRO
   std::vector<Axis> loss;     // of which pp's last stage alone has any
   std::vector<Axis> runs;     // along which ranks keep different runs of a parameter
   std::vector<Axis> squares;  // of gradients, for clipping: ranks that step other numbers
@@ -102,13 +108,15 @@ inline Link slowest_link(const Cluster& cluster, const MeshShape& shape, Axis ax
 // What a rank's messages take, one after the other, over those links.
 inline double seconds_of_order(const Cluster& cluster, const MeshShape& shape,
                                   const AxisBytes& bytes, const AxisOrder& order);
-// The order of all 120 in which they take least; the first of equals in the order of all_axes.
+// The order in which they take least, of all orders of the axes that have several ranks; the first
+// of equals in the order of all_axes.
 inline AxisOrder best_order(const Cluster& cluster, const MeshShape& shape,
                                const AxisBytes& bytes);
 
 // A cluster on which every group along an axis has the slowest link of all groups along it, so that
-// its ranks can be mirrored. With cp, which sums gradients together with dp, cp, pp and dp all have
-// the slowest one's. Errors: a torus.
+// its ranks can be mirrored. Where gradients are summed over several axes at once, all of these
+// have the slowest one's: with cp all axes but tp; with ep, and no cp, ep and both dp.
+// Errors: a torus.
 inline Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster,
                              Where where = Where::current());
 
@@ -145,7 +153,10 @@ Along gradient_along(Axis axis, const Parameter& parameter, const Spreading& spr
   const bool is_tied = parameter.name == spread.on_both_ends;
   Along along = Along::alone;
   if (spread.shape[axis] == 1) return along;
-  // exercise 26.3: tp cuts tensors or leaves them whole; cp and both dp give a rank other tokens;
+  if (axis == Axis::ep) return is_expert_parameter(parameter) ? Along::alone : Along::part;
+  // tp cuts tensors or leaves them whole. cp and both dp give a rank other tokens; pp gives it
+  // other layers, but for a tied table. sees_own_tokens(parameter) is for sequence parallelism.
+  // exercise 26.3: what have the other ranks along this axis?
   not_done("26.3");
   // end of exercise 26.3
   return along;
@@ -164,6 +175,10 @@ SumAxes sum_axes(const Spreading& spread) {
   // exercise 26.4: DDP or ZeRO sums over what FSDP does not; runs are FSDP's or ZeRO's, else none
   not_done("26.4");
   // end of exercise 26.4
+  axes.experts = axes.data;
+  if (spread.shape.ep == 1) return axes;
+  for (std::vector<Axis>* each : {&axes.data, &axes.loss, &axes.squares}) each->push_back(Axis::ep);
+  if (spread.sharded_states) axes.runs.push_back(Axis::ep);
   return axes;
 }
 
@@ -179,7 +194,8 @@ Link slowest_link(const Cluster& cluster, const MeshShape& shape, Axis axis,
                   const AxisOrder& order) {
   const int n = shape[axis];
   Link slowest;
-  // exercise 26.6: ranks of a group are `stride` apart; a group's ends have its slowest link. Look
+  // Ranks of a group are `stride` apart, and its two ends have its slowest link.
+  // exercise 26.6: look at all groups; cluster.link(first, last).level is higher where it is slower
   not_done("26.6");
   // end of exercise 26.6
   return slowest;
@@ -195,9 +211,16 @@ double seconds_of_order(const Cluster& cluster, const MeshShape& shape, const Ax
 }
 
 AxisOrder best_order(const Cluster& cluster, const MeshShape& shape, const AxisBytes& bytes) {
-  AxisOrder order = all_axes, best = order;
-  double least = seconds_of_order(cluster, shape, bytes, order);
-  while (std::next_permutation(order.begin(), order.end())) {
+  std::vector<Axis> moved;  // an axis of one rank can stand anywhere
+  for (const Axis axis : all_axes)
+    if (shape[axis] > 1) moved.push_back(axis);
+  AxisOrder best = all_axes;
+  double least = seconds_of_order(cluster, shape, bytes, best);
+  while (std::next_permutation(moved.begin(), moved.end())) {
+    AxisOrder order = all_axes;
+    auto next = moved.begin();
+    for (Axis& axis : order)
+      if (shape[axis] > 1) axis = *next++;
     const double seconds = seconds_of_order(cluster, shape, bytes, order);
     if (seconds < least) least = seconds, best = order;
   }
@@ -208,16 +231,18 @@ Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster, Where where) 
   if (!cluster.torus.empty())
     fail(where, "{} is a torus: its links have no levels that axes of a mesh could fill",
          cluster.name);
-  Cluster seen{cluster.name, cluster.chip, {}, {}, cluster.gamma};
+  const auto shares = [&](Axis axis) {  // ranks with other tokens, and pp if it lies between them
+    return shape.cp > 1 ? axis >= Axis::cp : shape.ep > 1 && axis >= Axis::ep;
+  };
   Link slowest;
   for (const Axis axis : all_axes) {
     const Link link = slowest_link(cluster, shape, axis);
-    if (axis != Axis::tp && link.level > slowest.level) slowest = link;
+    if (shares(axis) && link.level > slowest.level) slowest = link;
   }
+  Cluster seen{cluster.name, cluster.chip, {}, {}, cluster.gamma};
   for (const Axis axis : all_axes) {
     if (shape[axis] == 1) continue;
-    const bool shares = shape.cp > 1 && axis != Axis::tp;
-    const Link link = shares ? slowest : slowest_link(cluster, shape, axis);
+    const Link link = shares(axis) ? slowest : slowest_link(cluster, shape, axis);
     const Level& level = cluster.levels[static_cast<size_t>(link.level)];
     const int chips = stride(shape, axis) * shape[axis];
     if (!seen.levels.empty() && seen.levels.back().name == level.name)

@@ -17,10 +17,11 @@ using exercise::Spread;
 
 namespace {
 
-constexpr auto tp = Axis::tp, cp = Axis::cp, pp = Axis::pp, fsdp = Axis::dp_shard,
+constexpr auto tp = Axis::tp, cp = Axis::cp, pp = Axis::pp, ep = Axis::ep, fsdp = Axis::dp_shard,
                dp = Axis::dp_replicate;
 constexpr MeshShape sixteen{.tp = 2, .cp = 2, .pp = 2, .dp_shard = 2};
 constexpr MeshShape all_two{2, 2, 2, 1, 2, 2};
+constexpr MeshShape with_ep{2, 2, 2, 2, 2, 2};
 
 std::string words_of(const Axes& axes) {
   std::string text;
@@ -115,10 +116,14 @@ void expect_link(const Cluster& cluster, const MeshShape& shape, Axis axis, cons
   const auto name = [&](int of) {
     return of < 0 ? "no link" : cluster.levels[static_cast<size_t>(of)].name;
   };
-  expect(got.level == level,
-         fmt::format("{} on {}: the slowest link along {} is of level \"{}\", not \"{}\"\n    {}",
-                     describe(shape), cluster.name, short_name(axis), name(level), name(got.level),
-                     why));
+  expect(
+      got.level == level,
+      fmt::format("{} on {}: the slowest link along {} is of level \"{}\", not \"{}\"\n    {}",
+                  describe(shape), cluster.name, short_name(axis), name(level), name(got.level),
+                  level > got.level && got.level >= 0 &&
+                          got.beta == cluster.levels[static_cast<size_t>(level)].beta
+                      ? "both have this bandwidth, and the farther one more latency: compare .level"
+                      : why));
 }
 
 }  // namespace
@@ -130,6 +135,10 @@ TEST_CASE("26.1: the 16 GPUs of Llama 3's paper") {
 TEST_CASE("26.1: axes of different sizes") {
   for (const MeshShape shape : {MeshShape{.tp = 3, .pp = 2}, MeshShape{8, 1, 16, 1, 2, 3}})
     for (int rank = 0; rank < shape.ranks(); rank += 5) expect_coordinates(shape, rank);
+}
+
+TEST_CASE("26.1: ep is an axis too") {
+  for (const int rank : {3, 8, 13, 60}) expect_coordinates(with_ep, rank);
 }
 
 TEST_CASE("26.2: a group along one axis") {
@@ -154,11 +163,23 @@ TEST_CASE("26.3: a matrix that tp cuts") {
     expect_along(matrix, spread, axis, "part", "its ranks train on different sequences");
 }
 
+TEST_CASE("26.3: what is whole along tp still sees other tokens along cp, fsdp and dp") {
+  const Parameter norm = parameter_of("layers.0.norm1.weight", false);
+  for (const Axis axis : {cp, fsdp, dp})
+    expect_along(norm, {all_two}, axis, "part",
+                 "its ranks have other tokens: that tp does not cut a norm changes nothing there");
+  expect_along(norm, {all_two}, pp, "alone", "other stages have other layers");
+}
+
 TEST_CASE("26.3: a norm, with and without sequence parallelism") {
   const Parameter norm = parameter_of("layers.0.norm1.weight", false);
   expect_along(norm, {all_two}, tp, "copy",
                "all ranks of tp see all tokens, and compute the same gradient");
   expect_along(norm, {all_two, true}, tp, "part", "each rank's norm has seen its own tokens alone");
+  expect_along(parameter_of("embedding.position.weight", false), {all_two, true}, tp, "part",
+               "a table of positions has seen its rank's own tokens alone, as norms have");
+  expect_along(parameter_of("layers.0.norm1.bias", false), {all_two, true}, tp, "part",
+               "a norm's bias has seen its rank's own tokens alone, as its weight has");
   const Parameter bias = parameter_of("layers.0.mlp.down.bias", false);
   expect_along(bias, {all_two, true}, tp, "copy",
                "the dy of a bias after a row cut was gathered: it has seen all tokens");
@@ -172,6 +193,7 @@ TEST_CASE("26.3: a tied table") {
   expect_along(table, spread, pp, "part",
                "the first stage has the gradient of its rows, the last that of the logits: both "
                "ends reduce, and both must be added");
+  expect_along(table, spread, tp, "piece", "tied or not: tp has cut it into pieces");
   expect_along(parameter_of("norm.weight", false), spread, pp, "alone", "only the table is tied");
 }
 
@@ -181,6 +203,8 @@ TEST_CASE("26.4: gradients") {
               "ranks of cp have gradients of different tokens of the same sequences");
   expect_axes("gradients outside of FSDP", "FSDP", solution.sums({all_two, false, "", true}).data,
               {dp}, "FSDP has summed over cp and fsdp already");
+  expect_axes("gradients", "DDP and ep 2", solution.sums({with_ep}).data, {cp, ep, dp},
+              "the lines after your part add ep");
 }
 
 TEST_CASE("26.4: losses") {
@@ -197,20 +221,25 @@ TEST_CASE("26.4: squares, for clipping") {
               {tp, cp, pp, fsdp}, "each rank of FSDP has another run of the gradients");
   expect_axes("squares", "ZeRO", solution.sums({all_two, false, "", false, true}).squares,
               {tp, cp, pp, dp}, "each rank of ZeRO has another run of the gradients");
+  expect_axes("runs", "FSDP", solution.sums({all_two, false, "", true}).runs, {cp, fsdp},
+              "FSDP shards over the ranks over which it sums");
   expect_axes("runs", "ZeRO", solution.sums({all_two, false, "", false, true}).runs, {cp, dp},
               "ZeRO shards over the ranks over which it sums");
   expect_axes("runs", "DDP", solution.sums({all_two}).runs, {}, "DDP keeps everything whole");
 }
 
 TEST_CASE("26.5: the weighted losses of all ranks are the mean over the batch") {
-  for (const MeshShape shape : {MeshShape{}, MeshShape{.cp = 4}, MeshShape{2, 2, 4, 1, 3, 2}}) {
+  for (const MeshShape shape : {MeshShape{}, MeshShape{.cp = 4}, MeshShape{2, 2, 4, 1, 3, 2},
+                                MeshShape{.cp = 2, .ep = 4}}) {
     const double got = solution.loss_weight(shape, 10);
-    const double ranks = shape.cp * shape.dp_shard * shape.dp_replicate;
+    const double ranks = static_cast<double>(shape.cp * shape.data_ranks());
     // Each token's loss is 1; ranks with other tokens add up their weighted sums.
     const double mean = got * 10 * ranks;
     std::string advice;
     if (shape.cp > 1 && std::abs(mean * shape.cp - 1) < 1e-9)
       advice = "\n    the loss is averaged over cp twice";
+    if (shape.ep > 1 && std::abs(mean - shape.ep) < 1e-9)
+      advice = "\n    ranks of ep train on other sequences too: shape.data_ranks() counts them";
     if (ranks > 1 && std::abs(mean - ranks) < 1e-9)
       advice =
           "\n    each rank's mean is added up: divide by the tokens of the batch, not by its own";
@@ -237,9 +266,14 @@ TEST_CASE("26.6: every group is looked at") {
       "the first group lies in one pod, but the second one has the border at GPU 3072 in it");
 }
 
+TEST_CASE("26.6: groups that begin between the axis' strides") {
+  expect_link(llama3_24k(), {.tp = 5, .pp = 2}, pp, all_axes, 1,
+              "the group of GPUs 0 and 5 stays in the node of 8, that of GPUs 3 and 8 does not");
+}
+
 TEST_CASE("26.6: axes in another order") {
   const Cluster c = llama3_24k();
-  const Order pp_inside = {pp, tp, cp, Axis::ep, fsdp, dp};
+  const Order pp_inside = {pp, tp, cp, ep, fsdp, dp};
   const MeshShape shape{.tp = 8, .pp = 4, .dp_shard = 8};
   expect_link(c, shape, pp, pp_inside, 0, "pp is the innermost axis of this order");
   expect_link(c, shape, tp, pp_inside, 2, "4 stages inside of it spread tp over 32 GPUs");
@@ -254,5 +288,18 @@ TEST_CASE("26.7: each axis' bytes over its own link") {
              "450 GB over tp, 50 GB over pp, 50 GB over fsdp: {:.4g} s, expected 1 + 1 + 7 = 9 s"
              "{}",
              got,
-             std::abs(got - 77) < 1e-6 ? "\n    all of it goes over the slowest link of all" : ""));
+             std::abs(got - 77) < 1e-6  ? "\n    all of it goes over the slowest link of all"
+             : std::abs(got - 9) < 1e-3 ? "\n    latency is not counted here, but bytes times beta"
+                                        : ""));
+}
+
+TEST_CASE("26.7: the order of the axes changes the links") {
+  const Cluster c = cluster_named("h100x64");
+  const double got = solution.seconds(c, {.tp = 8, .pp = 4}, {450e9, 0, 900e9, 0, 0, 0},
+                                      {pp, tp, cp, ep, fsdp, dp});
+  expect(
+      std::abs(got - 11) < 1e-9,
+      fmt::format("450 GB over tp and 900 GB over pp, with pp innermost: {:.4g} s, expected "
+                  "9 + 2 = 11 s\n    pp stays in the node now, and tp leaves it: hand `order` on",
+                  got));
 }

@@ -78,7 +78,29 @@ struct Counted {
   double held = 0, inside = 0, between = 0;  // bytes a parameter; elements a parameter
 };
 
-// Rank 0 of 8, nodes of 4. group, apart: how many ranks share a copy, and how far they lie apart.
+// Bytes of weights, gradients and optimizer states that this rank holds now.
+double held() {
+  const MemoryCount& memory = *context().ledger.memory();
+  return static_cast<double>(memory.live(MemoryKind::parameters) +
+                             memory.live(MemoryKind::gradients) +
+                             memory.live(MemoryKind::optimizer));
+}
+
+// Returns the bytes that this rank holds after the step.
+double one_step(Hsdp& hsdp, int64_t microbatches) {
+  AdamW optimizer(parameters(hsdp.stack()));
+  for (int64_t i = 0; i < microbatches; ++i) {
+    hsdp.before_microbatch(i + 1 == microbatches);
+    Saved saved({0, 0, 0, 0, true});
+    const Tensor y = forward(hsdp.stack(), Tensor::full({2, net.width}, 1), saved);
+    backward(hsdp.stack(), y, saved);
+  }
+  hsdp.finish();
+  optimizer.step(0.01);
+  return held();
+}
+
+// Rank 3 of 8, nodes of 4. group, apart: how many ranks share a copy, and how far they lie apart.
 Counted count(int group, int apart, int64_t microbatches) {
   Cluster machine = ideal(8);
   machine.levels = {{"node", 4, 0, 1}, {"cluster", 8, 0, 1}};
@@ -90,21 +112,8 @@ Counted count(int group, int apart, int64_t microbatches) {
     if (apart > 1) std::swap(ranks.group, ranks.replicas);
     const CommOptions ring = {Algorithm::ring};
     Hsdp hsdp(model, ranks, {.fsdp = {.comm = ring}, .replicas = ring});
-    AdamW optimizer(parameters(hsdp.stack()));
-    for (int64_t i = 0; i < microbatches; ++i) {
-      hsdp.before_microbatch(i + 1 == microbatches);
-      Saved saved({0, 0, 0, 0, true});
-      const Tensor y = forward(hsdp.stack(), Tensor::full({2, net.width}, 1), saved);
-      backward(hsdp.stack(), y, saved);
-    }
-    hsdp.finish();
-    optimizer.step(0.01);
-    const MemoryCount& memory = *context().ledger.memory();
-    if (world.rank() == 3)
-      counted.held = static_cast<double>(memory.live(MemoryKind::parameters) +
-                                         memory.live(MemoryKind::gradients) +
-                                         memory.live(MemoryKind::optimizer)) /
-                     P;
+    const double bytes = one_step(hsdp, microbatches);
+    if (world.rank() == 3) counted.held = bytes / P;
   });
   for (const TraceEvent& event : run.trace.ranks[3])  // whose next rank is in the other node
     if (event.kind == EventKind::send && event.name.find("sdp.") != std::string_view::npos)
@@ -114,8 +123,10 @@ Counted count(int group, int apart, int64_t microbatches) {
 }
 
 void levels(Lesson& lesson) {
-  lesson.section("8 ranks in 2 nodes of 4, P parameters: rank 3, which is next to the other node");
-  lesson.say("{:<34}{:>12}{:>16}{:>17}", "", "bytes held", "sent in a node", "between nodes");
+  lesson.section(
+      "8 ranks in 2 nodes of 4: what rank 3 holds, in bytes, and sends in a step, in elements");
+  lesson.say("{:<34}{:>12}{:>16}{:>17}", "for P parameters", "held, bytes", "in node, el.",
+             "between, el.");
   struct Way {
     const char* name;
     int group, apart;
@@ -148,8 +159,8 @@ double seconds_of(const Trace& trace) {
 }
 
 void time(Lesson& lesson) {
-  lesson.section("Seconds of a step: F = 1, B = 2, g = r = 0.75, 4 units; a: of one all_reduce");
-  lesson.say("{:<6}{:>20}{:>20}", "a", "after backward", "overlapped");
+  lesson.section("A step of 4 units: F = 1 s, B = 2 s, g = r = 0.75 s");
+  lesson.say("{:<6}{:>20}{:>20}", "a, s", "after backward, s", "overlapped, s");
   const double add = 1.0 / (2 * 64) / hsdp_picture_group;
   for (const double a : {0.5, 0.75, 1.5, 2.0, 3.0, 4.0}) {
     std::string line = fmt::format("{:<6}", a);
@@ -163,6 +174,8 @@ void time(Lesson& lesson) {
 
 // ---- which group is best -----------------------------------------------------------------------------------
 
+Cluster h100(int ranks) { return cluster_named(fmt::format("h100x{}", ranks)); }
+
 HsdpWork work_of(const Sizes& sizes) {
   HsdpWork work;
   work.parameters = 1e9 * static_cast<double>(sizes.billions);
@@ -172,13 +185,19 @@ HsdpWork work_of(const Sizes& sizes) {
   return work;
 }
 
+// "8e9 parameters in 32 units, 1 x 2048 tokens a rank"
+std::string words_of(const Sizes& sizes) {
+  return fmt::format("{}e9 parameters in {} units, {} x {} tokens a rank", sizes.billions,
+                     work_of(sizes).units, sizes.microbatches, sizes.tokens);
+}
+
 void sweep(Lesson& lesson, const Sizes& sizes) {
   const int ranks = hsdp_sweep_ranks;
-  lesson.section(fmt::format("A step on {} H100: {}e9 parameters, {} x {} tokens a rank", ranks,
-                             sizes.billions, sizes.microbatches, sizes.tokens));
+  lesson.section(fmt::format("{} H100 at {:.0f} TFLOP/s: {}", ranks,
+                             peak(h100(ranks).chip, DType::bf16) / 1e12, words_of(sizes)));
   lesson.say("{:>5}{:>12}{:>12}{:>14}{:>8}{:>8}{:>8}{:>8}{:>11}", "p", "memory, GB", "inside, GB",
              "between, GB", "F, ms", "g, ms", "r, ms", "a, ms", "step, ms");
-  const auto all = hsdp_sweep(cluster_named(fmt::format("h100x{}", ranks)), ranks, work_of(sizes));
+  const auto all = hsdp_sweep(h100(ranks), ranks, work_of(sizes));
   const HsdpGroup best = best_group(all);
   for (const HsdpGroup& group : all) {
     const FsdpTimes& times = group.times.inside;
@@ -195,11 +214,10 @@ void sweep(Lesson& lesson, const Sizes& sizes) {
 
 // From how many GPUs on does a group pay? FSDP over all of them against the best group.
 void when(Lesson& lesson, const Sizes& sizes) {
-  lesson.section("FSDP over all ranks against the best group: the same tokens a rank");
+  lesson.section(fmt::format("FSDP over all H100 and the best group: {}", words_of(sizes)));
   lesson.say("{:>7}{:>14}{:>10}{:>12}{:>10}", "GPUs", "FSDP, ms", "best p", "step, ms", "faster");
   for (const int ranks : {8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384}) {
-    const auto all =
-        hsdp_sweep(cluster_named(fmt::format("h100x{}", ranks)), ranks, work_of(sizes));
+    const auto all = hsdp_sweep(h100(ranks), ranks, work_of(sizes));
     if (!all.back().fits) continue;
     const HsdpGroup best = best_group(all);
     lesson.say("{:>7}{:>14.1f}{:>10}{:>12.1f}{:>10.2f}", ranks, 1e3 * all.back().seconds, best.p,
@@ -207,12 +225,20 @@ void when(Lesson& lesson, const Sizes& sizes) {
   }
 }
 
+void whole_step(Lesson& lesson, const Cluster& machine, const HsdpWork& work) {
+  const HsdpGroup node = hsdp_group(machine, 24576, 8, work);
+  const HsdpGroup best = best_group(hsdp_sweep(machine, 24576, work));
+  const HsdpGroup flat = hsdp_group(machine, 24576, 24576, work);
+  lesson.say("a step: {:.0f} ms with p = 8, {:.0f} ms with p = {}, {:.0f} ms with FSDP over all",
+             1e3 * node.seconds, 1e3 * best.seconds, best.p, 1e3 * flat.seconds);
+}
+
 // A unit's shard between 3072 nodes in 8 pods that share their links 1:7.
 void three_levels(Lesson& lesson, const Sizes& sizes) {
   const Cluster machine = llama3_24k();
   const HsdpWork work = work_of(sizes);
   const double shard = work.summed * work.parameters / static_cast<double>(work.units) / 8;
-  lesson.section("24,576 GPUs of Llama 3 in groups of 8: an all_reduce of one unit's shard");
+  lesson.section("24,576 H100 of Llama 3 in groups of 8: an all_reduce of one unit's shard");
   const auto link = [&](int chips) {
     const Link found = machine.link(0, chips - 1);
     return AlphaBeta{found.alpha, found.beta, 0};
@@ -221,7 +247,8 @@ void three_levels(Lesson& lesson, const Sizes& sizes) {
   const auto say = [&](const char* name, double seconds, double across) {
     lesson.say("{:<44}{:>7.1f} ms{:>12.2f} MB", name, 1e3 * seconds, across / 1e6);
   };
-  lesson.say("{:<44}{:>10}{:>15}", "", "time", "between pods");
+  lesson.say("{:<44}{:>10}{:>15}", fmt::format("a shard of {:.0f} MB", shard / 1e6), "time",
+             "between pods");
   say("one ring over 3072 nodes", all_reduce_ring_seconds(replicas, shard, link(24576)),
       2 * shard * (replicas - 1) / replicas);
   for (const auto& [name, chips] : {std::pair{"first in racks of 2 nodes, then between", 16},
@@ -230,11 +257,7 @@ void three_levels(Lesson& lesson, const Sizes& sizes) {
     say(name, all_reduce_hierarchical_seconds(replicas, shard, beside, link(chips), link(24576)),
         2 * shard / beside * (groups - 1) / groups);
   }
-  const HsdpGroup node = hsdp_group(machine, 24576, 8, work);
-  const HsdpGroup best = best_group(hsdp_sweep(machine, 24576, work));
-  const HsdpGroup flat = hsdp_group(machine, 24576, 24576, work);
-  lesson.say("a step: {:.0f} ms with p = 8, {:.0f} ms with p = {}, {:.0f} ms with FSDP over all",
-             1e3 * node.seconds, 1e3 * best.seconds, best.p, 1e3 * flat.seconds);
+  whole_step(lesson, machine, work);
 }
 
 }  // namespace

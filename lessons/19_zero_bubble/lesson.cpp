@@ -107,7 +107,7 @@ void published(Lesson& lesson) {
     const char* printed;
   };
   lesson.section("Published: profiled times in, bubble rates out (8 stages)");
-  lesson.say("{:>4}{:>28}{:>28}   {}", "m", "T_F  T_I  T_W  T_message", "1F1B  ZB-H1  ZB-H2",
+  lesson.say("{:>4}{:>28}{:>28}   {}", "m", "t_F  t_I  t_W  t_message", "1F1B  ZB-H1  ZB-H2",
              "printed");
   for (const Row& row : {Row{24, {18.522, 18.086, 9.337, .601}, ".2431  .1585  .1083"},
                          Row{64, {18.546, 18.097, 9.321, .762}, ".1240  .0674  .0444"},

@@ -1,5 +1,6 @@
 // Lesson 22: gathers and sums in pieces: who multiplies what, bytes, the width from which nothing waits, tiles and waves.
 #include <fstream>
+#include <set>
 
 #include "course/shared/async_tp_picture.hpp"
 #include "course/shared/lesson.hpp"
@@ -121,7 +122,7 @@ void threshold(Lesson& lesson, const Sizes& s) {
   lesson.say("{:>8}{:>10}{:>10}{:>12}{:>12}{:>14}", "outputs", "M", "H", "whole", "pieces",
              "matmul alone");
   const auto least = static_cast<int64_t>(width) + 1;
-  for (const int64_t outputs : {int64_t{512}, int64_t{1024}, least - 1, least, int64_t{4096}}) {
+  for (const int64_t outputs : std::set<int64_t>{512, 1024, least - 1, least, 4096}) {
     const GatherSize shape{p, s.tokens, s.width, outputs};
     const double M = matmul_seconds(cluster.chip, n, outputs, s.width);
     const double pieces = gather_seconds(cluster, shape, Pieces::one_way);
@@ -318,6 +319,8 @@ int main(int argc, char** argv) {
                     [&](Lesson& lesson) {
                       if (8 % sizes.ranks != 0)
                         fail(Where::current(), "{} ranks: take 2, 4 or 8", sizes.ranks);
+                      if (sizes.tokens % 32 != 0)  // the tables cut them into as many pieces
+                        fail(Where::current(), "{} tokens: take a multiple of 32", sizes.tokens);
                       if (drawn != 0) {
                         std::ofstream("async_tp.svg") << async_tp_svg();
                         std::ofstream("async_tp_ring.svg") << async_tp_ring_svg();
@@ -336,7 +339,7 @@ int main(int argc, char** argv) {
                       lesson.say("\nNext: write it yourself, ./yotta check 22");
                     },
                     {{"ranks", "of the tensor-parallel group: 2, 4 or 8", &sizes.ranks, 2, 8},
-                     {"tokens", "of all ranks", &sizes.tokens, 512, 1 << 20},
+                     {"tokens", "of all ranks, a multiple of 32", &sizes.tokens, 512, 1 << 20},
                      {"width", "of the model, C", &sizes.width, 64, 16384},
                      {"draw", "1: write the page's pictures into this folder", &drawn, 0, 1}});
 }

@@ -27,10 +27,12 @@ void mesh(Lesson& lesson) {
   lesson.say("rank   tp cp pp dp     tp group   cp group   pp group   dp group   cp+dp group");
   for (int rank = 0; rank < 16; ++rank) {
     const Coordinates at = coordinates_of(shape, rank);
+    const auto of = [&](Axis axis) { return at[static_cast<size_t>(axis)]; };
     const auto group = [&](const Axes& axes) { return list(group_of(shape, rank, axes)); };
-    lesson.say("{:>4}   {:>2} {:>2} {:>2} {:>2}     {:<10} {:<10} {:<10} {:<10} {}", rank, at[0],
-               at[1], at[2], at[3], group({Axis::tp}), group({Axis::cp}), group({Axis::pp}),
-               group({Axis::dp_shard}), group({Axis::cp, Axis::dp_shard}));
+    lesson.say("{:>4}   {:>2} {:>2} {:>2} {:>2}     {:<10} {:<10} {:<10} {:<10} {}", rank,
+               of(Axis::tp), of(Axis::cp), of(Axis::pp), of(Axis::dp_shard), group({Axis::tp}),
+               group({Axis::cp}), group({Axis::pp}), group({Axis::dp_shard}),
+               group({Axis::cp, Axis::dp_shard}));
   }
 }
 
@@ -69,10 +71,10 @@ void order(Lesson& lesson) {
   lesson.section("The same bytes, one after the other, with the axes in other orders");
   lesson.say("{:<18} {:>10}   {}", "innermost first", "seconds", "leaves the node of 8");
   using O = AxisOrder;
-  constexpr auto tp = Axis::tp, cp = Axis::cp, pp = Axis::pp, fsdp = Axis::dp_shard,
+  constexpr auto tp = Axis::tp, cp = Axis::cp, pp = Axis::pp, ep = Axis::ep, fsdp = Axis::dp_shard,
                  dp = Axis::dp_replicate;
-  for (const O& order :
-       {all_axes, O{cp, tp, pp, fsdp, dp}, O{dp, tp, cp, pp, fsdp}, O{pp, cp, tp, fsdp, dp}}) {
+  for (const O& order : {all_axes, O{cp, tp, pp, ep, fsdp, dp}, O{dp, tp, cp, pp, ep, fsdp},
+                         O{pp, cp, tp, ep, fsdp, dp}}) {
     const double seconds = seconds_of_order(cluster, shape, bytes, order);
     std::string leaving;
     for (const Axis axis : order)
@@ -80,39 +82,57 @@ void order(Lesson& lesson) {
         leaving += fmt::format("{}{}", leaving.empty() ? "" : ", ", short_name(axis));
     lesson.say("{:<18} {:>10.2f}   {}", words_of(order, shape), seconds, leaving);
   }
-  lesson.say("best of all 120: {}", words_of(best_order(cluster, shape, bytes), shape));
+  lesson.say("best of all 24: {}", words_of(best_order(cluster, shape, bytes), shape));
+  lesson.say("where pods share 1:7: {}", words_of(best_order(llama3_24k(), shape, bytes), shape));
 }
 
 // ---- gradients ----
 
-void gradients(Lesson& lesson) {
-  const MeshShape shape{.tp = 2, .cp = 2, .pp = 2, .dp_shard = 2, .dp_replicate = 2};
-  TransformerConfig config = gpt2_config(2, 16, 4, 8, 32);
+// A model's parameters as rank 0 of tp 2 has them: names, and what tp cuts.
+std::vector<ParameterPtr> cut_parameters(const TransformerConfig& config) {
   std::vector<ParameterPtr> all;
-  run_ranks(2, [&](Communicator& tp) {  // for their names, and what tp cuts of them
+  run_ranks(2, [&](Communicator& tp) {
     const DeviceScope meta(Device::meta);
     const Transformer model(config, {.tp = tp, .cp = {}});
     if (tp.rank() == 0) all = parameters(model.stack());
   });
-  for (const bool shares_tokens : {false, true}) {
-    Spreading spread{shape, shares_tokens};
-    spread.on_both_ends = tied_table;
-    lesson.section(fmt::format("GPT-2's gradients{}: what ranks along an axis have",
-                               shares_tokens ? " with sequence parallelism" : ""));
-    lesson.say("{:<28} {:<6} {:<6} {:<6} {:<6} {:<6} {}", "", "tp", "cp", "pp", "fsdp", "dp",
-               "added up over");
-    for (const ParameterPtr& each : all) {
-      if (each->name.starts_with("layers.1")) continue;
-      std::string line = fmt::format("{:<28}", each->name), sums;
-      for (const Axis axis : all_axes)
-        line += fmt::format(" {:<6}", name(gradient_along(axis, *each, spread)));
-      for (const Axis axis : summed_over(*each, spread))
-        sums += fmt::format("{}{}", sums.empty() ? "" : ", ", short_name(axis));
-      const bool changes = shares_tokens && each->name.find("norm") == std::string::npos &&
-                           each->name != "embedding.position.weight";
-      if (!changes) lesson.say("{} {}", line, sums);
-    }
+  return all;
+}
+
+void gradient_table(Lesson& lesson, const std::vector<ParameterPtr>& all, bool shares_tokens) {
+  Spreading spread{{2, 2, 2, 2, 2, 2}, shares_tokens};
+  spread.on_both_ends = tied_table;
+  lesson.say("{:<35} {:<6} {:<6} {:<6} {:<6} {:<6} {:<6} {}", "", "tp", "cp", "pp", "ep", "fsdp",
+             "dp", "added up over");
+  for (const ParameterPtr& each : all) {
+    std::string line = fmt::format("{:<35}", each->name), sums;
+    for (const Axis axis : all_axes)
+      line += fmt::format(" {:<6}", name(gradient_along(axis, *each, spread)));
+    for (const Axis axis : summed_over(*each, spread))
+      sums += fmt::format("{}{}", sums.empty() ? "" : ", ", short_name(axis));
+    lesson.say("{} {}", line, sums);
   }
+}
+
+void gradients(Lesson& lesson) {
+  const auto chosen = [](const TransformerConfig& config, auto wanted) {
+    std::vector<ParameterPtr> some;
+    for (const ParameterPtr& each : cut_parameters(config))
+      if (!each->name.starts_with("layers.1") && wanted(*each)) some.push_back(each);
+    return some;
+  };
+  const TransformerConfig gpt2 = gpt2_config(2, 16, 4, 8, 32);
+  lesson.section("GPT-2's gradients: what ranks along an axis have");
+  gradient_table(lesson, chosen(gpt2, [](const Parameter&) { return true; }), false);
+  lesson.section("GPT-2's gradients with sequence parallelism: what ranks along an axis have");
+  gradient_table(lesson, chosen(gpt2, sees_own_tokens), true);
+  TransformerConfig mixture = llama_config(2, 16, 24, 4, 4, 8, 32);
+  mixture.mixture = {.experts = 2, .top_k = 1};
+  lesson.section("A mixture of two experts: the gradients of one feed-forward layer");
+  gradient_table(
+      lesson,
+      chosen(mixture, [](const Parameter& p) { return p.name.find(".mlp.") != std::string::npos; }),
+      false);
 }
 
 // ---- what interacts ----
@@ -226,7 +246,7 @@ void bound(Lesson& lesson) {
 
 // ---- Llama 3 405B ----
 
-void rows(Lesson& lesson, int64_t count, int64_t recomputed, bool crosses_pods) {
+void rows(Lesson& lesson, int64_t count, int64_t recomputed, bool crosses_pods, bool in_pieces) {
   const char* const machine = crosses_pods ? "llama3-24k" : "h100x16384";
   lesson.section(fmt::format("Llama 3 405B on {}: {} of 2 blocks recomputed, seconds of a step",
                              machine, recomputed));
@@ -235,7 +255,8 @@ void rows(Lesson& lesson, int64_t count, int64_t recomputed, bool crosses_pods) 
   std::vector<std::string> rates;
   for (int64_t i = 0; i < count; ++i) {
     const Llama3Row& row = llama3_rows[i];
-    const DescribedStep step = llama3_step(row, recomputed);
+    DescribedStep step = llama3_step(row, recomputed);
+    if (in_pieces) step.options.pieces = Pieces::both_ways;
     const StepFigures found = run_described(as_seen_by(step.shape, cluster_named(machine)), step);
     double exposed[3] = {};  // tp, cp, dp
     for (const auto& [axes, seconds] : found.exposed)
@@ -268,12 +289,12 @@ void draw(Lesson& lesson) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int64_t tokens = 0, count = 0, recomputed = 1, pods = 0, drawn = 0;
+  int64_t tokens = 0, count = 0, recomputed = 1, pods = 0, pieces = 0, drawn = 0;
   return run_lesson(
       argc, argv, {"26", "The mesh of a whole run", "every axis at once"},
       [&](Lesson& lesson) {
         if (drawn != 0) draw(lesson);
-        if (count > 0) return rows(lesson, count, recomputed, pods != 0);
+        if (count > 0) return rows(lesson, count, recomputed, pods != 0, pieces != 0);
         if (tokens > 0) return mixture(lesson, tokens);
         mesh(lesson);
         order(lesson);
@@ -282,12 +303,13 @@ int main(int argc, char** argv) {
         documents(lesson);
         mixture(lesson, 500);
         bound(lesson);
-        rows(lesson, 1, recomputed, pods != 0);
+        rows(lesson, 1, recomputed, pods != 0, pieces != 0);
         lesson.say("\nNext: write it yourself, ./yotta check 26");
       },
       {{"tokens", "only FSDP and tp mixed: of a chip; 0: everything", &tokens, 0, 100000},
        {"rows", "only the first rows of Llama 3 405B, so many; 0: everything", &count, 0, 3},
        {"recomputed", "blocks of 2 that the rows recompute", &recomputed, 0, 2},
        {"pods", "1: the rows cross pods, which share 1:7", &pods, 0, 1},
+       {"pieces", "1: the rows' tp is Async-TP, both ways", &pieces, 0, 1},
        {"draw", "1: write the page's pictures into this folder", &drawn, 0, 1}});
 }

@@ -224,6 +224,8 @@ TEST_CASE("Ctrl-C ends what is being graded, and then us") {
 TEST_CASE("messages do not speak of files that no student has opened") {
   CHECK(runner::in_plain_words("graded_ranks.hpp:17: rank 1 failed: tests.cpp:115: 3 are wrong") ==
         "rank 1: 3 are wrong");
+  CHECK(runner::in_plain_words("graded_ranks.hpp:17: rank 1 failed: graded_ranks.hpp:49: y is") ==
+        "rank 1: y is");
   CHECK(runner::in_plain_words("tests.cpp:57: rank 0 failed: linear.hpp:76: dim 1") ==
         "rank 0: linear.hpp:76: dim 1");
   CHECK(runner::in_plain_words("adapter.cpp:28: the Work of recv at adapter.cpp:28 was dropped") ==

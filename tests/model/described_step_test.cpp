@@ -103,6 +103,28 @@ TEST_CASE("without a pipeline every wait is for an axis that is named, and nothi
   }
 }
 
+TEST_CASE("Async-TP's hops are tp's, and nothing is called cp where cp is 1") {
+  NdOptions options{.microbatches = 2};
+  options.pieces = Pieces::both_ways;
+  const MeshShape shape{.tp = 4, .pp = 2};
+  const StepFigures step =
+      run_described(as_seen_by(shape, cluster_named("h100x8")), small(shape, options));
+  CHECK(step.sent.at("tp") > 0);
+  CHECK(step.exposed.at("tp") > 0);
+  CHECK_FALSE(step.sent.contains("cp"));
+  CHECK_FALSE(step.exposed.contains("cp"));
+}
+
+TEST_CASE("a mixture of experts on ep and dp can be mirrored, across the border of a node") {
+  NdOptions options{.microbatches = 2};
+  options.zero.stage = 1;
+  const MeshShape shape{.tp = 2, .ep = 4, .dp_replicate = 2};
+  DescribedStep described = small(shape, options);
+  described.config.mixture = {.experts = 4, .top_k = 2};
+  const StepFigures step = run_described(as_seen_by(shape, cluster_named("h100x64")), described);
+  CHECK(step.exposed.at("ep") > 0);
+}
+
 TEST_CASE("kernels that reach half of the peak take twice as long where FLOPs bound them") {
   DescribedStep step = small({}, {});
   step.config.width = 4096, step.config.feed_forward = 8192, step.config.layers = 2;

@@ -250,5 +250,9 @@ TEST_CASE("a cluster as a mesh sees it can be mirrored along every axis") {
        {without_cp, MeshShape{8, 16, 16, 1, 1, 8}, MeshShape{4, 2, 2, 1, 2, 3}})
     for (const Axes& axes : {Axes{tp}, Axes{cp}, Axes{pp}, Axes{fsdp}, Axes{dp}, Axes{cp, dp}})
       CHECK(unequal_links(as_seen_by(shape, c), group_of(shape, 0, axes)).empty());
+  // With ep a gradient is summed over ep and dp together, the router's loads over fsdp too.
+  for (const MeshShape shape : {MeshShape{8, 1, 16, 8, 1, 16}, MeshShape{4, 1, 2, 2, 8, 3}})
+    for (const Axes& axes : {Axes{tp}, Axes{ep}, Axes{dp}, Axes{ep, dp}, Axes{ep, fsdp, dp}})
+      CHECK(unequal_links(as_seen_by(shape, c), group_of(shape, 0, axes)).empty());
   CHECK(contains(message_of([] { as_seen_by({.tp = 2}, cluster_named("v5px8")); }), "a torus"));
 }

@@ -147,6 +147,9 @@ TEST_CASE("drop trains on the sequences of those left, until the replacement is 
          dropped == 6));  // its step, and two more; the others may have been one behind
   REQUIRE(outcome.log.size() == 3);
   CHECK((outcome.log[1].ranks == 3 && outcome.log[2].ranks == 4));
+  CHECK((outcome.log[0].places == 0b1111 && outcome.log[0].joined == 0b1111));
+  CHECK((outcome.log[1].places == 0b1011 && outcome.log[1].joined == 0));
+  CHECK((outcome.log[2].places == 0b1111 && outcome.log[2].joined == 0b0100));
   CHECK(outcome.log[2].step == 5);
   CHECK(outcome.log[2].moved == 1);
   for (int place = 1; place < 4; ++place) CHECK(outcome.weights[place] == outcome.weights[0]);

@@ -2,7 +2,9 @@
 // DeepSeek-V3's table of pipeline schedules. Their B is our I.
 #include "yotta/parallel/zero_bubble.hpp"
 
+#include "yotta/model/pipelined.hpp"
 #include "yotta/parallel/dual_pipe.hpp"
+#include "yotta/plan/mfu.hpp"
 
 #include <doctest/doctest.h>
 
@@ -38,32 +40,63 @@ TEST_CASE(
     }
 }
 
-TEST_CASE(
-    "DeepSeek-V3's table: 1F1B (p-1)(F+B), ZB1P (p-1)(F+B-2W), where B is the whole backward") {
-  const PipelineCosts costs{1, 1, 0.75, 0};
-  const double F = 1, B = 1.75, W = 0.75;
-  for (const int p : {2, 4, 8}) {
-    CHECK(zero_bubble_idle(0, p, costs) == doctest::Approx((p - 1) * (F + B)));
-    CHECK(zero_bubble_idle(1, p, costs) == doctest::Approx((p - 1) * (F + B - 2 * W)));
+TEST_CASE("FLOPs of a GPT layer: F sbh(24h + 4s), B sbh(24h + 8s), W 24 sbh^2") {
+  for (const auto& [h, s] : {std::pair{4096, 1024}, {6144, 2048}}) {
+    CAPTURE(h);
+    const TokenFlops flops = forward_flops({.width = h,
+                                            .heads = h / 128,
+                                            .kv_heads = h / 128,
+                                            .head_size = 128,
+                                            .feed_forward = 4 * int64_t{h}},
+                                           s, Scores::all);
+    const double linear = flops.projections + flops.feed_forward;
+    CHECK(linear + flops.scores == double{1} * h * (24 * h + 4 * s));
+    const PipelineCosts planned = planned_costs(h, s);  // what `--schedule auto` plans with
+    CHECK(h * planned.forward == linear + flops.scores);
+    CHECK(h * planned.input == linear + 2 * flops.scores);  // of q k^T and of the sum over v
+    CHECK(h * planned.weight == linear);
   }
 }
 
-TEST_CASE("DeepSeek-V3's table, its DualPipe: (p/2-1)(F&B+B-3W), 2 x weights, p + 1 activations") {
+// github.com/deepseek-ai/DualPipe: bubble, parameters and activations per device, devices. B is the
+// whole backward, so ZB1P is ZB-H1. The bubble is by one clock.
+TEST_CASE("DeepSeek's table, each row simulated: 1F1B, ZB1P, DualPipe, DualPipeV") {
   const double W = 0.75, F = 1, B = F + W;  // input gradients take as long as F
-  for (const double together : {F + B, 0.9 * (F + B)})
+  struct Row {
+    PipelineSchedule schedule;
+    double bubble;
+    int weights, activations, devices;
+  };
+  const auto work_of = [](const std::vector<PipelineEvent>& events) {
+    double work = 0;
+    for (const PipelineEvent& each : events) work += each.end - each.begin;
+    return work;
+  };
+  for (const double pair : {F + B, 0.9 * (F + B)})
     for (const int p : {2, 4, 8}) {
-      const PipelineCosts costs{F, F, W, 0, together};
-      const PipelineSchedule schedule = dual_pipe_schedule(p, 4 * p);
-      const PipelineTimeline timeline = simulate(schedule, costs);
-      double most = 0;
-      for (const std::vector<PipelineEvent>& events : timeline.by_rank) {
-        double work = 0;
-        for (const PipelineEvent& each : events) work += each.end - each.begin;
-        most = std::max(most, timeline.length - work);
+      const PipelineCosts costs{F, F, W, 0, pair};
+      const double dual = (p / 2 - 1) * (pair + B - 3 * W);
+      for (const Row& row :
+           {Row{make_schedule(PipelineKind::one_f_one_b, p, 4 * p), (p - 1) * (F + B), 1, p, p},
+            Row{zero_bubble_schedule(ZeroBubble::H1, p, 4 * p), (p - 1) * (F + B - 2 * W), 1, p, p},
+            Row{dual_pipe_schedule(p, 4 * p), dual, 2, p + 1, p},
+            Row{dual_pipe_v_schedule(p / 2, 2 * p), dual, 2, p + 1, p / 2}}) {
+        CAPTURE(row.schedule.name);
+        CAPTURE(p);
+        const PipelineTimeline timeline = simulate(row.schedule, costs);
+        double most = 0;
+        int64_t held = 0;
+        for (size_t rank = 0; rank < timeline.by_rank.size(); ++rank) {
+          const std::vector<PipelineEvent>& events = timeline.by_rank[rank];
+          most = std::max(most, timeline.length - work_of(events));
+          held = std::max(held, most_in_flight(row.schedule.by_rank[rank]));
+        }
+        CHECK(most == doctest::Approx(row.bubble));
+        CHECK(row.schedule.chunks() == row.weights);
+        CHECK(held == row.activations);
+        CHECK(row.schedule.ranks == row.devices);
+        CHECK(row.schedule.stages == p);
       }
-      CHECK(most == doctest::Approx((p / 2 - 1) * (together + B - 3 * W)));
-      CHECK(schedule.chunks() == 2);
-      for (const PipelineActions& each : schedule.by_rank) CHECK(most_in_flight(each) == p + 1);
     }
 }
 

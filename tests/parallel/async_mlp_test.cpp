@@ -19,16 +19,6 @@ const ParameterOptions in_f64{1, DType::f64};
 const BatchPosition training{.seed = 3, .step = 1, .first_sequence = 4, .training = true};
 constexpr Pieces both_kinds[] = {Pieces::one_way, Pieces::both_ways};
 
-Tensor own_tokens(const Tensor& whole, const Communicator& tp) {
-  const int64_t first = chunk_begin(N, tp.size(), tp.rank());
-  return as_rows(whole).rows(first, first + tokens_held(N, tp));
-}
-ParameterPtrs parameters_of(Layer& layer) {
-  ParameterPtrs all;
-  layer.add_parameters(all);
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("the MLP on 1 to 8 ranks, its tokens in pieces, is the serial one") {

@@ -18,16 +18,6 @@ constexpr int64_t B = 3, T = 9, C = 8, N = B * T;  // 27 tokens: only 1 and 3 di
 const ParameterOptions in_f64{1, DType::f64};
 constexpr Pieces both_kinds[] = {Pieces::one_way, Pieces::both_ways};
 
-Tensor own_tokens(const Tensor& whole, const Communicator& tp) {
-  const int64_t first = chunk_begin(N, tp.size(), tp.rank());
-  return as_rows(whole).rows(first, first + tokens_held(N, tp));
-}
-ParameterPtrs parameters_of(Layer& layer) {
-  ParameterPtrs all;
-  layer.add_parameters(all);
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("pieces travel if tokens are cut among ranks, and pieces are asked for") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "support/parts_check.hpp"
+#include "yotta/comm/failures.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/nn/linear_ops.hpp"
 #include "yotta/parallel/sequence_parallel.hpp"
@@ -77,6 +78,35 @@ TEST_CASE("a reduce_scatter in pieces adds every rank's part once and leaves eac
           CHECK(sent.bytes_sent == formula.bytes);
         }
       }
+}
+
+TEST_CASE("fewer rows than ranks: some pieces are empty, and hop all the same") {
+  constexpr int p = 5;
+  for (const Pieces pieces : both_kinds)
+    for (const int64_t N : {1, 3}) {
+      const Tensor x = random_tensor({N, 3}, "x");
+      run_ranks(p, [&](Communicator& tp) {
+        check_equal(all_gather_in_pieces(run_of(x, p, tp.rank()), N, tp, pieces,
+                                         [](int64_t, const Tensor&) {}),
+                    x, "gathered", 0, p);
+        const Tensor own = reduce_scatter_in_pieces(N, tp, pieces, [&](int64_t first, int64_t n) {
+          return x.rows(first, first + n).clone();
+        });
+        check_equal(own, scale(run_of(x, p, tp.rank()), p), "sums", 1e-14, p);
+      });
+    }
+}
+
+TEST_CASE("ranks that go different ways are told of a deadlock") {
+  const Tensor x = random_tensor({6, 2}, "x");
+  CHECK_THROWS_AS(run_ranks(3,
+                            [&](Communicator& tp) {
+                              all_gather_in_pieces(
+                                  run_of(x, 3, tp.rank()), 6, tp,
+                                  tp.rank() == 0 ? Pieces::one_way : Pieces::both_ways,
+                                  [](int64_t, const Tensor&) {});
+                            }),
+                  Deadlock);
 }
 
 TEST_CASE(

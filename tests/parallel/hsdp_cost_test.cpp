@@ -54,7 +54,7 @@ TEST_CASE("the time of a step is the closed form, whatever is slower") {
   for (const std::pair<int, int>& shape : {std::pair{2, 2}, {2, 3}, {3, 2}, {4, 2}, {2, 4}}) {
     const int p = shape.first, R = shape.second;
     for (const int64_t layers : {2, 3, 6})
-      for (const double fast : {10.0, 1.5, 0.4})
+      for (const double fast : {10.0, 1.5, 0.4, 0.1})
         for (const double slow : {5.0, 0.5, 0.1, 0.02})
           for (const bool overlap : {true, false}) {
             CAPTURE(p);
@@ -72,13 +72,18 @@ TEST_CASE("the time of a step is the closed form, whatever is slower") {
 
 TEST_CASE("microbatches before the last take FSDP's time, and cross no slow link") {
   for (const int64_t m : {2, 3})
-    for (const double slow : {5.0, 0.1}) {
-      const HsdpTimes t = times(2, 2, 1.5, slow);
-      REQUIRE(t.inside.backward >= t.inside.gather);
-      const double before = fsdp_seconds(4, t.inside, true, false);
-      const double formula = static_cast<double>(m - 1) * before + hsdp_seconds(4, t);
-      CHECK(measured(2, 2, 4, 1.5, slow, true, m) == doctest::Approx(formula).epsilon(1e-11));
-    }
+    for (const double fast : {1.5, 0.4, 0.25, 0.15, 0.1})
+      for (const double slow : {5.0, 0.1}) {
+        const HsdpTimes t = times(2, 2, fast, slow);
+        // With B < g a microbatch adds its last sum while the next one gathers.
+        const double hidden = t.inside.gather > t.inside.backward ? t.inside.add : 0;
+        const double before = fsdp_seconds(4, t.inside, true, false);
+        const double formula = static_cast<double>(m - 1) * before + hsdp_seconds(4, t) -
+                               static_cast<double>(m - 2) * hidden;
+        CAPTURE(m);
+        CAPTURE(fast);
+        CHECK(measured(2, 2, 4, fast, slow, true, m) == doctest::Approx(formula).epsilon(1e-11));
+      }
 }
 
 TEST_CASE("slow links that are fast enough show one shard's trip; without overlap all of them") {
@@ -106,32 +111,51 @@ TEST_CASE("a collective's seconds are those of the fastest way of three, as the 
       CAPTURE(count);
       CAPTURE(bytes);
       const auto size = static_cast<double>(bytes);
-      CHECK(gather_seconds(machine, count, 1, size) ==
+      CHECK(gather_seconds(machine, {count, 1}, size) ==
             doctest::Approx(fastest_of(all_gather_times(machine, count, bytes))).epsilon(1e-9));
-      CHECK(reduce_scatter_seconds(machine, count, 1, size) ==
+      CHECK(reduce_scatter_seconds(machine, {count, 1}, size) ==
             doctest::Approx(fastest_of(reduce_scatter_times(machine, count, bytes))).epsilon(1e-9));
     }
   // Chips 0, 8, 16, 24: a ring over the cards. Chips 0, 4, 8, ...: two of each node.
-  CHECK(gather_seconds(machine, 4, 8, 4e6) == doctest::Approx(3 * (5e-6 + 1e6 / 50e9)));
-  CHECK(gather_seconds(machine, 8, 4, 8e6) ==
+  CHECK(gather_seconds(machine, {4, 8}, 4e6) == doctest::Approx(3 * (5e-6 + 1e6 / 50e9)));
+  CHECK(gather_seconds(machine, {8, 4}, 8e6) ==
         doctest::Approx(
             std::min(7 * (5e-6 + 5e5 / 50e9), 4 * (1e-6 + 1e6 / 450e9) + 3 * (5e-6 + 1e6 / 50e9))));
-  CHECK(gather_seconds(machine, 1, 1, 8e6) == 0);
+  CHECK(gather_seconds(machine, {1, 1}, 8e6) == 0);
 }
 
 TEST_CASE("between groups an all_reduce goes by levels where that is faster: by rack, by pod") {
   Cluster machine = ideal(16);
   machine.levels = {{"node", 2, 0, 1}, {"rack", 4, 0, 2}, {"pod", 8, 0, 8}, {"cluster", 16, 0, 8}};
   const auto both = [&](int count, double bytes) {
-    return gather_seconds(machine, count, 1, bytes) +
-           reduce_scatter_seconds(machine, count, 1, bytes);
+    return gather_seconds(machine, {count, 1}, bytes) +
+           reduce_scatter_seconds(machine, {count, 1}, bytes);
   };
   const double by_rack =
       all_reduce_seconds(machine, 16, 1 << 16, {Algorithm::hierarchical, nullptr, 4});
   CHECK(by_rack < all_reduce_seconds(machine, 16, 1 << 16, {Algorithm::hierarchical, nullptr, 2}));
   CHECK(both(16, 1 << 16) == doctest::Approx(by_rack).epsilon(1e-9));
   // Four copies, 2 chips apart, two of them in a rack.
-  CHECK(gather_seconds(machine, 4, 2, 4e3) == doctest::Approx(2e3 * 2 + 1e3 * 8 + 0));
+  CHECK(gather_seconds(machine, {4, 2}, 4e3) == doctest::Approx(2e3 * 2 + 1e3 * 8 + 0));
+}
+
+TEST_CASE("all wait for the slowest group: one that lies on two nodes, though the first does not") {
+  Cluster machine = ideal(24);
+  machine.levels = {{"node", 8, 0, 1}, {"cluster", 24, 0, 100}};
+  const HsdpWork work{.parameters = 24, .units = 2, .gathered = 2, .summed = 4};
+  const HsdpTimes six = hsdp_group(machine, 24, 6, work).times;
+  CHECK(six.inside.gather == doctest::Approx(5 * 2 * 12 / 6 * 100));
+  CHECK(six.inside.reduce == doctest::Approx(5 * 4 * 12 / 6 * 100));
+  CHECK(hsdp_group(machine, 24, 4, work).times.inside.gather == doctest::Approx(3 * 2 * 12 / 4));
+  // Two copies of 6: chips 0 and 6 share a node, chips 2 and 8 do not.
+  CHECK(hsdp_group(machine, 12, 6, work).times.all_reduce ==
+        doctest::Approx(2 * 4 * 12 / 6 / 2 * 100));
+  // Copies 3 apart: no node holds a whole number of steps, so they do not go by levels.
+  CHECK(gather_seconds(machine, {8, 3}, 8) == doctest::Approx(7 * 100));
+  // Nor do chips 4 to 19, whose first eight lie on two nodes.
+  machine.levels[1].alpha = 1000;
+  CHECK(gather_seconds(machine, {16, 1, 4}, 16) == doctest::Approx(15 * 1100));
+  CHECK(gather_seconds(machine, {16, 1, 8}, 16) == doctest::Approx(1000 + 100 + 7 * 2));
 }
 
 TEST_CASE("a group's bytes and memory, and what the sweep finds") {
@@ -159,6 +183,10 @@ TEST_CASE("a group's bytes and memory, and what the sweep finds") {
   CHECK(best_group(hsdp_sweep(machine, 512, small)).p == 16);
   CHECK(contains(message_of([&] { hsdp_group(machine, 512, 7, work); }),
                  "groups of 7 ranks do not divide 512"));
+  CHECK(contains(message_of([&] { hsdp_group(machine, 512, 8, {.parameters = 1, .units = 1}); }),
+                 "1 units, 1 microbatches: a step has 2 units"));
+  CHECK(contains(message_of([&] { hsdp_sweep(machine, 512, {.units = 2, .microbatches = 0}); }),
+                 "2 units, 0 microbatches"));
   HsdpWork large = work;
   large.parameters = 1e14;
   CHECK(contains(message_of([&] { best_group(hsdp_sweep(machine, 512, large)); }),

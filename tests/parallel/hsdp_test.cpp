@@ -17,7 +17,7 @@ namespace {
 constexpr LinearNetConfig net = {5, 6};  // 36 numbers per layer: not a multiple of 8
 constexpr int64_t rows = 13;             // does not divide by any number of ranks
 constexpr int64_t steps = 3;
-constexpr int worlds[] = {1, 2, 3, 4, 6, 8};
+constexpr int worlds[] = {1, 2, 3, 4, 5, 6, 7, 8};
 
 // Calls what(world, group size) for every world above 0 ranks and every group size in it.
 void for_all_groups(const std::function<void(int, int)>& what) {
@@ -150,6 +150,7 @@ TEST_CASE("copies that start from other weights train from group 0's") {
 TEST_CASE("whole weights stay inside; what crosses is 2 P/p (R-1)/R elements, once a step") {
   constexpr LinearNetConfig even = {3, 12};  // 144 numbers per layer
   for_all_groups([&](int ranks, int p) {
+    if (144 % ranks != 0) return;  // the formula is for what divides
     for (const int64_t microbatches : {1, 3}) {
       const int R = ranks / p;
       const HsdpSent formula = hsdp_elements_sent(p, R, parameters(even), microbatches);
@@ -196,6 +197,7 @@ TEST_CASE("three levels: pods get a rack's part of a shard, and the rack the res
 TEST_CASE("a rank holds 16 P/p bytes of weights, gradients and AdamW's state (f32)") {
   for_all_groups([&](int ranks, int p) {
     constexpr LinearNetConfig even = {3, 24};
+    if (24 * 24 % ranks != 0) return;
     run_ranks(ranks, [&](Communicator& world) {
       const std::vector<LayerPtr> model = make_linear_net(even);
       Hsdp hsdp(model, hsdp_ranks(world, p));

@@ -62,6 +62,8 @@ TEST_CASE("what a kind does not take is said, before it is made and when it is")
   CHECK(said({one_f_one_b, 1, 4}, 2, 8) ==
         "1F1B holds what it needs; a limit is for the automatic schedule");
   CHECK(contains(said({one_f_one_b, 0}, 2, 8), "0 chunks per rank: each is at least 1"));
+  CHECK(said({automatic, 1, -1}, 2, 8) ==
+        "a limit of -1 microbatches held: at least 1, or 0 for p");
   CHECK(why_not({zb_v, 2}, 2, 8).empty());
   CHECK(contains(message_of([] { make_schedule(zb_v, 2, 8); }), "pipeline_kinds.hpp makes it"));
 }

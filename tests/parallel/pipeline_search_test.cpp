@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "support/message_of.hpp"
 #include "support/pipeline_run.hpp"
 
@@ -142,4 +144,18 @@ TEST_CASE("what the search does not take is said") {
   CHECK(contains(message_of([] { best_schedule(5, 6, 5, {}); }), "at most 4 ranks and 6"));
   CHECK(contains(message_of([] { best_schedule(4, 7, 5, {}); }), "not 4 and 7"));
   CHECK(contains(message_of([] { searched_schedule(2, 4, 0, {}); }), "0 held"));
+  for (const double wrong : {-1.0, std::nan(""), HUGE_VAL})
+    for (const PipelineCosts& costs :
+         {PipelineCosts{wrong}, PipelineCosts{1, 1, wrong}, PipelineCosts{1, 1, 1, wrong}}) {
+      const char* const said = "each takes 0 seconds or more";
+      CHECK(contains(message_of([&] { searched_schedule(2, 4, 2, costs); }), said));
+      CHECK(contains(message_of([&] { best_schedule(2, 4, 2, costs); }), said));
+      CHECK(contains(message_of([&] { greedy_schedule(2, 4, 2, costs); }), said));
+    }
+}
+
+TEST_CASE("where nothing takes time any complete schedule is found, not an empty one") {
+  const PipelineCosts none{0, 0, 0};
+  CHECK(simulate(searched_schedule(2, 8, 2, none), none).by_rank.size() == 2);
+  CHECK(simulate(best_schedule(2, 4, 2, none), none).by_rank.size() == 2);
 }

@@ -22,31 +22,6 @@ constexpr int64_t B = 3, T = 9, C = 5, F = 24, N = B * T;  // 27 tokens: only 1 
 const ParameterOptions in_f64{1, DType::f64};
 const BatchPosition training{.seed = 3, .step = 1, .first_sequence = 4, .training = true};
 
-// This rank's tokens of a whole (B, T, C).
-Tensor own_tokens(const Tensor& whole, const Communicator& tp) {
-  const int64_t first = chunk_begin(N, tp.size(), tp.rank());
-  return as_rows(whole).rows(first, first + tokens_held(N, tp));
-}
-
-ParameterPtrs parameters_of(Layer& layer) {
-  ParameterPtrs all;
-  layer.add_parameters(all);
-  return all;
-}
-
-struct Outcome {
-  Tensor y, dx;
-};
-Outcome forward_backward(Layer& layer, const Tensor& x, const Tensor& dy) {
-  Saved saved(training);
-  Outcome out;
-  out.y = layer.forward(x, saved);
-  out.dx = layer.backward_input(dy, saved);
-  layer.backward_weight(saved);
-  CHECK(saved.bytes() == 0);
-  return out;
-}
-
 int64_t sent_by_all(const std::vector<RankReport>& reports, const char* label) {
   int64_t sum = 0;
   for (const RankReport& rank : reports) sum += rank.ledger().traffic(label).bytes_sent;
@@ -128,15 +103,15 @@ TEST_CASE("the MLP on 1 to 8 ranks, each with its tokens, is the serial one") {
       const MlpOptions options{kind, C, F, true, 0.3, normal(0.5), normal(0.5)};
       Mlp serial("m", options, in_f64);
       const ParameterPtrs whole = parameters_of(serial);
-      const Outcome expected = forward_backward(serial, x, dy);
+      const Passes expected = forward_backward(serial, x, dy, training);
       for (const int ranks : {1, 2, 3, 4, 8}) {
         const auto reports = run_ranks(ranks, [&](Communicator& tp) {
           const SequenceCut cut{T, keeps};
           Mlp part("m", options, in_f64, tp, cut);
           const bool alone = ranks == 1;
           const ParameterPtrs own = parameters_of(part);
-          const Outcome out = forward_backward(part, alone ? x : own_tokens(x, tp),
-                                               alone ? dy : own_tokens(dy, tp));
+          const Passes out = forward_backward(part, alone ? x : own_tokens(x, tp),
+                                              alone ? dy : own_tokens(dy, tp), training);
           check_equal(out.y, alone ? expected.y : own_tokens(expected.y, tp), "y", 1e-12, ranks);
           check_equal(out.dx, alone ? expected.dx : own_tokens(expected.dx, tp), "dx", 1e-12,
                       ranks);
@@ -200,14 +175,14 @@ TEST_CASE("a norm's gradients are of the rank's tokens alone, until they are add
   const Tensor x = random_tensor({B, T, C}, "x"), dy = random_tensor({B, T, C}, "dy");
   for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm}) {
     Norm serial("m.norm1", {kind, C}, in_f64);
-    forward_backward(serial, x, dy);
+    forward_backward(serial, x, dy, training);
     const ParameterPtrs whole = parameters_of(serial);
     for (const int ranks : {2, 3, 4, 8}) {
       const auto reports = run_ranks(ranks, [&](Communicator& tp) {
         Norm part("m.norm1", {kind, C}, in_f64);
         Linear other("m.down", {C, C, true}, in_f64);
         ParameterPtrs own = parameters_of(part);
-        forward_backward(part, own_tokens(x, tp), own_tokens(dy, tp));
+        forward_backward(part, own_tokens(x, tp), own_tokens(dy, tp), training);
         for (size_t i = 0; i < own.size(); ++i)
           CHECK_FALSE(compare(own[i]->grad, whole[i]->grad, 1e-3).equal);
         ParameterPtrs all = parameters_of(other);

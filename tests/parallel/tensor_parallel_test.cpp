@@ -19,10 +19,10 @@ namespace {
 
 constexpr int64_t B = 2, T = 3, C = 5, F = 24;  // F divides by 1, 2, 3, 4 and 8
 const ParameterOptions in_f64{1, DType::f64};
+const BatchPosition training{.seed = 3, .step = 1, .training = true};
 
-ParameterPtrs parameters_of(Layer& layer) {
-  ParameterPtrs all;
-  layer.add_parameters(all);
+ParameterPtrs with_biases(Layer& layer) {
+  ParameterPtrs all = parameters_of(layer);
   for (const ParameterPtr& each :
        all)  // biases start at 0, which would hide a bias that is added twice
     if (!each->is_matrix)
@@ -30,19 +30,6 @@ ParameterPtrs parameters_of(Layer& layer) {
         each->value.data<double>()[i] =
             Random(2, each->name).normal(static_cast<uint64_t>(each->range.first_column + i));
   return all;
-}
-
-struct Outcome {
-  Tensor y, dx;
-};
-Outcome forward_backward(Layer& layer, const Tensor& x, const Tensor& dy) {
-  Saved saved({.seed = 3, .step = 1, .training = true});
-  Outcome out;
-  out.y = layer.forward(x, saved);
-  out.dx = layer.backward_input(dy, saved);
-  layer.backward_weight(saved);
-  CHECK(saved.bytes() == 0);
-  return out;
 }
 
 // What all ranks sent under a label.
@@ -102,8 +89,9 @@ TEST_CASE("columns, then rows, are the serial layers: outputs, dx, every gradien
   const Tensor x = random_tensor({B, T, C}, "x"), dh = random_tensor({B, T, F}, "dh");
   const Tensor h = random_tensor({B, T, F}, "h"), dy = random_tensor({B, T, C}, "dy");
   Linear up("up", {C, F, true}, in_f64), down("down", {F, C, true}, in_f64);
-  const ParameterPtrs ups = parameters_of(up), downs = parameters_of(down);
-  const Outcome first = forward_backward(up, x, dh), second = forward_backward(down, h, dy);
+  const ParameterPtrs ups = with_biases(up), downs = with_biases(down);
+  const Passes first = forward_backward(up, x, dh, training),
+               second = forward_backward(down, h, dy, training);
   for (const int ranks : {1, 2, 3, 4, 8})
     run_ranks(ranks, [&](Communicator& tp) {
       const ShardRange columns{B * T, F / ranks, 0, tp.rank() * F / ranks, B * T, F};
@@ -113,16 +101,16 @@ TEST_CASE("columns, then rows, are the serial layers: outputs, dx, every gradien
         return held;
       };
       ColumnParallelLinear up_part("up", {C, F, true}, in_f64, tp);
-      const ParameterPtrs up_own = parameters_of(up_part);
-      Outcome out = forward_backward(up_part, x, part(dh));
+      const ParameterPtrs up_own = with_biases(up_part);
+      Passes out = forward_backward(up_part, x, part(dh), training);
       check_equal(out.y, part(first.y), "columns: y");
       check_equal(CopyToTensorParallel(tp).backward(out.dx), first.dx, "columns: dx", 1e-12, ranks);
       check_parts(up_own, ups, &Parameter::value, ranks);
       check_parts(up_own, ups, &Parameter::grad, ranks);
 
       RowParallelLinear down_part("down", {F, C, true}, in_f64, tp);
-      const ParameterPtrs down_own = parameters_of(down_part);
-      out = forward_backward(down_part, part(h), dy);
+      const ParameterPtrs down_own = with_biases(down_part);
+      out = forward_backward(down_part, part(h), dy, training);
       check_equal(out.y, second.y, "rows: y", 1e-12, ranks);
       check_equal(out.dx, part(second.dx), "rows: dx");
       check_parts(down_own, downs, &Parameter::value, ranks);
@@ -137,13 +125,13 @@ TEST_CASE(
     for (const bool bias : {false, true}) {
       const MlpOptions options{kind, C, F, bias, 0.3, normal(0.5), normal(0.5)};
       Mlp serial("m", options, in_f64);
-      const ParameterPtrs whole = parameters_of(serial);
-      const Outcome expected = forward_backward(serial, x, dy);
+      const ParameterPtrs whole = with_biases(serial);
+      const Passes expected = forward_backward(serial, x, dy, training);
       for (const int ranks : {1, 2, 3, 4, 8}) {
         const std::vector<RankReport> reports = run_ranks(ranks, [&](Communicator& tp) {
           Mlp part("m", options, in_f64, tp);
-          const ParameterPtrs own = parameters_of(part);
-          const Outcome out = forward_backward(part, x, dy);
+          const ParameterPtrs own = with_biases(part);
+          const Passes out = forward_backward(part, x, dy, training);
           check_equal(out.y, expected.y, "y", 1e-12, ranks);
           check_equal(out.dx, expected.dx, "dx", 1e-12, ranks);
           check_parts(own, whole, &Parameter::value, ranks);
@@ -279,8 +267,8 @@ TEST_CASE("between f and g a rank keeps a tp-th; x stays whole") {
 TEST_CASE("what all ranks hold whole gets the same gradient on all, to the bit") {
   run_ranks(4, [&](Communicator& tp) {
     Mlp mlp("m", {MlpKind::gelu, C, F, true}, in_f64, tp);
-    const ParameterPtrs own = parameters_of(mlp);
-    forward_backward(mlp, random_tensor({B, T, C}, "x"), random_tensor({B, T, C}, "dy"));
+    const ParameterPtrs own = with_biases(mlp);
+    forward_backward(mlp, random_tensor({B, T, C}, "x"), random_tensor({B, T, C}, "dy"), training);
     int whole = 0;
     for (const ParameterPtr& each : own) {
       if (!each->range.is_whole()) continue;

@@ -189,9 +189,9 @@ inline ShardedMatrix exchanged(const ShardedMatrix& x, const Step& step, AxisGro
   const Box from = held_box(x.whole, x.spread, groups.mesh(), groups.rank());
   const Box to = held_box(x.whole, result.spread, groups.mesh(), groups.rank());
   const DType type = x.local.dtype();
-  const Pieces out = pieces_of(from, boxes_of(x, result.spread, group, groups), type);
+  const BoxPieces out = pieces_of(from, boxes_of(x, result.spread, group, groups), type);
   each_piece(out, [&](Tensor piece, const Box& box) { copy_overlap(x.local, from, piece, box); });
-  Pieces in = pieces_of(to, boxes_of(x, x.spread, group, groups), type);
+  BoxPieces in = pieces_of(to, boxes_of(x, x.spread, group, groups), type);
   group.all_to_all_v(in.numbers, in.counts, out.numbers, out.counts, {.label = "all_to_all"},
                      where);
   each_piece(

@@ -32,6 +32,12 @@ struct Efficiency {
 // heads of 128 numbers, 16k tokens: forward 616, backward 561.
 inline constexpr Efficiency h100_kernels = {798 / 989.4, 616 / 989.4, 561 / 989.4};
 
+// Of an operation, by its name.
+constexpr double reached(const Efficiency& efficiency, std::string_view op) {
+  if (!op.starts_with("attention")) return efficiency.matmul;
+  return op.ends_with("backward") ? efficiency.attention_backward : efficiency.attention;
+}
+
 struct DescribedStep {
   TransformerConfig config = {};
   MeshShape shape = {};
@@ -75,11 +81,8 @@ class KernelClock : public CostSink {
   KernelClock(CostSink& clock, const Efficiency& efficiency)
       : clock_(clock), efficiency_(efficiency) {}
   void op(const OpCost& cost) override {
-    const std::string_view name = cost.name;
     OpCost charged = cost;
-    charged.flops /= !name.starts_with("attention") ? efficiency_.matmul
-                     : name.ends_with("backward")   ? efficiency_.attention_backward
-                                                    : efficiency_.attention;
+    charged.flops /= reached(efficiency_, cost.name);
     clock_.op(charged);
   }
   EventStamp send(const MessageCost& m) override { return clock_.send(m); }
@@ -118,10 +121,12 @@ inline void step_once(Communicator& stages, const DescribedStep& step, Where whe
   self.clock = before;
 }
 
-// The axes over which a message went: "pp" between live ranks, "cp" for the ring of attention.
+// The axes over which a message went. Between two ranks it went over pp if both are alive. If one
+// is an image, it was a hop of a ring: of attention's over cp, or of Async-TP's over tp.
 inline std::string axes_of(const Trace& trace, int rank, const TraceEvent& message) {
-  if (message.lane > compute_lane) return message.peer < first_image ? "pp" : "cp";
-  return lane_name(trace, rank, message.lane);
+  if (message.lane <= compute_lane) return lane_name(trace, rank, message.lane);
+  if (message.peer < first_image) return "pp";
+  return std::string(*trace.lanes[static_cast<size_t>(rank)].at(message.lane).begin());
 }
 
 inline void add_waits(StepFigures& found, const Trace& trace, int rank, double share) {
@@ -134,6 +139,20 @@ inline void add_waits(StepFigures& found, const Trace& trace, int rank, double s
     const std::string axes = axes_of(trace, event.cause.rank, trace.at(event.cause));
     if (axes != "pp") found.exposed[axes] += share * event.seconds();
   }
+}
+
+inline StepFigures figures_of(const Timed& run, int stages) {
+  StepFigures found;
+  found.bubble = found.seconds = run.seconds() - first_second;
+  for (int rank = 0; rank < stages; ++rank) {
+    const Ledger& ledger = run.reports[static_cast<size_t>(rank)].ledger();
+    found.bytes = std::max(found.bytes, ledger.memory()->peak());
+    found.computed += busy_seconds(run.trace, rank) / stages;
+    add_waits(found, run.trace, rank, 1.0 / stages);
+  }
+  found.bubble -= found.computed;
+  for (const auto& [axes, seconds] : found.exposed) found.bubble -= seconds;
+  return found;
 }
 
 }  // namespace detail
@@ -154,17 +173,7 @@ StepFigures run_described(const Cluster& cluster, const DescribedStep& step, Whe
   const Timed run = run_on(
       cluster, pp, [&](Communicator& stages) { detail::step_once(stages, step, where); }, clock,
       run_options, where);
-  StepFigures found;
-  found.bubble = found.seconds = run.seconds() - detail::first_second;
-  for (int rank = 0; rank < pp; ++rank) {
-    const Ledger& ledger = run.reports[static_cast<size_t>(rank)].ledger();
-    found.bytes = std::max(found.bytes, ledger.memory()->peak());
-    found.computed += busy_seconds(run.trace, rank) / pp;
-    detail::add_waits(found, run.trace, rank, 1.0 / pp);
-  }
-  found.bubble -= found.computed;
-  for (const auto& [axes, seconds] : found.exposed) found.bubble -= seconds;
-  return found;
+  return detail::figures_of(run, pp);
 }
 
 }  // namespace yotta

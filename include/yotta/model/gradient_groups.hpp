@@ -14,14 +14,15 @@
 //     copy    the same gradient, computed from the same numbers
 //     part    another part of the sum: of other tokens, or of another use of the parameter
 //
-//                                        tp       cp     pp      dp, fsdp
-//     a matrix that tp cuts              piece    part   alone   part
-//     a norm, a bias after a row cut     copy     part   alone   part
-//     a norm, with sequence parallelism  part     part   alone   part
-//     a tied table, on stages 0, p - 1   piece    part   part    part
+//                                        tp       cp     pp      ep      dp, fsdp
+//     a matrix that tp cuts              piece    part   alone   part    part
+//     a norm, a bias after a row cut     copy     part   alone   part    part
+//     a norm, with sequence parallelism  part     part   alone   part    part
+//     a tied table, on stages 0, p - 1   piece    part   part    part    part
+//     a matrix of an expert              piece    part   alone   alone   part
 //
-// The ranks of ep train on other sequences, as those of dp do, and share out the experts: along ep
-// an expert is alone, and every other parameter has a part.
+// The ranks of ep train on other sequences, as those of dp do, and each holds other experts. The
+// tokens of all of them come to an expert, so nobody else along ep has a gradient of it.
 //
 // Only parts are added up. Copies that are added up count p times; parts that are not leave each
 // rank with a weight of its own, and nothing fails. With FSDP or ZeRO a rank keeps only its run of
@@ -82,8 +83,8 @@ YOTTA_API std::vector<Axis> summed_over(const Parameter& parameter, const Spread
 // The axes of the communicators that a training step needs.
 struct SumAxes {
   std::vector<Axis> shards;   // gradients, by FSDP
-  std::vector<Axis> data;     // gradients, by DDP or ZeRO
-  std::vector<Axis> experts;  // the same of experts
+  std::vector<Axis> data;     // gradients, by DDP or ZeRO, but for experts'
+  std::vector<Axis> experts;  // experts' gradients, by DDP or ZeRO
   std::vector<Axis> loss;     // of which pp's last stage alone has any
   std::vector<Axis> runs;     // along which ranks keep different runs of a parameter
   std::vector<Axis> squares;  // of gradients, for clipping: ranks that step other numbers
@@ -111,8 +112,9 @@ YOTTA_API AxisOrder best_order(const Cluster& cluster, const MeshShape& shape,
                                const AxisBytes& bytes);
 
 // A cluster on which every group along an axis has the slowest link of all groups along it, so that
-// its ranks can be mirrored. With cp, which sums gradients together with dp, cp, pp and dp all have
-// the slowest one's. Errors: a torus.
+// its ranks can be mirrored. Where gradients are summed over several axes at once, all of these
+// have the slowest one's: with cp all axes but tp; with ep, and no cp, ep and both dp.
+// Errors: a torus.
 YOTTA_API Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster,
                              Where where = Where::current());
 
@@ -158,8 +160,9 @@ Along gradient_along(Axis axis, const Parameter& parameter, const Spreading& spr
   Along along = Along::alone;
   if (spread.shape[axis] == 1) return along;
   if (axis == Axis::ep) return is_expert_parameter(parameter) ? Along::alone : Along::part;
-  // exercise 26.3: tp cuts tensors or leaves them whole; cp and both dp give a rank other tokens;
-  // pp other layers, but for a tied table. sees_own_tokens(parameter) is for sequence parallelism
+  // tp cuts tensors or leaves them whole. cp and both dp give a rank other tokens; pp gives it
+  // other layers, but for a tied table. sees_own_tokens(parameter) is for sequence parallelism.
+  // exercise 26.3: what have the other ranks along this axis?
   if (axis == Axis::tp) {
     const bool sums = spread.shares_tokens && sees_own_tokens(parameter);
     along = is_cut ? Along::piece : sums ? Along::part : Along::copy;
@@ -210,8 +213,8 @@ Link slowest_link(const Cluster& cluster, const MeshShape& shape, Axis axis,
                   const AxisOrder& order) {
   const int n = shape[axis];
   Link slowest;
-  // exercise 26.6: ranks of a group are `stride` apart; a group's ends have its slowest link. Look
-  // at all groups: cluster.link(first, last).level is higher where the link is slower
+  // Ranks of a group are `stride` apart, and its two ends have its slowest link.
+  // exercise 26.6: look at all groups; cluster.link(first, last).level is higher where it is slower
   int stride = 1;
   for (size_t i = 0; order[i] != axis; ++i) stride *= shape[order[i]];
   const int ranks = static_cast<int>(shape.ranks());
@@ -255,16 +258,18 @@ Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster, Where where) 
   if (!cluster.torus.empty())
     fail(where, "{} is a torus: its links have no levels that axes of a mesh could fill",
          cluster.name);
-  Cluster seen{cluster.name, cluster.chip, {}, {}, cluster.gamma};
+  const auto shares = [&](Axis axis) {  // ranks with other tokens, and pp if it lies between them
+    return shape.cp > 1 ? axis >= Axis::cp : shape.ep > 1 && axis >= Axis::ep;
+  };
   Link slowest;
   for (const Axis axis : all_axes) {
     const Link link = slowest_link(cluster, shape, axis);
-    if (axis != Axis::tp && link.level > slowest.level) slowest = link;
+    if (shares(axis) && link.level > slowest.level) slowest = link;
   }
+  Cluster seen{cluster.name, cluster.chip, {}, {}, cluster.gamma};
   for (const Axis axis : all_axes) {
     if (shape[axis] == 1) continue;
-    const bool shares = shape.cp > 1 && axis != Axis::tp;
-    const Link link = shares ? slowest : slowest_link(cluster, shape, axis);
+    const Link link = shares(axis) ? slowest : slowest_link(cluster, shape, axis);
     const Level& level = cluster.levels[static_cast<size_t>(link.level)];
     const int chips = stride(shape, axis) * shape[axis];
     if (!seen.levels.empty() && seen.levels.back().name == level.name)

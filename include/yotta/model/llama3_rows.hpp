@@ -11,7 +11,8 @@
 // it is 4, of 2 blocks each; the last two stages have one.
 // What differs: the paper trained at 8,192 tokens without recomputation. Our layers keep 33 bytes
 // for each number of the stream, and that is more than 80 GB with all microbatches in flight. So
-// `recomputed` blocks of each chunk, the first ones, are run again.
+// `recomputed` blocks of each chunk, the first ones, are run again. And the paper shards gradients
+// over dp; here a rank keeps those of its stage whole, 13 GB in f32.
 // Reference: Llama team (2024), "The Llama 3 Herd of Models", 3.3.2 and table 4. One version of it
 // prints dp 4 in the last row, which makes 8,192 GPUs.
 #pragma once

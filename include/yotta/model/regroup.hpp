@@ -20,21 +20,27 @@
 //     part 0    after step 7, 8     (places 0 and 4; place 6 has 7 alone: it was a step behind)
 //     part 1    after step 7        (place 1)                       ->  all go on after step 7
 //
+// How often a snapshot is taken, where all go back to one. A snapshot costs `save` seconds, a
+// failure comes every `mean` seconds and loses half of an interval on average. So of a second's
+// work save / interval goes to snapshots and interval / (2 mean) to work done twice; the sum is
+// least where both are equal, at sqrt(2 save mean). failure_arithmetic.hpp simulates it.
+//
 // What a smaller batch means (drop). The gradient is the mean over the sequences that were trained
 // on: the sum over those who are left, divided by their number, and not by B. It has no bias and
 // more noise, B / b times the variance with b of B sequences. So losses differ from those of the
 // run without failures. With replay they do not, but for rounding.
 //
 // References: PyTorch torchft (quorum, healing from a peer); Gandhi et al. (2024), ReCycle, and
-// Jang et al. (2023), Oobleck (going on without what is lost, and the same result).
+// Jang et al. (2023), Oobleck (going on without what is lost, and the same result). Young (1974)
+// and Daly (2006) for the interval.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "yotta/nn/optimizer.hpp"
 #include "yotta/parallel/ddp.hpp"
 
 namespace yotta {
@@ -53,6 +59,16 @@ struct Places {
   constexpr int replica(int place) const { return place / parts; }
   constexpr int part(int place) const { return place % parts; }
 };
+
+// ---- how often a snapshot is taken ----
+
+// Seconds of work between two snapshots. Young's leaves out failures while a snapshot is taken, and
+// further failures in work that is done again. Daly's has the next two terms, and `mean` where
+// nothing pays: save of 2 mean or more.
+struct Intervals {
+  double young = 0, daly = 0;
+};
+YOTTA_API Intervals best_intervals(double save, double mean, Where where = Where::current());
 
 // ---- who takes part ----
 
@@ -77,6 +93,11 @@ struct Healing {
 // parts: of each rank of the epoch. A step that nobody has to give is 0.
 YOTTA_API Healing find_healing(std::span<const Offer> offers, std::span<const int> parts);
 
+// Where an optimizer's weights, masters and state lie, in the order of its slots: what a rank gets
+// from another to be as if it had never been away. On the CPU.
+YOTTA_API std::vector<std::span<std::byte>> memory_of(Optimizer& optimizer,
+                                                      Where where = Where::current());
+
 // ---- on what they train ----
 
 // The sequences of a rank, of the batch's, and how many all ranks that are left train on.
@@ -93,36 +114,56 @@ YOTTA_API ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks,
 
 #if YOTTA_BODIES_OF(model_survival_json)
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace yotta {
 
+Intervals best_intervals(double save, double mean, Where where) {
+  if (!(save > 0) || !(mean > 0))
+    fail(where, "a snapshot takes {} s and a failure comes every {} s: both must be above 0", save,
+         mean);
+  Intervals best;
+  // exercise 30.1: the intervals that waste least, by Young and by Daly
+  best.young = std::sqrt(2 * save * mean);
+  const double x = save / (2 * mean);
+  best.daly = x < 1 ? best.young * (1 + std::sqrt(x) / 3 + x / 9) - save : mean;
+  // end of exercise 30.1
+  return best;
+}
+
 std::vector<int> whole_replicas(const Places& places, const std::vector<bool>& ready) {
-  std::vector<int> members(static_cast<size_t>(places.replicas)), whole;
+  std::vector<int> whole;
+  // exercise 30.2: the replicas that have a member at every place
+  std::vector<int> members(static_cast<size_t>(places.replicas));
   for (int place = 0; place < places.count(); ++place)
     if (ready[static_cast<size_t>(place)]) ++members[static_cast<size_t>(places.replica(place))];
   for (int replica = 0; replica < places.replicas; ++replica)
     if (members[static_cast<size_t>(replica)] == places.parts) whole.push_back(replica);
+  // end of exercise 30.2
   return whole;
 }
 
 std::vector<int> places_of_epoch(Recovery recovery, const Places& places,
                                  const std::vector<bool>& ready, int quorum) {
+  std::vector<int> members;
+  // exercise 30.3: all places of the whole replicas, if there are enough of them
   const std::vector<int> whole = whole_replicas(places, ready);
   const int needed = recovery == Recovery::restart ? places.replicas : std::max(quorum, 1);
-  std::vector<int> members;
   if (static_cast<int>(whole.size()) < needed) return members;
   for (const int replica : whole)
     for (int part = 0; part < places.parts; ++part)
       members.push_back(replica * places.parts + part);
+  // end of exercise 30.3
   return members;
 }
 
 Healing find_healing(std::span<const Offer> offers, std::span<const int> parts) {
-  std::map<int64_t, std::map<int, std::vector<int>>> ranks;  // by step, newest last, and part
-  for (const Offer& each : offers) ranks[each.step][each.part].push_back(each.rank);
   Healing healing;
   healing.sources.assign(parts.size(), -1);
+  // exercise 30.4: the newest step of which every part is there, and who gets its part from whom
+  std::map<int64_t, std::map<int, std::vector<int>>> ranks;  // by step, newest last, and part
+  for (const Offer& each : offers) ranks[each.step][each.part].push_back(each.rank);
   const auto has_all = [&](const std::map<int, std::vector<int>>& by_part) {
     return std::all_of(parts.begin(), parts.end(),
                        [&](int part) { return by_part.count(part) > 0; });
@@ -137,12 +178,33 @@ Healing find_healing(std::span<const Offer> offers, std::span<const int> parts) 
     healing.sources[rank] =
         has_own ? static_cast<int>(rank) : *std::min_element(have.begin(), have.end());
   }
+  // end of exercise 30.4
   return healing;
+}
+
+std::vector<std::span<std::byte>> memory_of(Optimizer& optimizer, Where where) {
+  std::vector<std::span<std::byte>> memory;
+  const auto add = [&](Tensor& tensor) {
+    if (!tensor.defined()) return;
+    if (tensor.device() != Device::cpu)
+      fail(where, "snapshots are taken of the CPU's memory, and this model is on {}",
+           name(tensor.device()));
+    memory.push_back({static_cast<std::byte*>(tensor.raw()), static_cast<size_t>(tensor.nbytes())});
+  };
+  // exercise 30.5: all that the next step depends on
+  for (Optimizer::Slot& slot : optimizer.slots()) {
+    add(slot.parameter->value);
+    add(slot.master);
+    for (Tensor& each : slot.state) add(each);
+  }
+  // end of exercise 30.5
+  return memory;
 }
 
 ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, int index, int replicas,
                           std::span<const int> living, int own) {
   ShareOfStep share;
+  // exercise 30.6: this rank's sequences, and how many all living replicas have together
   const int left = static_cast<int>(living.size());
   const bool drops = recovery == Recovery::drop;
   const auto shard = [&](int replica, int i) {
@@ -156,6 +218,7 @@ ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, int index
       const BatchShard its = shard(drops ? living[static_cast<size_t>(i)] : i, rank);
       share.all += its.end - its.begin;
     }
+  // end of exercise 30.6
   return share;
 }
 

@@ -34,7 +34,7 @@
 #include <string_view>
 #include <vector>
 
-#include "yotta/nn/optimizer.hpp"
+#include "yotta/model/regroup.hpp"
 
 namespace yotta {
 
@@ -57,10 +57,6 @@ struct SnapshotHeader {
 
 // Another number if any bit of the bytes is another.
 YOTTA_API uint64_t checksum(std::string_view bytes);
-
-// Where an optimizer's weights, masters and state lie, in the order of its slots. On the CPU.
-YOTTA_API std::vector<std::span<std::byte>> memory_of(Optimizer& optimizer,
-                                                      Where where = Where::current());
 
 YOTTA_API std::string pack_snapshot(const SnapshotHeader& header,
                                     std::span<const std::span<std::byte>> memory);
@@ -124,23 +120,6 @@ uint64_t checksum(std::string_view bytes) {
     sum ^= sum >> 32;
   }
   return sum;
-}
-
-std::vector<std::span<std::byte>> memory_of(Optimizer& optimizer, Where where) {
-  std::vector<std::span<std::byte>> memory;
-  const auto add = [&](Tensor& tensor) {
-    if (!tensor.defined()) return;
-    if (tensor.device() != Device::cpu)
-      fail(where, "snapshots are taken of the CPU's memory, and this model is on {}",
-           name(tensor.device()));
-    memory.push_back({static_cast<std::byte*>(tensor.raw()), static_cast<size_t>(tensor.nbytes())});
-  };
-  for (Optimizer::Slot& slot : optimizer.slots()) {
-    add(slot.parameter->value);
-    add(slot.master);
-    for (Tensor& each : slot.state) add(each);
-  }
-  return memory;
 }
 
 namespace detail {

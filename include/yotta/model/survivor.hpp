@@ -53,6 +53,8 @@ struct EpochRecord {
   int64_t moved = 0;   // ranks that got their part from a peer, or from the disk
   SnapshotLevel level = SnapshotLevel::beginning;
   double seconds = 0;  // from the end of the last epoch to here; 0: it is the first
+  // The places that take part, and those of them whose members are new: bit i is place i, below 64.
+  uint64_t places = 0, joined = 0;
 };
 
 class Survivor {
@@ -118,6 +120,13 @@ namespace detail {
 inline double seconds_of_clock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+// The places whose rank says 1.
+inline uint64_t bits_of(const std::vector<int>& places, const std::vector<int64_t>& said) {
+  uint64_t bits = 0;
+  for (size_t rank = 0; rank < places.size(); ++rank)
+    if (said[rank] == 1 && places[rank] < 64) bits |= uint64_t{1} << places[rank];
+  return bits;
+}
 }  // namespace detail
 
 Survivor::Survivor(const Joiner& self, SurvivorOptions options, std::function<void()> die)
@@ -134,6 +143,7 @@ Survivor::Survivor(const Joiner& self, SurvivorOptions options, std::function<vo
 // ---- a new epoch ----
 
 int64_t Survivor::regroup(const Communicator& world, const Epoch& epoch, Optimizer& optimizer) {
+  const bool is_new = log_.empty();
   share_log(world);
   std::vector<int> parts;
   for (const int place : epoch.places) parts.push_back(options_.places.part(place));
@@ -150,7 +160,11 @@ int64_t Survivor::regroup(const Communicator& world, const Epoch& epoch, Optimiz
     levels_.keeper().add(found.step, std::move(found.bytes));
   }
   epoch_ = epoch.number;
-  write_log(world, {epoch.number, world.size(), found.step, 0, found.moved, found.level, 0});
+  EpochRecord record{epoch.number, world.size(), found.step, 0, found.moved, found.level};
+  const std::vector<int64_t> joined = detail::gathered(world, {is_new ? 1 : 0});
+  record.places = detail::bits_of(epoch.places, std::vector<int64_t>(joined.size(), 1));
+  record.joined = detail::bits_of(epoch.places, joined);
+  write_log(world, record);
   return found.step;
 }
 

@@ -24,14 +24,14 @@
 //     1F1B         (p-1)(F + B)                 1         p                  p
 //     ZB1P         (p-1)(F + B - 2W)            1         p                  p
 //     DualPipe     (p/2-1)(F&B + B - 3W)        2         p + 1              p
-//     DualPipeV    (p/2-1)(F&B + B - 3W)        1*        p + 1              p/2
+//     DualPipeV    (p/2-1)(F&B + B - 3W)        2         p + 1              p/2
 //
-// Weights and what is held are counted in stages: that of p, so (*) a rank of DualPipeV has two
-// stages, as it has half of the ranks; F, B and W are those of one stage. B is the whole backward
-// pass, I + W. ZB1P is ZB-H1.
+// Weights and what is held are a rank's, counted in stages. DualPipe's 2 are stages of two copies
+// of the model; DualPipeV's 2 are of one copy, whose p stages lie on half as many ranks. F, B and W
+// are the times of one stage. B is the whole backward pass, I + W. ZB1P is ZB-H1.
 //
-// Letters: p stages, h = p/2 pairs, m microbatches. Contract: p is even; m is even and at least 2p
-// (DualPipe), m at least p (DualPipeV). The idle time is that of the middle ranks, for
+// Letters: p stages, h = p/2 pairs of ranks, m microbatches. Contract: p is even; m is even and at
+// least 2p (DualPipe), m at least p (DualPipeV). The idle time is that of the middle ranks, for
 // F = I >= W; if F&B is shorter than F + B, the outer ones are idle for less. pipeline.hpp runs the
 // lists as they are.
 // References: DeepSeek-AI (2024), DeepSeek-V3 Technical Report, arXiv 2412.19437, section 3.2.1;

@@ -18,9 +18,10 @@
 // between groups. A group that is larger than a node gathers over the slow links. Every collective
 // goes the fastest of three ways: one ring, a ring a card, or by levels (comm/collectives_*.hpp).
 //
-// Contract: collectives overlap with compute, and those inside with those between. Letters: p ranks
-// of a group, R replicas, P parameters, L units, n tokens of a rank in a microbatch; F, B, g, r, a
-// seconds of one unit.
+// Contract: collectives overlap with compute, and those inside with those between; each is priced
+// as if it had its links alone. In groups larger than a node both use the network cards, so a real
+// step takes longer there. Letters: p ranks of a group, R replicas, P parameters, L units, n tokens
+// of a rank in a microbatch; F, B, g, r, a seconds of one unit.
 #pragma once
 
 #include <cstdint>
@@ -78,7 +79,10 @@ struct HsdpGroup {
   bool fits = false;               // in the chip's memory
 };
 
-// Groups are the first p chips of the cluster, the next p, ... Errors: p does not divide `ranks`.
+// Groups are the first p chips of the cluster, the next p, ... All wait for the slowest: of groups
+// of 6 on nodes of 8 chips the second lies on two nodes. Compute runs at the chip's bf16 peak, so
+// a real step takes longer, and more of its trips hide; adding sums and the optimizer's step take
+// no time. Errors: p does not divide `ranks`; fewer than 2 units or 1 microbatch.
 YOTTA_API HsdpGroup hsdp_group(const Cluster& cluster, int ranks, int p, const HsdpWork& work,
                                Where where = Where::current());
 // For every p that divides `ranks`, the smallest first.
@@ -87,27 +91,32 @@ YOTTA_API std::vector<HsdpGroup> hsdp_sweep(const Cluster& cluster, int ranks, c
 // The fastest group that fits, the smallest of several. Errors: none fits.
 YOTTA_API HsdpGroup best_group(const std::vector<HsdpGroup>& sweep, Where where = Where::current());
 
-// Seconds of the fastest way to run a collective of `bytes` bytes in all on `count` chips: chip 0,
-// chip `stride`, chip 2 `stride`, ...
-YOTTA_API double gather_seconds(const Cluster& cluster, int count, int stride, double bytes);
-YOTTA_API double reduce_scatter_seconds(const Cluster& cluster, int count, int stride,
-                                        double bytes);
+// `count` chips of a cluster: first, first + stride, first + 2 stride, ...
+struct ChipRun {
+  int count = 1, stride = 1, first = 0;
+};
+// Seconds of the fastest way to run a collective of `bytes` bytes in all on these chips.
+YOTTA_API double gather_seconds(const Cluster& cluster, ChipRun chips, double bytes);
+YOTTA_API double reduce_scatter_seconds(const Cluster& cluster, ChipRun chips, double bytes);
 
 #if YOTTA_BODIES_OF(parallel)
 namespace detail {
-// The seconds of the fastest way to run a collective on `count` chips that lie `stride` apart: one
-// ring; a ring a card; by levels, at the edge of a node, a rack or a pod.
+// The seconds of the fastest way to run a collective on such chips: one ring; a ring a card; by
+// levels, at the edge of a node, a rack or a pod that holds every part of so many members whole.
 template <class Ring, class Rails, class Levels>
-double fastest_seconds(const Cluster& cluster, int count, int stride, double bytes, Ring ring,
-                       Rails rails, Levels levels) {
+double fastest_seconds(const Cluster& cluster, ChipRun chips, double bytes, Ring ring, Rails rails,
+                       Levels levels) {
+  const int count = chips.count;
   if (count == 1) return 0;
   const auto link = [&](int members) {  // the slowest among the first `members`
-    const Link found = cluster.link(0, (members - 1) * stride);
+    const int last = chips.first + (members - 1) * chips.stride;
+    const Link found = cluster.link(chips.first, last);
     return AlphaBeta{found.alpha, found.beta, cluster.gamma};
   };
   double best = ring(count, bytes, link(count));
   for (const Level& level : cluster.levels) {
-    const int beside = level.chips / stride;  // in one node, one rack, ...
+    const int beside = level.chips / chips.stride;  // in one node, one rack, ...
+    if (level.chips % chips.stride != 0 || chips.first % level.chips >= chips.stride) continue;
     if (beside < 2 || beside >= count || count % beside != 0) continue;
     best = std::min(best, levels(count, bytes, beside, link(beside), link(count)));
     if (&level == &cluster.levels.front())
@@ -115,34 +124,57 @@ double fastest_seconds(const Cluster& cluster, int count, int stride, double byt
   }
   return best;
 }
+
+// Of `runs` such runs, whose first chips lie `apart`, the one with the slowest link.
+inline ChipRun slowest_run(const Cluster& cluster, int runs, int apart, ChipRun chips) {
+  ChipRun slowest = chips;
+  int highest = -1;
+  for (int i = 0; i < runs; ++i) {
+    const int first = i * apart, last = first + (chips.count - 1) * chips.stride;
+    const int level = cluster.link(first, last).level;
+    if (level > highest) highest = level, slowest.first = first;
+  }
+  return slowest;
+}
+
+inline HsdpTimes unit_times(const Cluster& cluster, int p, int R, const HsdpWork& work) {
+  const double unit = work.parameters / static_cast<double>(work.units);
+  const ChipRun group = slowest_run(cluster, R, p, {p, 1}),
+                copies = slowest_run(cluster, p, 1, {R, p});
+  HsdpTimes times;
+  times.inside.forward = 2 * unit * work.tokens / peak(cluster.chip, DType::bf16);
+  times.inside.backward = 2 * times.inside.forward;
+  times.inside.gather = gather_seconds(cluster, group, work.gathered * unit);
+  times.inside.reduce = reduce_scatter_seconds(cluster, group, work.summed * unit);
+  times.all_reduce = reduce_scatter_seconds(cluster, copies, work.summed * unit / p) +
+                     gather_seconds(cluster, copies, work.summed * unit / p);
+  return times;
+}
 }  // namespace detail
 
-double gather_seconds(const Cluster& cluster, int count, int stride, double bytes) {
-  return detail::fastest_seconds(cluster, count, stride, bytes, all_gather_ring_seconds,
+double gather_seconds(const Cluster& cluster, ChipRun chips, double bytes) {
+  return detail::fastest_seconds(cluster, chips, bytes, all_gather_ring_seconds,
                                  all_gather_multi_rail_seconds, all_gather_hierarchical_seconds);
 }
-double reduce_scatter_seconds(const Cluster& cluster, int count, int stride, double bytes) {
-  return detail::fastest_seconds(cluster, count, stride, bytes, reduce_scatter_ring_seconds,
+double reduce_scatter_seconds(const Cluster& cluster, ChipRun chips, double bytes) {
+  return detail::fastest_seconds(cluster, chips, bytes, reduce_scatter_ring_seconds,
                                  reduce_scatter_multi_rail_seconds,
                                  reduce_scatter_hierarchical_seconds);
 }
 
 HsdpGroup hsdp_group(const Cluster& cluster, int ranks, int p, const HsdpWork& work, Where where) {
   if (p < 1 || ranks % p != 0) fail(where, "groups of {} ranks do not divide {}", p, ranks);
-  const double unit = work.parameters / static_cast<double>(work.units), share = unit / p;
+  if (work.units < 2 || work.microbatches < 1)
+    fail(where, "{} units, {} microbatches: a step has 2 units and 1 microbatch at least",
+         work.units, work.microbatches);
   const auto m = static_cast<double>(work.microbatches);
+  const auto sent = [](int count, double bytes) { return bytes * (count - 1) / count; };
   HsdpGroup group;
   group.p = p, group.replicas = ranks / p;
-  const auto sent = [](int count, double bytes) { return bytes * (count - 1) / count; };
-  const double forward = 2 * unit * work.tokens / peak(cluster.chip, DType::bf16);
-  FsdpTimes& times = group.times.inside;
-  times.forward = forward, times.backward = 2 * forward;
-  times.gather = gather_seconds(cluster, p, 1, work.gathered * unit);
-  times.reduce = reduce_scatter_seconds(cluster, p, 1, work.summed * unit);
-  group.times.all_reduce = reduce_scatter_seconds(cluster, group.replicas, p, work.summed * share) +
-                           gather_seconds(cluster, group.replicas, p, work.summed * share);
-  group.seconds = (m - 1) * fsdp_seconds(work.units, times, true, false) +
+  group.times = detail::unit_times(cluster, p, group.replicas, work);
+  group.seconds = (m - 1) * fsdp_seconds(work.units, group.times.inside, true, false) +
                   hsdp_seconds(work.units, group.times);
+  const double unit = work.parameters / static_cast<double>(work.units);
   group.held = hsdp_bytes_held(work.parameters, p);
   group.borrowed = hsdp_bytes_borrowed(unit, p, work.gathered, work.summed);
   group.inside = m * sent(p, work.parameters * (2 * work.gathered + work.summed));

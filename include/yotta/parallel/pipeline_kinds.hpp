@@ -34,7 +34,7 @@ struct PipelinePlan {
     return kind == PipelineKind::zb_v || kind == PipelineKind::dual_pipe ||
            kind == PipelineKind::dual_pipe_v;
   }
-  constexpr bool counts_microbatches() const {  // it takes no fewer than it needs
+  constexpr bool counts_microbatches() const {  // it needs a certain number of them at least
     return kind == PipelineKind::dual_pipe || kind == PipelineKind::dual_pipe_v;
   }
   constexpr int chunks_of_rank() const { return folds() ? 2 : chunks; }
@@ -58,13 +58,15 @@ YOTTA_API PipelineSchedule make_schedule(const PipelinePlan& plan, int p, int64_
 
 std::string why_not(const PipelinePlan& plan, int p, int64_t m) {
   const char* const kind = name(plan.kind);
-  if (p < 1 || m < 1 || plan.chunks < 1 || plan.hold < 0)
+  if (p < 1 || m < 1 || plan.chunks < 1)
     return fmt::format(
         "a pipeline of {} ranks, {} microbatches, {} chunks per rank: each is at least 1", p, m,
         plan.chunks);
   if (plan.chunks > (plan.folds() ? 2 : 1) && !plan.interleaves())
     return fmt::format("{} has {} per rank, not {}", kind,
                        plan.folds() ? "two chunks" : "one stage", plan.chunks);
+  if (plan.hold < 0)
+    return fmt::format("a limit of {} microbatches held: at least 1, or 0 for p", plan.hold);
   if (plan.hold > 0 && plan.kind != PipelineKind::automatic)
     return fmt::format("{} holds what it needs; a limit is for the automatic schedule", kind);
   if (plan.kind == PipelineKind::dual_pipe) return why_no_dual_pipe(p, m);
@@ -80,8 +82,8 @@ PipelineSchedule make_schedule(const PipelinePlan& plan, int p, int64_t m, Where
     case PipelineKind::zb_h2: return zero_bubble_schedule(ZeroBubble::H2, p, m, where);
     case PipelineKind::zb_v: return zb_v_schedule(p, m, where);
     case PipelineKind::interleaved_zb: return interleaved_zb_schedule(p, m, plan.chunks, where);
-    case PipelineKind::dual_pipe: return dual_pipe_schedule(p, m);
-    case PipelineKind::dual_pipe_v: return dual_pipe_v_schedule(p, m);
+    case PipelineKind::dual_pipe: return dual_pipe_schedule(p, m, where);
+    case PipelineKind::dual_pipe_v: return dual_pipe_v_schedule(p, m, where);
     case PipelineKind::automatic:
       return can_be_exact(p, m) ? best_schedule(p, m, hold, plan.costs, where)
                                 : searched_schedule(p, m, hold, plan.costs, where);

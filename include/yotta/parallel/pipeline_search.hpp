@@ -28,7 +28,7 @@
 //
 // Cost: greedy 3 p m steps for each of ten rules; exact a tenth of a second in the limits given.
 //
-// Letters: p ranks, m microbatches. Contract: one stage a rank, all alike; times >= 0.
+// Letters: p ranks, m microbatches. Contract: one stage a rank, all alike; times >= 0 and finite.
 // References: Qi et al. (2023), Zero Bubble Pipeline Parallelism, arXiv 2401.10241, section 3 (its
 // heuristic, and an integer program in place of our exact search); Giffler and Thompson (1960),
 // Algorithms for solving production-scheduling problems.
@@ -188,7 +188,7 @@ class BestOrder {
       best_ = so_far_.schedule(best_.name);
       return;
     }
-    if (is_late()) return;
+    if (is_dominated()) return;
     for (const PipelineOp op : search_ops) {
       const double free = so_far_.rank(r).free, begin = so_far_.begin(op, r);
       if (begin == never || (begin >= earliest && so_far_.end(op, r) > earliest)) continue;
@@ -199,7 +199,7 @@ class BestOrder {
   }
 
   // Has another way led to the same counts, and nowhere later? If not, this one is kept.
-  bool is_late() {
+  bool is_dominated() {
     std::vector<int64_t> counts;
     std::vector<double> times;  // when ranks are free, and when what has been sent can be used
     for (int r = 0; r < so_far_.p(); ++r) {
@@ -231,8 +231,7 @@ class BestOrder {
 
 PipelineSchedule greedy_by_rule(const GreedyRule& rule, int p, int64_t m, int64_t hold,
                                 const PipelineCosts& costs, Where where) {
-  if (p < 1 || m < 1 || hold < 1)
-    fail(where, "a pipeline of {} ranks, {} microbatches, {} held: each is at least 1", p, m, hold);
+  detail::check_limits(p, m, hold, costs, where);
   detail::GrowingSchedule made(p, m, hold, costs);
   for (int64_t left = 3 * m * p; left > 0; --left) {
     double first = detail::never;
@@ -257,16 +256,16 @@ PipelineSchedule searched_schedule(int p, int64_t m, int64_t hold, const Pipelin
     for (const double patience : {0.0, 0.25, 0.5, 0.75, 1.0}) {
       PipelineSchedule made = greedy_by_rule({patience, fewer_ahead}, p, m, hold, costs, where);
       const double rate = bubble_rate(made, costs);
-      if (rate < least) least = rate, best = std::move(made);
+      if (best.by_rank.empty() || rate < least) least = rate, best = std::move(made);
     }
   return best;
 }
 
 PipelineSchedule best_schedule(int p, int64_t m, int64_t hold, const PipelineCosts& costs,
                                Where where) {
-  PipelineSchedule found = searched_schedule(p, m, hold, costs, where);
   if (!can_be_exact(p, m))
     fail(where, "the exact search takes at most 4 ranks and 6 microbatches, not {} and {}", p, m);
+  PipelineSchedule found = searched_schedule(p, m, hold, costs, where);
   found.name = fmt::format("best, {} held", hold);
   const double work = static_cast<double>(m) * (costs.forward + costs.input + costs.weight);
   const double span = work / (1 - bubble_rate(found, costs));

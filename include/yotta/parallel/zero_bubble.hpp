@@ -65,7 +65,7 @@ YOTTA_API PipelineSchedule zb_v_schedule(int p, int64_t m, Where where = Where::
 
 // The paper's bubble rate. Of steps that follow each other without waiting, one costs the longest
 // time from a rank's first action to its last one's end, and not the whole length. The rate is the
-// share of that time in which the rank does not work.
+// share of that time in which the rank does not work. An F&B counts as F and B one after the other.
 YOTTA_API double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs);
 
 // Idle seconds of a rank; k = 0 is 1F1B.
@@ -222,10 +222,19 @@ double can_begin(PipelineOp op, int rank, const std::vector<GreedyRank>& ranks, 
   return when;
 }
 
-PipelineSchedule greedy_schedule(int p, int64_t m, int64_t hold, const PipelineCosts& costs,
-                                 Where where) {
+namespace detail {
+inline void check_limits(int p, int64_t m, int64_t hold, const PipelineCosts& costs, Where where) {
   if (p < 1 || m < 1 || hold < 1)
     fail(where, "a pipeline of {} ranks, {} microbatches, {} held: each is at least 1", p, m, hold);
+  for (const double time : {costs.forward, costs.input, costs.weight, costs.message})
+    if (!(time >= 0 && time < std::numeric_limits<double>::infinity()))
+      fail(where, "F, I, W or a message takes {:g}: each takes 0 seconds or more", time);
+}
+}  // namespace detail
+
+PipelineSchedule greedy_schedule(int p, int64_t m, int64_t hold, const PipelineCosts& costs,
+                                 Where where) {
+  detail::check_limits(p, m, hold, costs, where);
   PipelineSchedule made{fmt::format("greedy, {} held", hold), p, p, m, {}};
   made.by_rank.resize(static_cast<size_t>(p));
   std::vector<GreedyRank> ranks(static_cast<size_t>(p));

@@ -49,7 +49,7 @@ TEST_CASE("an overlap is copied, and nothing else is written") {
 }
 
 TEST_CASE("what a box has of others, one piece behind the other") {
-  const Pieces pieces =
+  const BoxPieces pieces =
       pieces_of({{0, 2}, {0, 3}}, {{{0, 2}, {0, 1}}, {{0, 2}, {1, 4}}}, DType::f64);
   CHECK(pieces.boxes == std::vector<Box>{{{0, 2}, {0, 1}}, {{0, 2}, {1, 3}}});
   CHECK(pieces.counts == std::vector<int64_t>{2, 4});

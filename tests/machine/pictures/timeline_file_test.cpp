@@ -57,7 +57,7 @@ TEST_CASE("every kind calls a communicator by its name: the axis of a mesh, or w
   const std::string text = timeline_text(make_timeline(trace)), svg = timeline_svg(trace),
                     page = timeline_page(trace), json = timeline_json(trace);
   for (const std::string name :
-       {"tp", "dp", "half", "split 7 of world", "to rank 2 (pp)", "to rank 1"}) {
+       {"tp", "dp", "half", "split 8 of world", "to rank 2 (pp)", "to rank 1"}) {
     INFO(name);
     CHECK(contains(text, fmt::format(" {} ", name)));
     CHECK(contains(svg, fmt::format(">{}</text>", name)));

@@ -32,15 +32,15 @@ YOTTA_API void copy_overlap(const Tensor& from, const Box& at_from, Tensor& to, 
 YOTTA_API Tensor part_of_box(const Tensor& from, const Box& at_from, const Box& part);
 
 // What a box has of each of several others; `numbers` of all lie one behind the other.
-struct Pieces {
+struct BoxPieces {
   std::vector<Box> boxes;
   std::vector<int64_t> counts;
   Tensor numbers;
 };
-YOTTA_API Pieces pieces_of(const Box& box, const std::vector<Box>& others, DType dtype);
+YOTTA_API BoxPieces pieces_of(const Box& box, const std::vector<Box>& others, DType dtype);
 // Calls use(piece, its box) for every piece, as a view of `numbers`.
 template <class Use>
-void each_piece(const Pieces& pieces, Use use) {
+void each_piece(const BoxPieces& pieces, Use use) {
   int64_t begin = 0;
   for (size_t i = 0; i < pieces.boxes.size(); begin += pieces.counts[i++]) {
     const Tensor run = pieces.numbers.rows(begin, begin + pieces.counts[i]);
@@ -109,8 +109,8 @@ Tensor part_of_box(const Tensor& from, const Box& at_from, const Box& part) {
   return made;
 }
 
-Pieces pieces_of(const Box& box, const std::vector<Box>& others, DType dtype) {
-  Pieces pieces;
+BoxPieces pieces_of(const Box& box, const std::vector<Box>& others, DType dtype) {
+  BoxPieces pieces;
   for (const Box& other : others) {
     pieces.boxes.push_back(overlap(box, other));
     pieces.counts.push_back(product(shape_of(pieces.boxes.back())));

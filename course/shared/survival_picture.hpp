@@ -1,0 +1,41 @@
+// The live picture of a run that goes on when ranks die: the loss on top, below it a row for each place, dying and
+// healing. From the log that `./yotta train ... --json run.json` writes.
+//
+//     ./yotta lesson 30 -- --log run.json --live 1        in a terminal, step by step
+//     ./yotta lesson 30 -- --log run.json --html run.html a page that plays it
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "yotta/core/error.hpp"
+
+namespace yotta {
+
+// A step as it was done; one that is done again has a second column. Bit i is place i.
+struct SurvivalColumn {
+  int64_t step = 0;
+  double loss = 0;
+  uint64_t here = 0, joined = 0, dies = 0;  // take part; are new; are gone afterwards
+  bool again = false;
+};
+struct Survival {
+  int places = 0;
+  std::vector<SurvivalColumn> columns;
+};
+// Errors: a log that is no JSON, or that of a run without --faults or --tolerate; `source` names it.
+Survival read_survival(const std::string& json, const std::string& source,
+                       Where where = Where::current());
+
+// With so many columns at most: one of several steps has their mean loss, and all that happened in
+// them.
+Survival shortened(const Survival& run, size_t most);
+
+// The first columns as text, for a terminal.
+std::string survival_text(const Survival& run, size_t columns);
+// All of it: a picture, and a page that plays it.
+std::string survival_svg(const Survival& run);
+std::string survival_html(const Survival& run);
+
+}  // namespace yotta

@@ -1,0 +1,184 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Regroup: what the ranks that are left decide when some have died. Pure arithmetic; every rank
+// comes to the same decision from the same numbers.
+//
+//     place = replica x parts + part                      4 replicas of 2 ranks; place 3 is lost
+//
+//     replica 0     replica 1     replica 2     replica 3
+//      0    1        2    x        4    5        6    7
+//     part part     part part     part part     part part
+//      0    1        0    1        0    1        0    1
+//
+// Who takes part. A replica is whole if all its places are; the others cannot train.
+//     restart   all wait until every place has a member again; all go back to a snapshot
+//     drop      replicas 0, 2, 3 go on; the batch is smaller by replica 1's sequences
+//     replay    replicas 0, 2, 3 go on and share out the whole batch
+// With drop and replay at least `quorum` replicas must be whole; else all wait.
+//
+// From which step. Each rank says what it has in memory: which part, after which step. The newest
+// step of which every part is there counts; whoever lacks its own gets it from a rank that has it.
+//
+//     part 0    after step 7, 8     (places 0 and 4; place 6 has 7 alone: it was a step behind)
+//     part 1    after step 7        (place 1)                       ->  all go on after step 7
+//
+// How often a snapshot is taken, where all go back to one. A snapshot costs `save` seconds, a
+// failure comes every `mean` seconds and loses half of an interval on average. So of a second's
+// work save / interval goes to snapshots and interval / (2 mean) to work done twice; the sum is
+// least where both are equal, at sqrt(2 save mean). failure_arithmetic.hpp simulates it.
+//
+// What a smaller batch means (drop). The gradient is the mean over the sequences that were trained
+// on: the sum over those who are left, divided by their number, and not by B. It has no bias and
+// more noise, B / b times the variance with b of B sequences. So losses differ from those of the
+// run without failures. With replay they do not, but for rounding.
+//
+// References: PyTorch torchft (quorum, healing from a peer); Gandhi et al. (2024), ReCycle, and
+// Jang et al. (2023), Oobleck (going on without what is lost, and the same result). Young (1974)
+// and Daly (2006) for the interval.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "yotta/core/exercise.hpp"
+#include "yotta/nn/optimizer.hpp"
+#include "yotta/parallel/ddp.hpp"
+
+namespace yotta::student {
+
+enum class Recovery : uint8_t { restart, drop, replay };
+constexpr const char* name(Recovery recovery) {
+  constexpr const char* names[] = {"restart", "drop", "replay"};
+  return names[static_cast<int>(recovery)];
+}
+
+// The places of a job.
+struct Places {
+  int replicas = 1, parts = 1;
+
+  constexpr int count() const { return replicas * parts; }
+  constexpr int replica(int place) const { return place / parts; }
+  constexpr int part(int place) const { return place % parts; }
+};
+
+// ---- how often a snapshot is taken ----
+
+// Seconds of work between two snapshots. Young's leaves out failures while a snapshot is taken, and
+// further failures in work that is done again. Daly's has the next two terms, and `mean` where
+// nothing pays: save of 2 mean or more.
+struct Intervals {
+  double young = 0, daly = 0;
+};
+inline Intervals best_intervals(double save, double mean, Where where = Where::current());
+
+// ---- who takes part ----
+
+// The replicas all of whose places have a member.
+inline std::vector<int> whole_replicas(const Places& places, const std::vector<bool>& ready);
+// The places that take part in the next epoch, in order; empty: all wait.
+inline std::vector<int> places_of_epoch(Recovery recovery, const Places& places,
+                                           const std::vector<bool>& ready, int quorum);
+
+// ---- from which step ----
+
+// A rank has this part of the model in memory, as it was after `step` steps.
+struct Offer {
+  int rank = 0, part = 0;
+  int64_t step = 0;
+};
+struct Healing {
+  int64_t step = 0;  // all go on after so many; 0: all begin again
+  // By rank: the one that it gets its part from; itself: it has it.
+  std::vector<int> sources;
+};
+// parts: of each rank of the epoch. A step that nobody has to give is 0.
+inline Healing find_healing(std::span<const Offer> offers, std::span<const int> parts);
+
+// Where an optimizer's weights, masters and state lie, in the order of its slots: what a rank gets
+// from another to be as if it had never been away. On the CPU.
+inline std::vector<std::span<std::byte>> memory_of(Optimizer& optimizer,
+                                                      Where where = Where::current());
+
+// ---- on what they train ----
+
+// The sequences of a rank, of the batch's, and how many all ranks that are left train on.
+struct ShareOfStep {
+  int64_t begin = 0, end = 0;
+  int64_t all = 0;  // what the losses and gradients are means over
+};
+// The rank's index is that among the `ranks` of its replica that train on different sequences.
+// living: the replicas that take part, of `replicas`; own: this rank's, as an index of living.
+inline ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, int index,
+                                    int replicas, std::span<const int> living, int own);
+
+}  // namespace yotta::student
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace yotta::student {
+
+Intervals best_intervals(double save, double mean, Where where) {
+  if (!(save > 0) || !(mean > 0))
+    fail(where, "a snapshot takes {} s and a failure comes every {} s: both must be above 0", save,
+         mean);
+  Intervals best;
+  // exercise 30.1: the intervals that waste least, by Young and by Daly
+  not_done("30.1");
+  // end of exercise 30.1
+  return best;
+}
+
+std::vector<int> whole_replicas(const Places& places, const std::vector<bool>& ready) {
+  std::vector<int> whole;
+  // exercise 30.2: the replicas that have a member at every place
+  not_done("30.2");
+  // end of exercise 30.2
+  return whole;
+}
+
+std::vector<int> places_of_epoch(Recovery recovery, const Places& places,
+                                 const std::vector<bool>& ready, int quorum) {
+  std::vector<int> members;
+  // exercise 30.3: all places of the whole replicas, if there are enough of them
+  not_done("30.3");
+  // end of exercise 30.3
+  return members;
+}
+
+Healing find_healing(std::span<const Offer> offers, std::span<const int> parts) {
+  Healing healing;
+  healing.sources.assign(parts.size(), -1);
+  // exercise 30.4: the newest step of which every part is there, and who gets its part from whom
+  not_done("30.4");
+  // end of exercise 30.4
+  return healing;
+}
+
+std::vector<std::span<std::byte>> memory_of(Optimizer& optimizer, Where where) {
+  std::vector<std::span<std::byte>> memory;
+  const auto add = [&](Tensor& tensor) {
+    if (!tensor.defined()) return;
+    if (tensor.device() != Device::cpu)
+      fail(where, "snapshots are taken of the CPU's memory, and this model is on {}",
+           name(tensor.device()));
+    memory.push_back({static_cast<std::byte*>(tensor.raw()), static_cast<size_t>(tensor.nbytes())});
+  };
+  // exercise 30.5: all that the next step depends on
+  not_done("30.5");
+  // end of exercise 30.5
+  return memory;
+}
+
+ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, int index, int replicas,
+                          std::span<const int> living, int own) {
+  ShareOfStep share;
+  // exercise 30.6: this rank's sequences, and how many all living replicas have together
+  not_done("30.6");
+  // end of exercise 30.6
+  return share;
+}
+
+}  // namespace yotta::student
