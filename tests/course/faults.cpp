@@ -92,20 +92,31 @@ TEST_CASE("killed at 200 random points, a run ends with the losses of the run wi
   const Runs runs;
   struct Setting {
     const char* layout;
-    int zero;
     Recovery recovery;
+    std::function<void(TrainingPlan&)> change = [](TrainingPlan&) {};
     TrainingFigures without = {};
   };
   std::vector<Setting> settings;
   for (const char* const layout : {"dp=4", "dp=2,tp=2", "dp=2,pp=2", "fsdp=2,dp=2"})
     for (const Recovery each : {Recovery::restart, Recovery::replay, Recovery::drop})
-      settings.push_back({layout, 0, each});
-  settings.push_back({"pp=2,tp=2", 0, Recovery::restart});
-  settings.push_back({"dp=4", 2, Recovery::restart});
+      settings.push_back({layout, each});
+  for (const char* const layout : {"pp=2,tp=2", "fsdp=4", "cp=2,dp=2"})
+    settings.push_back({layout, Recovery::restart});
+  settings.push_back({"cp=2,dp=2", Recovery::replay});
+  settings.push_back({"dp=4", Recovery::restart, [](TrainingPlan& plan) { plan.zero = 2; }});
+  settings.push_back({"dp=4", Recovery::replay, [](TrainingPlan& plan) {
+                        plan.model.dropout = 0.1, plan.model.dtype = DType::bf16;
+                      }});
+  settings.push_back({"dp=2,pp=2", Recovery::replay,
+                      [](TrainingPlan& plan) { plan.schedule = "zb-h1", plan.microbatches = 4; }});
+  for (const Recovery each : {Recovery::restart, Recovery::replay})
+    settings.push_back({"ep=2,dp=2", each, [](TrainingPlan& plan) {
+                          plan.model.mixture.experts = 4, plan.model.mixture.bias_rate = 0.01;
+                        }});
   const auto plan_of = [&](const Setting& setting, const std::vector<Fault>* faults) {
     TrainingPlan plan = faults == nullptr ? runs.plan(setting.layout)
                                           : runs.plan(setting.layout, setting.recovery, *faults);
-    plan.zero = setting.zero;
+    setting.change(plan);
     return plan;
   };
   for (Setting& each : settings) each.without = trained(plan_of(each, nullptr));
@@ -121,7 +132,7 @@ TEST_CASE("killed at 200 random points, a run ends with the losses of the run wi
     const TrainingFigures figures = trained(plan_of(setting, &faults));
     const double most = difference(figures, setting.without);
     if (setting.recovery == Recovery::restart) CHECK(most == 0);
-    if (setting.recovery == Recovery::replay) CHECK(most <= 1e-5);
+    if (setting.recovery == Recovery::replay) CHECK(most <= 1e-4);  // bf16 rounds coarsely
     if (setting.recovery == Recovery::drop) CHECK(most <= 0.1);
     CHECK((setting.recovery == Recovery::drop || figures.dropped_sequences == 0));
     CHECK(figures.epochs.back().epoch >= 2);
