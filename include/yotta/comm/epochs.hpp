@@ -190,44 +190,63 @@ inline EpochEnd run_epoch(const Epoch& epoch,
   }
   return end;
 }
+
+// A job whose members are threads of this process.
+class ThreadJob {
+ public:
+  ThreadJob(int places, const EpochRule& rule, const MakeMember& make)
+      : planner_(places, rule),
+        make_(make),
+        members_(static_cast<size_t>(places)),
+        numbers_(static_cast<size_t>(places), -1) {
+    for (int place = 0; place < places; ++place) start(place);
+  }
+
+  void run(Where where) {
+    std::optional<std::vector<int>> next = planner_.next();
+    while (next) {
+      const EpochEnd end =
+          run_epoch({planner_.number(), *next, [this] { return waiting(); }}, members_, where);
+      if (end.error && (end.killed.empty() || !is_loss(end.error)))
+        std::rethrow_exception(end.error);
+      if (!end.error && end.done) return;
+      if (!end.error) planner_.asks();
+      next = go_on_without(end.killed);
+    }
+    fail(where, "the {} places of this job are too few for its rule", members_.size());
+  }
+
+ private:
+  void start(int place) {
+    const auto at = static_cast<size_t>(place);
+    members_[at].reset();
+    members_[at] = make_({place, ++numbers_[at]});
+    planner_.came(place);
+  }
+  // The next epoch. The others do not wait for those who come in place of the dead, if they may.
+  std::optional<std::vector<int>> go_on_without(const std::vector<int>& killed) {
+    for (const int place : killed) planner_.died(place);
+    std::optional<std::vector<int>> next = planner_.next();
+    for (const int place : killed) start(place);
+    return next ? next : planner_.next();
+  }
+  std::vector<Joiner> waiting() const {
+    std::vector<Joiner> joiners;
+    for (const int place : planner_.waiting())
+      joiners.push_back({place, numbers_[static_cast<size_t>(place)]});
+    return joiners;
+  }
+
+  EpochPlanner planner_;
+  const MakeMember& make_;
+  std::vector<std::unique_ptr<EpochMember>> members_;  // by place
+  std::vector<int> numbers_;                           // of the member there
+};
 }  // namespace detail
 
 void run_epochs(int places, const EpochRule& rule, const MakeMember& make, Where where) {
   if (epoch_host() != nullptr) return epoch_host()->run(places, make, where);
-  std::vector<std::unique_ptr<EpochMember>> members;
-  std::vector<int> numbers(static_cast<size_t>(places));
-  EpochPlanner planner(places, rule);
-  for (int place = 0; place < places; ++place) {
-    members.push_back(make({place, 0}));
-    planner.came(place);
-  }
-  std::optional<std::vector<int>> next = planner.next();
-  while (next) {
-    const auto waiting = [&] {
-      std::vector<Joiner> joiners;
-      for (const int place : planner.waiting())
-        joiners.push_back({place, numbers[static_cast<size_t>(place)]});
-      return joiners;
-    };
-    const detail::EpochEnd end =
-        detail::run_epoch({planner.number(), *next, waiting}, members, where);
-    if (end.error && (end.killed.empty() || !detail::is_loss(end.error)))
-      std::rethrow_exception(end.error);
-    if (!end.error && end.done) return;
-    if (!end.error) planner.asks();
-    for (const int place : end.killed) {
-      members[static_cast<size_t>(place)].reset();
-      planner.died(place);
-    }
-    next = planner.next();  // the others do not wait for those who come
-    for (const int place : end.killed) {
-      const int number = ++numbers[static_cast<size_t>(place)];
-      members[static_cast<size_t>(place)] = make({place, number});
-      planner.came(place);
-    }
-    if (!next) next = planner.next();
-  }
-  fail(where, "the {} places of this job are too few for its rule", places);
+  detail::ThreadJob(places, rule, make).run(where);
 }
 
 }  // namespace yotta

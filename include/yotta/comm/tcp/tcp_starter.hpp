@@ -109,8 +109,8 @@ class MemberStarter {
     while (!processes_.empty()) {
       if (words_.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
       if (!words_.empty()) words_.back()->read(5);
-      for (size_t i = processes_.size(); i-- > 0;) look_at(i);
       if (Interrupts::noted() != 0 && !state_.done) end(128 + Interrupts::noted(), "");
+      for (size_t i = processes_.size(); i-- > 0;) look_at(i);
       if (std::chrono::steady_clock::now() > patient_until_) kill_the_late();
       if (!state_.done) plan();
     }
@@ -146,7 +146,7 @@ class MemberStarter {
   }
   int next_number(int place) { return numbers_[static_cast<size_t>(place)]++; }
 
-  // Is it ready, or has it ended?
+  // Is it ready, is it stopped, or has it ended?
   void look_at(size_t index) {
     Process& it = processes_[index];
     if (!it.is_ready && std::filesystem::exists(ready_file(folder_, it.member.process))) {
@@ -155,19 +155,22 @@ class MemberStarter {
     }
     if (std::chrono::steady_clock::now() > it.stopped_until) kill(it.member.process, SIGKILL);
     int status = 0;
-    const pid_t ended = waitpid(it.member.process, &status, WNOHANG | WUNTRACED | WCONTINUED);
-    if (ended == 0 || (ended < 0 && errno == EINTR)) return;
-    if (ended > 0 && (WIFSTOPPED(status) || WIFCONTINUED(status))) {
+    const pid_t changed = waitpid(it.member.process, &status, WNOHANG | WUNTRACED | WCONTINUED);
+    if (changed == 0 || (changed < 0 && errno == EINTR)) return;
+    if (changed > 0 && !WIFEXITED(status) && !WIFSIGNALED(status)) {
       it.stopped_until = WIFSTOPPED(status) ? after_patience() : Time::max();
       return;
     }
     const JobMember member = it.member;
     processes_.erase(processes_.begin() + static_cast<std::ptrdiff_t>(index));
     if (member.place != no_place) planner_.died(member.place);
-    if (ended < 0) return end(1, "how a process has ended is unknown");
+    if (changed < 0) return end(1, "how a process has ended is unknown");
+    has_ended(member, status);
+  }
+  void has_ended(const JobMember& member, int status) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    const bool finished = std::filesystem::exists(finished_file(folder_));
-    if (code == 0 && !finished && !state_.done)
+    const bool finished = state_.done || std::filesystem::exists(finished_file(folder_));
+    if (code == 0 && !finished)
       return end(1, describe(member) + " has left without a word, in the middle of the job");
     if (code == 0) return end(0, "");
     if (WIFEXITED(status))  // those that end after it do so for the same reason
@@ -175,17 +178,15 @@ class MemberStarter {
                            ? ""
                            : fmt::format("{} has ended with status {}", describe(member), code));
     const std::string how = fmt::format("was killed: {}", strsignal(WTERMSIG(status)));
-    if (finished && !state_.done)
-      return end(code, describe(member) + " " + how + ", when the work was done");
-    bury(member, how, code);
+    if (!finished) return bury(member, how, code);
+    const bool is_news = result_.status == 0;  // not killed by this starter
+    end(code, is_news ? describe(member) + " " + how + ", when the work was done" : "");
   }
   static std::string describe(const JobMember& member) {
     return member.place == no_place ? "a spare" : fmt::format("rank {}", member.place);
   }
   void bury(const JobMember& member, const std::string& how, int status) {
     const std::string text = fmt::format("{} {}", describe(member), how);
-    if (state_.done)
-      return end(status, result_.status == 0 ? text + ", when the work was done" : "");
     if (++deaths_ > options_.most_deaths)
       return end(status, fmt::format("{}; {} processes of this job have been killed: no more are "
                                      "started",
