@@ -9,7 +9,7 @@ if(TARGET yotta_compiled)
 endif()
 
 # Each part after those that it needs.
-set(yotta_parts core machine device comm transports nn kernels parallel model tokenizer plan)
+set(yotta_parts core machine device comm transports nn kernels parallel model tokenizer plan planner)
 set(yotta_needs_core)
 set(yotta_needs_machine core)
 set(yotta_needs_device core)
@@ -20,7 +20,8 @@ set(yotta_needs_kernels nn device)
 set(yotta_needs_parallel comm nn)
 set(yotta_needs_model parallel)
 set(yotta_needs_tokenizer model)
-set(yotta_needs_plan machine)  # so far what is compiled of plan/ reads timelines alone
+set(yotta_needs_plan machine)  # what reads timelines alone
+set(yotta_needs_planner plan model)
 
 file(GLOB yotta_compiled_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/compiled/*.cpp)
 if(NOT TARGET nlohmann_json::nlohmann_json)

@@ -2,6 +2,7 @@
 #include "yotta/model/described_step.hpp"
 #include "yotta/model/generate.hpp"
 #include "yotta/model/gradient_groups.hpp"
+#include "yotta/model/loader.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/tokenizer.hpp"

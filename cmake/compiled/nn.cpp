@@ -3,6 +3,7 @@
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/cross_entropy.hpp"
 #include "yotta/nn/dropout_layer.hpp"
+#include "yotta/nn/ema.hpp"
 #include "yotta/nn/embedding.hpp"
 #include "yotta/nn/expert_rows.hpp"
 #include "yotta/nn/experts.hpp"

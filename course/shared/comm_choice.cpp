@@ -105,6 +105,7 @@ void end_with_launcher() {
 struct CommChoice::State {
   std::string comm = "auto";
   bool shares_gpu = false;
+  std::string link;                   // --link
   std::optional<TcpEnvironment> tcp;  // how this process would find the others without MPI
   std::string problem;                // with the environment variables for that
   std::optional<LaunchEnvironment> launch = find_launch_environment();
@@ -150,8 +151,10 @@ struct CommChoice::State {
     OwnWords words(tcp->rank);
     console::muted() = words.has_listener();
     try {
+      const LinkSpeed speed = link.empty() ? LinkSpeed{} : parse_link(link);
       auto ranks = std::make_unique<TcpRanks>(
-          *tcp, TcpRanksOptions{std::move(options), {.compare_calls = true}}, Where::current());
+          *tcp, TcpRanksOptions{std::move(options), {.compare_calls = true}, speed},
+          Where::current());
       tcp_processes = ranks.get();
       processes = std::move(ranks);
     } catch (const Error& error) {
@@ -182,6 +185,10 @@ void CommChoice::add_option(Options& options) {
   options.add_flag(
       "--share-gpu", state_->shares_gpu,
       "with --comm nccl: all ranks on the first GPU, over sockets; for correctness only");
+  options.add("--link", state_->link,
+              "with --comm tcp: slows down what each process sends, to 20Mbit/s or 1Gbit/s,50ms "
+              "(rate, latency)",
+              not_empty());
 }
 
 bool CommChoice::wants_processes() const {
@@ -201,6 +208,10 @@ int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
     if (!console::muted())
       fmt::print(stderr, "--comm nccl: {}; the ranks are {} instead\n", why_not,
                  self.launch ? "processes without GPUs" : "threads");
+  }
+  if (!self.link.empty()) {
+    parse_link(self.link);
+    if (self.comm != "tcp") fail(Where::current(), "--link slows down --comm tcp alone; add that");
   }
   if (!wants_processes()) return ranks.count;
   if (self.comm == "threads")

@@ -52,6 +52,13 @@ void expect_tolerance(const TrainingPlan& plan) {
   if (it.recovery != Recovery::restart && it.snapshot_every != 1)
     fail(Where::current(), "--snapshot-every {} is for --recover restart: {} needs every step",
          it.snapshot_every, name(it.recovery));
+  if (const char* const other = plan.workers > 0        ? "--diloco"
+                                : plan.stops_on_signals ? "--requeue"
+                                : plan.ema > 0          ? "--ema"
+                                : plan.load_ahead > 0   ? "--load-ahead"
+                                                        : nullptr)
+    fail(Where::current(),
+         "--tolerate and --faults do not go together with {}: leave one of them out", other);
   if (plan.device != Device::cpu)
     fail(Where::current(),
          "--tolerate and --faults are for models on the CPU, and this one is on {}",

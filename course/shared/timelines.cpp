@@ -69,10 +69,10 @@ Timelines::~Timelines() = default;
 
 void Timelines::add_options(Options& options, const std::string& machine) {
   state_->cluster = machine;
-  options.add(
-      "--cluster", state_->cluster,
-      "time the ranks on a described machine: h100x8, v5px64, llama3-24k, ideal, or a JSON file",
-      called("MACHINE"));
+  options.add("--cluster", state_->cluster,
+              "time the ranks on a described machine: h100x8, v5px64, llama3-24k, citiesx8, ideal, "
+              "or a JSON file",
+              called("MACHINE"));
   options.add("--timeline", state_->file,
               "write when each rank did what: .html (zoom, hover), .svg, .json (Perfetto) or .txt",
               called("FILE"));

@@ -10,6 +10,8 @@
 #include <optional>
 
 #include "course/shared/console.hpp"
+#include "course/shared/diloco_options.hpp"
+#include "course/shared/requeue.hpp"
 #include "course/shared/same_everywhere.hpp"
 #include "course/shared/training_text.hpp"
 #include "yotta/comm/run_ranks.hpp"
@@ -19,8 +21,10 @@
 #include "yotta/model/files/hugging_face.hpp"
 #include "yotta/model/files/safetensors.hpp"
 #include "yotta/model/files/tokenizer_json.hpp"
+#include "yotta/model/loader.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/transformer.hpp"
+#include "yotta/nn/ema.hpp"
 #include "yotta/nn/sgd.hpp"
 #include "yotta/plan/mfu.hpp"
 
@@ -58,6 +62,8 @@ Metadata fixed_options(const TrainingPlan& plan, const TrainingText& text) {
                                       {"z_loss", m.z_loss},
                                       {"bias_rate", m.bias_rate}})
       all[name] = fmt::format("{}", value);
+  if (plan.ema > 0) all["ema"] = fmt::format("{}", plan.ema);
+  if (plan.workers > 0) all["diloco"] = describe_diloco(plan.workers, plan.diloco);
   if (plan.sequence > 0) all["context"] = std::to_string(plan.sequence);
   if (!text.tokenizer_json().empty()) all["tokenizer"] = hash_of(text.tokenizer_json());
   return all;
@@ -90,6 +96,7 @@ NdOptions nd_options(const TrainingPlan& plan) {
   options.microbatches = plan.microbatches;
   options.sequence = plan.sequence;
   options.checkpoint = checkpoint_options(plan);
+  options.checkpoint_blocks = plan.recompute_blocks;
   options.chunks = plan.chunks;
   options.hold = plan.hold;
   options.schedule = schedule_of(plan);
@@ -137,6 +144,7 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                       {"--router", name(m.mixture.score)},
                       {"--attention", m.attention == AttentionKind::plain ? "plain" : "blockwise"},
                       {"--layout", describe(layout_of(plan))},
+                      {"--diloco", describe_diloco(plan.workers, plan.diloco)},
                       {"--device", name(plan.device)},
                       {"--microbatches", text_of(plan.microbatches)},
                       {"--recompute", plan.recompute},
@@ -159,6 +167,9 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                       {"--stop-after", text_of(plan.stop_after)},
                       {"--save", plan.save.empty() ? "left out" : "given"},
                       {"--save-every", text_of(plan.save_every)},
+                      {"--load-ahead", text_of(plan.load_ahead)},
+                      {"--ema", text_of(plan.ema)},
+                      {"--requeue", text_of(plan.stops_on_signals)},
                       {"--load", plan.load.empty() ? "left out" : "given"},
                       {"--resume", plan.resume.empty() ? "left out" : "given"},
                       {"--sample", text_of(plan.sample_tokens)},
@@ -209,7 +220,8 @@ class Run {
         options_(fixed_options(plan, text)),
         are_processes_(rank_host() != nullptr),
         batches_(text.to_train(sequence_of(plan), plan.model.seed)),
-        mesh_(started_alike(facts_of(plan, text)), layout_of(plan)),
+        worker_(worker_of(started_alike(facts_of(plan, text)))),
+        mesh_(worker_, layout_of(plan)),
         loaded_(same_everywhere(starting_weights(plan))),
         building_(std::in_place, plan.device),
         model_(plan.model, mesh_, nd_options(plan), loaded_),
@@ -217,6 +229,8 @@ class Run {
     building_.reset();
     set_masters();
     loaded_.clear();
+    if (plan.workers > 0) start_diloco();
+    if (plan.ema > 0) ema_.emplace(optimizer_->slots(), plan.ema);
     if (is_first() && !plan.save.empty()) saving_ = lock_for_saving(plan.save);
   }
 
@@ -227,7 +241,10 @@ class Run {
     const int64_t first = begin();
     const Schedule schedule{plan_.learning_rate, plan_.learning_rate / 10, plan_.warmup,
                             plan_.steps};
-    const TrainOptions options{.schedule = schedule, .clip = plan_.clip, .seed = plan_.model.seed};
+    const TrainOptions options{.schedule = schedule,
+                               .clip = plan_.clip,
+                               .seed = plan_.model.seed,
+                               .spike_factor = plan_.spike_factor};
     const std::vector<LayerPtr> watched = survivor_ == nullptr
                                               ? std::vector<LayerPtr>()
                                               : with_fault(model_.stack(), survivor_->point());
@@ -236,12 +253,21 @@ class Run {
       if (const auto whole = whole_model()) figures_.sample_before = sample(*whole);
     const int64_t last =
         plan_.stop_after > 0 ? std::min(plan_.stop_after, plan_.steps) : plan_.steps;
-    for (int64_t step = first; step < last; ++step) {
+    read_ahead(first, last);
+    bool stops = false;
+    for (int64_t step = first; step < last && !stops; ++step) {
       context().ledger.reset();
       take_step(trainer, step, on_step);
+      if (diloco_) {
+        const double begin = seconds_now();
+        meet_workers(step + 1 == last);
+        if (is_first()) figures_.step_seconds.back() += seconds_now() - begin;
+      }
+      if (ema_) ema_->after_step(optimizer_->steps());
       count_step();
+      stops = is_told_to_stop();
       const bool is_due = plan_.save_every > 0 && (step + 1) % plan_.save_every == 0;
-      if (is_due || step + 1 == last) save(step + 1);
+      if (is_due || stops || step + 1 == last) save(step + 1);
       if (survivor_ != nullptr && step + 1 < last &&
           survivor_->lets_others_in(world_, *surviving_.epoch))
         return false;
@@ -253,6 +279,55 @@ class Run {
 
  private:
   bool is_first() const { return world_.rank() == 0; }
+
+  // The ranks of this rank's worker of DiLoCo: neighbours. Without workers: all.
+  Communicator worker_of(Communicator& world) const {
+    if (plan_.workers == 0) return world;
+    const int size = plan_.ranks / plan_.workers;
+    return world.split(world.rank() / size, world.rank()).named("worker");
+  }
+  // Joins the ranks with the same part of the model, one of each worker.
+  void start_diloco() {
+    const int size = plan_.ranks / plan_.workers;
+    workers_ = world_.split(world_.rank() % size, world_.rank()).named("diloco");
+    diloco_.emplace(*optimizer_, workers_, plan_.diloco);
+  }
+  void meet_workers(bool last) {
+    const bool changed = diloco_->after_step(own_worker().weight);
+    if (last) diloco_->synchronise();
+    if (changed || last) model_.hooks().after_step();  // ZeRO gathers the new weights
+  }
+  // The sequences of this rank's worker, or all.
+  WorkerShare own_worker() const {
+    if (plan_.workers == 0) return {0, plan_.batch};
+    return worker_share(plan_.batch, plan_.workers, workers_.rank());
+  }
+
+  // Has a signal come to any rank? All ranks stop after the same step.
+  bool is_told_to_stop() {
+    if (!plan_.stops_on_signals) return false;
+    std::vector<int32_t> seen = {StopSignals::seen()};
+    world_.all_reduce(seen, ReduceOp::max, {.label = "stop"});
+    if (is_first()) figures_.stopped_by = seen[0];
+    return seen[0] != 0;
+  }
+
+  // The sequences of a step that this rank trains on, of the whole batch.
+  BatchShard own_share() {
+    const WorkerShare of_worker = own_worker();
+    BatchShard mine = model_.share(of_worker.end - of_worker.begin);
+    mine.begin += of_worker.begin, mine.end += of_worker.begin;
+    return mine;
+  }
+  void read_ahead(int64_t first, int64_t last) {
+    if (plan_.load_ahead == 0 || first >= last) return;
+    const BatchShard mine = own_share();
+    loader_.emplace(
+        [this, mine](int64_t step) {
+          return batches_.draw(step, mine.begin, mine.end - mine.begin);
+        },
+        first, last, plan_.load_ahead);
+  }
 
   // Processes are started one by one; threads have one plan.
   Communicator& started_alike(const Facts& facts) {
@@ -282,9 +357,7 @@ class Run {
     first = survivor_->regroup(world_, *surviving_.epoch, *optimizer_);
     model_.hooks().after_step();  // ZeRO: whole weights from the new shards
     figures_.ranks[static_cast<size_t>(world_.rank())] = {};
-    if (!is_first()) return first;
-    figures_.loss.clear();
-    for (const StepRecord& each : survivor_->history()) figures_.loss.push_back(each.loss);
+    for (const StepRecord& each : survivor_->history()) losses_.push_back(each.loss);
     return first;
   }
   TrainHooks hooks() {
@@ -335,6 +408,7 @@ class Run {
     for (size_t i = 0; i < optimizer_->state_names().size(); ++i)
       with(optimizer_->state_names()[i] + ".",
            [i](Optimizer::Slot& slot) { return slot.state[i]; });
+    if (ema_) f("ema.", ema_->averages());
   }
 
   // What it makes for itself lives where the model does.
@@ -348,8 +422,9 @@ class Run {
   ShareOfStep share() {
     if (survivor_ != nullptr)
       return share_of_epoch(*surviving_.whole, *surviving_.epoch, mesh_.dp().rank());
-    const BatchShard mine = model_.share(plan_.batch);
-    return {mine.begin, mine.end, plan_.batch};
+    const BatchShard mine = own_share();
+    const WorkerShare of_worker = own_worker();
+    return {mine.begin, mine.end, of_worker.end - of_worker.begin};
   }
 
   void take_step(Trainer& trainer, int64_t step,
@@ -357,7 +432,8 @@ class Run {
     const ShareOfStep mine = share();
     const int64_t tokens = mine.all * sequence_of(plan_);
     if (survivor_ != nullptr) survivor_->begin_step(step);
-    const Batch batch = batches_.draw(step, mine.begin, mine.end - mine.begin);
+    const Batch batch =
+        loader_ ? loader_->next() : batches_.draw(step, mine.begin, mine.end - mine.begin);
     std::vector<Microbatch> parts = model_.microbatches(batch.inputs, batch.targets, mine.begin);
     if (plan_.device != Device::cpu)
       for (Microbatch& each : parts) {
@@ -368,10 +444,11 @@ class Run {
     const StepReport report = on_device([&] { return trainer.step(step, parts, tokens); });
     const double seconds = seconds_now() - begin;
     if (survivor_ != nullptr) survivor_->end_step({report.loss, mine.all}, *optimizer_);
+    losses_.push_back(report.loss);
     if (!is_first()) return;
-    figures_.loss.push_back(report.loss);
     figures_.step_seconds.push_back(seconds);
-    on_step({step + 1, report.loss, static_cast<double>(tokens) / seconds});
+    const auto all = static_cast<double>(plan_.batch * sequence_of(plan_));
+    on_step({step + 1, report.loss, all / seconds});
   }
 
   // Adds what a step has sent and held to this rank's figures. What a checkpoint gathers between
@@ -388,7 +465,10 @@ class Run {
   }
 
   void finish() {
+    if (diloco_) average_losses();
+    if (is_first()) figures_.loss = losses_;
     gather_figures();
+    if (ema_) validate_average();
     const std::unique_ptr<Transformer> whole = whole_model();
     if (!is_first()) return;
     if (survivor_ != nullptr) {
@@ -400,6 +480,12 @@ class Run {
     figures_.parameters = parameter_count(whole->stack());
     figures_.validation_loss = validate(*whole);
     figures_.sample_after = sample(*whole);
+  }
+
+  // Each worker knows the losses of its own sequences: of all, their mean by tokens.
+  void average_losses() {
+    for (double& loss : losses_) loss *= own_worker().weight / plan_.workers;
+    workers_.all_reduce(losses_);
   }
 
   // Rank 0 gets what the others have counted: they may be processes of their own.
@@ -441,6 +527,15 @@ class Run {
     return whole;
   }
 
+  void validate_average() {
+    ema_->exchange();
+    model_.hooks().after_step();  // ZeRO gathers them
+    if (const std::unique_ptr<Transformer> whole = whole_model())
+      figures_.ema_validation_loss = validate(*whole);
+    ema_->exchange();
+    model_.hooks().after_step();
+  }
+
   // The mean loss on text that was kept apart, 16 sequences at most.
   double validate(const Transformer& whole) const {
     const Batches kept = text_.to_validate(sequence_of(plan_), plan_.model.seed);
@@ -467,6 +562,7 @@ class Run {
   Metadata options_;
   bool are_processes_;  // the ranks, not threads of this one
   Batches batches_;
+  Communicator worker_;  // the ranks that train one model: all, or those of a worker of DiLoCo
   Mesh mesh_;
   std::vector<NamedTensor> loaded_;      // whole, until the model and its masters have their parts
   std::optional<DeviceScope> building_;  // the model is built on its device
@@ -474,6 +570,11 @@ class Run {
   std::unique_ptr<Optimizer>
       optimizer_;  // of this rank's parameters, in the order of model_.held()
   std::shared_ptr<FolderLock> saving_;
+  Communicator workers_;  // of DiLoCo: the ranks with the same part of the model
+  std::optional<Diloco> diloco_;
+  std::optional<Ema> ema_;
+  std::optional<Loader> loader_;  // refers to batches_
+  std::vector<double> losses_;    // of this run's steps
 };
 
 // A member of a run that goes on when ranks die.
@@ -538,7 +639,11 @@ void save_batches(const TrainingPlan& plan, const TrainingText& text) {
 // CLI11's ranges let NaN pass, so the numbers that no range can hold are looked at here.
 void expect_numbers(const TrainingPlan& plan) {
   const MixtureConfig& mixture = plan.model.mixture;
+  if (plan.ema >= 1)
+    fail(Where::current(), "--ema is {}; from 1 on the average never moves. Usual: 0.999",
+         plan.ema);
   const std::pair<const char*, double> numbers[] = {{"--lr", plan.learning_rate},
+                                                    {"--ema", plan.ema},
                                                     {"--clip", plan.clip},
                                                     {"--weight-decay", plan.adamw.weight_decay},
                                                     {"--momentum", plan.momentum},
@@ -552,6 +657,8 @@ void expect_numbers(const TrainingPlan& plan) {
 }
 
 void expect_optimizer(const TrainingPlan& plan) {
+  if (plan.ema > 0 && plan.device != Device::cpu)
+    fail(Where::current(), "the average of --ema is kept on the CPU only; leave out --device cuda");
   if (plan.optimizer != "adamw" && plan.optimizer != "sgd")
     fail(Where::current(), "the optimizer is '{}'; there are adamw and sgd", plan.optimizer);
   if (plan.momentum >= 1)
@@ -793,6 +900,37 @@ Metadata saved_options(const std::string& folder) {
   return parse_training_state(read_saved(path), path.string()).options;
 }
 
+// The run of one worker of DiLoCo, the one with the fewest sequences.
+TrainingPlan smallest_worker(TrainingPlan plan) {
+  plan.ranks /= plan.workers;
+  plan.batch /= plan.workers;
+  plan.workers = 0;
+  return plan;
+}
+
+void expect_workers(const TrainingPlan& plan) {
+  expect_diloco(plan.workers, plan.diloco);
+  if (plan.layout && plan.layout->ranks() * plan.workers != plan.ranks)
+    fail(Where::current(),
+         "{} workers of {} are {} ranks, not {}; with --layout, leave --ranks out", plan.workers,
+         describe(*plan.layout), plan.layout->ranks() * plan.workers, plan.ranks);
+  if (plan.ranks % plan.workers != 0)
+    fail(Where::current(), "{} workers of DiLoCo do not divide {} ranks", plan.workers, plan.ranks);
+  if (plan.batch < plan.workers)
+    fail(Where::current(),
+         "{} workers of DiLoCo share a batch of {} sequences; each needs one. Nearest: --batch {}",
+         plan.workers, plan.batch, plan.workers);
+  if (plan.device != Device::cpu)
+    fail(Where::current(), "DiLoCo's outer steps run on the CPU only; leave out --device cuda");
+  if (!plan.resume.empty() || plan.save_every > 0 || plan.stops_on_signals)
+    fail(Where::current(),
+         "a run of DiLoCo is saved at its end alone: a checkpoint has no room for what each worker "
+         "keeps to itself. Leave out {}",
+         plan.stops_on_signals ? "--requeue"
+         : plan.resume.empty() ? "--save-every"
+                               : "--resume");
+}
+
 // Names the texts, where the saved options have only a hash.
 void expect_same_text(const TrainingPlan& plan, const TrainingText& text) {
   Metadata saved = saved_options(plan.resume);
@@ -805,6 +943,10 @@ void expect_same_text(const TrainingPlan& plan, const TrainingText& text) {
 }  // namespace
 
 void check_plan(const TrainingPlan& plan) {
+  if (plan.workers > 0) {
+    expect_workers(plan);
+    return check_plan(smallest_worker(plan));
+  }
   expect_numbers(plan);
   expect_optimizer(plan);
   plan.model.check();
@@ -824,6 +966,8 @@ void check_plan(const TrainingPlan& plan) {
     fail(Where::current(),
          "--load starts a new run and --resume goes on with an old one: give one");
 }
+
+bool is_saved_run(const std::string& folder) { return !saved_options(folder).empty(); }
 
 int64_t saved_sequence(const std::string& folder) {
   const std::string text = saved_options(folder)["context"];
@@ -850,12 +994,18 @@ TrainingFigures run_training(const TrainingPlan& plan,
   figures.text_begins_with = text.begins_with();
   figures.tokens_per_step = plan.batch * sequence_of(plan);
   const int cores = context().threads;
+  std::optional<StopSignals> signals;
+  if (plan.stops_on_signals) signals.emplace();
   if (plan.tolerance)
     run_members(plan, text, figures, on_step);
   else
     run_ranks(plan.ranks, [&](Communicator& world) { Run(plan, text, world, figures)(on_step); });
   figures.model_flops_per_step = step_flops(plan.model, plan.batch, sequence_of(plan));
   figures.median_step_seconds = median(figures.step_seconds);
+  if (plan.workers > 0 && !figures.step_seconds.empty())  // few steps wait for the others: the mean
+    figures.median_step_seconds =
+        std::accumulate(figures.step_seconds.begin(), figures.step_seconds.end(), 0.0) /
+        static_cast<double>(figures.step_seconds.size());
   if (figures.median_step_seconds > 0) {
     figures.tokens_per_second =
         static_cast<double>(figures.tokens_per_step) / figures.median_step_seconds;

@@ -1,6 +1,7 @@
 // One training run, as `train` and `tour` do it: text in, a transformer on some ranks, figures out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/parallel/diloco.hpp"
 
 namespace yotta {
 
@@ -26,6 +28,7 @@ struct TrainingPlan {
   std::optional<MeshShape>
       layout;  // how the ranks share the work; empty: each its share of the batch
   std::string recompute = "none";  // activation checkpointing: or attention, all, sqrt, revolve
+  int64_t recompute_blocks = -1;   // of all and sqrt: the first blocks of each stage; -1: all
   int64_t snapshots = 2;           // revolve: inputs of layers that there is room for
   std::string schedule = "1f1b";   // of a pipeline: any that schedule_names has
   int chunks = 1;    // pipeline stages per rank; more than one: interleaved 1F1B or ZB-H1
@@ -47,17 +50,24 @@ struct TrainingPlan {
   double learning_rate = 1e-3;
   int64_t warmup = 20;
   double clip = 1;
+  double spike_factor = 2;               // of TrainOptions: when a loss counts as a jump; 0: never
   std::string optimizer = "adamw";       // or sgd
   AdamWOptions adamw;                    // its weight decay is SGD's too
   double momentum = 0;                   // of SGD
   std::string gradients = "overlapped";  // or bucketed, naive
   int64_t bucket_bytes = 1 << 20;
+  int workers = 0;         // of DiLoCo, each with a layout of its own; 0: none
+  DilocoOptions diloco;    // how they average
+  double ema = 0;          // decay of an average of the weights; 0: none
+  int64_t load_ahead = 0;  // batches that are read while the model trains
   std::string text;        // a UTF-8 file or folder; empty: the course's own prose and headers
   int64_t stop_after = 0;  // stop when so many steps are done; 0: all. --resume goes on from there
   std::string save;        // a folder, written after the last step
   int64_t save_every = 0;  // and after each so many steps; 0: only then
   std::string load;        // start from the weights in this folder
   std::string resume;      // go on where the run saved in this folder stopped
+  // Stop after the step in which SIGUSR1 or SIGTERM comes, and save: the scheduler cuts the run off.
+  bool stops_on_signals = false;
   std::string save_batches;  // a safetensors file with the tokens of every step
   std::string prompt = "The ";
   double measure_seconds = 0.5;  // most, of the machine's matmul rate; 0: not measured, and no MFU
@@ -66,9 +76,10 @@ struct TrainingPlan {
 };
 
 // The layout of a plan: the one that is given, or all ranks data-parallel; with ZeRO-3 that is the
-// axis fsdp.
+// axis fsdp. With DiLoCo, of each worker.
 inline MeshShape layout_of(const TrainingPlan& plan) {
-  MeshShape shape = plan.layout.value_or(MeshShape{.dp_replicate = plan.ranks});
+  const int ranks = plan.ranks / std::max(plan.workers, 1);
+  MeshShape shape = plan.layout.value_or(MeshShape{.dp_replicate = ranks});
   if (plan.zero == 3 && shape.dp_shard == 1) std::swap(shape.dp_shard, shape.dp_replicate);
   return shape;
 }
@@ -88,6 +99,9 @@ void check_plan(const TrainingPlan& plan);
 // Tokens in the sequences of the run that is saved in a folder; 0: as many as its model's context.
 int64_t saved_sequence(const std::string& folder);
 
+// Is a run saved in a folder, so that --resume could go on with it?
+bool is_saved_run(const std::string& folder);
+
 struct StepFigures {
   int64_t step = 0;  // done so far, of all
   double loss = 0, tokens_per_second = 0;
@@ -106,6 +120,8 @@ struct TrainingFigures {
   std::string tokenizer;         // that file; empty: tokens are bytes
   std::string text_begins_with;  // its special tokens before the text and before the prompt
   double validation_loss = 0;
+  double ema_validation_loss = 0;  // with the average of the weights
+  int stopped_by = 0;              // the signal; 0: none has come
   double median_step_seconds = 0, tokens_per_second = 0;
   double model_flops_per_step = 0, matmul_gflops = 0, mfu = 0;
   std::vector<RankFigures> ranks;   // with a tolerance: of the last epoch

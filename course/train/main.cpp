@@ -1,10 +1,14 @@
 // ./yotta train: a transformer on real text, on any number of ranks.
 #include <fmt/core.h>
 
+#include <csignal>
+
 #include "course/shared/comm_choice.hpp"
 #include "course/shared/console.hpp"
+#include "course/shared/diloco_options.hpp"
 #include "course/shared/json_object.hpp"
 #include "course/shared/options.hpp"
+#include "course/shared/requeue.hpp"
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
@@ -21,7 +25,7 @@ struct Arguments {
   TrainingPlan plan;
   std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", layout, json;
   std::string gradient_dtype = "f32", gather_dtype, router = "softmax";
-  std::string device = "cpu", matmul = "cublas";
+  std::string device = "cpu", matmul = "cublas", diloco, requeue;
   int64_t kv_heads = 0, feed_forward = 0;
   bool untied = false;
   std::string recover;
@@ -80,6 +84,9 @@ void add_run_options(Options& to, Arguments& a) {
   to.add("--clip", p.clip, "largest gradient norm; 0: no clipping");
   to.add("--optimizer", p.optimizer, "the rule of a step", one_of({"adamw", "sgd"}));
   to.add("--momentum", p.momentum, "of sgd: how much of the last steps' direction stays");
+  to.add("--ema", p.ema, "decay of an average of the weights, as 0.999; 0: none");
+  to.add("--load-ahead", p.load_ahead, "batches that are read while the model trains",
+         in_range(0, 1000));
   to.add("--weight-decay", p.adamw.weight_decay, "on matrices");
   to.add("--seed", m.seed, "of weights, batches and dropout", whole_number());
   to.add("--sample", p.sample_tokens, "tokens the model writes before and after",
@@ -99,6 +106,11 @@ void add_rank_options(Options& to, Arguments& a) {
          "parallelism whose ranks share out the experts: ep=4,dp=2 is 8 ranks, and 2 hold each "
          "expert",
          not_empty());
+  to.add("--diloco", a.diloco,
+         "workers that train alone and average their weights now and then, as in k=4,inner=50: k "
+         "workers, each of --layout or of a k-th of the ranks, inner steps between two means; also "
+         "rate, momentum (of the outer step), fragments, overlap, keep (streaming), bits (8 or 4)",
+         not_empty());
 }
 // What the ranks do on each axis.
 void add_technique_options(Options& to, Arguments& a) {
@@ -107,6 +119,9 @@ void add_technique_options(Options& to, Arguments& a) {
          "activations computed again in backward: none, attention, all (layer by "
          "layer), sqrt (slices), revolve",
          one_of({"none", "attention", "all", "sqrt", "revolve"}));
+  to.add("--recompute-blocks", p.recompute_blocks,
+         "of --recompute all: the first blocks of each stage, and no others; -1: all",
+         in_range(-1, 1 << 20));
   to.add("--snapshots", p.snapshots, "inputs of layers that revolve may keep", at_least(1));
   to.add("--schedule", p.schedule,
          "of a pipeline: naive, gpipe, 1f1b, zb-h1, zb-h2 or zb-v (zero bubble), dualpipe, "
@@ -163,6 +178,10 @@ void add_file_options(Options& to, Arguments& a) {
   to.add("--stop-after", p.stop_after, "stop when so many of --steps are done; 0: all",
          at_least(0));
   to.add("--resume", p.resume, "go on exactly where the run saved here stopped", not_empty());
+  to.add("--requeue", a.requeue,
+         "a folder to save to and, if a run is saved there, to go on from. SIGUSR1 or SIGTERM: "
+         "the run saves after its step and ends; under Slurm the job is put back into the queue",
+         not_empty());
   to.add("--save-batches", p.save_batches, "safetensors file: token ids of every step",
          not_empty());
   to.add("--json", a.json, "write every figure to this file", not_empty());
@@ -204,11 +223,35 @@ void add_options(Options& to, Arguments& a) {
   add_file_options(to, a);
 }
 
-// --layout alone says how many ranks there are; beside --ranks it must agree.
+// --layout alone says how many ranks there are; beside --ranks it must agree. With --diloco it is
+// that of each worker, and without it a worker is one rank.
 void settle_layout(Arguments& a, bool ranks_given) {
-  if (a.layout.empty()) return;
-  a.plan.layout = parse_mesh(a.layout);
-  if (!ranks_given) a.plan.ranks = static_cast<int>(a.plan.layout->ranks());
+  if (!a.diloco.empty()) std::tie(a.plan.workers, a.plan.diloco) = parse_diloco(a.diloco);
+  if (!a.layout.empty()) a.plan.layout = parse_mesh(a.layout);
+  if (ranks_given || (a.layout.empty() && a.diloco.empty())) return;
+  const int64_t ranks = a.plan.layout ? a.plan.layout->ranks() : 1;
+  a.plan.ranks = static_cast<int>(ranks * std::max(a.plan.workers, 1));
+}
+
+// --requeue is --save and, once there is something to go on from, --resume.
+void settle_requeue(Arguments& a) {
+  if (a.requeue.empty()) return;
+  if (!a.plan.save.empty() || !a.plan.resume.empty())
+    fail(Where::current(), "--requeue {} saves and resumes by itself; leave out {}", a.requeue,
+         a.plan.save.empty() ? "--resume" : "--save");
+  a.plan.stops_on_signals = true;
+  a.plan.save = a.requeue;
+  if (is_saved_run(a.requeue)) a.plan.resume = a.requeue;
+  if (!a.plan.resume.empty()) a.plan.load.clear();  // it was for the start
+}
+
+// Says why the run has ended before its time; under Slurm the job is put back into the queue.
+void print_stop(const Arguments& a, const TrainingFigures& f) {
+  const int64_t done = f.first_step + std::ssize(f.loss);
+  fmt::print("stopped by {} after step {} of {}: the same command goes on from {}\n",
+             f.stopped_by == SIGTERM ? "SIGTERM" : "SIGUSR1", done, a.plan.steps, a.plan.save);
+  if (done == a.plan.steps) return;
+  if (const std::string words = requeue_by_slurm(); !words.empty()) fmt::print("{}\n", words);
 }
 
 // Any option of theirs says that the run is to go on when ranks die.
@@ -246,7 +289,10 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
   else if (a.plan.ranks > 64)
     fail(Where::current(), "{} ranks are wanted; as threads there are 64 at most", a.plan.ranks);
   if (!comm.is_one_of_many()) check_plan(a.plan);  // or many would start, to be refused
-  const char* const given = ranks_given ? "--ranks" : a.layout.empty() ? nullptr : "--layout";
+  const char* const given = ranks_given         ? "--ranks"
+                            : !a.diloco.empty() ? "--diloco"
+                            : a.layout.empty()  ? nullptr
+                                                : "--layout";
   RanksWanted wanted{a.plan.ranks, given, 1, rank_limit};
   if (a.plan.tolerance) wanted.epochs = rule_of(a.plan), wanted.spares = a.spares;
   a.plan.ranks = static_cast<int>(comm.start(argc, argv, wanted));
@@ -385,10 +431,15 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
     return fmt::print("nothing left to do: the run had reached step {}\n", f.first_step);
   fmt::print("loss {:.4f} -> {:.4f} in {} steps; on text it has not seen {:.4f}\n", f.loss.front(),
              f.loss.back(), f.loss.size(), f.validation_loss);
+  if (p.ema > 0) fmt::print("with the average of the weights {:.4f}\n", f.ema_validation_loss);
   fmt::print(
       "{:.0f} tokens/s, {:.3f} s per step, {:.0f}% of this machine's matmul rate of {:.0f} "
       "GFLOP/s\n",
       f.tokens_per_second, f.median_step_seconds, 100 * f.mfu, f.matmul_gflops);
+  if (p.workers > 0)
+    fmt::print("{} workers{}, which averaged their weights every {} steps\n", p.workers,
+               p.ranks > p.workers ? fmt::format(" of {} ranks", p.ranks / p.workers) : "",
+               p.diloco.inner);
   if (p.layout || p.zero == 3)
     fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p), short_name));
   print_ranks(f);
@@ -397,6 +448,21 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
     fmt::print("\nbefore: {}\nafter:  {}\n", printable(p.prompt + f.sample_before),
                printable(p.prompt + f.sample_after));
   if (!p.save.empty()) fmt::print("saved to {}\n", p.save);
+}
+
+// What `./yotta plan --calibrate` reads beside the seconds.
+void write_layout(JsonObject& json, const TrainingPlan& p) {
+  const MeshShape shape = layout_of(p);
+  for (const Axis axis : all_axes) json.set(short_name(axis), int64_t{shape[axis]});
+  json.set("batch", p.batch);
+  json.set("sequence", sequence_of(p));
+  json.set("microbatches", p.microbatches);
+  json.set("schedule", p.schedule);
+  json.set("chunks", int64_t{p.chunks});
+  json.set("zero", int64_t{p.zero == 3 ? 0 : p.zero});
+  json.set("tp_kind", std::string(p.async_tp ? "async" : p.sequence_parallel ? "sp" : "plain"));
+  json.set("cp_kind", p.context_parallel);
+  json.set("recomputed", p.recompute == "none" ? int64_t{0} : p.recompute_blocks);
 }
 
 std::vector<int64_t> places_in(uint64_t bits) {
@@ -431,9 +497,11 @@ void set_losses(JsonObject& json, const TrainingFigures& f) {
 void write_json(const Arguments& a, const TrainingFigures& f) {
   JsonObject json;
   json.set("ranks", int64_t{a.plan.ranks});
+  write_layout(json, a.plan);
   json.set("first_step", f.first_step);
   json.set("loss", f.loss);
   json.set("validation_loss", f.validation_loss);
+  if (a.plan.ema > 0) json.set("ema_validation_loss", f.ema_validation_loss);
   json.set("tokens_per_second", f.tokens_per_second);
   json.set("step_seconds", f.median_step_seconds);
   json.set("model_flops_per_step", f.model_flops_per_step);
@@ -474,6 +542,7 @@ int main(int argc, char** argv) {
   if (const auto status = options.parse(argc, argv)) return *status;
   try {
     const bool ranks_given = options.given("--ranks");
+    settle_requeue(arguments);
     settle_model(options, arguments);
     settle_layout(arguments, ranks_given);
     settle_tolerance(options, arguments);
@@ -488,6 +557,7 @@ int main(int argc, char** argv) {
     });
     progress.finish();
     print_summary(arguments, figures);
+    if (figures.stopped_by != 0 && comm.is_first()) print_stop(arguments, figures);
     timelines.finish(trained_steps(arguments.plan, figures));
     if (!arguments.json.empty() && comm.is_first()) write_json(arguments, figures);
     console::expect_printed();

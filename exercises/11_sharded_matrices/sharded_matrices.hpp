@@ -192,7 +192,8 @@ ShardedMatrix scattered(const ShardedMatrix& x, const std::string& axes, size_t 
   ShardedMatrix result = detail::space_for(x, more, groups);
   const Communicator& group = groups.along(axes);
   const Box from = held_box(x.whole, x.spread, groups.mesh(), groups.rank());
-  const BoxPieces sorted = pieces_of(from, detail::boxes_of(x, more, group, groups), x.local.dtype());
+  const BoxPieces sorted =
+      pieces_of(from, detail::boxes_of(x, more, group, groups), x.local.dtype());
   each_piece(sorted,
              [&](Tensor piece, const Box& box) { copy_overlap(x.local, from, piece, box); });
   reduce_scatter_uneven(group, sorted.numbers, result.local, sorted.counts, where);

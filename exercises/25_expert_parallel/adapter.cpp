@@ -21,8 +21,11 @@ Tensor by_expert(const Plan& plan, const Tensor& rows) {
 Tensor by_rank(const Plan& plan, const Tensor& rows) {
   return student::DispatchPlan{plan.to, plan.from, plan.arriving, plan.held}.by_rank(rows);
 }
-Tensor exchange(const Tensor& rows, Counts to, Counts from, const Communicator& ep) {
-  return student::RowsInFlight(rows, to, from, ep, {.label = "ep.rows"}).wait();
+Tensor exchange(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
+                const std::function<void()>& meanwhile) {
+  student::RowsInFlight there(rows, to, from, ep, {.label = "ep.rows"});
+  meanwhile();
+  return there.wait();
 }
 yotta::LayerPtr make_layer(const yotta::MoeOptions& options, const yotta::MoeAxes& axes) {
   return std::make_unique<student::MoeMlp>("mlp", options,

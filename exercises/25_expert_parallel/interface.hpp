@@ -1,6 +1,7 @@
 // What the graded cases of exercise 25 call. adapter.cpp fills it with one solution.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,7 +27,9 @@ struct Solution {
   Plan (*dispatch_plan)(Counts counts, int ep, int rank);
   Tensor (*by_expert)(const Plan& plan, const Tensor& rows);
   Tensor (*by_rank)(const Plan& plan, const Tensor& rows);
-  Tensor (*exchange)(const Tensor& rows, Counts to, Counts from, const Communicator& ep);
+  // `meanwhile` runs when the exchange has begun, before its end is waited for.
+  Tensor (*exchange)(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
+                     const std::function<void()>& meanwhile);
   yotta::LayerPtr (*make_layer)(const yotta::MoeOptions& options, const yotta::MoeAxes& axes);
   void (*reduce_gradients)(const std::vector<yotta::ParameterPtr>& parameters,
                            const Communicator& copies, const Communicator& data);

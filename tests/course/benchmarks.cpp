@@ -113,3 +113,39 @@ TEST_CASE("bench gpu_matmul: beside cuBLAS, or a word that there is no GPU") {
   CHECK((ending.status == 0 || ending.status == 77));
   CHECK((ending.status == 77) == ending.output.starts_with("not run: "));
 }
+
+TEST_CASE("bench scaling: a row for each model and each window of noise, as lesson 29 reads them") {
+  const Json report =
+      report_of("scaling", {"--budgets", "2e7", "8e7", "--sizes", "3", "--parts", "isoflop",
+                            "noise", "--noise-steps", "25", "--held-out", "1e8", "1", "16"});
+  REQUIRE(report["runs"].size() == 7);
+  for (const Json& row : report["runs"]) {
+    CAPTURE(row.dump());
+    for (const char* key :
+         {"layers", "width", "weights", "steps", "tokens", "flops", "rate", "loss", "cpu_seconds"})
+      CHECK(positive(row[key]));
+    CHECK(row["tokens"] == 4 * 64 * row["steps"].get<int64_t>());
+    CHECK(row["flops"].get<double>() == doctest::Approx(row["budget"].get<double>()).epsilon(0.15));
+    CHECK(row["block_weights"].get<double>() < row["weights"].get<double>());
+  }
+  CHECK(report["runs"][6]["part"] == "held_out");
+  CHECK(report["noise"].size() == 1);
+  CHECK(report["command"].get<std::string>().starts_with("./yotta bench scaling --"));
+}
+
+TEST_CASE("bench diloco: DDP, and DiLoCo with 32, 8 and 4 bits, over processes") {
+  const Json report = report_of("diloco", {"--layers", "1", "--ddp-steps", "1", "--rounds", "1",
+                                           "--inner", "2", "--batch", "2", "--link", "1Gbit/s"});
+  REQUIRE(report["rows"].size() == 4);
+  for (const Json& row : report["rows"])
+    for (const char* key : {"step_seconds", "bytes_a_step", "ratio"}) CHECK(positive(row[key]));
+  CHECK(report["rows"][1]["bytes_a_step"] < report["rows"][0]["bytes_a_step"]);
+  CHECK(report["rows"][3]["bytes_a_step"] < report["rows"][2]["bytes_a_step"]);
+}
+
+TEST_CASE("bench diloco_grid: a cell for each k and H, and one rank") {
+  const Json report = report_of("diloco_grid", {"--workers", "1,2", "--inner", "1,2", "--seeds",
+                                                "1", "--steps", "2", "--batch", "2"});
+  REQUIRE(report["rows"].size() == 5);
+  for (const Json& row : report["rows"]) CHECK(positive(row["mean"]));
+}

@@ -10,9 +10,13 @@
 #include "course/shared/cluster_picture.hpp"
 #include "course/shared/collective_picture.hpp"
 #include "course/shared/ddp_picture.hpp"
+#include "course/shared/diloco_picture.hpp"
 #include "course/shared/failures_picture.hpp"
 #include "course/shared/hsdp_picture.hpp"
 #include "course/shared/mfu_picture.hpp"
+#include "course/shared/planner_picture.hpp"
+#include "course/shared/scaling_picture.hpp"
+#include "course/shared/scaling_results.hpp"
 #include "course/shared/staleness_picture.hpp"
 #include "course/shared/survival_picture.hpp"
 #include "course/shared/two_nodes_picture.hpp"
@@ -43,6 +47,11 @@ int64_t count(const std::string& text, const std::string& word) {
   int64_t found = 0;
   for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
   return found;
+}
+
+const Plan& searched_plan() {
+  static const Plan plan = make_plan(planner_request());
+  return plan;
 }
 
 // Letters are about 0.56 of their size wide; no words leave the paper.
@@ -234,6 +243,33 @@ TEST_CASE("a waterfall's bars follow each other from 100% down to the MFU") {
   CHECK(count(svg, ">40.0%<") == 1);
 }
 
+TEST_CASE("the recipe: the fewest techniques within 5% of the fastest that fits") {
+  const std::vector<RecipeModel> models = recipe_models();
+  const PlanRequest request = recipe_request(models[1], 128, 8192);
+  const std::optional<Recipe> found = recipe_for(request);
+  REQUIRE(found.has_value());
+  CHECK(found->chosen.estimate.seconds <= 1.05 * found->fastest);
+  CHECK(found->chosen.estimate.memory.bytes() <= request.cluster.chip.memory);
+  for (const Layout& each : recipe_layouts(request)) {
+    const StepEstimate step = estimate_step(request.cluster, described(request, each));
+    const bool fits = step.memory.bytes() <= request.cluster.chip.memory;
+    if (fits) CHECK(step.seconds >= found->fastest);
+    // Copies are simpler than HSDP: were they fast enough, they would have been taken.
+    if (fits && techniques_of(each) == "dp") CHECK(step.seconds > 1.05 * found->fastest);
+  }
+  CHECK_FALSE(recipe_for(recipe_request(models[3], 8, 8192)).has_value());
+  CHECK(techniques_of({.shape = {.tp = 8, .cp = 2, .dp_shard = 4}}) == "tp cp FSDP");
+  CHECK(techniques_of({.shape = {.pp = 2, .dp_shard = 4, .dp_replicate = 2}}) == "pp HSDP");
+}
+
+TEST_CASE("the frontier's picture: one line, from the fastest to the smallest") {
+  const Plan& plan = searched_plan();
+  REQUIRE(plan.frontier.size() > 2);
+  CHECK(count(frontier_svg(plan), "#ee6677") == 2);  // the fastest, and the legend
+  for (size_t i = 1; i < plan.frontier.size(); ++i)
+    CHECK(plan.frontier[i].estimate.seconds < plan.frontier[i - 1].estimate.seconds);
+}
+
 namespace {
 Survival recorded_run() {
   const std::string file = YOTTA_SOURCE_DIR "/lessons/30_failures/run.json";
@@ -270,14 +306,52 @@ TEST_CASE("the live picture: who dies, is away, joins, and does steps again") {
                    "a.json is no log of a run that outlives its ranks"));
 }
 
+TEST_CASE(
+    "runs of DiLoCo: the stored curves are those of all ways, and short runs are what they say") {
+  const std::vector<DilocoCurve> stored = stored_diloco_curves();
+  const std::vector<DilocoMethod> methods = diloco_methods();
+  const DilocoSizes sizes;
+  REQUIRE(stored.size() == methods.size());
+  for (size_t i = 0; i < stored.size(); ++i) {
+    CHECK(stored[i].name == methods[i].name);
+    CHECK(std::ssize(stored[i].points) == sizes.steps / sizes.every);
+  }
+  CHECK(stored[0].points.back().megabytes / stored[2].points.back().megabytes ==
+        doctest::Approx(50).epsilon(0.01));
+  CHECK(diloco_csv(read_diloco_csv(diloco_csv(stored))) == diloco_csv(stored));
+  for (const DilocoMethod& method : methods)
+    CHECK(count(diloco_svg(stored), fmt::format(">{}<", method.name)) == 1);
+  const DilocoSizes small{1, 8, 2, 8, 8, 4, 2, 1e-3};
+  for (const DilocoMethod& method : methods) {
+    DilocoMethod often = method;
+    often.options.inner = often.options.fragments = 2;
+    often.options.overlap = 0;
+    const DilocoCurve one = run_diloco(often, small), two = run_diloco(often, small);
+    REQUIRE(one.points.size() == 2);
+    CHECK(one.points[1].loss == two.points[1].loss);
+    CHECK(one.points[1].seconds == two.points[1].seconds);
+    CHECK(one.points[1].megabytes > 0);
+  }
+}
+
+TEST_CASE("the grid has every k and H, after one rank's run") {
+  const std::vector<DilocoCell> cells = stored_diloco_grid();
+  REQUIRE(cells.size() == 17);
+  CHECK(cells[0].workers == 0);
+  for (size_t i = 1; i < cells.size(); ++i) {
+    CHECK(cells[i].workers == 1 << ((i - 1) / 4));
+    CHECK(cells[i].deviation > 0);
+  }
+}
+
 TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or more") {
   struct Drawn {
     const char *file, *lesson;
     std::string svg;
   };
   std::string pages;
-  for (const char* topic :
-       {"09_cluster", "10_collectives", "13_ddp", "16_hsdp", "27_mfu", "30_failures"})
+  for (const char* topic : {"09_cluster", "10_collectives", "13_ddp", "16_hsdp", "27_mfu",
+                            "28_planner", "29_scaling_laws", "30_failures", "31_diloco"})
     pages += runner::read_text(fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, topic));
   for (const auto& [file, lesson, svg] :
        {Drawn{"ring.svg", "10", ring_svg()},
@@ -292,9 +366,19 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
         {"hsdp_sweep.svg", "16", hsdp_sweep_svg()},
         {"mfu_waterfall.svg", "27", first_waterfall_svg()},
         {"mfu_faster.svg", "27", faster_svg()},
+        {"planner_frontier.svg", "28", frontier_svg(searched_plan())},
+        {"planner_cases.svg", "28", cases_svg()},
+        {"planner_recipe.svg", "28", recipe_svg()},
+        {"scaling_isoflop.svg", "29", scaling_isoflop_svg()},
+        {"scaling_optimum.svg", "29", scaling_optimum_svg()},
+        {"scaling_batch.svg", "29", scaling_batch_svg()},
+        {"scaling_width.svg", "29", scaling_width_svg()},
         {"failure_intervals.svg", "30", intervals_svg()},
         {"failure_flips.svg", "30", flips_svg()},
-        {"failure_run.svg", "30", survival_svg(recorded_run())}}) {
+        {"failure_run.svg", "30", survival_svg(recorded_run())},
+        {"diloco.svg", "31", diloco_svg(stored_diloco_curves())},
+        {"diloco_grid.svg", "31", diloco_grid_svg(stored_diloco_grid())},
+        {"latency_wall.svg", "31", latency_wall_svg()}}) {
     const bool same =
         runner::read_text(fmt::format("{}/course/pictures/{}", YOTTA_SOURCE_DIR, file)) == svg;
     CHECK_MESSAGE(same, fmt::format("course/pictures/{} is not what is drawn; ./yotta lesson {} -- "
@@ -309,4 +393,28 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
   }
   CHECK(count(ring_svg(), "all_gather step 3") == 1);
   CHECK(count(tree_svg(), ">8</text>") == 15);  // both ends of 7 messages, and rank 0's last sum
+}
+
+TEST_CASE(
+    "what was trained for lesson 29: every budget's best size is between its sizes, and held out "
+    "is held out") {
+  const ScalingResults& results = scaling_results();
+  CHECK(results.part("isoflop").size() == 28);
+  CHECK(results.part("held_out").size() == 1);
+  CHECK(results.part("width").size() == 56);
+  CHECK(results.noise.size() >= 4);
+  const auto budgets = by_budget(results.scaling_runs("isoflop"));
+  REQUIRE(budgets.size() == 4);
+  const std::vector<Optimum> best = isoflop_minima(results.scaling_runs("isoflop"));
+  for (size_t i = 0; i < budgets.size(); ++i) {
+    CHECK(best[i].parameters > budgets[i].front().parameters);
+    CHECK(best[i].parameters < budgets[i].back().parameters);
+  }
+  CHECK(results.part("held_out")[0].flops > 3.5 * budgets[3].front().flops);
+  // muP's best rate is one for all widths, within a step of the sweep; the other falls with them.
+  CHECK(best_rate(results, 128, true).rate == doctest::Approx(best_rate(results, 32, true).rate));
+  CHECK(best_rate(results, 128, false).rate < best_rate(results, 32, false).rate);
+  const BatchSteps steps = batch_steps(results);
+  CHECK(steps.batch.size() == 7);
+  CHECK(std::is_sorted(steps.steps.rbegin(), steps.steps.rend()));
 }

@@ -1,7 +1,18 @@
 // The options of `train`: what is refused, and in which words; and its help.
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
 
 #include "runner/grade.hpp"
 #include "support/from_ctest.hpp"
@@ -183,6 +194,131 @@ TEST_CASE("processes that are started with other options, text or weights are to
   }
   check("--load " + (folder / "3").string(), "--load " + (folder / "4").string(),
         "the model's tokenizer.json is ");
+}
+
+namespace {
+
+// A program that runs beside the test, and its output in a file.
+class Started {
+ public:
+  Started(Words words, const std::string& output, const Words& settings = {}) {
+    std::vector<char*> arguments, environment;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    Words all = settings;
+    for (char** each = environ; *each != nullptr; ++each) all.emplace_back(*each);
+    for (std::string& each : all) environment.push_back(each.data());
+    environment.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_WRONLY | O_CREAT, 0644);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    REQUIRE(posix_spawn(&process_, arguments[0], &actions, nullptr, arguments.data(),
+                        environment.data()) == 0);
+    posix_spawn_file_actions_destroy(&actions);
+  }
+  pid_t process() const { return process_; }
+  // Its exit status; -1 if a signal has ended it.
+  int wait() const {
+    int status = 0;
+    REQUIRE(waitpid(process_, &status, 0) == process_);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  pid_t process_ = 0;
+};
+
+// The processes that a process has started.
+std::vector<pid_t> children(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", process));
+  std::vector<pid_t> found;
+  for (pid_t each = 0; file >> each;) found.push_back(each);
+  return found;
+}
+
+// Until a run has been saved there.
+void await_saved(const std::string& folder) {
+  for (int tries = 0; tries < 200 * longest_wait; ++tries) {
+    if (std::filesystem::exists(folder + "/training_state.json")) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+double validation_loss(const std::string& json) {
+  return nlohmann::json::parse(yotta::read_file(json))["validation_loss"].get<double>();
+}
+
+// A run that a signal stops after its first save, and the same command once more: the loss of a run
+// that nobody stopped. `words`: of the ranks.
+void check_requeued(const Words& words, int signal, bool to_ranks, const std::string& name) {
+  const TemporaryFolder folder;
+  const std::string kept = (folder / "kept").string(), out = (folder / "out").string();
+  const std::string once = (folder / "once.json").string(),
+                    twice = (folder / "twice.json").string();
+  Words command = {from_ctest("YOTTA_TRAIN"), "--steps", "500", "--batch", "4", "--warmup", "2"};
+  command.insert(command.end(), tiny.begin(), tiny.end());
+  command.insert(command.end(), words.begin(), words.end());
+  const auto with = [&](const Words& more) {
+    Words all = command;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const Started first(with({"--requeue", kept, "--save-every", "1"}), out);
+  await_saved(kept);
+  for (const pid_t each : to_ranks ? children(first.process()) : std::vector{first.process()})
+    kill(each, signal);
+  CHECK(first.wait() == 0);
+  CAPTURE(yotta::read_file(out));
+  CHECK(contains(yotta::read_file(out), "stopped by " + name + " after step "));
+  CHECK(yotta::load_training_state(kept).step < 500);
+  CHECK(runner::run_limited(with({"--requeue", kept, "--json", twice}), longest_wait).well());
+  CHECK(runner::run_limited(with({"--json", once}), longest_wait).well());
+  CHECK(validation_loss(twice) == validation_loss(once));
+}
+
+}  // namespace
+
+TEST_CASE("--requeue: a run that is stopped by a signal goes on, to the same loss") {
+  check_requeued({"--load-ahead", "2", "--ema", "0.9", "--ranks", "2"}, SIGTERM, false, "SIGTERM");
+}
+
+TEST_CASE("--requeue: ranks that are processes are stopped by a signal to each, as srun sends it") {
+  check_requeued({"--ranks", "2", "--comm", "tcp"}, SIGUSR1, true, "SIGUSR1");
+}
+
+TEST_CASE("--requeue: under Slurm the job is put back into the queue, once, unless it has ended") {
+  const TemporaryFolder folder;
+  const std::string kept = (folder / "kept").string(), out = (folder / "out").string();
+  const std::string asked = (folder / "asked").string();
+  yotta::write_file((folder / "scontrol").string(), "#!/bin/sh\necho \"$@\" >> " + asked + "\n");
+  std::filesystem::permissions(folder / "scontrol", std::filesystem::perms::owner_all);
+  Words command = {from_ctest("YOTTA_TRAIN"),
+                   "--steps",
+                   "2000",
+                   "--batch",
+                   "4",
+                   "--requeue",
+                   kept,
+                   "--save-every",
+                   "1"};
+  command.insert(command.end(), tiny.begin(), tiny.end());
+  const Started first(command, out,
+                      {"SLURM_JOB_ID=17", fmt::format("PATH={}", (folder / "").string())});
+  await_saved(kept);
+  kill(first.process(), SIGUSR1);
+  CHECK(first.wait() == 0);
+  CHECK(contains(yotta::read_file(out), "Slurm was asked to start job 17 again"));
+  CHECK(yotta::read_file(asked) == "requeue 17\n");
+}
+
+TEST_CASE("--requeue saves and resumes by itself; --ema and --link say what they need") {
+  check_refused({"--requeue", "a", "--save", "b"}, "saves and resumes by itself; leave out --save");
+  check_refused({"--requeue", "a", "--diloco", "k=2"}, "Leave out --requeue");
+  check_refused({"--ema", "1"}, "from 1 on the average never moves");
+  check_refused({"--ema", "nan"}, "--ema is nan");
+  check_refused({"--link", "20Mbit/s"}, "--link slows down --comm tcp alone");
+  check_refused({"--link", "fast", "--comm", "tcp", "--ranks", "2"}, "'fast' is no link");
 }
 
 TEST_CASE("a prompt is printed as printable text; --zero's help says what it cuts") {

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "course/shared/diloco_options.hpp"
 #include "course/shared/same_everywhere.hpp"
 #include "course/tour/techniques.hpp"
 #include "support/message_of.hpp"
@@ -236,6 +237,66 @@ TEST_CASE("a run is saved by DualPipe, continued by ZB-V and by one rank: one ra
   plan.resume = plan.save, plan.save.clear();
   plan.layout.reset(), plan.ranks = 1, plan.schedule = "1f1b", plan.stop_after = 0;
   check_near(losses(plan), all, 2);
+}
+
+TEST_CASE("--diloco: with H = 1 and plain averaging DDP's losses; a worker may be any mesh") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.batch = 7, plan.clip = 0, plan.optimizer = "sgd", plan.learning_rate = 0.1;
+  const TrainingFigures all = run_training(plan, [](const StepFigures&) {});
+  plan.workers = plan.ranks = 3;
+  plan.diloco = {.inner = 1, .learning_rate = 1, .momentum = 0};
+  const TrainingFigures split = run_training(plan, [](const StepFigures&) {});
+  check_near(split.loss, all.loss, 0);
+  CHECK(std::abs(split.validation_loss - all.validation_loss) <= 2e-5);
+  plan.batch = 8, plan.optimizer = "adamw", plan.clip = 1, plan.learning_rate = 0.01;
+  plan.workers = plan.ranks = 2, plan.diloco = {.inner = 2};
+  const std::vector<double> expected = losses(plan);
+  plan.ranks = 4;
+  for (const char* layout : {"tp=2", "fsdp=2", "pp=2", "dp=2", "cp=2"}) {
+    CAPTURE(layout);
+    plan.layout = parse_mesh(layout);
+    check_near(losses(plan), expected, 0);
+  }
+  plan.layout = MeshShape{.dp_replicate = 2}, plan.zero = 2;
+  check_near(losses(plan), expected, 0);
+}
+
+TEST_CASE("--diloco: what a rank sends falls by about H, and by a few times more with 4 bits") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.ranks = 2, plan.layout.reset();
+  const auto sent = [&](int workers, const DilocoOptions& options) {
+    plan.workers = workers, plan.diloco = options;
+    return static_cast<double>(run_training(plan, [](const StepFigures&) {}).ranks[0].bytes_sent);
+  };
+  const double ddp = sent(0, {}), diloco = sent(2, {.inner = 3});
+  CHECK(std::abs(ddp / diloco - 3) < 0.03);
+  CHECK(diloco / sent(2, {.inner = 3, .bits = 8}) > 3.5);
+  CHECK(diloco / sent(2, {.inner = 3, .bits = 4}) > 6.5);
+}
+
+TEST_CASE("--diloco: what cannot be is refused, with what would work") {
+  const auto said = [](const std::string& text) { return message_of([&] { parse_diloco(text); }); };
+  CHECK(parse_diloco("k=4,inner=10,bits=4").second.bits == 4);
+  CHECK(contains(said("inner=5"), "--diloco needs workers"));
+  CHECK(contains(said("k=4,speed=3"), "--diloco has 'speed=3'; it takes k (workers)"));
+  CHECK(contains(said("k=4.5"), "'4.5' is no whole number"));
+  CHECK(contains(said("k=4,keep=0.5"), "is for a mean that comes late"));
+  CHECK(contains(said("k=4,inner=5,overlap=5"), "give 0 to 4"));
+  CHECK(contains(said("k=4,momentum=nan"), "a momentum of nan"));
+  TrainingPlan plan = tiny("", "/no/such/text");
+  const auto refused = [&] { return message_of([&] { check_plan(plan); }); };
+  plan.workers = 16, plan.ranks = 16, plan.layout.reset();
+  CHECK(contains(refused(), "Nearest: --batch 16"));
+  plan.workers = 4, plan.ranks = 6;
+  CHECK(contains(refused(), "4 workers of DiLoCo do not divide 6 ranks"));
+  plan.layout = MeshShape{.tp = 2}, plan.ranks = 4;
+  CHECK(contains(refused(), "4 workers of tp 2 are 8 ranks, not 4"));
+  plan.ranks = 8, plan.save_every = 3;
+  CHECK(contains(refused(), "is saved at its end alone"));
+  plan.save_every = 0, plan.device = Device::cuda;
+  CHECK(contains(refused(), "run on the CPU only"));
 }
 
 TEST_CASE("--context-parallel: one rank's losses; Ulysses sends less than the ring") {

@@ -47,8 +47,16 @@ TEST_CASE("machines by name") {
   CHECK(cluster_named("v5ex12").torus == std::vector<int>{3, 4});
   CHECK(cluster_named("h100-pciex2").chip.link == 300e9);
   CHECK(cluster_named("llama3-24k").size() == 24576);
+  const Cluster far = cluster_named("cities4x8");
+  CHECK(far.size() == 32);
+  CHECK(far.link(0, 3).alpha == 1e-6);
+  CHECK(std::abs(far.link(0, 4).seconds(125e6) - 1.05) < 1e-12);  // a second and 50 ms
+  CHECK(std::abs(far.link(15, 16).seconds(0) - 0.1) < 1e-12);     // across the ocean
+  CHECK(cluster_named("citiesx4").link(0, 3).level == 1);
+  CHECK(cluster_named("citiesx1").size() == 1);
   CHECK(cluster_named("ideal").link(0, 5).seconds(1e12) < 1e-200);
-  for (const char* wrong : {"h100", "h100x", "h100x0", "x8", "h100x-8", "h900x8", "h100x8k", ""})
+  for (const char* wrong : {"h100", "h100x", "h100x0", "x8", "h100x-8", "h900x8", "h100x8k", "",
+                            "cities4", "cities4kx8", "cities-1x2"})
     CHECK_THROWS_AS(cluster_named(wrong), Error);
 }
 

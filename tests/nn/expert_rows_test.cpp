@@ -109,6 +109,12 @@ TEST_CASE("expert rows: bf16 is summed in f32, threads, meta, errors") {
                  "assignment is (800) i32, expected (400)"));
   CHECK(contains(message_of([&] { combine_rows(y, rows.assignment, weight.to(DType::bf16)); }),
                  "weight is (2, 2) bf16, expected f32"));
+  const Tensor beyond = Tensor::from<int32_t>({0, 4}, {2}), two = random_tensor({2, 7}, "two");
+  const char* const refused = "row 1 is of assignment 4, but there are 4";
+  CHECK(contains(message_of([&] { gather_rows(two, beyond, 2); }), refused));
+  CHECK(
+      contains(message_of([&] { combine_rows_backward(two, two, beyond, weight.to(DType::f64)); }),
+               refused));
 
   RankContext self;
   const ContextScope scope(self);

@@ -179,6 +179,11 @@ TEST_CASE("experts are made with the values of the whole layer, whichever are he
     CHECK(is_expert_parameter(*own[i]));
   }
   CHECK(own[0]->name == "mlp.experts.2.gate.weight");
+  const auto expert = [](const char* name) {
+    return is_expert_parameter(*make_parameter(name, {1, 1}, false, ones(), 1, DType::f64));
+  };
+  CHECK(expert("experts.2.up.weight"));
+  CHECK(!expert("mlp.shared_experts.up.weight"));
   CHECK(own[0]->range == ShardRange{2, 3, 2, 0, 4, 0});
   CHECK(own[2]->range == ShardRange{3, 2, 0, 2, 0, 4});
   ExpertsOptions wrong = options(true, 4);

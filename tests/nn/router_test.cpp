@@ -198,6 +198,14 @@ TEST_CASE("router: leading dims, no rows, bf16, meta, errors") {
   RouterOptions o = options(4, 2);
   o.z_loss = std::nan("");
   CHECK(contains(message_of([&] { Router("r", o); }), "r: the z-loss is nan, expected 0 or more"));
+  o = options(4, 2), o.bias_rate = 0.1;
+  for (const char* name : {"r", "mlp.gate", "mlprouter"})
+    CHECK(contains(message_of([&] { Router(name, o); }),
+                   fmt::format("{}: a router with a bias must be called \"router\"", name)));
+  for (const char* name : {"router", "mlp.router"}) {
+    Router named(name, o);
+    CHECK(is_router_bias(*parameters_of(named)[1]));
+  }
 
   RankContext self;
   const ContextScope scope(self);

@@ -28,24 +28,10 @@ MoeOptions mixture(int64_t E, int64_t k) {
   return o;
 }
 
-ParameterPtrs parameters_of(Layer& layer) {
-  ParameterPtrs all;
-  layer.add_parameters(all);
-  return all;
-}
-
-struct Outcome {
-  Tensor y, dx;
-};
 // x (n, 1, C): sequences of one token, of which the first is number `first` of all.
-Outcome forward_backward(Layer& layer, const Tensor& x, const Tensor& dy, int64_t first = 0) {
-  Saved saved({.seed = 3, .step = 1, .first_sequence = first, .training = true});
-  Outcome out;
-  out.y = layer.forward(x, saved);
-  out.dx = layer.backward_input(dy, saved);
-  layer.backward_weight(saved);
-  CHECK(saved.bytes() == 0);
-  return out;
+Passes forward_backward(Layer& layer, const Tensor& x, const Tensor& dy, int64_t first = 0) {
+  return yotta_test::forward_backward(
+      layer, x, dy, {.seed = 3, .step = 1, .first_sequence = first, .training = true});
 }
 
 // Scores of all experts from `most` on become equal, and the first of equal experts is chosen: few
@@ -71,7 +57,7 @@ void check_equals_serial(const MoeOptions& options, std::initializer_list<int> r
   MoeMlp serial("mlp", options, in_f64);
   const ParameterPtrs whole = parameters_of(serial);
   favour(whole, most);
-  const Outcome expected = forward_backward(serial, x, dy);
+  const Passes expected = forward_backward(serial, x, dy);
   for (const int ep : rank_counts) {
     CAPTURE(ep);
     run_ranks(ep, [&](Communicator& world) {
@@ -81,7 +67,7 @@ void check_equals_serial(const MoeOptions& options, std::initializer_list<int> r
       favour(own, most);
       const int64_t begin = chunk_begin(tokens, ep, world.rank());
       const int64_t end = begin + chunk_count(tokens, ep, world.rank());
-      const Outcome out = forward_backward(part, x.rows(begin, end), dy.rows(begin, end), begin);
+      const Passes out = forward_backward(part, x.rows(begin, end), dy.rows(begin, end), begin);
       check_equal(out.y, expected.y.rows(begin, end), "y", 1e-12, ep);
       check_equal(out.dx, expected.dx.rows(begin, end), "dx", 1e-12, ep);
       check_gradients_of(own, whole, world, ep);
@@ -221,7 +207,7 @@ TEST_CASE("a token that all its experts drop has y 0 and dx of the router's loss
   options.capacity = 1.0 / 3;  // of 12 tokens each expert takes one
   MoeMlp mixed("mlp", options, in_f64);
   favour(parameters_of(mixed), 0);  // equal scores: all go to expert 0
-  const Outcome out =
+  const Passes out =
       forward_backward(mixed, random_tensor({12, 1, C}, "x"), random_tensor({12, 1, C}, "dy"));
   for (int64_t n = 0; n < 12; ++n) {
     CHECK((sum_of_squares(out.y.rows(n, n + 1)) > 0) == (n == 0));
@@ -236,14 +222,14 @@ TEST_CASE("three copies of each expert: gradients are summed over the copies, an
   const Tensor x = random_tensor({N, 1, C}, "x"), dy = random_tensor({N, 1, C}, "dy");
   MoeMlp serial("mlp", options, in_f64);
   const ParameterPtrs whole = parameters_of(serial);
-  const Outcome expected = forward_backward(serial, x, dy);
+  const Passes expected = forward_backward(serial, x, dy);
   run_ranks(6, [&](Communicator& world) {
     const int rank = world.rank();
     const Communicator ep = world.split(rank / 2, rank), copies = world.split(rank % 2, rank);
     MoeMlp part("mlp", options, in_f64, {.ep = ep, .routed = world});
     const ParameterPtrs own = parameters_of(part);
     const int64_t begin = chunk_begin(N, 6, rank), end = begin + chunk_count(N, 6, rank);
-    const Outcome out = forward_backward(part, x.rows(begin, end), dy.rows(begin, end), begin);
+    const Passes out = forward_backward(part, x.rows(begin, end), dy.rows(begin, end), begin);
     check_equal(out.y, expected.y.rows(begin, end), "y", 1e-12, 6);
     check_equal(out.dx, expected.dx.rows(begin, end), "dx", 1e-12, 6);
     check_gradients_of(own, whole, world, 6, copies);
@@ -261,7 +247,7 @@ TEST_CASE("tp inside the experts, ep outside: outputs and every gradient; tokens
                  dy = random_tensor({2 * n / T, T, C}, "y");
     MoeMlp serial("mlp", options, in_f64);
     const ParameterPtrs whole = parameters_of(serial);
-    const Outcome expected = forward_backward(serial, x, dy);
+    const Passes expected = forward_backward(serial, x, dy);
     run_ranks(4, [&](Communicator& world) {
       const int rank = world.rank();
       const Communicator tp = world.split(rank / 2, rank), ep = world.split(rank % 2, rank);
@@ -273,7 +259,7 @@ TEST_CASE("tp inside the experts, ep outside: outputs and every gradient; tokens
         const int64_t first = chunk_begin(n, 2, tp.rank());
         return cut ? as_rows(of_ep).rows(first, first + tokens_held(n, tp)) : of_ep;
       };
-      const Outcome out = forward_backward(part, mine(x), mine(dy), ep.rank() * 3);
+      const Passes out = forward_backward(part, mine(x), mine(dy), ep.rank() * 3);
       check_equal(out.y, mine(expected.y), "y", 1e-12, 4);
       check_equal(out.dx, mine(expected.dx), "dx", 1e-12, 4);
       check_gradients_of(own, whole, ep, 4);
@@ -290,10 +276,10 @@ TEST_CASE("inside nodes first, then between them: the same bits in fewer message
       MoeOptions options = mixture(8, 2);
       MoeMlp flat("mlp", options, in_f64, {.ep = ep});
       options.comm = {.algorithm = Algorithm::hierarchical, .node = node};
-      const Outcome a = forward_backward(flat, x.rows(begin, end), dy.rows(begin, end));
+      const Passes a = forward_backward(flat, x.rows(begin, end), dy.rows(begin, end));
       context().ledger.reset();
       MoeMlp hops("mlp", options, in_f64, {.ep = ep});
-      const Outcome b = forward_backward(hops, x.rows(begin, end), dy.rows(begin, end));
+      const Passes b = forward_backward(hops, x.rows(begin, end), dy.rows(begin, end));
       CHECK(same_bits(a.y, b.y));
       CHECK(same_bits(a.dx, b.dx));
     });
@@ -308,11 +294,11 @@ TEST_CASE("bf16 rows travel in 2 bytes a number; outputs are the serial layer's 
   const Tensor x = random_tensor({N, 1, C}, "x", DType::bf16),
                dy = random_tensor({N, 1, C}, "dy", DType::bf16);
   MoeMlp serial("mlp", mixture(4, 2), bf16);
-  const Outcome expected = forward_backward(serial, x, dy);
+  const Passes expected = forward_backward(serial, x, dy);
   run_ranks(4, [&](Communicator& ep) {
     const int64_t begin = chunk_begin(N, 4, ep.rank()), end = begin + chunk_count(N, 4, ep.rank());
     MoeMlp part("mlp", mixture(4, 2), bf16, {.ep = ep});
-    const Outcome out = forward_backward(part, x.rows(begin, end), dy.rows(begin, end));
+    const Passes out = forward_backward(part, x.rows(begin, end), dy.rows(begin, end));
     CHECK(same_bits(out.y, expected.y.rows(begin, end)));
     CHECK(same_bits(out.dx, expected.dx.rows(begin, end)));
     CHECK(context().ledger.traffic("ep.dispatch").bytes_sent % (2 * C) == 0);
@@ -331,4 +317,12 @@ TEST_CASE("more ranks than experts, and an F that tp does not divide, are refuse
                                "take at most 4", "expert_parallel_test.cpp:"});
   check_says(error(3, true), {"layers.0.mlp: 4 hidden numbers of an expert cannot be divided",
                               "the nearest number that can is 3"});
+}
+
+TEST_CASE("an x of another type than the weights is refused, before anything is sent") {
+  MoeMlp layer("layers.0.mlp", mixture(4, 2), {1, DType::bf16});
+  Saved saved;
+  const std::string said = message_of([&] { layer.forward(Tensor::zeros({3, C}), saved); });
+  check_says(said,
+             {"layers.0.mlp: x is (3, 6) f32", "expected bf16", "convert with .to(DType::bf16)"});
 }

@@ -193,7 +193,10 @@ Mesh::Mesh(const Communicator& world, const MeshShape& shape, int rank, bool is_
            Where where)
     : world_(world), shape_(shape), rank_(rank), is_mirrored_(is_mirrored) {
   for (const Axis axis : all_axes) axes_[static_cast<size_t>(axis)] = along({axis}, where);
+  // Nothing is sent over it where it is mirrored: its links need not be equal.
+  CostSink* const clock = std::exchange(context().clock, is_mirrored ? nullptr : context().clock);
   dp_ = along({Axis::ep, Axis::dp_shard, Axis::dp_replicate}, where);
+  context().clock = clock;
 }
 
 Communicator Mesh::along(std::span<const Axis> axes, Where where) const {

@@ -94,11 +94,17 @@ YOTTA_API Cluster torus(const Chip& chip, std::vector<int> axes);
 // 192 racks per pod with full bandwidth, 8 pods that share 1:7.
 YOTTA_API Cluster llama3_24k();
 
+// Cities with `chips` H100 each, for workers that seldom talk (parallel/diloco.hpp): four lie on a
+// continent, 50 ms apart, and 100 ms from the next four, across an ocean. A chip has 1 Gbit/s to
+// other cities.
+YOTTA_API Cluster cities(int count, int chips = 1);
+
 // `count` cut into `axes` factors as equal as can be: 256 into 16 x 16, 64 into 4 x 4 x 4.
 YOTTA_API std::vector<int> nearly_cubic(int count, int axes);
 
 // A machine by name: "ideal", "llama3-24k", or a chip and how many: "h100x8", "h100x16384",
-// "v5px64" (TPUs form a torus). Errors: no such name; the message says what a name may be.
+// "v5px64" (TPUs form a torus); "citiesx8" is cities(8), "cities4x8" has 4 chips in each. Errors:
+// no such name; the message says what a name may be.
 YOTTA_API Cluster cluster_named(std::string_view text, Where where = Where::current());
 
 #if YOTTA_BODIES_OF(machine)
@@ -213,6 +219,18 @@ Cluster llama3_24k() {
   return made;
 }
 
+Cluster cities(int count, int chips) {
+  const double beta = 8 / 1e9;  // 1 Gbit/s
+  const Chip& chip = chip_named("h100");
+  const int all = count * chips, continent = std::min(count, 4) * chips;
+  return {fmt::format("cities{}x{}", chips > 1 ? std::to_string(chips) : "", count),
+          chip,
+          {{"city", chips, 1e-6, 1 / chip.link},
+           {"continent", continent, 50e-3, beta},
+           {"world", all, 100e-3, beta}},
+          {}};
+}
+
 std::vector<int> nearly_cubic(int count, int axes) {
   if (axes == 1) return {count};
   int length = 1;
@@ -236,8 +254,19 @@ Cluster cluster_named(std::string_view text, Where where) {
   const char* const end = text.data() + text.size();
   int count = 0;
   if (x == text.npos || std::from_chars(text.data() + x + 1, end, count).ptr != end || count < 1)
-    fail(where, "'{}' is no machine: give ideal, llama3-24k, or a chip and how many, as h100x8",
-         text);
+    fail(
+        where,
+        "'{}' is no machine: give ideal, llama3-24k, or a chip and how many, as h100x8; or cities, "
+        "as citiesx4",
+        text);
+  if (const std::string_view city = text.substr(0, x); city.starts_with("cities")) {
+    int chips = 1;
+    const char* const last = city.data() + city.size();
+    const auto [read, error] = std::from_chars(city.data() + 6, last, chips);
+    if (city.size() > 6 && (read != last || chips < 1 || chips > 1024 || count > 1024))
+      fail(where, "'{}': write citiesx8, or cities4x8 for 4 chips in each of 8", text);
+    return cities(count, chips);
+  }
   const Chip& chip = chip_named(text.substr(0, x), where);
   if (chip.links == 1) return switched(chip, count);
   return torus(chip, nearly_cubic(count, chip.links / 2));

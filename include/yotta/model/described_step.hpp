@@ -32,6 +32,12 @@ struct Efficiency {
 // heads of 128 numbers, 16k tokens: forward 616, backward 561.
 inline constexpr Efficiency h100_kernels = {798 / 989.4, 616 / 989.4, 561 / 989.4};
 
+// Of an operation, by its name.
+constexpr double reached(const Efficiency& efficiency, std::string_view op) {
+  if (!op.starts_with("attention")) return efficiency.matmul;
+  return op.ends_with("backward") ? efficiency.attention_backward : efficiency.attention;
+}
+
 struct DescribedStep {
   TransformerConfig config = {};
   MeshShape shape = {};
@@ -75,11 +81,8 @@ class KernelClock : public CostSink {
   KernelClock(CostSink& clock, const Efficiency& efficiency)
       : clock_(clock), efficiency_(efficiency) {}
   void op(const OpCost& cost) override {
-    const std::string_view name = cost.name;
     OpCost charged = cost;
-    charged.flops /= !name.starts_with("attention") ? efficiency_.matmul
-                     : name.ends_with("backward")   ? efficiency_.attention_backward
-                                                    : efficiency_.attention;
+    charged.flops /= reached(efficiency_, cost.name);
     clock_.op(charged);
   }
   EventStamp send(const MessageCost& m) override { return clock_.send(m); }

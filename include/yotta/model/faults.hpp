@@ -108,11 +108,11 @@ YOTTA_API TrainHooks with_faults(TrainHooks hooks, const FaultPoint& point);
 namespace yotta {
 
 std::vector<Fault> FaultPlan::of(int rank) const {
+  const auto is_earlier = [](const Fault& a, const Fault& b) { return a.step < b.step; };
   std::vector<Fault> own;
   for (const Fault& each : faults)
-    if (each.rank == rank) own.push_back(each);
-  std::stable_sort(own.begin(), own.end(),
-                   [](const Fault& a, const Fault& b) { return a.step < b.step; });
+    if (each.rank == rank)
+      own.insert(std::upper_bound(own.begin(), own.end(), each, is_earlier), each);
   return own;
 }
 

@@ -69,6 +69,10 @@ constexpr OpCost attention_block_backward_cost(DType dtype, const AttentionSizes
                  3 * query_numbers(s) + 2 * key_numbers(s) + row_numbers(s),
                  query_numbers(s) + 2 * key_numbers(s));
 }
+// To merge two parts of the sums of `rows` rows (parallel/ring_attention.hpp).
+constexpr OpCost attention_merge_cost(DType dtype, int64_t rows, int64_t d) {
+  return op_cost("attention_merge", dtype, (3 * d + 8) * rows, 2 * rows * (d + 1), rows * (d + 1));
+}
 
 // A block of attention: o (B, n, H, d) and L (B, H, n) of its n queries over its keys alone. o is
 // f32 for bf16: a part of a sum.

@@ -12,7 +12,7 @@
 //     combine_rows     y (n, C)     y of a token = sum of weight times its rows
 //
 // Each is the other's backward but for the weights: gather_rows_backward adds up with weight 1, and
-// combine_backward copies dy, times weight, and gives dweight = dy . row.
+// combine_rows_backward copies dy, times weight, and gives dweight = dy . row.
 //
 // Capacity: an expert may take at most `capacity` assignments; those that come later, in the order
 // of tokens, are dropped. A dropped assignment is in no row, adds nothing to y and gets dweight 0:
@@ -98,15 +98,20 @@ int64_t expert_capacity(double factor, int64_t n, int64_t top_k, int64_t experts
 
 namespace detail {
 
-// For each of n k assignments its row, or -1 if it was dropped.
-inline std::vector<int64_t> row_of_assignment(const Tensor& assignment, int64_t assignments,
-                                              Where where) {
-  std::vector<int64_t> row(static_cast<size_t>(assignments), -1);
+// Throws unless each row is of one of n k assignments.
+inline void expect_assignments(const Tensor& assignment, int64_t assignments, Where where) {
   for_each_id(assignment, where, [&](int64_t i, int32_t a) {
     if (a < 0 || a >= assignments)
       fail(where, "row {} is of assignment {}, but there are {}", i, a, assignments);
-    row[static_cast<size_t>(a)] = i;
   });
+}
+
+// For each of n k assignments its row, or -1 if it was dropped.
+inline std::vector<int64_t> row_of_assignment(const Tensor& assignment, int64_t assignments,
+                                              Where where) {
+  expect_assignments(assignment, assignments, where);
+  std::vector<int64_t> row(static_cast<size_t>(assignments), -1);
+  for_each_id(assignment, where, [&](int64_t i, int32_t a) { row[static_cast<size_t>(a)] = i; });
   return row;
 }
 
@@ -135,6 +140,49 @@ void sum_rows(const Tensor& rows, const std::vector<int64_t>& row_of, int64_t to
   });
 }
 
+// The assignments that each expert takes, in the order of tokens.
+inline std::vector<std::vector<int32_t>> taken_by_expert(const Tensor& expert, int64_t experts,
+                                                         int64_t capacity,
+                                                         std::span<const int64_t> before,
+                                                         Where where) {
+  const int32_t* id = expert.device() == Device::meta ? nullptr : expert.data<int32_t>(where);
+  std::vector<std::vector<int32_t>> taken(static_cast<size_t>(experts));
+  for (int64_t a = 0; a < expert.numel(); ++a) {
+    const int64_t e = id == nullptr ? uniform_expert(a, experts) : id[a];
+    if (e < 0 || e >= experts)
+      fail(where, "sort_by_expert: assignment {} goes to expert {} of {}", a, e, experts);
+    std::vector<int32_t>& to = taken[static_cast<size_t>(e)];
+    const int64_t earlier = before.empty() ? 0 : before[static_cast<size_t>(e)];
+    if (std::ssize(to) + earlier < capacity) to.push_back(static_cast<int32_t>(a));
+  }
+  return taken;
+}
+
+// Fills both gradients; a row's assignment is its own, so no two threads write the same number.
+template <class Number>
+void combine_gradients(const Tensor& dy, const Tensor& rows, const Tensor& assignment,
+                       const Tensor& weight, CombineGradients& d, Where where) {
+  using Real = Computed<Number>;
+  const int64_t m = rows.dim(0), C = rows.dim(1), k = weight.dim(1);
+  const Number *g = dy.data<Number>(where), *r = rows.data<Number>(where);
+  const Real* w = weight.data<Real>(where);
+  const int32_t* of = assignment.data<int32_t>(where);
+  Number* dr = d.drows.data<Number>();
+  Real* dw = d.dweight.data<Real>();
+  parallel_for(m, rows_per_thread(C), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Number* from = g + of[i] / k * C;
+      Real along = 0;
+      for (int64_t c = 0; c < C; ++c) {
+        const Real each = static_cast<Real>(from[c]);
+        along += each * static_cast<Real>(r[i * C + c]);
+        dr[i * C + c] = static_cast<Number>(w[of[i]] * each);
+      }
+      dw[of[i]] = along;
+    }
+  });
+}
+
 }  // namespace detail
 
 ExpertRows sort_by_expert(const Tensor& expert, int64_t experts, int64_t capacity,
@@ -143,26 +191,16 @@ ExpertRows sort_by_expert(const Tensor& expert, int64_t experts, int64_t capacit
   if (!before.empty() && std::ssize(before) != experts)
     fail(where, "sort_by_expert: {} counts of earlier assignments for {} experts", before.size(),
          experts);
-  const bool meta = expert.device() == Device::meta;
-  const int32_t* id = meta ? nullptr : expert.data<int32_t>(where);
-  std::vector<std::vector<int32_t>> of(static_cast<size_t>(experts));
-  for (int64_t a = 0; a < expert.numel(); ++a) {
-    const int64_t e = meta ? uniform_expert(a, experts) : id[a];
-    if (e < 0 || e >= experts)
-      fail(where, "sort_by_expert: assignment {} goes to expert {} of {}", a, e, experts);
-    std::vector<int32_t>& to = of[static_cast<size_t>(e)];
-    const int64_t earlier = before.empty() ? 0 : before[static_cast<size_t>(e)];
-    if (std::ssize(to) + earlier < capacity) to.push_back(static_cast<int32_t>(a));
-  }
   ExpertRows sorted;
   std::vector<int32_t> all;
-  for (const std::vector<int32_t>& each : of) {
+  for (const auto& each : detail::taken_by_expert(expert, experts, capacity, before, where)) {
     sorted.counts.push_back(std::ssize(each));
     all.insert(all.end(), each.begin(), each.end());
   }
   const int64_t m = std::ssize(all);
   sorted.assignment = empty_beside(expert, {m}, DType::i32, where);
-  if (!meta) sorted.assignment.copy_from(Tensor::from<int32_t>(all, {m}, where), where);
+  if (expert.device() != Device::meta)
+    sorted.assignment.copy_from(Tensor::from<int32_t>(all, {m}, where), where);
   return sorted;
 }
 
@@ -172,6 +210,7 @@ Tensor gather_rows(const Tensor& x, const Tensor& assignment, int64_t top_k, Whe
   charge(op_cost("gather_rows", x.dtype(), 0, m * C, m * C));
   Tensor rows = empty_beside(x, {m, C}, x.dtype(), where);
   if (x.device() == Device::meta) return rows;
+  detail::expect_assignments(assignment, x.dim(0) * top_k, where);
   const int32_t* a = assignment.data<int32_t>(where);
   parallel_for(m, rows_per_thread(C), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
@@ -230,25 +269,9 @@ CombineGradients combine_rows_backward(const Tensor& dy, const Tensor& rows,
   charge(op_cost("combine_rows_backward", rows.dtype(), 3 * m * C, 2 * m * C, m * C));
   CombineGradients d{empty_like(rows, where), zeros_like(weight, where)};
   if (rows.device() == Device::meta) return d;
+  detail::expect_assignments(assignment, n * k, where);
   visit_activation(rows.dtype(), where, [&]<class Number>(Type<Number>) {
-    using Real = Computed<Number>;
-    const Number *g = dy.data<Number>(where), *r = rows.data<Number>(where);
-    const Real* w = weight.data<Real>(where);
-    const int32_t* of = assignment.data<int32_t>(where);
-    Number* dr = d.drows.data<Number>();
-    Real* dw = d.dweight.data<Real>();
-    parallel_for(m, rows_per_thread(C), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const Number* from = g + of[i] / k * C;
-        Real along = 0;
-        for (int64_t c = 0; c < C; ++c) {
-          const Real each = static_cast<Real>(from[c]);
-          along += each * static_cast<Real>(r[i * C + c]);
-          dr[i * C + c] = static_cast<Number>(w[of[i]] * each);
-        }
-        dw[of[i]] = along;
-      }
-    });
+    detail::combine_gradients<Number>(dy, rows, assignment, weight, d, where);
   });
   return d;
 }

@@ -67,6 +67,7 @@ class Experts {
 
   const std::string& name() const { return name_; }
   const ExpertsOptions& options() const { return options_; }  // held_* are filled in
+  DType dtype() const { return up_[0].dtype(); }
 
   // F: rows (m, C) -> (m, C); counts[i]: rows of expert first_expert + i.
   YOTTA_API Tensor forward(const Tensor& rows, std::span<const int64_t> counts, Saved& saved);
@@ -159,8 +160,6 @@ void grouped_linear_backward_weight(const Tensor& dy, const Tensor& x,
 
 namespace detail {
 
-inline constexpr const char* experts_name = ".experts.";
-
 inline std::vector<Tensor> values_of(const std::vector<Use>& uses) {
   std::vector<Tensor> values;
   for (const Use& each : uses) values.push_back(each.parameter()->value);
@@ -208,7 +207,7 @@ Experts::Experts(std::string name, const ExpertsOptions& options, const Paramete
 }
 
 Tensor Experts::forward(const Tensor& rows, std::span<const int64_t> counts, Saved& saved) {
-  const Tensor x = as_type(rows, up_[0].dtype());
+  const Tensor x = as_type(rows, dtype());
   Tensor h = grouped_linear(x, counts, detail::values_of(up_)), active;
   if (options_.gated) {
     const Tensor gate = grouped_linear(x, counts, detail::values_of(gate_));
@@ -271,7 +270,8 @@ void Experts::add_parameters(std::vector<ParameterPtr>& to) {
 }
 
 bool is_expert_parameter(const Parameter& parameter) {
-  return parameter.name.find(detail::experts_name) != std::string::npos;
+  return parameter.name.starts_with("experts.") ||
+         parameter.name.find(".experts.") != std::string::npos;
 }
 
 #endif  // YOTTA_BODIES

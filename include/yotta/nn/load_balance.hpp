@@ -148,7 +148,9 @@ double z_loss(double beta, const Tensor& logits, Where where) {
   return beta * sum / static_cast<double>(logits.dim(0));
 }
 
-bool is_router_bias(const Parameter& parameter) { return parameter.name.ends_with(".router.bias"); }
+bool is_router_bias(const Parameter& parameter) {
+  return parameter.name == "router.bias" || parameter.name.ends_with(".router.bias");
+}
 
 void RouterBiases::take(const std::vector<ParameterPtr>& parameters) {
   above_.clear();

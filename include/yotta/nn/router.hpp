@@ -68,6 +68,7 @@ struct Routing {
 
 class Router : public Layer {
  public:
+  // With a bias the name must be "router", alone or after a dot: RouterBiases goes by it.
   YOTTA_API Router(std::string name, const RouterOptions& options,
                    const ParameterOptions& init = {});
 
@@ -90,7 +91,7 @@ class Router : public Layer {
  private:
   RouterOptions options_;
   Use weight_;  // (E, C)
-  Use bias_;    // (E), f32 (f64)
+  Use bias_;    // (1, E), f32 (f64)
 };
 
 #if YOTTA_BODIES_OF(nn)
@@ -146,6 +147,28 @@ void choose_row(const Real* s, const Real* b, const RouterOptions& o, int32_t* e
   for (int64_t j = 0; j < o.top_k && o.renormalise; ++j) weight[j] /= sum;
 }
 
+// The same for all rows of scores (n, E). bias (1, E), or undefined.
+inline Routing choose_experts(const Tensor& scores, const Tensor& bias, const RouterOptions& o,
+                              Where where) {
+  const int64_t n = scores.dim(0), E = o.experts, k = o.top_k;
+  const DType type = scores.dtype();
+  charge(router_cost("router", type, n, E, k));
+  Routing to{empty_beside(scores, {n, k}, DType::i32, where),
+             empty_beside(scores, {n, k}, type, where)};
+  if (scores.device() == Device::meta) return to;
+  visit_real(type, where, [&]<class Real>(Type<Real>) {
+    const Real* s = scores.data<Real>(where);
+    const Real* b = bias.defined() ? bias.data<Real>(where) : nullptr;
+    int32_t* expert = to.expert.data<int32_t>();
+    Real* weight = to.weight.data<Real>();
+    parallel_for(n, rows_per_thread(E * k), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        choose_row(s + i * E, b, o, expert + i * k, weight + i * k);
+    });
+  });
+  return to;
+}
+
 // ds (E) += what the weights of the chosen pass on: w_j = s_j / S, or s_j.
 template <class Real>
 void choice_gradient(const Real* s, const int32_t* expert, const Real* dweight,
@@ -168,6 +191,35 @@ void score_gradient(const Real* s, const RouterOptions& o, Real* ds) {
     ds[e] = o.score == RouterScore::softmax ? s[e] * (ds[e] - along) : ds[e] * s[e] * (1 - s[e]);
 }
 
+// dlogits (n, E) of dweight (n, k) and of both losses, means over `tokens`, or if 0 the load's.
+inline Tensor logits_gradient(const RouterOptions& o, const Tensor& logits, const Tensor& expert,
+                              const Tensor& dweight, const Tensor& load, int64_t tokens,
+                              Where where) {
+  const int64_t n = logits.dim(0), E = o.experts, k = o.top_k;
+  const Tensor scores = router_scores(o.score, logits, where);
+  charge(router_cost("router_backward", logits.dtype(), n, E, k));
+  Tensor dlogits = zeros_like(logits, where);
+  if (logits.device() == Device::meta) return dlogits;
+  const double mean = 1 / (tokens > 0 ? static_cast<double>(tokens) : load.item({E}));
+  const std::vector<double> g = balance_factors(o.balance_loss * mean, load, k, where);
+  visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
+    const Real *s = scores.data<Real>(where), *z = logits.data<Real>(where);
+    const Real* dw = dweight.data<Real>(where);
+    const int32_t* chosen = expert.data<int32_t>(where);
+    Real* d = dlogits.data<Real>();
+    parallel_for(n, rows_per_thread(8 * E), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        Real* ds = d + i * E;
+        choice_gradient(s + i * E, chosen + i * k, dw + i * k, o, ds);
+        if (o.balance_loss > 0) share_gradient(s + i * E, g, ds);
+        score_gradient(s + i * E, o, ds);
+        if (o.z_loss > 0) z_gradient(z + i * E, static_cast<Real>(o.z_loss * mean), E, ds);
+      }
+    });
+  });
+  return dlogits;
+}
+
 }  // namespace detail
 
 Router::Router(std::string name, const RouterOptions& options, const ParameterOptions& init)
@@ -175,36 +227,26 @@ Router::Router(std::string name, const RouterOptions& options, const ParameterOp
   options.check(this->name());
   weight_ = Use(make_parameter(this->name() + ".weight", {options.experts, options.width}, true,
                                options.initial, init.seed, init.dtype));
-  if (options.bias_rate > 0)
-    bias_ = Use(make_parameter(this->name() + ".bias", {1, options.experts}, false, zeros(),
-                               init.seed, computed(init.dtype)));
+  if (options.bias_rate == 0) return;
+  bias_ = Use(make_parameter(this->name() + ".bias", {1, options.experts}, false, zeros(),
+                             init.seed, computed(init.dtype)));
+  if (!is_router_bias(*bias_.parameter()))
+    fail(Where::current(),
+         "{}: a router with a bias must be called \"router\", alone or after a dot "
+         "(\"mlp.router\"): RouterBiases finds biases by this name",
+         this->name());
 }
 
 Routing Router::route(const Tensor& x, Saved& saved) {
   const Where where = Where::current();
-  const int64_t E = options_.experts, k = options_.top_k;
+  const int64_t E = options_.experts;
   const Tensor rows = as_type(as_rows(x), weight_.dtype());
-  const DType type = computed(rows.dtype());
-  const Tensor logits = linear_as(type, rows, weight_.parameter()->value);
+  const Tensor logits = linear_as(computed(rows.dtype()), rows, weight_.parameter()->value);
   const Tensor scores = detail::router_scores(options_.score, logits, where);
-  const Tensor bias = bias_.value();
-  const int64_t n = rows.dim(0);
-  charge(detail::router_cost("router", type, n, E, k));
-  Routing to{empty_beside(x, {n, k}, DType::i32, where), empty_beside(x, {n, k}, type, where)};
-  if (x.device() != Device::meta)
-    visit_real(type, where, [&]<class Real>(Type<Real>) {
-      const Real* s = scores.data<Real>(where);
-      const Real* b = bias.defined() ? bias.data<Real>(where) : nullptr;
-      int32_t* expert = to.expert.data<int32_t>();
-      Real* weight = to.weight.data<Real>();
-      parallel_for(n, rows_per_thread(E * k), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-          detail::choose_row(s + i * E, b, options_, expert + i * k, weight + i * k);
-      });
-    });
+  const Routing to = detail::choose_experts(scores, bias_.value(), options_, where);
   Tensor load = empty_beside(x, {E + 1}, DType::f64, where);
   load.rows(0, E).copy_from(expert_counts(to.expert, E));
-  load.rows(E, E + 1).fill(static_cast<double>(n));
+  load.rows(E, E + 1).fill(static_cast<double>(rows.dim(0)));
   saved.keep("x", rows);
   saved.keep("logits", logits);
   saved.keep("expert", to.expert);
@@ -214,36 +256,12 @@ Routing Router::route(const Tensor& x, Saved& saved) {
 
 Tensor Router::backward_input(const Tensor& dweight, Saved& saved) {
   const Where where = Where::current();
-  const int64_t E = options_.experts, k = options_.top_k;
-  const Tensor logits = saved.take("logits"), load = saved.take("load");
-  const Tensor expert = saved.get("expert"), x = saved.get("x");
+  const Tensor logits = saved.take("logits"), load = saved.take("load"), x = saved.get("x");
   const int64_t n = logits.dim(0);
-  expect_shape("router's backward", "dweight", dweight, {n, k}, where);
+  expect_shape("router's backward", "dweight", dweight, {n, options_.top_k}, where);
   expect_dtype("router's backward", "dweight", dweight, logits.dtype(), where);
-  const Tensor scores = detail::router_scores(options_.score, logits, where);
-  charge(detail::router_cost("router_backward", logits.dtype(), n, E, k));
-  Tensor dlogits = zeros_like(logits, where);
-  if (logits.device() != Device::meta) {
-    const int64_t tokens = saved.position().tokens;
-    const double mean = 1 / (tokens > 0 ? static_cast<double>(tokens) : load.item({E}));
-    std::vector<double> g = detail::balance_factors(options_.balance_loss * mean, load, k, where);
-    visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
-      const Real *s = scores.data<Real>(where), *z = logits.data<Real>(where);
-      const Real* dw = dweight.data<Real>(where);
-      const int32_t* chosen = expert.data<int32_t>(where);
-      Real* d = dlogits.data<Real>();
-      parallel_for(n, rows_per_thread(8 * E), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          Real* ds = d + i * E;
-          detail::choice_gradient(s + i * E, chosen + i * k, dw + i * k, options_, ds);
-          if (options_.balance_loss > 0) detail::share_gradient(s + i * E, g, ds);
-          detail::score_gradient(s + i * E, options_, ds);
-          if (options_.z_loss > 0)
-            detail::z_gradient(z + i * E, static_cast<Real>(options_.z_loss * mean), E, ds);
-        }
-      });
-    });
-  }
+  const Tensor dlogits = detail::logits_gradient(options_, logits, saved.get("expert"), dweight,
+                                                 load, saved.position().tokens, where);
   saved.keep("dy", dlogits);
   Tensor dx = empty_beside(x, {n, options_.width}, x.dtype(), where);
   linear_backward_input_into(dx, Into::overwrite, dlogits, weight_.parameter()->value);

@@ -31,8 +31,8 @@
 // Cost per rank, forward, and backward again: two exchanges of n k rows, of which (ep-1)/ep leave
 // the rank if experts are chosen equally often (expert_cost.hpp). The rank with the most rows sets
 // the pace. Weights: E/ep experts.
-// Contract: all ranks of ep make the same calls; n may differ; x has the type of the weights. Of E,
-// ep and tp: expert_share.hpp.
+// Contract: all ranks of ep make the same calls; n may differ; another type of x than the weights'
+// is refused. Of E, ep and tp: expert_share.hpp.
 // Letters: n tokens of this rank, C width, F hidden width of an expert, E experts, k experts of a
 // token, ep ranks, m rows that leave, M rows that arrive.
 // References: Lepikhin et al. (2020), GShard, section 3.2; DeepSeek-V3 (2024), section 3.2.
@@ -216,6 +216,7 @@ RowsInFlight MoeMlp::send_back(const Tensor& rows, const DispatchPlan& plan,
 }
 
 Tensor MoeMlp::forward(const Tensor& x, Saved& saved) {
+  expect_dtype(name().c_str(), "x", x, experts_.dtype(), Where::current());
   const Tensor whole = f_.forward(x), tokens = as_rows(whole);
   const Routing routing =
       route_tokens(router_, tokens, axes_.all_routed(), saved.child(router_.name()));

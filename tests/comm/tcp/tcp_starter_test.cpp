@@ -134,6 +134,12 @@ TEST_CASE("a process that ends with an error, or without a word, ends the job") 
   CHECK(contains(left.text, "has left without a word, in the middle of the job"));
   const LaunchResult well = started_shell("touch $YOTTA_JOB_FOLDER/finished");
   CHECK((well.status == 0 && well.text.empty()));
+  // Rank 1 is killed when the work is done: the others end in peace.
+  const LaunchResult killed = started_shell(
+      "touch $YOTTA_JOB_FOLDER/finished; sleep 0.5; "
+      "grep -q \"member 1 0 $$\" $YOTTA_JOB_FOLDER/job && kill -9 $$; sleep 0.5");
+  CHECK(killed.status == 0);
+  CHECK(contains(killed.text, "rank 1 was killed: Killed, when the work was done"));
   CHECK(contains(message_of([] {
                    const LaunchResult none = started(1, 1, {"/no/such/program"});
                    fail(Where::current(), "{} {}", none.status, none.text);

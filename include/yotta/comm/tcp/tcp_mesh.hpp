@@ -27,6 +27,8 @@
 #include "yotta/comm/tcp/tcp_frames.hpp"
 #include "yotta/comm/tcp/tcp_rendezvous.hpp"
 #include "yotta/comm/tcp/tcp_sockets.hpp"
+#include "yotta/comm/tcp/tcp_throttle.hpp"
+#include "yotta/core/cpu/measure.hpp"
 
 namespace yotta {
 
@@ -54,6 +56,8 @@ class TcpMesh {
   int size() const { return static_cast<int>(links_.size()); }
   const std::vector<ProcessAddress>& processes() const { return peers_.processes; }
   OwnWords& words() { return *peers_.words; }
+  // From here on what leaves for others leaves as over this link.
+  void slow_down(LinkSpeed speed) { throttle_ = TcpThrottle(speed); }
 
   // From here on frames of run number `world` go to `receiver`; those of older runs are dropped.
   void attach(int32_t world, TcpReceiver* receiver) { inbox_.attach(world, receiver); }
@@ -151,6 +155,7 @@ class TcpMesh {
     Request* request = nullptr;  // the data of a request
     int64_t sent = 0;            // bytes
     int64_t parts = 0;
+    double ready = 0;  // when it may begin to leave, if the card is slow
   };
   // What is known of another process.
   struct Link {
@@ -169,6 +174,7 @@ class TcpMesh {
   void put(int to, Outgoing out) {
     const bool is_reached = to == rank() || line_to(to) != nullptr;
     if (link(to).is_closed || !is_reached) return;  // all ranks will be told
+    if (throttle_.is_slow()) out.ready = throttle_.ready_at(seconds_now());
     link(to).out.push_back(std::move(out));
     if (to != rank() && link(to).out.size() == 1) flush(to);
   }
@@ -176,7 +182,7 @@ class TcpMesh {
   bool flush(int to) {
     bool has_moved = false;
     std::deque<Outgoing>& out = link(to).out;
-    while (!out.empty() && send_part(to, out.front())) {
+    while (!out.empty() && seconds_to_wait(to) <= 0 && send_part(to, out.front())) {
       has_moved = true;
       if (out.front().sent < out.front().frame.bytes) continue;
       Request* const request = out.front().request;
@@ -184,6 +190,12 @@ class TcpMesh {
       if (request != nullptr && inbox_.receiver() != nullptr) inbox_.receiver()->sent(*request);
     }
     return has_moved;
+  }
+  // Until the next part for a process may leave; 0: it may.
+  double seconds_to_wait(int to) const {
+    const std::deque<Outgoing>& out = links_[static_cast<size_t>(to)].out;
+    if (!throttle_.is_slow() || to == rank() || out.empty()) return 0;
+    return throttle_.may_leave_at(out.front().ready) - seconds_now();
   }
   // False: not now.
   bool send_part(int to, Outgoing& out) {
@@ -201,6 +213,8 @@ class TcpMesh {
     if (bytes > 0)
       std::memcpy(message.data<char>() + sizeof part, data + out.sent, static_cast<size_t>(bytes));
     if (to != rank() && !try_send(line_to(to)->data, message)) return false;
+    if (throttle_.is_slow() && to != rank())
+      throttle_.has_left(seconds_now(), static_cast<double>(bytes) + sizeof part);
     ++link(to).parts;
     ++out.parts;
     out.sent += bytes;
@@ -228,8 +242,11 @@ class TcpMesh {
       return std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     std::vector<zmq::pollitem_t> items = {{peers_.sockets->inbox().handle(), 0, ZMQ_POLLIN, 0}};
     for (int other = 0; other < size(); ++other)
-      if (TcpLine* const line = line_to(other); line != nullptr && !link(other).out.empty())
-        items.push_back({line->data.handle(), 0, ZMQ_POLLOUT, 0});
+      if (TcpLine* const line = line_to(other); line != nullptr && !link(other).out.empty()) {
+        const double wait = seconds_to_wait(other);
+        if (wait <= 0) items.push_back({line->data.handle(), 0, ZMQ_POLLOUT, 0});
+        if (wait > 0) seconds = std::min(seconds, wait);
+      }
     wait_for(items, seconds + 0.0009);
   }
 
@@ -298,6 +315,7 @@ class TcpMesh {
   }
 
   TcpPeers peers_;
+  TcpThrottle throttle_;
   double last_words_;
   TcpInbox inbox_;
   std::vector<Link> links_;  // by rank

@@ -11,6 +11,7 @@
 
 #include "yotta/comm/processes/process_ranks.hpp"
 #include "yotta/comm/tcp/tcp_launch.hpp"
+#include "yotta/comm/tcp/tcp_throttle.hpp"
 
 #if YOTTA_BODIES_OF(transports)
 #ifdef YOTTA_HAVE_ZMQ
@@ -33,6 +34,7 @@ inline constexpr const char* no_zmq =
 
 struct TcpRanksOptions : ProcessRanksOptions {
   TcpOptions tcp = {};
+  LinkSpeed link = {};  // what is sent is slowed down to this
 };
 
 class TcpRanks : public ProcessRanks {
@@ -78,6 +80,7 @@ TcpRanks::TcpRanks(const TcpEnvironment& self, TcpRanksOptions options, Where wh
       tcp_(options.tcp),
       mesh_(std::make_shared<TcpMesh>(TcpRendezvous(self, where).connect())) {
   join(self.rank, mesh_->processes());
+  if (options.link.is_slow()) mesh_->slow_down(options.link);
 }
 TcpRanks::~TcpRanks() {
   leave();

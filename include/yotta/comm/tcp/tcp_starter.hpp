@@ -179,8 +179,10 @@ class MemberStarter {
                            : fmt::format("{} has ended with status {}", describe(member), code));
     const std::string how = fmt::format("was killed: {}", strsignal(WTERMSIG(status)));
     if (!finished) return bury(member, how, code);
-    const bool is_news = result_.status == 0;  // not killed by this starter
-    end(code, is_news ? describe(member) + " " + how + ", when the work was done" : "");
+    if (result_.status != 0) return;                                    // this starter has ended it
+    const bool is_first = state_.members[0].process == member.process;  // which writes the results
+    if (is_first) result_.status = code;
+    end(0, describe(member) + " " + how + ", when the work was done");
   }
   static std::string describe(const JobMember& member) {
     return member.place == no_place ? "a spare" : fmt::format("rank {}", member.place);

@@ -1,0 +1,198 @@
+// ./yotta plan: which layout trains a model fastest on a cluster, and why each other one loses.
+#include <fmt/core.h>
+
+#include "course/plan/plan_text.hpp"
+#include "course/plan/request.hpp"
+#include "course/shared/console.hpp"
+#include "course/shared/json_object.hpp"
+#include "course/shared/options.hpp"
+#include "yotta/core/system/files.hpp"
+#include "yotta/machine/files/cluster_file.hpp"
+#include "yotta/model/gradient_groups.hpp"
+#include "yotta/plan/launch_options.hpp"
+
+using namespace yotta;
+
+namespace {
+
+struct Arguments {
+  std::string model = "llama3-8b", cluster = "h100x64", tokens = "4M", critical, dtype = "bf16";
+  int64_t sequence = 8192;
+  int confirm = 3, best = 10, losers = 12;
+  std::string svg, json, calibrate;
+};
+
+void add_options(Options& to, Arguments& a) {
+  to.heading("What is trained, on what");
+  to.add("--model", a.model,
+         "gpt2, llama3-8b, llama3-70b, llama3-405b; or a config.json, ours or Hugging Face's, or "
+         "its folder",
+         not_empty());
+  to.add("--cluster", a.cluster, "a chip and how many, as h100x64; llama3-24k; or a .json file",
+         not_empty());
+  to.add("--tokens", a.tokens, "of a batch, over all chips; 16M is 16 x 2^20", not_empty());
+  to.add("--seq", a.sequence, "tokens in a sequence", at_least(1));
+  to.add("--dtype", a.dtype, "of weights and activations", one_of({"bf16", "f32"}));
+  to.add("--critical-batch", a.critical,
+         "tokens from which larger batches no longer help: the batch is at most as large",
+         not_empty());
+  to.add("--calibrate", a.calibrate,
+         "a log of measured steps (JSON of train, or a table): fits efficiencies and bandwidths",
+         called("LOG"));
+  to.heading("What is shown");
+  to.add("--best", a.best, "layouts in the table", in_range(1, 100));
+  to.add("--losers", a.losers, "lines that say why others lose, of either kind",
+         in_range(0, 10000));
+  to.add("--confirm", a.confirm, "so many of the best are run under the clock; 0: none",
+         in_range(0, 10));
+  to.add("--svg", a.svg, "write the picture to this file", called("FILE"));
+  to.add("--json", a.json, "write the best and the refused to this file", called("FILE"));
+}
+
+PlanRequest request_of(const Arguments& a) {
+  PlanRequest request;
+  request.config = model_from(a.model);
+  request.config.dtype = a.dtype == "bf16" ? DType::bf16 : DType::f32;
+  request.config.dropout = request.config.attention_dropout = 0;
+  request.config.attention = AttentionKind::blockwise;
+  request.cluster = cluster_from(a.cluster);
+  request.sequence = a.sequence;
+  request.tokens = parse_count("--tokens", a.tokens);
+  if (!a.critical.empty()) request.critical_batch = parse_count("--critical-batch", a.critical);
+  request.check();
+  return request;
+}
+
+void calibrate_with(const std::string& log, PlanRequest& request) {
+  const auto measured = measured_steps(log, request);
+  const Calibration found = calibrate(request.cluster, request.efficiency, measured);
+  fmt::print("Calibrated with {} measured steps:\n{}\n", measured.size(),
+             text_of(request.cluster, found));
+  request.cluster = calibrated(request.cluster, found);
+  request.efficiency = found.efficiency;
+}
+
+// The same layout with no more microbatches than show what happens: later ones repeat it.
+DescribedStep shortened(const PlanRequest& request, const Layout& layout) {
+  Layout fewer = layout;
+  const int64_t enough = 2 * layout.shape.pp;
+  DescribedStep step = described(request, layout);
+  if (layout.microbatches <= enough) return step;
+  fewer.microbatches = enough;
+  const int64_t sequences = request.batch() / layout.shape.data_ranks() / layout.microbatches;
+  step = described(request, fewer);
+  step.batch = enough * sequences * layout.shape.data_ranks();
+  return step;
+}
+
+// Runs the best under the clock: the code itself, one live rank a stage.
+void confirm(const Plan& plan, int count) {
+  const auto most = std::min<size_t>(static_cast<size_t>(count), plan.best.size());
+  if (most == 0) return;
+  console::Progress progress("running", static_cast<int64_t>(most));
+  console::Table table({"", "microbatches", "formula s", "run s", "off", "formula GB", "run GB"});
+  for (size_t i = 0; i < most; ++i) {
+    progress.update(static_cast<int64_t>(i), text_of(plan.best[i].layout));
+    const DescribedStep step = shortened(plan.request, plan.best[i].layout);
+    const Cluster seen = as_seen_by(step.shape, plan.request.cluster);
+    const StepEstimate formula = estimate_step(seen, step);
+    const StepFigures run = run_described(seen, step);
+    table.row({std::to_string(i + 1), std::to_string(step.options.microbatches),
+               fmt::format("{:.4f}", formula.seconds), fmt::format("{:.4f}", run.seconds),
+               fmt::format("{:+.1f}%", 100 * (formula.seconds / run.seconds - 1)),
+               fmt::format("{:.2f}", formula.memory.bytes() / 1e9),
+               fmt::format("{:.2f}", static_cast<double>(run.bytes) / 1e9)});
+  }
+  progress.update(static_cast<int64_t>(most));
+  progress.finish();
+  fmt::print("Run under the clock, with links as slow as the slowest of each group:\n{}\n",
+             table.text());
+}
+
+void print_launch(const Plan& plan, const std::string& model) {
+  fmt::print("Commands:\n");
+  for (size_t i = 0; i < plan.best.size(); ++i)
+    fmt::print("  {:>2}  {}\n", i + 1, train_command(plan.request, plan.best[i].layout, model));
+  const Layout& best = plan.best[0].layout;
+  const LaunchOptions titan = torchtitan_options(plan.request, best),
+                      megatron = megatron_options(plan.request, best);
+  fmt::print("\nThe first as TorchTitan's TOML:\n{}", titan.text);
+  for (const std::string& note : titan.notes) fmt::print("# {}\n", note);
+  fmt::print("\nThe first as Megatron-LM's options:\n{}\n", megatron.text);
+  for (const std::string& note : megatron.notes) fmt::print("# {}\n", note);
+}
+
+void write_json(const std::string& path, const Plan& plan, const std::string& model) {
+  std::vector<JsonObject> best, refused;
+  for (const PlannedLayout& each : plan.best) {
+    JsonObject& to = best.emplace_back();
+    const StepEstimate& e = each.estimate;
+    to.set("layout", text_of(each.layout));
+    to.set("memory_bytes", e.memory.bytes());
+    to.set("step_seconds", e.seconds);
+    to.set("tflops_per_gpu", e.flops_a_second() / 1e12);
+    to.set("mfu", e.mfu);
+    to.set("bubble", e.bubble / e.seconds);
+    to.set("exposed_seconds", e.exposed());
+    to.set("train_command", train_command(plan.request, each.layout, model));
+  }
+  for (const RefusedLayout& each : plan.refused) {
+    JsonObject& to = refused.emplace_back();
+    to.set("layout", each.layout);
+    to.set("why", each.why);
+  }
+  JsonObject json;
+  json.set("best", best);
+  json.set("refused", refused);
+  write_file(path, json.text());
+}
+
+void print_head(const Plan& plan) {
+  const PlanRequest& r = plan.request;
+  const double tokens = static_cast<double>(r.batch() * r.sequence);
+  fmt::print("{:.1f}e9 parameters on {}, {} sequences of {} tokens a step\n",
+             static_cast<double>(parameters(r.config)) / 1e9, r.cluster.name, r.batch(),
+             r.sequence);
+  if (r.critical_batch > 0 && r.critical_batch < r.tokens)
+    fmt::print("The batch is {:.3g} tokens, as large as still helps, in place of {:.3g}\n", tokens,
+               static_cast<double>(r.tokens));
+  fmt::print("{} layouts, {} of which fit in {:.0f} GB; {} estimated in full\n\n", plan.layouts,
+             plan.fitting, r.cluster.chip.memory / 1e9, plan.estimated);
+}
+
+int plan_and_print(const Arguments& a) {
+  if (!a.svg.empty()) expect_writable(a.svg);
+  if (!a.json.empty()) expect_writable(a.json);
+  PlanRequest request = request_of(a);
+  if (!a.calibrate.empty()) calibrate_with(a.calibrate, request);
+  const Plan plan = make_plan(request, {.best = a.best});
+  print_head(plan);
+  if (!plan.best.empty()) fmt::print("{}\n{}\n", best_text(plan), plan_picture(plan));
+  if (plan.best.empty()) fmt::print("No layout fits.\n\n");
+  fmt::print("Why others lose ({} slower meshes, {} refused):\n{}\n", plan.losers.size(),
+             plan.refused.size(), losers_text(plan, static_cast<size_t>(a.losers)));
+  if (!a.svg.empty()) write_file(a.svg, plan_svg(plan));
+  if (!a.json.empty()) write_json(a.json, plan, a.model);
+  if (plan.best.empty()) return 1;
+  confirm(plan, a.confirm);
+  print_launch(plan, a.model);
+  console::expect_printed();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options("yotta plan",
+                  "Finds the layout that trains a model fastest on a cluster with switches, by "
+                  "formula, and says why each other one loses.");
+  Arguments arguments;
+  add_options(options, arguments);
+  if (const auto status = options.parse(argc, argv)) return *status;
+  try {
+    return plan_and_print(arguments);
+  } catch (const std::exception& error) {
+    console::error(error.what());
+    return 1;
+  }
+}

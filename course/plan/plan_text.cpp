@@ -1,0 +1,132 @@
+#include "course/plan/plan_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "course/shared/console.hpp"
+#include "course/shared/svg.hpp"
+
+namespace yotta {
+
+std::string best_text(const Plan& plan) {
+  console::Table table({"", "s a step", "TFLOP/s", "MFU", "bubble", "exposed", "GB", "layout"});
+  for (size_t i = 0; i < plan.best.size(); ++i) {
+    const StepEstimate& e = plan.best[i].estimate;
+    table.row({std::to_string(i + 1), fmt::format("{:.3f}", e.seconds),
+               fmt::format("{:.0f}", e.flops_a_second() / 1e12),
+               fmt::format("{:.1f}%", 100 * e.mfu),
+               fmt::format("{:.1f}%", 100 * e.bubble / e.seconds),
+               fmt::format("{:.1f}%", 100 * e.exposed() / e.seconds),
+               fmt::format("{:.1f}", e.memory.bytes() / 1e9), text_of(plan.best[i].layout)});
+  }
+  return table.text();
+}
+
+namespace {
+
+struct Dot {
+  double gb, seconds;
+  int kind;  // 0 a mesh's best, 1 one of the best, 2 on the frontier
+};
+
+// Those that take at most `most` times as long as the best.
+std::vector<Dot> dots(const Plan& plan, double most) {
+  std::vector<Dot> all;
+  const auto add = [&](const std::vector<PlannedLayout>& layouts, int kind) {
+    for (const PlannedLayout& each : layouts)
+      if (each.estimate.seconds <= most * plan.best[0].estimate.seconds)
+        all.push_back({each.estimate.memory.bytes() / 1e9, each.estimate.seconds, kind});
+  };
+  add(plan.losers, 0);
+  add(plan.best, 1);
+  add(plan.frontier, 2);
+  return all;
+}
+
+// Axes: memory from 0 to the chip's, the logarithm of seconds from the best to the slowest dot.
+struct Scale {
+  double gb, least, most;
+
+  explicit Scale(const Plan& plan, const std::vector<Dot>& all)
+      : gb(plan.request.cluster.chip.memory / 1e9), least(all[0].seconds), most(least * 1.01) {
+    for (const Dot& each : all)
+      least = std::min(least, each.seconds), most = std::max(most, each.seconds);
+  }
+  double x(const Dot& dot) const { return dot.gb / gb; }
+  double y(const Dot& dot) const { return std::log(dot.seconds / least) / std::log(most / least); }
+  double seconds(double y) const { return least * std::pow(most / least, y); }
+};
+
+constexpr double shown = 10;  // times the best's seconds
+
+}  // namespace
+
+std::string plan_picture(const Plan& plan) {
+  if (plan.best.empty()) return "";
+  constexpr int width = 64, height = 14;
+  const std::vector<Dot> all = dots(plan, shown);
+  const Scale scale(plan, all);
+  std::vector<std::string> lines(height, std::string(width, ' '));
+  for (const Dot& dot : all) {
+    const auto x = static_cast<size_t>(std::clamp(scale.x(dot), 0.0, 1.0) * (width - 1));
+    const auto y = static_cast<size_t>((1 - scale.y(dot)) * (height - 1));
+    lines[y][x] = ".o#"[dot.kind];
+  }
+  std::string text = "  seconds a step\n";
+  for (int line = 0; line < height; ++line) {
+    const double y = 1 - static_cast<double>(line) / (height - 1);
+    const std::string label =
+        line % 4 == 0 || line + 1 == height ? fmt::format("{:.3g}", scale.seconds(y)) : "";
+    text += fmt::format("{:>9} │{}\n", label, lines[static_cast<size_t>(line)]);
+  }
+  std::string axis;
+  for (int i = 0; i < width; ++i) axis += "─";
+  return text +
+         fmt::format("{:>9} └{}\n{:11}0{:>{}.0f} GB a chip\n", "", axis, "", scale.gb, width - 1) +
+         "  # frontier: none is faster with less memory    o the best    . the best of a mesh\n";
+}
+
+std::string plan_svg(const Plan& plan) {
+  constexpr double left = 70, top = 56, width = 560, height = 300;
+  std::string svg = svg::paper(700, 430, "Memory and time of a plan's layouts");
+  svg += svg::text(20, 28, "Memory of a chip, and seconds of a step", "start", svg::ink, 15, true);
+  if (plan.best.empty()) return svg + "</svg>\n";
+  const std::vector<Dot> all = dots(plan, shown);
+  const Scale scale(plan, all);
+  svg += svg::box(left, top, width, height, "#ffffff");
+  for (int i = 0; i <= 4; ++i) {
+    const double share = i / 4.0, y = top + height * (1 - share), x = left + width * share;
+    svg += svg::text(left - 8, y + 4, fmt::format("{:.3g} s", scale.seconds(share)), "end");
+    svg += svg::text(x, top + height + 18, fmt::format("{:.0f} GB", scale.gb * share), "middle");
+  }
+  const char* const colors[] = {"#bbbbbb", "#4477aa", svg::lit};
+  for (const Dot& dot : all)
+    svg +=
+        fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"/>\n",
+                    left + width * std::clamp(scale.x(dot), 0.0, 1.0),
+                    top + height * (1 - scale.y(dot)), dot.kind == 0 ? 2.5 : 4.5, colors[dot.kind]);
+  const char* const words[] = {"the best of a mesh", "the best",
+                               "frontier: none is faster with less memory"};
+  double x = left;
+  for (int kind = 0; kind < 3; ++kind, x += 150) {
+    svg +=
+        fmt::format("<circle cx=\"{:.0f}\" cy=\"402\" r=\"4.5\" fill=\"{}\"/>\n", x, colors[kind]);
+    svg += svg::text(x + 10, 406, words[kind]);
+  }
+  return svg + "</svg>\n";
+}
+
+std::string losers_text(const Plan& plan, size_t lines) {
+  std::string text;
+  const auto every = [&](size_t count) { return std::max<size_t>(1, (count + lines - 1) / lines); };
+  for (size_t i = 0; i < plan.losers.size() && !plan.best.empty(); i += every(plan.losers.size()))
+    text += fmt::format("  {}\n      {}\n", text_of(plan.losers[i].layout),
+                        why_slower(plan.losers[i].estimate, plan.best[0].estimate));
+  for (size_t i = 0; i < plan.refused.size(); i += every(plan.refused.size()))
+    text += fmt::format("  {}\n      {}\n", plan.refused[i].layout, plan.refused[i].why);
+  return text;
+}
+
+}  // namespace yotta

@@ -1,0 +1,180 @@
+#include "course/plan/request.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include "yotta/core/files/json.hpp"
+#include "yotta/model/files/hugging_face.hpp"
+
+namespace yotta {
+
+int64_t parse_count(const std::string& option, const std::string& text) {
+  const std::map<char, int> units = {{'K', 10}, {'M', 20}, {'G', 30}};
+  int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  const auto unit = read.ptr == end ? units.end() : units.find(*read.ptr);
+  const bool whole =
+      read.ec == std::errc() && (read.ptr == end || (unit != units.end() && read.ptr + 1 == end));
+  const int shift = unit == units.end() ? 0 : unit->second;
+  if (!whole || number < 1 || number > (int64_t{1} << 44 >> shift))
+    fail(Where::current(), "{} {}: give a whole number above 0, as 8192, 512K, 16M or 1G", option,
+         text);
+  return number << shift;
+}
+
+TransformerConfig model_from(const std::string& text) {
+  const std::map<std::string, TransformerConfig> known = {{"gpt2", gpt2_124m()},
+                                                          {"llama3-8b", llama3_8b()},
+                                                          {"llama3-70b", llama3_70b()},
+                                                          {"llama3-405b", llama3_405b()}};
+  if (const auto found = known.find(text); found != known.end()) return found->second;
+  std::filesystem::path path = text;
+  if (std::filesystem::is_directory(path)) path /= "config.json";
+  if (!std::filesystem::exists(path)) {
+    std::vector<std::string> names;
+    for (const auto& [name, config] : known) names.push_back(name);
+    fail(Where::current(), "--model {}: known are {}; or give a config.json, or the folder of one",
+         text, fmt::join(names, ", "));
+  }
+  return parse_hugging_face_config(read_file(path), path.string());
+}
+
+namespace {
+
+using Row = std::map<std::string, std::string>;
+
+std::vector<Row> rows_of_json(const std::string& text, const std::string& path) {
+  nlohmann::json json;
+  try {
+    json = parse_json(text);
+  } catch (const JsonProblem& problem) {
+    fail(Where::current(), "--calibrate {}: {}", path, problem.what());
+  }
+  if (json.is_object()) json = nlohmann::json::array({json});
+  std::vector<Row> rows;
+  for (const auto& each : json) {
+    if (!each.is_object())
+      fail(Where::current(), "--calibrate {}: expected an object for each run, not {}", path,
+           json_excerpt(each));
+    Row& row = rows.emplace_back();
+    for (const auto& [key, value] : each.items())
+      if (value.is_string() || value.is_number())
+        row[key] = value.is_string() ? value.get<std::string>() : value.dump();
+  }
+  return rows;
+}
+
+std::vector<std::string> cells(const std::string& line) {
+  std::vector<std::string> all;
+  std::istringstream stream(line);
+  for (std::string cell; std::getline(stream, cell, ',');) {
+    const size_t first = cell.find_first_not_of(" \t\r"), last = cell.find_last_not_of(" \t\r");
+    all.push_back(first == cell.npos ? "" : cell.substr(first, last - first + 1));
+  }
+  return all;
+}
+
+std::vector<Row> rows_of_table(const std::string& text, const std::string& path) {
+  std::istringstream stream(text);
+  std::string line;
+  std::getline(stream, line);
+  const std::vector<std::string> names = cells(line);
+  std::vector<Row> rows;
+  while (std::getline(stream, line)) {
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    const std::vector<std::string> values = cells(line);
+    if (values.size() != names.size())
+      fail(Where::current(), "--calibrate {}: '{}' has {} columns, and the first line names {}",
+           path, line, values.size(), names.size());
+    Row& row = rows.emplace_back();
+    for (size_t i = 0; i < names.size(); ++i) row[names[i]] = values[i];
+  }
+  return rows;
+}
+
+// The values of a row, by name and with defaults.
+class RowReader {
+ public:
+  RowReader(const Row& row, const std::string& path) : row_(row), path_(path) {}
+
+  std::string word(const std::string& name, const std::string& otherwise) const {
+    const auto found = row_.find(name);
+    return found == row_.end() || found->second.empty() ? otherwise : found->second;
+  }
+  double number(const std::string& name, double otherwise) const {
+    const std::string text = word(name, "");
+    if (text.empty()) return otherwise;
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    if (std::from_chars(text.data(), end, value).ptr != end)
+      fail(Where::current(), "--calibrate {}: {} is '{}', and no number", path_, name, text);
+    return value;
+  }
+  int whole(const std::string& name, int otherwise) const {
+    const double value = number(name, otherwise);
+    if (!(value >= -1 && value <= 1 << 30) || value != static_cast<int>(value))
+      fail(Where::current(), "--calibrate {}: {} is {}, expected a whole number", path_, name,
+           value);
+    return static_cast<int>(value);
+  }
+
+ private:
+  const Row& row_;
+  const std::string& path_;
+};
+
+PipelineKind schedule_named(const std::string& name, int chunks, const std::string& path) {
+  if (name == "zb-h1") return PipelineKind::zb_h1;
+  if (name == "zb-v") return PipelineKind::zb_v;
+  if (name == "gpipe") return PipelineKind::gpipe;
+  if (name != "1f1b")
+    fail(Where::current(), "--calibrate {}: the schedule '{}' is none of 1f1b, gpipe, zb-h1, zb-v",
+         path, name);
+  return chunks > 1 ? PipelineKind::interleaved : PipelineKind::one_f_one_b;
+}
+
+Layout layout_of_row(const RowReader& row, const std::string& path) {
+  Layout layout;
+  for (const Axis axis : all_axes) layout.shape[axis] = row.whole(short_name(axis), 1);
+  layout.microbatches = row.whole("microbatches", 1);
+  layout.chunks = row.whole("chunks", 1);
+  layout.schedule = schedule_named(row.word("schedule", "1f1b"), layout.chunks, path);
+  layout.zero = row.whole("zero", 0);
+  layout.recomputed = row.whole("recomputed", 0);
+  const std::string tp = row.word("tp_kind", "plain");
+  layout.sequence_parallel = tp == "sp" || tp == "async";
+  if (tp == "async") layout.pieces = Pieces::one_way;
+  if (row.word("cp_kind", "ring") == "ulysses") layout.context = ContextParallel::ulysses;
+  return layout;
+}
+
+}  // namespace
+
+std::vector<MeasuredStep> measured_steps(const std::string& path, const PlanRequest& request) {
+  const std::string text = read_file(path);
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  const bool is_json = first != text.npos && (text[first] == '{' || text[first] == '[');
+  std::vector<MeasuredStep> steps;
+  for (const Row& row : is_json ? rows_of_json(text, path) : rows_of_table(text, path)) {
+    const RowReader reader(row, path);
+    PlanRequest of_row = request;
+    of_row.sequence = reader.whole("sequence", static_cast<int>(request.sequence));
+    of_row.tokens = reader.whole("batch", static_cast<int>(request.batch())) * of_row.sequence;
+    const double seconds = reader.number("step_seconds", 0);
+    if (!(seconds > 0))
+      fail(Where::current(), "--calibrate {}: a run without step_seconds above 0", path);
+    const DescribedStep step = described(of_row, layout_of_row(reader, path));
+    expect_layout(step.config, step.shape, step.batch, step.options);
+    steps.push_back({step, seconds});
+  }
+  if (steps.empty()) fail(Where::current(), "--calibrate {}: there is no run in it", path);
+  return steps;
+}
+
+}  // namespace yotta

@@ -1,0 +1,52 @@
+// Runs of DiLoCo and its family on text, on a machine of cities that is only described: what loss they reach after
+// how many tokens, bytes and seconds. The weights are real, and the seconds are the virtual clock's.
+//
+// The file bench/results/diloco_curves.csv is what `./yotta lesson 31 -- --curves 1` writes into the folder that you are in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "yotta/parallel/diloco.hpp"
+
+namespace yotta {
+
+// Workers in four cities of a continent, one chip each. A fifth chip, in worker 0's city, is the server of the
+// asynchronous run.
+inline constexpr int diloco_workers = 4;
+
+enum class DilocoKind { ddp, diloco, asynchronous, gossip };
+
+struct DilocoMethod {
+  std::string name;  // as in the file
+  DilocoKind kind;
+  DilocoOptions options;
+};
+
+// DDP, plain means of weights, DiLoCo with two H, streaming, 4 bits, asynchronous, gossip.
+std::vector<DilocoMethod> diloco_methods();
+
+struct DilocoSizes {
+  int64_t layers = 2, width = 64, heads = 2, context = 64;
+  int64_t batch = 8;  // sequences in a step, of all workers together
+  int64_t steps = 1200, every = 50;
+  double rate = 1e-3;
+};
+
+// After some steps of worker 0: what it has sent since the start, when that was, and the loss on the kept text.
+struct DilocoPoint {
+  int64_t step;
+  double megabytes, seconds, loss;
+};
+struct DilocoCurve {
+  std::string name;
+  std::vector<DilocoPoint> points;
+};
+
+DilocoCurve run_diloco(const DilocoMethod& method, const DilocoSizes& sizes, uint64_t seed = 0);
+
+// The stored file, both ways. Errors: a line that is no point.
+std::string diloco_csv(const std::vector<DilocoCurve>& curves);
+std::vector<DilocoCurve> read_diloco_csv(const std::string& text);
+
+}  // namespace yotta

@@ -1,0 +1,262 @@
+// The graded cases of exercise 28, with sizes that are small enough to do by hand.
+#include <cmath>
+
+#include "course/shared/graded.hpp"
+#include "interface.hpp"
+#include "yotta/machine/chip.hpp"
+
+using namespace yotta;
+using exercise::Answer;
+using exercise::expect;
+using exercise::Fed;
+using exercise::Layout;
+using exercise::Limits;
+using exercise::Most;
+using exercise::Reached;
+using exercise::solution;
+using exercise::States;
+
+namespace {
+
+bool same(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(1.0, std::abs(b)); }
+
+// Two layers, C 8, 4 heads of 2, F 16, V 10, tied: 1104 weights. A block keeps 192 bytes a token.
+constexpr CountedModel small{2, 8, 4, 4, 2, 16, 2, 10, true};
+constexpr double N = 1104, block_bytes = 192;
+
+Layout plain(const MeshShape& shape) { return {shape, 12, 40, 1, 1, false, false}; }
+
+void expect_bytes(const char* what, double found, double right, const std::string& why) {
+  expect(same(found, right), fmt::format("{}: {} bytes, not {}. {}", what, found, right, why));
+}
+void expect_activations(const Layout& l, double right, const std::string& why) {
+  const double found = solution.activations(small, l);
+  expect(same(found, right),
+         fmt::format("{}, batch {}, T {}, {} sequences a microbatch: {} bytes of activations, not "
+                     "{}. {}",
+                     describe(l.shape), l.batch, l.sequence, l.microbatch, found, right, why));
+}
+void expect_bubble(const Layout& l, double right, const std::string& why) {
+  const double found = solution.bubble(l);
+  expect(same(found, right),
+         fmt::format("{}, batch {}, {} sequences a microbatch: a bubble of {:.4f}, not {:.4f}. {}",
+                     describe(l.shape), l.batch, l.microbatch, found, right, why));
+}
+
+const char* name(Reached reached) {
+  constexpr const char* names[] = {"neither limit", "the batch limit", "the communication limit",
+                                   "both limits"};
+  return names[static_cast<int>(reached)];
+}
+// 1000 FLOP/s, 10 bytes/s: 100 tokens a chip hide FSDP's trips.
+Limits limits(double batch, double sequence) { return {batch, sequence, 1000, 10, true, 1e300}; }
+void expect_case(const Limits& l, double chips, Reached right, const std::string& why) {
+  const Reached found = solution.limit_case(l, chips);
+  expect(found == right,
+         fmt::format("B {}, T {}, C / W {}, {} chips: {}, not {}. {}", l.batch, l.sequence,
+                     l.flops / l.sends, chips, name(found), name(right), why));
+}
+void expect_fed(const Limits& l, const MeshShape& shape, const Fed& right, const std::string& why) {
+  const Fed found = solution.fed_chips(l, shape);
+  expect(same(found.by_batch, right.by_batch),
+         fmt::format("{}: the batch limit is at {} chips, not {}. {}", describe(shape),
+                     found.by_batch, right.by_batch, why));
+  expect(same(found.by_communication, right.by_communication),
+         fmt::format("{}: the communication limit is at {} chips, not {}. {}", describe(shape),
+                     found.by_communication, right.by_communication, why));
+}
+void expect_axes(const Limits& l, double chips, const Most& most, const MeshShape& right,
+                 const std::string& why) {
+  const MeshShape found = solution.axes_to_feed(l, chips, most);
+  expect(found == right,
+         fmt::format("for {} chips: {}, not {}. {}", chips, describe(found), describe(right), why));
+}
+
+// Llama 3 70B's first run of 15T tokens, as the scaling book asks.
+exercise::Run llama(const char* chip, double chips, double mfu) {
+  const Chip& c = chip_named(chip);
+  return {70e9, 15e12, chips, c.bf16, c.memory, mfu};
+}
+void expect_number(const char* what, double found, double right, const std::string& why) {
+  expect(same(found, right), fmt::format("{}: {:.6g}, not {:.6g}. {}", what, found, right, why));
+}
+
+}  // namespace
+
+// ---- 28.1 ----
+
+TEST_CASE("28.1: bytes of a weight, of its gradient and of its optimizer state") {
+  const States held = solution.states(small, plain({}));
+  expect_bytes("weights of 1104 in bf16", held.weights, 2 * N, "A weight in bf16 has 2 bytes");
+  expect_bytes("gradients of 1104 weights", held.gradients, 4 * N,
+               "Gradients are held too, and summed in f32: 4 bytes for each weight");
+  expect_bytes("optimizer state of 1104 weights", held.optimizer, 12 * N,
+               "AdamW keeps the weights and two moments in f32, also if the weights are bf16: 12 "
+               "bytes, not 6");
+  const States cut = solution.states(small, plain({.tp = 2, .cp = 2, .pp = 3}));
+  expect_bytes("weights with tp 2, cp 2, pp 3", cut.weights, 2 * N / 6,
+               "tp and pp cut the model. Chips of cp hold the same weights");
+}
+
+TEST_CASE("28.1: fsdp cuts all three, over cp too; ZeRO-1 cuts the optimizer state alone") {
+  const States copies = solution.states(small, plain({.dp_replicate = 4}));
+  expect_bytes("optimizer state with dp 4", copies.optimizer, 12 * N,
+               "dp without ZeRO holds copies of everything");
+  const States shards = solution.states(small, plain({.cp = 2, .dp_shard = 3, .dp_replicate = 2}));
+  expect_bytes("weights with cp 2, fsdp 3, dp 2", shards.weights, 2 * N / 6,
+               "FSDP cuts over cp and fsdp, which hold the same weights; dp holds copies");
+  expect_bytes("gradients with cp 2, fsdp 3, dp 2", shards.gradients, 4 * N / 6,
+               "FSDP cuts gradients as it cuts weights");
+  expect_bytes("optimizer state with cp 2, fsdp 3, dp 2", shards.optimizer, 12 * N / 6,
+               "FSDP cuts optimizer state as it cuts weights");
+  Layout zero = plain({.cp = 2, .dp_replicate = 3});
+  zero.zero = true;
+  const States one = solution.states(small, zero);
+  expect_bytes("weights with cp 2, dp 3 and ZeRO-1", one.weights, 2 * N,
+               "ZeRO-1 cuts the optimizer state alone");
+  expect_bytes("gradients with cp 2, dp 3 and ZeRO-1", one.gradients, 4 * N,
+               "ZeRO-1 cuts the optimizer state alone");
+  expect_bytes("optimizer state with cp 2, dp 3 and ZeRO-1", one.optimizer, 12 * N / 6,
+               "ZeRO-1 cuts it over cp and dp");
+}
+
+// ---- 28.2 ----
+
+TEST_CASE("28.2: tokens of a microbatch are cut by cp and tp") {
+  Layout l = plain({});
+  l.microbatch = 3;
+  expect_activations(l, 2 * 120 * block_bytes,
+                     "A microbatch has 3 x 40 tokens, and there are two blocks");
+  l.shape.cp = 2;
+  expect_activations(l, 2 * 60 * block_bytes,
+                     "cp cuts a sequence, so a chip keeps half of its tokens");
+  l.shape.tp = 4;
+  expect_activations(l, 2 * 15 * block_bytes,
+                     "With sequence parallelism tp cuts what a block keeps");
+}
+
+TEST_CASE("28.2: the first stage keeps the microbatches that are in flight") {
+  expect_activations(
+      plain({.pp = 2}), 2 * 1 * 40 * block_bytes,
+      "1F1B has 2 microbatches in flight on the first of 2 stages, which has 1 block");
+  Layout l = plain({.pp = 2, .dp_replicate = 12});
+  expect_activations(l, 1 * 1 * 40 * block_bytes, "A rank with one microbatch has one in flight");
+  CountedModel eight = small;
+  eight.layers = 8;
+  l = plain({.pp = 2});
+  l.chunks = 2;
+  const double found = solution.activations(eight, l);
+  expect(
+      same(found, 5 * 2 * 40 * block_bytes),
+      fmt::format("8 blocks, pp 2, 2 chunks: {} bytes of activations, not {}. Interleaving has 5 "
+                  "stages of 2 blocks in flight",
+                  found, 5 * 2 * 40 * block_bytes));
+}
+
+TEST_CASE("28.2: a recomputed block keeps its input alone") {
+  Layout l = plain({});
+  l.recomputed = true;
+  expect_activations(l, 2 * 40 * 2 * 8, "C numbers of bf16 a token");
+}
+
+// ---- 28.3 ----
+
+TEST_CASE("28.3: idle time is a share of the whole step") {
+  const Layout l{{.pp = 4}, 16, 40, 4, 1, false, false};  // 4 microbatches of 4 sequences
+  expect_bubble(l, 3 / 7.0, "Of pp - 1 idle and m busy turns, pp - 1 over all of them");
+}
+
+TEST_CASE("28.3: the bubble goes by the number of microbatches, of a rank's share of the batch") {
+  Layout l = plain({.pp = 4});
+  l.microbatch = 4;
+  expect_bubble(l, 3 / 6.0,
+                "It goes by how many microbatches there are, here 3, not by how large they are");
+  l = plain({.pp = 4, .dp_replicate = 3});
+  expect_bubble(l, 3 / 7.0, "3 data-parallel ranks share the batch, so a rank has 4 microbatches");
+  l.chunks = 2;
+  expect_bubble(l, 3 / 11.0, "Interleaving makes stages smaller: v m in place of m");
+}
+
+// ---- 28.4 ----
+
+TEST_CASE("28.4: each of the four cases") {
+  expect_case(limits(10'000, 200), 40, Reached::neither, "A chip has 250 tokens");
+  expect_case(limits(10'000, 200), 80, Reached::batch, "125 tokens a chip: less than a sequence");
+  expect_case(limits(10'000, 50), 125, Reached::communication,
+              "80 tokens a chip: a sequence and more, but FSDP needs 100 to hide its trips");
+  expect_case(limits(10'000, 200), 125, Reached::both,
+              "80 tokens a chip: less than a sequence, and than 100");
+  expect_case(limits(10'000, 200), 50, Reached::neither, "At exactly a sequence a chip it works");
+}
+
+TEST_CASE("28.4: a batch above the critical one does not help") {
+  Limits l = limits(40'000, 200);
+  l.critical = 10'000;
+  expect_case(l, 125, Reached::both, "Of 40,000 tokens 10,000 can be used, 80 a chip");
+}
+
+// ---- 28.5 ----
+
+TEST_CASE("28.5: what each axis moves") {
+  const Limits l = limits(10'000, 200);  // 50 and 100 chips
+  expect_fed(l, {}, {50, 100}, "B / T, and B W / C");
+  expect_fed(l, {.cp = 4}, {200, 100}, "cp chips share a sequence, and each gathers all weights");
+  expect_fed(l, {.pp = 4}, {50, 400},
+             "A chip of a pipeline gathers 1/pp of the weights; and pp stages need pp sequences at "
+             "once");
+  expect_fed(l, {.cp = 2, .pp = 8}, {100, 800}, "Each axis moves its own limit");
+}
+
+TEST_CASE("28.5: tp shares sequences, and weights if its links are its own") {
+  Limits l = limits(10'000, 200);
+  expect_fed(l, {.tp = 2}, {100, 100}, "In a node of GPUs tp shares the network cards");
+  l.tp_shares_links = false;
+  expect_fed(l, {.tp = 2}, {100, 200}, "On a torus tp has an axis of its own");
+}
+
+// ---- 28.6 ----
+
+TEST_CASE("28.6: nothing is doubled before it is needed, and tp first") {
+  const Limits l = limits(10'000, 200);
+  expect_axes(l, 50, {8, 8, 8}, {}, "FSDP alone feeds 50");
+  expect_axes(l, 100, {8, 8, 8}, {.tp = 2},
+              "tp moves the batch limit to 100, and costs no sequences");
+}
+
+TEST_CASE("28.6: then the axis that moves the lower limit") {
+  const Limits l = limits(10'000, 200);
+  expect_axes(l, 400, {2, 8, 8}, {.tp = 2, .cp = 4, .pp = 4},
+              "With tp 2 the batch limit is at 100 and the communication limit too: cp moves the "
+              "one, pp the other, and both are needed four times");
+  expect_axes(l, 400, {8, 8, 8}, {.tp = 8, .pp = 4},
+              "tp 8 moves the batch limit to 400, and pp 4 the other one");
+}
+
+TEST_CASE("28.6: it ends where an axis has reached its most") {
+  const Limits l = limits(10'000, 200);
+  expect_axes(l, 1e6, {2, 4, 4}, {.tp = 2, .cp = 4, .pp = 4},
+              "The axes stay at the most they can have");
+  expect_axes(l, 400, {1, 2, 8}, {.cp = 2},
+              "cp is at its most and the batch limit is the lower one: pp would not help");
+}
+
+// ---- 28.7 ----
+
+TEST_CASE("28.7: Llama 3 70B on 8960 TPU v5p, at an MFU of 40%") {
+  const Answer found = solution.run_answer(llama("v5p", 8960, 0.4));
+  expect_number("FLOPs of 15e12 tokens", found.flops, 6.3e24,
+                "A token costs 6 FLOPs a parameter: 2 forward, 4 backward");
+  expect_number("days", found.days, 6.3e24 / (8960 * 459e12 * 0.4) / 86400,
+                "The chips reach the MFU's share of their peak, all day");
+  expect_number("least chips", found.least_chips, 14, "18 bytes a parameter, and 95 GB a chip");
+}
+
+TEST_CASE("28.7: Llama 3 70B on 4096 H100, at an MFU of 40%") {
+  const Answer found = solution.run_answer(llama("h100", 4096, 0.4));
+  expect_number("days", found.days, 6.3e24 / (4096 * 989.4e12 * 0.4) / 86400,
+                "4096 chips share it");
+  expect_number("least chips", found.least_chips, 16, "15.75 chips of 80 GB are 16");
+  expect_number("chips for 30 days", found.month_chips,
+                std::ceil(6.3e24 / (989.4e12 * 0.4 * 30 * 86400)),
+                "What a chip computes in 30 days, and how often that goes into the run");
+}

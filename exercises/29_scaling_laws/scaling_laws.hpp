@@ -1,0 +1,252 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Scaling laws: the loss of a model of N weights after D tokens, fitted to small runs.
+//
+//     L(N, D) = E + A / N^alpha + B / D^beta
+//               │   │             └ too little data: falls with D
+//               │   └ too small a model: falls with N
+//               └ what no model can guess: the text's own entropy
+//
+// Training costs about 6 N D FLOPs. Along one budget the derivative of L is 0 at
+//
+//     N = G (budget / 6)^a       a = beta / (alpha + beta)       G = (alpha A / (beta B))^g
+//     D = (budget / 6)^b / G     b = alpha / (alpha + beta)      g = 1 / (alpha + beta)
+//
+// The fit is in log L, since runs of 2 nats and of 7 are to count alike, and with Huber's loss, so
+// that a few bad runs do not pull it: Gauss-Newton with Levenberg's and Marquardt's damping, from
+// many starts. bootstrap() draws the runs anew, with replacement, and says how sure the fit is.
+//
+// What counts: N, weights that a token is multiplied with, and no table that is looked up; D,
+// tokens that are new: a text that is read again counts less and less (scaling_runs.hpp).
+//
+// Letters: N weights, D tokens, L loss in nats a token; A, B, E, alpha, beta of the law.
+// References: Kaplan et al. 2020, equation 1.5; Hoffmann et al. 2022 (Chinchilla), section 3.3;
+// Besiroglu et al. 2024, who repeat that fit; Llama team 2024, section 3.2.1.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "yotta/core/exercise.hpp"
+#include "yotta/plan/counted_model.hpp"
+#include "yotta/plan/scaling_runs.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "yotta/core/random.hpp"
+
+namespace yotta::student {
+
+// A model trained on `read` tokens of a text that has `fresh`.
+inline ScalingRun counted_run(const CountedModel& model, double read, double fresh, double loss,
+                                 Where where = Where::current());
+
+struct LossLaw {
+  double E = 0, A = 0, B = 0, alpha = 0, beta = 0;
+  double operator()(double N, double D) const {
+    return E + A / std::pow(N, alpha) + B / std::pow(D, beta);
+  }
+};
+constexpr LossLaw chinchilla_law() { return {1.69, 406.4, 410.7, 0.34, 0.28}; }  // as printed
+constexpr LossLaw chinchilla_refit() { return {1.82, 482, 2085, 0.35, 0.37}; }   // Besiroglu et al.
+
+// The law through all runs. `delta`: errors in log L above it count linearly. Errors: fewer than
+// six runs; a number that is not positive.
+inline LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta = 1e-3,
+                               Where where = Where::current());
+// Fits to `times` draws of as many runs, with replacement.
+inline std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times,
+                                         uint64_t seed, double delta = 1e-3,
+                                         Where where = Where::current());
+// The best N and D of a law for a budget. `each`: FLOPs of a weight and token. Errors: exponents
+// that are not positive.
+inline Optimum optimum(const LossLaw& law, double flops, double each = 6,
+                          Where where = Where::current());
+
+// ---- the pieces of the fit ----
+
+// E, A and B as logarithms, so that they stay positive: log E, log A, log B, alpha, beta.
+using LogLaw = std::array<double, 5>;
+
+// log L of a run by the law, and its derivatives.
+struct LogLoss {
+  double value = 0;
+  LogLaw slope = {};
+};
+inline LogLoss log_loss(const LogLaw& law, const ScalingRun& run);
+
+// The sum to be least, and what Gauss-Newton needs: sums of slope x slope and of slope x error.
+struct NormalEquations {
+  double sum = 0;
+  std::array<LogLaw, 5> squares = {};
+  LogLaw errors = {};
+};
+inline NormalEquations normal_equations(const LogLaw& law, const std::vector<ScalingRun>& runs,
+                                           double delta);
+
+// ---- Kaplan's form ----
+
+// L = ((Nc / N)^(alpha_N / alpha_D) + Dc / D)^alpha_D: no floor, N without embeddings.
+struct KaplanLaw {
+  double Nc = 6.4e13, Dc = 1.8e13, alpha_N = 0.076, alpha_D = 0.103;
+  double operator()(double N, double D) const {
+    return std::pow(std::pow(Nc / N, alpha_N / alpha_D) + Dc / D, alpha_D);
+  }
+};
+inline constexpr double kaplan_parameters_exponent = 0.73;  // of the best N, as they found it
+
+// ---- what the optimum costs ----
+
+struct Fleet {
+  double chips = 1;
+  double printed_peak = 1;  // FLOP/s of one chip, as on its datasheet
+  bool sparse = false;      // with an asterisk: for matrices of which half is 0
+  double mfu = 0.4;
+  double watts = 0;  // of one chip
+};
+struct RunNeeds {
+  double seconds = 0, joules = 0;
+};
+// Errors: a fleet of nothing; an MFU that is not above 0 and at most 1.
+inline RunNeeds run_needs(double flops, const Fleet& fleet, Where where = Where::current());
+
+}  // namespace yotta::student
+
+
+namespace yotta::student {
+
+ScalingRun counted_run(const CountedModel& model, double read, double fresh, double loss,
+                       Where where) {
+  if (!(read > 0 && fresh > 0))
+    fail(where, "{} tokens read of {}: both must be above 0", read, fresh);
+  ScalingRun run;
+  run.loss = loss;
+  // exercise 29.1: N that a token is multiplied with, D as far as it is new, FLOPs of what is read
+  not_done("29.1");
+  // end of exercise 29.1
+  return run;
+}
+
+LogLoss log_loss(const LogLaw& t, const ScalingRun& run) {
+  LogLoss result;
+  // exercise 29.2: log L by the law, and its derivatives by log E, log A, log B, alpha and beta
+  not_done("29.2");
+  // end of exercise 29.2
+  return result;
+}
+
+NormalEquations normal_equations(const LogLaw& t, const std::vector<ScalingRun>& runs,
+                                 double delta) {
+  NormalEquations all;
+  for (const ScalingRun& run : runs) {
+    const LogLoss predicted = log_loss(t, run);
+    // exercise 29.3: this run's error in log L, its Huber loss, and its part of the equations
+    not_done("29.3");
+    // end of exercise 29.3
+  }
+  return all;
+}
+
+namespace detail {
+
+inline LossLaw law_of(const LogLaw& t) {
+  return {std::exp(t[0]), std::exp(t[1]), std::exp(t[2]), t[3], t[4]};
+}
+
+struct Fitted {
+  LogLaw theta = {};
+  double sum = std::numeric_limits<double>::infinity();
+};
+// Downhill from a start: a step is taken if the sum falls; if not, the damping grows.
+inline Fitted descend(LogLaw t, const std::vector<ScalingRun>& runs, double delta) {
+  NormalEquations here = normal_equations(t, runs, delta);
+  double damping = 1e-2;
+  for (int i = 0; i < 300 && damping < 1e12; ++i) {
+    // exercise 29.4: a damped step, taken if the sum falls; after it less damping, else more
+    not_done("29.4");
+    // end of exercise 29.4
+  }
+  return {t, here.sum};
+}
+
+// For given exponents the law is a sum of three terms: E, A and B by linear least squares.
+inline LogLaw start_at(double alpha, double beta, const std::vector<ScalingRun>& runs) {
+  std::array<std::array<double, 3>, 3> squares = {};
+  std::array<double, 3> sums = {};
+  for (const ScalingRun& run : runs) {
+    const std::array<double, 3> term = {1 / run.loss, std::pow(run.parameters, -alpha) / run.loss,
+                                        std::pow(run.tokens, -beta) / run.loss};
+    for (size_t i = 0; i < 3; ++i) {
+      sums[i] += term[i];
+      for (size_t j = 0; j < 3; ++j) squares[i][j] += term[i] * term[j];
+    }
+  }
+  const std::array<double, 3> x = solve_equations<3>(squares, sums);
+  const auto positive = [](double value, double least) {
+    return std::log(value > least ? value : least);
+  };
+  const ScalingRun& first = runs.front();
+  return {positive(x[0], 0.05 * first.loss),
+          positive(x[1], 0.05 * first.loss * std::pow(first.parameters, alpha)),
+          positive(x[2], 0.05 * first.loss * std::pow(first.tokens, beta)), alpha, beta};
+}
+
+}  // namespace detail
+
+LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta, Where where) {
+  expect_runs(runs, 6, where);
+  if (!(delta > 0)) fail(where, "delta is {}, expected a number above 0", delta);
+  detail::Fitted best;
+  for (const double alpha : {0.1, 0.25, 0.5, 0.8, 1.2})
+    for (const double beta : {0.1, 0.25, 0.5, 0.8, 1.2}) {
+      const detail::Fitted fitted =
+          detail::descend(detail::start_at(alpha, beta, runs), runs, delta);
+      if (fitted.sum < best.sum) best = fitted;
+    }
+  return detail::law_of(best.theta);
+}
+
+std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times, uint64_t seed,
+                               double delta, Where where) {
+  const LossLaw all = fit_loss_law(runs, delta, where);
+  const LogLaw start = {std::log(all.E), std::log(all.A), std::log(all.B), all.alpha, all.beta};
+  const Random random(seed, "bootstrap");
+  const auto count = static_cast<uint32_t>(runs.size());
+  std::vector<LossLaw> laws;
+  for (int i = 0; i < times; ++i) {
+    std::vector<ScalingRun> drawn;
+    for (uint32_t k = 0; k < count; ++k)
+      drawn.push_back(runs[random.below(static_cast<uint64_t>(i) * count + k, count)]);
+    laws.push_back(detail::law_of(detail::descend(start, drawn, delta).theta));
+  }
+  return laws;
+}
+
+Optimum optimum(const LossLaw& law, double flops, double each, Where where) {
+  if (!(flops > 0 && each > 0 && law.alpha > 0 && law.beta > 0 && law.A > 0 && law.B > 0))
+    fail(where,
+         "no best size for {} FLOPs: the law's A {}, B {}, alpha {} and beta {} must be above 0",
+         flops, law.A, law.B, law.alpha, law.beta);
+  Optimum best{.flops = flops};
+  // exercise 29.5: the N and D of this budget at which the loss is least, and that loss
+  not_done("29.5");
+  // end of exercise 29.5
+  return best;
+}
+
+RunNeeds run_needs(double flops, const Fleet& fleet, Where where) {
+  if (!(flops > 0 && fleet.chips > 0 && fleet.printed_peak > 0 && fleet.watts >= 0))
+    fail(where, "{} FLOPs on {} chips of {} FLOP/s and {} watts: expected numbers above 0", flops,
+         fleet.chips, fleet.printed_peak, fleet.watts);
+  if (!(fleet.mfu > 0 && fleet.mfu <= 1))
+    fail(where, "the MFU is {}, expected a share above 0 and at most 1", fleet.mfu);
+  RunNeeds needs;
+  // exercise 29.6: seconds at this MFU, and the energy that all chips take in them
+  not_done("29.6");
+  // end of exercise 29.6
+  return needs;
+}
+
+}  // namespace yotta::student

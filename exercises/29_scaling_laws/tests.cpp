@@ -1,0 +1,224 @@
+// The graded cases of exercise 29. Runs are made by a known law, so that each answer is known.
+#include <cmath>
+
+#include "course/shared/graded.hpp"
+#include "interface.hpp"
+
+using namespace yotta;
+using exercise::Equations;
+using exercise::expect;
+using exercise::Five;
+using exercise::Law;
+using exercise::Needs;
+using exercise::Predicted;
+using exercise::solution;
+
+namespace {
+
+bool near(double a, double b, double share = 1e-9) {
+  return std::abs(a - b) <= share * std::max(1e-12, std::abs(b));
+}
+
+// Two layers: C 32, untied, V 256. 26,624 weights in blocks, 8,192 in each of two tables.
+CountedModel small() { return {2, 32, 4, 4, 8, 96, 3, 256, false}; }
+
+constexpr Law made{1.8, 480, 2100, 0.35, 0.37};
+double loss_of(const Law& law, double N, double D) {
+  return law.E + law.A / std::pow(N, law.alpha) + law.B / std::pow(D, law.beta);
+}
+Five logarithms(const Law& law) {
+  return {std::log(law.E), std::log(law.A), std::log(law.B), law.alpha, law.beta};
+}
+ScalingRun run_of(double N, double D) { return {N, D, 6 * N * D, loss_of(made, N, D)}; }
+
+// Models of 1e7 to 3e9 weights on 1e9 to 1e11 tokens.
+std::vector<ScalingRun> made_runs() {
+  std::vector<ScalingRun> runs;
+  for (const double N : {1e7, 5e7, 2e8, 8e8, 3e9})
+    for (const double D : {1e9, 5e9, 2e10, 1e11}) runs.push_back(run_of(N, D));
+  return runs;
+}
+
+// The law's values for a run, and each of its three terms over their sum.
+constexpr double N0 = 1e8, D0 = 2e9;
+double share(int term) {
+  const double parts[] = {made.E, made.A / std::pow(N0, made.alpha),
+                          made.B / std::pow(D0, made.beta)};
+  return parts[term] / loss_of(made, N0, D0);
+}
+
+}  // namespace
+
+// ---- 29.1 ----
+
+TEST_CASE("29.1: N is what a token is multiplied with") {
+  const double found = solution.counted_run(small(), 1000, 5000, 2).parameters;
+  const double table = output_weights(small());
+  expect(
+      !near(found, all_weights(small())),
+      fmt::format("N is {}: with the token table of {} weights, of which a token reads a row. It "
+                  "is multiplied with {}",
+                  found, table, met_weights(small())));
+  expect(near(found, met_weights(small())),
+         fmt::format("N is {}, expected the {} weights that a token is multiplied with", found,
+                     met_weights(small())));
+}
+
+TEST_CASE("29.1: a token that is read again is not new") {
+  const ScalingRun once = solution.counted_run(small(), 5000, 5000, 2);
+  expect(near(once.tokens, 5000), fmt::format("5000 tokens read once are worth {}", once.tokens));
+  const double found = solution.counted_run(small(), 50000, 5000, 2).tokens;
+  expect(near(found, worth_of_tokens(50000, 5000)),
+         fmt::format("a text of 5000 tokens, read 10 times, is worth {} tokens here. What is "
+                     "repeated counts less: {:.0f}",
+                     found, worth_of_tokens(50000, 5000)));
+}
+
+TEST_CASE("29.1: FLOPs are spent on every token that is read") {
+  const double found = solution.counted_run(small(), 50000, 5000, 2).flops;
+  expect(near(found, 6 * met_weights(small()) * 50000),
+         fmt::format("{} FLOPs for 50000 tokens read, expected 6 N for each of them: {}. A token "
+                     "that is read again costs what a new one costs",
+                     found, 6 * met_weights(small()) * 50000));
+}
+
+// ---- 29.2 ----
+
+TEST_CASE("29.2: the logarithm of the law's loss") {
+  const double found = solution.log_loss(logarithms(made), run_of(N0, D0)).value;
+  expect(near(found, std::log(loss_of(made, N0, D0))),
+         fmt::format("the law has a loss of {:.4f} here, so its logarithm is {:.4f}, not {:.4f}",
+                     loss_of(made, N0, D0), std::log(loss_of(made, N0, D0)), found));
+}
+
+TEST_CASE("29.2: derivatives by log E, log A and log B are shares of the loss") {
+  const Predicted found = solution.log_loss(logarithms(made), run_of(N0, D0));
+  const char* names[] = {"log E", "log A", "log B"};
+  for (int k = 0; k < 3; ++k)
+    expect(near(found.slope[k], share(k), 1e-6),
+           fmt::format("the derivative by {} is {:.5g}, expected {:.5g}: what is fitted is the "
+                       "logarithm, so it is its term over the sum of all three",
+                       names[k], found.slope[k], share(k)));
+}
+
+TEST_CASE("29.2: larger exponents make the loss smaller") {
+  const Predicted found = solution.log_loss(logarithms(made), run_of(N0, D0));
+  const double expected[] = {-std::log(N0) * share(1), -std::log(D0) * share(2)};
+  const char* names[] = {"alpha", "beta"};
+  for (int k = 0; k < 2; ++k)
+    expect(
+        near(found.slope[3 + k], expected[k], 1e-6),
+        fmt::format("the derivative by {} is {:.5g}, expected {:.5g}: N^-alpha falls by log N of "
+                    "itself, so it is below 0",
+                    names[k], found.slope[3 + k], expected[k]));
+}
+
+// ---- 29.3 ----
+
+TEST_CASE("29.3: the error is one of logarithms") {
+  // The law has twice and half of what the run had.
+  ScalingRun low = run_of(N0, D0), high = low;
+  low.loss /= 2, high.loss *= 2;
+  const double a = solution.normal_equations(logarithms(made), {low}, 10).sum;
+  const double b = solution.normal_equations(logarithms(made), {high}, 10).sum;
+  expect(near(a, b), fmt::format("a loss of half and one of twice are as far off: their sums are "
+                                 "{:.4g} and {:.4g}. In linear space, runs of a high loss would "
+                                 "count most",
+                                 a, b));
+  const double expected = std::log(2.0) * std::log(2.0) / 2;
+  expect(near(a, expected),
+         fmt::format("within delta the sum is half the error's square: {:.4g}, not {:.4g}",
+                     expected, a));
+}
+
+TEST_CASE("29.3: an error above delta counts linearly") {
+  ScalingRun run = run_of(N0, D0);
+  run.loss *= 2;
+  const double delta = 0.01, size = std::log(2.0);
+  const Equations found = solution.normal_equations(logarithms(made), {run}, delta);
+  expect(near(found.sum, delta * (size - delta / 2)),
+         fmt::format(
+             "an error of {:.3f} with delta {} adds delta (|e| - delta / 2) = {:.5f}, not {:.5f}",
+             size, delta, delta * (size - delta / 2), found.sum));
+  expect(near(found.errors[0], -delta * share(0), 1e-6),
+         fmt::format("beyond delta a run pulls with delta and no more: slope x error by log E is "
+                     "{:.5g}, expected {:.5g}. Its weight is delta / |e|",
+                     found.errors[0], -delta * share(0)));
+}
+
+TEST_CASE("29.3: sums over runs, slope by slope") {
+  const std::vector<ScalingRun> runs = {run_of(N0, D0), run_of(N0, D0)};
+  const Equations found = solution.normal_equations(logarithms(made), runs, 1);
+  expect(near(found.squares[0][1], 2 * share(0) * share(1), 1e-6),
+         fmt::format("two equal runs add their slopes' product twice: {:.5g}, not {:.5g}",
+                     2 * share(0) * share(1), found.squares[0][1]));
+  expect(near(found.squares[1][0], found.squares[0][1]), "the products of slopes are symmetric");
+}
+
+// ---- 29.4 ----
+
+TEST_CASE("29.4: the law that made the runs is found") {
+  const Law found = solution.fit_loss_law(made_runs(), 1e-3);
+  expect(near(found.alpha, made.alpha, 0.01) && near(found.beta, made.beta, 0.01),
+         fmt::format("runs of alpha {} and beta {} were fitted with {:.4f} and {:.4f}: a step goes "
+                     "down the slope, and is taken only if the sum falls",
+                     made.alpha, made.beta, found.alpha, found.beta));
+  expect(near(found.E, made.E, 0.01), fmt::format("E is {:.4f}, expected {}", found.E, made.E));
+}
+
+TEST_CASE("29.4: one run that went wrong does not pull the fit away") {
+  std::vector<ScalingRun> runs = made_runs();
+  runs[7].loss *= 1.5;
+  const Law found = solution.fit_loss_law(runs, 1e-3);
+  expect(
+      near(found.alpha, made.alpha, 0.05) && near(found.beta, made.beta, 0.05),
+      fmt::format("with one loss of 20 half as high again, alpha {} and beta {} were fitted with "
+                  "{:.4f} and {:.4f}",
+                  made.alpha, made.beta, found.alpha, found.beta));
+}
+
+// ---- 29.5 ----
+
+TEST_CASE("29.5: the best pair spends the budget") {
+  for (const double each : {6.0, 7.0}) {
+    const Optimum found = solution.optimum(made, 1e21, each);
+    expect(near(each * found.parameters * found.tokens, 1e21, 1e-6),
+           fmt::format("{} N D is {:.4g}, and the budget is 1e21: a weight and token cost {} FLOPs",
+                       each, each * found.parameters * found.tokens, each));
+  }
+}
+
+TEST_CASE("29.5: any other model of the same budget has a higher loss") {
+  for (const double flops : {1e19, 1e24}) {
+    const Optimum found = solution.optimum(made, flops, 6);
+    const double best = loss_of(made, found.parameters, found.tokens);
+    for (const double factor : {0.8, 1.25}) {
+      const double other = loss_of(made, found.parameters * factor, found.tokens / factor);
+      expect(
+          best < other,
+          fmt::format("at {:.0e} FLOPs N {:.4g} has a loss of {:.5f}, and {} times as many weights "
+                      "have {:.5f}: N grows with beta / (alpha + beta)",
+                      flops, found.parameters, best, factor, other));
+    }
+    expect(near(found.loss, best), fmt::format("its loss is {:.5f}, not {:.5f}", best, found.loss));
+  }
+}
+
+// ---- 29.6 ----
+
+TEST_CASE("29.6: time, from the dense peak and its share") {
+  const Needs dense = solution.run_needs(4e20, {100, 1e15, false, 0.4, 700});
+  expect(near(dense.seconds, 1e4),
+         fmt::format("4e20 FLOPs on 100 chips of 1e15 FLOP/s at an MFU of 0.4 take 10000 s, not {}",
+                     dense.seconds));
+  const Needs starred = solution.run_needs(4e20, {100, 2e15, true, 0.4, 700});
+  expect(near(starred.seconds, 1e4),
+         fmt::format("a figure with an asterisk is twice the dense peak: 10000 s, not {}",
+                     starred.seconds));
+}
+
+TEST_CASE("29.6: energy, of all chips") {
+  const Needs found = solution.run_needs(4e20, {100, 1e15, false, 0.4, 700});
+  expect(near(found.joules, 700 * 100 * 1e4),
+         fmt::format("100 chips of 700 W take 7e8 J in 10000 s, not {:.4g}", found.joules));
+}

@@ -1,0 +1,250 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// DiLoCo: data parallelism over slow links. k workers, each a chip or a whole cluster, train alone
+// for H steps; then they average what they have learned, and go on from there.
+//
+//                worker 0         worker 1         worker 2
+//     start      w                w                w             the same weights
+//     inner      H steps of AdamW on data of its own             no messages
+//                w0               w1               w2
+//                └────────── all_reduce: mean ─────┘             one message in H steps
+//     outer      g = w - mean     the outer gradient: where all of them have gone, together
+//                v = 0.9 v + g    w = w - 0.7 (g + 0.9 v)        Nesterov's momentum
+//
+// What is averaged: the weights. What each worker keeps for itself: the state of its inner
+// optimizer. What all hold alike: w, where they last agreed, and v. With H = 1, inner SGD, an outer
+// rate of 1 and no momentum this is DDP. With k = 1, a rate of 1 and no momentum it is one rank.
+//
+// Streaming: the model is cut into fragments, and each has its turn once in a round. So the peak of
+// traffic falls; and a mean may be on its way for some inner steps while training goes on:
+//
+//     inner steps   │ 1 │ 2 │ 3 │ 4 │ 5 │ 6 │ 7 │ 8 │      H = 4, 2 fragments, overlap 1
+//     fragment 0            ├ sum ┤         ├ sum ┤        sent after step 2, there after step 3
+//     fragment 1                    ├ sum ┤         ├ sum ┤
+//
+// Quantised: outer gradients travel with 8 or 4 bits (outer_gradients.hpp), with error feedback.
+//
+// Cost, for P parameters of 4 bytes and the ring: a rank sends 8 (k-1)/k P bytes in H steps, where
+// DDP sends them in each; memory 8 P more (w and v), and 4 P while a mean is on its way.
+// Contract: all ranks of `workers` make Diloco over optimizers with slots of the same sizes, and
+// take steps together. A worker may be a mesh: `workers` joins the ranks with the same shard.
+// Letters: k workers, H inner steps, P parameters.
+// References: Douillard et al. (2023), DiLoCo; Douillard et al. (2025), Streaming DiLoCo; Stich
+// (2018) and Lin et al. (2018), local SGD.
+#pragma once
+
+#include "yotta/core/exercise.hpp"
+#include "yotta/parallel/outer_fragments.hpp"
+#include "yotta/parallel/outer_gradients.hpp"
+
+namespace yotta::student {
+
+struct DilocoOptions {
+  int64_t inner = 50;          // steps between two means of a weight (H)
+  double learning_rate = 0.7;  // outer
+  double momentum = 0.9;       // outer, Nesterov's
+  int fragments = 1;           // that take turns; at most H
+  int64_t overlap = 0;         // inner steps that a mean is on its way for; below H
+  double keep = 0;             // share of a worker's own weights that stays; streaming: 0.5
+  int bits = 0;                // of an outer gradient on its way: 8 or 4; 0: as the weights
+  bool feedback = true;        // with bits: what rounding takes off is added the next time
+  CommOptions comm = {};       // of the mean
+};
+
+// Throws unless workers can average in this way.
+inline void check_options(const DilocoOptions& options, Where where = Where::current());
+
+// One outer step, to `mean` (n) and beyond: changes `outer` (n) and `momentum` (n).
+inline void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean,
+                          const DilocoOptions& options);
+
+// Sequences [begin, end) of a step's batch, and their number as a share of the mean worker's.
+struct WorkerShare {
+  int64_t begin = 0, end = 0;
+  double weight = 1;
+};
+// What one of k workers trains on in a step. Together the shares are the batch, each row once.
+constexpr WorkerShare worker_share(int64_t batch, int k, int worker) {
+  WorkerShare share;
+  // exercise 31.1: its own rows of the batch (chunk_begin), and how many they are beside batch / k
+  not_done("31.1");
+  // end of exercise 31.1
+  return share;
+}
+
+// The fragment whose turn comes after `steps` inner steps, or -1. The turns of a round are spread
+// evenly, and the last fragment's is at its end.
+constexpr int fragment_due(int64_t steps, int64_t inner, int fragments) {
+  int due = -1;
+  // exercise 31.2: fragment f of F has its turn when (f + 1) H / F steps of a round are done
+  not_done("31.2");
+  // end of exercise 31.2
+  return due;
+}
+
+// x (n) becomes the mean over the ranks of `channel`, each counted with its weight. Every number
+// travels twice, packed with `bits`: to the rank that averages its chunk, and from there to all.
+inline void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& lost);
+
+// Bytes that all k workers send for one mean of n numbers: of `width` bytes each, and a weight, by
+// the ring; or packed.
+constexpr int64_t mean_bytes_sent(int64_t k, int64_t n, int64_t width) {
+  return k == 1 ? 0 : 2 * (k - 1) * (n + 1) * width;
+}
+constexpr int64_t packed_mean_bytes_sent(int64_t k, int64_t n, int bits) {
+  int64_t bytes = 0;
+  for (int64_t chunk = 0; chunk < k; ++chunk)
+    bytes += (k - 1) * (message_bytes(chunk_count(n, k, chunk), bits) +
+                        packed_bytes(chunk_count(n, k, chunk), bits));
+  return bytes;
+}
+
+class Diloco {
+ public:
+  // All workers start from worker 0's weights. `inner` must outlive this.
+  inline Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options = {},
+                   Where where = Where::current());
+  Diloco(const Diloco&) = delete;
+  Diloco& operator=(const Diloco&) = delete;
+
+  // After each inner step. `weight`: the tokens of this worker's step, as a share of the mean
+  // worker's: 1 where all have the same. Returns whether the weights have changed.
+  inline bool after_step(double weight = 1);
+  // What is on its way arrives; then what has been trained since is averaged. At the end of a run.
+  inline void synchronise();
+
+  // When no mean is on its way, by all who are there from now on: whoever was not there before gets
+  // weights and outer state from rank `from` of `present`, which was.
+  inline void meet(const Communicator& present, int from, Where where = Where::current());
+
+  int64_t steps() const { return steps_; }
+  std::deque<Fragment>& fragments() { return fragments_; }  // for checkpoints
+
+ private:
+  inline void send(Fragment& fragment);
+  inline void arrive(Fragment& fragment);
+
+  DilocoOptions options_;
+  Communicator workers_;
+  std::deque<Fragment> fragments_;
+  int64_t steps_ = 0;
+  int64_t means_ = -1;  // that have arrived; -1: this worker has met nobody yet
+};
+
+void check_options(const DilocoOptions& o, Where where) {
+  const auto is_share = [](double x) { return x >= 0 && x < 1; };
+  if (o.inner < 1) fail(where, "{} inner steps; a round has one at least", o.inner);
+  if (o.fragments < 1 || o.fragments > o.inner)
+    fail(where, "{} fragments of {} inner steps: give 1 to {}", o.fragments, o.inner, o.inner);
+  if (o.overlap < 0 || o.overlap >= o.inner)
+    fail(where, "an overlap of {} steps in rounds of {}: give 0 to {}", o.overlap, o.inner,
+         o.inner - 1);
+  if (!(o.learning_rate > 0) || !is_share(o.momentum) || !is_share(o.keep))
+    fail(where,
+         "an outer rate of {}, a momentum of {}, a share of {} that stays: the rate is above 0, "
+         "the others are from 0 to below 1",
+         o.learning_rate, o.momentum, o.keep);
+  if (o.bits != 0 && o.bits != 8 && o.bits != 4)
+    fail(where, "outer gradients of {} bits; there are 8 and 4, and 0 for those of the weights",
+         o.bits);
+}
+
+void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean, const DilocoOptions& o) {
+  const auto n = static_cast<double>(mean.numel()), bytes = static_cast<double>(mean.nbytes());
+  charge({"outer_step", mean.dtype(), 8 * n, 3 * bytes, 2 * bytes});
+  if (mean.device() == Device::meta) return;
+  visit_real(mean.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
+    Real *const w = outer.data<Real>(), *const v = momentum.data<Real>();
+    const Real* const m = mean.data<Real>();
+    const auto rate = static_cast<Real>(o.learning_rate), mu = static_cast<Real>(o.momentum);
+    for (int64_t i = 0; i < mean.numel(); ++i) {
+      // exercise 31.3: Nesterov's step down the outer gradient, so that with a rate of 1 and no
+      not_done("31.3");
+      // end of exercise 31.3
+    }
+  });
+}
+
+void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& lost) {
+  const int p = channel.size(), rank = channel.rank();
+  Tensor mean = Tensor::zeros({chunk_count(x.numel(), p, rank)}, x.dtype());
+  // exercise 31.4: chunk j to rank j with the weight, the mean of what comes, and that to everybody
+  not_done("31.4");
+  // end of exercise 31.4
+}
+
+Diloco::Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options, Where where)
+    : options_(options), workers_(workers) {
+  check_options(options, where);
+  fragments_ = cut_into_fragments(inner.slots(), options.fragments, where);
+  meet(workers, 0, where);
+}
+
+bool Diloco::after_step(double weight) {
+  const int64_t means = means_;
+  ++steps_;
+  for (Fragment& fragment : fragments_) {
+    fragment.weight += weight;
+    ++fragment.steps;
+    if (fragment.left > 0 && --fragment.left == 0) arrive(fragment);
+  }
+  const int due = fragment_due(steps_, options_.inner, options_.fragments);
+  if (due >= 0) {
+    Fragment& fragment = fragments_[static_cast<size_t>(due)];
+    send(fragment);
+    fragment.left = options_.overlap;
+    if (fragment.left == 0) arrive(fragment);
+  }
+  return means_ != means;
+}
+
+void Diloco::send(Fragment& fragment) {
+  const MemoryScope memory(MemoryKind::buffers);
+  const DeviceScope device(fragment.outer.device());
+  const double weight = fragment.weight / static_cast<double>(fragment.steps);
+  const int64_t n = fragment.size();
+  fragment.moving = Tensor::zeros({options_.bits > 0 ? n : n + 1}, fragment.outer.dtype());
+  // exercise 31.5: start the mean: weighted weights and the weight; or gradients, in few bits
+  not_done("31.5");
+  // end of exercise 31.5
+  fragment.weight = 0;
+  fragment.steps = 0;
+}
+
+void Diloco::arrive(Fragment& fragment) {
+  fragment.work.wait();
+  fragment.left = 0;
+  // exercise 31.6: the mean of the weights, the outer step to it, and what training goes on with
+  not_done("31.6");
+  // end of exercise 31.6
+  fragment.moving = {};
+  ++means_;
+}
+
+void Diloco::synchronise() {
+  for (Fragment& fragment : fragments_)
+    if (fragment.left > 0) arrive(fragment);
+  for (Fragment& fragment : fragments_) {
+    if (fragment.steps > 0) send(fragment), arrive(fragment);
+    fragment.set_weights(0);
+  }
+}
+
+void Diloco::meet(const Communicator& present, int from, Where where) {
+  std::vector<int64_t> at = {steps_, std::max<int64_t>(means_, 0)};
+  present.broadcast(at, from, {.label = "diloco.meet"});
+  const bool is_new = at[1] != means_;
+  for (Fragment& fragment : fragments_) {
+    if (fragment.left > 0)
+      fail(where, "a mean is on its way: call synchronise() before workers come or go");
+    if (fragment.outer.device() != Device::meta) {
+      present.broadcast(fragment.outer, from, {.label = "diloco.meet"});
+      present.broadcast(fragment.momentum, from, {.label = "diloco.meet"});
+    }
+    if (is_new) fragment.begin_again();
+    if (options_.bits > 0 && options_.feedback) fragment.forget_lost(present);
+  }
+  steps_ = at[0], means_ = at[1];
+  workers_ = present;
+}
+
+}  // namespace yotta::student

@@ -1,0 +1,248 @@
+// Layout limits: by hand, what a layout holds, how many chips it can feed, how long a run takes.
+//
+//     a GPU holds        weights     2 N / (tp pp)              bf16
+//                        gradients   4 N / (tp pp)              f32
+//                        optimizer  12 N / (tp pp)              f32: the weights and two moments
+//                        activations of the first stage, for each microbatch in flight
+//     fsdp               divides the first three, and ZeRO-1 the third alone
+//
+//     limits             p chips share B tokens
+//     of the batch       a chip has a sequence of its own         B / p >= T
+//     of communication   FSDP's trips hide behind computing       B / p >= C / W
+//
+//     p is above              B W / C no          B W / C yes
+//       B / T no              neither limit       the communication limit
+//       B / T yes             the batch limit     both
+//
+//     more axes               p <= tp cp B / T     p <= tp pp B W / C
+//
+// tp chips share sequences and weights alike. cp chips share a sequence; each still needs all
+// weights. A pipeline needs pp sequences at once, one a stage; each of its chips gathers 1/pp of
+// the weights. So cp moves the first limit, pp the second, tp both. In a node of GPUs tp moves the
+// first alone: its chips gather different arrays over the cards of one node, so W falls with tp.
+//
+// A message has a latency too. An all_gather of n bytes over p ranks hides behind B sequences of S
+// tokens if alpha log2 p <= (B S / C - beta) n: there are 2 FLOPs for each 2 bytes and token.
+//
+// Contract: overlap is perfect and kernels reach the peak, so each limit is the largest there can
+// be. A pipeline has pp microbatches at the limit, so its bubble is nearly half of a step. FSDP
+// keeps what it has gathered until the last microbatch.
+// Letters: N parameters, p chips, B tokens of a batch, T of a sequence, C FLOP/s of a chip, W
+// bytes/s that a chip sends.
+// References: Austin et al. (2025), "How to scale your model", on training; planner.hpp has the
+// same by the cost of every operation.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/mesh.hpp"
+#include "yotta/comm/torus_times.hpp"
+#include "yotta/parallel/pipeline_actions.hpp"
+#include "yotta/plan/counted_model.hpp"
+
+namespace yotta {
+
+// ---- what a layout holds ----
+
+struct HandLayout {
+  MeshShape shape = {};     // tp is with sequence parallelism
+  int64_t batch = 1;        // sequences, over all ranks
+  int64_t sequence = 1;     // T
+  int64_t microbatch = 1;   // sequences
+  int chunks = 1;           // stages of a rank; with more than one the schedule is interleaved
+  bool zero = false;        // ZeRO-1: optimizer state is cut over cp and dp
+  bool recomputed = false;  // blocks keep their input alone
+};
+
+// Of each data-parallel rank.
+constexpr int64_t microbatches(const HandLayout& l) {
+  return l.batch / l.shape.data_ranks() / l.microbatch;
+}
+
+struct HandMemory {  // bytes of a chip
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0;
+
+  constexpr double states() const { return weights + gradients + optimizer; }
+  constexpr double bytes() const { return states() + activations; }
+};
+
+// What stays from step to step. The ends of a pipeline hold a table more than this mean.
+constexpr HandMemory states_by_hand(const CountedModel& m, const HandLayout& l) {
+  HandMemory held;
+  // exercise 28.1: bytes of a weight, its gradient and its optimizer state; who shares them
+  const MeshShape& shape = l.shape;
+  const double own = all_weights(m) / (shape.tp * shape.pp);
+  const double shards = shape.dp_shard > 1 ? shape.cp * shape.dp_shard : 1;
+  const double zero = l.zero ? shape.cp * shape.dp_replicate : 1;
+  held.weights = 2 * own / shards;
+  held.gradients = 4 * own / shards;
+  held.optimizer = 12 * own / shards / zero;
+  // end of exercise 28.1
+  return held;
+}
+
+// Bytes that a block keeps of a token for backward, in bf16 with blockwise attention: inputs and
+// what norms make of them, q and o, k and v, and what stands between the matrices of feed-forward.
+constexpr double kept_bytes(const CountedModel& m) {
+  return 2.0 * static_cast<double>(4 * m.width + 2 * m.head_size * (m.heads + m.kv_heads) +
+                                   (m.active + m.shared) * m.matrices * m.feed_forward);
+}
+
+// Of the first stage, whose microbatches wait longest for their backward pass.
+constexpr double activations_by_hand(const CountedModel& m, const HandLayout& l) {
+  double bytes = 0;
+  // exercise 28.2: bytes of a block, blocks of a stage, stages in flight
+  const MeshShape& shape = l.shape;
+  const auto tokens = static_cast<double>(l.microbatch * l.sequence) / (shape.cp * shape.tp);
+  const double block = tokens * (l.recomputed ? 2.0 * static_cast<double>(m.width) : kept_bytes(m));
+  const double blocks = static_cast<double>(m.layers) / (shape.pp * l.chunks);
+  const int64_t stages = in_flight_interleaved(0, shape.pp, microbatches(l), l.chunks);
+  bytes = static_cast<double>(stages) * blocks * block;
+  // end of exercise 28.2
+  return bytes;
+}
+
+constexpr HandMemory memory_by_hand(const CountedModel& m, const HandLayout& l) {
+  HandMemory held = states_by_hand(m, l);
+  held.activations = activations_by_hand(m, l);
+  return held;
+}
+
+// The share of a step that a pipeline idles.
+constexpr double bubble_by_hand(const HandLayout& l) {
+  double share = 0;
+  // exercise 28.3: of the whole step, with as many microbatches as this batch gives a rank
+  const int64_t count = microbatches(l);
+  share = bubble_of_total(l.shape.pp, count, l.chunks);
+  // end of exercise 28.3
+  return share;
+}
+
+// ---- how many chips a batch can feed ----
+
+struct BatchLimits {
+  double batch = 1;             // B
+  double sequence = 1;          // T
+  double flops = 1, sends = 1;  // C, W
+  bool tp_shares_links = true;  // as in a node of GPUs; on a torus tp has an axis of its own
+  double critical = no_limit;   // tokens: a larger batch than this helps training no more
+};
+constexpr double usable_batch(const BatchLimits& l) { return std::min(l.batch, l.critical); }
+
+// Chips up to which each has a sequence, and up to which FSDP's trips are hidden.
+constexpr double chips_with_sequence(const BatchLimits& l) { return usable_batch(l) / l.sequence; }
+constexpr double chips_hidden(const BatchLimits& l) {
+  return usable_batch(l) / flops_per_sent_byte(l.flops, l.sends);
+}
+
+enum class LimitCase : uint8_t { neither, batch, communication, both };
+constexpr const char* name(LimitCase reached) {
+  constexpr const char* names[] = {"neither limit", "the batch limit", "the communication limit",
+                                   "both limits"};
+  return names[static_cast<int>(reached)];
+}
+constexpr const char* what_helps(LimitCase reached) {
+  constexpr const char* help[] = {
+      "nothing is needed: FSDP, or HSDP where latency shows",
+      "cut sequences: cp, or tp in a node; pp needs sequences of its own",
+      "send less: HSDP in nodes, pp, tp with links of its own; or a larger batch",
+      "tp, and cp with pp; then a larger batch, up to the critical one"};
+  return help[static_cast<int>(reached)];
+}
+
+// Which limits FSDP over so many chips has passed.
+constexpr LimitCase limit_case(const BatchLimits& l, double chips) {
+  LimitCase reached = LimitCase::neither;
+  // exercise 28.4: less than a sequence a chip; fewer tokens a chip than hide FSDP's trips
+  const double tokens = usable_batch(l) / chips;
+  const bool batch = tokens < l.sequence;
+  const bool communication = tokens < flops_per_sent_byte(l.flops, l.sends);
+  if (batch) reached = LimitCase::batch;
+  if (communication) reached = batch ? LimitCase::both : LimitCase::communication;
+  // end of exercise 28.4
+  return reached;
+}
+
+// The most chips with such axes; data parallelism fills the rest.
+struct FedChips {
+  double by_batch = 0, by_communication = 0;
+
+  constexpr double most() const { return std::min(by_batch, by_communication); }
+};
+constexpr FedChips fed_chips(const BatchLimits& l, const MeshShape& shape) {
+  FedChips fed;
+  // exercise 28.5: what tp, cp and pp make of the two limits
+  const int gathering = l.tp_shares_links ? 1 : shape.tp;
+  fed.by_batch = shape.tp * shape.cp * chips_with_sequence(l);
+  fed.by_communication = gathering * shape.pp * chips_hidden(l);
+  // end of exercise 28.5
+  return fed;
+}
+
+// Sizes that axes can have: tp in a node and as long as it is bound by its products, cp as long as
+// its ring is hidden, pp as there are blocks.
+struct MostRanks {
+  int tp = 1, cp = 1, pp = 1;
+};
+// Axes, doubled one by one, with which `chips` chips are fed. Next is the axis that moves the lower
+// limit: tp if it does, else cp or pp. Where that axis has reached its most, all stay as they are,
+// and fed_chips says how far they go.
+constexpr MeshShape axes_to_feed(const BatchLimits& l, double chips, MostRanks most) {
+  MeshShape shape;
+  // exercise 28.6: double the axis that moves the lower limit, until they reach
+  for (FedChips now = fed_chips(l, shape); now.most() < chips; now = fed_chips(l, shape)) {
+    const bool by_batch = now.by_batch <= now.by_communication;
+    const bool tp_helps = by_batch || !l.tp_shares_links;
+    if (tp_helps && 2 * shape.tp <= most.tp)
+      shape.tp *= 2;
+    else if (by_batch && 2 * shape.cp <= most.cp)
+      shape.cp *= 2;
+    else if (!by_batch && 2 * shape.pp <= most.pp)
+      shape.pp *= 2;
+    else
+      break;
+  }
+  // end of exercise 28.6
+  return shape;
+}
+
+// The most ranks over which an all_gather of `bytes` hides behind `tokens`: 2 to the power of what
+// stands on the right of the inequality, over alpha. 0: not even the bytes alone are hidden.
+inline double most_ranks_by_latency(AlphaBeta link, double bytes, double tokens, double flops) {
+  const double hidden = (tokens / flops - link.beta) * bytes;
+  return hidden > 0 ? std::exp2(hidden / link.alpha) : 0;
+}
+
+// ---- how long a run takes ----
+
+struct TrainingRun {
+  double parameters = 1, tokens = 1;        // N, and tokens of the whole run
+  double chips = 1, flops = 1, memory = 1;  // of a chip: C, bytes
+  double mfu = 1;
+};
+struct RunAnswer {
+  double flops = 0;  // 6 N for each token
+  double days = 0;
+  double least_chips = 0;  // that hold weights, gradients and optimizer state, 18 bytes each
+  double month_chips = 0;  // with which it takes 30 days
+};
+constexpr RunAnswer run_answer(const TrainingRun& run) {
+  RunAnswer answer;
+  // exercise 28.7: FLOPs, days, and chips for memory and for a month
+  const double day = 86400 * run.flops * run.mfu;  // FLOPs of a chip
+  answer.flops = 6 * run.parameters * run.tokens;
+  answer.days = answer.flops / (run.chips * day);
+  answer.least_chips = std::ceil(18 * run.parameters / run.memory);
+  answer.month_chips = std::ceil(answer.flops / (30 * day));
+  // end of exercise 28.7
+  return answer;
+}
+// The other way round: MFU of a run that took so many days.
+constexpr double mfu_of_days(const TrainingRun& run, double days) {
+  return 6 * run.parameters * run.tokens / (run.chips * run.flops * 86400 * days);
+}
+
+}  // namespace yotta

@@ -1,0 +1,139 @@
+// Plan groups: who talks to whom in a layout, over which link, and what a collective takes there.
+//
+//     tp 8, pp 4, dp 2 on nodes of 8 chips     tp: 8 ranks in a node     dp: 2 ranks, across nodes
+//
+// A group along an axis has ranks that are `stride` apart; the slowest link between any two of them
+// sets the pace of its ring. Small collectives take what needs few messages, large ones the ring,
+// as comm/engine/algorithms.hpp chooses; the seconds are those of comm/*_seconds.
+// Contract: a cluster with switches, rank r on chip r. Letters: p ranks of a group.
+#pragma once
+
+#include "yotta/comm/collectives.hpp"
+#include "yotta/comm/collectives_recursive_cost.hpp"
+#include "yotta/comm/mesh.hpp"
+#include "yotta/machine/cluster.hpp"
+
+namespace yotta {
+
+// p ranks of which neighbours have this link.
+struct PlanGroup {
+  int p = 1;
+  AlphaBeta link = {};
+  int port = 0;  // port_of(link): 0 into the node, 1 out of it
+};
+// Whole collectives of `bytes` bytes in all, with the algorithm that is run for so many.
+YOTTA_API double all_reduce_seconds(const PlanGroup& group, double bytes);
+YOTTA_API double all_gather_seconds(const PlanGroup& group, double bytes);
+YOTTA_API double reduce_scatter_seconds(const PlanGroup& group, double bytes);
+YOTTA_API double all_to_all_seconds(const PlanGroup& group, double bytes);
+
+// Of one of these seconds, those at a port: all but latency and sums.
+using CollectiveSeconds = double (*)(const PlanGroup&, double bytes);
+inline double port_seconds(CollectiveSeconds seconds, const PlanGroup& group, double bytes) {
+  return seconds({group.p, {0, group.link.beta, 0}}, bytes);
+}
+
+// Bytes that a ring's reduce_scatter, and so its all_reduce, holds beside its data.
+YOTTA_API double ring_scratch(const PlanGroup& group, double bytes);
+
+// ---- of a layout ----
+
+// The groups of a layout, each with the slowest link that it has.
+struct PlanGroups {
+  PlanGroup tp, cp, pp, ep;
+  PlanGroup shards;         // FSDP's
+  PlanGroup data, experts;  // of DDP or ZeRO: for all weights; for those of experts
+};
+
+// Groups of axes that are sharded by FSDP: shards; of all others that sum gradients: data.
+YOTTA_API PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape);
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(planner)
+
+namespace yotta {
+
+namespace detail {
+inline constexpr double small_collective = 16 * 1024;  // comm/engine/algorithms.hpp: small_bytes
+
+// Rounds of log2 p need a power of two; another p folds its odd ranks in, one round each way.
+constexpr double rounds_of(int p) { return ceil_log2(p); }
+}  // namespace detail
+
+double all_reduce_seconds(const PlanGroup& g, double bytes) {
+  if (g.p == 1) return 0;
+  if (bytes >= detail::small_collective) return all_reduce_ring_seconds(g.p, bytes, g.link);
+  const bool folds = (g.p & (g.p - 1)) != 0;
+  const double rounds = detail::rounds_of(g.p) + (folds ? 1 : 0);
+  return rounds * (g.link.alpha + bytes * (g.link.beta + g.link.gamma));
+}
+
+double all_gather_seconds(const PlanGroup& g, double bytes) {
+  if (g.p == 1) return 0;
+  return bytes < detail::small_collective ? all_gather_bruck_seconds(g.p, bytes, g.link)
+                                          : all_gather_ring_seconds(g.p, bytes, g.link);
+}
+
+double reduce_scatter_seconds(const PlanGroup& g, double bytes) {
+  if (g.p == 1) return 0;
+  if (bytes >= detail::small_collective || (g.p & (g.p - 1)) != 0)
+    return reduce_scatter_ring_seconds(g.p, bytes, g.link);
+  return reduce_scatter_recursive_halving_seconds(g.p, bytes, g.link);
+}
+
+double all_to_all_seconds(const PlanGroup& g, double bytes) {
+  if (g.p == 1) return 0;
+  if (bytes >= detail::small_collective || (g.p & (g.p - 1)) != 0)
+    return all_to_all_pairwise_seconds(g.p, bytes, g.link);
+  return all_to_all_bruck_seconds(g.p, bytes, g.link);
+}
+
+double ring_scratch(const PlanGroup& g, double bytes) { return g.p == 1 ? 0 : 2 * bytes / g.p; }
+
+namespace detail {
+
+// A group along an axis, with the slowest link that any of them has. Groups fill blocks of chips.
+inline PlanGroup group_along(const Cluster& cluster, const MeshShape& shape, Axis axis) {
+  PlanGroup group{shape[axis], {0, 0, cluster.gamma}, -1};
+  if (group.p == 1) return group;
+  const int64_t block = int64_t{1} * stride(shape, axis) * group.p;
+  size_t level = 0;
+  while (level + 1 < cluster.levels.size() && cluster.levels[level].chips % block != 0 &&
+         cluster.levels[level].chips < shape.ranks())
+    ++level;
+  group.link.alpha = cluster.levels[level].alpha, group.link.beta = cluster.levels[level].beta;
+  group.port = level > 0 ? 1 : 0;
+  return group;
+}
+
+inline PlanGroup group_along(const Cluster& cluster, const MeshShape& shape,
+                             std::initializer_list<Axis> axes) {
+  PlanGroup group{1, {0, 0, cluster.gamma}, -1};
+  for (const Axis axis : axes) {
+    const PlanGroup along = group_along(cluster, shape, axis);
+    if (along.p > 1 && along.link.alpha >= group.link.alpha)
+      group.link = along.link, group.port = along.port;
+    group.p *= along.p;
+  }
+  return group;
+}
+
+}  // namespace detail
+
+PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape) {
+  using enum Axis;
+  const auto along = [&](std::initializer_list<Axis> axes) {
+    return detail::group_along(cluster, shape, axes);
+  };
+  const bool sharded = shape.dp_shard > 1;
+  PlanGroups groups{along({tp}),           along({cp}), along({pp}), along({ep}),
+                    along({cp, dp_shard}), {},          {}};
+  groups.data = sharded ? along({ep, dp_replicate}) : along({cp, ep, dp_replicate});
+  groups.experts = sharded ? along({dp_replicate}) : along({cp, dp_replicate});
+  if (!sharded) groups.shards.p = 1;
+  return groups;
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES

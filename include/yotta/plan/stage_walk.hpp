@@ -1,0 +1,171 @@
+// Stage walk: what a slice of the stack costs a rank, from the figures of its layers.
+//
+//     a stage of 8 blocks, 2 of them checkpointed     embedding, 2 checkpointed, 6 kept, head
+//
+// Layers of one kind are alike, so a stage is a few runs of them, and its time a sum. Its peak is
+// found at the ends of the runs: forward the last layer has all others' saved bytes beside it,
+// backward the last layer is the first.
+// Contract: figures outlive the stages that refer to them.
+#pragma once
+
+#include <vector>
+
+#include "yotta/plan/layer_walk.hpp"
+
+namespace yotta {
+
+struct LayerRun {
+  const LayerFigures* layer;
+  int64_t count;
+};
+
+struct StageFigures {
+  std::vector<LayerRun> runs = {};  // in the order of the stack
+  PartTime forward, input, weight;  // F, I, W; B is I and W
+  double saved = 0, kept = 0;       // bytes of a microbatch: from F to I; from I to W
+  double in = 0, out = 0;           // what flows in and out, forward
+  double carried = 0;               // FSDP: the last sum of B, until the next W
+  // Bytes above what was there before, of F, B, I and W.
+  double forward_peak = 0, backward_peak = 0, input_peak = 0, weight_peak = 0;
+  double first_backward_peak = 0, first_weight_peak = 0;  // of the first one; with DDP the last
+  int64_t parameters = 0;
+
+  PartTime backward() const {
+    PartTime both = input;
+    return both += weight;
+  }
+};
+
+// What a stage holds beside activations while it runs, in bytes of a parameter.
+struct StageExtras {
+  double grows = 0;      // gradients that are made in W and stay
+  double passing = 0;    // ZeRO: by each gradient that is made in W, until it is collected
+  double gathered = 0;   // FSDP: by this layer and the next
+  double unreduced = 0;  // FSDP: by the layer whose gradients are being summed
+  double gradient = 0;   // of a number
+  double scratch = 0;    // bytes, once `scratch_after` bytes of gradients have been made
+  double scratch_after = 0;
+};
+
+YOTTA_API StageFigures stage_figures(std::vector<LayerRun> runs, const StageExtras& extras = {});
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(planner)
+
+namespace yotta {
+
+namespace detail {
+
+// Goes through the layers of a stage one by one, with what is live beside them.
+class StageClimb {
+ public:
+  StageClimb(const std::vector<LayerRun>& runs, const StageExtras& extras) : extras_(extras) {
+    for (const LayerRun& run : runs)
+      layers_.insert(layers_.end(), static_cast<size_t>(run.count), run.layer);
+    numbers_.resize(layers_.size() + 2, 0), above_.resize(layers_.size() + 3, 0);
+    for (size_t i = layers_.size(); i-- > 0;) {
+      numbers_[i] = static_cast<double>(layers_[i]->parameters());
+      above_[i] = above_[i + 1] + numbers_[i] + static_cast<double>(layers_[i]->table);
+    }
+  }
+
+  double forward() const {
+    double live = 0, peak = 0;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      const LayerFigures& layer = *layers_[i];
+      peak = std::max(peak, live + layer.forward_peak + gathered(i) + gathered(i + 1));
+      live += layer.saved - layer.in + layer.out;
+    }
+    return peak;
+  }
+  // B, or one of its halves. `first`: gradients are made and stay, and no sum is under way.
+  double backward(bool input, bool weight, bool first = false) const {
+    double live = 0, peak = 0;
+    for (size_t i = layers_.size(); i-- > 0;) {
+      const LayerFigures& layer = *layers_[i];
+      const double beside =
+          reducing(i + 1, first) + (first ? made(i) : 0) + extras_.passing * tables_above(i);
+      const bool grows = (first && extras_.grows > 0) || extras_.unreduced > 0;
+      const double weight_peak = extras_.passing > 0 ? layer.passing_peak
+                                 : grows             ? layer.growing_peak
+                                                     : layer.weight_peak;
+      if (input) {
+        const double units = gathered(i) + gathered(i - 1) + beside;
+        peak = std::max(peak, live + layer.input_peak + units);
+        if (layer.again)
+          peak = std::max({peak, live + weight_peak + units,
+                           live + layer.again_kept + units + (first ? scratch(i) : 0)});
+        live += layer.kept + layer.in - layer.saved - layer.out;
+      }
+      if (weight) {
+        const double next = input ? gathered(i - 1) : 0;
+        const double own =
+            layer.again || extras_.unreduced > 0 ? layer.weight_peak + flat(i) : weight_peak;
+        const double done = layers_.size() == 1 ? reducing(1, first) : 0;  // its own sum has ended
+        peak = std::max(peak, live + own + next + beside - done + (first ? scratch(i) : 0));
+        live -= layer.kept;
+      }
+    }
+    return peak;
+  }
+
+ private:
+  double numbers(size_t i) const { return i < layers_.size() ? numbers_[i] : 0; }
+  double gathered(size_t i) const { return extras_.gathered * numbers(i); }
+  // FSDP: the unit whose sum is under way; at the top that of the microbatch before.
+  double reducing(size_t i, bool first) const {
+    return extras_.unreduced * (i < layers_.size() ? numbers(i) : first ? 0 : numbers(0));
+  }
+  // FSDP's array of a unit's gradients, and what a checkpoint has made before.
+  double flat(size_t i) const {
+    if (extras_.unreduced == 0) return 0;
+    return (layers_[i]->again ? 2 : 1) * extras_.gradient * numbers(i);
+  }
+  // Gradients that the layers above have left; FSDP's sums come a layer later.
+  double made(size_t i) const {
+    return extras_.grows * above_[extras_.unreduced > 0 ? i + 2 : i + 1];
+  }
+  // Of a tied table, from the first layer that uses it to the last.
+  double tables_above(size_t i) const {
+    return layers_.back()->table > 0 && i + 1 < layers_.size()
+               ? static_cast<double>(layers_.back()->table)
+               : 0;
+  }
+  double scratch(size_t i) const {
+    const double done = extras_.gradient * above_[i + 1];
+    return done > extras_.scratch_after ? extras_.scratch : 0;
+  }
+
+  StageExtras extras_;
+  std::vector<const LayerFigures*> layers_;
+  std::vector<double> numbers_, above_;  // parameters: of a layer; of it and those above it
+};
+
+}  // namespace detail
+
+StageFigures stage_figures(std::vector<LayerRun> runs, const StageExtras& extras) {
+  StageFigures stage;
+  for (const LayerRun& run : runs) {
+    const LayerFigures& layer = *run.layer;
+    const auto count = static_cast<double>(run.count);
+    stage.forward += count * layer.forward;
+    stage.input += count * layer.input;
+    stage.weight += count * layer.weight;
+    stage.saved += count * layer.saved, stage.kept += count * layer.kept;
+    stage.parameters += run.count * layer.parameters();
+  }
+  const detail::StageClimb climb(runs, extras);
+  stage.forward_peak = climb.forward(), stage.backward_peak = climb.backward(true, true);
+  stage.first_backward_peak = climb.backward(true, true, true);
+  stage.first_weight_peak = climb.backward(false, true, true);
+  stage.input_peak = climb.backward(true, false), stage.weight_peak = climb.backward(false, true);
+  if (!runs.empty()) stage.in = runs.front().layer->in, stage.out = runs.back().layer->out;
+  if (!runs.empty())
+    stage.carried = extras.unreduced * static_cast<double>(runs.front().layer->parameters());
+  stage.runs = std::move(runs);
+  return stage;
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES

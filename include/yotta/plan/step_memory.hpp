@@ -1,0 +1,153 @@
+// Step memory: what the fullest rank of a layout holds at the fullest moment of a step.
+//
+//     weights, gradients, optimizer     from step to step: by P, the types, and who shares what out
+//     activations                       what microbatches in flight have saved, and what the action
+//                                       that runs borrows: the largest sum over all actions
+//     buffers                           of collectives, where they outlast the activations
+//
+// Goes through the actions of every rank in their order. FSDP's units, sums that are under way and
+// gradients that are made in the first backward pass are in the actions' own peaks
+// (stage_walk.hpp). Letters: P parameters of a rank.
+#pragma once
+
+#include "yotta/plan/pipeline_walk.hpp"
+#include "yotta/plan/step_stages.hpp"
+
+namespace yotta {
+
+struct MemoryParts {
+  double weights = 0, gradients = 0, optimizer = 0;  // held from step to step
+  double activations = 0, buffers = 0;               // at the fullest moment of a step
+
+  double states() const { return weights + gradients + optimizer; }
+  double bytes() const { return states() + activations + buffers; }
+};
+
+YOTTA_API MemoryParts step_memory(const StepStages& stages, PipelineOrders& orders);
+
+}  // namespace yotta
+
+#if YOTTA_BODIES_OF(planner)
+#include <algorithm>
+
+namespace yotta {
+
+namespace detail {
+
+// What the ranks hold as the actions go by.
+class MemoryWalk {
+ public:
+  explicit MemoryWalk(const StepStages& stages)
+      : stages_(stages),
+        ranks_(static_cast<size_t>(stages.ranks())),
+        went_back_(static_cast<size_t>(stages.stages()), false),
+        grows_(stages.extras().grows) {}
+
+  void act(const OrderedAction& a) {
+    const StageFigures& stage = stages_.stage(a.stage);
+    Held& held = ranks_[static_cast<size_t>(a.rank)];
+    const bool before = went_back_[static_cast<size_t>(a.stage)];
+    const bool own = (a.op != PipelineOp::F && before) || (a.op == PipelineOp::F && quiet(a));
+    const double sums = held.under_way - (own ? stage.carried : 0);
+    held.peak = std::max(held.peak, held.now + a.sent * stages_.between() + sums + above(a));
+    if (a.op == PipelineOp::F) held.now += stage.saved;
+    if (a.op == PipelineOp::I) held.now += stage.kept - stage.saved;
+    if (a.op == PipelineOp::B) held.now -= stage.saved;
+    if (a.op == PipelineOp::W) held.now -= stage.kept;
+    const bool makes = a.op == PipelineOp::B || a.op == PipelineOp::W;
+    if (!makes || before) return;
+    went_back_[static_cast<size_t>(a.stage)] = true;
+    held.now += grows_ * static_cast<double>(stage.parameters);
+    held.under_way += stage.carried;
+  }
+  double peak(int rank) const { return ranks_[static_cast<size_t>(rank)].peak; }
+
+ private:
+  struct Held {
+    double now = 0, peak = 0;
+    double under_way = 0;  // FSDP's sums, of all chunks
+  };
+
+  // Bytes above those that are held when an action begins.
+  double above(const OrderedAction& a) const {
+    const StageFigures& stage = stages_.stage(a.stage);
+    const bool makes = stages_.is_sharded() || stages_.makes_gradients();
+    const bool first =
+        (makes && !went_back_[static_cast<size_t>(a.stage)]) || (a.is_last && stages_.has_ddp());
+    switch (a.op) {
+      case PipelineOp::F: return stage.forward_peak + stage.in;
+      case PipelineOp::B:
+        return (first ? stage.first_backward_peak : stage.backward_peak) + stage.out;
+      case PipelineOp::I: return stage.input_peak + stage.out;
+      case PipelineOp::W: return first ? stage.first_weight_peak : stage.weight_peak;
+    }
+    return 0;
+  }
+
+  // With DDP beside FSDP all sums have ended before the last microbatch.
+  bool quiet(const OrderedAction& a) const {
+    return a.is_last && stages_.is_sharded() && stages_.has_ddp();
+  }
+
+  const StepStages& stages_;
+  std::vector<Held> ranks_;
+  std::vector<bool> went_back_;  // by stage
+  double grows_;
+};
+
+inline double largest_bucket(const StepStages& stages, int rank) {
+  int64_t most = 0;
+  const double wide = stages.sizes().wide;
+  for (const PlanBucket& each :
+       plan_buckets(stages.parameters_of(rank), stages.step().options.ddp.bucket_bytes, wide))
+    most = std::max(most, each.numbers());
+  return static_cast<double>(most) * wide;
+}
+// ZeRO after the last backward pass: sums of all buckets so far, and the ring's scratch for one.
+inline double zero_peak(const StepStages& stages, int rank) {
+  double sums = 0, most = 0;
+  for (const PlanBucket& each : stages.zero_buckets(rank)) {
+    const double bytes = static_cast<double>(each.numbers()) * stages.sizes().wide;
+    sums += bytes / stages.groups().data.p;
+    most = std::max(most, sums + ring_scratch(stages.groups().data, bytes));
+  }
+  return most;
+}
+
+inline MemoryParts memory_of_rank(const StepStages& stages, int rank, double peak) {
+  const LayerSizes& z = stages.sizes();
+  double P = 0;
+  for (int chunk = 0; chunk < stages.chunks(); ++chunk)
+    P += static_cast<double>(stages.stage_of(rank, chunk).parameters);
+  const int shards = stages.groups().shards.p,
+            zero = stages.has_zero() ? stages.groups().data.p : 1;
+  MemoryParts parts;
+  parts.weights = P * z.width / shards;
+  parts.gradients = P * z.wide / shards;
+  parts.optimizer = P * (z.width < 4 ? 3 : 2) * z.wide / shards / zero;  // AdamW's; a master copy
+  if (stages.makes_gradients()) peak -= parts.gradients;  // has those that there were
+  parts.activations = std::max(0.0, peak);
+  double last = 0;  // when all activations are gone
+  if (stages.has_zero()) last = zero_peak(stages, rank);
+  if (stages.has_ddp()) last = ring_scratch(stages.groups().data, largest_bucket(stages, rank));
+  if (last > peak) parts.activations = 0, parts.buffers = last;
+  return parts;
+}
+
+}  // namespace detail
+
+MemoryParts step_memory(const StepStages& stages, PipelineOrders& orders) {
+  const PassPair passes = passes_for(stages.plan().kind, stages.ranks(), stages.microbatches());
+  const auto order = orders.of(stages.plan(), stages.ranks(), passes.b);
+  detail::MemoryWalk walk(stages);
+  for (const OrderedAction& a : order->actions) walk.act(a);
+  MemoryParts fullest;
+  for (int rank = 0; rank < stages.ranks(); ++rank) {
+    const MemoryParts parts = detail::memory_of_rank(stages, rank, walk.peak(rank));
+    if (parts.bytes() > fullest.bytes()) fullest = parts;
+  }
+  return fullest;
+}
+
+}  // namespace yotta
+#endif  // YOTTA_BODIES

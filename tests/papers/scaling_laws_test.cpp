@@ -1,0 +1,66 @@
+// Scaling laws as their papers print them.
+#include <doctest/doctest.h>
+
+#include "yotta/model/config.hpp"
+#include "yotta/plan/training_budget.hpp"
+
+using namespace yotta;
+
+TEST_CASE("Chinchilla: exponents of the third approach follow from alpha and beta") {
+  // Hoffmann et al., table 2: 0.46 and 0.54, from values with more digits than are printed.
+  const LossLaw law = chinchilla_law();
+  CHECK(law.beta / (law.alpha + law.beta) == doctest::Approx(0.46).epsilon(0.02));
+  // Besiroglu et al., section 4: about 20 tokens for each weight, as Chinchilla was trained.
+  const Optimum best = optimum(chinchilla_refit(), 5.76e23);
+  CHECK(best.tokens / best.parameters > 15);
+  CHECK(best.tokens / best.parameters < 25);
+  CHECK(best.parameters == doctest::Approx(70e9).epsilon(0.15));
+  // By the law as it was printed, the same budget wants a model half as large.
+  CHECK(optimum(law, 5.76e23).parameters < 45e9);
+}
+
+TEST_CASE("Chinchilla 70B on 1.4e12 tokens is better than Gopher 280B on 300e9, by either law") {
+  for (const LossLaw& law : {chinchilla_law(), chinchilla_refit()})
+    CHECK(law(70e9, 1.4e12) < law(280e9, 300e9));
+}
+
+TEST_CASE("Llama 3: 16.55e12 tokens and 402e9 weights at 3.8e25 FLOPs") {
+  const double tokens = llama3_tokens_line()(3.8e25);
+  CHECK(tokens == doctest::Approx(16.55e12).epsilon(0.02));
+  CHECK(3.8e25 / (6 * tokens) == doctest::Approx(402e9).epsilon(0.04));
+  // The rounded values of the text do not give it.
+  CHECK(PowerLaw{0.29, 0.53}(3.8e25) == doctest::Approx(10.5e12).epsilon(0.01));
+  // 405e9 weights on 15.6e12 tokens are 3.8e25 FLOPs.
+  CHECK(6.0 * 405e9 * 15.6e12 == doctest::Approx(3.8e25).epsilon(0.01));
+}
+
+TEST_CASE("Kaplan: loss falls with N and with D, by the printed exponents at the ends") {
+  const KaplanLaw law;
+  const double endless = 1e30;
+  CHECK(law(1e9, endless) / law(1e8, endless) ==
+        doctest::Approx(std::pow(10, -law.alpha_N)).epsilon(1e-3));
+  CHECK(law(endless, 1e9) / law(endless, 1e8) ==
+        doctest::Approx(std::pow(10, -law.alpha_D)).epsilon(1e-3));
+}
+
+TEST_CASE("GPT-3: 3.15e23 FLOPs on 300e9 tokens; a slide's 5.24e23 are all 499e9 of the data set") {
+  CHECK(gpt3_trained().flops() == doctest::Approx(3.15e23));
+  CHECK(6 * gpt3_trained().parameters * gpt3_data_set == doctest::Approx(5.24e23).epsilon(1e-3));
+  // Brown et al., table D.1, count 3.14e23.
+  CHECK(gpt3_trained().flops() == doctest::Approx(3.14e23).epsilon(0.005));
+}
+
+TEST_CASE("slides: PF-days, and years on one TPU v6e at its peak") {
+  const double slide = 6 * gpt3_trained().parameters * gpt3_data_set;
+  const double llama = llama3_trained().flops(), peak = chip_named("v6e").bf16;
+  CHECK(slide / 1e15 / seconds_a_day == doctest::Approx(6064).epsilon(1e-4));
+  CHECK(llama / 1e15 / seconds_a_day == doctest::Approx(438'657).epsilon(0.001));
+  CHECK(slide / peak / seconds_a_year == doctest::Approx(18.1).epsilon(0.002));
+  CHECK(llama / peak / seconds_a_year == doctest::Approx(1309).epsilon(0.001));
+}
+
+TEST_CASE("Llama 3: 16,000 H100 of 700 watts take 11.2 MW") {
+  const Fleet fleet{16000, chip_named("h100").bf16, false, 0.4, 700};
+  const RunNeeds needs = run_needs(llama3_trained().flops(), fleet);
+  CHECK(needs.joules / needs.seconds == doctest::Approx(11.2e6));
+}

@@ -1,0 +1,71 @@
+// The sizes of a layout's layers, and the pieces of a layer.
+#include "yotta/plan/layer_walk.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace yotta;
+
+namespace {
+
+DescribedStep step_of(const MeshShape& shape, const NdOptions& options) {
+  DescribedStep step;
+  step.config = llama_config(4, 512, 1536, 8, 4, 256, 1000);
+  step.config.dtype = DType::bf16;
+  step.shape = shape, step.options = options, step.batch = 32;
+  return step;
+}
+
+}  // namespace
+
+TEST_CASE("what a rank works on is its share along every axis") {
+  NdOptions options{.microbatches = 2};
+  options.sequence_parallel = true;
+  const LayerSizes z = layer_sizes(step_of({.tp = 4, .cp = 2, .dp_replicate = 4}, options));
+  CHECK(z.B == 4);
+  CHECK(z.T == 128);
+  CHECK(z.N == 512);
+  CHECK(z.n == 128);
+  CHECK(z.H == 2);
+  CHECK(z.K == 1);
+  CHECK(z.F == 384);
+  CHECK(z.V == 250);
+  CHECK(z.width == 2);
+  CHECK(z.wide == 4);
+  options.sequence_parallel = false;
+  CHECK(layer_sizes(step_of({.tp = 4, .cp = 2, .dp_replicate = 4}, options)).n == 512);
+}
+
+TEST_CASE("pieces hide behind matmuls that take longer than a hop, and show behind shorter ones") {
+  NdOptions options;
+  options.pieces = Pieces::one_way;
+  const LayerSizes z = layer_sizes(step_of({.tp = 4}, options));
+  const Chip chip = ideal_chip(1e300);
+  const Efficiency all;
+  PlanGroups groups;
+  groups.tp = {4, {1, 0, 0}, 0};  // a hop takes a second
+  const auto waits = [&](double matmuls) {
+    LayerWalk walk(z, groups, StepWalk(chip, all));
+    walk.gather_in_pieces(matmuls, z.C);
+    walk.end_forward(0, 0);
+    const LayerFigures figures = walk.end_weight();
+    CHECK(figures.forward.computed == doctest::Approx(4 * matmuls));
+    return figures.forward.exposed[0];
+  };
+  CHECK(waits(2) == 0);
+  CHECK(waits(0.5) == doctest::Approx(1.5));  // 3 hops, half hidden
+}
+
+TEST_CASE("a gradient that is made stays or passes") {
+  const LayerSizes z = layer_sizes(step_of({}, {}));
+  const Chip chip = ideal_chip(1);
+  const Efficiency all;
+  const PlanGroups groups;
+  LayerWalk walk(z, groups, StepWalk(chip, all));
+  walk.ready(10);
+  walk.ready(30);
+  walk.ready(5);
+  const LayerFigures figures = walk.end_weight();
+  CHECK(figures.parameters() == 45);
+  CHECK(figures.growing_peak == 4 * 45);
+  CHECK(figures.passing_peak == 4 * 30);
+}

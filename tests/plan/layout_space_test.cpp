@@ -1,0 +1,49 @@
+// The layouts of a model on a cluster, and the meshes that cannot be.
+#include "yotta/plan/layout_space.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace yotta;
+
+namespace {
+PlanRequest request_on(const char* cluster, int64_t tokens) {
+  PlanRequest request;
+  request.config = llama3_8b();
+  request.config.dtype = DType::bf16;
+  request.cluster = cluster_named(cluster);
+  request.tokens = tokens, request.sequence = 8192;
+  return request;
+}
+}  // namespace
+
+TEST_CASE("every layout fills the cluster, divides the batch and can be run") {
+  const PlanRequest request = request_on("h100x16", 1 << 20);
+  const LayoutSpace space = layout_space(request);
+  CHECK(space.layouts.size() > 500);
+  for (const Layout& each : space.layouts) {
+    const DescribedStep step = described(request, each);
+    REQUIRE(each.shape.ranks() == 16);
+    REQUIRE(step.batch % (each.shape.data_ranks() * each.microbatches) == 0);
+    REQUIRE(layout_works(step.config, step.shape, step.batch, step.options));
+  }
+}
+
+TEST_CASE("a mesh that breaks a rule is refused once, by the rule") {
+  const PlanRequest request = request_on("h100x64", 1 << 18);
+  CHECK(why_not(request, {.tp = 16}) == "tp 16 leaves the node of 8 chips");
+  CHECK(why_not(request, {.pp = 64}) == "pp 64 needs a block for each stage, and there are 32");
+  CHECK(why_not(request, {.dp_replicate = 64}) ==
+        "64 data-parallel ranks, and the batch has 32 sequences");
+  CHECK(why_not(request, {.cp = 32}) ==
+        "cp 32 leaves each rank 256 tokens of a sequence, fewer than 512");
+  CHECK(why_not(request, {.tp = 8}).empty());
+  const LayoutSpace space = layout_space(request);
+  for (size_t a = 0; a < space.refused.size(); ++a)
+    for (size_t b = 0; b < a; ++b) CHECK(space.refused[a].layout != space.refused[b].layout);
+}
+
+TEST_CASE("405B parameters on 16,384 chips: tens of thousands of layouts") {
+  PlanRequest request = request_on("h100x16384", int64_t{16} << 20);
+  request.config = llama3_405b();
+  CHECK(layout_space(request).layouts.size() > 50'000);
+}

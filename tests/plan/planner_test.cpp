@@ -1,0 +1,52 @@
+// The planner: it counts what it looks at, orders it, and says why the others lose.
+#include "yotta/plan/planner.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace yotta;
+
+namespace {
+
+PlanRequest llama_8b_on(const char* cluster) {
+  PlanRequest request;
+  request.config = llama3_8b();
+  request.config.dtype = DType::bf16;
+  request.cluster = cluster_named(cluster);
+  request.tokens = int64_t{1} << 20, request.sequence = 8192;
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("the best are the fastest, the frontier gets faster with more memory, and all fit") {
+  const PlanRequest request = llama_8b_on("h100x16");
+  const Plan plan = make_plan(request);
+  const double memory = request.cluster.chip.memory;
+  REQUIRE(plan.best.size() == 10);
+  for (size_t i = 1; i < plan.best.size(); ++i)
+    CHECK(plan.best[i - 1].estimate.seconds <= plan.best[i].estimate.seconds);
+  for (const PlannedLayout& each : plan.best) CHECK(each.estimate.memory.bytes() <= memory);
+  REQUIRE(plan.frontier.size() > 1);
+  CHECK(plan.frontier.back().estimate.seconds == plan.best[0].estimate.seconds);
+  for (size_t i = 1; i < plan.frontier.size(); ++i) {
+    const StepEstimate &less = plan.frontier[i - 1].estimate, &more = plan.frontier[i].estimate;
+    CHECK(less.memory.bytes() < more.memory.bytes());
+    CHECK(less.seconds > more.seconds);
+  }
+  CHECK(plan.fitting <= plan.layouts);
+}
+
+TEST_CASE("each mesh that is not among the best has a line that says why") {
+  const Plan plan = make_plan(llama_8b_on("h100x16"));
+  bool leaves_node = false, too_large = false;
+  for (const RefusedLayout& each : plan.refused) {
+    CHECK(!each.why.empty());
+    CHECK(each.why.find('\n') == std::string::npos);
+    leaves_node = leaves_node || each.why == "tp 16 leaves the node of 8 chips";
+    too_large = too_large || each.why.starts_with("does not fit: ");
+  }
+  CHECK(leaves_node);
+  CHECK(too_large);
+  for (const PlannedLayout& each : plan.losers)
+    CHECK(why_slower(each.estimate, plan.best[0].estimate).find("% slower: ") != std::string::npos);
+}

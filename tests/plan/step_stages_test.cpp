@@ -1,0 +1,55 @@
+// The stages of a layout: who holds which layers, and what has no formula.
+#include "yotta/plan/step_stages.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/message_of.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+DescribedStep step_of(const MeshShape& shape, const NdOptions& options) {
+  DescribedStep step;
+  step.config = llama_config(6, 64, 96, 4, 4, 32, 100);
+  step.shape = shape, step.options = options, step.batch = 16;
+  return step;
+}
+}  // namespace
+
+TEST_CASE("all parameters are on the ranks of a pipeline, each once") {
+  NdOptions options{.microbatches = 4};
+  options.schedule = PipelineKind::interleaved, options.chunks = 2;
+  const DescribedStep step = step_of({.pp = 2}, options);
+  const StepStages stages(cluster_named("h100x8"), step);
+  int64_t sum = 0;
+  for (int stage = 0; stage < stages.stages(); ++stage) sum += stages.stage(stage).parameters;
+  CHECK(stages.stages() == 4);
+  CHECK(sum == parameters(step.config));
+  CHECK(stages.units_of(0, 0).size() + stages.units_of(0, 1).size() + stages.units_of(1, 0).size() +
+            stages.units_of(1, 1).size() ==
+        8);
+}
+
+TEST_CASE("the first blocks of a stage are recomputed, as many as are asked for") {
+  NdOptions options{.microbatches = 2};
+  options.checkpoint = {.what = Recompute::all};
+  options.checkpoint_blocks = 1;
+  const StepStages one(cluster_named("h100x8"), step_of({.pp = 2}, options));
+  options.checkpoint_blocks = -1;
+  const StepStages all(cluster_named("h100x8"), step_of({.pp = 2}, options));
+  CHECK(one.stage(1).runs[0].count == 1);
+  CHECK(all.stage(1).runs[0].count == 3);
+  CHECK(all.stage(1).saved < one.stage(1).saved);
+}
+
+TEST_CASE("what has no formula is refused by name") {
+  NdOptions options;
+  options.zero.stage = 2;
+  const DescribedStep step = step_of({.dp_replicate = 2}, options);
+  CHECK(why_no_estimate(step) == "ZeRO-2");
+  CHECK(message_of([&] {
+          StepStages(cluster_named("h100x8"), step);
+        }).find("no formula for ZeRO-2") != std::string::npos);
+  CHECK(why_no_estimate(step_of({}, {})).empty());
+}
