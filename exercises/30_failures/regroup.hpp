@@ -24,7 +24,7 @@
 // How often a snapshot is taken, where all go back to one. A snapshot costs `save` seconds, a
 // failure comes every `mean` seconds and loses half of an interval on average. So of a second's
 // work save / interval goes to snapshots and interval / (2 mean) to work done twice; the sum is
-// least where both are equal, at sqrt(2 save mean). failure_arithmetic.hpp simulates it.
+// least where both are equal. failure_arithmetic.hpp simulates it.
 //
 // What a smaller batch means (drop). The gradient is the mean over the sequences that were trained
 // on: the sum over those who are left, divided by their number, and not by B. It has no bias and

@@ -66,6 +66,18 @@ TEST_CASE("30.1: no interval is better than Daly's") {
   }
 }
 
+TEST_CASE("30.1: Daly's series has three terms") {
+  for (const double save : {10.0, 300.0, 3000.0}) {
+    const exercise::Best best = solution.intervals(save, 3600);
+    const double x = save / 7200,
+                 right = std::sqrt(7200 * save) * (1 + std::sqrt(x) / 3 + x / 9) - save;
+    expect(std::abs(best.daly - right) < 1e-9 * right,
+           fmt::format("a snapshot of {} s, a failure every 3600 s: {:.3f} s, and the series gives "
+                       "{:.3f} s. Its terms are 1, 1/3 x root of x and 1/9 x x",
+                       save, best.daly, right));
+  }
+}
+
 TEST_CASE("30.1: a snapshot that is longer than two failures are apart") {
   for (const double save : {7200.0, 10000.0}) {
     const double daly = solution.intervals(save, 3600).daly;
@@ -154,8 +166,12 @@ TEST_CASE("30.4: half a checkpoint is none") {
 }
 
 TEST_CASE("30.4: who is behind gets the step that all go on from") {
-  const Healed found = heal({{0, 0, 8}, {1, 1, 8}, {2, 0, 6}, {2, 0, 7}, {3, 1, 8}});
-  expect(found.step == 8, fmt::format("every part is there after step 8: not {}", found.step));
+  const Healed found =
+      heal({{0, 0, 7}, {0, 0, 8}, {1, 1, 7}, {1, 1, 8}, {2, 0, 6}, {2, 0, 7}, {3, 1, 8}});
+  expect(found.step == 8,
+         fmt::format("every part is there after step 7, and after step 8: all go on "
+                     "after the newest, and not after {}",
+                     found.step));
   expect(
       found.sources[2] == 0,
       fmt::format("rank 2 has its part after steps 6 and 7, and all go on after step 8: its source "
