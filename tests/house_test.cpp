@@ -333,6 +333,7 @@ Complaints include_circles(const fs::path& root) {
 // The pages of comm/ and device/ that may have a single reader, each for its reason.
 const Doors single_readers = {
     {"comm/collectives.hpp", "the umbrella of all families, for users"},
+    {"comm/collectives_recursive_cost.hpp", "costs of a family, for users and plan_groups.hpp"},
     {"device/cp_async.hpp", "one of CUDA's words, for kernels that users write"},
     {"device/ldmatrix.hpp", "one of CUDA's words, for kernels that users write"},
     {"device/matmul_pipelined.hpp",

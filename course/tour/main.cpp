@@ -9,6 +9,7 @@
 #include "course/shared/options.hpp"
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
+#include "course/tour/real_cluster.hpp"
 #include "course/tour/report.hpp"
 #include "yotta/comm/recording/recorder.hpp"
 #include "yotta/core/cpu/measure.hpp"
@@ -225,11 +226,14 @@ int main(int argc, char** argv) {
     samples(figures);
     write_file(report, report_html(figures));
     if (!json.empty()) write_json(json, figures);
-    heading("7. Next");
+    heading("7. What would this model need on a real cluster?");
+    print_on_real_clusters(plan.model);
+    heading("8. Next");
     fmt::print("{} has the curves and tables: open it in a browser. Then:\n", report);
     fmt::print("  ./yotta lesson 00      what a rank is, and every letter\n");
     fmt::print("  ./yotta lesson 10      how the ranks added up their gradients\n");
     fmt::print("  ./yotta check 10       write the ring yourself\n");
+    fmt::print("  ./yotta plan --model llama3-405b --cluster h100x16384 --tokens 16M\n");
     console::expect_printed();
     return 0;
   } catch (const std::exception& error) {

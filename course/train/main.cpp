@@ -355,9 +355,7 @@ void write_layout(JsonObject& json, const TrainingPlan& p) {
   json.set("schedule", p.schedule);
   json.set("chunks", int64_t{p.chunks});
   json.set("zero", int64_t{p.zero == 3 ? 0 : p.zero});
-  json.set("tp_kind", std::string(p.async_tp            ? "async"
-                                  : p.sequence_parallel ? "sp"
-                                                        : "plain"));
+  json.set("tp_kind", std::string(p.async_tp ? "async" : p.sequence_parallel ? "sp" : "plain"));
   json.set("cp_kind", p.context_parallel);
   json.set("recomputed", p.recompute == "none" ? int64_t{0} : p.recompute_blocks);
 }

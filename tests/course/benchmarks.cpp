@@ -99,6 +99,14 @@ TEST_CASE("bench clock: both kinds of gradients, four ways over none") {
       CHECK(positive(row[key]));
 }
 
+TEST_CASE("bench planner: layouts looked at, some of them in full") {
+  const Json report =
+      report_of("planner", {"--cluster", "h100x512", "--sequences", "64", "--rounds", "1"});
+  CHECK(report["layouts"].get<int64_t>() > 1000);
+  CHECK(report["estimated"].get<int64_t>() < report["layouts"].get<int64_t>());
+  CHECK(positive(report["layouts_per_second"]));
+}
+
 TEST_CASE("bench emulator: a product without and with checks") {
   const Json report = report_of("emulator", {"--size", "64", "--tries", "1"});
   CHECK(report["size"] == 64);

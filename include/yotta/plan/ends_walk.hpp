@@ -1,4 +1,4 @@
-// Ends walk: what the ends of a stack cost a rank, the embedding and the head, forward and backward.
+// Ends walk: what the ends of a stack cost a rank: the embedding and the head, with the loss.
 //
 //     embedding     rows of the table, sum over tp, positions (GPT-2)
 //     head          norm, gather over tp, output matrix, loss over the cut vocabulary

@@ -7,9 +7,9 @@
 //                                and the sum of unit i + 1 is under way
 //     HSDP     both              the last sums of shards leave for the other groups
 //
-// The rules by which buckets are cut and units are gathered are those of parallel/ddp.hpp, zero.hpp
-// and fsdp.hpp, gone through with seconds in place of numbers. For equal units the results are
-// those of fsdp_cost.hpp and hsdp_cost.hpp.
+// The rules by which buckets are cut and units are gathered are those of parallel/ddp.hpp and
+// parallel/fsdp.hpp, gone through with seconds in place of numbers. For equal units the results are
+// those of parallel/fsdp_cost.hpp.
 // A layer's own messages may use the port that gradients or weights use at that time. Then each
 // gets half of it (machine/shared_ports.hpp): the layer takes longer, and so do they.
 // Letters: p ranks of a group, u a unit.

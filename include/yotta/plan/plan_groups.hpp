@@ -9,7 +9,6 @@
 #pragma once
 
 #include "yotta/comm/collectives.hpp"
-#include "yotta/comm/collectives_recursive_cost.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/machine/cluster.hpp"
 
@@ -51,6 +50,7 @@ YOTTA_API PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape)
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(planner)
+#include "yotta/comm/collectives_recursive_cost.hpp"
 
 namespace yotta {
 

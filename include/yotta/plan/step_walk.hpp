@@ -1,13 +1,13 @@
 // A walk: what one rank computes, waits for and holds, added up call by call as its code goes.
 //
-//     walk.op(linear_cost(...))     computed  += max(FLOPs / reached peak, bytes / bandwidth) + launch
-//     walk.all_reduce(tp, bytes)    exposed   += the ring's seconds: nothing is computed meanwhile
+//     walk.op(linear_cost(...))     computed += max(FLOPs / peak, bytes / bandwidth) + launch
+//     walk.all_reduce(tp, bytes)    exposed += the ring's seconds: nothing is computed meanwhile
 //     walk.hold(bytes), drop        live bytes, and the most that there have been
 //
 // The formulas are those of the ops (nn/*_cost) and of the collectives (comm/*_seconds). A walk
 // goes through a layer once, in the order in which the layer's code does, and charges what that
 // code charges. So it costs a microsecond, and says what a run of the layer on a described machine
-// says. layer_walks.hpp has the walks of all layers.
+// says. block_walk.hpp has the walks of all layers.
 //
 // What is not seen here: messages of two kinds that meet at one port (machine/shared_ports.hpp).
 // Letters: p ranks of a group.
