@@ -13,8 +13,9 @@
 //     seconds = computed + exposed (tp, cp, ep, data) + bubble        averages over the stages
 //     bytes   = weights + gradients + optimizer + activations + buffers     of the fullest rank
 //
-// Contract: expect_layout(); links of a cluster with switches. Left out, and why: messages of two
-// axes that meet at one port of a chip are not slowed by each other.
+// Contract: expect_layout(); links of a cluster with switches. Left out: messages between stages
+// that take more than a fifth of a stage's time meet at ports in ways that are only roughly right;
+// a tied table that FSDP gathers once for both its uses is two units here.
 #pragma once
 
 #include <string>

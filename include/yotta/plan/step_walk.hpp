@@ -9,7 +9,7 @@
 // code charges. So it costs a microsecond, and says what a run of the layer on a described machine
 // says. block_walk.hpp has the walks of all layers.
 //
-// What is not seen here: messages of two kinds that meet at one port (machine/shared_ports.hpp).
+// Messages of two kinds that meet at one port (machine/shared_ports.hpp) are gradient_walk.hpp's.
 // Letters: p ranks of a group.
 #pragma once
 
