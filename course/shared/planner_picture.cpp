@@ -235,8 +235,8 @@ const char* recipe_color(const Layout& layout) {
   return s.dp_shard > 1 ? "#aaccee" : "#d9e6f2";
 }
 
-std::string recipe_cell(double x, double y, const PlanRequest& request) {
-  const std::optional<Recipe> found = recipe_for(request);
+std::string recipe_cell(double x, double y, const PlanRequest& request, EstimateCache& cache) {
+  const std::optional<Recipe> found = recipe_for(request, cache);
   if (!found)
     return svg::box(x, y, 104, 44, "#eeeeee", "#999") +
            svg::text(x + 52, y + 27, "does not fit", "middle", svg::quiet);
@@ -256,6 +256,7 @@ std::string recipe_svg() {
   svg +=
       svg::text(20, 28, "The fewest techniques within 5% of the fastest: 16M tokens a step on H100",
                 "start", svg::ink, 15, true);
+  EstimateCache cache;
   double y = 66;
   for (const int64_t sequence : recipe_sequences) {
     svg += svg::text(20, y - 8, fmt::format("sequences of {} tokens", sequence), "start", svg::ink,
@@ -264,7 +265,7 @@ std::string recipe_svg() {
       svg += svg::text(130, y + 27, model.name, "end", svg::ink, 13);
       double x = 142;
       for (const int chips : recipe_chips) {
-        svg += recipe_cell(x, y, recipe_request(model, chips, sequence));
+        svg += recipe_cell(x, y, recipe_request(model, chips, sequence), cache);
         x += 106;
       }
       y += 46;

@@ -82,18 +82,21 @@ std::vector<Layout> recipe_layouts(const PlanRequest& request) {
   return all;
 }
 
-std::optional<Recipe> recipe_for(const PlanRequest& request) {
-  EstimateCache cache;
+std::optional<Recipe> recipe_for(const PlanRequest& request, EstimateCache& cache) {
   std::vector<PlannedLayout> fitting;
+  double fastest = no_limit;
   for (const Layout& each : recipe_layouts(request)) {
-    const StepEstimate found = estimate_step(request.cluster, described(request, each), cache);
-    if (found.memory.bytes() <= request.cluster.chip.memory) fitting.push_back({each, found});
+    const DescribedStep step = described(request, each);
+    const StepBound bound = bound_step(request.cluster, step, cache);
+    if (bound.memory.bytes() > request.cluster.chip.memory || bound.seconds > 1.05 * fastest)
+      continue;
+    fitting.push_back({each, estimate_step(request.cluster, step, cache)});
+    fastest = std::min(fastest, fitting.back().estimate.seconds);
   }
   if (fitting.empty()) return {};
   const auto faster = [](const PlannedLayout& a, const PlannedLayout& b) {
     return a.estimate.seconds < b.estimate.seconds;
   };
-  const double fastest = std::min_element(fitting.begin(), fitting.end(), faster)->estimate.seconds;
   std::erase_if(fitting,
                 [&](const PlannedLayout& each) { return each.estimate.seconds > 1.05 * fastest; });
   const auto simpler = [&](const PlannedLayout& a, const PlannedLayout& b) {

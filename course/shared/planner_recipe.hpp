@@ -30,8 +30,8 @@ struct Recipe {
   PlannedLayout chosen;
   double fastest = 0;  // seconds of the fastest layout
 };
-// Empty: no layout fits.
-std::optional<Recipe> recipe_for(const PlanRequest& request);
+// Empty: no layout fits. `cache`: of all that is asked for one after the other.
+std::optional<Recipe> recipe_for(const PlanRequest& request, EstimateCache& cache);
 
 // "tp pp dp": the axes of a layout, FSDP with dp as HSDP.
 std::string techniques_of(const Layout& layout);

@@ -27,7 +27,7 @@
 //
 // Contract: overlap is perfect and kernels reach the peak, so each limit is the largest there can
 // be. A pipeline has pp microbatches at the limit, so its bubble is nearly half of a step. FSDP
-// keeps what it has gathered until the last microbatch.
+// keeps what it has gathered until the last microbatch. Sizes, batches and rates are more than 0.
 // Letters: N parameters, p chips, B tokens of a batch, T of a sequence, C FLOP/s of a chip, W
 // bytes/s that a chip sends.
 // References: Austin et al. (2025), "How to scale your model", on training; planner.hpp has the
@@ -202,7 +202,7 @@ struct RunAnswer {
   double least_chips = 0;  // that hold weights, gradients and optimizer state, 18 bytes each
   double month_chips = 0;  // with which it takes 30 days
 };
-constexpr RunAnswer run_answer(const TrainingRun& run) {
+inline RunAnswer run_answer(const TrainingRun& run) {
   RunAnswer answer;
   // exercise 28.7: FLOPs, days, and chips for memory and for a month
   not_done("28.7");

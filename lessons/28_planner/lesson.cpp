@@ -336,25 +336,35 @@ void limits(Lesson& lesson) {
 
 // ---- the recipe --------------------------------------------------------------------------------------------------
 
+// The techniques of each model along the numbers of GPUs.
+void recipes_of(Lesson& lesson, int64_t sequence, EstimateCache& cache) {
+  std::string head = fmt::format("T {:<9}", sequence);
+  for (const int chips : recipe_chips) head += fmt::format("{:>14}", chips);
+  lesson.say("{}", head);
+  for (const RecipeModel& model : recipe_models()) {
+    std::string line = fmt::format("{:<11}", model.name);
+    for (const int chips : recipe_chips) {
+      const std::optional<Recipe> found = recipe_for(recipe_request(model, chips, sequence), cache);
+      const bool again = found && found->chosen.layout.recomputed != 0;
+      line += fmt::format("{:>14}",
+                          !found ? "-" : techniques_of(found->chosen.layout) + (again ? "*" : ""));
+    }
+    lesson.say("{}", line);
+  }
+}
+
 void recipes(Lesson& lesson) {
   lesson.section("The fewest techniques within 5% of the fastest: 16M tokens a step on H100");
-  for (const int64_t sequence : recipe_sequences) {
-    std::string head = fmt::format("T {:<9}", sequence);
-    for (const int chips : recipe_chips) head += fmt::format("{:>14}", chips);
-    lesson.say("{}", head);
-    for (const RecipeModel& model : recipe_models()) {
-      std::string line = fmt::format("{:<11}", model.name);
-      for (const int chips : recipe_chips) {
-        const std::optional<Recipe> found = recipe_for(recipe_request(model, chips, sequence));
-        line +=
-            fmt::format("{:>14}", !found ? "-"
-                                         : techniques_of(found->chosen.layout) +
-                                               (found->chosen.layout.recomputed != 0 ? "*" : ""));
-      }
-      lesson.say("{}", line);
-    }
-  }
+  EstimateCache cache;
+  for (const int64_t sequence : recipe_sequences) recipes_of(lesson, sequence, cache);
   lesson.say("* blocks are recomputed   - nothing fits");
+  std::string shares;
+  for (const int chips : recipe_chips) {
+    const auto found =
+        recipe_for(recipe_request(recipe_models()[0], chips, recipe_sequences[0]), cache);
+    shares += fmt::format("{:>13.0f}%", percent(found->chosen.estimate.mfu));
+  }
+  lesson.say("MFU of 1.5B{}", shares);
 }
 
 // ---- Llama 3 70B on TPUs and GPUs ----------------------------------------------------------------------------------

@@ -246,18 +246,19 @@ TEST_CASE("a waterfall's bars follow each other from 100% down to the MFU") {
 TEST_CASE("the recipe: the fewest techniques within 5% of the fastest that fits") {
   const std::vector<RecipeModel> models = recipe_models();
   const PlanRequest request = recipe_request(models[1], 128, 8192);
-  const std::optional<Recipe> found = recipe_for(request);
+  EstimateCache cache;
+  const std::optional<Recipe> found = recipe_for(request, cache);
   REQUIRE(found.has_value());
   CHECK(found->chosen.estimate.seconds <= 1.05 * found->fastest);
   CHECK(found->chosen.estimate.memory.bytes() <= request.cluster.chip.memory);
   for (const Layout& each : recipe_layouts(request)) {
-    const StepEstimate step = estimate_step(request.cluster, described(request, each));
+    const StepEstimate step = estimate_step(request.cluster, described(request, each), cache);
     const bool fits = step.memory.bytes() <= request.cluster.chip.memory;
     if (fits) CHECK(step.seconds >= found->fastest);
     // Copies are simpler than HSDP: were they fast enough, they would have been taken.
     if (fits && techniques_of(each) == "dp") CHECK(step.seconds > 1.05 * found->fastest);
   }
-  CHECK_FALSE(recipe_for(recipe_request(models[3], 8, 8192)).has_value());
+  CHECK_FALSE(recipe_for(recipe_request(models[3], 8, 8192), cache).has_value());
   CHECK(techniques_of({.shape = {.tp = 8, .cp = 2, .dp_shard = 4}}) == "tp cp FSDP");
   CHECK(techniques_of({.shape = {.pp = 2, .dp_shard = 4, .dp_replicate = 2}}) == "pp HSDP");
 }

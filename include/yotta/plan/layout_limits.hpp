@@ -26,7 +26,7 @@
 //
 // Contract: overlap is perfect and kernels reach the peak, so each limit is the largest there can
 // be. A pipeline has pp microbatches at the limit, so its bubble is nearly half of a step. FSDP
-// keeps what it has gathered until the last microbatch.
+// keeps what it has gathered until the last microbatch. Sizes, batches and rates are more than 0.
 // Letters: N parameters, p chips, B tokens of a batch, T of a sequence, C FLOP/s of a chip, W
 // bytes/s that a chip sends.
 // References: Austin et al. (2025), "How to scale your model", on training; planner.hpp has the
@@ -196,11 +196,11 @@ constexpr MeshShape axes_to_feed(const BatchLimits& l, double chips, MostRanks m
   for (FedChips now = fed_chips(l, shape); now.most() < chips; now = fed_chips(l, shape)) {
     const bool by_batch = now.by_batch <= now.by_communication;
     const bool tp_helps = by_batch || !l.tp_shares_links;
-    if (tp_helps && 2 * shape.tp <= most.tp)
+    if (tp_helps && shape.tp <= most.tp / 2)
       shape.tp *= 2;
-    else if (by_batch && 2 * shape.cp <= most.cp)
+    else if (by_batch && shape.cp <= most.cp / 2)
       shape.cp *= 2;
-    else if (!by_batch && 2 * shape.pp <= most.pp)
+    else if (!by_batch && shape.pp <= most.pp / 2)
       shape.pp *= 2;
     else
       break;
@@ -229,7 +229,7 @@ struct RunAnswer {
   double least_chips = 0;  // that hold weights, gradients and optimizer state, 18 bytes each
   double month_chips = 0;  // with which it takes 30 days
 };
-constexpr RunAnswer run_answer(const TrainingRun& run) {
+inline RunAnswer run_answer(const TrainingRun& run) {
   RunAnswer answer;
   // exercise 28.7: FLOPs, days, and chips for memory and for a month
   const double day = 86400 * run.flops * run.mfu;  // FLOPs of a chip
