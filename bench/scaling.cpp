@@ -9,7 +9,7 @@
 // Llama-like models of bytes, contexts of 64, 4 sequences a step, muP's learning rates, half a cosine as long as the run.
 // Every tenth 4 KiB of the text are for validation. A model computes on one core; --threads of them at once.
 //
-// What is stored in bench/results/scaling/ took 12 minutes of CPU:
+// What is stored in bench/results/scaling/ took 10 minutes of CPU:
 //
 //     ./yotta bench scaling --json runs.json
 //     ./yotta bench scaling --parts none --held-out 2.56e12 3 64 --json held_out.json
