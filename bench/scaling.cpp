@@ -340,6 +340,16 @@ void run(const Options& options, const std::string& command) {
   if (wanted("noise")) measure_noise(options, data, report);
 }
 
+// A number between two; NaN is not (CLI::Range lets it pass).
+CLI::Validator within(double least, double most) {
+  const auto check = [least, most](const std::string& word) {
+    const double value = std::strtod(word.c_str(), nullptr);
+    const bool holds = value >= least && value <= most;
+    return holds ? "" : fmt::format("{}: expected a number from {} to {}", word, least, most);
+  };
+  return {check, fmt::format("from {} to {}", least, most)};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -349,13 +359,14 @@ int main(int argc, char** argv) {
   app.add_option("--parts", options.parts, "isoflop, width, batch, noise, or none")
       ->check(CLI::IsMember({"isoflop", "width", "batch", "noise", "none"}));
   app.add_option("--budgets", options.budgets, "FLOPs of a run, for isoflop")
-      ->check(CLI::Range(1e6, 1e18));
+      ->check(within(1e6, 1e18));
   app.add_option("--sizes", options.sizes, "models of a budget")->check(CLI::Range(1, 7));
   app.add_option("--held-out", options.held_out, "FLOPs, layers and width of one run more")
-      ->expected(3);
-  app.add_option("--rate", options.rate, "learning rate at the base width")
-      ->check(CLI::Range(1e-6, 1.0));
-  app.add_option("--target", options.target, "loss that batch sizes are compared at");
+      ->expected(3)
+      ->check(within(1, 1e18));
+  app.add_option("--rate", options.rate, "learning rate at the base width")->check(within(1e-6, 1));
+  app.add_option("--target", options.target, "loss that batch sizes are compared at")
+      ->check(within(0.1, 5));
   app.add_option("--width-steps", options.width_steps, "of each run of the part width")
       ->check(CLI::Range(1, 100000));
   app.add_option("--noise-steps", options.noise_steps, "of the part noise")
