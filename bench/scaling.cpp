@@ -260,53 +260,60 @@ void train_all(const std::vector<Job>& jobs, const Data& data, int threads, Repo
   run_ranks(threads, body, run);
 }
 
-// Four data ranks of two sequences each train one model; a row for each window of steps.
+// Sums gradients over ranks, and keeps how long they were.
+TrainHooks noise_hooks(const Model& model, Communicator& world, GradientSquares& squares) {
+  TrainHooks hooks;
+  hooks.after_backward = [&] { squares = all_reduce_squares(model.parameters, world); };
+  hooks.sum_over_ranks = [&](double loss) {
+    std::vector<double> sum = {loss};
+    world.all_reduce(sum);
+    return sum[0];
+  };
+  return hooks;
+}
+
+Json noise_row(int64_t first, int64_t steps, double loss, const GradientNoise& noise) {
+  return {{"first_step", first},
+          {"steps", steps},
+          {"loss", loss / static_cast<double>(steps)},
+          {"signal", noise.signal()},
+          {"noise", noise.noise()},
+          {"scale", std::isfinite(noise.scale()) ? Json(noise.scale()) : Json()}};
+}
+
+// One of four data ranks of two sequences each, which train one model; a row for each window of
+// steps.
+constexpr int noise_ranks = 4;
+constexpr int64_t noise_each = 2;
+void measure_noise_on(Communicator& world, const Job& job, const Data& data, Report& report) {
+  Model model(job);
+  GradientSquares squares;
+  Trainer trainer(model.transformer.stack(), model.optimizer, {.schedule = schedule_of(job)},
+                  noise_hooks(model, world, squares));
+  const Batches text(data.train, context_length, 1);
+  GradientNoise noise(noise_each, noise_ranks * noise_each);
+  double loss = 0;
+  int64_t window = 25, first = 0;
+  for (int64_t step = 0; step < job.steps; ++step) {
+    const Batch batch = text.draw(step, world.rank() * noise_each, noise_each);
+    loss += trainer.step(step, microbatches_of(batch), job.batch * context_length).loss;
+    noise.add(squares);
+    if (step + 1 < first + window) continue;
+    if (world.rank() == 0) report.add("noise", noise_row(first, window, loss, noise));
+    first = step + 1, window *= 2, loss = 0;
+    noise = GradientNoise(noise_each, noise_ranks * noise_each);
+  }
+}
+
 void measure_noise(const Options& options, const Data& data, Report& report) {
-  constexpr int ranks = 4;
-  constexpr int64_t each = 2;
-  Job job{.part = "noise",
-          .layers = 2,
-          .width = 32,
-          .steps = options.noise_steps,
-          .batch = ranks * each};
+  Job job{.part = "noise", .layers = 2, .width = 32, .steps = options.noise_steps};
+  job.batch = noise_ranks * noise_each;
   job.rate = options.rate * std::sqrt(2.0);
   job.constant = true;
-  const auto body = [&](Communicator& world) {
-    Model model(job);
-    GradientSquares squares;
-    TrainHooks hooks;
-    hooks.after_backward = [&] { squares = all_reduce_squares(model.parameters, world); };
-    hooks.sum_over_ranks = [&](double loss) {
-      std::vector<double> sum = {loss};
-      world.all_reduce(sum);
-      return sum[0];
-    };
-    Trainer trainer(model.transformer.stack(), model.optimizer, {.schedule = schedule_of(job)},
-                    hooks);
-    const Batches text(data.train, context_length, 1);
-    GradientNoise noise(each, ranks * each);
-    double loss = 0;
-    int64_t window = 25, first = 0;
-    for (int64_t step = 0; step < job.steps; ++step) {
-      const Batch batch = text.draw(step, world.rank() * each, each);
-      loss += trainer.step(step, microbatches_of(batch), job.batch * context_length).loss;
-      noise.add(squares);
-      if (step + 1 < first + window) continue;
-      if (world.rank() == 0)
-        report.add("noise",
-                   {{"first_step", first},
-                    {"steps", window},
-                    {"loss", loss / static_cast<double>(window)},
-                    {"signal", noise.signal()},
-                    {"noise", noise.noise()},
-                    {"scale", std::isfinite(noise.scale()) ? Json(noise.scale()) : Json()}});
-      first = step + 1, window *= 2, loss = 0;
-      noise = GradientNoise(each, ranks * each);
-    }
-  };
   RunOptions run;
   run.threads = 1;
-  run_ranks(ranks, body, run);
+  run_ranks(
+      noise_ranks, [&](Communicator& world) { measure_noise_on(world, job, data, report); }, run);
 }
 
 std::string today() {

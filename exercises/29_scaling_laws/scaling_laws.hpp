@@ -95,7 +95,6 @@ struct KaplanLaw {
     return std::pow(std::pow(Nc / N, alpha_N / alpha_D) + Dc / D, alpha_D);
   }
 };
-inline constexpr double kaplan_parameters_exponent = 0.73;  // of the best N, as they found it
 
 // ---- what the optimum costs ----
 
