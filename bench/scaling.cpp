@@ -9,7 +9,7 @@
 // Llama-like models of bytes, contexts of 64, 4 sequences a step, muP's learning rates, half a cosine as long as the run.
 // Every tenth 4 KiB of the text are for validation. A model computes on one core; --threads of them at once.
 //
-// What is stored in bench/results/scaling/ took 12 minutes of CPU:
+// What is stored in bench/results/scaling/ took 10 minutes of CPU:
 //
 //     ./yotta bench scaling --json runs.json
 //     ./yotta bench scaling --parts none --held-out 2.56e12 3 64 --json held_out.json
@@ -260,53 +260,60 @@ void train_all(const std::vector<Job>& jobs, const Data& data, int threads, Repo
   run_ranks(threads, body, run);
 }
 
-// Four data ranks of two sequences each train one model; a row for each window of steps.
+// Sums gradients over ranks, and keeps how long they were.
+TrainHooks noise_hooks(const Model& model, Communicator& world, GradientSquares& squares) {
+  TrainHooks hooks;
+  hooks.after_backward = [&] { squares = all_reduce_squares(model.parameters, world); };
+  hooks.sum_over_ranks = [&](double loss) {
+    std::vector<double> sum = {loss};
+    world.all_reduce(sum);
+    return sum[0];
+  };
+  return hooks;
+}
+
+Json noise_row(int64_t first, int64_t steps, double loss, const GradientNoise& noise) {
+  return {{"first_step", first},
+          {"steps", steps},
+          {"loss", loss / static_cast<double>(steps)},
+          {"signal", noise.signal()},
+          {"noise", noise.noise()},
+          {"scale", std::isfinite(noise.scale()) ? Json(noise.scale()) : Json()}};
+}
+
+// One of four data ranks of two sequences each, which train one model; a row for each window of
+// steps.
+constexpr int noise_ranks = 4;
+constexpr int64_t noise_each = 2;
+void measure_noise_on(Communicator& world, const Job& job, const Data& data, Report& report) {
+  Model model(job);
+  GradientSquares squares;
+  Trainer trainer(model.transformer.stack(), model.optimizer, {.schedule = schedule_of(job)},
+                  noise_hooks(model, world, squares));
+  const Batches text(data.train, context_length, 1);
+  GradientNoise noise(noise_each, noise_ranks * noise_each);
+  double loss = 0;
+  int64_t window = 25, first = 0;
+  for (int64_t step = 0; step < job.steps; ++step) {
+    const Batch batch = text.draw(step, world.rank() * noise_each, noise_each);
+    loss += trainer.step(step, microbatches_of(batch), job.batch * context_length).loss;
+    noise.add(squares);
+    if (step + 1 < first + window) continue;
+    if (world.rank() == 0) report.add("noise", noise_row(first, window, loss, noise));
+    first = step + 1, window *= 2, loss = 0;
+    noise = GradientNoise(noise_each, noise_ranks * noise_each);
+  }
+}
+
 void measure_noise(const Options& options, const Data& data, Report& report) {
-  constexpr int ranks = 4;
-  constexpr int64_t each = 2;
-  Job job{.part = "noise",
-          .layers = 2,
-          .width = 32,
-          .steps = options.noise_steps,
-          .batch = ranks * each};
+  Job job{.part = "noise", .layers = 2, .width = 32, .steps = options.noise_steps};
+  job.batch = noise_ranks * noise_each;
   job.rate = options.rate * std::sqrt(2.0);
   job.constant = true;
-  const auto body = [&](Communicator& world) {
-    Model model(job);
-    GradientSquares squares;
-    TrainHooks hooks;
-    hooks.after_backward = [&] { squares = all_reduce_squares(model.parameters, world); };
-    hooks.sum_over_ranks = [&](double loss) {
-      std::vector<double> sum = {loss};
-      world.all_reduce(sum);
-      return sum[0];
-    };
-    Trainer trainer(model.transformer.stack(), model.optimizer, {.schedule = schedule_of(job)},
-                    hooks);
-    const Batches text(data.train, context_length, 1);
-    GradientNoise noise(each, ranks * each);
-    double loss = 0;
-    int64_t window = 25, first = 0;
-    for (int64_t step = 0; step < job.steps; ++step) {
-      const Batch batch = text.draw(step, world.rank() * each, each);
-      loss += trainer.step(step, microbatches_of(batch), job.batch * context_length).loss;
-      noise.add(squares);
-      if (step + 1 < first + window) continue;
-      if (world.rank() == 0)
-        report.add("noise",
-                   {{"first_step", first},
-                    {"steps", window},
-                    {"loss", loss / static_cast<double>(window)},
-                    {"signal", noise.signal()},
-                    {"noise", noise.noise()},
-                    {"scale", std::isfinite(noise.scale()) ? Json(noise.scale()) : Json()}});
-      first = step + 1, window *= 2, loss = 0;
-      noise = GradientNoise(each, ranks * each);
-    }
-  };
   RunOptions run;
   run.threads = 1;
-  run_ranks(ranks, body, run);
+  run_ranks(
+      noise_ranks, [&](Communicator& world) { measure_noise_on(world, job, data, report); }, run);
 }
 
 std::string today() {
@@ -340,6 +347,16 @@ void run(const Options& options, const std::string& command) {
   if (wanted("noise")) measure_noise(options, data, report);
 }
 
+// A number between two; NaN is not (CLI::Range lets it pass).
+CLI::Validator within(double least, double most) {
+  const auto check = [least, most](const std::string& word) {
+    const double value = std::strtod(word.c_str(), nullptr);
+    const bool holds = value >= least && value <= most;
+    return holds ? "" : fmt::format("{}: expected a number from {} to {}", word, least, most);
+  };
+  return {check, fmt::format("from {} to {}", least, most)};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -349,13 +366,14 @@ int main(int argc, char** argv) {
   app.add_option("--parts", options.parts, "isoflop, width, batch, noise, or none")
       ->check(CLI::IsMember({"isoflop", "width", "batch", "noise", "none"}));
   app.add_option("--budgets", options.budgets, "FLOPs of a run, for isoflop")
-      ->check(CLI::Range(1e6, 1e18));
+      ->check(within(1e6, 1e18));
   app.add_option("--sizes", options.sizes, "models of a budget")->check(CLI::Range(1, 7));
   app.add_option("--held-out", options.held_out, "FLOPs, layers and width of one run more")
-      ->expected(3);
-  app.add_option("--rate", options.rate, "learning rate at the base width")
-      ->check(CLI::Range(1e-6, 1.0));
-  app.add_option("--target", options.target, "loss that batch sizes are compared at");
+      ->expected(3)
+      ->check(within(1, 1e18));
+  app.add_option("--rate", options.rate, "learning rate at the base width")->check(within(1e-6, 1));
+  app.add_option("--target", options.target, "loss that batch sizes are compared at")
+      ->check(within(0.1, 5));
   app.add_option("--width-steps", options.width_steps, "of each run of the part width")
       ->check(CLI::Range(1, 100000));
   app.add_option("--noise-steps", options.noise_steps, "of the part noise")

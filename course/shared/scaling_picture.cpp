@@ -188,7 +188,8 @@ std::string scaling_width_svg() {
       plot.tick_x(tick, fmt::format("{}", tick));
     for (double tick = std::ceil(5 * low) / 5; tick < high; tick += 0.4)
       plot.tick_y(tick, fmt::format("{:.1f}", tick));
-    plot.names("learning rate at width 32", mup ? "muP: loss" : "one rate for all widths: loss");
+    plot.names(mup ? "learning rate at width 32" : "learning rate",
+               mup ? "muP: loss" : "one rate for all widths: loss");
     int i = 0;
     for (const int width : {16, 32, 64, 128}) {
       const char* color = colors[i++];

@@ -95,7 +95,6 @@ struct KaplanLaw {
     return std::pow(std::pow(Nc / N, alpha_N / alpha_D) + Dc / D, alpha_D);
   }
 };
-inline constexpr double kaplan_parameters_exponent = 0.73;  // of the best N, as they found it
 
 // ---- what the optimum costs ----
 
@@ -211,7 +210,8 @@ LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta, Where wh
 std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times, uint64_t seed,
                                double delta, Where where) {
   const LossLaw all = fit_loss_law(runs, delta, where);
-  const LogLaw start = {std::log(all.E), std::log(all.A), std::log(all.B), all.alpha, all.beta};
+  const double floor = std::max(all.E, 0.05 * runs.front().loss);  // E of 0 would stay 0
+  const LogLaw start = {std::log(floor), std::log(all.A), std::log(all.B), all.alpha, all.beta};
   const Random random(seed, "bootstrap");
   const auto count = static_cast<uint32_t>(runs.size());
   std::vector<LossLaw> laws;

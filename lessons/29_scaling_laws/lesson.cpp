@@ -201,8 +201,8 @@ void more_chips(Lesson& lesson, const Sizes& sizes) {
       "More chips: how many times as fast. A step computes 100 s on one chip, and exchanges 0.1 s");
   const SharedStep step{100, 0.1};
   const auto m = static_cast<double>(sizes.microbatches);
-  constexpr double critical = 1024;
-  lesson.say("{:>6}{:>22}{:>28}{:>32}", "chips", "strong: same batch", "weak: critical batch 1024",
+  constexpr double critical = 256;
+  lesson.say("{:>6}{:>22}{:>28}{:>32}", "chips", "strong: same batch", "weak: critical batch 256",
              fmt::format("pipeline, {} microbatches", sizes.microbatches));
   for (const double p : {1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0})
     lesson.say("{:>6}{:>22.1f}{:>28.1f}{:>32.1f}", p, strong_speedup(step, p),

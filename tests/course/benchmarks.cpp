@@ -124,8 +124,8 @@ TEST_CASE("bench gpu_matmul: beside cuBLAS, or a word that there is no GPU") {
 
 TEST_CASE("bench scaling: a row for each model and each window of noise, as lesson 29 reads them") {
   const Json report =
-      report_of("scaling", {"--budgets", "2e7", "8e7", "--sizes", "3", "--parts", "isoflop",
-                            "noise", "--noise-steps", "25", "--held-out", "1e8", "1", "16"});
+      report_of("scaling", {"--budgets", "4e8", "16e8", "--sizes", "3", "--parts", "isoflop",
+                            "noise", "--noise-steps", "25", "--held-out", "1e9", "1", "16"});
   REQUIRE(report["runs"].size() == 7);
   for (const Json& row : report["runs"]) {
     CAPTURE(row.dump());

@@ -11,8 +11,9 @@
 // and isoflop_minima(), a parabola through all runs of one. The first picks a size that was tried;
 // the second finds one between them.
 //
-// Runs must have ended at their budget: the learning rate falls to its end there. A loss read off
-// in the middle of a longer run is too high, which is how one paper came to a larger exponent.
+// Each run needs a schedule of its own, with a warm-up that is short beside it and a learning rate
+// that fits its size: a small model trained like a large one looks worse than it is, and the line
+// becomes too steep (Porian et al. 2024).
 //
 // Letters: N weights, D tokens.
 // References: Hoffmann et al. 2022 (Chinchilla), sections 3.1 and 3.2; Llama team 2024, section
