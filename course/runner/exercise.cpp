@@ -114,6 +114,13 @@ std::vector<std::string> strings(const nlohmann::json& list) {
   return list.get<std::vector<std::string>>();
 }
 
+// "nn/norm.hpp", or a list of such names.
+std::vector<std::string> read_headers(const nlohmann::json& json) {
+  if (json.is_string()) return {json.get<std::string>()};
+  if (json.empty()) throw std::runtime_error("\"header\" names no header");
+  return strings(json);
+}
+
 Task read_task(const nlohmann::json& json) {
   Task task{json.at("id"), json.at("title"), json.at("points"), {}};
   if (json.contains("weights")) task.weights = json.at("weights").get<std::map<std::string, int>>();
@@ -156,10 +163,13 @@ int Task::weight(const std::string& name) const {
   return found == weights.end() ? 1 : found->second;
 }
 
-std::string Exercise::file_name() const { return fs::path(header).filename(); }
+std::string Exercise::file_name() const { return fs::path(headers.back()).filename(); }
 std::string Exercise::number() const { return id.substr(0, 2); }
-std::string Exercise::library_header() const {
-  return fmt::format("{}/include/yotta/{}", YOTTA_SOURCE_DIR, header);
+std::string Exercise::library_text() const {
+  std::vector<std::string> texts;
+  for (const std::string& header : headers)
+    texts.push_back(read_text(fmt::format("{}/include/yotta/{}", YOTTA_SOURCE_DIR, header)));
+  return one_text(texts);
 }
 std::string Exercise::starter() const { return folder + "/" + file_name(); }
 std::string Exercise::work_copy() const {
@@ -187,7 +197,7 @@ Exercise read_exercise(const std::string& root, const std::string& id) {
   const std::string text = read_text(path);
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
-    exercise.header = json.at("header");
+    exercise.headers = read_headers(json.at("header"));
     exercise.title = json.at("title");
     exercise.difficulty = json.at("difficulty");
     for (const auto& task : json.at("tasks"))
@@ -204,6 +214,17 @@ Exercise read_exercise(const std::string& root, const std::string& id) {
     throw std::runtime_error(path + ": " + error.what());
   }
   return exercise;
+}
+
+std::string one_text(const std::vector<std::string>& headers) {
+  std::string text;
+  for (const std::string& header : headers) {
+    const bool first = text.empty();
+    if (!first) text += "\n";
+    for (const std::string& line : lines_of(header))
+      if (first || line != "#pragma once") text += line + "\n";
+  }
+  return text;
 }
 
 std::vector<std::string> marked_parts(const std::string& header) {
@@ -305,14 +326,14 @@ std::string with_mistake(const Exercise& exercise, const std::string& text,
 }  // namespace
 
 std::string fresh_starter(const Exercise& exercise) {
-  std::string starter = cut_starter(read_text(exercise.library_header()));
+  std::string starter = cut_starter(exercise.library_text());
   for (const auto& [task, wrong] : exercise.mend) starter = with_mistake(exercise, starter, wrong);
   return starter;
 }
 
 std::string variant_of(const Exercise& exercise, const std::string& name) {
   if (name == "starter") return read_text(exercise.starter());
-  const std::string solution = cut_solution(read_text(exercise.library_header()));
+  const std::string solution = cut_solution(exercise.library_text());
   return name == "library" ? solution : with_mistake(exercise, solution, name);
 }
 

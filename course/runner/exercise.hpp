@@ -8,6 +8,8 @@
 //     the same file, with not_done("10.1")    the same file, ── replace_parts ──► a wrong solution
 //     in place of those lines                 complete
 //
+// An exercise may be about several headers: then the file holds them one after the other, and has the last one's name.
+//
 // A comment that says "not in the exercise" ends the starter early: what follows it in the header would
 // give an answer away.
 //
@@ -39,9 +41,9 @@ struct Wrong {
 };
 
 struct Exercise {
-  std::string id;      // "10_collectives"
-  std::string folder;  // exercises/10_collectives
-  std::string header;  // "comm/collectives_ring.hpp", below include/yotta
+  std::string id;                    // "10_collectives"
+  std::string folder;                // exercises/10_collectives
+  std::vector<std::string> headers;  // "comm/collectives_ring.hpp", below include/yotta; mostly one
   std::string title, difficulty;
   int minutes = 0;
   int points_per_hint = 0;  // what a hint takes from its task
@@ -50,10 +52,10 @@ struct Exercise {
   std::vector<Wrong> wrong;
   std::map<std::string, std::string> mend;  // task -> the wrong solution that its starter holds
 
-  std::string file_name() const;       // "collectives_ring.hpp"
-  std::string number() const;          // "10"
-  std::string library_header() const;  // the header's whole path
-  std::string starter() const;         // the committed starter's
+  std::string file_name() const;     // "collectives_ring.hpp", the last header's
+  std::string number() const;        // "10"
+  std::string library_text() const;  // of the headers
+  std::string starter() const;       // the committed starter's path
   std::string work_copy()
       const;  // the student's own file's: in work/, or in the folder that YOTTA_WORK names
 };
@@ -63,6 +65,8 @@ std::vector<std::string> find_exercises(const std::string& root);
 // Throws std::runtime_error that names the file and the field, if one is missing or of the wrong kind.
 Exercise read_exercise(const std::string& root, const std::string& id);
 
+// One text of the headers' texts, which says "#pragma once" once.
+std::string one_text(const std::vector<std::string>& headers);
 // The tasks' ids in the order of their marks. Throws std::runtime_error with the line of a mark that has
 // no partner.
 std::vector<std::string> marked_parts(const std::string& header);

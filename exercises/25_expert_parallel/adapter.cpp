@@ -11,6 +11,13 @@ using exercise::Plan;
 using yotta::Communicator;
 using yotta::Tensor;
 
+void choose_backward(std::span<const double> s, std::span<const int32_t> expert,
+                     std::span<const double> dweight, yotta::RouterScore score, bool renormalise,
+                     std::span<double> ds) {
+  const bool softmax = score == yotta::RouterScore::softmax;
+  const auto same = softmax ? student::RouterScore::softmax : student::RouterScore::sigmoid;
+  student::choose_experts_backward<double>(s, expert, dweight, same, renormalise, ds);
+}
 Plan plan_of(Counts counts, int ep, int rank) {
   const student::DispatchPlan plan = student::dispatch_plan(counts, ep, rank);
   return {plan.to, plan.from, plan.arriving, plan.held};
@@ -34,5 +41,12 @@ yotta::LayerPtr make_layer(const yotta::MoeOptions& options, const yotta::MoeAxe
 
 }  // namespace
 
-const exercise::Solution exercise::solution = {plan_of,  by_expert,  by_rank,
-                                               exchange, make_layer, student::reduce_moe_gradients};
+const exercise::Solution exercise::solution = {student::choose_experts<double>,
+                                               choose_backward,
+                                               student::combine_token<double>,
+                                               plan_of,
+                                               by_expert,
+                                               by_rank,
+                                               exchange,
+                                               make_layer,
+                                               student::reduce_moe_gradients};

@@ -1,4 +1,122 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Expert choice: one token's experts, the weights they get, and the weighted sum of what they make.
+//
+// A token has a score s_e for each of E experts, and is to run through k of them. Which ones, how
+// much does each count, and what do the scores learn from it?
+//
+//     E = 4, k = 2            e    0    1    2    3
+//     scores                  s   .1   .4   .3   .2
+//     the k largest                    ^    ^            expert  1    2
+//     weights w = s / S                                  weight  4/7  3/7      S = .4 + .3
+//     what the experts make                              row     r_1  r_2
+//     the token's sum                                    y = 4/7 r_1 + 3/7 r_2
+//
+// A bias b may be added to the scores: the experts with the largest s + b are chosen then. It only
+// chooses; the weights are made of s. Of equal experts the first is chosen, so every rank and every
+// layout chooses alike. Without renormalising the weights are the scores themselves.
+//
+// Backward. The sum passes on dr_j = w_j dy, and dw_j = dy . r_j: an expert whose row points along
+// -dy gets a larger weight. The choice has no gradient: a score that moves a little chooses the
+// same experts. The weights have one. S holds all chosen scores, so each of them is in all weights:
+//
+//     w_j = s_j / S      ds_j = (dw_j - A) / S      A = sum over the chosen of dw_i w_i
+//     w_j = s_j          ds_j = dw_j                experts that are not chosen: 0
+//
+// With dw = (1, 0) above, A = 4/7 and ds = 0, .61, -.82, 0: what one gains the other loses.
+// From the scores it goes to the logits z. Softmax's scores share a sum, so each logit is in all of
+// them; a sigmoid's score is its own logit's alone.
+//
+//     softmax            dz_e = s_e (ds_e - B)      B = sum over all E of ds_i s_i
+//     sigmoid            dz_e = ds_e s_e (1 - s_e)
+//
+// Renormalised weights do not change if all scores are doubled, so their part of B is 0. A loss on
+// all scores, as load_balance.hpp's, has its part in B; so have weights that are not renormalised.
+//
+// Dropped: an expert with a capacity may refuse a token. Then there is no row: it adds nothing to
+// the sum, the other weights stay as they are, and its own gets the gradient 0.
+//
+// Cost of a token: k E comparisons, some 8 E FLOPs backward; the sum 2 k C, backward 3 k C. Next to
+// the experts' 4 k C F (6 with SwiGLU) it is nothing; that of the sum is the memory's time.
+// Contract: functions of one token; who calls them has checked shapes. 1 <= k <= E; a sum of scores
+// that divides is not 0. All Real are of one type: the scores' f32 or f64, bf16 rows are added up
+// in f32. router.hpp and expert_rows.hpp run them over all tokens, in parallel.
+// Letters: C width, E experts, k experts of a token, F hidden width of an expert.
+// References: Shazeer et al. 2017; Mixtral (Jiang et al. 2024), section 2.1; Switch (Fedus et al.
+// 2021); DeepSeek-V3 (2024), section 2.1.2 (sigmoid, bias).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "yotta/core/dtype.hpp"
+#include "yotta/core/exercise.hpp"
+
+namespace yotta::student {
+
+enum class RouterScore : uint8_t { softmax, sigmoid };
+constexpr const char* name(RouterScore score) {
+  return score == RouterScore::softmax ? "softmax" : "sigmoid";
+}
+
+// The k experts of scores s (E) with the largest s + b, the largest first, and their weights. b (E)
+// may be empty: no bias.
+template <class Real>
+void choose_experts(std::span<const Real> s, std::span<const Real> b, bool renormalise,
+                    std::span<int32_t> expert, std::span<Real> weight) {
+  const size_t E = s.size(), k = expert.size();
+  const auto value = [&](size_t e) { return b.empty() ? s[e] : s[e] + b[e]; };
+  const auto taken = [&](size_t e, size_t j) {  // whether e is one of the first j choices
+    const auto end = expert.begin() + static_cast<int64_t>(j);
+    return std::find(expert.begin(), end, static_cast<int32_t>(e)) != end;
+  };
+  // Each time the largest value(e) that is not taken(e, j), of equal ones the first. If
+  // `renormalise`, the weights add up to 1.
+  // exercise 25.1: expert[j] and weight[j] of all k
+  not_done("25.1");
+  // end of exercise 25.1
+}
+
+// ds (E) holds the gradient that the scores s (E) get from elsewhere; adds what the weights of the
+// chosen experts pass on, and turns the whole into the logits' gradient, in place.
+template <class Real>
+void choose_experts_backward(std::span<const Real> s, std::span<const int32_t> expert,
+                             std::span<const Real> dweight, RouterScore score, bool renormalise,
+                             std::span<Real> ds) {
+  const size_t E = s.size(), k = expert.size();
+  const auto chosen = [&](size_t j) { return static_cast<size_t>(expert[j]); };  // as an index
+  // exercise 25.2: add to ds[chosen(j)] with S and A; then all of ds with B, as above
+  not_done("25.2");
+  // end of exercise 25.2
+}
+
+// sum (C) += weight[j] times row number row_of[j] of `rows` (m, C), for each of a token's k
+// experts; row_of[j] = -1: that expert has dropped the token.
+template <class Number>
+void combine_token(const Number* rows, std::span<const int64_t> row_of,
+                   std::span<const Computed<Number>> weight, std::span<Computed<Number>> sum) {
+  const size_t C = sum.size(), k = row_of.size();
+  // exercise 25.3: a row begins at rows + row_of[j] * C; add up in Computed<Number>
+  not_done("25.3");
+  // end of exercise 25.3
+}
+
+// One of these rows, backward: drow (C) of dy (C), the gradient of the token's sum. Returns the
+// gradient of its weight, dy . row.
+template <class Number>
+Computed<Number> combine_token_backward(std::span<const Number> dy, std::span<const Number> row,
+                                        Computed<Number> weight, std::span<Number> drow) {
+  Computed<Number> along = 0;
+  for (size_t c = 0; c < dy.size(); ++c) {
+    const auto each = static_cast<Computed<Number>>(dy[c]);
+    along += each * static_cast<Computed<Number>>(row[c]);
+    drow[c] = static_cast<Number>(weight * each);
+  }
+  return along;
+}
+
+}  // namespace yotta::student
+
 // Expert parallelism: each rank holds some of a layer's experts, and tokens travel to theirs.
 //
 // A mixture of experts has E feed-forward layers, too many weights for one rank, and a token runs
@@ -37,12 +155,10 @@
 // Letters: n tokens of this rank, C width, F hidden width of an expert, E experts, k experts of a
 // token, ep ranks, m rows that leave, M rows that arrive.
 // References: Lepikhin et al. (2020), GShard, section 3.2; DeepSeek-V3 (2024), section 3.2.
-#pragma once
 
 #include <memory>
 #include <vector>
 
-#include "yotta/core/exercise.hpp"
 #include "yotta/parallel/expert_share.hpp"
 #include <numeric>
 
@@ -122,9 +238,15 @@ inline void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters,
 DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
   const int64_t E = std::ssize(counts) / ep;
   DispatchPlan plan;
-  // exercise 25.1: rank r holds experts chunk_begin(E, ep, r) to chunk_begin(E, ep, r + 1)
-  not_done("25.1");
-  // end of exercise 25.1
+  const auto run = [&](int of_rank, int for_rank) {  // of_rank's rows, by expert of for_rank
+    return counts.subspan(static_cast<size_t>(of_rank * E + chunk_begin(E, ep, for_rank)),
+                          static_cast<size_t>(chunk_count(E, ep, for_rank)));
+  };
+  const auto sum = [](Counts of) { return std::accumulate(of.begin(), of.end(), int64_t{0}); };
+  plan.held.resize(run(rank, rank).size());
+  // exercise 25.4: to, from, arriving and held, by run() and sum()
+  not_done("25.4");
+  // end of exercise 25.4
   return plan;
 }
 
@@ -133,9 +255,9 @@ namespace detail {
 inline Tensor swap_order(const Tensor& rows, Counts counts, int64_t size_a, int64_t size_b) {
   if (size_a == 1 || size_b == 1) return rows;
   std::vector<Tensor> runs(counts.size());
-  // exercise 25.2: rows.rows(begin, end) of each run, in its new place
-  not_done("25.2");
-  // end of exercise 25.2
+  // exercise 25.5: rows.rows(begin, end) of each run, in its new place
+  not_done("25.5");
+  // end of exercise 25.5
   return cat(runs, 0);
 }
 }  // namespace detail
@@ -152,9 +274,15 @@ RowsInFlight::RowsInFlight(const Tensor& rows, Counts to, Counts from, const Com
                            const CommOptions& comm)
     : leaving_(rows), arriving_(rows) {
   if (axis_size(ep) == 1) return;
-  // exercise 25.3: room for what comes, and the exchange, in flight; its counts are numbers
-  not_done("25.3");
-  // end of exercise 25.3
+  const int64_t C = rows.dim(1);
+  const auto numbers = [C](Counts counts) {  // of rows -> of their numbers
+    std::vector<int64_t> each(counts.begin(), counts.end());
+    for (int64_t& count : each) count *= C;
+    return each;
+  };
+  // exercise 25.6: room for what comes, and the exchange, in flight; its counts are numbers
+  not_done("25.6");
+  // end of exercise 25.6
 }
 Tensor RowsInFlight::wait() {
   work_.wait();
@@ -196,10 +324,13 @@ Tensor MoeMlp::forward(const Tensor& x, Saved& saved) {
   const Routing routing =
       route_tokens(router_, tokens, axes_.all_routed(), saved.child(router_.name()));
   const ExpertRows rows = rows_within_capacity(routing.expert, options_, axes_.all_routed());
+  const int64_t k = options_.router.top_k;
   Tensor y, shared;
-  // exercise 25.4: all_counts ("ep.counts"), kept as "counts"; gather_rows, send ("ep.dispatch"),
-  not_done("25.4");
-  // end of exercise 25.4
+  // all_counts ("ep.counts"), kept as "counts"; gather_rows, send ("ep.dispatch"), the shared
+  // expert, wait, the experts, send_back ("ep.combine"), kept as "results"; combine_rows.
+  // exercise 25.7: y, without the shared expert's part, which is `shared`
+  not_done("25.7");
+  // end of exercise 25.7
   saved.keep("assignment", rows.assignment);
   saved.keep("weight", routing.weight);
   y = g_.forward(with_leading_dims_of(whole, y));
@@ -214,9 +345,12 @@ Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
   CombineGradients d = combine_rows_backward(as_rows(whole), saved.take("results"), assignment,
                                              saved.take("weight"));
   Tensor dx, dtokens, dshared;  // dtokens (n, C): the router's part of dx
-  // exercise 25.5: the way back: d.drows travel as tokens did ("ep.combine_backward"), the shared
-  not_done("25.5");
-  // end of exercise 25.5
+  // d.drows travel as tokens did ("ep.combine_backward"), the shared expert runs meanwhile; what
+  // experts return as results did ("ep.dispatch_backward"), meanwhile the router runs. With tp,
+  // d.dweight is a part of a sum.
+  // exercise 25.8: dx, without the parts of the router and of the shared expert
+  not_done("25.8");
+  // end of exercise 25.8
   if (axis_rank(axes_.tp) == 0) add_into(dx, dtokens);  // whole on each rank: once in f's sum
   dx = f_.backward(with_leading_dims_of(whole, dx));
   if (dshared.defined()) add_into(dx, dshared);
@@ -239,10 +373,10 @@ std::vector<Layer*> MoeMlp::parts() {
 void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters, const Communicator& copies,
                           const Communicator& data) {
   for (const ParameterPtr& each : parameters) {
-    // exercise 25.6: over which ranks? all_reduce each->gradient(), label "ep.gradients"
+    // exercise 25.9: over which ranks? all_reduce each->gradient(), label "ep.gradients"
     const ReduceOp op = is_expert_parameter(*each) ? ReduceOp::mean : ReduceOp::sum;
     data.all_reduce(each->gradient(), op, {.label = "ep.gradients"});
-    // end of exercise 25.6
+    // end of exercise 25.9
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,15 @@ struct Plan {
 };
 
 struct Solution {
+  // Of one token.
+  void (*choose)(std::span<const double> s, std::span<const double> b, bool renormalise,
+                 std::span<int32_t> expert, std::span<double> weight);
+  void (*choose_backward)(std::span<const double> s, std::span<const int32_t> expert,
+                          std::span<const double> dweight, yotta::RouterScore score,
+                          bool renormalise, std::span<double> ds);
+  void (*combine)(const double* rows, std::span<const int64_t> row_of,
+                  std::span<const double> weight, std::span<double> sum);
+  // Of a rank.
   Plan (*dispatch_plan)(Counts counts, int ep, int rank);
   Tensor (*by_expert)(const Plan& plan, const Tensor& rows);
   Tensor (*by_rank)(const Plan& plan, const Tensor& rows);

@@ -1,5 +1,11 @@
-// The graded cases of exercise 25: six tokens on two ranks by hand, then mixtures in f64 on 1 to 4 ranks against one.
+// The graded cases of exercise 25: one token by hand and against differences; then what ranks do, mixtures in f64 on 1 to
+// 4 ranks against one.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <map>
 #include <numeric>
 
@@ -25,10 +31,9 @@ Tensor numbers(const Shape& shape, const std::string& name) {
 }
 
 using List = std::vector<int64_t>;
-std::string text_of(const List& list) {
-  std::string text;
-  for (const int64_t each : list) text += (text.empty() ? "" : " ") + std::to_string(each);
-  return "{" + text + "}";
+template <class Number>
+std::string text_of(const std::vector<Number>& list) {
+  return fmt::format("{{{}}}", fmt::join(list, " "));
 }
 
 void expect_list(const List& got, const List& expected, const std::string& what,
@@ -51,7 +56,291 @@ List counts_of(int ep, int64_t E) {
 
 }  // namespace
 
-TEST_CASE("25.1: what leaves for each rank, and what comes from it") {
+namespace {
+
+using Numbers = std::vector<double>;
+
+std::string text_of(const Numbers& numbers) {
+  return fmt::format("{{{:.4g}}}", fmt::join(numbers, " "));
+}
+bool near(const Numbers& a, const Numbers& b, double tolerance = 1e-12) {
+  const auto equal = [&](double x, double y) { return std::abs(x - y) <= tolerance; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), equal);
+}
+
+// What numbers are that are not the right ones: those of a known mistake, and what to say of it.
+struct Mistake {
+  Numbers numbers;
+  const char* said;
+};
+
+void expect_numbers(const Numbers& got, const Numbers& right, const std::string& what,
+                    const std::vector<Mistake>& mistakes, double tolerance = 1e-12) {
+  if (near(got, right, tolerance)) return;
+  std::string why;
+  for (const auto& [numbers, said] : mistakes)
+    if (why.empty() && near(got, numbers, tolerance)) why = std::string(". ") + said;
+  fail(Where::current(), "{} is {}, expected {}{}", what, text_of(got), text_of(right), why);
+}
+
+// One token's scores, the bias or none, and how its experts are weighed.
+struct Token {
+  Numbers s, b = {};
+  size_t k = 2;
+  bool renormalise = true;
+
+  std::string text() const {
+    return fmt::format("scores {}{}, k = {}: ", text_of(s), b.empty() ? "" : ", bias " + text_of(b),
+                       k);
+  }
+};
+
+struct Chosen {
+  std::vector<int32_t> expert;
+  Numbers weight;
+};
+
+template <class Choose>
+Chosen choice(Choose choose, const Token& t) {
+  Chosen to{std::vector<int32_t>(t.k, -1), Numbers(t.k)};
+  choose(t.s, t.b, t.renormalise, to.expert, to.weight);
+  return to;
+}
+Chosen right_choice(const Token& t) { return choice(choose_experts<double>, t); }
+
+// Of each chosen expert its score, with the bias or without, over their sum or not.
+Numbers weights_of(const Token& t, bool with_bias, bool renormalise) {
+  Numbers weight;
+  double sum = 0;
+  for (const int32_t each : right_choice(t).expert) {
+    const auto e = static_cast<size_t>(each);
+    weight.push_back(t.s[e] + (with_bias && !t.b.empty() ? t.b[e] : 0));
+    sum += weight.back();
+  }
+  if (renormalise)
+    for (double& each : weight) each /= sum;
+  return weight;
+}
+
+void expect_choice(const Token& t, const char* why = "") {
+  const Chosen right = right_choice(t), mine = choice(solution.choose, t);
+  if (mine.expert != right.expert)
+    fail(Where::current(), "{}the experts are {}, expected {}{}", t.text(), text_of(mine.expert),
+         text_of(right.expert), why);
+  std::vector<Mistake> mistakes = {
+      {weights_of(t, false, false),
+       "These are the scores. Divide each by the sum of the chosen scores, and they add up to 1"}};
+  if (!t.b.empty())
+    mistakes.push_back({weights_of(t, true, t.renormalise),
+                        "The bias is in them. It only chooses: a weight is made of the score s[e], "
+                        "not of value(e)"});
+  if (!t.renormalise)
+    mistakes = {{weights_of(t, false, true),
+                 "`renormalise` is false here: the weights are the scores themselves"}};
+  expect_numbers(mine.weight, right.weight, t.text() + "weight", mistakes);
+}
+
+}  // namespace
+
+TEST_CASE("25.1: the k largest scores, the largest first, with weights that add up to 1") {
+  for (size_t k = 1; k <= 4; ++k) {
+    expect_choice({{0.1, 0.4, 0.3, 0.2}, {}, k});
+    expect_choice({{0.75, 0.5, 0.25, 0.875, 0.125}, {}, k});
+  }
+  CHECK(true);
+}
+
+TEST_CASE("25.1: of equal scores the first") {
+  const char* const why =
+      ". Of equal ones the expert with the lowest number comes first, so that every rank and every "
+      "layout chooses alike: a later one must be larger, not as large";
+  expect_choice({{0.25, 0.25, 0.25, 0.25}, {}, 3}, why);
+  expect_choice({{0.125, 0.375, 0.125, 0.375}, {}, 3}, why);
+  CHECK(true);
+}
+
+TEST_CASE("25.1: a bias chooses, and is in no weight") {
+  const char* const why = ". With a bias the largest value(e) = s[e] + b[e] are chosen";
+  expect_choice({{0.5, 0.25, 0.125, 0.25}, {-1, 0, 0.5, 0.25}}, why);
+  expect_choice({{0.5, 0.25, 0.125, 0.25}, {-1, 0, 0.5, 0.25}, 3, false}, why);
+  CHECK(true);
+}
+
+TEST_CASE("25.1: without renormalising, the weights are the scores") {
+  for (size_t k = 1; k <= 3; ++k) expect_choice({{0.1, 0.4, 0.3, 0.2}, {}, k, false});
+  CHECK(true);
+}
+
+namespace {
+
+Numbers scores_of(const Numbers& z, RouterScore score) {
+  Numbers s;
+  double sum = 0;
+  for (const double each : z) sum += std::exp(each);
+  for (const double each : z)
+    s.push_back(score == RouterScore::softmax ? std::exp(each) / sum : 1 / (1 + std::exp(-each)));
+  return s;
+}
+
+double along(const Numbers& a, const Numbers& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+struct Routed {  // what a token's loss is made of
+  RouterScore score;
+  bool renormalise;
+  size_t k;
+  Numbers elsewhere = Numbers(4);  // the gradient that scores get besides
+
+  // sum of dw_j w_j + sum of elsewhere_e s_e, of logits z.
+  double loss(const Numbers& z, const Numbers& dw) const {
+    const Numbers s = scores_of(z, score);
+    return along(right_choice({s, {}, k, renormalise}).weight, dw) + along(s, elsewhere);
+  }
+  // The logits' gradient by differences.
+  Numbers gradient(Numbers z, const Numbers& dw) const {
+    Numbers d;
+    for (double& each : z) {
+      const double is = each, h = 1e-5;
+      each = is + h;
+      const double above = loss(z, dw);
+      each = is - h;
+      d.push_back((above - loss(z, dw)) / (2 * h));
+      each = is;
+    }
+    return d;
+  }
+  // dlogits with one thing wrong.
+  enum Wrong { none, no_renormalisation, no_sum, other_score, nothing_elsewhere };
+  Numbers with(Wrong wrong, const Numbers& s, const std::vector<int32_t>& expert,
+               const Numbers& dw) const {
+    Numbers ds = wrong == nothing_elsewhere ? Numbers(4) : elsewhere;
+    double S = 0, A = 0;
+    for (size_t j = 0; j < k; ++j) S += s[static_cast<size_t>(expert[j])];
+    for (size_t j = 0; j < k; ++j) A += dw[j] * s[static_cast<size_t>(expert[j])] / S;
+    if (wrong == no_renormalisation) A = 0;
+    for (size_t j = 0; j < k; ++j)
+      ds[static_cast<size_t>(expert[j])] += renormalise ? (dw[j] - A) / S : dw[j];
+    const double B = wrong == no_sum ? 0 : along(ds, s);
+    const bool softmax = (score == RouterScore::softmax) != (wrong == other_score);
+    for (size_t e = 0; e < 4; ++e) ds[e] = softmax ? s[e] * (ds[e] - B) : ds[e] * s[e] * (1 - s[e]);
+    return ds;
+  }
+};
+
+void expect_gradient(const Routed& r) {
+  const Numbers z = {0.3, -0.7, 1.1, 0.6}, all = {0.9, -0.4, 0.7, 0.2};
+  const Numbers dw(all.begin(), all.begin() + static_cast<int64_t>(r.k));
+  const Numbers s = scores_of(z, r.score);
+  const std::vector<int32_t> expert = right_choice({s, {}, r.k}).expert;
+  Numbers ds = r.elsewhere;
+  solution.choose_backward(s, expert, dw, r.score, r.renormalise, ds);
+  const auto with = [&](Routed::Wrong wrong) { return r.with(wrong, s, expert, dw); };
+  std::vector<Mistake> mistakes = {
+      {with(Routed::nothing_elsewhere),
+       "What ds held before is lost: the weights' part is added to it"},
+      {with(Routed::other_score),
+       r.score == RouterScore::softmax
+           ? "That is a sigmoid's gradient, s (1 - s). A softmax's scores share a sum: each logit "
+             "is in all of them"
+           : "That is a softmax's gradient. A sigmoid's score depends on its own logit alone"}};
+  if (r.score == RouterScore::softmax)
+    mistakes.push_back({with(Routed::no_sum),
+                        "A logit moves all scores, as they add up to 1: subtract B, the sum of "
+                        "ds[i] s[i] over all E, from each ds"});
+  if (r.renormalise)
+    mistakes.push_back({with(Routed::no_renormalisation),
+                        "S holds all chosen scores: a score that grows makes the other weights "
+                        "smaller. Where is A, the sum of dw w over the chosen?"});
+  expect_numbers(
+      ds, r.gradient(z, dw),
+      fmt::format("{} scores {}, {}, experts {}, dweight {}: the logits' gradient", name(r.score),
+                  text_of(s), r.renormalise ? "renormalised" : "not renormalised", text_of(expert),
+                  text_of(dw)),
+      mistakes, 1e-8);
+}
+
+}  // namespace
+
+TEST_CASE("25.2: a softmax whose scores are the weights") {
+  for (size_t k = 1; k <= 4; ++k) expect_gradient({RouterScore::softmax, false, k});
+  CHECK(true);
+}
+
+TEST_CASE("25.2: a softmax with renormalised weights") {
+  for (size_t k = 2; k <= 4; ++k) expect_gradient({RouterScore::softmax, true, k});
+  CHECK(true);
+}
+
+TEST_CASE("25.2: a sigmoid's scores, as they are and renormalised") {
+  for (size_t k = 2; k <= 4; ++k)
+    for (const bool renormalise : {false, true})
+      expect_gradient({RouterScore::sigmoid, renormalise, k});
+  CHECK(true);
+}
+
+TEST_CASE("25.2: the gradient that scores get from elsewhere goes the same way") {
+  for (const RouterScore score : {RouterScore::softmax, RouterScore::sigmoid})
+    for (const bool renormalise : {false, true})
+      expect_gradient({score, renormalise, 2, {0.5, 0.1, -0.6, 0.3}});
+  CHECK(true);
+}
+
+namespace {
+
+// Rows 0 to 2, between rows of numbers that nobody should read.
+const Numbers guarded = {1e6, 1e6, 1, 2, 10, 20, 100, 200, 1e6, 1e6};
+
+void expect_sum(const std::vector<int64_t>& row_of, const Numbers& weight) {
+  const size_t k = row_of.size();
+  const auto sum_with = [&](auto factor, int64_t of_dropped) {
+    Numbers sum(2);
+    for (size_t j = 0; j < k; ++j) {
+      const int64_t row = row_of[j] < 0 ? of_dropped : row_of[j];
+      for (size_t c = 0; c < 2 && row != -2; ++c)
+        sum[c] += factor(j) * guarded[static_cast<size_t>(2 * row + 2) + c];
+    }
+    return sum;
+  };
+  const auto weights = [&](size_t j) { return weight[j]; };
+  const double each = 1 / static_cast<double>(k);
+  Numbers sum(2);
+  solution.combine(guarded.data() + 2, row_of, weight, sum);
+  const char* const mean = "The sum is divided by k. It is a sum: the weights are the router's";
+  expect_numbers(
+      sum, sum_with(weights, -2),
+      fmt::format("rows {{1 2}}, {{10 20}} and {{100 200}}, row_of {}, weight {}: the sum",
+                  text_of(row_of), text_of(weight)),
+      {{sum_with([](size_t) { return 1; }, -2),
+        "Each row counts with weight 1: the router's choice is in the weights, and through them it "
+        "learns"},
+       {sum_with([&](size_t) { return each; }, -2), mean},
+       {sum_with([&](size_t j) { return weight[j] * each; }, -2), mean},
+       {sum_with(weights, 0),
+        "row_of[j] = -1 is no row: that expert has dropped the token. Here row 0 is in the sum, "
+        "which is another token's"},
+       {sum_with(weights, -1),
+        "row_of[j] = -1 is no row: that expert has dropped the token. Here what lies before row 0 "
+        "is in the sum"}});
+}
+
+}  // namespace
+
+TEST_CASE("25.3: a token's sum is that of its rows, each times its weight") {
+  expect_sum({2, 0}, {0.25, 0.75});
+  expect_sum({0, 1, 2}, {0.5, 0.375, 0.25});
+  expect_sum({1}, {0.5});
+  CHECK(true);
+}
+
+TEST_CASE("25.3: a dropped row is missing, and the other weights stay as they are") {
+  expect_sum({-1, 1}, {0.25, 0.75});
+  expect_sum({2, -1, 1}, {0.5, 0.375, 0.25});
+  expect_sum({-1, -1}, {0.25, 0.75});
+  CHECK(true);
+}
+
+TEST_CASE("25.4: what leaves for each rank, and what comes from it") {
   for (const int ep : {1, 2, 3, 4})
     for (const int64_t E : {4, 5}) {
       const List counts = counts_of(ep, E);
@@ -74,7 +363,7 @@ TEST_CASE("25.1: what leaves for each rank, and what comes from it") {
   CHECK(true);
 }
 
-TEST_CASE("25.1: what arrives, by rank and expert, and how many rows each expert held gets") {
+TEST_CASE("25.4: what arrives, by rank and expert, and how many rows each expert held gets") {
   for (const int ep : {1, 2, 3, 4})
     for (const int64_t E : {4, 5}) {
       const List counts = counts_of(ep, E);
@@ -89,7 +378,7 @@ TEST_CASE("25.1: what arrives, by rank and expert, and how many rows each expert
   CHECK(true);
 }
 
-TEST_CASE("25.2: rows that arrived rank by rank are sorted by expert, and back again") {
+TEST_CASE("25.5: rows that arrived rank by rank are sorted by expert, and back again") {
   const std::pair<List, int> cases[] = {
       {{1, 2, 2, 1}, 2}, {{2, 1, 1, 0, 3, 1}, 2}, {{1, 1, 0, 2, 1, 0}, 3}};
   for (const auto& [arriving, ep] : cases) {
@@ -136,7 +425,7 @@ Tensor rows_for(int from, int to, int p) {
 
 }  // namespace
 
-TEST_CASE("25.3: each rank gets the rows that the others have for it, in the order of ranks") {
+TEST_CASE("25.6: each rank gets the rows that the others have for it, in the order of ranks") {
   for (const int p : {1, 2, 3, 4}) {
     std::vector<RankReport> reports;
     const std::string error = error_of([&] {
@@ -172,7 +461,7 @@ TEST_CASE("25.3: each rank gets the rows that the others have for it, in the ord
   }
 }
 
-TEST_CASE("25.3: the exchange is in flight: the rank computes meanwhile") {
+TEST_CASE("25.6: the exchange is in flight: the rank computes meanwhile") {
   constexpr double travelling = 100 * C * 8 / 1e5, computing = 0.01;  // seconds
   const double mine = run_on(ideal(2, 1e9, 1e5), 2, [&](Communicator& ep) {
                         const DeviceScope meta(Device::meta);
@@ -353,11 +642,11 @@ const Diagnosis ranks_disagree = {
 
 }  // namespace
 
-TEST_CASE("25.4: y of 1 to 4 ranks is y of one rank: k 1, 2 and 3") {
+TEST_CASE("25.7: y of 1 to 4 ranks is y of one rank: k 1, 2 and 3") {
   for (const int64_t k : {1, 2, 3}) expect_forward(mixture(5, k), "11 tokens", ranks_disagree);
 }
 
-TEST_CASE("25.4: with a capacity, a token that no expert keeps has y 0") {
+TEST_CASE("25.7: with a capacity, a token that no expert keeps has y 0") {
   MoeOptions options = mixture(4, 1);
   options.capacity = 0.5;
   MoeMlp serial("mlp", options, in_f64);
@@ -371,7 +660,7 @@ TEST_CASE("25.4: with a capacity, a token that no expert keeps has y 0") {
                    dropped)});
 }
 
-TEST_CASE("25.4: the shared expert is added, and runs while rows are on their way") {
+TEST_CASE("25.7: the shared expert is added, and runs while rows are on their way") {
   MoeOptions options = mixture(4, 2);
   options.shared_hidden = 5;
   expect_forward(options, "11 tokens with a shared expert", ranks_disagree);
@@ -381,11 +670,11 @@ TEST_CASE("25.4: the shared expert is added, and runs while rows are on their wa
          fmt::format("right values, but a forward pass takes {:.2f} ms on the virtual clock, and "
                      "{:.2f} ms if the shared expert runs while the rows travel ({:.2f} ms without "
                      "it): start it after send() and before wait(), "
-                     "and let 25.3's exchange be in flight, by all_to_all_v_async",
+                     "and let 25.6's exchange be in flight, by all_to_all_v_async",
                      1e3 * mine, 1e3 * right, 1e3 * none));
 }
 
-TEST_CASE("25.4: forward keeps the results as they came back, and labels both exchanges") {
+TEST_CASE("25.7: forward keeps the results as they came back, and labels both exchanges") {
   const MoeOptions options = mixture(5, 2);
   const Tensor x = numbers({11, C}, "x");
   for (const int p : {1, 2, 3})
@@ -406,7 +695,7 @@ TEST_CASE("25.4: forward keeps the results as they came back, and labels both ex
   expect_exchanges(false, {"ep.dispatch", "ep.combine"});
 }
 
-TEST_CASE("25.4: tokens that tp shares out: the shared expert gets x as it came") {
+TEST_CASE("25.7: tokens that tp shares out: the shared expert gets x as it came") {
   const std::string without = error_with_cut_tokens(0, false);
   expect(without.empty(), "already without a shared expert: " + without);
   const std::string error = error_with_cut_tokens(4, false);
@@ -416,7 +705,7 @@ TEST_CASE("25.4: tokens that tp shares out: the shared expert gets x as it came"
              error);
 }
 
-TEST_CASE("25.5: dx and every gradient of 1 to 4 ranks are those of one rank") {
+TEST_CASE("25.8: dx and every gradient of 1 to 4 ranks are those of one rank") {
   for (const int64_t k : {1, 2, 3})
     for (const bool shared : {false, true}) {
       MoeOptions options = mixture(5, k);
@@ -463,11 +752,11 @@ TEST_CASE("25.5: dx and every gradient of 1 to 4 ranks are those of one rank") {
     }
 }
 
-TEST_CASE("25.5: two exchanges, under their labels") {
+TEST_CASE("25.8: two exchanges, under their labels") {
   expect_exchanges(true, {"ep.combine_backward", "ep.dispatch_backward"});
 }
 
-TEST_CASE("25.5: the shared expert runs back while gradients are on their way") {
+TEST_CASE("25.8: the shared expert runs back while gradients are on their way") {
   const auto backward = [](int64_t shared, bool library) {
     return seconds_of(shared, library, true) - seconds_of(shared, library, false);
   };
@@ -475,11 +764,11 @@ TEST_CASE("25.5: the shared expert runs back while gradients are on their way") 
   expect(mine <= right + 1e-4,
          fmt::format("right values, but a backward pass takes {:.2f} ms on the virtual clock, and "
                      "{:.2f} ms if the shared expert runs while d.drows travel: run it back after "
-                     "send() and before wait(), and let 25.3's exchange be in flight",
+                     "send() and before wait(), and let 25.6's exchange be in flight",
                      1e3 * mine, 1e3 * right));
 }
 
-TEST_CASE("25.5: with tp, the router gets the whole gradient of its weights") {
+TEST_CASE("25.8: with tp, the router gets the whole gradient of its weights") {
   const MoeOptions options = mixture(4, 2);
   const Tensor x = numbers({7, C}, "x"), dy = numbers({7, C}, "dy");
   MoeMlp serial("mlp", options, in_f64);
@@ -502,8 +791,8 @@ TEST_CASE("25.5: with tp, the router gets the whole gradient of its weights") {
                          : ""));
 }
 
-TEST_CASE("25.5: tokens that tp shares out: the shared expert gets dsum as it came") {
-  expect(error_with_cut_tokens(4, false).empty(), "the forward pass comes first: see 25.4");
+TEST_CASE("25.8: tokens that tp shares out: the shared expert gets dsum as it came") {
+  expect(error_with_cut_tokens(4, false).empty(), "the forward pass comes first: see 25.7");
   const std::string without = error_with_cut_tokens(0, true);
   expect(without.empty(), "already without a shared expert: " + without);
   const std::string error = error_with_cut_tokens(4, true);
@@ -514,7 +803,7 @@ TEST_CASE("25.5: tokens that tp shares out: the shared expert gets dsum as it ca
 }
 
 TEST_CASE(
-    "25.6: experts' gradients are summed over the ranks that hold them, all others over all") {
+    "25.9: experts' gradients are summed over the ranks that hold them, all others over all") {
   constexpr int p = 4;  // ep = 2: ranks 0 and 2 hold experts 0 and 1, ranks 1 and 3 the others
   run(p, [&](Communicator& world) {
     const int rank = world.rank();

@@ -45,9 +45,9 @@ Lines words_of_starter(const std::string& task) {
   return {"is not done yet"};
 }
 
-// Lines of code in each part of the library's header: what a student is to write.
+// Lines of code in each part of the library's headers: what a student is to write.
 std::map<std::string, int> lines_to_write() {
-  const std::string header = read_text(the_exercise().library_header());
+  const std::string header = the_exercise().library_text();
   const Lines lines = lines_of(header);
   const std::vector<std::string> parts = part_of_lines(header);
   std::map<std::string, int> count;
@@ -63,7 +63,7 @@ std::map<std::string, int> lines_to_write() {
 
 TEST_CASE("the starter is a fresh cut of the library's header, with a part for every task") {
   const Exercise& exercise = the_exercise();
-  const std::string header = read_text(exercise.library_header());
+  const std::string header = exercise.library_text();
   const bool fresh = read_text(exercise.starter()) == fresh_starter(exercise);
   CHECK_MESSAGE(fresh, fmt::format("run ./yotta check {} --cut", exercise.number()));
   std::vector<std::string> tasks, parts = marked_parts(header);

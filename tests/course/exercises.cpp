@@ -120,6 +120,42 @@ TEST_CASE("a starter's includes are sorted, and its functions are inline") {
           "inline int x();\nint x() { return 1; }\n");
 }
 
+TEST_CASE("a starter of two headers is one file, with the parts of both in their order") {
+  const std::string other =
+      "// Three.\n#pragma once\n\n#include \"yotta/core/tensor.hpp\"\n\nnamespace yotta {\n"
+      "constexpr int three() {\n  // exercise 7.3: three\n  return 3;\n  // end of exercise 7.3\n"
+      "}\n}  // namespace yotta\n";
+  CHECK(one_text({header}) == header);
+  CHECK(marked_parts(one_text({header, other})) == std::vector<std::string>{"7.1", "7.2", "7.3"});
+  CHECK(cut_starter(one_text({header, other})) ==
+        cut_starter(header) +
+            "\n// Three.\n\n#include \"yotta/core/tensor.hpp\"\n\nnamespace yotta::student {\n"
+            "constexpr int three() {\n  // exercise 7.3: three\n  not_done(\"7.3\");\n"
+            "  // end of exercise 7.3\n}\n}  // namespace yotta::student\n");
+}
+
+TEST_CASE("exercise.json names one header, or several; the file is called as the last one") {
+  const yotta_test::TemporaryFolder root;
+  const auto read = [&](const std::string& names) {
+    write_text(root / "exercises/07_sums/exercise.json",
+               R"({"title": "", "minutes": 1, "difficulty": "easy", "prerequisites": [],
+                   "outcomes": [], "wrong": [], "tasks": [], "header": )" +
+                   names + "}");
+    try {
+      const Exercise exercise = read_exercise(root.path(), "07_sums");
+      return fmt::format("{}, last {}", exercise.headers.front(), exercise.file_name());
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+  };
+  CHECK(read(R"("a/sums.hpp")") == "a/sums.hpp, last sums.hpp");
+  CHECK(read(R"(["a/terms.hpp", "b/sums.hpp"])") == "a/terms.hpp, last sums.hpp");
+  for (const char* none : {"[]", "7", "[7]", "{}"}) {
+    const std::string said = read(none);
+    CHECK_MESSAGE(said.find("exercise.json: ") != std::string::npos, said);
+  }
+}
+
 TEST_CASE("the worked example's starter is a fresh cut") {
   const std::string example = YOTTA_SOURCE_DIR "/docs/example/";
   CHECK(read_text(example + "exercises/32_gossip/gossip.hpp") ==

@@ -36,6 +36,7 @@
 #include <cstring>
 
 #include "yotta/core/parallel_for.hpp"
+#include "yotta/nn/expert_choice.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {
@@ -115,10 +116,10 @@ inline std::vector<int64_t> row_of_assignment(const Tensor& assignment, int64_t 
   return row;
 }
 
-// y (n, C) = for each token the sum over its assignments of factor(assignment) times their rows.
-template <class Number, class Factor>
+// y (n, C): of each token i the sum of its rows, times weights(i) (k).
+template <class Number, class Weights>
 void sum_rows(const Tensor& rows, const std::vector<int64_t>& row_of, int64_t top_k, Tensor& y,
-              Factor factor, Where where) {
+              Weights weights, Where where) {
   using Real = Computed<Number>;
   const int64_t C = rows.dim(1);
   const Number* from = rows.data<Number>(where);
@@ -127,13 +128,8 @@ void sum_rows(const Tensor& rows, const std::vector<int64_t>& row_of, int64_t to
     std::vector<Real> sum(static_cast<size_t>(C));
     for (int64_t n = begin; n < end; ++n) {
       std::fill(sum.begin(), sum.end(), Real{0});
-      for (int64_t a = n * top_k; a < (n + 1) * top_k; ++a) {
-        const int64_t row = row_of[static_cast<size_t>(a)];
-        if (row < 0) continue;
-        const Real by = factor(a);
-        for (int64_t c = 0; c < C; ++c)
-          sum[static_cast<size_t>(c)] += by * static_cast<Real>(from[row * C + c]);
-      }
+      const std::span own(row_of.data() + n * top_k, static_cast<size_t>(top_k));
+      combine_token<Number>(from, own, weights(n), sum);
       for (int64_t c = 0; c < C; ++c)
         to[n * C + c] = static_cast<Number>(sum[static_cast<size_t>(c)]);
     }
@@ -169,17 +165,11 @@ void combine_gradients(const Tensor& dy, const Tensor& rows, const Tensor& assig
   const int32_t* of = assignment.data<int32_t>(where);
   Number* dr = d.drows.data<Number>();
   Real* dw = d.dweight.data<Real>();
+  const auto width = static_cast<size_t>(C);
   parallel_for(m, rows_per_thread(C), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const Number* from = g + of[i] / k * C;
-      Real along = 0;
-      for (int64_t c = 0; c < C; ++c) {
-        const Real each = static_cast<Real>(from[c]);
-        along += each * static_cast<Real>(r[i * C + c]);
-        dr[i * C + c] = static_cast<Number>(w[of[i]] * each);
-      }
-      dw[of[i]] = along;
-    }
+    for (int64_t i = begin; i < end; ++i)
+      dw[of[i]] = combine_token_backward<Number>({g + of[i] / k * C, width}, {r + i * C, width},
+                                                 w[of[i]], {dr + i * C, width});
   });
 }
 
@@ -231,8 +221,9 @@ Tensor gather_rows_backward(const Tensor& drows, const Tensor& assignment, int64
   if (drows.device() == Device::meta) return dx;
   const auto row_of = detail::row_of_assignment(assignment, n * top_k, where);
   visit_activation(drows.dtype(), where, [&]<class Number>(Type<Number>) {
-    const auto one = [](int64_t) { return Computed<Number>{1}; };
-    detail::sum_rows<Number>(drows, row_of, top_k, dx, one, where);
+    const std::vector<Computed<Number>> ones(static_cast<size_t>(top_k), 1);
+    const auto weights = [&](int64_t) { return std::span(ones); };
+    detail::sum_rows<Number>(drows, row_of, top_k, dx, weights, where);
   });
   return dx;
 }
@@ -250,8 +241,8 @@ Tensor combine_rows(const Tensor& rows, const Tensor& assignment, const Tensor& 
   const auto row_of = detail::row_of_assignment(assignment, n * k, where);
   visit_activation(rows.dtype(), where, [&]<class Number>(Type<Number>) {
     const Computed<Number>* w = weight.data<Computed<Number>>(where);
-    detail::sum_rows<Number>(
-        rows, row_of, k, y, [w](int64_t a) { return w[a]; }, where);
+    const auto weights = [&](int64_t i) { return std::span(w + i * k, static_cast<size_t>(k)); };
+    detail::sum_rows<Number>(rows, row_of, k, y, weights, where);
   });
   return y;
 }

@@ -8,9 +8,7 @@
 //
 //     E = 4, k = 2      s  .1  .4  .3  .2         expert  1  2        weight  4/7  3/7
 //
-// Equal scores: the expert with the lower number is chosen. The bias b only chooses; it has no part
-// in the weight. The choice itself has no gradient; the weights have one, and carry it to the
-// logits.
+// What happens to one token, forward and backward, is expert_choice.hpp; here it is done to all.
 //
 // Left alone, a router sends most tokens to few experts; load_balance.hpp has three cures. Two are
 // losses whose gradients backward_input() adds; they are means over the tokens of the whole batch.
@@ -28,22 +26,19 @@
 // Fedus et al. 2021, Switch (the score itself); DeepSeek-V3 (2024), section 2.1.2 (sigmoid, bias).
 #pragma once
 
+#include "yotta/nn/expert_choice.hpp"
 #include "yotta/nn/layer.hpp"
 #include "yotta/nn/load_balance.hpp"
 #if YOTTA_BODIES_OF(nn)
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "yotta/nn/linear.hpp"
 #include "yotta/nn/softmax.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {
-
-enum class RouterScore : uint8_t { softmax, sigmoid };
-constexpr const char* name(RouterScore score) {
-  return score == RouterScore::softmax ? "softmax" : "sigmoid";
-}
 
 struct RouterOptions {
   int64_t width = 1;    // C
@@ -129,27 +124,15 @@ inline Tensor router_scores(RouterScore score, const Tensor& logits, Where where
              where, logits);
 }
 
-// The k experts with the largest s + b; of equal ones the first. Their weights.
-template <class Real>
-void choose_row(const Real* s, const Real* b, const RouterOptions& o, int32_t* expert,
-                Real* weight) {
-  const auto value = [&](int64_t e) { return b == nullptr ? s[e] : s[e] + b[e]; };
-  Real sum = 0;
-  for (int64_t j = 0; j < o.top_k; ++j) {
-    int64_t best = -1;
-    for (int64_t e = 0; e < o.experts; ++e)
-      if (std::find(expert, expert + j, e) == expert + j && (best < 0 || value(e) > value(best)))
-        best = e;
-    expert[j] = static_cast<int32_t>(best);
-    weight[j] = s[best];
-    sum += s[best];
-  }
-  for (int64_t j = 0; j < o.top_k && o.renormalise; ++j) weight[j] /= sum;
+// Row i of a matrix of rows of `width` numbers.
+template <class Number>
+std::span<Number> row(std::span<Number> matrix, int64_t i, int64_t width) {
+  return matrix.subspan(static_cast<size_t>(i * width), static_cast<size_t>(width));
 }
 
-// The same for all rows of scores (n, E). bias (1, E), or undefined.
-inline Routing choose_experts(const Tensor& scores, const Tensor& bias, const RouterOptions& o,
-                              Where where) {
+// Where each row of scores (n, E) goes. bias (1, E), or undefined.
+inline Routing route_scores(const Tensor& scores, const Tensor& bias, const RouterOptions& o,
+                            Where where) {
   const int64_t n = scores.dim(0), E = o.experts, k = o.top_k;
   const DType type = scores.dtype();
   charge(router_cost("router", type, n, E, k));
@@ -157,38 +140,16 @@ inline Routing choose_experts(const Tensor& scores, const Tensor& bias, const Ro
              empty_beside(scores, {n, k}, type, where)};
   if (scores.device() == Device::meta) return to;
   visit_real(type, where, [&]<class Real>(Type<Real>) {
-    const Real* s = scores.data<Real>(where);
-    const Real* b = bias.defined() ? bias.data<Real>(where) : nullptr;
-    int32_t* expert = to.expert.data<int32_t>();
-    Real* weight = to.weight.data<Real>();
+    const auto s = scores.span<Real>(where);
+    const auto b = bias.defined() ? bias.span<Real>(where) : std::span<const Real>();
+    const auto expert = to.expert.span<int32_t>();
+    const auto weight = to.weight.span<Real>();
     parallel_for(n, rows_per_thread(E * k), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
-        choose_row(s + i * E, b, o, expert + i * k, weight + i * k);
+        choose_experts<Real>(row(s, i, E), b, o.renormalise, row(expert, i, k), row(weight, i, k));
     });
   });
   return to;
-}
-
-// ds (E) += what the weights of the chosen pass on: w_j = s_j / S, or s_j.
-template <class Real>
-void choice_gradient(const Real* s, const int32_t* expert, const Real* dweight,
-                     const RouterOptions& o, Real* ds) {
-  Real S = 0, along = 0;  // sum of the chosen s; sum of dw w
-  for (int64_t j = 0; j < o.top_k; ++j) {
-    S += s[expert[j]];
-    along += dweight[j] * s[expert[j]];
-  }
-  for (int64_t j = 0; j < o.top_k; ++j)
-    ds[expert[j]] += o.renormalise ? (dweight[j] - along / S) / S : dweight[j];
-}
-
-// ds (E), in place -> dlogits.
-template <class Real>
-void score_gradient(const Real* s, const RouterOptions& o, Real* ds) {
-  Real along = 0;
-  for (int64_t e = 0; e < o.experts; ++e) along += ds[e] * s[e];
-  for (int64_t e = 0; e < o.experts; ++e)
-    ds[e] = o.score == RouterScore::softmax ? s[e] * (ds[e] - along) : ds[e] * s[e] * (1 - s[e]);
 }
 
 // dlogits (n, E) of dweight (n, k) and of both losses, means over `tokens`, or if 0 the load's.
@@ -203,17 +164,18 @@ inline Tensor logits_gradient(const RouterOptions& o, const Tensor& logits, cons
   const double mean = 1 / (tokens > 0 ? static_cast<double>(tokens) : load.item({E}));
   const std::vector<double> g = balance_factors(o.balance_loss * mean, load, k, where);
   visit_real(logits.dtype(), where, [&]<class Real>(Type<Real>) {
-    const Real *s = scores.data<Real>(where), *z = logits.data<Real>(where);
-    const Real* dw = dweight.data<Real>(where);
-    const int32_t* chosen = expert.data<int32_t>(where);
-    Real* d = dlogits.data<Real>();
+    const auto s = scores.span<Real>(where), z = logits.span<Real>(where);
+    const auto dw = dweight.span<Real>(where);
+    const auto d = dlogits.span<Real>();
+    const auto chosen = expert.span<int32_t>(where);
     parallel_for(n, rows_per_thread(8 * E), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        Real* ds = d + i * E;
-        choice_gradient(s + i * E, chosen + i * k, dw + i * k, o, ds);
-        if (o.balance_loss > 0) share_gradient(s + i * E, g, ds);
-        score_gradient(s + i * E, o, ds);
-        if (o.z_loss > 0) z_gradient(z + i * E, static_cast<Real>(o.z_loss * mean), E, ds);
+        const auto ds = row(d, i, E);
+        if (o.balance_loss > 0) share_gradient(row(s, i, E).data(), g, ds.data());
+        choose_experts_backward<Real>(row(s, i, E), row(chosen, i, k), row(dw, i, k), o.score,
+                                      o.renormalise, ds);
+        if (o.z_loss > 0)
+          z_gradient(row(z, i, E).data(), static_cast<Real>(o.z_loss * mean), E, ds.data());
       }
     });
   });
@@ -243,7 +205,7 @@ Routing Router::route(const Tensor& x, Saved& saved) {
   const Tensor rows = as_type(as_rows(x), weight_.dtype());
   const Tensor logits = linear_as(computed(rows.dtype()), rows, weight_.parameter()->value);
   const Tensor scores = detail::router_scores(options_.score, logits, where);
-  const Routing to = detail::choose_experts(scores, bias_.value(), options_, where);
+  const Routing to = detail::route_scores(scores, bias_.value(), options_, where);
   Tensor load = empty_beside(x, {E + 1}, DType::f64, where);
   load.rows(0, E).copy_from(expert_counts(to.expert, E));
   load.rows(E, E + 1).fill(static_cast<double>(rows.dim(0)));

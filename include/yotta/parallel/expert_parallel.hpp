@@ -123,13 +123,13 @@ YOTTA_API void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters,
 DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
   const int64_t E = std::ssize(counts) / ep;
   DispatchPlan plan;
-  // exercise 25.1: rank r holds experts chunk_begin(E, ep, r) to chunk_begin(E, ep, r + 1)
   const auto run = [&](int of_rank, int for_rank) {  // of_rank's rows, by expert of for_rank
     return counts.subspan(static_cast<size_t>(of_rank * E + chunk_begin(E, ep, for_rank)),
                           static_cast<size_t>(chunk_count(E, ep, for_rank)));
   };
   const auto sum = [](Counts of) { return std::accumulate(of.begin(), of.end(), int64_t{0}); };
   plan.held.resize(run(rank, rank).size());
+  // exercise 25.4: to, from, arriving and held, by run() and sum()
   for (int r = 0; r < ep; ++r) {
     const Counts theirs = run(r, rank);
     plan.to.push_back(sum(run(rank, r)));
@@ -137,7 +137,7 @@ DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
     plan.arriving.insert(plan.arriving.end(), theirs.begin(), theirs.end());
     for (size_t e = 0; e < theirs.size(); ++e) plan.held[e] += theirs[e];
   }
-  // end of exercise 25.1
+  // end of exercise 25.4
   return plan;
 }
 
@@ -146,14 +146,14 @@ namespace detail {
 inline Tensor swap_order(const Tensor& rows, Counts counts, int64_t size_a, int64_t size_b) {
   if (size_a == 1 || size_b == 1) return rows;
   std::vector<Tensor> runs(counts.size());
-  // exercise 25.2: rows.rows(begin, end) of each run, in its new place
+  // exercise 25.5: rows.rows(begin, end) of each run, in its new place
   int64_t begin = 0;
   for (int64_t i = 0; i < std::ssize(counts); ++i) {
     const int64_t end = begin + counts[static_cast<size_t>(i)];
     runs[static_cast<size_t>(i % size_b * size_a + i / size_b)] = rows.rows(begin, end);
     begin = end;
   }
-  // end of exercise 25.2
+  // end of exercise 25.5
   return cat(runs, 0);
 }
 }  // namespace detail
@@ -170,16 +170,17 @@ RowsInFlight::RowsInFlight(const Tensor& rows, Counts to, Counts from, const Com
                            const CommOptions& comm)
     : leaving_(rows), arriving_(rows) {
   if (axis_size(ep) == 1) return;
-  // exercise 25.3: room for what comes, and the exchange, in flight; its counts are numbers
-  const int64_t C = rows.dim(1), M = std::accumulate(from.begin(), from.end(), int64_t{0});
-  const auto numbers = [C](Counts counts) {
+  const int64_t C = rows.dim(1);
+  const auto numbers = [C](Counts counts) {  // of rows -> of their numbers
     std::vector<int64_t> each(counts.begin(), counts.end());
     for (int64_t& count : each) count *= C;
     return each;
   };
+  // exercise 25.6: room for what comes, and the exchange, in flight; its counts are numbers
+  const int64_t M = std::accumulate(from.begin(), from.end(), int64_t{0});
   arriving_ = empty_beside(rows, {M, C}, rows.dtype(), Where::current());
   work_ = ep.all_to_all_v_async(arriving_, numbers(from), leaving_, numbers(to), comm);
-  // end of exercise 25.3
+  // end of exercise 25.6
 }
 Tensor RowsInFlight::wait() {
   work_.wait();
@@ -221,20 +222,21 @@ Tensor MoeMlp::forward(const Tensor& x, Saved& saved) {
   const Routing routing =
       route_tokens(router_, tokens, axes_.all_routed(), saved.child(router_.name()));
   const ExpertRows rows = rows_within_capacity(routing.expert, options_, axes_.all_routed());
+  const int64_t k = options_.router.top_k;
   Tensor y, shared;
-  // exercise 25.4: all_counts ("ep.counts"), kept as "counts"; gather_rows, send ("ep.dispatch"),
-  // the shared expert, wait, the experts, send_back ("ep.combine"), kept as "results"; combine_rows
+  // all_counts ("ep.counts"), kept as "counts"; gather_rows, send ("ep.dispatch"), the shared
+  // expert, wait, the experts, send_back ("ep.combine"), kept as "results"; combine_rows.
+  // exercise 25.7: y, without the shared expert's part, which is `shared`
   saved.keep("counts", all_counts(rows.counts, axes_.ep, "ep.counts"));
   const DispatchPlan plan = planned(saved.get("counts"));
-  RowsInFlight there =
-      send(gather_rows(tokens, rows.assignment, options_.router.top_k), plan, "ep.dispatch");
+  RowsInFlight there = send(gather_rows(tokens, rows.assignment, k), plan, "ep.dispatch");
   if (shared_ != nullptr) shared = run(*shared_, x, saved);
   const Tensor made =
       experts_.forward(plan.by_expert(there.wait()), plan.held, saved.child(experts_.name()));
   const Tensor results = send_back(made, plan, "ep.combine").wait();
   saved.keep("results", results);
   y = combine_rows(results, rows.assignment, routing.weight);
-  // end of exercise 25.4
+  // end of exercise 25.7
   saved.keep("assignment", rows.assignment);
   saved.keep("weight", routing.weight);
   y = g_.forward(with_leading_dims_of(whole, y));
@@ -249,9 +251,10 @@ Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
   CombineGradients d = combine_rows_backward(as_rows(whole), saved.take("results"), assignment,
                                              saved.take("weight"));
   Tensor dx, dtokens, dshared;  // dtokens (n, C): the router's part of dx
-  // exercise 25.5: the way back: d.drows travel as tokens did ("ep.combine_backward"), the shared
-  // expert runs meanwhile; what experts return as results did ("ep.dispatch_backward"), meanwhile
-  // the router runs; with tp, d.dweight is a part of a sum
+  // d.drows travel as tokens did ("ep.combine_backward"), the shared expert runs meanwhile; what
+  // experts return as results did ("ep.dispatch_backward"), meanwhile the router runs. With tp,
+  // d.dweight is a part of a sum.
+  // exercise 25.8: dx, without the parts of the router and of the shared expert
   RowsInFlight there = send(d.drows, plan, "ep.combine_backward");
   if (shared_ != nullptr) dshared = run_back(*shared_, dsum, saved);
   if (axis_size(axes_.tp) > 1)
@@ -261,7 +264,7 @@ Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
   RowsInFlight back = send_back(darrived, plan, "ep.dispatch_backward");
   dtokens = run_back(router_, d.dweight, saved);
   dx = gather_rows_backward(back.wait(), assignment, dtokens.dim(0), options_.router.top_k);
-  // end of exercise 25.5
+  // end of exercise 25.8
   if (axis_rank(axes_.tp) == 0) add_into(dx, dtokens);  // whole on each rank: once in f's sum
   dx = f_.backward(with_leading_dims_of(whole, dx));
   if (dshared.defined()) add_into(dx, dshared);
@@ -284,11 +287,11 @@ std::vector<Layer*> MoeMlp::parts() {
 void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters, const Communicator& copies,
                           const Communicator& data) {
   for (const ParameterPtr& each : parameters) {
-    // exercise 25.6: over which ranks? all_reduce each->gradient(), label "ep.gradients"
+    // exercise 25.9: over which ranks? all_reduce each->gradient(), label "ep.gradients"
     const Communicator& over = is_expert_parameter(*each) ? copies : data;
     if (axis_size(over) > 1)
       over.all_reduce(each->gradient(), ReduceOp::sum, {.label = "ep.gradients"});
-    // end of exercise 25.6
+    // end of exercise 25.9
   }
 }
 
