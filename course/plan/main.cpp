@@ -96,7 +96,7 @@ void confirm(const Plan& plan, int count) {
     const DescribedStep step = shortened(plan.request, plan.best[i].layout);
     const Cluster seen = as_seen_by(step.shape, plan.request.cluster);
     const StepEstimate formula = estimate_step(seen, step);
-    const StepFigures run = run_described(seen, step);
+    const DescribedFigures run = run_described(seen, step);
     table.row({std::to_string(i + 1), std::to_string(step.options.microbatches),
                fmt::format("{:.4f}", formula.seconds), fmt::format("{:.4f}", run.seconds),
                fmt::format("{:+.1f}%", 100 * (formula.seconds / run.seconds - 1)),

@@ -38,7 +38,7 @@ void mesh(Lesson& lesson) {
 
 // ---- the order ----
 
-AxisBytes bytes_by_axis(const StepFigures& step) {
+AxisBytes bytes_by_axis(const DescribedFigures& step) {
   AxisBytes bytes = {};
   for (const auto& [axes, sent] : step.sent) {
     const Axis axis = axes == "tp"   ? Axis::tp
@@ -159,7 +159,8 @@ void sharded_stages(Lesson& lesson) {
     step.options.fsdp.reshard_after_forward = way.reshards;
     step.options.zero = {.stage = way.zero, .bucket_bytes = 1 << 28};
     step.efficiency = h100_kernels;
-    const StepFigures found = run_described(as_seen_by(step.shape, cluster_named("h100x64")), step);
+    const DescribedFigures found =
+        run_described(as_seen_by(step.shape, cluster_named("h100x64")), step);
     const double sent = bytes_by_axis(found)[static_cast<size_t>(Axis::dp_replicate)];
     double exposed = 0;
     for (const auto& [axes, seconds] : found.exposed)
@@ -257,7 +258,8 @@ void rows(Lesson& lesson, int64_t count, int64_t recomputed, bool crosses_pods, 
     const Llama3Row& row = llama3_rows[i];
     DescribedStep step = llama3_step(row, recomputed);
     if (in_pieces) step.options.pieces = Pieces::both_ways;
-    const StepFigures found = run_described(as_seen_by(step.shape, cluster_named(machine)), step);
+    const DescribedFigures found =
+        run_described(as_seen_by(step.shape, cluster_named(machine)), step);
     double exposed[3] = {};  // tp, cp, dp
     for (const auto& [axes, seconds] : found.exposed)
       exposed[axes == "tp" ? 0 : axes == "cp" ? 1 : 2] += seconds;

@@ -44,7 +44,7 @@ PlanRequest searched(const Sizes& sizes) {
     request.cluster.levels[i].beta = 1e-9 / static_cast<double>(sizes.cards);
   return request;
 }
-StepFigures run_of(const PlanRequest& request, const Layout& layout) {
+DescribedFigures run_of(const PlanRequest& request, const Layout& layout) {
   return run_described(as_seen_by(layout.shape, request.cluster), described(request, layout));
 }
 
@@ -409,8 +409,8 @@ struct Prediction {
 };
 
 double run_and_say(Lesson& lesson, const PlanRequest& request, const Layout& layout,
-                   StepFigures* figures = nullptr) {
-  const StepFigures run = run_of(request, layout);
+                   DescribedFigures* figures = nullptr) {
+  const DescribedFigures run = run_of(request, layout);
   lesson.say("  {:<52}{:>7.2f} s{:>6.1f}% bubble{:>6.1f} GB", text_of(layout), run.seconds,
              percent(run.bubble / run.seconds), gb(static_cast<double>(run.bytes)));
   if (figures != nullptr) *figures = run;
@@ -419,7 +419,7 @@ double run_and_say(Lesson& lesson, const PlanRequest& request, const Layout& lay
 
 double more_stages(Lesson& lesson) {
   const PlanRequest request = request_of(llama3_70b(), 128, 16 * 8192, 8192);
-  StepFigures run;
+  DescribedFigures run;
   for (const int pp : {2, 4, 8, 16}) {
     Layout layout{.shape = {.tp = 8, .pp = pp, .dp_replicate = 16 / pp}, .sequence_parallel = true};
     layout.microbatches = pp, layout.zero = pp < 16;

@@ -67,7 +67,7 @@ TEST_CASE("one live rank a stage takes as long as all of them, on every axis") {
   for (const auto& [shape, options] : layouts) {
     const DescribedStep step = small(shape, options);
     const Cluster c = as_seen_by(shape, cluster_named("h100x8"));
-    const StepFigures one = run_described(c, step);
+    const DescribedFigures one = run_described(c, step);
     CAPTURE(describe(shape));
     // Along cp rank 0's blocks of attention are cut in other ways than the others', hop by hop.
     const double tolerance = shape.cp > 1 ? 0.02 : 1e-9;
@@ -79,7 +79,7 @@ TEST_CASE("computed, exposed and bubble add up to the step, and are named by the
   NdOptions options{.microbatches = 4};
   options.zero.stage = 1, options.sequence_parallel = true;
   const MeshShape shape{.tp = 2, .cp = 2, .pp = 4, .dp_replicate = 4};
-  const StepFigures step =
+  const DescribedFigures step =
       run_described(as_seen_by(shape, cluster_named("h100x64")), small(shape, options));
   double sum = step.computed + step.bubble;
   for (const auto& [axes, seconds] : step.exposed) sum += seconds;
@@ -96,7 +96,7 @@ TEST_CASE("without a pipeline every wait is for an axis that is named, and nothi
   options.sequence_parallel = true, options.zero.stage = 1;
   for (const MeshShape shape :
        {MeshShape{.tp = 4}, MeshShape{.tp = 2, .cp = 2, .dp_replicate = 2}}) {
-    const StepFigures step =
+    const DescribedFigures step =
         run_described(as_seen_by(shape, cluster_named("h100x8")), small(shape, options));
     CHECK(step.exposed.at("tp") > 0.1 * step.seconds);
     CHECK(std::abs(step.bubble) < 1e-9 * step.seconds);
@@ -107,7 +107,7 @@ TEST_CASE("Async-TP's hops are tp's, and nothing is called cp where cp is 1") {
   NdOptions options{.microbatches = 2};
   options.pieces = Pieces::both_ways;
   const MeshShape shape{.tp = 4, .pp = 2};
-  const StepFigures step =
+  const DescribedFigures step =
       run_described(as_seen_by(shape, cluster_named("h100x8")), small(shape, options));
   CHECK(step.sent.at("tp") > 0);
   CHECK(step.exposed.at("tp") > 0);
@@ -121,7 +121,8 @@ TEST_CASE("a mixture of experts on ep and dp can be mirrored, across the border 
   const MeshShape shape{.tp = 2, .ep = 4, .dp_replicate = 2};
   DescribedStep described = small(shape, options);
   described.config.mixture = {.experts = 4, .top_k = 2};
-  const StepFigures step = run_described(as_seen_by(shape, cluster_named("h100x64")), described);
+  const DescribedFigures step =
+      run_described(as_seen_by(shape, cluster_named("h100x64")), described);
   CHECK(step.exposed.at("ep") > 0);
 }
 

@@ -11,13 +11,14 @@ using namespace yotta;
 namespace {
 
 struct Figures {
-  StepFigures step;
+  DescribedFigures step;
   double tflops;  // a GPU, with causal attention
 };
 
 Figures run(const Llama3Row& row, int64_t recomputed, const char* cluster = "h100x16384") {
   const DescribedStep step = llama3_step(row, recomputed);
-  const StepFigures found = run_described(as_seen_by(step.shape, cluster_named(cluster)), step);
+  const DescribedFigures found =
+      run_described(as_seen_by(step.shape, cluster_named(cluster)), step);
   const double per = found.seconds * static_cast<double>(step.shape.ranks()) * 1e12;
   return {found, causal_step_flops(step.config, step.batch, row.sequence) / per};
 }

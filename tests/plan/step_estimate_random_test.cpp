@@ -109,7 +109,7 @@ TEST_CASE("200 random small cases: seconds and bytes by formula are within 3% of
     const auto [request, layout] = draw_case(seed);
     const DescribedStep step = described(request, layout);
     const Cluster cluster = as_seen_by(step.shape, request.cluster);
-    const StepFigures run = run_described(cluster, step);
+    const DescribedFigures run = run_described(cluster, step);
     const StepEstimate formula = estimate_step(cluster, step);
     CAPTURE(seed);
     CAPTURE(text_of(layout));

@@ -21,7 +21,7 @@ DescribedStep small(const MeshShape& shape, const NdOptions& options) {
 void check(const DescribedStep& step) {
   const Cluster cluster = as_seen_by(step.shape, cluster_named("h100x16"));
   const StepEstimate found = estimate_step(cluster, step);
-  const StepFigures run = run_described(cluster, step);
+  const DescribedFigures run = run_described(cluster, step);
   CAPTURE(describe(step.shape));
   CHECK(found.seconds == doctest::Approx(run.seconds).epsilon(0.03));
   CHECK(found.memory.bytes() == doctest::Approx(static_cast<double>(run.bytes)).epsilon(0.03));

@@ -46,7 +46,7 @@ struct DescribedStep {
   Efficiency efficiency = {};
 };
 
-struct StepFigures {
+struct DescribedFigures {
   double seconds = 0, computed = 0, bubble = 0;
   std::map<std::string, double> exposed;  // by axes: "tp", "cp+dp"
   int64_t bytes = 0;                      // the most that a rank held
@@ -54,8 +54,8 @@ struct StepFigures {
 };
 
 // Errors: a layout, a batch or an efficiency that cannot be; too few chips; links that differ.
-YOTTA_API StepFigures run_described(const Cluster& cluster, const DescribedStep& step,
-                                    Where where = Where::current());
+YOTTA_API DescribedFigures run_described(const Cluster& cluster, const DescribedStep& step,
+                                         Where where = Where::current());
 
 // Model FLOPs of a step, with attention counted as causal models need it: each token sees half of
 // the others. step_flops() (config.hpp) counts all of them.
@@ -129,7 +129,7 @@ inline std::string axes_of(const Trace& trace, int rank, const TraceEvent& messa
   return std::string(*trace.lanes[static_cast<size_t>(rank)].at(message.lane).begin());
 }
 
-inline void add_waits(StepFigures& found, const Trace& trace, int rank, double share) {
+inline void add_waits(DescribedFigures& found, const Trace& trace, int rank, double share) {
   for (const TraceEvent& event : trace.ranks[static_cast<size_t>(rank)]) {
     if (event.begin < first_second) continue;
     if (event.kind == EventKind::send && rank == 0)
@@ -141,8 +141,8 @@ inline void add_waits(StepFigures& found, const Trace& trace, int rank, double s
   }
 }
 
-inline StepFigures figures_of(const Timed& run, int stages) {
-  StepFigures found;
+inline DescribedFigures figures_of(const Timed& run, int stages) {
+  DescribedFigures found;
   found.bubble = found.seconds = run.seconds() - first_second;
   for (int rank = 0; rank < stages; ++rank) {
     const Ledger& ledger = run.reports[static_cast<size_t>(rank)].ledger();
@@ -157,7 +157,7 @@ inline StepFigures figures_of(const Timed& run, int stages) {
 
 }  // namespace detail
 
-StepFigures run_described(const Cluster& cluster, const DescribedStep& step, Where where) {
+DescribedFigures run_described(const Cluster& cluster, const DescribedStep& step, Where where) {
   expect_layout(step.config, step.shape, step.batch, step.options, where);
   const Efficiency& e = step.efficiency;
   for (const double share : {e.matmul, e.attention, e.attention_backward})
