@@ -73,13 +73,13 @@ TEST_CASE("equal scores: the first is chosen, also where a bias makes them equal
   CHECK(choose({0.5, 0.25, 0.25}, 2, true, {0, 0.25, 0.25}).expert == std::vector<int32_t>{0, 1});
 }
 
-TEST_CASE("a bias chooses, and is in no weight; scores may be 0 or below with it") {
+TEST_CASE("a bias chooses, and is in no weight; a score with its bias may be negative") {
   const Chosen to = choose({0.5, 0.25, 0.125}, 2, true, {-1, -0.5, 0.5});
   CHECK(to.expert == std::vector<int32_t>{2, 1});
   check_near(to.weight, {1.0 / 3, 2.0 / 3}, 1e-15);
 }
 
-TEST_CASE("gradients of the page's token, before and behind the softmax") {
+TEST_CASE("gradients of the page's token: what one logit gains the other loses") {
   const Numbers s = {0.1, 0.4, 0.3, 0.2}, dweight = {1, 0};
   const std::vector<int32_t> expert = {1, 2};
   Numbers ds(4);

@@ -21,9 +21,9 @@
 //     w_j = s_j / S      ds_j = (dw_j - A) / S      A = sum over the chosen of dw_i w_i
 //     w_j = s_j          ds_j = dw_j                experts that are not chosen: 0
 //
-// With dw = (1, 0) above, A = 4/7 and ds = 0, .61, -.82, 0: what one gains the other loses.
-// From the scores it goes to the logits z. Softmax's scores share a sum, so each logit is in all of
-// them; a sigmoid's score is its own logit's alone.
+// With dw = (1, 0) above, A = 4/7 and ds = 0, .61, -.82, 0. From scores the gradient goes on to the
+// logits z. Softmax's scores add up to 1, so each logit is in all of them: here dz = 0, .24, -.24,
+// 0, what one gains the other loses. A sigmoid's score is its own logit's alone.
 //
 //     softmax            dz_e = s_e (ds_e - B)      B = sum over all E of ds_i s_i
 //     sigmoid            dz_e = ds_e s_e (1 - s_e)
@@ -34,11 +34,11 @@
 // Dropped: an expert with a capacity may refuse a token. Then there is no row: it adds nothing to
 // the sum, the other weights stay as they are, and its own gets the gradient 0.
 //
-// Cost of a token: k E comparisons, some 8 E FLOPs backward; the sum 2 k C, backward 3 k C. Next to
-// the experts' 4 k C F (6 with SwiGLU) it is nothing; that of the sum is the memory's time.
-// Contract: functions of one token; who calls them has checked shapes. 1 <= k <= E; a sum of scores
-// that divides is not 0. All Real are of one type: the scores' f32 or f64, bf16 rows are added up
-// in f32. router.hpp and expert_rows.hpp run them over all tokens, in parallel.
+// Cost of a token: k E comparisons, and k E k / 2 to see who is taken; some 5 E FLOPs backward. The
+// sum has 2 k C FLOPs, backward 3 k C, next to nothing beside the experts' 4 k C F.
+// Contract: functions of one token, whose caller has checked sizes: router.hpp and expert_rows.hpp
+// run them over all tokens, in parallel. 1 <= k <= E; the sum S is not 0 where it divides. Real is
+// the scores' type, f32 or f64; rows of bf16 are added up in f32.
 // Letters: C width, E experts, k experts of a token, F hidden width of an expert.
 // References: Shazeer et al. 2017; Mixtral (Jiang et al. 2024), section 2.1; Switch (Fedus et al.
 // 2021); DeepSeek-V3 (2024), section 2.1.2 (sigmoid, bias).
