@@ -172,8 +172,8 @@ struct MostRanks {
   int tp = 1, cp = 1, pp = 1;
 };
 // Axes, doubled one by one, with which `chips` chips are fed. Next is the axis that moves the lower
-// limit: tp if it does, else cp or pp. Where that axis has reached its most, all stay as they are,
-// and fed_chips says how far they go.
+// limit, of two equal ones the batch limit: tp if it does, else cp or pp. Where that axis has
+// reached its most, all stay as they are, and fed_chips says how far they go.
 constexpr MeshShape axes_to_feed(const BatchLimits& l, double chips, MostRanks most) {
   MeshShape shape;
   // exercise 28.6: double the axis that moves the lower limit, until they reach

@@ -47,7 +47,7 @@ YOTTA_API Plan make_plan(const PlanRequest& request, const PlanOptions& options 
 
 // Bytes as people say them: "does not fit: 96.4 of 80 GB; weights 40.1, gradients ..., ...".
 YOTTA_API std::string why_too_large(const MemoryParts& memory, double capacity);
-// "31% slower: bubble 24% of the step (the best has 5%)": the part of the step that grew most.
+// "31% slower: bubble 24% of its step, 5% of the best one's": the part that grew by most seconds.
 YOTTA_API std::string why_slower(const StepEstimate& loser, const StepEstimate& best);
 
 }  // namespace yotta
