@@ -77,7 +77,7 @@ std::string begin(const std::string& title) {
 
 std::string flops_words(double value) { return fmt::format("{:.1e}", value); }
 
-// The middle of a budget's runs, from which a parabola is told.
+// A budget's runs, and the parabola through them.
 struct Curve {
   std::vector<ScalingRun> runs;
   Parabola parabola;
