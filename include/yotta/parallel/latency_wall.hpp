@@ -60,8 +60,9 @@ struct LatencyBound {
 // The largest run. Errors: a time or a size that is not above 0; e outside 0 to below 1.
 YOTTA_API LatencyBound largest_run(const LatencyWall& wall, Where where = Where::current());
 
-// Seconds that a message needs to get from each of k workers to all, at least: in each latency the
-// number of workers who know it doubles.
+// Seconds that a message needs to get from each of k workers to all, if a worker sends to one other
+// at a time: in each latency the number of workers who know it doubles. (Workers that send to all
+// others at once need one latency.)
 YOTTA_API double meeting_seconds(int workers, double latency);
 
 // Seconds of latency inside a worker, in one step of a model of `layers` layers with tensor
