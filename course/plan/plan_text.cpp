@@ -120,6 +120,7 @@ std::string plan_svg(const Plan& plan) {
 
 std::string losers_text(const Plan& plan, size_t lines) {
   std::string text;
+  if (lines == 0) return text;
   const auto every = [&](size_t count) { return std::max<size_t>(1, (count + lines - 1) / lines); };
   for (size_t i = 0; i < plan.losers.size() && !plan.best.empty(); i += every(plan.losers.size()))
     text += fmt::format("  {}\n      {}\n", text_of(plan.losers[i].layout),

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <map>
 #include <sstream>
 
+#include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/core/files/json.hpp"
 #include "yotta/model/files/hugging_face.hpp"
 
@@ -116,12 +118,20 @@ class RowReader {
       fail(Where::current(), "--calibrate {}: {} is '{}', and no number", path_, name, text);
     return value;
   }
-  int whole(const std::string& name, int otherwise) const {
+  int whole(const std::string& name, int otherwise, int least = 1) const {
     const double value = number(name, otherwise);
-    if (!(value >= -1 && value <= 1 << 30) || value != static_cast<int>(value))
-      fail(Where::current(), "--calibrate {}: {} is {}, expected a whole number", path_, name,
-           value);
+    if (!(value >= least && value <= 1 << 30) || value != static_cast<int>(value))
+      fail(Where::current(), "--calibrate {}: {} is {}, expected a whole number from {} on", path_,
+           name, value, least);
     return static_cast<int>(value);
+  }
+  // One of `all`, of which the first is what is meant where there is no such column.
+  std::string one_of(const std::string& name, std::initializer_list<const char*> all) const {
+    const std::string given = word(name, *all.begin());
+    if (std::find(all.begin(), all.end(), given) == all.end())
+      fail(Where::current(), "--calibrate {}: {} is '{}', expected one of {}", path_, name, given,
+           fmt::join(all, ", "));
+    return given;
   }
 
  private:
@@ -145,12 +155,13 @@ Layout layout_of_row(const RowReader& row, const std::string& path) {
   layout.microbatches = row.whole("microbatches", 1);
   layout.chunks = row.whole("chunks", 1);
   layout.schedule = schedule_named(row.word("schedule", "1f1b"), layout.chunks, path);
-  layout.zero = row.whole("zero", 0);
-  layout.recomputed = row.whole("recomputed", 0);
-  const std::string tp = row.word("tp_kind", "plain");
+  layout.zero = row.whole("zero", 0, 0);
+  layout.recomputed = row.whole("recomputed", 0, -1);
+  const std::string tp = row.one_of("tp_kind", {"plain", "sp", "async"});
   layout.sequence_parallel = tp == "sp" || tp == "async";
   if (tp == "async") layout.pieces = Pieces::one_way;
-  if (row.word("cp_kind", "ring") == "ulysses") layout.context = ContextParallel::ulysses;
+  if (row.one_of("cp_kind", {"ring", "ulysses"}) == "ulysses")
+    layout.context = ContextParallel::ulysses;
   return layout;
 }
 
@@ -167,9 +178,15 @@ std::vector<MeasuredStep> measured_steps(const std::string& path, const PlanRequ
     of_row.sequence = reader.whole("sequence", static_cast<int>(request.sequence));
     of_row.tokens = reader.whole("batch", static_cast<int>(request.batch())) * of_row.sequence;
     const double seconds = reader.number("step_seconds", 0);
-    if (!(seconds > 0))
-      fail(Where::current(), "--calibrate {}: a run without step_seconds above 0", path);
-    const DescribedStep step = described(of_row, layout_of_row(reader, path));
+    if (!(seconds > 1e-9 && seconds < 1e9))
+      fail(Where::current(), "--calibrate {}: step_seconds is {:g}, expected 1e-9 to 1e9", path,
+           seconds);
+    const Layout layout = layout_of_row(reader, path);
+    if (layout.shape.ranks() != request.cluster.size())
+      fail(Where::current(), "--calibrate {}: {} are {} ranks, and {} has {} chips", path,
+           describe(layout.shape), layout.shape.ranks(), request.cluster.name,
+           request.cluster.size());
+    const DescribedStep step = described(of_row, layout);
     expect_layout(step.config, step.shape, step.batch, step.options);
     steps.push_back({step, seconds});
   }

@@ -922,6 +922,9 @@ void expect_workers(const TrainingPlan& plan) {
          plan.workers, plan.batch, plan.workers);
   if (plan.device != Device::cpu)
     fail(Where::current(), "DiLoCo's outer steps run on the CPU only; leave out --device cuda");
+  if (plan.tolerance)
+    fail(Where::current(),
+         "--tolerate and --faults do not go together with --diloco: leave one of them out");
   if (!plan.resume.empty() || plan.save_every > 0 || plan.stops_on_signals)
     fail(Where::current(),
          "a run of DiLoCo is saved at its end alone: a checkpoint has no room for what each worker "

@@ -482,14 +482,16 @@ std::vector<ParameterPtr> parameters_of(Layer& layer) {
 }
 
 // Forward, and if there is a dy backward, of x's rows.
+// With `forwards`, counts there that forward has ended, and begins backward when it has on all of ep.
 Outcome run_layer(Layer& layer, const Tensor& x, const Tensor& dy = {},
-                  std::atomic<int>* forwards = nullptr) {
+                  std::atomic<int>* forwards = nullptr, const Communicator& ep = {}) {
   Saved saved;
   Outcome out{layer.forward(x, saved), {}};
   for (const char* kept : {"counts", "results"})
     if (!saved.has(kept))
       fail(Where::current(), "forward has kept no \"{}\", which backward will ask for", kept);
   if (forwards != nullptr) ++*forwards;
+  if (axis_size(ep) > 1) ep.barrier();
   if (!dy.defined()) return out;
   out.dx = layer.backward_input(dy, saved);
   layer.backward_weight(saved);
@@ -705,7 +707,7 @@ TEST_CASE("25.8: dx and every gradient of 1 to 4 ranks are those of one rank") {
         const std::string error = error_of([&] {
           run(p, [&](Communicator& ep) {
             const LayerPtr layer = solution.make_layer(options, {.ep = ep});
-            Outcome out = run_layer(*layer, own(x, ep), own(dy, ep), &forwards);
+            Outcome out = run_layer(*layer, own(x, ep), own(dy, ep), &forwards, ep);
             const std::string of = fmt::format(" on rank {} of {}, k = {}", ep.rank(), p, k);
             for (auto& [name, gradient] : out.gradients) {
               if (name.find(".experts.") == std::string::npos && p > 1)

@@ -117,15 +117,15 @@ class Diloco {
   inline void meet(const Communicator& present, int from, Where where = Where::current());
 
   int64_t steps() const { return steps_; }
-  std::deque<Fragment>& fragments() { return fragments_; }  // for checkpoints
+  std::deque<OuterFragment>& fragments() { return fragments_; }  // for checkpoints
 
  private:
-  inline void send(Fragment& fragment);
-  inline void arrive(Fragment& fragment);
+  inline void send(OuterFragment& fragment);
+  inline void arrive(OuterFragment& fragment);
 
   DilocoOptions options_;
   Communicator workers_;
-  std::deque<Fragment> fragments_;
+  std::deque<OuterFragment> fragments_;
   int64_t steps_ = 0;
   int64_t means_ = -1;  // that have arrived; -1: this worker has met nobody yet
 };
@@ -182,14 +182,14 @@ Diloco::Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions opti
 bool Diloco::after_step(double weight) {
   const int64_t means = means_;
   ++steps_;
-  for (Fragment& fragment : fragments_) {
+  for (OuterFragment& fragment : fragments_) {
     fragment.weight += weight;
     ++fragment.steps;
     if (fragment.left > 0 && --fragment.left == 0) arrive(fragment);
   }
   const int due = fragment_due(steps_, options_.inner, options_.fragments);
   if (due >= 0) {
-    Fragment& fragment = fragments_[static_cast<size_t>(due)];
+    OuterFragment& fragment = fragments_[static_cast<size_t>(due)];
     send(fragment);
     fragment.left = options_.overlap;
     if (fragment.left == 0) arrive(fragment);
@@ -197,7 +197,7 @@ bool Diloco::after_step(double weight) {
   return means_ != means;
 }
 
-void Diloco::send(Fragment& fragment) {
+void Diloco::send(OuterFragment& fragment) {
   const MemoryScope memory(MemoryKind::buffers);
   const DeviceScope device(fragment.outer.device());
   const double weight = fragment.weight / static_cast<double>(fragment.steps);
@@ -210,7 +210,7 @@ void Diloco::send(Fragment& fragment) {
   fragment.steps = 0;
 }
 
-void Diloco::arrive(Fragment& fragment) {
+void Diloco::arrive(OuterFragment& fragment) {
   fragment.work.wait();
   fragment.left = 0;
   // exercise 31.6: the mean of the weights, the outer step to it, and what training goes on with
@@ -221,9 +221,9 @@ void Diloco::arrive(Fragment& fragment) {
 }
 
 void Diloco::synchronise() {
-  for (Fragment& fragment : fragments_)
+  for (OuterFragment& fragment : fragments_)
     if (fragment.left > 0) arrive(fragment);
-  for (Fragment& fragment : fragments_) {
+  for (OuterFragment& fragment : fragments_) {
     if (fragment.steps > 0) send(fragment), arrive(fragment);
     fragment.set_weights(0);
   }
@@ -233,7 +233,7 @@ void Diloco::meet(const Communicator& present, int from, Where where) {
   std::vector<int64_t> at = {steps_, std::max<int64_t>(means_, 0)};
   present.broadcast(at, from, {.label = "diloco.meet"});
   const bool is_new = at[1] != means_;
-  for (Fragment& fragment : fragments_) {
+  for (OuterFragment& fragment : fragments_) {
     if (fragment.left > 0)
       fail(where, "a mean is on its way: call synchronise() before workers come or go");
     if (fragment.outer.device() != Device::meta) {

@@ -251,6 +251,11 @@ TEST_CASE("what cannot go on is refused, with what can") {
     return message_of([&] { check_plan(plan); });
   };
   const auto nothing = [](TrainingPlan&) {};
+  CHECK(contains(refusal("dp=2", Recovery::drop, [](TrainingPlan& plan) { plan.ema = 0.9; }),
+                 "do not go together with --ema"));
+  CHECK(contains(
+      refusal("dp=2", Recovery::drop, [](TrainingPlan& plan) { plan.workers = 2, plan.ranks = 4; }),
+      "do not go together with --diloco"));
   check_plan(runs.plan("dp=2", Recovery::drop, {}));
   CHECK(contains(refusal("pp=2", Recovery::drop, nothing),
                  "--recover drop goes on with the replicas that are left, and pp 2 has one: take "

@@ -80,6 +80,22 @@ TEST_CASE("a critical batch limits the batch; a log calibrates") {
   CHECK(has(plan(small + "--confirm 0 --calibrate " + log).text, "Calibrated with 1 measured"));
 }
 
+TEST_CASE("rows that no run can have calibrate nothing") {
+  const TemporaryFolder folder;
+  const std::string log = folder.path() / "steps.csv";
+  for (const auto& [row, words] : {std::pair{"0,8,plain,5", "tp is 0, expected a whole number"},
+                                   {"1,8,banana,5", "tp_kind is 'banana', expected one of plain"},
+                                   {"8,8,sp,5", "64 ranks, and h100x8 has 8 chips"},
+                                   {"1,8,plain,inf", "step_seconds is inf, expected 1e-9 to 1e9"},
+                                   {"1,8,plain,0", "step_seconds is 0, expected"}}) {
+    std::ofstream(log) << "tp,fsdp,tp_kind,step_seconds\n" << row << "\n";
+    const Outcome found = plan(small + "--confirm 0 --calibrate " + log);
+    CAPTURE(found.text);
+    CHECK(found.status == 1);
+    CHECK(has(found.text, words));
+  }
+}
+
 TEST_CASE("wrong input is named") {
   const TemporaryFolder folder;
   const std::string empty = folder.path() / "empty.csv";
@@ -98,6 +114,7 @@ TEST_CASE("wrong input is named") {
     CHECK(found.status == 1);
     CHECK(has(found.text, words));
   }
+  CHECK(plan(small + "--confirm 0 --losers 0").status == 0);
   const Outcome none =
       plan("--model llama3-405b --cluster h100x8 --tokens 64K --confirm 0 --losers 2");
   CHECK(none.status == 1);

@@ -20,7 +20,7 @@ std::vector<ParameterPtr> vectors(const std::vector<int64_t>& sizes, DType dtype
 std::vector<int64_t> sizes_of(const std::vector<int64_t>& slots, int fragments) {
   Sgd sgd(vectors(slots));
   std::vector<int64_t> sizes;
-  for (const Fragment& each : cut_into_fragments(sgd.slots(), fragments))
+  for (const OuterFragment& each : cut_into_fragments(sgd.slots(), fragments))
     sizes.push_back(each.size());
   return sizes;
 }
@@ -38,8 +38,8 @@ TEST_CASE("fragments are runs of slots, of about the same size, none empty") {
 
 TEST_CASE("weights are copied out in order, and set back, mixed with their own") {
   Sgd sgd(vectors({2, 3}, DType::f64));
-  std::deque<Fragment> fragments = cut_into_fragments(sgd.slots(), 1);
-  Fragment& all = fragments[0];
+  std::deque<OuterFragment> fragments = cut_into_fragments(sgd.slots(), 1);
+  OuterFragment& all = fragments[0];
   std::vector<double> before;
   for (Optimizer::Slot& slot : sgd.slots())
     for (const double each : slot.weight().values()) before.push_back(each);

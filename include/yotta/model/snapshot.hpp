@@ -24,14 +24,17 @@
 // et al. (2023), Gemini (memory of peers as the first level).
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
-#include <future>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "yotta/model/regroup.hpp"
@@ -84,7 +87,7 @@ class SnapshotKeeper {
                        Where where = Where::current());
   // Until the copy is made: call it before the weights change.
   YOTTA_API void wait_copied();
-  // Until it is written, too. Errors: the disk's.
+  // Until it is written, too. Errors: those of the copy, and the disk's.
   YOTTA_API void wait();
 
   // Those in memory, by step. Waits for the copy.
@@ -95,12 +98,18 @@ class SnapshotKeeper {
   YOTTA_API void keep_if(const std::function<bool(const SnapshotHeader&)>& belongs);
 
  private:
+  YOTTA_API void copy_and_write(const SnapshotHeader& header,
+                                std::span<const std::span<std::byte>> memory, const Write& write);
   YOTTA_API void drop_old();
 
   std::map<int64_t, std::string> memory_;
-  std::future<std::string> copied_;
   int64_t copied_step_ = 0;
-  std::future<void> written_;
+  std::thread helper_;
+  std::mutex mutex_;
+  std::condition_variable is_copied_;
+  bool copying_ = false;               // these three are the helper's, too
+  std::optional<std::string> copied_;  // until it is in memory_
+  std::exception_ptr failure_;
 };
 
 }  // namespace yotta
@@ -108,6 +117,7 @@ class SnapshotKeeper {
 #if YOTTA_BODIES_OF(model_survival_json)
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace yotta {
 
@@ -186,32 +196,50 @@ SnapshotHeader restore_snapshot(std::string_view bytes, Optimizer& optimizer, Wh
 }
 
 SnapshotKeeper::~SnapshotKeeper() {
-  if (copied_.valid()) copied_.wait();
-  if (written_.valid()) written_.wait();
+  if (helper_.joinable()) helper_.join();
 }
 
 void SnapshotKeeper::start(const SnapshotHeader& header, Optimizer& optimizer, Write write,
                            Where where) {
   wait();
   copied_step_ = header.step;
-  std::promise<std::string> copied;
-  copied_ = copied.get_future();
-  written_ =
-      std::async(std::launch::async, [header, write = std::move(write), promise = std::move(copied),
-                                      memory = memory_of(optimizer, where)]() mutable {
-        const std::string bytes = pack_snapshot(header, memory);
-        promise.set_value(bytes);
-        if (write) write(header.step, bytes);
+  copying_ = true;
+  helper_ =
+      std::thread([this, header, write = std::move(write), memory = memory_of(optimizer, where)] {
+        try {
+          copy_and_write(header, memory, write);
+        } catch (...) {
+          const std::lock_guard lock(mutex_);
+          failure_ = std::current_exception();
+          copying_ = false;
+          is_copied_.notify_all();
+        }
       });
 }
+void SnapshotKeeper::copy_and_write(const SnapshotHeader& header,
+                                    std::span<const std::span<std::byte>> memory,
+                                    const Write& write) {
+  const std::string bytes = pack_snapshot(header, memory);
+  {
+    const std::lock_guard lock(mutex_);
+    copied_ = bytes;
+    copying_ = false;
+    is_copied_.notify_all();
+  }
+  if (write) write(header.step, bytes);
+}
 void SnapshotKeeper::wait_copied() {
-  if (!copied_.valid()) return;
-  memory_[copied_step_] = copied_.get();
+  std::unique_lock lock(mutex_);
+  is_copied_.wait(lock, [&] { return !copying_; });
+  if (!copied_) return;
+  memory_[copied_step_] = std::move(*copied_);
+  copied_.reset();
   drop_old();
 }
 void SnapshotKeeper::wait() {
   wait_copied();
-  if (written_.valid()) written_.get();
+  if (helper_.joinable()) helper_.join();
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 const std::map<int64_t, std::string>& SnapshotKeeper::in_memory() {
   wait_copied();

@@ -75,7 +75,7 @@ class AsyncWorker {
 
  private:
   Communicator world_;
-  std::deque<Fragment> fragment_;  // one: all weights
+  std::deque<OuterFragment> fragment_;  // one: all weights
 };
 
 #if YOTTA_BODIES_OF(parallel)
@@ -138,7 +138,7 @@ AsyncWorker::AsyncWorker(Optimizer& inner, const Communicator& world)
 
 void AsyncWorker::exchange() {
   const MemoryScope memory(MemoryKind::buffers);
-  Fragment& all = fragment_.front();
+  OuterFragment& all = fragment_.front();
   const int server = world_.size() - 1;
   Tensor gradient = Tensor::zeros(all.outer.shape(), all.outer.dtype());
   all.copy_weights(gradient);

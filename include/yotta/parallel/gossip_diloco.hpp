@@ -59,7 +59,7 @@ class GossipDiloco {
 
   GossipOptions options_;
   Communicator workers_;
-  std::deque<Fragment> fragment_;  // one: all weights
+  std::deque<OuterFragment> fragment_;  // one: all weights
   int64_t steps_ = 0;
 };
 
@@ -87,7 +87,7 @@ GossipDiloco::GossipDiloco(Optimizer& inner, const Communicator& workers, Gossip
          "an outer rate of {}, a momentum of {}, a pull of {}: the rate is above 0, the "
          "momentum from 0 to below 1, the pull from 0 to 1",
          options.learning_rate, options.momentum, options.pull);
-  Fragment& all = fragment_.front();
+  OuterFragment& all = fragment_.front();
   if (all.outer.device() != Device::meta)
     workers_.broadcast(all.outer, 0, {.label = "gossip.start"});
   all.set_weights(0);
@@ -101,7 +101,7 @@ void GossipDiloco::after_step() {
 
 void GossipDiloco::meet(int partner) {
   const MemoryScope memory(MemoryKind::buffers);
-  Fragment& all = fragment_.front();
+  OuterFragment& all = fragment_.front();
   const int64_t n = all.size();
   Tensor mine = Tensor::zeros({2 * n}, all.outer.dtype());  // w, and what training made of it
   Tensor trained = mine.rows(n, 2 * n);
@@ -128,7 +128,7 @@ void GossipDiloco::meet(int partner) {
 }
 
 void GossipDiloco::mean_of_workers() {
-  Fragment& all = fragment_.front();
+  OuterFragment& all = fragment_.front();
   all.copy_weights(all.outer);
   workers_.all_reduce(all.outer, ReduceOp::mean, {.label = "gossip.end"});
   all.set_weights(0);

@@ -23,7 +23,7 @@ struct Lost {
   Tensor sent, mean;  // (n), (n/k); undefined: no feedback
 };
 
-struct Fragment {
+struct OuterFragment {
   std::vector<Optimizer::Slot*> slots;
   Tensor outer, momentum;  // (n)
   Tensor moving;           // on its way: (n + 1) a weighted sum and its weight, or (n) gradients
@@ -46,11 +46,12 @@ struct Fragment {
 
 // Cuts the slots into runs of about the same size. `outer` is what the weights are; the momentum is
 // zero. Errors: more fragments than slots; slots of two types.
-YOTTA_API std::deque<Fragment> cut_into_fragments(std::vector<Optimizer::Slot>& slots,
-                                                  int fragments, Where where = Where::current());
+YOTTA_API std::deque<OuterFragment> cut_into_fragments(std::vector<Optimizer::Slot>& slots,
+                                                       int fragments,
+                                                       Where where = Where::current());
 
 #if YOTTA_BODIES_OF(parallel)
-void Fragment::copy_weights(Tensor& to) const {
+void OuterFragment::copy_weights(Tensor& to) const {
   int64_t begin = 0;
   for (Optimizer::Slot* slot : slots) {
     const int64_t end = begin + slot->weight().numel();
@@ -60,7 +61,7 @@ void Fragment::copy_weights(Tensor& to) const {
   }
 }
 
-void Fragment::set_weights(double keep) const {
+void OuterFragment::set_weights(double keep) const {
   int64_t begin = 0;
   for (Optimizer::Slot* slot : slots) {
     Tensor& own = slot->weight();
@@ -76,20 +77,20 @@ void Fragment::set_weights(double keep) const {
   }
 }
 
-void Fragment::begin_again() {
+void OuterFragment::begin_again() {
   set_weights(0);
   weight = 0;
   steps = 0;
 }
 
-void Fragment::forget_lost(const Communicator& workers) {
+void OuterFragment::forget_lost(const Communicator& workers) {
   const MemoryScope memory(MemoryKind::optimizer);
   const int64_t mine = chunk_count(size(), workers.size(), workers.rank());
   lost = {Tensor::zeros({size()}, outer.dtype()), Tensor::zeros({mine}, outer.dtype())};
 }
 
 namespace detail {
-inline void make_outer(Fragment& fragment, Where where) {
+inline void make_outer(OuterFragment& fragment, Where where) {
   const MemoryScope memory(MemoryKind::optimizer);
   const Tensor& first = fragment.slots.front()->weight();
   const DeviceScope device(first.device());
@@ -107,14 +108,14 @@ inline void make_outer(Fragment& fragment, Where where) {
 }
 }  // namespace detail
 
-std::deque<Fragment> cut_into_fragments(std::vector<Optimizer::Slot>& slots, int fragments,
-                                        Where where) {
+std::deque<OuterFragment> cut_into_fragments(std::vector<Optimizer::Slot>& slots, int fragments,
+                                             Where where) {
   const int64_t count = std::ssize(slots);
   if (fragments > count)
     fail(where, "{} fragments of {} weights; each has one at least", fragments, count);
   int64_t all = 0, before = 0;
   for (Optimizer::Slot& slot : slots) all += slot.weight().numel();
-  std::deque<Fragment> made;
+  std::deque<OuterFragment> made;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t begun = std::ssize(made);
     const bool full = before >= chunk_begin(all, fragments, begun);
@@ -123,7 +124,7 @@ std::deque<Fragment> cut_into_fragments(std::vector<Optimizer::Slot>& slots, int
     made.back().slots.push_back(&slots[static_cast<size_t>(i)]);
     before += slots[static_cast<size_t>(i)].weight().numel();
   }
-  for (Fragment& fragment : made) detail::make_outer(fragment, where);
+  for (OuterFragment& fragment : made) detail::make_outer(fragment, where);
   return made;
 }
 #endif  // YOTTA_BODIES
