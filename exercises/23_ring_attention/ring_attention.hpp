@@ -215,8 +215,7 @@ void merge(BlockwiseAttention& sum, const BlockwiseAttention& part, Where where)
   expect_same("merge", "o", sum.o, "the part's o", part.o, where);
   const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
                 rows = part.log_sum_exp.numel();
-  charge(op_cost("attention_merge", sum.o.dtype(), 3 * rows * d + 8 * rows, 2 * rows * (d + 1),
-                 rows * (d + 1)));
+  charge(attention_merge_cost(sum.o.dtype(), rows, d));
   const Device device = sum.o.device();
   if (device == Device::meta) return;
   visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
