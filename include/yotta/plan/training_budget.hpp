@@ -24,6 +24,7 @@
 #include <cmath>
 
 #include "yotta/machine/chip.hpp"
+#include "yotta/model/failure_arithmetic.hpp"  // seconds_a_day
 #include "yotta/plan/scaling_laws.hpp"
 
 namespace yotta {
@@ -41,7 +42,7 @@ constexpr TrainedModel gpt3_trained() { return {"GPT-3 175B", 175e9, 300e9}; }
 inline constexpr double gpt3_data_set = 499e9;
 constexpr TrainedModel llama3_trained() { return {"Llama 3 405B", 405e9, 15.6e12}; }
 
-inline constexpr double seconds_a_day = 86400, seconds_a_year = 365 * seconds_a_day;
+inline constexpr double seconds_a_year = 365 * seconds_a_day;
 inline constexpr double joules_a_kwh = 3.6e6;
 
 // ---- what it is trained on ----
