@@ -19,7 +19,7 @@
 //     heartbeat, fewer collectives entered     it hangs, and the others wait for it
 //     all have entered the same one            nobody is late: the network, or a rank in the call
 //
-// A straggler is in time for nothing and misses nothing. It is found in what all see anyway: when
+// A straggler misses nothing; it is only late. It is found in what all see anyway: when
 // each rank enters a collective. They leave one together, and then compute for as long as they
 // need; the median of that, rank by rank, tells who is slow. The last alone does not: with jitter
 // every rank is last now and then.

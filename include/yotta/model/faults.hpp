@@ -15,7 +15,8 @@
 // "rank" is a place in the job. Whoever dies there is replaced, and the replacement is another
 // member at the same place: the i-th member of a place has the i-th fault that the plan holds for
 // it. So a step that is done again does not kill again. "back" is the number of steps that the
-// others do before the replacement may join, where they go on without it.
+// others do before the replacement may join, where they go on without it. When another rank dies
+// meanwhile it joins earlier: the next epoch takes whoever is ready.
 //
 // How a rank dies: on threads its thread ends by RankKilled, and the rank tells nobody; a process
 // kills itself with SIGKILL (kill -9). Neither gets to write, send or close anything in order.

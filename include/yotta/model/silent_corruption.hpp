@@ -18,12 +18,13 @@
 //     norm       nothing: clipping needs it anyway
 //     checksum   all weights and moments read once; 8 bytes to each rank
 //     replay     a second forward and backward pass; 16 bytes to each rank. Every n-th step alone:
-//                an n-th of that, and a flip in between is missed
+//                an n-th of that. A wrong gradient in between is missed; a wrong weight stays, and
+//                is found at the next replay
 //
 // Contract: f32, on the CPU; ranks compute the same bits from the same numbers. A flip
 // happens once.
 // References: Dixit et al. (2021), "Silent data corruptions at scale"; Llama Team (2024), table 5;
-// Gemini Team (2023), section 4 (replaying a step, and hot standby machines to find the chip).
+// Gemini Team (2023), section 3 (replaying a step, and hot standby machines to find the chip).
 #pragma once
 
 #include <string>

@@ -17,8 +17,9 @@
 // Unlike a checkpoint (files/sharded_checkpoint.hpp), which any layout of ranks can load, a
 // snapshot is what one rank holds: no message is needed to take or to restore it. Restored, a run
 // computes the same bits as if nothing had happened.
-// Cost: `kept` copies of weights and optimizer state in memory; 12 bytes a parameter (f32, AdamW)
-// to copy, and to write. Two are kept, since ranks may be one step apart when one dies.
+// Cost: `kept` copies of weights and optimizer state in memory, and up to two more while one is
+// taken; 12 bytes a parameter (f32, AdamW) to copy, and to write, and 16 bytes for each step done
+// so far. Two are kept, since ranks may be one step apart when one dies.
 // Contract: between start() and wait_copied() nobody changes what the optimizer holds.
 // References: Mohan et al. (2021), CheckFreq, section 4 (copy, then write, beside training); Wang
 // et al. (2023), Gemini (memory of peers as the first level).
@@ -58,7 +59,7 @@ struct SnapshotHeader {
   std::vector<StepRecord> history;  // of each step done
 };
 
-// Another number if any bit of the bytes is another.
+// Another number if one bit is another, or several in 8 bytes; beyond that, most probably.
 YOTTA_API uint64_t checksum(std::string_view bytes);
 
 YOTTA_API std::string pack_snapshot(const SnapshotHeader& header,

@@ -18,6 +18,8 @@
 // snapshots of steps that were given up are dropped: a snapshot belongs to the run if no later
 // epoch began before it. What is lost: at most the steps since the last snapshot, which are done
 // again (restart); the step that was under way (replay); the sequences of the lost replicas (drop).
+// With a single replica the next rank gets a snapshot in the step after it: a rank that dies before
+// that takes the run back to the snapshot before.
 //
 // Cost, beside the copies of snapshot.hpp: one broadcast of 8 bytes a step with drop and replay;
 // with a single replica a snapshot is sent to the next rank each time.
