@@ -465,6 +465,7 @@ class Run {
   }
 
   void finish() {
+    if (survivor_ != nullptr) survivor_->finish();
     if (diloco_) average_losses();
     if (is_first()) figures_.loss = losses_;
     gather_figures();

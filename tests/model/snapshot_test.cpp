@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "support/message_of.hpp"
@@ -70,6 +71,18 @@ TEST_CASE("a snapshot that was cut short, or of which any bit has changed, is no
   CHECK(contains(message_of([&] { restore_snapshot(whole, larger.optimizer); }),
                  "holds 132 bytes of weights and optimizer state, and this rank has 144"));
   CHECK(model.bytes() == before);
+}
+
+TEST_CASE("a snapshot that counts more steps than it has bytes is not used") {
+  Model model;
+  std::string forged = pack_snapshot({1, 1, 1, 1, {{2.0, 4}}}, memory_of(model.optimizer));
+  const size_t end = forged.size() - sizeof(uint64_t);
+  for (const int64_t records : {int64_t{-1}, int64_t{0}, int64_t{2}, int64_t{1} << 40}) {
+    std::memcpy(forged.data() + 40, &records, sizeof records);  // after the mark and four numbers
+    const uint64_t sum = checksum(std::string_view(forged).substr(0, end));
+    std::memcpy(forged.data() + end, &sum, sizeof sum);
+    CHECK_FALSE(read_snapshot(forged));
+  }
 }
 
 TEST_CASE("copies are made beside training, two are kept, and the disk gets each") {

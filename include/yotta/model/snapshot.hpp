@@ -171,6 +171,10 @@ std::optional<SnapshotHeader> read_snapshot(std::string_view bytes) {
   if (sum != checksum(bytes.substr(0, end))) return {};
   std::memcpy(&start, bytes.data(), sizeof start);
   if (std::memcmp(start.mark, expected.mark, sizeof start.mark) != 0) return {};
+  const auto body = static_cast<int64_t>(end - sizeof start),
+             record = static_cast<int64_t>(sizeof(StepRecord));
+  if (start.records < 0 || start.records > body / record) return {};
+  if (start.memory != body - start.records * record) return {};
   SnapshotHeader header{start.run, start.epoch, start.step, start.optimizer_steps, {}};
   header.history.resize(static_cast<size_t>(start.records));
   std::memcpy(header.history.data(), bytes.data() + sizeof start,

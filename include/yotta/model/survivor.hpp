@@ -76,6 +76,8 @@ class Survivor {
   YOTTA_API void end_step(const StepRecord& record, Optimizer& optimizer);
   // Do others wait to take part, and is it time? The same answer on all ranks. It ends this epoch.
   YOTTA_API bool lets_others_in(const Communicator& world, const Epoch& epoch) const;
+  // The work is done: until the last snapshot is written. Errors: the disk's.
+  void finish() { levels_.keeper().wait(); }
   // Before the model goes: nobody reads its memory any more. Is called when a step throws, too.
   YOTTA_API void leave() noexcept;
 
