@@ -3,6 +3,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "course/shared/capacity_loss_picture.hpp"
 #include "course/shared/expert_parallel_picture.hpp"
 #include "course/shared/lesson.hpp"
 #include "yotta/comm/run_on.hpp"
@@ -224,6 +225,21 @@ void dropped(Lesson& lesson) {
       line += fmt::format("{:>7.1f}%", 100 * dropped_share(loads, factor));
     lesson.say("{}", line);
   }
+}
+
+// Runs that were measured once: a training takes longer than a lesson.
+void measured(Lesson& lesson) {
+  lesson.section(
+      "What a capacity costs: loss after 200 steps on text not seen, means of two seeds");
+  const std::vector<CapacityRun> runs = stored_capacity_runs();
+  std::string factors = fmt::format("{:<22}", "capacity factor"),
+              losses = fmt::format("{:<22}", "loss");
+  for (const double factor : {0.25, 0.5, 0.75, 1.0, 1.25, 2.0, 0.0}) {
+    factors += fmt::format("{:>8}", factor == 0 ? "none" : fmt::format("{:g}", factor));
+    losses += fmt::format("{:>8.3f}", mean_loss(runs, factor));
+  }
+  lesson.say("{}", factors);
+  lesson.say("{}", losses);
 }
 
 // ---- over ranks ----
@@ -457,8 +473,11 @@ void mistakes(Lesson& lesson) {
 void draw(Lesson& lesson) {
   std::ofstream("expert_parallel.svg") << expert_parallel_svg();
   std::ofstream("expert_capacity.svg") << expert_capacity_svg();
+  std::ofstream("expert_capacity_loss.svg") << capacity_loss_svg(stored_capacity_runs());
   std::ofstream("expert_hot.svg") << expert_hot_svg();
-  lesson.say("drawn in expert_parallel.svg, expert_capacity.svg and expert_hot.svg");
+  lesson.say(
+      "drawn in expert_parallel.svg, expert_capacity.svg, expert_capacity_loss.svg and "
+      "expert_hot.svg");
 }
 
 }  // namespace
@@ -479,6 +498,7 @@ int main(int argc, char** argv) {
                       gradients(lesson);
                       balance(lesson);
                       dropped(lesson);
+                      measured(lesson);
                       plans(lesson);
                       same(lesson, sizes);
                       bytes(lesson, sizes);

@@ -13,6 +13,7 @@
 #include "course/shared/async_tp_picture.hpp"
 #include "course/shared/attention_picture.hpp"
 #include "course/shared/block_picture.hpp"
+#include "course/shared/capacity_loss_picture.hpp"
 #include "course/shared/console.hpp"
 #include "course/shared/expert_parallel_picture.hpp"
 #include "course/shared/mesh_picture.hpp"
@@ -85,6 +86,8 @@ TEST_CASE("the files are what is drawn, and can be read") {
         Picture{"24_ulysses", "ulysses.svg", ulysses_svg},
         Picture{"25_expert_parallel", "expert_parallel.svg", expert_parallel_svg},
         Picture{"25_expert_parallel", "expert_capacity.svg", expert_capacity_svg},
+        Picture{"25_expert_parallel", "expert_capacity_loss.svg",
+                [] { return capacity_loss_svg(stored_capacity_runs()); }},
         Picture{"25_expert_parallel", "expert_hot.svg", expert_hot_svg}}) {
     INFO(file);
     const std::string svg = draw();
