@@ -46,9 +46,9 @@ ScalingResults read_all() {
   for (const Json& row : first.at("noise"))
     all.noise.push_back(
         {row.at("first_step"), row.at("steps"), row.at("loss"), row.at("signal"), row.at("noise")});
-  std::stable_sort(all.runs.begin(), all.runs.end(), [](const auto& a, const auto& b) {
-    return std::tuple(a.budget, a.weights, a.batch, !a.mup, a.rate) <
-           std::tuple(b.budget, b.weights, b.batch, !b.mup, b.rate);
+  std::sort(all.runs.begin(), all.runs.end(), [](const auto& a, const auto& b) {
+    return std::tuple(a.budget, a.weights, a.batch, !a.mup, a.rate, a.loss) <
+           std::tuple(b.budget, b.weights, b.batch, !b.mup, b.rate, b.loss);
   });
   return all;
 }

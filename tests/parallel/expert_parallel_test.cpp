@@ -144,7 +144,7 @@ TEST_CASE("each token's y is the weighted sum of its experts' Mlps") {
   for (int64_t n = 0; n < N; ++n) {
     std::vector<double> z = logits.rows(n, n + 1).values();
     std::vector<size_t> order = {0, 1, 2, 3};
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return z[a] > z[b]; });
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return z[a] > z[b]; });
     const double odds = std::exp(z[order[1]] - z[order[0]]), weight = 1 / (1 + odds);
     Tensor sum = Tensor::zeros({1, C}, DType::f64);
     for (const size_t choice : {size_t{0}, size_t{1}}) {

@@ -147,8 +147,9 @@ class OrderMaker {
     }
     std::vector<int> places(ends.size()), new_place(ends.size());
     std::iota(places.begin(), places.end(), 0);
-    std::stable_sort(places.begin(), places.end(), [&](int a, int b) {
-      return ends[static_cast<size_t>(a)] < ends[static_cast<size_t>(b)];
+    std::sort(places.begin(), places.end(), [&](int a, int b) {
+      return std::pair(ends[static_cast<size_t>(a)], a) <
+             std::pair(ends[static_cast<size_t>(b)], b);
     });
     std::vector<OrderedAction> sorted;
     for (const int place : places) {

@@ -115,8 +115,8 @@ class LayoutSearch {
     std::vector<size_t> order;
     for (size_t i = 0; i < found_.size(); ++i)
       if (found_[i].bound.memory.bytes() <= request_.cluster.chip.memory) order.push_back(i);
-    std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
-      return found_[a].bound.seconds < found_[b].bound.seconds;
+    std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+      return std::pair(found_[a].bound.seconds, a) < std::pair(found_[b].bound.seconds, b);
     });
     together(order.size(), [&](size_t at) { estimate(order[at]); });
     return std::move(found_);
@@ -192,8 +192,9 @@ class PlanMaker {
       : plan_(plan), layouts_(std::move(layouts)), found_(found) {
     for (size_t i = 0; i < found_.size(); ++i)
       if (found_[i].seconds > 0) order_.push_back(i);
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&](size_t a, size_t b) { return found_[a].seconds < found_[b].seconds; });
+    std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
+      return std::pair(found_[a].seconds, a) < std::pair(found_[b].seconds, b);
+    });
   }
 
   void best(size_t count) {
