@@ -177,8 +177,9 @@ std::optional<SnapshotHeader> read_snapshot(std::string_view bytes) {
   if (start.memory != body - start.records * record) return {};
   SnapshotHeader header{start.run, start.epoch, start.step, start.optimizer_steps, {}};
   header.history.resize(static_cast<size_t>(start.records));
-  std::memcpy(header.history.data(), bytes.data() + sizeof start,
-              header.history.size() * sizeof(StepRecord));
+  if (start.records > 0)
+    std::memcpy(header.history.data(), bytes.data() + sizeof start,
+                header.history.size() * sizeof(StepRecord));
   return header;
 }
 
