@@ -85,6 +85,8 @@ std::string capacity_loss_svg(const std::vector<CapacityRun>& runs) {
         fmt::format("{}{:.1f} {:.1f}", i == 0 ? "M" : "L", x, y_of(mean_loss(runs, factors[i])));
     svg += text(x, top + high + 22, factors[i] == 0 ? "none" : fmt::format("{:g}", factors[i]),
                 "middle");
+    const double mean = mean_loss(runs, factors[i]);
+    svg += text(x + 8, y_of(mean) - 8, fmt::format("{:.3f}", mean), "start", svg::quiet, 11);
     for (const CapacityRun& run : runs)
       if (run.factor == factors[i])
         svg += box(x - 4, y_of(run.loss) - 4, 8, 8, svg::rank_colors[0]);
