@@ -11,6 +11,7 @@
 #include "runner/check.hpp"
 #include "runner/exercise.hpp"
 #include "runner/notebook_verb.hpp"
+#include "runner/slides.hpp"
 #include "runner/suite.hpp"
 #include "runner/topics.hpp"
 
@@ -56,6 +57,15 @@ void add_notebook(CLI::App& app, runner::NotebookOptions& options, int& result) 
                      "For authors: run it with clang-repl 19 and store what it shows");
   notebook->add_flag("--format", options.format, "For authors: bring it into the committed form");
   notebook->callback([&] { result = runner::notebook(options); });
+}
+
+void add_slides(CLI::App& app, runner::SlidesOptions& options, int& result) {
+  CLI::App* slides = app.add_subcommand("slides", "Make a deck of slides from a lesson");
+  slides->add_option("name", options.name, "The lesson's number or name")->required();
+  slides->add_option("--out", options.out, "The HTML file; without it NN_topic.html here");
+  slides->add_flag("--markdown", options.markdown,
+                   "Print the deck's Markdown instead, without pandoc");
+  slides->callback([&] { result = runner::slides(options); });
 }
 
 // What the build calls to make the files that the suite proves an exercise with.
@@ -106,6 +116,8 @@ int main(int argc, char** argv) {
   add_check(app, check, result);
   runner::NotebookOptions notebook;
   add_notebook(app, notebook, result);
+  runner::SlidesOptions slides;
+  add_slides(app, slides, result);
   Variant variant;
   add_variant(app, variant);
 
