@@ -11,6 +11,7 @@
 #include "runner/check.hpp"
 #include "runner/exercise.hpp"
 #include "runner/notebook_verb.hpp"
+#include "runner/predict.hpp"
 #include "runner/slides.hpp"
 #include "runner/suite.hpp"
 #include "runner/topics.hpp"
@@ -57,6 +58,13 @@ void add_notebook(CLI::App& app, runner::NotebookOptions& options, int& result) 
                      "For authors: run it with clang-repl 19 and store what it shows");
   notebook->add_flag("--format", options.format, "For authors: bring it into the committed form");
   notebook->callback([&] { result = runner::notebook(options); });
+}
+
+void add_predict(CLI::App& app, runner::PredictOptions& options, int& result) {
+  CLI::App* predict =
+      app.add_subcommand("predict", "Answer first, then run: a lesson's figures as questions");
+  predict->add_option("name", options.name, "The lesson's number or name; without it, a list");
+  predict->callback([&] { result = runner::predict(options); });
 }
 
 void add_slides(CLI::App& app, runner::SlidesOptions& options, int& result) {
@@ -116,6 +124,8 @@ int main(int argc, char** argv) {
   add_check(app, check, result);
   runner::NotebookOptions notebook;
   add_notebook(app, notebook, result);
+  runner::PredictOptions predict;
+  add_predict(app, predict, result);
   runner::SlidesOptions slides;
   add_slides(app, slides, result);
   Variant variant;

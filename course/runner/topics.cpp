@@ -50,24 +50,6 @@ int list(const std::vector<Topic>& topics, std::string_view kind, const std::str
   return 0;
 }
 
-// Builds one target of the release build. Progress goes to standard error, so that a program's output
-// can be piped; if there is nothing to build, nothing is said.
-int build(const std::string& target) {
-  const FileLock lock(build_lock());
-  const std::string command =
-      fmt::format("cmake --build '{}' --target '{}' 2>&1", YOTTA_BUILD_DIR, target);
-  FILE* const output = popen(command.c_str(), "r");
-  if (output == nullptr) throw std::runtime_error("cannot start cmake");
-  std::array<char, 4096> line;
-  while (std::fgets(line.data(), line.size(), output) != nullptr) {
-    const std::string_view text = line.data();
-    if (!text.ends_with("Re-checking globbed directories...\n") &&
-        text != "ninja: no work to do.\n")
-      fmt::print(stderr, "{}", text);
-  }
-  return pclose(output) == 0 ? 0 : 1;
-}
-
 // Builds a target, then becomes its program.
 int build_and_become(const std::string& target, const std::string& folder,
                      const std::vector<std::string>& arguments) {
@@ -89,6 +71,22 @@ int refresh(const std::string& folder, const std::string& program) {
 }
 
 }  // namespace
+
+int build(const std::string& target) {
+  const FileLock lock(build_lock());
+  const std::string command =
+      fmt::format("cmake --build '{}' --target '{}' 2>&1", YOTTA_BUILD_DIR, target);
+  FILE* const output = popen(command.c_str(), "r");
+  if (output == nullptr) throw std::runtime_error("cannot start cmake");
+  std::array<char, 4096> line;
+  while (std::fgets(line.data(), line.size(), output) != nullptr) {
+    const std::string_view text = line.data();
+    if (!text.ends_with("Re-checking globbed directories...\n") &&
+        text != "ninja: no work to do.\n")
+      fmt::print(stderr, "{}", text);
+  }
+  return pclose(output) == 0 ? 0 : 1;
+}
 
 std::vector<Topic> find_lessons(const std::string& root) {
   std::vector<Topic> topics;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "runner/exercise.hpp"
+#include "runner/predict.hpp"
 #include "runner/slides.hpp"
 #include "runner/topics.hpp"
 #include "support/temporary_folder.hpp"
@@ -49,6 +51,8 @@ std::vector<Week> weeks() {
   }
   return all;
 }
+
+std::string other_than(const std::string& change) { return change == "grows" ? "stays" : "grows"; }
 
 std::map<std::string, runner::Exercise> exercises() {
   std::map<std::string, runner::Exercise> all;
@@ -169,4 +173,25 @@ TEST_CASE("doctor and the container know every package that yotta installs") {
     CHECK_MESSAGE(count(container, found[1]) > 0, found[1].str());
   }
   CHECK(found_packages > 15);
+}
+
+TEST_CASE("every prediction's figures stand in its lesson once, and its answer is right") {
+  int questions = 0;
+  for (const runner::Topic& lesson : runner::find_lessons(root)) {
+    const std::string folder = fmt::format("{}/lessons/{}", root, lesson.id);
+    if (!std::filesystem::exists(folder + "/predictions.json")) continue;
+    const std::string page = runner::read_text(folder + "/README.md");
+    for (const runner::Prediction& one : runner::read_predictions(folder + "/predictions.json")) {
+      CAPTURE(one.question);
+      ++questions;
+      std::string answer;
+      CHECK_NOTHROW(answer = runner::right_answer(one, page));
+      if (answer.empty()) continue;
+      CHECK(runner::is_right(one, page, answer));
+      CHECK_FALSE(
+          runner::is_right(one, page, one.kind == "change" ? other_than(answer) : "12345678"));
+      CHECK_THROWS(runner::is_right(one, page, "perhaps"));
+    }
+  }
+  CHECK(questions >= 30);
 }
