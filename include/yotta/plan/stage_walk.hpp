@@ -45,6 +45,7 @@ struct StageExtras {
   double gradient = 0;   // of a number
   double scratch = 0;    // bytes, once `scratch_after` bytes of gradients have been made
   double scratch_after = 0;
+  double before = 0;  // bytes of gradients that the rank's later stages have made by then
 };
 
 YOTTA_API StageFigures stage_figures(std::vector<LayerRun> runs, const StageExtras& extras = {});
@@ -133,7 +134,7 @@ class StageClimb {
                : 0;
   }
   double scratch(size_t i) const {
-    const double done = extras_.gradient * above_[i + 1];
+    const double done = extras_.before + extras_.gradient * above_[i + 1];
     return done > extras_.scratch_after ? extras_.scratch : 0;
   }
 

@@ -16,7 +16,6 @@
 // Contract: expect_layout(); links of a cluster with switches. Left out: messages between stages
 // that take more than a fifth of a stage's time meet at ports in ways that are only roughly right;
 // a tied table that FSDP gathers once for both its uses is two units here; a ring beside ZB-V holds
-// up to 5% more.
 #pragma once
 
 #include <string>

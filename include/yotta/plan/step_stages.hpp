@@ -143,7 +143,9 @@ void StepStages::make_layers() {
 }
 void StepStages::make_stages() {
   const CheckpointOptions& checkpoint = step_.options.checkpoint;
-  for (int stage = 0; stage < stages(); ++stage) {
+  std::vector<double> made(static_cast<size_t>(ranks()), 0);  // by rank: bytes of gradients
+  std::vector<StageFigures> from_last;
+  for (int stage = stages(); stage-- > 0;) {
     const StageLayers blocks = layers_of_stage(step_.config.layers, stages(), stage);
     const int64_t count = blocks.last - blocks.first, most = step_.options.checkpoint_blocks;
     const int64_t again = checkpoint.what != Recompute::all ? 0
@@ -154,8 +156,15 @@ void StepStages::make_stages() {
     if (again > 0) runs.push_back({&recomputed_, again});
     if (count > again) runs.push_back({&block_, count - again});
     if (stage + 1 == stages()) runs.push_back({&head_, 1});
-    stages_.push_back(stage_figures(std::move(runs), extras()));
+    StageExtras beside = extras();
+    const bool folds = plan_.placement() == Placement::vee;
+    double& before =
+        made[static_cast<size_t>(folds ? std::min(stage, stages() - 1 - stage) : stage % ranks())];
+    beside.before = before;
+    from_last.push_back(stage_figures(std::move(runs), beside));
+    before += z_.wide * static_cast<double>(from_last.back().parameters);
   }
+  stages_.assign(std::make_move_iterator(from_last.rbegin()), std::make_move_iterator(from_last.rend()));
 }
 StageExtras StepStages::extras() const {
   StageExtras extras;
