@@ -86,18 +86,40 @@ bool is_bound_by_messages(const StepStages& stages) {
   return stages.ranks() > 1 && stages.between() * stages.groups().pp.link.beta > 0.2 * least;
 }
 
-Drawn draw_case(uint64_t seed) {
+enum class Kind : uint8_t { dense, tied_shards, mixture };
+
+// Experts, and the ranks that share them out.
+void draw_mixture(Draw& draw, TransformerConfig& config, Layout& layout) {
+  MixtureConfig& mixture = config.mixture;
+  mixture.experts = draw.one_of({2, 4, 8}), mixture.top_k = draw.one_of({1, 2});
+  mixture.shared = draw.one_of({0, 0, 1});
+  if (draw.below(2) == 0) mixture.score = RouterScore::sigmoid;
+  if (draw.below(3) == 0 && layout.shape.cp == 1) mixture.capacity = 1.25;
+  if (draw.below(2) == 0) mixture.balance_loss = 0.01;
+  layout.shape.ep = draw.size({1, 2, 2, 4});
+  layout.pieces = Pieces::none;
+  // Mirrored ranks sum equal parts: of a bias all of them need some numbers.
+  const bool divides = mixture.experts % layout.shape.ranks() == 0;
+  if (config.dtype == DType::f32 && divides) mixture.bias_rate = 0.001;
+}
+
+Drawn draw_case(uint64_t seed, Kind kind = Kind::dense) {
   Draw draw(seed);
   for (;;) {
     Drawn drawn{{}, draw_layout(draw)};
     PlanRequest& request = drawn.request;
     const MeshShape& shape = drawn.layout.shape;
     request.config = draw_model(draw);
+    if (kind == Kind::mixture) draw_mixture(draw, request.config, drawn.layout);
     request.sequence = request.config.context;
     request.tokens =
         shape.data_ranks() * drawn.layout.microbatches * draw.one_of({1, 2}) * request.sequence;
-    const bool tied_units = request.config.tied && shape.dp_shard > 1;  // one unit, twice used
-    if (shape.ranks() > 64 || tied_units) continue;
+    const bool tied_shards = request.config.tied && shape.dp_shard > 1;
+    // Loads are summed over all of these at once, which must have equal links to be mirrored.
+    const bool has_two_links = shape.ep * shape.cp == 1 && shape.dp_shard > 1;
+    if (kind == Kind::mixture && has_two_links && shape.dp_replicate > 1) continue;
+    if (shape.ranks() > 64 || (kind != Kind::mixture && tied_shards != (kind == Kind::tied_shards)))
+      continue;
     request.cluster = cluster_named(fmt::format("h100x{}", std::max<int64_t>(8, shape.ranks())));
     const DescribedStep step = described(request, drawn.layout);
     if (!layout_works(step.config, step.shape, step.batch, step.options)) continue;

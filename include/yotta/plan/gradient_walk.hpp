@@ -26,6 +26,8 @@ namespace yotta {
 
 struct DataAxes {
   PlanGroup shards, data;    // FSDP's; DDP's
+  PlanGroup experts;         // DDP's of a mixture's experts; with ep 1 they are summed over data
+  bool has_experts = false;  // that are summed apart
   int64_t bucket_bytes = 0;  // DDP's
   double wide = 4;           // bytes of a gradient's number
   std::array<bool, exposed_kinds> beside_shards = {}, beside_data = {};  // who shares their port
@@ -69,11 +71,24 @@ class GradientWalk {
   YOTTA_API double weights(const PlanUnit& unit, double now);
   YOTTA_API double finish_reduce(int chunk, double now);
   YOTTA_API double finish_reduces(double now);
-  YOTTA_API void ready(int chunk, int64_t numbers, double now);
+  YOTTA_API void ready(int chunk, const std::vector<WeightReady>& weights, double now);
 
   const DataAxes& axes_;
   std::vector<Units> chunks_;
   Lane sharding_, summing_;  // FSDP's, DDP's
+  // DDP's buckets of weights that one group sums.
+  struct Buckets {
+    PlanGroup group;
+    std::vector<double> ends;          // numbers up to each bucket's end
+    std::vector<double> ready, all;    // numbers of each chunk
+    size_t left = 0;                   // that have left
+  };
+  YOTTA_API void add_buckets(const PlanGroup& group, bool experts);
+  YOTTA_API void leave(Buckets& buckets, double now);
+  bool belongs(const WeightReady& weight, bool experts) const {
+    return (axes_.has_experts && weight.expert) == experts;
+  }
+
   struct Reduction {
     const PlanUnit* unit = nullptr;
     double end = 0;
@@ -82,36 +97,41 @@ class GradientWalk {
   std::vector<Reduction> reducing_;        // of each chunk
   int chunk_ = 0;                          // that runs
   bool is_last_ = false, syncing_ = true;  // DDP counts gradients as ready
-  std::vector<double> bucket_ends_;        // numbers up to each bucket's end
-  std::vector<int64_t> ready_, all_;       // numbers of each chunk
-  size_t left_ = 0;                        // buckets that have left
+  std::vector<Buckets> buckets_;           // of all weights but experts; of experts
   PartTime extra_;
 };
 
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(planner)
-#include <numeric>
-
 namespace yotta {
 
 GradientWalk::GradientWalk(const DataAxes& axes, std::vector<Units> chunks)
     : axes_(axes),
       chunks_(std::move(chunks)),
-      reducing_(chunks_.size()),
-      ready_(chunks_.size(), 0),
-      all_(chunks_.size(), 0) {
+      reducing_(chunks_.size()) {
+  if (!has_ddp()) return;
+  add_buckets(axes.data, false);
+  if (axes.has_experts) add_buckets(axes.experts, true);
+}
+
+void GradientWalk::add_buckets(const PlanGroup& group, bool experts) {
+  Buckets buckets{group, {}, std::vector<double>(chunks_.size(), 0), {}};
+  buckets.all = buckets.ready;
   std::vector<int64_t> parameters;  // in the order of backward
   for (size_t chunk = chunks_.size(); chunk-- > 0;)
     for (size_t i = chunks_[chunk].size(); i-- > 0;) {
-      const std::vector<int64_t>& shards = chunks_[chunk][i]->shards;
-      parameters.insert(parameters.end(), shards.rbegin(), shards.rend());
-      all_[chunk] += std::accumulate(shards.begin(), shards.end(), int64_t{0});
+      const std::vector<WeightReady>& shards = chunks_[chunk][i]->shards;
+      for (size_t shard = shards.size(); shard-- > 0;) {
+        if (!belongs(shards[shard], experts)) continue;
+        parameters.push_back(shards[shard].numbers);
+        buckets.all[chunk] += static_cast<double>(shards[shard].numbers);
+      }
     }
-  if (!has_ddp()) return;
   double end = 0;
-  for (const PlanBucket& each : plan_buckets(parameters, axes.bucket_bytes, axes.wide))
-    bucket_ends_.push_back(end += static_cast<double>(each.numbers()));
+  for (const PlanBucket& each : plan_buckets(parameters, axes_.bucket_bytes, axes_.wide))
+    buckets.ends.push_back(end += static_cast<double>(each.numbers()));
+  buckets_.push_back(std::move(buckets));
 }
 
 double GradientWalk::run(int chunk, PipelineOp op, double begin, bool is_last) {
@@ -144,7 +164,8 @@ double GradientWalk::backward(const Units& units, PipelineOp op, double now) {
   for (size_t i = units.size(); i-- > 0;) {
     if (op != PipelineOp::W) {
       now = wait(now, here);
-      if (i > 0) start(sharding_, summing_, now, units[i - 1]->gather, units[i - 1]->gather_work);
+      if (i > 0 && !units[i - 1]->stays)
+        start(sharding_, summing_, now, units[i - 1]->gather, units[i - 1]->gather_work);
       now = compute(units[i]->layer->input, now);
       here = sharding_.free;
     }
@@ -161,7 +182,7 @@ double GradientWalk::backward(const Units& units, PipelineOp op, double now) {
 // W has ended: its gradients leave.
 double GradientWalk::weights(const PlanUnit& unit, double now) {
   if (!has_fsdp()) {
-    if (is_last_) ready(chunk_, unit.layer->parameters(), now);
+    if (is_last_) ready(chunk_, unit.shards, now);
     return now;
   }
   now = finish_reduce(chunk_, now);
@@ -175,8 +196,7 @@ double GradientWalk::finish_reduce(int chunk, double now) {
   if (done.unit == nullptr) return now;
   now = wait(now, done.end) + done.unit->add;
   extra_.computed += done.unit->add;
-  const std::vector<int64_t>& shards = done.unit->shards;
-  if (done.is_last) ready(chunk, std::accumulate(shards.begin(), shards.end(), int64_t{0}), now);
+  if (done.is_last) ready(chunk, done.unit->shards, now);
   return now;
 }
 double GradientWalk::finish_reduces(double now) {
@@ -186,19 +206,25 @@ double GradientWalk::finish_reduces(double now) {
 }
 
 // Some of a chunk's gradients are summed up on this rank: full buckets leave, in their order.
-void GradientWalk::ready(int of_chunk, int64_t numbers, double now) {
-  if (!has_ddp()) return;
-  ready_[static_cast<size_t>(of_chunk)] += numbers;
+void GradientWalk::ready(int chunk, const std::vector<WeightReady>& weights, double now) {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    for (const WeightReady& each : weights)
+      if (belongs(each, i > 0))
+        buckets_[i].ready[static_cast<size_t>(chunk)] += static_cast<double>(each.numbers);
+    leave(buckets_[i], now);
+  }
+}
+void GradientWalk::leave(Buckets& b, double now) {
   double done = 0;
   for (size_t chunk = chunks_.size(); chunk-- > 0;) {
-    done += static_cast<double>(ready_[chunk]);
-    if (ready_[chunk] < all_[chunk]) break;
+    done += b.ready[chunk];
+    if (b.ready[chunk] < b.all[chunk]) break;
   }
-  for (; left_ < bucket_ends_.size() && bucket_ends_[left_] <= done; ++left_) {
-    const double begin = left_ == 0 ? 0 : bucket_ends_[left_ - 1];
-    const double bytes = (bucket_ends_[left_] - begin) * axes_.wide;
-    start(summing_, sharding_, now, all_reduce_seconds(axes_.data, bytes),
-          port_seconds(all_reduce_seconds, axes_.data, bytes));
+  for (; b.left < b.ends.size() && b.ends[b.left] <= done; ++b.left) {
+    const double begin = b.left == 0 ? 0 : b.ends[b.left - 1];
+    const double bytes = (b.ends[b.left] - begin) * axes_.wide;
+    start(summing_, sharding_, now, all_reduce_seconds(b.group, bytes),
+          port_seconds(all_reduce_seconds, b.group, bytes));
   }
 }
 

@@ -95,41 +95,53 @@ class MemoryWalk {
   double grows_;
 };
 
-inline double largest_bucket(const StepStages& stages, int rank) {
-  int64_t most = 0;
+// The ring's scratch of DDP's largest bucket.
+inline double ddp_scratch(const StepStages& stages, int rank) {
   const double wide = stages.sizes().wide;
-  for (const PlanBucket& each :
-       plan_buckets(stages.parameters_of(rank), stages.step().options.ddp.bucket_bytes, wide))
-    most = std::max(most, each.numbers());
-  return static_cast<double>(most) * wide;
+  const auto sets = summed_sets(stages.parameters_of(rank), stages.sums_experts_apart());
+  double most = 0;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    const PlanGroup& group = i > 0 ? stages.groups().experts : stages.groups().data;
+    for (const PlanBucket& each :
+         plan_buckets(sets[i], stages.step().options.ddp.bucket_bytes, wide))
+      most = std::max(most, ring_scratch(group, static_cast<double>(each.numbers()) * wide));
+  }
+  return most;
 }
 // ZeRO after the last backward pass: sums of all buckets so far, and the ring's scratch for one.
 inline double zero_peak(const StepStages& stages, int rank) {
   double sums = 0, most = 0;
   for (const PlanBucket& each : stages.zero_buckets(rank)) {
     const double bytes = static_cast<double>(each.numbers()) * stages.sizes().wide;
-    sums += bytes / stages.groups().data.p;
-    most = std::max(most, sums + ring_scratch(stages.groups().data, bytes));
+    sums += bytes / stages.group_of(each).p;
+    most = std::max(most, sums + ring_scratch(stages.group_of(each), bytes));
   }
   return most;
 }
 
 inline MemoryParts memory_of_rank(const StepStages& stages, int rank, double peak) {
   const LayerSizes& z = stages.sizes();
-  double P = 0;
-  for (int chunk = 0; chunk < stages.chunks(); ++chunk)
-    P += static_cast<double>(stages.stage_of(rank, chunk).parameters);
-  const int shards = stages.groups().shards.p,
-            zero = stages.has_zero() ? stages.groups().data.p : 1;
+  double P = 0, stepped = 0;  // stepped: those of which this rank has optimizer state
+  for (int chunk = 0; chunk < stages.chunks(); ++chunk) {
+    const StageFigures& stage = stages.stage_of(rank, chunk);
+    const double experts =
+        stages.sums_experts_apart() ? static_cast<double>(stage.experts) : 0;
+    P += static_cast<double>(stage.parameters);
+    stepped += stages.has_zero()
+                   ? experts / stages.groups().experts.p +
+                         (static_cast<double>(stage.parameters) - experts) / stages.groups().data.p
+                   : static_cast<double>(stage.parameters);
+  }
+  const int shards = stages.groups().shards.p;
   MemoryParts parts;
   parts.weights = P * z.width / shards;
   parts.gradients = P * z.wide / shards;
-  parts.optimizer = P * (z.width < 4 ? 3 : 2) * z.wide / shards / zero;  // AdamW's; a master copy
+  parts.optimizer = stepped * (z.width < 4 ? 3 : 2) * z.wide / shards;  // AdamW's; a master copy
   if (stages.makes_gradients()) peak -= parts.gradients;  // has those that there were
   parts.activations = std::max(0.0, peak);
   double last = 0;  // when all activations are gone
   if (stages.has_zero()) last = zero_peak(stages, rank);
-  if (stages.has_ddp()) last = ring_scratch(stages.groups().data, largest_bucket(stages, rank));
+  if (stages.has_ddp()) last = ddp_scratch(stages, rank);
   if (last > peak) parts.activations = 0, parts.buffers = last;
   return parts;
 }
