@@ -17,7 +17,7 @@ struct Units {
     layer.forward.computed = forward, layer.input.computed = backward / 2;
     layer.weight.computed = backward / 2;
     layer.weights = {{1000}};
-    unit = {&layer, gather, reduce, 0.01, gather, reduce, {1000}};
+    unit = {&layer, gather, reduce, 0.01, gather, reduce, {{1000}}};
   }
   std::vector<std::vector<const PlanUnit*>> stack(size_t count) const {
     return {std::vector<const PlanUnit*>(count, &unit)};

@@ -18,22 +18,12 @@
 #include <vector>
 
 #include "yotta/parallel/pipeline_actions.hpp"
+#include "yotta/plan/gradient_lanes.hpp"
 #include "yotta/plan/plan_buckets.hpp"
 
 namespace yotta {
 
 // ---- a rank's step ----
-
-struct DataAxes {
-  PlanGroup shards, data;    // FSDP's; DDP's
-  PlanGroup experts;         // DDP's of a mixture's experts; with ep 1 they are summed over data
-  bool has_experts = false;  // that are summed apart
-  int64_t bucket_bytes = 0;  // DDP's
-  double wide = 4;           // bytes of a gradient's number
-  std::array<bool, exposed_kinds> beside_shards = {}, beside_data = {};  // who shares their port
-  bool is_alone = true;                                                  // no pipeline
-  double message = 0;  // seconds at the port of FSDP's, of what an action sends to another stage
-};
 
 // What a rank's DDP and FSDP do while its pipeline runs.
 class GradientWalk {
@@ -51,19 +41,8 @@ class GradientWalk {
 
  private:
   using Units = std::vector<const PlanUnit*>;
-  struct Lane {
-    double free = 0;   // when the last collective on it ends
-    double share = 0;  // of its time, at a port
-  };
-
   bool has_fsdp() const { return axes_.shards.p > 1; }
   bool has_ddp() const { return axes_.data.p > 1; }
-  bool share_a_port() const { return axes_.shards.port == axes_.data.port; }
-  // A layer's time, on a compute lane beside both others.
-  YOTTA_API double compute(const PartTime& part, double now);
-  YOTTA_API void slow(const PartTime& part, const std::array<bool, exposed_kinds>& shares,
-                      double seconds, double from, Lane& lane, double& now);
-  YOTTA_API double start(Lane& lane, Lane& other, double now, double seconds, double work) const;
   YOTTA_API double start_first(const PlanUnit& unit, double now);
   YOTTA_API double wait(double now, double until);
   YOTTA_API double forward(const Units& units, double now);
@@ -75,19 +54,24 @@ class GradientWalk {
 
   const DataAxes& axes_;
   std::vector<Units> chunks_;
-  Lane sharding_, summing_;  // FSDP's, DDP's
+  GradientLanes lanes_;
   // DDP's buckets of weights that one group sums.
   struct Buckets {
     PlanGroup group;
-    std::vector<double> ends;          // numbers up to each bucket's end
-    std::vector<double> ready, all;    // numbers of each chunk
-    size_t left = 0;                   // that have left
+    GradientLane lane;
+    std::vector<double> ends = {};             // numbers up to each bucket's end
+    std::vector<double> ready = {}, all = {};  // numbers of each chunk
+    size_t left = 0;                           // that have left
   };
-  YOTTA_API void add_buckets(const PlanGroup& group, bool experts);
+  YOTTA_API void add_buckets(const PlanGroup& group, GradientLane lane);
   YOTTA_API void leave(Buckets& buckets, double now);
-  bool belongs(const WeightReady& weight, bool experts) const {
-    return (axes_.has_experts && weight.expert) == experts;
+  bool belongs(const WeightReady& weight, const Buckets& to) const {
+    return (axes_.experts_apart && weight.expert) == (to.lane == GradientLane::experts);
   }
+  void gather(const PlanUnit& unit, double now) {
+    lanes_.start(GradientLane::shards, now, unit.gather, unit.gather_work);
+  }
+  double gathered() const { return lanes_.free(GradientLane::shards); }
 
   struct Reduction {
     const PlanUnit* unit = nullptr;
@@ -104,26 +88,25 @@ class GradientWalk {
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(planner)
+
 namespace yotta {
 
 GradientWalk::GradientWalk(const DataAxes& axes, std::vector<Units> chunks)
-    : axes_(axes),
-      chunks_(std::move(chunks)),
-      reducing_(chunks_.size()) {
+    : axes_(axes), chunks_(std::move(chunks)), lanes_(axes), reducing_(chunks_.size()) {
   if (!has_ddp()) return;
-  add_buckets(axes.data, false);
-  if (axes.has_experts) add_buckets(axes.experts, true);
+  add_buckets(axes.data, GradientLane::data);
+  if (axes.experts_apart) add_buckets(axes.experts, GradientLane::experts);
 }
 
-void GradientWalk::add_buckets(const PlanGroup& group, bool experts) {
-  Buckets buckets{group, {}, std::vector<double>(chunks_.size(), 0), {}};
-  buckets.all = buckets.ready;
+void GradientWalk::add_buckets(const PlanGroup& group, GradientLane lane) {
+  Buckets buckets{group, lane};
+  buckets.all = buckets.ready = std::vector<double>(chunks_.size(), 0);
   std::vector<int64_t> parameters;  // in the order of backward
   for (size_t chunk = chunks_.size(); chunk-- > 0;)
     for (size_t i = chunks_[chunk].size(); i-- > 0;) {
       const std::vector<WeightReady>& shards = chunks_[chunk][i]->shards;
       for (size_t shard = shards.size(); shard-- > 0;) {
-        if (!belongs(shards[shard], experts)) continue;
+        if (!belongs(shards[shard], buckets)) continue;
         parameters.push_back(shards[shard].numbers);
         buckets.all[chunk] += static_cast<double>(shards[shard].numbers);
       }
@@ -151,10 +134,9 @@ double GradientWalk::forward(const Units& units, double now) {
   double here = start_first(*units[0], now);
   for (size_t i = 0; i < units.size(); ++i) {
     now = wait(now, here);
-    if (i + 1 < units.size())
-      start(sharding_, summing_, now, units[i + 1]->gather, units[i + 1]->gather_work);
-    now = compute(units[i]->layer->forward, now);
-    here = sharding_.free;
+    if (i + 1 < units.size()) gather(*units[i + 1], now);
+    now = lanes_.compute(units[i]->layer->forward, now, extra_);
+    here = gathered();
   }
   return now;
 }
@@ -164,16 +146,15 @@ double GradientWalk::backward(const Units& units, PipelineOp op, double now) {
   for (size_t i = units.size(); i-- > 0;) {
     if (op != PipelineOp::W) {
       now = wait(now, here);
-      if (i > 0 && !units[i - 1]->stays)
-        start(sharding_, summing_, now, units[i - 1]->gather, units[i - 1]->gather_work);
-      now = compute(units[i]->layer->input, now);
-      here = sharding_.free;
+      if (i > 0 && !units[i - 1]->stays) gather(*units[i - 1], now);
+      now = lanes_.compute(units[i]->layer->input, now, extra_);
+      here = gathered();
     }
     if (op == PipelineOp::I) continue;
     if (units.size() == 1) now = finish_reduce(chunk_, now);  // the unit's own
-    const double before = sharding_.free;
-    now = compute(units[i]->layer->weight, now);
-    here += sharding_.free - before;
+    const double before = gathered();
+    now = lanes_.compute(units[i]->layer->weight, now, extra_);
+    here += gathered() - before;
     now = weights(*units[i], now);
   }
   return now;
@@ -186,7 +167,7 @@ double GradientWalk::weights(const PlanUnit& unit, double now) {
     return now;
   }
   now = finish_reduce(chunk_, now);
-  const double end = start(sharding_, summing_, now, unit.reduce, unit.reduce_work);
+  const double end = lanes_.start(GradientLane::shards, now, unit.reduce, unit.reduce_work);
   reducing_[static_cast<size_t>(chunk_)] = {&unit, end, is_last_};
   return now;
 }
@@ -207,11 +188,11 @@ double GradientWalk::finish_reduces(double now) {
 
 // Some of a chunk's gradients are summed up on this rank: full buckets leave, in their order.
 void GradientWalk::ready(int chunk, const std::vector<WeightReady>& weights, double now) {
-  for (size_t i = 0; i < buckets_.size(); ++i) {
+  for (Buckets& buckets : buckets_) {
     for (const WeightReady& each : weights)
-      if (belongs(each, i > 0))
-        buckets_[i].ready[static_cast<size_t>(chunk)] += static_cast<double>(each.numbers);
-    leave(buckets_[i], now);
+      if (belongs(each, buckets))
+        buckets.ready[static_cast<size_t>(chunk)] += static_cast<double>(each.numbers);
+    leave(buckets, now);
   }
 }
 void GradientWalk::leave(Buckets& b, double now) {
@@ -223,14 +204,14 @@ void GradientWalk::leave(Buckets& b, double now) {
   for (; b.left < b.ends.size() && b.ends[b.left] <= done; ++b.left) {
     const double begin = b.left == 0 ? 0 : b.ends[b.left - 1];
     const double bytes = (b.ends[b.left] - begin) * axes_.wide;
-    start(summing_, sharding_, now, all_reduce_seconds(b.group, bytes),
-          port_seconds(all_reduce_seconds, b.group, bytes));
+    lanes_.start(b.lane, now, all_reduce_seconds(b.group, bytes),
+                 port_seconds(all_reduce_seconds, b.group, bytes));
   }
 }
 
 double GradientWalk::finish(double now) {
   now = finish_reduces(now);
-  return wait(now, summing_.free);
+  return wait(now, std::max(lanes_.free(GradientLane::data), lanes_.free(GradientLane::experts)));
 }
 
 double GradientWalk::wait(double now, double until) {
@@ -238,42 +219,12 @@ double GradientWalk::wait(double now, double until) {
   return std::max(now, until);
 }
 
-// A collective on one of the lanes. While the other one has work, each gets half of a port.
-double GradientWalk::start(Lane& lane, Lane& other, double now, double seconds, double work) const {
-  if (seconds == 0) return now;
-  const double begin = std::max(lane.free, now);
-  lane.share = work / seconds;
-  double shared = 0;
-  if (share_a_port())
-    shared = std::clamp(other.free - begin, 0.0, seconds) * lane.share * other.share;
-  other.free += shared;
-  return lane.free = begin + seconds + shared;
-}
-
 // An action's first gather, beside the message that the action before it has sent.
 double GradientWalk::start_first(const PlanUnit& unit, double now) {
-  const double end = start(sharding_, summing_, now, unit.gather, unit.gather_work);
-  return sharding_.free = end + std::min(unit.gather_work, axes_.message);
-}
-
-double GradientWalk::compute(const PartTime& part, double now) {
-  const double from = now, seconds = part.seconds();
-  now += seconds;
-  if (has_fsdp()) slow(part, axes_.beside_shards, seconds, from, sharding_, now);
-  if (has_ddp()) slow(part, axes_.beside_data, seconds, from, summing_, now);
-  return now;
-}
-
-void GradientWalk::slow(const PartTime& part, const std::array<bool, exposed_kinds>& shares,
-                        double seconds, double from, Lane& lane, double& now) {
-  if (lane.free <= from || seconds <= 0) return;
-  const double share = lane.share * std::min(1.0, (lane.free - from) / seconds);
-  for (size_t i = 0; i < exposed_kinds; ++i) {
-    if (!shares[i]) continue;
-    extra_.exposed[i] += share * part.slowed[i];
-    now += share * part.slowed[i];
-    lane.free += share * part.sent[i];
-  }
+  const double end = lanes_.start(GradientLane::shards, now, unit.gather, unit.gather_work);
+  const double late = std::min(unit.gather_work, axes_.message);
+  lanes_.delay(GradientLane::shards, end + late - gathered());
+  return end + late;
 }
 
 }  // namespace yotta

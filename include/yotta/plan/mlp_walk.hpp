@@ -102,8 +102,7 @@ void MlpWalk::column_weight(int64_t outputs) {
 }
 
 void MlpWalk::row(int64_t inputs) {
-  if (in_pieces())
-    return reduce_in_pieces(matmul("linear", z_.n, z_.C, inputs) + with_bias(z_.C));
+  if (in_pieces()) return reduce_in_pieces(matmul("linear", z_.n, z_.C, inputs) + with_bias(z_.C));
   linear(z_.N, inputs, z_.C, has_bias_);
   if (z_.tp > 1) reduce();
 }

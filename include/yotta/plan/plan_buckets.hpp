@@ -37,8 +37,8 @@ struct PlanUnit {
   const LayerFigures* layer = nullptr;
   double gather = 0, reduce = 0, add = 0;   // seconds: of weights, of gradients; to add a shard
   double gather_work = 0, reduce_work = 0;  // of these, at a port
-  bool stays = false;                       // whole until it has gone backward: gathered once
   std::vector<WeightReady> shards = {};     // of rank 0, in the order of forward
+  bool stays = false;                       // whole until it has gone backward: gathered once
 
   // Seconds to gather it in a microbatch, forward and backward.
   double gathers() const { return (stays ? 1 : 2) * gather; }

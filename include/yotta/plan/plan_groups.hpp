@@ -131,7 +131,7 @@ PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape) {
   };
   const bool sharded = shape.dp_shard > 1;
   PlanGroups groups{along({tp}),           along({cp}), along({pp}), along({ep}),
-                    along({cp, dp_shard}), {},          {},         {}};
+                    along({cp, dp_shard}), {},          {},          {}};
   groups.data = sharded ? along({ep, dp_replicate}) : along({cp, ep, dp_replicate});
   groups.experts = sharded ? along({dp_replicate}) : along({cp, dp_replicate});
   groups.routed = along({cp, ep, dp_shard, dp_replicate});

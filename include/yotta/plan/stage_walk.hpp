@@ -28,7 +28,7 @@ struct StageFigures {
   // Bytes above what was there before, of F, B, I and W.
   double forward_peak = 0, backward_peak = 0, input_peak = 0, weight_peak = 0;
   double first_backward_peak = 0, first_weight_peak = 0;  // of the first one; with DDP the last
-  int64_t parameters = 0, experts = 0;  // experts: of these, a mixture's
+  int64_t parameters = 0, experts = 0;                    // experts: of these, a mixture's
 
   PartTime backward() const {
     PartTime both = input;
@@ -176,9 +176,9 @@ StageFigures stage_figures(std::vector<LayerRun> runs, const StageExtras& extras
   stage.input_peak = climb.backward(true, false), stage.weight_peak = climb.backward(false, true);
   if (!runs.empty()) stage.in = runs.front().layer->in, stage.out = runs.back().layer->out;
   if (!runs.empty())
-    stage.carried = extras.unreduced * static_cast<double>(
-                                          extras.root > 0 ? extras.root
-                                                          : runs.front().layer->parameters());
+    stage.carried =
+        extras.unreduced *
+        static_cast<double>(extras.root > 0 ? extras.root : runs.front().layer->parameters());
   stage.runs = std::move(runs);
   return stage;
 }

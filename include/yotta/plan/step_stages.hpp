@@ -179,7 +179,8 @@ void StepStages::make_stages() {
     from_last.push_back(stage_figures(std::move(runs), beside));
     before += z_.wide * static_cast<double>(from_last.back().parameters);
   }
-  stages_.assign(std::make_move_iterator(from_last.rbegin()), std::make_move_iterator(from_last.rend()));
+  stages_.assign(std::make_move_iterator(from_last.rbegin()),
+                 std::make_move_iterator(from_last.rend()));
 }
 StageExtras StepStages::extras() const {
   StageExtras extras;
@@ -249,7 +250,7 @@ std::vector<const PlanUnit*> StepStages::units_of(int rank, int chunk) const {
 DataAxes StepStages::data_axes() const {
   DataAxes axes;
   axes.shards = groups_.shards, axes.data = groups_.data, axes.experts = groups_.experts;
-  axes.has_experts = sums_experts_apart();
+  axes.experts_apart = sums_experts_apart();
   axes.bucket_bytes = step_.options.ddp.bucket_bytes, axes.wide = z_.wide;
   if (has_zero()) axes.data.p = 1;
   const PlanGroup* kinds[] = {&groups_.tp, &groups_.cp, &groups_.ep};
