@@ -129,9 +129,11 @@ Drawn draw_case(uint64_t seed, Kind kind = Kind::dense) {
 
 }  // namespace
 
-TEST_CASE("200 random small cases: seconds and bytes by formula are within 3% of the run") {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
-    const auto [request, layout] = draw_case(seed);
+namespace {
+
+void check_cases(Kind kind, uint64_t count) {
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    const auto [request, layout] = draw_case(seed, kind);
     const DescribedStep step = described(request, layout);
     const Cluster cluster = as_seen_by(step.shape, request.cluster);
     const DescribedFigures run = run_described(cluster, step);
@@ -142,4 +144,16 @@ TEST_CASE("200 random small cases: seconds and bytes by formula are within 3% of
     CHECK(formula.memory.bytes() ==
           doctest::Approx(static_cast<double>(run.bytes)).epsilon(0.03).scale(0));
   }
+}
+
+}  // namespace
+
+TEST_CASE("200 random small cases: seconds and bytes by formula are within 3% of the run") {
+  check_cases(Kind::dense, 200);
+}
+TEST_CASE("random tied models with FSDP, which gathers the table once for both its uses") {
+  check_cases(Kind::tied_shards, 32);
+}
+TEST_CASE("random mixtures of experts, alone and with ep 2 and 4") {
+  check_cases(Kind::mixture, 32);
 }
