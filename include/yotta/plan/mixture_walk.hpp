@@ -26,6 +26,7 @@ class MixtureWalk : public MlpWalk {
 
  private:
   const MixtureSizes& mixture() const { return z_.mixture; }
+  bool travels() const { return mixture().ep > 1; }
   double rows_leaving() const { return bytes(mixture().m * z_.C); }
   double rows_held() const { return bytes(mixture().M * z_.C); }
   double hidden() const { return bytes(mixture().M * z_.F); }  // of rows held
@@ -43,6 +44,10 @@ class MixtureWalk : public MlpWalk {
   YOTTA_API void experts_weight();
   YOTTA_API void grouped(const char* name, int64_t inputs, int64_t outputs);
   YOTTA_API void rows_op(const char* name, int64_t flops, int64_t read, int64_t written);
+  // Rows that have arrived: in the order of experts, through them, and in the order of ranks.
+  template <class Experts>
+  void run_experts(Experts experts);
+  YOTTA_API void end_mixture_input();
   // Rows travel while `meanwhile` computes.
   template <class Meanwhile>
   void exchange(Meanwhile meanwhile);
@@ -169,59 +174,63 @@ void MixtureWalk::experts_weight() {
 
 // ---- the layer ----
 
+template <class Experts>
+void MixtureWalk::run_experts(Experts experts) {
+  sort_rows();
+  experts();
+  if (mixture().sorts()) walk_.drop(rows_held());  // as they had come
+  sort_rows();
+  if (travels()) walk_.hold(rows_leaving());
+}
+
 void MixtureWalk::mixture_forward() {
   const int64_t m = mixture().m;
-  const bool travels = mixture().ep > 1;
   gather();
   route();
   rows_op("gather_rows", 0, m, m);
   walk_.hold(rows_leaving());
-  if (travels) walk_.hold(rows_held());
+  if (travels()) walk_.hold(rows_held());
   exchange([&] {
     if (mixture().shared > 0) mlp_forward(mixture().shared, false);
   });
-  if (travels) walk_.drop(rows_leaving());
-  sort_rows();
-  experts_forward();
-  if (mixture().sorts()) walk_.drop(rows_held());  // as they had come
-  sort_rows();
-  if (travels) walk_.hold(rows_leaving());
+  if (travels()) walk_.drop(rows_leaving());
+  run_experts([&] { experts_forward(); });
   exchange([] {});
   if (mixture().sorts()) walk_.drop(rows_held());
   rows_op("combine_rows", 2 * m, m, z_.N);
   walk_.hold(whole());
   if (z_.tp > 1) reduce();
   if (mixture().shared > 0) add(), walk_.drop(stream());
-  if (travels) walk_.drop(rows_held());  // what experts have made; here are the results
+  if (travels()) walk_.drop(rows_held());  // what experts have made; here are the results
   if (z_.shares_tokens && mixture().shared == 0) walk_.drop(stream());  // what norm made
 }
 
 void MixtureWalk::mixture_input() {
   const int64_t m = mixture().m;
-  const bool travels = mixture().ep > 1, has_shared = mixture().shared > 0;
   gather();
   rows_op("combine_rows_backward", 3 * m, 2 * m, m);
   walk_.hold(rows_leaving() + weights_of_tokens());
   walk_.drop(rows_leaving() + weights_of_tokens());  // results, and what they were weighed with
-  if (travels) walk_.hold(rows_held());
+  if (travels()) walk_.hold(rows_held());
   exchange([&] {
-    if (has_shared) mlp_input(mixture().shared);
+    if (mixture().shared > 0) mlp_input(mixture().shared);
   });
   if (z_.tp > 1) walk_.all_reduce(Exposed::tp, groups_.tp, weights_of_tokens());
-  sort_rows();
-  experts_input();
-  if (mixture().sorts()) walk_.drop(rows_held());  // as they had come
-  sort_rows();
-  if (travels) walk_.hold(rows_leaving());
+  run_experts([&] { experts_input(); });
   exchange([&] { router_input(); });
   if (mixture().sorts()) walk_.drop(rows_held());
   rows_op("gather_rows_backward", m, m, z_.N);
   walk_.hold(whole());
-  if (travels) walk_.drop(rows_leaving());
+  if (travels()) walk_.drop(rows_leaving());
   walk_.op(add_cost(z_.dtype, z_.N * z_.C));
+  end_mixture_input();
+}
+
+void MixtureWalk::end_mixture_input() {
+  const bool has_shared = mixture().shared > 0;
   if (z_.tp > 1) reduce();
   if (has_shared) add(), walk_.drop(stream());
-  if (travels) walk_.drop(rows_leaving());  // gradients of rows, which were sent
+  if (travels()) walk_.drop(rows_leaving());  // gradients of rows, which were sent
   walk_.drop(weights_of_tokens() + whole() + rows_held() + choice());
   if (z_.shares_tokens) walk_.drop(whole());
   if (!has_shared) walk_.drop(stream());  // nobody keeps the gradient that flowed in

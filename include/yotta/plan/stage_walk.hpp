@@ -89,37 +89,48 @@ class StageClimb {
     double live = 0, peak = 0;
     for (size_t i = layers_.size(); i-- > 0;) {
       const LayerFigures& layer = *layers_[i];
-      const double beside =
-          reducing(i + 1, first) + (first ? made(i) : 0) + extras_.passing * tables_above(i);
-      const bool grows = (first && extras_.grows > 0) || extras_.unreduced > 0;
-      const double weight_peak = extras_.passing > 0 ? layer.passing_peak
-                                 : grows             ? layer.growing_peak
-                                                     : layer.weight_peak;
       if (input) {
-        const double units = gathered(i) + gathered(i - 1) + beside;
-        peak = std::max(peak, live + layer.input_peak + units);
-        if (layer.again)
-          peak = std::max({peak, live + weight_peak + units,
-                           live + layer.again_kept + units + (first ? scratch(i) : 0)});
+        peak = std::max(peak, live + input_above(i, first));
         live += layer.kept + layer.in - layer.saved - layer.out;
       }
-      if (weight) {
-        const double next = input ? gathered(i - 1) : 0;
-        const double own =
-            layer.again || extras_.unreduced > 0 ? layer.weight_peak + flat(i) : weight_peak;
-        if (i == 0) live -= root_gradients();  // from here on they are the layer's own
-        const bool is_last = i + 1 == layers_.size();
-        const bool has_ended = is_last && (i == 0 || is_root(i));  // its own unit's sum
-        const double done = has_ended ? reducing(i + 1, first) : 0;
-        peak = std::max(peak, live + own + next + beside - done + (first ? scratch(i) : 0));
-        live -= layer.kept;
-        if (is_last) live += root_gradients();
-      }
+      if (!weight) continue;
+      if (i == 0) live -= root_gradients();  // from here on they are the layer's own
+      peak = std::max(peak, live + weight_above(i, input, first));
+      live -= layer.kept;
+      if (i + 1 == layers_.size()) live += root_gradients();
     }
     return peak + root();
   }
 
  private:
+  // What the layers above have left, and the sums that are under way.
+  double beside(size_t i, bool first) const {
+    return reducing(i + 1, first) + (first ? made(i) : 0) + extras_.passing * tables_above(i);
+  }
+  double weight_peak(size_t i, bool first) const {
+    const bool grows = (first && extras_.grows > 0) || extras_.unreduced > 0;
+    const LayerFigures& layer = *layers_[i];
+    return extras_.passing > 0 ? layer.passing_peak
+           : grows             ? layer.growing_peak
+                               : layer.weight_peak;
+  }
+  double input_above(size_t i, bool first) const {
+    const LayerFigures& layer = *layers_[i];
+    const double units = gathered(i) + gathered(i - 1) + beside(i, first);
+    double peak = layer.input_peak;
+    if (layer.again)
+      peak = std::max({peak, weight_peak(i, first), layer.again_kept + (first ? scratch(i) : 0)});
+    return peak + units;
+  }
+  double weight_above(size_t i, bool input, bool first) const {
+    const LayerFigures& layer = *layers_[i];
+    const double own =
+        layer.again || extras_.unreduced > 0 ? layer.weight_peak + flat(i) : weight_peak(i, first);
+    const bool has_ended = i + 1 == layers_.size() && (i == 0 || is_root(i));  // its unit's sum
+    return own + (input ? gathered(i - 1) : 0) + beside(i, first) -
+           (has_ended ? reducing(i + 1, first) : 0) + (first ? scratch(i) : 0);
+  }
+
   double numbers(size_t i) const { return i < layers_.size() ? numbers_[i] : 0; }
   bool is_root(size_t i) const { return extras_.root > 0 && (i == 0 || i + 1 == layers_.size()); }
   double root() const { return extras_.gathered * static_cast<double>(extras_.root); }
@@ -157,8 +168,8 @@ class StageClimb {
 
 }  // namespace detail
 
-StageFigures stage_figures(std::vector<LayerRun> runs, const StageExtras& extras) {
-  StageFigures stage;
+namespace detail {
+inline void add_runs(StageFigures& stage, const std::vector<LayerRun>& runs) {
   for (const LayerRun& run : runs) {
     const LayerFigures& layer = *run.layer;
     const auto count = static_cast<double>(run.count);
@@ -169,16 +180,23 @@ StageFigures stage_figures(std::vector<LayerRun> runs, const StageExtras& extras
     stage.parameters += run.count * layer.parameters();
     stage.experts += run.count * layer.experts();
   }
+}
+}  // namespace detail
+
+StageFigures stage_figures(std::vector<LayerRun> runs, const StageExtras& extras) {
+  StageFigures stage;
+  detail::add_runs(stage, runs);
   const detail::StageClimb climb(runs, extras);
   stage.forward_peak = climb.forward(), stage.backward_peak = climb.backward(true, true);
   stage.first_backward_peak = climb.backward(true, true, true);
   stage.first_weight_peak = climb.backward(false, true, true);
   stage.input_peak = climb.backward(true, false), stage.weight_peak = climb.backward(false, true);
-  if (!runs.empty()) stage.in = runs.front().layer->in, stage.out = runs.back().layer->out;
-  if (!runs.empty())
+  if (!runs.empty()) {
+    const LayerFigures& first = *runs.front().layer;
+    stage.in = first.in, stage.out = runs.back().layer->out;
     stage.carried =
-        extras.unreduced *
-        static_cast<double>(extras.root > 0 ? extras.root : runs.front().layer->parameters());
+        extras.unreduced * static_cast<double>(extras.root > 0 ? extras.root : first.parameters());
+  }
   stage.runs = std::move(runs);
   return stage;
 }

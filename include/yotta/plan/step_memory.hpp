@@ -128,24 +128,33 @@ inline double zero_peak(const StepStages& stages, int rank) {
   return most;
 }
 
-inline MemoryParts memory_of_rank(const StepStages& stages, int rank, double peak) {
-  const LayerSizes& z = stages.sizes();
-  double P = 0, stepped = 0;  // stepped: those of which this rank has optimizer state
+struct HeldNumbers {
+  double all = 0, stepped = 0;  // parameters; those of which this rank has optimizer state
+};
+inline HeldNumbers held_numbers(const StepStages& stages, int rank) {
+  const PlanGroups& groups = stages.groups();
+  const int zero = stages.has_zero() ? groups.data.p : 1,
+            experts_zero = stages.has_zero() ? groups.experts.p : 1;
+  HeldNumbers held;
   for (int chunk = 0; chunk < stages.chunks(); ++chunk) {
     const StageFigures& stage = stages.stage_of(rank, chunk);
+    const auto all = static_cast<double>(stage.parameters);
     const double experts = stages.sums_experts_apart() ? static_cast<double>(stage.experts) : 0;
-    P += static_cast<double>(stage.parameters);
-    stepped += stages.has_zero()
-                   ? experts / stages.groups().experts.p +
-                         (static_cast<double>(stage.parameters) - experts) / stages.groups().data.p
-                   : static_cast<double>(stage.parameters);
+    held.all += all;
+    held.stepped += experts / experts_zero + (all - experts) / zero;
   }
+  return held;
+}
+
+inline MemoryParts memory_of_rank(const StepStages& stages, int rank, double peak) {
+  const LayerSizes& z = stages.sizes();
+  const HeldNumbers P = held_numbers(stages, rank);
   const int shards = stages.groups().shards.p;
   MemoryParts parts;
-  parts.weights = P * z.width / shards;
-  parts.gradients = P * z.wide / shards;
-  parts.optimizer = stepped * (z.width < 4 ? 3 : 2) * z.wide / shards;  // AdamW's; a master copy
-  if (stages.makes_gradients()) peak -= parts.gradients;                // has those that there were
+  parts.weights = P.all * z.width / shards;
+  parts.gradients = P.all * z.wide / shards;
+  parts.optimizer = P.stepped * (z.width < 4 ? 3 : 2) * z.wide / shards;  // AdamW's; a master copy
+  if (stages.makes_gradients()) peak -= parts.gradients;  // has those that there were
   parts.activations = std::max(0.0, peak);
   double last = 0;  // when all activations are gone
   if (stages.has_zero()) last = zero_peak(stages, rank);

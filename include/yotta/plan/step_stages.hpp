@@ -72,6 +72,7 @@ class StepStages {
  private:
   YOTTA_API LayerFigures collected(LayerFigures layer) const;
   YOTTA_API void make_layers();
+  YOTTA_API std::vector<LayerRun> runs_of(int stage) const;
   YOTTA_API void make_stages();
   YOTTA_API DataAxes data_axes() const;
 
@@ -156,27 +157,29 @@ void StepStages::make_layers() {
   }
   axes_ = data_axes();
 }
+std::vector<LayerRun> StepStages::runs_of(int stage) const {
+  const StageLayers blocks = layers_of_stage(step_.config.layers, stages(), stage);
+  const int64_t count = blocks.last - blocks.first, most = step_.options.checkpoint_blocks;
+  const int64_t again = step_.options.checkpoint.what != Recompute::all ? 0
+                        : most < 0                                      ? count
+                                                                        : std::min(count, most);
+  std::vector<LayerRun> runs;
+  if (stage == 0) runs.push_back({&embedding_, 1});
+  if (again > 0) runs.push_back({&recomputed_, again});
+  if (count > again) runs.push_back({&block_, count - again});
+  if (stage + 1 == stages()) runs.push_back({&head_, 1});
+  return runs;
+}
 void StepStages::make_stages() {
-  const CheckpointOptions& checkpoint = step_.options.checkpoint;
   std::vector<double> made(static_cast<size_t>(ranks()), 0);  // by rank: bytes of gradients
   std::vector<StageFigures> from_last;
   for (int stage = stages(); stage-- > 0;) {
-    const StageLayers blocks = layers_of_stage(step_.config.layers, stages(), stage);
-    const int64_t count = blocks.last - blocks.first, most = step_.options.checkpoint_blocks;
-    const int64_t again = checkpoint.what != Recompute::all ? 0
-                          : most < 0                        ? count
-                                                            : std::min(count, most);
-    std::vector<LayerRun> runs;
-    if (stage == 0) runs.push_back({&embedding_, 1});
-    if (again > 0) runs.push_back({&recomputed_, again});
-    if (count > again) runs.push_back({&block_, count - again});
-    if (stage + 1 == stages()) runs.push_back({&head_, 1});
     StageExtras beside = extras();
     const bool folds = plan_.placement() == Placement::vee;
     double& before =
         made[static_cast<size_t>(folds ? std::min(stage, stages() - 1 - stage) : stage % ranks())];
     beside.before = before;
-    from_last.push_back(stage_figures(std::move(runs), beside));
+    from_last.push_back(stage_figures(runs_of(stage), beside));
     before += z_.wide * static_cast<double>(from_last.back().parameters);
   }
   stages_.assign(std::make_move_iterator(from_last.rbegin()),
