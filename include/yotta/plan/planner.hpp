@@ -65,7 +65,7 @@ std::string why_too_large(const MemoryParts& m, double capacity) {
 
 std::string why_slower(const StepEstimate& loser, const StepEstimate& best) {
   std::vector<std::pair<std::string, std::pair<double, double>>> parts = {
-      {"computed", {loser.time.computed, best.time.computed}},
+      {"computing", {loser.time.computed, best.time.computed}},
       {"bubble", {loser.bubble, best.bubble}}};
   for (size_t i = 0; i < exposed_kinds; ++i)
     parts.push_back({fmt::format("exposed {} communication", name(static_cast<Exposed>(i))),
@@ -73,11 +73,12 @@ std::string why_slower(const StepEstimate& loser, const StepEstimate& best) {
   const auto grew = [](const auto& part) { return part.second.first - part.second.second; };
   const auto& most = *std::max_element(
       parts.begin(), parts.end(), [&](const auto& a, const auto& b) { return grew(a) < grew(b); });
+  const auto shown = [](double part, double of) { return part < 1e-4 * of ? 0 : part; };
   return fmt::format(
       "{:.0f}% slower: {:.3g} s a step, the best {:.3g} s; most of it {}, {:.2g} s against {:.2g} "
       "s",
       100 * (loser.seconds / best.seconds - 1), loser.seconds, best.seconds, most.first,
-      most.second.first, most.second.second);
+      shown(most.second.first, loser.seconds), shown(most.second.second, best.seconds));
 }
 
 namespace detail {
