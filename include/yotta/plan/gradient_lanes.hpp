@@ -4,8 +4,8 @@
 //     DDP             ═ bucket ═ ═ bucket ═             beside them
 //     experts           ═ bucket ═                      DDP of a mixture's experts, with ep
 //
-// Each communicator has a lane. Collectives of two lanes, and messages of a layer, that use one port
-// at the same time get half of it each (machine/shared_ports.hpp): both take longer.
+// Each communicator has a lane. Collectives of two lanes that use one port at the same time get
+// half of it each, and so do messages of a layer (machine/shared_ports.hpp): both take longer.
 // Letters: none.
 #pragma once
 

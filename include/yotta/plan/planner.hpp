@@ -33,8 +33,8 @@ struct Plan {
   std::vector<RefusedLayout> refused;   // meshes that cannot be, or do not fit
 };
 
-// Errors: a request or options that cannot be. A plan without any layout that fits is no error: `refused` says
-// why.
+// Errors: a request or options that cannot be. A plan without any layout that fits is no error:
+// `refused` says why.
 YOTTA_API Plan make_plan(const PlanRequest& request, const PlanOptions& options = {},
                          Where where = Where::current());
 
