@@ -1,11 +1,14 @@
 // ./yotta plan: which layout trains a model fastest on a cluster, and why each other one loses.
 #include <fmt/core.h>
 
+#include <filesystem>
+
 #include "course/plan/plan_text.hpp"
 #include "course/plan/request.hpp"
 #include "course/shared/console.hpp"
 #include "course/shared/json_object.hpp"
 #include "course/shared/options.hpp"
+#include "course/shared/planner_picture.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/machine/files/cluster_file.hpp"
 #include "yotta/model/gradient_groups.hpp"
@@ -18,15 +21,16 @@ namespace {
 struct Arguments {
   std::string model = "llama3-8b", cluster = "h100x64", tokens = "4M", critical, dtype = "bf16";
   int64_t sequence = 8192;
+  double reserve = 0;
   int confirm = 3, best = 10, losers = 12;
   std::string svg, json, calibrate;
 };
 
-void add_options(Options& to, Arguments& a) {
+void add_request_options(Options& to, Arguments& a) {
   to.heading("What is trained, on what");
   to.add("--model", a.model,
-         "gpt2, llama3-8b, llama3-70b, llama3-405b; or a config.json, ours or Hugging Face's, or "
-         "its folder",
+         "gpt2, llama3-8b, llama3-70b, llama3-405b, mixtral-8x7b; or a config.json, ours or "
+         "Hugging Face's, or its folder",
          not_empty());
   to.add("--cluster", a.cluster, "a chip and how many, as h100x64; llama3-24k; or a .json file",
          not_empty());
@@ -39,6 +43,10 @@ void add_options(Options& to, Arguments& a) {
   to.add("--calibrate", a.calibrate,
          "a log of measured steps (JSON of train, or a table): fits efficiencies and bandwidths",
          called("LOG"));
+  to.add("--reserve", a.reserve,
+         "GB of a chip's memory that stay free, for what no formula counts");
+}
+void add_output_options(Options& to, Arguments& a) {
   to.heading("What is shown");
   to.add("--best", a.best, "layouts in the table", in_range(1, 100));
   to.add("--losers", a.losers, "lines that say why others lose, of either kind",
@@ -58,6 +66,7 @@ PlanRequest request_of(const Arguments& a) {
   request.cluster = cluster_from(a.cluster);
   request.sequence = a.sequence;
   request.tokens = parse_count("--tokens", a.tokens);
+  request.reserve = 1e9 * a.reserve;
   if (!a.critical.empty()) request.critical_batch = parse_count("--critical-batch", a.critical);
   request.check();
   return request;
@@ -65,9 +74,12 @@ PlanRequest request_of(const Arguments& a) {
 
 void calibrate_with(const std::string& log, PlanRequest& request) {
   const auto measured = measured_steps(log, request);
-  const Calibration found = calibrate(request.cluster, request.efficiency, measured);
-  fmt::print("Calibrated with {} measured steps:\n{}\n", measured.size(),
+  const Calibration found = calibrate(request.cluster, request.efficiency, measured.steps);
+  const size_t count = measured.steps.size();
+  fmt::print("Calibrated with {} measured step{}:\n{}\n", count, count == 1 ? "" : "s",
              text_of(request.cluster, found));
+  if (!measured.names_model)
+    fmt::print("The log names no model: its runs are taken for runs of --model.\n\n");
   request.cluster = calibrated(request.cluster, found);
   request.efficiency = found.efficiency;
 }
@@ -85,34 +97,64 @@ DescribedStep shortened(const PlanRequest& request, const Layout& layout) {
   return step;
 }
 
+// One of the best: what the search says of so many microbatches, the same with the links of the
+// run, and the run.
+std::vector<std::string> confirmed(const Plan& plan, size_t i) {
+  const DescribedStep step = shortened(plan.request, plan.best[i].layout);
+  const Cluster seen = as_seen_by(step.shape, plan.request.cluster);
+  const StepEstimate searched = estimate_step(plan.request.cluster, step),
+                     formula = estimate_step(seen, step);
+  const DescribedFigures run = run_described(seen, step);
+  return {std::to_string(i + 1),
+          std::to_string(step.options.microbatches),
+          fmt::format("{:.4f}", searched.seconds),
+          fmt::format("{:.4f}", formula.seconds),
+          fmt::format("{:.4f}", run.seconds),
+          fmt::format("{:+.1f}%", 100 * (formula.seconds / run.seconds - 1)),
+          fmt::format("{:.2f}", formula.memory.bytes() / 1e9),
+          fmt::format("{:.2f}", static_cast<double>(run.bytes) / 1e9)};
+}
+
 // Runs the best under the clock: the code itself, one live rank a stage.
 void confirm(const Plan& plan, int count) {
   const auto most = std::min<size_t>(static_cast<size_t>(count), plan.best.size());
   if (most == 0) return;
   console::Progress progress("running", static_cast<int64_t>(most));
-  console::Table table({"", "microbatches", "formula s", "run s", "off", "formula GB", "run GB"});
+  console::Table table(
+      {"", "microbatches", "search s", "formula s", "run s", "off", "formula GB", "run GB"});
+  bool has_cp = false;
   for (size_t i = 0; i < most; ++i) {
     progress.update(static_cast<int64_t>(i), text_of(plan.best[i].layout));
-    const DescribedStep step = shortened(plan.request, plan.best[i].layout);
-    const Cluster seen = as_seen_by(step.shape, plan.request.cluster);
-    const StepEstimate formula = estimate_step(seen, step);
-    const DescribedFigures run = run_described(seen, step);
-    table.row({std::to_string(i + 1), std::to_string(step.options.microbatches),
-               fmt::format("{:.4f}", formula.seconds), fmt::format("{:.4f}", run.seconds),
-               fmt::format("{:+.1f}%", 100 * (formula.seconds / run.seconds - 1)),
-               fmt::format("{:.2f}", formula.memory.bytes() / 1e9),
-               fmt::format("{:.2f}", static_cast<double>(run.bytes) / 1e9)});
+    table.row(confirmed(plan, i));
+    has_cp = has_cp || plan.best[i].layout.shape.cp > 1 || plan.best[i].layout.shape.ep > 1;
   }
   progress.update(static_cast<int64_t>(most));
   progress.finish();
   fmt::print("Run under the clock, with links as slow as the slowest of each group:\n{}\n",
              table.text());
+  if (has_cp)
+    fmt::print(
+        "With cp or ep the run gives all axes that sum gradients the slowest link of them, and so "
+        "does \"formula\"; the search gives each its own.\n\n");
 }
 
-void print_launch(const Plan& plan, const std::string& model) {
+// A folder with weights is loaded; a model without has its sizes in the command.
+TrainFrom train_from(const Arguments& a, const PlanRequest& request) {
+  const std::filesystem::path path = a.model;
+  const bool is_folder = std::filesystem::is_directory(path);
+  const auto has = [&](const char* name) { return std::filesystem::exists(path / name); };
+  const bool has_weights =
+      is_folder && (has("model.safetensors") || has("model.safetensors.index.json"));
+  const bool has_sizes = request.config.dialect == Dialect::gpt2 || !request.config.tied;
+  return {has_weights || !has_sizes ? a.model : "", a.cluster};
+}
+
+void print_launch(const Plan& plan, const TrainFrom& from) {
   fmt::print("Commands:\n");
   for (size_t i = 0; i < plan.best.size(); ++i)
-    fmt::print("  {:>2}  {}\n", i + 1, train_command(plan.request, plan.best[i].layout, model));
+    fmt::print("  {:>2}  {}\n", i + 1, train_command(plan.request, plan.best[i].layout, from));
+  if (from.load.empty())
+    fmt::print("They train a new model of these sizes on bytes: its vocabulary is 256.\n");
   const Layout& best = plan.best[0].layout;
   const LaunchOptions titan = torchtitan_options(plan.request, best),
                       megatron = megatron_options(plan.request, best);
@@ -122,7 +164,7 @@ void print_launch(const Plan& plan, const std::string& model) {
   for (const std::string& note : megatron.notes) fmt::print("# {}\n", note);
 }
 
-void write_json(const std::string& path, const Plan& plan, const std::string& model) {
+void write_json(const std::string& path, const Plan& plan, const TrainFrom& from) {
   std::vector<JsonObject> best, refused;
   for (const PlannedLayout& each : plan.best) {
     JsonObject& to = best.emplace_back();
@@ -134,7 +176,7 @@ void write_json(const std::string& path, const Plan& plan, const std::string& mo
     to.set("mfu", e.mfu);
     to.set("bubble", e.bubble / e.seconds);
     to.set("exposed_seconds", e.exposed());
-    to.set("train_command", train_command(plan.request, each.layout, model));
+    to.set("train_command", train_command(plan.request, each.layout, from));
   }
   for (const RefusedLayout& each : plan.refused) {
     JsonObject& to = refused.emplace_back();
@@ -150,14 +192,25 @@ void write_json(const std::string& path, const Plan& plan, const std::string& mo
 void print_head(const Plan& plan) {
   const PlanRequest& r = plan.request;
   const double tokens = static_cast<double>(r.batch() * r.sequence);
-  fmt::print("{:.1f}e9 parameters on {}, {} sequences of {} tokens a step\n",
+  fmt::print("{:.3g}e9 parameters on {}, {} sequence{} of {} tokens a step\n",
              static_cast<double>(parameters(r.config)) / 1e9, r.cluster.name, r.batch(),
-             r.sequence);
+             r.batch() == 1 ? "" : "s", r.sequence);
   if (r.critical_batch > 0 && r.critical_batch < r.tokens)
     fmt::print("The batch is {:.3g} tokens, as large as still helps, in place of {:.3g}\n", tokens,
                static_cast<double>(r.tokens));
   fmt::print("{} layouts, {} of which fit in {:.0f} GB; {} estimated in full\n\n", plan.layouts,
-             plan.fitting, r.cluster.chip.memory / 1e9, plan.estimated);
+             plan.fitting, r.memory() / 1e9, plan.estimated);
+}
+
+// Whose kernels the shares of the peak are from.
+void print_kernels(const Cluster& cluster) {
+  if (std::string_view(cluster.chip.name) == "h100") return;
+  fmt::print(
+      "No kernels were measured on {}: they are taken to reach the shares of the peak that an "
+      "H100's do ({:.0f}% in matmuls, {:.0f}% in attention, {:.0f}% in its backward). "
+      "--calibrate fits them.\n",
+      cluster.chip.name, 100 * h100_kernels.matmul, 100 * h100_kernels.attention,
+      100 * h100_kernels.attention_backward);
 }
 
 int plan_and_print(const Arguments& a) {
@@ -165,17 +218,20 @@ int plan_and_print(const Arguments& a) {
   if (!a.json.empty()) expect_writable(a.json);
   PlanRequest request = request_of(a);
   if (!a.calibrate.empty()) calibrate_with(a.calibrate, request);
+  if (a.calibrate.empty()) print_kernels(request.cluster);
   const Plan plan = make_plan(request, {.best = a.best});
   print_head(plan);
   if (!plan.best.empty()) fmt::print("{}\n{}\n", best_text(plan), plan_picture(plan));
   if (plan.best.empty()) fmt::print("No layout fits.\n\n");
   fmt::print("Why others lose ({} slower meshes, {} refused):\n{}\n", plan.losers.size(),
              plan.refused.size(), losers_text(plan, static_cast<size_t>(a.losers)));
-  if (!a.svg.empty()) write_file(a.svg, plan_svg(plan));
-  if (!a.json.empty()) write_json(a.json, plan, a.model);
+  const TrainFrom from = train_from(a, request);
+  if (!a.svg.empty())
+    write_file(a.svg, frontier_svg(plan, fmt::format("layouts of {} on {}", a.model, a.cluster)));
+  if (!a.json.empty()) write_json(a.json, plan, from);
   if (plan.best.empty()) return 1;
   confirm(plan, a.confirm);
-  print_launch(plan, a.model);
+  print_launch(plan, from);
   console::expect_printed();
   return 0;
 }
@@ -187,7 +243,8 @@ int main(int argc, char** argv) {
                   "Finds the layout that trains a model fastest on a cluster with switches, by "
                   "formula, and says why each other one loses.");
   Arguments arguments;
-  add_options(options, arguments);
+  add_request_options(options, arguments);
+  add_output_options(options, arguments);
   if (const auto status = options.parse(argc, argv)) return *status;
   try {
     return plan_and_print(arguments);

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "course/shared/console.hpp"
-#include "course/shared/svg.hpp"
 
 namespace yotta {
 
@@ -86,36 +85,6 @@ std::string plan_picture(const Plan& plan) {
   return text +
          fmt::format("{:>9} └{}\n{:11}0{:>{}.0f} GB a chip\n", "", axis, "", scale.gb, width - 1) +
          "  # frontier: none is faster with less memory    o the best    . the best of a mesh\n";
-}
-
-std::string plan_svg(const Plan& plan) {
-  constexpr double left = 70, top = 56, width = 560, height = 300;
-  std::string svg = svg::paper(700, 430, "Memory and time of a plan's layouts");
-  svg += svg::text(20, 28, "Memory of a chip, and seconds of a step", "start", svg::ink, 15, true);
-  if (plan.best.empty()) return svg + "</svg>\n";
-  const std::vector<Dot> all = dots(plan, shown);
-  const Scale scale(plan, all);
-  svg += svg::box(left, top, width, height, "#ffffff");
-  for (int i = 0; i <= 4; ++i) {
-    const double share = i / 4.0, y = top + height * (1 - share), x = left + width * share;
-    svg += svg::text(left - 8, y + 4, fmt::format("{:.3g} s", scale.seconds(share)), "end");
-    svg += svg::text(x, top + height + 18, fmt::format("{:.0f} GB", scale.gb * share), "middle");
-  }
-  const char* const colors[] = {"#bbbbbb", "#4477aa", svg::lit};
-  for (const Dot& dot : all)
-    svg +=
-        fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"/>\n",
-                    left + width * std::clamp(scale.x(dot), 0.0, 1.0),
-                    top + height * (1 - scale.y(dot)), dot.kind == 0 ? 2.5 : 4.5, colors[dot.kind]);
-  const char* const words[] = {"the best of a mesh", "the best",
-                               "frontier: none is faster with less memory"};
-  double x = left;
-  for (int kind = 0; kind < 3; ++kind, x += 150) {
-    svg +=
-        fmt::format("<circle cx=\"{:.0f}\" cy=\"402\" r=\"4.5\" fill=\"{}\"/>\n", x, colors[kind]);
-    svg += svg::text(x + 10, 406, words[kind]);
-  }
-  return svg + "</svg>\n";
 }
 
 std::string losers_text(const Plan& plan, size_t lines) {

@@ -12,7 +12,6 @@ std::string best_text(const Plan& plan);
 
 // Memory against time: on the frontier #, among the best o, other meshes' best layouts a dot.
 std::string plan_picture(const Plan& plan);
-std::string plan_svg(const Plan& plan);
 
 // `lines` lines for meshes that fit and are slower, and as many for those that are refused.
 std::string losers_text(const Plan& plan, size_t lines);

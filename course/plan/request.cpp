@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <map>
@@ -30,11 +31,24 @@ int64_t parse_count(const std::string& option, const std::string& text) {
   return number << shift;
 }
 
+namespace {
+
+// Table 1 of Jiang et al. (2024).
+TransformerConfig mixtral() {
+  TransformerConfig config = llama_config(32, 4096, 14336, 32, 8, 32768, 32000);
+  config.rope_theta = 1e6;
+  config.mixture.experts = 8, config.mixture.top_k = 2;
+  return config;
+}
+
+}  // namespace
+
 TransformerConfig model_from(const std::string& text) {
   const std::map<std::string, TransformerConfig> known = {{"gpt2", gpt2_124m()},
                                                           {"llama3-8b", llama3_8b()},
                                                           {"llama3-70b", llama3_70b()},
-                                                          {"llama3-405b", llama3_405b()}};
+                                                          {"llama3-405b", llama3_405b()},
+                                                          {"mixtral-8x7b", mixtral()}};
   if (const auto found = known.find(text); found != known.end()) return found->second;
   std::filesystem::path path = text;
   if (std::filesystem::is_directory(path)) path /= "config.json";
@@ -50,6 +64,12 @@ TransformerConfig model_from(const std::string& text) {
 namespace {
 
 using Row = std::map<std::string, std::string>;
+
+// Of a table. A log has more keys than these.
+constexpr std::array<const char*, 17> columns = {
+    "tp",           "cp",       "pp",     "ep",       "fsdp",        "dp",
+    "microbatches", "schedule", "chunks", "zero",     "recomputed",  "recompute",
+    "tp_kind",      "cp_kind",  "batch",  "sequence", "step_seconds"};
 
 std::vector<Row> rows_of_json(const std::string& text, const std::string& path) {
   nlohmann::json json;
@@ -87,6 +107,10 @@ std::vector<Row> rows_of_table(const std::string& text, const std::string& path)
   std::string line;
   std::getline(stream, line);
   const std::vector<std::string> names = cells(line);
+  for (const std::string& name : names)
+    if (std::find(columns.begin(), columns.end(), name) == columns.end())
+      fail(Where::current(), "--calibrate {}: no column is called '{}'; known are {}", path, name,
+           fmt::join(columns, ", "));
   std::vector<Row> rows;
   while (std::getline(stream, line)) {
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
@@ -157,6 +181,12 @@ Layout layout_of_row(const RowReader& row, const std::string& path) {
   layout.schedule = schedule_named(row.word("schedule", "1f1b"), layout.chunks, path);
   layout.zero = row.whole("zero", 0, 0);
   layout.recomputed = row.whole("recomputed", 0, -1);
+  const std::string recompute = row.word("recompute", "all");
+  if (recompute != "all" && recompute != "none")
+    fail(Where::current(),
+         "--calibrate {}: a run with --recompute {}, for which there is no formula: none and all "
+         "have one",
+         path, recompute);
   const std::string tp = row.one_of("tp_kind", {"plain", "sp", "async"});
   layout.sequence_parallel = tp == "sp" || tp == "async";
   if (tp == "async") layout.pieces = Pieces::one_way;
@@ -167,31 +197,53 @@ Layout layout_of_row(const RowReader& row, const std::string& path) {
 
 }  // namespace
 
-std::vector<MeasuredStep> measured_steps(const std::string& path, const PlanRequest& request) {
+namespace {
+
+// A log of train says how many parameters its model has.
+bool names_model(const RowReader& row, const PlanRequest& request, const std::string& path) {
+  const double logged = row.number("parameters", 0);
+  const auto asked = static_cast<double>(parameters(request.config));
+  if (logged != 0 && logged != asked)
+    fail(Where::current(),
+         "--calibrate {}: a run of a model with {:.0f} parameters, and that of --model has {:.0f}: "
+         "give --model the config.json of the run",
+         path, logged, asked);
+  return logged != 0;
+}
+
+MeasuredStep step_of_row(const RowReader& row, const PlanRequest& request,
+                         const std::string& path) {
+  PlanRequest of_row = request;
+  of_row.sequence = row.whole("sequence", static_cast<int>(request.sequence));
+  of_row.tokens = row.whole("batch", static_cast<int>(request.batch())) * of_row.sequence;
+  const double seconds = row.number("step_seconds", 0);
+  if (!(seconds > 1e-9 && seconds < 1e9))
+    fail(Where::current(), "--calibrate {}: step_seconds is {:g}, expected 1e-9 to 1e9", path,
+         seconds);
+  const Layout layout = layout_of_row(row, path);
+  if (layout.shape.ranks() != request.cluster.size())
+    fail(Where::current(), "--calibrate {}: {} are {} ranks, and {} has {} chips", path,
+         describe(layout.shape), layout.shape.ranks(), request.cluster.name,
+         request.cluster.size());
+  const DescribedStep step = described(of_row, layout);
+  expect_layout(step.config, step.shape, step.batch, step.options);
+  return {step, seconds};
+}
+
+}  // namespace
+
+MeasuredSteps measured_steps(const std::string& path, const PlanRequest& request) {
   const std::string text = read_file(path);
   const size_t first = text.find_first_not_of(" \t\r\n");
   const bool is_json = first != text.npos && (text[first] == '{' || text[first] == '[');
-  std::vector<MeasuredStep> steps;
+  MeasuredSteps measured;
   for (const Row& row : is_json ? rows_of_json(text, path) : rows_of_table(text, path)) {
     const RowReader reader(row, path);
-    PlanRequest of_row = request;
-    of_row.sequence = reader.whole("sequence", static_cast<int>(request.sequence));
-    of_row.tokens = reader.whole("batch", static_cast<int>(request.batch())) * of_row.sequence;
-    const double seconds = reader.number("step_seconds", 0);
-    if (!(seconds > 1e-9 && seconds < 1e9))
-      fail(Where::current(), "--calibrate {}: step_seconds is {:g}, expected 1e-9 to 1e9", path,
-           seconds);
-    const Layout layout = layout_of_row(reader, path);
-    if (layout.shape.ranks() != request.cluster.size())
-      fail(Where::current(), "--calibrate {}: {} are {} ranks, and {} has {} chips", path,
-           describe(layout.shape), layout.shape.ranks(), request.cluster.name,
-           request.cluster.size());
-    const DescribedStep step = described(of_row, layout);
-    expect_layout(step.config, step.shape, step.batch, step.options);
-    steps.push_back({step, seconds});
+    measured.names_model = names_model(reader, request, path) && measured.names_model;
+    measured.steps.push_back(step_of_row(reader, request, path));
   }
-  if (steps.empty()) fail(Where::current(), "--calibrate {}: there is no run in it", path);
-  return steps;
+  if (measured.steps.empty()) fail(Where::current(), "--calibrate {}: there is no run in it", path);
+  return measured;
 }
 
 }  // namespace yotta

@@ -12,7 +12,7 @@ namespace yotta {
 // "16M" is 16 x 2^20; also K and G. Errors: no such number, by the option's name.
 int64_t parse_count(const std::string& option, const std::string& text);
 
-// gpt2, llama3-8b, llama3-70b, llama3-405b; or a config.json of ours or Hugging Face's, or the
+// gpt2, llama3-8b, llama3-70b, llama3-405b, mixtral-8x7b; or a config.json of ours or Hugging Face's, or the
 // folder that it is in.
 TransformerConfig model_from(const std::string& text);
 
@@ -20,7 +20,12 @@ TransformerConfig model_from(const std::string& text);
 // line names the columns, separated by commas:
 //     tp,cp,pp,ep,fsdp,dp,microbatches,schedule,chunks,zero,recomputed,tp_kind,cp_kind,step_seconds
 // What a line leaves out is 1, 1F1B, 0, "plain" or "ring"; batch and sequence are the request's
-// unless the log has columns of these names.
-std::vector<MeasuredStep> measured_steps(const std::string& path, const PlanRequest& request);
+// unless the log has columns of these names. Errors: another column; a run of another model, or one
+// that has no formula.
+struct MeasuredSteps {
+  std::vector<MeasuredStep> steps = {};
+  bool names_model = true;  // each run says how many parameters its model has
+};
+MeasuredSteps measured_steps(const std::string& path, const PlanRequest& request);
 
 }  // namespace yotta

@@ -27,10 +27,20 @@ constexpr double frontier_left = 70, frontier_bottom = 380, frontier_wide = 560,
                  frontier_tall = 310;
 constexpr const char *front = "#4477aa", *other = "#bbbbbb", *chosen = "#ee6677";
 
+// Seconds from a round number below the fastest on, five steps of a round number; all of a chip's
+// memory.
 struct FrontierAxes {
-  double fastest, slowest;
+  double memory, step, fastest, slowest;
+
+  explicit FrontierAxes(const Plan& plan) : memory(plan.request.cluster.chip.memory) {
+    const double best = plan.best.front().estimate.seconds;
+    step = std::pow(10, std::floor(std::log10(best)));
+    for (const double smaller : {0.5, 0.4, 0.5})  // 10, 5, 2, 1
+      if (best / step < 2.5) step *= smaller;
+    fastest = std::floor(best / step) * step, slowest = fastest + 5 * step;
+  }
   double x(const PlannedLayout& p) const {
-    return frontier_left + frontier_wide * p.estimate.memory.bytes() / 80e9;
+    return frontier_left + frontier_wide * p.estimate.memory.bytes() / memory;
   }
   double y(double seconds) const {
     return frontier_bottom - frontier_tall * (seconds - fastest) / (slowest - fastest);
@@ -41,17 +51,21 @@ struct FrontierAxes {
 
 std::string frontier_frame(const FrontierAxes& axes) {
   std::string svg;
-  for (int gb = 0; gb <= 80; gb += 20) {
-    const double x = frontier_left + frontier_wide * gb / 80;
+  for (int quarter = 0; quarter <= 4; ++quarter) {
+    const double x = frontier_left + frontier_wide * quarter / 4;
     svg += line(x, frontier_bottom, x, frontier_bottom - frontier_tall) +
-           svg::text(x, frontier_bottom + 18, fmt::format("{}", gb), "middle");
+           svg::text(x, frontier_bottom + 18, fmt::format("{:.3g}", axes.memory / 4e9 * quarter),
+                     "middle");
   }
-  for (double s = axes.fastest; s <= axes.slowest; s += 1)
+  for (int i = 0; i <= 5; ++i) {
+    const double s = axes.fastest + i * axes.step;
     svg += line(frontier_left, axes.y(s), frontier_left + frontier_wide, axes.y(s)) +
-           svg::text(frontier_left - 8, axes.y(s) + 4, fmt::format("{:.0f}", s), "end");
+           svg::text(frontier_left - 8, axes.y(s) + 4, fmt::format("{:.3g}", s), "end");
+  }
   return svg + svg::text(20, 56, "step, s") +
          svg::text(frontier_left + frontier_wide / 2, frontier_bottom + 38,
-                   "memory of the fullest GPU, GB (it has 80)", "middle");
+                   fmt::format("memory of the fullest GPU, GB (it has {:.3g})", axes.memory / 1e9),
+                   "middle");
 }
 
 // Of the frontier: the largest, the smallest, and what halves the memory from one to the next.
@@ -88,14 +102,11 @@ PlanRequest planner_request() {
   return request;
 }
 
-std::string frontier_svg(const Plan& plan) {
-  const double fastest = std::floor(plan.best.front().estimate.seconds);
-  const FrontierAxes axes{fastest, fastest + 5};
-  std::string svg = svg::paper(900, 432, "Memory against time: layouts of Llama 3 8B on 16 H100");
-  svg +=
-      svg::text(20, 28, "Memory against time: layouts of Llama 3 8B on 16 H100, 1M tokens a step",
-                "start", svg::ink, 15, true);
-  svg += frontier_frame(axes);
+namespace {
+
+// Dots of all layouts that are shown, and the frontier as a line.
+std::string frontier_dots(const Plan& plan, const FrontierAxes& axes) {
+  std::string svg;
   for (const std::vector<PlannedLayout>* each : {&plan.losers, &plan.best})
     for (const PlannedLayout& p : *each)
       if (axes.shows(p)) svg += dot(axes.x(p), axes.y(p), 3.5, other);
@@ -107,7 +118,12 @@ std::string frontier_svg(const Plan& plan) {
     svg += dot(axes.x(p), axes.y(p), 4, front);
     before = &p;
   }
-  svg += dot(axes.x(plan.best.front()), axes.y(plan.best.front()), 6, chosen);
+  return svg + dot(axes.x(plan.best.front()), axes.y(plan.best.front()), 6, chosen);
+}
+
+// Numbers on the frontier, and what they stand for beside it.
+std::string frontier_names(const Plan& plan, const FrontierAxes& axes) {
+  std::string svg;
   double y = 84;
   int number = 0;
   for (const PlannedLayout* p : worth_a_name(plan.frontier)) {
@@ -116,8 +132,8 @@ std::string frontier_svg(const Plan& plan) {
     svg += svg::text(axes.x(*p) + 4, axes.y(*p) - 10, fmt::format("{}", number), "middle", svg::ink,
                      13, true);
     svg += svg::text(650, y,
-                     fmt::format("{}  {:.2f} s, {:.0f} GB", number, p->estimate.seconds,
-                                 p->estimate.memory.bytes() / 1e9),
+                     fmt::format("{}  {:.{}f} s, {:.0f} GB", number, p->estimate.seconds,
+                                 axes.step < 0.1 ? 4 : 2, p->estimate.memory.bytes() / 1e9),
                      "start", svg::ink, 12, true);
     y += 16;
     for (const std::string& each : broken(text_of(p->layout), 36)) {
@@ -126,6 +142,18 @@ std::string frontier_svg(const Plan& plan) {
     }
     y += 12;
   }
+  return svg;
+}
+
+}  // namespace
+
+std::string frontier_svg(const Plan& plan, const std::string& what) {
+  const std::string title = "Memory against time: " + what;
+  std::string svg = svg::paper(900, 432, title);
+  svg += svg::text(20, 28, title, "start", svg::ink, 15, true);
+  if (plan.best.empty()) return svg + svg::text(20, 60, "No layout fits.") + "</svg>\n";
+  const FrontierAxes axes(plan);
+  svg += frontier_frame(axes) + frontier_dots(plan, axes) + frontier_names(plan, axes);
   svg += dot(660, 366, 6, chosen) + svg::text(674, 370, "the fastest") + dot(660, 386, 4, front) +
          svg::text(674, 390, "none is faster and smaller") + dot(660, 406, 3.5, other) +
          svg::text(674, 410, "best of its mesh");

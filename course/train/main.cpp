@@ -462,6 +462,7 @@ void write_layout(JsonObject& json, const TrainingPlan& p) {
   json.set("zero", int64_t{p.zero == 3 ? 0 : p.zero});
   json.set("tp_kind", std::string(p.async_tp ? "async" : p.sequence_parallel ? "sp" : "plain"));
   json.set("cp_kind", p.context_parallel);
+  json.set("recompute", p.recompute);
   json.set("recomputed", p.recompute == "none" ? int64_t{0} : p.recompute_blocks);
 }
 

@@ -96,6 +96,10 @@ TEST_CASE("28.1: bytes of a weight, of its gradient and of its optimizer state")
   const States cut = solution.states(small, plain({.tp = 2, .cp = 2, .pp = 3}));
   expect_bytes("weights with tp 2, cp 2, pp 3", cut.weights, 2 * N / 6,
                "tp and pp cut the model. Chips of cp hold the same weights");
+  expect_bytes("gradients with tp 2, cp 2, pp 3", cut.gradients, 4 * N / 6,
+               "A chip has gradients of its own weights alone, which tp and pp cut");
+  expect_bytes("optimizer state with tp 2, cp 2, pp 3", cut.optimizer, 12 * N / 6,
+               "A chip's optimizer steps its own weights alone, which tp and pp cut");
 }
 
 TEST_CASE("28.1: fsdp cuts all three, over cp too; ZeRO-1 cuts the optimizer state alone") {
@@ -157,6 +161,9 @@ TEST_CASE("28.2: a recomputed block keeps its input alone") {
   Layout l = plain({});
   l.recomputed = true;
   expect_activations(l, 2 * 40 * 2 * 8, "C numbers of bf16 a token");
+  l.shape = {.tp = 2, .cp = 2};
+  expect_activations(l, 2 * 10 * 2 * 8,
+                     "The input that stays is that of this chip's tokens, which cp and tp cut");
 }
 
 // ---- 28.3 ----
@@ -175,6 +182,9 @@ TEST_CASE("28.3: the bubble goes by the number of microbatches, of a rank's shar
   expect_bubble(l, 3 / 7.0, "3 data-parallel ranks share the batch, so a rank has 4 microbatches");
   l.chunks = 2;
   expect_bubble(l, 3 / 11.0, "Interleaving makes stages smaller: v m in place of m");
+  l = plain({.cp = 3, .pp = 4});
+  expect_bubble(l, 3 / 15.0,
+                "cp cuts each sequence, not the batch: a rank still has 12 microbatches");
 }
 
 // ---- 28.4 ----
@@ -187,6 +197,8 @@ TEST_CASE("28.4: each of the four cases") {
   expect_case(limits(10'000, 200), 125, Reached::both,
               "80 tokens a chip: less than a sequence, and than 100");
   expect_case(limits(10'000, 200), 50, Reached::neither, "At exactly a sequence a chip it works");
+  expect_case(limits(10'000, 50), 100, Reached::neither,
+              "At exactly C / W tokens a chip FSDP's trips are hidden");
 }
 
 TEST_CASE("28.4: a batch above the critical one does not help") {
@@ -230,6 +242,16 @@ TEST_CASE("28.6: then the axis that moves the lower limit") {
               "one, pp the other, and both are needed four times");
   expect_axes(l, 400, {8, 8, 8}, {.tp = 8, .pp = 4},
               "tp 8 moves the batch limit to 400, and pp 4 the other one");
+}
+
+TEST_CASE("28.6: against the communication limit tp helps if its links are its own") {
+  Limits l = limits(10'000, 50);  // 200 and 100 chips
+  expect_axes(l, 200, {8, 8, 8}, {.pp = 2},
+              "The communication limit is the lower one. In a node tp shares the network cards and "
+              "does not move it, so pp does");
+  l.tp_shares_links = false;
+  expect_axes(l, 200, {8, 8, 8}, {.tp = 2},
+              "tp has links of its own here, so it moves the communication limit too");
 }
 
 TEST_CASE("28.6: it ends where an axis has reached its most") {

@@ -18,8 +18,8 @@ struct Outcome {
   int status;
   std::string text;
 };
-Outcome plan(const std::string& arguments) {
-  const std::string command = "'" + from_ctest("YOTTA_PLAN") + "' " + arguments + " 2>&1";
+Outcome outcome_of(const std::string& program, const std::string& arguments) {
+  const std::string command = "'" + program + "' " + arguments + " 2>&1";
   std::FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
   Outcome outcome;
@@ -28,6 +28,9 @@ Outcome plan(const std::string& arguments) {
   const int status = pclose(pipe);
   outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return outcome;
+}
+Outcome plan(const std::string& arguments) {
+  return outcome_of(from_ctest("YOTTA_PLAN"), arguments);
 }
 bool has(const std::string& text, const std::string& words) {
   return text.find(words) != std::string::npos;
@@ -48,9 +51,9 @@ TEST_CASE("the table, the picture, the losers, a confirmation and the commands; 
   const Outcome found = plan(small + "--confirm 1 --json " + json + " --svg " + svg);
   CAPTURE(found.text);
   REQUIRE(found.status == 0);
-  for (const char* words :
-       {"# frontier", "% slower: ", "Run under the clock", "./yotta train --load llama3-8b",
-        "[parallelism]", "--tensor-model-parallel-size"})
+  for (const char* words : {"# frontier", "% slower: ", "Run under the clock",
+                            "srun -n 8 ./yotta train --dialect llama --layers 32", "[parallelism]",
+                            "--tensor-model-parallel-size"})
     CHECK_MESSAGE(has(found.text, words), words);
   std::ifstream file(json);
   const auto written = nlohmann::json::parse(file);
@@ -66,6 +69,46 @@ TEST_CASE("the table, the picture, the losers, a confirmation and the commands; 
   CHECK(has(std::string(std::istreambuf_iterator<char>(picture), {}), "<circle"));
 }
 
+TEST_CASE(
+    "a command that is printed runs as it stands: of a model by its sizes, and of a mixture") {
+  const TemporaryFolder folder;
+  for (const std::string& mixture :
+       {std::string(), std::string(R"(, "num_local_experts": 4, "num_experts_per_tok": 2)")}) {
+    const std::string model = folder.path() / "config.json", json = folder.path() / "plan.json";
+    std::ofstream(model) << (mixture.empty() ? R"({"model_type": "llama")"
+                                             : R"({"model_type": "mixtral")")
+                         << R"(, "hidden_size": 64, "intermediate_size": 96,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+      "vocab_size": 256, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
+      "rope_theta": 10000, "tie_word_embeddings": false, "hidden_act": "silu")"
+                         << mixture << "}";
+    const Outcome found = plan("--model " + model + " --cluster h100x4 --tokens 512 --seq 64 " +
+                               "--dtype f32 --confirm 1 --best 3 --json " + json);
+    CAPTURE(found.text);
+    REQUIRE(found.status == 0);
+    std::ifstream file(json);
+    for (const auto& each : nlohmann::json::parse(file)["best"]) {
+      const std::string command = each["train_command"], start = "./yotta train ";
+      CAPTURE(command);
+      REQUIRE(command.starts_with(start));
+      CHECK(has(command, "--cluster h100x4"));
+      CHECK(has(command, "--experts 4") == !mixture.empty());
+      const Outcome run = outcome_of(from_ctest("YOTTA_TRAIN"),
+                                     command.substr(start.size()) + " --steps 1 --sample 0");
+      CAPTURE(run.text);
+      CHECK(run.status == 0);
+    }
+  }
+}
+
+TEST_CASE("other chips have H100's kernels, and the plan says so; one sequence is one") {
+  CHECK(!has(plan(small + "--confirm 0").text, "No kernels were measured"));
+  const Outcome found =
+      plan("--model gpt2 --cluster b200x1 --tokens 1K --seq 1024 --confirm 0 --losers 0");
+  CHECK(has(found.text, "No kernels were measured on b200"));
+  CHECK(has(found.text, "1 sequence of 1024 tokens"));
+}
+
 TEST_CASE("a critical batch limits the batch; a log calibrates") {
   CHECK(has(plan(small + "--critical-batch 256K --confirm 0").text, "32 sequences of 8192 tokens"));
   const TemporaryFolder folder;
@@ -77,7 +120,15 @@ TEST_CASE("a critical batch limits the batch; a log calibrates") {
   CHECK(has(found.text, "off on average"));
   std::ofstream(log) << R"({"fsdp": 8, "microbatches": 8, "batch": 64, "sequence": 8192, )"
                         R"("step_seconds": 5.5})";
-  CHECK(has(plan(small + "--confirm 0 --calibrate " + log).text, "Calibrated with 1 measured"));
+  const std::string once = plan(small + "--confirm 0 --calibrate " + log).text;
+  CHECK(has(once, "Calibrated with 1 measured step:"));
+  CHECK(has(once, "The log names no model"));
+  std::ofstream(log) << R"({"fsdp": 8, "microbatches": 8, "batch": 64, "sequence": 8192, )"
+                        R"("recompute": "all", "recomputed": -1, "parameters": 8030261248, )"
+                        R"("loss": [1], "step_seconds": 5.5})";
+  const std::string named = plan(small + "--confirm 0 --calibrate " + log).text;
+  CHECK(has(named, "Calibrated with 1 measured step:"));
+  CHECK(!has(named, "The log names no model"));
 }
 
 TEST_CASE("rows that no run can have calibrate nothing") {
@@ -96,16 +147,36 @@ TEST_CASE("rows that no run can have calibrate nothing") {
   }
 }
 
+TEST_CASE("a log of another model, of another recomputation, or with another column is refused") {
+  const TemporaryFolder folder;
+  const std::string log = folder.path() / "log";
+  for (const auto& [text, words] :
+       {std::pair{R"({"fsdp": 8, "parameters": 1000, "step_seconds": 5})",
+                  "a run of a model with 1000 parameters, and that of --model has 8030261248"},
+        {R"({"fsdp": 8, "recompute": "sqrt", "step_seconds": 5})", "a run with --recompute sqrt"},
+        {"fsdp,microbatch,step_seconds\n8,8,5\n",
+         "no column is called 'microbatch'; known are tp, cp, pp"}}) {
+    std::ofstream(log) << text;
+    const Outcome found = plan(small + "--confirm 0 --calibrate " + log);
+    CAPTURE(found.text);
+    CHECK(found.status == 1);
+    CHECK(has(found.text, words));
+  }
+}
+
 TEST_CASE("wrong input is named") {
   const TemporaryFolder folder;
   const std::string empty = folder.path() / "empty.csv";
   std::ofstream(empty) << "tp,step_seconds\n";
   const std::pair<std::string, std::string> wrong[] = {
-      {"--model llama9", "known are gpt2, llama3-405b, llama3-70b, llama3-8b"},
+      {"--model llama9", "known are gpt2, llama3-405b, llama3-70b, llama3-8b, mixtral"},
       {"--tokens 4X", "--tokens 4X: give a whole number above 0, as 8192, 512K, 16M or 1G"},
       {"--tokens 100", "has no sequence of 8192 tokens"},
       {"--cluster v5px64", "is a torus"},
       {"--cluster foo", "'foo' is no machine"},
+      {"--critical-batch 100", "a critical batch of 100 tokens has no sequence of 8192 tokens"},
+      {"--reserve 80", "80 GB of a chip are to stay free, and it has 80 GB"},
+      {"--reserve -1", "-1 GB of a chip are to stay free"},
       {"--critical-batch 0", "--critical-batch 0: give a whole number above 0"},
       {"--calibrate " + empty, "there is no run in it"}};
   for (const auto& [arguments, words] : wrong) {

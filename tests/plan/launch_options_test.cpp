@@ -28,13 +28,34 @@ bool has(const std::string& text, const std::string& words) {
 
 TEST_CASE("ours: a command with every choice") {
   auto [request, layout] = planned();
-  CHECK(train_command(request, layout, "model") ==
-        "./yotta train --load model --dtype bf16 --context 8192 --batch 512 --microbatches 32 "
-        "--layout tp=8,cp=2,pp=8,dp=8 --sequence-parallel --schedule 1f1b --chunks 2 --zero 1 "
-        "--bucket-bytes 1073741824");
+  CHECK(train_command(request, layout, {"model", "h100x1024"}) ==
+        "srun -n 1024 ./yotta train --load model --dtype bf16 --context 8192 --batch 512 "
+        "--microbatches 32 --layout tp=8,cp=2,pp=8,dp=8 --sequence-parallel --schedule 1f1b "
+        "--chunks 2 --zero 1 --bucket-bytes 1073741824 --comm nccl");
   layout.recomputed = 1, layout.pieces = Pieces::one_way;
-  CHECK(has(train_command(request, layout, "m"), "--async-tp"));
-  CHECK(has(train_command(request, layout, "m"), "--recompute all --recompute-blocks 1"));
+  CHECK(has(train_command(request, layout, {"m"}), "--async-tp"));
+  CHECK(has(train_command(request, layout, {"m"}), "--recompute all --recompute-blocks 1"));
+}
+
+TEST_CASE("ours: a small model on few chips runs here, with its sizes and the described cluster") {
+  PlanRequest request;
+  request.config = llama_config(4, 64, 192, 8, 4, 32, 256);
+  request.cluster = cluster_named("h100x8");
+  request.tokens = 8 * 32, request.sequence = 32;
+  Layout layout;
+  layout.shape = {.ep = 2, .dp_replicate = 4};
+  CHECK(train_command(request, layout, {"", "h100x8"}) ==
+        "./yotta train --dialect llama --layers 4 --width 64 --heads 8 --kv-heads 4 "
+        "--feed-forward 192 --dtype f32 --context 32 --batch 8 --microbatches 1 --layout "
+        "ep=2,dp=4 --bucket-bytes 26214400 --cluster h100x8");
+  request.config.mixture.experts = 4, request.config.mixture.shared = 1;
+  request.config.mixture.score = RouterScore::sigmoid, request.config.mixture.capacity = 1.5;
+  CHECK(has(train_command(request, layout, {}),
+            "--experts 4 --top-k 2 --shared-experts 1 --router sigmoid --capacity 1.5 --dtype"));
+  CHECK(!has(train_command(request, layout, {}), "--cluster"));
+  request.config = gpt2_config(2, 64, 4, 32, 256);
+  request.config.tied = false;
+  CHECK(has(train_command(request, layout, {}), "--feed-forward 256 --untied --dtype"));
 }
 
 TEST_CASE("TorchTitan: degrees, schedule and microbatch; what it lacks is a note") {
@@ -46,11 +67,30 @@ TEST_CASE("TorchTitan: degrees, schedule and microbatch; what it lacks is a note
         "pipeline_parallel_schedule = \"Interleaved1F1B\"\n", "local_batch_size = 64\n",
         "pipeline_parallel_microbatch_size = 2\n", "mode = \"none\"\n"})
     CHECK_MESSAGE(has(options.text, line), line);
-  REQUIRE(options.notes.size() == 1);
+  REQUIRE(options.notes.size() == 2);
   CHECK(has(options.notes[0], "no ZeRO-1"));
+  CHECK(has(options.notes[1], "cp always shards weights"));
+  CHECK(has(options.text, "pipeline_parallel_layers_per_stage = 8\n"));  // 126 + 2 over 16 stages
   layout.zero = 0, layout.schedule = PipelineKind::zb_v, layout.chunks = 1;
-  CHECK(has(torchtitan_options(request, layout).text, "ZBVZeroBubble"));
-  CHECK(torchtitan_options(request, layout).notes.empty());
+  layout.shape.cp = 1, layout.shape.dp_shard = 2;
+  const LaunchOptions vee = torchtitan_options(request, layout);
+  CHECK(has(vee.text, "ZBVZeroBubble"));
+  CHECK(!has(vee.text, "layers_per_stage"));
+  CHECK(vee.notes.empty());
+}
+
+TEST_CASE("TorchTitan: copies beside another axis, ZB-H1 and odd chunks have notes") {
+  auto [request, layout] = planned();
+  layout.zero = 0, layout.shape.cp = 1, layout.shape.dp_replicate = 16;
+  REQUIRE(torchtitan_options(request, layout).notes.size() == 1);
+  CHECK(has(torchtitan_options(request, layout).notes[0], "DDP goes with no other axis"));
+  layout.schedule = PipelineKind::zb_h1, layout.chunks = 1;
+  layout.shape.dp_shard = 2, layout.shape.dp_replicate = 8;
+  REQUIRE(torchtitan_options(request, layout).notes.size() == 1);
+  CHECK(has(torchtitan_options(request, layout).notes[0], "wants 2 stages or more on a rank"));
+  layout.schedule = PipelineKind::interleaved, layout.chunks = 12;  // 96 stages of 128 layers
+  REQUIRE(torchtitan_options(request, layout).notes.size() == 1);
+  CHECK(has(torchtitan_options(request, layout).notes[0], "no pipeline_parallel_layers_per_stage"));
 }
 
 TEST_CASE("Megatron-LM: sizes, virtual stages, the distributed optimizer") {

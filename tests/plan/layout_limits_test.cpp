@@ -12,7 +12,9 @@ using namespace yotta;
 
 namespace {
 
-doctest::Approx within(double value, double share) { return doctest::Approx(value).epsilon(share); }
+doctest::Approx within(double value, double share) {
+  return doctest::Approx(value).epsilon(share).scale(0);
+}
 
 constexpr double mebi16 = int64_t{16} << 20;
 constexpr double nodes = 8 * 50e9;  // H100: a card for each of 8

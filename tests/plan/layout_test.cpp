@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include <limits>
 
 #include "support/message_of.hpp"
@@ -29,6 +31,9 @@ TEST_CASE("a layout says what it chooses, and no more") {
   CHECK(text_of(layout) ==
         "tp 8 sp, cp 2 ring, pp 4 interleaved 1F1B x2, dp 16 ZeRO-1, 16 microbatches, first block "
         "recomputed");
+  layout = {};
+  layout.shape.ep = 4, layout.zero = 1;
+  CHECK(text_of(layout) == "ep 4 ZeRO-1, 1 microbatch");
 }
 
 TEST_CASE("a critical batch is a limit of the batch") {
@@ -46,7 +51,14 @@ TEST_CASE("requests that cannot be are refused with the reason") {
   CHECK(why(request_of(100, 8192)).find("has no sequence of 8192 tokens") != std::string::npos);
   CHECK(why(request_of(100, 0)).find("at least one") != std::string::npos);
   CHECK(why(request_of(1 << 20, 8192, "v5px64")).find("is a torus") != std::string::npos);
-  PlanRequest mixture = request_of(1 << 20, 8192);
-  mixture.config.mixture.experts = 8;
-  CHECK(why(mixture).find("mixtures of experts") != std::string::npos);
+  PlanRequest critical = request_of(1 << 20, 8192), deep = critical, reserved = critical;
+  critical.critical_batch = 100;
+  CHECK(why(critical).find("a critical batch of 100 tokens has no sequence of 8192 tokens") !=
+        std::string::npos);
+  deep.config.layers = 33'000;
+  CHECK(why(deep).find("a model of 33000 blocks: plans are for up to 1024") != std::string::npos);
+  for (const double bytes : {-1.0, 80e9, std::nan("")}) {
+    reserved.reserve = bytes;
+    CHECK(why(reserved).find("of a chip are to stay free") != std::string::npos);
+  }
 }

@@ -32,6 +32,23 @@ TEST_CASE("each group has the slowest link that any group along its axes has") {
   CHECK(ring.data.p == 8);  // cp sums gradients too
 }
 
+TEST_CASE("the farthest link is the slowest, also where its latency is the smaller one") {
+  Cluster cluster = cluster_named("h100x16");
+  cluster.levels[1].alpha = cluster.levels[0].alpha / 2;
+  const PlanGroups groups = plan_groups(cluster, {.cp = 2, .dp_replicate = 8});
+  CHECK(groups.data.p == 16);
+  CHECK(groups.data.link.beta == cluster.levels[1].beta);
+  CHECK(groups.data.port == 1);
+}
+
+TEST_CASE("with ep experts are summed by those that hold the same ones") {
+  const PlanGroups groups = plan_groups(cluster_named("h100x16"), {.ep = 4, .dp_replicate = 4});
+  CHECK(groups.ep.p == 4);
+  CHECK(groups.data.p == 16);
+  CHECK(groups.experts.p == 4);
+  CHECK(groups.routed.p == 16);
+}
+
 TEST_CASE("collectives take what they take under the clock, small ones and large ones") {
   const Cluster cluster = cluster_named("h100x8");
   const PlanGroup group = plan_groups(cluster, {.tp = 8}).tp;

@@ -3,7 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include "support/message_of.hpp"
+
 using namespace yotta;
+using namespace yotta_test;
 
 namespace {
 
@@ -49,4 +52,24 @@ TEST_CASE("each mesh that is not among the best has a line that says why") {
   CHECK(too_large);
   for (const PlannedLayout& each : plan.losers)
     CHECK(why_slower(each.estimate, plan.best[0].estimate).find("% slower: ") != std::string::npos);
+}
+
+TEST_CASE("a loser's line is in seconds, and names the part that grew most") {
+  StepEstimate best, loser;
+  best.seconds = 4.91, best.time.computed = 4, best.bubble = 0.25;
+  loser.seconds = 5.5, loser.time.computed = 4.1, loser.bubble = 0.75;
+  CHECK(why_slower(loser, best) ==
+        "12% slower: 5.5 s a step, the best 4.91 s; most of it bubble, 0.75 s against 0.25 s");
+}
+
+TEST_CASE("memory that stays free is not planned with") {
+  PlanRequest request = llama_8b_on("h100x16");
+  const Plan all = make_plan(request);
+  request.reserve = 10e9;
+  const Plan less = make_plan(request);
+  CHECK(less.fitting < all.fitting);
+  for (const PlannedLayout& each : less.best) CHECK(each.estimate.memory.bytes() <= 70e9);
+  request.reserve = 80e9;
+  CHECK(message_of([&] { make_plan(request); }).find("80 GB of a chip are to stay free") !=
+        std::string::npos);
 }

@@ -29,11 +29,11 @@ double exponent_of(const LossLaw& law) { return law.beta / (law.alpha + law.beta
 TEST_CASE("a law is found again from points that it made") {
   for (const LossLaw& law : {chinchilla_law(), chinchilla_refit()}) {
     const LossLaw found = fit_loss_law(made_runs(law, 0));
-    CHECK(found.E == doctest::Approx(law.E).epsilon(1e-4));
-    CHECK(found.A == doctest::Approx(law.A).epsilon(1e-3));
-    CHECK(found.B == doctest::Approx(law.B).epsilon(1e-3));
-    CHECK(found.alpha == doctest::Approx(law.alpha).epsilon(1e-4));
-    CHECK(found.beta == doctest::Approx(law.beta).epsilon(1e-4));
+    CHECK(found.E == doctest::Approx(law.E).epsilon(1e-4).scale(0));
+    CHECK(found.A == doctest::Approx(law.A).epsilon(1e-3).scale(0));
+    CHECK(found.B == doctest::Approx(law.B).epsilon(1e-3).scale(0));
+    CHECK(found.alpha == doctest::Approx(law.alpha).epsilon(1e-4).scale(0));
+    CHECK(found.beta == doctest::Approx(law.beta).epsilon(1e-4).scale(0));
   }
 }
 
@@ -42,8 +42,8 @@ TEST_CASE(
   const LossLaw law = chinchilla_refit();
   const std::vector<ScalingRun> runs = made_runs(law, 0.002);
   const LossLaw found = fit_loss_law(runs);
-  CHECK(found.alpha == doctest::Approx(law.alpha).epsilon(0.05));
-  CHECK(found.beta == doctest::Approx(law.beta).epsilon(0.05));
+  CHECK(found.alpha == doctest::Approx(law.alpha).epsilon(0.05).scale(0));
+  CHECK(found.beta == doctest::Approx(law.beta).epsilon(0.05).scale(0));
   std::vector<double> exponents;
   for (const LossLaw& each : bootstrap(runs, 60, 1)) exponents.push_back(exponent_of(each));
   const Interval interval = middle(exponents, 0.95);
@@ -55,16 +55,18 @@ TEST_CASE(
 TEST_CASE("the three ways agree on points of one law") {
   const std::vector<ScalingRun> runs = made_runs(chinchilla_refit(), 0);
   const double exponent = exponent_of(chinchilla_refit());
-  CHECK(parameters_line(envelope(runs)).exponent == doctest::Approx(exponent).epsilon(0.01));
-  CHECK(parameters_line(isoflop_minima(runs)).exponent == doctest::Approx(exponent).epsilon(0.01));
-  CHECK(exponent_of(fit_loss_law(runs)) == doctest::Approx(exponent).epsilon(0.01));
+  CHECK(parameters_line(envelope(runs)).exponent ==
+        doctest::Approx(exponent).epsilon(0.01).scale(0));
+  CHECK(parameters_line(isoflop_minima(runs)).exponent ==
+        doctest::Approx(exponent).epsilon(0.01).scale(0));
+  CHECK(exponent_of(fit_loss_law(runs)) == doctest::Approx(exponent).epsilon(0.01).scale(0));
 }
 
 TEST_CASE("one run that went wrong pulls the fit little, and the fit by squares much") {
   std::vector<ScalingRun> runs = made_runs(chinchilla_refit(), 0.001);
   runs[40].loss *= 2;
   const double alpha = chinchilla_refit().alpha;
-  CHECK(fit_loss_law(runs).alpha == doctest::Approx(alpha).epsilon(0.1));
+  CHECK(fit_loss_law(runs).alpha == doctest::Approx(alpha).epsilon(0.1).scale(0));
   CHECK(fit_loss_law(runs, 10).alpha < 0.3);
 }
 
@@ -74,9 +76,9 @@ TEST_CASE("beyond delta a run pulls with delta and no more") {
   run.loss = 2 * std::exp(log_loss(law, run).value);
   const NormalEquations found = normal_equations(law, {run}, 0.01);
   const double slope = log_loss(law, run).slope[0];
-  CHECK(found.sum == doctest::Approx(0.01 * (std::log(2.0) - 0.005)));
-  CHECK(found.errors[0] == doctest::Approx(-0.01 * slope));
-  CHECK(found.squares[0][0] == doctest::Approx(0.01 / std::log(2.0) * slope * slope));
+  CHECK(found.sum == doctest::Approx(0.01 * (std::log(2.0) - 0.005)).scale(0));
+  CHECK(found.errors[0] == doctest::Approx(-0.01 * slope).scale(0));
+  CHECK(found.squares[0][0] == doctest::Approx(0.01 / std::log(2.0) * slope * slope).scale(0));
 }
 
 TEST_CASE("slopes of the predicted log loss are its differences") {
@@ -86,7 +88,7 @@ TEST_CASE("slopes of the predicted log loss are its differences") {
     LogLaw up = at, down = at;
     up[k] += 1e-6, down[k] -= 1e-6;
     const double slope = (log_loss(up, run).value - log_loss(down, run).value) / 2e-6;
-    CHECK(log_loss(at, run).slope[k] == doctest::Approx(slope).epsilon(1e-5));
+    CHECK(log_loss(at, run).slope[k] == doctest::Approx(slope).epsilon(1e-5).scale(0));
   }
 }
 
@@ -105,8 +107,8 @@ TEST_CASE("what is no run, and too few runs, are refused") {
 TEST_CASE("the optimum is lower than its neighbours on the same budget, and pays for all of it") {
   for (const LossLaw& law : {chinchilla_law(), chinchilla_refit()}) {
     const Optimum best = optimum(law, 5.76e23);
-    CHECK(6 * best.parameters * best.tokens == doctest::Approx(5.76e23));
-    CHECK(best.loss == doctest::Approx(law(best.parameters, best.tokens)));
+    CHECK(6 * best.parameters * best.tokens == doctest::Approx(5.76e23).scale(0));
+    CHECK(best.loss == doctest::Approx(law(best.parameters, best.tokens)).scale(0));
     for (const double factor : {0.9, 1.1})
       CHECK(law(best.parameters * factor, best.tokens / factor) > best.loss);
   }
@@ -128,10 +130,10 @@ TEST_CASE("a run counts the weights that a token meets, and tokens as far as the
 TEST_CASE("needs: dense peak, a share of it, all chips' watts") {
   Fleet fleet{16000, 989.4e12, false, 0.4, 700};
   const RunNeeds needs = run_needs(3.8e25, fleet);
-  CHECK(needs.seconds / 86400 == doctest::Approx(69.46).epsilon(0.001));
-  CHECK(needs.joules / needs.seconds == doctest::Approx(11.2e6));
+  CHECK(needs.seconds / 86400 == doctest::Approx(69.46).epsilon(0.001).scale(0));
+  CHECK(needs.joules / needs.seconds == doctest::Approx(11.2e6).scale(0));
   fleet.sparse = true, fleet.printed_peak *= 2;
-  CHECK(run_needs(3.8e25, fleet).seconds == doctest::Approx(needs.seconds));
+  CHECK(run_needs(3.8e25, fleet).seconds == doctest::Approx(needs.seconds).scale(0));
   fleet.mfu = no_number;
   CHECK_THROWS_AS(run_needs(1, fleet), Error);
   CHECK_THROWS_AS(run_needs(no_number, Fleet{}), Error);

@@ -52,4 +52,11 @@ TEST_CASE("what has no formula is refused by name") {
           StepStages(cluster_named("h100x8"), step);
         }).find("no formula for ZeRO-2") != std::string::npos);
   CHECK(why_no_estimate(step_of({}, {})).empty());
+  DescribedStep mixture = step_of({.ep = 2}, {});
+  mixture.config.mixture.experts = 4;
+  CHECK(why_no_estimate(mixture).empty());
+  mixture.config.mixture.capacity = 0.5;
+  CHECK(why_no_estimate(mixture) == "a capacity below 1, which drops tokens");
+  mixture.config.mixture.capacity = 0, mixture.options.pieces = Pieces::one_way;
+  CHECK(why_no_estimate(mixture) == "Async-TP beside a mixture");
 }

@@ -57,6 +57,7 @@ class EmbeddingWalk : public LayerWalk {
       ready(c.context * z_.C);
     }
     ready(z_.V * z_.C);
+    figures_.weights.back().table = true;
     return end_weight();
   }
 };
@@ -86,6 +87,7 @@ class HeadWalk : public LayerWalk {
     early_ = 0;
     linear_weight(last_piece ? z_.n : z_.N, z_.C, z_.V, false);
     walk_.drop(logits());
+    figures_.weights.back().table = true;
     if (shares_table) {
       figures_.table = figures_.weights.back().numbers;
       figures_.weights.pop_back();

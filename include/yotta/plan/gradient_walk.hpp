@@ -18,20 +18,12 @@
 #include <vector>
 
 #include "yotta/parallel/pipeline_actions.hpp"
+#include "yotta/plan/gradient_lanes.hpp"
 #include "yotta/plan/plan_buckets.hpp"
 
 namespace yotta {
 
 // ---- a rank's step ----
-
-struct DataAxes {
-  PlanGroup shards, data;    // FSDP's; DDP's
-  int64_t bucket_bytes = 0;  // DDP's
-  double wide = 4;           // bytes of a gradient's number
-  std::array<bool, exposed_kinds> beside_shards = {}, beside_data = {};  // who shares their port
-  bool is_alone = true;                                                  // no pipeline
-  double message = 0;  // seconds at the port of FSDP's, of what an action sends to another stage
-};
 
 // What a rank's DDP and FSDP do while its pipeline runs.
 class GradientWalk {
@@ -49,19 +41,8 @@ class GradientWalk {
 
  private:
   using Units = std::vector<const PlanUnit*>;
-  struct Lane {
-    double free = 0;   // when the last collective on it ends
-    double share = 0;  // of its time, at a port
-  };
-
   bool has_fsdp() const { return axes_.shards.p > 1; }
   bool has_ddp() const { return axes_.data.p > 1; }
-  bool share_a_port() const { return axes_.shards.port == axes_.data.port; }
-  // A layer's time, on a compute lane beside both others.
-  YOTTA_API double compute(const PartTime& part, double now);
-  YOTTA_API void slow(const PartTime& part, const std::array<bool, exposed_kinds>& shares,
-                      double seconds, double from, Lane& lane, double& now);
-  YOTTA_API double start(Lane& lane, Lane& other, double now, double seconds, double work) const;
   YOTTA_API double start_first(const PlanUnit& unit, double now);
   YOTTA_API double wait(double now, double until);
   YOTTA_API double forward(const Units& units, double now);
@@ -69,11 +50,29 @@ class GradientWalk {
   YOTTA_API double weights(const PlanUnit& unit, double now);
   YOTTA_API double finish_reduce(int chunk, double now);
   YOTTA_API double finish_reduces(double now);
-  YOTTA_API void ready(int chunk, int64_t numbers, double now);
+  YOTTA_API void ready(int chunk, const std::vector<WeightReady>& weights, double now);
 
   const DataAxes& axes_;
   std::vector<Units> chunks_;
-  Lane sharding_, summing_;  // FSDP's, DDP's
+  GradientLanes lanes_;
+  // DDP's buckets of weights that one group sums.
+  struct Buckets {
+    PlanGroup group;
+    GradientLane lane;
+    std::vector<double> ends = {};             // numbers up to each bucket's end
+    std::vector<double> ready = {}, all = {};  // numbers of each chunk
+    size_t left = 0;                           // that have left
+  };
+  YOTTA_API void add_buckets(const PlanGroup& group, GradientLane lane);
+  YOTTA_API void leave(Buckets& buckets, double now);
+  bool belongs(const WeightReady& weight, const Buckets& to) const {
+    return (axes_.experts_apart && weight.expert) == (to.lane == GradientLane::experts);
+  }
+  void gather(const PlanUnit& unit, double now) {
+    lanes_.start(GradientLane::shards, now, unit.gather, unit.gather_work);
+  }
+  double gathered() const { return lanes_.free(GradientLane::shards); }
+
   struct Reduction {
     const PlanUnit* unit = nullptr;
     double end = 0;
@@ -82,36 +81,40 @@ class GradientWalk {
   std::vector<Reduction> reducing_;        // of each chunk
   int chunk_ = 0;                          // that runs
   bool is_last_ = false, syncing_ = true;  // DDP counts gradients as ready
-  std::vector<double> bucket_ends_;        // numbers up to each bucket's end
-  std::vector<int64_t> ready_, all_;       // numbers of each chunk
-  size_t left_ = 0;                        // buckets that have left
+  std::vector<Buckets> buckets_;           // of all weights but experts; of experts
   PartTime extra_;
 };
 
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(planner)
-#include <numeric>
 
 namespace yotta {
 
 GradientWalk::GradientWalk(const DataAxes& axes, std::vector<Units> chunks)
-    : axes_(axes),
-      chunks_(std::move(chunks)),
-      reducing_(chunks_.size()),
-      ready_(chunks_.size(), 0),
-      all_(chunks_.size(), 0) {
+    : axes_(axes), chunks_(std::move(chunks)), lanes_(axes), reducing_(chunks_.size()) {
+  if (!has_ddp()) return;
+  add_buckets(axes.data, GradientLane::data);
+  if (axes.experts_apart) add_buckets(axes.experts, GradientLane::experts);
+}
+
+void GradientWalk::add_buckets(const PlanGroup& group, GradientLane lane) {
+  Buckets buckets{group, lane};
+  buckets.all = buckets.ready = std::vector<double>(chunks_.size(), 0);
   std::vector<int64_t> parameters;  // in the order of backward
   for (size_t chunk = chunks_.size(); chunk-- > 0;)
     for (size_t i = chunks_[chunk].size(); i-- > 0;) {
-      const std::vector<int64_t>& shards = chunks_[chunk][i]->shards;
-      parameters.insert(parameters.end(), shards.rbegin(), shards.rend());
-      all_[chunk] += std::accumulate(shards.begin(), shards.end(), int64_t{0});
+      const std::vector<WeightReady>& shards = chunks_[chunk][i]->shards;
+      for (size_t shard = shards.size(); shard-- > 0;) {
+        if (!belongs(shards[shard], buckets)) continue;
+        parameters.push_back(shards[shard].numbers);
+        buckets.all[chunk] += static_cast<double>(shards[shard].numbers);
+      }
     }
-  if (!has_ddp()) return;
   double end = 0;
-  for (const PlanBucket& each : plan_buckets(parameters, axes.bucket_bytes, axes.wide))
-    bucket_ends_.push_back(end += static_cast<double>(each.numbers()));
+  for (const PlanBucket& each : plan_buckets(parameters, axes_.bucket_bytes, axes_.wide))
+    buckets.ends.push_back(end += static_cast<double>(each.numbers()));
+  buckets_.push_back(std::move(buckets));
 }
 
 double GradientWalk::run(int chunk, PipelineOp op, double begin, bool is_last) {
@@ -131,10 +134,9 @@ double GradientWalk::forward(const Units& units, double now) {
   double here = start_first(*units[0], now);
   for (size_t i = 0; i < units.size(); ++i) {
     now = wait(now, here);
-    if (i + 1 < units.size())
-      start(sharding_, summing_, now, units[i + 1]->gather, units[i + 1]->gather_work);
-    now = compute(units[i]->layer->forward, now);
-    here = sharding_.free;
+    if (i + 1 < units.size()) gather(*units[i + 1], now);
+    now = lanes_.compute(units[i]->layer->forward, now, extra_);
+    here = gathered();
   }
   return now;
 }
@@ -144,15 +146,15 @@ double GradientWalk::backward(const Units& units, PipelineOp op, double now) {
   for (size_t i = units.size(); i-- > 0;) {
     if (op != PipelineOp::W) {
       now = wait(now, here);
-      if (i > 0) start(sharding_, summing_, now, units[i - 1]->gather, units[i - 1]->gather_work);
-      now = compute(units[i]->layer->input, now);
-      here = sharding_.free;
+      if (i > 0 && !units[i - 1]->stays) gather(*units[i - 1], now);
+      now = lanes_.compute(units[i]->layer->input, now, extra_);
+      here = gathered();
     }
     if (op == PipelineOp::I) continue;
     if (units.size() == 1) now = finish_reduce(chunk_, now);  // the unit's own
-    const double before = sharding_.free;
-    now = compute(units[i]->layer->weight, now);
-    here += sharding_.free - before;
+    const double before = gathered();
+    now = lanes_.compute(units[i]->layer->weight, now, extra_);
+    here += gathered() - before;
     now = weights(*units[i], now);
   }
   return now;
@@ -161,11 +163,11 @@ double GradientWalk::backward(const Units& units, PipelineOp op, double now) {
 // W has ended: its gradients leave.
 double GradientWalk::weights(const PlanUnit& unit, double now) {
   if (!has_fsdp()) {
-    if (is_last_) ready(chunk_, unit.layer->parameters(), now);
+    if (is_last_) ready(chunk_, unit.shards, now);
     return now;
   }
   now = finish_reduce(chunk_, now);
-  const double end = start(sharding_, summing_, now, unit.reduce, unit.reduce_work);
+  const double end = lanes_.start(GradientLane::shards, now, unit.reduce, unit.reduce_work);
   reducing_[static_cast<size_t>(chunk_)] = {&unit, end, is_last_};
   return now;
 }
@@ -175,8 +177,7 @@ double GradientWalk::finish_reduce(int chunk, double now) {
   if (done.unit == nullptr) return now;
   now = wait(now, done.end) + done.unit->add;
   extra_.computed += done.unit->add;
-  const std::vector<int64_t>& shards = done.unit->shards;
-  if (done.is_last) ready(chunk, std::accumulate(shards.begin(), shards.end(), int64_t{0}), now);
+  if (done.is_last) ready(chunk, done.unit->shards, now);
   return now;
 }
 double GradientWalk::finish_reduces(double now) {
@@ -186,25 +187,31 @@ double GradientWalk::finish_reduces(double now) {
 }
 
 // Some of a chunk's gradients are summed up on this rank: full buckets leave, in their order.
-void GradientWalk::ready(int of_chunk, int64_t numbers, double now) {
-  if (!has_ddp()) return;
-  ready_[static_cast<size_t>(of_chunk)] += numbers;
+void GradientWalk::ready(int chunk, const std::vector<WeightReady>& weights, double now) {
+  for (Buckets& buckets : buckets_) {
+    for (const WeightReady& each : weights)
+      if (belongs(each, buckets))
+        buckets.ready[static_cast<size_t>(chunk)] += static_cast<double>(each.numbers);
+    leave(buckets, now);
+  }
+}
+void GradientWalk::leave(Buckets& b, double now) {
   double done = 0;
   for (size_t chunk = chunks_.size(); chunk-- > 0;) {
-    done += static_cast<double>(ready_[chunk]);
-    if (ready_[chunk] < all_[chunk]) break;
+    done += b.ready[chunk];
+    if (b.ready[chunk] < b.all[chunk]) break;
   }
-  for (; left_ < bucket_ends_.size() && bucket_ends_[left_] <= done; ++left_) {
-    const double begin = left_ == 0 ? 0 : bucket_ends_[left_ - 1];
-    const double bytes = (bucket_ends_[left_] - begin) * axes_.wide;
-    start(summing_, sharding_, now, all_reduce_seconds(axes_.data, bytes),
-          port_seconds(all_reduce_seconds, axes_.data, bytes));
+  for (; b.left < b.ends.size() && b.ends[b.left] <= done; ++b.left) {
+    const double begin = b.left == 0 ? 0 : b.ends[b.left - 1];
+    const double bytes = (b.ends[b.left] - begin) * axes_.wide;
+    lanes_.start(b.lane, now, all_reduce_seconds(b.group, bytes),
+                 port_seconds(all_reduce_seconds, b.group, bytes));
   }
 }
 
 double GradientWalk::finish(double now) {
   now = finish_reduces(now);
-  return wait(now, summing_.free);
+  return wait(now, std::max(lanes_.free(GradientLane::data), lanes_.free(GradientLane::experts)));
 }
 
 double GradientWalk::wait(double now, double until) {
@@ -212,42 +219,12 @@ double GradientWalk::wait(double now, double until) {
   return std::max(now, until);
 }
 
-// A collective on one of the lanes. While the other one has work, each gets half of a port.
-double GradientWalk::start(Lane& lane, Lane& other, double now, double seconds, double work) const {
-  if (seconds == 0) return now;
-  const double begin = std::max(lane.free, now);
-  lane.share = work / seconds;
-  double shared = 0;
-  if (share_a_port())
-    shared = std::clamp(other.free - begin, 0.0, seconds) * lane.share * other.share;
-  other.free += shared;
-  return lane.free = begin + seconds + shared;
-}
-
 // An action's first gather, beside the message that the action before it has sent.
 double GradientWalk::start_first(const PlanUnit& unit, double now) {
-  const double end = start(sharding_, summing_, now, unit.gather, unit.gather_work);
-  return sharding_.free = end + std::min(unit.gather_work, axes_.message);
-}
-
-double GradientWalk::compute(const PartTime& part, double now) {
-  const double from = now, seconds = part.seconds();
-  now += seconds;
-  if (has_fsdp()) slow(part, axes_.beside_shards, seconds, from, sharding_, now);
-  if (has_ddp()) slow(part, axes_.beside_data, seconds, from, summing_, now);
-  return now;
-}
-
-void GradientWalk::slow(const PartTime& part, const std::array<bool, exposed_kinds>& shares,
-                        double seconds, double from, Lane& lane, double& now) {
-  if (lane.free <= from || seconds <= 0) return;
-  const double share = lane.share * std::min(1.0, (lane.free - from) / seconds);
-  for (size_t i = 0; i < exposed_kinds; ++i) {
-    if (!shares[i]) continue;
-    extra_.exposed[i] += share * part.slowed[i];
-    now += share * part.slowed[i];
-    lane.free += share * part.sent[i];
-  }
+  const double end = lanes_.start(GradientLane::shards, now, unit.gather, unit.gather_work);
+  const double late = std::min(unit.gather_work, axes_.message);
+  lanes_.delay(GradientLane::shards, end + late - gathered());
+  return end + late;
 }
 
 }  // namespace yotta

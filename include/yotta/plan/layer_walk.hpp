@@ -15,26 +15,18 @@
 #include <vector>
 
 #include "yotta/nn/elementwise.hpp"
+#include "yotta/plan/layer_sizes.hpp"
 #include "yotta/plan/step_walk.hpp"
 
 namespace yotta {
 
-// What a rank works on in one microbatch.
-struct LayerSizes {
-  int64_t B, T, N, n, C, H, K, d, F, V;  // T of this rank of cp; H, K, F, V of this rank of tp
-  int tp, cp;
-  bool shares_tokens, keeps_gathered, ulysses, is_gpt2;
-  Pieces pieces;
-  DType dtype, sum_dtype;
-  double width, wide;  // bytes of a number; of a sum
-};
-YOTTA_API LayerSizes layer_sizes(const DescribedStep& step);
-
 // A parameter whose gradient is ready.
 struct WeightReady {
   int64_t numbers;
-  bool expert = false;
+  bool expert = false;  // of a mixture
+  bool table = false;   // of tokens, as embedding or as output matrix
 };
+YOTTA_API int64_t numbers_in(const std::vector<WeightReady>& weights);
 
 struct LayerFigures {
   PartTime forward, input, weight;  // F, I, W
@@ -48,7 +40,8 @@ struct LayerFigures {
   int64_t table = 0;      // numbers of a tied table: their gradient begins here, and ends elsewhere
   std::vector<WeightReady> weights = {};  // in the order of W
 
-  YOTTA_API int64_t parameters() const;
+  int64_t parameters() const { return numbers_in(weights); }
+  YOTTA_API int64_t experts() const;  // of these, the experts' of a mixture
 };
 
 class LayerWalk {
@@ -127,41 +120,8 @@ class LayerWalk {
 #include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/norm.hpp"
 #include "yotta/parallel/async_tp.hpp"
-#include "yotta/parallel/vocab_parallel.hpp"
 
 namespace yotta {
-
-LayerSizes layer_sizes(const DescribedStep& step) {
-  const TransformerConfig& c = step.config;
-  const NdOptions& o = step.options;
-  const int tp = step.shape.tp, cp = step.shape.cp;
-  const int64_t T = o.tokens(c) / cp,
-                B = chunk_count(chunk_count(step.batch, step.shape.data_ranks(), 0), o.microbatches,
-                                0);
-  const bool shares = o.shares_tokens() && tp > 1;
-  const DType sum_dtype = computed(c.dtype);
-  return {B,
-          T,
-          B * T,
-          shares ? chunk_count(B * T, tp, 0) : B * T,
-          c.width,
-          c.heads / tp,
-          c.kv_heads / tp,
-          c.head_size(),
-          c.feed_forward / tp,
-          rows_held(c.vocabulary, tp),
-          tp,
-          cp,
-          shares,
-          o.keep_gathered,
-          o.context == ContextParallel::ulysses,
-          c.has_bias(),
-          shares ? o.pieces : Pieces::none,
-          c.dtype,
-          sum_dtype,
-          static_cast<double>(bytes_of(c.dtype)),
-          static_cast<double>(bytes_of(sum_dtype))};
-}
 
 void LayerWalk::ready(int64_t numbers, bool expert) {
   figures_.weights.push_back({numbers, expert});
@@ -170,9 +130,14 @@ void LayerWalk::ready(int64_t numbers, bool expert) {
   figures_.passing_peak = std::max(figures_.passing_peak, walk_.live() + sums(numbers) + early_);
 }
 
-int64_t LayerFigures::parameters() const {
+int64_t numbers_in(const std::vector<WeightReady>& weights) {
   int64_t sum = 0;
   for (const WeightReady& each : weights) sum += each.numbers;
+  return sum;
+}
+int64_t LayerFigures::experts() const {
+  int64_t sum = 0;
+  for (const WeightReady& each : weights) sum += each.expert ? each.numbers : 0;
   return sum;
 }
 

@@ -23,13 +23,18 @@ struct PlanRequest {
   int64_t sequence = 0;      // tokens of a sequence
   Efficiency efficiency = h100_kernels;
   int64_t critical_batch = 0;  // tokens from which larger batches no longer help; 0: not known
+  double reserve = 0;          // bytes of a chip's memory that a plan leaves free
 
   // Sequences of the batch that is planned with: of `tokens`, or of the critical batch if it is
   // smaller.
   YOTTA_API int64_t batch() const;
-  // Errors: a batch of no sequence, a torus, a model that cannot be.
+  // Bytes of a chip that a layout may fill.
+  double memory() const { return cluster.chip.memory - reserve; }
+  // Errors: a batch of no sequence, a torus, a model that cannot be, or has too many blocks.
   YOTTA_API void check(Where where = Where::current()) const;
 };
+
+inline constexpr int64_t most_blocks = 1024;  // more would take minutes: each is gone through
 
 // One way to spread it.
 struct Layout {
@@ -49,6 +54,10 @@ YOTTA_API DescribedStep described(const PlanRequest& request, const Layout& layo
 constexpr int64_t bucket_bytes_of(const Layout& layout) {
   return layout.zero > 0 ? int64_t{1} << 30 : int64_t{25} << 20;
 }
+// Schedules that run W apart from I.
+constexpr bool splits_backward(PipelineKind kind) {
+  return kind == PipelineKind::zb_h1 || kind == PipelineKind::zb_v;
+}
 // "tp 8 sp, pp 16 interleaved 1F1B x4, dp 128 ZeRO-1, 16 microbatches, first block recomputed"
 YOTTA_API std::string text_of(const Layout& layout);
 
@@ -56,6 +65,7 @@ YOTTA_API std::string text_of(const Layout& layout);
 
 #if YOTTA_BODIES_OF(planner)
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -72,9 +82,14 @@ void PlanRequest::check(Where where) const {
   if (critical_batch < 0)
     fail(where, "a critical batch of {} tokens: give a number above 0, or none", critical_batch);
   if (batch() < 1)
-    fail(where, "a batch of {} tokens has no sequence of {} tokens", tokens, sequence);
-  if (config.mixture.experts > 0)
-    fail(where, "there is no formula for mixtures of experts: plans are for dense models");
+    fail(where, "a {} of {} tokens has no sequence of {} tokens: give at least that many",
+         critical_batch > 0 && critical_batch < tokens ? "critical batch" : "batch",
+         critical_batch > 0 ? std::min(tokens, critical_batch) : tokens, sequence);
+  if (config.layers > most_blocks)
+    fail(where, "a model of {} blocks: plans are for up to {}", config.layers, most_blocks);
+  if (!(reserve >= 0 && reserve < cluster.chip.memory))
+    fail(where, "{:.3g} GB of a chip are to stay free, and it has {:.3g} GB", reserve / 1e9,
+         cluster.chip.memory / 1e9);
   if (!cluster.torus.empty())
     fail(where, "{} is a torus: plans are for clusters with switches, as h100x64", cluster.name);
   if (cluster.size() > 1 << 20)
@@ -101,32 +116,41 @@ DescribedStep described(const PlanRequest& request, const Layout& layout) {
   return step;
 }
 
-std::string text_of(const Layout& layout) {
+namespace detail {
+
+inline std::vector<std::string> words_of_axes(const Layout& layout) {
   const MeshShape& shape = layout.shape;
-  std::string text;
-  const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
-  if (shape.tp > 1)
-    add(fmt::format("tp {}{}", shape.tp,
-                    layout.pieces != Pieces::none ? " async"
-                    : layout.sequence_parallel    ? " sp"
-                                                  : ""));
-  if (shape.cp > 1)
-    add(fmt::format("cp {} {}", shape.cp,
-                    layout.context == ContextParallel::ring ? "ring" : "ulysses"));
-  if (shape.pp > 1)
-    add(fmt::format("pp {} {}{}", shape.pp, name(layout.schedule),
-                    layout.chunks > 1 ? fmt::format(" x{}", layout.chunks) : ""));
-  if (shape.ep > 1) add(fmt::format("ep {}", shape.ep));
-  if (shape.dp_shard > 1) add(fmt::format("fsdp {}", shape.dp_shard));
-  if (shape.dp_replicate > 1)
-    add(fmt::format("dp {}{}", shape.dp_replicate, layout.zero > 0 ? " ZeRO-1" : ""));
-  if (text.empty()) add("1 chip");
-  add(fmt::format("{} microbatch{}", layout.microbatches, layout.microbatches > 1 ? "es" : ""));
-  if (layout.recomputed != 0)
-    add(layout.recomputed < 0    ? "all recomputed"
-        : layout.recomputed == 1 ? "first block recomputed"
-                                 : fmt::format("first {} blocks recomputed", layout.recomputed));
-  return text;
+  std::vector<std::string> words;
+  const auto add = [&](bool given, std::string text) {
+    if (given) words.push_back(std::move(text));
+  };
+  const char* const tokens = layout.pieces != Pieces::none ? " async"
+                             : layout.sequence_parallel    ? " sp"
+                                                           : "";
+  const bool is_ring = layout.context == ContextParallel::ring;
+  const std::string chunks = layout.chunks > 1 ? fmt::format(" x{}", layout.chunks) : "";
+  add(shape.tp > 1, fmt::format("tp {}{}", shape.tp, tokens));
+  add(shape.cp > 1, fmt::format("cp {} {}", shape.cp, is_ring ? "ring" : "ulysses"));
+  add(shape.pp > 1, fmt::format("pp {} {}{}", shape.pp, name(layout.schedule), chunks));
+  add(shape.ep > 1, fmt::format("ep {}", shape.ep));
+  add(shape.dp_shard > 1, fmt::format("fsdp {}", shape.dp_shard));
+  add(shape.dp_replicate > 1, fmt::format("dp {}", shape.dp_replicate));
+  if (words.empty()) words.push_back("1 chip");
+  if (layout.zero > 0) words.back() += " ZeRO-1";  // over ep and dp
+  return words;
+}
+
+}  // namespace detail
+
+std::string text_of(const Layout& layout) {
+  std::vector<std::string> words = detail::words_of_axes(layout);
+  words.push_back(
+      fmt::format("{} microbatch{}", layout.microbatches, layout.microbatches > 1 ? "es" : ""));
+  if (layout.recomputed < 0) words.push_back("all recomputed");
+  if (layout.recomputed == 1) words.push_back("first block recomputed");
+  if (layout.recomputed > 1)
+    words.push_back(fmt::format("first {} blocks recomputed", layout.recomputed));
+  return fmt::format("{}", fmt::join(words, ", "));
 }
 
 }  // namespace yotta

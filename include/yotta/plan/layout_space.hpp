@@ -47,7 +47,10 @@ YOTTA_API std::string why_not(const PlanRequest& request, const MeshShape& shape
 
 namespace yotta {
 
-std::string why_not(const PlanRequest& request, const MeshShape& shape) {
+namespace detail {
+
+// Of what tp cuts.
+inline std::string why_no_cut(const PlanRequest& request, const MeshShape& shape) {
   const TransformerConfig& c = request.config;
   const int node = request.cluster.levels.empty() ? 1 : request.cluster.levels.front().chips;
   if (shape.tp > node) return fmt::format("tp {} leaves the node of {} chips", shape.tp, node);
@@ -57,19 +60,34 @@ std::string why_not(const PlanRequest& request, const MeshShape& shape) {
   for (const auto& [what, size] : widths)
     if (size % shape.tp != 0)
       return fmt::format("tp {} does not divide {} {}", shape.tp, size, what);
-  if (shape.cp > 1 && request.sequence % (int64_t{2} * shape.cp) != 0)
+  return "";
+}
+// Of a sequence, which cp cuts.
+inline std::string why_no_context(const PlanRequest& request, const MeshShape& shape) {
+  if (shape.cp == 1) return "";
+  const int64_t own = request.sequence / shape.cp;
+  if (request.sequence % (int64_t{2} * shape.cp) != 0)
     return fmt::format("cp {} does not cut {} tokens into {} chunks", shape.cp, request.sequence,
                        2 * shape.cp);
-  if (shape.cp > 1 && request.sequence / shape.cp < least_tokens)
+  if (own < least_tokens)
     return fmt::format("cp {} leaves each rank {} tokens of a sequence, fewer than {}", shape.cp,
-                       request.sequence / shape.cp, least_tokens);
+                       own, least_tokens);
+  return "";
+}
+
+}  // namespace detail
+
+std::string why_not(const PlanRequest& request, const MeshShape& shape) {
+  const TransformerConfig& c = request.config;
+  if (std::string why = detail::why_no_cut(request, shape); !why.empty()) return why;
+  if (std::string why = detail::why_no_context(request, shape); !why.empty()) return why;
   if (shape.pp > 1 && shape.pp > c.layers)
     return fmt::format("pp {} needs a block for each stage, and there are {}", shape.pp, c.layers);
   if (shape.ep > 1 && shape.ep > c.mixture.experts)
     return fmt::format("ep {} shares out experts, and there are {}", shape.ep, c.mixture.experts);
   if (shape.data_ranks() > request.batch())
-    return fmt::format("{} data-parallel ranks, and the batch has {} sequences", shape.data_ranks(),
-                       request.batch());
+    return fmt::format("{} data-parallel ranks, and the batch has {} sequence{}",
+                       shape.data_ranks(), request.batch(), request.batch() == 1 ? "" : "s");
   return "";
 }
 
@@ -164,14 +182,11 @@ class MeshChoices {
   void recomputed(Layout layout) {
     for (const int64_t blocks : {0, 1, -1}) {
       layout.recomputed = blocks;
-      if (splits_backward(layout) && (blocks != 0 || layout.shape.dp_shard > 1)) return;
+      if (splits_backward(layout.schedule) && (blocks != 0 || layout.shape.dp_shard > 1)) return;
       const int stages = PipelinePlan{layout.schedule, layout.chunks}.stages(layout.shape.pp);
       if (blocks == 1 && stages == request_.config.layers) continue;  // these are all
       keep(layout);
     }
-  }
-  static bool splits_backward(const Layout& layout) {
-    return layout.schedule == PipelineKind::zb_h1 || layout.schedule == PipelineKind::zb_v;
   }
   void keep(const Layout& layout) {
     const DescribedStep step = described(request_, layout);

@@ -16,6 +16,7 @@ namespace yotta {
 
 struct PlanBucket {
   std::vector<int64_t> parameters = {};
+  bool experts = false;  // summed by those that hold the same experts
 
   YOTTA_API int64_t numbers() const;
 };
@@ -24,6 +25,9 @@ YOTTA_API std::vector<PlanBucket> plan_buckets(const std::vector<int64_t>& param
                                                int64_t bucket_bytes, double bytes_each);
 // The parts of a flat array of these parameters that rank 0 of p holds, parameter by parameter.
 YOTTA_API std::vector<int64_t> first_shards(const std::vector<int64_t>& parameters, int p);
+// Sets that are summed together: all, or those of no experts and those of experts.
+YOTTA_API std::vector<std::vector<int64_t>> summed_sets(const std::vector<WeightReady>& weights,
+                                                        bool experts_apart);
 constexpr int64_t shard_numbers(int64_t numbers, int p) { return (numbers + p - 1) / p; }
 
 // ---- FSDP's units ----
@@ -33,10 +37,20 @@ struct PlanUnit {
   const LayerFigures* layer = nullptr;
   double gather = 0, reduce = 0, add = 0;   // seconds: of weights, of gradients; to add a shard
   double gather_work = 0, reduce_work = 0;  // of these, at a port
-  std::vector<int64_t> shards = {};         // of rank 0, in the order of forward
+  std::vector<WeightReady> shards = {};     // of rank 0, in the order of forward
+  bool stays = false;                       // whole until it has gone backward: gathered once
+
+  // Seconds to gather it in a microbatch, forward and backward.
+  double gathers() const { return (stays ? 1 : 2) * gather; }
 };
 YOTTA_API PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& group, const LayerSizes& z,
                              const StepWalk& walk);
+// Of an end of a tied model with several stages: the table is a unit around the others.
+YOTTA_API PlanUnit plan_end(const LayerFigures& layer, const PlanGroup& group, const LayerSizes& z,
+                            const StepWalk& walk);
+// Of a tied model on one stage: the embedding with the head, which read one table.
+YOTTA_API PlanUnit plan_root(const LayerFigures& embedding, const LayerFigures& head,
+                             const PlanGroup& group, const LayerSizes& z, const StepWalk& walk);
 
 }  // namespace yotta
 
@@ -77,20 +91,53 @@ std::vector<int64_t> first_shards(const std::vector<int64_t>& parameters, int p)
   return shards;
 }
 
+std::vector<std::vector<int64_t>> summed_sets(const std::vector<WeightReady>& weights,
+                                              bool experts_apart) {
+  std::vector<std::vector<int64_t>> sets(experts_apart ? 2 : 1);
+  for (const WeightReady& each : weights)
+    sets[experts_apart && each.expert ? 1 : 0].push_back(each.numbers);
+  return sets;
+}
+
 PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& group, const LayerSizes& z,
                    const StepWalk& walk) {
   PlanUnit unit{&layer};
-  std::vector<int64_t> parameters;
-  for (size_t i = layer.weights.size(); i-- > 0;) parameters.push_back(layer.weights[i].numbers);
-  unit.shards = first_shards(parameters, group.p);
+  unit.shards.assign(layer.weights.rbegin(), layer.weights.rend());
+  const std::vector<int64_t> own = first_shards(summed_sets(unit.shards, false)[0], group.p);
+  unit.shards.resize(own.size());
+  for (size_t i = 0; i < own.size(); ++i) unit.shards[i].numbers = own[i];
   if (group.p == 1) return unit;
   const auto padded = static_cast<double>(shard_numbers(layer.parameters(), group.p) * group.p);
   unit.gather = all_gather_seconds(group, padded * z.width);
   unit.gather_work = port_seconds(all_gather_seconds, group, padded * z.width);
   unit.reduce = reduce_scatter_seconds(group, padded * z.wide);
   unit.reduce_work = port_seconds(reduce_scatter_seconds, group, padded * z.wide);
-  for (const int64_t each : unit.shards) unit.add += walk.seconds_of(add_cost(z.sum_dtype, each));
+  for (const WeightReady& each : unit.shards)
+    unit.add += walk.seconds_of(add_cost(z.sum_dtype, each.numbers));
   return unit;
+}
+
+PlanUnit plan_end(const LayerFigures& layer, const PlanGroup& group, const LayerSizes& z,
+                  const StepWalk& walk) {
+  LayerFigures table, others;
+  for (const WeightReady& each : layer.weights)
+    (each.table ? table : others).weights.push_back(each);
+  PlanUnit both = plan_unit(table, group, z, walk);
+  const PlanUnit inner = plan_unit(others, group, z, walk);
+  both.layer = &layer;
+  both.gather += inner.gather, both.reduce += inner.reduce, both.add += inner.add;
+  both.gather_work += inner.gather_work, both.reduce_work += inner.reduce_work;
+  both.shards.insert(both.shards.end(), inner.shards.begin(), inner.shards.end());
+  return both;
+}
+
+PlanUnit plan_root(const LayerFigures& embedding, const LayerFigures& head, const PlanGroup& group,
+                   const LayerSizes& z, const StepWalk& walk) {
+  LayerFigures both = head;
+  both.weights.insert(both.weights.end(), embedding.weights.begin(), embedding.weights.end());
+  PlanUnit root = plan_unit(both, group, z, walk);
+  root.layer = &embedding, root.stays = true;
+  return root;
 }
 
 }  // namespace yotta

@@ -42,6 +42,7 @@ struct PlanGroups {
   PlanGroup tp, cp, pp, ep;
   PlanGroup shards;         // FSDP's
   PlanGroup data, experts;  // of DDP or ZeRO: for all weights; for those of experts
+  PlanGroup routed;         // with other tokens: a mixture's loads are summed over them
 };
 
 // Groups of axes that are sharded by FSDP: shards; of all others that sum gradients: data.
@@ -50,6 +51,8 @@ YOTTA_API PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape)
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(planner)
+#include <algorithm>
+
 #include "yotta/comm/collectives_recursive_cost.hpp"
 
 namespace yotta {
@@ -93,29 +96,29 @@ double ring_scratch(const PlanGroup& g, double bytes) { return g.p == 1 ? 0 : 2 
 
 namespace detail {
 
-// A group along an axis, with the slowest link that any of them has. Groups fill blocks of chips.
-inline PlanGroup group_along(const Cluster& cluster, const MeshShape& shape, Axis axis) {
-  PlanGroup group{shape[axis], {0, 0, cluster.gamma}, -1};
-  if (group.p == 1) return group;
-  const int64_t block = int64_t{1} * stride(shape, axis) * group.p;
+// The level of the farthest link along an axis, of all groups. Groups fill blocks of chips.
+inline size_t level_along(const Cluster& cluster, const MeshShape& shape, Axis axis) {
+  const int64_t block = int64_t{1} * stride(shape, axis) * shape[axis];
   size_t level = 0;
   while (level + 1 < cluster.levels.size() && cluster.levels[level].chips % block != 0 &&
          cluster.levels[level].chips < shape.ranks())
     ++level;
-  group.link.alpha = cluster.levels[level].alpha, group.link.beta = cluster.levels[level].beta;
-  group.port = level > 0 ? 1 : 0;
-  return group;
+  return level;
 }
 
+// A group along some axes, with the farthest link that any of them has.
 inline PlanGroup group_along(const Cluster& cluster, const MeshShape& shape,
                              std::initializer_list<Axis> axes) {
   PlanGroup group{1, {0, 0, cluster.gamma}, -1};
+  size_t farthest = 0;
   for (const Axis axis : axes) {
-    const PlanGroup along = group_along(cluster, shape, axis);
-    if (along.p > 1 && along.link.alpha >= group.link.alpha)
-      group.link = along.link, group.port = along.port;
-    group.p *= along.p;
+    group.p *= shape[axis];
+    if (shape[axis] > 1) farthest = std::max(farthest, level_along(cluster, shape, axis));
   }
+  if (group.p == 1) return group;
+  const Level& level = cluster.levels[farthest];
+  group.link.alpha = level.alpha, group.link.beta = level.beta;
+  group.port = farthest > 0 ? 1 : 0;
   return group;
 }
 
@@ -128,9 +131,10 @@ PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape) {
   };
   const bool sharded = shape.dp_shard > 1;
   PlanGroups groups{along({tp}),           along({cp}), along({pp}), along({ep}),
-                    along({cp, dp_shard}), {},          {}};
+                    along({cp, dp_shard}), {},          {},          {}};
   groups.data = sharded ? along({ep, dp_replicate}) : along({cp, ep, dp_replicate});
   groups.experts = sharded ? along({dp_replicate}) : along({cp, dp_replicate});
+  groups.routed = along({cp, ep, dp_shard, dp_replicate});
   if (!sharded) groups.shards.p = 1;
   return groups;
 }

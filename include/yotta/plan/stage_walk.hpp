@@ -28,7 +28,7 @@ struct StageFigures {
   // Bytes above what was there before, of F, B, I and W.
   double forward_peak = 0, backward_peak = 0, input_peak = 0, weight_peak = 0;
   double first_backward_peak = 0, first_weight_peak = 0;  // of the first one; with DDP the last
-  int64_t parameters = 0;
+  int64_t parameters = 0, experts = 0;                    // experts: of these, a mixture's
 
   PartTime backward() const {
     PartTime both = input;
@@ -45,6 +45,8 @@ struct StageExtras {
   double gradient = 0;   // of a number
   double scratch = 0;    // bytes, once `scratch_after` bytes of gradients have been made
   double scratch_after = 0;
+  double before = 0;  // bytes of gradients that the rank's later stages have made by then
+  int64_t root = 0;   // FSDP: numbers of a unit that the first layer and the last share
 };
 
 YOTTA_API StageFigures stage_figures(std::vector<LayerRun> runs, const StageExtras& extras = {});
@@ -68,6 +70,9 @@ class StageClimb {
       numbers_[i] = static_cast<double>(layers_[i]->parameters());
       above_[i] = above_[i + 1] + numbers_[i] + static_cast<double>(layers_[i]->table);
     }
+    if (extras.root == 0) return;
+    numbers_[0] = static_cast<double>(extras.root);
+    numbers_[layers_.size() - 1] = 0;
   }
 
   double forward() const {
@@ -77,42 +82,60 @@ class StageClimb {
       peak = std::max(peak, live + layer.forward_peak + gathered(i) + gathered(i + 1));
       live += layer.saved - layer.in + layer.out;
     }
-    return peak;
+    return peak + root();
   }
   // B, or one of its halves. `first`: gradients are made and stay, and no sum is under way.
   double backward(bool input, bool weight, bool first = false) const {
     double live = 0, peak = 0;
     for (size_t i = layers_.size(); i-- > 0;) {
       const LayerFigures& layer = *layers_[i];
-      const double beside =
-          reducing(i + 1, first) + (first ? made(i) : 0) + extras_.passing * tables_above(i);
-      const bool grows = (first && extras_.grows > 0) || extras_.unreduced > 0;
-      const double weight_peak = extras_.passing > 0 ? layer.passing_peak
-                                 : grows             ? layer.growing_peak
-                                                     : layer.weight_peak;
       if (input) {
-        const double units = gathered(i) + gathered(i - 1) + beside;
-        peak = std::max(peak, live + layer.input_peak + units);
-        if (layer.again)
-          peak = std::max({peak, live + weight_peak + units,
-                           live + layer.again_kept + units + (first ? scratch(i) : 0)});
+        peak = std::max(peak, live + input_above(i, first));
         live += layer.kept + layer.in - layer.saved - layer.out;
       }
-      if (weight) {
-        const double next = input ? gathered(i - 1) : 0;
-        const double own =
-            layer.again || extras_.unreduced > 0 ? layer.weight_peak + flat(i) : weight_peak;
-        const double done = layers_.size() == 1 ? reducing(1, first) : 0;  // its own sum has ended
-        peak = std::max(peak, live + own + next + beside - done + (first ? scratch(i) : 0));
-        live -= layer.kept;
-      }
+      if (!weight) continue;
+      if (i == 0) live -= root_gradients();  // from here on they are the layer's own
+      peak = std::max(peak, live + weight_above(i, input, first));
+      live -= layer.kept;
+      if (i + 1 == layers_.size()) live += root_gradients();
     }
-    return peak;
+    return peak + root();
   }
 
  private:
+  // What the layers above have left, and the sums that are under way.
+  double beside(size_t i, bool first) const {
+    return reducing(i + 1, first) + (first ? made(i) : 0) + extras_.passing * tables_above(i);
+  }
+  double weight_peak(size_t i, bool first) const {
+    const bool grows = (first && extras_.grows > 0) || extras_.unreduced > 0;
+    const LayerFigures& layer = *layers_[i];
+    return extras_.passing > 0 ? layer.passing_peak
+           : grows             ? layer.growing_peak
+                               : layer.weight_peak;
+  }
+  double input_above(size_t i, bool first) const {
+    const LayerFigures& layer = *layers_[i];
+    const double units = gathered(i) + gathered(i - 1) + beside(i, first);
+    double peak = layer.input_peak;
+    if (layer.again)
+      peak = std::max({peak, weight_peak(i, first), layer.again_kept + (first ? scratch(i) : 0)});
+    return peak + units;
+  }
+  double weight_above(size_t i, bool input, bool first) const {
+    const LayerFigures& layer = *layers_[i];
+    const double own =
+        layer.again || extras_.unreduced > 0 ? layer.weight_peak + flat(i) : weight_peak(i, first);
+    const bool has_ended = i + 1 == layers_.size() && (i == 0 || is_root(i));  // its unit's sum
+    return own + (input ? gathered(i - 1) : 0) + beside(i, first) -
+           (has_ended ? reducing(i + 1, first) : 0) + (first ? scratch(i) : 0);
+  }
+
   double numbers(size_t i) const { return i < layers_.size() ? numbers_[i] : 0; }
-  double gathered(size_t i) const { return extras_.gathered * numbers(i); }
+  bool is_root(size_t i) const { return extras_.root > 0 && (i == 0 || i + 1 == layers_.size()); }
+  double root() const { return extras_.gathered * static_cast<double>(extras_.root); }
+  double root_gradients() const { return extras_.gradient * static_cast<double>(extras_.root); }
+  double gathered(size_t i) const { return is_root(i) ? 0 : extras_.gathered * numbers(i); }
   // FSDP: the unit whose sum is under way; at the top that of the microbatch before.
   double reducing(size_t i, bool first) const {
     return extras_.unreduced * (i < layers_.size() ? numbers(i) : first ? 0 : numbers(0));
@@ -120,6 +143,7 @@ class StageClimb {
   // FSDP's array of a unit's gradients, and what a checkpoint has made before.
   double flat(size_t i) const {
     if (extras_.unreduced == 0) return 0;
+    if (is_root(i)) return root_gradients();
     return (layers_[i]->again ? 2 : 1) * extras_.gradient * numbers(i);
   }
   // Gradients that the layers above have left; FSDP's sums come a layer later.
@@ -133,7 +157,7 @@ class StageClimb {
                : 0;
   }
   double scratch(size_t i) const {
-    const double done = extras_.gradient * above_[i + 1];
+    const double done = extras_.before + extras_.gradient * above_[i + 1];
     return done > extras_.scratch_after ? extras_.scratch : 0;
   }
 
@@ -144,8 +168,8 @@ class StageClimb {
 
 }  // namespace detail
 
-StageFigures stage_figures(std::vector<LayerRun> runs, const StageExtras& extras) {
-  StageFigures stage;
+namespace detail {
+inline void add_runs(StageFigures& stage, const std::vector<LayerRun>& runs) {
   for (const LayerRun& run : runs) {
     const LayerFigures& layer = *run.layer;
     const auto count = static_cast<double>(run.count);
@@ -154,15 +178,25 @@ StageFigures stage_figures(std::vector<LayerRun> runs, const StageExtras& extras
     stage.weight += count * layer.weight;
     stage.saved += count * layer.saved, stage.kept += count * layer.kept;
     stage.parameters += run.count * layer.parameters();
+    stage.experts += run.count * layer.experts();
   }
+}
+}  // namespace detail
+
+StageFigures stage_figures(std::vector<LayerRun> runs, const StageExtras& extras) {
+  StageFigures stage;
+  detail::add_runs(stage, runs);
   const detail::StageClimb climb(runs, extras);
   stage.forward_peak = climb.forward(), stage.backward_peak = climb.backward(true, true);
   stage.first_backward_peak = climb.backward(true, true, true);
   stage.first_weight_peak = climb.backward(false, true, true);
   stage.input_peak = climb.backward(true, false), stage.weight_peak = climb.backward(false, true);
-  if (!runs.empty()) stage.in = runs.front().layer->in, stage.out = runs.back().layer->out;
-  if (!runs.empty())
-    stage.carried = extras.unreduced * static_cast<double>(runs.front().layer->parameters());
+  if (!runs.empty()) {
+    const LayerFigures& first = *runs.front().layer;
+    stage.in = first.in, stage.out = runs.back().layer->out;
+    stage.carried =
+        extras.unreduced * static_cast<double>(extras.root > 0 ? extras.root : first.parameters());
+  }
   stage.runs = std::move(runs);
   return stage;
 }

@@ -15,8 +15,7 @@
 //
 // Contract: expect_layout(); links of a cluster with switches. Left out: messages between stages
 // that take more than a fifth of a stage's time meet at ports in ways that are only roughly right;
-// a tied table that FSDP gathers once for both its uses is two units here; a ring beside ZB-V holds
-// up to 5% more.
+// routers that choose some experts more often than others.
 #pragma once
 
 #include <string>
@@ -101,7 +100,7 @@ class StepPlayer {
         busy += stage.forward.seconds() + stage.backward().seconds();
         for (const LayerRun& run : stage.runs) {
           const PlanUnit& unit = stages_.unit_of(run.layer);
-          sent += static_cast<double>(run.count) * (2 * unit.gather + unit.reduce);
+          sent += static_cast<double>(run.count) * (unit.gathers() + unit.reduce);
         }
       }
       least = std::max({least, m * busy, m * sent});
@@ -135,7 +134,7 @@ class StepPlayer {
     } else {
       for (int chunk = 0; chunk < stages_.chunks(); ++chunk)
         for (const PlanUnit* unit : stages_.units_of(rank, chunk))
-          tensors.insert(tensors.end(), unit->shards.begin(), unit->shards.end());
+          for (const WeightReady& shard : unit->shards) tensors.push_back(shard.numbers);
     }
     tied(rank, time);
     own_tokens(rank, time);
@@ -145,12 +144,11 @@ class StepPlayer {
   // Bucket by bucket.
   void zero(int rank, std::vector<int64_t>& tensors, PartTime& time) const {
     for (const PlanBucket& each : stages_.zero_buckets(rank)) {
-      const int p = stages_.groups().data.p;
-      const auto padded = static_cast<double>(shard_numbers(each.numbers(), p) * p);
-      time[Exposed::data] +=
-          reduce_scatter_seconds(stages_.groups().data, padded * stages_.sizes().wide) +
-          all_gather_seconds(stages_.groups().data, padded * stages_.sizes().width);
-      for (const int64_t shard : first_shards(each.parameters, p)) tensors.push_back(shard);
+      const PlanGroup& group = stages_.group_of(each);
+      const auto padded = static_cast<double>(shard_numbers(each.numbers(), group.p) * group.p);
+      time[Exposed::data] += reduce_scatter_seconds(group, padded * stages_.sizes().wide) +
+                             all_gather_seconds(group, padded * stages_.sizes().width);
+      for (const int64_t shard : first_shards(each.parameters, group.p)) tensors.push_back(shard);
     }
   }
   // A table that both ends of a pipeline hold.

@@ -46,6 +46,8 @@ class StepStages {
   // Gradients are made in the first W; else they are there before the first step.
   bool makes_gradients() const { return !has_zero() && !has_ddp(); }
   bool has_tied_ends() const { return step_.config.tied && stages() > 1; }
+  bool has_root() const { return step_.config.tied && stages() == 1 && is_sharded(); }
+  bool sums_experts_apart() const { return z_.mixture.ep > 1; }
   // Bytes that flow between stages.
   double between() const { return static_cast<double>(z_.n * z_.C) * z_.width; }
 
@@ -56,10 +58,13 @@ class StepStages {
   YOTTA_API const PlanUnit& unit_of(const LayerFigures* layer) const;
   YOTTA_API std::vector<const PlanUnit*> units_of(int rank, int chunk) const;
   // The parameters of a rank, or its shards of them, in the order of backward.
-  YOTTA_API std::vector<int64_t> parameters_of(int rank) const;
-  YOTTA_API std::vector<int64_t> parameters_of(int rank, int chunk) const;
+  YOTTA_API std::vector<WeightReady> parameters_of(int rank) const;
+  YOTTA_API std::vector<WeightReady> parameters_of(int rank, int chunk) const;
   // ZeRO's, chunk by chunk. A table that two stages hold has a bucket of its own.
   YOTTA_API std::vector<PlanBucket> zero_buckets(int rank) const;
+  const PlanGroup& group_of(const PlanBucket& bucket) const {
+    return bucket.experts ? groups_.experts : groups_.data;
+  }
   YOTTA_API StageExtras extras() const;
   // Numbers of a layer's norms and positions, which see a rank's own tokens.
   YOTTA_API int64_t own_token_numbers(const LayerFigures* layer) const;
@@ -67,6 +72,7 @@ class StepStages {
  private:
   YOTTA_API LayerFigures collected(LayerFigures layer) const;
   YOTTA_API void make_layers();
+  YOTTA_API std::vector<LayerRun> runs_of(int stage) const;
   YOTTA_API void make_stages();
   YOTTA_API DataAxes data_axes() const;
 
@@ -96,7 +102,10 @@ namespace yotta {
 
 std::string why_no_estimate(const DescribedStep& step) {
   const NdOptions& o = step.options;
-  if (step.config.mixture.experts > 0) return "mixtures of experts";
+  const MixtureConfig& mixture = step.config.mixture;
+  if (mixture.experts > 0 && o.pieces != Pieces::none) return "Async-TP beside a mixture";
+  if (mixture.experts > 0 && mixture.capacity > 0 && mixture.capacity < 1)
+    return "a capacity below 1, which drops tokens";
   if (o.schedule == PipelineKind::dual_pipe || o.schedule == PipelineKind::dual_pipe_v)
     return "pairs of F and B that run together";
   if (o.schedule == PipelineKind::automatic) return "schedules that are searched for";
@@ -139,23 +148,42 @@ void StepStages::make_layers() {
   head_ = collected(head_figures(z_, groups_, walk_, tied));
   for (const LayerFigures* layer : {&embedding_, &block_, &recomputed_, &head_})
     units_.push_back(plan_unit(*layer, groups_.shards, z_, walk_));
+  if (has_tied_ends())
+    for (PlanUnit* const end : {&units_.front(), &units_.back()})
+      *end = plan_end(*end->layer, groups_.shards, z_, walk_);
+  if (has_root()) {
+    units_.front() = plan_root(embedding_, head_, groups_.shards, z_, walk_);
+    units_.back() = {&head_};
+  }
   axes_ = data_axes();
 }
+std::vector<LayerRun> StepStages::runs_of(int stage) const {
+  const StageLayers blocks = layers_of_stage(step_.config.layers, stages(), stage);
+  const int64_t count = blocks.last - blocks.first, most = step_.options.checkpoint_blocks;
+  const int64_t again = step_.options.checkpoint.what != Recompute::all ? 0
+                        : most < 0                                      ? count
+                                                                        : std::min(count, most);
+  std::vector<LayerRun> runs;
+  if (stage == 0) runs.push_back({&embedding_, 1});
+  if (again > 0) runs.push_back({&recomputed_, again});
+  if (count > again) runs.push_back({&block_, count - again});
+  if (stage + 1 == stages()) runs.push_back({&head_, 1});
+  return runs;
+}
 void StepStages::make_stages() {
-  const CheckpointOptions& checkpoint = step_.options.checkpoint;
-  for (int stage = 0; stage < stages(); ++stage) {
-    const StageLayers blocks = layers_of_stage(step_.config.layers, stages(), stage);
-    const int64_t count = blocks.last - blocks.first, most = step_.options.checkpoint_blocks;
-    const int64_t again = checkpoint.what != Recompute::all ? 0
-                          : most < 0                        ? count
-                                                            : std::min(count, most);
-    std::vector<LayerRun> runs;
-    if (stage == 0) runs.push_back({&embedding_, 1});
-    if (again > 0) runs.push_back({&recomputed_, again});
-    if (count > again) runs.push_back({&block_, count - again});
-    if (stage + 1 == stages()) runs.push_back({&head_, 1});
-    stages_.push_back(stage_figures(std::move(runs), extras()));
+  std::vector<double> made(static_cast<size_t>(ranks()), 0);  // by rank: bytes of gradients
+  std::vector<StageFigures> from_last;
+  for (int stage = stages(); stage-- > 0;) {
+    StageExtras beside = extras();
+    const bool folds = plan_.placement() == Placement::vee;
+    double& before =
+        made[static_cast<size_t>(folds ? std::min(stage, stages() - 1 - stage) : stage % ranks())];
+    beside.before = before;
+    from_last.push_back(stage_figures(runs_of(stage), beside));
+    before += z_.wide * static_cast<double>(from_last.back().parameters);
   }
+  stages_.assign(std::make_move_iterator(from_last.rbegin()),
+                 std::make_move_iterator(from_last.rend()));
 }
 StageExtras StepStages::extras() const {
   StageExtras extras;
@@ -164,6 +192,7 @@ StageExtras StepStages::extras() const {
     extras.unreduced = z_.wide * (1 + 1.0 / groups_.shards.p);
   }
   extras.gradient = z_.wide;
+  if (has_root()) extras.root = embedding_.parameters() + head_.parameters();
   if (has_zero()) extras.passing = z_.wide;
   if (makes_gradients()) extras.grows = z_.wide / groups_.shards.p;
   if (has_ddp() && !is_sharded()) {
@@ -173,36 +202,40 @@ StageExtras StepStages::extras() const {
   return extras;
 }
 
-std::vector<int64_t> StepStages::parameters_of(int rank, int chunk) const {
-  std::vector<int64_t> all;
+std::vector<WeightReady> StepStages::parameters_of(int rank, int chunk) const {
+  std::vector<WeightReady> all;
   const auto units = units_of(rank, chunk);
   for (size_t i = units.size(); i-- > 0;)
     all.insert(all.end(), units[i]->shards.rbegin(), units[i]->shards.rend());
   return all;
 }
-std::vector<int64_t> StepStages::parameters_of(int rank) const {
-  std::vector<int64_t> all;
+std::vector<WeightReady> StepStages::parameters_of(int rank) const {
+  std::vector<WeightReady> all;
   for (int chunk = chunks(); chunk-- > 0;) {
-    const std::vector<int64_t> own = parameters_of(rank, chunk);
+    const std::vector<WeightReady> own = parameters_of(rank, chunk);
     all.insert(all.end(), own.begin(), own.end());
   }
   return all;
 }
 
 std::vector<PlanBucket> StepStages::zero_buckets(int rank) const {
-  std::vector<int64_t> part;
   std::vector<PlanBucket> buckets;
+  std::vector<WeightReady> part;
   const auto cut = [&] {
-    for (PlanBucket& each : plan_buckets(part, step_.options.zero.bucket_bytes, z_.wide))
-      buckets.push_back(std::move(each));
+    const auto sets = summed_sets(part, sums_experts_apart());
+    for (size_t i = 0; i < sets.size(); ++i)
+      for (PlanBucket& each : plan_buckets(sets[i], step_.options.zero.bucket_bytes, z_.wide)) {
+        each.experts = i > 0;
+        buckets.push_back(std::move(each));
+      }
     part.clear();
   };
   for (int chunk = 0; chunk < chunks(); ++chunk, cut())
-    for (const int64_t each : parameters_of(rank, chunk)) {
-      const bool is_table = has_tied_ends() && each == z_.V * z_.C;
-      if (is_table) cut();
+    for (const WeightReady& each : parameters_of(rank, chunk)) {
+      const bool is_apart = has_tied_ends() && each.table;
+      if (is_apart) cut();
       part.push_back(each);
-      if (is_table) cut();
+      if (is_apart) cut();
     }
   return buckets;
 }
@@ -218,7 +251,10 @@ std::vector<const PlanUnit*> StepStages::units_of(int rank, int chunk) const {
   return units;
 }
 DataAxes StepStages::data_axes() const {
-  DataAxes axes{groups_.shards, groups_.data, step_.options.ddp.bucket_bytes, z_.wide, {}, {}};
+  DataAxes axes;
+  axes.shards = groups_.shards, axes.data = groups_.data, axes.experts = groups_.experts;
+  axes.experts_apart = sums_experts_apart();
+  axes.bucket_bytes = step_.options.ddp.bucket_bytes, axes.wide = z_.wide;
   if (has_zero()) axes.data.p = 1;
   const PlanGroup* kinds[] = {&groups_.tp, &groups_.cp, &groups_.ep};
   for (size_t i = 0; i < std::size(kinds); ++i) {
