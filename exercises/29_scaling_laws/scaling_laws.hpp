@@ -33,6 +33,7 @@
 #include "yotta/plan/scaling_runs.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 
 #include "yotta/core/random.hpp"
@@ -49,14 +50,16 @@ struct LossLaw {
     return E + A / std::pow(N, alpha) + B / std::pow(D, beta);
   }
 };
-constexpr LossLaw chinchilla_law() { return {1.69, 406.4, 410.7, 0.34, 0.28}; }  // as printed
-constexpr LossLaw chinchilla_refit() { return {1.82, 482, 2085, 0.35, 0.37}; }   // Besiroglu et al.
+// Hoffmann et al. 2022, equation 10: with the two digits that are printed there.
+constexpr LossLaw chinchilla_law() { return {1.69, 406.4, 410.7, 0.34, 0.28}; }
+// The same runs, fitted anew: Besiroglu et al. 2024, table 1.
+constexpr LossLaw chinchilla_refit() { return {1.8172, 482.01, 2085.43, 0.3478, 0.3658}; }
 
 // The law through all runs. `delta`: errors in log L above it count linearly. Errors: fewer than
 // six runs; a number that is not positive.
 inline LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta = 1e-3,
                                Where where = Where::current());
-// Fits to `times` draws of as many runs, with replacement.
+// Fits to `times` draws of as many runs, with replacement, from five starts each.
 inline std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times,
                                          uint64_t seed, double delta = 1e-3,
                                          Where where = Where::current());
@@ -77,7 +80,7 @@ struct LogLoss {
 };
 inline LogLoss log_loss(const LogLaw& law, const ScalingRun& run);
 
-// The sum to be least, and what Gauss-Newton needs: sums of slope x slope and of slope x error.
+// The sum to be least; and sums of slope x slope and slope x error, times the weights of the runs.
 struct NormalEquations {
   double sum = 0;
   std::array<LogLaw, 5> squares = {};
@@ -170,6 +173,17 @@ inline Fitted descend(LogLaw t, const std::vector<ScalingRun>& runs, double delt
   return {t, here.sum};
 }
 
+// The lowest that is reached from several starts.
+inline Fitted descend_from(const std::vector<LogLaw>& starts, const std::vector<ScalingRun>& runs,
+                           double delta) {
+  Fitted best;
+  for (const LogLaw& start : starts) {
+    const Fitted fitted = descend(start, runs, delta);
+    if (fitted.sum < best.sum) best = fitted;
+  }
+  return best;
+}
+
 // For given exponents the law is a sum of three terms: E, A and B by linear least squares.
 inline LogLaw start_at(double alpha, double beta, const std::vector<ScalingRun>& runs) {
   std::array<std::array<double, 3>, 3> squares = {};
@@ -192,26 +206,28 @@ inline LogLaw start_at(double alpha, double beta, const std::vector<ScalingRun>&
           positive(x[2], 0.05 * first.loss * std::pow(first.tokens, beta)), alpha, beta};
 }
 
+inline std::vector<LogLaw> starts_at(std::initializer_list<double> exponents,
+                                     const std::vector<ScalingRun>& runs) {
+  std::vector<LogLaw> starts;
+  for (const double alpha : exponents)
+    for (const double beta : exponents) starts.push_back(start_at(alpha, beta, runs));
+  return starts;
+}
+
 }  // namespace detail
 
 LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta, Where where) {
   expect_runs(runs, 6, where);
   if (!(delta > 0)) fail(where, "delta is {}, expected a number above 0", delta);
-  detail::Fitted best;
-  for (const double alpha : {0.1, 0.25, 0.5, 0.8, 1.2})
-    for (const double beta : {0.1, 0.25, 0.5, 0.8, 1.2}) {
-      const detail::Fitted fitted =
-          detail::descend(detail::start_at(alpha, beta, runs), runs, delta);
-      if (fitted.sum < best.sum) best = fitted;
-    }
-  return detail::law_of(best.theta);
+  const std::vector<LogLaw> starts = detail::starts_at({0.1, 0.25, 0.5, 0.8, 1.2}, runs);
+  return detail::law_of(detail::descend_from(starts, runs, delta).theta);
 }
 
 std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times, uint64_t seed,
                                double delta, Where where) {
   const LossLaw all = fit_loss_law(runs, delta, where);
   const double floor = std::max(all.E, 0.05 * runs.front().loss);  // E of 0 would stay 0
-  const LogLaw start = {std::log(floor), std::log(all.A), std::log(all.B), all.alpha, all.beta};
+  const LogLaw found = {std::log(floor), std::log(all.A), std::log(all.B), all.alpha, all.beta};
   const Random random(seed, "bootstrap");
   const auto count = static_cast<uint32_t>(runs.size());
   std::vector<LossLaw> laws;
@@ -219,7 +235,9 @@ std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times, u
     std::vector<ScalingRun> drawn;
     for (uint32_t k = 0; k < count; ++k)
       drawn.push_back(runs[random.below(static_cast<uint64_t>(i) * count + k, count)]);
-    laws.push_back(detail::law_of(detail::descend(start, drawn, delta).theta));
+    std::vector<LogLaw> starts = detail::starts_at({0.2, 0.8}, drawn);
+    starts.push_back(found);
+    laws.push_back(detail::law_of(detail::descend_from(starts, drawn, delta).theta));
   }
   return laws;
 }
