@@ -60,17 +60,21 @@ struct Options {
 class Report {
  public:
   explicit Report(std::string file) : file_(std::move(file)) {}
-  Json json;
+
+  void begin(Json json) {
+    json_ = std::move(json);
+    if (!file_.empty()) write();
+  }
 
   void set(const char* key, const Json& value) {
-    json[key] = value;
+    json_[key] = value;
     if (!file_.empty()) write();
     fmt::print("{}: {}\n", key, value.dump());
   }
 
   void add(const char* rows, const Json& row) {
     const std::lock_guard lock(mutex_);
-    json[rows].push_back(row);
+    json_[rows].push_back(row);
     if (!file_.empty()) write();
     fmt::print("{}\n", row.dump());
     std::fflush(stdout);
@@ -79,7 +83,7 @@ class Report {
  private:
   void write() const {
     std::string text;
-    for (const auto& [key, value] : json.items()) {
+    for (const auto& [key, value] : json_.items()) {
       std::string lines = value.is_array() ? "" : value.dump();
       if (value.is_array())
         for (const Json& row : value) lines += (lines.empty() ? "[\n  " : ",\n  ") + row.dump();
@@ -92,6 +96,7 @@ class Report {
   }
 
   std::string file_;
+  Json json_;
   std::mutex mutex_;
 };
 
@@ -181,7 +186,7 @@ void store_forecast(const Options& options, const ScalingText& data, Report& rep
   ScalingRun run = counted_run(job.counted(), read, runs.train_bytes, 1);
   run.flops = job.flops_a_token() * read;
   const Forecast found = forecast_of(runs.scaling_runs("isoflop"), run);
-  report.set("runs_file", hash_words(read_file(options.runs, Where::current())));
+  report.set("fitted", hash_runs(runs.scaling_runs("isoflop")));
   report.set("forecast", {{"budget", job.budget},
                           {"layers", job.layers},
                           {"width", job.width},
@@ -227,24 +232,23 @@ std::string source_commit() {
   return found ? std::string(text, std::strcspn(text, "\n")) : "";
 }
 
-void describe(const Options& options, const std::string& command, const ScalingText& data,
-              Report& report) {
-  report.json = {{"benchmark", "scaling"},
-                 {"command", command},
-                 {"date", now()},
-                 {"machine", options.machine},
-                 {"commit", source_commit()},
-                 {"seed", options.seed},
-                 {"text", hash_words(data.train + data.validation)},
-                 {"train_bytes", data.train.size()},
-                 {"validation_bytes", data.validation.size()},
-                 {"context", context_length}};
+Json description(const Options& options, const std::string& command, const ScalingText& data) {
+  return {{"benchmark", "scaling"},
+          {"command", command},
+          {"date", now()},
+          {"machine", options.machine},
+          {"commit", source_commit()},
+          {"seed", options.seed},
+          {"text", hash_words(data.train + data.validation)},
+          {"train_bytes", data.train.size()},
+          {"validation_bytes", data.validation.size()},
+          {"context", context_length}};
 }
 
 void run(const Options& options, const std::string& command) {
   const ScalingText data = split_pieces(course_text(options.course).bytes);
   Report report(options.json);
-  describe(options, command, data, report);
+  report.begin(description(options, command, data));
   if (options.wants("forecast")) return store_forecast(options, data, report);
   std::vector<Job> jobs;
   const auto add = [&](const std::vector<Job>& more) {

@@ -50,7 +50,7 @@ ScalingReport report_of(const Json& json) {
     all.noise.push_back(
         {row.at("first_step"), row.at("steps"), row.at("loss"), row.at("signal"), row.at("noise")});
   if (json.contains("forecast")) all.forecast = forecast_in(json.at("forecast"));
-  all.runs_file = json.value("runs_file", ""), all.forecast_file = json.value("forecast_file", "");
+  all.fitted = json.value("fitted", ""), all.forecast_file = json.value("forecast_file", "");
   return all;
 }
 
@@ -105,6 +105,16 @@ std::vector<ScalingRun> ScalingReport::scaling_runs(const std::string& name,
 
 std::string hash_words(std::string_view text) { return fmt::format("{:016x}", hash_name(text)); }
 
+std::string hash_runs(const std::vector<ScalingRun>& runs) {
+  std::vector<std::string> lines;
+  for (const ScalingRun& run : runs)
+    lines.push_back(fmt::format("{} {} {} {}\n", run.parameters, run.tokens, run.flops, run.loss));
+  std::sort(lines.begin(), lines.end());
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  return hash_words(text);
+}
+
 Forecast forecast_of(const std::vector<ScalingRun>& runs, const ScalingRun& run) {
   const LossLaw law = fit_loss_law(runs);
   std::vector<double> losses;
@@ -125,14 +135,19 @@ double flops_each(const std::vector<ScalingRun>& runs) {
 }
 
 BatchSteps batch_steps(const ScalingResults& results) {
-  std::map<double, double> least;
-  for (const MeasuredRun& run : results.part("batch")) {
-    if (!(run.loss < run.target + 0.1)) continue;  // did not get there
-    const auto [at, is_new] = least.try_emplace(run.batch, run.steps);
-    if (!is_new) at->second = std::min(at->second, run.steps);
-  }
+  std::map<double, std::vector<MeasuredRun>> sweeps;
+  for (const MeasuredRun& run : results.part("batch")) sweeps[run.batch].push_back(run);
   BatchSteps all;
-  for (const auto& [batch, steps] : least) all.batch.push_back(batch), all.steps.push_back(steps);
+  for (auto& [batch, runs] : sweeps) {
+    std::sort(runs.begin(), runs.end(),
+              [](const auto& a, const auto& b) { return a.rate < b.rate; });
+    const MeasuredRun* best = nullptr;
+    for (const MeasuredRun& run : runs)
+      if (run.loss < run.target + 0.1 && (best == nullptr || run.steps < best->steps)) best = &run;
+    if (best == nullptr) continue;  // none got there
+    all.batch.push_back(batch), all.steps.push_back(best->steps), all.rate.push_back(best->rate);
+    all.tried.push_back({runs.front().rate, runs.back().rate});
+  }
   return all;
 }
 

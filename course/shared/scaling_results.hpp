@@ -24,6 +24,7 @@ struct MeasuredNoise {
 
 // 16 digits that another text hardly has.
 std::string hash_words(std::string_view text);
+std::string hash_runs(const std::vector<ScalingRun>& runs);  // in any order
 
 // What a law says about a run, and how sure it is.
 struct Forecast {
@@ -42,8 +43,9 @@ struct ScalingReport {
   double train_bytes = 0;
   std::vector<MeasuredRun> runs;
   std::vector<MeasuredNoise> noise;
-  Forecast forecast;                     // of the part forecast
-  std::string runs_file, forecast_file;  // hashes of the reports that it was made from
+  Forecast forecast;          // of the part forecast
+  std::string fitted;         // of a forecast: hash_runs() of the runs that were fitted
+  std::string forecast_file;  // of a held-out run: hash_words() of the forecast's report
 
   std::vector<MeasuredRun> part(const std::string& name) const;
   // Of a part, as a law needs them. `with_output`: N counts the output matrix, as Chinchilla's.
@@ -65,9 +67,11 @@ const ScalingResults& scaling_results();
 // FLOPs of a weight and token, on average: 6 and what attention's scores add.
 double flops_each(const std::vector<ScalingRun>& runs);
 
-// Steps to the target for each batch, at the best of its learning rates.
+// Steps to the target for each batch, at the best of its learning rates, and the rates that were
+// tried. A best rate at an end of those may not be the best there is.
 struct BatchSteps {
-  std::vector<double> batch, steps;
+  std::vector<double> batch, steps, rate;
+  std::vector<Interval> tried;
 };
 BatchSteps batch_steps(const ScalingResults& results);
 

@@ -31,8 +31,6 @@
 #include "yotta/plan/scaling_runs.hpp"
 
 #if YOTTA_BODIES_OF(plan)
-#include <algorithm>
-#include <initializer_list>
 #include <limits>
 
 #include "yotta/core/random.hpp"
@@ -59,7 +57,7 @@ constexpr LossLaw chinchilla_refit() { return {1.8172, 482.01, 2085.43, 0.3478, 
 // six runs; a number that is not positive.
 YOTTA_API LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta = 1e-3,
                                Where where = Where::current());
-// Fits to `times` draws of as many runs, with replacement, from five starts each.
+// Fits to `times` draws of as many runs, with replacement, each from all starts.
 YOTTA_API std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times,
                                          uint64_t seed, double delta = 1e-3,
                                          Where where = Where::current());
@@ -197,17 +195,6 @@ inline Fitted descend(LogLaw t, const std::vector<ScalingRun>& runs, double delt
   return {t, here.sum};
 }
 
-// The lowest that is reached from several starts.
-inline Fitted descend_from(const std::vector<LogLaw>& starts, const std::vector<ScalingRun>& runs,
-                           double delta) {
-  Fitted best;
-  for (const LogLaw& start : starts) {
-    const Fitted fitted = descend(start, runs, delta);
-    if (fitted.sum < best.sum) best = fitted;
-  }
-  return best;
-}
-
 // For given exponents the law is a sum of three terms: E, A and B by linear least squares.
 inline LogLaw start_at(double alpha, double beta, const std::vector<ScalingRun>& runs) {
   std::array<std::array<double, 3>, 3> squares = {};
@@ -230,28 +217,24 @@ inline LogLaw start_at(double alpha, double beta, const std::vector<ScalingRun>&
           positive(x[2], 0.05 * first.loss * std::pow(first.tokens, beta)), alpha, beta};
 }
 
-inline std::vector<LogLaw> starts_at(std::initializer_list<double> exponents,
-                                     const std::vector<ScalingRun>& runs) {
-  std::vector<LogLaw> starts;
-  for (const double alpha : exponents)
-    for (const double beta : exponents) starts.push_back(start_at(alpha, beta, runs));
-  return starts;
-}
-
 }  // namespace detail
 
 LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta, Where where) {
   expect_runs(runs, 6, where);
   if (!(delta > 0)) fail(where, "delta is {}, expected a number above 0", delta);
-  const std::vector<LogLaw> starts = detail::starts_at({0.1, 0.25, 0.5, 0.8, 1.2}, runs);
-  return detail::law_of(detail::descend_from(starts, runs, delta).theta);
+  detail::Fitted best;
+  for (const double alpha : {0.1, 0.25, 0.5, 0.8, 1.2})
+    for (const double beta : {0.1, 0.25, 0.5, 0.8, 1.2}) {
+      const detail::Fitted fitted =
+          detail::descend(detail::start_at(alpha, beta, runs), runs, delta);
+      if (fitted.sum < best.sum) best = fitted;
+    }
+  return detail::law_of(best.theta);
 }
 
 std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times, uint64_t seed,
                                double delta, Where where) {
-  const LossLaw all = fit_loss_law(runs, delta, where);
-  const double floor = std::max(all.E, 0.05 * runs.front().loss);  // E of 0 would stay 0
-  const LogLaw found = {std::log(floor), std::log(all.A), std::log(all.B), all.alpha, all.beta};
+  expect_runs(runs, 6, where);
   const Random random(seed, "bootstrap");
   const auto count = static_cast<uint32_t>(runs.size());
   std::vector<LossLaw> laws;
@@ -259,9 +242,7 @@ std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times, u
     std::vector<ScalingRun> drawn;
     for (uint32_t k = 0; k < count; ++k)
       drawn.push_back(runs[random.below(static_cast<uint64_t>(i) * count + k, count)]);
-    std::vector<LogLaw> starts = detail::starts_at({0.2, 0.8}, drawn);
-    starts.push_back(found);
-    laws.push_back(detail::law_of(detail::descend_from(starts, drawn, delta).theta));
+    laws.push_back(fit_loss_law(drawn, delta, where));
   }
   return laws;
 }
