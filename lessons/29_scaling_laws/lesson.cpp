@@ -121,7 +121,7 @@ void held_out(Lesson& lesson, int64_t leave) {
 void what_counts(Lesson& lesson) {
   lesson.section("What N counts");
   for (const bool with_output : {true, false})
-    lesson.say("{:<52} a = {:.2f}",
+    lesson.say("{:<56} a = {:.2f}",
                with_output ? "the law fitted to N with the output matrix"
                            : "the law fitted to N without it, as Kaplan et al. count",
                exponent_of(fit_loss_law(fitted_runs(0, with_output))));
