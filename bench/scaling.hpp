@@ -105,7 +105,16 @@ struct Trained {
   double loss = 0;  // on 256 sequences that were not trained on; NaN if the run diverged
 };
 
-// With a target, the loss on 64 sequences is looked at after 8 steps and then ever less often.
+// When a run with a target looks whether it is there: after 8 steps, and then ever less often.
+struct Looks {
+  int64_t next = 8;
+  bool at(int64_t step) {
+    if (step != next) return false;
+    next += 1 + next / 24;
+    return true;
+  }
+};
+
 inline Trained train(const Job& job, const ScalingText& data) {
   Model model(job);
   Trainer trainer(model.transformer.stack(), model.optimizer,
@@ -113,13 +122,11 @@ inline Trained train(const Job& job, const ScalingText& data) {
   const Batches text(data.train, context_length, job.seed);
   const Batches unseen(data.validation, context_length, job.seed);
   Trained run;
-  int64_t next_look = job.target > 0 ? 8 : job.steps;
+  Looks looks;
   try {
     for (; run.steps < job.steps; ++run.steps) {
-      if (run.steps == next_look) {
-        if (validation_loss(model, unseen, 64) <= job.target) break;
-        next_look += 1 + next_look / 24;
-      }
+      if (job.target > 0 && looks.at(run.steps) && validation_loss(model, unseen, 64) <= job.target)
+        break;
       const Batch batch = text.draw(run.steps, 0, job.batch);
       trainer.step(run.steps, microbatches_of(batch), job.step_tokens());
     }

@@ -67,29 +67,32 @@ void isoflop(Lesson& lesson) {
 
 // ---- three ways ----------------------------------------------------------------------------------------------
 
+// A number of the fit beside what it is in the middle of the draws.
+template <class Number>
+std::string beside_draws(const LossLaw& law, const std::vector<LossLaw>& draws, Number number) {
+  std::vector<double> drawn;
+  for (const LossLaw& each : draws) drawn.push_back(number(each));
+  const Interval interval = middle(drawn);
+  return fmt::format("{:.2f}        {:.2f} to {:.2f}", number(law), interval.low, interval.high);
+}
+
 void three_ways(Lesson& lesson, int64_t leave) {
   const std::vector<ScalingRun> runs = fitted_runs(leave);
   const LossLaw law = fit_loss_law(runs);
-  std::vector<double> exponents, alphas, betas, floors;
-  for (const LossLaw& each : bootstrap(runs, 100, 1)) {
-    exponents.push_back(exponent_of(each)), floors.push_back(each.E);
-    alphas.push_back(each.alpha), betas.push_back(each.beta);
-  }
+  const std::vector<LossLaw> draws = bootstrap(runs, 100, 1);
+  const auto beside = [&](auto number) { return beside_draws(law, draws, number); };
   lesson.section("Three ways to the exponent a of N = G (FLOPs)^a");
   lesson.say("1. best run of each budget      a = {:.2f}",
              parameters_line(envelope(runs)).exponent);
   lesson.say("2. parabolas                    a = {:.2f}",
              parameters_line(isoflop_minima(runs)).exponent);
-  const auto between = [](const std::vector<double>& values) {
-    const Interval interval = middle(values);
-    return fmt::format("{:.2f} to {:.2f}", interval.low, interval.high);
-  };
   lesson.say("3. L = E + A / N^alpha + B / D^beta, {} runs      80% of 100 draws", runs.size());
-  lesson.say("                                a = {:.2f}        {}", exponent_of(law),
-             between(exponents));
-  lesson.say("                            alpha = {:.2f}        {}", law.alpha, between(alphas));
-  lesson.say("                             beta = {:.2f}        {}", law.beta, between(betas));
-  lesson.say("                                E = {:.2f}        {}", law.E, between(floors));
+  lesson.say("                                a = {}", beside(exponent_of));
+  lesson.say("                            alpha = {}",
+             beside([](auto& each) { return each.alpha; }));
+  lesson.say("                             beta = {}",
+             beside([](auto& each) { return each.beta; }));
+  lesson.say("                                E = {}", beside([](auto& each) { return each.E; }));
   lesson.number("law.exponent", exponent_of(law));
 }
 
@@ -137,38 +140,46 @@ void what_counts(Lesson& lesson) {
 
 // ---- published laws ------------------------------------------------------------------------------------------
 
-void published(Lesson& lesson) {
-  lesson.section("Published laws: the best model for 5.76e23 FLOPs, and for 3.8e25");
-  lesson.say("{:<40}{:>6}{:>9}{:>9}{:>9}{:>11}{:>9}", "", "a", "N, 1e9", "D, 1e12", "D / N",
-             "N, 1e9", "D, 1e12");
-  const auto row = [&](const char* name, double exponent, const Optimum& small,
-                       const Optimum& large) {
-    lesson.say("{:<40}{:>6.2f}{:>9.1f}{:>9.2f}{:>9.0f}{:>11.0f}{:>9.1f}", name, exponent,
-               small.parameters / 1e9, small.tokens / 1e12, small.tokens / small.parameters,
-               large.parameters / 1e9, large.tokens / 1e12);
-  };
+// The best model by a law or a line: for Gopher's FLOPs, and for Llama 3's.
+void published_row(Lesson& lesson, const char* name, double exponent, const Optimum& small,
+                   const Optimum& large) {
+  lesson.say("{:<40}{:>6.2f}{:>9.1f}{:>9.2f}{:>9.0f}{:>11.0f}{:>9.1f}", name, exponent,
+             small.parameters / 1e9, small.tokens / 1e12, small.tokens / small.parameters,
+             large.parameters / 1e9, large.tokens / 1e12);
+}
+
+void published_runs(Lesson& lesson) {
   const Optimum printed = llama3_printed_optimum();
-  for (const auto& [name, law] :
-       {std::pair{"Chinchilla's third fit, as printed", chinchilla_law()},
-        std::pair{"the same runs, fitted anew (2024)", chinchilla_refit()}})
-    row(name, exponent_of(law), optimum(law, gopher_flops), optimum(law, printed.flops));
-  const PowerLaw line = llama3_tokens_line();
-  const auto by_line = [&](double flops) {
-    return Optimum{flops, flops / 6 / line(flops), line(flops), 0};
-  };
-  row("Llama 3: D = 0.299 FLOPs^0.537", 1 - line.exponent, by_line(gopher_flops),
-      by_line(printed.flops));
   lesson.say(
       "Llama 3's paper prints {:.0f}e9 weights and {:.2f}e12 tokens; its rounded 0.29 and 0.53 "
       "would be {:.1f}e12",
       printed.parameters / 1e9, printed.tokens / 1e12, PowerLaw{0.29, 0.53}(printed.flops) / 1e12);
   const TrainedModel large = gopher_trained(), small = chinchilla_trained();
+  const LossLaw law = chinchilla_refit();
   lesson.say(
       "Gopher, {:.0f}e9 on {}e12 tokens: loss {:.2f}; Chinchilla, {:.0f}e9 on {}e12: {:.2f} (law "
       "of 2024)",
-      large.parameters / 1e9, large.tokens / 1e12,
-      chinchilla_refit()(large.parameters, large.tokens), small.parameters / 1e9,
-      small.tokens / 1e12, chinchilla_refit()(small.parameters, small.tokens));
+      large.parameters / 1e9, large.tokens / 1e12, law(large.parameters, large.tokens),
+      small.parameters / 1e9, small.tokens / 1e12, law(small.parameters, small.tokens));
+}
+
+void published(Lesson& lesson) {
+  const double large = llama3_printed_optimum().flops;
+  lesson.section(
+      fmt::format("Published laws: the best model for {} FLOPs, and for {}", gopher_flops, large));
+  lesson.say("{:<40}{:>6}{:>9}{:>9}{:>9}{:>11}{:>9}", "", "a", "N, 1e9", "D, 1e12", "D / N",
+             "N, 1e9", "D, 1e12");
+  for (const auto& [name, law] :
+       {std::pair{"Chinchilla's third fit, as printed", chinchilla_law()},
+        std::pair{"the same runs, fitted anew (2024)", chinchilla_refit()}})
+    published_row(lesson, name, exponent_of(law), optimum(law, gopher_flops), optimum(law, large));
+  const PowerLaw line = llama3_tokens_line();
+  const auto by_line = [&](double flops) {
+    return Optimum{flops, flops / 6 / line(flops), line(flops), 0};
+  };
+  published_row(lesson, "Llama 3: D = 0.299 FLOPs^0.537", 1 - line.exponent, by_line(gopher_flops),
+                by_line(large));
+  published_runs(lesson);
 }
 
 // ---- years, megawatts, euros -----------------------------------------------------------------------------------
