@@ -2,224 +2,79 @@
 //
 //     isoflop    for each budget of FLOPs seven sizes, each trained on as many tokens as the budget pays
 //     held_out   one larger run that no fit sees: --held-out FLOPS LAYERS WIDTH
+//     forecast   trains nothing: what a fit to the isoflop runs of --runs FILE says about that larger run
 //     width      learning rates for four widths, with muP and without
-//     batch      steps to one loss for several batch sizes
+//     batch      steps to one loss for several batch sizes, each with five learning rates
 //     noise      the gradient noise scale along a run, from four data ranks
 //
 // Llama-like models of bytes, contexts of 64, 4 sequences a step, muP's learning rates, half a cosine as long as the run.
 // Every tenth 4 KiB of the text are for validation. A model computes on one core; --threads of them at once.
 //
-// What is stored in bench/results/scaling/ took 10 minutes of CPU:
+// What is stored in bench/results/scaling/ was made in this order, from the text of one commit (course/), so that the
+// forecast is older than the run that it is about:
 //
-//     ./yotta bench scaling --json runs.json
-//     ./yotta bench scaling --parts none --held-out 2.56e12 3 64 --json held_out.json
+//     ./yotta bench scaling --course course --json runs.json
+//     ./yotta bench scaling --course course --parts forecast --runs runs.json --held-out 2.56e12 3 64 --json forecast.json
+//     ./yotta bench scaling --course course --parts none --forecast forecast.json --held-out 2.56e12 3 64 --json held_out.json
+#include "scaling.hpp"
+
 #include <CLI/CLI.hpp>
 #include <atomic>
-#include <cmath>
-#include <ctime>
+#include <cstring>
 #include <functional>
 #include <mutex>
 
-#include "bench.hpp"
 #include "course/shared/console.hpp"
+#include "course/shared/scaling_results.hpp"
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/model/text.hpp"
-#include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
-#include "yotta/model/width_scaling.hpp"
+#include "yotta/core/system/files.hpp"
 #include "yotta/parallel/gradient_noise.hpp"
-#include "yotta/plan/mfu.hpp"
 
 namespace {
 
 using namespace yotta;
-using bench::Json;
-
-constexpr int64_t context_length = 64, vocabulary = 256, base_width = 32, usual_batch = 4;
-constexpr double base_deviation = 0.15;
+using namespace yotta::bench;
 
 struct Options {
-  std::string json, course = YOTTA_SOURCE_DIR, machine;
+  std::string json, course = YOTTA_SOURCE_DIR, machine, runs, forecast;
   std::vector<std::string> parts = {"isoflop", "width", "batch", "noise"};
   std::vector<double> budgets = {1e10, 4e10, 1.6e11, 6.4e11};
   std::vector<double> held_out;
   double rate = 0.012, target = 2.6;
-  int threads = 2, sizes = 7;
+  uint64_t seed = 1;
+  int threads = 2;
+  size_t sizes = 7;
   int64_t width_steps = 200, noise_steps = 775;
-};
 
-// Sizes from small to large: layers and width.
-constexpr std::pair<int64_t, int64_t> ladder[] = {{1, 8},  {1, 16}, {1, 24}, {2, 24}, {2, 32},
-                                                  {2, 40}, {3, 40}, {3, 48}, {3, 56}, {3, 64},
-                                                  {4, 64}, {4, 72}, {4, 80}, {4, 96}};
-
-struct Data {
-  std::string train, validation;
-};
-
-Data read_data(const std::string& course) {
-  constexpr size_t piece = 4096;
-  const std::string text = course_text(course).bytes;
-  Data data;
-  for (size_t at = 0; at < text.size(); at += piece)
-    (at / piece % 10 == 9 ? data.validation : data.train) += text.substr(at, piece);
-  return data;
-}
-
-TransformerConfig config_of(int64_t layers, int64_t width) {
-  TransformerConfig config = llama_config(layers, width, 8 * width / 3 / 8 * 8, width / 8,
-                                          width / 8, context_length, vocabulary);
-  config.deviation = base_deviation;
-  return config;
-}
-
-// A model in training.
-struct Job {
-  std::string part;
-  int64_t layers = 1, width = 32, steps = 0, batch = usual_batch;
-  double budget = 0, rate = 0;
-  WidthRule rule = WidthRule::mup;
-  bool constant = false;  // the learning rate, after a warm-up
-  double target = 0;      // stop at this loss
-
-  double wider() const { return static_cast<double>(width) / base_width; }
-  CountedModel counted() const { return counted_model(config_of(layers, width)); }
-  double flops_a_token() const { return model_flops(counted(), context_length, Scores::causal); }
-};
-
-struct Model {
-  Model(const Job& job)
-      : transformer(config_of(job.layers, job.width)),
-        parameters(yotta::parameters(transformer.stack())),
-        optimizer(parameters, job.wider(), job.rule) {
-    scale_initial_values(parameters, job.wider(), job.rule);
+  bool wants(const char* part) const {
+    return std::find(parts.begin(), parts.end(), part) != parts.end();
   }
-  Transformer transformer;
-  std::vector<ParameterPtr> parameters;
-  WidthScaledAdamW optimizer;
+  Job held_out_job() const {
+    if (held_out.size() != 3) throw std::runtime_error("a forecast needs --held-out");
+    return job_of_budget("held_out", held_out[0], std::llround(held_out[1]),
+                         std::llround(held_out[2]), rate);
+  }
 };
-
-Schedule schedule_of(const Job& job) {
-  const int64_t warmup = job.constant ? 20 : std::max<int64_t>(job.steps / 20, 1);
-  return {job.rate, job.constant ? job.rate : job.rate / 10, warmup, job.steps};
-}
-
-std::vector<Microbatch> microbatches_of(const Batch& batch) {
-  return microbatches(batch.inputs, batch.targets, 1);
-}
-
-double validation_loss(const Model& model, const Batches& text, int64_t sequences) {
-  std::vector<Microbatch> parts;
-  const int64_t apart = std::max<int64_t>(text.sequences() / sequences, 1);
-  for (int64_t i = 0; i < sequences; ++i) {
-    const Batch one = text.in_order(i * apart % text.sequences(), 1);
-    parts.push_back({one.inputs, one.targets});
-  }
-  return evaluate(model.transformer.stack(), parts);
-}
-
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-// Trains; the loss on 256 sequences that it has not seen. A run that diverges has none.
-Json train(const Job& job, const Data& data) {
-  const double start = cpu_seconds();
-  Model model(job);
-  Trainer trainer(model.transformer.stack(), model.optimizer,
-                  {.schedule = schedule_of(job), .spike_factor = 0});
-  const Batches text(data.train, context_length, 1), unseen(data.validation, context_length, 1);
-  const int64_t tokens = job.batch * context_length;
-  int64_t step = 0, next_look = 8;
-  double loss = 0;
-  try {
-    for (; step < job.steps; ++step) {
-      if (job.target > 0 && step == next_look) {
-        if ((loss = validation_loss(model, unseen, 64)) <= job.target) break;
-        next_look += 1 + next_look / 24;
-      }
-      const std::vector<Microbatch> batches = microbatches_of(text.draw(step, 0, job.batch));
-      trainer.step(step, batches, tokens);
-    }
-    loss = validation_loss(model, unseen, 256);
-  } catch (const TrainingDiverged&) {
-    loss = NAN;
-  }
-  return {{"part", job.part},
-          {"layers", job.layers},
-          {"width", job.width},
-          {"weights", met_weights(job.counted())},
-          {"block_weights", met_weights(job.counted()) - output_weights(job.counted())},
-          {"steps", step},
-          {"batch", job.batch},
-          {"tokens", step * tokens},
-          {"budget", job.budget},
-          {"flops", job.flops_a_token() * static_cast<double>(step * tokens)},
-          {"rate", job.rate},
-          {"mup", job.rule == WidthRule::mup},
-          {"target", job.target},
-          {"loss", loss},
-          {"cpu_seconds", cpu_seconds() - start}};
-}
-
-Job of_budget(const char* part, double budget, int64_t layers, int64_t width, double rate) {
-  Job job{.part = part, .layers = layers, .width = width, .budget = budget, .rate = rate};
-  job.steps = std::llround(budget / job.flops_a_token() / (usual_batch * context_length));
-  return job;
-}
-
-// The sizes around the one that has ten tokens for each weight.
-void add_isoflop(std::vector<Job>& jobs, const Options& options) {
-  const auto sizes = static_cast<size_t>(options.sizes);
-  for (const double budget : options.budgets) {
-    size_t middle = 0;
-    for (size_t i = 0; i < std::size(ladder); ++i) {
-      const Job job{.part = "isoflop", .layers = ladder[i].first, .width = ladder[i].second};
-      if (met_weights(job.counted()) < std::sqrt(budget / 60)) middle = i;
-    }
-    const size_t first = std::min(middle - std::min(middle, sizes / 2), std::size(ladder) - sizes);
-    for (size_t i = first; i < first + sizes; ++i)
-      jobs.push_back(of_budget("isoflop", budget, ladder[i].first, ladder[i].second, options.rate));
-  }
-}
-
-void add_widths(std::vector<Job>& jobs, const Options& options) {
-  for (const WidthRule rule : {WidthRule::mup, WidthRule::standard})
-    for (const int64_t width : {16, 32, 64, 128})
-      for (int i = -3; i <= 3; ++i)
-        jobs.push_back({.part = "width",
-                        .layers = 2,
-                        .width = width,
-                        .steps = options.width_steps,
-                        .rate = options.rate * std::pow(2.0, i),
-                        .rule = rule});
-}
-
-void add_batches(std::vector<Job>& jobs, const Options& options) {
-  for (const int64_t batch : {1, 2, 4, 8, 16, 32, 64})
-    for (const double factor : {0.5, 1.0, 2.0})
-      jobs.push_back(
-          {.part = "batch",
-           .layers = 2,
-           .width = 32,
-           .steps = 16384 / batch,
-           .batch = batch,
-           .rate = factor * options.rate * std::sqrt(static_cast<double>(batch) / usual_batch),
-           .constant = true,
-           .target = options.target});
-}
 
 // A report that is on disk after each row. A row is a line of the file.
 class Report {
  public:
-  explicit Report(const Options& options) : file_(options.json) {}
-  Json json;
+  explicit Report(std::string file) : file_(std::move(file)) {}
+
+  void begin(Json json) {
+    json_ = std::move(json);
+    if (!file_.empty()) write();
+  }
+
+  void set(const char* key, const Json& value) {
+    json_[key] = value;
+    if (!file_.empty()) write();
+    fmt::print("{}: {}\n", key, value.dump());
+  }
 
   void add(const char* rows, const Json& row) {
     const std::lock_guard lock(mutex_);
-    json[rows].push_back(row);
+    json_[rows].push_back(row);
     if (!file_.empty()) write();
     fmt::print("{}\n", row.dump());
     std::fflush(stdout);
@@ -228,7 +83,7 @@ class Report {
  private:
   void write() const {
     std::string text;
-    for (const auto& [key, value] : json.items()) {
+    for (const auto& [key, value] : json_.items()) {
       std::string lines = value.is_array() ? "" : value.dump();
       if (value.is_array())
         for (const Json& row : value) lines += (lines.empty() ? "[\n  " : ",\n  ") + row.dump();
@@ -241,10 +96,11 @@ class Report {
   }
 
   std::string file_;
+  Json json_;
   std::mutex mutex_;
 };
 
-void train_all(const std::vector<Job>& jobs, const Data& data, int threads, Report& report) {
+void train_all(const std::vector<Job>& jobs, const ScalingText& data, int threads, Report& report) {
   std::atomic<size_t> next = 0;
   std::atomic<int64_t> done = 0;
   console::Progress progress("models", std::ssize(jobs));
@@ -252,7 +108,9 @@ void train_all(const std::vector<Job>& jobs, const Data& data, int threads, Repo
   run.threads = 1;
   const auto body = [&](Communicator& world) {
     for (size_t i = next++; i < jobs.size(); i = next++) {
-      report.add("runs", train(jobs[i], data));
+      const double start = cpu_seconds();
+      const Trained trained = train(jobs[i], data);
+      report.add("runs", row_of(jobs[i], trained, cpu_seconds() - start));
       ++done;
       if (world.rank() == 0) progress.update(done);
     }
@@ -285,18 +143,19 @@ Json noise_row(int64_t first, int64_t steps, double loss, const GradientNoise& n
 // steps.
 constexpr int noise_ranks = 4;
 constexpr int64_t noise_each = 2;
-void measure_noise_on(Communicator& world, const Job& job, const Data& data, Report& report) {
+void measure_noise_on(Communicator& world, const Job& job, const ScalingText& data,
+                      Report& report) {
   Model model(job);
   GradientSquares squares;
-  Trainer trainer(model.transformer.stack(), model.optimizer, {.schedule = schedule_of(job)},
+  Trainer trainer(model.transformer.stack(), model.optimizer, {.schedule = job.schedule()},
                   noise_hooks(model, world, squares));
-  const Batches text(data.train, context_length, 1);
+  const Batches text(data.train, context_length, job.seed);
   GradientNoise noise(noise_each, noise_ranks * noise_each);
   double loss = 0;
   int64_t window = 25, first = 0;
   for (int64_t step = 0; step < job.steps; ++step) {
     const Batch batch = text.draw(step, world.rank() * noise_each, noise_each);
-    loss += trainer.step(step, microbatches_of(batch), job.batch * context_length).loss;
+    loss += trainer.step(step, microbatches_of(batch), job.step_tokens()).loss;
     noise.add(squares);
     if (step + 1 < first + window) continue;
     if (world.rank() == 0) report.add("noise", noise_row(first, window, loss, noise));
@@ -305,46 +164,103 @@ void measure_noise_on(Communicator& world, const Job& job, const Data& data, Rep
   }
 }
 
-void measure_noise(const Options& options, const Data& data, Report& report) {
+void measure_noise(const Options& options, const ScalingText& data, Report& report) {
   Job job{.part = "noise", .layers = 2, .width = 32, .steps = options.noise_steps};
   job.batch = noise_ranks * noise_each;
   job.rate = options.rate * std::sqrt(2.0);
-  job.constant = true;
+  job.constant = true, job.seed = options.seed;
   RunOptions run;
   run.threads = 1;
   run_ranks(
       noise_ranks, [&](Communicator& world) { measure_noise_on(world, job, data, report); }, run);
 }
 
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+// What a fit to stored runs says about one that is still to be trained.
+void store_forecast(const Options& options, const ScalingText& data, Report& report) {
+  if (options.runs.empty()) throw std::runtime_error("the part forecast needs --runs FILE");
+  const ScalingReport runs = read_scaling_report(options.runs);
+  if (runs.text != hash_words(data.train + data.validation))
+    throw std::runtime_error(options.runs + " was trained on another text: see --course");
+  const Job job = options.held_out_job();
+  const auto read = static_cast<double>(job.steps * job.step_tokens());
+  ScalingRun run = counted_run(job.counted(), read, runs.train_bytes, 1);
+  run.flops = job.flops_a_token() * read;
+  const Forecast found = forecast_of(runs.scaling_runs("isoflop"), run);
+  report.set("fitted", hash_runs(runs.scaling_runs("isoflop")));
+  report.set("forecast", {{"budget", job.budget},
+                          {"layers", job.layers},
+                          {"width", job.width},
+                          {"weights", run.parameters},
+                          {"tokens", read},
+                          {"loss", found.loss},
+                          {"low", found.interval.low},
+                          {"high", found.interval.high},
+                          {"best_by_line", found.best_by_line},
+                          {"best_by_law", found.best_by_law}});
+}
+
+// The run itself, with what the forecast's file was when it began.
+Job forecast_job(const Options& options, Report& report) {
+  const Job job = options.held_out_job();
+  if (options.forecast.empty()) return job;
+  const ScalingReport forecast = read_scaling_report(options.forecast);
+  if (forecast.forecast.budget != job.budget || forecast.forecast.layers != job.layers ||
+      forecast.forecast.width != job.width)
+    throw std::runtime_error(
+        fmt::format("{} is about {} FLOPs, {} layers and width {}, and --held-out is another run",
+                    options.forecast, forecast.forecast.budget, forecast.forecast.layers,
+                    forecast.forecast.width));
+  report.set("forecast_file", hash_words(read_file(options.forecast, Where::current())));
+  return job;
+}
+
+std::string now() {
+  const std::time_t time = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", std::gmtime(&time));
   return text;
 }
 
+// The commit of this source, with "-dirty" where it was changed since; empty outside of a checkout.
+std::string source_commit() {
+  FILE* const pipe =
+      popen("git -C '" YOTTA_SOURCE_DIR "' describe --always --dirty --abbrev=12 2>/dev/null", "r");
+  char text[64] = "";
+  if (pipe == nullptr) return "";
+  const bool found = std::fgets(text, sizeof text, pipe) != nullptr;
+  pclose(pipe);
+  return found ? std::string(text, std::strcspn(text, "\n")) : "";
+}
+
+Json description(const Options& options, const std::string& command, const ScalingText& data) {
+  return {{"benchmark", "scaling"},
+          {"command", command},
+          {"date", now()},
+          {"machine", options.machine},
+          {"commit", source_commit()},
+          {"seed", options.seed},
+          {"text", hash_words(data.train + data.validation)},
+          {"train_bytes", data.train.size()},
+          {"validation_bytes", data.validation.size()},
+          {"context", context_length}};
+}
+
 void run(const Options& options, const std::string& command) {
-  const Data data = read_data(options.course);
-  Report report(options);
-  report.json = {{"benchmark", "scaling"},
-                 {"command", command},
-                 {"date", today()},
-                 {"machine", options.machine},
-                 {"train_bytes", data.train.size()},
-                 {"validation_bytes", data.validation.size()},
-                 {"context", context_length}};
-  const auto wanted = [&](const char* part) {
-    return std::find(options.parts.begin(), options.parts.end(), part) != options.parts.end();
-  };
+  const ScalingText data = split_pieces(course_text(options.course).bytes);
+  Report report(options.json);
+  report.begin(description(options, command, data));
+  if (options.wants("forecast")) return store_forecast(options, data, report);
   std::vector<Job> jobs;
-  if (wanted("isoflop")) add_isoflop(jobs, options);
-  if (wanted("width")) add_widths(jobs, options);
-  if (wanted("batch")) add_batches(jobs, options);
-  if (options.held_out.size() == 3)
-    jobs.push_back(of_budget("held_out", options.held_out[0], std::llround(options.held_out[1]),
-                             std::llround(options.held_out[2]), options.rate));
+  const auto add = [&](const std::vector<Job>& more) {
+    jobs.insert(jobs.end(), more.begin(), more.end());
+  };
+  if (options.wants("isoflop")) add(isoflop_jobs(options.budgets, options.sizes, options.rate));
+  if (options.wants("width")) add(width_jobs(options.width_steps, options.rate));
+  if (options.wants("batch")) add(batch_jobs(options.target, options.rate));
+  if (!options.held_out.empty()) jobs.push_back(forecast_job(options, report));
+  for (Job& job : jobs) job.seed = options.seed;
   if (!jobs.empty()) train_all(jobs, data, options.threads, report);
-  if (wanted("noise")) measure_noise(options, data, report);
+  if (options.wants("noise")) measure_noise(options, data, report);
 }
 
 // A number between two; NaN is not (CLI::Range lets it pass).
@@ -357,14 +273,7 @@ CLI::Validator within(double least, double most) {
   return {check, fmt::format("from {} to {}", least, most)};
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  CLI::App app(
-      "Small models trained on the course's text: what scaling laws are fitted to (lesson 29).");
-  Options options;
-  app.add_option("--parts", options.parts, "isoflop, width, batch, noise, or none")
-      ->check(CLI::IsMember({"isoflop", "width", "batch", "noise", "none"}));
+void add_sizes(CLI::App& app, Options& options) {
   app.add_option("--budgets", options.budgets, "FLOPs of a run, for isoflop")
       ->check(within(1e6, 1e18));
   app.add_option("--sizes", options.sizes, "models of a budget")->check(CLI::Range(1, 7));
@@ -378,18 +287,41 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100000));
   app.add_option("--noise-steps", options.noise_steps, "of the part noise")
       ->check(CLI::Range(1, 100000));
+  app.add_option("--seed", options.seed, "of initial values, and of what is drawn from the text");
+}
+
+void add_files(CLI::App& app, Options& options) {
   app.add_option("--threads", options.threads, "models trained at once")->check(CLI::Range(1, 64));
   app.add_option("--course", options.course, "the folder of the course whose text is learned");
+  app.add_option("--runs", options.runs, "part forecast: the report whose isoflop runs are fitted");
+  app.add_option("--forecast", options.forecast,
+                 "a report of the part forecast; --held-out must be the run that it is about");
   app.add_option("--machine", options.machine, "words about this machine, for the report");
   app.add_option("--json", options.json, "write the report to this file, anew after each model");
+}
+
+std::string command_of(int argc, char** argv) {
+  std::string command = "./yotta bench scaling";
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    command += word.find(' ') == word.npos ? " " + word : " '" + word + "'";
+  }
+  return command;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Small models trained on the course's text: what scaling laws are fitted to (lesson 29).");
+  Options options;
+  app.add_option("--parts", options.parts, "isoflop, width, batch, noise, forecast, or none")
+      ->check(CLI::IsMember({"isoflop", "width", "batch", "noise", "forecast", "none"}));
+  add_sizes(app, options);
+  add_files(app, options);
   CLI11_PARSE(app, argc, argv);
   try {
-    std::string command = "./yotta bench scaling";
-    for (int i = 1; i < argc; ++i) {
-      const std::string word = argv[i];
-      command += word.find(' ') == word.npos ? " " + word : " '" + word + "'";
-    }
-    run(options, command);
+    run(options, command_of(argc, argv));
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;

@@ -23,6 +23,12 @@ exercise::Equations normal_equations(const exercise::Five& law,
   return {all.sum, all.squares, all.errors};
 }
 
+exercise::Descended descend(const exercise::Five& start,
+                            const std::vector<exercise::ScalingRun>& runs, double delta) {
+  const student::detail::Fitted fitted = student::detail::descend(start, runs, delta);
+  return {fitted.theta, fitted.sum};
+}
+
 exercise::Law fit_loss_law(const std::vector<exercise::ScalingRun>& runs, double delta) {
   const student::LossLaw law = student::fit_loss_law(runs, delta);
   return {law.E, law.A, law.B, law.alpha, law.beta};
@@ -40,5 +46,5 @@ exercise::Needs run_needs(double flops, const exercise::Chips& c) {
 
 }  // namespace
 
-const exercise::Solution exercise::solution = {counted_run,  log_loss, normal_equations,
+const exercise::Solution exercise::solution = {counted_run,  log_loss, normal_equations, descend,
                                                fit_loss_law, optimum,  run_needs};

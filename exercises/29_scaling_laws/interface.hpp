@@ -25,6 +25,10 @@ struct Equations {
   std::array<Five, 5> squares;
   Five errors;
 };
+struct Descended {
+  Five law;
+  double sum;
+};
 struct Chips {
   double chips, printed_peak;
   bool sparse;
@@ -38,6 +42,7 @@ struct Solution {
   ScalingRun (*counted_run)(const yotta::CountedModel&, double read, double fresh, double loss);
   Predicted (*log_loss)(const Five&, const ScalingRun&);
   Equations (*normal_equations)(const Five&, const std::vector<ScalingRun>&, double delta);
+  Descended (*descend)(const Five& start, const std::vector<ScalingRun>&, double delta);
   Law (*fit_loss_law)(const std::vector<ScalingRun>&, double delta);
   yotta::Optimum (*optimum)(const Law&, double flops, double each);
   Needs (*run_needs)(double flops, const Chips&);

@@ -32,7 +32,6 @@
 #include "yotta/plan/counted_model.hpp"
 #include "yotta/plan/scaling_runs.hpp"
 
-#include <algorithm>
 #include <limits>
 
 #include "yotta/core/random.hpp"
@@ -49,14 +48,16 @@ struct LossLaw {
     return E + A / std::pow(N, alpha) + B / std::pow(D, beta);
   }
 };
-constexpr LossLaw chinchilla_law() { return {1.69, 406.4, 410.7, 0.34, 0.28}; }  // as printed
-constexpr LossLaw chinchilla_refit() { return {1.82, 482, 2085, 0.35, 0.37}; }   // Besiroglu et al.
+// Hoffmann et al. 2022, equation 10: with the two digits that are printed there.
+constexpr LossLaw chinchilla_law() { return {1.69, 406.4, 410.7, 0.34, 0.28}; }
+// The same runs, fitted anew: Besiroglu et al. 2024, table 1.
+constexpr LossLaw chinchilla_refit() { return {1.8172, 482.01, 2085.43, 0.3478, 0.3658}; }
 
 // The law through all runs. `delta`: errors in log L above it count linearly. Errors: fewer than
 // six runs; a number that is not positive.
 inline LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta = 1e-3,
                                Where where = Where::current());
-// Fits to `times` draws of as many runs, with replacement.
+// Fits to `times` draws of as many runs, with replacement, each from all starts.
 inline std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times,
                                          uint64_t seed, double delta = 1e-3,
                                          Where where = Where::current());
@@ -77,7 +78,7 @@ struct LogLoss {
 };
 inline LogLoss log_loss(const LogLaw& law, const ScalingRun& run);
 
-// The sum to be least, and what Gauss-Newton needs: sums of slope x slope and of slope x error.
+// The sum to be least; and sums of slope x slope and slope x error, times the weights of the runs.
 struct NormalEquations {
   double sum = 0;
   std::array<LogLaw, 5> squares = {};
@@ -209,9 +210,7 @@ LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta, Where wh
 
 std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times, uint64_t seed,
                                double delta, Where where) {
-  const LossLaw all = fit_loss_law(runs, delta, where);
-  const double floor = std::max(all.E, 0.05 * runs.front().loss);  // E of 0 would stay 0
-  const LogLaw start = {std::log(floor), std::log(all.A), std::log(all.B), all.alpha, all.beta};
+  expect_runs(runs, 6, where);
   const Random random(seed, "bootstrap");
   const auto count = static_cast<uint32_t>(runs.size());
   std::vector<LossLaw> laws;
@@ -219,7 +218,7 @@ std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times, u
     std::vector<ScalingRun> drawn;
     for (uint32_t k = 0; k < count; ++k)
       drawn.push_back(runs[random.below(static_cast<uint64_t>(i) * count + k, count)]);
-    laws.push_back(detail::law_of(detail::descend(start, drawn, delta).theta));
+    laws.push_back(fit_loss_law(drawn, delta, where));
   }
   return laws;
 }

@@ -247,39 +247,75 @@ void bound(Lesson& lesson) {
 
 // ---- Llama 3 405B ----
 
-void rows(Lesson& lesson, int64_t count, int64_t recomputed, bool crosses_pods, bool in_pieces) {
-  const char* const machine = crosses_pods ? "llama3-24k" : "h100x16384";
-  lesson.section(fmt::format("Llama 3 405B on {}: {} of 2 blocks recomputed, seconds of a step",
-                             machine, recomputed));
+struct RowRun {
+  Llama3Row row;
+  std::string layout;
+  DescribedFigures found;
+  double causal = 0, whole = 0;  // TFLOP/s a GPU, by what is counted of attention
+
+  // Seconds that a step would take longer at the printed rate.
+  double missing() const { return found.seconds * (causal / row.tflops - 1); }
+};
+
+RowRun run_row(const Llama3Row& row, int64_t recomputed, const char* machine, bool in_pieces) {
+  DescribedStep step = llama3_step(row, recomputed);
+  if (in_pieces) step.options.pieces = Pieces::both_ways;
+  RowRun run{row, fmt::format("{} {} {} {}", step.shape.tp, row.cp, step.shape.pp, row.dp),
+             run_described(as_seen_by(step.shape, cluster_named(machine)), step)};
+  const double per = 1e12 * run.found.seconds * row.gpus;
+  run.causal = causal_step_flops(step.config, step.batch, row.sequence) / per;
+  run.whole = step_flops(step.config, step.batch, row.sequence) / per;
+  return run;
+}
+
+void seconds_of_rows(Lesson& lesson, const std::vector<RowRun>& runs) {
   lesson.say("{:<20} {:>7} {:>9} {:>6} {:>6} {:>6} {:>7} {:>7}", "tp cp pp dp", "holds", "computed",
              "tp", "cp", "dp", "bubble", "step");
-  std::vector<std::string> rates;
-  for (int64_t i = 0; i < count; ++i) {
-    const Llama3Row& row = llama3_rows[i];
-    DescribedStep step = llama3_step(row, recomputed);
-    if (in_pieces) step.options.pieces = Pieces::both_ways;
-    const DescribedFigures found =
-        run_described(as_seen_by(step.shape, cluster_named(machine)), step);
+  for (const RowRun& run : runs) {
     double exposed[3] = {};  // tp, cp, dp
-    for (const auto& [axes, seconds] : found.exposed)
+    for (const auto& [axes, seconds] : run.found.exposed)
       exposed[axes == "tp" ? 0 : axes == "cp" ? 1 : 2] += seconds;
-    const std::string layout =
-        fmt::format("{} {} {} {}", step.shape.tp, row.cp, step.shape.pp, row.dp);
-    lesson.say("{:<20} {:>4.0f} GB {:>9.2f} {:>6.2f} {:>6.2f} {:>6.2f} {:>7.2f} {:>7.2f}", layout,
-               static_cast<double>(found.bytes) / 1e9, found.computed, exposed[0], exposed[1],
-               exposed[2], found.bubble, found.seconds);
-    const double per = 1e12 * found.seconds * row.gpus;
-    const double causal = causal_step_flops(step.config, step.batch, row.sequence) / per;
-    const double whole = step_flops(step.config, step.batch, row.sequence) / per;
-    rates.push_back(fmt::format("{:<20} {:>12.0f} {:>12.0f} {:>12.0f} {:>9.0f} {:>+8.1f}%", layout,
-                                2 * causal - whole, causal, whole, row.tflops,
-                                100 * (causal / row.tflops - 1)));
-    lesson.number(fmt::format("tflops.{}", i + 1), causal);
+    lesson.say("{:<20} {:>4.0f} GB {:>9.2f} {:>6.2f} {:>6.2f} {:>6.2f} {:>7.2f} {:>7.2f}",
+               run.layout, static_cast<double>(run.found.bytes) / 1e9, run.found.computed,
+               exposed[0], exposed[1], exposed[2], run.found.bubble, run.found.seconds);
   }
+}
+
+void rates_of_rows(Lesson& lesson, const std::vector<RowRun>& runs) {
   lesson.section("The same in TFLOP/s a GPU, by what is counted of attention");
   lesson.say("{:<20} {:>12} {:>12} {:>12} {:>9} {:>9}", "tp cp pp dp", "6 N alone", "causal",
              "all of it", "printed", "causal is");
-  for (const std::string& line : rates) lesson.say("{}", line);
+  for (const RowRun& run : runs)
+    lesson.say("{:<20} {:>12.0f} {:>12.0f} {:>12.0f} {:>9.0f} {:>+8.1f}%", run.layout,
+               2 * run.causal - run.whole, run.causal, run.whole, run.row.tflops,
+               100 * (run.causal / run.row.tflops - 1));
+}
+
+// By how much each term alone would have to grow to make up for what is missing.
+void terms_of_rows(Lesson& lesson, const std::vector<RowRun>& runs) {
+  lesson.section(
+      "To the printed rate a step misses seconds: of which term would that be how much?");
+  lesson.say("{:<20} {:>9} {:>12} {:>9} {:>9}", "tp cp pp dp", "missing", "of computed", "of tp",
+             "of bubble");
+  for (const RowRun& run : runs)
+    lesson.say("{:<20} {:>7.2f} s {:>11.0f}% {:>8.0f}% {:>8.0f}%", run.layout, run.missing(),
+               100 * run.missing() / run.found.computed,
+               100 * run.missing() / run.found.exposed.at("tp"),
+               100 * run.missing() / run.found.bubble);
+}
+
+void rows(Lesson& lesson, int64_t count, int64_t recomputed, bool crosses_pods, bool in_pieces) {
+  const char* const machine = crosses_pods ? "llama3-24k" : "h100x16384";
+  std::vector<RowRun> runs;
+  for (int64_t i = 0; i < count; ++i) {
+    runs.push_back(run_row(llama3_rows[i], recomputed, machine, in_pieces));
+    lesson.number(fmt::format("tflops.{}.{}", recomputed, i + 1), runs.back().causal);
+  }
+  lesson.section(fmt::format("Llama 3 405B on {}: {} of 2 blocks recomputed, seconds of a step",
+                             machine, recomputed));
+  seconds_of_rows(lesson, runs);
+  rates_of_rows(lesson, runs);
+  if (recomputed == 0) terms_of_rows(lesson, runs);
 }
 
 void draw(Lesson& lesson) {
@@ -305,7 +341,8 @@ int main(int argc, char** argv) {
         documents(lesson);
         mixture(lesson, 500);
         bound(lesson);
-        rows(lesson, 1, recomputed, pods != 0, pieces != 0);
+        rows(lesson, 1, 0, pods != 0, pieces != 0);
+        if (recomputed > 0) rows(lesson, 1, recomputed, pods != 0, pieces != 0);
         lesson.say("\nNext: write it yourself, ./yotta check 26");
       },
       {{"tokens", "only FSDP and tp mixed: of a chip; 0: everything", &tokens, 0, 100000},

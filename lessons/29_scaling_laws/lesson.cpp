@@ -35,14 +35,22 @@ std::vector<ScalingRun> fitted_runs(int64_t leave, bool with_output = true) {
 
 // ---- isoFLOP curves ------------------------------------------------------------------------------------------
 
-void isoflop(Lesson& lesson) {
-  const ScalingResults& results = scaling_results();
+// Where the numbers come from.
+void describe(Lesson& lesson, const ScalingResults& results) {
   double seconds = 0;
-  for (const MeasuredRun& run : results.runs) seconds += run.cpu_seconds;
+  int64_t models = 0;
+  for (const MeasuredRun& run : results.runs)
+    if (run.part != "held_out") ++models, seconds += run.cpu_seconds;
+  lesson.say("{} models on {} bytes of this course's text, {:.0f} s of CPU", models,
+             results.train_bytes, seconds);
+  lesson.say("{}", results.command);
+  lesson.say("{}, commit {}, seed {}, text {}", results.date, results.commit, results.seed,
+             results.text);
+}
+
+void isoflop(Lesson& lesson) {
   lesson.section("Trained models: one curve for each budget");
-  lesson.say("{} models on {} bytes of this course's text: {}", results.runs.size(),
-             results.train_bytes, results.command);
-  lesson.say("{}, {}: {:.0f} s of CPU", results.date, results.machine, seconds);
+  describe(lesson, scaling_results());
   lesson.say("{:>7}{:>7}{:>10}{:>12}{:>9}{:>16}{:>12}{:>9}", "FLOPs", "sizes", "best N", "its D",
              "loss", "parabola's N", "its D", "D / N");
   const std::vector<ScalingRun> runs = fitted_runs(0);
@@ -59,107 +67,119 @@ void isoflop(Lesson& lesson) {
 
 // ---- three ways ----------------------------------------------------------------------------------------------
 
+// A number of the fit beside what it is in the middle of the draws.
+template <class Number>
+std::string beside_draws(const LossLaw& law, const std::vector<LossLaw>& draws, Number number) {
+  std::vector<double> drawn;
+  for (const LossLaw& each : draws) drawn.push_back(number(each));
+  const Interval interval = middle(drawn);
+  return fmt::format("{:.2f}        {:.2f} to {:.2f}", number(law), interval.low, interval.high);
+}
+
 void three_ways(Lesson& lesson, int64_t leave) {
   const std::vector<ScalingRun> runs = fitted_runs(leave);
   const LossLaw law = fit_loss_law(runs);
-  std::vector<double> exponents, alphas, betas, floors;
-  for (const LossLaw& each : bootstrap(runs, 100, 1)) {
-    exponents.push_back(exponent_of(each)), floors.push_back(each.E);
-    alphas.push_back(each.alpha), betas.push_back(each.beta);
-  }
+  const std::vector<LossLaw> draws = bootstrap(runs, 100, 1);
+  const auto beside = [&](auto number) { return beside_draws(law, draws, number); };
   lesson.section("Three ways to the exponent a of N = G (FLOPs)^a");
   lesson.say("1. best run of each budget      a = {:.2f}",
              parameters_line(envelope(runs)).exponent);
   lesson.say("2. parabolas                    a = {:.2f}",
              parameters_line(isoflop_minima(runs)).exponent);
-  const auto between = [](const std::vector<double>& values) {
-    const Interval interval = middle(values);
-    return fmt::format("{:.2f} to {:.2f}", interval.low, interval.high);
-  };
   lesson.say("3. L = E + A / N^alpha + B / D^beta, {} runs      80% of 100 draws", runs.size());
-  lesson.say("                                a = {:.2f}        {}", exponent_of(law),
-             between(exponents));
-  lesson.say("                            alpha = {:.2f}        {}", law.alpha, between(alphas));
-  lesson.say("                             beta = {:.2f}        {}", law.beta, between(betas));
-  lesson.say("                                E = {:.2f}        {}", law.E, between(floors));
+  lesson.say("                                a = {}", beside(exponent_of));
+  lesson.say("                            alpha = {}",
+             beside([](auto& each) { return each.alpha; }));
+  lesson.say("                             beta = {}",
+             beside([](auto& each) { return each.beta; }));
+  lesson.say("                                E = {}", beside([](auto& each) { return each.E; }));
   lesson.number("law.exponent", exponent_of(law));
 }
 
 // ---- the held-out run ----------------------------------------------------------------------------------------
 
 void held_out(Lesson& lesson, int64_t leave) {
+  const ScalingResults& results = scaling_results();
   const std::vector<ScalingRun> runs = fitted_runs(leave);
-  const LossLaw law = fit_loss_law(runs);
-  const ScalingRun held = scaling_results().scaling_runs("held_out").at(0);
-  std::vector<double> losses;
-  for (const LossLaw& each : bootstrap(runs, 100, 1))
-    losses.push_back(each(held.parameters, held.tokens));
-  const Interval interval = middle(losses);
-  const double each = flops_each(runs), predicted = law(held.parameters, held.tokens);
+  const ScalingRun held = results.scaling_runs("held_out").at(0);
+  const Forecast forecast = leave == 0 ? results.forecast_report.forecast : forecast_of(runs, held);
   lesson.section("A run that no fit has seen");
   lesson.say("{:.2e} FLOPs, {:.1f} times the largest budget of the fit: N {:.0f}, D {:.0f}",
              held.flops, held.flops / by_budget(runs).back().front().flops, held.parameters,
              held.tokens);
-  lesson.say("best N for it        by the parabolas' line {:.0f}, by the law {:.0f}",
-             parameters_line(isoflop_minima(runs))(held.flops),
-             optimum(law, held.flops, each).parameters);
-  lesson.say("loss by the law      {:.3f} (80% of draws: {:.3f} to {:.3f})", predicted,
-             interval.low, interval.high);
-  lesson.say("loss measured        {:.3f}: {:+.1f}% beside the law", held.loss,
-             100 * (held.loss / predicted - 1));
-  lesson.number("held_out.error", held.loss / predicted - 1);
+  lesson.say("forecast from {} runs, {}", runs.size(),
+             leave == 0 ? "stored " + results.forecast_report.date : "made now");
+  lesson.say("  best N for it      by the parabolas' line {:.0f}, by the law {:.0f}",
+             forecast.best_by_line, forecast.best_by_law);
+  lesson.say("  loss by the law    {:.3f} (80% of draws: {:.3f} to {:.3f})", forecast.loss,
+             forecast.interval.low, forecast.interval.high);
+  lesson.say("run, begun {}", results.held_out_report.date);
+  lesson.say("  loss measured      {:.3f}: {:+.1f}% beside the forecast", held.loss,
+             100 * (held.loss / forecast.loss - 1));
+  lesson.number("held_out.error", held.loss / forecast.loss - 1);
 }
 
 // ---- what counts ---------------------------------------------------------------------------------------------
 
 void what_counts(Lesson& lesson) {
   lesson.section("What N counts");
-  for (const bool with_output : {true, false}) {
-    const std::vector<ScalingRun> runs = fitted_runs(0, with_output);
-    std::vector<Optimum> all = isoflop_minima(runs);
-    if (!with_output)  // and FLOPs as 6 N D of these weights
-      for (Optimum& each : all) each.flops = 6 * each.parameters * each.tokens;
-    lesson.say("{:<52} a = {:.2f}",
-               with_output ? "N and FLOPs with the output matrix"
-                           : "both without it, as Kaplan et al. count",
-               parameters_line(all).exponent);
+  for (const bool with_output : {true, false})
+    lesson.say("{:<56} a = {:.2f}",
+               with_output ? "the law fitted to N with the output matrix"
+                           : "the law fitted to N without it, as Kaplan et al. count",
+               exponent_of(fit_loss_law(fitted_runs(0, with_output))));
+  const double text = 1e9;
+  std::string times = "a text of 1e9 tokens, read ", worth = "is worth, in 1e9 tokens    ";
+  for (const double readings : {1, 4, 16, 64}) {
+    times += fmt::format("{:>6.0f}", readings);
+    worth += fmt::format("{:>6.1f}", worth_of_tokens(readings * text, text) / text);
   }
-  lesson.say("a text of 1e9 tokens, read       1     4    16    64 times");
-  lesson.say("is worth, in 1e9 tokens       {:>4.1f}  {:>4.1f}  {:>4.1f}  {:>4.1f}",
-             worth_of_tokens(1e9, 1e9) / 1e9, worth_of_tokens(4e9, 1e9) / 1e9,
-             worth_of_tokens(16e9, 1e9) / 1e9, worth_of_tokens(64e9, 1e9) / 1e9);
+  lesson.say("{} times", times);
+  lesson.say("{}", worth);
 }
 
 // ---- published laws ------------------------------------------------------------------------------------------
 
+// The best model by a law or a line: for Gopher's FLOPs, and for Llama 3's.
+void published_row(Lesson& lesson, const char* name, double exponent, const Optimum& small,
+                   const Optimum& large) {
+  lesson.say("{:<40}{:>6.2f}{:>9.1f}{:>9.2f}{:>9.0f}{:>11.0f}{:>9.1f}", name, exponent,
+             small.parameters / 1e9, small.tokens / 1e12, small.tokens / small.parameters,
+             large.parameters / 1e9, large.tokens / 1e12);
+}
+
+void published_runs(Lesson& lesson) {
+  const Optimum printed = llama3_printed_optimum();
+  lesson.say(
+      "Llama 3's paper prints {:.0f}e9 weights and {:.2f}e12 tokens; its rounded 0.29 and 0.53 "
+      "would be {:.1f}e12",
+      printed.parameters / 1e9, printed.tokens / 1e12, PowerLaw{0.29, 0.53}(printed.flops) / 1e12);
+  const TrainedModel large = gopher_trained(), small = chinchilla_trained();
+  const LossLaw law = chinchilla_refit();
+  lesson.say(
+      "Gopher, {:.0f}e9 on {}e12 tokens: loss {:.2f}; Chinchilla, {:.0f}e9 on {}e12: {:.2f} (law "
+      "of 2024)",
+      large.parameters / 1e9, large.tokens / 1e12, law(large.parameters, large.tokens),
+      small.parameters / 1e9, small.tokens / 1e12, law(small.parameters, small.tokens));
+}
+
 void published(Lesson& lesson) {
-  lesson.section("Published laws: the best model for 5.76e23 FLOPs, and for 3.8e25");
+  const double large = llama3_printed_optimum().flops;
+  lesson.section(
+      fmt::format("Published laws: the best model for {} FLOPs, and for {}", gopher_flops, large));
   lesson.say("{:<40}{:>6}{:>9}{:>9}{:>9}{:>11}{:>9}", "", "a", "N, 1e9", "D, 1e12", "D / N",
              "N, 1e9", "D, 1e12");
-  const auto row = [&](const char* name, double exponent, const Optimum& small,
-                       const Optimum& large) {
-    lesson.say("{:<40}{:>6.2f}{:>9.1f}{:>9.2f}{:>9.0f}{:>11.0f}{:>9.1f}", name, exponent,
-               small.parameters / 1e9, small.tokens / 1e12, small.tokens / small.parameters,
-               large.parameters / 1e9, large.tokens / 1e12);
-  };
-  constexpr double gopher = 5.76e23, llama = 3.8e25;
   for (const auto& [name, law] :
        {std::pair{"Chinchilla's third fit, as printed", chinchilla_law()},
         std::pair{"the same runs, fitted anew (2024)", chinchilla_refit()}})
-    row(name, exponent_of(law), optimum(law, gopher), optimum(law, llama));
+    published_row(lesson, name, exponent_of(law), optimum(law, gopher_flops), optimum(law, large));
   const PowerLaw line = llama3_tokens_line();
   const auto by_line = [&](double flops) {
     return Optimum{flops, flops / 6 / line(flops), line(flops), 0};
   };
-  row("Llama 3: D = 0.299 FLOPs^0.537", 1 - line.exponent, by_line(gopher), by_line(llama));
-  lesson.say(
-      "Llama 3's paper prints 402e9 weights and 16.55e12 tokens; its rounded 0.29 and 0.53 "
-      "would be {:.1f}e12",
-      PowerLaw{0.29, 0.53}(llama) / 1e12);
-  lesson.say(
-      "Gopher, 280e9 on 0.3e12 tokens: loss {:.2f}; Chinchilla, 70e9 on 1.4e12: {:.2f} "
-      "(law of 2024)",
-      chinchilla_refit()(280e9, 300e9), chinchilla_refit()(70e9, 1.4e12));
+  published_row(lesson, "Llama 3: D = 0.299 FLOPs^0.537", 1 - line.exponent, by_line(gopher_flops),
+                by_line(large));
+  published_runs(lesson);
 }
 
 // ---- years, megawatts, euros -----------------------------------------------------------------------------------
@@ -169,27 +189,32 @@ std::string lasting(double seconds) {
   return fmt::format("{:.0f} years", seconds / seconds_a_year);
 }
 
-void years(Lesson& lesson, const Sizes& sizes) {
+void one_of_each(Lesson& lesson) {
   const TrainedModel gpt3 = gpt3_trained(), llama = llama3_trained();
   lesson.section("From FLOPs to years: one of each, at its peak");
   lesson.say("{:<18}{:>14}{:>16}{:>18}{:>18}", "", "TFLOP/s", "GPT-3 3.15e23", "a slide: 5.24e23",
              "Llama 3 3.79e25");
-  for (const Computer& computer : known_computers)
+  for (const Computer& computer : known_computers())
     lesson.say("{:<18}{:>14.1f}{:>16}{:>18}{:>18}", computer.name, computer.peak / 1e12,
                lasting(gpt3.flops() / computer.peak),
                lasting(6 * gpt3.parameters * gpt3_data_set / computer.peak),
                lasting(llama.flops() / computer.peak));
+}
+
+void years(Lesson& lesson, const Sizes& sizes) {
+  one_of_each(lesson);
   const double mfu = static_cast<double>(sizes.mfu) / 100;
-  const Fleet fleet{static_cast<double>(sizes.chips), chip_named("h100").bf16, false, mfu, 700};
-  const RunNeeds needs = run_needs(llama.flops(), fleet);
+  const Fleet fleet{static_cast<double>(sizes.chips), chip_named("h100").bf16, false, mfu,
+                    h100_watts};
+  const RunNeeds needs = run_needs(llama3_trained().flops(), fleet);
   const RunPrice price = price_of(needs, fleet);
   lesson.say("Llama 3 405B on {} H100 at an MFU of {}%: {:.0f} days, {:.1f} MW, {:.1f} GWh",
              sizes.chips, sizes.mfu, needs.seconds / seconds_a_day, fleet.chips * fleet.watts / 1e6,
              needs.joules / joules_a_kwh / 1e6);
   lesson.say(
-      "at {} euros a kWh, and 1.25 times the power for the building: {:.1f} million euros; at "
-      "{} a chip and hour: {:.0f} million",
-      Prices{}.kwh, price.energy / 1e6, Prices{}.chip_hour, price.rent / 1e6);
+      "at {} euros a kWh, and {} times the power for the building: {:.1f} million euros; at {} a "
+      "chip and hour: {:.0f} million",
+      Prices{}.kwh, Prices{}.overhead, price.energy / 1e6, Prices{}.chip_hour, price.rent / 1e6);
   lesson.say("wrong: with the sparse peak {:.0f} days", needs.seconds / seconds_a_day / 2);
   lesson.number("years.days", needs.seconds / seconds_a_day);
 }
@@ -197,42 +222,51 @@ void years(Lesson& lesson, const Sizes& sizes) {
 // ---- more chips ------------------------------------------------------------------------------------------------
 
 void more_chips(Lesson& lesson, const Sizes& sizes) {
-  lesson.section(
-      "More chips: how many times as fast. A step computes 100 s on one chip, and exchanges 0.1 s");
   const SharedStep step{100, 0.1};
   const auto m = static_cast<double>(sizes.microbatches);
-  constexpr double critical = 256;
-  lesson.say("{:>6}{:>22}{:>28}{:>32}", "chips", "strong: same batch", "weak: critical batch 256",
+  constexpr double critical = 256, endless = 1e15;
+  lesson.section(
+      fmt::format("More chips: how many times as fast. A step computes {} s on one chip, and "
+                  "exchanges {} s",
+                  step.compute, step.exchange));
+  lesson.say("{:>6}{:>22}{:>28}{:>32}", "chips", "strong: same batch",
+             fmt::format("weak: critical batch {}", critical),
              fmt::format("pipeline, {} microbatches", sizes.microbatches));
   for (const double p : {1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0})
     lesson.say("{:>6}{:>22.1f}{:>28.1f}{:>32.1f}", p, strong_speedup(step, p),
                weak_speedup(step, p, 1, critical), pipeline_speedup(p, m));
   lesson.say("never more than{:>13.0f}{:>28.1f}{:>32.1f}", step.compute / step.exchange,
-             weak_speedup(step, 1e15, 1, critical), pipeline_speedup(1e15, m));
+             weak_speedup(step, endless, 1, critical), pipeline_speedup(endless, m));
 }
 
 // ---- the critical batch ------------------------------------------------------------------------------------------
 
-// A few steps on four data ranks, now.
+// A few steps on four data ranks of two sequences, now.
+GradientNoise noise_of(Communicator& world, const TransformerConfig& config,
+                       const std::string& text) {
+  const Transformer model(config);
+  const std::vector<ParameterPtr> weights = parameters(model.stack());
+  AdamW adamw(weights);
+  GradientSquares squares;
+  GradientNoise noise(2, 8);
+  TrainHooks hooks;
+  hooks.after_backward = [&] { squares = all_reduce_squares(weights, world); };
+  Trainer trainer(model.stack(), adamw, {.schedule = {0.01, 0.01, 20, 40}}, hooks);
+  const Batches batches(text, config.context, 1);
+  for (int64_t i = 0; i < 40; ++i) {
+    const Batch batch = batches.draw(i, 2 * world.rank(), 2);
+    trainer.step(i, microbatches(batch.inputs, batch.targets, 1), 8 * config.context);
+    if (i >= 20) noise.add(squares);
+  }
+  return noise;
+}
+
 void noise_now(Lesson& lesson) {
   const std::string text = read_text(std::string(YOTTA_SOURCE_DIR) + "/README.md").bytes;
+  TransformerConfig config = llama_config(2, 32, 80, 4, 4, 64, 256);
+  config.deviation = 0.15;
   run_ranks(4, [&](Communicator& world) {
-    TransformerConfig config = llama_config(2, 32, 80, 4, 4, 64, 256);
-    config.deviation = 0.15;
-    const Transformer model(config);
-    const std::vector<ParameterPtr> weights = parameters(model.stack());
-    AdamW adamw(weights);
-    GradientSquares squares;
-    GradientNoise noise(2, 8);
-    TrainHooks hooks;
-    hooks.after_backward = [&] { squares = all_reduce_squares(weights, world); };
-    Trainer trainer(model.stack(), adamw, {.schedule = {0.01, 0.01, 20, 40}}, hooks);
-    const Batches batches(text, 64, 1);
-    for (int64_t i = 0; i < 40; ++i) {
-      const Batch batch = batches.draw(i, 2 * world.rank(), 2);
-      trainer.step(i, microbatches(batch.inputs, batch.targets, 1), 8 * 64);
-      if (i >= 20) noise.add(squares);
-    }
+    const GradientNoise noise = noise_of(world, config, text);
     if (world.rank() == 0)
       lesson.say(
           "now, steps 20 to 40 of a model of {} weights on this course's README: {:.0f} "
@@ -241,22 +275,28 @@ void noise_now(Lesson& lesson) {
   });
 }
 
-void critical_batch(Lesson& lesson) {
-  const ScalingResults& results = scaling_results();
+void noise_scale(Lesson& lesson) {
   lesson.section("The gradient noise scale, from four data ranks of 2 sequences");
   lesson.say("{:>12}{:>8}{:>12}{:>10}{:>14}", "steps", "loss", "|G|^2", "S", "S / |G|^2");
-  for (const MeasuredNoise& row : results.noise)
+  for (const MeasuredNoise& row : scaling_results().noise)
     lesson.say("{:>12}{:>8.2f}{:>12.3f}{:>10.2f}{:>14.0f}",
                fmt::format("{} to {}", row.first_step, row.first_step + row.steps), row.loss,
                row.signal, row.noise, row.noise / row.signal);
   noise_now(lesson);
+}
+
+void critical_batch(Lesson& lesson) {
+  const ScalingResults& results = scaling_results();
   const BatchSteps measured = batch_steps(results);
   const BatchTradeoff fit = fit_batch_tradeoff(measured.batch, measured.steps);
   lesson.section(fmt::format("Steps to a loss of {:.1f}", results.part("batch").at(0).target));
-  lesson.say("{:>16}{:>8}{:>12}{:>13}", "sequences", "steps", "the curve", "sequences");
+  lesson.say("{:>16}{:>8}{:>12}{:>13}{:>12}   rates tried", "sequences", "steps", "the curve",
+             "sequences", "best rate");
   for (size_t i = 0; i < measured.batch.size(); ++i)
-    lesson.say("{:>10} a step{:>8}{:>12.0f}{:>9} all", measured.batch[i], measured.steps[i],
-               fit.steps(measured.batch[i]), measured.batch[i] * measured.steps[i]);
+    lesson.say("{:>10} a step{:>8}{:>12.0f}{:>9} all{:>12.4f}   {:.4f} to {:.4f}",
+               measured.batch[i], measured.steps[i], fit.steps(measured.batch[i]),
+               measured.batch[i] * measured.steps[i], measured.rate[i], measured.tried[i].low,
+               measured.tried[i].high);
   lesson.say("steps = {:.0f} (1 + {:.1f} / batch): critical batch {:.1f} sequences",
              fit.least_steps, fit.critical, fit.critical);
   lesson.number("batch.critical", fit.critical);
@@ -305,7 +345,7 @@ int main(int argc, char** argv) {
         if (wanted(4)) what_counts(lesson), published(lesson);
         if (wanted(5)) years(lesson, sizes);
         if (wanted(6)) more_chips(lesson, sizes);
-        if (wanted(7)) critical_batch(lesson);
+        if (wanted(7)) noise_scale(lesson), critical_batch(lesson);
         if (wanted(8)) widths(lesson);
         if (sizes.draw == 1) draw();
         lesson.say("\nNext: write it yourself, ./yotta check 29");

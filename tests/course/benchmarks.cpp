@@ -139,6 +139,64 @@ TEST_CASE("bench scaling: a row for each model and each window of noise, as less
   CHECK(report["runs"][6]["part"] == "held_out");
   CHECK(report["noise"].size() == 1);
   CHECK(report["command"].get<std::string>().starts_with("./yotta bench scaling --"));
+  CHECK(report["seed"] == 1);
+  CHECK(report["text"].get<std::string>().size() == 16);
+}
+
+// Runs that a law has made stand in for trained ones, so that a fit to them is certain.
+TEST_CASE("bench scaling: a forecast that is stored, and then the run that it is about") {
+  const TemporaryFolder folder;
+  const auto stored = [&](const char* name, const Json& report) {
+    std::ofstream(folder / name) << report;
+    return (folder / name).string();
+  };
+  Json runs = report_of("scaling", {"--parts", "none"});
+  for (const double budget : {1e9, 4e9})
+    for (const double N : {2000.0, 4000.0, 8000.0, 16000.0, 32000.0}) {
+      const double tokens = budget / 6 / N, loss = 1 + 20 / std::sqrt(N) + 60 / std::sqrt(tokens);
+      runs["runs"].push_back({{"part", "isoflop"},
+                              {"layers", 1},
+                              {"width", 8},
+                              {"weights", N},
+                              {"block_weights", N},
+                              {"steps", 1},
+                              {"batch", 1},
+                              {"tokens", tokens},
+                              {"budget", budget},
+                              {"flops", budget},
+                              {"rate", 0.01},
+                              {"mup", true},
+                              {"target", 0},
+                              {"loss", loss},
+                              {"cpu_seconds", 1}});
+    }
+  const Words held = {"--held-out", "1e9", "1", "16"};
+  const auto with = [&](Words words) {
+    words.insert(words.end(), held.begin(), held.end());
+    return report_of("scaling", words);
+  };
+  const Json forecast = with({"--parts", "forecast", "--runs", stored("runs.json", runs)});
+  const Json& said = forecast["forecast"];
+  const double N = said["weights"], tokens = said["tokens"];
+  CHECK(said["loss"].get<double>() ==
+        doctest::Approx(1 + 20 / std::sqrt(N) + 60 / std::sqrt(tokens)).epsilon(1e-3));
+  CHECK(said["low"].get<double>() <= said["loss"].get<double>());
+  CHECK(forecast["runs"].is_null());
+  const std::string file = stored("forecast.json", forecast);
+  const Json run = with({"--parts", "none", "--forecast", file});
+  CHECK(run["runs"].size() == 1);
+  CHECK(run["runs"][0]["tokens"] == tokens);
+  CHECK(run["forecast_file"].get<std::string>().size() == 16);
+  const auto refused = [&](Words words) {
+    words.insert(words.begin(), program("scaling"));
+    return runner::run_limited(words, longest_wait).output;
+  };
+  CHECK(refused({"--parts", "none", "--forecast", file, "--held-out", "1e9", "1", "24"})
+            .find("--held-out is another run") != std::string::npos);
+  runs["text"] = "of another time";
+  CHECK(refused({"--parts", "forecast", "--runs", stored("other.json", runs), "--held-out", "1e9",
+                 "1", "16"})
+            .find("another text") != std::string::npos);
 }
 
 TEST_CASE("bench diloco: DDP, and DiLoCo with 32, 8 and 4 bits, over processes") {

@@ -26,6 +26,7 @@
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/collectives_tree.hpp"
+#include "yotta/core/system/files.hpp"
 #include "yotta/machine/cluster.hpp"
 
 using namespace yotta;
@@ -407,6 +408,7 @@ TEST_CASE(
   const ScalingResults& results = scaling_results();
   CHECK(results.part("isoflop").size() == 28);
   CHECK(results.part("held_out").size() == 1);
+  CHECK(results.part("batch").size() == 35);
   CHECK(results.part("width").size() == 56);
   CHECK(results.noise.size() >= 4);
   const auto budgets = by_budget(results.scaling_runs("isoflop"));
@@ -423,4 +425,49 @@ TEST_CASE(
   const BatchSteps steps = batch_steps(results);
   CHECK(steps.batch.size() == 7);
   CHECK(std::is_sorted(steps.steps.rbegin(), steps.steps.rend()));
+}
+
+TEST_CASE("lesson 29's best learning rates lie inside of what was tried") {
+  const ScalingResults& results = scaling_results();
+  const BatchSteps steps = batch_steps(results);
+  for (size_t i = 0; i < steps.batch.size(); ++i) {
+    CAPTURE(steps.batch[i]);
+    CHECK(steps.rate[i] > steps.tried[i].low);
+    CHECK(steps.rate[i] < steps.tried[i].high);
+  }
+  for (const int width : {16, 32, 64, 128})
+    for (const bool mup : {false, true}) {
+      CAPTURE(width);
+      double low = 1, high = 0;
+      for (const MeasuredRun& run : results.part("width"))
+        if (run.width == width && run.mup == mup)
+          low = std::min(low, run.rate), high = std::max(high, run.rate);
+      CHECK(best_rate(results, width, mup).rate > low);
+      CHECK(best_rate(results, width, mup).rate < high);
+    }
+}
+
+TEST_CASE("a best rate at an end of the sweep is seen") {
+  ScalingResults results;
+  for (const double rate : {0.001, 0.002, 0.004}) {
+    MeasuredRun run{.part = "batch", .steps = 1000 * (1 + rate), .batch = 4, .rate = rate};
+    run.target = run.loss = 2;
+    results.runs.push_back(run);
+  }
+  CHECK(batch_steps(results).rate.at(0) == batch_steps(results).tried.at(0).low);
+}
+
+TEST_CASE("lesson 29's forecast was stored before its run began, and is that of the stored runs") {
+  const ScalingResults& results = scaling_results();
+  const ScalingReport &forecast = results.forecast_report, &run = results.held_out_report;
+  const std::string folder = std::string(YOTTA_SOURCE_DIR) + "/bench/results/scaling/";
+  CHECK(forecast.date < run.date);
+  CHECK(forecast.fitted == hash_runs(results.scaling_runs("isoflop")));
+  CHECK(run.forecast_file == hash_words(read_file(folder + "forecast.json", Where::current())));
+  const ScalingRun held = results.scaling_runs("held_out").at(0);
+  CHECK(forecast.forecast.weights == held.parameters);
+  const Forecast now = forecast_of(results.scaling_runs("isoflop"), held);
+  CHECK(now.loss == doctest::Approx(forecast.forecast.loss).epsilon(1e-3));
+  CHECK(now.interval.low == doctest::Approx(forecast.forecast.interval.low).epsilon(1e-2));
+  CHECK(now.best_by_line == doctest::Approx(forecast.forecast.best_by_line).epsilon(1e-3));
 }

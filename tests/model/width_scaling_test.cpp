@@ -64,3 +64,21 @@ TEST_CASE("steps: muP's matrices move by 1 / wider of the learning rate, all els
     }
   }
 }
+
+TEST_CASE("decay takes learning rate x decay of every matrix, at any width and by either rule") {
+  for (const WidthRule rule : {WidthRule::standard, WidthRule::mup})
+    for (const double wider : {1.0, 4.0, 16.0}) {
+      const Transformer transformer = model();
+      const std::vector<ParameterPtr> all = parameters(transformer.stack());
+      for (const ParameterPtr& each : all) {
+        each->gradient().fill(0);  // so that nothing but decay moves a weight
+        each->value.fill(2);
+      }
+      WidthScaledAdamW(all, wider, rule, {.weight_decay = 0.5}).step(0.01);
+      for (const ParameterPtr& each : all) {
+        CAPTURE(each->name);
+        CHECK(each->value.data<float>()[0] ==
+              doctest::Approx(each->is_matrix ? 1.99 : 2).epsilon(1e-6));
+      }
+    }
+}

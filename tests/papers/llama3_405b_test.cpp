@@ -15,15 +15,31 @@ struct Figures {
   double tflops;  // a GPU, with causal attention
 };
 
-Figures run(const Llama3Row& row, int64_t recomputed, const char* cluster = "h100x16384") {
-  const DescribedStep step = llama3_step(row, recomputed);
+Figures run(const DescribedStep& step, const char* cluster = "h100x16384") {
   const DescribedFigures found =
       run_described(as_seen_by(step.shape, cluster_named(cluster)), step);
   const double per = found.seconds * static_cast<double>(step.shape.ranks()) * 1e12;
-  return {found, causal_step_flops(step.config, step.batch, row.sequence) / per};
+  return {found, causal_step_flops(step.config, step.batch, step.config.context) / per};
+}
+Figures run(const Llama3Row& row, int64_t recomputed) { return run(llama3_step(row, recomputed)); }
+
+// As the paper trains: nothing is run again. Then no row is within 10%, nor within 80 GB.
+void check_as_printed(const Llama3Row& row, double tflops, double gigabytes) {
+  const Figures found = run(row, 0);
+  CAPTURE(row.tflops);
+  CHECK(found.tflops == doctest::Approx(tflops).epsilon(0.002));
+  CHECK(static_cast<double>(found.step.bytes) / 1e9 == doctest::Approx(gigabytes).epsilon(0.01));
+  CHECK(found.tflops > 1.10 * row.tflops);
+  CHECK(found.step.bytes > 80e9);
+  // Computing is the term that is too short: 14 to 22% slower kernels would give the printed rate.
+  const double missing = found.step.seconds * (found.tflops / row.tflops - 1);
+  const double slower = 1 - found.step.computed / (found.step.computed + missing);
+  CHECK(slower > 0.13);
+  CHECK(slower < 0.23);
 }
 
-void check(const Llama3Row& row) {
+// The variant: one block in two is run again.
+void check_variant(const Llama3Row& row) {
   const Figures found = run(row, 1);
   CAPTURE(row.tflops);
   CAPTURE(found.tflops);
@@ -38,13 +54,24 @@ void check(const Llama3Row& row) {
 
 }  // namespace
 
-TEST_CASE("table 4, row 2: 400 TFLOP/s a GPU within 10%, and less than 80 GB") {
-  check(llama3_rows[1]);
+TEST_CASE("table 4, row 2 as printed: nothing recomputed, 13% too fast, and 92 GB") {
+  check_as_printed(llama3_rows[1], 452.6, 92.0);
 }
 
-TEST_CASE("table 4: 430, 400 and 380 TFLOP/s a GPU within 10%, and less than 80 GB" *
+TEST_CASE("table 4 as printed: nothing recomputed, 12 to 20% too fast, and 92 to 109 GB" *
           doctest::test_suite("long")) {
-  for (const Llama3Row& row : llama3_rows) check(row);
+  check_as_printed(llama3_rows[0], 516.9, 109.2);
+  check_as_printed(llama3_rows[2], 424.0, 92.2);
+}
+
+TEST_CASE("table 4, row 2, one block in two recomputed: 400 within 10%, less than 80 GB") {
+  check_variant(llama3_rows[1]);
+}
+
+TEST_CASE("table 4, one block in two recomputed: 430 and 380 within 10%, less than 80 GB" *
+          doctest::test_suite("long")) {
+  check_variant(llama3_rows[0]);
+  check_variant(llama3_rows[2]);
 }
 
 TEST_CASE("table 4: how attention is counted matters at 131,072 tokens") {
@@ -54,15 +81,13 @@ TEST_CASE("table 4: how attention is counted matters at 131,072 tokens") {
         doctest::Approx(1.667).epsilon(0.001));
 }
 
-TEST_CASE("nothing recomputed: 13% faster than printed on row 2, and 92 GB, which no H100 has") {
-  const Figures found = run(llama3_rows[1], 0);
-  CHECK(found.tflops == doctest::Approx(452.6).epsilon(0.001));
-  CHECK(static_cast<double>(found.step.bytes) == doctest::Approx(92.0e9).epsilon(0.001));
-}
-
+// With a short pipeline schedule, since the gradients do not depend on it.
 TEST_CASE(
     "every chip at once over the pods' 1:7: the gradients of row 2 take seven times as long") {
-  const Figures flat = run(llama3_rows[1], 1), pods = run(llama3_rows[1], 1, "llama3-24k");
+  DescribedStep step = llama3_step(llama3_rows[1], 1);
+  step.options.schedule = PipelineKind::one_f_one_b, step.options.chunks = 1;
+  step.options.microbatches = 2, step.batch = 2 * llama3_rows[1].dp;
+  const Figures flat = run(step), pods = run(step, "llama3-24k");
   CHECK(pods.step.exposed.at("dp") / flat.step.exposed.at("dp") ==
         doctest::Approx(7).epsilon(0.05));
   CHECK(pods.tflops < 0.75 * flat.tflops);

@@ -14,8 +14,12 @@
 // So a small model is searched for its lr, and the large one takes it over. The number of layers
 // stays, and so does the head size d: for heads that grow scores would be divided by d, not by
 // sqrt(d). The output matrix must not be tied to the token table, which is of another row.
+//
+// Weight decay takes lr x decay of a weight at each step. That product must not change with the
+// width: a matrix whose lr is divided keeps lr x decay of the base (independent weight decay).
+// AdamW multiplies decay with the divided lr, so that wide matrices would hardly decay at all.
 // Letters: C width, d head size.
-// Reference: Yang et al., "Tensor Programs V" (2022), table 3 and appendix B.1.
+// Reference: Yang et al., "Tensor Programs V" (2022), table 3 and appendices B.1 and B.3.
 #pragma once
 
 #include <cmath>
@@ -47,31 +51,44 @@ inline double width_deviation(WidthRule rule, WidthRole role, double wider) {
   return linear ? 1 / wider : 1 / std::sqrt(wider);
 }
 
+namespace detail {
+inline void scale_values(Tensor& tensor, double factor) {
+  float* const values = tensor.data<float>();
+  for (int64_t i = 0; i < tensor.numel(); ++i) values[i] *= static_cast<float>(factor);
+}
+}  // namespace detail
+
 // Turns the initial values of a model of the base's deviation into those of its width.
 inline void scale_initial_values(const std::vector<ParameterPtr>& parameters, double wider,
                                  WidthRule rule = WidthRule::mup) {
-  for (const ParameterPtr& each : parameters) {
-    const auto factor = static_cast<float>(width_deviation(rule, width_role(*each), wider));
-    float* const values = each->value.data<float>();
-    for (int64_t i = 0; i < each->value.numel(); ++i) values[i] *= factor;
-  }
+  for (const ParameterPtr& each : parameters)
+    detail::scale_values(each->value, width_deviation(rule, width_role(*each), wider));
 }
 
-// AdamW with the learning rates of a rule.
+// AdamW with the learning rates of a rule. Decay is that of the rate before the rule divides it.
 class WidthScaledAdamW : public AdamW {
  public:
   WidthScaledAdamW(const std::vector<ParameterPtr>& parameters, double wider,
                    WidthRule rule = WidthRule::mup, AdamWOptions options = {})
-      : AdamW(parameters, options), wider_(wider), rule_(rule) {}
+      : AdamW(parameters, without_decay(options)),
+        decay_(options.weight_decay),
+        wider_(wider),
+        rule_(rule) {}
 
  protected:
   void update(Slot& slot, double learning_rate, double scale) override {
+    if (slot.parameter->is_matrix) detail::scale_values(slot.weight(), 1 - learning_rate * decay_);
     AdamW::update(slot, learning_rate * width_rate(rule_, width_role(*slot.parameter), wider_),
                   scale);
   }
 
  private:
-  double wider_;
+  static AdamWOptions without_decay(AdamWOptions options) {
+    options.weight_decay = 0;
+    return options;
+  }
+
+  double decay_, wider_;
   WidthRule rule_;
 };
 

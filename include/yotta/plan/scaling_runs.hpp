@@ -60,6 +60,8 @@ YOTTA_API PowerLaw tokens_line(const std::vector<Optimum>& best, Where where = W
 // Compute-optimal tokens of Llama 3, from the legend of the paper's figure 3. The text rounds it to
 // 0.29 C^0.53, which is another line: 10.5e12 tokens at 3.8e25 and not 16.3e12.
 constexpr PowerLaw llama3_tokens_line() { return {0.299, 0.537}; }
+// What the paper prints for its budget: section 3.2.1.
+constexpr Optimum llama3_printed_optimum() { return {3.8e25, 402e9, 16.55e12, 0}; }
 
 // Runs of one budget together: FLOPs within a fifth of the smallest. Budgets from small to large,
 // and in each of them models.

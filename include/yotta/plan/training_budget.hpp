@@ -40,6 +40,10 @@ struct TrainedModel {
 // of them: 3.15e23.
 constexpr TrainedModel gpt3_trained() { return {"GPT-3 175B", 175e9, 300e9}; }
 inline constexpr double gpt3_data_set = 499e9;
+// Gopher's FLOPs, which Chinchilla was planned for: Hoffmann et al. 2022, section 1.
+inline constexpr double gopher_flops = 5.76e23;
+constexpr TrainedModel gopher_trained() { return {"Gopher 280B", 280e9, 300e9}; }
+constexpr TrainedModel chinchilla_trained() { return {"Chinchilla 70B", 70e9, 1.4e12}; }
 constexpr TrainedModel llama3_trained() { return {"Llama 3 405B", 405e9, 15.6e12}; }
 
 inline constexpr double seconds_a_year = 365 * seconds_a_day;
@@ -53,16 +57,17 @@ constexpr double processor_peak(double cores, double hertz, double lanes) {
 }
 struct Computer {
   const char* name;
-  double peak, watts;  // dense FLOP/s in what it trains in
+  double peak;  // dense FLOP/s in what it trains in
 };
-// Round numbers for what stands on a desk; chips from their datasheets. Watts of a TPU are not
-// published.
-inline constexpr std::array<Computer, 5> known_computers = {
-    {{"a laptop", processor_peak(8, 3e9, 8), 45},
-     {"a workstation", processor_peak(64, 3e9, 16), 500},
-     {"a TPU v5p", known_chips[6].bf16, 0},
-     {"a TPU v6e", known_chips[7].bf16, 0},
-     {"an H100", known_chips[1].bf16, 700}}};
+// Round numbers for what stands on a desk; chips from their datasheets.
+inline std::array<Computer, 5> known_computers() {
+  return {{{"a laptop", processor_peak(8, 3e9, 8)},
+           {"a workstation", processor_peak(64, 3e9, 16)},
+           {"a TPU v5p", chip_named("v5p").bf16},
+           {"a TPU v6e", chip_named("v6e").bf16},
+           {"an H100", chip_named("h100").bf16}}};
+}
+inline constexpr double h100_watts = 700;  // of the SXM module, by its datasheet
 
 // ---- euros ----
 
