@@ -14,7 +14,8 @@
 //
 // "rank" is a place in the job. Whoever dies there is replaced, and the replacement is another
 // member at the same place: the i-th member of a place has the i-th fault that the plan holds for
-// it. So a step that is done again does not kill again. "back" is the number of steps that the
+// it. So a step that is done again does not kill again. A member that is killed from outside takes
+// its fault with it: the next at its place has the next fault. "back" is the number of steps that the
 // others do before the replacement may join, where they go on without it. When another rank dies
 // meanwhile it joins earlier: the next epoch takes whoever is ready.
 //
