@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 
 #include "course/shared/console.hpp"
 #include "course/shared/training.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/comm/run_ranks.hpp"
+#include "yotta/comm/tcp/tcp_epochs.hpp"
 #include "yotta/core/system/files.hpp"
 
 namespace yotta {
@@ -122,6 +124,21 @@ ShareOfStep share_of_epoch(const TrainingPlan& plan, const Epoch& epoch, int ind
                        living, index / ranks);
 }
 
+namespace {
+
+// Of a process that a fault has killed: its replacement does not have this fault again. One that is
+// killed from outside leaves none.
+std::string fault_mark(int place, int fault) {
+  return fmt::format("{}/fault_{}_{}", std::getenv(job_variable), place, fault);
+}
+int happened_in_job(int place) {
+  int count = 0;
+  while (std::filesystem::exists(fault_mark(place, count))) ++count;
+  return count;
+}
+
+}  // namespace
+
 SurvivorOptions survivor_options(const TrainingPlan& plan, int64_t first, uint64_t run) {
   const Tolerance& it = *plan.tolerance;
   const Places places = places_of(plan);
@@ -132,12 +149,17 @@ SurvivorOptions survivor_options(const TrainingPlan& plan, int64_t first, uint64
           it.snapshots,
           run,
           first,
-          faults_of(plan)};
+          faults_of(plan),
+          std::getenv(job_variable) == nullptr ? nullptr : happened_in_job};
 }
 
-std::function<void()> way_to_die() {
+std::function<void()> way_to_die(int place) {
   if (epoch_host() == nullptr && rank_host() == nullptr) return [] { throw RankKilled(); };
-  return [] { std::raise(SIGKILL); };
+  return [place] {
+    if (std::getenv(job_variable) != nullptr)
+      write_file(fault_mark(place, happened_in_job(place)), "");
+    std::raise(SIGKILL);
+  };
 }
 
 namespace {

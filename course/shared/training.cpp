@@ -591,7 +591,7 @@ class TrainingMember : public EpochMember {
         text_(text),
         figures_(figures),
         on_step_(on_step),
-        survivor_(self, options, way_to_die()) {}
+        survivor_(self, options, way_to_die(self.place)) {}
 
   bool run(Communicator& world, const Epoch& epoch) override {
     const TrainingPlan plan = plan_of_epoch(plan_, epoch);

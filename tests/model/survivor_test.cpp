@@ -262,3 +262,21 @@ TEST_CASE("65 places are more than the log has bits for: refused") {
                  }),
                  "a job of 65 places that goes on when ranks die: 64 at most"));
 }
+
+TEST_CASE("a member that was killed from outside leaves its fault to the next one at its place") {
+  SurvivorOptions options = options_of(Recovery::replay, {2, 1},
+                                       {{1, 3, FaultPhase::forward}, {1, 6, FaultPhase::backward}});
+  const auto fault = [&](int number) {
+    Survivor survivor({1, number}, options, nullptr);
+    survivor.begin_step(steps);
+    return survivor.point().is_due(FaultPhase::forward)    ? 0
+           : survivor.point().is_due(FaultPhase::backward) ? 1
+                                                           : -1;
+  };
+  CHECK((fault(0) == 0 && fault(1) == 1 && fault(2) == -1));
+  int happened = 0;
+  options.happened = [&](int place) { return place == 1 ? happened : 9; };
+  CHECK((fault(0) == 0 && fault(1) == 0));
+  happened = 1;
+  CHECK(fault(3) == 1);
+}

@@ -174,15 +174,17 @@ TEST_CASE("each stage of each microbatch runs once; peers share what the dead le
   });
 }
 
-TEST_CASE("a step takes what the formula says, or up to four microbatches' time more") {
+TEST_CASE("a step takes what the formula says, or up to three microbatches' time more") {
   constexpr PipelineCosts costs{1, 1, 1};
   for_each_job([&](const PipelineReplicas& job, const Dead& dead) {
     CAPTURE(describe(job, dead));
     const double least = rerouted_length(job, dead, costs);
     const double length = simulate(reroute(job, dead).schedule, costs).length;
     CHECK(length >= least);
-    CHECK(length <= least + 12);
-    CHECK(simulate(reroute(job, dead, 1).schedule, costs).length >= least);
+    CHECK(length <= least + 9);
+    const double tight = simulate(reroute(job, dead, 1).schedule, costs).length;
+    CHECK(tight >= length);  // no more in flight than with 1F1B
+    if (dead.empty()) CHECK((length == least && tight == least));
   });
   // The last stage has no bubble to fill: there the formula is met.
   CHECK(rerouted_length({3, 4, 6}, Dead{{1, 3}}) == 36);
@@ -193,10 +195,10 @@ TEST_CASE("a step takes what the formula says, or up to four microbatches' time 
   CHECK(rerouted_load({4, 4, 8}, 1) == 11);  // 8 / 3, rounded up
 }
 
-TEST_CASE("nobody dead, hold 1: each replica runs 1F1B") {
+TEST_CASE("nobody dead: each replica runs 1F1B") {
   for (const int p : {1, 2, 4})
     for (const int64_t m : {1, 4, 8}) {
-      const ReroutedPipeline made = reroute({2, p, m}, {}, 1);
+      const ReroutedPipeline made = reroute({2, p, m}, {});
       const PipelineSchedule plain = make_schedule(PipelineKind::one_f_one_b, p, m);
       for (int rank = 0; rank < 2 * p; ++rank) {
         PipelineActions actions = plain.by_rank[static_cast<size_t>(rank % p)];
@@ -215,7 +217,7 @@ TEST_CASE("on machine ideal the run takes the timeline's time, also with slow me
       machine.levels[0].alpha = alpha;
       const double stage = 2 * forward_flops({1, net.width}, rows);  // seconds: 1 FLOP/s
       const PipelineCosts costs{stage, stage, stage, alpha};
-      const ReroutedPipeline made = reroute(job, dead, 2, costs);
+      const ReroutedPipeline made = reroute(job, dead, 3, costs);
       const Timed run =
           run_on(machine, static_cast<int>(made.ranks.size()), [&](Communicator& world) {
             const int its = made.ranks[static_cast<size_t>(world.rank())].stage;
@@ -229,7 +231,7 @@ TEST_CASE("on machine ideal the run takes the timeline's time, also with slow me
 }
 
 TEST_CASE("what cannot be rerouted is refused, with what would work") {
-  const auto refusal = [](const PipelineReplicas& job, const Dead& dead, int hold = 2) {
+  const auto refusal = [](const PipelineReplicas& job, const Dead& dead, int hold = 3) {
     return message_of([&] { reroute(job, dead, hold); });
   };
   CHECK(contains(refusal({2, 3, 4}, {{0, 1}, {1, 1}}),

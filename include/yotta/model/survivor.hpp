@@ -46,6 +46,8 @@ struct SurvivorOptions {
   uint64_t run = 0;    // what its snapshots are marked with
   int64_t first = 0;   // steps done when the job begins
   FaultPlan faults;
+  // How many faults of a place have happened; empty: as many as members have died there.
+  std::function<int(int place)> happened;
 };
 
 class Survivor {
@@ -78,6 +80,9 @@ class Survivor {
   YOTTA_API void restore(const Communicator& world, FoundSnapshot& found, Optimizer& optimizer);
   YOTTA_API void share_history(const Communicator& world, int64_t knows, size_t steps);
   YOTTA_API void warn_of_disk();
+  int faults_before(const Joiner& member) const {
+    return options_.happened ? options_.happened(member.place) : member.number;
+  }
 
   Joiner self_;
   SurvivorOptions options_;
@@ -120,8 +125,8 @@ Survivor::Survivor(const Joiner& self, SurvivorOptions options, std::function<vo
     fail(Where::current(), "a job of {} places that goes on when ranks die: 64 at most",
          options_.places.count());
   const std::vector<Fault> faults = options_.faults.of(self.place);
-  const auto number = static_cast<size_t>(self.number);
-  if (number < faults.size()) point_ = FaultPoint(faults[number], std::move(die));
+  const auto next = static_cast<size_t>(faults_before(self));
+  if (next < faults.size()) point_ = FaultPoint(faults[next], std::move(die));
   if (options_.recovery != Recovery::restart) options_.every = 1;
 }
 
@@ -222,9 +227,10 @@ bool Survivor::lets_others_in(const Communicator& world, const Epoch& epoch) con
     for (const int place : epoch.places) ready[static_cast<size_t>(place)] = true;
     for (const auto& [place, number] : epoch.waiting()) {
       const std::vector<Fault> faults = options_.faults.of(place);
-      const auto killed_by = static_cast<size_t>(number - 1);  // what ended the one before it
-      const bool stays_away = number > 0 && killed_by < faults.size() &&
-                              steps_done_ < faults[killed_by].step + faults[killed_by].back;
+      const int happened = faults_before({place, number});
+      const auto last = static_cast<size_t>(happened - 1);  // what ended the one before it
+      const bool stays_away = happened > 0 && last < faults.size() &&
+                              steps_done_ < faults[last].step + faults[last].back;
       ready[static_cast<size_t>(place)] = !stays_away;
     }
     const auto more = places_of_epoch(options_.recovery, options_.places, ready, options_.quorum);
