@@ -323,8 +323,8 @@ void rerouted(Lesson& lesson) {
   const PipelineReplicas job{4, 4, 8};
   lesson.section(
       "Rerouted: 4 replicas of 4 stages, 8 microbatches each; times in F + B of one microbatch");
-  lesson.say("{:<34}{:>8}{:>9}{:>9}{:>12}", "dead (replica.stage)", "at most", "at least",
-             "rerouted", "replay");
+  lesson.say("{:<34}{:>8}{:>9}{:>9}{:>12}", "dead (replica.stage)", "load", "formula", "rerouted",
+             "replay");
   const std::pair<const char*, std::vector<StageOfReplica>> losses[] = {
       {"nobody", {}},
       {"0.0", {{0, 0}}},

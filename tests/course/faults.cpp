@@ -366,7 +366,8 @@ TEST_CASE("what cannot go on is refused, with what can") {
   CHECK(contains(refusal("dp=2", Recovery::drop,
                          [](TrainingPlan& plan) { plan.tolerance->faults = "/no/such/plan"; }),
                  "/no/such/plan"));
-  CHECK(contains(refusal("dp=65", Recovery::drop, nothing), "for 64 ranks at most, not 65"));
+  CHECK(contains(refusal("dp=65", Recovery::drop, [](TrainingPlan& plan) { plan.batch = 65; }),
+                 "for 64 ranks at most, not 65"));
   CHECK(contains(refusal("dp=2", Recovery::drop,
                          [](TrainingPlan& plan) { plan.tolerance->snapshots = "/proc/none"; }),
                  "/proc/none"));

@@ -48,17 +48,18 @@ struct Counting : EpochMember {
   int64_t count = 0;
   static constexpr int64_t last = 6;
 
+  bool is_told(const std::string& list) const {
+    return list.find(fmt::format(" {} {} {},", self.place, self.number, count)) != list.npos;
+  }
   bool run(Communicator& world, const Epoch& epoch) override {
     std::vector<int64_t> most = {count};
     world.all_reduce(most, ReduceOp::max);
     count = most[0];
     while (count < last) {
-      if (deaths.find(fmt::format(" {} {} {},", self.place, self.number, count)) != deaths.npos)
-        raise(SIGKILL);
-      if (stops.find(fmt::format(" {} {} {},", self.place, self.number, count)) != stops.npos)
-        raise(SIGSTOP);
-      if (computes.find(fmt::format(" {} {} {},", self.place, self.number, count)) != stops.npos)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      if (is_told(computes))  // place 1 for longer than place 0
+        std::this_thread::sleep_for(std::chrono::seconds(2 * self.place + 1));
+      if (is_told(deaths)) raise(SIGKILL);
+      if (is_told(stops)) raise(SIGSTOP);
       std::vector<int64_t> ones = {1};
       world.all_reduce(ones);
       ++count;
@@ -170,13 +171,13 @@ TEST_CASE(
   if (!built_with_zmq()) return;
   const auto deaths = [](double patience) {
     // Place 0 dies while place 1 computes, and one death is allowed.
-    return counted(3, 1, " 0 0 3,", {.most_deaths = 1, .patience = patience}, "", " 1 0 3,");
+    return counted(3, 1, " 0 0 3,", {.most_deaths = 1, .patience = patience}, "", " 0 0 3, 1 0 3,");
   };
   const Counted patient = deaths(30);
   CHECK(patient.result.status == 0);
   CHECK(patient.log.starts_with("6 by "));
-  const std::string said = stderr_of([&] { CHECK(deaths(0.2).result.status == 128 + SIGKILL); });
-  CHECK(contains(said, "rank 1 has not come to epoch 2 within 0.2 s, and is killed"));
+  const std::string said = stderr_of([&] { CHECK(deaths(1).result.status == 128 + SIGKILL); });
+  CHECK(contains(said, "rank 1 has not come to epoch 2 within 1 s, and is killed"));
 }
 
 TEST_CASE("Ctrl-C also reaches the ranks: nobody takes their places") {
