@@ -267,7 +267,7 @@ void print_stop(const Arguments& a, const TrainingFigures& f) {
 // Any option of theirs says that the run is to go on when ranks die.
 void settle_tolerance(const Options& options, Arguments& a) {
   bool given = false;
-  for (const char* const option : {"--tolerate", "--recover", "--spares", "--patience",
+  for (const char* const option : {"--tolerate", "--recover", "--spares", "--patience", "--live",
                                    "--snapshot-every", "--snapshot-folder", "--faults"})
     given = given || options.given(option);
   if (!given) return;
@@ -436,6 +436,7 @@ void print_tokens(const TrainingFigures& f) {
 std::string drawn(const std::vector<EpochRecord>& epochs, const std::vector<double>& losses,
                   int64_t first) {
   const Survival run = shortened(survival_of(epochs, losses, first), 70);
+  if (run.columns.empty()) return "";  // no step is left to do
   return survival_text(run, run.columns.size());
 }
 void show_step(const Arguments& a, console::Progress& progress, const StepFigures& step) {

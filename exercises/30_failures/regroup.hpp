@@ -83,10 +83,11 @@ inline std::vector<int> places_of_epoch(Recovery recovery, const Places& places,
 
 // ---- from which step ----
 
-// A rank has this part of the model in memory, as it was after `step` steps.
+// A rank has this part of the model, as it was after `step` steps.
 struct Offer {
   int rank = 0, part = 0;
   int64_t step = 0;
+  bool operator==(const Offer&) const = default;
 };
 struct Healing {
   int64_t step = 0;  // all go on after so many; 0: all begin again

@@ -57,8 +57,8 @@ YOTTA_API double phi(double waited, double mean, double deviation);
 // How long a watcher waits before it takes a rank for dead, after these gaps.
 using Patience = std::function<double(std::span<const double> gaps)>;
 YOTTA_API Patience time_out(double seconds);
-// Until phi is `threshold`. Deviations below `least` are taken for `least`: few gaps say little, and
-// none say nothing: then it waits for ever.
+// Until phi is `threshold`. Deviations below `least` are taken for `least`: few gaps say little.
+// Without any gap it waits for ever.
 YOTTA_API Patience phi_accrual(double threshold, double least = 0.01);
 
 // What a watcher would have said of a rank that sent these heartbeats and then crashed.

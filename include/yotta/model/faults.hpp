@@ -13,9 +13,9 @@
 //     healing     the rank gets its weights     nothing: it has just come
 //
 // "rank" is a place in the job. Whoever dies there is replaced, and the replacement is another
-// member at the same place. It has the next fault that the plan holds for that place, so a step that
-// is done again does not kill again. A member that is killed from outside leaves its fault to the
-// next one. "back" is the number of steps that the others do before the replacement may join, where
+// member at the same place. It has the next fault that the plan holds for that place, so a step
+// that is done again does not kill again. A member that is killed from outside leaves its fault to
+// the next one. "back" is the number of steps that the others do before the replacement may join, where
 // they go on without it. When another rank dies meanwhile it joins earlier: the next epoch takes
 // whoever is ready.
 //

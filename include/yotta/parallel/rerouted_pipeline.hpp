@@ -30,10 +30,10 @@
 // The schedule is a list of actions for each rank, as every other (pipeline_schedule.hpp), made by
 // playing the step: the rank that can begin something first does so, B before F, and old
 // microbatches before new ones. In flight on a rank of stage s are up to h (p - s) microbatches, h
-// times as many as with 1F1B: with h = 1 there is hardly a bubble to fill, since a rank may not begin
+// times as many as with 1F1B. With h = 1 there is hardly a bubble to fill: a rank may not begin
 // more than 1F1B does. Every h up to `hold` is tried, and the shortest schedule is kept, of several
-// the one that holds least. In the cases that the tests try it takes up to 3 microbatches' time more
-// than the formula. Without failures it is 1F1B.
+// the one that holds least. In the cases that the tests try it takes up to 3 microbatches' time
+// more than the formula. Without failures it is 1F1B.
 //
 // Nobody waits forever: the last stage's ranks can always go on, so those of the stage before can.
 // Contract: p stages of equal cost, one a rank. Each rank runs Pipeline on a communicator of those
