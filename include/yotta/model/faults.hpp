@@ -15,9 +15,9 @@
 // "rank" is a place in the job. Whoever dies there is replaced, and the replacement is another
 // member at the same place. It has the next fault that the plan holds for that place, so a step
 // that is done again does not kill again. A member that is killed from outside leaves its fault to
-// the next one. "back" is the number of steps that the others do before the replacement may join, where
-// they go on without it. When another rank dies meanwhile it joins earlier: the next epoch takes
-// whoever is ready.
+// the next one. "back" is the number of steps that the others do before the replacement may join,
+// where they go on without it. When another rank dies meanwhile it joins earlier: the next epoch
+// takes whoever is ready.
 //
 // How a rank dies: on threads its thread ends by RankKilled, and the rank tells nobody; a process
 // kills itself with SIGKILL (kill -9). Neither gets to write, send or close anything in order;
