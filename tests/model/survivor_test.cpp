@@ -228,11 +228,8 @@ TEST_CASE("a disk that takes nothing does not end a run: it is said once, and co
   const std::string said = stderr_of([&] { train(with, options); });
   CHECK(with.weights == without.weights);
   CHECK(with.history == without.history);
-  const std::string warning = "a snapshot is not on the disk: ";
-  const size_t first = said.find(warning);
   CAPTURE(said);
-  REQUIRE(first != said.npos);
-  CHECK(contains(said, "Training goes on"));
+  CHECK(contains(said, "a snapshot is not on the disk; training goes on"));
   CHECK(contains(said, " snapshots of place 0 are not on the disk"));
 }
 

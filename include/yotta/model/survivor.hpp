@@ -213,8 +213,8 @@ void Survivor::warn_of_disk() {
   const int64_t unwritten = levels_.keeper().unwritten();
   if (unwritten > 0 && unwritten_ == 0)
     fmt::print(stderr,
-               "a snapshot is not on the disk: {}. Training goes on; the last one that was written "
-               "stays there\n",
+               "a snapshot is not on the disk; training goes on, and the last one that was written "
+               "stays there: {}\n",
                levels_.keeper().disk_problem());
   unwritten_ = unwritten;
 }

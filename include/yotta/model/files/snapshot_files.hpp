@@ -79,9 +79,14 @@ void write_snapshot(const std::string& folder, int64_t step, Part part, std::str
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   if (error) fail(where, "{} cannot be made: {}", path.parent_path().string(), error.message());
-  AtomicFile file(path, where);
-  file.write(bytes.data(), std::ssize(bytes), where);
-  file.commit(where);
+  try {
+    AtomicFile file(path, where);
+    file.write(bytes.data(), std::ssize(bytes), where);
+    file.commit(where);
+  } catch (const Error&) {  // a full disk: no empty folder stays
+    std::filesystem::remove(path.parent_path(), error);
+    throw;
+  }
   size_t newer = 0;
   for (const int64_t old : detail::steps_in(folder))
     if (old <= step && ++newer > SnapshotKeeper::kept) detail::remove_snapshot(folder, old, part);
