@@ -180,7 +180,7 @@ std::string reroute_legend() {
     svg += svg::box(20 + 190 * replica, 44, 14, 14, svg::rank_colors[replica]) +
            svg::text(40 + 190 * replica, 56, fmt::format("microbatch of replica {}", replica));
   return svg + svg::box(590, 44, 14, 14, "#fff", "#333", " stroke-width=\"3\"") +
-         svg::text(612, 56, "thick: of another replica than the rank");
+         svg::text(612, 56, "thick: taken over for a dead peer");
 }
 
 std::string reroute_axis(double length, double unit) {
