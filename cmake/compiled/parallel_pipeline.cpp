@@ -3,3 +3,4 @@
 #include "yotta/parallel/pipeline.hpp"
 #include "yotta/parallel/pipeline_kinds.hpp"
 #include "yotta/parallel/pipeline_picture.hpp"
+#include "yotta/parallel/rerouted_pipeline.hpp"

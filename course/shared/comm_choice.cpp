@@ -86,7 +86,9 @@ std::string own_path(const char* first_argument) {
   console::hand_on_terminals();
   std::fflush(nullptr);
   const int n = static_cast<int>(ranks.count);
-  if (ranks.epochs) end_as(start_members(n, ranks.epochs, program, {.spares = ranks.spares}));
+  if (ranks.epochs)
+    end_as(start_members(n, ranks.epochs, program,
+                         {.spares = ranks.spares, .patience = ranks.patience}));
   end_as(start_processes(n, program));
 }
 // Ends this process when the launcher that started it ends.

@@ -31,6 +31,7 @@ struct RanksWanted {
   int64_t least = 1, most = 1 << 20;
   EpochRule epochs = {};  // the job goes on when ranks die, by this rule; empty: it ends
   int spares = 0;         // processes that are ready to take a place
+  double patience = 20;   // seconds until a process that does not come to an epoch is killed
 };
 
 class CommChoice {

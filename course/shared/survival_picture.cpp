@@ -10,29 +10,26 @@ namespace yotta {
 
 namespace {
 
-struct EpochOfLog {
-  int64_t step, redone;
-  uint64_t places, joined;
-};
-
 uint64_t bits_of(const nlohmann::json& places) {
   uint64_t bits = 0;
   for (const nlohmann::json& each : places) bits |= uint64_t{1} << each.get<uint64_t>() % 64;
   return bits;
 }
 
-std::vector<EpochOfLog> epochs_of(const nlohmann::json& log) {
-  std::vector<EpochOfLog> epochs;
+std::vector<EpochRecord> epochs_of(const nlohmann::json& log) {
+  std::vector<EpochRecord> epochs;
   if (!log.is_object() || !log.contains("epochs")) throw JsonProblem("it has no epochs");
-  for (const nlohmann::json& each : log.at("epochs"))
-    epochs.push_back({each.at("step"), each.at("steps_redone"), bits_of(each.at("places")),
-                      bits_of(each.at("joined"))});
+  for (const nlohmann::json& each : log.at("epochs")) {
+    EpochRecord& epoch = epochs.emplace_back();
+    epoch.step = each.at("step"), epoch.redone = each.at("steps_redone");
+    epoch.places = bits_of(each.at("places")), epoch.joined = bits_of(each.at("joined"));
+  }
   if (epochs.empty()) throw JsonProblem("it has no epochs");
   return epochs;
 }
 
 // The steps of an epoch, until the next one began.
-void add_epoch(Survival& run, const EpochOfLog& epoch, const EpochOfLog* next,
+void add_epoch(Survival& run, const EpochRecord& epoch, const EpochRecord* next,
                const std::vector<double>& loss, int64_t first) {
   const int64_t end = next != nullptr ? next->step + next->redone : first + std::ssize(loss);
   for (int64_t step = epoch.step; step < std::min(end, first + std::ssize(loss)); ++step) {
@@ -46,26 +43,28 @@ void add_epoch(Survival& run, const EpochOfLog& epoch, const EpochOfLog* next,
 
 }  // namespace
 
-Survival read_survival(const std::string& json, const std::string& source, Where where) {
+Survival survival_of(const std::vector<EpochRecord>& epochs, const std::vector<double>& loss,
+                     int64_t first) {
   Survival run;
+  uint64_t all = 0;
+  for (size_t i = 0; i < epochs.size(); ++i) {
+    all |= epochs[i].places;
+    add_epoch(run, epochs[i], i + 1 < epochs.size() ? &epochs[i + 1] : nullptr, loss, first);
+  }
+  run.places = static_cast<int>(std::bit_width(all));
+  return run;
+}
+
+Survival read_survival(const std::string& json, const std::string& source, Where where) {
   try {
     const nlohmann::json log = parse_json(json);
-    const std::vector<EpochOfLog> epochs = epochs_of(log);
-    const std::vector<double> loss = log.at("loss");
-    uint64_t all = 0;
-    for (size_t i = 0; i < epochs.size(); ++i) {
-      all |= epochs[i].places;
-      add_epoch(run, epochs[i], i + 1 < epochs.size() ? &epochs[i + 1] : nullptr, loss,
-                log.at("first_step"));
-    }
-    run.places = static_cast<int>(std::bit_width(all));
+    return survival_of(epochs_of(log), log.at("loss"), log.at("first_step"));
   } catch (const std::exception& problem) {
     fail(where,
          "{} is no log of a run that outlives its ranks: {}. Write one with ./yotta train --ranks "
          "4 --faults FILE --json {}",
          source, problem.what(), source);
   }
-  return run;
 }
 
 Survival shortened(const Survival& run, size_t most) {

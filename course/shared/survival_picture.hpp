@@ -1,6 +1,7 @@
 // The live picture of a run that goes on when ranks die: the loss on top, below it a row for each place, dying and
-// healing. From the log that `./yotta train ... --json run.json` writes.
+// healing. While it trains, or from the log that `./yotta train ... --json run.json` writes.
 //
+//     ./yotta train --tolerate 1 ... --live               in a terminal, while it trains
 //     ./yotta lesson 30 -- --log run.json --live 1        in a terminal, step by step
 //     ./yotta lesson 30 -- --log run.json --html run.html a page that plays it
 #pragma once
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "yotta/core/error.hpp"
+#include "yotta/model/epoch_log.hpp"
 
 namespace yotta {
 
@@ -24,6 +26,9 @@ struct Survival {
   int places = 0;
   std::vector<SurvivalColumn> columns;
 };
+// A run so far: its epochs, and the losses of its steps from `first` on.
+Survival survival_of(const std::vector<EpochRecord>& epochs, const std::vector<double>& loss,
+                     int64_t first);
 // Errors: a log that is no JSON, or that of a run without --faults or --tolerate; `source` names it.
 Survival read_survival(const std::string& json, const std::string& source,
                        Where where = Where::current());

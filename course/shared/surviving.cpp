@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 
 #include "course/shared/console.hpp"
 #include "course/shared/training.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/comm/run_ranks.hpp"
+#include "yotta/comm/tcp/tcp_epochs.hpp"
 #include "yotta/core/system/files.hpp"
 
 namespace yotta {
@@ -32,11 +34,14 @@ Recovery usual_recovery(const TrainingPlan& plan) {
   return has_replicas(plan) ? Recovery::replay : Recovery::restart;
 }
 
-void expect_tolerance(const TrainingPlan& plan) {
-  if (!plan.tolerance) return;
+namespace {
+
+// Is there what the recovery goes on with?
+void expect_recovery(const TrainingPlan& plan) {
   const Tolerance& it = *plan.tolerance;
   const MeshShape layout = layout_of(plan);
-  if (it.recovery != Recovery::restart && !has_replicas(plan))
+  if (it.recovery == Recovery::restart) return;
+  if (!has_replicas(plan))
     fail(Where::current(),
          "--recover {} goes on with the replicas that are left, and {} has {}: take --recover "
          "restart{}",
@@ -45,13 +50,16 @@ void expect_tolerance(const TrainingPlan& plan) {
              ? fmt::format("none that hold the same: --zero {} cuts their state", plan.zero)
              : "one",
          plan.zero > 0 ? ", or leave --zero out" : ", or dp=2 as well");
-  if (it.recovery != Recovery::restart && it.missing >= layout.dp_replicate)
+  if (it.missing >= layout.dp_replicate)
     fail(Where::current(),
          "--tolerate {}: {} replicas cannot all be missing while others go on. Nearest: {}",
          it.missing, layout.dp_replicate, layout.dp_replicate - 1);
-  if (it.recovery != Recovery::restart && it.snapshot_every != 1)
+  if (it.snapshot_every != 1)
     fail(Where::current(), "--snapshot-every {} is for --recover restart: {} needs every step",
          it.snapshot_every, name(it.recovery));
+}
+
+void expect_no_other(const TrainingPlan& plan) {
   if (const char* const other = plan.workers > 0        ? "--diloco"
                                 : plan.stops_on_signals ? "--requeue"
                                 : plan.ema > 0          ? "--ema"
@@ -63,10 +71,20 @@ void expect_tolerance(const TrainingPlan& plan) {
     fail(Where::current(),
          "--tolerate and --faults are for models on the CPU, and this one is on {}",
          name(plan.device));
-  if (!it.snapshots.empty()) {
+  if (plan.ranks > 64)
+    fail(Where::current(), "--tolerate and --faults are for 64 ranks at most, not {}", plan.ranks);
+}
+
+}  // namespace
+
+void expect_tolerance(const TrainingPlan& plan) {
+  if (!plan.tolerance) return;
+  expect_recovery(plan);
+  expect_no_other(plan);
+  if (const std::string& folder = plan.tolerance->snapshots; !folder.empty()) {
     std::error_code error;  // what stands in the way is named next
-    std::filesystem::create_directories(it.snapshots, error);
-    expect_writable(fmt::format("{}/snapshot_{}", it.snapshots, getpid()));
+    std::filesystem::create_directories(folder, error);
+    expect_writable(fmt::format("{}/snapshot_{}", folder, getpid()));
   }
   static_cast<void>(faults_of(plan));
 }
@@ -106,6 +124,21 @@ ShareOfStep share_of_epoch(const TrainingPlan& plan, const Epoch& epoch, int ind
                        living, index / ranks);
 }
 
+namespace {
+
+// Of a process that a fault has killed: its replacement does not have this fault again. One that is
+// killed from outside leaves none.
+std::string fault_mark(int place, int fault) {
+  return fmt::format("{}/fault_{}_{}", std::getenv(job_variable), place, fault);
+}
+int happened_in_job(int place) {
+  int count = 0;
+  while (std::filesystem::exists(fault_mark(place, count))) ++count;
+  return count;
+}
+
+}  // namespace
+
 SurvivorOptions survivor_options(const TrainingPlan& plan, int64_t first, uint64_t run) {
   const Tolerance& it = *plan.tolerance;
   const Places places = places_of(plan);
@@ -116,13 +149,24 @@ SurvivorOptions survivor_options(const TrainingPlan& plan, int64_t first, uint64
           it.snapshots,
           run,
           first,
-          faults_of(plan)};
+          faults_of(plan),
+          std::getenv(job_variable) == nullptr ? nullptr : happened_in_job};
 }
 
-std::function<void()> way_to_die() {
+std::function<void()> way_to_die(int place) {
   if (epoch_host() == nullptr && rank_host() == nullptr) return [] { throw RankKilled(); };
-  return [] { std::raise(SIGKILL); };
+  return [place] {
+    if (std::getenv(job_variable) != nullptr)
+      write_file(fault_mark(place, happened_in_job(place)), "");
+    std::raise(SIGKILL);
+  };
 }
+
+namespace {
+std::string count_of(int64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+}  // namespace
 
 std::string describe_losses(const std::vector<EpochRecord>& epochs, int64_t dropped) {
   std::string text = fmt::format("epochs: {}; lost: ", epochs.size());
@@ -132,13 +176,14 @@ std::string describe_losses(const std::vector<EpochRecord>& epochs, int64_t drop
     redone += each.redone;
     seconds = std::max(seconds, each.seconds);
   }
-  text += fmt::format("{} steps were done again, {} sequences dropped", redone, dropped);
+  text += fmt::format("{} done again, {} dropped", count_of(redone, "step"),
+                      count_of(dropped, "sequence"));
   if (epochs.size() > 1) text += fmt::format("; {:.2f} s to go on at most", seconds);
   text += "\n";
   for (const EpochRecord& each : epochs)
-    text += fmt::format("  epoch {}: {} ranks, from step {}, state from {}{}\n", each.epoch,
-                        each.ranks, each.step, name(each.level),
-                        each.moved > 0 ? fmt::format(" ({} ranks)", each.moved) : "");
+    text += fmt::format("  epoch {}: {}, from step {}, state from {}{}\n", each.epoch,
+                        count_of(each.ranks, "rank"), each.step, name(each.level),
+                        each.moved > 0 ? fmt::format(" ({})", count_of(each.moved, "rank")) : "");
   return text;
 }
 

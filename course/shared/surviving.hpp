@@ -37,8 +37,8 @@ ShareOfStep share_of_epoch(const TrainingPlan& plan, const Epoch& epoch, int ind
 
 // What each member of a run is told. first: steps done when it begins; run: its mark.
 SurvivorOptions survivor_options(const TrainingPlan& plan, int64_t first, uint64_t run);
-// How members of this process die: a thread by RankKilled, a process by SIGKILL.
-std::function<void()> way_to_die();
+// How a member at this place dies: a thread by RankKilled, a process by SIGKILL.
+std::function<void()> way_to_die(int place);
 
 // What was lost, in words.
 std::string describe_losses(const std::vector<EpochRecord>& epochs, int64_t dropped);

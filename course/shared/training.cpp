@@ -204,6 +204,7 @@ struct Surviving {
   Survivor* survivor = nullptr;
   const Epoch* epoch = nullptr;
   const TrainingPlan* whole = nullptr;  // with all replicas
+  RankFigures* counted = nullptr;       // since this member joined
 };
 
 // The training run on one rank; of one epoch, if it goes on when ranks die.
@@ -356,7 +357,7 @@ class Run {
     if (survivor_ == nullptr) return first;
     first = survivor_->regroup(world_, *surviving_.epoch, *optimizer_);
     model_.hooks().after_step();  // ZeRO: whole weights from the new shards
-    figures_.ranks[static_cast<size_t>(world_.rank())] = {};
+    figures_.ranks[static_cast<size_t>(world_.rank())] = *surviving_.counted;
     for (const StepRecord& each : survivor_->history()) losses_.push_back(each.loss);
     return first;
   }
@@ -448,7 +449,8 @@ class Run {
     if (!is_first()) return;
     figures_.step_seconds.push_back(seconds);
     const auto all = static_cast<double>(plan_.batch * sequence_of(plan_));
-    on_step({step + 1, report.loss, all / seconds});
+    on_step({step + 1, report.loss, all / seconds, figures_.first_step, &losses_,
+             survivor_ == nullptr ? nullptr : &survivor_->log()});
   }
 
   // Adds what a step has sent and held to this rank's figures. What a checkpoint gathers between
@@ -462,6 +464,7 @@ class Run {
     for (size_t kind = 0; kind < mine.peak_by_kind.size(); ++kind)
       mine.peak_by_kind[kind] =
           std::max(mine.peak_by_kind[kind], ledger.memory()->peak(static_cast<MemoryKind>(kind)));
+    if (survivor_ != nullptr) *surviving_.counted = mine;
   }
 
   void finish() {
@@ -588,11 +591,11 @@ class TrainingMember : public EpochMember {
         text_(text),
         figures_(figures),
         on_step_(on_step),
-        survivor_(self, options, way_to_die()) {}
+        survivor_(self, options, way_to_die(self.place)) {}
 
   bool run(Communicator& world, const Epoch& epoch) override {
     const TrainingPlan plan = plan_of_epoch(plan_, epoch);
-    return Run(plan, text_, world, figures_, {&survivor_, &epoch, &plan_})(on_step_);
+    return Run(plan, text_, world, figures_, {&survivor_, &epoch, &plan_, &counted_})(on_step_);
   }
 
  private:
@@ -601,6 +604,7 @@ class TrainingMember : public EpochMember {
   TrainingFigures& figures_;
   const std::function<void(const StepFigures&)>& on_step_;
   Survivor survivor_;
+  RankFigures counted_;
 };
 
 // What marks the snapshots of a run: another plan has another.

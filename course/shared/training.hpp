@@ -105,6 +105,10 @@ bool is_saved_run(const std::string& folder);
 struct StepFigures {
   int64_t step = 0;  // done so far, of all
   double loss = 0, tokens_per_second = 0;
+  // All so far, from step `first` on; epochs: of a run that goes on when ranks die, else null.
+  int64_t first = 0;
+  const std::vector<double>* losses = nullptr;
+  const std::vector<EpochRecord>* epochs = nullptr;
 };
 
 // What one rank sent in all training steps, and held at its peak; saving and sampling apart.

@@ -9,9 +9,11 @@
 #include "course/shared/json_object.hpp"
 #include "course/shared/options.hpp"
 #include "course/shared/requeue.hpp"
+#include "course/shared/survival_picture.hpp"
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
+#include "yotta/comm/tcp/tcp_starter.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/text.hpp"
@@ -31,6 +33,8 @@ struct Arguments {
   std::string recover;
   Tolerance tolerance;
   int spares = 0;
+  bool live = false;
+  double patience = usual_patience;
 };
 
 void add_model_options(Options& to, Arguments& a) {
@@ -199,12 +203,18 @@ void add_failure_options(Options& to, Arguments& a) {
          one_of({"restart", "drop", "replay"}));
   to.add("--spares", a.spares, "of --comm tcp: processes that are ready before any rank dies",
          in_range(0, 64));
+  to.add(
+      "--patience", a.patience,
+      "of --comm tcp: seconds until a process that is stopped, or does not come when another has "
+      "died, is killed and replaced; longer than a rank computes between two collectives");
   to.add("--snapshot-every", it.snapshot_every, "of restart: steps from one snapshot to the next",
          at_least(1));
   to.add("--snapshot-folder", it.snapshots,
          "folder for snapshots, where a run that finds its own goes on from them; default: in "
          "memory alone",
          not_empty());
+  to.add_flag("--live", a.live,
+              "draw the loss and who takes part: on a terminal after each step, and at the end");
   to.add("--faults", it.faults, "a plan of who dies when (JSON): model/faults.hpp", not_empty());
 }
 void add_options(Options& to, Arguments& a) {
@@ -257,10 +267,12 @@ void print_stop(const Arguments& a, const TrainingFigures& f) {
 // Any option of theirs says that the run is to go on when ranks die.
 void settle_tolerance(const Options& options, Arguments& a) {
   bool given = false;
-  for (const char* const option :
-       {"--tolerate", "--recover", "--spares", "--snapshot-every", "--snapshot-folder", "--faults"})
+  for (const char* const option : {"--tolerate", "--recover", "--spares", "--patience", "--live",
+                                   "--snapshot-every", "--snapshot-folder", "--faults"})
     given = given || options.given(option);
   if (!given) return;
+  if (!(a.patience > 0))
+    fail(Where::current(), "--patience {} seconds: it must be above 0", a.patience);
   a.tolerance.recovery = usual_recovery(a.plan);
   for (const Recovery each : {Recovery::restart, Recovery::drop, Recovery::replay})
     if (a.recover == name(each)) a.tolerance.recovery = each;
@@ -271,9 +283,12 @@ void settle_tolerance(const Options& options, Arguments& a) {
 // Who starts others in place of the dead? MPI does not: Open MPI 4.1 ends a job when a process dies.
 void expect_others_come(const CommChoice& comm, const Arguments& a) {
   const Tolerance& it = *a.plan.tolerance;
-  if (a.spares > 0 && epoch_host() == nullptr)
+  const char* const idle = a.spares > 0                   ? "--spares"
+                           : a.patience != usual_patience ? "--patience"
+                                                          : nullptr;
+  if (idle != nullptr && epoch_host() == nullptr)
     fail(Where::current(),
-         "--spares changes nothing here: it is for --comm tcp. Leave it out, or add that");
+         "{} changes nothing here: it is for --comm tcp. Leave it out, or add that", idle);
   const bool starts_again = it.recovery == Recovery::restart && !it.snapshots.empty();
   if (!comm.wants_processes() || epoch_host() != nullptr || starts_again) return;
   fail(Where::current(),
@@ -294,7 +309,8 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
                             : a.layout.empty()  ? nullptr
                                                 : "--layout";
   RanksWanted wanted{a.plan.ranks, given, 1, rank_limit};
-  if (a.plan.tolerance) wanted.epochs = rule_of(a.plan), wanted.spares = a.spares;
+  if (a.plan.tolerance)
+    wanted.epochs = rule_of(a.plan), wanted.spares = a.spares, wanted.patience = a.patience;
   a.plan.ranks = static_cast<int>(comm.start(argc, argv, wanted));
   if (a.plan.tolerance) expect_others_come(comm, a);
   if (comm.is_first()) return;
@@ -403,6 +419,7 @@ void print_ranks(const TrainingFigures& f) {
     table.row(row);
   }
   fmt::print("{}", table.text());
+  if (f.epochs.size() > 1) fmt::print("each since its process or thread joined\n");
 }
 
 // Of a model with a tokenizer of its own.
@@ -413,6 +430,20 @@ void print_tokens(const TrainingFigures& f) {
              f.text_begins_with.empty()
                  ? ""
                  : "; " + printable(f.text_begins_with) + " stands before text and prompt");
+}
+
+// Who takes part, and the loss on top.
+std::string drawn(const std::vector<EpochRecord>& epochs, const std::vector<double>& losses,
+                  int64_t first) {
+  const Survival run = shortened(survival_of(epochs, losses, first), 70);
+  if (run.columns.empty()) return "";  // no step is left to do
+  return survival_text(run, run.columns.size());
+}
+void show_step(const Arguments& a, console::Progress& progress, const StepFigures& step) {
+  if (a.live && console::is_terminal(stderr))
+    fmt::print(stderr, "\x1b[H\x1b[2J{}", drawn(*step.epochs, *step.losses, step.first));
+  progress.update(step.step,
+                  fmt::format("loss {:.3f}  {:.0f} tokens/s", step.loss, step.tokens_per_second));
 }
 
 void print_summary(const Arguments& a, const TrainingFigures& f) {
@@ -443,6 +474,7 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
   if (p.layout || p.zero == 3)
     fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p), short_name));
   print_ranks(f);
+  if (a.live) fmt::print("{}", drawn(f.epochs, f.loss, f.first_step));
   if (p.tolerance) fmt::print("{}", describe_losses(f.epochs, f.dropped_sequences));
   if (p.sample_tokens > 0)
     fmt::print("\nbefore: {}\nafter:  {}\n", printable(p.prompt + f.sample_before),
@@ -552,10 +584,8 @@ int main(int argc, char** argv) {
     settle_device(comm, arguments);
     timelines.start();
     console::Progress progress("training", arguments.plan.steps);
-    const TrainingFigures figures = run_training(arguments.plan, [&](const StepFigures& step) {
-      progress.update(step.step, fmt::format("loss {:.3f}  {:.0f} tokens/s", step.loss,
-                                             step.tokens_per_second));
-    });
+    const TrainingFigures figures = run_training(
+        arguments.plan, [&](const StepFigures& step) { show_step(arguments, progress, step); });
     progress.finish();
     print_summary(arguments, figures);
     if (figures.stopped_by != 0 && comm.is_first()) print_stop(arguments, figures);

@@ -16,7 +16,8 @@
 // With drop and replay at least `quorum` replicas must be whole; else all wait.
 //
 // From which step. Each rank says what it has in memory: which part, after which step. The newest
-// step of which every part is there counts; whoever lacks its own gets it from a rank that has it.
+// step of which every part is there counts; whoever lacks its own gets it from the lowest rank that
+// has it.
 //
 //     part 0    after step 7, 8     (places 0 and 4; place 6 has 7 alone: it was a step behind)
 //     part 1    after step 7        (place 1)                       ->  all go on after step 7
@@ -82,17 +83,19 @@ inline std::vector<int> places_of_epoch(Recovery recovery, const Places& places,
 
 // ---- from which step ----
 
-// A rank has this part of the model in memory, as it was after `step` steps.
+// A rank has this part of the model, as it was after `step` steps.
 struct Offer {
   int rank = 0, part = 0;
   int64_t step = 0;
+  bool operator==(const Offer&) const = default;
 };
 struct Healing {
   int64_t step = 0;  // all go on after so many; 0: all begin again
-  // By rank: the one that it gets its part from; itself: it has it.
+  // By rank: itself, if it has its part after that step; else the lowest rank that has it; -1, if
+  // all begin again.
   std::vector<int> sources;
 };
-// parts: of each rank of the epoch. A step that nobody has to give is 0.
+// parts[rank]: the part of the model that a rank of the epoch trains.
 inline Healing find_healing(std::span<const Offer> offers, std::span<const int> parts);
 
 // Where an optimizer's weights, masters and state lie, in the order of its slots: what a rank gets
@@ -117,6 +120,7 @@ inline ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, in
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace yotta::student {
 

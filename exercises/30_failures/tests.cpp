@@ -61,7 +61,7 @@ TEST_CASE("30.1: no interval is better than Daly's") {
     expect(wasted(daly) < wasted(best) + 5e-4,
            fmt::format("a snapshot of {} s, a failure every 3600 s: Daly's interval of {:.0f} s "
                        "wastes more ({:.4f} of the time) than {:.0f} s ({:.4f}). The series: "
-                       "Young's x (1 + 1/3 x root of x + 1/9 x x) - save, with x = save / (2 mean)",
+                       "young (1 + root(x) / 3 + x / 9) - save, with x = save / (2 mean)",
                        save, daly, wasted(daly), best, wasted(best)));
   }
 }
@@ -73,12 +73,22 @@ TEST_CASE("30.1: Daly's series has three terms") {
                  right = std::sqrt(7200 * save) * (1 + std::sqrt(x) / 3 + x / 9) - save;
     expect(std::abs(best.daly - right) < 1e-9 * right,
            fmt::format("a snapshot of {} s, a failure every 3600 s: {:.3f} s, and the series gives "
-                       "{:.3f} s. Its terms are 1, 1/3 x root of x and 1/9 x x",
+                       "{:.3f} s. Its three terms are 1, root(x) / 3 and x / 9, with "
+                       "x = save / (2 mean)",
                        save, best.daly, right));
   }
 }
 
-TEST_CASE("30.1: a snapshot that is longer than two failures are apart") {
+TEST_CASE(
+    "30.1: the series holds for snapshots shorter than 2 mean, and mean is taken from there") {
+  for (const double save : {4000.0, 7000.0}) {
+    const double x = save / 7200, daly = solution.intervals(save, 3600).daly,
+                 right = std::sqrt(7200 * save) * (1 + std::sqrt(x) / 3 + x / 9) - save;
+    expect(std::abs(daly - right) < 1e-9 * right,
+           fmt::format("a snapshot of {} s, a failure every 3600 s: {:.0f} s, and the series gives "
+                       "{:.0f} s. It holds up to save = 2 mean, which is 7200 s here",
+                       save, daly, right));
+  }
   for (const double save : {7200.0, 10000.0}) {
     const double daly = solution.intervals(save, 3600).daly;
     expect(daly == 3600,
@@ -144,25 +154,39 @@ TEST_CASE("30.3: restart waits for all") {
 // ---- 30.4 ----
 
 namespace {
-const Ints parts = {0, 1, 0, 1};  // two replicas of two ranks
+const Ints two_by_two = {0, 1, 0, 1};  // two replicas of two ranks
 
-Healed heal(const std::vector<Have>& offers) {
+Healed heal(const std::vector<Have>& offers, const Ints& parts = two_by_two) {
   Healed found = solution.heal(offers, parts);
-  expect(found.sources.size() == 4,
-         fmt::format("4 ranks take part, and sources has {} entries", found.sources.size()));
+  expect(found.sources.size() == parts.size(),
+         fmt::format("{} ranks take part, and sources has {} entries", parts.size(),
+                     found.sources.size()));
   return found;
+}
+void check_sources(const Healed& found, const Ints& right, const std::string& why) {
+  expect(found.sources == right,
+         fmt::format("sources {}, not {}. {}", list(found.sources), list(right), why));
 }
 }  // namespace
 
 TEST_CASE("30.4: half a checkpoint is none") {
   const Healed found = heal({{0, 0, 7}, {0, 0, 8}, {1, 1, 7}, {1, 1, 6}, {2, 0, 8}, {3, 1, 7}});
-  expect(found.step == 7,
-         fmt::format("part 0 is there after steps 7 and 8, part 1 after 6 and 7: all "
-                     "go on after step {}, not 7. part 1 after step 8 is nowhere, "
-                     "as in a checkpoint of which half was written",
+  const char* const why = found.step == 8
+                              ? "Part 1 after step 8 is nowhere, as in a checkpoint of which half "
+                                "was written"
+                              : "7 is the newest step that both parts are there after";
+  expect(found.step == 7, fmt::format("part 0 is there after steps 7 and 8, part 1 after 6 and 7: "
+                                      "all go on after step {}, not 7. {}",
+                                      found.step, why));
+  check_sources(found, {0, 1, 0, 3}, "Rank 2 has its part after step 8 alone");
+}
+
+TEST_CASE("30.4: the newest step of each part is not enough") {
+  const Healed found = heal({{0, 0, 6}, {0, 0, 8}, {1, 1, 6}, {1, 1, 7}});
+  expect(found.step == 6,
+         fmt::format("part 0 is there after steps 6 and 8, part 1 after 6 and 7: all go on after "
+                     "step {}, not 6, the only step that both parts are there after",
                      found.step));
-  expect(found.sources == Ints{0, 1, 0, 3},
-         fmt::format("sources {}, not {}", list(found.sources), list({0, 1, 0, 3})));
 }
 
 TEST_CASE("30.4: who is behind gets the step that all go on from") {
@@ -199,11 +223,25 @@ TEST_CASE("30.4: who has its part keeps it") {
          fmt::format("rank 0 is new: it gets part 0 from rank 2, the only one "
                      "that has it, not from {}",
                      found.sources[0]));
-  const Healed peers = heal({{2, 0, 4}, {3, 1, 4}, {3, 0, 4}});
-  expect(peers.sources == Ints{2, 3, 2, 3},
-         fmt::format("rank 3 keeps a copy of part 0 as well, but the lowest rank that has a part "
-                     "gives it: sources {}, not {}",
-                     list(peers.sources), list({2, 3, 2, 3})));
+}
+
+TEST_CASE("30.4: a copy of another rank's part counts, too") {
+  const Healed found = heal({{0, 0, 4}, {0, 1, 4}});
+  expect(found.step == 4,
+         fmt::format("rank 0 has its own part 0 and a copy of part 1, both after step 4: all go on "
+                     "after step {}, not 4",
+                     found.step));
+  check_sources(found, {0, 0, 0, 0}, "Rank 0 has both parts, and the others are new");
+  check_sources(heal({{1, 0, 4}, {3, 1, 4}}), {1, 3, 1, 3},
+                "Rank 1 has a copy of part 0, and not its own part 1: it is not its own source");
+}
+
+TEST_CASE("30.4: of several that have a part the lowest rank gives it") {
+  check_sources(heal({{3, 0, 4}, {2, 0, 4}, {3, 1, 4}}), {2, 3, 2, 3},
+                "Part 0 is with ranks 3 and 2, in this order of the offers: rank 0 gets it from 2, "
+                "the lowest");
+  check_sources(heal({{5, 2, 9}, {4, 1, 9}, {3, 0, 9}, {0, 0, 9}}, {0, 1, 2, 0, 1, 2}),
+                {0, 4, 5, 3, 4, 5}, "Two replicas of three ranks; ranks 1 and 2 are new");
 }
 
 TEST_CASE("30.4: nothing is left: all begin again") {
@@ -243,6 +281,12 @@ void check_healed(DType dtype, const char* why) {
     std::memcpy(to[i].data(), from[i].data(), from[i].size());
   }
   healed.optimizer.set_steps(peer.optimizer.steps());
+  for (size_t i = 0; i < peer.parameters.size(); ++i)
+    expect(peer.parameters[i]->value.values() == healed.parameters[i]->value.values(),
+           fmt::format("a rank gets from its peer what memory_of lists, {} pieces, and then their "
+                       "weights {} differ. The next forward pass reads each slot's "
+                       "parameter->value, also where there is an f32 master",
+                       from.size(), peer.parameters[i]->name));
   for (int64_t step = 5; step < 8; ++step) {
     peer.step(step), healed.step(step);
     for (size_t i = 0; i < peer.parameters.size(); ++i)
@@ -294,18 +338,32 @@ TEST_CASE("30.6: drop: the mean is over what is trained on") {
     }
 }
 
+TEST_CASE("30.6: without a loss each rank has the sequences that it always has") {
+  for (const Way way : {Way::restart, Way::drop, Way::replay}) {
+    const std::vector<Share> all = shares(way, 10, 2, 4, {0, 1, 2, 3});
+    for (size_t i = 0; i < all.size(); ++i) {
+      const BatchShard right = batch_shard(10, 8, static_cast<int>(i));
+      expect(
+          all[i].begin == right.begin && all[i].end == right.end && all[i].all == 10,
+          fmt::format("batch 10, 4 replicas of 2 ranks, all there: rank {} of replica {} trains "
+                      "on sequences {} to {} of {}, not {} to {} of 10. Each of the 8 ranks has "
+                      "its own sequences",
+                      i % 2, i / 2, all[i].begin, all[i].end, all[i].all, right.begin, right.end));
+    }
+  }
+}
+
 TEST_CASE("30.6: drop: each keeps its own sequences") {
-  const std::vector<Share> whole = shares(Way::drop, 10, 2, 4, {0, 1, 2, 3});
   const std::vector<Share> left = shares(Way::drop, 10, 2, 4, {0, 2, 3});
-  const size_t same[] = {0, 1, 4, 5, 6, 7};
-  for (size_t i = 0; i < left.size(); ++i)
-    expect(
-        left[i].begin == whole[same[i]].begin && left[i].end == whole[same[i]].end,
-        fmt::format("batch 10, 4 replicas of 2 ranks, replica 1 is lost: rank {} of replica {} "
-                    "trains on sequences {} to {}, and on {} to {} when all are there. With drop "
-                    "each keeps its own sequences, and those of the lost are left out",
-                    i % 2, same[i] / 2, left[i].begin, left[i].end, whole[same[i]].begin,
-                    whole[same[i]].end));
+  const int same[] = {0, 1, 4, 5, 6, 7};
+  for (size_t i = 0; i < left.size(); ++i) {
+    const BatchShard whole = batch_shard(10, 8, same[i]);
+    expect(left[i].begin == whole.begin && left[i].end == whole.end,
+           fmt::format("batch 10, 4 replicas of 2 ranks, replica 1 is lost: rank {} of replica {} "
+                       "trains on sequences {} to {}, and on {} to {} when all are there. With "
+                       "drop each keeps its own sequences, and those of the lost are left out",
+                       i % 2, same[i] / 2, left[i].begin, left[i].end, whole.begin, whole.end));
+  }
 }
 
 TEST_CASE("30.6: replay: each sequence once") {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "course/shared/failures_picture.hpp"
@@ -317,6 +318,39 @@ void who_takes_part(Lesson& lesson) {
     }
 }
 
+// What a step takes when ranks are dead: rerouted, and without the replicas that miss a rank.
+void rerouted(Lesson& lesson) {
+  const PipelineReplicas job{4, 4, 8};
+  lesson.section(
+      "Rerouted: 4 replicas of 4 stages, 8 microbatches each; times in F + B of one microbatch");
+  lesson.say("{:<34}{:>8}{:>9}{:>9}{:>12}", "dead (replica.stage)", "load", "formula", "rerouted",
+             "replay");
+  const std::pair<const char*, std::vector<StageOfReplica>> losses[] = {
+      {"nobody", {}},
+      {"0.0", {{0, 0}}},
+      {"0.1", {{0, 1}}},
+      {"0.3", {{0, 3}}},
+      {"0.1 and 1.2", {{0, 1}, {1, 2}}},
+      {"0.1 and 1.1", {{0, 1}, {1, 1}}},
+      {"0.0, 1.1, 2.2 and 3.3", {{0, 0}, {1, 1}, {2, 2}, {3, 3}}}};
+  for (const auto& [words, dead] : losses) {
+    const ReroutedPipeline made = reroute(job, dead);
+    size_t most = 0;
+    for (const PipelineActions& each : made.schedule.by_rank)
+      most = std::max(most, each.size() / 2);
+    std::set<int> lost;
+    for (const StageOfReplica& each : dead) lost.insert(each.replica);
+    const auto left = job.replicas - static_cast<int>(lost.size());
+    const int64_t all = job.replicas * job.m;
+    lesson.say("{:<34}{:>8}{:>9.1f}{:>9.1f}{:>12}", words, most, rerouted_length(job, dead) / 3,
+               simulate(made.schedule).length / 3,
+               left > 0
+                   ? fmt::format("{:.1f}", static_cast<double>((all + left - 1) / left + job.p - 1))
+                   : "all wait");
+    lesson.number(fmt::format("rerouted.{}", words), simulate(made.schedule).length / 3);
+  }
+}
+
 Survival recorded() {
   const std::string file = std::string(YOTTA_SOURCE_DIR) + "/lessons/30_failures/run.json";
   return read_survival(read_file(file), file);
@@ -348,8 +382,10 @@ void show_log(Lesson& lesson, const Sizes& s) {
 void draw(Lesson& lesson) {
   write_file("failure_intervals.svg", intervals_svg());
   write_file("failure_flips.svg", flips_svg());
+  write_file("failure_reroute.svg", reroute_svg());
   write_file("failure_run.svg", survival_svg(recorded()));
-  lesson.say("drawn in failure_intervals.svg, failure_flips.svg and failure_run.svg");
+  lesson.say(
+      "drawn in failure_intervals.svg, failure_flips.svg, failure_reroute.svg and failure_run.svg");
 }
 
 void all(Lesson& lesson, const Sizes& s) {
@@ -362,7 +398,9 @@ void all(Lesson& lesson, const Sizes& s) {
   if (part(3)) heartbeats(lesson), hangs(lesson), stragglers(lesson);
   if (part(4)) flips(lesson);
   if (part(5)) recovery(lesson, s);
-  if (s.only == 0) who_takes_part(lesson), picture(lesson);
+  if (s.only == 0) who_takes_part(lesson);
+  if (part(6)) rerouted(lesson);
+  if (s.only == 0) picture(lesson);
   lesson.say("\nNext: write it yourself, ./yotta check 30");
 }
 
@@ -384,8 +422,8 @@ int main(int argc, char** argv) {
        {"save", "seconds of a snapshot", &sizes.save, 1, 100000},
        {"down", "seconds from a failure to the first step after it", &sizes.down, 0, 100000},
        {"back", "steps for which the dead rank stays away", &sizes.back, 0, 13},
-       {"only", "1 intervals, 2 Llama 3, 3 detection, 4 flips, 5 recovery; 0: all", &sizes.only, 0,
-        5},
+       {"only", "1 intervals, 2 Llama 3, 3 detection, 4 flips, 5 recovery, 6 rerouted; 0: all",
+        &sizes.only, 0, 6},
        {"draw", "1: write the page's pictures into this folder", &sizes.draw, 0, 1},
        {"live", "1, with --log: play it step by step", &sizes.live, 0, 1}});
 }

@@ -14,6 +14,7 @@
 #include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/core/system/files.hpp"
+#include "yotta/model/files/safetensors.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -157,6 +158,67 @@ TEST_CASE("a run whose ranks all die goes on from peers, from the disk, or begin
   }
 }
 
+TEST_CASE("two of eight ranks die at once, and --tolerate 2 goes on; with three dead all wait") {
+  const Runs runs;
+  const TrainingFigures without = trained(runs.plan("dp=8"));
+  for (const Recovery recovery : {Recovery::replay, Recovery::drop, Recovery::restart})
+    for (const int third : {-1, 7}) {
+      CAPTURE(name(recovery));
+      CAPTURE(third);
+      std::vector<Fault> faults = {{0, 3, FaultPhase::collective, 2},
+                                   {5, 3, FaultPhase::collective, 2}};
+      if (third >= 0) faults.push_back({third, 3, FaultPhase::collective, 2});
+      TrainingPlan plan = runs.plan("dp=8", recovery, faults);
+      plan.tolerance->missing = 2;
+      const TrainingFigures figures = trained(plan);
+      CHECK(difference(figures, without) <= (recovery == Recovery::drop ? 0.1 : 1e-5));
+      CHECK(figures.epochs.back().ranks == 8);
+      int64_t fewest = 8;
+      for (const EpochRecord& each : figures.epochs) fewest = std::min(fewest, each.ranks);
+      CHECK(fewest >= (recovery == Recovery::restart ? 8 : 6));
+      const int64_t most = 2 * (steps - 3);  // a sequence of each of two replicas in each step
+      CHECK((figures.dropped_sequences <= most &&
+             (recovery == Recovery::drop || figures.dropped_sequences == 0)));
+    }
+}
+
+TEST_CASE("drop: no weight is further from the run without faults than AdamW can move it") {
+  const Runs runs;
+  const auto weights = [&](TrainingPlan plan, const char* name) {
+    plan.save = (runs.folder() / name).string();
+    const TrainingFigures figures = trained(plan);
+    CHECK((figures.dropped_sequences > 0) == plan.tolerance.has_value());
+    return load_safetensors(plan.save + "/model.safetensors");
+  };
+  const auto without = weights(runs.plan("dp=4"), "without");
+  const auto with =
+      weights(runs.plan("dp=4", Recovery::drop, {{1, 2, FaultPhase::backward, 5}}), "with");
+  double most = 0;
+  REQUIRE(with.size() == without.size());
+  for (size_t i = 0; i < with.size(); ++i) {
+    const std::vector<double> a = with[i].value.values(), b = without[i].value.values();
+    for (size_t k = 0; k < a.size(); ++k) most = std::max(most, std::abs(a[k] - b[k]));
+  }
+  CHECK(most > 0);
+  // Cauchy and Schwarz, for infinitely many steps: 1.17.
+  const AdamWOptions adamw = runs.plan("dp=4").adamw;
+  const double a = 1 - adamw.beta1, b = 1 - adamw.beta2;
+  const double of_step = a / std::sqrt(b) / std::sqrt(1 - adamw.beta1 * adamw.beta1 / adamw.beta2);
+  CHECK(of_step == doctest::Approx(1.165).epsilon(1e-3).scale(0));
+  CHECK(most <= 2 * of_step * runs.plan("dp=4").learning_rate * (steps - 2));
+}
+
+TEST_CASE("what a rank has sent is counted since it joined, over all epochs") {
+  const Runs runs;
+  const TrainingFigures without = trained(runs.plan("dp=4"));
+  const TrainingFigures with =
+      trained(runs.plan("dp=4", Recovery::replay, {{3, 6, FaultPhase::backward, 0}}));
+  REQUIRE(with.epochs.size() >= 2);
+  REQUIRE(with.epochs.back().step >= 6);
+  CHECK(2 * with.ranks[0].bytes_sent > without.ranks[0].bytes_sent);
+  CHECK(2 * with.ranks[3].bytes_sent < without.ranks[3].bytes_sent);  // the new member's
+}
+
 TEST_CASE("a job that is started again goes on from its own snapshots, and from no other's") {
   const Runs runs;
   const TrainingFigures without = trained(runs.plan("fsdp=2,dp=2"));
@@ -243,6 +305,39 @@ TEST_CASE("processes that kill themselves with SIGKILL: the losses of threads wi
   }
 }
 
+TEST_CASE(
+    "eight processes, of which any two are killed from outside, with kill -9, again and again" *
+    doctest::test_suite("long")) {
+#ifndef YOTTA_HAVE_ZMQ
+  YOTTA_NOT_RUN("ZeroMQ is not installed (Debian, Ubuntu: apt-get install libzmq3-dev cppzmq-dev)");
+#endif
+  const Runs runs;
+  constexpr int64_t many = 3000;
+  TrainingPlan plan = runs.plan("dp=8");
+  plan.steps = many;
+  const TrainingFigures without = trained(plan);
+  for (int i = 0; i < 6; ++i) {
+    const std::string json = (runs.folder() / fmt::format("figures_{}.json", i)).string();
+    const std::string train = fmt::format(
+        "{} --comm tcp --ranks 8 --tolerate 2 --layers 2 --width 8 --heads 2 --context 8 --batch 8 "
+        "--warmup 2 --steps {} --text {} --json {}",
+        from_ctest("YOTTA_TRAIN"), many, plan.text, json);
+    // The children in the order in which they were started; the first are ranks 0, 1, ...
+    const std::string kill = fmt::format("sleep 1; kill -9 $(pgrep -P $job | sed -n '{}p;{}p'); ",
+                                         i % 8 + 1, (i + 3) % 8 + 1);
+    const runner::Ending ending = runner::run_limited(
+        {"/bin/sh", "-c", fmt::format("{} & job=$!; {}{}wait $job", train, kill, kill)},
+        longest_wait);
+    CAPTURE(ending.output);
+    REQUIRE(ending.well());
+    const auto figures = nlohmann::json::parse(read_file(json));
+    REQUIRE(figures["loss"].size() == many);
+    CHECK(figures["epochs"].size() >= 2);
+    CHECK(figures["sequences_dropped"] == 0);
+    CHECK(std::abs(figures["loss"].back().get<double>() - without.loss.back()) <= 1e-3);
+  }
+}
+
 TEST_CASE("what cannot go on is refused, with what can") {
   const Runs runs;
   const auto refusal = [&](const std::string& layout, Recovery recovery, auto change) {
@@ -271,6 +366,8 @@ TEST_CASE("what cannot go on is refused, with what can") {
   CHECK(contains(refusal("dp=2", Recovery::drop,
                          [](TrainingPlan& plan) { plan.tolerance->faults = "/no/such/plan"; }),
                  "/no/such/plan"));
+  CHECK(contains(refusal("dp=65", Recovery::drop, [](TrainingPlan& plan) { plan.batch = 65; }),
+                 "for 64 ranks at most, not 65"));
   CHECK(contains(refusal("dp=2", Recovery::drop,
                          [](TrainingPlan& plan) { plan.tolerance->snapshots = "/proc/none"; }),
                  "/proc/none"));

@@ -382,6 +382,7 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
         {"scaling_width.svg", "29", scaling_width_svg()},
         {"failure_intervals.svg", "30", intervals_svg()},
         {"failure_flips.svg", "30", flips_svg()},
+        {"failure_reroute.svg", "30", reroute_svg()},
         {"failure_run.svg", "30", survival_svg(recorded_run())},
         {"diloco.svg", "31", diloco_svg(stored_diloco_curves())},
         {"diloco_grid.svg", "31", diloco_grid_svg(stored_diloco_grid())},

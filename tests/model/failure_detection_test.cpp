@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include <array>
 #include <atomic>
 #include <cmath>
@@ -27,6 +29,7 @@ TEST_CASE("phi is -log10 of a normal distribution's tail") {
   const std::vector<double> gaps = {0.9, 1.1, 0.9, 1.1};
   const double patience = phi_accrual(8)(gaps);
   CHECK(phi(patience, 1, 0.1) == doctest::Approx(8).epsilon(1e-6));
+  CHECK(phi_accrual(8)({}) == std::numeric_limits<double>::infinity());  // it knows nothing
   CHECK(phi_accrual(8, 0.5)(gaps) == doctest::Approx(1 + 5 * (patience - 1)));
 }
 

@@ -119,6 +119,25 @@ TEST_CASE(
   check_found(fresh, 4, 2, 0, SnapshotLevel::beginning, 0);  // part 0 of step 2 is gone by now
 }
 
+TEST_CASE("memory and disk are searched together: the newest step of all parts counts") {
+  const TemporaryFolder folder;
+  const std::string name = folder.path().string();
+  Memory memory(2, 2, name), fresh(2, 2, name);
+  for (const int64_t step : {4, 6}) {
+    for (size_t rank = 0; rank < 2; ++rank)
+      take(*memory.levels[rank], static_cast<int>(rank), step, true);
+    if (step == 4)  // rank 1 dies before rank 0 has its part of step 6
+      run_ranks(2, [&](Communicator& world) { memory.of(world).send_to_next(world); });
+  }
+  std::swap(memory.levels[1], fresh.levels[1]);
+  check_found(memory, 2, 2, 6, SnapshotLevel::disk, 1);
+  std::filesystem::remove(snapshot_file(name, 6, {1, 2}));
+  check_found(memory, 2, 2, 4, SnapshotLevel::peer_memory, 1);
+  memory.levels[0]->forget_after(4);
+  CHECK_FALSE(std::filesystem::exists(snapshot_file(name, 6, {0, 2})));
+  CHECK(std::filesystem::exists(snapshot_file(name, 4, {0, 2})));
+}
+
 TEST_CASE("half a snapshot, as a killed rank leaves it, is none") {
   const TemporaryFolder folder;
   Memory memory(1, 1, folder.path().string());

@@ -8,7 +8,11 @@
 #include <mutex>
 
 #include "support/message_of.hpp"
+#include "support/stderr_text.hpp"
+#include "support/temporary_folder.hpp"
 #include "yotta/comm/run_ranks.hpp"
+#include "yotta/core/system/files.hpp"
+#include "yotta/model/files/snapshot_files.hpp"
 #include "yotta/nn/adamw.hpp"
 
 using namespace yotta;
@@ -68,6 +72,7 @@ class Member : public EpochMember {
       survivor_.end_step({sum[0], share.all}, optimizer);
       if (survivor_.lets_others_in(world, epoch)) return false;
     }
+    survivor_.finish();
     const std::lock_guard lock(outcome_.mutex);
     outcome_.weights[self_.place] = weight->value.data<double>()[0];
     outcome_.log = survivor_.log(), outcome_.history = survivor_.history();
@@ -210,4 +215,65 @@ TEST_CASE("two die in one step, one dies while it is healed, and all die") {
       if (quorum == 4)
         for (const EpochRecord& each : with.log) CHECK(each.ranks == 4);
     }
+}
+
+TEST_CASE("a disk that takes nothing does not end a run: it is said once, and counted at the end") {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "a_file").string();
+  write_file(file, "where a folder should be");
+  Outcome without, with;
+  train(without, options_of(Recovery::restart, {1, 2}, {}));
+  SurvivorOptions options = options_of(Recovery::restart, {1, 2}, {{1, 7, FaultPhase::optimizer}});
+  options.folder = file + "/snapshots";
+  const std::string said = stderr_of([&] { train(with, options); });
+  CHECK(with.weights == without.weights);
+  CHECK(with.history == without.history);
+  CAPTURE(said);
+  CHECK(contains(said, "a snapshot is not on the disk; training goes on"));
+  CHECK(contains(said, " snapshots of place 0 are not on the disk"));
+}
+
+TEST_CASE(
+    "snapshots do not grow with the steps: losses so far are on the disk in the first part alone") {
+  const TemporaryFolder folder;
+  SurvivorOptions options = options_of(Recovery::replay, {2, 2}, {{2, 5, FaultPhase::backward, 1}});
+  options.folder = folder.path().string();
+  Outcome outcome;
+  train(outcome, options);
+  CHECK(outcome.history.size() == steps);
+  const auto held = [&](int part) {
+    return read_snapshot(read_file(snapshot_file(options.folder, steps, {part, 2})))
+        ->history.size();
+  };
+  CHECK((held(0) == steps && held(1) == 0));
+  Outcome again;  // a job that is started again: nothing is left to do
+  train(again, options);
+  CHECK(again.history == outcome.history);
+  CHECK(again.weights == outcome.weights);
+  CHECK(again.log.front().level == SnapshotLevel::disk);
+}
+
+TEST_CASE("65 places are more than the log has bits for: refused") {
+  CHECK(contains(message_of([] {
+                   Survivor({0, 0}, options_of(Recovery::drop, {65, 1}, {}), nullptr);
+                 }),
+                 "a job of 65 places that goes on when ranks die: 64 at most"));
+}
+
+TEST_CASE("a member that was killed from outside leaves its fault to the next one at its place") {
+  SurvivorOptions options = options_of(Recovery::replay, {2, 1},
+                                       {{1, 3, FaultPhase::forward}, {1, 6, FaultPhase::backward}});
+  const auto fault = [&](int number) {
+    Survivor survivor({1, number}, options, nullptr);
+    survivor.begin_step(steps);
+    return survivor.point().is_due(FaultPhase::forward)    ? 0
+           : survivor.point().is_due(FaultPhase::backward) ? 1
+                                                           : -1;
+  };
+  CHECK((fault(0) == 0 && fault(1) == 1 && fault(2) == -1));
+  int happened = 0;
+  options.happened = [&](int place) { return place == 1 ? happened : 9; };
+  CHECK((fault(0) == 0 && fault(1) == 0));
+  happened = 1;
+  CHECK(fault(3) == 1);
 }

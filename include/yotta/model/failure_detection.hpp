@@ -58,6 +58,7 @@ YOTTA_API double phi(double waited, double mean, double deviation);
 using Patience = std::function<double(std::span<const double> gaps)>;
 YOTTA_API Patience time_out(double seconds);
 // Until phi is `threshold`. Deviations below `least` are taken for `least`: few gaps say little.
+// Without any gap it waits for ever.
 YOTTA_API Patience phi_accrual(double threshold, double least = 0.01);
 
 // What a watcher would have said of a rank that sent these heartbeats and then crashed.
@@ -101,6 +102,7 @@ YOTTA_API std::vector<int> find_stragglers(const Arrivals& arrivals, double tole
 #if YOTTA_BODIES_OF(model_failures_json)
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "yotta/core/random.hpp"
@@ -139,6 +141,7 @@ Patience phi_accrual(double threshold, double least) {
     (phi(z, 0, 1) < threshold ? low : high) = z;
   }
   return [z = low, least](std::span<const double> gaps) {
+    if (gaps.empty()) return std::numeric_limits<double>::infinity();
     const double n = static_cast<double>(gaps.size());
     const double mean = std::accumulate(gaps.begin(), gaps.end(), 0.0) / n;
     double squares = 0;

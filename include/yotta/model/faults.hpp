@@ -13,13 +13,15 @@
 //     healing     the rank gets its weights     nothing: it has just come
 //
 // "rank" is a place in the job. Whoever dies there is replaced, and the replacement is another
-// member at the same place: the i-th member of a place has the i-th fault that the plan holds for
-// it. So a step that is done again does not kill again. "back" is the number of steps that the
-// others do before the replacement may join, where they go on without it. When another rank dies
-// meanwhile it joins earlier: the next epoch takes whoever is ready.
+// member at the same place. It has the next fault that the plan holds for that place, so a step
+// that is done again does not kill again. A member that is killed from outside leaves its fault to
+// the next one. "back" is the number of steps that the others do before the replacement may join,
+// where they go on without it. When another rank dies meanwhile it joins earlier: the next epoch
+// takes whoever is ready.
 //
 // How a rank dies: on threads its thread ends by RankKilled, and the rank tells nobody; a process
-// kills itself with SIGKILL (kill -9). Neither gets to write, send or close anything in order.
+// kills itself with SIGKILL (kill -9). Neither gets to write, send or close anything in order;
+// a process leaves a mark that its fault has happened.
 //
 // Contract: a point is reached by calls of FaultPoint::at in the order of the step; a fault happens
 // at the first point of its phase in its step or, if its member joins later, in a later one.

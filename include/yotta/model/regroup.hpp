@@ -15,7 +15,8 @@
 // With drop and replay at least `quorum` replicas must be whole; else all wait.
 //
 // From which step. Each rank says what it has in memory: which part, after which step. The newest
-// step of which every part is there counts; whoever lacks its own gets it from a rank that has it.
+// step of which every part is there counts; whoever lacks its own gets it from the lowest rank that
+// has it.
 //
 //     part 0    after step 7, 8     (places 0 and 4; place 6 has 7 alone: it was a step behind)
 //     part 1    after step 7        (place 1)                       ->  all go on after step 7
@@ -80,17 +81,19 @@ YOTTA_API std::vector<int> places_of_epoch(Recovery recovery, const Places& plac
 
 // ---- from which step ----
 
-// A rank has this part of the model in memory, as it was after `step` steps.
+// A rank has this part of the model, as it was after `step` steps.
 struct Offer {
   int rank = 0, part = 0;
   int64_t step = 0;
+  bool operator==(const Offer&) const = default;
 };
 struct Healing {
   int64_t step = 0;  // all go on after so many; 0: all begin again
-  // By rank: the one that it gets its part from; itself: it has it.
+  // By rank: itself, if it has its part after that step; else the lowest rank that has it; -1, if
+  // all begin again.
   std::vector<int> sources;
 };
-// parts: of each rank of the epoch. A step that nobody has to give is 0.
+// parts[rank]: the part of the model that a rank of the epoch trains.
 YOTTA_API Healing find_healing(std::span<const Offer> offers, std::span<const int> parts);
 
 // Where an optimizer's weights, masters and state lie, in the order of its slots: what a rank gets
@@ -116,6 +119,7 @@ YOTTA_API ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks,
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace yotta {
 
@@ -162,21 +166,19 @@ Healing find_healing(std::span<const Offer> offers, std::span<const int> parts) 
   Healing healing;
   healing.sources.assign(parts.size(), -1);
   // exercise 30.4: the newest step of which every part is there, and who gets its part from whom
-  std::map<int64_t, std::map<int, std::vector<int>>> ranks;  // by step, newest last, and part
-  for (const Offer& each : offers) ranks[each.step][each.part].push_back(each.rank);
-  const auto has_all = [&](const std::map<int, std::vector<int>>& by_part) {
-    return std::all_of(parts.begin(), parts.end(),
-                       [&](int part) { return by_part.count(part) > 0; });
-  };
-  const auto newest = std::find_if(ranks.rbegin(), ranks.rend(),
-                                   [&](const auto& each) { return has_all(each.second); });
-  if (newest == ranks.rend()) return healing;
-  healing.step = newest->first;
+  std::map<int64_t, std::map<int, std::set<int>>> ranks;  // by step, the newest last, and by part
+  for (const Offer& each : offers) ranks[each.step][each.part].insert(each.rank);
+  std::erase_if(ranks, [&](const auto& step) {
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](int part) { return step.second.count(part) == 0; });
+  });
+  if (ranks.empty()) return healing;
+  const auto& [newest, by_part] = *ranks.rbegin();
+  healing.step = newest;
   for (size_t rank = 0; rank < parts.size(); ++rank) {
-    const std::vector<int>& have = newest->second.at(parts[rank]);
-    const bool has_own = std::count(have.begin(), have.end(), static_cast<int>(rank)) > 0;
-    healing.sources[rank] =
-        has_own ? static_cast<int>(rank) : *std::min_element(have.begin(), have.end());
+    const std::set<int>& have = by_part.at(parts[rank]);
+    const bool has_own = have.count(static_cast<int>(rank)) > 0;
+    healing.sources[rank] = has_own ? static_cast<int>(rank) : *have.begin();
   }
   // end of exercise 30.4
   return healing;

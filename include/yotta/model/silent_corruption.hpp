@@ -88,6 +88,8 @@ class NormWatch {
 #include <cmath>
 #include <cstring>
 
+#include "yotta/model/snapshot_levels.hpp"
+
 namespace yotta {
 
 void flip_bit(Tensor& x, int bit, Where where) {
@@ -114,13 +116,6 @@ inline uint64_t checksum_of_memory(std::span<const std::span<std::byte>> memory)
   }
   return checksum(sums);
 }
-// What all ranks say, by rank.
-inline std::vector<int64_t> said_by_all(const Communicator& world, const std::vector<int64_t>& own,
-                                        const char* label) {
-  std::vector<int64_t> all(own.size() * static_cast<size_t>(world.size()));
-  world.all_gather(all, own, {.label = label});
-  return all;
-}
 }  // namespace detail
 
 uint64_t checksum_of(Optimizer& optimizer) {
@@ -135,8 +130,7 @@ uint64_t checksum_of_gradients(const std::vector<ParameterPtr>& parameters) {
 }
 
 std::vector<int> odd_ranks(const Communicator& world, uint64_t own) {
-  const std::vector<int64_t> all =
-      detail::said_by_all(world, {static_cast<int64_t>(own)}, "checksum");
+  const std::vector<int64_t> all = said_by_all(world, {static_cast<int64_t>(own)}, "checksum");
   const auto votes = [&](int64_t sum) { return std::count(all.begin(), all.end(), sum); };
   std::vector<int> odd;
   for (size_t rank = 0; rank < all.size(); ++rank)

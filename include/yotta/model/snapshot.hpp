@@ -18,8 +18,9 @@
 // snapshot is what one rank holds: no message is needed to take or to restore it. Restored, a run
 // computes the same bits as if nothing had happened.
 // Cost: `kept` copies of weights and optimizer state in memory, and up to two more while one is
-// taken; 12 bytes a parameter (f32, AdamW) to copy, and to write, and 16 bytes for each step done
-// so far. Two are kept, since ranks may be one step apart when one dies.
+// taken; 12 bytes a parameter (f32, AdamW) to copy, and to write. Two are kept, since ranks may be
+// one step apart when one dies. Losses so far, 16 bytes a step, are in the disk's first part alone:
+// members that live have them (survivor.hpp).
 // Contract: between start() and wait_copied() nobody changes what the optimizer holds.
 // References: Mohan et al. (2021), CheckFreq, section 4 (copy, then write, beside training); Wang
 // et al. (2023), Gemini (memory of peers as the first level).
@@ -56,7 +57,7 @@ struct SnapshotHeader {
   int64_t epoch = 0;  // in which its last step was taken
   int64_t step = 0;   // steps done
   int64_t optimizer_steps = 0;
-  std::vector<StepRecord> history;  // of each step done
+  std::vector<StepRecord> history;  // of each step done, or of none
 };
 
 // Another number if one bit is another, or several in 8 bytes; beyond that, most probably.
@@ -88,8 +89,11 @@ class SnapshotKeeper {
                        Where where = Where::current());
   // Until the copy is made: call it before the weights change.
   YOTTA_API void wait_copied();
-  // Until it is written, too. Errors: those of the copy, and the disk's.
+  // Until it is written, too, or cannot be. Errors: those of the copy.
   YOTTA_API void wait();
+  // How many could not be written so far, and what the disk said of the last of these.
+  int64_t unwritten() const { return unwritten_; }
+  const std::string& disk_problem() const { return disk_problem_; }
 
   // Those in memory, by step. Waits for the copy.
   YOTTA_API const std::map<int64_t, std::string>& in_memory();
@@ -108,9 +112,12 @@ class SnapshotKeeper {
   std::thread helper_;
   std::mutex mutex_;
   std::condition_variable is_copied_;
-  bool copying_ = false;               // these three are the helper's, too
+  bool copying_ = false;               // these four are the helper's, too
   std::optional<std::string> copied_;  // until it is in memory_
   std::exception_ptr failure_;
+  std::string write_problem_;  // of the one that the helper is at
+  int64_t unwritten_ = 0;
+  std::string disk_problem_;
 };
 
 }  // namespace yotta
@@ -232,7 +239,11 @@ void SnapshotKeeper::copy_and_write(const SnapshotHeader& header,
     copying_ = false;
     is_copied_.notify_all();
   }
-  if (write) write(header.step, bytes);
+  try {
+    if (write) write(header.step, bytes);
+  } catch (const std::exception& problem) {
+    write_problem_ = problem.what();
+  }
 }
 void SnapshotKeeper::wait_copied() {
   std::unique_lock lock(mutex_);
@@ -245,6 +256,8 @@ void SnapshotKeeper::wait_copied() {
 void SnapshotKeeper::wait() {
   wait_copied();
   if (helper_.joinable()) helper_.join();
+  if (!write_problem_.empty())
+    disk_problem_ = std::exchange(write_problem_, std::string()), ++unwritten_;
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 const std::map<int64_t, std::string>& SnapshotKeeper::in_memory() {

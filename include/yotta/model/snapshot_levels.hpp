@@ -12,7 +12,8 @@
 //     part 2          part 0          part 1               the rank before it, every snapshot
 //
 // Memory is a hundred times as fast as a shared disk, and two ranks that die at once are rare. So
-// the disk is written behind training, and read only if a part is in nobody's memory.
+// the disk is written behind training, and read only where it has a newer step of all parts than
+// memory has. What memory and disk have is one list of offers for find_healing (regroup.hpp).
 // Contract: all ranks of a world make the same calls.
 // Reference: Wang et al. (2023), Gemini, sections 3 and 4 (which peers keep whose snapshots).
 #pragma once
@@ -43,12 +44,21 @@ struct FoundSnapshot {
   int64_t moved = 0;  // ranks that did not have their own
 };
 
+// What each rank says, by rank.
+inline std::vector<int64_t> said_by_all(const Communicator& world, const std::vector<int64_t>& own,
+                                        const char* label) {
+  std::vector<int64_t> all(own.size() * static_cast<size_t>(world.size()));
+  world.all_gather(all, own, {.label = label});
+  return all;
+}
+
 class SnapshotLevels {
  public:
   // part: of `parts`; folder: of snapshots on the disk, empty for none; run: their mark.
   SnapshotLevels(int part, int parts, std::string folder, uint64_t run)
       : part_(part), parts_(parts), folder_(std::move(folder)), run_(run) {}
 
+  int part() const { return part_; }
   SnapshotKeeper& keeper() { return keeper_; }
   // Begins to take one; `writes`: this rank is the one that puts its part on the disk.
   YOTTA_API void start(const SnapshotHeader& header, Optimizer& optimizer, bool writes);
@@ -61,13 +71,16 @@ class SnapshotLevels {
   YOTTA_API void keep_if(const std::function<bool(const SnapshotHeader&)>& belongs);
   // The newest step of which all parts are somewhere, and this rank's part. parts: by rank.
   YOTTA_API FoundSnapshot find(const Communicator& world, std::span<const int> parts);
+  // Later steps of this part go from the disk: they have been given up.
+  YOTTA_API void forget_after(int64_t step) const;
 
  private:
-  YOTTA_API std::vector<Offer> offers(const Communicator& world);
+  YOTTA_API std::vector<Offer> memory_offers(const Communicator& world);
+  YOTTA_API std::vector<Offer> disk_offers(const Communicator& world, std::span<const int> parts,
+                                           int64_t after) const;
   YOTTA_API std::string fetch(const Communicator& world, const Healing& healing,
                               std::span<const int> parts);
-  YOTTA_API FoundSnapshot from_disk(const Communicator& world) const;
-  YOTTA_API const std::string& held(int part, int64_t step);
+  YOTTA_API std::string held(int part, int64_t step);
 
   int part_, parts_;
   std::string folder_;
@@ -94,12 +107,6 @@ inline ConstData as_data(const std::string& bytes) {
 }
 inline Data as_data(std::string& bytes) {
   return {reinterpret_cast<std::byte*>(bytes.data()), std::ssize(bytes), DType::u8};
-}
-// What each rank says, by rank.
-inline std::vector<int64_t> gathered(const Communicator& world, const std::vector<int64_t>& own) {
-  std::vector<int64_t> all(own.size() * static_cast<size_t>(world.size()));
-  world.all_gather(all, own, {.label = "regroup"});
-  return all;
 }
 }  // namespace detail
 
@@ -144,22 +151,34 @@ void SnapshotLevels::keep_if(const std::function<bool(const SnapshotHeader&)>& b
 }
 
 FoundSnapshot SnapshotLevels::find(const Communicator& world, std::span<const int> parts) {
-  const Healing healing = find_healing(offers(world), parts);
-  if (healing.step == 0) return from_disk(world);
+  keeper_.wait();  // what this rank was writing is there
+  std::vector<Offer> offers = memory_offers(world);
+  Healing healing = find_healing(offers, parts);
+  const std::vector<Offer> in_memory = offers, on_disk = disk_offers(world, parts, healing.step);
+  offers.insert(offers.end(), on_disk.begin(), on_disk.end());
+  if (Healing newer = find_healing(offers, parts); newer.step > healing.step)
+    healing = std::move(newer);
+  if (healing.step == 0) return {};
   FoundSnapshot found{healing.step, fetch(world, healing, parts), SnapshotLevel::own_memory, 0};
-  for (size_t rank = 0; rank < parts.size(); ++rank)
-    if (healing.sources[rank] != static_cast<int>(rank)) ++found.moved;
-  if (found.moved > 0) found.level = SnapshotLevel::peer_memory;
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    const Offer offer{healing.sources[rank], parts[rank], healing.step};
+    const SnapshotLevel level = std::count(in_memory.begin(), in_memory.end(), offer) == 0
+                                    ? SnapshotLevel::disk
+                                : offer.rank != static_cast<int>(rank) ? SnapshotLevel::peer_memory
+                                                                       : SnapshotLevel::own_memory;
+    if (level != SnapshotLevel::own_memory) ++found.moved;
+    found.level = std::max(found.level, level);
+  }
   return found;
 }
 
-std::vector<Offer> SnapshotLevels::offers(const Communicator& world) {
+std::vector<Offer> SnapshotLevels::memory_offers(const Communicator& world) {
   const auto& own = keeper_.in_memory();
   std::vector<int64_t> said = {static_cast<int64_t>(own.size() + of_others_.size())};
   for (const auto& [step, bytes] : own) said.insert(said.end(), {part_, step});
   for (const auto& [key, bytes] : of_others_) said.insert(said.end(), {key.second, key.first});
   said.resize(1 + 4 * SnapshotKeeper::kept);
-  const std::vector<int64_t> all = detail::gathered(world, said);
+  const std::vector<int64_t> all = said_by_all(world, said, "regroup");
   std::vector<Offer> offers;
   for (int rank = 0; rank < world.size(); ++rank) {
     const int64_t* const its = all.data() + static_cast<size_t>(rank) * said.size();
@@ -169,10 +188,31 @@ std::vector<Offer> SnapshotLevels::offers(const Communicator& world) {
   return offers;
 }
 
-const std::string& SnapshotLevels::held(int part, int64_t step) {
+// Each rank looks for its own part, of steps later than `after`.
+std::vector<Offer> SnapshotLevels::disk_offers(const Communicator& world,
+                                               std::span<const int> parts, int64_t after) const {
+  std::vector<int64_t> own = good_steps(folder_, {part_, parts_}, run_, after);
+  own.resize(2 * SnapshotKeeper::kept);
+  const std::vector<int64_t> all = said_by_all(world, own, "regroup");
+  std::vector<Offer> offers;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const size_t rank = i / own.size();
+    if (all[i] > 0) offers.push_back({static_cast<int>(rank), parts[rank], all[i]});
+  }
+  return offers;
+}
+
+// From memory, or else from the disk.
+std::string SnapshotLevels::held(int part, int64_t step) {
   const auto& own = keeper_.in_memory();
-  const auto found = own.find(step);
-  return part == part_ && found != own.end() ? found->second : of_others_.at({step, part});
+  if (const auto found = own.find(step); part == part_ && found != own.end()) return found->second;
+  if (const auto found = of_others_.find({step, part}); found != of_others_.end())
+    return found->second;
+  return read_file(snapshot_file(folder_, step, {part, parts_}));
+}
+
+void SnapshotLevels::forget_after(int64_t step) const {
+  if (!folder_.empty()) remove_snapshots(folder_, {part_, parts_}, step);
 }
 
 // One transfer after the other.
@@ -184,7 +224,7 @@ std::string SnapshotLevels::fetch(const Communicator& world, const Healing& heal
     const bool gets = rank == world.rank(), gives = source == world.rank();
     if (gets && gives) bytes = held(part_, healing.step);
     if (gives && !gets) {
-      const std::string& from = held(parts[static_cast<size_t>(rank)], healing.step);
+      const std::string from = held(parts[static_cast<size_t>(rank)], healing.step);
       world.send(std::vector<int64_t>{std::ssize(from)}, rank);
       world.send(detail::as_data(from), rank);
     }
@@ -196,24 +236,6 @@ std::string SnapshotLevels::fetch(const Communicator& world, const Healing& heal
     }
   }
   return bytes;
-}
-
-// Each rank reads its own part, of the newest step of which all are there.
-FoundSnapshot SnapshotLevels::from_disk(const Communicator& world) const {
-  const Part part{part_, parts_};
-  std::vector<int64_t> own = good_steps(folder_, part, run_);
-  own.resize(2 * SnapshotKeeper::kept);
-  const std::vector<int64_t> all = detail::gathered(world, own);
-  std::vector<Offer> offers;
-  std::vector<int> ranks;
-  for (int rank = 0; rank < world.size(); ++rank) {
-    ranks.push_back(rank);
-    for (size_t i = 0; i < own.size(); ++i)
-      offers.push_back({rank, rank, all[static_cast<size_t>(rank) * own.size() + i]});
-  }
-  const int64_t step = find_healing(offers, ranks).step;
-  if (step == 0) return {};
-  return {step, read_file(snapshot_file(folder_, step, part)), SnapshotLevel::disk, world.size()};
 }
 
 }  // namespace yotta

@@ -5,9 +5,10 @@
 //     epoch e+1  regroup ─ ste ...
 //                │
 //                ├─ the log of epochs, from whoever has the longest
-//                ├─ who has which part after which step?    one all_gather   (regroup.hpp)
+//                ├─ who has which part after which step?  two all_gathers  (snapshot_levels.hpp)
 //                ├─ who lacks its part gets it from a peer, weights and optimizer state alike
-//                └─ in no memory? from the disk. Not there? all begin again
+//                ├─ the disk has a newer step? from there. Nobody has any? all begin again
+//                └─ losses and sequences of the steps so far, from whoever has them
 //
 //     step       begin_step ─ F ─ B ─ sums ─ [ the copy is made; to a peer ] ─ optimizer ─ end_step
 //
@@ -19,20 +20,20 @@
 // epoch began before it. What is lost: at most the steps since the last snapshot, which are done
 // again (restart); the step that was under way (replay); the sequences of the lost replicas (drop).
 // With a single replica the next rank gets a snapshot in the step after it: a rank that dies before
-// that takes the run back to the snapshot before.
+// that takes the run back to the snapshot before, unless the disk has all parts of the newer one.
+// A disk that is full costs nothing but its level: a warning is printed, and training goes on.
 //
 // Cost, beside the copies of snapshot.hpp: one broadcast of 8 bytes a step with drop and replay;
 // with a single replica a snapshot is sent to the next rank each time.
 // Contract: all ranks of an epoch's world make the same calls. The optimizer has this part's
-// weights; ZeRO's are gathered by the caller after regroup().
+// weights; ZeRO's are gathered by the caller after regroup(). 64 places at most.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "yotta/comm/epochs.hpp"
+#include "yotta/model/epoch_log.hpp"
 #include "yotta/model/faults.hpp"
-#include "yotta/model/snapshot_levels.hpp"
 
 namespace yotta {
 
@@ -45,18 +46,8 @@ struct SurvivorOptions {
   uint64_t run = 0;    // what its snapshots are marked with
   int64_t first = 0;   // steps done when the job begins
   FaultPlan faults;
-};
-
-// What an epoch began with.
-struct EpochRecord {
-  int64_t epoch = 1, ranks = 0;
-  int64_t step = 0;    // steps done when it began
-  int64_t redone = 0;  // steps that had been done, and are done again
-  int64_t moved = 0;   // ranks that got their part from a peer, or from the disk
-  SnapshotLevel level = SnapshotLevel::beginning;
-  double seconds = 0;  // from the end of the last epoch to here; 0: it is the first
-  // The places that take part, and those of them whose members are new: bit i is place i, below 64.
-  uint64_t places = 0, joined = 0;
+  // How many faults of a place have happened; empty: as many as members have died there.
+  std::function<int(int place)> happened;
 };
 
 class Survivor {
@@ -76,28 +67,33 @@ class Survivor {
   YOTTA_API void end_step(const StepRecord& record, Optimizer& optimizer);
   // Do others wait to take part, and is it time? The same answer on all ranks. It ends this epoch.
   YOTTA_API bool lets_others_in(const Communicator& world, const Epoch& epoch) const;
-  // The work is done: until the last snapshot is written. Errors: the disk's.
-  void finish() { levels_.keeper().wait(); }
+  // The work is done: until the last snapshot is written.
+  YOTTA_API void finish();
   // Before the model goes: nobody reads its memory any more. Is called when a step throws, too.
   YOTTA_API void leave() noexcept;
 
   const std::vector<StepRecord>& history() const { return history_; }
-  const std::vector<EpochRecord>& log() const { return log_; }
+  const std::vector<EpochRecord>& log() const { return log_.records(); }
   const SurvivorOptions& options() const { return options_; }
 
  private:
-  YOTTA_API void share_log(const Communicator& world);
-  YOTTA_API void write_log(const Communicator& world, EpochRecord record);
+  YOTTA_API void restore(const Communicator& world, FoundSnapshot& found, Optimizer& optimizer);
+  YOTTA_API void share_history(const Communicator& world, int64_t knows, size_t steps);
+  YOTTA_API void warn_of_disk();
+  int faults_before(const Joiner& member) const {
+    return options_.happened ? options_.happened(member.place) : member.number;
+  }
 
   Joiner self_;
   SurvivorOptions options_;
   FaultPoint point_;
   SnapshotLevels levels_;
   std::vector<StepRecord> history_;
-  std::vector<EpochRecord> log_;
+  size_t history_epochs_ = 0;  // of the log, to which it belongs
+  EpochLog log_;
   int64_t epoch_ = 0, steps_done_ = 0;
-  bool writes_ = false;  // to the disk: it is the first of those that hold its part
-  double left_at_ = 0;   // when the last epoch ended; 0: there was none
+  bool writes_ = false;    // to the disk: it is the first of those that hold its part
+  int64_t unwritten_ = 0;  // snapshots that are not on the disk, of which a warning has told
 };
 
 // Leaves when it ends.
@@ -116,86 +112,66 @@ class EpochScope {
 
 #if YOTTA_BODIES_OF(model_survival_json)
 #include <algorithm>
-#include <chrono>
+#include <cstdio>
 
 namespace yotta {
-
-namespace detail {
-inline double seconds_of_clock() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-// The places whose rank says 1.
-inline uint64_t bits_of(const std::vector<int>& places, const std::vector<int64_t>& said) {
-  uint64_t bits = 0;
-  for (size_t rank = 0; rank < places.size(); ++rank)
-    if (said[rank] == 1 && places[rank] < 64) bits |= uint64_t{1} << places[rank];
-  return bits;
-}
-}  // namespace detail
 
 Survivor::Survivor(const Joiner& self, SurvivorOptions options, std::function<void()> die)
     : self_(self),
       options_(std::move(options)),
       levels_(options_.places.part(self.place), options_.places.parts, options_.folder,
               options_.run) {
+  if (options_.places.count() > 64)
+    fail(Where::current(), "a job of {} places that goes on when ranks die: 64 at most",
+         options_.places.count());
   const std::vector<Fault> faults = options_.faults.of(self.place);
-  const auto number = static_cast<size_t>(self.number);
-  if (number < faults.size()) point_ = FaultPoint(faults[number], std::move(die));
+  const auto next = static_cast<size_t>(faults_before(self));
+  if (next < faults.size()) point_ = FaultPoint(faults[next], std::move(die));
   if (options_.recovery != Recovery::restart) options_.every = 1;
 }
 
 // ---- a new epoch ----
 
 int64_t Survivor::regroup(const Communicator& world, const Epoch& epoch, Optimizer& optimizer) {
-  const bool is_new = log_.empty();
-  share_log(world);
+  log_.share(world);
+  levels_.keep_if([this](const SnapshotHeader& header) { return log_.holds(header); });
   std::vector<int> parts;
   for (const int place : epoch.places) parts.push_back(options_.places.part(place));
   writes_ = world.rank() < options_.places.parts;
   FoundSnapshot found = levels_.find(world, parts);
-  const bool begins = found.level == SnapshotLevel::beginning;
-  if (begins) found.step = options_.first;
+  if (found.level == SnapshotLevel::beginning) found.step = options_.first;
   point_.begin_step(found.step);
   point_.at(FaultPhase::healing);
+  restore(world, found, optimizer);
+  log_.begin(world, epoch, found, steps_done_);
+  epoch_ = epoch.number;
+  history_epochs_ = log().size();
+  return steps_done_ = found.step;
+}
+
+// Sets the optimizer; what is of later steps has been given up.
+void Survivor::restore(const Communicator& world, FoundSnapshot& found, Optimizer& optimizer) {
   levels_.keep_if([&](const SnapshotHeader& header) { return header.step <= found.step; });
-  history_.clear();
-  if (!begins) {
-    history_ = restore_snapshot(found.bytes, optimizer).history;
+  if (writes_) levels_.forget_after(found.step);
+  const auto steps = static_cast<size_t>(found.step - options_.first);
+  auto knows = static_cast<int64_t>(history_epochs_ << 32 | std::min(history_.size(), steps));
+  if (found.level != SnapshotLevel::beginning) {
+    SnapshotHeader header = restore_snapshot(found.bytes, optimizer);
+    if (header.history.size() == steps) knows = INT64_MAX, history_ = std::move(header.history);
     levels_.keeper().add(found.step, std::move(found.bytes));
   }
-  epoch_ = epoch.number;
-  EpochRecord record{epoch.number, world.size(), found.step, 0, found.moved, found.level};
-  const std::vector<int64_t> joined = detail::gathered(world, {is_new ? 1 : 0});
-  record.places = detail::bits_of(epoch.places, std::vector<int64_t>(joined.size(), 1));
-  record.joined = detail::bits_of(epoch.places, joined);
-  write_log(world, record);
-  return found.step;
+  share_history(world, knows, steps);
 }
 
-// All have the longest log that any of them has. What is not of this run goes: a step that was
-// given up when a later epoch began before it.
-void Survivor::share_log(const Communicator& world) {
-  const std::vector<int64_t> sizes = detail::gathered(world, {std::ssize(log_)});
-  const auto longest = std::max_element(sizes.begin(), sizes.end());
-  log_.resize(static_cast<size_t>(*longest));
-  const auto bytes = static_cast<int64_t>(log_.size() * sizeof(EpochRecord));
-  world.broadcast(Data(reinterpret_cast<std::byte*>(log_.data()), bytes, DType::u8),
-                  static_cast<int>(longest - sizes.begin()), {.label = "regroup"});
-  levels_.keep_if([this](const SnapshotHeader& header) {
-    return std::none_of(log_.begin(), log_.end(), [&](const EpochRecord& each) {
-      return each.epoch > header.epoch && each.step < header.step;
-    });
-  });
-}
-
-void Survivor::write_log(const Communicator& world, EpochRecord record) {
-  const double waited = left_at_ > 0 ? detail::seconds_of_clock() - left_at_ : 0;
-  std::vector<double> most = {waited, static_cast<double>(steps_done_)};
-  world.all_reduce(most, ReduceOp::max, {.label = "regroup"});
-  record.seconds = most[0];
-  record.redone = std::max<int64_t>(0, static_cast<int64_t>(most[1]) - record.step);
-  steps_done_ = record.step;
-  log_.push_back(record);
+// Of so many steps, from the rank that knows most: the snapshot has them, or else it took part in
+// the last epoch and has taken the most steps there.
+void Survivor::share_history(const Communicator& world, int64_t knows, size_t steps) {
+  const std::vector<int64_t> all = said_by_all(world, {knows}, "regroup");
+  history_.resize(steps);
+  const auto bytes = static_cast<int64_t>(steps * sizeof(StepRecord));
+  world.broadcast(Data(reinterpret_cast<std::byte*>(history_.data()), bytes, DType::u8),
+                  static_cast<int>(std::max_element(all.begin(), all.end()) - all.begin()),
+                  {.label = "regroup"});
 }
 
 // ---- a step ----
@@ -214,12 +190,33 @@ void Survivor::end_step(const StepRecord& record, Optimizer& optimizer) {
   history_.push_back(record);
   ++steps_done_;
   if (steps_done_ % options_.every != 0) return;
-  const SnapshotHeader header{options_.run, epoch_, steps_done_, optimizer.steps(), history_};
+  SnapshotHeader header{options_.run, epoch_, steps_done_, optimizer.steps(), {}};
+  const bool starts_jobs = writes_ && levels_.part() == 0 && !options_.folder.empty();
+  if (starts_jobs) header.history = history_;  // a member that lives has them
   if (point_.is_due(FaultPhase::save)) {
     if (writes_) levels_.write_half(header, optimizer);
     point_.die();
   }
   levels_.start(header, optimizer, writes_);
+  warn_of_disk();
+}
+
+void Survivor::finish() {
+  levels_.keeper().wait();
+  warn_of_disk();
+  if (unwritten_ > 0)
+    fmt::print(stderr, "{} snapshots of place {} are not on the disk\n", unwritten_, self_.place);
+}
+
+// Once, and not for each snapshot.
+void Survivor::warn_of_disk() {
+  const int64_t unwritten = levels_.keeper().unwritten();
+  if (unwritten > 0 && unwritten_ == 0)
+    fmt::print(stderr,
+               "a snapshot is not on the disk; training goes on, and the last one that was written "
+               "stays there: {}\n",
+               levels_.keeper().disk_problem());
+  unwritten_ = unwritten;
 }
 
 bool Survivor::lets_others_in(const Communicator& world, const Epoch& epoch) const {
@@ -230,9 +227,10 @@ bool Survivor::lets_others_in(const Communicator& world, const Epoch& epoch) con
     for (const int place : epoch.places) ready[static_cast<size_t>(place)] = true;
     for (const auto& [place, number] : epoch.waiting()) {
       const std::vector<Fault> faults = options_.faults.of(place);
-      const auto killed_by = static_cast<size_t>(number - 1);  // what ended the one before it
-      const bool stays_away = number > 0 && killed_by < faults.size() &&
-                              steps_done_ < faults[killed_by].step + faults[killed_by].back;
+      const int happened = faults_before({place, number});
+      const auto last = static_cast<size_t>(happened - 1);  // what ended the one before it
+      const bool stays_away = happened > 0 && last < faults.size() &&
+                              steps_done_ < faults[last].step + faults[last].back;
       ready[static_cast<size_t>(place)] = !stays_away;
     }
     const auto more = places_of_epoch(options_.recovery, options_.places, ready, options_.quorum);
@@ -247,7 +245,7 @@ void Survivor::leave() noexcept {
     levels_.keeper().wait_copied();
   } catch (...) {  // the copy was not made: there is one less
   }
-  left_at_ = detail::seconds_of_clock();
+  log_.end();
 }
 
 }  // namespace yotta

@@ -59,6 +59,7 @@ YOTTA_API std::string in_words(const WatchedRun& run, Detector detector, const F
 
 #if YOTTA_BODIES_OF(model_failures_json)
 #include "yotta/comm/run_ranks.hpp"
+#include "yotta/model/snapshot_levels.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/transformer.hpp"

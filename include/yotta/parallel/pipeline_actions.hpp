@@ -73,15 +73,22 @@ struct PipelineSchedule {
   int64_t microbatches = 0;   // m
   std::vector<PipelineActions> by_rank;
   Placement placement = Placement::loop;
+  // Where no placement says it, with one stage a rank: the rank of stage s and microbatch i is
+  // routes[s m + i] (rerouted_pipeline.hpp).
+  std::vector<int> routes = {};
 
   // Chunks of the model on each rank.
-  int chunks() const { return placement == Placement::both_ways ? 2 : stages / ranks; }
+  int chunks() const {
+    if (!routes.empty()) return 1;
+    return placement == Placement::both_ways ? 2 : stages / ranks;
+  }
   // Where a stage's work on a microbatch is done. Both ways: of two ranks, by the microbatch.
   int chunk_of(int stage, int64_t microbatch = 0) const {
     if (placement != Placement::both_ways) return stage / ranks;
     return 2 * microbatch < microbatches ? 0 : 1;
   }
   int rank_of(int stage, int64_t microbatch = 0) const {
+    if (!routes.empty()) return routes[static_cast<size_t>(stage * microbatches + microbatch)];
     const bool back = placement != Placement::loop && chunk_of(stage, microbatch) == 1;
     return back ? ranks - 1 - stage % ranks : stage % ranks;
   }

@@ -141,7 +141,7 @@ inline std::vector<int> counted(const PipelineSchedule& schedule, int rank, Wher
     if (a.stage < 0 || a.stage >= schedule.stages ||
         schedule.rank_of(a.stage, a.microbatch) != rank)
       fail(where, "rank {}: {} is not its: {}", rank, str(a),
-           schedule.placement == Placement::loop
+           schedule.placement == Placement::loop && schedule.routes.empty()
                ? fmt::format("stage s is on rank s mod {}", schedule.ranks)
                : "it lies on another rank");
     if (++count[action_index(schedule, a.stage, a.op, a.microbatch)] > 1)

@@ -10,8 +10,10 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <thread>
 
 #include "support/message_of.hpp"
+#include "support/stderr_text.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace yotta;
@@ -42,19 +44,22 @@ LaunchResult started_shell(const std::string& words, const MemberOptions& option
 // its first member, when 4 is reached.
 struct Counting : EpochMember {
   Joiner self;
-  std::string deaths, stops, log;
+  std::string deaths, stops, computes, log;
   int64_t count = 0;
   static constexpr int64_t last = 6;
 
+  bool is_told(const std::string& list) const {
+    return list.find(fmt::format(" {} {} {},", self.place, self.number, count)) != list.npos;
+  }
   bool run(Communicator& world, const Epoch& epoch) override {
     std::vector<int64_t> most = {count};
     world.all_reduce(most, ReduceOp::max);
     count = most[0];
     while (count < last) {
-      if (deaths.find(fmt::format(" {} {} {},", self.place, self.number, count)) != deaths.npos)
-        raise(SIGKILL);
-      if (stops.find(fmt::format(" {} {} {},", self.place, self.number, count)) != stops.npos)
-        raise(SIGSTOP);
+      if (is_told(computes))  // place 1 for longer than place 0
+        std::this_thread::sleep_for(std::chrono::seconds(2 * self.place + 1));
+      if (is_told(deaths)) raise(SIGKILL);
+      if (is_told(stops)) raise(SIGSTOP);
       std::vector<int64_t> ones = {1};
       world.all_reduce(ones);
       ++count;
@@ -73,11 +78,12 @@ struct Counted {
   std::string log;
 };
 Counted counted(int places, int least, const std::string& deaths, const MemberOptions& options = {},
-                const std::string& stops = "") {
+                const std::string& stops = "", const std::string& computes = "") {
   const TemporaryFolder folder;
   const std::string log = (folder / "log").string();
   setenv("YOTTA_TEST_DEATHS", deaths.c_str(), 1);
   setenv("YOTTA_TEST_STOPS", stops.c_str(), 1);
+  setenv("YOTTA_TEST_COMPUTES", computes.c_str(), 1);
   setenv("YOTTA_TEST_LOG", log.c_str(), 1);
   const Words program = {"/bin/sh", "-c", "exec \"$0\" \"$@\" > /dev/null", "/proc/self/exe",
                          "-tc=a member of a job"};
@@ -103,6 +109,7 @@ TEST_CASE("a member of a job") {
         member->self = self;
         member->deaths = std::getenv("YOTTA_TEST_DEATHS");
         member->stops = std::getenv("YOTTA_TEST_STOPS");
+        member->computes = std::getenv("YOTTA_TEST_COMPUTES");
         member->log = std::getenv("YOTTA_TEST_LOG");
         return member;
       },
@@ -156,6 +163,28 @@ TEST_CASE("a process that is stopped does not stop the job: it is killed after a
   }
   const LaunchResult late = started_shell("kill -STOP $$", {.most_deaths = 3, .patience = 0.3});
   CHECK(late.status == 128 + SIGKILL);
+}
+
+TEST_CASE(
+    "a rank that computes for long when another dies is killed after the patience, and not "
+    "before") {
+  if (!built_with_zmq()) return;
+  const auto deaths = [](double patience) {
+    // Place 0 dies while place 1 computes, and one death is allowed.
+    return counted(3, 1, " 0 0 3,", {.most_deaths = 1, .patience = patience}, "", " 0 0 3, 1 0 3,");
+  };
+  const Counted patient = deaths(30);
+  CHECK(patient.result.status == 0);
+  CHECK(patient.log.starts_with("6 by "));
+  const std::string said = stderr_of([&] { CHECK(deaths(1).result.status == 128 + SIGKILL); });
+  CHECK(contains(said, "rank 1 has not come to epoch 2 within 1 s, and is killed"));
+}
+
+TEST_CASE("Ctrl-C also reaches the ranks: nobody takes their places") {
+  const std::string interrupted = fmt::format("kill -INT {}; kill -INT $$; sleep 100", getpid());
+  const std::string said =
+      stderr_of([&] { CHECK(started_shell(interrupted).status == 128 + SIGINT); });
+  CHECK(!contains(said, "takes its place"));
 }
 
 TEST_CASE("a process that is stopped and goes on is not killed") {

@@ -28,7 +28,13 @@ TEST_CASE("the steps of a part that are whole, the newest first; two are kept") 
   CHECK(good_steps(name, {0, 2}, 5) == std::vector<int64_t>{6, 4});
   CHECK(good_steps(name, {1, 2}, 5) == std::vector<int64_t>{4});
   CHECK(good_steps(name, {0, 4}, 5).empty());
+  CHECK(good_steps(name, {0, 2}, 5, 4) == std::vector<int64_t>{6});
   CHECK_FALSE(std::filesystem::exists(name + "/step_2"));
+  remove_snapshots(name, {0, 2}, 4);
+  CHECK(good_steps(name, {0, 2}, 5) == std::vector<int64_t>{4});
+  remove_snapshots(name, {0, 2}, 0);
+  CHECK(good_steps(name, {0, 2}, 5).empty());
+  CHECK(good_steps(name, {1, 2}, 5) == std::vector<int64_t>{4});  // another part's stay
   CHECK(snapshot_file("x", 6, {1, 2}) == "x/step_6/part_1_of_2.snapshot");
 }
 

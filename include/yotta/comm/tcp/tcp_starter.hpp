@@ -6,7 +6,8 @@
 //         writes FOLDER/job               when an epoch begins, and when somebody has come
 //
 // A process that is stopped is killed after a while (MemberOptions::patience), and so is one that
-// does not come to an epoch: the others would wait for it.
+// does not come to an epoch: the others would wait for it. A rank hears of a death in its next call
+// of the library, so the patience must be longer than any rank computes between two calls.
 // A process that was killed by a signal is replaced. One that ends by itself with an error ends the
 // job: the same error would come again. So does a process that is killed again and again
 // (MemberOptions::most_deaths), and a job that has epoch after epoch although nobody dies.
@@ -22,10 +23,12 @@
 
 namespace yotta {
 
+inline constexpr double usual_patience = 20;  // seconds
+
 struct MemberOptions {
   int spares = 0;  // processes that are ready before anybody dies
   int most_deaths = 100;
-  double patience = 20;  // seconds, for what is stopped, or does not come, or does not end
+  double patience = usual_patience;  // for what is stopped, or does not come, or does not end
 };
 
 // Starts the members of a job, and others in place of those that are killed, until the work is
@@ -168,6 +171,7 @@ class MemberStarter {
     has_ended(member, status);
   }
   void has_ended(const JobMember& member, int status) {
+    if (Interrupts::noted() != 0 && !state_.done) end(128 + Interrupts::noted(), "");
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     const bool finished = state_.done || std::filesystem::exists(finished_file(folder_));
     if (code == 0 && !finished)
@@ -214,10 +218,17 @@ class MemberStarter {
   void kill_the_late() {
     for (size_t rank = 0; rank < state_.members.size(); ++rank)
       if (!state_.done && !words_.back()->has_come(static_cast<int>(rank)))
-        kill(state_.members[rank].process, SIGKILL);
+        give_up(state_.members[rank]);
     for (const Process& each : processes_)
       if (state_.done) kill(each.member.process, SIGKILL);
     patient_until_ = Time::max();  // once
+  }
+  void give_up(const JobMember& member) const {
+    fmt::print(stderr,
+               "{} has not come to epoch {} within {} s, and is killed: if it was computing, be "
+               "more patient\n",
+               describe(member), state_.epoch, options_.patience);
+    kill(member.process, SIGKILL);
   }
   Time after_patience() const {
     return std::chrono::steady_clock::now() +

@@ -25,9 +25,12 @@ YOTTA_API std::string snapshot_file(const std::string& folder, int64_t step, Par
 // Under its name when all of it is on the disk. Older ones of this part but the newest two go.
 YOTTA_API void write_snapshot(const std::string& folder, int64_t step, Part part,
                               std::string_view bytes, Where where = Where::current());
-// The steps of which this part is there and whole, the newest first. Errors: another run's.
+// The steps later than `after` of which this part is there and whole, the newest first. Errors:
+// another run's.
 YOTTA_API std::vector<int64_t> good_steps(const std::string& folder, Part part, uint64_t run,
-                                          Where where = Where::current());
+                                          int64_t after = 0, Where where = Where::current());
+// Those of this part that are of later steps than `after` go.
+YOTTA_API void remove_snapshots(const std::string& folder, Part part, int64_t after);
 
 }  // namespace yotta
 
@@ -61,6 +64,13 @@ inline std::vector<int64_t> steps_in(const std::string& folder) {
   std::sort(steps.rbegin(), steps.rend());
   return steps;
 }
+inline void remove_snapshot(const std::string& folder, int64_t step, Part part) {
+  const std::filesystem::path gone = snapshot_file(folder, step, part);
+  std::error_code ignored;
+  std::filesystem::remove(gone, ignored);
+  std::filesystem::remove(partial_name(gone), ignored);  // of one that was killed there
+  std::filesystem::remove(gone.parent_path(), ignored);  // when its last part has gone
+}
 }  // namespace detail
 
 void write_snapshot(const std::string& folder, int64_t step, Part part, std::string_view bytes,
@@ -69,25 +79,31 @@ void write_snapshot(const std::string& folder, int64_t step, Part part, std::str
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   if (error) fail(where, "{} cannot be made: {}", path.parent_path().string(), error.message());
-  AtomicFile file(path, where);
-  file.write(bytes.data(), std::ssize(bytes), where);
-  file.commit(where);
-  size_t newer = 0;
-  for (const int64_t old : detail::steps_in(folder)) {
-    if (old > step || ++newer <= SnapshotKeeper::kept) continue;
-    const std::filesystem::path gone = snapshot_file(folder, old, part);
-    std::filesystem::remove(gone, error);
-    std::filesystem::remove(partial_name(gone), error);  // of one that was killed there
-    std::filesystem::remove(gone.parent_path(), error);  // when its last part has gone
+  try {
+    AtomicFile file(path, where);
+    file.write(bytes.data(), std::ssize(bytes), where);
+    file.commit(where);
+  } catch (const Error&) {  // a full disk: no empty folder stays
+    std::filesystem::remove(path.parent_path(), error);
+    throw;
   }
+  size_t newer = 0;
+  for (const int64_t old : detail::steps_in(folder))
+    if (old <= step && ++newer > SnapshotKeeper::kept) detail::remove_snapshot(folder, old, part);
 }
 
-std::vector<int64_t> good_steps(const std::string& folder, Part part, uint64_t run, Where where) {
+void remove_snapshots(const std::string& folder, Part part, int64_t after) {
+  for (const int64_t step : detail::steps_in(folder))
+    if (step > after) detail::remove_snapshot(folder, step, part);
+}
+
+std::vector<int64_t> good_steps(const std::string& folder, Part part, uint64_t run, int64_t after,
+                                Where where) {
   std::vector<int64_t> good;
   if (folder.empty()) return good;
   for (const int64_t step : detail::steps_in(folder)) {
     const std::string file = snapshot_file(folder, step, part);
-    if (!std::filesystem::exists(file)) continue;
+    if (step <= after || !std::filesystem::exists(file)) continue;
     const std::optional<SnapshotHeader> header = read_snapshot(read_file(file, where));
     if (!header || header->step != step) continue;
     if (header->run != run)
