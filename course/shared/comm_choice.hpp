@@ -29,8 +29,9 @@ struct RanksWanted {
   int64_t count = 1;
   const char* given = nullptr;  // the option that gave the count, "--ranks"; null: none
   int64_t least = 1, most = 1 << 20;
-  EpochRule epochs = {};  // the job goes on when ranks die, by this rule; empty: it ends
-  int spares = 0;         // processes that are ready to take a place
+  EpochRule epochs = {};           // the job goes on when ranks die, by this rule; empty: it ends
+  int spares = 0;                  // processes that are ready to take a place
+  int (*signal_seen)() = nullptr;  // what it returns is passed on to the processes; 0: nothing yet
 };
 
 class CommChoice {

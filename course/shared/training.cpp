@@ -998,8 +998,6 @@ TrainingFigures run_training(const TrainingPlan& plan,
   figures.text_begins_with = text.begins_with();
   figures.tokens_per_step = plan.batch * sequence_of(plan);
   const int cores = context().threads;
-  std::optional<StopSignals> signals;
-  if (plan.stops_on_signals) signals.emplace();
   if (plan.tolerance)
     run_members(plan, text, figures, on_step);
   else

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <csignal>
+#include <optional>
 
 #include "course/shared/comm_choice.hpp"
 #include "course/shared/console.hpp"
@@ -247,10 +248,13 @@ void settle_requeue(Arguments& a) {
 
 // Says why the run has ended before its time; under Slurm the job is put back into the queue.
 void print_stop(const Arguments& a, const TrainingFigures& f) {
+  const char* const signal = f.stopped_by == SIGTERM ? "SIGTERM" : "SIGUSR1";
   const int64_t done = f.first_step + std::ssize(f.loss);
-  fmt::print("stopped by {} after step {} of {}: the same command goes on from {}\n",
-             f.stopped_by == SIGTERM ? "SIGTERM" : "SIGUSR1", done, a.plan.steps, a.plan.save);
-  if (done == a.plan.steps) return;
+  if (done == a.plan.steps)
+    return fmt::print("{} came in the last step: the run has ended, nothing is left to do\n",
+                      signal);
+  fmt::print("stopped by {} after step {} of {}: the same command goes on from {}\n", signal, done,
+             a.plan.steps, a.plan.save);
   if (const std::string words = requeue_by_slurm(); !words.empty()) fmt::print("{}\n", words);
 }
 
@@ -294,6 +298,7 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
                             : a.layout.empty()  ? nullptr
                                                 : "--layout";
   RanksWanted wanted{a.plan.ranks, given, 1, rank_limit};
+  if (a.plan.stops_on_signals) wanted.signal_seen = StopSignals::seen;
   if (a.plan.tolerance) wanted.epochs = rule_of(a.plan), wanted.spares = a.spares;
   a.plan.ranks = static_cast<int>(comm.start(argc, argv, wanted));
   if (a.plan.tolerance) expect_others_come(comm, a);
@@ -540,6 +545,8 @@ int main(int argc, char** argv) {
   CommChoice comm;
   comm.add_option(options);
   if (const auto status = options.parse(argc, argv)) return *status;
+  std::optional<StopSignals> signals;
+  if (!arguments.requeue.empty()) signals.emplace();
   try {
     const bool ranks_given = options.given("--ranks");
     settle_requeue(arguments);
