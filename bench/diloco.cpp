@@ -45,6 +45,13 @@ void print(const std::vector<Row>& rows) {
   fmt::print("{}", table.text());
 }
 
+// "--link 1Gbit/s", or "--link=1Gbit/s".
+bool is_given(const std::vector<std::string>& words, const std::string& name) {
+  return std::any_of(words.begin(), words.end(), [&](const std::string& each) {
+    return each == name || each.starts_with(name + "=");
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -64,10 +71,8 @@ int main(int argc, char** argv) {
   CommChoice comm;
   comm.add_option(options);
   std::vector<std::string> words(argv, argv + argc);  // over TCP unless the command line says else
-  if (std::find(words.begin(), words.end(), "--comm") == words.end())
-    words.insert(words.end(), {"--comm", "tcp"});
-  if (std::find(words.begin(), words.end(), "--link") == words.end())
-    words.insert(words.end(), {"--link", "20Mbit/s"});
+  for (const auto& [name, value] : {std::pair{"--comm", "tcp"}, {"--link", "20Mbit/s"}})
+    if (!is_given(words, name)) words.insert(words.end(), {name, value});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   const int count = static_cast<int>(arguments.size());

@@ -26,7 +26,7 @@ struct Arguments {
   TrainingPlan plan;
   std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", layout, json;
   std::string gradient_dtype = "f32", gather_dtype, router = "softmax";
-  std::string device = "cpu", matmul = "cublas", diloco, requeue;
+  std::string device = "cpu", matmul = "cublas", diloco, absent, requeue;
   int64_t kv_heads = 0, feed_forward = 0;
   bool untied = false;
   std::string recover;
@@ -206,6 +206,9 @@ void add_failure_options(Options& to, Arguments& a) {
          "folder for snapshots, where a run that finds its own goes on from them; default: in "
          "memory alone",
          not_empty());
+  to.add("--absent", a.absent,
+         "a worker of --diloco that is away for a round and comes back, as in worker=1,round=2",
+         not_empty());
   to.add("--faults", it.faults, "a plan of who dies when (JSON): model/faults.hpp", not_empty());
 }
 void add_options(Options& to, Arguments& a) {
@@ -228,6 +231,7 @@ void add_options(Options& to, Arguments& a) {
 // that of each worker, and without it a worker is one rank.
 void settle_layout(Arguments& a, bool ranks_given) {
   if (!a.diloco.empty()) std::tie(a.plan.workers, a.plan.diloco) = parse_diloco(a.diloco);
+  if (!a.absent.empty()) a.plan.absent = parse_absence(a.absent);
   if (!a.layout.empty()) a.plan.layout = parse_mesh(a.layout);
   if (ranks_given || (a.layout.empty() && a.diloco.empty())) return;
   const int64_t ranks = a.plan.layout ? a.plan.layout->ranks() : 1;
@@ -420,6 +424,18 @@ void print_tokens(const TrainingFigures& f) {
                  : "; " + printable(f.text_begins_with) + " stands before text and prompt");
 }
 
+// What a worker that was away has cost.
+void print_absence(const TrainingPlan& p) {
+  const WorkerShare share = worker_share(p.batch, p.workers, p.absent->worker);
+  const int64_t H = p.diloco.inner, first = (p.absent->round - 1) * H;
+  fmt::print(
+      "worker {} was away in round {}, steps {} to {}: {} of {} sequences were left out; the "
+      "others "
+      "averaged without it\n",
+      p.absent->worker, p.absent->round, first + 1, first + H, H * (share.end - share.begin),
+      p.steps * p.batch);
+}
+
 void print_summary(const Arguments& a, const TrainingFigures& f) {
   const TrainingPlan& p = a.plan;
   const MixtureConfig& mixture = p.model.mixture;
@@ -445,6 +461,7 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
     fmt::print("{} workers{}, which averaged their weights every {} steps\n", p.workers,
                p.ranks > p.workers ? fmt::format(" of {} ranks", p.ranks / p.workers) : "",
                p.diloco.inner);
+  if (p.absent) print_absence(p);
   if (p.layout || p.zero == 3)
     fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p), short_name));
   print_ranks(f);

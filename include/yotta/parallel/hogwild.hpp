@@ -222,11 +222,12 @@ HogwildRun race_hogwild(const HogwildProblem& problem, int threads, int64_t upda
   detail::Hogwild state(problem, rate, writes);
   std::vector<std::thread> all;
   std::atomic<int> ready = 0;
+  std::atomic<int64_t> next = 0;
   for (int thread = 0; thread < threads; ++thread)
-    all.emplace_back([&, thread] {
+    all.emplace_back([&] {
       ++ready;
       while (ready < threads) std::this_thread::yield();  // all begin at once
-      for (int64_t update = thread; update < updates; update += threads)
+      for (int64_t update = next++; update < updates; update = next++)
         state.end(state.begin(update));
     });
   for (std::thread& each : all) each.join();
