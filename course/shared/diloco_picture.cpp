@@ -132,12 +132,10 @@ std::string diloco_svg(const std::vector<DilocoCurve>& curves, const DilocoSizes
   const char* const title =
       "DiLoCo and its family on text: four workers, one in each of four cities";
   std::string svg = svg::paper(900, 440, title);
-  svg +=
-      svg::text(20, 28, title, "start", svg::ink, 15, true) +
-      svg::text(
-          20, 48,
-          "Loss of worker 0's weights (asynchronous: the server's) on text that was kept. The same "
-          "runs in each chart: what is counted along the axis differs.");
+  svg += svg::text(20, 28, title, "start", svg::ink, 15, true) +
+         svg::text(20, 48,
+                   "Loss on text that was kept: of worker 0's weights, or of the server's "
+                   "(asynchronous). The same runs in each chart.");
   const Axis y{loss_low, loss_high, 330, 76};
   std::vector<Tick> up;
   for (const double loss : {2.5, 2.7, 2.9, 3.1, 3.3, 3.5, 3.7, 3.9})

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 
 namespace yotta {
@@ -72,6 +71,19 @@ Tensor packed(const DilocoRank& rank) {
   return bytes;
 }
 
+// The next bytes from `from`, which moves on.
+void take(const Tensor& to, const uint8_t*& from) {
+  std::memcpy(to.raw(), from, static_cast<size_t>(to.nbytes()));
+  from += to.nbytes();
+}
+
+// What has this name; without it nothing.
+Tensor find_bytes(const std::vector<NamedTensor>& all, const std::string& name) {
+  for (const NamedTensor& each : all)
+    if (each.name == name) return each.value;
+  return Tensor::empty({0}, DType::u8);
+}
+
 std::string name_of(int rank) { return fmt::format("diloco.rank{}", rank); }
 
 }  // namespace
@@ -100,28 +112,22 @@ std::vector<NamedTensor> gather_diloco(DilocoRank rank, const Communicator& worl
 
 void restore_diloco(DilocoRank rank, const Communicator& world, const std::vector<NamedTensor>& all,
                     const std::string& source) {
-  const std::string name = name_of(world.rank());
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [&](const NamedTensor& each) { return each.name == name; });
+  const Tensor bytes = find_bytes(all, name_of(world.rank()));
   Tensor numbers = numbers_of(rank);
-  const int64_t held = found == all.end() ? 0 : found->value.nbytes();
-  const auto refuse = [&](int64_t expected) {
-    fail(Where::current(),
-         "{} has {} bytes of rank {}, and this run's rank holds {}: resume with the workers, the "
-         "layout and the options of the saved run",
-         source, held, world.rank(), expected);
+  const auto expect_bytes = [&] {
+    const int64_t expected = numbers.nbytes() + bytes_of(tensors_of(rank));
+    if (bytes.nbytes() != expected)
+      fail(Where::current(),
+           "{} has {} bytes of rank {}, and this run's rank holds {}: resume with the workers, the "
+           "layout and the options of the saved run",
+           source, bytes.nbytes(), world.rank(), expected);
   };
-  if (held < numbers.nbytes()) refuse(numbers.nbytes() + bytes_of(tensors_of(rank)));
-  const auto* from = static_cast<const uint8_t*>(found->value.raw());
-  const auto take = [&](Tensor to) {
-    std::memcpy(to.raw(), from, static_cast<size_t>(to.nbytes()));
-    from += to.nbytes();
-  };
-  take(numbers);
+  if (bytes.nbytes() < numbers.nbytes()) expect_bytes();
+  const auto* from = static_cast<const uint8_t*>(bytes.raw());
+  take(numbers, from);
   set_numbers(rank, numbers);
-  const std::vector<Tensor> tensors = tensors_of(rank);
-  if (held != numbers.nbytes() + bytes_of(tensors)) refuse(numbers.nbytes() + bytes_of(tensors));
-  for (const Tensor& each : tensors) take(each);
+  expect_bytes();
+  for (const Tensor& each : tensors_of(rank)) take(each, from);
   for (Optimizer::Slot& slot : rank.inner.slots())
     if (slot.master.defined()) slot.parameter->value.copy_from(slot.master);
 }
