@@ -98,6 +98,11 @@ void expect_absence(const Absence& absent, int workers, const DilocoOptions& o, 
          "--absent worker={} of {} workers: give 1 to {}. Worker 0 stays: it prints and saves",
          absent.worker, workers, workers - 1);
   const int64_t rounds = (steps - 1) / o.inner;  // that are over before the run is
+  if (rounds < 1)
+    fail(Where::current(),
+         "--absent in {} steps with inner={}: there is one round, and the worker could not come "
+         "back. Give --steps {} or more",
+         steps, o.inner, o.inner + 1);
   if (absent.round < 1 || absent.round > rounds)
     fail(Where::current(),
          "--absent round={}: in {} steps with inner={} a worker can be away in rounds 1 to {}, and "

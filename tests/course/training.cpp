@@ -348,6 +348,26 @@ TEST_CASE("--diloco --ema: the outer weights are averaged, not those of a worker
   CHECK(std::abs(later.validation_loss - agreed) > 1e-3);
 }
 
+TEST_CASE("--absent: who cannot be away then is refused") {
+  TrainingPlan plan = tiny("", "/no/such/text");
+  plan.workers = plan.ranks = 2, plan.diloco.inner = 3;
+  const auto refused = [&](const char* absent) {
+    plan.absent = parse_absence(absent);
+    return message_of([&] { check_plan(plan); });
+  };
+  CHECK(contains(refused("worker=0"), "give 1 to 1. Worker 0 stays: it prints and saves"));
+  CHECK(contains(refused("worker=2"), "--absent worker=2 of 2 workers"));
+  CHECK(contains(refused("round=0"), "in rounds 1 to 1"));
+  CHECK(contains(refused("round=2"), "in rounds 1 to 1"));
+  plan.diloco.overlap = 1;
+  CHECK(contains(refused("round=1"), "leave overlap out"));
+  plan.diloco.overlap = 0, plan.stops_on_signals = true;
+  CHECK(contains(refused("round=1"), "in one piece: leave out --requeue"));
+  plan.stops_on_signals = false, plan.stop_after = 4;
+  CHECK(contains(refused("round=1"), "leave out --stop-after"));
+  CHECK(contains(message_of([] { parse_absence("worker=1,when=2"); }), "--absent has 'when=2'"));
+}
+
 TEST_CASE("--absent: the losses are those of the workers that are there") {
   const TemporaryFolder folder;
   TrainingPlan plan = tiny("", written_text(folder));

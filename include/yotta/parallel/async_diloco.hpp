@@ -41,8 +41,8 @@ struct AsyncOuterOptions {
 // The server's rule.
 class AsyncOuter {
  public:
-  // Starts from these weights (n), f32 or f64, which it changes. Errors: a rate that is not above 0;
-  // a momentum outside 0 to below 1; a delay below 1.
+  // Starts from these weights (n), f32 or f64, which it changes. Errors: a rate that is not above
+  // 0; a momentum outside 0 to below 1; a delay below 1.
   YOTTA_API AsyncOuter(Tensor weights, AsyncOuterOptions options, Where where = Where::current());
 
   // One outer gradient (n) has come.

@@ -15,8 +15,8 @@
 //
 // so what is won in time is lost in steps. A slow worker's gradients are older still.
 //
-// This is played here in the order of a clock: each worker's gradient takes a time that is given, so
-// a run is the same every time.
+// This is played here in the order of a clock: each worker's gradient takes a time that is given.
+// So a run is the same every time.
 // Letters: k workers, s steps of staleness.
 // Reference: Dean et al. (2012), DistBelief (Downpour SGD). Without a server: hogwild.hpp.
 #pragma once

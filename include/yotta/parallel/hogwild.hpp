@@ -7,19 +7,19 @@
 //     thread 0   reads w3 = 5                   writes w3 = 5 + 1
 //     thread 1               reads w3 = 5                          writes w3 = 5 + 2    6 is lost
 //
-// A write is lost if the weight's last value is not made of it: a later write, of what had been read
-// before, stands in its place. So each weight carries the number of writes that its value is made
-// of. A write makes that number one larger than it was when the weight was read; what is missing in
-// the end was lost, and is counted once, however many writes have gone over it:
+// A write is lost if the weight's last value is not made of it: a later write, of what had been
+// read before, stands in its place. So each weight carries the number of writes that its value is
+// made of. A write makes that number one larger than it was when the weight was read; what is
+// missing in the end was lost, and is counted once, however many writes have gone over it:
 //
 //     writes of others between a read and its write    6 7 8      all three are lost
 //     number                                           5 6 7 8 -> 6
 //
 // Lost writes are a matter of how many weights a gradient touches, and of how long a thread is
 // between its reads and its writes. play_hogwild plays threads in the order of a clock, the same
-// every time. race_hogwild is the same work on real threads, in an order that nobody knows: on few
-// cores a thread that must wait for its turn between a read and a write undoes a whole time slice of
-// the others.
+// every time. race_hogwild is the same work on real threads, in an order that nobody knows. On few
+// cores a thread may have to wait for its turn between a read and a write. It then undoes what the
+// others have written to that weight in a whole time slice.
 //
 // Contract: a weight and its number are one word of 8 bytes, read and written whole
 // (std::atomic_ref, relaxed), so no thread ever sees half a write.

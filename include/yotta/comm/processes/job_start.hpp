@@ -71,8 +71,8 @@ class ChildSignals {
 // none. A null SignalSeen: nothing is passed on.
 using SignalSeen = int (*)();
 
-// In its scope SIGTERM and SIGUSR1 wait, and in the programs that are started in it: until they have
-// handlers of their own, and take them (StopSignals does). So none is lost in between.
+// In its scope SIGTERM and SIGUSR1 wait, and in the programs that are started in it: until those
+// have handlers of their own, and take them (StopSignals does). So none is lost in between.
 class HeldSignals {
  public:
   YOTTA_API explicit HeldSignals(bool holds);
