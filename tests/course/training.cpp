@@ -346,6 +346,13 @@ TEST_CASE("--diloco --ema: the outer weights are averaged, not those of a worker
   const TrainingFigures later = run_training(plan, [](const StepFigures&) {});
   CHECK(later.ema_validation_loss == doctest::Approx(agreed).epsilon(1e-6).scale(0));
   CHECK(std::abs(later.validation_loss - agreed) > 1e-3);
+  // A mean that comes after step 7: with keep 0 it is all that the worker goes on with.
+  plan.stop_after = 7, plan.diloco.overlap = 2;
+  const double come = run_training(plan, [](const StepFigures&) {}).validation_loss;
+  plan.diloco.keep = 0.5;
+  const TrainingFigures mixed = run_training(plan, [](const StepFigures&) {});
+  CHECK(mixed.ema_validation_loss == doctest::Approx(come).epsilon(1e-6).scale(0));
+  CHECK(std::abs(mixed.validation_loss - come) > 1e-3);
 }
 
 TEST_CASE("--absent: who cannot be away then is refused") {
