@@ -110,33 +110,37 @@ void rounds(Lesson& lesson) {
   }
 }
 
-// The same with plain means, and worker 2 away in the second of three rounds of two steps.
+// Plain means of three workers in three rounds of two steps; worker 2 is away in the second round. What this
+// one holds when a round begins, and at the end.
+std::vector<std::string> with_one_away(const Communicator& world, double target) {
+  constexpr int64_t H = 2;
+  const ParameterPtr w = make_parameter("w", {1, 1}, false, zeros(), 0, DType::f64);
+  Sgd inner({w});
+  Diloco diloco(inner, world, {.inner = H, .learning_rate = 1, .momentum = 0});
+  const Communicator others = world.split(world.rank() == 2 ? -1 : 0, world.rank());
+  std::vector<std::string> held;
+  for (int64_t round = 1; round <= 3; ++round) {
+    const bool away = world.rank() == 2 && round == 2;
+    if (round == 2 && !away) diloco.meet(others, 0);
+    if (round == 3) diloco.meet(world, 0);
+    held.push_back(away ? "away" : fmt::format("{:.3f}", w->value.item({0})));
+    for (int64_t step = 0; step < H && !away; ++step) {
+      w->gradient().fill(w->value.item({0}) - target);
+      inner.step(0.5);
+      diloco.after_step();
+    }
+  }
+  held.push_back(fmt::format("{:.3f}", w->value.item({0})));
+  return held;
+}
+
 void absent(Lesson& lesson) {
   lesson.section("The same, plain means, and worker 2 is away in round 2");
   const std::vector<double> targets = {1, 2, 6};
-  constexpr int64_t H = 2;
   std::vector<std::vector<std::string>> held(3);
   run_ranks(3, [&](Communicator& world) {
     const auto rank = static_cast<size_t>(world.rank());
-    const ParameterPtr w = make_parameter("w", {1, 1}, false, zeros(), 0, DType::f64);
-    Sgd inner({w});
-    Diloco diloco(inner, world, {.inner = H, .learning_rate = 1, .momentum = 0});
-    Communicator others = world.split(rank == 2 ? -1 : 0, world.rank());
-    const auto note = [&] { held[rank].push_back(fmt::format("{:.3f}", w->value.item({0}))); };
-    for (int64_t step = 0; step < 3 * H; ++step) {
-      const bool away = rank == 2 && step / H == 1;
-      if (step == H && !away) diloco.meet(others, 0);
-      if (step == 2 * H) diloco.meet(world, 0);
-      if (step % H == 0) note();
-      if (!away) {
-        w->gradient().fill(w->value.item({0}) - targets[rank]);
-        inner.step(0.5);
-        diloco.after_step();
-      } else if (step == H) {
-        held[rank].back() = "away";
-      }
-    }
-    note();
+    held[rank] = with_one_away(world, targets[rank]);
   });
   lesson.say("{:>20}{:>10}{:>10}{:>10}", "", "worker 0", "worker 1", "worker 2");
   for (size_t i = 0; i < held[0].size(); ++i)
