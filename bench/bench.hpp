@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "yotta/core/random.hpp"
+
 namespace yotta::bench {
 
 using Json = nlohmann::ordered_json;
@@ -25,6 +27,11 @@ inline std::string own_path(const char* first_argument) {
   char path[4096];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
   return length > 0 ? std::string(path, static_cast<size_t>(length)) : first_argument;
+}
+
+// What a run was trained on, so that whoever repeats it can tell whether they have the same text.
+inline Json text_mark(const std::string& bytes) {
+  return {{"bytes", bytes.size()}, {"hash", fmt::format("{:016x}", hash_name(bytes))}};
 }
 
 // Writes a report; 0, or 1 if it could not.

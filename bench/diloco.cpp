@@ -45,6 +45,36 @@ void print(const std::vector<Row>& rows) {
   fmt::print("{}", table.text());
 }
 
+// DDP's steps, then DiLoCo's rounds: as the weights, and with 8 and 4 bits.
+std::vector<Row> time_all(TrainingPlan plan, int64_t ddp_steps, int64_t rounds) {
+  plan.steps = ddp_steps;
+  std::vector<Row> rows = {time_run("DDP", plan)};
+  plan.workers = plan.ranks, plan.steps = rounds * plan.diloco.inner;
+  for (const int bits : {0, 8, 4}) {
+    plan.diloco.bits = bits;
+    const std::string more = bits > 0 ? fmt::format(", {} bits", bits) : "";
+    rows.push_back(time_run(fmt::format("DiLoCo, H = {}{}", plan.diloco.inner, more), plan));
+  }
+  return rows;
+}
+
+Json report_of(const std::vector<Row>& rows) {
+  Json report = {{"benchmark", "diloco"}, {"parameters", rows[0].parameters}};
+  for (const Row& row : rows)
+    report["rows"].push_back({{"name", row.name},
+                              {"step_seconds", row.step_seconds},
+                              {"bytes_a_step", row.bytes},
+                              {"ratio", rows[0].step_seconds / row.step_seconds}});
+  return report;
+}
+
+// "--link 1Gbit/s", or "--link=1Gbit/s".
+bool is_given(const std::vector<std::string>& words, const std::string& name) {
+  return std::any_of(words.begin(), words.end(), [&](const std::string& each) {
+    return each == name || each.starts_with(name + "=");
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -64,33 +94,18 @@ int main(int argc, char** argv) {
   CommChoice comm;
   comm.add_option(options);
   std::vector<std::string> words(argv, argv + argc);  // over TCP unless the command line says else
-  if (std::find(words.begin(), words.end(), "--comm") == words.end())
-    words.insert(words.end(), {"--comm", "tcp"});
-  if (std::find(words.begin(), words.end(), "--link") == words.end())
-    words.insert(words.end(), {"--link", "20Mbit/s"});
+  for (const auto& [name, value] : {std::pair{"--comm", "tcp"}, {"--link", "20Mbit/s"}})
+    if (!is_given(words, name)) words.insert(words.end(), {name, value});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   const int count = static_cast<int>(arguments.size());
   if (const auto status = options.parse(count, arguments.data())) return *status;
   try {
     comm.start(count, arguments.data(), {plan.ranks, "--ranks", 2, 64});
-    plan.steps = ddp_steps;
-    std::vector<Row> rows = {time_run("DDP", plan)};
-    plan.workers = plan.ranks, plan.steps = rounds * plan.diloco.inner;
-    for (const int bits : {0, 8, 4}) {
-      plan.diloco.bits = bits;
-      const std::string more = bits > 0 ? fmt::format(", {} bits", bits) : "";
-      rows.push_back(time_run(fmt::format("DiLoCo, H = {}{}", plan.diloco.inner, more), plan));
-    }
+    const std::vector<Row> rows = time_all(plan, ddp_steps, rounds);
     if (!comm.is_first()) return comm.finish("");
     print(rows);
-    Json report = {{"benchmark", "diloco"}, {"parameters", rows[0].parameters}};
-    for (const Row& row : rows)
-      report["rows"].push_back({{"name", row.name},
-                                {"step_seconds", row.step_seconds},
-                                {"bytes_a_step", row.bytes},
-                                {"ratio", rows[0].step_seconds / row.step_seconds}});
-    if (!json.empty() && bench::write_json(json, report) != 0)
+    if (!json.empty() && bench::write_json(json, report_of(rows)) != 0)
       return comm.finish("cannot write " + json);
     return comm.finish("");
   } catch (const std::exception& error) {

@@ -28,7 +28,8 @@ Json json_of(const DilocoCurve& curve) {
 }
 
 Json run_all(const DilocoSizes& sizes, const std::string& text) {
-  Json report = {{"benchmark", "diloco_curves"}, {"steps", sizes.steps}};
+  Json report = {
+      {"benchmark", "diloco_curves"}, {"steps", sizes.steps}, {"text", bench::text_mark(text)}};
   console::Table table({"", "loss", "MB sent", "seconds"});
   for (const DilocoMethod& method : diloco_methods()) {
     const DilocoCurve curve = run_diloco(method, sizes, text);

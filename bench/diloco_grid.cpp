@@ -16,6 +16,7 @@
 #include "course/shared/diloco_options.hpp"
 #include "course/shared/options.hpp"
 #include "course/shared/training.hpp"
+#include "yotta/model/text.hpp"
 
 namespace {
 
@@ -139,7 +140,10 @@ int main(int argc, char** argv) {
     grid.workers = numbers(workers), grid.inner = numbers(inner);
     const std::vector<Cell> cells = run_grid(grid);
     print(grid, cells);
-    Json report = {{"benchmark", "diloco_grid"}, {"steps", plan.steps}};
+    const Text text = plan.text.empty() ? course_text(YOTTA_SOURCE_DIR) : read_text(plan.text);
+    Json report = {{"benchmark", "diloco_grid"},
+                   {"steps", plan.steps},
+                   {"text", bench::text_mark(text.bytes)}};
     for (const Cell& cell : cells)
       report["rows"].push_back({{"k", cell.k},
                                 {"inner", cell.inner},

@@ -5,6 +5,7 @@
 #include "yotta/parallel/fsdp.hpp"
 #include "yotta/parallel/gradient_noise.hpp"
 #include "yotta/parallel/gossip_diloco.hpp"
+#include "yotta/parallel/hogwild.hpp"
 #include "yotta/parallel/hsdp.hpp"
 #include "yotta/parallel/hsdp_cost.hpp"
 #include "yotta/parallel/latency_wall.hpp"

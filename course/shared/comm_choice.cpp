@@ -62,7 +62,7 @@ std::string own_path(const char* first_argument) {
 }
 
 // Starts mpirun, which starts this program n times, waits for it, and ends with its status.
-[[noreturn]] void become_mpirun(int64_t n, int argc, char** argv) {
+[[noreturn]] void become_mpirun(const RanksWanted& ranks, int argc, char** argv) {
   std::vector<std::string> program(argv, argv + argc);
   program[0] = own_path(argv[0]);
   const MpiKind kind = mpi_kind(mpi_library());
@@ -73,10 +73,11 @@ std::string own_path(const char* first_argument) {
     fail(Where::current(),
          "{} is here, but not its {} (Debian, Ubuntu: apt-get install openmpi-bin)", mpi_library(),
          fmt::join(names, " or "));
-  const MpirunCall call = mpirun_call(kind, mpirun, static_cast<int>(n), program);
+  const int n = static_cast<int>(ranks.count);
+  const MpirunCall call = mpirun_call(kind, mpirun, n, program);
   console::hand_on_terminals();
   std::fflush(nullptr);
-  end_as(start_mpirun(call, static_cast<int>(n)));
+  end_as(start_mpirun(call, n, ranks.signal_seen));
 }
 
 // Starts this program n times on this machine, waits for all, and ends with their status.
@@ -89,7 +90,7 @@ std::string own_path(const char* first_argument) {
   if (ranks.epochs)
     end_as(start_members(n, ranks.epochs, program,
                          {.spares = ranks.spares, .patience = ranks.patience}));
-  end_as(start_processes(n, program));
+  end_as(start_processes(n, program, ranks.signal_seen));
 }
 // Ends this process when the launcher that started it ends.
 void end_with_launcher() {
@@ -232,7 +233,7 @@ int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
   if (!built_with_zmq() && (self.comm == "tcp" || starts_by_tcp || (self.launch && self.by_tcp())))
     fail(Where::current(), "{}", no_zmq);
   if (starts_by_tcp) become_launcher(ranks, argc, argv);
-  if (!self.launch) become_mpirun(ranks.count, argc, argv);
+  if (!self.launch) become_mpirun(ranks, argc, argv);
   self.join();
   const int64_t size = self.epochs ? self.launch->size : self.processes->size();
   if (ranks.given != nullptr && ranks.count != size)

@@ -32,6 +32,7 @@ struct RanksWanted {
   EpochRule epochs = {};  // the job goes on when ranks die, by this rule; empty: it ends
   int spares = 0;         // processes that are ready to take a place
   double patience = 20;   // seconds until a process that does not come to an epoch is killed
+  int (*signal_seen)() = nullptr;  // what it returns is passed on to the processes; 0: nothing yet
 };
 
 class CommChoice {

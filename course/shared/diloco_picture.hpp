@@ -15,6 +15,14 @@ namespace yotta {
 // bench/results/diloco_curves.json.
 std::vector<DilocoCurve> stored_diloco_curves();
 
+// bench/results/hogwild.json: threads that raced for 1000 weights.
+struct HogwildRow {
+  int64_t touched, threads, cores;
+  double lost;  // share of the writes
+  double loss_overwrite, loss_add;
+};
+std::vector<HogwildRow> stored_hogwild();
+
 std::string diloco_svg(const std::vector<DilocoCurve>& curves, const DilocoSizes& sizes = {});
 
 // bench/results/diloco_grid.json: the losses of all seeds for k workers and H inner steps.

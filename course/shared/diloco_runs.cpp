@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "yotta/comm/run_on.hpp"
 #include "yotta/model/text.hpp"
@@ -121,7 +122,8 @@ void work(const DilocoMethod& method, const DilocoSizes& s, const Batches& text,
           const Communicator& world, const Communicator& workers,
           std::vector<Snapshot>& snapshots) {
   Worker worker(method, s, seed, world, workers);
-  const int64_t bytes = bytes_sent();  // of the first weights
+  if (method.kind == DilocoKind::asynchronous) world.barrier();  // with the server
+  const int64_t bytes = bytes_sent();                            // of the first weights
   const double begin = seconds();
   worker.train(text, [&](int64_t steps, const std::vector<ParameterPtr>& all) {
     if (workers.rank() == 0)
@@ -129,15 +131,44 @@ void work(const DilocoMethod& method, const DilocoSizes& s, const Batches& text,
   });
 }
 
+// The server's weights after some rounds of all workers, and when that was.
+struct Served {
+  int64_t step;
+  double seconds;
+  Tensor weights;  // (n): all, in the order of the slots
+};
+
 // Takes outer gradients in the order in which workers of one speed send them.
-void serve_workers(const DilocoMethod& method, const DilocoSizes& s, uint64_t seed,
-                   const Communicator& world) {
+std::vector<Served> serve_workers(const DilocoMethod& method, const DilocoSizes& s, uint64_t seed,
+                                  const Communicator& world) {
   const Transformer model(config_of(s, seed));
   AdamW slots(parameters(model.stack()));
-  const std::vector<double> seconds(diloco_workers, 1);
-  const int64_t rounds = s.steps / method.options.inner;
+  const std::vector<double> speeds(diloco_workers, 1);
+  const int64_t H = method.options.inner, rounds = s.steps / H;
   AsyncOuter outer(cut_into_fragments(slots.slots(), 1).front().outer, {.delay = diloco_workers});
-  serve(world, async_arrivals(seconds, rounds * diloco_workers), outer);
+  world.barrier();
+  const double begin = seconds();
+  std::vector<Served> served = {{0, 0, outer.weights().clone()}};
+  serve(world, async_arrivals(speeds, rounds * diloco_workers), outer, [&] {
+    if (outer.taken() % diloco_workers == 0)
+      served.push_back(
+          {outer.taken() / diloco_workers * H, seconds() - begin, outer.weights().clone()});
+  });
+  return served;
+}
+
+// What the asynchronous run has learned is what the server holds when all workers have ended the same
+// round: then as many tokens have been seen as in the other runs.
+void take_served(const std::vector<Served>& served, Snapshot& snapshot) {
+  const Served* last = &served.front();
+  for (const Served& each : served)
+    if (each.step <= snapshot.point.step) last = &each;
+  if (last->step == snapshot.point.step) snapshot.point.seconds = last->seconds;
+  int64_t begin = 0;
+  for (Tensor& each : snapshot.weights) {
+    const int64_t first = std::exchange(begin, begin + each.numel());
+    each.copy_from(last->weights.rows(first, begin).reshape(each.shape()));
+  }
 }
 
 double loss_of_weights(const std::vector<Tensor>& weights, const DilocoSizes& s,
@@ -168,17 +199,19 @@ DilocoCurve run_diloco(const DilocoMethod& method, const DilocoSizes& sizes,
   const TextSplit split = split_text(text, sizes.context);
   const Batches drawn(split.train, sizes.context, seed), kept(split.validation, sizes.context, 0);
   std::vector<Snapshot> snapshots;
+  std::vector<Served> served;
   run_on(cluster_named("cities2x4"), diloco_workers + 1,
          [&](Communicator& world) {
            const Communicator workers = world.split(world.rank() < server ? 0 : -1, world.rank());
            if (world.rank() < server)
              work(method, sizes, drawn, seed, world, workers, snapshots);
            else if (method.kind == DilocoKind::asynchronous)
-             serve_workers(method, sizes, seed, world);
+             served = serve_workers(method, sizes, seed, world);
          },
          {.trace = false, .chips = {0, 2, 4, 6, 1}});
   DilocoCurve curve{method.name, {}};
   for (Snapshot& each : snapshots) {
+    if (!served.empty()) take_served(served, each);
     each.point.loss = loss_of_weights(each.weights, sizes, kept);
     curve.points.push_back(each.point);
   }

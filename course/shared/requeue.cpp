@@ -23,6 +23,10 @@ StopSignals::StopSignals() {
   noted = 0;
   before_usr1 = std::signal(SIGUSR1, note);
   before_term = std::signal(SIGTERM, note);
+  sigset_t both;  // those that waited since this program was started (HeldSignals)
+  sigemptyset(&both);
+  sigaddset(&both, SIGUSR1), sigaddset(&both, SIGTERM);
+  pthread_sigmask(SIG_UNBLOCK, &both, nullptr);
 }
 StopSignals::~StopSignals() {
   std::signal(SIGUSR1, before_usr1);

@@ -6,7 +6,8 @@
 
 namespace yotta {
 
-// Notes these signals for as long as it lives; they end the process no more.
+// Notes these signals for as long as it lives; they end the process no more. Made at the start of
+// main, before any thread: a signal that comes before the first step counts too.
 class StopSignals {
  public:
   StopSignals();

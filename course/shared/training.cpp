@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "course/shared/console.hpp"
-#include "course/shared/diloco_options.hpp"
+#include "course/shared/diloco_state.hpp"
 #include "course/shared/requeue.hpp"
 #include "course/shared/same_everywhere.hpp"
 #include "course/shared/training_text.hpp"
@@ -63,7 +63,10 @@ Metadata fixed_options(const TrainingPlan& plan, const TrainingText& text) {
                                       {"bias_rate", m.bias_rate}})
       all[name] = fmt::format("{}", value);
   if (plan.ema > 0) all["ema"] = fmt::format("{}", plan.ema);
-  if (plan.workers > 0) all["diloco"] = describe_diloco(plan.workers, plan.diloco);
+  if (plan.workers > 0) {
+    all["diloco"] = describe_diloco(plan.workers, plan.diloco);
+    all["layout"] = describe(layout_of(plan));  // each rank goes on from what it held itself
+  }
   if (plan.sequence > 0) all["context"] = std::to_string(plan.sequence);
   if (!text.tokenizer_json().empty()) all["tokenizer"] = hash_of(text.tokenizer_json());
   return all;
@@ -124,7 +127,8 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                {"--optimizer", plan.optimizer},
                {"--prompt", hash_of(plan.prompt)}};
   for (const auto& [name, value] : fixed_options(plan, text)) {
-    if (name == "text" || name == "tokenizer" || name == "optimizer") continue;
+    const auto stands_apart = {"text", "tokenizer", "optimizer", "ema", "diloco", "layout"};
+    if (std::find(stands_apart.begin(), stands_apart.end(), name) != stands_apart.end()) continue;
     std::string option = name == "learning_rate" ? "--lr" : "--" + name;
     std::replace(option.begin(), option.end(), '_', '-');
     all.push_back({option, value});
@@ -145,6 +149,7 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                       {"--attention", m.attention == AttentionKind::plain ? "plain" : "blockwise"},
                       {"--layout", describe(layout_of(plan))},
                       {"--diloco", describe_diloco(plan.workers, plan.diloco)},
+                      {"--absent", describe_absence(plan.absent)},
                       {"--device", name(plan.device)},
                       {"--microbatches", text_of(plan.microbatches)},
                       {"--recompute", plan.recompute},
@@ -258,13 +263,12 @@ class Run {
     bool stops = false;
     for (int64_t step = first; step < last && !stops; ++step) {
       context().ledger.reset();
+      if (diloco_) come_and_go(step);
       take_step(trainer, step, on_step);
-      if (diloco_) {
-        const double begin = seconds_now();
-        meet_workers(step + 1 == last);
-        if (is_first()) figures_.step_seconds.back() += seconds_now() - begin;
-      }
-      if (ema_) ema_->after_step(optimizer_->steps());
+      if (diloco_)
+        meet_workers(step);
+      else if (ema_)
+        ema_->after_step(optimizer_->steps());
       count_step();
       stops = is_told_to_stop();
       const bool is_due = plan_.save_every > 0 && (step + 1) % plan_.save_every == 0;
@@ -291,12 +295,40 @@ class Run {
   void start_diloco() {
     const int size = plan_.ranks / plan_.workers;
     workers_ = world_.split(world_.rank() % size, world_.rank()).named("diloco");
-    diloco_.emplace(*optimizer_, workers_, plan_.diloco, Where::current());
+    diloco_.emplace(*optimizer_, workers_, plan_.diloco);
   }
-  void meet_workers(bool last) {
-    const bool changed = diloco_->after_step(own_worker().weight);
-    if (last) diloco_->synchronise();
-    if (changed || last) model_.hooks().after_step();  // ZeRO gathers the new weights
+  // The outer step, if one is due. The average of --ema is that of the outer weights.
+  void meet_workers(int64_t step) {
+    if (is_away(step)) return;
+    const double begin = seconds_now();
+    const bool ends = step + 1 == plan_.steps;
+    const int64_t means = diloco_->means();
+    diloco_->after_step(own_worker().weight);
+    if (ends) diloco_->synchronise();
+    const bool changed = diloco_->means() != means;
+    if (changed && ema_) {
+      for (OuterFragment& each : diloco_->fragments()) each.exchange();
+      ema_->after_step(diloco_->means());
+      for (OuterFragment& each : diloco_->fragments()) each.exchange();
+    }
+    if (changed || ends) model_.hooks().after_step();  // ZeRO gathers the new weights
+    if (is_first()) figures_.step_seconds.back() += seconds_now() - begin;
+  }
+  // Before a step: a worker leaves for a round, or is back. Those who are there agree on it.
+  void come_and_go(int64_t step) {
+    if (!plan_.absent || step % plan_.diloco.inner != 0) return;
+    const int64_t round = step / plan_.diloco.inner + 1;
+    if (round == plan_.absent->round) {
+      present_ = workers_.split(is_away(step) ? -1 : 0, workers_.rank()).named("diloco");
+      if (!is_away(step)) diloco_->meet(present_, 0);
+    } else if (round == plan_.absent->round + 1) {
+      diloco_->meet(workers_, 0);
+      model_.hooks().after_step();
+    }
+  }
+  bool is_away(int64_t step) const {
+    return plan_.absent && workers_.rank() == plan_.absent->worker &&
+           plan_.absent->is_at(step, plan_.diloco.inner);
   }
   // The sequences of this rank's worker, or all.
   WorkerShare own_worker() const {
@@ -353,6 +385,7 @@ class Run {
   // Returns the first step to take.
   int64_t begin() {
     int64_t first = restore();
+    first_ = first;
     if (is_first()) figures_.first_step = first;
     if (survivor_ == nullptr) return first;
     first = survivor_->regroup(world_, *surviving_.epoch, *optimizer_);
@@ -379,6 +412,11 @@ class Run {
       fail(Where::current(),
            "{}: {} optimizer steps in step {} of {}: the run was changed after it was saved",
            plan_.resume, state.optimizer_steps, state.step, plan_.steps);
+    if (diloco_) {
+      restore_diloco(diloco_rank(), world_, state.tensors, plan_.resume);
+      model_.hooks().after_step();
+      return state.step;
+    }
     std::vector<WholeShape> shapes;
     for_each_state([&](const std::string& prefix, const std::vector<Tensor>&) {
       for (const WholeShape& each : model_.shapes())
@@ -396,6 +434,8 @@ class Run {
     optimizer_->set_steps(state.optimizer_steps);
     return state.step;
   }
+
+  DilocoRank diloco_rank() { return {*diloco_, *optimizer_, ema_ ? &*ema_ : nullptr}; }
 
   // Calls f("exp_avg.", tensors by held()) for each kind of state that the optimizer has.
   template <class F>
@@ -435,6 +475,7 @@ class Run {
     if (survivor_ != nullptr) survivor_->begin_step(step);
     const Batch batch =
         loader_ ? loader_->next() : batches_.draw(step, mine.begin, mine.end - mine.begin);
+    if (diloco_ && is_away(step)) return losses_.push_back(0);
     std::vector<Microbatch> parts = model_.microbatches(batch.inputs, batch.targets, mine.begin);
     if (plan_.device != Device::cpu)
       for (Microbatch& each : parts) {
@@ -469,6 +510,7 @@ class Run {
 
   void finish() {
     if (survivor_ != nullptr) survivor_->finish();
+    if (diloco_) await_means(*diloco_);  // of a run that stops early
     if (diloco_) average_losses();
     if (is_first()) figures_.loss = losses_;
     gather_figures();
@@ -486,9 +528,15 @@ class Run {
     figures_.sample_after = sample(*whole);
   }
 
-  // Each worker knows the losses of its own sequences: of all, their mean by tokens.
+  // Each worker knows the losses of its own sequences: of all that were trained on, their mean.
   void average_losses() {
-    for (double& loss : losses_) loss *= own_worker().weight / plan_.workers;
+    for (size_t i = 0; i < losses_.size(); ++i) {
+      const int64_t step = first_ + static_cast<int64_t>(i);
+      double weights = plan_.workers;
+      if (plan_.absent && plan_.absent->is_at(step, plan_.diloco.inner))
+        weights -= worker_share(plan_.batch, plan_.workers, plan_.absent->worker).weight;
+      losses_[i] *= own_worker().weight / weights;
+    }
     workers_.all_reduce(losses_);
   }
 
@@ -514,10 +562,12 @@ class Run {
     if (plan_.save.empty()) return;
     const std::vector<NamedTensor> weights = model_.gather_weights();
     TrainingState state{step, plan_.model.seed, optimizer_->steps(), options_, {}};
-    for_each_state([&](const std::string& prefix, const std::vector<Tensor>& values) {
-      for (const NamedTensor& each : model_.gather(values, values[0].dtype()))
-        state.tensors.push_back({prefix + each.name, each.value});
-    });
+    if (diloco_) state.tensors = gather_diloco(diloco_rank(), world_);
+    if (!diloco_)
+      for_each_state([&](const std::string& prefix, const std::vector<Tensor>& values) {
+        for (const NamedTensor& each : model_.gather(values, values[0].dtype()))
+          state.tensors.push_back({prefix + each.name, each.value});
+      });
     if (is_first())
       save_checkpoint(plan_.save, plan_.model, weights, &state, text_.tokenizer_json());
   }
@@ -575,9 +625,11 @@ class Run {
       optimizer_;  // of this rank's parameters, in the order of model_.held()
   std::shared_ptr<FolderLock> saving_;
   Communicator workers_;  // of DiLoCo: the ranks with the same part of the model
+  Communicator present_;  // those of them that are there, while one is away
   std::optional<Diloco> diloco_;
   std::optional<Ema> ema_;
   std::optional<Loader> loader_;  // refers to batches_
+  int64_t first_ = 0;             // step of this run
   std::vector<double> losses_;    // of this run's steps
 };
 
@@ -910,6 +962,7 @@ TrainingPlan smallest_worker(TrainingPlan plan) {
   plan.ranks /= plan.workers;
   plan.batch /= plan.workers;
   plan.workers = 0;
+  plan.absent.reset();
   return plan;
 }
 
@@ -930,13 +983,31 @@ void expect_workers(const TrainingPlan& plan) {
   if (plan.tolerance)
     fail(Where::current(),
          "--tolerate and --faults do not go together with --diloco: leave one of them out");
-  if (!plan.resume.empty() || plan.save_every > 0 || plan.stops_on_signals)
+  if (plan.diloco.inner > plan.steps)
     fail(Where::current(),
-         "a run of DiLoCo is saved at its end alone: a checkpoint has no room for what each worker "
-         "keeps to itself. Leave out {}",
+         "--diloco inner={} in a run of {} steps: its workers would meet at the end alone. Give "
+         "inner={} at most",
+         plan.diloco.inner, plan.steps, plan.steps);
+  if (!plan.absent) return;
+  expect_absence(*plan.absent, plan.workers, plan.diloco, plan.steps);
+  if (!plan.resume.empty() || plan.stops_on_signals || plan.stop_after > 0)
+    fail(Where::current(), "--absent is for a run in one piece: leave out {}",
          plan.stops_on_signals ? "--requeue"
-         : plan.resume.empty() ? "--save-every"
+         : plan.stop_after > 0 ? "--stop-after"
                                : "--resume");
+}
+
+// What a worker's own plan cannot do is said of the worker: its batch and ranks are not the run's.
+void check_worker(const TrainingPlan& plan) {
+  const TrainingPlan worker = smallest_worker(plan);
+  try {
+    check_plan(worker);
+  } catch (const Error& error) {
+    throw Error(
+        Error::Verbatim{}, error.where(),
+        fmt::format("{} (of one of {} workers: {} of {} sequences, {} of {} ranks)", error.what(),
+                    plan.workers, worker.batch, plan.batch, worker.ranks, plan.ranks));
+  }
 }
 
 // Names the texts, where the saved options have only a hash.
@@ -953,8 +1024,10 @@ void expect_same_text(const TrainingPlan& plan, const TrainingText& text) {
 void check_plan(const TrainingPlan& plan) {
   if (plan.workers > 0) {
     expect_workers(plan);
-    return check_plan(smallest_worker(plan));
+    return check_worker(plan);
   }
+  if (plan.absent)
+    fail(Where::current(), "--absent is for workers of DiLoCo: add --diloco k=4, or leave it out");
   expect_numbers(plan);
   expect_optimizer(plan);
   plan.model.check();
@@ -1002,8 +1075,6 @@ TrainingFigures run_training(const TrainingPlan& plan,
   figures.text_begins_with = text.begins_with();
   figures.tokens_per_step = plan.batch * sequence_of(plan);
   const int cores = context().threads;
-  std::optional<StopSignals> signals;
-  if (plan.stops_on_signals) signals.emplace();
   if (plan.tolerance)
     run_members(plan, text, figures, on_step);
   else

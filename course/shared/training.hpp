@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "course/shared/diloco_options.hpp"
 #include "course/shared/surviving.hpp"
 #include "course/shared/timelines.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
 #include "yotta/nn/adamw.hpp"
-#include "yotta/parallel/diloco.hpp"
 
 namespace yotta {
 
@@ -56,10 +56,11 @@ struct TrainingPlan {
   double momentum = 0;                   // of SGD
   std::string gradients = "overlapped";  // or bucketed, naive
   int64_t bucket_bytes = 1 << 20;
-  int workers = 0;         // of DiLoCo, each with a layout of its own; 0: none
-  DilocoOptions diloco;    // how they average
-  double ema = 0;          // decay of an average of the weights; 0: none
-  int64_t load_ahead = 0;  // batches that are read while the model trains
+  int workers = 0;                // of DiLoCo, each with a layout of its own; 0: none
+  DilocoOptions diloco;           // how they average
+  std::optional<Absence> absent;  // one of them is away for a round
+  double ema = 0;                 // decay of an average of the weights; 0: none
+  int64_t load_ahead = 0;         // batches that are read while the model trains
   std::string text;        // a UTF-8 file or folder; empty: the course's own prose and headers
   int64_t stop_after = 0;  // stop when so many steps are done; 0: all. --resume goes on from there
   std::string save;        // a folder, written after the last step
@@ -67,6 +68,7 @@ struct TrainingPlan {
   std::string load;        // start from the weights in this folder
   std::string resume;      // go on where the run saved in this folder stopped
   // Stop after the step in which SIGUSR1 or SIGTERM comes, and save: the scheduler cuts the run off.
+  // The caller has StopSignals (requeue.hpp).
   bool stops_on_signals = false;
   std::string save_batches;  // a safetensors file with the tokens of every step
   std::string prompt = "The ";

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <csignal>
+#include <optional>
 
 #include "course/shared/comm_choice.hpp"
 #include "course/shared/console.hpp"
@@ -27,7 +28,7 @@ struct Arguments {
   TrainingPlan plan;
   std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", layout, json;
   std::string gradient_dtype = "f32", gather_dtype, router = "softmax";
-  std::string device = "cpu", matmul = "cublas", diloco, requeue;
+  std::string device = "cpu", matmul = "cublas", diloco, absent, requeue;
   int64_t kv_heads = 0, feed_forward = 0;
   bool untied = false;
   std::string recover;
@@ -215,6 +216,9 @@ void add_failure_options(Options& to, Arguments& a) {
          not_empty());
   to.add_flag("--live", a.live,
               "draw the loss and who takes part: on a terminal after each step, and at the end");
+  to.add("--absent", a.absent,
+         "a worker of --diloco that is away for a round and comes back, as in worker=1,round=2",
+         not_empty());
   to.add("--faults", it.faults, "a plan of who dies when (JSON): model/faults.hpp", not_empty());
 }
 void add_options(Options& to, Arguments& a) {
@@ -237,6 +241,7 @@ void add_options(Options& to, Arguments& a) {
 // that of each worker, and without it a worker is one rank.
 void settle_layout(Arguments& a, bool ranks_given) {
   if (!a.diloco.empty()) std::tie(a.plan.workers, a.plan.diloco) = parse_diloco(a.diloco);
+  if (!a.absent.empty()) a.plan.absent = parse_absence(a.absent);
   if (!a.layout.empty()) a.plan.layout = parse_mesh(a.layout);
   if (ranks_given || (a.layout.empty() && a.diloco.empty())) return;
   const int64_t ranks = a.plan.layout ? a.plan.layout->ranks() : 1;
@@ -257,10 +262,13 @@ void settle_requeue(Arguments& a) {
 
 // Says why the run has ended before its time; under Slurm the job is put back into the queue.
 void print_stop(const Arguments& a, const TrainingFigures& f) {
+  const char* const signal = f.stopped_by == SIGTERM ? "SIGTERM" : "SIGUSR1";
   const int64_t done = f.first_step + std::ssize(f.loss);
-  fmt::print("stopped by {} after step {} of {}: the same command goes on from {}\n",
-             f.stopped_by == SIGTERM ? "SIGTERM" : "SIGUSR1", done, a.plan.steps, a.plan.save);
-  if (done == a.plan.steps) return;
+  if (done == a.plan.steps)
+    return fmt::print("{} came in the last step: the run has ended, nothing is left to do\n",
+                      signal);
+  fmt::print("stopped by {} after step {} of {}: the same command goes on from {}\n", signal, done,
+             a.plan.steps, a.plan.save);
   if (const std::string words = requeue_by_slurm(); !words.empty()) fmt::print("{}\n", words);
 }
 
@@ -309,6 +317,7 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
                             : a.layout.empty()  ? nullptr
                                                 : "--layout";
   RanksWanted wanted{a.plan.ranks, given, 1, rank_limit};
+  if (a.plan.stops_on_signals) wanted.signal_seen = StopSignals::seen;
   if (a.plan.tolerance)
     wanted.epochs = rule_of(a.plan), wanted.spares = a.spares, wanted.patience = a.patience;
   a.plan.ranks = static_cast<int>(comm.start(argc, argv, wanted));
@@ -445,6 +454,17 @@ void show_step(const Arguments& a, console::Progress& progress, const StepFigure
   progress.update(step.step,
                   fmt::format("loss {:.3f}  {:.0f} tokens/s", step.loss, step.tokens_per_second));
 }
+// What a worker that was away has cost.
+void print_absence(const TrainingPlan& p) {
+  const WorkerShare share = worker_share(p.batch, p.workers, p.absent->worker);
+  const int64_t H = p.diloco.inner, first = (p.absent->round - 1) * H;
+  fmt::print(
+      "worker {} was away in round {}, steps {} to {}: {} of {} sequences were left out; the "
+      "others "
+      "averaged without it\n",
+      p.absent->worker, p.absent->round, first + 1, first + H, H * (share.end - share.begin),
+      p.steps * p.batch);
+}
 
 void print_summary(const Arguments& a, const TrainingFigures& f) {
   const TrainingPlan& p = a.plan;
@@ -471,6 +491,7 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
     fmt::print("{} workers{}, which averaged their weights every {} steps\n", p.workers,
                p.ranks > p.workers ? fmt::format(" of {} ranks", p.ranks / p.workers) : "",
                p.diloco.inner);
+  if (p.absent) print_absence(p);
   if (p.layout || p.zero == 3)
     fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p), short_name));
   print_ranks(f);
@@ -573,6 +594,8 @@ int main(int argc, char** argv) {
   CommChoice comm;
   comm.add_option(options);
   if (const auto status = options.parse(argc, argv)) return *status;
+  std::optional<StopSignals> signals;
+  if (!arguments.requeue.empty()) signals.emplace();
   try {
     const bool ranks_given = options.given("--ranks");
     settle_requeue(arguments);

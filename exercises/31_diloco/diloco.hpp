@@ -24,7 +24,8 @@
 // Quantised: outer gradients travel with 8 or 4 bits (outer_gradients.hpp), with error feedback.
 //
 // Cost, for P parameters of 4 bytes and the ring: a rank sends 8 (k-1)/k P bytes in H steps, where
-// DDP sends them in each; memory 8 P more (w and v), and 4 P while a mean is on its way.
+// DDP sends them in each; memory 8 P more (w and v), and 4 P while a mean is on its way. Error
+// feedback keeps 4 (1 + 1/k) P more: what is lost of its own numbers, and of its chunk of the mean.
 // Contract: all ranks of `workers` make Diloco over optimizers with slots of the same sizes, and
 // take steps together. A worker may be a mesh: `workers` joins the ranks with the same shard.
 // Letters: k workers, H inner steps, P parameters.
@@ -100,9 +101,10 @@ constexpr int64_t packed_mean_bytes_sent(int64_t k, int64_t n, int bits) {
 
 class Diloco {
  public:
-  // All workers start from worker 0's weights. `inner` must outlive this.
+  // All workers start from the weights of rank `from`. `inner` must outlive this. A new process
+  // joins so: it makes this while the others call meet(), all with the same `from`.
   inline Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options = {},
-                   Where where = Where::current());
+                   int from = 0, Where where = Where::current());
   Diloco(const Diloco&) = delete;
   Diloco& operator=(const Diloco&) = delete;
 
@@ -116,8 +118,12 @@ class Diloco {
   // weights and outer state from rank `from` of `present`, which was.
   inline void meet(const Communicator& present, int from, Where where = Where::current());
 
+  // For checkpoints: with the steps and means of one, once its fragments are as they were, training
+  // goes on from there.
+  std::deque<OuterFragment>& fragments() { return fragments_; }
   int64_t steps() const { return steps_; }
-  std::deque<OuterFragment>& fragments() { return fragments_; }  // for checkpoints
+  int64_t means() const { return means_; }
+  void go_on_from(int64_t steps, int64_t means) { steps_ = steps, means_ = means; }
 
  private:
   inline void send(OuterFragment& fragment);
@@ -172,11 +178,12 @@ void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& 
   // end of exercise 31.4
 }
 
-Diloco::Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options, Where where)
+Diloco::Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options, int from,
+               Where where)
     : options_(options), workers_(workers) {
   check_options(options, where);
   fragments_ = cut_into_fragments(inner.slots(), options.fragments, where);
-  meet(workers, 0, where);
+  meet(workers, from, where);
 }
 
 bool Diloco::after_step(double weight) {

@@ -201,7 +201,7 @@ TEST_CASE("bench scaling: a forecast that is stored, and then the run that it is
 
 TEST_CASE("bench diloco: DDP, and DiLoCo with 32, 8 and 4 bits, over processes") {
   const Json report = report_of("diloco", {"--layers", "1", "--ddp-steps", "1", "--rounds", "1",
-                                           "--inner", "2", "--batch", "2", "--link", "1Gbit/s"});
+                                           "--inner", "2", "--batch", "2", "--link=1Gbit/s"});
   REQUIRE(report["rows"].size() == 4);
   for (const Json& row : report["rows"])
     for (const char* key : {"step_seconds", "bytes_a_step", "ratio"}) CHECK(positive(row[key]));
@@ -209,16 +209,31 @@ TEST_CASE("bench diloco: DDP, and DiLoCo with 32, 8 and 4 bits, over processes")
   CHECK(report["rows"][3]["bytes_a_step"] < report["rows"][2]["bytes_a_step"]);
 }
 
+TEST_CASE("bench hogwild: writes that are lost, by one thread none") {
+  const Json report = report_of("hogwild", {"--threads", "4", "--updates", "1000", "--runs", "2"});
+  REQUIRE(report["rows"].size() == 6);
+  CHECK(positive(report["cores"]));
+  for (const Json& row : report["rows"]) {
+    CHECK(row["lost_add"] == 0);
+    CHECK(row["lost"].get<double>() >= 0);
+    CHECK(row["lost"].get<double>() < 1);
+    if (row["threads"] == 1) CHECK(row["lost"] == 0);
+    for (const char* key : {"loss_overwrite", "loss_add", "seconds_add"}) CHECK(positive(row[key]));
+  }
+}
+
 TEST_CASE("bench diloco_grid: a cell for each k and H, and one rank") {
   const Json report = report_of("diloco_grid", {"--workers", "1,2", "--inner", "1,2", "--seeds",
                                                 "1", "--steps", "2", "--batch", "2"});
   REQUIRE(report["rows"].size() == 5);
   for (const Json& row : report["rows"]) CHECK(positive(row["mean"]));
+  CHECK(report["text"]["hash"].get<std::string>().size() == 16);
 }
 
 TEST_CASE("bench diloco_curves: each way's losses, bytes and seconds") {
   const Json report = report_of("diloco_curves", {"--steps", "50", "--batch", "4"});
   REQUIRE(report["rows"].size() == 8);
+  CHECK(report["text"]["hash"].get<std::string>().size() == 16);
   for (const Json& row : report["rows"])
     for (const char* key : {"loss", "megabytes", "seconds"}) CHECK(positive(row[key].back()));
 }

@@ -341,6 +341,17 @@ TEST_CASE(
   CHECK(sent[5] < sent[2] / 4);  // 4 bits
 }
 
+TEST_CASE("stored runs of DiLoCo name their text, the same in both files") {
+  const auto text_of = [](const char* file) {
+    const std::string all =
+        runner::read_text(fmt::format(YOTTA_SOURCE_DIR "/bench/results/{}.json", file));
+    const size_t begin = std::min(all.find("\"text\": {"), all.size());
+    return all.substr(begin, all.find('}', begin) - begin);
+  };
+  CHECK(contains(text_of("diloco_curves"), "\"hash\": "));
+  CHECK(text_of("diloco_curves") == text_of("diloco_grid"));
+}
+
 TEST_CASE("the grid has every k and H, after one rank's run") {
   const std::vector<DilocoCell> cells = stored_diloco_grid();
   REQUIRE(cells.size() == 17);

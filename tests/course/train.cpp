@@ -283,6 +283,51 @@ TEST_CASE("--requeue: a run that is stopped by a signal goes on, to the same los
   check_requeued({"--load-ahead", "2", "--ema", "0.9", "--ranks", "2"}, SIGTERM, false, "SIGTERM");
 }
 
+TEST_CASE("--requeue: the launcher passes a signal on to the processes that it has started") {
+  check_requeued({"--ranks", "2", "--comm", "tcp"}, SIGTERM, false, "SIGTERM");
+}
+
+TEST_CASE("--requeue: a run of DiLoCo goes on from what each worker held") {
+  check_requeued({"--diloco", "k=2,inner=7,bits=4", "--ema", "0.9"}, SIGUSR1, false, "SIGUSR1");
+}
+
+TEST_CASE(
+    "--requeue: a signal that comes before the first step counts; after the last it is over") {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "out").string();
+  const auto stopped_at_once = [&](const char* steps) {
+    Words command = {from_ctest("YOTTA_TRAIN"), "--steps", steps, "--batch", "4", "--requeue",
+                     (folder / steps).string()};
+    command.insert(command.end(), tiny.begin(), tiny.end());
+    sigset_t held, before;  // in the run too: the signal waits until it is taken
+    sigemptyset(&held);
+    sigaddset(&held, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &held, &before);
+    const Started run(command, out);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    kill(run.process(), SIGTERM);
+    CHECK(run.wait() == 0);
+    return yotta::read_file(out);
+  };
+  CHECK(contains(stopped_at_once("500"), "stopped by SIGTERM after step 1 of 500: the same"));
+  const std::string over = stopped_at_once("1");
+  CHECK(contains(over, "SIGTERM came in the last step: the run has ended, nothing is left to do"));
+  CHECK_FALSE(contains(over, "goes on from"));
+}
+
+TEST_CASE("--absent: a worker is away for a round, and what that has cost is said") {
+  Words words = {"--diloco", "k=2,inner=5", "--absent", "worker=1,round=2",
+                 "--steps",  "20",          "--batch",  "4"};
+  words.insert(words.end(), tiny.begin(), tiny.end());
+  const runner::Ending ending = train(words);
+  CAPTURE(ending.output);
+  CHECK(ending.well());
+  CHECK(contains(ending.output, "worker 1 was away in round 2, steps 6 to 10: 10 of 80 sequences"));
+  check_refused({"--absent", "worker=1,round=1"}, "add --diloco k=4");
+  check_refused({"--diloco", "k=2", "--absent", "worker=1,worker=1"}, "has worker twice");
+  check_refused({"--diloco", "k=2,inner=1", "--absent", "round=1"}, "Give --steps 2 or more");
+}
+
 TEST_CASE("--requeue: ranks that are processes are stopped by a signal to each, as srun sends it") {
   check_requeued({"--ranks", "2", "--comm", "tcp"}, SIGUSR1, true, "SIGUSR1");
 }
@@ -314,7 +359,6 @@ TEST_CASE("--requeue: under Slurm the job is put back into the queue, once, unle
 
 TEST_CASE("--requeue saves and resumes by itself; --ema and --link say what they need") {
   check_refused({"--requeue", "a", "--save", "b"}, "saves and resumes by itself; leave out --save");
-  check_refused({"--requeue", "a", "--diloco", "k=2"}, "Leave out --requeue");
   check_refused({"--ema", "1"}, "from 1 on the average never moves");
   check_refused({"--ema", "nan"}, "--ema is nan");
   check_refused({"--link", "20Mbit/s"}, "--link slows down --comm tcp alone");

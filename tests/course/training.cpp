@@ -293,10 +293,101 @@ TEST_CASE("--diloco: what cannot be is refused, with what would work") {
   CHECK(contains(refused(), "4 workers of DiLoCo do not divide 6 ranks"));
   plan.layout = MeshShape{.tp = 2}, plan.ranks = 4;
   CHECK(contains(refused(), "4 workers of tp 2 are 8 ranks, not 4"));
-  plan.ranks = 8, plan.save_every = 3;
-  CHECK(contains(refused(), "is saved at its end alone"));
-  plan.save_every = 0, plan.device = Device::cuda;
+  plan.ranks = 8;
+  CHECK(contains(refused(), "inner=50 in a run of 6 steps"));
+  plan.diloco.inner = 6, plan.microbatches = 3;
+  CHECK(contains(refused(), "(of one of 4 workers: 2 of 8 sequences, 2 of 8 ranks)"));
+  plan.microbatches = 1, plan.device = Device::cuda;
   CHECK(contains(refused(), "run on the CPU only"));
+  CHECK(contains(said("k=4,k=4"), "has k twice"));
+  CHECK(contains(said("k=4,"), "--diloco has ''"));
+  CHECK(contains(said("k=4,inner=99999999999999999999"), "is too large"));
+  CHECK(contains(said("k=4,inner=9223372036854775807"), "steps at most"));
+}
+
+TEST_CASE("--diloco: a run that is cut anywhere and resumed is the run that was not, to the bit") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.workers = plan.ranks = 2, plan.steps = 12, plan.microbatches = 1, plan.ema = 0.5;
+  const std::string kept = (folder.path() / "kept").string();
+  const auto check_cut = [&](int64_t step) {
+    CAPTURE(step);
+    TrainingPlan part = plan;
+    const TrainingFigures all = run_training(part, [](const StepFigures&) {});
+    part.stop_after = step, part.save = kept;
+    run_training(part, [](const StepFigures&) {});
+    part.stop_after = 0, part.save.clear(), part.resume = kept;
+    const TrainingFigures rest = run_training(part, [](const StepFigures&) {});
+    CHECK(rest.loss == std::vector<double>(all.loss.begin() + step, all.loss.end()));
+    CHECK(rest.validation_loss == all.validation_loss);
+    CHECK(rest.ema_validation_loss == all.ema_validation_loss);
+  };
+  plan.diloco = {.inner = 5, .bits = 4};
+  for (const int64_t step : {1, 5, 8}) check_cut(step);
+  plan.diloco = {.inner = 5, .fragments = 2, .overlap = 3, .keep = 0.5};
+  for (const int64_t step : {3, 6, 7}) check_cut(step);  // with means on their way
+  plan.model.dtype = DType::bf16;
+  check_cut(7);
+  plan.ranks = 4, plan.layout = MeshShape{.dp_replicate = 2}, plan.zero = 2;
+  check_cut(6);
+  plan.resume = kept, plan.layout = MeshShape{.dp_shard = 2}, plan.zero = 0;
+  CHECK(contains(message_of([&] { run_training(plan, [](const StepFigures&) {}); }),
+                 "this run was started with layout"));
+}
+
+TEST_CASE("--diloco --ema: the outer weights are averaged, not those of a worker") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.workers = plan.ranks = 2, plan.steps = 12, plan.microbatches = 1, plan.diloco.inner = 5;
+  plan.ema = 1e-9;  // nothing but the last weights stays
+  plan.stop_after = 5;
+  const double agreed = run_training(plan, [](const StepFigures&) {}).validation_loss;
+  plan.stop_after = 8;  // the workers are three steps further, each for itself
+  const TrainingFigures later = run_training(plan, [](const StepFigures&) {});
+  CHECK(later.ema_validation_loss == doctest::Approx(agreed).epsilon(1e-6).scale(0));
+  CHECK(std::abs(later.validation_loss - agreed) > 1e-3);
+  // A mean that comes after step 7: with keep 0 it is all that the worker goes on with.
+  plan.stop_after = 7, plan.diloco.overlap = 2;
+  const double come = run_training(plan, [](const StepFigures&) {}).validation_loss;
+  plan.diloco.keep = 0.5;
+  const TrainingFigures mixed = run_training(plan, [](const StepFigures&) {});
+  CHECK(mixed.ema_validation_loss == doctest::Approx(come).epsilon(1e-6).scale(0));
+  CHECK(std::abs(mixed.validation_loss - come) > 1e-3);
+}
+
+TEST_CASE("--absent: who cannot be away then is refused") {
+  TrainingPlan plan = tiny("", "/no/such/text");
+  plan.workers = plan.ranks = 2, plan.diloco.inner = 3;
+  const auto refused = [&](const char* absent) {
+    plan.absent = parse_absence(absent);
+    return message_of([&] { check_plan(plan); });
+  };
+  CHECK(contains(refused("worker=0"), "give 1 to 1. Worker 0 stays: it prints and saves"));
+  CHECK(contains(refused("worker=2"), "--absent worker=2 of 2 workers"));
+  CHECK(contains(refused("round=0"), "in rounds 1 to 1"));
+  CHECK(contains(refused("round=2"), "in rounds 1 to 1"));
+  plan.diloco.overlap = 1;
+  CHECK(contains(refused("round=1"), "leave overlap out"));
+  plan.diloco.overlap = 0, plan.stops_on_signals = true;
+  CHECK(contains(refused("round=1"), "in one piece: leave out --requeue"));
+  plan.stops_on_signals = false, plan.stop_after = 4;
+  CHECK(contains(refused("round=1"), "leave out --stop-after"));
+  CHECK(contains(message_of([] { parse_absence("worker=1,when=2"); }), "--absent has 'when=2'"));
+}
+
+TEST_CASE("--absent: the losses are those of the workers that are there") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.batch = 2, plan.learning_rate = 0, plan.microbatches = 1;
+  plan.workers = plan.ranks = 2, plan.diloco.inner = 2;
+  const std::vector<double> both = losses(plan);
+  plan.absent = Absence{.worker = 1, .round = 2};
+  const std::vector<double> some = losses(plan);
+  plan.absent.reset(), plan.workers = 0, plan.ranks = 1, plan.batch = 1;
+  const std::vector<double> first = losses(plan);  // of worker 0's sequences alone
+  for (const size_t step : {0u, 1u, 4u, 5u}) CHECK(some[step] == both[step]);
+  for (const size_t step : {2u, 3u})
+    CHECK(some[step] == doctest::Approx(first[step]).epsilon(1e-6).scale(0));
 }
 
 TEST_CASE("--context-parallel: one rank's losses; Ulysses sends less than the ring") {

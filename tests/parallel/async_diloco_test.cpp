@@ -119,8 +119,34 @@ TEST_CASE("slow workers take fewer inner steps, at least one") {
   CHECK(async_inner_steps(seconds, 50) == std::vector<int64_t>{50, 25, 13, 1});
 }
 
-TEST_CASE("a delay below 1 and gradients of another size are refused") {
-  CHECK(contains(message_of([] { AsyncOuter(Tensor::zeros({1}), {.delay = 0}); }), "a delay of 0"));
+TEST_CASE("the server says what it has taken, after each") {
+  const std::vector<double> seconds = {1, 1};
+  std::vector<int64_t> taken;
+  run_ranks(3, [&](Communicator& world) {
+    const std::vector<LayerPtr> layers = make_linear_net(net, {1, DType::f64});
+    Sgd sgd(parameters(Layers(layers)));
+    AsyncWorker worker(sgd, world);
+    if (world.rank() < 2) return worker.exchange(), worker.exchange();
+    AsyncOuter outer(worker.weights().clone(), {});
+    serve(world, async_arrivals(seconds, 4), outer, [&] { taken.push_back(outer.taken()); });
+  });
+  CHECK(taken == std::vector<int64_t>{1, 2, 3, 4});
+}
+
+TEST_CASE("what is no server, no workers or no round is refused, and gradients of another size") {
+  const auto server = [](const AsyncOuterOptions& options) {
+    return message_of([&] { AsyncOuter(Tensor::zeros({1}), options); });
+  };
+  CHECK(contains(server({.delay = 0}), "a delay of 0"));
+  CHECK(contains(server({.learning_rate = 0}), "an outer rate of 0"));
+  CHECK(contains(server({.momentum = std::nan("")}), "a momentum of nan"));
+  const auto steps = [](std::vector<double> seconds, int64_t inner) {
+    return message_of([&] { async_inner_steps(seconds, inner); });
+  };
+  CHECK(contains(steps({}, 50), "no workers"));
+  CHECK(contains(steps({1, 0}, 50), "needs 0 seconds"));
+  CHECK(contains(steps({1, std::nan("")}, 50), "needs nan seconds"));
+  CHECK(contains(steps({1}, 0), "0 inner steps"));
   AsyncOuter outer(Tensor::zeros({2}), {});
   CHECK(contains(message_of([&] { outer.take(Tensor::zeros({3})); }), "the outer gradient"));
 }

@@ -55,32 +55,6 @@ TEST_CASE("with one worker asynchronous SGD is SGD") {
   CHECK(std::abs(descend(1, 0.3, 10) - w) < 1e-15);
 }
 
-TEST_CASE("Hogwild loses few writes where gradients are sparse, and many where they are dense") {
-  const auto run = [](int touched, int threads, HogwildWrites writes) {
-    const HogwildProblem problem{.weights = 1000, .touched = touched};
-    return play_hogwild(problem, threads, 20000, 0.1 / touched, writes);
-  };
-  const HogwildRun alone = run(3, 1, HogwildWrites::overwrite);
-  CHECK(alone.lost == 0);
-  CHECK(alone.writes == 60000);
-  const HogwildRun sparse = run(3, 8, HogwildWrites::overwrite);
-  const HogwildRun dense = run(100, 8, HogwildWrites::overwrite);
-  // Seven others write 3 of 1000 weights each between a read and its write: 2.1%.
-  CHECK(static_cast<double>(sparse.lost) / static_cast<double>(sparse.writes) < 0.03);
-  CHECK(static_cast<double>(sparse.lost) / static_cast<double>(sparse.writes) > 0.015);
-  CHECK(static_cast<double>(dense.lost) / static_cast<double>(dense.writes) > 0.5);
-  CHECK(run(100, 8, HogwildWrites::add).lost == 0);
-  CHECK(std::abs(sparse.loss / alone.loss - 1) < 0.1);
-}
-
-TEST_CASE("the same run every time") {
-  const HogwildProblem problem;
-  const HogwildRun one = play_hogwild(problem, 4, 5000, 0.1, HogwildWrites::overwrite);
-  const HogwildRun two = play_hogwild(problem, 4, 5000, 0.1, HogwildWrites::overwrite);
-  CHECK(one.loss == two.loss);
-  CHECK(one.lost == two.lost);
-}
-
 TEST_CASE("workers without a speed are refused") {
   const auto message = [](std::vector<double> seconds) {
     return message_of([&] { async_arrivals(seconds, 3); });

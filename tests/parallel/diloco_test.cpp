@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+
 #include "parallel/linear_training.hpp"
 #include "support/message_of.hpp"
 #include "yotta/comm/run_on.hpp"
@@ -350,6 +352,59 @@ TEST_CASE("while one is away, the round is that of the others") {
     if (world.rank() == 0) with = weights_of(worker.all);
   });
   CHECK(with == without);
+}
+
+TEST_CASE("while one is away the others count by their tokens, and it begins again from theirs") {
+  // Plain means of SGD, H = 1, 13 rows: workers 0, 1 and 2 have 5, 4 and 4. Worker 1 is away in the
+  // second of three steps.
+  constexpr int k = 3;
+  std::vector<std::vector<double>> out(k), first(k), met(k);
+  run_ranks(k, [&](Communicator& world) {
+    const auto rank = static_cast<size_t>(world.rank());
+    const bool away = rank == 1;
+    Worker<Sgd> worker(world);
+    Diloco diloco(worker.inner, world, plain(1));
+    worker.step(0), diloco.after_step(worker.mine.weight);
+    Communicator others = world.split(away ? -1 : 0, world.rank());
+    if (!away) {
+      diloco.meet(others, 0);
+      worker.step(1);
+      first[rank] = weights_of(worker.all);
+      diloco.after_step(worker.mine.weight);
+      out[rank] = weights_of(worker.all);
+    }
+    diloco.meet(world, 0);
+    met[rank] = weights_of(worker.all);
+  });
+  const double a = 5, b = 4;
+  for (size_t i = 0; i < out[0].size(); ++i)
+    CHECK(std::abs(out[0][i] - (a * first[0][i] + b * first[2][i]) / (a + b)) <= 1e-15);
+  CHECK(out[2] == out[0]);
+  for (const std::vector<double>& each : met) CHECK(each == out[0]);
+}
+
+TEST_CASE("a new process joins with the weights and the momentum of one that was there") {
+  std::vector<std::vector<double>> weights(3), momentum(3);
+  run_ranks(3, [&](Communicator& world) {  // rank 0 is new
+    const auto rank = static_cast<size_t>(world.rank());
+    Communicator others = world.split(rank == 0 ? -1 : 0, world.rank());
+    Worker<Sgd> worker(world, 1 + rank);
+    std::optional<Diloco> diloco;
+    if (rank > 0) {
+      diloco.emplace(worker.inner, others, DilocoOptions{.inner = 1});
+      worker.step(0), diloco->after_step();
+      diloco->meet(world, 1);
+    } else {
+      diloco.emplace(worker.inner, world, DilocoOptions{.inner = 1}, 1);
+    }
+    weights[rank] = weights_of(worker.all);
+    momentum[rank] = diloco->fragments()[0].momentum.values();
+    CHECK(diloco->steps() == 1);
+    CHECK(diloco->means() == 1);
+  });
+  CHECK(weights[0] == weights[1]);
+  CHECK(momentum[0] == momentum[1]);
+  CHECK(momentum[2] == momentum[1]);
 }
 
 TEST_CASE("bf16 weights: the f32 masters are averaged, and the weights follow") {

@@ -58,10 +58,27 @@ TEST_CASE("weights are copied out in order, and set back, mixed with their own")
   CHECK(all.steps == 0);
 }
 
-TEST_CASE("slots of two types, and more fragments than slots, are refused") {
+TEST_CASE("the agreed weights take the place of the trained ones, and back") {
+  Sgd sgd(vectors({2, 3}, DType::f64));
+  OuterFragment all = std::move(cut_into_fragments(sgd.slots(), 1)[0]);
+  const std::vector<double> trained = sgd.slots()[1].weight().values();
+  all.outer = Tensor::from<double>({1, 2, 3, 4, 5}, {5});
+  all.exchange();
+  CHECK(sgd.slots()[0].weight().values() == std::vector<double>{1, 2});
+  CHECK(sgd.slots()[1].weight().values() == std::vector<double>{3, 4, 5});
+  CHECK(all.outer.rows(2, 5).values() == trained);
+  all.exchange();
+  CHECK(sgd.slots()[1].weight().values() == trained);
+  CHECK(all.outer.values() == std::vector<double>{1, 2, 3, 4, 5});
+}
+
+TEST_CASE("slots of two types, no slots, and fragments without one are refused") {
   std::vector<ParameterPtr> two = vectors({2}, DType::f32);
   two.push_back(vectors({2}, DType::f64)[0]);
   Sgd mixed(two), plain(vectors({1, 1}));
   CHECK(contains(message_of([&] { cut_into_fragments(mixed.slots(), 1); }), "has one type"));
   CHECK(contains(message_of([&] { cut_into_fragments(plain.slots(), 3); }), "3 fragments of 2"));
+  CHECK(contains(message_of([&] { cut_into_fragments(plain.slots(), 0); }), "0 fragments of 2"));
+  std::vector<Optimizer::Slot> none;
+  CHECK(contains(message_of([&] { cut_into_fragments(none, 1); }), "1 fragments of 0"));
 }

@@ -24,6 +24,8 @@
 // and 4: delayed Nesterov, dynamic local updates).
 #pragma once
 
+#include <functional>
+
 #include "yotta/parallel/async_sgd.hpp"
 #include "yotta/parallel/outer_fragments.hpp"
 #include "yotta/parallel/outer_gradients.hpp"
@@ -39,7 +41,8 @@ struct AsyncOuterOptions {
 // The server's rule.
 class AsyncOuter {
  public:
-  // Starts from these weights (n), which it changes.
+  // Starts from these weights (n), f32 or f64, which it changes. Errors: a rate that is not above
+  // 0; a momentum outside 0 to below 1; a delay below 1.
   YOTTA_API AsyncOuter(Tensor weights, AsyncOuterOptions options, Where where = Where::current());
 
   // One outer gradient (n) has come.
@@ -55,12 +58,16 @@ class AsyncOuter {
 };
 
 // Inner steps of each worker, so that all rounds take as long as H steps of the fastest one: 1 at
-// least. `seconds`: of an inner step, by worker.
-YOTTA_API std::vector<int64_t> async_inner_steps(std::span<const double> seconds, int64_t inner);
+// least. `seconds`: of an inner step, by worker. Errors: no workers; a time that is not above 0; H
+// below 1.
+YOTTA_API std::vector<int64_t> async_inner_steps(std::span<const double> seconds, int64_t inner,
+                                                 Where where = Where::current());
 
 // The last rank's part: takes what comes in the order of the plan, and answers with the weights.
-YOTTA_API void serve(const Communicator& world, const std::vector<AsyncArrival>& plan,
-                     AsyncOuter& outer);
+// Calls taken() after each, before it answers.
+YOTTA_API void serve(
+    const Communicator& world, const std::vector<AsyncArrival>& plan, AsyncOuter& outer,
+    const std::function<void()>& taken = [] {});
 
 // A worker's part.
 class AsyncWorker {
@@ -83,6 +90,12 @@ AsyncOuter::AsyncOuter(Tensor weights, AsyncOuterOptions options, Where where)
     : options_(options), weights_(std::move(weights)) {
   if (options.delay < 1)
     fail(where, "a delay of {}; momentum joins after 1 or more", options.delay);
+  if (!(options.learning_rate > 0) || std::isinf(options.learning_rate) ||
+      !(options.momentum >= 0 && options.momentum < 1))
+    fail(where,
+         "an outer rate of {} and a momentum of {}: the rate is above 0, the momentum from 0 to "
+         "below 1",
+         options.learning_rate, options.momentum);
   const MemoryScope memory(MemoryKind::optimizer);
   momentum_ = Tensor::zeros(weights_.shape(), weights_.dtype());
   sum_ = Tensor::zeros(weights_.shape(), weights_.dtype());
@@ -95,26 +108,18 @@ void AsyncOuter::take(const Tensor& gradient) {
              bytes = static_cast<double>(gradient.nbytes());
   charge({"async_outer", gradient.dtype(), 8 * n, 4 * bytes, 3 * bytes});
   if (gradient.device() == Device::meta) return;
-  const bool joins = taken_ % options_.delay == 0;
-  visit_real(gradient.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
-    Real *const w = weights_.data<Real>(), *const v = momentum_.data<Real>();
-    Real* const b = sum_.data<Real>();
-    const Real* const g = gradient.data<Real>();
-    const auto rate = static_cast<Real>(options_.learning_rate);
-    const auto mu = static_cast<Real>(options_.momentum);
-    const auto N = static_cast<Real>(options_.delay);
-    for (int64_t i = 0; i < gradient.numel(); ++i) {
-      w[i] -= rate * g[i] / N;
-      b[i] += g[i];
-      if (!joins) continue;
-      v[i] = mu * v[i] + b[i] / N;
-      w[i] -= rate * mu * v[i];
-      b[i] = 0;
-    }
-  });
+  combine(weights_, 1, gradient, -options_.learning_rate / options_.delay);
+  combine(sum_, 1, gradient, 1);
+  if (taken_ % options_.delay != 0) return;
+  combine(momentum_, options_.momentum, sum_, 1.0 / options_.delay);
+  combine(weights_, 1, momentum_, -options_.learning_rate * options_.momentum);
+  sum_.zero();
 }
 
-std::vector<int64_t> async_inner_steps(std::span<const double> seconds, int64_t inner) {
+std::vector<int64_t> async_inner_steps(std::span<const double> seconds, int64_t inner,
+                                       Where where) {
+  expect_worker_seconds(seconds, where);
+  if (inner < 1) fail(where, "{} inner steps; a round has one at least", inner);
   const double fastest = *std::min_element(seconds.begin(), seconds.end());
   std::vector<int64_t> steps;
   for (const double each : seconds)
@@ -123,12 +128,14 @@ std::vector<int64_t> async_inner_steps(std::span<const double> seconds, int64_t 
   return steps;
 }
 
-void serve(const Communicator& world, const std::vector<AsyncArrival>& plan, AsyncOuter& outer) {
+void serve(const Communicator& world, const std::vector<AsyncArrival>& plan, AsyncOuter& outer,
+           const std::function<void()>& taken) {
   const MemoryScope memory(MemoryKind::buffers);
   Tensor gradient = Tensor::empty(outer.weights().shape(), outer.weights().dtype());
   for (const AsyncArrival& each : plan) {
     world.recv(gradient, each.worker);
     outer.take(gradient);
+    taken();
     world.send(outer.weights(), each.worker);
   }
 }

@@ -23,7 +23,8 @@
 // Quantised: outer gradients travel with 8 or 4 bits (outer_gradients.hpp), with error feedback.
 //
 // Cost, for P parameters of 4 bytes and the ring: a rank sends 8 (k-1)/k P bytes in H steps, where
-// DDP sends them in each; memory 8 P more (w and v), and 4 P while a mean is on its way.
+// DDP sends them in each; memory 8 P more (w and v), and 4 P while a mean is on its way. Error
+// feedback keeps 4 (1 + 1/k) P more: what is lost of its own numbers, and of its chunk of the mean.
 // Contract: all ranks of `workers` make Diloco over optimizers with slots of the same sizes, and
 // take steps together. A worker may be a mesh: `workers` joins the ranks with the same shard.
 // Letters: k workers, H inner steps, P parameters.
@@ -101,9 +102,10 @@ constexpr int64_t packed_mean_bytes_sent(int64_t k, int64_t n, int bits) {
 
 class Diloco {
  public:
-  // All workers start from worker 0's weights. `inner` must outlive this.
+  // All workers start from the weights of rank `from`. `inner` must outlive this. A new process
+  // joins so: it makes this while the others call meet(), all with the same `from`.
   YOTTA_API Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options = {},
-                   Where where = Where::current());
+                   int from = 0, Where where = Where::current());
   Diloco(const Diloco&) = delete;
   Diloco& operator=(const Diloco&) = delete;
 
@@ -117,8 +119,12 @@ class Diloco {
   // weights and outer state from rank `from` of `present`, which was.
   YOTTA_API void meet(const Communicator& present, int from, Where where = Where::current());
 
+  // For checkpoints: with the steps and means of one, once its fragments are as they were, training
+  // goes on from there.
+  std::deque<OuterFragment>& fragments() { return fragments_; }
   int64_t steps() const { return steps_; }
-  std::deque<OuterFragment>& fragments() { return fragments_; }  // for checkpoints
+  int64_t means() const { return means_; }
+  void go_on_from(int64_t steps, int64_t means) { steps_ = steps, means_ = means; }
 
  private:
   YOTTA_API void send(OuterFragment& fragment);
@@ -175,31 +181,28 @@ void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& 
   // exercise 31.4: chunk j to rank j with the weight, the mean of what comes, and that to everybody
   double total = 0;
   for (int step = 0; step < p; ++step) {
-    const int to = (rank + step) % p, from = wrap(rank - step, p);
-    Tensor lost_before = chunk_of(lost.sent, p, to);
-    const Tensor sent = packed_message(chunk_of(x, p, to), weight, bits, lost_before);
-    Tensor come = Tensor::empty({message_bytes(mean.numel(), bits)}, DType::u8);
-    if (step > 0) channel.send_recv(sent, to, come, from);
-    total += add_message(mean, step > 0 ? come : sent, bits);
+    const int to = (rank + step) % p;
+    Tensor rest = chunk_of(lost.sent, p, to);
+    const Tensor sent = packed_message(chunk_of(x, p, to), weight, bits, rest);
+    const Tensor come = meet_next(channel, step, sent, message_bytes(mean.numel(), bits));
+    total += add_message(mean, come, bits);
   }
   combine(mean, 1 / total, mean, 0);
   Tensor packed = Tensor::empty({packed_bytes(mean.numel(), bits)}, DType::u8);
   pack_with_feedback(mean, bits, packed, lost.mean);
   for (int step = 0; step < p; ++step) {
-    const int to = (rank + step) % p, from = wrap(rank - step, p);
-    Tensor chunk = chunk_of(x, p, from);
-    Tensor come = Tensor::empty({packed_bytes(chunk.numel(), bits)}, DType::u8);
-    if (step > 0) channel.send_recv(packed, to, come, from);
-    unpack(step > 0 ? come : packed, bits, chunk);
+    Tensor chunk = chunk_of(x, p, wrap(rank - step, p));
+    unpack(meet_next(channel, step, packed, packed_bytes(chunk.numel(), bits)), bits, chunk);
   }
   // end of exercise 31.4
 }
 
-Diloco::Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options, Where where)
+Diloco::Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options, int from,
+               Where where)
     : options_(options), workers_(workers) {
   check_options(options, where);
   fragments_ = cut_into_fragments(inner.slots(), options.fragments, where);
-  meet(workers, 0, where);
+  meet(workers, from, where);
 }
 
 bool Diloco::after_step(double weight) {

@@ -56,6 +56,7 @@ class GossipDiloco {
 
  private:
   YOTTA_API void meet(int partner);
+  YOTTA_API void pull_together(const Tensor& mine, const Tensor& other);
 
   GossipOptions options_;
   Communicator workers_;
@@ -112,7 +113,13 @@ void GossipDiloco::meet(int partner) {
     other = Tensor::empty(mine.shape(), mine.dtype());
     workers_.send_recv(mine, partner, other, partner);
   }
-  if (mine.device() == Device::meta) return;
+  if (mine.device() != Device::meta) pull_together(mine, other);
+  all.set_weights(0);
+}
+
+void GossipDiloco::pull_together(const Tensor& mine, const Tensor& other) {
+  OuterFragment& all = fragment_.front();
+  const int64_t n = all.size();
   visit_real(mine.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
     const Real *const a = mine.data<Real>(), *const b = other.data<Real>();
     Real *const w = all.outer.data<Real>(), *const v = all.momentum.data<Real>();
@@ -124,7 +131,6 @@ void GossipDiloco::meet(int partner) {
       w[i] -= v[i];
     }
   });
-  all.set_weights(0);
 }
 
 void GossipDiloco::mean_of_workers() {

@@ -43,7 +43,7 @@ struct LatencyWall {
   double latency = 50e-3;     // α, between two workers
   int workers = 8;            // k
   int inner = 1;              // H; 1: workers meet in every step
-  double inside = 3e-3;       // seconds that a step takes inside a worker, at least
+  double inside = 1.5e-3;     // seconds that a step takes inside a worker, at least
   double batch = 16e6;        // b0, tokens in a step: Llama 3 405B's,
   double tokens = 15.6e12;    // D0: in a run of so many
   double growth = 0;          // e: 0: the batch stays. 0.5: about as measured
@@ -61,12 +61,12 @@ struct LatencyBound {
 YOTTA_API LatencyBound largest_run(const LatencyWall& wall, Where where = Where::current());
 
 // Seconds that a message needs to get from each of k workers to all, if a worker sends to one other
-// at a time: in each latency the number of workers who know it doubles. (Workers that send to all
-// others at once need one latency.)
+// at a time: in each latency the number of workers who know it doubles. No all_reduce between them
+// takes less. (Workers that send to all others at once need one latency.)
 YOTTA_API double meeting_seconds(int workers, double latency);
 
 // Seconds of latency inside a worker, in one step of a model of `layers` layers with tensor
-// parallelism over `tp` chips: four all_reduces a layer, there and back through a tree.
+// parallelism over `tp` chips: four all_reduces a layer, each a meeting of the chips.
 YOTTA_API double inside_seconds(int layers, int tp, double latency);
 
 #if YOTTA_BODIES_OF(parallel)
@@ -89,7 +89,7 @@ double meeting_seconds(int workers, double latency) {
 }
 
 double inside_seconds(int layers, int tp, double latency) {
-  return 4.0 * layers * 2 * meeting_seconds(tp, latency);
+  return 4.0 * layers * meeting_seconds(tp, latency);
 }
 
 LatencyBound largest_run(const LatencyWall& w, Where where) {

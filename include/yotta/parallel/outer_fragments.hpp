@@ -38,6 +38,8 @@ struct OuterFragment {
   YOTTA_API void copy_weights(Tensor& to) const;
   // The slots' weights become keep * their own + (1 - keep) * outer.
   YOTTA_API void set_weights(double keep) const;
+  // The slots' weights and `outer` change places; a second call undoes it. To average `outer`.
+  YOTTA_API void exchange();
   // A worker that was away: its weights are `outer`, and it has trained on nothing.
   YOTTA_API void begin_again();
   // Among these workers nothing has been rounded yet.
@@ -45,7 +47,7 @@ struct OuterFragment {
 };
 
 // Cuts the slots into runs of about the same size. `outer` is what the weights are; the momentum is
-// zero. Errors: more fragments than slots; slots of two types.
+// zero. Errors: no slots; fewer than one fragment, or more than slots; slots of two types.
 YOTTA_API std::deque<OuterFragment> cut_into_fragments(std::vector<Optimizer::Slot>& slots,
                                                        int fragments,
                                                        Where where = Where::current());
@@ -74,6 +76,17 @@ void OuterFragment::set_weights(double keep) const {
         own.data<Real>()[i] = stays * own.data<Real>()[i] + (1 - stays) * to[i];
     });
     if (slot->master.defined()) slot->parameter->value.copy_from(slot->master);
+  }
+}
+
+void OuterFragment::exchange() {
+  if (outer.device() == Device::meta) return;
+  const Tensor agreed = outer.clone();
+  copy_weights(outer);
+  int64_t begin = 0;
+  for (Optimizer::Slot* slot : slots) {
+    const int64_t first = std::exchange(begin, begin + slot->weight().numel());
+    slot->weight().copy_from(agreed.rows(first, begin).reshape(slot->weight().shape()));
   }
 }
 
@@ -111,7 +124,7 @@ inline void make_outer(OuterFragment& fragment, Where where) {
 std::deque<OuterFragment> cut_into_fragments(std::vector<Optimizer::Slot>& slots, int fragments,
                                              Where where) {
   const int64_t count = std::ssize(slots);
-  if (fragments > count)
+  if (fragments < 1 || fragments > count)
     fail(where, "{} fragments of {} weights; each has one at least", fragments, count);
   int64_t all = 0, before = 0;
   for (Optimizer::Slot& slot : slots) all += slot.weight().numel();

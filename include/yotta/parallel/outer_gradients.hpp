@@ -20,6 +20,7 @@
 // Feedback Fixes SignSGD"; Douillard et al. (2025), Streaming DiLoCo (4 bits, there floats).
 #pragma once
 
+#include "yotta/comm/channel.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/tensor.hpp"
 #if YOTTA_BODIES_OF(parallel)
@@ -53,6 +54,9 @@ constexpr int64_t message_bytes(int64_t n, int bits) { return 4 + packed_bytes(n
 YOTTA_API Tensor packed_message(const Tensor& x, double weight, int bits, Tensor& lost);
 // sum (n) += weight * numbers of a message. Returns the weight.
 YOTTA_API double add_message(Tensor& sum, const Tensor& message, int bits);
+// Step `step` of p in which each rank meets each other: sends u8 to rank + step, and returns what
+// comes from rank - step, `bytes` long. Step 0 is with itself: what is sent comes.
+YOTTA_API Tensor meet_next(Channel& channel, int step, const Tensor& sent, int64_t bytes);
 
 // x = a x + b y, number by number.
 YOTTA_API void combine(Tensor& x, double a, const Tensor& y, double b);
@@ -92,6 +96,12 @@ inline void put_code(uint8_t* codes, int64_t i, int bits, int code) {
     codes[i / 2] = static_cast<uint8_t>(other | ((code & 15) << shift));
   }
 }
+// Those of x[begin] to x[end - 1]; 0 if the scale is that of zeros, or NaN.
+template <class Real>
+void put_codes(const Real* x, int64_t begin, int64_t end, int bits, float scale, uint8_t* codes) {
+  for (int64_t i = begin; i < end; ++i)
+    put_code(codes, i, bits, scale > 0 ? static_cast<int>(std::lround(x[i] / scale)) : 0);
+}
 inline int code_at(const uint8_t* codes, int64_t i, int bits) {
   if (bits == 8) return static_cast<int8_t>(codes[i]);
   const int half = (codes[i / 2] >> (i % 2 == 0 ? 0 : 4)) & 15;
@@ -114,10 +124,7 @@ void pack(const Tensor& x, int bits, Tensor& to, Where where) {
       const int64_t end = std::min(begin + numbers_per_scale, x.numel());
       const float scale = detail::scale_of(numbers + begin, end - begin, bits);
       std::memcpy(scales + 4 * block, &scale, 4);
-      const bool usable = scale > 0;  // not of zeros, nor NaN
-      for (int64_t i = begin; i < end; ++i)
-        detail::put_code(codes, i, bits,
-                         usable ? static_cast<int>(std::lround(numbers[i] / scale)) : 0);
+      detail::put_codes(numbers, begin, end, bits, scale, codes);
     }
   });
 }
@@ -177,6 +184,14 @@ double add_message(Tensor& sum, const Tensor& message, int bits) {
       sum.data<Real>()[i] += static_cast<Real>(weight) * x.data<Real>()[i];
   });
   return weight;
+}
+
+Tensor meet_next(Channel& channel, int step, const Tensor& sent, int64_t bytes) {
+  if (step == 0) return sent;
+  const int p = channel.size(), rank = channel.rank();
+  Tensor come = Tensor::empty({bytes}, DType::u8);
+  channel.send_recv(sent, (rank + step) % p, come, wrap(rank - step, p));
+  return come;
 }
 
 void combine(Tensor& x, double a, const Tensor& y, double b) {

@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -54,6 +56,23 @@ TEST_CASE("the status of a job is that of its lowest rank that failed") {
   CHECK(watch({"exit 0", "exit 0"}).status == 0);
   CHECK(watch({"exit 0", "exit 4", "exit 5"}).status == 4);
   CHECK(watch({"kill -9 $$", "exit 0"}).text == "rank 0 was killed: Killed\n");
+}
+
+namespace {
+std::string ready;  // a file that the process makes when it can take the signal
+int usr1_when_ready() { return std::filesystem::exists(ready) ? SIGUSR1 : 0; }
+}  // namespace
+
+TEST_CASE("a signal that has come to the starter is passed on, to mpirun too") {
+  const TemporaryFolder folder;
+  ready = (folder / "ready").string();
+  const std::string script =
+      "trap 'exit 7' USR1; touch " + ready + "; while :; do sleep 0.01; done";
+  RankWords words(1);
+  const pid_t process = start_process({"/bin/sh", "-c", script}, own_environment_with({}), SIGKILL);
+  CHECK(JobWatch({process}, words, 20, usr1_when_ready).wait().status == 7);
+  std::filesystem::remove(ready);
+  CHECK(start_mpirun(stand_in(script), 1, usr1_when_ready).status == 7);
 }
 
 TEST_CASE("a process that is stopped when another fails is killed after a while, and named") {

@@ -67,29 +67,50 @@ class ChildSignals {
   struct sigaction before_ = {};
 };
 
+// A signal that has come to this process and is to be passed on to those that it has started; 0:
+// none. A null SignalSeen: nothing is passed on.
+using SignalSeen = int (*)();
+
+// In its scope SIGTERM and SIGUSR1 wait, and in the programs that are started in it: until those
+// have handlers of their own, and take them (StopSignals does). So none is lost in between.
+class HeldSignals {
+ public:
+  YOTTA_API explicit HeldSignals(bool holds);
+  YOTTA_API ~HeldSignals();
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+ private:
+  sigset_t before_ = {};
+};
+
 // Waits for the processes of a job, by rank, and tells those that are left of each that has failed.
 // They end by themselves. What has not ended `patience` seconds after a failure is killed: a
 // stopped process hears nothing.
 class JobWatch {
  public:
-  YOTTA_API JobWatch(std::vector<pid_t> processes, RankWords& words, double patience = 20);
+  YOTTA_API JobWatch(std::vector<pid_t> processes, RankWords& words, double patience = 20,
+                     SignalSeen seen = nullptr);
   YOTTA_API LaunchResult wait();
 
  private:
   YOTTA_API bool has_ended(size_t index);
   YOTTA_API void kill_the_rest();
+  YOTTA_API void pass_on();
 
   std::vector<pid_t> processes_;
   std::vector<int> codes_;  // by rank; -1: it runs
   RankWords& words_;
   double patience_;
+  SignalSeen seen_;
   LaunchResult result_;
 };
 
 // Starts mpirun with n ranks and waits for its end. Its status counts, unless it is 0 and a rank
 // has not given its word that it has ended well: then the job has failed, and the rank is named.
 // Errors: no such program.
-YOTTA_API LaunchResult start_mpirun(const MpirunCall& call, int n, Where where = Where::current());
+YOTTA_API LaunchResult start_mpirun(const MpirunCall& call, int n, SignalSeen seen = nullptr,
+                                    Where where = Where::current());
 
 #if YOTTA_BODIES_OF(transports)
 
@@ -143,16 +164,26 @@ ChildSignals::ChildSignals() {
 }
 ChildSignals::~ChildSignals() { sigaction(SIGCHLD, &before_, nullptr); }
 
-JobWatch::JobWatch(std::vector<pid_t> processes, RankWords& words, double patience)
+HeldSignals::HeldSignals(bool holds) {
+  sigset_t held;
+  sigemptyset(&held);
+  if (holds) sigaddset(&held, SIGTERM), sigaddset(&held, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &held, &before_);
+}
+HeldSignals::~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+JobWatch::JobWatch(std::vector<pid_t> processes, RankWords& words, double patience, SignalSeen seen)
     : processes_(std::move(processes)),
       codes_(processes_.size(), -1),
       words_(words),
-      patience_(patience) {}
+      patience_(patience),
+      seen_(seen) {}
 
 LaunchResult JobWatch::wait() {
   std::optional<std::chrono::steady_clock::time_point> failed_at;
   for (size_t left = processes_.size(); left > 0;) {
     words_.read(20);
+    pass_on();
     for (size_t rank = 0; rank < processes_.size(); ++rank)
       if (codes_[rank] < 0 && has_ended(rank)) --left;
     const auto now = std::chrono::steady_clock::now();
@@ -166,6 +197,14 @@ LaunchResult JobWatch::wait() {
   for (const int code : codes_)
     if (result_.status == 0) result_.status = code;
   return std::move(result_);
+}
+
+void JobWatch::pass_on() {
+  const int signal = seen_ == nullptr ? 0 : seen_();
+  if (signal == 0) return;
+  for (size_t rank = 0; rank < processes_.size(); ++rank)
+    if (codes_[rank] < 0) kill(processes_[rank], signal);
+  seen_ = nullptr;  // once
 }
 
 bool JobWatch::has_ended(size_t index) {
@@ -202,7 +241,7 @@ void JobWatch::kill_the_rest() {
   patience_ = std::numeric_limits<double>::infinity();  // once
 }
 
-LaunchResult start_mpirun(const MpirunCall& call, int n, Where where) {
+LaunchResult start_mpirun(const MpirunCall& call, int n, SignalSeen seen, Where where) {
   RankWords words(n);
   std::vector<std::string> settings = {fmt::format("{}={}", words_variable, words.name())};
   for (const auto& [name, value] : call.setting)
@@ -213,8 +252,11 @@ LaunchResult start_mpirun(const MpirunCall& call, int n, Where where) {
   const auto interrupt = signal(SIGINT, SIG_IGN);  // the terminal sends it to mpirun, too
   int status = 0;
   pid_t ended = 0;
-  while ((ended = waitpid(process, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR))
+  while ((ended = waitpid(process, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
     words.read(20);
+    const int signal = seen == nullptr ? 0 : seen();
+    if (signal != 0) kill(process, signal), seen = nullptr;  // once; mpirun tells the ranks
+  }
   signal(SIGINT, interrupt);
   words.read(0);
   LaunchResult result;

@@ -103,10 +103,10 @@ YOTTA_API std::optional<TcpEnvironment> find_tcp_environment(
 
 // Starts n processes of a program, whose path is program[0], and waits for all. If one fails the
 // others are told, and end by themselves; if this process ends, all are killed. A process that has
-// joined the job and leaves without a word has failed, whatever its status. Errors: no program of
-// that name.
+// joined the job and leaves without a word has failed, whatever its status. A signal that `seen`
+// tells of is passed on to all, once. Errors: no program of that name.
 YOTTA_API LaunchResult start_processes(int n, std::vector<std::string> program,
-                                       Where where = Where::current());
+                                       SignalSeen seen = nullptr, Where where = Where::current());
 
 #if YOTTA_BODIES_OF(transports)
 
@@ -205,11 +205,13 @@ inline std::vector<std::string> environment_of(int rank, int n, const LocalPort&
   return own_environment_with(variables);
 }
 
-LaunchResult start_processes(int n, std::vector<std::string> program, Where where) {
+LaunchResult start_processes(int n, std::vector<std::string> program, SignalSeen seen,
+                             Where where) {
   std::optional<LocalPort> port(where);
   const std::string key = make_job_key();
   RankWords words(n);
   const ChildSignals signals;
+  std::optional<HeldSignals> held(seen != nullptr);
   std::vector<pid_t> processes;
   int problem = 0;
   for (int rank = 0; rank < n && problem == 0; ++rank) {
@@ -220,8 +222,9 @@ LaunchResult start_processes(int n, std::vector<std::string> program, Where wher
   }
   port.reset();  // from here on it is rank 0's alone
   if (problem != 0)
-    for (const pid_t process : processes) kill(process, SIGTERM);
-  LaunchResult result = JobWatch(std::move(processes), words).wait();
+    for (const pid_t process : processes) kill(process, SIGKILL);
+  held.reset();
+  LaunchResult result = JobWatch(std::move(processes), words, 20, seen).wait();
   if (problem != 0) fail(where, "cannot start {}: {}", program[0], std::strerror(problem));
   return result;
 }
