@@ -55,7 +55,7 @@ struct Grade {
   std::vector<TaskResult> tasks;
   int points = 0, of = 0;
   std::string sandbox = "";  // the name of the wall behind which the program ran
-  bool complete() const;  // every task is solved
+  bool complete() const;     // every task is solved
   const CaseResult* first_failed() const;
   const CaseResult* first_failed(const std::string& task) const;  // remarks come last
 };

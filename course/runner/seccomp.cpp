@@ -27,31 +27,99 @@ constexpr uint32_t first_x32_call = 0x40000000;  // the same calls once more, on
 
 constexpr uint32_t never[] = {
 #ifdef __NR_fork
-    __NR_fork, __NR_vfork,
+    __NR_fork,
+    __NR_vfork,
 #endif
-    __NR_tkill, __NR_rt_sigqueueinfo, __NR_rt_tgsigqueueinfo, __NR_pidfd_open,
-    __NR_pidfd_send_signal, __NR_setsid, __NR_setpgid, __NR_ptrace, __NR_process_vm_readv,
-    __NR_process_vm_writev, __NR_socket, __NR_socketpair, __NR_connect, __NR_bind,
-    __NR_io_uring_setup, __NR_bpf, __NR_perf_event_open, __NR_userfaultfd, __NR_unshare,
-    __NR_setns, __NR_mount, __NR_umount2, __NR_pivot_root, __NR_chroot, __NR_keyctl, __NR_add_key,
-    __NR_request_key, __NR_reboot, __NR_kexec_load, __NR_init_module, __NR_finit_module,
-    __NR_delete_module, __NR_swapon, __NR_swapoff, __NR_sethostname, __NR_setdomainname,
-    __NR_settimeofday, __NR_clock_settime, __NR_adjtimex, __NR_clock_adjtime, __NR_acct,
-    __NR_setpriority, __NR_msgget, __NR_semget, __NR_shmget, __NR_mq_open, __NR_mq_unlink};
+    __NR_tkill,
+    __NR_rt_sigqueueinfo,
+    __NR_rt_tgsigqueueinfo,
+    __NR_pidfd_open,
+    __NR_pidfd_send_signal,
+    __NR_setsid,
+    __NR_setpgid,
+    __NR_ptrace,
+    __NR_process_vm_readv,
+    __NR_process_vm_writev,
+    __NR_socket,
+    __NR_socketpair,
+    __NR_connect,
+    __NR_bind,
+    __NR_io_uring_setup,
+    __NR_bpf,
+    __NR_perf_event_open,
+    __NR_userfaultfd,
+    __NR_unshare,
+    __NR_setns,
+    __NR_mount,
+    __NR_umount2,
+    __NR_pivot_root,
+    __NR_chroot,
+    __NR_keyctl,
+    __NR_add_key,
+    __NR_request_key,
+    __NR_reboot,
+    __NR_kexec_load,
+    __NR_init_module,
+    __NR_finit_module,
+    __NR_delete_module,
+    __NR_swapon,
+    __NR_swapoff,
+    __NR_sethostname,
+    __NR_setdomainname,
+    __NR_settimeofday,
+    __NR_clock_settime,
+    __NR_adjtimex,
+    __NR_clock_adjtime,
+    __NR_acct,
+    __NR_setpriority,
+    __NR_msgget,
+    __NR_semget,
+    __NR_shmget,
+    __NR_mq_open,
+    __NR_mq_unlink};
 
 // What changes files, beside opening them to write.
 constexpr uint32_t never_files[] = {
 #ifdef __NR_creat
-    __NR_creat, __NR_unlink, __NR_rename, __NR_mkdir, __NR_rmdir, __NR_link, __NR_symlink,
-    __NR_chmod, __NR_chown, __NR_lchown, __NR_mknod, __NR_utime, __NR_utimes, __NR_futimesat,
+    __NR_creat,
+    __NR_unlink,
+    __NR_rename,
+    __NR_mkdir,
+    __NR_rmdir,
+    __NR_link,
+    __NR_symlink,
+    __NR_chmod,
+    __NR_chown,
+    __NR_lchown,
+    __NR_mknod,
+    __NR_utime,
+    __NR_utimes,
+    __NR_futimesat,
 #endif
 #ifdef __NR_renameat
     __NR_renameat,
 #endif
-    __NR_unlinkat, __NR_renameat2, __NR_mkdirat, __NR_linkat, __NR_symlinkat, __NR_fchmod,
-    __NR_fchmodat, __NR_fchown, __NR_fchownat, __NR_truncate, __NR_ftruncate, __NR_mknodat,
-    __NR_utimensat, __NR_setxattr, __NR_lsetxattr, __NR_fsetxattr, __NR_removexattr,
-    __NR_lremovexattr, __NR_fremovexattr, __NR_fallocate, __NR_name_to_handle_at,
+    __NR_unlinkat,
+    __NR_renameat2,
+    __NR_mkdirat,
+    __NR_linkat,
+    __NR_symlinkat,
+    __NR_fchmod,
+    __NR_fchmodat,
+    __NR_fchown,
+    __NR_fchownat,
+    __NR_truncate,
+    __NR_ftruncate,
+    __NR_mknodat,
+    __NR_utimensat,
+    __NR_setxattr,
+    __NR_lsetxattr,
+    __NR_fsetxattr,
+    __NR_removexattr,
+    __NR_lremovexattr,
+    __NR_fremovexattr,
+    __NR_fallocate,
+    __NR_name_to_handle_at,
     __NR_open_by_handle_at};
 
 constexpr uint32_t writing = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
@@ -90,8 +158,8 @@ class Filter {
 
  private:
   void add(int code, uint32_t value, int yes = 0, int no = 0) {
-    lines_.push_back({static_cast<uint16_t>(code), static_cast<uint8_t>(yes),
-                      static_cast<uint8_t>(no), value});
+    lines_.push_back(
+        {static_cast<uint16_t>(code), static_cast<uint8_t>(yes), static_cast<uint8_t>(no), value});
   }
   std::vector<sock_filter> lines_;
 };

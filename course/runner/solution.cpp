@@ -79,6 +79,19 @@ std::vector<std::string> known_by_nothing(const std::string& starter) {
   return lines_of(read_text(list));
 }
 
+// The symbols of the solutions that are right: the library's, and the starter.
+std::vector<Symbol> reference_symbols(const Exercise& exercise) {
+  std::vector<Symbol> all;
+  for (const char* const variant : {"library", "starter"}) {
+    const std::string object = in_build(fmt::format(
+        "exercises/CMakeFiles/exercise_{0}_{1}.dir/{0}/adapter.cpp.o", exercise.id, variant));
+    const std::vector<Symbol> symbols =
+        fs::exists(object) ? symbols_of(object) : std::vector<Symbol>{};
+    all.insert(all.end(), symbols.begin(), symbols.end());
+  }
+  return all;
+}
+
 }  // namespace
 
 Words shell_words(const std::string& command) {
@@ -145,6 +158,9 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
   if (file.find_first_of("\"\n") != std::string::npos)
     throw CouldNotGrade(
         "C++ cannot include a file with a quotation mark or a line end in its name: " + file);
+  const Measure measure = measure_of(exercise);
+  if (const auto refusals = vet_text(read_text(file), measure); !refusals.empty())
+    return {"", "", refusals_text(refusals)};
   const std::string target = fmt::format("exercise_{}_student", exercise.id);
   const Ending listed = cmake_build({target}, {"--", "-t", "commands"});
   const BuildCommands commands =
@@ -152,9 +168,12 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
                    fmt::format("exercises/CMakeFiles/{}.dir/{}/adapter.cpp.o", target, exercise.id),
                    "exercises/" + target, file, folder.path());
   const Ending compiled = compile(commands.compile);
-  if (!compiled.well()) return {"", compiled.output};
+  if (!compiled.well()) return {"", compiled.output, ""};
+  const auto refusals = vet_object(symbols_of(folder.path() + "/solution.o"),
+                                   reference_symbols(exercise), measure.graded);
+  if (!refusals.empty()) return {"", "", refusals_text(refusals)};
   const Ending linked = compile(commands.link);
-  return {linked.well() ? folder.path() + "/program" : "", compiled.output + linked.output};
+  return {linked.well() ? folder.path() + "/program" : "", compiled.output + linked.output, ""};
 }
 
 }  // namespace runner
