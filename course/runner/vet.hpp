@@ -30,9 +30,10 @@ struct Refusal {
 // One a line: "line 12: ...".
 std::string refusals_text(const std::vector<Refusal>& refusals);
 
-// The names that an exercise's headers define in their namespace: functions and classes. For a text in namespace yotta or
-// yotta::student.
+// The names of functions and classes that a text in namespace yotta or yotta::student defines: "Ddp", "detail::sum".
 std::set<std::string> defined_names(const std::string& header);
+// Is a path below yotta one of these names, or what belongs to one: "Ddp::finish"?
+bool is_graded(const std::string& path, const std::set<std::string>& graded);
 
 // What the exercise is about, and what its starter holds, which is right.
 struct Measure {

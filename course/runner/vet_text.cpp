@@ -17,6 +17,7 @@ using Kind = CppToken::Kind;
 using Tokens = std::vector<CppToken>;
 
 constexpr size_t most_refusals = 5;
+constexpr const char* every_name = "name";  // many headers have a function of this name
 
 // Standard headers with which a function can compute and print. What is left out opens files, starts threads, jumps or
 // catches signals.
@@ -73,6 +74,14 @@ std::string bare_include(const std::string& directive) {
   static const std::regex include(R"(#include ?([<"])([A-Za-z0-9_/.]+)[>"])");
   std::smatch found;
   return std::regex_match(directive, found, include) ? found[1].str() + found[2].str() : "";
+}
+
+// Of yotta::A::b: "A::b".
+std::string path_after(const Tokens& tokens, size_t at) {
+  std::string path;
+  for (; at + 2 < tokens.size() && tokens[at + 1].text == "::"; at += 2)
+    path += (path.empty() ? "" : "::") + tokens[at + 2].text;
+  return path;
 }
 
 class TextVet {
@@ -193,11 +202,11 @@ class TextVet {
   }
 
   void vet_name_of_library() {
-    const std::string& name = text_at(at_ + 2);
-    if (text_at(at_ + 1) != "::" || measure_.graded.count(name) == 0) return;
-    for (size_t i = 0; i + 2 < starter_.size(); ++i)
-      if (starter_[i].text == "yotta" && starter_[i + 2].text == name) return;
-    refuse(fmt::format("yotta::{} is what this exercise is about: write your own", name));
+    const std::string path = path_after(tokens_, at_);
+    for (size_t i = 0; i < starter_.size(); ++i)
+      if (starter_[i].text == "yotta" && path_after(starter_, i) == path) return;
+    if (is_graded(path, measure_.graded))
+      refuse(fmt::format("yotta::{} is what this exercise is about: write your own", path));
   }
 
   void vet_sign(const std::string& sign) {
@@ -220,13 +229,39 @@ class TextVet {
   int depth_ = 0;
 };
 
-// How many brackets lie around what a namespace of a header holds: `namespace a::b {` and `namespace a { namespace b {`.
-bool opens_namespace(const Tokens& tokens, size_t brace) {
+// The namespaces that a bracket opens: "a::b" of `namespace a::b {`; empty: it opens something else.
+std::string namespace_of(const Tokens& tokens, size_t brace) {
+  std::string name;
   for (size_t i = brace; i-- > 0;) {
-    if (tokens[i].text == "namespace") return true;
-    if (tokens[i].kind != Kind::word && tokens[i].text != "::") return false;
+    if (tokens[i].text == "namespace") return name.empty() ? "unnamed" : name;
+    if (tokens[i].kind != Kind::word && tokens[i].text != "::") return "";
+    name = tokens[i].text + name;
   }
-  return false;
+  return "";
+}
+
+bool has_lower_case(const std::string& word) {
+  return word.find_first_of("abcdefghijklmnopqrstuvwxyz") != std::string::npos;
+}
+
+// The namespaces below yotta or yotta::student, as the beginning of a path: "", "detail::". A macro
+// names an inline one.
+std::string below_library(const std::vector<std::string>& opened) {
+  std::string path;
+  for (const std::string& one : opened)
+    if (one != "yotta" && one != "yotta::student" && has_lower_case(one)) path += one + "::";
+  return path;
+}
+
+// Does a declaration of a class or a function have its name at `i`?
+bool is_defined_at(const Tokens& tokens, size_t i) {
+  if (i == 0 || i + 1 >= tokens.size() || tokens[i].kind != Kind::word) return false;
+  const CppToken &before = tokens[i - 1], &next = tokens[i + 1];
+  if (before.text == "struct" || before.text == "class")
+    return next.text == "{" || next.text == ":" || next.text == "final";
+  const bool has_type =
+      before.kind == Kind::word || before.text == ">" || before.text == "&" || before.text == "*";
+  return has_type && next.text == "(" && has_lower_case(tokens[i].text);
 }
 
 }  // namespace
@@ -238,25 +273,26 @@ std::string refusals_text(const std::vector<Refusal>& refusals) {
   return text;
 }
 
+bool is_graded(const std::string& path, const std::set<std::string>& graded) {
+  for (size_t end = path.find("::");; end = path.find("::", end + 2)) {
+    if (graded.count(path.substr(0, end)) > 0) return true;
+    if (end == std::string::npos) return false;
+  }
+}
+
 std::set<std::string> defined_names(const std::string& header) {
   const Tokens tokens = cpp_tokens(header);
   std::set<std::string> names;
-  int spaces = 0, depth = 0, parentheses = 0;
-  for (size_t i = 0; i + 1 < tokens.size(); ++i) {
-    const std::string &text = tokens[i].text, &next = tokens[i + 1].text;
-    if (text == "{") opens_namespace(tokens, i) ? ++spaces : ++depth;
-    if (text == "}") depth > 0 ? --depth : --spaces;
-    if (text == "(") ++parentheses;
-    if (text == ")") --parentheses;
-    if (depth > 0 || parentheses > 0 || spaces != 1) continue;
-    if ((text == "struct" || text == "class") && tokens[i + 1].kind == Kind::word &&
-        (i + 2 == tokens.size() || tokens[i + 2].text != ";"))
-      names.insert(next);
-    const bool is_macro = text.find_first_of("abcdefghijklmnopqrstuvwxyz") == std::string::npos;
-    const bool has_type =
-        i > 0 && (tokens[i - 1].kind == Kind::word ||
-                  std::string(">&*").find(tokens[i - 1].text) != std::string::npos);
-    if (tokens[i].kind == Kind::word && next == "(" && !is_macro && has_type) names.insert(text);
+  std::vector<std::string> opened;  // by brackets; empty: no namespace
+  int parentheses = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::string& text = tokens[i].text;
+    if (text == "{") opened.push_back(namespace_of(tokens, i));
+    if (text == "}" && !opened.empty()) opened.pop_back();
+    const bool inside = std::find(opened.begin(), opened.end(), "") != opened.end();
+    parentheses += text == "(" ? 1 : text == ")" ? -1 : 0;
+    if (inside || opened.empty() || parentheses > 0 || text == every_name) continue;
+    if (is_defined_at(tokens, i)) names.insert(below_library(opened) + text);
   }
   return names;
 }
