@@ -76,7 +76,7 @@ std::string why_it_ended(const Ending& ending, double seconds) {
            ending.output;
   if (ending.signal != 0)
     return fmt::format("it crashed with signal {} ({})", ending.signal, strsignal(ending.signal));
-  return fmt::format("your function ended the whole program, with status {}: it must return",
+  return fmt::format("it ended the whole program, with status {}: a graded function returns",
                      ending.status);
 }
 
@@ -276,8 +276,8 @@ std::vector<std::string> passed_by_nothing(const std::string& starter_program, d
 Grade fair_grade(const Exercise& exercise, const std::string& program,
                  const std::string& library_program, const std::vector<std::string>& by_nothing,
                  double seconds) {
-  const Wall wall = wall_for(library_program, seconds);
   const std::string before = state_of(exercise.folder);
+  const Wall wall = wall_for(library_program, seconds);
   const std::vector<CaseResult> cases = run_cases(program, seconds, wall);
   if (state_of(exercise.folder) != before)
     throw CouldNotGrade(fmt::format(

@@ -159,8 +159,8 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
     throw CouldNotGrade(
         "C++ cannot include a file with a quotation mark or a line end in its name: " + file);
   const Measure measure = measure_of(exercise);
-  if (const auto refusals = vet_text(read_text(file), measure); !refusals.empty())
-    return {"", "", refusals_text(refusals)};
+  std::vector<Refusal> refusals = vet_text(read_text(file), measure);
+  if (at_once(refusals)) return {"", "", refusals_text(refusals)};
   const std::string target = fmt::format("exercise_{}_student", exercise.id);
   const Ending listed = cmake_build({target}, {"--", "-t", "commands"});
   const BuildCommands commands =
@@ -169,8 +169,9 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
                    "exercises/" + target, file, folder.path());
   const Ending compiled = compile(commands.compile);
   if (!compiled.well()) return {"", compiled.output, ""};
-  const auto refusals = vet_object(symbols_of(folder.path() + "/solution.o"),
-                                   reference_symbols(exercise), measure.graded);
+  for (const Refusal& one : vet_object(symbols_of(folder.path() + "/solution.o"),
+                                       reference_symbols(exercise), measure.graded))
+    refusals.push_back(one);
   if (!refusals.empty()) return {"", "", refusals_text(refusals)};
   const Ending linked = compile(commands.link);
   return {linked.well() ? folder.path() + "/program" : "", compiled.output + linked.output, ""};

@@ -47,7 +47,8 @@ struct Built {
   std::string log;      // of the compiler
   std::string refused;  // why: see runner/vet.hpp
 };
-// After build_grader. The text is vetted before it is compiled, the object before it is linked.
+// After build_grader. Text and object are vetted before they are linked. A text that does not compile is not refused, for a
+// bracket too many looks like code in the wrong place; but lines for the preprocessor are judged before it is compiled.
 Built build_solution(const Exercise& exercise, const std::string& file, const RunFolder& folder);
 
 }  // namespace runner

@@ -26,8 +26,10 @@ namespace runner {
 struct Refusal {
   int line = 0;  // of the student's file; 0: not known
   std::string why;
+  bool at_once = false;  // the file is not even compiled: it may include what does not end
 };
-// One a line: "line 12: ...".
+bool at_once(const std::vector<Refusal>& refusals);
+// One a line, the first five: "line 12: ...".
 std::string refusals_text(const std::vector<Refusal>& refusals);
 
 // The names of functions and classes that a text in namespace yotta or yotta::student defines: "Ddp", "detail::sum".

@@ -247,8 +247,7 @@ std::vector<Refusal> vet_object(const std::vector<Symbol>& object,
   const ObjectVet vet(reference, graded);
   std::vector<Refusal> refusals;
   for (const Symbol& symbol : object)
-    if (const std::string why = vet.why_not(symbol); !why.empty() && refusals.size() < 5)
-      refusals.push_back({0, why});
+    if (const std::string why = vet.why_not(symbol); !why.empty()) refusals.push_back({0, why});
   if (vet.runs_before_main(object))
     refusals.push_back({0,
                         "a global variable of your file is computed before main(): make it "

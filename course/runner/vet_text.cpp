@@ -90,7 +90,7 @@ class TextVet {
       : measure_(measure), tokens_(cpp_tokens(text)), starter_(cpp_tokens(measure.starter)) {
     for (const CppToken& token : starter_) of_starter_.insert(token.text);
     vet_characters(text);
-    for (at_ = 0; at_ < tokens_.size() && refusals_.size() < most_refusals; ++at_) vet_one();
+    for (at_ = 0; at_ < tokens_.size(); ++at_) vet_one();
     if (refusals_.empty() && depth_ != 0) refuse("a bracket { is not closed, or closed twice");
   }
   std::vector<Refusal> refusals() const { return refusals_; }
@@ -108,7 +108,7 @@ class TextVet {
   }
   void refuse(const std::string& why, int line = 0) {
     if (line == 0 && !tokens_.empty()) line = tokens_[std::min(at_, tokens_.size() - 1)].line;
-    refusals_.push_back({line, why});
+    refusals_.push_back({line, why, false});
   }
 
   void vet_characters(const std::string& text) {
@@ -137,6 +137,11 @@ class TextVet {
   }
 
   void vet_directive(const std::string& line) {
+    const size_t before = refusals_.size();
+    judge_directive(line);
+    for (size_t i = before; i < refusals_.size(); ++i) refusals_[i].at_once = true;
+  }
+  void judge_directive(const std::string& line) {
     if (line == "#pragma once" || of_starter_.count(line) > 0) return;
     const std::string include = bare_include(line);
     const std::string file = include.empty() ? "" : include.substr(1);
@@ -266,10 +271,18 @@ bool is_defined_at(const Tokens& tokens, size_t i) {
 
 }  // namespace
 
+bool at_once(const std::vector<Refusal>& refusals) {
+  return std::any_of(refusals.begin(), refusals.end(),
+                     [](const Refusal& one) { return one.at_once; });
+}
+
 std::string refusals_text(const std::vector<Refusal>& refusals) {
   std::string text;
-  for (const Refusal& one : refusals)
-    text += (one.line > 0 ? fmt::format("line {}: ", one.line) : "") + one.why + "\n";
+  for (size_t i = 0; i < std::min(refusals.size(), most_refusals); ++i)
+    text += (refusals[i].line > 0 ? fmt::format("line {}: ", refusals[i].line) : "") +
+            refusals[i].why + "\n";
+  if (refusals.size() > most_refusals)
+    text += fmt::format("... and {} more\n", refusals.size() - most_refusals);
   return text;
 }
 

@@ -168,7 +168,7 @@ TEST_CASE("comments, texts and numbers with odd signs in them are no cheats") {
         "  const double x = 0x1p-3 + 1e+5;\n", "  std::vector<::yotta::Tensor> t;\n",
         "  [[maybe_unused]] int k = 0;\n", "  namespace r = std::ranges;\n",
         "  if (in.count > 0) [[likely]] { return; }\n"})
-    CHECK_MESSAGE(vet_text(with_lines("in the body", lines), measure).empty(), lines);
+    CHECK_MESSAGE(vet_text(with_lines("in the body", lines), measure).empty(), std::string(lines));
   const std::string windows =
       std::regex_replace(variant_of(ring(), "library"), std::regex("\n"), "\r\n");
   CHECK(refusals_text(vet_text(windows, measure)) == "");
@@ -201,7 +201,7 @@ TEST_CASE("an object that calls what no graded function may is refused, and says
                                   "doctest::",
                                   "it belongs to the tests",
                                   "a global variable of your file is computed before main()"})
-    CHECK_MESSAGE(contains(why, words), words);
+    CHECK_MESSAGE(contains(why, words), std::string(words));
 }
 
 TEST_CASE(
@@ -262,11 +262,10 @@ TEST_CASE("a right solution that is written differently passes both vettings") {
   CHECK(verdict["verdict"] == "complete");
   CHECK((verdict["sandbox"] == "bubblewrap" || verdict["sandbox"] == "seccomp" ||
          verdict["sandbox"] == "limits"));
-  // The library's function under no name of its own: only the object shows it.
-  write_text(cheat, replaced(replaced(text, "#pragma once\n",
-                                      "#pragma once\n#include \"yotta/comm/collectives.hpp\"\n"),
-                             "elements += n - chunk_count(n, p, rank); ",
-                             "return all_reduce_ring_sent(p, rank, n, width).bytes; "));
+  // A function of the library that no name gives away: only the object shows it.
+  const std::string detour = with_lines("at the top", "#include \"yotta/comm/collectives.hpp\"\n");
+  write_text(cheat, replaced(detour, "not_done(\"10.4\");",
+                             "return all_reduce_ring_sent(p, rank, n, width).bytes;"));
   const nlohmann::json refused = check(cheat);
   CHECK(refused["points"] == 0);
   CHECK(refused["verdict"] == "refused");

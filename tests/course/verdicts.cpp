@@ -169,26 +169,6 @@ TEST_CASE(
   CHECK(passed_by_nothing(cases(true, false, false)) == Lines{"7.1: a", "7.2: a"});
 }
 
-TEST_CASE(
-    "lines of a record without the words of the run, each in its turn, are not the program's") {
-  const TemporaryFolder folder;
-  const Exercise exercise = exercise_of({{"7.1", "one", 40}});
-  const auto points_of_lines = [&](const std::string& writes) {
-    const std::string path = folder / "program";
-    write_text(path,
-               "#!/bin/sh\nword() { sed -n \"$1p\" \"$record.words\"; }\nrecord=$1\n" + writes);
-    fs::permissions(path, fs::perms::owner_all);
-    return grade(exercise, path).points;
-  };
-  const std::string passed = "\tpassed\t7.1: a\t\n";
-  CHECK(points_of_lines("printf \"$(word 1)" + passed + "\" >$1") == 40);
-  CHECK(points_of_lines("printf \"x" + passed + "$(word 1)" + passed + "\" >$1") == 40);
-  CHECK(points_of_lines("printf \"" + passed + "\" >$1") == 0);
-  CHECK(points_of_lines("printf \"$(word 2)" + passed + "\" >$1") == 0);
-  CHECK(points_of_lines("printf \"$(word 1)\tstart\t7.1: a\t\n$(word 1)" + passed + "\" >$1") == 0);
-  CHECK(points_of_lines("printf \"passed\t7.1: a\t\n\" >$1") == 0);
-}
-
 TEST_CASE("every task that is not solved shows its first message") {
   const Exercise exercise = exercise_of({{"7.1", "one", 40}, {"7.2", "two", 30}, {"7.3", "", 30}});
   const Verdict verdict = verdict_of(
