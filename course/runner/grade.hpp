@@ -54,7 +54,8 @@ struct Grade {
   std::vector<CaseResult> cases;
   std::vector<TaskResult> tasks;
   int points = 0, of = 0;
-  std::string sandbox = "";  // the name of the wall behind which the program ran
+  std::string output = {};   // what the student's program printed, at most its last bytes
+  std::string sandbox = {};  // the name of the wall behind which the program ran
   bool complete() const;     // every task is solved
   const CaseResult* first_failed() const;
   const CaseResult* first_failed(const std::string& task) const;  // remarks come last
@@ -71,7 +72,7 @@ Grade grade(const Exercise& exercise, const std::string& program, double seconds
             std::optional<Wall> wall = {});
 
 // The strongest wall behind which this program, which is to be trusted, lists its cases. Found out once.
-Wall wall_for(const std::string& program, double seconds = 5);
+Wall wall_for(const std::string& program);
 
 // The cases that the starter passes with empty parts.
 std::vector<std::string> passed_by_nothing(const std::string& starter_program, double seconds = 5);

@@ -191,7 +191,7 @@ Sandboxed run_sandboxed(const std::string& program, const std::vector<std::strin
       return fmt::format("it wrote more than {} to the grader", in_mb(limits.record));
     if (Clock::now() - looked < std::chrono::milliseconds(20)) return "";
     looked = Clock::now();
-    if (resident_bytes(child) <= limits.memory) return "";
+    if (resident_bytes(child) <= limits.memory * (sanitized ? 4 : 1)) return "";
     return fmt::format("it held more than {} of memory", in_mb(limits.memory));
   };
   Watched watched{limits.seconds};

@@ -1,6 +1,7 @@
 #include "runner/solution.hpp"
 
 #include <fmt/core.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +12,7 @@ namespace runner {
 namespace {
 
 constexpr double build_seconds = 600, compile_seconds = 120;
+constexpr rlim_t largest_object = 512 << 20;  // bytes; a program of the asan tier has 100 MB
 constexpr long most_errors = 16 << 20;  // bytes: the first error counts, and thousands may follow
 
 std::string in_build(const std::string& name) { return YOTTA_BUILD_DIR "/" + name; }
@@ -36,7 +38,12 @@ bool broke_down(const Ending& ending) {
 Ending compile(const Words& command) {
   Words words = {"env", "-C", YOTTA_BUILD_DIR, "LC_ALL=C.UTF-8", "LANGUAGE="};
   words.insert(words.end(), command.begin(), command.end());
-  Ending ending = run_limited(words, compile_seconds, most_errors);
+  Watched watched{compile_seconds, most_errors};
+  watched.before = [] {
+    const rlimit most = {largest_object, largest_object};  // an array may be of any size
+    setrlimit(RLIMIT_FSIZE, &most);
+  };
+  Ending ending = run_watched(words, watched);
   if (broke_down(ending))
     throw CouldNotGrade(fmt::format(
         "the compiler itself {}. Is the disk or the memory full? It said:\n{}",

@@ -345,7 +345,7 @@ TEST_CASE("memory, output and the record have an end") {
                    "more than 256 MB of memory"));
     CHECK(contains(attack("endless output", wall, 60).ending.stopped, "printed more than 1 MB"));
     CHECK(contains(attack("endless record", wall, 60).ending.stopped, "to the grader"));
-    CHECK(attack("deep recursion", wall, 60).ending.signal == SIGSEGV);
+    CHECK_FALSE(attack("deep recursion", wall, 60).ending.well());
   });
 }
 
