@@ -4,7 +4,7 @@
 // that was running. That case has failed; the program is started once more without it, so that one endless loop does not
 // cost the points of the other tasks. Only a record that is closed earns points.
 //
-// Where the program runs: runner/sandbox.hpp.
+// Where the program runs: course/runner/sandbox.hpp.
 #pragma once
 
 #include <map>

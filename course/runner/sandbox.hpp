@@ -13,7 +13,7 @@
 // system calls that seccomp is, too. Where a container forbids namespaces it does not work.
 //
 // What it does not stop: what the program does to itself, in its own memory. With `limits` it stops no program that leaves
-// its session or signals us: there vetting (runner/vet.hpp) is the wall.
+// its session or signals us: there vetting (course/runner/vet.hpp) is the wall.
 #pragma once
 
 #include <cstdint>

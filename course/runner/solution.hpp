@@ -45,7 +45,7 @@ Grader build_grader(const Exercise& exercise);
 struct Built {
   std::string program;  // empty: it did not compile, or it was refused
   std::string log;      // of the compiler
-  std::string refused;  // why: see runner/vet.hpp
+  std::string refused;  // why: see course/runner/vet.hpp
 };
 // After build_grader. Text and object are vetted before they are linked. A text that does not compile is not refused, for a
 // bracket too many looks like code in the wrong place; but lines for the preprocessor are judged before it is compiled.

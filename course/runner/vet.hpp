@@ -11,7 +11,7 @@
 // that is written differently passes: it calls the standard library and the rest of Yotta as it likes.
 //
 // What it does not stop: an address that is computed and called, or memory of the program's that is overwritten. Behind it
-// stands the sandbox (runner/sandbox.hpp), which keeps harm away; in its own memory a program may still cheat, and who
+// stands the sandbox (course/runner/sandbox.hpp), which keeps harm away; in its own memory a program may still cheat, and who
 // reads the file sees it.
 #pragma once
 
