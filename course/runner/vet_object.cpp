@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <sstream>
 
@@ -204,13 +205,15 @@ class ObjectVet {
   }
 
  private:
-  // Bytes of code that initialise global objects.
+  // Bytes of code that initialise global objects. Of two references each function counts once, at its largest.
   static long before_main(const std::vector<Symbol>& object) {
-    long bytes = 0;
+    std::map<std::string, long> sizes;
     for (const Symbol& one : object)
       if (one.name.find("__static_initialization_and_destruction") != std::string::npos ||
           one.name.find("__cxx_global_") != std::string::npos)
-        bytes += one.size;
+        sizes[one.name] = std::max(sizes[one.name], one.size);
+    long bytes = 0;
+    for (const auto& [name, size] : sizes) bytes += size;
     return bytes;
   }
 
@@ -248,8 +251,13 @@ std::vector<Refusal> vet_object(const std::vector<Symbol>& object,
                                 const std::set<std::string>& graded) {
   const ObjectVet vet(reference, graded);
   std::vector<Refusal> refusals;
-  for (const Symbol& symbol : object)
-    if (const std::string why = vet.why_not(symbol); !why.empty()) refusals.push_back({0, why});
+  std::set<std::string> reasons;  // one call says enough of each
+  for (const Symbol& symbol : object) {
+    const std::string why = vet.why_not(symbol);
+    const std::string reason = why.substr(std::min(why.size(), why.rfind(": ")));
+    const bool known = symbol.name.starts_with("_Z") && !reasons.insert(reason).second;
+    if (!why.empty() && !known) refusals.push_back({0, why});
+  }
   if (vet.runs_before_main(object))
     refusals.push_back({0,
                         "a global variable of your file is computed before main(): make it "
