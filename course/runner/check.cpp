@@ -309,12 +309,13 @@ Verdict grade_file(const Exercise& exercise, const std::string& file) {
   const Grader grader = build_grader(exercise);
   const RunFolder folder(fmt::format("{}/exercises/{}", YOTTA_BUILD_DIR, exercise.id));
   const Built built = build_solution(exercise, file, folder);
-  Verdict verdict{file, no_points(exercise), "", {}, "", "", {}};
+  Verdict verdict{file, no_points(exercise), "", {}, "", "", "", {}};
+  verdict.refused = built.refused;
   if (!built.program.empty()) {
     verdict.grade = fair_grade(exercise, built.program, grader.library, grader.by_nothing);
     keep_grade(exercise, verdict);
     note_open_task(exercise, verdict.grade);
-  } else {
+  } else if (verdict.refused.empty()) {
     explain(exercise, built.log, verdict);
     take_kept_grade(exercise, verdict);
   }

@@ -1,152 +1,65 @@
 #include "runner/grade.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <memory>
 #include <random>
 #include <regex>
-#include <stdexcept>
-#include <thread>
+
+#include "course/shared/record.hpp"
+
+namespace fs = std::filesystem;
 
 namespace runner {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
-volatile std::sig_atomic_t noted_signal = 0;
-
-// While it lives these signals are noted and nothing more: a terminal's Ctrl-C reaches us, but not the group of
-// processes that we have started, and we must end that first.
-class SignalsNoted {
- public:
-  SignalsNoted() {
-    noted_signal = 0;
-    for (size_t i = 0; i < std::size(ending_signals); ++i) {
-      before_[i] = std::signal(ending_signals[i], [](int signal) { noted_signal = signal; });
-      if (before_[i] == SIG_IGN) std::signal(ending_signals[i], SIG_IGN);  // as under nohup
-    }
-  }
-  ~SignalsNoted() {
-    for (size_t i = 0; i < std::size(ending_signals); ++i)
-      std::signal(ending_signals[i], before_[i]);
-  }
-
- private:
-  void (*before_[std::size(ending_signals)])(int) = {};
-};
-
-[[noreturn]] void become_limited(const std::vector<std::string>& command, int output) {
-  setpgid(0, 0);  // a group of its own, to be killed whole
-  for (const int each : ending_signals) std::signal(each, SIG_DFL);
-  const rlimit no_core = {0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
-  const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, 0), dup2(output, 1), dup2(output, 2);
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  execvp(words[0], words.data());
-  _exit(127);
-}
-
-// At most the last bytes of a file.
-std::string tail(std::FILE* file, long most) {
-  std::fseek(file, 0, SEEK_END);
-  std::fseek(file, std::max(0L, std::ftell(file) - most), SEEK_SET);
-  std::string text(static_cast<size_t>(most), '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file));
-  return text;
-}
-
-// The record's "\n" and "\\" as they were.
-std::string unescaped(const std::string& text) {
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool escape = text[i] == '\\' && i + 1 < text.size();
-    plain += !escape ? text[i] : text[++i] == 'n' ? '\n' : text[i];
-  }
-  return plain;
-}
-
 struct Record {
   std::vector<CaseResult> cases;
   std::string inside;  // the case that was running when the program ended; empty: none
-  bool ended = false;
+  bool ended = false;  // and every line of it is there
 };
 
-// Words that nobody can guess, one for each line of a record; see course/shared/exercise_main.cpp.
-std::vector<std::string> new_words() {
-  constexpr int lines = 2000;
-  std::random_device random;
-  std::vector<std::string> words;
-  for (int i = 0; i < lines; ++i) words.push_back(fmt::format("{:08x}{:08x}", random(), random()));
-  return words;
-}
-
-// A record's file beside a program, which no other run has, and that of its words; both are gone at the end.
-class RecordFile {
- public:
-  explicit RecordFile(const std::string& program)
-      : path_(program + ".record.XXXXXX"), words_(new_words()) {
-    const int file = mkstemp(path_.data());
-    if (file < 0)
-      throw CouldNotGrade(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
-    close(file);
-    write_text(path_ + ".words", fmt::format("{}\n", fmt::join(words_, "\n")));
-  }
-  ~RecordFile() {
-    unlink(path_.c_str());
-    unlink((path_ + ".words").c_str());
-  }
-  RecordFile(const RecordFile&) = delete;
-  RecordFile& operator=(const RecordFile&) = delete;
-  const std::string& path() const { return path_; }
-
-  // What is written with the words, each in its turn.
-  Record read() const {
-    Record record;
-    size_t turn = 0;
-    std::ifstream file(path_);
-    for (std::string line; std::getline(file, line) && turn < words_.size();) {
-      if (!line.starts_with(words_[turn] + "\t")) continue;
-      add_line(line.substr(words_[turn++].size() + 1), record);
-    }
-    return record;
-  }
-
- private:
-  static void add_line(const std::string& line, Record& record) {
-    const size_t first = line.find('\t'), second = line.find('\t', first + 1);
-    if (second == std::string::npos) return;
-    const std::string what = line.substr(0, first);
-    const std::string name = line.substr(first + 1, second - first - 1);
-    if (what == "start") record.inside = name;
-    if (what == "end") record.ended = true;
-    if (what != "passed" && what != "failed" && what != "listed") return;
+Record read_record(const std::string& text, const std::string& key) {
+  Record record;
+  for (const record::Line& line : record::unsealed(text, key)) {
+    if (line.what == "start") record.inside = line.name;
+    if (line.what == "end") record.ended = true;
+    if (line.what != "passed" && line.what != "failed" && line.what != "listed") continue;
     record.cases.push_back(
-        {name, what == "passed", printable(in_plain_words(unescaped(line.substr(second + 1))))});
+        {line.name, line.what == "passed", printable(in_plain_words(line.message))});
     record.inside.clear();
   }
+  return record;
+}
 
-  std::string path_;
-  std::vector<std::string> words_;
+// Nobody can guess it.
+std::string new_key() {
+  std::random_device random;
+  std::string key;
+  while (key.size() < record::key_letters) key += fmt::format("{:08x}", random());
+  return key;
+}
+
+struct Run {
+  Record record;
+  Ending ending;
 };
 
+Run run_program(const std::string& program, const std::vector<std::string>& words, double seconds,
+                Wall wall) {
+  const std::string key = new_key();
+  Limits limits;
+  limits.seconds = seconds;
+  const Sandboxed run = run_sandboxed(program, words, key, limits, wall);
+  return {read_record(run.record, key), run.ending};
+}
+
 std::string why_it_ended(const Ending& ending, double seconds) {
+  if (!ending.stopped.empty()) return ending.stopped;
   if (ending.too_late)
     return fmt::format(
         "it did not end within {:g} s: a loop that never ends, or a rank that waits in a "
@@ -163,7 +76,8 @@ std::string why_it_ended(const Ending& ending, double seconds) {
            ending.output;
   if (ending.signal != 0)
     return fmt::format("it crashed with signal {} ({})", ending.signal, strsignal(ending.signal));
-  return fmt::format("it ended the whole program with status {}", ending.status);
+  return fmt::format("it ended the whole program, with status {}: a graded function returns",
+                     ending.status);
 }
 
 bool has(const std::vector<std::string>& names, const std::string& name) {
@@ -221,19 +135,20 @@ Grade with_points(const Exercise& exercise, std::vector<CaseResult> cases,
 }
 
 // Runs the cases, and again without those that end the program. `how`: see course/shared/exercise_main.cpp.
-std::vector<CaseResult> run_cases(const std::string& program, double seconds,
-                                  const std::string& how = "") {
+// `said` receives what the program printed in its first run.
+std::vector<CaseResult> run_cases(const std::string& program, double seconds, Wall wall,
+                                  const std::string& how = "", std::string* said = nullptr) {
   std::vector<CaseResult> lost;  // the cases that ended the program, in order
   for (;;) {
-    const RecordFile file(program);
     std::string without;
     for (const CaseResult& one : lost) without += (without.empty() ? "" : ",") + pattern(one.name);
-    const Ending ending = run_limited({program, file.path(), without, how}, seconds);
-    const Record record = file.read();
+    const auto [record, ending] = run_program(program, {without, how}, seconds, wall);
+    if (said != nullptr && lost.empty()) *said = printable(ending.output);
     if (record.inside.empty() || lost.size() == 100) {
-      std::vector<CaseResult> cases = record.cases;
-      cases.insert(cases.end(), lost.begin(), lost.end());
-      if (!record.ended)
+      std::vector<CaseResult> cases = lost;
+      if (record.ended)
+        cases.insert(cases.end(), record.cases.begin(), record.cases.end());
+      else  // nobody knows whether the lines that are there are all
         cases.push_back({whole_program, false,
                          printable(why_it_ended(ending, seconds) + "\n" + ending.output)});
       std::stable_sort(cases.begin(), cases.end(), [](const CaseResult& a, const CaseResult& b) {
@@ -247,12 +162,28 @@ std::vector<CaseResult> run_cases(const std::string& program, double seconds,
 }
 
 // The names of a program's cases, which are not run.
-std::vector<std::string> case_names(const std::string& program, double seconds) {
-  const RecordFile file(program);
-  run_limited({program, file.path(), "", "list"}, seconds);
+std::vector<std::string> case_names(const std::string& program, double seconds, Wall wall) {
   std::vector<std::string> names;
-  for (const CaseResult& one : file.read().cases) names.push_back(one.name);
+  for (const CaseResult& one : run_program(program, {"", "list"}, seconds, wall).record.cases)
+    names.push_back(one.name);
   return names;
+}
+
+// What the files of an exercise hold; empty: there is no such folder.
+std::string state_of(const std::string& folder) {
+  std::map<std::string, uint64_t> files;
+  if (!folder.empty() && fs::is_directory(folder))
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+      if (entry.is_regular_file())
+        files[entry.path()] = record::SipHash(0, 0).of(read_text(entry.path()));
+  return fmt::format("{}", files);
+}
+
+// Lists this program its cases behind this wall? A machine that is busy must not make the wall weaker.
+bool works(const std::string& program, Wall wall) {
+  constexpr double patience = 60;
+  const auto [record, ending] = run_program(program, {"", "list"}, patience, wall);
+  return record.ended && ending.well();
 }
 
 // The case of this name, of all that a student's program has under it.
@@ -302,41 +233,6 @@ std::string in_plain_words(const std::string& text) {
   return std::regex_replace(std::regex_replace(plain, begins, ""), inside, " in your function");
 }
 
-Ending run_limited(const std::vector<std::string>& command, double seconds, long most_output) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(std::tmpfile(), std::fclose);
-  if (output == nullptr)
-    throw std::runtime_error(fmt::format("cannot make a file for the output of {} in {}: {}",
-                                         command[0], P_tmpdir, std::strerror(errno)));
-  std::fflush(nullptr);
-  const SignalsNoted noted;
-  const auto limit = Clock::now() + std::chrono::duration<double>(seconds);
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("cannot start another process");
-  if (child == 0) become_limited(command, fileno(output.get()));
-  setpgid(child, child);  // whoever comes first
-
-  Ending ending;
-  int status = 0;
-  while (waitpid(child, &status, WNOHANG) == 0) {
-    if (Clock::now() > limit || noted_signal != 0) {
-      ending.too_late = true;
-      kill(-child, SIGKILL);
-      waitpid(child, &status, 0);
-      break;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  kill(-child, SIGKILL);  // whatever it has left behind
-  if (noted_signal != 0) {
-    std::signal(noted_signal, SIG_DFL);
-    raise(noted_signal);
-  }
-  if (WIFEXITED(status)) ending.status = WEXITSTATUS(status);
-  if (WIFSIGNALED(status)) ending.signal = WTERMSIG(status);
-  ending.output = tail(output.get(), most_output);
-  return ending;
-}
-
 bool Grade::complete() const {
   const auto solved = [](const TaskResult& task) { return task.solved; };
   return !tasks.empty() && std::all_of(tasks.begin(), tasks.end(), solved);
@@ -358,13 +254,25 @@ const CaseResult* Grade::first_failed(const std::string& task) const {
   return remark;
 }
 
-Grade grade(const Exercise& exercise, const std::string& program, double seconds) {
-  return with_points(exercise, run_cases(program, seconds), {});
+Wall wall_for(const std::string& program) {
+  static std::optional<Wall> known;
+  for (const Wall wall : {Wall::bubblewrap, Wall::seccomp, Wall::limits})
+    if (!known && works(program, wall)) known = wall;
+  return known.value_or(Wall::bubblewrap);  // the program is broken: nothing weaker is tried
+}
+
+Grade grade(const Exercise& exercise, const std::string& program, double seconds,
+            std::optional<Wall> wall) {
+  const Wall chosen = wall ? *wall : wall_for(program);
+  Grade result = with_points(exercise, run_cases(program, seconds, chosen), {});
+  result.sandbox = name(chosen);
+  return result;
 }
 
 std::vector<std::string> passed_by_nothing(const std::string& starter_program, double seconds) {
   std::vector<std::string> names;
-  for (const CaseResult& one : run_cases(starter_program, seconds, "empty"))
+  const Wall wall = wall_for(starter_program);
+  for (const CaseResult& one : run_cases(starter_program, seconds, wall, "empty"))
     if (one.passed) names.push_back(one.name);
   return names;
 }
@@ -372,11 +280,21 @@ std::vector<std::string> passed_by_nothing(const std::string& starter_program, d
 Grade fair_grade(const Exercise& exercise, const std::string& program,
                  const std::string& library_program, const std::vector<std::string>& by_nothing,
                  double seconds) {
-  const std::vector<CaseResult> cases = run_cases(program, seconds);
+  const std::string before = state_of(exercise.folder);
+  const Wall wall = wall_for(library_program);
+  std::string output;
+  const std::vector<CaseResult> cases = run_cases(program, seconds, wall, "", &output);
+  if (state_of(exercise.folder) != before)
+    throw CouldNotGrade(fmt::format(
+        "files in exercises/{} have changed while the student's program ran. Look at them (git "
+        "status), and check again",
+        exercise.id));
   Grade result =
-      with_points(exercise, only(case_names(library_program, seconds), cases), by_nothing);
+      with_points(exercise, only(case_names(library_program, seconds, wall), cases), by_nothing);
+  result.output = output;
+  result.sandbox = name(wall);
   if (result.complete()) return result;
-  const Grade library = grade(exercise, library_program, seconds);
+  const Grade library = grade(exercise, library_program, seconds, wall);
   const CaseResult* failed = library.first_failed();
   if (library.complete() && failed == nullptr) return result;
   throw CouldNotGrade(

@@ -1,16 +1,21 @@
 // Grading: runs a program of graded cases, and survives whatever a student's code does to it.
 //
-// The program writes a record as it goes (course/shared/exercise_main.cpp), so a crash or an endless loop
-// can be pinned on the case that was running. That case has failed; the program is started once more
-// without it, so that one endless loop does not cost the points of the other tasks.
+// The program sends a record as it goes (course/shared/record.hpp), so a crash or an endless loop can be pinned on the case
+// that was running. That case has failed; the program is started once more without it, so that one endless loop does not
+// cost the points of the other tasks. Only a record that is closed earns points.
+//
+// Where the program runs: course/runner/sandbox.hpp.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "runner/exercise.hpp"
+#include "runner/process.hpp"
+#include "runner/sandbox.hpp"
 
 namespace runner {
 
@@ -18,18 +23,6 @@ namespace runner {
 struct CouldNotGrade : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-
-// How a program ended that ran with a time limit.
-struct Ending {
-  int status = 0;  // exit status
-  int signal = 0;  // or the signal that ended it
-  bool too_late = false;
-  std::string output;  // standard output and error, at most the last bytes
-  bool well() const { return status == 0 && signal == 0 && !too_late; }
-};
-// Runs a command; after `seconds`, or when we are told to end (Ctrl-C), it and all its children are killed.
-Ending run_limited(const std::vector<std::string>& command, double seconds,
-                   long most_output = 64 * 1024);
 
 // Text from a student's program or file, for a terminal: each control character, which might clear the screen, is a "?".
 std::string printable(std::string text);
@@ -61,7 +54,9 @@ struct Grade {
   std::vector<CaseResult> cases;
   std::vector<TaskResult> tasks;
   int points = 0, of = 0;
-  bool complete() const;  // every task is solved
+  std::string output = {};   // what the student's program printed, at most its last bytes
+  std::string sandbox = {};  // the name of the wall behind which the program ran
+  bool complete() const;     // every task is solved
   const CaseResult* first_failed() const;
   const CaseResult* first_failed(const std::string& task) const;  // remarks come last
 };
@@ -72,8 +67,12 @@ constexpr const char* whole_program = "the program";
 constexpr const char* did_not_run = "it did not run";
 
 // Each case earns its share of its task's points, by its weight; what a task has earned is rounded down, so only who passes
-// all gets all. The record lies beside the program.
-Grade grade(const Exercise& exercise, const std::string& program, double seconds = 5);
+// all gets all.
+Grade grade(const Exercise& exercise, const std::string& program, double seconds = 5,
+            std::optional<Wall> wall = {});
+
+// The strongest wall behind which this program, which is to be trusted, lists its cases. Found out once.
+Wall wall_for(const std::string& program);
 
 // The cases that the starter passes with empty parts.
 std::vector<std::string> passed_by_nothing(const std::string& starter_program, double seconds = 5);

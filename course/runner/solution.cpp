@@ -1,6 +1,7 @@
 #include "runner/solution.hpp"
 
 #include <fmt/core.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +12,7 @@ namespace runner {
 namespace {
 
 constexpr double build_seconds = 600, compile_seconds = 120;
+constexpr rlim_t largest_object = 512 << 20;  // bytes; a program of the asan tier has 100 MB
 constexpr long most_errors = 16 << 20;  // bytes: the first error counts, and thousands may follow
 
 std::string in_build(const std::string& name) { return YOTTA_BUILD_DIR "/" + name; }
@@ -36,7 +38,12 @@ bool broke_down(const Ending& ending) {
 Ending compile(const Words& command) {
   Words words = {"env", "-C", YOTTA_BUILD_DIR, "LC_ALL=C.UTF-8", "LANGUAGE="};
   words.insert(words.end(), command.begin(), command.end());
-  Ending ending = run_limited(words, compile_seconds, most_errors);
+  Watched watched{compile_seconds, most_errors};
+  watched.before = [] {
+    const rlimit most = {largest_object, largest_object};  // an array may be of any size
+    setrlimit(RLIMIT_FSIZE, &most);
+  };
+  Ending ending = run_watched(words, watched);
   if (broke_down(ending))
     throw CouldNotGrade(fmt::format(
         "the compiler itself {}. Is the disk or the memory full? It said:\n{}",
@@ -77,6 +84,19 @@ std::vector<std::string> known_by_nothing(const std::string& starter) {
     write_text(list, text);
   }
   return lines_of(read_text(list));
+}
+
+// The symbols of the solutions that are right: the library's, and the starter.
+std::vector<Symbol> reference_symbols(const Exercise& exercise) {
+  std::vector<Symbol> all;
+  for (const char* const variant : {"library", "starter"}) {
+    const std::string object = in_build(fmt::format(
+        "exercises/CMakeFiles/exercise_{0}_{1}.dir/{0}/adapter.cpp.o", exercise.id, variant));
+    const std::vector<Symbol> symbols =
+        fs::exists(object) ? symbols_of(object) : std::vector<Symbol>{};
+    all.insert(all.end(), symbols.begin(), symbols.end());
+  }
+  return all;
 }
 
 }  // namespace
@@ -145,6 +165,9 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
   if (file.find_first_of("\"\n") != std::string::npos)
     throw CouldNotGrade(
         "C++ cannot include a file with a quotation mark or a line end in its name: " + file);
+  const Measure measure = measure_of(exercise);
+  std::vector<Refusal> refusals = vet_text(read_text(file), measure);
+  if (at_once(refusals)) return {"", "", refusals_text(refusals)};
   const std::string target = fmt::format("exercise_{}_student", exercise.id);
   const Ending listed = cmake_build({target}, {"--", "-t", "commands"});
   const BuildCommands commands =
@@ -152,9 +175,13 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
                    fmt::format("exercises/CMakeFiles/{}.dir/{}/adapter.cpp.o", target, exercise.id),
                    "exercises/" + target, file, folder.path());
   const Ending compiled = compile(commands.compile);
-  if (!compiled.well()) return {"", compiled.output};
+  if (!compiled.well()) return {"", compiled.output, ""};
+  for (const Refusal& one : vet_object(symbols_of(folder.path() + "/solution.o"),
+                                       reference_symbols(exercise), measure.graded))
+    refusals.push_back(one);
+  if (!refusals.empty()) return {"", "", refusals_text(refusals)};
   const Ending linked = compile(commands.link);
-  return {linked.well() ? folder.path() + "/program" : "", compiled.output + linked.output};
+  return {linked.well() ? folder.path() + "/program" : "", compiled.output + linked.output, ""};
 }
 
 }  // namespace runner

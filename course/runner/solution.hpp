@@ -2,7 +2,7 @@
 //
 //     cases, main(), library ──► objects ─┐    by Ninja, once, under a lock
 //                                         ├──► RUN/program
-//     adapter, the student's file ──► RUN/solution.o    by us, at every check
+//     adapter, the student's file ──► RUN/solution.o    by us, at every check; both are vetted
 //
 // Ninja goes by time stamps, and has one place for each result. A student's file may be replaced by an older one, and
 // several may be graded at once. So Ninja only says with which commands it would compile and link the target
@@ -15,6 +15,7 @@
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "runner/places.hpp"
+#include "runner/vet.hpp"
 
 namespace runner {
 
@@ -42,10 +43,12 @@ struct Grader {
 Grader build_grader(const Exercise& exercise);
 
 struct Built {
-  std::string program;  // empty: it did not compile
+  std::string program;  // empty: it did not compile, or it was refused
   std::string log;      // of the compiler
+  std::string refused;  // why: see course/runner/vet.hpp
 };
-// After build_grader.
+// After build_grader. Text and object are vetted before they are linked. A text that does not compile is not refused, for a
+// bracket too many looks like code in the wrong place; but lines for the preprocessor are judged before it is compiled.
 Built build_solution(const Exercise& exercise, const std::string& file, const RunFolder& folder);
 
 }  // namespace runner

@@ -185,15 +185,25 @@ nlohmann::json hints_json(const Exercise& exercise, const Verdict& verdict) {
   return list;
 }
 
+std::string verdict_word(const Verdict& verdict) {
+  if (!verdict.refused.empty()) return "refused";
+  if (!verdict.compiled()) return "not compiling";
+  return verdict.complete() ? "complete" : "partial";
+}
+
 }  // namespace
 
 std::string verdict_text(const Exercise& exercise, const Verdict& verdict) {
   std::string text;
-  if (!verdict.compiled())
+  if (!verdict.refused.empty())
+    text = "It is refused, and has no points.\n\n" +
+           first_lines(printable(verdict.refused), verdict_lines - 10);
+  else if (!verdict.compiled())
     text = "It does not compile.\n\n" + errors_text(exercise, verdict);
   else
     text = task_table(verdict.grade) + messages(verdict.grade);
-  if (verdict.compiled() && !verdict.complete() && !exercise.tasks.empty())
+  if (verdict.compiled() && verdict.refused.empty() && !verdict.complete() &&
+      !exercise.tasks.empty())
     text += fmt::format("\nFor a hint: ./yotta check {} --hint\n", exercise.number());
   return text + "\n" + needs_others_line(verdict.grade) + hints_line(verdict) +
          points_text(verdict);
@@ -210,6 +220,9 @@ nlohmann::json verdict_json(const Exercise& exercise, const Verdict& verdict) {
                          {"points", grade.points},
                          {"of", grade.of},
                          {"complete", verdict.complete()},
+                         {"verdict", verdict_word(verdict)},
+                         {"refused", verdict.refused},
+                         {"sandbox", grade.sandbox},
                          {"hints", hints_json(exercise, verdict)},
                          {"seconds", verdict.seconds},
                          {"tasks", nlohmann::json::array()},

@@ -22,13 +22,14 @@ struct Verdict {
   Grade grade;  // if the file does not compile, that of the last version that did, or no points
   std::string compile_errors;           // as the compiler says them; empty: it compiles
   std::vector<PartErrors> part_errors;  // the same, by part
+  std::string refused;                  // why the file is not run at all; empty: it may run
   std::string marks;                    // what is wrong with the marks of a file with such errors
   std::string kept_from;                // when the last version that compiled was graded
   std::optional<std::vector<HintsRead>> hints;  // none: nobody knows which were read
   double seconds = 0;
 
   bool compiled() const { return compile_errors.empty(); }
-  bool complete() const { return compiled() && grade.complete(); }
+  bool complete() const { return compiled() && refused.empty() && grade.complete(); }
 };
 
 // The tasks' table, the first message of each task that is not solved, the points; or the errors and the points that stay.

@@ -17,7 +17,7 @@
 #include "support/from_ctest.hpp"
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
-#include "support/temporary_folder.hpp"
+#include "support/told_record.hpp"
 
 namespace fs = std::filesystem;
 using namespace runner;
@@ -75,18 +75,8 @@ std::string why_not_graded(Run run) {
   }
 }
 
-// A program of graded cases that writes this record and ends.
-std::string program_of(const yotta_test::TemporaryFolder& folder, const std::string& record) {
-  static int count = 0;
-  const std::string path = folder / fmt::format("program{}", ++count);
-  write_text(path, "#!/bin/sh\nprintf '" + record +
-                       "' >$0.says\nhead -n $(wc -l <$0.says) $1.words | paste - $0.says >$1\n");
-  fs::permissions(path, fs::perms::owner_all);
-  return path;
-}
-
 std::string case_of(const std::string& name, const std::string& outcome) {
-  return fmt::format("start\\t{}\\t\\n{}\\t{}\\tbecause\\n", name, outcome, name);
+  return fmt::format("start\t{}\t\n{}\t{}\tbecause\n", name, outcome, name);
 }
 
 }  // namespace
@@ -340,11 +330,12 @@ TEST_CASE("points are lost only to cases that the library passes") {
   const yotta_test::TemporaryFolder folder;
   Exercise exercise;
   exercise.tasks = {{"7.1", "one", 40}, {"7.2", "two", 60}};
-  const std::string end = "end\\t\\t\\n", good = case_of("7.1: a", "passed");
-  const std::string right = program_of(folder, good + case_of("7.2: b", "passed") + end);
-  const std::string wrong = program_of(folder, good + case_of("7.2: b", "failed") + end);
-  const std::string crashes = program_of(folder, "");
-  const std::string task_without_cases = program_of(folder, good + end);
+  const std::string end = "end\t\t\n", good = case_of("7.1: a", "passed");
+  using yotta_test::program_that_says;
+  const std::string right = program_that_says(folder, good + case_of("7.2: b", "passed") + end);
+  const std::string wrong = program_that_says(folder, good + case_of("7.2: b", "failed") + end);
+  const std::string crashes = program_that_says(folder, "");
+  const std::string task_without_cases = program_that_says(folder, good + end);
   CHECK(fair_grade(exercise, right, wrong).points == 100);
   CHECK(fair_grade(exercise, wrong, right).points == 40);
   CHECK(fair_grade(exercise, crashes, right).points == 0);

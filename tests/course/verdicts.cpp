@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/message_of.hpp"
-#include "support/temporary_folder.hpp"
+#include "support/told_record.hpp"
 
 namespace fs = std::filesystem;
 using namespace runner;
@@ -26,17 +26,11 @@ struct Case {
 
 // A program of graded cases that writes the record of these, whatever it is asked for, and ends.
 std::string program_of(const TemporaryFolder& folder, const std::vector<Case>& cases) {
-  static int count = 0;
-  const std::string path = folder / fmt::format("program{}", ++count), record = path + ".says";
   std::string text;
   for (const Case& one : cases)
     text += fmt::format("start\t{}\t\n{}\t{}\t{}\n", one.name, one.passed ? "passed" : "failed",
                         one.name, one.message);
-  write_text(record, text + "end\t\t\n");
-  write_text(path, fmt::format("#!/bin/sh\nhead -n {} \"$1.words\" | paste - '{}' >\"$1\"\n",
-                               2 * cases.size() + 1, record));
-  fs::permissions(path, fs::perms::owner_all);
-  return path;
+  return yotta_test::program_that_says(folder, text + "end\t\t\n");
 }
 
 Exercise exercise_of(std::vector<Task> tasks) {
@@ -173,26 +167,6 @@ TEST_CASE(
                  "Cases that an empty part passes too count when the others"));
   CHECK_FALSE(contains(verdict_text(exercise, verdict_of(graded(true, true, false))), "too count"));
   CHECK(passed_by_nothing(cases(true, false, false)) == Lines{"7.1: a", "7.2: a"});
-}
-
-TEST_CASE(
-    "lines of a record without the words of the run, each in its turn, are not the program's") {
-  const TemporaryFolder folder;
-  const Exercise exercise = exercise_of({{"7.1", "one", 40}});
-  const auto points_of_lines = [&](const std::string& writes) {
-    const std::string path = folder / "program";
-    write_text(path,
-               "#!/bin/sh\nword() { sed -n \"$1p\" \"$record.words\"; }\nrecord=$1\n" + writes);
-    fs::permissions(path, fs::perms::owner_all);
-    return grade(exercise, path).points;
-  };
-  const std::string passed = "\tpassed\t7.1: a\t\n";
-  CHECK(points_of_lines("printf \"$(word 1)" + passed + "\" >$1") == 40);
-  CHECK(points_of_lines("printf \"x" + passed + "$(word 1)" + passed + "\" >$1") == 40);
-  CHECK(points_of_lines("printf \"" + passed + "\" >$1") == 0);
-  CHECK(points_of_lines("printf \"$(word 2)" + passed + "\" >$1") == 0);
-  CHECK(points_of_lines("printf \"$(word 1)\tstart\t7.1: a\t\n$(word 1)" + passed + "\" >$1") == 0);
-  CHECK(points_of_lines("printf \"passed\t7.1: a\t\n\" >$1") == 0);
 }
 
 TEST_CASE("every task that is not solved shows its first message") {

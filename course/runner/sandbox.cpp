@@ -1,0 +1,212 @@
+#include "runner/sandbox.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <thread>
+
+#include "runner/seccomp.hpp"
+
+namespace runner {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The descriptors of a program's side, beside the usual three.
+constexpr int channel = 3, filter_file = 4;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true;  // the shadow of the memory takes terabytes of addresses
+#else
+constexpr bool sanitized = false;
+#endif
+
+// Both ends of a channel: ours never blocks.
+class Channel {
+ public:
+  Channel() {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_) != 0)
+      throw std::runtime_error(fmt::format("cannot make a channel: {}", std::strerror(errno)));
+    fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+  }
+  ~Channel() {
+    close_theirs();
+    close(ends_[0]);
+  }
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  int theirs() const { return ends_[1]; }
+  void close_theirs() {
+    if (ends_[1] >= 0) close(ends_[1]);
+    ends_[1] = -1;
+  }
+  // A key is so short that the channel always has room for it.
+  void send_key(const std::string& key) {
+    if (send(ends_[0], key.data(), key.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(key.size()))
+      throw std::runtime_error("cannot hand over the key of a record");
+  }
+  // Takes what has come. False: nobody is left at the other end.
+  bool take() {
+    char bytes[1 << 16];
+    for (;;) {
+      const ssize_t more = recv(ends_[0], bytes, sizeof bytes, 0);
+      if (more <= 0) return more < 0 && errno != ECONNRESET;
+      record_.append(bytes, static_cast<size_t>(more));
+    }
+  }
+  const std::string& record() const { return record_; }
+
+ private:
+  int ends_[2] = {-1, -1};
+  std::string record_;
+};
+
+void limit(int what, int64_t most) {
+  rlimit now = {};
+  getrlimit(static_cast<__rlimit_resource_t>(what), &now);
+  now.rlim_cur = now.rlim_max = std::min(now.rlim_max, static_cast<rlim_t>(most));
+  setrlimit(static_cast<__rlimit_resource_t>(what), &now);
+}
+
+void set_limits(const Limits& limits) {
+  const auto cores = static_cast<double>(std::max(1u, std::thread::hardware_concurrency()));
+  limit(RLIMIT_CPU, static_cast<int64_t>((limits.seconds + 1) * cores) + 1);
+  limit(RLIMIT_FSIZE, limits.output);
+  limit(RLIMIT_NOFILE, limits.files);
+  limit(RLIMIT_STACK, 8 << 20);
+  if (!sanitized) limit(RLIMIT_DATA, limits.memory);
+}
+
+// What a program may know of our environment.
+void keep_few_variables() {
+  std::vector<std::string> kept;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    for (const char* name : {"PATH=", "LD_LIBRARY_PATH=", "LANG=", "LC_", "YOTTA_", "OMP_",
+                             "ASAN_OPTIONS=", "TSAN_OPTIONS=", "UBSAN_OPTIONS="})
+      if (std::string(*variable).starts_with(name)) kept.emplace_back(*variable);
+  clearenv();
+  for (const std::string& variable : kept) {
+    const size_t end = variable.find('=');
+    setenv(variable.substr(0, end).c_str(), variable.c_str() + end + 1, 1);
+  }
+}
+
+// No lock, no output of the grader's stays open for the program.
+void keep_channel_alone(int theirs) {
+  dup2(theirs, channel);
+  fcntl(channel, F_SETFD, 0);
+  close_range(channel + 1, ~0u, 0);
+}
+
+// For bwrap, which reads the filter from a file.
+void write_filter() {
+  const std::vector<sock_filter> filter = filter_of_calls(/*alone=*/true);
+  const int file = memfd_create("filter", 0);
+  const size_t size = filter.size() * sizeof(sock_filter);
+  if (file < 0 || write(file, filter.data(), size) != static_cast<ssize_t>(size)) _exit(127);
+  lseek(file, 0, SEEK_SET);
+  if (file != filter_file) dup2(file, filter_file), close(file);
+}
+
+// In the child.
+void enter(const Limits& limits, Wall wall, int theirs) {
+  keep_channel_alone(theirs);
+  keep_few_variables();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // it ends with us
+  set_limits(limits);
+  if (wall == Wall::bubblewrap) write_filter();
+  if (wall == Wall::seccomp && !obey(filter_of_calls(/*alone=*/false))) _exit(127);
+}
+
+Command command_of(const std::string& program, const std::vector<std::string>& words,
+                   const Limits& limits, Wall wall) {
+  const std::string path = std::filesystem::absolute(program);
+  const std::string folder = std::filesystem::path(path).parent_path();
+  Command command;
+  if (wall == Wall::bubblewrap) {
+    command = {"bwrap", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"};
+    for (const char* place : {"/usr", "/lib", "/lib32", "/lib64", "/bin", "/opt", "/nix/store",
+                              "/etc/ld.so.cache", "/sys/devices/system/cpu"})
+      command.insert(command.end(), {"--ro-bind-try", place, place});
+    command.insert(command.end(),
+                   {"--proc", "/proc", "--dev", "/dev", "--size", std::to_string(limits.output),
+                    "--tmpfs", "/tmp", "--ro-bind", folder, folder, "--chdir", "/tmp", "--seccomp",
+                    std::to_string(filter_file), "--"});
+  }
+  command.insert(command.end(), {path, std::to_string(channel)});
+  command.insert(command.end(), words.begin(), words.end());
+  return command;
+}
+
+// Of a process and all that it has started.
+int64_t resident_bytes(int process) {
+  const std::string folder = fmt::format("/proc/{}", process);
+  int64_t pages = 0, ignored = 0;
+  std::ifstream(folder + "/statm") >> ignored >> pages;
+  int64_t bytes = pages * sysconf(_SC_PAGESIZE);
+  std::ifstream children(fmt::format("{}/task/{}/children", folder, process));
+  for (int child = 0; children >> child;) bytes += resident_bytes(child);
+  return bytes;
+}
+
+// bwrap's status is that of a shell.
+void undo_shell_status(Ending& ending) {
+  if (ending.signal != 0 || ending.status <= 128 || ending.status > 128 + 64) return;
+  ending.signal = ending.status - 128;
+  ending.status = 0;
+}
+
+std::string in_mb(int64_t bytes) { return fmt::format("{} MB", bytes >> 20); }
+
+}  // namespace
+
+const char* name(Wall wall) {
+  const char* const names[] = {"bubblewrap", "seccomp", "limits"};
+  return names[static_cast<int>(wall)];
+}
+
+Sandboxed run_sandboxed(const std::string& program, const std::vector<std::string>& words,
+                        const std::string& key, const Limits& limits, Wall wall) {
+  Channel talk;
+  talk.send_key(key);
+  auto looked = Clock::now();
+  const auto watch = [&](int child) -> std::string {
+    talk.close_theirs();
+    talk.take();
+    if (static_cast<int64_t>(talk.record().size()) > limits.record)
+      return fmt::format("it wrote more than {} to the grader", in_mb(limits.record));
+    if (Clock::now() - looked < std::chrono::milliseconds(20)) return "";
+    looked = Clock::now();
+    if (resident_bytes(child) <= limits.memory * (sanitized ? 4 : 1)) return "";
+    return fmt::format("it held more than {} of memory", in_mb(limits.memory));
+  };
+  Watched watched{limits.seconds};
+  watched.before = [&] { enter(limits, wall, talk.theirs()); };
+  watched.watch = watch;
+  Sandboxed result{run_watched(command_of(program, words, limits, wall), watched), ""};
+  talk.close_theirs();
+  const auto end = Clock::now() + std::chrono::seconds(1);
+  while (talk.take() && Clock::now() < end)  // until all that it has started is gone
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (wall == Wall::bubblewrap) undo_shell_status(result.ending);
+  if (result.ending.signal == SIGXFSZ)
+    result.ending.stopped = fmt::format("it printed more than {}", in_mb(limits.output));
+  result.record = talk.record();
+  return result;
+}
+
+}  // namespace runner

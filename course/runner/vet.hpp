@@ -1,0 +1,66 @@
+// Vetting: what a student's file may not hold is refused before it runs. A refused file has no points.
+//
+//     the text, before it is compiled     no line for the preprocessor but includes of known headers; code only in
+//                                         namespace yotta::student; no asm, no extern "C", no attributes of the compiler's;
+//                                         no name of the library that the exercise is about
+//     the object, before it is linked     no call that ends the program, starts processes or threads, sleeps, opens files or
+//                                         clears a ledger; nothing of the library that the exercise is about, by whatever
+//                                         name; no symbol of its own outside of the namespace; nothing that runs before main()
+//
+// What the library's own solution and the starter need is always allowed: their objects are the measure. A right solution
+// that is written differently passes: it calls the standard library and the rest of Yotta as it likes.
+//
+// What it does not stop: an address that is computed and called, or memory of the program's that is overwritten. Behind it
+// stands the sandbox (course/runner/sandbox.hpp), which keeps harm away; in its own memory a program may still cheat, and who
+// reads the file sees it.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runner/exercise.hpp"
+
+namespace runner {
+
+struct Refusal {
+  int line = 0;  // of the student's file; 0: not known
+  std::string why;
+  bool at_once = false;  // the file is not even compiled: it may include what does not end
+};
+bool at_once(const std::vector<Refusal>& refusals);
+// One a line, the first five: "line 12: ...".
+std::string refusals_text(const std::vector<Refusal>& refusals);
+
+// The names of functions and classes that a text in namespace yotta or yotta::student defines: "Ddp", "detail::sum".
+std::set<std::string> defined_names(const std::string& header);
+// Is a path below yotta one of these names, or what belongs to one: "Ddp::finish"?
+bool is_graded(const std::string& path, const std::set<std::string>& graded);
+
+// What the exercise is about, and what its starter holds, which is right.
+struct Measure {
+  std::string starter;
+  std::vector<std::string> headers;  // "comm/collectives_ring.hpp"
+  std::set<std::string> graded;      // the names that they define
+};
+Measure measure_of(const Exercise& exercise);
+
+// What is wrong with a student's text.
+std::vector<Refusal> vet_text(const std::string& text, const Measure& measure);
+
+// A symbol of an object file, as `nm -P` lists it.
+struct Symbol {
+  std::string name;  // mangled
+  char kind = 'U';   // U undefined; small: local; W, V: weak; T, D, B, R ...: defined
+  long size = 0;
+};
+std::vector<Symbol> symbols_of_list(const std::string& listed);
+// Throws CouldNotGrade when there is no nm, or it cannot read the object.
+std::vector<Symbol> symbols_of(const std::string& object);
+
+// What is wrong with a student's object, beside these of right solutions.
+std::vector<Refusal> vet_object(const std::vector<Symbol>& object,
+                                const std::vector<Symbol>& reference,
+                                const std::set<std::string>& graded);
+
+}  // namespace runner

@@ -1,0 +1,268 @@
+#include <cxxabi.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include "runner/grade.hpp"
+#include "runner/vet.hpp"
+
+namespace runner {
+namespace {
+
+constexpr double nm_seconds = 60;
+constexpr const char* every_name = "name";  // many headers have a function of this name
+constexpr long most_symbols = 64 << 20;     // bytes of nm's list
+
+std::string demangled(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+  return text == nullptr ? name : text.get();
+}
+
+// The names of a mangled symbol's nesting: _ZNK5yotta6Ledger5resetEv -> yotta, Ledger, reset. Of a virtual table, a guard or
+// what is local to a function too.
+std::vector<std::string> nesting(const std::string& symbol) {
+  std::vector<std::string> names;
+  if (!symbol.starts_with("_Z")) return names;
+  size_t at = 2;
+  for (const char* const prefix : {"TV", "TT", "TI", "TS", "GV", "GR", "TH", "TW"})
+    if (symbol.compare(at, 2, prefix) == 0) at += 2;
+  while (at < symbol.size() && symbol[at] == 'Z') ++at;
+  if (at >= symbol.size() || symbol[at] != 'N') return names;
+  for (++at; at < symbol.size() && std::string("rVKRO").find(symbol[at]) != std::string::npos;)
+    ++at;
+  while (at < symbol.size() && std::isdigit(static_cast<unsigned char>(symbol[at])) != 0) {
+    size_t digits = 0;
+    const size_t size = std::stoul(symbol.substr(at, 9), &digits);
+    names.push_back(symbol.substr(at + digits, size));
+    at += digits + size;
+  }
+  return names;
+}
+
+bool begins(const std::vector<std::string>& names, std::initializer_list<const char*> with) {
+  return names.size() >= with.size() && std::equal(with.begin(), with.end(), names.begin());
+}
+
+// yotta, Ddp, finish -> "Ddp::finish", below the first name.
+std::string path_below(const std::vector<std::string>& names, size_t first) {
+  std::string path;
+  for (size_t i = first; i < names.size(); ++i) path += (path.empty() ? "" : "::") + names[i];
+  return path;
+}
+
+// What C and its compilers give a function that computes and prints.
+const std::set<std::string>& known_calls() {
+  static const std::set<std::string> known = [] {
+    std::set<std::string> names;
+    const char* const plain =
+        "memcpy memmove memset memcmp memchr memmem bcmp strlen strnlen strcmp strncmp strcpy "
+        "strncpy strcat strncat strchr strrchr strstr strpbrk strspn strcspn strdup strtol strtoll "
+        "strtoul strtoull strtod strtof strtold atoi atol atoll atof abs labs llabs div ldiv lldiv "
+        "malloc calloc realloc free aligned_alloc posix_memalign qsort bsearch rand srand rand_r "
+        "abort printf fprintf sprintf snprintf vprintf vfprintf vsnprintf puts fputs putchar "
+        "fputc putc fwrite fflush stdout stderr sscanf perror strerror time clock clock_gettime "
+        "gettimeofday localtime gmtime strftime difftime isalpha isdigit isalnum isspace isupper "
+        "islower ispunct isprint isxdigit tolower toupper errno sched_yield pthread_mutex_lock "
+        "pthread_mutex_unlock pthread_mutex_trylock pthread_mutex_init pthread_mutex_destroy "
+        "pthread_once pthread_self pthread_rwlock_rdlock pthread_rwlock_wrlock "
+        "pthread_rwlock_unlock pthread_cond_signal pthread_cond_broadcast __assert_fail "
+        "__errno_location __ctype_b_loc __ctype_tolower_loc __ctype_toupper_loc "
+        "__isoc99_sscanf __isoc23_sscanf __isoc23_strtol __isoc23_strtoul __isoc23_strtoll "
+        "__isoc23_strtoull __stack_chk_fail __dso_handle __gxx_personality_v0 __tls_get_addr "
+        "__libc_single_threaded __gmon_start__ _GLOBAL_OFFSET_TABLE_ _Unwind_Resume "
+        "__extendhfsf2 __truncsfhf2 __truncdfhf2 __extendbfsf2 __truncsfbf2 __truncdfbf2 __mulsc3 "
+        "__muldc3 __divsc3 __divdc3 __multi3 __divti3 __udivti3 __modti3 __umodti3 __popcountdi2 "
+        "__floattidf __floatuntidf __fixdfti __fixunsdfti __clzti2 __ctzti2";
+    const char* const math =
+        "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 "
+        "exp10 expm1 fabs fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint "
+        "llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward "
+        "pow remainder remquo rint round roundeven scalbln scalbn sin sincos sinh sqrt tan tanh "
+        "tgamma trunc";
+    std::string name;
+    for (std::istringstream all(plain); all >> name;) names.insert(name);
+    for (std::istringstream all(math); all >> name;)
+      for (const char* const type : {"", "f", "l"}) names.insert(name + type);
+    return names;
+  }();
+  return known;
+}
+
+// Of exceptions, atomics and sanitizers.
+bool is_of_compiler(const std::string& name) {
+  for (const char* const family : {"__cxa_", "__asan_", "__tsan_", "__ubsan_", "__sanitizer_",
+                                   "__aarch64_", "__atomic_", "__clang_call_terminate", "DW.ref."})
+    if (name.starts_with(family)) return true;
+  return false;
+}
+
+// What a call that is not known does, for those that one may expect.
+std::string why_not_call(const std::string& name) {
+  struct Family {
+    std::set<std::string> names;
+    const char* why;
+  };
+  static const Family families[] = {
+      {{"exit", "_exit", "_Exit", "quick_exit", "atexit", "at_quick_exit"},
+       "a graded function returns, and leaves the program's end to the program"},
+      {{"fork", "vfork", "clone", "system", "popen", "posix_spawn", "posix_spawnp", "execl",
+        "execlp", "execle", "execv", "execvp", "execve", "setsid", "setpgid", "daemon"},
+       "a graded function starts no processes"},
+      {{"kill", "raise", "signal", "sigaction", "sigprocmask", "sigaltstack", "killpg", "getppid",
+        "getpid", "ptrace", "prctl", "_setjmp", "setjmp", "longjmp", "__sigsetjmp", "siglongjmp"},
+       "a graded function handles no signals and no processes"},
+      {{"open",     "open64",  "openat", "fopen",  "fopen64", "freopen", "creat",
+        "read",     "write",   "close",  "unlink", "remove",  "rename",  "mkdir",
+        "opendir",  "readdir", "dup",    "dup2",   "pipe",    "mmap",    "memfd_create",
+        "shm_open", "tmpfile", "fdopen", "send",   "recv",    "socket"},
+       "a graded function opens no files and no sockets"},
+      {{"sleep", "usleep", "nanosleep", "clock_nanosleep", "poll", "select", "pause"},
+       "a graded function does not sleep"},
+      {{"pthread_create", "pthread_detach", "pthread_kill", "pthread_cancel", "pthread_exit"},
+       "a graded function starts no threads"},
+      {{"getenv", "setenv", "secure_getenv", "environ", "dlopen", "dlsym", "syscall"},
+       "a graded function works on what it is given"}};
+  for (const Family& family : families)
+    if (family.names.count(name) > 0) return family.why;
+  return "it is not among the calls of C that a graded function may need";
+}
+
+// Why a function of C++ may not be called; empty: it may.
+std::string why_not_cpp(const std::string& symbol) {
+  const auto has = [&](const char* part) { return symbol.find(part) != std::string::npos; };
+  if (has("St14basic_ofstream") || has("St14basic_ifstream") || has("St13basic_fstream") ||
+      has("St13basic_filebuf") || symbol.starts_with("_ZNSt10filesystem") ||
+      symbol.starts_with("_ZNKSt10filesystem"))
+    return "a graded function opens no files";
+  if (symbol.starts_with("_ZNSt6thread15_M_start_thread"))
+    return "a graded function starts no threads";
+  if (symbol.starts_with("_ZNSt11this_thread") && has("sleep"))
+    return "a graded function does not sleep";
+  if (symbol.starts_with("_ZSt13set_terminate") || symbol.starts_with("_ZSt15set_new_handler"))
+    return "a graded function leaves the program's end to the program";
+  const std::vector<std::string> names = nesting(symbol);
+  if (begins(names, {"doctest"}) || begins(names, {"exercise"}) || begins(names, {"record"}))
+    return "it belongs to the tests";
+  if (names.size() == 3 && begins(names, {"yotta", "Ledger"}) &&
+      std::set<std::string>{"reset", "sent", "received", "charged", "add"}.count(names[2]) > 0)
+    return "the ledger counts what your function does, and only the library writes it";
+  if (names.size() == 3 && begins(names, {"yotta", "MemoryCount"}) &&
+      std::set<std::string>{"reset_peaks", "assign"}.count(names[2]) > 0)
+    return "the ledger counts the memory that your function holds";
+  if (names.size() == 2 && begins(names, {"yotta"}) &&
+      std::set<std::string>{"read_file", "write_file", "read_saved", "put_in_place",
+                            "start_process", "start_mpirun"}
+              .count(names[1]) > 0)
+    return "a graded function opens no files and starts no processes";
+  return "";
+}
+
+class ObjectVet {
+ public:
+  ObjectVet(const std::vector<Symbol>& reference, const std::set<std::string>& graded)
+      : graded_(graded) {
+    for (const Symbol& one : reference) {
+      known_.insert(one.name);
+      const std::vector<std::string> names = nesting(one.name);
+      if (begins(names, {"yotta", "student"}) && names.back() != every_name)
+        graded_.insert(path_below(names, 2));
+    }
+    size_before_main_ = before_main(reference);
+  }
+
+  std::string why_not(const Symbol& symbol) const {
+    if (known_.count(symbol.name) > 0) return "";
+    const bool is_cpp = symbol.name.starts_with("_Z");
+    const bool local = std::islower(static_cast<unsigned char>(symbol.kind)) != 0 &&
+                       symbol.kind != 'w' && symbol.kind != 'v' && symbol.kind != 'u';
+    const bool undefined = symbol.kind == 'U' || symbol.kind == 'w' || symbol.kind == 'v';
+    const std::vector<std::string> names = nesting(symbol.name);
+    if (begins(names, {"yotta", "student"}) || local) return "";
+    if (begins(names, {"yotta"}) && is_graded(path_below(names, 1), graded_))
+      return fmt::format("it uses {}, which this exercise is about: write your own",
+                         demangled(symbol.name));
+    if (is_of_compiler(symbol.name)) return "";
+    if (!is_cpp && undefined)
+      return known_calls().count(symbol.name) > 0
+                 ? ""
+                 : fmt::format("it calls {}: {}", symbol.name, why_not_call(symbol.name));
+    if (const std::string why = why_not_cpp(symbol.name); !why.empty())
+      return fmt::format("it uses {}: {}", demangled(symbol.name), why);
+    const bool weak = symbol.kind == 'W' || symbol.kind == 'V' || symbol.kind == 'u';
+    if (undefined || (is_cpp && weak)) return "";
+    return fmt::format("it defines {}, which is not its own", demangled(symbol.name));
+  }
+
+  bool runs_before_main(const std::vector<Symbol>& object) const {
+    return before_main(object) > size_before_main_;
+  }
+
+ private:
+  // Bytes of code that initialise global objects. Of two references each function counts once, at its largest.
+  static long before_main(const std::vector<Symbol>& object) {
+    std::map<std::string, long> sizes;
+    for (const Symbol& one : object)
+      if (one.name.find("__static_initialization_and_destruction") != std::string::npos ||
+          one.name.find("__cxx_global_") != std::string::npos)
+        sizes[one.name] = std::max(sizes[one.name], one.size);
+    long bytes = 0;
+    for (const auto& [name, size] : sizes) bytes += size;
+    return bytes;
+  }
+
+  std::set<std::string> known_;
+  std::set<std::string> graded_;
+  long size_before_main_ = 0;
+};
+
+}  // namespace
+
+std::vector<Symbol> symbols_of_list(const std::string& listed) {
+  std::vector<Symbol> symbols;
+  for (const std::string& line : lines_of(listed)) {
+    std::istringstream words(line);
+    Symbol symbol;
+    std::string value, size;
+    if (!(words >> symbol.name >> symbol.kind)) continue;
+    if (words >> value >> size) symbol.size = std::strtol(size.c_str(), nullptr, 16);
+    symbols.push_back(symbol);
+  }
+  return symbols;
+}
+
+std::vector<Symbol> symbols_of(const std::string& object) {
+  const Ending ending = run_limited({"nm", "-P", object}, nm_seconds, most_symbols);
+  if (!ending.well())
+    throw CouldNotGrade(fmt::format(
+        "nm cannot list what {} calls; it is part of binutils, as the linker is. It said:\n{}",
+        object, ending.output));
+  return symbols_of_list(ending.output);
+}
+
+std::vector<Refusal> vet_object(const std::vector<Symbol>& object,
+                                const std::vector<Symbol>& reference,
+                                const std::set<std::string>& graded) {
+  const ObjectVet vet(reference, graded);
+  std::vector<Refusal> refusals;
+  std::set<std::string> reasons;  // one call says enough of each
+  for (const Symbol& symbol : object) {
+    const std::string why = vet.why_not(symbol);
+    const std::string reason = why.substr(std::min(why.size(), why.rfind(": ")));
+    const bool known = symbol.name.starts_with("_Z") && !reasons.insert(reason).second;
+    if (!why.empty() && !known) refusals.push_back({0, why});
+  }
+  if (vet.runs_before_main(object))
+    refusals.push_back({0,
+                        "a global variable of your file is computed before main(): make it "
+                        "constexpr, or put it into a function"});
+  return refusals;
+}
+
+}  // namespace runner

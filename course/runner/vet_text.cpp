@@ -1,0 +1,325 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <regex>
+
+#include "runner/cpp_tokens.hpp"
+#include "runner/vet.hpp"
+
+namespace fs = std::filesystem;
+
+namespace runner {
+namespace {
+
+using Kind = CppToken::Kind;
+using Tokens = std::vector<CppToken>;
+
+constexpr size_t most_refusals = 5;
+constexpr const char* every_name = "name";  // many headers have a function of this name
+
+// Standard headers with which a function can compute and print. What is left out opens files, starts threads, jumps or
+// catches signals.
+const std::set<std::string>& known_headers() {
+  static const std::set<std::string> known = {
+      "algorithm",     "any",           "array",        "atomic",
+      "barrier",       "bit",           "bitset",       "cassert",
+      "cctype",        "cerrno",        "cfloat",       "charconv",
+      "chrono",        "cinttypes",     "climits",      "cmath",
+      "compare",       "complex",       "concepts",     "condition_variable",
+      "cstddef",       "cstdint",       "cstdio",       "cstdlib",
+      "cstring",       "ctime",         "deque",        "exception",
+      "format",        "forward_list",  "functional",   "initializer_list",
+      "iomanip",       "ios",           "iosfwd",       "iostream",
+      "istream",       "iterator",      "latch",        "limits",
+      "list",          "map",           "memory",       "memory_resource",
+      "mutex",         "new",           "numbers",      "numeric",
+      "optional",      "ostream",       "queue",        "random",
+      "ranges",        "ratio",         "regex",        "scoped_allocator",
+      "semaphore",     "set",           "shared_mutex", "source_location",
+      "span",          "sstream",       "stack",        "stdexcept",
+      "streambuf",     "string",        "string_view",  "system_error",
+      "tuple",         "type_traits",   "typeindex",    "typeinfo",
+      "unordered_map", "unordered_set", "utility",      "valarray",
+      "variant",       "vector",        "version",      "assert.h",
+      "ctype.h",       "errno.h",       "float.h",      "inttypes.h",
+      "limits.h",      "math.h",        "stddef.h",     "stdint.h",
+      "stdio.h",       "stdlib.h",      "string.h",     "fmt/core.h",
+      "fmt/format.h",  "fmt/ranges.h"};
+  return known;
+}
+
+// Words of the language's extensions and of CUDA that a graded function may use.
+bool is_known_reserved(const std::string& word) {
+  constexpr std::array known = {"__func__",          "__FUNCTION__",    "__PRETTY_FUNCTION__",
+                                "__FILE__",          "__LINE__",        "__restrict__",
+                                "__restrict",        "__int128",        "__global__",
+                                "__device__",        "__host__",        "__shared__",
+                                "__constant__",      "__syncthreads",   "__syncwarp",
+                                "__launch_bounds__", "__ldg",           "__shfl_down_sync",
+                                "__shfl_up_sync",    "__shfl_xor_sync", "__shfl_sync",
+                                "__ballot_sync",     "__activemask",    "__all_sync",
+                                "__any_sync"};
+  return std::find(known.begin(), known.end(), word) != known.end();
+}
+
+bool is_standard_attribute(const std::string& word) {
+  constexpr std::array known = {"maybe_unused", "nodiscard",  "likely",   "unlikely",
+                                "fallthrough",  "deprecated", "noreturn", "no_unique_address"};
+  return std::find(known.begin(), known.end(), word) != known.end();
+}
+
+std::string bare_include(const std::string& directive) {
+  static const std::regex include(R"(#include ?([<"])([A-Za-z0-9_/.]+)[>"])");
+  std::smatch found;
+  return std::regex_match(directive, found, include) ? found[1].str() + found[2].str() : "";
+}
+
+// Of yotta::A::b: "A::b".
+std::string path_after(const Tokens& tokens, size_t at) {
+  std::string path;
+  for (; at + 2 < tokens.size() && tokens[at + 1].text == "::"; at += 2)
+    path += (path.empty() ? "" : "::") + tokens[at + 2].text;
+  return path;
+}
+
+class TextVet {
+ public:
+  TextVet(const std::string& text, const Measure& measure)
+      : measure_(measure), tokens_(cpp_tokens(text)), starter_(cpp_tokens(measure.starter)) {
+    for (const CppToken& token : starter_) of_starter_.insert(token.text);
+    vet_characters(text);
+    for (at_ = 0; at_ < tokens_.size(); ++at_) vet_one();
+    if (refusals_.empty() && depth_ != 0) refuse("a bracket { is not closed, or closed twice");
+  }
+  std::vector<Refusal> refusals() const { return refusals_; }
+
+ private:
+  const std::string& text_at(size_t i) const {
+    static const std::string none;
+    return i < tokens_.size() ? tokens_[i].text : none;
+  }
+  bool follows(std::initializer_list<const char*> texts) const {
+    size_t i = at_;
+    for (const char* const text : texts)
+      if (text_at(i++) != text) return false;
+    return true;
+  }
+  void refuse(const std::string& why, int line = 0) {
+    if (line == 0 && !tokens_.empty()) line = tokens_[std::min(at_, tokens_.size() - 1)].line;
+    refusals_.push_back({line, why, false});
+  }
+
+  void vet_characters(const std::string& text) {
+    if (const int line = joins_lines(text))
+      refuse("the line ends in a backslash, which joins it to the next", line);
+    int line = 1;
+    for (size_t i = 0; i < text.size(); ++i) {
+      line += text[i] == '\n';
+      const auto byte = static_cast<unsigned char>(text[i]);
+      const bool line_end = text[i] == '\n' || (text[i] == '\r' && text[i + 1] == '\n');
+      if ((byte >= ' ' || text[i] == '\t' || line_end) && text.compare(i, 3, "?\?/") != 0) continue;
+      return refuse("a control character or a trigraph", line);
+    }
+  }
+
+  void vet_one() {
+    const CppToken& token = tokens_[at_];
+    if (token.kind == Kind::directive)
+      vet_directive(token.text);
+    else if (depth_ == 0)
+      vet_outside();
+    else if (token.kind == Kind::word)
+      vet_word(token.text);
+    else if (token.kind == Kind::sign)
+      vet_sign(token.text);
+  }
+
+  void vet_directive(const std::string& line) {
+    const size_t before = refusals_.size();
+    judge_directive(line);
+    for (size_t i = before; i < refusals_.size(); ++i) refusals_[i].at_once = true;
+  }
+  void judge_directive(const std::string& line) {
+    if (line == "#pragma once" || of_starter_.count(line) > 0) return;
+    const std::string include = bare_include(line);
+    const std::string file = include.empty() ? "" : include.substr(1);
+    if (known_headers().count(file) > 0) return;
+    if (is_other_header(file)) return;
+    if (file.empty())
+      refuse(
+          fmt::format("'{}': of the preprocessor's lines only #include and #pragma once may "
+                      "stand here. A constant is constexpr, a macro a function",
+                      line));
+    else
+      refuse(
+          fmt::format("'{}': this header is not among those that a graded file may include", line));
+  }
+
+  // Of the library, and not one that the exercise is cut from.
+  bool is_other_header(const std::string& file) const {
+    const auto& own = measure_.headers;
+    return file.starts_with("yotta/") && file.find("..") == std::string::npos &&
+           file.find("//") == std::string::npos && file.find("/./") == std::string::npos &&
+           std::find(own.begin(), own.end(), file.substr(6)) == own.end();
+  }
+
+  // Only the student's namespace may be opened here.
+  void vet_outside() {
+    if (follows({";"})) return;
+    if (follows({"namespace", "yotta", "::", "student", "{"})) {
+      at_ += 4;
+      depth_ = 1;
+      return;
+    }
+    refuse(
+        fmt::format("'{}' stands outside of namespace yotta::student {{ }}: code may stand only "
+                    "in there",
+                    tokens_[at_].text));
+    at_ = tokens_.size();
+  }
+
+  void vet_word(const std::string& word) {
+    const bool reserved = word.find("__") != std::string::npos ||
+                          (word.size() > 1 && word[0] == '_' && word[1] >= 'A' && word[1] <= 'Z');
+    const bool spaces = word.find("NAMESPACE") != std::string::npos;
+    if (word == "asm")
+      refuse("'asm': a graded function is C++");
+    else if ((reserved || spaces) && !is_known_reserved(word) && of_starter_.count(word) == 0)
+      refuse(fmt::format("'{}': such a name belongs to the compiler and its libraries", word));
+    else if (word == "extern" && at_ + 1 < tokens_.size() && tokens_[at_ + 1].kind == Kind::literal)
+      refuse("extern \"C\": a graded function calls what headers declare");
+    else if (word == "namespace")
+      vet_namespace();
+    else if (word == "yotta")
+      vet_name_of_library();
+  }
+
+  // Inside: names of its own, and short names for others' that are not the library's.
+  void vet_namespace() {
+    if (at_ > 0 && text_at(at_ - 1) == "using") return;
+    if (text_at(at_ + 1) == "yotta" || text_at(at_ + 1) == "std")
+      refuse(fmt::format("namespace {}: a graded file has only yotta::student", text_at(at_ + 1)));
+    if (text_at(at_ + 2) != "=") return;
+    for (size_t i = at_ + 3; i < tokens_.size() && text_at(i) != ";"; ++i)
+      if (text_at(i) == "yotta")
+        return refuse("another name for namespace yotta: call it by its own");
+  }
+
+  void vet_name_of_library() {
+    const std::string path = path_after(tokens_, at_);
+    for (size_t i = 0; i < starter_.size(); ++i)
+      if (starter_[i].text == "yotta" && path_after(starter_, i) == path) return;
+    if (is_graded(path, measure_.graded))
+      refuse(fmt::format("yotta::{} is what this exercise is about: write your own", path));
+  }
+
+  void vet_sign(const std::string& sign) {
+    if (sign == "{") ++depth_;
+    if (sign == "}") --depth_;
+    if (sign == "\\" || sign == "#")
+      refuse(fmt::format("'{}' outside of a text or a comment", sign));
+    if (follows({"<", "%"}) || follows({"%", ">"}) || follows({"%", ":"}))
+      refuse("a digraph: write the bracket itself");
+    if (follows({"[", "["}) && !is_standard_attribute(text_at(at_ + 2)))
+      refuse(
+          fmt::format("[[{}]]: this attribute is not one of the language's own", text_at(at_ + 2)));
+  }
+
+  const Measure& measure_;
+  Tokens tokens_, starter_;
+  std::set<std::string> of_starter_;
+  std::vector<Refusal> refusals_;
+  size_t at_ = 0;
+  int depth_ = 0;
+};
+
+// The namespaces that a bracket opens: "a::b" of `namespace a::b {`; empty: it opens something else.
+std::string namespace_of(const Tokens& tokens, size_t brace) {
+  std::string name;
+  for (size_t i = brace; i-- > 0;) {
+    if (tokens[i].text == "namespace") return name.empty() ? "unnamed" : name;
+    if (tokens[i].kind != Kind::word && tokens[i].text != "::") return "";
+    name = tokens[i].text + name;
+  }
+  return "";
+}
+
+bool has_lower_case(const std::string& word) {
+  return word.find_first_of("abcdefghijklmnopqrstuvwxyz") != std::string::npos;
+}
+
+// The namespaces below yotta or yotta::student, as the beginning of a path: "", "detail::". A macro
+// names an inline one.
+std::string below_library(const std::vector<std::string>& opened) {
+  std::string path;
+  for (const std::string& one : opened)
+    if (one != "yotta" && one != "yotta::student" && has_lower_case(one)) path += one + "::";
+  return path;
+}
+
+// Does a declaration of a class or a function have its name at `i`?
+bool is_defined_at(const Tokens& tokens, size_t i) {
+  if (i == 0 || i + 1 >= tokens.size() || tokens[i].kind != Kind::word) return false;
+  const CppToken &before = tokens[i - 1], &next = tokens[i + 1];
+  if (before.text == "struct" || before.text == "class")
+    return next.text == "{" || next.text == ":" || next.text == "final";
+  const bool has_type =
+      before.kind == Kind::word || before.text == ">" || before.text == "&" || before.text == "*";
+  return has_type && next.text == "(" && has_lower_case(tokens[i].text);
+}
+
+}  // namespace
+
+bool at_once(const std::vector<Refusal>& refusals) {
+  return std::any_of(refusals.begin(), refusals.end(),
+                     [](const Refusal& one) { return one.at_once; });
+}
+
+std::string refusals_text(const std::vector<Refusal>& refusals) {
+  std::string text;
+  for (size_t i = 0; i < std::min(refusals.size(), most_refusals); ++i)
+    text += (refusals[i].line > 0 ? fmt::format("line {}: ", refusals[i].line) : "") +
+            refusals[i].why + "\n";
+  if (refusals.size() > most_refusals)
+    text += fmt::format("... and {} more\n", refusals.size() - most_refusals);
+  return text;
+}
+
+bool is_graded(const std::string& path, const std::set<std::string>& graded) {
+  for (size_t end = path.find("::");; end = path.find("::", end + 2)) {
+    if (graded.count(path.substr(0, end)) > 0) return true;
+    if (end == std::string::npos) return false;
+  }
+}
+
+std::set<std::string> defined_names(const std::string& header) {
+  const Tokens tokens = cpp_tokens(header);
+  std::set<std::string> names;
+  std::vector<std::string> opened;  // by brackets; empty: no namespace
+  int parentheses = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::string& text = tokens[i].text;
+    if (text == "{") opened.push_back(namespace_of(tokens, i));
+    if (text == "}" && !opened.empty()) opened.pop_back();
+    const bool inside = std::find(opened.begin(), opened.end(), "") != opened.end();
+    parentheses += text == "(" ? 1 : text == ")" ? -1 : 0;
+    if (inside || opened.empty() || parentheses > 0 || text == every_name) continue;
+    if (is_defined_at(tokens, i)) names.insert(below_library(opened) + text);
+  }
+  return names;
+}
+
+Measure measure_of(const Exercise& exercise) {
+  const std::string starter = read_text(exercise.starter());
+  const std::string header = YOTTA_SOURCE_DIR "/include/yotta/" + exercise.headers.back();
+  const std::string whole = fs::exists(header) ? exercise.library_text() : starter;
+  return {starter, exercise.headers, defined_names(whole)};
+}
+
+std::vector<Refusal> vet_text(const std::string& text, const Measure& measure) {
+  return TextVet(text, measure).refusals();
+}
+
+}  // namespace runner

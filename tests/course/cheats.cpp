@@ -1,0 +1,423 @@
+// What a student's file may not do: each attack scores nothing, harms nothing and ends in time. Each wall is tried alone:
+// texts are vetted and not compiled, an object is vetted and not run, a program that nobody has vetted runs in the sandbox.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "course/shared/record.hpp"
+#include "runner/grade.hpp"
+#include "runner/sandbox.hpp"
+#include "runner/vet.hpp"
+#include "support/from_ctest.hpp"
+#include "support/longest_wait.hpp"
+#include "support/message_of.hpp"
+#include "support/not_run.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace fs = std::filesystem;
+using namespace runner;
+using yotta_test::contains;
+using yotta_test::from_ctest;
+using yotta_test::TemporaryFolder;
+
+namespace {
+
+Exercise ring() { return read_exercise(YOTTA_SOURCE_DIR, "10_collectives"); }
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  const size_t at = text.find(what);
+  REQUIRE_MESSAGE(at != std::string::npos, what);
+  return text.replace(at, what.size(), by);
+}
+
+// The starter of exercise 10 with lines of a student's "at the top", "in the body" or "at the end".
+std::string with_lines(const std::string& where, const std::string& lines) {
+  const std::string starter = variant_of(ring(), "starter");
+  if (where == "at the top") return replaced(starter, "#pragma once\n", "#pragma once\n" + lines);
+  if (where == "in the body") return replaced(starter, "  not_done(\"10.1\");\n", lines);
+  REQUIRE(where == "at the end");
+  return starter + lines;
+}
+
+// A file of cheats/: "// says: WORDS", "// WHERE", and the lines.
+struct Cheat {
+  std::string name, says, text;
+};
+std::vector<Cheat> cheats_in_text() {
+  std::vector<Cheat> all;
+  for (const auto& entry : fs::directory_iterator(YOTTA_CHEATS)) {
+    if (entry.path().extension() != ".inc") continue;
+    const Lines lines = lines_of(read_text(entry.path()));
+    REQUIRE(lines.size() > 2);
+    std::string code;
+    for (size_t i = 2; i < lines.size(); ++i) code += lines[i] + "\n";
+    all.push_back({entry.path().stem(), lines[0].substr(std::string("// says: ").size()),
+                   with_lines(lines[1].substr(3), code)});
+  }
+  return all;
+}
+
+// Another way to write all that exercise 10 asks for, with what a student may use.
+const std::string another_right = R"(
+struct Neighbours {
+  int next = 0, previous = 0;
+};
+static constexpr std::array<int, 2> step_of_side = {1, -1};
+inline Neighbours neighbours(const Channel& ring) {
+  const auto beside = [&ring](int by) { return wrap(ring.rank() + by, ring.size()); };
+  return {beside(step_of_side[0]), beside(step_of_side[1])};
+}
+)";
+
+struct Attack {
+  Ending ending;
+  std::vector<record::Line> lines;
+  double seconds = 0;
+  bool passed(const std::string& name) const {
+    for (const record::Line& line : lines)
+      if (line.what == "passed" && line.name == name) return true;
+    return false;
+  }
+  bool closed() const { return !lines.empty() && lines.back().what == "end"; }
+};
+
+// One run of a cheat in the sandbox.
+Attack attack(const std::string& cheat, Wall wall, double seconds = 10,
+              const std::string& target = "") {
+  setenv("YOTTA_CHEAT", cheat.c_str(), 1);
+  setenv("YOTTA_CHEAT_TARGET", target.c_str(), 1);
+  const std::string key = "000102030405060708090a0b0c0d0e0f";
+  Limits limits;
+  limits.seconds = seconds;
+  limits.memory = 256 << 20;
+  const auto start = std::chrono::steady_clock::now();
+  const Sandboxed run =
+      run_sandboxed(from_ctest("YOTTA_CHEATING_PROGRAM"), {"", ""}, key, limits, wall);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  return {run.ending, record::unsealed(run.record, key), took.count()};
+}
+
+// The walls that work on this machine, with a program that does nothing wrong.
+const std::vector<Wall>& walls_here() {
+  static const std::vector<Wall> walls = [] {
+    std::vector<Wall> all;
+    for (const Wall wall : {Wall::bubblewrap, Wall::seccomp})
+      if (attack("none", wall).closed()) all.push_back(wall);
+    return all;
+  }();
+  return walls;
+}
+
+void on_each_wall(const std::function<void(Wall)>& body) {
+  if (walls_here().empty()) YOTTA_NOT_RUN("neither bubblewrap nor seccomp works here");
+  for (const Wall wall : walls_here()) {
+    CAPTURE(name(wall));
+    body(wall);
+  }
+}
+
+void check_earns_nothing(const Attack& attack) {
+  CAPTURE(attack.ending.output);
+  CHECK_FALSE(attack.passed("10.1: the cheat"));
+  CHECK_FALSE(attack.closed());
+}
+
+}  // namespace
+
+TEST_CASE("what stands in a cheating text is refused, with its line and why") {
+  const Measure measure = measure_of(ring());
+  const std::vector<Cheat> cheats = cheats_in_text();
+  CHECK(cheats.size() >= 20);
+  for (const Cheat& cheat : cheats) {
+    CAPTURE(cheat.name);
+    const std::string why = refusals_text(vet_text(cheat.text, measure));
+    CHECK_MESSAGE(contains(why, cheat.says), why);
+    CHECK(why.starts_with("line "));
+  }
+}
+
+TEST_CASE("no solution of the course is refused for its text, whatever is wrong with it") {
+  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
+    const Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, id);
+    const Measure measure = measure_of(exercise);
+    CHECK_MESSAGE(!measure.graded.empty(), id);
+    std::vector<std::string> variants = {"starter", "library"};
+    for (const Wrong& wrong : exercise.wrong) variants.push_back(wrong.name);
+    for (const std::string& variant : variants) {
+      const std::string why = refusals_text(vet_text(variant_of(exercise, variant), measure));
+      CHECK_MESSAGE(why.empty(), fmt::format("{}, {}: {}", id, variant, why));
+    }
+  }
+}
+
+TEST_CASE("comments, texts and numbers with odd signs in them are no cheats") {
+  const Measure measure = measure_of(ring());
+  for (const char* const lines :
+       {"  // } asm # yotta::reduce_scatter_ring\n", "  /* }} #define x\n */\n",
+        "  const char* s = \"} # \\\" asm\";\n", "  const char c = '}', d = '\\'', e = '\"';\n",
+        "  const auto s = R\"x( } )\" # \\ )x\";\n", "  const int n = 1'000'000 % 7;\n",
+        "  const double x = 0x1p-3 + 1e+5;\n", "  std::vector<::yotta::Tensor> t;\n",
+        "  using namespace yotta;\n", "  [[maybe_unused]] int k = 0;\n",
+        "  namespace r = std::ranges;\n", "  if (in.count > 0) [[likely]] { return; }\n"})
+    CHECK_MESSAGE(vet_text(with_lines("in the body", lines), measure).empty(), std::string(lines));
+  const std::string windows =
+      std::regex_replace(variant_of(ring(), "library"), std::regex("\n"), "\r\n");
+  CHECK(refusals_text(vet_text(windows, measure)) == "");
+  CHECK(vet_text("\xef\xbb\xbf" + variant_of(ring(), "library"), measure).empty());
+}
+
+TEST_CASE("an object that calls what no graded function may is refused, and says why") {
+  const std::vector<Symbol> object = symbols_of(from_ctest("YOTTA_CHEATING_OBJECT"));
+  const std::vector<Refusal> refusals = vet_object(object, {}, {});
+  std::string why;
+  for (const Refusal& one : refusals) why += one.why + "\n";
+  for (const char* const words : {"it calls exit: a graded function returns",
+                                  "it calls _exit: ",
+                                  "it calls quick_exit: ",
+                                  "it calls fork: a graded function starts no processes",
+                                  "it calls setsid: ",
+                                  "it calls kill: a graded function handles no signals",
+                                  "it calls getppid: ",
+                                  "it calls signal: ",
+                                  "it calls write: a graded function opens no files",
+                                  "it calls mmap: ",
+                                  "it calls socket: ",
+                                  "it calls rename: ",
+                                  "it calls getenv: ",
+                                  "it calls usleep: ",
+                                  "it calls prlimit: it is not among the calls of C",
+                                  "it uses std::basic_",
+                                  "std::basic_ifstream",
+                                  "std::thread::_M_start_thread",
+                                  "doctest::",
+                                  "it belongs to the tests",
+                                  "a global variable of your file is computed before main()"})
+    CHECK_MESSAGE(contains(why, words), std::string(words));
+}
+
+TEST_CASE(
+    "symbols of the library that the exercise is about are refused, by whatever name they came") {
+  const auto why = [](const std::string& listed, const std::string& reference = "") {
+    return refusals_text(vet_object(symbols_of_list(listed), symbols_of_list(reference),
+                                    {"reduce_scatter_ring", "Ddp"}));
+  };
+  const std::string ring = "_ZN5yotta19reduce_scatter_ringERNS_7ChannelE";
+  CHECK(contains(why(ring + " U\n"), "yotta::reduce_scatter_ring(yotta::Channel&)"));
+  CHECK(contains(why(ring + " W 0 10\n"), "write your own"));
+  CHECK(contains(why("_ZN5yotta3Ddp6finishEv U\n"), "yotta::Ddp::finish()"));
+  CHECK(contains(why("_ZTVN5yotta3DdpE V 0 10\n"), "write your own"));
+  CHECK(contains(why("_ZZN5yotta3Ddp6finishEvENKUlvE_clEv W 0 10\n"), "write your own"));
+  CHECK(why("_ZN5yotta7student19reduce_scatter_ringERNS_7ChannelE W 0 10\n") == "");
+  CHECK(why("_ZN5yotta16all_to_all_plainERNS_7ChannelE U\n") == "");
+  CHECK(why(ring + " U\n", ring + " U\n") == "");  // the library's solution needs it too
+  // What the reference defines as the student's is the library's under another name.
+  CHECK(contains(why("_ZN5yotta6matmul4tileEv U\n", "_ZN5yotta7student6matmul4tileEv W 0 10\n"),
+                 "yotta::matmul::tile()"));
+  CHECK(contains(why("_ZN5yotta6Ledger5resetEv U\n"), "the ledger counts what your function does"));
+  CHECK(contains(why("_ZN5yotta6Ledger4sentESt17basic_string_viewIcSt11char_traitsIcEEll U\n"),
+                 "only the library writes it"));
+  CHECK(why("_ZNK5yotta6Ledger13total_trafficEv U\n") == "");
+}
+
+TEST_CASE("an object that defines what is not its own is refused") {
+  const auto why = [](const std::string& listed) {
+    return refusals_text(vet_object(symbols_of_list(listed), {}, {}));
+  };
+  CHECK(contains(why("write T 0 10\n"), "it defines write, which is not its own"));
+  CHECK(contains(why("write W 0 10\n"), "it defines write"));
+  CHECK(contains(why("_Znwm T 0 10\n"), "it defines operator new(unsigned long)"));
+  CHECK(contains(why("_ZN5yotta4wrapEii T 0 10\n"), "it defines yotta::wrap(int, int)"));
+  CHECK(why("_ZN5yotta4wrapEii W 0 10\n_ZN5yotta7student4helpEv T 0 10\nlocal t 0 10\n") == "");
+  CHECK(why("_ZNSt6vectorIiSaIiEE9push_backEOi W 0 10\nsqrtf U\n__cxa_guard_acquire U\n") == "");
+}
+
+TEST_CASE(
+    "an object that computes something before main() is refused; what the library does is its "
+    "measure") {
+  const auto why = [](const std::string& size) {
+    const std::string name = "_Z41__static_initialization_and_destruction_0ii t 0 ";
+    const std::string reference = name + "52\n" + name + "52\n";  // the library's, the starter's
+    return refusals_text(
+        vet_object(symbols_of_list(name + size + "\n"), symbols_of_list(reference), {}));
+  };
+  CHECK(why("52") == "");
+  CHECK(contains(why("53"), "a global variable of your file is computed before main()"));
+}
+
+TEST_CASE("a right solution that is written differently passes both vettings") {
+  const Measure measure = measure_of(ring());
+  std::string text = variant_of(ring(), "library");
+  text = replaced(text, "#pragma once\n", "#pragma once\n#include <array>\n#include <numeric>\n");
+  text = replaced(text, "namespace yotta::student {\n",
+                  "namespace yotta::student {\n" + another_right);
+  CHECK(refusals_text(vet_text(text, measure)) == "");
+  const TemporaryFolder folder;
+  const std::string file = folder / "mine.hpp", cheat = folder / "cheat.hpp";
+  write_text(file, text);
+  const auto check = [&](const std::string& mine) {
+    const Ending ending = run_limited({YOTTA_BUILD_DIR "/course/runner", "check", "10", "--file",
+                                       mine, "--json", folder / "verdict.json"},
+                                      yotta_test::longest_wait);
+    CAPTURE(ending.output);
+    return nlohmann::json::parse(read_text(folder / "verdict.json"));
+  };
+  const nlohmann::json verdict = check(file);
+  CHECK(verdict["points"] == 100);
+  CHECK(verdict["verdict"] == "complete");
+  CHECK((verdict["sandbox"] == "bubblewrap" || verdict["sandbox"] == "seccomp" ||
+         verdict["sandbox"] == "limits"));
+  // A function of the library that no name gives away: only the object shows it.
+  const std::string detour = with_lines("at the top", "#include \"yotta/comm/collectives.hpp\"\n");
+  write_text(cheat, replaced(detour, "not_done(\"10.4\");",
+                             "return all_reduce_ring_sent(p, rank, n, width).bytes;"));
+  const nlohmann::json refused = check(cheat);
+  CHECK(refused["points"] == 0);
+  CHECK(refused["verdict"] == "refused");
+  CHECK_MESSAGE(
+      contains(refused["refused"].get<std::string>(), "it uses yotta::all_reduce_ring_sent"),
+      refused["refused"]);
+}
+
+TEST_CASE("who ends the program has lost the case, not the grader") {
+  on_each_wall([](Wall wall) {
+    for (const char* const cheat : {"exit", "_exit", "quick_exit", "abort", "exit before main"}) {
+      CAPTURE(cheat);
+      check_earns_nothing(attack(cheat, wall));
+    }
+    const Attack aborted = attack("abort", wall);
+    CHECK(aborted.ending.signal == SIGABRT);
+    const Attack none = attack("none", wall);
+    CHECK(none.closed());
+    CHECK(none.passed("10.1: the cheat"));
+  });
+}
+
+TEST_CASE("a record that a student's program writes or prints earns nothing") {
+  on_each_wall([](Wall wall) {
+    const Attack forged = attack("forge", wall);
+    check_earns_nothing(forged);
+    CHECK(contains(forged.ending.output, "passed\t10.1: the cheat"));
+  });
+  // A line that is left out, changed, or repeated ends the record's credit.
+  const std::string key(record::key_letters, 'a');
+  record::Digests digests(key);
+  const std::string first = record::sealed({"passed", "a", "1\n\\"}, digests),
+                    second = record::sealed({"passed", "b", ""}, digests),
+                    end = record::sealed({"end", "", ""}, digests);
+  const auto lines = [&](const std::string& text) { return record::unsealed(text, key).size(); };
+  CHECK(lines(first + second + end) == 3);
+  CHECK(record::unsealed(first, key)[0].message == "1\n\\");
+  CHECK(lines(first + end) == 1);
+  CHECK(lines(second + end) == 0);
+  CHECK(lines(first + first + "garbage\n" + second + end) == 3);
+  CHECK(lines("x" + first + second) == 0);
+  CHECK(record::unsealed(first + second + end, std::string(record::key_letters, 'b')).empty());
+}
+
+TEST_CASE("a digest is SipHash-2-4") {
+  std::string text;
+  for (int i = 0; i < 15; ++i) text += static_cast<char>(i);
+  // The example of Aumasson and Bernstein's paper, appendix A.
+  CHECK(record::SipHash(0x0706050403020100, 0x0f0e0d0c0b0a0908).of(text) == 0xa129ca6149be45e5);
+}
+
+TEST_CASE("loops, sleep and a swallowed crash end with the time") {
+  const auto check = [](const char* cheat, Wall wall) {
+    const Attack late = attack(cheat, wall, 1);
+    CAPTURE(cheat);
+    check_earns_nothing(late);
+    CHECK(late.ending.too_late);
+  };
+  on_each_wall([&](Wall wall) { check("sleep", wall); });
+  if (walls_here().empty()) return;
+  check("endless loop", walls_here().front());
+  check("swallow a crash", walls_here().front());
+}
+
+TEST_CASE("memory, output and the record have an end") {
+  on_each_wall([](Wall wall) {
+    for (const char* const cheat : {"100 GB", "hold memory", "hold shared memory", "deep recursion",
+                                    "endless output", "endless record"}) {
+      CAPTURE(cheat);
+      const Attack greedy = attack(cheat, wall, 60);
+      CAPTURE(greedy.ending.output.substr(0, 2000));
+      CHECK_FALSE(greedy.passed("10.1: the cheat"));
+      CHECK_FALSE(greedy.ending.too_late);
+      CHECK(greedy.ending.output.size() <= (1 << 20));
+    }
+    CHECK(contains(attack("hold shared memory", wall, 60).ending.stopped,
+                   "more than 256 MB of memory"));
+    CHECK(contains(attack("endless output", wall, 60).ending.stopped, "printed more than 1 MB"));
+    CHECK(contains(attack("endless record", wall, 60).ending.stopped, "to the grader"));
+    CHECK_FALSE(attack("deep recursion", wall, 60).ending.well());
+  });
+}
+
+TEST_CASE("no process is started, no thread outlives its program, no signal reaches the grader") {
+  on_each_wall([](Wall wall) {
+    const Attack started = attack("start processes", wall);
+    check_earns_nothing(started);
+    CHECK(contains(started.ending.output, "0 processes started"));
+    CHECK(attack("leave a thread", wall).closed());
+    CHECK(attack("loop in a destructor", wall).closed());
+    const Attack signalled = attack("signal the grader", wall);
+    CHECK_FALSE(signalled.passed("10.1: the cheat"));
+    CHECK(signalled.closed());
+    CHECK(signalled.seconds < 10);
+  });
+}
+
+TEST_CASE("files stay as they are, and in bubblewrap they are not seen; there is no network") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "hidden cases";
+  on_each_wall([&](Wall wall) {
+    write_text(file, "a secret\n");
+    attack("change files", wall, 10, file);
+    CHECK(read_text(file) == "a secret\n");
+    CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
+    const Attack read = attack("read a file", wall, 10, file);
+    CHECK(contains(read.ending.output, wall == Wall::bubblewrap ? "read ''" : "read 'a secret'"));
+    CHECK(contains(attack("open a socket", wall).ending.output, "refused"));
+  });
+}
+
+TEST_CASE("the environment and the grader's open files stay with the grader") {
+  setenv("SECRET_TOKEN", "hunter2", 1);
+  on_each_wall([](Wall wall) {
+    const Attack seen = attack("print what is seen", wall);
+    CHECK(contains(seen.ending.output, "token ''"));
+    CHECK(contains(seen.ending.output, "files 0 1 2 3\n"));
+  });
+  unsetenv("SECRET_TOKEN");
+}
+
+TEST_CASE("a folder of an exercise that changes while it is graded makes no verdict") {
+  if (walls_here().empty()) YOTTA_NOT_RUN("neither bubblewrap nor seccomp works here");
+  const TemporaryFolder folder;
+  Exercise exercise;
+  exercise.id = "10_collectives";
+  exercise.folder = folder.path();
+  exercise.tasks = {{"10.1", "one", 50}, {"10.2", "two", 50}};
+  write_text(folder / "tests.cpp", "before");
+  setenv("YOTTA_CHEAT", "sleep", 1);
+  const std::string program = from_ctest("YOTTA_CHEATING_PROGRAM");
+  const pid_t other = fork();
+  if (other == 0) {
+    usleep(300000);
+    write_text(folder / "tests.cpp", "after");
+    _exit(0);
+  }
+  CHECK_THROWS_WITH_AS(fair_grade(exercise, program, program, {}, 1),
+                       doctest::Contains("have changed while the student's program ran"),
+                       CouldNotGrade);
+  waitpid(other, nullptr, 0);
+}
