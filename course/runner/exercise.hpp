@@ -87,7 +87,7 @@ std::string cut_solution(const std::string& header);
 // So a change of the library elsewhere leaves it alone. Throws if a mark or a line is not there exactly once.
 std::string replace_parts(const std::string& solution, const std::string& wrong);
 
-// The text of one variant: "starter" (as committed), "library", or the name of a wrong solution.
+// The text of one variant: "starter" (as committed), "library", or the name of a file in wrong/ or right/.
 std::string variant_of(const Exercise& exercise, const std::string& name);
 
 // The hints of one task, from hints.md: "## 10.1", then one paragraph a hint.

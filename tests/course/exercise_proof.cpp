@@ -127,6 +127,20 @@ TEST_CASE("each wrong solution is rejected by its case, with its words") {
   }
 }
 
+TEST_CASE("each right solution that is written differently earns every point") {
+  const std::filesystem::path folder = the_exercise().folder + "/right";
+  if (!std::filesystem::is_directory(folder)) return;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().stem();
+    INFO(name);
+    setenv("YOTTA_WRONG", name.c_str(), 1);
+    const Grade result = grade_of("wrong");
+    CHECK(result.complete());
+    for (const CaseResult& one : result.cases)
+      CHECK_MESSAGE(one.passed, (one.name + ": " + one.message));
+  }
+}
+
 TEST_CASE("every wrong solution has its file, every file its entry, every task its hints") {
   const Exercise& exercise = the_exercise();
   std::set<std::string> listed, there;
