@@ -168,7 +168,7 @@ std::string Exercise::number() const { return id.substr(0, 2); }
 std::string Exercise::library_text() const {
   std::vector<std::string> texts;
   for (const std::string& header : headers)
-    texts.push_back(read_text(fmt::format("{}/include/yotta/{}", YOTTA_SOURCE_DIR, header)));
+    texts.push_back(read_text(fmt::format("{}/../../include/yotta/{}", folder, header)));
   return one_text(texts);
 }
 std::string Exercise::starter() const { return folder + "/" + file_name(); }

@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "runner/author.hpp"
 #include "runner/check.hpp"
 #include "runner/exercise.hpp"
 #include "runner/notebook_verb.hpp"
 #include "runner/suite.hpp"
 #include "runner/topics.hpp"
+#include "runner/verify.hpp"
 
 namespace {
 
@@ -56,6 +58,19 @@ void add_notebook(CLI::App& app, runner::NotebookOptions& options, int& result) 
                      "For authors: run it with clang-repl 19 and store what it shows");
   notebook->add_flag("--format", options.format, "For authors: bring it into the committed form");
   notebook->callback([&] { result = runner::notebook(options); });
+}
+
+// For authors of exercises.
+void add_exercise(CLI::App& app, std::string& name, int& result) {
+  CLI::App* exercise =
+      app.add_subcommand("exercise", "For authors: make a new exercise, or prove that one is fair");
+  exercise->require_subcommand(1);
+  CLI::App* make = exercise->add_subcommand("new", "Make a whole exercise, which works as it is");
+  make->add_option("name", name, "Its number and name, such as 32_my_topic")->required();
+  make->callback([&] { result = runner::make_exercise(name); });
+  CLI::App* verify = exercise->add_subcommand("verify", "Prove that an exercise is fair, or all");
+  verify->add_option("name", name, "Its number or name; without it, all of them");
+  verify->callback([&] { result = runner::verify(name); });
 }
 
 // What the build calls to make the files that the suite proves an exercise with.
@@ -106,6 +121,8 @@ int main(int argc, char** argv) {
   add_check(app, check, result);
   runner::NotebookOptions notebook;
   add_notebook(app, notebook, result);
+  std::string exercise;
+  add_exercise(app, exercise, result);
   Variant variant;
   add_variant(app, variant);
 
