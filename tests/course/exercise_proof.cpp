@@ -18,16 +18,24 @@ using namespace runner;
 
 namespace {
 
+// What a variable says, else `other`. tests/course/authors.cpp has an exercise proven that lies elsewhere.
+std::string variable(const char* name, const std::string& other) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? other : value;
+}
+
 const Exercise& the_exercise() {
-  static const Exercise exercise =
-      read_exercise(YOTTA_SOURCE_DIR, yotta_test::from_ctest("YOTTA_EXERCISE"));
+  static const Exercise exercise = read_exercise(variable("YOTTA_EXERCISE_ROOT", YOTTA_SOURCE_DIR),
+                                                 yotta_test::from_ctest("YOTTA_EXERCISE"));
   return exercise;
 }
 
 Grade grade_of(const std::string& variant) {
   const Exercise& exercise = the_exercise();
   return grade(exercise,
-               fmt::format("{}/exercises/exercise_{}_{}", YOTTA_BUILD_DIR, exercise.id, variant),
+               fmt::format("{}/exercise_{}_{}",
+                           variable("YOTTA_EXERCISE_PROGRAMS", YOTTA_BUILD_DIR "/exercises"),
+                           exercise.id, variant),
                20);
 }
 
