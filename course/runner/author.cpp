@@ -35,20 +35,18 @@ std::string title_of(const std::string& stem) {
 // A text of the example, or the path of one of its files, for another exercise.
 std::string renamed(std::string text, const std::string& id) {
   const std::string stem = stem_of(id);
-  text = replaced_all(text, " Read [lesson 32](../../lessons/32_gossip/README.md) first.", "");
   text = replaced_all(text, example, id);
   text = replaced_all(text, "Gossip", title_of(stem));
   text = replaced_all(text, "gossip", stem);
   return std::regex_replace(text, std::regex("\\b32\\b"), id.substr(0, 2));
 }
 
-// The example's files that an exercise needs, from its folder.
+// The example's files, from its folder.
 std::vector<std::string> files_of_example(const fs::path& folder) {
   std::vector<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const std::string file = fs::relative(entry.path(), folder);
-    const bool other = file.starts_with("lessons/") || file.starts_with("notebooks_cpp/");
-    if (entry.is_regular_file() && !other) files.push_back(file);
+    if (entry.is_regular_file()) files.push_back(file);
   }
   if (files.empty()) throw std::runtime_error(folder.string() + " holds no example to begin with");
   return files;
@@ -90,7 +88,7 @@ int make_exercise(const std::string& id) {
   for (const std::string& file : new_exercise(YOTTA_SOURCE_DIR, id)) fmt::print("  {}\n", file);
   const std::string stem = stem_of(id), number = id.substr(0, 2);
   fmt::print(
-      "These are the example's files under your names, and the exercise works as it is:\n"
+      "These are the example's files under your names, and all of them work as they are:\n"
       "  ./yotta exercise verify {0}     proves it, now and after each change\n"
       "  ./yotta check {0}               what a student sees\n"
       "Write your own topic into include/yotta/parallel/{1}.hpp, between its marks the part that "

@@ -5,9 +5,11 @@
 //       cmake/compiled/parallel_gossip.cpp      ──►    cmake/compiled/parallel_my_topic.cpp
 //       tests/parallel/gossip_test.cpp          ──►    tests/parallel/my_topic_test.cpp
 //       exercises/32_gossip/...                 ──►    exercises/32_my_topic/...
+//       lessons/32_gossip/...                   ──►    lessons/32_my_topic/...
+//       notebooks_cpp/32_gossip.ipynb           ──►    notebooks_cpp/32_my_topic.ipynb
 //
-// The example is built and proven by the suite, so what is copied from it works. Its lesson and its notebook stay: an exercise
-// may come before them. docs/adding_a_topic.md goes through the parts.
+// The example is built and proven by the suite, so what is copied from it works. The lesson and the notebook come with it,
+// because the suite wants them beside an exercise. docs/adding_a_topic.md goes through the parts.
 #pragma once
 
 #include <string>

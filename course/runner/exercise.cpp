@@ -165,10 +165,18 @@ int Task::weight(const std::string& name) const {
 
 std::string Exercise::file_name() const { return fs::path(headers.back()).filename(); }
 std::string Exercise::number() const { return id.substr(0, 2); }
+std::vector<std::string> Exercise::sources() const {
+  std::vector<std::string> paths;
+  for (const std::string& header : headers) {
+    const std::string own = folder + "/" + header;
+    paths.push_back(fs::exists(own) ? own
+                                    : fmt::format("{}/../../include/yotta/{}", folder, header));
+  }
+  return paths;
+}
 std::string Exercise::library_text() const {
   std::vector<std::string> texts;
-  for (const std::string& header : headers)
-    texts.push_back(read_text(fmt::format("{}/../../include/yotta/{}", folder, header)));
+  for (const std::string& path : sources()) texts.push_back(read_text(path));
   return one_text(texts);
 }
 std::string Exercise::starter() const { return folder + "/" + file_name(); }

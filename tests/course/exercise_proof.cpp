@@ -228,7 +228,7 @@ TEST_CASE("the starter holds no two lines of the solution that follow each other
     before = text;
   }
   for (const auto& [task, code] : code_by_task())
-    for (size_t i = 0; i + 1 < code.size(); ++i) {
+    for (size_t i = 0; i + 1 < code.size() && the_exercise().mend.count(task) == 0; ++i) {
       const bool telling = code[i].size() > 4 && code[i + 1].size() > 4;
       CHECK_MESSAGE((!telling || followers.count({code[i], code[i + 1]}) == 0),
                     fmt::format("{}: '{}', '{}'", task, code[i], code[i + 1]));
