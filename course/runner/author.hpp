@@ -1,12 +1,8 @@
 // For authors: `./yotta exercise new 32_my_topic` makes a whole exercise, which can be built and graded at once.
 //
-//     docs/example/                                    the same files, with other names
-//       include/yotta/parallel/gossip.hpp       ──►    include/yotta/parallel/my_topic.hpp
-//       cmake/compiled/parallel_gossip.cpp      ──►    cmake/compiled/parallel_my_topic.cpp
-//       tests/parallel/gossip_test.cpp          ──►    tests/parallel/my_topic_test.cpp
-//       exercises/32_gossip/...                 ──►    exercises/32_my_topic/...
-//       lessons/32_gossip/...                   ──►    lessons/32_my_topic/...
-//       notebooks_cpp/32_gossip.ipynb           ──►    notebooks_cpp/32_my_topic.ipynb
+//     in docs/example/                         below the root
+//     header, compiled unit, test of gossip    the same files of my_topic
+//     exercise, lesson, notebook 32_gossip     32_my_topic
 //
 // The example is built and proven by the suite, so what is copied from it works. The lesson and the notebook come with it,
 // because the suite wants them beside an exercise. docs/adding_a_topic.md goes through the parts.

@@ -14,6 +14,7 @@ namespace exercise {
 
 using Values = std::vector<double>;
 using Files = std::map<std::string, Values>;
+using Gradients = std::map<std::string, Values>;
 
 struct Part {
   int64_t begin, end;
@@ -34,6 +35,7 @@ struct Solution {
   void (*save_shard)(Files& files, const std::string& name, const Values& shard,
                      const yotta::Communicator& dp);
   Values (*restored)(const Files& files, const std::string& name, int ranks, int64_t each);
+  void (*finish_gradients)(Gradients& gradients, const yotta::Communicator& tp);
 };
 extern const Solution solution;
 

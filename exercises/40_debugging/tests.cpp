@@ -9,6 +9,7 @@
 using namespace yotta;
 using exercise::expect;
 using exercise::Files;
+using exercise::Gradients;
 using exercise::run;
 using exercise::solution;
 using exercise::Values;
@@ -131,7 +132,7 @@ TEST_CASE("40.4: all ranks stop at the same step, and none waits") {
       FAIL("the run of two ranks whose losses are "
            << fmt::format("{} and {}", fmt::join(runs[i][0], ", "), fmt::join(runs[i][1], ", "))
            << " never ends: one rank has left the loop, and the other waits for it\n    "
-           << error.what());
+           << std::string(error.what()));
     }
     Values expected;
     for (size_t step = 0; step < runs[i][0].size(); ++step) {
@@ -209,5 +210,35 @@ TEST_CASE("40.7: a checkpoint holds the shards of all ranks") {
     clues.what = fmt::format("what is restored from {} shards", p);
     clues.ranks = p;
     expect(compare(solution.restored(files, "momentum", p, 3), expected, 0, clues));
+  }
+}
+
+TEST_CASE("40.8: all that belongs to a norm is summed over tp, and nothing else") {
+  const std::vector<std::string> names = {
+      "block 0.norm.bias", "block 0.norm.weight", "block 0.up.bias",    "block 0.up.weight",
+      "final norm.bias",   "final norm.weight",   "block 1.down.weight"};
+  const auto of_rank = [](const std::string& name, int r) {
+    return random_values(3, fmt::format("{} on {}", name, r));
+  };
+  for (const int p : {2, 1, 4}) {
+    std::vector<Gradients> left(static_cast<size_t>(p));
+    run(p, [&](const Communicator& tp) {
+      Gradients& mine = left[static_cast<size_t>(tp.rank())];
+      for (const std::string& name : names) mine[name] = of_rank(name, tp.rank());
+      solution.finish_gradients(mine, tp);
+    });
+    for (int rank = 0; rank < p; ++rank)
+      for (const std::string& name : names) {
+        const bool of_a_norm = name.find("norm.") != std::string::npos;
+        Values expected(3);
+        for (int r = 0; r < p; ++r)
+          for (size_t i = 0; i < 3; ++i)
+            if (of_a_norm || r == rank) expected[i] += of_rank(name, r)[i];
+        Clues clues;
+        clues.what = fmt::format("the gradient of {} on rank {} of {}", name, rank, p);
+        clues.suspects = {
+            {"this rank's own: the other ranks' tokens are not in it", of_rank(name, rank)}};
+        expect(compare(left[static_cast<size_t>(rank)].at(name), expected, 1e-12, clues));
+      }
   }
 }

@@ -227,6 +227,7 @@ TEST_CASE("the starter holds no two lines of the solution that follow each other
     followers.insert({before, text});
     before = text;
   }
+  CHECK(followers.size() > the_exercise().tasks.size());
   for (const auto& [task, code] : code_by_task())
     for (size_t i = 0; i + 1 < code.size() && the_exercise().mend.count(task) == 0; ++i) {
       const bool telling = code[i].size() > 4 && code[i + 1].size() > 4;

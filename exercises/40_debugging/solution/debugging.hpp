@@ -1,4 +1,4 @@
-// Seven functions of a training loop. A student gets each with a bug that the field knows; solution/debugging.hpp has them mended.
+// Eight functions of a training loop. A student gets each with a bug that the field knows; the folder solution has them mended.
 //
 //     report   what was seen                                   the function
 //     1        eight ranks learn no faster than one            rows_of_step
@@ -8,6 +8,7 @@
 //     5        bf16 weights stop moving                        make_state
 //     6        clipping depends on the data-parallel ranks     gradient_norm
 //     7        the loss jumps after a restart                  save_shard
+//     8        ranks of tp drift apart                         finish_gradients
 //
 // The reports stand in README.md, as they would stand in an issue tracker.
 // Contract: dp are the ranks that train copies of the model on different rows, tp those that share its matrices.
@@ -145,6 +146,19 @@ inline Values restored(const Files& files, const std::string& name, int ranks, i
     whole.insert(whole.end(), shard.begin(), shard.end());
   }
   return whole;
+}
+
+// Gradients of one rank by their weights' names: "block 0.norm.weight", "block 0.norm.bias", "block 0.up.weight", ...
+using Gradients = std::map<std::string, Values>;
+// After backward with the tokens shared among tp: a norm has seen this rank's tokens alone, and all ranks hold it whole. The
+// matrices are cut among tp, and their gradients are whole.
+inline void finish_gradients(Gradients& gradients, const Communicator& tp) {
+  // exercise 40.8: report 8
+  for (auto& [name, gradient] : gradients) {
+    const bool of_a_norm = name.find("norm.") != std::string::npos;
+    if (of_a_norm) tp.all_reduce(gradient);
+  }
+  // end of exercise 40.8
 }
 
 }  // namespace yotta
