@@ -59,8 +59,8 @@ bool verify(const Exercise& exercise) {
     std::fflush(stdout);
     holding += ending.well() ? 1 : 0;
   }
-  fmt::print("{} of {} proofs hold, with {} wrong solutions\n\n", holding, proofs.size(),
-             exercise.wrong.size());
+  fmt::print("{} of {} proofs hold, with {} wrong solution{}\n\n", holding, proofs.size(),
+             exercise.wrong.size(), exercise.wrong.size() == 1 ? "" : "s");
   return !proofs.empty() && holding == proofs.size();
 }
 

@@ -112,6 +112,8 @@ TEST_CASE("a new exercise has the example's files under its own names") {
     for (const char* left : {"gossip", "Gossip", "32_", "32.1", "exercise 32", "lesson 32"})
       CHECK_MESSAGE(!contains(text, left), (file + " still says " + left));
   }
+  for (const std::string& line : lines_of(read_text(root / "include/yotta/parallel/my_topic.hpp")))
+    CHECK_MESSAGE(line.size() <= 100, line);  // as the house wants it
   const Exercise exercise = read_exercise(root.path(), id);
   CHECK(exercise.tasks.front().id == "87.1");
   CHECK(read_text(exercise.starter()) == fresh_starter(exercise));
