@@ -413,6 +413,8 @@ TEST_CASE("13.6: a parameter that one rank did not use does not hold the others 
     Clues clues;
     clues.what = fmt::format("layer 4, which rank 1 did not use, on rank {}", r);
     clues.ranks = p;
+    const Numbers own = local_gradient(r);
+    clues.suspects = {{not_reduced, Numbers(own.begin() + 12, own.begin() + 18)}};
     expect(compare(left[static_cast<size_t>(r)], expected, 1e-12, clues));
   }
 }

@@ -107,6 +107,13 @@ AttentionGradients own_only(const Inputs& x, const BlockwiseAttention& whole, in
   return found;
 }
 
+// For a message: what a rank holds.
+const char* of_order(Order order) {
+  return order == Order::zigzag ? ""
+                                : " with contiguous chunks, 2 r and 2 r + 1 on rank r, which "
+                                  "ring.block(i, from, j) takes into account";
+}
+
 // What each of p ranks makes of its part.
 std::vector<BlockwiseAttention> forward_on(const Inputs& x, int p, Order order) {
   std::vector<BlockwiseAttention> left(static_cast<size_t>(p));
@@ -133,7 +140,7 @@ void expect_forward(const Inputs& x, int p, Order order = Order::zigzag) {
   for (int rank = 0; rank < p; ++rank) {
     const BlockwiseAttention& out = left[static_cast<size_t>(rank)];
     Clues clues;
-    clues.what = fmt::format("o of rank {} of {}", rank, p);
+    clues.what = fmt::format("o of rank {} of {}{}", rank, p, of_order(order));
     if (p > 1 && order == Order::zigzag)
       for (const Mistaken how : {Mistaken::mean_in_turn, Mistaken::mean_at_the_end})
         clues.suspects.push_back({"the mean of the parts' outputs: the merge lacks log-sum-exp",
@@ -169,7 +176,7 @@ void expect_backward(const Inputs& x, int p, Order order = Order::zigzag) {
     const auto check = [&](const char* name, const Tensor& actual, const Tensor& all,
                            const Tensor& from_own) {
       Clues clues;
-      clues.what = fmt::format("{} of rank {} of {}", name, rank, p);
+      clues.what = fmt::format("{} of rank {} of {}{}", name, rank, p, of_order(order));
       if (order == Order::zigzag)
         clues.suspects = {
             {"what this rank's own queries give alone: the sum that travels round the "
