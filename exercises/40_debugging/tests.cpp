@@ -74,7 +74,7 @@ TEST_CASE("40.1: the ranks of a step read what one rank would, each row once") {
 }
 
 TEST_CASE("40.2: the gradient is the mean over all microbatches of all ranks") {
-  for (const int p : {1, 2, 4})
+  for (const int p : {2, 1, 4})
     for (const int microbatches : {4, 1, 3}) {
       std::vector<Values> left(static_cast<size_t>(p));
       run(p, [&](const Communicator& dp) {
