@@ -191,6 +191,8 @@ Complaints torn_topics(const fs::path& root) {
       if (known->second != name) {
         complaints.push_back(fmt::format("{}: elsewhere {} is {}", where, number, known->second));
       }
+      if (fs::exists(entry.path() / "solution"))
+        continue;  // an exercise of its own, with its header
       if (header_of.count(name) == 0) complaints.push_back(where + " has no header");
       if (!fs::exists(root / "lessons" / id)) complaints.push_back(where + " has no lesson");
     }

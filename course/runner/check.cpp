@@ -215,8 +215,8 @@ int show_hint(const Exercise& exercise) {
 // Authors, after they have changed the library's header.
 int cut_again(const Exercise& exercise) {
   write_text(exercise.starter(), fresh_starter(exercise));
-  fmt::print("{} is cut from include/yotta/{}\n", relative(exercise.starter()),
-             fmt::join(exercise.headers, " and include/yotta/"));
+  fmt::print("{} is cut from {}\n", relative(exercise.starter()),
+             fmt::join(exercise.headers, " and "));
   return 0;
 }
 

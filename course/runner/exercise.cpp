@@ -165,10 +165,18 @@ int Task::weight(const std::string& name) const {
 
 std::string Exercise::file_name() const { return fs::path(headers.back()).filename(); }
 std::string Exercise::number() const { return id.substr(0, 2); }
+std::vector<std::string> Exercise::sources() const {
+  std::vector<std::string> paths;
+  for (const std::string& header : headers) {
+    const std::string own = folder + "/" + header;
+    paths.push_back(fs::exists(own) ? own
+                                    : fmt::format("{}/../../include/yotta/{}", folder, header));
+  }
+  return paths;
+}
 std::string Exercise::library_text() const {
   std::vector<std::string> texts;
-  for (const std::string& header : headers)
-    texts.push_back(read_text(fmt::format("{}/include/yotta/{}", YOTTA_SOURCE_DIR, header)));
+  for (const std::string& path : sources()) texts.push_back(read_text(path));
   return one_text(texts);
 }
 std::string Exercise::starter() const { return folder + "/" + file_name(); }
@@ -313,28 +321,28 @@ std::string replace_parts(const std::string& solution, const std::string& wrong)
 }
 
 namespace {
-// A text with the parts of a wrong solution.
-std::string with_mistake(const Exercise& exercise, const std::string& text,
-                         const std::string& name) {
-  const std::string wrong = fmt::format("{}/wrong/{}.inc", exercise.folder, name);
+// A text with the parts of a wrong solution, or of a right one that is written differently.
+std::string with_parts(const Exercise& exercise, const std::string& text, const std::string& name) {
+  std::string file = fmt::format("{}/wrong/{}.inc", exercise.folder, name);
+  if (!fs::exists(file)) file = fmt::format("{}/right/{}.inc", exercise.folder, name);
   try {
-    return replace_parts(text, read_text(wrong));
+    return replace_parts(text, read_text(file));
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(wrong + ": " + error.what());
+    throw std::runtime_error(file + ": " + error.what());
   }
 }
 }  // namespace
 
 std::string fresh_starter(const Exercise& exercise) {
   std::string starter = cut_starter(exercise.library_text());
-  for (const auto& [task, wrong] : exercise.mend) starter = with_mistake(exercise, starter, wrong);
+  for (const auto& [task, wrong] : exercise.mend) starter = with_parts(exercise, starter, wrong);
   return starter;
 }
 
 std::string variant_of(const Exercise& exercise, const std::string& name) {
   if (name == "starter") return read_text(exercise.starter());
   const std::string solution = cut_solution(exercise.library_text());
-  return name == "library" ? solution : with_mistake(exercise, solution, name);
+  return name == "library" ? solution : with_parts(exercise, solution, name);
 }
 
 std::vector<std::string> read_hints(const Exercise& exercise, const std::string& task) {

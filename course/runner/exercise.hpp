@@ -41,9 +41,10 @@ struct Wrong {
 };
 
 struct Exercise {
-  std::string id;                    // "10_collectives"
-  std::string folder;                // exercises/10_collectives
-  std::vector<std::string> headers;  // "comm/collectives_ring.hpp", below include/yotta; mostly one
+  std::string id;      // "10_collectives"
+  std::string folder;  // exercises/10_collectives
+  // "comm/collectives_ring.hpp", below include/yotta; mostly one. Or "solution/debugging.hpp", in the exercise's own folder.
+  std::vector<std::string> headers;
   std::string title, difficulty;
   int minutes = 0;
   int points_per_hint = 0;  // what a hint takes from its task
@@ -52,10 +53,11 @@ struct Exercise {
   std::vector<Wrong> wrong;
   std::map<std::string, std::string> mend;  // task -> the wrong solution that its starter holds
 
-  std::string file_name() const;     // "collectives_ring.hpp", the last header's
-  std::string number() const;        // "10"
-  std::string library_text() const;  // of the headers
-  std::string starter() const;       // the committed starter's path
+  std::string file_name() const;             // "collectives_ring.hpp", the last header's
+  std::string number() const;                // "10"
+  std::vector<std::string> sources() const;  // paths of the headers
+  std::string library_text() const;          // of the headers
+  std::string starter() const;               // the committed starter's path
   std::string work_copy()
       const;  // the student's own file's: in work/, or in the folder that YOTTA_WORK names
 };
@@ -87,7 +89,7 @@ std::string cut_solution(const std::string& header);
 // So a change of the library elsewhere leaves it alone. Throws if a mark or a line is not there exactly once.
 std::string replace_parts(const std::string& solution, const std::string& wrong);
 
-// The text of one variant: "starter" (as committed), "library", or the name of a wrong solution.
+// The text of one variant: "starter" (as committed), "library", or the name of a file in wrong/ or right/.
 std::string variant_of(const Exercise& exercise, const std::string& name);
 
 // The hints of one task, from hints.md: "## 10.1", then one paragraph a hint.

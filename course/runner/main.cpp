@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/author.hpp"
 #include "runner/check.hpp"
 #include "runner/exercise.hpp"
 #include "runner/notebook_verb.hpp"
@@ -15,6 +16,7 @@
 #include "runner/slides.hpp"
 #include "runner/suite.hpp"
 #include "runner/topics.hpp"
+#include "runner/verify.hpp"
 
 namespace {
 
@@ -76,6 +78,19 @@ void add_slides(CLI::App& app, runner::SlidesOptions& options, int& result) {
   slides->callback([&] { result = runner::slides(options); });
 }
 
+// For authors of exercises.
+void add_exercise(CLI::App& app, std::string& name, int& result) {
+  CLI::App* exercise =
+      app.add_subcommand("exercise", "For authors: make a new exercise, or prove that one is fair");
+  exercise->require_subcommand(1);
+  CLI::App* make = exercise->add_subcommand("new", "Make a whole exercise, which works as it is");
+  make->add_option("name", name, "Its number and name, such as 32_my_topic")->required();
+  make->callback([&] { result = runner::make_exercise(name); });
+  CLI::App* verify = exercise->add_subcommand("verify", "Prove that an exercise is fair, or all");
+  verify->add_option("name", name, "Its number or name; without it, all of them");
+  verify->callback([&] { result = runner::verify(name); });
+}
+
 // What the build calls to make the files that the suite proves an exercise with.
 struct Variant {
   std::string exercise, name, out;
@@ -128,6 +143,8 @@ int main(int argc, char** argv) {
   add_predict(app, predict, result);
   runner::SlidesOptions slides;
   add_slides(app, slides, result);
+  std::string exercise;
+  add_exercise(app, exercise, result);
   Variant variant;
   add_variant(app, variant);
 

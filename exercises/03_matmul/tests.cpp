@@ -37,23 +37,37 @@ void expect_right(const MatmulLaunch& kernel, int m, int n, int k, const char* a
 
 constexpr int size = 64;  // whole tiles
 
-// Bytes that shared memory was asked for, a FLOP.
-double shared_bytes_per_flop(const MatmulLaunch& kernel, std::string& table) {
+// What the product of two matrices of (size, size) reads, in bytes.
+struct Reads {
+  int64_t shared, global;
+  std::string table;
+};
+Reads reads_of(const MatmulLaunch& kernel) {
   const std::vector<float> x = whole_numbers(size * size, 7);
   Profile profile;
   launch_matmul(kernel, x, x, size, size, size);
-  table = profile.table();
-  return static_cast<double>(profile.shared_reads().bytes) / matmul_flops(size, size, size);
+  return {profile.shared_reads().bytes, profile.global_reads().bytes, profile.table()};
 }
 
 void expect_loads(const MatmulLaunch& kernel, double bytes_per_flop, const char* advice) {
-  std::string table;
-  const double loaded = shared_bytes_per_flop(kernel, table);
+  const Reads reads = reads_of(kernel);
+  const double loaded = static_cast<double>(reads.shared) / matmul_flops(size, size, size);
   expect(loaded <= bytes_per_flop,
          fmt::format(
              "right numbers, but {:.2f} bytes a FLOP are loaded from shared memory, where {:.2f} "
              "would do: {}\n{}",
-             loaded, bytes_per_flop, advice, table));
+             loaded, bytes_per_flop, advice, reads.table));
+}
+
+// Each block of (32, 32) numbers of C reads its tiles of A and of B once.
+void expect_global_loads(const MatmulLaunch& kernel) {
+  const Reads reads = reads_of(kernel);
+  const int64_t needed = int64_t{4} * 2 * size * size * (size / 32);
+  expect(reads.global <= needed,
+         fmt::format("right numbers, but {} bytes are read from global memory, where {} would do: "
+                     "each number of a tile of A or B once a block. What other threads of the "
+                     "block read too comes through shared memory, a_tile and b_tile\n{}",
+                     reads.global, needed, reads.table));
 }
 
 }  // namespace
@@ -128,6 +142,10 @@ TEST_CASE("03.2: each number of B is loaded once for all its rows") {
                "the number of B is the same for all rows: load it before an inner loop over rows");
 }
 
+TEST_CASE("03.2: a block reads its tiles from global memory once") {
+  expect_global_loads(column());
+}
+
 TEST_CASE("03.3: the right numbers") {
   for (const auto& [m, n, k] : {std::array{32, 32, 8}, {64, 32, 24}, {33, 45, 13}, {1, 1, 1}})
     expect_right(
@@ -141,6 +159,8 @@ TEST_CASE("03.3: TM + TN loads for TM TN products") {
       tile(), tile_bytes_per_flop(8, 4),
       "TM numbers of A and TN of B are used again and again: load them into x and y first");
 }
+
+TEST_CASE("03.3: a block reads its tiles from global memory once") { expect_global_loads(tile()); }
 
 TEST_CASE("03.3: no thread reads what another is writing, and nothing is written outside C") {
   const std::vector<float> x = whole_numbers(33 * 45, 7);

@@ -17,6 +17,7 @@ struct Product {
   std::vector<float> c;      // (m, n)
   int64_t instructions = 0;  // mma's, of all warps
   int64_t elements = 0;      // of A and B that were asked for, by all lanes
+  int64_t stored_early = 0;  // mma's of a warp some of whose C is stored already
 };
 
 struct Solution {

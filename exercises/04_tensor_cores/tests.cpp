@@ -153,6 +153,29 @@ void expect_product(Product (*multiply)(const Bits&, const Bits&, int, int, int)
   expect(compare(Matrix(c.begin(), c.end()), exact(a, b, m, n, k, 0, k, plain), 1e-2, clues));
 }
 
+using Multiply = Product (*)(const Bits& a, const Bits& b, int m, int n, int k);
+
+void expect_stored_once(Multiply multiply) {
+  const int m = 32, n = 64, k = 64;
+  const Product product =
+      multiply(random_bits("a", m * k, 0.5), random_bits("b", k * n, 0.5), m, n, k);
+  expect(product.stored_early == 0,
+         fmt::format("right, but C is stored while there is more to add up: {} of {} mma "
+                     "instructions come after it. Each store is traffic to global memory; the sums "
+                     "stay in registers until the loop along k is over",
+                     product.stored_early, product.instructions));
+}
+
+// k = 0: the loop does not run.
+void expect_zeros(Multiply multiply) {
+  for (const auto& [m, n] : {std::pair{16, 8}, {17, 9}})
+    for (const float got : multiply({}, {}, m, n, 0).c)
+      expect(got == 0, fmt::format("({}, 0) times (0, {}): a number of C is {}{}", m, n, got,
+                                   got == -77 ? ", which is what was there before: C is stored "
+                                                "behind the loop, also if that never runs"
+                                              : ""));
+}
+
 }  // namespace
 
 TEST_CASE("04.1: every lane holds its eight elements of A") {
@@ -263,6 +286,12 @@ TEST_CASE("04.4: sums are kept in 32 bits") {
                : fmt::format("the error is {}", report));
 }
 
+TEST_CASE("04.4: the sums are stored once, behind the loop") {
+  expect_stored_once(solution.product);
+}
+
+TEST_CASE("04.4: with nothing to add up C is 0") { expect_zeros(solution.product); }
+
 TEST_CASE("04.4: one instruction for each tile and 16 of k") {
   for (const auto [m, n, k] : sizes) {
     const int64_t wanted = int64_t{(m + 15) / 16} * ((n + 7) / 8) * ((k + 15) / 16);
@@ -277,6 +306,12 @@ TEST_CASE("04.4: one instruction for each tile and 16 of k") {
 TEST_CASE("04.5: C = A B with 32 x 32 a warp") {
   for (const Size size : sizes) expect_product(solution.warp_tiles, size);
 }
+
+TEST_CASE("04.5: the sums are stored once, behind the loop") {
+  expect_stored_once(solution.warp_tiles);
+}
+
+TEST_CASE("04.5: with nothing to add up C is 0") { expect_zeros(solution.warp_tiles); }
 
 TEST_CASE("04.5: each fragment is loaded once a step") {
   const int m = 64, n = 64, k = 48;

@@ -369,6 +369,28 @@ TEST_CASE("15.2: prefetch starts the all_gather, once, and does not wait for it"
   CHECK(true);
 }
 
+TEST_CASE("15.2: bf16 weights on their way take the unit and one part, and both live on") {
+  run_before(&AnyUnit::unshard, 2, [](Communicator& world) {
+    auto unit = solution.make_unit(make_parameters(DType::f32), world, DType::bf16);
+    const int64_t before = context().ledger.memory()->live();
+    unit->prefetch();
+    const int64_t borrowed = context().ledger.memory()->live() - before,
+                  whole = padded(numbers, 2) * 2, part = whole / 2;
+    require(borrowed >= whole + part,
+            fmt::format("after prefetch() {} bytes are held beside the shards, and {} for the unit "
+                        "and {} for the part that travels are needed until the gather is done. "
+                        "What was converted and freed is read by the other ranks all the same, "
+                        "whatever lies there by then: keep it in `sent_`",
+                        borrowed, whole, part));
+    require(borrowed <= whole + part,
+            fmt::format("after prefetch() {} bytes are held beside the shards, and {} for the unit "
+                        "and {} for the part that travels would do",
+                        borrowed, whole, part));
+    return unit;
+  });
+  CHECK(true);
+}
+
 TEST_CASE("15.2: weights travel in the type that was asked for") {
   run_before(&AnyUnit::unshard, 2, [](Communicator& world) {
     auto unit = solution.make_unit(make_parameters(DType::f32), world, DType::bf16);
@@ -420,6 +442,28 @@ TEST_CASE("15.3: after unshard every rank's layers see the whole weights") {
                             "gathered by prefetch(), which does nothing if it is on its way",
                             prefetched ? " after prefetch()" : "", sent, once));
       });
+  CHECK(true);
+}
+
+TEST_CASE("15.3: the weights gathered in bf16 are the rounded ones") {
+  for (const int p : {1, 2, 3})
+    run(p, [&](Communicator& world) {
+      const std::vector<ParameterPtr> parameters = make_parameters(DType::f32);
+      const auto unit = solution.make_unit(parameters, world, DType::bf16);
+      unit->prefetch();
+      // Whoever freed what is still on its way finds other numbers there.
+      for (int i = 0; i < 8; ++i)
+        Tensor::full({padded(numbers, p) / p}, std::numeric_limits<double>::quiet_NaN(),
+                     DType::bf16);
+      unit->unshard();
+      require(parameters[0]->value.dtype() == DType::bf16,
+              fmt::format("gathered in bf16, and the layers' weights are {}",
+                          parameters[0]->value.describe()));
+      Clues clues;  // 0 to 12 are the same in bf16
+      clues.what = fmt::format("the weights gathered in bf16, rank {} of {}", world.rank(), p);
+      clues.ranks = p;
+      require(compare(values_of(parameters), counted_up(), 0, clues));
+    });
   CHECK(true);
 }
 

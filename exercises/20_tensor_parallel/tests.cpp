@@ -53,6 +53,16 @@ ShardRange expected_part(const Parameter& whole, bool by_columns, int p, int ran
   return {rows, columns, 0, 0, rows, columns};
 }
 
+// A part knows how large the whole is: initial values, checkpoints and norms go by it.
+void expect_whole(const Parameter& own, const Parameter& whole, int p, int rank) {
+  const ShardRange &part = own.range, &all = whole.range;
+  if (part.all_rows() != all.all_rows() || part.all_columns() != all.all_columns())
+    fail(Where::current(),
+         "{} on rank {} of {} says that the whole layer's is ({}, {}), and it is ({}, {}): "
+         "whole_outputs and whole_inputs are the numbers before the cut",
+         own.name, rank, p, part.all_rows(), part.all_columns(), all.all_rows(), all.all_columns());
+}
+
 // On each rank: own parameters (or their gradients) against their parts of the serial layer's.
 void expect_parts(const std::vector<ParameterPtr>& own, const std::vector<ParameterPtr>& whole,
                   Tensor Parameter::*pick, const char* what, int p, int rank) {
@@ -69,6 +79,7 @@ void expect_parts(const std::vector<ParameterPtr>& own, const std::vector<Parame
            "{} on rank {} of {} takes itself for {}: whole_outputs and whole_inputs say how large "
            "the whole layer is",
            own[i]->name, rank, p, part.is_whole() ? "a part" : "the whole");
+    expect_whole(*own[i], *whole[i], p, rank);
     std::vector<Suspect> suspects;
     if (rank > 0)
       suspects.push_back({"those that rank 0 holds: a rank begins where the one before ends",
@@ -168,6 +179,33 @@ void expect_alone(Tensor (*f_or_g)(Tensor, const Communicator&), const char* wha
   expect_equal(y, x, fmt::format("{} without a group", what), 1);
 }
 
+// 10 outputs or inputs on 4 ranks: part_of must be asked.
+void expect_refused(const LinearOptions& whole, const char* what,
+                    LinearOptions (*cut)(const LinearOptions&, const Communicator&,
+                                         const std::string&)) {
+  try {
+    run(4, [&](const Communicator& tp) { cut(whole, tp, "layer"); });
+    expect(false, fmt::format("10 {} on 4 ranks were accepted, and two of them are on no rank; "
+                              "part_of(...) refuses them",
+                              what));
+  } catch (const RankFailed& error) {
+    expect(std::string(error.what()).find("cannot be divided") != std::string::npos, error.what());
+  }
+}
+
+// What was sent has the label that the profiler shows it under.
+void expect_label(const std::vector<RankReport>& reports, const char* label) {
+  for (const RankReport& rank : reports) {
+    const int64_t all = rank.ledger().total_traffic().bytes_sent,
+                  labelled = rank.ledger().traffic(label).bytes_sent;
+    expect(all > 0 && all == labelled,
+           fmt::format("right, but of the {} bytes that a rank sends {} have the label \"{}\", "
+                       "under which the ledger counts them: all_reduce(x, ReduceOp::sum, {{.label "
+                       "= \"{}\"}})",
+                       all, labelled, label, label));
+  }
+}
+
 // All that p ranks sent, in numbers, over what one all_reduce of N C numbers sends.
 double all_reduces_sent(const std::vector<RankReport>& reports) {
   int64_t bytes = 0;
@@ -197,6 +235,14 @@ TEST_CASE("20.1: f adds up the ranks' gradients, and sends nothing forward") {
   CHECK(true);  // nothing was thrown
 }
 
+TEST_CASE("20.1: what f sends is labelled") {
+  expect_label(run(2,
+                   [](const Communicator& tp) {
+                     solution.f_backward(numbers({N, C}, "dx"), tp);
+                   }),
+               "tp.backward");
+}
+
 TEST_CASE("20.1: without a group f's backward sends nothing: there is nobody to send to") {
   expect_alone(solution.f_backward, "f's backward");
   CHECK(true);  // nothing was thrown
@@ -216,6 +262,14 @@ TEST_CASE("20.2: g adds up the ranks' parts") {
                    fmt::format("g's forward on rank {} of {}", tp.rank(), p), p, suspects);
     });
   CHECK(true);  // nothing was thrown
+}
+
+TEST_CASE("20.2: what g sends is labelled") {
+  expect_label(run(2,
+                   [](const Communicator& tp) {
+                     solution.g_forward(numbers({N, C}, "y"), tp);
+                   }),
+               "tp.forward");
 }
 
 TEST_CASE("20.2: without a group g's forward sends nothing: there is nobody to send to") {
@@ -239,12 +293,11 @@ TEST_CASE("20.3: the ranks' columns are the whole matrix's, each once") {
       expect_parts(parameters_of(*own), parameters_of(serial), &Parameter::value, "values", p,
                    tp.rank());
     });
-  try {
-    run(4, [&](const Communicator& tp) { solution.cut_by_columns({C, 10}, tp, "up"); });
-    expect(false, "10 outputs on 4 ranks were accepted; part_of refuses them");
-  } catch (const RankFailed& error) {
-    expect(std::string(error.what()).find("cannot be divided") != std::string::npos, error.what());
-  }
+  expect_refused({C, 10}, "outputs", solution.cut_by_columns);
+}
+
+TEST_CASE("20.4: inputs that do not divide are refused") {
+  expect_refused({10, C}, "inputs", solution.cut_by_rows);
 }
 
 TEST_CASE("20.4: rows: every rank's part of the sum, and the bias once") {

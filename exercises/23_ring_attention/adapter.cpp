@@ -10,8 +10,12 @@ using namespace exercise;
 
 int64_t chunk_of(int ranks, int rank, int64_t i) { return student::chunk_of(ranks, rank, i); }
 
-AttentionBlock block(int ranks, int rank, int64_t n, int64_t i, int from, int64_t j) {
-  return student::Ring{{}, ranks, rank, n, student::ChunkOrder::zigzag}.block(i, from, j);
+student::ChunkOrder as_theirs(Order order) {
+  return order == Order::zigzag ? student::ChunkOrder::zigzag : student::ChunkOrder::contiguous;
+}
+
+AttentionBlock block(int ranks, int rank, int64_t n, int64_t i, int from, int64_t j, Order order) {
+  return student::Ring{{}, ranks, rank, n, as_theirs(order)}.block(i, from, j);
 }
 
 Weights merge_weights(double first, double second) {
@@ -20,13 +24,14 @@ Weights merge_weights(double first, double second) {
 }
 
 BlockwiseAttention forward(const Tensor& q, const Tensor& k, const Tensor& v,
-                           const yotta::Communicator& cp) {
-  return student::ring_attention(q, k, v, cp);
+                           const yotta::Communicator& cp, Order order) {
+  return student::ring_attention(q, k, v, cp, as_theirs(order));
 }
 
 AttentionGradients backward(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
-                            const BlockwiseAttention& saved, const yotta::Communicator& cp) {
-  return student::ring_attention_backward(dout, q, k, v, saved, cp);
+                            const BlockwiseAttention& saved, const yotta::Communicator& cp,
+                            Order order) {
+  return student::ring_attention_backward(dout, q, k, v, saved, cp, as_theirs(order));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // The graded cases of exercise 23: chunks, blocks, merging, and ring attention forward and backward on 1 to 8
 // ranks. All in f64, so that what is left of a difference is a mistake.
+#include <atomic>
+
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_on.hpp"
@@ -8,6 +10,7 @@
 
 using namespace yotta;
 using exercise::expect;
+using exercise::Order;
 using exercise::run;
 using exercise::solution;
 
@@ -31,12 +34,17 @@ Inputs inputs(int64_t Hkv) {
           numbers({B, T, H, d}, "dout")};
 }
 
-// The columns of a rank's chunks, as 23.1 deals them out.
-Tensor shard(const Tensor& x, int p, int rank) {
+// A rank's i-th chunk: as 23.1 deals them out, or side by side.
+int64_t chunk_at(int p, int rank, int64_t i, Order order) {
+  return order == Order::zigzag ? solution.chunk_of(p, rank, i) : chunks_each(p) * rank + i;
+}
+
+// The columns of a rank's chunks.
+Tensor shard(const Tensor& x, int p, int rank, Order order = Order::zigzag) {
   const int64_t chunks = p == 1 ? 1 : 2, n = T / (chunks * p);
   std::vector<Tensor> held;
   for (int64_t i = 0; i < chunks; ++i) {
-    const int64_t chunk = solution.chunk_of(p, rank, i);
+    const int64_t chunk = chunk_at(p, rank, i, order);
     if (chunk < 0 || chunk >= chunks * p)
       fail(Where::current(), "chunk_of({}, {}, {}) is {}, and there are {} chunks", p, rank, i,
            chunk, chunks * p);
@@ -99,45 +107,68 @@ AttentionGradients own_only(const Inputs& x, const BlockwiseAttention& whole, in
   return found;
 }
 
-// The forward pass on p ranks, each rank's output against its columns of the serial one.
-void expect_forward(const Inputs& x, int p) {
-  const BlockwiseAttention whole = attention_blockwise(x.q, x.k, x.v);
+// For a message: what a rank holds.
+const char* of_order(Order order) {
+  return order == Order::zigzag ? ""
+                                : " with contiguous chunks, 2 r and 2 r + 1 on rank r, which "
+                                  "ring.block(i, from, j) takes into account";
+}
+
+// What each of p ranks makes of its part.
+std::vector<BlockwiseAttention> forward_on(const Inputs& x, int p, Order order) {
   std::vector<BlockwiseAttention> left(static_cast<size_t>(p));
-  run(p, [&](const Communicator& cp) {
-    const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
-    left[static_cast<size_t>(cp.rank())] = solution.forward(mine(x.q), mine(x.k), mine(x.v), cp);
+  const std::string text = exercise::error_of([&] {
+    run(p, [&](const Communicator& cp) {
+      const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank(), order); };
+      left[static_cast<size_t>(cp.rank())] =
+          solution.forward(mine(x.q), mine(x.k), mine(x.v), cp, order);
+    });
   });
+  const bool unfilled = text.find("(undefined)") != std::string::npos;
+  expect(text.empty(),
+         text + (unfilled ? "\n    `sums` has an entry for each chunk of queries on this rank, and "
+                            "one of them is still empty at the end: merge each part into sums[i], "
+                            "for every i below ring.chunks()"
+                          : ""));
+  return left;
+}
+
+// The forward pass on p ranks, each rank's output against its columns of the serial one.
+void expect_forward(const Inputs& x, int p, Order order = Order::zigzag) {
+  const BlockwiseAttention whole = attention_blockwise(x.q, x.k, x.v);
+  const std::vector<BlockwiseAttention> left = forward_on(x, p, order);
   for (int rank = 0; rank < p; ++rank) {
     const BlockwiseAttention& out = left[static_cast<size_t>(rank)];
     Clues clues;
-    clues.what = fmt::format("o of rank {} of {}", rank, p);
-    if (p > 1)
+    clues.what = fmt::format("o of rank {} of {}{}", rank, p, of_order(order));
+    if (p > 1 && order == Order::zigzag)
       for (const Mistaken how : {Mistaken::mean_in_turn, Mistaken::mean_at_the_end})
         clues.suspects.push_back({"the mean of the parts' outputs: the merge lacks log-sum-exp",
                                   mistaken(x, p, rank, how)});
-    if (p > 2)
+    if (p > 2 && order == Order::zigzag)
       clues.suspects.push_back(
           {"what the mask gives if the keys here are taken for rank + step's: they come from the "
            "left, ring.source(step)",
            mistaken(x, p, rank, Mistaken::other_side)});
-    expect(compare(out.o, shard(whole.o, p, rank), 1e-11, clues));
+    expect(compare(out.o, shard(whole.o, p, rank, order), 1e-11, clues));
     clues = {};
     clues.what = fmt::format("log-sum-exp of rank {} of {}", rank, p);
     const Tensor L = whole.log_sum_exp.reshape({B * H, T});
-    expect(compare(out.log_sum_exp.reshape({B * H, T / p}), shard(L, p, rank), 1e-11, clues));
+    expect(
+        compare(out.log_sum_exp.reshape({B * H, T / p}), shard(L, p, rank, order), 1e-11, clues));
   }
 }
 
-void expect_backward(const Inputs& x, int p) {
+void expect_backward(const Inputs& x, int p, Order order = Order::zigzag) {
   const BlockwiseAttention whole = attention_blockwise(x.q, x.k, x.v);
   const AttentionGradients expected = attention_blockwise_backward(x.dout, x.q, x.k, x.v, whole);
   const Tensor flat_L = whole.log_sum_exp.reshape({B * H, T});
   std::vector<AttentionGradients> left(static_cast<size_t>(p));
   run(p, [&](const Communicator& cp) {
-    const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
+    const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank(), order); };
     const BlockwiseAttention saved{mine(whole.o), mine(flat_L).reshape({B, H, T / p})};
     left[static_cast<size_t>(cp.rank())] =
-        solution.backward(mine(x.dout), mine(x.q), mine(x.k), mine(x.v), saved, cp);
+        solution.backward(mine(x.dout), mine(x.q), mine(x.k), mine(x.v), saved, cp, order);
   });
   for (int rank = 0; rank < p; ++rank) {
     const AttentionGradients& got = left[static_cast<size_t>(rank)];
@@ -145,12 +176,13 @@ void expect_backward(const Inputs& x, int p) {
     const auto check = [&](const char* name, const Tensor& actual, const Tensor& all,
                            const Tensor& from_own) {
       Clues clues;
-      clues.what = fmt::format("{} of rank {} of {}", name, rank, p);
-      clues.suspects = {
-          {"what this rank's own queries give alone: the sum that travels round the "
-           "ring did not come home",
-           shard(from_own, p, rank).values()}};
-      expect(compare(actual, shard(all, p, rank), 1e-11, clues));
+      clues.what = fmt::format("{} of rank {} of {}{}", name, rank, p, of_order(order));
+      if (order == Order::zigzag)
+        clues.suspects = {
+            {"what this rank's own queries give alone: the sum that travels round the "
+             "ring did not come home",
+             shard(from_own, p, rank).values()}};
+      expect(compare(actual, shard(all, p, rank, order), 1e-11, clues));
     };
     check("dq", got.dq, expected.dq, own.dq);
     check("dk", got.dk, expected.dk, own.dk);
@@ -178,6 +210,38 @@ void expect_no_waste(const Ledger& ledger, int p, int rank, int64_t pair_bytes, 
          "right, but rank {} of {} computed {} blocks, and {} would do: a block whose `ahead` is "
          "negative has only keys that the mask hides from its queries. Skip it",
          rank, p, computed, seen);
+}
+
+// The most bytes that a rank holds beyond what it was given.
+template <class Body>
+int64_t most_held(int p, Body body) {
+  std::atomic<int64_t> most = 0;
+  const Inputs x = inputs(H);
+  run(p, [&](const Communicator& cp) {
+    const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
+    const Inputs own = {mine(x.q), mine(x.k), mine(x.v), mine(x.dout)};
+    const BlockwiseAttention saved{mine(x.q), Tensor::zeros({B, H, T / p}, DType::f64)};
+    MemoryCount& memory = *context().ledger.memory();
+    memory.reset_peaks();
+    const int64_t before = memory.live();
+    body(own, saved, cp);
+    most = std::max<int64_t>(most, memory.peak() - before);
+  });
+  return most;
+}
+
+// Visitors' keys and values go on when they have been used. Two pairs more than the library holds are borne with.
+void expect_held(int64_t yours, int64_t needed, int p) {
+  const int64_t pair = 2 * B * (T / p) * H * d * 8;
+  const auto pairs = [&](int64_t bytes) {
+    return static_cast<double>(bytes) / static_cast<double>(pair);
+  };
+  expect(yours <= needed + 2 * pair,
+         fmt::format("right, but on {} ranks one holds {:.1f} pairs of tensors at once, and {:.1f} "
+                     "would do: with all visitors' it holds the whole sequence, and a rank's share "
+                     "of the memory is not 1/cp. Keep the pair that is here and the one that "
+                     "comes in, no more",
+                     p, pairs(yours), pairs(needed)));
 }
 
 // body(cp) on a described machine where a hop of a pair takes as long as a step of the forward pass, so that a ring
@@ -257,7 +321,7 @@ TEST_CASE("23.2: a block knows where its queries and keys stand in the whole seq
       for (int from = 0; from < p; ++from)
         for (int64_t i = 0; i < (p == 1 ? 1 : 2); ++i)
           for (int64_t j = 0; j < (p == 1 ? 1 : 2); ++j) {
-            const AttentionBlock block = solution.block(p, rank, n, i, from, j);
+            const AttentionBlock block = solution.block(p, rank, n, i, from, j, Order::zigzag);
             const std::string name = fmt::format(
                 "rank {} of {}, its {} chunk of queries, the {} chunk of keys of rank {}", rank, p,
                 i == 0 ? "first" : "second", j == 0 ? "first" : "second", from);
@@ -276,6 +340,23 @@ TEST_CASE("23.2: a block knows where its queries and keys stand in the whole seq
                                           "add the chunk's global offset, chunk_of(...) * n"
                                         : ""));
           }
+}
+
+TEST_CASE("23.2: in contiguous order too") {
+  const int64_t n = 6;
+  for (const int p : {4, 1, 2, 3})
+    for (int rank = 0; rank < p; ++rank)
+      for (int from = 0; from < p; ++from)
+        for (int64_t i = 0; i < (p == 1 ? 1 : 2); ++i) {
+          const AttentionBlock block = solution.block(p, rank, n, i, from, 0, Order::contiguous);
+          const int64_t ahead =
+              (chunk_at(p, rank, i, Order::contiguous) - chunk_at(p, from, 0, Order::contiguous)) *
+              n;
+          expect(block.ahead == ahead,
+                 fmt::format("contiguous chunks, {} ranks: chunk {} of rank {} stands {} positions "
+                             "ahead of chunk 0 of rank {}, not {}: hand `order` on to chunk_of",
+                             p, i, rank, ahead, from, block.ahead));
+        }
 }
 
 TEST_CASE("23.3: two parts weigh what their sums of e^score do") {
@@ -327,7 +408,14 @@ TEST_CASE("23.4: the outputs are the single rank's, on 1 to 8 ranks") {
   expect_forward(inputs(2), 4);  // grouped queries
 }
 
+TEST_CASE("23.4: contiguous chunks, where the first rank sees little and the last one all") {
+  for (const int p : all_ranks) expect_forward(inputs(H), p, Order::contiguous);
+}
+
 TEST_CASE("23.4: large scores, whichever rank holds them") {
+  const exercise::Weights large = solution.merge_weights(2001, 2000);
+  expect(std::isfinite(large.first + large.second + large.log_sum_exp),
+         said(2001, 2000, large) + ": that is task 23.3, mend it first");
   for (const int64_t at : {0, 20, 40}) {
     Inputs x = inputs(H);
     for (int64_t b = 0; b < B; ++b)
@@ -337,8 +425,9 @@ TEST_CASE("23.4: large scores, whichever rank holds them") {
 }
 
 TEST_CASE("23.4: keys travel while the last ones are computed with") {
-  const Clocked ring =
-      clocked([](const Tensor& x, const Communicator& cp) { solution.forward(x, x, x, cp); });
+  const Clocked ring = clocked([](const Tensor& x, const Communicator& cp) {
+    solution.forward(x, x, x, cp, Order::zigzag);
+  });
   expect(ring.seconds <= ring.computing * (1 + 1e-9),
          fmt::format("right, but nothing overlapped: {:.4g} s in all, {:.4g} s of them computing. "
                      "Start the hop, compute, and only then wait for what arrives",
@@ -351,10 +440,24 @@ TEST_CASE("23.4: cp - 1 hops, and no block that the mask hides whole") {
     run(p, [&](const Communicator& cp) {
       const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
       const Tensor k = mine(x.k);
-      solution.forward(mine(x.q), k, mine(x.v), cp);
+      solution.forward(mine(x.q), k, mine(x.v), cp, Order::zigzag);
       expect_no_waste(context().ledger, p, cp.rank(), 2 * k.nbytes(), 1, "attention_blockwise");
     });
   CHECK(true);  // nothing was thrown
+}
+
+TEST_CASE("23.4: a rank holds one visitor's keys and values at a time") {
+  const int p = 8;
+  const auto held = [&](auto forward) {
+    return most_held(p, [&](const Inputs& x, const BlockwiseAttention&, const Communicator& cp) {
+      forward(x, cp);
+    });
+  };
+  expect_held(
+      held([](const Inputs& x, const Communicator& cp) {
+        solution.forward(x.q, x.k, x.v, cp, Order::zigzag);
+      }),
+      held([](const Inputs& x, const Communicator& cp) { ring_attention(x.q, x.k, x.v, cp); }), p);
 }
 
 TEST_CASE("23.5: the gradients are the single rank's, on 1 to 8 ranks") {
@@ -362,10 +465,28 @@ TEST_CASE("23.5: the gradients are the single rank's, on 1 to 8 ranks") {
   expect_backward(inputs(2), 4);
 }
 
+TEST_CASE("23.5: contiguous chunks") {
+  for (const int p : all_ranks) expect_backward(inputs(H), p, Order::contiguous);
+}
+
+TEST_CASE("23.5: a rank holds one visitor's tensors at a time") {
+  const int p = 8;
+  expect_held(
+      most_held(p,
+                [](const Inputs& x, const BlockwiseAttention& saved, const Communicator& cp) {
+                  solution.backward(x.dout, x.q, x.k, x.v, saved, cp, Order::zigzag);
+                }),
+      most_held(p,
+                [](const Inputs& x, const BlockwiseAttention& saved, const Communicator& cp) {
+                  ring_attention_backward(x.dout, x.q, x.k, x.v, saved, cp);
+                }),
+      p);
+}
+
 TEST_CASE("23.5: keys and gradients travel while others are computed with") {
   const Clocked ring = clocked([](const Tensor& x, const Communicator& cp) {
     const BlockwiseAttention saved{x, Tensor::empty({1, H, x.dim(1)})};
-    solution.backward(x, x, x, x, saved, cp);
+    solution.backward(x, x, x, x, saved, cp, Order::zigzag);
   });
   const double least = ring.computing + ring.hop;
   expect(ring.seconds <= least * (1 + 1e-9),
@@ -383,7 +504,7 @@ TEST_CASE("23.5: 2 (cp - 1) hops, and no block that the mask hides whole") {
       const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
       const Tensor k = mine(x.k);
       const BlockwiseAttention saved{mine(x.q), Tensor::zeros({B, H, T / p}, DType::f64)};
-      solution.backward(mine(x.dout), mine(x.q), k, mine(x.v), saved, cp);
+      solution.backward(mine(x.dout), mine(x.q), k, mine(x.v), saved, cp, Order::zigzag);
       expect_no_waste(context().ledger, p, cp.rank(), 2 * k.nbytes(), 2,
                       "attention_blockwise_backward");
     });

@@ -41,6 +41,19 @@ TEST_CASE("without an explanation the worst elements are shown") {
   CHECK_SAYS(said(wrong), "the right values in the wrong order: 2 of 17");
 }
 
+TEST_CASE("numbers that differ late are shown with the digits that differ") {
+  const Numbers expected = {2.57889, 1, 7}, actual = {2.57889 + 1e-9, 1, 7};
+  const std::string text = compare(actual, expected, 1e-12, {}).text;
+  CHECK_SAYS(text, "expected 2.57889      got 2.578890001");
+  CHECK_SAYS(text, "by 2.8e-10 of their size at most: rounded to a narrower type");
+}
+
+TEST_CASE("when all are wrong and nothing explains it, that is said") {
+  const Numbers expected = {1, 2, 3, 4, 5}, actual = {7, -3, 11, 0.5, 2};
+  CHECK_SAYS(compare(actual, expected, 1e-12, {}).text,
+             "5 of 5 elements are wrong, and not by a factor, a shift or a missing rank");
+}
+
 TEST_CASE("tensors are compared with their shapes") {
   const Tensor a = Tensor::zeros({2, 3}), b = Tensor::zeros({3, 2});
   CHECK(compare(a, a.clone(), 0).equal);

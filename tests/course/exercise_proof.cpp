@@ -18,17 +18,35 @@ using namespace runner;
 
 namespace {
 
+// What a variable says, else `other`. tests/course/authors.cpp has an exercise proven that lies elsewhere.
+std::string variable(const char* name, const std::string& other) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? other : value;
+}
+
 const Exercise& the_exercise() {
-  static const Exercise exercise =
-      read_exercise(YOTTA_SOURCE_DIR, yotta_test::from_ctest("YOTTA_EXERCISE"));
+  static const Exercise exercise = read_exercise(variable("YOTTA_EXERCISE_ROOT", YOTTA_SOURCE_DIR),
+                                                 yotta_test::from_ctest("YOTTA_EXERCISE"));
   return exercise;
 }
 
 Grade grade_of(const std::string& variant) {
   const Exercise& exercise = the_exercise();
   return grade(exercise,
-               fmt::format("{}/exercises/exercise_{}_{}", YOTTA_BUILD_DIR, exercise.id, variant),
+               fmt::format("{}/exercise_{}_{}",
+                           variable("YOTTA_EXERCISE_PROGRAMS", YOTTA_BUILD_DIR "/exercises"),
+                           exercise.id, variant),
                20);
+}
+
+// The solutions in a folder, sorted; none if there is no such folder.
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  if (!std::filesystem::is_directory(folder)) return names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().stem());
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::set<std::string> names(const Grade& grade) {
@@ -45,18 +63,42 @@ Lines words_of_starter(const std::string& task) {
   return {"is not done yet"};
 }
 
-// Lines of code in each part of the library's headers: what a student is to write.
-std::map<std::string, int> lines_to_write() {
+// Lines of code, without blanks around them, in each part of the library's headers: what a student is to write.
+std::map<std::string, Lines> code_by_task() {
   const std::string header = the_exercise().library_text();
   const Lines lines = lines_of(header);
   const std::vector<std::string> parts = part_of_lines(header);
-  std::map<std::string, int> count;
+  std::map<std::string, Lines> code;
   for (size_t i = 0; i < lines.size(); ++i) {
     const size_t begin = lines[i].find_first_not_of(' ');
     if (!parts[i].empty() && begin != std::string::npos && lines[i].compare(begin, 2, "//") != 0)
-      ++count[parts[i]];
+      code[parts[i]].push_back(lines[i].substr(begin));
   }
+  return code;
+}
+std::map<std::string, int> lines_to_write() {
+  std::map<std::string, int> count;
+  for (const auto& [task, code] : code_by_task()) count[task] = static_cast<int>(code.size());
   return count;
+}
+
+// What a line of code does, without the remark behind it.
+std::string without_remark(const std::string& line) {
+  const size_t end = line.find_last_not_of(' ', line.find("  //") - 1);
+  return line.substr(0, end + 1);
+}
+
+// The commands of a text: "./yotta check 10 --hint".
+std::vector<std::string> commands_in(const std::string& text) {
+  std::vector<std::string> commands;
+  const std::regex command("\\./yotta( [^ `\n]+)+");
+  for (std::sregex_iterator at(text.begin(), text.end(), command), end; at != end; ++at)
+    commands.push_back(at->str());
+  return commands;
+}
+
+bool contains(const std::string& text, const std::string& what) {
+  return text.find(what) != std::string::npos;
 }
 
 }  // namespace
@@ -127,15 +169,92 @@ TEST_CASE("each wrong solution is rejected by its case, with its words") {
   }
 }
 
+TEST_CASE("each right solution that is written differently earns every point") {
+  const Exercise& exercise = the_exercise();
+  const std::vector<std::string> names = names_in(exercise.folder + "/right");
+  const std::set<std::string> with_two = {"10", "13", "14", "18", "20", "23"};
+  CHECK(names.size() >= (with_two.count(exercise.number()) > 0 ? 2 : 0));
+  for (const std::string& name : names) {
+    INFO(name);
+    setenv("YOTTA_WRONG", name.c_str(), 1);
+    const Grade result = grade_of("wrong");
+    CHECK(result.complete());
+    for (const CaseResult& one : result.cases)
+      CHECK_MESSAGE(one.passed, (one.name + ": " + one.message));
+  }
+}
+
 TEST_CASE("every wrong solution has its file, every file its entry, every task its hints") {
   const Exercise& exercise = the_exercise();
-  std::set<std::string> listed, there;
-  for (const Wrong& wrong : exercise.wrong) listed.insert(wrong.name);
-  for (const auto& entry : std::filesystem::directory_iterator(exercise.folder + "/wrong"))
-    there.insert(entry.path().stem());
-  CHECK(listed == there);
+  std::vector<std::string> listed;
+  for (const Wrong& wrong : exercise.wrong) listed.push_back(wrong.name);
+  std::sort(listed.begin(), listed.end());
+  CHECK(listed == names_in(exercise.folder + "/wrong"));
+  for (const Wrong& wrong : exercise.wrong) CHECK_MESSAGE(!wrong.says.empty(), wrong.name);
   for (const Task& task : exercise.tasks)
     CHECK_MESSAGE(read_hints(exercise, task.id).size() >= 2, task.id);
+}
+
+TEST_CASE("tasks are numbered in their order, and their points add up to 100") {
+  const Exercise& exercise = the_exercise();
+  int points = 0, number = 0;
+  for (const Task& task : exercise.tasks) {
+    CHECK(task.id == fmt::format("{}.{}", exercise.number(), ++number));
+    points += task.title.starts_with("bonus: ") ? 0 : task.points;
+  }
+  CHECK(points == 100);
+}
+
+TEST_CASE("hints go in steps: the first of a task holds no line of its solution") {
+  for (const auto& [task, code] : code_by_task()) {
+    const std::vector<std::string> hints = read_hints(the_exercise(), task);
+    REQUIRE_MESSAGE(!hints.empty(), task);
+    CHECK_MESSAGE(std::set<std::string>(hints.begin(), hints.end()).size() == hints.size(), task);
+    for (const std::string& line : code) {
+      const std::string does = without_remark(line);
+      CHECK_MESSAGE((does.size() < 15 || !contains(hints.front(), does)),
+                    fmt::format("{}: the first hint says '{}'", task, does));
+    }
+  }
+}
+
+TEST_CASE("the starter holds no two lines of the solution that follow each other") {
+  std::set<std::pair<std::string, std::string>> followers;
+  std::string before;
+  for (const std::string& line : lines_of(read_text(the_exercise().starter()))) {
+    const size_t begin = line.find_first_not_of(' ');
+    const std::string text = begin == std::string::npos ? "" : line.substr(begin);
+    followers.insert({before, text});
+    before = text;
+  }
+  CHECK(followers.size() > the_exercise().tasks.size());
+  for (const auto& [task, code] : code_by_task())
+    for (size_t i = 0; i + 1 < code.size() && the_exercise().mend.count(task) == 0; ++i) {
+      const bool telling = code[i].size() > 4 && code[i + 1].size() > 4;
+      CHECK_MESSAGE((!telling || followers.count({code[i], code[i + 1]}) == 0),
+                    fmt::format("{}: '{}', '{}'", task, code[i], code[i + 1]));
+    }
+}
+
+TEST_CASE("the statement's commands are those of ./yotta, for this exercise and its file") {
+  const Exercise& exercise = the_exercise();
+  const std::string statement = read_text(exercise.folder + "/README.md"),
+                    front_door = read_text(YOTTA_SOURCE_DIR "/yotta"),
+                    options = run_limited({YOTTA_BUILD_DIR "/course/runner", "check", "--help"}, 20)
+                                  .output;
+  CHECK(contains(statement, fmt::format("work/{}/{}", exercise.id, exercise.file_name())));
+  for (const std::string& command :
+       commands_in(statement + read_text(exercise.folder + "/hints.md"))) {
+    const std::regex form("\\./yotta ([a-z]+)( .*)?");
+    std::smatch words;
+    REQUIRE_MESSAGE(std::regex_match(command, words, form), command);
+    CHECK_MESSAGE(contains(front_door, fmt::format("\n  ./yotta {} ", words[1].str())), command);
+    if (words[1] != "check") continue;
+    const std::string rest = words[2].str() + " ";
+    CHECK_MESSAGE(rest.starts_with(" " + exercise.number() + " "), command);
+    for (size_t at = 0; (at = rest.find("--", at)) != std::string::npos; ++at)
+      CHECK_MESSAGE(contains(options, rest.substr(at, rest.find(' ', at) - at)), command);
+  }
 }
 
 TEST_CASE("the README says how many lines there are to write, and has a row for each task") {

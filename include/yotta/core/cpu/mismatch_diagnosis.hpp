@@ -69,6 +69,11 @@ class MismatchDiagnosis {
   }
   YOTTA_API size_t begin_of(int64_t chunk, int64_t p) const;
 
+  // What is left to say when no guess explains the numbers; may be empty.
+  YOTTA_API std::string how_far() const;
+  // Two numbers with as many digits as it takes to tell them apart.
+  YOTTA_API static std::string pair_of(double expected, double actual);
+
   // "element 16 is", "elements 4 to 7 are", "5 of 17 elements, the first is 2, are"
   YOTTA_API std::string where() const;
 
@@ -129,7 +134,28 @@ std::string MismatchDiagnosis::explain() const {
         &MismatchDiagnosis::missing_ranks, &MismatchDiagnosis::shifted_chunks,
         &MismatchDiagnosis::shifted, &MismatchDiagnosis::transposed, &MismatchDiagnosis::permuted})
     if (const Guess sentence = (this->*guess)()) return *sentence;
-  return fmt::format("{} of {} elements are wrong", wrong_.size(), actual_.size());
+  return fmt::format("{} of {} elements are wrong{}", wrong_.size(), actual_.size(), how_far());
+}
+
+std::string MismatchDiagnosis::how_far() const {
+  double most = 0;  // relative
+  for (const size_t i : wrong_)
+    most = std::max(most, std::abs(actual_[i] - expected_[i]) / (1 + std::abs(expected_[i])));
+  if (most <= 0.01)
+    return fmt::format(
+        ", by {:.2g} of their size at most: rounded to a narrower type, or a small term missing?",
+        most);
+  if (wrong_.size() < actual_.size() || actual_.size() < 4) return "";
+  return ", and not by a factor, a shift or a missing rank: follow one of these by hand";
+}
+
+std::string MismatchDiagnosis::pair_of(double expected, double actual) {
+  for (int digits = 6; digits < 17; digits += 3) {
+    const std::string a = fmt::format("{:.{}g}", expected, digits),
+                      b = fmt::format("{:.{}g}", actual, digits);
+    if (a != b) return fmt::format("expected {:<12} got {}", a, b);
+  }
+  return fmt::format("expected {:.17g} got {:.17g}", expected, actual);
 }
 
 std::string MismatchDiagnosis::worst() const {
@@ -144,8 +170,8 @@ std::string MismatchDiagnosis::worst() const {
       [&](size_t i, size_t j) { return error(i) != error(j) ? error(i) > error(j) : i < j; });
   std::string text;
   for (size_t k = 0; k < shown; ++k)
-    text += fmt::format("\n    element {:<4} expected {:<12.6g} got {:.6g}", order[k],
-                        expected_[order[k]], actual_[order[k]]);
+    text += fmt::format("\n    element {:<4} {}", order[k],
+                        pair_of(expected_[order[k]], actual_[order[k]]));
   return text;
 }
 

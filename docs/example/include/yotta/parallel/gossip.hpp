@@ -1,7 +1,7 @@
 // Gossip: ranks come to agree on a mean while each talks to its two neighbours only.
 //
-// The problem: an all_reduce gives everybody the exact mean, and it needs everybody. Where a mean may
-// be a little wrong, ranks average with their neighbours instead, round after round.
+// The problem: an all_reduce gives everybody the exact mean, and it needs everybody. Where a mean
+// may be a little wrong, ranks average with their neighbours instead, round after round.
 //
 //                  rank 0    rank 1    rank 2    rank 3
 //     start          9         0         0         0        mean 2.25
@@ -11,8 +11,9 @@
 //
 // Cost, for N bytes: 2 messages and 2N bytes sent per rank and round; memory: N more.
 //
-// What is left of the differences shrinks by gossip_factor(p) per round or faster. For p ranks in a
-// ring it is about 1 - 13/p^2, so a large ring needs many rounds: for 8 ranks 0.80, for 64 0.997.
+// What is left of the differences shrinks by gossip_factor(p) per round or faster. For
+// p ranks in a ring it is about 1 - 13/p^2, so a large ring needs many rounds: for 8 ranks 0.80,
+// for 64 0.997.
 //
 // Contract: all ranks call with a tensor of the same shape and floating-point type, and the same
 // number of rounds. The sum over the ranks stays what it was, to rounding.

@@ -1,0 +1,102 @@
+#include "runner/author.hpp"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <stdexcept>
+
+#include "runner/exercise.hpp"
+
+namespace fs = std::filesystem;
+
+namespace runner {
+namespace {
+
+constexpr const char* example = "32_gossip";
+
+// "my_topic" of "32_my_topic".
+std::string stem_of(const std::string& id) { return id.substr(3); }
+
+std::string replaced_all(std::string text, const std::string& what, const std::string& by) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+// "My topic".
+std::string title_of(const std::string& stem) {
+  std::string title = replaced_all(stem, "_", " ");
+  title[0] = static_cast<char>(title[0] - 'a' + 'A');
+  return title;
+}
+
+// A text of the example, or the path of one of its files, for another exercise.
+std::string renamed(std::string text, const std::string& id) {
+  const std::string stem = stem_of(id);
+  text = replaced_all(text, example, id);
+  text = replaced_all(text, "Gossip", title_of(stem));
+  text = replaced_all(text, "gossip", stem);
+  return std::regex_replace(text, std::regex("\\b32\\b"), id.substr(0, 2));
+}
+
+// The example's files, from its folder.
+std::vector<std::string> files_of_example(const fs::path& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string file = fs::relative(entry.path(), folder);
+    if (entry.is_regular_file()) files.push_back(file);
+  }
+  if (files.empty()) throw std::runtime_error(folder.string() + " holds no example to begin with");
+  return files;
+}
+
+void check_id(const std::string& root, const std::string& id) {
+  if (!std::regex_match(id, std::regex("[0-9][0-9]_[a-z][a-z0-9_]*")))
+    throw std::runtime_error(
+        fmt::format("'{}' cannot be an exercise: two digits, _ and a name of small letters, digits "
+                    "and _, such as 32_my_topic",
+                    id));
+  for (const std::string& other : find_exercises(root))
+    if (other.substr(0, 2) == id.substr(0, 2))
+      throw std::runtime_error(
+          fmt::format("the number {} is taken, by {}", id.substr(0, 2), other));
+}
+
+}  // namespace
+
+std::vector<std::string> new_exercise(const std::string& root, const std::string& id) {
+  check_id(root, id);
+  const fs::path from = fs::path(root) / "docs/example";
+  std::map<std::string, std::string> texts;  // by path
+  for (const std::string& file : files_of_example(from))
+    texts[renamed(file, id)] = renamed(read_text(from / file), id);
+  for (const auto& [file, text] : texts)
+    if (fs::exists(fs::path(root) / file))
+      throw std::runtime_error(
+          fmt::format("{} is there already; nothing was written. Choose another name", file));
+  std::vector<std::string> written;
+  for (const auto& [file, text] : texts) {
+    write_text(fs::path(root) / file, text);
+    written.push_back(file);
+  }
+  return written;
+}
+
+int make_exercise(const std::string& id) {
+  for (const std::string& file : new_exercise(YOTTA_SOURCE_DIR, id)) fmt::print("  {}\n", file);
+  const std::string stem = stem_of(id), number = id.substr(0, 2);
+  fmt::print(
+      "These are the example's files under your names, and all of them work as they are:\n"
+      "  ./yotta exercise verify {0}     proves it, now and after each change\n"
+      "  ./yotta check {0}               what a student sees\n"
+      "Write your own topic into include/yotta/parallel/{1}.hpp, between its marks the part that "
+      "a\n"
+      "student is to write, and then `./yotta check {0} --cut`. exercises/README.md says the "
+      "rest.\n",
+      number, stem);
+  return 0;
+}
+
+}  // namespace runner

@@ -1,0 +1,54 @@
+// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Two kernels, each with a bug that a GPU shows only now and then. A student gets them with the bug; the folder solution has
+// them mended. Both compute C (m, n) = A (m, k) B (k, n), float, row-major, a block for each number of C.
+//
+//     report   what was seen                              the kernel
+//     1        a sum that changes from run to run         dot_by_halves
+//     2        a launch that never ends, for some k       dot_by_pieces
+//
+// Contract: grid (n, m), THREADS threads a block, a power of two.
+#pragma once
+
+#include "yotta/core/exercise.hpp"
+#include "yotta/device/kernel.hpp"
+
+namespace yotta::student {
+inline namespace YOTTA_DEVICE_BUILD {
+
+// Each thread sums every THREADS-th product; then half of the threads add the other half's sums, then a quarter, ...
+template <int THREADS>
+__global__ void dot_by_halves(const float* a, const float* b, float* c, int /*m*/, int n, int k) {
+  __shared__ float sums[THREADS];
+  const int row = blockIdx.y, col = blockIdx.x, thread = threadIdx.x;
+  float own = 0;
+  for (int l = thread; l < k; l += THREADS) own += a[row * k + l] * b[l * n + col];
+  sums[thread] = own;
+  // exercise 41.1: report 1
+  __syncthreads();
+  for (int half = THREADS / 2; half > 0; half /= 2)
+    if (thread < half) sums[thread] += sums[thread + half];
+  // end of exercise 41.1
+  if (thread == 0) c[row * n + col] = sums[0];
+}
+
+// THREADS products at a time go into shared memory, and thread 0 adds them up.
+template <int THREADS>
+__global__ void dot_by_pieces(const float* a, const float* b, float* c, int /*m*/, int n, int k) {
+  __shared__ float piece[THREADS];
+  const int row = blockIdx.y, col = blockIdx.x, thread = threadIdx.x;
+  float sum = 0;
+  for (int start = 0; start < k; start += THREADS) {
+    const int l = start + thread;
+    // exercise 41.2: report 2
+    if (l >= k) break;
+    piece[thread] = a[row * k + l] * b[l * n + col];
+    __syncthreads();
+    for (int i = 0; i < THREADS && start + i < k && thread == 0; ++i) sum += piece[i];
+    __syncthreads();
+    // end of exercise 41.2
+  }
+  if (thread == 0) c[row * n + col] = sum;
+}
+
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta::student

@@ -1,0 +1,60 @@
+// The graded cases of exercise 41: the emulator finds a race and a barrier that not all threads reach in every run, not only when a
+// GPU's schedule shows them. Then the numbers, and what the mending costs.
+#include "course/shared/graded.hpp"
+#include "interface.hpp"
+#include "yotta/core/matmul_ladder.hpp"
+#include "yotta/device/profile.hpp"
+
+using namespace yotta;
+using exercise::expect;
+using exercise::solution;
+
+namespace {
+
+std::vector<float> whole_numbers(int count, int different) {
+  std::vector<float> x(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i)
+    x[static_cast<size_t>(i)] = static_cast<float>(i % different - different / 2);
+  return x;
+}
+
+// The product of (m, k) and (k, n) by a kernel; the emulator's complaint is told with `about`.
+void expect_right(MatmulKernel kernel, int m, int n, int k, uint64_t seed, const char* about) {
+  const std::vector<float> a = whole_numbers(m * k, 7), b = whole_numbers(k * n, 5);
+  std::vector<double> expected(static_cast<size_t>(m * n));
+  matmul_naive(row_major(a.data(), m, k), row_major(b.data(), k, n),
+               row_major(expected.data(), m, n), Into::overwrite);
+  std::vector<float> c;
+  const std::string text = exercise::error_of([&] {
+    c = launch_matmul({kernel, 1, 64, 1}, a, b, m, n, k, seed);
+  });
+  expect(text.empty(), fmt::format("k = {}: {}\n    {}", k, about, text));
+  Clues clues;
+  clues.what = fmt::format("({}, {}) times ({}, {})", m, k, k, n);
+  clues.shape = {m, n};
+  expect(compare(std::vector<double>(c.begin(), c.end()), expected, 0, clues));
+}
+
+}  // namespace
+
+TEST_CASE("41.1: the same sum in every run, with a tree of additions") {
+  for (const int k : {64, 1, 100, 200})
+    for (const uint64_t seed : {1, 2, 3})
+      expect_right(solution.by_halves, 2, 3, k, seed,
+                   "a thread reads a sum that another one may not have written yet");
+  const std::vector<float> x = whole_numbers(64, 7);
+  Profile profile;
+  launch_matmul({solution.by_halves, 1, 64, 1}, x, x, 1, 1, 64);
+  const int64_t reads = profile.shared_reads().requests, tree = 2 * 7 + 1;
+  expect(reads <= tree,
+         fmt::format("right, but warps read shared memory {} times one after the other, where {} "
+                     "would do for six steps of additions: mend the order and keep the tree",
+                     reads, tree));
+}
+
+TEST_CASE("41.2: every launch ends, whatever k is, with the right numbers") {
+  for (const int k : {65, 64, 1, 130, 128})
+    for (const uint64_t seed : {1, 2})
+      expect_right(solution.by_pieces, 2, 3, k, seed,
+                   "not all threads come to the same __syncthreads(), or one reads too early");
+}
