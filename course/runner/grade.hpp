@@ -61,7 +61,8 @@ struct Grade {
   std::vector<CaseResult> cases;
   std::vector<TaskResult> tasks;
   int points = 0, of = 0;
-  bool complete() const;  // every task is solved
+  std::string output = {};  // what the student's program printed, at most its last bytes
+  bool complete() const;    // every task is solved
   const CaseResult* first_failed() const;
   const CaseResult* first_failed(const std::string& task) const;  // remarks come last
 };

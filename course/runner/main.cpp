@@ -1,4 +1,4 @@
-// The runner: what `./yotta lesson`, `bench`, `check`, `notebook` and `test` hand over to. This file reads the
+// The runner: what most verbs of ./yotta hand over to. This file reads the
 // command line and nothing else, because CLI11 takes long to compile; each verb has files of its own.
 #include <fmt/core.h>
 
@@ -11,6 +11,8 @@
 #include "runner/check.hpp"
 #include "runner/exercise.hpp"
 #include "runner/notebook_verb.hpp"
+#include "runner/student_verbs.hpp"
+#include "runner/submission.hpp"
 #include "runner/suite.hpp"
 #include "runner/topics.hpp"
 
@@ -32,11 +34,14 @@ CLI::App* add_choice(CLI::App& app, const std::string& verb, const std::string& 
 }
 
 void add_check(CLI::App& app, runner::CheckOptions& options, int& result) {
-  CLI::App* check = app.add_subcommand("check", "List the exercises, or grade one");
-  check->add_option("name", options.name, "Its number or name");
+  CLI::App* check = app.add_subcommand("check", "Grade an exercise, or everything that was begun");
+  check->add_option("name", options.name, "Its number or name; 10.3 is one of its tasks");
   check->add_option("--file", options.file, "Grade this file instead of the one in work/");
   check->add_option("--json", options.json,
                     "Write the verdict to this file too; - is standard output");
+  check->add_flag(
+      "-v,--verbose", options.verbose,
+      "Show every failure, all that the compiler says and all that your program prints");
   check->add_flag("--hint", options.hint, "Show the next hint for the first open task");
   check->add_flag(
       "--afresh", options.afresh,
@@ -44,6 +49,26 @@ void add_check(CLI::App& app, runner::CheckOptions& options, int& result) {
   check->add_flag("--cut", options.cut,
                   "For authors: cut the starter from the library's header again");
   check->callback([&] { result = runner::check(options); });
+}
+
+// `list`, `hint` and `reset`.
+struct StudentOptions {
+  std::string word, json;
+  bool yes = false;
+};
+void add_student_verbs(CLI::App& app, StudentOptions& options, int& result) {
+  CLI::App* list = app.add_subcommand("list", "List the exercises, with what you have earned");
+  list->add_option("word", options.word, "Only those with this word in their name or title");
+  list->add_option("--json", options.json, "Write the list to this file too; - is standard output");
+  list->callback([&] { result = runner::list_exercises(options.word, options.json); });
+  CLI::App* hint = app.add_subcommand("hint", "Show the next hint");
+  hint->add_option("name", options.word, "An exercise's number or name; 10.3 is one of its tasks")
+      ->required();
+  hint->callback([&] { result = runner::hint(options.word); });
+  CLI::App* reset = app.add_subcommand("reset", "Start an exercise again; your file is kept");
+  reset->add_option("name", options.word, "Its number or name")->required();
+  reset->add_flag("-y,--yes", options.yes, "Do not ask");
+  reset->callback([&] { result = runner::reset(options.word, options.yes); });
 }
 
 void add_notebook(CLI::App& app, runner::NotebookOptions& options, int& result) {
@@ -104,6 +129,8 @@ int main(int argc, char** argv) {
 
   runner::CheckOptions check;
   add_check(app, check, result);
+  StudentOptions student;
+  add_student_verbs(app, student, result);
   runner::NotebookOptions notebook;
   add_notebook(app, notebook, result);
   Variant variant;
@@ -124,7 +151,13 @@ int main(int argc, char** argv) {
     std::reverse(words.begin(), words.end());  // the order in which CLI11 takes a list
     app.parse(words);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    return app.exit(error) == 0 ? 0 : runner::usage_error;
+  } catch (const runner::UsageError& error) {
+    fmt::print(stderr, "yotta: {}\n", error.what());
+    return runner::usage_error;
+  } catch (const runner::NoSuchTopic& error) {
+    fmt::print(stderr, "yotta: {}\n", error.what());
+    return runner::usage_error;
   } catch (const std::exception& error) {
     fmt::print(stderr, "yotta: {}\n", error.what());
     return 1;
