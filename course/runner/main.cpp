@@ -10,6 +10,7 @@
 
 #include "runner/check.hpp"
 #include "runner/exercise.hpp"
+#include "runner/learn.hpp"
 #include "runner/notebook_verb.hpp"
 #include "runner/student_verbs.hpp"
 #include "runner/submission.hpp"
@@ -83,6 +84,17 @@ void add_notebook(CLI::App& app, runner::NotebookOptions& options, int& result) 
   notebook->callback([&] { result = runner::notebook(options); });
 }
 
+void add_learn(CLI::App& app, runner::LearnOptions& options, int& result) {
+  CLI::App* learn =
+      app.add_subcommand("learn", "Do the exercises: your file is graded each time you save it");
+  learn->add_option("name", options.name, "The exercise to begin with; without it, where you were");
+  learn->add_flag("--poll", options.poll,
+                  "Look at the file twice a second, where a folder tells nobody of its changes");
+  learn->add_flag("--watch", options.watch,
+                  "Without a terminal: go on after the first verdict, until you end it");
+  learn->callback([&] { result = runner::learn(options); });
+}
+
 // What the build calls to make the files that the suite proves an exercise with.
 struct Variant {
   std::string exercise, name, out;
@@ -131,6 +143,8 @@ int main(int argc, char** argv) {
   add_check(app, check, result);
   StudentOptions student;
   add_student_verbs(app, student, result);
+  runner::LearnOptions learn;
+  add_learn(app, learn, result);
   runner::NotebookOptions notebook;
   add_notebook(app, notebook, result);
   Variant variant;
