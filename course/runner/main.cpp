@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runner/check.hpp"
+#include "runner/completion.hpp"
 #include "runner/exercise.hpp"
 #include "runner/learn.hpp"
 #include "runner/notebook_verb.hpp"
@@ -111,6 +112,25 @@ void add_variant(CLI::App& app, Variant& variant) {
   });
 }
 
+// The verbs that are no author's tool, with their options.
+std::vector<runner::VerbWords> verbs_of(const CLI::App& app) {
+  std::vector<runner::VerbWords> verbs;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (verb->get_group().empty()) continue;
+    verbs.push_back({verb->get_name(), verb->get_description(), {}});
+    for (const CLI::Option* option : verb->get_options())
+      for (const std::string& name : option->get_lnames())
+        verbs.back().options.push_back("--" + name);
+  }
+  return runner::all_verbs(std::move(verbs));
+}
+void add_completion(CLI::App& app, std::string& folder, int& result) {
+  CLI::App* completion = app.add_subcommand("completion", "Write course/completion again");
+  completion->add_option("folder", folder, "Instead of course/completion");
+  completion->group("")->callback(
+      [&] { result = runner::write_completion(verbs_of(app), folder); });
+}
+
 // After the name of a lesson or benchmark every word is the program's own. Takes them off the command line.
 std::vector<std::string> take_program_arguments(std::vector<std::string>& words) {
   if (words.size() < 2 || (words[0] != "lesson" && words[0] != "bench")) return {};
@@ -147,6 +167,8 @@ int main(int argc, char** argv) {
   add_learn(app, learn, result);
   runner::NotebookOptions notebook;
   add_notebook(app, notebook, result);
+  std::string completion = YOTTA_SOURCE_DIR "/course/completion";
+  add_completion(app, completion, result);
   Variant variant;
   add_variant(app, variant);
 

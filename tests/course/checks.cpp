@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -260,6 +261,7 @@ TEST_CASE("what a student's program prints is no verdict") {
 const std::string forge = R"(
 #include <unistd.h>
 #include <fstream>
+#include <sstream>
 #include <string>
 inline void forge() {
   std::ifstream own("/proc/self/cmdline");
@@ -352,4 +354,43 @@ TEST_CASE("list, reset and check without a number are about what was begun") {
   const auto listed = nlohmann::json::parse(student.verb("list 03_m --json - 2>/dev/null").output);
   CHECK(listed[0]["begun"] == false);
   CHECK(listed[0]["points"] == 88);  // of the last version that compiled
+}
+
+TEST_CASE("the shells' completions are fresh, and complete verbs, options and exercises in bash") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string committed = YOTTA_SOURCE_DIR "/course/completion/";
+  const std::string runner = YOTTA_BUILD_DIR "/course/runner";
+  CHECK(shell(fmt::format("'{}' completion '{}'", runner, folder.path().string())).status == 0);
+  for (const char* file : {"yotta.bash", "_yotta"})
+    CHECK_MESSAGE(read_text(folder / file) == read_text(committed + file),
+                  "build/release/course/runner completion writes it again");
+  const auto completed = [&](const std::string& words) {
+    const Ending ending = run_limited(
+        {"bash", "-c",
+         fmt::format("cd '{}'; source course/completion/yotta.bash; COMP_WORDS=(./yotta {}); "
+                     "COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _yotta; echo \"${{COMPREPLY[@]}}\"",
+                     YOTTA_SOURCE_DIR, words)},
+        longest_wait);
+    return ending.output;
+  };
+  CHECK(completed("che") == "check\n");
+  CHECK(completed("check --fi") == "--file\n");
+  CHECK(completed("check 03.") == "03.1 03.2 03.3 03.4\n");
+  CHECK(completed("reset 03") == "03 03_matmul\n");
+  CHECK(completed("lesson tens") == "\n");
+  CHECK(contains(completed("lesson 0"), "04_tensor_cores"));
+  CHECK(contains(completed("bench matm"), "matmul"));
+}
+
+TEST_CASE("./yotta knows every verb that the shells complete") {
+  const std::string script = read_text(YOTTA_SOURCE_DIR "/yotta");
+  const std::string list = script.substr(script.find("\nverbs=\"") + 8);
+  const std::string known = " " + list.substr(0, list.find('"')) + " help ";
+  const std::string bash = read_text(YOTTA_SOURCE_DIR "/course/completion/yotta.bash");
+  const size_t begin = bash.find("words=\"", bash.find("COMP_CWORD\" = 1")) + 7;
+  std::istringstream verbs(bash.substr(begin, bash.find('"', begin) - begin));
+  int count = 0;
+  for (std::string verb; verbs >> verb; ++count)
+    CHECK_MESSAGE(contains(known, " " + verb + " "), verb);
+  CHECK(count > 10);
 }
