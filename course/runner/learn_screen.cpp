@@ -99,7 +99,7 @@ Lines head(const State& state, int width, int height) {
 
 // What was not written yet fails: that is how it begins.
 std::string welcome(const State& state) {
-  if (!state.compiled || state.exercise().points() > 0) return "";
+  if (!state.graded || !state.compiled || state.exercise().points() > 0) return "";
   return fmt::format(
       "That it fails is expected: nothing is written yet. Read the first message, write the part "
       "between its marks in {}, and save. It is graded again by itself.\n\n",
@@ -109,7 +109,8 @@ std::string welcome(const State& state) {
 // Without what the head shows, and what keys show here.
 bool is_shown_elsewhere(const State& state, const std::string& line) {
   return line.starts_with("  ✓  ") || line.starts_with("  ✗  ") ||
-         line.starts_with("For a hint:") || line == "All that the compiler says: -v" ||
+         line.starts_with("For a hint:") || line.starts_with("Building the tests of") ||
+         line == "All that the compiler says: -v" ||
          line == fmt::format("{} {}: {}", state.exercise().number(), state.exercise().title,
                              state.exercise().file);
 }

@@ -170,11 +170,12 @@ void take_verdict(State& state, const Event& event) {
   if (&state.exercise() != &*graded) return;
   const bool first = state.verdict.empty() && state.page == Page::statement;
   state.grading = false;
-  state.compiled = event.compiled;
+  state.compiled = event.compiled, state.graded = !event.tasks.empty();
   state.verdict = event.text, state.log = event.log;
   const std::string note = news(state, solved_before);
   if (!note.empty()) state.note = note;
-  if (first && state.exercise().points() == 0 && event.compiled) {  // read the task first
+  if (first && state.exercise().points() == 0 && state.compiled &&
+      state.graded) {  // read the task first
     state.note = "graded: v shows the verdict";
     return;
   }

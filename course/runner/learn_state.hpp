@@ -42,7 +42,8 @@ struct State {
   Page page = Page::statement;
   int scroll = 0;  // lines of the page that are above the screen
 
-  bool grading = false, compiled = true;
+  bool grading = false;
+  bool graded = false, compiled = true;  // the last verdict
   std::string verdict,
       log;  // of the exercise that is shown: what to mend first, and all that was said; empty: none yet
   std::string note;           // one line for what just happened
@@ -69,7 +70,7 @@ struct Event {
   std::string text = {};      // the key ("n", "up", "enter"), or what was said
   std::string exercise = {};  // of a verdict
   bool compiled = true;
-  std::vector<TaskVerdict> tasks = {};
+  std::vector<TaskVerdict> tasks = {};  // none: it could not be graded
   std::string log = {};
 };
 

@@ -74,7 +74,12 @@ void write_whole(const std::string& path, const std::string& text) {
 std::string progress_file() { return work_folder() + "/progress.json"; }
 
 std::string lock_file() {
-  fs::create_directories(work_folder());
+  std::error_code error;
+  fs::create_directories(work_folder(), error);
+  if (error)
+    throw std::runtime_error(fmt::format(
+        "cannot make the folder {} for your work: {}. The variable YOTTA_WORK names another one",
+        work_folder(), error.message()));
   return work_folder() + "/.progress.lock";
 }
 

@@ -264,6 +264,13 @@ TEST_CASE("the first failure says that it is expected") {
   CHECK_FALSE(contains(seen(later), "is expected"));
 }
 
+TEST_CASE("what could not be graded says why, and is nobody's failure") {
+  const State state = next(two_exercises(), verdict_of("07_sums", {})).state;
+  CHECK(state.page == Page::verdict);
+  CHECK(contains(seen(state), "it is wrong"));
+  CHECK_FALSE(contains(seen(state), "is expected"));
+}
+
 TEST_CASE("a verdict of another exercise counts there, and shows nothing here") {
   const Step step = next(two_exercises(), verdict_of("10_rings", {{"10.1", 50, true}}));
   CHECK(step.state.exercises[1].points() == 50);
