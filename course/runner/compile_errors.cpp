@@ -147,14 +147,16 @@ PartErrors placed(const Error& error, const Lines& lines, const Lines& parts) {
   return result;
 }
 
+// `usual`: only messages about the file itself whose meaning is known.
 std::vector<PartErrors> messages_by_part(Reader reader, const std::string& log,
-                                         const std::string& text) {
+                                         const std::string& text, bool usual = false) {
   for (const std::string& line : lines_of(log)) reader.read(line);
   const Lines lines = lines_of(text), parts = part_of_lines(text);
   std::vector<PartErrors> all;
   for (const Error& error : reader.errors()) {
     if (error.line <= 0) continue;
     const PartErrors one = placed(error, lines, parts);
+    if (usual && (one.meaning.empty() || one.elsewhere)) continue;
     const auto same = std::find_if(all.begin(), all.end(),
                                    [&](const PartErrors& other) { return other.part == one.part; });
     if (same == all.end())
@@ -174,9 +176,7 @@ std::vector<PartErrors> errors_by_part(const std::string& log, const std::string
 
 std::vector<PartErrors> warnings_by_part(const std::string& log, const std::string& file,
                                          const std::string& text) {
-  std::vector<PartErrors> all = messages_by_part(Reader(file, is_warning), log, text);
-  std::erase_if(all, [](const PartErrors& one) { return one.meaning.empty() || one.elsewhere; });
-  return all;
+  return messages_by_part(Reader(file, is_warning), log, text, /*usual=*/true);
 }
 
 std::string readable_errors(const std::string& log, const std::string& file, int most) {

@@ -157,16 +157,22 @@ std::string news(const State& state, const std::vector<std::string>& solved_befo
   return "";
 }
 
+// Writes the points into an exercise; returns the tasks that were solved before.
+std::vector<std::string> take_points(Exercise& exercise, const std::vector<TaskVerdict>& tasks) {
+  std::vector<std::string> solved_before;
+  for (Task& task : exercise.tasks) {
+    if (task.solved) solved_before.push_back(task.id);
+    for (const TaskVerdict& one : tasks)
+      if (one.id == task.id) task.points = one.points, task.solved = one.solved;
+  }
+  return solved_before;
+}
+
 void take_verdict(State& state, const Event& event) {
   const auto graded = std::find_if(state.exercises.begin(), state.exercises.end(),
                                    [&](const Exercise& one) { return one.id == event.exercise; });
   if (graded == state.exercises.end()) return;
-  std::vector<std::string> solved_before;
-  for (Task& task : graded->tasks) {
-    if (task.solved) solved_before.push_back(task.id);
-    for (const TaskVerdict& one : event.tasks)
-      if (one.id == task.id) task.points = one.points, task.solved = one.solved;
-  }
+  const std::vector<std::string> solved_before = take_points(*graded, event.tasks);
   if (&state.exercise() != &*graded) return;
   const bool first = state.verdict.empty() && state.page == Page::statement;
   state.grading = false;
@@ -174,12 +180,9 @@ void take_verdict(State& state, const Event& event) {
   state.verdict = event.text, state.log = event.log;
   const std::string note = news(state, solved_before);
   if (!note.empty()) state.note = note;
-  if (first && state.exercise().points() == 0 && state.compiled &&
-      state.graded) {  // read the task first
-    state.note = "graded: v shows the verdict";
-    return;
-  }
-  if (state.page == Page::statement || state.page == Page::verdict || state.page == Page::log)
+  if (first && state.exercise().points() == 0 && state.compiled && state.graded)
+    state.note = "graded: v shows the verdict";  // the task is to be read first
+  else if (state.page == Page::statement || state.page == Page::verdict || state.page == Page::log)
     show(state, Page::verdict);
 }
 

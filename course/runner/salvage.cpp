@@ -87,22 +87,17 @@ std::string with_starter_parts(const std::string& text, const std::string& start
   for (const Part& part : parts_of(starter)) fresh[part.id] = part.lines;
   const Lines lines = lines_of(text), ids = part_of_lines(text);
   std::string result;
-  size_t next = 0;  // line of the starter's part
   for (size_t i = 0; i < lines.size(); ++i) {
-    const bool first = i == 0 || ids[i] != ids[i - 1];
-    const bool last = i + 1 == lines.size() || ids[i] != ids[i + 1];
-    if (!has(parts, ids[i])) {
-      result += lines[i] + "\n";
-      continue;
-    }
-    const Lines& other = fresh[ids[i]];
-    if (first) next = 0;
-    if (last)
-      for (; next < other.size(); ++next) result += other[next] + "\n";
-    if (first || last)
-      result += lines[i] + "\n";
-    else
-      result += (next < other.size() ? other[next] : "") + "\n", ++next;
+    result += lines[i] + "\n";
+    if (!has(parts, ids[i])) continue;
+    size_t last = i;  // the mark that closes the part which this line opens
+    while (last + 1 < lines.size() && ids[last + 1] == ids[i]) ++last;
+    if (last == i) continue;
+    Lines other = fresh[ids[i]];
+    other.resize(std::max(other.size(), last - i - 1));
+    for (const std::string& line : other) result += line + "\n";
+    result += lines[last] + "\n";
+    i = last;
   }
   return result;
 }

@@ -65,18 +65,27 @@ nlohmann::json list_json(const Exercise& exercise, const Standing& standing) {
           {"complete", standing.complete}};
 }
 
-std::string indented(const std::string& text) {
-  std::string out;
-  for (const std::string& line : lines_of(text)) out += "  " + line + "\n";
-  return out;
-}
-
 bool agreed(const std::string& question) {
   fmt::print("{} [y/N] ", question);
   std::fflush(stdout);
   std::string answer;
   std::getline(std::cin, answer);
   return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+void print_hints(const std::string& task, const std::vector<std::string>& hints, size_t most) {
+  for (size_t i = 0; i < std::min(most, hints.size()); ++i)
+    fmt::print("{}\n{}\n",
+               paint(Color::bold, fmt::format("{}, hint {} of {}", task, i + 1, hints.size())),
+               indented(hints[i]));
+}
+
+void print_solution(const Exercise& exercise, const std::string& task) {
+  const std::string solution = where_the_solution_is(exercise);
+  fmt::print("There are no more hints.{}\n",
+             solution.empty() ? ""
+                              : fmt::format(" A solution stands in {}, between the marks of {}.",
+                                            solution, task));
 }
 
 }  // namespace
@@ -117,18 +126,12 @@ int hint(const std::string& name) {
   }
   const std::vector<std::string> hints = read_hints(exercise, task);
   const auto read = static_cast<size_t>(progress.hints(task));
-  for (size_t i = 0; i < std::min(read + 1, hints.size()); ++i)
-    fmt::print("{}\n{}\n",
-               paint(Color::bold, fmt::format("{}, hint {} of {}", task, i + 1, hints.size())),
-               indented(hints[i]));
+  print_hints(task, hints, read + 1);
   if (read < hints.size()) progress.set_hints(task, static_cast<int>(read + 1));
   if (exercise.points_per_hint > 0)
     fmt::print("Each hint takes {} of the task's points.\n", exercise.points_per_hint);
   if (read + 1 < hints.size()) fmt::print("Once more for the next one.\n");
-  const std::string solution = where_the_solution_is(exercise);
-  if (read >= hints.size() && !solution.empty())
-    fmt::print("There are no more hints. A solution stands in {}, between the marks of {}.\n",
-               solution, task);
+  if (read >= hints.size()) print_solution(exercise, task);
   return 0;
 }
 

@@ -42,12 +42,6 @@ std::string first_lines(const std::string& text, int most) {
                      lines.size() - shown);
 }
 
-std::string indented(const std::string& text) {
-  std::string out;
-  for (const std::string& line : lines_of(text)) out += "  " + line + "\n";
-  return out;
-}
-
 std::string task_table(const Grade& grade) {
   std::string text;
   for (const TaskResult& result : grade.tasks)
@@ -237,6 +231,12 @@ std::string points_text(const Verdict& verdict) {
 }
 
 }  // namespace
+
+std::string indented(const std::string& text) {
+  std::string out;
+  for (const std::string& line : lines_of(text)) out += "  " + line + "\n";
+  return out;
+}
 
 bool Verdict::solved(const std::string& task) const {
   if (task.empty()) return complete();

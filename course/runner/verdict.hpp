@@ -52,6 +52,9 @@ nlohmann::json verdict_json(const Exercise& exercise, const Verdict& verdict);
 nlohmann::json kept_tasks(const Grade& grade);
 std::optional<Grade> grade_of_kept(const Exercise& exercise, const nlohmann::json& kept);
 
+// Each line two blanks further in.
+std::string indented(const std::string& text);
+
 // Nothing of a task was run.
 Grade no_points(const Exercise& exercise);
 

@@ -401,6 +401,21 @@ TEST_CASE("the verdict says which tasks do not compile, and shows the others'") 
   CHECK_FALSE(verdict.solved("7.1"));
 }
 
+TEST_CASE("a warning whose meaning is known is shown when a case failed") {
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}});
+  const std::string log =
+      "/w/sums.hpp:4:3: warning: no return statement in function\n    4 |   one\n";
+  const std::string other = "/w/sums.hpp:4:3: warning: unused variable 'x'\n";
+  Verdict verdict = verdict_of(grade_of(exercise, {{"7.1: a", false}}));
+  verdict.warnings = warnings_by_part(other + log, "/w/sums.hpp", marked);
+  const std::string text = verdict_text(exercise, verdict);
+  CHECK_MESSAGE(contains(text, "The compiler warns:\n"), text);
+  CHECK_MESSAGE(contains(text, "can end without a return"), text);
+  CHECK(errors_of(log).empty());
+  verdict.grade = grade_of(exercise, {{"7.1: a"}});
+  CHECK_FALSE(contains(verdict_text(exercise, verdict), "warns"));
+}
+
 TEST_CASE("one task's verdict holds its cases, and what befell the program") {
   const Exercise exercise = exercise_of({{"7.1", "one", 40}, {"7.2", "two", 60}});
   const Verdict verdict = verdict_of(grade_of(
