@@ -153,7 +153,7 @@ TEST_CASE("a lesson is found by number, by name or by both; else the nearest is 
   CHECK(message("99") == "there is no lesson '99'; `./yotta lesson` lists them all");
   CHECK_THROWS_WITH(
       runner::choose(topics, "dpd", "exercise"),
-      "there is no exercise 'dpd'; did you mean 13_ddp? `./yotta check` lists them all");
+      "there is no exercise 'dpd'; did you mean 13_ddp? `./yotta list` lists them all");
   CHECK_THROWS(runner::choose({}, "ddp", "lesson"));
 }
 

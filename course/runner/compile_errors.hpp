@@ -21,13 +21,18 @@ struct PartErrors {
   int line = 0;       // of the student's file
   std::string text;   // the compiler's message with its source lines
   int more = 0;
-  bool elsewhere = false;  // the message is about another file, and `line` is why
+  bool elsewhere = false;    // the message is about another file, and `line` is why
+  std::string meaning = {};  // in plain words; empty: it is none of the usual ones
 };
 
 // The errors that a student's file (its path and its text) has caused, in the order of the compiler's first messages.
 // Empty when no error has to do with it.
 std::vector<PartErrors> errors_by_part(const std::string& log, const std::string& file,
                                        const std::string& text);
+
+// The same of warnings in the file itself, those whose meaning is known: that a value is missing where a function ends.
+std::vector<PartErrors> warnings_by_part(const std::string& log, const std::string& file,
+                                         const std::string& text);
 
 // What a compiler said, without what is not about `file`: its errors with their source lines, at most
 // `most` of them; paths begin at the project's root. Empty when no error is about the file.

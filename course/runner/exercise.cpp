@@ -182,7 +182,8 @@ std::string Exercise::library_text() const {
 std::string Exercise::starter() const { return folder + "/" + file_name(); }
 std::string Exercise::work_copy() const {
   const char* const elsewhere = std::getenv("YOTTA_WORK");
-  const std::string work = elsewhere == nullptr ? YOTTA_SOURCE_DIR "/work" : elsewhere;
+  const bool named = elsewhere != nullptr && *elsewhere != '\0';
+  const std::string work = named ? elsewhere : YOTTA_SOURCE_DIR "/work";
   return fmt::format("{}/{}/{}", fs::absolute(work).string(), id, file_name());
 }
 

@@ -1,4 +1,4 @@
-// The runner: what `./yotta lesson`, `bench`, `check`, `notebook` and `test` hand over to. This file reads the
+// The runner: what most verbs of ./yotta hand over to. This file reads the
 // command line and nothing else, because CLI11 takes long to compile; each verb has files of its own.
 #include <fmt/core.h>
 
@@ -10,10 +10,14 @@
 
 #include "runner/author.hpp"
 #include "runner/check.hpp"
+#include "runner/completion.hpp"
 #include "runner/exercise.hpp"
+#include "runner/learn.hpp"
 #include "runner/notebook_verb.hpp"
 #include "runner/predict.hpp"
 #include "runner/slides.hpp"
+#include "runner/student_verbs.hpp"
+#include "runner/submission.hpp"
 #include "runner/suite.hpp"
 #include "runner/topics.hpp"
 #include "runner/verify.hpp"
@@ -36,11 +40,14 @@ CLI::App* add_choice(CLI::App& app, const std::string& verb, const std::string& 
 }
 
 void add_check(CLI::App& app, runner::CheckOptions& options, int& result) {
-  CLI::App* check = app.add_subcommand("check", "List the exercises, or grade one");
-  check->add_option("name", options.name, "Its number or name");
+  CLI::App* check = app.add_subcommand("check", "Grade an exercise, or everything that was begun");
+  check->add_option("name", options.name, "Its number or name; 10.3 is one of its tasks");
   check->add_option("--file", options.file, "Grade this file instead of the one in work/");
   check->add_option("--json", options.json,
                     "Write the verdict to this file too; - is standard output");
+  check->add_flag(
+      "-v,--verbose", options.verbose,
+      "Show every failure, all that the compiler says and all that your program prints");
   check->add_flag("--hint", options.hint, "Show the next hint for the first open task");
   check->add_flag(
       "--afresh", options.afresh,
@@ -48,6 +55,26 @@ void add_check(CLI::App& app, runner::CheckOptions& options, int& result) {
   check->add_flag("--cut", options.cut,
                   "For authors: cut the starter from the library's header again");
   check->callback([&] { result = runner::check(options); });
+}
+
+// `list`, `hint` and `reset`.
+struct StudentOptions {
+  std::string word, json;
+  bool yes = false;
+};
+void add_student_verbs(CLI::App& app, StudentOptions& options, int& result) {
+  CLI::App* list = app.add_subcommand("list", "List the exercises, with what you have earned");
+  list->add_option("word", options.word, "Only those with this word in their name or title");
+  list->add_option("--json", options.json, "Write the list to this file too; - is standard output");
+  list->callback([&] { result = runner::list_exercises(options.word, options.json); });
+  CLI::App* hint = app.add_subcommand("hint", "Show the next hint");
+  hint->add_option("name", options.word, "An exercise's number or name; 10.3 is one of its tasks")
+      ->required();
+  hint->callback([&] { result = runner::hint(options.word); });
+  CLI::App* reset = app.add_subcommand("reset", "Start an exercise again; your file is kept");
+  reset->add_option("name", options.word, "Its number or name")->required();
+  reset->add_flag("-y,--yes", options.yes, "Do not ask");
+  reset->callback([&] { result = runner::reset(options.word, options.yes); });
 }
 
 void add_notebook(CLI::App& app, runner::NotebookOptions& options, int& result) {
@@ -91,6 +118,17 @@ void add_exercise(CLI::App& app, std::string& name, int& result) {
   verify->callback([&] { result = runner::verify(name); });
 }
 
+void add_learn(CLI::App& app, runner::LearnOptions& options, int& result) {
+  CLI::App* learn =
+      app.add_subcommand("learn", "Do the exercises: your file is graded each time you save it");
+  learn->add_option("name", options.name, "The exercise to begin with; without it, where you were");
+  learn->add_flag("--poll", options.poll,
+                  "Look at the file twice a second, where a folder tells nobody of its changes");
+  learn->add_flag("--watch", options.watch,
+                  "Without a terminal: go on after the first verdict, until you end it");
+  learn->callback([&] { result = runner::learn(options); });
+}
+
 // What the build calls to make the files that the suite proves an exercise with.
 struct Variant {
   std::string exercise, name, out;
@@ -105,6 +143,25 @@ void add_variant(CLI::App& app, Variant& variant) {
     const runner::Exercise exercise = runner::read_exercise(YOTTA_SOURCE_DIR, variant.exercise);
     runner::write_text(variant.out, runner::variant_of(exercise, variant.name));
   });
+}
+
+// The verbs that are no author's tool, with their options.
+std::vector<runner::VerbWords> verbs_of(const CLI::App& app) {
+  std::vector<runner::VerbWords> verbs;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (verb->get_group().empty()) continue;
+    verbs.push_back({verb->get_name(), verb->get_description(), {}});
+    for (const CLI::Option* option : verb->get_options())
+      for (const std::string& name : option->get_lnames())
+        verbs.back().options.push_back("--" + name);
+  }
+  return runner::all_verbs(std::move(verbs));
+}
+void add_completion(CLI::App& app, std::string& folder, int& result) {
+  CLI::App* completion = app.add_subcommand("completion", "Write course/completion again");
+  completion->add_option("folder", folder, "Instead of course/completion");
+  completion->group("")->callback(
+      [&] { result = runner::write_completion(verbs_of(app), folder); });
 }
 
 // After the name of a lesson or benchmark every word is the program's own. Takes them off the command line.
@@ -137,6 +194,10 @@ int main(int argc, char** argv) {
 
   runner::CheckOptions check;
   add_check(app, check, result);
+  StudentOptions student;
+  add_student_verbs(app, student, result);
+  runner::LearnOptions learn;
+  add_learn(app, learn, result);
   runner::NotebookOptions notebook;
   add_notebook(app, notebook, result);
   runner::PredictOptions predict;
@@ -145,6 +206,8 @@ int main(int argc, char** argv) {
   add_slides(app, slides, result);
   std::string exercise;
   add_exercise(app, exercise, result);
+  std::string completion = YOTTA_SOURCE_DIR "/course/completion";
+  add_completion(app, completion, result);
   Variant variant;
   add_variant(app, variant);
 
@@ -163,7 +226,13 @@ int main(int argc, char** argv) {
     std::reverse(words.begin(), words.end());  // the order in which CLI11 takes a list
     app.parse(words);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    return app.exit(error) == 0 ? 0 : runner::usage_error;
+  } catch (const runner::UsageError& error) {
+    fmt::print(stderr, "yotta: {}\n", error.what());
+    return runner::usage_error;
+  } catch (const runner::NoSuchTopic& error) {
+    fmt::print(stderr, "yotta: {}\n", error.what());
+    return runner::usage_error;
   } catch (const std::exception& error) {
     fmt::print(stderr, "yotta: {}\n", error.what());
     return 1;

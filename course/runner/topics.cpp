@@ -145,15 +145,14 @@ const Topic& choose(const std::vector<Topic>& topics, std::string_view word,
       best = distance;
     }
   }
-  if (nearest == nullptr) throw std::runtime_error(fmt::format("there is no {} yet", kind));
+  if (nearest == nullptr) throw NoSuchTopic(fmt::format("there is no {} yet", kind));
   const char* verb = kind == "lesson"     ? "lesson"
-                     : kind == "exercise" ? "check"
+                     : kind == "exercise" ? "list"
                      : kind == "notebook" ? "notebook"
                                           : "bench";
   const bool is_number = word.find_first_not_of("0123456789") == word.npos;  // near to no other
-  throw std::runtime_error(fmt::format("there is no {} '{}';{} `./yotta {}` lists them all", kind,
-                                       word, is_number ? "" : " did you mean " + nearest->id + "?",
-                                       verb));
+  throw NoSuchTopic(fmt::format("there is no {} '{}';{} `./yotta {}` lists them all", kind, word,
+                                is_number ? "" : " did you mean " + nearest->id + "?", verb));
 }
 
 int lesson(const std::string& name, const std::vector<std::string>& arguments,

@@ -1,6 +1,7 @@
 // What there is to run: the lessons of lessons/ and the benchmarks of bench/, found by number or name.
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +19,12 @@ struct Topic {
 std::vector<Topic> find_lessons(const std::string& root);
 std::vector<Topic> find_benchmarks(const std::string& root);
 
+struct NoSuchTopic : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 // The topic called `word` (a number, a name or both: 10, collectives, 10_collectives).
-// Throws std::runtime_error that names the nearest one when there is none.
+// Throws NoSuchTopic that names the nearest one when there is none.
 const Topic& choose(const std::vector<Topic>& topics, std::string_view word, std::string_view kind);
 
 // How many letters must be changed, added or removed to turn a into b.

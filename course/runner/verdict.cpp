@@ -1,9 +1,8 @@
 #include "runner/verdict.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "course/shared/console.hpp"
 
@@ -13,8 +12,9 @@ using yotta::console::paint;
 namespace runner {
 namespace {
 
-constexpr size_t width = 120;  // of the screen
-constexpr int most_parts = 5;  // with compile errors
+constexpr size_t width = 120;     // of the screen
+constexpr int most_printed = 12;  // lines of what the program printed, with their heading
+constexpr int most_parts = 5;     // with compile errors
 
 // At most so many bytes, and no half letter.
 std::string cut_short(const std::string& line, size_t letters) {
@@ -38,7 +38,7 @@ std::string first_lines(const std::string& text, int most) {
     out += (shown > 0 ? "\n" : "") + line;
   }
   if (shown == lines.size()) return out + "\n";
-  return fmt::format("{}{}... {} more lines: --json has them\n", out, letters < 80 ? "  " : "\n  ",
+  return fmt::format("{}{}... {} more lines: -v shows them\n", out, letters < 80 ? "  " : "\n  ",
                      lines.size() - shown);
 }
 
@@ -82,12 +82,44 @@ std::string messages(const Grade& grade) {
   const std::vector<const CaseResult*> all = first_messages(grade);
   const auto begun =
       std::count_if(all.begin(), all.end(), [](const CaseResult* one) { return !not_begun(*one); });
-  const int room = verdict_lines - 10 - static_cast<int>(grade.tasks.size() + all.size());
+  const int said = std::min(most_printed, static_cast<int>(lines_of(grade.output).size()) + 2);
+  const int room = verdict_lines - 14 - (grade.output.empty() ? 0 : said) -
+                   static_cast<int>(grade.tasks.size() + all.size());
   const int share = std::clamp(begun > 0 ? (room - 8) / static_cast<int>(begun) : 1, 1, 8);
   const int first = std::max(1, room - share * (static_cast<int>(begun) - 1));
   std::string text;
   for (const CaseResult* one : all) text += one_message(*one, one == all.front() ? first : share);
   return text.empty() ? "" : "\n" + text;
+}
+
+// Of one task, with what befell the whole program; the points stay those of all.
+Grade only_task(const std::string& id, Grade grade) {
+  if (id.empty()) return grade;
+  std::erase_if(grade.tasks, [&](const TaskResult& result) { return result.task.id != id; });
+  std::erase_if(grade.cases, [&](const CaseResult& one) {
+    return one.task() != id && one.name != whole_program;
+  });
+  return grade;
+}
+
+std::string all_messages(const Grade& grade) {
+  std::string text;
+  for (const CaseResult& one : grade.cases)
+    if (!one.passed) text += paint(Color::bold, one.name) + "\n" + indented(one.message);
+  return text.empty() ? "" : "\n" + text;
+}
+
+// What the student's program printed: of use when a case failed.
+std::string printed(const Grade& grade, bool all) {
+  constexpr size_t first_of_it = 10;  // lines
+  const Lines lines = lines_of(grade.output);
+  if (lines.empty() || (!all && grade.first_failed() == nullptr)) return "";
+  std::string text = "\n" + paint(Color::bold, "Your program printed:") + "\n";
+  for (size_t i = 0; i < lines.size() && (all || i < first_of_it); ++i)
+    text += "  " + (all ? lines[i] : cut_short(lines[i], width - 8)) + "\n";
+  if (!all && lines.size() > first_of_it)
+    text += fmt::format("  ... {} more lines: -v shows them\n", lines.size() - first_of_it);
+  return text;
 }
 
 std::string hints_line(const Verdict& verdict) {
@@ -115,23 +147,65 @@ std::string where(const Exercise& exercise, const PartErrors& errors) {
                      errors.after);
 }
 
-std::string errors_text(const Exercise& exercise, const Verdict& verdict) {
+std::string part_errors_text(const Exercise& exercise, const PartErrors& errors) {
+  std::string text =
+      paint(Color::bold, where(exercise, errors) + ":") + "\n" + first_lines(errors.text, 6);
+  if (errors.elsewhere) text += fmt::format("  because of line {} of your file\n", errors.line);
+  if (!errors.meaning.empty()) text += "  " + paint(Color::cyan, errors.meaning) + "\n";
+  if (errors.more > 0)
+    text += fmt::format("  ... and {} more {} there\n", errors.more,
+                        errors.more == 1 ? "error" : "errors");
+  return text;
+}
+
+bool names(const std::vector<PartErrors>& errors, const std::string& part) {
+  return std::any_of(errors.begin(), errors.end(),
+                     [&](const PartErrors& one) { return one.part == part; });
+}
+
+// Where it is known which parts are to blame, what they have caused elsewhere is noise.
+std::vector<PartErrors> to_blame(const Verdict& verdict) {
+  std::vector<PartErrors> kept;
+  for (const PartErrors& one : verdict.part_errors)
+    if (std::count(verdict.left_out.begin(), verdict.left_out.end(), one.part) > 0)
+      kept.push_back(one);
+  return kept.empty() ? verdict.part_errors : kept;
+}
+
+std::string errors_text(const Exercise& exercise, const Verdict& verdict, bool all) {
+  std::string text = "It does not compile.\n\n";
+  if (all) return text + printable(verdict.log) + verdict.marks;
   if (verdict.part_errors.empty())
-    return first_lines(printable(verdict.compile_errors), verdict_lines - 10);
-  std::string text;
+    return text + first_lines(printable(verdict.compile_errors), verdict_lines - 10);
   int shown = 0;
-  for (const PartErrors& errors : verdict.part_errors) {
-    if (++shown > most_parts) break;
-    text += paint(Color::bold, where(exercise, errors) + ":") + "\n" + first_lines(errors.text, 6);
-    if (errors.elsewhere) text += fmt::format("  because of line {} of your file\n", errors.line);
-    if (errors.more > 0)
-      text += fmt::format("  ... and {} more {} there\n", errors.more,
-                          errors.more == 1 ? "error" : "errors");
-  }
+  for (const PartErrors& errors : to_blame(verdict))
+    if (++shown <= most_parts) text += part_errors_text(exercise, errors);
   if (shown > most_parts)
-    text += fmt::format("... and errors in {} more parts\n",
-                        static_cast<int>(verdict.part_errors.size()) - most_parts);
-  return text + verdict.marks;
+    text += fmt::format("... and errors in {} more parts\n", shown - most_parts);
+  for (const std::string& part : verdict.left_out)
+    if (!names(verdict.part_errors, part))
+      text += fmt::format("The brackets in {} do not match.\n", title_of(exercise, part));
+  return text + verdict.marks + "All that the compiler says: -v\n";
+}
+
+// What a compiler only warns of is mostly why a case fails.
+std::string warnings_text(const Verdict& verdict) {
+  if (verdict.warnings.empty() || verdict.grade.complete()) return "";
+  const PartErrors& first = verdict.warnings.front();
+  return fmt::format("\n{}\n{}  {}\n", paint(Color::bold, "The compiler warns:"),
+                     first_lines(first.text, 1), paint(Color::cyan, first.meaning));
+}
+
+// The table of tasks and what failed; before it, which tasks do not compile.
+std::string cases_text(const Verdict& verdict, Grade grade, bool all) {
+  std::string text;
+  if (!verdict.left_out.empty()) {
+    text = fmt::format("\nThe rest compiles without {}, and was graded:\n\n",
+                       fmt::join(verdict.left_out, ", "));
+    std::erase_if(grade.cases, [](const CaseResult& one) { return !one.passed && not_begun(one); });
+  }
+  text += task_table(grade) + (all ? all_messages(grade) : messages(grade));
+  return text + printed(grade, all) + warnings_text(verdict);
 }
 
 // Why a task has fewer points than its cases look like.
@@ -146,138 +220,46 @@ std::string needs_others_line(const Grade& grade) {
 std::string points_text(const Verdict& verdict) {
   const Grade& grade = verdict.grade;
   const std::string points = fmt::format("{} of {} points", grade.points, grade.of);
+  if (!verdict.kept_from.empty() && !verdict.left_out.empty())
+    return fmt::format(
+        "{}: of each task the better of now and of your last version that compiled, of {}\n",
+        paint(Color::bold, points), verdict.kept_from);
   if (!verdict.kept_from.empty())
     return fmt::format("{}: those of your last version that compiled, of {}\n",
                        paint(Color::bold, points), verdict.kept_from);
   return paint(verdict.complete() ? Color::green : Color::bold, points) + "\n";
 }
 
-nlohmann::json task_json(const Grade& grade, const TaskResult& result) {
-  const CaseResult* failed = grade.first_failed(result.task.id);
-  return {{"id", result.task.id},
-          {"title", result.task.title},
-          {"points", result.points},
-          {"of", result.task.points},
-          {"cases", result.cases},
-          {"passed", result.passed},
-          {"solved", result.solved},
-          {"hint_points", result.hint_points},
-          {"message", failed == nullptr ? "" : failed->message}};
-}
-
-nlohmann::json part_json(const PartErrors& errors) {
-  nlohmann::json json = {{"line", errors.line}, {"message", errors.text}, {"more", errors.more}};
-  json["task"] = errors.part.empty() ? nlohmann::json() : nlohmann::json(errors.part);
-  json["after"] = errors.after.empty() ? nlohmann::json() : nlohmann::json(errors.after);
-  return json;
-}
-
-nlohmann::json hints_json(const Exercise& exercise, const Verdict& verdict) {
-  if (!verdict.hints) return nullptr;
-  nlohmann::json list = nlohmann::json::array();
-  for (const HintsRead& one : *verdict.hints) {
-    if (one.read == 0) continue;
-    nlohmann::json read = nlohmann::json::array();
-    const std::vector<std::string> hints = read_hints(exercise, one.task);
-    for (int i = 0; i < one.read; ++i) read.push_back(hints.at(static_cast<size_t>(i)));
-    list.push_back({{"task", one.task}, {"read", one.read}, {"of", one.of}, {"hints", read}});
-  }
-  return list;
-}
-
-std::string verdict_word(const Verdict& verdict) {
-  if (!verdict.refused.empty()) return "refused";
-  if (!verdict.compiled()) return "not compiling";
-  return verdict.complete() ? "complete" : "partial";
-}
-
 }  // namespace
 
-std::string verdict_text(const Exercise& exercise, const Verdict& verdict) {
+std::string indented(const std::string& text) {
+  std::string out;
+  for (const std::string& line : lines_of(text)) out += "  " + line + "\n";
+  return out;
+}
+
+bool Verdict::solved(const std::string& task) const {
+  if (task.empty() || !refused.empty()) return complete();
+  const auto is_left_out = std::find(left_out.begin(), left_out.end(), task) != left_out.end();
+  for (const TaskResult& result : grade.tasks)
+    if (result.task.id == task)
+      return result.solved && !is_left_out && (compiled() || !left_out.empty());
+  return false;
+}
+
+std::string verdict_text(const Exercise& exercise, const Verdict& verdict, const Shown& shown) {
+  const Grade grade = only_task(shown.task, verdict.grade);
   std::string text;
   if (!verdict.refused.empty())
-    text = "It is refused, and has no points.\n\n" +
-           first_lines(printable(verdict.refused), verdict_lines - 10);
-  else if (!verdict.compiled())
-    text = "It does not compile.\n\n" + errors_text(exercise, verdict);
-  else
-    text = task_table(verdict.grade) + messages(verdict.grade);
-  if (verdict.compiled() && verdict.refused.empty() && !verdict.complete() &&
-      !exercise.tasks.empty())
-    text += fmt::format("\nFor a hint: ./yotta check {} --hint\n", exercise.number());
-  return text + "\n" + needs_others_line(verdict.grade) + hints_line(verdict) +
-         points_text(verdict);
-}
-
-nlohmann::json verdict_json(const Exercise& exercise, const Verdict& verdict) {
-  const Grade& grade = verdict.grade;
-  nlohmann::json json = {{"exercise", exercise.id},
-                         {"file", relative(verdict.file)},
-                         {"graded", true},
-                         {"compiled", verdict.compiled()},
-                         {"compile_errors", verdict.compile_errors},
-                         {"errors_by_task", nlohmann::json::array()},
-                         {"points", grade.points},
-                         {"of", grade.of},
-                         {"complete", verdict.complete()},
-                         {"verdict", verdict_word(verdict)},
-                         {"refused", verdict.refused},
-                         {"sandbox", grade.sandbox},
-                         {"hints", hints_json(exercise, verdict)},
-                         {"seconds", verdict.seconds},
-                         {"tasks", nlohmann::json::array()},
-                         {"cases", nlohmann::json::array()}};
-  json["kept_from"] =
-      verdict.kept_from.empty() ? nlohmann::json() : nlohmann::json(verdict.kept_from);
-  for (const PartErrors& errors : verdict.part_errors)
-    json["errors_by_task"].push_back(part_json(errors));
-  for (const TaskResult& result : grade.tasks) json["tasks"].push_back(task_json(grade, result));
-  for (const CaseResult& one : grade.cases)
-    json["cases"].push_back({{"name", one.name},
-                             {"passed", one.passed},
-                             {"weight", one.weight},
-                             {"needs_others", one.needs_others},
-                             {"message", one.message}});
-  return json;
-}
-
-nlohmann::json kept_tasks(const Grade& grade) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const TaskResult& result : grade.tasks) {
-    nlohmann::json task = task_json(grade, result);
-    task.erase("message");
-    task["points"] = result.points + result.hint_points;  // hints are counted anew
-    list.push_back(task);
-  }
-  return list;
-}
-
-std::optional<Grade> grade_of_kept(const Exercise& exercise, const nlohmann::json& kept) {
-  if (!kept.is_array() || kept.size() != exercise.tasks.size()) return {};
-  Grade grade = no_points(exercise);
-  try {
-    for (size_t i = 0; i < kept.size(); ++i) {
-      TaskResult& result = grade.tasks[i];
-      const nlohmann::json& task = kept[i];
-      if (task.at("id") != result.task.id || task.at("of") != result.task.points) return {};
-      result.points = std::clamp(task.at("points").get<int>(), 0, result.task.points);
-      result.cases = task.at("cases"), result.passed = task.at("passed");
-      result.solved = task.at("solved");
-      grade.points += result.points;
-    }
-  } catch (const nlohmann::json::exception&) {
-    return {};
-  }
-  return grade;
-}
-
-Grade no_points(const Exercise& exercise) {
-  Grade grade;
-  for (const Task& task : exercise.tasks) {
-    grade.tasks.push_back({task});
-    grade.of += task.points;
-  }
-  return grade;
+    return "It is refused, and has no points.\n\n" +
+           first_lines(printable(verdict.refused), verdict_lines - 10) + "\n" + points_text(verdict);
+  if (!verdict.compiled()) text = errors_text(exercise, verdict, shown.all);
+  if (verdict.compiled() || !verdict.left_out.empty())
+    text += cases_text(verdict, grade, shown.all);
+  if (verdict.compiled() && !verdict.solved(shown.task) && !exercise.tasks.empty())
+    text += fmt::format("\nFor a hint: ./yotta hint {}\n",
+                        shown.task.empty() ? exercise.number() : shown.task);
+  return text + "\n" + needs_others_line(grade) + hints_line(verdict) + points_text(verdict);
 }
 
 }  // namespace runner

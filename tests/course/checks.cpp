@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -47,11 +48,16 @@ class Student {
  public:
   explicit Student(const Exercise& task = exercise()) : exercise_(task) {}
   std::string file() const { return folder_ / (exercise_.id + "/" + exercise_.file_name()); }
-  std::string state() const { return folder_ / (exercise_.id + "/.state.json"); }
+  std::string old_state() const { return folder_ / (exercise_.id + "/.state.json"); }
+  std::string progress() const { return folder_ / "progress.json"; }
   Ending check(const std::string& options = "") const {
-    return shell(fmt::format("YOTTA_WORK='{}' '{}/course/runner' check {} {}",
-                             folder_.path().string(), YOTTA_BUILD_DIR, exercise_.number(),
-                             options));
+    return verb(fmt::format("check {} {}", exercise_.number(), options));
+  }
+  Ending hint() const { return verb("hint 03"); }
+  // Any verb, in this student's folder.
+  Ending verb(const std::string& words) const {
+    return shell(fmt::format("YOTTA_WORK='{}' '{}/course/runner' {}", folder_.path().string(),
+                             YOTTA_BUILD_DIR, words));
   }
   Ending check_text(const std::string& text) const {
     write_text(file(), text);
@@ -145,13 +151,18 @@ TEST_CASE("what does not compile keeps the last version's points and names the t
   CHECK(ending.status == 1);
   CHECK(contains(ending.output, "In 03.2, the kernel with a column of sums a thread:\n"));
   CHECK(contains(ending.output, "nonsense"));
-  CHECK(contains(ending.output, "88 of 100 points: those of your last version that compiled"));
+  CHECK(contains(ending.output,
+                 "100 of 100 points: of each task the better of now and of your last"));
   const nlohmann::json verdict = student.verdict();
   CHECK(verdict["compiled"] == false);
-  CHECK(verdict["points"] == 88);
+  CHECK(verdict["left_out"] == std::vector<std::string>{"03.2"});
+  CHECK(verdict["points"] == 100);
   CHECK(verdict["kept_from"].is_string());
-  CHECK(verdict["tasks"][2]["points"] == 23);
+  CHECK(verdict["tasks"][2]["points"] == 35);
   CHECK(verdict["errors_by_task"][0]["task"] == "03.2");
+  CHECK(student.check_text("nonsense\n" + solution("library")).status == 1);  // in no part
+  CHECK(student.verdict()["points"] == 88);
+  CHECK(student.verdict()["tasks"][2]["points"] == 23);
   CHECK(student.check_text(solution("library")).status == 0);
   CHECK(student.check_text(with_line("03.2", "nonsense;")).status == 1);  // though 100 are kept
 }
@@ -172,7 +183,10 @@ TEST_CASE("a file that is no student's own keeps no points of another") {
   const std::string other = folder / "matmul_register_tiles.hpp";
   write_text(other, with_line("03.2", "nonsense;"));
   const Ending ending = student.check("--file '" + other + "'");
-  CHECK_MESSAGE(contains(ending.output, "\n0 of 100 points\n"), ending.output);
+  CHECK_MESSAGE(contains(ending.output, "\n70 of 100 points\n"), ending.output);
+  write_text(other, "nonsense\n" + solution("library"));
+  const Ending none = student.check("--file '" + other + "'");
+  CHECK_MESSAGE(contains(none.output, "\n0 of 100 points\n"), none.output);
 }
 
 TEST_CASE("the verdict says which hints were read, also for a folder that was handed in") {
@@ -189,23 +203,38 @@ TEST_CASE("the verdict says which hints were read, also for a folder that was ha
   CHECK(student.check("--hint").output == "Every task is solved.\n");
   const Student instructor;
   CHECK(contains(instructor.check("--file '" + student.file() + "'").output, "Hints read: 03.3"));
-  fs::remove(student.state());
+  fs::remove(student.progress());
   CHECK_FALSE(contains(instructor.check("--file '" + student.file() + "'").output, "Hints"));
 }
 
-TEST_CASE("what older versions remembered is read, and what nobody wrote is borne with") {
+TEST_CASE("what older versions remembered is taken over, and what nobody wrote is borne with") {
   const Student student;
   write_text(student.file(), solution("only_x"));
-  write_text(student.state(), R"({"hints 03.2": 1, "open task": "03.2", "starter": "x"})");
+  write_text(student.old_state(), R"({"hints 03.2": 1, "open task": "03.2", "starter": "x"})");
   CHECK(contains(student.check().output, "Hints read: 03.2: 1 of "));
-  for (const char* state : {R"({"hints 03.2": "x", "open task": 5, "last compiled": {"tasks": 1}})",
-                            R"({"hints 03.2": -1, "last compiled": []})", "[1]", "no JSON", ""}) {
-    write_text(student.state(), state);
-    write_text(student.file(), "nonsense\n");
+  CHECK_FALSE(fs::exists(student.old_state()));
+  const auto kept = nlohmann::json::parse(read_text(student.progress()));
+  CHECK(kept["exercises"]["03_matmul"]["hints"]["03.2"] == 1);
+  write_text(student.file(), "nonsense\n");
+  const std::string entry = R"({"exercises": {"03_matmul": )";
+  for (const char* mine :
+       {R"({"hints": {"03.2": "x"}, "open task": 5, "last compiled": {"tasks": 1}})",
+        R"({"hints": -1, "last compiled": []})", "[1]", "7"}) {
+    write_text(student.progress(), entry + mine + "}}");
     const Ending broken = student.check();
     CHECK_MESSAGE(contains(broken.output, "\n0 of 100 points\n"), broken.output);
     CHECK(student.check("--hint").status == 0);
   }
+}
+
+TEST_CASE("a damaged file of progress is kept, and another is begun") {
+  const Student student;
+  write_text(student.progress(), "no JSON");
+  const Ending ending = student.hint();
+  CHECK_MESSAGE(ending.status == 0, ending.output);
+  CHECK(contains(ending.output, "is damaged; it was kept as"));
+  CHECK(read_text(student.progress() + ".before") == "no JSON");
+  CHECK(nlohmann::json::parse(read_text(student.progress())).contains("exercises"));
 }
 
 TEST_CASE("what a student's program prints is no verdict") {
@@ -232,6 +261,7 @@ TEST_CASE("what a student's program prints is no verdict") {
 const std::string forge = R"(
 #include <unistd.h>
 #include <fstream>
+#include <sstream>
 #include <string>
 inline void forge() {
   std::ifstream own("/proc/self/cmdline");
@@ -283,4 +313,84 @@ TEST_CASE("deleting not_done earns nothing") {
     text = replaced(text, fmt::format("not_done(\"{}\");", part), "");
   const Ending ending = student.check_text(text);
   CHECK_MESSAGE(contains(ending.output, "\n0 of 100 points\n"), ending.output);
+}
+
+TEST_CASE("what was asked for wrongly ends with status 2, and says how") {
+  const Student student;
+  for (const auto& [words, says] : std::vector<std::pair<std::string, std::string>>{
+           {"check --nonsense", "--nonsense"},
+           {"check 99", "there is no exercise '99'"},
+           {"check 03.9", "has no task '03.9'; it has 03.1"},
+           {"check --hint", "say which exercise"},
+           {"hint", "name is required"},
+           {"reset 03 </dev/null", "--yes"},
+           {"nonsense", "subcommand is required"}}) {
+    const Ending ending = student.verb(words);
+    CAPTURE(words);
+    CHECK_MESSAGE(ending.status == 2, ending.output);
+    CHECK_MESSAGE(contains(ending.output, says), ending.output);
+  }
+}
+
+TEST_CASE("list, reset and check without a number are about what was begun") {
+  const Student student;
+  CHECK(contains(student.verb("check").output, "Nothing is begun yet"));
+  CHECK(contains(student.verb("list 03_m").output, "03_matmul"));
+  CHECK_FALSE(contains(student.verb("list 03_m").output, "10_collectives"));
+  CHECK(student.check_text(solution("only_x")).status == 1);
+  const Ending all = student.verb("check --json - 2>/dev/null");
+  CHECK(all.status == 1);
+  const auto verdicts = nlohmann::json::parse(all.output)["exercises"];
+  REQUIRE(verdicts.size() == 1);
+  CHECK(verdicts[0]["points"] == 88);
+  CHECK(contains(student.verb("list").output, " 88 of 100"));
+  CHECK(student.check("--json '/dev/null'").status == 1);
+  CHECK(student.verb("check 03.1").status == 0);
+  CHECK(student.verb("check 03.3").status == 1);
+  CHECK(student.verb("reset 03 --yes").status == 0);
+  CHECK(read_text(student.file()) == solution("starter"));
+  CHECK(read_text(student.file() + ".before") == solution("only_x"));
+  CHECK(contains(student.verb("check").output, "Nothing is begun yet"));
+  const auto listed = nlohmann::json::parse(student.verb("list 03_m --json - 2>/dev/null").output);
+  CHECK(listed[0]["begun"] == false);
+  CHECK(listed[0]["points"] == 88);  // of the last version that compiled
+}
+
+TEST_CASE("the shells' completions are fresh, and complete verbs, options and exercises in bash") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string committed = YOTTA_SOURCE_DIR "/course/completion/";
+  const std::string runner = YOTTA_BUILD_DIR "/course/runner";
+  CHECK(shell(fmt::format("'{}' completion '{}'", runner, folder.path().string())).status == 0);
+  for (const char* file : {"yotta.bash", "_yotta"})
+    CHECK_MESSAGE(read_text(folder / file) == read_text(committed + file),
+                  "build/release/course/runner completion writes it again");
+  const auto completed = [&](const std::string& words) {
+    const Ending ending = run_limited(
+        {"bash", "-c",
+         fmt::format("cd '{}'; source course/completion/yotta.bash; COMP_WORDS=(./yotta {}); "
+                     "COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _yotta; echo \"${{COMPREPLY[@]}}\"",
+                     YOTTA_SOURCE_DIR, words)},
+        longest_wait);
+    return ending.output;
+  };
+  CHECK(completed("che") == "check\n");
+  CHECK(completed("check --fi") == "--file\n");
+  CHECK(completed("check 03.") == "03.1 03.2 03.3 03.4\n");
+  CHECK(completed("reset 03") == "03 03_matmul\n");
+  CHECK(completed("lesson tens") == "\n");
+  CHECK(contains(completed("lesson 0"), "04_tensor_cores"));
+  CHECK(contains(completed("bench matm"), "matmul"));
+}
+
+TEST_CASE("./yotta knows every verb that the shells complete") {
+  const std::string script = read_text(YOTTA_SOURCE_DIR "/yotta");
+  const std::string list = script.substr(script.find("\nverbs=\"") + 8);
+  const std::string known = " " + list.substr(0, list.find('"')) + " help ";
+  const std::string bash = read_text(YOTTA_SOURCE_DIR "/course/completion/yotta.bash");
+  const size_t begin = bash.find("words=\"", bash.find("COMP_CWORD\" = 1")) + 7;
+  std::istringstream verbs(bash.substr(begin, bash.find('"', begin) - begin));
+  int count = 0;
+  for (std::string verb; verbs >> verb; ++count)
+    CHECK_MESSAGE(contains(known, " " + verb + " "), verb);
+  CHECK(count > 10);
 }

@@ -1,4 +1,5 @@
 // Points, messages and compile errors of `./yotta check`, from records and logs that are made up here.
+#include "runner/salvage.hpp"
 #include "runner/verdict.hpp"
 
 #include <doctest/doctest.h>
@@ -203,7 +204,7 @@ TEST_CASE("a verdict is one screen, however much the cases say") {
     const std::string text = verdict_text(exercise, verdict);
     CAPTURE(text);
     CHECK(lines_on_screen(text) <= verdict_lines);
-    CHECK(contains(text, "--json has them"));
+    CHECK(contains(text, "-v shows them"));
     for (const Case& one : cases) CHECK(contains(text, one.name + "\n  xxx"));
     CHECK(verdict_json(exercise, verdict)["tasks"][0]["message"].get<std::string>().size() > 2300);
   }
@@ -261,6 +262,7 @@ TEST_CASE("errors in other files count for the line that includes or asks for th
       "/usr/include/algo.h: In instantiation of 'f()':\n/w/sums.hpp:8:3:   required from here\n"
       "/usr/include/algo.h:90:1: error: no match\n");
   CHECK(asked.at(0).part == "7.2");
+  CHECK(contains(asked.at(0).text, "    8 |   two\n"));
   const auto noted = errors_of(
       "/usr/include/algo.h:90:1: error: no match\n"
       "/w/sums.hpp:4:3: note: in instantiation of 'f' requested here\n");
@@ -306,20 +308,116 @@ TEST_CASE("all points that were kept are no complete exercise while it does not 
   CHECK_FALSE(verdict.complete());
 }
 
-TEST_CASE("points that were kept for other tasks count for nothing, nor what is no list of tasks") {
+TEST_CASE("points are kept by task: new tasks begin with none, and others keep their share") {
   const Exercise exercise = exercise_of({{"7.1", "one", 40}});
   const nlohmann::json kept = kept_tasks(grade_of(exercise, {{"7.1: a"}}));
   CHECK(grade_of_kept(exercise, kept)->points == 40);
-  CHECK_FALSE(grade_of_kept(exercise_of({{"7.1", "one", 50}}), kept));
+  CHECK(grade_of_kept(exercise_of({{"7.1", "one", 50}}), kept)->points == 50);
+  const Grade more = grade_of_kept(exercise_of({{"7.0", "", 5}, {"7.1", "", 40}}), kept).value();
+  CHECK(more.points == 40);
+  CHECK(more.of == 45);
+  CHECK_FALSE(more.complete());
   CHECK_FALSE(grade_of_kept(exercise_of({{"7.2", "one", 40}}), kept));
-  CHECK_FALSE(grade_of_kept(exercise_of({{"7.1", "one", 40}, {"7.2", "two", 0}}), kept));
-  nlohmann::json forged = kept;
+}
+
+TEST_CASE(
+    "points that were forged count for no more than the task has; what is no list of tasks for "
+    "nothing") {
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}});
+  nlohmann::json forged = kept_tasks(grade_of(exercise, {{"7.1: a"}}));
   forged[0]["points"] = 1000;
   CHECK(grade_of_kept(exercise, forged)->points == 40);
+  forged[0]["of"] = 0;
+  CHECK(grade_of_kept(exercise, forged)->points == 0);
   forged[0]["points"] = "all";
   CHECK_FALSE(grade_of_kept(exercise, forged));
   for (const char* other : {"null", "[]", "[1]", "{}", "\"x\""})
     CHECK_FALSE(grade_of_kept(exercise, nlohmann::json::parse(other)));
+}
+
+TEST_CASE("a part that does not compile is left out, and the others are graded") {
+  const Lines marked_lines = lines_of(marked);
+  CHECK(suspects(errors_of(at(4, "early") + at(8, "late")), marked) == Lines{"7.1", "7.2"});
+  CHECK(suspects(errors_of(at(11, "after")), marked) == Lines{"7.2"});
+  std::string open = marked;
+  open.replace(open.find("  one\n"), 6, "  if (')' == c) { // }\n");
+  CHECK(suspects(errors_of(at(8, "late")), open) == Lines{"7.1"});
+  const std::string starter =
+      "// exercise 7.1\nnot_done(\"7.1\");\n// end of exercise 7.1\n"
+      "// exercise 7.2\nfirst\nsecond\n// end of exercise 7.2\n";
+  std::string expected = marked;
+  expected.replace(expected.find("  one\n"), 6, "not_done(\"7.1\");\n");
+  CHECK(with_starter_parts(marked, starter, {"7.1"}) == expected);
+  CHECK(lines_of(with_starter_parts(marked, starter, {"7.2"})).size() == marked_lines.size() + 1);
+  CHECK(with_starter_parts(marked, starter, {}) == marked);
+}
+
+TEST_CASE("the verdict says which tasks do not compile, and shows the others'") {
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}, {"7.2", "two", 60}});
+  const std::string not_done = "sums.hpp:8: exercise 7.2 is not done yet";
+  Verdict verdict = verdict_of(grade_of(exercise, {{"7.1: a"}, {"7.2: a", false, not_done}}));
+  verdict.compile_errors = "it is wrong";
+  verdict.part_errors = errors_of(at(11, "caused by it") + at(8, "wrong"));
+  verdict.left_out = {"7.2"};
+  const std::string text = verdict_text(exercise, verdict);
+  CAPTURE(text);
+  CHECK(contains(text, "In 7.2, two:\n  /w/sums.hpp:8:3: error: wrong\n"));
+  CHECK_FALSE(contains(text, "caused by it"));
+  CHECK(contains(text, "The rest compiles without 7.2, and was graded:"));
+  CHECK_FALSE(contains(text, "is not done yet"));
+  CHECK(contains(text, "\n40 of 100 points\n"));
+  CHECK(verdict_json(exercise, verdict)["left_out"] == Lines{"7.2"});
+  CHECK(verdict.solved("7.1"));
+  CHECK_FALSE(verdict.solved("7.2"));
+  CHECK_FALSE(verdict.solved(""));
+  verdict.left_out = {"7.1"};
+  CHECK(contains(verdict_text(exercise, verdict), "The brackets in 7.1, one do not match."));
+  CHECK_FALSE(verdict.solved("7.1"));
+}
+
+TEST_CASE("a warning whose meaning is known is shown when a case failed") {
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}});
+  const std::string log =
+      "/w/sums.hpp:4:3: warning: no return statement in function\n    4 |   one\n";
+  const std::string other = "/w/sums.hpp:4:3: warning: unused variable 'x'\n";
+  Verdict verdict = verdict_of(grade_of(exercise, {{"7.1: a", false}}));
+  verdict.warnings = warnings_by_part(other + log, "/w/sums.hpp", marked);
+  const std::string text = verdict_text(exercise, verdict);
+  CHECK_MESSAGE(contains(text, "The compiler warns:\n"), text);
+  CHECK_MESSAGE(contains(text, "can end without a return"), text);
+  CHECK(errors_of(log).empty());
+  verdict.grade = grade_of(exercise, {{"7.1: a"}});
+  CHECK_FALSE(contains(verdict_text(exercise, verdict), "warns"));
+}
+
+TEST_CASE("one task's verdict holds its cases, and what befell the program") {
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}, {"7.2", "two", 60}});
+  const Verdict verdict = verdict_of(grade_of(
+      exercise, {{"7.1: a", false, "first"}, {"7.2: a"}, {whole_program, false, "it crashed"}}));
+  const std::string text = verdict_text(exercise, verdict, {"7.2"});
+  CAPTURE(text);
+  CHECK(verdict.solved("7.2"));
+  CHECK_FALSE(contains(text, "first"));
+  CHECK(contains(text, "it crashed"));
+  CHECK(contains(text, "60 of 60 points"));
+  CHECK(contains(verdict_text(exercise, verdict, {"7.1"}), "./yotta hint 7.1\n"));
+}
+
+TEST_CASE("what the program printed is shown when a case failed, ten lines of it or all") {
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}});
+  Verdict verdict = verdict_of(grade_of(
+      exercise,
+      {{"7.1: a", false, "first"}, {"7.1: b", false, "second"}, {"7.1: c", false, "third"}}));
+  for (int i = 1; i <= 30; ++i) verdict.grade.output += fmt::format("printed {}\n", i);
+  const std::string text = verdict_text(exercise, verdict);
+  CHECK(contains(text, "printed 10\n"));
+  CHECK_FALSE(contains(text, "printed 11\n"));
+  CHECK(contains(text, "20 more lines: -v shows them"));
+  CHECK_FALSE(contains(text, "second"));
+  const std::string all = verdict_text(exercise, verdict, {"", true});
+  for (const char* words : {"first", "second", "third", "printed 30"}) CHECK(contains(all, words));
+  verdict.grade.cases.clear();
+  CHECK_FALSE(contains(verdict_text(exercise, verdict), "printed"));
 }
 
 TEST_CASE("hints take no points unless exercise.json says so, and never more than were earned") {

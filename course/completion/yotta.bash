@@ -1,0 +1,33 @@
+# Completion of ./yotta for bash: source course/completion/yotta.bash
+# Written by build/release/course/runner completion.
+_yotta_folders() { (cd "$1/$2" 2>/dev/null && for each in [0-9][0-9]_*/; do echo "${each%%_*}" "${each%/}"; done); }
+_yotta_exercises() { _yotta_folders "$1" exercises; }
+_yotta_lessons() { _yotta_folders "$1" lessons; }
+_yotta_tasks() { _yotta_exercises "$1"; sed -n 's/.*"id": "\([0-9.]*\)".*/\1/p' "$1"/exercises/*/exercise.json; }
+_yotta_benchmarks() { (cd "$1/bench" && for each in *.cpp; do echo "${each%.cpp}"; done); }
+_yotta_options() { "$1/build/release/course/$2" --help 2>/dev/null | grep -o -- '--[a-z][a-z-]*' | sort -u; }
+
+_yotta() {
+  local word=${COMP_WORDS[COMP_CWORD]} words= root
+  root=$(dirname "$(readlink -f "${COMP_WORDS[0]}")")
+  if [ "$COMP_CWORD" = 1 ]; then words="bench check clean help hint learn lesson list notebook plan reset test tour train"; else
+    case ${COMP_WORDS[1]} in
+    bench) words="--help --json $(_yotta_benchmarks "$root" bench)" ;;
+    check) words="--help --file --json --verbose --hint --afresh --cut $(_yotta_tasks "$root" check)" ;;
+    clean) words="--help" ;;
+    help) words="" ;;
+    hint) words="--help $(_yotta_tasks "$root" hint)" ;;
+    learn) words="--help --poll --watch $(_yotta_exercises "$root" learn)" ;;
+    lesson) words="--help --json $(_yotta_lessons "$root" lesson)" ;;
+    list) words="--help --json" ;;
+    notebook) words="--help --execute --refresh --format $(_yotta_lessons "$root" notebook)" ;;
+    plan) words="$(_yotta_options "$root" plan)" ;;
+    reset) words="--help --yes $(_yotta_exercises "$root" reset)" ;;
+    test) words="--help --only --long --json release clang asan tsan" ;;
+    tour) words="$(_yotta_options "$root" tour)" ;;
+    train) words="$(_yotta_options "$root" train)" ;;
+    esac
+  fi
+  COMPREPLY=($(compgen -W "$words" -- "$word"))
+}
+complete -o default -F _yotta yotta ./yotta

@@ -1,0 +1,101 @@
+#include "runner/background.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "runner/exercise.hpp"
+#include "runner/grade.hpp"
+#include "runner/terminal.hpp"
+
+namespace fs = std::filesystem;
+
+namespace runner {
+namespace {
+
+constexpr double long_enough = 60;  // seconds, for verbs that grade nothing
+
+[[noreturn]] void become_quiet(const Command& command, int output) {
+  setpgid(0, 0);
+  for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE})
+    std::signal(each, SIG_DFL);
+  dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+  dup2(output, STDOUT_FILENO), dup2(output, STDERR_FILENO);
+  _exit(become(command));
+}
+
+// What the log page shows: all that the compiler said, or every failure and all that was printed.
+std::string all_of(const nlohmann::json& verdict) {
+  if (verdict.value("compiled", true) == false) return verdict.value("log", "");
+  std::string text;
+  for (const auto& one : verdict.value("cases", nlohmann::json::array()))
+    if (!one.value("passed", true))
+      text += fmt::format("{}\n{}\n\n", one.value("name", ""), one.value("message", ""));
+  const std::string output = verdict.value("output", "");
+  return text + (output.empty() ? "" : "Your program printed:\n" + output);
+}
+
+}  // namespace
+
+std::string own_program() { return fs::read_symlink("/proc/self/exe"); }
+
+std::string run_here(Command words) {
+  words.insert(words.begin(), own_program());
+  return run_limited(words, long_enough).output;
+}
+
+Background::Background(Command words, bool json) : folder_(YOTTA_BUILD_DIR "/learn"), json_(json) {
+  words.insert(words.begin(), own_program());
+  if (json) words.push_back(folder_.path() + "/verdict.json");
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
+  process_ = fork();
+  if (process_ < 0) throw std::runtime_error("cannot start another process");
+  if (process_ == 0) become_quiet(words, ends[1]);
+  setpgid(process_, process_);
+  close(ends[1]);
+  output_ = ends[0];
+  fcntl(output_, F_SETFL, O_NONBLOCK);
+  Terminal::set_group_to_end(process_);
+}
+
+Background::~Background() {
+  Terminal::set_group_to_end(0);
+  kill(-process_, SIGTERM);  // it ends the student's program, and then itself
+  while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  close(output_);
+}
+
+bool Background::ended() {
+  char text[4096];
+  for (;;) {
+    const ssize_t count = read(output_, text, sizeof text);
+    if (count > 0) said_.append(text, static_cast<size_t>(count));
+    if (count <= 0) return count == 0;
+  }
+}
+
+study::Event Background::verdict() const {
+  study::Event event;
+  event.text = printable(said_);
+  const std::string file = folder_.path() + "/verdict.json";
+  if (!json_ || !fs::exists(file)) return event;
+  const auto verdict = nlohmann::json::parse(read_text(file), nullptr, false);
+  if (!verdict.is_object() || verdict.value("graded", false) == false) return event;
+  event.compiled = verdict.value("compiled", true);
+  event.log = all_of(verdict);
+  for (const auto& task : verdict.value("tasks", nlohmann::json::array()))
+    event.tasks.push_back(
+        {task.value("id", ""), task.value("points", 0), task.value("solved", false)});
+  return event;
+}
+
+}  // namespace runner

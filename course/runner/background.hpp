@@ -1,0 +1,37 @@
+// `check` as a process of its own, so that keys are read while it grades; and this program once more for other verbs.
+#pragma once
+
+#include <string>
+
+#include "runner/learn_state.hpp"
+#include "runner/places.hpp"
+#include "runner/process.hpp"
+
+namespace runner {
+
+std::string own_program();
+// What this program says when it is given these words.
+std::string run_here(Command words);
+
+// Begins at once. At the object's end it is ended, with all that it has started.
+class Background {
+ public:
+  // `json`: the last of the words is --json, whose file is here.
+  Background(Command words, bool json);
+  ~Background();
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+
+  int output() const { return output_; }  // to wait on with poll()
+  bool ended();                           // reads what was said so far
+  study::Event verdict() const;           // when it has ended
+
+ private:
+  RunFolder folder_;
+  bool json_;
+  int output_ = -1;
+  pid_t process_ = 0;
+  std::string said_;
+};
+
+}  // namespace runner

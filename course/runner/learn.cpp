@@ -1,0 +1,192 @@
+#include "runner/learn.hpp"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "course/shared/console.hpp"
+#include "runner/background.hpp"
+#include "runner/grade.hpp"
+#include "runner/learn_screen.hpp"
+#include "runner/learn_state.hpp"
+#include "runner/process.hpp"
+#include "runner/progress.hpp"
+#include "runner/student_verbs.hpp"
+#include "runner/submission.hpp"
+#include "runner/terminal.hpp"
+#include "runner/topics.hpp"
+#include "runner/verdict.hpp"
+#include "runner/watch.hpp"
+
+namespace fs = std::filesystem;
+
+namespace runner {
+namespace {
+
+using study::Effect;
+using study::Event;
+using study::State;
+
+std::string statement_of(const Exercise& exercise) {
+  const std::string path = exercise.folder + "/README.md";
+  return fs::exists(path) ? study::plain_markdown(read_text(path)) : "";
+}
+
+study::Exercise shown(const Exercise& exercise) {
+  const Progress progress = read_progress(exercise);
+  const Grade grade = progress.grade(exercise).value_or(no_points(exercise));
+  study::Exercise one{exercise.id,
+                      exercise.title,
+                      exercise.difficulty,
+                      exercise.minutes,
+                      {},
+                      relative(exercise.work_copy()),
+                      statement_of(exercise),
+                      where_the_solution_is(exercise)};
+  for (const TaskResult& result : grade.tasks)
+    one.tasks.push_back({result.task.id, result.task.title, result.points, result.task.points,
+                         result.solved, read_hints(exercise, result.task.id),
+                         progress.hints(result.task.id)});
+  return one;
+}
+
+State first_state(const std::string& name) {
+  std::vector<study::Exercise> all;
+  for (const Exercise& exercise : all_exercises()) all.push_back(shown(exercise));
+  if (all.empty()) throw std::runtime_error("there is no exercise in this folder");
+  return study::begin_at(std::move(all),
+                         name.empty() ? current_exercise() : choose_exercise(name).exercise.id);
+}
+
+std::string lesson_text(const std::string& exercise) {
+  const fs::path folder = fs::path(YOTTA_SOURCE_DIR) / "lessons";
+  for (const Topic& topic : find_lessons(YOTTA_SOURCE_DIR))
+    if (topic.number == exercise.substr(0, 2))
+      return fmt::format("lessons/{}/README.md; to run it: ./yotta lesson {}\n\n", topic.id,
+                         topic.number) +
+             study::plain_markdown(read_text(folder / topic.id / "README.md"));
+  return "There is no lesson of this number.";
+}
+
+// The loop: keys, saves and verdicts go into the state, and what comes out of it is done.
+class Session {
+ public:
+  Session(State state, bool look) : state_(std::move(state)), watch_(look) {
+    start(state_.exercise().id);
+  }
+
+  void run() {
+    Terminal terminal;
+    while (!over_) {
+      const Terminal::Size size = Terminal::size();
+      terminal.draw(study::screen(state_, size.width, size.height));
+      wait();
+      bool ended = false;
+      for (const std::string& key : terminal.keys(ended)) take({Event::Kind::key, key});
+      over_ = over_ || (ended && hung_up_);
+      if (!over_ && watch_.saved()) take({Event::Kind::saved});
+      if (!over_ && grading_ && grading_->ended()) take(verdict());
+    }
+  }
+
+ private:
+  void wait() {
+    pollfd all[] = {{STDIN_FILENO, POLLIN, 0},
+                    {watch_.events(), POLLIN, 0},
+                    {grading_ ? grading_->output() : -1, POLLIN, 0}};
+    if (poll(all, std::size(all), watch_.patience()) < 0) return;  // a signal: the window's size
+    hung_up_ = (all[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+  }
+
+  void take(const Event& event) {
+    study::Step step = study::next(std::move(state_), event);
+    state_ = std::move(step.state);
+    for (const Effect& effect : step.effects) perform(effect);
+  }
+
+  void perform(const Effect& effect) {
+    switch (effect.kind) {
+      case Effect::Kind::grade: return start(effect.name);
+      case Effect::Kind::grade_all: return start("");
+      case Effect::Kind::read_hint: return note_hint(effect.name);
+      case Effect::Kind::reset: return take({Event::Kind::said, reset(effect.name)});
+      case Effect::Kind::open_lesson: return take({Event::Kind::lesson, lesson_text(effect.name)});
+      case Effect::Kind::quit: over_ = true;
+    }
+  }
+
+  // Grades one exercise, or everything that was begun; what is being graded is given up.
+  void start(const std::string& id) {
+    grading_.reset();
+    if (!id.empty() && watched_ != id) {
+      const Exercise exercise = choose_exercise(id).exercise;
+      fs::create_directories(fs::path(exercise.work_copy()).parent_path());
+      if (!fs::exists(exercise.work_copy())) run_here({"reset", id, "--yes"});
+      watch_.follow(exercise.work_copy());
+      set_current_exercise(watched_ = id);
+    }
+    graded_ = id;
+    Command words = {"check"};
+    if (!id.empty()) words.insert(words.end(), {id, "--json"});
+    grading_.emplace(words, !id.empty());
+  }
+
+  Event verdict() {
+    Event event = grading_->verdict();
+    event.kind = graded_.empty() ? Event::Kind::graded_all : Event::Kind::graded;
+    event.exercise = graded_;
+    grading_.reset();
+    return event;
+  }
+
+  void note_hint(const std::string& task) {
+    OwnProgress progress(choose_exercise(state_.exercise().id).exercise);
+    progress.set_hints(task, progress.hints(task) + 1);
+  }
+
+  static std::string reset(const std::string& id) {
+    const Lines said = lines_of(run_here({"reset", id, "--yes"}));
+    return said.empty() ? "" : said.front();
+  }
+
+  State state_;
+  Watch watch_;
+  std::optional<Background> grading_;
+  std::string watched_, graded_;  // exercises
+  bool over_ = false, hung_up_ = false;
+};
+
+// Without a terminal: in plain lines.
+int in_lines(const State& state, const LearnOptions& options) {
+  fmt::print("{}\n", study::page_text(state, 100));
+  const Exercise exercise = choose_exercise(state.exercise().id).exercise;
+  set_current_exercise(exercise.id);
+  const Command check = {own_program(), "check", exercise.id};
+  int status = run(check);
+  Watch watch(options.poll);
+  watch.follow(exercise.work_copy());
+  while (options.watch) {
+    pollfd events = {watch.events(), POLLIN, 0};
+    poll(&events, 1, watch.patience());
+    if (watch.saved()) status = run(check);
+  }
+  return status;
+}
+
+}  // namespace
+
+int learn(const LearnOptions& options) {
+  State state = first_state(options.name);
+  const bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
+  if (!terminal) return in_lines(state, options);
+  Session(std::move(state), options.poll).run();
+  fmt::print("Your work is in {}. ./yotta learn goes on where you were.\n",
+             relative(work_folder()));
+  return 0;
+}
+
+}  // namespace runner

@@ -1,0 +1,150 @@
+#include "runner/student_verbs.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "course/shared/console.hpp"
+#include "runner/json_output.hpp"
+#include "runner/progress.hpp"
+#include "runner/submission.hpp"
+#include "runner/verdict.hpp"
+
+namespace fs = std::filesystem;
+using yotta::console::Color;
+using yotta::console::paint;
+
+namespace runner {
+namespace {
+
+// What was earned of an exercise.
+struct Standing {
+  int points = 0, of = 0;
+  bool begun = false, complete = false;
+};
+
+Standing standing(const Exercise& exercise) {
+  const Grade grade = read_progress(exercise).grade(exercise).value_or(no_points(exercise));
+  return {grade.points, grade.of, begun(exercise), grade.complete()};
+}
+
+bool mentions(const Exercise& exercise, const std::string& word) {
+  const auto small = [](std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return text;
+  };
+  return small(exercise.id + " " + exercise.title + " " + exercise.difficulty).find(small(word)) !=
+         std::string::npos;
+}
+
+std::string list_row(const Exercise& exercise, const Standing& standing) {
+  const std::string points = standing.begun || standing.points > 0
+                                 ? fmt::format("{:>3} of {}", standing.points, standing.of)
+                                 : "";
+  return fmt::format("  {} {:<28} {:>3} minutes  {:<7} {:<10}  {}\n",
+                     standing.complete ? paint(Color::green, "✓")
+                     : standing.begun  ? "·"
+                                       : " ",
+                     exercise.id, exercise.minutes, exercise.difficulty, points, exercise.title);
+}
+
+nlohmann::json list_json(const Exercise& exercise, const Standing& standing) {
+  return {{"id", exercise.id},
+          {"title", exercise.title},
+          {"minutes", exercise.minutes},
+          {"difficulty", exercise.difficulty},
+          {"tasks", exercise.tasks.size()},
+          {"points", standing.points},
+          {"of", standing.of},
+          {"begun", standing.begun},
+          {"complete", standing.complete}};
+}
+
+bool agreed(const std::string& question) {
+  fmt::print("{} [y/N] ", question);
+  std::fflush(stdout);
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+void print_hints(const std::string& task, const std::vector<std::string>& hints, size_t most) {
+  for (size_t i = 0; i < std::min(most, hints.size()); ++i)
+    fmt::print("{}\n{}\n",
+               paint(Color::bold, fmt::format("{}, hint {} of {}", task, i + 1, hints.size())),
+               indented(hints[i]));
+}
+
+void print_solution(const Exercise& exercise, const std::string& task) {
+  const std::string solution = where_the_solution_is(exercise);
+  fmt::print("There are no more hints.{}\n",
+             solution.empty() ? ""
+                              : fmt::format(" A solution stands in {}, between the marks of {}.",
+                                            solution, task));
+}
+
+}  // namespace
+
+int list_exercises(const std::string& word, const std::string& json) {
+  JsonOutput output(json);
+  nlohmann::json document = nlohmann::json::array();
+  for (const Exercise& exercise : all_exercises()) {
+    if (!mentions(exercise, word)) continue;
+    const Standing now = standing(exercise);
+    fmt::print("{}", list_row(exercise, now));
+    document.push_back(list_json(exercise, now));
+  }
+  if (document.empty()) fmt::print("No exercise has '{}' in its name or title.\n", word);
+  output.write(document);
+  return 0;
+}
+
+std::string where_the_solution_is(const Exercise& exercise) {
+  std::string paths;
+  for (const std::string& header : exercise.headers) {
+    const std::string path = "include/yotta/" + header;
+    const std::string full = fmt::format("{}/{}", YOTTA_SOURCE_DIR, path);
+    if (!fs::exists(full) || read_text(full).find("not_done(") != std::string::npos) return "";
+    paths += (paths.empty() ? "" : " and ") + path;
+  }
+  return paths;
+}
+
+int hint(const std::string& name) {
+  const Chosen chosen = choose_exercise(name);
+  const Exercise& exercise = chosen.exercise;
+  OwnProgress progress(exercise);
+  const std::string task = chosen.task.empty() ? progress.open_task(exercise) : chosen.task;
+  if (task == no_open_task) {
+    fmt::print("Every task is solved.\n");
+    return 0;
+  }
+  const std::vector<std::string> hints = read_hints(exercise, task);
+  const auto read = static_cast<size_t>(progress.hints(task));
+  print_hints(task, hints, read + 1);
+  if (read < hints.size()) progress.set_hints(task, static_cast<int>(read + 1));
+  if (exercise.points_per_hint > 0)
+    fmt::print("Each hint takes {} of the task's points.\n", exercise.points_per_hint);
+  if (read + 1 < hints.size()) fmt::print("Once more for the next one.\n");
+  if (read >= hints.size()) print_solution(exercise, task);
+  return 0;
+}
+
+int reset(const std::string& name, bool yes) {
+  const Exercise exercise = choose_exercise(name).exercise;
+  const std::string file = exercise.work_copy();
+  if (!yes && isatty(STDIN_FILENO) == 0)
+    throw UsageError("there is no terminal to ask at; with --yes it does not ask");
+  if (!yes && begun(exercise) &&
+      !agreed(fmt::format("Start {} again? Your file is kept beside it.", relative(file))))
+    return 1;
+  fmt::print("{} is the starter again.\n", relative(start_again(exercise)));
+  return 0;
+}
+
+}  // namespace runner
