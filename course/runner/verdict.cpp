@@ -252,7 +252,8 @@ std::string verdict_text(const Exercise& exercise, const Verdict& verdict, const
   std::string text;
   if (!verdict.refused.empty())
     return "It is refused, and has no points.\n\n" +
-           first_lines(printable(verdict.refused), verdict_lines - 10) + "\n" + points_text(verdict);
+           first_lines(printable(verdict.refused), verdict_lines - 10) + "\n" +
+           points_text(verdict);
   if (!verdict.compiled()) text = errors_text(exercise, verdict, shown.all);
   if (verdict.compiled() || !verdict.left_out.empty())
     text += cases_text(verdict, grade, shown.all);
