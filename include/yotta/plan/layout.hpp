@@ -136,7 +136,7 @@ inline std::vector<std::string> words_of_axes(const Layout& layout) {
   add(shape.dp_shard > 1, fmt::format("fsdp {}", shape.dp_shard));
   add(shape.dp_replicate > 1, fmt::format("dp {}", shape.dp_replicate));
   if (words.empty()) words.push_back("1 chip");
-  if (layout.zero > 0) words.back() += " ZeRO-1";  // over ep and dp
+  if (layout.zero > 0) words.back() += " ZeRO-1";  // over cp, ep and dp
   return words;
 }
 
