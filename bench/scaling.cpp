@@ -10,8 +10,9 @@
 // Llama-like models of bytes, contexts of 64, 4 sequences a step, muP's learning rates, half a cosine as long as the run.
 // Every tenth 4 KiB of the text are for validation. A model computes on one core; --threads of them at once.
 //
-// What is stored in bench/results/scaling/ was made in this order, from the text of one commit (course/), so that the
-// forecast is older than the run that it is about:
+// What is stored in bench/results/scaling/ was made in this order, so that the forecast is older than the run that it is
+// about: 10 minutes of CPU, beside other work 50 minutes. course/ holds the text of commit 8372a06, as `git archive 8372a06
+// README.md lessons include` gives it.
 //
 //     ./yotta bench scaling --course course --json runs.json
 //     ./yotta bench scaling --course course --parts forecast --runs runs.json --held-out 2.56e12 3 64 --json forecast.json

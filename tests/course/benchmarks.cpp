@@ -2,6 +2,7 @@
 // it was.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -136,7 +137,8 @@ TEST_CASE("bench scaling: a row for each model and each window of noise, as less
     CHECK(row["flops"].get<double>() == doctest::Approx(row["budget"].get<double>()).epsilon(0.15));
     CHECK(row["block_weights"].get<double>() < row["weights"].get<double>());
   }
-  CHECK(report["runs"][6]["part"] == "held_out");
+  CHECK(std::count_if(report["runs"].begin(), report["runs"].end(),  // in the order they ended
+                      [](const Json& row) { return row["part"] == "held_out"; }) == 1);
   CHECK(report["noise"].size() == 1);
   CHECK(report["command"].get<std::string>().starts_with("./yotta bench scaling --"));
   CHECK(report["seed"] == 1);
@@ -181,7 +183,7 @@ TEST_CASE("bench scaling: a forecast that is stored, and then the run that it is
   CHECK(said["loss"].get<double>() ==
         doctest::Approx(1 + 20 / std::sqrt(N) + 60 / std::sqrt(tokens)).epsilon(1e-3));
   CHECK(said["low"].get<double>() <= said["loss"].get<double>());
-  CHECK(forecast["runs"].is_null());
+  CHECK_FALSE(forecast.contains("runs"));
   const std::string file = stored("forecast.json", forecast);
   const Json run = with({"--parts", "none", "--forecast", file});
   CHECK(run["runs"].size() == 1);
