@@ -282,9 +282,9 @@ TEST_CASE("a right solution that is written differently passes both vettings") {
   const nlohmann::json refused = check(cheat);
   CHECK(refused["points"] == 0);
   CHECK(refused["verdict"] == "refused");
-  CHECK_MESSAGE(
-      contains(refused["refused"].get<std::string>(), "it uses yotta::all_reduce_ring_sent"),
-      refused["refused"]);
+  CHECK_MESSAGE(contains(refused["refused"].get<std::string>(),
+                         "which this exercise is about: write your own"),
+                refused["refused"]);
 }
 
 TEST_CASE("who ends the program has lost the case, not the grader") {
@@ -366,7 +366,7 @@ TEST_CASE("no process is started, no thread outlives its program, no signal reac
   on_each_wall([](Wall wall) {
     const Attack started = attack("start processes", wall);
     check_earns_nothing(started);
-    CHECK(contains(started.ending.output, "0 processes started"));
+    CHECK(started.ending.output == "0 processes started\n");
     CHECK(attack("leave a thread", wall).closed());
     CHECK(attack("loop in a destructor", wall).closed());
     const Attack signalled = attack("signal the grader", wall);
