@@ -72,6 +72,13 @@ std::string lesson_text(const std::string& exercise) {
   return "There is no lesson of this number.";
 }
 
+// The student's file, copied from the starter if there is none.
+std::string begun_file(const Exercise& exercise) {
+  fs::create_directories(fs::path(exercise.work_copy()).parent_path());
+  if (!fs::exists(exercise.work_copy())) run_here({"reset", exercise.id, "--yes"});
+  return exercise.work_copy();
+}
+
 // The loop: keys, saves and verdicts go into the state, and what comes out of it is done.
 class Session {
  public:
@@ -123,10 +130,7 @@ class Session {
   void start(const std::string& id) {
     grading_.reset();
     if (!id.empty() && watched_ != id) {
-      const Exercise exercise = choose_exercise(id).exercise;
-      fs::create_directories(fs::path(exercise.work_copy()).parent_path());
-      if (!fs::exists(exercise.work_copy())) run_here({"reset", id, "--yes"});
-      watch_.follow(exercise.work_copy());
+      watch_.follow(begun_file(choose_exercise(id).exercise));
       set_current_exercise(watched_ = id);
     }
     graded_ = id;
@@ -165,11 +169,13 @@ int in_lines(const State& state, const LearnOptions& options) {
   fmt::print("{}\n", study::page_text(state, 100));
   const Exercise exercise = choose_exercise(state.exercise().id).exercise;
   set_current_exercise(exercise.id);
+  Watch watch(options.poll);
+  watch.follow(begun_file(exercise));
   const Command check = {own_program(), "check", exercise.id};
   int status = run(check);
-  Watch watch(options.poll);
-  watch.follow(exercise.work_copy());
+  if (options.watch) fmt::print("\nIt is graded again each time you save it; Ctrl-C ends.\n");
   while (options.watch) {
+    std::fflush(stdout);
     pollfd events = {watch.events(), POLLIN, 0};
     poll(&events, 1, watch.patience());
     if (watch.saved()) status = run(check);

@@ -382,3 +382,29 @@ TEST_CASE("without a terminal there are plain lines, one verdict and its status"
   CHECK_MESSAGE(contains(ending.output, "0 of 100 points"), ending.output);
   CHECK_FALSE(contains(ending.output, "\033"));
 }
+
+TEST_CASE("without a terminal --watch grades each save, until it is ended") {
+  const TemporaryFolder work;
+  const std::string file = work / "03_matmul/matmul_register_tiles.hpp", said = work / "said";
+  const pid_t watching = fork();
+  if (watching == 0) {
+    execl("/bin/sh", "sh", "-c",
+          fmt::format(
+              "YOTTA_WORK='{}' exec '{}/course/runner' learn 03 --watch </dev/null >'{}' 2>&1",
+              work.path().string(), YOTTA_BUILD_DIR, said)
+              .c_str(),
+          nullptr);
+    _exit(127);
+  }
+  const auto says = [&](const std::string& words) {
+    return comes([&] { return fs::exists(said) && contains(read_text(said), words); });
+  };
+  CHECK(says("each time you save it"));
+  write_text(file,
+             runner::variant_of(runner::read_exercise(YOTTA_SOURCE_DIR, "03_matmul"), "only_x"));
+  CHECK(says("88 of 100 points"));
+  kill(watching, SIGTERM);
+  int status = 0;
+  waitpid(watching, &status, 0);
+  CHECK(WIFSIGNALED(status));
+}
