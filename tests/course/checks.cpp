@@ -138,19 +138,19 @@ TEST_CASE("who cannot grade says so, with a status of its own, and gives no poin
 TEST_CASE("what does not compile keeps the last version's points and names the task") {
   const Student student;
   CHECK(student.check_text(solution("only_x")).status == 1);
-  CHECK(student.verdict()["points"] == 88);
+  CHECK(student.verdict()["points"] == 91);
   CHECK(student.verdict()["kept_from"].is_null());
   const Ending ending = student.check_text(with_line("03.2", "nonsense;"));
   CAPTURE(ending.output);
   CHECK(ending.status == 1);
   CHECK(contains(ending.output, "In 03.2, the kernel with a column of sums a thread:\n"));
   CHECK(contains(ending.output, "nonsense"));
-  CHECK(contains(ending.output, "88 of 100 points: those of your last version that compiled"));
+  CHECK(contains(ending.output, "91 of 100 points: those of your last version that compiled"));
   const nlohmann::json verdict = student.verdict();
   CHECK(verdict["compiled"] == false);
-  CHECK(verdict["points"] == 88);
+  CHECK(verdict["points"] == 91);
   CHECK(verdict["kept_from"].is_string());
-  CHECK(verdict["tasks"][2]["points"] == 23);
+  CHECK(verdict["tasks"][2]["points"] == 26);
   CHECK(verdict["errors_by_task"][0]["task"] == "03.2");
   CHECK(student.check_text(solution("library")).status == 0);
   CHECK(student.check_text(with_line("03.2", "nonsense;")).status == 1);  // though 100 are kept
