@@ -144,7 +144,7 @@ TEST_CASE("who cannot grade says so, with a status of its own, and gives no poin
 TEST_CASE("what does not compile keeps the last version's points and names the task") {
   const Student student;
   CHECK(student.check_text(solution("only_x")).status == 1);
-  CHECK(student.verdict()["points"] == 88);
+  CHECK(student.verdict()["points"] == 91);
   CHECK(student.verdict()["kept_from"].is_null());
   const Ending ending = student.check_text(with_line("03.2", "nonsense;"));
   CAPTURE(ending.output);
@@ -161,8 +161,8 @@ TEST_CASE("what does not compile keeps the last version's points and names the t
   CHECK(verdict["tasks"][2]["points"] == 35);
   CHECK(verdict["errors_by_task"][0]["task"] == "03.2");
   CHECK(student.check_text("nonsense\n" + solution("library")).status == 1);  // in no part
-  CHECK(student.verdict()["points"] == 88);
-  CHECK(student.verdict()["tasks"][2]["points"] == 23);
+  CHECK(student.verdict()["points"] == 91);
+  CHECK(student.verdict()["tasks"][2]["points"] == 26);
   CHECK(student.check_text(solution("library")).status == 0);
   CHECK(student.check_text(with_line("03.2", "nonsense;")).status == 1);  // though 100 are kept
 }
