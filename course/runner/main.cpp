@@ -10,6 +10,7 @@
 
 #include "runner/check.hpp"
 #include "runner/exercise.hpp"
+#include "runner/instructor_verbs.hpp"
 #include "runner/notebook_verb.hpp"
 #include "runner/suite.hpp"
 #include "runner/topics.hpp"
@@ -108,6 +109,7 @@ int main(int argc, char** argv) {
   add_notebook(app, notebook, result);
   Variant variant;
   add_variant(app, variant);
+  runner::add_instructor_verbs(app, result);
 
   runner::SuiteOptions suite;
   CLI::App* test =
