@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "runner/grade_class.hpp"
+#include "runner/handout.hpp"
 
 namespace runner {
 namespace {
@@ -25,8 +26,25 @@ void add_grade(CLI::App& app, int& result) {
   grade->callback([options, &result] { result = grade_class(*options); });
 }
 
+void add_handout(CLI::App& app, int& result) {
+  CLI::App* command =
+      app.add_subcommand("handout", "Write the course for students, without answers");
+  const auto options = std::make_shared<HandoutOptions>();
+  command->add_option("--exercises", options->exercises, "Numbers or names, with commas")
+      ->delimiter(',')
+      ->required();
+  command->add_option("--out", options->out, "A new folder")->required();
+  command->add_flag("--native", options->native,
+                    "The library as it is compiled for this machine's processor, at once");
+  command->add_flag("!--no-check", options->check, "Do not build and grade the tree");
+  command->callback([options, &result] { result = handout(*options); });
+}
+
 }  // namespace
 
-void add_instructor_verbs(CLI::App& app, int& result) { add_grade(app, result); }
+void add_instructor_verbs(CLI::App& app, int& result) {
+  add_grade(app, result);
+  add_handout(app, result);
+}
 
 }  // namespace runner
