@@ -14,7 +14,7 @@
 #include "runner/process_pool.hpp"
 #include "runner/solution.hpp"
 #include "runner/submissions.hpp"
-#include "runner/topics.hpp"
+#include "runner/text_hash.hpp"
 
 namespace fs = std::filesystem;
 
@@ -24,12 +24,29 @@ namespace {
 constexpr double check_seconds = 900;  // of one submission: compiling, and every case in time
 constexpr int could_not_grade_some = 3, wrong_usage = 2, was_stopped = 130;
 
-// FNV-1a: tells files apart that nobody has made to be alike. Results are kept by student and exercise besides.
-std::string hash_of(const std::string& bytes) {
-  uint64_t hash = 14695981039346656037u;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return fmt::format("{:016x}", hash);
-}
+std::string hash_of(const std::string& bytes) { return fmt::format("{:016x}", text_hash(bytes)); }
+
+// While it lives, the build has these cases beside the exercises' own.
+class HiddenCases {
+ public:
+  explicit HiddenCases(const std::string& folder) {
+    if (!folder.empty() && !fs::is_directory(folder))
+      throw std::runtime_error("there is no folder " + folder);
+    set(folder.empty() ? "" : fs::canonical(folder).string());
+  }
+  ~HiddenCases() { set(""); }
+  HiddenCases(const HiddenCases&) = delete;
+  HiddenCases& operator=(const HiddenCases&) = delete;
+
+ private:
+  // A run that was killed may have left its own.
+  static void set(const std::string& folder) {
+    const std::string cache = read_text(YOTTA_BUILD_DIR "/CMakeCache.txt");
+    if (cache.find("YOTTA_HIDDEN:STRING=" + folder + "\n") != std::string::npos) return;
+    const FileLock lock(build_lock());
+    run_limited({"cmake", YOTTA_BUILD_DIR, "-DYOTTA_HIDDEN:STRING=" + folder}, check_seconds);
+  }
+};
 
 // An exercise, and what its submissions are graded by.
 struct GradedExercise {
@@ -39,11 +56,11 @@ struct GradedExercise {
   std::string broken;       // why its grader cannot be built
 };
 
-GradedExercise prepare(const Exercise& exercise, const std::string& runner_hash) {
+GradedExercise prepare(const Exercise& exercise, const std::string& graded_by) {
   GradedExercise graded{exercise, read_text(exercise.starter()), "", ""};
   try {
     const Grader grader = build_grader(exercise);
-    graded.fingerprint = hash_of(runner_hash + hash_of(read_text(grader.library)) +
+    graded.fingerprint = hash_of(graded_by + hash_of(read_text(grader.library)) +
                                  read_text(exercise.folder + "/exercise.json"));
   } catch (const std::exception& error) {
     graded.broken = error.what();
@@ -77,7 +94,7 @@ Mark mark_without(const Submission& submission, const Exercise& exercise, Outcom
 }
 
 Outcome outcome_of(const nlohmann::json& verdict) {
-  if (verdict.value("verdict", "") == "refused") return Outcome::refused;
+  if (!verdict.value("refused", "").empty()) return Outcome::refused;
   if (!verdict.value("compiled", false)) return Outcome::not_compiling;
   return verdict.value("complete", false) ? Outcome::complete : Outcome::partial;
 }
@@ -92,7 +109,7 @@ Mark mark_from(const Submission& submission, const Exercise& exercise,
   mark.points = verdict.value("points", 0), mark.of = verdict.value("of", mark.of);
   mark.compiled = verdict.value("compiled", false);
   mark.message = verdict.value("compile_errors", "");
-  if (mark.outcome == Outcome::refused) mark.message = verdict.value("error", mark.message);
+  if (mark.outcome == Outcome::refused) mark.message = verdict.value("refused", "");
   mark.tasks = verdict.value("tasks", mark.tasks), mark.cases = verdict.value("cases", mark.cases);
   return mark;
 }
@@ -173,7 +190,8 @@ struct Grading {
   std::optional<Mark> mark;
 
   std::string key() const {
-    return fmt::format("{}.{}.{}", hash_of(submission->text), hash_of(submission->state),
+    return fmt::format("{}.{}.{}", hash_of(submission->text),
+                       hash_of(submission->state + '\n' + submission->progress),
                        graded->fingerprint);
   }
 };
@@ -181,14 +199,18 @@ struct Grading {
 // The check of one submission in a folder of its own: a copy of the file, the record of hints, the verdict.
 class Check {
  public:
-  explicit Check(Grading& grading) : grading_(grading), folder_(YOTTA_BUILD_DIR "/grading") {
-    write_text(file(), grading.submission->text);
-    if (!grading.submission->state.empty())
-      write_text(folder_.path() + "/.state.json", grading.submission->state);
+  Check(Grading& grading, std::string variant)
+      : grading_(grading), variant_(std::move(variant)), folder_(YOTTA_BUILD_DIR "/grading") {
+    const Submission& submission = *grading.submission;
+    write_text(file(), submission.text);
+    if (!submission.state.empty()) write_text(place() + ".state.json", submission.state);
+    if (!submission.progress.empty())
+      write_text(folder_.path() + "/progress.json", submission.progress);
   }
   Command command() const {
     return {"env",
             fmt::format("YOTTA_WORK={}/work", folder_.path()),
+            fmt::format("YOTTA_VARIANT={}", variant_),
             YOTTA_BUILD_DIR "/course/runner",
             "check",
             grading_.graded->exercise.number(),
@@ -208,16 +230,18 @@ class Check {
  private:
   // Compilers name the file that they read: a grade says the same whenever it is made.
   std::string without_folder(std::string text) const {
-    for (const std::string& prefix : {folder_.path() + "/", relative(folder_.path()) + "/"})
+    for (const std::string& prefix : {place(), relative(place())})
       for (size_t at = 0; (at = text.find(prefix, at)) != std::string::npos;)
         text.erase(at, prefix.size());
     return text;
   }
-  std::string file() const {
-    return fmt::format("{}/{}", folder_.path(), grading_.graded->exercise.file_name());
+  std::string place() const {
+    return fmt::format("{}/{}/", folder_.path(), grading_.graded->exercise.id);
   }
+  std::string file() const { return place() + grading_.graded->exercise.file_name(); }
   std::string verdict() const { return folder_.path() + "/verdict.json"; }
   Grading& grading_;
+  std::string variant_;
   RunFolder folder_;
 };
 
@@ -225,7 +249,7 @@ int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurre
 
 // Grades these, and keeps what needs no second try. False: stopped.
 bool run_checks(std::vector<Grading*> open, int jobs, bool last_try, const Results& results,
-                yotta::console::Progress& progress, int64_t& done) {
+                const std::string& variant, yotta::console::Progress& progress, int64_t& done) {
   std::vector<PoolJob> pool;
   std::vector<std::unique_ptr<Check>> checks(open.size());
   for (size_t i = 0; i < open.size(); ++i) {
@@ -238,14 +262,15 @@ bool run_checks(std::vector<Grading*> open, int jobs, bool last_try, const Resul
         results.keep(*grading.submission, grading.key(), *grading.mark);
       if (sure || last_try) progress.update(++done, grading.mark->exercise);
     };
-    checks[i] = std::make_unique<Check>(*open[i]);
+    checks[i] = std::make_unique<Check>(*open[i], variant);
     pool.push_back({checks[i]->command(), checks[i]->log(), check_seconds, ended});
   }
   return run_pool(pool, jobs);
 }
 
 // All that no earlier run has graded. False: stopped.
-bool grade_open(std::vector<Grading>& gradings, int jobs, const Results& results) {
+bool grade_open(std::vector<Grading>& gradings, int jobs, const std::string& variant,
+                const Results& results) {
   std::vector<Grading*> open, again;
   for (Grading& grading : gradings) {
     grading.mark = mark_at_once(*grading.submission, *grading.graded);
@@ -255,25 +280,12 @@ bool grade_open(std::vector<Grading>& gradings, int jobs, const Results& results
   int64_t done = std::ssize(gradings) - std::ssize(open);
   yotta::console::Progress progress("Grading", std::ssize(gradings));
   progress.update(done, "graded before, or nothing to run");
-  if (!run_checks(open, jobs, jobs == 1, results, progress, done)) return false;
+  if (!run_checks(open, jobs, jobs == 1, results, variant, progress, done)) return false;
   if (jobs == 1) return true;
   std::copy_if(open.begin(), open.end(), std::back_inserter(again), [](const Grading* grading) {
     return !grading->mark->points || took_too_long(*grading->mark);
   });
-  return run_checks(again, 1, true, results, progress, done);
-}
-
-std::vector<Exercise> chosen_exercises(const GradeOptions& options) {
-  std::vector<Topic> topics;
-  std::vector<Exercise> all, chosen;
-  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
-    topics.push_back({id, id.substr(0, 2), id.substr(3), ""});
-    all.push_back(read_exercise(YOTTA_SOURCE_DIR, id));
-  }
-  if (options.exercises.empty()) return handed_in_exercises(options.folder, all);
-  for (const std::string& name : options.exercises)
-    chosen.push_back(read_exercise(YOTTA_SOURCE_DIR, choose(topics, name, "exercise").id));
-  return chosen;
+  return run_checks(again, 1, true, results, variant, progress, done);
 }
 
 void write_all(const Marks& marks, const std::vector<Exercise>& exercises,
@@ -317,14 +329,16 @@ int summary(const Marks& marks, const Results& results) {
 int grade_in(const GradeOptions& options, const std::vector<Exercise>& exercises) {
   const Results results(fs::absolute(options.out));
   const std::vector<Submission> submissions = find_submissions(options.folder, exercises);
-  const std::string runner_hash = hash_of(read_text(YOTTA_BUILD_DIR "/course/runner"));
+  const std::string graded_by =
+      hash_of(read_text(YOTTA_BUILD_DIR "/course/runner")) + options.variant;
+  const HiddenCases hidden(options.hidden);
   std::vector<GradedExercise> graded;
-  for (const Exercise& exercise : exercises) graded.push_back(prepare(exercise, runner_hash));
+  for (const Exercise& exercise : exercises) graded.push_back(prepare(exercise, graded_by));
   std::vector<Grading> gradings;
   for (size_t i = 0; i < submissions.size(); ++i)  // students' exercises follow each other
     gradings.push_back({&submissions[i], &graded[i % graded.size()], {}});
   const int jobs = options.jobs > 0 ? options.jobs : cores();
-  if (!grade_open(gradings, jobs, results)) {
+  if (!grade_open(gradings, jobs, options.variant, results)) {
     fmt::print(stderr, "yotta: stopped; the same command goes on where this one was\n");
     return was_stopped;
   }
@@ -345,7 +359,7 @@ int grade_class(const GradeOptions& given) {
   options.folder = without_slash(options.folder);
   if (options.out.empty()) options.out = fs::absolute(options.folder).string() + ".grades";
   try {
-    const std::vector<Exercise> exercises = chosen_exercises(options);
+    const std::vector<Exercise> exercises = chosen_exercises(options.exercises, options.folder);
     if (!exercises.empty()) return grade_in(options, exercises);
     throw std::runtime_error(fmt::format(
         "no student in {} has a folder of an exercise; expected {}/STUDENT/10_collectives/"

@@ -23,7 +23,9 @@ struct GradeOptions {
   std::string json;                    // a file that gets grades.json too
   std::vector<std::string> exercises;  // numbers or names; empty: all that somebody handed in
   std::string visibility = "visible";  // of Gradescope's tests
-  int jobs = 0;                        // 0: one for each core
+  std::string hidden;   // a folder with NN_topic/tests.cpp: cases that students have not seen
+  std::string variant;  // a key that chooses numbers of the cases; see course/shared/graded.hpp
+  int jobs = 0;         // 0: one for each core
 };
 
 // Exit status: 0 all are graded, 3 some could not be, 2 the options are wrong, 130 it was stopped.

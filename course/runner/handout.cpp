@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -14,7 +13,7 @@
 #include "runner/places.hpp"
 #include "runner/process.hpp"
 #include "runner/solution.hpp"
-#include "runner/topics.hpp"
+#include "runner/submissions.hpp"
 
 namespace fs = std::filesystem;
 
@@ -308,20 +307,6 @@ void check_tree(const std::vector<Exercise>& exercises, const fs::path& out) {
   fs::remove_all(out / "build");
 }
 
-std::vector<Exercise> chosen(const HandoutOptions& options) {
-  std::vector<Topic> topics;
-  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR))
-    topics.push_back({id, id.substr(0, 2), id.substr(3), ""});
-  std::map<std::string, Exercise> all;
-  for (const std::string& name : options.exercises) {
-    const std::string& id = choose(topics, name, "exercise").id;
-    all.emplace(id, read_exercise(YOTTA_SOURCE_DIR, id));
-  }
-  std::vector<Exercise> exercises;
-  for (const auto& [id, exercise] : all) exercises.push_back(exercise);
-  return exercises;
-}
-
 void expect_room(const fs::path& out) {
   if (fs::exists(root / "handout"))
     throw std::runtime_error("this tree was handed out itself: it has no answers to leave out");
@@ -405,7 +390,7 @@ std::vector<AnswerFound> answers_found(const std::vector<Answer>& answers, const
 int handout(const HandoutOptions& options) {
   std::vector<Exercise> exercises;
   try {
-    exercises = chosen(options);
+    exercises = chosen_exercises(options.exercises, "");
     expect_room(options.out);
   } catch (const std::exception& error) {
     fmt::print(stderr, "yotta: {}\n", error.what());

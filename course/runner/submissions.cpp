@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <stdexcept>
+
+#include "runner/topics.hpp"
 
 namespace fs = std::filesystem;
 
@@ -64,6 +68,10 @@ std::string listing(const fs::path& folder) {
   return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
 }
 
+std::string record(const fs::path& file, const fs::path& student, const fs::path& folder) {
+  return fs::exists(file) && why_refused(file, student, folder).empty() ? read_text(file) : "";
+}
+
 void read_file(const fs::path& file, const fs::path& student, const fs::path& folder,
                Submission& submission) {
   submission.why = why_refused(file, student, folder);
@@ -71,9 +79,9 @@ void read_file(const fs::path& file, const fs::path& student, const fs::path& fo
   if (submission.handed == Handed::refused) return;
   try {
     submission.text = read_text(file);
-    const fs::path state = file.parent_path() / ".state.json";
-    if (fs::exists(state) && why_refused(state, student, folder).empty())
-      submission.state = read_text(state);
+    submission.state = record(file.parent_path() / ".state.json", student, folder);
+    submission.progress =
+        record(file.parent_path().parent_path() / "progress.json", student, folder);
   } catch (const std::runtime_error& error) {
     submission.handed = Handed::unreadable, submission.why = error.what();
   }
@@ -115,6 +123,22 @@ std::vector<Exercise> handed_in_exercises(const std::string& folder,
         }))
       found.push_back(exercise);
   return found;
+}
+
+std::vector<Exercise> chosen_exercises(const std::vector<std::string>& names,
+                                       const std::string& folder) {
+  std::vector<Topic> topics;
+  std::map<std::string, Exercise> all;
+  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
+    topics.push_back({id, id.substr(0, 2), id.substr(3), ""});
+    all.emplace(id, read_exercise(YOTTA_SOURCE_DIR, id));
+  }
+  std::set<std::string> chosen;
+  for (const std::string& name : names) chosen.insert(choose(topics, name, "exercise").id);
+  std::vector<Exercise> exercises;
+  for (const auto& [id, exercise] : all)
+    if (names.empty() || chosen.count(id) > 0) exercises.push_back(exercise);
+  return names.empty() ? handed_in_exercises(folder, exercises) : exercises;
 }
 
 std::vector<Submission> find_submissions(const std::string& folder,

@@ -19,8 +19,8 @@ struct Submission {
   Handed handed = Handed::nothing;
   std::string why = {};   // if there is no file to grade
   std::string text = {};  // of the file
-  std::string state =
-      {};  // of .state.json beside it, which says which hints were read; mostly empty
+  // Which hints were read: .state.json beside the file, and progress.json one folder up. Mostly empty.
+  std::string state = {}, progress = {};
 };
 
 constexpr long most_source_bytes = 1 << 20;
@@ -28,6 +28,11 @@ constexpr long most_source_bytes = 1 << 20;
 // The exercises that somebody in the class has handed in a folder for, of these.
 std::vector<Exercise> handed_in_exercises(const std::string& folder,
                                           const std::vector<Exercise>& exercises);
+
+// The exercises of these numbers or names, in their order; of none: those of handed_in_exercises. Throws std::runtime_error if
+// there is no such exercise.
+std::vector<Exercise> chosen_exercises(const std::vector<std::string>& names,
+                                       const std::string& folder);
 
 // One for each student and exercise, in the order of their names. Throws std::runtime_error if there is no such folder or
 // no student in it.
