@@ -29,7 +29,7 @@ if(YOTTA_NATIVE AND yotta_native_flag)
   target_compile_options(yotta INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:${yotta_native_flag}>>")
 endif()
 
-if(YOTTA_HANDED_OUT)  # handout/options.cmake says so
+if(YOTTA_HANDED_OUT)  # a tree that `./yotta handout` has made
   include(cmake/handed_out.cmake)
 else()
   include(cmake/compiled.cmake)

@@ -1,6 +1,6 @@
 // `./yotta grade DIR`: grades what a class has handed in, several submissions at once.
 //
-//     DIR/student/NN_topic/header.hpp ──► runner check NN --file COPY --json VERDICT   (a process for each, in a folder of its own)
+//     DIR/STUDENT/NN_topic/<header>.hpp ──► runner check NN --file COPY --json VERDICT   (a process for each, in a folder of its own)
 //                                           │
 //                                           ▼
 //     OUT/students/STUDENT/NN_topic.json, one for each submission, with a key of what was graded and by what

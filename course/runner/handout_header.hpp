@@ -25,7 +25,7 @@ struct HandoutHeader {
 // from 0. Throws std::runtime_error if its marks have no partners.
 HandoutHeader cut_for_handout(const std::string& header, const std::vector<size_t>& again = {});
 
-// yotta/handed_out.hpp, which such headers include.
+// The header handed_out.hpp, which such headers include.
 std::string handed_out_header();
 
 }  // namespace runner

@@ -1,4 +1,4 @@
-// What a class has handed in: DIR/student/NN_topic/header.hpp, or DIR/student/work/NN_topic/header.hpp.
+// What a class has handed in: DIR/STUDENT/NN_topic/<header>.hpp, or the same below DIR/STUDENT/work.
 //
 // A student's folder comes from a stranger. Only regular files that lie in it are read: a link that leads elsewhere, a pipe
 // or a file of many megabytes is refused, and so is a link to another student's file.
