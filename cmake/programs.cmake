@@ -1,8 +1,11 @@
 # How the course's own programs are built: they use the compiled form of the library (cmake/library.cmake), and warnings
-# are errors for us, and for no one who uses the library.
+# are errors for us, and for no one who uses the library. (In a tree for students a function may wait for its body.)
 add_library(yotta_warnings INTERFACE)
 target_compile_options(yotta_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion;-Werror>)
+if(YOTTA_HANDED_OUT)
+  target_compile_options(yotta_warnings INTERFACE -Wno-error -Wno-unused-parameter -Wno-return-type)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # g++ 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105651)
   target_compile_options(yotta_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()

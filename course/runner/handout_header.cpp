@@ -170,6 +170,8 @@ class Cutter {
       : lines_(lines_of(header)), parts_(part_of_lines(header)), secret_(lines_.size()) {
     for (size_t i = 0; i < lines_.size(); ++i) secret_[i] = !parts_[i].empty();
     for (const size_t line : again) secret_.at(line) = true;
+    kernels_ = header.find("__global__") != std::string::npos ||
+               header.find("__device__") != std::string::npos;
   }
 
   HandoutHeader cut() {
@@ -186,7 +188,8 @@ class Cutter {
     if (line.starts_with("// ") && line.find("not in the exercise") != std::string::npos)
       given_away_ = true;  // what follows would answer a task
     if (begins_bodies(line)) return skip_bodies();
-    if (const auto f = definition_at(lines_, at_); f && (given_away_ || is_secret(at_, f->end))) {
+    if (const auto f = definition_at(lines_, at_);
+        f && !kernels_ && (given_away_ || is_secret(at_, f->end))) {
       cut_.text += for_students(*f), cut_.unit += in_library(*f);
       at_ = f->end;
       return;
@@ -225,6 +228,7 @@ class Cutter {
   HandoutHeader cut_;
   size_t at_ = 0;
   bool given_away_ = false, included_ = false;
+  bool kernels_ = false;  // compiled in two forms, of which a library holds one: no twins
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 //
 // The second form is for functions that every file compiles for itself. `unit` is the file that defines their handed_out::
 // twins; it is compiled once, where the answers are. What computes a constant while it compiles cannot call a library, and
-// says so. A template, a kernel or a member function cannot be handed out so: not_done stands in its part.
+// says so. A template, a member function and all of a header with kernels cannot be handed out so: not_done stands in the part.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ struct HandoutHeader {
 // from 0. Throws std::runtime_error if its marks have no partners.
 HandoutHeader cut_for_handout(const std::string& header, const std::vector<size_t>& again = {});
 
-// The header handed_out.hpp, which such headers include.
+// The text of the header that they include for this.
 std::string handed_out_header();
 
 }  // namespace runner

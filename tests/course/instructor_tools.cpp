@@ -128,6 +128,12 @@ TEST_CASE("a header is handed out with calls in place of its answers") {
   CHECK(contains(cut.unit, "return yotta::also(std::move(x));"));
 }
 
+TEST_CASE("a header with kernels gets no calls into the library") {
+  const HandoutHeader cut = cut_for_handout(header("device/matmul_register_tiles.hpp"));
+  CHECK(cut.open == std::vector<std::string>{"03.1", "03.2", "03.3", "03.4"});
+  CHECK(cut.unit.empty());
+}
+
 TEST_CASE("what stands again elsewhere is cut there too") {
   const std::string other =
       "inline int g(int x) {\n  return x * 4711;\n}\ninline int h() { return 1; }\n";
@@ -190,7 +196,8 @@ TEST_CASE("a tree for students has no answers, and its own check gives no points
   const Ending ending =
       runner_verb(fmt::format("handout --exercises 03,10,18 --native --out '{}'", out), 3600);
   REQUIRE_MESSAGE(ending.status == 0, ending.output);
-  CHECK(contains(ending.output, "03.3 in include/yotta/device/matmul_register_tiles.hpp"));
+  CHECK(contains(ending.output,
+                 "03.1, 03.2, 03.3, 03.4 in include/yotta/device/matmul_register_tiles.hpp"));
   CHECK_FALSE(fs::exists(out + "/.git"));
   CHECK_FALSE(fs::exists(out + "/tests"));
   CHECK_FALSE(fs::exists(out + "/exercises/10_collectives/wrong"));
@@ -220,6 +227,13 @@ TEST_CASE("copies are alike, with other names, comments and lines too") {
 TEST_CASE("what the starter holds is nobody's copy") {
   const Fingerprints prints = fingerprints_of(loop);
   CHECK(compare(prints, prints, prints).share == 0);
+  const std::string own =
+      "\n// exercise 10.2: own\nwhile (a < b && b * c > 4 && f(a, b)) c = a - b;\n";
+  const std::string other =
+      "\n// exercise 10.2: own\ndo { switch (a) { case 4: return; } } while (x[3]);\n";
+  const Fingerprints ann = fingerprints_of(loop + own), bob = fingerprints_of(loop + other);
+  CHECK(compare(ann, bob, {}).share > 0.5);
+  CHECK(compare(ann, bob, prints).share == 0);
 }
 
 TEST_CASE("200 submissions are compared at once") {
@@ -272,12 +286,16 @@ TEST_CASE("work is packed, and taken in for a class") {
   CHECK(contains(collect("").output, "there is no work yet"));
   unsetenv("YOTTA_WORK");
   run_limited({"tar", "-czf", at + "/in/bob smith.tgz", "-C", at, "work"}, 60);  // by hand
+  fs::create_directories(at + "/tree/yotta");
+  fs::copy(at + "/work", at + "/tree/yotta/work", fs::copy_options::recursive);
+  run_limited({"tar", "-czf", at + "/in/cem.tar.gz", "-C", at + "/tree", "yotta"}, 60);
   write_text(at + "/in/eve.tar.gz", "no archive");
   const Ending ending = collect(fmt::format("'{0}/in' --out '{0}/class'", at));
   CHECK(ending.status == 1);
   CHECK(contains(ending.output, "nothing could be taken from " + at + "/in/eve.tar.gz"));
   CHECK(read_text(at + "/class/ann/03_matmul/" + matmul().file_name()) == "int mine;\n");
   CHECK(read_text(at + "/class/bob smith/work/03_matmul/" + matmul().file_name()) == "int mine;\n");
+  CHECK(read_text(at + "/class/cem/work/03_matmul/" + matmul().file_name()) == "int mine;\n");
   CHECK(fs::exists(at + "/class/ann/progress.json"));
   CHECK_FALSE(fs::exists(at + "/class/bob smith/work/03_matmul/notes.txt"));
   CHECK(collect(fmt::format("'{}/in'", at)).status == 2);
