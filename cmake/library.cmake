@@ -29,7 +29,11 @@ if(YOTTA_NATIVE AND yotta_native_flag)
   target_compile_options(yotta INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:${yotta_native_flag}>>")
 endif()
 
-include(cmake/compiled.cmake)
+if(YOTTA_HANDED_OUT)  # a tree that `./yotta handout` has made
+  include(cmake/handed_out.cmake)
+else()
+  include(cmake/compiled.cmake)
+endif()
 
 install(TARGETS yotta EXPORT yottaTargets)
 install(DIRECTORY include/yotta DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -12,6 +12,7 @@
 #include "runner/check.hpp"
 #include "runner/completion.hpp"
 #include "runner/exercise.hpp"
+#include "runner/instructor_verbs.hpp"
 #include "runner/learn.hpp"
 #include "runner/notebook_verb.hpp"
 #include "runner/predict.hpp"
@@ -210,6 +211,7 @@ int main(int argc, char** argv) {
   add_completion(app, completion, result);
   Variant variant;
   add_variant(app, variant);
+  runner::add_instructor_verbs(app, result);
 
   runner::SuiteOptions suite;
   CLI::App* test =

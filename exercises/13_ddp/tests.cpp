@@ -39,7 +39,8 @@ ParameterPtrs make_parameters(int rank, size_t in_f32 = 0) {
 
 // The gradient that a microbatch gives on one rank: its i-th number, over all parameters in order.
 Numbers local_gradient(int rank, int microbatch = 0) {
-  const Random random(13, fmt::format("rank {} microbatch {}", rank, microbatch));
+  const Random random(static_cast<uint64_t>(exercise::variant("seed", 13, 1, 1 << 30)),
+                      fmt::format("rank {} microbatch {}", rank, microbatch));
   Numbers gradient;
   for (size_t i = 0; i < numbers; ++i) gradient.push_back(random.normal(i));
   return gradient;

@@ -1,0 +1,116 @@
+#include "runner/autograder.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <stdexcept>
+
+#include "runner/exercise.hpp"
+#include "runner/grade.hpp"
+#include "runner/places.hpp"
+#include "runner/submissions.hpp"
+
+namespace fs = std::filesystem;
+
+namespace runner {
+namespace {
+
+constexpr double pack_seconds = 120;
+
+void run_in(const std::string& folder, std::vector<std::string> command) {
+  command.insert(command.begin(), {"env", "-C", folder});
+  const Ending ending = run_limited(command, pack_seconds);
+  if (!ending.well())
+    throw std::runtime_error(fmt::format("{} failed: {}", command[3], ending.output));
+}
+
+// "v0.2.0-41-g8372a06".
+std::string version() {
+  const Ending ending = run_limited(
+      {"git", "-C", YOTTA_SOURCE_DIR, "describe", "--tags", "--always", "--dirty"}, pack_seconds);
+  if (!ending.well())
+    throw std::runtime_error(
+        "this tree has no git history; an autograder is bound to a commit: use a clone");
+  return ending.output.substr(0, ending.output.find('\n'));
+}
+
+std::string setup_script(const std::vector<Exercise>& exercises) {
+  std::string text =
+      "#!/bin/sh\n# Builds the graders once.\nset -eu\nroot=${AUTOGRADER_ROOT:-/autograder}\n"
+      "tree=${YOTTA_TREE:-$root/yotta}\nmkdir -p \"$tree\"\n"
+      "tar -xzf \"$root/source/yotta.tar.gz\" -C \"$tree\"\n";
+  for (const Exercise& exercise : exercises)
+    text += fmt::format("\"$tree/yotta\" check {} --file \"$tree/exercises/{}/{}\" || [ $? = 1 ]\n",
+                        exercise.number(), exercise.id, exercise.file_name());
+  return text;
+}
+
+// A file that was handed in without its folder gets one.
+std::string take_file(const Exercise& exercise) {
+  return fmt::format(
+      "if [ -f \"$given/{1}\" ]; then mkdir -p \"$class/student/{0}\" && cp -- \"$given/{1}\" "
+      "\"$class/student/{0}/\"; fi\n",
+      exercise.id, exercise.file_name());
+}
+
+std::string run_script(const std::vector<Exercise>& exercises, const std::string& visibility) {
+  std::string names, files;
+  for (const Exercise& exercise : exercises) {
+    names += (names.empty() ? "" : ",") + exercise.number();
+    files += take_file(exercise);
+  }
+  return fmt::format(
+      R"(#!/bin/sh
+# Grades one submission. Without results.json Gradescope says that the autograder failed.
+set -u
+root=${{AUTOGRADER_ROOT:-/autograder}}
+tree=${{YOTTA_TREE:-$root/yotta}}
+given=$root/submission
+class=$(mktemp -d)
+trap 'rm -rf "$class" "$class.grades"' EXIT
+mkdir -p "$class/student" "$root/results"
+rm -f "$root/results/results.json"
+cp -RP -- "$given/." "$class/student/"
+{}"$tree/yotta" grade "$class" --exercises {} --jobs 1 --visibility {} || exit 1
+cp "$class.grades/students/student/results.json" "$root/results/results.json"
+)",
+      files, names, visibility);
+}
+
+void write_script(const std::string& path, const std::string& text) {
+  write_text(path, text);
+  fs::permissions(path, fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec |
+                            fs::perms::others_read | fs::perms::others_exec);
+}
+
+void make_zip(const AutograderOptions& options) {
+  const std::vector<Exercise> exercises = chosen_exercises(options.exercises, "");
+  const std::string commit = version();
+  const RunFolder folder(YOTTA_BUILD_DIR "/autograders");
+  const std::string place = folder.path() + "/source";
+  write_script(place + "/setup.sh", setup_script(exercises));
+  write_script(place + "/run_autograder", run_script(exercises, options.visibility));
+  write_text(place + "/VERSION", commit + "\n");
+  run_in(YOTTA_SOURCE_DIR,
+         {"git", "archive", "--format=tar.gz", "-o", place + "/yotta.tar.gz", "HEAD"});
+  run_in(place, {"cmake", "-E", "tar", "cf", fs::absolute(options.out), "--format=zip", "setup.sh",
+                 "run_autograder", "VERSION", "yotta.tar.gz"});
+  fmt::print("{} is bound to {}{}\n", options.out, commit,
+             commit.ends_with("-dirty") ? ", without what is not committed" : "");
+}
+
+}  // namespace
+
+int autograder(const AutograderOptions& options) {
+  try {
+    if (!options.out.ends_with(".zip"))
+      throw std::runtime_error("--out must name a file that ends with .zip");
+    make_zip(options);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "yotta: {}\n", error.what());
+    return 2;
+  }
+}
+
+}  // namespace runner

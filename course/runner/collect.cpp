@@ -1,0 +1,124 @@
+#include "runner/collect.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <vector>
+
+#include "runner/exercise.hpp"
+#include "runner/grade.hpp"
+#include "runner/submissions.hpp"
+
+namespace fs = std::filesystem;
+
+namespace runner {
+namespace {
+
+constexpr double unpack_seconds = 60;
+
+std::string work_folder() {
+  const char* const elsewhere = std::getenv("YOTTA_WORK");
+  return elsewhere == nullptr ? YOTTA_SOURCE_DIR "/work" : elsewhere;
+}
+
+// "work/10_collectives/collectives_ring.hpp", and what tells of hints.
+std::vector<std::string> wanted_files(const std::string& prefix) {
+  std::vector<std::string> files;
+  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
+    const Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, id);
+    for (const std::string& name : {exercise.file_name(), std::string(".state.json")})
+      files.push_back(fmt::format("{}{}/{}", prefix, id, name));
+  }
+  files.push_back(prefix + "progress.json");
+  return files;
+}
+
+void pack(const std::string& archive) {
+  const fs::path work = fs::absolute(work_folder()).lexically_normal();
+  std::vector<std::string> command = {"tar", "-czf", fs::absolute(archive), "-C", work};
+  const size_t words = command.size();
+  for (const std::string& file : wanted_files(""))
+    if (fs::is_regular_file(work / file)) command.push_back(file);
+  if (command.size() == words) throw std::runtime_error("there is no work yet in " + work.string());
+  const Ending ending = run_limited(command, unpack_seconds);
+  if (!ending.well()) throw std::runtime_error("tar could not write it: " + ending.output);
+  fmt::print("{} holds {} files; hand it in.\n", archive, command.size() - words);
+}
+
+// "ann.tar.gz" -> "ann"; empty: no archive.
+std::string student_of(const fs::path& archive) {
+  const std::string name = archive.filename();
+  for (const char* end : {".tar.gz", ".tgz", ".tar"})
+    if (name.ends_with(end) && !name.starts_with("."))
+      return name.substr(0, name.size() - std::string(end).size());
+  return "";
+}
+
+// Links in an archive stay links, which `grade` refuses if they lead out; tar itself follows none and drops "..".
+bool unpack(const fs::path& archive, const fs::path& folder) {
+  fs::create_directories(folder);
+  std::vector<std::string> command = {
+      "sh",
+      "-c",
+      fmt::format("ulimit -f {}; exec tar -xf \"$0\" -C \"$1\" --no-same-owner --wildcards "
+                  "--no-anchored --warning=none \"$2\" progress.json .state.json",
+                  most_source_bytes / 512),
+      archive,
+      folder,
+      "*.hpp"};
+  run_limited(command, unpack_seconds);  // which complains of each name that is not there
+  return !fs::is_empty(folder);
+}
+
+// An archive may be of the tree, of work/ or of what is in it: the folder with the exercises becomes the student's work/.
+void straighten(const fs::path& folder) {
+  const std::vector<std::string> ids = find_exercises(YOTTA_SOURCE_DIR);
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (!entry.is_directory() || std::find(ids.begin(), ids.end(), name) == ids.end()) continue;
+    const fs::path holds = entry.path().parent_path();
+    if (holds != folder && holds != folder / "work") fs::rename(holds, folder / "work");
+    return;
+  }
+}
+
+int take_in(const std::string& folder, const std::string& out) {
+  if (!fs::is_directory(folder)) throw std::runtime_error("there is no folder " + folder);
+  int taken = 0, failed = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string student = student_of(entry.path());
+    if (student.empty() || !entry.is_regular_file()) continue;
+    const fs::path place = fs::path(out) / student;
+    if (fs::exists(place)) throw std::runtime_error(place.string() + " is there already");
+    const bool well = unpack(fs::absolute(entry.path()), fs::absolute(place));
+    if (well)
+      straighten(place);
+    else
+      fmt::print(stderr, "yotta: nothing could be taken from {}\n", entry.path().string());
+    ++taken, failed += !well;
+  }
+  if (taken == 0)
+    throw std::runtime_error(folder + " holds no archive; expected STUDENT.tar.gz or .tgz");
+  fmt::print("{} archives, unpacked to {}\n", taken, out);
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int collect(const CollectOptions& options) {
+  try {
+    if (!options.folder.empty() && options.out.empty())
+      throw std::runtime_error("--out must name the class's folder, which gets the work");
+    if (!options.folder.empty()) return take_in(options.folder, options.out);
+    pack(options.out.empty() ? "yotta-work.tar.gz" : options.out);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "yotta: {}\n", error.what());
+    return 2;
+  }
+}
+
+}  // namespace runner

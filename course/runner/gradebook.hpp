@@ -1,0 +1,55 @@
+// The marks of a class, in the forms that people and platforms read: a table, JSON, CSV for Canvas and for Moodle, JUnit XML,
+// Gradescope's results.json, and a page for each student.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/exercise.hpp"
+
+namespace runner {
+
+// What became of a submission.
+enum class Outcome { complete, partial, empty, not_compiling, refused, could_not_grade };
+const char* name(Outcome outcome);  // "not compiling"
+
+struct Mark {
+  std::string student, exercise;
+  Outcome outcome = Outcome::could_not_grade;
+  std::optional<int> points = {};  // none: nobody knows, since it could not be graded
+  int of = 0;
+  bool compiled = false;
+  std::string message = {};  // why there is no grade; or what the compiler says
+  nlohmann::json tasks = nlohmann::json::array();  // as in a check's verdict
+  nlohmann::json cases = nlohmann::json::array();
+};
+using Marks = std::vector<Mark>;
+
+nlohmann::json mark_json(const Mark& mark);
+Mark mark_of(const nlohmann::json& json);  // throws when it is none
+
+// {"submissions": [{student, exercise, points, of, tasks, compiled, verdict, message, cases}, ...]}
+nlohmann::json marks_json(const Marks& marks);
+std::string json_text(const nlohmann::json& json);  // what is no text in it is replaced
+
+// A row for each student, a column for each exercise.
+std::string marks_table(const Marks& marks);
+// Canvas: Student, ID, SIS User ID, SIS Login ID, Section, then a column for each exercise; "Points Possible" is the second row.
+// A student's folder is the login.
+std::string canvas_csv(const Marks& marks);
+// Moodle asks at the import which column is the user and which are grades.
+std::string moodle_csv(const Marks& marks);
+// A test suite for each submission, a test case for each graded case.
+std::string junit_xml(const Marks& marks);
+// Of one student. A test for each task, with partial credit. `visibility`: visible, hidden, after_due_date or after_published.
+nlohmann::json gradescope_results(const Marks& of_student, const std::string& visibility);
+// A page in Markdown for one student.
+std::string feedback(const Marks& of_student, const std::vector<Exercise>& exercises);
+
+// A cell of a CSV file. What a spreadsheet would take for a formula gets an apostrophe.
+std::string csv_cell(std::string text);
+
+}  // namespace runner

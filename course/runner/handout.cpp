@@ -1,0 +1,404 @@
+#include "runner/handout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+
+#include "runner/handout_header.hpp"
+#include "runner/places.hpp"
+#include "runner/process.hpp"
+#include "runner/solution.hpp"
+#include "runner/submissions.hpp"
+
+namespace fs = std::filesystem;
+
+namespace runner {
+namespace {
+
+const fs::path root = YOTTA_SOURCE_DIR;
+
+std::string trimmed(const std::string& line) {
+  const size_t begin = line.find_first_not_of(" \t");
+  return begin == std::string::npos
+             ? ""
+             : line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
+}
+
+bool is_code(const std::string& line) { return line.size() > 12 && !line.starts_with("//"); }
+
+void run_or_throw(const Command& command, const std::string& what) {
+  if (run(command) != 0) throw std::runtime_error(what);
+}
+
+// ---- what is built ----
+
+// Where the library is compiled: for this machine's processor, or for any.
+std::string build_folder(const HandoutOptions& options) {
+  if (options.native) return YOTTA_BUILD_DIR;
+  const std::string folder = root / "build/handout";
+  if (!fs::exists(folder + "/build.ninja"))
+    run_or_throw({"cmake", "-S", root, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                  "-DYOTTA_NATIVE=OFF"},
+                 "CMake could not prepare " + folder);
+  return folder;
+}
+
+void build_answers(const std::string& build, const std::vector<Exercise>& exercises) {
+  Command command = {"cmake", "--build", build, "--target", "library"};
+  for (const Exercise& exercise : exercises)
+    command.push_back(fmt::format("exercise_{}_library", exercise.id));
+  const FileLock lock(build + "/.lock");
+  run_or_throw(command, "the library does not build in " + build);
+}
+
+// The words that compile a file of the library, for another file.
+Words compile_words(const std::string& build, const std::string& source,
+                    const std::string& object) {
+  const auto list = nlohmann::json::parse(read_text(build + "/compile_commands.json"));
+  for (const auto& one : list) {
+    if (!one.at("file").get<std::string>().ends_with("cmake/compiled/comm.cpp")) continue;
+    Words words = shell_words(one.at("command"));
+    std::erase_if(words, [](const std::string& word) {
+      return word.starts_with("-DYOTTA_COMPILING_") || word == "-Werror";
+    });
+    const auto output = std::find(words.begin(), words.end(), "-o");
+    if (output == words.end() || output + 1 == words.end()) break;
+    *(output + 1) = object;
+    words.back() = source;
+    return words;
+  }
+  throw std::runtime_error("cannot find how the library is compiled in " + build);
+}
+
+// Objects of functions that every file compiles for itself, in one archive.
+class Twins {
+ public:
+  Twins(std::string build, std::string folder)
+      : build_(std::move(build)), folder_(std::move(folder)) {
+    fs::create_directories(folder_);
+  }
+  void add(const std::string& header, const std::string& unit) {
+    const std::string name = fs::path(header).stem(), source = folder_ + "/" + name + ".cpp";
+    write_text(source,
+               fmt::format("#include <utility>\n\n#include \"yotta/{}\"\n\n{}", header, unit));
+    objects_.push_back(folder_ + "/" + name + ".o");
+    Command command = {"env", "-C", build_};
+    for (const std::string& word : compile_words(build_, source, objects_.back()))
+      command.push_back(word);
+    run_or_throw(command, "the bodies of " + header + " cannot be compiled apart");
+  }
+  void write(const std::string& archive) const {
+    if (objects_.empty()) return;
+    Command command = {"ar", "rcs", archive};
+    command.insert(command.end(), objects_.begin(), objects_.end());
+    run_or_throw(command, "ar could not write " + archive);
+  }
+
+ private:
+  std::string build_, folder_;
+  std::vector<std::string> objects_;
+};
+
+// ---- what is copied ----
+
+bool is_left_out(const fs::path& path) {
+  const std::string name = path.filename();
+  const std::string in_root = relative(path);
+  const bool unit = in_root.starts_with("cmake/compiled/") &&
+                    path.parent_path() == root / "cmake/compiled" && path.extension() == ".cpp";
+  return unit || name == ".state.json" || name.ends_with(".before") || fs::is_symlink(path);
+}
+
+void copy_tree(const fs::path& from, const fs::path& to) {
+  if (!fs::exists(from) || is_left_out(from)) return;
+  if (!fs::is_directory(from)) {
+    fs::create_directories(to.parent_path());
+    fs::copy_file(from, to);
+    return;
+  }
+  for (const auto& entry : fs::directory_iterator(from))
+    copy_tree(entry.path(), to / entry.path().filename());
+}
+
+void copy_course(const fs::path& out) {
+  for (const char* each :
+       {"CMakeLists.txt", "CMakePresets.json", "LICENSE", "yotta", "cmake", "include", "course",
+        "lessons", "exercises/CMakeLists.txt", "AGENTS.md", ".clang-format"})
+    copy_tree(root / each, out / each);
+}
+
+// Without wrong solutions, which come close to the right one, and what tells of them.
+void copy_exercise(const Exercise& exercise, const fs::path& out) {
+  const fs::path to = out / "exercises" / exercise.id;
+  for (const auto& entry : fs::directory_iterator(exercise.folder))
+    if (entry.is_regular_file()) copy_tree(entry.path(), to / entry.path().filename());
+  auto json = nlohmann::ordered_json::parse(read_text(exercise.folder + "/exercise.json"));
+  json["wrong"] = nlohmann::ordered_json::array();
+  fs::remove(to / "exercise.json");
+  write_text(to / "exercise.json", json.dump(2) + "\n");
+}
+
+void copy_compiled(const std::string& build, const std::vector<Exercise>& exercises,
+                   const fs::path& to) {
+  for (const auto& entry : fs::directory_iterator(build)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("libyotta_compiled_") && name.ends_with(".a") &&
+        name != "libyotta_compiled_checked.a")
+      fs::copy_file(entry.path(), to / name);
+  }
+  for (const Exercise& exercise : exercises)
+    fs::copy_file(fmt::format("{}/exercises/CMakeFiles/exercise_{}_library.dir/{}/adapter.cpp.o",
+                              build, exercise.id, exercise.id),
+                  to / fmt::format("exercise_{}_library.o", exercise.id));
+}
+
+// Says which parts could not be compiled apart; returns their exercises.
+std::set<std::string> cut_headers(const std::vector<Exercise>& exercises, const fs::path& out,
+                                  Twins& twins) {
+  std::set<std::string> open;
+  for (const Exercise& exercise : exercises) {
+    for (const std::string& header : exercise.headers) {
+      const HandoutHeader cut = cut_for_handout(read_text(root / "include/yotta" / header));
+      write_text(out / "include/yotta" / header, cut.text);
+      if (!cut.unit.empty()) twins.add(header, cut.unit);
+      if (cut.open.empty()) continue;
+      open.insert(exercise.id);
+      fmt::print(
+          "{} in include/yotta/{}: not_done stands there. It is a template, a kernel or a member "
+          "of "
+          "a class, which no library can hold; what calls it stops with that message.\n",
+          fmt::join(cut.open, ", "), header);
+    }
+  }
+  return open;
+}
+
+std::string readme(const std::vector<Exercise>& exercises) {
+  std::string text =
+      "# Yotta, for students\n\nA course on training large models on many machines. The answers to "
+      "the exercises are not in\nthis folder: the library that lessons use comes compiled, in "
+      "handout/.\n\n```\n./yotta lesson          the lessons\n./yotta check NN        grade an "
+      "exercise; your file is in work/\n./yotta collect         pack work/ to hand it in\n```\n\n| "
+      "exercise | minutes | points |\n|---|---|---|\n";
+  for (const Exercise& exercise : exercises) {
+    int points = 0;
+    for (const Task& task : exercise.tasks) points += task.points;
+    text += fmt::format("| [{} {}](exercises/{}/README.md) | {} | {} |\n", exercise.number(),
+                        exercise.title, exercise.id, exercise.minutes, points);
+  }
+  return text;
+}
+
+std::string classroom_workflow(const std::vector<Exercise>& exercises) {
+  std::string text =
+      "# For GitHub Classroom: grades what is in work/ at every push.\nname: check\non: [push, "
+      "workflow_dispatch]\njobs:\n  check:\n    runs-on: ubuntu-24.04\n    env:\n      "
+      "YOTTA_INSTALL: "
+      "\"yes\"\n    steps:\n      - uses: actions/checkout@v4\n";
+  for (const Exercise& exercise : exercises)
+    text += fmt::format(
+        "      - name: Exercise {0}\n        if: always()\n        run: |\n          test -e "
+        "work/{1}/{2} && ./yotta check {0}\n",
+        exercise.number(), exercise.id, exercise.file_name());
+  return text;
+}
+
+void write_own_files(const std::vector<Exercise>& exercises, const HandoutOptions& options,
+                     const fs::path& out) {
+  write_text(out / "README.md", readme(exercises));
+  write_text(out / ".gitignore", "/build/\n");  // work/ is what is handed in
+  write_text(out / ".github/workflows/classroom.yml", classroom_workflow(exercises));
+  write_text(out / "include/yotta/handed_out.hpp", handed_out_header());
+  write_text(out / "handout/options.cmake",
+             fmt::format("# Made by `./yotta handout`.\nset(YOTTA_HANDED_OUT ON)\nset(YOTTA_NATIVE "
+                         "{})\n",
+                         options.native ? "ON" : "OFF"));
+}
+
+// ---- what is proven ----
+
+bool is_text(const fs::path& path) {
+  const std::string end = path.extension();
+  return end != ".a" && end != ".o";
+}
+
+template <class Use>
+void each_text(const fs::path& folder, Use use) {
+  if (!fs::exists(folder)) return;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file() && is_text(entry.path()))
+      use(entry.path(), read_text(entry.path()));
+}
+
+std::vector<Answer> answers_of(const std::vector<Exercise>& exercises) {
+  std::vector<Answer> all;
+  for (const Exercise& exercise : exercises)
+    for (const std::string& header : exercise.headers)
+      for (Answer& one : answers_in(read_text(root / "include/yotta" / header)))
+        all.push_back(std::move(one));
+  return all;
+}
+
+// Lines of code that stand in the course outside of these exercises' parts.
+std::vector<std::string> common_lines(const std::vector<Exercise>& exercises) {
+  std::vector<std::string> all;
+  for (const char* folder : {"include", "course", "lessons"})
+    each_text(root / folder, [&](const fs::path&, const std::string& text) {
+      const std::vector<std::string> parts = part_of_lines(text);
+      const Lines lines = lines_of(text);
+      for (size_t i = 0; i < lines.size(); ++i)
+        if (parts[i].empty()) all.push_back(trimmed(lines[i]));
+    });
+  for (const Exercise& exercise : exercises)
+    for (const std::string& line : lines_of(read_text(exercise.starter())))
+      all.push_back(trimmed(line));
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+struct Secrets {
+  std::vector<Answer> answers;
+  std::vector<std::string> common;
+};
+
+// "10.1 in lessons/10_collectives/README.md"
+std::vector<std::string> answers_in_tree(const Secrets& secrets, const fs::path& out) {
+  std::set<std::string> found;
+  each_text(out, [&](const fs::path& path, const std::string& text) {
+    for (const AnswerFound& one : answers_found(secrets.answers, text, secrets.common))
+      found.insert(fmt::format("{} in {}, line {}", one.part, fs::relative(path, out).string(),
+                               one.line + 1));
+  });
+  return {found.begin(), found.end()};
+}
+
+// Other headers that do the same as an answer lose these functions too.
+void cut_other_headers(const Secrets& secrets, const fs::path& out, Twins& twins) {
+  each_text(out / "include/yotta", [&](const fs::path& path, const std::string& text) {
+    std::vector<size_t> lines;
+    for (const AnswerFound& one : answers_found(secrets.answers, text, secrets.common))
+      lines.push_back(one.line);
+    if (lines.empty()) return;
+    const HandoutHeader cut = cut_for_handout(text, lines);
+    write_text(path, cut.text);
+    if (!cut.unit.empty()) twins.add(fs::relative(path, out / "include/yotta"), cut.unit);
+  });
+}
+
+// The starter of an exercise, as a student's check grades it.
+void expect_no_points(const Exercise& exercise, const fs::path& out) {
+  const std::string json = out / "build/verdict.json";
+  run({"env", "-C", out, "-u", "YOTTA_WORK", out / "yotta", "check", exercise.number(), "--file",
+       out / "exercises" / exercise.id / exercise.file_name(), "--json", json});
+  const auto verdict = nlohmann::json::parse(read_text(json), nullptr, false);
+  if (!verdict.is_object() || !verdict.value("graded", false) ||
+      !verdict.value("compiled", false) || verdict.value("points", -1) != 0)
+    throw std::runtime_error(fmt::format(
+        "in {}, the starter of {} should compile and have 0 points", out.string(), exercise.id));
+}
+
+// `open`: exercises with a part that no library holds, whose lessons stop there.
+void check_tree(const std::vector<Exercise>& exercises, const std::set<std::string>& open,
+                const fs::path& out) {
+  for (const Exercise& exercise : exercises) {
+    expect_no_points(exercise, out);
+    if (open.count(exercise.id) == 0 && fs::exists(out / "lessons" / exercise.id / "lesson.cpp"))
+      run_or_throw({"sh", "-c", "cd \"$0\" && ./yotta lesson \"$1\" >/dev/null", out, exercise.id},
+                   "in the tree, lesson " + exercise.id + " does not run");
+  }
+  fs::remove_all(out / "build");
+}
+
+void expect_room(const fs::path& out) {
+  if (fs::exists(root / "handout"))
+    throw std::runtime_error("this tree was handed out itself: it has no answers to leave out");
+  if (fs::exists(out) && !(fs::is_directory(out) && fs::is_empty(out)))
+    throw std::runtime_error(out.string() + " is there already: name a new folder with --out");
+  if (fs::weakly_canonical(out).string().starts_with(root.string() + "/"))
+    throw std::runtime_error("--out must name a folder outside of " + root.string());
+}
+
+int make_tree(const std::vector<Exercise>& exercises, const HandoutOptions& options,
+              const fs::path& out) {
+  const std::string build = build_folder(options);
+  build_answers(build, exercises);
+  copy_course(out);
+  for (const Exercise& exercise : exercises) copy_exercise(exercise, out);
+  const RunFolder work(YOTTA_BUILD_DIR "/handouts");
+  Twins twins(build, work.path());
+  const Secrets secrets{answers_of(exercises), common_lines(exercises)};
+  const std::set<std::string> open = cut_headers(exercises, out, twins);
+  cut_other_headers(secrets, out, twins);
+  write_own_files(exercises, options, out);
+  copy_compiled(build, exercises, out / "handout");
+  twins.write(out / "handout/libyotta_twins.a");
+  const std::vector<std::string> leaks = answers_in_tree(secrets, out);
+  for (const std::string& leak : leaks)
+    fmt::print(stderr, "yotta: a line of an answer stands there: {}\n", leak);
+  if (options.check) check_tree(exercises, open, out);
+  if (leaks.empty()) fmt::print("{} is ready: no line of an answer is in it.\n", out.string());
+  return leaks.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+std::vector<Answer> answers_in(const std::string& header) {
+  std::vector<Answer> answers;
+  const Lines lines = lines_of(header);
+  const std::vector<std::string> parts = part_of_lines(header);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (parts[i].empty()) continue;
+    if (answers.empty() || answers.back().part != parts[i]) answers.push_back({parts[i], {}});
+    const std::string line = trimmed(lines[i]);
+    if (is_code(line)) answers.back().lines.push_back(line);
+  }
+  return answers;
+}
+
+namespace {
+struct CodeLine {
+  std::string text;
+  size_t number = 0;
+};
+bool stands_alone(const std::string& line, const std::vector<std::string>& common) {
+  return !line.ends_with("{") && !std::binary_search(common.begin(), common.end(), line);
+}
+}  // namespace
+
+std::vector<AnswerFound> answers_found(const std::vector<Answer>& answers, const std::string& text,
+                                       const std::vector<std::string>& common) {
+  std::vector<CodeLine> code;
+  const Lines lines = lines_of(text);
+  for (size_t i = 0; i < lines.size(); ++i)
+    if (const std::string line = trimmed(lines[i]); is_code(line)) code.push_back({line, i});
+  std::vector<AnswerFound> found;
+  for (const Answer& answer : answers)
+    for (size_t k = 0; k < answer.lines.size(); ++k)
+      for (size_t i = 0; i < code.size(); ++i) {
+        if (code[i].text != answer.lines[k]) continue;
+        const bool next = k + 1 < answer.lines.size() && i + 1 < code.size() &&
+                          code[i + 1].text == answer.lines[k + 1];
+        if (next || stands_alone(answer.lines[k], common))
+          found.push_back({answer.part, code[i].number});
+      }
+  return found;
+}
+
+int handout(const HandoutOptions& options) {
+  std::vector<Exercise> exercises;
+  try {
+    exercises = chosen_exercises(options.exercises, "");
+    expect_room(options.out);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "yotta: {}\n", error.what());
+    return 2;
+  }
+  return make_tree(exercises, options, fs::absolute(options.out).lexically_normal());
+}
+
+}  // namespace runner

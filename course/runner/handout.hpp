@@ -1,0 +1,39 @@
+// `./yotta handout --exercises 10,13,18 --out DIR`: the course for students, without the answers to these exercises.
+//
+// Copied: the library's headers, lessons, programs, these exercises with their cases and hints. Left out: wrong solutions, tests,
+// benchmarks, notebooks, history, work. The headers that hold answers are cut (handout_header.hpp); the library comes compiled, so
+// that everything else builds and runs. Before it ends, it looks for answers in what it has written.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace runner {
+
+struct HandoutOptions {
+  std::vector<std::string> exercises;  // numbers or names
+  std::string out;                     // a folder that is not there yet, or empty
+  bool native = false;                 // the library of build/release, for machines like this one
+  bool check = true;                   // build the tree, and grade its starters
+};
+
+// Exit status: 0, 1 if the tree is no good, 2 if the options are wrong.
+int handout(const HandoutOptions& options);
+
+// A part of an exercise, as lines without blanks around them, comments and what is too short to tell.
+struct Answer {
+  std::string part;
+  std::vector<std::string> lines;
+};
+std::vector<Answer> answers_in(const std::string& header);
+// Where lines of an answer stand in a text.
+struct AnswerFound {
+  std::string part;
+  size_t line = 0;  // from 0
+};
+// Two lines of an answer, one after the other; or one that is no loop's head. `common`, sorted: lines that stand elsewhere in
+// the course too, and tell nothing when they stand alone.
+std::vector<AnswerFound> answers_found(const std::vector<Answer>& answers, const std::string& text,
+                                       const std::vector<std::string>& common);
+
+}  // namespace runner

@@ -1,0 +1,45 @@
+// What a class has handed in: DIR/STUDENT/NN_topic/<header>.hpp, or the same below DIR/STUDENT/work.
+//
+// A student's folder comes from a stranger. Only regular files that lie in it are read: a link that leads elsewhere, a pipe
+// or a file of many megabytes is refused, and so is a link to another student's file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runner/exercise.hpp"
+
+namespace runner {
+
+enum class Handed { file, nothing, refused, unreadable };
+
+struct Submission {
+  std::string student;   // the name of the folder
+  std::string exercise;  // "10_collectives"
+  Handed handed = Handed::nothing;
+  std::string why = {};   // if there is no file to grade
+  std::string text = {};  // of the file
+  // Which hints were read: .state.json beside the file, and progress.json one folder up. Mostly empty.
+  std::string state = {}, progress = {};
+};
+
+constexpr long most_source_bytes = 1 << 20;
+
+// The exercises that somebody in the class has handed in a folder for, of these.
+std::vector<Exercise> handed_in_exercises(const std::string& folder,
+                                          const std::vector<Exercise>& exercises);
+
+// The exercises of these numbers or names, in their order; of none: those of handed_in_exercises. Throws std::runtime_error if
+// there is no such exercise.
+std::vector<Exercise> chosen_exercises(const std::vector<std::string>& names,
+                                       const std::string& folder);
+
+// One for each student and exercise, in the order of their names. Throws std::runtime_error if there is no such folder or
+// no student in it.
+std::vector<Submission> find_submissions(const std::string& folder,
+                                         const std::vector<Exercise>& exercises);
+
+// Nothing but blanks, or the starter with other blanks.
+bool is_unchanged(const Submission& submission, const std::string& starter);
+
+}  // namespace runner

@@ -1,0 +1,394 @@
+// The other verbs of whoever teaches: handout, collect, autograder, similarity, and the cases that differ from term to term.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "course/shared/graded.hpp"
+#include "runner/exercise.hpp"
+#include "runner/grade.hpp"
+#include "runner/handout.hpp"
+#include "runner/handout_header.hpp"
+#include "runner/similarity.hpp"
+#include "support/longest_wait.hpp"
+#include "support/message_of.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace fs = std::filesystem;
+using namespace runner;
+using yotta_test::contains;
+using yotta_test::longest_wait;
+using yotta_test::TemporaryFolder;
+
+namespace {
+
+Ending runner_verb(const std::string& arguments, double seconds = longest_wait) {
+  return run_limited({"sh", "-c", YOTTA_BUILD_DIR "/course/runner " + arguments}, seconds);
+}
+
+const Exercise& matmul() {
+  static const Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, "03_matmul");
+  return exercise;
+}
+
+std::string header(const std::string& path) {
+  return read_text(YOTTA_SOURCE_DIR "/include/yotta/" + path);
+}
+
+const char* const loop = R"(
+inline void f(int p) {
+  // exercise 10.1: add
+  int total = 0;
+  for (int step = 1; step < p; ++step) {
+    const int from = (p + step - 1) % p;
+    if (from != step) total += from * step;
+  }
+  store(total, p);
+  // end of exercise 10.1
+}
+)";
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+double share(const std::string& first, const std::string& second) {
+  return compare(fingerprints_of(first), fingerprints_of(second), {}).share;
+}
+
+// Without a body.
+const char* const small_header = R"(#pragma once
+
+namespace yotta {
+
+int declared(int x);
+
+inline int kept(int x) { return x + 1; }
+
+// Adds.
+inline int added(int x, const std::vector<int>& y = {1, 2}) {
+  // exercise 99.1: add them
+  return x + static_cast<int>(y.size()) + '{' + sizeof("}{");
+  // end of exercise 99.1
+}
+
+constexpr Pair<int, int> twice(Pair<int, int> pair,
+                               int by = 2) {
+  // exercise 99.2: both
+  return {by * pair.first, by * pair.second};
+  // end of exercise 99.2
+}
+
+template <class T>
+void of_any(T x) {
+  // exercise 99.3: any
+  use(x, x + 17, x * 23);
+  // end of exercise 99.3
+}
+
+#if YOTTA_BODIES_OF(comm)
+int declared(int x) {
+  return x * 1234567;
+}
+#endif  // YOTTA_BODIES
+
+// From here on not in the exercise.
+constexpr int also(int&& x) { return x * 7654321; }
+
+}  // namespace yotta
+)";
+
+}  // namespace
+
+TEST_CASE("a header is handed out with calls in place of its answers") {
+  const HandoutHeader cut = cut_for_handout(small_header);
+  for (const char* answer : {"y.size()", "by * pair", "x + 17", "1234567", "7654321"})
+    CHECK_FALSE(contains(cut.text, answer));
+  CHECK(contains(cut.text, "inline int kept(int x) { return x + 1; }"));
+  CHECK(contains(cut.text,
+                 "namespace handed_out {\nint added(int x, const std::vector<int>& y);\n}"));
+  CHECK(contains(cut.text,
+                 "inline int added(int x, const std::vector<int>& y = {1, 2}) {\n"
+                 "  return handed_out::added(x, y);"));
+  CHECK(contains(cut.text,
+                 "std::is_constant_evaluated() ? handed_out::only_at_run_time<Pair<int, "
+                 "int>>() : handed_out::twice(pair, by);"));
+  CHECK(contains(cut.text, "not_done(\"99.3\");"));
+  CHECK(contains(cut.text, "int declared(int x);"));
+  CHECK(cut.open == std::vector<std::string>{"99.3"});
+  CHECK(contains(cut.unit,
+                 "Pair<int, int> twice(Pair<int, int> pair, int by) {\n"
+                 "  return yotta::twice(pair, by);\n}"));
+  CHECK(contains(cut.unit, "return yotta::also(std::move(x));"));
+}
+
+TEST_CASE("a header with kernels gets no calls into the library") {
+  const HandoutHeader cut = cut_for_handout(header("device/matmul_register_tiles.hpp"));
+  CHECK(cut.open == std::vector<std::string>{"03.1", "03.2", "03.3", "03.4"});
+  CHECK(cut.unit.empty());
+}
+
+TEST_CASE("what stands again elsewhere is cut there too") {
+  const std::string other =
+      "inline int g(int x) {\n  return x * 4711;\n}\ninline int h() { return 1; }\n";
+  const HandoutHeader cut = cut_for_handout(other, {1});
+  CHECK_FALSE(contains(cut.text, "4711"));
+  CHECK(contains(cut.text, "inline int h() { return 1; }"));
+  CHECK(contains(cut.unit, "yotta::g(x)"));
+}
+
+TEST_CASE("every exercise's headers are handed out without a line of an answer") {
+  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
+    const Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, id);
+    for (const std::string& path : exercise.headers) {
+      INFO(path);
+      const std::string starter = read_text(exercise.starter());
+      std::vector<std::string> common;
+      for (const std::string& line : lines_of(starter))
+        common.push_back(line.substr(std::min(line.size(), line.find_first_not_of(' '))));
+      std::sort(common.begin(), common.end());
+      const auto answers = answers_in(header(path));
+      CHECK_FALSE(answers.empty());
+      const HandoutHeader cut = cut_for_handout(header(path));
+      const auto found = answers_found(answers, cut.text, common);
+      CHECK_MESSAGE(found.empty(), (found.empty() ? "" : found.front().part));
+      CHECK_FALSE(
+          answers_found(answers, header(path), common).empty());  // before, they stand there
+    }
+  }
+}
+
+TEST_CASE("an answer is found by two lines in a row, or by one that stands nowhere else") {
+  const std::vector<Answer> answers = {{"10.1", {"first line of it;", "second line of it;"}}};
+  const auto count = [&](const std::string& text, const std::vector<std::string>& common) {
+    return answers_found(answers, text, common).size();
+  };
+  CHECK(count("x\n   first line of it;\n", {}) == 1);
+  CHECK(count("x\n   first line of it;\n", {"first line of it;"}) == 0);
+  CHECK(count("first line of it;\n// comment\nsecond line of it;\n",
+              {"first line of it;", "second line of it;"}) == 1);
+  CHECK(count("second line of it;\nfirst line of it;\n",
+              {"first line of it;", "second line of it;"}) == 0);
+}
+
+TEST_CASE("handout says what is wrong with its options") {
+  const TemporaryFolder folder;
+  write_text(folder / "full/file", "x");
+  const auto status = [](const std::string& arguments) {
+    return runner_verb("handout " + arguments).status;
+  };
+  CHECK(status(fmt::format("--exercises 10 --out '{}'", (folder / "full").string())) == 2);
+  CHECK(status(fmt::format("--exercises 99 --out '{}'", (folder / "new").string())) == 2);
+  CHECK(status("--exercises 10 --out " YOTTA_SOURCE_DIR "/include/students") == 2);
+  CHECK_FALSE(fs::exists(YOTTA_SOURCE_DIR "/include/students"));
+}
+
+TEST_CASE("a tree for students has no answers, and its own check gives no points" *
+          doctest::test_suite("long")) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "students";
+  const Ending ending =
+      runner_verb(fmt::format("handout --exercises 03,10,18 --native --out '{}'", out), 3600);
+  REQUIRE_MESSAGE(ending.status == 0, ending.output);
+  CHECK(contains(ending.output,
+                 "03.1, 03.2, 03.3, 03.4 in include/yotta/device/matmul_register_tiles.hpp"));
+  CHECK_FALSE(fs::exists(out + "/.git"));
+  CHECK_FALSE(fs::exists(out + "/tests"));
+  CHECK_FALSE(fs::exists(out + "/exercises/10_collectives/wrong"));
+  CHECK(fs::exists(out + "/exercises/10_collectives/tests.cpp"));
+  CHECK_FALSE(fs::exists(out + "/exercises/13_ddp"));
+}
+
+TEST_CASE("copies are alike, with other names, comments and lines too") {
+  CHECK(share(loop, loop) == 1);
+  std::string copy = replaced(replaced(loop, "total", "result"), "step", "k");
+  copy = replaced(copy, "int result = 0;", "int result = 0;  // mine\n\n");
+  CHECK(share(loop, copy) == 1);
+  const char* const other = R"(
+  // exercise 10.1: add
+  std::vector<int> seen(p);
+  while (!seen.empty()) {
+    seen.pop_back();
+    if (seen.size() % 2 == 0) continue;
+    send(seen.back(), receive(p));
+  }
+  // end of exercise 10.1
+)";
+  CHECK(share(loop, other) < 0.2);
+  CHECK(share("int outside_of_all_parts;", loop) == 0);
+}
+
+TEST_CASE("what the starter holds is nobody's copy") {
+  const Fingerprints prints = fingerprints_of(loop);
+  CHECK(compare(prints, prints, prints).share == 0);
+  const std::string own =
+      "\n// exercise 10.2: own\nwhile (a < b && b * c > 4 && f(a, b)) c = a - b;\n";
+  const std::string other =
+      "\n// exercise 10.2: own\ndo { switch (a) { case 4: return; } } while (x[3]);\n";
+  const Fingerprints ann = fingerprints_of(loop + own), bob = fingerprints_of(loop + other);
+  CHECK(compare(ann, bob, {}).share > 0.5);
+  CHECK(compare(ann, bob, prints).share == 0);
+}
+
+TEST_CASE("200 submissions are compared at once") {
+  std::vector<Fingerprints> prints;
+  for (int i = 0; i < 200; ++i)
+    prints.push_back(fingerprints_of(variant_of(matmul(), i % 2 == 0 ? "library" : "only_x")));
+  int alike = 0;
+  for (size_t i = 0; i < prints.size(); ++i)
+    for (size_t k = i + 1; k < prints.size(); ++k)
+      alike += compare(prints[i], prints[k], {}).share == 1;
+  CHECK(alike == 2 * 100 * 99 / 2);
+}
+
+TEST_CASE("similarity reports pairs of a class, and of last year's") {
+  const TemporaryFolder folder;
+  const auto hand_in = [&](const std::string& place, const std::string& text) {
+    write_text(folder / (place + "/03_matmul/" + matmul().file_name()), text);
+  };
+  const std::string library = variant_of(matmul(), "library");
+  hand_in("now/ann", library);
+  hand_in("now/bob <b>", replaced(library, "sums", "totals"));
+  hand_in("now/eve", variant_of(matmul(), "starter"));
+  hand_in("before/zoe", library);
+  const Ending ending = runner_verb(fmt::format(
+      "similarity '{0}/now' --against '{0}/before' --json '{0}/pairs.json' --html '{0}/p.html'",
+      folder.path().string()));
+  CHECK_MESSAGE(ending.status == 0, ending.output);
+  const auto pairs = nlohmann::json::parse(read_text(folder / "pairs.json")).at("pairs");
+  REQUIRE(pairs.size() == 3);
+  CHECK(pairs[0]["share"] == 1);
+  CHECK(contains(read_text(folder / "p.html"), "ann and bob &lt;b&gt;, 100%"));
+  CHECK(contains(read_text(folder / "p.html"), "against: zoe"));
+  CHECK(contains(read_text(folder / "p.html"), "<mark>"));
+  CHECK(runner_verb(fmt::format("similarity '{}'", (folder / "none").string())).status == 2);
+}
+
+TEST_CASE("work is packed, and taken in for a class") {
+  const TemporaryFolder folder;
+  const std::string at = folder.path();
+  write_text(at + "/work/03_matmul/" + matmul().file_name(), "int mine;\n");
+  write_text(at + "/work/03_matmul/notes.txt", "mine");
+  write_text(at + "/work/progress.json", "{}");
+  fs::create_directories(at + "/in");
+  const auto collect = [&](const std::string& arguments) {
+    return runner_verb(fmt::format("collect {}", arguments));
+  };
+  setenv("YOTTA_WORK", (at + "/work").c_str(), 1);
+  CHECK(collect(fmt::format("--out '{}/in/ann.tar.gz'", at)).status == 0);
+  setenv("YOTTA_WORK", (at + "/nothing").c_str(), 1);
+  CHECK(contains(collect("").output, "there is no work yet"));
+  unsetenv("YOTTA_WORK");
+  run_limited({"tar", "-czf", at + "/in/bob smith.tgz", "-C", at, "work"}, 60);  // by hand
+  fs::create_directories(at + "/tree/yotta");
+  fs::copy(at + "/work", at + "/tree/yotta/work", fs::copy_options::recursive);
+  run_limited({"tar", "-czf", at + "/in/cem.tar.gz", "-C", at + "/tree", "yotta"}, 60);
+  write_text(at + "/in/eve.tar.gz", "no archive");
+  const Ending ending = collect(fmt::format("'{0}/in' --out '{0}/class'", at));
+  CHECK(ending.status == 1);
+  CHECK(contains(ending.output, "nothing could be taken from " + at + "/in/eve.tar.gz"));
+  CHECK(read_text(at + "/class/ann/03_matmul/" + matmul().file_name()) == "int mine;\n");
+  CHECK(read_text(at + "/class/bob smith/work/03_matmul/" + matmul().file_name()) == "int mine;\n");
+  CHECK(read_text(at + "/class/cem/work/03_matmul/" + matmul().file_name()) == "int mine;\n");
+  CHECK(fs::exists(at + "/class/ann/progress.json"));
+  CHECK_FALSE(fs::exists(at + "/class/bob smith/work/03_matmul/notes.txt"));
+  CHECK(collect(fmt::format("'{}/in'", at)).status == 2);
+}
+
+TEST_CASE("an archive cannot write elsewhere or fill the disk") {
+  const TemporaryFolder folder;
+  const std::string at = folder.path(), file = matmul().file_name();
+  fs::create_directories(at + "/in");
+  write_text(at + "/evil.hpp", "evil");
+  write_text(at + "/a/03_matmul/" + file, std::string(4 << 20, ' '));
+  run_limited({"tar", "-czPf", at + "/in/up.tgz", "-C", at + "/a", "../evil.hpp"}, 60);
+  run_limited({"tar", "-czf", at + "/in/large.tgz", "-C", at + "/a", "03_matmul"}, 60);
+  fs::remove(at + "/evil.hpp");
+  runner_verb(fmt::format("collect '{0}/in' --out '{0}/class/deep'", at));
+  CHECK_FALSE(fs::exists(at + "/class/deep/evil.hpp"));
+  const std::string large = at + "/class/deep/large/03_matmul/" + file;
+  CHECK((!fs::exists(large) || fs::file_size(large) <= 1 << 20));
+}
+
+TEST_CASE("Gradescope's zip grades a good and a bad submission") {
+  const TemporaryFolder folder;
+  const std::string at = folder.path(), file = matmul().file_name();
+  const Ending made =
+      runner_verb(fmt::format("autograder --exercises 03 --out '{}/grader.zip'", at));
+  REQUIRE_MESSAGE(made.status == 0, made.output);
+  fs::create_directories(at + "/source");
+  run_limited({"env", "-C", at + "/source", "cmake", "-E", "tar", "xf", "../grader.zip"}, 60);
+  for (const char* each : {"setup.sh", "yotta.tar.gz", "VERSION"})
+    CHECK(fs::exists(at + "/source/" + each));
+  const auto results = [&](const std::string& text) {
+    fs::remove_all(at + "/submission");
+    write_text(at + "/submission/" + file, text);  // a single file, as students upload it
+    const Ending ending =
+        run_limited({"env", "AUTOGRADER_ROOT=" + at, "YOTTA_TREE=" YOTTA_SOURCE_DIR, "sh",
+                     at + "/source/run_autograder"},
+                    longest_wait);
+    INFO(ending.output);
+    REQUIRE(fs::exists(at + "/results/results.json"));
+    return nlohmann::json::parse(read_text(at + "/results/results.json"));
+  };
+  CHECK(results(variant_of(matmul(), "library")).at("score") == 100);
+  const auto bad = results("nonsense;\n");
+  CHECK(bad.at("score") == 0);
+  CHECK(bad.at("tests").size() == matmul().tasks.size());
+  CHECK(contains(bad.at("output"), "nonsense"));
+  CHECK(runner_verb("autograder --exercises 03 --out grader.tar").status == 2);
+}
+
+TEST_CASE("a key chooses numbers of the cases, always the same") {
+  const auto of = [](const char* key) {
+    key == nullptr ? unsetenv("YOTTA_VARIANT") : setenv("YOTTA_VARIANT", key, 1);
+    std::vector<int64_t> numbers;
+    for (const char* name : {"seed", "ranks", "elements"})
+      numbers.push_back(exercise::variant(name, 10, 1, 1 << 30));
+    unsetenv("YOTTA_VARIANT");
+    return numbers;
+  };
+  CHECK(of(nullptr) == std::vector<int64_t>{10, 10, 10});
+  CHECK(of("") == of(nullptr));
+  CHECK(of("autumn") == of("autumn"));
+  CHECK(of("autumn") != of("spring"));
+  CHECK(of("autumn")[0] != of("autumn")[1]);
+  setenv("YOTTA_VARIANT", "autumn", 1);
+  for (int i = 0; i < 100; ++i) {
+    const int64_t number = exercise::variant(std::to_string(i), 5, 5, 7);
+    CHECK((number >= 5 && number <= 7));
+  }
+  unsetenv("YOTTA_VARIANT");
+}
+
+TEST_CASE("a class is graded with cases that it has not seen, and by a key" *
+          doctest::test_suite("long")) {
+  const TemporaryFolder folder;
+  const std::string at = folder.path();
+  const Exercise ring = read_exercise(YOTTA_SOURCE_DIR, "10_collectives");
+  write_text(at + "/class/ann/10_collectives/" + ring.file_name(), variant_of(ring, "library"));
+  write_text(
+      at + "/hidden/10_collectives/tests.cpp",
+      "#include \"course/shared/graded.hpp\"\n#include \"interface.hpp\"\n\n"
+      "TEST_CASE(\"10.4: hidden\") {\n"
+      "  exercise::expect(exercise::solution.ring_bytes_sent(1, 0, 7, 8) == 0, \"one rank\");"
+      "\n}\n");
+  const auto cases = [&](const std::string& options) {
+    const Ending ending =
+        runner_verb(fmt::format("grade '{0}/class' --json '{0}/g.json' {1}", at, options), 600);
+    REQUIRE_MESSAGE(ending.status == 0, ending.output);
+    const auto one = nlohmann::json::parse(read_text(at + "/g.json")).at("submissions")[0];
+    CHECK(one.at("points") == 100);
+    return one.at("cases").size();
+  };
+  const size_t usual = cases("");
+  CHECK(cases("--variant autumn") == usual);
+  CHECK(cases(fmt::format("--hidden '{}/hidden'", at)) == usual + 1);
+  CHECK(cases("") == usual);
+}

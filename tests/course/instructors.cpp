@@ -1,0 +1,285 @@
+// What whoever teaches runs: `./yotta grade`, on a small class of an exercise that is quick to compile.
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "runner/exercise.hpp"
+#include "runner/grade.hpp"
+#include "runner/gradebook.hpp"
+#include "runner/submissions.hpp"
+#include "support/longest_wait.hpp"
+#include "support/message_of.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace fs = std::filesystem;
+using namespace runner;
+using yotta_test::contains;
+using yotta_test::longest_wait;
+
+namespace {
+
+const Exercise& exercise() {
+  static const Exercise matmul = read_exercise(YOTTA_SOURCE_DIR, "03_matmul");
+  return matmul;
+}
+
+std::string solution(const std::string& variant) { return variant_of(exercise(), variant); }
+
+// A class's folder, and what `./yotta grade` says of it.
+class Class {
+ public:
+  std::string folder() const { return folder_ / "class"; }
+  std::string place(const std::string& student) const {
+    return fmt::format("{}/{}/03_matmul/{}", folder(), student, exercise().file_name());
+  }
+  void hand_in(const std::string& student, const std::string& text) const {
+    write_text(place(student), text);
+  }
+  std::vector<std::string> command() const {
+    return {YOTTA_BUILD_DIR "/course/runner", "grade", folder(), "--json", json()};
+  }
+  Ending grade() const { return run_limited(command(), longest_wait); }
+  nlohmann::json submissions() const {
+    return nlohmann::json::parse(read_text(json())).at("submissions");
+  }
+  std::string json() const { return folder_ / "grades.json"; }
+  std::string result(const std::string& name) const { return folder() + ".grades/" + name; }
+
+ private:
+  yotta_test::TemporaryFolder folder_;
+};
+
+Mark mark(const std::string& student, Outcome outcome, int points) {
+  Mark one{student, "10_collectives", outcome};
+  one.points = points, one.of = 100, one.compiled = true;
+  one.tasks = {{{"id", "10.1"},
+                {"title", "a <task>"},
+                {"points", points},
+                {"of", 60},
+                {"solved", false},
+                {"message", "rank 1 & rank 2"},
+                {"cases", 2},
+                {"passed", 1}}};
+  one.cases = {{{"name", "10.1: a"}, {"passed", true}, {"message", ""}},
+               {{"name", "10.1: b"}, {"passed", false}, {"message", "2 < 3\nsecond \"line\""}}};
+  return one;
+}
+
+const nlohmann::json& of_student(const nlohmann::json& submissions, const std::string& student) {
+  for (const auto& one : submissions)
+    if (one.at("student") == student) return one;
+  FAIL("no submission of " << student);
+  return submissions;
+}
+
+}  // namespace
+
+TEST_CASE("a class is graded: good, half, wrong, not compiling, empty, missing, refused") {
+  const Class class_;
+  class_.hand_in("good", solution("library"));
+  class_.hand_in("half, \"way\"", solution("only_x"));
+  class_.hand_in("=wrong", solution("no_edges"));
+  class_.hand_in("not compiling", "nonsense;\n");
+  class_.hand_in("\xc3\xa9mpty", solution("starter") + "\n");
+  fs::create_directories(class_.folder() + "/missing/03_matmul");
+  fs::create_directories(fs::path(class_.place("linked")).parent_path());
+  fs::create_symlink(class_.place("good"), class_.place("linked"));
+  const Ending ending = class_.grade();
+  CHECK_MESSAGE(ending.status == 0, ending.output);
+  const nlohmann::json all = class_.submissions();
+  REQUIRE(all.size() == 7);
+  const auto is = [&](const char* student, const char* verdict, int points) {
+    const nlohmann::json& one = of_student(all, student);
+    INFO(one.dump());
+    CHECK(one.at("verdict") == verdict);
+    CHECK(one.at("points") == points);
+    CHECK(one.at("of") == 100);
+    CHECK(one.at("exercise") == "03_matmul");
+    CHECK(one.at("tasks").size() == exercise().tasks.size());
+  };
+  is("good", "complete", 100);
+  is("half, \"way\"", "partial", 88);
+  is("not compiling", "not compiling", 0);
+  is("\xc3\xa9mpty", "empty", 0);
+  is("missing", "empty", 0);
+  is("linked", "refused", 0);
+  CHECK(of_student(all, "=wrong").at("verdict") == "partial");
+  CHECK_FALSE(contains(of_student(all, "not compiling").at("message"), "/"));
+  CHECK(contains(read_text(class_.result("canvas.csv")), "\"half, \"\"way\"\"\",,,"));
+  CHECK(contains(read_text(class_.result("moodle.csv")), "'=wrong,"));
+  CHECK(contains(read_text(class_.result("students/good/feedback.md")), "100 of 100 points"));
+  CHECK(nlohmann::json::parse(read_text(class_.result("students/half, \"way\"/results.json")))
+            .at("score") == 88);
+
+  const std::string first = read_text(class_.json());  // again, with nothing kept: the same
+  fs::remove_all(class_.folder() + ".grades");
+  CHECK(class_.grade().status == 0);
+  CHECK(read_text(class_.json()) == first);
+}
+
+TEST_CASE("who is stopped half way goes on where it was") {
+  const Class class_;
+  for (const char* student : {"a", "b", "c", "d", "e", "f"})
+    class_.hand_in(student, solution("library") + "// " + student + "\n");
+  std::vector<std::string> words = class_.command();
+  words.insert(words.end(), {"--jobs", "1"});
+  const pid_t child = fork();
+  if (child == 0) {
+    std::vector<char*> command;
+    for (std::string& word : words) command.push_back(word.data());
+    command.push_back(nullptr);
+    execv(command[0], command.data());
+    _exit(127);
+  }
+  const std::string first = class_.result("students/a/03_matmul.json");
+  while (!fs::exists(first) && waitpid(child, nullptr, WNOHANG) == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  REQUIRE(fs::exists(first));
+  kill(child, SIGINT);
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(WEXITSTATUS(status) == 130);
+  CHECK_FALSE(fs::exists(class_.json()));
+  const auto when = fs::last_write_time(first);
+  const Ending ending = class_.grade();
+  CHECK_MESSAGE(ending.status == 0, ending.output);
+  CHECK(fs::last_write_time(first) == when);
+  CHECK(class_.submissions().size() == 6);
+  CHECK(of_student(class_.submissions(), "f").at("points") == 100);
+
+  class_.hand_in("a", solution("only_x"));  // another file is graded anew
+  CHECK(class_.grade().status == 0);
+  CHECK(of_student(class_.submissions(), "a").at("points") == 88);
+}
+
+TEST_CASE("thirty submissions: each kind gets its verdict" * doctest::test_suite("long")) {
+  const Class class_;
+  const std::pair<const char*, const char*> kinds[] = {
+      {"library", "complete"}, {"only_x", "partial"}, {"no_registers", "partial"},
+      {"no_edges", "partial"}, {"starter", "empty"},  {"", "not compiling"}};
+  for (int i = 0; i < 30; ++i) {
+    const std::string variant = kinds[i % 6].first;
+    class_.hand_in(fmt::format("student {:02}", i),
+                   variant.empty() ? "int f( {\n" : solution(variant));
+  }
+  CHECK(class_.grade().status == 0);
+  const nlohmann::json all = class_.submissions();
+  REQUIRE(all.size() == 30);
+  for (int i = 0; i < 30; ++i)
+    CHECK(of_student(all, fmt::format("student {:02}", i)).at("verdict") == kinds[i % 6].second);
+}
+
+TEST_CASE("what is no class's folder is said, with a status of its own") {
+  const yotta_test::TemporaryFolder folder;
+  const auto says = [](const std::string& path) {
+    const Ending ending = run_limited({YOTTA_BUILD_DIR "/course/runner", "grade", path}, 60);
+    CHECK(ending.status == 2);
+    return ending.output;
+  };
+  CHECK(contains(says(folder / "nothing"), "there is no folder"));
+  CHECK(contains(says(folder.path()), "has no student's folder"));
+  fs::create_directories(folder / "student/notes");
+  CHECK(contains(says(folder.path()), "has a folder of an exercise"));
+}
+
+TEST_CASE("only regular files of the student's own are read") {
+  const Class class_;
+  class_.hand_in("own", "int x;\n");
+  for (const char* student : {"outside", "others", "pipe", "folder", "large", "nowhere"})
+    fs::create_directories(fs::path(class_.place(student)).parent_path());
+  fs::create_symlink("/etc/hostname", class_.place("outside"));
+  fs::create_symlink("../../own/03_matmul/" + exercise().file_name(), class_.place("others"));
+  fs::create_symlink("nothing", class_.place("nowhere"));
+  mkfifo(class_.place("pipe").c_str(), 0600);
+  fs::create_directories(class_.place("folder"));
+  class_.hand_in("large", std::string(most_source_bytes + 1, ' '));
+  fs::create_directories(class_.folder() + "/.hidden");
+  const auto all = find_submissions(class_.folder(), {exercise()});
+  REQUIRE(all.size() == 7);
+  for (const Submission& one : all) {
+    INFO(one.student);
+    CHECK(one.handed == (one.student == "own" ? Handed::file : Handed::refused));
+    CHECK(one.why.empty() == (one.student == "own"));
+    if (one.student == "pipe" || one.student == "folder") CHECK(one.why == "it is no regular file");
+    if (one.student == "outside" || one.student == "others") CHECK(contains(one.why, "leads out"));
+  }
+}
+
+TEST_CASE("a file is found in work/ too, and a link within the student's folder is followed") {
+  const Class class_;
+  write_text(fmt::format("{}/a/work/03_matmul/mine.hpp", class_.folder()), "int mine;\n");
+  fs::create_symlink(
+      "mine.hpp", fmt::format("{}/a/work/03_matmul/{}", class_.folder(), exercise().file_name()));
+  write_text(fmt::format("{}/b/03_matmul/other.hpp", class_.folder()), "int x;\n");
+  const auto all = find_submissions(class_.folder(), {exercise()});
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].text == "int mine;\n");
+  CHECK(all[1].handed == Handed::nothing);
+  CHECK(contains(all[1].why, "there is: other.hpp"));
+  CHECK(handed_in_exercises(class_.folder(), {exercise()}).size() == 1);
+}
+
+TEST_CASE("an unchanged starter is known, however it is spaced") {
+  Submission one{"a", "03_matmul"};
+  one.text = " \n";
+  CHECK(is_unchanged(one, "int x;"));
+  one.text = "int  x ;\r\n";
+  CHECK(is_unchanged(one, "int x;"));
+  one.text = "int y;";
+  CHECK_FALSE(is_unchanged(one, "int x;"));
+}
+
+TEST_CASE("a cell of a CSV file is text and no formula") {
+  CHECK(csv_cell("plain") == "plain");
+  CHECK(csv_cell("a, b") == "\"a, b\"");
+  CHECK(csv_cell("say \"hi\"") == "\"say \"\"hi\"\"\"");
+  for (const char* formula : {"=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)"})
+    CHECK(csv_cell(formula) == std::string("'") + formula);
+  CHECK(csv_cell("caf\xe9") == "caf\xef\xbf\xbd");
+}
+
+TEST_CASE("platforms get the columns that they read") {
+  Mark open = mark("bob", Outcome::could_not_grade, 0);
+  open.points.reset();
+  const Marks marks = {mark("ann", Outcome::partial, 40), open};
+  CHECK(canvas_csv(marks) ==
+        "Student,ID,SIS User ID,SIS Login ID,Section,Exercise 10_collectives\r\n"
+        "Points Possible,,,,,100\r\nann,,,ann,,40\r\nbob,,,bob,,\r\n");
+  CHECK(moodle_csv(marks) == "Username,Exercise 10_collectives\r\nann,40\r\nbob,\r\n");
+  CHECK(marks_json(marks)["submissions"][1]["points"].is_null());
+  CHECK(mark_json(mark_of(mark_json(marks[0]))) == mark_json(marks[0]));
+  CHECK(contains(marks_table(marks), "partial 40"));
+}
+
+TEST_CASE("Gradescope gets a test for each task, with partial credit") {
+  const auto json = gradescope_results({mark("ann", Outcome::partial, 40)}, "after_published");
+  CHECK(json["score"] == 40);
+  REQUIRE(json["tests"].size() == 1);
+  const auto& test = json["tests"][0];
+  CHECK(test["score"] == 40);
+  CHECK(test["max_score"] == 60);
+  CHECK(test["status"] == "failed");
+  CHECK(test["visibility"] == "after_published");
+  CHECK(test["output"] == "rank 1 & rank 2");
+}
+
+TEST_CASE("JUnit XML and the student's page hold every message, escaped") {
+  const std::string xml = junit_xml({mark("a & b", Outcome::partial, 40)});
+  CHECK(contains(xml, "<testsuite name=\"a &amp; b: 10_collectives\" tests=\"2\" failures=\"1\""));
+  CHECK(contains(xml, "<failure message=\"2 &lt; 3\">2 &lt; 3\nsecond &quot;line&quot;</failure>"));
+  Mark broken = mark("ann", Outcome::not_compiling, 0);
+  broken.message = "error: ``` is no C++";
+  const std::string page = feedback({broken}, {});
+  CHECK(contains(page, "````\nerror: ``` is no C++\n````"));
+  CHECK(contains(page, "**0 of 100 points**, not compiling"));
+  CHECK(contains(page, "rank 1 & rank 2"));
+}
