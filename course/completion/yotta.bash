@@ -10,11 +10,16 @@ _yotta_options() { "$1/build/release/course/$2" --help 2>/dev/null | grep -o -- 
 _yotta() {
   local word=${COMP_WORDS[COMP_CWORD]} words= root
   root=$(dirname "$(readlink -f "${COMP_WORDS[0]}")")
-  if [ "$COMP_CWORD" = 1 ]; then words="bench check clean help hint learn lesson list notebook plan reset test tour train"; else
+  if [ "$COMP_CWORD" = 1 ]; then words="autograder bench check clean collect exercise grade handout help hint learn lesson list notebook plan predict reset similarity slides test tour train"; else
     case ${COMP_WORDS[1]} in
+    autograder) words="--help --exercises --out --visibility" ;;
     bench) words="--help --json $(_yotta_benchmarks "$root" bench)" ;;
     check) words="--help --file --json --verbose --hint --afresh --cut $(_yotta_tasks "$root" check)" ;;
     clean) words="--help" ;;
+    collect) words="--help --out" ;;
+    exercise) words="--help" ;;
+    grade) words="--help --out --json --exercises --jobs --hidden --variant --visibility" ;;
+    handout) words="--help --exercises --out --native --no-check" ;;
     help) words="" ;;
     hint) words="--help $(_yotta_tasks "$root" hint)" ;;
     learn) words="--help --poll --watch $(_yotta_exercises "$root" learn)" ;;
@@ -22,7 +27,10 @@ _yotta() {
     list) words="--help --json" ;;
     notebook) words="--help --execute --refresh --format $(_yotta_lessons "$root" notebook)" ;;
     plan) words="$(_yotta_options "$root" plan)" ;;
+    predict) words="--help" ;;
     reset) words="--help --yes $(_yotta_exercises "$root" reset)" ;;
+    similarity) words="--help --against --exercises --threshold --html --json" ;;
+    slides) words="--help --out --markdown" ;;
     test) words="--help --only --long --json release clang asan tsan" ;;
     tour) words="$(_yotta_options "$root" tour)" ;;
     train) words="$(_yotta_options "$root" train)" ;;

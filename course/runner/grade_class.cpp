@@ -10,11 +10,12 @@
 
 #include "course/shared/console.hpp"
 #include "runner/gradebook.hpp"
+#include "runner/json_output.hpp"
 #include "runner/places.hpp"
 #include "runner/process_pool.hpp"
+#include "runner/progress.hpp"
 #include "runner/solution.hpp"
 #include "runner/submissions.hpp"
-#include "runner/text_hash.hpp"
 
 namespace fs = std::filesystem;
 
@@ -23,8 +24,6 @@ namespace {
 
 constexpr double check_seconds = 900;  // of one submission: compiling, and every case in time
 constexpr int could_not_grade_some = 3, wrong_usage = 2, was_stopped = 130;
-
-std::string hash_of(const std::string& bytes) { return fmt::format("{:016x}", text_hash(bytes)); }
 
 // While it lives, the build has these cases beside the exercises' own.
 class HiddenCases {
@@ -60,8 +59,8 @@ GradedExercise prepare(const Exercise& exercise, const std::string& graded_by) {
   GradedExercise graded{exercise, read_text(exercise.starter()), "", ""};
   try {
     const Grader grader = build_grader(exercise);
-    graded.fingerprint = hash_of(graded_by + hash_of(read_text(grader.library)) +
-                                 read_text(exercise.folder + "/exercise.json"));
+    graded.fingerprint = print_of(graded_by + print_of(read_text(grader.library)) +
+                                  read_text(exercise.folder + "/exercise.json"));
   } catch (const std::exception& error) {
     graded.broken = error.what();
   }
@@ -190,8 +189,8 @@ struct Grading {
   std::optional<Mark> mark;
 
   std::string key() const {
-    return fmt::format("{}.{}.{}", hash_of(submission->text),
-                       hash_of(submission->state + '\n' + submission->progress),
+    return fmt::format("{}.{}.{}", print_of(submission->text),
+                       print_of(submission->state + '\n' + submission->progress),
                        graded->fingerprint);
   }
 };
@@ -330,7 +329,7 @@ int grade_in(const GradeOptions& options, const std::vector<Exercise>& exercises
   const Results results(fs::absolute(options.out));
   const std::vector<Submission> submissions = find_submissions(options.folder, exercises);
   const std::string graded_by =
-      hash_of(read_text(YOTTA_BUILD_DIR "/course/runner")) + options.variant;
+      print_of(read_text(YOTTA_BUILD_DIR "/course/runner")) + options.variant;
   const HiddenCases hidden(options.hidden);
   std::vector<GradedExercise> graded;
   for (const Exercise& exercise : exercises) graded.push_back(prepare(exercise, graded_by));

@@ -211,10 +211,6 @@ nlohmann::json marks_json(const Marks& marks) {
   return {{"submissions", list}};
 }
 
-std::string json_text(const nlohmann::json& json) {
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
 std::string marks_table(const Marks& marks) {
   const std::vector<std::string> exercises = exercises_of(marks);
   std::vector<std::string> head = {"student"};

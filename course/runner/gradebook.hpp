@@ -33,7 +33,6 @@ Mark mark_of(const nlohmann::json& json);  // throws when it is none
 
 // {"submissions": [{student, exercise, points, of, tasks, compiled, verdict, message, cases}, ...]}
 nlohmann::json marks_json(const Marks& marks);
-std::string json_text(const nlohmann::json& json);  // what is no text in it is replaced
 
 // A row for each student, a column for each exercise.
 std::string marks_table(const Marks& marks);

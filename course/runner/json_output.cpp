@@ -7,9 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/exercise.hpp"
-#include "runner/progress.hpp"
 
 namespace runner {
+
+std::string json_text(const nlohmann::json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
 
 JsonOutput::JsonOutput(const std::string& path) : path_(path) {
   if (path != "/dev/stdout" && path != "-") return;

@@ -6,6 +6,9 @@
 
 namespace runner {
 
+// Indented. What is no text in it, as a student's program may say, is replaced.
+std::string json_text(const nlohmann::json& json);
+
 class JsonOutput {
  public:
   explicit JsonOutput(const std::string& path);

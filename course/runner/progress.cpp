@@ -12,6 +12,8 @@
 #include <functional>
 #include <stdexcept>
 
+#include "runner/json_output.hpp"
+#include "runner/text_hash.hpp"
 #include "runner/verdict.hpp"
 
 namespace fs = std::filesystem;
@@ -96,15 +98,7 @@ void change(const std::function<void(nlohmann::json&)>& by) {
 
 }  // namespace
 
-std::string json_text(const nlohmann::json& json) {
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-std::string print_of(const std::string& text) {
-  uint64_t print = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : text) print = (print ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return fmt::format("{:016x}", print);
-}
+std::string print_of(const std::string& text) { return fmt::format("{:016x}", text_hash(text)); }
 
 Progress::Progress(const nlohmann::json& entry) : json_(object(entry)) {}
 

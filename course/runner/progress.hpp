@@ -70,7 +70,4 @@ void set_current_exercise(const std::string& id);
 // Two texts are equal if their prints are; kept instead of the starter's text.
 std::string print_of(const std::string& text);
 
-// What a student's program says may be no text.
-std::string json_text(const nlohmann::json& json);
-
 }  // namespace runner

@@ -10,6 +10,7 @@
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "runner/gradebook.hpp"
+#include "runner/json_output.hpp"
 #include "runner/submissions.hpp"
 #include "runner/text_hash.hpp"
 #include "runner/topics.hpp"
