@@ -102,7 +102,8 @@ int main(int argc, char** argv) {
   context.addFilter("reporters", "record");
   if (argc > 2 && *argv[2] != '\0') context.addFilter("test-case-exclude", argv[2]);
   const std::string how = argc > 3 ? argv[3] : "";
-  if (how == "list") context.setOption("list-test-cases", true);
+  const char* const list[] = {"", "--list-test-cases"};  // which setOption does not know
+  if (how == "list") context.applyCommandLine(2, list);
   yotta::ignore_not_done = how == "empty";
   const int status = context.run();
   std::fflush(nullptr);
