@@ -24,6 +24,8 @@ using namespace yotta;
 
 namespace {
 
+constexpr double most_patience = 1e6;  // seconds
+
 struct Arguments {
   TrainingPlan plan;
   std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", layout, json;
@@ -279,8 +281,9 @@ void settle_tolerance(const Options& options, Arguments& a) {
                                    "--snapshot-every", "--snapshot-folder", "--faults"})
     given = given || options.given(option);
   if (!given) return;
-  if (!(a.patience > 0))
-    fail(Where::current(), "--patience {} seconds: it must be above 0", a.patience);
+  if (!(a.patience > 0 && a.patience <= most_patience))
+    fail(Where::current(), "--patience {} seconds: it must be above 0, and {} at most", a.patience,
+         most_patience);
   a.tolerance.recovery = usual_recovery(a.plan);
   for (const Recovery each : {Recovery::restart, Recovery::drop, Recovery::replay})
     if (a.recover == name(each)) a.tolerance.recovery = each;
@@ -460,8 +463,7 @@ void print_absence(const TrainingPlan& p) {
   const int64_t H = p.diloco.inner, first = (p.absent->round - 1) * H;
   fmt::print(
       "worker {} was away in round {}, steps {} to {}: {} of {} sequences were left out; the "
-      "others "
-      "averaged without it\n",
+      "others averaged without it\n",
       p.absent->worker, p.absent->round, first + 1, first + H, H * (share.end - share.begin),
       p.steps * p.batch);
 }

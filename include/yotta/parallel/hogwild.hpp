@@ -26,7 +26,9 @@
 // References: Recht et al. (2011), Hogwild! (there threads add, as one atomic action).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 

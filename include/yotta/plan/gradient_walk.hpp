@@ -15,6 +15,7 @@
 // Letters: p ranks of a group, u a unit.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "yotta/parallel/pipeline_actions.hpp"

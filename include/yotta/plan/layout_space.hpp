@@ -176,8 +176,8 @@ class MeshChoices {
   void states(Layout layout) {
     recomputed(layout);
     layout.zero = 1;
-    if (layout.shape.dp_shard == 1 && layout.shape.dp_replicate * layout.shape.ep > 1)
-      recomputed(layout);
+    const MeshShape& shape = layout.shape;
+    if (shape.dp_shard == 1 && shape.cp * shape.dp_replicate * shape.ep > 1) recomputed(layout);
   }
   void recomputed(Layout layout) {
     for (const int64_t blocks : {0, 1, -1}) {

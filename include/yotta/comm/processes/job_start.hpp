@@ -254,8 +254,9 @@ LaunchResult start_mpirun(const MpirunCall& call, int n, SignalSeen seen, Where 
   pid_t ended = 0;
   while ((ended = waitpid(process, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
     words.read(20);
-    const int signal = seen == nullptr ? 0 : seen();
-    if (signal != 0) kill(process, signal), seen = nullptr;  // once; mpirun tells the ranks
+    if (seen == nullptr || seen() == 0) continue;
+    // Once, and always this one, which mpirun passes on. After SIGTERM Open MPI leaves its ranks a second.
+    kill(process, SIGUSR1), seen = nullptr;
   }
   signal(SIGINT, interrupt);
   words.read(0);
