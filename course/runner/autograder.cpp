@@ -48,7 +48,7 @@ std::string setup_script(const std::vector<Exercise>& exercises) {
 // A file that was handed in without its folder gets one.
 std::string take_file(const Exercise& exercise) {
   return fmt::format(
-      "if [ -f \"$given/{1}\" ]; then mkdir -p \"$class/student/{0}\" && cp -- \"$given/{1}\" "
+      "if [ -f \"$given/{1}\" ]; then mkdir -p \"$class/student/{0}\" && cp -P -- \"$given/{1}\" "
       "\"$class/student/{0}/\"; fi\n",
       exercise.id, exercise.file_name());
 }

@@ -12,7 +12,8 @@ namespace runner {
 namespace {
 
 constexpr double build_seconds = 600, compile_seconds = 120;
-constexpr rlim_t largest_object = 512 << 20;  // bytes; a program of the asan tier has 100 MB
+constexpr rlim_t largest_object = 512 << 20;         // bytes; a program of the asan tier has 100 MB
+constexpr rlim_t compiler_memory = rlim_t{4} << 30;  // bytes
 constexpr long most_errors = 16 << 20;  // bytes: the first error counts, and thousands may follow
 
 std::string in_build(const std::string& name) { return YOTTA_BUILD_DIR "/" + name; }
@@ -24,14 +25,20 @@ Ending cmake_build(const Words& targets, const Words& ninja_options = {}) {
   return run_limited(words, build_seconds);
 }
 
+bool says(const Ending& ending, const char* words) {
+  return ending.output.find(words) != std::string::npos;
+}
+
 // Did the compiler fail rather than what it compiles?
 bool broke_down(const Ending& ending) {
-  const auto says = [&](const char* words) {
-    return ending.output.find(words) != std::string::npos;
-  };
-  return ending.signal != 0 || ending.too_late || ending.status == 127 ||
-         says("internal compiler error") || says(" terminated program ") ||
-         says("No space left on device") || says("out of memory allocating");
+  return ending.status == 127 || says(ending, "internal compiler error") ||
+         says(ending, "No space left on device");
+}
+
+// It came to no end of the file, which another one of the same exercise has just come to.
+bool has_no_end(const Ending& ending) {
+  return ending.signal != 0 || ending.too_late || says(ending, " terminated program ") ||
+         says(ending, "out of memory allocating");
 }
 
 // In the build folder and in English, which readable_errors reads.
@@ -41,14 +48,13 @@ Ending compile(const Words& command) {
   Watched watched{compile_seconds, most_errors};
   watched.before = [] {
     const rlimit most = {largest_object, largest_object};  // an array may be of any size
-    setrlimit(RLIMIT_FSIZE, &most);
+    const rlimit memory = {compiler_memory, compiler_memory};
+    setrlimit(RLIMIT_FSIZE, &most), setrlimit(RLIMIT_DATA, &memory);
   };
   Ending ending = run_watched(words, watched);
   if (broke_down(ending))
-    throw CouldNotGrade(fmt::format(
-        "the compiler itself {}. Is the disk or the memory full? It said:\n{}",
-        ending.too_late ? fmt::format("did not end within {:g} s", compile_seconds) : "failed",
-        ending.output));
+    throw CouldNotGrade(
+        fmt::format("the compiler itself failed. Is the disk full? It said:\n{}", ending.output));
   return ending;
 }
 
@@ -175,6 +181,12 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
                    fmt::format("exercises/CMakeFiles/{}.dir/{}/adapter.cpp.o", target, exercise.id),
                    "exercises/" + target, file, folder.path());
   const Ending compiled = compile(commands.compile);
+  if (has_no_end(compiled))
+    return {
+        "", "",
+        fmt::format("the compiler needs more than {:g} s or {} GB for your file: a template or a "
+                    "constexpr that does not end?",
+                    compile_seconds, compiler_memory >> 30)};
   if (!compiled.well()) return {"", compiled.output, ""};
   for (const Refusal& one : vet_object(symbols_of(folder.path() + "/solution.o"),
                                        reference_symbols(exercise), measure.graded))
