@@ -80,6 +80,7 @@ const std::set<std::string>& known_calls() {
         "__libc_single_threaded __gmon_start__ _GLOBAL_OFFSET_TABLE_ _Unwind_Resume "
         "__extendhfsf2 __truncsfhf2 __truncdfhf2 __extendbfsf2 __truncsfbf2 __truncdfbf2 __mulsc3 "
         "__muldc3 __divsc3 __divdc3 __multi3 __divti3 __udivti3 __modti3 __umodti3 __popcountdi2 "
+        "__dynamic_cast wcslen wmemcpy wmemmove wmemset wmemchr wmemcmp "
         "__floattidf __floatuntidf __fixdfti __fixunsdfti __clzti2 __ctzti2";
     const char* const math =
         "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 "
