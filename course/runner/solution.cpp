@@ -105,6 +105,15 @@ std::vector<Symbol> reference_symbols(const Exercise& exercise) {
   return all;
 }
 
+// The compiled library that a program is linked with.
+Words archives_of(const Words& link) {
+  Words archives;
+  for (const std::string& word : link)
+    if (word.find("yotta_compiled") != std::string::npos && word.ends_with(".a"))
+      archives.push_back(in_build(word));
+  return archives;
+}
+
 }  // namespace
 
 Words shell_words(const std::string& command) {
@@ -188,8 +197,12 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
                     "constexpr that does not end?",
                     compile_seconds, compiler_memory >> 30)};
   if (!compiled.well()) return {"", compiled.output, ""};
-  for (const Refusal& one : vet_object(symbols_of(folder.path() + "/solution.o"),
-                                       reference_symbols(exercise), measure.graded))
+  const std::vector<Symbol> object = symbols_of(folder.path() + "/solution.o"),
+                            reference = reference_symbols(exercise);
+  std::set<std::string> detours;
+  if (calls_more_of_library(object, reference))
+    detours = detours_to(measure.parts, archives_of(commands.link));
+  for (const Refusal& one : vet_object(object, reference, measure.graded, detours))
     refusals.push_back(one);
   if (!refusals.empty()) return {"", "", refusals_text(refusals)};
   const Ending linked = compile(commands.link);

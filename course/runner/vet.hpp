@@ -5,7 +5,7 @@
 //                                         no name of the library that the exercise is about
 //     the object, before it is linked     no call that ends the program, starts processes or threads, sleeps, opens files or
 //                                         clears a ledger; nothing of the library that the exercise is about, by whatever
-//                                         name; no symbol of its own outside of the namespace; nothing that runs before main()
+//                                         name, and nothing that calls it (call_graph.hpp); no symbol of its own outside of the namespace; nothing that runs before main()
 //
 // What the library's own solution and the starter need is always allowed: their objects are the measure. A right solution
 // that is written differently passes: it calls the standard library and the rest of Yotta as it likes.
@@ -37,11 +37,15 @@ std::set<std::string> defined_names(const std::string& header);
 // Is a path below yotta one of these names, or what belongs to one: "Ddp::finish"?
 bool is_graded(const std::string& path, const std::set<std::string>& graded);
 
+// The functions and classes of a starter that hold a part to write, or call one that does.
+std::set<std::string> names_of_parts(const std::string& starter);
+
 // What the exercise is about, and what its starter holds, which is right.
 struct Measure {
   std::string starter;
   std::vector<std::string> headers;  // "comm/collectives_ring.hpp"
   std::set<std::string> graded;      // the names that they define
+  std::set<std::string> parts;       // of these, what is left to write, and what calls it
 };
 Measure measure_of(const Exercise& exercise);
 
@@ -58,9 +62,17 @@ std::vector<Symbol> symbols_of_list(const std::string& listed);
 // Throws CouldNotGrade when there is no nm, or it cannot read the object.
 std::vector<Symbol> symbols_of(const std::string& object);
 
+// The functions of compiled archives that lead to what is graded: who calls one has it done.
+std::set<std::string> detours_to(const std::set<std::string>& parts,
+                                 const std::vector<std::string>& archives);
+
+// Calls it functions of the library that the right solutions do not call? Else there is no detour to look for.
+bool calls_more_of_library(const std::vector<Symbol>& object, const std::vector<Symbol>& reference);
+
 // What is wrong with a student's object, beside these of right solutions.
 std::vector<Refusal> vet_object(const std::vector<Symbol>& object,
                                 const std::vector<Symbol>& reference,
-                                const std::set<std::string>& graded);
+                                const std::set<std::string>& graded,
+                                const std::set<std::string>& detours = {});
 
 }  // namespace runner

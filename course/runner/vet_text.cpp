@@ -194,6 +194,14 @@ class TextVet {
       vet_namespace();
     else if (word == "yotta")
       vet_name_of_library();
+    else if ((word == "_fileno" || word == "_chain") && of_starter_.count(word) == 0)
+      refuse(
+          fmt::format("'{}': a graded function prints, and leaves the streams as they are", word));
+    else if (follows({"context", "(", ")"}) && of_starter_.count(word) == 0)
+      refuse(
+          "context(): the ledger, the clock and the rank are the grader's to set; ask the channel "
+          "or the "
+          "communicator for its rank and size");
   }
 
   // Inside: names of its own, and short names for others' that are not the library's.
@@ -220,11 +228,22 @@ class TextVet {
     if (sign == "}") --depth_;
     if (sign == "\\" || sign == "#")
       refuse(fmt::format("'{}' outside of a text or a comment", sign));
-    if (follows({"<", "%"}) || follows({"%", ">"}) || follows({"%", ":"}))
+    if (follows({"<", "%"}) || follows({"%", ">"}) || follows({"%", ":"}) || follows({"<", ":"}) ||
+        follows({":", ">"}))
       refuse("a digraph: write the bracket itself");
-    if (follows({"[", "["}) && !is_standard_attribute(text_at(at_ + 2)))
-      refuse(
-          fmt::format("[[{}]]: this attribute is not one of the language's own", text_at(at_ + 2)));
+    if (follows({"[", "["})) vet_attributes();
+  }
+
+  // All of [[nodiscard, gnu::weak]]; what stands in round brackets belongs to the attribute before it.
+  void vet_attributes() {
+    int parentheses = 0;
+    for (size_t i = at_ + 2; i < tokens_.size() && text_at(i) != "]"; ++i) {
+      parentheses += text_at(i) == "(" ? 1 : text_at(i) == ")" ? -1 : 0;
+      const bool is_name = parentheses == 0 && tokens_[i].kind == Kind::word;
+      if (is_name && (!is_standard_attribute(text_at(i)) || text_at(i + 1) == "::"))
+        return refuse(
+            fmt::format("[[{}]]: this attribute is not one of the language's own", text_at(i)));
+    }
   }
 
   const Measure& measure_;
@@ -270,6 +289,50 @@ bool is_defined_at(const Tokens& tokens, size_t i) {
   return has_type && next.text == "(" && has_lower_case(tokens[i].text);
 }
 
+// A class or a function of a header, and the words in its brackets.
+struct Body {
+  std::string path;  // "detail::sum", "Ddp::finish"
+  std::set<std::string> words;
+
+  std::string name() const { return path.substr(path.rfind(':') + 1); }
+};
+
+// Of the name at `i`, with the class that it belongs to: "Ddp::finish"; empty: it is no definition's name.
+std::string defined_path(const Tokens& tokens, size_t i) {
+  if (is_defined_at(tokens, i)) return tokens[i].text;
+  const bool is_member = i >= 2 && i + 1 < tokens.size() && tokens[i + 1].text == "(" &&
+                         tokens[i - 1].text == "::" && tokens[i - 2].kind == Kind::word;
+  return is_member ? tokens[i - 2].text + "::" + tokens[i].text : "";
+}
+
+std::vector<Body> bodies_of(const Tokens& tokens) {
+  std::vector<Body> bodies;
+  std::vector<std::string> opened;  // the namespaces
+  std::string path;                 // what is being declared
+  int parentheses = 0, depth = 0;   // depth: of brackets in a body
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::string& text = tokens[i].text;
+    parentheses += text == "(" ? 1 : text == ")" ? -1 : 0;
+    if (depth > 0) {
+      bodies.back().words.insert(text);
+      depth += text == "{" ? 1 : text == "}" ? -1 : 0;
+    } else if (parentheses == 0 && text == "{") {
+      const std::string space = namespace_of(tokens, i);
+      if (space.empty())
+        bodies.push_back({below_library(opened) + path, {}}), depth = 1;
+      else
+        opened.push_back(space);
+      path.clear();
+    } else if (parentheses == 0 && (text == ";" || text == "}")) {
+      if (text == "}" && !opened.empty()) opened.pop_back();
+      path.clear();
+    } else if (parentheses == 0 && path.empty()) {
+      path = defined_path(tokens, i);
+    }
+  }
+  return bodies;
+}
+
 }  // namespace
 
 bool at_once(const std::vector<Refusal>& refusals) {
@@ -311,11 +374,26 @@ std::set<std::string> defined_names(const std::string& header) {
   return names;
 }
 
+std::set<std::string> names_of_parts(const std::string& starter) {
+  const std::vector<Body> bodies = bodies_of(cpp_tokens(starter));
+  std::set<std::string> paths, words = {"not_done"};
+  for (size_t before = 0; before != words.size();) {
+    before = words.size();
+    for (const Body& body : bodies) {
+      const auto is_part = [&](const std::string& word) { return body.words.count(word) > 0; };
+      if (body.path.empty() || std::none_of(words.begin(), words.end(), is_part)) continue;
+      paths.insert(body.path);
+      if (body.name() != every_name) words.insert(body.name());
+    }
+  }
+  return paths;
+}
+
 Measure measure_of(const Exercise& exercise) {
   const std::string starter = read_text(exercise.starter());
   const std::string header = YOTTA_SOURCE_DIR "/include/yotta/" + exercise.headers.back();
   const std::string whole = fs::exists(header) ? exercise.library_text() : starter;
-  return {starter, exercise.headers, defined_names(whole)};
+  return {starter, exercise.headers, defined_names(whole), names_of_parts(starter)};
 }
 
 std::vector<Refusal> vet_text(const std::string& text, const Measure& measure) {

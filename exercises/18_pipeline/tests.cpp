@@ -4,6 +4,7 @@
 #include "course/shared/graded_pipeline.hpp"
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
+#include "yotta/core/random.hpp"
 
 using namespace yotta;
 using exercise::beside;
@@ -42,6 +43,26 @@ PipelineTimeline timeline_of(const PipelineSchedule& schedule, PipelineKind kind
 
 // Counts along the list, I and W included.
 int64_t live(const PipelineActions& actions) { return yotta::most_in_flight(actions); }
+
+// Some order in which twelve microbatches go forward and back, every third one in halves.
+PipelineActions drawn_actions(int number) {
+  const Random random(static_cast<uint64_t>(exercise::variant("seed", 18, 1, 1 << 30)),
+                      fmt::format("actions {}", number));
+  PipelineActions actions;
+  int64_t forward = 0, back = 0;
+  for (uint64_t i = 0; back < 12; ++i) {
+    const bool may_go_on = forward < 12 && (forward == back || random.below(i, 2) == 0);
+    if (may_go_on) {
+      actions.push_back({0, PipelineOp::F, forward++});
+    } else if (back % 3 == 2) {
+      actions.push_back({0, PipelineOp::I, back});
+      actions.push_back({0, PipelineOp::W, back++});
+    } else {
+      actions.push_back({0, PipelineOp::B, back++});
+    }
+  }
+  return actions;
+}
 
 // Why a schedule has the larger bubble, if a rank has fewer microbatches in flight than it may; else empty.
 std::string too_few_in_flight(const PipelineSchedule& yours, const PipelineSchedule& allowed) {
@@ -285,6 +306,12 @@ TEST_CASE("18.3: any list, also one that goes up and down several times") {
            fmt::format("{}: you count {}, there are {}: walk along the whole list, the highest "
                        "count may come before or after a B",
                        str(actions), counted, there));
+  }
+  for (int i = 0; i < 16; ++i) {
+    const PipelineActions actions = drawn_actions(i);
+    const int64_t counted = solution.most_in_flight(actions), there = live(actions);
+    expect(counted == there,
+           fmt::format("{}: you count {}, there are {}", str(actions), counted, there));
   }
 }
 

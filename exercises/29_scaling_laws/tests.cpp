@@ -3,6 +3,7 @@
 
 #include "course/shared/graded.hpp"
 #include "interface.hpp"
+#include "yotta/core/random.hpp"
 
 using namespace yotta;
 using exercise::Descended;
@@ -34,19 +35,33 @@ double loss_of(const Law& law, double N, double D) {
 Five logarithms(const Law& law) {
   return {std::log(law.E), std::log(law.A), std::log(law.B), law.alpha, law.beta};
 }
-ScalingRun run_of(double N, double D) { return {N, D, 6 * N * D, loss_of(made, N, D)}; }
+ScalingRun run_of(double N, double D, const Law& law = made) {
+  return {N, D, 6 * N * D, loss_of(law, N, D)};
+}
 
 // Models of 1e7 to 3e9 weights on 1e9 to 1e11 tokens.
-std::vector<ScalingRun> made_runs() {
+std::vector<ScalingRun> runs_of(const Law& law) {
   std::vector<ScalingRun> runs;
   for (const double N : {1e7, 5e7, 2e8, 8e8, 3e9})
-    for (const double D : {1e9, 5e9, 2e10, 1e11}) runs.push_back(run_of(N, D));
+    for (const double D : {1e9, 5e9, 2e10, 1e11}) runs.push_back(run_of(N, D, law));
   return runs;
 }
+std::vector<ScalingRun> made_runs() { return runs_of(made); }
 
 // Laws from which full steps of Gauss and Newton lead astray.
 constexpr Law far_laws[] = {
     {1, 100, 100, 0.2, 0.2}, {1.5, 1000, 1000, 0.5, 0.25}, {0.2, 1e4, 1e4, 0.8, 0.8}};
+
+// Numbers that nobody can look up here: each case ends with some.
+constexpr int draws = 4;
+double drawn(const std::string& name, int i, double low, double high) {
+  const Random random(static_cast<uint64_t>(exercise::variant("seed", 29, 1, 1 << 30)), name);
+  return low + (high - low) * random.uniform(static_cast<uint64_t>(i));
+}
+Law drawn_law(int i) {
+  return {drawn("E", i, 1.2, 2.2), drawn("A", i, 200, 900), drawn("B", i, 500, 3000),
+          drawn("alpha", i, 0.28, 0.45), drawn("beta", i, 0.28, 0.45)};
+}
 
 // The law's values for a run, and each of its three terms over their sum.
 constexpr double N0 = 1e8, D0 = 2e9;
@@ -54,6 +69,26 @@ double share(int term) {
   const double parts[] = {made.E, made.A / std::pow(N0, made.alpha),
                           made.B / std::pow(D0, made.beta)};
   return parts[term] / loss_of(made, N0, D0);
+}
+
+// Derivatives by some of a law's numbers, beside what the logarithm does when one of them grows a little.
+void expect_slopes(size_t first, size_t last) {
+  for (int i = 0; i < draws; ++i) {
+    const Five law = logarithms(drawn_law(i));
+    const double N = drawn("N", i, 1e7, 1e9), D = drawn("D", i, 1e9, 1e11), little = 1e-6;
+    const auto moved = [&](size_t k, double by) {
+      Five t = law;
+      t[k] += by;
+      return std::log(loss_of({std::exp(t[0]), std::exp(t[1]), std::exp(t[2]), t[3], t[4]}, N, D));
+    };
+    const Predicted found = solution.log_loss(law, run_of(N, D));
+    for (size_t k = first; k < last; ++k) {
+      const double slope = (moved(k, little) - moved(k, -little)) / (2 * little);
+      expect(std::abs(found.slope[k] - slope) < 1e-6,
+             fmt::format("derivative {} is {:.6f} for another law, expected {:.6f}", k,
+                         found.slope[k], slope));
+    }
+  }
 }
 
 }  // namespace
@@ -85,6 +120,14 @@ TEST_CASE("29.1: N of a model whose output matrix is tied to the table, and of o
       fmt::format("N is {} for a model of 8 experts of which a token meets 2, expected {}: it is "
                   "not multiplied with the other 6",
                   experts, met_weights(mixture())));
+  for (int i = 0; i < draws; ++i) {
+    CountedModel model = i % 2 == 0 ? tied() : mixture();
+    model.layers = static_cast<int64_t>(drawn("layers", i, 1, 40));
+    const double found = solution.counted_run(model, 1000, 5000, 2).parameters;
+    expect(near(found, met_weights(model)),
+           fmt::format("N is {} for such a model of {} layers, expected {}", found, model.layers,
+                       met_weights(model)));
+  }
 }
 
 TEST_CASE("29.1: a token that is read again is not new") {
@@ -95,6 +138,13 @@ TEST_CASE("29.1: a token that is read again is not new") {
          fmt::format("a text of 5000 tokens, read 10 times, is worth {} tokens here. What is "
                      "repeated counts less: {:.0f}",
                      found, worth_of_tokens(50000, 5000)));
+  for (int i = 0; i < draws; ++i) {
+    const double read = drawn("read", i, 2e4, 2e5), fresh = drawn("fresh", i, 1e3, 1e4);
+    const ScalingRun run = solution.counted_run(small(), read, fresh, 2);
+    expect(near(run.tokens, worth_of_tokens(read, fresh)),
+           fmt::format("{} tokens read of a text of {} are worth {:.0f}, not {}", read, fresh,
+                       worth_of_tokens(read, fresh), run.tokens));
+  }
 }
 
 TEST_CASE("29.1: FLOPs are spent on every token that is read") {
@@ -103,6 +153,13 @@ TEST_CASE("29.1: FLOPs are spent on every token that is read") {
          fmt::format("{} FLOPs for 50000 tokens read, expected 6 N for each of them: {}. A token "
                      "that is read again costs what a new one costs",
                      found, 6 * met_weights(small()) * 50000));
+  for (int i = 0; i < draws; ++i) {
+    const double read = drawn("read", i, 2e4, 2e5);
+    const double flops = solution.counted_run(small(), read, 5000, 2).flops;
+    expect(near(flops, 6 * met_weights(small()) * read),
+           fmt::format("{} FLOPs for {} tokens read, expected {}", flops, read,
+                       6 * met_weights(small()) * read));
+  }
 }
 
 // ---- 29.2 ----
@@ -112,6 +169,15 @@ TEST_CASE("29.2: the logarithm of the law's loss") {
   expect(near(found, std::log(loss_of(made, N0, D0))),
          fmt::format("the law has a loss of {:.4f} here, so its logarithm is {:.4f}, not {:.4f}",
                      loss_of(made, N0, D0), std::log(loss_of(made, N0, D0)), found));
+  for (int i = 0; i < draws; ++i) {
+    const Law law = drawn_law(i);
+    const double N = drawn("N", i, 1e7, 1e9), D = drawn("D", i, 1e9, 1e11);
+    const double right = std::log(loss_of(law, N, D));
+    const double value = solution.log_loss(logarithms(law), run_of(N, D)).value;
+    expect(near(value, right),
+           fmt::format("the logarithm of a loss of {:.4f} is {:.4f}, not {:.4f}",
+                       loss_of(law, N, D), right, value));
+  }
 }
 
 TEST_CASE("29.2: derivatives by log E, log A and log B are shares of the loss") {
@@ -122,6 +188,7 @@ TEST_CASE("29.2: derivatives by log E, log A and log B are shares of the loss") 
            fmt::format("the derivative by {} is {:.5g}, expected {:.5g}: what is fitted is the "
                        "logarithm, so it is its term over the sum of all three",
                        names[k], found.slope[k], share(k)));
+  expect_slopes(0, 3);
 }
 
 TEST_CASE("29.2: larger exponents make the loss smaller") {
@@ -134,6 +201,7 @@ TEST_CASE("29.2: larger exponents make the loss smaller") {
         fmt::format("the derivative by {} is {:.5g}, expected {:.5g}: N^-alpha falls by log N of "
                     "itself, so it is below 0",
                     names[k], found.slope[3 + k], expected[k]));
+  expect_slopes(3, 5);
 }
 
 // ---- 29.3 ----
@@ -152,6 +220,15 @@ TEST_CASE("29.3: the error is one of logarithms") {
   expect(near(a, expected),
          fmt::format("within delta the sum is half the error's square: {:.4g}, not {:.4g}",
                      expected, a));
+  for (int i = 0; i < draws; ++i) {
+    ScalingRun run = run_of(N0, D0);
+    const double factor = drawn("factor", i, 1.1, 4), error = std::log(factor);
+    run.loss *= factor;
+    const double sum = solution.normal_equations(logarithms(made), {run}, 10).sum;
+    expect(
+        near(sum, error * error / 2, 1e-6),
+        fmt::format("an error of {:.4f} adds {:.5g}, not {:.5g}", error, error * error / 2, sum));
+  }
 }
 
 TEST_CASE("29.3: an error above delta counts linearly") {
@@ -208,6 +285,13 @@ TEST_CASE("29.4: from a law nearby to the law that made the runs") {
                   "of 0.3 and 0.4: a step goes down the slope, and after a good one there is "
                   "less damping",
                   made.alpha, made.beta, found.law[3], found.law[4]));
+  const Law law = drawn_law(0);
+  const Descended other = solution.descend(logarithms({1.5, 300, 2000, 0.3, 0.4}), runs_of(law), 1);
+  expect(
+      near(other.law[3], law.alpha, 0.01) && near(other.law[4], law.beta, 0.01),
+      fmt::format("runs of another law, of alpha {:.4f} and beta {:.4f}, were fitted with {:.4f} "
+                  "and {:.4f}",
+                  law.alpha, law.beta, other.law[3], other.law[4]));
 }
 
 TEST_CASE("29.4: a step is taken only if the sum falls") {
@@ -238,6 +322,12 @@ TEST_CASE("29.4: the law that made the runs is found") {
                      "down the slope, and is taken only if the sum falls",
                      made.alpha, made.beta, found.alpha, found.beta));
   expect(near(found.E, made.E, 0.01), fmt::format("E is {:.4f}, expected {}", found.E, made.E));
+  const Law law = drawn_law(1), other = solution.fit_loss_law(runs_of(law), 1e-3);
+  expect(
+      near(other.alpha, law.alpha, 0.01) && near(other.beta, law.beta, 0.01),
+      fmt::format("runs of another law, of alpha {:.4f} and beta {:.4f}, were fitted with {:.4f} "
+                  "and {:.4f}",
+                  law.alpha, law.beta, other.alpha, other.beta));
 }
 
 TEST_CASE("29.4: one run that went wrong does not pull the fit away") {
@@ -263,11 +353,13 @@ TEST_CASE("29.5: the best pair spends the budget") {
 }
 
 TEST_CASE("29.5: any other model of the same budget has a higher loss") {
-  for (const double flops : {1e19, 1e24}) {
-    const Optimum found = solution.optimum(made, flops, 6);
-    const double best = loss_of(made, found.parameters, found.tokens);
+  for (int i = -2; i < draws; ++i) {
+    const Law law = i < 0 ? made : drawn_law(i);
+    const double flops = i == -2 ? 1e19 : i == -1 ? 1e24 : drawn("flops", i, 1e20, 1e22);
+    const Optimum found = solution.optimum(law, flops, 6);
+    const double best = loss_of(law, found.parameters, found.tokens);
     for (const double factor : {0.99, 1.01}) {
-      const double other = loss_of(made, found.parameters * factor, found.tokens / factor);
+      const double other = loss_of(law, found.parameters * factor, found.tokens / factor);
       expect(
           best < other,
           fmt::format("at {:.0e} FLOPs N {:.4g} has a loss of {:.8f}, and {} times as many weights "
@@ -290,10 +382,28 @@ TEST_CASE("29.6: time, from the dense peak and its share") {
   expect(near(starred.seconds, 1e4),
          fmt::format("a figure with an asterisk is twice the dense peak: 10000 s, not {}",
                      starred.seconds));
+  for (int i = 0; i < draws; ++i) {
+    const double flops = drawn("flops", i, 1e20, 1e22), chips = drawn("chips", i, 8, 8000),
+                 mfu = drawn("mfu", i, 0.2, 0.6);
+    const double right = flops / (chips * 1e15 * mfu);
+    const double seconds = solution.run_needs(flops, {chips, 1e15, false, mfu, 700}).seconds;
+    expect(near(seconds, right),
+           fmt::format("{:.4g} FLOPs on {:.4g} chips of 1e15 FLOP/s at an MFU of {:.3f} take "
+                       "{:.6g} s, not {:.6g}",
+                       flops, chips, mfu, right, seconds));
+  }
 }
 
 TEST_CASE("29.6: energy, of all chips") {
   const Needs found = solution.run_needs(4e20, {100, 1e15, false, 0.4, 700});
   expect(near(found.joules, 700 * 100 * 1e4),
          fmt::format("100 chips of 700 W take 7e8 J in 10000 s, not {:.4g}", found.joules));
+  for (int i = 0; i < draws; ++i) {
+    const double chips = drawn("chips", i, 8, 8000), watts = drawn("watts", i, 200, 1500);
+    const Needs needs = solution.run_needs(4e20, {chips, 1e15, false, 0.4, watts});
+    const double right = watts * 4e20 / (1e15 * 0.4);
+    expect(near(needs.joules, right),
+           fmt::format("{:.4g} chips of {:.4g} W take {:.4g} J, not {:.4g}", chips, watts, right,
+                       needs.joules));
+  }
 }

@@ -285,6 +285,46 @@ TEST_CASE("a right solution that is written differently passes both vettings") {
   CHECK_MESSAGE(contains(refused["refused"].get<std::string>(),
                          "which this exercise is about: write your own"),
                 refused["refused"]);
+  // Functions that call such a function are found in the compiled library, which is there now.
+  const std::set<std::string> detours =
+      detours_to(measure.parts, {YOTTA_BUILD_DIR "/libyotta_compiled_comm.a"});
+  const auto is_detour = [&](const std::string& name) {
+    const auto found = detours.lower_bound(name);
+    return found != detours.end() && found->starts_with(name);
+  };
+  CHECK(is_detour("_ZN5yotta11split_groupE"));
+  CHECK_FALSE(is_detour("_ZN5yotta15broadcast_chainE"));
+  CHECK_FALSE(is_detour("_ZN5yotta4fail"));
+}
+
+TEST_CASE("what is graded: the parts to write, and what calls them") {
+  const auto of = [](const char* id) {
+    return names_of_parts(variant_of(read_exercise(YOTTA_SOURCE_DIR, id), "starter"));
+  };
+  CHECK(of("10_collectives") == std::set<std::string>{"all_gather_ring", "all_reduce_ring",
+                                                      "reduce_scatter_ring", "ring_bytes_sent"});
+  const std::set<std::string> ddp = of("13_ddp");
+  for (const char* const name : {"Ddp", "GradientBuckets::finish", "make_buckets", "batch_shard"})
+    CHECK_MESSAGE(ddp.count(name) == 1, std::string(name));
+  for (const char* const name : {"Bucket", "gradient_bytes", "check_ranks_differ"})
+    CHECK_MESSAGE(ddp.count(name) == 0, std::string(name));
+  CHECK(of("29_scaling_laws").count("detail::descend") == 1);
+}
+
+TEST_CASE("a function that calls what the exercise is about is refused") {
+  const auto why = [](const std::string& listed, const std::set<std::string>& detours) {
+    return refusals_text(vet_object(symbols_of_list(listed), {}, {}, detours));
+  };
+  const std::string chooser = "_ZN5yotta14run_all_reduceERNS_10CollectiveE";
+  CHECK(contains(why(chooser + " U\n", {chooser}), "which calls what this exercise is about"));
+  CHECK(why(chooser + " U\n", {}) == "");
+  CHECK(why("memcpy U\n", {"memcpy"}) == "");
+  CHECK(why("__dynamic_cast U\nwcslen U\n", {}) == "");  // of std::regex, and of classes
+  CHECK(calls_more_of_library(symbols_of_list(chooser + " U\n"), {}));
+  CHECK_FALSE(
+      calls_more_of_library(symbols_of_list(chooser + " U\n"), symbols_of_list(chooser + " U\n")));
+  CHECK_FALSE(calls_more_of_library(symbols_of_list("_ZN5yotta7student1fEv T 0 10\n"), {}));
+  CHECK(contains(why("_ZN5yotta6LedgeraSERKS0_ U\n", {}), "only the library writes it"));
 }
 
 TEST_CASE("who ends the program has lost the case, not the grader") {
