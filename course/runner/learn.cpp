@@ -36,6 +36,15 @@ std::string statement_of(const Exercise& exercise) {
   return fs::exists(path) ? study::plain_markdown(read_text(path)) : "";
 }
 
+Lines shown_hints(const Exercise& exercise, const std::string& task) {
+  Lines hints = read_hints(exercise, task);
+  for (std::string& hint : hints) {
+    hint = study::plain_markdown(hint);
+    while (hint.ends_with('\n')) hint.pop_back();
+  }
+  return hints;
+}
+
 study::Exercise shown(const Exercise& exercise) {
   const Progress progress = read_progress(exercise);
   const Grade grade = progress.grade(exercise).value_or(no_points(exercise));
@@ -49,7 +58,7 @@ study::Exercise shown(const Exercise& exercise) {
                       where_the_solution_is(exercise)};
   for (const TaskResult& result : grade.tasks)
     one.tasks.push_back({result.task.id, result.task.title, result.points, result.task.points,
-                         result.solved, read_hints(exercise, result.task.id),
+                         result.solved, shown_hints(exercise, result.task.id),
                          progress.hints(result.task.id)});
   return one;
 }
@@ -90,6 +99,7 @@ class Session {
     Terminal terminal;
     while (!over_) {
       const Terminal::Size size = Terminal::size();
+      state_.scroll = std::min(state_.scroll, study::last_scroll(state_, size.width, size.height));
       terminal.draw(study::screen(state_, size.width, size.height));
       wait();
       bool ended = false;
@@ -152,7 +162,8 @@ class Session {
     progress.set_hints(task, progress.hints(task) + 1);
   }
 
-  static std::string reset(const std::string& id) {
+  std::string reset(const std::string& id) {
+    watched_.clear();  // the starter is followed from its first text: it is no save
     const Lines said = lines_of(run_here({"reset", id, "--yes"}));
     return said.empty() ? "" : said.front();
   }

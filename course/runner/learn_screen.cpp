@@ -27,9 +27,21 @@ std::string clipped(const std::string& line, int width) {
   return line.substr(0, end);
 }
 
-// Lines of at most `width` letters, broken at blanks; what follows is indented as the line itself.
+bool is_row(const std::string& line) { return line.find(" │ ") != std::string::npos; }
+
+// Where an item of a list begins its words: 2 for "- this", 3 for "1. this"; 0: it is none.
+size_t item_words(const std::string& line) {
+  size_t digits = 0;
+  while (digits < line.size() && std::isdigit(static_cast<unsigned char>(line[digits]))) ++digits;
+  if (digits > 0 && line.substr(digits, 2) == ". ") return digits + 2;
+  return line.starts_with("- ") ? 2 : 0;
+}
+
+// Lines of at most `width` letters, broken at blanks; what follows is indented as the line itself,
+// or as the words of an item; under a table's row a little.
 void wrap(const std::string& line, int width, Lines& out) {
-  const size_t first = std::min(line.find_first_not_of(' '), line.size());
+  const size_t blanks = std::min(line.find_first_not_of(' '), line.size());
+  const size_t first = blanks > 0 ? blanks : is_row(line) ? 4 : item_words(line);
   const std::string indent(std::min(first, static_cast<size_t>(width / 2)), ' ');
   std::string rest = line;
   while (letters(rest) > width) {
@@ -90,7 +102,7 @@ Lines task_lines(const State& state, int width, int most) {
 Lines head(const State& state, int width, int height) {
   const Exercise& one = state.exercise();
   Lines lines = {progress_line(state),
-                 fmt::format("{} {}  {} minutes, {}  {} of {} points", one.number(), one.title,
+                 fmt::format("{} {}  {} min, {}  {} of {} points", one.number(), one.title,
                              one.minutes, one.difficulty, one.points(), one.of())};
   for (const std::string& line : task_lines(state, width, height - 14)) lines.push_back(line);
   lines.push_back(fmt::format("Edit {}", one.file));
@@ -121,15 +133,16 @@ std::string short_verdict(const State& state) {
     const bool again_empty = line.empty() && (text.empty() || text.ends_with("\n\n"));
     if (!is_shown_elsewhere(state, line) && !again_empty) text += line + "\n";
   }
-  return text;
+  static const std::regex option(": -v shows them");  // here a key does
+  return std::regex_replace(text, option, ": e shows them");
 }
 
 // What the README's table of tasks says of one: the cell after its number.
 std::string task_row(const State& state) {
-  const std::string begin = fmt::format("| {} | ", state.open().id);
+  const std::string begin = fmt::format("{} │ ", state.open().id);
   for (const std::string& line : lines_of(state.exercise().statement))
     if (line.starts_with(begin))
-      return line.substr(begin.size(), line.find(" |", begin.size()) - begin.size()) + "\n\n";
+      return line.substr(begin.size(), line.find(" │", begin.size()) - begin.size()) + "\n\n";
   return "";
 }
 
@@ -138,14 +151,16 @@ std::string statement_page(const State& state) {
   return fmt::format("{}: {} ({} points)\n", task.id, task.title, task.of) + task_row(state) +
          fmt::format(
              "Write it between the marks \"exercise {0}\" and \"end of exercise {0}\", and "
-             "save.\n\n",
+             "save. o shows the lesson, h a hint.\n\n",
              task.id) +
          state.exercise().statement;
 }
 
 std::string verdict_page(const State& state) {
   if (state.grading && state.verdict.empty())
-    return "It is being graded. The first time its tests are built, which takes half a minute.\n";
+    return "It is being graded. The first time its tests are built: half a minute, or a few "
+           "minutes "
+           "if the library has to be built too.\n";
   if (state.verdict.empty()) return "It was not graded yet: r does.\n";
   return welcome(state) + short_verdict(state);
 }
@@ -165,9 +180,11 @@ std::string hints_page(const State& state) {
 
 std::string list_page(const State& state) {
   const char* const which[] = {"all", "open", "begun"};
-  std::string text = fmt::format("/ search: {}{}   f shows: {}   enter: go there\n", state.search,
-                                 state.typing ? "▏" : "", which[static_cast<int>(state.which)]);
   const std::vector<size_t> list = listed(state);
+  std::string text =
+      fmt::format("/ search: {}{}   f shows: {}   up, down, enter: go there   {} of {}\n",
+                  state.search, state.typing ? "▏" : "", which[static_cast<int>(state.which)],
+                  list.size(), state.exercises.size());
   for (size_t i = 0; i < list.size(); ++i) {
     const Exercise& one = state.exercises[list[i]];
     text += fmt::format("{} {} {} {:<50} {:>3} of {:>3} {:>4} min\n", i == state.chosen ? "▸" : " ",
@@ -213,12 +230,26 @@ std::string rule(const State& state, int width) {
 Lines foot(int width) {
   Lines lines = {""};
   for (const char* const key :
-       {"n next", "h hint", "s statement", "v verdict", "e all that was said", "r run again",
-        "l list", "c check all", "o lesson", "x reset", "q quit"}) {
+       {"n next", "b back", "h hint", "s statement", "v verdict", "e all that was said", "o lesson",
+        "r run again", "l list", "c check all", "x reset", "q quit"}) {
     if (letters(lines.back() + key) > width) lines.emplace_back();
     lines.back() += std::string(key) + "  ";
   }
   return lines;
+}
+
+// The page in a window: its lines, and for how many there is room.
+struct Fitted {
+  Lines head, lines, foot;
+  int room;
+  int last() const { return std::max(0, static_cast<int>(lines.size()) - room); }
+};
+
+Fitted fitted(const State& state, int width, int height) {
+  Fitted all{head(state, width, height), wrapped(page(state), width), foot(width), 1};
+  all.head.push_back(rule(state, width));
+  all.room = std::max(1, height - static_cast<int>(all.head.size() + all.foot.size()));
+  return all;
 }
 
 // The page's lines on the screen; the list follows what is chosen, other pages the reader.
@@ -236,16 +267,17 @@ Lines visible(const State& state, const Lines& lines, int room) {
 
 std::vector<std::string> screen(const State& state, int width, int height) {
   if (width < 20 || height < 8) return {clipped("The window is too small.", std::max(0, width))};
-  Lines lines = head(state, width, height);
-  lines.push_back(rule(state, width));
-  const Lines keys = foot(width);
-  const int room = std::max(1, height - static_cast<int>(lines.size() + keys.size()));
-  for (const std::string& line : visible(state, wrapped(page(state), width), room))
-    lines.push_back(line);
-  lines.resize(static_cast<size_t>(std::max(0, height - static_cast<int>(keys.size()))));
-  lines.insert(lines.end(), keys.begin(), keys.end());
+  const Fitted all = fitted(state, width, height);
+  Lines lines = all.head;
+  for (const std::string& line : visible(state, all.lines, all.room)) lines.push_back(line);
+  lines.resize(static_cast<size_t>(std::max(0, height - static_cast<int>(all.foot.size()))));
+  lines.insert(lines.end(), all.foot.begin(), all.foot.end());
   for (std::string& line : lines) line = clipped(line, width);
   return lines;
+}
+
+int last_scroll(const State& state, int width, int height) {
+  return width < 20 || height < 8 ? 0 : fitted(state, width, height).last();
 }
 
 std::string page_text(const State& state, int width) {
@@ -258,22 +290,34 @@ std::string page_text(const State& state, int width) {
 
 std::string plain_markdown(const std::string& text) {
   static const std::regex link(R"(!?\[([^\]]*)\]\([^)]*\))"),
-      marks(R"(\*\*|`|^#+ +|</?(details|summary|sub|sup)>)");
-  static const std::regex table_rule(R"(^\|[-|: ]+$)");
+      marks(R"(\*\*|`|^#+ +|</?(details|summary|sub|sup)>)"),
+      stress(R"((^|[ (])\*([^ *]|[^ *][^*]*[^ *])\*)"), table_rule(R"(^\|[-|: ]+$)"),
+      row(R"(^\| *(.*?) *\|$)"), cell(R"( +\| +)");
   std::string plain;
-  bool code = false, paragraph = false;  // a paragraph's lines become one
+  bool code = false, paragraph = false;  // a paragraph's lines become one, and an item's
   for (const std::string& line : lines_of(text)) {
     if (line.starts_with("```")) {
       code = !code, paragraph = false;
       continue;
     }
     if (std::regex_match(line, table_rule) || (code && line.starts_with("./yotta check"))) continue;
-    std::string words = std::regex_replace(line.substr(0, 2000), link, "$1");
-    if (!code) words = std::regex_replace(words, marks, "");
-    const bool prose = !code && !line.empty() && std::isalpha(static_cast<unsigned char>(words[0]));
-    if (paragraph && prose) plain.back() = ' ';
+    std::string words = line.substr(0, 2000);
+    if (code) {
+      plain += words + "\n";
+      continue;
+    }
+    words = std::regex_replace(words, link, "$1");
+    words = std::regex_replace(std::regex_replace(words, marks, ""), stress, "$1$2");
+    if (words.starts_with("|"))
+      words = std::regex_replace(std::regex_replace(words, row, "$1"), cell, " │ ");
+    if (words.empty() && (plain.empty() || plain.ends_with("\n\n"))) continue;
+    const size_t first = std::min(words.find_first_not_of(' '), words.size());
+    const bool item = item_words(words) > 0;
+    const bool prose = !item && !words.empty() && !line.starts_with("#") &&
+                       !line.starts_with("|") && (paragraph || first < 4);
+    if (paragraph && prose) plain.back() = ' ', words.erase(0, first);
     plain += words + "\n";
-    paragraph = prose && !line.starts_with("#");
+    paragraph = prose || item;
   }
   return plain;
 }

@@ -20,10 +20,14 @@ namespace runner::study {
 // At most `height` lines of at most `width` letters each, without colours and line ends.
 std::vector<std::string> screen(const State& state, int width, int height);
 
+// How far the page can be scrolled in such a window.
+int last_scroll(const State& state, int width, int height);
+
 // The page alone, whole: for where there is no terminal.
 std::string page_text(const State& state, int width);
 
-// A Markdown text as plain lines: links by their words, no marks for code and bold.
+// A Markdown text as plain lines: links by their words, no marks for code and bold, tables without
+// their frames. A paragraph and an item of a list are one line each.
 std::string plain_markdown(const std::string& text);
 
 }  // namespace runner::study

@@ -21,6 +21,8 @@ bool begun(const Exercise& exercise) {
                                               [](const Task& task) { return task.hints_read > 0; });
 }
 
+constexpr int its_end = 1 << 20;  // lines; who draws the page knows how many it has
+
 void show(State& state, Page page) {
   state.page = page;
   state.scroll = 0;
@@ -60,10 +62,20 @@ std::vector<Effect> next_task(State& state) {
   return {};
 }
 
+// The task before this one, solved or not; it stays in this exercise.
+void task_before(State& state) {
+  state.note = state.task > 0 ? ""
+                              : fmt::format("This is the first task of {}. l: other exercises.",
+                                            state.exercise().number());
+  if (state.task > 0) --state.task;
+  show(state, Page::statement);
+}
+
 // One hint more; after the last one the page says where a solution stands.
 std::vector<Effect> next_hint(State& state) {
   Task& task = state.exercises[state.at].tasks.at(state.task);
   show(state, Page::hints);
+  state.scroll = its_end;
   if (task.hints_read > static_cast<int>(task.hints.size())) return {};
   ++task.hints_read;
   if (task.hints_read > static_cast<int>(task.hints.size())) return {};
@@ -80,6 +92,14 @@ std::vector<Effect> choose_from_list(State& state) {
   const std::vector<size_t> list = listed(state);
   if (list.empty()) return {};
   return go_to(state, list[std::min(state.chosen, list.size() - 1)]);
+}
+
+// The list, at the exercise that is shown.
+void show_list(State& state) {
+  show(state, Page::list);
+  const std::vector<size_t> list = listed(state);
+  const auto here = std::find(list.begin(), list.end(), state.at);
+  state.chosen = here == list.end() ? 0 : static_cast<size_t>(here - list.begin());
 }
 
 // A letter of the search, which follows "/" in the list.
@@ -113,13 +133,14 @@ std::vector<Effect> letter(State& state, const std::string& key) {
   const std::string& id = state.exercise().id;
   if (key == "q") return {{Kind::quit, ""}};
   if (key == "n") return next_task(state);
+  if (key == "b") return task_before(state), std::vector<Effect>{};
   if (key == "h") return next_hint(state);
   if (key == "r") return grade(state);
   if (key == "s") show(state, Page::statement);
-  if (key == "v") show(state, Page::verdict);
+  if (key == "v") show(state, Page::verdict), state.note.clear();
   if (key == "e") show(state, Page::log);
   if (key == "x") show(state, Page::reset);
-  if (key == "l") show(state, Page::list), state.chosen = 0;
+  if (key == "l") show_list(state);
   if (key == "escape") show(state, state.verdict.empty() ? Page::statement : Page::verdict);
   if (key == "c") {
     show(state, Page::all);

@@ -40,7 +40,7 @@ struct State {
   std::vector<Exercise> exercises;
   size_t at = 0, task = 0;  // the exercise and the task that are shown
   Page page = Page::statement;
-  int scroll = 0;  // lines of the page that are above the screen
+  int scroll = 0;  // lines of the page that are above the screen; too many: its end is shown
 
   bool grading = false;
   bool graded = false, compiled = true;  // the last verdict

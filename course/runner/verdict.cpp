@@ -12,9 +12,10 @@ using yotta::console::paint;
 namespace runner {
 namespace {
 
-constexpr size_t width = 120;     // of the screen
-constexpr int most_printed = 12;  // lines of what the program printed, with their heading
-constexpr int most_parts = 5;     // with compile errors
+constexpr size_t width = 120;      // of the screen
+constexpr size_t name_width = 75;  // of a case's name: one line in a window of 80
+constexpr int most_printed = 12;   // lines of what the program printed, with their heading
+constexpr int most_parts = 5;      // with compile errors
 
 // At most so many bytes, and no half letter.
 std::string cut_short(const std::string& line, size_t letters) {
@@ -22,6 +23,10 @@ std::string cut_short(const std::string& line, size_t letters) {
   size_t end = letters;
   while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;
   return line.substr(0, end) + " ...";
+}
+
+std::string more_lines(size_t count) {
+  return fmt::format("{} more line{}", count, count == 1 ? "" : "s");
 }
 
 // A text's first lines, indented, that take at most `most` lines of the screen; at least one of them.
@@ -38,8 +43,8 @@ std::string first_lines(const std::string& text, int most) {
     out += (shown > 0 ? "\n" : "") + line;
   }
   if (shown == lines.size()) return out + "\n";
-  return fmt::format("{}{}... {} more lines: -v shows them\n", out, letters < 80 ? "  " : "\n  ",
-                     lines.size() - shown);
+  return fmt::format("{}{}... {}: -v shows them\n", out, letters < 80 ? "  " : "\n  ",
+                     more_lines(lines.size() - shown));
 }
 
 std::string task_table(const Grade& grade) {
@@ -73,7 +78,7 @@ std::vector<const CaseResult*> first_messages(const Grade& grade) {
 std::string one_message(const CaseResult& one, int most) {
   if (not_begun(one)) return fmt::format("{}: {}\n", paint(Color::bold, one.task()), one.message);
   const std::string remark = one.weight == 0 ? " (a remark, which takes no points)" : "";
-  return paint(Color::bold, cut_short(one.name, width - 40)) + remark + "\n" +
+  return paint(Color::bold, cut_short(one.name, name_width)) + remark + "\n" +
          first_lines(one.message, most);
 }
 
@@ -118,7 +123,7 @@ std::string printed(const Grade& grade, bool all) {
   for (size_t i = 0; i < lines.size() && (all || i < first_of_it); ++i)
     text += "  " + (all ? lines[i] : cut_short(lines[i], width - 8)) + "\n";
   if (!all && lines.size() > first_of_it)
-    text += fmt::format("  ... {} more lines: -v shows them\n", lines.size() - first_of_it);
+    text += fmt::format("  ... {}: -v shows them\n", more_lines(lines.size() - first_of_it));
   return text;
 }
 

@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
     add_up(static_cast<int>(settings.ranks));
     races();
     count_without_a_race(static_cast<int>(settings.ranks), settings.count);
-    fmt::print("\nNext: ./yotta check 00, then ./yotta lesson 01\n");
+    fmt::print("\nNext: ./yotta learn 00, then ./yotta lesson 01\n");
     return 0;
   } catch (const Wrong& error) {
     fmt::print(stderr, "{}\n\n{}", error.what(), usage);

@@ -38,7 +38,7 @@ Exercise exercise_of(const std::string& id, const std::string& title) {
   Exercise one;
   one.id = id, one.title = title, one.difficulty = "easy", one.minutes = 30;
   one.file = "work/" + id + "/x.hpp";
-  one.statement = fmt::format("Read this.\n| {0}.1 | add them | 40 |\n", id.substr(0, 2));
+  one.statement = fmt::format("Read this.\n{0}.1 │ add them │ 40\n", id.substr(0, 2));
   one.solution = "include/yotta/x.hpp";
   for (const char* number : {".1", ".2"})
     one.tasks.push_back({id.substr(0, 2) + number, "a task", 0, 50, false, {"first", "second"}, 0});
@@ -194,6 +194,19 @@ TEST_CASE(
   CHECK(contains(seen(step.state), "Every exercise is done."));
 }
 
+TEST_CASE("b goes back to the task before, solved or not, and stays in the exercise") {
+  State state = after(two_exercises(), {"n"});
+  state.exercises[0].tasks[0].solved = true;
+  const Step step = press(state, "b");
+  CHECK(step.state.open().id == "07.1");
+  CHECK(step.state.page == Page::statement);
+  CHECK(step.effects.empty());
+  state = after(step.state, {"b"});
+  CHECK(state.open().id == "07.1");
+  CHECK(contains(seen(state), "This is the first task of 07. l: other exercises."));
+  CHECK_FALSE(contains(seen(after(state, {"n", "b"})), "This is the first"));
+}
+
 TEST_CASE("h shows one more hint each time, then where a solution is") {
   Step step = press(two_exercises(), "h");
   CHECK(asks_for(step, Effect::Kind::read_hint, "07.1"));
@@ -207,6 +220,15 @@ TEST_CASE("h shows one more hint each time, then where a solution is") {
   CHECK(step.effects.empty());
   CHECK(contains(seen(step.state), "A solution stands in include/yotta/x.hpp"));
   CHECK(press(step.state, "h").effects.empty());
+}
+
+TEST_CASE("a new hint is on the screen, however many stand above it") {
+  State state = two_exercises();
+  state.exercises[0].tasks[0].hints.assign(9, "one line\nand another");
+  for (int i = 1; i <= 9; ++i) {
+    state = after(state, {"h"});
+    CHECK(contains(seen(state), fmt::format("Hint {} of 9", i)));
+  }
 }
 
 TEST_CASE("x asks, and only y starts again") {
@@ -240,6 +262,10 @@ TEST_CASE("the list is searched, filtered and jumped from") {
   CHECK(listed(after(state, {"f"})) == std::vector<size_t>{1});
   CHECK(listed(after(state, {"f", "f"})) == std::vector<size_t>{0});
   CHECK(press(after(state, {"/"}), "q").effects.empty());  // a letter of the search
+  state = two_exercises();
+  state.at = 1;
+  CHECK(after(state, {"l"}).chosen == 1);  // the exercise that is shown
+  CHECK(contains(seen(after(state, {"l", "/", "R", "i"})), "1 of 2\n"));
 }
 
 TEST_CASE("the other keys: check all, lesson, run again, statement, quit") {
@@ -292,13 +318,39 @@ TEST_CASE("the screen fits into every window") {
   CHECK(contains(seen(state), "more lines: down, space"));
   CHECK(seen(after(state, {"pagedown"})) != seen(state));
   CHECK(seen(after(state, {"up"})) == seen(state));
+  const int last = last_scroll(state, 80, 24);
+  State end = state;
+  end.scroll = last;
+  CHECK_FALSE(contains(seen(end), "more lines"));
+  end.scroll = last - 1;
+  CHECK(contains(seen(end), "more lines"));
+  CHECK(last_scroll(state, 10, 24) == 0);
+}
+
+TEST_CASE("what a verdict leaves out is shown by a key here, by an option elsewhere") {
+  Event event = verdict_of("07_sums", {{"07.1", 10, false}});
+  event.text = "07.1: a\n  it is wrong\n  ... 3 more lines: -v shows them\n";
+  CHECK(contains(seen(next(two_exercises(), event).state), "... 3 more lines: e shows them"));
+}
+
+TEST_CASE("lists and tables keep their shape in a narrow window") {
+  CHECK(plain_markdown("See *this one*, not a * b * c.\n\n\n1. one\n   and more\n2. two\n") ==
+        "See this one, not a * b * c.\n\n1. one and more\n2. two\n");
+  State state = two_exercises();
+  state.exercises[0].statement =
+      plain_markdown("1. " + std::string(70, 'x') + " yyyyyyyyyy\n\n| 07.1 | " +
+                     std::string(70, 'z') + " | 5 |\n");
+  const std::string text = seen(state);
+  CAPTURE(text);
+  CHECK(contains(text, "x\n   yyyyyyyyyy\n"));
+  CHECK(contains(text, "z │\n    5\n"));
 }
 
 TEST_CASE("a README is shown without its marks, and its paragraphs are whole") {
   CHECK(plain_markdown(
             "# Exercise 10\n\nOne `x` and\n**two** [three](a/b.md).\n\n```\n"
             "./yotta check 10   grades\nint  x;\n```\n| a | b |\n|---|---|\n| c | d |\n") ==
-        "Exercise 10\n\nOne x and two three.\n\nint  x;\n| a | b |\n| c | d |\n");
+        "Exercise 10\n\nOne x and two three.\n\nint  x;\na │ b\nc │ d\n");
 }
 
 TEST_CASE("a terminal's keys have names, and what is no key is left out") {
