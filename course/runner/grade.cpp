@@ -161,11 +161,16 @@ std::vector<CaseResult> run_cases(const std::string& program, double seconds, Wa
   }
 }
 
-// The names of a program's cases, which are not run.
-std::vector<std::string> case_names(const std::string& program, double seconds, Wall wall) {
+constexpr double patience = 60;  // seconds to list the cases: a busy machine needs long to begin
+
+// The names of a program's cases, which are not run. Half a list would take cases from a student.
+std::vector<std::string> case_names(const std::string& program, Wall wall) {
+  const auto [record, ending] = run_program(program, {"", "list"}, patience, wall);
+  if (!record.ended)
+    throw CouldNotGrade("the library's program does not list its cases: " +
+                        why_it_ended(ending, patience));
   std::vector<std::string> names;
-  for (const CaseResult& one : run_program(program, {"", "list"}, seconds, wall).record.cases)
-    names.push_back(one.name);
+  for (const CaseResult& one : record.cases) names.push_back(one.name);
   return names;
 }
 
@@ -181,7 +186,6 @@ std::string state_of(const std::string& folder) {
 
 // Lists this program its cases behind this wall? A machine that is busy must not make the wall weaker.
 bool works(const std::string& program, Wall wall) {
-  constexpr double patience = 60;
   const auto [record, ending] = run_program(program, {"", "list"}, patience, wall);
   return record.ended && ending.well();
 }
@@ -289,8 +293,7 @@ Grade fair_grade(const Exercise& exercise, const std::string& program,
         "files in exercises/{} have changed while the student's program ran. Look at them (git "
         "status), and check again",
         exercise.id));
-  Grade result =
-      with_points(exercise, only(case_names(library_program, seconds, wall), cases), by_nothing);
+  Grade result = with_points(exercise, only(case_names(library_program, wall), cases), by_nothing);
   result.output = output;
   result.sandbox = name(wall);
   if (result.complete()) return result;

@@ -132,15 +132,13 @@ void copy_course(const fs::path& out) {
     copy_tree(root / each, out / each);
 }
 
-// Without wrong solutions, which come close to the right one, and what tells of them.
-void copy_exercise(const Exercise& exercise, const fs::path& out) {
-  const fs::path to = out / "exercises" / exercise.id;
-  for (const auto& entry : fs::directory_iterator(exercise.folder))
-    if (entry.is_regular_file()) copy_tree(entry.path(), to / entry.path().filename());
-  auto json = nlohmann::ordered_json::parse(read_text(exercise.folder + "/exercise.json"));
-  json["wrong"] = nlohmann::ordered_json::array();
-  fs::remove(to / "exercise.json");
-  write_text(to / "exercise.json", json.dump(2) + "\n");
+// Headers of the library; an exercise with a solution/ of its own has none.
+std::vector<std::string> library_headers(const Exercise& exercise) {
+  std::vector<std::string> headers = exercise.headers;
+  std::erase_if(headers, [&](const std::string& header) {
+    return fs::exists(exercise.folder + "/" + header);
+  });
+  return headers;
 }
 
 void copy_compiled(const std::string& build, const std::vector<Exercise>& exercises,
@@ -162,7 +160,7 @@ std::set<std::string> cut_headers(const std::vector<Exercise>& exercises, const 
                                   Twins& twins) {
   std::set<std::string> open;
   for (const Exercise& exercise : exercises) {
-    for (const std::string& header : exercise.headers) {
+    for (const std::string& header : library_headers(exercise)) {
       const HandoutHeader cut = cut_for_handout(read_text(root / "include/yotta" / header));
       write_text(out / "include/yotta" / header, cut.text);
       if (!cut.unit.empty()) twins.add(header, cut.unit);
@@ -235,12 +233,10 @@ void each_text(const fs::path& folder, Use use) {
       use(entry.path(), read_text(entry.path()));
 }
 
-std::vector<Answer> answers_of(const std::vector<Exercise>& exercises) {
+std::vector<Answer> all_answers(const std::vector<Exercise>& exercises) {
   std::vector<Answer> all;
   for (const Exercise& exercise : exercises)
-    for (const std::string& header : exercise.headers)
-      for (Answer& one : answers_in(read_text(root / "include/yotta" / header)))
-        all.push_back(std::move(one));
+    for (Answer& one : answers_of(exercise)) all.push_back(std::move(one));
   return all;
 }
 
@@ -290,6 +286,14 @@ void cut_other_headers(const Secrets& secrets, const fs::path& out, Twins& twins
   });
 }
 
+// Lessons may quote what is an exercise.
+void cut_lessons(const Secrets& secrets, const fs::path& out) {
+  each_text(out / "lessons", [&](const fs::path& path, const std::string& text) {
+    const auto found = answers_found(secrets.answers, text, secrets.common);
+    if (!found.empty() && path.extension() == ".md") write_text(path, without_answers(text, found));
+  });
+}
+
 // The starter of an exercise, as a student's check grades it.
 void expect_no_points(const Exercise& exercise, const fs::path& out) {
   const std::string json = out / "build/verdict.json";
@@ -331,9 +335,10 @@ int make_tree(const std::vector<Exercise>& exercises, const HandoutOptions& opti
   for (const Exercise& exercise : exercises) copy_exercise(exercise, out);
   const RunFolder work(YOTTA_BUILD_DIR "/handouts");
   Twins twins(build, work.path());
-  const Secrets secrets{answers_of(exercises), common_lines(exercises)};
+  const Secrets secrets{all_answers(exercises), common_lines(exercises)};
   const std::set<std::string> open = cut_headers(exercises, out, twins);
   cut_other_headers(secrets, out, twins);
+  cut_lessons(secrets, out);
   write_own_files(exercises, options, out);
   copy_compiled(build, exercises, out / "handout");
   twins.write(out / "handout/libyotta_twins.a");
@@ -346,6 +351,17 @@ int make_tree(const std::vector<Exercise>& exercises, const HandoutOptions& opti
 }
 
 }  // namespace
+
+void copy_exercise(const Exercise& exercise, const std::string& out) {
+  const fs::path to = fs::path(out) / "exercises" / exercise.id;
+  for (const auto& entry : fs::directory_iterator(exercise.folder))
+    if (entry.is_regular_file()) copy_tree(entry.path(), to / entry.path().filename());
+  auto json = nlohmann::ordered_json::parse(read_text(exercise.folder + "/exercise.json"));
+  json["wrong"] = nlohmann::ordered_json::array();
+  for (auto& task : json["tasks"]) task.erase("mend");  // the name tells of the mistake
+  fs::remove(to / "exercise.json");
+  write_text(to / "exercise.json", json.dump(2) + "\n");
+}
 
 std::vector<Answer> answers_in(const std::string& header) {
   std::vector<Answer> answers;
@@ -360,13 +376,25 @@ std::vector<Answer> answers_in(const std::string& header) {
   return answers;
 }
 
+std::vector<Answer> answers_of(const Exercise& exercise) {
+  std::vector<Answer> answers = answers_in(exercise.library_text());
+  std::set<std::string> given;
+  for (const std::string& line : lines_of(read_text(exercise.starter())))
+    given.insert(trimmed(line));
+  for (Answer& answer : answers)
+    if (exercise.mend.count(answer.part) > 0)
+      std::erase_if(answer.lines, [&](const std::string& line) { return given.count(line) > 0; });
+  return answers;
+}
+
 namespace {
 struct CodeLine {
   std::string text;
   size_t number = 0;
 };
 bool stands_alone(const std::string& line, const std::vector<std::string>& common) {
-  return !line.ends_with("{") && !std::binary_search(common.begin(), common.end(), line);
+  const bool head = line.ends_with("{") || (line.starts_with("for (") && line.ends_with(")"));
+  return !head && !std::binary_search(common.begin(), common.end(), line);
 }
 }  // namespace
 
@@ -387,6 +415,22 @@ std::vector<AnswerFound> answers_found(const std::vector<Answer>& answers, const
           found.push_back({answer.part, code[i].number});
       }
   return found;
+}
+
+std::string without_answers(const std::string& markdown, const std::vector<AnswerFound>& found) {
+  std::string text, block, part;
+  bool inside = false;
+  const Lines lines = lines_of(markdown);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    for (const AnswerFound& one : found)
+      if (one.line == i) part = one.part;
+    const bool fence = lines[i].starts_with("```");
+    if (fence && inside)
+      text += part.empty() ? block : fmt::format("// These lines are exercise {}.\n", part);
+    if (fence) inside = !inside, block.clear(), part.clear();
+    (inside && !fence ? block : text) += lines[i] + "\n";
+  }
+  return text + block;
 }
 
 int handout(const HandoutOptions& options) {

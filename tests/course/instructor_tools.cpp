@@ -143,24 +143,51 @@ TEST_CASE("what stands again elsewhere is cut there too") {
   CHECK(contains(cut.unit, "yotta::g(x)"));
 }
 
+namespace {
+// Lines of the starter, which tell nothing when they stand alone.
+std::vector<std::string> lines_given(const Exercise& exercise) {
+  std::vector<std::string> given;
+  for (const std::string& line : lines_of(read_text(exercise.starter())))
+    given.push_back(line.substr(std::min(line.size(), line.find_first_not_of(' '))));
+  std::sort(given.begin(), given.end());
+  return given;
+}
+void expect_no_answer(const Exercise& exercise, const std::string& text) {
+  const auto found = answers_found(answers_of(exercise), text, lines_given(exercise));
+  CHECK_MESSAGE(found.empty(), (found.empty() ? "" : found.front().part));
+}
+}  // namespace
+
 TEST_CASE("every exercise's headers are handed out without a line of an answer") {
   for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
     const Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, id);
-    for (const std::string& path : exercise.headers) {
+    CHECK_FALSE(answers_of(exercise).empty());
+    CHECK_FALSE(answers_found(answers_of(exercise), exercise.library_text(), lines_given(exercise))
+                    .empty());  // before, they stand there
+    for (const std::string& path : exercise.sources()) {
       INFO(path);
-      const std::string starter = read_text(exercise.starter());
-      std::vector<std::string> common;
-      for (const std::string& line : lines_of(starter))
-        common.push_back(line.substr(std::min(line.size(), line.find_first_not_of(' '))));
-      std::sort(common.begin(), common.end());
-      const auto answers = answers_in(header(path));
-      CHECK_FALSE(answers.empty());
-      const HandoutHeader cut = cut_for_handout(header(path));
-      const auto found = answers_found(answers, cut.text, common);
-      CHECK_MESSAGE(found.empty(), (found.empty() ? "" : found.front().part));
-      CHECK_FALSE(
-          answers_found(answers, header(path), common).empty());  // before, they stand there
+      expect_no_answer(exercise, cut_for_handout(read_text(path)).text);
     }
+  }
+}
+
+TEST_CASE("an exercise is handed out without any solution, or the name of one") {
+  const TemporaryFolder folder;
+  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
+    const Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, id);
+    copy_exercise(exercise, folder.path());
+    const fs::path to = folder / ("exercises/" + id);
+    INFO(to.string());
+    CHECK(fs::exists(to / exercise.file_name()));
+    CHECK(fs::exists(to / "tests.cpp"));
+    for (const auto& entry : fs::recursive_directory_iterator(to))
+      CHECK_FALSE(entry.is_directory());  // solution/, right/, wrong/
+    for (const char* file : {"README.md", "hints.md"})
+      expect_no_answer(exercise, read_text(to / file));
+    expect_no_answer(exercise, read_text(to / exercise.file_name()));
+    const auto json = nlohmann::json::parse(read_text(to / "exercise.json"));
+    CHECK(json.at("wrong").empty());
+    for (const auto& task : json.at("tasks")) CHECK_FALSE(task.contains("mend"));
   }
 }
 
@@ -175,6 +202,15 @@ TEST_CASE("an answer is found by two lines in a row, or by one that stands nowhe
               {"first line of it;", "second line of it;"}) == 1);
   CHECK(count("second line of it;\nfirst line of it;\n",
               {"first line of it;", "second line of it;"}) == 0);
+}
+
+TEST_CASE("a lesson that quotes an answer is handed out without these lines") {
+  const std::string text =
+      "Words.\n```cpp\nint kept = 1;\n```\n```cpp\nif (x)\n  first line of it;\n```\nMore.\n";
+  CHECK(without_answers(text, {{"10.1", 6}}) ==
+        "Words.\n```cpp\nint kept = 1;\n```\n```cpp\n// These lines are exercise "
+        "10.1.\n```\nMore.\n");
+  CHECK(without_answers(text, {}) == text);
 }
 
 TEST_CASE("handout says what is wrong with its options") {
