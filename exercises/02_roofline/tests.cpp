@@ -86,10 +86,8 @@ struct Chain {
 
   double seconds(const Roofline& roof, double moved_twice) const {  // of one kernel
     double flops = 0, bytes = 0;
-    for (const exercise::Step& step : steps) {
-      flops += step.flops;
-      bytes += step.bytes - moved_twice * step.passes_on;
-    }
+    for (const exercise::Step& step : steps)
+      flops += step.flops, bytes += step.bytes - moved_twice * step.passes_on;
     return roof.seconds(flops, bytes);
   }
   double apart(const Roofline& roof) const {

@@ -211,12 +211,13 @@ TEST_CASE("19.4: when a rank could begin its next F, I or W, at every moment of 
   const int p = 3;
   const int64_t m = 5, hold = 4;
   constexpr double never = std::numeric_limits<double>::infinity();
+  constexpr PipelineOp all_ops[] = {PipelineOp::F, PipelineOp::I, PipelineOp::W};
   std::vector<GreedyRank> ranks(p);
   for (int64_t left = 3 * m * p; left > 0; --left) {
     double first = never;
     int who = 0;
     PipelineOp what = PipelineOp::F;
-    for (const PipelineOp op : {PipelineOp::F, PipelineOp::I, PipelineOp::W})
+    for (const PipelineOp op : all_ops)
       for (int rank = 0; rank < p; ++rank) {
         const double expected = yotta::can_begin(op, rank, ranks, m, hold, costs);
         std::vector<exercise::Rank> same;
