@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -26,7 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // The descriptors of a program's side, beside the usual three.
-constexpr int channel = 3, filter_file = 4;
+constexpr int channel = 3, lines_channel = 4, filter_file = 5;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool sanitized = true;  // the shadow of the memory takes terabytes of addresses
@@ -69,6 +70,21 @@ class Channel {
     }
   }
   const std::string& record() const { return record_; }
+  // The next whole line of what has come; it is taken out of the record. Empty: none, or it is longer.
+  std::string take_line(size_t longest) {
+    take();
+    if (record_.size() > longest) record_.clear();
+    const size_t end = record_.find('\n') + 1;  // 0: none
+    const std::string line = record_.substr(0, end);
+    record_.erase(0, end);
+    return line;
+  }
+  // To a program that waits for it.
+  void answer(const std::string& text) {
+    fcntl(ends_[0], F_SETFL, 0);
+    send(ends_[0], text.data(), text.size(), MSG_NOSIGNAL);
+    fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+  }
 
  private:
   int ends_[2] = {-1, -1};
@@ -106,10 +122,25 @@ void keep_few_variables() {
 }
 
 // No lock, no output of the grader's stays open for the program.
-void keep_channel_alone(int theirs) {
-  dup2(theirs, channel);
-  fcntl(channel, F_SETFD, 0);
-  close_range(channel + 1, ~0u, 0);
+void keep_channels_alone(int theirs, int lines) {
+  const int from = fcntl(theirs, F_DUPFD, filter_file + 1),
+            lines_from = fcntl(lines, F_DUPFD, filter_file + 1);
+  dup2(from, channel), dup2(lines_from, lines_channel);  // which stay open for the program
+  close_range(lines_channel + 1, ~0u, 0);
+}
+
+// A program with kernels asks for its source lines, and may not start addr2line itself: see Sites::said_of.
+void answer_lines(Channel& talk, const std::string& program) {
+  constexpr size_t longest = 4096;
+  const std::string asked = talk.take_line(longest);
+  if (asked.empty()) return;
+  Command command = {"addr2line", "-a", "-i", "-e", program};
+  std::istringstream words(asked);
+  for (std::string word; words >> word;) {
+    if (!word.starts_with("0x") || word.find_first_not_of("0123456789abcdefx") != word.npos) return;
+    command.push_back(word);
+  }
+  talk.answer(run_limited(command, 10, 1 << 20).output + "\n");
 }
 
 // For bwrap, which reads the filter from a file.
@@ -123,9 +154,10 @@ void write_filter() {
 }
 
 // In the child.
-void enter(const Limits& limits, Wall wall, int theirs) {
-  keep_channel_alone(theirs);
+void enter(const Limits& limits, Wall wall, int theirs, int lines) {
+  keep_channels_alone(theirs, lines);
   keep_few_variables();
+  setenv("YOTTA_ADDR2LINE", std::to_string(lines_channel).c_str(), 1);
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // it ends with us
   set_limits(limits);
   if (wall == Wall::bubblewrap) write_filter();
@@ -181,12 +213,13 @@ const char* name(Wall wall) {
 
 Sandboxed run_sandboxed(const std::string& program, const std::vector<std::string>& words,
                         const std::string& key, const Limits& limits, Wall wall) {
-  Channel talk;
+  Channel talk, lines;
   talk.send_key(key);
   auto looked = Clock::now();
   const auto watch = [&](int child) -> std::string {
-    talk.close_theirs();
+    talk.close_theirs(), lines.close_theirs();
     talk.take();
+    answer_lines(lines, program);
     if (static_cast<int64_t>(talk.record().size()) > limits.record)
       return fmt::format("it wrote more than {} to the grader", in_mb(limits.record));
     if (Clock::now() - looked < std::chrono::milliseconds(20)) return "";
@@ -195,7 +228,7 @@ Sandboxed run_sandboxed(const std::string& program, const std::vector<std::strin
     return fmt::format("it held more than {} of memory", in_mb(limits.memory));
   };
   Watched watched{limits.seconds};
-  watched.before = [&] { enter(limits, wall, talk.theirs()); };
+  watched.before = [&] { enter(limits, wall, talk.theirs(), lines.theirs()); };
   watched.watch = watch;
   Sandboxed result{run_watched(command_of(program, words, limits, wall), watched), ""};
   talk.close_theirs();
