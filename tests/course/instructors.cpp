@@ -107,7 +107,7 @@ TEST_CASE("a class is graded: good, half, wrong, not compiling, empty, missing, 
     CHECK(one.at("tasks").size() == exercise().tasks.size());
   };
   is("good", "complete", 100);
-  is("half, \"way\"", "partial", 88);
+  is("half, \"way\"", "partial", 91);
   is("not compiling", "not compiling", 0);
   is("\xc3\xa9mpty", "empty", 0);
   is("missing", "empty", 0);
@@ -118,7 +118,7 @@ TEST_CASE("a class is graded: good, half, wrong, not compiling, empty, missing, 
   CHECK(contains(read_text(class_.result("moodle.csv")), "'=wrong,"));
   CHECK(contains(read_text(class_.result("students/good/feedback.md")), "100 of 100 points"));
   CHECK(nlohmann::json::parse(read_text(class_.result("students/half, \"way\"/results.json")))
-            .at("score") == 88);
+            .at("score") == 91);
 
   const std::string first = read_text(class_.json());  // again, with nothing kept: the same
   fs::remove_all(class_.folder() + ".grades");
@@ -158,7 +158,7 @@ TEST_CASE("who is stopped half way goes on where it was") {
 
   class_.hand_in("a", solution("only_x"));  // another file is graded anew
   CHECK(class_.grade().status == 0);
-  CHECK(of_student(class_.submissions(), "a").at("points") == 88);
+  CHECK(of_student(class_.submissions(), "a").at("points") == 91);
 }
 
 TEST_CASE("thirty submissions: each kind gets its verdict" * doctest::test_suite("long")) {

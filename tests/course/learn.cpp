@@ -400,7 +400,7 @@ TEST_CASE("a session at a terminal: the task, a save, the verdict, q") {
   CHECK_MESSAGE(session.shows("Hint 1 of"), session.text());
   session.type("s");
   write_text(file, runner::variant_of(exercise, "only_x"));
-  CHECK_MESSAGE(session.shows("88 of 100 points"), session.text());
+  CHECK_MESSAGE(session.shows("91 of 100 points"), session.text());
   session.type("q");
   CHECK(session.ends() == 0);
   CHECK_MESSAGE(contains(session.text(), restored), session.text());
@@ -454,7 +454,7 @@ TEST_CASE("without a terminal --watch grades each save, until it is ended") {
   CHECK(says("each time you save it"));
   write_text(file,
              runner::variant_of(runner::read_exercise(YOTTA_SOURCE_DIR, "03_matmul"), "only_x"));
-  CHECK(says("88 of 100 points"));
+  CHECK(says("91 of 100 points"));
   kill(watching, SIGTERM);
   int status = 0;
   waitpid(watching, &status, 0);
