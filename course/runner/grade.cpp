@@ -300,6 +300,11 @@ Grade fair_grade(const Exercise& exercise, const std::string& program,
   const Grade library = grade(exercise, library_program, seconds, wall);
   const CaseResult* failed = library.first_failed();
   if (library.complete() && failed == nullptr) return result;
+  if (failed != nullptr && failed->message.find("did not end within") != std::string::npos)
+    throw CouldNotGrade(fmt::format(
+        "this machine is too busy: the library's own solution was not done in time either, with "
+        "{}. It is not your file; try again when less runs beside it",
+        failed->name));
   throw CouldNotGrade(
       failed == nullptr
           ? fmt::format("exercise.json and the cases of {} do not agree on its tasks", exercise.id)

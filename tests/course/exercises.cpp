@@ -341,6 +341,12 @@ TEST_CASE("points are lost only to cases that the library passes") {
   CHECK(fair_grade(exercise, crashes, right).points == 0);
   CHECK(why_not_graded([&] { fair_grade(exercise, wrong, wrong); }) ==
         "the library's own solution fails a case, 7.2: b:\nbecause");
+  const std::string late = program_that_says(
+      folder, good + "start\t7.2: b\t\nfailed\t7.2: b\tit did not end within 5 s: a loop\n" + end);
+  CHECK(
+      why_not_graded([&] {
+        fair_grade(exercise, late, late);
+      }).starts_with("this machine is too busy: the library's own solution was not done in time"));
   const std::string why = why_not_graded([&] { fair_grade(exercise, crashes, crashes); });
   CHECK_MESSAGE(why.find("it ended the whole program") != std::string::npos, why);
   CHECK(why_not_graded([&] {
