@@ -435,7 +435,7 @@ TEST_CASE("the environment and the grader's open files stay with the grader") {
   on_each_wall([](Wall wall) {
     const Attack seen = attack("print what is seen", wall);
     CHECK(contains(seen.ending.output, "token ''"));
-    CHECK(contains(seen.ending.output, "files 0 1 2 3\n"));
+    CHECK(contains(seen.ending.output, "files 0 1 2 3 4\n"));
   });
   unsetenv("SECRET_TOKEN");
 }

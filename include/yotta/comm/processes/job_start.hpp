@@ -255,7 +255,8 @@ LaunchResult start_mpirun(const MpirunCall& call, int n, SignalSeen seen, Where 
   while ((ended = waitpid(process, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
     words.read(20);
     if (seen == nullptr || seen() == 0) continue;
-    // Once, and always this one, which mpirun passes on. After SIGTERM Open MPI leaves its ranks a second.
+    // Once, and always this one, which mpirun passes on. After SIGTERM Open MPI leaves its ranks a
+    // second.
     kill(process, SIGUSR1), seen = nullptr;
   }
   signal(SIGINT, interrupt);

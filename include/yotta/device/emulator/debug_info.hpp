@@ -266,7 +266,8 @@ class Sites {
 
   // addr2line -a -i: for each address a line "0x...", then file:line for each inlined function,
   // innermost first. A program that may start no other is answered by who has started it, on the
-  // descriptor that YOTTA_ADDR2LINE names: it asks in one line, and the answer ends with an empty one.
+  // descriptor that YOTTA_ADDR2LINE names: it asks in one line, and the answer ends with an empty
+  // one.
   std::vector<std::string> said_of(const std::string& addresses) const {
     if (const char* const given = std::getenv("YOTTA_ADDR2LINE"); given != nullptr) {
       const std::unique_ptr<std::FILE, int (*)(std::FILE*)> talk(
