@@ -61,16 +61,14 @@ class Recorder : public doctest::IReporter {
     if (data.m_failed) say(std::string(data.m_expr) + ", but " + data.m_decomp.c_str());
   }
   void log_message(const doctest::MessageData& data) override { say(data.m_string.c_str()); }
-  void test_run_end(const doctest::TestRunStats&) override {
-    case_.clear();
-    line("end", "");
-  }
+  void test_run_end(const doctest::TestRunStats&) override { close(); }
 
-  void report_query(const doctest::QueryData& query) override {
+  void report_query(const doctest::QueryData& query) override {  // instead of a run
     for (unsigned i = 0; i < query.num_data; ++i) {
       case_ = query.data[i]->m_name;
       line("listed", "");
     }
+    close();
   }
   void test_run_start() override {}
   void test_case_reenter(const doctest::TestCaseData&) override {}
@@ -87,6 +85,11 @@ class Recorder : public doctest::IReporter {
       if (more < 0) _exit(3);  // nobody listens any more
       sent += static_cast<size_t>(more);
     }
+  }
+
+  void close() {
+    case_.clear();
+    line("end", "");
   }
 
   record::Digests digests_;
