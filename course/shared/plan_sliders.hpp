@@ -5,7 +5,7 @@
 // planner's search finds the best of them. `./yotta lesson 28 -- --sliders FILE` and notebook 28 show the page.
 #pragma once
 
-#include "course/shared/slider_page.hpp"
+#include "slider_page.hpp"  // beside this file: notebooks have no course/ on their path
 #include "yotta/plan/planner.hpp"
 
 namespace yotta {
