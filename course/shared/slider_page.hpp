@@ -154,7 +154,7 @@ inline constexpr const char* head =
     R"html(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Sliders</title><style>
 body { font: 15px sans-serif; color: #222; background: #fff; max-width: 720px; margin: 12px auto; padding: 0 10px; }
-h1 { font-size: 18px; } label { display: grid; grid-template-columns: 13em 1fr 9em; gap: 10px; align-items: center; margin: 4px 0; }
+h1 { font-size: 18px; } label { display: grid; grid-template-columns: 12em 1fr 11em; gap: 10px; align-items: center; margin: 4px 0; }
 input:focus, select:focus { outline: 2px solid #4477aa; } output { font-weight: bold; }
 #figures { display: flex; flex-wrap: wrap; gap: 8px 28px; margin-top: 12px; } #figures b { display: block; font-size: 27px; }
 #note { min-height: 1.3em; } .keys { color: #666; font-size: 13px; } svg { width: 100%; border: 1px solid #bbb; }
