@@ -2,10 +2,11 @@
 // pictures, and runs programs of the course.
 //
 //     show(svg)                                   the picture, below the cell
+//     show_page(html, "sliders.html")             the page, below the cell
 //     run_program("lessons/lesson_03_matmul")     what it prints; throws if it fails
 //
-// In Jupyter pictures go through xeus-cpp's display; elsewhere (clang-repl, a compiled notebook) they are
-// printed between two marks.
+// In Jupyter pictures and pages go through xeus-cpp's display; elsewhere (clang-repl, a compiled notebook)
+// pictures are printed between two marks, and a page is a file in the build folder, which stderr names.
 #pragma once
 
 #include <dlfcn.h>
@@ -59,9 +60,31 @@ inline nlohmann::json mime_bundle_repr(const Picture& picture) {
   return {{"image/svg+xml", picture.svg}};
 }
 inline void show(const std::string& svg) { xcpp::display(Picture{svg}); }
+
+struct Page {
+  std::string html;
+};
+// A frame of its own: its styles and names do not meet those of Jupyter.
+inline nlohmann::json mime_bundle_repr(const Page& page) {
+  std::string quoted;
+  for (const char c : page.html)
+    quoted += c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
+  return {{"text/html", "<iframe style=\"width:100%;height:640px;border:0\" srcdoc=\"" + quoted +
+                            "\"></iframe>"}};
+}
+inline void show_page(const std::string& html, const std::string&) { xcpp::display(Page{html}); }
 #else
 inline void show(const std::string& svg) {
   std::printf("<<picture>>\n%s\n<<end of picture>>\n", svg.c_str());
+}
+inline void show_page(const std::string& html, const std::string& name) {
+  const char* build = std::getenv("YOTTA_BUILD");
+  const std::string path = std::string(build != nullptr ? build : "../build/release") + "/" + name;
+  std::FILE* const file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) throw std::runtime_error("cannot write " + path);
+  const bool written = std::fputs(html.c_str(), file) >= 0;
+  if (std::fclose(file) != 0 || !written) throw std::runtime_error("cannot write " + path);
+  std::fprintf(stderr, "the page: %s\n", path.c_str());
 }
 #endif
 
@@ -94,3 +117,4 @@ inline void run_program(const std::string& program, const std::string& arguments
 
 using notebook::run_program;
 using notebook::show;
+using notebook::show_page;

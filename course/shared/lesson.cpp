@@ -13,9 +13,13 @@ LessonOptions::LessonOptions(const LessonTitle& title, std::string& json)
 }
 
 void LessonOptions::add_own(const std::vector<LessonOption>& options) {
-  for (const LessonOption& option : options)
-    add(fmt::format("--{}", option.name), *option.value, option.about,
-        in_range(option.least, option.most));
+  for (const LessonOption& option : options) {
+    const std::string name = fmt::format("--{}", option.name);
+    if (option.file != nullptr)
+      add(name, *option.file, option.about, called("FILE"));
+    else
+      add(name, *option.value, option.about, in_range(option.least, option.most));
+  }
 }
 
 void print_title(const LessonTitle& title) {

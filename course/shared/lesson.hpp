@@ -51,12 +51,13 @@ class Lesson {
   std::map<std::string, std::vector<double>> lists_;
 };
 
-// An option of a lesson: --ranks 4. The value is read when the body runs.
+// An option of a lesson: --ranks 4, or --sliders FILE, which sets `file`. It is read when the body runs.
 struct LessonOption {
   const char* name;
   const char* about;
   int64_t* value;
   int64_t least, most;
+  std::string* file = nullptr;
 };
 
 // Parses the command line, runs the body, writes --json; an Error is printed in one piece and ends with

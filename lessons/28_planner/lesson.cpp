@@ -7,6 +7,7 @@
 #include <set>
 
 #include "course/shared/lesson.hpp"
+#include "course/shared/plan_sliders.hpp"
 #include "course/shared/planner_picture.hpp"
 #include "yotta/model/gradient_groups.hpp"
 #include "yotta/parallel/fsdp_tp_mixture.hpp"
@@ -21,6 +22,7 @@ namespace {
 struct Sizes {
   int64_t gpus = 16, batch = 1, sequence = 8192, cards = 50, only = 0, predict = 0, draw = 0;
   int64_t guess = -1;
+  std::string sliders = {};
 };
 
 // What rounding leaves of nothing is not printed as -0.
@@ -499,6 +501,16 @@ void draw() {
   std::ofstream("planner_recipe.svg") << recipe_svg();
 }
 
+// The page that notebook 28 shows.
+void write_sliders(Lesson& lesson, const std::string& path) {
+  std::ofstream file(path);
+  if (!file) fail(Where::current(), "cannot write {}", path);
+  const SliderTable table = plan_table(plan_sliders_title, llama3_8b());
+  file << slider_page(table);
+  lesson.say("{} plans in {}: open it in a browser", table.points.size(), path);
+  lesson.show(slider_row(table, start_of(table)));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -506,6 +518,7 @@ int main(int argc, char** argv) {
   return run_lesson(
       argc, argv, {"28", "The planner", "which layout: memory, time, a search, and limits by hand"},
       [&](Lesson& lesson) {
+        if (!sizes.sliders.empty()) return write_sliders(lesson, sizes.sliders);
         if (sizes.predict > 0) return predict(lesson, sizes);
         const auto wanted = [&](int part) { return sizes.only == 0 || sizes.only == part; };
         if (wanted(1)) memory(lesson), times(lesson);
@@ -529,6 +542,8 @@ int main(int argc, char** argv) {
        {"predict", "which question to predict, 1 to 4, before its run answers", &sizes.predict, 0,
         4},
        {"guess", "your prediction, %; without it the program asks", &sizes.guess, 0, 100000},
+       {"sliders", "write a page with sliders to FILE, and nothing else", nullptr, 0, 0,
+        &sizes.sliders},
        {"draw", "1: write planner_frontier.svg, _cases.svg and _recipe.svg into this folder",
         &sizes.draw, 0, 1}});
 }
