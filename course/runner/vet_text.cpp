@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
@@ -356,6 +357,13 @@ std::vector<Body> bodies_of(const Tokens& tokens) {
   return bodies;
 }
 
+// "twins" of exercise.json: other headers that do the same as what is to be written.
+std::vector<std::string> twins_of(const Exercise& exercise) {
+  const std::string file = exercise.folder + "/exercise.json";
+  if (!fs::exists(file)) return {};
+  return nlohmann::json::parse(read_text(file)).value("twins", std::vector<std::string>{});
+}
+
 }  // namespace
 
 bool at_once(const std::vector<Refusal>& refusals) {
@@ -414,9 +422,15 @@ std::set<std::string> names_of_parts(const std::string& starter) {
 
 Measure measure_of(const Exercise& exercise) {
   const std::string starter = read_text(exercise.starter());
-  const std::string header = YOTTA_SOURCE_DIR "/include/yotta/" + exercise.headers.back();
-  const std::string whole = fs::exists(header) ? exercise.library_text() : starter;
-  return {starter, exercise.headers, defined_names(whole), names_of_parts(starter)};
+  const std::string include = YOTTA_SOURCE_DIR "/include/yotta/";
+  const std::string whole =
+      fs::exists(include + exercise.headers.back()) ? exercise.library_text() : starter;
+  Measure measure{starter, exercise.headers, defined_names(whole), names_of_parts(starter)};
+  for (const std::string& twin : twins_of(exercise)) {
+    measure.headers.push_back(twin);
+    measure.graded.merge(defined_names(read_text(include + twin)));
+  }
+  return measure;
 }
 
 std::vector<Refusal> vet_text(const std::string& text, const Measure& measure) {
