@@ -16,9 +16,8 @@ namespace runner {
 namespace {
 
 constexpr double nm_seconds = 60;
-constexpr const char* every_name = "name";  // many headers have a function of this name
-constexpr long size_of_streams = 0x52;      // bytes of code that <iostream> runs before main()
-constexpr long most_symbols = 64 << 20;     // bytes of nm's list
+constexpr long size_of_streams = 0x52;   // bytes of code that <iostream> runs before main()
+constexpr long most_symbols = 64 << 20;  // bytes of nm's list
 
 std::string demangled(const std::string& name) {
   int status = 0;

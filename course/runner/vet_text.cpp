@@ -20,7 +20,6 @@ using Kind = CppToken::Kind;
 using Tokens = std::vector<CppToken>;
 
 constexpr size_t most_refusals = 5;
-constexpr const char* every_name = "name";  // many headers have a function of this name
 
 // Standard headers with which a function can compute and print. What is left out opens files, starts threads, jumps,
 // catches signals, or calls the kernel, as <barrier>, <latch> and <semaphore> do.
