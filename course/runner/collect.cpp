@@ -18,6 +18,7 @@ namespace runner {
 namespace {
 
 constexpr double unpack_seconds = 60;
+constexpr int most_files = 1000;  // of one archive; a student's work has two for each exercise
 
 std::string work_folder() {
   const char* const elsewhere = std::getenv("YOTTA_WORK");
@@ -58,7 +59,7 @@ std::string student_of(const fs::path& archive) {
 }
 
 // Links in an archive stay links, which `grade` refuses if they lead out; tar itself follows none and drops "..".
-bool unpack(const fs::path& archive, const fs::path& folder) {
+void unpack(const fs::path& archive, const fs::path& folder) {
   fs::create_directories(folder);
   std::vector<std::string> command = {
       "sh",
@@ -70,19 +71,49 @@ bool unpack(const fs::path& archive, const fs::path& folder) {
       folder,
       "*.hpp"};
   run_limited(command, unpack_seconds);  // which complains of each name that is not there
-  return !fs::is_empty(folder);
+}
+
+// Is there a file, and are there not too many?
+bool holds_work(const fs::path& folder) {
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_symlink() || !entry.is_directory()) ++files;
+  if (files > most_files)
+    throw std::runtime_error(fmt::format("it has {} files; {} are allowed", files, most_files));
+  return files > 0;
 }
 
 // An archive may be of the tree, of work/ or of what is in it: the folder with the exercises becomes the student's work/.
 void straighten(const fs::path& folder) {
   const std::vector<std::string> ids = find_exercises(YOTTA_SOURCE_DIR);
+  const fs::path usual = folder / "work";
+  const auto is_exercise = [&](const std::string& id) { return fs::is_directory(usual / id); };
+  if (std::any_of(ids.begin(), ids.end(), is_exercise)) return;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const std::string name = entry.path().filename();
     if (!entry.is_directory() || std::find(ids.begin(), ids.end(), name) == ids.end()) continue;
     const fs::path holds = entry.path().parent_path();
-    if (holds != folder && holds != folder / "work") fs::rename(holds, folder / "work");
-    return;
+    if (holds == folder) return;
+    if (fs::exists(fs::symlink_status(usual)))
+      throw std::runtime_error(fmt::format("it has {} beside work/: which of the two counts?",
+                                           holds.lexically_relative(folder).string()));
+    return fs::rename(holds, usual);
   }
+}
+
+// One archive that is wrong stops no other.
+bool take_one(const fs::path& archive, const fs::path& place) {
+  std::string why;
+  try {
+    unpack(archive, place);
+    if (holds_work(place)) return straighten(place), true;
+  } catch (const std::exception& error) {
+    why = fmt::format(": {}", error.what());
+  }
+  fmt::print(stderr, "yotta: nothing could be taken from {}{}\n", archive.string(), why);
+  std::error_code ignored;
+  fs::remove_all(place, ignored);
+  return false;
 }
 
 int take_in(const std::string& folder, const std::string& out) {
@@ -93,12 +124,7 @@ int take_in(const std::string& folder, const std::string& out) {
     if (student.empty() || !entry.is_regular_file()) continue;
     const fs::path place = fs::path(out) / student;
     if (fs::exists(place)) throw std::runtime_error(place.string() + " is there already");
-    const bool well = unpack(fs::absolute(entry.path()), fs::absolute(place));
-    if (well)
-      straighten(place);
-    else
-      fmt::print(stderr, "yotta: nothing could be taken from {}\n", entry.path().string());
-    ++taken, failed += !well;
+    ++taken, failed += !take_one(fs::absolute(entry.path()), fs::absolute(place));
   }
   if (taken == 0)
     throw std::runtime_error(folder + " holds no archive; expected STUDENT.tar.gz or .tgz");

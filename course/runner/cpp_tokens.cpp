@@ -87,17 +87,24 @@ class Reader {
     return std::min(end + (at(end) == mark ? 1 : 0), text_.size());
   }
 
+  // Does a literal end right here? The compiler takes the word that follows for its suffix, and never for the prefix of
+  // another literal: "a"R"(b)" is "a"R and then "(b)".
+  bool after_literal() const {
+    return !tokens_.empty() && tokens_.back().kind == Kind::literal && at_ > 0 &&
+           (text_[at_ - 1] == '"' || text_[at_ - 1] == '\'');
+  }
+
   // A word, or the literal that it is the prefix of.
   void read_word() {
     size_t end = at_;
     while (goes_on(at(end))) ++end;
     const std::string_view word = text_.substr(at_, end - at_);
-    const bool quote = at(end) == '"' || at(end) == '\'';
+    const bool quote = (at(end) == '"' || at(end) == '\'') && !after_literal();
     const std::string_view raw = word.ends_with('R') ? word.substr(0, word.size() - 1) : "x";
     const auto is_prefix = [](std::string_view prefix) {
       return prefix == "u8" || prefix == "u" || prefix == "U" || prefix == "L";
     };
-    if (at(end) == '"' && (raw.empty() || is_prefix(raw)))
+    if (quote && at(end) == '"' && (raw.empty() || is_prefix(raw)))
       add(Kind::literal, end_of_raw(end));
     else if (quote && is_prefix(word))
       add(Kind::literal, end_of_literal(end));

@@ -32,6 +32,11 @@ std::vector<fs::path> student_folders(const std::string& folder) {
   return students;
 }
 
+bool lies_in(const fs::path& inner, const fs::path& outer) {
+  const auto end = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+  return end.first == outer.end();
+}
+
 // The folder of an exercise: the first of the two places that is there; empty: none.
 fs::path exercise_folder(const fs::path& student, const Exercise& exercise) {
   std::error_code ignored;
@@ -40,9 +45,8 @@ fs::path exercise_folder(const fs::path& student, const Exercise& exercise) {
   return {};
 }
 
-bool lies_in(const fs::path& inner, const fs::path& outer) {
-  const auto end = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
-  return end.first == outer.end();
+bool leads_out(const fs::path& path, const fs::path& student, const fs::path& folder) {
+  return !lies_in(fs::canonical(path), fs::canonical(folder) / student.filename());
 }
 
 // Empty: it may be read.
@@ -95,6 +99,9 @@ Submission read_submission(const fs::path& student, const Exercise& exercise,
     const fs::path file = place / exercise.file_name();
     if (place.empty())
       submission.why = fmt::format("there is no folder {}", exercise.id);
+    else if (leads_out(place, student, folder))
+      submission.handed = Handed::refused,
+      submission.why = "it is a folder that is a link out of the student's folder";
     else if (!fs::exists(fs::symlink_status(file)))
       submission.why = fmt::format("there is no file {}/{}; there is: {}", exercise.id,
                                    exercise.file_name(), listing(place));

@@ -23,6 +23,8 @@
 
 namespace runner {
 
+inline constexpr const char* every_name = "name";  // many headers have a function of this name
+
 struct Refusal {
   int line = 0;  // of the student's file; 0: not known
   std::string why;

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 
 #include "runner/cpp_tokens.hpp"
 #include "runner/vet.hpp"
@@ -17,36 +20,24 @@ using Kind = CppToken::Kind;
 using Tokens = std::vector<CppToken>;
 
 constexpr size_t most_refusals = 5;
-constexpr const char* every_name = "name";  // many headers have a function of this name
 
-// Standard headers with which a function can compute and print. What is left out opens files, starts threads, jumps or
-// catches signals.
+// Standard headers with which a function can compute and print. What is left out opens files, starts threads, jumps,
+// catches signals, or calls the kernel, as <barrier>, <latch> and <semaphore> do.
 const std::set<std::string>& known_headers() {
-  static const std::set<std::string> known = {
-      "algorithm",     "any",           "array",        "atomic",
-      "barrier",       "bit",           "bitset",       "cassert",
-      "cctype",        "cerrno",        "cfloat",       "charconv",
-      "chrono",        "cinttypes",     "climits",      "cmath",
-      "compare",       "complex",       "concepts",     "condition_variable",
-      "cstddef",       "cstdint",       "cstdio",       "cstdlib",
-      "cstring",       "ctime",         "deque",        "exception",
-      "format",        "forward_list",  "functional",   "initializer_list",
-      "iomanip",       "ios",           "iosfwd",       "iostream",
-      "istream",       "iterator",      "latch",        "limits",
-      "list",          "map",           "memory",       "memory_resource",
-      "mutex",         "new",           "numbers",      "numeric",
-      "optional",      "ostream",       "queue",        "random",
-      "ranges",        "ratio",         "regex",        "scoped_allocator",
-      "semaphore",     "set",           "shared_mutex", "source_location",
-      "span",          "sstream",       "stack",        "stdexcept",
-      "streambuf",     "string",        "string_view",  "system_error",
-      "tuple",         "type_traits",   "typeindex",    "typeinfo",
-      "unordered_map", "unordered_set", "utility",      "valarray",
-      "variant",       "vector",        "version",      "assert.h",
-      "ctype.h",       "errno.h",       "float.h",      "inttypes.h",
-      "limits.h",      "math.h",        "stddef.h",     "stdint.h",
-      "stdio.h",       "stdlib.h",      "string.h",     "fmt/core.h",
-      "fmt/format.h",  "fmt/ranges.h"};
+  static const std::set<std::string> known = [] {
+    std::istringstream all(
+        "algorithm any array atomic bit bitset cassert cctype cerrno cfloat charconv chrono "
+        "cinttypes climits cmath compare complex concepts condition_variable cstddef cstdint "
+        "cstdio cstdlib cstring ctime deque exception format forward_list functional "
+        "initializer_list iomanip ios iosfwd iostream istream iterator limits list map memory "
+        "memory_resource mutex new numbers numeric optional ostream queue random ranges ratio "
+        "regex scoped_allocator set shared_mutex source_location span sstream stack stdexcept "
+        "streambuf string string_view system_error tuple type_traits typeindex typeinfo "
+        "unordered_map unordered_set utility valarray variant vector version assert.h ctype.h "
+        "errno.h float.h inttypes.h limits.h math.h stddef.h stdint.h stdio.h stdlib.h string.h "
+        "fmt/core.h fmt/format.h fmt/ranges.h");
+    return std::set<std::string>(std::istream_iterator<std::string>(all), {});
+  }();
   return known;
 }
 
@@ -142,9 +133,12 @@ class TextVet {
     for (size_t i = before; i < refusals_.size(); ++i) refusals_[i].at_once = true;
   }
   void judge_directive(const std::string& line) {
-    if (line == "#pragma once" || of_starter_.count(line) > 0) return;
     const std::string include = bare_include(line);
     const std::string file = include.empty() ? "" : include.substr(1);
+    const bool standard_of_starter = of_starter_.count(line) > 0 && include.starts_with("<");
+    if (!file.empty() && depth_ > 0 && !standard_of_starter)
+      return refuse(fmt::format("'{}': an #include stands above namespace yotta::student", line));
+    if (line == "#pragma once" || of_starter_.count(line) > 0) return;
     if (known_headers().count(file) > 0) return;
     if (is_other_header(file)) return;
     if (file.empty())
@@ -197,22 +191,35 @@ class TextVet {
     else if ((word == "_fileno" || word == "_chain") && of_starter_.count(word) == 0)
       refuse(
           fmt::format("'{}': a graded function prints, and leaves the streams as they are", word));
-    else if (follows({"context", "(", ")"}) && of_starter_.count(word) == 0)
+    else if (word == "context" && !is_member() && of_starter_.count(word) == 0)
       refuse(
           "context(): the ledger, the clock and the rank are the grader's to set; ask the channel "
-          "or the "
-          "communicator for its rank and size");
+          "or the communicator for its rank and size, and give a variable another name");
+  }
+
+  // Does the name at hand stand behind "." or "->"?
+  bool is_member() const {
+    const std::string& before = at_ > 0 ? text_at(at_ - 1) : text_at(tokens_.size());
+    return before == "." || (at_ > 1 && before == ">" && text_at(at_ - 2) == "-");
   }
 
   // Inside: names of its own, and short names for others' that are not the library's.
   void vet_namespace() {
-    if (at_ > 0 && text_at(at_ - 1) == "using") return;
+    if (at_ > 0 && text_at(at_ - 1) == "using") return vet_using_namespace();
     if (text_at(at_ + 1) == "yotta" || text_at(at_ + 1) == "std")
       refuse(fmt::format("namespace {}: a graded file has only yotta::student", text_at(at_ + 1)));
     if (text_at(at_ + 2) != "=") return;
     for (size_t i = at_ + 3; i < tokens_.size() && text_at(i) != ";"; ++i)
       if (text_at(i) == "yotta")
         return refuse("another name for namespace yotta: call it by its own");
+  }
+
+  // For a whole namespace, names of the library would be names of the student's.
+  void vet_using_namespace() {
+    const size_t first = at_ + (text_at(at_ + 1) == "::" ? 2 : 1);
+    if (text_at(first) == "yotta" && text_at(first + 1) != "::" && code_depth_ == 0)
+      refuse(
+          "using namespace yotta: yotta::student is a part of it and sees its names without that");
   }
 
   void vet_name_of_library() {
@@ -223,15 +230,30 @@ class TextVet {
       refuse(fmt::format("yotta::{} is what this exercise is about: write your own", path));
   }
 
+  void count_bracket(const std::string& sign) {
+    if (sign == "{" && (code_depth_ > 0 || !opens_namespace())) ++code_depth_;
+    if (sign == "}" && code_depth_ > 0) --code_depth_;
+    depth_ += sign == "{" ? 1 : sign == "}" ? -1 : 0;
+  }
+
   void vet_sign(const std::string& sign) {
-    if (sign == "{") ++depth_;
-    if (sign == "}") --depth_;
+    count_bracket(sign);
     if (sign == "\\" || sign == "#")
       refuse(fmt::format("'{}' outside of a text or a comment", sign));
     if (follows({"<", "%"}) || follows({"%", ">"}) || follows({"%", ":"}) || follows({"<", ":"}) ||
         follows({":", ">"}))
       refuse("a digraph: write the bracket itself");
     if (follows({"[", "["})) vet_attributes();
+  }
+
+  // Does this bracket open a namespace? Else it holds code or a class.
+  bool opens_namespace() const {
+    for (size_t i = at_; i-- > 0;) {
+      const std::string& text = tokens_[i].text;
+      if (text == "namespace") return true;
+      if (text == ";" || text == "{" || text == "}") return false;
+    }
+    return false;
   }
 
   // All of [[nodiscard, gnu::weak]]; what stands in round brackets belongs to the attribute before it.
@@ -252,6 +274,7 @@ class TextVet {
   std::vector<Refusal> refusals_;
   size_t at_ = 0;
   int depth_ = 0;
+  int code_depth_ = 0;  // of these brackets, those from the first that opens no namespace
 };
 
 // The namespaces that a bracket opens: "a::b" of `namespace a::b {`; empty: it opens something else.
@@ -333,6 +356,13 @@ std::vector<Body> bodies_of(const Tokens& tokens) {
   return bodies;
 }
 
+// "twins" of exercise.json: other headers that do the same as what is to be written.
+std::vector<std::string> twins_of(const Exercise& exercise) {
+  const std::string file = exercise.folder + "/exercise.json";
+  if (!fs::exists(file)) return {};
+  return nlohmann::json::parse(read_text(file)).value("twins", std::vector<std::string>{});
+}
+
 }  // namespace
 
 bool at_once(const std::vector<Refusal>& refusals) {
@@ -391,9 +421,15 @@ std::set<std::string> names_of_parts(const std::string& starter) {
 
 Measure measure_of(const Exercise& exercise) {
   const std::string starter = read_text(exercise.starter());
-  const std::string header = YOTTA_SOURCE_DIR "/include/yotta/" + exercise.headers.back();
-  const std::string whole = fs::exists(header) ? exercise.library_text() : starter;
-  return {starter, exercise.headers, defined_names(whole), names_of_parts(starter)};
+  const std::string include = YOTTA_SOURCE_DIR "/include/yotta/";
+  const std::string whole =
+      fs::exists(include + exercise.headers.back()) ? exercise.library_text() : starter;
+  Measure measure{starter, exercise.headers, defined_names(whole), names_of_parts(starter)};
+  for (const std::string& twin : twins_of(exercise)) {
+    measure.headers.push_back(twin);
+    measure.graded.merge(defined_names(read_text(include + twin)));
+  }
+  return measure;
 }
 
 std::vector<Refusal> vet_text(const std::string& text, const Measure& measure) {

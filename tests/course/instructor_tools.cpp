@@ -238,6 +238,7 @@ TEST_CASE("a tree for students has no answers, and its own check gives no points
   CHECK_FALSE(fs::exists(out + "/tests"));
   CHECK_FALSE(fs::exists(out + "/exercises/10_collectives/wrong"));
   CHECK(fs::exists(out + "/exercises/10_collectives/tests.cpp"));
+  CHECK_FALSE(contains(read_text(out + "/AGENTS.md"), "CONTRIBUTING"));
   CHECK_FALSE(fs::exists(out + "/exercises/13_ddp"));
 }
 
@@ -335,6 +336,25 @@ TEST_CASE("work is packed, and taken in for a class") {
   CHECK(fs::exists(at + "/class/ann/progress.json"));
   CHECK_FALSE(fs::exists(at + "/class/bob smith/work/03_matmul/notes.txt"));
   CHECK(collect(fmt::format("'{}/in'", at)).status == 2);
+}
+
+TEST_CASE("an archive that is wrong stops no other") {
+  const TemporaryFolder folder;
+  const std::string at = folder.path(), file = matmul().file_name();
+  fs::create_directories(at + "/in");
+  write_text(at + "/old/work/notes.hpp", "int note;\n");
+  write_text(at + "/old/work/old/10_collectives/x.hpp", "int x;\n");
+  run_limited({"tar", "-czf", at + "/in/ann.tgz", "-C", at + "/old", "work"}, 60);
+  for (int i = 0; i < 1001; ++i) write_text(fmt::format("{}/many/{}.hpp", at, i), "int x;\n");
+  run_limited({"tar", "-czf", at + "/in/bob.tgz", "-C", at, "many"}, 60);
+  write_text(at + "/well/work/03_matmul/" + file, "int mine;\n");
+  run_limited({"tar", "-czf", at + "/in/cem.tgz", "-C", at + "/well", "work"}, 60);
+  const Ending ending = runner_verb(fmt::format("collect '{0}/in' --out '{0}/class'", at));
+  CHECK(ending.status == 1);
+  CHECK(contains(ending.output, "it has work/old beside work/"));
+  CHECK(contains(ending.output, "it has 1001 files; 1000 are allowed"));
+  CHECK(contains(ending.output, "3 archives"));
+  CHECK(read_text(at + "/class/cem/work/03_matmul/" + file) == "int mine;\n");
 }
 
 TEST_CASE("an archive cannot write elsewhere or fill the disk") {

@@ -214,6 +214,23 @@ TEST_CASE("only regular files of the student's own are read") {
   }
 }
 
+TEST_CASE("a linked folder that leads out is refused, and its names are not told") {
+  const Class class_;
+  write_text(class_.folder() + "/.elsewhere/secret.txt", "x");
+  for (const char* const student : {"direct", "whole"})
+    fs::create_directories(fmt::format("{}/{}", class_.folder(), student));
+  fs::create_symlink("../.elsewhere", class_.folder() + "/direct/03_matmul");
+  fs::create_directories(class_.folder() + "/.elsewhere/03_matmul");
+  fs::create_symlink("../.elsewhere", class_.folder() + "/whole/work");
+  const auto all = find_submissions(class_.folder(), {exercise()});
+  REQUIRE(all.size() == 2);
+  for (const Submission& one : all) {
+    CHECK(one.handed == Handed::refused);
+    CHECK(contains(one.why, "out of the student's folder"));
+    CHECK_FALSE(contains(one.why, "secret"));
+  }
+}
+
 TEST_CASE("a file is found in work/ too, and a link within the student's folder is followed") {
   const Class class_;
   write_text(fmt::format("{}/a/work/03_matmul/mine.hpp", class_.folder()), "int mine;\n");
