@@ -85,8 +85,9 @@ Counted counted(int places, int least, const std::string& deaths, const MemberOp
   setenv("YOTTA_TEST_STOPS", stops.c_str(), 1);
   setenv("YOTTA_TEST_COMPUTES", computes.c_str(), 1);
   setenv("YOTTA_TEST_LOG", log.c_str(), 1);
-  const Words program = {"/bin/sh", "-c", "exec \"$0\" \"$@\" > /dev/null", "/proc/self/exe",
-                         "-tc=a member of a job"};
+  // A member's own record is none of the suite's: it may be killed, or fail on purpose.
+  const Words program = {"/bin/sh", "-c", "unset YOTTA_TEST_RECORD; exec \"$0\" \"$@\" > /dev/null",
+                         "/proc/self/exe", "-tc=a member of a job"};
   Words own = program;
   char path[4096];
   own[3] = std::string(path, static_cast<size_t>(readlink("/proc/self/exe", path, sizeof path)));
