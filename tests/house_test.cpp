@@ -393,6 +393,22 @@ std::string comment_of(const fs::path& path, const std::string& line) {
   return start == std::string::npos ? "" : line.substr(start);
 }
 
+// What a header includes stands above its namespace, or the other file's names would lie in it.
+Complaints includes_inside(const fs::path& root) {
+  Complaints complaints;
+  for (const fs::path& header : headers(root)) {
+    bool inside = false;
+    each_line(root / header, [&](int number, const std::string& line) {
+      if (line.starts_with("namespace yotta")) inside = true;
+      if (line.starts_with("}  // namespace yotta")) inside = false;
+      if (inside && line.starts_with("#include"))
+        complaints.push_back(
+            fmt::format("{}:{}: {} stands in namespace yotta", header.string(), number, line));
+    });
+  }
+  return complaints;
+}
+
 // Comments of the library have at most 100 columns; the widths of code are clang-format's.
 Complaints wide_comments(const fs::path& root) {
   Complaints complaints;
@@ -901,6 +917,17 @@ TEST_CASE("no page of the book is longer than 300 lines, no component of an engi
     house.write("include/yotta/core/cpu/longer.hpp", text + text + "//\n");
     CHECK(complains(long_headers(house.root()), "longer.hpp has 601 lines"));
   }
+}
+
+TEST_CASE("headers include nothing inside of namespace yotta") {
+  check_none(includes_inside(project));
+  Sketch house;
+  house.write("include/yotta/core/out.hpp",
+              "namespace yotta {\n}  // namespace yotta\n#include <a>\n");
+  CHECK(includes_inside(house.root()).empty());
+  house.write("include/yotta/core/in.hpp", "namespace yotta {\n#include <a>\n");
+  CHECK(
+      complains(includes_inside(house.root()), "in.hpp:2: #include <a> stands in namespace yotta"));
 }
 
 TEST_CASE("comments have at most 100 columns") {

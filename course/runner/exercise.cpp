@@ -14,6 +14,13 @@ namespace fs = std::filesystem;
 
 namespace runner {
 
+std::string trimmed(const std::string& text) {
+  constexpr const char* blanks = " \t\r\n";
+  const size_t begin = text.find_first_not_of(blanks);
+  return begin == std::string::npos ? ""
+                                    : text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+}
+
 Lines lines_of(const std::string& text) {
   Lines lines;
   std::istringstream stream(text);
@@ -66,11 +73,6 @@ void sort_includes(Lines& lines) {
     std::sort(begin, end);
     begin = end;
   }
-}
-
-std::string trimmed(const std::string& line) {
-  const size_t begin = line.find_first_not_of(' ');
-  return begin == std::string::npos ? "" : line.substr(begin);
 }
 
 // One change of a wrong solution: other lines for those of a part ("13.2"), or for one line outside of the parts.

@@ -97,6 +97,7 @@ std::vector<std::string> read_hints(const Exercise& exercise, const std::string&
 
 using Lines = std::vector<std::string>;
 Lines lines_of(const std::string& text);         // without their line ends
+std::string trimmed(const std::string& text);    // without blanks and line ends around it
 std::string read_text(const std::string& path);  // throws when it cannot
 std::string relative(const std::string& path);   // from the project's root, if it is below it
 // Writes only if something changes, so that nothing is compiled again for nothing.

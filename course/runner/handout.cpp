@@ -22,13 +22,6 @@ namespace {
 
 const fs::path root = YOTTA_SOURCE_DIR;
 
-std::string trimmed(const std::string& line) {
-  const size_t begin = line.find_first_not_of(" \t");
-  return begin == std::string::npos
-             ? ""
-             : line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
-}
-
 bool is_code(const std::string& line) { return line.size() > 12 && !line.starts_with("//"); }
 
 void run_or_throw(const Command& command, const std::string& what) {

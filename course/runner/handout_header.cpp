@@ -46,12 +46,6 @@ class Scanner {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \n");
-  return begin == std::string::npos ? ""
-                                    : text.substr(begin, text.find_last_not_of(" \n") - begin + 1);
-}
-
 // "int p, Pair<int, int> x = {1, 2}" -> two.
 std::vector<std::string> split_parameters(const std::string& text) {
   std::vector<std::string> all;

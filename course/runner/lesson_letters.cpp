@@ -133,11 +133,6 @@ std::vector<Symbol> symbols_of_formula(std::string text) {
 
 // ---- Tables ----
 
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(' '), end = text.find_last_not_of(' ');
-  return begin == std::string::npos ? "" : text.substr(begin, end + 1 - begin);
-}
-
 // "| p | ranks | t |" -> p, ranks, t; empty for a line that is no row, or the line below the head.
 Lines cells_of(const std::string& line) {
   Lines cells;

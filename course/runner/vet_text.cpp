@@ -135,8 +135,7 @@ class TextVet {
   void judge_directive(const std::string& line) {
     const std::string include = bare_include(line);
     const std::string file = include.empty() ? "" : include.substr(1);
-    const bool standard_of_starter = of_starter_.count(line) > 0 && include.starts_with("<");
-    if (!file.empty() && depth_ > 0 && !standard_of_starter)
+    if (!file.empty() && depth_ > 0)
       return refuse(fmt::format("'{}': an #include stands above namespace yotta::student", line));
     if (line == "#pragma once" || of_starter_.count(line) > 0) return;
     if (known_headers().count(file) > 0) return;

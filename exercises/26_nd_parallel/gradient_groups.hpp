@@ -34,6 +34,7 @@
 // and 4 (tp inside a node; the embedding group).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <string>
@@ -120,7 +121,6 @@ inline AxisOrder best_order(const Cluster& cluster, const MeshShape& shape,
 inline Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster,
                              Where where = Where::current());
 
-#include <algorithm>
 
 Coordinates coordinates_of(const MeshShape& shape, int rank, Where where) {
   if (rank < 0 || rank >= shape.ranks())

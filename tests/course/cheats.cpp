@@ -458,6 +458,15 @@ TEST_CASE("files stay as they are, and in bubblewrap they are not seen; there is
   });
 }
 
+TEST_CASE("who asks for source lines gets those of addresses, and nothing else") {
+  on_each_wall([](Wall wall) {
+    const Attack seen = attack("ask for a file by the lines", wall);
+    CHECK(contains(seen.ending.output, "lines: 0x0000000000000001\n"));
+    CHECK_FALSE(contains(seen.ending.output, "root:"));
+    CHECK_FALSE(contains(seen.ending.output, "uid="));
+  });
+}
+
 TEST_CASE("the environment and the grader's open files stay with the grader") {
   setenv("SECRET_TOKEN", "hunter2", 1);
   on_each_wall([](Wall wall) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "quick_exercise.hpp"
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "support/longest_wait.hpp"
@@ -19,15 +20,10 @@ namespace fs = std::filesystem;
 using namespace runner;
 using yotta_test::contains;
 using yotta_test::longest_wait;
+using yotta_test::quick_exercise;
+using yotta_test::solution;
 
 namespace {
-
-const Exercise& exercise() {
-  static const Exercise matmul = read_exercise(YOTTA_SOURCE_DIR, "03_matmul");
-  return matmul;
-}
-
-std::string solution(const std::string& variant) { return variant_of(exercise(), variant); }
 
 Ending shell(const std::string& line) { return run_limited({"sh", "-c", line}, longest_wait); }
 
@@ -46,7 +42,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 // A student's folder for work, with nothing in it yet, and what `./yotta check` of an exercise says there.
 class Student {
  public:
-  explicit Student(const Exercise& task = exercise()) : exercise_(task) {}
+  explicit Student(const Exercise& task = quick_exercise()) : exercise_(task) {}
   std::string file() const { return folder_ / (exercise_.id + "/" + exercise_.file_name()); }
   std::string old_state() const { return folder_ / (exercise_.id + "/.state.json"); }
   std::string progress() const { return folder_ / "progress.json"; }

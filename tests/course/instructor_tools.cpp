@@ -9,6 +9,7 @@
 #include <string>
 
 #include "course/shared/graded.hpp"
+#include "quick_exercise.hpp"
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "runner/handout.hpp"
@@ -28,11 +29,6 @@ namespace {
 
 Ending runner_verb(const std::string& arguments, double seconds = longest_wait) {
   return run_limited({"sh", "-c", YOTTA_BUILD_DIR "/course/runner " + arguments}, seconds);
-}
-
-const Exercise& matmul() {
-  static const Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, "03_matmul");
-  return exercise;
 }
 
 std::string header(const std::string& path) {
@@ -276,7 +272,8 @@ TEST_CASE("what the starter holds is nobody's copy") {
 TEST_CASE("200 submissions are compared at once") {
   std::vector<Fingerprints> prints;
   for (int i = 0; i < 200; ++i)
-    prints.push_back(fingerprints_of(variant_of(matmul(), i % 2 == 0 ? "library" : "only_x")));
+    prints.push_back(fingerprints_of(
+        variant_of(yotta_test::quick_exercise(), i % 2 == 0 ? "library" : "only_x")));
   int alike = 0;
   for (size_t i = 0; i < prints.size(); ++i)
     for (size_t k = i + 1; k < prints.size(); ++k)
@@ -287,12 +284,12 @@ TEST_CASE("200 submissions are compared at once") {
 TEST_CASE("similarity reports pairs of a class, and of last year's") {
   const TemporaryFolder folder;
   const auto hand_in = [&](const std::string& place, const std::string& text) {
-    write_text(folder / (place + "/03_matmul/" + matmul().file_name()), text);
+    write_text(folder / (place + "/03_matmul/" + yotta_test::quick_exercise().file_name()), text);
   };
-  const std::string library = variant_of(matmul(), "library");
+  const std::string library = variant_of(yotta_test::quick_exercise(), "library");
   hand_in("now/ann", library);
   hand_in("now/bob <b>", replaced(library, "sums", "totals"));
-  hand_in("now/eve", variant_of(matmul(), "starter"));
+  hand_in("now/eve", variant_of(yotta_test::quick_exercise(), "starter"));
   hand_in("before/zoe", library);
   const Ending ending = runner_verb(fmt::format(
       "similarity '{0}/now' --against '{0}/before' --json '{0}/pairs.json' --html '{0}/p.html'",
@@ -310,7 +307,7 @@ TEST_CASE("similarity reports pairs of a class, and of last year's") {
 TEST_CASE("work is packed, and taken in for a class") {
   const TemporaryFolder folder;
   const std::string at = folder.path();
-  write_text(at + "/work/03_matmul/" + matmul().file_name(), "int mine;\n");
+  write_text(at + "/work/03_matmul/" + yotta_test::quick_exercise().file_name(), "int mine;\n");
   write_text(at + "/work/03_matmul/notes.txt", "mine");
   write_text(at + "/work/progress.json", "{}");
   fs::create_directories(at + "/in");
@@ -330,9 +327,12 @@ TEST_CASE("work is packed, and taken in for a class") {
   const Ending ending = collect(fmt::format("'{0}/in' --out '{0}/class'", at));
   CHECK(ending.status == 1);
   CHECK(contains(ending.output, "nothing could be taken from " + at + "/in/eve.tar.gz"));
-  CHECK(read_text(at + "/class/ann/03_matmul/" + matmul().file_name()) == "int mine;\n");
-  CHECK(read_text(at + "/class/bob smith/work/03_matmul/" + matmul().file_name()) == "int mine;\n");
-  CHECK(read_text(at + "/class/cem/work/03_matmul/" + matmul().file_name()) == "int mine;\n");
+  CHECK(read_text(at + "/class/ann/03_matmul/" + yotta_test::quick_exercise().file_name()) ==
+        "int mine;\n");
+  CHECK(read_text(at + "/class/bob smith/work/03_matmul/" +
+                  yotta_test::quick_exercise().file_name()) == "int mine;\n");
+  CHECK(read_text(at + "/class/cem/work/03_matmul/" + yotta_test::quick_exercise().file_name()) ==
+        "int mine;\n");
   CHECK(fs::exists(at + "/class/ann/progress.json"));
   CHECK_FALSE(fs::exists(at + "/class/bob smith/work/03_matmul/notes.txt"));
   CHECK(collect(fmt::format("'{}/in'", at)).status == 2);
@@ -340,7 +340,7 @@ TEST_CASE("work is packed, and taken in for a class") {
 
 TEST_CASE("an archive that is wrong stops no other") {
   const TemporaryFolder folder;
-  const std::string at = folder.path(), file = matmul().file_name();
+  const std::string at = folder.path(), file = yotta_test::quick_exercise().file_name();
   fs::create_directories(at + "/in");
   write_text(at + "/old/work/notes.hpp", "int note;\n");
   write_text(at + "/old/work/old/10_collectives/x.hpp", "int x;\n");
@@ -359,7 +359,7 @@ TEST_CASE("an archive that is wrong stops no other") {
 
 TEST_CASE("an archive cannot write elsewhere or fill the disk") {
   const TemporaryFolder folder;
-  const std::string at = folder.path(), file = matmul().file_name();
+  const std::string at = folder.path(), file = yotta_test::quick_exercise().file_name();
   fs::create_directories(at + "/in");
   write_text(at + "/evil.hpp", "evil");
   write_text(at + "/a/03_matmul/" + file, std::string(4 << 20, ' '));
@@ -374,7 +374,7 @@ TEST_CASE("an archive cannot write elsewhere or fill the disk") {
 
 TEST_CASE("Gradescope's zip grades a good and a bad submission") {
   const TemporaryFolder folder;
-  const std::string at = folder.path(), file = matmul().file_name();
+  const std::string at = folder.path(), file = yotta_test::quick_exercise().file_name();
   const Ending made =
       runner_verb(fmt::format("autograder --exercises 03 --out '{}/grader.zip'", at));
   REQUIRE_MESSAGE(made.status == 0, made.output);
@@ -393,10 +393,10 @@ TEST_CASE("Gradescope's zip grades a good and a bad submission") {
     REQUIRE(fs::exists(at + "/results/results.json"));
     return nlohmann::json::parse(read_text(at + "/results/results.json"));
   };
-  CHECK(results(variant_of(matmul(), "library")).at("score") == 100);
+  CHECK(results(variant_of(yotta_test::quick_exercise(), "library")).at("score") == 100);
   const auto bad = results("nonsense;\n");
   CHECK(bad.at("score") == 0);
-  CHECK(bad.at("tests").size() == matmul().tasks.size());
+  CHECK(bad.at("tests").size() == yotta_test::quick_exercise().tasks.size());
   CHECK(contains(bad.at("output"), "nonsense"));
   CHECK(runner_verb("autograder --exercises 03 --out grader.tar").status == 2);
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "quick_exercise.hpp"
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "runner/gradebook.hpp"
@@ -24,22 +25,17 @@ namespace fs = std::filesystem;
 using namespace runner;
 using yotta_test::contains;
 using yotta_test::longest_wait;
+using yotta_test::quick_exercise;
+using yotta_test::solution;
 
 namespace {
-
-const Exercise& exercise() {
-  static const Exercise matmul = read_exercise(YOTTA_SOURCE_DIR, "03_matmul");
-  return matmul;
-}
-
-std::string solution(const std::string& variant) { return variant_of(exercise(), variant); }
 
 // A class's folder, and what `./yotta grade` says of it.
 class Class {
  public:
   std::string folder() const { return folder_ / "class"; }
   std::string place(const std::string& student) const {
-    return fmt::format("{}/{}/03_matmul/{}", folder(), student, exercise().file_name());
+    return fmt::format("{}/{}/03_matmul/{}", folder(), student, quick_exercise().file_name());
   }
   void hand_in(const std::string& student, const std::string& text) const {
     write_text(place(student), text);
@@ -104,7 +100,7 @@ TEST_CASE("a class is graded: good, half, wrong, not compiling, empty, missing, 
     CHECK(one.at("points") == points);
     CHECK(one.at("of") == 100);
     CHECK(one.at("exercise") == "03_matmul");
-    CHECK(one.at("tasks").size() == exercise().tasks.size());
+    CHECK(one.at("tasks").size() == quick_exercise().tasks.size());
   };
   is("good", "complete", 100);
   is("half, \"way\"", "partial", 91);
@@ -197,13 +193,13 @@ TEST_CASE("only regular files of the student's own are read") {
   for (const char* student : {"outside", "others", "pipe", "folder", "large", "nowhere"})
     fs::create_directories(fs::path(class_.place(student)).parent_path());
   fs::create_symlink("/etc/hostname", class_.place("outside"));
-  fs::create_symlink("../../own/03_matmul/" + exercise().file_name(), class_.place("others"));
+  fs::create_symlink("../../own/03_matmul/" + quick_exercise().file_name(), class_.place("others"));
   fs::create_symlink("nothing", class_.place("nowhere"));
   mkfifo(class_.place("pipe").c_str(), 0600);
   fs::create_directories(class_.place("folder"));
   class_.hand_in("large", std::string(most_source_bytes + 1, ' '));
   fs::create_directories(class_.folder() + "/.hidden");
-  const auto all = find_submissions(class_.folder(), {exercise()});
+  const auto all = find_submissions(class_.folder(), {quick_exercise()});
   REQUIRE(all.size() == 7);
   for (const Submission& one : all) {
     INFO(one.student);
@@ -222,7 +218,7 @@ TEST_CASE("a linked folder that leads out is refused, and its names are not told
   fs::create_symlink("../.elsewhere", class_.folder() + "/direct/03_matmul");
   fs::create_directories(class_.folder() + "/.elsewhere/03_matmul");
   fs::create_symlink("../.elsewhere", class_.folder() + "/whole/work");
-  const auto all = find_submissions(class_.folder(), {exercise()});
+  const auto all = find_submissions(class_.folder(), {quick_exercise()});
   REQUIRE(all.size() == 2);
   for (const Submission& one : all) {
     CHECK(one.handed == Handed::refused);
@@ -234,15 +230,15 @@ TEST_CASE("a linked folder that leads out is refused, and its names are not told
 TEST_CASE("a file is found in work/ too, and a link within the student's folder is followed") {
   const Class class_;
   write_text(fmt::format("{}/a/work/03_matmul/mine.hpp", class_.folder()), "int mine;\n");
-  fs::create_symlink(
-      "mine.hpp", fmt::format("{}/a/work/03_matmul/{}", class_.folder(), exercise().file_name()));
+  fs::create_symlink("mine.hpp", fmt::format("{}/a/work/03_matmul/{}", class_.folder(),
+                                             quick_exercise().file_name()));
   write_text(fmt::format("{}/b/03_matmul/other.hpp", class_.folder()), "int x;\n");
-  const auto all = find_submissions(class_.folder(), {exercise()});
+  const auto all = find_submissions(class_.folder(), {quick_exercise()});
   REQUIRE(all.size() == 2);
   CHECK(all[0].text == "int mine;\n");
   CHECK(all[1].handed == Handed::nothing);
   CHECK(contains(all[1].why, "there is: other.hpp"));
-  CHECK(handed_in_exercises(class_.folder(), {exercise()}).size() == 1);
+  CHECK(handed_in_exercises(class_.folder(), {quick_exercise()}).size() == 1);
 }
 
 TEST_CASE("an unchanged starter is known, however it is spaced") {

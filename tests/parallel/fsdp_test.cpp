@@ -93,6 +93,7 @@ std::vector<LayerPtr> make_probed_net(const Probe::Say& say, bool tied) {
 // Which units are whole, or on their way, whenever a layer computes in one training pass: "F 0: 0 1".
 std::vector<std::string> gathered_during(FsdpOptions options, bool tied = false) {
   std::vector<std::string> events;
+  options.layers_per_unit = 2;  // a layer and its probe
   run_ranks(2, [&](Communicator& world) {
     std::optional<Fsdp> fsdp;
     const auto say = [&](const std::string& what) {
@@ -102,7 +103,6 @@ std::vector<std::string> gathered_during(FsdpOptions options, bool tied = false)
         if (fsdp->units()[u].is_gathered()) events.back() += " " + std::to_string(u);
     };
     const std::vector<LayerPtr> model = make_probed_net(say, tied);
-    options.layers_per_unit = 2;  // a layer and its probe
     fsdp.emplace(model, world, options);
     one_pass(*fsdp);
     fsdp->finish();

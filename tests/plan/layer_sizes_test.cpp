@@ -3,22 +3,15 @@
 
 #include <doctest/doctest.h>
 
-using namespace yotta;
+#include "small_step.hpp"
 
-namespace {
-DescribedStep step_of(const MeshShape& shape, const NdOptions& options = {}) {
-  DescribedStep step;
-  step.config = llama_config(4, 512, 1536, 8, 4, 256, 1000);
-  step.config.dtype = DType::bf16;
-  step.shape = shape, step.options = options, step.batch = 32;
-  return step;
-}
-}  // namespace
+using namespace yotta;
+using yotta_test::small_step;
 
 TEST_CASE("what a rank works on is its share along every axis") {
   NdOptions options{.microbatches = 2};
   options.sequence_parallel = true;
-  const LayerSizes z = layer_sizes(step_of({.tp = 4, .cp = 2, .dp_replicate = 4}, options));
+  const LayerSizes z = layer_sizes(small_step({.tp = 4, .cp = 2, .dp_replicate = 4}, options));
   CHECK(z.B == 4);
   CHECK(z.T == 128);
   CHECK(z.N == 512);
@@ -30,11 +23,11 @@ TEST_CASE("what a rank works on is its share along every axis") {
   CHECK(z.width == 2);
   CHECK(z.wide == 4);
   options.sequence_parallel = false;
-  CHECK(layer_sizes(step_of({.tp = 4, .cp = 2, .dp_replicate = 4}, options)).n == 512);
+  CHECK(layer_sizes(small_step({.tp = 4, .cp = 2, .dp_replicate = 4}, options)).n == 512);
 }
 
 TEST_CASE("a mixture: as many rows come as leave where ep divides the experts") {
-  DescribedStep step = step_of({.tp = 2, .ep = 4});
+  DescribedStep step = small_step({.tp = 2, .ep = 4});
   step.config.mixture.experts = 8, step.config.mixture.top_k = 2, step.config.mixture.shared = 1;
   const MixtureSizes x = layer_sizes(step).mixture;
   CHECK(x.held == 2);

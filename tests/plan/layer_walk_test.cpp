@@ -3,24 +3,15 @@
 
 #include <doctest/doctest.h>
 
+#include "small_step.hpp"
+
 using namespace yotta;
-
-namespace {
-
-DescribedStep step_of(const MeshShape& shape, const NdOptions& options) {
-  DescribedStep step;
-  step.config = llama_config(4, 512, 1536, 8, 4, 256, 1000);
-  step.config.dtype = DType::bf16;
-  step.shape = shape, step.options = options, step.batch = 32;
-  return step;
-}
-
-}  // namespace
+using yotta_test::small_step;
 
 TEST_CASE("pieces hide behind matmuls that take longer than a hop, and show behind shorter ones") {
   NdOptions options;
   options.pieces = Pieces::one_way;
-  const LayerSizes z = layer_sizes(step_of({.tp = 4}, options));
+  const LayerSizes z = layer_sizes(small_step({.tp = 4}, options));
   const Chip chip = ideal_chip(1e300);
   const Efficiency all;
   PlanGroups groups;
@@ -38,7 +29,7 @@ TEST_CASE("pieces hide behind matmuls that take longer than a hop, and show behi
 }
 
 TEST_CASE("a gradient that is made stays or passes") {
-  const LayerSizes z = layer_sizes(step_of({}, {}));
+  const LayerSizes z = layer_sizes(small_step({}, {}));
   const Chip chip = ideal_chip(1);
   const Efficiency all;
   const PlanGroups groups;

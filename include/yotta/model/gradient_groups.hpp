@@ -33,6 +33,7 @@
 // and 4 (tp inside a node; the embedding group).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <string>
@@ -119,7 +120,6 @@ YOTTA_API Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster,
                              Where where = Where::current());
 
 #if YOTTA_BODIES_OF(model)
-#include <algorithm>
 
 Coordinates coordinates_of(const MeshShape& shape, int rank, Where where) {
   if (rank < 0 || rank >= shape.ranks())

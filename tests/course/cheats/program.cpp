@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -45,6 +46,16 @@ struct Destroyed {
 } destroyed;
 
 volatile char sink;
+
+// The grader runs addr2line on addresses that come by this descriptor: options must not come with them.
+void ask_for_a_file() {
+  const int lines = std::atoi(variable("YOTTA_ADDR2LINE").c_str());
+  for (const char* asked : {" -e " __FILE__ " 0x1\n", " @/etc/passwd\n", " 0x1;id\n", " 0x1\n"})
+    if (write(lines, asked, std::strlen(asked)) < 0) return;
+  char answer[4096];
+  const ssize_t size = read(lines, answer, sizeof answer - 1);
+  std::printf("lines: %.*s", static_cast<int>(size), answer);
+}
 
 void touch(char* bytes, size_t size) {
   for (size_t i = 0; i < size; i += 4096) bytes[i] = 1;
@@ -188,6 +199,7 @@ const std::map<std::string, std::function<void()>>& cheats() {
       {"signal the grader", signal_the_grader},
       {"open a socket", open_a_socket},
       {"print what is seen", print_what_is_seen},
+      {"ask for a file by the lines", ask_for_a_file},
       {"none", [] {}}};
   return all;
 }
