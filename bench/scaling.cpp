@@ -7,7 +7,7 @@
 //     batch      steps to one loss for several batch sizes, each with five learning rates
 //     noise      the gradient noise scale along a run, from four data ranks
 //
-// Llama-like models of bytes, contexts of 64, 4 sequences a step, muP's learning rates, half a cosine as long as the run.
+// Llama-like models of bytes, contexts of 64, 4 sequences per step, muP's learning rates, half a cosine as long as the run.
 // Every tenth 4 KiB of the text are for validation. A model computes on one core; --threads of them at once.
 //
 // What is stored in bench/results/scaling/ was made in this order, so that the forecast is older than the run that it is

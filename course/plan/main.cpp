@@ -192,7 +192,7 @@ void write_json(const std::string& path, const Plan& plan, const TrainFrom& from
 void print_head(const Plan& plan) {
   const PlanRequest& r = plan.request;
   const double tokens = static_cast<double>(r.batch() * r.sequence);
-  fmt::print("{:.3g}e9 parameters on {}, {} sequence{} of {} tokens a step\n",
+  fmt::print("{:.3g}e9 parameters on {}, {} sequence{} of {} tokens per step\n",
              static_cast<double>(parameters(r.config)) / 1e9, r.cluster.name, r.batch(),
              r.batch() == 1 ? "" : "s", r.sequence);
   if (r.critical_batch > 0 && r.critical_batch < r.tokens)

@@ -83,7 +83,8 @@ std::string plan_picture(const Plan& plan) {
   std::string axis;
   for (int i = 0; i < width; ++i) axis += "─";
   return text +
-         fmt::format("{:>9} └{}\n{:11}0{:>{}.0f} GB a chip\n", "", axis, "", scale.gb, width - 1) +
+         fmt::format("{:>9} └{}\n{:11}0{:>{}.0f} GB per chip\n", "", axis, "", scale.gb,
+                     width - 1) +
          "  # frontier: none is faster with less memory    o the best    . the best of a mesh\n";
 }
 

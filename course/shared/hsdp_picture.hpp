@@ -20,7 +20,7 @@ Trace hsdp_picture_trace(double between, bool overlap = true);
 // A step with all_reduces that are faster than backward, and one whose all_reduces set the pace.
 std::string hsdp_svg();
 
-// 8e9 parameters, 2048 tokens a rank, on 512 H100.
+// 8e9 parameters, 2048 tokens per rank, on 512 H100.
 inline constexpr int hsdp_sweep_ranks = 512;
 HsdpWork hsdp_sweep_work();
 std::string hsdp_sweep_svg();

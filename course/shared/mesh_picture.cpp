@@ -123,8 +123,8 @@ FsdpTpMixture pictured_mixture(double tokens_per_chip) {
 std::string mixture_svg() {
   const FsdpTpMixture m = pictured_mixture(500);
   std::string drawn = svg::paper(900, 400, "Seconds that FSDP and tensor parallelism send");
-  drawn += text(20, 28, "A feed-forward layer on 4096 TPU v5p, 500 tokens a chip: forward", "start",
-                ink, 15, true);
+  drawn += text(20, 28, "A feed-forward layer on 4096 TPU v5p, 500 tokens per chip: forward",
+                "start", ink, 15, true);
   drawn += box(90, 60, 744, 270, "none", "#999");
   for (int power = 4; power <= 12; ++power)
     drawn +=

@@ -79,7 +79,7 @@ std::string faster_svg() {
   constexpr double bottom = 330, tall = 260, wide = 120, left = 70, step = 160;
   std::string svg = svg::paper(900, 400, "Where the peak goes as chips get faster");
   svg += svg::text(20, 28,
-                   "The same steps on 16 chips of four kinds: FSDP over all, 8192 tokens a chip",
+                   "The same steps on 16 chips of four kinds: FSDP over all, 8192 tokens per chip",
                    "start", svg::ink, 15, true);
   for (int tick = 0; tick <= 100; tick += 20)
     svg += fmt::format("<path d=\"M{:.1f} {:.1f}H{:.1f}\" stroke=\"#ddd\"/>\n", left - 10,

@@ -281,9 +281,9 @@ std::string recipe_cell(double x, double y, const PlanRequest& request, Estimate
 
 std::string recipe_svg() {
   std::string svg = svg::paper(900, 560, "Techniques by size of model and cluster");
-  svg +=
-      svg::text(20, 28, "The fewest techniques within 5% of the fastest: 16M tokens a step on H100",
-                "start", svg::ink, 15, true);
+  svg += svg::text(20, 28,
+                   "The fewest techniques within 5% of the fastest: 16M tokens per step on H100",
+                   "start", svg::ink, 15, true);
   EstimateCache cache;
   double y = 66;
   for (const int64_t sequence : recipe_sequences) {

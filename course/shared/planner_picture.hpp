@@ -11,12 +11,12 @@
 
 namespace yotta {
 
-// Llama 3 8B on 16 H100, 1M tokens a step.
+// Llama 3 8B on 16 H100, 1M tokens per step.
 PlanRequest planner_request();
 // `what`: the title's words for what is planned.
 std::string frontier_svg(
     const Plan& plan,
-    const std::string& what = "layouts of Llama 3 8B on 16 H100, 1M tokens a step");
+    const std::string& what = "layouts of Llama 3 8B on 16 H100, 1M tokens per step");
 
 // Of H100: what a node's eight cards bring a chip, or what one card does.
 BatchLimits h100_limits(double batch, double sequence, bool one_card = false);

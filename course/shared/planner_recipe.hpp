@@ -19,7 +19,7 @@ std::vector<RecipeModel> recipe_models();
 inline constexpr int recipe_chips[] = {8, 32, 128, 256, 1024, 4096, 16384};
 inline constexpr int64_t recipe_sequences[] = {8192, 131072};
 
-// 16 x 2^20 tokens a step, on H100.
+// 16 x 2^20 tokens per step, on H100.
 PlanRequest recipe_request(const RecipeModel& model, int chips, int64_t sequence);
 
 // tp 1 or 8, cp and pp of powers of two, the rest data parallelism: DDP with ZeRO-1 (FSDP in a node and DDP between nodes,

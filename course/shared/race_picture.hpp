@@ -1,7 +1,7 @@
 // A race as SVG: the steps of two ranks on a counter, in two orders side by side, from play_race (comm/race.hpp).
 //
 //     step  rank 0     rank 1     counter
-//        1  [reads 41]               41         one row a step; time runs downwards
+//        1  [reads 41]               41         one row per step; time runs downwards
 //        2             [reads 41]    41
 //
 // Lesson 00 shows it. The file course/pictures/race.svg is what `./yotta lesson 00 -- --draw 1` writes.
@@ -83,7 +83,7 @@ inline std::string legend() {
     svg += text(x + 22, 330, meaning, "start", 12);
     x += 200;
   }
-  return svg + text(x, 330, "time runs downwards, one step a row", "start", 12, "#555");
+  return svg + text(x, 330, "time runs downwards, one step per row", "start", 12, "#555");
 }
 
 }  // namespace race_picture

@@ -1,6 +1,6 @@
 // The law of lesson 03 as a picture: three tiles of C, and what one step along k reads for each.
 //
-//              B: one number a column          rows + columns numbers are read
+//              B: one number per column          rows + columns numbers are read
 //             +--------+                       for rows x columns products
 //     A: one  |  tile  |
 //     number  |  of C  |
@@ -58,7 +58,7 @@ inline std::string panel(const LawTile& tile, int left) {
                fmt::format("{} + {} numbers for {} product{}", tile.rows, tile.columns, products,
                            products == 1 ? "" : "s")) +
          words(right, below + 20, "middle",
-               fmt::format("{:g} bytes a FLOP", tile_bytes_per_flop(tile.rows, tile.columns)));
+               fmt::format("{:g} bytes per FLOP", tile_bytes_per_flop(tile.rows, tile.columns)));
 }
 }  // namespace tile_picture_parts
 

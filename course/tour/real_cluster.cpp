@@ -21,10 +21,11 @@ void print_best(const std::string& what, const TransformerConfig& model, const c
   request.tokens = tokens, request.sequence = sequence;
   const Plan plan = make_plan(request, {.best = 1});
   const StepEstimate& best = plan.best[0].estimate;
-  fmt::print("{} on {}, {} tokens a step: {}\n", what, cluster, tokens,
+  fmt::print("{} on {}, {} tokens per step: {}\n", what, cluster, tokens,
              text_of(plan.best[0].layout));
   fmt::print(
-      "  the best of {} layouts: {:.3g} s a step, {:.3g} GB a chip, {:.0f}% of the peak; {} fit\n",
+      "  the best of {} layouts: {:.3g} s a step, {:.3g} GB per chip, {:.0f}% of the peak; {} "
+      "fit\n",
       plan.layouts, best.seconds, best.memory.bytes() / 1e9, 100 * best.mfu, plan.fitting);
 }
 

@@ -437,7 +437,7 @@ void print_ranks(const TrainingFigures& f) {
 // Of a model with a tokenizer of its own.
 void print_tokens(const TrainingFigures& f) {
   if (f.tokenizer.empty()) return;
-  fmt::print("{} tokens by {}, {:.2f} bytes a token{}\n", f.text_tokens, f.tokenizer,
+  fmt::print("{} tokens by {}, {:.2f} bytes per token{}\n", f.text_tokens, f.tokenizer,
              static_cast<double>(f.text_bytes) / static_cast<double>(f.text_tokens),
              f.text_begins_with.empty()
                  ? ""

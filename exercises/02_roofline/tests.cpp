@@ -150,11 +150,11 @@ TEST_CASE("02.1: the lanes of a warp are neighbours in memory") {
     if (line.shared) continue;
     expect(line.sectors_per_request() < 32,
            fmt::format(
-               "{}:{}: 32 sectors a request: lanes walk down a column. Lanes of a warp differ in "
+               "{}:{}: 32 sectors per request: lanes walk down a column. Lanes of a warp differ in "
                "threadIdx.x: let x count columns\n{}",
                line.file, line.line, profile.table()));
     expect(line.sectors_per_request() <= 4,
-           fmt::format("{}:{}: {:.1f} sectors a request; 32 neighbouring floats are 4\n{}",
+           fmt::format("{}:{}: {:.1f} sectors per request; 32 neighbouring floats are 4\n{}",
                        line.file, line.line, line.sectors_per_request(), profile.table()));
   }
 }
@@ -288,7 +288,7 @@ TEST_CASE("02.4: the smallest tile that is compute-bound, on five chips") {
             "stored too, and a last tile may hang over the edge",
             got);
       expect(got == expected,
-             fmt::format("a matmul of {} with {} bytes a number on a chip with ridge {:.1f}: T = "
+             fmt::format("a matmul of {} with {} bytes per number on a chip with ridge {:.1f}: T = "
                          "{}, expected {}{}",
                          size, bytes, roof.ridge(), got, expected, why));
     }

@@ -15,7 +15,7 @@ inline constexpr float untouched = -1000;
 struct Solution {
   // 128 threads copy tiles of (32, 32): of a (m - 3, k), into c (m, n) with its zeros.
   yotta::MatmulKernel copy;
-  // Tiles of (32, 32) and 8 of k a block: 8 x 1 sums a thread, 128 threads; 8 x 4 sums, 32 threads.
+  // Tiles of (32, 32) and 8 of k a block: 8 x 1 sums per thread, 128 threads; 8 x 4, 32 threads.
   yotta::MatmulKernel column, tile;
   // {global, shared}; sizes: BM, BN, BK, TM, TN
   std::array<double, 2> (*bytes_loaded)(int64_t m, int64_t n, int64_t k,

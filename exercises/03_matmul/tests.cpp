@@ -110,7 +110,7 @@ TEST_CASE("03.1: each number is read once, by neighbouring lanes") {
                   "one thread",
                   reads.bytes, 4 * rows * cols));
   expect(reads.sectors_per_request() <= 4,
-         fmt::format("{:.1f} sectors a request; 32 neighbouring floats are 4: let neighbouring "
+         fmt::format("{:.1f} sectors per request; 32 neighbouring floats are 4: let neighbouring "
                      "threads copy neighbours in a row of x\n{}",
                      reads.sectors_per_request(), profile.table()));
 }

@@ -26,7 +26,7 @@ struct Solution {
   std::vector<uint32_t> (*fragment_b)(const Bits& b, int k, int n, int row, int column);
   // C (m, n), and 64 numbers behind it, all -1 before accumulator i of each lane, 4 lane + i, was stored.
   std::vector<float> (*stored)(int m, int n, int row, int column);
-  // One warp a tile of 16 x 8; two warps a block, and 32 x 32 each.
+  // One warp a tile of 16 x 8; two warps per block, and 32 x 32 each.
   Product (*product)(const Bits& a, const Bits& b, int m, int n, int k);
   Product (*warp_tiles)(const Bits& a, const Bits& b, int m, int n, int k);
 };

@@ -409,8 +409,8 @@ TEST_CASE("11.5: FLOPs a byte of what a rank multiplies") {
       const double whole = matmul_intensity(510, 1023, 254, width);
       if (std::abs(answer - right) <= 1e-9 * right) continue;
       expect(false,
-             fmt::format("A{} (510, 254) times B{} (254, 1023) on {}, {} bytes a number: rank 0 "
-                         "multiplies ({}, {}) by ({}, {}) and does {:.4g} FLOPs a byte, your "
+             fmt::format("A{} (510, 254) times B{} (254, 1023) on {}, {} bytes per number: rank 0 "
+                         "multiplies ({}, {}) by ({}, {}) and does {:.4g} FLOPs per byte, your "
                          "answer is {:.4g}{}",
                          a, b, str(mesh), width, m, k, k, n, right, answer,
                          std::abs(answer - whole) < 1e-9 * whole

@@ -171,8 +171,8 @@ TEST_CASE("16.2: the smallest group that fits") {
     int right;
     const char* why;
   };
-  for (const Case& each : {Case{8, 1000, 16000, 1, "16 bytes a parameter fit on one rank"},
-                           {8, 1000, 15999, 2, "16 bytes a parameter do not fit on one rank"},
+  for (const Case& each : {Case{8, 1000, 16000, 1, "16 bytes per parameter fit on one rank"},
+                           {8, 1000, 15999, 2, "16 bytes per parameter do not fit on one rank"},
                            {8, 1000, 2000, 8, "only all ranks together have the room"},
                            {12, 1000, 5333, 4, "on 3 ranks a third of a byte does not fit"},
                            {12, 1000, 5334, 3, "3 ranks hold 16000 bytes, and have room for 16002"},

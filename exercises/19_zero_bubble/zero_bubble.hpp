@@ -21,7 +21,7 @@
 //     1F1B      (p-1)(F + I + W)            (p-i) M
 //     ZB-H1     (p-1)(F + I - W)            (p-i) M + i M_W
 //     ZB-H2     (p-1)(F + I - 2W)           (2p-2i-1) M + 2i M_W
-//     ZB-V      2 (p-1)(I - W)                 p M, with two half stages a rank
+//     ZB-V      2 (p-1)(I - W)                 p M, with two half stages per rank
 //
 // ZB-V folds the model: down the ranks through their first chunks, up again through the second. So
 // the first rank also has the last stage, whose I is the first that can run, and a tied table has

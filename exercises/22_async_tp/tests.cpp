@@ -168,7 +168,7 @@ TEST_CASE("22.2: every rank multiplies every piece once, and its rows stand in t
           const Traffic sent = report.ledger().total_traffic();
           expect(sent.messages_sent == p - 1,
                  fmt::format("right values, but a rank of {} sent {} messages: each piece hops "
-                             "p - 1 times in all, one hop a rank and step",
+                             "p - 1 times in all, one hop per rank and step",
                              p, sent.messages_sent));
         }
       }

@@ -244,7 +244,7 @@ TEST_CASE("26.5: the weighted losses of all ranks are the mean over the batch") 
       advice =
           "\n    each rank's mean is added up: divide by the tokens of the batch, not by its own";
     expect(std::abs(mean - 1) < 1e-9,
-           fmt::format("{}, 10 tokens a rank, each with loss 1: the losses add up to {:.4g}, "
+           fmt::format("{}, 10 tokens per rank, each with loss 1: the losses add up to {:.4g}, "
                        "expected 1{}",
                        describe(shape), mean, advice));
   }

@@ -82,10 +82,11 @@ TEST_CASE("27.1: the output matrix is multiplied once") {
   CountedModel untied = small();
   untied.tied = false;
   const double with_table = solution.forward_flops(untied, 6, Counted::none).output;
-  expect(with_table == 2 * 10 * 8,
-         fmt::format("V 10, C 8, a token table of its own: {} FLOPs a token, not {}. A row of the "
-                     "table is copied, which is no product",
-                     with_table, 2 * 10 * 8));
+  expect(
+      with_table == 2 * 10 * 8,
+      fmt::format("V 10, C 8, a token table of its own: {} FLOPs per token, not {}. A row of the "
+                  "table is copied, which is no product",
+                  with_table, 2 * 10 * 8));
 }
 
 TEST_CASE("27.1: grouped queries have fewer keys and values") {
@@ -207,7 +208,7 @@ TEST_CASE("27.3: tokens of the whole step") {
       : same(found, right * 4)
           ? "chips of tp, cp and pp work on the same tokens: only 4 of the 16 have their own"
           : "tokens a second of all ranks, over the peak of all chips";
-  expect(same(found, right), fmt::format("8 tokens a rank, 4 ranks with a share of the batch, 16 "
+  expect(same(found, right), fmt::format("8 tokens per rank, 4 ranks with a share of the batch, 16 "
                                          "chips: MFU {:.4f}, not {:.4f}: {}",
                                          found, right, why));
 }

@@ -146,7 +146,7 @@ constexpr const char* what_helps(LimitCase reached) {
 // Which limits FSDP over so many chips has passed.
 constexpr LimitCase limit_case(const BatchLimits& l, double chips) {
   LimitCase reached = LimitCase::neither;
-  // exercise 28.4: less than a sequence a chip; fewer tokens a chip than hide FSDP's trips
+  // exercise 28.4: less than a sequence a chip; fewer tokens per chip than hide FSDP's trips
   not_done("28.4");
   // end of exercise 28.4
   return reached;

@@ -20,7 +20,7 @@ namespace {
 
 bool same(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(1.0, std::abs(b)); }
 
-// Two layers, C 8, 4 heads of 2, F 16, V 10, tied: 1104 weights. A block keeps 192 bytes a token.
+// Two layers, C 8, 4 heads of 2, F 16, V 10, tied: 1104 weights. A block keeps 192 bytes per token.
 constexpr CountedModel small{2, 8, 4, 4, 2, 16, 2, 10, true};
 constexpr double N = 1104, block_bytes = 192;
 
@@ -31,16 +31,18 @@ void expect_bytes(const char* what, double found, double right, const std::strin
 }
 void expect_activations(const Layout& l, double right, const std::string& why) {
   const double found = solution.activations(small, l);
-  expect(same(found, right),
-         fmt::format("{}, batch {}, T {}, {} sequences a microbatch: {} bytes of activations, not "
-                     "{}. {}",
-                     describe(l.shape), l.batch, l.sequence, l.microbatch, found, right, why));
+  expect(
+      same(found, right),
+      fmt::format("{}, batch {}, T {}, {} sequences per microbatch: {} bytes of activations, not "
+                  "{}. {}",
+                  describe(l.shape), l.batch, l.sequence, l.microbatch, found, right, why));
 }
 void expect_bubble(const Layout& l, double right, const std::string& why) {
   const double found = solution.bubble(l);
-  expect(same(found, right),
-         fmt::format("{}, batch {}, {} sequences a microbatch: a bubble of {:.4f}, not {:.4f}. {}",
-                     describe(l.shape), l.batch, l.microbatch, found, right, why));
+  expect(
+      same(found, right),
+      fmt::format("{}, batch {}, {} sequences per microbatch: a bubble of {:.4f}, not {:.4f}. {}",
+                  describe(l.shape), l.batch, l.microbatch, found, right, why));
 }
 
 const char* name(Reached reached) {
@@ -48,7 +50,7 @@ const char* name(Reached reached) {
                                    "both limits"};
   return names[static_cast<int>(reached)];
 }
-// 1000 FLOP/s, 10 bytes/s: 100 tokens a chip hide FSDP's trips.
+// 1000 FLOP/s, 10 bytes/s: 100 tokens per chip hide FSDP's trips.
 Limits limits(double batch, double sequence) { return {batch, sequence, 1000, 10, true, 1e300}; }
 void expect_case(const Limits& l, double chips, Reached right, const std::string& why) {
   const Reached found = solution.limit_case(l, chips);
@@ -191,14 +193,14 @@ TEST_CASE("28.3: the bubble goes by the number of microbatches, of a rank's shar
 
 TEST_CASE("28.4: each of the four cases") {
   expect_case(limits(10'000, 200), 40, Reached::neither, "A chip has 250 tokens");
-  expect_case(limits(10'000, 200), 80, Reached::batch, "125 tokens a chip: less than a sequence");
+  expect_case(limits(10'000, 200), 80, Reached::batch, "125 tokens per chip: less than a sequence");
   expect_case(limits(10'000, 50), 125, Reached::communication,
-              "80 tokens a chip: a sequence and more, but FSDP needs 100 to hide its trips");
+              "80 tokens per chip: a sequence and more, but FSDP needs 100 to hide its trips");
   expect_case(limits(10'000, 200), 125, Reached::both,
-              "80 tokens a chip: less than a sequence, and than 100");
+              "80 tokens per chip: less than a sequence, and than 100");
   expect_case(limits(10'000, 200), 50, Reached::neither, "At exactly a sequence a chip it works");
   expect_case(limits(10'000, 50), 100, Reached::neither,
-              "At exactly C / W tokens a chip FSDP's trips are hidden");
+              "At exactly C / W tokens per chip FSDP's trips are hidden");
 }
 
 TEST_CASE("28.4: a batch above the critical one does not help") {
@@ -267,10 +269,10 @@ TEST_CASE("28.6: it ends where an axis has reached its most") {
 TEST_CASE("28.7: Llama 3 70B on 8960 TPU v5p, at an MFU of 40%") {
   const Answer found = solution.run_answer(llama("v5p", 8960, 0.4));
   expect_number("FLOPs of 15e12 tokens", found.flops, 6.3e24,
-                "A token costs 6 FLOPs a parameter: 2 forward, 4 backward");
+                "A token costs 6 FLOPs per parameter: 2 forward, 4 backward");
   expect_number("days", found.days, 6.3e24 / (8960 * 459e12 * 0.4) / 86400,
                 "The chips reach the MFU's share of their peak, all day");
-  expect_number("least chips", found.least_chips, 14, "18 bytes a parameter, and 95 GB a chip");
+  expect_number("least chips", found.least_chips, 14, "18 bytes per parameter, and 95 GB per chip");
 }
 
 TEST_CASE("28.7: Llama 3 70B on 4096 H100, at an MFU of 40%") {

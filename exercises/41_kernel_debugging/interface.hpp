@@ -8,7 +8,7 @@
 namespace exercise {
 
 struct Solution {
-  yotta::MatmulKernel by_halves, by_pieces;  // 64 threads a block
+  yotta::MatmulKernel by_halves, by_pieces;  // 64 threads per block
 };
 extern const Solution solution;
 

@@ -6,7 +6,7 @@ namespace yotta {
 namespace {
 
 constexpr int steps = 4096,
-              chains = 8;  // eight sums a thread, so that none waits for its own last one
+              chains = 8;  // eight sums per thread, so that none waits for its own last one
 
 // Multiplies and adds in registers, and writes so little that it cannot be optimised away.
 __global__ void multiply_add(float* x, float factor) {
@@ -19,7 +19,7 @@ __global__ void multiply_add(float* x, float factor) {
   if (total == 0.12345f) x[threadIdx.x] = total;
 }
 
-// y = 2 x, sixteen bytes a thread and step.
+// y = 2 x, sixteen bytes per thread and step.
 __global__ void stream(const float4* x, float4* y, size_t n) {
   const size_t stride = size_t{gridDim.x} * blockDim.x;
   for (size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) {

@@ -223,7 +223,7 @@ void tiles(Lesson& lesson) {
 void counted(Lesson& lesson) {
   lesson.section("Counted by the emulator: (64, 64) times (64, 64)");
   console::Table table(
-      {"kernel", "requests", "sectors", "sectors a request", "bytes asked for", "predicted"});
+      {"kernel", "requests", "sectors", "sectors per request", "bytes asked for", "predicted"});
   const auto row = [&](const char* name, const TileCounts& counts, int64_t T) {
     table.row({name, fmt::format("{}", counts.requests), fmt::format("{}", counts.sectors),
                fmt::format("{:.1f}", static_cast<double>(counts.sectors) /

@@ -24,7 +24,7 @@ struct Options {
 
 void one_law(Lesson& lesson, const Options& options) {
   lesson.section("One law: what a tile of C needs for a step along k, fp32");
-  console::Table table({"tile", "numbers read", "products", "bytes a FLOP"});
+  console::Table table({"tile", "numbers read", "products", "bytes per FLOP"});
   for (const auto& [rows, columns] :
        {std::pair{1, 1}, {8, 1}, {8, 8}, {32, 32}, {128, 128}, {128, 256}})
     table.row({fmt::format("{} x {}", rows, columns), fmt::format("{}", rows + columns),
@@ -72,7 +72,7 @@ void cpu_ladder(Lesson& lesson, const Options& options) {
   Matrices m(768);
   for (CpuRung& rung : rungs) rung.rate = m.rate(options, rung.multiply);
   console::Table table(
-      {"rung", "bytes a FLOP, innermost loop", "GFLOP/s at 768", "of the last rung"});
+      {"rung", "bytes per FLOP, innermost loop", "GFLOP/s at 768", "of the last rung"});
   for (const CpuRung& rung : rungs) {
     table.row({rung.name, fmt::format("{:.2f}", rung.bytes),
                fmt::format("{:.2f}", rung.rate * 1e-9),
@@ -101,8 +101,8 @@ void cuda_ladder(Lesson& lesson, const Options& options) {
   const auto size = static_cast<int>(options.size);
   lesson.section(fmt::format("The CUDA ladder, counted: ({0}, {0}) times ({0}, {0})", size));
   const std::vector<RungCounts> rungs = count_rungs(size, size, size);
-  console::Table counted({"rung", "sectors a request", "bytes a FLOP", "sectors a FMA",
-                          "wavefronts a FMA", "conflicts"});
+  console::Table counted({"rung", "sectors per request", "bytes per FLOP", "sectors per FMA",
+                          "wavefronts per FMA", "conflicts"});
   for (const RungCounts& rung : rungs) {
     counted.row({rung.name, fmt::format("{:.2f}", rung.sectors_per_request),
                  fmt::format("{:.3f}", rung.global_bytes_per_flop),

@@ -243,7 +243,7 @@ void eleven_years(Lesson& lesson, const Chip& b200) {
 void memory_in_eleven_years(Lesson& lesson, const Chip& b200) {
   lesson.say("\nmemory: {:.3f} TB/s then, {:.1f} TB/s now, {:.0f}x", 1e-12 * k40_bandwidth,
              1e-12 * b200.bandwidth, b200.bandwidth / k40_bandwidth);
-  lesson.say("FLOPs a byte to be busy: {:.0f} then (f32), {:.0f} now (bf16)\n",
+  lesson.say("FLOPs per byte to be busy: {:.0f} then (f32), {:.0f} now (bf16)\n",
              k40_f32.flops / k40_bandwidth, b200.bf16 / b200.bandwidth);
   lesson.say("K40: {}\nB200 in tf32: {}\nB200 in fp4: {}\nB200 else: {}\nGB200: {}", k40_f32.source,
              b200_tf32.source, b200_fp4.source, b200.source, gb200_bf16_sparse.source);

@@ -250,7 +250,7 @@ void thresholds(Lesson& lesson, const Sizes& s) {
   const int n = static_cast<int>(s.gathered);
   const double W = links_of(v5p).both_ways;
   lesson.section(
-      fmt::format("FSDP on {} v5p chips of one axis: tokens a chip > {:.0f} by the formula", n,
+      fmt::format("FSDP on {} v5p chips of one axis: tokens per chip > {:.0f} by the formula", n,
                   flops_per_sent_byte(v5p.bf16, W)));
   Cluster ring = torus(v5p, {n});
   ring.levels[0].alpha = 0;  // a large array: hops do not count
@@ -261,7 +261,7 @@ void thresholds(Lesson& lesson, const Sizes& s) {
   });
   for (const double tokens : {1800.0, 2200.0, 2300.0, 2550.0, 3000.0}) {
     const double product = product_seconds(v5p, tokens, 8192, 8192);
-    lesson.say("{:>5.0f} tokens a chip   multiply {:>7.1f} us   all_gather {:>7.1f} us   {}",
+    lesson.say("{:>5.0f} tokens per chip   multiply {:>7.1f} us   all_gather {:>7.1f} us   {}",
                tokens, us(product), us(gather),
                product > gather ? "compute-bound" : "network-bound");
   }
@@ -269,11 +269,11 @@ void thresholds(Lesson& lesson, const Sizes& s) {
              flops_per_sent_byte(v5p.bf16, W) * us(gather) /
                  us(torus_gather_seconds({W, 0}, {n}, 2.0 * 8192 * 8192)));
   lesson.section("Bounds of TPU v5p, F 32768");
-  lesson.say("FSDP on one axis; on three:                tokens a chip > {:.0f}; {:.0f}",
+  lesson.say("FSDP on one axis; on three:                tokens per chip > {:.0f}; {:.0f}",
              flops_per_sent_byte(v5p.bf16, W), flops_per_sent_byte(v5p.bf16, W, 3));
   lesson.say("tensor parallelism on one axis; on two:    chips < {:.1f}; {:.1f}",
              most_tensor_parallel(32768, v5p.bf16, W), most_tensor_parallel(32768, v5p.bf16, W, 2));
-  lesson.say("FSDP on two and tensor parallelism on one: tokens a chip > {:.0f}",
+  lesson.say("FSDP on two and tensor parallelism on one: tokens per chip > {:.0f}",
              least_tokens_mixed(v5p.bf16, W, 32768, 2, 1));
 }
 

@@ -226,8 +226,9 @@ std::vector<Network> networks() {
 
 void thresholds(Lesson& lesson) {
   const double batch = 16e6;
-  lesson.section("Who breaks first: tokens a chip below which gradients take longer than backward");
-  lesson.say("{:<24}{:>12}{:>10}{:>18}{:>22}", "", "TFLOP/s", "GB/s", "tokens a chip",
+  lesson.section(
+      "Who breaks first: tokens per chip below which gradients take longer than backward");
+  lesson.say("{:<24}{:>12}{:>10}{:>18}{:>22}", "", "TFLOP/s", "GB/s", "tokens per chip",
              "chips for 16e6 tokens");
   for (const Network& network : networks()) {
     lesson.say("{:<24}{:>12.1f}{:>10.0f}{:>18.0f}{:>22.0f}", network.title, 1e-12 * network.flops,
@@ -240,7 +241,7 @@ void thresholds(Lesson& lesson) {
 void steps_at_peak(Lesson& lesson) {
   const auto weights = static_cast<double>(parameters(llama3_8b()));
   lesson.say("\nLlama 3 8B at the peak, gradients in bf16 behind backward:");
-  lesson.say("{:<24}{:>14}{:>12}{:>12}{:>12}{:>14}", "", "tokens a chip", "backward", "gradients",
+  lesson.say("{:<23}{:>15}{:>12}{:>12}{:>12}{:>14}", "", "tokens per chip", "backward", "gradients",
              "step", "MFU at most");
   for (const Network& network : networks())
     for (const double tokens : {8192.0, 1024.0}) {
@@ -257,7 +258,7 @@ void steps_at_peak(Lesson& lesson) {
 void steps_on_the_clock(Lesson& lesson) {
   const double peak = chip_named("h100").bf16;
   lesson.say("\nGPT-2 124M on 16 H100 in two nodes, run on the clock (hierarchical, f32):");
-  lesson.say("{:>14}{:>14}{:>20}", "tokens a GPU", "alone", "overlapped");
+  lesson.say("{:>14}{:>14}{:>20}", "tokens per GPU", "alone", "overlapped");
   for (const int64_t sequences : {16, 4, 1}) {
     const double flops = model_flops_of_rank(gpt2_124m(), sequences);
     std::string line = fmt::format("{:>14}", sequences * gpt2_124m().context);

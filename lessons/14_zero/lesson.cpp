@@ -267,7 +267,7 @@ void breaks_network(Lesson& lesson, const Sizes& sizes) {
       fmt::format("The network: a step of stage 1 or 2 with 7.5 billion parameters on {} {}chips, "
                   "which compute at their peak",
                   p, sizes.faster > 1 ? fmt::format("{} times faster ", sizes.faster) : ""));
-  lesson.say("{:<10}{:>15}{:>16}{:>16}{:>15}{:>10}{:>9}", "", "tokens a rank", "computing, ms",
+  lesson.say("{:<10}{:>15}{:>16}{:>16}{:>15}{:>10}{:>9}", "", "tokens per rank", "computing, ms",
              "gradients, ms", "weights, ms", "step, ms", "MFU, %");
   for (const WorkedChip& chip : worked_chips(static_cast<double>(sizes.faster)))
     for (const double n : {512.0, chip.tokens_to_hide(), 8192.0}) {

@@ -238,7 +238,7 @@ constexpr double large = 70e9;        // parameters
 constexpr double sequence = 8192;     // tokens
 constexpr double batch_tokens = 8e6;  // of all ranks
 
-// 3 trips of 2 bytes a parameter against 6 FLOPs a parameter and token.
+// 3 trips of 2 bytes per parameter against 6 FLOPs per parameter and token.
 void round_figures(Lesson& lesson) {
   lesson.section("Round figures: 70e9 parameters on 4000 GPUs of 200 TFLOP/s");
   lesson.say("{:>16}{:>13}{:>11}{:>15}{:>16}", "network, GB/s", "tokens, 1e6", "trips, s",
@@ -258,14 +258,14 @@ void breaks_row(Lesson& lesson, const WorkedChip& chip, double p) {
   const double trip = 2 * large * (p - 1) / p / chip.sends / units;
   const double step = fsdp_seconds(units, {forward, 2 * forward, trip, trip, 0}, true, false);
   const double cut = std::ceil(p / std::floor(batch_tokens / sequence));  // a rank's part of one
-  lesson.say("{:<9}{:>8.0f}{:>15.0f}{:>18.2f}{:>5.0f}{:>15.0f}{:>11.0f}{:>10.0f}{:>8.1f}",
+  lesson.say("{:<9}{:>8.0f}{:>17.0f}{:>20.2f}{:>5.0f}{:>15.0f}{:>11.0f}{:>10.0f}{:>8.1f}",
              chip.name, p, n, n / sequence, cut, 3e3 * units * forward, 3e3 * units * trip,
              1e3 * step, 100 * 3 * units * forward / step);
 }
 
 void breaks(Lesson& lesson, const Sizes& sizes) {
   lesson.section(
-      fmt::format("Who breaks first: 70e9 parameters, 8e6 tokens a step, sequences of 8192{}",
+      fmt::format("Who breaks first: 70e9 parameters, 8e6 tokens per step, sequences of 8192{}",
                   sizes.faster > 1 ? fmt::format(", chips {} times faster", sizes.faster) : ""));
   const double sequences = std::floor(batch_tokens / sequence);
   const std::vector<WorkedChip> chips = worked_chips(static_cast<double>(sizes.faster));
@@ -273,8 +273,8 @@ void breaks(Lesson& lesson, const Sizes& sizes) {
     lesson.say(
         "{}: sequences for {:.0f} ranks; trips hidden up to {:.0f} ranks, {:.0f} tokens each",
         chip.name, sequences, batch_tokens / chip.tokens_to_hide(), chip.tokens_to_hide());
-  lesson.say("{:<9}{:>8}{:>15}{:>18}{:>5}{:>15}{:>11}{:>10}{:>8}", "", "ranks", "tokens a rank",
-             "sequences a rank", "cp", "computing, ms", "trips, ms", "step, ms", "MFU, %");
+  lesson.say("{:<9}{:>8}{:>17}{:>20}{:>5}{:>15}{:>11}{:>10}{:>8}", "", "ranks", "tokens per rank",
+             "sequences per rank", "cp", "computing, ms", "trips, ms", "step, ms", "MFU, %");
   for (const WorkedChip& chip : chips)
     for (const double p :
          std::set{256.0, sequences, std::floor(batch_tokens / chip.tokens_to_hide()), 16384.0})

@@ -75,7 +75,7 @@ void same_losses(Lesson& lesson, const Sizes& sizes) {
 constexpr LinearNetConfig net = {6, 32};
 
 struct Counted {
-  double held = 0, inside = 0, between = 0;  // bytes a parameter; elements a parameter
+  double held = 0, inside = 0, between = 0;  // bytes per parameter; elements per parameter
 };
 
 // Bytes of weights, gradients and optimizer states that this rank holds now.
@@ -185,9 +185,9 @@ HsdpWork work_of(const Sizes& sizes) {
   return work;
 }
 
-// "8e9 parameters in 32 units, 1 x 2048 tokens a rank"
+// "8e9 parameters in 32 units, 1 x 2048 tokens per rank"
 std::string words_of(const Sizes& sizes) {
-  return fmt::format("{}e9 parameters in {} units, {} x {} tokens a rank", sizes.billions,
+  return fmt::format("{}e9 parameters in {} units, {} x {} tokens per rank", sizes.billions,
                      work_of(sizes).units, sizes.microbatches, sizes.tokens);
 }
 

@@ -158,7 +158,7 @@ void folded(Lesson& lesson, const Sizes& sizes) {
   const int64_t m = sizes.microbatches;
   show(lesson, sizes, zb_v_schedule(p, m), "zero_bubble_v.svg");
   show(lesson, sizes, interleaved_zb_schedule(p, m, 2), "");
-  lesson.section("Folded and interleaved, two chunks a rank: idle in units of a chunk's F");
+  lesson.section("Folded and interleaved, two chunks per rank: idle in units of a chunk's F");
   lesson.say("{:<26}{:>12}{:>14}{:>26}", "", "F = I = W", "W = F / 2", "rank 0 holds, in chunks");
   for (const PipelineSchedule& each : {make_schedule(PipelineKind::interleaved, p, m, 2),
                                        interleaved_zb_schedule(p, m, 2), zb_v_schedule(p, m)}) {

@@ -199,7 +199,7 @@ void who_breaks_first(Lesson& lesson, const Sizes& sizes) {
   lesson.say("{:<16}  {:>8}  {:>19}  {:>13}", "chip, link", "W", "P / W", "hidden from");
   for (const Network& each : all) {
     const double tokens = ring_hidden_tokens(each.chip.bf16, each.bandwidth, 2, 4, 1);
-    lesson.say("{:<16}  {:>3.0f} GB/s  {:>6.0f} FLOPs a byte  {:>6.0f} tokens", each.name,
+    lesson.say("{:<16}  {:>3.0f} GB/s  {:>6.0f} FLOPs per byte  {:>6.0f} tokens", each.name,
                1e-9 * each.bandwidth, each.chip.bf16 / each.bandwidth, tokens);
     lesson.number(fmt::format("hidden.{}", each.name), tokens);
   }

@@ -300,7 +300,7 @@ void same(Lesson& lesson, const Sizes& s) {
 
 void bytes(Lesson& lesson, const Sizes& s) {
   lesson.section(
-      fmt::format("Bytes of rank 0 in one exchange: {} tokens a rank, k = {}, C = {}, f32",
+      fmt::format("Bytes of rank 0 in one exchange: {} tokens per rank, k = {}, C = {}, f32",
                   s.tokens, s.top_k, s.width));
   lesson.say("{:<8}{:>12}{:>16}{:>16}{:>22}", "ranks", "formula", "uniform, sent", "random, sent",
              "rows of the busiest");
@@ -357,14 +357,14 @@ void hops(Lesson& lesson) {
       seconds[two ? 1 : 0] = run.seconds();
       messages[two ? 1 : 0] = run.reports[0].ledger().traffic("ep.dispatch").messages_sent;
     }
-    lesson.say("{:<18}{:>22}{:>22}{:>16}", fmt::format("{} tokens a rank", n),
+    lesson.say("{:<18}{:>22}{:>22}{:>16}", fmt::format("{} tokens per rank", n),
                time_text(seconds[0]), time_text(seconds[1]),
                fmt::format("{} and {}", messages[0], messages[1]));
   }
 }
 
 void overlap(Lesson& lesson) {
-  lesson.section("A forward pass on 32 H100 with a shared expert: 4096 tokens a rank, k = 8");
+  lesson.section("A forward pass on 32 H100 with a shared expert: 4096 tokens per rank, k = 8");
   MoeOptions options = mixture(7168, 256, 8, 2048);
   const double without = on_h100(options, 4096).seconds();
   options.shared_hidden = 2048;

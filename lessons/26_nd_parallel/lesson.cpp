@@ -204,7 +204,7 @@ void documents(Lesson& lesson) {
 void mixture(Lesson& lesson, int64_t tokens) {
   const FsdpTpMixture m = pictured_mixture(static_cast<double>(tokens));
   lesson.section(
-      fmt::format("FSDP and tp on 4096 v5p, {} tokens a chip: a layer, forward", tokens));
+      fmt::format("FSDP and tp on 4096 v5p, {} tokens per chip: a layer, forward", tokens));
   lesson.say("{:>6} {:>6} {:>12} {:>12} {:>12} {:>12}", "X", "tp", "FSDP", "tp", "both",
              "computing");
   for (double X = 64; X <= 4096; X *= 2)
@@ -212,14 +212,15 @@ void mixture(Lesson& lesson, int64_t tokens) {
                1e3 * mixture_fsdp_seconds(m, X), 1e3 * mixture_tp_seconds(m, X),
                1e3 * mixture_sent_seconds(m, X), 1e3 * mixture_math_seconds(m));
   lesson.say(
-      "X_opt = {:.0f} by the formula, {} by trying; computing is longer from {:.0f} tokens a chip "
+      "X_opt = {:.0f} by the formula, {} by trying; computing is longer from {:.0f} tokens per "
+      "chip "
       "on",
       best_fsdp_ranks(m), best_fsdp_ranks_tried(m), least_tokens_per_chip(m));
   lesson.number("mixture.best", best_fsdp_ranks(m));
   lesson.number("mixture.least", least_tokens_per_chip(m));
 }
 
-// The fewest tokens a chip for which some X computes longer than it sends, found by trying.
+// The fewest tokens per chip for which some X computes longer than it sends, found by trying.
 void bound(Lesson& lesson) {
   lesson.section(
       "Fewest tokens a chip with which 4096 v5p are bound by FLOPs, by trying and by formula");
@@ -251,7 +252,7 @@ struct RowRun {
   Llama3Row row;
   std::string layout;
   DescribedFigures found;
-  double causal = 0, whole = 0;  // TFLOP/s a GPU, by what is counted of attention
+  double causal = 0, whole = 0;  // TFLOP/s per GPU, by what is counted of attention
 
   // Seconds that a step would take longer at the printed rate.
   double missing() const { return found.seconds * (causal / row.tflops - 1); }
@@ -282,7 +283,7 @@ void seconds_of_rows(Lesson& lesson, const std::vector<RowRun>& runs) {
 }
 
 void rates_of_rows(Lesson& lesson, const std::vector<RowRun>& runs) {
-  lesson.section("The same in TFLOP/s a GPU, by what is counted of attention");
+  lesson.section("The same in TFLOP/s per GPU, by what is counted of attention");
   lesson.say("{:<20} {:>12} {:>12} {:>12} {:>9} {:>9}", "tp cp pp dp", "6 N alone", "causal",
              "all of it", "printed", "causal is");
   for (const RowRun& run : runs)

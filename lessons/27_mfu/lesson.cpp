@@ -200,9 +200,9 @@ void eight_times(Lesson& lesson) {
   table_head(lesson, "");
   const Cluster machine = faster_machines().back().cluster;
   MfuRun run = faster_run();
-  table_row(lesson, "8192 tokens a chip", mfu_of(run, machine));
+  table_row(lesson, "8192 tokens per chip", mfu_of(run, machine));
   run.batch = 64;
-  table_row(lesson, "4 sequences a chip", mfu_of(run, machine));
+  table_row(lesson, "4 sequences per chip", mfu_of(run, machine));
   run.layout = {.dp_shard = 8, .dp_replicate = 2};
   table_row(lesson, "and HSDP, nodes of 8", mfu_of(run, machine));
   Cluster memory = machine;

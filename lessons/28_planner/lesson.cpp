@@ -307,7 +307,7 @@ void reaches(Lesson& lesson) {
   lesson.say("an axis's own limit: tp < F W / C = {:.0f} (H100, NVLink), {:.0f} (v5p, one axis);",
              most_tensor_parallel(53248, h100.bf16, h100.link),
              most_tensor_parallel(53248, v5p.bf16, 2 * v5p.link));
-  lesson.say("cp: {:.0f} tokens a rank and more over one card (H100), {:.0f} over a link (v5p)",
+  lesson.say("cp: {:.0f} tokens per rank and more over one card (H100), {:.0f} over a link (v5p)",
              ring_hidden_tokens(h100.bf16, 50e9, 2, 128, 8),
              ring_hidden_tokens(v5p.bf16, v5p.link, 2, 128, 8));
 }
@@ -356,7 +356,7 @@ void recipes_of(Lesson& lesson, int64_t sequence, EstimateCache& cache) {
 }
 
 void recipes(Lesson& lesson) {
-  lesson.section("The fewest techniques within 5% of the fastest: 16M tokens a step on H100");
+  lesson.section("The fewest techniques within 5% of the fastest: 16M tokens per step on H100");
   EstimateCache cache;
   for (const int64_t sequence : recipe_sequences) recipes_of(lesson, sequence, cache);
   lesson.say("* blocks are recomputed   - nothing fits");
@@ -379,7 +379,7 @@ void worked_run(Lesson& lesson, const char* name, const Chip& chip, double chips
              answer.flops, answer.days);
   lesson.say("  {:.0f} chips would hold it, and {:.0f} would take 30 days", answer.least_chips,
              answer.month_chips);
-  lesson.say("  {:.0f} tokens a chip, and FSDP alone wants {:.0f}: {}", l.batch / chips,
+  lesson.say("  {:.0f} tokens per chip, and FSDP alone wants {:.0f}: {}", l.batch / chips,
              flops_per_sent_byte(l.flops, l.sends), yotta::name(limit_case(l, chips)));
   const MeshShape shape = axes_to_feed(l, chips, most);
   lesson.say("  {} and data parallelism feed up to {:.0f} chips", describe(shape),
@@ -457,7 +457,7 @@ double longer(Lesson& lesson) {
 }
 
 constexpr Prediction predictions[] = {
-    {"Llama 3 70B on 128 H100, 16 sequences a step: tp 8, pp 2 and dp 8.\n"
+    {"Llama 3 70B on 128 H100, 16 sequences per step: tp 8, pp 2 and dp 8.\n"
      "GPUs and batch stay. How many % of the step is the bubble with pp 16?",
      more_stages},
     {"Llama 3 8B on 64 H100, HSDP in nodes of 8. All blocks are recomputed.\n"
@@ -466,7 +466,7 @@ constexpr Prediction predictions[] = {
     {"Llama 3 8B on 64 H100, 8 microbatches: FSDP over all 64 instead of HSDP in nodes of 8.\n"
      "How many % longer is a step?",
      over_all},
-    {"Llama 3 8B on a node of 8 H100, cp 8, 2^18 tokens a step: sequences of 131,072 tokens "
+    {"Llama 3 8B on a node of 8 H100, cp 8, 2^18 tokens per step: sequences of 131,072 tokens "
      "instead "
      "of 8192.\nHow many % longer is a step?",
      longer}};

@@ -254,7 +254,7 @@ double seconds_of(const Sizes& s, const Way& way, double flops) {
 
 void costs(Lesson& lesson, const Sizes& s) {
   lesson.section(fmt::format(
-      "{} million parameters on an H100 in each of {} cities: a step of {} tokens a worker",
+      "{} million parameters on an H100 in each of {} cities: a step of {} tokens per worker",
       s.megaparameters, s.workers, s.tokens));
   lesson.say("{:<28}{:>14}{:>14}{:>14}", "", "MB a step", "ms a step", "computing");
   const double flops = 6e6 * static_cast<double>(s.megaparameters * s.tokens);
@@ -312,11 +312,11 @@ void grid(Lesson& lesson) {
 
 void wall(Lesson& lesson) {
   lesson.section("The latency wall: 90 days, 8 workers 50 ms apart, 1.5 ms inside a step");
-  lesson.say("{:<26}{:>10}{:>12}{:>14}{:>14}{:>12}", "", "ms a step", "steps", "tokens a step",
+  lesson.say("{:<26}{:>10}{:>12}{:>17}{:>14}{:>12}", "", "ms a step", "steps", "tokens per step",
              "tokens", "FLOPs");
   for (const auto& [name, of] : wall_ways()) {
     const LatencyBound bound = largest_run(of);
-    lesson.say("{:<26}{:>10.2f}{:>12.2e}{:>14.2e}{:>14.2e}{:>12.1e}", name, 1e3 * bound.step,
+    lesson.say("{:<26}{:>10.2f}{:>12.2e}{:>17.2e}{:>14.2e}{:>12.1e}", name, 1e3 * bound.step,
                bound.steps, bound.batch, bound.tokens, bound.flops);
     lesson.number("wall." + name, bound.flops);
   }

@@ -24,7 +24,7 @@ EpochRule at_least(int count) {
   };
 }
 
-// Counts to `last` with the others, one all_reduce a step. Its state is its memory; who has none gets it from another.
+// Counts to `last` with the others, one all_reduce per step. Its state is its memory; who has none gets it from another.
 // Dies as told.
 struct Counting : EpochMember {
   struct Death {

@@ -187,7 +187,7 @@ TEST_CASE("axes of unequal lengths: each phase takes as long as its longest ring
                                                        std::max(ring(3, part), ring(4, part)));
 }
 
-TEST_CASE("a pod of 4,096 chips in one thread: six links a chip") {
+TEST_CASE("a pod of 4,096 chips in one thread: six links per chip") {
   const TorusShape pod{{16, 16, 16}, 2};
   const int64_t n = int64_t{4096} * 6 * 100;
   const double bytes = 4.0 * static_cast<double>(n);

@@ -398,7 +398,7 @@ TEST_CASE("--load with a tokenizer.json: trained, sampled, saved and loaded agai
   CAPTURE(first.output);
   CHECK(first.well());
   CHECK(contains(first.output, " tokens by " + model + "/tokenizer.json, "));
-  CHECK(contains(first.output, "bytes a token; <|begin_of_text|> stands before text and prompt"));
+  CHECK(contains(first.output, "bytes per token; <|begin_of_text|> stands before text and prompt"));
   CHECK(contains(first.output, "after:  It's 12345 "));
   CHECK(runner::read_text(saved + "/tokenizer.json") == json);
   const runner::Ending again = run(saved, saved);

@@ -651,7 +651,7 @@ TEST_CASE("what is suggested works, and a layout is blamed for its own faults on
   CHECK(contains(alone, "Nearest: the same without --zero"));
   CHECK_FALSE(contains(alone, "dp=2"));
   const auto gathered = [](TrainingPlan& p) { p.bf16_gathered = true, p.microbatches = 8; };
-  const std::string without = said("dp=4", 0, gathered);  // 2 sequences a rank
+  const std::string without = said("dp=4", 0, gathered);  // 2 sequences per rank
   CHECK(contains(without, "Nearest: --dtype bf16 for all weights"));
   CHECK_FALSE(contains(without, "fsdp=4"));
   const auto attention = [](TrainingPlan& p) { p.recompute = "attention"; };

@@ -91,7 +91,7 @@ TEST_CASE("grids and blocks have three dimensions") {
 
 TEST_CASE("shared memory, static and dynamic, is one per block") {
   const auto values = counting(4096);
-  SUBCASE("static, 1024 threads a block") {
+  SUBCASE("static, 1024 threads per block") {
     DeviceArray<int> x(values);
     launch(reverse_static<1024>, 4, 1024, 0, nullptr, x.data());
     CHECK(x.to_host() == reversed_by(1024, values));

@@ -5,7 +5,7 @@
 
 using namespace yotta;
 
-TEST_CASE("one thread a number: both layouts of threads give the serial result") {
+TEST_CASE("one thread per number: both layouts of threads give the serial result") {
   const auto blocks = [](int size) { return static_cast<unsigned>((size + 7) / 8); };
   yotta_test::check_matmul("uncoalesced", [&](auto a, auto b, auto c, int m, int n, int k) {
     launch(matmul_uncoalesced<8>, {blocks(m), blocks(n)}, {8, 8}, 0, nullptr, a, b, c, m, n, k);

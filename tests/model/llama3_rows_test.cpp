@@ -4,7 +4,7 @@
 
 using namespace yotta;
 
-TEST_CASE("each row has its GPUs, 16M tokens a step, and one sequence a microbatch") {
+TEST_CASE("each row has its GPUs, 16M tokens per step, and one sequence per microbatch") {
   for (const Llama3Row& row : llama3_rows) {
     const DescribedStep step = llama3_step(row);
     CHECK(step.shape.ranks() == row.gpus);

@@ -18,7 +18,7 @@ struct CudaRun {
   int64_t live = 0;
 };
 
-// Some steps on a device: two microbatches a step, AdamW, clipping.
+// Some steps on a device: two microbatches per step, AdamW, clipping.
 CudaRun run_on_device(Device device, const TransformerConfig& config) {
   RankContext rank;
   rank.device = device;

@@ -108,7 +108,7 @@ TEST_CASE("losses, norms, gradients, and weights after 3 steps of AdamW with cli
       }
 }
 
-TEST_CASE("messages: 2 L + 1 all_reduces forward, 2 L + 1 backward, and three numbers a token") {
+TEST_CASE("messages: 2 L + 1 all_reduces forward, 2 L + 1 backward, and three numbers per token") {
   const int ranks = 4;
   const TransformerConfig config = config_for(Dialect::gpt2, ranks, true);
   const auto reports = run_ranks(ranks, [&](Communicator& tp) {

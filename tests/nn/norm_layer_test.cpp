@@ -17,7 +17,7 @@ TEST_CASE("gradients of both norms, on any leading dims") {
   }
 }
 
-TEST_CASE("a norm keeps x and one or two numbers a row, then dy") {
+TEST_CASE("a norm keeps x and one or two numbers per row, then dy") {
   for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm}) {
     Norm norm("n", {kind, 16});
     Saved saved;

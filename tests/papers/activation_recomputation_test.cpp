@@ -69,7 +69,7 @@ TEST_CASE("figure 1 again, from bytes that a layer of the models keeps, counted 
   }
 }
 
-TEST_CASE("table 2: bytes a layer, in units of sbh") {
+TEST_CASE("table 2: bytes per layer, in units of sbh") {
   const ActivationSizes z{2048, 2, 4096, 32, 8};
   const double sbh = 2048.0 * 2 * 4096, squares = 5 * 32 * 2048.0 / 4096;
   const ActivationSizes one{2048, 2, 4096, 32, 1};

@@ -69,7 +69,7 @@ void check_seconds(double actual, double expected) {
 
 }  // namespace
 
-TEST_CASE("naive and bucketed: compute, then one all_reduce a parameter or a bucket") {
+TEST_CASE("naive and bucketed: compute, then one all_reduce per parameter or a bucket") {
   for (const int p : {2, 3, 4, 8}) {
     CAPTURE(p);
     const AlphaBeta link = network(p, 0.5);

@@ -50,7 +50,7 @@ Step measure(const Timed& run) {
   return {run.seconds(0), compute, communication};
 }
 
-// The lecture's FSDP: two all_gathers of the weights, one reduce_scatter of the gradients, 2 bytes a number.
+// The lecture's FSDP: two all_gathers of the weights, one reduce_scatter of the gradients, 2 bytes per number.
 Step lecture_step(int N, double bandwidth, int64_t tokens) {
   return measure(run_on(lecture_machine(N, bandwidth), 1, [&](Communicator& world) {
     const DeviceScope meta(Device::meta);
@@ -99,7 +99,7 @@ TEST_CASE("the crossover is at 4000 GPUs: fewer compute longer, more communicate
 }
 
 TEST_CASE(
-    "our FSDP adds up gradients in f32: 8 bytes a parameter travel, not 6, and it takes 2.8 s") {
+    "our FSDP adds up gradients in f32: 8 bytes per parameter travel, not 6, and it takes 2.8 s") {
   const int N = 4000;
   const Step step = measure(run_on(lecture_machine(N, 200e9), 1, [&](Communicator& world) {
     const DeviceScope meta(Device::meta);
@@ -149,7 +149,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "TPU v5p: 2550 tokens a chip keep it busy on a ring used both ways, 850 on all three axes") {
+    "TPU v5p: 2550 tokens per chip keep it busy on a ring used both ways, 850 on all three axes") {
   const Chip& chip = chip_named("v5p");
   const int side = 16, chips = side * side * side;
   const Cluster pod = torus(chip, {side, side, side});

@@ -88,7 +88,7 @@ TEST_CASE(
 
 // Smith et al. (2022), section 3.2: seconds of an iteration on 280, 350 and 420 DGX A100; TFLOP/s as Megatron-LM
 // counts them. The middle row prints 121; its seconds give 120.4.
-TEST_CASE("Megatron-Turing NLG 530B: 126, 121 and 113 TFLOP/s a GPU, 30% MFU") {
+TEST_CASE("Megatron-Turing NLG 530B: 126, 121 and 113 TFLOP/s per GPU, 30% MFU") {
   struct Row {
     double nodes, seconds, teraflops;
   };

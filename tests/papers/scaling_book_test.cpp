@@ -62,7 +62,7 @@ TEST_CASE("two v5e chips that swap partial sums one way are compute-bound if D >
   CHECK(least_width_of_two(1.97e14, v5e_link) == within(8755.6, 1e-5));
 }
 
-TEST_CASE("v5p: 2550 tokens a chip on one axis, 850 on three; 16M tokens reach 18,823 chips") {
+TEST_CASE("v5p: 2550 tokens per chip on one axis, 850 on three; 16M tokens reach 18,823 chips") {
   CHECK(flops_per_sent_byte(v5p_flops, v5p_W) == within(2550, 1e-9));
   CHECK(flops_per_sent_byte(v5p_flops, v5p_W, 3) == within(850, 1e-9));
   // The book has 18,823: it cuts 18,823.5 off.
@@ -79,7 +79,7 @@ TEST_CASE("the ridge of a v5e: printed 240 in bf16 and 486 in int8, 240 and 479 
 }
 
 TEST_CASE("FSDP and tensor parallelism together: compute-bound down to 4 alpha^2 / (M_X M_Y F)") {
-  // v5p, F 32,768, M_X 2, M_Y 1: about 400 tokens a chip, where FSDP alone needs 850.
+  // v5p, F 32,768, M_X 2, M_Y 1: about 400 tokens per chip, where FSDP alone needs 850.
   const double least = least_tokens_mixed(v5p_flops, v5p_W, 32768, 2, 1);
   CHECK(least == within(4 * 2550.0 * 2550 / (2 * 32768), 1e-9));
   CHECK(least < flops_per_sent_byte(v5p_flops, v5p_W, 3));

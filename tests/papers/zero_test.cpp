@@ -76,7 +76,7 @@ Counted one_step(Communicator& world, int stage, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("table 1: GB a device by stage, model and degree of data parallelism") {
+TEST_CASE("table 1: GB per device by stage, model and degree of data parallelism") {
   CHECK(gigabytes(0, 1, 7'500'000'000) == 120);
   CHECK(gigabytes(0, 1, 128 * billion) == 2048);
   check_row(1, 7'500'000'000, 120, 120, 120, 0);

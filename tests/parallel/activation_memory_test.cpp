@@ -118,7 +118,7 @@ TEST_CASE("the parts of one layer, from its tree") {
   CHECK(block.child("layers.0.mlp").bytes() == 9 * x + mask);
 }
 
-TEST_CASE("blockwise attention keeps no square: one number a row and head instead") {
+TEST_CASE("blockwise attention keeps no square: one number per row and head instead") {
   for (const Shape3& z : shapes)
     for (const DType dtype : {DType::f32, DType::bf16}) {
       TransformerConfig config = layer_config(z, dtype);

@@ -44,7 +44,7 @@ TEST_CASE("gradients of scaled rope: q and k are turned back by the angles that 
   check_gradients(layers, random_tensor({2, 5, 6}, "x"), {0, 0, 0, 3});
 }
 
-TEST_CASE("kept: x, q, k, v, o, and plain's T x T or blockwise's one number a row") {
+TEST_CASE("kept: x, q, k, v, o, and plain's T x T or blockwise's one number per row") {
   const int64_t B = 2, T = 5, C = 6, H = 4, K = 2, d = 2;
   for (const AttentionKind kind : {AttentionKind::plain, AttentionKind::blockwise}) {
     Attention attention("a", options(kind, K, 0));

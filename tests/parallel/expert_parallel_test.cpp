@@ -289,7 +289,7 @@ TEST_CASE("inside nodes first, then between them: the same bits in fewer message
   }
 }
 
-TEST_CASE("bf16 rows travel in 2 bytes a number; outputs are the serial layer's bits") {
+TEST_CASE("bf16 rows travel in 2 bytes per number; outputs are the serial layer's bits") {
   const ParameterOptions bf16{1, DType::bf16};
   const Tensor x = random_tensor({N, 1, C}, "x", DType::bf16),
                dy = random_tensor({N, 1, C}, "dy", DType::bf16);

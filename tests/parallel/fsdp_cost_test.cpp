@@ -11,7 +11,7 @@ using namespace yotta;
 
 namespace {
 
-constexpr int64_t width = 48, rows = 6;  // 18 KiB a layer: every collective is a ring
+constexpr int64_t width = 48, rows = 6;  // 18 KiB per layer: every collective is a ring
 constexpr int64_t layer = width * width;
 
 double measured(int ranks, int64_t layers, double bandwidth, const FsdpOptions& options) {

@@ -43,7 +43,7 @@ TEST_CASE(
     const FsdpTpMixture m = v5p(share * least);
     CHECK((mixture_math_seconds(m) > mixture_sent_seconds(m, best_fsdp_ranks(m))) == (share > 1));
   }
-  // FSDP alone, X = N: alpha / M_X tokens a chip, whatever F is.
+  // FSDP alone, X = N: alpha / M_X tokens per chip, whatever F is.
   for (const double F : {8192.0, 32768.0}) {
     const FsdpTpMixture enough = v5p(2550.0 / 2 * 1.001, F), few = v5p(2550.0 / 2 * 0.999, F);
     CHECK(mixture_math_seconds(enough) > mixture_fsdp_seconds(enough, enough.N));

@@ -14,7 +14,7 @@ using namespace yotta_test;
 
 namespace {
 
-constexpr int64_t width = 48, rows = 6;  // 18 KiB a layer
+constexpr int64_t width = 48, rows = 6;  // 18 KiB per layer
 constexpr int64_t layer = width * width;
 
 // Groups of p with links of `fast` bytes/s, joined by links of `slow`.

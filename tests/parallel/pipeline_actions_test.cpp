@@ -13,7 +13,7 @@ TEST_CASE("an action is printed as stage, letter, microbatch; a list with blanks
 }
 
 TEST_CASE("stage s is on rank s mod p") {
-  const PipelineSchedule schedule{"two chunks a rank", 4, 8, 1, {}};
+  const PipelineSchedule schedule{"two chunks per rank", 4, 8, 1, {}};
   CHECK(schedule.rank_of(0) == 0);
   CHECK(schedule.rank_of(3) == 3);
   CHECK(schedule.rank_of(4) == 0);

@@ -103,7 +103,7 @@ TEST_CASE("what can run of a schedule that cannot: up to where a rank would wait
 }
 
 TEST_CASE(
-    "interleaving waits for 2(vp-1) messages a step, those of one microbatch's way and back") {
+    "interleaving waits for 2(vp-1) messages per step, those of one microbatch's way and back") {
   for (const int p : {2, 4, 16})
     for (const int v : {2, 8})
       for (const int64_t m : {p, 4 * p}) {

@@ -244,7 +244,7 @@ TEST_CASE("lengths that do not cut in two are refused, with those that do") {
   CHECK(contains(text, "ring_attention_test.cpp:"));
 }
 
-TEST_CASE("bf16 goes round in 2 bytes a number; what is summed is f32, rounded once a hop") {
+TEST_CASE("bf16 goes round in 2 bytes per number; what is summed is f32, rounded once a hop") {
   const int64_t T = 48, Hkv = 2;
   const Inputs x = inputs(T, Hkv, DType::bf16);
   const Outcome whole = serial(x);

@@ -228,7 +228,7 @@ TEST_CASE("with bf16 weights the sum over ranks is rounded once, as the serial l
     });
 }
 
-TEST_CASE("in a bf16 model f and g move 2 bytes a number, and what is kept has 2") {
+TEST_CASE("in a bf16 model f and g move 2 bytes per number, and what is kept has 2") {
   const ParameterOptions bf16{1, DType::bf16};
   const Tensor x = random_tensor({B, T, C}, "x", DType::bf16),
                dy = random_tensor({B, T, C}, "dy", DType::bf16);

@@ -59,7 +59,7 @@ TEST_CASE("heads that do not divide are refused, with what would work") {
   });
 }
 
-TEST_CASE("bf16 is exchanged in 2 bytes a number, and gives the serial bits") {
+TEST_CASE("bf16 is exchanged in 2 bytes per number, and gives the serial bits") {
   const Tensor q = random_tensor({B, T, H, d}, "q", DType::bf16),
                k = random_tensor({B, T, 8, d}, "k", DType::bf16),
                dout = random_tensor({B, T, H, d}, "dout", DType::bf16);

@@ -16,7 +16,7 @@ MemoryParts memory(const MeshShape& shape, const NdOptions& options) {
 }
 }  // namespace
 
-TEST_CASE("2, 4 and 12 bytes a parameter; ZeRO-1 shares out the 12, FSDP all") {
+TEST_CASE("2, 4 and 12 bytes per parameter; ZeRO-1 shares out the 12, FSDP all") {
   const auto P = static_cast<double>(parameters(llama_config(6, 512, 1536, 8, 4, 256, 1000)));
   NdOptions zero{.microbatches = 2};
   const MemoryParts ddp = memory({.dp_replicate = 4}, zero);

@@ -13,7 +13,7 @@
 //     between  0 0  0 0   1 1  1 1   2 2  2 2   3 3  3 3    among equals: ranks 0 and 2, 1 and 3
 //
 // What ends on a rank lies in the order of the ranks that sent it.
-// Cost, for N bytes a rank, equal counts, g ranks per node, k = p / g nodes, links i inside and o
+// Cost, for N bytes per rank, equal counts, g ranks per node, k = p / g nodes, links i inside and o
 // between:
 //
 //               messages           bytes sent               those between nodes

@@ -10,11 +10,11 @@
 //                                  column
 //
 // all_to_all sends 1/n of the gather's bytes, and takes a quarter of its time on a ring with two
-// directions (torus_times.hpp). The steps, on axes of n ranks in all, with V bytes a rank of what
+// directions (torus_times.hpp). The steps, on axes of n ranks in all, with V bytes per rank of what
 // is not cut over them:
 //
 //     slice           [I, J]      -> [I_X, J]      nothing is sent
-//     all_gather      [I_XY, J]   -> [I_X, J]      (n-1)/n V bytes a rank    the last axes of a dim
+//     all_gather      [I_XY, J]   -> [I_X, J]      (n-1)/n V                 the last axes of a dim
 //     all_to_all      [I_X, J]    -> [I, J_X]      (n-1)/n V/n               one axis, last in both
 //     all_reduce      [I, J]{U_X} -> [I, J]        2 (n-1)/n V
 //     reduce_scatter  [I, J]{U_X} -> [I_X, J]      (n-1)/n V

@@ -89,7 +89,7 @@ constexpr double line_gather_seconds(int n, double bytes, double one_way) {
 // ---- compute-bound if ----
 
 // FLOPs that a chip does while it sends a byte along so many axes. FSDP or data parallelism: tokens
-// a chip, B/X, must be more than this. (A weight of 2 bytes is sent for 2 FLOPs a token.)
+// a chip, B/X, must be more than this. (A weight of 2 bytes is sent for 2 FLOPs per token.)
 constexpr double flops_per_sent_byte(double flops, double both_ways, int axes = 1) {
   return flops / (both_ways * axes);
 }
@@ -108,7 +108,7 @@ constexpr double least_tokens_mixed(double flops, double both_ways, double F, do
   return 4 * alpha * alpha / (axes_x * axes_y * F);
 }
 // Two chips that hold A[I, D_X] and B[D_X, K] in bf16 and swap their partial sums at `one_way`
-// bytes/s: compute-bound if D is more than this. 2 I D K / 2 FLOPs a chip, 2 I K bytes each way.
+// bytes/s: compute-bound if D is more than this. 2 I D K / 2 FLOPs per chip, 2 I K bytes each way.
 constexpr double least_width_of_two(double flops, double one_way) { return 2 * flops / one_way; }
 
 }  // namespace yotta

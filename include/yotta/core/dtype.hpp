@@ -100,7 +100,7 @@ struct DTypeInfo {
   bool is_float;
 };
 
-// Name, bytes a number, and whether it is a float.
+// Name, bytes per number, and whether it is a float.
 constexpr DTypeInfo info(DType dtype) {
   switch (dtype) {
     case DType::f64: return {"f64", 8, true};

@@ -16,7 +16,7 @@
 //
 // Bytes loaded per FLOP at a level whose tile is (tm, tn) are 2/tm + 2/tn in f32: from L1 0.2 for a
 // 14 x 32 tile; from L2 about 2/TM, since B streams; from memory 2/BN and less. An AVX-512 core
-// that does 64 FLOPs a cycle so loads 13 bytes a cycle; its L1 can give 128, its L2 about 48.
+// that does 64 FLOPs per cycle so loads 13 bytes per cycle; its L1 can give 128, its L2 about 48.
 //
 // Threads share out rows of C and never split k, so every number of C is summed in one order and
 // the result does not depend on how many there are. Cost: 2 m n k FLOPs; packing A n/BN times and B

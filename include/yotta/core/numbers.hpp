@@ -251,8 +251,8 @@ inline int64_t quantize(double x, double scale, int bits) {
 constexpr double pf_day = 1e15 * 86'400;  // FLOP
 constexpr double pf_days(double flops) { return flops / pf_day; }
 
-// Training costs 6 FLOP a parameter and token: 2 forward (a multiply and an add), 4 backward, which
-// has two matmuls for each one. Attention's own part comes on top (model/config.hpp).
+// Training costs 6 FLOP per parameter and token: 2 forward (a multiply and an add), 4 backward,
+// which has two matmuls for each one. Attention's own part comes on top (model/config.hpp).
 constexpr double training_flops(double parameters, double tokens) {
   return 6 * parameters * tokens;
 }

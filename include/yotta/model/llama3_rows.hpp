@@ -1,11 +1,11 @@
 // The three rows of Llama 3 405B in its paper, as described steps.
 //
-//     GPUs      tp   cp   pp   dp    sequence   batch of a dp rank   TFLOP/s a GPU
+//     GPUs      tp   cp   pp   dp    sequence   batch of a dp rank   TFLOP/s per GPU
 //      8,192     8    1   16    64      8,192                   32             430
 //     16,384     8    1   16   128      8,192                   16             400
 //     16,384     8   16   16     8    131,072                   16             380
 //
-// What the paper says of them, and these steps do: one sequence a microbatch; interleaved stages;
+// What the paper says of them, and these steps do: one sequence per microbatch; interleaved stages;
 // optimizer state sharded over dp, weights not dropped after the forward pass; gradients summed in
 // f32; a pipeline whose messages wait for nobody. It does not say how many chunks a rank has. Here
 // it is 4, of 2 blocks each; the last two stages have one.

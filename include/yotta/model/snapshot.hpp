@@ -18,9 +18,9 @@
 // snapshot is what one rank holds: no message is needed to take or to restore it. Restored, a run
 // computes the same bits as if nothing had happened.
 // Cost: `kept` copies of weights and optimizer state in memory, and up to two more while one is
-// taken; 12 bytes a parameter (f32, AdamW) to copy, and to write. Two are kept, since ranks may be
-// one step apart when one dies. Losses so far, 16 bytes a step, are in the disk's first part alone:
-// members that live have them (survivor.hpp).
+// taken; 12 bytes per parameter (f32, AdamW) to copy, and to write. Two are kept, since ranks may
+// be one step apart when one dies. Losses so far, 16 bytes per step, are in the disk's first part
+// alone: members that live have them (survivor.hpp).
 // Contract: between start() and wait_copied() nobody changes what the optimizer holds.
 // References: Mohan et al. (2021), CheckFreq, section 4 (copy, then write, beside training); Wang
 // et al. (2023), Gemini (memory of peers as the first level).

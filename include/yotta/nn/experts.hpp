@@ -18,8 +18,8 @@
 // of their own, "experts.3.up.weight" with 3 counted in the whole layer, with the values that they
 // have in the whole model.
 //
-// Cost: 2 C F FLOPs a weight matrix and row, twice that backward; the counts change nothing but the
-// balance. Saved keeps the rows, h (and gate), and the activation's output.
+// Cost: 2 C F FLOPs per weight matrix and row, twice that backward; the counts change nothing but
+// the balance. Saved keeps the rows, h (and gate), and the activation's output.
 // Letters: m rows, C width, F hidden width, E experts.
 // References: Shazeer et al. 2017; Gale et al. 2022, MegaBlocks, section 5.
 #pragma once

@@ -60,7 +60,7 @@ YOTTA_API std::string why_no_dual_pipe_v(int ranks, int64_t m);
 // DualPipe on p ranks: p stages, twice. Microbatches 0 to m/2 - 1 go down the ranks, the others up.
 YOTTA_API PipelineSchedule dual_pipe_schedule(int p, int64_t m, Where where = Where::current());
 
-// DualPipeV: two stages a rank, in a V.
+// DualPipeV: two stages per rank, in a V.
 YOTTA_API PipelineSchedule dual_pipe_v_schedule(int ranks, int64_t m,
                                                 Where where = Where::current());
 

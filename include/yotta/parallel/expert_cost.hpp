@@ -14,7 +14,7 @@
 // Experts compute 6 C F FLOPs a row with swiglu, forward, and the row travels twice. So the FLOPs
 // take as long as the exchanges from this F on, whatever n, C and k:
 //
-//     F = (2 (ep-1)/ep width / W) / (6 / peak)         W: bytes/s of a rank, width: bytes a number
+//     F = (2 (ep-1)/ep width / W) / (6 / peak)       W: bytes/s of a rank, width: bytes per number
 //
 // Unequal loads: a rank computes for all rows that come to it, and combine waits for the last rank.
 // So the layer takes max / mean times as long as with equal loads (load_factor).

@@ -54,7 +54,7 @@ constexpr double hsdp_seconds(int64_t units, const HsdpTimes& t, bool overlap = 
 }
 
 // Bytes that a rank holds between steps (f32 weights and gradients, AdamW), and borrows at the peak
-// for weights of `gathered` bytes and gradients of `summed` bytes a parameter.
+// for weights of `gathered` bytes and gradients of `summed` bytes per parameter.
 constexpr double hsdp_bytes_held(double parameters, double p) { return 16 * parameters / p; }
 constexpr double hsdp_bytes_borrowed(double unit, double p, double gathered, double summed) {
   return 2 * unit * gathered + unit * summed + unit / p * summed;

@@ -9,7 +9,7 @@
 //
 // More workers make the middle of a step shorter, never this. With T seconds for the whole run and
 // t for the fastest step there are S = T/t steps. A step trains on b tokens, and b cannot grow at
-// will: beyond the critical batch more tokens a step hardly save steps. A model of P parameters
+// will: beyond the critical batch more tokens per step hardly save steps. A model of P parameters
 // that is trained on D = 20 P tokens costs
 //
 //     D = S b        P = D / 20        C = 6 P D = 0.3 D²  FLOPs
@@ -27,7 +27,7 @@
 // steps, b tokens in a step, D tokens, P parameters, C FLOPs, e how the batch grows.
 // References: Erdil and Schneider-Joseph (2024), Data movement limits to frontier model training (a
 // latency wall near 1e31 FLOP); Zhang et al. (2024), How Does Critical Batch Size Scale in
-// Pre-training? (it grows with the tokens); Hoffmann et al. (2022), 20 tokens a parameter.
+// Pre-training? (it grows with the tokens); Hoffmann et al. (2022), 20 tokens per parameter.
 #pragma once
 
 #include "yotta/core/error.hpp"
@@ -66,7 +66,7 @@ YOTTA_API LatencyBound largest_run(const LatencyWall& wall, Where where = Where:
 YOTTA_API double meeting_seconds(int workers, double latency);
 
 // Seconds of latency inside a worker, in one step of a model of `layers` layers with tensor
-// parallelism over `tp` chips: four all_reduces a layer, each a meeting of the chips.
+// parallelism over `tp` chips: four all_reduces per layer, each a meeting of the chips.
 YOTTA_API double inside_seconds(int layers, int tp, double latency);
 
 #if YOTTA_BODIES_OF(parallel)

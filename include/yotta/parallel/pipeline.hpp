@@ -14,7 +14,7 @@
 // from an action that the receiver runs later, ours has arrived.
 //
 // Cost: each boundary between two ranks moves one (B, T, C) tensor per microbatch in each
-// direction, in a bf16 model 2 bytes a number: 2 (p v - 1) messages per microbatch over all ranks.
+// direction, in a bf16 model 2 bytes per number: 2 (p v - 1) messages per microbatch in all.
 // Memory: most_in_flight(actions) times a stage's Saved, and one sent y for each microbatch in
 // flight: p - r with 1F1B, m with GPipe. (Work::done() could free some of these sooner, but not in
 // every run. Without it memory depends on the schedule alone.)

@@ -73,7 +73,7 @@ struct PipelineSchedule {
   int64_t microbatches = 0;   // m
   std::vector<PipelineActions> by_rank;
   Placement placement = Placement::loop;
-  // Where no placement says it, with one stage a rank: the rank of stage s and microbatch i is
+  // Where no placement says it, with one stage per rank: the rank of stage s and microbatch i is
   // routes[s m + i] (rerouted_pipeline.hpp).
   std::vector<int> routes = {};
 

@@ -30,7 +30,7 @@ struct PipelinePlan {
   constexpr bool interleaves() const {
     return kind == PipelineKind::interleaved || kind == PipelineKind::interleaved_zb;
   }
-  constexpr bool folds() const {  // two chunks a rank, and no other number
+  constexpr bool folds() const {  // two chunks per rank, and no other number
     return kind == PipelineKind::zb_v || kind == PipelineKind::dual_pipe ||
            kind == PipelineKind::dual_pipe_v;
   }

@@ -28,7 +28,7 @@
 //
 // Cost: greedy 3 p m steps for each of ten rules; exact a tenth of a second in the limits given.
 //
-// Letters: p ranks, m microbatches. Contract: one stage a rank, all alike; times >= 0 and finite.
+// Letters: p ranks, m microbatches. Contract: one stage per rank, all alike; times >= 0 and finite.
 // References: Qi et al. (2023), Zero Bubble Pipeline Parallelism, arXiv 2401.10241, section 3 (its
 // heuristic, and an integer program in place of our exact search); Giffler and Thompson (1960),
 // Algorithms for solving production-scheduling problems.

@@ -59,7 +59,7 @@ struct ReroutedPipeline {
   std::vector<StageOfReplica> ranks;  // who is left, by rank: replica by replica
 };
 
-// A job of `replicas` pipelines of p stages, each with m microbatches a step.
+// A job of `replicas` pipelines of p stages, each with m microbatches per step.
 struct PipelineReplicas {
   int replicas = 1, p = 1;
   int64_t m = 1;

@@ -102,8 +102,8 @@ class ColumnParallelLinear : public Linear {
 };
 
 // x (..., I/tp) -> y (..., O), the same on all ranks: g is inside. The parts travel in x's type: in
-// a bf16 model in 2 bytes a number, each rounded before it is added, as in Megatron; with f32 x in
-// f32, and their sum is rounded once, as the serial layer's is.
+// a bf16 model in 2 bytes per number, each rounded before it is added, as in Megatron; with f32 x
+// in f32, and their sum is rounded once, as the serial layer's is.
 class RowParallelLinear : public Linear {
  public:
   YOTTA_API RowParallelLinear(const std::string& name, const LinearOptions& whole,

@@ -156,7 +156,7 @@ constexpr const char* what_helps(LimitCase reached) {
 // Which limits FSDP over so many chips has passed.
 constexpr LimitCase limit_case(const BatchLimits& l, double chips) {
   LimitCase reached = LimitCase::neither;
-  // exercise 28.4: less than a sequence a chip; fewer tokens a chip than hide FSDP's trips
+  // exercise 28.4: less than a sequence a chip; fewer tokens per chip than hide FSDP's trips
   const double tokens = usable_batch(l) / chips;
   const bool batch = tokens < l.sequence;
   const bool communication = tokens < flops_per_sent_byte(l.flops, l.sends);

@@ -132,7 +132,7 @@ TEST_CASE("launches that no GPU could run are refused, with the line and the lim
   refused("at least 1", 0, 32, 0);
   refused("65535", {1, 65536}, 32, 0);
   refused(
-      "too much shared memory: 232449 bytes a block were asked for, 232449 of them dynamic; an "
+      "too much shared memory: 232449 bytes per block were asked for, 232449 of them dynamic; an "
       "H100 has 232448",
       1, 32, 227 * 1024 + 1);
   CHECK_NOTHROW(launch(nothing, {2, 65535}, 1, 227 * 1024, nullptr));

@@ -360,7 +360,7 @@ TEST_CASE("Mixtral's configuration comes back, and what we cannot compute is ref
       contains(said([](auto& c) { c.mixture.score = RouterScore::sigmoid; }), "a sigmoid router"));
   CHECK(contains(said([](auto& c) { c.mixture.bias_rate = 0.1; }), "a bias that chooses"));
   CHECK(contains(said([](auto& c) { c.mixture.shared = 1; }), "a shared expert"));
-  CHECK(contains(said([](auto& c) { c.mixture.top_k = 1; }), "1 expert a token"));
+  CHECK(contains(said([](auto& c) { c.mixture.top_k = 1; }), "1 expert per token"));
   CHECK(contains(said([](auto& c) { c.dialect = Dialect::gpt2; }), "GPT-2's dialect"));
 }
 

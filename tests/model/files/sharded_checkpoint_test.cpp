@@ -19,7 +19,7 @@ using namespace yotta_test;
 
 namespace {
 
-constexpr LinearNetConfig net = {3, 5};  // 25 numbers a layer: no rank count but 1 divides them
+constexpr LinearNetConfig net = {3, 5};  // 25 numbers per layer: no rank count but 1 divides them
 constexpr int64_t rows = 8;
 
 // A sharded net and its optimizer on one rank.
@@ -161,7 +161,7 @@ TEST_CASE("names of runs are read back, and nothing else is") {
 }
 
 namespace {
-constexpr int64_t even = 4;  // 16 numbers a layer: two ranks hold 8 each
+constexpr int64_t even = 4;  // 16 numbers per layer: two ranks hold 8 each
 
 void save_even(const std::filesystem::path& folder, int64_t step = 3) {
   run_ranks(2, [&](Communicator& world) {

@@ -388,11 +388,11 @@ inline void check_sizes(const Task& task) {
                     "static. Use smaller tiles, or dynamic_shared<T>() for more",
                     in_arrays, arrays, most_static_bytes));
   if (in_arrays + task.shared_bytes > most_shared_bytes)
-    refuse_launch(
-        fmt::format("too much shared memory: {} bytes a block were asked for, {} of them dynamic; "
-                    "an H100 has {} (227 KiB). "
-                    "Use smaller tiles or fewer stages",
-                    in_arrays + task.shared_bytes, task.shared_bytes, most_shared_bytes));
+    refuse_launch(fmt::format(
+        "too much shared memory: {} bytes per block were asked for, {} of them dynamic; "
+        "an H100 has {} (227 KiB). "
+        "Use smaller tiles or fewer stages",
+        in_arrays + task.shared_bytes, task.shared_bytes, most_shared_bytes));
 }
 
 // The stacks of one OS thread for the time of a launch.

@@ -164,7 +164,7 @@ void expect_hugging_face(const TransformerConfig& config, Where where) {
                            : m.score != RouterScore::softmax ? "a sigmoid router"
                            : m.bias_rate > 0                 ? "a bias that chooses"
                            : m.shared > 0                    ? "a shared expert"
-                           : m.top_k == 1 ? "1 expert a token, weighed by its score"
+                           : m.top_k == 1 ? "1 expert per token, weighed by its score"
                                           : nullptr;
   if (what != nullptr)
     fail(where,
