@@ -73,7 +73,7 @@ std::string plan_picture(const Plan& plan) {
     const auto y = static_cast<size_t>((1 - scale.y(dot)) * (height - 1));
     lines[y][x] = ".o#"[dot.kind];
   }
-  std::string text = "  seconds a step\n";
+  std::string text = "  seconds per step\n";
   for (int line = 0; line < height; ++line) {
     const double y = 1 - static_cast<double>(line) / (height - 1);
     const std::string label =

@@ -103,7 +103,7 @@ std::string faster_svg() {
       part(std::max(0.0, report.waterfall.share(static_cast<Loss>(loss))), colors[loss], "");
     svg += svg::text(x + wide / 2, bottom + 20, name, "middle") +
            svg::text(x + wide / 2, bottom + 40,
-                     fmt::format("{:.0f} ms a step", 1e3 * report.step_seconds), "middle");
+                     fmt::format("{:.0f} ms per step", 1e3 * report.step_seconds), "middle");
     x += step;
   }
   double y = 76;

@@ -179,8 +179,9 @@ TEST_CASE("03.4: the bytes predicted are those that the kernels load") {
     const double global = 4.0 * (m * k * across + k * n * down);
     const double shared = 4 * down * 32 * across * 32 * steps * (TM + TN) / (TM * TN);
     const auto [got_global, got_shared] = solution.bytes_loaded(m, n, k, {32, 32, 8, TM, TN});
-    const std::string what = fmt::format(
-        "({}, {}) times ({}, {}), tiles of (32, 32) and {} x {} sums a thread", m, k, k, n, TM, TN);
+    const std::string what =
+        fmt::format("({}, {}) times ({}, {}), tiles of (32, 32) and {} x {} sums per thread", m, k,
+                    k, n, TM, TN);
     const auto same = [](double x, double y) { return std::abs(x - y) <= 1e-9 * y; };
     std::string why;
     if (same(4 * got_global, global)) why = ", 4x too few: a float has 4 bytes";

@@ -124,7 +124,7 @@ void expect_torus_link(const Machine& machine, int from, int to) {
   const int hops = solution.torus_hops(machine.torus, from, to);  // a mistake there is 09.2's
   expect(close(got.alpha, hops * level.alpha),
          fmt::format("chips {} and {} are {} hops apart in a torus of {}, at {} a hop: expected a "
-                     "latency of {}, got {}\n    a message pays alpha once a hop",
+                     "latency of {}, got {}\n    a message pays alpha once per hop",
                      from, to, hops, grid_text(machine.torus), time_text(level.alpha),
                      time_text(hops * level.alpha), time_text(got.alpha)));
   expect(close(got.beta, level.beta),
@@ -302,7 +302,7 @@ TEST_CASE("09.3: the smallest group that holds both") {
   expect_level(small, 3, 5, 0);
 }
 
-TEST_CASE("09.3: in a torus a message pays alpha once a hop") {
+TEST_CASE("09.3: in a torus a message pays alpha once per hop") {
   const Machine flat = {{{"torus", 16, us, 1 / 90e9}}, {4, 4}};
   expect_torus_link(flat, 0, 1);
   expect_torus_link(flat, 0, 10);

@@ -1,7 +1,7 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // MFU, model FLOPs utilization: which share of the peak of its chips a training run got.
 //
-//            FLOPs of the model, a token  x  tokens a second
+//            FLOPs of the model per token x  tokens per second
 //     MFU =  -----------------------------------------------
 //                     chips  x  peak FLOP/s, dense
 //

@@ -207,7 +207,7 @@ TEST_CASE("27.3: tokens of the whole step") {
       same(found, right / 4) ? "these are one rank's tokens; 4 ranks share the batch"
       : same(found, right * 4)
           ? "chips of tp, cp and pp work on the same tokens: only 4 of the 16 have their own"
-          : "tokens a second of all ranks, over the peak of all chips";
+          : "tokens per second of all ranks, over the peak of all chips";
   expect(same(found, right), fmt::format("8 tokens per rank, 4 ranks with a share of the batch, 16 "
                                          "chips: MFU {:.4f}, not {:.4f}: {}",
                                          found, right, why));

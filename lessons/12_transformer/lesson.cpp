@@ -251,8 +251,8 @@ NetStep run_net(const LinearNetConfig& net, int64_t rows) {
 
 void linear_net(Lesson& lesson) {
   lesson.section("The linear net: what doubles when one size doubles");
-  lesson.say("{:<18} {:>3} {:>5} {:>5}  {:>14}  {:>16}  {:>13}  {:>10}", "", "L", "d", "m",
-             "weights", "kept", "GFLOP a step", "time");
+  lesson.say("{:<18} {:>3} {:>5} {:>5}  {:>14}  {:>16} {:>14}  {:>10}", "", "L", "d", "m",
+             "weights", "kept", "GFLOP per step", "time");
   NetStep base;
   const auto row = [&](const char* what, int64_t layers, int64_t width, int64_t rows) {
     const NetStep step = run_net({layers, width}, rows);

@@ -105,8 +105,8 @@ void traffic(Lesson& lesson, const Sizes& sizes) {
   const double formula =
       static_cast<double>(sizes.steps * ddp_bytes_sent_by_all(sizes.ranks, 4 * parameters(config)));
   lesson.section("Three ways to reduce the gradients");
-  lesson.say("{:<11} {:>18} {:>26} {:>10}", "", "all_reduces a step", "bytes sent by all / 2(p-1)G",
-             "launched");
+  lesson.say("{:<9} {:>20} {:>26} {:>10}", "", "all_reduces per step",
+             "bytes sent by all / 2(p-1)G", "launched");
   for (const How how : {How::naive, How::bucketed, How::overlapped}) {
     const Outcome outcome = run(sizes.ranks, how, sizes);
     lesson.say("{:<11} {:>18} {:>26.4f} {:>7} of {}", name(how), outcome.buckets,

@@ -137,7 +137,7 @@ void threshold(Lesson& lesson, const Sizes& s) {
 
 void chips(Lesson& lesson) {
   lesson.section("The width from which a hop hides, in bf16, from the datasheets");
-  lesson.say("{:<8}{:>12}{:>14}{:>12}{:>12}", "chip", "TFLOP/s", "GB/s a link", "one way",
+  lesson.say("{:<8}{:>12}{:>14}{:>12}{:>12}", "chip", "TFLOP/s", "GB/s per link", "one way",
              "both ways");
   for (const char* name : {"a100", "h100", "b200", "v5e", "v5p", "v6e"}) {
     const Chip& chip = chip_named(name);

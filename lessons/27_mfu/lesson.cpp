@@ -92,7 +92,7 @@ void ways_of_counting(Lesson& lesson) {
   const Chip& h100 = chip_named("h100");
   const double T = 8192, tokens = report.tokens_a_second, chips = 8;
   lesson.section("One run of Llama 3 8B on 8 H100, described: FSDP, whole blocks computed again");
-  lesson.say("{:.0f} tokens a second: {:.1f} ms a step", tokens, 1e3 * report.step_seconds);
+  lesson.say("{:.0f} tokens per second: {:.1f} ms per step", tokens, 1e3 * report.step_seconds);
   const double need = model_flops(model, T, Scores::causal), with_all = 6 * all_weights(model);
   const double scores = need - model_flops(model, T, Scores::none);
   const double again = hardware_flops(model, T, Scores::causal, Recomputed::all);

@@ -324,7 +324,7 @@ void latency(Lesson& lesson) {
     const double bytes = 2.0 * static_cast<double>(block_parameters(config));
     const AlphaBeta link{3e-6, 1 / h100_limits(1, 1).sends, 0};
     const double powers = std::log2(most_ranks_by_latency(link, bytes, 4096, h100.bf16));
-    lesson.say("{:<14}{:>6.0f} MB a block: {}", name, bytes / 1e6,
+    lesson.say("{:<14}{:>6.0f} MB per block: {}", name, bytes / 1e6,
                powers > 30 ? "as many as there are" : fmt::format("2^{:.0f} ranks", powers));
   }
 }

@@ -256,7 +256,7 @@ void costs(Lesson& lesson, const Sizes& s) {
   lesson.section(fmt::format(
       "{} million parameters on an H100 in each of {} cities: a step of {} tokens per worker",
       s.megaparameters, s.workers, s.tokens));
-  lesson.say("{:<28}{:>14}{:>14}{:>14}", "", "MB a step", "ms a step", "computing");
+  lesson.say("{:<28}{:>14}{:>14}{:>14}", "", "MB per step", "ms per step", "computing");
   const double flops = 6e6 * static_cast<double>(s.megaparameters * s.tokens);
   const double computing = flops / chip_named("h100").bf16;
   for (const Way& way : ways_of(s.inner)) {
@@ -312,7 +312,7 @@ void grid(Lesson& lesson) {
 
 void wall(Lesson& lesson) {
   lesson.section("The latency wall: 90 days, 8 workers 50 ms apart, 1.5 ms inside a step");
-  lesson.say("{:<26}{:>10}{:>12}{:>17}{:>14}{:>12}", "", "ms a step", "steps", "tokens per step",
+  lesson.say("{:<25}{:>11}{:>12}{:>17}{:>14}{:>12}", "", "ms per step", "steps", "tokens per step",
              "tokens", "FLOPs");
   for (const auto& [name, of] : wall_ways()) {
     const LatencyBound bound = largest_run(of);

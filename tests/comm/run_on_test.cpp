@@ -59,7 +59,7 @@ TEST_CASE("a buffered send leaves the compute lane alone") {
 }
 
 TEST_CASE("waiting for a send holds compute until that message has left, not those behind it") {
-  const Timed run = run_on(ideal(2, 1, 1), 2, [](Communicator& world) {  // 1 byte a second
+  const Timed run = run_on(ideal(2, 1, 1), 2, [](Communicator& world) {  // 1 byte per second
     std::vector<float> a(1), b(2);
     if (world.rank() == 1) {
       world.recv(a, 0);

@@ -145,7 +145,7 @@ TEST_CASE("what does not compile keeps the last version's points and names the t
   const Ending ending = student.check_text(with_line("03.2", "nonsense;"));
   CAPTURE(ending.output);
   CHECK(ending.status == 1);
-  CHECK(contains(ending.output, "In 03.2, the kernel with a column of sums a thread:\n"));
+  CHECK(contains(ending.output, "In 03.2, the kernel with a column of sums per thread:\n"));
   CHECK(contains(ending.output, "nonsense"));
   CHECK(contains(ending.output,
                  "100 of 100 points: of each task the better of now and of your last"));

@@ -207,11 +207,11 @@ namespace {
 const std::string start =
     "## The letters\n\n| letter | meaning here | elsewhere |\n|---|---|---|\n"
     "| p | ranks in a group; pipeline stages | t |\n| n | elements of an array | |\n"
-    "| α (alpha) | seconds a message | a |\n| t | time | |\n\n**Words.** Mesh.\n";
+    "| α (alpha) | seconds per message | a |\n| t | time | |\n\n**Words.** Mesh.\n";
 const std::string page =
     "# A lesson\n\n**You need:** nothing.\n\n<details><summary>Letters on this page</summary>\n\n"
     "| letter | meaning |\n|---|---|\n| p | ranks in a group |\n"
-    "| n | elements of an array |\n| α | seconds a message |\n\n</details>\n\n## A ring\n\n"
+    "| n | elements of an array |\n| α | seconds per message |\n\n</details>\n\n## A ring\n\n"
     "The p ranks send n numbers: 2(p-1)/p n.\n\n## What is left out\n\n- Trees.\n"
     "- Links, in [lesson 09](q).\n\n**Next:** more.\n";
 

@@ -27,13 +27,13 @@ void check_tile() {
 
 }  // namespace
 
-TEST_CASE("a column of sums a thread, tiles of several shapes") {
+TEST_CASE("a column of sums per thread, tiles of several shapes") {
   check_column<16, 16, 8, 4>();
   check_column<32, 64, 4, 8>();
   check_column<8, 16, 16, 1>();
 }
 
-TEST_CASE("a tile of sums a thread, tiles of several shapes") {
+TEST_CASE("a tile of sums per thread, tiles of several shapes") {
   check_tile<16, 16, 8, 4, 4>();
   check_tile<32, 64, 4, 8, 2>();
   check_tile<64, 32, 16, 4, 8>();

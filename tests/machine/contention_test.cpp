@@ -69,7 +69,7 @@ TEST_CASE("hops of a torus are wires of their own, the shorter way round") {
 }
 
 TEST_CASE("rates are max-min fair") {
-  const Cluster c = ideal(8, 1, 1);  // one byte a second in and out of each chip
+  const Cluster c = ideal(8, 1, 1);  // one byte per second in and out of each chip
   Wires wires(c);
   std::vector<Flow> flows;
   for (const auto& [from, to] : {std::pair{0, 1}, {0, 2}, {0, 3}, {4, 2}, {5, 6}})

@@ -359,7 +359,7 @@ TEST_CASE("left out: what a program reads from its clock while it runs is the ti
 
 TEST_CASE("left out: an uplink that is thinner than its cards is the clock's share, for each") {
   Cluster c = machine();
-  c.levels[1].beta = 4;  // the node's uplink carries one byte a second for four cards
+  c.levels[1].beta = 4;  // the node's uplink carries one byte per second for four cards
   const auto body = [](C& world) {
     Tensor x = bytes(10);
     if (world.rank() < 2) world.send(x, world.rank() + 4);

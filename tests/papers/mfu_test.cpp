@@ -48,7 +48,7 @@ TEST_CASE("Megatron-LM, SC21, table 1: percent of the peak, which is HFU; MFU is
                          {25600, 128, 160, 163, 52, 3072, 3072}}) {
     const CountedModel model = gpt(row.h, row.l, row.heads);
     CHECK(std::abs(percent(row.teraflops * 1e12 / a100) - row.of_peak) <= 0.51);
-    // Their TFLOP/s count four forward passes of the blocks, so tokens a second follow from them.
+    // Their TFLOP/s count four forward passes of the blocks, so tokens per second follow from them.
     const double computed = hardware_flops(model, s, Scores::all, Recomputed::all);
     const double tokens = row.teraflops * 1e12 * row.gpus / computed;
     CHECK(percent(mfu(computed, tokens, row.gpus, a100)) ==
@@ -110,9 +110,9 @@ TEST_CASE("Llama 3 405B, table 4: MFU is TFLOP/s over the dense bf16 peak") {
 }
 
 // llm-foundry, scripts/train/benchmarking/README.md: MPT models, FSDP on H100. They count 6 N and all scores; N and
-// tokens a second and GPU as printed, widths and layers from their yamls. HFU is four thirds with checkpointing.
+// tokens per second and GPU as printed, widths and layers from their yamls. HFU is four thirds with checkpointing.
 TEST_CASE(
-    "MosaicML's H100 tables: MFU falls with the sequence, and with fp8 as tokens a second rise") {
+    "MosaicML's H100 tables: MFU falls with the sequence, and with fp8 as tokens per second rise") {
   struct Row {
     double N, C, L, T, tokens, mfu, hfu, peak;
   };

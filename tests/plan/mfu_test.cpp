@@ -141,7 +141,7 @@ TEST_CASE("Megatron's formula with full recomputation is hardware_flops") {
         doctest::Approx(4 * l * h * s).scale(0));
 }
 
-TEST_CASE("MFU and tokens a second are each other's inverse") {
+TEST_CASE("MFU and tokens per second are each other's inverse") {
   CHECK(mfu(6e9, 1e5, 8, 1e15) == doctest::Approx(0.075).scale(0));
   CHECK(tokens_a_second(0.075, 6e9, 8, 1e15) == doctest::Approx(1e5).scale(0));
 }

@@ -46,7 +46,7 @@ __global__ void matmul_register_column(const float* a, const float* b, float* c,
   constexpr int threads = BM * BN / TM;
   __shared__ float a_tile[BM][BK], b_tile[BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;
-  // exercise 03.2: a column of TM sums a thread; each number of B is used for all of them
+  // exercise 03.2: a column of TM sums per thread; each number of B is used for all of them
   const int col = threadIdx.x % BN, row = threadIdx.x / BN * TM;  // in the block's tile
   float sums[TM] = {};
   for (int start = 0; start < k; start += BK) {
@@ -71,7 +71,7 @@ __global__ void matmul_register_tile(const float* a, const float* b, float* c, i
   constexpr int threads = BM * BN / (TM * TN);
   __shared__ float a_tile[BM][BK], b_tile[BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;
-  // exercise 03.3: a tile of (TM, TN) sums a thread; TM + TN loads for TM TN products
+  // exercise 03.3: a tile of (TM, TN) sums per thread; TM + TN loads for TM TN products
   const int row = threadIdx.x / (BN / TN) * TM, col = threadIdx.x % (BN / TN) * TN;
   float sums[TM][TN] = {};
   for (int start = 0; start < k; start += BK) {

@@ -11,7 +11,7 @@
 //
 // With links alike these are 4 D (F X + B N / X) / N bytes in all. A sum of a rising and a falling
 // term is least where they are equal: at X = sqrt(B N / F). With M_X and M_Y axes of a torus for
-// FSDP and tp, each W bytes a second:
+// FSDP and tp, each W bytes per second:
 //
 //     X_opt = sqrt((B / F) (M_X / M_Y) N)
 //
@@ -22,7 +22,7 @@
 // FSDP alone needs B / N > alpha / M_X: a number that no F makes smaller.
 // Contract: overlap is perfect, latency 0. The backward pass has twice of everything.
 // Letters, those of the source: B tokens in a batch, D width of the model, F of the feed-forward
-// layer, N chips, C FLOP/s of a chip, W bytes a second of an axis.
+// layer, N chips, C FLOP/s of a chip, W bytes per second of an axis.
 // Reference: Austin et al. (2025), "How to Scale Your Model", on training: FSDP with tensor
 // parallelism.
 #pragma once

@@ -152,7 +152,7 @@ std::string text_of(const Cluster& cluster, const Calibration& c) {
       100 * c.efficiency.matmul, 100 * c.efficiency.attention,
       100 * c.efficiency.attention_backward);
   for (size_t i = 0; i < cluster.levels.size(); ++i)
-    text += fmt::format("{}: {:.1f} GB/s a chip, {:.0f}% of what the description says\n",
+    text += fmt::format("{}: {:.1f} GB/s per chip, {:.0f}% of what the description says\n",
                         cluster.levels[i].name, c.bandwidths[i] / cluster.levels[i].beta / 1e9,
                         100 * c.bandwidths[i]);
   return text + fmt::format("predictions were {:.1f}% off on average, and are {:.1f}% off now\n",

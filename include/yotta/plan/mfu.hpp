@@ -1,6 +1,6 @@
 // MFU, model FLOPs utilization: which share of the peak of its chips a training run got.
 //
-//            FLOPs of the model, a token  x  tokens a second
+//            FLOPs of the model per token x  tokens per second
 //     MFU =  -----------------------------------------------
 //                     chips  x  peak FLOP/s, dense
 //
