@@ -76,6 +76,7 @@ CheckpointOptions checkpoint_options(const TrainingPlan& plan) {
   if (plan.recompute == "attention") return {.what = Recompute::attention};
   if (plan.recompute == "all") return {.what = Recompute::all, .every = 1};
   if (plan.recompute == "sqrt") return {.what = Recompute::all, .every = 0};
+  if (plan.recompute == "pointwise") return {.what = Recompute::pointwise};
   if (plan.recompute == "revolve") return {.what = Recompute::revolve, .snapshots = plan.snapshots};
   return {.what = Recompute::none};
 }

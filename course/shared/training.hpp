@@ -27,10 +27,11 @@ struct TrainingPlan {
   int ranks = 1;
   std::optional<MeshShape>
       layout;  // how the ranks share the work; empty: each its share of the batch
-  std::string recompute = "none";  // activation checkpointing: or attention, all, sqrt, revolve
-  int64_t recompute_blocks = -1;   // of all and sqrt: the first blocks of each stage; -1: all
-  int64_t snapshots = 2;           // revolve: inputs of layers that there is room for
-  std::string schedule = "1f1b";   // of a pipeline: any that schedule_names has
+  std::string recompute =
+      "none";  // activation checkpointing: or attention, pointwise, all, sqrt, revolve
+  int64_t recompute_blocks = -1;  // of all and sqrt: the first blocks of each stage; -1: all
+  int64_t snapshots = 2;          // revolve: inputs of layers that there is room for
+  std::string schedule = "1f1b";  // of a pipeline: any that schedule_names has
   int chunks = 1;    // pipeline stages per rank; more than one: interleaved 1F1B or ZB-H1
   int64_t hold = 0;  // of the schedule auto: microbatches that a rank may hold; 0: as many as pp
   std::string context_parallel = "ring";  // what cp does: or ulysses

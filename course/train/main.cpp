@@ -123,9 +123,9 @@ void add_rank_options(Options& to, Arguments& a) {
 void add_technique_options(Options& to, Arguments& a) {
   TrainingPlan& p = a.plan;
   to.add("--recompute", p.recompute,
-         "activations computed again in backward: none, attention, all (layer by "
-         "layer), sqrt (slices), revolve",
-         one_of({"none", "attention", "all", "sqrt", "revolve"}));
+         "activations computed again in backward: none, attention, pointwise (norms, activations), "
+         "all (layer by layer), sqrt (slices), revolve",
+         one_of({"none", "attention", "pointwise", "all", "sqrt", "revolve"}));
   to.add("--recompute-blocks", p.recompute_blocks,
          "of --recompute all: the first blocks of each stage, and no others; -1: all",
          in_range(-1, 1 << 20));

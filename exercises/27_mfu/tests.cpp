@@ -290,6 +290,16 @@ TEST_CASE("27.5: parts add up to the wait") {
                   sum > 7 ? ", longer than the wait: rank 1 began its work before rank 0 began to "
                             "wait, and that part is no wait"
                           : ""));
+  // A wait can end after its cause: what lies between is the cause's, not nobody's.
+  const Trace trace = waiting();
+  Waterfall later{20, 2, 10, 0};
+  solution.add_wait(later, trace, trace.ranks[0][1].cause, 2, 10, small_machine(), 1);
+  expect(
+      same(sum_of(later), 8),
+      fmt::format("a wait from 2 to 10 for a message that came at 9: the parts have {} s, not 8. "
+                  "A part ends where the one after it in time begins, which may be later than its "
+                  "event's end",
+                  sum_of(later)));
 }
 
 TEST_CASE("27.5: what happened after the wait is no part of it") {

@@ -258,11 +258,24 @@ struct RowRun {
   double missing() const { return found.seconds * (causal / row.tflops - 1); }
 };
 
-RowRun run_row(const Llama3Row& row, int64_t recomputed, const char* machine, bool in_pieces) {
-  DescribedStep step = llama3_step(row, recomputed);
-  if (in_pieces) step.options.pieces = Pieces::both_ways;
+// How the rows are run: as the paper trains, or with something changed.
+struct RowOptions {
+  int64_t again = 0;   // 0: nothing, 1: norms and SwiGLU, 2: every block
+  int64_t slower = 0;  // 1: kernels as in a run, llama3_kernels
+  int64_t pods = 0, pieces = 0;
+
+  Recompute what() const {
+    return again == 0 ? Recompute::none : again == 1 ? Recompute::pointwise : Recompute::all;
+  }
+  const char* machine() const { return pods != 0 ? "llama3-24k" : "h100x16384"; }
+};
+
+RowRun run_row(const Llama3Row& row, const RowOptions& options) {
+  DescribedStep step = llama3_step(row, options.what());
+  if (options.slower != 0) step.efficiency = llama3_kernels;
+  if (options.pieces != 0) step.options.pieces = Pieces::both_ways;
   RowRun run{row, fmt::format("{} {} {} {}", step.shape.tp, row.cp, step.shape.pp, row.dp),
-             run_described(as_seen_by(step.shape, cluster_named(machine)), step)};
+             run_described(as_seen_by(step.shape, cluster_named(options.machine())), step)};
   const double per = 1e12 * run.found.seconds * row.gpus;
   run.causal = causal_step_flops(step.config, step.batch, row.sequence) / per;
   run.whole = step_flops(step.config, step.batch, row.sequence) / per;
@@ -305,18 +318,20 @@ void terms_of_rows(Lesson& lesson, const std::vector<RowRun>& runs) {
                100 * run.missing() / run.found.bubble);
 }
 
-void rows(Lesson& lesson, int64_t count, int64_t recomputed, bool crosses_pods, bool in_pieces) {
-  const char* const machine = crosses_pods ? "llama3-24k" : "h100x16384";
+void rows(Lesson& lesson, int64_t count, const RowOptions& options) {
   std::vector<RowRun> runs;
   for (int64_t i = 0; i < count; ++i) {
-    runs.push_back(run_row(llama3_rows[i], recomputed, machine, in_pieces));
-    lesson.number(fmt::format("tflops.{}.{}", recomputed, i + 1), runs.back().causal);
+    runs.push_back(run_row(llama3_rows[i], options));
+    lesson.number(fmt::format("tflops.{}.{}.{}", options.again, options.slower, i + 1),
+                  runs.back().causal);
   }
-  lesson.section(fmt::format("Llama 3 405B on {}: {} of 2 blocks recomputed, seconds of a step",
-                             machine, recomputed));
+  constexpr const char* again[] = {"nothing", "norms and SwiGLU", "every block"};
+  lesson.section(fmt::format(
+      "Llama 3 405B on {}: {} computed again, kernels as {}, seconds of a step", options.machine(),
+      again[options.again], options.slower != 0 ? "in a run" : "timed alone"));
   seconds_of_rows(lesson, runs);
   rates_of_rows(lesson, runs);
-  if (recomputed == 0) terms_of_rows(lesson, runs);
+  if (options.slower == 0 && options.again == 0) terms_of_rows(lesson, runs);
 }
 
 void draw(Lesson& lesson) {
@@ -328,12 +343,13 @@ void draw(Lesson& lesson) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int64_t tokens = 0, count = 0, recomputed = 1, pods = 0, pieces = 0, drawn = 0;
+  int64_t tokens = 0, count = 0, drawn = 0;
+  RowOptions options;
   return run_lesson(
       argc, argv, {"26", "The mesh of a whole run", "every axis at once"},
       [&](Lesson& lesson) {
         if (drawn != 0) draw(lesson);
-        if (count > 0) return rows(lesson, count, recomputed, pods != 0, pieces != 0);
+        if (count > 0) return rows(lesson, count, options);
         if (tokens > 0) return mixture(lesson, tokens);
         mesh(lesson);
         order(lesson);
@@ -342,14 +358,16 @@ int main(int argc, char** argv) {
         documents(lesson);
         mixture(lesson, 500);
         bound(lesson);
-        rows(lesson, 1, 0, pods != 0, pieces != 0);
-        if (recomputed > 0) rows(lesson, 1, recomputed, pods != 0, pieces != 0);
+        rows(lesson, 1, {});
+        rows(lesson, 1, {.again = 1, .slower = 1});
         lesson.say("\nNext: write it yourself, ./yotta check 26");
       },
       {{"tokens", "only FSDP and tp mixed: of a chip; 0: everything", &tokens, 0, 100000},
        {"rows", "only the first rows of Llama 3 405B, so many; 0: everything", &count, 0, 3},
-       {"recomputed", "blocks of 2 that the rows recompute", &recomputed, 0, 2},
-       {"pods", "1: the rows cross pods, which share 1:7", &pods, 0, 1},
-       {"pieces", "1: the rows' tp is Async-TP, both ways", &pieces, 0, 1},
+       {"again", "the rows compute again: 0 nothing, 1 norms and SwiGLU, 2 every block",
+        &options.again, 0, 2},
+       {"slower", "1: the rows' kernels are 0.75 as fast as timed alone", &options.slower, 0, 1},
+       {"pods", "1: the rows cross pods, which share 1:7", &options.pods, 0, 1},
+       {"pieces", "1: the rows' tp is Async-TP, both ways", &options.pieces, 0, 1},
        {"draw", "1: write the page's pictures into this folder", &drawn, 0, 1}});
 }

@@ -210,7 +210,7 @@ TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's l
   plan.layout = MeshShape{.dp_shard = 2};
   plan.schedule = "1f1b", plan.chunks = 1;
   int64_t plain = 0;
-  for (const char* recompute : {"none", "attention", "all", "sqrt", "revolve"}) {
+  for (const char* recompute : {"none", "attention", "pointwise", "all", "sqrt", "revolve"}) {
     CAPTURE(recompute);
     plan.recompute = recompute;
     const TrainingFigures figures = run_training(plan, [](const StepFigures&) {});

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include "support/layer_check.hpp"
+#include "yotta/comm/run_ranks.hpp"
 #include "yotta/model/embedding_layer.hpp"
 #include "yotta/model/head.hpp"
+#include "yotta/model/transformer.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -29,6 +31,43 @@ TEST_CASE("arms that give zero leave the stream as it is, forward and backward")
   Saved saved;
   CHECK(block.forward(x, saved).values() == x.values());
   CHECK(block.backward_input(x, saved).values() == x.values());
+}
+
+namespace {
+
+// Bytes that a block keeps of each number of its input, on a rank of tp 8.
+double bytes_kept(const TransformerConfig& c, SequenceCut cut, bool drops) {
+  double bytes = 0;
+  run_ranks(8, [&](Communicator& tp) {
+    const DeviceScope meta(Device::meta);
+    const Transformer model(c, 1, 2, {.tp = tp, .cp = {}, .sequence = cut});
+    const std::vector<LayerPtr> layers =
+        checkpointed(model.stack(), {drops ? Recompute::pointwise : Recompute::none});
+    const Tensor x = cut.T > 0 ? Tensor::empty({c.context / 8, c.width}, DType::bf16)
+                               : Tensor::empty({1, c.context, c.width}, DType::bf16);
+    Saved saved({0, 0, 0, 0, true});
+    const Tensor y = forward(layers, x, saved);
+    if (tp.rank() == 0) bytes = static_cast<double>(saved.bytes()) / static_cast<double>(x.numel());
+    backward(layers, y, saved);
+    CHECK(saved.bytes() == 0);
+  });
+  return bytes;
+}
+
+}  // namespace
+
+// x, norm1's output, q, k and v, o, x + attention, norm2's output: 2 bytes each of C numbers, k and v
+// of C / 16. gate, up and their product: 2 each of 3.25 C.
+TEST_CASE("a block of Llama 3 405B drops what its norms and SwiGLU have made: 10.5 bytes of 32") {
+  TransformerConfig c = llama3_405b();
+  c.dtype = DType::bf16;
+  const double kept = bytes_kept(c, {c.context}, false);
+  CHECK(kept == doctest::Approx(2 * (6 + 2 / 16.0 + 3 * 3.25)).epsilon(0.005));
+  CHECK(kept - bytes_kept(c, {c.context}, true) == doctest::Approx(2 * (2 + 3.25)).epsilon(1e-9));
+  // What was gathered would have to be sent again, so only SwiGLU's product is dropped.
+  const SequenceCut keeps{c.context, true};
+  CHECK(bytes_kept(c, keeps, false) - bytes_kept(c, keeps, true) ==
+        doctest::Approx(2 * 3.25).epsilon(1e-9));
 }
 
 namespace {

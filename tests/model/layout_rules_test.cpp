@@ -51,6 +51,8 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
   CHECK(contains(said({.pp = 2, .dp_replicate = 2}, 7, kind(dual_pipe, 4)),
                  "its 4 microbatches; the nearest batch is 8"));
   CHECK(said({.pp = 2}, 64, kind(zb_v, 1, 2)) == "nothing was thrown");
+  CHECK(said({.pp = 6}, 64, {.ends_count = true}) == "nothing was thrown");
+  CHECK(contains(said({.pp = 7}, 64, {.ends_count = true}), "The nearest that works: pp 6"));
   NdOptions held = kind(zb_h1, 4);
   held.hold = 3;
   CHECK(contains(said({.pp = 2}, 64, held), "a limit is for the automatic schedule"));

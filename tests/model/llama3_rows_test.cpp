@@ -12,5 +12,6 @@ TEST_CASE("each row has its GPUs, 16M tokens per step, and one sequence per micr
     CHECK(step.options.microbatches * row.dp == step.batch);
     CHECK(layout_works(step.config, step.shape, step.batch, step.options));
   }
-  CHECK(llama3_step(llama3_rows[0], 0).options.checkpoint.what == Recompute::none);
+  CHECK(llama3_step(llama3_rows[0]).options.checkpoint.what == Recompute::none);
+  CHECK(llama3_step(llama3_rows[0], Recompute::all).options.checkpoint.what == Recompute::all);
 }

@@ -217,6 +217,7 @@ TEST_CASE("sequence parallelism and Async-TP with each axis, schedule, ZeRO and 
   check({.tp = 4, .cp = 1}, {.checkpoint = {.what = Recompute::attention}});
   check({.tp = 4, .dp_shard = 2}, {.checkpoint = {.what = Recompute::all}});
   check({.tp = 4}, {.checkpoint = {.what = Recompute::revolve}});
+  check({.tp = 4, .dp_shard = 2}, {.checkpoint = {.what = Recompute::pointwise}});
   for (const PipelineKind kind :
        {PipelineKind::naive, PipelineKind::gpipe, PipelineKind::one_f_one_b})
     check({.tp = 4, .pp = 2}, {.schedule = kind});
@@ -289,7 +290,8 @@ TEST_CASE("activation checkpointing and interleaved pipelines with every axis") 
   plain.attention = AttentionKind::plain;
   plain.attention_dropout = 0.2;
   const Outcome whole_plain = serial(plain);
-  for (const Recompute what : {Recompute::all, Recompute::attention, Recompute::revolve})
+  for (const Recompute what :
+       {Recompute::all, Recompute::attention, Recompute::revolve, Recompute::pointwise})
     for (const Axis axis : dense_axes) {
       const bool selective = what == Recompute::attention;
       if (selective && axis == Axis::cp) continue;  // the ring is blockwise: nothing to drop
@@ -299,6 +301,24 @@ TEST_CASE("activation checkpointing and interleaved pipelines with every axis") 
       if (axis == Axis::pp) options.schedule = PipelineKind::interleaved, options.chunks = 2;
       check_layout(selective ? plain : config, shape, options, selective ? whole_plain : whole);
     }
+}
+
+TEST_CASE("the embedding and the head count as blocks: stages of one entry each, with every axis") {
+  using enum PipelineKind;
+  for (const bool tied : {false, true}) {
+    const TransformerConfig config = config_of(tied ? Dialect::gpt2 : Dialect::llama, tied, 2);
+    const Outcome whole = serial(config);
+    NdOptions options{.microbatches = 2, .schedule = interleaved, .chunks = 2, .ends_count = true};
+    for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp_shard, Axis::dp_replicate}) {
+      MeshShape shape{.pp = 2};
+      shape[axis] = 2;
+      check_layout(config, shape, options, whole);
+    }
+    options.checkpoint = {.what = Recompute::pointwise}, options.zero.stage = 1;
+    check_layout(config, {.pp = 2, .dp_replicate = 2}, options, whole);
+    options.schedule = zb_h1, options.chunks = 1;
+    check_layout(config, {.pp = 4}, options, whole);
+  }
 }
 
 TEST_CASE("a run that catches TrainingDiverged goes on as if the refused step had never been") {

@@ -218,17 +218,32 @@ TEST_CASE("the Trainer runs a pipeline: loss, norm and weights of three clipped 
 }
 
 TEST_CASE("the entries of the stages are the whole stack, each once, blocks shared out evenly") {
-  for (const int64_t layers : {0, 1, 5, 8})
-    for (int stages = 1; stages <= 9; ++stages) {
-      TransformerConfig config;
-      config.layers = layers;
-      int64_t next = 0;
-      for (int stage = 0; stage < stages; ++stage) {
-        const StageLayers mine = stage_entries(config, stages, stage);
-        CHECK(mine.first == next);
-        CHECK(mine.last >= mine.first);
-        next = mine.last;
+  for (const bool ends_count : {false, true})
+    for (const int64_t layers : {0, 1, 5, 8})
+      for (int stages = 1; stages <= 9; ++stages) {
+        TransformerConfig config;
+        config.layers = layers;
+        int64_t next = 0;
+        for (int stage = 0; stage < stages; ++stage) {
+          const StageLayers mine = stage_entries(config, stages, stage, ends_count);
+          CHECK(mine.first == next);
+          CHECK(mine.last >= mine.first);
+          if (ends_count) CHECK((mine.last - mine.first - (layers + 2) / stages) / 2 == 0);
+          next = mine.last;
+        }
+        CHECK(next == layers + 2);
       }
-      CHECK(next == layers + 2);
-    }
+}
+
+TEST_CASE("Llama 3 405B on 16 x 8 stages: the embedding alone, one block each, the head alone") {
+  for (int stage = 0; stage < 128; ++stage) {
+    const StageLayers mine = stage_entries(llama3_405b(), 128, stage, true);
+    CHECK(mine.first == stage);
+    CHECK(mine.last == stage + 1);
+  }
+  // On 16 stages the first and the last have a block less than the others.
+  CHECK(stage_entries(llama3_405b(), 16, 0, true).last - 1 == 7);
+  CHECK(stage_entries(llama3_405b(), 16, 1, true).last -
+            stage_entries(llama3_405b(), 16, 1, true).first ==
+        8);
 }

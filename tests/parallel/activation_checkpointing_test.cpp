@@ -15,7 +15,8 @@ namespace {
 const std::vector<CheckpointOptions> strategies = {
     {Recompute::none},          {Recompute::attention},     {Recompute::all, 1},
     {Recompute::all, 2},        {Recompute::all, 100},      {Recompute::all, 0},
-    {Recompute::revolve, 1, 1}, {Recompute::revolve, 1, 2}, {Recompute::revolve, 1, 100}};
+    {Recompute::revolve, 1, 1}, {Recompute::revolve, 1, 2}, {Recompute::revolve, 1, 100},
+    {Recompute::pointwise}};
 
 // dx and all gradients of one microbatch, as one list.
 std::vector<double> gradients(Layers layers, const Tensor& x, const BatchPosition& place) {

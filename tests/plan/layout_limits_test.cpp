@@ -85,7 +85,7 @@ TEST_CASE("by hand within a tenth of what every tensor adds up to") {
   step.shape = {.tp = 2, .cp = 2, .pp = 2, .dp_replicate = 8};
   step.options.microbatches = 8;
   check(step, "h100x64", 0.1);
-  DescribedStep row = llama3_step(llama3_rows[0], 0);
+  DescribedStep row = llama3_step(llama3_rows[0]);
   row.options.zero.bucket_bytes = int64_t{1} << 25;
   check(row, "h100x8192", 0.1);
 }

@@ -60,5 +60,7 @@ TEST_CASE("pipelines: seconds and bytes as run") {
     options.schedule = kind, options.chunks = chunks;
     CAPTURE(name(kind));
     check(small({.pp = 2, .dp_replicate = 2}, options));
+    options.ends_count = true;
+    check(small({.pp = 2, .dp_replicate = 2}, options));
   }
 }

@@ -62,7 +62,7 @@ struct Spread {
            config.attention != AttentionKind::blockwise;
   }
   bool has_stages() const {
-    return why_no_pipeline().empty() && (stages() == 1 || stages() <= config.layers);
+    return why_no_pipeline().empty() && (stages() == 1 || stages() <= most_stages());
   }
   bool has_zero() const {
     const int stage = options.zero.stage;
@@ -86,6 +86,7 @@ struct Spread {
   int64_t sequence() const { return options.tokens(config); }
   PipelinePlan plan() const { return options.pipeline(); }
   int64_t stages() const { return plan().stages(shape.pp); }
+  int64_t most_stages() const { return config.layers + (options.ends_count ? 2 : 0); }
   std::string why_no_pipeline() const { return why_not(plan(), shape.pp, options.microbatches); }
   int64_t data_ranks() const { return shape.data_ranks(); }
   // Sequences that each data-parallel rank needs.
@@ -175,14 +176,15 @@ inline void Spread::expect_attention(Where where) const {
 // As many stages as there are blocks for: with fewer chunks, or on fewer ranks.
 inline std::string Spread::nearest_stages() const {
   const PipelinePlan plan = this->plan();
+  const int64_t most = most_stages();
   const int64_t least = plan.folds() ? plan.stages(1) : 1;  // of a rank
-  const bool fewer_chunks = !plan.folds() && config.layers / shape.pp > 0;
-  const int64_t pp = fewer_chunks ? shape.pp : std::max<int64_t>(1, config.layers / least);
-  const int64_t chunks = fewer_chunks ? config.layers / shape.pp : plan.folds() ? plan.chunks : 1;
+  const bool fewer_chunks = !plan.folds() && most / shape.pp > 0;
+  const int64_t pp = fewer_chunks ? shape.pp : std::max<int64_t>(1, most / least);
+  const int64_t chunks = fewer_chunks ? most / shape.pp : plan.folds() ? plan.chunks : 1;
   const bool tried = works_with([&](Spread& s) {
     s.shape.pp = static_cast<int>(pp), s.options.chunks = static_cast<int>(chunks);
   });
-  if (least > config.layers) return "1F1B has one stage per rank";
+  if (least > most) return "1F1B has one stage per rank";
   const std::string of_rank = fmt::format("{} chunk{} per rank", chunks, chunks > 1 ? "s" : "");
   const std::string words = pp == shape.pp ? of_rank
                             : plan.folds() || plan.chunks == 1

@@ -2,7 +2,7 @@
 //
 //     tp           sequence_parallel, keep_gathered, pieces
 //     cp           context
-//     pp           schedule, chunks, hold, microbatches
+//     pp           schedule, chunks, ends_count, hold, microbatches
 //     fsdp         fsdp
 //     dp, ep       ddp, naive_gradients or zero
 //     every axis   checkpoint, checkpoint_blocks
@@ -25,8 +25,9 @@ struct NdOptions {
   CheckpointOptions checkpoint = {.what = Recompute::none};
   int64_t checkpoint_blocks = -1;  // its first ones, of each stage; -1: all
   PipelineKind schedule = PipelineKind::one_f_one_b;
-  int chunks = 1;    // stages per rank, of the interleaved ones
-  int64_t hold = 0;  // microbatches that a rank may hold, of the automatic one
+  int chunks = 1;           // stages per rank, of the interleaved ones
+  bool ends_count = false;  // the embedding and the head count as blocks: stage_entries
+  int64_t hold = 0;         // microbatches that a rank may hold, of the automatic one
   ContextParallel context = ContextParallel::ring;
   bool sequence_parallel = false, keep_gathered = false;  // over tp: SequenceCut
   Pieces pieces = Pieces::none;  // Async-TP; with pieces sequence_parallel is meant too

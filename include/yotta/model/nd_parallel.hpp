@@ -195,7 +195,7 @@ void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
   const PipelinePlan plan = options_.pipeline();
   const int pp = mesh_.size(Axis::pp), stages = plan.stages(pp);
   const int stage = stage_on(plan.placement(), mesh_.coordinate(Axis::pp), chunk, pp);
-  const StageLayers entries = stage_entries(config_, stages, stage);
+  const StageLayers entries = stage_entries(config_, stages, stage, options_.ends_count);
   if (config_.tied && stages > 1) options_.zero.apart = {tied_table};
   Stage made;
   LayerAxes axes = mesh_.layer_axes(options_.context, cut_);

@@ -1,9 +1,11 @@
 // A transformer on a pipeline: which entries of its stack a stage has, and one step of training.
 //
 //     L = 6 on 4 stages     embedding, 0, 1 │ 2, 3 │ 4 │ 5, head          blocks shared out evenly
+//     and if ends count     embedding, 0 │ 1, 2 │ 3, 4 │ 5, head          entries shared out evenly
 //
 // The embedding goes with the first stage and the head with the last, so these two hold more than
-// the others; a planner may give them fewer blocks. run_pipelined is what Trainer calls in place of
+// the others. Where both count as blocks, the ends have a block less, as Llama 3's have (Megatron's
+// option account_for_embedding_in_pipeline_split). run_pipelined is what Trainer calls in place of
 // its loop over microbatches.
 #pragma once
 
@@ -18,7 +20,9 @@
 namespace yotta {
 
 // The entries of the transformer's stack, [first, last), that stage `stage` of `stages` has.
-constexpr StageLayers stage_entries(const TransformerConfig& config, int stages, int stage) {
+constexpr StageLayers stage_entries(const TransformerConfig& config, int stages, int stage,
+                                    bool ends_count = false) {
+  if (ends_count) return layers_of_stage(config.layers + 2, stages, stage);
   const StageLayers blocks = layers_of_stage(config.layers, stages, stage);
   return {stage == 0 ? 0 : blocks.first + 1,
           stage + 1 == stages ? config.layers + 2 : blocks.last + 1};

@@ -20,7 +20,8 @@
 //                          of the order of n^2 / k more forwards          Replay(restart_schedule)
 //     the best possible    s checkpoints, one Saved, fewest forwards      Replay(revolve_schedule)
 // "Full" recomputation in papers is C = 1: of each layer only x stays. "Selective" drops only
-// attention's (T, T) arrays: much memory for few FLOPs.
+// attention's (T, T) arrays: much memory for few FLOPs. "Pointwise" drops what no matrix product
+// has made, the outputs of norms and activations. They are made again without a message.
 //
 // Contract: backward_input of what is run again does both halves, I and W, layer by layer, so that
 // nothing computed again outlives the call; its backward_weight has nothing left to do.
@@ -64,6 +65,23 @@ class AttentionCheckpoint : public Sequential {
   YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
 };
 
+// A layer that can drop what it keeps although no matrix product has made it.
+class PointwiseParts {
+ public:
+  virtual ~PointwiseParts() = default;
+  virtual void drop_pointwise(Saved& saved) = 0;
+  virtual void make_pointwise(Saved& saved) = 0;  // again, from what has stayed
+};
+
+// A slice whose layers drop such parts after the forward pass, and make them again when their
+// backward pass comes. Layers without such parts stay as they are.
+class PointwiseCheckpoint : public Sequential {
+ public:
+  using Sequential::Sequential;
+  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
+  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+};
+
 // A slice that is reversed by a schedule: revolve_schedule or restart_schedule of its layers.
 // forward plays it up to the last layer, of which it keeps Saved; backward_input plays the rest.
 // Checkpoints live in Saved.
@@ -85,7 +103,7 @@ class Replay : public Sequential {
   size_t turn_ = 0;  // where forward ends and backward begins: the last layer's reversal
 };
 
-enum class Recompute : uint8_t { none, attention, all, revolve };
+enum class Recompute : uint8_t { none, attention, all, revolve, pointwise };
 
 struct CheckpointOptions {
   Recompute what = Recompute::all;
@@ -141,6 +159,26 @@ Tensor AttentionCheckpoint::forward(const Tensor& x, Saved& saved) {
     // end of exercise 17.5
   }
   return y;
+}
+
+Tensor PointwiseCheckpoint::forward(const Tensor& x, Saved& saved) {
+  Tensor y = x;
+  for (const LayerPtr& layer : layers()) {
+    y = run(*layer, y, saved);
+    if (auto* const parts = dynamic_cast<PointwiseParts*>(layer.get()))
+      parts->drop_pointwise(saved.child(layer->name()));
+  }
+  return y;
+}
+Tensor PointwiseCheckpoint::backward_input(const Tensor& dy, Saved& saved) {
+  Tensor dx = dy;
+  for (size_t i = layers().size(); i-- > 0;) {
+    Layer& layer = *layers()[i];
+    if (auto* const parts = dynamic_cast<PointwiseParts*>(&layer))
+      parts->make_pointwise(saved.child(layer.name()));
+    dx = run_back(layer, dx, saved);
+  }
+  return dx;
 }
 
 Replay::Replay(Layers layers, ReplayActions actions)
@@ -208,6 +246,9 @@ std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& option
   if (options.what == Recompute::attention)
     for (int64_t i = first; i < last; ++i)
       made.push_back(std::make_unique<AttentionCheckpoint>(slice(i, i + 1)));
+  if (options.what == Recompute::pointwise)
+    for (int64_t i = first; i < last; ++i)
+      made.push_back(std::make_unique<PointwiseCheckpoint>(slice(i, i + 1)));
   if (options.what == Recompute::revolve)
     made.push_back(std::make_unique<Replay>(slice(first, last),
                                             revolve_schedule(n, options.snapshots, where)));

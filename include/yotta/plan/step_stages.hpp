@@ -113,6 +113,7 @@ std::string why_no_estimate(const DescribedStep& step) {
   if (o.naive_gradients) return "one all_reduce for each gradient";
   if (step.config.attention == AttentionKind::plain) return "plain attention";
   if (step.config.dropout > 0) return "dropout";
+  if (o.checkpoint.what == Recompute::pointwise) return "pointwise recomputation";
   if (o.checkpoint.what == Recompute::revolve || o.checkpoint.every != 1)
     return "recomputation by slices";
   return "";
@@ -158,8 +159,10 @@ void StepStages::make_layers() {
   axes_ = data_axes();
 }
 std::vector<LayerRun> StepStages::runs_of(int stage) const {
-  const StageLayers blocks = layers_of_stage(step_.config.layers, stages(), stage);
-  const int64_t count = blocks.last - blocks.first, most = step_.options.checkpoint_blocks;
+  const StageLayers entries =
+      stage_entries(step_.config, stages(), stage, step_.options.ends_count);
+  const int64_t ends = (stage == 0 ? 1 : 0) + (stage + 1 == stages() ? 1 : 0);
+  const int64_t count = entries.last - entries.first - ends, most = step_.options.checkpoint_blocks;
   const int64_t again = step_.options.checkpoint.what != Recompute::all ? 0
                         : most < 0                                      ? count
                                                                         : std::min(count, most);
