@@ -10,14 +10,15 @@ _yotta_options() { "$1/build/release/course/$2" --help 2>/dev/null | grep -o -- 
 _yotta() {
   local word=${COMP_WORDS[COMP_CWORD]} words= root
   root=$(dirname "$(readlink -f "${COMP_WORDS[0]}")")
-  if [ "$COMP_CWORD" = 1 ]; then words="autograder bench check clean collect exercise grade handout help hint learn lesson list notebook plan predict reset similarity slides test tour train"; else
+  if [ "$COMP_CWORD" = 1 ]; then words="autograder bench check clean collect doctor exercise grade handout help hint learn lesson list notebook plan predict reset similarity slides test tour train"; else
     case ${COMP_WORDS[1]} in
     autograder) words="--help --exercises --out --visibility" ;;
     bench) words="--help --json $(_yotta_benchmarks "$root" bench)" ;;
     check) words="--help --file --json --verbose --hint --afresh --cut $(_yotta_tasks "$root" check)" ;;
     clean) words="--help" ;;
     collect) words="--help --out" ;;
-    exercise) words="--help" ;;
+    doctor) words="--help --json --packages" ;;
+    exercise) words="--help new verify" ;;
     grade) words="--help --out --json --exercises --jobs --hidden --variant --visibility" ;;
     handout) words="--help --exercises --out --native --no-check" ;;
     help) words="" ;;
@@ -27,10 +28,10 @@ _yotta() {
     list) words="--help --json" ;;
     notebook) words="--help --execute --refresh --format $(_yotta_lessons "$root" notebook)" ;;
     plan) words="$(_yotta_options "$root" plan)" ;;
-    predict) words="--help" ;;
+    predict) words="--help $(_yotta_lessons "$root" predict)" ;;
     reset) words="--help --yes $(_yotta_exercises "$root" reset)" ;;
     similarity) words="--help --against --exercises --threshold --html --json" ;;
-    slides) words="--help --out --markdown" ;;
+    slides) words="--help --out --markdown $(_yotta_lessons "$root" slides)" ;;
     test) words="--help --only --long --json release clang asan tsan" ;;
     tour) words="$(_yotta_options "$root" tour)" ;;
     train) words="$(_yotta_options "$root" train)" ;;

@@ -13,12 +13,13 @@ namespace {
 // What may follow a verb besides its options: one of the shell functions of `lists`.
 std::string follows(const std::string& verb) {
   static const std::map<std::string, std::string> follow = {
-      {"check", "tasks"},      {"hint", "tasks"},     {"learn", "exercises"},
-      {"reset", "exercises"},  {"lesson", "lessons"}, {"notebook", "lessons"},
-      {"bench", "benchmarks"}, {"train", "options"},  {"plan", "options"},
-      {"tour", "options"}};
+      {"check", "tasks"},     {"hint", "tasks"},     {"learn", "exercises"},
+      {"reset", "exercises"}, {"lesson", "lessons"}, {"notebook", "lessons"},
+      {"predict", "lessons"}, {"slides", "lessons"}, {"bench", "benchmarks"},
+      {"train", "options"},   {"plan", "options"},   {"tour", "options"}};
   const auto found = follow.find(verb);
   if (found != follow.end()) return fmt::format("$(_yotta_{} \"$root\" {})", found->second, verb);
+  if (verb == "exercise") return "new verify";
   return verb == "test" ? "release clang asan tsan" : "";
 }
 
@@ -96,6 +97,7 @@ std::vector<VerbWords> all_verbs(std::vector<VerbWords> of_the_runner) {
   all.push_back({"train", "Train the transformer on your own text", {}});
   all.push_back({"plan", "Which layout trains a model fastest on a cluster", {}});
   all.push_back({"clean", "Remove what was built", {"--help"}});
+  all.push_back({"doctor", "Say what works on this machine", {"--help", "--json", "--packages"}});
   all.push_back({"help", "List the verbs", {}});
   std::sort(all.begin(), all.end(),
             [](const VerbWords& a, const VerbWords& b) { return a.name < b.name; });

@@ -22,9 +22,12 @@ Meaning meaning(const char* message, const char* words) { return {std::regex(mes
 // The first that fits counts: what says more comes first.
 std::vector<Meaning> of_const() {
   return {
-      meaning(R"(span<const [^']*'? to '[^']*span<(?!const))",
+      meaning(R"(span<const [^']*'? to (?:non-scalar type )?'[^']*span<(?!const))",
               "A view of const elements cannot become one through which they may be written. Take "
               "span<const T> as the parameter, or copy the elements."),
+      meaning(R"(\bConstData'? to (?:non-scalar type )?'[^']*\bData')",
+              "A ConstData may be read, and a Data may be written too: the one cannot become the "
+              "other. Say ConstData here, or copy_data into an array of your own."),
       meaning(
           R"(as 'this' argument discards|function is not marked const|but method is not marked const)",
           "The object is const here, and the function that you call may change it. Mark that "
@@ -55,6 +58,12 @@ std::vector<Meaning> of_numbers() {
       meaning(
           R"(to binary 'operator%'|invalid operands to binary expression \('(?:double|float)' and)",
           "The operator % is for whole numbers only. For double there is std::fmod."),
+      meaning(R"(call to non-'constexpr' function|non-constexpr function '[^']+' cannot be used)",
+              "A constexpr function may run while the program is compiled, so it may call only "
+              "constexpr functions. Mark the other one constexpr too, and give it its body above."),
+      meaning(R"(of non-literal type)",
+              "A constexpr function has no variables of types that free something in the end, such "
+              "as std::vector or std::unique_ptr. Do without, or use a std::array."),
       meaning(R"(not a constant expression)",
               "This must be known when the program is compiled, as the N of array<T, N> is. A "
               "parameter is not: use std::vector, or a constexpr constant."),
@@ -106,7 +115,9 @@ std::vector<Meaning> of_punctuation() {
       meaning(R"(expected [^\n]*';')",
               "A semicolon is missing, here or at the end of the line above; or an operator or a "
               "bracket is."),
-      meaning(R"(stray '|non-ASCII|unexpected character)",
+      meaning(R"(function.definition is not allowed here)",
+              "A function begins here inside of another one: a brace { above it is never closed."),
+      meaning(R"(stray '|non-ASCII|unexpected character|extended character)",
               "This character is no part of C++. Was it copied from a page or a PDF?"),
       meaning(R"(expected (?:primary-|unqualified-id|expression))",
               "Here the compiler does not find what it expects. Look just before this place, and "
@@ -154,6 +165,9 @@ std::vector<Meaning> of_types() {
               "The function promises a value: return needs one."),
       meaning(R"(inconsistent deduction for auto|'auto' in return type deduced as)",
               "The function says auto and returns two types. Let all its returns have one."),
+      meaning(R"(assignment used as truth value|result of an assignment as a condition)",
+              "One = writes to the variable, and the condition is what was written. To compare, "
+              "write ==."),
       meaning(R"(has no initializer|requires an initializer|deduced type 'auto')",
               "auto takes its type from a value, so it needs one: auto x = ...;"),
       meaning(
@@ -170,7 +184,7 @@ std::vector<Meaning> of_types() {
       meaning(R"(expression is not assignable|lvalue required as left operand)",
               "What stands to the left of = must be a variable. Is == meant?"),
       meaning(
-          R"(could not convert|cannot convert|no viable conversion|no known conversion|invalid conversion|cannot initialize)",
+          R"(could not convert|cannot convert|to non-scalar type|no viable conversion|no known conversion|invalid conversion|cannot initialize)",
           "A value of one type is given where another is needed, and there is no way from the "
           "one to the other. The message names both."),
       meaning(R"(no matching function)",

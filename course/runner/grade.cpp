@@ -68,7 +68,8 @@ std::string why_it_ended(const Ending& ending, double seconds) {
   if (ending.signal == SIGSEGV || ending.signal == SIGBUS)
     return fmt::format(
         "it crashed with {} ({}): an address that is not yours. An index past the end, a chunk "
-        "written where it has no room, or a pointer that is null?",
+        "written where it has no room, a pointer that is null, or a function that calls itself "
+        "without end, until the stack is full?",
         ending.signal == SIGSEGV ? "SIGSEGV" : "SIGBUS", strsignal(ending.signal));
   if (ending.signal == SIGABRT)
     return "it crashed with SIGABRT: memory was overwritten, or an exception left a place where "

@@ -81,10 +81,17 @@ std::string lesson_text(const std::string& exercise) {
   return "There is no lesson of this number.";
 }
 
+// What another call of this program has said, which begins with its name.
+std::string without_name(const std::string& said) {
+  const std::string name = "yotta: ";
+  return said.starts_with(name) ? said.substr(name.size()) : said;
+}
+
 // The student's file, copied from the starter if there is none.
 std::string begun_file(const Exercise& exercise) {
-  fs::create_directories(fs::path(exercise.work_copy()).parent_path());
-  if (!fs::exists(exercise.work_copy())) run_here({"reset", exercise.id, "--yes"});
+  if (fs::exists(exercise.work_copy())) return exercise.work_copy();
+  const std::string said = run_here({"reset", exercise.id, "--yes"});
+  if (!fs::exists(exercise.work_copy())) throw std::runtime_error(without_name(said));
   return exercise.work_copy();
 }
 
@@ -178,6 +185,7 @@ class Session {
 // Without a terminal: in plain lines.
 int in_lines(const State& state, const LearnOptions& options) {
   fmt::print("{}\n", study::page_text(state, 100));
+  std::fflush(stdout);
   const Exercise exercise = choose_exercise(state.exercise().id).exercise;
   set_current_exercise(exercise.id);
   Watch watch(options.poll);

@@ -146,13 +146,14 @@ std::string task_row(const State& state) {
   return "";
 }
 
-std::string statement_page(const State& state) {
+// `help`: how to see the lesson and a hint.
+std::string statement_page(const State& state, const std::string& help) {
   const Task& task = state.open();
   return fmt::format("{}: {} ({} points)\n", task.id, task.title, task.of) + task_row(state) +
          fmt::format(
              "Write it between the marks \"exercise {0}\" and \"end of exercise {0}\", and "
-             "save. o shows the lesson, h a hint.\n\n",
-             task.id) +
+             "save. {1}\n\n",
+             task.id, help) +
          state.exercise().statement;
 }
 
@@ -196,7 +197,7 @@ std::string list_page(const State& state) {
 
 std::string page(const State& state) {
   switch (state.page) {
-    case Page::statement: return statement_page(state);
+    case Page::statement: return statement_page(state, "o shows the lesson, h a hint.");
     case Page::verdict: return verdict_page(state);
     case Page::hints: return hints_page(state);
     case Page::list: return list_page(state);
@@ -283,8 +284,11 @@ int last_scroll(const State& state, int width, int height) {
 std::string page_text(const State& state, int width) {
   std::string text;
   for (const std::string& line : head(state, width, 100)) text += line + "\n";
+  const std::string help = fmt::format(
+      "./yotta hint {} shows a hint. That it fails at first is expected: nothing is written yet.",
+      state.open().id);
   text += "\n";
-  for (const std::string& line : wrapped(page(state), width)) text += line + "\n";
+  for (const std::string& line : wrapped(statement_page(state, help), width)) text += line + "\n";
   return text;
 }
 

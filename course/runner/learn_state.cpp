@@ -123,7 +123,7 @@ void move(State& state, int lines) {
 
 bool list_key(State& state, const std::string& key) {
   if (state.page != Page::list) return false;
-  if (key == "/") state.typing = true;
+  if (key == "/") state.typing = true, state.search.clear(), state.chosen = 0;
   if (key == "f") state.which = static_cast<Which>((static_cast<int>(state.which) + 1) % 3);
   if (key == "f") state.chosen = 0;
   return key == "/" || key == "f";

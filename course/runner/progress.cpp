@@ -82,7 +82,14 @@ std::string lock_file() {
     throw std::runtime_error(fmt::format(
         "cannot make the folder {} for your work: {}. The variable YOTTA_WORK names another one",
         work_folder(), error.message()));
-  return work_folder() + "/.progress.lock";
+  const std::string lock = work_folder() + "/.progress.lock";
+  if (!fs::exists(lock) ? access(work_folder().c_str(), W_OK) != 0
+                        : access(lock.c_str(), W_OK) != 0)
+    throw std::runtime_error(fmt::format(
+        "cannot write to {}, where your work and its points are kept: {}. The variable YOTTA_WORK "
+        "names another folder",
+        work_folder(), std::strerror(errno)));
+  return lock;
 }
 
 // Under the lock. A file that is no JSON is kept beside it, and a new one is begun.

@@ -479,6 +479,15 @@ TEST_CASE("12.4: large logits do not overflow") {
            fmt::format("logits near {}: expected a loss of {:.6f}, got {:.6f}", sign * 900,
                        at.loss(), found.loss));
   }
+  Logits apart;  // rows near 900, 0 and -900
+  for (int64_t i = 0; double& number : apart.z.span<double>())
+    number += 900.0 * static_cast<double>(1 - i++ / apart.V);
+  const double found = run(apart, 0).loss;
+  expect(std::abs(found - apart.loss()) < tolerance,
+         fmt::format("rows of logits near 900, 0 and -900: expected a loss of {:.6f}, got {:.6f}. "
+                     "Each row has a largest logit of its own: with another row's its exponents "
+                     "are all 0",
+                     apart.loss(), found));
 }
 
 TEST_CASE("12.5: o and L are those of all keys at once, however many keys come at a time") {
@@ -502,10 +511,10 @@ TEST_CASE("12.5: large scores, early or late, do not overflow") {
                  : "The first scores are -900 and the last 900; e^-900 is 0 and e^900 is infinite: "
                    "take m, the largest score so far, out of every exponent";
     for (const int64_t block : {1, 2}) {
-      expect_finite(
-          run_online(head, block),
-          fmt::format("scores of {} and {}, {} keys at a time", 900 * sign, -900 * sign, block),
-          why);
+      expect_finite(run_online(head, block),
+                    fmt::format("scores of {} and {}, {} key{} at a time", 900 * sign, -900 * sign,
+                                block, block == 1 ? "" : "s"),
+                    why);
       expect_online(head, block);
     }
   }

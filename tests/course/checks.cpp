@@ -370,6 +370,10 @@ TEST_CASE("the shells' completions are fresh, and complete verbs, options and ex
     return ending.output;
   };
   CHECK(completed("che") == "check\n");
+  CHECK(completed("doc") == "doctor\n");
+  CHECK(contains(completed("predict 1"), "18_pipeline"));
+  CHECK(contains(completed("slides 1"), "18_pipeline"));
+  CHECK(completed("exercise ver") == "verify\n");
   CHECK(completed("check --fi") == "--file\n");
   CHECK(completed("check 03.") == "03.1 03.2 03.3 03.4\n");
   CHECK(completed("reset 03") == "03 03_matmul\n");

@@ -35,6 +35,12 @@ const std::vector<Slip> errors = {
     {"template <class T> struct span { T* p; };\nvoid g(span<float> x);\nvoid f(span<const float> "
      "y) { g(y); }",
      "A view of const elements"},
+    {"template <class T> struct span { T* p; };\nvoid f(span<const float> y) { span<float> x = y; "
+     "}",
+     "A view of const elements"},
+    {"struct ConstData {}; struct Data {}; void f(ConstData in) { Data out = in; }",
+     "Say ConstData here"},
+    {"struct A {}; struct B {}; void f(A a) { B b = a; }", "no way from the one to the other"},
     {"struct A {}; void f() { A a; int x = a; }", "no way from the one to the other"},
     {"struct A {}; void g(A a); void f(int x) { g(x); }", "no way from the one to the other"},
     {"void f() { const int a; }", "needs its value where it is declared"},
@@ -49,6 +55,10 @@ const std::vector<Slip> errors = {
     {"int f() { int a = 1\n  return a; }", "A semicolon is missing"},
     {"int f(int a) { for (int i = 0; i < a i++) a += i; return a; }", "A semicolon is missing"},
     {"int f() { if (true) { return 1;", "A brace { is never closed"},
+    {"void f() { if (true) {\n}\nvoid g() { }\n", "a brace { above it is never closed"},
+    {"int f(int n) { return n \xe2\x80\x93 1; }", "no part of C++"},
+    {"constexpr int f(int n) { struct A { A() {} ~A() {} }; A a; return n; }",
+     "Do without, or use a std::array"},
     {"int f() { return 1; } }", "one brace } too many"},
     {"int f(int a) { return (a + 1; }", "A bracket is missing"},
     {"int g(int a, int b); int f() { return g(1); }", "another number of arguments"},
@@ -81,6 +91,7 @@ const std::vector<Slip> warnings = {
     {"bool f(int a, unsigned long b) { return a < b; }", "-1 counts as a huge number"},
     {"int& f() { int a = 1; return a; }", "gone when the function ends"},
     {"int f(bool a) { if (a) return 1; }", "can end without a return"},
+    {"int f(int a) { if (a = 1) return 2; return a; }", "To compare, write =="},
 };
 
 // All files in one run of the compiler: each has its own messages.

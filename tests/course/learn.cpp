@@ -266,6 +266,8 @@ TEST_CASE("the list is searched, filtered and jumped from") {
   state.at = 1;
   CHECK(after(state, {"l"}).chosen == 1);  // the exercise that is shown
   CHECK(contains(seen(after(state, {"l", "/", "R", "i"})), "1 of 2\n"));
+  // a search begins anew
+  CHECK(after(state, {"l", "/", "R", "i", "enter", "escape", "l", "/", "u"}).search == "u");
 }
 
 TEST_CASE("the other keys: check all, lesson, run again, statement, quit") {
@@ -432,7 +434,22 @@ TEST_CASE("without a terminal there are plain lines, one verdict and its status"
   CHECK(ending.status == 1);
   CHECK_MESSAGE(contains(ending.output, "load_tile: all threads"), ending.output);
   CHECK_MESSAGE(contains(ending.output, "0 of 100 points"), ending.output);
+  CHECK_MESSAGE(contains(ending.output, "That it fails at first is expected"), ending.output);
+  CHECK_FALSE(contains(ending.output, "o shows the lesson"));  // a key
   CHECK_FALSE(contains(ending.output, "\033"));
+}
+
+TEST_CASE("a work folder that cannot be written is named, with what to try") {
+  for (const char* verb : {"learn 03", "check 03", "hint 03", "reset 03 --yes"})
+    CHECK_MESSAGE(
+        contains(runner::run_limited(
+                     {"sh", "-c",
+                      fmt::format("YOTTA_WORK=/dev/null/work '{}/course/runner' {} </dev/null",
+                                  YOTTA_BUILD_DIR, verb)},
+                     yotta_test::longest_wait)
+                     .output,
+                 "The variable YOTTA_WORK names another"),
+        verb);
 }
 
 TEST_CASE("without a terminal --watch grades each save, until it is ended") {
