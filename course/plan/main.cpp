@@ -139,14 +139,13 @@ void confirm(const Plan& plan, int count) {
 }
 
 // A folder with weights is loaded; a model without has its sizes in the command.
-TrainFrom train_from(const Arguments& a, const PlanRequest& request) {
+TrainFrom train_from(const Arguments& a) {
   const std::filesystem::path path = a.model;
   const bool is_folder = std::filesystem::is_directory(path);
   const auto has = [&](const char* name) { return std::filesystem::exists(path / name); };
   const bool has_weights =
       is_folder && (has("model.safetensors") || has("model.safetensors.index.json"));
-  const bool has_sizes = request.config.dialect == Dialect::gpt2 || !request.config.tied;
-  return {has_weights || !has_sizes ? a.model : "", a.cluster};
+  return {has_weights ? a.model : "", a.cluster};
 }
 
 void print_launch(const Plan& plan, const TrainFrom& from) {
@@ -225,7 +224,7 @@ int plan_and_print(const Arguments& a) {
   if (plan.best.empty()) fmt::print("No layout fits.\n\n");
   fmt::print("Why others lose ({} slower meshes, {} refused):\n{}\n", plan.losers.size(),
              plan.refused.size(), losers_text(plan, static_cast<size_t>(a.losers)));
-  const TrainFrom from = train_from(a, request);
+  const TrainFrom from = train_from(a);
   if (!a.svg.empty())
     write_file(a.svg, frontier_svg(plan, fmt::format("layouts of {} on {}", a.model, a.cluster)));
   if (!a.json.empty()) write_json(a.json, plan, from);

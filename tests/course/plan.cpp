@@ -70,18 +70,20 @@ TEST_CASE("the table, the picture, the losers, a confirmation and the commands; 
 }
 
 TEST_CASE(
-    "a command that is printed runs as it stands: of a model by its sizes, and of a mixture") {
+    "a command that is printed runs as it stands: of a model by its sizes, tied, and a mixture") {
   const TemporaryFolder folder;
-  for (const std::string& mixture :
-       {std::string(), std::string(R"(, "num_local_experts": 4, "num_experts_per_tok": 2)")}) {
+  for (const auto& [mixture, tied] :
+       {std::pair{std::string(), "false"},
+        {std::string(), "true"},
+        {std::string(R"(, "num_local_experts": 4, "num_experts_per_tok": 2)"), "false"}}) {
     const std::string model = folder.path() / "config.json", json = folder.path() / "plan.json";
     std::ofstream(model) << (mixture.empty() ? R"({"model_type": "llama")"
                                              : R"({"model_type": "mixtral")")
                          << R"(, "hidden_size": 64, "intermediate_size": 96,
       "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
       "vocab_size": 256, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
-      "rope_theta": 10000, "tie_word_embeddings": false, "hidden_act": "silu")"
-                         << mixture << "}";
+      "rope_theta": 10000, "hidden_act": "silu", "tie_word_embeddings": )"
+                         << tied << mixture << "}";
     const Outcome found = plan("--model " + model + " --cluster h100x4 --tokens 512 --seq 64 " +
                                "--dtype f32 --confirm 1 --best 3 --json " + json);
     CAPTURE(found.text);
@@ -93,6 +95,7 @@ TEST_CASE(
       REQUIRE(command.starts_with(start));
       CHECK(has(command, "--cluster h100x4"));
       CHECK(has(command, "--experts 4") == !mixture.empty());
+      CHECK(has(command, "--tied") == (tied == std::string("true")));
       const Outcome run = outcome_of(from_ctest("YOTTA_TRAIN"),
                                      command.substr(start.size()) + " --steps 1 --sample 0");
       CAPTURE(run.text);
