@@ -88,6 +88,8 @@ TEST_CASE(
                                "--dtype f32 --confirm 1 --best 3 --json " + json);
     CAPTURE(found.text);
     REQUIRE(found.status == 0);
+    CHECK(has(found.text, "ms a step"));
+    CHECK(!has(found.text, "e-05e9"));
     std::ifstream file(json);
     for (const auto& each : nlohmann::json::parse(file)["best"]) {
       const std::string command = each["train_command"], start = "./yotta train ";
@@ -102,6 +104,16 @@ TEST_CASE(
       CHECK(run.status == 0);
     }
   }
+}
+
+TEST_CASE("where nothing fits, JSON has all that was refused and none that is best") {
+  const TemporaryFolder folder;
+  const std::string json = folder.path() / "plan.json";
+  CHECK(plan("--model llama3-405b --cluster h100x8 --tokens 64K --json " + json).status == 1);
+  std::ifstream file(json);
+  const auto written = nlohmann::json::parse(file);
+  CHECK(written["best"] == nlohmann::json::array());
+  CHECK(written["refused"].size() > 5);
 }
 
 TEST_CASE("other chips have H100's kernels, and the plan says so; one sequence is one") {
@@ -150,12 +162,28 @@ TEST_CASE("rows that no run can have calibrate nothing") {
   }
 }
 
+TEST_CASE("a measured batch is not cut down to the critical one") {
+  const TemporaryFolder folder;
+  const std::string log = folder.path() / "steps.csv";
+  std::ofstream(log) << "fsdp,microbatches,batch,step_seconds\n8,8,64,5.5\n";
+  const auto fit = [&](const std::string& more) {
+    const std::string text = plan(small + "--confirm 0 --calibrate " + log + more).text;
+    const size_t line = text.find("predictions were");
+    return text.substr(line, text.find('\n', line) - line);
+  };
+  CHECK(fit("").starts_with("predictions were "));
+  CHECK(fit(" --critical-batch 256K") == fit(""));
+}
+
 TEST_CASE("a log of another model, of another recomputation, or with another column is refused") {
   const TemporaryFolder folder;
   const std::string log = folder.path() / "log";
   for (const auto& [text, words] :
        {std::pair{R"({"fsdp": 8, "parameters": 1000, "step_seconds": 5})",
                   "a run of a model with 1000 parameters, and that of --model has 8030261248"},
+        {R"([{"fsdp": 8, "dtype": "bf16", "step_seconds": 5}, )"
+         R"({"fsdp": 8, "dtype": "f32", "step_seconds": 5}])",
+         "log, run 2: a run in f32, and the plan is in bf16: give --dtype f32"},
         {R"({"fsdp": 8, "recompute": "sqrt", "step_seconds": 5})", "a run with --recompute sqrt"},
         {"fsdp,microbatch,step_seconds\n8,8,5\n",
          "no column is called 'microbatch'; known are tp, cp, pp"}}) {
@@ -192,6 +220,6 @@ TEST_CASE("wrong input is named") {
   const Outcome none =
       plan("--model llama3-405b --cluster h100x8 --tokens 64K --confirm 0 --losers 2");
   CHECK(none.status == 1);
-  CHECK(has(none.text, "No layout fits."));
+  CHECK(has(none.text, "No layout fits. The smallest: "));
   CHECK(has(none.text, "does not fit: "));
 }
