@@ -91,7 +91,9 @@ TEST_CASE(
     CHECK(has(found.text, "ms a step"));
     CHECK(!has(found.text, "e-05e9"));
     std::ifstream file(json);
-    for (const auto& each : nlohmann::json::parse(file)["best"]) {
+    const auto written = nlohmann::json::parse(file);  // outlives the loop
+    REQUIRE(written["best"].size() == 3);
+    for (const auto& each : written["best"]) {
       const std::string command = each["train_command"], start = "./yotta train ";
       CAPTURE(command);
       REQUIRE(command.starts_with(start));
