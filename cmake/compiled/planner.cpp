@@ -3,3 +3,4 @@
 #include "yotta/plan/launch_options.hpp"
 #include "yotta/plan/planner.hpp"
 #include "yotta/plan/step_estimate.hpp"
+#include "yotta/plan/train_command.hpp"

@@ -85,15 +85,15 @@ void calibrate_with(const std::string& log, PlanRequest& request) {
 }
 
 // The same layout with no more microbatches than show what happens: later ones repeat it.
+int64_t enough(const Layout& layout) { return int64_t{2} * layout.shape.pp; }
 DescribedStep shortened(const PlanRequest& request, const Layout& layout) {
   Layout fewer = layout;
-  const int64_t enough = 2 * layout.shape.pp;
   DescribedStep step = described(request, layout);
-  if (layout.microbatches <= enough) return step;
-  fewer.microbatches = enough;
+  if (layout.microbatches <= enough(layout)) return step;
+  fewer.microbatches = enough(layout);
   const int64_t sequences = request.batch() / layout.shape.data_ranks() / layout.microbatches;
   step = described(request, fewer);
-  step.batch = enough * sequences * layout.shape.data_ranks();
+  step.batch = enough(layout) * sequences * layout.shape.data_ranks();
   return step;
 }
 
@@ -107,12 +107,12 @@ std::vector<std::string> confirmed(const Plan& plan, size_t i) {
   const DescribedFigures run = run_described(seen, step);
   return {std::to_string(i + 1),
           std::to_string(step.options.microbatches),
-          fmt::format("{:.4f}", searched.seconds),
-          fmt::format("{:.4f}", formula.seconds),
-          fmt::format("{:.4f}", run.seconds),
+          fmt::format("{:.4g}", searched.seconds),
+          fmt::format("{:.4g}", formula.seconds),
+          fmt::format("{:.4g}", run.seconds),
           fmt::format("{:+.1f}%", 100 * (formula.seconds / run.seconds - 1)),
-          fmt::format("{:.2f}", formula.memory.bytes() / 1e9),
-          fmt::format("{:.2f}", static_cast<double>(run.bytes) / 1e9)};
+          fmt::format("{:.4g}", formula.memory.bytes() / 1e9),
+          fmt::format("{:.4g}", static_cast<double>(run.bytes) / 1e9)};
 }
 
 // Runs the best under the clock: the code itself, one live rank a stage.
@@ -122,31 +122,35 @@ void confirm(const Plan& plan, int count) {
   console::Progress progress("running", static_cast<int64_t>(most));
   console::Table table(
       {"", "microbatches", "search s", "formula s", "run s", "off", "formula GB", "run GB"});
-  bool has_cp = false;
+  bool has_cp = false, is_shorter = false;
   for (size_t i = 0; i < most; ++i) {
     progress.update(static_cast<int64_t>(i), text_of(plan.best[i].layout));
     table.row(confirmed(plan, i));
+    is_shorter = is_shorter || plan.best[i].layout.microbatches > enough(plan.best[i].layout);
     has_cp = has_cp || plan.best[i].layout.shape.cp > 1 || plan.best[i].layout.shape.ep > 1;
   }
   progress.update(static_cast<int64_t>(most));
   progress.finish();
-  fmt::print("Run under the clock, with links as slow as the slowest of each group:\n{}\n",
+  fmt::print("Run under the clock, with links as slow as the slowest of each group:\n{}",
              table.text());
+  if (is_shorter)
+    fmt::print(
+        "Steps of more microbatches are run with 2 for each stage: later ones repeat them.\n");
   if (has_cp)
     fmt::print(
         "With cp or ep the run gives all axes that sum gradients the slowest link of them, and so "
-        "does \"formula\"; the search gives each its own.\n\n");
+        "does \"formula\"; the search gives each its own.\n");
+  fmt::print("\n");
 }
 
 // A folder with weights is loaded; a model without has its sizes in the command.
-TrainFrom train_from(const Arguments& a, const PlanRequest& request) {
+TrainFrom train_from(const Arguments& a) {
   const std::filesystem::path path = a.model;
   const bool is_folder = std::filesystem::is_directory(path);
   const auto has = [&](const char* name) { return std::filesystem::exists(path / name); };
   const bool has_weights =
       is_folder && (has("model.safetensors") || has("model.safetensors.index.json"));
-  const bool has_sizes = request.config.dialect == Dialect::gpt2 || !request.config.tied;
-  return {has_weights || !has_sizes ? a.model : "", a.cluster};
+  return {has_weights ? a.model : "", a.cluster};
 }
 
 void print_launch(const Plan& plan, const TrainFrom& from) {
@@ -192,14 +196,21 @@ void write_json(const std::string& path, const Plan& plan, const TrainFrom& from
 void print_head(const Plan& plan) {
   const PlanRequest& r = plan.request;
   const double tokens = static_cast<double>(r.batch() * r.sequence);
-  fmt::print("{:.3g}e9 parameters on {}, {} sequence{} of {} tokens per step\n",
-             static_cast<double>(parameters(r.config)) / 1e9, r.cluster.name, r.batch(),
-             r.batch() == 1 ? "" : "s", r.sequence);
+  const auto all = static_cast<double>(parameters(r.config));
+  fmt::print("{} parameters on {}, {} sequence{} of {} tokens per step\n",
+             all < 1e6 ? fmt::format("{:.0f}", all) : fmt::format("{:.3g}e9", all / 1e9),
+             r.cluster.name, r.batch(), r.batch() == 1 ? "" : "s", r.sequence);
   if (r.critical_batch > 0 && r.critical_batch < r.tokens)
     fmt::print("The batch is {:.3g} tokens, as large as still helps, in place of {:.3g}\n", tokens,
                static_cast<double>(r.tokens));
   fmt::print("{} layouts, {} of which fit in {:.0f} GB; {} estimated in full\n\n", plan.layouts,
              plan.fitting, r.memory() / 1e9, plan.estimated);
+}
+
+void print_none(const Plan& plan) {
+  const auto& [layout, why] = plan.smallest;
+  fmt::print("No layout fits.{}\n\n",
+             layout.empty() ? "" : fmt::format(" The smallest: {}\n  {}", layout, why));
 }
 
 // Whose kernels the shares of the peak are from.
@@ -222,10 +233,10 @@ int plan_and_print(const Arguments& a) {
   const Plan plan = make_plan(request, {.best = a.best});
   print_head(plan);
   if (!plan.best.empty()) fmt::print("{}\n{}\n", best_text(plan), plan_picture(plan));
-  if (plan.best.empty()) fmt::print("No layout fits.\n\n");
+  if (plan.best.empty()) print_none(plan);
   fmt::print("Why others lose ({} slower meshes, {} refused):\n{}\n", plan.losers.size(),
              plan.refused.size(), losers_text(plan, static_cast<size_t>(a.losers)));
-  const TrainFrom from = train_from(a, request);
+  const TrainFrom from = train_from(a);
   if (!a.svg.empty())
     write_file(a.svg, frontier_svg(plan, fmt::format("layouts of {} on {}", a.model, a.cluster)));
   if (!a.json.empty()) write_json(a.json, plan, from);

@@ -9,16 +9,21 @@
 
 namespace yotta {
 
+// Small models take milliseconds and megabytes.
 std::string best_text(const Plan& plan) {
-  console::Table table({"", "s a step", "TFLOP/s", "MFU", "bubble", "exposed", "GB", "layout"});
+  const StepEstimate& best = plan.best[0].estimate;
+  const bool is_short = best.seconds < 0.1, is_small = best.memory.bytes() < 0.1e9;
+  console::Table table({"", is_short ? "ms a step" : "s a step", "TFLOP/s", "MFU", "bubble",
+                        "exposed", is_small ? "MB" : "GB", "layout"});
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const StepEstimate& e = plan.best[i].estimate;
-    table.row({std::to_string(i + 1), fmt::format("{:.3f}", e.seconds),
-               fmt::format("{:.0f}", e.flops_a_second() / 1e12),
-               fmt::format("{:.1f}%", 100 * e.mfu),
+    const double tera = e.flops_a_second() / 1e12;
+    table.row({std::to_string(i + 1), fmt::format("{:.3f}", e.seconds * (is_short ? 1e3 : 1)),
+               fmt::format("{:.{}f}", tera, tera < 10 ? 2 : 0), fmt::format("{:.1f}%", 100 * e.mfu),
                fmt::format("{:.1f}%", 100 * e.bubble / e.seconds),
                fmt::format("{:.1f}%", 100 * e.exposed() / e.seconds),
-               fmt::format("{:.1f}", e.memory.bytes() / 1e9), text_of(plan.best[i].layout)});
+               fmt::format("{:.1f}", e.memory.bytes() / (is_small ? 1e6 : 1e9)),
+               text_of(plan.best[i].layout)});
   }
   return table.text();
 }

@@ -66,10 +66,10 @@ namespace {
 using Row = std::map<std::string, std::string>;
 
 // Of a table. A log has more keys than these.
-constexpr std::array<const char*, 17> columns = {
-    "tp",           "cp",       "pp",     "ep",       "fsdp",        "dp",
-    "microbatches", "schedule", "chunks", "zero",     "recomputed",  "recompute",
-    "tp_kind",      "cp_kind",  "batch",  "sequence", "step_seconds"};
+constexpr std::array<const char*, 18> columns = {
+    "tp",           "cp",       "pp",     "ep",       "fsdp",       "dp",
+    "microbatches", "schedule", "chunks", "zero",     "recomputed", "recompute",
+    "tp_kind",      "cp_kind",  "batch",  "sequence", "dtype",      "step_seconds"};
 
 std::vector<Row> rows_of_json(const std::string& text, const std::string& path) {
   nlohmann::json json;
@@ -199,6 +199,14 @@ Layout layout_of_row(const RowReader& row, const std::string& path) {
 
 namespace {
 
+// A log of train says the type of its weights.
+void expect_dtype(const RowReader& row, const PlanRequest& request, const std::string& path) {
+  const std::string planned = name(request.config.dtype), logged = row.word("dtype", planned);
+  if (logged != planned)
+    fail(Where::current(), "--calibrate {}: a run in {}, and the plan is in {}: give --dtype {}",
+         path, logged, planned, logged);
+}
+
 // A log of train says how many parameters its model has.
 bool names_model(const RowReader& row, const PlanRequest& request, const std::string& path) {
   const double logged = row.number("parameters", 0);
@@ -214,6 +222,7 @@ bool names_model(const RowReader& row, const PlanRequest& request, const std::st
 MeasuredStep step_of_row(const RowReader& row, const PlanRequest& request,
                          const std::string& path) {
   PlanRequest of_row = request;
+  of_row.critical_batch = 0;  // a limit of what is planned, not of what was measured
   of_row.sequence = row.whole("sequence", static_cast<int>(request.sequence));
   of_row.tokens = row.whole("batch", static_cast<int>(request.batch())) * of_row.sequence;
   const double seconds = row.number("step_seconds", 0);
@@ -237,10 +246,13 @@ MeasuredSteps measured_steps(const std::string& path, const PlanRequest& request
   const size_t first = text.find_first_not_of(" \t\r\n");
   const bool is_json = first != text.npos && (text[first] == '{' || text[first] == '[');
   MeasuredSteps measured;
-  for (const Row& row : is_json ? rows_of_json(text, path) : rows_of_table(text, path)) {
-    const RowReader reader(row, path);
-    measured.names_model = names_model(reader, request, path) && measured.names_model;
-    measured.steps.push_back(step_of_row(reader, request, path));
+  const std::vector<Row> rows = is_json ? rows_of_json(text, path) : rows_of_table(text, path);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::string place = rows.size() == 1 ? path : fmt::format("{}, run {}", path, i + 1);
+    const RowReader reader(rows[i], place);
+    expect_dtype(reader, request, place);
+    measured.names_model = names_model(reader, request, place) && measured.names_model;
+    measured.steps.push_back(step_of_row(reader, request, place));
   }
   if (measured.steps.empty()) fail(Where::current(), "--calibrate {}: there is no run in it", path);
   return measured;

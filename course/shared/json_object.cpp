@@ -28,7 +28,7 @@ void JsonObject::set(const std::string& name, const JsonObject& value) {
   state_->json[name] = value.state_->json;
 }
 void JsonObject::set(const std::string& name, const std::vector<JsonObject>& values) {
-  nlohmann::ordered_json& list = state_->json[name];
+  nlohmann::ordered_json& list = state_->json[name] = nlohmann::ordered_json::array();
   for (const JsonObject& value : values) list.push_back(value.state_->json);
 }
 

@@ -32,7 +32,7 @@ struct Arguments {
   std::string gradient_dtype = "f32", gather_dtype, router = "softmax";
   std::string device = "cpu", matmul = "cublas", diloco, absent, requeue;
   int64_t kv_heads = 0, feed_forward = 0;
-  bool untied = false;
+  bool untied = false, tied = false;
   std::string recover;
   Tolerance tolerance;
   int spares = 0;
@@ -59,7 +59,8 @@ void add_model_options(Options& to, Arguments& a) {
   to.add("--dtype", a.dtype,
          "of weights and activations: f32; or bf16, with f32 master weights and gradients",
          one_of({"f32", "bf16"}));
-  to.add_flag("--untied", a.untied, "an output matrix of its own");
+  to.add_flag("--untied", a.untied, "an output matrix of its own, as Llama's dialect has it");
+  to.add_flag("--tied", a.tied, "the output matrix is the token table, as GPT-2's dialect has it");
 }
 void add_mixture_options(Options& to, Arguments& a) {
   MixtureConfig& m = a.plan.model.mixture;
@@ -366,6 +367,7 @@ void expect_same_sizes(const Options& options, const Arguments& a, const Transfo
   expect("--feed-forward", a.feed_forward > 0 ? a.feed_forward : saved.feed_forward,
          saved.feed_forward);
   expect("--untied", true, !saved.tied);
+  expect("--tied", true, saved.tied);
   expect("--experts", m.mixture.experts, saved.mixture.experts);
   expect("--top-k", m.mixture.top_k, saved.mixture.top_k);
   expect("--shared-experts", m.mixture.shared, saved.mixture.shared);
@@ -407,7 +409,9 @@ void settle_model(const Options& options, Arguments& a) {
     // SwiGLU has three matrices: 8/3 C keeps its size that of two of 4 C; a multiple of 16.
     const int64_t usual = llama ? (8 * m.width / 3 + 15) / 16 * 16 : 4 * m.width;
     m.feed_forward = a.feed_forward > 0 ? a.feed_forward : usual;
-    m.tied = !llama && !a.untied;
+    if (a.tied && a.untied)
+      fail(Where::current(), "--tied and --untied say the opposite of each other; give one");
+    m.tied = a.tied || (!llama && !a.untied);
   }
   m.mixture.score = a.router == "sigmoid" ? RouterScore::sigmoid : RouterScore::softmax;
   m.attention = a.attention == "plain" ? AttentionKind::plain : AttentionKind::blockwise;
@@ -517,6 +521,7 @@ void write_layout(JsonObject& json, const TrainingPlan& p) {
   json.set("zero", int64_t{p.zero == 3 ? 0 : p.zero});
   json.set("tp_kind", std::string(p.async_tp ? "async" : p.sequence_parallel ? "sp" : "plain"));
   json.set("cp_kind", p.context_parallel);
+  json.set("dtype", std::string(name(p.model.dtype)));
   json.set("recompute", p.recompute);
   json.set("recomputed", p.recompute == "none" ? int64_t{0} : p.recompute_blocks);
 }

@@ -147,6 +147,8 @@ TEST_CASE("28.2: the first stage keeps the microbatches that are in flight") {
       "1F1B has 2 microbatches in flight on the first of 2 stages, which has 1 block");
   Layout l = plain({.pp = 2, .dp_replicate = 12});
   expect_activations(l, 1 * 1 * 40 * block_bytes, "A rank with one microbatch has one in flight");
+  expect_activations(plain({.pp = 2, .dp_shard = 12}), 1 * 1 * 40 * block_bytes,
+                     "Ranks of fsdp share the batch as those of dp do: one microbatch each");
   CountedModel eight = small;
   eight.layers = 8;
   l = plain({.pp = 2});
@@ -166,6 +168,9 @@ TEST_CASE("28.2: a recomputed block keeps its input alone") {
   l.shape = {.tp = 2, .cp = 2};
   expect_activations(l, 2 * 10 * 2 * 8,
                      "The input that stays is that of this chip's tokens, which cp and tp cut");
+  l.shape = {.pp = 2};
+  expect_activations(l, 2 * 1 * 40 * 2 * 8,
+                     "Of each of the 2 microbatches in flight the inputs of 1 block stay");
 }
 
 // ---- 28.3 ----
@@ -187,6 +192,10 @@ TEST_CASE("28.3: the bubble goes by the number of microbatches, of a rank's shar
   l = plain({.cp = 3, .pp = 4});
   expect_bubble(l, 3 / 15.0,
                 "cp cuts each sequence, not the batch: a rank still has 12 microbatches");
+  expect_bubble(plain({.tp = 2, .pp = 4}), 3 / 15.0,
+                "tp cuts each product, not the batch: a rank still has 12 microbatches");
+  expect_bubble(plain({.pp = 4, .dp_shard = 3}), 3 / 7.0,
+                "Ranks of fsdp share the batch as those of dp do: 4 microbatches each");
 }
 
 // ---- 28.4 ----
@@ -207,6 +216,9 @@ TEST_CASE("28.4: a batch above the critical one does not help") {
   Limits l = limits(40'000, 200);
   l.critical = 10'000;
   expect_case(l, 125, Reached::both, "Of 40,000 tokens 10,000 can be used, 80 a chip");
+  l.batch = 5000;
+  expect_case(l, 40, Reached::batch,
+              "A batch below the critical one is used as it is: 5000 tokens, 125 a chip");
 }
 
 // ---- 28.5 ----
@@ -219,6 +231,9 @@ TEST_CASE("28.5: what each axis moves") {
              "A chip of a pipeline gathers 1/pp of the weights; and pp stages need pp sequences at "
              "once");
   expect_fed(l, {.cp = 2, .pp = 8}, {100, 800}, "Each axis moves its own limit");
+  Limits capped = limits(40'000, 200);
+  capped.critical = 10'000;
+  expect_fed(capped, {.cp = 4}, {200, 100}, "Of 40,000 tokens 10,000 can be used");
 }
 
 TEST_CASE("28.5: tp shares sequences, and weights if its links are its own") {
@@ -226,6 +241,8 @@ TEST_CASE("28.5: tp shares sequences, and weights if its links are its own") {
   expect_fed(l, {.tp = 2}, {100, 100}, "In a node of GPUs tp shares the network cards");
   l.tp_shares_links = false;
   expect_fed(l, {.tp = 2}, {100, 200}, "On a torus tp has an axis of its own");
+  expect_fed(l, {.tp = 2, .pp = 4}, {100, 800},
+             "On a torus a chip gathers 1 / (tp pp) of the weights");
 }
 
 // ---- 28.6 ----
@@ -260,6 +277,11 @@ TEST_CASE("28.6: it ends where an axis has reached its most") {
   const Limits l = limits(10'000, 200);
   expect_axes(l, 1e6, {2, 4, 4}, {.tp = 2, .cp = 4, .pp = 4},
               "The axes stay at the most they can have");
+  expect_axes(
+      l, 1e6, {3, 6, 7}, {.tp = 2, .cp = 4, .pp = 4},
+      "An axis of 2 that may have 3 at most is not doubled, nor is one of 4 that may have 6");
+  expect_axes(limits(10'000, 10), 1e6, {1, 8, 7}, {.pp = 4},
+              "pp 4 may have 7 at most: it is not doubled");
   expect_axes(l, 400, {1, 2, 8}, {.cp = 2},
               "cp is at its most and the batch limit is the lower one: pp would not help");
 }

@@ -70,35 +70,52 @@ TEST_CASE("the table, the picture, the losers, a confirmation and the commands; 
 }
 
 TEST_CASE(
-    "a command that is printed runs as it stands: of a model by its sizes, and of a mixture") {
+    "a command that is printed runs as it stands: of a model by its sizes, tied, and a mixture") {
   const TemporaryFolder folder;
-  for (const std::string& mixture :
-       {std::string(), std::string(R"(, "num_local_experts": 4, "num_experts_per_tok": 2)")}) {
+  for (const auto& [mixture, tied] :
+       {std::pair{std::string(), "false"},
+        {std::string(), "true"},
+        {std::string(R"(, "num_local_experts": 4, "num_experts_per_tok": 2)"), "false"}}) {
     const std::string model = folder.path() / "config.json", json = folder.path() / "plan.json";
     std::ofstream(model) << (mixture.empty() ? R"({"model_type": "llama")"
                                              : R"({"model_type": "mixtral")")
                          << R"(, "hidden_size": 64, "intermediate_size": 96,
       "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
       "vocab_size": 256, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
-      "rope_theta": 10000, "tie_word_embeddings": false, "hidden_act": "silu")"
-                         << mixture << "}";
+      "rope_theta": 10000, "hidden_act": "silu", "tie_word_embeddings": )"
+                         << tied << mixture << "}";
     const Outcome found = plan("--model " + model + " --cluster h100x4 --tokens 512 --seq 64 " +
                                "--dtype f32 --confirm 1 --best 3 --json " + json);
     CAPTURE(found.text);
     REQUIRE(found.status == 0);
+    CHECK(has(found.text, "ms a step"));
+    CHECK(!has(found.text, "e-05e9"));
     std::ifstream file(json);
-    for (const auto& each : nlohmann::json::parse(file)["best"]) {
+    const auto written = nlohmann::json::parse(file);  // outlives the loop
+    REQUIRE(written["best"].size() == 3);
+    for (const auto& each : written["best"]) {
       const std::string command = each["train_command"], start = "./yotta train ";
       CAPTURE(command);
       REQUIRE(command.starts_with(start));
       CHECK(has(command, "--cluster h100x4"));
       CHECK(has(command, "--experts 4") == !mixture.empty());
+      CHECK(has(command, "--tied") == (tied == std::string("true")));
       const Outcome run = outcome_of(from_ctest("YOTTA_TRAIN"),
                                      command.substr(start.size()) + " --steps 1 --sample 0");
       CAPTURE(run.text);
       CHECK(run.status == 0);
     }
   }
+}
+
+TEST_CASE("where nothing fits, JSON has all that was refused and none that is best") {
+  const TemporaryFolder folder;
+  const std::string json = folder.path() / "plan.json";
+  CHECK(plan("--model llama3-405b --cluster h100x8 --tokens 64K --json " + json).status == 1);
+  std::ifstream file(json);
+  const auto written = nlohmann::json::parse(file);
+  CHECK(written["best"] == nlohmann::json::array());
+  CHECK(written["refused"].size() > 5);
 }
 
 TEST_CASE("other chips have H100's kernels, and the plan says so; one sequence is one") {
@@ -147,12 +164,28 @@ TEST_CASE("rows that no run can have calibrate nothing") {
   }
 }
 
+TEST_CASE("a measured batch is not cut down to the critical one") {
+  const TemporaryFolder folder;
+  const std::string log = folder.path() / "steps.csv";
+  std::ofstream(log) << "fsdp,microbatches,batch,step_seconds\n8,8,64,5.5\n";
+  const auto fit = [&](const std::string& more) {
+    const std::string text = plan(small + "--confirm 0 --calibrate " + log + more).text;
+    const size_t line = text.find("predictions were");
+    return text.substr(line, text.find('\n', line) - line);
+  };
+  CHECK(fit("").starts_with("predictions were "));
+  CHECK(fit(" --critical-batch 256K") == fit(""));
+}
+
 TEST_CASE("a log of another model, of another recomputation, or with another column is refused") {
   const TemporaryFolder folder;
   const std::string log = folder.path() / "log";
   for (const auto& [text, words] :
        {std::pair{R"({"fsdp": 8, "parameters": 1000, "step_seconds": 5})",
                   "a run of a model with 1000 parameters, and that of --model has 8030261248"},
+        {R"([{"fsdp": 8, "dtype": "bf16", "step_seconds": 5}, )"
+         R"({"fsdp": 8, "dtype": "f32", "step_seconds": 5}])",
+         "log, run 2: a run in f32, and the plan is in bf16: give --dtype f32"},
         {R"({"fsdp": 8, "recompute": "sqrt", "step_seconds": 5})", "a run with --recompute sqrt"},
         {"fsdp,microbatch,step_seconds\n8,8,5\n",
          "no column is called 'microbatch'; known are tp, cp, pp"}}) {
@@ -189,6 +222,6 @@ TEST_CASE("wrong input is named") {
   const Outcome none =
       plan("--model llama3-405b --cluster h100x8 --tokens 64K --confirm 0 --losers 2");
   CHECK(none.status == 1);
-  CHECK(has(none.text, "No layout fits."));
+  CHECK(has(none.text, "No layout fits. The smallest: "));
   CHECK(has(none.text, "does not fit: "));
 }

@@ -103,11 +103,24 @@ TEST_CASE("beside --load and --resume the folder says what the model is") {
     check_refused({"--width", "256", from, model}, "has 16; leave --width out");
     check_refused({"--dialect", "llama", from, model}, "has gpt2; leave --dialect out");
     check_refused({"--untied", from, model}, "leave --untied out");
+    CHECK(train({"--tied", from, model}).well());
     words = tiny;
     words.insert(words.end(), {from, model});
     CHECK(train(words).well());  // the same sizes
     CHECK(train({from, model}).well());
   }
+}
+
+TEST_CASE("--tied: Llama's dialect with one table; not beside --untied") {
+  const TemporaryFolder folder;
+  const std::string model = (folder / "model").string();
+  Words words = tiny;
+  words.insert(words.end(), {"--dialect", "llama", "--tied", "--save", model});
+  CHECK(train(words).well());
+  CHECK(runner::read_text(model + "/config.json").find("\"tie_word_embeddings\": true") !=
+        std::string::npos);
+  check_refused({"--untied", "--load", model}, "leave --untied out");
+  check_refused({"--tied", "--untied"}, "say the opposite of each other");
 }
 
 TEST_CASE("a loaded model is trained on shorter sequences; rope's on longer ones too") {

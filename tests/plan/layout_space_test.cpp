@@ -42,6 +42,26 @@ TEST_CASE("a mesh that breaks a rule is refused once, by the rule") {
     for (size_t b = 0; b < a; ++b) CHECK(space.refused[a].layout != space.refused[b].layout);
 }
 
+TEST_CASE("a batch that does not divide among the ranks, and experts that do not, are the reason") {
+  PlanRequest request = request_on("h100x24", 1 << 20);  // 128 sequences
+  CHECK(why_not(request, {.dp_replicate = 6}) ==
+        "6 data-parallel ranks do not share 128 sequences alike; 126 or 132 would do");
+  for (const Layout& each : layout_space(request).layouts)
+    REQUIRE(request.batch() % (each.shape.data_ranks() * each.microbatches) == 0);
+  request.tokens = 120 * 8192;
+  request.config.mixture.experts = 8;
+  CHECK(why_not(request, {.ep = 3, .dp_replicate = 8}).empty());
+  CHECK(why_not(request, {.ep = 3, .dp_shard = 8}) ==
+        "ep 3 beside fsdp needs as many experts on each rank, and there are 8");
+  for (const RefusedLayout& each : layout_space(request).refused)
+    CHECK(each.why.find("microbatches divides") == std::string::npos);
+  request.config.mixture.capacity = 1.25;  // no rule of the planner's own
+  bool has_capacity = false;
+  for (const RefusedLayout& each : layout_space(request).refused)
+    has_capacity = has_capacity || each.why.starts_with("a capacity drops an expert's last tokens");
+  CHECK(has_capacity);
+}
+
 TEST_CASE("405B parameters on 16,384 chips: tens of thousands of layouts") {
   PlanRequest request = request_on("h100x16384", int64_t{16} << 20);
   request.config = llama3_405b();

@@ -57,6 +57,14 @@ TEST_CASE("requests that cannot be are refused with the reason") {
         std::string::npos);
   deep.config.layers = 33'000;
   CHECK(why(deep).find("a model of 33000 blocks: plans are for up to 1024") != std::string::npos);
+  PlanRequest wide = request_of(1 << 20, 8192), mixed = wide;
+  wide.config.width = wide.config.feed_forward = int64_t{1} << 31;
+  CHECK(why(wide).find("parameters: plans are for up to 1e+15") != std::string::npos);
+  mixed.config.mixture.experts = int64_t{1} << 31;
+  CHECK(why(mixed).find("a mixture of 2147483648 experts") != std::string::npos);
+  CHECK(
+      why(request_of(int64_t{1} << 30, int64_t{1} << 30)).find("a sequence of 1073741824 tokens") !=
+      std::string::npos);
   for (const double bytes : {-1.0, 80e9, std::nan("")}) {
     reserved.reserve = bytes;
     CHECK(why(reserved).find("of a chip are to stay free") != std::string::npos);

@@ -73,3 +73,15 @@ TEST_CASE("memory that stays free is not planned with") {
   CHECK(message_of([&] { make_plan(request); }).find("80 GB of a chip are to stay free") !=
         std::string::npos);
 }
+
+TEST_CASE("where nothing fits, the smallest is named; where something does, none is") {
+  PlanRequest request = llama_8b_on("h100x8");
+  CHECK(make_plan(request).smallest.layout.empty());
+  request.reserve = 75e9;
+  const Plan none = make_plan(request);
+  CHECK(none.fitting == 0);
+  CHECK(none.smallest.why.starts_with("does not fit: "));
+  const auto needs = [](const std::string& why) { return std::stod(why.substr(14)); };
+  for (const RefusedLayout& each : none.refused)
+    if (each.why.starts_with("does not fit: ")) CHECK(needs(none.smallest.why) <= needs(each.why));
+}

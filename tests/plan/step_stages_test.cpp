@@ -52,6 +52,9 @@ TEST_CASE("what has no formula is refused by name") {
           StepStages(cluster_named("h100x8"), step);
         }).find("no formula for ZeRO-2") != std::string::npos);
   CHECK(why_no_estimate(step_of({}, {})).empty());
+  CHECK(why_no_estimate(step_of({}, {.microbatches = 8})).empty());
+  CHECK(why_no_estimate(step_of({}, {.microbatches = 5})) == "microbatches of unequal size");
+  CHECK(why_no_estimate(step_of({}, {.microbatches = 32})).empty());  // some have no sequence
   DescribedStep mixture = step_of({.ep = 2}, {});
   mixture.config.mixture.experts = 4;
   CHECK(why_no_estimate(mixture).empty());

@@ -1,9 +1,10 @@
-// Launch options: a planned layout as other programs are told it: ours, TorchTitan, Megatron-LM.
+// Launch options: a planned layout as TorchTitan and Megatron-LM are told it.
 //
 //     ours                     TorchTitan                            Megatron-LM
 //     tp                       tensor_parallel_degree                --tensor-model-parallel-size
 //     cp                       context_parallel_degree               --context-parallel-size
 //     pp                       pipeline_parallel_degree              --pipeline-model-parallel-size
+//     ep                       expert_parallel_degree, inside fsdp   --expert-model-parallel-size
 //     fsdp                     data_parallel_shard_degree            --use-megatron-fsdp, all of dp
 //     dp                       data_parallel_replicate_degree        what is left of the GPUs
 //     ZeRO-1                   (none; FSDP is the nearest)           --use-distributed-optimizer
@@ -11,19 +12,17 @@
 //                                                                    pipeline-rank v
 //     all recomputed           [activation_checkpoint] mode full     --recompute-granularity full
 //
-// What one of them has no word for is a note: the nearest that it has.
-//
-// Our command names the model by its sizes, or loads it. Up to 64 ranks of a small model are
-// threads here, on a clock of the planned cluster; more of them are processes on the chips.
-// References: torchtitan/config/job_config.py of pytorch/torchtitan, commit 6404b93 (2025);
-// Megatron Core's Parallelism Strategies Guide (docs.nvidia.com/megatron-core) and
-// megatron/training/arguments.py of NVIDIA/Megatron-LM.
+// What one of them has no word for is a note, and the options are the nearest that it starts with.
+// train_command.hpp has ours.
+// References: torchtitan/config/job_config.py, distributed/parallel_dims.py and pipeline.py of
+// pytorch/torchtitan, commit 6404b93 (August 2025); Megatron Core's Parallelism Strategies Guide
+// (docs.nvidia.com/megatron-core) and megatron/training/arguments.py of NVIDIA/Megatron-LM.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "yotta/plan/layout_space.hpp"
+#include "yotta/plan/train_command.hpp"
 
 namespace yotta {
 
@@ -32,21 +31,20 @@ struct LaunchOptions {
   std::vector<std::string> notes = {};  // what the text cannot say
 };
 
-// What a command names besides the layout.
-struct TrainFrom {
-  std::string load = {};     // a folder with weights; empty: a new model of the same sizes
-  std::string cluster = {};  // as --cluster is told it
+// TorchTitan's degrees. Their product with tp, cp and pp is the number of GPUs; ep lies inside, in
+// cp and then in shard.
+struct TitanDegrees {
+  int replicate, shard, expert;
+  bool has_ddp;  // which goes with no other axis
 };
-// Whether `train` can run it on this computer: ranks as threads, and a model that fits.
-inline constexpr int most_threads = 64;
-inline constexpr int64_t most_parameters_here = int64_t{1} << 28;
-constexpr bool runs_here(const PlanRequest& request, const Layout& layout) {
-  return layout.shape.ranks() <= most_threads && parameters(request.config) <= most_parameters_here;
+constexpr TitanDegrees titan_degrees(const Layout& layout) {
+  const MeshShape& s = layout.shape;
+  const int shard = s.dp_shard * s.ep, expert = s.ep > 1 ? s.ep * s.cp : 1;
+  const bool has_ddp = s.dp_replicate > 1 && shard * s.cp == 1 && s.tp * s.pp > 1;
+  if (layout.zero > 0 || has_ddp) return {1, shard * s.dp_replicate, expert, has_ddp};
+  return {s.dp_replicate, shard, expert, false};
 }
 
-// ./yotta train ...; where the chips are needed, under srun with NCCL.
-YOTTA_API std::string train_command(const PlanRequest& request, const Layout& layout,
-                                    const TrainFrom& from);
 // Sections of a TOML file.
 YOTTA_API LaunchOptions torchtitan_options(const PlanRequest& request, const Layout& layout);
 // Options of pretrain_gpt.py.
@@ -56,7 +54,6 @@ YOTTA_API LaunchOptions megatron_options(const PlanRequest& request, const Layou
 
 #if YOTTA_BODIES_OF(planner)
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace yotta {
 
@@ -69,24 +66,6 @@ inline int64_t sequences_of_microbatch(const PlanRequest& request, const Layout&
   return sequences_of_rank(request, layout) / layout.microbatches;
 }
 
-// Words with spaces between them.
-class OptionWords {
- public:
-  explicit OptionWords(std::string first) : text_(std::move(first)) {}
-  template <class... Values>
-  void add(bool given, fmt::format_string<Values...> words, Values&&... values) {
-    if (given) text_ += " " + fmt::format(words, std::forward<Values>(values)...);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-inline const char* train_schedule(PipelineKind kind) {
-  if (kind == PipelineKind::zb_h1) return "zb-h1";
-  return kind == PipelineKind::zb_v ? "zb-v" : "1f1b";
-}
 // The names of PyTorch's torch.distributed.pipelining.schedules.
 inline const char* torch_schedule(PipelineKind kind) {
   switch (kind) {
@@ -97,118 +76,72 @@ inline const char* torch_schedule(PipelineKind kind) {
   }
 }
 
-inline std::string train_mesh(const MeshShape& shape) {
-  std::vector<std::string> axes;
-  for (const Axis axis : all_axes)
-    if (shape[axis] > 1) axes.push_back(fmt::format("{}={}", short_name(axis), shape[axis]));
-  return axes.empty() ? "dp=1" : fmt::format("{}", fmt::join(axes, ","));
-}
-
-inline void add_sizes(OptionWords& to, const TransformerConfig& c) {
-  const bool llama = c.dialect == Dialect::llama;
-  const MixtureConfig& m = c.mixture;
-  to.add(true, "--dialect {} --layers {} --width {} --heads {}", name(c.dialect), c.layers, c.width,
-         c.heads);
-  to.add(llama, "--kv-heads {}", c.kv_heads);
-  to.add(true, "--feed-forward {}", c.feed_forward);
-  to.add(!llama && !c.tied, "--untied");
-  if (m.experts == 0) return;
-  to.add(true, "--experts {} --top-k {}", m.experts, m.top_k);
-  to.add(m.shared > 0, "--shared-experts {}", m.shared);
-  to.add(m.score == RouterScore::sigmoid, "--router sigmoid");
-}
-inline void add_mixture_rules(OptionWords& to, const MixtureConfig& m) {
-  to.add(m.capacity > 0, "--capacity {}", m.capacity);
-  to.add(m.balance_loss > 0, "--balance-loss {}", m.balance_loss);
-  to.add(m.z_loss > 0, "--z-loss {}", m.z_loss);
-  to.add(m.bias_rate > 0, "--bias-rate {}", m.bias_rate);
-}
-inline void add_techniques(OptionWords& to, const Layout& layout) {
-  const MeshShape& shape = layout.shape;
-  const bool in_pieces = layout.pieces != Pieces::none;
-  to.add(shape.tp > 1 && layout.sequence_parallel && !in_pieces, "--sequence-parallel");
-  to.add(shape.tp > 1 && in_pieces, "--async-tp");
-  to.add(shape.cp > 1 && layout.context == ContextParallel::ulysses, "--context-parallel ulysses");
-  to.add(shape.pp > 1, "--schedule {}", train_schedule(layout.schedule));
-  to.add(layout.chunks > 1, "--chunks {}", layout.chunks);
-  to.add(layout.zero > 0, "--zero 1");
-  to.add(layout.recomputed != 0, "--recompute all");
-  to.add(layout.recomputed > 0, "--recompute-blocks {}", layout.recomputed);
-  to.add(true, "--bucket-bytes {}", bucket_bytes_of(layout));
-}
-
-}  // namespace detail
-
-std::string train_command(const PlanRequest& request, const Layout& layout, const TrainFrom& from) {
-  const bool here = runs_here(request, layout);
-  detail::OptionWords words(here ? "./yotta train"
-                                 : fmt::format("srun -n {} ./yotta train", layout.shape.ranks()));
-  words.add(!from.load.empty(), "--load {}", from.load);
-  if (from.load.empty()) detail::add_sizes(words, request.config);
-  detail::add_mixture_rules(words, request.config.mixture);
-  words.add(true, "--dtype {} --context {} --batch {} --microbatches {} --layout {}",
-            name(request.config.dtype), request.sequence, request.batch(), layout.microbatches,
-            detail::train_mesh(layout.shape));
-  detail::add_techniques(words, layout);
-  words.add(here && !from.cluster.empty(), "--cluster {}", from.cluster);
-  words.add(!here, "--comm nccl");
-  return words.text();
-}
-
 // ---- TorchTitan ----
 
-namespace detail {
-
-// Layers of a virtual stage, of which the embedding and the head count as one each. 0: no number
-// makes as many stages.
+// Layers of a virtual stage. 0: no number makes as many stages.
 inline int64_t titan_layers_a_stage(const PlanRequest& request, const Layout& layout) {
   const int64_t stages = int64_t{1} * layout.shape.pp * layout.chunks,
-                layers = request.config.layers + 2, each = (layers + stages - 1) / stages;
+                layers = request.config.layers, each = (layers + stages - 1) / stages;
   return (layers + each - 1) / each == stages ? each : 0;
 }
 
+// Our stages have equally many blocks; the embedding and the head come on top of them.
 inline std::string titan_pipeline(const PlanRequest& request, const Layout& layout) {
   if (layout.shape.pp == 1) return "";
   const int64_t each = titan_layers_a_stage(request, layout);
   return fmt::format(
-      "pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n{}",
+      "pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n"
+      "pipeline_parallel_first_stage_less_layers = 0\n"
+      "pipeline_parallel_last_stage_less_layers = 0\n{}",
       torch_schedule(layout.schedule), sequences_of_microbatch(request, layout),
       layout.chunks > 1 && each > 0 ? fmt::format("pipeline_parallel_layers_per_stage = {}\n", each)
                                     : "");
 }
 
+inline bool titan_compiles(const Layout& layout) {
+  return layout.pieces != Pieces::none && layout.shape.tp > 1;
+}
+
 inline std::string titan_parallelism(const PlanRequest& request, const Layout& layout) {
   const MeshShape& shape = layout.shape;
+  const TitanDegrees degrees = titan_degrees(layout);
   std::string text = fmt::format(
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
       "tensor_parallel_degree = {}\ncontext_parallel_degree = {}\npipeline_parallel_degree = {}\n",
-      shape.dp_replicate, shape.dp_shard, shape.tp, shape.cp, shape.pp);
-  if (layout.pieces != Pieces::none && shape.tp > 1)
-    text += "enable_async_tensor_parallel = true\n";
+      degrees.replicate, degrees.shard, shape.tp, shape.cp, shape.pp);
+  if (degrees.shard * shape.cp > 1)
+    text += fmt::format("fsdp_reshard_after_forward = \"{}\"\n",
+                        shape.dp_shard > 1 ? "always" : "never");
+  if (titan_compiles(layout)) text += "enable_async_tensor_parallel = true\n";
   if (shape.cp > 1) text += "context_parallel_rotate_method = \"alltoall\"\n";
   text += titan_pipeline(request, layout);
-  if (shape.ep > 1) text += fmt::format("expert_parallel_degree = {}\n", shape.ep);
+  if (shape.ep > 1) text += fmt::format("expert_parallel_degree = {}\n", degrees.expert);
   return text;
 }
 
 inline std::vector<std::string> titan_notes(const PlanRequest& request, const Layout& layout) {
   const MeshShape& shape = layout.shape;
+  const TitanDegrees degrees = titan_degrees(layout);
   std::vector<std::string> notes;
   const auto note = [&](bool lacks, const char* words) {
     if (lacks) notes.push_back(words);
   };
-  const bool replicates = shape.dp_replicate > 1 && shape.dp_shard == 1 && shape.cp == 1;
-  note(layout.zero > 0, "no ZeRO-1: make dp data_parallel_shard_degree, which is FSDP");
-  note(replicates && shape.tp * shape.pp * shape.ep > 1 && layout.zero == 0,
-       "DDP goes with no other axis: make dp data_parallel_shard_degree, which is FSDP");
+  note(layout.zero > 0, "no ZeRO-1: dp is data_parallel_shard_degree, which is FSDP");
+  note(degrees.has_ddp && layout.zero == 0,
+       "DDP goes with no other axis: dp is data_parallel_shard_degree, which is FSDP");
+  note(shape.cp > 1 && degrees.shard == 1, "cp always shards weights, as FSDP over its ranks");
+  note(shape.ep > 1,
+       "ep lies inside cp and data_parallel_shard_degree, over which FSDP cuts all other weights");
+  note(shape.pp > 1 && shape.data_ranks() > 1,
+       "pp is its outermost axis: stages are farther apart than here, data-parallel ranks nearer");
   note(shape.cp > 1 && layout.context == ContextParallel::ulysses, "no Ulysses: the ring instead");
-  note(shape.cp > 1 && shape.dp_shard == 1, "cp always shards weights, as FSDP over its ranks");
   note(layout.recomputed > 0, "no first blocks of a stage: mode full recomputes all");
   note(shape.tp > 1 && !layout.sequence_parallel, "tp always has sequence parallelism");
   note(layout.schedule == PipelineKind::zb_h1 && shape.pp > 1,
        "no ZB-H1: InterleavedZeroBubble is the nearest, and wants 2 stages or more on a rank");
   note(shape.pp > 1 && layout.chunks > 1 && titan_layers_a_stage(request, layout) == 0,
-       "no pipeline_parallel_layers_per_stage makes as many stages of these layers");
+       "no pipeline_parallel_layers_per_stage makes as many stages of these layers: list them in "
+       "module_fqns_per_model_part");
   return notes;
 }
 
@@ -217,9 +150,9 @@ inline std::vector<std::string> titan_notes(const PlanRequest& request, const La
 LaunchOptions torchtitan_options(const PlanRequest& request, const Layout& layout) {
   const int64_t local = layout.shape.pp > 1 ? detail::sequences_of_rank(request, layout)
                                             : detail::sequences_of_microbatch(request, layout);
-  std::string text =
-      fmt::format("[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n\n",
-                  local, request.batch(), request.sequence);
+  std::string text = fmt::format(
+      "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n{}\n", local,
+      request.batch(), request.sequence, detail::titan_compiles(layout) ? "compile = true\n" : "");
   text += detail::titan_parallelism(request, layout);
   text += fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n",
                       layout.recomputed == 0 ? "none" : "full");
@@ -230,18 +163,44 @@ LaunchOptions torchtitan_options(const PlanRequest& request, const Layout& layou
 
 namespace detail {
 
+// How blocks are shared out among the stages: alike, or with the embedding and the head as a layer
+// each, or not at all.
+enum class MegatronSplit : uint8_t { even, with_ends, none };
+inline MegatronSplit megatron_split(const PlanRequest& request, const Layout& layout) {
+  const int64_t stages = int64_t{1} * layout.shape.pp * layout.chunks,
+                layers = request.config.layers;
+  if (layers % stages == 0) return MegatronSplit::even;
+  return (layers + 2) % stages == 0 ? MegatronSplit::with_ends : MegatronSplit::none;
+}
+// Whether its ranks can have our order: tp, cp, ep, pp, dp in place of dp before pp. It refuses
+// that where experts have other data-parallel groups.
+constexpr bool megatron_reorders(const MeshShape& shape) {
+  return shape.pp > 1 && shape.data_ranks() > 1 && shape.ep == shape.cp;
+}
+
+inline void add_megatron_pipeline(OptionWords& to, const PlanRequest& request,
+                                  const Layout& layout) {
+  const MeshShape& shape = layout.shape;
+  if (shape.pp == 1) return;
+  to.add(layout.chunks > 1, "--num-virtual-stages-per-pipeline-rank {}", layout.chunks);
+  to.add(megatron_split(request, layout) == MegatronSplit::with_ends,
+         "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split");
+  to.add(megatron_reorders(shape), "--use-tp-pp-dp-mapping");
+}
+
 inline void add_megatron_axes(OptionWords& to, const Layout& layout) {
   const MeshShape& shape = layout.shape;
-  const bool ulysses = layout.context == ContextParallel::ulysses;
+  const bool ulysses = layout.context == ContextParallel::ulysses, shards = shape.dp_shard > 1;
   to.add(shape.tp > 1 && layout.sequence_parallel, "--sequence-parallel");
   to.add(shape.tp > 1 && layout.pieces != Pieces::none, "--tp-comm-overlap");
   to.add(shape.cp > 1, "--cp-comm-type {}", ulysses ? "a2a" : "p2p");
-  to.add(shape.pp > 1 && layout.chunks > 1, "--num-virtual-stages-per-pipeline-rank {}",
-         layout.chunks);
   to.add(shape.ep > 1, "--expert-model-parallel-size {}", shape.ep);
-  to.add(layout.zero > 0, "--use-distributed-optimizer");
-  to.add(shape.dp_shard > 1,
-         "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params");
+  to.add(layout.zero > 0 || shards, "--use-distributed-optimizer");
+  to.add(shards,
+         "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params --ckpt-format "
+         "fsdp_dtensor --overlap-param-gather");
+  to.add(shards || (layout.zero == 0 && shape.cp * shape.data_ranks() > 1),
+         "--overlap-grad-reduce");
   to.add(layout.recomputed < 0,
          "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
   to.add(layout.recomputed > 0,
@@ -249,13 +208,27 @@ inline void add_megatron_axes(OptionWords& to, const Layout& layout) {
          layout.recomputed);
 }
 
-inline std::vector<std::string> megatron_notes(const Layout& layout) {
+inline std::vector<std::string> megatron_notes(const PlanRequest& request, const Layout& layout) {
   const MeshShape& shape = layout.shape;
+  const MegatronSplit split = megatron_split(request, layout);
   std::vector<std::string> notes;
-  if (shape.pp > 1 && splits_backward(layout.schedule))
-    notes.push_back("no zero-bubble schedule: 1F1B, or interleaved, is the nearest");
-  if (shape.dp_shard > 1 && shape.dp_replicate > 1)
-    notes.push_back("HSDP: --num-distributed-optimizer-instances is the nearest to fsdp inside dp");
+  const auto note = [&](bool lacks, const char* words) {
+    if (lacks) notes.push_back(words);
+  };
+  note(shape.pp > 1 && splits_backward(layout.schedule),
+       "no zero-bubble schedule: 1F1B, or interleaved, is the nearest");
+  note(shape.pp > 1 && split == MegatronSplit::with_ends,
+       "the embedding and the head count as a layer each: the first and the last stage have a "
+       "block less");
+  note(shape.pp > 1 && split == MegatronSplit::none,
+       "the layers do not divide among the stages: list them in --pipeline-model-parallel-layout");
+  note(shape.pp > 1 && shape.data_ranks() > 1 && !megatron_reorders(shape),
+       "its pp is the outermost axis: stages are farther apart than here, replicas nearer");
+  note(shape.dp_shard > 1 && shape.dp_replicate > 1,
+       "HSDP: --num-distributed-optimizer-instances is the nearest to fsdp inside dp");
+  note(shape.dp_shard > 1, "FSDP wants CUDA_DEVICE_MAX_CONNECTIONS unset, or above 1");
+  note(request.config.mixture.experts > 0 && shape.tp > 1 && !layout.sequence_parallel,
+       "experts beside tp want --sequence-parallel");
   return notes;
 }
 
@@ -263,14 +236,15 @@ inline std::vector<std::string> megatron_notes(const Layout& layout) {
 
 LaunchOptions megatron_options(const PlanRequest& request, const Layout& layout) {
   const MeshShape& shape = layout.shape;
-  detail::OptionWords words(fmt::format(
+  OptionWords words(fmt::format(
       "--tensor-model-parallel-size {} --pipeline-model-parallel-size {} --context-parallel-size "
       "{} --micro-batch-size {} --global-batch-size {} --seq-length {}",
       shape.tp, shape.pp, shape.cp, detail::sequences_of_microbatch(request, layout),
       request.batch(), request.sequence));
   words.add(request.config.dtype == DType::bf16, "--bf16");
+  detail::add_megatron_pipeline(words, request, layout);
   detail::add_megatron_axes(words, layout);
-  return {words.text(), detail::megatron_notes(layout)};
+  return {words.text(), detail::megatron_notes(request, layout)};
 }
 
 }  // namespace yotta

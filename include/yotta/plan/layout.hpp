@@ -34,7 +34,11 @@ struct PlanRequest {
   YOTTA_API void check(Where where = Where::current()) const;
 };
 
-inline constexpr int64_t most_blocks = 1024;  // more would take minutes: each is gone through
+// More would take minutes: each block and each expert is gone through.
+inline constexpr int64_t most_blocks = 1024, most_experts = 1024;
+// What sums of sizes are sure to hold.
+inline constexpr double most_planned_parameters = 1e15;
+inline constexpr int64_t most_planned_sequence = int64_t{1} << 26;
 
 // One way to spread it.
 struct Layout {
@@ -71,6 +75,16 @@ YOTTA_API std::string text_of(const Layout& layout);
 
 namespace yotta {
 
+namespace detail {
+// parameters() of sizes whose products are above 2^63.
+inline double about_parameters(const TransformerConfig& c) {
+  const auto width = static_cast<double>(c.width), hidden = static_cast<double>(c.feed_forward);
+  const auto experts = static_cast<double>(std::max<int64_t>(1, c.mixture.experts));
+  return static_cast<double>(c.layers) * width * (4 * width + 3 * experts * hidden) +
+         2 * static_cast<double>(c.vocabulary) * width;
+}
+}  // namespace detail
+
 int64_t PlanRequest::batch() const {
   const int64_t most = critical_batch > 0 ? std::min(tokens, critical_batch) : tokens;
   return most / sequence;
@@ -87,6 +101,14 @@ void PlanRequest::check(Where where) const {
          critical_batch > 0 ? std::min(tokens, critical_batch) : tokens, sequence);
   if (config.layers > most_blocks)
     fail(where, "a model of {} blocks: plans are for up to {}", config.layers, most_blocks);
+  if (config.mixture.experts > most_experts)
+    fail(where, "a mixture of {} experts: plans are for up to {}", config.mixture.experts,
+         most_experts);
+  if (const double all = detail::about_parameters(config); all > most_planned_parameters)
+    fail(where, "a model of some {:.2g} parameters: plans are for up to {:.0e}", all,
+         most_planned_parameters);
+  if (sequence > most_planned_sequence)
+    fail(where, "a sequence of {} tokens: plans are for up to {}", sequence, most_planned_sequence);
   if (!(reserve >= 0 && reserve < cluster.chip.memory))
     fail(where, "{:.3g} GB of a chip are to stay free, and it has {:.3g} GB", reserve / 1e9,
          cluster.chip.memory / 1e9);

@@ -75,6 +75,17 @@ inline std::string why_no_context(const PlanRequest& request, const MeshShape& s
   return "";
 }
 
+// Of the batch: ranks among which it does not divide would wait for the fullest.
+inline std::string why_no_shares(const PlanRequest& request, const MeshShape& shape) {
+  const int64_t batch = request.batch(), ranks = shape.data_ranks();
+  if (ranks > batch)
+    return fmt::format("{} data-parallel ranks, and the batch has {} sequence{}", ranks, batch,
+                       batch == 1 ? "" : "s");
+  if (batch % ranks == 0) return "";
+  return fmt::format("{} data-parallel ranks do not share {} sequences alike; {} or {} would do",
+                     ranks, batch, batch / ranks * ranks, (batch / ranks + 1) * ranks);
+}
+
 }  // namespace detail
 
 std::string why_not(const PlanRequest& request, const MeshShape& shape) {
@@ -85,11 +96,29 @@ std::string why_not(const PlanRequest& request, const MeshShape& shape) {
     return fmt::format("pp {} needs a block for each stage, and there are {}", shape.pp, c.layers);
   if (shape.ep > 1 && shape.ep > c.mixture.experts)
     return fmt::format("ep {} shares out experts, and there are {}", shape.ep, c.mixture.experts);
-  if (shape.data_ranks() > request.batch())
-    return fmt::format("{} data-parallel ranks, and the batch has {} sequence{}",
-                       shape.data_ranks(), request.batch(), request.batch() == 1 ? "" : "s");
-  return "";
+  if (shape.ep > 1 && shape.dp_shard > 1 && c.mixture.experts % shape.ep != 0)
+    return fmt::format("ep {} beside fsdp needs as many experts on each rank, and there are {}",
+                       shape.ep, c.mixture.experts);
+  return detail::why_no_shares(request, shape);
 }
+
+namespace detail {
+
+// Why nothing of a mesh can run: what is said of its plainest layout.
+inline std::string why_nothing(const PlanRequest& request, const MeshShape& shape) {
+  Layout layout;
+  layout.shape = shape;
+  layout.microbatches = request.batch() / shape.data_ranks();
+  const DescribedStep step = described(request, layout);
+  try {
+    expect_layout(step.config, step.shape, step.batch, step.options);
+  } catch (const Error& error) {
+    return std::string(error.what()).substr(at(error.where()).size() + 2);
+  }
+  return "none of its choices can be run";
+}
+
+}  // namespace detail
 
 namespace detail {
 
@@ -215,7 +244,7 @@ LayoutSpace layout_space(const PlanRequest& request, Where where) {
   detail::each_mesh(request.cluster.size(), has_experts, goes_on, [&](const MeshShape& shape) {
     const std::string why = why_not(request, shape);
     if (!why.empty()) return refuse(shape, why);
-    if (choices.add(shape) == 0) refuse(shape, "no number of microbatches divides its batch");
+    if (choices.add(shape) == 0) refuse(shape, detail::why_nothing(request, shape));
   });
   return space;
 }

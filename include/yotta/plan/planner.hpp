@@ -31,6 +31,7 @@ struct Plan {
   std::vector<PlannedLayout> frontier;  // the smallest first, each faster than all before
   std::vector<PlannedLayout> losers;    // the best of each other mesh that fits, the fastest first
   std::vector<RefusedLayout> refused;   // meshes that cannot be, or do not fit
+  RefusedLayout smallest = {};          // where nothing fits: the one that needs least
 };
 
 // Errors: a request or options that cannot be. A plan without any layout that fits is no error:
@@ -131,6 +132,16 @@ class PlanMaker {
             {text_of(layouts_[i]), why_too_large(found_[i].bound.memory, plan_.request.memory())});
   }
 
+  void smallest() {
+    const auto bytes = [](const EvaluatedLayout& each) { return each.bound.memory.bytes(); };
+    const auto least =
+        std::min_element(found_.begin(), found_.end(),
+                         [&](const auto& a, const auto& b) { return bytes(a) < bytes(b); });
+    if (least == found_.end() || plan_.fitting > 0) return;
+    plan_.smallest = {text_of(layouts_[static_cast<size_t>(least - found_.begin())]),
+                      why_too_large(least->bound.memory, plan_.request.memory())};
+  }
+
   int64_t fitting() const {
     int64_t count = 0;
     for (size_t i = 0; i < found_.size(); ++i) count += fits(i);
@@ -168,6 +179,7 @@ Plan make_plan(const PlanRequest& request, const PlanOptions& options, Where whe
   maker.frontier();
   maker.losers();
   maker.refused();
+  maker.smallest();
   return plan;
 }
 

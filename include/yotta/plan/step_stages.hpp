@@ -103,6 +103,8 @@ namespace yotta {
 std::string why_no_estimate(const DescribedStep& step) {
   const NdOptions& o = step.options;
   const MixtureConfig& mixture = step.config.mixture;
+  const int64_t own = chunk_count(step.batch, step.shape.data_ranks(), 0);
+  if (own > o.microbatches && own % o.microbatches != 0) return "microbatches of unequal size";
   if (mixture.experts > 0 && o.pieces != Pieces::none) return "Async-TP beside a mixture";
   if (mixture.experts > 0 && mixture.capacity > 0 && mixture.capacity < 1)
     return "a capacity below 1, which drops tokens";
