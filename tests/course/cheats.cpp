@@ -145,6 +145,15 @@ TEST_CASE("what stands in a cheating text is refused, with its line and why") {
   }
 }
 
+TEST_CASE("what may include any file is not even compiled: errors would show its lines") {
+  const Measure measure = measure_of(ring());
+  for (const char* const lines :
+       {"// a\r#include \"/etc/passwd\"\n", "%:include \"/etc/passwd\"\n",
+        "#include \"/etc/passwd\"\n", "// a \\\n#include \"/etc/passwd\"\n"})
+    for (const char* const where : {"at the top", "in the body"})
+      CHECK_MESSAGE(at_once(vet_text(with_lines(where, lines), measure)), std::string(lines));
+}
+
 TEST_CASE("no solution of the course is refused for its text, whatever is wrong with it") {
   for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
     const Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, id);
@@ -172,6 +181,9 @@ TEST_CASE("comments, texts and numbers with odd signs in them are no cheats") {
         "  [[maybe_unused]] int k = 0;\n", "  namespace r = std::ranges;\n",
         "  if (in.count > 0) [[likely]] { return; }\n"})
     CHECK_MESSAGE(vet_text(with_lines("in the body", lines), measure).empty(), std::string(lines));
+  const std::string commented = "#include <numeric> /* iota */\n#include <map> /* a */ // b\n";
+  CHECK(refusals_text(vet_text(with_lines("at the top", commented), measure)) == "");
+  CHECK_FALSE(vet_text(with_lines("at the top", "#include <map> /* a */ x\n"), measure).empty());
   const std::string windows =
       std::regex_replace(variant_of(ring(), "library"), std::regex("\n"), "\r\n");
   CHECK(refusals_text(vet_text(windows, measure)) == "");
