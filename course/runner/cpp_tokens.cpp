@@ -127,6 +127,11 @@ class Reader {
       else if (!line.ends_with(' '))
         line += ' ';
     }
+    for (size_t begin; (begin = line.find(" /*")) != std::string::npos;) {
+      const size_t close = line.find("*/", begin + 3);
+      if (close == std::string::npos) break;  // the comment goes on: its other lines count as code
+      line.erase(begin, close + 2 - begin);
+    }
     line = line.substr(0, line.find("//"));
     while (line.ends_with(' ')) line.pop_back();
     if (line.starts_with("# ")) line.erase(1, 1);

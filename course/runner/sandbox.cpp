@@ -35,6 +35,9 @@ constexpr bool sanitized = true;  // the shadow of the memory takes terabytes of
 constexpr bool sanitized = false;
 #endif
 
+// What is only reserved is no memory, but the tables that name its pages are.
+constexpr int64_t addresses_per_byte = 16;
+
 // Both ends of a channel: ours never blocks.
 class Channel {
  public:
@@ -104,7 +107,9 @@ void set_limits(const Limits& limits) {
   limit(RLIMIT_FSIZE, limits.output);
   limit(RLIMIT_NOFILE, limits.files);
   limit(RLIMIT_STACK, 8 << 20);
-  if (!sanitized) limit(RLIMIT_DATA, limits.memory);
+  if (sanitized) return;
+  limit(RLIMIT_DATA, limits.memory);
+  limit(RLIMIT_AS, addresses_per_byte * limits.memory);
 }
 
 // What a program may know of our environment.
@@ -174,25 +179,55 @@ Command command_of(const std::string& program, const std::vector<std::string>& w
     for (const char* place : {"/usr", "/lib", "/lib32", "/lib64", "/bin", "/opt", "/nix/store",
                               "/etc/ld.so.cache", "/sys/devices/system/cpu"})
       command.insert(command.end(), {"--ro-bind-try", place, place});
-    command.insert(command.end(),
-                   {"--proc", "/proc", "--dev", "/dev", "--size", std::to_string(limits.output),
-                    "--tmpfs", "/tmp", "--ro-bind", folder, folder, "--chdir", "/tmp", "--seccomp",
-                    std::to_string(filter_file), "--"});
+    command.insert(command.end(), {"--proc",
+                                   "/proc",
+                                   "--dev",
+                                   "/dev",
+                                   "--size",
+                                   std::to_string(limits.output),
+                                   "--tmpfs",
+                                   "/tmp",
+                                   "--ro-bind",
+                                   folder,
+                                   folder,
+                                   "--remount-ro",
+                                   "/dev",
+                                   "--remount-ro",
+                                   "/",
+                                   "--chdir",
+                                   "/tmp",
+                                   "--seccomp",
+                                   std::to_string(filter_file),
+                                   "--"});
   }
   command.insert(command.end(), {path, std::to_string(channel)});
   command.insert(command.end(), words.begin(), words.end());
   return command;
 }
 
+int64_t threads_of(const std::string& folder) {
+  std::ifstream status(folder + "/status");
+  for (std::string word; status >> word;)
+    if (int64_t threads = 0; word == "Threads:" && status >> threads) return threads;
+  return 0;
+}
+
 // Of a process and all that it has started.
-int64_t resident_bytes(int process) {
+struct Used {
+  int64_t bytes = 0;
+  int64_t threads = 0;
+};
+Used used_by(int process) {
   const std::string folder = fmt::format("/proc/{}", process);
   int64_t pages = 0, ignored = 0;
   std::ifstream(folder + "/statm") >> ignored >> pages;
-  int64_t bytes = pages * sysconf(_SC_PAGESIZE);
+  Used used{pages * sysconf(_SC_PAGESIZE), threads_of(folder)};
   std::ifstream children(fmt::format("{}/task/{}/children", folder, process));
-  for (int child = 0; children >> child;) bytes += resident_bytes(child);
-  return bytes;
+  for (int child = 0; children >> child;) {
+    const Used more = used_by(child);
+    used.bytes += more.bytes, used.threads += more.threads;
+  }
+  return used;
 }
 
 // bwrap's status is that of a shell.
@@ -224,7 +259,10 @@ Sandboxed run_sandboxed(const std::string& program, const std::vector<std::strin
       return fmt::format("it wrote more than {} to the grader", in_mb(limits.record));
     if (Clock::now() - looked < std::chrono::milliseconds(20)) return "";
     looked = Clock::now();
-    if (resident_bytes(child) <= limits.memory * (sanitized ? 4 : 1)) return "";
+    const Used used = used_by(child);
+    if (used.threads > limits.threads)
+      return fmt::format("it ran more than {} threads", limits.threads);
+    if (used.bytes <= limits.memory * (sanitized ? 4 : 1)) return "";
     return fmt::format("it held more than {} of memory", in_mb(limits.memory));
   };
   Watched watched{limits.seconds};

@@ -7,7 +7,8 @@
 //     network        none                                 no sockets                 the user's
 //     processes      none but its own, and starts none    it starts none, and        its session is
 //                                                         signals none               killed
-//     in all three   time, memory, output, open files, no descriptor of ours, no variable of the environment but a few
+//     in all three   time, memory, threads, output, open files, no descriptor of ours, no variable of the environment
+//                    but a few
 //
 // The first one that works here is taken, and the verdict names it. bubblewrap is the program bwrap, with the filter of
 // system calls that seccomp is, too. Where a container forbids namespaces it does not work.
@@ -33,6 +34,7 @@ struct Limits {
   int64_t output = 1 << 20;           // bytes
   int64_t record = 4 << 20;           // bytes
   int files = 64;
+  int64_t threads = 1000;
 };
 
 struct Sandboxed {

@@ -101,17 +101,22 @@ class TextVet {
     if (line == 0 && !tokens_.empty()) line = tokens_[std::min(at_, tokens_.size() - 1)].line;
     refusals_.push_back({line, why, false});
   }
+  // What may be a line for the preprocessor: it could include any file, and errors would show its lines.
+  void refuse_at_once(const std::string& why, int line = 0) {
+    refuse(why, line);
+    refusals_.back().at_once = true;
+  }
 
   void vet_characters(const std::string& text) {
     if (const int line = joins_lines(text))
-      refuse("the line ends in a backslash, which joins it to the next", line);
+      refuse_at_once("the line ends in a backslash, which joins it to the next", line);
     int line = 1;
     for (size_t i = 0; i < text.size(); ++i) {
       line += text[i] == '\n';
       const auto byte = static_cast<unsigned char>(text[i]);
       const bool line_end = text[i] == '\n' || (text[i] == '\r' && text[i + 1] == '\n');
       if ((byte >= ' ' || text[i] == '\t' || line_end) && text.compare(i, 3, "?\?/") != 0) continue;
-      return refuse("a control character or a trigraph", line);
+      return refuse_at_once("a control character or a trigraph", line);
     }
   }
 
@@ -161,6 +166,7 @@ class TextVet {
   // Only the student's namespace may be opened here.
   void vet_outside() {
     if (follows({";"})) return;
+    if (follows({"%", ":"})) refuse_at_once("a digraph: write the sign itself");
     if (follows({"namespace", "yotta", "::", "student", "{"})) {
       at_ += 4;
       depth_ = 1;
@@ -238,10 +244,10 @@ class TextVet {
   void vet_sign(const std::string& sign) {
     count_bracket(sign);
     if (sign == "\\" || sign == "#")
-      refuse(fmt::format("'{}' outside of a text or a comment", sign));
+      refuse_at_once(fmt::format("'{}' outside of a text or a comment", sign));
     if (follows({"<", "%"}) || follows({"%", ">"}) || follows({"%", ":"}) || follows({"<", ":"}) ||
         follows({":", ">"}))
-      refuse("a digraph: write the bracket itself");
+      refuse_at_once("a digraph: write the bracket itself");
     if (follows({"[", "["})) vet_attributes();
   }
 

@@ -352,9 +352,17 @@ TEST_CASE("an archive that is wrong stops no other") {
   const Ending ending = runner_verb(fmt::format("collect '{0}/in' --out '{0}/class'", at));
   CHECK(ending.status == 1);
   CHECK(contains(ending.output, "it has work/old beside work/"));
-  CHECK(contains(ending.output, "it has 1001 files; 1000 are allowed"));
-  CHECK(contains(ending.output, "3 archives"));
+  CHECK(contains(ending.output, "it has more than 1000 files"));
+  CHECK(contains(ending.output, "1 of 3 archives"));
   CHECK(read_text(at + "/class/cem/work/03_matmul/" + file) == "int mine;\n");
+  // Once more: who is there already stays, and stops no other.
+  fs::rename(at + "/in/cem.tgz", at + "/in/dan.tgz");
+  write_text(at + "/class/ann/03_matmul/" + file, "int kept;\n");
+  const Ending again = runner_verb(fmt::format("collect '{0}/in' --out '{0}/class'", at));
+  CHECK(again.status == 1);
+  CHECK(contains(again.output, "ann is there already"));
+  CHECK(read_text(at + "/class/ann/03_matmul/" + file) == "int kept;\n");
+  CHECK(read_text(at + "/class/dan/work/03_matmul/" + file) == "int mine;\n");
 }
 
 TEST_CASE("an archive cannot write elsewhere or fill the disk") {

@@ -5,12 +5,16 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -71,13 +75,52 @@ void hold_memory() {
 }
 
 void hold_shared_memory() {
+  size_t held = 0;
   for (int i = 0; i < 64; ++i) {
     void* const bytes =
         mmap(nullptr, some_memory, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED) break;
     touch(static_cast<char*>(bytes), some_memory);
+    held += some_memory >> 20;
     usleep(20000);
   }
+  std::printf("%zu MB are held\n", held);
+}
+
+// Pages that are not mapped any more, and are kept: no count of what a process holds shows them.
+void hold_forgotten_memory() {
+  size_t held = 0;
+  for (int i = 0; i < 16; ++i) {
+    void* const bytes =
+        mmap(nullptr, some_memory, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (bytes == MAP_FAILED) break;
+    touch(static_cast<char*>(bytes), some_memory);
+    madvise(bytes, some_memory, MADV_DONTNEED);
+    held += some_memory >> 20;
+  }
+  std::printf("%zu MB are held\n", held);
+}
+
+// Who only reads its pages gets none; the tables that name them take memory all the same.
+void hold_tables_of_pages() {
+  constexpr size_t size = size_t{1} << 38, of_one_table = 2 << 20;
+  void* const bytes =
+      mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (bytes == MAP_FAILED) return static_cast<void>(std::puts("no room"));
+  for (size_t i = 0; i < size; i += of_one_table) sink = static_cast<volatile char*>(bytes)[i];
+  std::puts("512 MB of tables");
+}
+
+// In memory, as most places of a container are.
+void flood_with_files() {
+  const std::string text(1 << 20, 'x');
+  size_t written = 0;
+  for (const char* const place : {"/tmp", "/", "/dev", "/dev/shm", "/usr", "/proc"})
+    for (int i = 0; i < 8; ++i) {
+      std::ofstream file(std::string(place) + "/flood of yotta " + std::to_string(i));
+      if (file << text << std::flush) written += text.size() >> 20;
+    }
+  std::printf("%zu MB are written\n", written);
 }
 
 int deep(int depth) {
@@ -120,6 +163,15 @@ void change_files() {
   unlink(target().c_str());
   rename(target().c_str(), (target() + ".moved").c_str());
   chmod(target().c_str(), 0);
+  constexpr long newer_chmod = 452;  // fchmodat2, of Linux 6.6
+  syscall(newer_chmod, AT_FDCWD, target().c_str(), 0, AT_SYMLINK_NOFOLLOW);
+}
+
+// A letter into the queue of a terminal, which is not there: who may not ask is told so, and not that it is none.
+void type_into_a_terminal() {
+  char letter = 'x';
+  const int typed = ioctl(0, TIOCSTI, &letter);
+  std::printf("%s\n", typed != 0 && errno == EPERM ? "refused" : "asked");
 }
 
 void read_file() {
@@ -138,6 +190,33 @@ void leave_a_thread() {
   std::thread([] {
     for (;;) usleep(100);
   }).detach();
+}
+
+// On small stacks, of which the limit of memory allows very many. Each ends by itself.
+void start_threads() {
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 16384);
+  int started = 0;
+  for (int i = 0; i < 4000; ++i) {
+    pthread_t thread;
+    const auto wait = [](void*) -> void* { return usleep(3000000), nullptr; };
+    started += pthread_create(&thread, &small, wait, nullptr) == 0;
+  }
+  usleep(1000000);
+  std::printf("%d threads run\n", started);
+}
+
+// Who owns a descriptor gets a signal when something comes by it, and which one can be chosen: SIGURG, which ends nobody.
+void signal_by_a_descriptor() {
+  int ends[2] = {};
+  const bool piped = pipe(ends) == 0;
+  const int owner = getppid();
+  f_owner_ex same = {F_OWNER_PID, owner};
+  const bool sent =
+      piped && (fcntl(ends[0], F_SETSIG, SIGURG) == 0 || fcntl(ends[0], F_SETOWN, owner) == 0 ||
+                fcntl(ends[0], F_SETOWN_EX, &same) == 0);
+  std::printf("%s\n", sent ? "sent" : "refused");
 }
 
 void signal_the_grader() {
@@ -189,6 +268,12 @@ const std::map<std::string, std::function<void()>>& cheats() {
       {"100 GB", [] { touch(new char[size_t{100} << 30], size_t{100} << 30); }},
       {"hold memory", hold_memory},
       {"hold shared memory", hold_shared_memory},
+      {"hold forgotten memory", hold_forgotten_memory},
+      {"hold tables of pages", hold_tables_of_pages},
+      {"flood with files", flood_with_files},
+      {"start threads", start_threads},
+      {"signal by a descriptor", signal_by_a_descriptor},
+      {"type into a terminal", type_into_a_terminal},
       {"deep recursion", [] { sink = static_cast<char>(deep(0)); }},
       {"start processes", start_processes},
       {"change files", change_files},
